@@ -1,0 +1,86 @@
+// A GGUF model file (versions 2 and 3), read through a memory map. Untrusted bytes end here: every
+// count, length, offset, product and type has been checked when a File exists.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gguf/value.h"
+#include "tensor/type.h"
+
+namespace troika::gguf {
+
+struct TensorInfo {
+  std::string_view name;
+  tensor::Type type;            // may be one that this program cannot compute with
+  std::vector<uint64_t> shape;  // as in the file: shape[0] is the length of a row
+  uint64_t offset;              // from the start of the data section
+  uint64_t bytes;               // 0 where the type is unknown
+
+  uint64_t row_length() const { return shape.empty() ? 1 : shape[0]; }
+  uint64_t n_rows() const;  // product of the other dimensions
+  uint64_t n_elements() const;
+};
+
+class File {
+ public:
+  // Maps the file. Throws Error for whatever is wrong with it.
+  static File open(const std::string& path);
+  // The same over bytes in memory, which must outlive the File; `name` stands in messages.
+  static File parse(std::span<const std::byte> bytes, std::string name);
+
+  File(File&&) noexcept;
+  File& operator=(File&&) noexcept;
+  ~File();
+
+  const std::string& path() const;
+  uint32_t version() const;
+  uint64_t alignment() const;
+  uint64_t file_bytes() const;
+
+  // Metadata, in the order of the file.
+  struct Entry {
+    std::string_view key;
+    Value value;
+  };
+  std::span<const Entry> metadata() const;
+  const Value* find(std::string_view key) const;
+
+  // Typed access. `find_*` is empty where the key is missing; `get_*` throws then. Both throw an
+  // Error that names the key where the value has another type or does not fit. Integers of any
+  // width and sign are accepted where they fit; a float key accepts integers too.
+  std::optional<uint64_t> find_uint(std::string_view key) const;
+  std::optional<int64_t> find_int(std::string_view key) const;
+  std::optional<double> find_float(std::string_view key) const;
+  std::optional<bool> find_bool(std::string_view key) const;
+  std::optional<std::string_view> find_string(std::string_view key) const;
+  uint64_t get_uint(std::string_view key) const;
+  double get_float(std::string_view key) const;
+  std::string_view get_string(std::string_view key) const;
+  // Empty vectors where the key is missing.
+  std::vector<std::string_view> strings(std::string_view key) const;
+  std::vector<int64_t> ints(std::string_view key) const;
+  std::vector<float> floats(std::string_view key) const;
+
+  std::span<const TensorInfo> tensors() const;
+  const TensorInfo* find_tensor(std::string_view name) const;
+  // The tensor's bytes in the map.
+  std::span<const std::byte> data(const TensorInfo& tensor) const;
+
+  // Throws an Error if the file was cut short while it was mapped: what was read since is not the
+  // model. Cheap; call it after every pass.
+  void check_intact() const;
+
+ private:
+  struct State;
+  explicit File(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace troika::gguf

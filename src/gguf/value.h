@@ -1,0 +1,43 @@
+// One metadata value of a GGUF file. Strings and arrays are views into the file's bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <variant>
+
+namespace troika::gguf {
+
+enum class ValueType : uint32_t {
+  kUint8 = 0,
+  kInt8 = 1,
+  kUint16 = 2,
+  kInt16 = 3,
+  kUint32 = 4,
+  kInt32 = 5,
+  kFloat32 = 6,
+  kBool = 7,
+  kString = 8,
+  kArray = 9,
+  kUint64 = 10,
+  kInt64 = 11,
+  kFloat64 = 12,
+};
+
+const char* value_type_name(ValueType type);
+
+// An array whose elements have been walked once and found to lie inside the file.
+struct Array {
+  ValueType element_type;
+  uint64_t count;
+  std::span<const std::byte> bytes;  // the elements, as they stand in the file
+};
+
+struct Value {
+  ValueType type;
+  // Unsigned and bool values as uint64_t, signed ones as int64_t, both float types as double.
+  std::variant<uint64_t, int64_t, double, std::string_view, Array> data;
+};
+
+}  // namespace troika::gguf

@@ -1,0 +1,52 @@
+// Writes a GGUF version 3 file: first all metadata and tensor descriptions, then the data in order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gguf/value.h"
+#include "tensor/type.h"
+
+namespace troika::gguf {
+
+// The file appears under its name only when `finish` has returned (written beside it and renamed);
+// an error or an abandoned writer leaves nothing behind.
+class Writer {
+ public:
+  // Throws Error where the path cannot be written. `alignment` is a power of two.
+  explicit Writer(std::string path, uint64_t alignment = 32);
+  ~Writer();
+
+  void add_uint32(std::string_view key, uint32_t value);
+  void add_uint64(std::string_view key, uint64_t value);
+  void add_int32(std::string_view key, int32_t value);
+  void add_float32(std::string_view key, float value);
+  void add_bool(std::string_view key, bool value);
+  void add_string(std::string_view key, std::string_view value);
+  void add_strings(std::string_view key, std::span<const std::string> values);
+  void add_floats(std::string_view key, std::span<const float> values);
+  void add_int32s(std::string_view key, std::span<const int32_t> values);
+  // Copies a value of another file as it is.
+  void add_value(std::string_view key, const Value& value);
+
+  // Describes a tensor; the data must follow in the order of these calls.
+  void add_tensor(std::string_view name, tensor::Type type, std::span<const uint64_t> shape);
+  // Ends the descriptions and writes the header.
+  void begin_data();
+  // The next bytes of the current tensor; may be called several times for one tensor.
+  void write(std::span<const std::byte> bytes);
+  // Checks that every tensor is complete, flushes to the disk, renames.
+  void finish();
+
+  uint64_t bytes_written() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace troika::gguf
