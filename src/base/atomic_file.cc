@@ -1,0 +1,120 @@
+#include "base/atomic_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/os_error.h"
+
+namespace troika {
+namespace {
+
+std::string next_partial_path(const std::string& target) {
+  static std::atomic<unsigned> counter{0};
+  return fmt::format("{}.partial-{}-{}", target, getpid(), counter.fetch_add(1));
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), target_(path_) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (path_.empty()) throw Error("The path of the file to write is empty; give a path.");
+  if (fs::is_symlink(path_, ignored)) {
+    target_ = fs::weakly_canonical(path_, ignored).string();
+    if (target_.empty()) target_ = path_;
+  }
+  if (fs::exists(target_, ignored) && !fs::is_regular_file(target_, ignored)) {
+    throw Error(
+        fmt::format("{}: cannot write it: it exists and is not a regular file; choose another "
+                    "path.",
+                    path_));
+  }
+  folder_ = fs::path(target_).parent_path().string();
+  if (folder_.empty()) folder_.push_back('.');
+  open_partial();
+}
+
+void AtomicFile::open_partial() {
+#ifdef O_TMPFILE
+  // Without /proc such a file could not get its name later.
+  if (::access("/proc/self/fd", X_OK) == 0) {
+    descriptor_ = ::open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    if (descriptor_ >= 0) return;
+  }
+#endif
+  // Also finds the reason why the folder cannot be written.
+  partial_path_ = next_partial_path(target_);
+  descriptor_ = ::open(partial_path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) {
+    partial_path_.clear();
+    throw_errno(path_, "write it");
+  }
+}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::discard() noexcept {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = -1;
+  if (!partial_path_.empty()) ::unlink(partial_path_.c_str());
+  partial_path_.clear();
+}
+
+void AtomicFile::fail(std::string_view action) {
+  const int error_number = errno;
+  discard();
+  errno = error_number;
+  throw_errno(path_, action);
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  TROIKA_ASSERT(descriptor_ >= 0);
+  // Linux writes at most 2 GiB per call; smaller pieces also notice a full disk sooner.
+  constexpr size_t kMaxPiece = size_t{1} << 26;
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), std::min(bytes.size(), kMaxPiece));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      if (written == 0) errno = EIO;
+      fail(fmt::format("write more than {} bytes of it", bytes_written_));
+    }
+    bytes_written_ += static_cast<uint64_t>(written);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+}
+
+void AtomicFile::commit() {
+  TROIKA_ASSERT(descriptor_ >= 0);
+  if (::fsync(descriptor_) != 0) fail("flush it to the disk");
+  if (partial_path_.empty()) {
+    // A file without a name cannot replace another one: it gets a name beside it first.
+    const std::string link = fmt::format("/proc/self/fd/{}", descriptor_);
+    const std::string partial = next_partial_path(target_);
+    if (::linkat(AT_FDCWD, link.c_str(), AT_FDCWD, partial.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+      fail("give it its name");
+    }
+    partial_path_ = partial;
+  }
+  if (::rename(partial_path_.c_str(), target_.c_str()) != 0) fail("give it its name");
+  partial_path_.clear();
+  ::close(descriptor_);
+  descriptor_ = -1;
+  // The new name is safe once the folder is on the disk; not every file system can do this.
+  const int folder = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) {
+    (void)::fsync(folder);
+    ::close(folder);
+  }
+}
+
+}  // namespace troika

@@ -1,0 +1,47 @@
+// A file that appears under its name complete or not at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace troika {
+
+// Where the file system can, the new file has no name until `commit`, so that even a killed process
+// leaves nothing behind; elsewhere it stands beside the target as NAME.partial-PID-N until then.
+// A limit on file sizes (`ulimit -f`) becomes an Error only in a process that ignores SIGXFSZ.
+class AtomicFile {
+ public:
+  // Throws Error where the folder cannot be written or the path names something else than a file.
+  // A path that is a symbolic link replaces the file that the link leads to.
+  explicit AtomicFile(std::string path);
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  // Removes what was written unless `commit` has returned.
+  ~AtomicFile();
+
+  const std::string& path() const { return path_; }
+  uint64_t bytes_written() const { return bytes_written_; }
+
+  // Appends. Not buffered: give it large pieces. After an Error the file cannot be committed.
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  // Flushes to the disk and gives the file its name. Once only.
+  void commit();
+
+ private:
+  void open_partial();
+  void discard() noexcept;
+  [[noreturn]] void fail(std::string_view action);
+
+  std::string path_;          // as the caller gave it, for messages
+  std::string target_;        // with a symbolic link resolved
+  std::string folder_;        // of the target
+  std::string partial_path_;  // empty while the file has no name
+  int descriptor_ = -1;
+  uint64_t bytes_written_ = 0;
+};
+
+}  // namespace troika

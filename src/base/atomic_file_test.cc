@@ -1,0 +1,97 @@
+#include "base/atomic_file.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "tests/support/temp_folder.h"
+
+namespace troika {
+namespace {
+
+using test::message_of;
+using test::read_whole;
+using test::TempFolder;
+using test::write_whole;
+
+TEST(AtomicFile, AppearsWithCommitOnly) {
+  TempFolder folder;
+  const std::string path = folder.file("a");
+  write_whole(path, "old");
+  AtomicFile file(path);
+  file.write("new ");
+  file.write("text");
+  EXPECT_EQ(read_whole(path), "old");
+  EXPECT_EQ(file.bytes_written(), 8u);
+  file.commit();
+  EXPECT_EQ(read_whole(path), "new text");
+  EXPECT_EQ(folder.n_files(), 1u);
+}
+
+TEST(AtomicFile, LeavesNothingWhenAbandoned) {
+  TempFolder folder;
+  {
+    AtomicFile file(folder.file("a"));
+    file.write("text");
+  }
+  EXPECT_EQ(folder.n_files(), 0u);
+}
+
+TEST(AtomicFile, WritesThroughASymbolicLink) {
+  TempFolder folder;
+  write_whole(folder.file("real"), "old");
+  std::filesystem::create_symlink("real", folder.file("link"));
+  AtomicFile file(folder.file("link"));
+  file.write("new");
+  file.commit();
+  EXPECT_TRUE(std::filesystem::is_symlink(folder.file("link")));
+  EXPECT_EQ(read_whole(folder.file("real")), "new");
+}
+
+TEST(AtomicFile, SaysWhyItCannotBeWritten) {
+  TempFolder folder;
+  EXPECT_NE(message_of<Error>([&] { AtomicFile(folder.file("no/a")); }).find("no such file or"),
+            std::string::npos);
+  EXPECT_NE(message_of<Error>([&] { AtomicFile("/dev/null"); }).find("not a regular file"),
+            std::string::npos);
+  EXPECT_NE(message_of<Error>([&] { AtomicFile(folder.file("")); }).find("not a regular file"),
+            std::string::npos);
+  EXPECT_NE(message_of<Error>([&] { AtomicFile(""); }).find("empty"), std::string::npos);
+}
+
+TEST(AtomicFile, SaysThatPermissionIsMissing) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  TempFolder folder;
+  std::filesystem::permissions(
+      folder.file(""), std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  EXPECT_NE(message_of<Error>([&] { AtomicFile(folder.file("a")); }).find("permission is missing"),
+            std::string::npos);
+  std::filesystem::permissions(folder.file(""), std::filesystem::perms::owner_all);
+}
+
+// A limit on the size of files stands for a full disk: both make write() fail half-way.
+TEST(AtomicFile, AFullDiskIsASentenceAndLeavesNothing) {
+  TempFolder folder;
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old_handler = signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = 1000;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string message = message_of<Error>([&] {
+    AtomicFile file(folder.file("a"));
+    file.write(std::string(5000, 'x'));
+  });
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, old_handler);
+  EXPECT_NE(message.find("cannot write more than 1000 bytes"), std::string::npos) << message;
+  EXPECT_NE(message.find("ulimit -f"), std::string::npos) << message;
+  EXPECT_EQ(folder.n_files(), 0u);
+}
+
+}  // namespace
+}  // namespace troika

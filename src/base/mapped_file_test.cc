@@ -1,0 +1,106 @@
+#include "base/mapped_file.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "base/error.h"
+#include "tests/support/temp_folder.h"
+
+namespace troika {
+namespace {
+
+using test::message_of;
+using test::TempFolder;
+using test::write_whole;
+
+constexpr size_t kPage = 65536;  // a multiple of every page size in use
+
+TEST(MappedFile, ShowsTheBytes) {
+  TempFolder folder;
+  write_whole(folder.file("a"), "hello");
+  MappedFile file = MappedFile::open(folder.file("a"));
+  ASSERT_EQ(file.bytes().size(), 5u);
+  EXPECT_EQ(std::to_integer<char>(file.bytes()[1]), 'e');
+  EXPECT_FALSE(file.damaged());
+  MappedFile moved = std::move(file);
+  EXPECT_EQ(moved.bytes().size(), 5u);
+  EXPECT_EQ(moved.path(), folder.file("a"));
+  EXPECT_FALSE(moved.damaged());
+}
+
+TEST(MappedFile, AnEmptyFileHasNoBytes) {
+  TempFolder folder;
+  write_whole(folder.file("a"), "");
+  EXPECT_TRUE(MappedFile::open(folder.file("a")).bytes().empty());
+}
+
+TEST(MappedFile, SaysWhyAFileCannotBeOpened) {
+  TempFolder folder;
+  EXPECT_NE(message_of<Error>([&] { MappedFile::open(folder.file("no")); }).find("no such file"),
+            std::string::npos);
+  EXPECT_NE(message_of<Error>([&] { MappedFile::open("/tmp"); }).find("not a regular file"),
+            std::string::npos);
+  ASSERT_EQ(mkfifo(folder.file("pipe").c_str(), 0600), 0);
+  EXPECT_NE(message_of<Error>([&] { MappedFile::open(folder.file("pipe")); }).find("not a regular"),
+            std::string::npos);
+}
+
+TEST(MappedFile, TruncationReadsAsZerosAndIsSeen) {
+  TempFolder folder;
+  write_whole(folder.file("a"), std::string(8 * kPage, 'x'));
+  write_whole(folder.file("b"), std::string(8 * kPage, 'y'));
+  MappedFile file = MappedFile::open(folder.file("a"));
+  MappedFile other = MappedFile::open(folder.file("b"));
+  ASSERT_EQ(truncate(folder.file("a").c_str(), 2 * kPage), 0);
+  EXPECT_EQ(std::to_integer<char>(file.bytes()[6 * kPage + 5]), 0);
+  EXPECT_EQ(std::to_integer<char>(file.bytes()[3 * kPage]), 0);
+  EXPECT_EQ(std::to_integer<char>(file.bytes()[kPage]), 'x');
+  EXPECT_TRUE(file.damaged());
+  EXPECT_EQ(std::to_integer<char>(other.bytes()[6 * kPage]), 'y');
+  EXPECT_FALSE(other.damaged());
+}
+
+TEST(MappedFile, TruncationInsideAPageIsSeenToo) {
+  TempFolder folder;
+  write_whole(folder.file("a"), "hello");
+  MappedFile file = MappedFile::open(folder.file("a"));
+  ASSERT_EQ(truncate(folder.file("a").c_str(), 2), 0);
+  EXPECT_TRUE(file.damaged());
+}
+
+TEST(MappedFile, DamageStaysKnownWhenTheFileGrowsBack) {
+  TempFolder folder;
+  write_whole(folder.file("a"), std::string(4 * kPage, 'x'));
+  MappedFile file = MappedFile::open(folder.file("a"));
+  ASSERT_EQ(truncate(folder.file("a").c_str(), 0), 0);
+  EXPECT_EQ(std::to_integer<char>(file.bytes()[0]), 0);
+  ASSERT_EQ(truncate(folder.file("a").c_str(), 4 * kPage), 0);
+  EXPECT_TRUE(file.damaged());
+}
+
+TEST(MappedFileDeathTest, ForeignFaultsStillEndTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  TempFolder folder;
+  write_whole(folder.file("a"), "hello");
+  EXPECT_EXIT(
+      {
+        signal(SIGBUS, SIG_DFL);  // sanitizers have handlers of their own
+        MappedFile file = MappedFile::open(folder.file("a"));
+        std::FILE* foreign = std::tmpfile();
+        if (ftruncate(fileno(foreign), kPage) != 0) _exit(3);
+        auto* bytes = static_cast<volatile char*>(
+            mmap(nullptr, kPage, PROT_READ, MAP_SHARED, fileno(foreign), 0));
+        if (ftruncate(fileno(foreign), 0) != 0) _exit(3);
+        _exit(bytes[0]);
+      },
+      testing::KilledBySignal(SIGBUS), "");
+}
+
+}  // namespace
+}  // namespace troika

@@ -1,0 +1,19 @@
+// What the operating system's error numbers mean for a person, and what to do about them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace troika {
+
+// "the disk is full; free some space and try again" for ENOSPC, and so on.
+std::string explain_errno(int error_number);
+
+// Throws an Error: "PATH: cannot ACTION: explanation." from errno as it is at the call.
+[[noreturn]] void throw_errno(std::string_view path, std::string_view action);
+
+// A piece of untrusted text for a message: control characters and bytes beyond ASCII escaped,
+// cut after `max_length` bytes, in quotes.
+std::string quoted(std::string_view text, size_t max_length = 100);
+
+}  // namespace troika
