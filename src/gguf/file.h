@@ -24,8 +24,13 @@ struct TensorInfo {
   uint64_t bytes;               // 0 where the type is unknown
 
   uint64_t row_length() const { return shape.empty() ? 1 : shape[0]; }
-  uint64_t n_rows() const;  // product of the other dimensions
-  uint64_t n_elements() const;
+  uint64_t n_rows() const { return n_elements() / row_length(); }
+  // Cannot overflow: checked when the file was read.
+  uint64_t n_elements() const {
+    uint64_t n = 1;
+    for (const uint64_t length : shape) n *= length;
+    return n;
+  }
 };
 
 class File {
@@ -43,6 +48,13 @@ class File {
   uint32_t version() const;
   uint64_t alignment() const;
   uint64_t file_bytes() const;
+  // Where the tensor data starts, from the start of the file: offset in the file of a tensor =
+  // data_offset() + tensor.offset.
+  uint64_t data_offset() const;
+  // The whole file, for keys made of its content.
+  std::span<const std::byte> bytes() const;
+  // The descriptor for direct reads; -1 where the bytes were given in memory.
+  int descriptor() const;
 
   // Metadata, in the order of the file.
   struct Entry {
@@ -61,16 +73,19 @@ class File {
   std::optional<bool> find_bool(std::string_view key) const;
   std::optional<std::string_view> find_string(std::string_view key) const;
   uint64_t get_uint(std::string_view key) const;
+  int64_t get_int(std::string_view key) const;
   double get_float(std::string_view key) const;
   std::string_view get_string(std::string_view key) const;
-  // Empty vectors where the key is missing.
+  // Arrays; empty vectors where the key is missing.
   std::vector<std::string_view> strings(std::string_view key) const;
   std::vector<int64_t> ints(std::string_view key) const;
   std::vector<float> floats(std::string_view key) const;
 
   std::span<const TensorInfo> tensors() const;
   const TensorInfo* find_tensor(std::string_view name) const;
-  // The tensor's bytes in the map.
+  // The same, but throws an Error that says so where it is missing.
+  const TensorInfo& get_tensor(std::string_view name) const;
+  // The tensor's bytes in the map. Throws an Error where its type is not supported.
   std::span<const std::byte> data(const TensorInfo& tensor) const;
 
   // Throws an Error if the file was cut short while it was mapped: what was read since is not the

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 namespace troika::gguf {
 
@@ -25,7 +27,10 @@ enum class ValueType : uint32_t {
   kFloat64 = 12,
 };
 
+// "uint8", "string", ...; "unknown" for a value that is no type.
 const char* value_type_name(ValueType type);
+// Bytes of one value; 0 for strings and arrays, whose size varies, and for unknown types.
+size_t value_type_bytes(ValueType type);
 
 // An array whose elements have been walked once and found to lie inside the file.
 struct Array {
@@ -39,5 +44,15 @@ struct Value {
   // Unsigned and bool values as uint64_t, signed ones as int64_t, both float types as double.
   std::variant<uint64_t, int64_t, double, std::string_view, Array> data;
 };
+
+// The first elements of an array, at most `limit` of them. Elements of arrays of arrays are arrays.
+std::vector<Value> elements(const Array& array,
+                            uint64_t limit = std::numeric_limits<uint64_t>::max());
+
+class Cursor;
+
+// Reads one value of this type, checks everything in it, and leaves the cursor behind it. Throws
+// Error; `key` stands in the message.
+Value read_value(Cursor& cursor, ValueType type, std::string_view key);
 
 }  // namespace troika::gguf

@@ -14,7 +14,7 @@
 namespace troika::gguf {
 
 // The file appears under its name only when `finish` has returned (written beside it and renamed);
-// an error or an abandoned writer leaves nothing behind.
+// an error or an abandoned writer leaves nothing behind. Adding a key or a tensor twice is a bug.
 class Writer {
  public:
   // Throws Error where the path cannot be written. `alignment` is a power of two.
@@ -30,14 +30,15 @@ class Writer {
   void add_strings(std::string_view key, std::span<const std::string> values);
   void add_floats(std::string_view key, std::span<const float> values);
   void add_int32s(std::string_view key, std::span<const int32_t> values);
-  // Copies a value of another file as it is.
+  // Copies a value of another file as it is. general.alignment is the writer's own: skip it.
   void add_value(std::string_view key, const Value& value);
 
-  // Describes a tensor; the data must follow in the order of these calls.
+  // Describes a tensor of a supported type whose rows are whole blocks; the data must follow in the
+  // order of these calls.
   void add_tensor(std::string_view name, tensor::Type type, std::span<const uint64_t> shape);
   // Ends the descriptions and writes the header.
   void begin_data();
-  // The next bytes of the current tensor; may be called several times for one tensor.
+  // The next bytes: any cut is possible, within a tensor or across several.
   void write(std::span<const std::byte> bytes);
   // Checks that every tensor is complete, flushes to the disk, renames.
   void finish();

@@ -1,0 +1,224 @@
+#include "gguf/file.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/os_error.h"
+#include "gguf/header.h"
+
+namespace troika::gguf {
+
+struct File::State {
+  std::string name;
+  MappedFile map;  // empty where the bytes were given
+  std::span<const std::byte> bytes;
+  Header header;
+
+  [[noreturn]] void fail_type(std::string_view key, ValueType found, const char* wanted) const {
+    throw Error(fmt::format(
+        "{}: the metadata {} has type {} where {} is expected; convert the model again.", name,
+        quoted(key), value_type_name(found), wanted));
+  }
+  [[noreturn]] void fail_range(std::string_view key) const {
+    throw Error(fmt::format("{}: the metadata {} is out of range; convert the model again.", name,
+                            quoted(key)));
+  }
+
+  // Empty where the value is no integer.
+  template <typename T>
+  std::optional<T> as_integer(std::string_view key, const Value& value) const {
+    if (value.type == ValueType::kBool) return std::nullopt;
+    if (const auto* u = std::get_if<uint64_t>(&value.data)) {
+      if (!std::in_range<T>(*u)) fail_range(key);
+      return static_cast<T>(*u);
+    }
+    if (const auto* i = std::get_if<int64_t>(&value.data)) {
+      if (!std::in_range<T>(*i)) fail_range(key);
+      return static_cast<T>(*i);
+    }
+    return std::nullopt;
+  }
+  static std::optional<double> as_float(const Value& value) {
+    if (value.type == ValueType::kBool) return std::nullopt;
+    if (const auto* d = std::get_if<double>(&value.data)) return *d;
+    if (const auto* u = std::get_if<uint64_t>(&value.data)) return static_cast<double>(*u);
+    if (const auto* i = std::get_if<int64_t>(&value.data)) return static_cast<double>(*i);
+    return std::nullopt;
+  }
+
+  const Value* find(std::string_view key) const {
+    const auto found = header.entry_by_key.find(key);
+    return found == header.entry_by_key.end() ? nullptr : &header.metadata[found->second].value;
+  }
+  // Calls visit(element) for each element of the array of this name, if there is one.
+  template <typename Visit>
+  void for_each(std::string_view key, const char* wanted, Visit visit) const {
+    const Value* value = find(key);
+    if (value == nullptr) return;
+    const Array* array = std::get_if<Array>(&value->data);
+    if (array == nullptr) fail_type(key, value->type, wanted);
+    for (const Value& element : elements(*array)) {
+      if (!visit(element)) fail_type(key, array->element_type, wanted);
+    }
+  }
+  template <typename T>
+  T present(std::optional<T> value, std::string_view key) const {
+    if (value) return *value;
+    throw Error(
+        fmt::format("{}: the metadata {} is missing; convert the model again.", name, quoted(key)));
+  }
+};
+
+File::File(std::unique_ptr<State> state) : state_(std::move(state)) {}
+File::File(File&&) noexcept = default;
+File& File::operator=(File&&) noexcept = default;
+File::~File() = default;
+
+File File::open(const std::string& path) {
+  auto state = std::make_unique<State>();
+  state->name = path;
+  state->map = MappedFile::open(path);
+  state->bytes = state->map.bytes();
+  state->header = read_header(state->bytes, state->name);
+  File file(std::move(state));
+  file.check_intact();
+  return file;
+}
+
+File File::parse(std::span<const std::byte> bytes, std::string name) {
+  auto state = std::make_unique<State>();
+  state->name = std::move(name);
+  state->bytes = bytes;
+  state->header = read_header(bytes, state->name);
+  return File(std::move(state));
+}
+
+const std::string& File::path() const { return state_->name; }
+uint32_t File::version() const { return state_->header.version; }
+uint64_t File::alignment() const { return state_->header.alignment; }
+uint64_t File::file_bytes() const { return state_->bytes.size(); }
+uint64_t File::data_offset() const { return state_->header.data_offset; }
+std::span<const std::byte> File::bytes() const { return state_->bytes; }
+int File::descriptor() const { return state_->map.descriptor(); }
+std::span<const File::Entry> File::metadata() const { return state_->header.metadata; }
+const Value* File::find(std::string_view key) const { return state_->find(key); }
+
+std::optional<uint64_t> File::find_uint(std::string_view key) const {
+  const Value* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  const auto number = state_->as_integer<uint64_t>(key, *value);
+  if (!number) state_->fail_type(key, value->type, "a whole number");
+  return number;
+}
+
+std::optional<int64_t> File::find_int(std::string_view key) const {
+  const Value* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  const auto number = state_->as_integer<int64_t>(key, *value);
+  if (!number) state_->fail_type(key, value->type, "a whole number");
+  return number;
+}
+
+std::optional<double> File::find_float(std::string_view key) const {
+  const Value* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  const auto number = State::as_float(*value);
+  if (!number) state_->fail_type(key, value->type, "a number");
+  return number;
+}
+
+std::optional<bool> File::find_bool(std::string_view key) const {
+  const Value* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->type != ValueType::kBool) state_->fail_type(key, value->type, "a bool");
+  return std::get<uint64_t>(value->data) != 0;
+}
+
+std::optional<std::string_view> File::find_string(std::string_view key) const {
+  const Value* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  const auto* text = std::get_if<std::string_view>(&value->data);
+  if (text == nullptr) state_->fail_type(key, value->type, "a string");
+  return *text;
+}
+
+uint64_t File::get_uint(std::string_view key) const { return state_->present(find_uint(key), key); }
+int64_t File::get_int(std::string_view key) const { return state_->present(find_int(key), key); }
+double File::get_float(std::string_view key) const { return state_->present(find_float(key), key); }
+std::string_view File::get_string(std::string_view key) const {
+  return state_->present(find_string(key), key);
+}
+
+std::vector<std::string_view> File::strings(std::string_view key) const {
+  std::vector<std::string_view> all;
+  state_->for_each(key, "an array of strings", [&](const Value& value) {
+    const auto* text = std::get_if<std::string_view>(&value.data);
+    if (text != nullptr) all.push_back(*text);
+    return text != nullptr;
+  });
+  return all;
+}
+
+std::vector<int64_t> File::ints(std::string_view key) const {
+  std::vector<int64_t> all;
+  state_->for_each(key, "an array of whole numbers", [&](const Value& value) {
+    const auto number = state_->as_integer<int64_t>(key, value);
+    if (number) all.push_back(*number);
+    return number.has_value();
+  });
+  return all;
+}
+
+std::vector<float> File::floats(std::string_view key) const {
+  std::vector<float> all;
+  state_->for_each(key, "an array of numbers", [&](const Value& value) {
+    const auto number = State::as_float(value);
+    if (number) all.push_back(static_cast<float>(*number));
+    return number.has_value();
+  });
+  return all;
+}
+
+std::span<const TensorInfo> File::tensors() const { return state_->header.tensors; }
+
+const TensorInfo* File::find_tensor(std::string_view name) const {
+  const auto found = state_->header.tensor_by_name.find(name);
+  if (found == state_->header.tensor_by_name.end()) return nullptr;
+  return &state_->header.tensors[found->second];
+}
+
+const TensorInfo& File::get_tensor(std::string_view name) const {
+  if (const TensorInfo* tensor = find_tensor(name)) return *tensor;
+  throw Error(
+      fmt::format("{}: tensor {} is missing; convert the model again.", path(), quoted(name)));
+}
+
+std::span<const std::byte> File::data(const TensorInfo& tensor) const {
+  if (tensor::find_type(tensor.type) == nullptr) {
+    std::string supported;
+    for (const tensor::TypeInfo& info : tensor::type_table()) {
+      supported += fmt::format("{}{}", supported.empty() ? "" : ", ", info.name);
+    }
+    throw Error(fmt::format(
+        "{}: tensor {} has the element type {} ({}), which this program cannot compute with. "
+        "Convert the model to one of {}.",
+        path(), quoted(tensor.name), tensor::type_name(tensor.type),
+        static_cast<uint32_t>(tensor.type), supported));
+  }
+  return state_->bytes.subspan(data_offset() + tensor.offset, tensor.bytes);
+}
+
+void File::check_intact() const {
+  if (!state_->map.damaged()) return;
+  throw Error(fmt::format(
+      "{}: the file became shorter or unreadable while it was in use. What was computed since then "
+      "is not to be trusted; restore the file and start again.",
+      path()));
+}
+
+}  // namespace troika::gguf
