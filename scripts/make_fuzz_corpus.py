@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Writes the seed files of the fuzz targets: FOLDER/TARGET/NAME for each program fuzz_ROOM_NAME.
+
+usage: make_fuzz_corpus.py FOLDER
+"""
+import pathlib
+import struct
+import sys
+
+
+def string(text):
+    data = text.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def array(element_type, count, data):
+    return struct.pack("<IQ", element_type, count) + data
+
+
+SCALARS = [
+    ("u8", 0, b"\xc8"), ("i8", 1, b"\xff"), ("u16", 2, b"\x01\x02"), ("i16", 3, b"\xfe\xff"),
+    ("u32", 4, struct.pack("<I", 32)), ("i32", 5, struct.pack("<i", -7)),
+    ("f32", 6, struct.pack("<f", 1e-5)), ("bool", 7, b"\x01"), ("string", 8, string("llama")),
+    ("u64", 10, struct.pack("<Q", 1 << 40)), ("i64", 11, struct.pack("<q", -1)),
+    ("f64", 12, struct.pack("<d", 2.5)),
+]
+ARRAYS = [
+    ("ints", 9, array(5, 3, struct.pack("<3i", 1, 2, 3))),
+    ("floats", 9, array(6, 2, struct.pack("<2f", 0.5, -1))),
+    ("strings", 9, array(8, 3, string("a") + string("") + string("bc"))),
+    ("bools", 9, array(7, 2, b"\0\1")),
+    ("nested", 9, array(9, 2, array(0, 2, b"ab") + array(9, 1, array(8, 1, string("deep"))))),
+    ("empty", 9, array(8, 0, b"")),
+]
+# (type number, elements per block, bytes per block) of the supported types
+TYPES = [(0, 1, 4), (1, 1, 2), (30, 1, 2), (2, 32, 18), (6, 32, 22), (8, 32, 34), (12, 256, 144),
+         (14, 256, 210)]
+
+
+def gguf(entries, tensors, version=3, alignment=32):
+    """tensors: (name, shape, type, bytes of data)"""
+    out = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(entries))
+    for key, kind, data in entries:
+        out += string(key) + struct.pack("<I", kind) + data
+    data = b""
+    for name, shape, kind, n_bytes in tensors:
+        out += string(name) + struct.pack(f"<I{len(shape)}Q", len(shape), *shape)
+        out += struct.pack("<IQ", kind, len(data))
+        data += bytes(n_bytes)
+        data += bytes(-len(data) % alignment)
+    return out + bytes(-len(out) % alignment) + data
+
+
+def gguf_files():
+    yield "empty_v2", gguf([], [], version=2)
+    yield "scalars", gguf(SCALARS, [])
+    yield "arrays", gguf(ARRAYS, [])
+    for kind, length, n_bytes in TYPES:
+        yield f"type_{kind}", gguf([], [("t", [length, 2], kind, 2 * n_bytes)])
+    yield "unsupported_type", gguf([], [("t", [256], 10, 84), ("u", [2, 1, 1, 3], 0, 24)])
+    aligned = [("general.alignment", 4, struct.pack("<I", 64))]
+    yield "aligned", gguf(aligned, [("a", [3], 0, 12), ("b", [32], 8, 34)], alignment=64)
+    yield "all", gguf(SCALARS + ARRAYS, [("a", [8, 4], 0, 128), ("b", [32, 4], 2, 72)], version=2)
+
+
+def main():
+    if len(sys.argv) != 2:
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    corpora = {"fuzz_gguf_file": gguf_files}
+    for target, files in corpora.items():
+        folder = pathlib.Path(sys.argv[1]) / target
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in files():
+            (folder / name).write_bytes(data)
+        print(f"{folder}: {len(list(folder.iterdir()))} files")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
