@@ -1,0 +1,54 @@
+// A hash table from a pair of tokens to what they become.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "text/merge.h"
+
+namespace troika::text {
+
+class PairTable {
+ public:
+  // Must be called once, before any insertion; n is the most that will be inserted.
+  void reserve(size_t n) { slots_.assign(std::bit_ceil(2 * n + 2), {}); }
+
+  // The first insertion of a pair stays.
+  void insert(Token left, Token right, Join join) {
+    Slot& slot = slots_[index(key(left, right))];
+    if (slot.key == kEmpty) slot = {key(left, right), join};
+  }
+
+  bool find(Token left, Token right, Join* join) const {
+    const Slot& slot = slots_[index(key(left, right))];
+    if (slot.key == kEmpty) return false;
+    *join = slot.join;
+    return true;
+  }
+
+ private:
+  static constexpr uint64_t kEmpty = ~uint64_t{0};
+  struct Slot {
+    uint64_t key = kEmpty;
+    Join join{};
+  };
+
+  static uint64_t key(Token left, Token right) {
+    return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
+  }
+
+  // The slot of the key, or the empty one where it would stand.
+  size_t index(uint64_t key) const {
+    const size_t mask = slots_.size() - 1;
+    uint64_t hash = key * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 32;
+    size_t i = hash & mask;
+    while (slots_[i].key != kEmpty && slots_[i].key != key) i = (i + 1) & mask;
+    return i;
+  }
+
+  std::vector<Slot> slots_;
+};
+
+}  // namespace troika::text

@@ -1,0 +1,129 @@
+#include "text/spm.h"
+
+#include <gtest/gtest.h>
+
+#include "text/tokenizer.h"
+
+namespace troika::text {
+namespace {
+
+// <unk> <s> </s>, the 256 bytes, then the given tokens, the first with the highest score.
+Vocabulary small_vocabulary(const std::vector<std::string>& tokens) {
+  Vocabulary v = empty_vocabulary(VocabularyKind::kSpm, "");
+  v.tokens = {"<unk>", "<s>", "</s>"};
+  v.types = {TokenType::kUnknown, TokenType::kControl, TokenType::kControl};
+  for (int byte = 0; byte < 256; ++byte) {
+    char name[8];
+    std::snprintf(name, sizeof name, "<0x%02X>", byte);
+    v.tokens.push_back(name);
+    v.types.push_back(TokenType::kByte);
+  }
+  v.scores.assign(v.tokens.size(), 0.0f);
+  for (const std::string& token : tokens) {
+    v.scores.push_back(-static_cast<float>(v.tokens.size()));
+    v.tokens.push_back(token);
+    v.types.push_back(TokenType::kNormal);
+  }
+  return v;
+}
+
+std::vector<std::string> pieces(const Tokenizer& tokenizer, std::string_view text,
+                                EncodeOptions options = {.add_special = false}) {
+  std::vector<std::string> out;
+  for (Token token : tokenizer.encode(text, options)) {
+    out.emplace_back(tokenizer.piece(token, true));
+  }
+  return out;
+}
+
+using Pieces = std::vector<std::string>;
+
+TEST(Spm, JoinsTheHighestScoreFirst) {
+  const auto ab_first = make_tokenizer(small_vocabulary({"ab", "bc", "a", "b", "c", "▁"}));
+  EXPECT_EQ(pieces(*ab_first, "abc"), (Pieces{" ", "ab", "c"}));
+  const auto bc_first = make_tokenizer(small_vocabulary({"bc", "ab", "a", "b", "c", "▁"}));
+  EXPECT_EQ(pieces(*bc_first, "abc"), (Pieces{" ", "a", "bc"}));
+}
+
+TEST(Spm, JoinsTheLeftmostAmongEquals) {
+  const auto t = make_tokenizer(small_vocabulary({"aa", "a", "▁"}));
+  EXPECT_EQ(pieces(*t, "aaa"), (Pieces{" ", "aa", "a"}));
+}
+
+TEST(Spm, SpellsInBytesWhatHasNoToken) {
+  const auto t = make_tokenizer(small_vocabulary({"▁"}));
+  EXPECT_EQ(pieces(*t, "é"), (Pieces{" ", "\xc3", "\xa9"}));
+  EXPECT_EQ(t->decode(t->encode("é")), "é");
+}
+
+TEST(Spm, AddsASpaceInFrontAndTakesItAway) {
+  Vocabulary v = small_vocabulary({"▁a", "a", "▁"});
+  const auto with = make_tokenizer(v);
+  EXPECT_EQ(pieces(*with, "a"), (Pieces{" a"}));
+  EXPECT_EQ(pieces(*with, " a"), (Pieces{" ", " a"}));
+  EXPECT_EQ(with->decode(with->encode(" a")), " a");
+  EXPECT_TRUE(with->encode("", {.add_special = false}).empty());
+  v.add_space_prefix = false;
+  const auto without = make_tokenizer(v);
+  EXPECT_EQ(pieces(*without, "a"), (Pieces{"a"}));
+  EXPECT_EQ(without->decode(without->encode(" a")), " a");
+}
+
+TEST(Spm, SpecialTokensInTextAreTextUnlessAskedFor) {
+  // "</s" and ">" would join to the control token's text.
+  const auto t = make_tokenizer(small_vocabulary({"</s", "</", "s", "<", "/", ">", "▁"}));
+  EXPECT_EQ(pieces(*t, "</s>"), (Pieces{" ", "</s", ">"}));
+  EXPECT_EQ(t->encode("</s>", {.add_special = false, .parse_special = true}),
+            (std::vector<Token>{2}));
+  EXPECT_EQ(pieces(*t, "s</s>s", {.add_special = true, .parse_special = true}),
+            (Pieces{"<s>", " ", "s", "</s>", " ", "s"}));
+}
+
+TEST(Spm, CutsOutUserDefinedTokens) {
+  Vocabulary v = small_vocabulary({"ab", "a", "b", "<x>", "<x>y", "▁"});
+  v.types[v.tokens.size() - 3] = v.types[v.tokens.size() - 2] = TokenType::kUserDefined;
+  v.add_space_prefix = false;
+  const auto t = make_tokenizer(v);
+  EXPECT_EQ(pieces(*t, "a<x>b<x>yab"), (Pieces{"a", "<x>", "b", "<x>y", "ab"}));
+}
+
+TEST(Spm, UnusedTokensFallApart) {
+  Vocabulary v = small_vocabulary({"ab", "abc", "a", "b", "c", "▁"});
+  v.types[3 + 256] = TokenType::kUnused;
+  v.add_space_prefix = false;
+  const auto t = make_tokenizer(v);
+  EXPECT_EQ(pieces(*t, "ab"), (Pieces{"a", "b"}));
+  EXPECT_EQ(pieces(*t, "abc"), (Pieces{"abc"}));
+}
+
+TEST(Spm, TokensMayReachOverWords) {
+  const auto t = make_tokenizer(small_vocabulary({"a▁b", "a▁", "a", "b", "▁"}));
+  EXPECT_EQ(pieces(*t, "a b"), (Pieces{" ", "a b"}));
+}
+
+TEST(Spm, AnyBytesComeBack) {
+  const auto t = make_tokenizer(small_vocabulary({"ab", "a", "b", "▁", "é"}));
+  std::string text;
+  uint32_t random = 1;
+  for (int round = 0; round < 200; ++round) {
+    text.clear();
+    for (int i = 0; i < 50; ++i) {
+      random = random * 1664525 + 1013904223;
+      text.push_back(static_cast<char>(random >> 24));
+    }
+    EXPECT_EQ(t->decode(t->encode(text)), text);
+  }
+}
+
+TEST(Spm, WithoutBytesTheUnknownTokenStands) {
+  Vocabulary v = empty_vocabulary(VocabularyKind::kSpm, "");
+  v.tokens = {"<unk>", "<s>", "</s>", "a", "▁"};
+  v.types = {TokenType::kUnknown, TokenType::kControl, TokenType::kControl, TokenType::kNormal,
+             TokenType::kNormal};
+  v.scores = {0, 0, 0, -1, -2};
+  const auto t = make_tokenizer(v);
+  EXPECT_EQ(t->encode("aéa", {.add_special = false}), (std::vector<Token>{4, 3, 0, 3}));
+}
+
+}  // namespace
+}  // namespace troika::text

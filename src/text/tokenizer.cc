@@ -1,0 +1,109 @@
+#include "text/tokenizer.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "text/bpe.h"
+#include "text/special_matcher.h"
+#include "text/spm.h"
+
+namespace troika::text {
+
+Tokenizer::Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {
+  ends_ = end_tokens(vocabulary_);
+  std::vector<std::pair<std::string, Token>> user_defined;
+  std::vector<std::pair<std::string, Token>> all;
+  for (Token id = 0; id < n_tokens(); ++id) {
+    const TokenType type = vocabulary_.types[id];
+    if (type == TokenType::kUserDefined) user_defined.emplace_back(vocabulary_.tokens[id], id);
+    if (type == TokenType::kUserDefined || is_control(id)) {
+      all.emplace_back(vocabulary_.tokens[id], id);
+    }
+  }
+  user_defined_ = std::make_unique<SpecialMatcher>(std::move(user_defined));
+  all_special_ = std::make_unique<SpecialMatcher>(std::move(all));
+  by_name_.resize(vocabulary_.tokens.size());
+  std::iota(by_name_.begin(), by_name_.end(), 0);
+  std::sort(by_name_.begin(), by_name_.end(), [&](Token a, Token b) {
+    return std::tie(vocabulary_.tokens[a], a) < std::tie(vocabulary_.tokens[b], b);
+  });
+  piece_begins_.reserve(vocabulary_.tokens.size() + 1);
+  piece_begins_.push_back(0);
+}
+
+Tokenizer::~Tokenizer() = default;
+
+void Tokenizer::add_piece(std::string_view bytes) {
+  pieces_ += bytes;
+  piece_begins_.push_back(pieces_.size());
+}
+
+std::vector<Token> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
+  std::vector<Token> out;
+  if (options.add_special && vocabulary_.add_bos) out.push_back(vocabulary_.bos);
+  const SpecialMatcher& matcher = options.parse_special ? *all_special_ : *user_defined_;
+  bool first = true;
+  for (size_t at = 0; at < text.size();) {
+    const SpecialMatcher::Match match = matcher.find(text, at);
+    if (match.begin > at) encode_text(text.substr(at, match.begin - at), first, &out);
+    if (match.token == kNoToken) break;
+    out.push_back(match.token);
+    first = true;
+    at = match.end;
+  }
+  if (options.add_special && vocabulary_.add_eos) out.push_back(vocabulary_.eos);
+  return out;
+}
+
+std::string_view Tokenizer::piece(Token token, bool render_special) const {
+  TROIKA_ASSERT(is_token(token));
+  if (is_control(token)) {
+    return render_special ? std::string_view(vocabulary_.tokens[token]) : std::string_view();
+  }
+  const size_t begin = piece_begins_[token];
+  return std::string_view(pieces_).substr(begin, piece_begins_[token + 1] - begin);
+}
+
+std::string Tokenizer::decode(std::span<const Token> tokens, bool render_special) const {
+  std::string text;
+  bool first = vocabulary_.add_space_prefix;
+  for (Token token : tokens) {
+    std::string_view bytes = piece(token, render_special);
+    const bool is_text = !is_control(token) && vocabulary_.types[token] != TokenType::kUserDefined;
+    if (first && is_text && bytes.starts_with(' ')) bytes.remove_prefix(1);
+    if (!is_control(token)) first = false;
+    text += bytes;
+  }
+  return text;
+}
+
+bool Tokenizer::is_end(Token token) const {
+  return std::binary_search(ends_.begin(), ends_.end(), token);
+}
+
+bool Tokenizer::is_control(Token token) const {
+  TROIKA_ASSERT(is_token(token));
+  const TokenType type = vocabulary_.types[token];
+  return type == TokenType::kControl || type == TokenType::kUnknown;
+}
+
+Token Tokenizer::find(std::string_view name) const {
+  const auto it = std::lower_bound(
+      by_name_.begin(), by_name_.end(), name,
+      [&](Token token, std::string_view text) { return vocabulary_.tokens[token] < text; });
+  return it != by_name_.end() && vocabulary_.tokens[*it] == name ? *it : kNoToken;
+}
+
+std::unique_ptr<Tokenizer> make_tokenizer(Vocabulary vocabulary, TokenizerOptions options) {
+  if (!options.pre.empty()) vocabulary.pre = options.pre;
+  check_vocabulary(vocabulary, "the tokenizer");
+  if (vocabulary.kind == VocabularyKind::kSpm) return make_spm_tokenizer(std::move(vocabulary));
+  return make_bpe_tokenizer(std::move(vocabulary));
+}
+
+std::unique_ptr<Tokenizer> make_tokenizer(const gguf::File& file, TokenizerOptions options) {
+  return make_tokenizer(read_vocabulary(file), std::move(options));
+}
+
+}  // namespace troika::text

@@ -1,0 +1,78 @@
+// Text to tokens and back.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/vocabulary.h"
+
+namespace troika::text {
+
+class SpecialMatcher;
+
+struct EncodeOptions {
+  bool add_special = true;     // begin and end tokens, where the model wants them
+  bool parse_special = false;  // "<|im_end|>" in the text becomes the token; otherwise it is text
+};
+
+// All methods are const and may be called from several threads.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer();
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  // Any bytes: invalid UTF-8 is encoded byte for byte.
+  std::vector<Token> encode(std::string_view text, EncodeOptions options = {}) const;
+
+  // The bytes that a token stands for, perhaps a part of a character. Control and unknown tokens
+  // are empty unless `render_special`. Precondition: is_token(token).
+  std::string_view piece(Token token, bool render_special = false) const;
+
+  // The pieces one after another, without the space that encode put in front.
+  std::string decode(std::span<const Token> tokens, bool render_special = false) const;
+
+  bool is_token(Token token) const { return token >= 0 && token < n_tokens(); }
+  // Ends an answer: eos and the others that models use (end of turn, ...).
+  bool is_end(Token token) const;
+  bool is_control(Token token) const;  // control or unknown
+  // The token whose text in the vocabulary is exactly `name`, e.g. "<|im_start|>"; or kNoToken.
+  Token find(std::string_view name) const;
+
+  Token n_tokens() const { return static_cast<Token>(vocabulary_.tokens.size()); }
+  Token bos() const { return vocabulary_.bos; }
+  Token eos() const { return vocabulary_.eos; }
+  const std::vector<Token>& ends() const { return ends_; }
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+
+ protected:
+  explicit Tokenizer(Vocabulary vocabulary);
+  // To be called by the constructor of a derived class, in the order of the ids: the pieces.
+  void add_piece(std::string_view bytes);
+
+  // Appends the tokens of text that holds no special token. `first`: it stands at the beginning or
+  // after a special token.
+  virtual void encode_text(std::string_view text, bool first, std::vector<Token>* out) const = 0;
+
+ private:
+  Vocabulary vocabulary_;
+  std::vector<Token> ends_;  // sorted
+  std::vector<Token> by_name_;
+  std::unique_ptr<SpecialMatcher> user_defined_;
+  std::unique_ptr<SpecialMatcher> all_special_;
+  std::string pieces_;                // all, one after another
+  std::vector<size_t> piece_begins_;  // one more than tokens
+};
+
+struct TokenizerOptions {
+  std::string pre;  // overrides the pre-tokenizer that the file names
+};
+
+// Throws Error, e.g. for a pre-tokenizer that this program does not know.
+std::unique_ptr<Tokenizer> make_tokenizer(Vocabulary vocabulary, TokenizerOptions options = {});
+std::unique_ptr<Tokenizer> make_tokenizer(const gguf::File& file, TokenizerOptions options = {});
+
+}  // namespace troika::text

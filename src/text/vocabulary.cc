@@ -1,0 +1,167 @@
+#include "text/vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "base/error.h"
+#include "gguf/file.h"
+
+namespace troika::text {
+namespace {
+
+// A token's id must fit in an int32, and nobody has a vocabulary near this size.
+constexpr size_t kMaxTokens = size_t{1} << 24;
+
+// Pre-tokenizers whose models expect a BOS although their files may not say so.
+constexpr std::array<std::string_view, 12> kAddBosPre = {
+    "llama3",   "llama-v3", "llama-bpe", "falcon3",      "falcon-h1", "pixtral",
+    "midm-2.0", "lfm2",     "tekken",    "jina-v5-nano", "chameleon", "gemma4"};
+
+Token read_id(const gguf::File& file, const char* key, Token fallback, size_t n_tokens,
+              bool may_be_out_of_range) {
+  const std::optional<int64_t> id = file.find_int(key);
+  if (!id) return fallback >= 0 && static_cast<size_t>(fallback) < n_tokens ? fallback : kNoToken;
+  // Some writers say "none" with -1, in 32 bits.
+  if (*id == -1 || *id == 0xffffffffll) return kNoToken;
+  if (*id >= 0 && static_cast<uint64_t>(*id) < n_tokens) return static_cast<Token>(*id);
+  if (may_be_out_of_range) return kNoToken;
+  throw Error(
+      fmt::format("{}: {} is {}, but the vocabulary has {} tokens. The file is damaged or "
+                  "was converted wrongly; convert it again.",
+                  file.path(), key, *id, n_tokens));
+}
+
+void read_special_tokens(const gguf::File& file, Vocabulary* v) {
+  const size_t n = v->tokens.size();
+  v->bos = read_id(file, "tokenizer.ggml.bos_token_id", v->bos, n, false);
+  v->eos = read_id(file, "tokenizer.ggml.eos_token_id", v->eos, n, false);
+  v->eot = read_id(file, "tokenizer.ggml.eot_token_id", v->eot, n, false);
+  v->eom = read_id(file, "tokenizer.ggml.eom_token_id", v->eom, n, false);
+  // Fine-tuned models often name a padding token that was never added: nothing depends on it.
+  v->unk = read_id(file, "tokenizer.ggml.unknown_token_id", v->unk, n, true);
+  v->pad = read_id(file, "tokenizer.ggml.padding_token_id", v->pad, n, true);
+  v->add_bos = file.find_bool("tokenizer.ggml.add_bos_token").value_or(v->add_bos);
+  v->add_eos = file.find_bool("tokenizer.ggml.add_eos_token").value_or(v->add_eos);
+  v->add_space_prefix =
+      file.find_bool("tokenizer.ggml.add_space_prefix").value_or(v->add_space_prefix);
+  // What the file leaves to a default must not be demanded from it.
+  if (v->bos == kNoToken && !file.find_bool("tokenizer.ggml.add_bos_token")) v->add_bos = false;
+}
+
+void read_types(const gguf::File& file, Vocabulary* v) {
+  const std::vector<int64_t> types = file.ints("tokenizer.ggml.token_type");
+  if (types.empty()) {
+    v->types.assign(v->tokens.size(), TokenType::kNormal);
+    return;
+  }
+  v->types.reserve(types.size());
+  for (int64_t type : types) {
+    const bool known = type >= 0 && type <= static_cast<int64_t>(TokenType::kByte);
+    v->types.push_back(known ? static_cast<TokenType>(type) : TokenType::kUndefined);
+  }
+}
+
+VocabularyKind read_kind(const gguf::File& file) {
+  const std::optional<std::string_view> model = file.find_string("tokenizer.ggml.model");
+  if (!model) {
+    throw Error(
+        fmt::format("{}: the file has no tokenizer (tokenizer.ggml.model is missing). "
+                    "Use a file that was converted with its tokenizer.",
+                    file.path()));
+  }
+  if (*model == "llama") return VocabularyKind::kSpm;
+  if (*model == "gpt2") return VocabularyKind::kBpe;
+  throw Error(
+      fmt::format("{}: the tokenizer is of the kind '{}'; this program knows 'llama' "
+                  "(SentencePiece with scores) and 'gpt2' (byte-level BPE).",
+                  file.path(), *model));
+}
+
+void check_id(Token id, const char* name, size_t n_tokens, std::string_view where) {
+  if (id == kNoToken || (id >= 0 && static_cast<size_t>(id) < n_tokens)) return;
+  throw Error(fmt::format("{}: the {} token is {}, but the vocabulary has {} tokens.", where, name,
+                          id, n_tokens));
+}
+
+}  // namespace
+
+Vocabulary empty_vocabulary(VocabularyKind kind, std::string_view pre) {
+  Vocabulary v;
+  v.kind = kind;
+  v.pre = pre;
+  if (kind == VocabularyKind::kSpm) {
+    v.unk = 0;
+    v.bos = 1;
+    v.eos = 2;
+    v.add_bos = true;
+    v.add_space_prefix = true;
+  } else {
+    v.add_bos = std::find(kAddBosPre.begin(), kAddBosPre.end(), pre) != kAddBosPre.end();
+  }
+  return v;
+}
+
+Vocabulary read_vocabulary(const gguf::File& file) {
+  const VocabularyKind kind = read_kind(file);
+  Vocabulary v = empty_vocabulary(kind, file.find_string("tokenizer.ggml.pre").value_or("default"));
+  const std::vector<std::string_view> tokens = file.strings("tokenizer.ggml.tokens");
+  v.tokens.assign(tokens.begin(), tokens.end());
+  v.scores = file.floats("tokenizer.ggml.scores");
+  read_types(file, &v);
+  const std::vector<std::string_view> merges = file.strings("tokenizer.ggml.merges");
+  v.merges.assign(merges.begin(), merges.end());
+  read_special_tokens(file, &v);
+  // Byte-level BPE never had it, whatever the file says.
+  if (kind == VocabularyKind::kBpe) v.add_space_prefix = false;
+  v.chat_template = file.find_string("tokenizer.chat_template").value_or("");
+  repair_types(&v);
+  check_vocabulary(v, file.path());
+  return v;
+}
+
+void check_vocabulary(const Vocabulary& v, std::string_view where) {
+  const size_t n = v.tokens.size();
+  if (n == 0) {
+    throw Error(fmt::format("{}: the tokenizer has no tokens (tokenizer.ggml.tokens).", where));
+  }
+  if (n > kMaxTokens) {
+    throw Error(fmt::format("{}: the tokenizer has {} tokens; at most {} are supported.", where, n,
+                            kMaxTokens));
+  }
+  if (v.types.size() != n) {
+    throw Error(fmt::format("{}: {} tokens but {} token types. The file is damaged.", where, n,
+                            v.types.size()));
+  }
+  const bool needs_scores = v.kind == VocabularyKind::kSpm;
+  if (v.scores.size() != n && (needs_scores || !v.scores.empty())) {
+    throw Error(fmt::format("{}: {} tokens but {} scores. The file is damaged.", where, n,
+                            v.scores.size()));
+  }
+  if (std::any_of(v.scores.begin(), v.scores.end(), [](float s) { return std::isnan(s); })) {
+    throw Error(fmt::format("{}: a token's score is not a number. The file is damaged.", where));
+  }
+  if (v.kind == VocabularyKind::kBpe && v.merges.empty()) {
+    throw Error(
+        fmt::format("{}: the byte-level BPE tokenizer has no merges "
+                    "(tokenizer.ggml.merges). Convert the model again.",
+                    where));
+  }
+  check_id(v.bos, "begin (bos)", n, where);
+  check_id(v.eos, "end (eos)", n, where);
+  check_id(v.eot, "end-of-turn (eot)", n, where);
+  check_id(v.eom, "end-of-message (eom)", n, where);
+  check_id(v.unk, "unknown", n, where);
+  check_id(v.pad, "padding", n, where);
+  if (v.add_bos && v.bos == kNoToken) {
+    throw Error(fmt::format("{}: a begin token is to be added, but the file names none.", where));
+  }
+  if (v.add_eos && v.eos == kNoToken) {
+    throw Error(fmt::format("{}: an end token is to be added, but the file names none.", where));
+  }
+}
+
+}  // namespace troika::text

@@ -1,0 +1,73 @@
+// The tokenizer's part of a model file as plain data: what the tokens are, before any algorithm.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troika::gguf {
+class File;
+}
+
+namespace troika::text {
+
+using Token = int32_t;
+inline constexpr Token kNoToken = -1;
+
+enum class VocabularyKind {
+  kSpm,  // SentencePiece-style: tokens with scores, spaces written as U+2581, byte fallback
+  kBpe,  // byte-level: merges with ranks over bytes written as printable characters
+};
+
+// The numbers stand in files.
+enum class TokenType : uint8_t {
+  kUndefined = 0,  // treated as normal
+  kNormal = 1,
+  kUnknown = 2,      // stands for what has no token; never rendered
+  kControl = 3,      // begin, end, turn marks: matched in text and rendered only on request
+  kUserDefined = 4,  // cut out of any text before the algorithm sees it
+  kUnused = 5,
+  kByte = 6,  // "<0xHH>" in kSpm
+};
+
+struct Vocabulary {
+  VocabularyKind kind = VocabularyKind::kSpm;
+  std::vector<std::string> tokens;  // as in the file; the index is the token's id
+  std::vector<float> scores;        // kSpm: one for each token; the highest merges first
+  std::vector<TokenType> types;     // one for each token
+  std::vector<std::string> merges;  // kBpe: "left right", the most important first
+  std::string pre;                  // kBpe: the name of the pre-tokenizer
+  Token bos = kNoToken;
+  Token eos = kNoToken;
+  Token eot = kNoToken;  // end of a turn
+  Token eom = kNoToken;  // end of a message (a tool call follows)
+  Token unk = kNoToken;
+  Token pad = kNoToken;
+  bool add_bos = false;
+  bool add_eos = false;
+  bool add_space_prefix = false;  // kSpm: text begins as if after a space
+  std::string chat_template;      // Jinja; empty where the file has none
+};
+
+// The defaults of llama.cpp for what files leave out: they were written to be read with them.
+Vocabulary empty_vocabulary(VocabularyKind kind, std::string_view pre);
+
+// Throws Error where the file has no tokenizer, one of another kind, or one that contradicts
+// itself.
+Vocabulary read_vocabulary(const gguf::File& file);
+
+// Throws Error unless the arrays agree in length and every special id is a token; `where` names the
+// file in messages.
+void check_vocabulary(const Vocabulary& vocabulary, std::string_view where);
+
+// Every token that ends an answer: eos, eot, eom, and those that are known by their text, because
+// files often name only one of several.
+std::vector<Token> end_tokens(const Vocabulary& vocabulary);
+
+// Makes end tokens that are known by their text control tokens where the file forgot to say so:
+// otherwise they would appear in answers and could not be asked for in prompts.
+void repair_types(Vocabulary* vocabulary);
+
+}  // namespace troika::text
