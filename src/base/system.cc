@@ -1,0 +1,97 @@
+#include "base/system.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <string>
+
+namespace troika {
+namespace {
+
+// The value of a line "KEY:   123 kB", in bytes.
+std::optional<size_t> kilobytes_of(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  size_t kilobytes = 0;
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.compare(0, key.size() + 1, key + ":") != 0) continue;
+    if (std::sscanf(line.c_str() + key.size() + 1, "%zu", &kilobytes) == 1) {
+      return kilobytes * 1024;
+    }
+  }
+  return std::nullopt;
+}
+
+// A file that holds one number; "max" means none.
+std::optional<size_t> number_in(const std::string& path) {
+  std::ifstream file(path);
+  size_t value = 0;
+  if (file >> value) return value;
+  return std::nullopt;
+}
+
+struct CgroupMemory {
+  std::optional<size_t> limit;
+  std::optional<size_t> used;
+};
+
+// The tightest limit on the way from this process's cgroup (version 2) to the root, or that of
+// version 1.
+CgroupMemory cgroup_memory() {
+  CgroupMemory memory;
+  std::ifstream file("/proc/self/cgroup");
+  std::string line;
+  std::string path;
+  while (std::getline(file, line)) {
+    if (line.compare(0, 3, "0::") == 0) path = line.substr(3);
+  }
+  while (!path.empty()) {
+    const std::string folder = "/sys/fs/cgroup" + path;
+    const std::optional<size_t> limit = number_in(folder + "/memory.max");
+    if (limit && (!memory.limit || *limit < *memory.limit)) {
+      memory = {limit, number_in(folder + "/memory.current")};
+    }
+    if (path == "/") break;
+    const size_t slash = path.rfind('/');
+    path = slash == 0 ? "/" : path.substr(0, slash);
+  }
+  if (!memory.limit) {
+    memory = {number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+              number_in("/sys/fs/cgroup/memory/memory.usage_in_bytes")};
+  }
+  return memory;
+}
+
+}  // namespace
+
+int usable_cores() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return std::max(1, CPU_COUNT(&cores));
+  return 1;
+}
+
+size_t memory_limit_bytes() {
+  const size_t machine = kilobytes_of("/proc/meminfo", "MemTotal").value_or(SIZE_MAX);
+  return std::min(machine, cgroup_memory().limit.value_or(SIZE_MAX));
+}
+
+size_t available_memory_bytes() {
+  const size_t machine = kilobytes_of("/proc/meminfo", "MemAvailable").value_or(SIZE_MAX);
+  const CgroupMemory cgroup = cgroup_memory();
+  if (!cgroup.limit) return machine;
+  const size_t used = std::min(cgroup.used.value_or(0), *cgroup.limit);
+  return std::min(machine, *cgroup.limit - used);
+}
+
+size_t resident_bytes() { return kilobytes_of("/proc/self/status", "VmRSS").value_or(0); }
+
+size_t peak_resident_bytes() {
+  // VmHWM counts mapped files as well, as ru_maxrss does, but can be reset between measurements.
+  return kilobytes_of("/proc/self/status", "VmHWM").value_or(0);
+}
+
+}  // namespace troika

@@ -1,0 +1,20 @@
+// What this process may use of the machine: cores and memory, limits of its cgroup included.
+#pragma once
+
+#include <cstddef>
+
+namespace troika {
+
+// Cores this process may run on, at least 1.
+int usable_cores();
+
+// The memory that processes of this machine, or of this process's cgroup, may have in all.
+size_t memory_limit_bytes();
+// What of it is free or can be freed (page cache) now.
+size_t available_memory_bytes();
+
+// Resident pages of this process now, and their peak; mapped files included.
+size_t resident_bytes();
+size_t peak_resident_bytes();
+
+}  // namespace troika

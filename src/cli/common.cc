@@ -1,0 +1,129 @@
+#include "cli/common.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <iterator>
+#include <random>
+
+#include "base/error.h"
+#include "engine/make_plan.h"
+
+namespace troika::cli {
+
+void EngineFlags::add_to(CLI::App& command) {
+  command.add_option("MODEL", options.model, "A GGUF file")->required();
+  command.add_option("-t,--threads", options.n_threads, "Threads (default: all usable cores)");
+  command.add_option("-c,--context", options.context,
+                     "Tokens of context (default: what model and memory allow, at most 8192)");
+  command.add_option("--kv", kv, "Type of cached keys and values: f32, f16 or q8_0")
+      ->capture_default_str();
+  command
+      .add_option("--activations", activations,
+                  "How activations meet block-quantised weights: q8 (fast) or f32 (exact)")
+      ->capture_default_str();
+  command.add_option("--kernels", options.kernels,
+                     "The fastest kernels allowed, as named by --version (default: the fastest)");
+  command.add_option("--pre", options.pre_tokenizer,
+                     "Use this pre-tokenizer instead of the one the file names");
+}
+
+engine::Options EngineFlags::checked() const {
+  engine::Options checked = options;
+  checked.activations = plan::activations_from_name(activations);
+  checked.kv_type = engine::kv_type_from_name(kv);
+  return checked;
+}
+
+std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
+  auto engine = std::make_unique<engine::Engine>(flags.checked());
+  const int trained = engine->blueprint().trained_context;
+  const int context = engine->plan().context;
+  if (context > trained) {
+    fmt::print(stderr, "note: the model was trained on {} tokens of context; beyond them its text "
+               "gets worse\n", trained);
+  }
+  return engine;
+}
+
+void SamplerFlags::add_to(CLI::App& command) {
+  command.add_option("--temp", options.temperature, "Temperature; 0 takes the most likely token")
+      ->capture_default_str();
+  command.add_option("--top-k", options.top_k, "Keep the k most likely tokens; 0 is off")
+      ->capture_default_str();
+  command.add_option("--top-p", options.top_p, "Keep the most likely tokens up to this share")
+      ->capture_default_str();
+  command
+      .add_option("--min-p", options.min_p, "Drop tokens below this share of the most likely one")
+      ->capture_default_str();
+  command
+      .add_option("--repeat-penalty", options.repetition_penalty,
+                  "Divide the logits of tokens seen lately; 1 is off")
+      ->capture_default_str();
+  command.add_option("--frequency-penalty", options.frequency_penalty,
+                     "Take off for each time a token was seen lately");
+  command.add_option("--presence-penalty", options.presence_penalty,
+                     "Take off once for tokens seen lately");
+  command
+      .add_option("--penalty-window", options.penalty_window,
+                  "How many last tokens count as lately; -1 is all")
+      ->capture_default_str();
+  command.add_option("--logit-bias", biases, "TOKEN=BIAS: add to a token's logit (repeatable)");
+  seed = command.add_option("--seed", options.seed, "Seed: the same gives the same text");
+}
+
+engine::SamplerOptions SamplerFlags::checked() const {
+  engine::SamplerOptions checked = options;
+  for (const std::string& text : biases) {
+    int token = 0;
+    float bias = 0.0f;
+    int n_read = 0;
+    if (std::sscanf(text.c_str(), "%d=%f%n", &token, &bias, &n_read) != 2 ||
+        static_cast<size_t>(n_read) != text.size() || token < 0) {
+      throw UsageError(fmt::format(
+          "--logit-bias '{}' is not understood. Write TOKEN=BIAS, for example 29=-5.", text));
+    }
+    checked.logit_bias.emplace_back(token, bias);
+  }
+  if (seed->count() == 0) checked.seed = std::random_device{}();
+  return checked;
+}
+
+std::string read_text(const std::string& path) {
+  if (path == "-") {
+    return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+  }
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                              &std::fclose);
+  std::string text;
+  size_t n_read = 0;
+  if (file != nullptr) {
+    char buffer[65536];
+    while ((n_read = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0) {
+      text.append(buffer, n_read);
+    }
+  }
+  if (file == nullptr || std::ferror(file.get()) != 0) {
+    throw Error(fmt::format("{}: cannot be read: {}.", path, std::strerror(errno)));
+  }
+  return text;
+}
+
+std::string bytes_text(size_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (bytes >= 1'000'000'000) return fmt::format("{:.2f} GB", value * 1e-9);
+  if (bytes >= 1'000'000) return fmt::format("{:.1f} MB", value * 1e-6);
+  return fmt::format("{:.1f} KB", value * 1e-3);
+}
+
+void print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
+    return;
+  }
+  throw Error(fmt::format("Standard output cannot be written: {}.", std::strerror(errno)));
+}
+
+}  // namespace troika::cli

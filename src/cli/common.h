@@ -1,0 +1,56 @@
+// What the commands share: options, output, errors.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "engine/engine.h"
+#include "engine/sampler.h"
+
+namespace troika::cli {
+
+// Each command adds itself to the program; its callback runs it.
+void add_run(CLI::App& app);
+void add_chat(CLI::App& app);
+void add_bench(CLI::App& app);
+void add_eval(CLI::App& app);
+void add_inspect(CLI::App& app);
+void add_tokenize(CLI::App& app);
+void add_quantize(CLI::App& app);
+void add_synth(CLI::App& app);
+
+// Options of every command that computes with a model.
+struct EngineFlags {
+  engine::Options options;
+  std::string activations = "q8";
+  std::string kv = "f16";
+
+  void add_to(CLI::App& command);
+  // Throws UsageError for names that are not known.
+  engine::Options checked() const;
+};
+
+// Loads with a note on standard error about the context that was chosen.
+std::unique_ptr<engine::Engine> load(const EngineFlags& flags);
+
+struct SamplerFlags {
+  engine::SamplerOptions options;
+  std::vector<std::string> biases;  // TOKEN=BIAS
+  CLI::Option* seed = nullptr;
+
+  void add_to(CLI::App& command);
+  // Draws a seed where none was given.
+  engine::SamplerOptions checked() const;
+};
+
+// The whole of a file, or of standard input for "-". Throws Error.
+std::string read_text(const std::string& path);
+
+// "1.5 GB"
+std::string bytes_text(size_t bytes);
+
+// Writes to standard output; throws Error where that fails (a full disk, a closed pipe).
+void print(const std::string& text);
+
+}  // namespace troika::cli

@@ -1,0 +1,74 @@
+// The program troika.
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "base/cpu_features.h"
+#include "base/error.h"
+#include "cli/common.h"
+#include "kernels/choose.h"
+
+namespace {
+
+constexpr int kExitError = 1;
+constexpr int kExitUsage = 2;
+
+void print_version() {
+  const troika::CpuFeatures features = troika::detect_cpu_features();
+  const std::string text =
+      fmt::format("troika {}\nprocessor: {}\nkernels:\n{}\n", TROIKA_VERSION,
+                  troika::to_string(features), describe(troika::kernels::choose(features)));
+  troika::cli::print(text);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Troika runs language models (GGUF files) on the processors of this machine."};
+  app.footer("'troika COMMAND --help' shows the options of a command.\n"
+             "Exit status: 0, 1 for an error, 2 for wrong usage.");
+  app.require_subcommand(0, 1);
+  bool version = false;
+  app.add_flag("--version", version, "Print the version and the kernels chosen, and exit");
+  troika::cli::add_run(app);
+  troika::cli::add_chat(app);
+  troika::cli::add_bench(app);
+  troika::cli::add_eval(app);
+  troika::cli::add_inspect(app);
+  troika::cli::add_tokenize(app);
+  troika::cli::add_quantize(app);
+  troika::cli::add_synth(app);
+  try {
+    app.parse(argc, argv);
+    if (version) {
+      print_version();
+    } else if (app.get_subcommands().empty()) {
+      fmt::print(stderr, "{}", app.help());
+      return kExitUsage;
+    }
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : kExitUsage;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A closed pipe is an error like any other, not a silent death.
+  std::signal(SIGPIPE, SIG_IGN);
+  // So is a file that grows over its limit.
+  std::signal(SIGXFSZ, SIG_IGN);
+  try {
+    return run(argc, argv);
+  } catch (const troika::UsageError& error) {
+    fmt::print(stderr, "troika: {}\n", error.what());
+    return kExitUsage;
+  } catch (const troika::Error& error) {
+    fmt::print(stderr, "troika: {}\n", error.what());
+    return kExitError;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "troika: There is not enough memory. Use a smaller model or --context.\n");
+    return kExitError;
+  }
+}

@@ -1,0 +1,134 @@
+// troika run: continues a prompt, or answers it with --chat.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "cli/common.h"
+#include "engine/chat.h"
+#include "engine/generate.h"
+
+namespace troika::cli {
+namespace {
+
+struct RunFlags {
+  EngineFlags engine;
+  SamplerFlags sampler;
+  std::string prompt;
+  std::string file;
+  std::string dash;
+  std::string system;
+  CLI::Option* prompt_option = nullptr;
+  int n_tokens = -1;
+  std::vector<std::string> stops;
+  bool chat = false;
+  bool special = false;
+  bool ignore_end = false;
+  bool json = false;
+};
+
+std::string read_prompt(const RunFlags& flags) {
+  const int n_given = (flags.prompt_option->count() > 0) + !flags.file.empty() + !flags.dash.empty();
+  if (n_given != 1) {
+    throw UsageError("Give the prompt once: -p TEXT, -f FILE, or - for standard input.");
+  }
+  if (!flags.dash.empty()) {
+    if (flags.dash != "-") {
+      throw UsageError(fmt::format("'{}' is not understood. Give a prompt with -p TEXT.", flags.dash));
+    }
+    return read_text("-");
+  }
+  return flags.file.empty() ? flags.prompt : read_text(flags.file);
+}
+
+nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine& engine,
+                               uint64_t seed) {
+  nlohmann::ordered_json json;
+  // Bytes that are no UTF-8 were replaced by the text stream already.
+  json["text"] = g.text;
+  json["tokens"] = g.tokens;
+  json["stop"] = engine::stop_name(g.stop);
+  json["seed"] = seed;
+  json["context"] = engine.plan().context;
+  json["load_s"] = engine.load_seconds();
+  json["prefill"] = {{"tokens", g.n_prompt}, {"seconds", g.prefill_seconds},
+                     {"tokens_per_s", g.prefill_tokens_per_s()}};
+  const double n_steps = g.n_steps;
+  json["decode"] = {{"tokens", g.tokens.size()}, {"seconds", g.decode_seconds},
+                    {"tokens_per_s", g.decode_tokens_per_s()},
+                    {"tokens_per_step", n_steps > 0 ? (static_cast<double>(g.tokens.size()) - 1) / n_steps : 1.0}};
+  json["peak_bytes"] = peak_resident_bytes();
+  return json;
+}
+
+void print_summary(const engine::Generated& g, const engine::Engine& engine, uint64_t seed) {
+  fmt::print(stderr, "\nload       {:8.2f} s   {}, context {}, {} threads, seed {}\n",
+             engine.load_seconds(), tensor::type_name(engine.weights().main_type()),
+             engine.plan().context, engine.plan().n_threads, seed);
+  fmt::print(stderr, "prompt     {:8.2f} s   {} tokens, {:.1f} tokens/s\n", g.prefill_seconds,
+             g.n_prompt, g.prefill_tokens_per_s());
+  fmt::print(stderr, "generation {:8.2f} s   {} tokens, {:.1f} tokens/s, stopped by {}\n",
+             g.decode_seconds, g.tokens.size(), g.decode_tokens_per_s(), engine::stop_name(g.stop));
+  fmt::print(stderr, "memory     {:>10}   at its peak\n", bytes_text(peak_resident_bytes()));
+}
+
+void run(const RunFlags& flags) {
+  const std::string text = read_prompt(flags);
+  const engine::SamplerOptions sampler_options = flags.sampler.checked();
+  engine::Sampler sampler(sampler_options);
+  const auto engine = load(flags.engine);
+  std::vector<Token> prompt;
+  if (flags.chat) {
+    const engine::ChatFormat format(*engine);
+    std::vector<engine::Message> messages;
+    if (!flags.system.empty()) messages.push_back({"system", flags.system});
+    messages.push_back({"user", text});
+    prompt = format.prompt(messages);
+  } else {
+    prompt = engine->tokenizer().encode(text, {true, flags.special});
+  }
+  engine::Session session(*engine);
+  engine::GenerateOptions options;
+  options.most_tokens = flags.n_tokens;
+  options.stops = flags.stops;
+  options.ignore_end = flags.ignore_end;
+  const auto stream = [&](std::string_view piece) {
+    if (!flags.json) print(std::string(piece));
+  };
+  const engine::Generated generated = generate(session, prompt, sampler, options, stream);
+  if (flags.json) {
+    print(to_json(generated, *engine, sampler_options.seed).dump(2) + "\n");
+  } else {
+    print("\n");
+    print_summary(generated, *engine, sampler_options.seed);
+  }
+}
+
+}  // namespace
+
+void add_run(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("run", "Continue a prompt, or answer it with --chat");
+  command->footer("Examples:\n"
+                  "  troika run model.gguf -p \"Once upon a time\" -n 100\n"
+                  "  troika run model.gguf --chat -p \"Tell me a story.\" --seed 7\n"
+                  "  cat notes.txt | troika run model.gguf - --temp 0 --json");
+  auto flags = std::make_shared<RunFlags>();
+  flags->engine.add_to(*command);
+  command->add_option("DASH", flags->dash, "- reads the prompt from standard input");
+  flags->prompt_option = command->add_option("-p,--prompt", flags->prompt, "The prompt");
+  command->add_option("-f,--file", flags->file, "Read the prompt from a file; - is standard input");
+  command->add_option("-n,--tokens", flags->n_tokens,
+                      "Most tokens to generate (default: until the model ends or the context is full)")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--chat", flags->chat, "Put the prompt into the model's chat template");
+  command->add_option("--system", flags->system, "System message, with --chat");
+  command->add_option("--stop", flags->stops, "Stop before this text (repeatable)");
+  command->add_flag("--special", flags->special, "Special tokens in the prompt count as such");
+  command->add_flag("--ignore-end", flags->ignore_end, "Go on after the model's end token");
+  flags->sampler.add_to(*command);
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback([flags] { run(*flags); });
+}
+
+}  // namespace troika::cli

@@ -1,0 +1,35 @@
+#include "engine/engine.h"
+
+#include <chrono>
+
+#include "base/cpu_features.h"
+#include "engine/make_plan.h"
+#include "lanes/host/host_lane.h"
+#include "model/architecture.h"
+
+namespace troika::engine {
+namespace {
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Engine::Engine(const Options& options)
+    : started_(now_seconds()),
+      file_(gguf::File::open(options.model)),
+      blueprint_(model::read(file_)),
+      tokenizer_(text::make_tokenizer(file_, {options.pre_tokenizer})),
+      kernels_(kernels::choose(detect_cpu_features(), options.kernels)),
+      weights_(file_, blueprint_),
+      plan_(make_plan(options, blueprint_, weights_)),
+      rope_angles_(blueprint_.rope),
+      lane_(std::make_unique<lanes::HostLane>(kernels_.table, plan_)),
+      graphs_(blueprint_, plan_, *lane_, weights_) {
+  load_seconds_ = now_seconds() - started_;
+}
+
+Engine::~Engine() = default;
+
+}  // namespace troika::engine

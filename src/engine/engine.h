@@ -1,0 +1,59 @@
+// A model on this machine: file, blueprint, tokenizer, plan, weights, executables. Shared by any
+// number of sessions; read this file and session.h first.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "engine/options.h"
+#include "gguf/file.h"
+#include "kernels/choose.h"
+#include "lanes/lane.h"
+#include "model/blueprint.h"
+#include "model/rope.h"
+#include "plan/plan.h"
+#include "schedule/graphs.h"
+#include "text/tokenizer.h"
+#include "weights/store.h"
+
+namespace troika::engine {
+
+class Engine {
+ public:
+  // Throws Error for whatever is wrong with the file, or does not fit into memory.
+  explicit Engine(const Options& options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const gguf::File& file() const { return file_; }
+  const model::Blueprint& blueprint() const { return blueprint_; }
+  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+  const plan::Plan& plan() const { return plan_; }
+  const weights::Store& weights() const { return weights_; }
+  const schedule::Graphs& graphs() const { return graphs_; }
+  const model::RopeAngles& rope_angles() const { return rope_angles_; }
+  const kernels::Kernels& kernels() const { return kernels_; }
+
+  // Held during a pass: the buffers of the executables are shared by all sessions.
+  std::mutex& pass_mutex() { return pass_mutex_; }
+
+  double load_seconds() const { return load_seconds_; }
+
+ private:
+  double started_;
+  gguf::File file_;
+  model::Blueprint blueprint_;
+  std::unique_ptr<text::Tokenizer> tokenizer_;
+  kernels::Kernels kernels_;
+  weights::Store weights_;
+  plan::Plan plan_;
+  model::RopeAngles rope_angles_;
+  std::unique_ptr<lanes::Lane> lane_;
+  schedule::Graphs graphs_;
+  std::mutex pass_mutex_;
+  double load_seconds_ = 0.0;
+};
+
+}  // namespace troika::engine

@@ -1,0 +1,85 @@
+#include "engine/make_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/system.h"
+
+namespace troika::engine {
+namespace {
+
+// Enough for long conversations; who needs more says so. Nothing is allocated before it is used.
+constexpr int kSensibleContext = 8192;
+constexpr int kMostThreads = 1024;
+// Room for the program itself, its buffers, and whatever else runs.
+constexpr size_t kReserveBytes = 256u << 20;
+
+// Tokens whose keys and values fit beside the weights.
+int64_t most_tokens_in_memory(const weights::Store& weights, size_t bytes_per_token) {
+  const size_t limit = memory_limit_bytes();
+  const size_t needed = weights.total_bytes() + kReserveBytes;
+  const size_t left = limit > needed ? limit - needed : limit / 16;
+  return static_cast<int64_t>(std::min(left, available_memory_bytes()) / bytes_per_token);
+}
+
+int choose_context(const Options& options, const model::Blueprint& blueprint,
+                   const weights::Store& weights, const plan::Plan& plan) {
+  const size_t per_token = kv_shape(plan, blueprint).bytes_per_token();
+  const int64_t fitting = most_tokens_in_memory(weights, per_token);
+  if (options.context > 0) {
+    if (options.context > fitting) {
+      throw Error(fmt::format(
+          "A context of {} tokens needs {:.1f} GB for keys and values, and memory allows {} tokens "
+          "beside the model. Use --context {} or less{}.",
+          options.context, 1e-9 * static_cast<double>(per_token) * options.context, fitting,
+          std::max<int64_t>(fitting, 1),
+          plan.kv_type == tensor::Type::kQ8_0 ? "" : ", or --kv q8_0 for smaller ones"));
+    }
+    return options.context;
+  }
+  const int64_t sensible = std::min(blueprint.trained_context, kSensibleContext);
+  // Half of what fits, so that other programs live.
+  return static_cast<int>(std::clamp<int64_t>(fitting / 2, 1, sensible));
+}
+
+}  // namespace
+
+tensor::Type kv_type_from_name(const std::string& name) {
+  const std::optional<tensor::Type> type = tensor::type_from_name(name);
+  if (type == tensor::Type::kF32 || type == tensor::Type::kF16 || type == tensor::Type::kQ8_0) {
+    return *type;
+  }
+  throw UsageError(fmt::format("'{}' is no type for keys and values. Known are f32, f16 and q8_0.",
+                               name));
+}
+
+cache::KvShape kv_shape(const plan::Plan& plan, const model::Blueprint& blueprint) {
+  return {blueprint.n_layers, blueprint.n_kv_heads, blueprint.head_dim, plan.kv_type,
+          plan.context};
+}
+
+plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
+                     const weights::Store& weights) {
+  if (options.n_threads < 0 || options.n_threads > kMostThreads) {
+    throw UsageError(fmt::format("--threads {} makes no sense; use 1 to {}, or 0 for all cores.",
+                                 options.n_threads, kMostThreads));
+  }
+  if (options.context < 0) {
+    throw UsageError(fmt::format("--context {} makes no sense; it is a number of tokens.",
+                                 options.context));
+  }
+  plan::Plan plan;
+  plan.n_threads = options.n_threads > 0 ? options.n_threads : usable_cores();
+  plan.activations = options.activations;
+  plan.kv_type = options.kv_type;
+  plan.context = choose_context(options, blueprint, weights, plan);
+  // No executable for more tokens than the context holds.
+  while (plan.shapes.size() > 1 && plan.shapes[plan.shapes.size() - 2] >= plan.context) {
+    plan.shapes.pop_back();
+  }
+  return plan;
+}
+
+}  // namespace troika::engine

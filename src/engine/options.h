@@ -1,0 +1,24 @@
+// What a user may ask of an engine.
+#pragma once
+
+#include <string>
+
+#include "plan/plan.h"
+#include "tensor/type.h"
+
+namespace troika::engine {
+
+struct Options {
+  std::string model;            // a GGUF file
+  int n_threads = 0;            // 0: all cores this process may use
+  int context = 0;              // 0: what model, memory and common sense allow
+  plan::Activations activations = plan::Activations::kQ8;
+  tensor::Type kv_type = tensor::Type::kF16;
+  std::string kernels;          // the fastest implementation allowed, "" for any
+  std::string pre_tokenizer;    // overrides what the file names
+};
+
+// "f32", "f16" or "q8_0"; throws UsageError.
+tensor::Type kv_type_from_name(const std::string& name);
+
+}  // namespace troika::engine

@@ -1,0 +1,129 @@
+#include "engine/sampler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace troika::engine {
+namespace {
+
+void require(bool condition, const char* option, double value, const char* range) {
+  if (condition) return;
+  throw UsageError(fmt::format("{} {} makes no sense; it must be {}.", option, value, range));
+}
+
+void check(const SamplerOptions& o) {
+  require(o.temperature >= 0 && std::isfinite(o.temperature), "--temp", o.temperature,
+          "0 (the most likely token) or more");
+  require(o.top_k >= 0, "--top-k", o.top_k, "0 (off) or more");
+  require(o.top_p > 0 && o.top_p <= 1, "--top-p", o.top_p, "above 0 and at most 1 (off)");
+  require(o.min_p >= 0 && o.min_p < 1, "--min-p", o.min_p, "at least 0 (off) and below 1");
+  require(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty), "--repeat-penalty",
+          o.repetition_penalty, "above 0 (1 is off)");
+  require(std::isfinite(o.frequency_penalty), "--frequency-penalty", o.frequency_penalty, "finite");
+  require(std::isfinite(o.presence_penalty), "--presence-penalty", o.presence_penalty, "finite");
+  require(o.penalty_window >= -1, "--penalty-window", o.penalty_window, "-1 (all), 0 or more");
+}
+
+}  // namespace
+
+Sampler::Sampler(SamplerOptions options, LogitMask* mask)
+    : options_(std::move(options)), mask_(mask) {
+  check(options_);
+}
+
+void Sampler::penalise(std::span<const Token> history) {
+  const SamplerOptions& o = options_;
+  if (o.repetition_penalty == 1.0f && o.frequency_penalty == 0.0f && o.presence_penalty == 0.0f) {
+    return;
+  }
+  const auto window = static_cast<size_t>(o.penalty_window);
+  if (o.penalty_window >= 0 && history.size() > window) history = history.last(window);
+  counts_.clear();
+  for (const Token token : history) ++counts_[token];
+  for (const auto& [token, count] : counts_) {
+    if (token < 0 || static_cast<size_t>(token) >= logits_.size()) continue;
+    float& logit = logits_[static_cast<size_t>(token)];
+    logit = logit > 0 ? logit / o.repetition_penalty : logit * o.repetition_penalty;
+    logit -= static_cast<float>(count) * o.frequency_penalty + o.presence_penalty;
+  }
+}
+
+// Leaves the candidates that top-k, top-p and min-p allow, the most likely first, with
+// probabilities that are not yet divided by their sum.
+void Sampler::narrow() {
+  const auto more_likely = [](const Candidate& a, const Candidate& b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+  };
+  candidates_.clear();
+  for (size_t i = 0; i < logits_.size(); ++i) {
+    if (logits_[i] > -std::numeric_limits<float>::infinity()) {
+      candidates_.push_back({static_cast<Token>(i), logits_[i], 0.0f});
+    }
+  }
+  if (candidates_.empty()) return;
+  const auto k = static_cast<size_t>(options_.top_k);
+  if (k > 0 && k < candidates_.size()) {
+    std::nth_element(candidates_.begin(), candidates_.begin() + static_cast<ptrdiff_t>(k - 1),
+                     candidates_.end(), more_likely);
+    candidates_.resize(k);
+  }
+  std::sort(candidates_.begin(), candidates_.end(), more_likely);
+  const float best = candidates_.front().logit;
+  double sum = 0.0;
+  for (Candidate& c : candidates_) {
+    c.probability = std::exp(c.logit - best);
+    sum += c.probability;
+  }
+  double running = 0.0;
+  size_t n_kept = 0;
+  while (n_kept < candidates_.size()) {
+    const Candidate& c = candidates_[n_kept];
+    if (n_kept > 0 && (running >= options_.top_p * sum || c.probability < options_.min_p)) break;
+    running += c.probability;
+    ++n_kept;
+  }
+  candidates_.resize(n_kept);
+}
+
+Token Sampler::sample(std::span<const Token> history, std::span<const float> logits) {
+  logits_.assign(logits.begin(), logits.end());
+  for (float& logit : logits_) {
+    if (std::isnan(logit)) logit = -std::numeric_limits<float>::infinity();
+  }
+  for (const auto& [token, bias] : options_.logit_bias) {
+    if (token >= 0 && static_cast<size_t>(token) < logits_.size()) {
+      logits_[static_cast<size_t>(token)] += bias;
+    }
+  }
+  penalise(history);
+  if (mask_ != nullptr) mask_->apply(history, logits_);
+  if (options_.temperature == 0.0f) {
+    const auto best = std::max_element(logits_.begin(), logits_.end());
+    return static_cast<Token>(best - logits_.begin());
+  }
+  narrow();
+  if (candidates_.empty()) {
+    throw Error("No token may follow: the logit mask or the biases forbid every one.");
+  }
+  const float best = candidates_.front().logit;
+  double sum = 0.0;
+  for (Candidate& c : candidates_) {
+    c.probability = std::exp((c.logit - best) / options_.temperature);
+    sum += c.probability;
+  }
+  const double target = random_unit(options_.seed, history.size()) * sum;
+  double running = 0.0;
+  for (const Candidate& c : candidates_) {
+    running += c.probability;
+    if (running > target) return c.token;
+  }
+  return candidates_.back().token;
+}
+
+}  // namespace troika::engine

@@ -1,0 +1,63 @@
+// Chooses the next token from logits. The randomness of each token depends on the seed and its
+// position alone, so the same seed gives the same text however the tokens were computed.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "cache/batch.h"
+
+namespace troika::engine {
+
+using cache::Token;
+
+struct SamplerOptions {
+  float temperature = 0.8f;  // 0: always the most likely token
+  int top_k = 40;            // 0: off
+  float top_p = 0.95f;       // 1: off
+  float min_p = 0.05f;       // 0: off; least share of the most likely token's probability
+  float repetition_penalty = 1.0f;  // 1: off; divides positive logits of tokens seen lately
+  float frequency_penalty = 0.0f;   // taken off for each time a token was seen lately
+  float presence_penalty = 0.0f;    // taken off once
+  int penalty_window = 64;          // how many last tokens count as lately; -1: all
+  std::vector<std::pair<Token, float>> logit_bias;
+  uint64_t seed = 0;
+};
+
+// Forbids tokens before one is chosen: grammars and the like.
+class LogitMask {
+ public:
+  virtual ~LogitMask() = default;
+  // Sets the logits of tokens that must not follow `history` to minus infinity.
+  virtual void apply(std::span<const Token> history, std::span<float> logits) = 0;
+};
+
+class Sampler {
+ public:
+  // Throws UsageError for senseless values. `mask` may be null and must outlive the sampler.
+  explicit Sampler(SamplerOptions options, LogitMask* mask = nullptr);
+
+  const SamplerOptions& options() const { return options_; }
+
+  // The token that follows `history`. Its randomness is that of position history.size().
+  Token sample(std::span<const Token> history, std::span<const float> logits);
+
+ private:
+  struct Candidate {
+    Token token;
+    float logit;
+    float probability;
+  };
+  void penalise(std::span<const Token> history);
+  void narrow();
+
+  SamplerOptions options_;
+  LogitMask* mask_;
+  std::vector<float> logits_;
+  std::vector<Candidate> candidates_;
+  std::unordered_map<Token, int> counts_;
+};
+
+}  // namespace troika::engine

@@ -1,0 +1,65 @@
+// One conversation: its tokens, their keys and values, and the logits of what comes next.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "cache/batch.h"
+#include "cache/kv_cache.h"
+#include "engine/engine.h"
+#include "engine/sampler.h"
+
+namespace troika::engine {
+
+class Session {
+ public:
+  // The engine must outlive the session. Sessions of one engine may be used from several threads,
+  // each session from one at a time; their passes take turns.
+  explicit Session(Engine& engine);
+
+  Engine& engine() { return engine_; }
+  int context() const { return engine_.plan().context; }
+
+  // Makes `tokens` the whole history. A beginning shared with the present history is never computed
+  // twice. Returns how many tokens were computed. Throws Error for an empty or too long prompt.
+  // `cancel` may be set from another thread: the call then returns early, after a chunk.
+  int prefill(std::span<const Token> tokens, const std::atomic<bool>* cancel = nullptr);
+
+  // Samples the next token and appends it to the history; its own logits are computed by the next
+  // call. REQUIRES: a prefill before. Throws Error where the context is full.
+  Token next(Sampler& sampler);
+
+  // Computes logits for every token of `tokens`, as the continuation of the history, and hands each
+  // row over in order: (index, logits of what follows tokens[index]).
+  using LogitSink = std::function<void(int index, std::span<const float> logits)>;
+  void evaluate(std::span<const Token> tokens, const LogitSink& sink);
+
+  // Forgets the history from `length` on.
+  void truncate(int length);
+
+  const std::vector<Token>& history() const { return history_; }
+  // Logits of what follows the history. REQUIRES: a prefill before.
+  std::span<const float> logits();
+  size_t kv_bytes() const { return kv_.bytes(); }
+
+ private:
+  void compute_pending();
+  void run(const cache::Batch& batch, int first_index, const LogitSink& sink);
+  void check_room(size_t n_tokens) const;
+
+  Engine& engine_;
+  cache::KvCache kv_;
+  std::vector<Token> history_;
+  bool is_last_pending_ = false;  // the last token of the history is not in the cache yet
+  std::vector<float> logits_;     // of what follows the history
+  // Reused by every pass.
+  cache::Batch batch_;
+  cache::Placement placement_;
+  std::vector<Token> tokens_;
+  std::vector<int> output_rows_;
+  std::vector<float> rope_cos_, rope_sin_;
+};
+
+}  // namespace troika::engine
