@@ -1,0 +1,64 @@
+// What the processor that this program runs on can do, as far as kernels ask.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace troika {
+
+enum class CpuFeature : uint8_t {
+  // x86
+  kAvx2,
+  kFma,
+  kF16c,
+  kAvx512f,
+  kAvx512bw,
+  kAvx512vl,
+  kAvx512dq,
+  kAvx512Vnni,
+  kAvx512Bf16,
+  kAvxVnni,
+  kAmxInt8,
+  kAmxBf16,
+  // arm64
+  kNeon,
+  kDotprod,
+  kI8mm,
+  kCount,
+};
+
+// A small set of features.
+class CpuFeatures {
+ public:
+  constexpr CpuFeatures() = default;
+  template <typename... Rest>
+  constexpr explicit CpuFeatures(CpuFeature first, Rest... rest) {
+    add(first);
+    (add(rest), ...);
+  }
+
+  constexpr void add(CpuFeature feature) { bits_ |= 1u << static_cast<unsigned>(feature); }
+  constexpr void remove(CpuFeature feature) { bits_ &= ~(1u << static_cast<unsigned>(feature)); }
+  constexpr bool has(CpuFeature feature) const {
+    return (bits_ >> static_cast<unsigned>(feature) & 1u) != 0;
+  }
+  constexpr bool has_all(CpuFeatures wanted) const { return (wanted.bits_ & ~bits_) == 0; }
+  constexpr bool operator==(const CpuFeatures&) const = default;
+
+ private:
+  uint32_t bits_ = 0;
+};
+
+// What this processor has and this operating system lets a program use. AMX counts only where the
+// kernel granted the tile registers to this process, which this call asks for.
+CpuFeatures detect_cpu_features();
+
+const char* cpu_feature_name(CpuFeature feature);  // "avx512_vnni", as in /proc/cpuinfo
+std::optional<CpuFeature> cpu_feature_from_name(std::string_view name);
+// "avx2 fma f16c"
+std::string to_string(CpuFeatures features);
+
+}  // namespace troika

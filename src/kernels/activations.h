@@ -1,0 +1,41 @@
+// The one quantised form of activations that all integer kernels read.
+//
+// A token's row of `k` floats becomes three planes, one after the other:
+//   int8_t  q[padded]         round(x / scale), in -127 .. 127 (never -128)
+//   float   scale[padded/32]  max |x| of 32 values / 127
+//   int16_t sum[padded/16]    sums of 16 q: what formats with a minimum need
+// `padded` is k rounded up to 256, and the padding is zero, so a kernel may always read whole
+// super-blocks. A row takes a multiple of 64 bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace troika::kernels {
+
+inline constexpr size_t kQ8Block = 32;     // values under one scale
+inline constexpr size_t kQ8SumBlock = 16;  // values under one sum
+inline constexpr size_t kQ8Padding = 256;
+
+constexpr size_t q8_padded(size_t k) { return (k + kQ8Padding - 1) / kQ8Padding * kQ8Padding; }
+// Bytes of one token's row: 1.25 for each padded value.
+constexpr size_t q8_row_bytes(size_t k) {
+  return q8_padded(k) / kQ8Block * (kQ8Block + sizeof(float) + 2 * sizeof(int16_t));
+}
+
+// The three planes of one token.
+struct Q8Row {
+  const int8_t* q;
+  const float* scale;
+  const int16_t* sum;
+};
+
+inline Q8Row q8_row(const std::byte* row, size_t k) {
+  const size_t padded = q8_padded(k);
+  const std::byte* scale = row + padded;
+  const std::byte* sum = scale + padded / kQ8Block * sizeof(float);
+  return {reinterpret_cast<const int8_t*>(row), reinterpret_cast<const float*>(scale),
+          reinterpret_cast<const int16_t*>(sum)};
+}
+
+}  // namespace troika::kernels

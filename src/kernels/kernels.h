@@ -1,0 +1,128 @@
+// Arithmetic on spans: the table of kernels that a lane calls. No state, no allocation, no throw.
+//
+// The numerics law: each output element is accumulated in an order that depends on the length of
+// its sum, the element type and the implementation only: never on the number of tokens, the range
+// of rows, the position of the element in a tile, or on threads. Thus a lane may cut a call by rows
+// or tokens as it likes and gets the same bits.
+//
+// Names: k is the length of a sum, t a token, r a row of a weight. A stride is counted in floats
+// from one token (or head) to the next, unless its name says bytes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/activations.h"
+#include "tensor/type.h"
+
+namespace troika::kernels {
+
+using tensor::Type;
+
+// y[t][r] = sum over k of weight[r][k] * x[t][k], for rows first_row <= r < last_row. Rows stand
+// as in the file, at any alignment. y is addressed by the absolute row: y[t * y_stride + r].
+struct MatmulWeight {
+  const std::byte* data = nullptr;  // row 0
+  size_t row_bytes = 0;             // from one row to the next
+  size_t k = 0;                     // elements of a row: a multiple of the block length
+  size_t first_row = 0;
+  size_t last_row = 0;
+};
+
+// Float activations: weights are decoded exactly, sums are kept in float. The judge path.
+using MatmulF32 = void(const MatmulWeight& weight, size_t n_tokens, const float* x, size_t x_stride,
+                       float* y, size_t y_stride);
+// Activations from `quantize_activations`: whole-number dot products in each block.
+using MatmulQ8 = void(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
+                      size_t x_stride_bytes, float* y, size_t y_stride);
+
+// Where keys or values of one head lie: pages of 2^page_slots_log2 slots each. The row of slot s
+// starts at pages[s >> log2] + (s & mask) * slot_bytes + head_offset_bytes.
+struct KvView {
+  const std::byte* const* pages = nullptr;
+  uint32_t page_slots_log2 = 0;
+  size_t slot_bytes = 0;
+  size_t head_offset_bytes = 0;
+  Type type = Type::kF32;  // F32, F16 or Q8_0 (then the head size is a multiple of 32)
+};
+
+// One token and one key/value head: out[h] = softmax(score(q[h], K)) V for the query heads h that
+// share it, where score = scale * (q . k), or soft_cap * tanh(that / soft_cap) if soft_cap > 0.
+struct Attention {
+  const float* q = nullptr;  // (n_heads, head_size)
+  size_t q_stride = 0;
+  uint32_t n_heads = 0;
+  uint32_t head_size = 0;
+  KvView k;
+  KvView v;  // rows of the same head_size
+  // Visible slots in the order of their positions: first `prefix`, then `own`. Sums are split at
+  // multiples of kAttentionBlock of the joined list, however it is divided between the two. With
+  // no slot at all, out is zero.
+  std::span<const uint32_t> prefix;
+  std::span<const uint32_t> own;
+  float scale = 1.0f;
+  float soft_cap = 0.0f;
+  float* out = nullptr;  // (n_heads, head_size)
+  size_t out_stride = 0;
+};
+inline constexpr size_t kAttentionBlock = 64;
+inline constexpr size_t kMaxHeadSize = 512;
+
+// Indexed by Type, whose values have gaps; null for types without a codec.
+inline constexpr size_t kTypeLimit = 40;
+template <typename Function>
+using ByType = std::array<Function*, kTypeLimit>;
+
+// Pointwise functions allow y == x (or a, b) and no other overlap.
+struct Table {
+  // Weights times activations.
+  ByType<MatmulF32> matmul_f32{};
+  ByType<MatmulQ8> matmul_q8{};
+  // x: k floats -> q8_row_bytes(k) bytes, 4-byte aligned. Not-a-number counts as 0, infinity as the
+  // largest float.
+  void (*quantize_activations)(const float* x, std::byte* y, size_t k) = nullptr;
+
+  // Normalisation of one row of n; `weight` and `bias` may be null (1 and 0).
+  void (*rms_norm)(const float* x, const float* weight, float eps, float* y, size_t n) = nullptr;
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, float* y,
+                     size_t n) = nullptr;
+
+  // Rotates the first n_rot (even) elements of each head of one token in place; cos and sin hold
+  // n_rot / 2 values. `normal` turns pairs (2i, 2i + 1), `neox` pairs (i, i + n_rot / 2).
+  void (*rope_normal)(float* x, size_t n_heads, size_t head_stride, size_t n_rot, const float* cos,
+                      const float* sin) = nullptr;
+  void (*rope_neox)(float* x, size_t n_heads, size_t head_stride, size_t n_rot, const float* cos,
+                    const float* sin) = nullptr;
+
+  // Activations of a feed-forward block: y = f(gate) * up. gelu is the tanh form.
+  void (*silu_mul)(const float* gate, const float* up, float* y, size_t n) = nullptr;
+  void (*gelu_mul)(const float* gate, const float* up, float* y, size_t n) = nullptr;
+  void (*relu_mul)(const float* gate, const float* up, float* y, size_t n) = nullptr;
+  void (*silu)(const float* x, float* y, size_t n) = nullptr;
+  void (*gelu)(const float* x, float* y, size_t n) = nullptr;
+  void (*relu)(const float* x, float* y, size_t n) = nullptr;
+
+  void (*add)(const float* a, const float* b, float* y, size_t n) = nullptr;
+  void (*scale)(const float* x, float factor, float* y, size_t n) = nullptr;
+  // y = exp(x): within 2e-7 relative of std::exp; below -87.3 it may flush to zero.
+  void (*exp)(const float* x, float* y, size_t n) = nullptr;
+  void (*softmax)(const float* x, float* y, size_t n) = nullptr;
+  // Index of the largest value, the first of equals; not-a-number is never chosen unless all are.
+  // n > 0.
+  size_t (*argmax)(const float* x, size_t n) = nullptr;
+
+  void (*attention)(const Attention& args) = nullptr;
+  // Writes one row of n floats into a cache of `type`: F32, F16 or Q8_0 (n a multiple of 32).
+  void (*store_kv)(Type type, const float* x, std::byte* row, size_t n) = nullptr;
+};
+
+inline MatmulF32* find(const ByType<MatmulF32>& functions, Type type) {
+  return static_cast<size_t>(type) < kTypeLimit ? functions[static_cast<size_t>(type)] : nullptr;
+}
+inline MatmulQ8* find(const ByType<MatmulQ8>& functions, Type type) {
+  return static_cast<size_t>(type) < kTypeLimit ? functions[static_cast<size_t>(type)] : nullptr;
+}
+
+}  // namespace troika::kernels
