@@ -1,0 +1,47 @@
+#include "base/cpu_features.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace troika {
+namespace {
+
+TEST(CpuFeatures, NamesGoBothWays) {
+  for (uint8_t i = 0; i < static_cast<uint8_t>(CpuFeature::kCount); ++i) {
+    const auto feature = static_cast<CpuFeature>(i);
+    EXPECT_EQ(cpu_feature_from_name(cpu_feature_name(feature)), feature);
+  }
+  EXPECT_EQ(cpu_feature_from_name("mmx2000"), std::nullopt);
+}
+
+TEST(CpuFeatures, SetsAddRemoveAndCompare) {
+  CpuFeatures set(CpuFeature::kAvx2, CpuFeature::kFma);
+  EXPECT_EQ(to_string(set), "avx2 fma");
+  EXPECT_TRUE(set.has_all(CpuFeatures(CpuFeature::kFma)));
+  EXPECT_TRUE(set.has_all(CpuFeatures()));
+  EXPECT_FALSE(CpuFeatures().has_all(set));
+  set.remove(CpuFeature::kAvx2);
+  EXPECT_EQ(set, CpuFeatures(CpuFeature::kFma));
+}
+
+// What is found must also be known to the operating system.
+TEST(CpuFeatures, DetectedOnesStandInCpuinfo) {
+#if defined(__x86_64__)
+  std::ifstream file("/proc/cpuinfo");
+  std::stringstream words;
+  words << file.rdbuf();
+  const std::string text = words.str();
+  if (text.find("flags") == std::string::npos) GTEST_SKIP() << "/proc/cpuinfo lists no flags";
+  std::istringstream found(to_string(detect_cpu_features()));
+  for (std::string name; found >> name;) {
+    EXPECT_NE(text.find(" " + name), std::string::npos) << name;
+  }
+#else
+  GTEST_SKIP() << "only x86 lists the same names in /proc/cpuinfo";
+#endif
+}
+
+}  // namespace
+}  // namespace troika

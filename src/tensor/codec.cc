@@ -1,0 +1,97 @@
+#include "tensor/codec.h"
+
+#include <cstring>
+
+#include "base/error.h"
+#include "tensor/q4_0.h"
+#include "tensor/q4_k.h"
+#include "tensor/q5_0.h"
+#include "tensor/q6_k.h"
+#include "tensor/q8_0.h"
+
+namespace troika::tensor {
+namespace {
+
+template <typename Block>
+void encode_row(const float* x, void* y, size_t n) {
+  auto* bytes = static_cast<std::byte*>(y);
+  for (size_t i = 0; i < n; i += Block::kLength, bytes += sizeof(Block)) {
+    Block block;
+    encode(x + i, block);
+    std::memcpy(bytes, &block, sizeof(Block));
+  }
+}
+
+template <typename Block>
+void decode_row(const void* x, float* y, size_t n) {
+  const auto* bytes = static_cast<const std::byte*>(x);
+  for (size_t i = 0; i < n; i += Block::kLength, bytes += sizeof(Block)) {
+    Block block;
+    std::memcpy(&block, bytes, sizeof(Block));
+    decode(block, y + i);
+  }
+}
+
+template <uint16_t (*kConvert)(float)>
+void narrow_row(const float* x, void* y, size_t n) {
+  auto* bytes = static_cast<std::byte*>(y);
+  for (size_t i = 0; i < n; ++i) {
+    const uint16_t value = kConvert(x[i]);
+    std::memcpy(bytes + 2 * i, &value, sizeof(value));
+  }
+}
+
+template <float (*kConvert)(uint16_t)>
+void widen_row(const void* x, float* y, size_t n) {
+  const auto* bytes = static_cast<const std::byte*>(x);
+  for (size_t i = 0; i < n; ++i) {
+    uint16_t value;
+    std::memcpy(&value, bytes + 2 * i, sizeof(value));
+    y[i] = kConvert(value);
+  }
+}
+
+void copy_to_bytes(const float* x, void* y, size_t n) {
+  if (n != 0) std::memcpy(y, x, n * sizeof(float));
+}
+
+void copy_from_bytes(const void* x, float* y, size_t n) {
+  if (n != 0) std::memcpy(y, x, n * sizeof(float));
+}
+
+struct Codec {
+  Type type;
+  void (*quantize)(const float*, void*, size_t);
+  void (*dequantize)(const void*, float*, size_t);
+};
+
+constexpr Codec kCodecs[] = {
+    {Type::kF32, copy_to_bytes, copy_from_bytes},
+    {Type::kF16, narrow_row<f32_to_f16>, widen_row<f16_to_f32>},
+    {Type::kBF16, narrow_row<f32_to_bf16>, widen_row<bf16_to_f32>},
+    {Type::kQ4_0, encode_row<BlockQ4_0>, decode_row<BlockQ4_0>},
+    {Type::kQ5_0, encode_row<BlockQ5_0>, decode_row<BlockQ5_0>},
+    {Type::kQ8_0, encode_row<BlockQ8_0>, decode_row<BlockQ8_0>},
+    {Type::kQ4_K, encode_row<BlockQ4_K>, decode_row<BlockQ4_K>},
+    {Type::kQ6_K, encode_row<BlockQ6_K>, decode_row<BlockQ6_K>},
+};
+
+const Codec& codec(Type type, size_t n) {
+  TROIKA_ASSERT(n % type_info(type).block_length == 0);
+  for (const Codec& codec : kCodecs) {
+    if (codec.type == type) return codec;
+  }
+  assert_failed("every type of the table has a codec", __FILE__, __LINE__);
+}
+
+}  // namespace
+
+void quantize_row(Type type, const float* x, void* y, size_t n) {
+  codec(type, n).quantize(x, y, n);
+}
+
+void dequantize_row(Type type, const void* x, float* y, size_t n) {
+  codec(type, n).dequantize(x, y, n);
+}
+
+}  // namespace troika::tensor

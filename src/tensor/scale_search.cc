@@ -1,0 +1,121 @@
+#include "tensor/scale_search.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace troika::tensor {
+namespace {
+
+// Sums from which the least-squares scale of given levels follows.
+struct SymmetricFit {
+  float xq = 0;
+  float qq = 0;
+
+  SymmetricFit(const float* x, size_t n, float inverse, int low, int high) {
+    for (size_t i = 0; i < n; ++i) {
+      const auto q = static_cast<float>(nearest_level(x[i], inverse, low, high));
+      xq += x[i] * q;
+      qq += q * q;
+    }
+  }
+  float scale() const { return qq > 0 ? xq / qq : 0; }
+  // How much of sum x^2 the levels explain: the error is the rest.
+  float gain() const { return qq > 0 ? xq * xq / qq : 0; }
+};
+
+// The best s and m for the levels that `from` gives.
+ScaleAndMin refit(const float* x, size_t n, int high, ScaleAndMin from) {
+  const float inverse = inverse_or_zero(from.scale);
+  float sum_q = 0, sum_qq = 0, sum_x = 0, sum_xq = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const auto q = static_cast<float>(nearest_level(x[i] + from.min, inverse, 0, high));
+    sum_q += q;
+    sum_qq += q * q;
+    sum_x += x[i];
+    sum_xq += x[i] * q;
+  }
+  const auto count = static_cast<float>(n);
+  const float determinant = count * sum_qq - sum_q * sum_q;
+  if (determinant <= 0) return from;
+  ScaleAndMin fit{(count * sum_xq - sum_x * sum_q) / determinant,
+                  (sum_q * sum_xq - sum_qq * sum_x) / determinant};
+  if (fit.min < 0) fit = {sum_xq / sum_qq, 0};
+  return fit.scale > 0 ? fit : from;
+}
+
+}  // namespace
+
+void copy_encodable(const float* x, float* y, size_t n) {
+  constexpr float kLimit = 1e9f;  // beyond the range of every block format
+  for (size_t i = 0; i < n; ++i) y[i] = std::isnan(x[i]) ? 0 : std::clamp(x[i], -kLimit, kLimit);
+}
+
+int nearest_level(float x, float inverse_scale, int low, int high) {
+  const float level = x * inverse_scale;
+  // Clamped before the conversion: a float outside the range of int must not be converted.
+  const float inside = std::clamp(level, static_cast<float>(low), static_cast<float>(high));
+  return static_cast<int>(std::nearbyint(inside));
+}
+
+float inverse_or_zero(float scale) {
+  const float inverse = 1.0f / scale;
+  return scale != 0 && std::isfinite(inverse) ? inverse : 0;
+}
+
+float symmetric_scale(const float* x, size_t n, int low, int high) {
+  float extreme = 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (std::fabs(x[i]) > std::fabs(extreme)) extreme = x[i];
+  }
+  if (inverse_or_zero(extreme) == 0) return 0;
+  float best_scale = extreme / static_cast<float>(low);
+  float best_gain = -1;
+  // The value of largest magnitude takes about the level `low`; a little less clips it, a little
+  // more leaves room. Each step moves it by a tenth of a level.
+  constexpr int kSteps = 9;
+  for (int step = -kSteps; step <= kSteps; ++step) {
+    const float inverse = (static_cast<float>(low) + 0.1f * static_cast<float>(step)) / extreme;
+    const SymmetricFit fit(x, n, inverse, low, high);
+    if (fit.gain() > best_gain) {
+      best_gain = fit.gain();
+      best_scale = fit.scale();
+    }
+  }
+  // The fitted scale may move some levels, which allows a better fit.
+  const SymmetricFit again(x, n, inverse_or_zero(best_scale), low, high);
+  return again.gain() > best_gain ? again.scale() : best_scale;
+}
+
+float affine_error(const float* x, size_t n, int high, ScaleAndMin fit) {
+  const float inverse = inverse_or_zero(fit.scale);
+  float error = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const auto q = static_cast<float>(nearest_level(x[i] + fit.min, inverse, 0, high));
+    const float difference = x[i] - (fit.scale * q - fit.min);
+    error += difference * difference;
+  }
+  return error;
+}
+
+ScaleAndMin scale_and_min(const float* x, size_t n, int high) {
+  const auto [low_it, high_it] = std::minmax_element(x, x + n);
+  const float low = std::min(*low_it, 0.0f);  // the minimum taken away is never negative
+  const float range = *high_it - low;
+  if (range <= 0) return {0, -low};
+  ScaleAndMin best{range / static_cast<float>(high), -low};
+  float best_error = affine_error(x, n, high, best);
+  // Ranges from a little wider than the values to two levels narrower (clipping the extremes).
+  for (int step = -5; step <= 20; ++step) {
+    const float levels = static_cast<float>(high) + 0.1f * static_cast<float>(step);
+    ScaleAndMin fit = refit(x, n, high, {range / levels, -low});
+    fit = refit(x, n, high, fit);
+    const float error = affine_error(x, n, high, fit);
+    if (error < best_error) {
+      best_error = error;
+      best = fit;
+    }
+  }
+  return best;
+}
+
+}  // namespace troika::tensor

@@ -1,0 +1,33 @@
+// Finds the scale with which whole numbers describe a few floats best, by least squares.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace troika::tensor {
+
+// Not-a-number becomes 0, and what no block format can hold is clamped, so that the squares and
+// sums of an encoder never overflow.
+void copy_encodable(const float* x, float* y, size_t n);
+
+// The whole number nearest to x * inverse_scale in [low, high]; ties to even.
+int nearest_level(float x, float inverse_scale, int low, int high);
+
+// 1 / scale, or 0 if that is not a finite number.
+float inverse_or_zero(float scale);
+
+// The scale s (maybe negative) for which sum (x - s q)^2 is least, with q = nearest_level(x, 1/s,
+// low, high), low < 0 < high and -low >= high. 0 if all x are 0.
+float symmetric_scale(const float* x, size_t n, int low, int high);
+
+// The s >= 0 and m >= 0 for which sum (x - (s q - m))^2 is least, with q in [0, high].
+struct ScaleAndMin {
+  float scale;
+  float min;
+};
+ScaleAndMin scale_and_min(const float* x, size_t n, int high);
+
+// sum (x - (s q - m))^2 for the best q in [0, high].
+float affine_error(const float* x, size_t n, int high, ScaleAndMin fit);
+
+}  // namespace troika::tensor
