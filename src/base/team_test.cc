@@ -1,0 +1,58 @@
+#include "base/team.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace troika {
+namespace {
+
+TEST(Team, EveryWorkerRunsOnceInEveryRound) {
+  for (int n_threads : {1, 2, 5}) {
+    Team team(n_threads);
+    std::vector<int> counts(static_cast<size_t>(n_threads), 0);
+    for (int round = 0; round < 300; ++round) {
+      team.run([&](int worker) { ++counts[static_cast<size_t>(worker)]; });
+    }
+    for (int count : counts) EXPECT_EQ(count, 300);
+  }
+}
+
+TEST(Team, BarrierSeparatesPhases) {
+  Team team(3);
+  std::vector<int> values(3, 0);
+  bool all_seen = true;
+  for (int round = 1; round <= 200; ++round) {
+    std::vector<char> seen(3, 0);
+    team.run([&](int worker) {
+      values[static_cast<size_t>(worker)] = round;
+      team.barrier().wait();
+      bool ok = true;
+      for (int value : values) ok = ok && value == round;
+      seen[static_cast<size_t>(worker)] = ok;
+      team.barrier().wait();
+    });
+    for (char ok : seen) all_seen = all_seen && ok;
+  }
+  EXPECT_TRUE(all_seen);
+}
+
+TEST(Team, PartsCoverEverythingOnce) {
+  for (int64_t n_items : {0, 1, 7, 16, 100}) {
+    for (int n_workers : {1, 2, 3, 7}) {
+      for (int64_t granularity : {1, 4, 16}) {
+        int64_t next = 0;
+        for (int worker = 0; worker < n_workers; ++worker) {
+          const Part part = part_of(n_items, worker, n_workers, granularity);
+          EXPECT_EQ(part.begin, next);
+          EXPECT_LE(part.begin, part.end);
+          next = part.end;
+        }
+        EXPECT_EQ(next, n_items);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troika
