@@ -1,0 +1,19 @@
+// The table of architectures: the one place where their names stand.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "gguf/file.h"
+#include "model/blueprint.h"
+
+namespace troika::model {
+
+// Reads the metadata of a file and writes down what the model computes. Throws Error for an
+// architecture that is not known, and for metadata that is missing or senseless.
+Blueprint read(const gguf::File& file);
+
+// "gemma, llama, phi2, qwen2", for messages.
+std::string known_architectures();
+
+}  // namespace troika::model

@@ -1,0 +1,31 @@
+#include "model/blueprint.h"
+
+namespace troika::model {
+
+const char* op_kind_name(OpKind kind) {
+  switch (kind) {
+    case OpKind::kEmbed:
+      return "embed";
+    case OpKind::kRmsNorm:
+      return "rms_norm";
+    case OpKind::kLayerNorm:
+      return "layer_norm";
+    case OpKind::kLinear:
+      return "linear";
+    case OpKind::kRope:
+      return "rope";
+    case OpKind::kAttention:
+      return "attention";
+    case OpKind::kGate:
+      return "gate";
+    case OpKind::kActivate:
+      return "activate";
+    case OpKind::kAdd:
+      return "add";
+    case OpKind::kSelect:
+      return "select";
+  }
+  return "?";
+}
+
+}  // namespace troika::model

@@ -1,0 +1,106 @@
+// What a model computes, as data: values, weights and ops in order. One struct for all
+// architectures; nothing below this room knows which architecture it came from, and this room
+// knows no lane.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troika::model {
+
+// A row of floats per token, or per wanted output for the values behind `OpKind::kSelect`.
+// Ops of different blocks use the same values again.
+using ValueId = int;
+// A weight of the file, or a range of its rows.
+using WeightId = int;
+inline constexpr int kNone = -1;
+
+struct Value {
+  std::string name;
+  int width;        // floats per row
+  bool per_output;  // one row per wanted output, not per token
+};
+
+struct Weight {
+  std::string name;   // as in the file
+  int first_row = 0;  // where several weights are fused into one tensor
+  int n_rows;         // 1 for vectors
+  int row_length;
+  int n_tensor_rows;  // of the whole tensor
+};
+
+enum class OpKind : uint8_t {
+  kEmbed,      // output = the token's row of `weight`, times `scale`
+  kRmsNorm,    // output = input / rms(input) * weight
+  kLayerNorm,  // output = (input - mean) / deviation * weight + bias
+  kLinear,     // output = weight · input (+ bias)
+  kRope,       // rotates `n_heads` heads of input into output, by the position
+  kAttention,  // keeps input[1], input[2] as keys and values of `layer`; output = attention of
+               // input[0] over what the batch lets each token see
+  kGate,       // output = activation(input[0]) * input[1]
+  kActivate,   // output = activation(input[0])
+  kAdd,        // output = input[0] + input[1]
+  kSelect,     // output = the rows of input whose logits are wanted
+};
+
+const char* op_kind_name(OpKind kind);
+
+enum class Activation : uint8_t { kSilu, kGelu, kRelu };
+
+struct Op {
+  OpKind kind;
+  int layer = kNone;  // block; kNone before the first and behind the last
+  std::array<ValueId, 3> inputs = {kNone, kNone, kNone};
+  ValueId output = kNone;
+  WeightId weight = kNone;
+  WeightId bias = kNone;
+  Activation activation = Activation::kSilu;
+  int n_heads = 0;     // kRope
+  float scale = 1.0f;  // kEmbed; kAttention: factor of q·k
+  float eps = 0.0f;    // norms
+
+  // Its cost depends on how many positions each token sees, not on the number of tokens alone.
+  bool is_dynamic() const { return kind == OpKind::kAttention; }
+};
+
+enum class RopeScaling : uint8_t { kNone, kLinear, kYarn };
+
+struct Rope {
+  int n_dims = 0;              // rotated dimensions of a head; 0: no rotation at all
+  bool is_half_split = false;  // pairs (i, i + n/2) instead of (2i, 2i + 1)
+  double base = 10000.0;
+  RopeScaling scaling = RopeScaling::kNone;
+  double factor = 1.0;       // context is stretched by this
+  int original_context = 0;  // yarn
+  double yarn_beta_fast = 32.0;
+  double yarn_beta_slow = 1.0;
+  double yarn_ext_factor = 1.0;
+  double attention_factor = 1.0;
+  std::vector<float> frequency_divisors;  // llama3: one per pair; empty: all 1
+};
+
+struct Blueprint {
+  std::string architecture;
+  std::string name;
+  int n_layers = 0;
+  int width = 0;
+  int n_heads = 0;
+  int n_kv_heads = 0;
+  int head_dim = 0;
+  int n_vocab = 0;
+  int ffn_width = 0;
+  int trained_context = 0;
+  Rope rope;
+
+  std::vector<Value> values;
+  std::vector<Weight> weights;
+  std::vector<Op> ops;
+  ValueId logits = kNone;
+
+  int kv_width() const { return n_kv_heads * head_dim; }
+};
+
+}  // namespace troika::model

@@ -1,0 +1,191 @@
+#include "model/builder.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace troika::model {
+
+Builder::Builder(const Metadata& metadata)
+    : metadata_(metadata), blueprint_(read_sizes(metadata)) {}
+
+std::string Builder::layer_name(const std::string& part) const {
+  return fmt::format("blk.{}.{}", layer_, part);
+}
+
+ValueId Builder::value(const std::string& name, int width, bool per_output) {
+  auto& values = blueprint_.values;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].name != name) continue;
+    TROIKA_ASSERT(values[i].width == width && values[i].per_output == per_output);
+    return static_cast<ValueId>(i);
+  }
+  values.push_back({name, width, per_output});
+  return static_cast<ValueId>(values.size() - 1);
+}
+
+Op& Builder::push(OpKind kind, ValueId output) {
+  Op op;
+  op.kind = kind;
+  op.layer = layer_;
+  op.output = output;
+  blueprint_.ops.push_back(op);
+  return blueprint_.ops.back();
+}
+
+WeightId Builder::vector(const std::string& full_name, int length) {
+  blueprint_.weights.push_back({full_name, 0, 1, length, 1});
+  return static_cast<WeightId>(blueprint_.weights.size() - 1);
+}
+
+ValueId Builder::embed(float scale) {
+  const ValueId x = value("x", blueprint_.width);
+  blueprint_.weights.push_back(
+      {"token_embd.weight", 0, blueprint_.n_vocab, blueprint_.width, blueprint_.n_vocab});
+  Op& op = push(OpKind::kEmbed, x);
+  op.weight = static_cast<WeightId>(blueprint_.weights.size() - 1);
+  op.scale = scale;
+  return x;
+}
+
+ValueId Builder::rms_norm(ValueId input, const std::string& out, const std::string& name) {
+  const int width = width_of(input);
+  const bool per_output = blueprint_.values[static_cast<size_t>(input)].per_output;
+  const ValueId output = value(out, width, per_output);
+  const WeightId weight = vector(name + ".weight", width);
+  Op& op = push(OpKind::kRmsNorm, output);
+  op.inputs[0] = input;
+  op.weight = weight;
+  op.eps = static_cast<float>(metadata_.number("attention.layer_norm_rms_epsilon"));
+  return output;
+}
+
+ValueId Builder::layer_norm(ValueId input, const std::string& out, const std::string& name) {
+  const int width = width_of(input);
+  const bool per_output = blueprint_.values[static_cast<size_t>(input)].per_output;
+  const ValueId output = value(out, width, per_output);
+  const WeightId weight = vector(name + ".weight", width);
+  const WeightId bias =
+      metadata_.has_tensor(name + ".bias") ? vector(name + ".bias", width) : kNone;
+  Op& op = push(OpKind::kLayerNorm, output);
+  op.inputs[0] = input;
+  op.weight = weight;
+  op.bias = bias;
+  op.eps = static_cast<float>(metadata_.number("attention.layer_norm_epsilon"));
+  return output;
+}
+
+ValueId Builder::linear(ValueId input, const std::string& out, const std::string& name,
+                        int n_rows) {
+  return linear_rows(input, out, name, 0, n_rows, n_rows);
+}
+
+ValueId Builder::linear_rows(ValueId input, const std::string& out, const std::string& name,
+                             int first_row, int n_rows, int n_tensor_rows) {
+  const bool per_output = blueprint_.values[static_cast<size_t>(input)].per_output;
+  const ValueId output = value(out, n_rows, per_output);
+  blueprint_.weights.push_back(
+      {name + ".weight", first_row, n_rows, width_of(input), n_tensor_rows});
+  const auto weight = static_cast<WeightId>(blueprint_.weights.size() - 1);
+  WeightId bias = kNone;
+  if (metadata_.has_tensor(name + ".bias")) {
+    // A bias is one row in the file; the part that belongs to these rows starts at `first_row`.
+    blueprint_.weights.push_back({name + ".bias", first_row, 1, n_rows, 1});
+    bias = static_cast<WeightId>(blueprint_.weights.size() - 1);
+  }
+  Op& op = push(OpKind::kLinear, output);
+  op.inputs[0] = input;
+  op.weight = weight;
+  op.bias = bias;
+  return output;
+}
+
+ValueId Builder::rope(ValueId input, int n_heads) {
+  if (blueprint_.rope.n_dims == 0) return input;
+  Op& op = push(OpKind::kRope, input);
+  op.inputs[0] = input;
+  op.n_heads = n_heads;
+  return input;
+}
+
+ValueId Builder::attention(ValueId q, ValueId k, ValueId v, float scale) {
+  Op& op = push(OpKind::kAttention, value("attention", width_of(q)));
+  op.inputs = {q, k, v};
+  op.scale = scale;
+  return op.output;
+}
+
+ValueId Builder::gate(ValueId gate, ValueId up, Activation activation) {
+  Op& op = push(OpKind::kGate, gate);
+  op.inputs = {gate, up, kNone};
+  op.activation = activation;
+  return gate;
+}
+
+ValueId Builder::activate(ValueId input, Activation activation) {
+  Op& op = push(OpKind::kActivate, input);
+  op.inputs[0] = input;
+  op.activation = activation;
+  return input;
+}
+
+void Builder::add_to(ValueId target, ValueId addend) {
+  Op& op = push(OpKind::kAdd, target);
+  op.inputs = {target, addend, kNone};
+}
+
+ValueId Builder::attention_block(ValueId input) {
+  const Blueprint& b = blueprint_;
+  const int q_width = b.n_heads * b.head_dim;
+  ValueId q = linear(input, "q", layer_name("attn_q"), q_width);
+  ValueId k = linear(input, "k", layer_name("attn_k"), b.kv_width());
+  const ValueId v = linear(input, "v", layer_name("attn_v"), b.kv_width());
+  q = rope(q, b.n_heads);
+  k = rope(k, b.n_kv_heads);
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(b.head_dim)));
+  const ValueId mixed = attention(q, k, v, scale);
+  return linear(mixed, "projected", layer_name("attn_output"), b.width);
+}
+
+ValueId Builder::gated_ffn(ValueId input, Activation activation) {
+  const int ffn = blueprint_.ffn_width;
+  const ValueId g = linear(input, "ffn_gate", layer_name("ffn_gate"), ffn);
+  const ValueId u = linear(input, "ffn_up", layer_name("ffn_up"), ffn);
+  return linear(gate(g, u, activation), "projected", layer_name("ffn_down"), blueprint_.width);
+}
+
+ValueId Builder::plain_ffn(ValueId input, Activation activation) {
+  const ValueId u = linear(input, "ffn_up", layer_name("ffn_up"), blueprint_.ffn_width);
+  return linear(activate(u, activation), "ffn_projected", layer_name("ffn_down"), blueprint_.width);
+}
+
+ValueId Builder::select(ValueId input) {
+  layer_ = kNone;
+  Op& op = push(OpKind::kSelect, value("selected", width_of(input), true));
+  op.inputs[0] = input;
+  return op.output;
+}
+
+void Builder::head(ValueId input) {
+  const bool tied = !metadata_.has_tensor("output.weight");
+  blueprint_.logits = linear(input, "logits", tied ? "token_embd" : "output", blueprint_.n_vocab);
+}
+
+Blueprint Builder::finish() {
+  TROIKA_ASSERT(blueprint_.logits != kNone);
+  return std::move(blueprint_);
+}
+
+Activation read_activation(const Metadata& metadata) {
+  const std::string name = metadata.text("feed_forward_activation", "silu");
+  if (name == "silu") return Activation::kSilu;
+  if (name == "relu") return Activation::kRelu;
+  if (name == "gelu") return Activation::kGelu;
+  throw Error(fmt::format("{}: '{}' is '{}', which is not known. Known are silu, gelu and relu.",
+                          metadata.file().path(), metadata.full_key("feed_forward_activation"),
+                          name));
+}
+
+}  // namespace troika::model

@@ -1,0 +1,65 @@
+// Writes a blueprint op by op. Architectures are composed of these parts.
+#pragma once
+
+#include <string>
+
+#include "model/blueprint.h"
+#include "model/metadata.h"
+
+namespace troika::model {
+
+class Builder {
+ public:
+  explicit Builder(const Metadata& metadata);
+
+  const Metadata& metadata() const { return metadata_; }
+  Blueprint& blueprint() { return blueprint_; }
+
+  // All ops written from here on belong to this block.
+  void begin_layer(int layer) { layer_ = layer; }
+  // "blk.7.attn_q" for "attn_q".
+  std::string layer_name(const std::string& part) const;
+
+  // A named value; the same name gives the same value again in every block.
+  ValueId value(const std::string& name, int width, bool per_output = false);
+
+  // Weights are `NAME.weight` of the file. A bias `NAME.bias` is used where the file has one.
+  ValueId embed(float scale = 1.0f);
+  ValueId rms_norm(ValueId input, const std::string& out, const std::string& name);
+  ValueId layer_norm(ValueId input, const std::string& out, const std::string& name);
+  ValueId linear(ValueId input, const std::string& out, const std::string& name, int n_rows);
+  // Rows [first_row, first_row + n_rows) of a tensor that several products share.
+  ValueId linear_rows(ValueId input, const std::string& out, const std::string& name, int first_row,
+                      int n_rows, int n_tensor_rows);
+  ValueId rope(ValueId input, int n_heads);
+  ValueId attention(ValueId q, ValueId k, ValueId v, float scale);
+  ValueId gate(ValueId gate, ValueId up, Activation activation);
+  ValueId activate(ValueId input, Activation activation);
+  void add_to(ValueId target, ValueId addend);
+
+  // Separate products for q, k and v, then rope on q and k, attention and the output product.
+  ValueId attention_block(ValueId input);
+  // down(activation(gate(x)) * up(x)), or without a gate down(activation(up(x))).
+  ValueId gated_ffn(ValueId input, Activation activation);
+  ValueId plain_ffn(ValueId input, Activation activation);
+  // Selects the wanted rows, so that the caller can norm them and call `head`.
+  ValueId select(ValueId input);
+  // The product with `output.weight`, or with the embedding where the file ties them.
+  void head(ValueId input);
+
+  Blueprint finish();
+
+ private:
+  WeightId vector(const std::string& full_name, int length);
+  Op& push(OpKind kind, ValueId output);
+  int width_of(ValueId value) const { return blueprint_.values[static_cast<size_t>(value)].width; }
+
+  const Metadata& metadata_;
+  Blueprint blueprint_;
+  int layer_ = kNone;
+};
+
+// The activation that `ARCH.feed_forward_activation` names, silu where it is missing.
+Activation read_activation(const Metadata& metadata);
+
+}  // namespace troika::model

@@ -1,0 +1,164 @@
+#include "model/metadata.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace troika::model {
+namespace {
+
+// Far above every model there is, and far below where products of two of them overflow.
+constexpr int kMostLayers = 4096;
+constexpr int kMostWidth = 1 << 20;
+constexpr int kMostVocabulary = 1 << 24;
+constexpr int kMostContext = 1 << 27;
+
+int vocabulary_size(const Metadata& metadata) {
+  const gguf::File& file = metadata.file();
+  if (const gguf::Value* tokens = file.find("tokenizer.ggml.tokens")) {
+    if (const auto* array = std::get_if<gguf::Array>(&tokens->data)) {
+      if (array->count == 0 || array->count > kMostVocabulary) {
+        throw Error(
+            fmt::format("{}: the vocabulary has {} tokens, which no model has. The file "
+                        "is damaged; convert or download it again.",
+                        file.path(), array->count));
+      }
+      return static_cast<int>(array->count);
+    }
+  }
+  return metadata.integer("vocab_size", 1, kMostVocabulary);
+}
+
+void read_rope_scaling(const Metadata& metadata, Rope* rope) {
+  const std::string kind = metadata.text("rope.scaling.type", "none");
+  rope->factor = metadata.number("rope.scaling.factor", metadata.number("rope.scale_linear", 1.0));
+  if (!(rope->factor > 0.0)) {
+    throw Error(fmt::format(
+        "{}: '{}' is {}, but a scaling factor must be above 0. The file is "
+        "damaged; convert or download it again.",
+        metadata.file().path(), metadata.full_key("rope.scaling.factor"), rope->factor));
+  }
+  // A factor without a type means linear, as old files have it.
+  if (kind == "linear" || (kind == "none" && !metadata.has("rope.scaling.type"))) {
+    rope->scaling = rope->factor == 1.0 ? RopeScaling::kNone : RopeScaling::kLinear;
+  } else if (kind == "yarn") {
+    rope->scaling = RopeScaling::kYarn;
+    rope->original_context =
+        metadata.integer("rope.scaling.original_context_length", 1, kMostContext,
+                         metadata.integer("context_length", 1, kMostContext));
+    rope->yarn_beta_fast = metadata.number("rope.scaling.yarn_beta_fast", 32.0);
+    rope->yarn_beta_slow = metadata.number("rope.scaling.yarn_beta_slow", 1.0);
+    rope->yarn_ext_factor = metadata.number("rope.scaling.yarn_ext_factor", 1.0);
+    rope->attention_factor = metadata.number("rope.scaling.yarn_attn_factor",
+                                             metadata.number("rope.scaling.attn_factor", 1.0));
+  } else if (kind != "none") {
+    throw Error(fmt::format("{}: rope scaling '{}' is not known. Known are none, linear and yarn.",
+                            metadata.file().path(), kind));
+  }
+}
+
+Rope read_rope(const Metadata& metadata, int head_dim) {
+  Rope rope;
+  rope.n_dims = metadata.integer("rope.dimension_count", 0, head_dim, head_dim);
+  if (rope.n_dims % 2 != 0) {
+    throw Error(fmt::format(
+        "{}: '{}' is {}, but rotated dimensions come in pairs. The file is "
+        "damaged; convert or download it again.",
+        metadata.file().path(), metadata.full_key("rope.dimension_count"), rope.n_dims));
+  }
+  rope.base = metadata.number("rope.freq_base", 10000.0);
+  if (!(rope.base > 0.0) || !std::isfinite(rope.base)) {
+    throw Error(
+        fmt::format("{}: '{}' is {}, but it must be above 0. The file is damaged; convert "
+                    "or download it again.",
+                    metadata.file().path(), metadata.full_key("rope.freq_base"), rope.base));
+  }
+  read_rope_scaling(metadata, &rope);
+  return rope;
+}
+
+}  // namespace
+
+Metadata::Metadata(const gguf::File& file)
+    : file_(file), architecture_(file.get_string("general.architecture")) {}
+
+std::string Metadata::full_key(std::string_view key) const {
+  return fmt::format("{}.{}", architecture_, key);
+}
+
+bool Metadata::has(std::string_view key) const { return file_.find(full_key(key)) != nullptr; }
+
+bool Metadata::has_tensor(const std::string& name) const {
+  return file_.find_tensor(name) != nullptr;
+}
+
+int Metadata::integer(std::string_view key, int lowest, int highest,
+                      std::optional<int> fallback) const {
+  const std::string name = full_key(key);
+  if (file_.find(name) == nullptr && fallback) return *fallback;
+  const std::optional<int64_t> value = file_.find_int(name);
+  if (!value) {
+    throw Error(
+        fmt::format("{}: the metadata key '{}' is missing, so the model cannot be built. "
+                    "Convert or download the file again.",
+                    file_.path(), name));
+  }
+  if (*value < lowest || *value > highest) {
+    throw Error(
+        fmt::format("{}: '{}' is {}, but must lie between {} and {}. The file is damaged; "
+                    "convert or download it again.",
+                    file_.path(), name, *value, lowest, highest));
+  }
+  return static_cast<int>(*value);
+}
+
+double Metadata::number(std::string_view key, std::optional<double> fallback) const {
+  const std::string name = full_key(key);
+  const std::optional<double> value = file_.find_float(name);
+  if (!value && fallback) return *fallback;
+  if (!value || !std::isfinite(*value)) {
+    throw Error(
+        fmt::format("{}: the metadata key '{}' is missing or not finite, so the model "
+                    "cannot be built. Convert or download the file again.",
+                    file_.path(), name));
+  }
+  return *value;
+}
+
+std::string Metadata::text(std::string_view key, std::string_view fallback) const {
+  return std::string(file_.find_string(full_key(key)).value_or(fallback));
+}
+
+Blueprint read_sizes(const Metadata& metadata) {
+  Blueprint b;
+  b.architecture = metadata.architecture();
+  b.name = std::string(metadata.file().find_string("general.name").value_or(""));
+  b.n_layers = metadata.integer("block_count", 1, kMostLayers);
+  b.width = metadata.integer("embedding_length", 1, kMostWidth);
+  b.ffn_width = metadata.integer("feed_forward_length", 1, kMostWidth);
+  b.n_heads = metadata.integer("attention.head_count", 1, kMostWidth);
+  b.n_kv_heads = metadata.integer("attention.head_count_kv", 1, b.n_heads, b.n_heads);
+  if (b.n_heads % b.n_kv_heads != 0) {
+    throw Error(
+        fmt::format("{}: {} attention heads cannot share {} key/value heads evenly. The "
+                    "file is damaged; convert or download it again.",
+                    metadata.file().path(), b.n_heads, b.n_kv_heads));
+  }
+  b.head_dim =
+      metadata.integer("attention.key_length", 1, kMostWidth / b.n_heads, b.width / b.n_heads);
+  const int value_dim = metadata.integer("attention.value_length", 1, kMostWidth, b.head_dim);
+  if (b.head_dim < 1 || value_dim != b.head_dim) {
+    throw Error(
+        fmt::format("{}: keys have {} and values {} elements per head; only equal lengths "
+                    "above 0 are supported.",
+                    metadata.file().path(), b.head_dim, value_dim));
+  }
+  b.trained_context = metadata.integer("context_length", 1, kMostContext);
+  b.n_vocab = vocabulary_size(metadata);
+  b.rope = read_rope(metadata, b.head_dim);
+  return b;
+}
+
+}  // namespace troika::model
