@@ -1,0 +1,33 @@
+// The unit of work of a pass: tokens with position, sequence and parent. A prompt chunk, one step
+// of decoding, a tree of drafts and several answers at once are all batches.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace troika::cache {
+
+using Token = int32_t;
+using SequenceId = int32_t;
+
+struct Batch {
+  struct Row {
+    Token token;
+    int position;  // in its sequence, from 0
+    SequenceId sequence;
+    int parent;  // earlier row of this batch that it continues; -1: the sequence's end
+    bool wants_logits;
+  };
+  std::vector<Row> rows;
+
+  int size() const { return static_cast<int>(rows.size()); }
+  void clear() { rows.clear(); }
+
+  // Tokens that follow each other from `position` on. Logits are wanted for the last one only, or
+  // for all.
+  void add_chain(std::span<const Token> tokens, int position, SequenceId sequence,
+                 bool all_logits = false);
+};
+
+}  // namespace troika::cache
