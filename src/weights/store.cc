@@ -1,0 +1,126 @@
+#include "weights/store.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "base/error.h"
+#include "tensor/codec.h"
+
+namespace troika::weights {
+namespace {
+
+std::string shape_text(const std::vector<uint64_t>& shape) {
+  std::string text;
+  for (const uint64_t length : shape) {
+    if (!text.empty()) text += " x ";
+    text += fmt::format("{}", length);
+  }
+  return text.empty() ? "a single value" : text;
+}
+
+const gguf::TensorInfo& find_checked(const gguf::File& file, const model::Weight& weight) {
+  const gguf::TensorInfo* tensor = file.find_tensor(weight.name);
+  if (tensor == nullptr) {
+    throw Error(
+        fmt::format("{}: the tensor '{}' is missing, so the model cannot run. Convert or "
+                    "download the file again.",
+                    file.path(), weight.name));
+  }
+  return *tensor;
+}
+
+[[noreturn]] void throw_wrong_shape(const gguf::File& file, const gguf::TensorInfo& tensor,
+                                    const std::string& wanted) {
+  throw Error(
+      fmt::format("{}: the tensor '{}' is {}, but the model's metadata asks for {}. The "
+                  "file is damaged or was converted wrongly; convert or download it again.",
+                  file.path(), tensor.name, shape_text(tensor.shape), wanted));
+}
+
+// A vector may be a part of a longer one (the bias of fused products).
+std::vector<float> read_vector(const gguf::File& file, const gguf::TensorInfo& tensor,
+                               const model::Weight& weight) {
+  const auto end =
+      static_cast<uint64_t>(weight.first_row) + static_cast<uint64_t>(weight.row_length);
+  if (tensor.n_rows() != 1 || tensor.row_length() < end ||
+      (weight.first_row == 0 && weight.n_tensor_rows == 1 && tensor.row_length() < end)) {
+    throw_wrong_shape(file, tensor, fmt::format("{}", end));
+  }
+  std::vector<float> whole(tensor.row_length());
+  const std::span<const std::byte> bytes = file.data(tensor);  // checks the type
+  tensor::dequantize_row(tensor.type, bytes.data(), whole.data(), whole.size());
+  return {whole.begin() + weight.first_row, whole.begin() + static_cast<ptrdiff_t>(end)};
+}
+
+}  // namespace
+
+Store::Store(const gguf::File& file, const model::Blueprint& blueprint)
+    : entries_(blueprint.weights.size()) {
+  using model::OpKind;
+  for (const model::Op& op : blueprint.ops) {
+    const bool is_matrix = op.kind == OpKind::kLinear || op.kind == OpKind::kEmbed;
+    for (const model::WeightId id : {op.weight, op.bias}) {
+      if (id == model::kNone) continue;
+      const auto index = static_cast<size_t>(id);
+      const bool is_vector = !is_matrix || id == op.bias;
+      resolve(file, blueprint.weights[index], is_vector, &entries_[index]);
+    }
+  }
+  count(blueprint);
+}
+
+void Store::resolve(const gguf::File& file, const model::Weight& weight, bool is_vector,
+                    Entry* entry) {
+  const gguf::TensorInfo& tensor = find_checked(file, weight);
+  if (is_vector) {
+    entry->vector = read_vector(file, tensor, weight);
+    return;
+  }
+  if (tensor.row_length() != static_cast<uint64_t>(weight.row_length) ||
+      tensor.n_rows() != static_cast<uint64_t>(weight.n_tensor_rows)) {
+    throw_wrong_shape(file, tensor,
+                      fmt::format("{} x {}", weight.row_length, weight.n_tensor_rows));
+  }
+  const std::span<const std::byte> bytes = file.data(tensor);  // checks the type
+  const size_t row_bytes = tensor::row_bytes(tensor.type, static_cast<size_t>(weight.row_length));
+  entry->matrix = {tensor.type, bytes.data() + static_cast<size_t>(weight.first_row) * row_bytes,
+                   row_bytes, weight.n_rows, weight.row_length};
+}
+
+void Store::count(const model::Blueprint& blueprint) {
+  std::map<tensor::Type, size_t> bytes_by_type;
+  for (const model::Op& op : blueprint.ops) {
+    if (op.kind != model::OpKind::kLinear) continue;
+    const Matrix& m = matrix(op.weight);
+    const size_t bytes = m.row_bytes * static_cast<size_t>(m.n_rows);
+    bytes_per_step_ += bytes;
+    bytes_by_type[m.type] += bytes;
+    n_linear_elements_ += static_cast<size_t>(m.n_rows) * static_cast<size_t>(m.row_length);
+  }
+  size_t most = 0;
+  for (const auto& [type, bytes] : bytes_by_type) {
+    if (bytes > most) {
+      most = bytes;
+      main_type_ = type;
+    }
+  }
+  for (const Entry& entry : entries_) {
+    total_bytes_ += entry.matrix.row_bytes * static_cast<size_t>(entry.matrix.n_rows) +
+                    entry.vector.size() * sizeof(float);
+  }
+}
+
+const Matrix& Store::matrix(model::WeightId id) const {
+  const Entry& entry = entries_[static_cast<size_t>(id)];
+  TROIKA_ASSERT(entry.matrix.data != nullptr);
+  return entry.matrix;
+}
+
+const float* Store::vector(model::WeightId id) const {
+  const Entry& entry = entries_[static_cast<size_t>(id)];
+  TROIKA_ASSERT(!entry.vector.empty());
+  return entry.vector.data();
+}
+
+}  // namespace troika::weights

@@ -1,0 +1,60 @@
+// The weights of a blueprint, found in the file and checked: name, shape, type. Matrices stay
+// where the file is mapped; vectors (norms, biases) become resident floats.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "gguf/file.h"
+#include "model/blueprint.h"
+#include "tensor/type.h"
+
+namespace troika::weights {
+
+// Rows of one matrix, as they stand in the file.
+struct Matrix {
+  tensor::Type type;
+  const std::byte* data;  // (n_rows, row_bytes)
+  size_t row_bytes;
+  int n_rows;
+  int row_length;
+};
+
+class Store {
+ public:
+  // Both must outlive the store. Throws Error for a missing tensor, a wrong shape, or an element
+  // type that cannot be computed with.
+  Store(const gguf::File& file, const model::Blueprint& blueprint);
+
+  // REQUIRES: the blueprint uses this weight as a matrix (embed, linear).
+  const Matrix& matrix(model::WeightId id) const;
+  // REQUIRES: the blueprint uses it as a vector (norm weights, biases).
+  const float* vector(model::WeightId id) const;
+
+  // Bytes of the file that one step of decoding reads: all matrices but the embedding table,
+  // unless that is the head too.
+  size_t bytes_per_step() const { return bytes_per_step_; }
+  // Weights that take part in the products of one token, for counting operations.
+  size_t n_linear_elements() const { return n_linear_elements_; }
+  // Bytes of all tensors the blueprint names.
+  size_t total_bytes() const { return total_bytes_; }
+  // The element type that most bytes of the matrices have: what a person calls the model's type.
+  tensor::Type main_type() const { return main_type_; }
+
+ private:
+  struct Entry {
+    Matrix matrix{};
+    std::vector<float> vector;
+  };
+  void resolve(const gguf::File& file, const model::Weight& weight, bool is_vector, Entry* entry);
+  void count(const model::Blueprint& blueprint);
+
+  std::vector<Entry> entries_;
+  size_t bytes_per_step_ = 0;
+  size_t n_linear_elements_ = 0;
+  size_t total_bytes_ = 0;
+  tensor::Type main_type_ = tensor::Type::kF32;
+};
+
+}  // namespace troika::weights
