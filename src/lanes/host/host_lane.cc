@@ -1,0 +1,65 @@
+#include "lanes/host/host_lane.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "lanes/host/steps.h"
+
+namespace troika::lanes {
+namespace {
+
+class HostExecutable : public Executable {
+ public:
+  HostExecutable(int n_tokens, std::vector<Step> steps)
+      : Executable(n_tokens), steps_(std::move(steps)), next_item_(steps_.size()) {}
+
+  const std::vector<Step>& steps() const { return steps_; }
+  // One counter for each step, from which workers take items.
+  std::atomic<int64_t>* next_item() const { return next_item_.data(); }
+  void reset_counters() const {
+    for (std::atomic<int64_t>& counter : next_item_) counter.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  std::vector<Step> steps_;
+  mutable std::vector<std::atomic<int64_t>> next_item_;
+};
+
+}  // namespace
+
+HostLane::HostLane(const kernels::Table& kernels, const plan::Plan& plan)
+    : kernels_(kernels), activations_(plan.activations), team_(plan.n_threads) {
+  info_.name = "host";
+  info_.n_threads = plan.n_threads;
+  info_.capabilities = kVector;
+}
+
+HostLane::~HostLane() = default;
+
+std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, int n_tokens,
+                                            const weights::Store& weights, const Buffers& buffers) {
+  std::vector<Step> steps = make_steps(subgraph, weights, buffers, kernels_, activations_);
+  for (const Step& step : steps) {
+    if (step.matmul_q8 == nullptr) continue;
+    const size_t bytes = static_cast<size_t>(n_tokens) *
+                         kernels::q8_row_bytes(static_cast<size_t>(step.input_width));
+    scratch_.resize(std::max(scratch_.size(), bytes));
+  }
+  return std::make_unique<HostExecutable>(n_tokens, std::move(steps));
+}
+
+void HostLane::submit(const Executable& executable, const Run& run, Completion& completion) {
+  const auto& host = static_cast<const HostExecutable&>(executable);
+  host.reset_counters();
+  const StepContext context = {kernels_, run, team_, scratch_.data(), host.next_item()};
+  const std::vector<Step>& steps = host.steps();
+  team_.run([&](int worker) {
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (i > 0) team_.barrier().wait();
+      run_step(steps[i], context, static_cast<int>(i), worker);
+    }
+  });
+  completion.finished(Status::kDone);
+}
+
+}  // namespace troika::lanes

@@ -1,0 +1,35 @@
+// A lane made of CPU cores: one team of threads and the kernels of this machine.
+#pragma once
+
+#include <memory>
+
+#include "base/team.h"
+#include "kernels/choose.h"
+#include "lanes/lane.h"
+#include "plan/plan.h"
+
+namespace troika::lanes {
+
+class HostLane : public Lane {
+ public:
+  // `kernels` must outlive the lane.
+  HostLane(const kernels::Table& kernels, const plan::Plan& plan);
+  ~HostLane() override;
+
+  const LaneInfo& info() const override { return info_; }
+  std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
+                                    const weights::Store& weights, const Buffers& buffers) override;
+  // The calling thread is the team's first worker; the task has ended on return.
+  void submit(const Executable& executable, const Run& run, Completion& completion) override;
+
+ private:
+  const kernels::Table& kernels_;
+  plan::Activations activations_;
+  LaneInfo info_;
+  Team team_;
+  // Activations of the product at hand, quantised. One buffer for all executables: tasks of a lane
+  // never overlap.
+  std::vector<std::byte> scratch_;
+};
+
+}  // namespace troika::lanes

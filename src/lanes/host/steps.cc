@@ -1,0 +1,245 @@
+#include "lanes/host/steps.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "tensor/codec.h"
+
+namespace troika::lanes {
+namespace {
+
+using model::OpKind;
+
+// Rows of a weight that stay together on one worker: a cache line of results.
+constexpr int64_t kRowGranularity = 16;
+
+void bind_linear(Step* step, const weights::Store& weights, const kernels::Table& kernels,
+                 plan::Activations activations) {
+  step->matrix = weights.matrix(step->op.weight);
+  const bool is_float = tensor::type_info(step->matrix.type).block_length == 1;
+  if (activations == plan::Activations::kQ8 && !is_float) {
+    step->matmul_q8 = kernels::find(kernels.matmul_q8, step->matrix.type);
+  }
+  if (step->matmul_q8 == nullptr) {
+    step->matmul_f32 = kernels::find(kernels.matmul_f32, step->matrix.type);
+    TROIKA_ASSERT(step->matmul_f32 != nullptr);
+  }
+}
+
+Step bind(const model::Op& op, const Subgraph& subgraph, const weights::Store& weights,
+          const Buffers& buffers, const kernels::Table& kernels, plan::Activations activations) {
+  Step step;
+  step.op = op;
+  step.rope = subgraph.blueprint->rope;
+  step.rope.frequency_divisors.clear();
+  step.head_dim = subgraph.blueprint->head_dim;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (op.inputs[i] != model::kNone) step.inputs[i] = buffers.value(op.inputs[i]);
+  }
+  if (op.inputs[0] != model::kNone) step.input_width = buffers.width(op.inputs[0]);
+  step.output = buffers.value(op.output);
+  step.output_width = buffers.width(op.output);
+  step.per_output = subgraph.blueprint->values[static_cast<size_t>(op.output)].per_output;
+  if (op.kind == OpKind::kLinear) {
+    bind_linear(&step, weights, kernels, activations);
+  } else if (op.kind == OpKind::kEmbed) {
+    step.matrix = weights.matrix(op.weight);
+  } else if (op.weight != model::kNone) {
+    step.weight_vector = weights.vector(op.weight);
+  }
+  if (op.bias != model::kNone) step.bias = weights.vector(op.bias);
+  return step;
+}
+
+int n_rows_of(const Step& step, const Run& run) {
+  return step.per_output ? run.n_outputs : run.n_tokens;
+}
+
+void embed(const Step& step, const StepContext& context, int row) {
+  const auto token = static_cast<size_t>(context.run.tokens[static_cast<size_t>(row)]);
+  float* out = step.output + static_cast<size_t>(row) * static_cast<size_t>(step.output_width);
+  const auto n = static_cast<size_t>(step.output_width);
+  tensor::dequantize_row(step.matrix.type, step.matrix.data + token * step.matrix.row_bytes, out,
+                         n);
+  if (step.op.scale != 1.0f) context.kernels.scale(out, step.op.scale, out, n);
+}
+
+void rope(const Step& step, const StepContext& context, int row) {
+  float* x = step.output + static_cast<size_t>(row) * static_cast<size_t>(step.output_width);
+  const auto n_rot = static_cast<size_t>(step.rope.n_dims);
+  const size_t first_pair = static_cast<size_t>(row) * (n_rot / 2);
+  const auto turn =
+      step.rope.is_half_split ? context.kernels.rope_neox : context.kernels.rope_normal;
+  turn(x, static_cast<size_t>(step.op.n_heads), static_cast<size_t>(step.head_dim), n_rot,
+       context.run.rope_cos + first_pair, context.run.rope_sin + first_pair);
+}
+
+void activate(const Step& step, const kernels::Table& kernels, size_t offset) {
+  const auto n = static_cast<size_t>(step.output_width);
+  const float* a = step.inputs[0] + offset;
+  float* y = step.output + offset;
+  const bool gated = step.op.kind == OpKind::kGate;
+  const float* b = gated ? step.inputs[1] + offset : nullptr;
+  switch (step.op.activation) {
+    case model::Activation::kSilu:
+      gated ? kernels.silu_mul(a, b, y, n) : kernels.silu(a, y, n);
+      break;
+    case model::Activation::kGelu:
+      gated ? kernels.gelu_mul(a, b, y, n) : kernels.gelu(a, y, n);
+      break;
+    case model::Activation::kRelu:
+      gated ? kernels.relu_mul(a, b, y, n) : kernels.relu(a, y, n);
+      break;
+  }
+}
+
+// Everything that treats each row on its own.
+void run_row(const Step& step, const StepContext& context, int row) {
+  const kernels::Table& kernels = context.kernels;
+  const size_t in = static_cast<size_t>(row) * static_cast<size_t>(step.input_width);
+  const size_t out = static_cast<size_t>(row) * static_cast<size_t>(step.output_width);
+  const auto n = static_cast<size_t>(step.output_width);
+  switch (step.op.kind) {
+    case OpKind::kEmbed:
+      embed(step, context, row);
+      break;
+    case OpKind::kRmsNorm:
+      kernels.rms_norm(step.inputs[0] + in, step.weight_vector, step.op.eps, step.output + out, n);
+      break;
+    case OpKind::kLayerNorm:
+      kernels.layer_norm(step.inputs[0] + in, step.weight_vector, step.bias, step.op.eps,
+                         step.output + out, n);
+      break;
+    case OpKind::kRope:
+      rope(step, context, row);
+      break;
+    case OpKind::kGate:
+    case OpKind::kActivate:
+      activate(step, kernels, out);
+      break;
+    case OpKind::kAdd:
+      kernels.add(step.inputs[0] + out, step.inputs[1] + out, step.output + out, n);
+      break;
+    case OpKind::kSelect: {
+      const auto token = static_cast<size_t>(context.run.output_rows[static_cast<size_t>(row)]);
+      std::memcpy(step.output + out, step.inputs[0] + token * n, n * sizeof(float));
+      break;
+    }
+    case OpKind::kLinear:
+    case OpKind::kAttention:
+      TROIKA_ASSERT(false);
+  }
+}
+
+void run_linear(const Step& step, const StepContext& context, int worker) {
+  const int n_rows = n_rows_of(step, context.run);
+  const auto k = static_cast<size_t>(step.input_width);
+  const size_t quantised_bytes = kernels::q8_row_bytes(k);
+  const int n_workers = context.team.size();
+  if (step.quantises_input) {
+    const Part part = part_of(n_rows, worker, n_workers);
+    for (int64_t row = part.begin; row < part.end; ++row) {
+      const auto index = static_cast<size_t>(row);
+      context.kernels.quantize_activations(step.inputs[0] + index * k,
+                                           context.quantised + index * quantised_bytes, k);
+    }
+    context.team.barrier().wait();
+  }
+  const Part part = part_of(step.matrix.n_rows, worker, n_workers, kRowGranularity);
+  const kernels::MatmulWeight weight = {step.matrix.data, step.matrix.row_bytes, k,
+                                        static_cast<size_t>(part.begin),
+                                        static_cast<size_t>(part.end)};
+  const auto y_stride = static_cast<size_t>(step.output_width);
+  if (step.matmul_q8 != nullptr) {
+    step.matmul_q8(weight, static_cast<size_t>(n_rows), context.quantised, quantised_bytes,
+                   step.output, y_stride);
+  } else {
+    step.matmul_f32(weight, static_cast<size_t>(n_rows), step.inputs[0], k, step.output, y_stride);
+  }
+  if (step.bias == nullptr || part.begin == part.end) return;
+  const auto n = static_cast<size_t>(part.end - part.begin);
+  for (int row = 0; row < n_rows; ++row) {
+    float* y = step.output + static_cast<size_t>(row) * y_stride + part.begin;
+    context.kernels.add(y, step.bias + part.begin, y, n);
+  }
+}
+
+// Takes one (token, key/value head) after the other: later tokens see more and cost more.
+void run_attention(const Step& step, const StepContext& context, int step_index, int worker) {
+  const Run& run = context.run;
+  const cache::KvShape& shape = run.kv->shape();
+  const auto kv_width = static_cast<size_t>(shape.n_kv_heads) * static_cast<size_t>(shape.head_dim);
+  const Part part = part_of(run.n_tokens, worker, context.team.size());
+  for (int64_t token = part.begin; token < part.end; ++token) {
+    const auto index = static_cast<size_t>(token);
+    const cache::Slot slot = run.slots[index];
+    const int layer = step.op.layer;
+    context.kernels.store_kv(shape.type, step.inputs[1] + index * kv_width,
+                             run.kv->key_row(layer, slot), kv_width);
+    context.kernels.store_kv(shape.type, step.inputs[2] + index * kv_width,
+                             run.kv->value_row(layer, slot), kv_width);
+  }
+  context.team.barrier().wait();
+
+  const auto q_width = static_cast<size_t>(step.output_width);
+  const auto head_dim = static_cast<size_t>(step.head_dim);
+  const size_t n_group = q_width / kv_width;
+  const int64_t n_items = static_cast<int64_t>(run.n_tokens) * shape.n_kv_heads;
+  std::atomic<int64_t>& next = context.next_item[step_index];
+  for (int64_t item = next.fetch_add(1); item < n_items; item = next.fetch_add(1)) {
+    const auto token = static_cast<size_t>(item / shape.n_kv_heads);
+    const auto head = static_cast<size_t>(item % shape.n_kv_heads);
+    const size_t offset = token * q_width + head * n_group * head_dim;
+    kernels::Attention args;
+    args.q = step.inputs[0] + offset;
+    args.q_stride = head_dim;
+    args.n_heads = static_cast<uint32_t>(n_group);
+    args.head_size = static_cast<uint32_t>(head_dim);
+    args.k = {run.kv->key_pages(step.op.layer), cache::KvCache::kPageSlotsLog2, shape.slot_bytes(),
+              head * shape.head_bytes(), shape.type};
+    args.v = args.k;
+    args.v.pages = run.kv->value_pages(step.op.layer);
+    args.prefix = run.visible[token].past;
+    args.own = run.visible[token].own;
+    args.scale = step.op.scale;
+    args.out = step.output + offset;
+    args.out_stride = head_dim;
+    context.kernels.attention(args);
+  }
+}
+
+}  // namespace
+
+std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& weights,
+                             const Buffers& buffers, const kernels::Table& kernels,
+                             plan::Activations activations) {
+  std::vector<Step> steps;
+  model::ValueId quantised = model::kNone;  // the value whose quantised form is at hand
+  for (const model::Op& op : subgraph.ops) {
+    Step step = bind(op, subgraph, weights, buffers, kernels, activations);
+    if (step.matmul_q8 != nullptr) {
+      step.quantises_input = op.inputs[0] != quantised;
+      quantised = op.inputs[0];
+    }
+    if (op.output == quantised) quantised = model::kNone;
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+void run_step(const Step& step, const StepContext& context, int step_index, int worker) {
+  if (step.op.kind == OpKind::kLinear) {
+    run_linear(step, context, worker);
+  } else if (step.op.kind == OpKind::kAttention) {
+    run_attention(step, context, step_index, worker);
+  } else {
+    const Part part = part_of(n_rows_of(step, context.run), worker, context.team.size());
+    for (int64_t row = part.begin; row < part.end; ++row) {
+      run_row(step, context, static_cast<int>(row));
+    }
+  }
+}
+
+}  // namespace troika::lanes

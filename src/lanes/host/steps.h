@@ -1,0 +1,52 @@
+// The steps of a host executable: an op with everything that is known before the run.
+#pragma once
+
+#include <atomic>
+#include <span>
+#include <vector>
+
+#include "base/team.h"
+#include "kernels/kernels.h"
+#include "lanes/lane.h"
+#include "plan/plan.h"
+
+namespace troika::lanes {
+
+// One op, bound to its weights and buffers. Steps run in order; all workers meet between them.
+struct Step {
+  model::Op op;
+  model::Rope rope;  // kRope: pairing and dimensions only
+  const float* inputs[3] = {};
+  float* output = nullptr;
+  int input_width = 0;
+  int output_width = 0;
+  int head_dim = 0;
+  bool per_output = false;  // rows are wanted outputs, not tokens
+  weights::Matrix matrix{};
+  const float* weight_vector = nullptr;
+  const float* bias = nullptr;
+  // kLinear: null where the product takes float activations.
+  kernels::MatmulQ8* matmul_q8 = nullptr;
+  kernels::MatmulF32* matmul_f32 = nullptr;
+  // kLinear with matmul_q8: the input must be quantised first; false where the step before has
+  // already done so.
+  bool quantises_input = false;
+};
+
+std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& weights,
+                             const Buffers& buffers, const kernels::Table& kernels,
+                             plan::Activations activations);
+
+// What the workers of one run share.
+struct StepContext {
+  const kernels::Table& kernels;
+  const Run& run;
+  Team& team;
+  std::byte* quantised;             // (n_rows, q8_row_bytes)
+  std::atomic<int64_t>* next_item;  // one counter for each step
+};
+
+// The part of a step that falls to one worker.
+void run_step(const Step& step, const StepContext& context, int step_index, int worker);
+
+}  // namespace troika::lanes

@@ -1,0 +1,83 @@
+// What a lane is: something that runs one task at a time. A group of cores with its team of
+// threads, later an NPU, a GPU, the disk, real or virtual. The rest of the engine sees no more of
+// it than this.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cache/kv_cache.h"
+#include "lanes/subgraph.h"
+
+namespace troika::lanes {
+
+enum Capability : uint32_t {
+  kVector = 1u << 0,
+  kInt8Matrix = 1u << 1,
+  kBf16Matrix = 1u << 2,
+  kRead = 1u << 3,
+};
+
+struct LaneInfo {
+  std::string name;
+  std::vector<int> cores;  // empty: not bound to certain cores
+  int n_threads = 1;
+  uint32_t capabilities = 0;  // of Capability
+  size_t memory_limit_bytes = SIZE_MAX;
+};
+
+// What one run binds to the slots of an executable, beside the buffers it was built with.
+struct Run {
+  int n_tokens = 0;                              // rows present, <= those it was built for
+  int n_outputs = 0;                             // rows of `output_rows`
+  std::span<const cache::Token> tokens;          // (n_tokens)
+  const float* rope_cos = nullptr;               // (n_tokens, n_pairs)
+  const float* rope_sin = nullptr;               // (n_tokens, n_pairs)
+  std::span<const int> output_rows;              // (n_outputs): tokens whose logits are wanted
+  std::span<const cache::Slot> slots;            // (n_tokens): where keys and values go
+  std::span<const cache::VisibleSlots> visible;  // (n_tokens): the mask
+  cache::KvCache* kv = nullptr;
+};
+
+enum class Status : uint8_t { kPending, kDone, kFailed };
+
+// Told once by the lane when a submitted task has ended. The scheduler does not know what time
+// is: this is all it hears.
+class Completion {
+ public:
+  virtual ~Completion() = default;
+  virtual void finished(Status status) = 0;
+};
+
+// A subgraph built for a number of tokens. Its constants and buffers are fixed.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  int n_tokens() const { return n_tokens_; }
+
+ protected:
+  explicit Executable(int n_tokens) : n_tokens_(n_tokens) {}
+
+ private:
+  int n_tokens_;
+};
+
+class Lane {
+ public:
+  virtual ~Lane() = default;
+  virtual const LaneInfo& info() const = 0;
+  // Throws Error where the lane cannot run such a subgraph. The arguments must outlive the result.
+  virtual std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
+                                            const weights::Store& weights,
+                                            const Buffers& buffers) = 0;
+  // Runs an executable that this lane built. May return before the task has ended, or after it;
+  // `completion` is told either way, by a thread of the lane or the calling one.
+  // REQUIRES: no other task of this lane is unfinished.
+  virtual void submit(const Executable& executable, const Run& run, Completion& completion) = 0;
+};
+
+}  // namespace troika::lanes

@@ -1,0 +1,28 @@
+#include "lanes/subgraph.h"
+
+#include <algorithm>
+
+namespace troika::lanes {
+namespace {
+
+constexpr size_t kAlignmentFloats = 16;  // a cache line
+
+}  // namespace
+
+Buffers::Buffers(const model::Blueprint& blueprint, int most_tokens, int most_outputs) {
+  std::vector<size_t> offsets;
+  size_t total = 0;
+  for (const model::Value& value : blueprint.values) {
+    const int n_rows = value.per_output ? most_outputs : most_tokens;
+    offsets.push_back(total);
+    const size_t floats = static_cast<size_t>(n_rows) * static_cast<size_t>(value.width);
+    total += (floats + kAlignmentFloats - 1) / kAlignmentFloats * kAlignmentFloats;
+    widths_.push_back(value.width);
+  }
+  storage_.resize(total + kAlignmentFloats);
+  auto address = reinterpret_cast<uintptr_t>(storage_.data());
+  const size_t skip = (64 - address % 64) % 64 / sizeof(float);
+  for (const size_t offset : offsets) values_.push_back(storage_.data() + skip + offset);
+}
+
+}  // namespace troika::lanes

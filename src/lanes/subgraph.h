@@ -1,0 +1,37 @@
+// Consecutive ops that one lane runs as one prebuilt unit, and what they are built from.
+#pragma once
+
+#include <span>
+
+#include "model/blueprint.h"
+#include "weights/store.h"
+
+namespace troika::lanes {
+
+struct Subgraph {
+  const model::Blueprint* blueprint;
+  std::span<const model::Op> ops;
+
+  // Static: its shape depends on the number of tokens only, so chunks share its executable.
+  bool is_dynamic() const { return ops.size() == 1 && ops.front().is_dynamic(); }
+};
+
+// The floats behind the values of a blueprint, for the longest shape. Executables are bound to
+// these buffers when they are built.
+class Buffers {
+ public:
+  // Rows for values per token, and for values per wanted output.
+  Buffers(const model::Blueprint& blueprint, int most_tokens, int most_outputs);
+
+  // (rows, width)
+  float* value(model::ValueId id) const { return values_[static_cast<size_t>(id)]; }
+  int width(model::ValueId id) const { return widths_[static_cast<size_t>(id)]; }
+  size_t bytes() const { return storage_.size() * sizeof(float); }
+
+ private:
+  std::vector<float> storage_;
+  std::vector<float*> values_;
+  std::vector<int> widths_;
+};
+
+}  // namespace troika::lanes
