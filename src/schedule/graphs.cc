@@ -1,0 +1,64 @@
+#include "schedule/graphs.h"
+
+#include "base/error.h"
+
+namespace troika::schedule {
+namespace {
+
+bool starts_subgraph(const model::Op& op, const model::Op& before) {
+  return op.is_dynamic() || before.is_dynamic() || op.kind == model::OpKind::kSelect ||
+         op.layer != before.layer;
+}
+
+bool is_head(const lanes::Subgraph& subgraph) {
+  const model::ValueId output = subgraph.ops.front().output;
+  return subgraph.blueprint->values[static_cast<size_t>(output)].per_output;
+}
+
+const TaskList& smallest_holding(const std::vector<TaskList>& lists, int n_rows) {
+  for (const TaskList& list : lists) {
+    if (n_rows <= list.n_rows) return list;
+  }
+  TROIKA_ASSERT(false);
+  return lists.back();
+}
+
+}  // namespace
+
+std::vector<lanes::Subgraph> cut_into_subgraphs(const model::Blueprint& blueprint) {
+  std::vector<lanes::Subgraph> subgraphs;
+  const std::span<const model::Op> ops = blueprint.ops;
+  size_t begin = 0;
+  for (size_t i = 1; i <= ops.size(); ++i) {
+    if (i < ops.size() && !starts_subgraph(ops[i], ops[i - 1])) continue;
+    subgraphs.push_back({&blueprint, ops.subspan(begin, i - begin)});
+    begin = i;
+  }
+  return subgraphs;
+}
+
+Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan, lanes::Lane& lane,
+               const weights::Store& weights)
+    : blueprint_(blueprint), buffers_(blueprint, plan.shapes.back(), plan.output_shapes.back()) {
+  const std::vector<lanes::Subgraph> subgraphs = cut_into_subgraphs(blueprint);
+  const auto build = [&](const std::vector<int>& shapes, bool for_head) {
+    std::vector<TaskList> lists;
+    for (const int n_rows : shapes) {
+      TaskList list{n_rows, {}};
+      for (const lanes::Subgraph& subgraph : subgraphs) {
+        if (is_head(subgraph) != for_head) continue;
+        list.tasks.push_back({&lane, lane.build(subgraph, n_rows, weights, buffers_)});
+      }
+      lists.push_back(std::move(list));
+    }
+    return lists;
+  };
+  bodies_ = build(plan.shapes, false);
+  heads_ = build(plan.output_shapes, true);
+}
+
+const TaskList& Graphs::body(int n_tokens) const { return smallest_holding(bodies_, n_tokens); }
+
+const TaskList& Graphs::head(int n_outputs) const { return smallest_holding(heads_, n_outputs); }
+
+}  // namespace troika::schedule

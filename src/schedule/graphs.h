@@ -1,0 +1,52 @@
+// Blueprint → subgraphs → executables: built once for every token count of the shape set, shared
+// by all chunks and all sessions' passes.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lanes/lane.h"
+#include "plan/plan.h"
+
+namespace troika::schedule {
+
+// One task of a pass: an executable and the lane that built it.
+struct Task {
+  lanes::Lane* lane;
+  std::unique_ptr<lanes::Executable> executable;
+};
+
+// The tasks of a pass over a number of tokens, in order.
+struct TaskList {
+  int n_rows;
+  std::vector<Task> tasks;
+};
+
+class Graphs {
+ public:
+  // The lane must outlive the graphs, as must the weights and the blueprint.
+  Graphs(const model::Blueprint& blueprint, const plan::Plan& plan, lanes::Lane& lane,
+         const weights::Store& weights);
+
+  // The smallest list that holds so many rows. REQUIRES: n <= the largest shape of the plan.
+  const TaskList& body(int n_tokens) const;
+  // Final norm and head, for the rows whose logits are wanted.
+  const TaskList& head(int n_outputs) const;
+
+  // (n_outputs, n_vocab), valid after a pass until the next.
+  const float* logits() const { return buffers_.value(blueprint_.logits); }
+  size_t buffer_bytes() const { return buffers_.bytes(); }
+  const model::Blueprint& blueprint() const { return blueprint_; }
+
+ private:
+  const model::Blueprint& blueprint_;
+  lanes::Buffers buffers_;
+  std::vector<TaskList> bodies_;
+  std::vector<TaskList> heads_;
+};
+
+// Cuts the ops into runs that a lane takes as one: a dynamic op stands alone, static ones are
+// joined up to the next dynamic one, the selection of outputs, or the start of a block.
+std::vector<lanes::Subgraph> cut_into_subgraphs(const model::Blueprint& blueprint);
+
+}  // namespace troika::schedule
