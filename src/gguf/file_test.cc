@@ -7,18 +7,18 @@
 #include <string>
 
 #include "base/error.h"
-#include "tests/support/gguf_bytes.h"
+#include "tests/support/raw_gguf_bytes.h"
 #include "tests/support/temp_folder.h"
 
 namespace troika::gguf {
 namespace {
 
-using test::GgufBytes;
 using test::message_of;
+using test::RawGgufBytes;
 
 // One entry of each type, arrays of scalars, of strings and of arrays, and two tensors.
-GgufBytes good_file(uint32_t version = 3) {
-  GgufBytes b;
+RawGgufBytes good_file(uint32_t version = 3) {
+  RawGgufBytes b;
   b.header(version, 2, 16);
   b.entry("u8", 0).u8(200);
   b.entry("i8", 1).u8(0xff);
@@ -46,7 +46,7 @@ GgufBytes good_file(uint32_t version = 3) {
 
 TEST(File, ReadsEveryMetadataType) {
   for (const uint32_t version : {2u, 3u}) {
-    const GgufBytes b = good_file(version);
+    const RawGgufBytes b = good_file(version);
     const File file = File::parse(b.bytes(), "good");
     EXPECT_EQ(file.version(), version);
     EXPECT_EQ(file.metadata().size(), 16u);
@@ -72,7 +72,7 @@ TEST(File, ReadsEveryMetadataType) {
 }
 
 TEST(File, NestedArraysCanBeWalked) {
-  const GgufBytes b = good_file();
+  const RawGgufBytes b = good_file();
   const File file = File::parse(b.bytes(), "good");
   const auto outer = elements(std::get<Array>(file.find("nested")->data));
   ASSERT_EQ(outer.size(), 2u);
@@ -86,7 +86,7 @@ TEST(File, NestedArraysCanBeWalked) {
 }
 
 TEST(File, FindsTensorsAndTheirBytes) {
-  const GgufBytes b = good_file();
+  const RawGgufBytes b = good_file();
   const File file = File::parse(b.bytes(), "good");
   ASSERT_EQ(file.tensors().size(), 2u);
   const TensorInfo& first = file.get_tensor("first");
@@ -102,7 +102,7 @@ TEST(File, FindsTensorsAndTheirBytes) {
 }
 
 TEST(File, MissingKeysAreEmptyOrASentence) {
-  const GgufBytes b = good_file();
+  const RawGgufBytes b = good_file();
   const File file = File::parse(b.bytes(), "good");
   EXPECT_EQ(file.find("no"), nullptr);
   EXPECT_FALSE(file.find_uint("no") || file.find_int("no") || file.find_float("no") ||
@@ -113,7 +113,7 @@ TEST(File, MissingKeysAreEmptyOrASentence) {
 }
 
 TEST(File, WrongTypesAndRangesAreSentences) {
-  const GgufBytes b = good_file();
+  const RawGgufBytes b = good_file();
   const File file = File::parse(b.bytes(), "good");
   EXPECT_EQ(message_of<Error>([&] { (void)file.get_uint("string"); }),
             "good: the metadata \"string\" has type string where a whole number is expected; "
@@ -133,7 +133,7 @@ TEST(File, WrongTypesAndRangesAreSentences) {
 }
 
 TEST(File, UnsupportedElementTypesMayStandInTheDirectory) {
-  GgufBytes b;
+  RawGgufBytes b;
   b.header(3, 2, 0).tensor("a", {256}, 10, 0).tensor("b", {8}, 999, 96).pad(32).zeros(128);
   const File file = File::parse(b.bytes(), "odd");
   EXPECT_EQ(file.tensors()[0].bytes, 0u);
@@ -145,7 +145,7 @@ TEST(File, UnsupportedElementTypesMayStandInTheDirectory) {
 }
 
 TEST(File, AlignmentIsTaken) {
-  GgufBytes b;
+  RawGgufBytes b;
   b.header(3, 2, 1).entry("general.alignment", 4).u32(128);
   b.tensor("a", {1}, 0, 0).tensor("b", {1}, 0, 128).pad(128).f32(1).pad(128).f32(2);
   const File file = File::parse(b.bytes(), "aligned");
@@ -155,13 +155,13 @@ TEST(File, AlignmentIsTaken) {
 }
 
 TEST(File, AVocabularyAloneNeedsNoPadding) {
-  GgufBytes b;
+  RawGgufBytes b;
   b.header(3, 0, 1).entry("a", 8).string("x");
   EXPECT_EQ(File::parse(b.bytes(), "vocabulary").get_string("a"), "x");
 }
 
 TEST(File, EveryTruncationIsASentence) {
-  const GgufBytes b = good_file();
+  const RawGgufBytes b = good_file();
   for (size_t n = 0; n < b.bytes().size(); ++n) {
     const std::string message =
         message_of<Error>([&] { (void)File::parse(b.bytes().first(n), "short"); });
@@ -171,7 +171,7 @@ TEST(File, EveryTruncationIsASentence) {
 
 TEST(File, TruncationWhileMappedIsASentence) {
   test::TempFolder folder;
-  GgufBytes b;
+  RawGgufBytes b;
   b.header(3, 1, 0).tensor("a", {65536 * 4}, 0, 0).pad(32).zeros(65536 * 16);
   test::write_whole(folder.file("m.gguf"), b.text());
   const File file = File::open(folder.file("m.gguf"));

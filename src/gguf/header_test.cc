@@ -7,144 +7,145 @@
 #include <string>
 
 #include "base/error.h"
-#include "tests/support/gguf_bytes.h"
+#include "tests/support/raw_gguf_bytes.h"
 #include "tests/support/temp_folder.h"
 
 namespace troika::gguf {
 namespace {
 
-using test::GgufBytes;
+using test::RawGgufBytes;
 
-std::string refusal(const GgufBytes& b) {
+std::string refusal(const RawGgufBytes& b) {
   return test::message_of<Error>([&] { (void)read_header(b.bytes(), "m.gguf"); });
 }
 
 struct Case {
   const char* name;
-  std::function<void(GgufBytes&)> build;
+  std::function<void(RawGgufBytes&)> build;
   const char* expected;  // a part of the message
 };
 
-GgufBytes& one_entry(GgufBytes& b, const char* key, uint32_t type) {
+RawGgufBytes& one_entry(RawGgufBytes& b, const char* key, uint32_t type) {
   return b.header(3, 0, 1).entry(key, type);
 }
 
 const Case kCases[] = {
-    {"Empty", [](GgufBytes&) {}, "the file is empty"},
-    {"WrongMagic", [](GgufBytes& b) { b.magic("GGUX").zeros(64); }, "not a GGUF file"},
-    {"Ggjt", [](GgufBytes& b) { b.magic("tjgg").zeros(64); }, "GGJT"},
-    {"Zip", [](GgufBytes& b) { b.magic("PK\x03\x04").zeros(64); }, "PyTorch"},
-    {"LfsPointer", [](GgufBytes& b) { b.magic("version https://git-lfs.github.com/spec/v1"); },
+    {"Empty", [](RawGgufBytes&) {}, "the file is empty"},
+    {"WrongMagic", [](RawGgufBytes& b) { b.magic("GGUX").zeros(64); }, "not a GGUF file"},
+    {"Ggjt", [](RawGgufBytes& b) { b.magic("tjgg").zeros(64); }, "GGJT"},
+    {"Zip", [](RawGgufBytes& b) { b.magic("PK\x03\x04").zeros(64); }, "PyTorch"},
+    {"LfsPointer", [](RawGgufBytes& b) { b.magic("version https://git-lfs.github.com/spec/v1"); },
      "git lfs pull"},
-    {"WebPage", [](GgufBytes& b) { b.magic("<!DOCTYPE html>"); }, "web page"},
-    {"MagicAlone", [](GgufBytes& b) { b.magic("GGUF"); }, "cut short"},
-    {"HalfMagic", [](GgufBytes& b) { b.magic("GG"); }, "cut short"},
-    {"Version0", [](GgufBytes& b) { b.header(0, 0, 0); }, "version 0, which is no longer read"},
-    {"Version1", [](GgufBytes& b) { b.header(1, 0, 0); }, "version 1, which is no longer read"},
-    {"Version4", [](GgufBytes& b) { b.header(4, 0, 0); }, "reads versions 2 and 3"},
-    {"BigEndian", [](GgufBytes& b) { b.header(0x03000000, 0, 0); }, "big-endian"},
-    {"TooManyEntries", [](GgufBytes& b) { b.header(3, 0, UINT64_MAX); }, "cut short"},
-    {"TooManyTensors", [](GgufBytes& b) { b.header(3, UINT64_MAX, 0); }, "cut short"},
-    {"HugeKey", [](GgufBytes& b) { b.header(3, 0, 1).u64(uint64_t{1} << 62).zeros(99); },
+    {"WebPage", [](RawGgufBytes& b) { b.magic("<!DOCTYPE html>"); }, "web page"},
+    {"MagicAlone", [](RawGgufBytes& b) { b.magic("GGUF"); }, "cut short"},
+    {"HalfMagic", [](RawGgufBytes& b) { b.magic("GG"); }, "cut short"},
+    {"Version0", [](RawGgufBytes& b) { b.header(0, 0, 0); }, "version 0, which is no longer read"},
+    {"Version1", [](RawGgufBytes& b) { b.header(1, 0, 0); }, "version 1, which is no longer read"},
+    {"Version4", [](RawGgufBytes& b) { b.header(4, 0, 0); }, "reads versions 2 and 3"},
+    {"BigEndian", [](RawGgufBytes& b) { b.header(0x03000000, 0, 0); }, "big-endian"},
+    {"TooManyEntries", [](RawGgufBytes& b) { b.header(3, 0, UINT64_MAX); }, "cut short"},
+    {"TooManyTensors", [](RawGgufBytes& b) { b.header(3, UINT64_MAX, 0); }, "cut short"},
+    {"HugeKey", [](RawGgufBytes& b) { b.header(3, 0, 1).u64(uint64_t{1} << 62).zeros(99); },
      "cut short"},
-    {"EmptyKey", [](GgufBytes& b) { one_entry(b, "", 0).u8(1); }, "a metadata key"},
-    {"LongKey", [](GgufBytes& b) { one_entry(b, std::string(70000, 'k').c_str(), 0).u8(1); },
+    {"EmptyKey", [](RawGgufBytes& b) { one_entry(b, "", 0).u8(1); }, "a metadata key"},
+    {"LongKey", [](RawGgufBytes& b) { one_entry(b, std::string(70000, 'k').c_str(), 0).u8(1); },
      "has 70000 bytes"},
     {"DuplicateKey",
-     [](GgufBytes& b) { b.header(3, 0, 2).entry("a", 0).u8(1).entry("a", 0).u8(1); },
+     [](RawGgufBytes& b) { b.header(3, 0, 2).entry("a", 0).u8(1).entry("a", 0).u8(1); },
      "the metadata key \"a\" stands there twice"},
-    {"UnknownType", [](GgufBytes& b) { one_entry(b, "a", 13).zeros(99); }, "unknown type 13"},
-    {"WrongBool", [](GgufBytes& b) { one_entry(b, "a", 7).u8(2); }, "neither 0 nor 1"},
-    {"WrongBoolInArray", [](GgufBytes& b) { one_entry(b, "a", 9).u32(7).u64(2).u8(1).u8(2); },
+    {"UnknownType", [](RawGgufBytes& b) { one_entry(b, "a", 13).zeros(99); }, "unknown type 13"},
+    {"WrongBool", [](RawGgufBytes& b) { one_entry(b, "a", 7).u8(2); }, "neither 0 nor 1"},
+    {"WrongBoolInArray", [](RawGgufBytes& b) { one_entry(b, "a", 9).u32(7).u64(2).u8(1).u8(2); },
      "neither 0 nor 1"},
-    {"HugeString", [](GgufBytes& b) { one_entry(b, "a", 8).u64(UINT64_MAX).zeros(9); },
+    {"HugeString", [](RawGgufBytes& b) { one_entry(b, "a", 8).u64(UINT64_MAX).zeros(9); },
      "inside of \"a\""},
-    {"HugeArray", [](GgufBytes& b) { one_entry(b, "a", 9).u32(10).u64(uint64_t{1} << 61); },
+    {"HugeArray", [](RawGgufBytes& b) { one_entry(b, "a", 9).u32(10).u64(uint64_t{1} << 61); },
      "claims 2305843009213693952 elements"},
     {"HugeArrayOfStrings",
-     [](GgufBytes& b) { one_entry(b, "a", 9).u32(8).u64(UINT64_MAX).zeros(64); }, "cut short"},
+     [](RawGgufBytes& b) { one_entry(b, "a", 9).u32(8).u64(UINT64_MAX).zeros(64); }, "cut short"},
     {"HugeArrayOfArrays",
-     [](GgufBytes& b) { one_entry(b, "a", 9).u32(9).u64(UINT64_MAX).zeros(64); }, "cut short"},
-    {"ArrayOfUnknown", [](GgufBytes& b) { one_entry(b, "a", 9).u32(77).u64(1).zeros(64); },
+     [](RawGgufBytes& b) { one_entry(b, "a", 9).u32(9).u64(UINT64_MAX).zeros(64); }, "cut short"},
+    {"ArrayOfUnknown", [](RawGgufBytes& b) { one_entry(b, "a", 9).u32(77).u64(1).zeros(64); },
      "elements of unknown type 77"},
     {"DeepArrays",
-     [](GgufBytes& b) {
+     [](RawGgufBytes& b) {
        one_entry(b, "a", 9);
        for (int i = 0; i < 100000; ++i) b.u32(9).u64(1);
      },
      "nested deeper than 8"},
-    {"AlignmentZero", [](GgufBytes& b) { one_entry(b, "general.alignment", 4).u32(0); },
+    {"AlignmentZero", [](RawGgufBytes& b) { one_entry(b, "general.alignment", 4).u32(0); },
      "no power of two"},
-    {"AlignmentOdd", [](GgufBytes& b) { one_entry(b, "general.alignment", 4).u32(48); },
+    {"AlignmentOdd", [](RawGgufBytes& b) { one_entry(b, "general.alignment", 4).u32(48); },
      "no power of two"},
     {"AlignmentHuge",
-     [](GgufBytes& b) { one_entry(b, "general.alignment", 10).u64(uint64_t{1} << 63); },
+     [](RawGgufBytes& b) { one_entry(b, "general.alignment", 10).u64(uint64_t{1} << 63); },
      "no power of two"},
-    {"AlignmentText", [](GgufBytes& b) { one_entry(b, "general.alignment", 8).string("32"); },
+    {"AlignmentText", [](RawGgufBytes& b) { one_entry(b, "general.alignment", 8).string("32"); },
      "no power of two"},
-    {"EmptyTensorName", [](GgufBytes& b) { b.header(3, 1, 0).tensor("", {1}, 0, 0); },
+    {"EmptyTensorName", [](RawGgufBytes& b) { b.header(3, 1, 0).tensor("", {1}, 0, 0); },
      "a tensor name"},
     {"DuplicateTensor",
-     [](GgufBytes& b) {
+     [](RawGgufBytes& b) {
        b.header(3, 2, 0).tensor("t", {1}, 0, 0).tensor("t", {1}, 0, 32).zeros(256);
      },
      "tensor \"t\" stands there twice"},
     {"FiveDimensions",
-     [](GgufBytes& b) {
+     [](RawGgufBytes& b) {
        b.header(3, 1, 0).tensor("t", {1, 1, 1, 1, 1}, 0, 0).zeros(256);
      },
      "5 dimensions"},
-    {"ManyDimensions", [](GgufBytes& b) { b.header(3, 1, 0).string("t").u32(UINT32_MAX); },
+    {"ManyDimensions", [](RawGgufBytes& b) { b.header(3, 1, 0).string("t").u32(UINT32_MAX); },
      "4294967295 dimensions"},
     {"DimensionZero",
-     [](GgufBytes& b) {
+     [](RawGgufBytes& b) {
        b.header(3, 1, 0).tensor("t", {4, 0}, 0, 0).zeros(256);
      },
      "dimension of length 0"},
     {"HugeProduct",
-     [](GgufBytes& b) {
+     [](RawGgufBytes& b) {
        b.header(3, 1, 0).tensor("t", {uint64_t{1} << 60, uint64_t{1} << 60}, 0, 0).zeros(256);
      },
      "more than 2^63 elements"},
     {"ProductThatWrapsToSmall",
-     [](GgufBytes& b) {
+     [](RawGgufBytes& b) {
        b.header(3, 1, 0).tensor("t", {uint64_t{1} << 32, uint64_t{1} << 32}, 0, 0).zeros(256);
      },
      "more than 2^63 elements"},
     {"HugeBytes",
-     [](GgufBytes& b) { b.header(3, 1, 0).tensor("t", {uint64_t{1} << 62}, 0, 0).zeros(256); },
+     [](RawGgufBytes& b) { b.header(3, 1, 0).tensor("t", {uint64_t{1} << 62}, 0, 0).zeros(256); },
      "more than 2^63 bytes"},
     {"HugeDimension",
-     [](GgufBytes& b) { b.header(3, 1, 0).tensor("t", {uint64_t{1} << 60}, 0, 0).zeros(256); },
+     [](RawGgufBytes& b) { b.header(3, 1, 0).tensor("t", {uint64_t{1} << 60}, 0, 0).zeros(256); },
      "beyond the end of the file"},
     {"HalfBlock",
-     [](GgufBytes& b) {
+     [](RawGgufBytes& b) {
        b.header(3, 1, 0).tensor("t", {48, 2}, 2, 0).zeros(256);
      },
      "no multiple of the 32 of a Q4_0 block"},
-    {"UnalignedOffset", [](GgufBytes& b) { b.header(3, 1, 0).tensor("t", {1}, 0, 4).zeros(256); },
+    {"UnalignedOffset",
+     [](RawGgufBytes& b) { b.header(3, 1, 0).tensor("t", {1}, 0, 4).zeros(256); },
      "no multiple of the alignment 32"},
     {"OffsetBeyondTheEnd",
-     [](GgufBytes& b) { b.header(3, 1, 0).tensor("t", {1}, 0, 1 << 20).pad(32).zeros(256); },
+     [](RawGgufBytes& b) { b.header(3, 1, 0).tensor("t", {1}, 0, 1 << 20).pad(32).zeros(256); },
      "beyond the end of the file"},
     {"OffsetThatWraps",
-     [](GgufBytes& b) { b.header(3, 1, 0).tensor("t", {16}, 0, UINT64_MAX - 31).zeros(256); },
+     [](RawGgufBytes& b) { b.header(3, 1, 0).tensor("t", {16}, 0, UINT64_MAX - 31).zeros(256); },
      "beyond the end of the file"},
     {"DataBeyondTheEnd",
-     [](GgufBytes& b) { b.header(3, 1, 0).tensor("t", {65}, 0, 0).pad(32).zeros(256); },
+     [](RawGgufBytes& b) { b.header(3, 1, 0).tensor("t", {65}, 0, 0).pad(32).zeros(256); },
      "beyond the end of the file"},
     {"Overlap",
-     [](GgufBytes& b) {
+     [](RawGgufBytes& b) {
        b.header(3, 2, 0).tensor("t", {9}, 0, 0).tensor("u", {1}, 0, 32).pad(32).zeros(256);
      },
      "the data of tensors \"t\" and \"u\" overlap"},
     {"OverlapOutOfOrder",
-     [](GgufBytes& b) {
+     [](RawGgufBytes& b) {
        b.header(3, 2, 0).tensor("u", {1}, 0, 32).tensor("t", {9}, 0, 0).pad(32).zeros(256);
      },
      "the data of tensors \"t\" and \"u\" overlap"},
     {"SamePlaceUnknownTypes",
-     [](GgufBytes& b) {
+     [](RawGgufBytes& b) {
        b.header(3, 2, 0).tensor("t", {9}, 10, 32).tensor("u", {1}, 10, 32).pad(32).zeros(256);
      },
      "overlap"},
@@ -153,7 +154,7 @@ const Case kCases[] = {
 class Refusal : public testing::TestWithParam<Case> {};
 
 TEST_P(Refusal, IsASentenceThatNamesFileAndProblem) {
-  GgufBytes b;
+  RawGgufBytes b;
   GetParam().build(b);
   const std::string message = refusal(b);
   EXPECT_TRUE(message.starts_with("m.gguf: ")) << message;

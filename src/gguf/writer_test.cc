@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "gguf/file.h"
-#include "tests/support/gguf_bytes.h"
+#include "tests/support/raw_gguf_bytes.h"
 #include "tests/support/temp_folder.h"
 
 namespace troika::gguf {
@@ -63,7 +63,7 @@ TEST(Writer, WhatItWritesIsRead) {
 }
 
 TEST(Writer, ValuesOfAnotherFileAreCopiedAsTheyAre) {
-  test::GgufBytes b;
+  test::RawGgufBytes b;
   b.header(3, 0, 14);
   b.entry("u8", 0).u8(200);
   b.entry("i8", 1).u8(0xff);

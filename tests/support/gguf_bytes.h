@@ -1,57 +1,32 @@
-// Builds GGUF files byte by byte, wrong ones too: independent of the writer under test.
+// Puts a GGUF version 3 file together in memory, for tests; it includes nothing from src/.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <initializer_list>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-namespace troika::test {
+namespace troika::test_support {
 
 class GgufBytes {
  public:
-  GgufBytes& magic(std::string_view text) { return raw(text); }
-  GgufBytes& u8(uint8_t value) { return number(value); }
-  GgufBytes& u32(uint32_t value) { return number(value); }
-  GgufBytes& u64(uint64_t value) { return number(value); }
-  GgufBytes& f32(float value) { return number(value); }
-  GgufBytes& raw(std::string_view text) {
-    bytes_.append(text);
-    return *this;
-  }
-  GgufBytes& string(std::string_view text) { return u64(text.size()).raw(text); }
-  GgufBytes& zeros(size_t n) {
-    bytes_.append(n, '\0');
-    return *this;
-  }
-  GgufBytes& pad(size_t alignment) {
-    return zeros((alignment - bytes_.size() % alignment) % alignment);
-  }
+  void add_uint32(const std::string& key, uint32_t value);
+  void add_float32(const std::string& key, float value);
+  void add_bool(const std::string& key, bool value);
+  void add_string(const std::string& key, const std::string& value);
+  void add_strings(const std::string& key, const std::vector<std::string>& values);
+  void add_floats(const std::string& key, const std::vector<float>& values);
+  void add_int32s(const std::string& key, const std::vector<int32_t>& values);
 
-  GgufBytes& header(uint32_t version, uint64_t n_tensors, uint64_t n_entries) {
-    return magic("GGUF").u32(version).u64(n_tensors).u64(n_entries);
-  }
-  GgufBytes& entry(std::string_view key, uint32_t type) { return string(key).u32(type); }
-  GgufBytes& tensor(std::string_view name, std::initializer_list<uint64_t> shape, uint32_t type,
-                    uint64_t offset) {
-    string(name).u32(static_cast<uint32_t>(shape.size()));
-    for (const uint64_t length : shape) u64(length);
-    return u32(type).u64(offset);
-  }
+  // shape[0] is the length of a row; `data` holds the encoded rows.
+  void add_tensor(const std::string& name, uint32_t type, const std::vector<uint64_t>& shape,
+                  const std::vector<uint8_t>& data);
 
-  std::span<const std::byte> bytes() const { return std::as_bytes(std::span(bytes_)); }
-  const std::string& text() const { return bytes_; }
+  // The whole file: header, metadata, descriptions, data aligned to 32 bytes.
+  std::vector<uint8_t> finish() const;
 
  private:
-  template <typename T>
-  GgufBytes& number(T value) {
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
-    return *this;
-  }
-  std::string bytes_;
+  uint64_t n_entries_ = 0, n_tensors_ = 0;
+  std::vector<uint8_t> entries_, descriptions_, data_;
 };
 
-}  // namespace troika::test
+}  // namespace troika::test_support

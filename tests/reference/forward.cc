@@ -1,0 +1,194 @@
+#include "tests/reference/forward.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace troika::reference {
+namespace {
+
+Vector multiply(const Linear& linear, const Vector& x) {
+  const size_t n_out = linear.weight.size() / x.size();
+  Vector y(n_out);
+  for (size_t row = 0; row < n_out; ++row) {
+    double sum = linear.bias.empty() ? 0 : linear.bias[row];
+    for (size_t i = 0; i < x.size(); ++i) sum += linear.weight[row * x.size() + i] * x[i];
+    y[row] = sum;
+  }
+  return y;
+}
+
+void add_to(Vector& x, const Vector& y) {
+  for (size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+}
+
+Vector normalize(const Model& model, const Norm& norm, const Vector& x) {
+  double mean = 0;
+  if (model.layer_norm) {
+    for (double value : x) mean += value / x.size();
+  }
+  double variance = 0;
+  for (double value : x) variance += (value - mean) * (value - mean) / x.size();
+  Vector y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    y[i] = (x[i] - mean) / std::sqrt(variance + model.norm_epsilon) * norm.weight[i];
+    if (!norm.bias.empty()) y[i] += norm.bias[i];
+  }
+  return y;
+}
+
+// Turns every head of x, in place.
+void rotate(const Model& model, size_t position, Vector& x) {
+  const size_t n_pairs = model.rope_frequencies.size();
+  for (size_t head = 0; head < x.size(); head += model.head_dim) {
+    for (size_t j = 0; j < n_pairs; ++j) {
+      double& a = x[head + (model.rope_halves ? j : 2 * j)];
+      double& b = x[head + (model.rope_halves ? j + n_pairs : 2 * j + 1)];
+      const double angle = position * model.rope_frequencies[j];
+      const double cosine = model.rope_magnitude * std::cos(angle);
+      const double sine = model.rope_magnitude * std::sin(angle);
+      const double turned_a = a * cosine - b * sine;
+      b = a * sine + b * cosine;
+      a = turned_a;
+    }
+  }
+}
+
+void softmax(Vector& x) {
+  const double maximum = *std::max_element(x.begin(), x.end());
+  double sum = 0;
+  for (double& value : x) sum += value = std::exp(value - maximum);
+  for (double& value : x) value /= sum;
+}
+
+double activate(const std::string& name, double x) {
+  if (name == "silu") return x / (1 + std::exp(-x));
+  if (name == "relu") return std::max(0.0, x);
+  if (name == "gelu") {  // the approximation by tanh
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  }
+  throw std::runtime_error("unknown activation " + name);
+}
+
+Vector feed_forward(const Model& model, const Layer& layer, const Vector& x) {
+  const Vector up = multiply(layer.up, x);
+  Vector hidden = layer.gate.weight.empty() ? up : multiply(layer.gate, x);
+  for (size_t i = 0; i < hidden.size(); ++i) {
+    hidden[i] = activate(model.activation, hidden[i]);
+    if (!layer.gate.weight.empty()) hidden[i] *= up[i];
+  }
+  return multiply(layer.down, hidden);
+}
+
+}  // namespace
+
+Sequence::Sequence(const Model& model)
+    : model_(model), keys_(model.n_layers), values_(model.n_layers) {}
+
+Vector Sequence::attention(size_t index, const Vector& x) {
+  const Layer& layer = model_.layers[index];
+  const size_t head_dim = model_.head_dim;
+  const size_t q_length = model_.n_heads * head_dim, kv_length = model_.n_kv_heads * head_dim;
+  Vector q, k, v;
+  if (layer.qkv.weight.empty()) {
+    q = multiply(layer.q, x);
+    k = multiply(layer.k, x);
+    v = multiply(layer.v, x);
+  } else {
+    const Vector all = multiply(layer.qkv, x);
+    q.assign(all.begin(), all.begin() + q_length);
+    k.assign(all.begin() + q_length, all.begin() + q_length + kv_length);
+    v.assign(all.begin() + q_length + kv_length, all.end());
+  }
+  rotate(model_, position_, q);
+  rotate(model_, position_, k);
+  keys_[index].push_back(k);
+  values_[index].push_back(v);
+
+  Vector result(q_length);
+  for (size_t head = 0; head < model_.n_heads; ++head) {
+    // Several query heads in a row share one head of keys and values.
+    const size_t q_begin = head * head_dim;
+    const size_t kv_begin = head / (model_.n_heads / model_.n_kv_heads) * head_dim;
+    Vector weights(position_ + 1);
+    for (size_t past = 0; past <= position_; ++past) {
+      for (size_t i = 0; i < head_dim; ++i) {
+        weights[past] += q[q_begin + i] * keys_[index][past][kv_begin + i];
+      }
+      weights[past] /= std::sqrt(head_dim);
+    }
+    softmax(weights);
+    for (size_t past = 0; past <= position_; ++past) {
+      for (size_t i = 0; i < head_dim; ++i) {
+        result[q_begin + i] += weights[past] * values_[index][past][kv_begin + i];
+      }
+    }
+  }
+  return multiply(layer.attention_output, result);
+}
+
+Vector Sequence::next(int token) {
+  if (token < 0 || static_cast<size_t>(token) >= model_.vocabulary) {
+    throw std::runtime_error("a token outside the vocabulary");
+  }
+  const auto row = model_.embedding.begin() + token * model_.width;
+  Vector x(row, row + model_.width);
+  for (double& value : x) value *= model_.embedding_scale;
+
+  for (size_t i = 0; i < model_.n_layers; ++i) {
+    const Layer& layer = model_.layers[i];
+    const Vector input = normalize(model_, layer.attention_norm, x);
+    add_to(x, attention(i, input));
+    const Vector ffn_input = model_.parallel_ffn ? input : normalize(model_, layer.ffn_norm, x);
+    add_to(x, feed_forward(model_, layer, ffn_input));
+  }
+  ++position_;
+  return multiply(model_.output, normalize(model_, model_.output_norm, x));
+}
+
+std::vector<Vector> forward(const Model& model, const std::vector<int>& tokens) {
+  Sequence sequence(model);
+  std::vector<Vector> logits;
+  for (int token : tokens) logits.push_back(sequence.next(token));
+  return logits;
+}
+
+int largest(const Vector& logits) {
+  return std::max_element(logits.begin(), logits.end()) - logits.begin();
+}
+
+std::vector<int> greedy(const Model& model, const std::vector<int>& prompt, size_t n_tokens) {
+  Sequence sequence(model);
+  Vector logits;
+  for (int token : prompt) logits = sequence.next(token);
+  std::vector<int> generated;
+  while (generated.size() < n_tokens) {
+    generated.push_back(largest(logits));
+    logits = sequence.next(generated.back());
+  }
+  return generated;
+}
+
+double negative_log_likelihood(const Vector& logits, int token) {
+  Vector probabilities = logits;
+  softmax(probabilities);
+  return -std::log(probabilities[token]);
+}
+
+double relative_error(const std::vector<Vector>& a, const std::vector<Vector>& b) {
+  if (a.size() != b.size()) throw std::runtime_error("different numbers of positions");
+  double difference = 0, size = 0;
+  for (size_t position = 0; position < b.size(); ++position) {
+    if (a[position].size() != b[position].size())
+      throw std::runtime_error("different vocabularies");
+    for (size_t i = 0; i < b[position].size(); ++i) {
+      const double delta = std::abs(a[position][i] - b[position][i]);
+      if (std::isnan(delta)) return delta;  // fails every bound
+      difference = std::max(difference, delta);
+      size = std::max(size, std::abs(b[position][i]));
+    }
+  }
+  return difference / size;
+}
+
+}  // namespace troika::reference

@@ -1,0 +1,90 @@
+// The judge of every other path: a forward pass in double precision, one token at a time, written
+// to be obviously right. It shares no code with src/.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "tests/reference/gguf.h"
+
+namespace troika::reference {
+
+using Vector = std::vector<double>;
+
+// y = weight x + bias. A missing tensor is an empty vector.
+struct Linear {
+  Vector weight;  // (n_out, n_in), row after row
+  Vector bias;    // (n_out) or empty
+};
+
+struct Norm {
+  Vector weight;
+  Vector bias;
+};
+
+struct Layer {
+  Norm attention_norm;
+  Linear q, k, v;  // three matrices,
+  Linear qkv;      // or one with the rows of all three
+  Linear attention_output;
+  Norm ffn_norm;
+  Linear gate, up, down;
+};
+
+struct Model {
+  explicit Model(const Gguf& file);
+
+  std::string architecture;
+  size_t width, n_layers, n_heads, n_kv_heads, head_dim, vocabulary;
+  double norm_epsilon;
+  bool layer_norm;    // LayerNorm instead of RMSNorm
+  bool parallel_ffn;  // attention and FFN read the same input and are added together
+  double embedding_scale;
+  std::string activation;  // "silu", "gelu" or "relu"
+
+  // Rotary embedding: pair j of a head turns by position * rope_frequencies[j], and its length is
+  // multiplied by rope_magnitude. Pair j is (j, j + n_pairs) if rope_halves, else (2j, 2j + 1).
+  bool rope_halves;
+  Vector rope_frequencies;
+  double rope_magnitude;
+
+  Vector embedding;  // (vocabulary, width)
+  std::vector<Layer> layers;
+  Norm output_norm;
+  Linear output;
+
+ private:
+  void read_rope(const Gguf& file);
+};
+
+// One sequence: takes tokens one after another and remembers their keys and values.
+class Sequence {
+ public:
+  explicit Sequence(const Model& model);
+
+  // The logits after this token.
+  Vector next(int token);
+
+ private:
+  Vector attention(size_t layer, const Vector& x);
+
+  const Model& model_;
+  size_t position_ = 0;
+  std::vector<std::vector<Vector>> keys_, values_;  // [layer][position]: (n_kv_heads * head_dim)
+};
+
+// Logits for every position of a fresh sequence.
+std::vector<Vector> forward(const Model& model, const std::vector<int>& tokens);
+
+// The index of the largest logit, and n_tokens of them generated after the prompt.
+int largest(const Vector& logits);
+std::vector<int> greedy(const Model& model, const std::vector<int>& prompt, size_t n_tokens);
+
+// Minus the logarithm of the probability that softmax(logits) gives to `token`.
+double negative_log_likelihood(const Vector& logits, int token);
+
+// max |a - b| / max |b| over all positions: the error that the tests speak of. b is the judge.
+double relative_error(const std::vector<Vector>& a, const std::vector<Vector>& b);
+
+}  // namespace troika::reference

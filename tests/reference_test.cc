@@ -1,0 +1,112 @@
+// The reference itself, on cases that can be checked by hand and on a trained model.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/reference/decode.h"
+#include "tests/reference/forward.h"
+
+namespace troika::reference {
+namespace {
+
+TEST(ReferenceDecode, HalfPrecision) {
+  EXPECT_EQ(decode_half(0x3c00), 1.0);
+  EXPECT_EQ(decode_half(0xc000), -2.0);
+  EXPECT_EQ(decode_half(0x7bff), 65504.0);
+  EXPECT_EQ(decode_half(0x0001), std::ldexp(1.0, -24));
+  EXPECT_EQ(decode_half(0x3555), 1365.0 / 4096);
+  EXPECT_TRUE(std::isinf(decode_half(0x7c00)));
+  EXPECT_TRUE(std::isnan(decode_half(0x7c01)));
+}
+
+TEST(ReferenceDecode, BFloat16IsTheUpperHalfOfAFloat) {
+  const uint8_t bytes[] = {0x80, 0x3f, 0x49, 0xc0};
+  EXPECT_EQ(decode(kBF16, bytes, 2), (std::vector<double>{1.0, -3.140625}));
+}
+
+TEST(ReferenceDecode, Q4_0) {
+  std::vector<uint8_t> block(18, 0x88);  // all nibbles 8: zero
+  block[0] = 0x00, block[1] = 0x38;      // d = 0.5
+  block[2] = 0xf0;                       // element 0: nibble 0; element 16: nibble 15
+  std::vector<double> expected(32, 0.0);
+  expected[0] = -4, expected[16] = 3.5;
+  EXPECT_EQ(decode(kQ4_0, block.data(), 32), expected);
+}
+
+TEST(ReferenceDecode, Q5_0) {
+  std::vector<uint8_t> block(22, 0);
+  block[0] = 0x00, block[1] = 0x3c;  // d = 1
+  block[2] = 0x02, block[5] = 0x80;  // the fifth bits of elements 1 and 31
+  block[6] = 0x03;                   // element 0: 3
+  block[21] = 0xf0;                  // element 31: 15
+  std::vector<double> expected(32, -16.0);
+  expected[0] = -13, expected[1] = 0, expected[31] = 15;
+  EXPECT_EQ(decode(kQ5_0, block.data(), 32), expected);
+}
+
+TEST(ReferenceDecode, Q8_0) {
+  std::vector<uint8_t> block(34, 0);
+  block[0] = 0x00, block[1] = 0x40;  // d = 2
+  block[2] = 0x80, block[33] = 0x7f;
+  std::vector<double> expected(32, 0.0);
+  expected[0] = -256, expected[31] = 254;
+  EXPECT_EQ(decode(kQ8_0, block.data(), 32), expected);
+}
+
+TEST(ReferenceDecode, Q4_KUnpacksItsSixBitScales) {
+  std::vector<uint8_t> block(144, 0);
+  block[1] = 0x3c;                 // d = 1
+  block[3] = 0x38;                 // dmin = 0.5
+  block[4 + 1] = 0x80 | 5;         // scale of group 1: 5; upper bits of scale 5: 2
+  block[4 + 5] = 0x40 | 7;         // minimum of group 1: 7; upper bits of minimum 5: 1
+  block[4 + 9] = 0x93;             // group 5: scale 2*16+3, minimum 1*16+9
+  block[16 + 0] = 0x20;            // group 1, element 0: 2
+  block[16 + 2 * 32 + 31] = 0xf0;  // group 5, element 31: 15
+  std::vector<double> expected(256, 0.0);
+  for (int i = 0; i < 32; ++i) expected[32 + i] = -3.5, expected[160 + i] = -12.5;
+  expected[32] += 5 * 2, expected[160 + 31] += 35 * 15;
+  EXPECT_EQ(decode(kQ4_K, block.data(), 256), expected);
+}
+
+TEST(ReferenceDecode, Q6_KFindsItsSixBits) {
+  std::vector<uint8_t> block(210, 0);
+  block[209] = 0x3c;                              // d = 1
+  block[192 + 2] = 1, block[192 + 14] = 0xff;     // scales of elements 32..47: 1; 224..239: -1
+  block[32] = 0x0b, block[128] = 0x08;            // element 32: 11 + 16 * 2
+  block[64 + 32] = 0x50, block[128 + 32] = 0xc0;  // element 224: 5 + 16 * 3
+  std::vector<double> expected(256, 0.0);
+  for (int i = 0; i < 16; ++i) expected[32 + i] = -32, expected[224 + i] = 32;
+  expected[32] += 43, expected[224] -= 53;
+  std::vector<double> values = decode(kQ6_K, block.data(), 256);
+  EXPECT_EQ(values, expected);
+}
+
+TEST(ReferenceDecode, RefusesHalfBlocksAndUnknownTypes) {
+  const uint8_t bytes[64] = {};
+  EXPECT_THROW(decode(kQ4_0, bytes, 31), std::runtime_error);
+  EXPECT_THROW(decode(3, bytes, 32), std::runtime_error);
+}
+
+TEST(ReferenceForward, ErrorIsRelativeToTheLargestLogitAndKeepsNan) {
+  EXPECT_DOUBLE_EQ(relative_error({{1, 2}, {3, 4}}, {{1, 2}, {3.5, -5}}), 9.0 / 5);
+  EXPECT_TRUE(std::isnan(relative_error({{NAN, 2}}, {{1, 2}})));
+}
+
+TEST(ReferenceForward, TellsTheStoryThatTheTrainedModelTells) {
+  const char* data = std::getenv("TROIKA_DATA");
+  if (data == nullptr) GTEST_SKIP() << "TROIKA_DATA is not set: no trained model to read";
+  const Gguf file = read_gguf(std::string(data) + "/models/stories260K.gguf");
+  const std::vector<int> prompt = {1, 403, 407, 261, 378};  // BOS, "Once upon a time"
+  std::string text;
+  for (int token : greedy(Model(file), prompt, 27)) {
+    text += file.metadata.at("tokenizer.ggml.tokens").texts.at(token);
+  }
+  for (size_t at; (at = text.find("▁")) != std::string::npos;) text.replace(at, 3, " ");
+  EXPECT_EQ(text, ", there was a little girl named Lily. She loved to play outside in the park.");
+}
+
+}  // namespace
+}  // namespace troika::reference

@@ -1,0 +1,225 @@
+#include "tests/support/tiny_model.h"
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <stdexcept>
+
+#include "tests/support/gguf_bytes.h"
+#include "tests/support/tiny_tokenizer.h"
+
+namespace troika::test_support {
+namespace {
+
+// Writes the tensors of a model; each gets numbers of its own from the seed and its name.
+class TensorWriter {
+ public:
+  TensorWriter(const TinyModel& model, GgufBytes& file) : model_(model), file_(file) {}
+
+  // Deviation gain / sqrt(n_in): the output is about `gain` times as large as the input.
+  void matrix(const std::string& name, uint64_t n_in, uint64_t n_out, double gain) {
+    uint32_t type = model_.type;
+    for (const auto& [ending, other] : model_.types) {
+      if (name.ends_with(ending)) type = other;
+    }
+    Random random(model_.seed, name);
+    const double deviation = gain / std::sqrt(static_cast<double>(n_in));
+    file_.add_tensor(name, type, {n_in, n_out},
+                     random_tensor(type, n_in * n_out, deviation, random));
+  }
+
+  void floats(const std::string& name, uint64_t length, double low, double high) {
+    Random random(model_.seed, name);
+    file_.add_tensor(name, kF32, {length}, random_floats(length, low, high, random));
+  }
+
+  void bias(const std::string& name, uint64_t length) { floats(name, length, -0.5, 0.5); }
+
+  void norm(const std::string& name) {
+    floats(name + ".weight", model_.width, 0.5, 1.5);
+    if (model_.architecture == "phi2") bias(name + ".bias", model_.width);
+  }
+
+ private:
+  const TinyModel& model_;
+  GgufBytes& file_;
+};
+
+void add_metadata(const TinyModel& model, GgufBytes& file) {
+  const std::string prefix = model.architecture + ".";
+  file.add_string("general.architecture", model.architecture);
+  file.add_string("general.name", "tiny " + model.architecture);
+  file.add_uint32(prefix + "context_length", model.context);
+  file.add_uint32(prefix + "embedding_length", model.width);
+  file.add_uint32(prefix + "block_count", model.n_layers);
+  file.add_uint32(prefix + "feed_forward_length", model.ffn_width);
+  file.add_uint32(prefix + "attention.head_count", model.n_heads);
+  file.add_uint32(prefix + "attention.head_count_kv", model.n_kv_heads);
+  file.add_uint32(prefix + "attention.key_length", model.head_dim);
+  file.add_uint32(prefix + "attention.value_length", model.head_dim);
+  const bool layer_norm = model.architecture == "phi2";
+  file.add_float32(prefix + "attention.layer_norm_" + (layer_norm ? "epsilon" : "rms_epsilon"),
+                   1e-5f);
+  if (!model.activation.empty()) {
+    file.add_string(prefix + "feed_forward_activation", model.activation);
+  }
+  file.add_uint32(prefix + "rope.dimension_count", model.rope_dims);
+  file.add_float32(prefix + "rope.freq_base", static_cast<float>(model.rope_base));
+  if (!model.rope_scaling.empty() && model.rope_scaling != "llama3") {
+    file.add_string(prefix + "rope.scaling.type", model.rope_scaling);
+    file.add_float32(prefix + "rope.scaling.factor", static_cast<float>(model.rope_factor));
+    file.add_uint32(prefix + "rope.scaling.original_context_length", model.original_context);
+    if (model.rope_attention_factor != 0) {
+      file.add_float32(prefix + "rope.scaling.attn_factor",
+                       static_cast<float>(model.rope_attention_factor));
+    }
+  }
+  if (!model.chat_template.empty()) {
+    file.add_string("tokenizer.chat_template", model.chat_template);
+  }
+}
+
+void add_tokenizer(const TinyModel& model, GgufBytes& file) {
+  if (model.tokenizer == "spm") {
+    add_spm_tokenizer(file, model.vocabulary);
+  } else if (model.tokenizer == "bpe") {
+    add_bpe_tokenizer(file, model.vocabulary, model.pre, model.architecture == "llama");
+  } else {
+    throw std::runtime_error("no tokenizer called " + model.tokenizer);
+  }
+}
+
+void add_layer(const TinyModel& model, const std::string& block, TensorWriter& tensors) {
+  const uint64_t q_length = model.n_heads * model.head_dim;
+  const uint64_t kv_length = model.n_kv_heads * model.head_dim;
+  tensors.norm(block + "attn_norm");
+  if (model.fused_qkv) {
+    tensors.matrix(block + "attn_qkv.weight", model.width, q_length + 2 * kv_length, 1.5);
+    tensors.bias(block + "attn_qkv.bias", q_length + 2 * kv_length);
+  } else {
+    // A gain above one makes the attention look at some positions much more than at others.
+    tensors.matrix(block + "attn_q.weight", model.width, q_length, 1.5);
+    tensors.matrix(block + "attn_k.weight", model.width, kv_length, 1.5);
+    tensors.matrix(block + "attn_v.weight", model.width, kv_length, 1.5);
+    if (model.attention_biases) {
+      tensors.bias(block + "attn_q.bias", q_length);
+      tensors.bias(block + "attn_k.bias", kv_length);
+      tensors.bias(block + "attn_v.bias", kv_length);
+    }
+  }
+  tensors.matrix(block + "attn_output.weight", q_length, model.width, 1);
+  if (model.output_biases) tensors.bias(block + "attn_output.bias", model.width);
+
+  if (model.architecture != "phi2") {
+    tensors.norm(block + "ffn_norm");
+    tensors.matrix(block + "ffn_gate.weight", model.width, model.ffn_width, 2);
+    if (model.ffn_biases) tensors.bias(block + "ffn_gate.bias", model.ffn_width);
+  }
+  tensors.matrix(block + "ffn_up.weight", model.width, model.ffn_width, 1);
+  tensors.matrix(block + "ffn_down.weight", model.ffn_width, model.width, 1);
+  if (model.ffn_biases) {
+    tensors.bias(block + "ffn_up.bias", model.ffn_width);
+    tensors.bias(block + "ffn_down.bias", model.width);
+  }
+}
+
+}  // namespace
+
+TinyModel tiny_model(const std::string& architecture) {
+  TinyModel model;
+  model.architecture = architecture;
+  if (architecture == "llama") return model;
+  if (architecture == "qwen2") {
+    model.attention_biases = true;
+    model.rope_base = 1000000;
+    model.tokenizer = "bpe";
+    model.pre = "qwen2";
+    return model;
+  }
+  if (architecture == "gemma") {
+    model.n_kv_heads = 1;
+    model.head_dim = model.rope_dims = 128;
+    model.tied = true;
+    return model;
+  }
+  if (architecture == "phi2") {
+    model.n_kv_heads = 4;
+    model.rope_dims = 24;
+    model.fused_qkv = model.output_biases = model.ffn_biases = true;
+    model.tokenizer = "bpe";
+    return model;
+  }
+  throw std::runtime_error("no tiny model of the architecture " + architecture);
+}
+
+std::vector<NamedModel> tiny_model_variants() {
+  std::vector<NamedModel> variants;
+  const auto add = [&](const std::string& name, const std::string& architecture) -> TinyModel& {
+    variants.push_back({name, tiny_model(architecture)});
+    return variants.back().model;
+  };
+  add("llama", "llama");
+  add("llama-mha", "llama").n_kv_heads = 4;
+  add("llama-tied", "llama").tied = true;
+  TinyModel& biases = add("llama-biases", "llama");
+  biases.attention_biases = biases.output_biases = biases.ffn_biases = true;
+  add("llama-linear", "llama").rope_scaling = "linear";
+  add("llama-none", "llama").rope_scaling = "none";
+  TinyModel& llama3 = add("llama-llama3", "llama");
+  llama3.rope_scaling = "llama3";
+  llama3.rope_base = 500000;
+  llama3.tokenizer = "bpe";
+  llama3.pre = "llama-bpe";
+  add("llama-yarn", "llama").rope_scaling = "yarn";
+  TinyModel& yarn = add("llama-yarn-factor", "llama");
+  yarn.rope_scaling = "yarn";
+  yarn.rope_attention_factor = 0.8;
+  add("llama-wide-heads", "llama").head_dim = 128;
+  variants.back().model.rope_dims = 128;
+  add("llama-relu", "llama").activation = "relu";
+  add("qwen2", "qwen2");
+  add("qwen2-tied", "qwen2").tied = true;
+  add("qwen2-yarn", "qwen2").rope_scaling = "yarn";
+  add("gemma", "gemma");
+  add("phi2", "phi2");
+  return variants;
+}
+
+std::vector<uint8_t> tiny_model_bytes(const TinyModel& model) {
+  GgufBytes file;
+  TensorWriter tensors(model, file);
+  add_metadata(model, file);
+  add_tokenizer(model, file);
+  // A small embedding: the layers, not the last token alone, then decide what comes next. Gemma
+  // multiplies it by sqrt(width).
+  const double embedding_gain = model.architecture == "gemma" ? 0.2 : 2;
+  tensors.matrix("token_embd.weight", model.width, model.vocabulary, embedding_gain);
+  tensors.norm("output_norm");
+  if (!model.tied) tensors.matrix("output.weight", model.width, model.vocabulary, 4);
+  if (model.architecture == "phi2") tensors.bias("output.bias", model.vocabulary);
+  if (model.rope_scaling == "llama3")
+    tensors.floats("rope_freqs.weight", model.rope_dims / 2, 1, 8);
+  for (uint32_t i = 0; i < model.n_layers; ++i) {
+    add_layer(model, "blk." + std::to_string(i) + ".", tensors);
+  }
+  return file.finish();
+}
+
+void write_tiny_model(const TinyModel& model, const std::string& path) {
+  const std::vector<uint8_t> bytes = tiny_model_bytes(model);
+  std::ofstream stream(path, std::ios::binary);
+  stream.write(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  stream.close();
+  if (!stream) throw std::runtime_error("cannot write " + path);
+}
+
+std::vector<int32_t> random_tokens(const TinyModel& model, size_t n_tokens, uint64_t seed) {
+  Random random(seed, "tokens");
+  std::vector<int32_t> tokens = {1};
+  while (tokens.size() < n_tokens) {
+    tokens.push_back(static_cast<int32_t>(random.bits() % model.vocabulary));
+  }
+  return tokens;
+}
+
+}  // namespace troika::test_support

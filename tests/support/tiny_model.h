@@ -1,0 +1,66 @@
+// Seeded synthetic models of every architecture, a few hundred kilobytes each, as GGUF files that
+// this program and llama.cpp can load. Nothing here includes from src/.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/support/random_tensor.h"
+
+namespace troika::test_support {
+
+struct TinyModel {
+  std::string architecture = "llama";  // or "qwen2", "gemma", "phi2"
+  uint32_t n_layers = 2;
+  uint32_t width = 256;
+  uint32_t n_heads = 4;
+  uint32_t n_kv_heads = 2;
+  uint32_t head_dim = 64;
+  uint32_t rope_dims = 64;
+  uint32_t ffn_width = 512;
+  uint32_t vocabulary = 512;
+  uint32_t context = 512;
+  double rope_base = 10000;
+
+  bool tied = false;              // no output.weight: the embedding is used again
+  bool attention_biases = false;  // on q, k, v
+  bool output_biases = false;     // on the attention's output
+  bool ffn_biases = false;
+  bool fused_qkv = false;
+  std::string activation;  // written as feed_forward_activation unless empty
+
+  std::string rope_scaling;  // "", "none", "linear", "yarn", or "llama3" (a tensor of divisors)
+  double rope_factor = 4;
+  double rope_attention_factor = 0;  // of YaRN; not written if 0
+  uint32_t original_context = 128;
+
+  uint32_t type = kF32;  // of all matrices
+  std::map<std::string, uint32_t>
+      types;  // exceptions by ending of the name: {"attn_v.weight", kQ6_K}
+
+  std::string tokenizer = "spm";  // or "bpe"
+  std::string pre = "gpt-2";      // of a bpe
+  std::string chat_template;      // not written if empty
+  uint64_t seed = 1;
+};
+
+// The architecture as real files have it: qwen2 with biases and BPE, gemma with one KV head and
+// heads wider than width / n_heads, phi2 with its fused matrix. Throws for another name.
+TinyModel tiny_model(const std::string& architecture);
+
+// Every architecture and variant that the engine must compute, in F32.
+struct NamedModel {
+  std::string name;
+  TinyModel model;
+};
+std::vector<NamedModel> tiny_model_variants();
+
+std::vector<uint8_t> tiny_model_bytes(const TinyModel& model);
+void write_tiny_model(const TinyModel& model, const std::string& path);
+
+// Seeded tokens of the model's vocabulary, beginning with token 1.
+std::vector<int32_t> random_tokens(const TinyModel& model, size_t n_tokens, uint64_t seed = 7);
+
+}  // namespace troika::test_support
