@@ -47,4 +47,5 @@ fuzz_one() {
 export -f fuzz_one
 
 say "Fuzz ${targets[*]}, $seconds s each"
+# shellcheck disable=SC2016  # the inner shell expands it
 printf '%s\n' "${targets[@]}" | xargs -P 2 -I '{}' bash -c 'fuzz_one "$1" "$2"' _ '{}' "$seconds" >&2
