@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Checks that every room of src/ includes only itself and the rooms above it.
 
+Usage: scripts/check_layers.py [ROOT]
+
 Tests follow the same rule, except that they may use tests/support. Exits with 1 and a line for
 each include that breaks it.
 """
@@ -8,21 +10,20 @@ import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Rooms that must not know which concrete lanes exist: they see lanes/lane.h alone.
 ONLY_LANE_H = {"schedule", "solve", "attention", "draft"}
 
 
-def rooms():
-    text = (ROOT / "cmake" / "rooms.cmake").read_text()
+def rooms(root):
+    text = (root / "cmake" / "rooms.cmake").read_text()
     return re.search(r"set\(TROIKA_ROOMS ([^)]*)\)", text).group(1).split()
 
 
-def broken_includes(order):
-    for path in sorted((ROOT / "src").rglob("*")):
+def broken_includes(root, order):
+    for path in sorted((root / "src").rglob("*")):
         if path.suffix not in {".h", ".cc", ".inl"}:
             continue
-        room = path.relative_to(ROOT / "src").parts[0]
+        room = path.relative_to(root / "src").parts[0]
         allowed = set(order[: order.index(room) + 1])
         for number, line in enumerate(path.read_text().splitlines(), 1):
             match = re.match(r'\s*#include "([^"]+)"', line)
@@ -30,7 +31,7 @@ def broken_includes(order):
                 continue
             target = match.group(1)
             other = target.split("/")[0]
-            where = f"{path.relative_to(ROOT)}:{number}"
+            where = f"{path.relative_to(root)}:{number}"
             if other in order and other not in allowed:
                 yield f"{where}: {room}/ includes {target}, but {other}/ stands below it"
             if room in ONLY_LANE_H and other == "lanes" and target != "lanes/lane.h":
@@ -40,7 +41,9 @@ def broken_includes(order):
 
 
 def main():
-    problems = list(broken_includes(rooms()))
+    here = pathlib.Path(__file__).resolve().parent.parent
+    root = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else here
+    problems = list(broken_includes(root, rooms(root)))
     print("\n".join(problems) if problems else "Every room includes only the rooms above it.")
     return 1 if problems else 0
 

@@ -1,0 +1,18 @@
+# Tests of the house itself: layers, lengths, documents, scripts. They need no compiler.
+
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+
+function(troika_add_check name)
+  add_test(NAME house.${name} COMMAND ${Python3_EXECUTABLE} ${ARGN}
+           WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(house.${name} PROPERTIES LABELS house)
+endfunction()
+
+troika_add_check(layers scripts/check_layers.py)
+troika_add_check(files scripts/check_files.py)
+troika_add_check(scripts_reject_bad_trees tests/house/checks_test.py)
+if(TARGET troika)
+  troika_add_check(documents scripts/check_documents.py --program $<TARGET_FILE:troika>)
+else()
+  troika_add_check(documents scripts/check_documents.py)
+endif()

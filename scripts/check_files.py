@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Checks every text file of the project: its length, and marks that must not be committed.
+
+Usage: scripts/check_files.py [ROOT]
+
+A source file has at most 800 lines. No file holds a mark of unfinished work or a path of somebody's
+own machine. Exits with 1 and a line for each finding.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+MAX_LINES = 800
+SOURCE_SUFFIXES = {".h", ".cc", ".c", ".inl", ".cl", ".py", ".sh", ".cmake"}
+# Tables of data that a script generates may be longer: name_table.inl, name_table.cc.
+GENERATED_TABLE = re.compile(r"_table\.(inl|cc|h)$")
+# Split, so that this file does not hold them itself.
+FORBIDDEN = [
+    (re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b"), "a mark of unfinished work"),
+    (re.compile(r"not (yet )?imple" r"mented|unimple" r"mented", re.IGNORECASE), "a promise for later"),
+    (re.compile(r"(?<![\w.>*}])/(work|home|root)/\w"), "a path of one machine"),
+]
+# The one place that may know where real data lies on the machine that runs the checks.
+OUTSIDE_DATA = re.compile(r"\.\./shared")
+MAY_NAME_OUTSIDE_DATA = {".ci/run", "scripts/check_files.py"}
+
+
+def project_files(root):
+    """Files under version control, or to be added to it; without git, all but the build folders."""
+    git = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                         capture_output=True, text=True)
+    if git.returncode == 0:
+        names = [name for name in git.stdout.split("\0") if name]
+    else:
+        names = [str(path.relative_to(root)) for path in root.rglob("*")
+                 if path.relative_to(root).parts[0] not in {"build", ".git"}]
+    return [(name, root / name) for name in sorted(names) if (root / name).is_file()]
+
+
+def findings(root):
+    for name, path in project_files(root):
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue  # a binary file
+        if path.suffix in SOURCE_SUFFIXES and len(lines) > MAX_LINES and not GENERATED_TABLE.search(name):
+            yield f"{name}: {len(lines)} lines, at most {MAX_LINES}: split it"
+        for number, line in enumerate(lines, 1):
+            for pattern, what in FORBIDDEN:
+                if match := pattern.search(line):
+                    yield f"{name}:{number}: {what}: {match.group(0)}"
+            if OUTSIDE_DATA.search(line) and name not in MAY_NAME_OUTSIDE_DATA:
+                yield f"{name}:{number}: only .ci/run may name a folder outside the project"
+
+
+def main():
+    here = pathlib.Path(__file__).resolve().parent.parent
+    root = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else here
+    problems = list(findings(root))
+    print("\n".join(problems) if problems else "Lengths and marks are in order.")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and tests.
+#
+#   scripts/test.sh [STAGE...]         without a stage: release
+#
+#   release        every test, in the build that people use
+#   format         the formatter has nothing to change
+#   asan-subset    the rooms that read untrusted bytes, and a few whole programs, under the address
+#                  and undefined-behaviour sanitizers
+#   asan, tsan     every test under these sanitizers, or the thread sanitizer
+#   fuzz=SECONDS   each fuzz target for so long
+#   tidy           clang-tidy over src/
+#   arm64          unit tests of the rooms up to the kernels, built for arm64, run by qemu
+#
+# Runs every stage even if one fails, and ends with a line for each and the counts of its tests.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+# run_ctest PRESET [ctest option...]: the counts go to build/PRESET.junit.xml.
+run_ctest() {
+  local preset=$1
+  shift
+  local report=$ROOT/build/$preset.junit.xml
+  rm -f "$report"
+  say "Test ($preset)"
+  ctest --preset "$preset" --parallel "$JOBS" --output-junit "$report" "$@" >&2
+}
+
+stage_release() {
+  scripts/packages.sh build test
+  configure_and_build release
+  run_ctest release
+}
+
+stage_format() {
+  scripts/packages.sh format
+  say "Check the format"
+  scripts/format.sh --check
+}
+
+stage_asan-subset() {
+  scripts/packages.sh build test
+  configure_and_build asan
+  run_ctest asan-subset
+}
+
+stage_asan() {
+  scripts/packages.sh build test
+  configure_and_build asan
+  run_ctest asan
+}
+
+stage_tsan() {
+  scripts/packages.sh build test
+  configure_and_build tsan
+  run_ctest tsan
+}
+
+stage_fuzz() {
+  scripts/packages.sh build fuzz
+  scripts/fuzz.sh "$1"
+}
+
+stage_tidy() {
+  scripts/packages.sh build test tidy
+  scripts/tidy.sh
+}
+
+stage_arm64() {
+  scripts/packages.sh build arm64
+  scripts/arm64_sysroot.sh
+  configure_and_build arm64
+  run_ctest arm64
+}
+
+(($# > 0)) || set -- release
+for stage in "$@"; do
+  [[ $stage =~ ^(release|format|asan-subset|asan|tsan|fuzz=[1-9][0-9]*|tidy|arm64)$ ]] ||
+    die "there is no stage named $stage; scripts/test.sh says at its top which there are"
+done
+
+rm -f build/*.junit.xml
+results=()
+all_passed=true
+for stage in "$@"; do
+  say "Stage $stage"
+  start_s=$SECONDS
+  name=${stage%%=*}
+  seconds=${stage#*=}
+  # A shell of its own: `set -e` does not work inside a function whose status is asked for.
+  set +e
+  (
+    set -e
+    "stage_$name" "$seconds"
+  )
+  status=$?
+  set -e
+  if ((status == 0)); then verdict=passed; else verdict=FAILED all_passed=false; fi
+  results+=("$(printf '%-12s %s, %d s' "$stage" "$verdict" $((SECONDS - start_s)))")
+done
+
+say "Result"
+printf '%s\n' "${results[@]}"
+for stage in "$@"; do
+  report=build/$stage.junit.xml
+  if [[ -f $report ]]; then
+    python3 scripts/count_tests.py "$stage" "$report"
+  elif [[ $stage =~ ^(release|asan|asan-subset|tsan|arm64)$ ]]; then
+    printf '%s: no test ran\n' "$stage"
+  fi
+done
+$all_passed

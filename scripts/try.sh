@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and generates text with the built-in model.
+#
+#   scripts/try.sh [options of `troika run`]     for example: scripts/try.sh -p "A horse" -n 100
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+scripts/packages.sh build
+configure_and_build release troika
+
+shopt -s nullglob
+built_in=(models/troika-silu*.gguf)
+if ((${#built_in[@]} > 0)); then
+  model=${built_in[0]}
+  say "Run the built-in model $model"
+else
+  model=build/models/tiny-llama-q8_0.gguf
+  if [[ ! -f $model ]]; then
+    say "Make a model of random weights: $model"
+    mkdir -p "$(dirname "$model")"
+    build/release/troika synth --like tiny-llama --type q8_0 "$model.part" >&2
+    mv "$model.part" "$model"
+  fi
+  say "Run $model. Its weights are random, so its text is noise: it shows that the engine runs"
+fi
+
+has_prompt=false
+for argument in "$@"; do
+  case $argument in -p* | --prompt* | -f* | --file*) has_prompt=true ;; esac
+done
+$has_prompt || set -- -p "Once upon a time" "$@"
+exec build/release/troika run "$model" "$@"

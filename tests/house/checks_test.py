@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""The checks of the house find what they look for: each is run on a small tree with one fault."""
+import pathlib
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+class ChecksTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.tree = pathlib.Path(folder.name)
+        self.write("cmake/rooms.cmake", "set(TROIKA_ROOMS base lanes schedule cli)\n")
+        self.write("CMakePresets.json", '{"configurePresets": [{"name": "release"}]}\n')
+
+    def write(self, name, text):
+        path = self.tree / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def check(self, script, *options):
+        done = subprocess.run([sys.executable, ROOT / "scripts" / script, self.tree, *options],
+                              capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    def assert_accepts(self, script, *options):
+        status, output = self.check(script, *options)
+        self.assertEqual(status, 0, output)
+
+    def assert_finds(self, script, what, *options):
+        status, output = self.check(script, *options)
+        self.assertEqual(status, 1, output)
+        self.assertIn(what, output)
+
+    def test_layers_accept_what_stands_above(self):
+        self.write("src/cli/a.cc", '#include "base/error.h"\n#include "cli/a.h"\n')
+        self.assert_accepts("check_layers.py")
+
+    def test_layers_find_what_stands_below(self):
+        self.write("src/base/a.cc", '#include "cli/a.h"\n')
+        self.assert_finds("check_layers.py", "src/base/a.cc:1")
+
+    def test_layers_find_a_scheduler_that_knows_a_lane(self):
+        self.write("src/schedule/a.cc", '#include "lanes/lane.h"\n#include "lanes/host/team.h"\n')
+        self.assert_finds("check_layers.py", "src/schedule/a.cc:2")
+
+    def test_layers_find_test_support_outside_tests(self):
+        self.write("src/base/a.cc", '#include "tests/support/a.h"\n')
+        self.assert_finds("check_layers.py", "only tests")
+
+    def test_files_accept_800_lines(self):
+        self.write("src/base/a.cc", "\n" * 800)
+        self.assert_accepts("check_files.py")
+
+    def test_files_find_801_lines(self):
+        self.write("src/base/a.cc", "\n" * 801)
+        self.assert_finds("check_files.py", "801 lines")
+
+    def test_files_find_marks(self):
+        for text in ("// TO" "DO later", "throw Error(\"not imple" "mented\")", "see /ho" "me/me/notes"):
+            with self.subTest(text):
+                self.write("src/base/a.cc", text + "\n")
+                self.assert_finds("check_files.py", "src/base/a.cc:1")
+
+    def test_documents_accept_what_exists(self):
+        script = self.write("scripts/try.sh", "#!/bin/sh\n")
+        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+        self.write("README.md", "[try](scripts/try.sh)\n```sh\nscripts/try.sh   # runs\ncmake --preset release\n```\n")
+        self.assert_accepts("check_documents.py")
+
+    def test_documents_find_a_broken_link(self):
+        self.write("README.md", "text\n[a](docs/none.md)\n")
+        self.assert_finds("check_documents.py", "README.md:2")
+
+    def test_documents_find_a_missing_script_and_preset(self):
+        self.write("README.md", "```sh\nscripts/none.sh\n```\n")
+        self.assert_finds("check_documents.py", "scripts/none.sh")
+        self.write("README.md", "```sh\ncmake --preset none\n```\n")
+        self.assert_finds("check_documents.py", "no preset none")
+
+    def test_documents_find_unknown_commands_and_options(self):
+        program = self.write("troika", '#!/bin/sh\nif [ "$1" = run ]; then echo "  -n N  tokens"; exit; fi\n'
+                                       'echo "Commands:"; echo "  run  generate"\n')
+        program.chmod(0o755)
+        known = ("--program", str(program))
+        self.write("README.md", "```sh\nbuild/release/troika run m.gguf -n 3\n```\n")
+        self.assert_accepts("check_documents.py", *known)
+        self.write("README.md", "```sh\ntroika dance m.gguf\n```\n")
+        self.assert_finds("check_documents.py", "no command dance", *known)
+        self.write("README.md", "```sh\ntroika run m.gguf --fast\n```\n")
+        self.assert_finds("check_documents.py", "no option --fast", *known)
+
+
+if __name__ == "__main__":
+    unittest.main()
