@@ -1,0 +1,116 @@
+/* Troika's C API: run language models (GGUF files) from any language that can call C.
+ *
+ * Every function that can fail returns a code; where `error` is given, it then holds a sentence that
+ * says what happened and what to do. Nothing is thrown, nothing is printed, nothing is global. All
+ * text is UTF-8 and, unless a length stands beside it, ends with a zero byte.
+ */
+#ifndef TROIKA_TROIKA_H
+#define TROIKA_TROIKA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum troika_code {
+  TROIKA_OK = 0,
+  TROIKA_ERROR = 1,     /* a file, the disk, memory, or a prompt that does not fit */
+  TROIKA_USAGE = 2,     /* a wrong argument */
+  TROIKA_TOO_SMALL = 3, /* a buffer of the caller; the size it needs was written */
+} troika_code;
+
+typedef struct troika_error {
+  troika_code code;
+  char message[1024];
+} troika_error;
+
+/* A model on this machine. May be shared by threads. */
+typedef struct troika_engine troika_engine;
+/* One conversation. Used by one thread at a time; troika_session_cancel by any. */
+typedef struct troika_session troika_session;
+
+/* "0.1.0" */
+const char* troika_version(void);
+
+typedef struct troika_engine_options {
+  int32_t threads;         /* 0: all usable cores */
+  int32_t context;         /* tokens; 0: what model and memory allow */
+  const char* kv;          /* "f32", "f16", "q8_0"; null: f16 */
+  const char* activations; /* "q8", "f32"; null: q8 */
+} troika_engine_options;
+
+/* `options` may be null. */
+troika_code troika_engine_open(const char* path, const troika_engine_options* options,
+                               troika_engine** engine, troika_error* error);
+/* Sessions of the engine must be closed first. Null is allowed. */
+void troika_engine_close(troika_engine* engine);
+
+int32_t troika_engine_context(const troika_engine* engine);
+int32_t troika_engine_vocabulary(const troika_engine* engine);
+
+/* Tokens of a text. `n_tokens` receives their number, also where `capacity` is too small.
+ * `add_special`: with the model's begin token; `parse_special`: "<|im_end|>" and the like become
+ * tokens instead of text. */
+troika_code troika_tokenize(const troika_engine* engine, const char* text, size_t text_bytes,
+                            int add_special, int parse_special, int32_t* tokens, size_t capacity,
+                            size_t* n_tokens, troika_error* error);
+/* Text of tokens; `n_bytes` receives its length without the zero byte at the end. */
+troika_code troika_detokenize(const troika_engine* engine, const int32_t* tokens, size_t n_tokens,
+                              char* text, size_t capacity, size_t* n_bytes, troika_error* error);
+
+troika_code troika_session_open(troika_engine* engine, troika_session** session,
+                                troika_error* error);
+/* Null is allowed. */
+void troika_session_close(troika_session* session);
+
+/* Called with whole characters as they come. Return 0 to stop the answer. */
+typedef int (*troika_text_callback)(void* user, const char* text, size_t text_bytes);
+
+typedef struct troika_generate_options {
+  int32_t max_tokens;        /* -1: until the model ends its answer or the context is full */
+  float temperature;         /* 0: always the most likely token */
+  int32_t top_k;             /* 0: off */
+  float top_p;               /* 1: off */
+  float min_p;               /* 0: off */
+  float repetition_penalty;  /* 1: off */
+  float frequency_penalty;
+  float presence_penalty;
+  uint64_t seed;             /* the same seed gives the same text */
+  int chat;                  /* put the prompt into the model's chat template as a user's message */
+} troika_generate_options;
+
+/* The defaults of `troika run`, seed 0. */
+troika_generate_options troika_default_generate_options(void);
+
+typedef enum troika_stop {
+  TROIKA_STOP_END = 0,     /* the model ended its answer */
+  TROIKA_STOP_LENGTH = 1,  /* max_tokens */
+  TROIKA_STOP_CONTEXT = 2, /* the context is full */
+  TROIKA_STOP_CANCELLED = 3,
+} troika_stop;
+
+typedef struct troika_result {
+  troika_stop stop;
+  int32_t prompt_tokens;
+  int32_t computed_tokens; /* of them not known to the session from before */
+  int32_t generated_tokens;
+  double prefill_seconds;
+  double decode_seconds;
+} troika_result;
+
+/* Continues a prompt, which is the whole history: what it shares with the session's last one is not
+ * computed again. `options`, `callback` and `result` may be null. */
+troika_code troika_generate(troika_session* session, const char* prompt, size_t prompt_bytes,
+                            const troika_generate_options* options, troika_text_callback callback,
+                            void* user, troika_result* result, troika_error* error);
+
+/* Makes a running troika_generate of this session return soon; from any thread. */
+void troika_session_cancel(troika_session* session);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,162 @@
+// troika eval: perplexity on a text, accuracy on tasks.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "cli/common.h"
+#include "engine/evaluate.h"
+
+namespace troika::cli {
+namespace {
+
+struct EvalFlags {
+  EngineFlags engine;
+  std::string text;
+  std::string tasks;
+  int most = 0;
+  bool chat = false;
+  bool json = false;
+};
+
+[[noreturn]] void throw_bad_line(const std::string& path, size_t line, const std::string& problem) {
+  throw Error(fmt::format("{}:{}: {}.", path, line, problem));
+}
+
+// Calls visit(line number, object) for every line of JSON.
+template <typename Visit>
+void for_each_object(const std::string& path, const std::string& content, const Visit& visit) {
+  size_t number = 0;
+  for (size_t begin = 0; begin < content.size();) {
+    const size_t end = std::min(content.find('\n', begin), content.size());
+    const std::string line = content.substr(begin, end - begin);
+    begin = end + 1;
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!object.is_object()) throw_bad_line(path, number, "is no JSON object");
+    visit(number, object);
+  }
+}
+
+std::string string_of(const nlohmann::json& object, const char* key, const std::string& path,
+                      size_t line) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_string()) {
+    throw_bad_line(path, line, fmt::format("has no string '{}'", key));
+  }
+  return found->get<std::string>();
+}
+
+// The documents of a JSON array of strings, or of JSONL with a `text` per line; empty for a plain
+// text.
+std::vector<std::string> documents_of(const std::string& path, const std::string& content) {
+  std::vector<std::string> documents;
+  const size_t first = content.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos) throw Error(fmt::format("{} holds no text.", path));
+  if (content[first] == '[') {
+    const nlohmann::json array = nlohmann::json::parse(content, nullptr, false);
+    if (!array.is_array()) return {};  // a text that begins with a bracket
+    for (const nlohmann::json& element : array) {
+      if (!element.is_string()) {
+        throw Error(fmt::format("{}: the JSON array must hold strings only, one for each document.", path));
+      }
+      documents.push_back(element.get<std::string>());
+    }
+  } else if (content[first] == '{') {
+    const std::string line = content.substr(first, content.find('\n', first) - first);
+    if (!nlohmann::json::parse(line, nullptr, false).is_object()) return {};
+    for_each_object(path, content, [&](size_t number, const nlohmann::json& object) {
+      documents.push_back(string_of(object, "text", path, number));
+    });
+  }
+  return documents;
+}
+
+void eval_text(const EvalFlags& flags, engine::Session& session) {
+  const std::string content = read_text(flags.text);
+  std::vector<std::string> documents = documents_of(flags.text, content);
+  if (flags.most > 0 && documents.size() > static_cast<size_t>(flags.most)) {
+    documents.resize(static_cast<size_t>(flags.most));
+  }
+  engine::Perplexity p;
+  {
+    Progress bar("perplexity");
+    p = documents.empty() ? perplexity_of_text(session, content, bar.function())
+                          : perplexity_of_documents(session, documents, bar.function());
+  }
+  if (flags.json) {
+    print(nlohmann::ordered_json{{"tokens", p.n_tokens}, {"nll", p.nll},
+                                 {"perplexity", p.perplexity}, {"bits_per_char", p.bits_per_char}}
+              .dump(2) + "\n");
+  } else {
+    print(fmt::format("tokens         {:>10}\nnll            {:>10.4f}\nperplexity     {:>10.4f}\n"
+                      "bits per char  {:>10.4f}\n", p.n_tokens, p.nll, p.perplexity, p.bits_per_char));
+  }
+}
+
+void eval_tasks(const EvalFlags& flags, engine::Session& session) {
+  std::vector<engine::Task> tasks;
+  for_each_object(flags.tasks, read_text(flags.tasks),
+                  [&](size_t number, const nlohmann::json& object) {
+                    tasks.push_back({string_of(object, "prompt", flags.tasks, number),
+                                     string_of(object, "answer", flags.tasks, number),
+                                     object.value("kind", std::string())});
+                  });
+  if (flags.most > 0 && tasks.size() > static_cast<size_t>(flags.most)) {
+    tasks.resize(static_cast<size_t>(flags.most));
+  }
+  if (tasks.empty()) throw Error(fmt::format("{} holds no task.", flags.tasks));
+  std::vector<engine::TaskScore> scores;
+  {
+    Progress bar("tasks");
+    scores = score_tasks(session, tasks, flags.chat, bar.function());
+  }
+  const auto accuracy = [](const engine::TaskScore& score) {
+    return static_cast<double>(score.n_right) / score.n;
+  };
+  if (!flags.json) {
+    print("kind                      n  accuracy\n");
+    for (const engine::TaskScore& score : scores) {
+      print(fmt::format("{:<20} {:>6} {:>8.1f}%\n", score.kind, score.n, 100 * accuracy(score)));
+    }
+    return;
+  }
+  nlohmann::ordered_json json = {{"n", scores[0].n}, {"accuracy", accuracy(scores[0])}};
+  json["kinds"] = nlohmann::ordered_json::object();
+  for (size_t i = 1; i < scores.size(); ++i) {
+    json["kinds"][scores[i].kind] = {{"n", scores[i].n}, {"accuracy", accuracy(scores[i])}};
+  }
+  print(json.dump(2) + "\n");
+}
+
+void eval(const EvalFlags& flags) {
+  if (flags.text.empty() == flags.tasks.empty()) {
+    throw UsageError("Give either --perplexity FILE or --tasks FILE.");
+  }
+  const auto engine = load(flags.engine);
+  engine::Session session(*engine);
+  flags.text.empty() ? eval_tasks(flags, session) : eval_text(flags, session);
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("eval", "Measure perplexity on a text, accuracy on tasks");
+  command->footer(
+      "--perplexity takes a plain text (in windows of the context), JSONL with a \"text\" per line,\n"
+      "or a JSON array of strings (each a document of its own). --tasks takes JSONL with \"prompt\"\n"
+      "and \"answer\", and optionally \"kind\".");
+  auto flags = std::make_shared<EvalFlags>();
+  flags->engine.add_to(*command);
+  command->add_option("--perplexity", flags->text, "A text file");
+  command->add_option("--tasks", flags->tasks, "A JSONL file of tasks");
+  command->add_option("--first", flags->most, "Only so many documents or tasks")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--chat", flags->chat, "Put each task into the model's chat template");
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback([flags] { eval(*flags); });
+}
+
+}  // namespace troika::cli

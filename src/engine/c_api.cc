@@ -1,0 +1,217 @@
+// The C API over Engine, Session and generate: errors become codes and sentences.
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "base/error.h"
+#include "engine/chat.h"
+#include "engine/engine.h"
+#include "engine/generate.h"
+#include "engine/make_plan.h"
+#include "engine/session.h"
+#include "troika/troika.h"
+
+struct troika_engine {
+  explicit troika_engine(const troika::engine::Options& options) : engine(options) {}
+  troika::engine::Engine engine;
+};
+
+struct troika_session {
+  explicit troika_session(troika::engine::Engine& engine) : session(engine) {}
+  troika::engine::Session session;
+  std::atomic<bool> cancel{false};
+};
+
+namespace {
+
+using troika::Error;
+using troika::UsageError;
+
+troika_code fail(troika_error* error, troika_code code, const char* message) {
+  if (error != nullptr) {
+    error->code = code;
+    std::strncpy(error->message, message, sizeof(error->message) - 1);
+    error->message[sizeof(error->message) - 1] = '\0';
+  }
+  return code;
+}
+
+// Runs a body that may throw and returns its code.
+template <typename Body>
+troika_code guarded(troika_error* error, Body&& body) {
+  try {
+    const troika_code code = body();
+    if (code == TROIKA_OK && error != nullptr) *error = {};
+    return code;
+  } catch (const UsageError& e) {
+    return fail(error, TROIKA_USAGE, e.what());
+  } catch (const Error& e) {
+    return fail(error, TROIKA_ERROR, e.what());
+  } catch (const std::bad_alloc&) {
+    return fail(error, TROIKA_ERROR, "There is not enough memory.");
+  } catch (const std::exception& e) {
+    return fail(error, TROIKA_ERROR, e.what());
+  }
+}
+
+void require(bool condition, const char* message) {
+  if (!condition) throw UsageError(message);
+}
+
+troika::engine::SamplerOptions sampler_options(const troika_generate_options& options) {
+  troika::engine::SamplerOptions sampler;
+  sampler.temperature = options.temperature;
+  sampler.top_k = options.top_k;
+  sampler.top_p = options.top_p;
+  sampler.min_p = options.min_p;
+  sampler.repetition_penalty = options.repetition_penalty;
+  sampler.frequency_penalty = options.frequency_penalty;
+  sampler.presence_penalty = options.presence_penalty;
+  sampler.seed = options.seed;
+  return sampler;
+}
+
+troika_stop to_c(troika::engine::Stop stop) {
+  using troika::engine::Stop;
+  switch (stop) {
+    case Stop::kEnd: return TROIKA_STOP_END;
+    case Stop::kContext: return TROIKA_STOP_CONTEXT;
+    case Stop::kCancelled: return TROIKA_STOP_CANCELLED;
+    case Stop::kLength:
+    case Stop::kString: return TROIKA_STOP_LENGTH;
+  }
+  return TROIKA_STOP_LENGTH;
+}
+
+}  // namespace
+
+const char* troika_version(void) { return TROIKA_VERSION; }
+
+troika_code troika_engine_open(const char* path, const troika_engine_options* options,
+                               troika_engine** engine, troika_error* error) {
+  return guarded(error, [&] {
+    require(engine != nullptr, "troika_engine_open needs a place for the engine.");
+    *engine = nullptr;
+    require(path != nullptr, "troika_engine_open needs the path of a GGUF file.");
+    troika::engine::Options o;
+    o.model = path;
+    if (options != nullptr) {
+      o.n_threads = options->threads;
+      o.context = options->context;
+      if (options->kv != nullptr) o.kv_type = troika::engine::kv_type_from_name(options->kv);
+      if (options->activations != nullptr) {
+        o.activations = troika::plan::activations_from_name(options->activations);
+      }
+    }
+    *engine = new troika_engine(o);
+    return TROIKA_OK;
+  });
+}
+
+void troika_engine_close(troika_engine* engine) { delete engine; }
+
+int32_t troika_engine_context(const troika_engine* engine) { return engine->engine.plan().context; }
+
+int32_t troika_engine_vocabulary(const troika_engine* engine) {
+  return engine->engine.blueprint().n_vocab;
+}
+
+troika_code troika_tokenize(const troika_engine* engine, const char* text, size_t text_bytes,
+                            int add_special, int parse_special, int32_t* tokens, size_t capacity,
+                            size_t* n_tokens, troika_error* error) {
+  return guarded(error, [&] {
+    require(engine != nullptr && (text != nullptr || text_bytes == 0) && n_tokens != nullptr,
+            "troika_tokenize needs an engine, a text and a place for the number of tokens.");
+    const std::vector<int32_t> all = engine->engine.tokenizer().encode(
+        {text, text_bytes}, {add_special != 0, parse_special != 0});
+    *n_tokens = all.size();
+    if (all.size() > capacity) {
+      return fail(error, TROIKA_TOO_SMALL, "The buffer is too small for the tokens of this text.");
+    }
+    std::copy(all.begin(), all.end(), tokens);
+    return TROIKA_OK;
+  });
+}
+
+troika_code troika_detokenize(const troika_engine* engine, const int32_t* tokens, size_t n_tokens,
+                              char* text, size_t capacity, size_t* n_bytes, troika_error* error) {
+  return guarded(error, [&] {
+    require(engine != nullptr && (tokens != nullptr || n_tokens == 0) && n_bytes != nullptr,
+            "troika_detokenize needs an engine, tokens and a place for the length.");
+    const troika::text::Tokenizer& tokenizer = engine->engine.tokenizer();
+    for (size_t i = 0; i < n_tokens; ++i) {
+      require(tokenizer.is_token(tokens[i]), "One of the numbers is no token of this model.");
+    }
+    const std::string whole = tokenizer.decode({tokens, n_tokens});
+    *n_bytes = whole.size();
+    if (whole.size() + 1 > capacity) {
+      return fail(error, TROIKA_TOO_SMALL, "The buffer is too small for the text of these tokens.");
+    }
+    std::memcpy(text, whole.c_str(), whole.size() + 1);
+    return TROIKA_OK;
+  });
+}
+
+troika_code troika_session_open(troika_engine* engine, troika_session** session,
+                                troika_error* error) {
+  return guarded(error, [&] {
+    require(engine != nullptr && session != nullptr,
+            "troika_session_open needs an engine and a place for the session.");
+    *session = new troika_session(engine->engine);
+    return TROIKA_OK;
+  });
+}
+
+void troika_session_close(troika_session* session) { delete session; }
+
+troika_generate_options troika_default_generate_options(void) {
+  const troika::engine::SamplerOptions d;
+  troika_generate_options options = {};
+  options.max_tokens = -1;
+  options.temperature = d.temperature;
+  options.top_k = d.top_k;
+  options.top_p = d.top_p;
+  options.min_p = d.min_p;
+  options.repetition_penalty = d.repetition_penalty;
+  options.frequency_penalty = d.frequency_penalty;
+  options.presence_penalty = d.presence_penalty;
+  return options;
+}
+
+troika_code troika_generate(troika_session* session, const char* prompt, size_t prompt_bytes,
+                            const troika_generate_options* options, troika_text_callback callback,
+                            void* user, troika_result* result, troika_error* error) {
+  return guarded(error, [&] {
+    require(session != nullptr && (prompt != nullptr || prompt_bytes == 0),
+            "troika_generate needs a session and a prompt.");
+    const troika_generate_options o =
+        options != nullptr ? *options : troika_default_generate_options();
+    troika::engine::Engine& engine = session->session.engine();
+    const std::string_view text(prompt, prompt_bytes);
+    const std::vector<int32_t> tokens =
+        o.chat != 0 ? troika::engine::ChatFormat(engine).prompt({{"user", std::string(text)}})
+                    : engine.tokenizer().encode(text);
+    troika::engine::Sampler sampler(sampler_options(o));
+    session->cancel = false;
+    troika::engine::GenerateOptions generate_options;
+    generate_options.most_tokens = o.max_tokens;
+    generate_options.cancel = &session->cancel;
+    const troika::engine::Generated g = troika::engine::generate(
+        session->session, tokens, sampler, generate_options, [&](std::string_view piece) {
+          if (callback != nullptr && callback(user, piece.data(), piece.size()) == 0) {
+            session->cancel = true;
+          }
+        });
+    if (result != nullptr) {
+      *result = {to_c(g.stop),
+                 static_cast<int32_t>(g.n_prompt),
+                 static_cast<int32_t>(g.n_computed),
+                 static_cast<int32_t>(g.tokens.size()),
+                 g.prefill_seconds,
+                 g.decode_seconds};
+    }
+    return TROIKA_OK;
+  });
+}
+
+void troika_session_cancel(troika_session* session) { session->cancel = true; }

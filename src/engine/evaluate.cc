@@ -1,0 +1,139 @@
+#include "engine/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "engine/chat.h"
+#include "engine/generate.h"
+
+namespace troika::engine {
+namespace {
+
+double negative_log_likelihood(std::span<const float> logits, Token token) {
+  const double best = *std::max_element(logits.begin(), logits.end());
+  double sum = 0.0;
+  for (const float logit : logits) sum += std::exp(logit - best);
+  return best + std::log(sum) - logits[static_cast<size_t>(token)];
+}
+
+// Sums over windows, and what became of them in characters.
+class Sums {
+ public:
+  explicit Sums(const text::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  // All tokens but the first are predicted.
+  void add_window(Session& session, std::span<const Token> tokens) {
+    if (tokens.size() < 2) return;
+    session.truncate(0);
+    session.evaluate(tokens.first(tokens.size() - 1), [&](int index, std::span<const float> row) {
+      nll_ += negative_log_likelihood(row, tokens[static_cast<size_t>(index) + 1]);
+    });
+    n_tokens_ += tokens.size() - 1;
+    for (const char c : tokenizer_.decode(tokens.subspan(1))) {
+      n_chars_ += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+    }
+  }
+
+  Perplexity result() const {
+    if (n_tokens_ == 0) {
+      throw Error("The text has no token that could be predicted. Give a longer text.");
+    }
+    Perplexity p;
+    p.n_tokens = n_tokens_;
+    p.nll = nll_ / static_cast<double>(n_tokens_);
+    p.perplexity = std::exp(p.nll);
+    p.bits_per_char = nll_ / std::log(2.0) / static_cast<double>(std::max<size_t>(n_chars_, 1));
+    return p;
+  }
+
+ private:
+  const text::Tokenizer& tokenizer_;
+  double nll_ = 0.0;
+  size_t n_tokens_ = 0;
+  size_t n_chars_ = 0;
+};
+
+// Windows begin with BOS where the model has such a token.
+std::vector<Token> begin_window(const text::Tokenizer& tokenizer) {
+  if (tokenizer.vocabulary().add_bos && tokenizer.bos() != text::kNoToken) return {tokenizer.bos()};
+  return {};
+}
+
+std::string first_line_trimmed(const std::string& text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos) return "";
+  const size_t line_end = text.find('\n', begin);
+  const std::string line = text.substr(begin, line_end - begin);
+  return line.substr(0, line.find_last_not_of(" \t\r\n") + 1);
+}
+
+}  // namespace
+
+Perplexity perplexity_of_documents(Session& session, const std::vector<std::string>& documents,
+                                   const ProgressFunction& progress) {
+  const text::Tokenizer& tokenizer = session.engine().tokenizer();
+  Sums sums(tokenizer);
+  for (size_t i = 0; i < documents.size(); ++i) {
+    std::vector<Token> tokens = tokenizer.encode(documents[i]);
+    tokens.resize(std::min(tokens.size(), static_cast<size_t>(session.context())));
+    sums.add_window(session, tokens);
+    if (progress) progress(i + 1, documents.size());
+  }
+  return sums.result();
+}
+
+Perplexity perplexity_of_text(Session& session, const std::string& text,
+                              const ProgressFunction& progress) {
+  const text::Tokenizer& tokenizer = session.engine().tokenizer();
+  const std::vector<Token> tokens = tokenizer.encode(text, {/*add_special=*/false, false});
+  Sums sums(tokenizer);
+  const auto context = static_cast<size_t>(session.context());
+  for (size_t begin = 0; begin < tokens.size();) {
+    std::vector<Token> window = begin_window(tokenizer);
+    const size_t n = std::min(tokens.size() - begin, std::max<size_t>(context - window.size(), 1));
+    window.insert(window.end(), tokens.begin() + static_cast<ptrdiff_t>(begin),
+                  tokens.begin() + static_cast<ptrdiff_t>(begin + n));
+    sums.add_window(session, window);
+    begin += n;
+    if (progress) progress(begin, tokens.size());
+  }
+  return sums.result();
+}
+
+std::vector<TaskScore> score_tasks(Session& session, const std::vector<Task>& tasks, bool use_chat,
+                                   const ProgressFunction& progress) {
+  const text::Tokenizer& tokenizer = session.engine().tokenizer();
+  SamplerOptions greedy;
+  greedy.temperature = 0.0f;
+  Sampler sampler(greedy);
+  TaskScore all{"all", 0, 0};
+  std::map<std::string, TaskScore> by_kind;
+  std::unique_ptr<ChatFormat> chat;
+  if (use_chat) chat = std::make_unique<ChatFormat>(session.engine());
+  for (const Task& task : tasks) {
+    const std::vector<Token> prompt =
+        use_chat ? chat->prompt({{"user", task.prompt}}) : tokenizer.encode(task.prompt);
+    GenerateOptions options;
+    // A right answer needs no more tokens than it has bytes.
+    options.most_tokens = static_cast<int>(std::min<size_t>(task.answer.size() + 8, 512));
+    options.stops = {"\n"};
+    const Generated generated = generate(session, prompt, sampler, options, {});
+    const bool right = first_line_trimmed(generated.text) == first_line_trimmed(task.answer);
+    TaskScore& kind = by_kind[task.kind];
+    kind.kind = task.kind;
+    for (TaskScore* score : {&all, &kind}) {
+      ++score->n;
+      score->n_right += right;
+    }
+    if (progress) progress(static_cast<uint64_t>(all.n), tasks.size());
+  }
+  std::vector<TaskScore> scores = {all};
+  for (const auto& [name, score] : by_kind) {
+    if (!name.empty()) scores.push_back(score);
+  }
+  return scores;
+}
+
+}  // namespace troika::engine
