@@ -2,30 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/vocabularies.h"
 #include "text/tokenizer.h"
 
 namespace troika::text {
 namespace {
 
-// <unk> <s> </s>, the 256 bytes, then the given tokens, the first with the highest score.
-Vocabulary small_vocabulary(const std::vector<std::string>& tokens) {
-  Vocabulary v = empty_vocabulary(VocabularyKind::kSpm, "");
-  v.tokens = {"<unk>", "<s>", "</s>"};
-  v.types = {TokenType::kUnknown, TokenType::kControl, TokenType::kControl};
-  for (int byte = 0; byte < 256; ++byte) {
-    char name[8];
-    std::snprintf(name, sizeof name, "<0x%02X>", byte);
-    v.tokens.push_back(name);
-    v.types.push_back(TokenType::kByte);
-  }
-  v.scores.assign(v.tokens.size(), 0.0f);
-  for (const std::string& token : tokens) {
-    v.scores.push_back(-static_cast<float>(v.tokens.size()));
-    v.tokens.push_back(token);
-    v.types.push_back(TokenType::kNormal);
-  }
-  return v;
-}
+using test::spm_vocabulary;
 
 std::vector<std::string> pieces(const Tokenizer& tokenizer, std::string_view text,
                                 EncodeOptions options = {.add_special = false}) {
@@ -39,25 +22,25 @@ std::vector<std::string> pieces(const Tokenizer& tokenizer, std::string_view tex
 using Pieces = std::vector<std::string>;
 
 TEST(Spm, JoinsTheHighestScoreFirst) {
-  const auto ab_first = make_tokenizer(small_vocabulary({"ab", "bc", "a", "b", "c", "▁"}));
+  const auto ab_first = make_tokenizer(spm_vocabulary({"ab", "bc", "a", "b", "c", "▁"}));
   EXPECT_EQ(pieces(*ab_first, "abc"), (Pieces{" ", "ab", "c"}));
-  const auto bc_first = make_tokenizer(small_vocabulary({"bc", "ab", "a", "b", "c", "▁"}));
+  const auto bc_first = make_tokenizer(spm_vocabulary({"bc", "ab", "a", "b", "c", "▁"}));
   EXPECT_EQ(pieces(*bc_first, "abc"), (Pieces{" ", "a", "bc"}));
 }
 
 TEST(Spm, JoinsTheLeftmostAmongEquals) {
-  const auto t = make_tokenizer(small_vocabulary({"aa", "a", "▁"}));
+  const auto t = make_tokenizer(spm_vocabulary({"aa", "a", "▁"}));
   EXPECT_EQ(pieces(*t, "aaa"), (Pieces{" ", "aa", "a"}));
 }
 
 TEST(Spm, SpellsInBytesWhatHasNoToken) {
-  const auto t = make_tokenizer(small_vocabulary({"▁"}));
+  const auto t = make_tokenizer(spm_vocabulary({"▁"}));
   EXPECT_EQ(pieces(*t, "é"), (Pieces{" ", "\xc3", "\xa9"}));
   EXPECT_EQ(t->decode(t->encode("é")), "é");
 }
 
 TEST(Spm, AddsASpaceInFrontAndTakesItAway) {
-  Vocabulary v = small_vocabulary({"▁a", "a", "▁"});
+  Vocabulary v = spm_vocabulary({"▁a", "a", "▁"});
   const auto with = make_tokenizer(v);
   EXPECT_EQ(pieces(*with, "a"), (Pieces{" a"}));
   EXPECT_EQ(pieces(*with, " a"), (Pieces{" ", " a"}));
@@ -71,7 +54,7 @@ TEST(Spm, AddsASpaceInFrontAndTakesItAway) {
 
 TEST(Spm, SpecialTokensInTextAreTextUnlessAskedFor) {
   // "</s" and ">" would join to the control token's text.
-  const auto t = make_tokenizer(small_vocabulary({"</s", "</", "s", "<", "/", ">", "▁"}));
+  const auto t = make_tokenizer(spm_vocabulary({"</s", "</", "s", "<", "/", ">", "▁"}));
   EXPECT_EQ(pieces(*t, "</s>"), (Pieces{" ", "</s", ">"}));
   EXPECT_EQ(t->encode("</s>", {.add_special = false, .parse_special = true}),
             (std::vector<Token>{2}));
@@ -80,7 +63,7 @@ TEST(Spm, SpecialTokensInTextAreTextUnlessAskedFor) {
 }
 
 TEST(Spm, CutsOutUserDefinedTokens) {
-  Vocabulary v = small_vocabulary({"ab", "a", "b", "<x>", "<x>y", "▁"});
+  Vocabulary v = spm_vocabulary({"ab", "a", "b", "<x>", "<x>y", "▁"});
   v.types[v.tokens.size() - 3] = v.types[v.tokens.size() - 2] = TokenType::kUserDefined;
   v.add_space_prefix = false;
   const auto t = make_tokenizer(v);
@@ -88,7 +71,7 @@ TEST(Spm, CutsOutUserDefinedTokens) {
 }
 
 TEST(Spm, UnusedTokensFallApart) {
-  Vocabulary v = small_vocabulary({"ab", "abc", "a", "b", "c", "▁"});
+  Vocabulary v = spm_vocabulary({"ab", "abc", "a", "b", "c", "▁"});
   v.types[3 + 256] = TokenType::kUnused;
   v.add_space_prefix = false;
   const auto t = make_tokenizer(v);
@@ -97,12 +80,12 @@ TEST(Spm, UnusedTokensFallApart) {
 }
 
 TEST(Spm, TokensMayReachOverWords) {
-  const auto t = make_tokenizer(small_vocabulary({"a▁b", "a▁", "a", "b", "▁"}));
+  const auto t = make_tokenizer(spm_vocabulary({"a▁b", "a▁", "a", "b", "▁"}));
   EXPECT_EQ(pieces(*t, "a b"), (Pieces{" ", "a b"}));
 }
 
 TEST(Spm, AnyBytesComeBack) {
-  const auto t = make_tokenizer(small_vocabulary({"ab", "a", "b", "▁", "é"}));
+  const auto t = make_tokenizer(spm_vocabulary({"ab", "a", "b", "▁", "é"}));
   std::string text;
   uint32_t random = 1;
   for (int round = 0; round < 200; ++round) {

@@ -76,6 +76,22 @@ void append_utf8(uint32_t code, std::string* out) {
   }
 }
 
+std::string replace_invalid_utf8(std::string_view bytes) {
+  std::string out;
+  out.reserve(bytes.size());
+  while (!bytes.empty()) {
+    const Utf8Char c = decode_utf8(bytes);
+    if (c.valid) {
+      out += bytes.substr(0, c.bytes);
+      bytes.remove_prefix(c.bytes);
+    } else {
+      append_utf8(kReplacement, &out);
+      bytes.remove_prefix(agreeing_bytes(bytes, lead_of(bytes[0])));
+    }
+  }
+  return out;
+}
+
 size_t incomplete_utf8_tail(std::string_view bytes) {
   for (size_t n = 1; n <= std::min<size_t>(3, bytes.size()); ++n) {
     const std::string_view tail = bytes.substr(bytes.size() - n);

@@ -22,6 +22,9 @@ Utf8Char decode_utf8(std::string_view bytes);
 // Appends the character. Precondition: code <= 0x10ffff and no surrogate.
 void append_utf8(uint32_t code, std::string* out);
 
+// Invalid bytes become U+FFFD: one for each longest run that could have begun a character.
+std::string replace_invalid_utf8(std::string_view bytes);
+
 // How many bytes at the end of `bytes` are the beginning of a character that further bytes may
 // complete: 0 to 3.
 size_t incomplete_utf8_tail(std::string_view bytes);

@@ -1,0 +1,86 @@
+#include "text/stream.h"
+
+#include <algorithm>
+
+#include "text/utf8.h"
+
+namespace troika::text {
+
+std::string Utf8Stream::push(std::string_view bytes) {
+  held_ += bytes;
+  const size_t tail = incomplete_utf8_tail(held_);
+  const std::string_view certain = std::string_view(held_).substr(0, held_.size() - tail);
+  std::string out = replace_invalid_utf8(certain);
+  held_.erase(0, certain.size());
+  return out;
+}
+
+std::string Utf8Stream::finish() {
+  std::string out = replace_invalid_utf8(held_);
+  held_.clear();
+  return out;
+}
+
+StopFinder::StopFinder(std::vector<std::string> stops) : stops_(std::move(stops)) {
+  std::erase(stops_, "");
+}
+
+std::string StopFinder::push(std::string_view text) {
+  if (stopped()) return "";
+  held_ += text;
+  size_t first = std::string::npos;
+  for (const std::string& stop : stops_) {
+    const size_t at = held_.find(stop);
+    // Among those that begin at the same place the shortest was complete first.
+    if (at < first || (at == first && at != std::string::npos && stop.size() < found_.size())) {
+      first = at;
+      found_ = stop;
+    }
+  }
+  const size_t certain = stopped() ? first : held_.size() - possible_stop_bytes();
+  std::string out = held_.substr(0, certain);
+  if (stopped()) {
+    held_.clear();
+  } else {
+    held_.erase(0, certain);
+  }
+  return out;
+}
+
+std::string StopFinder::finish() {
+  std::string out;
+  out.swap(held_);
+  return out;
+}
+
+size_t StopFinder::possible_stop_bytes() const {
+  size_t longest = 0;
+  for (const std::string& stop : stops_) {
+    for (size_t n = std::min(stop.size() - 1, held_.size()); n > longest; --n) {
+      if (std::string_view(held_).ends_with(std::string_view(stop).substr(0, n))) longest = n;
+    }
+  }
+  return longest;
+}
+
+TextStream::TextStream(const Tokenizer& tokenizer, Options options)
+    : tokenizer_(tokenizer),
+      render_special_(options.render_special),
+      strip_space_(options.at_beginning && tokenizer.vocabulary().add_space_prefix),
+      stops_(std::move(options.stops)) {}
+
+std::string TextStream::push(Token token) {
+  std::string_view bytes = tokenizer_.piece(token, render_special_);
+  if (!tokenizer_.is_control(token)) {
+    if (strip_space_ && bytes.starts_with(' ')) bytes.remove_prefix(1);
+    strip_space_ = false;
+  }
+  return stops_.push(utf8_.push(bytes));
+}
+
+std::string TextStream::finish() {
+  std::string out = stops_.push(utf8_.finish());
+  return out + stops_.finish();
+}
+
+}  // namespace troika::text

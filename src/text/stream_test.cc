@@ -1,0 +1,108 @@
+#include "text/stream.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/vocabularies.h"
+#include "text/utf8.h"
+
+namespace troika::text {
+namespace {
+
+const std::string kBad = "\xef\xbf\xbd";  // U+FFFD
+
+TEST(Utf8Stream, HoldsCharactersBackUntilTheyAreComplete) {
+  Utf8Stream stream;
+  EXPECT_EQ(stream.push("a\xf0"), "a");
+  EXPECT_EQ(stream.push("\x9f"), "");
+  EXPECT_EQ(stream.push("\x99"), "");
+  EXPECT_EQ(stream.push("\x82"), "🙂");
+  EXPECT_EQ(stream.finish(), "");
+}
+
+TEST(Utf8Stream, ReplacesInvalidBytesAsSoonAsTheyAreCertain) {
+  Utf8Stream stream;
+  EXPECT_EQ(stream.push("\x80x"), kBad + "x");
+  EXPECT_EQ(stream.push("\xe2\x82"), "");
+  EXPECT_EQ(stream.push("x"), kBad + "x");
+  EXPECT_EQ(stream.push("\xed\xa0\x80"), kBad + kBad + kBad);  // a surrogate
+  EXPECT_EQ(stream.push("\xc3"), "");
+  EXPECT_EQ(stream.finish(), kBad);
+  EXPECT_EQ(stream.finish(), "");
+}
+
+TEST(Utf8Stream, PiecesGiveWhatTheWholeGives) {
+  uint32_t random = 1;
+  for (int round = 0; round < 2000; ++round) {
+    std::string bytes;
+    for (int i = 0; i < 12; ++i) {
+      random = random * 1664525 + 1013904223;
+      // First bytes, following bytes and ASCII in turn, so that valid characters occur.
+      bytes.push_back(static_cast<char>((random >> 30) == 0 ? 'a' : 0x80 | random >> 25));
+    }
+    Utf8Stream stream;
+    std::string out;
+    for (char c : bytes) {
+      out += stream.push({&c, 1});
+      ASSERT_EQ(out, replace_invalid_utf8(out)) << "half a character came out";
+    }
+    out += stream.finish();
+    EXPECT_EQ(out, replace_invalid_utf8(bytes));
+  }
+}
+
+TEST(StopFinder, HoldsBackWhatMayBecomeAStop) {
+  StopFinder finder({"END", "\n\n"});
+  EXPECT_EQ(finder.push("text E"), "text ");
+  EXPECT_EQ(finder.push("N"), "");
+  EXPECT_EQ(finder.push("E\n"), "ENE");
+  EXPECT_EQ(finder.push("x"), "\nx");
+  EXPECT_EQ(finder.push("EN"), "");
+  EXPECT_FALSE(finder.stopped());
+  EXPECT_EQ(finder.push("D and more"), "");
+  EXPECT_TRUE(finder.stopped());
+  EXPECT_EQ(finder.found(), "END");
+  EXPECT_EQ(finder.push("more"), "");
+  EXPECT_EQ(finder.finish(), "");
+}
+
+TEST(StopFinder, FindsAStopThatBeginsInsideAFailedOne) {
+  StopFinder finder({"aab"});
+  EXPECT_EQ(finder.push("aaab!"), "a");
+  EXPECT_TRUE(finder.stopped());
+}
+
+TEST(StopFinder, TheEarliestWins) {
+  StopFinder finder({"second", "first", "firs"});
+  EXPECT_EQ(finder.push("the first and second"), "the ");
+  EXPECT_EQ(finder.found(), "firs");
+}
+
+TEST(StopFinder, GivesTheRestAtTheEnd) {
+  StopFinder finder({"", "END"});
+  EXPECT_EQ(finder.push("E"), "");
+  EXPECT_EQ(finder.finish(), "E");
+  EXPECT_FALSE(finder.stopped());
+}
+
+TEST(TextStream, RendersTokens) {
+  Vocabulary v = test::spm_vocabulary({"▁a", "▁b", "a", "▁"});
+  const auto tokenizer = make_tokenizer(v);
+  const Token a = tokenizer->find("▁a");
+  const Token b = tokenizer->find("▁b");
+  TextStream beginning(*tokenizer, {.stops = {}, .render_special = false, .at_beginning = true});
+  EXPECT_EQ(beginning.push(1), "");
+  EXPECT_EQ(beginning.push(a), "a");
+  EXPECT_EQ(beginning.push(b), " b");
+  EXPECT_EQ(beginning.push(3 + 0xc3), "");
+  EXPECT_EQ(beginning.push(3 + 0xa9), "é");
+  EXPECT_EQ(beginning.push(3 + 0xc3), "");
+  EXPECT_EQ(beginning.finish(), kBad);
+  TextStream middle(*tokenizer, {.stops = {" b"}, .render_special = true});
+  EXPECT_EQ(middle.push(a), " a");
+  EXPECT_EQ(middle.push(2), "</s>");
+  EXPECT_EQ(middle.push(b), "");
+  EXPECT_TRUE(middle.stopped());
+}
+
+}  // namespace
+}  // namespace troika::text
