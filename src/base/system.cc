@@ -87,6 +87,19 @@ size_t available_memory_bytes() {
   return std::min(machine, *cgroup.limit - used);
 }
 
+size_t last_cache_bytes() {
+  size_t largest = 0;
+  for (int index = 0; index < 8; ++index) {
+    std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size");
+    size_t size = 0;
+    char unit = 0;
+    if (!(file >> size)) continue;
+    file >> unit;
+    largest = std::max(largest, size * (unit == 'K' ? 1024 : unit == 'M' ? 1024 * 1024 : 1));
+  }
+  return largest;
+}
+
 size_t resident_bytes() { return kilobytes_of("/proc/self/status", "VmRSS").value_or(0); }
 
 size_t peak_resident_bytes() {

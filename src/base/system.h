@@ -13,6 +13,9 @@ size_t memory_limit_bytes();
 // What of it is free or can be freed (page cache) now.
 size_t available_memory_bytes();
 
+// The largest data cache that the system reports; 0 where it reports none.
+size_t last_cache_bytes();
+
 // Resident pages of this process now, and their peak; mapped files included.
 size_t resident_bytes();
 size_t peak_resident_bytes();

@@ -16,8 +16,9 @@ struct Message {
 
 class ChatFormat {
  public:
-  // Throws Error where the file has no chat template or one that does not parse.
-  explicit ChatFormat(const Engine& engine);
+  // With the template of the model file, or `source` where that is not empty. Throws Error where
+  // there is none, or it does not parse.
+  explicit ChatFormat(const Engine& engine, const std::string& source = "");
   ~ChatFormat();
 
   // The tokens after which the model writes its answer. Special tokens in the messages are text.

@@ -1,0 +1,125 @@
+#include "engine/chat.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "base/error.h"
+#include "text/template/chat_template.h"
+
+namespace troika::engine {
+namespace {
+
+using cache::Token;
+
+// Unicode noncharacters, which no text contains: they mark where a message spells a special token,
+// so that it stays text when the rendered template is tokenized.
+constexpr std::string_view kOpen = "\xEF\xB7\x90";   // U+FDD0
+constexpr std::string_view kClose = "\xEF\xB7\x91";  // U+FDD1
+
+void remove_all(std::string* text, std::string_view part) {
+  for (size_t at = text->find(part); at != std::string::npos; at = text->find(part, at)) {
+    text->erase(at, part.size());
+  }
+}
+
+std::string_view token_text(const text::Tokenizer& tokenizer, Token token) {
+  return tokenizer.is_token(token) ? tokenizer.piece(token, /*render_special=*/true)
+                                   : std::string_view();
+}
+
+}  // namespace
+
+struct ChatFormat::State {
+  State(const text::Tokenizer& tokenizer, const std::string& source)
+      : tokenizer(tokenizer), chat_template(source) {
+    for (Token token = 0; token < tokenizer.n_tokens(); ++token) {
+      if (!tokenizer.is_control(token)) continue;
+      const std::string_view name = tokenizer.piece(token, /*render_special=*/true);
+      if (!name.empty()) special.emplace_back(name);
+    }
+  }
+
+  // Wraps every special token that the message spells.
+  std::string protect(std::string content) const {
+    remove_all(&content, kOpen);
+    remove_all(&content, kClose);
+    std::string result;
+    for (size_t at = 0; at < content.size();) {
+      const std::string* longest = nullptr;
+      for (const std::string& name : special) {
+        if (content.compare(at, name.size(), name) != 0) continue;
+        if (longest == nullptr || name.size() > longest->size()) longest = &name;
+      }
+      if (longest == nullptr) {
+        result += content[at++];
+        continue;
+      }
+      result.append(kOpen).append(*longest).append(kClose);
+      at += longest->size();
+    }
+    return result;
+  }
+
+  std::string render(const std::vector<Message>& messages, bool protected_messages) const {
+    nlohmann::ordered_json context;
+    context["messages"] = nlohmann::ordered_json::array();
+    for (const Message& message : messages) {
+      context["messages"].push_back(
+          {{"role", message.role},
+           {"content", protected_messages ? protect(message.content) : message.content}});
+    }
+    context["add_generation_prompt"] = true;
+    context["bos_token"] = token_text(tokenizer, tokenizer.bos());
+    context["eos_token"] = token_text(tokenizer, tokenizer.eos());
+    return chat_template.render(context);
+  }
+
+  const text::Tokenizer& tokenizer;
+  text::jinja::ChatTemplate chat_template;
+  std::vector<std::string> special;
+};
+
+ChatFormat::ChatFormat(const Engine& engine, const std::string& source) {
+  const std::string& own = engine.tokenizer().vocabulary().chat_template;
+  if (source.empty() && own.empty()) {
+    throw Error(fmt::format("{}: the file has no chat template, so it is probably not a chat "
+                            "model. Use 'troika run' without --chat, or give a template with "
+                            "--template FILE.",
+                            engine.file().path()));
+  }
+  state_ = std::make_unique<State>(engine.tokenizer(), source.empty() ? own : source);
+}
+
+ChatFormat::~ChatFormat() = default;
+
+std::string ChatFormat::text(const std::vector<Message>& messages) const {
+  return state_->render(messages, false);
+}
+
+std::vector<Token> ChatFormat::prompt(const std::vector<Message>& messages) const {
+  const text::Tokenizer& tokenizer = state_->tokenizer;
+  std::string rest = state_->render(messages, true);
+  std::vector<Token> tokens;
+  // Templates that write the begin token themselves must not get a second one.
+  const std::string_view bos = token_text(tokenizer, tokenizer.bos());
+  bool add_special = bos.empty() || rest.compare(0, bos.size(), bos) != 0;
+  const auto append = [&](std::string_view part, bool parse_special) {
+    if (part.empty()) return;
+    const std::vector<Token> more = tokenizer.encode(part, {add_special, parse_special});
+    tokens.insert(tokens.end(), more.begin(), more.end());
+    add_special = false;
+  };
+  while (!rest.empty()) {
+    const size_t open = rest.find(kOpen);
+    append(std::string_view(rest).substr(0, open), true);
+    if (open == std::string::npos) break;
+    const size_t close = std::min(rest.find(kClose, open), rest.size());
+    append(std::string_view(rest).substr(open + kOpen.size(), close - open - kOpen.size()), false);
+    rest.erase(0, std::min(close + kClose.size(), rest.size()));
+  }
+  return tokens;
+}
+
+}  // namespace troika::engine
