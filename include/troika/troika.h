@@ -1,8 +1,8 @@
 /* Troika's C API: run language models (GGUF files) from any language that can call C.
  *
- * Every function that can fail returns a code; where `error` is given, it then holds a sentence that
- * says what happened and what to do. Nothing is thrown, nothing is printed, nothing is global. All
- * text is UTF-8 and, unless a length stands beside it, ends with a zero byte.
+ * Every function that can fail returns a code; where `error` is given, it then holds a sentence
+ * that says what happened and what to do. Nothing is thrown, nothing is printed, nothing is global.
+ * All text is UTF-8 and, unless a length stands beside it, ends with a zero byte.
  */
 #ifndef TROIKA_TROIKA_H
 #define TROIKA_TROIKA_H
@@ -69,16 +69,16 @@ void troika_session_close(troika_session* session);
 typedef int (*troika_text_callback)(void* user, const char* text, size_t text_bytes);
 
 typedef struct troika_generate_options {
-  int32_t max_tokens;        /* -1: until the model ends its answer or the context is full */
-  float temperature;         /* 0: always the most likely token */
-  int32_t top_k;             /* 0: off */
-  float top_p;               /* 1: off */
-  float min_p;               /* 0: off */
-  float repetition_penalty;  /* 1: off */
+  int32_t max_tokens;       /* -1: until the model ends its answer or the context is full */
+  float temperature;        /* 0: always the most likely token */
+  int32_t top_k;            /* 0: off */
+  float top_p;              /* 1: off */
+  float min_p;              /* 0: off */
+  float repetition_penalty; /* 1: off */
   float frequency_penalty;
   float presence_penalty;
-  uint64_t seed;             /* the same seed gives the same text */
-  int chat;                  /* put the prompt into the model's chat template as a user's message */
+  uint64_t seed; /* the same seed gives the same text */
+  int chat;      /* put the prompt into the model's chat template as a user's message */
 } troika_generate_options;
 
 /* The defaults of `troika run`, seed 0. */

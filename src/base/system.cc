@@ -90,7 +90,8 @@ size_t available_memory_bytes() {
 size_t last_cache_bytes() {
   size_t largest = 0;
   for (int index = 0; index < 8; ++index) {
-    std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size");
+    std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) +
+                       "/size");
     size_t size = 0;
     char unit = 0;
     if (!(file >> size)) continue;

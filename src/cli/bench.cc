@@ -24,23 +24,24 @@ nlohmann::ordered_json to_json(const engine::Measurement& m, const engine::Engin
   nlohmann::ordered_json json;
   json["model"] = engine.file().path();
   json["machine"] = "here";
-  json["precision"] = fmt::format("{} weights, {} activations, {} cache",
-                                  tensor::type_name(engine.weights().main_type()),
-                                  plan::activations_name(engine.plan().activations),
-                                  tensor::type_name(engine.plan().kv_type));
+  json["precision"] = fmt::format(
+      "{} weights, {} activations, {} cache", tensor::type_name(engine.weights().main_type()),
+      plan::activations_name(engine.plan().activations), tensor::type_name(engine.plan().kv_type));
   json["threads"] = engine.plan().n_threads;
   json["prefill"] = nlohmann::ordered_json::array();
   for (const engine::Rate& rate : m.prefill) {
     // The peak of the matrix units is not probed, so no fraction of it can be told.
-    json["prefill"].push_back({{"tokens", rate.n_tokens}, {"tokens_per_s", rate.median},
-                               {"lowest", rate.lowest}, {"highest", rate.highest},
+    json["prefill"].push_back({{"tokens", rate.n_tokens},
+                               {"tokens_per_s", rate.median},
+                               {"lowest", rate.lowest},
+                               {"highest", rate.highest},
                                {"fraction_of_peak", nullptr}});
   }
-  json["decode"] = {{"tokens", m.decode.n_tokens}, {"tokens_per_s", m.decode.median},
-                    {"lowest", m.decode.lowest}, {"highest", m.decode.highest},
-                    {"bytes_per_step", m.decode_bytes},
-                    {"fraction_of_bandwidth", m.fraction_of_bandwidth},
-                    {"fits_last_cache", m.fits_last_cache}};
+  json["decode"] = {
+      {"tokens", m.decode.n_tokens},         {"tokens_per_s", m.decode.median},
+      {"lowest", m.decode.lowest},           {"highest", m.decode.highest},
+      {"bytes_per_step", m.decode_bytes},    {"fraction_of_bandwidth", m.fraction_of_bandwidth},
+      {"fits_last_cache", m.fits_last_cache}};
   json["peaks"] = {{"int8_tops", nullptr}, {"bf16_tflops", nullptr}, {"read_gb_s", m.read_gb_s}};
   json["load_s"] = engine.load_seconds();
   json["first_token_s"] = m.first_token_s;
@@ -55,8 +56,8 @@ void print_rate(const std::string& what, const engine::Rate& rate, const std::st
 }
 
 void print_table(const engine::Measurement& m, const engine::Engine& engine) {
-  print(fmt::format("{}: {} weights, {} activations, {} cache, {} threads\n\n", engine.file().path(),
-                    tensor::type_name(engine.weights().main_type()),
+  print(fmt::format("{}: {} weights, {} activations, {} cache, {} threads\n\n",
+                    engine.file().path(), tensor::type_name(engine.weights().main_type()),
                     plan::activations_name(engine.plan().activations),
                     tensor::type_name(engine.plan().kv_type), engine.plan().n_threads));
   print("tokens/s             median     lowest    highest\n");

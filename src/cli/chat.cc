@@ -69,11 +69,11 @@ class Conversation {
   }
 
   void print_stats() const {
-    print(fmt::format("prompt {} tokens ({} computed, {:.1f} tokens/s), answer {} tokens ({:.1f} "
-                      "tokens/s), context {} of {}\n",
-                      last_.n_prompt, last_.n_computed, last_.prefill_tokens_per_s(),
-                      last_.tokens.size(), last_.decode_tokens_per_s(), session_.history().size(),
-                      session_.context()));
+    print(fmt::format(
+        "prompt {} tokens ({} computed, {:.1f} tokens/s), answer {} tokens ({:.1f} "
+        "tokens/s), context {} of {}\n",
+        last_.n_prompt, last_.n_computed, last_.prefill_tokens_per_s(), last_.tokens.size(),
+        last_.decode_tokens_per_s(), session_.history().size(), session_.context()));
   }
 
  private:

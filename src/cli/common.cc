@@ -43,8 +43,10 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   const int trained = engine->blueprint().trained_context;
   const int context = engine->plan().context;
   if (context > trained) {
-    fmt::print(stderr, "note: the model was trained on {} tokens of context; beyond them its text "
-               "gets worse\n", trained);
+    fmt::print(stderr,
+               "note: the model was trained on {} tokens of context; beyond them its text "
+               "gets worse\n",
+               trained);
   }
   return engine;
 }
@@ -97,7 +99,7 @@ std::string read_text(const std::string& path) {
     return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
   }
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                              &std::fclose);
+                                                             &std::fclose);
   std::string text;
   size_t n_read = 0;
   if (file != nullptr) {

@@ -60,7 +60,8 @@ std::vector<std::string> documents_of(const std::string& path, const std::string
     if (!array.is_array()) return {};  // a text that begins with a bracket
     for (const nlohmann::json& element : array) {
       if (!element.is_string()) {
-        throw Error(fmt::format("{}: the JSON array must hold strings only, one for each document.", path));
+        throw Error(
+            fmt::format("{}: the JSON array must hold strings only, one for each document.", path));
       }
       documents.push_back(element.get<std::string>());
     }
@@ -87,12 +88,17 @@ void eval_text(const EvalFlags& flags, engine::Session& session) {
                           : perplexity_of_documents(session, documents, bar.function());
   }
   if (flags.json) {
-    print(nlohmann::ordered_json{{"tokens", p.n_tokens}, {"nll", p.nll},
-                                 {"perplexity", p.perplexity}, {"bits_per_char", p.bits_per_char}}
-              .dump(2) + "\n");
+    print(nlohmann::ordered_json{{"tokens", p.n_tokens},
+                                 {"nll", p.nll},
+                                 {"perplexity", p.perplexity},
+                                 {"bits_per_char", p.bits_per_char}}
+              .dump(2) +
+          "\n");
   } else {
-    print(fmt::format("tokens         {:>10}\nnll            {:>10.4f}\nperplexity     {:>10.4f}\n"
-                      "bits per char  {:>10.4f}\n", p.n_tokens, p.nll, p.perplexity, p.bits_per_char));
+    print(
+        fmt::format("tokens         {:>10}\nnll            {:>10.4f}\nperplexity     {:>10.4f}\n"
+                    "bits per char  {:>10.4f}\n",
+                    p.n_tokens, p.nll, p.perplexity, p.bits_per_char));
   }
 }
 
@@ -145,8 +151,10 @@ void eval(const EvalFlags& flags) {
 void add_eval(CLI::App& app) {
   CLI::App* command = app.add_subcommand("eval", "Measure perplexity on a text, accuracy on tasks");
   command->footer(
-      "--perplexity takes a plain text (in windows of the context), JSONL with a \"text\" per line,\n"
-      "or a JSON array of strings (each a document of its own). --tasks takes JSONL with \"prompt\"\n"
+      "--perplexity takes a plain text (in windows of the context), JSONL with a \"text\" per "
+      "line,\n"
+      "or a JSON array of strings (each a document of its own). --tasks takes JSONL with "
+      "\"prompt\"\n"
       "and \"answer\", and optionally \"kind\".");
   auto flags = std::make_shared<EvalFlags>();
   flags->engine.add_to(*command);

@@ -81,8 +81,10 @@ nlohmann::ordered_json to_json(const gguf::File& file) {
   json["metadata"] = metadata;
   nlohmann::ordered_json tensors = nlohmann::ordered_json::array();
   for (const gguf::TensorInfo& tensor : file.tensors()) {
-    tensors.push_back({{"name", tensor.name}, {"type", tensor::type_name(tensor.type)},
-                       {"shape", tensor.shape}, {"bytes", tensor.bytes}});
+    tensors.push_back({{"name", tensor.name},
+                       {"type", tensor::type_name(tensor.type)},
+                       {"shape", tensor.shape},
+                       {"bytes", tensor.bytes}});
   }
   json["tensors"] = tensors;
   return json;
@@ -92,10 +94,11 @@ void print_model(const gguf::File& file) {
   // A file that this program cannot run can still be looked at.
   try {
     const model::Blueprint b = model::read(file);
-    print(fmt::format("\nmodel: {} blocks, width {}, {} heads of {} over {} key/value heads, "
-                      "FFN {}, vocabulary {}, context {}\n",
-                      b.n_layers, b.width, b.n_heads, b.head_dim, b.n_kv_heads, b.ffn_width,
-                      b.n_vocab, b.trained_context));
+    print(
+        fmt::format("\nmodel: {} blocks, width {}, {} heads of {} over {} key/value heads, "
+                    "FFN {}, vocabulary {}, context {}\n",
+                    b.n_layers, b.width, b.n_heads, b.head_dim, b.n_kv_heads, b.ffn_width,
+                    b.n_vocab, b.trained_context));
   } catch (const Error& error) {
     print(fmt::format("\nThis program cannot run it: {}\n", error.what()));
   }
@@ -130,8 +133,7 @@ void inspect(const InspectFlags& flags) {
   print_model(file);
   print("\n");
   for (const gguf::File::Entry& entry : file.metadata()) {
-    print(fmt::format("{:<44} {}\n", entry.key,
-                      value_line(entry.value, flags.all)));
+    print(fmt::format("{:<44} {}\n", entry.key, value_line(entry.value, flags.all)));
   }
   print_types(file);
   if (!flags.tensors) {

@@ -24,8 +24,9 @@ void print_version() {
 
 int run(int argc, char** argv) {
   CLI::App app{"Troika runs language models (GGUF files) on the processors of this machine."};
-  app.footer("'troika COMMAND --help' shows the options of a command.\n"
-             "Exit status: 0, 1 for an error, 2 for wrong usage.");
+  app.footer(
+      "'troika COMMAND --help' shows the options of a command.\n"
+      "Exit status: 0, 1 for an error, 2 for wrong usage.");
   app.require_subcommand(0, 1);
   bool version = false;
   app.add_flag("--version", version, "Print the version and the kernels chosen, and exit");

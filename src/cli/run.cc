@@ -29,13 +29,15 @@ struct RunFlags {
 };
 
 std::string read_prompt(const RunFlags& flags) {
-  const int n_given = (flags.prompt_option->count() > 0) + !flags.file.empty() + !flags.dash.empty();
+  const int n_given =
+      (flags.prompt_option->count() > 0) + !flags.file.empty() + !flags.dash.empty();
   if (n_given != 1) {
     throw UsageError("Give the prompt once: -p TEXT, -f FILE, or - for standard input.");
   }
   if (!flags.dash.empty()) {
     if (flags.dash != "-") {
-      throw UsageError(fmt::format("'{}' is not understood. Give a prompt with -p TEXT.", flags.dash));
+      throw UsageError(
+          fmt::format("'{}' is not understood. Give a prompt with -p TEXT.", flags.dash));
     }
     return read_text("-");
   }
@@ -52,12 +54,15 @@ nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine&
   json["seed"] = seed;
   json["context"] = engine.plan().context;
   json["load_s"] = engine.load_seconds();
-  json["prefill"] = {{"tokens", g.n_prompt}, {"seconds", g.prefill_seconds},
+  json["prefill"] = {{"tokens", g.n_prompt},
+                     {"seconds", g.prefill_seconds},
                      {"tokens_per_s", g.prefill_tokens_per_s()}};
   const double n_steps = g.n_steps;
-  json["decode"] = {{"tokens", g.tokens.size()}, {"seconds", g.decode_seconds},
+  json["decode"] = {{"tokens", g.tokens.size()},
+                    {"seconds", g.decode_seconds},
                     {"tokens_per_s", g.decode_tokens_per_s()},
-                    {"tokens_per_step", n_steps > 0 ? (static_cast<double>(g.tokens.size()) - 1) / n_steps : 1.0}};
+                    {"tokens_per_step",
+                     n_steps > 0 ? (static_cast<double>(g.tokens.size()) - 1) / n_steps : 1.0}};
   json["peak_bytes"] = peak_resident_bytes();
   return json;
 }
@@ -78,7 +83,7 @@ void run(const RunFlags& flags) {
   const engine::SamplerOptions sampler_options = flags.sampler.checked();
   engine::Sampler sampler(sampler_options);
   const auto engine = load(flags.engine);
-  std::vector<Token> prompt;
+  std::vector<cache::Token> prompt;
   if (flags.chat) {
     const engine::ChatFormat format(*engine);
     std::vector<engine::Message> messages;
@@ -109,17 +114,19 @@ void run(const RunFlags& flags) {
 
 void add_run(CLI::App& app) {
   CLI::App* command = app.add_subcommand("run", "Continue a prompt, or answer it with --chat");
-  command->footer("Examples:\n"
-                  "  troika run model.gguf -p \"Once upon a time\" -n 100\n"
-                  "  troika run model.gguf --chat -p \"Tell me a story.\" --seed 7\n"
-                  "  cat notes.txt | troika run model.gguf - --temp 0 --json");
+  command->footer(
+      "Examples:\n"
+      "  troika run model.gguf -p \"Once upon a time\" -n 100\n"
+      "  troika run model.gguf --chat -p \"Tell me a story.\" --seed 7\n"
+      "  cat notes.txt | troika run model.gguf - --temp 0 --json");
   auto flags = std::make_shared<RunFlags>();
   flags->engine.add_to(*command);
   command->add_option("DASH", flags->dash, "- reads the prompt from standard input");
   flags->prompt_option = command->add_option("-p,--prompt", flags->prompt, "The prompt");
   command->add_option("-f,--file", flags->file, "Read the prompt from a file; - is standard input");
-  command->add_option("-n,--tokens", flags->n_tokens,
-                      "Most tokens to generate (default: until the model ends or the context is full)")
+  command
+      ->add_option("-n,--tokens", flags->n_tokens,
+                   "Most tokens to generate (default: until the model ends or the context is full)")
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--chat", flags->chat, "Put the prompt into the model's chat template");
   command->add_option("--system", flags->system, "System message, with --chat");

@@ -74,11 +74,15 @@ troika::engine::SamplerOptions sampler_options(const troika_generate_options& op
 troika_stop to_c(troika::engine::Stop stop) {
   using troika::engine::Stop;
   switch (stop) {
-    case Stop::kEnd: return TROIKA_STOP_END;
-    case Stop::kContext: return TROIKA_STOP_CONTEXT;
-    case Stop::kCancelled: return TROIKA_STOP_CANCELLED;
+    case Stop::kEnd:
+      return TROIKA_STOP_END;
+    case Stop::kContext:
+      return TROIKA_STOP_CONTEXT;
+    case Stop::kCancelled:
+      return TROIKA_STOP_CANCELLED;
     case Stop::kLength:
-    case Stop::kString: return TROIKA_STOP_LENGTH;
+    case Stop::kString:
+      return TROIKA_STOP_LENGTH;
   }
   return TROIKA_STOP_LENGTH;
 }

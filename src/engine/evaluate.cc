@@ -56,9 +56,8 @@ class Sums {
 };
 
 // Windows begin with BOS where the model has such a token.
-std::vector<Token> begin_window(const text::Tokenizer& tokenizer) {
-  if (tokenizer.vocabulary().add_bos && tokenizer.bos() != text::kNoToken) return {tokenizer.bos()};
-  return {};
+bool begins_with_bos(const text::Tokenizer& tokenizer) {
+  return tokenizer.vocabulary().add_bos && tokenizer.bos() != text::kNoToken;
 }
 
 std::string first_line_trimmed(const std::string& text) {
@@ -91,10 +90,11 @@ Perplexity perplexity_of_text(Session& session, const std::string& text,
   Sums sums(tokenizer);
   const auto context = static_cast<size_t>(session.context());
   for (size_t begin = 0; begin < tokens.size();) {
-    std::vector<Token> window = begin_window(tokenizer);
+    std::vector<Token> window;
+    window.reserve(context + 1);
+    if (begins_with_bos(tokenizer)) window.push_back(tokenizer.bos());
     const size_t n = std::min(tokens.size() - begin, std::max<size_t>(context - window.size(), 1));
-    window.insert(window.end(), tokens.begin() + static_cast<ptrdiff_t>(begin),
-                  tokens.begin() + static_cast<ptrdiff_t>(begin + n));
+    for (size_t i = begin; i < begin + n; ++i) window.push_back(tokens[i]);
     sums.add_window(session, window);
     begin += n;
     if (progress) progress(begin, tokens.size());

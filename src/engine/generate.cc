@@ -36,11 +36,16 @@ bool must_stop(const Session& session, const GenerateOptions& options, Generated
 
 const char* stop_name(Stop stop) {
   switch (stop) {
-    case Stop::kEnd: return "end";
-    case Stop::kLength: return "length";
-    case Stop::kString: return "string";
-    case Stop::kContext: return "context";
-    case Stop::kCancelled: return "cancelled";
+    case Stop::kEnd:
+      return "end";
+    case Stop::kLength:
+      return "length";
+    case Stop::kString:
+      return "string";
+    case Stop::kContext:
+      return "context";
+    case Stop::kCancelled:
+      return "cancelled";
   }
   return "?";
 }

@@ -12,19 +12,19 @@
 namespace troika::engine {
 
 enum class Stop : uint8_t {
-  kEnd,       // the model ended its answer
-  kLength,    // the wanted number of tokens
-  kString,    // one of the stop strings
-  kContext,   // the context is full
+  kEnd,      // the model ended its answer
+  kLength,   // the wanted number of tokens
+  kString,   // one of the stop strings
+  kContext,  // the context is full
   kCancelled,
 };
 
 const char* stop_name(Stop stop);
 
 struct GenerateOptions {
-  int most_tokens = -1;              // -1: until the model ends its answer or the context is full
-  std::vector<std::string> stops;    // the text ends before the first of them
-  bool ignore_end = false;           // go on after the model's end token
+  int most_tokens = -1;            // -1: until the model ends its answer or the context is full
+  std::vector<std::string> stops;  // the text ends before the first of them
+  bool ignore_end = false;         // go on after the model's end token
   const std::atomic<bool>* cancel = nullptr;
 };
 
@@ -32,11 +32,11 @@ struct Generated {
   std::string text;
   std::vector<Token> tokens;
   Stop stop = Stop::kLength;
-  int n_prompt = 0;            // tokens of the prompt
-  int n_computed = 0;          // of them not known from before
+  int n_prompt = 0;    // tokens of the prompt
+  int n_computed = 0;  // of them not known from before
   double prefill_seconds = 0;
-  double decode_seconds = 0;   // all tokens but the first
-  int n_steps = 0;             // passes after the prefill
+  double decode_seconds = 0;  // all tokens but the first
+  int n_steps = 0;            // passes after the prefill
 
   double prefill_tokens_per_s() const;
   double decode_tokens_per_s() const;

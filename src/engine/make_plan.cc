@@ -51,13 +51,12 @@ tensor::Type kv_type_from_name(const std::string& name) {
   if (type == tensor::Type::kF32 || type == tensor::Type::kF16 || type == tensor::Type::kQ8_0) {
     return *type;
   }
-  throw UsageError(fmt::format("'{}' is no type for keys and values. Known are f32, f16 and q8_0.",
-                               name));
+  throw UsageError(
+      fmt::format("'{}' is no type for keys and values. Known are f32, f16 and q8_0.", name));
 }
 
 cache::KvShape kv_shape(const plan::Plan& plan, const model::Blueprint& blueprint) {
-  return {blueprint.n_layers, blueprint.n_kv_heads, blueprint.head_dim, plan.kv_type,
-          plan.context};
+  return {blueprint.n_layers, blueprint.n_kv_heads, blueprint.head_dim, plan.kv_type, plan.context};
 }
 
 plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
@@ -67,8 +66,8 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
                                  options.n_threads, kMostThreads));
   }
   if (options.context < 0) {
-    throw UsageError(fmt::format("--context {} makes no sense; it is a number of tokens.",
-                                 options.context));
+    throw UsageError(
+        fmt::format("--context {} makes no sense; it is a number of tokens.", options.context));
   }
   plan::Plan plan;
   plan.n_threads = options.n_threads > 0 ? options.n_threads : usable_cores();

@@ -101,13 +101,17 @@ Measurement measure(Session& session, const MeasureOptions& options,
                     const ProgressFunction& progress) {
   Engine& engine = session.engine();
   const int n_vocab = engine.blueprint().n_vocab;
-  const int longest = options.prefill_tokens.empty()
-                          ? 0
-                          : *std::max_element(options.prefill_tokens.begin(), options.prefill_tokens.end());
-  const int needed = std::max(longest, std::max(options.decode_context, 1) + options.decode_tokens + 2);
+  const int longest =
+      options.prefill_tokens.empty()
+          ? 0
+          : *std::max_element(options.prefill_tokens.begin(), options.prefill_tokens.end());
+  const int needed =
+      std::max(longest, std::max(options.decode_context, 1) + options.decode_tokens + 2);
   if (needed > session.context()) {
-    throw Error(fmt::format("The measurement needs {} tokens of context, and there are {}. Use "
-                            "--context {} or smaller lengths.", needed, session.context(), needed));
+    throw Error(
+        fmt::format("The measurement needs {} tokens of context, and there are {}. Use "
+                    "--context {} or smaller lengths.",
+                    needed, session.context(), needed));
   }
   Measurement m;
   const uint64_t n_parts = options.prefill_tokens.size() + 2;
@@ -148,8 +152,9 @@ Measurement measure(Session& session, const MeasureOptions& options,
   m.read_gb_s = measure_read_gb_s(engine.plan().n_threads);
   const cache::KvShape shape{engine.blueprint().n_layers, engine.blueprint().n_kv_heads,
                              engine.blueprint().head_dim, engine.plan().kv_type, 0};
-  m.decode_bytes = static_cast<double>(engine.weights().bytes_per_step()) +
-                   static_cast<double>(shape.bytes_per_token()) * (context + options.decode_tokens / 2.0);
+  m.decode_bytes =
+      static_cast<double>(engine.weights().bytes_per_step()) +
+      static_cast<double>(shape.bytes_per_token()) * (context + options.decode_tokens / 2.0);
   m.fraction_of_bandwidth = m.decode.median * m.decode_bytes / (m.read_gb_s * 1e9);
   m.fits_last_cache = m.decode_bytes < static_cast<double>(last_cache_bytes());
   step();

@@ -26,13 +26,13 @@ struct MeasureOptions {
 struct Measurement {
   std::vector<Rate> prefill;
   Rate decode;
-  double read_gb_s = 0.0;             // this machine's, with the same threads
-  double decode_bytes = 0.0;          // of weights and cache that a step reads, on average
+  double read_gb_s = 0.0;     // this machine's, with the same threads
+  double decode_bytes = 0.0;  // of weights and cache that a step reads, on average
   double fraction_of_bandwidth = 0.0;
-  bool fits_last_cache = false;       // then the fraction may exceed 1
-  double first_token_s = 0.0;         // of the shortest prefill: prompt to first token
-  size_t peak_bytes = 0;              // resident, before the read rate was measured
-  bool is_cold = false;               // the first pass was much slower: the file was not in memory
+  bool fits_last_cache = false;  // then the fraction may exceed 1
+  double first_token_s = 0.0;    // of the shortest prefill: prompt to first token
+  size_t peak_bytes = 0;         // resident, before the read rate was measured
+  bool is_cold = false;          // the first pass was much slower: the file was not in memory
 };
 
 // Throws Error where a wanted length does not fit the context.

@@ -9,13 +9,13 @@
 namespace troika::engine {
 
 struct Options {
-  std::string model;            // a GGUF file
-  int n_threads = 0;            // 0: all cores this process may use
-  int context = 0;              // 0: what model, memory and common sense allow
+  std::string model;  // a GGUF file
+  int n_threads = 0;  // 0: all cores this process may use
+  int context = 0;    // 0: what model, memory and common sense allow
   plan::Activations activations = plan::Activations::kQ8;
   tensor::Type kv_type = tensor::Type::kF16;
-  std::string kernels;          // the fastest implementation allowed, "" for any
-  std::string pre_tokenizer;    // overrides what the file names
+  std::string kernels;        // the fastest implementation allowed, "" for any
+  std::string pre_tokenizer;  // overrides what the file names
 };
 
 // "f32", "f16" or "q8_0"; throws UsageError.

@@ -14,10 +14,10 @@ namespace troika::engine {
 using cache::Token;
 
 struct SamplerOptions {
-  float temperature = 0.8f;  // 0: always the most likely token
-  int top_k = 40;            // 0: off
-  float top_p = 0.95f;       // 1: off
-  float min_p = 0.05f;       // 0: off; least share of the most likely token's probability
+  float temperature = 0.8f;         // 0: always the most likely token
+  int top_k = 40;                   // 0: off
+  float top_p = 0.95f;              // 1: off
+  float min_p = 0.05f;              // 0: off; least share of the most likely token's probability
   float repetition_penalty = 1.0f;  // 1: off; divides positive logits of tokens seen lately
   float frequency_penalty = 0.0f;   // taken off for each time a token was seen lately
   float presence_penalty = 0.0f;    // taken off once

@@ -23,22 +23,25 @@ Session::Session(Engine& engine)
 
 void Session::check_room(size_t n_tokens) const {
   if (n_tokens <= static_cast<size_t>(context())) return;
-  throw Error(fmt::format("The prompt has {} tokens, but the context holds {}. Shorten the prompt "
-                          "or use --context {}.",
-                          n_tokens, context(), n_tokens));
+  throw Error(
+      fmt::format("The prompt has {} tokens, but the context holds {}. Shorten the prompt "
+                  "or use --context {}.",
+                  n_tokens, context(), n_tokens));
 }
 
 int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* cancel) {
   if (tokens.empty()) {
-    throw Error("The prompt is empty, so there is nothing to continue. Give at least one token of "
-                "text.");
+    throw Error(
+        "The prompt is empty, so there is nothing to continue. Give at least one token of "
+        "text.");
   }
   check_room(tokens.size());
   const auto shared = static_cast<int>(
       std::mismatch(tokens.begin(), tokens.end(), history_.begin(), history_.end()).first -
       tokens.begin());
   // The last token is computed again where everything is shared: its logits are wanted.
-  const int n_reused = std::min({shared, kv_.length(kSequence), static_cast<int>(tokens.size()) - 1});
+  const int n_reused =
+      std::min({shared, kv_.length(kSequence), static_cast<int>(tokens.size()) - 1});
   truncate(n_reused);
   const auto keep_last = [this](int, std::span<const float> row) {
     std::copy(row.begin(), row.end(), logits_.begin());
@@ -48,7 +51,8 @@ int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* can
   size_t n_done = 0;
   while (n_done < fresh.size()) {
     if (n_done > 0 && cancel != nullptr && cancel->load(std::memory_order_relaxed)) break;
-    const std::span<const Token> part = fresh.subspan(n_done, std::min(chunk, fresh.size() - n_done));
+    const std::span<const Token> part =
+        fresh.subspan(n_done, std::min(chunk, fresh.size() - n_done));
     batch_.clear();
     batch_.add_chain(part, static_cast<int>(history_.size()), kSequence);
     batch_.rows.back().wants_logits = n_done + part.size() == fresh.size();
@@ -78,7 +82,8 @@ std::span<const float> Session::logits() {
 
 Token Session::next(Sampler& sampler) {
   if (history_.size() >= static_cast<size_t>(context())) {
-    throw Error(fmt::format("The context of {} tokens is full. Use a larger --context.", context()));
+    throw Error(
+        fmt::format("The context of {} tokens is full. Use a larger --context.", context()));
   }
   const Token token = sampler.sample(history_, logits());
   history_.push_back(token);
