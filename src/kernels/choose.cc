@@ -73,7 +73,7 @@ std::span<const Implementation> from(std::string_view name, CpuFeatures availabl
 std::span<const Implementation> implementations() {
   static const Implementation kImplementations[] = {
 #if defined(__x86_64__)
-    //{"avx512", x86::kAvx512Needs, &x86::kAvx512Table},
+    {"avx512", x86::kAvx512Needs, &x86::kAvx512Table},
     {"avx2", x86::kAvx2Needs, &x86::kAvx2Table},
 #elif defined(__aarch64__)
     {"neon", arm::kNeonNeeds, &arm::kNeonTable},

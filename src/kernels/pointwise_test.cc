@@ -173,7 +173,8 @@ TEST_P(Pointwise, SoftmaxAgreesWithTheReference) {
       std::vector<float> a(n), b(n);
       table().softmax(x.data(), a.data(), n);
       reference_table().softmax(x.data(), b.data(), n);
-      expect_close(a, b, 2e-6, 1e-35, "softmax");
+      // A difference of 100 is known to 4e-6, and exp turns that into a relative error.
+      expect_close(a, b, 1e-5, 1e-35, "softmax");
     }
     std::vector<float> x(n, -kInfinity), y(n);  // masked but for one
     if (n == 0) continue;

@@ -32,6 +32,13 @@ namespace {
 #include "kernels/simd/matmul_q8.inl"
 // clang-format on
 
+// The names under which the table asks for the formats.
+using TileQ4_0 = FormatQ4_0;
+using TileQ5_0 = FormatQ5_0;
+using TileQ8_0 = FormatQ8_0;
+using TileQ4_K = FormatQ4_K;
+using TileQ6_K = FormatQ6_K;
+
 void attention(const Attention& args) { attention_or(args, reference::attention); }
 
 }  // namespace
