@@ -12,7 +12,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
+#include <utility>
 
 #include "kernels/activations.h"
 #include "tensor/type.h"
@@ -117,6 +119,14 @@ struct Table {
   // Writes one row of n floats into a cache of `type`: F32, F16 or Q8_0 (n a multiple of 32).
   void (*store_kv)(Type type, const float* x, std::byte* row, size_t n) = nullptr;
 };
+
+// Builds such a list from pairs.
+template <typename Function>
+ByType<Function> by_type(std::initializer_list<std::pair<Type, Function*>> pairs) {
+  ByType<Function> functions{};
+  for (const auto& [type, function] : pairs) functions[static_cast<size_t>(type)] = function;
+  return functions;
+}
 
 inline MatmulF32* find(const ByType<MatmulF32>& functions, Type type) {
   return static_cast<size_t>(type) < kTypeLimit ? functions[static_cast<size_t>(type)] : nullptr;

@@ -1,0 +1,165 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/test_support.h"
+
+namespace troika::kernels {
+namespace {
+
+constexpr Type kCacheTypes[] = {Type::kF32, Type::kF16, Type::kQ8_0};
+constexpr uint32_t kPageLog2 = 4;  // 16 slots
+constexpr size_t kKvHeads = 2;
+
+// Pages of random rows, one for each slot and head.
+struct TestCache {
+  std::vector<std::vector<std::byte>> pages;
+  std::vector<const std::byte*> pointers;
+  KvView view;
+
+  TestCache(const Table& table, Type type, size_t head_size, size_t n_slots, uint32_t seed) {
+    const size_t head_bytes = tensor::row_bytes(type, head_size);
+    view.page_slots_log2 = kPageLog2;
+    view.slot_bytes = head_bytes * kKvHeads;
+    view.type = type;
+    const size_t n_pages = (n_slots >> kPageLog2) + 1;
+    const size_t page_rows = (size_t{1} << kPageLog2) * kKvHeads;
+    for (size_t p = 0; p < n_pages; ++p) {
+      std::vector<std::byte> page(page_rows * head_bytes);
+      for (size_t i = 0; i < page_rows; ++i) {
+        const auto x = random_floats(head_size, seed++);
+        table.store_kv(type, x.data(), page.data() + i * head_bytes, head_size);
+      }
+      pages.push_back(std::move(page));
+    }
+    for (const auto& page : pages) pointers.push_back(page.data());
+    view.pages = pointers.data();
+  }
+
+  KvView head(size_t h) const {
+    KvView result = view;
+    result.head_offset_bytes = view.slot_bytes / kKvHeads * h;
+    return result;
+  }
+};
+
+class AttentionTest : public EveryImplementation {
+ protected:
+  struct Case {
+    size_t head_size = 64, n_heads = 1, n_positions = 1;
+    Type k_type = Type::kF32, v_type = Type::kF32;
+    float soft_cap = 0;
+    float q_scale = 1;
+  };
+
+  static std::vector<uint32_t> shuffled_slots(size_t n) {
+    std::vector<uint32_t> slots(n);
+    for (size_t i = 0; i < n; ++i) slots[i] = static_cast<uint32_t>(i);
+    std::mt19937 random(11);
+    std::shuffle(slots.begin(), slots.end(), random);
+    return slots;
+  }
+
+  static std::vector<float> attend(const Table& table, const Case& c, const TestCache& k,
+                                   const TestCache& v, size_t n_prefix) {
+    const std::vector<uint32_t> slots = shuffled_slots(c.n_positions);
+    const std::vector<float> q = random_floats(c.n_heads * c.head_size, 77, c.q_scale);
+    std::vector<float> out(c.n_heads * c.head_size, -3);
+    Attention args;
+    args.q = q.data();
+    args.q_stride = args.out_stride = c.head_size;
+    args.n_heads = static_cast<uint32_t>(c.n_heads);
+    args.head_size = static_cast<uint32_t>(c.head_size);
+    args.k = k.head(1);
+    args.v = v.head(1);
+    args.prefix = std::span(slots).first(n_prefix);
+    args.own = std::span(slots).subspan(n_prefix);
+    args.scale = 1 / std::sqrt(static_cast<float>(c.head_size));
+    args.soft_cap = c.soft_cap;
+    args.out = out.data();
+    table.attention(args);
+    return out;
+  }
+
+  void compare(const Case& c) {
+    const TestCache k(reference::kTable, c.k_type, c.head_size, c.n_positions, 1000);
+    const TestCache v(reference::kTable, c.v_type, c.head_size, c.n_positions, 9000);
+    const std::vector<float> mine = attend(table(), c, k, v, c.n_positions / 2);
+    const std::vector<float> theirs = attend(reference::kTable, c, k, v, c.n_positions / 2);
+    for (size_t i = 0; i < mine.size(); ++i) {
+      // Errors of scores are relative to q k, and enter the weights through exp.
+      ASSERT_NEAR(mine[i], theirs[i], 3e-6 * (1 + c.q_scale))
+          << "head size " << c.head_size << " heads " << c.n_heads << " positions " << c.n_positions
+          << " " << tensor::type_name(c.k_type) << " " << tensor::type_name(c.v_type);
+    }
+  }
+};
+
+TEST_P(AttentionTest, AgreesWithTheReferenceForEveryCacheType) {
+  for (Type k_type : kCacheTypes) {
+    for (Type v_type : kCacheTypes) {
+      for (size_t n : {1, 5, 64, 65, 200}) {
+        compare({.n_heads = 3, .n_positions = n, .k_type = k_type, .v_type = v_type});
+      }
+    }
+  }
+}
+
+TEST_P(AttentionTest, AgreesForEveryHeadSizeAndGroup) {
+  for (size_t head_size : {8, 16, 24, 40, 64, 72, 80, 96, 128, 256, 5, 1, 33}) {
+    compare({.head_size = head_size, .n_heads = 2, .n_positions = 70});
+    compare({.head_size = head_size, .n_heads = 2, .n_positions = 70, .v_type = Type::kF16});
+  }
+  for (size_t n_heads = 0; n_heads < 18; ++n_heads) {
+    compare({.n_heads = n_heads, .n_positions = 66, .k_type = Type::kF16});
+  }
+}
+
+TEST_P(AttentionTest, SoftCapAndLargeScores) {
+  compare({.n_heads = 2, .n_positions = 130, .soft_cap = 5});
+  compare({.n_heads = 2, .n_positions = 130, .soft_cap = 50, .q_scale = 20});
+  compare({.n_heads = 2, .n_positions = 130, .q_scale = 100});
+}
+
+TEST_P(AttentionTest, NothingVisibleGivesZeros) {
+  Case c{.n_heads = 3, .n_positions = 0};
+  const TestCache cache(reference::kTable, Type::kF32, 64, 1, 1);
+  EXPECT_EQ(attend(table(), c, cache, cache, 0), std::vector<float>(3 * 64));
+}
+
+// The numerics law: neither the place where the lists meet nor the grouping of heads matters.
+TEST_P(AttentionTest, BitsDoNotDependOnHowListsAndHeadsAreDivided) {
+  for (Type type : kCacheTypes) {
+    Case c{.n_heads = 7, .n_positions = 150, .k_type = type, .v_type = type};
+    const TestCache k(reference::kTable, type, 64, 150, 1), v(reference::kTable, type, 64, 150, 5);
+    const std::vector<float> whole = attend(table(), c, k, v, 150);
+    for (size_t n_prefix : {0, 1, 63, 64, 65, 149}) {
+      EXPECT_EQ(attend(table(), c, k, v, n_prefix), whole) << n_prefix;
+    }
+    for (size_t n_heads = 1; n_heads < 7; ++n_heads) {
+      c.n_heads = n_heads;
+      const std::vector<float> part = attend(table(), c, k, v, 150);
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin())) << n_heads;
+    }
+  }
+}
+
+TEST_P(AttentionTest, StoredRowsEqualTheReference) {
+  for (Type type : kCacheTypes) {
+    for (size_t n : {32, 64, 96, 160}) {
+      std::vector<float> x = random_floats(n, 3);
+      x[1] = 1e9f;
+      x[2] = -1e-9f;
+      std::vector<std::byte> mine(tensor::row_bytes(type, n)), theirs(mine.size());
+      table().store_kv(type, x.data(), mine.data(), n);
+      reference::kTable.store_kv(type, x.data(), theirs.data(), n);
+      EXPECT_EQ(mine, theirs) << tensor::type_name(type);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, AttentionTest, every_implementation(), implementation_name);
+
+}  // namespace
+}  // namespace troika::kernels

@@ -1,0 +1,114 @@
+#include "kernels/choose.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "kernels/reference/reference.h"
+#if defined(__x86_64__)
+#include "kernels/x86/x86.h"
+#elif defined(__aarch64__)
+#include "kernels/arm/arm.h"
+#endif
+
+namespace troika::kernels {
+namespace {
+
+// Calls visit(name, mine, theirs) for each function of the two tables.
+template <typename Visit>
+void visit_functions(Table& mine, const Table& theirs, Visit visit) {
+  for (const tensor::TypeInfo& info : tensor::type_table()) {
+    const auto i = static_cast<size_t>(info.type);
+    visit(std::string("matmul_f32 ") + info.name, mine.matmul_f32[i], theirs.matmul_f32[i]);
+  }
+  for (const tensor::TypeInfo& info : tensor::type_table()) {
+    const auto i = static_cast<size_t>(info.type);
+    visit(std::string("matmul_q8 ") + info.name, mine.matmul_q8[i], theirs.matmul_q8[i]);
+  }
+  visit("quantize_activations", mine.quantize_activations, theirs.quantize_activations);
+  visit("rms_norm", mine.rms_norm, theirs.rms_norm);
+  visit("layer_norm", mine.layer_norm, theirs.layer_norm);
+  visit("rope_normal", mine.rope_normal, theirs.rope_normal);
+  visit("rope_neox", mine.rope_neox, theirs.rope_neox);
+  visit("silu_mul", mine.silu_mul, theirs.silu_mul);
+  visit("gelu_mul", mine.gelu_mul, theirs.gelu_mul);
+  visit("relu_mul", mine.relu_mul, theirs.relu_mul);
+  visit("silu", mine.silu, theirs.silu);
+  visit("gelu", mine.gelu, theirs.gelu);
+  visit("relu", mine.relu, theirs.relu);
+  visit("add", mine.add, theirs.add);
+  visit("scale", mine.scale, theirs.scale);
+  visit("exp", mine.exp, theirs.exp);
+  visit("softmax", mine.softmax, theirs.softmax);
+  visit("argmax", mine.argmax, theirs.argmax);
+  visit("attention", mine.attention, theirs.attention);
+  visit("store_kv", mine.store_kv, theirs.store_kv);
+}
+
+std::string names_of(std::span<const Implementation> list) {
+  std::string names;
+  for (const Implementation& implementation : list) {
+    names += (names.empty() ? "" : ", ") + std::string(implementation.name);
+  }
+  return names;
+}
+
+// The part of the list that begins with `name`.
+std::span<const Implementation> from(std::string_view name, CpuFeatures available) {
+  const std::span<const Implementation> all = implementations();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Implementation& i) { return name == i.name; });
+  if (found == all.end()) {
+    throw UsageError("There are no kernels named '" + std::string(name) +
+                     "' in this build. It has: " + names_of(all) + ".");
+  }
+  if (!available.has_all(found->needs)) {
+    throw UsageError("This processor cannot run the kernels '" + std::string(name) +
+                     "': they need " + to_string(found->needs) + ". Choose others or none.");
+  }
+  return all.subspan(static_cast<size_t>(found - all.begin()));
+}
+
+}  // namespace
+
+std::span<const Implementation> implementations() {
+  static const Implementation kImplementations[] = {
+#if defined(__x86_64__)
+    {"avx512", x86::kAvx512Needs, &x86::kAvx512Table},
+    {"avx2", x86::kAvx2Needs, &x86::kAvx2Table},
+#elif defined(__aarch64__)
+    {"neon", arm::kNeonNeeds, &arm::kNeonTable},
+#endif
+    {"reference", CpuFeatures(), &reference::kTable},
+  };
+  return kImplementations;
+}
+
+Kernels choose(CpuFeatures available, std::string_view only) {
+  Kernels kernels;
+  for (const Implementation& implementation :
+       only.empty() ? implementations() : from(only, available)) {
+    if (!available.has_all(implementation.needs)) continue;
+    visit_functions(kernels.table, *implementation.table,
+                    [&](const std::string& name, auto& mine, auto theirs) {
+                      if (mine != nullptr || theirs == nullptr) return;
+                      mine = theirs;
+                      kernels.choices.push_back({name, implementation.name});
+                    });
+  }
+  return kernels;
+}
+
+std::string describe(const Kernels& kernels) {
+  std::string text;
+  for (const Implementation& implementation : implementations()) {
+    std::string functions;
+    for (const Choice& choice : kernels.choices) {
+      if (choice.implementation != std::string_view(implementation.name)) continue;
+      functions += (functions.empty() ? "" : ", ") + choice.function;
+    }
+    if (!functions.empty()) text += std::string(implementation.name) + ": " + functions + "\n";
+  }
+  return text;
+}
+
+}  // namespace troika::kernels

@@ -1,0 +1,69 @@
+#include "kernels/choose.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "kernels/reference/reference.h"
+
+namespace troika::kernels {
+namespace {
+
+TEST(Choose, ReferenceIsLastNeedsNothingAndHasEverything) {
+  const Implementation& last = implementations().back();
+  EXPECT_STREQ(last.name, "reference");
+  EXPECT_EQ(last.needs, CpuFeatures());
+  const Kernels kernels = choose(CpuFeatures());
+  EXPECT_EQ(describe(kernels).find("reference: matmul_f32 F32, "), 0u);
+  EXPECT_EQ(kernels.table.attention, reference::kTable.attention);
+  for (const tensor::TypeInfo& info : tensor::type_table()) {
+    EXPECT_NE(find(kernels.table.matmul_f32, info.type), nullptr);
+    EXPECT_NE(find(kernels.table.matmul_q8, info.type), nullptr);
+  }
+}
+
+TEST(Choose, EveryFunctionIsChosenOnce) {
+  const Kernels slow = choose(CpuFeatures()), fast = choose(detect_cpu_features());
+  ASSERT_EQ(slow.choices.size(), fast.choices.size());
+  for (const Choice& choice : slow.choices) {
+    EXPECT_EQ(std::count_if(fast.choices.begin(), fast.choices.end(),
+                            [&](const Choice& c) { return c.function == choice.function; }),
+              1)
+        << choice.function;
+  }
+}
+
+TEST(Choose, AFeatureThatIsMissingSwitchesItsKernelsOff) {
+  const CpuFeatures available = detect_cpu_features();
+  for (const Implementation& implementation : implementations()) {
+    if (!available.has_all(implementation.needs)) continue;
+    for (uint8_t i = 0; i < static_cast<uint8_t>(CpuFeature::kCount); ++i) {
+      const auto feature = static_cast<CpuFeature>(i);
+      if (!implementation.needs.has(feature)) continue;
+      CpuFeatures fewer = available;
+      fewer.remove(feature);
+      EXPECT_EQ(describe(choose(fewer)).find(std::string(implementation.name) + ":"),
+                std::string::npos);
+      EXPECT_THROW(choose(fewer, implementation.name), UsageError);
+    }
+  }
+}
+
+TEST(Choose, AnImplementationCanBeForced) {
+  const Kernels kernels = choose(detect_cpu_features(), "reference");
+  EXPECT_EQ(kernels.table.rms_norm, reference::kTable.rms_norm);
+}
+
+TEST(Choose, UnknownNamesAreAnErrorThatListsTheKnown) {
+  try {
+    choose(detect_cpu_features(), "mmx");
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("'mmx'"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("reference"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace troika::kernels

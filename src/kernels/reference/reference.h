@@ -1,0 +1,14 @@
+// The plain version of every kernel: what the others are judged by. Sums are kept in double.
+#pragma once
+
+#include "kernels/kernels.h"
+
+namespace troika::kernels::reference {
+
+extern const Table kTable;
+
+// Used by the table, and by faster implementations for what they do not cover.
+void attention(const Attention& args);
+void store_kv(Type type, const float* x, std::byte* row, size_t n);
+
+}  // namespace troika::kernels::reference

@@ -1,0 +1,74 @@
+// What the tests of kernels share: implementations to test, and data to test them with.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/choose.h"
+#include "kernels/reference/reference.h"
+#include "tensor/codec.h"
+
+namespace troika::kernels {
+
+inline std::vector<float> random_floats(size_t n, uint32_t seed, float scale = 1.0f) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, scale);
+  std::vector<float> x(n);
+  for (float& value : x) value = normal(random);
+  return x;
+}
+
+// A test that runs for every implementation of this build; one that the processor cannot run is
+// skipped.
+class EveryImplementation : public testing::TestWithParam<size_t> {
+ protected:
+  void SetUp() override {
+    const Implementation& implementation = implementations()[GetParam()];
+    const CpuFeatures available = detect_cpu_features();
+    if (!available.has_all(implementation.needs)) {
+      GTEST_SKIP() << "this processor cannot run " << implementation.name << ", which needs "
+                   << to_string(implementation.needs);
+    }
+    kernels_ = choose(available, implementation.name);
+  }
+  const Table& table() const { return kernels_.table; }
+
+ private:
+  Kernels kernels_;
+};
+
+inline std::string implementation_name(const testing::TestParamInfo<size_t>& info) {
+  return implementations()[info.param].name;
+}
+
+inline auto every_implementation() { return testing::Range(size_t{0}, implementations().size()); }
+
+// A weight matrix with its bytes, which begin at an odd address.
+struct TestWeight {
+  std::vector<std::byte> storage;
+  MatmulWeight view;
+
+  TestWeight(Type type, size_t n_rows, size_t k, const std::vector<float>& values) {
+    const size_t bytes = tensor::row_bytes(type, k);
+    storage.resize(bytes * n_rows + 1);
+    for (size_t r = 0; r < n_rows; ++r) {
+      tensor::quantize_row(type, values.data() + r * k, storage.data() + 1 + r * bytes, k);
+    }
+    view = {storage.data() + 1, bytes, k, 0, n_rows};
+  }
+};
+
+// Activations quantised by the reference.
+inline std::vector<std::byte> quantized(const std::vector<float>& x, size_t n_tokens, size_t k) {
+  std::vector<std::byte> bytes(n_tokens * q8_row_bytes(k));
+  for (size_t t = 0; t < n_tokens; ++t) {
+    reference::kTable.quantize_activations(x.data() + t * k, bytes.data() + t * q8_row_bytes(k), k);
+  }
+  return bytes;
+}
+
+}  // namespace troika::kernels

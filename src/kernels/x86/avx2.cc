@@ -1,0 +1,51 @@
+// Kernels for processors with AVX2, FMA and F16C.
+#include <immintrin.h>
+
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+#include "kernels/kv.h"
+#include "kernels/reference/reference.h"
+#include "kernels/x86/target.h"
+#include "kernels/x86/x86.h"
+#include "tensor/codec.h"
+#include "tensor/q8_0.h"
+
+namespace troika::kernels::x86 {
+
+TROIKA_TARGET_BEGIN("avx2,fma,f16c")
+namespace {
+
+// Each file uses what stands in those before it.
+// clang-format off
+#include "kernels/simd/unroll.inl"
+#include "kernels/x86/avx2_float.inl"
+#include "kernels/simd/math.inl"
+#include "kernels/simd/pointwise.inl"
+#include "kernels/simd/attention.inl"
+#include "kernels/simd/matmul_f32.inl"
+#include "kernels/simd/super_block.inl"
+#include "kernels/x86/quantize_avx2.inl"
+#include "kernels/x86/formats_avx2.inl"
+#include "kernels/x86/tile_avx2.inl"
+#include "kernels/simd/matmul_q8.inl"
+// clang-format on
+
+// The names under which the table asks for the formats.
+using TileQ4_0 = FormatQ4_0;
+using TileQ5_0 = FormatQ5_0;
+using TileQ8_0 = FormatQ8_0;
+using TileQ4_K = FormatQ4_K;
+using TileQ6_K = FormatQ6_K;
+
+void attention(const Attention& args) { attention_or(args, reference::attention); }
+
+}  // namespace
+TROIKA_TARGET_END
+
+const Table kAvx2Table = {
+#include "kernels/simd/table.inl"
+};
+
+}  // namespace troika::kernels::x86

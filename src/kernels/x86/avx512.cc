@@ -1,0 +1,60 @@
+// Kernels for processors with AVX-512 (F, BW, VL, DQ) and VNNI.
+
+// g++ 12 takes the placeholders inside of its own header for variables left uninitialised.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+#include <immintrin.h>
+
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+#include "kernels/kv.h"
+#include "kernels/reference/reference.h"
+#include "kernels/x86/target.h"
+#include "kernels/x86/x86.h"
+#include "tensor/codec.h"
+#include "tensor/q8_0.h"
+
+namespace troika::kernels::x86 {
+
+TROIKA_TARGET_BEGIN("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")
+namespace {
+
+// Each file uses what stands in those before it.
+// clang-format off
+#include "kernels/simd/unroll.inl"
+#include "kernels/x86/avx512_float.inl"
+#include "kernels/simd/math.inl"
+#include "kernels/simd/pointwise.inl"
+#include "kernels/simd/attention.inl"
+#include "kernels/simd/matmul_f32.inl"
+#include "kernels/simd/super_block.inl"
+#include "kernels/x86/quantize_avx2.inl"
+#include "kernels/x86/formats_avx2.inl"
+#include "kernels/x86/formats_avx512.inl"
+#include "kernels/x86/tile_avx512.inl"
+#include "kernels/simd/matmul_q8.inl"
+// clang-format on
+
+// Heads of, say, 40 or 72 elements fit vectors of 8 only.
+void attention(const Attention& args) { attention_or(args, kAvx2Table.attention); }
+
+// The names under which the table asks for the formats.
+using TileQ4_0 = WideQ4_0;
+using TileQ5_0 = WideQ5_0;
+using TileQ8_0 = WideQ8_0;
+using TileQ4_K = WideQ4_K;
+using TileQ6_K = WideQ6_K;
+
+}  // namespace
+TROIKA_TARGET_END
+
+const Table kAvx512Table = {
+#include "kernels/simd/table.inl"
+};
+
+}  // namespace troika::kernels::x86

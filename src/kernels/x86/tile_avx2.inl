@@ -1,0 +1,93 @@
+// A tile of integer dot products with AVX2.
+
+// Sixteen registers hold 8 sums and what they are made from.
+constexpr int kTileRows(int n_tokens) { return n_tokens == 1 ? 4 : 2; }
+
+// 32 products of levels, summed in groups of four; each at most 32512 in magnitude for a pair, so
+// that the saturating instruction never saturates. `offset_part` are the pair sums of
+// kOffset * x.
+template <typename Format>
+TROIKA_INLINE inline __m256i dot_32(__m256i levels, __m256i x, __m256i offset_part,
+                                    __m256i multiplier) {
+  __m256i pairs;
+  if constexpr (Format::kSigned) {
+    // Level -128 becomes 128, which the unsigned operand can hold; x is never -128.
+    pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(levels), _mm256_sign_epi8(x, levels));
+  } else {
+    pairs = _mm256_maddubs_epi16(levels, x);
+    if constexpr (Format::kOffset != 0) pairs = _mm256_sub_epi16(pairs, offset_part);
+  }
+  return _mm256_madd_epi16(pairs, multiplier);
+}
+
+// Sums of the eight 32s of activations, times their scales.
+TROIKA_INLINE inline __m256 scaled_sums(const int16_t* sums, __m256 scales) {
+  const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums));
+  return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1))), scales);
+}
+
+template <typename Format, int kRows, int kTokens>
+TROIKA_INLINE inline void tile_step(const std::byte* const* c, const Q8Row* x, size_t i,
+                                    __m256 (&sums)[kRows][kTokens]) {
+  alignas(32) float scales[kRows][kTokens][8];  // of weight and activation together
+  unrolled<kTokens>([&](auto t) TROIKA_INLINE {
+    const __m256 x_scales = _mm256_loadu_ps(x[t].scale + i / 32);
+    __m256 x_sums;
+    if constexpr (Format::kHasMinima) x_sums = scaled_sums(x[t].sum + i / 16, x_scales);
+    unrolled<kRows>([&](auto r) TROIKA_INLINE {
+      _mm256_store_ps(scales[r][t], _mm256_mul_ps(Format::scales(c[r]), x_scales));
+      if constexpr (Format::kHasMinima) {
+        sums[r][t] = _mm256_fnmadd_ps(Format::minima(c[r]), x_sums, sums[r][t]);
+      }
+    });
+  });
+  unrolled<8>([&](auto j) TROIKA_INLINE {
+    __m256i xs[kTokens], offset_parts[kTokens];
+    unrolled<kTokens>([&](auto t) TROIKA_INLINE {
+      xs[t] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x[t].q + i + 32 * j));
+      offset_parts[t] = _mm256_setzero_si256();
+      if constexpr (Format::kOffset != 0) {
+        offset_parts[t] = _mm256_maddubs_epi16(_mm256_set1_epi8(Format::kOffset), xs[t]);
+      }
+    });
+    unrolled<kRows>([&](auto r) TROIKA_INLINE {
+      const __m256i levels = Format::levels(c[r], j);
+      __m256i multiplier = _mm256_set1_epi16(1);
+      if constexpr (Format::kHasMultiplier) multiplier = Format::multiplier(c[r], j);
+      unrolled<kTokens>([&](auto t) TROIKA_INLINE {
+        const __m256i dots = dot_32<Format>(levels, xs[t], offset_parts[t], multiplier);
+        sums[r][t] =
+            _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots), _mm256_set1_ps(scales[r][t][j]), sums[r][t]);
+      });
+    });
+  });
+}
+
+template <typename Format, int kRows, int kTokens>
+void tile(const std::byte* row, size_t row_bytes, const std::byte* x, size_t x_stride_bytes,
+          size_t k, float* y, size_t y_stride) {
+  const std::byte* c[kRows];
+  Q8Row tokens[kTokens];
+  __m256 sums[kRows][kTokens];
+  unrolled<kRows>([&](auto r) TROIKA_INLINE { c[r] = row + r * row_bytes; });
+  unrolled<kTokens>([&](auto t) TROIKA_INLINE { tokens[t] = q8_row(x + t * x_stride_bytes, k); });
+  unrolled<kRows>([&](auto r) TROIKA_INLINE {
+    unrolled<kTokens>([&](auto t) TROIKA_INLINE { sums[r][t] = _mm256_setzero_ps(); });
+  });
+  size_t i = 0;
+  for (; i + kSuperBlock <= k; i += kSuperBlock) {
+    tile_step<Format, kRows, kTokens>(c, tokens, i, sums);
+    unrolled<kRows>([&](auto r) TROIKA_INLINE { c[r] += Format::kBytes; });
+  }
+  if constexpr (Format::kBlock < kSuperBlock) {
+    if (i < k) {
+      std::byte rest[kRows][Format::kBytes];
+      unrolled<kRows>([&](auto r)
+                          TROIKA_INLINE { c[r] = padded_rest<Format>(c[r], k - i, rest[r]); });
+      tile_step<Format, kRows, kTokens>(c, tokens, i, sums);
+    }
+  }
+  unrolled<kRows>([&](auto r) TROIKA_INLINE {
+    unrolled<kTokens>([&](auto t) TROIKA_INLINE { y[t * y_stride + r] = V::sum(sums[r][t]); });
+  });
+}
