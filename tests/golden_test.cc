@@ -1,0 +1,82 @@
+// Numbers that llama.cpp produced for the tiny models: both the reference and the engine must give
+// them. docs/conformance.md says how they were made.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/reference/forward.h"
+#include "tests/support/tiny_model.h"
+
+namespace troika {
+namespace {
+
+constexpr size_t kPositions[] = {0, 7, 39};
+constexpr size_t kTokens[] = {0, 5, 111, 300, 511};
+constexpr size_t kPrompt = 8;  // tokens before the greedy ones
+
+struct Golden {
+  std::string name;
+  std::vector<double> logits;  // for each position, for each token
+  std::vector<int> greedy;
+};
+
+const std::vector<Golden>& goldens() {
+  static const std::vector<Golden> all = {
+#include "tests/golden.inl"
+  };
+  return all;
+}
+
+const test_support::TinyModel& find_model(const std::string& name) {
+  static const std::vector<test_support::NamedModel> variants = test_support::tiny_model_variants();
+  for (const auto& variant : variants) {
+    if (variant.name == name) return variant.model;
+  }
+  throw std::runtime_error("no tiny model called " + name);
+}
+
+// Part of the largest logit: two ways of adding up floats.
+constexpr double kBound = 1e-5;
+
+class GoldenNumbers : public testing::TestWithParam<Golden> {};
+
+TEST_P(GoldenNumbers, AreThoseOfTheReference) {
+  const Golden& golden = GetParam();
+  const test_support::TinyModel& tiny = find_model(golden.name);
+  const std::vector<int> tokens = test_support::random_tokens(tiny, 40);
+  const reference::Model model(reference::parse_gguf(test_support::tiny_model_bytes(tiny)));
+  const std::vector<reference::Vector> logits = reference::forward(model, tokens);
+  double largest = 0;
+  for (const reference::Vector& row : logits) {
+    for (double value : row) largest = std::max(largest, std::abs(value));
+  }
+  auto expected = golden.logits.begin();
+  for (size_t position : kPositions) {
+    for (size_t token : kTokens) {
+      EXPECT_NEAR(logits[position][token], *expected++, kBound * largest)
+          << "at position " << position << ", token " << token;
+    }
+  }
+  const std::vector<int> prompt(tokens.begin(), tokens.begin() + kPrompt);
+  EXPECT_EQ(reference::greedy(model, prompt, golden.greedy.size()), golden.greedy);
+}
+
+INSTANTIATE_TEST_SUITE_P(Llama, GoldenNumbers, testing::ValuesIn(goldens()), [](const auto& info) {
+  std::string name = info.param.name;
+  for (char& letter : name) letter = letter == '-' ? '_' : letter;
+  return name;
+});
+
+TEST(GoldenTable, CoversEveryVariantThatLlamaCppKnows) {
+  for (const auto& variant : test_support::tiny_model_variants()) {
+    if (variant.name == "llama-relu") continue;  // llama.cpp has no such model
+    bool found = false;
+    for (const Golden& golden : goldens()) found = found || golden.name == variant.name;
+    EXPECT_TRUE(found) << variant.name;
+  }
+}
+
+}  // namespace
+}  // namespace troika

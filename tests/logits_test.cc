@@ -1,0 +1,210 @@
+// The engine's logits beside those of the reference: every architecture and variant, every block
+// format, every type of keys and values; and what must agree to the last bit.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tests/support/logits.h"
+
+namespace troika {
+namespace {
+
+using reference::relative_error;
+using test_support::engine_logits;
+using test_support::NamedModel;
+using test_support::reference_logits;
+using test_support::TinyModel;
+using test_support::TinyModelFile;
+
+constexpr size_t kTokens = 40;
+
+// Largest errors that are allowed, as parts of the largest logit. What was measured stands beside
+// each in docs/conformance.md.
+constexpr double kFloatBound = 1e-5;  // float sums against double ones
+constexpr double kInt8Bound = 0.12;   // activations rounded to 8 bits before every matrix
+constexpr double kF16KvBound = 5e-3;  // keys and values in half precision
+constexpr double kQ8KvBound = 5e-2;   // and in 8 bits
+
+// Name that GoogleTest accepts: letters, digits, underscores.
+std::string test_name(std::string name) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+// Checks the bound and leaves the figure for docs/conformance.md in the test's log.
+void expect_error_below(double bound, const std::vector<reference::Vector>& logits,
+                        const std::vector<reference::Vector>& judge, const std::string& what) {
+  const double error = relative_error(logits, judge);
+  std::printf("%s: error %.2e\n", what.c_str(), error);
+  EXPECT_LE(error, bound) << what;
+}
+
+class Variant : public testing::TestWithParam<NamedModel> {
+ protected:
+  const TinyModel& model() const { return GetParam().model; }
+  const std::string& name() const { return GetParam().name; }
+  const std::vector<int32_t> tokens_ = test_support::random_tokens(GetParam().model, kTokens);
+};
+
+TEST_P(Variant, AgreesWithTheReferenceInFloat) {
+  const TinyModelFile file(model());
+  const auto judge = reference_logits(model(), tokens_);
+  engine::Options options = file.float_options();
+  expect_error_below(kFloatBound, engine_logits(options, tokens_), judge, name());
+  options.kernels = "reference";
+  expect_error_below(kFloatBound, engine_logits(options, tokens_), judge,
+                     name() + ", plain kernels");
+}
+
+TEST_P(Variant, AgreesWithTheReferenceAsItRunsByDefault) {
+  const TinyModelFile file(model());
+  engine::Options options;
+  options.model = file.path();
+  expect_error_below(kF16KvBound, engine_logits(options, tokens_),
+                     reference_logits(model(), tokens_), name() + ", F16 keys and values");
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, Variant, testing::ValuesIn(test_support::tiny_model_variants()),
+                         [](const auto& info) { return test_name(info.param.name); });
+
+// Each architecture with all matrices in each format.
+std::vector<NamedModel> formats() {
+  std::vector<NamedModel> all;
+  for (const char* architecture : {"llama", "qwen2", "gemma", "phi2"}) {
+    for (const auto& [name, type] : test_support::tensor_types()) {
+      TinyModel model = test_support::tiny_model(architecture);
+      model.type = type;
+      all.push_back({std::string(architecture) + "-" + name, model});
+    }
+  }
+  // As people's files mix them, with rows that are no multiple of 256.
+  TinyModel mixed = test_support::tiny_model("llama");
+  mixed.type = test_support::kQ4_K;
+  mixed.types = {{"attn_v.weight", test_support::kQ6_K},
+                 {"ffn_down.weight", test_support::kQ5_0},
+                 {"token_embd.weight", test_support::kQ6_K},
+                 {"output.weight", test_support::kQ8_0}};
+  mixed.ffn_width = 352;
+  all.push_back({"llama-mixed", mixed});
+  return all;
+}
+
+class Format : public Variant {};
+
+TEST_P(Format, AgreesWithTheReferenceInFloat) {
+  const TinyModelFile file(model());
+  expect_error_below(kFloatBound, engine_logits(file.float_options(), tokens_),
+                     reference_logits(model(), tokens_), name());
+}
+
+TEST_P(Format, AgreesWithTheReferenceWithEightBitActivations) {
+  const TinyModelFile file(model());
+  engine::Options options = file.float_options();
+  options.activations = plan::Activations::kQ8;
+  expect_error_below(kInt8Bound, engine_logits(options, tokens_),
+                     reference_logits(model(), tokens_), name() + ", 8-bit activations");
+}
+
+// However a prompt is cut into pieces, and however many threads work on it: the same bits.
+TEST_P(Format, DoesNotDependOnPiecesOrThreads) {
+  const TinyModelFile file(model());
+  engine::Options options = file.float_options();
+  for (const auto activations : {plan::Activations::kF32, plan::Activations::kQ8}) {
+    options.activations = activations;
+    options.n_threads = 1;
+    const auto whole = engine_logits(options, tokens_);
+    const std::vector<std::vector<size_t>> ways = {
+        std::vector<size_t>(kTokens, 1), {8, 32}, {33, 7}, {1, 2, 3, 4, 5, 6, 7}};
+    for (const auto& pieces : ways) {
+      EXPECT_EQ(engine_logits(options, tokens_, pieces), whole)
+          << plan::activations_name(activations) << ", first piece " << pieces[0];
+    }
+    for (int n_threads : {2, 3}) {
+      options.n_threads = n_threads;
+      EXPECT_EQ(engine_logits(options, tokens_), whole)
+          << plan::activations_name(activations) << ", threads " << n_threads;
+      EXPECT_EQ(engine_logits(options, tokens_, {17, 1, 1}), whole)
+          << plan::activations_name(activations) << " in pieces, threads " << n_threads;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, Format, testing::ValuesIn(formats()),
+                         [](const auto& info) { return test_name(info.param.name); });
+
+class KvType : public testing::TestWithParam<std::string> {};
+
+TEST_P(KvType, StaysWithinItsBoundAndDoesNotDependOnPieces) {
+  const tensor::Type type = engine::kv_type_from_name(GetParam());
+  const double bound = type == tensor::Type::kF32   ? kFloatBound
+                       : type == tensor::Type::kF16 ? kF16KvBound
+                                                    : kQ8KvBound;
+  for (const char* architecture : {"llama", "qwen2", "gemma", "phi2"}) {
+    const TinyModel model = test_support::tiny_model(architecture);
+    const auto tokens = test_support::random_tokens(model, kTokens);
+    const TinyModelFile file(model);
+    engine::Options options = file.float_options();
+    options.kv_type = type;
+    const auto whole = engine_logits(options, tokens);
+    expect_error_below(bound, whole, reference_logits(model, tokens),
+                       std::string(architecture) + ", keys and values in " + GetParam());
+    EXPECT_EQ(engine_logits(options, tokens, std::vector<size_t>(kTokens, 1)), whole);
+    EXPECT_EQ(engine_logits(options, tokens, {19}), whole);
+    options.n_threads = 3;
+    EXPECT_EQ(engine_logits(options, tokens), whole);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, KvType, testing::Values("f32", "f16", "q8_0"),
+                         [](const auto& info) { return info.param; });
+
+// A longer text than one attention block or one chunk of the shape set.
+TEST(LongText, AgreesWithTheReferenceAndDoesNotDependOnPieces) {
+  TinyModel model = test_support::tiny_model("llama");
+  model.width = 64, model.head_dim = model.rope_dims = 16, model.ffn_width = 96;
+  model.context = 1024;
+  const auto tokens = test_support::random_tokens(model, 600);
+  const TinyModelFile file(model);
+  engine::Options options = file.float_options();
+  options.context = 1024;
+  const auto whole = engine_logits(options, tokens);
+  expect_error_below(kFloatBound, whole, reference_logits(model, tokens), "600 tokens");
+  EXPECT_EQ(engine_logits(options, tokens, {100, 1, 1, 300}), whole);
+  options.n_threads = 3;
+  EXPECT_EQ(engine_logits(options, tokens, {513}), whole);
+}
+
+TEST(Session, PrefillGivesTheLogitsOfTheLastToken) {
+  const TinyModel model = test_support::tiny_model("llama");
+  const auto tokens = test_support::random_tokens(model, kTokens);
+  const TinyModelFile file(model);
+  engine::Engine engine(file.float_options());
+  engine::Session session(engine);
+  const auto all = engine_logits(session, tokens);
+  engine::Session other(engine);
+  EXPECT_EQ(other.prefill(tokens), static_cast<int>(kTokens));
+  const auto last = other.logits();
+  EXPECT_EQ(reference::Vector(last.begin(), last.end()), all.back());
+}
+
+TEST(Session, ReusedPrefixGivesTheBitsOfAComputedOne) {
+  const TinyModel model = test_support::tiny_model("qwen2");
+  auto tokens = test_support::random_tokens(model, kTokens);
+  const TinyModelFile file(model);
+  engine::Engine engine(file.float_options());
+  engine::Session session(engine);
+  session.prefill(tokens);
+  for (size_t i = 25; i < kTokens; ++i) tokens[i] = (tokens[i] + 1) % 500;
+  EXPECT_EQ(session.prefill(tokens), static_cast<int>(kTokens) - 25);
+  const auto reused = session.logits();
+  engine::Session fresh(engine);
+  fresh.prefill(tokens);
+  const auto computed = fresh.logits();
+  EXPECT_TRUE(std::equal(reused.begin(), reused.end(), computed.begin(), computed.end()));
+}
+
+}  // namespace
+}  // namespace troika

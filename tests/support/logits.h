@@ -1,0 +1,71 @@
+// What the engine and the reference compute for a tiny model, in the form that they are compared
+// in.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/session.h"
+#include "tests/reference/forward.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
+
+namespace troika::test_support {
+
+// The tiny model as a file, removed at the end.
+class TinyModelFile {
+ public:
+  explicit TinyModelFile(const TinyModel& model) : path_(folder_.file("tiny.gguf")) {
+    write_tiny_model(model, path_);
+  }
+  const std::string& path() const { return path_; }
+
+  // Float activations and F32 keys and values, one thread: the setting nearest to the reference.
+  engine::Options float_options() const {
+    engine::Options options;
+    options.model = path_;
+    options.n_threads = 1;
+    options.context = 128;
+    options.activations = plan::Activations::kF32;
+    options.kv_type = tensor::Type::kF32;
+    return options;
+  }
+
+ private:
+  test::TempFolder folder_;
+  std::string path_;
+};
+
+// Logits for every token, computed in pieces of the given lengths; what is left comes last.
+inline std::vector<reference::Vector> engine_logits(engine::Session& session,
+                                                    std::span<const int32_t> tokens,
+                                                    const std::vector<size_t>& pieces = {}) {
+  std::vector<reference::Vector> logits;
+  const auto keep = [&](int, std::span<const float> row) {
+    logits.emplace_back(row.begin(), row.end());
+  };
+  for (size_t length : pieces) {
+    session.evaluate(tokens.first(length), keep);
+    tokens = tokens.subspan(length);
+  }
+  if (!tokens.empty()) session.evaluate(tokens, keep);
+  return logits;
+}
+
+inline std::vector<reference::Vector> engine_logits(const engine::Options& options,
+                                                    std::span<const int32_t> tokens,
+                                                    const std::vector<size_t>& pieces = {}) {
+  engine::Engine engine(options);
+  engine::Session session(engine);
+  return engine_logits(session, tokens, pieces);
+}
+
+inline std::vector<reference::Vector> reference_logits(const TinyModel& model,
+                                                       const std::vector<int32_t>& tokens) {
+  return reference::forward(reference::Model(reference::parse_gguf(tiny_model_bytes(model))),
+                            tokens);
+}
+
+}  // namespace troika::test_support
