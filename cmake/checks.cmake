@@ -17,3 +17,8 @@ if(TARGET troika)
 else()
   troika_add_check(documents scripts/check_documents.py)
 endif()
+# A sanitized or foreign library does not suit a caller that is built plainly.
+if(TARGET troika_shared AND TARGET troika AND NOT TROIKA_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+  troika_add_check(install tests/house/install_test.py ${CMAKE_BINARY_DIR} ${CMAKE_C_COMPILER})
+  set_tests_properties(house.install PROPERTIES TIMEOUT 300)
+endif()
