@@ -11,7 +11,7 @@ source "$(dirname "$0")/lib.sh"
 
 seconds=${1:-30}
 shift || true
-configure_and_build fuzz
+configure_and_build fuzz fuzz_all
 
 targets=("$@")
 if ((${#targets[@]} == 0)); then

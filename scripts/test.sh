@@ -4,7 +4,7 @@
 #   scripts/test.sh [STAGE...]         without a stage: release
 #
 #   release        every test, in the build that people use
-#   format         the formatter has nothing to change
+#   format         the formatter has nothing to change, and shellcheck nothing to say
 #   asan-subset    the rooms that read untrusted bytes, and a few whole programs, under the address
 #                  and undefined-behaviour sanitizers
 #   asan, tsan     every test under these sanitizers, or the thread sanitizer
@@ -36,7 +36,8 @@ stage_release() {
 stage_format() {
   scripts/packages.sh format
   say "Check the format"
-  scripts/format.sh --check
+  scripts/format.sh --check >&2
+  shellcheck -x scripts/*.sh .ci/* >&2
 }
 
 stage_asan-subset() {

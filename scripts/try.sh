@@ -27,7 +27,7 @@ fi
 
 has_prompt=false
 for argument in "$@"; do
-  case $argument in -p* | --prompt* | -f* | --file*) has_prompt=true ;; esac
+  case $argument in -p* | --prompt* | -f* | --file* | -) has_prompt=true ;; esac
 done
 $has_prompt || set -- -p "Once upon a time" "$@"
 exec build/release/troika run "$model" "$@"

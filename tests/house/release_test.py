@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""scripts/release.sh tags only what is clean, new and passed, tried on a small repository."""
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+@unittest.skipUnless(shutil.which("git"), "git is not installed")
+class ReleaseTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.tree = pathlib.Path(folder.name)
+        (self.tree / "scripts").mkdir()
+        for name in ("release.sh", "lib.sh"):
+            shutil.copy(ROOT / "scripts" / name, self.tree / "scripts" / name)
+        (self.tree / "CMakeLists.txt").write_text("project(troika VERSION 1.2.3 LANGUAGES C CXX)\n")
+        (self.tree / ".gitignore").write_text("/build/\n")
+        (self.tree / "build").mkdir()
+        self.git("init", "-q")
+        self.git("config", "user.name", "tester")
+        self.git("config", "user.email", "tester@example.org")
+        self.git("add", "-A")
+        self.git("commit", "-qm", "All there is")
+
+    def git(self, *arguments):
+        return subprocess.run(["git", "-C", self.tree, *arguments], check=True, capture_output=True, text=True).stdout
+
+    def passed(self):
+        (self.tree / "build" / "full-passed").write_text(self.git("rev-parse", "HEAD"))
+
+    def release(self):
+        done = subprocess.run(["bash", self.tree / "scripts" / "release.sh"], capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    def assert_refuses(self, why):
+        status, output = self.release()
+        self.assertEqual(status, 1, output)
+        self.assertIn(why, output)
+
+    def test_tags_and_packs_what_passed(self):
+        self.passed()
+        status, output = self.release()
+        self.assertEqual(status, 0, output)
+        self.assertEqual(self.git("tag", "--list").split(), ["v1.2.3"])
+        self.assertTrue((self.tree / "build" / "troika-1.2.3.tar.gz").exists())
+        self.assert_refuses("v1.2.3 is there")
+
+    def test_refuses_a_commit_that_did_not_pass(self):
+        self.assert_refuses("did not pass")
+        self.passed()
+        self.git("commit", "-q", "--allow-empty", "-m", "One more")
+        self.assert_refuses("did not pass")
+
+    def test_refuses_a_dirty_tree(self):
+        self.passed()
+        (self.tree / "new").touch()
+        self.assert_refuses("not committed")
+
+
+if __name__ == "__main__":
+    unittest.main()

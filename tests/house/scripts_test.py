@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""The scripts that install and build, run with stand-ins for apt, dpkg and sudo that note their calls."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+TOOLS = ["bash", "env", "dirname", "nproc", "awk", "xargs", "sort", "cat", "sed", "rm", "python3"]
+NOBODY = 65534
+
+
+class ScriptsTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.tree = pathlib.Path(folder.name)
+        self.tree.chmod(0o777)
+        shutil.copytree(ROOT / "scripts", self.tree / "scripts")
+        self.bin = self.tree / "bin"
+        self.bin.mkdir()
+        for tool in TOOLS:
+            (self.bin / tool).symlink_to(shutil.which(tool))
+        self.calls = self.tree / "calls"
+        self.calls.touch()
+        self.calls.chmod(0o666)
+        # `installed` holds the names of the packages that dpkg-query reports.
+        (self.tree / "installed").write_text("")
+        self.stand_in("dpkg-query", f'while read -r p; do if [ "$p" = "$3" ]; then echo "install ok installed"; '
+                                    f'exit 0; fi; done < {self.tree}/installed; exit 1')
+        self.stand_in("apt-get", f'echo "apt-get $*" >> {self.calls}')
+
+    def stand_in(self, name, body):
+        path = self.bin / name
+        path.write_text(f"#!{shutil.which('bash')}\n{body}\n")
+        path.chmod(0o755)
+
+    def with_sudo(self):
+        self.stand_in("sudo", f'echo "sudo" >> {self.calls}; "$@"')
+
+    def installed(self, *packages):
+        (self.tree / "installed").write_text("".join(package + "\n" for package in packages))
+
+    def run_script(self, name, *arguments, as_root=False):
+        if as_root and os.geteuid() != 0:
+            self.skipTest("only root can see what root would see")
+        user = None if as_root or os.geteuid() != 0 else NOBODY
+        done = subprocess.run(["bash", self.tree / "scripts" / name, *arguments], capture_output=True, text=True,
+                              env={"PATH": str(self.bin)}, user=user)
+        return done.returncode, done.stdout + done.stderr
+
+    def test_nothing_is_installed_where_all_is_there(self):
+        status, listed = self.run_script("packages.sh", "--list", "build", "test")
+        self.assertEqual(status, 0, listed)
+        self.installed(*listed.split())
+        status, output = self.run_script("packages.sh", "build", "test")
+        self.assertEqual(status, 0, output)
+        self.assertIn("are installed", output)
+        self.assertEqual(self.calls.read_text(), "")
+
+    def test_a_user_installs_what_is_missing_with_sudo(self):
+        self.with_sudo()
+        self.installed("clang-14")
+        status, output = self.run_script("packages.sh", "fuzz")
+        self.assertEqual(status, 0, output)
+        calls = self.calls.read_text()
+        self.assertIn("sudo", calls)
+        self.assertRegex(calls, r"apt-get .* update\n")
+        self.assertRegex(calls, r"install --no-install-recommends libclang-rt-14-dev\n")
+
+    def test_root_needs_no_sudo(self):
+        self.with_sudo()
+        self.installed("shellcheck")
+        status, output = self.run_script("packages.sh", "format", as_root=True)
+        self.assertEqual(status, 0, output)
+        self.assertNotIn("sudo", self.calls.read_text())
+        self.assertIn("install --no-install-recommends clang-format-14", self.calls.read_text())
+
+    def test_a_user_without_sudo_is_told_what_is_missing(self):
+        status, output = self.run_script("packages.sh", "format")
+        self.assertEqual(status, 1, output)
+        self.assertIn("clang-format-14", output)
+        self.assertEqual(self.calls.read_text(), "")
+
+    def test_a_source_that_does_not_answer_is_a_warning(self):
+        self.with_sudo()
+        self.stand_in("apt-get", f'echo "$*" >> {self.calls}; case "$*" in *update*) exit 100; esac')
+        status, output = self.run_script("packages.sh", "format")
+        self.assertEqual(status, 0, output)
+        self.assertIn("warning", output)
+
+    def test_a_failed_installation_is_an_error(self):
+        self.with_sudo()
+        self.installed("shellcheck")
+        self.stand_in("apt-get", 'case "$*" in *install*) exit 100; esac')
+        status, output = self.run_script("packages.sh", "format")
+        self.assertEqual(status, 1, output)
+        self.assertIn("error: apt-get could not install clang-format-14", output)
+
+    def test_unknown_groups_and_stages_are_errors(self):
+        for script, argument in (("packages.sh", "none"), ("test.sh", "none"), ("test.sh", "fuzz=0"),
+                                 ("test.sh", "fuzz"), ("format.sh", "--none")):
+            with self.subTest(script=script, argument=argument):
+                status, output = self.run_script(script, argument)
+                self.assertEqual(status, 1, output)
+                self.assertIn("error: ", output)
+
+    def test_a_failed_stage_fails_the_whole_and_the_others_still_run(self):
+        self.stand_in("clang-format-14", "exit 1")
+        self.stand_in("find", r'printf "src/a.cc\0"')
+        (self.tree / "src").mkdir()
+        self.installed("clang-format-14", "shellcheck", "clang-14", "libclang-rt-14-dev")
+        status, output = self.run_script("test.sh", "format", "fuzz=1")
+        self.assertEqual(status, 1, output)
+        self.assertRegex(output, r"format +FAILED")
+        self.assertRegex(output, r"fuzz=1 +FAILED")
+
+
+if __name__ == "__main__":
+    unittest.main()
