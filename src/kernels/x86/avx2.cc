@@ -44,7 +44,7 @@ void attention(const Attention& args) { attention_or(args, reference::attention)
 }  // namespace
 TROIKA_TARGET_END
 
-const Table kAvx2Table = {
+constinit const Table kAvx2Table = {
 #include "kernels/simd/table.inl"
 };
 

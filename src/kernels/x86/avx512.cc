@@ -53,7 +53,7 @@ using TileQ6_K = WideQ6_K;
 }  // namespace
 TROIKA_TARGET_END
 
-const Table kAvx512Table = {
+constinit const Table kAvx512Table = {
 #include "kernels/simd/table.inl"
 };
 
