@@ -1,4 +1,5 @@
 // Kernels for processors with AVX2, FMA and F16C.
+#if defined(__x86_64__)
 #include <immintrin.h>
 
 #include <cstring>
@@ -49,3 +50,5 @@ constinit const Table kAvx2Table = {
 };
 
 }  // namespace troika::kernels::x86
+
+#endif  // __x86_64__

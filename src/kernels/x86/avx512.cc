@@ -1,4 +1,5 @@
 // Kernels for processors with AVX-512 (F, BW, VL, DQ) and VNNI.
+#if defined(__x86_64__)
 
 // g++ 12 takes the placeholders inside of its own header for variables left uninitialised.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -58,3 +59,5 @@ constinit const Table kAvx512Table = {
 };
 
 }  // namespace troika::kernels::x86
+
+#endif  // __x86_64__
