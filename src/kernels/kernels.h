@@ -122,7 +122,7 @@ struct Table {
 
 // Builds such a list from pairs.
 template <typename Function>
-ByType<Function> by_type(std::initializer_list<std::pair<Type, Function*>> pairs) {
+constexpr ByType<Function> by_type(std::initializer_list<std::pair<Type, Function*>> pairs) {
   ByType<Function> functions{};
   for (const auto& [type, function] : pairs) functions[static_cast<size_t>(type)] = function;
   return functions;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "base/error.h"
 #include "tensor/codec.h"
@@ -18,6 +19,32 @@ namespace {
 
 using namespace tensor;  // the block formats
 
+// The block of a type; void for float types.
+template <Type kType>
+struct BlockOfType {
+  using Block = void;
+};
+template <>
+struct BlockOfType<Type::kQ4_0> {
+  using Block = BlockQ4_0;
+};
+template <>
+struct BlockOfType<Type::kQ5_0> {
+  using Block = BlockQ5_0;
+};
+template <>
+struct BlockOfType<Type::kQ8_0> {
+  using Block = BlockQ8_0;
+};
+template <>
+struct BlockOfType<Type::kQ4_K> {
+  using Block = BlockQ4_K;
+};
+template <>
+struct BlockOfType<Type::kQ6_K> {
+  using Block = BlockQ6_K;
+};
+
 constexpr size_t kChunk = 256;  // a multiple of every block length
 
 // The weights of row r from element i on, at most kChunk of them; returns how many.
@@ -29,25 +56,9 @@ size_t decode_chunk(const MatmulWeight& weight, size_t r, size_t i, float* chunk
   return n;
 }
 
-template <Type kType>
-void matmul_f32(const MatmulWeight& weight, size_t n_tokens, const float* x, size_t x_stride,
-                float* y, size_t y_stride) {
-  for (size_t r = weight.first_row; r < weight.last_row; ++r) {
-    for (size_t t = 0; t < n_tokens; ++t) {
-      double sum = 0;
-      for (size_t i = 0; i < weight.k; i += kChunk) {
-        float w[kChunk];
-        const size_t n = decode_chunk<kType>(weight, r, i, w);
-        for (size_t j = 0; j < n; ++j) sum += static_cast<double>(w[j]) * x[t * x_stride + i + j];
-      }
-      y[t * y_stride + r] = static_cast<float>(sum);
-    }
-  }
-}
-
 // Float weights have no levels to multiply: the activations are decoded instead.
 template <Type kType>
-void matmul_q8_float(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
+void multiply_floats(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                      size_t x_stride_bytes, float* y, size_t y_stride) {
   for (size_t r = weight.first_row; r < weight.last_row; ++r) {
     for (size_t t = 0; t < n_tokens; ++t) {
@@ -106,8 +117,8 @@ double block_dot(const BlockQ6_K& block, const Q8Row& x, size_t i) {
 }
 
 template <typename Block>
-void matmul_q8(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
-               size_t x_stride_bytes, float* y, size_t y_stride) {
+void multiply_blocks(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
+                     size_t x_stride_bytes, float* y, size_t y_stride) {
   for (size_t r = weight.first_row; r < weight.last_row; ++r) {
     for (size_t t = 0; t < n_tokens; ++t) {
       const Q8Row token = q8_row(x + t * x_stride_bytes, weight.k);
@@ -125,31 +136,45 @@ void matmul_q8(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
 
 }  // namespace
 
-ByType<MatmulF32> matmul_f32_table() {
-  return by_type<MatmulF32>({
-      {Type::kF32, matmul_f32<Type::kF32>},
-      {Type::kF16, matmul_f32<Type::kF16>},
-      {Type::kBF16, matmul_f32<Type::kBF16>},
-      {Type::kQ4_0, matmul_f32<Type::kQ4_0>},
-      {Type::kQ5_0, matmul_f32<Type::kQ5_0>},
-      {Type::kQ8_0, matmul_f32<Type::kQ8_0>},
-      {Type::kQ4_K, matmul_f32<Type::kQ4_K>},
-      {Type::kQ6_K, matmul_f32<Type::kQ6_K>},
-  });
+template <Type kType>
+void matmul_f32(const MatmulWeight& weight, size_t n_tokens, const float* x, size_t x_stride,
+                float* y, size_t y_stride) {
+  for (size_t r = weight.first_row; r < weight.last_row; ++r) {
+    for (size_t t = 0; t < n_tokens; ++t) {
+      double sum = 0;
+      for (size_t i = 0; i < weight.k; i += kChunk) {
+        float w[kChunk];
+        const size_t n = decode_chunk<kType>(weight, r, i, w);
+        for (size_t j = 0; j < n; ++j) sum += static_cast<double>(w[j]) * x[t * x_stride + i + j];
+      }
+      y[t * y_stride + r] = static_cast<float>(sum);
+    }
+  }
 }
 
-ByType<MatmulQ8> matmul_q8_table() {
-  return by_type<MatmulQ8>({
-      {Type::kF32, matmul_q8_float<Type::kF32>},
-      {Type::kF16, matmul_q8_float<Type::kF16>},
-      {Type::kBF16, matmul_q8_float<Type::kBF16>},
-      {Type::kQ4_0, matmul_q8<BlockQ4_0>},
-      {Type::kQ5_0, matmul_q8<BlockQ5_0>},
-      {Type::kQ8_0, matmul_q8<BlockQ8_0>},
-      {Type::kQ4_K, matmul_q8<BlockQ4_K>},
-      {Type::kQ6_K, matmul_q8<BlockQ6_K>},
-  });
+template <Type kType>
+void matmul_q8(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
+               size_t x_stride_bytes, float* y, size_t y_stride) {
+  using BlockOf = BlockOfType<kType>::Block;
+  if constexpr (std::is_void_v<BlockOf>) {
+    multiply_floats<kType>(weight, n_tokens, x, x_stride_bytes, y, y_stride);
+  } else {
+    multiply_blocks<BlockOf>(weight, n_tokens, x, x_stride_bytes, y, y_stride);
+  }
 }
+
+#define TROIKA_INSTANTIATE(type)       \
+  template MatmulF32 matmul_f32<type>; \
+  template MatmulQ8 matmul_q8<type>;
+TROIKA_INSTANTIATE(Type::kF32)
+TROIKA_INSTANTIATE(Type::kF16)
+TROIKA_INSTANTIATE(Type::kBF16)
+TROIKA_INSTANTIATE(Type::kQ4_0)
+TROIKA_INSTANTIATE(Type::kQ5_0)
+TROIKA_INSTANTIATE(Type::kQ8_0)
+TROIKA_INSTANTIATE(Type::kQ4_K)
+TROIKA_INSTANTIATE(Type::kQ6_K)
+#undef TROIKA_INSTANTIATE
 
 void quantize_activations(const float* x, std::byte* y, size_t k) {
   const Q8Row row = q8_row(y, k);

@@ -97,9 +97,23 @@ size_t argmax(const float* x, size_t n) {
 
 }  // namespace
 
-const Table kTable = {
-    .matmul_f32 = matmul_f32_table(),
-    .matmul_q8 = matmul_q8_table(),
+constinit const Table kTable = {
+    .matmul_f32 = by_type<MatmulF32>({{Type::kF32, matmul_f32<Type::kF32>},
+                                      {Type::kF16, matmul_f32<Type::kF16>},
+                                      {Type::kBF16, matmul_f32<Type::kBF16>},
+                                      {Type::kQ4_0, matmul_f32<Type::kQ4_0>},
+                                      {Type::kQ5_0, matmul_f32<Type::kQ5_0>},
+                                      {Type::kQ8_0, matmul_f32<Type::kQ8_0>},
+                                      {Type::kQ4_K, matmul_f32<Type::kQ4_K>},
+                                      {Type::kQ6_K, matmul_f32<Type::kQ6_K>}}),
+    .matmul_q8 = by_type<MatmulQ8>({{Type::kF32, matmul_q8<Type::kF32>},
+                                    {Type::kF16, matmul_q8<Type::kF16>},
+                                    {Type::kBF16, matmul_q8<Type::kBF16>},
+                                    {Type::kQ4_0, matmul_q8<Type::kQ4_0>},
+                                    {Type::kQ5_0, matmul_q8<Type::kQ5_0>},
+                                    {Type::kQ8_0, matmul_q8<Type::kQ8_0>},
+                                    {Type::kQ4_K, matmul_q8<Type::kQ4_K>},
+                                    {Type::kQ6_K, matmul_q8<Type::kQ6_K>}}),
     .quantize_activations = quantize_activations,
     .rms_norm = rms_norm,
     .layer_norm = layer_norm,

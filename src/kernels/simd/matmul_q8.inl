@@ -22,8 +22,10 @@ void matmul_q8_tokens(const MatmulWeight& weight, const std::byte* x, size_t x_s
     return;
   }
   for (size_t r = 0; r < n_rows; ++r) {
-    tile<Format, 1, kTokens>(row + r * weight.row_bytes, 0, x, x_stride_bytes, weight.k, y + r,
-                             y_stride);
+    for (size_t t = 0; t < kTokens; ++t) {
+      tile<Format, 1, 1>(row + r * weight.row_bytes, 0, x + t * x_stride_bytes, 0, weight.k,
+                         y + t * y_stride + r, 0);
+    }
   }
 }
 

@@ -1,3 +1,4 @@
+// clang-format off
 // The functions of a table whose names are the same in every instruction set.
 .matmul_f32 = by_type<MatmulF32>({{Type::kF32, matmul_f32<Type::kF32>},
                                   {Type::kF16, matmul_f32<Type::kF16>},

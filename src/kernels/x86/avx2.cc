@@ -1,4 +1,5 @@
 // Kernels for processors with AVX2, FMA and F16C.
+#if defined(__x86_64__)
 #include <immintrin.h>
 
 #include <cstring>
@@ -44,8 +45,10 @@ void attention(const Attention& args) { attention_or(args, reference::attention)
 }  // namespace
 TROIKA_TARGET_END
 
-const Table kAvx2Table = {
+constinit const Table kAvx2Table = {
 #include "kernels/simd/table.inl"
 };
 
 }  // namespace troika::kernels::x86
+
+#endif  // __x86_64__

@@ -1,4 +1,5 @@
 // Kernels for processors with AVX-512 (F, BW, VL, DQ) and VNNI.
+#if defined(__x86_64__)
 
 // g++ 12 takes the placeholders inside of its own header for variables left uninitialised.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -53,8 +54,10 @@ using TileQ6_K = WideQ6_K;
 }  // namespace
 TROIKA_TARGET_END
 
-const Table kAvx512Table = {
+constinit const Table kAvx512Table = {
 #include "kernels/simd/table.inl"
 };
 
 }  // namespace troika::kernels::x86
+
+#endif  // __x86_64__

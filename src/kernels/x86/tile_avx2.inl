@@ -74,18 +74,14 @@ void tile(const std::byte* row, size_t row_bytes, const std::byte* x, size_t x_s
   unrolled<kRows>([&](auto r) TROIKA_INLINE {
     unrolled<kTokens>([&](auto t) TROIKA_INLINE { sums[r][t] = _mm256_setzero_ps(); });
   });
-  size_t i = 0;
-  for (; i + kSuperBlock <= k; i += kSuperBlock) {
-    tile_step<Format, kRows, kTokens>(c, tokens, i, sums);
-    unrolled<kRows>([&](auto r) TROIKA_INLINE { c[r] += Format::kBytes; });
-  }
-  if constexpr (Format::kBlock < kSuperBlock) {
-    if (i < k) {
-      std::byte rest[kRows][Format::kBytes];
+  std::byte rest[kRows][Format::kBlock < kSuperBlock ? Format::kBytes : 1];
+  for (size_t i = 0; i < k; i += kSuperBlock) {
+    if (Format::kBlock < kSuperBlock && k - i < kSuperBlock) [[unlikely]] {
       unrolled<kRows>([&](auto r)
                           TROIKA_INLINE { c[r] = padded_rest<Format>(c[r], k - i, rest[r]); });
-      tile_step<Format, kRows, kTokens>(c, tokens, i, sums);
     }
+    tile_step<Format, kRows, kTokens>(c, tokens, i, sums);
+    unrolled<kRows>([&](auto r) TROIKA_INLINE { c[r] += Format::kBytes; });
   }
   unrolled<kRows>([&](auto r) TROIKA_INLINE {
     unrolled<kTokens>([&](auto t) TROIKA_INLINE { y[t * y_stride + r] = V::sum(sums[r][t]); });

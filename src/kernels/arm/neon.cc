@@ -1,0 +1,51 @@
+// Kernels for arm64 processors with dot products.
+#if defined(__aarch64__)
+#include <arm_neon.h>
+
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+#include "kernels/arm/arm.h"
+#include "kernels/arm/target.h"
+#include "kernels/kv.h"
+#include "kernels/reference/matmul.h"
+#include "kernels/reference/reference.h"
+#include "tensor/codec.h"
+#include "tensor/q8_0.h"
+
+namespace troika::kernels::arm {
+
+TROIKA_TARGET_BEGIN
+namespace {
+
+// Each file uses what stands in those before it.
+// clang-format off
+#include "kernels/simd/unroll.inl"
+#include "kernels/arm/neon_float.inl"
+#include "kernels/simd/math.inl"
+#include "kernels/simd/pointwise.inl"
+#include "kernels/simd/attention.inl"
+#include "kernels/simd/matmul_f32.inl"
+#include "kernels/simd/super_block.inl"
+#include "kernels/arm/formats_neon.inl"
+#include "kernels/arm/tile_neon.inl"
+#include "kernels/simd/matmul_q8.inl"
+// clang-format on
+
+void attention(const Attention& args) { attention_or(args, reference::attention); }
+
+// A small part of a step: what the compiler makes of the reference will do.
+using reference::quantize_activations;
+using reference::store_kv;
+
+}  // namespace
+TROIKA_TARGET_END
+
+constinit const Table kNeonTable = {
+#include "kernels/simd/table.inl"
+};
+
+}  // namespace troika::kernels::arm
+
+#endif  // __aarch64__

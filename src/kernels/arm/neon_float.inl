@@ -1,0 +1,64 @@
+// The instructions of NEON under the names that simd/math.inl asks for.
+
+struct V {
+  using F = float32x4_t;
+  static constexpr size_t kLanes = 4;
+
+  static F zero() { return vdupq_n_f32(0); }
+  static F set(float x) { return vdupq_n_f32(x); }
+  static F load(const float* p) { return vld1q_f32(p); }
+  static void store(float* p, F v) { vst1q_f32(p, v); }
+  static F load_part(const float* p, size_t n) {
+    float lanes[4] = {};
+    std::memcpy(lanes, p, n * sizeof(float));
+    return vld1q_f32(lanes);
+  }
+  static void store_part(float* p, F v, size_t n) {
+    float lanes[4];
+    vst1q_f32(lanes, v);
+    std::memcpy(p, lanes, n * sizeof(float));
+  }
+
+  static F add(F a, F b) { return vaddq_f32(a, b); }
+  static F sub(F a, F b) { return vsubq_f32(a, b); }
+  static F mul(F a, F b) { return vmulq_f32(a, b); }
+  static F div(F a, F b) { return vdivq_f32(a, b); }
+  // As on x86 the second operand wins where one is not a number; NEON's own would spread it.
+  static F min(F a, F b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
+  static F max(F a, F b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+  static F fma(F a, F b, F c) { return vfmaq_f32(c, a, b); }
+  static F round(F a) { return vrndnq_f32(a); }
+  static F power_of_two(F n) {
+    const int32x4_t exponent = vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127));
+    return vreinterpretq_f32_s32(vshlq_n_s32(exponent, 23));
+  }
+  static float sum(F v) { return vaddvq_f32(v); }
+  static float largest(F v) {
+    float lanes[4];
+    vst1q_f32(lanes, v);
+    float best = lanes[0];
+    for (int i = 1; i < 4; ++i) best = lanes[i] > best ? lanes[i] : best;
+    return best;
+  }
+
+  static F load_f16(const std::byte* p) {
+    uint16x4_t half;
+    std::memcpy(&half, p, sizeof(half));
+    return vcvt_f32_f16(vreinterpret_f16_u16(half));
+  }
+  static F load_bf16(const std::byte* p) {
+    uint16x4_t half;
+    std::memcpy(&half, p, sizeof(half));
+    return vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(half), 16));
+  }
+  static F load_i8(const std::byte* p) {
+    int8x8_t bytes = vdup_n_s8(0);
+    std::memcpy(&bytes, p, 4);
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(bytes))));
+  }
+  static float f16(const std::byte* p) {
+    uint16_t half;
+    std::memcpy(&half, p, sizeof(half));
+    return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(half))), 0);
+  }
+};

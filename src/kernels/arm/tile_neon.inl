@@ -1,0 +1,88 @@
+// A tile of integer dot products with NEON's dot product of signed bytes.
+
+constexpr int kTileRows(int n_tokens) { return n_tokens == 1 ? 4 : 2; }
+
+// 32 products, summed in groups of four lanes; with multiples each half is scaled by its own.
+template <typename Format>
+TROIKA_INLINE inline int32x4_t dot_32(const Levels& levels, const Levels& x, int first_multiple,
+                                      int second_multiple) {
+  const int32x4_t zero = vdupq_n_s32(0);
+  if constexpr (Format::kHasMultiples) {
+    const int32x4_t first = vdotq_s32(zero, levels.val[0], x.val[0]);
+    const int32x4_t second = vdotq_s32(zero, levels.val[1], x.val[1]);
+    return vmlaq_n_s32(vmulq_n_s32(first, first_multiple), second, second_multiple);
+  } else {
+    return vdotq_s32(vdotq_s32(zero, levels.val[0], x.val[0]), levels.val[1], x.val[1]);
+  }
+}
+
+// Takes away the minima: four 32s in each vector.
+TROIKA_INLINE inline float32x4_t without_minima(float32x4_t sum, const float* minima,
+                                                const float* x_scales, const int16_t* x_sums) {
+  const int32x4_t whole = vpaddlq_s16(vld1q_s16(x_sums));
+  const float32x4_t scaled = vmulq_f32(vcvtq_f32_s32(whole), vld1q_f32(x_scales));
+  return vfmsq_f32(sum, vld1q_f32(minima), scaled);
+}
+
+template <typename Format, int kRows, int kTokens>
+TROIKA_INLINE inline void tile_step(const std::byte* const* c, const Q8Row* x, size_t i,
+                                    float32x4_t (&sums)[kRows][kTokens]) {
+  float scales[kRows][8];
+  unrolled<kRows>([&](auto r) TROIKA_INLINE {
+    Format::scales(c[r], scales[r]);
+    if constexpr (Format::kHasMinima) {
+      float minima[8];
+      Format::minima(c[r], minima);
+      unrolled<kTokens>([&](auto t) TROIKA_INLINE {
+        const float* x_scales = x[t].scale + i / 32;
+        const int16_t* x_sums = x[t].sum + i / 16;
+        sums[r][t] = without_minima(sums[r][t], minima, x_scales, x_sums);
+        sums[r][t] = without_minima(sums[r][t], minima + 4, x_scales + 4, x_sums + 8);
+      });
+    }
+  });
+  unrolled<8>([&](auto j) TROIKA_INLINE {
+    Levels xs[kTokens];
+    unrolled<kTokens>([&](auto t) TROIKA_INLINE {
+      xs[t] = {{vld1q_s8(x[t].q + i + 32 * j), vld1q_s8(x[t].q + i + 32 * j + 16)}};
+    });
+    unrolled<kRows>([&](auto r) TROIKA_INLINE {
+      const Levels levels = Format::levels(c[r], j);
+      int first = 1, second = 1;
+      if constexpr (Format::kHasMultiples) {
+        first = Format::multiple(c[r], 2 * j);
+        second = Format::multiple(c[r], 2 * j + 1);
+      }
+      unrolled<kTokens>([&](auto t) TROIKA_INLINE {
+        const int32x4_t dots = dot_32<Format>(levels, xs[t], first, second);
+        const float scale = scales[r][j] * x[t].scale[i / 32 + j];
+        sums[r][t] = vfmaq_n_f32(sums[r][t], vcvtq_f32_s32(dots), scale);
+      });
+    });
+  });
+}
+
+template <typename Format, int kRows, int kTokens>
+void tile(const std::byte* row, size_t row_bytes, const std::byte* x, size_t x_stride_bytes,
+          size_t k, float* y, size_t y_stride) {
+  const std::byte* c[kRows];
+  Q8Row tokens[kTokens];
+  float32x4_t sums[kRows][kTokens];
+  unrolled<kRows>([&](auto r) TROIKA_INLINE { c[r] = row + r * row_bytes; });
+  unrolled<kTokens>([&](auto t) TROIKA_INLINE { tokens[t] = q8_row(x + t * x_stride_bytes, k); });
+  unrolled<kRows>([&](auto r) TROIKA_INLINE {
+    unrolled<kTokens>([&](auto t) TROIKA_INLINE { sums[r][t] = vdupq_n_f32(0); });
+  });
+  std::byte rest[kRows][Format::kBlock < kSuperBlock ? Format::kBytes : 1];
+  for (size_t i = 0; i < k; i += kSuperBlock) {
+    if (Format::kBlock < kSuperBlock && k - i < kSuperBlock) [[unlikely]] {
+      unrolled<kRows>([&](auto r)
+                          TROIKA_INLINE { c[r] = padded_rest<Format>(c[r], k - i, rest[r]); });
+    }
+    tile_step<Format, kRows, kTokens>(c, tokens, i, sums);
+    unrolled<kRows>([&](auto r) TROIKA_INLINE { c[r] += Format::kBytes; });
+  }
+  unrolled<kRows>([&](auto r) TROIKA_INLINE {
+    unrolled<kTokens>([&](auto t) TROIKA_INLINE { y[t * y_stride + r] = V::sum(sums[r][t]); });
+  });
+}
