@@ -58,7 +58,9 @@ struct Distribution {
   float deviation;
 };
 
-// Activations keep about the size of the normalised ones: logits then spread by about 3.
+// Each matrix keeps the size of its input; logits spread by about 3. With tied embeddings the row
+// of the last token would win every time if what the layers add did not outweigh the embedding,
+// which Gemma scales up by the root of the width.
 Distribution distribution_of(const KnownTensor& tensor, const model::KnownModel& model) {
   const float spread = 1.0F / std::sqrt(static_cast<float>(tensor.shape[0]));
   switch (tensor.role) {
@@ -66,8 +68,11 @@ Distribution distribution_of(const KnownTensor& tensor, const model::KnownModel&
       return {0.0F, 3.0F * spread};
     case TensorRole::kMatrix:
       return {0.0F, tensor.name == "output.weight" ? 3.0F * spread : spread};
-    case TensorRole::kInnerMatrix:
-      return {0.0F, spread / std::sqrt(2.0F * static_cast<float>(model.n_layers))};
+    case TensorRole::kInnerMatrix: {
+      float gain = model.tied_embeddings ? 12.0F : 2.0F;
+      if (model.architecture == "gemma") gain *= std::sqrt(static_cast<float>(model.width));
+      return {0.0F, gain * spread / std::sqrt(2.0F * static_cast<float>(model.n_layers))};
+    }
     case TensorRole::kNorm:
       return {1.0F, 0.1F};
     case TensorRole::kBias:
