@@ -2,11 +2,15 @@
 // them. docs/conformance.md says how they were made.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <ostream>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tests/reference/forward.h"
+#include "tests/support/logits.h"
 #include "tests/support/tiny_model.h"
 
 namespace troika {
@@ -21,6 +25,8 @@ struct Golden {
   std::vector<double> logits;  // for each position, for each token
   std::vector<int> greedy;
 };
+
+void PrintTo(const Golden& golden, std::ostream* out) { *out << golden.name; }
 
 const std::vector<Golden>& goldens() {
   static const std::vector<Golden> all = {
@@ -42,12 +48,7 @@ constexpr double kBound = 1e-5;
 
 class GoldenNumbers : public testing::TestWithParam<Golden> {};
 
-TEST_P(GoldenNumbers, AreThoseOfTheReference) {
-  const Golden& golden = GetParam();
-  const test_support::TinyModel& tiny = find_model(golden.name);
-  const std::vector<int> tokens = test_support::random_tokens(tiny, 40);
-  const reference::Model model(reference::parse_gguf(test_support::tiny_model_bytes(tiny)));
-  const std::vector<reference::Vector> logits = reference::forward(model, tokens);
+void expect_golden(const Golden& golden, const std::vector<reference::Vector>& logits) {
   double largest = 0;
   for (const reference::Vector& row : logits) {
     for (double value : row) largest = std::max(largest, std::abs(value));
@@ -59,8 +60,34 @@ TEST_P(GoldenNumbers, AreThoseOfTheReference) {
           << "at position " << position << ", token " << token;
     }
   }
+}
+
+TEST_P(GoldenNumbers, AreThoseOfTheReference) {
+  const Golden& golden = GetParam();
+  const test_support::TinyModel& tiny = find_model(golden.name);
+  const std::vector<int> tokens = test_support::random_tokens(tiny, 40);
+  const reference::Model model(reference::parse_gguf(test_support::tiny_model_bytes(tiny)));
+  expect_golden(golden, reference::forward(model, tokens));
   const std::vector<int> prompt(tokens.begin(), tokens.begin() + kPrompt);
   EXPECT_EQ(reference::greedy(model, prompt, golden.greedy.size()), golden.greedy);
+}
+
+TEST_P(GoldenNumbers, AreThoseOfTheEngine) {
+  const Golden& golden = GetParam();
+  const test_support::TinyModel& tiny = find_model(golden.name);
+  const std::vector<int> tokens = test_support::random_tokens(tiny, 40);
+  const test_support::TinyModelFile file(tiny);
+  engine::Engine engine(file.float_options());
+  engine::Session session(engine);
+  expect_golden(golden, test_support::engine_logits(session, tokens));
+
+  session.prefill(std::span(tokens).first(kPrompt));
+  engine::SamplerOptions most_likely;
+  most_likely.temperature = 0;
+  engine::Sampler sampler(most_likely);
+  std::vector<int> generated;
+  while (generated.size() < golden.greedy.size()) generated.push_back(session.next(sampler));
+  EXPECT_EQ(generated, golden.greedy);
 }
 
 INSTANTIATE_TEST_SUITE_P(Llama, GoldenNumbers, testing::ValuesIn(goldens()), [](const auto& info) {

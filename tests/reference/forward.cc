@@ -7,7 +7,20 @@
 namespace troika::reference {
 namespace {
 
-Vector multiply(const Linear& linear, const Vector& x) {
+// Every 32 numbers become whole multiples of a 127th of the largest of them.
+Vector round_to_eight_bits(Vector x) {
+  for (size_t begin = 0; begin < x.size(); begin += 32) {
+    const size_t end = std::min(begin + 32, x.size());
+    double largest = 0;
+    for (size_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(x[i]));
+    if (largest == 0) continue;
+    for (size_t i = begin; i < end; ++i) x[i] = std::round(x[i] * 127 / largest) * largest / 127;
+  }
+  return x;
+}
+
+Vector multiply(const Model& model, const Linear& linear, Vector x) {
+  if (model.eight_bit_activations && linear.is_block_format) x = round_to_eight_bits(x);
   const size_t n_out = linear.weight.size() / x.size();
   Vector y(n_out);
   for (size_t row = 0; row < n_out; ++row) {
@@ -71,13 +84,13 @@ double activate(const std::string& name, double x) {
 }
 
 Vector feed_forward(const Model& model, const Layer& layer, const Vector& x) {
-  const Vector up = multiply(layer.up, x);
-  Vector hidden = layer.gate.weight.empty() ? up : multiply(layer.gate, x);
+  const Vector up = multiply(model, layer.up, x);
+  Vector hidden = layer.gate.weight.empty() ? up : multiply(model, layer.gate, x);
   for (size_t i = 0; i < hidden.size(); ++i) {
     hidden[i] = activate(model.activation, hidden[i]);
     if (!layer.gate.weight.empty()) hidden[i] *= up[i];
   }
-  return multiply(layer.down, hidden);
+  return multiply(model, layer.down, hidden);
 }
 
 }  // namespace
@@ -91,11 +104,11 @@ Vector Sequence::attention(size_t index, const Vector& x) {
   const size_t q_length = model_.n_heads * head_dim, kv_length = model_.n_kv_heads * head_dim;
   Vector q, k, v;
   if (layer.qkv.weight.empty()) {
-    q = multiply(layer.q, x);
-    k = multiply(layer.k, x);
-    v = multiply(layer.v, x);
+    q = multiply(model_, layer.q, x);
+    k = multiply(model_, layer.k, x);
+    v = multiply(model_, layer.v, x);
   } else {
-    const Vector all = multiply(layer.qkv, x);
+    const Vector all = multiply(model_, layer.qkv, x);
     q.assign(all.begin(), all.begin() + q_length);
     k.assign(all.begin() + q_length, all.begin() + q_length + kv_length);
     v.assign(all.begin() + q_length + kv_length, all.end());
@@ -124,7 +137,7 @@ Vector Sequence::attention(size_t index, const Vector& x) {
       }
     }
   }
-  return multiply(layer.attention_output, result);
+  return multiply(model_, layer.attention_output, result);
 }
 
 Vector Sequence::next(int token) {
@@ -143,7 +156,7 @@ Vector Sequence::next(int token) {
     add_to(x, feed_forward(model_, layer, ffn_input));
   }
   ++position_;
-  return multiply(model_.output, normalize(model_, model_.output_norm, x));
+  return multiply(model_, model_.output, normalize(model_, model_.output_norm, x));
 }
 
 std::vector<Vector> forward(const Model& model, const std::vector<int>& tokens) {

@@ -14,8 +14,9 @@ using Vector = std::vector<double>;
 
 // y = weight x + bias. A missing tensor is an empty vector.
 struct Linear {
-  Vector weight;  // (n_out, n_in), row after row
-  Vector bias;    // (n_out) or empty
+  Vector weight;                 // (n_out, n_in), row after row
+  Vector bias;                   // (n_out) or empty
+  bool is_block_format = false;  // in the file: a quantised type
 };
 
 struct Norm {
@@ -53,6 +54,10 @@ struct Model {
   std::vector<Layer> layers;
   Norm output_norm;
   Linear output;
+
+  // Off unless a test asks for it: rounds what a matrix in a block format is multiplied with, as
+  // the integer kernels do. The judge of those.
+  bool eight_bit_activations = false;
 
  private:
   void read_rope(const Gguf& file);

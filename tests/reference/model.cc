@@ -3,17 +3,26 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "tests/reference/decode.h"
 #include "tests/reference/forward.h"
 
 namespace troika::reference {
 namespace {
 
+bool is_block_format(const Gguf& file, const std::string& name) {
+  if (file.tensors.count(name) == 0) return false;
+  const uint32_t type = file.tensors.at(name).type;
+  return type != kF32 && type != kF16 && type != kBF16;
+}
+
 Linear read_linear(const Gguf& file, const std::string& name) {
-  return {file.optional(name + ".weight"), file.optional(name + ".bias")};
+  return {file.optional(name + ".weight"), file.optional(name + ".bias"),
+          is_block_format(file, name + ".weight")};
 }
 
 Linear read_required_linear(const Gguf& file, const std::string& name) {
-  return {file.required(name + ".weight"), file.optional(name + ".bias")};
+  file.required(name + ".weight");
+  return read_linear(file, name);
 }
 
 Norm read_norm(const Gguf& file, const std::string& name) {
@@ -74,7 +83,10 @@ Model::Model(const Gguf& file) {
   }
   output_norm = read_norm(file, "output_norm");
   output = read_linear(file, "output");
-  if (output.weight.empty()) output.weight = embedding;  // tied
+  if (output.weight.empty()) {  // tied
+    output.weight = embedding;
+    output.is_block_format = is_block_format(file, "token_embd.weight");
+  }
 }
 
 // Pair j of n turns by base^(-j/n) per position; the ways to reach longer contexts change that.

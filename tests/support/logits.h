@@ -62,10 +62,12 @@ inline std::vector<reference::Vector> engine_logits(const engine::Options& optio
   return engine_logits(session, tokens, pieces);
 }
 
-inline std::vector<reference::Vector> reference_logits(const TinyModel& model,
-                                                       const std::vector<int32_t>& tokens) {
-  return reference::forward(reference::Model(reference::parse_gguf(tiny_model_bytes(model))),
-                            tokens);
+inline std::vector<reference::Vector> reference_logits(const TinyModel& tiny,
+                                                       const std::vector<int32_t>& tokens,
+                                                       bool eight_bit_activations = false) {
+  reference::Model model(reference::parse_gguf(tiny_model_bytes(tiny)));
+  model.eight_bit_activations = eight_bit_activations;
+  return reference::forward(model, tokens);
 }
 
 }  // namespace troika::test_support

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <ostream>
 #include <stdexcept>
 
 #include "tests/support/gguf_bytes.h"
@@ -184,6 +185,8 @@ std::vector<NamedModel> tiny_model_variants() {
   add("phi2", "phi2");
   return variants;
 }
+
+void PrintTo(const NamedModel& model, std::ostream* out) { *out << model.name; }
 
 std::vector<uint8_t> tiny_model_bytes(const TinyModel& model) {
   GgufBytes file;

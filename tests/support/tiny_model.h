@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <map>
 #include <string>
 #include <vector>
@@ -56,6 +57,8 @@ struct NamedModel {
   TinyModel model;
 };
 std::vector<NamedModel> tiny_model_variants();
+// For the messages of GoogleTest.
+void PrintTo(const NamedModel& model, std::ostream* out);
 
 std::vector<uint8_t> tiny_model_bytes(const TinyModel& model);
 void write_tiny_model(const TinyModel& model, const std::string& path);
