@@ -3,34 +3,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/spin.h"
 
 namespace troika {
-namespace {
-
-// About 20 to 50 us of waiting awake: longer than the gap between two ops of a decode step,
-// shorter than anyone would notice on a battery.
-constexpr int kSpins = 4000;
-
-inline void pause_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-// Returns when `value` no longer equals `old`.
-template <typename T>
-void wait_for_change(const std::atomic<T>& value, T old) {
-  for (int i = 0; i < kSpins; ++i) {
-    if (value.load(std::memory_order_acquire) != old) return;
-    pause_cpu();
-  }
-  while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
-}
-
-}  // namespace
-
 void Barrier::wait() {
   if (n_threads_ == 1) return;
   const uint32_t round = round_.load(std::memory_order_acquire);

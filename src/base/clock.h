@@ -1,0 +1,24 @@
+// Time as tasks see it: that of this machine, or that of a virtual one.
+#pragma once
+
+#include <chrono>
+
+namespace troika {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // Since some fixed moment; never goes back.
+  virtual double now_us() const = 0;
+};
+
+class RealClock : public Clock {
+ public:
+  double now_us() const override {
+    return std::chrono::duration<double, std::micro>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+};
+
+}  // namespace troika
