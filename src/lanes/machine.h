@@ -1,0 +1,38 @@
+// The lanes that work together, their common clock, and how to wait for them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "base/clock.h"
+#include "lanes/lane.h"
+
+namespace troika::lanes {
+
+// Set once by whoever finishes last.
+class Latch {
+ public:
+  void open() {
+    is_open_.store(true, std::memory_order_release);
+    is_open_.notify_all();
+  }
+  bool is_open() const { return is_open_.load(std::memory_order_acquire); }
+  void wait() const { is_open_.wait(false, std::memory_order_acquire); }
+
+ private:
+  std::atomic<bool> is_open_{false};
+};
+
+class Machine {
+ public:
+  virtual ~Machine() = default;
+  // All of them; a lane's place in this list is its index.
+  virtual std::span<Lane* const> lanes() const = 0;
+  virtual const Clock& clock() const = 0;
+  // Returns when the latch is open. On real lanes this sleeps; a virtual machine lets its time pass
+  // here. REQUIRES: some submitted task will open it.
+  virtual void wait(const Latch& latch) = 0;
+};
+
+}  // namespace troika::lanes

@@ -1,0 +1,58 @@
+// A lane that computes nothing: schedules can be tested without models.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lanes/lane.h"
+
+namespace troika::lanes {
+
+class NullExecutable : public Executable {
+ public:
+  NullExecutable(int n_tokens, int id) : Executable(n_tokens), id_(id) {}
+  int id() const { return id_; }
+
+ private:
+  int id_;
+};
+
+class NullLane : public Lane {
+ public:
+  explicit NullLane(std::string name) { info_.name = std::move(name); }
+
+  const LaneInfo& info() const override { return info_; }
+  std::unique_ptr<Executable> build(const Subgraph&, int n_tokens, const weights::Store&,
+                                    const Buffers&) override {
+    return make(n_tokens);
+  }
+  std::unique_ptr<Executable> make(int n_tokens) {
+    return std::make_unique<NullExecutable>(n_tokens, n_built_++);
+  }
+  void submit(const Executable& executable, const Run&, Completion& completion) override {
+    const int id = static_cast<const NullExecutable&>(executable).id();
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ran_.push_back(id);
+    }
+    completion.finished(id == failing_ ? Status::kFailed : Status::kDone);
+  }
+
+  // The executable that was built as number `id` reports a failure.
+  void fail_at(int id) { failing_ = id; }
+  // Numbers of the executables that ran, in order.
+  std::vector<int> ran() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return ran_;
+  }
+
+ private:
+  LaneInfo info_;
+  int n_built_ = 0;
+  int failing_ = -1;
+  mutable std::mutex mutex_;
+  std::vector<int> ran_;
+};
+
+}  // namespace troika::lanes

@@ -1,0 +1,41 @@
+#include "lanes/threaded_lane.h"
+
+#include "base/spin.h"
+
+namespace troika::lanes {
+
+ThreadedLane::ThreadedLane(std::unique_ptr<Lane> inner)
+    : inner_(std::move(inner)), thread_([this] { work(); }) {}
+
+ThreadedLane::~ThreadedLane() {
+  stop_ = true;
+  n_submitted_.fetch_add(1, std::memory_order_release);
+  n_submitted_.notify_one();
+  thread_.join();
+}
+
+std::unique_ptr<Executable> ThreadedLane::build(const Subgraph& subgraph, int n_tokens,
+                                                const weights::Store& weights,
+                                                const Buffers& buffers) {
+  return inner_->build(subgraph, n_tokens, weights, buffers);
+}
+
+void ThreadedLane::submit(const Executable& executable, const Run& run, Completion& completion) {
+  task_ = {&executable, &run, &completion};
+  n_submitted_.fetch_add(1, std::memory_order_release);
+  n_submitted_.notify_one();
+}
+
+void ThreadedLane::work() {
+  uint32_t n_seen = 0;
+  while (true) {
+    wait_for_change(n_submitted_, n_seen);
+    ++n_seen;
+    if (stop_) return;
+    // A copy: the completion may submit the next task, which takes the place of this one.
+    const Task task = task_;
+    inner_->submit(*task.executable, *task.run, *task.completion);
+  }
+}
+
+}  // namespace troika::lanes

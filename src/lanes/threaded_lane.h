@@ -1,0 +1,39 @@
+// Gives a lane that works on the caller's thread a thread of its own, so that several such lanes
+// can work at once.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "lanes/lane.h"
+
+namespace troika::lanes {
+
+class ThreadedLane : public Lane {
+ public:
+  explicit ThreadedLane(std::unique_ptr<Lane> inner);
+  ~ThreadedLane() override;
+
+  const LaneInfo& info() const override { return inner_->info(); }
+  std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
+                                    const weights::Store& weights, const Buffers& buffers) override;
+  // Returns at once. May be called from the completion of this lane's last task.
+  void submit(const Executable& executable, const Run& run, Completion& completion) override;
+
+ private:
+  struct Task {
+    const Executable* executable = nullptr;
+    const Run* run = nullptr;
+    Completion* completion = nullptr;
+  };
+  void work();
+
+  std::unique_ptr<Lane> inner_;
+  std::atomic<uint32_t> n_submitted_{0};
+  Task task_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace troika::lanes

@@ -1,0 +1,91 @@
+#include "lanes/virtual/virtual_machine.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+
+namespace troika::lanes {
+namespace {
+
+constexpr double kBytesPerUsOfGbPerS = 1e3;
+constexpr double kNothing = 1e-9;
+
+}  // namespace
+
+VirtualMachine::VirtualMachine(Bus bus)
+    : bus_(std::move(bus)), busy_us_(bus_.lane_gb_s.size(), 0.0) {}
+
+void VirtualMachine::start(int lane, const TaskCost& cost, Status status, Completion& completion) {
+  TROIKA_ASSERT(static_cast<size_t>(lane) < busy_us_.size());
+  for (const Running& task : running_) TROIKA_ASSERT(task.lane != lane);
+  running_.push_back({lane, cost, status, &completion, cost.fixed_us, 1.0});
+}
+
+// Max-min fairness: a lane that wants less than an equal share leaves the rest to the others.
+std::vector<double> VirtualMachine::share_bus() const {
+  constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+  std::vector<double> gb_s(running_.size(), kUnlimited);
+  std::vector<size_t> readers;
+  for (size_t i = 0; i < running_.size(); ++i) {
+    const double alone = bus_.lane_gb_s[static_cast<size_t>(running_[i].lane)];
+    if (alone > 0.0) gb_s[i] = alone;
+    if (running_[i].fixed_left_us <= 0.0 && running_[i].cost.bytes > 0.0) readers.push_back(i);
+  }
+  if (bus_.total_gb_s <= 0.0) return gb_s;
+  std::sort(readers.begin(), readers.end(), [&](size_t a, size_t b) { return gb_s[a] < gb_s[b]; });
+  double left = bus_.total_gb_s;
+  for (size_t i = 0; i < readers.size(); ++i) {
+    const double fair = left / static_cast<double>(readers.size() - i);
+    gb_s[readers[i]] = std::min(gb_s[readers[i]], fair);
+    left -= gb_s[readers[i]];
+  }
+  return gb_s;
+}
+
+double VirtualMachine::duration_us(const Running& task, const std::vector<double>& gb_s) const {
+  const auto index = static_cast<size_t>(&task - running_.data());
+  const double memory_us = task.cost.bytes / (gb_s[index] * kBytesPerUsOfGbPerS);
+  return std::max(task.cost.compute_us, memory_us);
+}
+
+void VirtualMachine::advance(double us, const std::vector<double>& gb_s) {
+  for (Running& task : running_) {
+    busy_us_[static_cast<size_t>(task.lane)] += us;
+    if (task.fixed_left_us > 0.0) {
+      task.fixed_left_us -= us;
+      if (task.fixed_left_us < kNothing) task.fixed_left_us = 0.0;
+      continue;
+    }
+    const double whole = duration_us(task, gb_s);
+    task.share_left = whole > 0.0 ? std::max(0.0, task.share_left - us / whole) : 0.0;
+  }
+  clock_.now += us;
+}
+
+void VirtualMachine::wait(const Latch& latch) {
+  while (!latch.is_open()) {
+    TROIKA_ASSERT(!running_.empty());
+    // The nearest moment at which a task ends or passes from its fixed part to the rest.
+    const std::vector<double> gb_s = share_bus();
+    double step = std::numeric_limits<double>::infinity();
+    for (const Running& task : running_) {
+      const double left =
+          task.fixed_left_us > 0.0 ? task.fixed_left_us : task.share_left * duration_us(task, gb_s);
+      step = std::min(step, left);
+    }
+    advance(step, gb_s);
+    // Collected first: a completion may start new tasks.
+    std::vector<Running> ended;
+    for (Running& task : running_) {
+      if (task.fixed_left_us > 0.0) continue;
+      if (task.share_left * duration_us(task, gb_s) > kNothing) continue;
+      ended.push_back(task);
+      task.lane = -1;  // erased below, so that `gb_s` fits the list until then
+    }
+    std::erase_if(running_, [](const Running& task) { return task.lane < 0; });
+    for (const Running& task : ended) task.completion->finished(task.status);
+  }
+}
+
+}  // namespace troika::lanes

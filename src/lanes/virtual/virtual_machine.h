@@ -1,0 +1,68 @@
+// Lanes that take modelled time. The machine owns the one queue of events, because its lanes share
+// a memory bus: what one lane reads slows the others down, so the end of a running task moves
+// whenever another begins or ends.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lanes/machine.h"
+
+namespace troika::lanes {
+
+// What a task costs on its lane.
+struct TaskCost {
+  double fixed_us = 0.0;    // submission, start: neither compute nor memory
+  double compute_us = 0.0;  // if memory were free
+  double bytes = 0.0;       // read and written over the bus
+};
+
+// How lanes share the bus.
+struct Bus {
+  double total_gb_s = 0.0;        // 0: no limit
+  std::vector<double> lane_gb_s;  // of each lane alone; 0: no limit
+};
+
+class VirtualMachine : public Machine {
+ public:
+  explicit VirtualMachine(Bus bus);
+
+  // The machine takes no ownership of a lane; lanes register in the order of the bus's entries.
+  void add_lane(Lane* lane) { lanes_.push_back(lane); }
+  std::span<Lane* const> lanes() const override { return lanes_; }
+  const Clock& clock() const override { return clock_; }
+  void wait(const Latch& latch) override;
+
+  // Called by a virtual lane when a task starts; `completion` is told when its time has passed.
+  void start(int lane, const TaskCost& cost, Status status, Completion& completion);
+
+  // Time during which each lane had a task.
+  double busy_us(int lane) const { return busy_us_[static_cast<size_t>(lane)]; }
+
+ private:
+  class VirtualClock : public Clock {
+   public:
+    double now_us() const override { return now; }
+    double now = 0.0;
+  };
+  struct Running {
+    int lane;
+    TaskCost cost;
+    Status status;
+    Completion* completion;
+    double fixed_left_us;
+    double share_left;  // of the part behind the fixed one, 1 to 0
+  };
+  // Time for the whole part behind the fixed one, with those lanes reading at once.
+  double duration_us(const Running& task, const std::vector<double>& gb_s) const;
+  std::vector<double> share_bus() const;
+  void advance(double us, const std::vector<double>& gb_s);
+
+  Bus bus_;
+  std::vector<Lane*> lanes_;
+  VirtualClock clock_;
+  std::vector<Running> running_;
+  std::vector<double> busy_us_;
+};
+
+}  // namespace troika::lanes
