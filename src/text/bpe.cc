@@ -27,7 +27,12 @@ class BpeTokenizer final : public Tokenizer {
   void encode_text(std::string_view text, bool first, std::vector<Token>* out) const override;
   void encode_word(std::string_view word, Merger* merger, std::vector<Token>* out) const;
   void append_bytes(std::string_view bytes, std::vector<Token>* out) const;
-  bool is_text(Token id) const { return !is_control(id) && !vocabulary().tokens[id].empty(); }
+  // Whether the token's text is written in the letters of bytes. Tokens that somebody added by hand
+  // stand there as plain text, and text is searched for them before.
+  bool is_spelled(Token id) const {
+    return !is_control(id) && vocabulary().types[id] != TokenType::kUserDefined &&
+           !vocabulary().tokens[id].empty();
+  }
   void add_pieces();
   void add_merges();
 
@@ -43,7 +48,7 @@ class BpeTokenizer::Names {
     const std::vector<std::string>& tokens = tokenizer.vocabulary().tokens;
     ids_.reserve(tokens.size());
     for (Token id = 0; id < tokenizer.n_tokens(); ++id) {
-      if (tokenizer.is_text(id)) ids_.emplace(tokens[id], id);
+      if (tokenizer.is_spelled(id)) ids_.emplace(tokens[id], id);
     }
   }
 
@@ -70,11 +75,9 @@ void BpeTokenizer::add_pieces() {
   const Vocabulary& v = vocabulary();
   for (Token id = 0; id < n_tokens(); ++id) {
     std::string bytes;
-    const bool spelled =
-        v.types[id] != TokenType::kUserDefined && bytes_from_letters(v.tokens[id], &bytes);
-    // Tokens that somebody added by hand stand there as plain text.
+    const bool spelled = is_spelled(id) && bytes_from_letters(v.tokens[id], &bytes);
     add_piece(spelled ? bytes : v.tokens[id]);
-    if (splitter_.ignore_merges && spelled && is_text(id)) words_.emplace(std::move(bytes), id);
+    if (splitter_.ignore_merges && spelled) words_.emplace(std::move(bytes), id);
   }
 }
 
@@ -122,8 +125,8 @@ void BpeTokenizer::encode_word(std::string_view word, Merger* merger,
   for (size_t i = 0; i < word.size(); ++i) {
     merger->add(static_cast<uint32_t>(i), 1, bytes_[static_cast<uint8_t>(word[i])]);
   }
-  merger->run([&](const Symbol& left, const Symbol& right, Join* join) {
-    return merges_.find(left.token, right.token, join);
+  merger->run([&](const Symbol& left, const Symbol& right) {
+    return merges_.find(left.token, right.token);
   });
   const std::vector<Symbol>& symbols = merger->symbols();
   for (int32_t i = 0; i >= 0; i = symbols[i].next) {
@@ -142,6 +145,11 @@ void BpeTokenizer::append_bytes(std::string_view bytes, std::vector<Token>* out)
       out->push_back(id);
     } else if (vocabulary().unk != kNoToken) {
       out->push_back(vocabulary().unk);
+    } else {
+      // Vocabularies lack bytes that UTF-8 never has: the text was not UTF-8.
+      for (const uint8_t replacement : {0xef, 0xbf, 0xbd}) {
+        if (is_token(bytes_[replacement])) out->push_back(bytes_[replacement]);
+      }
     }
   }
 }

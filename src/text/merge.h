@@ -11,6 +11,14 @@
 
 namespace troika::text {
 
+// What a pair of neighbours would become. The lowest priority is joined first; among equals the
+// leftmost.
+struct Join {
+  static constexpr uint32_t kNever = UINT32_MAX;
+  uint32_t priority = kNever;
+  Token token = kNoToken;
+};
+
 // A run of bytes of the text that is being tokenized. Dead once it was joined to its left
 // neighbour: size is 0 then.
 struct Symbol {
@@ -19,75 +27,82 @@ struct Symbol {
   int32_t previous;
   int32_t next;
   Token token;
-};
-
-// What a pair of neighbours would become. The lowest priority is joined first; among equals the
-// leftmost.
-struct Join {
-  uint32_t priority;
-  Token token;
+  Join join;  // with the next symbol
 };
 
 class Merger {
  public:
-  std::vector<Symbol>& symbols() { return symbols_; }
+  // The symbols in order; after run, follow `next` from the first one until it is negative.
+  const std::vector<Symbol>& symbols() const { return symbols_; }
 
-  // Links nothing yet: add symbols in order, then call run.
   void clear() { symbols_.clear(); }
   void add(uint32_t begin, uint32_t size, Token token) {
     const auto index = static_cast<int32_t>(symbols_.size());
     if (index > 0) symbols_.back().next = index;
-    symbols_.push_back({begin, size, index - 1, -1, token});
+    symbols_.push_back({begin, size, index - 1, -1, token, {}});
   }
 
-  // `find(left, right, &join)` says whether two symbols may be joined. n log n in the symbols.
+  // `find(left, right)` is the Join of two symbols. n log n in the symbols.
   template <typename Find>
   void run(const Find& find) {
-    queue_.clear();
-    for (size_t i = 1; i < symbols_.size(); ++i) {
-      push(static_cast<int32_t>(i - 1), static_cast<int32_t>(i), find);
+    first_.clear();
+    later_.clear();
+    for (size_t i = 0; i + 1 < symbols_.size(); ++i) {
+      symbols_[i].join = find(symbols_[i], symbols_[i + 1]);
+      if (symbols_[i].join.priority != Join::kNever) first_.push_back(key(i));
     }
-    while (!queue_.empty()) {
-      std::pop_heap(queue_.begin(), queue_.end(), std::greater<>());
-      const Candidate best = queue_.back();
-      queue_.pop_back();
-      Symbol& left = symbols_[best.left];
-      Symbol& right = symbols_[best.right];
-      // A candidate is outdated if one of the two was joined to something since.
-      if (left.size == 0 || right.size == 0 || left.size + right.size != best.size) continue;
+    std::sort(first_.begin(), first_.end());
+    next_first_ = 0;
+    for (uint64_t best; pop(&best);) {
+      const auto index = static_cast<uint32_t>(best);
+      Symbol& left = symbols_[index];
+      // Outdated if one of the two was joined to something since.
+      if (left.size == 0 || left.join.priority != best >> 32) continue;
+      Symbol& right = symbols_[left.next];
       left.size += right.size;
-      left.token = best.token;
+      left.token = left.join.token;
       left.next = right.next;
       right.size = 0;
-      if (left.next >= 0) symbols_[left.next].previous = best.left;
-      if (left.previous >= 0) push(left.previous, best.left, find);
-      if (left.next >= 0) push(best.left, left.next, find);
+      if (left.next >= 0) symbols_[left.next].previous = static_cast<int32_t>(index);
+      if (left.previous >= 0) renew(left.previous, find);
+      renew(static_cast<int32_t>(index), find);
     }
   }
 
  private:
-  struct Candidate {
-    uint32_t priority;
-    int32_t left;
-    int32_t right;
-    uint32_t size;
-    Token token;
-    bool operator>(const Candidate& other) const {
-      return priority != other.priority ? priority > other.priority : left > other.left;
+  // Orders by priority, then from left to right.
+  uint64_t key(size_t left) const {
+    return static_cast<uint64_t>(symbols_[left].join.priority) << 32 | left;
+  }
+
+  // The least of all keys. They stand in two places because sorting the first ones once is much
+  // cheaper than a heap of them.
+  bool pop(uint64_t* best) {
+    const bool has_first = next_first_ < first_.size();
+    if (has_first && (later_.empty() || first_[next_first_] <= later_.front())) {
+      *best = first_[next_first_++];
+      return true;
     }
-  };
+    if (later_.empty()) return false;
+    std::pop_heap(later_.begin(), later_.end(), std::greater<>());
+    *best = later_.back();
+    later_.pop_back();
+    return true;
+  }
 
   template <typename Find>
-  void push(int32_t left, int32_t right, const Find& find) {
-    Join join;
-    if (!find(symbols_[left], symbols_[right], &join)) return;
-    queue_.push_back(
-        {join.priority, left, right, symbols_[left].size + symbols_[right].size, join.token});
-    std::push_heap(queue_.begin(), queue_.end(), std::greater<>());
+  void renew(int32_t left, const Find& find) {
+    Symbol& symbol = symbols_[left];
+    symbol.join = symbol.next >= 0 ? find(symbol, symbols_[symbol.next]) : Join{};
+    if (symbol.join.priority == Join::kNever) return;
+    later_.push_back(key(left));
+    std::push_heap(later_.begin(), later_.end(), std::greater<>());
   }
 
   std::vector<Symbol> symbols_;
-  std::vector<Candidate> queue_;  // a heap
+  std::vector<uint64_t> first_;  // sorted
+  size_t next_first_ = 0;
+  std::vector<uint64_t> later_;  // a heap, the least in front
 };
 
 }  // namespace troika::text

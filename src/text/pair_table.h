@@ -20,18 +20,14 @@ class PairTable {
     if (slot.key == kEmpty) slot = {key(left, right), join};
   }
 
-  bool find(Token left, Token right, Join* join) const {
-    const Slot& slot = slots_[index(key(left, right))];
-    if (slot.key == kEmpty) return false;
-    *join = slot.join;
-    return true;
-  }
+  // Join::kNever where the pair is not in the table.
+  Join find(Token left, Token right) const { return slots_[index(key(left, right))].join; }
 
  private:
   static constexpr uint64_t kEmpty = ~uint64_t{0};
   struct Slot {
     uint64_t key = kEmpty;
-    Join join{};
+    Join join;
   };
 
   static uint64_t key(Token left, Token right) {

@@ -5,7 +5,11 @@
 namespace troika::text::patterns {
 namespace {
 
-uint32_t lower(uint32_t code) { return code >= 'A' && code <= 'Z' ? code + 32 : code; }
+// Of ASCII letters, and of the long s, which is an s in any case.
+uint32_t lower(uint32_t code) {
+  if (code == 0x17f) return 's';
+  return code >= 'A' && code <= 'Z' ? code + 32 : code;
+}
 
 size_t at_most(const View& v, size_t at, uint16_t classes, size_t n) {
   size_t end = at;

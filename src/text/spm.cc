@@ -151,15 +151,14 @@ void SpmTokenizer::encode_word(std::string_view word, Merger* merger,
     at += bytes;
   }
   Splits splits;
-  merger->run([&](const Symbol& left, const Symbol& right, Join* join) {
+  merger->run([&](const Symbol& left, const Symbol& right) -> Join {
     const size_t bytes = size_t{left.size} + right.size;
-    if (bytes > max_token_bytes_) return false;
+    if (bytes > max_token_bytes_) return {};
     const std::string_view text = word.substr(left.begin, bytes);
     const Token token = lookup(text);
-    if (token == kNoToken) return false;
+    if (token == kNoToken) return {};
     if (vocabulary().types[token] == TokenType::kUnused) splits[std::string(text)] = left.size;
-    *join = {priorities_[token], token};
-    return true;
+    return {priorities_[token], token};
   });
   const std::vector<Symbol>& symbols = merger->symbols();
   for (int32_t i = 0; i >= 0; i = symbols[i].next) {

@@ -1,7 +1,6 @@
 #include "text/tokenizer.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/error.h"
 #include "text/bpe.h"
@@ -23,11 +22,6 @@ Tokenizer::Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary))
   }
   user_defined_ = std::make_unique<SpecialMatcher>(std::move(user_defined));
   all_special_ = std::make_unique<SpecialMatcher>(std::move(all));
-  by_name_.resize(vocabulary_.tokens.size());
-  std::iota(by_name_.begin(), by_name_.end(), 0);
-  std::sort(by_name_.begin(), by_name_.end(), [&](Token a, Token b) {
-    return std::tie(vocabulary_.tokens[a], a) < std::tie(vocabulary_.tokens[b], b);
-  });
   piece_begins_.reserve(vocabulary_.tokens.size() + 1);
   piece_begins_.push_back(0);
 }
@@ -89,10 +83,9 @@ bool Tokenizer::is_control(Token token) const {
 }
 
 Token Tokenizer::find(std::string_view name) const {
-  const auto it = std::lower_bound(
-      by_name_.begin(), by_name_.end(), name,
-      [&](Token token, std::string_view text) { return vocabulary_.tokens[token] < text; });
-  return it != by_name_.end() && vocabulary_.tokens[*it] == name ? *it : kNoToken;
+  const std::vector<std::string>& tokens = vocabulary_.tokens;
+  const auto it = std::find(tokens.begin(), tokens.end(), name);
+  return it == tokens.end() ? kNoToken : static_cast<Token>(it - tokens.begin());
 }
 
 std::unique_ptr<Tokenizer> make_tokenizer(Vocabulary vocabulary, TokenizerOptions options) {

@@ -40,6 +40,7 @@ class Tokenizer {
   bool is_end(Token token) const;
   bool is_control(Token token) const;  // control or unknown
   // The token whose text in the vocabulary is exactly `name`, e.g. "<|im_start|>"; or kNoToken.
+  // Looks through the whole vocabulary.
   Token find(std::string_view name) const;
 
   Token n_tokens() const { return static_cast<Token>(vocabulary_.tokens.size()); }
@@ -60,7 +61,6 @@ class Tokenizer {
  private:
   Vocabulary vocabulary_;
   std::vector<Token> ends_;  // sorted
-  std::vector<Token> by_name_;
   std::unique_ptr<SpecialMatcher> user_defined_;
   std::unique_ptr<SpecialMatcher> all_special_;
   std::string pieces_;                // all, one after another

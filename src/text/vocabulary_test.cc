@@ -1,0 +1,205 @@
+#include "text/vocabulary.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "gguf/file.h"
+#include "gguf/writer.h"
+#include "tests/support/temp_folder.h"
+#include "text/tokenizer.h"
+
+namespace troika::text {
+namespace {
+
+// What a test changes in a file that is otherwise good.
+struct Contents {
+  std::string model = "llama";
+  std::vector<std::string> tokens = {"<unk>", "<s>", "</s>", "a", "▁"};
+  std::vector<float> scores = {0, 0, 0, -1, -2};
+  std::vector<int32_t> types = {2, 3, 3, 1, 1};
+  std::vector<std::string> merges;
+  std::map<std::string, int64_t> ids;
+  std::map<std::string, bool> flags;
+  std::map<std::string, std::string> strings;
+};
+
+class ReadVocabulary : public ::testing::Test {
+ protected:
+  Vocabulary read(const Contents& c) {
+    const std::string path = folder_.file("vocabulary.gguf");
+    gguf::Writer writer(path);
+    writer.add_string("general.architecture", "llama");
+    if (!c.model.empty()) writer.add_string("tokenizer.ggml.model", c.model);
+    if (!c.tokens.empty()) writer.add_strings("tokenizer.ggml.tokens", c.tokens);
+    if (!c.scores.empty()) writer.add_floats("tokenizer.ggml.scores", c.scores);
+    if (!c.types.empty()) writer.add_int32s("tokenizer.ggml.token_type", c.types);
+    if (!c.merges.empty()) writer.add_strings("tokenizer.ggml.merges", c.merges);
+    for (const auto& [key, id] : c.ids) {
+      writer.add_uint32("tokenizer.ggml." + key, static_cast<uint32_t>(id));
+    }
+    for (const auto& [key, flag] : c.flags) writer.add_bool("tokenizer.ggml." + key, flag);
+    for (const auto& [key, text] : c.strings) writer.add_string("tokenizer." + key, text);
+    writer.begin_data();
+    writer.finish();
+    return read_vocabulary(gguf::File::open(path));
+  }
+
+  std::string error(const Contents& c) {
+    try {
+      read(c);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  void expect_error(const Contents& c, const std::string& part) {
+    const std::string message = error(c);
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+
+ private:
+  test::TempFolder folder_;
+};
+
+Contents bpe_contents() {
+  Contents c;
+  c.model = "gpt2";
+  c.tokens = {"a", "b", "ab", "<|x|>"};
+  c.scores = {};
+  c.types = {1, 1, 1, 3};
+  c.merges = {"a b"};
+  return c;
+}
+
+TEST_F(ReadVocabulary, TakesTheDefaultsThatFilesAreWrittenFor) {
+  const Vocabulary v = read({});
+  EXPECT_EQ(v.kind, VocabularyKind::kSpm);
+  EXPECT_EQ(v.bos, 1);
+  EXPECT_EQ(v.eos, 2);
+  EXPECT_EQ(v.unk, 0);
+  EXPECT_TRUE(v.add_bos);
+  EXPECT_FALSE(v.add_eos);
+  EXPECT_TRUE(v.add_space_prefix);
+  EXPECT_EQ(v.types[3], TokenType::kNormal);
+  EXPECT_EQ(v.chat_template, "");
+}
+
+TEST_F(ReadVocabulary, TakesWhatTheFileSays) {
+  Contents c;
+  c.ids = {{"bos_token_id", 3}, {"eos_token_id", 4}, {"eot_token_id", 0}};
+  c.flags = {{"add_bos_token", false}, {"add_eos_token", true}, {"add_space_prefix", false}};
+  c.strings = {{"chat_template", "{{ messages }}"}};
+  const Vocabulary v = read(c);
+  EXPECT_EQ(v.bos, 3);
+  EXPECT_EQ(v.eos, 4);
+  EXPECT_EQ(v.eot, 0);
+  EXPECT_FALSE(v.add_bos);
+  EXPECT_TRUE(v.add_eos);
+  EXPECT_FALSE(v.add_space_prefix);
+  EXPECT_EQ(v.chat_template, "{{ messages }}");
+}
+
+TEST_F(ReadVocabulary, ByteLevelBpe) {
+  Contents c = bpe_contents();
+  c.strings = {{"ggml.pre", "qwen2"}};
+  c.ids = {{"eos_token_id", 3}};
+  const Vocabulary v = read(c);
+  EXPECT_EQ(v.kind, VocabularyKind::kBpe);
+  EXPECT_EQ(v.pre, "qwen2");
+  EXPECT_EQ(v.merges, (std::vector<std::string>{"a b"}));
+  EXPECT_EQ(v.bos, kNoToken);
+  EXPECT_FALSE(v.add_bos);
+  c.strings.clear();
+  EXPECT_EQ(read(c).pre, "default");
+  // Llama 3 wants a BOS whether its file says so or not.
+  c.strings = {{"ggml.pre", "llama-bpe"}};
+  c.ids["bos_token_id"] = 3;
+  EXPECT_TRUE(read(c).add_bos);
+}
+
+TEST_F(ReadVocabulary, RefusesWhatContradictsItself) {
+  Contents c;
+  c.model = "";
+  expect_error(c, "has no tokenizer");
+  c.model = "rwkv";
+  expect_error(c, "'rwkv'");
+  c = {};
+  c.tokens.clear();
+  expect_error(c, "no tokens");
+  c = {};
+  c.scores.pop_back();
+  expect_error(c, "5 tokens but 4 scores");
+  c.scores.clear();
+  expect_error(c, "5 tokens but 0 scores");
+  c = {};
+  c.scores[2] = std::nanf("");
+  expect_error(c, "not a number");
+  c = {};
+  c.types.push_back(1);
+  expect_error(c, "5 tokens but 6 token types");
+  c = {};
+  c.ids = {{"eos_token_id", 5}};
+  expect_error(c, "tokenizer.ggml.eos_token_id is 5");
+  c = bpe_contents();
+  c.merges.clear();
+  expect_error(c, "no merges");
+  c = bpe_contents();
+  c.flags = {{"add_bos_token", true}};
+  expect_error(c, "names none");
+}
+
+TEST_F(ReadVocabulary, IsLenientWhereNothingDependsOnIt) {
+  Contents c;
+  c.ids = {{"padding_token_id", 32000}, {"eot_token_id", 0xffffffff}};
+  c.types.clear();
+  const Vocabulary v = read(c);
+  EXPECT_EQ(v.pad, kNoToken);
+  EXPECT_EQ(v.eot, kNoToken);
+  EXPECT_EQ(v.types, std::vector<TokenType>(5, TokenType::kNormal));
+}
+
+TEST_F(ReadVocabulary, AnUnknownPreTokenizerCanBeOverridden) {
+  Contents c = bpe_contents();
+  c.strings = {{"ggml.pre", "esperanto"}};
+  const Vocabulary v = read(c);
+  EXPECT_THROW(make_tokenizer(v), Error);
+  EXPECT_NO_THROW(make_tokenizer(v, {.pre = "gpt-2"}));
+}
+
+std::vector<Token> ends(std::vector<std::pair<std::string, TokenType>> tokens, Token eos) {
+  Vocabulary v = empty_vocabulary(VocabularyKind::kBpe, "gpt-2");
+  for (auto& [token, type] : tokens) {
+    v.tokens.push_back(token);
+    v.types.push_back(type);
+  }
+  v.eos = eos;
+  return end_tokens(v);
+}
+
+TEST(EndTokens, AreKnownByNameToo) {
+  const auto control = TokenType::kControl;
+  const auto normal = TokenType::kNormal;
+  EXPECT_EQ(ends({{"<|end_of_text|>", control}, {"<|eot_id|>", control}, {"a", normal}}, 0),
+            (std::vector<Token>{0, 1}));
+  EXPECT_EQ(ends({{"</s>", normal}, {"<|im_end|>", normal}, {"x", control}}, 2),
+            (std::vector<Token>{1, 2}));
+  EXPECT_EQ(ends({{"</s>", control}}, kNoToken), (std::vector<Token>{0}));
+  // With channels, <|end|> does not end the answer.
+  EXPECT_EQ(ends({{"<|end|>", control}, {"<|return|>", control}, {"<|call|>", control}}, 1),
+            (std::vector<Token>{1, 2}));
+}
+
+TEST(EndTokens, ForgottenTypesAreRepaired) {
+  Vocabulary v = empty_vocabulary(VocabularyKind::kBpe, "gpt-2");
+  v.tokens = {"<|im_end|>", "</s>"};
+  v.types = {TokenType::kNormal, TokenType::kNormal};
+  repair_types(&v);
+  EXPECT_EQ(v.types, (std::vector<TokenType>{TokenType::kControl, TokenType::kNormal}));
+}
+
+}  // namespace
+}  // namespace troika::text
