@@ -12,7 +12,7 @@ namespace {
 
 Limits small() {
   Limits limits;
-  limits.n_steps = 100'000;
+  limits.n_steps = 1'000'000;
   limits.memory_bytes = 4 << 20;
   limits.output_bytes = 1 << 20;
   return limits;
@@ -35,7 +35,7 @@ std::string repeated(const std::string& what, int n) {
 TEST(TemplateLimits, Steps) {
   const std::string loops =
       "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
-  expect_error(loops, "did not finish within 100000 steps");
+  expect_error(loops, "did not finish within 1000000 steps");
   expect_error("{% set l = [1] %}{% for i in range(999) %}{{ l.extend(l) or '' }}{% endfor %}",
                "chat template");
 }
