@@ -251,8 +251,9 @@ std::string format_number(Runtime& rt, const Value& v, const FormatSpec& spec) {
 }
 
 std::string format_value(Runtime& rt, const Value& v, const FormatSpec& spec) {
-  const bool is_typed_bool = v.is_bool() && spec.type != '\0' && spec.type != 's';
-  if (v.is_int() || v.is_float() || is_typed_bool) {
+  // Only without any format does a bool print as a word.
+  const bool is_counted_bool = v.is_bool() && (spec.type != '\0' || spec.width > 0);
+  if (v.is_int() || v.is_float() || is_counted_bool) {
     if (spec.type == 'c' && v.is_integral() && v.as_int() >= 0 && v.as_int() < 0x110000) {
       std::string c;
       utf8_append(c, static_cast<uint32_t>(v.as_int()));

@@ -38,8 +38,12 @@ class Writer {
         break;
     }
     const Runtime::Descent descent(rt_);
+    const bool is_lazy = v.is(Shape::kIterator) || v.is(Shape::kView) || v.is(Shape::kRange);
     if (v.is_list_or_tuple()) {
       write_items(v.sequence().items);
+    } else if (is_lazy) {
+      // Python refuses these, but templates written for other runners pass what map() gives.
+      write_items(items_of(rt_, v));
     } else if (v.is(Shape::kDict)) {
       write_dict(v.dict());
     } else {

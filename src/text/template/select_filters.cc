@@ -15,6 +15,11 @@ Value iterator(Runtime& rt, std::vector<Value> items) {
   return rt.heap.list(std::move(items), Shape::kIterator, "generator");
 }
 
+// Jinja goes through nothing for whatever is false, none included.
+std::vector<Value> items_or_none(Runtime& rt, const Value& v) {
+  return truthy(v) ? items_of(rt, v) : std::vector<Value>();
+}
+
 // A filter or test by its name, with the arguments that follow the name.
 class Named {
  public:
@@ -59,7 +64,7 @@ Value map_attribute(Runtime& rt, Args& a) {
     }
   }
   std::vector<Value> out;
-  for (const Value& item : items_of(rt, a.at[0])) {
+  for (const Value& item : items_or_none(rt, a.at[0])) {
     out.push_back(path_or(rt, item, path, fallback));
   }
   return iterator(rt, std::move(out));
@@ -75,7 +80,7 @@ Value map(Runtime& rt, Args& a) {
   }
   const Named filter(rt, a, 1, find_filter);
   std::vector<Value> out;
-  for (const Value& item : items_of(rt, a.at[0])) {
+  for (const Value& item : items_or_none(rt, a.at[0])) {
     out.push_back(filter(item));
   }
   return iterator(rt, std::move(out));
@@ -86,7 +91,7 @@ template <typename Of>
 Value choose(Runtime& rt, const Args& a, size_t i_test, bool wanted, const Of& of) {
   std::vector<Value> kept;
   if (a.at.size() <= i_test) {
-    for (const Value& item : items_of(rt, a.at[0])) {
+    for (const Value& item : items_or_none(rt, a.at[0])) {
       if (truthy(of(item)) == wanted) {
         kept.push_back(item);
       }
@@ -94,7 +99,7 @@ Value choose(Runtime& rt, const Args& a, size_t i_test, bool wanted, const Of& o
     return iterator(rt, std::move(kept));
   }
   const Named test(rt, a, i_test, find_test);
-  for (const Value& item : items_of(rt, a.at[0])) {
+  for (const Value& item : items_or_none(rt, a.at[0])) {
     if (truthy(test(of(item))) == wanted) {
       kept.push_back(item);
     }
