@@ -68,10 +68,29 @@ CgroupMemory cgroup_memory() {
 
 }  // namespace
 
-int usable_cores() {
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return std::max(1, CPU_COUNT(&cores));
-  return 1;
+std::vector<int> usable_core_numbers() {
+  cpu_set_t set;
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &set)) cores.push_back(core);
+    }
+  }
+  if (cores.empty()) cores.push_back(0);
+  return cores;
+}
+
+int usable_cores() { return static_cast<int>(usable_core_numbers().size()); }
+
+void bind_to_cores(const std::vector<int>& cores) {
+  if (cores.empty()) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) {
+    if (core >= 0 && core < CPU_SETSIZE) CPU_SET(core, &set);
+  }
+  // Only a wish: where the system refuses, the thread runs elsewhere.
+  sched_setaffinity(0, sizeof(set), &set);
 }
 
 size_t memory_limit_bytes() {

@@ -2,11 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 namespace troika {
 
-// Cores this process may run on, at least 1.
+// Cores this process may run on, at least 1, and their numbers.
 int usable_cores();
+std::vector<int> usable_core_numbers();
+
+// Binds the calling thread to these cores; nothing happens for an empty list.
+void bind_to_cores(const std::vector<int>& cores);
 
 // The memory that processes of this machine, or of this process's cgroup, may have in all.
 size_t memory_limit_bytes();

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/spin.h"
+#include "base/system.h"
 
 namespace troika {
 void Barrier::wait() {
@@ -18,11 +19,15 @@ void Barrier::wait() {
   }
 }
 
-Team::Team(int n_threads) : n_threads_(n_threads), barrier_(n_threads) {
+Team::Team(int n_threads, const std::vector<int>& cores)
+    : n_threads_(n_threads), barrier_(n_threads) {
   TROIKA_ASSERT(n_threads >= 1);
   threads_.reserve(static_cast<size_t>(n_threads - 1));
   for (int worker = 1; worker < n_threads; ++worker) {
-    threads_.emplace_back([this, worker] { work(worker); });
+    threads_.emplace_back([this, worker, cores] {
+      bind_to_cores(cores);
+      work(worker);
+    });
   }
 }
 

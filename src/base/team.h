@@ -26,8 +26,8 @@ class Barrier {
 
 class Team {
  public:
-  // n_threads >= 1, the caller included.
-  explicit Team(int n_threads);
+  // n_threads >= 1, the caller included. The team's own threads keep to `cores`, if any are named.
+  explicit Team(int n_threads, const std::vector<int>& cores = {});
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;

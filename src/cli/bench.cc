@@ -27,7 +27,7 @@ nlohmann::ordered_json to_json(const engine::Measurement& m, const engine::Engin
   json["precision"] = fmt::format(
       "{} weights, {} activations, {} cache", tensor::type_name(engine.weights().main_type()),
       plan::activations_name(engine.plan().activations), tensor::type_name(engine.plan().kv_type));
-  json["threads"] = engine.plan().n_threads;
+  json["threads"] = engine.plan().n_threads();
   json["prefill"] = nlohmann::ordered_json::array();
   for (const engine::Rate& rate : m.prefill) {
     // The peak of the matrix units is not probed, so no fraction of it can be told.
@@ -59,7 +59,7 @@ void print_table(const engine::Measurement& m, const engine::Engine& engine) {
   print(fmt::format("{}: {} weights, {} activations, {} cache, {} threads\n\n",
                     engine.file().path(), tensor::type_name(engine.weights().main_type()),
                     plan::activations_name(engine.plan().activations),
-                    tensor::type_name(engine.plan().kv_type), engine.plan().n_threads));
+                    tensor::type_name(engine.plan().kv_type), engine.plan().n_threads()));
   print("tokens/s             median     lowest    highest\n");
   for (const engine::Rate& rate : m.prefill) {
     print_rate(fmt::format("prefill {}", rate.n_tokens), rate, "");

@@ -39,7 +39,6 @@ class Conversation {
  public:
   Conversation(const ChatFlags& flags, engine::Engine& engine)
       : flags_(flags),
-        engine_(engine),
         format_(engine, flags.template_file.empty() ? "" : read_text(flags.template_file)),
         session_(engine),
         sampler_options_(flags.sampler.checked()) {
@@ -98,7 +97,6 @@ class Conversation {
   }
 
   const ChatFlags& flags_;
-  engine::Engine& engine_;
   engine::ChatFormat format_;
   engine::Session session_;
   engine::SamplerOptions sampler_options_;

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <random>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "engine/make_plan.h"
 
@@ -17,6 +18,11 @@ namespace troika::cli {
 void EngineFlags::add_to(CLI::App& command) {
   command.add_option("MODEL", options.model, "A GGUF file")->required();
   command.add_option("-t,--threads", options.n_threads, "Threads (default: all usable cores)");
+  command.add_option("--lanes", options.lanes,
+                     "Groups of cores that work as lanes: \"0,1\" is one lane, \"0;1\" are two");
+  command.add_option("--place", options.placements,
+                     "SUBGRAPH=LANE or SUBGRAPH@TOKENS=LANE: where embed, qkv, attention, ffn or "
+                     "head run (repeatable; default: lane 0)");
   command.add_option("-c,--context", options.context,
                      "Tokens of context (default: what model and memory allow, at most 8192)");
   command.add_option("--kv", kv, "Type of cached keys and values: f32, f16 or q8_0")
@@ -49,6 +55,43 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
                trained);
   }
   return engine;
+}
+
+namespace {
+
+void write_file(const std::string& path, const std::string& content) {
+  AtomicFile file(path);
+  file.write(content);
+  file.commit();
+}
+
+}  // namespace
+
+void TraceFlags::add_to(CLI::App& command) {
+  command.add_option("--trace", trace_path_,
+                     "Write every task as JSON for chrome://tracing or ui.perfetto.dev");
+  command.add_option("--timeline", timeline_path_, "Draw every task of every lane as SVG");
+}
+
+void TraceFlags::begin(engine::Engine& engine) {
+  if (trace_path_.empty() && timeline_path_.empty()) return;
+  std::vector<std::string> lanes;
+  for (const lanes::Lane* lane : engine.machine().lanes()) lanes.push_back(lane->info().name);
+  trace_ = std::make_unique<Trace>(lanes);
+  engine.set_trace(trace_.get());
+}
+
+void TraceFlags::end(engine::Engine& engine) {
+  if (trace_ == nullptr) return;
+  engine.set_trace(nullptr);
+  if (!trace_path_.empty()) write_file(trace_path_, trace_->to_json());
+  if (!timeline_path_.empty()) write_file(timeline_path_, timeline_svg(*trace_));
+  const TraceSummary summary = summarise(*trace_);
+  for (const LaneUse& use : summary.lanes) {
+    fmt::print(stderr, "lane {:<8} {:5.1f}% busy, {:5.1f}% bubbles, {} tasks\n", use.lane,
+               100 * use.busy_us / summary.span_us, 100 * use.bubble_us / summary.span_us,
+               use.n_tasks);
+  }
 }
 
 void SamplerFlags::add_to(CLI::App& command) {

@@ -34,6 +34,21 @@ struct EngineFlags {
 // Loads with a note on standard error about the context that was chosen.
 std::unique_ptr<engine::Engine> load(const EngineFlags& flags);
 
+// --trace and --timeline: what ran where and when.
+class TraceFlags {
+ public:
+  void add_to(CLI::App& command);
+  // Begins to record if a file was asked for.
+  void begin(engine::Engine& engine);
+  // Writes the files and prints how busy each lane was to standard error.
+  void end(engine::Engine& engine);
+
+ private:
+  std::string trace_path_;
+  std::string timeline_path_;
+  std::unique_ptr<Trace> trace_;
+};
+
 struct SamplerFlags {
   engine::SamplerOptions options;
   std::vector<std::string> biases;  // TOKEN=BIAS

@@ -71,5 +71,8 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "troika: There is not enough memory. Use a smaller model or --context.\n");
     return kExitError;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "troika: {}\n", error.what());
+    return kExitError;
   }
 }

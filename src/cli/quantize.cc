@@ -22,9 +22,13 @@ nlohmann::ordered_json to_json(const weights::QuantizeReport& report) {
   json["output_bytes"] = report.output_bytes;
   json["types"] = nlohmann::ordered_json::array();
   for (const weights::TypeReport& t : report.types) {
-    json["types"].push_back({{"type", tensor::type_name(t.type)}, {"tensors", t.n_tensors},
-                             {"elements", t.n_elements}, {"bytes", t.bytes}, {"rmse", t.rmse},
-                             {"max_error", t.max_error}, {"rms", t.rms}});
+    json["types"].push_back({{"type", tensor::type_name(t.type)},
+                             {"tensors", t.n_tensors},
+                             {"elements", t.n_elements},
+                             {"bytes", t.bytes},
+                             {"rmse", t.rmse},
+                             {"max_error", t.max_error},
+                             {"rms", t.rms}});
   }
   json["fallbacks"] = report.fallbacks;
   return json;
@@ -38,15 +42,15 @@ void print_table(const weights::QuantizeReport& report) {
                       tensor::type_name(t.type), t.n_tensors, t.n_elements, bytes_text(t.bytes),
                       t.rmse, t.rms > 0 ? 100 * t.rmse / t.rms : 0.0, t.max_error));
   }
-  print(fmt::format("\n{} -> {} ({:.1f}%)\n", bytes_text(report.input_bytes),
-                    bytes_text(report.output_bytes),
-                    100.0 * static_cast<double>(report.output_bytes) /
-                        static_cast<double>(report.input_bytes)));
+  print(fmt::format(
+      "\n{} -> {} ({:.1f}%)\n", bytes_text(report.input_bytes), bytes_text(report.output_bytes),
+      100.0 * static_cast<double>(report.output_bytes) / static_cast<double>(report.input_bytes)));
   if (!report.fallbacks.empty()) {
-    print(fmt::format("{} matrices got a larger type, because their rows are no multiple of its "
-                      "block: {}{}\n",
-                      report.fallbacks.size(), report.fallbacks.front(),
-                      report.fallbacks.size() > 1 ? ", ..." : ""));
+    print(
+        fmt::format("{} matrices got a larger type, because their rows are no multiple of its "
+                    "block: {}{}\n",
+                    report.fallbacks.size(), report.fallbacks.front(),
+                    report.fallbacks.size() > 1 ? ", ..." : ""));
   }
 }
 

@@ -15,6 +15,7 @@ namespace {
 struct RunFlags {
   EngineFlags engine;
   SamplerFlags sampler;
+  TraceFlags trace;
   std::string prompt;
   std::string file;
   std::string dash;
@@ -70,7 +71,7 @@ nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine&
 void print_summary(const engine::Generated& g, const engine::Engine& engine, uint64_t seed) {
   fmt::print(stderr, "\nload       {:8.2f} s   {}, context {}, {} threads, seed {}\n",
              engine.load_seconds(), tensor::type_name(engine.weights().main_type()),
-             engine.plan().context, engine.plan().n_threads, seed);
+             engine.plan().context, engine.plan().n_threads(), seed);
   fmt::print(stderr, "prompt     {:8.2f} s   {} tokens, {:.1f} tokens/s\n", g.prefill_seconds,
              g.n_prompt, g.prefill_tokens_per_s());
   fmt::print(stderr, "generation {:8.2f} s   {} tokens, {:.1f} tokens/s, stopped by {}\n",
@@ -78,7 +79,7 @@ void print_summary(const engine::Generated& g, const engine::Engine& engine, uin
   fmt::print(stderr, "memory     {:>10}   at its peak\n", bytes_text(peak_resident_bytes()));
 }
 
-void run(const RunFlags& flags) {
+void run(RunFlags& flags) {
   const std::string text = read_prompt(flags);
   const engine::SamplerOptions sampler_options = flags.sampler.checked();
   engine::Sampler sampler(sampler_options);
@@ -101,6 +102,7 @@ void run(const RunFlags& flags) {
   const auto stream = [&](std::string_view piece) {
     if (!flags.json) print(std::string(piece));
   };
+  flags.trace.begin(*engine);
   const engine::Generated generated = generate(session, prompt, sampler, options, stream);
   if (flags.json) {
     print(to_json(generated, *engine, sampler_options.seed).dump(2) + "\n");
@@ -108,6 +110,7 @@ void run(const RunFlags& flags) {
     print("\n");
     print_summary(generated, *engine, sampler_options.seed);
   }
+  flags.trace.end(*engine);
 }
 
 }  // namespace
@@ -134,6 +137,7 @@ void add_run(CLI::App& app) {
   command->add_flag("--special", flags->special, "Special tokens in the prompt count as such");
   command->add_flag("--ignore-end", flags->ignore_end, "Go on after the model's end token");
   flags->sampler.add_to(*command);
+  flags->trace.add_to(*command);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { run(*flags); });
 }

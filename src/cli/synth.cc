@@ -25,14 +25,20 @@ void list(bool as_json) {
       fmt::format("{:<18} {:<12} {:>11} {:>6} {:>6} {:>6} {:>7} {:>10}\n", "name", "architecture",
                   "parameters", "blocks", "width", "heads", "FFN", "vocabulary");
   for (const model::KnownModel& m : model::known_models()) {
-    table += fmt::format("{:<18} {:<12} {:>9.1f} M {:>6} {:>6} {:>6} {:>7} {:>10}\n", m.name,
-                         m.architecture, static_cast<double>(model::n_parameters(m)) * 1e-6,
-                         m.n_layers, m.width, fmt::format("{}/{}", m.n_heads, m.n_kv_heads),
-                         m.ffn_width, m.n_vocab);
-    json.push_back({{"name", m.name}, {"architecture", m.architecture},
-                    {"parameters", model::n_parameters(m)}, {"blocks", m.n_layers},
-                    {"width", m.width}, {"heads", m.n_heads}, {"kv_heads", m.n_kv_heads},
-                    {"ffn", m.ffn_width}, {"vocabulary", m.n_vocab}, {"context", m.n_context}});
+    table +=
+        fmt::format("{:<18} {:<12} {:>9.1f} M {:>6} {:>6} {:>6} {:>7} {:>10}\n", m.name,
+                    m.architecture, static_cast<double>(model::n_parameters(m)) * 1e-6, m.n_layers,
+                    m.width, fmt::format("{}/{}", m.n_heads, m.n_kv_heads), m.ffn_width, m.n_vocab);
+    json.push_back({{"name", m.name},
+                    {"architecture", m.architecture},
+                    {"parameters", model::n_parameters(m)},
+                    {"blocks", m.n_layers},
+                    {"width", m.width},
+                    {"heads", m.n_heads},
+                    {"kv_heads", m.n_kv_heads},
+                    {"ffn", m.ffn_width},
+                    {"vocabulary", m.n_vocab},
+                    {"context", m.n_context}});
   }
   print(as_json ? json.dump(2) + "\n" : table);
 }
@@ -54,20 +60,22 @@ void synth(SynthFlags& flags) {
                                  {"parameters", report.n_parameters},
                                  {"tensors", report.n_tensors},
                                  {"bytes", report.bytes}}
-              .dump(2) + "\n");
+              .dump(2) +
+          "\n");
     return;
   }
-  print(fmt::format("{}: {:.1f} M parameters of random weights in {} tensors, {}. Its text is "
-                    "noise.\n",
-                    flags.options.output, static_cast<double>(report.n_parameters) * 1e-6,
-                    report.n_tensors, bytes_text(report.bytes)));
+  print(
+      fmt::format("{}: {:.1f} M parameters of random weights in {} tensors, {}. Its text is "
+                  "noise.\n",
+                  flags.options.output, static_cast<double>(report.n_parameters) * 1e-6,
+                  report.n_tensors, bytes_text(report.bytes)));
 }
 
 }  // namespace
 
 void add_synth(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("synth", "Write a model with the shapes of a known one and random weights");
+  CLI::App* command = app.add_subcommand(
+      "synth", "Write a model with the shapes of a known one and random weights");
   command->footer("Example: troika synth --like qwen2.5-1.5b --type q4_0 random.gguf");
   auto flags = std::make_shared<SynthFlags>();
   command->add_option("OUT", flags->options.output, "The GGUF file to write");

@@ -4,7 +4,7 @@
 
 #include "base/cpu_features.h"
 #include "engine/make_plan.h"
-#include "lanes/host/host_lane.h"
+#include "lanes/host/host_machine.h"
 #include "model/architecture.h"
 
 namespace troika::engine {
@@ -25,8 +25,8 @@ Engine::Engine(const Options& options)
       weights_(file_, blueprint_),
       plan_(make_plan(options, blueprint_, weights_)),
       rope_angles_(blueprint_.rope),
-      lane_(std::make_unique<lanes::HostLane>(kernels_.table, plan_)),
-      graphs_(blueprint_, plan_, *lane_, weights_) {
+      machine_(std::make_unique<lanes::HostMachine>(kernels_.table, plan_)),
+      graphs_(blueprint_, plan_, *machine_, weights_) {
   load_seconds_ = now_seconds() - started_;
 }
 

@@ -6,10 +6,11 @@
 #include <mutex>
 #include <string>
 
+#include "base/trace.h"
 #include "engine/options.h"
 #include "gguf/file.h"
 #include "kernels/choose.h"
-#include "lanes/lane.h"
+#include "lanes/machine.h"
 #include "model/blueprint.h"
 #include "model/rope.h"
 #include "plan/plan.h"
@@ -36,6 +37,11 @@ class Engine {
   const model::RopeAngles& rope_angles() const { return rope_angles_; }
   const kernels::Kernels& kernels() const { return kernels_; }
 
+  lanes::Machine& machine() { return *machine_; }
+  // Records every task from now on; null ends that. The trace must have the machine's lanes.
+  void set_trace(Trace* trace) { trace_ = trace; }
+  Trace* trace() const { return trace_; }
+
   // Held during a pass: the buffers of the executables are shared by all sessions.
   std::mutex& pass_mutex() { return pass_mutex_; }
 
@@ -50,8 +56,9 @@ class Engine {
   weights::Store weights_;
   plan::Plan plan_;
   model::RopeAngles rope_angles_;
-  std::unique_ptr<lanes::Lane> lane_;
+  std::unique_ptr<lanes::Machine> machine_;
   schedule::Graphs graphs_;
+  Trace* trace_ = nullptr;
   std::mutex pass_mutex_;
   double load_seconds_ = 0.0;
 };

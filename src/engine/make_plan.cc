@@ -44,6 +44,16 @@ int choose_context(const Options& options, const model::Blueprint& blueprint,
   return static_cast<int>(std::clamp<int64_t>(fitting / 2, 1, sensible));
 }
 
+std::vector<plan::HostLane> choose_lanes(const Options& options) {
+  if (options.lanes.empty()) {
+    return {{{}, options.n_threads > 0 ? options.n_threads : usable_cores()}};
+  }
+  if (options.n_threads > 0) {
+    throw UsageError("--lanes already says how many threads there are; leave --threads out.");
+  }
+  return plan::lanes_from_text(options.lanes, usable_core_numbers());
+}
+
 }  // namespace
 
 tensor::Type kv_type_from_name(const std::string& name) {
@@ -70,7 +80,10 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
         fmt::format("--context {} makes no sense; it is a number of tokens.", options.context));
   }
   plan::Plan plan;
-  plan.n_threads = options.n_threads > 0 ? options.n_threads : usable_cores();
+  plan.lanes = choose_lanes(options);
+  for (const std::string& text : options.placements) {
+    plan.placements.push_back(plan::placement_from_text(text, static_cast<int>(plan.lanes.size())));
+  }
   plan.activations = options.activations;
   plan.kv_type = options.kv_type;
   plan.context = choose_context(options, blueprint, weights, plan);

@@ -149,7 +149,7 @@ Measurement measure(Session& session, const MeasureOptions& options,
   step();
   session.truncate(0);
   m.peak_bytes = peak_resident_bytes();
-  m.read_gb_s = measure_read_gb_s(engine.plan().n_threads);
+  m.read_gb_s = measure_read_gb_s(engine.plan().n_threads());
   const cache::KvShape shape{engine.blueprint().n_layers, engine.blueprint().n_kv_heads,
                              engine.blueprint().head_dim, engine.plan().kv_type, 0};
   m.decode_bytes =

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "plan/plan.h"
 #include "tensor/type.h"
@@ -9,9 +10,11 @@
 namespace troika::engine {
 
 struct Options {
-  std::string model;  // a GGUF file
-  int n_threads = 0;  // 0: all cores this process may use
-  int context = 0;    // 0: what model, memory and common sense allow
+  std::string model;                    // a GGUF file
+  int n_threads = 0;                    // 0: all cores this process may use
+  std::string lanes;                    // "0,1" or "0;1"; empty: one lane of n_threads
+  std::vector<std::string> placements;  // "ffn=1", "attention@2=0": see plan::Placement
+  int context = 0;                      // 0: what model, memory and common sense allow
   plan::Activations activations = plan::Activations::kQ8;
   tensor::Type kv_type = tensor::Type::kF16;
   std::string kernels;        // the fastest implementation allowed, "" for any

@@ -142,7 +142,7 @@ void Session::run(const cache::Batch& batch, int first_index, const LogitSink& s
   run.slots = placement_.slots;
   run.visible = placement_.visible;
   run.kv = &kv_;
-  schedule::run_in_order(graphs.body(batch.size()), run);
+  schedule::run_in_order(graphs.body(batch.size()), run, engine_.machine(), engine_.trace());
 
   // The head runs for as many rows at a time as its largest executable takes.
   const auto most_outputs = static_cast<size_t>(engine_.plan().output_shapes.back());
@@ -155,7 +155,7 @@ void Session::run(const cache::Batch& batch, int first_index, const LogitSink& s
     if (output_rows_.empty()) break;
     run.output_rows = output_rows_;
     run.n_outputs = static_cast<int>(output_rows_.size());
-    schedule::run_in_order(graphs.head(run.n_outputs), run);
+    schedule::run_in_order(graphs.head(run.n_outputs), run, engine_.machine(), engine_.trace());
     for (size_t i = 0; i < output_rows_.size(); ++i) {
       sink(first_index + output_rows_[i], {graphs.logits() + i * n_vocab, n_vocab});
     }

@@ -11,9 +11,11 @@ namespace troika::lanes {
 struct Subgraph {
   const model::Blueprint* blueprint;
   std::span<const model::Op> ops;
+  const char* name = "";  // "embed", "qkv", "attention", "ffn", "head": for people
 
   // Static: its shape depends on the number of tokens only, so chunks share its executable.
   bool is_dynamic() const { return ops.size() == 1 && ops.front().is_dynamic(); }
+  int block() const { return ops.front().layer; }
 };
 
 // The floats behind the values of a blueprint, for the longest shape. Executables are bound to

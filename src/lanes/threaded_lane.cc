@@ -1,6 +1,7 @@
 #include "lanes/threaded_lane.h"
 
 #include "base/spin.h"
+#include "base/system.h"
 
 namespace troika::lanes {
 
@@ -27,6 +28,7 @@ void ThreadedLane::submit(const Executable& executable, const Run& run, Completi
 }
 
 void ThreadedLane::work() {
+  bind_to_cores(inner_->info().cores);
   uint32_t n_seen = 0;
   while (true) {
     wait_for_change(n_submitted_, n_seen);

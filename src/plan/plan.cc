@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+
 #include "base/error.h"
 
 namespace troika::plan {
@@ -14,6 +17,79 @@ Activations activations_from_name(std::string_view name) {
   if (name == "f32") return Activations::kF32;
   if (name == "q8") return Activations::kQ8;
   throw UsageError(fmt::format("'{}' is no form of activations. Known are f32 and q8.", name));
+}
+
+int Plan::n_threads() const {
+  int n = 0;
+  for (const HostLane& lane : lanes) n += lane.n_threads;
+  return n;
+}
+
+int Plan::lane_of(std::string_view subgraph, int n_tokens) const {
+  for (const Placement& rule : placements) {
+    if (!rule.subgraph.empty() && rule.subgraph != subgraph) continue;
+    if (n_tokens >= rule.least_tokens) return rule.lane;
+  }
+  return 0;
+}
+
+Placement placement_from_text(std::string_view text, int n_lanes) {
+  static constexpr std::string_view kSubgraphs[] = {"", "embed", "qkv", "attention", "ffn", "head"};
+  const auto number = [&](std::string_view digits) {
+    int value = -1;
+    const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    const bool is_whole = result.ptr == digits.data() + digits.size() && !digits.empty();
+    return result.ec == std::errc() && is_whole ? value : -1;
+  };
+  const size_t equals = text.rfind('=');
+  const std::string_view left = text.substr(0, equals);
+  const size_t at = left.find('@');
+  Placement placement;
+  placement.subgraph = std::string(left.substr(0, at));
+  if (at != std::string_view::npos) placement.least_tokens = number(left.substr(at + 1));
+  placement.lane = equals == std::string_view::npos ? -1 : number(text.substr(equals + 1));
+  const bool is_known = std::find(std::begin(kSubgraphs), std::end(kSubgraphs),
+                                  placement.subgraph) != std::end(kSubgraphs);
+  if (!is_known || placement.least_tokens < 0 || placement.lane < 0 || placement.lane >= n_lanes) {
+    throw UsageError(
+        fmt::format("--place '{}' is not understood. Write SUBGRAPH=LANE or "
+                    "SUBGRAPH@TOKENS=LANE, where SUBGRAPH is embed, qkv, attention, "
+                    "ffn or head, and LANE is 0 to {}.",
+                    text, n_lanes - 1));
+  }
+  return placement;
+}
+
+std::vector<HostLane> lanes_from_text(std::string_view text, const std::vector<int>& usable_cores) {
+  const auto fail = [&](const std::string& problem) {
+    throw UsageError(
+        fmt::format("--lanes '{}': {}. Write \"0,1\" for one lane on the cores 0 and "
+                    "1, or \"0;1\" for two lanes; this process may use the cores {}.",
+                    text, problem, fmt::join(usable_cores, ", ")));
+  };
+  std::vector<HostLane> lanes = {{{}, 0}};
+  std::vector<int> seen;
+  const char* at = text.data();
+  const char* const end = text.data() + text.size();
+  while (true) {
+    int core = 0;
+    const std::from_chars_result result = std::from_chars(at, end, core);
+    if (result.ec != std::errc()) fail("a number of a core is missing");
+    if (std::find(usable_cores.begin(), usable_cores.end(), core) == usable_cores.end()) {
+      fail(fmt::format("core {} cannot be used", core));
+    }
+    if (std::find(seen.begin(), seen.end(), core) != seen.end()) {
+      fail(fmt::format("core {} stands twice, but lanes never share a core", core));
+    }
+    seen.push_back(core);
+    lanes.back().cores.push_back(core);
+    ++lanes.back().n_threads;
+    at = result.ptr;
+    if (at == end) return lanes;
+    if (*at != ',' && *at != ';') fail(fmt::format("'{}' is not understood", *at));
+    if (*at == ';') lanes.push_back({{}, 0});
+    ++at;
+  }
 }
 
 }  // namespace troika::plan

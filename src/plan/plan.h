@@ -20,8 +20,22 @@ const char* activations_name(Activations activations);
 // Throws UsageError that lists the names.
 Activations activations_from_name(std::string_view name);
 
-struct Plan {
+// A lane of this machine: cores of its own.
+struct HostLane {
+  std::vector<int> cores;  // empty: whichever the system gives
   int n_threads = 1;
+};
+
+// Which lane runs a kind of subgraph. The first rule that matches counts.
+struct Placement {
+  std::string subgraph;  // "attention"; empty: every one
+  int least_tokens = 0;  // for executables of at least so many tokens: 2 leaves decoding out
+  int lane = 0;
+};
+
+struct Plan {
+  std::vector<HostLane> lanes = {{}};
+  std::vector<Placement> placements;  // lane 0 where none matches
   Activations activations = Activations::kQ8;
   tensor::Type kv_type = tensor::Type::kF16;
   int context = 0;
@@ -32,6 +46,16 @@ struct Plan {
   std::vector<int> output_shapes = {1, 8, 32};
 
   int chunk() const { return shapes.back(); }
+  int n_threads() const;
+  int lane_of(std::string_view subgraph, int n_tokens) const;
 };
+
+// "ffn=1" runs every "ffn" subgraph on lane 1, "ffn@2=1" only executables of at least 2 tokens,
+// "@2=1" every subgraph of such. Throws UsageError.
+Placement placement_from_text(std::string_view text, int n_lanes);
+
+// "0,1" is one lane on the cores 0 and 1, "0;1" two lanes. Throws UsageError for what is not
+// understood, a core named twice, or one that this process may not use.
+std::vector<HostLane> lanes_from_text(std::string_view text, const std::vector<int>& usable_cores);
 
 }  // namespace troika::plan

@@ -15,6 +15,16 @@ bool is_head(const lanes::Subgraph& subgraph) {
   return subgraph.blueprint->values[static_cast<size_t>(output)].per_output;
 }
 
+// What a person calls it, from its place around the attention of its block.
+const char* name_of(const lanes::Subgraph& subgraph) {
+  const std::span<const model::Op> ops = subgraph.ops;
+  if (subgraph.is_dynamic()) return "attention";
+  if (ops.front().kind == model::OpKind::kEmbed) return "embed";
+  if (is_head(subgraph)) return "head";
+  const model::Op* first = subgraph.blueprint->ops.data();
+  return &ops.front() > first && (&ops.front())[-1].is_dynamic() ? "ffn" : "qkv";
+}
+
 const TaskList& smallest_holding(const std::vector<TaskList>& lists, int n_rows) {
   for (const TaskList& list : lists) {
     if (n_rows <= list.n_rows) return list;
@@ -32,13 +42,14 @@ std::vector<lanes::Subgraph> cut_into_subgraphs(const model::Blueprint& blueprin
   for (size_t i = 1; i <= ops.size(); ++i) {
     if (i < ops.size() && !starts_subgraph(ops[i], ops[i - 1])) continue;
     subgraphs.push_back({&blueprint, ops.subspan(begin, i - begin)});
+    subgraphs.back().name = name_of(subgraphs.back());
     begin = i;
   }
   return subgraphs;
 }
 
-Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan, lanes::Lane& lane,
-               const weights::Store& weights)
+Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
+               const lanes::Machine& machine, const weights::Store& weights)
     : blueprint_(blueprint), buffers_(blueprint, plan.shapes.back(), plan.output_shapes.back()) {
   const std::vector<lanes::Subgraph> subgraphs = cut_into_subgraphs(blueprint);
   const auto build = [&](const std::vector<int>& shapes, bool for_head) {
@@ -47,7 +58,11 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan, lanes:
       TaskList list{n_rows, {}};
       for (const lanes::Subgraph& subgraph : subgraphs) {
         if (is_head(subgraph) != for_head) continue;
-        list.tasks.push_back({&lane, lane.build(subgraph, n_rows, weights, buffers_)});
+        const int lane = plan.lane_of(subgraph.name, n_rows);
+        list.tasks.push_back(
+            {lane,
+             machine.lanes()[static_cast<size_t>(lane)]->build(subgraph, n_rows, weights, buffers_),
+             subgraph.name, subgraph.block()});
       }
       lists.push_back(std::move(list));
     }

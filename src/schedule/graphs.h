@@ -5,15 +5,17 @@
 #include <memory>
 #include <vector>
 
-#include "lanes/lane.h"
+#include "lanes/machine.h"
 #include "plan/plan.h"
 
 namespace troika::schedule {
 
 // One task of a pass: an executable and the lane that built it.
 struct Task {
-  lanes::Lane* lane;
+  int lane;  // index into the machine's lanes
   std::unique_ptr<lanes::Executable> executable;
+  const char* name;
+  int block;
 };
 
 // The tasks of a pass over a number of tokens, in order.
@@ -24,8 +26,8 @@ struct TaskList {
 
 class Graphs {
  public:
-  // The lane must outlive the graphs, as must the weights and the blueprint.
-  Graphs(const model::Blueprint& blueprint, const plan::Plan& plan, lanes::Lane& lane,
+  // The machine must outlive the graphs, as must the weights and the blueprint.
+  Graphs(const model::Blueprint& blueprint, const plan::Plan& plan, const lanes::Machine& machine,
          const weights::Store& weights);
 
   // The smallest list that holds so many rows. REQUIRES: n <= the largest shape of the plan.

@@ -1,6 +1,6 @@
 #include "schedule/run.h"
 
-#include <atomic>
+#include <fmt/format.h>
 
 #include "base/error.h"
 
@@ -10,26 +10,37 @@ namespace {
 class Waiting : public lanes::Completion {
  public:
   void finished(lanes::Status status) override {
-    status_.store(status, std::memory_order_release);
-    status_.notify_one();
+    status_ = status;
+    latch_.open();
   }
-  lanes::Status wait() const {
-    status_.wait(lanes::Status::kPending, std::memory_order_acquire);
-    return status_.load(std::memory_order_acquire);
+  lanes::Status wait(lanes::Machine& machine) {
+    // A lane that works on the calling thread has ended already.
+    if (!latch_.is_open()) machine.wait(latch_);
+    return status_;
   }
 
  private:
-  std::atomic<lanes::Status> status_{lanes::Status::kPending};
+  lanes::Status status_ = lanes::Status::kPending;
+  lanes::Latch latch_;
 };
 
 }  // namespace
 
-void run_in_order(const TaskList& list, const lanes::Run& run) {
+void run_in_order(const TaskList& list, const lanes::Run& run, lanes::Machine& machine,
+                  Trace* trace) {
   for (const Task& task : list.tasks) {
+    lanes::Lane& lane = *machine.lanes()[static_cast<size_t>(task.lane)];
+    const double start_us = trace != nullptr ? machine.clock().now_us() : 0.0;
     Waiting completion;
-    task.lane->submit(*task.executable, run, completion);
-    if (completion.wait() == lanes::Status::kFailed) {
-      throw Error("A step of the model failed on lane '" + task.lane->info().name + "'.");
+    lane.submit(*task.executable, run, completion);
+    const lanes::Status status = completion.wait(machine);
+    if (trace != nullptr) {
+      trace->add(
+          {task.lane, task.name, task.block, run.n_tokens, start_us, machine.clock().now_us()});
+    }
+    if (status == lanes::Status::kFailed) {
+      throw Error(fmt::format("'{}' of block {} failed on lane '{}'.", task.name, task.block,
+                              lane.info().name));
     }
   }
 }

@@ -1,12 +1,15 @@
 // Runs a list of tasks.
 #pragma once
 
-#include "lanes/lane.h"
+#include "base/trace.h"
+#include "lanes/machine.h"
 #include "schedule/graphs.h"
 
 namespace troika::schedule {
 
-// In order, each after the one before has ended. Throws Error where a task failed.
-void run_in_order(const TaskList& list, const lanes::Run& run);
+// In order, each after the one before has ended: one prebuilt list without decisions. Throws Error
+// where a task failed. `trace` may be null.
+void run_in_order(const TaskList& list, const lanes::Run& run, lanes::Machine& machine,
+                  Trace* trace = nullptr);
 
 }  // namespace troika::schedule

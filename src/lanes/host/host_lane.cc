@@ -1,5 +1,7 @@
 #include "lanes/host/host_lane.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -27,10 +29,15 @@ class HostExecutable : public Executable {
 
 }  // namespace
 
-HostLane::HostLane(const kernels::Table& kernels, const plan::Plan& plan)
-    : kernels_(kernels), activations_(plan.activations), team_(plan.n_threads) {
+HostLane::HostLane(const kernels::Table& kernels, const plan::HostLane& lane,
+                   plan::Activations activations)
+    : kernels_(kernels), activations_(activations), team_(lane.n_threads, lane.cores) {
   info_.name = "host";
-  info_.n_threads = plan.n_threads;
+  for (size_t i = 0; i < lane.cores.size(); ++i) {
+    info_.name += fmt::format("{}{}", i == 0 ? " " : ",", lane.cores[i]);
+  }
+  info_.cores = lane.cores;
+  info_.n_threads = lane.n_threads;
   info_.capabilities = kVector;
 }
 

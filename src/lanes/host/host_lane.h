@@ -13,7 +13,8 @@ namespace troika::lanes {
 class HostLane : public Lane {
  public:
   // `kernels` must outlive the lane.
-  HostLane(const kernels::Table& kernels, const plan::Plan& plan);
+  HostLane(const kernels::Table& kernels, const plan::HostLane& lane,
+           plan::Activations activations);
   ~HostLane() override;
 
   const LaneInfo& info() const override { return info_; }

@@ -1,0 +1,17 @@
+#include "lanes/host/host_machine.h"
+
+#include "lanes/host/host_lane.h"
+#include "lanes/threaded_lane.h"
+
+namespace troika::lanes {
+
+HostMachine::HostMachine(const kernels::Table& kernels, const plan::Plan& plan) {
+  for (const plan::HostLane& lane : plan.lanes) {
+    std::unique_ptr<Lane> host = std::make_unique<HostLane>(kernels, lane, plan.activations);
+    if (plan.lanes.size() > 1) host = std::make_unique<ThreadedLane>(std::move(host));
+    lanes_.push_back(host.get());
+    owned_.push_back(std::move(host));
+  }
+}
+
+}  // namespace troika::lanes

@@ -1,0 +1,29 @@
+// This machine: one or several host lanes on cores of their own.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "lanes/machine.h"
+#include "plan/plan.h"
+
+namespace troika::lanes {
+
+class HostMachine : public Machine {
+ public:
+  // A single lane works on the calling thread; several have a thread each. `kernels` must outlive
+  // the machine.
+  HostMachine(const kernels::Table& kernels, const plan::Plan& plan);
+
+  std::span<Lane* const> lanes() const override { return lanes_; }
+  const Clock& clock() const override { return clock_; }
+  void wait(const Latch& latch) override { latch.wait(); }
+
+ private:
+  RealClock clock_;
+  std::vector<std::unique_ptr<Lane>> owned_;
+  std::vector<Lane*> lanes_;
+};
+
+}  // namespace troika::lanes

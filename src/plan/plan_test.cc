@@ -1,0 +1,56 @@
+#include "plan/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace troika::plan {
+namespace {
+
+TEST(Lanes, CommasJoinCoresAndSemicolonsPartLanes) {
+  const std::vector<HostLane> one = lanes_from_text("0,1", {0, 1, 2});
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_EQ(one[0].cores, (std::vector<int>{0, 1}));
+  EXPECT_EQ(one[0].n_threads, 2);
+  const std::vector<HostLane> two = lanes_from_text("2;0,1", {0, 1, 2});
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[0].cores, (std::vector<int>{2}));
+  EXPECT_EQ(two[1].n_threads, 2);
+}
+
+TEST(Lanes, RefusesWhatMakesNoSense) {
+  for (const char* text :
+       {"", ",", "0,", "0;", "a", "0 1", "0,0", "0;0", "7", "-1", "0;;1", "99999999999999999999"}) {
+    EXPECT_THROW(lanes_from_text(text, {0, 1}), UsageError) << text;
+  }
+}
+
+TEST(Placement, FirstRuleThatMatchesCounts) {
+  Plan plan;
+  plan.lanes = {{{0}, 1}, {{1}, 1}};
+  plan.placements = {placement_from_text("ffn@2=1", 2), placement_from_text("ffn=0", 2),
+                     placement_from_text("=1", 2)};
+  EXPECT_EQ(plan.lane_of("ffn", 8), 1);
+  EXPECT_EQ(plan.lane_of("ffn", 1), 0);
+  EXPECT_EQ(plan.lane_of("head", 1), 1);
+  EXPECT_EQ(plan.n_threads(), 2);
+}
+
+TEST(Placement, LaneZeroWhereNothingMatches) { EXPECT_EQ(Plan().lane_of("qkv", 1), 0); }
+
+TEST(Placement, RefusesWhatMakesNoSense) {
+  for (const char* text :
+       {"", "ffn", "ffn=", "ffn=2", "ffn=-1", "fnn=0", "ffn@=0", "ffn@x=0", "ffn@2", "@1=x"}) {
+    EXPECT_THROW(placement_from_text(text, 2), UsageError) << text;
+  }
+}
+
+TEST(Activations, NamesGoBothWays) {
+  for (const Activations a : {Activations::kF32, Activations::kQ8}) {
+    EXPECT_EQ(activations_from_name(activations_name(a)), a);
+  }
+  EXPECT_THROW(activations_from_name("int8"), UsageError);
+}
+
+}  // namespace
+}  // namespace troika::plan
