@@ -1,6 +1,6 @@
 // A tile of integer dot products with NEON's dot product of signed bytes.
 
-constexpr int kTileRows(int n_tokens) { return n_tokens == 1 ? 4 : 2; }
+constexpr int kTileRows(int n_tokens) { return n_tokens == 1 ? 1 : 2; }
 
 // 32 products, summed in groups of four lanes; with multiples each half is scaled by its own.
 template <typename Format>
@@ -79,6 +79,7 @@ void tile(const std::byte* row, size_t row_bytes, const std::byte* x, size_t x_s
       unrolled<kRows>([&](auto r)
                           TROIKA_INLINE { c[r] = padded_rest<Format>(c[r], k - i, rest[r]); });
     }
+    prefetch_ahead<Format, kRows>(c, row_bytes);
     tile_step<Format, kRows, kTokens>(c, tokens, i, sums);
     unrolled<kRows>([&](auto r) TROIKA_INLINE { c[r] += Format::kBytes; });
   }

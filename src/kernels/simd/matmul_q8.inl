@@ -36,7 +36,6 @@ void matmul_q8(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
   if (group < 4 * kTileTokens) group = 4 * kTileTokens;
   for (size_t first = 0; first < n_tokens; first += group) {
     const size_t last = first + group < n_tokens ? first + group : n_tokens;
-    // One token takes more rows at once than several do.
     const size_t step = last - first == 1 ? kTileRows(1) : kTileRows(kTileTokens);
     for (size_t r = weight.first_row; r < weight.last_row; r += step) {
       const size_t n_rows = weight.last_row - r < step ? weight.last_row - r : step;

@@ -1,7 +1,8 @@
 // A tile of integer dot products with AVX2.
 
-// Sixteen registers hold 8 sums and what they are made from.
-constexpr int kTileRows(int n_tokens) { return n_tokens == 1 ? 4 : 2; }
+// Sixteen registers hold 8 sums and what they are made from. For one token memory is the
+// bottleneck, which likes one row after the other.
+constexpr int kTileRows(int n_tokens) { return n_tokens == 1 ? 1 : 2; }
 
 // 32 products of levels, summed in groups of four; each at most 32512 in magnitude for a pair, so
 // that the saturating instruction never saturates. `offset_part` are the pair sums of
@@ -80,6 +81,7 @@ void tile(const std::byte* row, size_t row_bytes, const std::byte* x, size_t x_s
       unrolled<kRows>([&](auto r)
                           TROIKA_INLINE { c[r] = padded_rest<Format>(c[r], k - i, rest[r]); });
     }
+    prefetch_ahead<Format, kRows>(c, row_bytes);
     tile_step<Format, kRows, kTokens>(c, tokens, i, sums);
     unrolled<kRows>([&](auto r) TROIKA_INLINE { c[r] += Format::kBytes; });
   }

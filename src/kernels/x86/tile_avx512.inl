@@ -1,7 +1,8 @@
 // A tile of integer dot products with AVX-512 VNNI: 64 products of unsigned levels and signed
 // activations, summed in groups of four, in one instruction that cannot saturate.
 
-constexpr int kTileRows(int) { return 4; }
+// One token leaves the sums few and memory the bottleneck, which likes one row after the other.
+constexpr int kTileRows(int n_tokens) { return n_tokens == 1 ? 1 : 4; }
 
 // Picks for each lane the scale of its group from the 16 groups (or 8, twice) of a super-block.
 template <int kGroup>
@@ -88,6 +89,7 @@ void tile(const std::byte* row, size_t row_bytes, const std::byte* x, size_t x_s
       unrolled<kRows>([&](auto r)
                           TROIKA_INLINE { c[r] = padded_rest<Format>(c[r], k - i, rest[r]); });
     }
+    prefetch_ahead<Format, kRows>(c, row_bytes);
     tile_step<Format, kRows, kTokens>(c, tokens, i, sums);
     unrolled<kRows>([&](auto r) TROIKA_INLINE { c[r] += Format::kBytes; });
   }
