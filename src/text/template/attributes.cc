@@ -190,7 +190,7 @@ Value get_slice(Runtime& rt, const Value& object, const Value& start, const Valu
   rt.require_defined(object);
   const bool is_items = object.is_list_or_tuple();
   if (!is_items && !object.is_string() && !object.is(Shape::kRange)) {
-    return rt.undefined("a slice of a " + type_name(object));
+    rt.fail(fmt::format("a {} cannot be sliced", type_name(object)));
   }
   const Bounds b = slice_bounds(rt, start, stop, step, length_of(object));
   if (object.is_string()) {

@@ -14,6 +14,7 @@ struct FormatSpec {
   char sign = '-';         // - + or space
   bool alternate = false;
   char group = '\0';  // , or _
+  bool zero = false;  // a 0 in front of the width: pad numbers behind their sign
   size_t width = 0;
   int precision = -1;
   char type = '\0';
@@ -23,8 +24,7 @@ struct FormatSpec {
 inline constexpr size_t kWidestField = 1'000'000;
 inline constexpr int kMostDigits = 400;
 
-// What stands behind the colon of a {} field. `of_string` chooses what 0 in front of the width
-// means.
+// What stands behind the colon of a {} field.
 FormatSpec parse_spec(Runtime& rt, const std::string& text);
 std::string format_value(Runtime& rt, const Value& v, const FormatSpec& spec);
 std::string format_number(Runtime& rt, const Value& v, const FormatSpec& spec);

@@ -33,8 +33,10 @@ class PercentFormatter {
         rt_.heap.expect(out.size());
       }
     }
-    if (!used_names_ && n_used_ < items_.size() && !arguments_.is(Shape::kDict) &&
-        !(n_used_ == 0 && arguments_.is(Shape::kList))) {
+    // As Python has it, what can be indexed may hold more than is used.
+    const bool is_indexed = arguments_.is(Shape::kDict) || arguments_.is(Shape::kList) ||
+                            arguments_.is(Shape::kRange) || arguments_.is_undefined();
+    if (n_used_ < items_.size() && !is_indexed) {
       rt_.fail("a format has fewer places than values");
     }
     return rt_.text(std::move(out), safe_);
@@ -62,7 +64,6 @@ class PercentFormatter {
     }
     const std::string name = format_.substr(i_ + 1, end - i_ - 1);
     i_ = end + 1;
-    used_names_ = true;
     const Value* found = arguments_.dict().find(name);
     if (found == nullptr) {
       rt_.fail(fmt::format("a format names '{}', which the dictionary does not have", name));
@@ -204,7 +205,6 @@ class PercentFormatter {
   std::vector<Value> items_;
   size_t i_ = 0;
   size_t n_used_ = 0;
-  bool used_names_ = false;
 };
 
 }  // namespace

@@ -175,6 +175,7 @@ FormatSpec parse_spec(Runtime& rt, const std::string& text) {
     if (spec.align == '\0') {
       spec.fill = "0";
       spec.align = '=';
+      spec.zero = true;
     }
     ++i;
   }
@@ -251,9 +252,10 @@ std::string format_number(Runtime& rt, const Value& v, const FormatSpec& spec) {
 }
 
 std::string format_value(Runtime& rt, const Value& v, const FormatSpec& spec) {
+  const bool plain = spec.width == 0 && spec.precision < 0 && spec.type == '\0' &&
+                     spec.sign == '-' && spec.group == '\0' && spec.align == '\0';
   // Only without any format does a bool print as a word.
-  const bool is_counted_bool = v.is_bool() && (spec.type != '\0' || spec.width > 0);
-  if (v.is_int() || v.is_float() || is_counted_bool) {
+  if (v.is_int() || v.is_float() || (v.is_bool() && !plain && spec.type != 's')) {
     if (spec.type == 'c' && v.is_integral() && v.as_int() >= 0 && v.as_int() < 0x110000) {
       std::string c;
       utf8_append(c, static_cast<uint32_t>(v.as_int()));
@@ -261,18 +263,21 @@ std::string format_value(Runtime& rt, const Value& v, const FormatSpec& spec) {
     }
     return format_number(rt, v, spec);
   }
-  const bool plain = spec.width == 0 && spec.precision < 0 && spec.type == '\0';
-  if (!v.is_string() && !v.is_bool() && !plain) {
+  if (!v.is_string() && !plain) {
     rt.fail(fmt::format("a {} takes no format", type_name(v)));
   }
-  if ((spec.type != '\0' && spec.type != 's') || spec.align == '=') {
+  FormatSpec text_spec = spec;
+  text_spec.align = spec.zero ? '<' : spec.align;
+  const bool is_of_number = (spec.type != '\0' && spec.type != 's') || text_spec.align == '=' ||
+                            spec.sign != '-' || spec.group != '\0';
+  if (is_of_number) {
     rt.fail(fmt::format("a {} cannot be formatted like a number", type_name(v)));
   }
   std::string text = to_str(rt, v);
   if (spec.precision >= 0) {
     text.resize(utf8_offset(text, static_cast<size_t>(spec.precision)));
   }
-  return pad(rt, std::move(text), spec, '<');
+  return pad(rt, std::move(text), text_spec, '<');
 }
 
 }  // namespace troika::text::jinja

@@ -63,8 +63,8 @@ Value indent(Runtime& rt, Args& a) {
   }
   const bool first = bool_argument(a, 2, false);
   const bool blank = bool_argument(a, 3, false);
-  const Value value = text_of(rt, a.at[0]);
-  const std::string s = value.str() + "\n";
+  const Value& value = a.at[0];
+  const std::string s = string_argument(rt, a, 0, "what indent indents") + "\n";
   const std::vector<std::string_view> lines = lines_of(rt, s, false);
   std::string out = first ? prefix : std::string();
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -77,7 +77,7 @@ Value indent(Runtime& rt, Args& a) {
 }
 
 Value truncate(Runtime& rt, Args& a) {
-  const Value s = text_of(rt, a.at[0]);
+  const Value& s = a.at[0];
   const int64_t length = int_argument(rt, a, 1, 255);
   const bool kill_words = bool_argument(a, 2, false);
   const std::string end = a.has(3) ? to_str(rt, a.at[3]) : "...";
@@ -86,10 +86,11 @@ Value truncate(Runtime& rt, Args& a) {
   if (length < n_end || leeway < 0) {
     rt.fail("truncate needs a length that its end fits in");
   }
-  if (static_cast<int64_t>(s.text().n_chars) <= length ||
-      static_cast<int64_t>(s.text().n_chars) - length <= leeway) {
+  const int64_t n_chars = length_of(s);
+  if (n_chars >= 0 && (n_chars <= length || n_chars - length <= leeway)) {
     return s;
   }
+  string_argument(rt, a, 0, "what truncate cuts");
   rt.heap.step_bytes(s.str().size());
   std::string cut = s.str().substr(0, utf8_offset(s.str(), static_cast<size_t>(length - n_end)));
   if (!kill_words) {
