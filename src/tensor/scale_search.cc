@@ -1,10 +1,39 @@
 #include "tensor/scale_search.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace troika::tensor {
 namespace {
+
+// As nearest_level, as a float. Rounds to the nearest, ties to even: above 2^23 a float has no
+// fraction left. (std::nearbyint is a slow call on the oldest machines this is compiled for.)
+inline float rounded_level(float x, float inverse_scale, float low, float high) {
+  constexpr float kNoFraction = 0x1.8p23f;
+  const float inside = std::clamp(x * inverse_scale, low, high);
+  return (inside + kNoFraction) - kNoFraction;
+}
+
+// Sums run in kLanes parts side by side, so that a compiler can use vector registers for them.
+constexpr size_t kLanes = 8;
+using Lanes = std::array<float, kLanes>;
+
+float total(const Lanes& lanes) {
+  float sum = 0;
+  for (const float lane : lanes) sum += lane;
+  return sum;
+}
+
+// Calls add(i, lane) for each i < n.
+template <typename Add>
+inline void in_lanes(size_t n, Add add) {
+  const size_t n_full = n / kLanes * kLanes;
+  for (size_t first = 0; first < n_full; first += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) add(first + lane, lane);
+  }
+  for (size_t i = n_full; i < n; ++i) add(i, i - n_full);
+}
 
 // Sums from which the least-squares scale of given levels follows.
 struct SymmetricFit {
@@ -12,11 +41,17 @@ struct SymmetricFit {
   float qq = 0;
 
   SymmetricFit(const float* x, size_t n, float inverse, int low, int high) {
-    for (size_t i = 0; i < n; ++i) {
-      const auto q = static_cast<float>(nearest_level(x[i], inverse, low, high));
-      xq += x[i] * q;
-      qq += q * q;
-    }
+    const auto lowest = static_cast<float>(low);
+    const auto highest = static_cast<float>(high);
+    Lanes sum_xq{};
+    Lanes sum_qq{};
+    in_lanes(n, [&](size_t i, size_t lane) {
+      const float q = rounded_level(x[i], inverse, lowest, highest);
+      sum_xq[lane] += x[i] * q;
+      sum_qq[lane] += q * q;
+    });
+    xq = total(sum_xq);
+    qq = total(sum_qq);
   }
   float scale() const { return qq > 0 ? xq / qq : 0; }
   // How much of sum x^2 the levels explain: the error is the rest.
@@ -26,14 +61,17 @@ struct SymmetricFit {
 // The best s and m for the levels that `from` gives.
 ScaleAndMin refit(const float* x, size_t n, int high, ScaleAndMin from) {
   const float inverse = inverse_or_zero(from.scale);
-  float sum_q = 0, sum_qq = 0, sum_x = 0, sum_xq = 0;
-  for (size_t i = 0; i < n; ++i) {
-    const auto q = static_cast<float>(nearest_level(x[i] + from.min, inverse, 0, high));
-    sum_q += q;
-    sum_qq += q * q;
-    sum_x += x[i];
-    sum_xq += x[i] * q;
-  }
+  const auto highest = static_cast<float>(high);
+  Lanes q_lanes{}, qq_lanes{}, x_lanes{}, xq_lanes{};
+  in_lanes(n, [&](size_t i, size_t lane) {
+    const float q = rounded_level(x[i] + from.min, inverse, 0, highest);
+    q_lanes[lane] += q;
+    qq_lanes[lane] += q * q;
+    x_lanes[lane] += x[i];
+    xq_lanes[lane] += x[i] * q;
+  });
+  const float sum_q = total(q_lanes), sum_qq = total(qq_lanes);
+  const float sum_x = total(x_lanes), sum_xq = total(xq_lanes);
   const auto count = static_cast<float>(n);
   const float determinant = count * sum_qq - sum_q * sum_q;
   if (determinant <= 0) return from;
@@ -51,10 +89,9 @@ void copy_encodable(const float* x, float* y, size_t n) {
 }
 
 int nearest_level(float x, float inverse_scale, int low, int high) {
-  const float level = x * inverse_scale;
   // Clamped before the conversion: a float outside the range of int must not be converted.
-  const float inside = std::clamp(level, static_cast<float>(low), static_cast<float>(high));
-  return static_cast<int>(std::nearbyint(inside));
+  return static_cast<int>(
+      rounded_level(x, inverse_scale, static_cast<float>(low), static_cast<float>(high)));
 }
 
 float inverse_or_zero(float scale) {
@@ -88,13 +125,14 @@ float symmetric_scale(const float* x, size_t n, int low, int high) {
 
 float affine_error(const float* x, size_t n, int high, ScaleAndMin fit) {
   const float inverse = inverse_or_zero(fit.scale);
-  float error = 0;
-  for (size_t i = 0; i < n; ++i) {
-    const auto q = static_cast<float>(nearest_level(x[i] + fit.min, inverse, 0, high));
+  const auto highest = static_cast<float>(high);
+  Lanes error{};
+  in_lanes(n, [&](size_t i, size_t lane) {
+    const float q = rounded_level(x[i] + fit.min, inverse, 0, highest);
     const float difference = x[i] - (fit.scale * q - fit.min);
-    error += difference * difference;
-  }
-  return error;
+    error[lane] += difference * difference;
+  });
+  return total(error);
 }
 
 ScaleAndMin scale_and_min(const float* x, size_t n, int high) {
