@@ -35,7 +35,7 @@ void Macro::set_parameters(Runtime& rt, Args& args, const ScopePtr& inner) {
   std::vector<std::pair<std::string, Value>> rest;
   for (auto& [name, value] : args.named) {
     const auto it = std::find_if(parameters.begin(), parameters.end(),
-                                 [&](const Parameter& p) { return p.name == name; });
+                                 [&wanted = name](const Parameter& p) { return p.name == wanted; });
     if (it == parameters.end()) {
       rest.emplace_back(name, value);
     } else if (it < parameters.begin() + static_cast<ptrdiff_t>(n_positional)) {

@@ -48,7 +48,12 @@ uint32_t utf8_next(std::string_view s, size_t& i) {
 size_t utf8_length(std::string_view s) {
   size_t n = 0;
   for (size_t i = 0; i < s.size(); ++n) {
-    utf8_next(s, i);
+    // Most text is ASCII, and every new string is counted.
+    if (static_cast<unsigned char>(s[i]) < 0x80) {
+      ++i;
+    } else {
+      utf8_next(s, i);
+    }
   }
   return n;
 }
