@@ -1,6 +1,10 @@
 // Against the reference ids in the folder of real data.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
 #include <sstream>
 
 #include "gguf/file.h"
@@ -77,15 +81,56 @@ INSTANTIATE_TEST_SUITE_P(Vocabularies, Reference,
                            return name;
                          });
 
+// From Hugging Face's tokenizers library (0.23.3), which reads the same file.
+TEST(Smollm, IdsAreEqual) {
+  if (!data_path("")) GTEST_SKIP() << kSkipped;
+  const auto tokenizer = load("smollm");
+  const std::vector<std::pair<std::string, std::vector<Token>>> cases = {
+      {"Hello world! It's 2024, isn't it?",
+       {19556, 905, 17, 657, 506, 216, 34, 32, 34, 36, 28, 3247, 982, 357, 47}},
+      {"  three   spaces\n\n\tand a tab", {216, 1296, 256, 5600, 1116, 197, 397, 253, 10147}},
+      {"Été à la plage, 3,14 €",
+       {39614, 100, 2756, 25782, 2618, 475, 473, 28, 216, 35, 28, 33, 36, 24927}},
+      {"数字123と漢字", {18265, 36518, 33, 34, 35, 7365, 118, 177, 137, 112, 36518}},
+      {"🙂🙃 x", {10813, 38887, 10813, 243, 221, 1792}},
+      {" ", {216}},
+  };
+  for (const auto& [text, ids] : cases) EXPECT_EQ(tokenizer->encode(text), ids) << text;
+  EXPECT_EQ(tokenizer->encode("<|im_start|>user\nHi<|im_end|>", {.parse_special = true}),
+            (std::vector<Token>{1, 4093, 198, 26843, 2}));
+}
+
+std::vector<std::string> text_files() {
+  const std::string folder = *data_path("text/");
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "books")) {
+    files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  files.resize(std::min<size_t>(files.size(), 6));
+  for (const char* name : {"wikitext2.test.txt", "tinyshakespeare.txt", "tinystories.txt"}) {
+    files.push_back(folder + name);
+  }
+  return files;
+}
+
 class RoundTrip : public ::testing::TestWithParam<const char*> {};
 
+// Prints the speed too, for people.
 TEST_P(RoundTrip, TextsComeBack) {
   if (!data_path("")) GTEST_SKIP() << kSkipped;
   const auto tokenizer = load(GetParam());
-  for (const char* name : {"wikitext2.test.txt", "tinyshakespeare.txt", "tinystories.txt"}) {
-    const std::string text = read_text(*data_path("text/") + name);
-    EXPECT_TRUE(tokenizer->decode(tokenizer->encode(text)) == text) << name;
+  double seconds = 0;
+  size_t bytes = 0;
+  for (const std::string& file : text_files()) {
+    const std::string text = read_text(file);
+    const auto start = std::chrono::steady_clock::now();
+    const std::vector<Token> tokens = tokenizer->encode(text);
+    seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    bytes += text.size();
+    EXPECT_TRUE(tokenizer->decode(tokens) == text) << file;
   }
+  std::printf("%s: %.1f MB/s\n", GetParam(), static_cast<double>(bytes) / 1e6 / seconds);
 }
 
 INSTANTIATE_TEST_SUITE_P(Vocabularies, RoundTrip,
