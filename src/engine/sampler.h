@@ -22,7 +22,7 @@ struct SamplerOptions {
   float frequency_penalty = 0.0f;   // taken off for each time a token was seen lately
   float presence_penalty = 0.0f;    // taken off once
   int penalty_window = 64;          // how many last tokens count as lately; -1: all
-  std::vector<std::pair<Token, float>> logit_bias;
+  std::vector<std::pair<Token, float>> logit_bias{};
   uint64_t seed = 0;
 };
 
