@@ -41,7 +41,8 @@ class Sampler {
 
   const SamplerOptions& options() const { return options_; }
 
-  // The token that follows `history`. Its randomness is that of position history.size().
+  // The token that follows `history`. Its randomness is that of position history.size(). Throws
+  // Error where every token is forbidden.
   Token sample(std::span<const Token> history, std::span<const float> logits);
 
  private:
@@ -51,6 +52,7 @@ class Sampler {
     float probability;
   };
   void penalise(std::span<const Token> history);
+  void make_finite();
   void narrow();
 
   SamplerOptions options_;
