@@ -34,7 +34,8 @@ function(troika_add_rooms)
     if(tests AND TROIKA_TESTS)
       add_executable(troika_test_${room} ${tests})
       target_include_directories(troika_test_${room} PRIVATE ${CMAKE_SOURCE_DIR})
-      target_link_libraries(troika_test_${room} PRIVATE ${library} GTest::gtest GTest::gtest_main)
+      target_link_libraries(troika_test_${room} PRIVATE ${library} troika_test_support GTest::gtest
+                                                          GTest::gtest_main)
       gtest_discover_tests(troika_test_${room} TEST_PREFIX ${room}. DISCOVERY_TIMEOUT 60
                            PROPERTIES LABELS unit)
     endif()

@@ -86,6 +86,7 @@ void KvCache::place(const Batch& batch, Placement* placement) {
   placement->slots.clear();
   placement->visible.clear();
   placement->tree.clear();
+  placement->slots.reserve(n_rows);
   while (free_.size() < n_rows) grow();  // may throw; nothing is taken yet
   for (size_t row = 0; row < n_rows; ++row) placement->slots.push_back(take());
 
@@ -95,6 +96,8 @@ void KvCache::place(const Batch& batch, Placement* placement) {
   for (size_t row = 0; row < n_rows; ++row) {
     const int parent = batch.rows[row].parent;
     TROIKA_ASSERT(parent < static_cast<int>(row));
+    TROIKA_ASSERT(parent < 0 ||
+                  batch.rows[static_cast<size_t>(parent)].sequence == batch.rows[row].sequence);
     if (parent < 0) {
       chain_root[row] = static_cast<int>(row);
       continue;

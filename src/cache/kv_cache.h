@@ -90,7 +90,7 @@ class KvCache {
   KvShape shape_;
   std::vector<Layer> layers_;
   std::vector<std::unique_ptr<std::byte[]>> storage_;  // a page of every layer each
-  std::vector<uint16_t> n_users_;                      // sequences and placements that hold a slot
+  std::vector<uint32_t> n_users_;                      // sequences and placements that hold a slot
   std::vector<Slot> free_;                             // smallest on top
   int n_taken_ = 0;
   std::unordered_map<SequenceId, std::vector<Slot>> sequences_;

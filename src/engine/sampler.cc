@@ -27,7 +27,16 @@ void check(const SamplerOptions& o) {
           o.repetition_penalty, "above 0 (1 is off)");
   require(std::isfinite(o.frequency_penalty), "--frequency-penalty", o.frequency_penalty, "finite");
   require(std::isfinite(o.presence_penalty), "--presence-penalty", o.presence_penalty, "finite");
+  for (const auto& [token, bias] : o.logit_bias) {
+    require(!std::isnan(bias), "--logit-bias", bias, "a number, or -inf to forbid the token");
+  }
   require(o.penalty_window >= -1, "--penalty-window", o.penalty_window, "-1 (all), 0 or more");
+}
+
+[[noreturn]] void throw_all_forbidden() {
+  throw Error(
+      "No token may follow: the model's numbers are no numbers, or the logit mask and the biases "
+      "forbid every token. Check the file with 'troika inspect', and the biases.");
 }
 
 }  // namespace
@@ -91,11 +100,19 @@ void Sampler::narrow() {
   candidates_.resize(n_kept);
 }
 
-Token Sampler::sample(std::span<const Token> history, std::span<const float> logits) {
-  logits_.assign(logits.begin(), logits.end());
+// Leaves no logit that arithmetic cannot be done with: what is no number is forbidden, and what is
+// infinite becomes the largest one.
+void Sampler::make_finite() {
+  constexpr float kMost = std::numeric_limits<float>::max();
   for (float& logit : logits_) {
     if (std::isnan(logit)) logit = -std::numeric_limits<float>::infinity();
+    logit = std::min(logit, kMost);
   }
+}
+
+Token Sampler::sample(std::span<const Token> history, std::span<const float> logits) {
+  logits_.assign(logits.begin(), logits.end());
+  make_finite();
   for (const auto& [token, bias] : options_.logit_bias) {
     if (token >= 0 && static_cast<size_t>(token) < logits_.size()) {
       logits_[static_cast<size_t>(token)] += bias;
@@ -103,14 +120,14 @@ Token Sampler::sample(std::span<const Token> history, std::span<const float> log
   }
   penalise(history);
   if (mask_ != nullptr) mask_->apply(history, logits_);
+  make_finite();
   if (options_.temperature == 0.0f) {
     const auto best = std::max_element(logits_.begin(), logits_.end());
+    if (best == logits_.end() || std::isinf(*best)) throw_all_forbidden();
     return static_cast<Token>(best - logits_.begin());
   }
   narrow();
-  if (candidates_.empty()) {
-    throw Error("No token may follow: the logit mask or the biases forbid every one.");
-  }
+  if (candidates_.empty()) throw_all_forbidden();
   const float best = candidates_.front().logit;
   double sum = 0.0;
   for (Candidate& c : candidates_) {

@@ -22,7 +22,7 @@ struct SamplerOptions {
   float frequency_penalty = 0.0f;   // taken off for each time a token was seen lately
   float presence_penalty = 0.0f;    // taken off once
   int penalty_window = 64;          // how many last tokens count as lately; -1: all
-  std::vector<std::pair<Token, float>> logit_bias;
+  std::vector<std::pair<Token, float>> logit_bias{};
   uint64_t seed = 0;
 };
 
@@ -41,7 +41,8 @@ class Sampler {
 
   const SamplerOptions& options() const { return options_; }
 
-  // The token that follows `history`. Its randomness is that of position history.size().
+  // The token that follows `history`. Its randomness is that of position history.size(). Throws
+  // Error where every token is forbidden.
   Token sample(std::span<const Token> history, std::span<const float> logits);
 
  private:
@@ -51,6 +52,7 @@ class Sampler {
     float probability;
   };
   void penalise(std::span<const Token> history);
+  void make_finite();
   void narrow();
 
   SamplerOptions options_;

@@ -29,6 +29,20 @@ void Session::check_room(size_t n_tokens) const {
                   n_tokens, context(), n_tokens));
 }
 
+void Session::check_tokens(std::span<const Token> tokens) const {
+  const int n_vocab = engine_.blueprint().n_vocab;
+  for (const Token token : tokens) {
+    if (token >= 0 && token < n_vocab) continue;
+    throw Error(
+        fmt::format("{} is no token of this model, which has tokens 0 to {}.", token, n_vocab - 1));
+  }
+}
+
+void Session::keep_logits(std::span<const float> row) {
+  std::copy(row.begin(), row.end(), logits_.begin());
+  has_logits_ = true;
+}
+
 int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* cancel) {
   if (tokens.empty()) {
     throw Error(
@@ -36,6 +50,7 @@ int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* can
         "text.");
   }
   check_room(tokens.size());
+  check_tokens(tokens);
   const auto shared = static_cast<int>(
       std::mismatch(tokens.begin(), tokens.end(), history_.begin(), history_.end()).first -
       tokens.begin());
@@ -43,9 +58,6 @@ int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* can
   const int n_reused =
       std::min({shared, kv_.length(kSequence), static_cast<int>(tokens.size()) - 1});
   truncate(n_reused);
-  const auto keep_last = [this](int, std::span<const float> row) {
-    std::copy(row.begin(), row.end(), logits_.begin());
-  };
   const std::span<const Token> fresh = tokens.subspan(static_cast<size_t>(n_reused));
   const auto chunk = static_cast<size_t>(engine_.plan().chunk());
   size_t n_done = 0;
@@ -56,27 +68,31 @@ int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* can
     batch_.clear();
     batch_.add_chain(part, static_cast<int>(history_.size()), kSequence);
     batch_.rows.back().wants_logits = n_done + part.size() == fresh.size();
-    run(batch_, 0, keep_last);
+    has_logits_ = false;
+    run(batch_, 0, [this](int, std::span<const float> row) { keep_logits(row); }, {});
     history_.insert(history_.end(), part.begin(), part.end());
     n_done += part.size();
   }
   return static_cast<int>(n_done);
 }
 
+// Brings the last token of the history into the cache, where it is not there yet.
 void Session::compute_pending() {
-  if (!is_last_pending_) return;
+  if (kv_.length(kSequence) < static_cast<int>(history_.size())) compute_last();
+}
+
+void Session::compute_last() {
+  kv_.truncate(kSequence, static_cast<int>(history_.size()) - 1);
   batch_.clear();
-  const Token token = history_.back();
-  batch_.add_chain({&token, 1}, static_cast<int>(history_.size()) - 1, kSequence);
-  is_last_pending_ = false;
-  run(batch_, 0, [this](int, std::span<const float> row) {
-    std::copy(row.begin(), row.end(), logits_.begin());
-  });
+  batch_.add_chain(std::span<const Token>(history_).last(1), static_cast<int>(history_.size()) - 1,
+                   kSequence);
+  has_logits_ = false;
+  run(batch_, 0, [this](int, std::span<const float> row) { keep_logits(row); }, {});
 }
 
 std::span<const float> Session::logits() {
   TROIKA_ASSERT(!history_.empty());
-  compute_pending();
+  if (!has_logits_) compute_last();
   return logits_;
 }
 
@@ -87,27 +103,51 @@ Token Session::next(Sampler& sampler) {
   }
   const Token token = sampler.sample(history_, logits());
   history_.push_back(token);
-  is_last_pending_ = true;
+  has_logits_ = false;
   return token;
 }
 
 void Session::evaluate(std::span<const Token> tokens, const LogitSink& sink) {
-  compute_pending();
   check_room(history_.size() + tokens.size());
+  check_tokens(tokens);
+  compute_pending();
   const auto chunk = static_cast<size_t>(engine_.plan().chunk());
   for (size_t n_done = 0; n_done < tokens.size();) {
     const std::span<const Token> part =
         tokens.subspan(n_done, std::min(chunk, tokens.size() - n_done));
     batch_.clear();
     batch_.add_chain(part, static_cast<int>(history_.size()), kSequence, /*all_logits=*/true);
-    const bool is_last = n_done + part.size() == tokens.size();
-    run(batch_, static_cast<int>(n_done), [&](int index, std::span<const float> row) {
+    has_logits_ = false;
+    const auto last = static_cast<int>(n_done + part.size()) - 1;
+    const auto pass_on = [&](int index, std::span<const float> row) {
       if (sink) sink(index, row);
-      if (is_last) std::copy(row.begin(), row.end(), logits_.begin());
-    });
+      if (index == last) std::copy(row.begin(), row.end(), logits_.begin());
+    };
+    run(batch_, static_cast<int>(n_done), pass_on, {});
     history_.insert(history_.end(), part.begin(), part.end());
+    has_logits_ = true;
     n_done += part.size();
   }
+}
+
+void Session::run_batch(const cache::Batch& batch, const LogitSink& sink, const ChoosePath& path) {
+  check_room(history_.size() + static_cast<size_t>(batch.size()));
+  for (const cache::Batch::Row& row : batch.rows) check_tokens({&row.token, 1});
+  TROIKA_ASSERT(batch.size() >= 1 && batch.size() <= engine_.plan().chunk());
+  compute_pending();
+  std::vector<int> kept;
+  const auto choose = [&] {
+    kept = path();
+    for (size_t i = 0; i < kept.size(); ++i) {
+      TROIKA_ASSERT(kept[i] >= 0 && kept[i] < batch.size());
+      TROIKA_ASSERT(batch.rows[static_cast<size_t>(kept[i])].parent == (i == 0 ? -1 : kept[i - 1]));
+    }
+    return kept;
+  };
+  run(batch, 0, sink, choose);
+  if (kept.empty()) return;
+  for (const int row : kept) history_.push_back(batch.rows[static_cast<size_t>(row)].token);
+  has_logits_ = false;
 }
 
 void Session::truncate(int length) {
@@ -115,16 +155,36 @@ void Session::truncate(int length) {
   if (length >= static_cast<int>(history_.size())) return;
   history_.resize(static_cast<size_t>(length));
   kv_.truncate(kSequence, length);
-  is_last_pending_ = false;
+  has_logits_ = false;
 }
 
-void Session::run(const cache::Batch& batch, int first_index, const LogitSink& sink) {
+// Computes a batch and keeps the rows of the path, all where no path is given. Whatever is thrown
+// on the way, the cache is as it was before.
+void Session::run(const cache::Batch& batch, int first_index, const LogitSink& sink,
+                  const ChoosePath& path) {
   const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+  kv_.place(batch, &placement_);
+  std::vector<int> kept;
+  try {
+    compute(batch, first_index, sink);
+    // Nothing read from a file that was cut short meanwhile may be believed.
+    engine_.file().check_intact();
+    if (path) kept = path();
+  } catch (...) {
+    kv_.drop(placement_);
+    throw;
+  }
+  if (path) {
+    kv_.keep(batch, placement_, kept);
+  } else {
+    kv_.keep_all(batch, placement_);
+  }
+}
+
+void Session::compute(const cache::Batch& batch, int first_index, const LogitSink& sink) {
   const schedule::Graphs& graphs = engine_.graphs();
   const auto n_pairs = static_cast<size_t>(engine_.rope_angles().n_pairs());
   const auto n_rows = batch.rows.size();
-  kv_.place(batch, &placement_);
-
   tokens_.resize(n_rows);
   rope_cos_.resize(n_rows * n_pairs);
   rope_sin_.resize(n_rows * n_pairs);
@@ -157,12 +217,9 @@ void Session::run(const cache::Batch& batch, int first_index, const LogitSink& s
     run.n_outputs = static_cast<int>(output_rows_.size());
     schedule::run_in_order(graphs.head(run.n_outputs), run, engine_.machine(), engine_.trace());
     for (size_t i = 0; i < output_rows_.size(); ++i) {
-      sink(first_index + output_rows_[i], {graphs.logits() + i * n_vocab, n_vocab});
+      if (sink) sink(first_index + output_rows_[i], {graphs.logits() + i * n_vocab, n_vocab});
     }
   }
-  // Nothing read from a file that was cut short meanwhile may be believed.
-  engine_.file().check_intact();
-  kv_.keep_all(batch, placement_);
 }
 
 }  // namespace troika::engine

@@ -28,7 +28,7 @@ class Session {
   int prefill(std::span<const Token> tokens, const std::atomic<bool>* cancel = nullptr);
 
   // Samples the next token and appends it to the history; its own logits are computed by the next
-  // call. REQUIRES: a prefill before. Throws Error where the context is full.
+  // call. REQUIRES: the history is not empty. Throws Error where the context is full.
   Token next(Sampler& sampler);
 
   // Computes logits for every token of `tokens`, as the continuation of the history, and hands each
@@ -36,24 +36,39 @@ class Session {
   using LogitSink = std::function<void(int index, std::span<const float> logits)>;
   void evaluate(std::span<const Token> tokens, const LogitSink& sink);
 
+  // Runs a batch of any form over sequence 0, the history: a tree of drafts, for instance. Rows
+  // without a parent continue the history. Hands over the logits of the rows that want them, in
+  // order, as (row, logits). Then `path` says which rows become history: each the child of the one
+  // before, the first without a parent; it may be empty, and all other rows are forgotten. Throws
+  // Error where the context is too small for all rows, or a token is none of the model.
+  using ChoosePath = std::function<std::vector<int>()>;
+  void run_batch(const cache::Batch& batch, const LogitSink& sink, const ChoosePath& path);
+
   // Forgets the history from `length` on.
   void truncate(int length);
 
   const std::vector<Token>& history() const { return history_; }
-  // Logits of what follows the history. REQUIRES: a prefill before.
+  // Logits of what follows the history; computed now where a call before did not leave them.
+  // REQUIRES: the history is not empty.
   std::span<const float> logits();
   size_t kv_bytes() const { return kv_.bytes(); }
 
  private:
   void compute_pending();
-  void run(const cache::Batch& batch, int first_index, const LogitSink& sink);
+  void compute_last();
+  void run(const cache::Batch& batch, int first_index, const LogitSink& sink,
+           const ChoosePath& path);
+  void compute(const cache::Batch& batch, int first_index, const LogitSink& sink);
   void check_room(size_t n_tokens) const;
+  void check_tokens(std::span<const Token> tokens) const;
+  void keep_logits(std::span<const float> row);
 
   Engine& engine_;
   cache::KvCache kv_;
   std::vector<Token> history_;
-  bool is_last_pending_ = false;  // the last token of the history is not in the cache yet
-  std::vector<float> logits_;     // of what follows the history
+  // The last token of the history may not be in the cache yet: it is sampled but not computed.
+  std::vector<float> logits_;
+  bool has_logits_ = false;  // `logits_` are those of what follows the history
   // Reused by every pass.
   cache::Batch batch_;
   cache::Placement placement_;

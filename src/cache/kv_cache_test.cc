@@ -1,0 +1,307 @@
+#include "cache/kv_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "tests/support/temp_folder.h"
+
+namespace troika::cache {
+namespace {
+
+KvShape shape(int most_slots) { return {2, 2, 32, tensor::Type::kF16, most_slots}; }
+
+std::vector<Token> tokens(int n) { return std::vector<Token>(static_cast<size_t>(n), 7); }
+
+// What a row sees, as one list.
+std::vector<Slot> seen(const Placement& placement, size_t row) {
+  const VisibleSlots& visible = placement.visible[row];
+  std::vector<Slot> all(visible.past.begin(), visible.past.end());
+  all.insert(all.end(), visible.own.begin(), visible.own.end());
+  return all;
+}
+
+// Adds a chain of tokens to the end of a sequence; returns its slots.
+std::vector<Slot> append(KvCache& kv, int n, SequenceId sequence = 0) {
+  Batch batch;
+  batch.add_chain(tokens(n), kv.length(sequence), sequence);
+  Placement placement;
+  kv.place(batch, &placement);
+  kv.keep_all(batch, placement);
+  return placement.slots;
+}
+
+// The slots of a sequence, by asking what one more token would see.
+std::vector<Slot> slots_of(KvCache& kv, SequenceId sequence) {
+  Batch batch;
+  batch.add_chain(tokens(1), kv.length(sequence), sequence);
+  Placement placement;
+  kv.place(batch, &placement);
+  std::vector<Slot> slots = seen(placement, 0);
+  slots.pop_back();
+  kv.drop(placement);
+  return slots;
+}
+
+TEST(Batch, ChainsLinkTheirRowsAndWantTheLastLogits) {
+  Batch batch;
+  batch.add_chain(tokens(3), 5, 2);
+  batch.add_chain(tokens(2), 0, 4, /*all_logits=*/true);
+  ASSERT_EQ(batch.size(), 5);
+  const int parents[] = {-1, 0, 1, -1, 3};
+  const int positions[] = {5, 6, 7, 0, 1};
+  const bool wanted[] = {false, false, true, true, true};
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(batch.rows[i].parent, parents[i]);
+    EXPECT_EQ(batch.rows[i].position, positions[i]);
+    EXPECT_EQ(batch.rows[i].wants_logits, wanted[i]);
+    EXPECT_EQ(batch.rows[i].sequence, i < 3 ? 2 : 4);
+  }
+}
+
+TEST(KvCache, AChainSeesThePastAndItself) {
+  KvCache kv(shape(100));
+  const std::vector<Slot> past = append(kv, 3);
+  Batch batch;
+  batch.add_chain(tokens(2), 3, 0);
+  Placement placement;
+  kv.place(batch, &placement);
+  std::vector<Slot> expected = past;
+  expected.push_back(placement.slots[0]);
+  EXPECT_EQ(seen(placement, 0), expected);
+  expected.push_back(placement.slots[1]);
+  EXPECT_EQ(seen(placement, 1), expected);
+  EXPECT_EQ(kv.length(0), 3);
+  kv.keep_all(batch, placement);
+  EXPECT_EQ(kv.length(0), 5);
+  EXPECT_EQ(slots_of(kv, 0), expected);
+  EXPECT_EQ(kv.n_free(), 95);
+}
+
+TEST(KvCache, FullContextIsAnErrorAndTakesNothing) {
+  KvCache kv(shape(10));
+  append(kv, 8);
+  Batch batch;
+  batch.add_chain(tokens(3), 8, 0);
+  Placement placement;
+  const std::string message = test::message_of<Error>([&] { kv.place(batch, &placement); });
+  EXPECT_NE(message.find("10 tokens is full: 1 more"), std::string::npos) << message;
+  EXPECT_EQ(kv.n_free(), 2);
+  EXPECT_EQ(kv.length(0), 8);
+  append(kv, 2);
+  EXPECT_EQ(kv.n_free(), 0);
+}
+
+// Pages are handed out whole; the context is not rounded up to them.
+TEST(KvCache, TheContextNeedNotBeAMultipleOfAPage) {
+  for (const int most_slots : {1, 255, 256, 257, 300, 512, 513}) {
+    KvCache kv(shape(most_slots));
+    std::set<Slot> taken;
+    for (int i = 0; i < most_slots; ++i) {
+      EXPECT_TRUE(taken.insert(append(kv, 1)[0]).second);
+    }
+    EXPECT_EQ(kv.n_free(), 0);
+    EXPECT_THROW(append(kv, 1), Error) << most_slots;
+    EXPECT_EQ(kv.bytes(),
+              static_cast<size_t>((most_slots + 255) / 256 * 256) * kv.shape().bytes_per_token());
+    kv.truncate(0, 0);
+    EXPECT_EQ(kv.n_free(), most_slots);
+    append(kv, most_slots);
+  }
+}
+
+// Pages do not move when the cache grows, rows of one slot do not overlap those of another, and
+// row pointers agree with the page tables.
+TEST(KvCache, GrowthKeepsWhatWasWritten) {
+  KvCache kv(shape(1000));
+  const size_t bytes = kv.shape().slot_bytes();
+  std::vector<Slot> slots;
+  EXPECT_EQ(kv.bytes(), 0u);
+  for (const int n : {1, 254, 2, 300, 443}) {
+    for (const Slot slot : append(kv, n)) {
+      const auto mark = static_cast<int>(slots.size() % 61);
+      for (int layer = 0; layer < 2; ++layer) {
+        std::memset(kv.key_row(layer, slot), mark + 70 * layer, bytes);
+        std::memset(kv.value_row(layer, slot), mark + 70 * layer + 110, bytes);
+      }
+      slots.push_back(slot);
+    }
+  }
+  EXPECT_EQ(kv.bytes(), 1024 * kv.shape().bytes_per_token());
+  bool as_written = true;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const Slot slot = slots[i];
+    for (int layer = 0; layer < 2; ++layer) {
+      const std::byte* key = kv.key_row(layer, slot);
+      const std::byte* value = kv.value_row(layer, slot);
+      const int mark = static_cast<int>(i % 61) + 70 * layer;
+      for (size_t b = 0; b < bytes; ++b) {
+        as_written = as_written && key[b] == static_cast<std::byte>(mark) &&
+                     value[b] == static_cast<std::byte>(mark + 110);
+      }
+      const size_t offset = (slot & 255) * bytes;
+      EXPECT_EQ(kv.key_pages(layer)[slot >> KvCache::kPageSlotsLog2] + offset, key);
+      EXPECT_EQ(kv.value_pages(layer)[slot >> KvCache::kPageSlotsLog2] + offset, value);
+    }
+  }
+  EXPECT_TRUE(as_written);
+}
+
+TEST(KvCache, ForkedSequencesShareSlotsUntilTheLastUserLetsGo) {
+  KvCache kv(shape(100));
+  const std::vector<Slot> slots = append(kv, 10);
+  kv.fork(0, 1, 6);
+  kv.fork(1, 2, 4);
+  EXPECT_EQ(kv.n_free(), 90);
+  EXPECT_EQ(kv.length(1), 6);
+  EXPECT_EQ(slots_of(kv, 2), std::vector<Slot>(slots.begin(), slots.begin() + 4));
+  append(kv, 2, 1);
+  append(kv, 1, 2);
+  EXPECT_EQ(kv.n_free(), 87);
+  kv.truncate(0, 0);  // 4 slots of 10 were its own
+  EXPECT_EQ(kv.n_free(), 91);
+  kv.truncate(1, 5);
+  EXPECT_EQ(kv.n_free(), 94);
+  kv.truncate(1, 2);  // the third and fourth belong to sequence 2 still
+  EXPECT_EQ(kv.n_free(), 95);
+  kv.truncate(2, 0);
+  EXPECT_EQ(kv.n_free(), 98);
+  kv.truncate(1, 0);
+  EXPECT_EQ(kv.n_free(), 100);
+}
+
+TEST(KvCache, ForkReplacesTheTargetsTokens) {
+  KvCache kv(shape(20));
+  append(kv, 3, 0);
+  append(kv, 5, 1);
+  kv.fork(0, 1, 3);
+  EXPECT_EQ(kv.n_free(), 17);
+  EXPECT_EQ(slots_of(kv, 1), slots_of(kv, 0));
+  kv.fork(0, 1, 0);
+  EXPECT_EQ(kv.length(1), 0);
+}
+
+TEST(KvCache, MoreSequencesThanSixteenBitsCountMayShareASlot) {
+  KvCache kv(shape(4));
+  append(kv, 1, 0);
+  constexpr int kForks = 65536;
+  for (int i = 1; i <= kForks; ++i) kv.fork(0, i, 1);
+  for (int i = 1; i <= kForks; ++i) kv.truncate(i, 0);
+  EXPECT_EQ(kv.n_free(), 3);
+  kv.truncate(0, 0);
+  EXPECT_EQ(kv.n_free(), 4);
+}
+
+TEST(KvCache, TruncateToMoreThanThereIsChangesNothing) {
+  KvCache kv(shape(20));
+  append(kv, 3);
+  kv.truncate(0, 5);
+  EXPECT_EQ(kv.length(0), 3);
+  kv.truncate(9, 0);
+  EXPECT_EQ(kv.length(9), 0);
+}
+
+//      0 - 1 - 3
+//       \   \- 4 - 5
+//        2 - 6
+// and a second root 7 - 8, and a chain of another sequence.
+Batch tree(int position) {
+  Batch batch;
+  const int parents[] = {-1, 0, 0, 1, 1, 4, 2, -1, 7};
+  for (const int parent : parents) {
+    const int depth = parent < 0 ? position : batch.rows[static_cast<size_t>(parent)].position + 1;
+    batch.rows.push_back({7, depth, 0, parent, true});
+  }
+  batch.add_chain(tokens(2), 0, 5);
+  return batch;
+}
+
+TEST(KvCache, TreesSeeTheirAncestorsInOrder) {
+  KvCache kv(shape(100));
+  const std::vector<Slot> past = append(kv, 4);
+  const Batch batch = tree(4);
+  Placement placement;
+  kv.place(batch, &placement);
+  const std::vector<std::vector<size_t>> paths = {
+      {0}, {0, 1}, {0, 2}, {0, 1, 3}, {0, 1, 4}, {0, 1, 4, 5}, {0, 2, 6}, {7}, {7, 8}};
+  for (size_t row = 0; row < paths.size(); ++row) {
+    std::vector<Slot> expected = past;
+    for (const size_t i : paths[row]) expected.push_back(placement.slots[i]);
+    EXPECT_EQ(seen(placement, row), expected) << row;
+  }
+  EXPECT_EQ(seen(placement, 9), std::vector<Slot>{placement.slots[9]});
+  EXPECT_EQ(seen(placement, 10), (std::vector<Slot>{placement.slots[9], placement.slots[10]}));
+
+  kv.keep(batch, placement, std::vector<int>{0, 1, 4, 9, 10});
+  EXPECT_EQ(kv.n_free(), 100 - 4 - 3 - 2);
+  std::vector<Slot> kept = past;
+  for (const size_t i : {0, 1, 4}) kept.push_back(placement.slots[i]);
+  EXPECT_EQ(slots_of(kv, 0), kept);
+  EXPECT_EQ(kv.length(5), 2);
+}
+
+TEST(KvCache, ADroppedPlacementLeavesNothing) {
+  KvCache kv(shape(100));
+  append(kv, 4);
+  const Batch batch = tree(4);
+  Placement placement;
+  kv.place(batch, &placement);
+  EXPECT_EQ(kv.n_free(), 96 - batch.size());
+  kv.drop(placement);
+  EXPECT_EQ(kv.n_free(), 96);
+  EXPECT_EQ(kv.length(0), 4);
+  EXPECT_EQ(kv.length(5), 0);
+}
+
+// Any tree, against the plain way of walking up the parents.
+TEST(KvCache, RandomTreesOfSeveralSequences) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    KvCache kv(shape(400));
+    uint64_t counter = 0;
+    const auto below = [&](int n) {
+      return static_cast<int>(random_bits(seed, counter++) % static_cast<uint64_t>(n));
+    };
+    std::vector<std::vector<Slot>> past;
+    for (SequenceId s = 0; s < 3; ++s) past.push_back(append(kv, below(5) + 1, s));
+    const int n_before = kv.n_free();
+    Batch batch;
+    for (int row = 0; row < 60; ++row) {
+      // Half of the rows go on with the row before, as chains do.
+      const int parent = row > 0 && below(2) == 0 ? row - 1 : below(row + 1) - 1;
+      const SequenceId s = parent < 0 ? below(3) : batch.rows[static_cast<size_t>(parent)].sequence;
+      const int position =
+          parent < 0 ? kv.length(s) : batch.rows[static_cast<size_t>(parent)].position + 1;
+      batch.rows.push_back({7, position, s, parent, true});
+    }
+    Placement placement;
+    kv.place(batch, &placement);
+    for (int row = 0; row < batch.size(); ++row) {
+      std::vector<Slot> path;
+      for (int i = row; i >= 0; i = batch.rows[static_cast<size_t>(i)].parent) {
+        path.push_back(placement.slots[static_cast<size_t>(i)]);
+      }
+      const auto index = static_cast<size_t>(row);
+      std::vector<Slot> expected = past[static_cast<size_t>(batch.rows[index].sequence)];
+      expected.insert(expected.end(), path.rbegin(), path.rend());
+      ASSERT_EQ(seen(placement, index), expected) << "seed " << seed << " row " << row;
+    }
+    kv.drop(placement);
+    EXPECT_EQ(kv.n_free(), n_before);
+  }
+}
+
+TEST(KvCache, AFormatThatDoesNotDivideTheHeadsIsAnError) {
+  KvShape bad = {1, 1, 48, tensor::Type::kQ8_0, 10};
+  const std::string message = test::message_of<Error>([&] { KvCache kv(bad); });
+  EXPECT_NE(message.find("--kv f16"), std::string::npos) << message;
+  bad.head_dim = 64;
+  KvCache good(bad);
+  EXPECT_EQ(good.shape().slot_bytes(), 68u);
+}
+
+}  // namespace
+}  // namespace troika::cache

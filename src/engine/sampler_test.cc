@@ -1,0 +1,259 @@
+#include "engine/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+
+namespace troika::engine {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// Everything off: plain sampling from the softmax.
+SamplerOptions plain() {
+  SamplerOptions o;
+  o.temperature = 1.0f;
+  o.top_k = 0;
+  o.top_p = 1.0f;
+  o.min_p = 0.0f;
+  return o;
+}
+
+SamplerOptions greedy() {
+  SamplerOptions o;
+  o.temperature = 0.0f;
+  return o;
+}
+
+Token sample(const SamplerOptions& options, const std::vector<float>& logits,
+             const std::vector<Token>& history = {}) {
+  Sampler sampler(options);
+  return sampler.sample(history, logits);
+}
+
+// How often each token is chosen over so many positions.
+std::map<Token, int> frequencies(const SamplerOptions& options, const std::vector<float>& logits,
+                                 int n = 4000) {
+  Sampler sampler(options);
+  std::vector<Token> history;
+  std::map<Token, int> counts;
+  for (int i = 0; i < n; ++i) {
+    ++counts[sampler.sample(history, logits)];
+    history.push_back(0);
+  }
+  return counts;
+}
+
+std::vector<float> logs(const std::vector<double>& probabilities) {
+  std::vector<float> logits;
+  for (const double p : probabilities) logits.push_back(static_cast<float>(std::log(p)));
+  return logits;
+}
+
+// Five deviations of a binomial distribution.
+void expect_shares(const std::map<Token, int>& counts, const std::vector<double>& shares, int n) {
+  for (size_t token = 0; token < shares.size(); ++token) {
+    const auto found = counts.find(static_cast<Token>(token));
+    const double count = found == counts.end() ? 0 : found->second;
+    const double p = shares[token];
+    EXPECT_NEAR(count, n * p, 5 * std::sqrt(n * p * (1 - p)) + 1e-9) << "token " << token;
+  }
+}
+
+TEST(Sampler, GreedyTakesTheFirstOfTheMostLikely) {
+  EXPECT_EQ(sample(greedy(), {1, 3, 2, 3}), 1);
+  EXPECT_EQ(sample(greedy(), {-5}), 0);
+  EXPECT_EQ(sample(greedy(), {-kInfinity, -3e38f}), 1);
+}
+
+TEST(Sampler, FrequenciesAreTheProbabilities) {
+  const std::vector<double> p = {0.5, 0.25, 0.15, 0.1};
+  expect_shares(frequencies(plain(), logs(p)), p, 4000);
+  SamplerOptions hot = plain();
+  hot.temperature = 2.0f;
+  std::vector<double> root;
+  double sum = 0;
+  for (const double x : p) sum += std::sqrt(x);
+  for (const double x : p) root.push_back(std::sqrt(x) / sum);
+  expect_shares(frequencies(hot, logs(p)), root, 4000);
+}
+
+TEST(Sampler, SmallestTemperaturesAreNearlyGreedy) {
+  SamplerOptions cold = plain();
+  for (const float temperature : {1e-3f, 1e-30f, 1e-45f}) {
+    cold.temperature = temperature;
+    EXPECT_EQ(frequencies(cold, {1, 3, 2}, 50), (std::map<Token, int>{{1, 50}}));
+  }
+}
+
+TEST(Sampler, TopKLeavesTheKMostLikely) {
+  const std::vector<double> p = {0.1, 0.4, 0.2, 0.3};
+  SamplerOptions o = plain();
+  o.top_k = 2;
+  expect_shares(frequencies(o, logs(p)), {0, 4.0 / 7, 0, 3.0 / 7}, 4000);
+  o.top_k = 1;
+  expect_shares(frequencies(o, logs(p), 50), {0, 1, 0, 0}, 50);
+  for (const int all : {0, 4, 1000}) {
+    o.top_k = all;
+    expect_shares(frequencies(o, logs(p)), p, 4000);
+  }
+  o.top_k = 2;  // of equals, the first
+  expect_shares(frequencies(o, {1, 1, 1}), {0.5, 0.5, 0}, 4000);
+}
+
+TEST(Sampler, TopPLeavesTheFewestThatReachTheShare) {
+  const std::vector<double> p = {0.1, 0.4, 0.2, 0.3};
+  SamplerOptions o = plain();
+  o.top_p = 0.65f;
+  expect_shares(frequencies(o, logs(p)), {0, 4.0 / 7, 0, 3.0 / 7}, 4000);
+  o.top_p = 0.75f;
+  expect_shares(frequencies(o, logs(p)), {0, 4.0 / 9, 2.0 / 9, 3.0 / 9}, 4000);
+  o.top_p = 1e-6f;  // never none
+  expect_shares(frequencies(o, logs(p), 50), {0, 1, 0, 0}, 50);
+}
+
+TEST(Sampler, MinPIsAShareOfTheBest) {
+  const std::vector<double> p = {0.1, 0.4, 0.2, 0.3};
+  SamplerOptions o = plain();
+  o.min_p = 0.6f;
+  expect_shares(frequencies(o, logs(p)), {0, 4.0 / 7, 0, 3.0 / 7}, 4000);
+  o.min_p = 0.99f;
+  expect_shares(frequencies(o, logs(p), 50), {0, 1, 0, 0}, 50);
+}
+
+TEST(Sampler, PenaltiesTouchWhatWasSeenLately) {
+  SamplerOptions o = greedy();
+  o.repetition_penalty = 2.0f;
+  EXPECT_EQ(sample(o, {4, 3, 1}, {0}), 1);    // 4 / 2 < 3
+  EXPECT_EQ(sample(o, {-1, -3}, {0}), 0);     // -1 * 2 > -3
+  EXPECT_EQ(sample(o, {-1, -1.5f}, {0}), 1);  // -1 * 2 < -1.5
+  o = greedy();
+  o.frequency_penalty = 1.0f;
+  EXPECT_EQ(sample(o, {4, 2.5f}, {0}), 0);
+  EXPECT_EQ(sample(o, {4, 2.5f}, {0, 0}), 1);
+  o = greedy();
+  o.presence_penalty = 1.0f;
+  EXPECT_EQ(sample(o, {4, 2.5f}, {0, 0, 0}), 0);
+  EXPECT_EQ(sample(o, {4, 3.5f}, {0}), 1);
+}
+
+TEST(Sampler, ThePenaltyWindowForgets) {
+  SamplerOptions o = greedy();
+  o.presence_penalty = 2.0f;
+  o.penalty_window = 2;
+  EXPECT_EQ(sample(o, {4, 3, 0}, {0, 2}), 1);
+  EXPECT_EQ(sample(o, {4, 3, 0}, {0, 2, 2}), 0);
+  o.penalty_window = -1;
+  EXPECT_EQ(sample(o, {4, 3, 0}, {0, 2, 2}), 1);
+  o.penalty_window = 0;
+  EXPECT_EQ(sample(o, {4, 3, 0}, {0}), 0);
+  // Tokens that the logits do not have are ignored.
+  o.penalty_window = -1;
+  EXPECT_EQ(sample(o, {4, 3}, {-1, 7}), 0);
+}
+
+TEST(Sampler, LogitBiasMovesTokens) {
+  SamplerOptions o = greedy();
+  o.logit_bias = {{2, 5.0f}, {99, 100.0f}, {-1, 100.0f}};
+  EXPECT_EQ(sample(o, {4, 3, 0}), 2);
+  o.logit_bias = {{0, -kInfinity}};
+  EXPECT_EQ(sample(o, {4, 3, 0}), 1);
+  o = plain();
+  o.logit_bias = {{0, -kInfinity}};
+  expect_shares(frequencies(o, logs({0.5, 0.25, 0.25})), {0, 0.5, 0.5}, 4000);
+  o.logit_bias = {{2, kInfinity}};
+  expect_shares(frequencies(o, {4, 3, 0}, 50), {0, 0, 1}, 50);
+}
+
+class Forbid : public LogitMask {
+ public:
+  explicit Forbid(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+  void apply(std::span<const Token> history, std::span<float> logits) override {
+    last_length = history.size();
+    for (const Token token : tokens_) logits[static_cast<size_t>(token)] = -kInfinity;
+  }
+  size_t last_length = 0;
+
+ private:
+  std::vector<Token> tokens_;
+};
+
+TEST(Sampler, TheMaskForbids) {
+  Forbid mask({0, 2});
+  for (const SamplerOptions& options : {greedy(), plain()}) {
+    Sampler sampler(options, &mask);
+    for (int i = 0; i < 20; ++i) {
+      const std::vector<Token> history(static_cast<size_t>(i), 0);
+      EXPECT_EQ(sampler.sample(history, std::vector<float>{9, 1, 8}), 1);
+      EXPECT_EQ(mask.last_length, static_cast<size_t>(i));
+    }
+  }
+}
+
+TEST(Sampler, ForbiddingEveryTokenIsAnError) {
+  Forbid mask({0, 1, 2});
+  for (const SamplerOptions& options : {greedy(), plain()}) {
+    Sampler sampler(options, &mask);
+    EXPECT_THROW(sampler.sample({}, std::vector<float>{9, 1, 8}), Error);
+    EXPECT_THROW(sample(options, {kNan, -kInfinity}), Error);
+    EXPECT_THROW(sample(options, {}), Error);
+  }
+}
+
+TEST(Sampler, WhatIsNoNumberIsNeverChosen) {
+  EXPECT_EQ(sample(greedy(), {kNan, 1, kNan, 2}), 3);
+  expect_shares(frequencies(plain(), {kNan, 1, kNan, 1}), {0, 0.5, 0, 0.5}, 4000);
+  EXPECT_EQ(sample(greedy(), {1, kInfinity, 2}), 1);
+  expect_shares(frequencies(plain(), {1, kInfinity, -3e38f}, 50), {0, 1, 0}, 50);
+}
+
+TEST(Sampler, RandomnessDependsOnSeedAndPositionAlone) {
+  const std::vector<float> logits(50, 0.0f);
+  SamplerOptions o = plain();
+  o.seed = 7;
+  Sampler forwards(o), backwards(o);
+  std::vector<Token> there, back;
+  for (size_t i = 0; i < 40; ++i) {
+    there.push_back(forwards.sample(std::vector<Token>(i, 3), logits));
+    back.insert(back.begin(), backwards.sample(std::vector<Token>(39 - i, 4), logits));
+  }
+  EXPECT_EQ(there, back);
+  o.seed = 8;
+  Sampler other(o);
+  int n_same = 0;
+  for (size_t i = 0; i < 40; ++i)
+    n_same += other.sample(std::vector<Token>(i, 3), logits) == there[i];
+  EXPECT_LT(n_same, 15);
+  EXPECT_GT(std::set<Token>(there.begin(), there.end()).size(), 15u);
+}
+
+TEST(Sampler, SenselessValuesAreWrongUsage) {
+  const auto rejects = [](auto change) {
+    SamplerOptions o;
+    change(o);
+    EXPECT_THROW(Sampler{o}, UsageError);
+  };
+  rejects([](SamplerOptions& o) { o.temperature = -1; });
+  rejects([](SamplerOptions& o) { o.temperature = kNan; });
+  rejects([](SamplerOptions& o) { o.temperature = kInfinity; });
+  rejects([](SamplerOptions& o) { o.top_k = -1; });
+  rejects([](SamplerOptions& o) { o.top_p = 0; });
+  rejects([](SamplerOptions& o) { o.top_p = 1.5f; });
+  rejects([](SamplerOptions& o) { o.top_p = kNan; });
+  rejects([](SamplerOptions& o) { o.min_p = 1; });
+  rejects([](SamplerOptions& o) { o.min_p = -0.1f; });
+  rejects([](SamplerOptions& o) { o.repetition_penalty = 0; });
+  rejects([](SamplerOptions& o) { o.frequency_penalty = kNan; });
+  rejects([](SamplerOptions& o) { o.presence_penalty = kInfinity; });
+  rejects([](SamplerOptions& o) { o.penalty_window = -2; });
+  rejects([](SamplerOptions& o) { o.logit_bias = {{1, kNan}}; });
+}
+
+}  // namespace
+}  // namespace troika::engine

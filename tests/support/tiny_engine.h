@@ -1,0 +1,42 @@
+// A tiny model behind an engine and a session, for tests of the engine's parts.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/session.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
+
+namespace troika::test_support {
+
+// Small enough that a pass takes well below a millisecond.
+inline TinyModel small_model(const std::string& architecture = "llama") {
+  TinyModel model = tiny_model(architecture);
+  model.width = 64;
+  model.n_heads = 4, model.n_kv_heads = architecture == "gemma" ? 1 : 2;
+  model.head_dim = model.rope_dims = 32;
+  if (architecture == "phi2") model.n_kv_heads = 4;
+  model.ffn_width = 96;
+  return model;
+}
+
+struct TinyEngine {
+  explicit TinyEngine(const TinyModel& model = small_model(), engine::Options options = {}) {
+    options.model = folder.file("tiny.gguf");
+    if (options.n_threads == 0) options.n_threads = 1;
+    if (options.context == 0) options.context = 128;
+    write_tiny_model(model, options.model);
+    engine = std::make_unique<engine::Engine>(options);
+    session = std::make_unique<engine::Session>(*engine);
+  }
+
+  test::TempFolder folder;
+  std::unique_ptr<engine::Engine> engine;
+  std::unique_ptr<engine::Session> session;
+};
+
+inline std::vector<float> copy_of(std::span<const float> row) { return {row.begin(), row.end()}; }
+
+}  // namespace troika::test_support
