@@ -155,7 +155,7 @@ void matmul_f32(const MatmulWeight& weight, size_t n_tokens, const float* x, siz
 template <Type kType>
 void matmul_q8(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                size_t x_stride_bytes, float* y, size_t y_stride) {
-  using BlockOf = BlockOfType<kType>::Block;
+  using BlockOf = typename BlockOfType<kType>::Block;
   if constexpr (std::is_void_v<BlockOf>) {
     multiply_floats<kType>(weight, n_tokens, x, x_stride_bytes, y, y_stride);
   } else {
