@@ -75,7 +75,7 @@ std::span<const Implementation> implementations() {
 #if defined(__x86_64__)
     {"avx512", x86::kAvx512Needs, &x86::kAvx512Table},
     {"avx2", x86::kAvx2Needs, &x86::kAvx2Table},
-#elif defined(__aarch64__)
+#elif defined(TROIKA_NEON_KERNELS)
     {"neon", arm::kNeonNeeds, &arm::kNeonTable},
 #endif
     {"reference", CpuFeatures(), &reference::kTable},

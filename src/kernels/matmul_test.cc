@@ -34,7 +34,7 @@ class Matmul : public EveryImplementation {
  protected:
   // Both kinds of product against the reference, for one type and shape.
   void compare(Type type, Shape shape) {
-    const auto [n_rows, k, n_tokens] = shape;
+    const size_t n_rows = shape.n_rows, k = shape.k, n_tokens = shape.n_tokens;
     const TestWeight weight(type, n_rows, k, random_floats(n_rows * k, 1, 0.05f));
     const std::vector<float> x = random_floats(n_tokens * k, 2);
     const std::vector<std::byte> q = quantized(x, n_tokens, k);

@@ -20,7 +20,7 @@ GroupScale best_multiples(const float* x, ScaleAndMin fit, float d, float dmin) 
   GroupScale best{static_cast<uint8_t>(scale), static_cast<uint8_t>(min)};
   float best_error = -1;
   for (int s = std::max(scale - 1, 0); s <= std::min(scale + 1, kMaxMultiple); ++s) {
-    for (int m = std::max(min - 2, 0); m <= std::min(min + 2, kMaxMultiple); ++m) {
+    for (int m = std::max(min - 1, 0); m <= std::min(min + 1, kMaxMultiple); ++m) {
       const float error =
           affine_error(x, kGroup, kHigh, {d * static_cast<float>(s), dmin * static_cast<float>(m)});
       if (best_error < 0 || error < best_error) {

@@ -37,9 +37,12 @@ inline GroupScale group_scale(const BlockQ4_K& block, int group) {
 
 // Levels 0..15, without the minimum.
 inline void unpack(const BlockQ4_K& block, int8_t* q) {
-  for (int i = 0; i < 256; ++i) {
-    const uint8_t pair = block.levels[i / 64 * 32 + i % 32];
-    q[i] = static_cast<int8_t>(i % 64 < 32 ? pair & 15 : pair >> 4);
+  for (int pair = 0; pair < 4; ++pair, q += 64) {
+    const uint8_t* levels = block.levels + 32 * pair;
+    for (int i = 0; i < 32; ++i) {
+      q[i] = static_cast<int8_t>(levels[i] & 15);
+      q[i + 32] = static_cast<int8_t>(levels[i] >> 4);
+    }
   }
 }
 
@@ -48,9 +51,10 @@ inline void decode(const BlockQ4_K& block, float* y) {
   const float dmin = load_f16(block.dmin);
   int8_t q[256];
   unpack(block, q);
-  for (int i = 0; i < 256; ++i) {
-    const GroupScale group = group_scale(block, i / 32);
-    y[i] = d * group.scale * q[i] - dmin * group.min;
+  for (int g = 0; g < 8; ++g) {
+    const GroupScale group = group_scale(block, g);
+    const float scale = d * group.scale, min = dmin * group.min;
+    for (int i = 32 * g; i < 32 * g + 32; ++i) y[i] = scale * q[i] - min;
   }
 }
 

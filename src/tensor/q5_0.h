@@ -18,11 +18,14 @@ struct BlockQ5_0 {
 static_assert(sizeof(BlockQ5_0) == 22);
 
 inline void unpack(const BlockQ5_0& block, int8_t* q) {
+  uint32_t top_bits = 0;
+  for (int i = 0; i < 4; ++i) top_bits |= static_cast<uint32_t>(block.top_bits[i]) << (8 * i);
   for (int j = 0; j < 16; ++j) {
-    const int top_of_low = block.top_bits[j / 8] >> (j % 8) & 1;
-    const int top_of_high = block.top_bits[j / 8 + 2] >> (j % 8) & 1;
-    q[j] = static_cast<int8_t>(((block.levels[j] & 15) | top_of_low << 4) - 16);
-    q[j + 16] = static_cast<int8_t>((block.levels[j] >> 4 | top_of_high << 4) - 16);
+    const uint32_t top_of_low = top_bits >> j & 1, top_of_high = top_bits >> (j + 16) & 1;
+    const uint32_t low = (block.levels[j] & 15u) | top_of_low << 4;
+    const uint32_t high = static_cast<uint32_t>(block.levels[j] >> 4) | top_of_high << 4;
+    q[j] = static_cast<int8_t>(static_cast<int>(low) - 16);
+    q[j + 16] = static_cast<int8_t>(static_cast<int>(high) - 16);
   }
 }
 

@@ -23,11 +23,15 @@ struct BlockQ6_K {
 static_assert(sizeof(BlockQ6_K) == 210);
 
 inline void unpack(const BlockQ6_K& block, int8_t* q) {
-  for (int i = 0; i < 256; ++i) {
-    const int half = i / 128, quarter = i / 32 % 4, l = i % 32;
-    const int low_bits = block.low[half * 64 + quarter % 2 * 32 + l] >> (quarter / 2 * 4) & 15;
-    const int high_bits = block.high[half * 32 + l] >> (quarter * 2) & 3;
-    q[i] = static_cast<int8_t>((low_bits | high_bits << 4) - 32);
+  for (int half = 0; half < 2; ++half, q += 128) {
+    const uint8_t* low = block.low + 64 * half;
+    const uint8_t* high = block.high + 32 * half;
+    for (int l = 0; l < 32; ++l) {
+      q[l] = static_cast<int8_t>(((low[l] & 15) | (high[l] & 3) << 4) - 32);
+      q[l + 32] = static_cast<int8_t>(((low[l + 32] & 15) | (high[l] >> 2 & 3) << 4) - 32);
+      q[l + 64] = static_cast<int8_t>((low[l] >> 4 | (high[l] >> 4 & 3) << 4) - 32);
+      q[l + 96] = static_cast<int8_t>((low[l + 32] >> 4 | high[l] >> 6 << 4) - 32);
+    }
   }
 }
 
@@ -35,7 +39,10 @@ inline void decode(const BlockQ6_K& block, float* y) {
   const float d = load_f16(block.d);
   int8_t q[256];
   unpack(block, q);
-  for (int i = 0; i < 256; ++i) y[i] = d * block.scales[i / 16] * q[i];
+  for (int g = 0; g < 16; ++g) {
+    const float scale = d * block.scales[g];
+    for (int i = 16 * g; i < 16 * g + 16; ++i) y[i] = scale * q[i];
+  }
 }
 
 void encode(const float* input, BlockQ6_K& block);

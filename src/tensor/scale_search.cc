@@ -143,16 +143,18 @@ ScaleAndMin scale_and_min(const float* x, size_t n, int high) {
   ScaleAndMin best{range / static_cast<float>(high), -low};
   float best_error = affine_error(x, n, high, best);
   // Ranges from a little wider than the values to two levels narrower (clipping the extremes).
-  for (int step = -5; step <= 20; ++step) {
+  for (int step = -4; step <= 20; step += 3) {
     const float levels = static_cast<float>(high) + 0.1f * static_cast<float>(step);
-    ScaleAndMin fit = refit(x, n, high, {range / levels, -low});
-    fit = refit(x, n, high, fit);
+    const ScaleAndMin fit = refit(x, n, high, {range / levels, -low});
     const float error = affine_error(x, n, high, fit);
     if (error < best_error) {
       best_error = error;
       best = fit;
     }
   }
+  // The fitted values may move some levels, which allows a better fit.
+  const ScaleAndMin again = refit(x, n, high, best);
+  if (affine_error(x, n, high, again) < best_error) best = again;
   return best;
 }
 

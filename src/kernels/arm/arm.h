@@ -4,6 +4,11 @@
 #include "base/cpu_features.h"
 #include "kernels/kernels.h"
 
+// clang 14 declares the dot product instructions only where the whole program may use them.
+#if defined(__aarch64__) && (!defined(__clang__) || defined(__ARM_FEATURE_DOTPROD))
+#define TROIKA_NEON_KERNELS 1
+#endif
+
 namespace troika::kernels::arm {
 
 inline constexpr CpuFeatures kNeonNeeds(CpuFeature::kNeon, CpuFeature::kDotprod);

@@ -1,12 +1,12 @@
 // Kernels for arm64 processors with dot products.
-#if defined(__aarch64__)
+#include "kernels/arm/arm.h"
+#ifdef TROIKA_NEON_KERNELS
 #include <arm_neon.h>
 
 #include <cstring>
 #include <utility>
 
 #include "base/error.h"
-#include "kernels/arm/arm.h"
 #include "kernels/arm/target.h"
 #include "kernels/kv.h"
 #include "kernels/reference/matmul.h"
@@ -48,4 +48,4 @@ constinit const Table kNeonTable = {
 
 }  // namespace troika::kernels::arm
 
-#endif  // __aarch64__
+#endif  // TROIKA_NEON_KERNELS

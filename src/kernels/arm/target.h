@@ -2,8 +2,6 @@
 #pragma once
 
 #if defined(__clang__)
-// clang 14 declares the dot product instructions only where the whole file may use them, so that
-// it builds these files with -march (CMakeLists.txt of the root).
 #define TROIKA_TARGET_BEGIN
 #define TROIKA_TARGET_END
 #else
