@@ -48,8 +48,11 @@ int run(int argc, char** argv) {
     }
     return 0;
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : kExitUsage;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    const std::vector<CLI::App*> chosen = app.get_subcommands();
+    fmt::print(stderr, "troika: {}. 'troika{} --help' shows how to use it.\n", error.what(),
+               chosen.empty() ? "" : " " + chosen.front()->get_name());
+    return kExitUsage;
   }
 }
 

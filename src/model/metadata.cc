@@ -34,6 +34,7 @@ int vocabulary_size(const Metadata& metadata) {
 void read_rope_scaling(const Metadata& metadata, Rope* rope) {
   const std::string kind = metadata.text("rope.scaling.type", "none");
   rope->factor = metadata.number("rope.scaling.factor", metadata.number("rope.scale_linear", 1.0));
+  if (rope->factor == 0.0) rope->factor = 1.0;  // some files write 0 for "not scaled"
   if (!(rope->factor > 0.0)) {
     throw Error(fmt::format(
         "{}: '{}' is {}, but a scaling factor must be above 0. The file is "

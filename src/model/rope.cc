@@ -43,7 +43,8 @@ RopeAngles::RopeAngles(const Rope& rope) {
     frequencies_.push_back(frequency);
   }
   if (rope.scaling == RopeScaling::kYarn) {
-    magnitude_ = rope.attention_factor * (1.0 + 0.1 * std::log(rope.factor));
+    magnitude_ = rope.attention_factor;
+    if (rope.factor > 1.0) magnitude_ *= 1.0 + 0.1 * std::log(rope.factor);
   }
 }
 
