@@ -9,6 +9,12 @@
 
 namespace troika::plan {
 
+namespace {
+
+constexpr std::string_view kSubgraphs[] = {"embed", "qkv", "attention", "ffn", "head"};
+
+}  // namespace
+
 const char* activations_name(Activations activations) {
   return activations == Activations::kF32 ? "f32" : "q8";
 }
@@ -33,8 +39,14 @@ int Plan::lane_of(std::string_view subgraph, int n_tokens) const {
   return 0;
 }
 
+bool is_subgraph_name(std::string_view name) {
+  return name.empty() ||
+         std::find(std::begin(kSubgraphs), std::end(kSubgraphs), name) != std::end(kSubgraphs);
+}
+
+std::string subgraph_names() { return fmt::format("{}", fmt::join(kSubgraphs, ", ")); }
+
 Placement placement_from_text(std::string_view text, int n_lanes) {
-  static constexpr std::string_view kSubgraphs[] = {"", "embed", "qkv", "attention", "ffn", "head"};
   const auto number = [&](std::string_view digits) {
     int value = -1;
     const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value);
@@ -48,14 +60,13 @@ Placement placement_from_text(std::string_view text, int n_lanes) {
   placement.subgraph = std::string(left.substr(0, at));
   if (at != std::string_view::npos) placement.least_tokens = number(left.substr(at + 1));
   placement.lane = equals == std::string_view::npos ? -1 : number(text.substr(equals + 1));
-  const bool is_known = std::find(std::begin(kSubgraphs), std::end(kSubgraphs),
-                                  placement.subgraph) != std::end(kSubgraphs);
-  if (!is_known || placement.least_tokens < 0 || placement.lane < 0 || placement.lane >= n_lanes) {
+  if (!is_subgraph_name(placement.subgraph) || placement.least_tokens < 0 || placement.lane < 0 ||
+      placement.lane >= n_lanes) {
     throw UsageError(
         fmt::format("--place '{}' is not understood. Write SUBGRAPH=LANE or "
-                    "SUBGRAPH@TOKENS=LANE, where SUBGRAPH is embed, qkv, attention, "
-                    "ffn or head, and LANE is 0 to {}.",
-                    text, n_lanes - 1));
+                    "SUBGRAPH@TOKENS=LANE, where SUBGRAPH is one of {}, and LANE "
+                    "is 0 to {}.",
+                    text, subgraph_names(), n_lanes - 1));
   }
   return placement;
 }

@@ -50,6 +50,10 @@ struct Plan {
   int lane_of(std::string_view subgraph, int n_tokens) const;
 };
 
+// The kinds of subgraphs that placements name: "embed, qkv, attention, ffn, head".
+bool is_subgraph_name(std::string_view name);  // or empty: every one
+std::string subgraph_names();
+
 // "ffn=1" runs every "ffn" subgraph on lane 1, "ffn@2=1" only executables of at least 2 tokens,
 // "@2=1" every subgraph of such. Throws UsageError.
 Placement placement_from_text(std::string_view text, int n_lanes);

@@ -42,6 +42,12 @@ Step bind(const model::Op& op, const Subgraph& subgraph, const weights::Store& w
   step.output = buffers.value(op.output);
   step.output_width = buffers.width(op.output);
   step.per_output = subgraph.blueprint->values[static_cast<size_t>(op.output)].per_output;
+  if (op.kind == OpKind::kAttention && static_cast<size_t>(step.head_dim) > kernels::kMaxHeadSize) {
+    throw Error(
+        fmt::format("The model's attention heads have {} elements; at most {} are "
+                    "supported.",
+                    step.head_dim, kernels::kMaxHeadSize));
+  }
   if (op.kind == OpKind::kLinear) {
     bind_linear(&step, weights, kernels, activations);
   } else if (op.kind == OpKind::kEmbed) {

@@ -1,0 +1,84 @@
+#include "plan/json_fields.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace troika::plan {
+
+JsonFields JsonFields::parse(const std::string& text, const std::string& file) {
+  nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) throw Error(fmt::format("{}: this is no JSON object.", file));
+  return {std::move(json), file, ""};
+}
+
+void JsonFields::fail(const char* key, const std::string& problem) const {
+  throw Error(fmt::format("{}: '{}{}' {}.", file_, path_, key, problem));
+}
+
+const nlohmann::json& JsonFields::value(const char* key, const char* wanted) const {
+  const auto found = json_.find(key);
+  if (found == json_.end()) fail(key, fmt::format("is missing; it must be {}", wanted));
+  return *found;
+}
+
+JsonFields JsonFields::element(const char* key, const nlohmann::json& array, size_t index) const {
+  if (!array[index].is_object())
+    fail(key, fmt::format("must hold objects, but entry {} is none", index));
+  return {array[index], file_, fmt::format("{}{}[{}].", path_, key, index)};
+}
+
+JsonFields JsonFields::object(const char* key) const {
+  const nlohmann::json& json = value(key, "an object");
+  if (!json.is_object()) fail(key, "must be an object");
+  return {json, file_, fmt::format("{}{}.", path_, key)};
+}
+
+int64_t JsonFields::integer(const char* key, int64_t lowest, int64_t highest) const {
+  const nlohmann::json& json = value(key, "a whole number");
+  const auto range = [&] {
+    return fmt::format("must be a whole number from {} to {}", lowest, highest);
+  };
+  if (!json.is_number_integer()) fail(key, range());
+  const bool fits =
+      !json.is_number_unsigned() || json.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX);
+  const int64_t number = fits ? json.get<int64_t>() : INT64_MAX;
+  if (!fits || number < lowest || number > highest) fail(key, range());
+  return number;
+}
+
+double JsonFields::number(const char* key, double lowest, double highest) const {
+  const nlohmann::json& json = value(key, "a number");
+  const double number = json.is_number() ? json.get<double>() : NAN;
+  if (!(number >= lowest && number <= highest)) {
+    fail(key, fmt::format("must be a number from {} to {}", lowest, highest));
+  }
+  return number;
+}
+
+std::string JsonFields::text(const char* key) const {
+  const nlohmann::json& json = value(key, "a text");
+  if (!json.is_string()) fail(key, "must be a text");
+  return json.get<std::string>();
+}
+
+std::vector<int> JsonFields::integers(const char* key, int lowest, int highest) const {
+  const nlohmann::json& json = value(key, "an array of whole numbers");
+  if (!json.is_array()) fail(key, "must be an array of whole numbers");
+  std::vector<int> numbers;
+  for (const nlohmann::json& element : json) {
+    const bool is_small = element.is_number_integer() && element.is_number_unsigned()
+                              ? element.get<uint64_t>() <= static_cast<uint64_t>(INT32_MAX)
+                              : element.is_number_integer() && element.get<int64_t>() >= INT32_MIN;
+    const int number = is_small ? element.get<int>() : highest;
+    if (!is_small || number < lowest || number > highest) {
+      fail(key, fmt::format("must hold whole numbers from {} to {}", lowest, highest));
+    }
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+}  // namespace troika::plan

@@ -1,0 +1,47 @@
+// Reading JSON files with messages that name the file and the field.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace troika::plan {
+
+// One object of a file, at a path such as "lanes[0]".
+class JsonFields {
+ public:
+  // The whole file: an object. Throws Error where the text is no JSON object.
+  static JsonFields parse(const std::string& text, const std::string& file);
+
+  JsonFields object(const char* key) const;
+  // Calls visit(JsonFields) for each element of an array of objects.
+  template <typename Visit>
+  void each(const char* key, const Visit& visit) const {
+    const nlohmann::json& array = value(key, "an array");
+    if (!array.is_array()) fail(key, "must be an array");
+    for (size_t i = 0; i < array.size(); ++i) {
+      visit(element(key, array, i));
+    }
+  }
+
+  bool has(const char* key) const { return json_.contains(key); }
+  int64_t integer(const char* key, int64_t lowest, int64_t highest) const;
+  double number(const char* key, double lowest, double highest) const;
+  std::string text(const char* key) const;
+  std::vector<int> integers(const char* key, int lowest, int highest) const;
+
+  // "FILE: 'lanes[0].cores' PROBLEM."
+  [[noreturn]] void fail(const char* key, const std::string& problem) const;
+
+ private:
+  JsonFields(nlohmann::json json, std::string file, std::string path)
+      : json_(std::move(json)), file_(std::move(file)), path_(std::move(path)) {}
+  const nlohmann::json& value(const char* key, const char* wanted) const;
+  JsonFields element(const char* key, const nlohmann::json& array, size_t index) const;
+
+  nlohmann::json json_;
+  std::string file_;
+  std::string path_;  // "" or "lanes[0]."
+};
+
+}  // namespace troika::plan

@@ -1,0 +1,119 @@
+#include "plan/plan_json.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "plan/json_fields.h"
+
+namespace troika::plan {
+namespace {
+
+constexpr int kMostCores = 4096;
+constexpr int kMostTokens = 1 << 20;
+constexpr int kMostContext = 1 << 27;
+
+std::vector<HostLane> read_lanes(const JsonFields& fields) {
+  std::vector<HostLane> lanes;
+  std::set<int> seen;
+  fields.each("lanes", [&](const JsonFields& lane) {
+    HostLane host;
+    host.n_threads = static_cast<int>(lane.integer("threads", 1, kMostCores));
+    host.cores = lane.integers("cores", 0, kMostCores - 1);
+    for (const int core : host.cores) {
+      if (!seen.insert(core).second) {
+        lane.fail("cores", fmt::format("names core {} again, but lanes never share a core", core));
+      }
+    }
+    lanes.push_back(host);
+  });
+  if (lanes.empty()) fields.fail("lanes", "must name at least one lane");
+  return lanes;
+}
+
+// Ascending, so that the smallest that holds a batch can be found.
+std::vector<int> read_shapes(const JsonFields& fields, const char* key) {
+  std::vector<int> shapes = fields.integers(key, 1, kMostTokens);
+  if (shapes.empty()) fields.fail(key, "must hold at least one number of tokens");
+  for (size_t i = 1; i < shapes.size(); ++i) {
+    if (shapes[i] <= shapes[i - 1]) fields.fail(key, "must ascend");
+  }
+  return shapes;
+}
+
+std::vector<Placement> read_placements(const JsonFields& fields, int n_lanes) {
+  std::vector<Placement> placements;
+  fields.each("placements", [&](const JsonFields& rule) {
+    Placement placement;
+    placement.subgraph = rule.text("subgraph");
+    if (!is_subgraph_name(placement.subgraph)) {
+      rule.fail("subgraph", fmt::format("is '{}', which is no subgraph; known are {}",
+                                        placement.subgraph, subgraph_names()));
+    }
+    placement.least_tokens = static_cast<int>(rule.integer("least_tokens", 0, kMostTokens));
+    placement.lane = static_cast<int>(rule.integer("lane", 0, n_lanes - 1));
+    placements.push_back(placement);
+  });
+  return placements;
+}
+
+}  // namespace
+
+std::string to_json(const PlanFile& file) {
+  nlohmann::ordered_json json;
+  json["version"] = kPlanVersion;
+  json["made_for"] = {{"model", file.made_for.model},
+                      {"model_bytes", file.made_for.model_bytes},
+                      {"model_hash", file.made_for.model_hash},
+                      {"machine", file.made_for.machine}};
+  json["context"] = file.plan.context;
+  json["activations"] = activations_name(file.plan.activations);
+  json["kv"] = tensor::type_name(file.plan.kv_type);
+  json["lanes"] = nlohmann::ordered_json::array();
+  for (const HostLane& lane : file.plan.lanes) {
+    json["lanes"].push_back({{"kind", "host"}, {"threads", lane.n_threads}, {"cores", lane.cores}});
+  }
+  json["shapes"] = file.plan.shapes;
+  json["output_shapes"] = file.plan.output_shapes;
+  json["placements"] = nlohmann::ordered_json::array();
+  for (const Placement& rule : file.plan.placements) {
+    json["placements"].push_back(
+        {{"subgraph", rule.subgraph}, {"least_tokens", rule.least_tokens}, {"lane", rule.lane}});
+  }
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+PlanFile plan_from_json(const std::string& text, const std::string& name) {
+  const JsonFields fields = JsonFields::parse(text, name);
+  if (const int64_t version = fields.integer("version", 0, INT32_MAX); version != kPlanVersion) {
+    fields.fail("version", fmt::format("is {}, but this program reads version {}; make the plan "
+                                       "again with 'troika plan'",
+                                       version, kPlanVersion));
+  }
+  PlanFile file;
+  const JsonFields made_for = fields.object("made_for");
+  file.made_for = {made_for.text("model"),
+                   static_cast<uint64_t>(made_for.integer("model_bytes", 0, INT64_MAX)),
+                   made_for.text("model_hash"), made_for.text("machine")};
+  Plan& plan = file.plan;
+  plan.context = static_cast<int>(fields.integer("context", 1, kMostContext));
+  try {
+    plan.activations = activations_from_name(fields.text("activations"));
+  } catch (const UsageError& error) {
+    fields.fail("activations", fmt::format("is not understood: {}", error.what()));
+  }
+  const std::optional<tensor::Type> kv = tensor::type_from_name(fields.text("kv"));
+  if (kv != tensor::Type::kF32 && kv != tensor::Type::kF16 && kv != tensor::Type::kQ8_0) {
+    fields.fail("kv", "must be F32, F16 or Q8_0");
+  }
+  plan.kv_type = *kv;
+  plan.lanes = read_lanes(fields);
+  plan.shapes = read_shapes(fields, "shapes");
+  plan.output_shapes = read_shapes(fields, "output_shapes");
+  plan.placements = read_placements(fields, static_cast<int>(plan.lanes.size()));
+  return file;
+}
+
+}  // namespace troika::plan

@@ -1,0 +1,31 @@
+// The plan as a JSON file that a person can read and edit (docs/plan.md).
+#pragma once
+
+#include <string>
+
+#include "plan/plan.h"
+
+namespace troika::plan {
+
+// What a plan was made for. A plan made for another model or machine is not used silently.
+struct PlanFor {
+  std::string model;         // name of the file, for people
+  uint64_t model_bytes = 0;  // size of the file
+  std::string model_hash;    // of its header: sizes, metadata, tensor descriptions
+  std::string machine;       // processor and number of cores
+
+  bool operator==(const PlanFor&) const = default;
+};
+
+struct PlanFile {
+  PlanFor made_for;
+  Plan plan;
+};
+
+inline constexpr int kPlanVersion = 1;
+
+std::string to_json(const PlanFile& file);
+// `name` stands in messages. Throws Error that names file and field for whatever is not a plan.
+PlanFile plan_from_json(const std::string& text, const std::string& name);
+
+}  // namespace troika::plan
