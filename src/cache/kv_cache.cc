@@ -19,15 +19,21 @@ bool continues_chain(const Batch& batch, int row) {
 
 }  // namespace
 
+bool holds_heads(tensor::Type type, int head_dim) {
+  return head_dim % static_cast<int>(tensor::type_info(type).block_length) == 0;
+}
+
+void check_head_length(tensor::Type type, int head_dim) {
+  if (holds_heads(type, head_dim)) return;
+  throw Error(
+      fmt::format("A cache of type {} needs heads of a multiple of {} elements, and this "
+                  "model's have {}. Choose --kv f16 or --kv f32.",
+                  tensor::type_name(type), tensor::type_info(type).block_length, head_dim));
+}
+
 KvCache::KvCache(const KvShape& shape)
     : shape_(shape), layers_(static_cast<size_t>(shape.n_layers)) {
-  const auto block = static_cast<int>(tensor::type_info(shape.type).block_length);
-  if (shape.head_dim % block != 0) {
-    throw Error(
-        fmt::format("A cache of type {} needs heads of a multiple of {} elements, and this "
-                    "model's have {}. Choose --kv f16 or --kv f32.",
-                    tensor::type_name(shape.type), block, shape.head_dim));
-  }
+  check_head_length(shape.type, shape.head_dim);
   // Page tables never move: kernels hold pointers to them.
   const size_t most_pages = (static_cast<size_t>(shape.most_slots) + kPageSlots - 1) / kPageSlots;
   for (Layer& layer : layers_) {

@@ -16,6 +16,11 @@ namespace troika::cache {
 
 using Slot = uint32_t;
 
+// Whether heads of this length consist of whole blocks of the type.
+bool holds_heads(tensor::Type type, int head_dim);
+// Throws Error, with what to do, where they do not.
+void check_head_length(tensor::Type type, int head_dim);
+
 struct KvShape {
   int n_layers;
   int n_kv_heads;
@@ -46,7 +51,8 @@ struct Placement {
 
 class KvCache {
  public:
-  // Throws Error where the type cannot hold heads of this length.
+  // Throws Error where the type cannot hold heads of this length; then no function of the shape
+  // that counts bytes may be called either.
   explicit KvCache(const KvShape& shape);
 
   const KvShape& shape() const { return shape_; }

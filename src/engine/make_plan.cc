@@ -12,36 +12,48 @@ namespace {
 
 // Enough for long conversations; who needs more says so. Nothing is allocated before it is used.
 constexpr int kSensibleContext = 8192;
+// Where memory is short, other programs get their half only beyond this.
+constexpr int kUsefulContext = 512;
 constexpr int kMostThreads = 1024;
 // Room for the program itself, its buffers, and whatever else runs.
 constexpr size_t kReserveBytes = 256u << 20;
 
 // Tokens whose keys and values fit beside the weights.
-int64_t most_tokens_in_memory(const weights::Store& weights, size_t bytes_per_token) {
-  const size_t limit = memory_limit_bytes();
+int64_t most_tokens_in_memory(const weights::Store& weights, size_t bytes_per_token,
+                              const MemoryFigures& memory) {
   const size_t needed = weights.total_bytes() + kReserveBytes;
-  const size_t left = limit > needed ? limit - needed : limit / 16;
-  return static_cast<int64_t>(std::min(left, available_memory_bytes()) / bytes_per_token);
+  const size_t left =
+      memory.limit_bytes > needed ? memory.limit_bytes - needed : memory.limit_bytes / 16;
+  return static_cast<int64_t>(std::min(left, memory.available_bytes) / bytes_per_token);
 }
 
 int choose_context(const Options& options, const model::Blueprint& blueprint,
-                   const weights::Store& weights, const plan::Plan& plan) {
+                   const weights::Store& weights, const plan::Plan& plan,
+                   const MemoryFigures& memory) {
   const size_t per_token = kv_shape(plan, blueprint).bytes_per_token();
-  const int64_t fitting = most_tokens_in_memory(weights, per_token);
+  const int64_t fitting = most_tokens_in_memory(weights, per_token, memory);
+  if (fitting < 1) {
+    throw Error(fmt::format(
+        "There is no memory for a context of even one token, which needs {} bytes: {:.1f} MB are "
+        "free. End other programs, or use a smaller model.",
+        per_token, 1e-6 * static_cast<double>(memory.available_bytes)));
+  }
   if (options.context > 0) {
     if (options.context > fitting) {
+      const bool can_shrink = plan.kv_type != tensor::Type::kQ8_0 &&
+                              cache::holds_heads(tensor::Type::kQ8_0, blueprint.head_dim);
       throw Error(fmt::format(
           "A context of {} tokens needs {:.1f} GB for keys and values, and memory allows {} tokens "
           "beside the model. Use --context {} or less{}.",
           options.context, 1e-9 * static_cast<double>(per_token) * options.context, fitting,
-          std::max<int64_t>(fitting, 1),
-          plan.kv_type == tensor::Type::kQ8_0 ? "" : ", or --kv q8_0 for smaller ones"));
+          fitting, can_shrink ? ", or --kv q8_0 for smaller ones" : ""));
     }
     return options.context;
   }
   const int64_t sensible = std::min(blueprint.trained_context, kSensibleContext);
   // Half of what fits, so that other programs live.
-  return static_cast<int>(std::clamp<int64_t>(fitting / 2, 1, sensible));
+  const int64_t wanted = std::max(fitting / 2, std::min<int64_t>(fitting, kUsefulContext));
+  return static_cast<int>(std::min(wanted, sensible));
 }
 
 std::vector<plan::HostLane> choose_lanes(const Options& options) {
@@ -55,6 +67,8 @@ std::vector<plan::HostLane> choose_lanes(const Options& options) {
 }
 
 }  // namespace
+
+MemoryFigures MemoryFigures::here() { return {memory_limit_bytes(), available_memory_bytes()}; }
 
 tensor::Type kv_type_from_name(const std::string& name) {
   const std::optional<tensor::Type> type = tensor::type_from_name(name);
@@ -70,7 +84,7 @@ cache::KvShape kv_shape(const plan::Plan& plan, const model::Blueprint& blueprin
 }
 
 plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
-                     const weights::Store& weights) {
+                     const weights::Store& weights, const MemoryFigures& memory) {
   if (options.n_threads < 0 || options.n_threads > kMostThreads) {
     throw UsageError(fmt::format("--threads {} makes no sense; use 1 to {}, or 0 for all cores.",
                                  options.n_threads, kMostThreads));
@@ -86,7 +100,8 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
   }
   plan.activations = options.activations;
   plan.kv_type = options.kv_type;
-  plan.context = choose_context(options, blueprint, weights, plan);
+  cache::check_head_length(plan.kv_type, blueprint.head_dim);
+  plan.context = choose_context(options, blueprint, weights, plan, memory);
   // No executable for more tokens than the context holds.
   while (plan.shapes.size() > 1 && plan.shapes[plan.shapes.size() - 2] >= plan.context) {
     plan.shapes.pop_back();

@@ -9,9 +9,19 @@
 
 namespace troika::engine {
 
-// Throws Error where the wanted context does not fit into memory, UsageError for senseless values.
+// What there is to plan with.
+struct MemoryFigures {
+  size_t limit_bytes;      // that processes of this machine or cgroup may have in all
+  size_t available_bytes;  // of it free, or freed when asked for
+
+  static MemoryFigures here();
+};
+
+// Throws Error where the wanted context does not fit into memory, or keys and values have no form
+// in the wanted type; UsageError for senseless values.
 plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
-                     const weights::Store& weights);
+                     const weights::Store& weights,
+                     const MemoryFigures& memory = MemoryFigures::here());
 
 cache::KvShape kv_shape(const plan::Plan& plan, const model::Blueprint& blueprint);
 

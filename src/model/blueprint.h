@@ -26,10 +26,14 @@ struct Value {
 
 struct Weight {
   std::string name;   // as in the file
-  int first_row = 0;  // where several weights are fused into one tensor
+  int first_row = 0;  // where several weights are fused into one tensor; of a vector: element
   int n_rows;         // 1 for vectors
   int row_length;
-  int n_tensor_rows;  // of the whole tensor
+  int n_tensor_rows;            // of the whole tensor
+  int whole_vector_length = 0;  // of the whole tensor; 0: this is all of it
+
+  // Elements that the file must hold for a vector.
+  int tensor_length() const { return whole_vector_length > 0 ? whole_vector_length : row_length; }
 };
 
 enum class OpKind : uint8_t {

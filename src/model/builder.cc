@@ -92,7 +92,7 @@ ValueId Builder::linear_rows(ValueId input, const std::string& out, const std::s
   WeightId bias = kNone;
   if (metadata_.has_tensor(name + ".bias")) {
     // A bias is one row in the file; the part that belongs to these rows starts at `first_row`.
-    blueprint_.weights.push_back({name + ".bias", first_row, 1, n_rows, 1});
+    blueprint_.weights.push_back({name + ".bias", first_row, 1, n_rows, 1, n_tensor_rows});
     bias = static_cast<WeightId>(blueprint_.weights.size() - 1);
   }
   Op& op = push(OpKind::kLinear, output);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "tensor/codec.h"
@@ -41,16 +42,15 @@ const gguf::TensorInfo& find_checked(const gguf::File& file, const model::Weight
 // A vector may be a part of a longer one (the bias of fused products).
 std::vector<float> read_vector(const gguf::File& file, const gguf::TensorInfo& tensor,
                                const model::Weight& weight) {
-  const auto end =
-      static_cast<uint64_t>(weight.first_row) + static_cast<uint64_t>(weight.row_length);
-  if (tensor.n_rows() != 1 || tensor.row_length() < end ||
-      (weight.first_row == 0 && weight.n_tensor_rows == 1 && tensor.row_length() < end)) {
-    throw_wrong_shape(file, tensor, fmt::format("{}", end));
+  if (tensor.n_rows() != 1 ||
+      tensor.row_length() != static_cast<uint64_t>(weight.tensor_length())) {
+    throw_wrong_shape(file, tensor, fmt::format("{}", weight.tensor_length()));
   }
+  const ptrdiff_t end = ptrdiff_t{weight.first_row} + weight.row_length;
   std::vector<float> whole(tensor.row_length());
   const std::span<const std::byte> bytes = file.data(tensor);  // checks the type
   tensor::dequantize_row(tensor.type, bytes.data(), whole.data(), whole.size());
-  return {whole.begin() + weight.first_row, whole.begin() + static_cast<ptrdiff_t>(end)};
+  return {whole.begin() + weight.first_row, whole.begin() + end};
 }
 
 }  // namespace
@@ -105,7 +105,9 @@ void Store::count(const model::Blueprint& blueprint) {
       main_type_ = type;
     }
   }
+  std::set<const std::byte*> counted;  // tied embeddings are one tensor with two uses
   for (const Entry& entry : entries_) {
+    if (entry.matrix.data != nullptr && !counted.insert(entry.matrix.data).second) continue;
     total_bytes_ += entry.matrix.row_bytes * static_cast<size_t>(entry.matrix.n_rows) +
                     entry.vector.size() * sizeof(float);
   }

@@ -1,0 +1,121 @@
+#include "engine/make_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "model/architecture.h"
+#include "tests/support/known_file.h"
+
+namespace troika::engine {
+namespace {
+
+constexpr size_t kMega = size_t{1} << 20;
+constexpr size_t kGiga = size_t{1} << 30;
+
+class MakePlan : public testing::Test {
+ protected:
+  MakePlan() : file_(known_.open()), blueprint_(model::read(file_)), weights_(file_, blueprint_) {
+    blueprint_.head_dim = 64;  // so that every type of keys and values fits
+    blueprint_.trained_context = 100000;
+  }
+  plan::Plan make(const MemoryFigures& memory) {
+    return make_plan(options_, blueprint_, weights_, memory);
+  }
+  std::string error_of(const MemoryFigures& memory) {
+    return test::message_of<Error>([&] { make(memory); });
+  }
+
+  test_support::KnownFile known_{test_support::small_known("tiny-llama")};
+  gguf::File file_;
+  model::Blueprint blueprint_;
+  weights::Store weights_;
+  Options options_;
+};
+
+// Two layers, keys and values, 2 heads of 64 halves: 1 kB per token.
+constexpr size_t kPerToken = 1024;
+
+TEST_F(MakePlan, TheDefaultContextIsSensible) {
+  EXPECT_EQ(make({64 * kGiga, 60 * kGiga}).context, 8192);
+  blueprint_.trained_context = 700;
+  EXPECT_EQ(make({64 * kGiga, 60 * kGiga}).context, 700);
+}
+
+TEST_F(MakePlan, TheDefaultContextLeavesHalfOfTheMemory) {
+  const plan::Plan plan = make({64 * kGiga, 4000 * kPerToken});
+  EXPECT_EQ(plan.context, 2000);
+  // A limit counts without the weights and a reserve.
+  const plan::Plan limited = make({300 * kMega, 64 * kGiga});
+  EXPECT_GT(limited.context, 2000);
+  EXPECT_LE(static_cast<size_t>(limited.context) * kPerToken, 44 * kMega / 2);
+}
+
+TEST_F(MakePlan, AShortMemoryStillGivesAUsefulContext) {
+  EXPECT_EQ(make({64 * kGiga, 700 * kPerToken}).context, 512);
+  EXPECT_EQ(make({64 * kGiga, 300 * kPerToken}).context, 300);
+  EXPECT_EQ(make({64 * kGiga, 1 * kPerToken}).context, 1);
+  // Less than the reserve: models are mapped, so they may run nevertheless.
+  EXPECT_GT(make({100 * kMega, 50 * kMega}).context, 100);
+}
+
+TEST_F(MakePlan, NoMemoryAtAllIsAnError) {
+  for (const int context : {0, 1, 4096}) {
+    options_.context = context;
+    const std::string message = error_of({64 * kGiga, kPerToken - 1});
+    EXPECT_NE(message.find("even one token"), std::string::npos) << message;
+  }
+}
+
+TEST_F(MakePlan, TheHintForATooLargeContextWorks) {
+  const MemoryFigures memory = {64 * kGiga, 3000 * kPerToken + 5};
+  options_.context = 3001;
+  const std::string message = error_of(memory);
+  EXPECT_NE(message.find("--kv q8_0"), std::string::npos) << message;
+  const size_t at = message.find("Use --context ");
+  ASSERT_NE(at, std::string::npos) << message;
+  options_.context = std::stoi(message.substr(at + 14));
+  EXPECT_EQ(make(memory).context, 3000);
+  options_.kv_type = tensor::Type::kQ8_0;
+  options_.context = 3001;
+  EXPECT_EQ(make(memory).context, 3001);
+}
+
+TEST_F(MakePlan, KeysAndValuesThatHaveNoFormAreAnError) {
+  blueprint_.head_dim = 16;
+  options_.kv_type = tensor::Type::kQ8_0;
+  const std::string message = error_of({64 * kGiga, 60 * kGiga});
+  EXPECT_NE(message.find("--kv f16"), std::string::npos) << message;
+  // And what cannot help is not offered.
+  options_.kv_type = tensor::Type::kF16;
+  options_.context = 1 << 30;
+  EXPECT_EQ(error_of({64 * kGiga, 60 * kMega}).find("q8_0"), std::string::npos);
+}
+
+TEST_F(MakePlan, NoShapeIsLargerThanNeeded) {
+  const MemoryFigures memory = {64 * kGiga, 60 * kGiga};
+  const std::pair<int, int> chunks[] = {{1, 1},     {2, 8},     {8, 8},     {9, 32},
+                                        {32, 32},   {33, 128},  {128, 128}, {129, 512},
+                                        {512, 512}, {513, 512}, {9999, 512}};
+  for (const auto& [context, chunk] : chunks) {
+    options_.context = context;
+    EXPECT_EQ(make(memory).chunk(), chunk) << context;
+  }
+}
+
+TEST_F(MakePlan, Threads) {
+  const MemoryFigures memory = {64 * kGiga, 60 * kGiga};
+  EXPECT_EQ(make(memory).n_threads, usable_cores());
+  options_.n_threads = 3;
+  EXPECT_EQ(make(memory).n_threads, 3);
+  for (const int wrong : {-1, 1025}) {
+    options_.n_threads = wrong;
+    EXPECT_THROW(make(memory), UsageError);
+  }
+  options_.n_threads = 1;
+  options_.context = -1;
+  EXPECT_THROW(make(memory), UsageError);
+}
+
+}  // namespace
+}  // namespace troika::engine

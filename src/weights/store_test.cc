@@ -1,0 +1,128 @@
+#include "weights/store.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "model/architecture.h"
+#include "tests/support/known_file.h"
+
+namespace troika::weights {
+namespace {
+
+using test_support::KnownFile;
+using test_support::small_known;
+
+std::string error_of(const KnownFile& known) {
+  const gguf::File file = known.open();
+  const model::Blueprint blueprint = model::read(file);
+  return test::message_of<Error>([&] { Store store(file, blueprint); });
+}
+
+void expect_error(const KnownFile& known, const std::string& tensor, const std::string& part) {
+  const std::string message = error_of(known);
+  EXPECT_NE(message.find("'" + tensor + "'"), std::string::npos) << message;
+  EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
+TEST(Store, TakesTheFilesOfEveryArchitecture) {
+  for (const char* name :
+       {"tiny-llama", "tiny-relu-llama", "tiny-qwen2", "tiny-gemma", "tiny-phi2"}) {
+    EXPECT_EQ(error_of(KnownFile(small_known(name))), "") << name;
+  }
+}
+
+TEST(Store, MissingTensorsAreErrors) {
+  for (const char* name : {"token_embd.weight", "blk.1.attn_q.weight", "blk.0.ffn_norm.weight"}) {
+    KnownFile known(small_known("tiny-llama"));
+    known.remove(name);
+    expect_error(known, name, "missing");
+  }
+}
+
+TEST(Store, WrongShapesAreErrors) {
+  KnownFile known(small_known("tiny-llama"));
+  known.tensor("blk.0.attn_q.weight").shape = {64, 48};
+  expect_error(known, "blk.0.attn_q.weight",
+               "is 64 x 48, but the model's metadata asks for 48 x 64");
+  known = KnownFile(small_known("tiny-llama"));
+  known.tensor("blk.0.ffn_up.weight").shape[1] += 1;
+  expect_error(known, "blk.0.ffn_up.weight", "48 x 80");
+  known = KnownFile(small_known("tiny-llama"));
+  known.tensor("output_norm.weight").shape = {49};
+  expect_error(known, "output_norm.weight", "48");
+  known.tensor("output_norm.weight").shape = {24, 2};
+  expect_error(known, "output_norm.weight", "48");
+}
+
+// A vector must have exactly the length of the tensor it is, or is a part of.
+TEST(Store, BiasesAreExactlyAsLongAsTheirRows) {
+  for (const auto& [model, name] :
+       {std::pair("tiny-qwen2", "blk.1.attn_k.bias"), std::pair("tiny-phi2", "blk.0.attn_qkv.bias"),
+        std::pair("tiny-phi2", "blk.0.ffn_up.bias"), std::pair("tiny-phi2", "output.bias")}) {
+    for (const int difference : {-1, 1, 16}) {
+      KnownFile known(small_known(model));
+      auto& length = known.tensor(name).shape[0];
+      const std::string wanted = "asks for " + std::to_string(length);
+      length += static_cast<uint64_t>(difference);
+      expect_error(known, name, wanted);
+    }
+  }
+}
+
+TEST(Store, PartsOfAFusedBiasAreTheRightOnes) {
+  KnownFile known(small_known("tiny-phi2"));
+  std::vector<float> bias;
+  for (uint64_t i = 0; i < known.tensor("blk.1.attn_qkv.bias").shape[0]; ++i) {
+    bias.push_back(static_cast<float>(i));
+  }
+  known.floats["blk.1.attn_qkv.bias"] = bias;
+  const gguf::File file = known.open();
+  const model::Blueprint blueprint = model::read(file);
+  const Store store(file, blueprint);
+  std::vector<float> firsts, lasts;
+  for (const model::Op& op : blueprint.ops) {
+    if (op.bias == model::kNone) continue;
+    const model::Weight& weight = blueprint.weights[static_cast<size_t>(op.bias)];
+    if (weight.name != "blk.1.attn_qkv.bias") continue;
+    firsts.push_back(store.vector(op.bias)[0]);
+    lasts.push_back(store.vector(op.bias)[weight.row_length - 1]);
+  }
+  const auto kv = static_cast<float>(known.model.kv_width());
+  EXPECT_EQ(firsts, (std::vector<float>{0, 64, 64 + kv}));
+  EXPECT_EQ(lasts, (std::vector<float>{63, 63 + kv, 63 + 2 * kv}));
+}
+
+TEST(Store, NormsInHalfPrecisionAreDecoded) {
+  KnownFile known(small_known("tiny-llama"));
+  known.types["blk.0.attn_norm.weight"] = tensor::Type::kF16;
+  known.types["output_norm.weight"] = tensor::Type::kBF16;
+  EXPECT_EQ(error_of(known), "");
+}
+
+TEST(Store, CountsWhatAStepReads) {
+  for (const bool tied : {false, true}) {
+    model::KnownModel model = small_known("tiny-llama");
+    model.tied_embeddings = tied;
+    KnownFile known(model);
+    const gguf::File file = known.open();
+    const model::Blueprint blueprint = model::read(file);
+    const Store store(file, blueprint);
+    size_t n_matrix = 0;
+    for (const model::KnownTensor& t : known.tensors) {
+      if (t.shape.size() == 2 && (tied || t.name != "token_embd.weight")) {
+        n_matrix += t.shape[0] * t.shape[1];
+      }
+    }
+    EXPECT_EQ(store.n_linear_elements(), n_matrix) << tied;
+    EXPECT_EQ(store.bytes_per_step(), 4 * n_matrix) << tied;
+    size_t bytes = 0;
+    for (const model::KnownTensor& t : known.tensors) {
+      bytes += 4 * t.shape[0] * (t.shape.size() == 2 ? t.shape[1] : 1);
+    }
+    EXPECT_EQ(store.total_bytes(), bytes) << tied;
+    EXPECT_EQ(store.main_type(), tensor::Type::kF32);
+  }
+}
+
+}  // namespace
+}  // namespace troika::weights
