@@ -47,6 +47,7 @@ troika_code troika_engine_open(const char* path, const troika_engine_options* op
 /* Sessions of the engine must be closed first. Null is allowed. */
 void troika_engine_close(troika_engine* engine);
 
+/* 0 for null. */
 int32_t troika_engine_context(const troika_engine* engine);
 int32_t troika_engine_vocabulary(const troika_engine* engine);
 
@@ -106,7 +107,7 @@ troika_code troika_generate(troika_session* session, const char* prompt, size_t 
                             const troika_generate_options* options, troika_text_callback callback,
                             void* user, troika_result* result, troika_error* error);
 
-/* Makes a running troika_generate of this session return soon; from any thread. */
+/* Makes a running troika_generate of this session return soon; from any thread. Null is allowed. */
 void troika_session_cancel(troika_session* session);
 
 #ifdef __cplusplus

@@ -88,7 +88,7 @@ void bench(const BenchFlags& flags) {
     m = measure(session, options, bar.function());
   }
   if (flags.json) {
-    print(to_json(m, *engine).dump(2) + "\n");
+    print_json(to_json(m, *engine));
   } else {
     print_table(m, *engine);
   }
@@ -103,15 +103,15 @@ void add_bench(CLI::App& app) {
   flags->engine.add_to(*command);
   command->add_option("-p,--prefill", flags->prefill, "Prompt lengths, separated by commas")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber)
+      ->check(at_least(1))
       ->capture_default_str();
   command->add_option("-n,--tokens", flags->n_tokens, "Tokens to decode")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
   command->add_option("--depth", flags->depth, "Tokens in the context before decoding begins")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command->add_option("-r,--repetitions", flags->repetitions, "Runs of which the median is taken")
-      ->check(CLI::PositiveNumber)
+      ->check(at_least(1))
       ->capture_default_str();
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { bench(*flags); });

@@ -148,15 +148,17 @@ std::optional<std::string> read_message(LineEditor* editor) {
 
 void chat(const ChatFlags& flags) {
   const auto engine = load(flags.engine);
+  flags.sampler.check_tokens(*engine);
   Conversation conversation(flags, *engine);
   LineEditor editor;
   struct sigaction action = {};
   action.sa_handler = on_interrupt;
   sigaction(SIGINT, &action, nullptr);
   if (editor.is_terminal()) {
-    fmt::print(stderr, "{}, context {}. /help lists the commands.\n",
-               engine->blueprint().name.empty() ? engine->file().path() : engine->blueprint().name,
-               engine->plan().context);
+    note(fmt::format(
+        "{}, context {}. /help lists the commands.\n",
+        engine->blueprint().name.empty() ? engine->file().path() : engine->blueprint().name,
+        engine->plan().context));
   }
   while (true) {
     interrupted = false;
@@ -170,7 +172,7 @@ void chat(const ChatFlags& flags) {
       if (!handle(*message, &conversation)) break;
     } catch (const Error& error) {
       if (!editor.is_terminal()) throw;
-      fmt::print(stderr, "troika: {}\n", error.what());
+      note(fmt::format("troika: {}\n", error.what()));
     }
   }
 }
@@ -186,7 +188,7 @@ void add_chat(CLI::App& app) {
   command->add_option("--template", flags->template_file,
                       "Use this Jinja template instead of the one in the model file");
   command->add_option("-n,--tokens", flags->n_tokens, "Most tokens of an answer")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   flags->sampler.add_to(*command);
   command->callback([flags] { chat(*flags); });
 }

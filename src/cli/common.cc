@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <charconv>
+#include <climits>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "base/atomic_file.h"
@@ -49,10 +53,10 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   const int trained = engine->blueprint().trained_context;
   const int context = engine->plan().context;
   if (context > trained) {
-    fmt::print(stderr,
-               "note: the model was trained on {} tokens of context; beyond them its text "
-               "gets worse\n",
-               trained);
+    note(
+        fmt::format("note: the model was trained on {} tokens of context; beyond them its text "
+                    "gets worse\n",
+                    trained));
   }
   return engine;
 }
@@ -88,9 +92,9 @@ void TraceFlags::end(engine::Engine& engine) {
   if (!timeline_path_.empty()) write_file(timeline_path_, timeline_svg(*trace_));
   const TraceSummary summary = summarise(*trace_);
   for (const LaneUse& use : summary.lanes) {
-    fmt::print(stderr, "lane {:<8} {:5.1f}% busy, {:5.1f}% bubbles, {} tasks\n", use.lane,
-               100 * use.busy_us / summary.span_us, 100 * use.bubble_us / summary.span_us,
-               use.n_tasks);
+    note(fmt::format("lane {:<8} {:5.1f}% busy, {:5.1f}% bubbles, {} tasks\n", use.lane,
+                     100 * use.busy_us / summary.span_us, 100 * use.bubble_us / summary.span_us,
+                     use.n_tasks));
   }
 }
 
@@ -117,24 +121,51 @@ void SamplerFlags::add_to(CLI::App& command) {
                   "How many last tokens count as lately; -1 is all")
       ->capture_default_str();
   command.add_option("--logit-bias", biases, "TOKEN=BIAS: add to a token's logit (repeatable)");
-  seed = command.add_option("--seed", options.seed, "Seed: the same gives the same text");
+  seed = command.add_option("--seed", options.seed, "Seed: the same gives the same text")
+             ->check(CLI::Validator(
+                 [](const std::string& text) {
+                   return text.starts_with('-') ? "'" + text + "' is negative" : std::string();
+                 },
+                 ""));
 }
+
+namespace {
+
+// "29=-5": a token and a bias, which may be -inf. Throws UsageError.
+std::pair<int, float> parse_bias(const std::string& text) {
+  const char* end = text.data() + text.size();
+  int token = 0;
+  float bias = 0.0f;
+  const auto number = std::from_chars(text.data(), end, token);
+  bool ok = number.ec == std::errc() && token >= 0 && number.ptr != end && *number.ptr == '=';
+  if (ok) {
+    const auto value = std::from_chars(number.ptr + 1, end, bias);
+    // A token may be forbidden for good, but not be wanted without end.
+    ok = value.ec == std::errc() && value.ptr == end && bias < INFINITY;
+  }
+  if (ok) return {token, bias};
+  throw UsageError(fmt::format(
+      "--logit-bias '{}' is not understood. Write TOKEN=BIAS, for example 29=-5.", text));
+}
+
+}  // namespace
 
 engine::SamplerOptions SamplerFlags::checked() const {
   engine::SamplerOptions checked = options;
-  for (const std::string& text : biases) {
-    int token = 0;
-    float bias = 0.0f;
-    int n_read = 0;
-    if (std::sscanf(text.c_str(), "%d=%f%n", &token, &bias, &n_read) != 2 ||
-        static_cast<size_t>(n_read) != text.size() || token < 0) {
-      throw UsageError(fmt::format(
-          "--logit-bias '{}' is not understood. Write TOKEN=BIAS, for example 29=-5.", text));
-    }
-    checked.logit_bias.emplace_back(token, bias);
-  }
+  for (const std::string& text : biases) checked.logit_bias.push_back(parse_bias(text));
   if (seed->count() == 0) checked.seed = std::random_device{}();
   return checked;
+}
+
+void SamplerFlags::check_tokens(const engine::Engine& engine) const {
+  const int n_tokens = engine.blueprint().n_vocab;
+  for (const std::string& text : biases) {
+    if (parse_bias(text).first < n_tokens) continue;
+    throw UsageError(
+        fmt::format("--logit-bias '{}': the model's tokens are 0 to {}. 'troika "
+                    "tokenize' shows those of a text.",
+                    text, n_tokens - 1));
+  }
 }
 
 std::string read_text(const std::string& path) {
@@ -169,6 +200,27 @@ void print(const std::string& text) {
     return;
   }
   throw Error(fmt::format("Standard output cannot be written: {}.", std::strerror(errno)));
+}
+
+void print_json(const nlohmann::ordered_json& json) {
+  print(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+void note(const std::string& text) {
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+CLI::Validator at_least(int lowest) {
+  return CLI::Validator(
+      [lowest](const std::string& text) {
+        int value = 0;
+        const char* end = text.data() + text.size();
+        const auto read = std::from_chars(text.data(), end, value);
+        if (read.ec == std::errc() && read.ptr == end && value >= lowest) return std::string();
+        return fmt::format("'{}' is no whole number from {} to {}", text, lowest, INT_MAX);
+      },
+      "");
 }
 
 }  // namespace troika::cli

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "engine/engine.h"
@@ -57,6 +58,8 @@ struct SamplerFlags {
   void add_to(CLI::App& command);
   // Draws a seed where none was given.
   engine::SamplerOptions checked() const;
+  // Throws UsageError for a bias of a token that the model does not have.
+  void check_tokens(const engine::Engine& engine) const;
 };
 
 // The whole of a file, or of standard input for "-". Throws Error.
@@ -67,5 +70,15 @@ std::string bytes_text(size_t bytes);
 
 // Writes to standard output; throws Error where that fails (a full disk, a closed pipe).
 void print(const std::string& text);
+
+// The same for a JSON document and a line end. Bytes that are no UTF-8, as file names may have
+// them, become U+FFFD.
+void print_json(const nlohmann::ordered_json& json);
+
+// Writes to standard error. Where that fails, nobody could be told: the work goes on.
+void note(const std::string& text);
+
+// Whole numbers from `lowest` on.
+CLI::Validator at_least(int lowest);
 
 }  // namespace troika::cli

@@ -58,6 +58,7 @@ std::vector<std::string> documents_of(const std::string& path, const std::string
   if (content[first] == '[') {
     const nlohmann::json array = nlohmann::json::parse(content, nullptr, false);
     if (!array.is_array()) return {};  // a text that begins with a bracket
+    if (array.empty()) throw Error(fmt::format("{} holds no text: its JSON array is empty.", path));
     for (const nlohmann::json& element : array) {
       if (!element.is_string()) {
         throw Error(
@@ -88,12 +89,10 @@ void eval_text(const EvalFlags& flags, engine::Session& session) {
                           : perplexity_of_documents(session, documents, bar.function());
   }
   if (flags.json) {
-    print(nlohmann::ordered_json{{"tokens", p.n_tokens},
-                                 {"nll", p.nll},
-                                 {"perplexity", p.perplexity},
-                                 {"bits_per_char", p.bits_per_char}}
-              .dump(2) +
-          "\n");
+    print_json({{"tokens", p.n_tokens},
+                {"nll", p.nll},
+                {"perplexity", p.perplexity},
+                {"bits_per_char", p.bits_per_char}});
   } else {
     print(
         fmt::format("tokens         {:>10}\nnll            {:>10.4f}\nperplexity     {:>10.4f}\n"
@@ -104,12 +103,13 @@ void eval_text(const EvalFlags& flags, engine::Session& session) {
 
 void eval_tasks(const EvalFlags& flags, engine::Session& session) {
   std::vector<engine::Task> tasks;
-  for_each_object(flags.tasks, read_text(flags.tasks),
-                  [&](size_t number, const nlohmann::json& object) {
-                    tasks.push_back({string_of(object, "prompt", flags.tasks, number),
-                                     string_of(object, "answer", flags.tasks, number),
-                                     object.value("kind", std::string())});
-                  });
+  for_each_object(
+      flags.tasks, read_text(flags.tasks), [&](size_t number, const nlohmann::json& object) {
+        tasks.push_back({string_of(object, "prompt", flags.tasks, number),
+                         string_of(object, "answer", flags.tasks, number),
+                         object.contains("kind") ? string_of(object, "kind", flags.tasks, number)
+                                                 : std::string()});
+      });
   if (flags.most > 0 && tasks.size() > static_cast<size_t>(flags.most)) {
     tasks.resize(static_cast<size_t>(flags.most));
   }
@@ -134,7 +134,7 @@ void eval_tasks(const EvalFlags& flags, engine::Session& session) {
   for (size_t i = 1; i < scores.size(); ++i) {
     json["kinds"][scores[i].kind] = {{"n", scores[i].n}, {"accuracy", accuracy(scores[i])}};
   }
-  print(json.dump(2) + "\n");
+  print_json(json);
 }
 
 void eval(const EvalFlags& flags) {
@@ -161,7 +161,7 @@ void add_eval(CLI::App& app) {
   command->add_option("--perplexity", flags->text, "A text file");
   command->add_option("--tasks", flags->tasks, "A JSONL file of tasks");
   command->add_option("--first", flags->most, "Only so many documents or tasks")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   command->add_flag("--chat", flags->chat, "Put each task into the model's chat template");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { eval(*flags); });

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <sstream>
 
 #include "base/cpu_features.h"
 #include "base/error.h"
@@ -43,15 +44,21 @@ int run(int argc, char** argv) {
     if (version) {
       print_version();
     } else if (app.get_subcommands().empty()) {
-      fmt::print(stderr, "{}", app.help());
+      troika::cli::note(app.help());
       return kExitUsage;
     }
     return 0;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    if (error.get_exit_code() == 0) {  // --help
+      std::ostringstream help;
+      app.exit(error, help, help);
+      troika::cli::print(help.str());
+      return 0;
+    }
     const std::vector<CLI::App*> chosen = app.get_subcommands();
-    fmt::print(stderr, "troika: {}. 'troika{} --help' shows how to use it.\n", error.what(),
-               chosen.empty() ? "" : " " + chosen.front()->get_name());
+    troika::cli::note(fmt::format("troika: {}. 'troika{} --help' shows how to use it.\n",
+                                  error.what(),
+                                  chosen.empty() ? "" : " " + chosen.front()->get_name()));
     return kExitUsage;
   }
 }
@@ -63,19 +70,20 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   // So is a file that grows over its limit.
   std::signal(SIGXFSZ, SIG_IGN);
+  using troika::cli::note;
   try {
     return run(argc, argv);
   } catch (const troika::UsageError& error) {
-    fmt::print(stderr, "troika: {}\n", error.what());
+    note(fmt::format("troika: {}\n", error.what()));
     return kExitUsage;
   } catch (const troika::Error& error) {
-    fmt::print(stderr, "troika: {}\n", error.what());
+    note(fmt::format("troika: {}\n", error.what()));
     return kExitError;
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "troika: There is not enough memory. Use a smaller model or --context.\n");
+    note(fmt::format("troika: There is not enough memory. Use a smaller model or --context.\n"));
     return kExitError;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "troika: {}\n", error.what());
+    note(fmt::format("troika: {}\n", error.what()));
     return kExitError;
   }
 }

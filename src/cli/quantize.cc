@@ -1,8 +1,11 @@
 // troika quantize: other element types for a model file.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
+#include "base/error.h"
 #include "base/progress.h"
 #include "base/system.h"
 #include "cli/common.h"
@@ -55,6 +58,11 @@ void print_table(const weights::QuantizeReport& report) {
 }
 
 void quantize(QuantizeFlags& flags) {
+  std::error_code ignored;
+  if (std::filesystem::equivalent(flags.options.input, flags.options.output, ignored)) {
+    throw UsageError(fmt::format("{}: a file cannot be quantised onto itself. Choose another OUT.",
+                                 flags.options.output));
+  }
   flags.options.n_threads = usable_cores();
   weights::QuantizeReport report;
   {
@@ -62,7 +70,7 @@ void quantize(QuantizeFlags& flags) {
     flags.options.progress = bar.function();
     report = weights::quantize_file(flags.options);
   }
-  flags.json ? print(to_json(report).dump(2) + "\n") : print_table(report);
+  flags.json ? print_json(to_json(report)) : print_table(report);
 }
 
 }  // namespace

@@ -69,14 +69,15 @@ nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine&
 }
 
 void print_summary(const engine::Generated& g, const engine::Engine& engine, uint64_t seed) {
-  fmt::print(stderr, "\nload       {:8.2f} s   {}, context {}, {} threads, seed {}\n",
-             engine.load_seconds(), tensor::type_name(engine.weights().main_type()),
-             engine.plan().context, engine.plan().n_threads(), seed);
-  fmt::print(stderr, "prompt     {:8.2f} s   {} tokens, {:.1f} tokens/s\n", g.prefill_seconds,
-             g.n_prompt, g.prefill_tokens_per_s());
-  fmt::print(stderr, "generation {:8.2f} s   {} tokens, {:.1f} tokens/s, stopped by {}\n",
-             g.decode_seconds, g.tokens.size(), g.decode_tokens_per_s(), engine::stop_name(g.stop));
-  fmt::print(stderr, "memory     {:>10}   at its peak\n", bytes_text(peak_resident_bytes()));
+  note(fmt::format("\nload       {:8.2f} s   {}, context {}, {} threads, seed {}\n",
+                   engine.load_seconds(), tensor::type_name(engine.weights().main_type()),
+                   engine.plan().context, engine.plan().n_threads(), seed));
+  note(fmt::format("prompt     {:8.2f} s   {} tokens, {:.1f} tokens/s\n", g.prefill_seconds,
+                   g.n_prompt, g.prefill_tokens_per_s()));
+  note(fmt::format("generation {:8.2f} s   {} tokens, {:.1f} tokens/s, stopped by {}\n",
+                   g.decode_seconds, g.tokens.size(), g.decode_tokens_per_s(),
+                   engine::stop_name(g.stop)));
+  note(fmt::format("memory     {:>10}   at its peak\n", bytes_text(peak_resident_bytes())));
 }
 
 void run(RunFlags& flags) {
@@ -84,6 +85,7 @@ void run(RunFlags& flags) {
   const engine::SamplerOptions sampler_options = flags.sampler.checked();
   engine::Sampler sampler(sampler_options);
   const auto engine = load(flags.engine);
+  flags.sampler.check_tokens(*engine);
   std::vector<cache::Token> prompt;
   if (flags.chat) {
     const engine::ChatFormat format(*engine);
@@ -105,7 +107,7 @@ void run(RunFlags& flags) {
   flags.trace.begin(*engine);
   const engine::Generated generated = generate(session, prompt, sampler, options, stream);
   if (flags.json) {
-    print(to_json(generated, *engine, sampler_options.seed).dump(2) + "\n");
+    print_json(to_json(generated, *engine, sampler_options.seed));
   } else {
     print("\n");
     print_summary(generated, *engine, sampler_options.seed);
@@ -130,7 +132,7 @@ void add_run(CLI::App& app) {
   command
       ->add_option("-n,--tokens", flags->n_tokens,
                    "Most tokens to generate (default: until the model ends or the context is full)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command->add_flag("--chat", flags->chat, "Put the prompt into the model's chat template");
   command->add_option("--system", flags->system, "System message, with --chat");
   command->add_option("--stop", flags->stops, "Stop before this text (repeatable)");

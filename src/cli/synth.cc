@@ -40,7 +40,7 @@ void list(bool as_json) {
                     {"vocabulary", m.n_vocab},
                     {"context", m.n_context}});
   }
-  print(as_json ? json.dump(2) + "\n" : table);
+  as_json ? print_json(json) : print(table);
 }
 
 void synth(SynthFlags& flags) {
@@ -56,12 +56,10 @@ void synth(SynthFlags& flags) {
     report = weights::synth(flags.options);
   }
   if (flags.json) {
-    print(nlohmann::ordered_json{{"file", flags.options.output},
-                                 {"parameters", report.n_parameters},
-                                 {"tensors", report.n_tensors},
-                                 {"bytes", report.bytes}}
-              .dump(2) +
-          "\n");
+    print_json({{"file", flags.options.output},
+                {"parameters", report.n_parameters},
+                {"tensors", report.n_tensors},
+                {"bytes", report.bytes}});
     return;
   }
   print(

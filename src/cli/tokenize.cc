@@ -47,7 +47,7 @@ void tokenize(const TokenizeFlags& flags) {
   }
   if (flags.ids) out += "\n";
   print(out);
-  fmt::print(stderr, "{} tokens for {} bytes\n", tokens.size(), text.size());
+  note(fmt::format("{} tokens for {} bytes\n", tokens.size(), text.size()));
 }
 
 }  // namespace

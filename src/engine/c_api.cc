@@ -114,10 +114,12 @@ troika_code troika_engine_open(const char* path, const troika_engine_options* op
 
 void troika_engine_close(troika_engine* engine) { delete engine; }
 
-int32_t troika_engine_context(const troika_engine* engine) { return engine->engine.plan().context; }
+int32_t troika_engine_context(const troika_engine* engine) {
+  return engine != nullptr ? engine->engine.plan().context : 0;
+}
 
 int32_t troika_engine_vocabulary(const troika_engine* engine) {
-  return engine->engine.blueprint().n_vocab;
+  return engine != nullptr ? engine->engine.blueprint().n_vocab : 0;
 }
 
 troika_code troika_tokenize(const troika_engine* engine, const char* text, size_t text_bytes,
@@ -126,6 +128,7 @@ troika_code troika_tokenize(const troika_engine* engine, const char* text, size_
   return guarded(error, [&] {
     require(engine != nullptr && (text != nullptr || text_bytes == 0) && n_tokens != nullptr,
             "troika_tokenize needs an engine, a text and a place for the number of tokens.");
+    require(tokens != nullptr || capacity == 0, "troika_tokenize needs a place for the tokens.");
     const std::vector<int32_t> all = engine->engine.tokenizer().encode(
         {text, text_bytes}, {add_special != 0, parse_special != 0});
     *n_tokens = all.size();
@@ -142,6 +145,7 @@ troika_code troika_detokenize(const troika_engine* engine, const int32_t* tokens
   return guarded(error, [&] {
     require(engine != nullptr && (tokens != nullptr || n_tokens == 0) && n_bytes != nullptr,
             "troika_detokenize needs an engine, tokens and a place for the length.");
+    require(text != nullptr || capacity == 0, "troika_detokenize needs a place for the text.");
     const troika::text::Tokenizer& tokenizer = engine->engine.tokenizer();
     for (size_t i = 0; i < n_tokens; ++i) {
       require(tokenizer.is_token(tokens[i]), "One of the numbers is no token of this model.");
@@ -161,6 +165,7 @@ troika_code troika_session_open(troika_engine* engine, troika_session** session,
   return guarded(error, [&] {
     require(engine != nullptr && session != nullptr,
             "troika_session_open needs an engine and a place for the session.");
+    *session = nullptr;
     *session = new troika_session(engine->engine);
     return TROIKA_OK;
   });
@@ -190,6 +195,7 @@ troika_code troika_generate(troika_session* session, const char* prompt, size_t 
             "troika_generate needs a session and a prompt.");
     const troika_generate_options o =
         options != nullptr ? *options : troika_default_generate_options();
+    require(o.max_tokens >= -1, "max_tokens is -1 (no limit), 0 or more.");
     troika::engine::Engine& engine = session->session.engine();
     const std::string_view text(prompt, prompt_bytes);
     const std::vector<int32_t> tokens =
@@ -218,4 +224,6 @@ troika_code troika_generate(troika_session* session, const char* prompt, size_t 
   });
 }
 
-void troika_session_cancel(troika_session* session) { session->cancel = true; }
+void troika_session_cancel(troika_session* session) {
+  if (session != nullptr) session->cancel = true;
+}

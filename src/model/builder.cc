@@ -3,10 +3,25 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <string_view>
 
 #include "base/error.h"
+#include "gguf/file.h"
 
 namespace troika::model {
+namespace {
+
+// What a norm adds before its root: a negative one would make every number a NaN.
+float epsilon(const Metadata& metadata, std::string_view key) {
+  const double value = metadata.number(key);
+  if (value >= 0.0) return static_cast<float>(value);
+  throw Error(
+      fmt::format("{}: '{}' is {}, but it must not be negative. The file is damaged; "
+                  "convert or download it again.",
+                  metadata.file().path(), metadata.full_key(key), value));
+}
+
+}  // namespace
 
 Builder::Builder(const Metadata& metadata)
     : metadata_(metadata), blueprint_(read_sizes(metadata)) {}
@@ -58,7 +73,7 @@ ValueId Builder::rms_norm(ValueId input, const std::string& out, const std::stri
   Op& op = push(OpKind::kRmsNorm, output);
   op.inputs[0] = input;
   op.weight = weight;
-  op.eps = static_cast<float>(metadata_.number("attention.layer_norm_rms_epsilon"));
+  op.eps = epsilon(metadata_, "attention.layer_norm_rms_epsilon");
   return output;
 }
 
@@ -73,7 +88,7 @@ ValueId Builder::layer_norm(ValueId input, const std::string& out, const std::st
   op.inputs[0] = input;
   op.weight = weight;
   op.bias = bias;
-  op.eps = static_cast<float>(metadata_.number("attention.layer_norm_epsilon"));
+  op.eps = epsilon(metadata_, "attention.layer_norm_epsilon");
   return output;
 }
 

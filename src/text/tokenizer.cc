@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "gguf/file.h"
 #include "text/bpe.h"
 #include "text/special_matcher.h"
 #include "text/spm.h"
@@ -96,7 +97,16 @@ std::unique_ptr<Tokenizer> make_tokenizer(Vocabulary vocabulary, TokenizerOption
 }
 
 std::unique_ptr<Tokenizer> make_tokenizer(const gguf::File& file, TokenizerOptions options) {
-  return make_tokenizer(read_vocabulary(file), std::move(options));
+  try {
+    return make_tokenizer(read_vocabulary(file), std::move(options));
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    // What is wrong with a vocabulary is told here with its file.
+    const std::string message = error.what();
+    if (message.find(file.path()) != std::string::npos) throw;
+    throw Error(file.path() + ": " + message);
+  }
 }
 
 }  // namespace troika::text

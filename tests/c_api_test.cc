@@ -1,0 +1,309 @@
+// The C API as a program in another language would use it.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
+#include "troika/troika.h"
+
+namespace {
+
+using troika::test_support::TinyModel;
+
+TinyModel model() {
+  TinyModel model = troika::test_support::tiny_model("qwen2");
+  model.width = 64;
+  model.n_heads = 2;
+  model.n_kv_heads = 1;
+  model.head_dim = model.rope_dims = 32;
+  model.ffn_width = 128;
+  model.chat_template = "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}";
+  return model;
+}
+
+int append(void* user, const char* text, size_t text_bytes) {
+  static_cast<std::string*>(user)->append(text, text_bytes);
+  return 1;
+}
+
+class CApi : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = folder_.file("small.gguf");
+    write_tiny_model(model(), path_);
+    troika_engine_options options = {};
+    options.threads = 2;
+    options.context = 4096;
+    ASSERT_EQ(troika_engine_open(path_.c_str(), &options, &engine_, &error_), TROIKA_OK)
+        << error_.message;
+    ASSERT_EQ(troika_session_open(engine_, &session_, &error_), TROIKA_OK) << error_.message;
+    generate_ = troika_default_generate_options();
+    generate_.max_tokens = 20;
+    generate_.seed = 3;
+  }
+  void TearDown() override {
+    troika_session_close(session_);
+    troika_engine_close(engine_);
+  }
+
+  std::string text_of(troika_session* session, const std::string& prompt,
+                      troika_result* result = nullptr) const {
+    std::string text;
+    troika_error error;
+    EXPECT_EQ(troika_generate(session, prompt.data(), prompt.size(), &generate_, append, &text,
+                              result, &error),
+              TROIKA_OK)
+        << error.message;
+    return text;
+  }
+  // The call was refused with the code and a sentence that holds `part`.
+  void expect_refused(troika_code code, troika_code wanted, const std::string& part) {
+    EXPECT_EQ(code, wanted);
+    EXPECT_EQ(error_.code, wanted);
+    EXPECT_NE(std::string(error_.message).find(part), std::string::npos) << error_.message;
+    error_ = {};
+  }
+
+  troika::test::TempFolder folder_;
+  std::string path_;
+  troika_engine* engine_ = nullptr;
+  troika_session* session_ = nullptr;
+  troika_error error_ = {};
+  troika_generate_options generate_;
+};
+
+TEST_F(CApi, TellsItsVersionAndTheModels) {
+  EXPECT_STREQ(troika_version(), TROIKA_VERSION);
+  EXPECT_EQ(troika_engine_context(engine_), 4096);
+  EXPECT_EQ(troika_engine_vocabulary(engine_), 512);
+}
+
+TEST_F(CApi, RefusesNullArguments) {
+  troika_engine* engine = nullptr;
+  troika_session* session = nullptr;
+  size_t n = 0;
+  int32_t token = 1;
+  char text[8];
+  expect_refused(troika_engine_open(nullptr, nullptr, &engine, &error_), TROIKA_USAGE, "path");
+  expect_refused(troika_engine_open(path_.c_str(), nullptr, nullptr, &error_), TROIKA_USAGE,
+                 "engine");
+  expect_refused(troika_session_open(nullptr, &session, &error_), TROIKA_USAGE, "engine");
+  expect_refused(troika_session_open(engine_, nullptr, &error_), TROIKA_USAGE, "session");
+  expect_refused(troika_tokenize(nullptr, "a", 1, 0, 0, &token, 1, &n, &error_), TROIKA_USAGE,
+                 "engine");
+  expect_refused(troika_tokenize(engine_, nullptr, 1, 0, 0, &token, 1, &n, &error_), TROIKA_USAGE,
+                 "text");
+  expect_refused(troika_tokenize(engine_, "a", 1, 0, 0, &token, 1, nullptr, &error_), TROIKA_USAGE,
+                 "number");
+  expect_refused(troika_tokenize(engine_, "a", 1, 0, 0, nullptr, 8, &n, &error_), TROIKA_USAGE,
+                 "tokens");
+  expect_refused(troika_detokenize(nullptr, &token, 1, text, 8, &n, &error_), TROIKA_USAGE,
+                 "engine");
+  expect_refused(troika_detokenize(engine_, nullptr, 1, text, 8, &n, &error_), TROIKA_USAGE,
+                 "tokens");
+  expect_refused(troika_detokenize(engine_, &token, 1, nullptr, 8, &n, &error_), TROIKA_USAGE,
+                 "text");
+  expect_refused(troika_generate(nullptr, "a", 1, nullptr, nullptr, nullptr, nullptr, &error_),
+                 TROIKA_USAGE, "session");
+  expect_refused(troika_generate(session_, nullptr, 1, nullptr, nullptr, nullptr, nullptr, &error_),
+                 TROIKA_USAGE, "prompt");
+  // Without a place for the message there is the code alone.
+  EXPECT_EQ(troika_engine_open(nullptr, nullptr, &engine, nullptr), TROIKA_USAGE);
+  EXPECT_EQ(troika_engine_context(nullptr), 0);
+  EXPECT_EQ(troika_engine_vocabulary(nullptr), 0);
+  troika_engine_close(nullptr);
+  troika_session_close(nullptr);
+  troika_session_cancel(nullptr);
+}
+
+TEST_F(CApi, RefusesWrongFilesAndOptions) {
+  troika_engine* engine = reinterpret_cast<troika_engine*>(1);
+  expect_refused(troika_engine_open("/nonexistent/model.gguf", nullptr, &engine, &error_),
+                 TROIKA_ERROR, "/nonexistent/model.gguf");
+  EXPECT_EQ(engine, nullptr);
+  const auto open = [&](auto change) {
+    troika_engine_options options = {};
+    change(options);
+    return troika_engine_open(path_.c_str(), &options, &engine, &error_);
+  };
+  using Options = troika_engine_options;
+  expect_refused(open([](Options& o) { o.kv = "q3"; }), TROIKA_USAGE, "q3");
+  expect_refused(open([](Options& o) { o.activations = "x"; }), TROIKA_USAGE, "x");
+  expect_refused(open([](Options& o) { o.threads = -3; }), TROIKA_USAGE, "-3");
+  expect_refused(open([](Options& o) { o.context = -3; }), TROIKA_USAGE, "-3");
+  expect_refused(open([](Options& o) { o.context = 2000000000; }), TROIKA_ERROR, "2000000000");
+  const auto generate = [&](auto change) {
+    troika_generate_options options = generate_;
+    change(options);
+    return troika_generate(session_, "a", 1, &options, nullptr, nullptr, nullptr, &error_);
+  };
+  using Generate = troika_generate_options;
+  expect_refused(generate([](Generate& o) { o.temperature = -1; }), TROIKA_USAGE, "-1");
+  expect_refused(generate([](Generate& o) { o.top_p = 0; }), TROIKA_USAGE, "top-p");
+  expect_refused(generate([](Generate& o) { o.top_k = -1; }), TROIKA_USAGE, "top-k");
+  expect_refused(generate([](Generate& o) { o.max_tokens = -2; }), TROIKA_USAGE, "max_tokens");
+}
+
+TEST_F(CApi, RefusesPromptsThatDoNotFit) {
+  expect_refused(troika_generate(session_, "", 0, &generate_, nullptr, nullptr, nullptr, &error_),
+                 TROIKA_ERROR, "empty");
+  const std::string text(20000, '#');
+  expect_refused(troika_generate(session_, text.data(), text.size(), &generate_, nullptr, nullptr,
+                                 nullptr, &error_),
+                 TROIKA_ERROR, "4096");
+  // The session still works.
+  EXPECT_FALSE(text_of(session_, "Once upon a time").empty());
+}
+
+TEST_F(CApi, TokenizesThereAndBack) {
+  const std::string text = "Once upon a time, caf\xc3\xa9 <|im_end|>";
+  size_t n = 0;
+  expect_refused(troika_tokenize(engine_, text.data(), text.size(), 1, 0, nullptr, 0, &n, &error_),
+                 TROIKA_TOO_SMALL, "too small");
+  ASSERT_GT(n, 5u);
+  std::vector<int32_t> tokens(n);
+  expect_refused(
+      troika_tokenize(engine_, text.data(), text.size(), 1, 0, tokens.data(), n - 1, &n, &error_),
+      TROIKA_TOO_SMALL, "too small");
+  ASSERT_EQ(n, tokens.size());
+  ASSERT_EQ(troika_tokenize(engine_, text.data(), text.size(), 1, 0, tokens.data(), n, &n, &error_),
+            TROIKA_OK);
+  size_t n_bytes = 0;
+  std::string back(text.size() + 1, '#');
+  expect_refused(
+      troika_detokenize(engine_, tokens.data(), n, back.data(), text.size(), &n_bytes, &error_),
+      TROIKA_TOO_SMALL, "too small");  // no room for the zero byte
+  EXPECT_EQ(n_bytes, text.size());
+  ASSERT_EQ(
+      troika_detokenize(engine_, tokens.data(), n, back.data(), back.size(), &n_bytes, &error_),
+      TROIKA_OK);
+  EXPECT_EQ(back, text + '\0');
+  size_t n_special = 0;
+  tokens.resize(n);
+  ASSERT_EQ(troika_tokenize(engine_, text.data(), text.size(), 1, 1, tokens.data(), n, &n_special,
+                            &error_),
+            TROIKA_OK);
+  EXPECT_LT(n_special, n);
+  for (const int32_t wrong : {-1, 512, 1 << 30}) {
+    expect_refused(
+        troika_detokenize(engine_, &wrong, 1, back.data(), back.size(), &n_bytes, &error_),
+        TROIKA_USAGE, "no token");
+  }
+}
+
+TEST_F(CApi, TheSameSeedGivesTheSameText) {
+  const std::string text = text_of(session_, "Once upon a time");
+  EXPECT_FALSE(text.empty());
+  EXPECT_EQ(text_of(session_, "Once upon a time"), text);
+  generate_.seed = 4;
+  EXPECT_NE(text_of(session_, "Once upon a time"), text);
+}
+
+TEST_F(CApi, AGrowingPromptIsNotComputedAgain) {
+  troika_result first = {}, second = {};
+  generate_.max_tokens = 0;
+  text_of(session_, "Once upon a time", &first);
+  EXPECT_EQ(first.computed_tokens, first.prompt_tokens);
+  EXPECT_EQ(first.generated_tokens, 0);
+  text_of(session_, "Once upon a time there was", &second);
+  EXPECT_GT(second.prompt_tokens, first.prompt_tokens);
+  // The last piece of the first prompt may be spelt with other tokens now.
+  EXPECT_LE(second.computed_tokens, second.prompt_tokens - first.prompt_tokens + 1);
+  EXPECT_GT(second.computed_tokens, 0);
+}
+
+TEST_F(CApi, ACallbackCanStop) {
+  generate_.max_tokens = -1;
+  int n_calls = 0;
+  const auto stop_at_third = [](void* user, const char*, size_t) {
+    return ++*static_cast<int*>(user) < 3 ? 1 : 0;
+  };
+  troika_result result = {};
+  ASSERT_EQ(
+      troika_generate(session_, "Once", 4, &generate_, stop_at_third, &n_calls, &result, &error_),
+      TROIKA_OK);
+  EXPECT_EQ(n_calls, 3);
+  EXPECT_EQ(result.stop, TROIKA_STOP_CANCELLED);
+}
+
+TEST_F(CApi, AnotherThreadCanCancel) {
+  generate_.max_tokens = -1;
+  std::atomic<bool> started{false};
+  const auto tell = [](void* user, const char*, size_t) {
+    static_cast<std::atomic<bool>*>(user)->store(true);
+    return 1;
+  };
+  troika_result result = {};
+  // Seeds whose text ends by itself before the cancel would prove nothing.
+  for (generate_.seed = 0; generate_.seed < 50; ++generate_.seed) {
+    started = false;
+    std::atomic<bool> done{false};
+    std::thread canceller([&] {
+      while (!started && !done) std::this_thread::yield();
+      troika_session_cancel(session_);
+    });
+    const troika_code code =
+        troika_generate(session_, "Once", 4, &generate_, tell, &started, &result, &error_);
+    done = true;
+    canceller.join();
+    ASSERT_EQ(code, TROIKA_OK) << error_.message;
+    if (result.stop == TROIKA_STOP_CANCELLED) break;
+  }
+  EXPECT_EQ(result.stop, TROIKA_STOP_CANCELLED);
+  // A cancel holds for the running answer only.
+  EXPECT_FALSE(text_of(session_, "Once upon a time").empty());
+}
+
+TEST_F(CApi, StopsWhereTheContextIsFull) {
+  troika_engine* engine = nullptr;
+  troika_session* session = nullptr;
+  troika_engine_options options = {};
+  options.context = 16;
+  ASSERT_EQ(troika_engine_open(path_.c_str(), &options, &engine, &error_), TROIKA_OK);
+  ASSERT_EQ(troika_session_open(engine, &session, &error_), TROIKA_OK);
+  generate_.max_tokens = -1;
+  troika_result result = {};
+  for (generate_.seed = 0; generate_.seed < 50; ++generate_.seed) {
+    text_of(session, "Once", &result);
+    if (result.stop == TROIKA_STOP_CONTEXT) break;
+  }
+  EXPECT_EQ(result.stop, TROIKA_STOP_CONTEXT);
+  EXPECT_EQ(result.prompt_tokens + result.generated_tokens, 16);
+  troika_session_close(session);
+  troika_engine_close(engine);
+}
+
+TEST_F(CApi, ChatUsesTheTemplate) {
+  troika_result plain = {}, chat = {};
+  generate_.max_tokens = 1;
+  text_of(session_, "Once", &plain);
+  generate_.chat = 1;
+  text_of(session_, "Once", &chat);
+  EXPECT_EQ(chat.prompt_tokens, plain.prompt_tokens + 2);
+}
+
+TEST_F(CApi, TwoSessionsInTwoThreadsSayWhatEachSaysAlone) {
+  generate_.max_tokens = 60;
+  generate_.temperature = 0.7f;
+  const std::string prompts[2] = {"Once upon a time", "The little girl was"};
+  std::string alone[2], together[2];
+  for (int i = 0; i < 2; ++i) alone[i] = text_of(session_, prompts[i]);
+  ASSERT_NE(alone[0], alone[1]);
+  troika_session* other = nullptr;
+  ASSERT_EQ(troika_session_open(engine_, &other, &error_), TROIKA_OK);
+  std::thread first([&] { together[0] = text_of(session_, prompts[0]); });
+  std::thread second([&] { together[1] = text_of(other, prompts[1]); });
+  first.join();
+  second.join();
+  troika_session_close(other);
+  EXPECT_EQ(together[0], alone[0]);
+  EXPECT_EQ(together[1], alone[1]);
+}
+
+}  // namespace

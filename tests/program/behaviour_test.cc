@@ -1,0 +1,416 @@
+// What the commands do with good input: their output, its forms, and what must agree.
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/program/troika.h"
+#include "tests/support/gguf_bytes.h"
+
+namespace troika::test {
+namespace {
+
+using nlohmann::json;
+using test_support::TinyModel;
+
+json json_of(const Finished& finished) {
+  expect_success(finished);
+  return json::parse(finished.out, nullptr, /*allow_exceptions=*/false);
+}
+
+class Behaviour : public ProgramTest {
+ protected:
+  void SetUp() override { model_ = write(small_model()); }
+  std::vector<std::string> run(std::vector<std::string> more) const {
+    std::vector<std::string> words = {"run", model_, "-p",          "Once upon a time",
+                                      "-n",  "24",   "--ignore-end"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // The text alone: standard output without the line end after it.
+  std::string text_of(const std::vector<std::string>& words, const std::string& in = "") const {
+    const Finished finished = troika(words, in);
+    expect_success(finished);
+    EXPECT_TRUE(finished.out.ends_with("\n"));
+    return finished.out.substr(0, finished.out.size() - 1);
+  }
+  std::string model_;
+};
+
+TEST_F(Behaviour, JsonOfARun) {
+  const json j = json_of(troika(run({"--json", "--seed", "5"})));
+  EXPECT_TRUE(j["text"].is_string());
+  EXPECT_EQ(j["tokens"].size(), 24u);
+  EXPECT_EQ(j["stop"], "length");
+  EXPECT_EQ(j["seed"], 5);
+  EXPECT_GT(j["prefill"]["tokens"], 3);
+  EXPECT_GT(j["prefill"]["tokens_per_s"], 0);
+  EXPECT_GT(j["decode"]["tokens_per_s"], 0);
+  EXPECT_EQ(j["decode"]["tokens_per_step"], 1.0);
+}
+
+TEST_F(Behaviour, StandardErrorHasTheTimingAndStandardOutputTheTextAlone) {
+  const Finished finished = troika(run({"--seed", "5"}));
+  for (const char* part : {"load", "prompt", "generation", "memory", "seed 5"}) {
+    EXPECT_NE(finished.err.find(part), std::string::npos) << part;
+  }
+  EXPECT_EQ(finished.out.find("tokens/s"), std::string::npos);
+}
+
+TEST_F(Behaviour, TheSameSeedGivesTheSameText) {
+  const std::string text = text_of(run({"--seed", "5"}));
+  EXPECT_EQ(text_of(run({"--seed", "5"})), text);
+  EXPECT_EQ(text_of(run({"--seed", "5", "--threads", "1"})), text);
+  EXPECT_NE(text_of(run({"--seed", "6"})), text);
+}
+
+TEST_F(Behaviour, AnUnsaidSeedIsToldAndCanBeRepeated) {
+  const json first = json_of(troika(run({"--json"})));
+  const json second = json_of(troika(run({"--json"})));
+  EXPECT_NE(first["seed"], second["seed"]);
+  EXPECT_EQ(json_of(troika(run({"--json", "--seed", to_string(first["seed"])})))["text"],
+            first["text"]);
+}
+
+TEST_F(Behaviour, GreedyIsTheSameWithAnySeedAndThreads) {
+  const std::string text = text_of(run({"--temp", "0"}));
+  for (const char* threads : {"1", "2", "3", "7"}) {
+    EXPECT_EQ(text_of(run({"--temp", "0", "--threads", threads, "--seed", threads})), text);
+  }
+  EXPECT_EQ(text_of(run({"--top-k", "1", "--seed", "9"})), text);
+}
+
+TEST_F(Behaviour, StreamedTextIsTheTextOfTheJson) {
+  for (const char* seed : {"1", "2", "3"}) {  // with bytes that form no characters
+    EXPECT_EQ(text_of(run({"--seed", seed, "--temp", "4"})),
+              json_of(troika(run({"--seed", seed, "--temp", "4", "--json"})))["text"]);
+  }
+}
+
+TEST_F(Behaviour, PromptsFromEverywhereAreTheSame) {
+  const std::string prompt = "Once upon a time";
+  const std::string file = write(prompt, "prompt");
+  const std::string text = text_of({"run", model_, "-p", prompt, "-n", "9", "--temp", "0"});
+  EXPECT_EQ(text_of({"run", model_, "-f", file, "-n", "9", "--temp", "0"}), text);
+  EXPECT_EQ(text_of({"run", model_, "-", "-n", "9", "--temp", "0"}, prompt), text);
+  EXPECT_EQ(text_of({"run", model_, "-f", "-", "-n", "9", "--temp", "0"}, prompt), text);
+}
+
+TEST_F(Behaviour, StopStringsEndTheTextBeforeThem) {
+  const std::string whole = json_of(troika(run({"--temp", "0", "--json"})))["text"];
+  // Two letters, so that no character is cut.
+  size_t at = 2;
+  while (at + 2 < whole.size() && !(std::isalpha(static_cast<unsigned char>(whole[at])) &&
+                                    std::isalpha(static_cast<unsigned char>(whole[at + 1])))) {
+    ++at;
+  }
+  ASSERT_LT(at + 2, whole.size()) << whole;
+  const std::string stop = whole.substr(at, 2);
+  const json j = json_of(troika(run({"--temp", "0", "--json", "--stop", "@@", "--stop", stop})));
+  EXPECT_EQ(j["stop"], "string");
+  EXPECT_EQ(j["text"], whole.substr(0, whole.find(stop)));
+  // One that cuts a character makes no wrong JSON.
+  json_of(
+      troika(run({"--temp", "4", "--seed", "1", "--json", "--stop", "\xbf", "--stop", "\xbd"})));
+}
+
+TEST_F(Behaviour, NoTokensAreNoText) {
+  EXPECT_EQ(text_of({"run", model_, "-p", "Once", "-n", "0"}), "");
+}
+
+TEST_F(Behaviour, ALogitBiasForbidsAndForces) {
+  const json forced = json_of(troika(run({"--json", "--temp", "0", "--logit-bias", "300=1000"})));
+  for (const json& token : forced["tokens"]) EXPECT_EQ(token, 300);
+  const json plain = json_of(troika(run({"--json", "--temp", "0"})));
+  const std::string first = to_string(plain["tokens"][0]);
+  const json forbidden =
+      json_of(troika(run({"--json", "--temp", "0", "--logit-bias", first + "=-1000"})));
+  for (const json& token : forbidden["tokens"]) EXPECT_NE(token, plain["tokens"][0]);
+}
+
+TEST_F(Behaviour, EveryTypeOfCacheAndActivationRuns) {
+  for (const char* kv : {"f32", "f16", "q8_0"}) {
+    for (const char* activations : {"q8", "f32"}) {
+      expect_success(troika(run({"--kv", kv, "--activations", activations})));
+    }
+  }
+  EXPECT_EQ(
+      text_of(run({"--kernels", "reference", "--temp", "0", "--kv", "f32", "--activations", "f32"}))
+          .empty(),
+      false);
+}
+
+TEST_F(Behaviour, JsonOfABench) {
+  const json j = json_of(troika({"bench", model_, "-p", "8,32", "-n", "4", "-r", "2", "--json"}));
+  for (const char* key : {"model", "machine", "precision", "prefill", "decode", "peaks", "load_s",
+                          "first_token_s", "peak_bytes"}) {
+    EXPECT_TRUE(j.contains(key)) << key;
+  }
+  ASSERT_EQ(j["prefill"].size(), 2u);
+  EXPECT_EQ(j["prefill"][1]["tokens"], 32);
+  EXPECT_GT(j["prefill"][1]["tokens_per_s"], 0);
+  EXPECT_TRUE(j["prefill"][1].contains("fraction_of_peak"));
+  EXPECT_GT(j["decode"]["tokens_per_s"], 0);
+  EXPECT_GT(j["decode"]["fraction_of_bandwidth"], 0);
+  for (const char* key : {"int8_tops", "bf16_tflops", "read_gb_s"}) {
+    EXPECT_TRUE(j["peaks"].contains(key)) << key;
+  }
+}
+
+TEST_F(Behaviour, AFileNameThatIsNoUtf8DoesNotSpoilTheJson) {
+  const std::string model = write(small_model(), "caf\xe9.gguf");
+  json_of(troika({"bench", model, "-p", "8", "-n", "2", "-r", "1", "--json"}));
+  json_of(troika({"inspect", model, "--json"}));
+  json_of(troika({"run", model, "-p", "a", "-n", "2", "--json"}));
+  json_of(troika({"quantize", model, folder_.file("q\xe9.gguf"), "--type", "q4_k", "--json"}));
+  json_of(troika({"synth", "--like", "tiny-llama", folder_.file("s\xe9.gguf"), "--json"}));
+}
+
+TEST_F(Behaviour, EvalOfAPlainTextAndOfDocuments) {
+  const std::string sentence = "the little girl was in the garden and he saw her";
+  const auto eval = [&](const std::string& content) {
+    return json_of(
+        troika({"eval", model_, "--perplexity", write(content, "text"), "-c", "64", "--json"}));
+  };
+  const json plain = eval(sentence);
+  EXPECT_GT(plain["tokens"], 10);
+  EXPECT_GT(plain["perplexity"], 1.0);
+  EXPECT_NEAR(plain["perplexity"].get<double>(), std::exp(plain["nll"].get<double>()), 1e-6);
+  EXPECT_GT(plain["bits_per_char"], 0.0);
+  const json array = eval(json::array({sentence}).dump());
+  EXPECT_EQ(array["tokens"], plain["tokens"]);
+  EXPECT_NEAR(array["nll"].get<double>(), plain["nll"].get<double>(), 1e-9);
+  // Two of the same are as likely as one, whether they stand in an array or in lines.
+  const json two = eval(json::array({sentence, sentence}).dump());
+  EXPECT_EQ(two["tokens"], 2 * plain["tokens"].get<int>());
+  EXPECT_NEAR(two["nll"].get<double>(), plain["nll"].get<double>(), 1e-9);
+  const std::string line = json{{"text", sentence}}.dump() + "\n";
+  EXPECT_EQ(eval(line + "\n" + line), two);
+  const std::string path = write(line + line + line, "text");
+  EXPECT_EQ(
+      json_of(troika({"eval", model_, "--perplexity", path, "-c", "64", "--first", "2", "--json"})),
+      two);
+  const Finished from_input =
+      troika({"eval", model_, "--perplexity", "-", "-c", "64", "--json"}, line + line);
+  EXPECT_EQ(json_of(from_input), two);
+  // A text that only looks like JSON is a text.
+  EXPECT_GT(eval("[Chapter one] the little girl")["tokens"], 5);
+  EXPECT_GT(eval("{she said} the little girl")["tokens"], 5);
+}
+
+TEST_F(Behaviour, EvalOfALongTextGoesInWindows) {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "the little girl was in the garden. ";
+  const json j =
+      json_of(troika({"eval", model_, "--perplexity", write(text, "text"), "-c", "32", "--json"}));
+  const json tokens = json_of(troika({"tokenize", model_, "-p", text, "--no-bos", "--json"}));
+  // Every token is predicted: a window of 32 begins with the begin token.
+  EXPECT_EQ(j["tokens"], tokens["n"]);
+}
+
+TEST_F(Behaviour, EvalOfTasks) {
+  const std::string prompt = "Once upon a time";
+  const json generated = json_of(
+      troika({"run", model_, "-p", prompt, "-n", "40", "--temp", "0", "--stop", "\n", "--json"}));
+  const std::string answer = generated["text"];
+  const std::string lines = json{{"prompt", prompt}, {"answer", answer}, {"kind", "easy"}}.dump() +
+                            "\n" + json{{"prompt", prompt}, {"answer", "impossible"}}.dump() + "\n";
+  const json j =
+      json_of(troika({"eval", model_, "--tasks", write(lines, "tasks"), "-c", "256", "--json"}));
+  EXPECT_EQ(j["n"], 2);
+  EXPECT_LE(j["accuracy"], 0.5);
+  EXPECT_EQ(j["kinds"]["easy"]["n"], 1);
+}
+
+// Metadata of every kind of oddity.
+std::string odd_file() {
+  test_support::GgufBytes file;
+  file.add_string("general.architecture", "odd");
+  file.add_string("odd.invalid", "caf\xc3 \xff\xfe");
+  file.add_string("odd.key.\xff", "x");
+  file.add_string("odd.escapes", std::string("\x1b[31mred\n\0\"quoted\"\\", 20));
+  file.add_strings("odd.strings", {"", "\xed\xa0\x80", std::string(300, 'a')});
+  file.add_strings("odd.none", {});
+  file.add_floats("odd.floats", {1.5f, -0.0f, std::numeric_limits<float>::quiet_NaN(),
+                                 std::numeric_limits<float>::infinity()});
+  file.add_float32("odd.nan", std::numeric_limits<float>::quiet_NaN());
+  file.add_tensor("tensor\xff", test_support::kF32, {4}, std::vector<uint8_t>(16));
+  const std::vector<uint8_t> bytes = file.finish();
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST_F(Behaviour, InspectOfOddMetadata) {
+  const std::string path = write(odd_file(), "odd.gguf");
+  const json j = json_of(troika({"inspect", path, "--json"}));
+  ASSERT_TRUE(j.is_object());
+  EXPECT_EQ(j["metadata"]["odd.strings"].size(), 3u);
+  EXPECT_EQ(j["metadata"]["odd.floats"][0], 1.5);
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{}, {"--all"}, {"--tensors"}}) {
+    std::vector<std::string> words = {"inspect", path};
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished finished = troika(words);
+    expect_success(finished);
+    EXPECT_EQ(finished.out.find('\x1b'), std::string::npos);
+  }
+}
+
+TEST_F(Behaviour, InspectShowsArraysInArrays) {
+  // The last entry of a good file becomes an array of two arrays.
+  std::string bytes = model_bytes(small_model());
+  std::string entry;
+  const auto put = [&](auto value) {
+    entry.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  put(uint64_t{10});
+  entry += "odd.nested";
+  put(uint32_t{9});  // array
+  put(uint32_t{9});  // of arrays
+  put(uint64_t{2});
+  for (const uint32_t first : {1u, 2u}) {
+    put(uint32_t{4});  // of 32-bit integers
+    put(uint64_t{2});
+    put(first);
+    put(first * 10);
+  }
+  // A second metadata entry in front of the others; padding keeps the alignment of what follows.
+  const size_t n_pad = 32 - entry.size() % 32;
+  test_support::GgufBytes file;
+  uint64_t n_entries = 0;
+  std::memcpy(&n_entries, bytes.data() + 16, sizeof n_entries);
+  n_entries += 2;
+  std::memcpy(bytes.data() + 16, &n_entries, sizeof n_entries);
+  // A string entry "p" takes 8 + 1 + 4 + 8 bytes and its text.
+  const size_t n_text = (n_pad + 64 - 21) % 32;
+  put(uint64_t{1});
+  entry += "p";
+  put(uint32_t{8});
+  put(uint64_t{n_text});
+  entry += std::string(n_text, 'p');
+  ASSERT_EQ(entry.size() % 32, 0u);
+  bytes.insert(24, entry);
+  const std::string path = write(bytes, "nested.gguf");
+  const json j = json_of(troika({"inspect", path, "--json"}));
+  EXPECT_EQ(j["metadata"]["odd.nested"], json::parse("[[1, 10], [2, 20]]"));
+  expect_success(troika({"inspect", path}));
+  expect_success(troika({"run", path, "-p", "a", "-n", "1"}));
+}
+
+TEST_F(Behaviour, TokenizeInItsForms) {
+  const std::string text = "the little girl";
+  const json j = json_of(troika({"tokenize", model_, "-p", text, "--json"}));
+  const Finished ids = troika({"tokenize", model_, "-f", "-", "--ids"}, text);
+  expect_success(ids);
+  std::string joined;
+  for (const json& token : j["tokens"]) joined += token.dump() + " ";
+  EXPECT_EQ(ids.out, joined + "\n");
+  EXPECT_EQ(j["tokens"][0], 1);  // the begin token
+  const json without = json_of(troika({"tokenize", model_, "-p", text, "--json", "--no-bos"}));
+  EXPECT_EQ(without["n"], j["n"].get<int>() - 1);
+  const Finished table = troika({"tokenize", model_, "-p", text});
+  EXPECT_EQ(std::count(table.out.begin(), table.out.end(), '\n'), j["n"].get<int>());
+}
+
+TEST_F(Behaviour, QuantizedFilesRun) {
+  TinyModel model = small_model();
+  model.width = model.head_dim = model.rope_dims = 256;
+  model.n_heads = model.n_kv_heads = 1;
+  model.ffn_width = 256;
+  const std::string in = write(model, "wide.gguf");
+  const std::string out = folder_.file("out.gguf");
+  for (const char* type :
+       {"f32", "f16", "bf16", "q4_0", "q5_0", "q8_0", "q4_k", "q6_k", "q4_k_m"}) {
+    SCOPED_TRACE(type);
+    const json report = json_of(troika({"quantize", in, out, "--type", type, "--json"}));
+    EXPECT_FALSE(report["types"].empty());
+    EXPECT_EQ(report["output_bytes"], std::filesystem::file_size(out));
+    expect_success(troika({"run", out, "-p", "Once", "-n", "3"}));
+  }
+  // A type without loss keeps the text.
+  json_of(troika({"quantize", in, out, "--type", "f32", "--json"}));
+  const std::vector<std::string> rest = {"-p", "Once", "-n", "9", "--temp", "0"};
+  std::vector<std::string> before = {"run", in}, after = {"run", out};
+  before.insert(before.end(), rest.begin(), rest.end());
+  after.insert(after.end(), rest.begin(), rest.end());
+  EXPECT_EQ(text_of(before), text_of(after));
+}
+
+TEST_F(Behaviour, SynthListsAndWritesModels) {
+  const json list = json_of(troika({"synth", "--list", "--json"}));
+  std::set<std::string> names;
+  for (const json& known : list) names.insert(known["name"]);
+  for (const char* name :
+       {"qwen1.5-1.8b",  "qwen2-0.5b",   "qwen2-1.5b",   "qwen2-7b",    "qwen2.5-0.5b",
+        "qwen2.5-1.5b",  "qwen3-0.6b",   "llama-2-7b",   "llama-2-13b", "llama-3-8b",
+        "llama-3.2-1b",  "llama-3.2-3b", "gemma-2b",     "phi-2",       "mistral-7b",
+        "internlm-1.8b", "phonelm-0.5b", "phonelm-1.5b", "bamboo-7b",   "mixtral-8x7b",
+        "tiny-llama",    "tiny-qwen2",   "tiny-gemma",   "tiny-phi2"}) {
+    EXPECT_EQ(names.count(name), 1u) << name;
+  }
+  expect_success(troika({"synth", "--list"}));
+  const std::string first = folder_.file("a.gguf"), second = folder_.file("b.gguf");
+  for (const char* name : {"tiny-llama", "tiny-qwen2", "tiny-gemma", "tiny-phi2"}) {
+    SCOPED_TRACE(name);
+    json_of(troika({"synth", "--like", name, "--type", "q4_k_m", first, "--json"}));
+    expect_success(troika({"run", first, "-p", "Once", "-n", "2"}));
+  }
+  json_of(troika({"synth", "--like", "tiny-phi2", "--type", "q4_k_m", second, "--json"}));
+  EXPECT_EQ(read_whole(first), read_whole(second));
+  json_of(troika(
+      {"synth", "--like", "tiny-phi2", "--type", "q4_k_m", second, "--seed", "9", "--json"}));
+  EXPECT_NE(read_whole(first), read_whole(second));
+}
+
+#ifdef TROIKA_EXAMPLE
+TEST_F(Behaviour, TheExampleInCSaysWhatTheProgramSays) {
+  Command command;
+  command.words = {TROIKA_EXAMPLE, model_, "Once upon a time", "12"};
+  const Finished example = run_program(command);
+  expect_success(example);
+  EXPECT_EQ(example.out,
+            text_of({"run", model_, "-p", "Once upon a time", "-n", "12", "--temp", "0"}) + "\n");
+  command.words = {TROIKA_EXAMPLE, folder_.file("none.gguf"), "Once"};
+  EXPECT_EQ(run_program(command).status, 1);
+  EXPECT_NE(run_program(command).err.find("none.gguf"), std::string::npos);
+  command.words = {TROIKA_EXAMPLE};
+  EXPECT_EQ(run_program(command).status, 2);
+}
+#endif
+
+class Stories260K : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* data = std::getenv("TROIKA_DATA");
+    if (data == nullptr) GTEST_SKIP() << "TROIKA_DATA is not set: no trained model, no stories";
+    data_ = data;
+    model_ = data_ + "/models/stories260K.gguf";
+  }
+  std::string data_, model_;
+};
+
+TEST_F(Stories260K, HasItsPerplexity) {
+  const json j =
+      json_of(troika({"eval", model_, "--perplexity", data_ + "/text/tinystories_1000.json",
+                      "--first", "100", "-c", "512", "--json"}));
+  EXPECT_EQ(j["tokens"], 38168);
+  EXPECT_NEAR(j["perplexity"].get<double>(), 5.28, 0.01);
+}
+
+TEST_F(Stories260K, TellsTheKnownStory) {
+  const Finished finished =
+      troika({"run", model_, "-p", "Once upon a time", "-n", "40", "--temp", "0"});
+  expect_success(finished);
+  EXPECT_EQ(finished.out.rfind(", there was a little girl named Lily. She loved to play outside in "
+                               "the park.",
+                               0),
+            0u)
+      << finished.out;
+}
+
+}  // namespace
+}  // namespace troika::test

@@ -1,0 +1,159 @@
+// Outputs that cannot be written, and a model file that changes while it is used.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "tests/program/troika.h"
+
+namespace troika::test {
+namespace {
+
+class Disk : public ProgramTest {
+ protected:
+  void SetUp() override { model_ = write(small_model()); }
+  std::string model_;
+};
+
+TEST_F(Disk, UnwritableOutput) {
+  const std::string folder = folder_.file("missing");
+  const std::string out = folder + "/out.gguf";
+  expect_refusal(troika({"quantize", model_, out, "--type", "q8_0"}), 1, {out});
+  expect_refusal(troika({"synth", "--like", "tiny-llama", out}), 1, {out});
+  const std::string under_a_file = model_ + "/out.gguf";
+  expect_refusal(troika({"synth", "--like", "tiny-llama", under_a_file}), 1, {under_a_file});
+  expect_refusal(troika({"quantize", model_, "/dev/full"}), 1, {"/dev/full"});
+  EXPECT_EQ(folder_.n_files(), 1u);
+}
+
+TEST_F(Disk, AFolderAsOutput) {
+  const std::string folder = folder_.file("folder");
+  std::filesystem::create_directory(folder);
+  expect_refusal(troika({"quantize", model_, folder}), 1, {folder});
+  EXPECT_EQ(folder_.n_files(), 2u);
+}
+
+TEST_F(Disk, AReadOnlyFolder) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  const std::string folder = folder_.file("folder");
+  std::filesystem::create_directory(folder, folder_.file(""));
+  std::filesystem::permissions(folder, std::filesystem::perms::owner_read);
+  expect_refusal(troika({"quantize", model_, folder + "/out.gguf"}), 1, {folder});
+}
+
+TEST_F(Disk, FullWhileWriting) {
+  const std::string out = folder_.file("out.gguf");
+  for (const uint64_t limit : {1u, 4096u, 60000u}) {
+    SCOPED_TRACE(limit);
+    Command quantize = troika_command({"quantize", model_, out, "--type", "f16"});
+    Command synth = troika_command({"synth", "--like", "tiny-llama", "--type", "q4_0", out});
+    for (Command* command : {&quantize, &synth}) {
+      command->most_file_bytes = limit;
+      expect_refusal(run_program(*command), 1, {out, "larger than the limit"});
+      EXPECT_EQ(folder_.n_files(), 1u);  // nothing half-written stays
+    }
+  }
+}
+
+TEST_F(Disk, AnOldFileSurvivesAFullDisk) {
+  const std::string out = write("precious", "out.gguf");
+  Command command = troika_command({"quantize", model_, out});
+  command.most_file_bytes = 4096;
+  expect_refusal(run_program(command), 1, {out});
+  EXPECT_EQ(read_whole(out), "precious");
+  EXPECT_EQ(folder_.n_files(), 2u);
+}
+
+TEST_F(Disk, FullStandardOutput) {
+  write("Once upon a time there was a little girl", "text");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"run", model_, "-p", "Once", "-n", "20"},
+        {"run", model_, "-p", "Once", "-n", "3", "--json"},
+        {"inspect", model_},
+        {"inspect", model_, "--json"},
+        {"tokenize", model_, "-p", "Once"},
+        {"synth", "--list"},
+        {"--version"},
+        {"eval", model_, "--perplexity", folder_.file("text")},
+        {"bench", model_, "-p", "8", "-n", "2", "-r", "1", "--json"}}) {
+    SCOPED_TRACE(words[0]);
+    Command command = troika_command(words);
+    command.out_path = "/dev/full";
+    expect_refusal(run_program(command), 1, {"Standard output"});
+  }
+}
+
+TEST_F(Disk, FullStandardOutputOfHelp) {
+  Command command = troika_command({"--help"});
+  command.out_path = "/dev/full";
+  expect_refusal(run_program(command), 1, {"Standard output"});
+}
+
+TEST_F(Disk, FullStandardErrorDoesNotMatter) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"run", model_, "-p", "Once", "-n", "2", "-c", "1024"},
+        {"tokenize", model_, "-p", "Once"}}) {
+    SCOPED_TRACE(words[0]);
+    Command command = troika_command(words);
+    command.err_path = "/dev/full";
+    const Finished finished = run_program(command);
+    expect_success(finished);
+    EXPECT_NE(finished.out, "");
+  }
+  Command wrong = troika_command({"run", folder_.file("none.gguf"), "-p", "a"});
+  wrong.err_path = "/dev/full";
+  EXPECT_EQ(run_program(wrong).status, 1);
+}
+
+TEST_F(Disk, AClosedPipeEndsARun) {
+  Command command =
+      troika_command({"run", model_, "-p", "Once", "-c", "4096", "--ignore-end", "--seed", "1"});
+  command.watch = [](const std::string& out) { return out.size() < 10; };
+  const Finished finished = run_program(command);
+  expect_refusal(finished, 1, {"Standard output", "Broken pipe"});
+  EXPECT_LT(finished.out.size(), 4096u);
+}
+
+// Large enough that pages are still unread when it is cut, and slow enough to be caught at work.
+test_support::TinyModel large_model() {
+  test_support::TinyModel model = test_support::tiny_model("llama");
+  model.width = 512;
+  model.n_heads = 8;
+  model.ffn_width = 2048;
+  model.n_layers = 4;
+  return model;
+}
+
+class Truncation : public ProgramTest {
+ protected:
+  // Cuts the file once the first text has come.
+  Finished run_and_cut(uint64_t length, const std::vector<std::string>& more) const {
+    const std::string path = write(large_model(), "large.gguf");
+    std::vector<std::string> words = {"run",    path,           "-p",     "Once", "-c",
+                                      "100000", "--ignore-end", "--seed", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    Command command = troika_command(words);
+    bool was_cut = false;
+    command.watch = [&](const std::string& out) {
+      if (!was_cut && out.size() > 20) {
+        std::filesystem::resize_file(path, length);
+        was_cut = true;
+      }
+      return true;
+    };
+    const Finished finished = run_program(command);
+    EXPECT_TRUE(was_cut);
+    expect_refusal(finished, 1, {path});
+    return finished;
+  }
+};
+
+TEST_F(Truncation, ToHalfWhileItRuns) { run_and_cut(8'000'000, {}); }
+
+TEST_F(Truncation, ToNothingWhileItRuns) { run_and_cut(0, {}); }
+
+TEST_F(Truncation, ToAPartOfAPageWhileManyThreadsRun) { run_and_cut(100, {"--threads", "4"}); }
+
+}  // namespace
+}  // namespace troika::test

@@ -1,0 +1,252 @@
+// Wrong flags and values, prompts that do not fit, and what --help and --version say.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tests/program/troika.h"
+
+namespace troika::test {
+namespace {
+
+class Usage : public ProgramTest {
+ protected:
+  void SetUp() override { model_ = write(small_model()); }
+  Finished run(std::vector<std::string> more) const {
+    std::vector<std::string> words = {"run", model_, "-p", "Once upon a time", "-n", "3"};
+    words.insert(words.end(), more.begin(), more.end());
+    return troika(words);
+  }
+  std::string model_;
+};
+
+TEST_F(Usage, NothingAtAllShowsTheCommands) {
+  expect_refusal(
+      troika({}), 2,
+      {"run", "chat", "bench", "eval", "inspect", "tokenize", "quantize", "synth", "--version"});
+}
+
+TEST_F(Usage, UnknownCommandAndFlag) {
+  expect_refusal(troika({"dance"}), 2, {"dance", "--help"});
+  expect_refusal(run({"--nosuch"}), 2, {"--nosuch", "--help"});
+  expect_refusal(troika({"run"}), 2, {"MODEL", "--help"});
+  expect_refusal(troika({"run", model_, "something"}), 2, {"something"});
+}
+
+TEST_F(Usage, WrongValues) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {{"--temp", "-1"},
+                                                                  {"--temp", "hot"},
+                                                                  {"--temp", "nan"},
+                                                                  {"--temp", "inf"},
+                                                                  {"--top-p", "0"},
+                                                                  {"--top-p", "1.5"},
+                                                                  {"--top-p", "nan"},
+                                                                  {"--top-k", "-1"},
+                                                                  {"--min-p", "-0.1"},
+                                                                  {"--min-p", "1"},
+                                                                  {"--repeat-penalty", "0"},
+                                                                  {"--frequency-penalty", "inf"},
+                                                                  {"--presence-penalty", "nan"},
+                                                                  {"--penalty-window", "-2"},
+                                                                  {"--threads", "-3"},
+                                                                  {"--threads", "100000"},
+                                                                  {"--threads", "two"},
+                                                                  {"--context", "-1"},
+                                                                  {"--context", "99999999999"},
+                                                                  {"--kv", "q3"},
+                                                                  {"--activations", "x"},
+                                                                  {"--kernels", "nosuch"},
+                                                                  {"--logit-bias", "junk"},
+                                                                  {"--logit-bias", "5"},
+                                                                  {"--logit-bias", "5=x"},
+                                                                  {"--logit-bias", "-5=1"},
+                                                                  {"--logit-bias", "5=nan"},
+                                                                  {"--logit-bias", "99999999999=1"},
+                                                                  {"--logit-bias", "512=1"},
+                                                                  {"--seed", "abc"},
+                                                                  {"--seed", "-1"}};
+  for (const auto& [flag, value] : wrong) {
+    SCOPED_TRACE(flag + " " + value);
+    // A message about a value names the flag, or at least the value.
+    const Finished finished = run({flag + "=" + value});
+    expect_refusal(finished, 2, {});
+    EXPECT_TRUE(finished.err.find(flag) != std::string::npos ||
+                finished.err.find("'" + value + "'") != std::string::npos)
+        << finished.err;
+    EXPECT_EQ(finished.out, "");
+  }
+}
+
+TEST_F(Usage, WrongNumbersOfTokens) {
+  for (const std::string value : {"-1", "99999999999", "many", "1.5"}) {
+    SCOPED_TRACE(value);
+    expect_refusal(troika({"run", model_, "-p", "Once", "-n", value}), 2,
+                   {"--tokens", "'" + value + "'"});
+  }
+}
+
+TEST_F(Usage, ATokenCanBeForbiddenForGood) { expect_success(run({"--logit-bias=5=-inf"})); }
+
+TEST_F(Usage, AContextThatMemoryDoesNotHold) {
+  expect_refusal(run({"--context", "2000000000"}), 1, {"2000000000", "--context"});
+}
+
+TEST_F(Usage, ThePromptMustBeGivenOnce) {
+  write("a text", "prompt.txt");
+  const std::string file = folder_.file("prompt.txt");
+  expect_refusal(troika({"run", model_}), 2, {"-p TEXT", "-f FILE"});
+  expect_refusal(run({"-f", file}), 2, {"once"});
+  expect_refusal(run({"-"}), 2, {"once"});
+  const std::string none = folder_.file("none.txt");
+  expect_refusal(troika({"run", model_, "-f", none}), 1, {none});
+  expect_refusal(troika({"run", model_, "-f", "/"}), 1, {"/"});
+}
+
+TEST_F(Usage, EmptyPrompt) {
+  // With a begin token there is something to continue; without one there is not.
+  expect_success(troika({"run", model_, "-p", "", "-n", "2"}));
+  const std::string no_bos = write(small_model("qwen2"), "no-bos.gguf");
+  expect_refusal(troika({"run", no_bos, "-p", "", "-n", "2"}), 1, {"prompt is empty"});
+  expect_refusal(troika({"run", no_bos, "-", "-n", "2"}), 1, {"prompt is empty"});
+}
+
+TEST_F(Usage, PromptLongerThanTheContext) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "word ";
+  expect_refusal(troika({"run", model_, "-p", text, "-c", "16"}), 1,
+                 {"context holds 16", "--context", "Shorten"});
+}
+
+TEST_F(Usage, ContextOfOneToken) {
+  // The begin token fills it, so that nothing more fits.
+  const Finished finished = troika({"run", model_, "-p", "", "-c", "1", "--json"});
+  expect_success(finished);
+  EXPECT_EQ(nlohmann::json::parse(finished.out)["stop"], "context");
+}
+
+TEST_F(Usage, InvalidUtf8InThePrompt) {
+  for (const std::string& model : {model_, write(small_model("qwen2"), "bpe.gguf")}) {
+    const std::string prompt = "caf\xc3 \xff\xfe\x80 \xed\xa0\x80 \xf5 end";
+    expect_success(troika({"run", model, "-p", prompt, "-n", "5"}));
+    const Finished finished =
+        troika({"run", model, "-n", "40", "--json", "--seed", "1", "--temp", "5", "-"},
+               prompt + std::string("\0more", 5));
+    expect_success(finished);
+    const nlohmann::json json = nlohmann::json::parse(finished.out);  // throws for invalid UTF-8
+    EXPECT_TRUE(json["text"].is_string());
+    for (const std::string flag : {"--json", "--ids", "--no-bos"}) {
+      expect_success(troika({"tokenize", model, "-p", prompt, flag}));
+    }
+  }
+}
+
+TEST_F(Usage, AnAbsurdNumberOfTokensEndsWithTheContext) {
+  const Finished finished = troika({"run", model_, "-p", "Once", "-n", "2147483647", "-c", "64",
+                                    "--ignore-end", "--json", "--seed", "3"});
+  expect_success(finished);
+  const nlohmann::json json = nlohmann::json::parse(finished.out);
+  EXPECT_EQ(json["stop"], "context");
+  EXPECT_EQ(json["prefill"]["tokens"].get<int>() + static_cast<int>(json["tokens"].size()), 64);
+}
+
+TEST_F(Usage, HelpOfEachCommandNamesItsOptions) {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> commands = {
+      {"run",
+       {"MODEL",
+        "--prompt",
+        "--file",
+        "--tokens",
+        "--chat",
+        "--system",
+        "--stop",
+        "--special",
+        "--ignore-end",
+        "--json",
+        "--temp",
+        "--top-k",
+        "--top-p",
+        "--min-p",
+        "--repeat-penalty",
+        "--frequency-penalty",
+        "--presence-penalty",
+        "--penalty-window",
+        "--logit-bias",
+        "--seed",
+        "--threads",
+        "--context",
+        "--kv",
+        "--activations",
+        "--kernels",
+        "--pre"}},
+      {"chat",
+       {"MODEL", "--system", "--template", "--tokens", "--temp", "/help", "/clear", "Ctrl-C"}},
+      {"bench", {"MODEL", "--prefill", "--tokens", "--depth", "--repetitions", "--json"}},
+      {"eval", {"MODEL", "--perplexity", "--tasks", "--first", "--chat", "--json"}},
+      {"inspect", {"MODEL", "--tensors", "--all", "--json"}},
+      {"tokenize", {"MODEL", "--prompt", "--file", "--no-bos", "--special", "--ids", "--json"}},
+      {"quantize", {"IN", "OUT", "--type", "q4_k_m", "--json"}},
+      {"synth", {"OUT", "--like", "--type", "--seed", "--list", "--json"}}};
+  const Finished all = troika({"--help"});
+  expect_success(all);
+  for (const auto& [command, options] : commands) {
+    SCOPED_TRACE(command);
+    EXPECT_NE(all.out.find("  " + command), std::string::npos);
+    const Finished help = troika({command, "--help"});
+    expect_success(help);
+    for (const std::string& option : options) {
+      EXPECT_NE(help.out.find(option), std::string::npos) << option;
+    }
+  }
+}
+
+TEST_F(Usage, VersionNamesTheKernels) {
+  const Finished finished = troika({"--version"});
+  expect_success(finished);
+  EXPECT_EQ(finished.out.rfind("troika ", 0), 0u);
+  EXPECT_NE(finished.out.find("kernels:"), std::string::npos);
+}
+
+TEST_F(Usage, WrongWaysToEvaluate) {
+  expect_refusal(troika({"eval", model_}), 2, {"--perplexity", "--tasks"});
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"", "no text"},
+      {"{\"text\": \"a\"}\n{\"other\": 1}\n", ":2:"},
+      {"{\"text\": \"a\"}\nnonsense\n", ":2:"},
+      {"[\"a\", 1]", "strings"},
+      {"[]", "no text"}};
+  for (const auto& [text, part] : wrong) {
+    SCOPED_TRACE(text);
+    expect_refusal(troika({"eval", model_, "--perplexity", write(text, "text")}), 1,
+                   {folder_.file("text"), part});
+  }
+  const std::vector<std::pair<std::string, std::string>> wrong_tasks = {
+      {"", "no task"},
+      {"{\"prompt\": \"a\"}\n", "answer"},
+      {"{\"prompt\": \"a\", \"answer\": \"b\", \"kind\": 7}\n", "kind"},
+      {"\n\n[1]\n", ":3:"}};
+  for (const auto& [text, part] : wrong_tasks) {
+    SCOPED_TRACE(text);
+    expect_refusal(troika({"eval", model_, "--tasks", write(text, "tasks")}), 1,
+                   {folder_.file("tasks"), part});
+  }
+}
+
+TEST_F(Usage, WrongWaysToBench) {
+  expect_refusal(troika({"bench", model_, "-p", "0"}), 2, {"--prefill"});
+  expect_refusal(troika({"bench", model_, "-p", "8,x"}), 2, {"--prefill"});
+  expect_refusal(troika({"bench", model_, "-p", "5000", "-n", "2", "-c", "64"}), 1,
+                 {"5000", "--context"});
+}
+
+TEST_F(Usage, WrongWaysToQuantizeAndSynthesize) {
+  const std::string out = folder_.file("out.gguf");
+  expect_refusal(troika({"quantize", model_}), 2, {"OUT"});
+  expect_refusal(troika({"quantize", model_, out, "--type", "q3_z"}), 2, {"q3_z", "q4_k_m"});
+  expect_refusal(troika({"synth", out}), 2, {"--like", "--list"});
+  expect_refusal(troika({"synth", "--like", "nosuch", out}), 2, {"nosuch", "tiny-llama"});
+  expect_refusal(troika({"synth", "--like", "tiny-llama", "--type", "q3_z", out}), 2, {"q3_z"});
+  expect_refusal(troika({"quantize", model_, model_}), 2, {model_, "itself"});
+  EXPECT_EQ(folder_.n_files(), 1u);
+  EXPECT_TRUE(read_whole(model_) == model_bytes(small_model()));
+}
+
+}  // namespace
+}  // namespace troika::test
