@@ -82,6 +82,17 @@ std::vector<int> usable_core_numbers() {
 
 int usable_cores() { return static_cast<int>(usable_core_numbers().size()); }
 
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(':');
+    if (line.compare(0, 10, "model name") == 0 && colon != std::string::npos) {
+      return line.substr(std::min(colon + 2, line.size()));
+    }
+  }
+  return "unknown processor";
+}
+
 void bind_to_cores(const std::vector<int>& cores) {
   if (cores.empty()) return;
   cpu_set_t set;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace troika {
@@ -9,6 +10,9 @@ namespace troika {
 // Cores this process may run on, at least 1, and their numbers.
 int usable_cores();
 std::vector<int> usable_core_numbers();
+
+// As /proc/cpuinfo names it, or "unknown processor".
+std::string processor_name();
 
 // Binds the calling thread to these cores; nothing happens for an empty list.
 void bind_to_cores(const std::vector<int>& cores);

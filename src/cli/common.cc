@@ -22,6 +22,9 @@ namespace troika::cli {
 void EngineFlags::add_to(CLI::App& command) {
   command.add_option("MODEL", options.model, "A GGUF file")->required();
   command.add_option("-t,--threads", options.n_threads, "Threads (default: all usable cores)");
+  command.add_option("--plan", options.plan,
+                     "Run as this plan says (see 'troika plan'); it sets threads, lanes, "
+                     "placements, context, --kv and --activations");
   command.add_option("--lanes", options.lanes,
                      "Groups of cores that work as lanes: \"0,1\" is one lane, \"0;1\" are two");
   command.add_option("--place", options.placements,

@@ -4,6 +4,7 @@
 
 #include "base/cpu_features.h"
 #include "engine/make_plan.h"
+#include "engine/saved_plan.h"
 #include "lanes/host/host_machine.h"
 #include "model/architecture.h"
 
@@ -23,7 +24,8 @@ Engine::Engine(const Options& options)
       tokenizer_(text::make_tokenizer(file_, {options.pre_tokenizer})),
       kernels_(kernels::choose(detect_cpu_features(), options.kernels)),
       weights_(file_, blueprint_),
-      plan_(make_plan(options, blueprint_, weights_)),
+      plan_(options.plan.empty() ? make_plan(options, blueprint_, weights_)
+                                 : load_plan(options.plan, file_)),
       rope_angles_(blueprint_.rope),
       machine_(std::make_unique<lanes::HostMachine>(kernels_.table, plan_)),
       graphs_(blueprint_, plan_, *machine_, weights_) {

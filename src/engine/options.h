@@ -10,9 +10,9 @@
 namespace troika::engine {
 
 struct Options {
-  std::string model;                    // a GGUF file
-  int n_threads = 0;                    // 0: all cores this process may use
-  std::string plan;   // a plan file; then threads, lanes, placements, context and types come from it
+  std::string model;  // a GGUF file
+  int n_threads = 0;  // 0: all cores this process may use
+  std::string plan;  // a plan file; then threads, lanes, placements, context and types come from it
   std::string lanes;                    // "0,1" or "0;1"; empty: one lane of n_threads
   std::vector<std::string> placements;  // "ffn=1", "attention@2=0": see plan::Placement
   int context = 0;                      // 0: what model, memory and common sense allow

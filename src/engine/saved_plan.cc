@@ -1,0 +1,79 @@
+#include "engine/saved_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/system.h"
+
+namespace troika::engine {
+namespace {
+
+// FNV-1a, 64 bits: enough to notice another model, not to withstand an attacker.
+uint64_t hash_of(std::span<const std::byte> bytes) {
+  uint64_t hash = 0xCBF29CE484222325u;
+  for (const std::byte b : bytes) hash = (hash ^ std::to_integer<uint64_t>(b)) * 0x100000001B3u;
+  return hash;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file.is_open() || file.bad()) {
+    throw Error(
+        fmt::format("{}: the plan cannot be read; check the path, or make one with "
+                    "'troika plan MODEL -o {}'.",
+                    path, path));
+  }
+  return text;
+}
+
+void check_identity(const std::string& path, const plan::PlanFor& made_for,
+                    const plan::PlanFor& here) {
+  const auto refuse = [&](const char* what, const std::string& theirs, const std::string& ours) {
+    throw Error(
+        fmt::format("{}: the plan was made for another {} ({}, and here is {}). Make it "
+                    "again with 'troika plan MODEL -o {}'.",
+                    path, what, theirs, ours, path));
+  };
+  // The name of the file may change; what stands in it may not.
+  if (made_for.model_bytes != here.model_bytes || made_for.model_hash != here.model_hash) {
+    refuse("model", made_for.model, here.model);
+  }
+  if (made_for.machine != here.machine) refuse("machine", made_for.machine, here.machine);
+}
+
+}  // namespace
+
+plan::PlanFor plan_identity(const gguf::File& file) {
+  plan::PlanFor identity;
+  identity.model = file.path();
+  identity.model_bytes = file.file_bytes();
+  const auto header_bytes =
+      static_cast<size_t>(std::min<uint64_t>(file.data_offset(), file.file_bytes()));
+  identity.model_hash = fmt::format("{:016x}", hash_of(file.bytes().first(header_bytes)));
+  identity.machine = fmt::format("{}, {} cores", processor_name(), usable_cores());
+  return identity;
+}
+
+plan::Plan load_plan(const std::string& path, const gguf::File& file) {
+  const plan::PlanFile saved = plan::plan_from_json(read_file(path), path);
+  check_identity(path, saved.made_for, plan_identity(file));
+  const std::vector<int> usable = usable_core_numbers();
+  for (const plan::HostLane& lane : saved.plan.lanes) {
+    for (const int core : lane.cores) {
+      if (std::find(usable.begin(), usable.end(), core) == usable.end()) {
+        throw Error(
+            fmt::format("{}: the plan uses core {}, which this process may not use. Make "
+                        "it again with 'troika plan MODEL -o {}'.",
+                        path, core, path));
+      }
+    }
+  }
+  return saved.plan;
+}
+
+}  // namespace troika::engine
