@@ -34,10 +34,9 @@ Rate summarise(int n_tokens, const std::vector<double>& rates) {
 
 // Seeded tokens; which ones makes no difference to the time.
 std::vector<Token> random_tokens(int n, int n_vocab) {
-  std::vector<Token> tokens;
-  for (int i = 0; i < n; ++i) {
-    tokens.push_back(static_cast<Token>(random_bits(1, static_cast<uint64_t>(i)) %
-                                        static_cast<uint64_t>(n_vocab)));
+  std::vector<Token> tokens(static_cast<size_t>(n));
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<Token>(random_bits(1, i) % static_cast<uint64_t>(n_vocab));
   }
   return tokens;
 }
@@ -140,10 +139,8 @@ Measurement measure(Session& session, const MeasureOptions& options,
   const int context = std::max(options.decode_context, 1);
   if (options.decode_tokens > 0) {
     const std::vector<Token> before = random_tokens(context, n_vocab);
-    std::vector<double> rates;
-    for (int i = 0; i < options.repetitions; ++i) {
-      rates.push_back(decode_rate(session, before, options.decode_tokens));
-    }
+    std::vector<double> rates(static_cast<size_t>(options.repetitions));
+    for (double& rate : rates) rate = decode_rate(session, before, options.decode_tokens);
     m.decode = summarise(options.decode_tokens, rates);
   }
   step();

@@ -1,0 +1,88 @@
+// Plans in files, and lanes and placements that must not change a bit of what is computed.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "engine/saved_plan.h"
+#include "tests/support/logits.h"
+
+namespace troika {
+namespace {
+
+using test_support::TinyModel;
+using test_support::TinyModelFile;
+
+const std::vector<int32_t> kTokens = {1, 20, 35, 7, 99, 3, 250, 41, 8, 17, 300, 2};
+
+void write(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+std::string plan_of(const engine::Options& options) {
+  const engine::Engine engine(options);
+  return plan::to_json({engine::plan_identity(engine.file()), engine.plan()});
+}
+
+TEST(SavedPlan, RunsAsItSays) {
+  const TinyModelFile model(test_support::tiny_model("llama"));
+  engine::Options options = model.float_options();
+  const test::TempFolder folder;
+  write(folder.file("plan.json"), plan_of(options));
+
+  engine::Options from_file;
+  from_file.model = options.model;
+  from_file.plan = folder.file("plan.json");
+  const engine::Engine engine(from_file);
+  EXPECT_EQ(engine.plan().context, 128);
+  EXPECT_EQ(engine.plan().n_threads(), 1);
+  EXPECT_EQ(engine.plan().kv_type, tensor::Type::kF32);
+  EXPECT_EQ(test_support::engine_logits(from_file, kTokens),
+            test_support::engine_logits(options, kTokens));
+}
+
+TEST(SavedPlan, IsRefusedForAnotherModelOrMachineOrWhenItIsMissing) {
+  const TinyModelFile llama(test_support::tiny_model("llama"));
+  const TinyModelFile qwen2(test_support::tiny_model("qwen2"));
+  const test::TempFolder folder;
+  const std::string path = folder.file("plan.json");
+  const auto refusal = [&](const std::string& model) {
+    engine::Options options;
+    options.model = model;
+    options.plan = path;
+    try {
+      const engine::Engine engine(options);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(refusal(llama.path()).find("cannot be read"), std::string::npos);
+  std::string text = plan_of(llama.float_options());
+  write(path, text);
+  EXPECT_EQ(refusal(llama.path()), "");
+  EXPECT_NE(refusal(qwen2.path()).find("another model"), std::string::npos);
+  const size_t machine = text.find("\"machine\": \"");
+  ASSERT_NE(machine, std::string::npos);
+  write(path, text.insert(machine + 12, "not "));
+  EXPECT_NE(refusal(llama.path()).find("another machine"), std::string::npos);
+}
+
+TEST(Lanes, PlacementsDoNotChangeABit) {
+  const std::vector<int> cores = usable_core_numbers();
+  if (cores.size() < 2) GTEST_SKIP() << "needs two cores";
+  const TinyModelFile model(test_support::tiny_model("llama"));
+  const engine::Options one_lane = model.float_options();
+  engine::Options two_lanes = one_lane;
+  two_lanes.n_threads = 0;
+  two_lanes.lanes = std::to_string(cores[0]) + ";" + std::to_string(cores[1]);
+  const auto expected = test_support::engine_logits(one_lane, kTokens);
+  for (const char* placement : {"=1", "ffn=1", "attention=1", "ffn@2=1", "head=1", "embed=1"}) {
+    two_lanes.placements = {placement};
+    EXPECT_EQ(test_support::engine_logits(two_lanes, kTokens, {5, 1}), expected) << placement;
+  }
+}
+
+}  // namespace
+}  // namespace troika
