@@ -3,12 +3,13 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 
 namespace troika {
 
-// About 20 to 50 us: longer than the gap between two ops of a decode step, shorter than anyone
-// would notice on a battery.
-inline constexpr int kSpins = 4000;
+// Longer than the gap between two ops of a decode step, shorter than anyone would notice on a
+// battery. A time and not a count: a pause takes 10 cycles on one processor and 140 on another.
+inline constexpr std::chrono::microseconds kSpinTime{50};
 
 inline void pause_cpu() {
 #if defined(__x86_64__)
@@ -18,14 +19,22 @@ inline void pause_cpu() {
 #endif
 }
 
-// Returns when `value` no longer equals `old`. Whoever changes it must notify it.
+// Returns when `value` no longer equals `old`. Whoever changes it must notify it. True if it had to
+// sleep for that.
 template <typename T>
-void wait_for_change(const std::atomic<T>& value, T old) {
-  for (int i = 0; i < kSpins; ++i) {
-    if (value.load(std::memory_order_acquire) != old) return;
-    pause_cpu();
-  }
+bool wait_for_change(const std::atomic<T>& value, T old) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kPausesPerLook = 16;  // at the clock, which costs more than a pause
+  Clock::time_point end{};
+  do {
+    for (int i = 0; i < kPausesPerLook; ++i) {
+      if (value.load(std::memory_order_acquire) != old) return false;
+      pause_cpu();
+    }
+    if (end == Clock::time_point{}) end = Clock::now() + kSpinTime;
+  } while (Clock::now() < end);
   while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
+  return true;
 }
 
 }  // namespace troika

@@ -1,12 +1,34 @@
 #include "base/team.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/error.h"
 #include "base/spin.h"
 #include "base/system.h"
 
 namespace troika {
+namespace {
+
+constexpr uint32_t kActiveBits = 16;
+constexpr uint32_t kActiveMask = (1u << kActiveBits) - 1;
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+template <typename T>
+void Barrier::wait_for(const std::atomic<T>& value, T old) {
+  const int64_t start = now_ns();
+  if (wait_for_change(value, old)) {
+    slept_ns_.fetch_add(now_ns() - start, std::memory_order_relaxed);
+  }
+}
+
 void Barrier::wait() {
   if (n_threads_ == 1) return;
   const uint32_t round = round_.load(std::memory_order_acquire);
@@ -15,13 +37,13 @@ void Barrier::wait() {
     round_.store(round + 1, std::memory_order_release);
     round_.notify_all();
   } else {
-    wait_for_change(round_, round);
+    wait_for(round_, round);
   }
 }
 
 Team::Team(int n_threads, const std::vector<int>& cores)
-    : n_threads_(n_threads), barrier_(n_threads) {
-  TROIKA_ASSERT(n_threads >= 1);
+    : n_threads_(n_threads), barrier_(n_threads), n_active_(n_threads), crowd_(n_threads) {
+  TROIKA_ASSERT(n_threads >= 1 && static_cast<uint32_t>(n_threads) <= kActiveMask);
   threads_.reserve(static_cast<size_t>(n_threads - 1));
   for (int worker = 1; worker < n_threads; ++worker) {
     threads_.emplace_back([this, worker, cores] {
@@ -33,23 +55,31 @@ Team::Team(int n_threads, const std::vector<int>& cores)
 
 Team::~Team() {
   stop_ = true;
-  round_.fetch_add(1, std::memory_order_release);
-  round_.notify_all();
+  announce(n_threads_);
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Team::run_raw(Function function, void* context) {
-  if (n_threads_ > 1) {
+double Team::now_us() { return 1e-3 * static_cast<double>(now_ns()); }
+
+void Team::announce(int n_active) {
+  const uint32_t count = (round_.load(std::memory_order_relaxed) >> kActiveBits) + 1;
+  round_.store(count << kActiveBits | static_cast<uint32_t>(n_active), std::memory_order_release);
+  round_.notify_all();
+}
+
+void Team::run_raw(int n_active, Function function, void* context) {
+  n_active_ = n_active;
+  barrier_.resize(n_active);
+  if (n_active > 1) {
     function_ = function;
     context_ = context;
-    n_running_.store(n_threads_ - 1, std::memory_order_relaxed);
-    round_.fetch_add(1, std::memory_order_release);
-    round_.notify_all();
+    n_running_.store(n_active - 1, std::memory_order_relaxed);
+    announce(n_active);
   }
   function(context, 0);
   for (int left = n_running_.load(std::memory_order_acquire); left != 0;
        left = n_running_.load(std::memory_order_acquire)) {
-    wait_for_change(n_running_, left);
+    barrier_.wait_for(n_running_, left);
   }
 }
 
@@ -57,7 +87,8 @@ void Team::work(int worker) {
   uint32_t seen = 0;
   while (true) {
     wait_for_change(round_, seen);
-    ++seen;
+    seen = round_.load(std::memory_order_acquire);
+    if (static_cast<uint32_t>(worker) >= (seen & kActiveMask)) continue;
     if (stop_) return;
     function_(context_, worker);
     if (n_running_.fetch_sub(1, std::memory_order_acq_rel) == 1) n_running_.notify_one();

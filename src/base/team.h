@@ -9,19 +9,30 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/crowd.h"
+
 namespace troika {
 
-// All threads of a team meet here. Spins briefly, then sleeps, so that it also works on a machine
-// with fewer free cores than threads.
+// The active workers of a team meet here. Spins briefly, then sleeps, so that it also works on a
+// machine with fewer free cores than threads.
 class Barrier {
  public:
   explicit Barrier(int n_threads) : n_threads_(n_threads) {}
   void wait();
 
+  // How many meet. REQUIRES: nobody waits.
+  void resize(int n_threads) { n_threads_ = n_threads; }
+  // How long all together have slept here. Spinning does not count.
+  double slept_us() const { return 1e-3 * static_cast<double>(slept_ns_.load()); }
+  // Waits for a change as at the barrier, and counts the sleep.
+  template <typename T>
+  void wait_for(const std::atomic<T>& value, T old);
+
  private:
-  const int n_threads_;
+  int n_threads_;
   alignas(64) std::atomic<int> n_arrived_{0};
   alignas(64) std::atomic<uint32_t> round_{0};
+  alignas(64) std::atomic<int64_t> slept_ns_{0};
 };
 
 class Team {
@@ -33,20 +44,37 @@ class Team {
   Team& operator=(const Team&) = delete;
 
   int size() const { return n_threads_; }
+  // Workers of the present run: 0 to n_active() - 1.
+  int n_active() const { return n_active_; }
   Barrier& barrier() { return barrier_; }
 
   // Calls body(worker) once on every worker and returns when all have finished. The body must not
   // throw. REQUIRES: called from one thread at a time.
   template <typename Body>
   void run(Body&& body) {
-    using Plain = std::remove_reference_t<Body>;
-    run_raw([](void* context, int worker) { (*static_cast<Plain*>(context))(worker); },
-            const_cast<void*>(static_cast<const void*>(&body)));
+    run_some(n_threads_, body);
+  }
+  // The same on as many workers as find free cores, the first n_active(): fewer than all where
+  // other programs keep workers from running.
+  template <typename Body>
+  void run_where_free(Body&& body) {
+    const double slept_before = barrier_.slept_us();
+    const double start = now_us();
+    run_some(crowd_.n_active(), body);
+    crowd_.record(now_us() - start, barrier_.slept_us() - slept_before);
   }
 
  private:
   using Function = void (*)(void* context, int worker);
-  void run_raw(Function function, void* context);
+  template <typename Body>
+  void run_some(int n_active, Body& body) {
+    run_raw(
+        n_active, [](void* context, int worker) { (*static_cast<Body*>(context))(worker); },
+        const_cast<void*>(static_cast<const void*>(&body)));
+  }
+  static double now_us();
+  void run_raw(int n_active, Function function, void* context);
+  void announce(int n_active);
   void work(int worker);
 
   const int n_threads_;
@@ -54,6 +82,10 @@ class Team {
   Function function_ = nullptr;
   void* context_ = nullptr;
   bool stop_ = false;
+  int n_active_;
+  Crowd crowd_;
+  // A count of rounds above, the number of active workers in the lowest 16 bits, so that a worker
+  // that is not asked reads nothing else.
   alignas(64) std::atomic<uint32_t> round_{0};
   alignas(64) std::atomic<int> n_running_{0};
   std::vector<std::thread> threads_;

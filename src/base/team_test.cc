@@ -37,6 +37,32 @@ TEST(Team, BarrierSeparatesPhases) {
   EXPECT_TRUE(all_seen);
 }
 
+// However many take part, each of them does once, and no other.
+TEST(Team, ActiveWorkersAreTheFirstOnes) {
+  Team team(3);
+  bool as_said = true;
+  for (int round = 0; round < 200; ++round) {
+    std::vector<char> ran(3, 0);
+    int n_active = 0;
+    const auto body = [&](int worker) {
+      ran[static_cast<size_t>(worker)] = 1;
+      if (worker == 0) n_active = team.n_active();
+      team.barrier().wait();
+      team.barrier().wait();
+    };
+    if (round % 3 == 0) {
+      team.run(body);
+      as_said = as_said && n_active == 3;
+    } else {
+      team.run_where_free(body);
+    }
+    for (int worker = 0; worker < 3; ++worker) {
+      as_said = as_said && ran[static_cast<size_t>(worker)] == (worker < n_active);
+    }
+  }
+  EXPECT_TRUE(as_said);
+}
+
 TEST(Team, PartsCoverEverythingOnce) {
   for (int64_t n_items : {0, 1, 7, 16, 100}) {
     for (int n_workers : {1, 2, 3, 7}) {

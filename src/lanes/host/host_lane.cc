@@ -60,7 +60,7 @@ void HostLane::submit(const Executable& executable, const Run& run, Completion& 
   host.reset_counters();
   const StepContext context = {kernels_, run, team_, scratch_.data(), host.next_item()};
   const std::vector<Step>& steps = host.steps();
-  team_.run([&](int worker) {
+  team_.run_where_free([&](int worker) {
     for (size_t i = 0; i < steps.size(); ++i) {
       if (i > 0) team_.barrier().wait();
       run_step(steps[i], context, static_cast<int>(i), worker);

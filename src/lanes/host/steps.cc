@@ -143,7 +143,7 @@ void run_linear(const Step& step, const StepContext& context, int worker) {
   const int n_rows = n_rows_of(step, context.run);
   const auto k = static_cast<size_t>(step.input_width);
   const size_t quantised_bytes = kernels::q8_row_bytes(k);
-  const int n_workers = context.team.size();
+  const int n_workers = context.team.n_active();
   if (step.quantises_input) {
     const Part part = part_of(n_rows, worker, n_workers);
     for (int64_t row = part.begin; row < part.end; ++row) {
@@ -177,7 +177,7 @@ void run_attention(const Step& step, const StepContext& context, int step_index,
   const Run& run = context.run;
   const cache::KvShape& shape = run.kv->shape();
   const auto kv_width = static_cast<size_t>(shape.n_kv_heads) * static_cast<size_t>(shape.head_dim);
-  const Part part = part_of(run.n_tokens, worker, context.team.size());
+  const Part part = part_of(run.n_tokens, worker, context.team.n_active());
   for (int64_t token = part.begin; token < part.end; ++token) {
     const auto index = static_cast<size_t>(token);
     const cache::Slot slot = run.slots[index];
@@ -241,7 +241,7 @@ void run_step(const Step& step, const StepContext& context, int step_index, int 
   } else if (step.op.kind == OpKind::kAttention) {
     run_attention(step, context, step_index, worker);
   } else {
-    const Part part = part_of(n_rows_of(step, context.run), worker, context.team.size());
+    const Part part = part_of(n_rows_of(step, context.run), worker, context.team.n_active());
     for (int64_t row = part.begin; row < part.end; ++row) {
       run_row(step, context, static_cast<int>(row));
     }
