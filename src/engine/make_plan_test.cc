@@ -105,9 +105,9 @@ TEST_F(MakePlan, NoShapeIsLargerThanNeeded) {
 
 TEST_F(MakePlan, Threads) {
   const MemoryFigures memory = {64 * kGiga, 60 * kGiga};
-  EXPECT_EQ(make(memory).n_threads, usable_cores());
+  EXPECT_EQ(make(memory).n_threads(), usable_cores());
   options_.n_threads = 3;
-  EXPECT_EQ(make(memory).n_threads, 3);
+  EXPECT_EQ(make(memory).n_threads(), 3);
   for (const int wrong : {-1, 1025}) {
     options_.n_threads = wrong;
     EXPECT_THROW(make(memory), UsageError);

@@ -122,7 +122,7 @@ class PercentFormatter {
     return convert(v, type, zero && !left, spec);
   }
 
-  std::string convert(const Value& v, char type, bool zero, FormatSpec spec) {
+  std::string convert(const Value& v, char type, bool zero, const FormatSpec& spec) {
     if (type == 's' || type == 'r' || type == 'a') {
       std::string text = type == 's' ? to_str(rt_, v) : to_repr(rt_, v);
       if (spec.precision >= 0) {
@@ -188,8 +188,7 @@ class PercentFormatter {
     const size_t n_front =
         format_number(rt_, v, digits).size() - format_number(rt_, magnitude(v), bare(spec)).size();
     digits.width = n_front + static_cast<size_t>(n_digits);
-    FormatSpec outer = spec;
-    return pad(rt_, format_number(rt_, v, digits), outer, '>');
+    return pad(rt_, format_number(rt_, v, digits), spec, '>');
   }
   static FormatSpec bare(const FormatSpec& spec) {
     FormatSpec out;
