@@ -151,17 +151,43 @@ void Builder::add_to(ValueId target, ValueId addend) {
   op.inputs = {target, addend, kNone};
 }
 
-ValueId Builder::attention_block(ValueId input) {
+std::array<ValueId, 3> Builder::attention_inputs(ValueId input) {
   const Blueprint& b = blueprint_;
   const int q_width = b.n_heads * b.head_dim;
-  ValueId q = linear(input, "q", layer_name("attn_q"), q_width);
-  ValueId k = linear(input, "k", layer_name("attn_k"), b.kv_width());
-  const ValueId v = linear(input, "v", layer_name("attn_v"), b.kv_width());
-  q = rope(q, b.n_heads);
-  k = rope(k, b.n_kv_heads);
+  const int kv_width = b.kv_width();
+  const std::string fused = layer_name("attn_qkv");
+  if (!metadata_.has_tensor(fused + ".weight")) {
+    const ValueId q = linear(input, "q", layer_name("attn_q"), q_width);
+    const ValueId k = linear(input, "k", layer_name("attn_k"), kv_width);
+    return {q, k, linear(input, "v", layer_name("attn_v"), kv_width)};
+  }
+  const int n_rows = q_width + 2 * kv_width;
+  const ValueId q = linear_rows(input, "q", fused, 0, q_width, n_rows);
+  const ValueId k = linear_rows(input, "k", fused, q_width, kv_width, n_rows);
+  return {q, k, linear_rows(input, "v", fused, q_width + kv_width, kv_width, n_rows)};
+}
+
+ValueId Builder::attention_block(ValueId input) {
+  const Blueprint& b = blueprint_;
+  const auto [q, k, v] = attention_inputs(input);
+  rope(q, b.n_heads);
+  rope(k, b.n_kv_heads);
   const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(b.head_dim)));
-  const ValueId mixed = attention(q, k, v, scale);
-  return linear(mixed, "projected", layer_name("attn_output"), b.width);
+  return linear(attention(q, k, v, scale), "projected", layer_name("attn_output"), b.width);
+}
+
+void Builder::rms_norm_blocks(ValueId x, Activation activation) {
+  for (int layer = 0; layer < blueprint_.n_layers; ++layer) {
+    begin_layer(layer);
+    const ValueId attended = attention_block(rms_norm(x, "normed", layer_name("attn_norm")));
+    add_to(x, attended);
+    const ValueId fed = gated_ffn(rms_norm(x, "normed", layer_name("ffn_norm")), activation);
+    add_to(x, fed);
+  }
+}
+
+void Builder::rms_norm_head(ValueId x) {
+  head(rms_norm(select(x), "output_normed", "output_norm"));
 }
 
 ValueId Builder::gated_ffn(ValueId input, Activation activation) {

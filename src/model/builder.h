@@ -1,6 +1,7 @@
 // Writes a blueprint op by op. Architectures are composed of these parts.
 #pragma once
 
+#include <array>
 #include <string>
 
 #include "model/blueprint.h"
@@ -37,11 +38,17 @@ class Builder {
   ValueId activate(ValueId input, Activation activation);
   void add_to(ValueId target, ValueId addend);
 
-  // Separate products for q, k and v, then rope on q and k, attention and the output product.
+  // q, k and v (three products, or one tensor `attn_qkv` where the file has it), then rope on q and
+  // k, attention and the output product.
   ValueId attention_block(ValueId input);
   // down(activation(gate(x)) * up(x)), or without a gate down(activation(up(x))).
   ValueId gated_ffn(ValueId input, Activation activation);
   ValueId plain_ffn(ValueId input, Activation activation);
+  // All blocks of the kind that most models have, on x: norm, attention, sum; norm, gated FFN, sum.
+  void rms_norm_blocks(ValueId x, Activation activation);
+  // The rows that are wanted, their norm, and the head.
+  void rms_norm_head(ValueId x);
+
   // Selects the wanted rows, so that the caller can norm them and call `head`.
   ValueId select(ValueId input);
   // The product with `output.weight`, or with the embedding where the file ties them.
@@ -50,6 +57,8 @@ class Builder {
   Blueprint finish();
 
  private:
+  // q, k and v of a block.
+  std::array<ValueId, 3> attention_inputs(ValueId input);
   WeightId vector(const std::string& full_name, int length);
   Op& push(OpKind kind, ValueId output);
   int width_of(ValueId value) const { return blueprint_.values[static_cast<size_t>(value)].width; }

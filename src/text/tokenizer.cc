@@ -89,14 +89,14 @@ Token Tokenizer::find(std::string_view name) const {
   return it == tokens.end() ? kNoToken : static_cast<Token>(it - tokens.begin());
 }
 
-std::unique_ptr<Tokenizer> make_tokenizer(Vocabulary vocabulary, TokenizerOptions options) {
+std::unique_ptr<Tokenizer> make_tokenizer(Vocabulary vocabulary, const TokenizerOptions& options) {
   if (!options.pre.empty()) vocabulary.pre = options.pre;
   check_vocabulary(vocabulary, "the tokenizer");
   if (vocabulary.kind == VocabularyKind::kSpm) return make_spm_tokenizer(std::move(vocabulary));
   return make_bpe_tokenizer(std::move(vocabulary));
 }
 
-std::unique_ptr<Tokenizer> make_tokenizer(const gguf::File& file, TokenizerOptions options) {
+std::unique_ptr<Tokenizer> make_tokenizer(const gguf::File& file, const TokenizerOptions& options) {
   try {
     return make_tokenizer(read_vocabulary(file), std::move(options));
   } catch (const UsageError&) {

@@ -3,6 +3,9 @@
 // what the file holds.
 #include <fmt/format.h>
 
+#include <cmath>
+#include <cstring>
+
 #include "base/error.h"
 #include "model/arch/arch.h"
 #include "model/builder.h"
@@ -21,8 +24,17 @@ void read_frequency_divisors(const Metadata& metadata, Rope* rope) {
                     "file is damaged; convert or download it again.",
                     metadata.file().path(), n_pairs));
   }
-  const auto* values = reinterpret_cast<const float*>(metadata.file().data(*tensor).data());
-  rope->frequency_divisors.assign(values, values + n_pairs);
+  rope->frequency_divisors.resize(n_pairs);
+  // Copied as bytes: a file may place its tensors at any address.
+  const std::span<const std::byte> bytes = metadata.file().data(*tensor);
+  std::memcpy(rope->frequency_divisors.data(), bytes.data(), n_pairs * sizeof(float));
+  for (const float divisor : rope->frequency_divisors) {
+    if (divisor > 0.0f && std::isfinite(divisor)) continue;
+    throw Error(
+        fmt::format("{}: the tensor 'rope_freqs.weight' holds {}, but its values must be above 0. "
+                    "The file is damaged; convert or download it again.",
+                    metadata.file().path(), divisor));
+  }
 }
 
 }  // namespace
@@ -33,14 +45,8 @@ Blueprint llama(const Metadata& metadata) {
   const Activation activation = read_activation(metadata);
 
   const ValueId x = b.embed();
-  for (int layer = 0; layer < b.blueprint().n_layers; ++layer) {
-    b.begin_layer(layer);
-    const ValueId h = b.rms_norm(x, "normed", b.layer_name("attn_norm"));
-    b.add_to(x, b.attention_block(h));
-    const ValueId g = b.rms_norm(x, "normed", b.layer_name("ffn_norm"));
-    b.add_to(x, b.gated_ffn(g, activation));
-  }
-  b.head(b.rms_norm(b.select(x), "output_normed", "output_norm"));
+  b.rms_norm_blocks(x, activation);
+  b.rms_norm_head(x);
   return b.finish();
 }
 
