@@ -8,6 +8,21 @@
 
 namespace troika::model {
 
+namespace {
+
+float read_epsilon(const Metadata& metadata, const char* key) {
+  const double eps = metadata.number(key);
+  if (eps < 0.0 || eps > 1.0) {
+    throw Error(
+        fmt::format("{}: '{}' is {}, but must lie between 0 and 1. The file is damaged; convert or "
+                    "download it again.",
+                    metadata.file().path(), metadata.full_key(key), eps));
+  }
+  return static_cast<float>(eps);
+}
+
+}  // namespace
+
 Builder::Builder(const Metadata& metadata)
     : metadata_(metadata), blueprint_(read_sizes(metadata)) {}
 
@@ -58,7 +73,7 @@ ValueId Builder::rms_norm(ValueId input, const std::string& out, const std::stri
   Op& op = push(OpKind::kRmsNorm, output);
   op.inputs[0] = input;
   op.weight = weight;
-  op.eps = static_cast<float>(metadata_.number("attention.layer_norm_rms_epsilon"));
+  op.eps = read_epsilon(metadata_, "attention.layer_norm_rms_epsilon");
   return output;
 }
 
@@ -73,7 +88,7 @@ ValueId Builder::layer_norm(ValueId input, const std::string& out, const std::st
   op.inputs[0] = input;
   op.weight = weight;
   op.bias = bias;
-  op.eps = static_cast<float>(metadata_.number("attention.layer_norm_epsilon"));
+  op.eps = read_epsilon(metadata_, "attention.layer_norm_epsilon");
   return output;
 }
 
@@ -171,6 +186,10 @@ ValueId Builder::select(ValueId input) {
 void Builder::head(ValueId input) {
   const bool tied = !metadata_.has_tensor("output.weight");
   blueprint_.logits = linear(input, "logits", tied ? "token_embd" : "output", blueprint_.n_vocab);
+  // The bias of the head is its own, also where the matrix is the embedding's.
+  if (tied && metadata_.has_tensor("output.bias")) {
+    blueprint_.ops.back().bias = vector("output.bias", blueprint_.n_vocab);
+  }
 }
 
 Blueprint Builder::finish() {

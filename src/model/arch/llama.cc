@@ -3,6 +3,8 @@
 // what the file holds.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "base/error.h"
 #include "model/arch/arch.h"
 #include "model/builder.h"
@@ -23,6 +25,13 @@ void read_frequency_divisors(const Metadata& metadata, Rope* rope) {
   }
   const auto* values = reinterpret_cast<const float*>(metadata.file().data(*tensor).data());
   rope->frequency_divisors.assign(values, values + n_pairs);
+  for (const float divisor : rope->frequency_divisors) {
+    if (divisor > 0.0f && std::isfinite(divisor)) continue;
+    throw Error(
+        fmt::format("{}: the tensor 'rope_freqs.weight' holds {}, but frequencies are divided by "
+                    "it. The file is damaged; convert or download it again.",
+                    metadata.file().path(), divisor));
+  }
 }
 
 }  // namespace
