@@ -3,22 +3,22 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <string_view>
 
 #include "base/error.h"
-#include "gguf/file.h"
 
 namespace troika::model {
 namespace {
 
 // What a norm adds before its root: a negative one would make every number a NaN.
-float epsilon(const Metadata& metadata, std::string_view key) {
-  const double value = metadata.number(key);
-  if (value >= 0.0) return static_cast<float>(value);
-  throw Error(
-      fmt::format("{}: '{}' is {}, but it must not be negative. The file is damaged; "
-                  "convert or download it again.",
-                  metadata.file().path(), metadata.full_key(key), value));
+float read_epsilon(const Metadata& metadata, const char* key) {
+  const double eps = metadata.number(key);
+  if (eps < 0.0 || eps > 1.0) {
+    throw Error(
+        fmt::format("{}: '{}' is {}, but must lie between 0 and 1. The file is damaged; convert or "
+                    "download it again.",
+                    metadata.file().path(), metadata.full_key(key), eps));
+  }
+  return static_cast<float>(eps);
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ ValueId Builder::rms_norm(ValueId input, const std::string& out, const std::stri
   Op& op = push(OpKind::kRmsNorm, output);
   op.inputs[0] = input;
   op.weight = weight;
-  op.eps = epsilon(metadata_, "attention.layer_norm_rms_epsilon");
+  op.eps = read_epsilon(metadata_, "attention.layer_norm_rms_epsilon");
   return output;
 }
 
@@ -88,7 +88,7 @@ ValueId Builder::layer_norm(ValueId input, const std::string& out, const std::st
   op.inputs[0] = input;
   op.weight = weight;
   op.bias = bias;
-  op.eps = epsilon(metadata_, "attention.layer_norm_epsilon");
+  op.eps = read_epsilon(metadata_, "attention.layer_norm_epsilon");
   return output;
 }
 
@@ -212,6 +212,10 @@ ValueId Builder::select(ValueId input) {
 void Builder::head(ValueId input) {
   const bool tied = !metadata_.has_tensor("output.weight");
   blueprint_.logits = linear(input, "logits", tied ? "token_embd" : "output", blueprint_.n_vocab);
+  // The bias of the head is its own, also where the matrix is the embedding's.
+  if (tied && metadata_.has_tensor("output.bias")) {
+    blueprint_.ops.back().bias = vector("output.bias", blueprint_.n_vocab);
+  }
 }
 
 Blueprint Builder::finish() {
