@@ -26,7 +26,7 @@ class Rows:
     """Batches (tokens, targets, weights). A task is never cut: what is left of its row is filled from the
     books. A story goes on in the next row."""
 
-    def __init__(self, arrays, seed=1, round_tokens=500_000, state=None):
+    def __init__(self, arrays, seed, round_tokens, state=None):
         self.a = arrays
         self.seed, self.round_tokens = seed, round_tokens
         counts = {n: len(arrays[f"{n}_offsets"]) - 1 for n in ("stories", "tasks")}

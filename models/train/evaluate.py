@@ -80,16 +80,18 @@ def attention_mass(model, tokens, share=0.2):
         k = block.attn.k(x).view(*x.shape[:2], c.kv_heads, c.head_dim).transpose(1, 2)
         k = rotate(k, cos, sin).repeat_interleave(c.heads // c.kv_heads, 1)
         scores = rotate(q, cos, sin) @ k.transpose(-1, -2) / c.head_dim**0.5
-        mask = torch.ones(n, n, dtype=torch.bool).triu(1)
+        mask = torch.ones(n, n, dtype=torch.bool, device=x.device).triu(1)
         p = F.softmax(scores.masked_fill(mask, float("-inf")), -1).sort(-1, descending=True).values.cumsum(-1)
-        rows = torch.arange(n // 2, n)
+        rows = torch.arange(n // 2, n, device=x.device)
         top = ((rows + 1) * share).long().clamp(min=1) - 1
         masses.append(round(float(p[:, :, rows, top].mean()), 4))
     return masses
 
 
 def evaluate(path, prepared, context=None, batch=4):
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model, tokenizer = load_gguf(path)
+    model.to(device)
     context = context or model.config.context
     held = prepared / "held_out"
     result = {"file": Path(path).name, "bytes": Path(path).stat().st_size, "parameters": model.n_parameters(),
@@ -105,8 +107,8 @@ def evaluate(path, prepared, context=None, batch=4):
     result["tasks"] = measure.exact_match(model, tokenizer, examples)
     windows = [w for w in measure.windows_of(tokenizer.encode(first), min(1024, context))[:-1]][:4]
     if windows:
-        result["gate_above_zero_by_layer"] = activity(model, torch.tensor(windows))
-        result["attention_in_top_fifth_by_layer"] = attention_mass(model, torch.tensor(windows[:2]))
+        result["gate_above_zero_by_layer"] = activity(model, torch.tensor(windows, device=device))
+        result["attention_in_top_fifth_by_layer"] = attention_mass(model, torch.tensor(windows[:2], device=device))
     return result, model, tokenizer
 
 

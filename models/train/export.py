@@ -67,7 +67,7 @@ def metadata(config, tokenizer, name, file_type):
 def load_checkpoint(path):
     state = torch.load(path, map_location="cpu", weights_only=False)
     model = Model(Config(**state["config"]))
-    model.load_state_dict(state["model"])
+    model.load_state_dict(state.get("mean", state["model"]))
     return model.eval(), state
 
 

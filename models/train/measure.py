@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
@@ -12,9 +13,23 @@ def autocast(device):
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
-@torch.no_grad()
+@contextmanager
+def judging(model):
+    """Without gradients and dropout; afterwards as before."""
+    was = model.training
+    model.eval()
+    with torch.no_grad():
+        yield
+    model.train(was)
+
+
 def text_loss(model, windows, batch=8):
     """Sum of nats and number of predicted tokens over windows (lists of tokens, the first is BOS)."""
+    with judging(model):
+        return _text_loss(model, windows, batch)
+
+
+def _text_loss(model, windows, batch):
     device = model.embedding.weight.device
     nats, n = 0.0, 0
     windows = sorted(windows, key=len)
@@ -39,7 +54,6 @@ def bits_per_character(nats, n_characters):
     return nats / math.log(2) / n_characters
 
 
-@torch.no_grad()
 def exact_match(model, tokenizer, examples, batch=32):
     """Share of tasks whose answer, the end token included, is what greedy choice gives, by kind.
 
@@ -58,7 +72,8 @@ def exact_match(model, tokenizer, examples, batch=32):
         part = rows[i : i + batch]
         size = max(len(r[0]) for r in part)
         tokens = torch.tensor([r[0] + [EOS] * (size - len(r[0])) for r in part], device=device)
-        best = model(tokens[:, :-1]).argmax(-1)
+        with judging(model):
+            best = model(tokens[:, :-1]).argmax(-1)
         for row, t, b in zip(part, tokens, best):
             start, end = row[1], len(row[0])
             right[row[2]] += int(torch.equal(b[start - 1 : end - 1], t[start:end]))

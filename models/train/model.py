@@ -25,6 +25,7 @@ class Config:
     activation: str = "silu"  # or "relu"
     rope_base: float = 10000.0
     norm_eps: float = 1e-5
+    dropout: float = 0.0  # in training only, on what a half of a block adds
 
     @property
     def head_dim(self):
@@ -41,7 +42,10 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x):
-        return F.rms_norm(x, (x.shape[-1],), self.weight, self.eps)
+        if hasattr(F, "rms_norm"):
+            return F.rms_norm(x, (x.shape[-1],), self.weight, self.eps)
+        y = x.float()
+        return (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + self.eps)).to(x.dtype) * self.weight
 
 
 def rope_tables(config, n_tokens, device=None):
@@ -56,6 +60,18 @@ def rotate(x, cos, sin):
     """x (batch, heads, tokens, head_dim): turns each pair (2i, 2i+1) by its angle."""
     even, odd = x[..., 0::2], x[..., 1::2]
     return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
+
+
+def attend(q, k, v):
+    """Causal attention over the whole of k and v; a single query sees all. Older PyTorch has no own one."""
+    n = q.shape[2]
+    if hasattr(F, "scaled_dot_product_attention"):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=n > 1)
+    scores = (q @ k.transpose(-1, -2)).float() / q.shape[-1] ** 0.5
+    if n > 1:
+        later = torch.ones(n, n, dtype=torch.bool, device=q.device).triu(1)
+        scores = scores.masked_fill(later, float("-inf"))
+    return F.softmax(scores, -1).to(v.dtype) @ v
 
 
 class Attention(nn.Module):
@@ -82,7 +98,7 @@ class Attention(nn.Module):
         group = c.heads // c.kv_heads
         k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
         # A cached call continues with one token at a time, or starts with the whole prompt.
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=n_tokens > 1)
+        y = attend(q, k, v)
         return self.out(y.transpose(1, 2).reshape(batch, n_tokens, width))
 
 
@@ -118,10 +134,11 @@ class Block(nn.Module):
         self.attn = Attention(config)
         self.ffn_norm = RMSNorm(config.width, config.norm_eps)
         self.ffn = FeedForward(config)
+        self.drop = nn.Dropout(config.dropout)
 
     def forward(self, x, cos, sin, cache=None):
-        x = x + self.attn(self.attn_norm(x), cos, sin, cache)
-        return x + self.ffn(self.ffn_norm(x))
+        x = x + self.drop(self.attn(self.attn_norm(x), cos, sin, cache))
+        return x + self.drop(self.ffn(self.ffn_norm(x)))
 
 
 class Model(nn.Module):

@@ -119,7 +119,7 @@ def prepare(data, out, n_tasks=80000, n_vocab=4096, seed=1, per_kind=100, limit=
     arrays = {"books": np.array(book_tokens, np.uint16)}
     for name, documents in (("stories", story_documents), ("tasks", task_docs)):
         arrays.update({f"{name}_{k}": a for k, a in flatten(documents).items()})
-    np.savez(out / "train.npz", **arrays)
+    np.savez_compressed(out / "train.npz", **arrays)
 
     line_break = tokenizer.ids[bpe.ALPHABET[10]]  # in the place of special tokens, lest words join
     task_text = tokenizer.decode(np.where(arrays["tasks_tokens"] < len(bpe.SPECIAL), line_break, arrays["tasks_tokens"]).tolist())

@@ -216,48 +216,82 @@ class Models(unittest.TestCase):
 @NEEDS_TORCH
 class WholeRecipe(unittest.TestCase):
     def test_from_an_empty_directory_to_two_files(self):
-        import evaluate
-        import export
-        import prepare
-        import train
+        import make_models
 
-        torch.set_num_threads(2)
-        small = ["--layers", "2", "--width", "64", "--ffn", "128", "--heads", "4", "--context", "1024",
-                 "--batch", "1024", "--eval-every", "8", "--steps", "16"]  # fmt: skip
+        torch.set_num_threads(1)  # the models are too small to share
         with tempfile.TemporaryDirectory() as d:
             d = Path(d)
             make_data(d / "data")
-            training_text = prepare.prepare(d / "data", d / "p", n_tasks=250, n_vocab=512, per_kind=4)
-            for line in (d / "p/held_out/tasks.jsonl").read_text().splitlines():
-                for value in json.loads(line)["values"]:
-                    self.assertIsNone(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", training_text), value)
+            command = [str(d / "data"), str(d / "out"), "--preset", "smoke", "--parts", str(d / "parts")]
+            self.assertEqual(make_models.Recipe(make_models.parse([*command, "--minutes", "0"])).run(), 3)
+            self.check_held_out(d / "out/prepared")
+            self.assertEqual(make_models.Recipe(make_models.parse(command)).run(), 0)
             for kind in ("silu", "relu"):
-                train.Training(train.parse([str(d / "p"), str(d / kind), "--activation", kind, *small])).run()
-                model, _ = export.load_checkpoint(d / kind / "model.pt")
-                tokenizer = bpe.Tokenizer.load(d / "p/tokenizer.json")
-                for form in ("F32", "Q8_0"):
-                    export.export(model, tokenizer, d / f"{kind}-{form}.gguf", f"troika-{kind}", form)
-                back, back_tokenizer = export.load_gguf(d / f"{kind}-F32.gguf")
-                self.assertEqual(back.config, model.config)
-                self.assertEqual(back_tokenizer.tokens, tokenizer.tokens)
-                x = torch.randint(0, 500, (1, 30))
-                self.assertTrue(torch.equal(back(x), model(x)))
-                result, *_ = evaluate.evaluate(d / f"{kind}-Q8_0.gguf", d / "p", context=128)
-                # Even sixteen steps learn something: uniform guessing over 512 tokens costs 6.2 nats.
-                self.assertLess(result["stories"]["nats_per_token"], 6.1)
-                self.assertEqual(set(result["tasks"]), set(tasks.KINDS))
-                self.assertTrue((d / kind / "loss.svg").read_text().startswith("<svg"))
-            self.check_resume(train, d, small)
+                self.check_model(d / "out", kind)
+            log = [json.loads(x) for x in (d / "out/relu/log.jsonl").read_text().splitlines()]
+            self.assertLess(sum(e["active"] for e in log[-10:]) / 10, 0.2)
+            self.check_parts(make_models, d, command)
+            self.check_resume(d)
 
-    def check_resume(self, train, d, small):
+    def check_held_out(self, prepared):
+        """No value of a held-out task stands in what is trained on."""
+        tokenizer = bpe.Tokenizer.load(prepared / "tokenizer.json")
+        arrays = np.load(prepared / "train.npz")
+        pieces = []
+        for name in ("books", "stories_tokens", "tasks_tokens"):
+            pieces.append("".join("\n" if t < len(bpe.SPECIAL) else tokenizer.tokens[t] for t in arrays[name].tolist()))
+        trained = "\n".join(pieces).replace("\u0120", " ").replace("\u010a", "\n")
+        examples = [json.loads(x) for x in (prepared / "held_out/tasks.jsonl").read_text().splitlines()]
+        self.assertEqual({e["kind"] for e in examples}, set(tasks.KINDS))
+        for value in {v for e in examples for v in e["values"]}:
+            self.assertIsNone(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", trained), value)
+
+    def check_model(self, out, kind):
+        import export
+
+        model, _ = export.load_checkpoint(out / kind / "model.pt")
+        tokenizer = bpe.Tokenizer.load(out / "prepared/tokenizer.json")
+        export.export(model, tokenizer, out / "exact.gguf", "exact", "F32")
+        back, back_tokenizer = export.load_gguf(out / "exact.gguf")
+        self.assertEqual(back.config, model.config)
+        self.assertEqual(back_tokenizer.tokens, tokenizer.tokens)
+        x = torch.randint(0, 500, (1, 30))
+        self.assertTrue(torch.equal(back(x), model(x)))
+        figures = json.loads((out / f"troika-{kind}.json").read_text())
+        # Even a few steps learn something: uniform guessing over 512 tokens costs 6.2 nats.
+        self.assertLess(figures["stories"]["nats_per_token"], 6.1)
+        for ending in ("-q8_0.gguf", "-f16.gguf", ".md"):
+            self.assertTrue((out / f"models/troika-{kind}{ending}").exists())
+        self.assertTrue((out / f"models/troika-{kind}-loss.svg").read_text().startswith("<svg"))
+
+    def check_parts(self, make_models, d, command):
+        """A machine that has only the prepared data and the parts goes on from them."""
+        (d / "fresh").mkdir()
+        (d / "out/prepared").rename(d / "fresh/prepared")
+        command = ["nowhere", str(d / "fresh"), *command[2:]]
+        recipe = make_models.Recipe(make_models.parse(command))
+        self.assertTrue(recipe.train("silu"))
+        old, new = (torch.load(p / "silu/model.pt", weights_only=False) for p in (d / "out", d / "fresh"))
+        self.assertEqual(new["step"], 16)
+        for key, x in old["mean"].items():
+            self.assertLess(float((x - new["model"][key]).abs().max()), 1e-3, key)
+        recipe.a.train_options = ["--steps", "18"]
+        self.assertTrue(recipe.train("silu"))
+        self.assertEqual(recipe.state("silu")["step"], 18)
+
+    def check_resume(self, d):
         """Stopped in the middle and resumed, the training ends in the very same weights."""
+        import make_models
+        import train
+
+        preset = make_models.PRESETS["smoke"]
         for stop in (["--stop-at", "9"], []):
-            train.Training(train.parse([str(d / "p"), str(d / "parts"), *small, *stop])).run()
-        states = [torch.load(d / n / "model.pt", weights_only=False) for n in ("silu", "parts")]
-        self.assertEqual(states[1]["step"], 16)
-        for key, x in states[0]["model"].items():
-            self.assertTrue(torch.equal(x, states[1]["model"][key]), key)
-        steps = [json.loads(x)["step"] for x in (d / "parts/log.jsonl").read_text().splitlines()]
+            options = [*preset["shape"], *preset["silu"], *stop]
+            train.main(train.parse([str(d / "fresh/prepared"), str(d / "halves"), *options]))
+        states = [torch.load(d / n / "model.pt", weights_only=False) for n in ("out/silu", "halves")]
+        for key, x in states[0]["mean"].items():
+            self.assertTrue(torch.equal(x, states[1]["mean"][key]), key)
+        steps = [json.loads(x)["step"] for x in (d / "halves/log.jsonl").read_text().splitlines()]
         self.assertEqual(steps, list(range(1, 17)))
 
 

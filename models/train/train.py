@@ -2,8 +2,8 @@
 
     python3 train.py PREPARED OUT --activation silu --minutes 60
 
-The learning rate rises, stays, and falls in the last part; rows grow from 256 tokens to the context. What
-stands before the fall is kept as stable.pt, so that a longer training can go on from there (--from-stable).
+The learning rate rises, stays, and falls in the last part. Beside the weights their running mean is kept,
+which is what is measured and exported, so that every checkpoint is of use. What stands before the fall is kept as stable.pt, so that a longer training can go on from there (--from-stable).
 A ReLU model may start from the weights of a SiLU model of the same shape (--from RUN/stable.pt).
 With --workers 2 two processes share each step; on busy cores that is faster than two threads.
 OUT gets model.pt (the last state), log.jsonl and loss.svg.
@@ -29,7 +29,9 @@ from model import Config, Model
 from optim import make_optimizers
 
 DECAY_START = 0.70
-ROW_LENGTHS = ((0.0, 256), (0.70, 512), (0.85, 1024), (0.93, 2048))  # from which share of the training on
+# Short rows are cheap and hold most tasks; long ones teach far positions. They take turns round by round.
+EARLY_ROWS, LATE_ROWS = (256, 256, 256, 1024), (256, 512, 2048)
+AVERAGE = 0.99  # of the running mean of the weights, which is better than the last weights at a flat rate  # from which share of the training on
 
 
 def parse(argv=None):
@@ -43,9 +45,11 @@ def parse(argv=None):
     p.add_argument("--heads", type=int, default=4)
     p.add_argument("--kv-heads", type=int, default=2)
     p.add_argument("--context", type=int, default=2048)
+    p.add_argument("--dropout", type=float, default=0.0)
     p.add_argument("--minutes", type=float, help="training time, earlier runs counted in")
     p.add_argument("--steps", type=int, help="instead of minutes: reproducible to the last step")
     p.add_argument("--stop-at", type=int, help="pause after this step")
+    p.add_argument("--pause-after", type=float, help="pause after so many minutes of this run")
     p.add_argument("--batch", type=int, default=8192, help="tokens a step")
     p.add_argument("--micro-batch", type=int, default=8192, help="tokens at once")
     p.add_argument("--seed", type=int, default=1)
@@ -98,15 +102,19 @@ class Training:
     def __init__(self, a, rank=0):
         torch.manual_seed(a.seed)
         self.rank = rank
+        self.began = time.time()
         if a.threads:
             torch.set_num_threads(a.threads)
         self.a = a
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.tokenizer = Tokenizer.load(a.prepared / "tokenizer.json")
         config = Config(len(self.tokenizer.tokens), a.width, a.layers, a.heads, a.kv_heads, a.ffn, a.context, a.activation)
+        config.dropout = a.dropout
         self.model = Model(config).to(self.device)
         self.optimizers = make_optimizers(self.model, a.muon_lr, a.adam_lr)
         self.step, self.seconds, self.tokens, self.pressure = 0, 0.0, 0, 0.05
+        self.mean = [p.detach().clone() for p in self.model.parameters()]
+        self.risen_from = 0  # the step from which the rate rises
         self.data_state, self.skip, self.length = None, 0, 0  # where the data stand: round, steps in it
         a.out.mkdir(parents=True, exist_ok=True)
         path = a.out / ("stable.pt" if a.from_stable else "model.pt")
@@ -114,27 +122,33 @@ class Training:
             self.load(path)
         elif a.start:
             self.model.load_state_dict(torch.load(a.start, map_location=self.device, weights_only=False)["model"])
+            self.mean = [p.detach().clone() for p in self.model.parameters()]
         self.arrays = dict(np.load(a.prepared / "train.npz"))
         self.held_out = HeldOut(a.prepared / "held_out", self.tokenizer, min(512, a.context))
 
     def load(self, path):
         s = torch.load(path, map_location=self.device, weights_only=False)
         self.model.load_state_dict(s["model"])
-        for o, state in zip(self.optimizers, s["optimizers"]):
+        names = [n for n, _ in self.model.named_parameters()]
+        self.mean = [s.get("mean", s["model"])[n].to(self.device).clone() for n in names]
+        for o, state in zip(self.optimizers, s.get("optimizers", [])):
             o.load_state_dict(state)
         self.step, self.seconds, self.tokens = s["step"], s["seconds"], s["tokens"]
         self.pressure, self.data_state = s["pressure"], s["data"]
         self.skip, self.length = s["skip"], s["length"]
-        if self.rank == 0:
-            log = self.a.out / "log.jsonl"
+        if "optimizers" not in s:  # from pack.py: they start anew, and so does the rise of the rate
+            self.risen_from = self.step
+        log = self.a.out / "log.jsonl"
+        if self.rank == 0 and log.exists():
             lines = [x for x in log.read_text().splitlines() if json.loads(x)["step"] <= self.step]
             log.write_text("".join(x + "\n" for x in lines))
-            print(f"resumed at step {self.step}", flush=True)
+        print(f"resumed at step {self.step}", flush=True)
 
     def save(self, name="model.pt"):
         state = {
             "config": self.model.config.to_dict(),
             "model": self.model.state_dict(),
+            "mean": dict(zip((n for n, _ in self.model.named_parameters()), self.mean)),
             "optimizers": [o.state_dict() for o in self.optimizers],
             "step": self.step, "seconds": self.seconds, "tokens": self.tokens,
             "pressure": self.pressure, "data": self.data_state, "skip": self.skip, "length": self.length,
@@ -161,13 +175,18 @@ class Training:
     def progress(self):
         return self.step / self.a.steps if self.a.steps else self.seconds / 60 / self.a.minutes
 
+    def out_of_time(self):
+        limit = self.a.pause_after
+        return limit is not None and self.agree(time.time() - self.began)[0] > 60 * limit * self.a.workers
+
     def batches(self):
         """(tokens, weights) of a step each; the row length follows the progress from round to round."""
-        rows = data.Rows(self.arrays, self.a.seed, state=self.data_state)
+        rows = data.Rows(self.arrays, self.a.seed, max(125_000, 8 * self.a.batch), self.data_state)
         while True:
             self.data_state = rows.state()
             if self.skip == 0:
-                self.length = min(self.a.context, [n for at, n in ROW_LENGTHS if self.progress() >= at][-1])
+                turn = EARLY_ROWS if self.progress() < DECAY_START else LATE_ROWS
+                self.length = min(self.a.context, turn[rows.round % len(turn)])
             length = self.length
             tokens, weights = rows.rows(length)
             per_step = max(self.a.workers, self.a.batch // length)
@@ -179,7 +198,7 @@ class Training:
     def set_rate(self):
         """Linear up, flat, then down to zero over the last part."""
         p = min(1.0, self.progress())
-        scale = min(1.0, (self.step + 1) / 60, (1 - p) / (1 - DECAY_START) + 0.01)
+        scale = min(1.0, (self.step - self.risen_from + 1) / 60, (1 - p) / (1 - DECAY_START) + 0.01)
         for o in self.optimizers:
             for g in o.param_groups:
                 g["lr"] = g["peak"] * scale
@@ -201,10 +220,12 @@ class Training:
             part, part_w = t[i : i + rows], w[i : i + rows]
             for f in layers:
                 f.watch = True
+            learned = part_w > 0  # the head is a quarter of the work: only where something is learned
             with measure.autocast(self.device):
-                logits = self.model(part[:, :-1])
-            loss = F.cross_entropy(logits.float().flatten(0, 1), part[:, 1:].flatten(), reduction="none")
-            loss = (loss * part_w.flatten()).sum() / total_weight
+                x = self.model.hidden(part[:, :-1])[learned]
+                logits = F.linear(x, self.model.embedding.weight)
+            loss = F.cross_entropy(logits.float(), part[:, 1:][learned], reduction="none")
+            loss = (loss * part_w[learned]).sum() / total_weight
             loss_sum += float(loss.detach())
             if layers:
                 share = len(part) / n_all
@@ -216,6 +237,19 @@ class Training:
         self.share_gradients()
         return self.agree(loss_sum, active)
 
+    @torch.no_grad()
+    def put(self, weights):
+        for p, w in zip(self.model.parameters(), weights):
+            p.copy_(w)
+
+    def measure(self):
+        """Held-out figures of the mean of the weights."""
+        own = [p.detach().clone() for p in self.model.parameters()]
+        self.put(self.mean)
+        seen = self.held_out.measure(self.model)
+        self.put(own)
+        return seen
+
     def report(self, entry, smooth, rate, scale, row):
         if self.step % 10 == 0:
             line = f"step {self.step}  {100 * self.progress():5.1f} %  loss {smooth:.3f}  rate x{scale:.2f}"
@@ -224,7 +258,7 @@ class Training:
                 line += f"  active {100 * entry['active']:.1f} % (pressure {self.pressure:.3g})"
             print(line, flush=True)
         if self.step % self.a.eval_every == 0:
-            seen = self.held_out.measure(self.model)
+            seen = self.measure()
             entry.update(seen)
             print("  held out:", json.dumps(seen), flush=True)
 
@@ -234,7 +268,7 @@ class Training:
         if self.rank > 0:
             return
         self.save()
-        print("held out at the end:", json.dumps(self.held_out.measure(self.model)))
+        print("held out:", json.dumps(self.measure()), flush=True)
         plot.loss_plot(self.a.out / "log.jsonl", self.a.out / "loss.svg")
 
     def steps(self, log):
@@ -242,7 +276,7 @@ class Training:
         last_save, saved_stable = time.time(), self.progress() >= DECAY_START
         smooth = None
         for tokens, weights in self.batches():
-            if self.progress() >= 1 or self.step == self.a.stop_at:
+            if self.progress() >= 1 or self.step == self.a.stop_at or self.out_of_time():
                 break
             if not saved_stable and self.progress() >= DECAY_START:
                 saved_stable = True
@@ -255,14 +289,19 @@ class Training:
             loss, active = self.loss_and_gradient(tokens, weights)
             if not math.isfinite(loss):
                 raise SystemExit(f"step {self.step}: the loss is {loss}; resume with a smaller --muon-lr")
-            if self.model.config.activation == "relu" and self.step > 50:
-                # Steers the penalty so that the share settles at the target.
-                self.pressure *= 1.02 if active > self.a.active_target else 0.98
+            if self.model.config.activation == "relu":
+                # Steers the penalty so that the share settles at the target, ever slower as it comes near.
+                off = active / self.a.active_target - 1
+                self.pressure = min(10.0, self.pressure * math.exp(0.03 * max(-1.0, min(1.0, off))))
             torch.nn.utils.clip_grad_norm_([self.model.embedding.weight], 1.0)
             for o in self.optimizers:
                 o.step()
             self.step += 1
             self.skip += 1
+            # Short at first, or the mean would remember the start.
+            keep = min(AVERAGE, self.step / (self.step + 10))
+            for mean, p in zip(self.mean, self.model.parameters()):
+                mean.lerp_(p.detach(), 1 - keep)
             self.tokens += tokens.size
             self.seconds = self.agree(self.seconds + time.time() - began)[0] / self.a.workers
             smooth = loss if smooth is None else 0.95 * smooth + 0.05 * loss
@@ -288,11 +327,14 @@ def work(rank, a):
         dist.destroy_process_group()
 
 
-if __name__ == "__main__":
-    arguments = parse()
-    if arguments.rank is not None:
-        work(arguments.rank, arguments)
-    elif arguments.workers > 1:
-        mp.spawn(work, (arguments,), arguments.workers)
+def main(a):
+    if a.rank is not None:
+        work(a.rank, a)
+    elif a.workers > 1:
+        mp.spawn(work, (a,), a.workers)
     else:
-        work(0, arguments)
+        work(0, a)
+
+
+if __name__ == "__main__":
+    main(parse())
