@@ -23,3 +23,5 @@ if(TARGET troika_shared AND TARGET troika AND NOT TROIKA_SANITIZE AND NOT CMAKE_
   troika_add_check(install tests/house/install_test.py ${CMAKE_BINARY_DIR} ${CMAKE_C_COMPILER})
   set_tests_properties(house.install PROPERTIES TIMEOUT 300)
 endif()
+troika_add_check(model_recipe models/train/recipe_test.py)
+set_tests_properties(house.model_recipe PROPERTIES TIMEOUT 600)

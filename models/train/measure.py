@@ -1,0 +1,102 @@
+"""What is measured of a model: loss on text in nats and bits per character, exact match on tasks."""
+
+import math
+from collections import defaultdict
+from contextlib import contextmanager
+
+import torch
+import torch.nn.functional as F
+from bpe import BOS, EOS
+
+
+def autocast(device):
+    return torch.autocast(device.type, dtype=torch.bfloat16)
+
+
+@contextmanager
+def judging(model):
+    """Without gradients and dropout; afterwards as before."""
+    was = model.training
+    model.eval()
+    with torch.no_grad():
+        yield
+    model.train(was)
+
+
+def text_loss(model, windows, batch=8):
+    """Sum of nats and number of predicted tokens over windows (lists of tokens, the first is BOS)."""
+    with judging(model):
+        return _text_loss(model, windows, batch)
+
+
+def _text_loss(model, windows, batch):
+    device = model.embedding.weight.device
+    nats, n = 0.0, 0
+    windows = sorted(windows, key=len)
+    for i in range(0, len(windows), batch):
+        part = windows[i : i + batch]
+        size = max(map(len, part))
+        rows = torch.tensor([w + [EOS] * (size - len(w)) for w in part], device=device)
+        keep = torch.tensor([[j < len(w) for j in range(1, size)] for w in part], device=device)
+        logits = model(rows[:, :-1]).float()
+        loss = F.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten(), reduction="none")
+        nats += float((loss * keep.flatten()).sum())
+        n += int(keep.sum())
+    return nats, n
+
+
+def windows_of(tokens, context):
+    """A text in windows, each with BOS before it."""
+    return [[BOS, *tokens[i : i + context - 1]] for i in range(0, len(tokens), context - 1)]
+
+
+def bits_per_character(nats, n_characters):
+    return nats / math.log(2) / n_characters
+
+
+def exact_match(model, tokenizer, examples, batch=32):
+    """Share of tasks whose answer, the end token included, is what greedy choice gives, by kind.
+
+    All tokens of an answer are judged in one pass: if each is the best after the true ones before it, then
+    greedy generation gives the same answer, and otherwise it leaves it at the first that is not.
+    """
+    device = model.embedding.weight.device
+    right, total = defaultdict(int), defaultdict(int)
+    rows = []
+    for e in examples:
+        answer = ("\n" if e["kind"] == "form" else " ") + e["answer"]
+        prompt, reply = tokenizer.encode(e["prompt"]), tokenizer.encode(answer) + [EOS]
+        rows.append(([BOS, *prompt, *reply], len(prompt) + 1, e["kind"]))
+    rows.sort(key=lambda r: len(r[0]))
+    for i in range(0, len(rows), batch):
+        part = rows[i : i + batch]
+        size = max(len(r[0]) for r in part)
+        tokens = torch.tensor([r[0] + [EOS] * (size - len(r[0])) for r in part], device=device)
+        with judging(model):
+            best = model(tokens[:, :-1]).argmax(-1)
+        for row, t, b in zip(part, tokens, best):
+            start, end = row[1], len(row[0])
+            right[row[2]] += int(torch.equal(b[start - 1 : end - 1], t[start:end]))
+            total[row[2]] += 1
+    return {k: right[k] / total[k] for k in sorted(total)}
+
+
+@torch.no_grad()
+def generate(model, tokens, n=200, temperature=0.0, seed=0):
+    """Continues a list of tokens until the end token; returns the new ones."""
+    device = model.embedding.weight.device
+    random = torch.Generator().manual_seed(seed)
+    caches = [{} for _ in model.blocks]
+    out, feed, start = [], list(tokens), 0
+    while len(out) < n and start + len(feed) <= model.config.context:
+        logits = model(torch.tensor([feed], device=device), caches, start)[0, -1].float().cpu()
+        start += len(feed)
+        if temperature > 0:
+            token = int(torch.multinomial(F.softmax(logits / temperature, 0), 1, generator=random))
+        else:
+            token = int(logits.argmax())
+        if token == EOS:
+            break
+        out.append(token)
+        feed = [token]
+    return out

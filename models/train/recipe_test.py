@@ -1,0 +1,299 @@
+"""Tests of the recipe. They make their own little texts; with TROIKA_DATA set, real ones are checked too.
+
+    python3 models/train/recipe_test.py
+
+Without numpy nothing can be tested; without PyTorch the tests of the model and of the whole recipe are
+skipped. The whole recipe in smoke size takes well under two minutes on two cores.
+"""
+
+import json
+import os
+import random
+import re
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+try:
+    import numpy as np
+except ImportError:
+    print("skipped: the recipe needs numpy")
+    sys.exit(0)
+try:
+    import torch
+except ImportError:
+    torch = None
+
+import bpe
+import gguf
+import tasks
+import text
+import values
+
+NEEDS_TORCH = unittest.skipIf(torch is None, "PyTorch is not installed")
+
+
+def sentence(rng):
+    vocabulary = values.NOUNS + values.ADJECTIVES + values.FOODS + values.ANIMALS + values.JOBS
+    chosen = [rng.choice(vocabulary) for _ in range(rng.randint(5, 12))]
+    return " ".join(chosen).capitalize() + "."
+
+
+def story(rng):
+    name = rng.choice(values.FIRST_NAMES)
+    body = " ".join(sentence(rng) for _ in range(6))
+    return f"Once upon a time, there was a child named {name}. {body}\n\n{name} said, \"{sentence(rng)}\" The end."
+
+
+def make_data(folder, n_stories=260):
+    """A data folder like the real one. Held-out text hides in it, lower-cased and without punctuation."""
+    rng = random.Random(11)
+    (folder / "text/books").mkdir(parents=True)
+    held_books = []
+    for name in text.HELD_OUT_BOOKS:
+        paragraphs = [" ".join(sentence(rng) for _ in range(5)) for _ in range(30)]
+        held_books += paragraphs
+        (folder / "text/books" / name).write_text("\n\n".join(paragraphs), "utf-8")
+    for i in range(3):
+        paragraphs = [" ".join(sentence(rng) for _ in range(5)) for _ in range(60)]
+        paragraphs[10] = "It was written: " + held_books[i].upper().replace(".", "!")
+        half = held_books[i + 5].split()
+        paragraphs[20:20] = [" ".join(half[: len(half) // 2]), " ".join(half[len(half) // 2 :])]
+        (folder / f"text/books/book-{i}.txt").write_text("\n\n".join(paragraphs), "utf-8")
+    stories = [story(rng) for _ in range(n_stories)]
+    (folder / "text/tinystories_1000.json").write_text(json.dumps(stories), "utf-8")
+    lower = [s.lower().replace("'", "\u2019") for s in stories[:40] + [story(rng) for _ in range(60)]]
+    lower[3] = re.sub(r"[.,]", " ", lower[3])
+    (folder / "text/tinystories.txt").write_text("\n".join(lower), "utf-8")
+    return stories
+
+
+def shared_runs(corpus):
+    """Word runs that a training text has in common with a held-out text."""
+    held = set()
+    for t in [*corpus.held_out_stories, *corpus.held_out_books.values()]:
+        held |= text.runs(t)
+    found = set()
+    for t in [*corpus.stories, *corpus.books.values()]:
+        found |= text.runs(t) & held
+    return found
+
+
+class Texts(unittest.TestCase):
+    def test_repairs_doubly_encoded_text(self):
+        broken = "“Don’t,” she said – “it’s".encode().decode("cp1252", "ignore")
+        self.assertEqual(text.to_ascii(broken), "\"Don't,\" she said - \"it's")
+        self.assertEqual(text.to_ascii("a “plain” one…"), 'a "plain" one...')
+
+    def test_restores_capitals(self):
+        out = text.restore_capitals('once there was ann. "may i go?" she said. then tom came.', {"ann", "tom"})
+        self.assertEqual(out, 'Once there was Ann. "May I go?" she said. Then Tom came.')
+
+    def test_nothing_held_out_is_trained_on(self):
+        with tempfile.TemporaryDirectory() as d:
+            make_data(Path(d))
+            corpus = text.Corpus(d)
+            self.assertEqual(shared_runs(corpus), set())
+            self.assertGreaterEqual(corpus.dropped["stories"], 40)
+            self.assertGreaterEqual(corpus.dropped["paragraphs"], 6)
+            self.assertGreater(len(corpus.stories), 100)
+
+    @unittest.skipUnless(os.environ.get("TROIKA_DATA"), "TROIKA_DATA names no data folder")
+    def test_nothing_held_out_is_trained_on_in_real_data(self):
+        corpus = text.Corpus(os.environ["TROIKA_DATA"])
+        self.assertEqual(len(corpus.held_out_stories), 200)
+        self.assertEqual(shared_runs(corpus), set())
+        self.assertGreater(len(corpus.stories), 4000)
+        self.assertEqual(len(corpus.books), 35)
+
+
+class Tokens(unittest.TestCase):
+    def test_pieces(self):
+        self.assertEqual(bpe.pieces("It's 12  days,\n\nno?"), ["It", "'s", " 12", " ", " days", ",", "\n", "\n", "no", "?"])
+        self.assertEqual(bpe.pieces("é½ 中x\u3000\u3000y"), ["é", "½", " 中x", "\u3000", "\u3000", "y"])
+
+    def test_any_text_comes_back(self):
+        tokenizer = bpe.Tokenizer(bpe.train(["the cat and the hat and the bat"] * 3, 280))
+        self.assertIn("\u0120the", tokenizer.tokens)
+        for s in ("the cat", "größer\t中文 \U0001f600 \x00\x1c", "", " \n \n"):
+            self.assertEqual(tokenizer.decode(tokenizer.encode(s)), s)
+
+    def test_digits_stay_apart(self):
+        tokenizer = bpe.Tokenizer(bpe.train(["room 1234 and room 1234"] * 9, 300))
+        self.assertEqual(tokenizer.decode(tokenizer.encode("1234")[:1]), "1")
+
+
+class Tasks(unittest.TestCase):
+    def test_the_answer_stands_in_the_context(self):
+        for kind, context, turns, _ in tasks.generate(random.Random(1), 400, kinds=["extract", "table", "qa", "repeat"]):
+            for _, answer, _ in turns:
+                self.assertIn(answer, context, kind)
+
+    def test_the_same_seed_gives_the_same_tasks(self):
+        a, b = (list(tasks.generate(random.Random(3), 50)) for _ in range(2))
+        self.assertEqual(a, b)
+
+    def test_the_two_sides_share_no_value(self):
+        sides = []
+        for held in (False, True):
+            drawn = set()
+            for *_, used in tasks.generate(random.Random(5), 1500, held):
+                drawn |= {u.lower() for u in used}
+            sides.append(drawn)
+        self.assertEqual(sides[0] & sides[1], set())
+        self.assertGreater(len(sides[1]), 1000)
+
+
+class Files(unittest.TestCase):
+    def test_q8_0_is_near(self):
+        x = np.random.default_rng(1).normal(size=(4, 256)).astype(np.float32)
+        back = gguf.undo_q8_0(gguf.q8_0(x), x.size).reshape(x.shape)
+        # Half a step of the largest value, and the rounding of the scale to F16.
+        self.assertLess(np.abs(back - x).max(), np.abs(x).max() / 127 * 0.5 + np.abs(x).max() / 2048)
+
+    def test_values_and_tensors_come_back(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = Path(d) / "x.gguf"
+            meta = {"a": 7, "b": 0.5, "c": "d\u00e9", "e": ["x", ""], "f": [1, -2], "g": True}
+            x = np.arange(64, dtype=np.float32).reshape(2, 32)
+            gguf.write(path, meta, {"t": (x, "F32"), "u": (x, "F16"), "v": (x, "Q8_0")})
+            f = gguf.Reader(path)
+            self.assertEqual(f.metadata, meta)
+            for name in "tu":
+                self.assertTrue(np.array_equal(f.tensors[name], x))
+            self.assertLess(np.abs(f.tensors["v"] - x).max(), 0.3)
+
+
+@NEEDS_TORCH
+class Models(unittest.TestCase):
+    def setUp(self):
+        import model
+
+        torch.manual_seed(1)
+        self.model = model.Model(model.Config(vocab=300, width=64, layers=2, heads=4, kv_heads=2, ffn=96, context=64))
+        for p in self.model.parameters():
+            if p.ndim == 2:
+                torch.nn.init.normal_(p, std=0.1)
+
+    def test_a_token_at_a_time_is_the_same(self):
+        torch.set_grad_enabled(False)
+        self.addCleanup(torch.set_grad_enabled, True)
+        tokens = torch.randint(0, 300, (1, 20))
+        whole = self.model(tokens)
+        caches = [{} for _ in self.model.blocks]
+        parts = [self.model(tokens[:, :7], caches)]
+        parts += [self.model(tokens[:, i : i + 1], caches, i) for i in range(7, 20)]
+        self.assertLess(float((torch.cat(parts, 1) - whole).abs().max()), 1e-4)
+
+    def test_positions_turn_by_their_distance(self):
+        import model
+
+        cos, sin = model.rope_tables(self.model.config, 10)
+        q, k = torch.randn(2, 16)
+        products = []
+        for i in (0, 5):
+            at = [model.rotate(x[None, None, None], cos[p : p + 1], sin[p : p + 1]) for x, p in ((q, i + 3), (k, i))]
+            products.append(float((at[0] * at[1]).sum()))
+        self.assertAlmostEqual(products[0], products[1], places=4)
+
+    def test_exact_match_agrees_with_generation(self):
+        import measure
+
+        tokenizer = bpe.Tokenizer([])
+        example = {"prompt": "ab:", "kind": "x"}
+        prompt = [bpe.BOS, *tokenizer.encode("ab:")]
+        with torch.no_grad():
+            self.model.embedding.weight[262:].zero_()
+        answer = tokenizer.decode(measure.generate(self.model, prompt, 4))
+        example["answer"] = answer.strip() or "q"
+        match = measure.exact_match(self.model, tokenizer, [example])["x"]
+        tokens = measure.generate(self.model, prompt, 40)
+        self.assertEqual(match == 1.0, tokens == tokenizer.encode(" " + example["answer"]))
+
+
+@NEEDS_TORCH
+class WholeRecipe(unittest.TestCase):
+    def test_from_an_empty_directory_to_two_files(self):
+        import make_models
+
+        torch.set_num_threads(1)  # the models are too small to share
+        with tempfile.TemporaryDirectory() as d:
+            d = Path(d)
+            make_data(d / "data")
+            command = [str(d / "data"), str(d / "out"), "--preset", "smoke", "--parts", str(d / "parts")]
+            self.assertEqual(make_models.Recipe(make_models.parse([*command, "--minutes", "0"])).run(), 3)
+            self.check_held_out(d / "out/prepared")
+            self.assertEqual(make_models.Recipe(make_models.parse(command)).run(), 0)
+            for kind in ("silu", "relu"):
+                self.check_model(d / "out", kind)
+            log = [json.loads(x) for x in (d / "out/relu/log.jsonl").read_text().splitlines()]
+            self.assertLess(sum(e["active"] for e in log[-10:]) / 10, 0.2)
+            self.check_parts(make_models, d, command)
+            self.check_resume(d)
+
+    def check_held_out(self, prepared):
+        """No value of a held-out task stands in what is trained on."""
+        tokenizer = bpe.Tokenizer.load(prepared / "tokenizer.json")
+        arrays = np.load(prepared / "train.npz")
+        pieces = []
+        for name in ("books", "stories_tokens", "tasks_tokens"):
+            pieces.append("".join("\n" if t < len(bpe.SPECIAL) else tokenizer.tokens[t] for t in arrays[name].tolist()))
+        trained = "\n".join(pieces).replace("\u0120", " ").replace("\u010a", "\n")
+        examples = [json.loads(x) for x in (prepared / "held_out/tasks.jsonl").read_text().splitlines()]
+        self.assertEqual({e["kind"] for e in examples}, set(tasks.KINDS))
+        for value in {v for e in examples for v in e["values"]}:
+            self.assertIsNone(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", trained), value)
+
+    def check_model(self, out, kind):
+        import export
+
+        model, _ = export.load_checkpoint(out / kind / "model.pt")
+        tokenizer = bpe.Tokenizer.load(out / "prepared/tokenizer.json")
+        export.export(model, tokenizer, out / "exact.gguf", "exact", "F32")
+        back, back_tokenizer = export.load_gguf(out / "exact.gguf")
+        self.assertEqual(back.config, model.config)
+        self.assertEqual(back_tokenizer.tokens, tokenizer.tokens)
+        x = torch.randint(0, 500, (1, 30))
+        self.assertTrue(torch.equal(back(x), model(x)))
+        figures = json.loads((out / f"troika-{kind}.json").read_text())
+        # Even a few steps learn something: uniform guessing over 512 tokens costs 6.2 nats.
+        self.assertLess(figures["stories"]["nats_per_token"], 6.1)
+        for ending in ("-q8_0.gguf", "-f16.gguf", ".md"):
+            self.assertTrue((out / f"models/troika-{kind}{ending}").exists())
+        self.assertTrue((out / f"models/troika-{kind}-loss.svg").read_text().startswith("<svg"))
+
+    def check_parts(self, make_models, d, command):
+        """A machine that has only the prepared data and the parts goes on from them."""
+        (d / "fresh").mkdir()
+        (d / "out/prepared").rename(d / "fresh/prepared")
+        command = ["nowhere", str(d / "fresh"), *command[2:]]
+        recipe = make_models.Recipe(make_models.parse(command))
+        self.assertTrue(recipe.train("silu"))
+        old, new = (torch.load(p / "silu/model.pt", weights_only=False) for p in (d / "out", d / "fresh"))
+        self.assertEqual(new["step"], 16)
+        for key, x in old["mean"].items():
+            self.assertLess(float((x - new["model"][key]).abs().max()), 1e-3, key)
+        recipe.a.train_options = ["--steps", "18"]
+        self.assertTrue(recipe.train("silu"))
+        self.assertEqual(recipe.state("silu")["step"], 18)
+
+    def check_resume(self, d):
+        """Stopped in the middle and resumed, the training ends in the very same weights."""
+        import make_models
+        import train
+
+        preset = make_models.PRESETS["smoke"]
+        for stop in (["--stop-at", "9"], []):
+            options = [*preset["shape"], *preset["silu"], *stop]
+            train.main(train.parse([str(d / "fresh/prepared"), str(d / "halves"), *options]))
+        states = [torch.load(d / n / "model.pt", weights_only=False) for n in ("out/silu", "halves")]
+        for key, x in states[0]["mean"].items():
+            self.assertTrue(torch.equal(x, states[1]["mean"][key]), key)
+        steps = [json.loads(x)["step"] for x in (d / "halves/log.jsonl").read_text().splitlines()]
+        self.assertEqual(steps, list(range(1, 17)))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
