@@ -136,13 +136,22 @@ TEST(ReadModel, SenselessValuesAreErrors) {
   expect_error("llama.rope.dimension_count", integer(18), "between 0 and 16");
   for (const double wrong : {kNan, kInfinity, 0.0, -1.0}) {
     expect_error("llama.rope.freq_base", number(wrong), "rope.freq_base");
+    if (wrong == 0.0) continue;  // some files write a factor of 0 for "not scaled"
     expect_error("llama.rope.scaling.factor", number(wrong), "rope.scaling.factor");
-    if (wrong == 0.0) continue;
     expect_error("llama.attention.layer_norm_rms_epsilon", number(wrong), "rms_epsilon");
   }
   expect_error("llama.rope.scaling.type", text("spiral"), "'spiral' is not known");
   expect_error("llama.feed_forward_activation", text("tanh"), "silu, gelu and relu");
   expect_error("llama.block_count", text("two"), "llama.block_count");
+}
+
+TEST(ReadModel, AScalingFactorOfZeroMeansNotScaled) {
+  KnownFile known(small_known("tiny-llama"));
+  known.values["llama.rope.scaling.factor"] = number(0.0);
+  const gguf::File file = known.open();
+  const Blueprint b = read(file);
+  EXPECT_EQ(b.rope.scaling, RopeScaling::kNone);
+  EXPECT_EQ(b.rope.factor, 1.0);
 }
 
 // YaRN divides by logarithms of these: no value may turn the angles into what is no number.

@@ -72,7 +72,9 @@ struct TokenizerOptions {
 };
 
 // Throws Error, e.g. for a pre-tokenizer that this program does not know.
-std::unique_ptr<Tokenizer> make_tokenizer(Vocabulary vocabulary, const TokenizerOptions& options = {});
-std::unique_ptr<Tokenizer> make_tokenizer(const gguf::File& file, const TokenizerOptions& options = {});
+std::unique_ptr<Tokenizer> make_tokenizer(Vocabulary vocabulary,
+                                          const TokenizerOptions& options = {});
+std::unique_ptr<Tokenizer> make_tokenizer(const gguf::File& file,
+                                          const TokenizerOptions& options = {});
 
 }  // namespace troika::text
