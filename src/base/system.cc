@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdio>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -13,7 +15,7 @@ namespace troika {
 namespace {
 
 // The value of a line "KEY:   123 kB", in bytes.
-std::optional<size_t> kilobytes_of(const char* path, const std::string& key) {
+std::optional<size_t> kilobytes_of(const std::string& path, const std::string& key) {
   std::ifstream file(path);
   size_t kilobytes = 0;
   std::string line;
@@ -34,34 +36,55 @@ std::optional<size_t> number_in(const std::string& path) {
   return std::nullopt;
 }
 
+// The value of a line "KEY 123".
+size_t entry_of(const std::string& path, const std::string& key) {
+  std::ifstream file(path);
+  std::string name;
+  size_t value = 0;
+  while (file >> name >> value) {
+    if (name == key) return value;
+  }
+  return 0;
+}
+
 struct CgroupMemory {
-  std::optional<size_t> limit;
-  std::optional<size_t> used;
+  size_t limit = SIZE_MAX;
+  size_t available = SIZE_MAX;
+
+  // One more level that limits us. Its pages of files that were read lately count as used, but the
+  // system takes them back when they are needed: a model that was read before is no obstacle.
+  void narrow(size_t level_limit, size_t used, size_t used_by_files) {
+    limit = std::min(limit, level_limit);
+    used -= std::min(used, used_by_files);
+    available = std::min(available, level_limit - std::min(used, level_limit));
+  }
 };
 
-// The tightest limit on the way from this process's cgroup (version 2) to the root, or that of
-// version 1.
-CgroupMemory cgroup_memory() {
+// All limits on the way from this process's cgroup (version 2) to the root, or that of version 1.
+CgroupMemory cgroup_memory(const std::string& root) {
   CgroupMemory memory;
-  std::ifstream file("/proc/self/cgroup");
+  std::ifstream file(root + "/proc/self/cgroup");
   std::string line;
   std::string path;
   while (std::getline(file, line)) {
-    if (line.compare(0, 3, "0::") == 0) path = line.substr(3);
+    if (line.compare(0, 4, "0::/") == 0) path = line.substr(3);
   }
   while (!path.empty()) {
-    const std::string folder = "/sys/fs/cgroup" + path;
-    const std::optional<size_t> limit = number_in(folder + "/memory.max");
-    if (limit && (!memory.limit || *limit < *memory.limit)) {
-      memory = {limit, number_in(folder + "/memory.current")};
+    const std::string folder = root + "/sys/fs/cgroup" + path;
+    if (const std::optional<size_t> limit = number_in(folder + "/memory.max")) {
+      const std::string stat = folder + "/memory.stat";
+      memory.narrow(*limit, number_in(folder + "/memory.current").value_or(0),
+                    entry_of(stat, "active_file") + entry_of(stat, "inactive_file"));
     }
     if (path == "/") break;
     const size_t slash = path.rfind('/');
     path = slash == 0 ? "/" : path.substr(0, slash);
   }
-  if (!memory.limit) {
-    memory = {number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-              number_in("/sys/fs/cgroup/memory/memory.usage_in_bytes")};
+  const std::string v1 = root + "/sys/fs/cgroup/memory/memory.";
+  if (const std::optional<size_t> limit = number_in(v1 + "limit_in_bytes")) {
+    memory.narrow(
+        *limit, number_in(v1 + "usage_in_bytes").value_or(0),
+        entry_of(v1 + "stat", "total_active_file") + entry_of(v1 + "stat", "total_inactive_file"));
   }
   return memory;
 }
@@ -104,17 +127,14 @@ void bind_to_cores(const std::vector<int>& cores) {
   sched_setaffinity(0, sizeof(set), &set);
 }
 
-size_t memory_limit_bytes() {
-  const size_t machine = kilobytes_of("/proc/meminfo", "MemTotal").value_or(SIZE_MAX);
-  return std::min(machine, cgroup_memory().limit.value_or(SIZE_MAX));
+size_t memory_limit_bytes(const std::string& root) {
+  const size_t machine = kilobytes_of(root + "/proc/meminfo", "MemTotal").value_or(SIZE_MAX);
+  return std::min(machine, cgroup_memory(root).limit);
 }
 
-size_t available_memory_bytes() {
-  const size_t machine = kilobytes_of("/proc/meminfo", "MemAvailable").value_or(SIZE_MAX);
-  const CgroupMemory cgroup = cgroup_memory();
-  if (!cgroup.limit) return machine;
-  const size_t used = std::min(cgroup.used.value_or(0), *cgroup.limit);
-  return std::min(machine, *cgroup.limit - used);
+size_t available_memory_bytes(const std::string& root) {
+  const size_t machine = kilobytes_of(root + "/proc/meminfo", "MemAvailable").value_or(SIZE_MAX);
+  return std::min(machine, cgroup_memory(root).available);
 }
 
 size_t last_cache_bytes() {

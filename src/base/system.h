@@ -17,10 +17,11 @@ std::string processor_name();
 // Binds the calling thread to these cores; nothing happens for an empty list.
 void bind_to_cores(const std::vector<int>& cores);
 
-// The memory that processes of this machine, or of this process's cgroup, may have in all.
-size_t memory_limit_bytes();
+// The memory that processes of this machine, or of this process's cgroup, may have in all. `root`
+// is where /proc and /sys lie, for tests.
+size_t memory_limit_bytes(const std::string& root = "");
 // What of it is free or can be freed (page cache) now.
-size_t available_memory_bytes();
+size_t available_memory_bytes(const std::string& root = "");
 
 // The largest data cache that the system reports; 0 where it reports none.
 size_t last_cache_bytes();

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <vector>
+
+#include "tests/support/temp_folder.h"
 
 namespace troika {
 namespace {
@@ -13,6 +16,65 @@ TEST(System, FiguresAreConsistent) {
   EXPECT_LE(available_memory_bytes(), memory_limit_bytes());
   EXPECT_GT(available_memory_bytes(), 0u);
   EXPECT_GE(peak_resident_bytes(), resident_bytes() / 2);
+}
+
+// A machine of 8 GB as the system describes it.
+class FakeMachine {
+ public:
+  FakeMachine() {
+    write("proc/meminfo", "MemTotal: 8000000 kB\nMemFree: 1 kB\nMemAvailable:  6000000 kB\n");
+  }
+  void write(const std::string& path, const std::string& text) {
+    const std::filesystem::path whole = folder_.file(path);
+    std::filesystem::create_directories(whole.parent_path());
+    test::write_whole(whole.string(), text);
+  }
+  std::string root() const { return folder_.file(""); }
+
+ private:
+  test::TempFolder folder_;
+};
+
+TEST(System, WithoutACgroupTheMachineCounts) {
+  FakeMachine machine;
+  EXPECT_EQ(memory_limit_bytes(machine.root()), size_t{8000000} * 1024);
+  EXPECT_EQ(available_memory_bytes(machine.root()), size_t{6000000} * 1024);
+  machine.write("proc/self/cgroup", "0::/\n");
+  machine.write("sys/fs/cgroup/memory.max", "max\n");
+  EXPECT_EQ(memory_limit_bytes(machine.root()), size_t{8000000} * 1024);
+}
+
+TEST(System, FilesReadLatelyAreNoUsedMemory) {
+  FakeMachine machine;
+  machine.write("proc/self/cgroup", "0::/app\n");
+  machine.write("sys/fs/cgroup/app/memory.max", "4000000000\n");
+  machine.write("sys/fs/cgroup/app/memory.current", "3900000000\n");
+  machine.write("sys/fs/cgroup/app/memory.stat",
+                "anon 400000000\nfile 3500000000\nactive_file 1000000000\n"
+                "inactive_file 2500000000\n");
+  EXPECT_EQ(memory_limit_bytes(machine.root()), 4000000000u);
+  EXPECT_EQ(available_memory_bytes(machine.root()), 3600000000u);
+}
+
+TEST(System, EveryLevelOfTheCgroupLimits) {
+  FakeMachine machine;
+  machine.write("proc/self/cgroup", "1:name=x:/y\n0::/outer/inner\n");
+  machine.write("sys/fs/cgroup/outer/inner/memory.max", "3000000000\n");
+  machine.write("sys/fs/cgroup/outer/inner/memory.current", "100\n");
+  machine.write("sys/fs/cgroup/outer/memory.max", "5000000000\n");
+  machine.write("sys/fs/cgroup/outer/memory.current", "4999999000\n");
+  EXPECT_EQ(memory_limit_bytes(machine.root()), 3000000000u);
+  EXPECT_EQ(available_memory_bytes(machine.root()), 1000u);
+}
+
+TEST(System, TheFirstVersionOfCgroupsCountsToo) {
+  FakeMachine machine;
+  machine.write("proc/self/cgroup", "4:memory:/docker/1\n");
+  machine.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "2000000000\n");
+  machine.write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1500000000\n");
+  machine.write("sys/fs/cgroup/memory/memory.stat", "cache 7\ntotal_inactive_file 1000000000\n");
+  EXPECT_EQ(memory_limit_bytes(machine.root()), 2000000000u);
+  EXPECT_EQ(available_memory_bytes(machine.root()), 1500000000u);
 }
 
 TEST(System, TouchedMemoryIsSeen) {
