@@ -212,6 +212,11 @@ ValueId Builder::select(ValueId input) {
 void Builder::head(ValueId input) {
   const bool tied = !metadata_.has_tensor("output.weight");
   blueprint_.logits = linear(input, "logits", tied ? "token_embd" : "output", blueprint_.n_vocab);
+  // The bias of the head is its own, also where the matrix is the embedding's.
+  if (tied && metadata_.has_tensor("output.bias")) {
+    const WeightId bias = vector("output.bias", blueprint_.n_vocab);
+    blueprint_.ops.back().bias = bias;
+  }
 }
 
 Blueprint Builder::finish() {

@@ -31,16 +31,20 @@ int vocabulary_size(const Metadata& metadata) {
   return metadata.integer("vocab_size", 1, kMostVocabulary);
 }
 
+void check_range(const Metadata& metadata, const char* key, double value, double lowest,
+                 double highest) {
+  if (value >= lowest && value <= highest) return;
+  throw Error(
+      fmt::format("{}: '{}' is {}, but must lie between {} and {}. The file is damaged; convert or "
+                  "download it again.",
+                  metadata.file().path(), metadata.full_key(key), value, lowest, highest));
+}
+
 void read_rope_scaling(const Metadata& metadata, Rope* rope) {
   const std::string kind = metadata.text("rope.scaling.type", "none");
   rope->factor = metadata.number("rope.scaling.factor", metadata.number("rope.scale_linear", 1.0));
   if (rope->factor == 0.0) rope->factor = 1.0;  // some files write 0 for "not scaled"
-  if (!(rope->factor > 0.0)) {
-    throw Error(fmt::format(
-        "{}: '{}' is {}, but a scaling factor must be above 0. The file is "
-        "damaged; convert or download it again.",
-        metadata.file().path(), metadata.full_key("rope.scaling.factor"), rope->factor));
-  }
+  check_range(metadata, "rope.scaling.factor", rope->factor, 1e-3, 1e6);
   // A factor without a type means linear, as old files have it.
   if (kind == "linear" || (kind == "none" && !metadata.has("rope.scaling.type"))) {
     rope->scaling = rope->factor == 1.0 ? RopeScaling::kNone : RopeScaling::kLinear;
@@ -52,6 +56,10 @@ void read_rope_scaling(const Metadata& metadata, Rope* rope) {
     rope->yarn_beta_fast = metadata.number("rope.scaling.yarn_beta_fast", 32.0);
     rope->yarn_beta_slow = metadata.number("rope.scaling.yarn_beta_slow", 1.0);
     rope->yarn_ext_factor = metadata.number("rope.scaling.yarn_ext_factor", 1.0);
+    // Their logarithms are divided by and subtracted.
+    check_range(metadata, "rope.freq_base", rope->base, 1.5, 1e30);
+    check_range(metadata, "rope.scaling.yarn_beta_fast", rope->yarn_beta_fast, 1e-6, 1e6);
+    check_range(metadata, "rope.scaling.yarn_beta_slow", rope->yarn_beta_slow, 1e-6, 1e6);
     rope->attention_factor = metadata.number("rope.scaling.yarn_attn_factor",
                                              metadata.number("rope.scaling.attn_factor", 1.0));
   } else if (kind != "none") {
@@ -70,12 +78,7 @@ Rope read_rope(const Metadata& metadata, int head_dim) {
         metadata.file().path(), metadata.full_key("rope.dimension_count"), rope.n_dims));
   }
   rope.base = metadata.number("rope.freq_base", 10000.0);
-  if (!(rope.base > 0.0) || !std::isfinite(rope.base)) {
-    throw Error(
-        fmt::format("{}: '{}' is {}, but it must be above 0. The file is damaged; convert "
-                    "or download it again.",
-                    metadata.file().path(), metadata.full_key("rope.freq_base"), rope.base));
-  }
+  check_range(metadata, "rope.freq_base", rope.base, 1e-3, 1e30);
   read_rope_scaling(metadata, &rope);
   return rope;
 }
