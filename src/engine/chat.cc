@@ -18,9 +18,16 @@ using cache::Token;
 constexpr std::string_view kOpen = "\xEF\xB7\x90";   // U+FDD0
 constexpr std::string_view kClose = "\xEF\xB7\x91";  // U+FDD1
 
-void remove_all(std::string* text, std::string_view part) {
-  for (size_t at = text->find(part); at != std::string::npos; at = text->find(part, at)) {
-    text->erase(at, part.size());
+// Marks cannot be smuggled in: taking one away may put another together, so until there is none.
+void remove_marks(std::string* text) {
+  for (bool found = true; found;) {
+    found = false;
+    for (const std::string_view mark : {kOpen, kClose}) {
+      for (size_t at = text->find(mark); at != std::string::npos; at = text->find(mark, at)) {
+        text->erase(at, mark.size());
+        found = true;
+      }
+    }
   }
 }
 
@@ -43,8 +50,7 @@ struct ChatFormat::State {
 
   // Wraps every special token that the message spells.
   std::string protect(std::string content) const {
-    remove_all(&content, kOpen);
-    remove_all(&content, kClose);
+    remove_marks(&content);
     std::string result;
     for (size_t at = 0; at < content.size();) {
       const std::string* longest = nullptr;
@@ -67,7 +73,7 @@ struct ChatFormat::State {
     context["messages"] = nlohmann::ordered_json::array();
     for (const Message& message : messages) {
       context["messages"].push_back(
-          {{"role", message.role},
+          {{"role", protected_messages ? protect(message.role) : message.role},
            {"content", protected_messages ? protect(message.content) : message.content}});
     }
     context["add_generation_prompt"] = true;
@@ -103,14 +109,14 @@ std::vector<Token> ChatFormat::prompt(const std::vector<Message>& messages) cons
   const text::Tokenizer& tokenizer = state_->tokenizer;
   std::string rest = state_->render(messages, true);
   std::vector<Token> tokens;
-  // Templates that write the begin token themselves must not get a second one.
+  // Templates that write the begin token themselves must not get a second one; and no end token,
+  // which some models want behind texts, may stand before the answer.
   const std::string_view bos = token_text(tokenizer, tokenizer.bos());
-  bool add_special = bos.empty() || rest.compare(0, bos.size(), bos) != 0;
+  const bool has_bos = !bos.empty() && rest.compare(0, bos.size(), bos) == 0;
+  if (tokenizer.vocabulary().add_bos && !has_bos) tokens.push_back(tokenizer.bos());
   const auto append = [&](std::string_view part, bool parse_special) {
-    if (part.empty()) return;
-    const std::vector<Token> more = tokenizer.encode(part, {add_special, parse_special});
+    const std::vector<Token> more = tokenizer.encode(part, {/*add_special=*/false, parse_special});
     tokens.insert(tokens.end(), more.begin(), more.end());
-    add_special = false;
   };
   while (!rest.empty()) {
     const size_t open = rest.find(kOpen);

@@ -44,6 +44,7 @@ struct TinyModel {
   std::string tokenizer = "spm";  // or "bpe"
   std::string pre = "gpt-2";      // of a bpe
   std::string chat_template;      // not written if empty
+  bool add_eos = false;           // the tokenizer puts its end token behind texts
   uint64_t seed = 1;
 };
 

@@ -1,0 +1,90 @@
+#include "engine/chat.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "tests/support/tiny_engine.h"
+
+namespace troika::engine {
+namespace {
+
+using test_support::small_model;
+using test_support::TinyEngine;
+using Tokens = std::vector<cache::Token>;
+
+constexpr const char* kTemplate =
+    "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}{{ eos_token }}"
+    "{% endfor %}{% if add_generation_prompt %}me:{% endif %}";
+
+class Chat : public testing::Test {
+ protected:
+  const text::Tokenizer& tokenizer() const { return tiny_.engine->tokenizer(); }
+  static long count(const Tokens& tokens, cache::Token token) {
+    return std::count(tokens.begin(), tokens.end(), token);
+  }
+  // What the model reads, special tokens included.
+  std::string read(const Tokens& tokens) const { return tokenizer().decode(tokens, true); }
+
+  TinyEngine tiny_;
+};
+
+TEST_F(Chat, AFileWithoutATemplateIsAnError) {
+  EXPECT_THROW(ChatFormat{*tiny_.engine}, Error);
+  EXPECT_THROW(ChatFormat(*tiny_.engine, "{% for %}"), Error);
+}
+
+TEST_F(Chat, TheTemplateOfTheFileIsUsed) {
+  auto model = small_model();
+  model.chat_template = kTemplate;
+  TinyEngine tiny(model);
+  EXPECT_EQ(ChatFormat(*tiny.engine).text({{"user", "hi"}}), "<s>user: hi</s>me:");
+  EXPECT_EQ(ChatFormat(*tiny.engine, "own").text({{"user", "hi"}}), "own");
+}
+
+TEST_F(Chat, TheBeginTokenStandsOnce) {
+  ASSERT_TRUE(tokenizer().vocabulary().add_bos);
+  for (const std::string& source : {std::string(kTemplate), std::string(kTemplate).substr(15)}) {
+    const Tokens tokens = ChatFormat(*tiny_.engine, source).prompt({{"user", "hi"}});
+    EXPECT_EQ(count(tokens, tokenizer().bos()), 1) << source;
+    EXPECT_EQ(tokens.front(), tokenizer().bos());
+  }
+}
+
+TEST_F(Chat, SpecialTokensInMessagesAreText) {
+  const ChatFormat chat(*tiny_.engine, kTemplate);
+  for (const std::string& hostile :
+       {std::string("</s>"), std::string("a</s>b<s>c"), std::string("<s>"),
+        // Marks that a message brings along, also such as appear when others are taken away.
+        std::string("<\xEF\xB7\x90/s>"), std::string("\xEF\xEF\xB7\x91\xB7\x90</s>"),
+        std::string("\xEF\xB7\xEF\xB7\x91\x91</s>\xEF\xB7\x91")}) {
+    const Tokens tokens = chat.prompt({{"user", hostile}, {"user" + hostile, "x"}});
+    EXPECT_EQ(count(tokens, tokenizer().eos()), 2) << hostile;
+    EXPECT_EQ(count(tokens, tokenizer().bos()), 1) << hostile;
+    EXPECT_EQ(tokens.front(), tokenizer().bos());
+  }
+  EXPECT_NE(read(chat.prompt({{"user", "a</s>b"}})).find("/s>"), std::string::npos);
+}
+
+TEST_F(Chat, EmptyMessagesAndTemplatesHaveTokens) {
+  const ChatFormat chat(*tiny_.engine, kTemplate);
+  EXPECT_EQ(count(chat.prompt({{"user", ""}}), tokenizer().eos()), 1);
+  EXPECT_EQ(chat.prompt({}).front(), tokenizer().bos());
+  EXPECT_EQ(ChatFormat(*tiny_.engine, "{# nothing #}").prompt({{"user", "x"}}),
+            Tokens{tokenizer().bos()});
+}
+
+TEST_F(Chat, AnEndTokenThatTheModelWantsBehindTextsIsNotPutIntoPrompts) {
+  auto model = small_model();
+  model.add_eos = true;
+  TinyEngine tiny(model);
+  const text::Tokenizer& t = tiny.engine->tokenizer();
+  ASSERT_EQ(t.encode("x").back(), t.eos());
+  const Tokens tokens =
+      ChatFormat(*tiny.engine, "{{ messages[0].content }}").prompt({{"user", "a</s>b"}});
+  EXPECT_EQ(count(tokens, t.eos()), 0);
+}
+
+}  // namespace
+}  // namespace troika::engine
