@@ -77,6 +77,7 @@ std::vector<Field> Stack::fields() {
       {"npu.shape_power", &npu.shape_power, 0, 1},
       {"npu.ideal_ratio", &npu.ideal_ratio, 0.001, 1e3},
       {"npu.least_share", &npu.least_share, 1e-6, 1},
+      {"npu.row_step", &npu.row_step, 1, 4096},
       {"npu.is_permuted", &npu.is_permuted, 0, 1},
       {"npu.per_group_factor", &npu.per_group_factor, 1, 1e3},
       {"npu.thin_shape_factor", &npu.thin_shape_factor, 1, 1e3},

@@ -100,7 +100,7 @@ TaskCost CostModel::gpu_product(const Product& p) const {
 TaskCost CostModel::npu_product(const Product& p) const {
   const auto& npu = stack_.npu;
   const double width = phone_.npu.array_width;
-  const double rows = round_up(p.rows, width);
+  const double rows = round_up(p.rows, npu.row_step);
   const double columns = round_up(p.columns, width);
   const double outputs = round_up(p.outputs, width);
   const double tops = p.arithmetic == Arithmetic::kInt8 ? npu.int8_tops : npu.fp16_tflops;
