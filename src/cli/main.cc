@@ -40,6 +40,7 @@ int run(int argc, char** argv) {
   troika::cli::add_quantize(app);
   troika::cli::add_synth(app);
   troika::cli::add_plan(app);
+  troika::cli::add_reproduce(app);
   try {
     app.parse(argc, argv);
     if (version) {

@@ -1,0 +1,148 @@
+// troika reproduce: the published figures beside what this program simulates.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/common.h"
+#include "engine/micro.h"
+
+namespace troika::cli {
+namespace {
+
+using engine::MicroReport;
+using engine::MicroRow;
+using engine::Split;
+
+struct ReproduceFlags {
+  std::string what;
+  std::string phones = "phones";
+  bool write = false;
+  bool json = false;
+};
+
+const char* split_name(Split split) {
+  switch (split) {
+    case Split::kFit:
+      return "fit";
+    case Split::kHeldOut:
+      return "held-out";
+    case Split::kTaken:
+      return "taken";
+    case Split::kNone:
+      break;
+  }
+  return "-";
+}
+
+std::string published_text(const plan::PublishedValue& value) {
+  const char* sign = value.bound == "most" ? "<= " : value.bound == "least" ? ">= " : "";
+  if (value.value) return fmt::format("{}{:.6g}", sign, *value.value);
+  return fmt::format("{:.6g} to {:.6g}", value.low, value.high);
+}
+
+nlohmann::ordered_json to_json(const MicroRow& row) {
+  nlohmann::ordered_json json;
+  json["id"] = row.row->id;
+  json["paper"] = row.row->paper;
+  json["where"] = row.row->where;
+  json["name"] = row.value->name.empty() ? row.row->what
+                                         : fmt::format("{}, {}", row.row->what, row.value->name);
+  json["unit"] = row.value->unit;
+  json["use"] = row.row->use;
+  // A constant that is its row belongs to what was fitted.
+  json["split"] = row.split == Split::kTaken  ? nlohmann::ordered_json("fit")
+                  : row.split == Split::kNone ? nlohmann::ordered_json()
+                                              : nlohmann::ordered_json(split_name(row.split));
+  json["published"] =
+      row.value->value ? nlohmann::ordered_json(*row.value->value) : nlohmann::ordered_json();
+  json["published_range"] = row.value->value
+                                ? nlohmann::ordered_json()
+                                : nlohmann::ordered_json::array({row.value->low, row.value->high});
+  json["simulated"] =
+      row.simulated ? nlohmann::ordered_json(*row.simulated) : nlohmann::ordered_json();
+  json["measured"] = nullptr;
+  json["inputs"] = row.inputs;
+  json["error"] = row.error() ? nlohmann::ordered_json(*row.error()) : nlohmann::ordered_json();
+  json["is_taken"] = row.split == Split::kTaken;
+  json["group"] = row.group;
+  return json;
+}
+
+void print_table(const MicroReport& report) {
+  std::string group;
+  for (const MicroRow& row : report.rows) {
+    if (row.group != group) print(fmt::format("\n{}\n", group = row.group));
+    const std::string name =
+        row.value->name.empty() ? row.row->id : fmt::format("{} {}", row.row->id, row.value->name);
+    print(fmt::format("  {:<24} {:>14} {:>10} {:<8} {:>7}  {:<8}  {}\n", name,
+                      published_text(*row.value),
+                      row.simulated ? fmt::format("{:.4g}", *row.simulated) : "-", row.value->unit,
+                      row.error() ? fmt::format("{:+.1f} %", 100.0 * *row.error()) : "-",
+                      split_name(row.split), row.inputs));
+  }
+}
+
+std::string worst_text(const MicroReport& report, Split split) {
+  const MicroRow* worst = report.worst(split);
+  if (worst == nullptr) return "none";
+  return fmt::format("{}{}{} {:+.1f} %", worst->row->id, worst->value->name.empty() ? "" : " ",
+                     worst->value->name, 100.0 * *worst->error());
+}
+
+void print_summary(const MicroReport& report) {
+  print(
+      fmt::format("\nfitted: {} constants to {} values, median error {:.1f} % (worst {})\n"
+                  "held out: {} values, median error {:.1f} % (worst {})\n"
+                  "taken: {} values are constants themselves, so their errors say nothing\n",
+                  report.n_fitted_constants, report.count(Split::kFit),
+                  100.0 * report.median_error(Split::kFit), worst_text(report, Split::kFit),
+                  report.count(Split::kHeldOut), 100.0 * report.median_error(Split::kHeldOut),
+                  worst_text(report, Split::kHeldOut), report.count(Split::kTaken)));
+  const auto n_missing = std::count_if(report.rows.begin(), report.rows.end(),
+                                       [](const MicroRow& row) { return !row.simulated; });
+  print(fmt::format("not simulated: {} values\n", n_missing));
+}
+
+void reproduce(const ReproduceFlags& flags) {
+  engine::PhoneFolder folder = engine::read_phone_folder(flags.phones);
+  if (flags.write) engine::write_fitted(folder);
+  const MicroReport report = simulate_micro(folder);
+  if (!flags.json) {
+    print_table(report);
+    print_summary(report);
+    return;
+  }
+  nlohmann::ordered_json json;
+  json["rows"] = nlohmann::ordered_json::array();
+  for (const MicroRow& row : report.rows) json["rows"].push_back(to_json(row));
+  json["constants_fitted"] = report.n_fitted_constants;
+  json["median_error"] = {{"fit", report.median_error(Split::kFit)},
+                          {"held-out", report.median_error(Split::kHeldOut)}};
+  json["values"] = {{"fit", report.count(Split::kFit)},
+                    {"held-out", report.count(Split::kHeldOut)},
+                    {"taken", report.count(Split::kTaken)}};
+  print(json.dump(2) + "\n");
+}
+
+}  // namespace
+
+void add_reproduce(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("reproduce", "Published figures beside what a virtual phone does");
+  command->footer(
+      "micro: the microbenchmarks that the phones are fitted to, and those held back.\n"
+      "Example: troika reproduce micro --phones phones");
+  auto flags = std::make_shared<ReproduceFlags>();
+  command->add_option("what", flags->what, "Which figures")
+      ->required()
+      ->check(CLI::IsMember({"micro"}));
+  command->add_option("--phones", flags->phones, "Folder of phones, stacks and published figures")
+      ->capture_default_str();
+  command->add_flag("--write", flags->write, "Fit again, and write the constants to the files");
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback([flags] { reproduce(*flags); });
+}
+
+}  // namespace troika::cli

@@ -1,0 +1,245 @@
+#include "lanes/virtual/cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace troika::lanes {
+namespace {
+
+constexpr double kGiga = 1e9;
+constexpr double kUsPerS = 1e6;
+constexpr double kBytesPerUsOfGbPerS = 1e3;
+constexpr double kActivationBytes = 2.0;  // half floats between ops
+constexpr double kUnhurtRangeBytes = 128.0 * (1 << 20);
+
+double operations(double rows, double columns, double outputs) {
+  return 2.0 * rows * columns * outputs;
+}
+
+double weights(const Product& p) {
+  return static_cast<double>(p.columns) * static_cast<double>(p.outputs);
+}
+
+double operand_bytes(const Product& p) {
+  const auto rows = static_cast<double>(p.rows);
+  const double activations = rows * static_cast<double>(p.columns + p.outputs);
+  return weights(p) * p.weight_bytes + activations * kActivationBytes;
+}
+
+double round_up(int64_t size, double width) {
+  return std::ceil(static_cast<double>(size) / width) * width;
+}
+
+void check(const Product& p) {
+  TROIKA_ASSERT(p.rows > 0 && p.columns > 0 && p.outputs > 0 && p.weight_bytes > 0.0);
+}
+
+}  // namespace
+
+CostModel::CostModel(plan::Phone phone, plan::Stack stack)
+    : phone_(std::move(phone)), stack_(std::move(stack)) {}
+
+double CostModel::pipes_ghz(const Cores& cores) const {
+  const auto& cpu = phone_.cpu;
+  return cores.prime * cpu.prime.clock_ghz * cpu.prime.vector_pipes +
+         cores.middle * cpu.middle.clock_ghz * cpu.middle.vector_pipes +
+         cores.small * cpu.small.clock_ghz * cpu.small.vector_pipes;
+}
+
+TaskCost CostModel::product(Processor processor, const Product& product) const {
+  check(product);
+  if (processor == Processor::kGpu) return gpu_product(product);
+  if (processor == Processor::kNpu) return npu_product(product);
+  return this->product(Cores{phone_.cpu.prime.count, phone_.cpu.middle.count, 0}, product);
+}
+
+TaskCost CostModel::product(const Cores& cores, const Product& product) const {
+  check(product);
+  return cpu_product(product, pipes_ghz(cores) / stack_.cpu.measured_pipes_ghz);
+}
+
+// Either row by row, each time through all weights in memory, or weights unpacked once for a block
+// of rows, whichever is faster. Half floats take twice the time of bytes.
+TaskCost CostModel::cpu_product(const Product& p, double relative_rate) const {
+  TROIKA_ASSERT(relative_rate > 0.0);
+  const double slower = p.arithmetic == Arithmetic::kFp16 ? 2.0 : 1.0;
+  const auto rows = static_cast<double>(p.rows);
+  const double passes = std::ceil(rows / stack_.cpu.rows_per_pass);
+  const double unpack_us =
+      slower * passes * weights(p) / (stack_.cpu.weights_g_s * relative_rate * kGiga) * kUsPerS;
+  const double by_rows_us =
+      rows * weights(p) * p.weight_bytes / (read_gb_s(Processor::kCpu) * kBytesPerUsOfGbPerS);
+  // A single row needs no block, so the cost of starting one falls away with it.
+  const double blocked_us = stack_.cpu.launch_us + unpack_us;
+  return {0.0, std::min(blocked_us, by_rows_us), operand_bytes(p)};
+}
+
+// H §3.1: linear, then flat. Loading weights and arithmetic add up, so that the rate grows with the
+// rows until arithmetic dominates.
+TaskCost CostModel::gpu_product(const Product& p) const {
+  const double rate = phone_.gpu.relative_rate;
+  double us = operations(static_cast<double>(p.rows), static_cast<double>(p.columns),
+                         static_cast<double>(p.outputs)) /
+              (stack_.gpu.tflops * rate * 1e12) * kUsPerS;
+  if (stack_.gpu.weights_g_s > 0.0) {
+    us += weights(p) / (stack_.gpu.weights_g_s * rate * kGiga) * kUsPerS;
+  }
+  const double bytes = operand_bytes(p);
+  if (p.rows == 1) {
+    us = std::max(
+        us, bytes / (read_gb_s(Processor::kGpu) * kBytesPerUsOfGbPerS * stack_.gpu.matvec_share));
+  }
+  return {stack_.gpu.submit_us, us, bytes};
+}
+
+// H §3.2. Stages: sizes are rounded up to the array. Order and shape: the operand that stands in
+// the array is reused by each row that streams through, so the rate falls where the streamed
+// operand has few rows for its columns.
+TaskCost CostModel::npu_product(const Product& p) const {
+  const auto& npu = stack_.npu;
+  const double width = phone_.npu.array_width;
+  const double rows = round_up(p.rows, npu.row_step);
+  const double columns = round_up(p.columns, width);
+  const double outputs = round_up(p.outputs, width);
+  const double tops = p.arithmetic == Arithmetic::kInt8 ? npu.int8_tops : npu.fp16_tflops;
+  const double streamed_rows = npu.is_permuted >= 0.5 ? outputs : rows;
+  const double share =
+      std::clamp(std::pow(streamed_rows / (npu.ideal_ratio * columns), npu.shape_power.value),
+                 npu.least_share.value, 1.0);
+  double us = operations(rows, columns, outputs) /
+              (tops * phone_.npu.relative_rate * share * 1e12) * kUsPerS;
+  if (npu.weights_g_s > 0.0) {
+    us += columns * outputs / (npu.weights_g_s * phone_.npu.relative_rate * kGiga) * kUsPerS;
+  }
+  if (p.has_thin_shape) us *= npu.thin_shape_factor;
+  double fixed_us = npu.launch_us;
+  // The paper's factor is one of the whole time (N §2.3).
+  if (p.has_group_scales) {
+    us *= npu.per_group_factor;
+    fixed_us *= npu.per_group_factor;
+  }
+  return {fixed_us, us, operand_bytes(p)};
+}
+
+TaskCost CostModel::pointwise(Processor processor, double bytes) const {
+  switch (processor) {
+    case Processor::kCpu:
+      return {0.0, 0.0, bytes};
+    case Processor::kGpu:
+      return {stack_.gpu.submit_us, 0.0, bytes};
+    case Processor::kNpu:
+      return {stack_.npu.launch_us, 0.0, bytes};
+  }
+  return {};
+}
+
+TaskCost CostModel::attention(Processor processor, int64_t rows, int64_t positions, int64_t n_heads,
+                              int64_t head_dim) const {
+  const double heads = static_cast<double>(n_heads);
+  const double ops = 2.0 * heads *
+                     operations(static_cast<double>(rows), static_cast<double>(head_dim),
+                                static_cast<double>(positions));
+  // Keys and values; queries and outputs are few beside them.
+  const double bytes = 2.0 * heads * static_cast<double>(positions * head_dim) * kActivationBytes;
+  switch (processor) {
+    case Processor::kCpu: {
+      const Cores cores{phone_.cpu.prime.count, phone_.cpu.middle.count, 0};
+      const double rate = pipes_ghz(cores) / stack_.cpu.measured_pipes_ghz;
+      return {0.0, ops / (stack_.cpu.vector_gflops * rate * kGiga) * kUsPerS, bytes};
+    }
+    case Processor::kGpu:
+      return {stack_.gpu.submit_us,
+              ops / (stack_.gpu.tflops * phone_.gpu.relative_rate * 1e12) * kUsPerS, bytes};
+    case Processor::kNpu: {
+      TaskCost cost = attention_estimate(rows, positions, n_heads, head_dim);
+      cost.compute_us *= 2.0;  // scores, then the sum of values
+      cost.bytes = bytes;
+      return cost;
+    }
+  }
+  return {};
+}
+
+TaskCost CostModel::attention_estimate(int64_t rows, int64_t positions, int64_t n_heads,
+                                       int64_t head_dim) const {
+  const double width = phone_.npu.array_width;
+  const double ops =
+      static_cast<double>(n_heads) *
+      operations(round_up(rows, width), round_up(head_dim, width), round_up(positions, width));
+  const double us =
+      ops / (stack_.attention.estimate_tops * phone_.npu.relative_rate * 1e12) * kUsPerS;
+  return {stack_.attention.launch_us, us, static_cast<double>(n_heads * positions * head_dim)};
+}
+
+double CostModel::sparse_attention_share(double ratio) const {
+  return stack_.attention.estimate_share + ratio * stack_.attention.exact_share;
+}
+
+// P §2.3.2. A request costs cycles of the core that asks and time on the one queue of the device.
+double CostModel::flash_us(const FlashRead& read) const {
+  const auto& flash = stack_.flash;
+  const double ghz = read.core_ghz > 0.0 ? read.core_ghz : phone_.cpu.prime.clock_ghz.value;
+  const double relative = phone_.flash.relative_rate;
+  double us = flash.kcycles_per_request / ghz;
+  const double gb_s = read.is_sequential ? flash.sequential_gb_s : flash.random_gb_s;
+  us += static_cast<double>(read.request_bytes) / (gb_s * relative * kBytesPerUsOfGbPerS);
+  if (!read.is_sequential) {
+    const double doublings =
+        std::log2(std::max(1.0, static_cast<double>(read.range_bytes) / kUnhurtRangeBytes));
+    us += flash.range_us * doublings / relative;
+  }
+  if (read.is_alone) us += flash.latency_us / relative;
+  if (read.has_several_cores) us /= 1.0 - flash.several_cores_share;
+  return us * static_cast<double>(read.n_requests);
+}
+
+double CostModel::handover_us(bool is_fast, bool is_npu_first) const {
+  const auto& handover = stack_.handover;
+  if (!is_fast) return handover.sync_us;
+  return handover.poll_us + (is_npu_first ? handover.npu_first_us : handover.gpu_first_us);
+}
+
+double CostModel::graph_us(int64_t n_tokens) const {
+  const auto& graph = stack_.graph;
+  return 1e3 * (graph.create_ms + graph.optimise_ms + graph.prepare_ms +
+                graph.prepare_ms_per_token * static_cast<double>(n_tokens));
+}
+
+double CostModel::read_gb_s(Processor processor) const {
+  const auto& memory = phone_.memory;
+  const auto choose = [&](double of_stack, double of_phone) {
+    return of_stack > 0.0 ? of_stack * memory.relative_rate : of_phone;
+  };
+  switch (processor) {
+    case Processor::kCpu:
+      return choose(stack_.cpu.read_gb_s, memory.cpu_gb_s);
+    case Processor::kGpu:
+      return choose(stack_.gpu.read_gb_s, memory.gpu_gb_s);
+    case Processor::kNpu:
+      return choose(stack_.npu.read_gb_s, memory.npu_gb_s);
+  }
+  return 0.0;
+}
+
+Bus CostModel::bus(const std::vector<Processor>& lanes) const {
+  Bus bus;
+  bus.total_gb_s = phone_.memory.reached_gb_s;
+  for (const Processor processor : lanes) bus.lane_gb_s.push_back(read_gb_s(processor));
+  return bus;
+}
+
+double CostModel::power_w(Processor processor) const {
+  switch (processor) {
+    case Processor::kCpu:
+      return phone_.power.cpu_w;
+    case Processor::kGpu:
+      return phone_.power.gpu_w;
+    case Processor::kNpu:
+      return phone_.power.npu_w;
+  }
+  return 0.0;
+}
+
+}  // namespace troika::lanes

@@ -1,0 +1,83 @@
+// How long one op takes on a processor of a virtual phone (V1). Every law stands in
+// docs/virtual-phone.md with the section of the paper that describes it.
+#pragma once
+
+#include <cstdint>
+
+#include "lanes/virtual/virtual_machine.h"
+#include "plan/phone.h"
+
+namespace troika::lanes {
+
+enum class Processor : uint8_t { kCpu, kGpu, kNpu };
+enum class Arithmetic : uint8_t { kInt8, kFp16 };
+
+// output (rows, outputs) = input (rows, columns) · weight (outputs, columns)
+struct Product {
+  int64_t rows = 1;
+  int64_t columns = 1;
+  int64_t outputs = 1;
+  Arithmetic arithmetic = Arithmetic::kInt8;
+  double weight_bytes = 1.0;  // of one weight in memory, scales counted
+  bool has_group_scales = false;
+  bool has_thin_shape = false;  // rows laid out as (rows, 1) where a square would do (N8)
+};
+
+// Which cores a CPU lane has.
+struct Cores {
+  double prime = 0, middle = 0, small = 0;
+};
+
+struct FlashRead {
+  int64_t n_requests = 1;
+  int64_t request_bytes = 4096;
+  bool is_sequential = false;
+  int64_t range_bytes = 128 << 20;  // that the requests are spread over
+  bool is_alone = false;            // depth 1: each waits for the one before
+  double core_ghz = 0.0;            // 0: of the prime core
+  bool has_several_cores = false;   // that ask at once
+};
+
+class CostModel {
+ public:
+  CostModel(plan::Phone phone, plan::Stack stack);
+
+  const plan::Phone& phone() const { return phone_; }
+  const plan::Stack& stack() const { return stack_; }
+
+  // Without `cores`: all prime and middle cores.
+  TaskCost product(Processor processor, const Product& product) const;
+  TaskCost product(const Cores& cores, const Product& product) const;
+  // Ops that go through their operands once: norms, activations, sums.
+  TaskCost pointwise(Processor processor, double bytes) const;
+  // Full attention of `rows` queries over `positions` each.
+  TaskCost attention(Processor processor, int64_t rows, int64_t positions, int64_t n_heads,
+                     int64_t head_dim) const;
+  // The int8 estimate of the scores on the NPU, heads of one graph together (S1, S5).
+  TaskCost attention_estimate(int64_t rows, int64_t positions, int64_t n_heads,
+                              int64_t head_dim) const;
+  // Time of sparse attention on a CPU core over that of full attention (S2): estimate and top-k,
+  // and the exact part over `ratio` of the positions.
+  double sparse_attention_share(double ratio) const;
+
+  double flash_us(const FlashRead& read) const;
+  double handover_us(bool is_fast, bool is_npu_first) const;
+  // To make the graphs for a prompt that has none.
+  double graph_us(int64_t n_tokens) const;
+
+  // GB/s of a processor alone, and the bus that lanes of these processors share.
+  double read_gb_s(Processor processor) const;
+  Bus bus(const std::vector<Processor>& lanes) const;
+  double power_w(Processor processor) const;
+
+ private:
+  TaskCost cpu_product(const Product& product, double relative_rate) const;
+  TaskCost gpu_product(const Product& product) const;
+  TaskCost npu_product(const Product& product) const;
+  double pipes_ghz(const Cores& cores) const;
+
+  plan::Phone phone_;
+  plan::Stack stack_;
+};
+
+}  // namespace troika::lanes

@@ -1,0 +1,162 @@
+#include "lanes/virtual/cost.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace troika::lanes {
+namespace {
+
+const std::string kPhones =
+    (std::filesystem::path(__FILE__).parent_path() / "../../../phones/").string();
+
+CostModel model_of(const std::string& phone, const std::string& stack) {
+  return {plan::read_phone(kPhones + phone + ".json"),
+          plan::read_stack(kPhones + "stacks/" + stack + ".json")};
+}
+
+double us(const CostModel& model, Processor processor, const Product& product) {
+  const TaskCost cost = model.product(processor, product);
+  return cost.fixed_us + std::max(cost.compute_us, cost.bytes / (model.read_gb_s(processor) * 1e3));
+}
+
+Product half(int64_t rows, int64_t columns, int64_t outputs) {
+  Product product{rows, columns, outputs, Arithmetic::kFp16};
+  product.weight_bytes = 0.5;
+  return product;
+}
+
+TEST(Cost, V1_MoreWorkNeverTakesLessTimeThanLess) {
+  for (const char* phone : {"8gen3", "8gen2", "8plusgen1", "8elite"}) {
+    for (const char* stack : {"llm.npu", "heterollm", "shadowattn", "sd.npu", "powerinfer-2"}) {
+      const CostModel model = model_of(phone, stack);
+      for (const Processor processor : {Processor::kCpu, Processor::kGpu, Processor::kNpu}) {
+        for (const Arithmetic arithmetic : {Arithmetic::kInt8, Arithmetic::kFp16}) {
+          double before = 0.0;
+          for (int64_t rows = 2; rows <= 2048; rows += 7) {
+            const double now = us(model, processor, Product{rows, 2048, 5504, arithmetic});
+            EXPECT_GE(now, before * (1 - 1e-9)) << phone << ' ' << stack << " rows " << rows;
+            before = now;
+          }
+          before = 0.0;
+          for (int64_t outputs = 64; outputs <= 16384; outputs += 192) {
+            const double now = us(model, processor, Product{256, 4096, outputs, arithmetic});
+            EXPECT_GE(now, before * (1 - 1e-9)) << phone << ' ' << stack << " outputs " << outputs;
+            before = now;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Cost, H1_TheNpuIsFlatWithinAStage) {
+  const CostModel model = model_of("8gen3", "heterollm");
+  const double one = model.product(Processor::kNpu, half(1, 4096, 14336)).compute_us;
+  EXPECT_EQ(model.product(Processor::kNpu, half(32, 4096, 14336)).compute_us, one);
+  EXPECT_NEAR(model.product(Processor::kNpu, half(33, 4096, 14336)).compute_us, 2 * one, 1e-6);
+  EXPECT_NEAR(model.product(Processor::kNpu, half(64, 4096, 14336)).compute_us, 2 * one, 1e-6);
+}
+
+TEST(Cost, H1_TheGpuIsLinearThenFlat) {
+  const CostModel model = model_of("8gen3", "heterollm");
+  const auto tflops = [&](int64_t rows) {
+    return 2e-6 * static_cast<double>(rows * 4096 * 4096) /
+           us(model, Processor::kGpu, half(rows, 4096, 4096));
+  };
+  EXPECT_NEAR(tflops(4) / tflops(2), 2.0, 0.1);
+  EXPECT_NEAR(tflops(2048) / tflops(1024), 1.0, 0.05);
+}
+
+TEST(Cost, H1_AWeightFarLargerThanTheInputBringsTheNpuToTheLevelOfTheGpu) {
+  plan::Stack stack = plan::read_stack(kPhones + "stacks/heterollm.json");
+  stack.npu.is_permuted.value = 0.0;
+  const CostModel model(plan::read_phone(kPhones + "8gen3.json"), stack);
+  const Product product = half(64, 4096, 14336);
+  const double ratio = us(model, Processor::kGpu, product) / us(model, Processor::kNpu, product);
+  EXPECT_GT(ratio, 0.5);
+  EXPECT_LT(ratio, 2.0);
+}
+
+TEST(Cost, TheCpuIsFastestForOneRowAndTheNpuForMany) {
+  const CostModel model = model_of("8gen3", "powerinfer-2");
+  const auto cpu_sparse = [&](double share) {
+    // Only this share of the rows of the weight is computed; dense lanes cannot skip any.
+    return us(model, Processor::kCpu,
+              Product{1, 4096, static_cast<int64_t>(14336 * share), Arithmetic::kInt8, 0.5});
+  };
+  const Product one{1, 4096, 14336, Arithmetic::kInt8, 0.5};
+  const Product many{256, 4096, 14336, Arithmetic::kInt8, 0.5};
+  EXPECT_LT(cpu_sparse(0.5), us(model, Processor::kNpu, one));
+  EXPECT_LT(cpu_sparse(0.5), us(model, Processor::kGpu, one));
+  EXPECT_LT(us(model, Processor::kNpu, many), us(model, Processor::kCpu, many));
+  EXPECT_LT(us(model, Processor::kNpu, many), us(model, Processor::kGpu, many));
+  EXPECT_GT(us(model, Processor::kGpu, one), us(model, Processor::kCpu, one));
+}
+
+TEST(Cost, N8_AThinShapeAndScalesPerGroupCostMore) {
+  const CostModel model = model_of("8gen3", "llm.npu");
+  Product product{1024, 2048, 2048};
+  const double square = us(model, Processor::kNpu, product);
+  product.has_thin_shape = true;
+  EXPECT_GT(us(model, Processor::kNpu, product), 1.2 * square);
+  product.has_thin_shape = false;
+  product.has_group_scales = true;
+  EXPECT_GT(us(model, Processor::kNpu, product), 8 * square);
+}
+
+TEST(Cost, MoreCoresAreFaster) {
+  const CostModel model = model_of("8gen3", "llm.npu");
+  const Product product{256, 2048, 5504};
+  const double one = model.product(Cores{0, 1, 0}, product).compute_us;
+  const double five = model.product(Cores{0, 5, 0}, product).compute_us;
+  const double small = model.product(Cores{0, 0, 1}, product).compute_us;
+  EXPECT_GT(one, 2 * five);
+  EXPECT_GT(small, one);
+}
+
+TEST(Cost, FlashLikesLargeBlocksNearRangesAndOneLargeCore) {
+  const CostModel model = model_of("8gen3", "powerinfer-2");
+  FlashRead read;
+  const double base = model.flash_us(read);
+  read.request_bytes = 512 << 10;
+  EXPECT_LT(model.flash_us(read), 128 * base);
+  read = {};
+  read.range_bytes = int64_t{1} << 30;
+  EXPECT_GT(model.flash_us(read), base);
+  read = {};
+  read.core_ghz = 2.2;
+  EXPECT_GT(model.flash_us(read), base);
+  read = {};
+  read.has_several_cores = true;
+  EXPECT_GT(model.flash_us(read), base);
+  read = {};
+  read.is_alone = true;
+  EXPECT_GT(model.flash_us(read), base);
+  read = {};
+  read.n_requests = 10;
+  EXPECT_DOUBLE_EQ(model.flash_us(read), 10 * base);
+}
+
+TEST(Cost, H8_AFastHandoverIsFarBelowAnOrdinaryOne) {
+  const CostModel model = model_of("8gen3", "heterollm");
+  EXPECT_LT(model.handover_us(true, true), 0.2 * model.handover_us(false, true));
+  EXPECT_LT(model.handover_us(true, false), model.handover_us(true, true));
+}
+
+TEST(Cost, OlderPhonesAreSlower) {
+  const Product product{256, 2048, 5504};
+  for (const Processor processor : {Processor::kCpu, Processor::kGpu, Processor::kNpu}) {
+    const double old = us(model_of("8plusgen1", "llm.npu"), processor, product);
+    const double middle = us(model_of("8gen2", "llm.npu"), processor, product);
+    const double fitted = us(model_of("8gen3", "llm.npu"), processor, product);
+    const double newer = us(model_of("8elite", "llm.npu"), processor, product);
+    EXPECT_GT(old, middle);
+    EXPECT_GT(middle, fitted);
+    EXPECT_GT(fitted, newer);
+  }
+}
+
+}  // namespace
+}  // namespace troika::lanes

@@ -1,0 +1,175 @@
+#include "plan/constants.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+
+namespace troika::plan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMostFileBytes = 4u << 20;
+
+Json read_json(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw Error(fmt::format("{} cannot be opened. Give the path of a JSON file.", path));
+  std::string text(kMostFileBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  if (text.size() > kMostFileBytes) {
+    throw Error(fmt::format("{} is longer than {} bytes, so it is no file of constants.", path,
+                            kMostFileBytes));
+  }
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded() || !json.is_object()) {
+    throw Error(fmt::format("{} is not a JSON object. Compare it with phones/8gen3.json.", path));
+  }
+  return json;
+}
+
+std::string text_field(const Json& json, const char* name, const std::string& path, bool needed) {
+  if (!json.contains(name) && !needed) return {};
+  if (!json.contains(name) || !json[name].is_string()) {
+    throw Error(fmt::format("{}: the field '{}' must be a text.", path, name));
+  }
+  return json[name].get<std::string>();
+}
+
+// The object at "a.b.c", or null.
+const Json* find(const Json& json, std::string_view name) {
+  const Json* at = &json;
+  while (true) {
+    const size_t dot = name.find('.');
+    const std::string key(name.substr(0, dot));
+    if (!at->is_object() || !at->contains(key)) return nullptr;
+    at = &(*at)[key];
+    if (dot == std::string_view::npos) return at;
+    name.remove_prefix(dot + 1);
+  }
+}
+
+void check_known(const Json& json, const std::string& prefix, const std::vector<Field>& fields,
+                 const std::string& path) {
+  for (const auto& [key, value] : json.items()) {
+    const std::string name = prefix.empty() ? key : prefix + "." + key;
+    if (prefix.empty() && (key == "version" || key == "name" || key == "title" || key == "like")) {
+      continue;
+    }
+    const bool is_field = std::any_of(fields.begin(), fields.end(),
+                                      [&](const Field& field) { return name == field.name; });
+    if (is_field) continue;
+    const bool is_group = std::any_of(fields.begin(), fields.end(), [&](const Field& field) {
+      return std::string_view(field.name).starts_with(name + ".");
+    });
+    if (!is_group || !value.is_object()) {
+      throw Error(fmt::format("{}: the field '{}' is not known.", path, name));
+    }
+    check_known(value, name, fields, path);
+  }
+}
+
+void read_field(const Json& json, const Field& field, const std::string& path) {
+  const auto fail = [&](const std::string& problem) {
+    throw Error(fmt::format("{}: the field '{}' {}.", path, field.name, problem));
+  };
+  if (!json.is_object() || !json.contains("value") || !json.contains("source")) {
+    fail("must be an object with 'value' and 'source'");
+  }
+  for (const auto& [key, value] : json.items()) {
+    if (key != "value" && key != "source") fail(fmt::format("has an unknown part '{}'", key));
+  }
+  if (!json["value"].is_number()) fail("has a value that is not a number");
+  if (!json["source"].is_string()) fail("has a source that is not a text");
+  const double value = json["value"].get<double>();
+  if (!std::isfinite(value) || value < field.least || value > field.most) {
+    fail(fmt::format("is {}, but only {} to {} makes sense", value, field.least, field.most));
+  }
+  const auto source = json["source"].get<std::string>();
+  if (source_kind(source) == SourceKind::kUnknown) {
+    fail(
+        "has a source that is neither ids of published rows nor begins with 'fitted to', "
+        "'specification:', 'scaled from 8gen3 by public specifications:' or 'assumed:'");
+  }
+  *field.constant = {value, source};
+}
+
+// "hf009": the letters of a paper and three digits.
+bool is_row_id(std::string_view text) {
+  return text.size() == 5 && std::string_view("nhsdp").find(text[0]) != std::string_view::npos &&
+         text[1] == 'f' && text.find_first_not_of("0123456789", 2) == std::string_view::npos;
+}
+
+}  // namespace
+
+std::vector<std::string> source_rows(std::string_view source) {
+  std::vector<std::string> ids;
+  constexpr std::string_view kEnds = " ,:;.()";
+  while (!source.empty()) {
+    const size_t end = std::min(source.find_first_of(kEnds), source.size());
+    if (is_row_id(source.substr(0, end))) ids.emplace_back(source.substr(0, end));
+    source.remove_prefix(std::min(end + 1, source.size()));
+  }
+  return ids;
+}
+
+SourceKind source_kind(std::string_view source) {
+  if (source.starts_with("fitted to ")) {
+    return source_rows(source).empty() ? SourceKind::kUnknown : SourceKind::kFitted;
+  }
+  if (source.starts_with("specification: ")) return SourceKind::kSpecification;
+  if (source.starts_with("scaled from 8gen3 by public specifications: ")) {
+    return SourceKind::kScaled;
+  }
+  if (source.starts_with("assumed: ")) return SourceKind::kAssumed;
+  return is_row_id(source.substr(0, 5)) ? SourceKind::kRows : SourceKind::kUnknown;
+}
+
+FileHead read_constants(const std::string& path, int version, const std::vector<Field>& fields,
+                        const std::function<void(const std::string& like)>& base) {
+  const Json json = read_json(path);
+  if (!json.contains("version") || !json["version"].is_number_integer() ||
+      json["version"].get<int64_t>() != version) {
+    throw Error(fmt::format("{}: the field 'version' must be {}, the only one this program reads.",
+                            path, version));
+  }
+  FileHead head;
+  head.name = text_field(json, "name", path, true);
+  head.title = text_field(json, "title", path, true);
+  head.like = text_field(json, "like", path, false);
+  if (!head.like.empty()) {
+    if (!base) throw Error(fmt::format("{}: the field 'like' is not allowed here.", path));
+    base(head.like);
+  }
+  check_known(json, "", fields, path);
+  for (const Field& field : fields) {
+    const Json* found = find(json, field.name);
+    if (found != nullptr) {
+      read_field(*found, field, path);
+    } else if (head.like.empty()) {
+      throw Error(fmt::format("{}: the field '{}' is missing.", path, field.name));
+    }
+  }
+  return head;
+}
+
+void update_constants(const std::string& path, const std::vector<Field>& changed) {
+  Json json = read_json(path);
+  for (const Field& field : changed) {
+    Json::json_pointer pointer;
+    std::istringstream parts(field.name);
+    for (std::string part; std::getline(parts, part, '.');) pointer /= part;
+    json[pointer] = {{"value", field.constant->value}, {"source", field.constant->source}};
+  }
+  AtomicFile file(path);
+  file.write(json.dump(1) + "\n");
+  file.commit();
+}
+
+}  // namespace troika::plan

@@ -1,0 +1,52 @@
+// Numbers that say where they come from: what the files of virtual phones are made of.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troika::plan {
+
+struct Constant {
+  double value = 0.0;
+  // One of
+  //   "hf009": read from these published rows;
+  //   "fitted to hf006, hf008: ...";
+  //   "specification: ...": public data of the part itself;
+  //   "scaled from 8gen3 by public specifications: ...";
+  //   "assumed: ...": no row says it, and why this value.
+  std::string source;
+
+  operator double() const { return value; }
+};
+
+enum class SourceKind { kRows, kFitted, kSpecification, kScaled, kAssumed, kUnknown };
+SourceKind source_kind(std::string_view source);
+// The ids of published rows named in it, as "hf009".
+std::vector<std::string> source_rows(std::string_view source);
+
+// A constant of a file with its name, as "npu.launch_us", and the values that make sense.
+struct Field {
+  const char* name;
+  Constant* constant;
+  double least;
+  double most;
+};
+
+// Reads a file {"version", "name", "title", [like], groups of constants}, each constant written as
+// {"value": 12.5, "source": "hf009"}. `base` is told the name behind "like", whose constants stand
+// where this file has none; without it "like" is not allowed. Throws Error that names the file and
+// the field.
+struct FileHead {
+  std::string name;
+  std::string title;
+  std::string like;  // empty: none
+};
+FileHead read_constants(const std::string& path, int version, const std::vector<Field>& fields,
+                        const std::function<void(const std::string& like)>& base);
+
+// Changes the value and the source of constants in a file and keeps the rest of it as it is.
+void update_constants(const std::string& path, const std::vector<Field>& changed);
+
+}  // namespace troika::plan

@@ -1,0 +1,140 @@
+#include "plan/phone.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+
+namespace troika::plan {
+namespace {
+
+constexpr double kLongUs = 1e7;
+constexpr double kMostGbPerS = 2e3;
+constexpr double kMostRate = 1e4;
+constexpr double kLeast = 1e-6;  // where 0 makes no sense
+
+void check_like(const std::string& like, const std::string& path) {
+  const bool is_name =
+      like.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789.-") == std::string::npos &&
+      !like.starts_with('.');
+  if (!is_name) {
+    throw Error(fmt::format("{}: the field 'like' must be the name of another stack.", path));
+  }
+}
+
+}  // namespace
+
+std::vector<Field> Phone::fields() {
+  return {
+      {"cpu.prime.count", &cpu.prime.count, 0, 64},
+      {"cpu.prime.clock_ghz", &cpu.prime.clock_ghz, 0.1, 20},
+      {"cpu.prime.vector_pipes", &cpu.prime.vector_pipes, 0.1, 64},
+      {"cpu.middle.count", &cpu.middle.count, 0, 64},
+      {"cpu.middle.clock_ghz", &cpu.middle.clock_ghz, 0.1, 20},
+      {"cpu.middle.vector_pipes", &cpu.middle.vector_pipes, 0.1, 64},
+      {"cpu.small.count", &cpu.small.count, 0, 64},
+      {"cpu.small.clock_ghz", &cpu.small.clock_ghz, 0.1, 20},
+      {"cpu.small.vector_pipes", &cpu.small.vector_pipes, 0.1, 64},
+      {"gpu.relative_rate", &gpu.relative_rate, 1e-3, 1e3},
+      {"npu.relative_rate", &npu.relative_rate, 1e-3, 1e3},
+      {"npu.array_width", &npu.array_width, 1, 4096},
+      {"npu.memory_limit_gb", &npu.memory_limit_gb, 0.01, 1e4},
+      {"flash.relative_rate", &flash.relative_rate, 1e-3, 1e3},
+      {"memory.peak_gb_s", &memory.peak_gb_s, 1, kMostGbPerS},
+      {"memory.reached_gb_s", &memory.reached_gb_s, 1, kMostGbPerS},
+      {"memory.cpu_gb_s", &memory.cpu_gb_s, 0.1, kMostGbPerS},
+      {"memory.gpu_gb_s", &memory.gpu_gb_s, 0.1, kMostGbPerS},
+      {"memory.npu_gb_s", &memory.npu_gb_s, 0.1, kMostGbPerS},
+      {"memory.relative_rate", &memory.relative_rate, 1e-3, 1e3},
+      {"power.cpu_w", &power.cpu_w, 0, 1e3},
+      {"power.gpu_w", &power.gpu_w, 0, 1e3},
+      {"power.npu_w", &power.npu_w, 0, 1e3},
+      {"power.idle_w", &power.idle_w, 0, 1e3},
+  };
+}
+
+std::vector<Field> Stack::fields() {
+  return {
+      {"cpu.launch_us", &cpu.launch_us, 0, kLongUs},
+      {"cpu.weights_g_s", &cpu.weights_g_s, kLeast, kMostRate},
+      {"cpu.rows_per_pass", &cpu.rows_per_pass, 1, 1e6},
+      {"cpu.vector_gflops", &cpu.vector_gflops, kLeast, 1e6},
+      {"cpu.measured_pipes_ghz", &cpu.measured_pipes_ghz, 0.1, 1e4},
+      {"cpu.read_gb_s", &cpu.read_gb_s, 0, kMostGbPerS},
+      {"gpu.submit_us", &gpu.submit_us, 0, kLongUs},
+      {"gpu.restart_us", &gpu.restart_us, 0, kLongUs},
+      {"gpu.copy_us", &gpu.copy_us, 0, kLongUs},
+      {"gpu.weights_g_s", &gpu.weights_g_s, 0, kMostRate},
+      {"gpu.tflops", &gpu.tflops, kLeast, kMostRate},
+      {"gpu.matvec_share", &gpu.matvec_share, 0.001, 1},
+      {"gpu.read_gb_s", &gpu.read_gb_s, 0, kMostGbPerS},
+      {"npu.launch_us", &npu.launch_us, 0, kLongUs},
+      {"npu.weights_g_s", &npu.weights_g_s, 0, kMostRate},
+      {"npu.int8_tops", &npu.int8_tops, kLeast, kMostRate},
+      {"npu.fp16_tflops", &npu.fp16_tflops, kLeast, kMostRate},
+      // Above 1, more rows would take less time.
+      {"npu.shape_power", &npu.shape_power, 0, 1},
+      {"npu.ideal_ratio", &npu.ideal_ratio, 0.001, 1e3},
+      {"npu.least_share", &npu.least_share, 1e-6, 1},
+      {"npu.row_step", &npu.row_step, 1, 4096},
+      {"npu.is_permuted", &npu.is_permuted, 0, 1},
+      {"npu.per_group_factor", &npu.per_group_factor, 1, 1e3},
+      {"npu.thin_shape_factor", &npu.thin_shape_factor, 1, 1e3},
+      {"npu.read_gb_s", &npu.read_gb_s, 0, kMostGbPerS},
+      {"handover.sync_us", &handover.sync_us, 0, kLongUs},
+      {"handover.sleep_us", &handover.sleep_us, 0, kLongUs},
+      {"handover.poll_us", &handover.poll_us, 0, kLongUs},
+      {"handover.npu_first_us", &handover.npu_first_us, 0, kLongUs},
+      {"handover.gpu_first_us", &handover.gpu_first_us, 0, kLongUs},
+      {"graph.create_ms", &graph.create_ms, 0, 1e6},
+      {"graph.optimise_ms", &graph.optimise_ms, 0, 1e6},
+      {"graph.prepare_ms", &graph.prepare_ms, 0, 1e6},
+      {"graph.prepare_ms_per_token", &graph.prepare_ms_per_token, 0, 1e4},
+      {"graph.size_kb", &graph.size_kb, 0, 1e7},
+      {"attention.launch_us", &attention.launch_us, 0, kLongUs},
+      {"attention.estimate_tops", &attention.estimate_tops, kLeast, kMostRate},
+      {"attention.estimate_share", &attention.estimate_share, 0, 10},
+      {"attention.exact_share", &attention.exact_share, 0, 10},
+      {"flash.kcycles_per_request", &flash.kcycles_per_request, 0, 1e6},
+      {"flash.latency_us", &flash.latency_us, 0, kLongUs},
+      {"flash.sequential_gb_s", &flash.sequential_gb_s, kLeast, kMostGbPerS},
+      {"flash.random_gb_s", &flash.random_gb_s, kLeast, kMostGbPerS},
+      {"flash.range_us", &flash.range_us, 0, kLongUs},
+      {"flash.several_cores_share", &flash.several_cores_share, 0, 0.99},
+      {"draft.calibrate_ms_per_token", &draft.calibrate_ms_per_token, 0, 1e4},
+      {"draft.step_ms", &draft.step_ms, 0, 1e4},
+  };
+}
+
+Phone read_phone(const std::string& path) {
+  Phone phone;
+  const FileHead head = read_constants(path, kPhoneVersion, phone.fields(), nullptr);
+  phone.name = head.name;
+  phone.title = head.title;
+  if (phone.cpu.prime.count + phone.cpu.middle.count + phone.cpu.small.count < 1) {
+    throw Error(fmt::format("{}: the fields 'cpu.*.count' name no core at all.", path));
+  }
+  if (phone.memory.reached_gb_s > phone.memory.peak_gb_s) {
+    throw Error(
+        fmt::format("{}: the field 'memory.reached_gb_s' is {}, but 'memory.peak_gb_s' only {}.",
+                    path, phone.memory.reached_gb_s.value, phone.memory.peak_gb_s.value));
+  }
+  return phone;
+}
+
+Stack read_stack(const std::string& path) {
+  Stack stack;
+  const auto base = [&](const std::string& like) {
+    check_like(like, path);
+    const auto other = std::filesystem::path(path).parent_path() / (like + ".json");
+    const FileHead head = read_constants(other.string(), kStackVersion, stack.fields(), nullptr);
+    (void)head;
+  };
+  const FileHead head = read_constants(path, kStackVersion, stack.fields(), base);
+  stack.name = head.name;
+  stack.title = head.title;
+  return stack;
+}
+
+}  // namespace troika::plan

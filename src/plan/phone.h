@@ -1,0 +1,124 @@
+// Virtual phones as plain data (V1): a file for each system on a chip, and a stack file for each
+// paper, because what the papers measured of the same chip differs. docs/virtual-phone.md says
+// what each constant means in the model.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/constants.h"
+
+namespace troika::plan {
+
+struct CoreType {
+  Constant count;
+  Constant clock_ghz;
+  Constant vector_pipes;  // of 128 bits, each core
+};
+
+struct Phone {
+  std::string name;   // "8gen3"
+  std::string title;  // "Snapdragon 8 Gen 3"
+  struct {
+    CoreType prime, middle, small;
+  } cpu;
+  // Rates of a stack were measured on the 8 Gen 3; here they are multiplied by these.
+  struct {
+    Constant relative_rate;
+  } gpu, flash;
+  struct {
+    Constant relative_rate;
+    Constant array_width;  // sizes are rounded up to it
+    Constant memory_limit_gb;
+  } npu;
+  struct {
+    Constant peak_gb_s;           // of the memory chips
+    Constant reached_gb_s;        // by all lanes together
+    Constant cpu_gb_s;            // one lane alone
+    Constant gpu_gb_s, npu_gb_s;  // the same
+    Constant relative_rate;       // for bandwidths that a stack measured itself
+  } memory;
+  struct {
+    Constant cpu_w, gpu_w, npu_w;  // while busy
+    Constant idle_w;
+  } power;
+
+  std::vector<Field> fields();
+};
+
+struct Stack {
+  std::string name;  // "heterollm"
+  std::string title;
+  struct {
+    Constant launch_us;
+    Constant weights_g_s;         // weights unpacked for a block of rows, in billions per second
+    Constant rows_per_pass;       // rows of the input that one unpacking serves
+    Constant vector_gflops;       // float arithmetic outside of matrix products
+    Constant measured_pipes_ghz;  // of the cores these rates were measured on: pipes x GHz
+    Constant read_gb_s;           // 0: as the phone says
+  } cpu;
+  struct {
+    Constant submit_us;    // the queue is not empty
+    Constant restart_us;   // more, where it ran empty
+    Constant copy_us;      // from memory of the CPU, whatever the size
+    Constant weights_g_s;  // 0: loading weights costs bandwidth only
+    Constant tflops;
+    Constant matvec_share;  // of its time in which a kernel for one row reads
+    Constant read_gb_s;     // 0: as the phone says
+  } gpu;
+  struct {
+    Constant launch_us;
+    Constant weights_g_s;             // 0: loading weights costs bandwidth only
+    Constant int8_tops, fp16_tflops;  // at the ideal shape
+    Constant shape_power;        // rate ~ (rows / columns of the streamed operand) to this power
+    Constant ideal_ratio;        // rows / columns from which on the shape costs nothing
+    Constant least_share;        // of the rate, at the worst shape
+    Constant row_step;  // rows of the input are rounded up to it
+    Constant is_permuted;        // 1: weights are streamed and activations stay, 0: the other way
+    Constant per_group_factor;   // time of a product with scales per group, against one per tensor
+    Constant thin_shape_factor;  // time of 1024x1 rows against 32x32
+    Constant read_gb_s;          // 0: as the phone says
+  } npu;
+  struct {
+    Constant sync_us;       // an ordinary one
+    Constant sleep_us;      // the shortest
+    Constant poll_us;       // on a flag, after the sleep
+    Constant npu_first_us;  // submission after the NPU has ended
+    Constant gpu_first_us;  // the order of the queue does it
+  } handover;
+  struct {
+    Constant create_ms;
+    Constant optimise_ms;
+    Constant prepare_ms, prepare_ms_per_token;  // create and optimise the graphs of a prompt
+    Constant size_kb;
+  } graph;
+  struct {
+    Constant launch_us;
+    Constant estimate_tops;   // int8 product of queries and keys, per head
+    Constant estimate_share;  // of the time of full attention on a CPU core: estimate and top-k
+    Constant exact_share;     // the same for the exact part, if all positions were kept
+  } attention;
+  struct {
+    Constant kcycles_per_request;  // thousands of cycles of the core that asks
+    Constant latency_us;           // more, for a request that waits alone (depth 1)
+    Constant sequential_gb_s, random_gb_s;
+    Constant range_us;             // more per request and doubling of the range over 128 MB
+    Constant several_cores_share;  // of the rate lost where several cores ask
+  } flash;
+  struct {
+    Constant calibrate_ms_per_token;
+    Constant step_ms;
+  } draft;
+
+  std::vector<Field> fields();
+};
+
+inline constexpr int kPhoneVersion = 1;
+inline constexpr int kStackVersion = 1;
+
+// Both throw Error that names the file and the field.
+Phone read_phone(const std::string& path);
+// A stack that is "like" another takes what it does not say from that file, in the same folder.
+Stack read_stack(const std::string& path);
+
+}  // namespace troika::plan

@@ -1,0 +1,91 @@
+#include "plan/published.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace troika::plan {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string text_of(const Json& row, const char* name) {
+  return row.contains(name) && row[name].is_string() ? row[name].get<std::string>() : "";
+}
+
+PublishedValue read_value(const Json& json) {
+  PublishedValue value;
+  value.name = text_of(json, "name");
+  value.unit = text_of(json, "unit");
+  value.bound = text_of(json, "bound");
+  if (json.contains("published") && json["published"].is_number()) {
+    value.value = json["published"].get<double>();
+    value.low = value.high = *value.value;
+  }
+  if (json.contains("published_range")) {
+    const Json& range = json["published_range"];
+    if (!range.is_array() || range.size() != 2) throw Error("a range without two ends");
+    value.low = range[0].get<double>();
+    value.high = range[1].get<double>();
+  } else if (!value.value) {
+    throw Error("a value without a number");
+  }
+  if (!std::isfinite(value.low) || !std::isfinite(value.high) || value.low > value.high) {
+    throw Error("an impossible range");
+  }
+  return value;
+}
+
+void read_file(const std::string& path, std::vector<PublishedRow>& rows) {
+  std::ifstream in(path);
+  if (!in) {
+    throw Error(fmt::format("{} cannot be opened. Give the folder of phones by --phones.", path));
+  }
+  const Json json = Json::parse(in, nullptr, false);
+  if (!json.is_object() || !json.contains("rows") || !json["rows"].is_array()) {
+    throw Error(fmt::format("{} holds no list 'rows' of published figures.", path));
+  }
+  for (const Json& entry : json["rows"]) {
+    PublishedRow row;
+    row.id = text_of(entry, "id");
+    try {
+      row.paper = text_of(json, "paper");
+      row.what = text_of(entry, "what");
+      row.configuration = text_of(entry, "configuration");
+      row.where = text_of(entry, "where");
+      row.text = text_of(entry, "text");
+      row.use = text_of(entry, "use");
+      row.note = text_of(entry, "note");
+      if (row.id.empty() || row.use.empty()) throw Error("a row without id or use");
+      if (entry.contains("values")) {
+        for (const Json& value : entry["values"]) row.values.push_back(read_value(value));
+      }
+    } catch (const std::exception& error) {
+      throw Error(fmt::format("{}: row '{}' has {}.", path, row.id, error.what()));
+    }
+    rows.push_back(std::move(row));
+  }
+}
+
+}  // namespace
+
+std::vector<PublishedRow> read_published(const std::string& folder) {
+  std::vector<PublishedRow> rows;
+  for (const char* paper : {"llm.npu", "heterollm", "shadowattn", "sd.npu", "powerinfer-2"}) {
+    read_file(fmt::format("{}/{}.json", folder, paper), rows);
+  }
+  return rows;
+}
+
+const PublishedRow* find_row(const std::vector<PublishedRow>& rows, std::string_view id) {
+  for (const PublishedRow& row : rows) {
+    if (row.id == id) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace troika::plan

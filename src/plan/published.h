@@ -1,0 +1,29 @@
+// The published figures of the five papers as data: what phones are fitted to and checked against.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troika::plan {
+
+struct PublishedValue {
+  std::string name;  // empty where a row has one value
+  std::string unit;
+  std::optional<double> value;   // none where only a range is printed
+  double low = 0.0, high = 0.0;  // the range, or twice the value
+  std::string bound;             // "most", "least", or empty
+};
+
+struct PublishedRow {
+  std::string id, paper, what, configuration, where, text, use, note;
+  std::vector<PublishedValue> values;
+};
+
+// All rows of the folder `published`, file by file. Throws Error that names file and row.
+std::vector<PublishedRow> read_published(const std::string& folder);
+
+const PublishedRow* find_row(const std::vector<PublishedRow>& rows, std::string_view id);
+
+}  // namespace troika::plan
