@@ -19,6 +19,7 @@ void add_inspect(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_quantize(CLI::App& app);
 void add_synth(CLI::App& app);
+void add_profile(CLI::App& app);
 
 // Options of every command that computes with a model.
 struct EngineFlags {

@@ -38,6 +38,7 @@ int run(int argc, char** argv) {
   troika::cli::add_tokenize(app);
   troika::cli::add_quantize(app);
   troika::cli::add_synth(app);
+  troika::cli::add_profile(app);
   try {
     app.parse(argc, argv);
     if (version) {
