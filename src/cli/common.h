@@ -22,6 +22,7 @@ void add_quantize(CLI::App& app);
 void add_synth(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_reproduce(CLI::App& app);
+void add_profile(CLI::App& app);
 
 // Options of every command that computes with a model.
 struct EngineFlags {

@@ -41,6 +41,7 @@ int run(int argc, char** argv) {
   troika::cli::add_synth(app);
   troika::cli::add_plan(app);
   troika::cli::add_reproduce(app);
+  troika::cli::add_profile(app);
   try {
     app.parse(argc, argv);
     if (version) {

@@ -70,8 +70,14 @@ Store::Store(const gguf::File& file, const model::Blueprint& blueprint)
   count(blueprint);
 }
 
+Store::Store(const model::Blueprint& blueprint, std::vector<Constant> constants)
+    : entries_(std::move(constants)) {
+  TROIKA_ASSERT(entries_.size() == blueprint.weights.size());
+  count(blueprint);
+}
+
 void Store::resolve(const gguf::File& file, const model::Weight& weight, bool is_vector,
-                    Entry* entry) {
+                    Constant* entry) {
   const gguf::TensorInfo& tensor = find_checked(file, weight);
   if (is_vector) {
     entry->vector = read_vector(file, tensor, weight);
@@ -106,7 +112,7 @@ void Store::count(const model::Blueprint& blueprint) {
     }
   }
   std::set<const std::byte*> counted;  // tied embeddings are one tensor with two uses
-  for (const Entry& entry : entries_) {
+  for (const Constant& entry : entries_) {
     if (entry.matrix.data != nullptr && !counted.insert(entry.matrix.data).second) continue;
     total_bytes_ += entry.matrix.row_bytes * static_cast<size_t>(entry.matrix.n_rows) +
                     entry.vector.size() * sizeof(float);
@@ -114,13 +120,13 @@ void Store::count(const model::Blueprint& blueprint) {
 }
 
 const Matrix& Store::matrix(model::WeightId id) const {
-  const Entry& entry = entries_[static_cast<size_t>(id)];
+  const Constant& entry = entries_[static_cast<size_t>(id)];
   TROIKA_ASSERT(entry.matrix.data != nullptr);
   return entry.matrix;
 }
 
 const float* Store::vector(model::WeightId id) const {
-  const Entry& entry = entries_[static_cast<size_t>(id)];
+  const Constant& entry = entries_[static_cast<size_t>(id)];
   TROIKA_ASSERT(!entry.vector.empty());
   return entry.vector.data();
 }

@@ -21,11 +21,20 @@ struct Matrix {
   int row_length;
 };
 
+// A weight that lies in memory: `matrix` or `vector`, as the blueprint uses it.
+struct Constant {
+  Matrix matrix{};
+  std::vector<float> vector;
+};
+
 class Store {
  public:
   // Both must outlive the store. Throws Error for a missing tensor, a wrong shape, or an element
   // type that cannot be computed with.
   Store(const gguf::File& file, const model::Blueprint& blueprint);
+  // Over weights in memory, one for each of the blueprint's, of the shapes that it asks for: to
+  // measure and test lanes without a file. What matrices point to must outlive the store.
+  Store(const model::Blueprint& blueprint, std::vector<Constant> constants);
 
   // REQUIRES: the blueprint uses this weight as a matrix (embed, linear).
   const Matrix& matrix(model::WeightId id) const;
@@ -43,14 +52,11 @@ class Store {
   tensor::Type main_type() const { return main_type_; }
 
  private:
-  struct Entry {
-    Matrix matrix{};
-    std::vector<float> vector;
-  };
-  void resolve(const gguf::File& file, const model::Weight& weight, bool is_vector, Entry* entry);
+  void resolve(const gguf::File& file, const model::Weight& weight, bool is_vector,
+               Constant* entry);
   void count(const model::Blueprint& blueprint);
 
-  std::vector<Entry> entries_;
+  std::vector<Constant> entries_;
   size_t bytes_per_step_ = 0;
   size_t n_linear_elements_ = 0;
   size_t total_bytes_ = 0;

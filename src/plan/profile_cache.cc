@@ -1,0 +1,78 @@
+#include "plan/profile_cache.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+
+namespace troika::plan {
+namespace {
+
+// FNV-1a, 64 bits.
+uint64_t hash_of(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+std::string key_text(const MachineIdentity& machine, const std::vector<ProfileLane>& lanes) {
+  std::string text =
+      fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n", kProfileVersion, machine.cpu, machine.n_cores,
+                  machine.features, machine.memory_bytes, machine.kernel, machine.arithmetic);
+  for (const ProfileLane& lane : lanes) {
+    text += fmt::format("{}|{}|{}|{}\n", lane.name, fmt::join(lane.cores, ","), lane.n_threads,
+                        lane.is_matrix);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string cache_folder() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && cache[0] == '/') return std::string(cache) + "/troika";
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && home[0] != '\0') return std::string(home) + "/.cache/troika";
+  throw Error(
+      "Neither XDG_CACHE_HOME nor HOME is set, so there is no place to keep a profile. Set "
+      "one, or use --no-cache and -o FILE.");
+}
+
+std::string kept_profile_path(const MachineIdentity& machine,
+                              const std::vector<ProfileLane>& lanes) {
+  return fmt::format("{}/profile-{:016x}.json", cache_folder(), hash_of(key_text(machine, lanes)));
+}
+
+std::optional<Profile> kept_profile(const MachineIdentity& machine,
+                                    const std::vector<ProfileLane>& lanes, std::string* problem) {
+  const std::string path = kept_profile_path(machine, lanes);
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return std::nullopt;
+  try {
+    Profile profile = load_profile(path);
+    if (profile.machine == machine && profile.lanes == lanes) return profile;
+    if (problem != nullptr) *problem = path + ": was taken on another machine.";
+  } catch (const Error& error) {
+    if (problem != nullptr) *problem = error.what();
+  }
+  return std::nullopt;
+}
+
+std::string keep_profile(const Profile& profile) {
+  const std::string path = kept_profile_path(profile.machine, profile.lanes);
+  std::error_code failure;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failure);
+  if (failure) {
+    throw Error(fmt::format("{}: the folder cannot be made: {}. Use --no-cache and -o FILE.", path,
+                            failure.message()));
+  }
+  AtomicFile file(path);
+  file.write(profile_to_json(profile));
+  file.commit();
+  return path;
+}
+
+}  // namespace troika::plan

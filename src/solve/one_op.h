@@ -1,0 +1,47 @@
+// Blueprints of a single op with everything that a lane needs to build and run it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lanes/lane.h"
+#include "plan/profile.h"
+#include "weights/store.h"
+
+namespace troika::solve {
+
+// Nothing moves: executables keep addresses of what lies here.
+class OneOp {
+ public:
+  // One variant of the op for each matrix: the same inputs and output, another weight. Ops without
+  // a matrix have one variant for each entry all the same.
+  OneOp(const plan::OpShape& shape, const std::vector<weights::Matrix>& matrices);
+  OneOp(const OneOp&) = delete;
+  OneOp& operator=(const OneOp&) = delete;
+
+  std::unique_ptr<lanes::Executable> build(lanes::Lane& lane, size_t variant) const;
+  const lanes::Run& run() const { return run_; }
+
+ private:
+  model::Op add_values();
+  void add_variants(const model::Op& op, const std::vector<weights::Matrix>& matrices);
+  void fill_inputs();
+  void add_attention();
+  void add_positions();
+
+  plan::OpShape shape_;
+  model::Blueprint blueprint_;
+  std::vector<lanes::Subgraph> subgraphs_;
+  std::unique_ptr<weights::Store> weights_;
+  std::unique_ptr<lanes::Buffers> buffers_;
+  std::unique_ptr<cache::KvCache> kv_;
+  cache::Batch batch_;
+  cache::Placement placement_;
+  std::vector<cache::Token> tokens_;
+  std::vector<int> output_rows_;
+  std::vector<float> cosines_;
+  std::vector<float> sines_;
+  lanes::Run run_;
+};
+
+}  // namespace troika::solve

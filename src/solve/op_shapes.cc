@@ -1,0 +1,190 @@
+#include "solve/op_shapes.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/random.h"
+
+namespace troika::solve {
+namespace {
+
+using model::OpKind;
+using plan::OpShape;
+
+constexpr int kTokenCounts[] = {1, 8, 32, 128, 512};
+constexpr int kOutputCounts[] = {1, 8, 32};
+constexpr int kContexts[] = {64, 512, 2048};
+// An op that takes longer than this says little more than a smaller one does.
+constexpr double kMostFlops = 2e10;
+constexpr double kMostGridFlops = 3e9;
+
+OpShape linear(tensor::Type type, int n_rows, int k, int n_tokens) {
+  return {OpKind::kLinear, type, n_rows, k, n_tokens, 0, 0};
+}
+
+OpShape on_rows(OpKind op, int n_rows, int n_tokens, int head_dim = 0) {
+  return {op, tensor::Type::kF32, n_rows, n_rows, n_tokens, 0, head_dim};
+}
+
+void add_attention(int q_width, int kv_width, int head_dim, tensor::Type kv_type,
+                   std::set<OpShape>* shapes) {
+  for (const int n_tokens : {1, 32, 128, 512}) {
+    for (const int past : kContexts) {
+      const OpShape shape = {OpKind::kAttention, kv_type,         q_width, kv_width,
+                             n_tokens,           n_tokens + past, head_dim};
+      if (plan::op_flops(shape) <= kMostFlops) shapes->insert(shape);
+    }
+  }
+}
+
+// Many tokens and large weights first: they decide how long a model takes.
+std::vector<OpShape> dear_first(const std::set<OpShape>& shapes) {
+  std::vector<OpShape> sorted(shapes.begin(), shapes.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const OpShape& a, const OpShape& b) {
+    const auto weight = [](const OpShape& shape) {
+      return shape.op == OpKind::kLinear || shape.op == OpKind::kAttention;
+    };
+    return weight(a) > weight(b);
+  });
+  return sorted;
+}
+
+void shuffle(std::vector<OpShape>* shapes) {
+  for (size_t i = shapes->size(); i > 1; --i) {
+    std::swap((*shapes)[i - 1], (*shapes)[random_bits(17, i) % i]);
+  }
+}
+
+}  // namespace
+
+OpShape shape_of(const model::Blueprint& blueprint, const model::Op& op,
+                 const weights::Store& weights, tensor::Type kv_type, int n_tokens, int context) {
+  const auto width = [&](model::ValueId id) {
+    return id == model::kNone ? 1 : blueprint.values[static_cast<size_t>(id)].width;
+  };
+  OpShape shape;
+  shape.op = op.kind;
+  shape.n_rows = width(op.output);
+  shape.k = width(op.inputs[0]);
+  shape.n_tokens = n_tokens;
+  if (op.kind == OpKind::kLinear || op.kind == OpKind::kEmbed) {
+    shape.type = weights.matrix(op.weight).type;
+    if (op.kind == OpKind::kEmbed) shape.k = shape.n_rows;
+  } else if (op.kind == OpKind::kAttention) {
+    shape.type = kv_type;
+    shape.k = width(op.inputs[1]);
+    shape.context = std::max(context, n_tokens);
+    shape.head_dim = blueprint.head_dim;
+  } else if (op.kind == OpKind::kRope) {
+    shape.head_dim = blueprint.head_dim;
+  }
+  return shape;
+}
+
+std::vector<OpShape> model_shapes(const model::Blueprint& blueprint, const weights::Store& weights,
+                                  tensor::Type kv_type) {
+  std::set<OpShape> shapes;
+  for (const model::Op& op : blueprint.ops) {
+    if (op.kind == OpKind::kAttention) {
+      const OpShape shape = shape_of(blueprint, op, weights, kv_type, 1, 1);
+      add_attention(shape.n_rows, shape.k, shape.head_dim, kv_type, &shapes);
+      continue;
+    }
+    const bool per_output = blueprint.values[static_cast<size_t>(op.output)].per_output;
+    for (const int n : kTokenCounts) {
+      if (per_output && n > kOutputCounts[2]) continue;
+      const OpShape shape = shape_of(blueprint, op, weights, kv_type, n, n);
+      if (plan::op_flops(shape) <= kMostFlops) shapes.insert(shape);
+    }
+  }
+  return dear_first(shapes);
+}
+
+std::vector<OpShape> model_shapes(const model::KnownModel& model, tensor::Type type,
+                                  tensor::Type kv_type) {
+  std::set<OpShape> shapes;
+  const auto block = static_cast<uint64_t>(tensor::type_info(type).block_length);
+  const auto add_matrix = [&](int n_rows, int k, bool per_output) {
+    for (const int n : kTokenCounts) {
+      if (per_output && n > kOutputCounts[2]) continue;
+      if (static_cast<uint64_t>(k) % block != 0) continue;
+      const OpShape shape = linear(type, n_rows, k, n);
+      if (plan::op_flops(shape) <= kMostFlops) shapes.insert(shape);
+    }
+  };
+  for (const model::KnownTensor& tensor : model::known_tensors(model)) {
+    const bool is_matrix =
+        tensor.role == model::TensorRole::kMatrix || tensor.role == model::TensorRole::kInnerMatrix;
+    if (!is_matrix || tensor.shape.size() < 2) continue;
+    add_matrix(static_cast<int>(tensor.shape[1]), static_cast<int>(tensor.shape[0]),
+               tensor.name == "output.weight");
+  }
+  const auto width = static_cast<int>(model.width);
+  const auto head_dim = static_cast<int>(model.head_dim);
+  const auto q_width = static_cast<int>(model.query_width());
+  if (model.tied_embeddings) add_matrix(static_cast<int>(model.n_vocab), width, true);
+  for (const int n : kTokenCounts) {
+    shapes.insert(on_rows(OpKind::kRmsNorm, width, n));
+    shapes.insert(on_rows(OpKind::kAdd, width, n));
+    shapes.insert(on_rows(OpKind::kGate, static_cast<int>(model.ffn_width), n));
+    shapes.insert(on_rows(OpKind::kRope, q_width, n, head_dim));
+  }
+  add_attention(q_width, static_cast<int>(model.kv_width()), head_dim, kv_type, &shapes);
+  return dear_first(shapes);
+}
+
+std::vector<OpShape> stage_shapes(tensor::Type type) {
+  std::vector<OpShape> shapes;
+  for (const int n :
+       {1,  2,  3,  4,  5,  6,  7,  8,  10, 12, 14,  16,  17,  20,  24,  28,  31,  32,  33,  36,
+        40, 44, 48, 49, 56, 63, 64, 65, 80, 96, 112, 128, 129, 160, 192, 256, 257, 320, 384, 512}) {
+    shapes.push_back(linear(type, kStageRows, kStageRows, n));
+  }
+  shuffle(&shapes);
+  return shapes;
+}
+
+std::vector<OpShape> order_shapes(tensor::Type type) {
+  std::vector<OpShape> shapes;
+  for (int n_rows = 64; n_rows <= kOrderElements / 256; n_rows *= 2) {
+    for (const int n : {1, 32, 128}) {
+      shapes.push_back(linear(type, n_rows, kOrderElements / n_rows, n));
+    }
+  }
+  shuffle(&shapes);
+  return shapes;
+}
+
+std::vector<OpShape> grid_shapes(tensor::Type type, tensor::Type kv_type) {
+  std::set<OpShape> shapes;
+  // Squares, wide and tall ones, and sizes that are no powers of two, as models have them.
+  constexpr std::pair<int, int> kSizes[] = {
+      {256, 256},   {256, 2048},  {2048, 256},  {576, 1536},  {1536, 512},  {1000, 768},
+      {768, 3072},  {3072, 768},  {1536, 1536}, {2048, 2048}, {1280, 3584}, {4096, 1024},
+      {1024, 4096}, {5632, 2048}, {2048, 5632}, {3072, 3072}, {8192, 2048}, {2048, 8192},
+      {4096, 4096}, {512, 512},   {320, 6144},  {6144, 320},  {12288, 1024}};
+  for (const auto& [n_rows, k] : kSizes) {
+    if (k % static_cast<int>(tensor::type_info(type).block_length) != 0) continue;
+    for (const int n : {1, 2, 4, 8, 13, 16, 32, 50, 64, 128, 200, 256, 512}) {
+      const OpShape shape = linear(type, n_rows, k, n);
+      if (plan::op_flops(shape) <= kMostGridFlops) shapes.insert(shape);
+    }
+  }
+  for (const int width : {512, 1024, 1536, 2048, 4096, 8192}) {
+    for (const int n : {1, 8, 32, 128, 512}) {
+      for (const OpKind op :
+           {OpKind::kRmsNorm, OpKind::kLayerNorm, OpKind::kGate, OpKind::kActivate, OpKind::kAdd}) {
+        shapes.insert(on_rows(op, width, n));
+      }
+      shapes.insert(on_rows(OpKind::kRope, width, n, 64));
+    }
+  }
+  for (const auto& [q_width, kv_width] : {std::pair{512, 512}, {1024, 256}, {2048, 512}}) {
+    add_attention(q_width, kv_width, 64, kv_type, &shapes);
+  }
+  std::vector<OpShape> list(shapes.begin(), shapes.end());
+  shuffle(&list);
+  return list;
+}
+
+}  // namespace troika::solve

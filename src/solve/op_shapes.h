@@ -1,0 +1,37 @@
+// Which ops of which shapes a profile should hold.
+#pragma once
+
+#include <vector>
+
+#include "gguf/file.h"
+#include "model/known.h"
+#include "plan/profile.h"
+#include "weights/store.h"
+
+namespace troika::solve {
+
+// An op of a model at a number of tokens; attention sees `context` positions.
+plan::OpShape shape_of(const model::Blueprint& blueprint, const model::Op& op,
+                       const weights::Store& weights, tensor::Type kv_type, int n_tokens,
+                       int context);
+
+// Every different op of a model at the token counts of plans. Dear ones first.
+std::vector<plan::OpShape> model_shapes(const model::Blueprint& blueprint,
+                                        const weights::Store& weights, tensor::Type kv_type);
+// The same for a model of which there is no file; `type` is that of all matrices.
+std::vector<plan::OpShape> model_shapes(const model::KnownModel& model, tensor::Type type,
+                                        tensor::Type kv_type);
+
+// One product at many token counts: the stages of a matrix unit (HeteroLLM 3.2).
+std::vector<plan::OpShape> stage_shapes(tensor::Type type);
+// Products of equal size whose weight is narrow or long: order and shape effects.
+std::vector<plan::OpShape> order_shapes(tensor::Type type);
+// Products of many sizes, and the other ops, to predict from. In a seeded order, so that a part of
+// them covers the whole evenly.
+std::vector<plan::OpShape> grid_shapes(tensor::Type type, tensor::Type kv_type);
+
+// Rows of the weight in `order_shapes`, for plots.
+inline constexpr int kStageRows = 1024;
+inline constexpr int kOrderElements = 1 << 20;
+
+}  // namespace troika::solve

@@ -1,0 +1,194 @@
+#include "solve/predict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace troika::solve {
+namespace {
+
+using plan::OpShape;
+using plan::OpTime;
+
+// By how much a number exceeds a multiple of `step`, as a share of what a unit that works in whole
+// steps would compute: 0 for multiples, near 1 for the first one behind a small multiple.
+double waste(int n, int step) {
+  const int whole = (n + step - 1) / step * step;
+  return static_cast<double>(whole - n) / whole;
+}
+
+RegressionTree::Features features_of(const OpShape& shape) {
+  const double bytes = plan::op_bytes(shape);
+  const double flops = plan::op_flops(shape);
+  return {std::log2(shape.n_rows),
+          std::log2(shape.k),
+          std::log2(shape.n_tokens),
+          std::log2(static_cast<double>(shape.n_rows) / shape.k),
+          std::log2(bytes),
+          std::log2(flops),
+          std::log2(shape.context + 1.0),
+          waste(shape.n_tokens, 4),
+          waste(shape.n_tokens, 16),
+          waste(shape.n_tokens, 32),
+          waste(shape.n_tokens, 64),
+          waste(shape.n_rows, 16),
+          waste(shape.n_rows, 64),
+          waste(shape.k, 64)};
+}
+
+double error_of(const Rate& rate, const std::vector<OpTime>& times) {
+  double error = 0.0;
+  for (const OpTime& time : times) {
+    error += std::abs(std::log(rate.predict_us(time.shape) / time.us));
+  }
+  return error;
+}
+
+// An upper bound that holds for every time: the best rate seen, as if the other term were free.
+Rate first_guess(const std::vector<OpTime>& times, double fixed_us) {
+  Rate rate = {fixed_us, 1e-9, 1e-9};
+  for (const OpTime& time : times) {
+    const double us = std::max(time.us - fixed_us, 0.05 * time.us);
+    rate.bytes_per_us = std::max(rate.bytes_per_us, plan::op_bytes(time.shape) / us);
+    rate.flops_per_us = std::max(rate.flops_per_us, plan::op_flops(time.shape) / us);
+  }
+  return rate;
+}
+
+// Moves each parameter up and down by shrinking factors for as long as that helps.
+Rate descend(Rate rate, const std::vector<OpTime>& times) {
+  double error = error_of(rate, times);
+  double least_us = times.front().us;
+  for (const OpTime& time : times) least_us = std::min(least_us, time.us);
+  for (double step = 2.0; step > 1.0005; step = 1.0 + (step - 1.0) * 0.7) {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (double Rate::*parameter : {&Rate::bytes_per_us, &Rate::flops_per_us, &Rate::fixed_us}) {
+        for (const double factor : {step, 1.0 / step}) {
+          Rate other = rate;
+          other.*parameter *= factor;
+          const double other_error = error_of(other, times);
+          if (other.fixed_us > least_us || other_error >= error - 1e-9) continue;
+          rate = other;
+          error = other_error;
+          moved = true;
+        }
+      }
+    }
+  }
+  return rate;
+}
+
+RegressionTree fit_tree(const std::vector<OpTime>& times, const Rate& rate) {
+  std::vector<RegressionTree::Features> features;
+  std::vector<double> targets;
+  for (const OpTime& time : times) {
+    features.push_back(features_of(time.shape));
+    targets.push_back(std::log(time.us / rate.predict_us(time.shape)));
+  }
+  return RegressionTree::fit(features, targets, {9, 3, 0.01});
+}
+
+}  // namespace
+
+double Rate::predict_us(const OpShape& shape) const {
+  return fixed_us +
+         std::max(plan::op_bytes(shape) / bytes_per_us, plan::op_flops(shape) / flops_per_us);
+}
+
+Rate fit_rate(const std::vector<OpTime>& times, double start_us) {
+  TROIKA_ASSERT(!times.empty());
+  double least_us = times.front().us;
+  for (const OpTime& time : times) least_us = std::min(least_us, time.us);
+  // Several beginnings: a sum of absolute values has more than one valley.
+  Rate best;
+  double best_error = -1.0;
+  for (const double share : {0.02, 0.3, 0.95}) {
+    for (const double bandwidth_share : {1.0, 0.3}) {
+      const double fixed = std::max(std::min(start_us, least_us), 1e-3 * least_us) * share;
+      Rate guess = first_guess(times, fixed);
+      guess.bytes_per_us *= bandwidth_share;
+      const Rate rate = descend(guess, times);
+      const double error = error_of(rate, times);
+      if (best_error >= 0.0 && error >= best_error) continue;
+      best = rate;
+      best_error = error;
+    }
+  }
+  return best;
+}
+
+TreeModel::TreeModel(const std::vector<OpTime>& times, double start_us)
+    : rate_(fit_rate(times, start_us)), tree_(fit_tree(times, rate_)) {}
+
+double TreeModel::predict_us(const OpShape& shape) const {
+  return rate_.predict_us(shape) * std::exp(tree_.predict(features_of(shape)));
+}
+
+bool uses_tree(const plan::Profile& profile, int lane, model::OpKind op) {
+  return op == model::OpKind::kLinear || profile.lanes[static_cast<size_t>(lane)].is_matrix;
+}
+
+Predictor::Predictor(const plan::Profile& profile) {
+  if (profile.ops.empty()) {
+    throw Error(
+        "The profile holds no times of ops, so nothing can be predicted from it. Measure "
+        "again with 'troika profile --again'.");
+  }
+  std::map<Key, std::vector<OpTime>> groups;
+  for (const OpTime& time : profile.ops) {
+    groups[{time.lane, time.shape.op, time.shape.type}].push_back(time);
+    measured_us_[{time.lane, time.shape}] = time.us;
+  }
+  for (int lane = 0; lane < static_cast<int>(profile.lanes.size()); ++lane) {
+    start_us_.push_back(profile.start_us(lane));
+  }
+  for (const auto& [key, times] : groups) {
+    const double start = start_us_[static_cast<size_t>(key.lane)];
+    if (uses_tree(profile, key.lane, key.op)) {
+      trees_.emplace(key, TreeModel(times, start));
+    } else {
+      rates_.emplace(key, fit_rate(times, start));
+    }
+  }
+}
+
+double Predictor::estimate_us(int lane, const OpShape& shape) const {
+  const Key key = {lane, shape.op, shape.type};
+  if (const auto tree = trees_.find(key); tree != trees_.end()) {
+    return tree->second.predict_us(shape);
+  }
+  if (const auto rate = rates_.find(key); rate != rates_.end()) {
+    return rate->second.predict_us(shape);
+  }
+  // Another element type tells the order of magnitude at least.
+  for (const auto& [other, tree] : trees_) {
+    if (other.lane == lane && other.op == shape.op) return tree.predict_us(shape);
+  }
+  for (const auto& [other, rate] : rates_) {
+    if (other.lane == lane && other.op == shape.op) return rate.predict_us(shape);
+  }
+  throw Error(
+      fmt::format("The profile has no times of the op '{}' on lane {}, so its time cannot be "
+                  "predicted. Measure "
+                  "again with 'troika profile --again'.",
+                  model::op_kind_name(shape.op), lane));
+}
+
+double Predictor::predict_us(int lane, const OpShape& shape) const {
+  const auto measured = measured_us_.find({lane, shape});
+  return measured != measured_us_.end() ? measured->second : estimate_us(lane, shape);
+}
+
+double Predictor::added_us(int lane, const OpShape& shape) const {
+  const double us = predict_us(lane, shape);
+  // A start that was measured in a worse moment must not make work free.
+  return std::max(us - start_us(lane), 0.1 * us);
+}
+
+double Predictor::start_us(int lane) const { return start_us_[static_cast<size_t>(lane)]; }
+
+}  // namespace troika::solve

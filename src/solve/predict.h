@@ -1,0 +1,90 @@
+// How long an op will take on a lane, from a profile: for shapes that were measured and for others.
+// A decision tree where the time has steps (matrix units, and products on any lane), a rate for the
+// rest (HeteroLLM 4.3).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "plan/profile.h"
+#include "solve/regression_tree.h"
+
+namespace troika::solve {
+
+// us = fixed + max(bytes / bandwidth, operations / rate)
+struct Rate {
+  double fixed_us = 0.0;
+  double bytes_per_us = 0.0;
+  double flops_per_us = 0.0;
+
+  double predict_us(const plan::OpShape& shape) const;
+};
+
+// The rate whose error is least, as the sum of |log(predicted / measured)|. REQUIRES: at least one
+// time, all above `fixed_us`'s order; `start_us` is where the search for the fixed part begins.
+Rate fit_rate(const std::vector<plan::OpTime>& times, double start_us);
+
+// A rate, corrected by a tree that knows of stages, order and shape: the tree's target is
+// log(time / rate), so that beyond the largest shape measured the rate goes on.
+class TreeModel {
+ public:
+  TreeModel(const std::vector<plan::OpTime>& times, double start_us);
+  double predict_us(const plan::OpShape& shape) const;
+  const Rate& rate() const { return rate_; }
+
+ private:
+  Rate rate_;
+  RegressionTree tree_;
+};
+
+class Predictor {
+ public:
+  // Throws Error where the profile has no times.
+  explicit Predictor(const plan::Profile& profile);
+
+  // From submission to completion. A shape that was measured gives the measured time. Throws Error
+  // where nothing like it was measured on this lane.
+  double predict_us(int lane, const plan::OpShape& shape) const;
+  // The same without looking the shape up.
+  double estimate_us(int lane, const plan::OpShape& shape) const;
+  // What the op adds to a subgraph that starts once: without the start of a task of its own.
+  double added_us(int lane, const plan::OpShape& shape) const;
+  double start_us(int lane) const;
+
+ private:
+  struct Key {
+    int lane;
+    model::OpKind op;
+    tensor::Type type;
+    auto operator<=>(const Key&) const = default;
+  };
+  std::map<Key, TreeModel> trees_;
+  std::map<Key, Rate> rates_;
+  std::map<std::pair<int, plan::OpShape>, double> measured_us_;
+  std::vector<double> start_us_;
+};
+
+// How far predictions lie from measurements that they did not know.
+struct CheckRow {
+  int lane = 0;
+  model::OpKind op = model::OpKind::kLinear;
+  int n_known = 0;
+  int n_held_out = 0;
+  // Shares of the measured time.
+  double tree_median = 0.0;
+  double tree_worst = 0.0;
+  double rate_median = 0.0;
+  double rate_worst = 0.0;
+  plan::OpShape worst;         // of the method used for this op
+  double median_spread = 0.0;  // of the measurements themselves
+};
+
+// Holds out a seeded third of the shapes (with all their token counts, so that a prediction never
+// knows a neighbour of the same shape) and predicts them from the rest.
+std::vector<CheckRow> check_predictions(const plan::Profile& profile, uint64_t seed);
+
+// Products have steps everywhere; the other ops only on matrix units.
+bool uses_tree(const plan::Profile& profile, int lane, model::OpKind op);
+
+}  // namespace troika::solve

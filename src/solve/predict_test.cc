@@ -1,0 +1,112 @@
+#include "solve/predict.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "solve/op_shapes.h"
+
+namespace troika::solve {
+namespace {
+
+using model::OpKind;
+using plan::OpShape;
+using plan::OpTime;
+using plan::Profile;
+
+OpShape product(int n_rows, int k, int n_tokens) {
+  return {OpKind::kLinear, tensor::Type::kQ4_0, n_rows, k, n_tokens, 0, 0};
+}
+
+// Times of a law over many products.
+template <typename Law>
+std::vector<OpTime> times_of(const Law& law) {
+  std::vector<OpTime> times;
+  for (const OpShape& shape : grid_shapes(tensor::Type::kQ4_0, tensor::Type::kF16)) {
+    if (shape.op == OpKind::kLinear) times.push_back({0, shape, law(shape), 0.0, 5});
+  }
+  return times;
+}
+
+// A matrix unit that works in stages of 32 tokens and reads wide weights badly.
+double staged_us(const OpShape& shape) {
+  OpShape whole = shape;
+  whole.n_tokens = (shape.n_tokens + 31) / 32 * 32;
+  const double penalty = shape.k > 2 * shape.n_rows ? 1.8 : 1.0;
+  return 4.0 + penalty * plan::op_flops(whole) / 4e5;
+}
+
+Profile profile_of(std::vector<OpTime> times) {
+  Profile profile;
+  profile.lanes = {{"matrix", {}, 1, true}};
+  profile.starts = {{0, 4.0}};
+  profile.ops = std::move(times);
+  return profile;
+}
+
+TEST(FitRate, FindsTheRateBehindTimes) {
+  const Rate truth = {5.0, 1.2e4, 3e5};
+  const std::vector<OpTime> times =
+      times_of([&](const OpShape& shape) { return truth.predict_us(shape); });
+  const Rate found = fit_rate(times, 4.0);
+  for (const OpTime& time : times) {
+    EXPECT_NEAR(found.predict_us(time.shape) / time.us, 1.0, 0.03);
+  }
+  EXPECT_NEAR(found.bytes_per_us / truth.bytes_per_us, 1.0, 0.05);
+  EXPECT_NEAR(found.flops_per_us / truth.flops_per_us, 1.0, 0.05);
+}
+
+TEST(FitRate, OneTimeIsEnough) {
+  const OpShape shape = product(512, 512, 1);
+  EXPECT_NEAR(fit_rate({{0, shape, 40.0, 0.0, 3}}, 0.0).predict_us(shape), 40.0, 1.0);
+}
+
+TEST(Predictor, AMeasuredShapeGivesItsTime) {
+  const Predictor predictor(profile_of(times_of(staged_us)));
+  const OpShape shape = product(256, 2048, 13);
+  EXPECT_EQ(predictor.predict_us(0, shape), staged_us(shape));
+  EXPECT_LT(predictor.added_us(0, shape), predictor.predict_us(0, shape));
+  EXPECT_GT(predictor.added_us(0, shape), 0.0);
+}
+
+TEST(Predictor, TheTreeKnowsStagesThatARateDoesNot) {
+  const std::vector<CheckRow> rows = check_predictions(profile_of(times_of(staged_us)), 1);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_GT(rows[0].n_held_out, 20);
+  EXPECT_GT(rows[0].n_known, rows[0].n_held_out);
+  EXPECT_LT(rows[0].tree_median, 0.15);
+  EXPECT_LT(rows[0].tree_median, rows[0].rate_median);
+}
+
+TEST(Predictor, MoreWorkNeverTakesMuchLess) {
+  // The law grows; a tree may fall a little between its leaves.
+  const Rate law = {3.0, 9e3, 2e5};
+  const Predictor predictor(
+      profile_of(times_of([&](const OpShape& shape) { return law.predict_us(shape); })));
+  for (const int n_rows : {300, 1200, 5000}) {
+    double before = 0.0;
+    for (int n_tokens = 1; n_tokens <= 1024; n_tokens *= 2) {
+      const double us = predictor.estimate_us(0, product(n_rows, 1024, n_tokens));
+      EXPECT_GT(us, 0.95 * before);
+      before = us;
+    }
+  }
+  // Far beyond what was measured the rate goes on.
+  const OpShape huge = product(150000, 8192, 512);
+  EXPECT_NEAR(predictor.estimate_us(0, huge) / law.predict_us(huge), 1.0, 0.1);
+}
+
+TEST(Predictor, SaysWhatItDoesNotKnow) {
+  EXPECT_THROW(Predictor{profile_of({})}, Error);
+  const Predictor predictor(profile_of(times_of(staged_us)));
+  const OpShape norm = {OpKind::kRmsNorm, tensor::Type::kF32, 64, 64, 1, 0, 0};
+  EXPECT_THROW(predictor.predict_us(0, norm), Error);
+  // Another element type is better than nothing.
+  OpShape other = product(512, 512, 4);
+  other.type = tensor::Type::kQ8_0;
+  EXPECT_GT(predictor.predict_us(0, other), 0.0);
+}
+
+}  // namespace
+}  // namespace troika::solve

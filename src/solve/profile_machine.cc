@@ -1,0 +1,132 @@
+#include "solve/profile_machine.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/system.h"
+
+namespace troika::solve {
+namespace {
+
+using plan::OpShape;
+using plan::OpTime;
+using plan::Profile;
+
+constexpr size_t kLeastArenaBytes = 96u << 20;
+constexpr size_t kMostArenaBytes = size_t{1} << 30;
+// The fastest way to read differs between lanes: floats need least arithmetic, 8-bit blocks suit
+// units that have no floats.
+constexpr tensor::Type kStreamTypes[] = {tensor::Type::kF32, tensor::Type::kQ8_0};
+
+size_t choose_arena_bytes(size_t wanted) {
+  if (wanted > 0) return wanted;
+  return std::clamp(std::min(4 * last_cache_bytes(), available_memory_bytes() / 8),
+                    kLeastArenaBytes, kMostArenaBytes);
+}
+
+double sum(const std::vector<double>& values) {
+  double total = 0.0;
+  for (const double value : values) total += value;
+  return total;
+}
+
+plan::ReadRate best_rate(lanes::Machine& machine, const std::vector<int>& lanes, Arena& arena) {
+  plan::ReadRate best;
+  for (const tensor::Type type : kStreamTypes) {
+    plan::ReadRate rate = measure_bandwidth(machine, lanes, type, arena);
+    if (best.gb_s.empty() || sum(rate.gb_s) > sum(best.gb_s)) best = std::move(rate);
+  }
+  return best;
+}
+
+// Starts, handovers and bandwidth: quick, and always measured anew.
+void measure_rates(lanes::Machine& machine, Arena& arena, Profile* profile) {
+  const int n_lanes = static_cast<int>(machine.lanes().size());
+  for (int lane = 0; lane < n_lanes; ++lane) {
+    profile->starts.push_back({lane, measure_start_us(machine, lane, arena)});
+  }
+  for (int from = 0; from < n_lanes; ++from) {
+    for (int to = 0; to < n_lanes; ++to) {
+      if (from == to) continue;
+      profile->handovers.push_back({from, to, measure_handover_us(machine, from, to)});
+    }
+  }
+  for (int lane = 0; lane < n_lanes; ++lane) {
+    profile->bandwidth.push_back(best_rate(machine, {lane}, arena));
+  }
+  for (int a = 0; a < n_lanes; ++a) {
+    for (int b = a + 1; b < n_lanes; ++b) {
+      profile->bandwidth.push_back(best_rate(machine, {a, b}, arena));
+    }
+  }
+}
+
+struct Wanted {
+  int lane;
+  OpShape shape;
+};
+
+// In the order of the shapes, each on every lane, without what is known. Runs of one element type
+// stay together: to change it costs a pass over the arena.
+std::vector<Wanted> still_wanted(const std::vector<OpShape>& shapes, int n_lanes,
+                                 const Arena& arena, const Profile& known) {
+  std::set<std::pair<int, OpShape>> seen;
+  for (const OpTime& time : known.ops) seen.insert({time.lane, time.shape});
+  std::vector<Wanted> wanted;
+  for (const OpShape& shape : shapes) {
+    if (!arena.fits(shape)) continue;
+    for (int lane = 0; lane < n_lanes; ++lane) {
+      if (seen.insert({lane, shape}).second) wanted.push_back({lane, shape});
+    }
+  }
+  return wanted;
+}
+
+}  // namespace
+
+std::vector<plan::ProfileLane> profile_lanes(const lanes::Machine& machine) {
+  std::vector<plan::ProfileLane> lanes;
+  for (const lanes::Lane* lane : machine.lanes()) {
+    const lanes::LaneInfo& info = lane->info();
+    const bool is_matrix = (info.capabilities & (lanes::kInt8Matrix | lanes::kBf16Matrix)) != 0;
+    lanes.push_back({info.name, info.cores, info.n_threads, is_matrix});
+  }
+  return lanes;
+}
+
+Profile profile_machine(lanes::Machine& machine, const ProfileOptions& options, const Profile* kept,
+                        const Clock& wall, const ProgressFunction& progress) {
+  Profile profile;
+  profile.lanes = profile_lanes(machine);
+  if (kept != nullptr) profile.ops = kept->ops;
+  const int n_lanes = static_cast<int>(profile.lanes.size());
+  const auto report = [&](size_t done, size_t total) {
+    if (progress) progress(done, total);
+  };
+  Arena arena(choose_arena_bytes(options.arena_bytes));
+  const std::vector<Wanted> wanted = still_wanted(options.shapes, n_lanes, arena, profile);
+  report(0, wanted.size() + 1);
+  measure_rates(machine, arena, &profile);
+  report(1, wanted.size() + 1);
+  const double end_us = wall.now_us() + options.budget_us;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (wall.now_us() >= end_us) {
+      profile.n_left_out = static_cast<int>(wanted.size() - i);
+      break;
+    }
+    profile.ops.push_back(
+        measure_op(machine, wanted[i].lane, wanted[i].shape, arena, options.patience));
+    report(i + 2, wanted.size() + 1);
+  }
+  return profile;
+}
+
+plan::CoreRate measure_core(lanes::Machine& machine, int core, size_t arena_bytes) {
+  Arena arena(choose_arena_bytes(arena_bytes));
+  const OpShape product = {model::OpKind::kLinear, tensor::Type::kQ8_0, 512, 1024, 64, 0, 0};
+  const OpTime time = measure_op(machine, 0, product, arena, Patience{});
+  const plan::ReadRate rate = best_rate(machine, {0}, arena);
+  return {core, 1e-3 * plan::op_flops(product) / time.us, rate.gb_s.front()};
+}
+
+}  // namespace troika::solve

@@ -1,0 +1,26 @@
+// How fast the disk reads: block size × sequential or random × range × depth.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/progress.h"
+#include "plan/profile.h"
+
+namespace troika::solve {
+
+struct StorageOptions {
+  std::string folder;                // where a temporary file is written and removed
+  uint64_t file_bytes = 256u << 20;  // a multiple of every block and range
+  std::vector<uint64_t> block_bytes = {4u << 10, 16u << 10, 64u << 10, 256u << 10, 1u << 20};
+  std::vector<uint64_t> range_bytes = {16u << 20, 256u << 20};  // for random reads
+  std::vector<int> depths = {1, 4, 16};  // threads, each with one read under way
+  double each_us = 60'000.0;             // for one combination
+};
+
+// Throws Error where the file cannot be written or read.
+plan::Storage profile_storage(const StorageOptions& options, const ProgressFunction& progress);
+
+}  // namespace troika::solve
