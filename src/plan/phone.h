@@ -49,6 +49,7 @@ struct Phone {
 struct Stack {
   std::string name;  // "heterollm"
   std::string title;
+  std::string like;  // the stack that it takes the rest from; empty: none
   struct {
     Constant launch_us;
     Constant weights_g_s;         // weights unpacked for a block of rows, in billions per second
@@ -73,7 +74,7 @@ struct Stack {
     Constant shape_power;        // rate ~ (rows / columns of the streamed operand) to this power
     Constant ideal_ratio;        // rows / columns from which on the shape costs nothing
     Constant least_share;        // of the rate, at the worst shape
-    Constant row_step;  // rows of the input are rounded up to it
+    Constant row_step;           // rows of the input are rounded up to it
     Constant is_permuted;        // 1: weights are streamed and activations stay, 0: the other way
     Constant per_group_factor;   // time of a product with scales per group, against one per tensor
     Constant thin_shape_factor;  // time of 1024x1 rows against 32x32
