@@ -32,9 +32,8 @@ TEST(Fit, TakesTheGeometricMeanOfOneConstant) {
 
 TEST(Fit, LeavesAConstantThatNothingTells) {
   std::vector<double> constants = {2.0, 7.0};
-  fit(constants, [](const std::vector<double>& c) {
-    return std::vector<double>{std::log(c[0] / 4.0)};
-  });
+  fit(constants,
+      [](const std::vector<double>& c) { return std::vector<double>{std::log(c[0] / 4.0)}; });
   EXPECT_NEAR(constants[0], 4.0, 1e-4);
   EXPECT_NEAR(constants[1], 7.0, 1e-4);
 }
