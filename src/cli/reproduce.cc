@@ -51,7 +51,7 @@ nlohmann::ordered_json to_json(const MicroRow& row) {
                                          : fmt::format("{}, {}", row.row->what, row.value->name);
   json["unit"] = row.value->unit;
   json["use"] = row.row->use;
-  // A constant that is its row belongs to what was fitted.
+  // A row that is a constant belongs to what was fitted.
   json["split"] = row.split == Split::kTaken  ? nlohmann::ordered_json("fit")
                   : row.split == Split::kNone ? nlohmann::ordered_json()
                                               : nlohmann::ordered_json(split_name(row.split));
@@ -92,14 +92,15 @@ std::string worst_text(const MicroReport& report, Split split) {
 }
 
 void print_summary(const MicroReport& report) {
-  print(
-      fmt::format("\nfitted: {} constants to {} values, median error {:.1f} % (worst {})\n"
-                  "held out: {} values, median error {:.1f} % (worst {})\n"
-                  "taken: {} values are constants themselves, so their errors say nothing\n",
-                  report.n_fitted_constants, report.count(Split::kFit),
-                  100.0 * report.median_error(Split::kFit), worst_text(report, Split::kFit),
-                  report.count(Split::kHeldOut), 100.0 * report.median_error(Split::kHeldOut),
-                  worst_text(report, Split::kHeldOut), report.count(Split::kTaken)));
+  print(fmt::format(
+      "\nfitted: {} constants; median error {:.1f} % of the {} values that tell how well (worst "
+      "{})\n"
+      "held out: {} values, median error {:.1f} % (worst {})\n"
+      "taken: {} values, no more than the constants they set, so their errors tell nothing\n",
+      report.n_fitted_constants, 100.0 * report.median_error(Split::kFit),
+      report.count(Split::kFit), worst_text(report, Split::kFit), report.count(Split::kHeldOut),
+      100.0 * report.median_error(Split::kHeldOut), worst_text(report, Split::kHeldOut),
+      report.count(Split::kTaken)));
   const auto n_missing = std::count_if(report.rows.begin(), report.rows.end(),
                                        [](const MicroRow& row) { return !row.simulated; });
   print(fmt::format("not simulated: {} values\n", n_missing));

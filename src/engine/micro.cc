@@ -172,6 +172,39 @@ void add_not_simulated(const PhoneFolder& folder, MicroReport& report) {
   }
 }
 
+using NamesOfStacks = std::map<std::string, std::vector<std::string>>;
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// A stack that measured nothing of its own has the constants of the one that did. Those that it
+// assumes otherwise, and says so, stay. What is borrowed is added to `changed`.
+void borrow(PhoneFolder& folder, NamesOfStacks& changed) {
+  for (const MicroGroup& group : micro_groups()) {
+    if (group.is_of_phone) continue;
+    for (auto& [name, stack] : folder.stacks) {
+      if (!stack.like.empty()) continue;
+      for (const std::string& constant : group.constants) {
+        const plan::Field to = find_field(stack.fields(), constant);
+        const bool is_fitted = plan::source_kind(to.constant->source) == plan::SourceKind::kFitted;
+        if (!is_fitted || contains(changed[name], constant)) continue;
+        *to.constant = *find_field(folder.stacks.at(group.stack).fields(), constant).constant;
+        changed[name].push_back(constant);
+      }
+    }
+  }
+  for (auto& [name, stack] : folder.stacks) {
+    if (stack.like.empty()) continue;
+    const std::vector<plan::Field> from = folder.stacks.at(stack.like).fields();
+    for (const plan::Field& field : stack.fields()) {
+      const bool is_fitted = plan::source_kind(field.constant->source) == plan::SourceKind::kFitted;
+      if (!is_fitted || contains(changed[name], field.name)) continue;
+      *field.constant = *find_field(from, field.name).constant;
+    }
+  }
+}
+
 // Bandwidths of a part without measurements follow those that were fitted.
 void rescale_memory(PhoneFolder& folder, const std::string& path) {
   plan::Phone other = plan::read_phone(path);
@@ -279,7 +312,7 @@ MicroReport simulate_micro(const PhoneFolder& folder) {
 }
 
 std::map<std::string, std::vector<std::string>> fit_micro(PhoneFolder& folder) {
-  std::map<std::string, std::vector<std::string>> changed;
+  NamesOfStacks changed;
   for (const MicroGroup& group : micro_groups()) {
     if (group.constants.empty()) continue;
     fit_group(folder, group);
@@ -287,6 +320,7 @@ std::map<std::string, std::vector<std::string>> fit_micro(PhoneFolder& folder) {
     names.insert(names.end(), group.constants.begin(), group.constants.end());
     names.insert(names.end(), group.equal_constants.begin(), group.equal_constants.end());
   }
+  borrow(folder, changed);
   return changed;
 }
 
@@ -295,6 +329,7 @@ void write_fitted(PhoneFolder& folder) {
     const auto fields = stack.empty() ? folder.phone.fields() : folder.stacks.at(stack).fields();
     std::vector<plan::Field> changed;
     for (const std::string& name : names) changed.push_back(find_field(fields, name));
+    if (changed.empty()) continue;
     const std::string path = stack.empty() ? folder.path + "/8gen3.json"
                                            : fmt::format("{}/stacks/{}.json", folder.path, stack);
     plan::update_constants(path, changed);

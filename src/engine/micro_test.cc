@@ -87,9 +87,8 @@ TEST(Micro, V2_TheErrorsAreSmall) {
   EXPECT_LE(report.median_error(Split::kHeldOut), 0.20);
   EXPECT_LT(report.n_fitted_constants, report.count(Split::kFit));
   for (const MicroRow& row : report.rows) {
-    if (row.split == Split::kTaken) {
-      EXPECT_NEAR(*row.error(), 0.0, 0.01) << row.row->id;
-    }
+    if (row.split != Split::kTaken) continue;
+    EXPECT_NEAR(*row.error(), 0.0, 0.01) << row.row->id;
   }
 }
 

@@ -128,12 +128,12 @@ Stack read_stack(const std::string& path) {
   const auto base = [&](const std::string& like) {
     check_like(like, path);
     const auto other = std::filesystem::path(path).parent_path() / (like + ".json");
-    const FileHead head = read_constants(other.string(), kStackVersion, stack.fields(), nullptr);
-    (void)head;
+    read_constants(other.string(), kStackVersion, stack.fields(), nullptr);
   };
   const FileHead head = read_constants(path, kStackVersion, stack.fields(), base);
   stack.name = head.name;
   stack.title = head.title;
+  stack.like = head.like;
   return stack;
 }
 

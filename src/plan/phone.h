@@ -49,6 +49,7 @@ struct Phone {
 struct Stack {
   std::string name;  // "heterollm"
   std::string title;
+  std::string like;  // the stack that it takes the rest from; empty: none
   struct {
     Constant launch_us;
     Constant weights_g_s;         // weights unpacked for a block of rows, in billions per second
@@ -63,7 +64,7 @@ struct Stack {
     Constant copy_us;      // from memory of the CPU, whatever the size
     Constant weights_g_s;  // 0: loading weights costs bandwidth only
     Constant tflops;
-    Constant matvec_share;  // of its time in which a kernel for one row reads
+    Constant matvec_share;  // of its time in which a kernel reads
     Constant read_gb_s;     // 0: as the phone says
   } gpu;
   struct {

@@ -69,8 +69,9 @@ TaskCost CostModel::cpu_product(const Product& p, double relative_rate) const {
   const double passes = std::ceil(rows / stack_.cpu.rows_per_pass);
   const double unpack_us =
       slower * passes * weights(p) / (stack_.cpu.weights_g_s * relative_rate * kGiga) * kUsPerS;
-  const double by_rows_us =
-      rows * weights(p) * p.weight_bytes / (read_gb_s(Processor::kCpu) * kBytesPerUsOfGbPerS);
+  // Those cores reach the bandwidth of the CPU; fewer are taken to reach their part of it.
+  const double gb_s = read_gb_s(Processor::kCpu) * std::min(1.0, relative_rate);
+  const double by_rows_us = rows * weights(p) * p.weight_bytes / (gb_s * kBytesPerUsOfGbPerS);
   // A single row needs no block, so the cost of starting one falls away with it.
   const double blocked_us = stack_.cpu.launch_us + unpack_us;
   return {0.0, std::min(blocked_us, by_rows_us), operand_bytes(p)};
@@ -87,10 +88,10 @@ TaskCost CostModel::gpu_product(const Product& p) const {
     us += weights(p) / (stack_.gpu.weights_g_s * rate * kGiga) * kUsPerS;
   }
   const double bytes = operand_bytes(p);
-  if (p.rows == 1) {
-    us = std::max(
-        us, bytes / (read_gb_s(Processor::kGpu) * kBytesPerUsOfGbPerS * stack_.gpu.matvec_share));
-  }
+  // Kernels that read for a part of their time only (P §2.3.1). Printed for one row; taken for all,
+  // or two rows would be faster than one.
+  const double gb_s = read_gb_s(Processor::kGpu) * stack_.gpu.matvec_share;
+  us = std::max(us, bytes / (gb_s * kBytesPerUsOfGbPerS));
   return {stack_.gpu.submit_us, us, bytes};
 }
 

@@ -1,0 +1,118 @@
+#include "lanes/virtual/virtual_lane.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace troika::lanes {
+namespace {
+
+const std::string kPhones =
+    (std::filesystem::path(__FILE__).parent_path() / "../../../phones/").string();
+
+CostModel heterollm() {
+  return {plan::read_phone(kPhones + "8gen3.json"),
+          plan::read_stack(kPhones + "stacks/heterollm.json")};
+}
+
+// A linear op and an attention, alone in their subgraphs.
+struct TwoOps {
+  TwoOps() {
+    blueprint.n_heads = 32;
+    blueprint.head_dim = 128;
+    blueprint.values = {{"x", 4096, false}, {"y", 14336, false}};
+    blueprint.weights = {{"w", 0, 14336, 4096, 14336}};
+    model::Op linear{model::OpKind::kLinear};
+    linear.inputs[0] = 0;
+    linear.output = 1;
+    linear.weight = 0;
+    model::Op attention{model::OpKind::kAttention};
+    attention.inputs = {0, 0, 0};
+    attention.output = 0;
+    blueprint.ops = {linear, attention};
+  }
+  Subgraph linear() const { return {&blueprint, {blueprint.ops.data(), 1}, "ffn"}; }
+  Subgraph attention() const { return {&blueprint, {blueprint.ops.data() + 1, 1}, "attention"}; }
+  model::Blueprint blueprint;
+};
+
+struct Ended : Completion {
+  Ended(Latch* latch, int* n_left) : latch(latch), n_left(n_left) {}
+  void finished(Status status) override {
+    EXPECT_EQ(status, Status::kDone);
+    if (--*n_left == 0) latch->open();
+  }
+  Latch* latch;
+  int* n_left;
+};
+
+TEST(VirtualLane, V1_ATaskTakesTheTimeOfItsOps) {
+  const CostModel model = heterollm();
+  VirtualMachine machine(model.bus({Processor::kNpu}));
+  VirtualLane lane(machine, model, {Processor::kNpu, Arithmetic::kFp16, 0.5});
+  const TwoOps ops;
+  const auto executable = lane.make(ops.linear(), 256);
+  Latch latch;
+  int n_left = 1;
+  Ended end(&latch, &n_left);
+  lane.submit(*executable, {}, end);
+  machine.wait(latch);
+  Product product{256, 4096, 14336, Arithmetic::kFp16};
+  product.weight_bytes = 0.5;
+  const TaskCost cost = model.product(Processor::kNpu, product);
+  const double memory_us = cost.bytes / (model.read_gb_s(Processor::kNpu) * 1e3);
+  EXPECT_NEAR(machine.clock().now_us(), cost.fixed_us + std::max(cost.compute_us, memory_us), 1e-6);
+}
+
+TEST(VirtualLane, H7_TwoLanesReadOneWeightInLessTimeThanOne) {
+  const CostModel model = heterollm();
+  const auto us = [&](bool is_cut) {
+    VirtualMachine machine(model.bus({Processor::kGpu, Processor::kCpu}));
+    VirtualLane gpu(machine, model, {Processor::kGpu, Arithmetic::kFp16, 0.5});
+    VirtualLane cpu(machine, model, {Processor::kCpu, Arithmetic::kInt8, 0.5});
+    TwoOps ops;
+    if (is_cut) ops.blueprint.weights[0].n_rows /= 2;
+    const auto on_gpu = gpu.make(ops.linear(), 1);
+    const auto on_cpu = cpu.make(ops.linear(), 1);
+    Latch latch;
+    int n_left = is_cut ? 2 : 1;
+    Ended end(&latch, &n_left);
+    gpu.submit(*on_gpu, {}, end);
+    if (is_cut) cpu.submit(*on_cpu, {}, end);
+    machine.wait(latch);
+    return machine.clock().now_us();
+  };
+  EXPECT_LT(us(true), 0.85 * us(false));
+}
+
+TEST(VirtualLane, AttentionCostsByThePositionsThatAreVisible) {
+  const CostModel model = heterollm();
+  VirtualMachine machine(model.bus({Processor::kGpu}));
+  VirtualLane lane(machine, model, {Processor::kGpu});
+  const TwoOps ops;
+  const auto executable = lane.make(ops.attention(), 4);
+  const std::vector<cache::Slot> slots(512);
+  const auto cost = [&](size_t n_positions) {
+    const std::vector<cache::VisibleSlots> visible(4, {{slots.data(), n_positions}, {}});
+    lanes::Run run;
+    run.visible = visible;
+    return lane.cost(*executable, run);
+  };
+  EXPECT_NEAR(cost(512).compute_us / cost(64).compute_us, 8.0, 1e-6);
+  EXPECT_NEAR(cost(512).bytes / cost(64).bytes, 8.0, 1e-6);
+  EXPECT_EQ(cost(0).compute_us, 0.0);
+}
+
+TEST(VirtualLane, N9_TheNpuTellsItsMemoryLimit) {
+  const CostModel model = heterollm();
+  VirtualMachine machine(model.bus({Processor::kNpu, Processor::kCpu}));
+  VirtualLane npu(machine, model, {Processor::kNpu});
+  VirtualLane cpu(machine, model, {Processor::kCpu});
+  EXPECT_EQ(npu.info().memory_limit_bytes, 4'000'000'000u);
+  EXPECT_EQ(cpu.info().memory_limit_bytes, SIZE_MAX);
+  ASSERT_EQ(machine.lanes().size(), 2u);
+  EXPECT_EQ(machine.lanes()[1], &cpu);
+}
+
+}  // namespace
+}  // namespace troika::lanes
