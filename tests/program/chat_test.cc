@@ -177,8 +177,7 @@ TEST_F(Terminal, AsksAndAnswersAndLeaves) {
   chat.type("/help\r");
   EXPECT_NE(chat.read_until("Ctrl-C stops the answer"), "") << chat.pending();
   EXPECT_NE(chat.read_until("> "), "") << chat.pending();
-  chat.type("/quit\r");
-  EXPECT_EQ(chat.wait(), 0);
+  EXPECT_EQ(chat.leave_with("/quit\r"), 0);
 }
 
 TEST_F(Terminal, EditsTheLine) {
@@ -192,8 +191,7 @@ TEST_F(Terminal, EditsTheLine) {
   chat.type("\x1b[A\r");  // the arrow up brings the last line back
   EXPECT_NE(chat.read_until("'/dance' is no command"), "") << chat.pending();
   EXPECT_NE(chat.read_until("> "), "") << chat.pending();
-  chat.type("\x04");  // the end of input
-  EXPECT_EQ(chat.wait(), 0);
+  EXPECT_EQ(chat.leave_with("\x04"), 0);  // the end of input
   EXPECT_NE(read_whole(folder_.file("state/troika/chat_history")).find("dance"), std::string::npos);
 }
 
@@ -203,15 +201,14 @@ TEST_F(Terminal, RemembersLinesOfEarlierTimes) {
     EXPECT_NE(chat.read_until("> "), "") << chat.pending();
     chat.type("/remembered\r");
     EXPECT_NE(chat.read_until("is no command"), "") << chat.pending();
-    chat.type("/quit\r");
-    EXPECT_EQ(chat.wait(), 0);
+    EXPECT_NE(chat.read_until("> "), "") << chat.pending();
+    EXPECT_EQ(chat.leave_with("/quit\r"), 0);
   }
   TerminalProgram chat(words({}), environment());
   EXPECT_NE(chat.read_until("> "), "") << chat.pending();
   chat.type("\x1b[A\x1b[A\r");  // the line before /quit
   EXPECT_NE(chat.read_until("'/remembered' is no command"), "") << chat.pending();
-  chat.type("\x04");
-  EXPECT_EQ(chat.wait(), 0);
+  EXPECT_EQ(chat.leave_with("\x04"), 0);
 }
 
 TEST_F(Terminal, ControlCStopsTheAnswerAndNotTheProgram) {
@@ -237,8 +234,7 @@ TEST_F(Terminal, ControlCStopsTheAnswerAndNotTheProgram) {
   EXPECT_NE(chat.read_until("> "), "");
   chat.type("/dance\r");
   EXPECT_NE(chat.read_until("'/dance' is no command"), "") << chat.pending();
-  chat.type("/quit\r");
-  EXPECT_EQ(chat.wait(), 0);
+  EXPECT_EQ(chat.leave_with("/quit\r"), 0);
 }
 
 TEST_F(Terminal, AnErrorDoesNotEndTheConversation) {
@@ -247,8 +243,7 @@ TEST_F(Terminal, AnErrorDoesNotEndTheConversation) {
   chat.type(std::string(200, 'a') + "\r");
   EXPECT_NE(chat.read_until("context holds 32"), "") << chat.pending();
   EXPECT_NE(chat.read_until("> "), "") << chat.pending();
-  chat.type("/quit\r");
-  EXPECT_EQ(chat.wait(), 0);
+  EXPECT_EQ(chat.leave_with("/quit\r"), 0);
 }
 
 }  // namespace

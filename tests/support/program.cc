@@ -216,4 +216,14 @@ int TerminalProgram::wait(int most_seconds) {
   return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
 }
 
+int TerminalProgram::leave_with(const std::string& keys, int most_seconds) {
+  const int64_t deadline = now_ms() + int64_t{1000} * most_seconds;
+  int status = -1;
+  while (child_ > 0 && now_ms() < deadline) {
+    type(keys);
+    status = wait(1);
+  }
+  return status;
+}
+
 }  // namespace troika::test_support

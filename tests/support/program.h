@@ -50,6 +50,9 @@ class TerminalProgram {
   const std::string& pending() const { return pending_; }
   // Waits for the end; the exit status, or -1 for a signal or where it does not end.
   int wait(int most_seconds = 120);
+  // Types the keys once a second until the program has ended, as a person would: a terminal that
+  // is just changing between its modes may lose a key.
+  int leave_with(const std::string& keys, int most_seconds = 120);
 
  private:
   bool read_more(int64_t deadline_ms);
