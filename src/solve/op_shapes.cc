@@ -179,7 +179,8 @@ std::vector<OpShape> grid_shapes(tensor::Type type, tensor::Type kv_type) {
       shapes.insert(on_rows(OpKind::kRope, width, n, 64));
     }
   }
-  for (const auto& [q_width, kv_width] : {std::pair{512, 512}, {1024, 256}, {2048, 512}}) {
+  constexpr std::pair<int, int> kAttentionWidths[] = {{512, 512}, {1024, 256}, {2048, 512}};
+  for (const auto& [q_width, kv_width] : kAttentionWidths) {
     add_attention(q_width, kv_width, 64, kv_type, &shapes);
   }
   std::vector<OpShape> list(shapes.begin(), shapes.end());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "solve/chart.h"
 #include "solve/op_shapes.h"
