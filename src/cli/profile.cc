@@ -103,7 +103,7 @@ void print_lanes(const plan::Profile& profile) {
                       fmt::join(rate.gb_s, " + ")));
   }
   for (const plan::Handover& handover : profile.handovers) {
-    print(fmt::format("handover {} to {}: {:.1f} us\n", handover.from, handover.to, handover.us));
+    print(fmt::format("handover {} to {}: {:.2f} us\n", handover.from, handover.to, handover.us));
   }
   print("\ncore    GOPS  reads GB/s\n");
   for (const plan::CoreRate& core : profile.cores) {
