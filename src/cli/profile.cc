@@ -103,7 +103,7 @@ void print_lanes(const plan::Profile& profile) {
                       fmt::join(rate.gb_s, " + ")));
   }
   for (const plan::Handover& handover : profile.handovers) {
-    print(fmt::format("handover {} to {}: {:.1f} us\n", handover.from, handover.to, handover.us));
+    print(fmt::format("handover {} to {}: {:.2f} us\n", handover.from, handover.to, handover.us));
   }
   print("\ncore    GOPS  reads GB/s\n");
   for (const plan::CoreRate& core : profile.cores) {
@@ -184,6 +184,20 @@ void print_check(const plan::Profile& profile) {
   }
 }
 
+void print_passes(const plan::Profile& profile, const ProfileFlags& flags) {
+  const std::vector<engine::PassPrediction> passes =
+      engine::predict_passes(profile, flags.request.models, engine::kv_type_from_name(flags.kv));
+  if (passes.empty()) return;
+  print(
+      "\npasses, predicted (compare with 'troika bench')\nlane  tokens  context         ms    "
+      "tokens/s"
+      "  model\n");
+  for (const engine::PassPrediction& pass : passes) {
+    print(fmt::format("{:>4}  {:>6} {:>8} {:>10.2f} {:>11.1f}  {}\n", pass.lane, pass.n_tokens,
+                      pass.context, 1e-3 * pass.us, 1e6 * pass.n_tokens / pass.us, pass.model));
+  }
+}
+
 void profile(const ProfileFlags& flags) {
   const plan::Profile profile =
       flags.from.empty() ? measure(flags) : plan::load_profile(flags.from);
@@ -207,7 +221,9 @@ void profile(const ProfileFlags& flags) {
   print_lanes(profile);
   print_products(profile);
   print_storage(profile);
-  if (flags.check) print_check(profile);
+  if (!flags.check) return;
+  print_check(profile);
+  print_passes(profile, flags);
 }
 
 }  // namespace

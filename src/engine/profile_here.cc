@@ -16,6 +16,7 @@
 #include "model/architecture.h"
 #include "plan/profile_cache.h"
 #include "solve/op_shapes.h"
+#include "solve/predict_pass.h"
 #include "solve/profile_machine.h"
 #include "solve/profile_storage.h"
 
@@ -160,6 +161,29 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
   }
   if (request.use_cache) result.kept_path = plan::keep_profile(profile);
   return result;
+}
+
+std::vector<PassPrediction> predict_passes(const plan::Profile& profile,
+                                           const std::vector<std::string>& models,
+                                           tensor::Type kv_type) {
+  const solve::Predictor predictor(profile);
+  std::vector<PassPrediction> predictions;
+  for (const std::string& model : models) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(model, ignored)) continue;
+    const gguf::File file = gguf::File::open(model);
+    const model::Blueprint blueprint = model::read(file);
+    const weights::Store weights(file, blueprint);
+    for (int lane = 0; lane < static_cast<int>(profile.lanes.size()); ++lane) {
+      for (const auto& [n_tokens, context] :
+           {std::pair(128, 128), std::pair(512, 512), std::pair(1, 129)}) {
+        const solve::PassShape pass = {kv_type, n_tokens, 1, context};
+        predictions.push_back({model, lane, n_tokens, context,
+                               solve::predict_pass_us(predictor, lane, blueprint, weights, pass)});
+      }
+    }
+  }
+  return predictions;
 }
 
 }  // namespace troika::engine

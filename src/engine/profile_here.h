@@ -38,4 +38,19 @@ using StageFunction = std::function<ProgressFunction(const std::string& name)>;
 // Throws Error, and UsageError for lanes and models that are not known.
 ProfileResult profile_here(const ProfileRequest& request, const StageFunction& stage);
 
+// What a pass over a model should take, from a profile.
+struct PassPrediction {
+  std::string model;
+  int lane = 0;
+  int n_tokens = 0;
+  int context = 0;  // positions that the last token sees
+  double us = 0.0;
+};
+
+// For each file among the models and each lane: prompts of 128 and 512 tokens, and a step of
+// decoding behind 128. Names of known models have no blueprint and are left out.
+std::vector<PassPrediction> predict_passes(const plan::Profile& profile,
+                                           const std::vector<std::string>& models,
+                                           tensor::Type kv_type);
+
 }  // namespace troika::engine

@@ -97,7 +97,8 @@ class Ruler {
         }
       }
     } else {
-      const double factor = std::log2(highest_ / lowest_) > 12.0 ? 4.0 : 2.0;
+      const double most = scale_ == Scale::kBytes ? 6.0 : 12.0;
+      const double factor = std::log2(highest_ / lowest_) > most ? 4.0 : 2.0;
       for (double at = std::exp2(std::ceil(std::log2(lowest_))); at <= highest_; at *= factor) {
         marks.push_back(at);
       }
@@ -194,13 +195,27 @@ std::string line(const Series& series, const LineChart& chart, double left, cons
          dots;
 }
 
-// Two columns below the panel.
+// Two columns below the panel, or one where names are long.
+size_t legend_columns(const std::vector<std::string>& names) {
+  constexpr size_t kLongName = 30;
+  for (const std::string& name : names) {
+    if (name.size() > kLongName) return 1;
+  }
+  return 2;
+}
+
+size_t legend_lines(const std::vector<std::string>& names) {
+  const size_t n_columns = legend_columns(names);
+  return (names.size() + n_columns - 1) / n_columns;
+}
+
 std::string legend(double left, const std::vector<std::string>& names,
                    const std::vector<bool>& dashed) {
   std::string svg;
+  const size_t n_columns = legend_columns(names);
   for (size_t i = 0; i < names.size(); ++i) {
-    const double x = left + static_cast<double>(i % 2) * kPlotWidth / 2;
-    const double y = kTop + kPlotHeight + kBelow + static_cast<double>(i / 2) * kLegendLine;
+    const double x = left + static_cast<double>(i % n_columns) * kPlotWidth / 2;
+    const double y = kTop + kPlotHeight + kBelow + static_cast<double>(i / n_columns) * kLegendLine;
     svg += fmt::format(
         "<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
         "stroke-width=\"3\"{}/>\n",
@@ -212,10 +227,10 @@ std::string legend(double left, const std::vector<std::string>& names,
 }
 
 std::string document(const std::string& headline, const std::string& remark, size_t n_panels,
-                     size_t n_legend, const std::string& content) {
+                     size_t n_legend_lines, const std::string& content) {
   const double width = kPanelWidth * static_cast<double>(n_panels);
-  const double height = kTop + kPlotHeight + kBelow +
-                        std::ceil(static_cast<double>(n_legend) / 2.0) * kLegendLine + 6.0;
+  const double height =
+      kTop + kPlotHeight + kBelow + static_cast<double>(n_legend_lines) * kLegendLine + 6.0;
   return fmt::format(
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
              "width=\"{0:.0f}\" height=\"{1:.0f}\" font-family=\"sans-serif\" font-size=\"12\">\n"
@@ -230,7 +245,7 @@ std::string document(const std::string& headline, const std::string& remark, siz
 std::string chart_svg(const std::string& headline, const std::string& remark,
                       const std::vector<LineChart>& panels) {
   std::string content;
-  size_t n_legend = 0;
+  size_t n_legend_lines = 0;
   for (size_t i = 0; i < panels.size(); ++i) {
     const LineChart& chart = panels[i];
     const double left = kPanelWidth * static_cast<double>(i) + kLeft;
@@ -245,9 +260,9 @@ std::string chart_svg(const std::string& headline, const std::string& remark,
       dashed.push_back(series.dashed);
     }
     content += legend(left, names, dashed);
-    n_legend = std::max(n_legend, names.size());
+    n_legend_lines = std::max(n_legend_lines, legend_lines(names));
   }
-  return document(headline, remark, panels.size(), n_legend, content);
+  return document(headline, remark, panels.size(), n_legend_lines, content);
 }
 
 std::string chart_svg(const std::string& headline, const std::string& remark,
@@ -291,7 +306,7 @@ std::string chart_svg(const std::string& headline, const std::string& remark,
         text_at(middle, kTop + kPlotHeight + 17, panel.bars[i].name, "text-anchor=\"middle\"");
   }
   content += legend(kLeft, names, std::vector<bool>(names.size(), false));
-  return document(headline, remark, 1, names.size(), content);
+  return document(headline, remark, 1, legend_lines(names), content);
 }
 
 }  // namespace troika::solve

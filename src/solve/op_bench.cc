@@ -197,7 +197,7 @@ plan::OpTime measure_op(lanes::Machine& machine, int lane, const OpShape& shape,
 }
 
 double measure_start_us(lanes::Machine& machine, int lane, Arena& arena) {
-  return measure_op(machine, lane, kTiny, arena, {8, kTinyRuns, kTinyRuns, 0.0}).us;
+  return measure_op(machine, lane, kTiny, arena, {8, kTinyRuns, kTinyRuns, 1e9}).us;
 }
 
 double measure_handover_us(lanes::Machine& machine, int from, int to) {

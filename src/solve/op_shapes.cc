@@ -17,6 +17,7 @@ constexpr int kContexts[] = {64, 512, 2048};
 // An op that takes longer than this says little more than a smaller one does.
 constexpr double kMostFlops = 2e10;
 constexpr double kMostGridFlops = 3e9;
+constexpr double kMostGridAttentionFlops = 3e8;
 
 OpShape linear(tensor::Type type, int n_rows, int k, int n_tokens) {
   return {OpKind::kLinear, type, n_rows, k, n_tokens, 0, 0};
@@ -26,13 +27,13 @@ OpShape on_rows(OpKind op, int n_rows, int n_tokens, int head_dim = 0) {
   return {op, tensor::Type::kF32, n_rows, n_rows, n_tokens, 0, head_dim};
 }
 
-void add_attention(int q_width, int kv_width, int head_dim, tensor::Type kv_type,
+void add_attention(int q_width, int kv_width, int head_dim, tensor::Type kv_type, double most_flops,
                    std::set<OpShape>* shapes) {
   for (const int n_tokens : {1, 32, 128, 512}) {
     for (const int past : kContexts) {
       const OpShape shape = {OpKind::kAttention, kv_type,         q_width, kv_width,
                              n_tokens,           n_tokens + past, head_dim};
-      if (plan::op_flops(shape) <= kMostFlops) shapes->insert(shape);
+      if (plan::op_flops(shape) <= most_flops) shapes->insert(shape);
     }
   }
 }
@@ -87,7 +88,7 @@ std::vector<OpShape> model_shapes(const model::Blueprint& blueprint, const weigh
   for (const model::Op& op : blueprint.ops) {
     if (op.kind == OpKind::kAttention) {
       const OpShape shape = shape_of(blueprint, op, weights, kv_type, 1, 1);
-      add_attention(shape.n_rows, shape.k, shape.head_dim, kv_type, &shapes);
+      add_attention(shape.n_rows, shape.k, shape.head_dim, kv_type, kMostFlops, &shapes);
       continue;
     }
     const bool per_output = blueprint.values[static_cast<size_t>(op.output)].per_output;
@@ -129,7 +130,8 @@ std::vector<OpShape> model_shapes(const model::KnownModel& model, tensor::Type t
     shapes.insert(on_rows(OpKind::kGate, static_cast<int>(model.ffn_width), n));
     shapes.insert(on_rows(OpKind::kRope, q_width, n, head_dim));
   }
-  add_attention(q_width, static_cast<int>(model.kv_width()), head_dim, kv_type, &shapes);
+  add_attention(q_width, static_cast<int>(model.kv_width()), head_dim, kv_type, kMostFlops,
+                &shapes);
   return dear_first(shapes);
 }
 
@@ -177,10 +179,15 @@ std::vector<OpShape> grid_shapes(tensor::Type type, tensor::Type kv_type) {
         shapes.insert(on_rows(op, width, n));
       }
       shapes.insert(on_rows(OpKind::kRope, width, n, 64));
+      if (n <= kOutputCounts[2]) shapes.insert(on_rows(OpKind::kSelect, width, n));
+      if (width % 1024 == 0) shapes.insert({OpKind::kEmbed, type, width, width, n, 0, 0});
     }
   }
-  for (const auto& [q_width, kv_width] : {std::pair{512, 512}, {1024, 256}, {2048, 512}}) {
-    add_attention(q_width, kv_width, 64, kv_type, &shapes);
+  constexpr std::pair<int, int> kAttentionWidths[] = {
+      {512, 512},   {512, 128},  {768, 768},   {1024, 256}, {1536, 256},
+      {1024, 1024}, {2048, 512}, {2048, 2048}, {576, 192},  {896, 128}};
+  for (const auto& [q_width, kv_width] : kAttentionWidths) {
+    add_attention(q_width, kv_width, 64, kv_type, kMostGridAttentionFlops, &shapes);
   }
   std::vector<OpShape> list(shapes.begin(), shapes.end());
   shuffle(&list);

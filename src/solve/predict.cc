@@ -58,24 +58,27 @@ Rate first_guess(const std::vector<OpTime>& times, double fixed_us) {
   return rate;
 }
 
-// Moves each parameter up and down by shrinking factors for as long as that helps.
+// Multiplies the parameters by shrinking steps, alone and together, for as long as that helps. A
+// sum of absolute values has edges on which no parameter alone can move.
 Rate descend(Rate rate, const std::vector<OpTime>& times) {
   double error = error_of(rate, times);
   double least_us = times.front().us;
   for (const OpTime& time : times) least_us = std::min(least_us, time.us);
-  for (double step = 2.0; step > 1.0005; step = 1.0 + (step - 1.0) * 0.7) {
+  constexpr int kDirections = 27;  // down, unchanged or up for each of three parameters
+  for (double step = 2.0; step > 1.001; step = 1.0 + (step - 1.0) * 0.6) {
+    const double factors[] = {1.0 / step, 1.0, step};
     for (bool moved = true; moved;) {
       moved = false;
-      for (double Rate::*parameter : {&Rate::bytes_per_us, &Rate::flops_per_us, &Rate::fixed_us}) {
-        for (const double factor : {step, 1.0 / step}) {
-          Rate other = rate;
-          other.*parameter *= factor;
-          const double other_error = error_of(other, times);
-          if (other.fixed_us > least_us || other_error >= error - 1e-9) continue;
-          rate = other;
-          error = other_error;
-          moved = true;
-        }
+      for (int direction = 0; direction < kDirections; ++direction) {
+        const Rate other = {rate.fixed_us * factors[direction % 3],
+                            rate.bytes_per_us * factors[direction / 3 % 3],
+                            rate.flops_per_us * factors[direction / 9]};
+        if (other.fixed_us > least_us) continue;
+        const double other_error = error_of(other, times);
+        if (other_error >= error * (1.0 - 1e-6)) continue;
+        rate = other;
+        error = other_error;
+        moved = true;
       }
     }
   }

@@ -21,8 +21,8 @@ struct Rate {
   double predict_us(const plan::OpShape& shape) const;
 };
 
-// The rate whose error is least, as the sum of |log(predicted / measured)|. REQUIRES: at least one
-// time, all above `fixed_us`'s order; `start_us` is where the search for the fixed part begins.
+// The rate whose error is least, as the sum of |log(predicted / measured)|. The search for the
+// fixed part begins at `start_us`. REQUIRES: at least one time.
 Rate fit_rate(const std::vector<plan::OpTime>& times, double start_us);
 
 // A rate, corrected by a tree that knows of stages, order and shape: the tree's target is

@@ -66,8 +66,7 @@ struct Wanted {
   OpShape shape;
 };
 
-// In the order of the shapes, each on every lane, without what is known. Runs of one element type
-// stay together: to change it costs a pass over the arena.
+// In the order of the shapes, each on every lane, without what is known.
 std::vector<Wanted> still_wanted(const std::vector<OpShape>& shapes, int n_lanes,
                                  const Arena& arena, const Profile& known) {
   std::set<std::pair<int, OpShape>> seen;

@@ -255,6 +255,17 @@ TEST(ProfileMachine, PredictsAKnownMachineFromAProfile) {
   }
 }
 
+TEST(OpShapes, TheGridKnowsEveryOp) {
+  const std::vector<OpShape> shapes = grid_shapes(tensor::Type::kQ4_0, tensor::Type::kF16);
+  for (const OpKind op :
+       {OpKind::kEmbed, OpKind::kRmsNorm, OpKind::kLayerNorm, OpKind::kLinear, OpKind::kRope,
+        OpKind::kAttention, OpKind::kGate, OpKind::kActivate, OpKind::kAdd, OpKind::kSelect}) {
+    EXPECT_TRUE(std::any_of(shapes.begin(), shapes.end(), [&](const OpShape& shape) {
+      return shape.op == op;
+    })) << model::op_kind_name(op);
+  }
+}
+
 TEST(OpShapes, AModelByNameAsksForItsProducts) {
   const std::vector<OpShape> shapes =
       model_shapes(model::get_known("qwen2.5-1.5b"), tensor::Type::kQ4_0, tensor::Type::kF16);

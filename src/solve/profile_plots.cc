@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "solve/chart.h"
 #include "solve/op_shapes.h"
@@ -183,7 +184,7 @@ Plot other_ops_plot(const Profile& profile) {
       if (key.n_tokens != 1 && key.n_tokens != 32) continue;
       key.context = 0;
       Series& line = over_context[{key, time.lane}];
-      line.name = fmt::format("{}{} wide, keys {}, {} token{}", lane_prefix(profile, time.lane),
+      line.name = fmt::format("{}q {}, k {}, {} token{}", lane_prefix(profile, time.lane),
                               key.n_rows, key.k, key.n_tokens, key.n_tokens > 1 ? "s" : "");
       line.points.emplace_back(time.shape.context, time.us / time.shape.n_tokens);
     } else if (key.op != OpKind::kLinear && key.op != OpKind::kEmbed && key.n_rows == 2048) {
