@@ -173,24 +173,24 @@ class Terminal : public Chat {
 TEST_F(Terminal, AsksAndAnswersAndLeaves) {
   TerminalProgram chat(words({"-n", "4", "--temp", "0"}), environment());
   EXPECT_NE(chat.read_until("/help lists the commands"), "") << chat.pending();
-  EXPECT_NE(chat.read_until("> "), "") << chat.pending();
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
   chat.type("/help\r");
   EXPECT_NE(chat.read_until("Ctrl-C stops the answer"), "") << chat.pending();
-  EXPECT_NE(chat.read_until("> "), "") << chat.pending();
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
   EXPECT_EQ(chat.leave_with("/quit\r"), 0);
 }
 
 TEST_F(Terminal, EditsTheLine) {
   TerminalProgram chat(words({"-n", "2"}), environment());
-  EXPECT_NE(chat.read_until("> "), "") << chat.pending();
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
   chat.type(
       "/dancx\x7f"
       "e\r");  // backspace
   EXPECT_NE(chat.read_until("'/dance' is no command"), "") << chat.pending();
-  EXPECT_NE(chat.read_until("> "), "") << chat.pending();
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
   chat.type("\x1b[A\r");  // the arrow up brings the last line back
   EXPECT_NE(chat.read_until("'/dance' is no command"), "") << chat.pending();
-  EXPECT_NE(chat.read_until("> "), "") << chat.pending();
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
   EXPECT_EQ(chat.leave_with("\x04"), 0);  // the end of input
   EXPECT_NE(read_whole(folder_.file("state/troika/chat_history")).find("dance"), std::string::npos);
 }
@@ -198,16 +198,16 @@ TEST_F(Terminal, EditsTheLine) {
 TEST_F(Terminal, RemembersLinesOfEarlierTimes) {
   {
     TerminalProgram chat(words({}), environment());
-    EXPECT_NE(chat.read_until("> "), "") << chat.pending();
+    EXPECT_TRUE(chat.at_prompt()) << chat.pending();
     chat.type("/remembered\r");
     EXPECT_NE(chat.read_until("is no command"), "") << chat.pending();
-    EXPECT_NE(chat.read_until("> "), "") << chat.pending();
+    EXPECT_TRUE(chat.at_prompt()) << chat.pending();
     EXPECT_EQ(chat.leave_with("/quit\r"), 0);
   }
   TerminalProgram chat(words({}), environment());
-  EXPECT_NE(chat.read_until("> "), "") << chat.pending();
-  chat.type("\x1b[A\x1b[A\r");  // the line before /quit
-  EXPECT_NE(chat.read_until("'/remembered' is no command"), "") << chat.pending();
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
+  // Two lines up, before /quit.
+  EXPECT_TRUE(chat.type_until("\x1b[A\x1b[A\r", "'/remembered' is no command")) << chat.pending();
   EXPECT_EQ(chat.leave_with("\x04"), 0);
 }
 
@@ -220,18 +220,20 @@ TEST_F(Terminal, ControlCStopsTheAnswerAndNotTheProgram) {
   TerminalProgram chat({TROIKA_PROGRAM, "chat", path, "-c", "30000", "--seed", "1", "--logit-bias",
                         "509=-inf", "--logit-bias", "510=-inf", "--logit-bias", "511=-inf"},
                        environment());
-  EXPECT_NE(chat.read_until("> "), "") << chat.pending();
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
   chat.type("hello\r");
   EXPECT_NE(chat.read_until("\n"), "");  // the echo of the question
   while (chat.pending().size() < 5) ASSERT_NE(chat.read_until("e"), "");
-  chat.type("\x03");
-  EXPECT_NE(chat.read_until("\n> "), "") << chat.pending();
+  EXPECT_TRUE(chat.type_until("\x03", "\n")) << chat.pending();
+  EXPECT_TRUE(chat.at_prompt());
   chat.type("/stats\r");
   const std::string stats = chat.read_until("context ");
   EXPECT_NE(stats, "") << chat.pending();
-  EXPECT_NE(chat.read_until("> "), "");
-  chat.type("half a line\x03");  // at the prompt it only drops the line
-  EXPECT_NE(chat.read_until("> "), "");
+  EXPECT_TRUE(chat.at_prompt());
+  chat.type("half a line");
+  EXPECT_NE(chat.read_until("half a line"), "") << chat.pending();
+  EXPECT_TRUE(chat.type_until("\x03", "\n")) << chat.pending();  // only drops the line
+  EXPECT_TRUE(chat.at_prompt());
   chat.type("/dance\r");
   EXPECT_NE(chat.read_until("'/dance' is no command"), "") << chat.pending();
   EXPECT_EQ(chat.leave_with("/quit\r"), 0);
@@ -239,10 +241,10 @@ TEST_F(Terminal, ControlCStopsTheAnswerAndNotTheProgram) {
 
 TEST_F(Terminal, AnErrorDoesNotEndTheConversation) {
   TerminalProgram chat(words({"-c", "32", "-n", "2"}), environment());
-  EXPECT_NE(chat.read_until("> "), "") << chat.pending();
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
   chat.type(std::string(200, 'a') + "\r");
   EXPECT_NE(chat.read_until("context holds 32"), "") << chat.pending();
-  EXPECT_NE(chat.read_until("> "), "") << chat.pending();
+  EXPECT_TRUE(chat.at_prompt()) << chat.pending();
   EXPECT_EQ(chat.leave_with("/quit\r"), 0);
 }
 

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -214,6 +215,25 @@ int TerminalProgram::wait(int most_seconds) {
   if (!wait_until(child_, deadline, &state)) return -1;
   child_ = -1;
   return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+}
+
+bool TerminalProgram::at_prompt(int most_seconds) {
+  if (read_until("> ", most_seconds).empty()) return false;
+  for (int64_t deadline = now_ms() + int64_t{1000} * most_seconds; now_ms() < deadline;) {
+    termios state = {};
+    if (tcgetattr(terminal_, &state) == 0 && (state.c_lflag & ICANON) == 0) return true;
+    usleep(1000);
+  }
+  return false;
+}
+
+bool TerminalProgram::type_until(const std::string& keys, const std::string& text,
+                                 int most_seconds) {
+  for (int second = 0; second < most_seconds; ++second) {
+    type(keys);
+    if (!read_until(text, 1).empty()) return true;
+  }
+  return false;
 }
 
 int TerminalProgram::leave_with(const std::string& keys, int most_seconds) {

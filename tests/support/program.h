@@ -50,6 +50,11 @@ class TerminalProgram {
   const std::string& pending() const { return pending_; }
   // Waits for the end; the exit status, or -1 for a signal or where it does not end.
   int wait(int most_seconds = 120);
+  // Reads until the prompt "> " and waits until the program reads key by key: what is typed before
+  // that, the terminal treats as a line of its own. False if that does not come.
+  bool at_prompt(int most_seconds = 120);
+  // Types the keys once a second until `text` has appeared; false if it does not.
+  bool type_until(const std::string& keys, const std::string& text, int most_seconds = 120);
   // Types the keys once a second until the program has ended, as a person would: a terminal that
   // is just changing between its modes may lose a key.
   int leave_with(const std::string& keys, int most_seconds = 120);
