@@ -23,10 +23,13 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} ${troika_sysroot})
 set(ENV{PKG_CONFIG_LIBDIR} ${troika_libraries}/pkgconfig:${troika_sysroot}/usr/share/pkgconfig)
 
-# Libraries of libraries (libedit wants libbsd): the linker looks for them here.
-string(APPEND CMAKE_EXE_LINKER_FLAGS_INIT " -Wl,-rpath-link,${troika_libraries}")
-string(APPEND CMAKE_SHARED_LINKER_FLAGS_INIT " -Wl,-rpath-link,${troika_libraries}")
+# Libraries of libraries (libedit wants libbsd, and libtinfo, which Debian keeps
+# in /lib): the linker looks for them here.
+set(troika_base_libraries ${troika_sysroot}/lib/aarch64-linux-gnu)
+set(troika_rpath_link " -Wl,-rpath-link,${troika_libraries}:${troika_base_libraries}")
+string(APPEND CMAKE_EXE_LINKER_FLAGS_INIT ${troika_rpath_link})
+string(APPEND CMAKE_SHARED_LINKER_FLAGS_INIT ${troika_rpath_link})
 
 # `max` is every feature that qemu can do: dotprod and i8mm among them.
 set(CMAKE_CROSSCOMPILING_EMULATOR
-    qemu-aarch64 -cpu max -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=${troika_libraries})
+    qemu-aarch64 -cpu max -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=${troika_libraries}:${troika_base_libraries})
