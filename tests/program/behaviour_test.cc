@@ -224,6 +224,7 @@ TEST_F(Behaviour, EvalOfTasks) {
       json_of(troika({"eval", model_, "--tasks", write(lines, "tasks"), "-c", "256", "--json"}));
   EXPECT_EQ(j["n"], 2);
   EXPECT_LE(j["accuracy"], 0.5);
+  EXPECT_TRUE(j["kinds"]["easy"]["accuracy"].is_number());
   EXPECT_EQ(j["kinds"]["easy"]["n"], 1);
 }
 
