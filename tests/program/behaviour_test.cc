@@ -224,6 +224,7 @@ TEST_F(Behaviour, EvalOfTasks) {
       json_of(troika({"eval", model_, "--tasks", write(lines, "tasks"), "-c", "256", "--json"}));
   EXPECT_EQ(j["n"], 2);
   EXPECT_LE(j["accuracy"], 0.5);
+  EXPECT_TRUE(j["kinds"]["easy"]["accuracy"].is_number());
   EXPECT_EQ(j["kinds"]["easy"]["n"], 1);
 }
 
@@ -314,6 +315,23 @@ TEST_F(Behaviour, TokenizeInItsForms) {
   EXPECT_EQ(without["n"], j["n"].get<int>() - 1);
   const Finished table = troika({"tokenize", model_, "-p", text});
   EXPECT_EQ(std::count(table.out.begin(), table.out.end(), '\n'), j["n"].get<int>());
+}
+
+TEST_F(Behaviour, PlantedFilesSayTheSame) {
+  const std::string out = folder_.file("planted.gguf");
+  const json report = json_of(troika(
+      {"synth", "--plant-outliers", model_, out, "--channels", "1%", "--scale", "32", "--json"}));
+  ASSERT_FALSE(report["sites"].empty());
+  EXPECT_EQ(report["sites"][0]["name"], "blk.0.attn_norm");
+  EXPECT_EQ(report["sites"][0]["planted"][0]["scale"], 32);
+  const auto text = [&](const std::string& model) {
+    return json_of(troika({"run", model, "-p", "the little girl", "-n", "20", "--temp", "0",
+                           "--activations", "f32", "--json"}))["text"];
+  };
+  EXPECT_EQ(text(out), text(model_));
+  const Finished table = troika({"synth", "--plant-outliers", model_, out});
+  expect_success(table);
+  EXPECT_NE(table.out.find("blk.1.ffn_up"), std::string::npos) << table.out;
 }
 
 TEST_F(Behaviour, QuantizedFilesRun) {
