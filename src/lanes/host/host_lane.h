@@ -5,6 +5,7 @@
 
 #include "base/team.h"
 #include "kernels/choose.h"
+#include "lanes/host/steps.h"
 #include "lanes/lane.h"
 #include "plan/plan.h"
 
@@ -31,6 +32,8 @@ class HostLane : public Lane {
   // Activations of the product at hand, quantised. One buffer for all executables: tasks of a lane
   // never overlap.
   std::vector<std::byte> scratch_;
+  // Likewise: for the longest executable.
+  std::vector<ItemCounter> counters_;
 };
 
 }  // namespace troika::lanes
