@@ -41,7 +41,7 @@ std::string output_of(const std::string& command) {
   }
   if (status != 0) {
     throw Error(fmt::format(
-        "The peer failed{}. To see why, run it by hand: {}",
+        "The peer failed{}. Run it by hand to see why; it was called as \"{}\".",
         WIFEXITED(status) ? fmt::format(" with status {}", WEXITSTATUS(status)) : std::string(),
         command));
   }
@@ -53,7 +53,7 @@ json results_of(const std::string& command) {
   if (!results.is_array() || results.empty()) {
     throw Error(
         fmt::format("The peer printed no list of results in JSON. It must understand "
-                    "'-o json', as llama-bench does; it was called as: {}",
+                    "'-o json', as llama-bench does; it was called as \"{}\".",
                     command));
   }
   return results;
@@ -119,7 +119,7 @@ double peer_rate(const json& results, const std::string& command, int n_prompt, 
   }
   throw Error(
       fmt::format("The peer's results hold no rate ('avg_ts') for {} prompt and {} "
-                  "generated tokens; it was called as: {}",
+                  "generated tokens; it was called as \"{}\".",
                   n_prompt, n_generated, command));
 }
 
