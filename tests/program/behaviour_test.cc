@@ -154,12 +154,28 @@ TEST_F(Behaviour, JsonOfABench) {
   ASSERT_EQ(j["prefill"].size(), 2u);
   EXPECT_EQ(j["prefill"][1]["tokens"], 32);
   EXPECT_GT(j["prefill"][1]["tokens_per_s"], 0);
-  EXPECT_TRUE(j["prefill"][1].contains("fraction_of_peak"));
+  EXPECT_GT(j["prefill"][1]["fraction_of_peak"], 0);
+  EXPECT_GT(j["prefill"][1]["operations"], j["prefill"][0]["operations"]);
   EXPECT_GT(j["decode"]["tokens_per_s"], 0);
   EXPECT_GT(j["decode"]["fraction_of_bandwidth"], 0);
   for (const char* key : {"int8_tops", "bf16_tflops", "read_gb_s"}) {
     EXPECT_TRUE(j["peaks"].contains(key)) << key;
   }
+}
+
+TEST_F(Behaviour, ABenchBesideAPeer) {
+  const std::string peer =
+      "echo '[{\"n_prompt\": 8, \"n_gen\": 0, \"avg_ts\": 4.0, \"build_number\": 7},"
+      " {\"n_prompt\": 0, \"n_gen\": 2, \"avg_ts\": 2.0}]' #";
+  const json j = json_of(troika({"bench", model_, "-p", "8", "-n", "2", "-r", "1", "--pairs", "3",
+                                 "--compare", peer, "--json"}));
+  const json& compare = j["compare"];
+  EXPECT_EQ(compare["pairs"], 3);
+  EXPECT_EQ(compare["peer"]["build_number"], 7);
+  ASSERT_EQ(compare["rows"].size(), 2u);
+  EXPECT_EQ(compare["rows"][1]["peer_tokens_per_s"], 2.0);
+  EXPECT_LE(compare["rows"][0]["lowest"], compare["rows"][0]["ratio"]);
+  EXPECT_LE(compare["rows"][0]["ratio"], compare["rows"][0]["highest"]);
 }
 
 TEST_F(Behaviour, AFileNameThatIsNoUtf8DoesNotSpoilTheJson) {

@@ -178,7 +178,9 @@ TEST_F(Usage, HelpOfEachCommandNamesItsOptions) {
         "--pre"}},
       {"chat",
        {"MODEL", "--system", "--template", "--tokens", "--temp", "/help", "/clear", "Ctrl-C"}},
-      {"bench", {"MODEL", "--prefill", "--tokens", "--depth", "--repetitions", "--json"}},
+      {"bench",
+       {"MODEL", "--prefill", "--tokens", "--depth", "--repetitions", "--compare", "--pairs",
+        "--json"}},
       {"eval", {"MODEL", "--perplexity", "--tasks", "--first", "--chat", "--json"}},
       {"inspect", {"MODEL", "--tensors", "--all", "--json"}},
       {"tokenize", {"MODEL", "--prompt", "--file", "--no-bos", "--special", "--ids", "--json"}},
@@ -236,6 +238,17 @@ TEST_F(Usage, WrongWaysToBench) {
   expect_refusal(troika({"bench", model_, "-p", "8,x"}), 2, {"--prefill"});
   expect_refusal(troika({"bench", model_, "-p", "5000", "-n", "2", "-c", "64"}), 1,
                  {"5000", "--context"});
+}
+
+TEST_F(Usage, PeersThatCannotBeComparedWith) {
+  const auto beside = [&](const std::string& peer) {
+    return troika(
+        {"bench", model_, "-p", "8", "-n", "1", "-r", "1", "--pairs", "1", "--compare", peer});
+  };
+  expect_refusal(beside("/no/such/llama-bench"), 1, {"/no/such/llama-bench"});
+  expect_refusal(beside("sh -c 'exit 3'"), 1, {"status 3"});
+  expect_refusal(beside("echo nonsense #"), 1, {"JSON", "nonsense"});
+  expect_refusal(beside("echo '[{\"n_prompt\": 8}]' #"), 1, {"avg_ts"});
 }
 
 TEST_F(Usage, WrongWaysToQuantizeAndSynthesize) {

@@ -51,12 +51,21 @@ std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, int n_toke
   return std::make_unique<HostExecutable>(n_tokens, std::move(steps));
 }
 
+// In leaps, so that a growing context asks for memory rarely.
+void HostLane::reserve_parts(size_t n_floats) {
+  if (attention_parts_.size() < n_floats) attention_parts_.resize(2 * n_floats);
+}
+
 void HostLane::submit(const Executable& executable, const Run& run, Completion& completion) {
   const auto& host = static_cast<const HostExecutable&>(executable);
   const std::vector<Step>& steps = host.steps();
   const size_t n_counters = steps.size() * static_cast<size_t>(team_.size());
   for (size_t i = 0; i < n_counters; ++i) counters_[i].n_begun.store(0, std::memory_order_relaxed);
-  const StepContext context = {kernels_, run, team_, scratch_.data(), counters_.data()};
+  if (steps.front().op.kind == model::OpKind::kAttention) {
+    reserve_parts(attention_parts_floats(steps.front(), run, team_.size()));
+  }
+  const StepContext context = {
+      kernels_, run, team_, scratch_.data(), counters_.data(), attention_parts_.data()};
   team_.run_where_free([&](int worker) {
     for (size_t i = 0; i < steps.size(); ++i) {
       if (steps[i].meets_before) team_.barrier().wait();

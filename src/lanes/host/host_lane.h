@@ -25,6 +25,8 @@ class HostLane : public Lane {
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
 
  private:
+  void reserve_parts(size_t n_floats);
+
   const kernels::Table& kernels_;
   plan::Activations activations_;
   LaneInfo info_;
@@ -34,6 +36,8 @@ class HostLane : public Lane {
   std::vector<std::byte> scratch_;
   // Likewise: for the longest executable.
   std::vector<ItemCounter> counters_;
+  // What segments of attention come to, where workers share them.
+  std::vector<float> attention_parts_;
 };
 
 }  // namespace troika::lanes

@@ -206,47 +206,88 @@ void run_linear(const Step& step, const StepContext& context, int step_index, in
   });
 }
 
-// Takes one (token, key/value head) after the other: later tokens see more and cost more.
-void run_attention(const Step& step, const StepContext& context, int step_index, int worker) {
+void store_keys_and_values(const Step& step, const StepContext& context, int worker) {
   const Run& run = context.run;
   const cache::KvShape& shape = run.kv->shape();
-  const auto kv_width = static_cast<size_t>(shape.n_kv_heads) * static_cast<size_t>(shape.head_dim);
+  const auto head_dim = static_cast<size_t>(shape.head_dim);
+  const size_t kv_width = static_cast<size_t>(shape.n_kv_heads) * head_dim;
+  const int layer = step.op.layer;
   const Part part = part_of(run.n_tokens, worker, context.team.n_active());
   for (int64_t token = part.begin; token < part.end; ++token) {
     const auto index = static_cast<size_t>(token);
     const cache::Slot slot = run.slots[index];
-    const int layer = step.op.layer;
-    context.kernels.store_kv(shape.type, step.inputs[1] + index * kv_width,
-                             run.kv->key_row(layer, slot), kv_width);
-    context.kernels.store_kv(shape.type, step.inputs[2] + index * kv_width,
-                             run.kv->value_row(layer, slot), kv_width);
+    for (int head = 0; head < shape.n_kv_heads; ++head) {
+      const size_t offset = index * kv_width + static_cast<size_t>(head) * head_dim;
+      context.kernels.store_kv(shape.type, step.inputs[1] + offset,
+                               run.kv->key_row(layer, slot, head), head_dim);
+      context.kernels.store_kv(shape.type, step.inputs[2] + offset,
+                               run.kv->value_row(layer, slot, head), head_dim);
+    }
   }
+}
+
+// What a (token, key/value head) asks of a kernel.
+kernels::Attention attention_of(const Step& step, const Run& run, size_t token, int head) {
+  const cache::KvShape& shape = run.kv->shape();
+  const auto head_dim = static_cast<size_t>(step.head_dim);
+  const auto q_width = static_cast<size_t>(step.output_width);
+  const size_t n_group = q_width / (static_cast<size_t>(shape.n_kv_heads) * head_dim);
+  const size_t offset = token * q_width + static_cast<size_t>(head) * n_group * head_dim;
+  kernels::Attention args;
+  args.q = step.inputs[0] + offset;
+  args.q_stride = head_dim;
+  args.n_heads = static_cast<uint32_t>(n_group);
+  args.head_size = static_cast<uint32_t>(head_dim);
+  args.k = {run.kv->key_pages(step.op.layer), cache::KvCache::kPageSlotsLog2, shape.head_bytes(),
+            run.kv->head_offset_bytes(head), shape.type};
+  args.v = args.k;
+  args.v.pages = run.kv->value_pages(step.op.layer);
+  args.prefix = run.visible[token].past;
+  args.own = run.visible[token].own;
+  args.scale = step.op.scale;
+  args.out = step.output + offset;
+  args.out_stride = head_dim;
+  return args;
+}
+
+// Takes one (token, key/value head) after the other: later tokens see more and cost more. Where
+// these are few, their segments are shared too, which changes no bit.
+void run_attention(const Step& step, const StepContext& context, int step_index, int worker) {
+  store_keys_and_values(step, context, worker);
   context.team.barrier().wait();
 
-  const auto q_width = static_cast<size_t>(step.output_width);
-  const auto head_dim = static_cast<size_t>(step.head_dim);
-  const size_t n_group = q_width / kv_width;
-  const int64_t n_items = static_cast<int64_t>(run.n_tokens) * shape.n_kv_heads;
-  share_items(context, step_index, worker, n_items, [&](int64_t item) {
-    const auto token = static_cast<size_t>(item / shape.n_kv_heads);
-    const auto head = static_cast<size_t>(item % shape.n_kv_heads);
-    const size_t offset = token * q_width + head * n_group * head_dim;
-    kernels::Attention args;
-    args.q = step.inputs[0] + offset;
-    args.q_stride = head_dim;
-    args.n_heads = static_cast<uint32_t>(n_group);
-    args.head_size = static_cast<uint32_t>(head_dim);
-    args.k = {run.kv->key_pages(step.op.layer), cache::KvCache::kPageSlotsLog2, shape.slot_bytes(),
-              head * shape.head_bytes(), shape.type};
-    args.v = args.k;
-    args.v.pages = run.kv->value_pages(step.op.layer);
-    args.prefix = run.visible[token].past;
-    args.own = run.visible[token].own;
-    args.scale = step.op.scale;
-    args.out = step.output + offset;
-    args.out_stride = head_dim;
-    context.kernels.attention(args);
+  const Run& run = context.run;
+  const int n_heads = run.kv->shape().n_kv_heads;
+  const int64_t n_items = static_cast<int64_t>(run.n_tokens) * n_heads;
+  const auto args_of = [&](int64_t item) {
+    return attention_of(step, run, static_cast<size_t>(item / n_heads),
+                        static_cast<int>(item % n_heads));
+  };
+  const size_t most_segments = n_shared_segments(run, context.team.size());
+  if (most_segments == 0) {
+    share_items(context, step_index, worker, n_items,
+                [&](int64_t item) { context.kernels.attention(args_of(item)); });
+    return;
+  }
+  const size_t segment_floats =
+      static_cast<size_t>(step.output_width) / static_cast<size_t>(n_heads) /
+      static_cast<size_t>(step.head_dim) *
+      kernels::attention_part_floats(static_cast<uint32_t>(step.head_dim));
+  const size_t item_floats = most_segments * segment_floats;
+  const auto n_segments = static_cast<int64_t>(most_segments);
+  share_items(context, step_index, worker, n_items * n_segments, [&](int64_t i) {
+    const kernels::Attention args = args_of(i / n_segments);
+    const auto segment = static_cast<size_t>(i % n_segments);
+    if (segment >= kernels::n_attention_segments(args)) return;
+    float* parts = context.attention_parts + static_cast<size_t>(i / n_segments) * item_floats;
+    context.kernels.attention_segment(args, segment, parts + segment * segment_floats);
   });
+  context.team.barrier().wait();
+  const Part part = part_of(n_items, worker, context.team.n_active());
+  for (int64_t item = part.begin; item < part.end; ++item) {
+    context.kernels.attention_merge(
+        args_of(item), context.attention_parts + static_cast<size_t>(item) * item_floats);
+  }
 }
 
 // What may be under way on other workers when a worker reaches a step.
@@ -299,6 +340,27 @@ class Meetings {
 };
 
 }  // namespace
+
+size_t n_shared_segments(const Run& run, int n_workers) {
+  // With so many items for each worker, whole ones keep all busy.
+  constexpr int64_t kEnoughItems = 4;
+  const int64_t n_items = static_cast<int64_t>(run.n_tokens) * run.kv->shape().n_kv_heads;
+  if (n_workers == 1 || n_items >= kEnoughItems * n_workers) return 0;
+  size_t most_positions = 0;
+  for (int token = 0; token < run.n_tokens; ++token) {
+    const cache::VisibleSlots& visible = run.visible[static_cast<size_t>(token)];
+    most_positions = std::max(most_positions, visible.past.size() + visible.own.size());
+  }
+  const size_t n = (most_positions + kernels::kAttentionSegment - 1) / kernels::kAttentionSegment;
+  return n > 1 ? n : 0;
+}
+
+size_t attention_parts_floats(const Step& step, const Run& run, int n_workers) {
+  const auto head_dim = static_cast<uint32_t>(step.head_dim);
+  return n_shared_segments(run, n_workers) * static_cast<size_t>(run.n_tokens) *
+         (static_cast<size_t>(step.output_width) / head_dim) *
+         kernels::attention_part_floats(head_dim);
+}
 
 std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& weights,
                              const Buffers& buffers, const kernels::Table& kernels,

@@ -51,9 +51,16 @@ struct StepContext {
   const kernels::Table& kernels;
   const Run& run;
   Team& team;
-  std::byte* quantised;   // (n_rows, q8_row_bytes)
-  ItemCounter* counters;  // (n_steps, team.size())
+  std::byte* quantised;    // (n_rows, q8_row_bytes)
+  ItemCounter* counters;   // (n_steps, team.size())
+  float* attention_parts;  // attention_parts_floats
 };
+
+// Into how many segments the attention of each (token, head) is divided between the workers; 0
+// where they share whole ones.
+size_t n_shared_segments(const Run& run, int n_workers);
+// Room for what these come to.
+size_t attention_parts_floats(const Step& step, const Run& run, int n_workers);
 
 // The part of a step that falls to one worker.
 void run_step(const Step& step, const StepContext& context, int step_index, int worker);
