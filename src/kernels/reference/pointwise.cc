@@ -131,6 +131,8 @@ constinit const Table kTable = {
     .softmax = softmax,
     .argmax = argmax,
     .attention = attention,
+    .attention_segment = attention_segment,
+    .attention_merge = attention_merge,
     .store_kv = store_kv,
 };
 

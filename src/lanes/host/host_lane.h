@@ -5,6 +5,7 @@
 
 #include "base/team.h"
 #include "kernels/choose.h"
+#include "lanes/host/steps.h"
 #include "lanes/lane.h"
 #include "plan/plan.h"
 
@@ -24,6 +25,8 @@ class HostLane : public Lane {
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
 
  private:
+  void reserve_parts(size_t n_floats);
+
   const kernels::Table& kernels_;
   plan::Activations activations_;
   LaneInfo info_;
@@ -31,6 +34,10 @@ class HostLane : public Lane {
   // Activations of the product at hand, quantised. One buffer for all executables: tasks of a lane
   // never overlap.
   std::vector<std::byte> scratch_;
+  // Likewise: for the longest executable.
+  std::vector<ItemCounter> counters_;
+  // What segments of attention come to, where workers share them.
+  std::vector<float> attention_parts_;
 };
 
 }  // namespace troika::lanes

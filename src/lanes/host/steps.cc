@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -14,6 +15,9 @@ using model::OpKind;
 
 // Rows of a weight that stay together on one worker: a cache line of results.
 constexpr int64_t kRowGranularity = 16;
+// Bytes of a weight that a worker takes at a time: little enough that none waits long for the last
+// one, enough that a stream of reads gets under way.
+constexpr size_t kItemBytes = 32 << 10;
 
 void bind_linear(Step* step, const weights::Store& weights, const kernels::Table& kernels,
                  plan::Activations activations) {
@@ -162,89 +166,230 @@ void run_row(const Step& step, const StepContext& context, int row) {
   }
 }
 
-void run_linear(const Step& step, const StepContext& context, int worker) {
-  const int n_rows = n_rows_of(step, context.run);
-  const auto k = static_cast<size_t>(step.input_width);
-  const size_t quantised_bytes = kernels::q8_row_bytes(k);
+// Calls body(item) for each of n_items on some worker. Each worker begins with a part of its own,
+// so that it reads on where it has read before, and helps the others when that is done.
+template <typename Body>
+void share_items(const StepContext& context, int step_index, int worker, int64_t n_items,
+                 Body body) {
   const int n_workers = context.team.n_active();
-  if (step.quantises_input) {
-    const Part part = part_of(n_rows, worker, n_workers);
-    for (int64_t row = part.begin; row < part.end; ++row) {
-      const auto index = static_cast<size_t>(row);
-      context.kernels.quantize_activations(step.inputs[0] + index * k,
-                                           context.quantised + index * quantised_bytes, k);
+  ItemCounter* counters =
+      context.counters + static_cast<ptrdiff_t>(step_index) * context.team.size();
+  for (int i = 0; i < n_workers; ++i) {
+    const int owner = (worker + i) % n_workers;
+    const Part part = part_of(n_items, owner, n_workers);
+    const int64_t n_own = part.end - part.begin;
+    std::atomic<int64_t>& n_begun = counters[owner].n_begun;
+    // Looked at first: a finished part's counter stays where it is, in every worker's cache.
+    while (n_begun.load(std::memory_order_relaxed) < n_own) {
+      const int64_t item = n_begun.fetch_add(1, std::memory_order_relaxed);
+      if (item < n_own) body(part.begin + item);
     }
-    context.team.barrier().wait();
-  }
-  const Part part = part_of(step.matrix.n_rows, worker, n_workers, kRowGranularity);
-  const kernels::MatmulWeight weight = {step.matrix.data, step.matrix.row_bytes, k,
-                                        static_cast<size_t>(part.begin),
-                                        static_cast<size_t>(part.end)};
-  const auto y_stride = static_cast<size_t>(step.output_width);
-  if (step.matmul_q8 != nullptr) {
-    step.matmul_q8(weight, static_cast<size_t>(n_rows), context.quantised, quantised_bytes,
-                   step.output, y_stride);
-  } else {
-    step.matmul_f32(weight, static_cast<size_t>(n_rows), step.inputs[0], k, step.output, y_stride);
-  }
-  if (step.bias == nullptr || part.begin == part.end) return;
-  const auto n = static_cast<size_t>(part.end - part.begin);
-  for (int row = 0; row < n_rows; ++row) {
-    float* y = step.output + static_cast<size_t>(row) * y_stride + part.begin;
-    context.kernels.add(y, step.bias + part.begin, y, n);
   }
 }
 
-// Takes one (token, key/value head) after the other: later tokens see more and cost more.
-void run_attention(const Step& step, const StepContext& context, int step_index, int worker) {
+// Rows [begin, end) of the product.
+void multiply_rows(const Step& step, const StepContext& context, int n_tokens, int64_t begin,
+                   int64_t end) {
+  const auto k = static_cast<size_t>(step.input_width);
+  const kernels::MatmulWeight weight = {step.matrix.data, step.matrix.row_bytes, k,
+                                        static_cast<size_t>(begin), static_cast<size_t>(end)};
+  const auto y_stride = static_cast<size_t>(step.output_width);
+  if (step.matmul_q8 != nullptr) {
+    step.matmul_q8(weight, static_cast<size_t>(n_tokens), context.quantised,
+                   kernels::q8_row_bytes(k), step.output, y_stride);
+  } else {
+    step.matmul_f32(weight, static_cast<size_t>(n_tokens), step.inputs[0], k, step.output,
+                    y_stride);
+  }
+  if (step.bias == nullptr) return;
+  for (int token = 0; token < n_tokens; ++token) {
+    float* y = step.output + static_cast<size_t>(token) * y_stride + begin;
+    context.kernels.add(y, step.bias + begin, y, static_cast<size_t>(end - begin));
+  }
+}
+
+void run_linear(const Step& step, const StepContext& context, int step_index, int worker) {
+  const int n_tokens = n_rows_of(step, context.run);
+  if (step.quantises_input) {
+    const auto k = static_cast<size_t>(step.input_width);
+    const Part part = part_of(n_tokens, worker, context.team.n_active());
+    for (int64_t row = part.begin; row < part.end; ++row) {
+      const auto index = static_cast<size_t>(row);
+      context.kernels.quantize_activations(step.inputs[0] + index * k,
+                                           context.quantised + index * kernels::q8_row_bytes(k), k);
+    }
+    context.team.barrier().wait();
+  }
+  const int64_t n_rows = step.matrix.n_rows;
+  const auto fitting = static_cast<int64_t>(kItemBytes / step.matrix.row_bytes);
+  const int64_t item_rows = std::max<int64_t>(1, fitting / kRowGranularity) * kRowGranularity;
+  share_items(context, step_index, worker, (n_rows + item_rows - 1) / item_rows, [&](int64_t item) {
+    multiply_rows(step, context, n_tokens, item * item_rows,
+                  std::min((item + 1) * item_rows, n_rows));
+  });
+}
+
+void store_keys_and_values(const Step& step, const StepContext& context, int worker) {
   const Run& run = context.run;
   const cache::KvShape& shape = run.kv->shape();
-  const auto kv_width = static_cast<size_t>(shape.n_kv_heads) * static_cast<size_t>(shape.head_dim);
+  const auto head_dim = static_cast<size_t>(shape.head_dim);
+  const size_t kv_width = static_cast<size_t>(shape.n_kv_heads) * head_dim;
+  const int layer = step.op.layer;
   const Part part = part_of(run.n_tokens, worker, context.team.n_active());
   for (int64_t token = part.begin; token < part.end; ++token) {
     const auto index = static_cast<size_t>(token);
     const cache::Slot slot = run.slots[index];
-    const int layer = step.op.layer;
-    context.kernels.store_kv(shape.type, step.inputs[1] + index * kv_width,
-                             run.kv->key_row(layer, slot), kv_width);
-    context.kernels.store_kv(shape.type, step.inputs[2] + index * kv_width,
-                             run.kv->value_row(layer, slot), kv_width);
-  }
-  context.team.barrier().wait();
-
-  const auto q_width = static_cast<size_t>(step.output_width);
-  const auto head_dim = static_cast<size_t>(step.head_dim);
-  const size_t n_group = q_width / kv_width;
-  const int64_t n_items = static_cast<int64_t>(run.n_tokens) * shape.n_kv_heads;
-  std::atomic<int64_t>& next = context.next_item[step_index];
-  for (int64_t item = next.fetch_add(1); item < n_items; item = next.fetch_add(1)) {
-    const auto token = static_cast<size_t>(item / shape.n_kv_heads);
-    const auto head = static_cast<size_t>(item % shape.n_kv_heads);
-    const size_t offset = token * q_width + head * n_group * head_dim;
-    kernels::Attention args;
-    args.q = step.inputs[0] + offset;
-    args.q_stride = head_dim;
-    args.n_heads = static_cast<uint32_t>(n_group);
-    args.head_size = static_cast<uint32_t>(head_dim);
-    args.k = {run.kv->key_pages(step.op.layer), cache::KvCache::kPageSlotsLog2, shape.slot_bytes(),
-              head * shape.head_bytes(), shape.type};
-    args.v = args.k;
-    args.v.pages = run.kv->value_pages(step.op.layer);
-    args.prefix = run.visible[token].past;
-    args.own = run.visible[token].own;
-    args.scale = step.op.scale;
-    args.out = step.output + offset;
-    args.out_stride = head_dim;
-    context.kernels.attention(args);
+    for (int head = 0; head < shape.n_kv_heads; ++head) {
+      const size_t offset = index * kv_width + static_cast<size_t>(head) * head_dim;
+      context.kernels.store_kv(shape.type, step.inputs[1] + offset,
+                               run.kv->key_row(layer, slot, head), head_dim);
+      context.kernels.store_kv(shape.type, step.inputs[2] + offset,
+                               run.kv->value_row(layer, slot, head), head_dim);
+    }
   }
 }
 
+// What a (token, key/value head) asks of a kernel.
+kernels::Attention attention_of(const Step& step, const Run& run, size_t token, int head) {
+  const cache::KvShape& shape = run.kv->shape();
+  const auto head_dim = static_cast<size_t>(step.head_dim);
+  const auto q_width = static_cast<size_t>(step.output_width);
+  const size_t n_group = q_width / (static_cast<size_t>(shape.n_kv_heads) * head_dim);
+  const size_t offset = token * q_width + static_cast<size_t>(head) * n_group * head_dim;
+  kernels::Attention args;
+  args.q = step.inputs[0] + offset;
+  args.q_stride = head_dim;
+  args.n_heads = static_cast<uint32_t>(n_group);
+  args.head_size = static_cast<uint32_t>(head_dim);
+  args.k = {run.kv->key_pages(step.op.layer), cache::KvCache::kPageSlotsLog2, shape.head_bytes(),
+            run.kv->head_offset_bytes(head), shape.type};
+  args.v = args.k;
+  args.v.pages = run.kv->value_pages(step.op.layer);
+  args.prefix = run.visible[token].past;
+  args.own = run.visible[token].own;
+  args.scale = step.op.scale;
+  args.out = step.output + offset;
+  args.out_stride = head_dim;
+  return args;
+}
+
+// Takes one (token, key/value head) after the other: later tokens see more and cost more. Where
+// these are few, their segments are shared too, which changes no bit.
+void run_attention(const Step& step, const StepContext& context, int step_index, int worker) {
+  store_keys_and_values(step, context, worker);
+  context.team.barrier().wait();
+
+  const Run& run = context.run;
+  const int n_heads = run.kv->shape().n_kv_heads;
+  const int64_t n_items = static_cast<int64_t>(run.n_tokens) * n_heads;
+  const auto args_of = [&](int64_t item) {
+    return attention_of(step, run, static_cast<size_t>(item / n_heads),
+                        static_cast<int>(item % n_heads));
+  };
+  const size_t most_segments = n_shared_segments(run, context.team.size());
+  if (most_segments == 0) {
+    share_items(context, step_index, worker, n_items,
+                [&](int64_t item) { context.kernels.attention(args_of(item)); });
+    return;
+  }
+  const size_t segment_floats =
+      static_cast<size_t>(step.output_width) / static_cast<size_t>(n_heads) /
+      static_cast<size_t>(step.head_dim) *
+      kernels::attention_part_floats(static_cast<uint32_t>(step.head_dim));
+  const size_t item_floats = most_segments * segment_floats;
+  const auto n_segments = static_cast<int64_t>(most_segments);
+  share_items(context, step_index, worker, n_items * n_segments, [&](int64_t i) {
+    const kernels::Attention args = args_of(i / n_segments);
+    const auto segment = static_cast<size_t>(i % n_segments);
+    if (segment >= kernels::n_attention_segments(args)) return;
+    float* parts = context.attention_parts + static_cast<size_t>(i / n_segments) * item_floats;
+    context.kernels.attention_segment(args, segment, parts + segment * segment_floats);
+  });
+  context.team.barrier().wait();
+  const Part part = part_of(n_items, worker, context.team.n_active());
+  for (int64_t item = part.begin; item < part.end; ++item) {
+    context.kernels.attention_merge(
+        args_of(item), context.attention_parts + static_cast<size_t>(item) * item_floats);
+  }
+}
+
+// What may be under way on other workers when a worker reaches a step.
+class Meetings {
+ public:
+  // Sets where the workers meet. Row by row, each worker goes on with what it has made itself;
+  // products need all of their input, and make what others need.
+  void place(Step* step) {
+    if (step->op.kind == OpKind::kLinear) {
+      const bool by_rows = step->quantises_input;  // at first: then they meet within the step
+      step->meets_before = by_rows ? needed_by_rows(*step) : needed_by_product(*step);
+      if (by_rows || step->meets_before) clear();
+      products_.push_back({step->op.inputs[0], step->op.output});
+    } else if (step->op.kind == OpKind::kAttention) {
+      step->meets_before = by_rows_ || !products_.empty();
+      clear();
+      products_.push_back({step->op.inputs[0], step->op.output});
+    } else {
+      step->meets_before = needed_by_rows(*step);
+      if (step->meets_before) clear();
+      by_rows_ = true;
+      per_output_ = step->per_output;
+    }
+  }
+
+ private:
+  struct Product {
+    model::ValueId input, output;
+  };
+
+  bool needed_by_rows(const Step& step) const {
+    if (!products_.empty()) return true;
+    return by_rows_ && (step.op.kind == OpKind::kSelect || step.per_output != per_output_);
+  }
+  // Products side by side may not touch each other's values.
+  bool needed_by_product(const Step& step) const {
+    const model::ValueId input = step.op.inputs[0], output = step.op.output;
+    return by_rows_ || std::any_of(products_.begin(), products_.end(), [&](const Product& other) {
+             return other.output == output || other.output == input || other.input == output;
+           });
+  }
+  void clear() {
+    by_rows_ = false;
+    products_.clear();
+  }
+
+  bool by_rows_ = false;
+  bool per_output_ = false;
+  std::vector<Product> products_;
+};
+
 }  // namespace
+
+size_t n_shared_segments(const Run& run, int n_workers) {
+  // With so many items for each worker, whole ones keep all busy.
+  constexpr int64_t kEnoughItems = 4;
+  const int64_t n_items = static_cast<int64_t>(run.n_tokens) * run.kv->shape().n_kv_heads;
+  if (n_workers == 1 || n_items >= kEnoughItems * n_workers) return 0;
+  size_t most_positions = 0;
+  for (int token = 0; token < run.n_tokens; ++token) {
+    const cache::VisibleSlots& visible = run.visible[static_cast<size_t>(token)];
+    most_positions = std::max(most_positions, visible.past.size() + visible.own.size());
+  }
+  const size_t n = (most_positions + kernels::kAttentionSegment - 1) / kernels::kAttentionSegment;
+  return n > 1 ? n : 0;
+}
+
+size_t attention_parts_floats(const Step& step, const Run& run, int n_workers) {
+  const auto head_dim = static_cast<uint32_t>(step.head_dim);
+  return n_shared_segments(run, n_workers) * static_cast<size_t>(run.n_tokens) *
+         (static_cast<size_t>(step.output_width) / head_dim) *
+         kernels::attention_part_floats(head_dim);
+}
 
 std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& weights,
                              const Buffers& buffers, const kernels::Table& kernels,
                              plan::Activations activations) {
   std::vector<Step> steps;
+  Meetings meetings;
   model::ValueId quantised = model::kNone;  // the value whose quantised form is at hand
   for (const model::Op& op : subgraph.ops) {
     Step step = bind(op, subgraph, weights, buffers, kernels, activations);
@@ -253,6 +398,7 @@ std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& wei
       quantised = op.inputs[0];
     }
     if (op.output == quantised) quantised = model::kNone;
+    meetings.place(&step);
     steps.push_back(std::move(step));
   }
   return steps;
@@ -260,7 +406,7 @@ std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& wei
 
 void run_step(const Step& step, const StepContext& context, int step_index, int worker) {
   if (step.op.kind == OpKind::kLinear) {
-    run_linear(step, context, worker);
+    run_linear(step, context, step_index, worker);
   } else if (step.op.kind == OpKind::kAttention) {
     run_attention(step, context, step_index, worker);
   } else {
