@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "cli/bench_virtual.h"
 #include "cli/common.h"
 #include "cli/compare.h"
 #include "engine/measure.h"
@@ -135,13 +136,17 @@ void print_table(const Comparison& comparison) {
 }
 
 void bench(const BenchFlags& flags) {
-  const auto engine = load(flags.engine);
-  engine::Session session(*engine);
   engine::MeasureOptions options;
   options.prefill_tokens = flags.prefill;
   options.decode_tokens = flags.n_tokens;
   options.decode_context = flags.depth;
   options.repetitions = flags.repetitions;
+  if (flags.engine.options.machine != "here") {
+    bench_on_phone(flags.engine, options, flags.json);
+    return;
+  }
+  const auto engine = load(flags.engine);
+  engine::Session session(*engine);
   engine::Measurement m;
   {
     Progress bar("measuring");
@@ -168,7 +173,10 @@ void bench(const BenchFlags& flags) {
 
 void add_bench(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "Measure prefill and decode rates");
-  command->footer("Example: troika bench model.gguf -p 128,512 -n 64 --threads 2");
+  command->footer(
+      "Examples:\n"
+      "  troika bench model.gguf -p 128,512 -n 64 --threads 2\n"
+      "  troika bench mixtral-8x7b --machine phones/8gen3.json --stack heterollm");
   auto flags = std::make_shared<BenchFlags>();
   flags->engine.add_to(*command);
   command->add_option("-p,--prefill", flags->prefill, "Prompt lengths, separated by commas")
@@ -182,6 +190,10 @@ void add_bench(CLI::App& app) {
       ->check(at_least(0));
   command->add_option("-r,--repetitions", flags->repetitions, "Runs of which the median is taken")
       ->check(at_least(1))
+      ->capture_default_str();
+  command
+      ->add_option("--type", flags->engine.options.type,
+                   "Of the weights, where MODEL is the name of a known model")
       ->capture_default_str();
   command->add_option("--compare", flags->peer,
                       "A peer's benchmark to run in alternation: 'llama-bench ...'");

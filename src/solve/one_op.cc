@@ -56,7 +56,7 @@ model::Op OneOp::add_values() {
   op.layer = 0;
   op.scale = is_attention ? 1.0f / std::sqrt(static_cast<float>(b.head_dim)) : 1.0f;
   op.eps = 1e-5f;
-  op.n_heads = b.n_heads;
+  if (op.kind == OpKind::kRope) op.n_heads = b.n_heads;
   const int n_inputs = shape_.op == OpKind::kEmbed ? 0 : is_attention ? 3 : has_two ? 2 : 1;
   for (int i = 0; i < n_inputs; ++i) {
     op.inputs[static_cast<size_t>(i)] = i;

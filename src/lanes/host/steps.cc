@@ -32,8 +32,26 @@ void bind_linear(Step* step, const weights::Store& weights, const kernels::Table
   }
 }
 
+void check_computable(const model::Op& op, const model::Blueprint& blueprint) {
+  const bool is_of_experts = op.kind == OpKind::kRoute || op.kind == OpKind::kExpertLinear ||
+                             op.kind == OpKind::kExpertSum;
+  const bool is_head_norm = op.kind == OpKind::kRmsNorm && op.n_heads > 0;
+  const bool is_double_relu = (op.kind == OpKind::kGate || op.kind == OpKind::kActivate) &&
+                              op.activation == model::Activation::kDoubleRelu;
+  if (!is_of_experts && !is_head_norm && !is_double_relu) return;
+  throw Error(
+      fmt::format("{}: this model has {}, which this version can plan and time on a virtual phone "
+                  "('troika bench "
+                  "--machine'), but not compute.",
+                  blueprint.name.empty() ? blueprint.architecture : blueprint.name,
+                  is_of_experts  ? "experts"
+                  : is_head_norm ? "a norm for each head"
+                                 : "gates with ReLU on both factors"));
+}
+
 Step bind(const model::Op& op, const Subgraph& subgraph, const weights::Store& weights,
           const Buffers& buffers, const kernels::Table& kernels, plan::Activations activations) {
+  check_computable(op, *subgraph.blueprint);
   Step step;
   step.op = op;
   step.rope = subgraph.blueprint->rope;
@@ -102,6 +120,8 @@ void activate(const Step& step, const kernels::Table& kernels, size_t offset) {
     case model::Activation::kRelu:
       gated ? kernels.relu_mul(a, b, y, n) : kernels.relu(a, y, n);
       break;
+    case model::Activation::kDoubleRelu:
+      TROIKA_ASSERT(false);
   }
 }
 
@@ -139,6 +159,9 @@ void run_row(const Step& step, const StepContext& context, int row) {
     }
     case OpKind::kLinear:
     case OpKind::kAttention:
+    case OpKind::kRoute:
+    case OpKind::kExpertLinear:
+    case OpKind::kExpertSum:
       TROIKA_ASSERT(false);
   }
 }
