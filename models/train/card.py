@@ -24,7 +24,7 @@ def card(figures, manifest, log, made):
     act = "SiLU" if c["activation"] == "silu" else "ReLU"
     out += [
         f"A Llama decoder of {figures['parameters'] / 1e6:.1f} million parameters with a gated {act} feed-forward, "
-        "trained from nothing by the recipe in [train](train/README.md). It tells little stories, answers "
+        "trained by the recipe in [train](train/README.md). It tells little stories, answers "
         "questions about a text that it is given, and picks what to tap on a screen. It knows nothing about the "
         "world, and its longer stories lose their thread.", "",
         "| | |", "|---|---|",

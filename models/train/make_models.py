@@ -108,7 +108,10 @@ class Recipe:
         log = [json.loads(x) for x in (self.a.out / kind / "log.jsonl").read_text().splitlines()]
         plot.loss_plot(self.a.out / kind / "log.jsonl", models / f"{name}-loss.svg")
         manifest = json.loads((self.prepared / "manifest.json").read_text())
-        text = card.card(figures, manifest, log, f", with the preset {self.a.preset}")
+        made = f", with the preset {self.a.preset}"
+        if kind == "relu" and self.preset["relu_from_silu"]:
+            made += ", from troika-silu as it was before its learning rate fell"
+        text = card.card(figures, manifest, log, made)
         (models / f"{name}.md").write_text(text, "utf-8")
         print(f"{name}: {json.dumps({k: figures[k] for k in ('bytes', 'books', 'stories', 'tasks')})}", flush=True)
 
