@@ -28,10 +28,19 @@ Engine::Engine(const Options& options)
                                  : load_plan(options.plan, file_)),
       rope_angles_(blueprint_.rope),
       machine_(std::make_unique<lanes::HostMachine>(kernels_.table, plan_)),
-      graphs_(blueprint_, plan_, *machine_, weights_) {
+      graphs_(blueprint_, plan_, *machine_, packed(options.progress)) {
   load_seconds_ = now_seconds() - started_;
 }
 
 Engine::~Engine() = default;
+
+const weights::Store& Engine::packed(const ProgressFunction& progress) {
+  if (plan_.prefill == plan::Prefill::kInt8 && plan_.chunk() > plan::kMostDecodeTokens) {
+    const double start = now_seconds();
+    weights_.pack_int8(weights::prompt_matrices(blueprint_), plan_.n_threads(), progress);
+    pack_seconds_ = now_seconds() - start;
+  }
+  return weights_;
+}
 
 }  // namespace troika::engine

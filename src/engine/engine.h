@@ -46,9 +46,15 @@ class Engine {
   std::mutex& pass_mutex() { return pass_mutex_; }
 
   double load_seconds() const { return load_seconds_; }
+  // Of it, what packing weights took.
+  double pack_seconds() const { return pack_seconds_; }
 
  private:
+  // The weights, with the packed copies that the plan asks for.
+  const weights::Store& packed(const ProgressFunction& progress);
+
   double started_;
+  double pack_seconds_ = 0.0;
   gguf::File file_;
   model::Blueprint blueprint_;
   std::unique_ptr<text::Tokenizer> tokenizer_;

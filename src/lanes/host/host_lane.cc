@@ -27,11 +27,21 @@ class HostExecutable : public Executable {
   mutable std::vector<std::atomic<int64_t>> next_item_;
 };
 
+constexpr size_t kLine = 64;  // bytes to which both buffers are aligned
+
+std::byte* aligned(std::vector<std::byte>& bytes) {
+  const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+  return bytes.data() + (kLine - address % kLine) % kLine;
+}
+
 }  // namespace
 
 HostLane::HostLane(const kernels::Table& kernels, const plan::HostLane& lane,
-                   plan::Activations activations)
-    : kernels_(kernels), activations_(activations), team_(lane.n_threads, lane.cores) {
+                   plan::Activations activations, plan::Prefill prefill)
+    : kernels_(kernels),
+      activations_(activations),
+      prefill_(prefill),
+      team_(lane.n_threads, lane.cores) {
   info_.name = "host";
   for (size_t i = 0; i < lane.cores.size(); ++i) {
     info_.name += fmt::format("{}{}", i == 0 ? " " : ",", lane.cores[i]);
@@ -45,12 +55,16 @@ HostLane::~HostLane() = default;
 
 std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, int n_tokens,
                                             const weights::Store& weights, const Buffers& buffers) {
-  std::vector<Step> steps = make_steps(subgraph, weights, buffers, kernels_, activations_);
+  const bool is_prompt = n_tokens > plan::kMostDecodeTokens;
+  const Precision precision = {activations_, is_prompt ? prefill_ : plan::Prefill::kSame};
+  std::vector<Step> steps = make_steps(subgraph, weights, buffers, kernels_, precision);
   for (const Step& step : steps) {
-    if (step.matmul_q8 == nullptr) continue;
     const size_t bytes = static_cast<size_t>(n_tokens) *
-                         kernels::q8_row_bytes(static_cast<size_t>(step.input_width));
-    scratch_.resize(std::max(scratch_.size(), bytes));
+                         form_bytes(step.form, static_cast<size_t>(step.input_width));
+    prepared_.resize(std::max(prepared_.size(), bytes + kLine));
+    if (step.unpack_bf16 != nullptr) {
+      stretches_.resize(static_cast<size_t>(info_.n_threads) * kStretchBytes + kLine);
+    }
   }
   return std::make_unique<HostExecutable>(n_tokens, std::move(steps));
 }
@@ -58,7 +72,8 @@ std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, int n_toke
 void HostLane::submit(const Executable& executable, const Run& run, Completion& completion) {
   const auto& host = static_cast<const HostExecutable&>(executable);
   host.reset_counters();
-  const StepContext context = {kernels_, run, team_, scratch_.data(), host.next_item()};
+  const StepContext context = {kernels_,        run, team_, aligned(prepared_), aligned(stretches_),
+                               host.next_item()};
   const std::vector<Step>& steps = host.steps();
   team_.run_where_free([&](int worker) {
     for (size_t i = 0; i < steps.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -16,20 +17,35 @@ using model::OpKind;
 constexpr int64_t kRowGranularity = 16;
 
 void bind_linear(Step* step, const weights::Store& weights, const kernels::Table& kernels,
-                 plan::Activations activations) {
+                 Precision precision) {
   step->matrix = weights.matrix(step->op.weight);
-  const bool is_float = tensor::type_info(step->matrix.type).block_length == 1;
-  if (activations == plan::Activations::kQ8 && !is_float) {
-    step->matmul_q8 = kernels::find(kernels.matmul_q8, step->matrix.type);
+  if (precision.prefill == plan::Prefill::kInt8) step->int8 = weights.int8_panels(step->op.weight);
+  if (step->int8 != nullptr) {
+    step->form = InputForm::kInt8;
+    return;
   }
-  if (step->matmul_q8 == nullptr) {
+  // A matrix that has no int8 form takes the next best.
+  if (precision.prefill == plan::Prefill::kInt8 || precision.prefill == plan::Prefill::kBf16) {
+    step->form = InputForm::kBf16;
+    step->unpack_bf16 = kernels::find(kernels.unpack_bf16, step->matrix.type);
+    TROIKA_ASSERT(step->unpack_bf16 != nullptr);
+    return;
+  }
+  const bool is_float = tensor::type_info(step->matrix.type).block_length == 1;
+  const bool is_exact =
+      precision.activations == plan::Activations::kF32 || precision.prefill == plan::Prefill::kF32;
+  if (!is_exact && !is_float) {
+    step->matmul_q8 = kernels::find(kernels.matmul_q8, step->matrix.type);
+    step->form = InputForm::kQ8;
+    TROIKA_ASSERT(step->matmul_q8 != nullptr);
+  } else {
     step->matmul_f32 = kernels::find(kernels.matmul_f32, step->matrix.type);
     TROIKA_ASSERT(step->matmul_f32 != nullptr);
   }
 }
 
 Step bind(const model::Op& op, const Subgraph& subgraph, const weights::Store& weights,
-          const Buffers& buffers, const kernels::Table& kernels, plan::Activations activations) {
+          const Buffers& buffers, const kernels::Table& kernels, Precision precision) {
   Step step;
   step.op = op;
   step.rope = subgraph.blueprint->rope;
@@ -49,7 +65,7 @@ Step bind(const model::Op& op, const Subgraph& subgraph, const weights::Store& w
                     step.head_dim, kernels::kMaxHeadSize));
   }
   if (op.kind == OpKind::kLinear) {
-    bind_linear(&step, weights, kernels, activations);
+    bind_linear(&step, weights, kernels, precision);
   } else if (op.kind == OpKind::kEmbed) {
     step.matrix = weights.matrix(op.weight);
   } else if (op.weight != model::kNone) {
@@ -139,27 +155,92 @@ void run_row(const Step& step, const StepContext& context, int row) {
   }
 }
 
-void run_linear(const Step& step, const StepContext& context, int worker) {
+// Brings the rows of the input that fall to this worker into the form that the product takes.
+void prepare_rows(const Step& step, const StepContext& context, int worker) {
+  const auto k = static_cast<size_t>(step.input_width);
+  const size_t stride = form_bytes(step.form, k);
+  const Part part = part_of(n_rows_of(step, context.run), worker, context.team.n_active());
+  for (int64_t row = part.begin; row < part.end; ++row) {
+    const float* x = step.inputs[0] + static_cast<size_t>(row) * k;
+    std::byte* out = context.prepared + static_cast<size_t>(row) * stride;
+    switch (step.form) {
+      case InputForm::kQ8:
+        context.kernels.quantize_activations(x, out, k);
+        break;
+      case InputForm::kInt8:
+        context.kernels.quantize_int8(x, out, k);
+        break;
+      case InputForm::kBf16:
+        context.kernels.narrow_bf16(x, out, k);
+        break;
+      case InputForm::kFloat:
+        TROIKA_ASSERT(false);
+    }
+  }
+}
+
+// Some strips with bfloat16: a stretch of their rows is unpacked, then multiplied with all tokens.
+void multiply_bf16(const Step& step, const StepContext& context, int worker,
+                   kernels::PanelProduct product) {
+  const auto k = static_cast<size_t>(step.input_width);
+  const auto n_rows = static_cast<size_t>(step.matrix.n_rows);
+  auto* panel =
+      reinterpret_cast<uint16_t*>(context.stretches + static_cast<size_t>(worker) * kStretchBytes);
+  const std::byte* x = product.x;
+  for (size_t first_k = 0; first_k < k; first_k += kStretch) {
+    const size_t n_k = kernels::bf16_depth(std::min(kStretch, k - first_k));
+    for (size_t strip = product.first_strip; strip < product.last_strip; ++strip) {
+      const size_t first_row = strip * kernels::kPanelRows;
+      step.unpack_bf16({step.matrix.data, step.matrix.row_bytes, k, first_row,
+                        std::min(first_row + kernels::kPanelRows, n_rows)},
+                       first_k, n_k,
+                       panel + (strip - product.first_strip) * kernels::kPanelRows * n_k);
+    }
+    product.x = x + first_k * sizeof(uint16_t);
+    context.kernels.matmul_bf16({panel, n_rows, n_k, first_k == 0, first_k + kStretch >= k},
+                                product);
+  }
+}
+
+// Strips of rows go to whoever is free: the sums of an output never depend on it.
+void run_panels(const Step& step, const StepContext& context, int step_index, int worker) {
+  const auto k = static_cast<size_t>(step.input_width);
+  const size_t n_strips = kernels::n_strips(static_cast<size_t>(step.matrix.n_rows));
+  size_t together = kStripsTogether;
+  while (together > 1 && n_strips / together < 2 * static_cast<size_t>(context.team.n_active())) {
+    together /= 2;
+  }
+  kernels::PanelProduct product;
+  product.n_tokens = static_cast<size_t>(n_rows_of(step, context.run));
+  product.x = context.prepared;
+  product.x_stride_bytes = form_bytes(step.form, k);
+  product.bias = step.bias;
+  product.y = step.output;
+  product.y_stride = static_cast<size_t>(step.output_width);
+  std::atomic<int64_t>& next = context.next_item[step_index];
+  while (true) {
+    product.first_strip = static_cast<size_t>(next.fetch_add(1)) * together;
+    if (product.first_strip >= n_strips) return;
+    product.last_strip = std::min(product.first_strip + together, n_strips);
+    if (step.int8 != nullptr) {
+      context.kernels.matmul_int8(*step.int8, product);
+    } else {
+      multiply_bf16(step, context, worker, product);
+    }
+  }
+}
+
+// Each worker takes a part of the rows of the weight, as they stand in the file.
+void run_rows(const Step& step, const StepContext& context, int worker) {
   const int n_rows = n_rows_of(step, context.run);
   const auto k = static_cast<size_t>(step.input_width);
-  const size_t quantised_bytes = kernels::q8_row_bytes(k);
-  const int n_workers = context.team.n_active();
-  if (step.quantises_input) {
-    const Part part = part_of(n_rows, worker, n_workers);
-    for (int64_t row = part.begin; row < part.end; ++row) {
-      const auto index = static_cast<size_t>(row);
-      context.kernels.quantize_activations(step.inputs[0] + index * k,
-                                           context.quantised + index * quantised_bytes, k);
-    }
-    context.team.barrier().wait();
-  }
-  const Part part = part_of(step.matrix.n_rows, worker, n_workers, kRowGranularity);
+  const Part part = part_of(step.matrix.n_rows, worker, context.team.n_active(), kRowGranularity);
   const kernels::MatmulWeight weight = {step.matrix.data, step.matrix.row_bytes, k,
                                         static_cast<size_t>(part.begin),
                                         static_cast<size_t>(part.end)};
   const auto y_stride = static_cast<size_t>(step.output_width);
   if (step.matmul_q8 != nullptr) {
-    step.matmul_q8(weight, static_cast<size_t>(n_rows), context.quantised, quantised_bytes,
+    step.matmul_q8(weight, static_cast<size_t>(n_rows), context.prepared, form_bytes(step.form, k),
                    step.output, y_stride);
   } else {
     step.matmul_f32(weight, static_cast<size_t>(n_rows), step.inputs[0], k, step.output, y_stride);
@@ -169,6 +250,18 @@ void run_linear(const Step& step, const StepContext& context, int worker) {
   for (int row = 0; row < n_rows; ++row) {
     float* y = step.output + static_cast<size_t>(row) * y_stride + part.begin;
     context.kernels.add(y, step.bias + part.begin, y, n);
+  }
+}
+
+void run_linear(const Step& step, const StepContext& context, int step_index, int worker) {
+  if (step.prepares_input) {
+    prepare_rows(step, context, worker);
+    context.team.barrier().wait();
+  }
+  if (step.form == InputForm::kInt8 || step.form == InputForm::kBf16) {
+    run_panels(step, context, step_index, worker);
+  } else {
+    run_rows(step, context, worker);
   }
 }
 
@@ -218,18 +311,35 @@ void run_attention(const Step& step, const StepContext& context, int step_index,
 
 }  // namespace
 
+size_t form_bytes(InputForm form, size_t k) {
+  switch (form) {
+    case InputForm::kFloat:
+      return 0;
+    case InputForm::kQ8:
+      return kernels::q8_row_bytes(k);
+    case InputForm::kInt8:
+      return kernels::int8_token_bytes(k);
+    case InputForm::kBf16:
+      return kernels::bf16_token_bytes(k);
+  }
+  return 0;
+}
+
 std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& weights,
                              const Buffers& buffers, const kernels::Table& kernels,
-                             plan::Activations activations) {
+                             Precision precision) {
   std::vector<Step> steps;
-  model::ValueId quantised = model::kNone;  // the value whose quantised form is at hand
+  // The value that stands prepared at hand, and in which form.
+  model::ValueId prepared = model::kNone;
+  InputForm form = InputForm::kFloat;
   for (const model::Op& op : subgraph.ops) {
-    Step step = bind(op, subgraph, weights, buffers, kernels, activations);
-    if (step.matmul_q8 != nullptr) {
-      step.quantises_input = op.inputs[0] != quantised;
-      quantised = op.inputs[0];
+    Step step = bind(op, subgraph, weights, buffers, kernels, precision);
+    if (step.form != InputForm::kFloat) {
+      step.prepares_input = op.inputs[0] != prepared || step.form != form;
+      prepared = op.inputs[0];
+      form = step.form;
     }
-    if (op.output == quantised) quantised = model::kNone;
+    if (op.output == prepared) prepared = model::kNone;
     steps.push_back(std::move(step));
   }
   return steps;
@@ -237,7 +347,7 @@ std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& wei
 
 void run_step(const Step& step, const StepContext& context, int step_index, int worker) {
   if (step.op.kind == OpKind::kLinear) {
-    run_linear(step, context, worker);
+    run_linear(step, context, step_index, worker);
   } else if (step.op.kind == OpKind::kAttention) {
     run_attention(step, context, step_index, worker);
   } else {
