@@ -1,39 +1,52 @@
 #include "kernels/pack.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
 #include "tensor/codec.h"
 
 namespace troika::kernels {
+namespace {
 
-void pack_int8(Type type, const MatmulWeight& weight, float* buffer, int8_t* levels, float* scales,
-               int32_t* starts) {
-  const size_t k = weight.k;
-  const size_t n_rows = weight.last_row - weight.first_row;
-  TROIKA_ASSERT(n_rows <= kPanelRows && k <= kMostInt8Depth);
-  std::memset(levels, 0, int8_strip_bytes(k));
-  std::fill_n(scales, kPanelRows, 0.0f);
-  std::fill_n(starts, kPanelRows, 0);
-  for (size_t r = 0; r < n_rows; ++r) {
-    tensor::dequantize_row(type, weight.data + (weight.first_row + r) * weight.row_bytes, buffer,
-                           k);
-    float largest = 0;  // stays what it was where an element is no number
-    for (size_t i = 0; i < k; ++i) largest = std::max(largest, std::fabs(buffer[i]));
-    if (!(largest >= kQ8Smallest && std::isfinite(largest))) largest = 0;
-    const float inverse = largest > 0 ? 127.0f / largest : 0.0f;
-    int32_t sum = 0;
-    for (size_t i = 0; i < k; ++i) {
-      const float level = std::nearbyint(buffer[i] * inverse);
-      const int32_t whole = std::fabs(level) <= 127.0f ? static_cast<int32_t>(level) : 0;
-      sum += whole;
-      levels[i / kInt8LineDepth * kLineBytes + r * kInt8LineDepth + i % kInt8LineDepth] =
-          static_cast<int8_t>(whole);
+// Spreads a row over a strip, four levels at a time, and returns the sum of its levels.
+int32_t spread(const uint8_t* row, size_t depth, int8_t* strip) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < depth;) {
+    // Sums of bytes in two halves of a word, as many as surely fit 16 bits.
+    uint32_t even = 0, odd = 0;
+    for (const size_t end = std::min(depth, i + 256 * kInt8LineDepth); i < end;
+         i += kInt8LineDepth) {
+      uint32_t four;
+      std::memcpy(&four, row + i, sizeof(four));
+      even += four & 0x00ff00ffu;
+      odd += four >> 8 & 0x00ff00ffu;
+      four ^= 0x80808080u;  // level + 128 becomes the level
+      std::memcpy(strip + i * kPanelRows, &four, sizeof(four));
     }
-    scales[r] = largest / 127.0f;
-    starts[r] = -128 * sum;
+    sum += (even & 0xffffu) + (even >> 16) + (odd & 0xffffu) + (odd >> 16);
+  }
+  return static_cast<int32_t>(sum - 128 * static_cast<int64_t>(depth));
+}
+
+}  // namespace
+
+void pack_int8(const Table& table, Type type, const MatmulWeight& weight, PackBuffers buffers,
+               int8_t* levels, float* scales, int32_t* starts) {
+  const size_t n_rows = weight.last_row - weight.first_row;
+  TROIKA_ASSERT(n_rows <= kPanelRows && weight.k <= kMostInt8Depth);
+  if (n_rows < kPanelRows) {
+    std::memset(levels, 0, int8_strip_bytes(weight.k));
+    std::fill_n(scales, kPanelRows, 0.0f);
+    std::fill_n(starts, kPanelRows, 0);
+  }
+  for (size_t r = 0; r < n_rows; ++r) {
+    const std::byte* row = weight.data + (weight.first_row + r) * weight.row_bytes;
+    tensor::dequantize_row(type, row, buffers.row, weight.k);
+    table.quantize_int8(buffers.row, buffers.levels, weight.k);
+    const Int8Token packed = int8_token(buffers.levels, weight.k);
+    scales[r] = *packed.scale;
+    starts[r] = -128 * spread(packed.levels, int8_depth(weight.k), levels + r * kInt8LineDepth);
   }
 }
 

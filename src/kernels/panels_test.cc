@@ -207,15 +207,17 @@ TEST(PackInt8, LosesHalfALevelAtMost) {
   }
 }
 
-TEST(PackInt8, RowsWithoutANumberBecomeZero) {
+TEST(PackInt8, WhatIsNoNumberBecomesZeroAndInfinityTheLargest) {
   constexpr size_t kDepth = 40;
   std::vector<float> values(3 * kDepth);
   values[5] = std::numeric_limits<float>::infinity();
+  values[6] = 1.0f;
   values[kDepth + 3] = std::numeric_limits<float>::quiet_NaN();
   values[kDepth + 4] = 1.0f;
   const TestWeight weight(Type::kF32, 3, kDepth, values);
   Int8Weight packed(Type::kF32, weight.view);
-  EXPECT_EQ(packed.scales[0], 0.0f);
+  EXPECT_EQ(packed.level(0, 5), 127);
+  EXPECT_EQ(packed.level(0, 6), 0);
   EXPECT_EQ(packed.level(1, 3), 0);
   EXPECT_EQ(packed.level(1, 4), 127);
   EXPECT_EQ(packed.scales[2], 0.0f);

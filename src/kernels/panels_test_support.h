@@ -52,12 +52,13 @@ struct Int8Weight {
     view = {levels.get(), scales.data(), starts.data(), n_rows, k};
   }
   Int8Weight(Type type, const MatmulWeight& weight) : Int8Weight(weight.last_row, weight.k) {
-    std::vector<float> buffer(weight.k);
+    std::vector<float> row(weight.k), buffer(int8_token_bytes(weight.k) / sizeof(float));
+    auto* bytes = reinterpret_cast<std::byte*>(buffer.data());
     for (size_t strip = 0; strip < n_strips(weight.last_row); ++strip) {
       MatmulWeight part = weight;
       part.first_row = strip * kPanelRows;
       part.last_row = std::min(part.first_row + kPanelRows, weight.last_row);
-      pack_int8(type, part, buffer.data(), levels.get() + strip * int8_strip_bytes(weight.k),
+      pack_int8(reference::kTable, type, part, {row.data(), bytes}, levels.get() + strip * int8_strip_bytes(weight.k),
                 scales.data() + part.first_row, starts.data() + part.first_row);
     }
   }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "kernels/choose.h"
 #include "kernels/pack.h"
 #include "weights/store.h"
 
@@ -56,11 +57,15 @@ Int8Matrix::Int8Matrix(const Matrix& matrix) : bytes_(int8_panel_bytes(matrix)) 
 void Int8Matrix::pack(const Matrix& matrix, size_t first_strip, size_t last_strip) {
   const size_t k = panels_.k;
   std::vector<float> row(k);
+  std::vector<float> levels(kernels::int8_token_bytes(k) / sizeof(float));  // aligned as floats
+  // Whichever kernels are chosen, the bits are the same.
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
   for (size_t strip = first_strip; strip < last_strip; ++strip) {
     const size_t first_row = strip * kernels::kPanelRows;
     const size_t last_row = std::min(first_row + kernels::kPanelRows, panels_.n_rows);
-    kernels::pack_int8(matrix.type, {matrix.data, matrix.row_bytes, k, first_row, last_row},
-                       row.data(),
+    kernels::pack_int8(kernels.table, matrix.type,
+                       {matrix.data, matrix.row_bytes, k, first_row, last_row},
+                       {row.data(), reinterpret_cast<std::byte*>(levels.data())},
                        const_cast<int8_t*>(panels_.levels) + strip * kernels::int8_strip_bytes(k),
                        const_cast<float*>(panels_.scales) + first_row,
                        const_cast<int32_t*>(panels_.starts) + first_row);
