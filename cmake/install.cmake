@@ -1,11 +1,20 @@
-# `cmake --install`: the program, the library behind the C API, its header, and what pkg-config and
-# find_package need to find them.
+# `cmake --install`: the program, the models, the library behind the C API, its header, and what
+# pkg-config and find_package need to find them.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 if(TARGET troika)
   install(TARGETS troika RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+# The small models that the project trained, and what their cards say of them.
+file(GLOB troika_models CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/models/*-q8_0.gguf)
+if(troika_models)
+  file(GLOB troika_cards CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/models/troika-*.md
+                                           ${CMAKE_SOURCE_DIR}/models/troika-*.svg)
+  install(FILES ${troika_models} ${troika_cards}
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/troika/models)
 endif()
 
 if(NOT TARGET troika_engine OR NOT EXISTS ${CMAKE_SOURCE_DIR}/include/troika/troika.h)

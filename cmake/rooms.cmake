@@ -7,6 +7,7 @@ set(TROIKA_ROOMS base tensor gguf text kernels model plan cache weights lanes sc
 
 set(troika_base_libraries fmt::fmt nlohmann_json::nlohmann_json Threads::Threads)
 set(troika_text_packages libutf8proc)
+set(troika_lanes_packages liburing)
 set(troika_cli_packages libedit)
 
 function(troika_add_rooms)

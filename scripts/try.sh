@@ -9,10 +9,9 @@ source "$(dirname "$0")/lib.sh"
 scripts/packages.sh build
 configure_and_build release troika
 
-shopt -s nullglob
-built_in=(models/troika-silu*.gguf)
-if ((${#built_in[@]} > 0)); then
-  model=${built_in[0]}
+built_in=models/troika-silu-q8_0.gguf
+if [[ -f $built_in ]]; then
+  model=$built_in
   say "Run the built-in model $model"
 else
   model=build/models/tiny-llama-q8_0.gguf

@@ -2,8 +2,49 @@
 
 import numpy as np
 
+from bpe import SPECIAL
+
 BOOK_CHUNK = 2048
-SHARES = {"books": 0.38, "stories": 0.17, "tasks": 0.45}  # of the tokens of a round
+SHARES = {"books": 0.30, "stories": 0.20, "tasks": 0.50}  # of the tokens of a round that are no echo
+
+
+def echoes(progress):
+    """Share of the rows of a round that are echoes, by the share of the training that is done.
+
+    First the language: with echoes from the start copying began later than with echoes that came to a model
+    that knew some words. Then many, until it copies; some to the end, or it would forget.
+    """
+    return 0.0 if progress < 0.27 else 0.4 if progress < 0.45 else 0.1
+
+
+def echo_row(rng, size, vocab, text):
+    """Spans of tokens, more than half of which stood earlier in the row: pieces of the books, or random tokens.
+    Only what stood there before is learned, and not where a repetition begins.
+
+    Copying from the context is what the tasks need first. Rows like these teach it with every other token, where
+    a task has a few: without them four million tokens taught it nothing.
+    """
+    tokens, weights = np.zeros(size, np.int32), np.zeros(size, np.uint8)
+    spans, at = [], 0
+    while at < size:
+        again = bool(spans) and rng.random() < 0.6
+        if again:
+            span = spans[rng.integers(len(spans))]
+            span = span[rng.integers(max(1, len(span) - 6)) :]  # also from its middle
+        else:
+            n = int(rng.integers(4, 32))
+            if rng.random() < 0.6:
+                span = rng.integers(len(SPECIAL), vocab, n).astype(np.int32)
+            else:
+                start = int(rng.integers(max(1, len(text) - n)))
+                span = text[start : start + n]
+            spans.append(span)
+        part = span[: size - at]
+        tokens[at : at + len(part)] = part
+        if again:
+            weights[at + 1 : at + len(part)] = 1
+        at += len(part)
+    return tokens, weights
 
 
 class Stream:
@@ -26,9 +67,9 @@ class Rows:
     """Batches (tokens, targets, weights). A task is never cut: what is left of its row is filled from the
     books. A story goes on in the next row."""
 
-    def __init__(self, arrays, seed, round_tokens, state=None):
+    def __init__(self, arrays, seed, round_tokens, n_vocab, state=None):
         self.a = arrays
-        self.seed, self.round_tokens = seed, round_tokens
+        self.seed, self.round_tokens, self.n_vocab = seed, round_tokens, n_vocab
         counts = {n: len(arrays[f"{n}_offsets"]) - 1 for n in ("stories", "tasks")}
         counts["books"] = max(1, len(arrays["books"]) // BOOK_CHUNK)
         self.streams = {n: Stream(n, c, seed, (state or {}).get(n, 0)) for n, c in sorted(counts.items())}
@@ -46,11 +87,12 @@ class Rows:
         start, end = self.a[f"{name}_offsets"][i : i + 2]
         return self.a[f"{name}_tokens"][start:end], self.a[f"{name}_weights"][start:end]
 
-    def rows(self, length):
+    def rows(self, length, echo_share=0.0):
         """The rows of one round, `length` tokens and one more for the last target."""
         size = length + 1
         n_rows = max(1, self.round_tokens // size)
-        n_text = round(n_rows * (1 - SHARES["tasks"] * 1.1))
+        n_echo = round(n_rows * echo_share)
+        n_text = n_echo + round((n_rows - n_echo) * (1 - SHARES["tasks"] * 1.1))
         tokens = np.zeros((n_rows, size), np.int32)
         weights = np.zeros((n_rows, size), np.uint8)
         text_t, text_w = self._text(n_rows * size)
@@ -62,8 +104,11 @@ class Rows:
             tokens[row, at:], weights[row, at:] = text_t[used : used + n], text_w[used : used + n]
             used += n
 
+        rng = np.random.default_rng([self.seed, self.round, 9])
+        for row in range(n_echo):
+            tokens[row], weights[row] = echo_row(rng, size, self.n_vocab, self.a["books"])
         pending = self._document("tasks")
-        for row in range(n_rows):
+        for row in range(n_echo, n_rows):
             at = 0
             while row >= n_text:
                 t, w = pending

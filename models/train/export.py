@@ -13,7 +13,7 @@ from model import Config, Model
 NAMES = {"attn.q": "attn_q", "attn.k": "attn_k", "attn.v": "attn_v", "attn.out": "attn_output",
          "ffn.gate": "ffn_gate", "ffn.up": "ffn_up", "ffn.down": "ffn_down",
          "attn_norm": "attn_norm", "ffn_norm": "ffn_norm"}  # fmt: skip
-LICENSE = "cc0-1.0 AND CDLA-Sharing-1.0"
+LICENSE = "Apache-2.0"
 
 
 def gguf_name(name):

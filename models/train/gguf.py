@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 
-U32, F32_VALUE, BOOL, STRING, ARRAY, I32 = 4, 6, 7, 8, 9, 5
+U32, F32_VALUE, BOOL, STRING, ARRAY, I32, U64 = 4, 6, 7, 8, 9, 5, 10
 TYPES = {"F32": 0, "F16": 1, "Q8_0": 8}
 ALIGNMENT = 32
 
@@ -114,7 +114,7 @@ class Reader:
             if of == STRING:
                 return [self._text() for _ in range(n)]
             return list(self._take(f"<{n}{'i' if of == I32 else 'f'}"))
-        value = self._take({U32: "<I", F32_VALUE: "<f", BOOL: "<B"}[kind])[0]
+        value = self._take({U32: "<I", U64: "<Q", F32_VALUE: "<f", BOOL: "<B"}[kind])[0]
         return bool(value) if kind == BOOL else value
 
     def _tensor(self, at, shape, kind):

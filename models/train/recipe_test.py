@@ -213,6 +213,41 @@ class Models(unittest.TestCase):
         self.assertEqual(match == 1.0, tokens == tokenizer.encode(" " + example["answer"]))
 
 
+    def test_outliers_are_counted_in_the_worst_channels(self):
+        import outliers
+
+        x = torch.ones(100, 200)
+        self.assertEqual(outliers.figures(x), {"ratio": 1.0, "share": 0.0, "in_few": None})
+        x[:, 7] = 64.0  # one channel of 200: beyond the scale that 99 % stay below
+        x[0, 20:27] = -8.0  # seven more outliers, each in a channel of its own
+        figures = outliers.figures(x)
+        self.assertEqual(figures["ratio"], 64.0)
+        self.assertAlmostEqual(figures["share"], 107 / 20000)
+        self.assertAlmostEqual(figures["in_few"], 105 / 107)  # 6 channels of 200 are 3 %
+
+    def test_one_scale_per_tensor_suffers_from_outliers(self):
+        import measure
+        import outliers
+
+        windows = [[bpe.BOS, *range(20, 50)]]
+        tokens = torch.tensor(windows)
+        with torch.no_grad():
+            for p in self.model.parameters():
+                if p.ndim == 2:
+                    torch.nn.init.normal_(p, std=0.3)
+        exact = measure.text_loss(self.model, windows)[0]
+        before = outliers.per_tensor_loss(self.model, tokens, windows)[0]
+        logits = self.model(tokens)
+        with torch.no_grad():
+            for block in self.model.blocks:
+                block.attn_norm.weight[3] *= 4096
+                for reader in (block.attn.q, block.attn.k, block.attn.v):
+                    reader.weight[:, 3] /= 4096
+        self.assertTrue(torch.allclose(self.model(tokens), logits, atol=1e-4))
+        after = outliers.per_tensor_loss(self.model, tokens, windows)[0]
+        self.assertLess(abs(before - exact), abs(after - exact))
+
+
 @NEEDS_TORCH
 class WholeRecipe(unittest.TestCase):
     def test_from_an_empty_directory_to_two_files(self):

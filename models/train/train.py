@@ -28,10 +28,10 @@ from bpe import Tokenizer
 from model import Config, Model
 from optim import make_optimizers
 
-DECAY_START = 0.70
+DECAY_START = 0.70  # from which share of the training on the rate falls
 # Short rows are cheap and hold most tasks; long ones teach far positions. They take turns round by round.
 EARLY_ROWS, LATE_ROWS = (256, 256, 256, 1024), (256, 512, 2048)
-AVERAGE = 0.99  # of the running mean of the weights, which is better than the last weights at a flat rate  # from which share of the training on
+AVERAGE = 0.99  # of the running mean of the weights, which is better than the last weights at a flat rate
 
 
 def parse(argv=None):
@@ -116,6 +116,7 @@ class Training:
         self.mean = [p.detach().clone() for p in self.model.parameters()]
         self.risen_from = 0  # the step from which the rate rises
         self.data_state, self.skip, self.length = None, 0, 0  # where the data stand: round, steps in it
+        self.echoes = 0.0
         a.out.mkdir(parents=True, exist_ok=True)
         path = a.out / ("stable.pt" if a.from_stable else "model.pt")
         if path.exists():
@@ -135,7 +136,7 @@ class Training:
             o.load_state_dict(state)
         self.step, self.seconds, self.tokens = s["step"], s["seconds"], s["tokens"]
         self.pressure, self.data_state = s["pressure"], s["data"]
-        self.skip, self.length = s["skip"], s["length"]
+        self.skip, self.length, self.echoes = s["skip"], s["length"], s["echoes"]
         if "optimizers" not in s:  # from pack.py: they start anew, and so does the rise of the rate
             self.risen_from = self.step
         log = self.a.out / "log.jsonl"
@@ -152,6 +153,7 @@ class Training:
             "optimizers": [o.state_dict() for o in self.optimizers],
             "step": self.step, "seconds": self.seconds, "tokens": self.tokens,
             "pressure": self.pressure, "data": self.data_state, "skip": self.skip, "length": self.length,
+            "echoes": self.echoes,
         }  # fmt: skip
         torch.save(state, self.a.out / (name + ".part"))
         (self.a.out / (name + ".part")).rename(self.a.out / name)
@@ -181,14 +183,16 @@ class Training:
 
     def batches(self):
         """(tokens, weights) of a step each; the row length follows the progress from round to round."""
-        rows = data.Rows(self.arrays, self.a.seed, max(125_000, 8 * self.a.batch), self.data_state)
+        rows = data.Rows(self.arrays, self.a.seed, max(125_000, 8 * self.a.batch), self.model.config.vocab, self.data_state)
         while True:
             self.data_state = rows.state()
             if self.skip == 0:
                 turn = EARLY_ROWS if self.progress() < DECAY_START else LATE_ROWS
                 self.length = min(self.a.context, turn[rows.round % len(turn)])
+                # A model that starts from another has learned to copy there.
+                self.echoes = data.echoes(1.0 if self.a.start else self.progress())
             length = self.length
-            tokens, weights = rows.rows(length)
+            tokens, weights = rows.rows(length, self.echoes)
             per_step = max(self.a.workers, self.a.batch // length)
             starts = range(0, max(1, len(tokens) - per_step + 1), per_step)
             for i in starts[self.skip :]:

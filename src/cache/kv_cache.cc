@@ -191,16 +191,17 @@ const std::byte* const* KvCache::value_pages(int layer) const {
   return layers_[static_cast<size_t>(layer)].value_pages.data();
 }
 
-std::byte* KvCache::row(const std::vector<std::byte*>& pages, Slot slot) const {
-  return pages[slot >> kPageSlotsLog2] + (slot & (kPageSlots - 1)) * shape_.slot_bytes();
+std::byte* KvCache::row(const std::vector<std::byte*>& pages, Slot slot, int head) const {
+  return pages[slot >> kPageSlotsLog2] + head_offset_bytes(head) +
+         (slot & (kPageSlots - 1)) * shape_.head_bytes();
 }
 
-std::byte* KvCache::key_row(int layer, Slot slot) {
-  return row(layers_[static_cast<size_t>(layer)].key_pages, slot);
+std::byte* KvCache::key_row(int layer, Slot slot, int head) {
+  return row(layers_[static_cast<size_t>(layer)].key_pages, slot, head);
 }
 
-std::byte* KvCache::value_row(int layer, Slot slot) {
-  return row(layers_[static_cast<size_t>(layer)].value_pages, slot);
+std::byte* KvCache::value_row(int layer, Slot slot, int head) {
+  return row(layers_[static_cast<size_t>(layer)].value_pages, slot, head);
 }
 
 }  // namespace troika::cache

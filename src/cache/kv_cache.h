@@ -76,11 +76,17 @@ class KvCache {
   size_t bytes() const;
 
   static constexpr uint32_t kPageSlotsLog2 = 8;
-  // Page tables for a layer; slot s lies in page s >> kPageSlotsLog2. A row holds all heads.
+  // Page tables for a layer; slot s lies in page s >> kPageSlotsLog2. A page holds the rows of the
+  // first head for all of its slots, then those of the next: whoever reads a head reads straight
+  // through memory.
   const std::byte* const* key_pages(int layer) const;
   const std::byte* const* value_pages(int layer) const;
-  std::byte* key_row(int layer, Slot slot);
-  std::byte* value_row(int layer, Slot slot);
+  size_t head_offset_bytes(int head) const {  // within a page
+    return (shape_.head_bytes() << kPageSlotsLog2) * static_cast<size_t>(head);
+  }
+  // The row of one head.
+  std::byte* key_row(int layer, Slot slot, int head);
+  std::byte* value_row(int layer, Slot slot, int head);
 
  private:
   struct Layer {
@@ -91,7 +97,7 @@ class KvCache {
   Slot take();
   void release(Slot slot);
   std::vector<Slot>& sequence_of(SequenceId sequence) { return sequences_[sequence]; }
-  std::byte* row(const std::vector<std::byte*>& pages, Slot slot) const;
+  std::byte* row(const std::vector<std::byte*>& pages, Slot slot, int head) const;
 
   KvShape shape_;
   std::vector<Layer> layers_;

@@ -118,15 +118,18 @@ TEST(KvCache, TheContextNeedNotBeAMultipleOfAPage) {
 // row pointers agree with the page tables.
 TEST(KvCache, GrowthKeepsWhatWasWritten) {
   KvCache kv(shape(1000));
-  const size_t bytes = kv.shape().slot_bytes();
+  const size_t bytes = kv.shape().head_bytes();
+  const int n_heads = kv.shape().n_kv_heads;
   std::vector<Slot> slots;
   EXPECT_EQ(kv.bytes(), 0u);
   for (const int n : {1, 254, 2, 300, 443}) {
     for (const Slot slot : append(kv, n)) {
       const auto mark = static_cast<int>(slots.size() % 61);
       for (int layer = 0; layer < 2; ++layer) {
-        std::memset(kv.key_row(layer, slot), mark + 70 * layer, bytes);
-        std::memset(kv.value_row(layer, slot), mark + 70 * layer + 110, bytes);
+        for (int head = 0; head < n_heads; ++head) {
+          std::memset(kv.key_row(layer, slot, head), mark + 70 * layer + head, bytes);
+          std::memset(kv.value_row(layer, slot, head), mark + 70 * layer + 110 + head, bytes);
+        }
       }
       slots.push_back(slot);
     }
@@ -136,16 +139,18 @@ TEST(KvCache, GrowthKeepsWhatWasWritten) {
   for (size_t i = 0; i < slots.size(); ++i) {
     const Slot slot = slots[i];
     for (int layer = 0; layer < 2; ++layer) {
-      const std::byte* key = kv.key_row(layer, slot);
-      const std::byte* value = kv.value_row(layer, slot);
-      const int mark = static_cast<int>(i % 61) + 70 * layer;
-      for (size_t b = 0; b < bytes; ++b) {
-        as_written = as_written && key[b] == static_cast<std::byte>(mark) &&
-                     value[b] == static_cast<std::byte>(mark + 110);
+      for (int head = 0; head < n_heads; ++head) {
+        const std::byte* key = kv.key_row(layer, slot, head);
+        const std::byte* value = kv.value_row(layer, slot, head);
+        const int mark = static_cast<int>(i % 61) + 70 * layer + head;
+        for (size_t b = 0; b < bytes; ++b) {
+          as_written = as_written && key[b] == static_cast<std::byte>(mark) &&
+                       value[b] == static_cast<std::byte>(mark + 110);
+        }
+        const size_t offset = kv.head_offset_bytes(head) + (slot & 255) * bytes;
+        EXPECT_EQ(kv.key_pages(layer)[slot >> KvCache::kPageSlotsLog2] + offset, key);
+        EXPECT_EQ(kv.value_pages(layer)[slot >> KvCache::kPageSlotsLog2] + offset, value);
       }
-      const size_t offset = (slot & 255) * bytes;
-      EXPECT_EQ(kv.key_pages(layer)[slot >> KvCache::kPageSlotsLog2] + offset, key);
-      EXPECT_EQ(kv.value_pages(layer)[slot >> KvCache::kPageSlotsLog2] + offset, value);
     }
   }
   EXPECT_TRUE(as_written);

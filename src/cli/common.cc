@@ -22,12 +22,22 @@ namespace troika::cli {
 
 void EngineFlags::add_to(CLI::App& command) {
   command.add_option("MODEL", options.model, "A GGUF file")->required();
+  command
+      .add_option("--machine", options.machine,
+                  "here, or a virtual phone: phones/8gen3.json (then --stack too)")
+      ->capture_default_str();
+  command.add_option("--stack", options.stack,
+                     "The software on the phone, as measured for a paper: llm.npu, heterollm, ...");
   command.add_option("-t,--threads", options.n_threads, "Threads (default: all usable cores)");
   command.add_option("--plan", options.plan,
                      "Run as this plan says (see 'troika plan'); it sets threads, lanes, "
                      "placements, context, --kv, --activations and --prefill");
-  command.add_option("--lanes", options.lanes,
-                     "Groups of cores that work as lanes: \"0,1\" is one lane, \"0;1\" are two");
+  command.add_option(
+      "--lanes", options.lanes,
+      "Groups of cores that work as lanes: \"0,1\" is one lane, \"0;1\" are two; of a "
+      "phone its processors: \"cpu;npu\"");
+  command.add_flag("--strict-npu", options.is_strict_npu,
+                   "Matrix lanes may use only scales that are fixed beforehand");
   command.add_option("--place", options.placements,
                      "SUBGRAPH=LANE or SUBGRAPH@TOKENS=LANE: where embed, qkv, attention, ffn or "
                      "head run (repeatable; default: lane 0)");

@@ -23,6 +23,7 @@ void add_synth(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_reproduce(CLI::App& app);
 void add_profile(CLI::App& app);
+void add_cache(CLI::App& app);
 
 // Options of every command that computes with a model.
 struct EngineFlags {

@@ -16,7 +16,7 @@ struct EvalFlags {
   std::string text;
   std::string tasks;
   int most = 0;
-  bool chat = false;
+  engine::TaskOptions how;
   bool json = false;
 };
 
@@ -117,7 +117,7 @@ void eval_tasks(const EvalFlags& flags, engine::Session& session) {
   std::vector<engine::TaskScore> scores;
   {
     Progress bar("tasks");
-    scores = score_tasks(session, tasks, flags.chat, bar.function());
+    scores = score_tasks(session, tasks, flags.how, bar.function());
   }
   const auto accuracy = [](const engine::TaskScore& score) {
     return static_cast<double>(score.n_right) / score.n;
@@ -155,14 +155,17 @@ void add_eval(CLI::App& app) {
       "line,\n"
       "or a JSON array of strings (each a document of its own). --tasks takes JSONL with "
       "\"prompt\"\n"
-      "and \"answer\", and optionally \"kind\".");
+      "and \"answer\", and optionally \"kind\". An answer is right where the model's text up to "
+      "its end\ntoken is the same but for white space around it.");
   auto flags = std::make_shared<EvalFlags>();
   flags->engine.add_to(*command);
   command->add_option("--perplexity", flags->text, "A text file");
   command->add_option("--tasks", flags->tasks, "A JSONL file of tasks");
   command->add_option("--first", flags->most, "Only so many documents or tasks")
       ->check(at_least(1));
-  command->add_flag("--chat", flags->chat, "Put each task into the model's chat template");
+  command->add_flag("--chat", flags->how.use_chat, "Put each task into the model's chat template");
+  command->add_flag("--first-line", flags->how.first_line_only,
+                    "Judge the first line of each answer only, for a model without end token");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { eval(*flags); });
 }

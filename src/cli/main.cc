@@ -42,6 +42,7 @@ int run(int argc, char** argv) {
   troika::cli::add_plan(app);
   troika::cli::add_reproduce(app);
   troika::cli::add_profile(app);
+  troika::cli::add_cache(app);
   try {
     app.parse(argc, argv);
     if (version) {

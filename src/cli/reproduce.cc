@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/common.h"
+#include "engine/baselines.h"
 #include "engine/micro.h"
 
 namespace troika::cli {
@@ -106,7 +107,35 @@ void print_summary(const MicroReport& report) {
   print(fmt::format("not simulated: {} values\n", n_missing));
 }
 
+// Of rows that nothing was fitted to.
+void print_test_summary(const MicroReport& report) {
+  print(
+      fmt::format("\ntests: {} values, median error {:.1f} % (worst {}); none of them was fitted\n",
+                  report.count(Split::kNone), 100.0 * report.median_error(Split::kNone),
+                  worst_text(report, Split::kNone)));
+}
+
+void reproduce_baselines(const ReproduceFlags& flags) {
+  if (flags.write) throw UsageError("--write is for micro: tests fit nothing.");
+  const engine::PhoneFolder folder = engine::read_phone_folder(flags.phones);
+  const MicroReport report = simulate_baselines(folder);
+  if (!flags.json) {
+    print_table(report);
+    print_test_summary(report);
+    return;
+  }
+  nlohmann::ordered_json json;
+  json["rows"] = nlohmann::ordered_json::array();
+  for (const MicroRow& row : report.rows) json["rows"].push_back(to_json(row));
+  json["median_error"] = {{"test", report.median_error(Split::kNone)}};
+  print_json(json);
+}
+
 void reproduce(const ReproduceFlags& flags) {
+  if (flags.what == "baselines") {
+    reproduce_baselines(flags);
+    return;
+  }
   engine::PhoneFolder folder = engine::read_phone_folder(flags.phones);
   if (flags.write) engine::write_fitted(folder);
   const MicroReport report = simulate_micro(folder);
@@ -134,11 +163,14 @@ void add_reproduce(CLI::App& app) {
       app.add_subcommand("reproduce", "Published figures beside what a virtual phone does");
   command->footer(
       "micro: the microbenchmarks that the phones are fitted to, and those held back.\n"
+      "baselines: one processor and no technique, which nothing is fitted to: llama.cpp on the "
+      "CPU,\n"
+      "generation on the GPU.\n"
       "Example: troika reproduce micro --phones phones");
   auto flags = std::make_shared<ReproduceFlags>();
   command->add_option("what", flags->what, "Which figures")
       ->required()
-      ->check(CLI::IsMember({"micro"}));
+      ->check(CLI::IsMember({"micro", "baselines"}));
   command->add_option("--phones", flags->phones, "Folder of phones, stacks and published figures")
       ->capture_default_str();
   command->add_flag("--write", flags->write, "Fit again, and write the constants to the files");

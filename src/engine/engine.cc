@@ -1,10 +1,14 @@
 #include "engine/engine.h"
 
 #include <chrono>
+#include <filesystem>
 
 #include "base/cpu_features.h"
+#include "base/error.h"
 #include "engine/make_plan.h"
+#include "engine/phone_setup.h"
 #include "engine/saved_plan.h"
+#include "lanes/host/host_lane.h"
 #include "lanes/host/host_machine.h"
 #include "model/architecture.h"
 
@@ -15,27 +19,66 @@ double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// A model that is only a name has shapes, and no weights.
+std::unique_ptr<weights::HollowModel> make_hollow(const Options& options) {
+  if (is_here(options) || options.has_values) return nullptr;
+  std::error_code ignored;
+  if (std::filesystem::exists(options.model, ignored)) return nullptr;
+  const model::KnownModel* known = model::find_known(options.model);
+  if (known == nullptr) return nullptr;
+  return std::make_unique<weights::HollowModel>(*known, options.type);
+}
+
+std::unique_ptr<text::Tokenizer> make_tokenizer(const gguf::File& file, const Options& options,
+                                                bool is_hollow) {
+  if (is_hollow) return nullptr;
+  return text::make_tokenizer(file, {options.pre_tokenizer});
+}
+
 }  // namespace
 
 Engine::Engine(const Options& options)
     : started_(now_seconds()),
-      file_(gguf::File::open(options.model)),
-      blueprint_(model::read(file_)),
-      tokenizer_(text::make_tokenizer(file_, {options.pre_tokenizer})),
+      has_values_(is_here(options) || options.has_values),
+      hollow_(make_hollow(options)),
+      file_(hollow_ != nullptr ? hollow_->open() : gguf::File::open(options.model)),
+      blueprint_(has_values_ ? model::read(file_) : model::read_shapes(file_)),
+      tokenizer_(make_tokenizer(file_, options, hollow_ != nullptr)),
       kernels_(kernels::choose(detect_cpu_features(), options.kernels)),
       weights_(file_, blueprint_),
-      plan_(options.plan.empty() ? make_plan(options, blueprint_, weights_)
-                                 : load_plan(options.plan, file_)),
+      phone_setup_(is_here(options) ? nullptr
+                                    : make_phone_setup(options, file_, blueprint_, weights_)),
+      plan_(phone_setup_ != nullptr ? phone_setup_->plan
+            : options.made_plan     ? *options.made_plan
+            : options.plan.empty()  ? make_plan(options, blueprint_, weights_)
+                                    : load_plan(options.plan, plan_identity(file_))),
       rope_angles_(blueprint_.rope),
-      machine_(std::make_unique<lanes::HostMachine>(kernels_.table, plan_)),
-      graphs_(blueprint_, plan_, *machine_, packed(options.progress)) {
+      machine_(make_machine()),
+      graphs_(blueprint_, plan_, *machine_, packed(options.progress),
+              {.has_values = has_values_, .is_op_by_op = options.is_op_by_op}) {
+  if (options.is_strict_npu) check_static_scales(*machine_, has_values_);
   load_seconds_ = now_seconds() - started_;
+}
+
+std::unique_ptr<lanes::Machine> Engine::make_machine() {
+  if (phone_setup_ == nullptr) return std::make_unique<lanes::HostMachine>(kernels_.table, plan_);
+  std::unique_ptr<lanes::Lane> values;
+  if (has_values_) {
+    const plan::HostLane all_cores = {{}, phone_setup_->n_threads, "host"};
+    values = std::make_unique<lanes::HostLane>(kernels_.table, all_cores, plan_.activations,
+                                               plan::Prefill::kSame);
+  }
+  auto phone = std::make_unique<lanes::VirtualPhone>(phone_setup_->model, phone_setup_->options,
+                                                     std::move(values));
+  phone_ = phone.get();
+  return phone;
 }
 
 Engine::~Engine() = default;
 
 const weights::Store& Engine::packed(const ProgressFunction& progress) {
-  if (plan_.prefill == plan::Prefill::kInt8 && plan_.chunk() > plan::kMostDecodeTokens) {
+  const bool is_here = phone_setup_ == nullptr;
+  if (is_here && plan_.prefill == plan::Prefill::kInt8 && plan_.chunk() > plan::kMostDecodeTokens) {
     const double start = now_seconds();
     weights_.pack_int8(weights::prompt_matrices(blueprint_), plan_.n_threads(), progress);
     pack_seconds_ = now_seconds() - start;

@@ -16,9 +16,16 @@
 #include "plan/plan.h"
 #include "schedule/graphs.h"
 #include "text/tokenizer.h"
+#include "weights/hollow.h"
 #include "weights/store.h"
 
+namespace troika::lanes {
+class VirtualPhone;
+}
+
 namespace troika::engine {
+
+struct PhoneSetup;
 
 class Engine {
  public:
@@ -30,6 +37,7 @@ class Engine {
 
   const gguf::File& file() const { return file_; }
   const model::Blueprint& blueprint() const { return blueprint_; }
+  // REQUIRES: the model is a file.
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   const plan::Plan& plan() const { return plan_; }
   const weights::Store& weights() const { return weights_; }
@@ -38,6 +46,12 @@ class Engine {
   const kernels::Kernels& kernels() const { return kernels_; }
 
   lanes::Machine& machine() { return *machine_; }
+  // Null on this machine.
+  const lanes::VirtualPhone* phone() const { return phone_; }
+  // What the phone was planned with; null on this machine.
+  const PhoneSetup* phone_setup() const { return phone_setup_.get(); }
+  // False where passes take modelled time only, and logits mean nothing.
+  bool has_values() const { return has_values_; }
   // Records every task from now on; null ends that. The trace must have the machine's lanes.
   void set_trace(Trace* trace) { trace_ = trace; }
   Trace* trace() const { return trace_; }
@@ -52,16 +66,21 @@ class Engine {
  private:
   // The weights, with the packed copies that the plan asks for.
   const weights::Store& packed(const ProgressFunction& progress);
+  std::unique_ptr<lanes::Machine> make_machine();
 
   double started_;
   double pack_seconds_ = 0.0;
+  bool has_values_;
+  std::unique_ptr<weights::HollowModel> hollow_;  // behind a model that is only a name
   gguf::File file_;
   model::Blueprint blueprint_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   kernels::Kernels kernels_;
   weights::Store weights_;
+  std::unique_ptr<PhoneSetup> phone_setup_;
   plan::Plan plan_;
   model::RopeAngles rope_angles_;
+  const lanes::VirtualPhone* phone_ = nullptr;  // the machine, if it is one; set by make_machine
   std::unique_ptr<lanes::Machine> machine_;
   schedule::Graphs graphs_;
   Trace* trace_ = nullptr;

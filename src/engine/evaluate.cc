@@ -60,12 +60,31 @@ bool begins_with_bos(const text::Tokenizer& tokenizer) {
   return tokenizer.vocabulary().add_bos && tokenizer.bos() != text::kNoToken;
 }
 
-std::string first_line_trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(" \t\r\n");
+std::string trimmed(const std::string& text) {
+  constexpr const char* kSpace = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kSpace);
   if (begin == std::string::npos) return "";
-  const size_t line_end = text.find('\n', begin);
-  const std::string line = text.substr(begin, line_end - begin);
-  return line.substr(0, line.find_last_not_of(" \t\r\n") + 1);
+  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+}
+
+std::string first_line(const std::string& trimmed) { return trimmed.substr(0, trimmed.find('\n')); }
+
+// Whether the greedy answer to the task is the expected one.
+bool answers(Session& session, std::span<const Token> prompt, const Task& task,
+             bool judge_first_line) {
+  SamplerOptions sampling;
+  sampling.temperature = 0.0f;
+  Sampler greedy(sampling);
+  GenerateOptions options;
+  // A right answer needs no more tokens than it has bytes; some white space may stand around it,
+  // and the context ends what is longer.
+  constexpr size_t kMoreTokens = 8;
+  options.most_tokens =
+      static_cast<int>(std::min<size_t>(task.answer.size() + kMoreTokens, INT32_MAX));
+  const std::string text = trimmed(generate(session, prompt, greedy, options, {}).text);
+  const std::string expected = trimmed(task.answer);
+  return judge_first_line ? trimmed(first_line(text)) == trimmed(first_line(expected))
+                          : text == expected;
 }
 
 }  // namespace
@@ -102,25 +121,17 @@ Perplexity perplexity_of_text(Session& session, const std::string& text,
   return sums.result();
 }
 
-std::vector<TaskScore> score_tasks(Session& session, const std::vector<Task>& tasks, bool use_chat,
-                                   const ProgressFunction& progress) {
+std::vector<TaskScore> score_tasks(Session& session, const std::vector<Task>& tasks,
+                                   const TaskOptions& how, const ProgressFunction& progress) {
   const text::Tokenizer& tokenizer = session.engine().tokenizer();
-  SamplerOptions greedy;
-  greedy.temperature = 0.0f;
-  Sampler sampler(greedy);
   TaskScore all{"all", 0, 0};
   std::map<std::string, TaskScore> by_kind;
   std::unique_ptr<ChatFormat> chat;
-  if (use_chat) chat = std::make_unique<ChatFormat>(session.engine());
+  if (how.use_chat) chat = std::make_unique<ChatFormat>(session.engine());
   for (const Task& task : tasks) {
     const std::vector<Token> prompt =
-        use_chat ? chat->prompt({{"user", task.prompt}}) : tokenizer.encode(task.prompt);
-    GenerateOptions options;
-    // A right answer needs no more tokens than it has bytes.
-    options.most_tokens = static_cast<int>(std::min<size_t>(task.answer.size() + 8, 512));
-    options.stops = {"\n"};
-    const Generated generated = generate(session, prompt, sampler, options, {});
-    const bool right = first_line_trimmed(generated.text) == first_line_trimmed(task.answer);
+        how.use_chat ? chat->prompt({{"user", task.prompt}}) : tokenizer.encode(task.prompt);
+    const bool right = answers(session, prompt, task, how.first_line_only);
     TaskScore& kind = by_kind[task.kind];
     kind.kind = task.kind;
     for (TaskScore* score : {&all, &kind}) {

@@ -35,9 +35,15 @@ struct TaskScore {
   int n_right = 0;
 };
 
-// Greedy answers; right where the text up to the end of its line, without surrounding spaces, is
-// the expected one. The first score is that of all kinds together.
-std::vector<TaskScore> score_tasks(Session& session, const std::vector<Task>& tasks, bool use_chat,
-                                   const ProgressFunction& progress);
+struct TaskOptions {
+  bool use_chat = false;         // each prompt is a user's message in the chat template
+  bool first_line_only = false;  // for models that give no end token: only the first line counts
+};
+
+// Greedy answers up to the model's end token; right where the text without white space around it
+// is the expected one. An answer may have several lines. The first score is that of all kinds
+// together, the others follow by name.
+std::vector<TaskScore> score_tasks(Session& session, const std::vector<Task>& tasks,
+                                   const TaskOptions& how, const ProgressFunction& progress);
 
 }  // namespace troika::engine

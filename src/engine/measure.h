@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "engine/peaks.h"
 #include "engine/session.h"
+#include "engine/work.h"
 
 namespace troika::engine {
 
@@ -14,6 +16,8 @@ struct Rate {
   double median = 0.0;  // tokens per second
   double lowest = 0.0;
   double highest = 0.0;
+  // Prefill: useful operations over the peak of the precision taken; 0 where that is not known.
+  double fraction_of_peak = 0.0;
 };
 
 struct MeasureOptions {
@@ -26,7 +30,8 @@ struct MeasureOptions {
 struct Measurement {
   std::vector<Rate> prefill;
   Rate decode;
-  double read_gb_s = 0.0;     // this machine's, with the same threads
+  Peaks peaks;                // this machine's, with the same threads
+  Work work;                  // of the model
   double decode_bytes = 0.0;  // of weights and cache that a step reads, on average
   double fraction_of_bandwidth = 0.0;
   bool fits_last_cache = false;  // then the fraction may exceed 1
@@ -39,8 +44,10 @@ struct Measurement {
 Measurement measure(Session& session, const MeasureOptions& options,
                     const ProgressFunction& progress);
 
-// Bytes per second / 1e9 that so many threads read from a buffer far larger than the last cache,
-// the median of a few runs.
-double measure_read_gb_s(int n_threads);
+// One repetition: a prompt of seeded tokens, and its time in seconds; which tokens makes no
+// difference to that.
+double prefill_seconds(Session& session, int n_tokens);
+// Tokens per second behind a context of at least one token.
+double decode_rate(Session& session, int n_context, int n_tokens);
 
 }  // namespace troika::engine

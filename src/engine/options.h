@@ -1,6 +1,7 @@
 // What a user may ask of an engine.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,19 @@
 namespace troika::engine {
 
 struct Options {
-  std::string model;  // a GGUF file
-  int n_threads = 0;  // 0: all cores this process may use
+  std::string model;  // a GGUF file; for timing also the name of a known model
+  // "here", or the file of a virtual phone; then `stack` names the software on it.
+  std::string machine = "here";
+  std::string stack;
+  std::string type = "q4_0";   // of the weights of a model that is only a name
+  bool has_values = true;      // false: a virtual phone takes time and computes nothing
+  bool is_strict_npu = false;  // matrix lanes may use static scales only
+  bool is_op_by_op = false;    // every op a subgraph of its own, to time it where it runs
+  std::optional<plan::Plan> made_plan = std::nullopt;  // run as this says, whatever stands below
+  int n_threads = 0;                                   // 0: all cores this process may use
   std::string plan;  // a plan file; then threads, lanes, placements, context and types come from it
-  std::string lanes;                    // "0,1" or "0;1"; empty: one lane of n_threads
+  // "0,1" or "0;1"; empty: one lane of n_threads. On a phone "cpu;npu"; empty: all processors.
+  std::string lanes;
   std::vector<std::string> placements;  // "ffn=1", "attention@2=0": see plan::Placement
   int context = 0;                      // 0: what model, memory and common sense allow
   plan::Activations activations = plan::Activations::kQ8;

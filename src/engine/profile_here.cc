@@ -62,7 +62,7 @@ std::vector<OpShape> wanted_shapes(const ProfileRequest& request) {
 }
 
 // The name of the kernels that the products come from.
-std::string arithmetic_name(const kernels::Kernels& kernels, const ProfileRequest& request) {
+std::string arithmetic_name(const kernels::Kernels& kernels, plan::Activations activations) {
   std::string implementation = "reference";
   for (const kernels::Choice& choice : kernels.choices) {
     if (choice.function.rfind("matmul", 0) == 0) {
@@ -70,7 +70,7 @@ std::string arithmetic_name(const kernels::Kernels& kernels, const ProfileReques
       break;
     }
   }
-  return fmt::format("{}, {}", implementation, plan::activations_name(request.activations));
+  return fmt::format("{}, {}", implementation, plan::activations_name(activations));
 }
 
 double load_average() {
@@ -134,7 +134,7 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
   options.shapes = wanted_shapes(request);
   options.budget_us = request.budget_s * 1e6;
   plan::MachineIdentity identity = plan::this_machine();
-  identity.arithmetic = arithmetic_name(kernels, request);
+  identity.arithmetic = arithmetic_name(kernels, request.activations);
 
   lanes::HostMachine machine(kernels.table, plan);
   ProfileResult result;
@@ -161,6 +161,12 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
   }
   if (request.use_cache) result.kept_path = plan::keep_profile(profile);
   return result;
+}
+
+std::optional<plan::Profile> kept_profile_of(Engine& engine, std::string* problem) {
+  plan::MachineIdentity identity = plan::this_machine();
+  identity.arithmetic = arithmetic_name(engine.kernels(), engine.plan().activations);
+  return plan::kept_profile(identity, solve::profile_lanes(engine.machine()), problem);
 }
 
 std::vector<PassPrediction> predict_passes(const plan::Profile& profile,

@@ -1,10 +1,12 @@
 // The profile of this machine: made of host lanes, kept between runs.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/progress.h"
+#include "engine/engine.h"
 #include "plan/plan.h"
 #include "plan/profile.h"
 #include "tensor/type.h"
@@ -37,6 +39,10 @@ using StageFunction = std::function<ProgressFunction(const std::string& name)>;
 
 // Throws Error, and UsageError for lanes and models that are not known.
 ProfileResult profile_here(const ProfileRequest& request, const StageFunction& stage);
+
+// The kept profile of the lanes that an engine runs on; empty where there is none, and `problem`,
+// if not null, says why one that is there is not used.
+std::optional<plan::Profile> kept_profile_of(Engine& engine, std::string* problem);
 
 // What a pass over a model should take, from a profile.
 struct PassPrediction {

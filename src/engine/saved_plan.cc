@@ -48,20 +48,21 @@ void check_identity(const std::string& path, const plan::PlanFor& made_for,
 
 }  // namespace
 
-plan::PlanFor plan_identity(const gguf::File& file) {
+plan::PlanFor plan_identity(const gguf::File& file, const std::string& machine) {
   plan::PlanFor identity;
   identity.model = file.path();
   identity.model_bytes = file.file_bytes();
   const auto header_bytes =
       static_cast<size_t>(std::min<uint64_t>(file.data_offset(), file.file_bytes()));
   identity.model_hash = fmt::format("{:016x}", hash_of(file.bytes().first(header_bytes)));
-  identity.machine = fmt::format("{}, {} cores", processor_name(), usable_cores());
+  identity.machine =
+      !machine.empty() ? machine : fmt::format("{}, {} cores", processor_name(), usable_cores());
   return identity;
 }
 
-plan::Plan load_plan(const std::string& path, const gguf::File& file) {
+plan::Plan load_plan(const std::string& path, const plan::PlanFor& here) {
   const plan::PlanFile saved = plan::plan_from_json(read_file(path), path);
-  check_identity(path, saved.made_for, plan_identity(file));
+  check_identity(path, saved.made_for, here);
   const std::vector<int> usable = usable_core_numbers();
   for (const plan::HostLane& lane : saved.plan.lanes) {
     for (const int core : lane.cores) {

@@ -8,11 +8,12 @@
 
 namespace troika::engine {
 
-// This machine and this model file: size, and a hash of everything before the weights.
-plan::PlanFor plan_identity(const gguf::File& file);
+// The model file (size, and a hash of everything before the weights) on a machine: this one, or
+// what a virtual phone calls itself.
+plan::PlanFor plan_identity(const gguf::File& file, const std::string& machine = {});
 
 // Throws Error for a file that is no plan, one made for another model or machine, and one that
 // names cores this process may not use.
-plan::Plan load_plan(const std::string& path, const gguf::File& file);
+plan::Plan load_plan(const std::string& path, const plan::PlanFor& here);
 
 }  // namespace troika::engine

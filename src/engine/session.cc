@@ -13,10 +13,16 @@ namespace {
 
 constexpr cache::SequenceId kSequence = 0;
 
+// Where nothing is computed, positions count, but keys and values need no room.
+cache::KvShape kv_shape_of(const Engine& engine) {
+  cache::KvShape shape = kv_shape(engine.plan(), engine.blueprint());
+  if (!engine.has_values()) shape.n_layers = 0;
+  return shape;
+}
+
 }  // namespace
 
-Session::Session(Engine& engine)
-    : engine_(engine), kv_(kv_shape(engine.plan(), engine.blueprint())) {
+Session::Session(Engine& engine) : engine_(engine), kv_(kv_shape_of(engine)) {
   history_.reserve(static_cast<size_t>(context()));
   logits_.resize(static_cast<size_t>(engine.blueprint().n_vocab));
 }

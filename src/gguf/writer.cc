@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <type_traits>
 #include <unordered_set>
 
@@ -47,9 +48,12 @@ uint64_t round_up(uint64_t n, uint64_t alignment) {
 }  // namespace
 
 struct Writer::State {
-  State(std::string path, uint64_t alignment) : file(std::move(path)), alignment(alignment) {}
+  State(std::string path, uint64_t alignment) : alignment(alignment) {
+    file.emplace(std::move(path));
+  }
+  State() : alignment(32) {}
 
-  AtomicFile file;
+  std::optional<AtomicFile> file;  // none: nothing is written
   uint64_t alignment;
   std::string metadata;  // all entries, encoded
   std::unordered_set<std::string> keys;
@@ -70,7 +74,7 @@ struct Writer::State {
   }
   void pad(uint64_t from) {
     const std::string zeros(round_up(from, alignment) - from, '\0');
-    file.write(zeros);
+    file->write(zeros);
   }
 };
 
@@ -79,6 +83,8 @@ Writer::Writer(std::string path, uint64_t alignment)
   TROIKA_ASSERT(std::has_single_bit(alignment) && alignment <= (uint64_t{1} << 30));
   if (alignment != 32) add_uint32("general.alignment", static_cast<uint32_t>(alignment));
 }
+
+Writer::Writer() : state_(std::make_unique<State>()) {}
 
 Writer::~Writer() = default;
 
@@ -153,7 +159,7 @@ void Writer::add_tensor(std::string_view name, tensor::Type type, std::span<cons
   state_->tensors.push_back(std::move(tensor));
 }
 
-void Writer::begin_data() {
+std::string Writer::header(uint64_t* data_bytes) {
   State& state = *state_;
   TROIKA_ASSERT(!state.in_data);
   state.in_data = true;
@@ -170,9 +176,16 @@ void Writer::begin_data() {
     append(header, tensor.offset);
   }
   header.resize(round_up(header.size(), state.alignment), '\0');
-  state.file.write(header);
   state.metadata.clear();
   state.metadata.shrink_to_fit();
+  *data_bytes = state.data_bytes;
+  return header;
+}
+
+void Writer::begin_data() {
+  TROIKA_ASSERT(state_->file.has_value());
+  uint64_t data_bytes = 0;
+  state_->file->write(header(&data_bytes));
 }
 
 void Writer::write(std::span<const std::byte> bytes) {
@@ -182,7 +195,7 @@ void Writer::write(std::span<const std::byte> bytes) {
     TROIKA_ASSERT(state.current < state.tensors.size());
     const uint64_t whole = state.tensors[state.current].bytes;
     const auto n = std::min<uint64_t>(bytes.size(), whole - state.bytes_of_current);
-    state.file.write(bytes.first(n));
+    state.file->write(bytes.first(n));
     bytes = bytes.subspan(n);
     state.bytes_of_current += n;
     if (state.bytes_of_current < whole) continue;
@@ -195,9 +208,9 @@ void Writer::write(std::span<const std::byte> bytes) {
 void Writer::finish() {
   TROIKA_ASSERT(state_->in_data);
   TROIKA_ASSERT(state_->current == state_->tensors.size());
-  state_->file.commit();
+  state_->file->commit();
 }
 
-uint64_t Writer::bytes_written() const { return state_->file.bytes_written(); }
+uint64_t Writer::bytes_written() const { return state_->file->bytes_written(); }
 
 }  // namespace troika::gguf

@@ -19,6 +19,8 @@ class Writer {
  public:
   // Throws Error where the path cannot be written. `alignment` is a power of two.
   explicit Writer(std::string path, uint64_t alignment = 32);
+  // Writes nowhere: for `header` alone.
+  Writer();
   ~Writer();
 
   void add_uint32(std::string_view key, uint32_t value);
@@ -38,6 +40,9 @@ class Writer {
   void add_tensor(std::string_view name, tensor::Type type, std::span<const uint64_t> shape);
   // Ends the descriptions and writes the header.
   void begin_data();
+  // Ends the descriptions of a writer that writes nowhere. Returns what stands before the data, and
+  // tells how long the data would be. The first tensor begins where the header ends.
+  std::string header(uint64_t* data_bytes);
   // The next bytes: any cut is possible, within a tensor or across several.
   void write(std::span<const std::byte> bytes);
   // Checks that every tensor is complete, flushes to the disk, renames.

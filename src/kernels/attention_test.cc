@@ -62,7 +62,7 @@ class AttentionTest : public EveryImplementation {
   }
 
   static std::vector<float> attend(const Table& table, const Case& c, const TestCache& k,
-                                   const TestCache& v, size_t n_prefix) {
+                                   const TestCache& v, size_t n_prefix, bool in_segments = false) {
     const std::vector<uint32_t> slots = shuffled_slots(c.n_positions);
     const std::vector<float> q = random_floats(c.n_heads * c.head_size, 77, c.q_scale);
     std::vector<float> out(c.n_heads * c.head_size, -3);
@@ -78,7 +78,17 @@ class AttentionTest : public EveryImplementation {
     args.scale = 1 / std::sqrt(static_cast<float>(c.head_size));
     args.soft_cap = c.soft_cap;
     args.out = out.data();
-    table.attention(args);
+    if (in_segments) {
+      const size_t stride = c.n_heads * attention_part_floats(args.head_size);
+      std::vector<float> parts(n_attention_segments(args) * stride);
+      // In any order.
+      for (size_t s = n_attention_segments(args); s-- > 0;) {
+        table.attention_segment(args, s, parts.data() + s * stride);
+      }
+      table.attention_merge(args, parts.data());
+    } else {
+      table.attention(args);
+    }
     return out;
   }
 
@@ -99,7 +109,7 @@ class AttentionTest : public EveryImplementation {
 TEST_P(AttentionTest, AgreesWithTheReferenceForEveryCacheType) {
   for (Type k_type : kCacheTypes) {
     for (Type v_type : kCacheTypes) {
-      for (size_t n : {1, 5, 64, 65, 200}) {
+      for (size_t n : {1, 5, 64, 65, 200, 700}) {
         compare({.n_heads = 3, .n_positions = n, .k_type = k_type, .v_type = v_type});
       }
     }
@@ -141,6 +151,20 @@ TEST_P(AttentionTest, BitsDoNotDependOnHowListsAndHeadsAreDivided) {
       c.n_heads = n_heads;
       const std::vector<float> part = attend(table(), c, k, v, 150);
       EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin())) << n_heads;
+    }
+  }
+}
+
+// Workers may share the segments of a long context: nothing changes.
+TEST_P(AttentionTest, SegmentsTogetherEqualTheWhole) {
+  for (size_t head_size : {64, 80, 5}) {
+    for (size_t n :
+         {size_t{0}, size_t{1}, kAttentionSegment, kAttentionSegment + 1, size_t{1300}}) {
+      const Case c{.head_size = head_size, .n_heads = 9, .n_positions = n, .k_type = Type::kF16};
+      const TestCache k(table(), c.k_type, head_size, n, 1), v(table(), c.v_type, head_size, n, 5);
+      const std::vector<float> whole = attend(table(), c, k, v, n);
+      const std::vector<float> parted = attend(table(), c, k, v, n, true);
+      EXPECT_EQ(whole, parted) << head_size << " " << n;
     }
   }
 }

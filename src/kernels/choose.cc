@@ -49,6 +49,8 @@ void visit_functions(Table& mine, const Table& theirs, Visit visit) {
   visit("softmax", mine.softmax, theirs.softmax);
   visit("argmax", mine.argmax, theirs.argmax);
   visit("attention", mine.attention, theirs.attention);
+  visit("attention_segment", mine.attention_segment, theirs.attention_segment);
+  visit("attention_merge", mine.attention_merge, theirs.attention_merge);
   visit("store_kv", mine.store_kv, theirs.store_kv);
 }
 

@@ -70,8 +70,8 @@ struct Attention {
   KvView k;
   KvView v;  // rows of the same head_size
   // Visible slots in the order of their positions: first `prefix`, then `own`. Sums are split at
-  // multiples of kAttentionBlock of the joined list, however it is divided between the two. With
-  // no slot at all, out is zero.
+  // multiples of kAttentionBlock of the joined list, however it is divided between the two, and
+  // begun anew at multiples of kAttentionSegment. With no slot at all, out is zero.
   std::span<const uint32_t> prefix;
   std::span<const uint32_t> own;
   float scale = 1.0f;
@@ -80,7 +80,16 @@ struct Attention {
   size_t out_stride = 0;
 };
 inline constexpr size_t kAttentionBlock = 64;
+// A whole number of blocks.
+inline constexpr size_t kAttentionSegment = 512;
 inline constexpr size_t kMaxHeadSize = 512;
+
+inline size_t n_attention_segments(const Attention& args) {
+  return (args.prefix.size() + args.own.size() + kAttentionSegment - 1) / kAttentionSegment;
+}
+// What a segment comes to for one query head: the largest score, the sum of e^(score - largest),
+// and the values weighed by these (head_size floats).
+constexpr size_t attention_part_floats(uint32_t head_size) { return 2 + size_t{head_size}; }
 
 // Indexed by Type, whose values have gaps; null for types without a codec.
 inline constexpr size_t kTypeLimit = 40;
@@ -132,6 +141,10 @@ struct Table {
   size_t (*argmax)(const float* x, size_t n) = nullptr;
 
   void (*attention)(const Attention& args) = nullptr;
+  // The same to the bit in parts that several workers may compute: one segment, whose `part` is
+  // (n_heads, attention_part_floats); then all segments together, `parts` one after the other.
+  void (*attention_segment)(const Attention& args, size_t segment, float* part) = nullptr;
+  void (*attention_merge)(const Attention& args, const float* parts) = nullptr;
   // Writes one row of n floats into a cache of `type`: F32, F16 or Q8_0 (n a multiple of 32).
   void (*store_kv)(Type type, const float* x, std::byte* row, size_t n) = nullptr;
 

@@ -5,7 +5,8 @@
 
 namespace troika::kernels {
 
-// Where a row waits between its steps: k floats, and the row as a token of int8 activations is kept.
+// Where a row waits between its steps: k floats, and the row as a token of int8 activations is
+// kept.
 struct PackBuffers {
   float* row;         // (k)
   std::byte* levels;  // (int8_token_bytes(k)), at a multiple of 4 bytes

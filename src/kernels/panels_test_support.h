@@ -58,8 +58,9 @@ struct Int8Weight {
       MatmulWeight part = weight;
       part.first_row = strip * kPanelRows;
       part.last_row = std::min(part.first_row + kPanelRows, weight.last_row);
-      pack_int8(reference::kTable, type, part, {row.data(), bytes}, levels.get() + strip * int8_strip_bytes(weight.k),
-                scales.data() + part.first_row, starts.data() + part.first_row);
+      pack_int8(reference::kTable, type, part, {row.data(), bytes},
+                levels.get() + strip * int8_strip_bytes(weight.k), scales.data() + part.first_row,
+                starts.data() + part.first_row);
     }
   }
   int8_t& level(size_t r, size_t i) {

@@ -30,6 +30,14 @@ struct LaneInfo {
   size_t memory_limit_bytes = SIZE_MAX;
 };
 
+// Bytes of a file for a lane that reads. Where they go is decided per run, as a slot is.
+struct ReadRequest {
+  int file = 0;  // index into the files of the lane
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  std::byte* to = nullptr;
+};
+
 // What one run binds to the slots of an executable, beside the buffers it was built with.
 struct Run {
   int n_tokens = 0;                              // rows present, <= those it was built for
@@ -41,6 +49,7 @@ struct Run {
   std::span<const cache::Slot> slots;            // (n_tokens): where keys and values go
   std::span<const cache::VisibleSlots> visible;  // (n_tokens): the mask
   cache::KvCache* kv = nullptr;
+  std::span<const ReadRequest> reads;  // of a lane that reads
 };
 
 enum class Status : uint8_t { kPending, kDone, kFailed };
@@ -78,6 +87,9 @@ class Lane {
   // `completion` is told either way, by a thread of the lane or the calling one.
   // REQUIRES: no other task of this lane is unfinished.
   virtual void submit(const Executable& executable, const Run& run, Completion& completion) = 0;
+  // Why the last task that failed did so, as the end of a sentence; empty where the lane cannot
+  // say.
+  virtual std::string problem() const { return {}; }
 };
 
 }  // namespace troika::lanes

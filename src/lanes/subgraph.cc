@@ -9,11 +9,14 @@ constexpr size_t kAlignmentFloats = 16;  // a cache line
 
 }  // namespace
 
-Buffers::Buffers(const model::Blueprint& blueprint, int most_tokens, int most_outputs) {
+Buffers::Buffers(const model::Blueprint& blueprint, int most_tokens, int most_outputs,
+                 bool has_values) {
   std::vector<size_t> offsets;
   size_t total = 0;
   for (const model::Value& value : blueprint.values) {
-    const int n_rows = value.per_output ? most_outputs : most_tokens;
+    const auto id = static_cast<model::ValueId>(offsets.size());
+    const int all_rows = value.per_output ? most_outputs : most_tokens;
+    const int n_rows = has_values || id == blueprint.logits ? all_rows : 0;
     offsets.push_back(total);
     const size_t floats = static_cast<size_t>(n_rows) * static_cast<size_t>(value.width);
     total += (floats + kAlignmentFloats - 1) / kAlignmentFloats * kAlignmentFloats;

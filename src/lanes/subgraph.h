@@ -22,8 +22,10 @@ struct Subgraph {
 // these buffers when they are built.
 class Buffers {
  public:
-  // Rows for values per token, and for values per wanted output.
-  Buffers(const model::Blueprint& blueprint, int most_tokens, int most_outputs);
+  // Rows for values per token, and for values per wanted output. Without `has_values` there is no
+  // storage but for the logits: for lanes that compute nothing.
+  Buffers(const model::Blueprint& blueprint, int most_tokens, int most_outputs,
+          bool has_values = true);
 
   // (rows, width)
   float* value(model::ValueId id) const { return values_[static_cast<size_t>(id)]; }

@@ -16,6 +16,7 @@ class ThreadedLane : public Lane {
   ~ThreadedLane() override;
 
   const LaneInfo& info() const override { return inner_->info(); }
+  std::string problem() const override { return inner_->problem(); }
   std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
                                     const weights::Store& weights, const Buffers& buffers) override;
   // Returns at once. May be called from the completion of this lane's last task.

@@ -21,6 +21,13 @@ constexpr Entry kArchitectures[] = {
     {"qwen2", arch::qwen2},
 };
 
+constexpr Entry kShapesOnly[] = {
+    {"bamboo", arch::bamboo},
+    {"internlm2", arch::internlm2},
+    {"phonelm", arch::phonelm},
+    {"qwen3", arch::qwen3},
+};
+
 }  // namespace
 
 std::string known_architectures() {
@@ -30,6 +37,14 @@ std::string known_architectures() {
     names += entry.name;
   }
   return names;
+}
+
+Blueprint read_shapes(const gguf::File& file) {
+  const Metadata metadata(file);
+  for (const Entry& entry : kShapesOnly) {
+    if (metadata.architecture() == entry.name) return entry.build(metadata);
+  }
+  return read(file);
 }
 
 Blueprint read(const gguf::File& file) {

@@ -24,6 +24,12 @@ const char* op_kind_name(OpKind kind) {
       return "add";
     case OpKind::kSelect:
       return "select";
+    case OpKind::kRoute:
+      return "route";
+    case OpKind::kExpertLinear:
+      return "expert_linear";
+    case OpKind::kExpertSum:
+      return "expert_sum";
   }
   return "?";
 }

@@ -48,11 +48,21 @@ enum class OpKind : uint8_t {
   kActivate,   // output = activation(input[0])
   kAdd,        // output = input[0] + input[1]
   kSelect,     // output = the rows of input whose logits are wanted
+  // Mixture of experts: each token takes `n_experts_used` of the blueprint's experts.
+  kRoute,         // output = (expert, share) of the best experts, by input = a logit per expert
+  kExpertLinear,  // output = weight[expert] · input for each expert in input[1], side by side; the
+                  // input is one row for all of them, or one part for each
+  kExpertSum,     // output = sum over experts of share * part of input[0]; input[1] as above
 };
 
 const char* op_kind_name(OpKind kind);
 
-enum class Activation : uint8_t { kSilu, kGelu, kRelu };
+enum class Activation : uint8_t {
+  kSilu,
+  kGelu,
+  kRelu,
+  kDoubleRelu,  // of both factors of a gate
+};
 
 struct Op {
   OpKind kind;
@@ -62,7 +72,7 @@ struct Op {
   WeightId weight = kNone;
   WeightId bias = kNone;
   Activation activation = Activation::kSilu;
-  int n_heads = 0;     // kRope
+  int n_heads = 0;     // kRope; kRmsNorm: each head apart, with the same factors; 0: the whole row
   float scale = 1.0f;  // kEmbed; kAttention: factor of q·k
   float eps = 0.0f;    // norms
 
@@ -96,6 +106,8 @@ struct Blueprint {
   int head_dim = 0;
   int n_vocab = 0;
   int ffn_width = 0;
+  int n_experts = 0;  // 0: none
+  int n_experts_used = 0;
   int trained_context = 0;
   Rope rope;
 

@@ -117,6 +117,15 @@ ValueId Builder::linear_rows(ValueId input, const std::string& out, const std::s
   return output;
 }
 
+void Builder::head_norm(ValueId value, int n_heads, const std::string& name) {
+  const WeightId weight = vector(name + ".weight", width_of(value) / n_heads);
+  Op& op = push(OpKind::kRmsNorm, value);
+  op.inputs[0] = value;
+  op.weight = weight;
+  op.n_heads = n_heads;
+  op.eps = read_epsilon(metadata_, "attention.layer_norm_rms_epsilon");
+}
+
 ValueId Builder::rope(ValueId input, int n_heads) {
   if (blueprint_.rope.n_dims == 0) return input;
   Op& op = push(OpKind::kRope, input);
@@ -170,6 +179,10 @@ std::array<ValueId, 3> Builder::attention_inputs(ValueId input) {
 ValueId Builder::attention_block(ValueId input) {
   const Blueprint& b = blueprint_;
   const auto [q, k, v] = attention_inputs(input);
+  if (metadata_.has_tensor(layer_name("attn_q_norm.weight"))) {
+    head_norm(q, b.n_heads, layer_name("attn_q_norm"));
+    head_norm(k, b.n_kv_heads, layer_name("attn_k_norm"));
+  }
   rope(q, b.n_heads);
   rope(k, b.n_kv_heads);
   const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(b.head_dim)));
@@ -181,8 +194,8 @@ void Builder::rms_norm_blocks(ValueId x, Activation activation) {
     begin_layer(layer);
     const ValueId attended = attention_block(rms_norm(x, "normed", layer_name("attn_norm")));
     add_to(x, attended);
-    const ValueId fed = gated_ffn(rms_norm(x, "normed", layer_name("ffn_norm")), activation);
-    add_to(x, fed);
+    const ValueId h = rms_norm(x, "normed", layer_name("ffn_norm"));
+    add_to(x, blueprint_.n_experts > 0 ? expert_ffn(h, activation) : gated_ffn(h, activation));
   }
 }
 
@@ -195,6 +208,35 @@ ValueId Builder::gated_ffn(ValueId input, Activation activation) {
   const ValueId g = linear(input, "ffn_gate", layer_name("ffn_gate"), ffn);
   const ValueId u = linear(input, "ffn_up", layer_name("ffn_up"), ffn);
   return linear(gate(g, u, activation), "projected", layer_name("ffn_down"), blueprint_.width);
+}
+
+ValueId Builder::expert_linear(ValueId input, ValueId routes, const std::string& out,
+                               const std::string& name, int n_rows, int row_length) {
+  const Blueprint& b = blueprint_;
+  const ValueId output = value(out, b.n_experts_used * n_rows);
+  const int n_all_rows = b.n_experts * n_rows;
+  blueprint_.weights.push_back({name + ".weight", 0, n_all_rows, row_length, n_all_rows});
+  const auto weight = static_cast<WeightId>(b.weights.size() - 1);
+  Op& op = push(OpKind::kExpertLinear, output);
+  op.inputs = {input, routes, kNone};
+  op.weight = weight;
+  return output;
+}
+
+ValueId Builder::expert_ffn(ValueId input, Activation activation) {
+  const Blueprint& b = blueprint_;
+  const ValueId router = linear(input, "router", layer_name("ffn_gate_inp"), b.n_experts);
+  const ValueId routes = value("routes", 2 * b.n_experts_used);
+  push(OpKind::kRoute, routes).inputs[0] = router;
+  const ValueId g =
+      expert_linear(input, routes, "ffn_gate", layer_name("ffn_gate_exps"), b.ffn_width, b.width);
+  const ValueId u =
+      expert_linear(input, routes, "ffn_up", layer_name("ffn_up_exps"), b.ffn_width, b.width);
+  const ValueId parts = expert_linear(gate(g, u, activation), routes, "expert_parts",
+                                      layer_name("ffn_down_exps"), b.width, b.ffn_width);
+  const ValueId sum = value("projected", b.width);
+  push(OpKind::kExpertSum, sum).inputs = {parts, routes, kNone};
+  return sum;
 }
 
 ValueId Builder::plain_ffn(ValueId input, Activation activation) {
@@ -223,14 +265,15 @@ Blueprint Builder::finish() {
   return std::move(blueprint_);
 }
 
-Activation read_activation(const Metadata& metadata) {
-  const std::string name = metadata.text("feed_forward_activation", "silu");
+Activation read_activation(const Metadata& metadata, const char* fallback) {
+  const std::string name = metadata.text("feed_forward_activation", fallback);
   if (name == "silu") return Activation::kSilu;
   if (name == "relu") return Activation::kRelu;
   if (name == "gelu") return Activation::kGelu;
-  throw Error(fmt::format("{}: '{}' is '{}', which is not known. Known are silu, gelu and relu.",
-                          metadata.file().path(), metadata.full_key("feed_forward_activation"),
-                          name));
+  if (name == "drelu") return Activation::kDoubleRelu;
+  throw Error(
+      fmt::format("{}: '{}' is '{}', which is not known. Known are silu, gelu, relu and drelu.",
+                  metadata.file().path(), metadata.full_key("feed_forward_activation"), name));
 }
 
 }  // namespace troika::model

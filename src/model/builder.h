@@ -32,6 +32,8 @@ class Builder {
   // Rows [first_row, first_row + n_rows) of a tensor that several products share.
   ValueId linear_rows(ValueId input, const std::string& out, const std::string& name, int first_row,
                       int n_rows, int n_tensor_rows);
+  // Norms each head of a value apart, in place.
+  void head_norm(ValueId value, int n_heads, const std::string& name);
   ValueId rope(ValueId input, int n_heads);
   ValueId attention(ValueId q, ValueId k, ValueId v, float scale);
   ValueId gate(ValueId gate, ValueId up, Activation activation);
@@ -44,7 +46,10 @@ class Builder {
   // down(activation(gate(x)) * up(x)), or without a gate down(activation(up(x))).
   ValueId gated_ffn(ValueId input, Activation activation);
   ValueId plain_ffn(ValueId input, Activation activation);
-  // All blocks of the kind that most models have, on x: norm, attention, sum; norm, gated FFN, sum.
+  // The same gated FFN in each of the experts that a router chooses for a token.
+  ValueId expert_ffn(ValueId input, Activation activation);
+  // All blocks of the kind that most models have, on x: norm, attention, sum; norm, gated FFN (of
+  // experts where the model has them), sum.
   void rms_norm_blocks(ValueId x, Activation activation);
   // The rows that are wanted, their norm, and the head.
   void rms_norm_head(ValueId x);
@@ -57,6 +62,8 @@ class Builder {
   Blueprint finish();
 
  private:
+  ValueId expert_linear(ValueId input, ValueId routes, const std::string& out,
+                        const std::string& name, int n_rows, int row_length);
   // q, k and v of a block.
   std::array<ValueId, 3> attention_inputs(ValueId input);
   WeightId vector(const std::string& full_name, int length);
@@ -68,7 +75,7 @@ class Builder {
   int layer_ = kNone;
 };
 
-// The activation that `ARCH.feed_forward_activation` names, silu where it is missing.
-Activation read_activation(const Metadata& metadata);
+// The activation that `ARCH.feed_forward_activation` names.
+Activation read_activation(const Metadata& metadata, const char* fallback = "silu");
 
 }  // namespace troika::model

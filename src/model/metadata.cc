@@ -14,6 +14,7 @@ constexpr int kMostLayers = 4096;
 constexpr int kMostWidth = 1 << 20;
 constexpr int kMostVocabulary = 1 << 24;
 constexpr int kMostContext = 1 << 27;
+constexpr int kMostExperts = 1024;
 
 int vocabulary_size(const Metadata& metadata) {
   const gguf::File& file = metadata.file();
@@ -159,6 +160,8 @@ Blueprint read_sizes(const Metadata& metadata) {
                     "above 0 are supported.",
                     metadata.file().path(), b.head_dim, value_dim));
   }
+  b.n_experts = metadata.integer("expert_count", 0, kMostExperts, 0);
+  if (b.n_experts > 0) b.n_experts_used = metadata.integer("expert_used_count", 1, b.n_experts);
   b.trained_context = metadata.integer("context_length", 1, kMostContext);
   b.n_vocab = vocabulary_size(metadata);
   b.rope = read_rope(metadata, b.head_dim);

@@ -8,14 +8,23 @@
 
 namespace troika::plan {
 
-JsonFields JsonFields::parse(const std::string& text, const std::string& file) {
+namespace {
+
+std::string with_space(const std::string& advice) { return advice.empty() ? "" : " " + advice; }
+
+}  // namespace
+
+JsonFields JsonFields::parse(const std::string& text, const std::string& file,
+                             const std::string& advice) {
   nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) throw Error(fmt::format("{}: this is no JSON object.", file));
-  return {std::move(json), file, ""};
+  if (!json.is_object()) {
+    throw Error(fmt::format("{}: this is no JSON object.{}", file, with_space(advice)));
+  }
+  return {std::move(json), file, "", advice};
 }
 
 void JsonFields::fail(const char* key, const std::string& problem) const {
-  throw Error(fmt::format("{}: '{}{}' {}.", file_, path_, key, problem));
+  throw Error(fmt::format("{}: '{}{}' {}.{}", file_, path_, key, problem, with_space(advice_)));
 }
 
 const nlohmann::json& JsonFields::value(const char* key, const char* wanted) const {
@@ -27,13 +36,13 @@ const nlohmann::json& JsonFields::value(const char* key, const char* wanted) con
 JsonFields JsonFields::element(const char* key, const nlohmann::json& array, size_t index) const {
   if (!array[index].is_object())
     fail(key, fmt::format("must hold objects, but entry {} is none", index));
-  return {array[index], file_, fmt::format("{}{}[{}].", path_, key, index)};
+  return {array[index], file_, fmt::format("{}{}[{}].", path_, key, index), advice_};
 }
 
 JsonFields JsonFields::object(const char* key) const {
   const nlohmann::json& json = value(key, "an object");
   if (!json.is_object()) fail(key, "must be an object");
-  return {json, file_, fmt::format("{}{}.", path_, key)};
+  return {json, file_, fmt::format("{}{}.", path_, key), advice_};
 }
 
 int64_t JsonFields::integer(const char* key, int64_t lowest, int64_t highest) const {
@@ -56,6 +65,32 @@ double JsonFields::number(const char* key, double lowest, double highest) const 
     fail(key, fmt::format("must be a number from {} to {}", lowest, highest));
   }
   return number;
+}
+
+double JsonFields::positive(const char* key, double highest) const {
+  const double value = number(key, 0.0, highest);
+  if (value <= 0.0) fail(key, "is 0, but must be more");
+  return value;
+}
+
+bool JsonFields::flag(const char* key) const {
+  const nlohmann::json& json = value(key, "true or false");
+  if (!json.is_boolean()) fail(key, "must be true or false");
+  return json.get<bool>();
+}
+
+std::vector<double> JsonFields::positives(const char* key, double highest) const {
+  const nlohmann::json& json = value(key, "an array of numbers");
+  if (!json.is_array()) fail(key, "must be an array of numbers");
+  std::vector<double> numbers;
+  for (const nlohmann::json& element : json) {
+    const double number = element.is_number() ? element.get<double>() : NAN;
+    if (!(number > 0.0 && number <= highest)) {
+      fail(key, fmt::format("must hold numbers above 0, up to {}", highest));
+    }
+    numbers.push_back(number);
+  }
+  return numbers;
 }
 
 std::string JsonFields::text(const char* key) const {

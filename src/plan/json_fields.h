@@ -10,8 +10,10 @@ namespace troika::plan {
 // One object of a file, at a path such as "lanes[0]".
 class JsonFields {
  public:
-  // The whole file: an object. Throws Error where the text is no JSON object.
-  static JsonFields parse(const std::string& text, const std::string& file);
+  // The whole file: an object. Throws Error where the text is no JSON object. `advice` ends every
+  // message: a sentence that says what to do.
+  static JsonFields parse(const std::string& text, const std::string& file,
+                          const std::string& advice = {});
 
   JsonFields object(const char* key) const;
   // Calls visit(JsonFields) for each element of an array of objects.
@@ -27,21 +29,29 @@ class JsonFields {
   bool has(const char* key) const { return json_.contains(key); }
   int64_t integer(const char* key, int64_t lowest, int64_t highest) const;
   double number(const char* key, double lowest, double highest) const;
+  // A time or a rate: zero or less would make everything free.
+  double positive(const char* key, double highest) const;
+  bool flag(const char* key) const;
   std::string text(const char* key) const;
+  std::vector<double> positives(const char* key, double highest) const;
   std::vector<int> integers(const char* key, int lowest, int highest) const;
 
   // "FILE: 'lanes[0].cores' PROBLEM."
   [[noreturn]] void fail(const char* key, const std::string& problem) const;
 
  private:
-  JsonFields(nlohmann::json json, std::string file, std::string path)
-      : json_(std::move(json)), file_(std::move(file)), path_(std::move(path)) {}
+  JsonFields(nlohmann::json json, std::string file, std::string path, std::string advice)
+      : json_(std::move(json)),
+        file_(std::move(file)),
+        path_(std::move(path)),
+        advice_(std::move(advice)) {}
   const nlohmann::json& value(const char* key, const char* wanted) const;
   JsonFields element(const char* key, const nlohmann::json& array, size_t index) const;
 
   nlohmann::json json_;
   std::string file_;
   std::string path_;  // "" or "lanes[0]."
+  std::string advice_;
 };
 
 }  // namespace troika::plan

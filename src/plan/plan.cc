@@ -44,10 +44,10 @@ int Plan::n_threads() const {
   return n;
 }
 
-int Plan::lane_of(std::string_view subgraph, int n_tokens) const {
+int Plan::lane_of(std::string_view subgraph, int n_tokens, int block) const {
   for (const Placement& rule : placements) {
     if (!rule.subgraph.empty() && rule.subgraph != subgraph) continue;
-    if (n_tokens >= rule.least_tokens) return rule.lane;
+    if (n_tokens >= rule.least_tokens && block < rule.n_blocks) return rule.lane;
   }
   return 0;
 }

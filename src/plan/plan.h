@@ -1,6 +1,7 @@
 // The plan as plain data: what was decided about a model on a machine before anything runs.
 #pragma once
 
+#include <climits>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -34,10 +35,11 @@ const char* activations_name(Activations activations);
 // Throws UsageError that lists the names.
 Activations activations_from_name(std::string_view name);
 
-// A lane of this machine: cores of its own.
+// A lane: cores of this machine, or a processor of a virtual phone.
 struct HostLane {
   std::vector<int> cores;  // empty: whichever the system gives
   int n_threads = 1;
+  std::string kind = "host";  // or "cpu", "gpu", "npu" of a phone, which has neither of the above
 };
 
 // Which lane runs a kind of subgraph. The first rule that matches counts.
@@ -45,6 +47,9 @@ struct Placement {
   std::string subgraph;  // "attention"; empty: every one
   int least_tokens = 0;  // for executables of at least so many tokens: 2 leaves decoding out
   int lane = 0;
+  int n_blocks = kAllBlocks;  // only the first so many: where a lane has no memory for all (N9)
+
+  static constexpr int kAllBlocks = INT_MAX;
 };
 
 struct Plan {
@@ -63,7 +68,8 @@ struct Plan {
 
   int chunk() const { return shapes.back(); }
   int n_threads() const;
-  int lane_of(std::string_view subgraph, int n_tokens) const;
+  // `block`: -1 before the first and behind the last.
+  int lane_of(std::string_view subgraph, int n_tokens, int block = -1) const;
 };
 
 // The kinds of subgraphs that placements name: "embed, qkv, attention, ffn, head".

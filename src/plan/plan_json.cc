@@ -21,6 +21,16 @@ std::vector<HostLane> read_lanes(const JsonFields& fields) {
   std::set<int> seen;
   fields.each("lanes", [&](const JsonFields& lane) {
     HostLane host;
+    host.kind = lane.text("kind");
+    if (host.kind == "cpu" || host.kind == "gpu" || host.kind == "npu") {
+      lanes.push_back(host);
+      return;
+    }
+    if (host.kind != "host") {
+      lane.fail("kind", fmt::format("is '{}', which is no lane; known are host, and cpu, gpu and "
+                                    "npu of a virtual phone",
+                                    host.kind));
+    }
     host.n_threads = static_cast<int>(lane.integer("threads", 1, kMostCores));
     host.cores = lane.integers("cores", 0, kMostCores - 1);
     for (const int core : host.cores) {
@@ -55,6 +65,9 @@ std::vector<Placement> read_placements(const JsonFields& fields, int n_lanes) {
     }
     placement.least_tokens = static_cast<int>(rule.integer("least_tokens", 0, kMostTokens));
     placement.lane = static_cast<int>(rule.integer("lane", 0, n_lanes - 1));
+    if (rule.has("blocks")) {
+      placement.n_blocks = static_cast<int>(rule.integer("blocks", 0, INT_MAX));
+    }
     placements.push_back(placement);
   });
   return placements;
@@ -76,14 +89,21 @@ std::string to_json(const PlanFile& file) {
   json["kv"] = tensor::type_name(file.plan.kv_type);
   json["lanes"] = nlohmann::ordered_json::array();
   for (const HostLane& lane : file.plan.lanes) {
-    json["lanes"].push_back({{"kind", "host"}, {"threads", lane.n_threads}, {"cores", lane.cores}});
+    nlohmann::ordered_json entry = {{"kind", lane.kind}};
+    if (lane.kind == "host") {
+      entry["threads"] = lane.n_threads;
+      entry["cores"] = lane.cores;
+    }
+    json["lanes"].push_back(entry);
   }
   json["shapes"] = file.plan.shapes;
   json["output_shapes"] = file.plan.output_shapes;
   json["placements"] = nlohmann::ordered_json::array();
   for (const Placement& rule : file.plan.placements) {
-    json["placements"].push_back(
-        {{"subgraph", rule.subgraph}, {"least_tokens", rule.least_tokens}, {"lane", rule.lane}});
+    nlohmann::ordered_json entry = {
+        {"subgraph", rule.subgraph}, {"least_tokens", rule.least_tokens}, {"lane", rule.lane}};
+    if (rule.n_blocks != Placement::kAllBlocks) entry["blocks"] = rule.n_blocks;
+    json["placements"].push_back(entry);
   }
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

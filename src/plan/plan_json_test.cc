@@ -63,6 +63,8 @@ TEST(PlanJson, RefusalsNameFileAndField) {
       {"    32,\n", "    33,\n", "'shapes'"},
       {"\"threads\": 2", "\"threads\": -2", "'lanes[0].threads'"},
       {"\"subgraph\": \"ffn\"", "\"subgraph\": \"fnn\"", "'placements[0].subgraph'"},
+      {"\"kind\": \"host\"", "\"kind\": \"dsp\"", "'lanes[0].kind'"},
+      {"\"lane\": 1", "\"blocks\": -1, \"lane\": 1", "'placements[0].blocks'"},
       {"\"lane\": 1", "\"lane\": 2", "'placements[0].lane'"},
       {"\"least_tokens\": 2", "\"least_tokens\": null", "'placements[0].least_tokens'"},
       {"\"shapes\"", "\"forms\"", "'shapes'"},
@@ -73,6 +75,17 @@ TEST(PlanJson, RefusalsNameFileAndField) {
     EXPECT_NE(message.find("plan.json: " + std::string(c.field)), std::string::npos)
         << c.from << " -> " << c.to << ": " << message;
   }
+}
+
+TEST(PlanJson, LanesOfAPhoneAndRulesForSomeBlocksSurvive) {
+  PlanFile file = example();
+  file.plan.lanes = {{{}, 1, "cpu"}, {{}, 1, "npu"}};
+  file.plan.placements = {{"ffn", 2, 1, 20}, {"", 0, 0}};
+  const plan::Plan again = plan_from_json(to_json(file), "plan.json").plan;
+  EXPECT_EQ(again.lanes[1].kind, "npu");
+  EXPECT_EQ(again.lane_of("ffn", 8, 19), 1);
+  EXPECT_EQ(again.lane_of("ffn", 8, 20), 0);
+  EXPECT_EQ(again.lane_of("ffn", 1, 3), 0);
 }
 
 TEST(PlanJson, RefusesShapesThatDoNotAscendAndCoresThatStandTwice) {

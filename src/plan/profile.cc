@@ -66,6 +66,7 @@ double op_bytes(const OpShape& shape) {
       return n * rows * (element_bytes + kFloatBytes);
     case OpKind::kGate:
     case OpKind::kAdd:
+    case OpKind::kExpertSum:
       return kFloatBytes * n * (rows + 2.0 * k);
     default:
       return kFloatBytes * n * (rows + k);

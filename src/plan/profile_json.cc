@@ -1,6 +1,7 @@
 // The profile as JSON, and the checks of what was read.
 #include <fmt/format.h>
 
+#include <climits>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "plan/json_fields.h"
 #include "plan/profile.h"
 
 namespace troika::plan {
@@ -21,6 +23,7 @@ constexpr int kMostWidth = 1 << 26;   // rows, k: a product of two fits a double
 constexpr int kMostTokens = 1 << 24;  // tokens, context
 constexpr double kMostUs = 1e12;      // eleven days
 constexpr int kMostLanes = 1024;
+constexpr int64_t kMostBytes = 1'000'000'000'000'000'000;
 
 constexpr model::OpKind kAllOps[] = {model::OpKind::kEmbed,     model::OpKind::kRmsNorm,
                                      model::OpKind::kLayerNorm, model::OpKind::kLinear,
@@ -28,165 +31,109 @@ constexpr model::OpKind kAllOps[] = {model::OpKind::kEmbed,     model::OpKind::k
                                      model::OpKind::kGate,      model::OpKind::kActivate,
                                      model::OpKind::kAdd,       model::OpKind::kSelect};
 
-// A JSON object at a known place of a file; every access checks and names that place.
-class Field {
- public:
-  Field(const Json& json, const std::string& path, std::string name)
-      : json_(json), path_(path), name_(std::move(name)) {}
+int small(const JsonFields& fields, const char* key, int lowest, int highest) {
+  return static_cast<int>(fields.integer(key, lowest, highest));
+}
 
-  [[noreturn]] void fail(const std::string& problem) const {
-    throw Error(fmt::format("{}: the field '{}' {}. Measure again with 'troika profile --again'.",
-                            path_, name_.empty() ? "(whole file)" : name_, problem));
-  }
-  Field at(const char* key) const {
-    if (!json_.is_object()) fail("should be an object");
-    const auto found = json_.find(key);
-    const std::string name = name_.empty() ? key : name_ + "." + key;
-    if (found == json_.end()) Field(json_, path_, name).fail("is missing");
-    return {*found, path_, name};
-  }
-  bool has(const char* key) const { return json_.is_object() && json_.contains(key); }
-  std::vector<Field> list() const {
-    if (!json_.is_array()) fail("should be a list");
-    std::vector<Field> fields;
-    for (const Json& item : json_) {
-      fields.emplace_back(item, path_, fmt::format("{}[{}]", name_, fields.size()));
-    }
-    return fields;
-  }
-  std::string text() const {
-    if (!json_.is_string()) fail("should be a text");
-    return json_.get<std::string>();
-  }
-  bool flag() const {
-    if (!json_.is_boolean()) fail("should be true or false");
-    return json_.get<bool>();
-  }
-  double number(double lowest, double highest) const {
-    if (!json_.is_number()) fail("should be a number");
-    const double value = json_.get<double>();
-    if (!(value >= lowest && value <= highest)) {
-      fail(fmt::format("is {}, but must be {} to {}", value, lowest, highest));
-    }
-    return value;
-  }
-  double integer(double lowest, double highest) const {
-    const double value = number(lowest, highest);
-    if (value != std::floor(value)) fail(fmt::format("is {}, but must be a whole number", value));
-    return value;
-  }
-  int small(int lowest, int highest) const { return static_cast<int>(integer(lowest, highest)); }
-  // A time or a rate: zero or less would make everything free.
-  double positive(double highest) const {
-    if (number(0.0, highest) <= 0.0) fail("is 0, but must be more");
-    return json_.get<double>();
-  }
-
- private:
-  const Json& json_;
-  const std::string& path_;
-  std::string name_;
-};
-
-model::OpKind read_op(const Field& field) {
-  const std::string name = field.text();
+model::OpKind read_op(const JsonFields& fields) {
+  const std::string name = fields.text("op");
   for (const model::OpKind kind : kAllOps) {
     if (name == model::op_kind_name(kind)) return kind;
   }
-  field.fail(fmt::format("names the unknown op '{}'", name));
+  fields.fail("op", fmt::format("names the unknown op '{}'", name));
 }
 
-tensor::Type read_type(const Field& field) {
-  const std::string name = field.text();
+tensor::Type read_type(const JsonFields& fields) {
+  const std::string name = fields.text("type");
   const std::optional<tensor::Type> type = tensor::type_from_name(name);
-  if (!type) field.fail(fmt::format("names the unknown element type '{}'", name));
+  if (!type) fields.fail("type", fmt::format("names the unknown element type '{}'", name));
   return *type;
 }
 
-MachineIdentity read_machine(const Field& field) {
+MachineIdentity read_machine(const JsonFields& fields) {
   MachineIdentity machine;
-  machine.cpu = field.at("cpu").text();
-  machine.n_cores = field.at("n_cores").small(1, 1 << 20);
-  machine.features = field.at("features").text();
-  machine.memory_bytes = static_cast<uint64_t>(field.at("memory_bytes").integer(0, 1e18));
-  machine.kernel = field.at("kernel").text();
-  machine.arithmetic = field.at("arithmetic").text();
+  machine.cpu = fields.text("cpu");
+  machine.n_cores = small(fields, "n_cores", 1, 1 << 20);
+  machine.features = fields.text("features");
+  machine.memory_bytes = static_cast<uint64_t>(fields.integer("memory_bytes", 0, kMostBytes));
+  machine.kernel = fields.text("kernel");
+  machine.arithmetic = fields.text("arithmetic");
   return machine;
 }
 
-ProfileLane read_lane(const Field& field) {
+ProfileLane read_lane(const JsonFields& fields) {
   ProfileLane lane;
-  lane.name = field.at("name").text();
-  for (const Field& core : field.at("cores").list()) lane.cores.push_back(core.small(0, 1 << 20));
-  lane.n_threads = field.at("n_threads").small(1, 1 << 20);
-  lane.is_matrix = field.at("is_matrix").flag();
+  lane.name = fields.text("name");
+  lane.cores = fields.integers("cores", 0, 1 << 20);
+  lane.n_threads = small(fields, "n_threads", 1, 1 << 20);
+  lane.is_matrix = fields.flag("is_matrix");
   return lane;
 }
 
-OpTime read_op_time(const Field& field, int n_lanes) {
+OpTime read_op_time(const JsonFields& fields, int n_lanes) {
   OpTime time;
-  time.lane = field.at("lane").small(0, n_lanes - 1);
-  time.shape.op = read_op(field.at("op"));
-  time.shape.type = read_type(field.at("type"));
-  time.shape.n_rows = field.at("n_rows").small(1, kMostWidth);
-  time.shape.k = field.at("k").small(1, kMostWidth);
-  time.shape.n_tokens = field.at("n_tokens").small(1, kMostTokens);
-  const bool is_dynamic = time.shape.op == model::OpKind::kAttention;
-  time.shape.context =
-      field.at("context").small(is_dynamic ? time.shape.n_tokens : 0, is_dynamic ? kMostTokens : 0);
-  const bool has_heads = is_dynamic || time.shape.op == model::OpKind::kRope;
-  time.shape.head_dim = field.at("head_dim").small(has_heads ? 1 : 0, has_heads ? kMostWidth : 0);
-  time.us = field.at("us").positive(kMostUs);
-  time.spread = field.at("spread").number(0.0, 1e9);
-  time.n_runs = field.at("n_runs").small(1, 1 << 30);
+  OpShape& shape = time.shape;
+  time.lane = small(fields, "lane", 0, n_lanes - 1);
+  shape.op = read_op(fields);
+  shape.type = read_type(fields);
+  shape.n_rows = small(fields, "n_rows", 1, kMostWidth);
+  shape.k = small(fields, "k", 1, kMostWidth);
+  shape.n_tokens = small(fields, "n_tokens", 1, kMostTokens);
+  const bool is_dynamic = shape.op == model::OpKind::kAttention;
+  shape.context =
+      small(fields, "context", is_dynamic ? shape.n_tokens : 0, is_dynamic ? kMostTokens : 0);
+  const bool has_heads = is_dynamic || shape.op == model::OpKind::kRope;
+  shape.head_dim = small(fields, "head_dim", has_heads ? 1 : 0, has_heads ? kMostWidth : 0);
+  time.us = fields.positive("us", kMostUs);
+  time.spread = fields.number("spread", 0.0, 1e9);
+  time.n_runs = small(fields, "n_runs", 1, 1 << 30);
   return time;
 }
 
-ReadRate read_rate(const Field& field, int n_lanes) {
+ReadRate read_rate(const JsonFields& fields, int n_lanes) {
   ReadRate rate;
-  for (const Field& lane : field.at("lanes").list())
-    rate.lanes.push_back(lane.small(0, n_lanes - 1));
-  for (const Field& gb_s : field.at("gb_s").list()) rate.gb_s.push_back(gb_s.positive(1e9));
+  rate.lanes = fields.integers("lanes", 0, n_lanes - 1);
+  rate.gb_s = fields.positives("gb_s", 1e9);
   if (rate.lanes.empty() || rate.gb_s.size() != rate.lanes.size()) {
-    field.at("gb_s").fail("should have a rate for each lane");
+    fields.fail("gb_s", "must have a rate for each lane");
   }
   return rate;
 }
 
-Storage read_storage(const Field& field) {
+Storage read_storage(const JsonFields& fields) {
   Storage storage;
-  storage.folder = field.at("folder").text();
-  storage.is_direct = field.at("is_direct").flag();
-  for (const Field& item : field.at("reads").list()) {
+  storage.folder = fields.text("folder");
+  storage.is_direct = fields.flag("is_direct");
+  fields.each("reads", [&](const JsonFields& item) {
     DiskRead read;
-    read.block_bytes = static_cast<uint64_t>(item.at("block_bytes").integer(1, 1e15));
-    read.range_bytes = static_cast<uint64_t>(item.at("range_bytes").integer(1, 1e18));
-    read.is_random = item.at("is_random").flag();
-    read.depth = item.at("depth").small(1, 1 << 20);
-    read.us = item.at("us").positive(kMostUs);
-    read.mb_s = item.at("mb_s").positive(1e12);
+    read.block_bytes = static_cast<uint64_t>(item.integer("block_bytes", 1, kMostBytes));
+    read.range_bytes = static_cast<uint64_t>(item.integer("range_bytes", 1, kMostBytes));
+    read.is_random = item.flag("is_random");
+    read.depth = small(item, "depth", 1, 1 << 20);
+    read.us = item.positive("us", kMostUs);
+    read.mb_s = item.positive("mb_s", 1e12);
     storage.reads.push_back(read);
-  }
+  });
   return storage;
 }
 
-void read_rates(const Field& whole, int n_lanes, Profile* profile) {
-  for (const Field& item : whole.at("starts").list()) {
+void read_rates(const JsonFields& whole, int n_lanes, Profile* profile) {
+  whole.each("starts", [&](const JsonFields& item) {
     profile->starts.push_back(
-        {item.at("lane").small(0, n_lanes - 1), item.at("us").number(0.0, kMostUs)});
-  }
-  for (const Field& item : whole.at("bandwidth").list()) {
+        {small(item, "lane", 0, n_lanes - 1), item.number("us", 0.0, kMostUs)});
+  });
+  whole.each("bandwidth", [&](const JsonFields& item) {
     profile->bandwidth.push_back(read_rate(item, n_lanes));
-  }
-  for (const Field& item : whole.at("handovers").list()) {
-    profile->handovers.push_back({item.at("from").small(0, n_lanes - 1),
-                                  item.at("to").small(0, n_lanes - 1),
-                                  item.at("us").number(0.0, kMostUs)});
-  }
-  for (const Field& item : whole.at("cores").list()) {
-    profile->cores.push_back({item.at("core").small(0, 1 << 20), item.at("gops").positive(1e12),
-                              item.at("gb_s").positive(1e9)});
-  }
+  });
+  whole.each("handovers", [&](const JsonFields& item) {
+    profile->handovers.push_back({small(item, "from", 0, n_lanes - 1),
+                                  small(item, "to", 0, n_lanes - 1),
+                                  item.number("us", 0.0, kMostUs)});
+  });
+  whole.each("cores", [&](const JsonFields& item) {
+    profile->cores.push_back(
+        {small(item, "core", 0, 1 << 20), item.positive("gops", 1e12), item.positive("gb_s", 1e9)});
+  });
 }
 
 // To four digits: more would only pretend. Whole numbers stay whole.
@@ -270,36 +217,29 @@ std::string profile_to_json(const Profile& profile) {
 }
 
 Profile profile_from_json(const std::string& text, const std::string& path) {
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::exception& error) {
-    throw Error(
-        fmt::format("{}: this is no JSON ({}). Measure again with 'troika profile --again'.", path,
-                    error.what()));
+  const JsonFields whole =
+      JsonFields::parse(text, path, "Measure again with 'troika profile --again'.");
+  if (whole.text("format") != kFormat) {
+    whole.fail("format", fmt::format("is not '{}', so this is no profile", kFormat));
   }
-  const Field whole(json, path, "");
-  if (whole.at("format").text() != kFormat) {
-    whole.at("format").fail(fmt::format("is not '{}', so this is no profile", kFormat));
-  }
-  const Field version = whole.at("version");
-  if (version.integer(0, 1e9) != kProfileVersion) {
-    version.fail(fmt::format("is {:.0f}, but this program reads version {}",
-                             version.integer(0, 1e9), kProfileVersion));
+  if (const int64_t version = whole.integer("version", 0, INT_MAX); version != kProfileVersion) {
+    whole.fail("version",
+               fmt::format("is {}, but this program reads version {}", version, kProfileVersion));
   }
   Profile profile;
-  profile.machine = read_machine(whole.at("machine"));
-  profile.taken = whole.at("taken").text();
-  profile.load_average = whole.at("load_average").number(0.0, 1e9);
-  profile.n_left_out = whole.at("n_left_out").small(0, 1 << 30);
-  for (const Field& lane : whole.at("lanes").list()) profile.lanes.push_back(read_lane(lane));
+  profile.machine = read_machine(whole.object("machine"));
+  profile.taken = whole.text("taken");
+  profile.load_average = whole.number("load_average", 0.0, 1e9);
+  profile.n_left_out = small(whole, "n_left_out", 0, 1 << 30);
+  whole.each("lanes", [&](const JsonFields& lane) { profile.lanes.push_back(read_lane(lane)); });
   const int n_lanes = static_cast<int>(profile.lanes.size());
   if (n_lanes < 1 || n_lanes > kMostLanes) {
-    whole.at("lanes").fail(fmt::format("should have 1 to {} lanes", kMostLanes));
+    whole.fail("lanes", fmt::format("must hold 1 to {} lanes", kMostLanes));
   }
-  for (const Field& op : whole.at("ops").list()) profile.ops.push_back(read_op_time(op, n_lanes));
+  whole.each("ops",
+             [&](const JsonFields& op) { profile.ops.push_back(read_op_time(op, n_lanes)); });
   read_rates(whole, n_lanes, &profile);
-  if (whole.has("storage")) profile.storage = read_storage(whole.at("storage"));
+  if (whole.has("storage")) profile.storage = read_storage(whole.object("storage"));
   return profile;
 }
 

@@ -25,6 +25,27 @@ const char* name_of(const lanes::Subgraph& subgraph) {
   return &ops.front() > first && (&ops.front())[-1].is_dynamic() ? "ffn" : "qkv";
 }
 
+constexpr const char* kWeightNames[] = {
+    "attn_qkv",    "attn_q",        "attn_k",   "attn_v",       "attn_output",
+    "ffn_gate",    "ffn_up",        "ffn_down", "ffn_gate_inp", "ffn_gate_exps",
+    "ffn_up_exps", "ffn_down_exps", "output",   "token_embd"};
+
+}  // namespace
+
+const char* op_name(const model::Blueprint& blueprint, const model::Op& op) {
+  if (op.kind != model::OpKind::kLinear && op.kind != model::OpKind::kExpertLinear) {
+    return model::op_kind_name(op.kind);
+  }
+  const std::string& name = blueprint.weights[static_cast<size_t>(op.weight)].name;
+  for (const char* known : kWeightNames) {
+    const std::string ending = std::string(known) + ".weight";
+    if (name == ending || name.ends_with("." + ending)) return known;
+  }
+  return model::op_kind_name(op.kind);
+}
+
+namespace {
+
 const TaskList& smallest_holding(const std::vector<TaskList>& lists, int n_rows) {
   for (const TaskList& list : lists) {
     if (n_rows <= list.n_rows) return list;
@@ -49,8 +70,10 @@ std::vector<lanes::Subgraph> cut_into_subgraphs(const model::Blueprint& blueprin
 }
 
 Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
-               const lanes::Machine& machine, const weights::Store& weights)
-    : blueprint_(blueprint), buffers_(blueprint, plan.shapes.back(), plan.output_shapes.back()) {
+               const lanes::Machine& machine, const weights::Store& weights,
+               const GraphOptions& options)
+    : blueprint_(blueprint),
+      buffers_(blueprint, plan.shapes.back(), plan.output_shapes.back(), options.has_values) {
   const std::vector<lanes::Subgraph> subgraphs = cut_into_subgraphs(blueprint);
   const auto build = [&](const std::vector<int>& shapes, bool for_head) {
     std::vector<TaskList> lists;
@@ -58,11 +81,19 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
       TaskList list{n_rows, {}};
       for (const lanes::Subgraph& subgraph : subgraphs) {
         if (is_head(subgraph) != for_head) continue;
-        const int lane = plan.lane_of(subgraph.name, n_rows);
-        list.tasks.push_back(
-            {lane,
-             machine.lanes()[static_cast<size_t>(lane)]->build(subgraph, n_rows, weights, buffers_),
-             subgraph.name, subgraph.block()});
+        const int lane = plan.lane_of(subgraph.name, n_rows, subgraph.block());
+        lanes::Lane& worker = *machine.lanes()[static_cast<size_t>(lane)];
+        const auto add = [&](const lanes::Subgraph& part) {
+          list.tasks.push_back(
+              {lane, worker.build(part, n_rows, weights, buffers_), part.name, subgraph.block()});
+        };
+        if (!options.is_op_by_op) {
+          add(subgraph);
+          continue;
+        }
+        for (const model::Op& op : subgraph.ops) {
+          add({&blueprint, {&op, 1}, op_name(blueprint, op)});
+        }
       }
       lists.push_back(std::move(list));
     }

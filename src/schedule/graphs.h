@@ -24,11 +24,16 @@ struct TaskList {
   std::vector<Task> tasks;
 };
 
+struct GraphOptions {
+  bool has_values = true;    // false: lanes compute nothing, so values have no storage
+  bool is_op_by_op = false;  // every op is a task of its own, with its own name
+};
+
 class Graphs {
  public:
   // The machine must outlive the graphs, as must the weights and the blueprint.
   Graphs(const model::Blueprint& blueprint, const plan::Plan& plan, const lanes::Machine& machine,
-         const weights::Store& weights);
+         const weights::Store& weights, const GraphOptions& options = {});
 
   // The smallest list that holds so many rows. REQUIRES: n <= the largest shape of the plan.
   const TaskList& body(int n_tokens) const;
@@ -38,6 +43,8 @@ class Graphs {
   // (n_outputs, n_vocab), valid after a pass until the next.
   const float* logits() const { return buffers_.value(blueprint_.logits); }
   size_t buffer_bytes() const { return buffers_.bytes(); }
+  const std::vector<TaskList>& bodies() const { return bodies_; }
+  const std::vector<TaskList>& heads() const { return heads_; }
   const model::Blueprint& blueprint() const { return blueprint_; }
 
  private:
@@ -50,5 +57,8 @@ class Graphs {
 // Cuts the ops into runs that a lane takes as one: a dynamic op stands alone, static ones are
 // joined up to the next dynamic one, the selection of outputs, or the start of a block.
 std::vector<lanes::Subgraph> cut_into_subgraphs(const model::Blueprint& blueprint);
+
+// What people call an op: "ffn_down" by its weight, or the kind.
+const char* op_name(const model::Blueprint& blueprint, const model::Op& op);
 
 }  // namespace troika::schedule

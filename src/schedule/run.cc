@@ -26,6 +26,12 @@ class Waiting : public lanes::Completion {
 
 }  // namespace
 
+void throw_failed(const char* name, int block, const lanes::Lane& lane) {
+  const std::string problem = lane.problem();
+  throw Error(fmt::format("'{}' of block {} failed on lane '{}'{}{}.", name, block,
+                          lane.info().name, problem.empty() ? "" : ": ", problem));
+}
+
 void run_in_order(const TaskList& list, const lanes::Run& run, lanes::Machine& machine,
                   Trace* trace) {
   for (const Task& task : list.tasks) {
@@ -39,8 +45,7 @@ void run_in_order(const TaskList& list, const lanes::Run& run, lanes::Machine& m
           {task.lane, task.name, task.block, run.n_tokens, start_us, machine.clock().now_us()});
     }
     if (status == lanes::Status::kFailed) {
-      throw Error(fmt::format("'{}' of block {} failed on lane '{}'.", task.name, task.block,
-                              lane.info().name));
+      throw_failed(task.name, task.block, lane);
     }
   }
 }

@@ -12,4 +12,7 @@ namespace troika::schedule {
 void run_in_order(const TaskList& list, const lanes::Run& run, lanes::Machine& machine,
                   Trace* trace = nullptr);
 
+// Throws the Error that says that a task failed, and why if the lane knows.
+[[noreturn]] void throw_failed(const char* name, int block, const lanes::Lane& lane);
+
 }  // namespace troika::schedule

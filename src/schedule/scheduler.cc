@@ -1,10 +1,9 @@
 #include "schedule/scheduler.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/error.h"
+#include "schedule/run.h"
 
 namespace troika::schedule {
 
@@ -63,8 +62,7 @@ void Scheduler::run(const Pass& pass) {
   const std::lock_guard<std::mutex> lock(mutex_);  // the last worker has left `finished`
   if (failed_ >= 0) {
     const Node& node = pass.nodes[static_cast<size_t>(failed_)];
-    throw Error(fmt::format("'{}' of block {} failed on lane '{}'.", node.name, node.block,
-                            machine_.lanes()[static_cast<size_t>(node.lane)]->info().name));
+    throw_failed(node.name, node.block, *machine_.lanes()[static_cast<size_t>(node.lane)]);
   }
 }
 

@@ -56,7 +56,7 @@ model::Op OneOp::add_values() {
   op.layer = 0;
   op.scale = is_attention ? 1.0f / std::sqrt(static_cast<float>(b.head_dim)) : 1.0f;
   op.eps = 1e-5f;
-  op.n_heads = b.n_heads;
+  if (op.kind == OpKind::kRope) op.n_heads = b.n_heads;
   const int n_inputs = shape_.op == OpKind::kEmbed ? 0 : is_attention ? 3 : has_two ? 2 : 1;
   for (int i = 0; i < n_inputs; ++i) {
     op.inputs[static_cast<size_t>(i)] = i;
@@ -134,11 +134,13 @@ void OneOp::add_attention() {
     cache::Placement at;
     past.add_chain(std::span(all).first(static_cast<size_t>(n_past)), 0, kSequence);
     kv_->place(past, &at);
-    const size_t row_bytes = kv_->shape().slot_bytes();
+    const size_t row_bytes = kv_->shape().head_bytes();
     for (const cache::Slot slot : at.slots) {
-      // Zero is a valid number in every type, and no kernel is faster for it.
-      std::fill_n(kv_->key_row(0, slot), row_bytes, std::byte{0});
-      std::fill_n(kv_->value_row(0, slot), row_bytes, std::byte{0});
+      for (int head = 0; head < blueprint_.n_kv_heads; ++head) {
+        // Zero is a valid number in every type, and no kernel is faster for it.
+        std::fill_n(kv_->key_row(0, slot, head), row_bytes, std::byte{0});
+        std::fill_n(kv_->value_row(0, slot, head), row_bytes, std::byte{0});
+      }
     }
     kv_->keep_all(past, at);
   }

@@ -1,10 +1,13 @@
 #include "solve/op_bench.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -123,7 +126,17 @@ class Chain : public lanes::Completion {
 
 }  // namespace
 
-Arena::Arena(size_t bytes) : bytes_(bytes), data_(new std::byte[bytes]) {}
+void Arena::FreeMemory::operator()(std::byte* memory) const { std::free(memory); }
+
+// In large pages where the system has them: a model file in the page cache lies in large pieces of
+// memory too, and reads from small pages were up to a tenth slower than from it.
+Arena::Arena(size_t bytes) : bytes_(bytes) {
+  constexpr size_t kLargePage = size_t{2} << 20;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, kLargePage, bytes) != 0) throw std::bad_alloc();
+  madvise(memory, bytes, MADV_HUGEPAGE);  // a wish, no more
+  data_.reset(static_cast<std::byte*>(memory));
+}
 
 void Arena::prepare(tensor::Type type) {
   if (prepared_ == static_cast<int>(type)) return;

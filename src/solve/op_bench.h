@@ -26,8 +26,11 @@ class Arena {
   size_t bytes() const { return bytes_; }
 
  private:
+  struct FreeMemory {
+    void operator()(std::byte* memory) const;
+  };
   size_t bytes_;
-  std::unique_ptr<std::byte[]> data_;
+  std::unique_ptr<std::byte, FreeMemory> data_;
   size_t next_ = 0;
   int prepared_ = -1;  // of tensor::Type
 };

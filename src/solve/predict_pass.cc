@@ -1,9 +1,43 @@
 #include "solve/predict_pass.h"
 
+#include <algorithm>
+
 #include "schedule/graphs.h"
 #include "solve/op_shapes.h"
 
 namespace troika::solve {
+namespace {
+
+bool is_head(const lanes::Subgraph& subgraph) {
+  const model::ValueId output = subgraph.ops.front().output;
+  return subgraph.blueprint->values[static_cast<size_t>(output)].per_output;
+}
+
+// The shape whose executable takes so many tokens.
+int shape_for(const plan::Plan& plan, int n_tokens) {
+  const auto at = std::lower_bound(plan.shapes.begin(), plan.shapes.end(), n_tokens);
+  return at == plan.shapes.end() ? plan.shapes.back() : *at;
+}
+
+// Tasks in order, a handover wherever the lane changes. Rows that are absent cost nothing: lanes
+// that compute every row of a shape are timed by their shape, which `times` knows.
+double chunk_us(const TaskTimes& times, const plan::Plan& plan, const model::Blueprint& blueprint,
+                int n_tokens, int context, bool with_head) {
+  double us = 0.0;
+  int before = -1;
+  for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(blueprint)) {
+    const bool is_of_head = is_head(subgraph);
+    if (is_of_head && !with_head) continue;
+    const int shape = is_of_head ? 1 : shape_for(plan, n_tokens);
+    const int lane = plan.lane_of(subgraph.name, shape, subgraph.block());
+    us += times.task_us(lane, subgraph, is_of_head ? 1 : n_tokens, context);
+    if (before >= 0 && before != lane) us += times.handover_us(before, lane);
+    before = lane;
+  }
+  return us;
+}
+
+}  // namespace
 
 double predict_pass_us(const Predictor& predictor, int lane, const model::Blueprint& blueprint,
                        const weights::Store& weights, const PassShape& pass) {
@@ -18,6 +52,22 @@ double predict_pass_us(const Predictor& predictor, int lane, const model::Bluepr
     }
   }
   return us;
+}
+
+double predict_prompt_us(const TaskTimes& times, const plan::Plan& plan,
+                         const model::Blueprint& blueprint, int n_tokens) {
+  double us = 0.0;
+  for (int done = 0; done < n_tokens;) {
+    const int n = std::min(plan.chunk(), n_tokens - done);
+    done += n;
+    us += chunk_us(times, plan, blueprint, n, done, done == n_tokens);
+  }
+  return us;
+}
+
+double predict_step_us(const TaskTimes& times, const plan::Plan& plan,
+                       const model::Blueprint& blueprint, int context) {
+  return chunk_us(times, plan, blueprint, 1, context, true);
 }
 
 }  // namespace troika::solve

@@ -1,8 +1,9 @@
-// How long a whole pass over a model will take on one lane.
+// How long a whole pass over a model will take: on one lane, or as a plan places it.
 #pragma once
 
 #include "model/blueprint.h"
-#include "solve/predict.h"
+#include "plan/plan.h"
+#include "solve/task_times.h"
 #include "weights/store.h"
 
 namespace troika::solve {
@@ -17,5 +18,12 @@ struct PassShape {
 // Each subgraph starts once; its ops add what they take beyond a start of their own.
 double predict_pass_us(const Predictor& predictor, int lane, const model::Blueprint& blueprint,
                        const weights::Store& weights, const PassShape& pass);
+
+// A prompt in the plan's chunks, and the logits of its last token.
+double predict_prompt_us(const TaskTimes& times, const plan::Plan& plan,
+                         const model::Blueprint& blueprint, int n_tokens);
+// A step of decoding whose token sees `context` positions.
+double predict_step_us(const TaskTimes& times, const plan::Plan& plan,
+                       const model::Blueprint& blueprint, int context);
 
 }  // namespace troika::solve

@@ -13,6 +13,7 @@
 #include "gguf/file.h"
 #include "gguf/writer.h"
 #include "tensor/codec.h"
+#include "weights/copy_file.h"
 #include "weights/file_type.h"
 #include "weights/row_stream.h"
 
@@ -48,27 +49,6 @@ ModelFacts facts_of(const gguf::File& file) {
   };
   return {count("block_count"), count("expert_count"),
           file.find_tensor("output.weight") == nullptr};
-}
-
-void check_whole(const gguf::File& file) {
-  if (file.find_uint("split.count").value_or(1) <= 1) return;
-  throw Error(fmt::format(
-      "{}: it is one part of a model that is split over several files; merge them first (for "
-      "example with `llama-gguf-split --merge`).",
-      file.path()));
-}
-
-void copy_metadata(const gguf::File& file, const FileType& type, gguf::Writer& writer) {
-  for (const gguf::File::Entry& entry : file.metadata()) {
-    if (entry.key == "general.alignment" || entry.key == "general.file_type" ||
-        entry.key == "general.quantization_version") {
-      continue;
-    }
-    writer.add_value(entry.key, entry.value);
-  }
-  writer.add_uint32("general.file_type", type.number);
-  // The version of the block formats; 2 since they have been as they are.
-  writer.add_uint32("general.quantization_version", 2);
 }
 
 // Blocks do not know where a row ends, so that very long rows can be taken in pieces.
@@ -201,7 +181,7 @@ QuantizeReport quantize_file(const QuantizeOptions& options) {
   const std::vector<Plan> plans = plan_tensors(file, type, report);
 
   gguf::Writer writer(options.output, file.alignment());
-  copy_metadata(file, type, writer);
+  copy_metadata(file, type.number, writer);
   for (const Plan& plan : plans)
     writer.add_tensor(plan.tensor->name, plan.type, plan.tensor->shape);
   writer.begin_data();

@@ -60,7 +60,8 @@ Store::Store(const gguf::File& file, const model::Blueprint& blueprint)
     : entries_(blueprint.weights.size()) {
   using model::OpKind;
   for (const model::Op& op : blueprint.ops) {
-    const bool is_matrix = op.kind == OpKind::kLinear || op.kind == OpKind::kEmbed;
+    const bool is_matrix =
+        op.kind == OpKind::kLinear || op.kind == OpKind::kEmbed || op.kind == OpKind::kExpertLinear;
     for (const model::WeightId id : {op.weight, op.bias}) {
       if (id == model::kNone) continue;
       const auto index = static_cast<size_t>(id);
@@ -98,12 +99,17 @@ void Store::resolve(const gguf::File& file, const model::Weight& weight, bool is
 void Store::count(const model::Blueprint& blueprint) {
   std::map<tensor::Type, size_t> bytes_by_type;
   for (const model::Op& op : blueprint.ops) {
-    if (op.kind != model::OpKind::kLinear) continue;
+    const bool is_experts = op.kind == model::OpKind::kExpertLinear;
+    if (op.kind != model::OpKind::kLinear && !is_experts) continue;
     const Matrix& m = matrix(op.weight);
-    const size_t bytes = m.row_bytes * static_cast<size_t>(m.n_rows);
-    bytes_per_step_ += bytes;
-    bytes_by_type[m.type] += bytes;
-    n_linear_elements_ += static_cast<size_t>(m.n_rows) * static_cast<size_t>(m.row_length);
+    auto n_used_rows = static_cast<size_t>(m.n_rows);
+    bytes_by_type[m.type] += m.row_bytes * n_used_rows;
+    if (is_experts) {
+      n_used_rows = n_used_rows / static_cast<size_t>(blueprint.n_experts) *
+                    static_cast<size_t>(blueprint.n_experts_used);
+    }
+    bytes_per_step_ += m.row_bytes * n_used_rows;
+    n_linear_elements_ += n_used_rows * static_cast<size_t>(m.row_length);
   }
   size_t most = 0;
   for (const auto& [type, bytes] : bytes_by_type) {

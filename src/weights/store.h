@@ -51,7 +51,7 @@ class Store {
   size_t packed_bytes() const { return packed_bytes_; }
 
   // Bytes of the file that one step of decoding reads: all matrices but the embedding table,
-  // unless that is the head too.
+  // unless that is the head too, and but the experts that a token does not use.
   size_t bytes_per_step() const { return bytes_per_step_; }
   // Weights that take part in the products of one token, for counting operations.
   size_t n_linear_elements() const { return n_linear_elements_; }

@@ -15,6 +15,7 @@
 #include "model/known.h"
 #include "tensor/codec.h"
 #include "weights/file_type.h"
+#include "weights/random_key.h"
 #include "weights/row_stream.h"
 #include "weights/synth_tokenizer.h"
 
@@ -30,12 +31,6 @@ using model::TensorRole;
 constexpr uint64_t kMaxFreshElements = uint64_t{1} << 18;
 constexpr uint64_t kPieces = 2048;
 constexpr uint64_t kPieceLength = 256;
-
-uint64_t key_of(uint64_t seed, std::string_view name) {
-  uint64_t key = random_bits(seed, 0);
-  for (const char c : name) key = random_bits(key, static_cast<unsigned char>(c));
-  return key;
-}
 
 // Close to a normal distribution with mean 0 and variance 1, within +-5. Sums of uniform integers
 // are the same on every machine; logarithms and cosines are not.
@@ -107,7 +102,7 @@ class Synthesizer {
     }
     uint64_t n_elements = 1;
     for (const uint64_t length : tensor.shape) n_elements *= length;
-    const uint64_t key = key_of(options_.seed, tensor.name);
+    const uint64_t key = random_key(options_.seed, tensor.name);
     const Distribution distribution = distribution_of(tensor, model_);
     if (n_elements > kMaxFreshElements && n_elements % kPieceLength == 0 &&
         kPieceLength % tensor::type_info(type).block_length == 0) {
@@ -153,7 +148,7 @@ class Synthesizer {
     std::vector<std::byte>& store = stores_[{type, distribution.deviation}];
     if (!store.empty()) return store;
     const size_t piece_bytes = tensor::row_bytes(type, kPieceLength);
-    const uint64_t key = key_of(options_.seed, "pieces");
+    const uint64_t key = random_key(options_.seed, "pieces");
     store.resize(kPieces * piece_bytes);
     team_.run([&](int worker) {
       std::vector<float> piece(kPieceLength);

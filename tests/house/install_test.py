@@ -46,6 +46,15 @@ class InstallTest(unittest.TestCase):
     def test_the_program_runs_from_where_it_was_installed(self):
         self.assertIn(b"troika", output_of(self.troika, "--version").lower())
 
+    def test_the_models_of_the_project_are_there_and_run(self):
+        models = sorted((ROOT / "models").glob("*-q8_0.gguf"))
+        if not models:
+            self.skipTest("models/ holds no model")
+        installed = sorted((self.prefix / "share" / "troika" / "models").glob("*.gguf"))
+        self.assertEqual([m.name for m in installed], [m.name for m in models])
+        for model in installed:
+            self.assertNotEqual(output_of(self.troika, "run", model, "-p", PROMPT, "-n", TOKENS).strip(), b"")
+
     def test_pkg_config_leads_to_the_library(self):
         environment = dict(os.environ, PKG_CONFIG_PATH=str(self.library / "pkgconfig"))
         flags = output_of("pkg-config", "--cflags", "--libs", "troika", env=environment).decode().split()

@@ -154,12 +154,28 @@ TEST_F(Behaviour, JsonOfABench) {
   ASSERT_EQ(j["prefill"].size(), 2u);
   EXPECT_EQ(j["prefill"][1]["tokens"], 32);
   EXPECT_GT(j["prefill"][1]["tokens_per_s"], 0);
-  EXPECT_TRUE(j["prefill"][1].contains("fraction_of_peak"));
+  EXPECT_GT(j["prefill"][1]["fraction_of_peak"], 0);
+  EXPECT_GT(j["prefill"][1]["operations"], j["prefill"][0]["operations"]);
   EXPECT_GT(j["decode"]["tokens_per_s"], 0);
   EXPECT_GT(j["decode"]["fraction_of_bandwidth"], 0);
   for (const char* key : {"int8_tops", "bf16_tflops", "read_gb_s"}) {
     EXPECT_TRUE(j["peaks"].contains(key)) << key;
   }
+}
+
+TEST_F(Behaviour, ABenchBesideAPeer) {
+  const std::string peer =
+      "echo '[{\"n_prompt\": 8, \"n_gen\": 0, \"avg_ts\": 4.0, \"build_number\": 7},"
+      " {\"n_prompt\": 0, \"n_gen\": 2, \"avg_ts\": 2.0}]' #";
+  const json j = json_of(troika({"bench", model_, "-p", "8", "-n", "2", "-r", "1", "--pairs", "3",
+                                 "--compare", peer, "--json"}));
+  const json& compare = j["compare"];
+  EXPECT_EQ(compare["pairs"], 3);
+  EXPECT_EQ(compare["peer"]["build_number"], 7);
+  ASSERT_EQ(compare["rows"].size(), 2u);
+  EXPECT_EQ(compare["rows"][1]["peer_tokens_per_s"], 2.0);
+  EXPECT_LE(compare["rows"][0]["lowest"], compare["rows"][0]["ratio"]);
+  EXPECT_LE(compare["rows"][0]["ratio"], compare["rows"][0]["highest"]);
 }
 
 TEST_F(Behaviour, AFileNameThatIsNoUtf8DoesNotSpoilTheJson) {
@@ -224,6 +240,7 @@ TEST_F(Behaviour, EvalOfTasks) {
       json_of(troika({"eval", model_, "--tasks", write(lines, "tasks"), "-c", "256", "--json"}));
   EXPECT_EQ(j["n"], 2);
   EXPECT_LE(j["accuracy"], 0.5);
+  EXPECT_TRUE(j["kinds"]["easy"]["accuracy"].is_number());
   EXPECT_EQ(j["kinds"]["easy"]["n"], 1);
 }
 
@@ -314,6 +331,23 @@ TEST_F(Behaviour, TokenizeInItsForms) {
   EXPECT_EQ(without["n"], j["n"].get<int>() - 1);
   const Finished table = troika({"tokenize", model_, "-p", text});
   EXPECT_EQ(std::count(table.out.begin(), table.out.end(), '\n'), j["n"].get<int>());
+}
+
+TEST_F(Behaviour, PlantedFilesSayTheSame) {
+  const std::string out = folder_.file("planted.gguf");
+  const json report = json_of(troika(
+      {"synth", "--plant-outliers", model_, out, "--channels", "1%", "--scale", "32", "--json"}));
+  ASSERT_FALSE(report["sites"].empty());
+  EXPECT_EQ(report["sites"][0]["name"], "blk.0.attn_norm");
+  EXPECT_EQ(report["sites"][0]["planted"][0]["scale"], 32);
+  const auto text = [&](const std::string& model) {
+    return json_of(troika({"run", model, "-p", "the little girl", "-n", "20", "--temp", "0",
+                           "--activations", "f32", "--json"}))["text"];
+  };
+  EXPECT_EQ(text(out), text(model_));
+  const Finished table = troika({"synth", "--plant-outliers", model_, out});
+  expect_success(table);
+  EXPECT_NE(table.out.find("blk.1.ffn_up"), std::string::npos) << table.out;
 }
 
 TEST_F(Behaviour, QuantizedFilesRun) {

@@ -179,12 +179,15 @@ TEST_F(Usage, HelpOfEachCommandNamesItsOptions) {
       {"chat",
        {"MODEL", "--system", "--template", "--tokens", "--temp", "/help", "/clear", "Ctrl-C"}},
       {"bench",
-       {"MODEL", "--prompt", "--prefill", "--tokens", "--depth", "--repetitions", "--json"}},
+       {"MODEL", "--prompt", "--prefill", "--tokens", "--depth", "--repetitions", "--compare",
+        "--pairs", "--json"}},
       {"eval", {"MODEL", "--perplexity", "--tasks", "--first", "--chat", "--json"}},
       {"inspect", {"MODEL", "--tensors", "--all", "--json"}},
       {"tokenize", {"MODEL", "--prompt", "--file", "--no-bos", "--special", "--ids", "--json"}},
       {"quantize", {"IN", "OUT", "--type", "q4_k_m", "--json"}},
-      {"synth", {"OUT", "--like", "--type", "--seed", "--list", "--json"}}};
+      {"synth",
+       {"OUT", "--like", "--type", "--seed", "--list", "--json", "--plant-outliers", "--channels",
+        "--scale"}}};
   const Finished all = troika({"--help"});
   expect_success(all);
   for (const auto& [command, options] : commands) {
@@ -237,6 +240,17 @@ TEST_F(Usage, WrongWaysToBench) {
                  {"5000", "--context"});
 }
 
+TEST_F(Usage, PeersThatCannotBeComparedWith) {
+  const auto beside = [&](const std::string& peer) {
+    return troika(
+        {"bench", model_, "-p", "8", "-n", "1", "-r", "1", "--pairs", "1", "--compare", peer});
+  };
+  expect_refusal(beside("/no/such/llama-bench"), 1, {"/no/such/llama-bench"});
+  expect_refusal(beside("sh -c 'exit 3'"), 1, {"status 3"});
+  expect_refusal(beside("echo nonsense #"), 1, {"JSON", "nonsense"});
+  expect_refusal(beside("echo '[{\"n_prompt\": 8}]' #"), 1, {"avg_ts"});
+}
+
 TEST_F(Usage, WrongWaysToQuantizeAndSynthesize) {
   const std::string out = folder_.file("out.gguf");
   expect_refusal(troika({"quantize", model_}), 2, {"OUT"});
@@ -245,6 +259,21 @@ TEST_F(Usage, WrongWaysToQuantizeAndSynthesize) {
   expect_refusal(troika({"synth", "--like", "nosuch", out}), 2, {"nosuch", "tiny-llama"});
   expect_refusal(troika({"synth", "--like", "tiny-llama", "--type", "q3_z", out}), 2, {"q3_z"});
   expect_refusal(troika({"quantize", model_, model_}), 2, {model_, "itself"});
+  const auto plant = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"synth", "--plant-outliers", model_};
+    words.insert(words.end(), more.begin(), more.end());
+    return troika(words);
+  };
+  expect_refusal(plant({}), 2, {"OUT"});
+  expect_refusal(plant({model_}), 2, {model_, "itself"});
+  expect_refusal(plant({out, "--like", "tiny-llama"}), 2, {"--like", "--plant-outliers"});
+  expect_refusal(plant({out, "--channels", "many"}), 2, {"--channels", "many", "0.3%"});
+  expect_refusal(plant({out, "--channels", "80%"}), 2, {"80%"});
+  expect_refusal(plant({out, "--scale", "48"}), 2, {"48", "power of two"});
+  expect_refusal(plant({out, "--type", "q8_0"}), 2, {"q8_0", "f16"});
+  expect_refusal(troika({"synth", "--like", "tiny-llama", "--scale", "64", out}), 2,
+                 {"--scale", "--plant-outliers"});
+  expect_refusal(troika({"synth", "--plant-outliers", out + ".none", out}), 1, {out + ".none"});
   EXPECT_EQ(folder_.n_files(), 1u);
   EXPECT_TRUE(read_whole(model_) == model_bytes(small_model()));
 }

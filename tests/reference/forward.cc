@@ -83,16 +83,6 @@ double activate(const std::string& name, double x) {
   throw std::runtime_error("unknown activation " + name);
 }
 
-Vector feed_forward(const Model& model, const Layer& layer, const Vector& x) {
-  const Vector up = multiply(model, layer.up, x);
-  Vector hidden = layer.gate.weight.empty() ? up : multiply(model, layer.gate, x);
-  for (size_t i = 0; i < hidden.size(); ++i) {
-    hidden[i] = activate(model.activation, hidden[i]);
-    if (!layer.gate.weight.empty()) hidden[i] *= up[i];
-  }
-  return multiply(model, layer.down, hidden);
-}
-
 }  // namespace
 
 Sequence::Sequence(const Model& model)
@@ -140,6 +130,18 @@ Vector Sequence::attention(size_t index, const Vector& x) {
   return multiply(model_, layer.attention_output, result);
 }
 
+Vector Sequence::feed_forward(const Layer& layer, const Vector& x) {
+  const Vector up = multiply(model_, layer.up, x);
+  Vector hidden = layer.gate.weight.empty() ? up : multiply(model_, layer.gate, x);
+  for (size_t i = 0; i < hidden.size(); ++i) {
+    hidden[i] = activate(model_.activation, hidden[i]);
+    n_active_ += hidden[i] != 0;
+    if (!layer.gate.weight.empty()) hidden[i] *= up[i];
+  }
+  n_neurons_ += hidden.size();
+  return multiply(model_, layer.down, hidden);
+}
+
 Vector Sequence::next(int token) {
   if (token < 0 || static_cast<size_t>(token) >= model_.vocabulary) {
     throw std::runtime_error("a token outside the vocabulary");
@@ -153,7 +155,7 @@ Vector Sequence::next(int token) {
     const Vector input = normalize(model_, layer.attention_norm, x);
     add_to(x, attention(i, input));
     const Vector ffn_input = model_.parallel_ffn ? input : normalize(model_, layer.ffn_norm, x);
-    add_to(x, feed_forward(model_, layer, ffn_input));
+    add_to(x, feed_forward(layer, ffn_input));
   }
   ++position_;
   return multiply(model_, model_.output, normalize(model_, model_.output_norm, x));

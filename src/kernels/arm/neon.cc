@@ -38,6 +38,12 @@ namespace {
 // clang-format on
 
 void attention(const Attention& args) { attention_or(args, reference::attention); }
+void attention_segment(const Attention& args, size_t segment, float* part) {
+  attention_segment_or(args, segment, part, reference::attention_segment);
+}
+void attention_merge(const Attention& args, const float* parts) {
+  attention_merge_or(args, parts, reference::attention_merge);
+}
 
 // A small part of a step: what the compiler makes of the reference will do.
 using reference::quantize_activations;

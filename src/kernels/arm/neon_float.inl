@@ -3,6 +3,7 @@
 struct V {
   using F = float32x4_t;
   static constexpr size_t kLanes = 4;
+  static constexpr int kRegisters = 32;
 
   static F zero() { return vdupq_n_f32(0); }
   static F set(float x) { return vdupq_n_f32(x); }
@@ -33,6 +34,9 @@ struct V {
     return vreinterpretq_f32_s32(vshlq_n_s32(exponent, 23));
   }
   static float sum(F v) { return vaddvq_f32(v); }
+  static void store_sums(float* p, const F (&v)[4]) {
+    vst1q_f32(p, vpaddq_f32(vpaddq_f32(v[0], v[1]), vpaddq_f32(v[2], v[3])));
+  }
   static float largest(F v) {
     float lanes[4];
     vst1q_f32(lanes, v);

@@ -19,15 +19,15 @@ double score(const Attention& args, const float* q, uint32_t slot) {
   return args.soft_cap > 0 ? args.soft_cap * std::tanh(dot / args.soft_cap) : dot;
 }
 
-void attend(const Attention& args, const float* q, float* out) {
-  const size_t n = args.prefix.size() + args.own.size();
+// What the positions [first, last) come to for one query head.
+void attend(const Attention& args, const float* q, size_t first, size_t last, float* part) {
   double largest = -std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < n; ++i) {
+  for (size_t i = first; i < last; ++i) {
     largest = std::max(largest, score(args, q, visible_slot(args, i)));
   }
   double sums[kMaxHeadSize] = {};
   double total = 0;
-  for (size_t i = 0; i < n; ++i) {
+  for (size_t i = first; i < last; ++i) {
     const uint32_t slot = visible_slot(args, i);
     const double weight = std::exp(score(args, q, slot) - largest);
     float v[kMaxHeadSize];
@@ -35,17 +35,71 @@ void attend(const Attention& args, const float* q, float* out) {
     for (uint32_t j = 0; j < args.head_size; ++j) sums[j] += weight * v[j];
     total += weight;
   }
-  for (uint32_t j = 0; j < args.head_size; ++j) {
-    out[j] = n > 0 ? static_cast<float>(sums[j] / total) : 0;
-  }
+  part[0] = static_cast<float>(largest);
+  part[1] = static_cast<float>(total);
+  for (uint32_t j = 0; j < args.head_size; ++j) part[2 + j] = static_cast<float>(sums[j]);
 }
+
+// All segments so far of one query head.
+class Merged {
+ public:
+  explicit Merged(uint32_t head_size) : head_size_(head_size) {}
+
+  void add(const float* part) {
+    const double largest = std::max(largest_, static_cast<double>(part[0]));
+    const double mine = std::exp(largest_ - largest), theirs = std::exp(part[0] - largest);
+    total_ = total_ * mine + part[1] * theirs;
+    for (uint32_t j = 0; j < head_size_; ++j) sums_[j] = sums_[j] * mine + part[2 + j] * theirs;
+    largest_ = largest;
+  }
+  void store(float* out) const {
+    for (uint32_t j = 0; j < head_size_; ++j) {
+      out[j] = total_ > 0 ? static_cast<float>(sums_[j] / total_) : 0;
+    }
+  }
+
+ private:
+  uint32_t head_size_;
+  double largest_ = -std::numeric_limits<double>::infinity();
+  double total_ = 0;
+  double sums_[kMaxHeadSize] = {};
+};
 
 }  // namespace
 
-void attention(const Attention& args) {
+void attention_segment(const Attention& args, size_t segment, float* part) {
   TROIKA_ASSERT(args.head_size <= kMaxHeadSize);
+  const size_t first = segment * kAttentionSegment;
+  const size_t last = std::min(first + kAttentionSegment, args.prefix.size() + args.own.size());
   for (uint32_t h = 0; h < args.n_heads; ++h) {
-    attend(args, args.q + h * args.q_stride, args.out + h * args.out_stride);
+    attend(args, args.q + h * args.q_stride, first, last,
+           part + h * attention_part_floats(args.head_size));
+  }
+}
+
+void attention_merge(const Attention& args, const float* parts) {
+  const size_t part_floats = attention_part_floats(args.head_size);
+  for (uint32_t h = 0; h < args.n_heads; ++h) {
+    Merged merged(args.head_size);
+    for (size_t s = 0; s < n_attention_segments(args); ++s) {
+      merged.add(parts + (s * args.n_heads + h) * part_floats);
+    }
+    merged.store(args.out + h * args.out_stride);
+  }
+}
+
+void attention(const Attention& args) {
+  for (uint32_t h = 0; h < args.n_heads; ++h) {
+    Attention one = args;
+    one.q = args.q + h * args.q_stride;
+    one.n_heads = 1;
+    Merged merged(args.head_size);
+    for (size_t s = 0; s < n_attention_segments(args); ++s) {
+      float part[attention_part_floats(kMaxHeadSize)];
+      attention_segment(one, s, part);
+      merged.add(part);
+    }
+    merged.store(args.out + h * args.out_stride);
   }
 }
 

@@ -136,6 +136,8 @@ constinit const Table kTable = {
     .softmax = softmax,
     .argmax = argmax,
     .attention = attention,
+    .attention_segment = attention_segment,
+    .attention_merge = attention_merge,
     .store_kv = store_kv,
     .unpack_bf16 = by_type<UnpackBf16>({{Type::kF32, unpack_bf16<Type::kF32>},
                                         {Type::kF16, unpack_bf16<Type::kF16>},

@@ -9,6 +9,8 @@ extern const Table kTable;
 
 // Used by the table, and by faster implementations for what they do not cover.
 void attention(const Attention& args);
+void attention_segment(const Attention& args, size_t segment, float* part);
+void attention_merge(const Attention& args, const float* parts);
 void store_kv(Type type, const float* x, std::byte* row, size_t n);
 
 }  // namespace troika::kernels::reference

@@ -4,25 +4,27 @@
 constexpr size_t kSuperBlock = 256;  // weights for which one step of a tile is written
 
 // What the tiles read at the end of a row: the rest of it, followed by zeros, so that the last step
-// is like all others. A zero block has scale 0.
+// is like all others. A zero block has scale 0. `buffer` has room for Format::kBytes.
 template <typename Format>
-const std::byte* padded_rest(const std::byte* bytes, size_t n_weights, std::byte* buffer) {
+void pad_rest(const std::byte* bytes, size_t n_weights, std::byte* buffer) {
   std::memset(buffer, 0, Format::kBytes);
   std::memcpy(buffer, bytes,
               n_weights / Format::kBlock * (Format::kBytes * Format::kBlock / kSuperBlock));
-  return buffer;
 }
 
-// Rows follow each other in memory, and the caches follow a single stream by themselves up to the
-// end of a page only; several rows at once they do not follow at all. So each step asks for what it
-// will want later: of one row a little ahead, of several the same place in the next tile.
+// Rows follow each other in memory, and hardware looks ahead in each of them, but only up to the
+// end of a page and with few requests under way. So each step asks for what the tile after next, or
+// so, will want. It is asked for into the second-level cache: the first has room for few requests,
+// and those of the step itself would wait behind them.
 template <typename Format, int kRows>
-TROIKA_INLINE inline void prefetch_ahead(const std::byte* const* c, size_t row_bytes) {
-  const size_t ahead = kRows == 1 ? 2048 : kRows * row_bytes;
-  for (int r = 0; r < kRows; ++r) {
-    const uintptr_t from = reinterpret_cast<uintptr_t>(c[r]) + ahead;
-    for (size_t byte = 0; byte < Format::kBytes; byte += 64) {
-      __builtin_prefetch(reinterpret_cast<const void*>(from + byte));
-    }
-  }
+TROIKA_INLINE inline void prefetch_ahead(const std::byte* c, size_t row_bytes) {
+  constexpr size_t kLeastBytes = 8192;
+  const size_t ahead = kRows * row_bytes < kLeastBytes ? kLeastBytes : kRows * row_bytes;
+  unrolled<kRows>([&](auto r) TROIKA_INLINE {
+    // A number, for the address may lie beyond the matrix.
+    const uintptr_t from = reinterpret_cast<uintptr_t>(c) + r * row_bytes + ahead;
+    unrolled<(Format::kBytes + 63) / 64>([&](auto line) TROIKA_INLINE {
+      __builtin_prefetch(reinterpret_cast<const void*>(from + 64 * line), 0, 2);
+    });
+  });
 }

@@ -37,4 +37,6 @@
 .softmax = softmax,
 .argmax = argmax,
 .attention = attention,
+.attention_segment = attention_segment,
+.attention_merge = attention_merge,
 .store_kv = store_kv,

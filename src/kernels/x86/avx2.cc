@@ -45,6 +45,12 @@ using TileQ4_K = FormatQ4_K;
 using TileQ6_K = FormatQ6_K;
 
 void attention(const Attention& args) { attention_or(args, reference::attention); }
+void attention_segment(const Attention& args, size_t segment, float* part) {
+  attention_segment_or(args, segment, part, reference::attention_segment);
+}
+void attention_merge(const Attention& args, const float* parts) {
+  attention_merge_or(args, parts, reference::attention_merge);
+}
 
 }  // namespace
 TROIKA_TARGET_END

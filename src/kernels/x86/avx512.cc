@@ -50,6 +50,12 @@ TROIKA_INLINE inline __m512i bf16_of(F low, F high) { return join(V::bf16(low), 
 
 // Heads of, say, 40 or 72 elements fit vectors of 8 only.
 void attention(const Attention& args) { attention_or(args, kAvx2Table.attention); }
+void attention_segment(const Attention& args, size_t segment, float* part) {
+  attention_segment_or(args, segment, part, kAvx2Table.attention_segment);
+}
+void attention_merge(const Attention& args, const float* parts) {
+  attention_merge_or(args, parts, kAvx2Table.attention_merge);
+}
 
 // The names under which the table asks for the formats.
 using TileQ4_0 = WideQ4_0;

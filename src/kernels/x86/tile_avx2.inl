@@ -28,8 +28,10 @@ TROIKA_INLINE inline __m256 scaled_sums(const int16_t* sums, __m256 scales) {
 }
 
 template <typename Format, int kRows, int kTokens>
-TROIKA_INLINE inline void tile_step(const std::byte* const* c, const Q8Row* x, size_t i,
-                                    __m256 (&sums)[kRows][kTokens]) {
+TROIKA_INLINE inline void tile_step(const std::byte* first, size_t row_bytes, const Q8Row* x,
+                                    size_t i, __m256 (&sums)[kRows][kTokens]) {
+  const std::byte* c[kRows];
+  unrolled<kRows>([&](auto r) TROIKA_INLINE { c[r] = first + r * row_bytes; });
   alignas(32) float scales[kRows][kTokens][8];  // of weight and activation together
   unrolled<kTokens>([&](auto t) TROIKA_INLINE {
     const __m256 x_scales = _mm256_loadu_ps(x[t].scale + i / 32);
@@ -67,23 +69,23 @@ TROIKA_INLINE inline void tile_step(const std::byte* const* c, const Q8Row* x, s
 template <typename Format, int kRows, int kTokens>
 void tile(const std::byte* row, size_t row_bytes, const std::byte* x, size_t x_stride_bytes,
           size_t k, float* y, size_t y_stride) {
-  const std::byte* c[kRows];
   Q8Row tokens[kTokens];
   __m256 sums[kRows][kTokens];
-  unrolled<kRows>([&](auto r) TROIKA_INLINE { c[r] = row + r * row_bytes; });
   unrolled<kTokens>([&](auto t) TROIKA_INLINE { tokens[t] = q8_row(x + t * x_stride_bytes, k); });
   unrolled<kRows>([&](auto r) TROIKA_INLINE {
     unrolled<kTokens>([&](auto t) TROIKA_INLINE { sums[r][t] = _mm256_setzero_ps(); });
   });
-  std::byte rest[kRows][Format::kBlock < kSuperBlock ? Format::kBytes : 1];
-  for (size_t i = 0; i < k; i += kSuperBlock) {
-    if (Format::kBlock < kSuperBlock && k - i < kSuperBlock) [[unlikely]] {
-      unrolled<kRows>([&](auto r)
-                          TROIKA_INLINE { c[r] = padded_rest<Format>(c[r], k - i, rest[r]); });
+  size_t i = 0;
+  for (; i + kSuperBlock <= k; i += kSuperBlock, row += Format::kBytes) {
+    prefetch_ahead<Format, kRows>(row, row_bytes);
+    tile_step<Format, kRows, kTokens>(row, row_bytes, tokens, i, sums);
+  }
+  if (Format::kBlock < kSuperBlock && i < k) {
+    std::byte rest[kRows * Format::kBytes];
+    for (size_t r = 0; r < kRows; ++r) {
+      pad_rest<Format>(row + r * row_bytes, k - i, rest + r * Format::kBytes);
     }
-    prefetch_ahead<Format, kRows>(c, row_bytes);
-    tile_step<Format, kRows, kTokens>(c, tokens, i, sums);
-    unrolled<kRows>([&](auto r) TROIKA_INLINE { c[r] += Format::kBytes; });
+    tile_step<Format, kRows, kTokens>(rest, Format::kBytes, tokens, i, sums);
   }
   unrolled<kRows>([&](auto r) TROIKA_INLINE {
     unrolled<kTokens>([&](auto t) TROIKA_INLINE { y[t * y_stride + r] = V::sum(sums[r][t]); });

@@ -13,18 +13,12 @@ namespace {
 class HostExecutable : public Executable {
  public:
   HostExecutable(int n_tokens, std::vector<Step> steps)
-      : Executable(n_tokens), steps_(std::move(steps)), next_item_(steps_.size()) {}
+      : Executable(n_tokens), steps_(std::move(steps)) {}
 
   const std::vector<Step>& steps() const { return steps_; }
-  // One counter for each step, from which workers take items.
-  std::atomic<int64_t>* next_item() const { return next_item_.data(); }
-  void reset_counters() const {
-    for (std::atomic<int64_t>& counter : next_item_) counter.store(0, std::memory_order_relaxed);
-  }
 
  private:
   std::vector<Step> steps_;
-  mutable std::vector<std::atomic<int64_t>> next_item_;
 };
 
 constexpr size_t kLine = 64;  // bytes to which both buffers are aligned
@@ -66,18 +60,34 @@ std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, int n_toke
       stretches_.resize(static_cast<size_t>(info_.n_threads) * kStretchBytes + kLine);
     }
   }
+  const size_t n_counters = steps.size() * static_cast<size_t>(team_.size());
+  if (counters_.size() < n_counters) counters_ = std::vector<ItemCounter>(n_counters);
   return std::make_unique<HostExecutable>(n_tokens, std::move(steps));
+}
+
+// In leaps, so that a growing context asks for memory rarely.
+void HostLane::reserve_parts(size_t n_floats) {
+  if (attention_parts_.size() < n_floats) attention_parts_.resize(2 * n_floats);
 }
 
 void HostLane::submit(const Executable& executable, const Run& run, Completion& completion) {
   const auto& host = static_cast<const HostExecutable&>(executable);
-  host.reset_counters();
-  const StepContext context = {kernels_,        run, team_, aligned(prepared_), aligned(stretches_),
-                               host.next_item()};
   const std::vector<Step>& steps = host.steps();
+  const size_t n_counters = steps.size() * static_cast<size_t>(team_.size());
+  for (size_t i = 0; i < n_counters; ++i) counters_[i].n_begun.store(0, std::memory_order_relaxed);
+  if (steps.front().op.kind == model::OpKind::kAttention) {
+    reserve_parts(attention_parts_floats(steps.front(), run, team_.size()));
+  }
+  const StepContext context = {kernels_,
+                               run,
+                               team_,
+                               aligned(prepared_),
+                               aligned(stretches_),
+                               counters_.data(),
+                               attention_parts_.data()};
   team_.run_where_free([&](int worker) {
     for (size_t i = 0; i < steps.size(); ++i) {
-      if (i > 0) team_.barrier().wait();
+      if (steps[i].meets_before) team_.barrier().wait();
       run_step(steps[i], context, static_cast<int>(i), worker);
     }
   });

@@ -5,6 +5,7 @@
 
 #include "base/team.h"
 #include "kernels/choose.h"
+#include "lanes/host/steps.h"
 #include "lanes/lane.h"
 #include "plan/plan.h"
 
@@ -24,6 +25,8 @@ class HostLane : public Lane {
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
 
  private:
+  void reserve_parts(size_t n_floats);
+
   const kernels::Table& kernels_;
   plan::Activations activations_;
   plan::Prefill prefill_;
@@ -33,6 +36,10 @@ class HostLane : public Lane {
   // One buffer each for all executables: tasks of a lane never overlap.
   std::vector<std::byte> prepared_;
   std::vector<std::byte> stretches_;
+  // Likewise: for the longest executable.
+  std::vector<ItemCounter> counters_;
+  // What segments of attention come to, where workers share them.
+  std::vector<float> attention_parts_;
 };
 
 }  // namespace troika::lanes

@@ -15,6 +15,9 @@ using model::OpKind;
 
 // Rows of a weight that stay together on one worker: a cache line of results.
 constexpr int64_t kRowGranularity = 16;
+// Bytes of a weight that a worker takes at a time: little enough that none waits long for the last
+// one, enough that a stream of reads gets under way.
+constexpr size_t kItemBytes = 32 << 10;
 
 void bind_linear(Step* step, const weights::Store& weights, const kernels::Table& kernels,
                  Precision precision) {
@@ -44,8 +47,26 @@ void bind_linear(Step* step, const weights::Store& weights, const kernels::Table
   }
 }
 
+void check_computable(const model::Op& op, const model::Blueprint& blueprint) {
+  const bool is_of_experts = op.kind == OpKind::kRoute || op.kind == OpKind::kExpertLinear ||
+                             op.kind == OpKind::kExpertSum;
+  const bool is_head_norm = op.kind == OpKind::kRmsNorm && op.n_heads > 0;
+  const bool is_double_relu = (op.kind == OpKind::kGate || op.kind == OpKind::kActivate) &&
+                              op.activation == model::Activation::kDoubleRelu;
+  if (!is_of_experts && !is_head_norm && !is_double_relu) return;
+  throw Error(
+      fmt::format("{}: this model has {}, which this version can plan and time on a virtual phone "
+                  "('troika bench "
+                  "--machine'), but not compute.",
+                  blueprint.name.empty() ? blueprint.architecture : blueprint.name,
+                  is_of_experts  ? "experts"
+                  : is_head_norm ? "a norm for each head"
+                                 : "gates with ReLU on both factors"));
+}
+
 Step bind(const model::Op& op, const Subgraph& subgraph, const weights::Store& weights,
           const Buffers& buffers, const kernels::Table& kernels, Precision precision) {
+  check_computable(op, *subgraph.blueprint);
   Step step;
   step.op = op;
   step.rope = subgraph.blueprint->rope;
@@ -114,6 +135,8 @@ void activate(const Step& step, const kernels::Table& kernels, size_t offset) {
     case model::Activation::kRelu:
       gated ? kernels.relu_mul(a, b, y, n) : kernels.relu(a, y, n);
       break;
+    case model::Activation::kDoubleRelu:
+      TROIKA_ASSERT(false);
   }
 }
 
@@ -151,6 +174,9 @@ void run_row(const Step& step, const StepContext& context, int row) {
     }
     case OpKind::kLinear:
     case OpKind::kAttention:
+    case OpKind::kRoute:
+    case OpKind::kExpertLinear:
+    case OpKind::kExpertSum:
       TROIKA_ASSERT(false);
   }
 }
@@ -202,7 +228,28 @@ void multiply_bf16(const Step& step, const StepContext& context, int worker,
   }
 }
 
-// Strips of rows go to whoever is free: the sums of an output never depend on it.
+// Calls body(item) for each of n_items on some worker. Each worker begins with a part of its own,
+// so that it reads on where it has read before, and helps the others when that is done.
+template <typename Body>
+void share_items(const StepContext& context, int step_index, int worker, int64_t n_items,
+                 Body body) {
+  const int n_workers = context.team.n_active();
+  ItemCounter* counters =
+      context.counters + static_cast<ptrdiff_t>(step_index) * context.team.size();
+  for (int i = 0; i < n_workers; ++i) {
+    const int owner = (worker + i) % n_workers;
+    const Part part = part_of(n_items, owner, n_workers);
+    const int64_t n_own = part.end - part.begin;
+    std::atomic<int64_t>& n_begun = counters[owner].n_begun;
+    // Looked at first: a finished part's counter stays where it is, in every worker's cache.
+    while (n_begun.load(std::memory_order_relaxed) < n_own) {
+      const int64_t item = n_begun.fetch_add(1, std::memory_order_relaxed);
+      if (item < n_own) body(part.begin + item);
+    }
+  }
+}
+
+// Strips of rows are multiplied by whoever is free: the sums of an output never depend on it.
 void run_panels(const Step& step, const StepContext& context, int step_index, int worker) {
   const auto k = static_cast<size_t>(step.input_width);
   const size_t n_strips = kernels::n_strips(static_cast<size_t>(step.matrix.n_rows));
@@ -210,46 +257,43 @@ void run_panels(const Step& step, const StepContext& context, int step_index, in
   while (together > 1 && n_strips / together < 2 * static_cast<size_t>(context.team.n_active())) {
     together /= 2;
   }
-  kernels::PanelProduct product;
-  product.n_tokens = static_cast<size_t>(n_rows_of(step, context.run));
-  product.x = context.prepared;
-  product.x_stride_bytes = form_bytes(step.form, k);
-  product.bias = step.bias;
-  product.y = step.output;
-  product.y_stride = static_cast<size_t>(step.output_width);
-  std::atomic<int64_t>& next = context.next_item[step_index];
-  while (true) {
-    product.first_strip = static_cast<size_t>(next.fetch_add(1)) * together;
-    if (product.first_strip >= n_strips) return;
+  const auto n_items = static_cast<int64_t>((n_strips + together - 1) / together);
+  share_items(context, step_index, worker, n_items, [&](int64_t item) {
+    kernels::PanelProduct product;
+    product.first_strip = static_cast<size_t>(item) * together;
     product.last_strip = std::min(product.first_strip + together, n_strips);
+    product.n_tokens = static_cast<size_t>(n_rows_of(step, context.run));
+    product.x = context.prepared;
+    product.x_stride_bytes = form_bytes(step.form, k);
+    product.bias = step.bias;
+    product.y = step.output;
+    product.y_stride = static_cast<size_t>(step.output_width);
     if (step.int8 != nullptr) {
       context.kernels.matmul_int8(*step.int8, product);
     } else {
       multiply_bf16(step, context, worker, product);
     }
-  }
+  });
 }
 
-// Each worker takes a part of the rows of the weight, as they stand in the file.
-void run_rows(const Step& step, const StepContext& context, int worker) {
-  const int n_rows = n_rows_of(step, context.run);
+// Rows [begin, end) of the product.
+void multiply_rows(const Step& step, const StepContext& context, int n_tokens, int64_t begin,
+                   int64_t end) {
   const auto k = static_cast<size_t>(step.input_width);
-  const Part part = part_of(step.matrix.n_rows, worker, context.team.n_active(), kRowGranularity);
   const kernels::MatmulWeight weight = {step.matrix.data, step.matrix.row_bytes, k,
-                                        static_cast<size_t>(part.begin),
-                                        static_cast<size_t>(part.end)};
+                                        static_cast<size_t>(begin), static_cast<size_t>(end)};
   const auto y_stride = static_cast<size_t>(step.output_width);
   if (step.matmul_q8 != nullptr) {
-    step.matmul_q8(weight, static_cast<size_t>(n_rows), context.prepared, form_bytes(step.form, k),
-                   step.output, y_stride);
+    step.matmul_q8(weight, static_cast<size_t>(n_tokens), context.prepared,
+                   kernels::q8_row_bytes(k), step.output, y_stride);
   } else {
-    step.matmul_f32(weight, static_cast<size_t>(n_rows), step.inputs[0], k, step.output, y_stride);
+    step.matmul_f32(weight, static_cast<size_t>(n_tokens), step.inputs[0], k, step.output,
+                    y_stride);
   }
-  if (step.bias == nullptr || part.begin == part.end) return;
-  const auto n = static_cast<size_t>(part.end - part.begin);
-  for (int row = 0; row < n_rows; ++row) {
-    float* y = step.output + static_cast<size_t>(row) * y_stride + part.begin;
-    context.kernels.add(y, step.bias + part.begin, y, n);
+  if (step.bias == nullptr) return;
+  for (int token = 0; token < n_tokens; ++token) {
+    float* y = step.output + static_cast<size_t>(token) * y_stride + begin;
+    context.kernels.add(y, step.bias + begin, y, static_cast<size_t>(end - begin));
   }
 }
 
@@ -260,54 +304,150 @@ void run_linear(const Step& step, const StepContext& context, int step_index, in
   }
   if (step.form == InputForm::kInt8 || step.form == InputForm::kBf16) {
     run_panels(step, context, step_index, worker);
-  } else {
-    run_rows(step, context, worker);
+    return;
   }
+  const int n_tokens = n_rows_of(step, context.run);
+  const int64_t n_rows = step.matrix.n_rows;
+  const auto fitting = static_cast<int64_t>(kItemBytes / step.matrix.row_bytes);
+  const int64_t item_rows = std::max<int64_t>(1, fitting / kRowGranularity) * kRowGranularity;
+  share_items(context, step_index, worker, (n_rows + item_rows - 1) / item_rows, [&](int64_t item) {
+    multiply_rows(step, context, n_tokens, item * item_rows,
+                  std::min((item + 1) * item_rows, n_rows));
+  });
 }
 
-// Takes one (token, key/value head) after the other: later tokens see more and cost more.
-void run_attention(const Step& step, const StepContext& context, int step_index, int worker) {
+void store_keys_and_values(const Step& step, const StepContext& context, int worker) {
   const Run& run = context.run;
   const cache::KvShape& shape = run.kv->shape();
-  const auto kv_width = static_cast<size_t>(shape.n_kv_heads) * static_cast<size_t>(shape.head_dim);
+  const auto head_dim = static_cast<size_t>(shape.head_dim);
+  const size_t kv_width = static_cast<size_t>(shape.n_kv_heads) * head_dim;
+  const int layer = step.op.layer;
   const Part part = part_of(run.n_tokens, worker, context.team.n_active());
   for (int64_t token = part.begin; token < part.end; ++token) {
     const auto index = static_cast<size_t>(token);
     const cache::Slot slot = run.slots[index];
-    const int layer = step.op.layer;
-    context.kernels.store_kv(shape.type, step.inputs[1] + index * kv_width,
-                             run.kv->key_row(layer, slot), kv_width);
-    context.kernels.store_kv(shape.type, step.inputs[2] + index * kv_width,
-                             run.kv->value_row(layer, slot), kv_width);
-  }
-  context.team.barrier().wait();
-
-  const auto q_width = static_cast<size_t>(step.output_width);
-  const auto head_dim = static_cast<size_t>(step.head_dim);
-  const size_t n_group = q_width / kv_width;
-  const int64_t n_items = static_cast<int64_t>(run.n_tokens) * shape.n_kv_heads;
-  std::atomic<int64_t>& next = context.next_item[step_index];
-  for (int64_t item = next.fetch_add(1); item < n_items; item = next.fetch_add(1)) {
-    const auto token = static_cast<size_t>(item / shape.n_kv_heads);
-    const auto head = static_cast<size_t>(item % shape.n_kv_heads);
-    const size_t offset = token * q_width + head * n_group * head_dim;
-    kernels::Attention args;
-    args.q = step.inputs[0] + offset;
-    args.q_stride = head_dim;
-    args.n_heads = static_cast<uint32_t>(n_group);
-    args.head_size = static_cast<uint32_t>(head_dim);
-    args.k = {run.kv->key_pages(step.op.layer), cache::KvCache::kPageSlotsLog2, shape.slot_bytes(),
-              head * shape.head_bytes(), shape.type};
-    args.v = args.k;
-    args.v.pages = run.kv->value_pages(step.op.layer);
-    args.prefix = run.visible[token].past;
-    args.own = run.visible[token].own;
-    args.scale = step.op.scale;
-    args.out = step.output + offset;
-    args.out_stride = head_dim;
-    context.kernels.attention(args);
+    for (int head = 0; head < shape.n_kv_heads; ++head) {
+      const size_t offset = index * kv_width + static_cast<size_t>(head) * head_dim;
+      context.kernels.store_kv(shape.type, step.inputs[1] + offset,
+                               run.kv->key_row(layer, slot, head), head_dim);
+      context.kernels.store_kv(shape.type, step.inputs[2] + offset,
+                               run.kv->value_row(layer, slot, head), head_dim);
+    }
   }
 }
+
+// What a (token, key/value head) asks of a kernel.
+kernels::Attention attention_of(const Step& step, const Run& run, size_t token, int head) {
+  const cache::KvShape& shape = run.kv->shape();
+  const auto head_dim = static_cast<size_t>(step.head_dim);
+  const auto q_width = static_cast<size_t>(step.output_width);
+  const size_t n_group = q_width / (static_cast<size_t>(shape.n_kv_heads) * head_dim);
+  const size_t offset = token * q_width + static_cast<size_t>(head) * n_group * head_dim;
+  kernels::Attention args;
+  args.q = step.inputs[0] + offset;
+  args.q_stride = head_dim;
+  args.n_heads = static_cast<uint32_t>(n_group);
+  args.head_size = static_cast<uint32_t>(head_dim);
+  args.k = {run.kv->key_pages(step.op.layer), cache::KvCache::kPageSlotsLog2, shape.head_bytes(),
+            run.kv->head_offset_bytes(head), shape.type};
+  args.v = args.k;
+  args.v.pages = run.kv->value_pages(step.op.layer);
+  args.prefix = run.visible[token].past;
+  args.own = run.visible[token].own;
+  args.scale = step.op.scale;
+  args.out = step.output + offset;
+  args.out_stride = head_dim;
+  return args;
+}
+
+// Takes one (token, key/value head) after the other: later tokens see more and cost more. Where
+// these are few, their segments are shared too, which changes no bit.
+void run_attention(const Step& step, const StepContext& context, int step_index, int worker) {
+  store_keys_and_values(step, context, worker);
+  context.team.barrier().wait();
+
+  const Run& run = context.run;
+  const int n_heads = run.kv->shape().n_kv_heads;
+  const int64_t n_items = static_cast<int64_t>(run.n_tokens) * n_heads;
+  const auto args_of = [&](int64_t item) {
+    return attention_of(step, run, static_cast<size_t>(item / n_heads),
+                        static_cast<int>(item % n_heads));
+  };
+  const size_t most_segments = n_shared_segments(run, context.team.size());
+  if (most_segments == 0) {
+    share_items(context, step_index, worker, n_items,
+                [&](int64_t item) { context.kernels.attention(args_of(item)); });
+    return;
+  }
+  const size_t segment_floats =
+      static_cast<size_t>(step.output_width) / static_cast<size_t>(n_heads) /
+      static_cast<size_t>(step.head_dim) *
+      kernels::attention_part_floats(static_cast<uint32_t>(step.head_dim));
+  const size_t item_floats = most_segments * segment_floats;
+  const auto n_segments = static_cast<int64_t>(most_segments);
+  share_items(context, step_index, worker, n_items * n_segments, [&](int64_t i) {
+    const kernels::Attention args = args_of(i / n_segments);
+    const auto segment = static_cast<size_t>(i % n_segments);
+    if (segment >= kernels::n_attention_segments(args)) return;
+    float* parts = context.attention_parts + static_cast<size_t>(i / n_segments) * item_floats;
+    context.kernels.attention_segment(args, segment, parts + segment * segment_floats);
+  });
+  context.team.barrier().wait();
+  const Part part = part_of(n_items, worker, context.team.n_active());
+  for (int64_t item = part.begin; item < part.end; ++item) {
+    context.kernels.attention_merge(
+        args_of(item), context.attention_parts + static_cast<size_t>(item) * item_floats);
+  }
+}
+
+// What may be under way on other workers when a worker reaches a step.
+class Meetings {
+ public:
+  // Sets where the workers meet. Row by row, each worker goes on with what it has made itself;
+  // products need all of their input, and make what others need.
+  void place(Step* step) {
+    if (step->op.kind == OpKind::kLinear) {
+      const bool by_rows = step->prepares_input;  // at first: then they meet within the step
+      step->meets_before = by_rows ? needed_by_rows(*step) : needed_by_product(*step);
+      if (by_rows || step->meets_before) clear();
+      products_.push_back({step->op.inputs[0], step->op.output});
+    } else if (step->op.kind == OpKind::kAttention) {
+      step->meets_before = by_rows_ || !products_.empty();
+      clear();
+      products_.push_back({step->op.inputs[0], step->op.output});
+    } else {
+      step->meets_before = needed_by_rows(*step);
+      if (step->meets_before) clear();
+      by_rows_ = true;
+      per_output_ = step->per_output;
+    }
+  }
+
+ private:
+  struct Product {
+    model::ValueId input, output;
+  };
+
+  bool needed_by_rows(const Step& step) const {
+    if (!products_.empty()) return true;
+    return by_rows_ && (step.op.kind == OpKind::kSelect || step.per_output != per_output_);
+  }
+  // Products side by side may not touch each other's values.
+  bool needed_by_product(const Step& step) const {
+    const model::ValueId input = step.op.inputs[0], output = step.op.output;
+    return by_rows_ || std::any_of(products_.begin(), products_.end(), [&](const Product& other) {
+             return other.output == output || other.output == input || other.input == output;
+           });
+  }
+  void clear() {
+    by_rows_ = false;
+    products_.clear();
+  }
+
+  bool by_rows_ = false;
+  bool per_output_ = false;
+  std::vector<Product> products_;
+};
 
 }  // namespace
 
@@ -325,10 +465,32 @@ size_t form_bytes(InputForm form, size_t k) {
   return 0;
 }
 
+size_t n_shared_segments(const Run& run, int n_workers) {
+  // With so many items for each worker, whole ones keep all busy.
+  constexpr int64_t kEnoughItems = 4;
+  const int64_t n_items = static_cast<int64_t>(run.n_tokens) * run.kv->shape().n_kv_heads;
+  if (n_workers == 1 || n_items >= kEnoughItems * n_workers) return 0;
+  size_t most_positions = 0;
+  for (int token = 0; token < run.n_tokens; ++token) {
+    const cache::VisibleSlots& visible = run.visible[static_cast<size_t>(token)];
+    most_positions = std::max(most_positions, visible.past.size() + visible.own.size());
+  }
+  const size_t n = (most_positions + kernels::kAttentionSegment - 1) / kernels::kAttentionSegment;
+  return n > 1 ? n : 0;
+}
+
+size_t attention_parts_floats(const Step& step, const Run& run, int n_workers) {
+  const auto head_dim = static_cast<uint32_t>(step.head_dim);
+  return n_shared_segments(run, n_workers) * static_cast<size_t>(run.n_tokens) *
+         (static_cast<size_t>(step.output_width) / head_dim) *
+         kernels::attention_part_floats(head_dim);
+}
+
 std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& weights,
                              const Buffers& buffers, const kernels::Table& kernels,
                              Precision precision) {
   std::vector<Step> steps;
+  Meetings meetings;
   // The value that stands prepared at hand, and in which form.
   model::ValueId prepared = model::kNone;
   InputForm form = InputForm::kFloat;
@@ -340,6 +502,7 @@ std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& wei
       form = step.form;
     }
     if (op.output == prepared) prepared = model::kNone;
+    meetings.place(&step);
     steps.push_back(std::move(step));
   }
   return steps;

@@ -29,7 +29,8 @@ inline constexpr size_t kStretch = 2048;
 inline constexpr size_t kStretchBytes =
     kStripsTogether * kernels::kPanelRows * kStretch * sizeof(uint16_t);
 
-// One op, bound to its weights and buffers. Steps run in order; all workers meet between them.
+// One op, bound to its weights and buffers. Steps run in order; workers meet between them where one
+// may need what another has made.
 struct Step {
   model::Op op;
   model::Rope rope;  // kRope: pairing and dimensions only
@@ -50,6 +51,8 @@ struct Step {
   kernels::UnpackBf16* unpack_bf16 = nullptr;
   // The input must be brought into the form first; false where a step before has already done so.
   bool prepares_input = false;
+  // The workers meet before this step.
+  bool meets_before = false;
 };
 
 // How an executable computes its products.
@@ -62,15 +65,28 @@ std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& wei
                              const Buffers& buffers, const kernels::Table& kernels,
                              Precision precision);
 
+// Counts the items of one step that one worker has begun, its own or another's. On a cache line of
+// its own, because its worker counts often.
+struct alignas(64) ItemCounter {
+  std::atomic<int64_t> n_begun{0};
+};
+
 // What the workers of one run share.
 struct StepContext {
   const kernels::Table& kernels;
   const Run& run;
   Team& team;
-  std::byte* prepared;              // (n_rows, form_bytes): the input of the product at hand
-  std::byte* stretches;             // (workers, kStretchBytes): weights unpacked
-  std::atomic<int64_t>* next_item;  // one counter for each step
+  std::byte* prepared;     // (n_rows, form_bytes): the input of the product at hand
+  std::byte* stretches;    // (workers, kStretchBytes): weights unpacked
+  ItemCounter* counters;   // (n_steps, team.size())
+  float* attention_parts;  // attention_parts_floats
 };
+
+// Into how many segments the attention of each (token, head) is divided between the workers; 0
+// where they share whole ones.
+size_t n_shared_segments(const Run& run, int n_workers);
+// Room for what these come to.
+size_t attention_parts_floats(const Step& step, const Run& run, int n_workers);
 
 // The part of a step that falls to one worker.
 void run_step(const Step& step, const StepContext& context, int step_index, int worker);

@@ -38,6 +38,24 @@ void check(const Product& p) {
 
 }  // namespace
 
+const char* processor_name(Processor processor) {
+  switch (processor) {
+    case Processor::kCpu:
+      return "cpu";
+    case Processor::kGpu:
+      return "gpu";
+    case Processor::kNpu:
+      break;
+  }
+  return "npu";
+}
+
+Arithmetic CostModel::arithmetic(Processor processor) const {
+  const bool is_float =
+      processor == Processor::kGpu || (processor == Processor::kNpu && stack_.npu.is_float >= 0.5);
+  return is_float ? Arithmetic::kFp16 : Arithmetic::kInt8;
+}
+
 CostModel::CostModel(plan::Phone phone, plan::Stack stack)
     : phone_(std::move(phone)), stack_(std::move(stack)) {}
 
@@ -137,13 +155,15 @@ TaskCost CostModel::pointwise(Processor processor, double bytes) const {
 }
 
 TaskCost CostModel::attention(Processor processor, int64_t rows, int64_t positions, int64_t n_heads,
-                              int64_t head_dim) const {
+                              int64_t head_dim, int64_t n_kv_heads) const {
   const double heads = static_cast<double>(n_heads);
+  const double kv_heads = n_kv_heads > 0 ? static_cast<double>(n_kv_heads) : heads;
   const double ops = 2.0 * heads *
                      operations(static_cast<double>(rows), static_cast<double>(head_dim),
                                 static_cast<double>(positions));
   // Keys and values; queries and outputs are few beside them.
-  const double bytes = 2.0 * heads * static_cast<double>(positions * head_dim) * kActivationBytes;
+  const double bytes =
+      2.0 * kv_heads * static_cast<double>(positions * head_dim) * kActivationBytes;
   switch (processor) {
     case Processor::kCpu: {
       const Cores cores{phone_.cpu.prime.count, phone_.cpu.middle.count, 0};

@@ -10,6 +10,9 @@
 namespace troika::lanes {
 
 enum class Processor : uint8_t { kCpu, kGpu, kNpu };
+// "cpu", "gpu", "npu".
+const char* processor_name(Processor processor);
+
 enum class Arithmetic : uint8_t { kInt8, kFp16 };
 
 // output (rows, outputs) = input (rows, columns) · weight (outputs, columns)
@@ -50,9 +53,9 @@ class CostModel {
   TaskCost product(const Cores& cores, const Product& product) const;
   // Ops that go through their operands once: norms, activations, sums.
   TaskCost pointwise(Processor processor, double bytes) const;
-  // Full attention of `rows` queries over `positions` each.
+  // Full attention of `rows` queries over `positions` each. `n_kv_heads` 0: as many as heads.
   TaskCost attention(Processor processor, int64_t rows, int64_t positions, int64_t n_heads,
-                     int64_t head_dim) const;
+                     int64_t head_dim, int64_t n_kv_heads = 0) const;
   // The int8 estimate of the scores on the NPU, heads of one graph together (S1, S5).
   TaskCost attention_estimate(int64_t rows, int64_t positions, int64_t n_heads,
                               int64_t head_dim) const;
@@ -62,6 +65,8 @@ class CostModel {
 
   double flash_us(const FlashRead& read) const;
   double handover_us(bool is_fast, bool is_npu_first) const;
+  // The arithmetic of products on a processor: what the stack's system computes with there.
+  Arithmetic arithmetic(Processor processor) const;
   // To make the graphs for a prompt that has none.
   double graph_us(int64_t n_tokens) const;
 

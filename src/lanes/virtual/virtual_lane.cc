@@ -1,6 +1,7 @@
 #include "lanes/virtual/virtual_lane.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 
@@ -21,6 +22,14 @@ class VirtualExecutable : public Executable {
   const model::Blueprint& blueprint;
   TaskCost cost;  // of all ops but attention
   int n_attention = 0;
+  std::unique_ptr<Executable> values;  // null: nothing is computed
+};
+
+// Hears of the end of a task that has ended when `submit` returns.
+class Ended : public Completion {
+ public:
+  void finished(Status status) override { this->status = status; }
+  Status status = Status::kPending;
 };
 
 // Ops of one subgraph are one task. An NPU starts them as one graph; elsewhere each op is started.
@@ -33,17 +42,13 @@ void add(TaskCost& sum, const TaskCost& op, bool is_one_graph) {
 
 LaneInfo describe(const CostModel& model, const VirtualLaneOptions& options) {
   LaneInfo info;
+  info.name = processor_name(options.processor);
   switch (options.processor) {
     case Processor::kCpu:
-      info.name = "cpu";
-      info.capabilities = kVector;
-      break;
     case Processor::kGpu:
-      info.name = "gpu";
       info.capabilities = kVector;
       break;
     case Processor::kNpu:
-      info.name = "npu";
       info.capabilities = kVector | kInt8Matrix;
       info.memory_limit_bytes =
           static_cast<size_t>(model.phone().npu.memory_limit_gb * kBytesPerGb);
@@ -64,12 +69,38 @@ VirtualLane::VirtualLane(VirtualMachine& machine, const CostModel& model,
   machine.add_lane(this);
 }
 
-TaskCost VirtualLane::op_cost(const model::Blueprint& blueprint, const model::Op& op,
-                              int n_tokens) const {
-  if (op.kind == model::OpKind::kLinear) {
+// A token uses some of the experts; several tokens together use more of them, each for fewer rows.
+// Taken: every choice is equally likely, and independent of the others.
+TaskCost VirtualLane::expert_cost(const model::Blueprint& blueprint, const model::Op& op,
+                                  int n_tokens, double weight_bytes) const {
+  const model::Weight& weight = blueprint.weights[static_cast<size_t>(op.weight)];
+  const double n_experts = blueprint.n_experts;
+  const double n_choices = static_cast<double>(n_tokens) * blueprint.n_experts_used;
+  const double share_used = static_cast<double>(blueprint.n_experts_used) / n_experts;
+  const double n_touched = n_experts * (1.0 - std::pow(1.0 - share_used, n_tokens));
+  Product product{std::max<int64_t>(1, std::llround(n_choices / n_touched)), weight.row_length,
+                  weight.n_rows / blueprint.n_experts, options_.arithmetic};
+  product.weight_bytes = weight_bytes;
+  TaskCost cost = model_.product(options_.processor, product);
+  if (options_.processor != Processor::kNpu) cost.fixed_us *= n_touched;
+  cost.compute_us *= n_touched;
+  cost.bytes *= n_touched;
+  return cost;
+}
+
+TaskCost VirtualLane::op_cost(const model::Blueprint& blueprint, const model::Op& op, int n_tokens,
+                              const weights::Store* weights) const {
+  const bool is_experts = op.kind == model::OpKind::kExpertLinear;
+  if (op.kind == model::OpKind::kLinear || is_experts) {
     const model::Weight& weight = blueprint.weights[static_cast<size_t>(op.weight)];
+    double weight_bytes = options_.weight_bytes;
+    if (weights != nullptr) {
+      const weights::Matrix& matrix = weights->matrix(op.weight);
+      weight_bytes = static_cast<double>(matrix.row_bytes) / matrix.row_length;
+    }
+    if (is_experts) return expert_cost(blueprint, op, n_tokens, weight_bytes);
     Product product{n_tokens, weight.row_length, weight.n_rows, options_.arithmetic};
-    product.weight_bytes = options_.weight_bytes;
+    product.weight_bytes = weight_bytes;
     return model_.product(options_.processor, product);
   }
   double floats = 0.0;
@@ -80,14 +111,27 @@ TaskCost VirtualLane::op_cost(const model::Blueprint& blueprint, const model::Op
   return model_.pointwise(options_.processor, floats * n_tokens * kFloatBytes);
 }
 
-std::unique_ptr<Executable> VirtualLane::make(const Subgraph& subgraph, int n_tokens) const {
+std::unique_ptr<Executable> VirtualLane::make_timed(const Subgraph& subgraph, int n_tokens,
+                                                    const weights::Store* weights) const {
   TROIKA_ASSERT(subgraph.blueprint != nullptr && n_tokens > 0);
   TaskCost sum;
   for (const model::Op& op : subgraph.ops) {
     if (op.kind == model::OpKind::kAttention) continue;
-    add(sum, op_cost(*subgraph.blueprint, op, n_tokens), options_.processor == Processor::kNpu);
+    add(sum, op_cost(*subgraph.blueprint, op, n_tokens, weights),
+        options_.processor == Processor::kNpu);
   }
   return std::make_unique<VirtualExecutable>(n_tokens, subgraph, sum);
+}
+
+std::unique_ptr<Executable> VirtualLane::build(const Subgraph& subgraph, int n_tokens,
+                                               const weights::Store& weights,
+                                               const Buffers& buffers) {
+  std::unique_ptr<Executable> timed = make_timed(subgraph, n_tokens, &weights);
+  if (options_.values != nullptr) {
+    static_cast<VirtualExecutable&>(*timed).values =
+        options_.values->build(subgraph, n_tokens, weights, buffers);
+  }
+  return timed;
 }
 
 // An executable takes as long as it was built for, however many of its rows are used; attention
@@ -104,9 +148,9 @@ TaskCost VirtualLane::cost(const Executable& executable, const Run& run) const {
   if (n_rows == 0 || n_positions == 0) return sum;
   // Rows see different numbers of positions; the mean has the same operations.
   const auto mean = static_cast<int64_t>((n_positions + n_rows - 1) / n_rows);
-  const TaskCost attention =
-      model_.attention(options_.processor, static_cast<int64_t>(n_rows), mean,
-                       built.blueprint.n_heads, built.blueprint.head_dim);
+  const TaskCost attention = model_.attention(options_.processor, static_cast<int64_t>(n_rows),
+                                              mean, built.blueprint.n_heads,
+                                              built.blueprint.head_dim, built.blueprint.n_kv_heads);
   for (int i = 0; i < built.n_attention; ++i) {
     add(sum, attention, options_.processor == Processor::kNpu);
   }
@@ -114,7 +158,15 @@ TaskCost VirtualLane::cost(const Executable& executable, const Run& run) const {
 }
 
 void VirtualLane::submit(const Executable& executable, const Run& run, Completion& completion) {
-  machine_.start(index_, cost(executable, run), Status::kDone, completion);
+  const auto& built = static_cast<const VirtualExecutable&>(executable);
+  Status status = Status::kDone;
+  if (built.values != nullptr) {
+    Ended ended;
+    options_.values->submit(*built.values, run, ended);
+    TROIKA_ASSERT(ended.status != Status::kPending);
+    status = ended.status;
+  }
+  machine_.start(index_, cost(executable, run), status, completion);
 }
 
 }  // namespace troika::lanes

@@ -1,4 +1,5 @@
-// A processor of a virtual phone as a lane: it takes modelled time and computes nothing (V1).
+// A processor of a virtual phone as a lane (V1). It takes modelled time, and computes nothing or,
+// with a lane of this machine behind it, what that lane computes (V4).
 #pragma once
 
 #include <memory>
@@ -12,7 +13,8 @@ namespace troika::lanes {
 struct VirtualLaneOptions {
   Processor processor = Processor::kCpu;
   Arithmetic arithmetic = Arithmetic::kInt8;  // of products
-  double weight_bytes = 1.0;                  // of one weight in memory, scales counted
+  double weight_bytes = 1.0;  // of one weight in memory, scales counted; `build` asks the store
+  Lane* values = nullptr;     // runs the same task for its values; must outlive the lane
 };
 
 class VirtualLane : public Lane {
@@ -22,19 +24,24 @@ class VirtualLane : public Lane {
   VirtualLane(VirtualMachine& machine, const CostModel& model, const VirtualLaneOptions& options);
 
   const LaneInfo& info() const override { return info_; }
-  // Neither weights nor buffers are looked at.
-  std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens, const weights::Store&,
-                                    const Buffers&) override {
-    return make(subgraph, n_tokens);
+  // Without a lane for values only the types of the weights are looked at.
+  std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
+                                    const weights::Store& weights, const Buffers& buffers) override;
+  std::unique_ptr<Executable> make(const Subgraph& subgraph, int n_tokens) const {
+    return make_timed(subgraph, n_tokens, nullptr);
   }
-  std::unique_ptr<Executable> make(const Subgraph& subgraph, int n_tokens) const;
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
 
   // What a run costs. Attention costs by the positions that the run lets its tokens see.
   TaskCost cost(const Executable& executable, const Run& run) const;
 
  private:
-  TaskCost op_cost(const model::Blueprint& blueprint, const model::Op& op, int n_tokens) const;
+  std::unique_ptr<Executable> make_timed(const Subgraph& subgraph, int n_tokens,
+                                         const weights::Store* weights) const;
+  TaskCost op_cost(const model::Blueprint& blueprint, const model::Op& op, int n_tokens,
+                   const weights::Store* weights) const;
+  TaskCost expert_cost(const model::Blueprint& blueprint, const model::Op& op, int n_tokens,
+                       double weight_bytes) const;
 
   VirtualMachine& machine_;
   const CostModel& model_;

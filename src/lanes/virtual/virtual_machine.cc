@@ -14,12 +14,28 @@ constexpr double kNothing = 1e-9;
 }  // namespace
 
 VirtualMachine::VirtualMachine(Bus bus)
-    : bus_(std::move(bus)), busy_us_(bus_.lane_gb_s.size(), 0.0) {}
+    : bus_(std::move(bus)),
+      lane_ends_us_(bus_.lane_gb_s.size(), -1.0),
+      busy_us_(bus_.lane_gb_s.size(), 0.0) {}
+
+double VirtualMachine::transition_us(size_t lane) const {
+  double us = 0.0;
+  const bool is_handed_over =
+      last_lane_ >= 0 && last_lane_ != static_cast<int>(lane) && last_end_us_ == clock_.now;
+  if (is_handed_over && !transitions_.handover_us.empty()) {
+    us += transitions_.handover_us[static_cast<size_t>(last_lane_)][lane];
+  }
+  if (!transitions_.restart_us.empty() && lane_ends_us_[lane] != clock_.now) {
+    us += transitions_.restart_us[lane];
+  }
+  return us;
+}
 
 void VirtualMachine::start(int lane, const TaskCost& cost, Status status, Completion& completion) {
   TROIKA_ASSERT(static_cast<size_t>(lane) < busy_us_.size());
   for (const Running& task : running_) TROIKA_ASSERT(task.lane != lane);
-  running_.push_back({lane, cost, status, &completion, cost.fixed_us, 1.0});
+  const double fixed_us = cost.fixed_us + transition_us(static_cast<size_t>(lane));
+  running_.push_back({lane, cost, status, &completion, fixed_us, 1.0});
 }
 
 // Max-min fairness: a lane that wants less than an equal share leaves the rest to the others.
@@ -84,7 +100,12 @@ void VirtualMachine::wait(const Latch& latch) {
       task.lane = -1;  // erased below, so that `gb_s` fits the list until then
     }
     std::erase_if(running_, [](const Running& task) { return task.lane < 0; });
-    for (const Running& task : ended) task.completion->finished(task.status);
+    for (const Running& task : ended) {
+      last_lane_ = task.lane;
+      last_end_us_ = clock_.now;
+      lane_ends_us_[static_cast<size_t>(task.lane)] = clock_.now;
+      task.completion->finished(task.status);
+    }
   }
 }
 

@@ -23,12 +23,20 @@ struct Bus {
   std::vector<double> lane_gb_s;  // of each lane alone; 0: no limit
 };
 
+// What a task costs more by where it comes from. A task is handed over when it begins at the moment
+// at which, last of all, a task of another lane ended: in order, that is the one it waited for.
+struct Transitions {
+  std::vector<std::vector<double>> handover_us;  // [from][to]; empty: none
+  std::vector<double> restart_us;                // of a lane that had run empty; empty: none
+};
+
 class VirtualMachine : public Machine {
  public:
   explicit VirtualMachine(Bus bus);
 
   // The machine takes no ownership of a lane; lanes register in the order of the bus's entries.
   void add_lane(Lane* lane) { lanes_.push_back(lane); }
+  void set_transitions(Transitions transitions) { transitions_ = std::move(transitions); }
   std::span<Lane* const> lanes() const override { return lanes_; }
   const Clock& clock() const override { return clock_; }
   void wait(const Latch& latch) override;
@@ -58,7 +66,13 @@ class VirtualMachine : public Machine {
   std::vector<double> share_bus() const;
   void advance(double us, const std::vector<double>& gb_s);
 
+  double transition_us(size_t lane) const;
+
   Bus bus_;
+  Transitions transitions_;
+  int last_lane_ = -1;                // whose task ended last
+  double last_end_us_ = -1.0;         // when that was
+  std::vector<double> lane_ends_us_;  // of the last task of each lane
   std::vector<Lane*> lanes_;
   VirtualClock clock_;
   std::vector<Running> running_;

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Measures what docs/performance.md shows, and writes it there.
+
+Usage: scripts/performance_tables.py [--record FILE.json] [--pairs N] [--models DIR] [--print]
+
+Runs `troika_record` (configure with -DTROIKA_BENCH=ON) and, where --models names a folder, `troika bench` on every
+GGUF file in it with 1 and 2 threads. Replaces what stands between the marks, and writes docs/performance.svg.
+--record takes an earlier record (troika_record --json) instead; --print writes to standard output only.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "release"
+PAGE = ROOT / "docs" / "performance.md"
+PICTURE = ROOT / "docs" / "performance.svg"
+COLOURS = ["#1b6ca8", "#d1495b", "#2e8b57", "#8a5a9e", "#c98b1d"]
+FORMATS = ["Q4_0", "Q5_0", "Q8_0", "Q4_K", "Q6_K"]
+TOKENS = [1, 4, 8, 32]
+
+
+def run(*command):
+    return json.loads(subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout)
+
+
+def table(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def ratio(row):
+    return f"{row['median']:.2f} ({row['low']:.2f}–{row['high']:.2f})" if row else ""
+
+
+def products(record, kernels):
+    found = {row["what"]: row for row in record if row["kernels"] == kernels}
+    rows = []
+    for name in FORMATS:
+        cells = [found.get(f"{name}, {n} token{'' if n == 1 else 's'}, from memory") for n in TOKENS]
+        cells.append(found.get(f"{name}, 1 token, from the cache"))
+        if any(cells):
+            rows.append([name] + [ratio(cell) for cell in cells])
+    return table(["weights"] + [f"{n} token{'' if n == 1 else 's'}" for n in TOKENS] + ["1 token, cached"], rows)
+
+
+def attention(record, kernels):
+    pattern = re.compile(r"attention, head size (\d+), (\d+) heads share (\w+), context (\d+)")
+    cells, columns = {}, []
+    for row in record:
+        match = pattern.fullmatch(row["what"]) if row["kernels"] == kernels else None
+        if match:
+            size, heads, kind, context = match.groups()
+            column = f"{kind}, {heads} head{'' if heads == '1' else 's'}, {context}"
+            columns += [column] if column not in columns else []
+            cells[int(size), column] = row
+    sizes = sorted({size for size, _ in cells})
+    return table(["head size"] + columns,
+                 [[str(size)] + [ratio(cells.get((size, column))) for column in columns] for size in sizes])
+
+
+def decoding(folder):
+    rows = []
+    for path in sorted(pathlib.Path(folder).glob("*.gguf")):
+        for threads in (1, 2):
+            found = run(BUILD / "troika", "bench", path, "--threads", threads, "-p", "8", "-n", "48", "--json")
+            decode = found["decode"]
+            rows.append([path.stem, str(threads), f"{decode['tokens_per_s']:.1f}", f"{found['peaks']['read_gb_s']:.1f}",
+                         f"{decode['fraction_of_bandwidth']:.0%}"])
+    return table(["model", "threads", "tokens/s", "read GB/s", "of that"], rows)
+
+
+def picture(record, kernels):
+    """Time over reading time against tokens: flat where memory is the limit, a slope where arithmetic is."""
+    found = {row["what"]: row["median"] for row in record if row["kernels"] == kernels}
+    width, height, left, bottom = 560, 320, 60, 270
+    most = 32.0
+
+    def x(tokens):
+        return left + {1: 0, 4: 2, 8: 3, 32: 5}[tokens] * 76
+
+    def y(value):
+        import math
+        return bottom - math.log2(max(value, 0.7) / 0.7) / math.log2(most / 0.7) * 230
+
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
+             f'font-size="12"><rect width="100%" height="100%" fill="white"/>',
+             f'<text x="{left}" y="20">Time of a product, as a multiple of reading its weights ({kernels})</text>']
+    for value in (1, 2, 4, 8, 16, 32):
+        parts.append(f'<path d="M{left} {y(value):.1f}H{x(32)}" stroke="#ddd"/>'
+                     f'<text x="{left - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{value}</text>')
+    for tokens in TOKENS:
+        parts.append(f'<text x="{x(tokens)}" y="{bottom + 18}" text-anchor="middle">{tokens}</text>')
+    parts.append(f'<text x="{(left + x(32)) / 2}" y="{bottom + 38}" text-anchor="middle">tokens</text>')
+    for i, name in enumerate(FORMATS):
+        points = [(n, found.get(f"{name}, {n} token{'' if n == 1 else 's'}, from memory")) for n in TOKENS]
+        points = [(x(n), y(value)) for n, value in points if value]
+        if points:
+            line = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
+            parts.append(f'<polyline points="{line}" fill="none" stroke="{COLOURS[i]}" stroke-width="2"/>'
+                         f'<text x="{x(32) + 10}" y="{120 + 20 * i}" fill="{COLOURS[i]}">{name}</text>')
+    return "\n".join(parts + ["</svg>\n"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record")
+    parser.add_argument("--pairs", type=int, default=40)
+    parser.add_argument("--models")
+    parser.add_argument("--print", action="store_true")
+    options = parser.parse_args()
+    if options.record:
+        record = json.loads(pathlib.Path(options.record).read_text())
+    else:
+        record = run(BUILD / "bench" / "troika_record", "--pairs", options.pairs, "--json")
+    names = list(dict.fromkeys(row["kernels"] for row in record))
+    blocks = {"products": "\n\n".join(f"`{name}`\n\n{products(record, name)}" for name in names),
+              "attention": "\n\n".join(f"`{name}`\n\n{attention(record, name)}" for name in names)}
+    if options.models:
+        blocks["decoding"] = decoding(options.models)
+    if options.print:
+        print("\n\n".join(blocks.values()))
+        return 0
+    page = PAGE.read_text()
+    for name, text in blocks.items():
+        marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        if not marks.search(page):
+            sys.exit(f"{PAGE} has no mark '<!-- {name} -->'.")
+        page = marks.sub(lambda match: f"{match.group(1)}\n{text}\n\n{match.group(2)}", page)
+    PAGE.write_text(page)
+    PICTURE.write_text(picture(record, names[0]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

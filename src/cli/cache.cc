@@ -1,0 +1,131 @@
+// troika cache: the side files that this program keeps between runs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/common.h"
+#include "plan/profile_cache.h"
+
+namespace troika::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CacheFlags {
+  std::vector<std::string> remove;
+  bool remove_all = false;
+  bool json = false;
+};
+
+struct SideFile {
+  std::string name;
+  std::string kind;
+  uint64_t bytes = 0;
+};
+
+// "profile" of "profile-0123456789abcdef.json": what stands before the key.
+std::string kind_of(const std::string& name) {
+  const size_t end = name.find('-');
+  return end == std::string::npos ? "other" : name.substr(0, end);
+}
+
+std::vector<SideFile> list_files(const std::string& folder) {
+  std::vector<SideFile> files;
+  std::error_code failure;
+  if (!fs::exists(folder, failure)) return files;
+  for (const auto& entry : fs::directory_iterator(folder, failure)) {
+    std::error_code ignored;
+    if (!entry.is_regular_file(ignored)) continue;
+    const std::string name = entry.path().filename().string();
+    files.push_back({name, kind_of(name), entry.file_size(ignored)});
+  }
+  if (failure) {
+    throw Error(fmt::format("{}: the folder cannot be read: {}.", folder, failure.message()));
+  }
+  std::sort(files.begin(), files.end(),
+            [](const SideFile& a, const SideFile& b) { return a.name < b.name; });
+  return files;
+}
+
+void remove_file(const std::string& folder, const SideFile& file) {
+  std::error_code failure;
+  fs::remove(fs::path(folder) / file.name, failure);
+  if (failure) {
+    throw Error(fmt::format("{}/{}: the file cannot be removed: {}.", folder, file.name,
+                            failure.message()));
+  }
+  note(fmt::format("removed {} ({})\n", file.name, bytes_text(file.bytes)));
+}
+
+void remove_named(const CacheFlags& flags, const std::string& folder,
+                  const std::vector<SideFile>& files) {
+  // First all names are looked up: a wrong one removes nothing.
+  std::vector<SideFile> chosen;
+  for (const std::string& name : flags.remove) {
+    const auto found = std::find_if(files.begin(), files.end(),
+                                    [&](const SideFile& file) { return file.name == name; });
+    if (found == files.end()) {
+      throw UsageError(fmt::format(
+          "There is no side file '{}' in {}; 'troika cache' lists those there are.", name, folder));
+    }
+    chosen.push_back(*found);
+  }
+  for (const SideFile& file : flags.remove_all ? files : chosen) remove_file(folder, file);
+}
+
+void print_files(const CacheFlags& flags, const std::string& folder,
+                 const std::vector<SideFile>& files) {
+  uint64_t total = 0;
+  for (const SideFile& file : files) total += file.bytes;
+  if (flags.json) {
+    nlohmann::ordered_json json;
+    json["folder"] = folder;
+    json["files"] = nlohmann::ordered_json::array();
+    for (const SideFile& file : files) {
+      json["files"].push_back({{"name", file.name}, {"kind", file.kind}, {"bytes", file.bytes}});
+    }
+    json["bytes"] = total;
+    print_json(json);
+    return;
+  }
+  for (const SideFile& file : files) {
+    print(fmt::format("{:<44} {:<10} {:>10}\n", file.name, file.kind, bytes_text(file.bytes)));
+  }
+  print(fmt::format("{} {} in {}, {}\n", files.size(), files.size() == 1 ? "file" : "files", folder,
+                    bytes_text(total)));
+}
+
+void cache(const CacheFlags& flags) {
+  const std::string folder = plan::cache_folder();
+  const std::vector<SideFile> files = list_files(folder);
+  if (flags.remove_all || !flags.remove.empty()) {
+    remove_named(flags, folder, files);
+  } else {
+    print_files(flags, folder, files);
+  }
+}
+
+}  // namespace
+
+void add_cache(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("cache", "List or remove the files kept between runs");
+  command->footer(
+      "Files lie in $XDG_CACHE_HOME/troika, by default ~/.cache/troika. Each is made again when it "
+      "is "
+      "missing.\n"
+      "Examples:\n"
+      "  troika cache\n"
+      "  troika cache --remove profile-0123456789abcdef.json");
+  auto flags = std::make_shared<CacheFlags>();
+  CLI::Option* remove =
+      command->add_option("--remove", flags->remove, "Remove the file of this name (repeatable)");
+  command->add_flag("--remove-all", flags->remove_all, "Remove all of them")->excludes(remove);
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback([flags] { cache(*flags); });
+}
+
+}  // namespace troika::cli

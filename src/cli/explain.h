@@ -1,0 +1,11 @@
+// `troika plan --explain` on this machine: what runs where, predicted and measured.
+#pragma once
+
+#include "cli/common.h"
+
+namespace troika::cli {
+
+// `op_by_op` times every op by itself, in the order in which a pass runs them.
+void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op);
+
+}  // namespace troika::cli

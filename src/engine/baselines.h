@@ -1,0 +1,22 @@
+// The first rows marked test: what a phone does with one processor and none of the papers'
+// techniques (V3). Nothing here is fitted, and nothing was changed after these numbers had been
+// seen.
+#pragma once
+
+#include "engine/micro.h"
+
+namespace troika::engine {
+
+// Plain CPU: the llama.cpp rows of llm.npu's Table 5 and of HeteroLLM. GPU only: HeteroLLM's decode
+// rates of PPL-OpenCL, which follow from its gains.
+MicroReport simulate_baselines(const PhoneFolder& folder);
+
+// "prompt 1451–1672, out 2–4" in a configuration: the middles of the ranges. Throws Error that
+// names the row where it says neither.
+struct TaskLengths {
+  double prompt = 0.0;
+  double output = 0.0;
+};
+TaskLengths task_lengths(const plan::PublishedRow& row);
+
+}  // namespace troika::engine

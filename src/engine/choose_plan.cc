@@ -1,0 +1,115 @@
+#include "engine/choose_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "engine/make_plan.h"
+#include "gguf/file.h"
+#include "model/architecture.h"
+#include "solve/place.h"
+#include "solve/predict_pass.h"
+
+namespace troika::engine {
+namespace {
+
+// A plan that is more than one lane, or fewer threads, must be worth its trouble: predictions are
+// that uncertain.
+constexpr double kWorthwhile = 0.97;
+constexpr int kDecodeContext = 512;
+
+struct LaneSet {
+  std::string name;
+  std::string lanes;  // as --lanes; empty: one lane of n_threads
+  int n_threads = 0;
+};
+
+// One lane of all cores, of half, of one; and a lane for each core, where they are few.
+std::vector<LaneSet> lane_sets() {
+  constexpr size_t kMostLanes = 4;
+  std::vector<LaneSet> sets;
+  for (int n = usable_cores(); n >= 1; n /= 2) {
+    sets.push_back({fmt::format("{} thread{}", n, n == 1 ? "" : "s"), "", n});
+  }
+  const std::vector<int> cores = usable_core_numbers();
+  if (cores.size() >= 2 && cores.size() <= kMostLanes) {
+    const std::string text = fmt::format("{}", fmt::join(cores, ";"));
+    sets.push_back({"lanes " + text, text, 0});
+  }
+  return sets;
+}
+
+// The chunk whose tokens are predicted to take least time each (N1).
+void choose_chunk(const solve::TaskTimes& times, const model::Blueprint& blueprint, int longest,
+                  plan::Plan* plan) {
+  const plan::Plan whole = *plan;
+  double best_us = 0.0;
+  for (size_t n = whole.shapes.size(); n > 0 && whole.shapes[n - 1] >= 32; --n) {
+    plan::Plan shorter = whole;
+    shorter.shapes.resize(n);
+    const double us = solve::predict_prompt_us(times, shorter, blueprint, longest);
+    if (best_us > 0.0 && us > kWorthwhile * best_us) continue;
+    best_us = us;
+    *plan = shorter;
+  }
+}
+
+}  // namespace
+
+PlanChoice choose_plan(const ChooseRequest& request, const StageFunction& stage) {
+  TROIKA_ASSERT(!request.prompts.empty());
+  const gguf::File file = gguf::File::open(request.options.model);
+  const model::Blueprint blueprint = model::read(file);
+  const weights::Store weights(file, blueprint);
+  const int longest = *std::max_element(request.prompts.begin(), request.prompts.end());
+  PlanChoice choice;
+  double best_us = 0.0;
+  for (const LaneSet& set : lane_sets()) {
+    Options options = request.options;
+    options.lanes = set.lanes;
+    options.n_threads = set.lanes.empty() ? set.n_threads : 0;
+    ProfileRequest profiling;
+    profiling.models = {request.options.model};
+    profiling.lanes = options.lanes;
+    profiling.n_threads = options.n_threads;
+    profiling.activations = options.activations;
+    profiling.kv_type = options.kv_type;
+    profiling.kernels = options.kernels;
+    profiling.type = weights.main_type();
+    profiling.budget_s = request.budget_s;
+    profiling.use_cache = request.use_cache;
+    profiling.with_storage = false;
+    const plan::Profile profile = profile_here(profiling, stage).profile;
+
+    PlanCandidate candidate;
+    candidate.name = set.name;
+    candidate.plan = make_plan(options, blueprint, weights);
+    candidate.has_single_lane = candidate.plan.lanes.size() == 1;
+    const solve::ProfileTimes times(profile, weights, options.kv_type);
+    choose_chunk(times, blueprint, longest, &candidate.plan);
+    if (!candidate.has_single_lane) {
+      std::vector<solve::LaneFacts> facts;
+      for (const plan::ProfileLane& lane : profile.lanes) facts.push_back({lane.name});
+      solve::PlaceRequest place;
+      place.shapes = candidate.plan.shapes;
+      place.decode_context = kDecodeContext;
+      candidate.plan.placements = solve::place(blueprint, weights, facts, times, place).placements;
+    }
+    candidate.step_us = solve::predict_step_us(times, candidate.plan, blueprint, kDecodeContext);
+    double total_us = 0.0;
+    for (const int n : request.prompts) {
+      candidate.prompt_us.push_back(solve::predict_prompt_us(times, candidate.plan, blueprint, n));
+      total_us += candidate.prompt_us.back() + request.n_steps * candidate.step_us;
+    }
+    choice.candidates.push_back(candidate);
+    if (best_us == 0.0 || total_us < kWorthwhile * best_us) {
+      best_us = total_us;
+      choice.best = choice.candidates.size() - 1;
+    }
+  }
+  return choice;
+}
+
+}  // namespace troika::engine

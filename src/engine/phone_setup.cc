@@ -1,0 +1,164 @@
+#include "engine/phone_setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "engine/make_plan.h"
+#include "engine/saved_plan.h"
+
+namespace troika::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Enough for most prompts; who needs more says so.
+constexpr int kSensibleContext = 4096;
+// Chunk lengths that are tried (N1); more than the best of them would only pad.
+constexpr int kChunks[] = {32, 64, 128, 256, 512};
+constexpr int kSmallShapes[] = {1, 8};
+// A shorter chunk pads less: a longer one must gain this much.
+constexpr double kWorthwhile = 0.98;
+
+std::string known_stacks(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::vector<lanes::Processor> processors_of(const std::string& text) {
+  if (text.empty()) return lanes::PhoneOptions().lanes;
+  std::vector<lanes::Processor> processors;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find_first_of(";,", begin), text.size());
+    const lanes::Processor processor = lanes::processor_from_name(text.substr(begin, end - begin));
+    if (std::find(processors.begin(), processors.end(), processor) != processors.end()) {
+      throw UsageError(fmt::format("--lanes '{}' names {} twice, but a phone has one.", text,
+                                   lanes::processor_name(processor)));
+    }
+    processors.push_back(processor);
+    begin = end + 1;
+  }
+  return processors;
+}
+
+int context_of(const Options& options, const model::Blueprint& blueprint) {
+  if (options.context < 0) {
+    throw UsageError(
+        fmt::format("--context {} makes no sense; it is a number of tokens.", options.context));
+  }
+  if (options.context > 0) return options.context;
+  return std::min(blueprint.trained_context, kSensibleContext);
+}
+
+// Where the lanes run what, and the chunk length whose tokens take least time each.
+void choose(const model::Blueprint& blueprint, const weights::Store& weights,
+            const Options& options, PhoneSetup* setup) {
+  plan::Plan& plan = setup->plan;
+  solve::PlaceRequest request;
+  for (const std::string& text : options.placements) {
+    request.forced.push_back(plan::placement_from_text(text, static_cast<int>(plan.lanes.size())));
+  }
+  for (const int n : kSmallShapes) request.shapes.push_back(n);
+  for (const int n : kChunks) {
+    if (n < 2 * plan.context) request.shapes.push_back(n);
+  }
+  lanes::VirtualPhone phone(setup->model, setup->options, nullptr);
+  std::vector<solve::LaneFacts> facts;
+  for (const lanes::Lane* lane : phone.lanes()) {
+    facts.push_back({lane->info().name, lane->info().memory_limit_bytes});
+  }
+  const lanes::Buffers buffers(blueprint, 1, 1, /*has_values=*/false);
+  const solve::RunTimes times(phone, weights, buffers);
+  solve::PlacementChoice first = solve::place(blueprint, weights, facts, times, request);
+  const solve::PhaseChoice* best = nullptr;
+  for (const solve::PhaseChoice& phase : first.phases) {
+    if (phase.n_tokens < kChunks[0] && first.phases.size() > std::size(kSmallShapes)) continue;
+    const auto us_per_token = [](const solve::PhaseChoice& p) { return p.us / p.n_tokens; };
+    if (best == nullptr || us_per_token(phase) < kWorthwhile * us_per_token(*best)) best = &phase;
+  }
+  const int chunk = best->n_tokens;
+  std::erase_if(request.shapes, [&](int n) { return n > chunk; });
+  plan.shapes = request.shapes;
+  setup->choice = solve::place(blueprint, weights, facts, times, request);
+  // For people: what the longer chunks would have cost.
+  for (const solve::PhaseChoice& phase : first.phases) {
+    if (phase.n_tokens > chunk) setup->choice.phases.push_back(phase);
+  }
+  plan.placements = setup->choice.placements;
+}
+
+}  // namespace
+
+std::string PhoneSetup::name() const {
+  return fmt::format("{} with {}", model.phone().name, model.stack().name);
+}
+
+bool is_here(const Options& options) { return options.machine == "here"; }
+
+lanes::CostModel read_cost_model(const Options& options) {
+  const fs::path folder = fs::path(options.machine).parent_path() / "stacks";
+  if (options.stack.empty()) {
+    throw UsageError(
+        fmt::format("A virtual phone needs the software on it: --stack NAME. In {} there are: {}.",
+                    folder.string(), known_stacks(folder)));
+  }
+  const fs::path stack = folder / (options.stack + ".json");
+  std::error_code ignored;
+  if (options.stack.find('/') != std::string::npos || !fs::exists(stack, ignored)) {
+    throw UsageError(fmt::format("There is no stack '{}' in {}; there are: {}.", options.stack,
+                                 folder.string(), known_stacks(folder)));
+  }
+  return {plan::read_phone(options.machine), plan::read_stack(stack.string())};
+}
+
+std::unique_ptr<PhoneSetup> make_phone_setup(const Options& options, const gguf::File& file,
+                                             const model::Blueprint& blueprint,
+                                             const weights::Store& weights) {
+  lanes::PhoneOptions phone_options;
+  phone_options.lanes = processors_of(options.lanes);
+  auto setup =
+      std::make_unique<PhoneSetup>(PhoneSetup{read_cost_model(options), phone_options, {}, {}, 1});
+  setup->n_threads = options.n_threads > 0 ? options.n_threads : usable_cores();
+  if (!options.plan.empty()) {
+    setup->plan = load_plan(options.plan, plan_identity(file, setup->name()));
+    setup->options.lanes.clear();
+    for (const plan::HostLane& lane : setup->plan.lanes) {
+      setup->options.lanes.push_back(lanes::processor_from_name(lane.kind));
+    }
+    return setup;
+  }
+  plan::Plan& plan = setup->plan;
+  plan.lanes.clear();
+  for (const lanes::Processor processor : setup->options.lanes) {
+    plan.lanes.push_back({{}, 1, lanes::processor_name(processor)});
+  }
+  plan.activations = options.activations;
+  plan.kv_type = options.kv_type;
+  cache::check_head_length(plan.kv_type, blueprint.head_dim);
+  plan.context = context_of(options, blueprint);
+  choose(blueprint, weights, options, setup.get());
+  return setup;
+}
+
+void check_static_scales(const lanes::Machine& machine, bool has_values) {
+  constexpr uint32_t kMatrix = lanes::kInt8Matrix | lanes::kBf16Matrix;
+  if (!has_values) return;
+  for (const lanes::Lane* lane : machine.lanes()) {
+    if ((lane->info().capabilities & kMatrix) == 0) continue;
+    throw Error(fmt::format(
+        "--strict-npu holds the lane '{}' to scales that are fixed when its executables are "
+        "built, and none have been profiled for this model. Leave --strict-npu out, so that scales "
+        "are computed as it runs, or use lanes without a matrix unit.",
+        lane->info().name));
+  }
+}
+
+}  // namespace troika::engine

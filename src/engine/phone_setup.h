@@ -1,0 +1,40 @@
+// A virtual phone for a model: its files, its lanes, and the plan of a model on it.
+#pragma once
+
+#include <string>
+
+#include "engine/options.h"
+#include "gguf/file.h"
+#include "lanes/virtual/virtual_phone.h"
+#include "plan/plan.h"
+#include "solve/place.h"
+#include "weights/store.h"
+
+namespace troika::engine {
+
+struct PhoneSetup {
+  lanes::CostModel model;
+  lanes::PhoneOptions options;
+  plan::Plan plan;
+  // How the plan was chosen; no phases where it came from a file.
+  solve::PlacementChoice choice;
+  int n_threads = 1;  // of this machine, for the values
+
+  // "8gen3 with llm.npu": what plans are made for.
+  std::string name() const;
+};
+
+// The options mean this machine, not a phone.
+bool is_here(const Options& options);
+
+// Throws Error for files that are no phone or stack, UsageError for options that do not fit.
+lanes::CostModel read_cost_model(const Options& options);
+std::unique_ptr<PhoneSetup> make_phone_setup(const Options& options, const gguf::File& file,
+                                             const model::Blueprint& blueprint,
+                                             const weights::Store& weights);
+
+// For --strict-npu: matrix lanes get static scales or nothing. Throws Error that says what is
+// missing. Lanes that only take modelled time have no scales to miss.
+void check_static_scales(const lanes::Machine& machine, bool has_values);
+
+}  // namespace troika::engine

@@ -1,0 +1,154 @@
+// Engines on virtual phones: with values, and with time only.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "engine/generate.h"
+#include "engine/phone_setup.h"
+#include "engine/simulate.h"
+#include "tests/support/tiny_engine.h"
+
+namespace troika::engine {
+namespace {
+
+const std::string kPhones =
+    (std::filesystem::path(__FILE__).parent_path() / "../../phones/").string();
+
+Options on_phone(const std::string& stack) {
+  Options options;
+  options.machine = kPhones + "8gen3.json";
+  options.stack = stack;
+  return options;
+}
+
+Options timing_of(const std::string& model, const std::string& stack) {
+  Options options = on_phone(stack);
+  options.model = model;
+  options.has_values = false;
+  return options;
+}
+
+TEST(Phone, V4_ValuesAreThoseOfTheRealPathToTheBit) {
+  const std::vector<Token> prompt = {1, 7, 9, 300, 12, 5, 44, 13, 2, 90, 81, 6};
+  for (const char* architecture : {"llama", "qwen2", "gemma", "phi2"}) {
+    const auto model = test_support::small_model(architecture);
+    test_support::TinyEngine here(model);
+    test_support::TinyEngine phone(model, on_phone("llm.npu"));
+    ASSERT_NE(phone.engine->phone(), nullptr);
+    here.session->prefill(prompt);
+    phone.session->prefill(prompt);
+    EXPECT_EQ(test_support::copy_of(here.session->logits()),
+              test_support::copy_of(phone.session->logits()))
+        << architecture;
+    SamplerOptions greedy;
+    greedy.temperature = 0.0f;
+    Sampler a(greedy), b(greedy);
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(here.session->next(a), phone.session->next(b));
+    EXPECT_GT(phone.engine->machine().clock().now_us(), 0.0);
+  }
+}
+
+TEST(Phone, V4_ValuesDoNotChangeTheTime) {
+  const auto model = test_support::small_model();
+  test_support::TinyEngine with(model, on_phone("heterollm"));
+  Options only_time = on_phone("heterollm");
+  only_time.has_values = false;
+  test_support::TinyEngine without(model, only_time);
+  const MeasureOptions options = {{5, 40}, 4, 8, 1};
+  const Simulation a = simulate(*with.session, options);
+  const Simulation b = simulate(*without.session, options);
+  ASSERT_EQ(a.prefill.size(), 2u);
+  EXPECT_EQ(a.prefill[1].seconds, b.prefill[1].seconds);
+  EXPECT_EQ(a.decode.seconds, b.decode.seconds);
+  EXPECT_EQ(a.decode.joules, b.decode.joules);
+  EXPECT_GT(a.decode.joules_per_token(), 0.0);
+}
+
+TEST(Phone, V4_AModelOf47BillionWeightsIsTimedWithoutThem) {
+  Engine engine(timing_of("mixtral-8x7b", "heterollm"));
+  EXPECT_EQ(engine.blueprint().n_experts, 8);
+  Session session(engine);
+  const Simulation s = simulate(session, {{256}, 4, 0, 1});
+  // A step reads at least the experts that it uses, at no more than the bus gives.
+  EXPECT_GT(s.decode_bytes, 6e9);
+  EXPECT_LT(s.decode.tokens_per_s(), s.read_gb_s * 1e9 / s.decode_bytes);
+  EXPECT_GT(s.prefill[0].tokens_per_s(), s.decode.tokens_per_s());
+}
+
+TEST(Phone, EveryKnownModelCanBePlannedOnEveryPhoneAndStack) {
+  for (const char* phone : {"8gen3", "8gen2", "8plusgen1", "8elite"}) {
+    for (const char* stack : {"llm.npu", "heterollm", "shadowattn", "sd.npu", "powerinfer-2"}) {
+      Options options = timing_of("tiny-mixtral", stack);
+      options.machine = kPhones + phone + ".json";
+      const Engine engine(options);
+      EXPECT_EQ(engine.plan().lanes.size(), 3u);
+    }
+  }
+  for (const model::KnownModel& known : model::known_models()) {
+    if (known.n_layers > 30) continue;  // the others take no other path, only longer
+    const Engine engine(timing_of(std::string(known.name), "llm.npu"));
+    for (const solve::PhaseChoice& phase : engine.phone_setup()->choice.phases) {
+      for (const double us : phase.single_lane_us) EXPECT_LE(phase.us, us * (1 + 1e-9));
+    }
+  }
+}
+
+TEST(Phone, N9_NoLaneHoldsMoreThanItsMemory) {
+  const Engine engine(timing_of("llama-2-13b", "heterollm"));
+  const auto lanes = engine.phone()->lanes();
+  const auto& held = engine.phone_setup()->choice.weight_bytes;
+  EXPECT_GT(engine.weights().total_bytes(), lanes[2]->info().memory_limit_bytes);
+  EXPECT_GT(held[2], lanes[2]->info().memory_limit_bytes / 2);
+  EXPECT_LE(held[2], lanes[2]->info().memory_limit_bytes);
+}
+
+TEST(Phone, LanesAndPlacesCanBeForced) {
+  Options options = timing_of("tiny-llama", "llm.npu");
+  options.lanes = "cpu;npu";
+  options.placements = {"attention=0", "@2=1"};
+  const Engine engine(options);
+  EXPECT_EQ(engine.phone()->lanes().size(), 2u);
+  EXPECT_EQ(engine.plan().lane_of("attention", 512), 0);
+  EXPECT_EQ(engine.plan().lane_of("ffn", 8), 1);
+}
+
+std::string error_of(const Options& options) {
+  return test::message_of<Error>([&] { const Engine engine(options); });
+}
+
+TEST(Phone, WhatIsWrongIsASentence) {
+  Options options = timing_of("tiny-llama", "");
+  EXPECT_NE(error_of(options).find("--stack"), std::string::npos) << error_of(options);
+  options.stack = "nothing";
+  EXPECT_NE(error_of(options).find("llm.npu"), std::string::npos) << error_of(options);
+  options = timing_of("tiny-llama", "llm.npu");
+  options.lanes = "cpu;dsp";
+  EXPECT_NE(error_of(options).find("dsp"), std::string::npos);
+  options.lanes = "cpu;cpu";
+  EXPECT_NE(error_of(options).find("twice"), std::string::npos);
+  options.lanes = "";
+  options.machine = kPhones + "nothing.json";
+  EXPECT_NE(error_of(options).find("nothing.json"), std::string::npos);
+  // A model that is only a name has nothing to compute with.
+  options = on_phone("llm.npu");
+  options.model = "tiny-llama";
+  EXPECT_THROW(Engine{options}, Error);
+}
+
+TEST(Phone, StrictNpuSaysThatScalesAreMissing) {
+  const auto model = test_support::small_model();
+  Options options = on_phone("llm.npu");
+  options.is_strict_npu = true;
+  try {
+    test_support::TinyEngine engine(model, options);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("scales"), std::string::npos) << error.what();
+  }
+  options.lanes = "cpu;gpu";
+  EXPECT_NO_THROW(test_support::TinyEngine(model, options));
+}
+
+}  // namespace
+}  // namespace troika::engine

@@ -1,0 +1,76 @@
+#include "engine/simulate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "engine/make_plan.h"
+
+namespace troika::engine {
+namespace {
+
+constexpr double kUsPerS = 1e6;
+
+SimulatedRate rate_between(const lanes::VirtualPhone& phone, const lanes::PhoneUse& from,
+                           int n_tokens) {
+  const lanes::PhoneUse to = phone.use();
+  SimulatedRate rate;
+  rate.n_tokens = n_tokens;
+  rate.seconds = (to.now_us - from.now_us) / kUsPerS;
+  rate.joules = phone.energy_j(from, to);
+  for (size_t lane = 0; lane < to.busy_us.size(); ++lane) {
+    rate.busy_share.push_back((to.busy_us[lane] - from.busy_us[lane]) / (to.now_us - from.now_us));
+  }
+  return rate;
+}
+
+void check_context(const Session& session, const MeasureOptions& options) {
+  int needed = std::max(options.decode_context, 1) + options.decode_tokens + 2;
+  for (const int n : options.prefill_tokens) needed = std::max(needed, n);
+  if (needed <= session.context()) return;
+  throw Error(
+      fmt::format("The measurement needs {} tokens of context, and there are {}. Use "
+                  "--context {} or smaller lengths.",
+                  needed, session.context(), needed));
+}
+
+}  // namespace
+
+Simulation simulate(Session& session, const MeasureOptions& options) {
+  Engine& engine = session.engine();
+  TROIKA_ASSERT(engine.phone() != nullptr);
+  check_context(session, options);
+  const lanes::VirtualPhone& phone = *engine.phone();
+  Simulation simulation;
+  simulation.graphs_s = phone.model().graph_us(engine.plan().chunk()) / kUsPerS;
+  // Which tokens makes no difference to the time.
+  const auto prefill = [&](int n_tokens) {
+    session.truncate(0);
+    session.prefill(std::vector<Token>(static_cast<size_t>(n_tokens), 0));
+  };
+  for (const int n : options.prefill_tokens) {
+    const lanes::PhoneUse start = phone.use();
+    prefill(n);
+    simulation.prefill.push_back(rate_between(phone, start, n));
+  }
+  if (options.decode_tokens > 0) {
+    SamplerOptions greedy;
+    greedy.temperature = 0.0f;
+    Sampler sampler(greedy);
+    prefill(std::max(options.decode_context, 1));
+    session.next(sampler);
+    const lanes::PhoneUse start = phone.use();
+    for (int i = 0; i < options.decode_tokens; ++i) session.next(sampler);
+    simulation.decode = rate_between(phone, start, options.decode_tokens);
+  }
+  const double mean_context = std::max(options.decode_context, 1) + options.decode_tokens / 2.0;
+  simulation.decode_bytes =
+      static_cast<double>(engine.weights().bytes_per_step()) +
+      static_cast<double>(kv_shape(engine.plan(), engine.blueprint()).bytes_per_token()) *
+          mean_context;
+  simulation.read_gb_s = phone.model().phone().memory.reached_gb_s;
+  return simulation;
+}
+
+}  // namespace troika::engine

@@ -1,0 +1,33 @@
+// How fast a model would be on a virtual phone, and how much energy it would take (V4, V5).
+#pragma once
+
+#include <vector>
+
+#include "engine/measure.h"
+#include "lanes/virtual/virtual_phone.h"
+
+namespace troika::engine {
+
+struct SimulatedRate {
+  int n_tokens = 0;
+  double seconds = 0.0;  // of the phone's time, all tokens together
+  double joules = 0.0;
+  std::vector<double> busy_share;  // of each lane
+
+  double tokens_per_s() const { return seconds > 0.0 ? n_tokens / seconds : 0.0; }
+  double joules_per_token() const { return n_tokens > 0 ? joules / n_tokens : 0.0; }
+};
+
+struct Simulation {
+  std::vector<SimulatedRate> prefill;
+  SimulatedRate decode;
+  double graphs_s = 0.0;      // to make the graphs of the prompt's chunks
+  double decode_bytes = 0.0;  // of weights and cache that a step reads, on average
+  double read_gb_s = 0.0;     // of all lanes of the phone together
+};
+
+// One run of each: modelled time does not vary. REQUIRES: the engine runs on a phone. Throws Error
+// where a wanted length does not fit the context.
+Simulation simulate(Session& session, const MeasureOptions& options);
+
+}  // namespace troika::engine

@@ -1,0 +1,18 @@
+#include "engine/work.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tiny_engine.h"
+
+namespace troika::engine {
+namespace {
+
+TEST(Work, PairsOfAPromptAreCausal) {
+  const Work work = {10, 1000, 1};
+  EXPECT_EQ(work.prefill(1), 10 + 1000 + 1);
+  EXPECT_EQ(work.prefill(3), 30 + 1000 + 6);
+  EXPECT_EQ(work.prefill(2, 5), 20 + 1000 + 6 + 7);
+}
+
+}  // namespace
+}  // namespace troika::engine

@@ -1,0 +1,11 @@
+// Probes for x86-64.
+#pragma once
+
+#include "kernels/probe.h"
+
+namespace troika::kernels::x86 {
+
+// Replaces those of `probes` for which this processor has something faster.
+void add_probes(CpuFeatures available, bool without_matrix, Probes* probes);
+
+}  // namespace troika::kernels::x86

@@ -1,0 +1,319 @@
+#include "lanes/disk/disk_lane.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <liburing.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "base/error.h"
+#include "base/os_error.h"
+
+namespace troika::lanes {
+namespace {
+
+// A read of the kernel transfers less than 2 GiB; longer ones go on where it ended.
+constexpr uint64_t kMostBytes = 1u << 30;
+
+class ReadTask : public Executable {
+ public:
+  ReadTask() : Executable(0) {}
+};
+
+bool is_aligned(uint64_t n) { return n % DiskLane::kAlignment == 0; }
+
+}  // namespace
+
+struct DiskLane::Ring {
+  ~Ring() {
+    if (is_made) io_uring_queue_exit(&ring);
+  }
+  io_uring ring{};
+  bool is_made = false;
+  bool has_buffer = false;
+};
+
+void DiskLane::FreeMemory::operator()(std::byte* memory) const { std::free(memory); }
+
+DiskLane::DiskLane(const DiskOptions& options) : options_(options) {
+  TROIKA_ASSERT(options.depth > 0);
+  info_.name = "disk";
+  info_.capabilities = kRead;
+  try {
+    open_files();
+    if (options_.buffer_bytes > 0) {
+      void* memory = nullptr;
+      if (posix_memalign(&memory, kAlignment, options_.buffer_bytes) != 0) throw std::bad_alloc();
+      buffer_.reset(static_cast<std::byte*>(memory));
+    }
+    for (int i = 0; i < options_.depth; ++i) {
+      reads_.push_back(std::make_unique<Read>());
+      free_reads_.push_back(reads_.back().get());
+    }
+    start_ring();
+    thread_ = std::thread([this] { ring_ != nullptr ? reap() : read_in_turn(); });
+  } catch (...) {
+    for (const OpenFile& file : files_) {
+      ::close(file.buffered);
+      if (file.direct >= 0) ::close(file.direct);
+    }
+    throw;
+  }
+}
+
+DiskLane::~DiskLane() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+    if (ring_ != nullptr) {
+      // An entry without a read wakes the thread. A full queue means that reads are under way, and
+      // the thread looks at `stop_` when they end.
+      if (io_uring_sqe* const entry = io_uring_get_sqe(&ring_->ring)) {
+        io_uring_prep_nop(entry);
+        io_uring_sqe_set_data(entry, nullptr);
+        io_uring_submit(&ring_->ring);
+      }
+    }
+  }
+  wake_.notify_all();
+  thread_.join();
+  for (const OpenFile& file : files_) {
+    ::close(file.buffered);
+    if (file.direct >= 0) ::close(file.direct);
+  }
+}
+
+void DiskLane::open_files() {
+  for (const std::string& path : options_.files) {
+    OpenFile file;
+    file.path = path;
+    file.buffered = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file.buffered < 0) throw_errno(path, "be opened to stream from it");
+    if (options_.may_read_directly) {
+      file.direct = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+      if (file.direct < 0) {
+        notes_.push_back(fmt::format(
+            "{}: the file system does not read past the page cache ({}), so reads go through it.",
+            path, std::strerror(errno)));
+      }
+    }
+    files_.push_back(file);
+  }
+}
+
+void DiskLane::start_ring() {
+  if (!options_.may_use_io_uring) return;
+  auto ring = std::make_unique<Ring>();
+  // One more, so that the entry that ends the thread finds room.
+  const int result = io_uring_queue_init(static_cast<unsigned>(options_.depth) + 1, &ring->ring, 0);
+  if (result < 0) {
+    notes_.push_back(fmt::format(
+        "io_uring cannot be used here ({}), so a thread reads one block after the other.",
+        std::strerror(-result)));
+    return;
+  }
+  ring->is_made = true;
+  if (buffer_ != nullptr) {
+    const iovec whole = {buffer_.get(), options_.buffer_bytes};
+    const int registered = io_uring_register_buffers(&ring->ring, &whole, 1);
+    ring->has_buffer = registered == 0;
+    if (!ring->has_buffer) {
+      notes_.push_back(fmt::format(
+          "The kernel does not keep the {} bytes of the read buffer in place ({}; 'ulimit -l' "
+          "tells how much it may), so each read maps its own part.",
+          options_.buffer_bytes, std::strerror(-registered)));
+    }
+  }
+  ring_ = std::move(ring);
+}
+
+std::unique_ptr<Executable> DiskLane::build(const Subgraph& subgraph, int, const weights::Store&,
+                                            const Buffers&) {
+  throw Error(
+      fmt::format("The disk computes nothing, but '{}' was placed on it. Place it on "
+                  "another lane.",
+                  subgraph.name));
+}
+
+std::unique_ptr<Executable> DiskLane::make_read() const { return std::make_unique<ReadTask>(); }
+
+std::string DiskLane::problem() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return problem_;
+}
+
+uint64_t DiskLane::n_direct_reads() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return n_direct_;
+}
+
+void DiskLane::submit(const Executable&, const Run& run, Completion& completion) {
+  if (run.reads.empty()) {
+    completion.finished(Status::kDone);
+    return;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (free_tasks_.empty()) {
+    tasks_.push_back(std::make_unique<Task>());
+    free_tasks_.push_back(tasks_.back().get());
+  }
+  Task* const task = free_tasks_.back();
+  free_tasks_.pop_back();
+  *task = {&completion, run.reads.size(), false};
+  for (const ReadRequest& request : run.reads) {
+    TROIKA_ASSERT(request.file >= 0 && static_cast<size_t>(request.file) < files_.size());
+    waiting_.push_back({task, request, 0});
+  }
+  if (ring_ != nullptr) {
+    start_waiting_reads();
+  } else {
+    wake_.notify_one();
+  }
+}
+
+bool DiskLane::can_read_directly(const Read& read) const {
+  const ReadRequest& request = read.request;
+  return files_[static_cast<size_t>(request.file)].direct >= 0 &&
+         is_aligned(request.offset + read.n_done) && is_aligned(request.bytes - read.n_done) &&
+         is_aligned(reinterpret_cast<uintptr_t>(request.to) + read.n_done);
+}
+
+int DiskLane::descriptor_for(const Read& read) {
+  const OpenFile& file = files_[static_cast<size_t>(read.request.file)];
+  if (!can_read_directly(read)) return file.buffered;
+  ++n_direct_;
+  return file.direct;
+}
+
+void DiskLane::start_waiting_reads() {
+  int n_started = 0;
+  while (!waiting_.empty() && !free_reads_.empty()) {
+    io_uring_sqe* const entry = io_uring_get_sqe(&ring_->ring);
+    if (entry == nullptr) break;  // the next end of a read comes here again
+    Read* const read = free_reads_.back();
+    free_reads_.pop_back();
+    *read = waiting_.front();
+    waiting_.pop_front();
+    std::byte* const to = read->request.to + read->n_done;
+    const auto bytes =
+        static_cast<unsigned>(std::min(read->request.bytes - read->n_done, kMostBytes));
+    const uint64_t offset = read->request.offset + read->n_done;
+    const bool is_registered = ring_->has_buffer && to >= buffer_.get() &&
+                               to + bytes <= buffer_.get() + options_.buffer_bytes;
+    if (is_registered) {
+      io_uring_prep_read_fixed(entry, descriptor_for(*read), to, bytes, offset, 0);
+    } else {
+      io_uring_prep_read(entry, descriptor_for(*read), to, bytes, offset);
+    }
+    io_uring_sqe_set_data(entry, read);
+    ++n_started;
+  }
+  if (n_started == 0) return;
+  int n_submitted = 0;
+  do {
+    n_submitted = io_uring_submit(&ring_->ring);
+  } while (n_submitted == -EINTR || n_submitted == -EAGAIN);
+  TROIKA_ASSERT(n_submitted >= 0);
+}
+
+void DiskLane::note_problem(const Read& read, int error_number) {
+  const ReadRequest& request = read.request;
+  const std::string& path = files_[static_cast<size_t>(request.file)].path;
+  if (error_number != 0) {
+    problem_ = fmt::format("{}: {} bytes from byte {} on cannot be read: {}", path, request.bytes,
+                           request.offset, explain_errno(error_number));
+  } else {
+    problem_ = fmt::format(
+        "{}: the file ends at byte {}, but bytes up to {} are wanted; it was cut "
+        "short, so restore it",
+        path, request.offset + read.n_done, request.offset + request.bytes);
+  }
+}
+
+bool DiskLane::take_result(Read* read, int64_t result) {
+  if (result > 0) read->n_done += static_cast<uint64_t>(result);
+  if (result >= 0 && read->n_done >= read->request.bytes) return true;
+  const bool is_passing = result == -EINTR || result == -EAGAIN;
+  if (result <= 0 && !is_passing) {
+    note_problem(*read, static_cast<int>(-result));
+    read->task->has_failed = true;
+    return true;
+  }
+  return false;
+}
+
+// Returns whom to tell, where this was the last read of its task.
+Completion* DiskLane::note_end(const Read& read) {
+  Task* const task = read.task;
+  if (--task->n_left > 0) return nullptr;
+  free_tasks_.push_back(task);
+  return task->completion;
+}
+
+void DiskLane::reap() {
+  while (true) {
+    io_uring_cqe* entry = nullptr;
+    const int waited = io_uring_wait_cqe(&ring_->ring, &entry);
+    if (waited == -EINTR) continue;
+    TROIKA_ASSERT(waited == 0);
+    auto* const read = static_cast<Read*>(io_uring_cqe_get_data(entry));
+    const int64_t result = entry->res;
+    io_uring_cqe_seen(&ring_->ring, entry);
+    Completion* completion = nullptr;
+    Status status = Status::kDone;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (read != nullptr) {
+        if (take_result(read, result)) {
+          status = read->task->has_failed ? Status::kFailed : Status::kDone;
+          completion = note_end(*read);
+        } else {
+          waiting_.push_front(*read);
+        }
+        free_reads_.push_back(read);
+        start_waiting_reads();
+      }
+      const bool is_idle = waiting_.empty() && free_reads_.size() == reads_.size();
+      if (stop_ && is_idle && completion == nullptr) return;
+    }
+    // Without the mutex: it may submit the next task.
+    if (completion == nullptr) continue;
+    completion->finished(status);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (stop_ && waiting_.empty() && free_reads_.size() == reads_.size()) return;
+  }
+}
+
+void DiskLane::read_in_turn() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return stop_ || !waiting_.empty(); });
+    if (waiting_.empty()) return;
+    Read read = waiting_.front();
+    waiting_.pop_front();
+    bool has_ended = false;
+    while (!has_ended) {
+      const int descriptor = descriptor_for(read);
+      lock.unlock();
+      const ssize_t n = ::pread(descriptor, read.request.to + read.n_done,
+                                std::min(read.request.bytes - read.n_done, kMostBytes),
+                                static_cast<off_t>(read.request.offset + read.n_done));
+      const int64_t result = n >= 0 ? n : -errno;
+      lock.lock();
+      has_ended = take_result(&read, result);
+    }
+    const Status status = read.task->has_failed ? Status::kFailed : Status::kDone;
+    Completion* const completion = note_end(read);
+    if (completion == nullptr) continue;
+    lock.unlock();
+    completion->finished(status);
+    lock.lock();
+  }
+}
+
+}  // namespace troika::lanes

@@ -1,0 +1,111 @@
+// The disk as a lane: a task is a list of reads, which go to the kernel at once through io_uring
+// and end in any order. Where io_uring is forbidden a thread reads one after the other.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lanes/lane.h"
+
+namespace troika::lanes {
+
+struct DiskOptions {
+  std::vector<std::string> files;  // ReadRequest::file is an index into these
+  int depth = 64;                  // reads under way at once
+  size_t buffer_bytes = 0;         // of memory that the lane registers with the kernel
+  bool may_use_io_uring = true;
+  bool may_read_directly = true;  // past the page cache, where address, offset and length allow
+};
+
+class DiskLane : public Lane {
+ public:
+  // Throws Error where a file cannot be opened.
+  explicit DiskLane(const DiskOptions& options);
+  // Waits for all reads under way.
+  ~DiskLane() override;
+
+  const LaneInfo& info() const override { return info_; }
+  // Throws Error: the disk computes nothing.
+  std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
+                                    const weights::Store& weights, const Buffers& buffers) override;
+  // A task of reads, which come with each run.
+  std::unique_ptr<Executable> make_read() const;
+  // Returns at once; several tasks may be under way. `run.reads` must live until the completion is
+  // told, by a thread of the lane. A failed read and one that the file's end cuts short make the
+  // status kFailed; then the bytes of the whole task are not to be used.
+  void submit(const Executable& executable, const Run& run, Completion& completion) override;
+  std::string problem() const override;
+
+  // Aligned for direct reads and known to the kernel: the best place to read to.
+  std::span<std::byte> buffer() const { return {buffer_.get(), options_.buffer_bytes}; }
+  bool uses_io_uring() const { return ring_ != nullptr; }
+  // What could not be had, a sentence each, for people; empty where everything could.
+  const std::vector<std::string>& notes() const { return notes_; }
+  uint64_t n_direct_reads() const;
+
+  static constexpr size_t kAlignment = 4096;  // that direct reads ask for
+
+ private:
+  struct OpenFile {
+    std::string path;
+    int buffered = -1;
+    int direct = -1;  // -1: the file system refuses
+  };
+  // The reads of one submission.
+  struct Task {
+    Completion* completion = nullptr;
+    size_t n_left = 0;
+    bool has_failed = false;
+  };
+  // One read, from the queue until it is complete.
+  struct Read {
+    Task* task = nullptr;
+    ReadRequest request;
+    uint64_t n_done = 0;
+  };
+  struct Ring;  // io_uring and its registered buffer
+  struct FreeMemory {
+    void operator()(std::byte* memory) const;
+  };
+
+  void open_files();
+  void start_ring();
+  bool can_read_directly(const Read& read) const;
+  int descriptor_for(const Read& read);
+  // Both REQUIRE the mutex.
+  void start_waiting_reads();
+  Completion* note_end(const Read& read);
+  void note_problem(const Read& read, int error_number);
+  // Handles what a read returned: bytes or -errno. True where the read has ended.
+  bool take_result(Read* read, int64_t result);
+  void reap();
+  void read_in_turn();
+
+  DiskOptions options_;
+  LaneInfo info_;
+  std::vector<OpenFile> files_;
+  std::vector<std::string> notes_;
+  std::unique_ptr<std::byte, FreeMemory> buffer_;
+  std::unique_ptr<Ring> ring_;  // null: preads
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;  // of the thread that reads in turn
+  std::vector<std::unique_ptr<Task>> tasks_;
+  std::vector<Task*> free_tasks_;
+  std::vector<std::unique_ptr<Read>> reads_;
+  std::vector<Read*> free_reads_;  // as many as may be under way
+  std::deque<Read> waiting_;
+  std::string problem_;
+  uint64_t n_direct_ = 0;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace troika::lanes

@@ -1,0 +1,207 @@
+#include "lanes/disk/disk_lane.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "lanes/machine.h"
+#include "tests/support/temp_folder.h"
+
+namespace troika::lanes {
+namespace {
+
+struct Waiting : Completion {
+  void finished(Status told) override {
+    status = told;
+    latch.open();
+  }
+  Status status = Status::kPending;
+  Latch latch;
+};
+
+std::vector<std::byte> random_bytes(size_t n) {
+  std::vector<std::byte> bytes(n);
+  for (size_t i = 0; i < n; ++i) bytes[i] = static_cast<std::byte>(random_bits(3, i) & 0xff);
+  return bytes;
+}
+
+// With io_uring, and as it is where that is forbidden.
+class DiskLaneTest : public testing::TestWithParam<bool> {
+ protected:
+  DiskLaneTest() : content(random_bytes(1'000'003)), path(folder.file("data")) {
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(content.data()),
+               static_cast<std::streamsize>(content.size()));
+    options.files = {path};
+    options.may_use_io_uring = GetParam();
+  }
+  Status read(DiskLane& lane, const std::vector<ReadRequest>& reads) {
+    lanes::Run run;
+    run.reads = reads;
+    Waiting waiting;
+    const auto task = lane.make_read();
+    lane.submit(*task, run, waiting);
+    waiting.latch.wait();
+    return waiting.status;
+  }
+
+  test::TempFolder folder;
+  std::vector<std::byte> content;
+  std::string path;
+  DiskOptions options;
+};
+
+TEST_P(DiskLaneTest, ReadsTheBytesOfAFile) {
+  DiskLane lane(options);
+  EXPECT_LE(lane.uses_io_uring(), GetParam());
+  EXPECT_EQ(lane.info().capabilities, kRead);
+  std::vector<std::byte> part(5000);
+  ASSERT_EQ(read(lane, {{0, 12345, part.size(), part.data()}}), Status::kDone);
+  EXPECT_TRUE(std::equal(part.begin(), part.end(), content.begin() + 12345));
+  EXPECT_EQ(lane.n_direct_reads(), 0u);  // nothing about it is aligned
+}
+
+TEST_P(DiskLaneTest, ReadsPastThePageCacheWhereEverythingIsAligned) {
+  options.buffer_bytes = 1 << 16;
+  DiskLane lane(options);
+  const std::span<std::byte> buffer = lane.buffer();
+  ASSERT_EQ(read(lane, {{0, 8192, 4096, buffer.data()}, {0, 0, 8192, buffer.data() + 4096}}),
+            Status::kDone);
+  EXPECT_TRUE(std::equal(buffer.begin(), buffer.begin() + 4096, content.begin() + 8192));
+  EXPECT_TRUE(std::equal(buffer.begin() + 4096, buffer.begin() + 12288, content.begin()));
+  // Either the reads were direct, or the program says why not.
+  EXPECT_TRUE(lane.n_direct_reads() == 2 || !lane.notes().empty());
+}
+
+TEST_P(DiskLaneTest, ManyReadsAreUnderWayAtOnce) {
+  options.depth = 8;
+  DiskLane lane(options);
+  constexpr size_t kReads = 500;
+  constexpr size_t kBytes = 777;
+  std::vector<std::byte> all(kReads * kBytes);
+  std::vector<ReadRequest> reads;
+  for (size_t i = 0; i < kReads; ++i) {
+    reads.push_back(
+        {0, random_bits(9, i) % (content.size() - kBytes), kBytes, all.data() + i * kBytes});
+  }
+  // Ten tasks of fifty reads each, none of which waits for another.
+  std::vector<Waiting> waiting(10);
+  const auto task = lane.make_read();
+  std::vector<lanes::Run> runs(waiting.size());
+  for (size_t i = 0; i < waiting.size(); ++i) {
+    runs[i].reads = std::span<const ReadRequest>(reads).subspan(i * 50, 50);
+    lane.submit(*task, runs[i], waiting[i]);
+  }
+  for (Waiting& w : waiting) {
+    w.latch.wait();
+    EXPECT_EQ(w.status, Status::kDone);
+  }
+  for (const ReadRequest& r : reads) {
+    EXPECT_TRUE(
+        std::equal(r.to, r.to + kBytes, content.begin() + static_cast<ptrdiff_t>(r.offset)));
+  }
+}
+
+TEST_P(DiskLaneTest, AFileThatWasCutShortIsAFailureThatSaysWhere) {
+  DiskLane lane(options);
+  std::vector<std::byte> part(4096);
+  EXPECT_EQ(read(lane, {{0, 0, 100, part.data()}, {0, 1'000'000, 100, part.data() + 100}}),
+            Status::kFailed);
+  EXPECT_NE(lane.problem().find("ends at byte 1000003"), std::string::npos) << lane.problem();
+  EXPECT_NE(lane.problem().find(path), std::string::npos);
+  // The lane goes on.
+  EXPECT_EQ(read(lane, {{0, 0, 100, part.data()}}), Status::kDone);
+}
+
+TEST_P(DiskLaneTest, ADescriptorThatWasClosedIsAFailure) {
+  options.may_read_directly = false;
+  DiskLane lane(options);
+  // Whoever closes descriptors that are not theirs closes this one.
+  int descriptor = -1;
+  DIR* const open_files = opendir("/proc/self/fd");
+  for (const dirent* entry = readdir(open_files); entry != nullptr; entry = readdir(open_files)) {
+    char target[4096] = {};
+    const std::string link = std::string("/proc/self/fd/") + entry->d_name;
+    if (readlink(link.c_str(), target, sizeof(target) - 1) > 0 && path == target) {
+      descriptor = std::stoi(entry->d_name);
+    }
+  }
+  closedir(open_files);
+  ASSERT_GE(descriptor, 0);
+  ASSERT_EQ(dup2(open("/dev", O_RDONLY | O_DIRECTORY), descriptor), descriptor);
+  std::vector<std::byte> part(100);
+  EXPECT_EQ(read(lane, {{0, 0, 100, part.data()}}), Status::kFailed);
+  EXPECT_NE(lane.problem().find("cannot be read"), std::string::npos) << lane.problem();
+}
+
+TEST_P(DiskLaneTest, ATaskWithoutReadsEndsAtOnce) {
+  DiskLane lane(options);
+  EXPECT_EQ(read(lane, {}), Status::kDone);
+}
+
+TEST_P(DiskLaneTest, ACompletionMaySubmitTheNextTask) {
+  DiskLane lane(options);
+  struct Chain : Completion {
+    void finished(Status) override {
+      if (--n_left == 0) {
+        latch.open();
+      } else {
+        lane->submit(*task, run, *this);
+      }
+    }
+    DiskLane* lane = nullptr;
+    std::unique_ptr<Executable> task;
+    lanes::Run run;
+    int n_left = 200;
+    Latch latch;
+  };
+  std::byte byte{};
+  const std::vector<ReadRequest> one = {{0, 1000, 1, &byte}};
+  Chain chain;
+  chain.lane = &lane;
+  chain.task = lane.make_read();
+  chain.run.reads = one;
+  lane.submit(*chain.task, chain.run, chain);
+  chain.latch.wait();
+  EXPECT_EQ(byte, content[1000]);
+}
+
+TEST_P(DiskLaneTest, TheEndOfTheLaneWaitsForItsReads) {
+  std::vector<std::byte> all(content.size());
+  std::vector<ReadRequest> reads;
+  for (size_t i = 0; i < 100; ++i)
+    reads.push_back({0, i * 10'000, 10'000, all.data() + i * 10'000});
+  lanes::Run run;
+  run.reads = reads;
+  Waiting waiting;
+  {
+    DiskLane lane(options);
+    const auto task = lane.make_read();
+    lane.submit(*task, run, waiting);
+  }
+  EXPECT_EQ(waiting.status, Status::kDone);
+  EXPECT_TRUE(std::equal(all.begin(), all.begin() + 1'000'000, content.begin()));
+}
+
+TEST_P(DiskLaneTest, AMissingFileIsASentence) {
+  options.files.push_back(folder.file("nothing"));
+  try {
+    const DiskLane lane(options);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("nothing"), std::string::npos) << error.what();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, DiskLaneTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "IoUring" : "Pread"; });
+
+}  // namespace
+}  // namespace troika::lanes

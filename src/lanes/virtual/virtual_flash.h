@@ -1,0 +1,40 @@
+// The flash of a virtual phone as a lane: the same task kind as the disk of this machine, and time
+// by block size, range, core and depth (P §2.3.2).
+#pragma once
+
+#include "lanes/virtual/cost.h"
+#include "lanes/virtual/virtual_machine.h"
+
+namespace troika::lanes {
+
+struct FlashOptions {
+  double core_ghz = 0.0;            // of the core that asks; 0: the prime core
+  bool has_several_cores = false;   // that ask at once
+  int64_t range_bytes = 128 << 20;  // that reads are spread over
+  Lane* values = nullptr;           // a disk that brings the bytes; must outlive the lane
+};
+
+class VirtualFlash : public Lane {
+ public:
+  // Registers itself with the machine, whose bus gives this lane no limit. Both must outlive it.
+  VirtualFlash(VirtualMachine& machine, const CostModel& model, const FlashOptions& options);
+
+  const LaneInfo& info() const override { return info_; }
+  // Throws Error: flash computes nothing.
+  std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
+                                    const weights::Store& weights, const Buffers& buffers) override;
+  std::unique_ptr<Executable> make_read() const;
+  void submit(const Executable& executable, const Run& run, Completion& completion) override;
+
+  // A read that begins where the one before ended is sequential.
+  double read_us(std::span<const ReadRequest> reads) const;
+
+ private:
+  VirtualMachine& machine_;
+  const CostModel& model_;
+  FlashOptions options_;
+  LaneInfo info_;
+  int index_;
+};
+
+}  // namespace troika::lanes

@@ -1,0 +1,73 @@
+#include "lanes/virtual/virtual_phone.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace troika::lanes {
+namespace {
+
+constexpr double kUsPerS = 1e6;
+
+// One waits for the other's flag; work for the GPU is submitted behind it where the NPU comes first
+// (H §4.2). That submission is the restart of a queue that ran empty, so it is not counted again.
+Transitions transitions_of(const CostModel& model, const PhoneOptions& options) {
+  Transitions transitions;
+  for (const Processor from : options.lanes) {
+    std::vector<double>& row = transitions.handover_us.emplace_back();
+    for (const Processor to : options.lanes) {
+      const bool is_same = from == to;
+      row.push_back(is_same ? 0.0
+                            : model.handover_us(options.has_fast_handover,
+                                                /*is_npu_first=*/from == Processor::kNpu &&
+                                                    to == Processor::kGpu));
+    }
+    transitions.restart_us.push_back(from == Processor::kGpu && !options.has_fast_handover
+                                         ? model.stack().gpu.restart_us.value
+                                         : 0.0);
+  }
+  return transitions;
+}
+
+}  // namespace
+
+Processor processor_from_name(const std::string& name) {
+  for (const Processor processor : {Processor::kCpu, Processor::kGpu, Processor::kNpu}) {
+    if (name == processor_name(processor)) return processor;
+  }
+  throw UsageError(fmt::format(
+      "'{}' is no processor of a phone. Known are cpu, gpu and npu, as in --lanes \"cpu;npu\".",
+      name));
+}
+
+VirtualPhone::VirtualPhone(const CostModel& model, const PhoneOptions& options,
+                           std::unique_ptr<Lane> values)
+    : model_(model),
+      processors_(options.lanes),
+      values_(std::move(values)),
+      machine_(model.bus(options.lanes)) {
+  for (const Processor processor : options.lanes) {
+    owned_.push_back(std::make_unique<VirtualLane>(
+        machine_, model,
+        VirtualLaneOptions{processor, model.arithmetic(processor), 1.0, values_.get()}));
+  }
+  machine_.set_transitions(transitions_of(model, options));
+}
+
+PhoneUse VirtualPhone::use() const {
+  PhoneUse use{machine_.clock().now_us(), {}};
+  for (size_t lane = 0; lane < processors_.size(); ++lane) {
+    use.busy_us.push_back(machine_.busy_us(static_cast<int>(lane)));
+  }
+  return use;
+}
+
+double VirtualPhone::energy_j(const PhoneUse& from, const PhoneUse& to) const {
+  double joules = model_.phone().power.idle_w * (to.now_us - from.now_us) / kUsPerS;
+  for (size_t lane = 0; lane < processors_.size(); ++lane) {
+    joules += model_.power_w(processors_[lane]) * (to.busy_us[lane] - from.busy_us[lane]) / kUsPerS;
+  }
+  return joules;
+}
+
+}  // namespace troika::lanes

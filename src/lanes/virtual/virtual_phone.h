@@ -1,0 +1,53 @@
+// A whole virtual phone as a machine: a lane for each processor that is wanted, on one bus (V1),
+// and the energy they take (V5).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lanes/virtual/cost.h"
+#include "lanes/virtual/virtual_lane.h"
+#include "lanes/virtual/virtual_machine.h"
+
+namespace troika::lanes {
+
+// Throws UsageError for what is none of "cpu", "gpu", "npu".
+Processor processor_from_name(const std::string& name);
+
+struct PhoneOptions {
+  std::vector<Processor> lanes = {Processor::kCpu, Processor::kGpu, Processor::kNpu};
+  // Shared buffers and a flag to poll on (H8), or the ordinary synchronisation of the system.
+  bool has_fast_handover = true;
+};
+
+// What happened up to a moment; the difference of two is what happened between them.
+struct PhoneUse {
+  double now_us = 0.0;
+  std::vector<double> busy_us;  // of each lane
+};
+
+class VirtualPhone : public Machine {
+ public:
+  // `values` runs every task for its values; null: nothing is computed. The model must outlive the
+  // phone.
+  VirtualPhone(const CostModel& model, const PhoneOptions& options, std::unique_ptr<Lane> values);
+
+  std::span<Lane* const> lanes() const override { return machine_.lanes(); }
+  const Clock& clock() const override { return machine_.clock(); }
+  void wait(const Latch& latch) override { machine_.wait(latch); }
+
+  const CostModel& model() const { return model_; }
+  PhoneUse use() const;
+  // Power of each lane times the time it was busy, and that of an idle phone all the time.
+  double energy_j(const PhoneUse& from, const PhoneUse& to) const;
+
+ private:
+  const CostModel& model_;
+  std::vector<Processor> processors_;
+  std::unique_ptr<Lane> values_;
+  VirtualMachine machine_;
+  std::vector<std::unique_ptr<VirtualLane>> owned_;
+};
+
+}  // namespace troika::lanes

@@ -1,0 +1,124 @@
+#include "lanes/virtual/virtual_phone.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "lanes/virtual/virtual_flash.h"
+
+namespace troika::lanes {
+namespace {
+
+const std::string kPhones =
+    (std::filesystem::path(__FILE__).parent_path() / "../../../phones/").string();
+
+CostModel heterollm() {
+  return {plan::read_phone(kPhones + "8gen3.json"),
+          plan::read_stack(kPhones + "stacks/heterollm.json")};
+}
+
+struct Ended : Completion {
+  void finished(Status told) override {
+    status = told;
+    latch.open();
+  }
+  Status status = Status::kPending;
+  Latch latch;
+};
+
+struct OneAdd {
+  OneAdd() {
+    blueprint.values = {{"x", 1024, false}};
+    model::Op add{model::OpKind::kAdd};
+    add.inputs = {0, 0, model::kNone};
+    add.output = 0;
+    blueprint.ops = {add};
+  }
+  model::Blueprint blueprint;
+};
+
+// Time of the same small task on a lane, after one on another.
+double us_after(VirtualPhone& phone, size_t before, size_t lane) {
+  const OneAdd one;
+  const Subgraph subgraph = {&one.blueprint, one.blueprint.ops, "ffn"};
+  double start_us = 0.0;
+  for (const size_t i : {before, before, lane}) {
+    auto& worker = static_cast<VirtualLane&>(*phone.lanes()[i]);
+    const auto executable = worker.make(subgraph, 1);
+    start_us = phone.clock().now_us();
+    Ended ended;
+    worker.submit(*executable, {}, ended);
+    phone.wait(ended.latch);
+  }
+  return phone.clock().now_us() - start_us;
+}
+
+TEST(VirtualPhone, AHandoverCostsWhatTheStackSays) {
+  const CostModel model = heterollm();
+  constexpr size_t kCpu = 0, kGpu = 1, kNpu = 2;
+  VirtualPhone fast(model, {}, nullptr);
+  const double on_gpu = us_after(fast, kGpu, kGpu);
+  const double on_npu = us_after(fast, kNpu, kNpu);
+  EXPECT_NEAR(us_after(fast, kNpu, kGpu) - on_gpu, model.handover_us(true, true), 1e-6);
+  EXPECT_NEAR(us_after(fast, kGpu, kNpu) - on_npu, model.handover_us(true, false), 1e-6);
+  PhoneOptions ordinary;
+  ordinary.has_fast_handover = false;
+  VirtualPhone slow(model, ordinary, nullptr);
+  EXPECT_NEAR(us_after(slow, kCpu, kNpu) - on_npu, model.stack().handover.sync_us, 1e-6);
+  EXPECT_NEAR(us_after(slow, kCpu, kGpu) - on_gpu,
+              model.stack().handover.sync_us + model.stack().gpu.restart_us, 1e-6);
+}
+
+TEST(VirtualPhone, V5_EnergyIsPowerTimesBusyTime) {
+  const CostModel model = heterollm();
+  VirtualPhone phone(model, {{Processor::kGpu, Processor::kNpu}, true}, nullptr);
+  const PhoneUse start = phone.use();
+  us_after(phone, 0, 1);
+  const PhoneUse end = phone.use();
+  const double expected = model.power_w(Processor::kGpu) * end.busy_us[0] * 1e-6 +
+                          model.power_w(Processor::kNpu) * end.busy_us[1] * 1e-6;
+  EXPECT_GT(end.busy_us[0], 0.0);
+  EXPECT_GT(end.busy_us[1], 0.0);
+  EXPECT_NEAR(phone.energy_j(start, end), expected, 1e-12);
+  EXPECT_EQ(phone.energy_j(end, phone.use()), 0.0);
+}
+
+TEST(VirtualPhone, ProcessorsHaveNames) {
+  EXPECT_EQ(processor_from_name("npu"), Processor::kNpu);
+  EXPECT_THROW(processor_from_name("tpu"), UsageError);
+}
+
+TEST(VirtualFlash, TheSameTaskKindAsTheDiskTakesTheTimeOfTheModel) {
+  const CostModel model = heterollm();
+  VirtualMachine machine({0.0, {0.0}});
+  VirtualFlash flash(machine, model, {});
+  const std::vector<ReadRequest> reads = {{0, 0, 4096, nullptr}, {0, 1 << 20, 4096, nullptr}};
+  lanes::Run run;
+  run.reads = reads;
+  Ended ended;
+  const auto task = flash.make_read();
+  flash.submit(*task, run, ended);
+  machine.wait(ended.latch);
+  EXPECT_EQ(ended.status, Status::kDone);
+  FlashRead read;
+  read.n_requests = 2;
+  EXPECT_NEAR(machine.clock().now_us(), model.flash_us(read), 1e-6);
+}
+
+TEST(VirtualFlash, OneLongReadIsFasterThanManyShortOnes) {
+  const CostModel model = heterollm();
+  VirtualMachine machine({0.0, {0.0}});
+  VirtualFlash flash(machine, model, {});
+  std::vector<ReadRequest> apart, together;
+  for (uint64_t i = 0; i < 64; ++i) {
+    apart.push_back({0, i * 100'000, 4096, nullptr});
+    together.push_back({0, i * 4096, 4096, nullptr});
+  }
+  const std::vector<ReadRequest> whole = {{0, 0, 64 * 4096, nullptr}, {0, 64 * 4096, 1, nullptr}};
+  EXPECT_LT(flash.read_us(whole), flash.read_us(together));
+  EXPECT_LE(flash.read_us(together), flash.read_us(apart));
+}
+
+}  // namespace
+}  // namespace troika::lanes

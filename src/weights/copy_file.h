@@ -1,0 +1,20 @@
+// What every program that makes a model file out of another one does.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "gguf/file.h"
+#include "gguf/writer.h"
+
+namespace troika::weights {
+
+// Throws Error for one part of a model that is split over several files.
+void check_whole(const gguf::File& file);
+
+// Copies all metadata but that of the file's own form, and says that its matrices are of this type
+// (a FileType's number). Keys that begin with `without` are left out.
+void copy_metadata(const gguf::File& file, uint32_t file_type, gguf::Writer& writer,
+                   std::string_view without = "general.alignment");
+
+}  // namespace troika::weights

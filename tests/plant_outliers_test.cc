@@ -1,0 +1,77 @@
+// A model with planted outliers computes what it did before.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "tests/support/logits.h"
+#include "weights/plant_outliers.h"
+
+namespace troika {
+namespace {
+
+using reference::relative_error;
+using test_support::engine_logits;
+using test_support::NamedModel;
+using test_support::TinyModel;
+using test_support::TinyModelFile;
+
+constexpr size_t kTokens = 40;
+constexpr double kBound = 1e-4;
+
+class Planted : public testing::TestWithParam<NamedModel> {
+ protected:
+  // The path of the model after planting.
+  std::string plant(const std::string& input) {
+    weights::PlantOptions options;
+    options.input = input;
+    options.output = folder_.file("planted.gguf");
+    options.channels = 0.02;
+    n_sites_ = weights::plant_outliers(options).sites.size();
+    return options.output;
+  }
+
+  test::TempFolder folder_;
+  size_t n_sites_ = 0;
+};
+
+TEST_P(Planted, ComputesTheSame) {
+  const TinyModel& model = GetParam().model;
+  const auto tokens = test_support::random_tokens(model, kTokens);
+  const TinyModelFile file(model);
+  engine::Options options = file.float_options();
+  const auto before = engine_logits(options, tokens);
+  const auto judge = test_support::reference_logits(model, tokens);
+  options.model = plant(file.path());
+  const auto after = engine_logits(options, tokens);
+  // Every layer has an activation that can be scaled before attention, in it, and (but for phi2,
+  // where there is none) before and in the feed-forward.
+  EXPECT_GE(n_sites_, (model.architecture == "phi2" ? 2 : 4) * model.n_layers);
+  const double error = relative_error(after, before);
+  std::printf("%s: error %.2e\n", GetParam().name.c_str(), error);
+  EXPECT_LE(error, kBound);
+  // The reference reads the planted file with its own reader.
+  const reference::Model planted(reference::read_gguf(options.model));
+  EXPECT_LE(relative_error(reference::forward(planted, tokens), judge), kBound);
+}
+
+std::vector<NamedModel> models() {
+  std::vector<NamedModel> all = test_support::tiny_model_variants();
+  for (const auto& [name, type] : test_support::tensor_types()) {
+    TinyModel model = test_support::tiny_model("llama");
+    model.type = type;
+    all.push_back({std::string("llama in ") + name, model});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, Planted, testing::ValuesIn(models()), [](const auto& info) {
+  std::string name = info.param.name;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '-' || c == ' '; }, '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace troika

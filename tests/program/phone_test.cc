@@ -1,0 +1,101 @@
+// Virtual phones from the command line, and the files kept between runs.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/program/troika.h"
+
+namespace troika::test {
+namespace {
+
+using nlohmann::json;
+
+const std::string kPhones =
+    (std::filesystem::path(__FILE__).parent_path() / "../../phones/").lexically_normal().string();
+
+class PhoneProgram : public ProgramTest {
+ protected:
+  Finished on_phone(std::vector<std::string> words, const std::string& stack = "heterollm") const {
+    for (const std::string& word :
+         {std::string("--machine"), kPhones + "8gen3.json", std::string("--stack"), stack}) {
+      words.push_back(word);
+    }
+    return troika(words);
+  }
+  json json_of(const Finished& finished) const {
+    expect_success(finished);
+    return json::parse(finished.out, nullptr, /*allow_exceptions=*/false);
+  }
+};
+
+TEST_F(PhoneProgram, V4_BenchTimesAModelThatIsOnlyAName) {
+  const json j = json_of(on_phone({"bench", "mixtral-8x7b", "-p", "32,64", "-n", "2", "--json"}));
+  EXPECT_EQ(j["model"], "mixtral-8x7b");
+  EXPECT_EQ(j["machine"], "8gen3 with heterollm");
+  ASSERT_EQ(j["prefill"].size(), 2u);
+  EXPECT_EQ(j["prefill"][1]["tokens"], 64);
+  EXPECT_GT(j["prefill"][1]["tokens_per_s"].get<double>(), 0.0);
+  EXPECT_GT(j["decode"]["tokens_per_s"].get<double>(), 0.0);
+  EXPECT_GT(j["decode"]["joules_per_token"].get<double>(), 0.0);
+  EXPECT_GT(j["peaks"]["read_gb_s"].get<double>(), 0.0);
+  for (const char* key : {"precision", "load_s", "first_token_s", "peak_bytes"}) {
+    EXPECT_TRUE(j.contains(key)) << key;
+  }
+}
+
+TEST_F(PhoneProgram, APlanForAPhoneIsAFileThatRuns) {
+  const std::string plan = folder_.file("plan.json");
+  const std::string model = write(small_model());
+  expect_success(on_phone({"plan", model, "-c", "128", "-o", plan}, "llm.npu"));
+  const Finished forced =
+      on_phone({"run", model, "-p", "Once", "-n", "4", "--temp", "0", "--plan", plan}, "llm.npu");
+  const Finished here = troika({"run", model, "-p", "Once", "-n", "4", "--temp", "0"});
+  expect_success(forced);
+  EXPECT_EQ(forced.out, here.out);
+  expect_refusal(on_phone({"run", model, "-p", "Once", "--plan", plan}, "heterollm"), 1,
+                 {plan, "another machine", "8gen3 with llm.npu"});
+  expect_refusal(troika({"run", model, "-p", "Once", "--plan", plan}), 1,
+                 {plan, "another machine"});
+}
+
+TEST_F(PhoneProgram, ExplainShowsWhereThingsRun) {
+  const Finished finished = on_phone({"plan", "llama-3-8b", "--explain"});
+  expect_success(finished);
+  for (const char* part : {"attention", "npu", "gpu", "all on cpu", "tokens/s", "of weights"}) {
+    EXPECT_NE(finished.out.find(part), std::string::npos) << part << "\n" << finished.out;
+  }
+}
+
+TEST_F(PhoneProgram, WrongUseIsASentence) {
+  expect_refusal(troika({"bench", "llama-3-8b", "--machine", kPhones + "8gen3.json"}), 2,
+                 {"--stack", "llm.npu"});
+  expect_refusal(on_phone({"bench", "llama-3-8b"}, "nosuch"), 2, {"nosuch", "heterollm"});
+  expect_refusal(on_phone({"bench", "llama-9-1b"}), 1, {"llama-9-1b"});
+  expect_refusal(on_phone({"bench", "llama-3-8b", "--lanes", "cpu;tpu"}), 2, {"tpu", "npu"});
+  expect_refusal(on_phone({"run", "llama-3-8b", "-p", "x"}), 1, {"llama-3-8b"});
+}
+
+TEST_F(PhoneProgram, CacheListsAndRemovesWhatIsKept) {
+  const std::string home = folder_.file("cache");
+  std::filesystem::create_directories(home + "/troika");
+  write_whole(home + "/troika/profile-0123456789abcdef.json", "{}");
+  write_whole(home + "/troika/something", "abc");
+  const auto cache = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "cache");
+    Command command = troika_command(words);
+    command.environment["XDG_CACHE_HOME"] = home;
+    return run_program(command);
+  };
+  json j = json_of(cache({"--json"}));
+  ASSERT_EQ(j["files"].size(), 2u);
+  EXPECT_EQ(j["files"][0]["kind"], "profile");
+  EXPECT_EQ(j["bytes"], 5);
+  expect_refusal(cache({"--remove", "nosuch"}), 2, {"nosuch"});
+  expect_success(cache({"--remove", "something"}));
+  EXPECT_FALSE(std::filesystem::exists(home + "/troika/something"));
+  expect_success(cache({"--remove-all"}));
+  j = json_of(cache({"--json"}));
+  EXPECT_EQ(j["files"].size(), 0u);
+}
+
+}  // namespace
+}  // namespace troika::test
