@@ -12,33 +12,33 @@ using tensor::Type;
 class CachePool {
  public:
   CachePool(const kernels::Table& table, Type type, size_t head_size, size_t n_positions)
-      : type_(type), slot_bytes_(kHeads * tensor::row_bytes(type, head_size)) {
-    const size_t page_bytes = slot_bytes_ << kPageLog2;
+      : type_(type), head_bytes_(tensor::row_bytes(type, head_size)) {
+    const size_t page_bytes = kHeads * (head_bytes_ << kPageLog2);
     n_pages_ = n_positions >> kPageLog2;
     n_layers_ = kPoolBytes / (2 * n_pages_ * page_bytes);
     bytes_.resize(2 * n_layers_ * n_pages_ * page_bytes);
-    const std::vector<float> x = random_floats(kHeads * head_size, 1.0f);
-    table.store_kv(type, x.data(), bytes_.data(), kHeads * head_size);
-    for (size_t i = slot_bytes_; i < bytes_.size(); i += slot_bytes_) {
-      std::memcpy(bytes_.data() + i, bytes_.data(), slot_bytes_);
+    const std::vector<float> x = random_floats(head_size, 1.0f);
+    table.store_kv(type, x.data(), bytes_.data(), head_size);
+    for (size_t i = head_bytes_; i < bytes_.size(); i += head_bytes_) {
+      std::memcpy(bytes_.data() + i, bytes_.data(), head_bytes_);
     }
     for (size_t i = 0; i < bytes_.size(); i += page_bytes) pages_.push_back(bytes_.data() + i);
   }
 
   // Keys (part 0) or values (part 1) of the turn-th layer.
   kernels::KvView view(size_t turn, size_t part, size_t head) const {
-    return {pages_.data() + (2 * (turn % n_layers_) + part) * n_pages_, kPageLog2, slot_bytes_,
-            head * slot_bytes_ / kHeads, type_};
+    return {pages_.data() + (2 * (turn % n_layers_) + part) * n_pages_, kPageLog2, head_bytes_,
+            head * (head_bytes_ << kPageLog2), type_};
   }
   // Of the keys and the values, which lie behind each other.
-  size_t layer_bytes() const { return 2 * n_pages_ * (slot_bytes_ << kPageLog2); }
+  size_t layer_bytes() const { return 2 * n_pages_ * kHeads * (head_bytes_ << kPageLog2); }
 
   static constexpr size_t kHeads = 2;
   static constexpr uint32_t kPageLog2 = 8;
 
  private:
   Type type_;
-  size_t slot_bytes_, n_pages_ = 0, n_layers_ = 0;
+  size_t head_bytes_, n_pages_ = 0, n_layers_ = 0;
   std::vector<std::byte> bytes_;
   std::vector<const std::byte*> pages_;
 };
@@ -55,29 +55,19 @@ void record_one(const Recorder& recorder, const CachePool& pool, const Case& c) 
   for (size_t i = 0; i < c.n_positions; ++i) slots[i] = static_cast<uint32_t>(i);
   const std::vector<float> q = random_floats(c.group * c.head_size, 1.0f);
   std::vector<float> out(q.size());
-  // As a lane does it: all heads of a segment before the next one.
-  const size_t part_floats = c.group * kernels::attention_part_floats(c.head_size);
-  const size_t n_segments = c.n_positions / kernels::kAttentionSegment;
-  std::vector<float> parts(CachePool::kHeads * n_segments * part_floats);
   const auto attend = [&](size_t turn) {
-    kernels::Attention args;
-    args.q = q.data();
-    args.out = out.data();
-    args.q_stride = args.out_stride = c.head_size;
-    args.n_heads = static_cast<uint32_t>(c.group);
-    args.head_size = static_cast<uint32_t>(c.head_size);
-    args.prefix = slots;
-    args.scale = 0.1f;
-    for (size_t segment = 0; segment < n_segments; ++segment) {
-      for (size_t head = 0; head < CachePool::kHeads; ++head) {
-        args.k = pool.view(2 * turn, 0, head);
-        args.v = pool.view(2 * turn, 1, head);
-        float* part = parts.data() + (head * n_segments + segment) * part_floats;
-        recorder.kernels.table.attention_segment(args, segment, part);
-      }
-    }
     for (size_t head = 0; head < CachePool::kHeads; ++head) {
-      recorder.kernels.table.attention_merge(args, parts.data() + head * n_segments * part_floats);
+      kernels::Attention args;
+      args.q = q.data();
+      args.out = out.data();
+      args.q_stride = args.out_stride = c.head_size;
+      args.n_heads = static_cast<uint32_t>(c.group);
+      args.head_size = static_cast<uint32_t>(c.head_size);
+      args.k = pool.view(2 * turn, 0, head);
+      args.v = pool.view(2 * turn, 1, head);
+      args.prefix = slots;
+      args.scale = 0.1f;
+      recorder.kernels.table.attention(args);
     }
   };
   const auto read_as_much = [&](size_t turn) {

@@ -2,15 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "base/error.h"
+#include "tests/support/repository.h"
 
 namespace troika::engine {
 namespace {
 
-const std::string kPhones =
-    (std::filesystem::path(__FILE__).parent_path() / "../../phones").string();
+const std::string kPhones = test::repository_file("phones");
 
 TEST(Baselines, V3_RowsAreMarkedTestAndSimulated) {
   const PhoneFolder folder = read_phone_folder(kPhones);

@@ -1,15 +1,14 @@
 #include "engine/micro.h"
+#include "tests/support/repository.h"
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <set>
 
 namespace troika::engine {
 namespace {
 
-const std::string kPhones =
-    (std::filesystem::path(__FILE__).parent_path() / "../../phones").string();
+const std::string kPhones = test::repository_file("phones");
 
 TEST(Micro, V2_TheSplitFollowsFromTheIdsAlone) {
   const std::vector<std::string> names = {"nf001", "nf005", "nf009", "nf013", "nf017", "nf021"};

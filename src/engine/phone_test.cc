@@ -1,19 +1,17 @@
 // Engines on virtual phones: with values, and with time only.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "base/error.h"
 #include "engine/generate.h"
 #include "engine/phone_setup.h"
 #include "engine/simulate.h"
+#include "tests/support/repository.h"
 #include "tests/support/tiny_engine.h"
 
 namespace troika::engine {
 namespace {
 
-const std::string kPhones =
-    (std::filesystem::path(__FILE__).parent_path() / "../../phones/").string();
+const std::string kPhones = test::repository_file("phones/");
 
 Options on_phone(const std::string& stack) {
   Options options;

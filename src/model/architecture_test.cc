@@ -141,7 +141,7 @@ TEST(ReadModel, SenselessValuesAreErrors) {
     expect_error("llama.attention.layer_norm_rms_epsilon", number(wrong), "rms_epsilon");
   }
   expect_error("llama.rope.scaling.type", text("spiral"), "'spiral' is not known");
-  expect_error("llama.feed_forward_activation", text("tanh"), "silu, gelu and relu");
+  expect_error("llama.feed_forward_activation", text("tanh"), "silu, gelu, relu and drelu");
   expect_error("llama.block_count", text("two"), "llama.block_count");
 }
 

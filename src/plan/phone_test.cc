@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "plan/published.h"
+#include "tests/support/repository.h"
 
 namespace troika::plan {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-const fs::path kPhones = fs::path(__FILE__).parent_path() / "../../phones";
+const fs::path kPhones = test::repository_file("phones");
 constexpr const char* kPhoneNames[] = {"8gen3", "8gen2", "8plusgen1", "8elite"};
 constexpr const char* kStackNames[] = {"llm.npu", "heterollm", "shadowattn", "sd.npu",
                                        "powerinfer-2"};

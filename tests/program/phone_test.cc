@@ -3,14 +3,14 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/program/troika.h"
+#include "tests/support/repository.h"
 
 namespace troika::test {
 namespace {
 
 using nlohmann::json;
 
-const std::string kPhones =
-    (std::filesystem::path(__FILE__).parent_path() / "../../phones/").lexically_normal().string();
+const std::string kPhones = test::repository_file("phones/");
 
 class PhoneProgram : public ProgramTest {
  protected:

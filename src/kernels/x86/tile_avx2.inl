@@ -1,8 +1,12 @@
 // A tile of integer dot products with AVX2.
 
-// Sixteen registers hold 8 sums and what they are made from. For one token memory is the
-// bottleneck, which likes one row after the other.
-constexpr int kTileRows(int n_tokens) { return n_tokens == 1 ? 1 : 2; }
+// Sixteen registers hold 8 sums and what they are made from.
+constexpr int kTileRows(int /*n_tokens*/) { return 2; }
+
+// Whether the offset of the levels is taken away in one go for the eight 32s: with their scales and
+// the sums of the activations, like a minimum.
+template <typename Format>
+constexpr bool kOffsetAsMinimum = Format::kOffset != 0 && !Format::kHasMultiplier;
 
 // 32 products of levels, summed in groups of four; each at most 32512 in magnitude for a pair, so
 // that the saturating instruction never saturates. `offset_part` are the pair sums of
@@ -16,7 +20,9 @@ TROIKA_INLINE inline __m256i dot_32(__m256i levels, __m256i x, __m256i offset_pa
     pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(levels), _mm256_sign_epi8(x, levels));
   } else {
     pairs = _mm256_maddubs_epi16(levels, x);
-    if constexpr (Format::kOffset != 0) pairs = _mm256_sub_epi16(pairs, offset_part);
+    if constexpr (Format::kOffset != 0 && !kOffsetAsMinimum<Format>) {
+      pairs = _mm256_sub_epi16(pairs, offset_part);
+    }
   }
   return _mm256_madd_epi16(pairs, multiplier);
 }
@@ -36,9 +42,16 @@ TROIKA_INLINE inline void tile_step(const std::byte* first, size_t row_bytes, co
   unrolled<kTokens>([&](auto t) TROIKA_INLINE {
     const __m256 x_scales = _mm256_loadu_ps(x[t].scale + i / 32);
     __m256 x_sums;
-    if constexpr (Format::kHasMinima) x_sums = scaled_sums(x[t].sum + i / 16, x_scales);
+    if constexpr (Format::kHasMinima || kOffsetAsMinimum<Format>) {
+      x_sums = scaled_sums(x[t].sum + i / 16, x_scales);
+    }
     unrolled<kRows>([&](auto r) TROIKA_INLINE {
-      _mm256_store_ps(scales[r][t], _mm256_mul_ps(Format::scales(c[r]), x_scales));
+      const __m256 row_scales = Format::scales(c[r]);
+      _mm256_store_ps(scales[r][t], _mm256_mul_ps(row_scales, x_scales));
+      if constexpr (kOffsetAsMinimum<Format>) {
+        const __m256 offsets = _mm256_mul_ps(row_scales, _mm256_set1_ps(Format::kOffset));
+        sums[r][t] = _mm256_fnmadd_ps(offsets, x_sums, sums[r][t]);
+      }
       if constexpr (Format::kHasMinima) {
         sums[r][t] = _mm256_fnmadd_ps(Format::minima(c[r]), x_sums, sums[r][t]);
       }
@@ -49,7 +62,7 @@ TROIKA_INLINE inline void tile_step(const std::byte* first, size_t row_bytes, co
     unrolled<kTokens>([&](auto t) TROIKA_INLINE {
       xs[t] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x[t].q + i + 32 * j));
       offset_parts[t] = _mm256_setzero_si256();
-      if constexpr (Format::kOffset != 0) {
+      if constexpr (Format::kOffset != 0 && !kOffsetAsMinimum<Format>) {
         offset_parts[t] = _mm256_maddubs_epi16(_mm256_set1_epi8(Format::kOffset), xs[t]);
       }
     });

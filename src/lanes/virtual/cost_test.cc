@@ -1,15 +1,14 @@
 #include "lanes/virtual/cost.h"
+#include "tests/support/repository.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 
 namespace troika::lanes {
 namespace {
 
-const std::string kPhones =
-    (std::filesystem::path(__FILE__).parent_path() / "../../../phones/").string();
+const std::string kPhones = test::repository_file("phones/");
 
 CostModel model_of(const std::string& phone, const std::string& stack) {
   return {plan::read_phone(kPhones + phone + ".json"),

@@ -1,14 +1,12 @@
 #include "lanes/virtual/virtual_lane.h"
+#include "tests/support/repository.h"
 
 #include <gtest/gtest.h>
-
-#include <filesystem>
 
 namespace troika::lanes {
 namespace {
 
-const std::string kPhones =
-    (std::filesystem::path(__FILE__).parent_path() / "../../../phones/").string();
+const std::string kPhones = test::repository_file("phones/");
 
 CostModel heterollm() {
   return {plan::read_phone(kPhones + "8gen3.json"),

@@ -2,16 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "base/error.h"
 #include "lanes/virtual/virtual_flash.h"
+#include "tests/support/repository.h"
 
 namespace troika::lanes {
 namespace {
 
-const std::string kPhones =
-    (std::filesystem::path(__FILE__).parent_path() / "../../../phones/").string();
+const std::string kPhones = test::repository_file("phones/");
 
 CostModel heterollm() {
   return {plan::read_phone(kPhones + "8gen3.json"),
