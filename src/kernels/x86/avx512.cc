@@ -45,7 +45,10 @@ namespace {
 #include "kernels/simd/matmul_bf16.inl"
 // clang-format on
 
-TROIKA_INLINE inline __m512i bf16_of(F low, F high) { return join(V::bf16(low), V::bf16(high)); }
+#include "kernels/x86/ordered_avx512.inl"
+TROIKA_INLINE inline __m512i bf16_of(F low, F high) {
+  return join_halves(V::bf16(low), V::bf16(high));
+}
 #include "kernels/x86/unpack_avx512.inl"
 
 // Heads of, say, 40 or 72 elements fit vectors of 8 only.

@@ -84,7 +84,8 @@ struct BlockRow {
     const std::byte* c = row + i / kSuperBlock * Format::kBytes;
     std::byte rest[Format::kBytes];
     if (Format::kBlock < kSuperBlock && k - i < kSuperBlock) {
-      c = padded_rest<Format>(c, k - i, rest);
+      pad_rest<Format>(c, k - i, rest);
+      c = rest;
     }
     unpack_256<Format>(c, out);
   }
