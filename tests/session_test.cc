@@ -41,13 +41,15 @@ engine::Sampler greedy_sampler() {
 
 class SessionTest : public testing::Test {
  protected:
-  // The default options of the program: rounded activations, half-precision cache, two threads.
+  // Rounded activations, half-precision cache, two threads; prompts of any length in the precision
+  // of decoding, so that every division of a text gives the same bits.
   static engine::Options options(int context) {
     static const TinyModelFile file(model());
     engine::Options options;
     options.model = file.path();
     options.n_threads = 2;
     options.context = context;
+    options.prefill = "same";
     return options;
   }
   static std::vector<Token> tokens(size_t n, uint64_t seed = 7) {
@@ -64,6 +66,30 @@ class SessionTest : public testing::Test {
     return row(session);
   }
 };
+
+// The precisions of prompts hold from 33 tokens on.
+TEST_F(SessionTest, N3PiecesOfAPromptAreTheWholeInEveryPrecision) {
+  const std::vector<Token> prompt = tokens(165);
+  for (const char* prefill : {"f32", "bf16", "int8"}) {
+    engine::Options options = this->options(2048);
+    options.prefill = prefill;
+    Engine engine(options);
+    Session whole(engine);
+    whole.prefill(prompt);
+    for (const size_t length : {size_t{33}, size_t{55}, size_t{132}}) {
+      Session session(engine);
+      for (size_t end = length; end < prompt.size() + length; end += length) {
+        session.prefill(std::span(prompt).first(std::min(end, prompt.size())));
+      }
+      EXPECT_EQ(row(session), row(whole)) << prefill << ", pieces of " << length;
+    }
+    options.n_threads = 1;
+    Engine alone(options);
+    Session session(alone);
+    session.prefill(prompt);
+    EXPECT_EQ(row(session), row(whole)) << prefill << ", one thread";
+  }
+}
 
 TEST_F(SessionTest, PiecesOfAPromptAreTheWhole) {
   const std::vector<Token> prompt = tokens(150);

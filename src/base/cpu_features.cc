@@ -16,9 +16,9 @@ namespace {
 
 // In the order of CpuFeature.
 constexpr std::array<const char*, static_cast<size_t>(CpuFeature::kCount)> kNames = {
-    "avx2",     "fma",      "f16c",        "avx512f",     "avx512bw",
-    "avx512vl", "avx512dq", "avx512_vnni", "avx512_bf16", "avx_vnni",
-    "amx_int8", "amx_bf16", "neon",        "dotprod",     "i8mm"};
+    "avx2",        "fma",         "f16c",           "avx512f",  "avx512bw", "avx512vl", "avx512dq",
+    "avx512_vnni", "avx512_bf16", "full_rate_bf16", "avx_vnni", "amx_int8", "amx_bf16", "neon",
+    "dotprod",     "i8mm"};
 
 #if defined(__x86_64__)
 
@@ -45,6 +45,11 @@ bool ask_for_tiles() {
   return syscall(SYS_arch_prctl, kArchReqXcompPerm, kTileData) == 0;
 }
 
+bool is_amd() {
+  const Leaf name = cpuid(0);
+  return name.ebx == 0x68747541 && name.edx == 0x69746e65 && name.ecx == 0x444d4163;
+}
+
 CpuFeatures detect() {
   CpuFeatures found;
   const auto add = [&](CpuFeature feature, bool present) {
@@ -67,6 +72,9 @@ CpuFeatures detect() {
   add(CpuFeature::kAvx512vl, wider && bit(seven.ebx, 31));
   add(CpuFeature::kAvx512Vnni, wider && bit(seven.ecx, 11));
   add(CpuFeature::kAvx512Bf16, wider && bit(seven_one.eax, 5));
+  // Of those that have the instructions, AMD's compute at full rate; Intel's leave such work to the
+  // matrix unit and take several steps.
+  add(CpuFeature::kFullRateBf16, found.has(CpuFeature::kAvx512Bf16) && is_amd());
   constexpr uint64_t kTileRegisters = 0x60000;
   if ((saved & kTileRegisters) == kTileRegisters && bit(seven.edx, 24) && ask_for_tiles()) {
     add(CpuFeature::kAmxInt8, bit(seven.edx, 25));

@@ -19,6 +19,7 @@ enum class CpuFeature : uint8_t {
   kAvx512dq,
   kAvx512Vnni,
   kAvx512Bf16,
+  kFullRateBf16,  // an AVX-512 product of bfloat16 takes no longer than one of floats
   kAvxVnni,
   kAmxInt8,
   kAmxBf16,

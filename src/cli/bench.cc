@@ -36,6 +36,10 @@ nlohmann::ordered_json to_json(const engine::Measurement& m, const engine::Engin
   json["precision"] = fmt::format(
       "{} weights, {} activations, {} cache", tensor::type_name(engine.weights().main_type()),
       plan::activations_name(engine.plan().activations), tensor::type_name(engine.plan().kv_type));
+  json["prefill_precision"] = plan::prefill_name(engine.plan().prefill);
+  json["prefill_reason"] = engine.plan().prefill_reason;
+  json["packed_bytes"] = engine.weights().packed_bytes();
+  json["pack_s"] = engine.pack_seconds();
   json["threads"] = engine.plan().n_threads();
   json["prefill"] = nlohmann::ordered_json::array();
   for (const engine::Rate& rate : m.prefill) {
@@ -74,10 +78,11 @@ void print_rate(const std::string& what, const engine::Rate& rate, const std::st
 }
 
 void print_table(const engine::Measurement& m, const engine::Engine& engine) {
-  print(fmt::format("{}: {} weights, {} activations, {} cache, {} threads\n\n",
-                    engine.file().path(), tensor::type_name(engine.weights().main_type()),
+  print(fmt::format("{}: {} weights, {} activations, {} cache, {} threads\n", engine.file().path(),
+                    tensor::type_name(engine.weights().main_type()),
                     plan::activations_name(engine.plan().activations),
                     tensor::type_name(engine.plan().kv_type), engine.plan().n_threads()));
+  print(fmt::format("prompts: {}\n\n", prefill_text(engine)));
   print("tokens/s             median     lowest    highest\n");
   for (const engine::Rate& rate : m.prefill) {
     print_rate(
@@ -179,7 +184,7 @@ void add_bench(CLI::App& app) {
       "  troika bench mixtral-8x7b --machine phones/8gen3.json --stack heterollm");
   auto flags = std::make_shared<BenchFlags>();
   flags->engine.add_to(*command);
-  command->add_option("-p,--prefill", flags->prefill, "Prompt lengths, separated by commas")
+  command->add_option("-p,--prompt", flags->prefill, "Prompt lengths, separated by commas")
       ->delimiter(',')
       ->check(at_least(1))
       ->capture_default_str();

@@ -15,6 +15,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/progress.h"
 #include "engine/make_plan.h"
 
 namespace troika::cli {
@@ -30,7 +31,7 @@ void EngineFlags::add_to(CLI::App& command) {
   command.add_option("-t,--threads", options.n_threads, "Threads (default: all usable cores)");
   command.add_option("--plan", options.plan,
                      "Run as this plan says (see 'troika plan'); it sets threads, lanes, "
-                     "placements, context, --kv and --activations");
+                     "placements, context, --kv, --activations and --prefill");
   command.add_option(
       "--lanes", options.lanes,
       "Groups of cores that work as lanes: \"0,1\" is one lane, \"0;1\" are two; of a "
@@ -48,6 +49,15 @@ void EngineFlags::add_to(CLI::App& command) {
       .add_option("--activations", activations,
                   "How activations meet block-quantised weights: q8 (fast) or f32 (exact)")
       ->capture_default_str();
+  command
+      .add_option("--prefill", options.prefill,
+                  "How prompts are computed: f32 (exact), bf16, int8 (fastest; a model's outlying "
+                  "activations may suffer), same (as generation), or auto")
+      ->capture_default_str();
+  command
+      .add_option("--packed", options.packed_bytes,
+                  "Most bytes of packed copies of weights (default: half of the free memory)")
+      ->transform(CLI::AsSizeValue(false));
   command.add_option("--kernels", options.kernels,
                      "The fastest kernels allowed, as named by --version (default: the fastest)");
   command.add_option("--pre", options.pre_tokenizer,
@@ -62,7 +72,10 @@ engine::Options EngineFlags::checked() const {
 }
 
 std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
-  auto engine = std::make_unique<engine::Engine>(flags.checked());
+  engine::Options options = flags.checked();
+  Progress bar("packing weights");
+  options.progress = bar.function();
+  auto engine = std::make_unique<engine::Engine>(options);
   const int trained = engine->blueprint().trained_context;
   const int context = engine->plan().context;
   if (context > trained) {
@@ -72,6 +85,16 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
                     trained));
   }
   return engine;
+}
+
+std::string prefill_text(const engine::Engine& engine) {
+  const plan::Plan& plan = engine.plan();
+  std::string text = plan::prefill_name(plan.prefill);
+  if (!plan.prefill_reason.empty()) text += fmt::format(" ({})", plan.prefill_reason);
+  if (const size_t bytes = engine.weights().packed_bytes(); bytes > 0) {
+    text += fmt::format(", {} packed in {:.2f} s", bytes_text(bytes), engine.pack_seconds());
+  }
+  return text;
 }
 
 namespace {

@@ -66,6 +66,9 @@ struct SamplerFlags {
   void check_tokens(const engine::Engine& engine) const;
 };
 
+// "bf16 (auto: ...), 12.3 MB packed in 0.4 s": how prompts are computed, and why so.
+std::string prefill_text(const engine::Engine& engine);
+
 // The whole of a file, or of standard input for "-". Throws Error.
 std::string read_text(const std::string& path);
 

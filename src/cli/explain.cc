@@ -15,6 +15,17 @@ namespace {
 
 constexpr double kUsPerMs = 1e3;
 
+// "int8 | " where a product is computed in another precision for prompts than for generation.
+std::string prompt_precision(const engine::Engine& engine, const model::Op& op) {
+  plan::Prefill prefill = engine.plan().prefill;
+  const bool is_head = engine.blueprint().values[static_cast<size_t>(op.output)].per_output;
+  if (is_head || prefill == plan::Prefill::kSame) return "";
+  if (prefill == plan::Prefill::kInt8 && engine.weights().int8_panels(op.weight) == nullptr) {
+    prefill = plan::Prefill::kBf16;  // rows too long for whole-number sums
+  }
+  return fmt::format("{} | ", plan::prefill_name(prefill));
+}
+
 // All blocks' subgraphs of one name.
 struct Row {
   std::string name;
@@ -43,7 +54,7 @@ std::vector<Row> rows_of(const engine::Engine& engine) {
       row->ops_per_token += 2.0 * static_cast<double>(n_rows) * matrix.row_length;
       const bool is_float = tensor::type_info(matrix.type).block_length == 1;
       const std::string precision =
-          fmt::format("{} x {}", tensor::type_name(matrix.type),
+          fmt::format("{}{} x {}", prompt_precision(engine, op), tensor::type_name(matrix.type),
                       is_float ? "f32" : plan::activations_name(engine.plan().activations));
       if (row->precision.find(precision) == std::string::npos) {
         row->precision += (row->precision.empty() ? "" : ", ") + precision;
@@ -221,6 +232,7 @@ void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
     lanes += fmt::format("lane {}: {}, {} threads\n", i, engine.machine().lanes()[i]->info().name,
                          plan.lanes[i].n_threads);
   }
+  print(fmt::format("\nprompts: {}\n", prefill_text(engine)));
   print(fmt::format("\n{}context {}, chunks of {} tokens. Times are measured, medians of 3.\n",
                     lanes, plan.context, plan.chunk()));
 }

@@ -54,7 +54,7 @@ Engine::Engine(const Options& options)
                                     : load_plan(options.plan, plan_identity(file_))),
       rope_angles_(blueprint_.rope),
       machine_(make_machine()),
-      graphs_(blueprint_, plan_, *machine_, weights_,
+      graphs_(blueprint_, plan_, *machine_, packed(options.progress),
               {.has_values = has_values_, .is_op_by_op = options.is_op_by_op}) {
   if (options.is_strict_npu) check_static_scales(*machine_, has_values_);
   load_seconds_ = now_seconds() - started_;
@@ -65,7 +65,8 @@ std::unique_ptr<lanes::Machine> Engine::make_machine() {
   std::unique_ptr<lanes::Lane> values;
   if (has_values_) {
     const plan::HostLane all_cores = {{}, phone_setup_->n_threads, "host"};
-    values = std::make_unique<lanes::HostLane>(kernels_.table, all_cores, plan_.activations);
+    values = std::make_unique<lanes::HostLane>(kernels_.table, all_cores, plan_.activations,
+                                               plan::Prefill::kSame);
   }
   auto phone = std::make_unique<lanes::VirtualPhone>(phone_setup_->model, phone_setup_->options,
                                                      std::move(values));
@@ -74,5 +75,15 @@ std::unique_ptr<lanes::Machine> Engine::make_machine() {
 }
 
 Engine::~Engine() = default;
+
+const weights::Store& Engine::packed(const ProgressFunction& progress) {
+  const bool is_here = phone_setup_ == nullptr;
+  if (is_here && plan_.prefill == plan::Prefill::kInt8 && plan_.chunk() > plan::kMostDecodeTokens) {
+    const double start = now_seconds();
+    weights_.pack_int8(weights::prompt_matrices(blueprint_), plan_.n_threads(), progress);
+    pack_seconds_ = now_seconds() - start;
+  }
+  return weights_;
+}
 
 }  // namespace troika::engine

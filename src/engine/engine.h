@@ -60,11 +60,16 @@ class Engine {
   std::mutex& pass_mutex() { return pass_mutex_; }
 
   double load_seconds() const { return load_seconds_; }
+  // Of it, what packing weights took.
+  double pack_seconds() const { return pack_seconds_; }
 
  private:
+  // The weights, with the packed copies that the plan asks for.
+  const weights::Store& packed(const ProgressFunction& progress);
   std::unique_ptr<lanes::Machine> make_machine();
 
   double started_;
+  double pack_seconds_ = 0.0;
   bool has_values_;
   std::unique_ptr<weights::HollowModel> hollow_;  // behind a model that is only a name
   gguf::File file_;

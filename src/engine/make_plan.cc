@@ -19,19 +19,19 @@ constexpr int kMostThreads = 1024;
 constexpr size_t kReserveBytes = 256u << 20;
 
 // Tokens whose keys and values fit beside the weights.
-int64_t most_tokens_in_memory(const weights::Store& weights, size_t bytes_per_token,
-                              const MemoryFigures& memory) {
-  const size_t needed = weights.total_bytes() + kReserveBytes;
+int64_t most_tokens_in_memory(const weights::Store& weights, size_t packed_bytes,
+                              size_t bytes_per_token, const MemoryFigures& memory) {
+  const size_t needed = weights.total_bytes() + packed_bytes + kReserveBytes;
   const size_t left =
       memory.limit_bytes > needed ? memory.limit_bytes - needed : memory.limit_bytes / 16;
   return static_cast<int64_t>(std::min(left, memory.available_bytes) / bytes_per_token);
 }
 
 int choose_context(const Options& options, const model::Blueprint& blueprint,
-                   const weights::Store& weights, const plan::Plan& plan,
+                   const weights::Store& weights, const plan::Plan& plan, size_t packed_bytes,
                    const MemoryFigures& memory) {
   const size_t per_token = kv_shape(plan, blueprint).bytes_per_token();
-  const int64_t fitting = most_tokens_in_memory(weights, per_token, memory);
+  const int64_t fitting = most_tokens_in_memory(weights, packed_bytes, per_token, memory);
   if (fitting < 1) {
     throw Error(fmt::format(
         "There is no memory for a context of even one token, which needs {} bytes: {:.1f} MB are "
@@ -54,6 +54,45 @@ int choose_context(const Options& options, const model::Blueprint& blueprint,
   // Half of what fits, so that other programs live.
   const int64_t wanted = std::max(fitting / 2, std::min<int64_t>(fitting, kUsefulContext));
   return static_cast<int>(std::min(wanted, sensible));
+}
+
+// Bytes of the packed copies that int8 prompts need.
+size_t int8_bytes(const model::Blueprint& blueprint, const weights::Store& weights) {
+  size_t bytes = 0;
+  for (const model::WeightId id : weights::prompt_matrices(blueprint)) {
+    const weights::Matrix& matrix = weights.matrix(id);
+    if (weights::fits_int8(matrix)) bytes += weights::int8_panel_bytes(matrix);
+  }
+  return bytes;
+}
+
+// Decides how prompts are computed. Returns the bytes of packed weights that this takes.
+size_t choose_prefill(const Options& options, const model::Blueprint& blueprint,
+                      const weights::Store& weights, const MemoryFigures& memory,
+                      plan::Plan* plan) {
+  if (options.prefill == "auto") {
+    const bool is_exact = options.activations == plan::Activations::kF32;
+    plan->prefill = is_exact ? plan::Prefill::kF32 : plan::Prefill::kBf16;
+    plan->prefill_reason = is_exact
+                               ? "float activations were asked for"
+                               : "auto: safe for a model whose activations nobody has measured";
+    return 0;
+  }
+  plan->prefill = plan::prefill_from_name(options.prefill);
+  if (plan->prefill != plan::Prefill::kInt8) return 0;
+  const size_t needed = int8_bytes(blueprint, weights);
+  const size_t limit = options.packed_bytes > 0 ? options.packed_bytes : memory.available_bytes / 2;
+  if (needed <= limit) {
+    plan->prefill_reason =
+        fmt::format("{:.1f} MB of packed weights, of {:.1f} MB allowed",
+                    1e-6 * static_cast<double>(needed), 1e-6 * static_cast<double>(limit));
+    return needed;
+  }
+  plan->prefill = plan::Prefill::kBf16;
+  plan->prefill_reason = fmt::format(
+      "not int8: its packed weights take {:.1f} MB, and {:.1f} MB are allowed (--packed)",
+      1e-6 * static_cast<double>(needed), 1e-6 * static_cast<double>(limit));
+  return 0;
 }
 
 std::vector<plan::HostLane> choose_lanes(const Options& options) {
@@ -101,7 +140,8 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
   plan.activations = options.activations;
   plan.kv_type = options.kv_type;
   cache::check_head_length(plan.kv_type, blueprint.head_dim);
-  plan.context = choose_context(options, blueprint, weights, plan, memory);
+  const size_t packed_bytes = choose_prefill(options, blueprint, weights, memory, &plan);
+  plan.context = choose_context(options, blueprint, weights, plan, packed_bytes, memory);
   // No executable for more tokens than the context holds.
   while (plan.shapes.size() > 1 && plan.shapes[plan.shapes.size() - 2] >= plan.context) {
     plan.shapes.pop_back();

@@ -59,6 +59,25 @@ TEST_F(MakePlan, AShortMemoryStillGivesAUsefulContext) {
   EXPECT_GT(make({100 * kMega, 50 * kMega}).context, 100);
 }
 
+TEST_F(MakePlan, PromptsTakeThePrecisionThatIsAskedForOrTheNextThatFits) {
+  const MemoryFigures plenty = {64 * kGiga, 60 * kGiga};
+  EXPECT_EQ(make(plenty).prefill, plan::Prefill::kBf16);
+  EXPECT_NE(make(plenty).prefill_reason, "");
+  options_.activations = plan::Activations::kF32;
+  EXPECT_EQ(make(plenty).prefill, plan::Prefill::kF32);
+  options_.activations = plan::Activations::kQ8;
+  options_.prefill = "same";
+  EXPECT_EQ(make(plenty).prefill, plan::Prefill::kSame);
+  options_.prefill = "int8";
+  EXPECT_EQ(make(plenty).prefill, plan::Prefill::kInt8);
+  options_.packed_bytes = 1000;
+  const plan::Plan limited = make(plenty);
+  EXPECT_EQ(limited.prefill, plan::Prefill::kBf16);
+  EXPECT_NE(limited.prefill_reason.find("--packed"), std::string::npos);
+  options_.prefill = "fp4";
+  EXPECT_THROW(make(plenty), UsageError);
+}
+
 TEST_F(MakePlan, NoMemoryAtAllIsAnError) {
   for (const int context : {0, 1, 4096}) {
     options_.context = context;

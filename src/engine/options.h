@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "plan/plan.h"
 #include "tensor/type.h"
 
@@ -27,6 +28,10 @@ struct Options {
   std::vector<std::string> placements;  // "ffn=1", "attention@2=0": see plan::Placement
   int context = 0;                      // 0: what model, memory and common sense allow
   plan::Activations activations = plan::Activations::kQ8;
+  std::string prefill = "auto";  // or a name of plan::Prefill
+  size_t packed_bytes = 0;  // most bytes of packed copies of weights; 0: half of the free memory
+  // Told of the slow parts of loading.
+  ProgressFunction progress;
   tensor::Type kv_type = tensor::Type::kF16;
   std::string kernels;        // the fastest implementation allowed, "" for any
   std::string pre_tokenizer;  // overrides what the file names

@@ -24,6 +24,14 @@ void visit_functions(Table& mine, const Table& theirs, Visit visit) {
     const auto i = static_cast<size_t>(info.type);
     visit(std::string("matmul_q8 ") + info.name, mine.matmul_q8[i], theirs.matmul_q8[i]);
   }
+  for (const tensor::TypeInfo& info : tensor::type_table()) {
+    const auto i = static_cast<size_t>(info.type);
+    visit(std::string("unpack_bf16 ") + info.name, mine.unpack_bf16[i], theirs.unpack_bf16[i]);
+  }
+  visit("matmul_int8", mine.matmul_int8, theirs.matmul_int8);
+  visit("matmul_bf16", mine.matmul_bf16, theirs.matmul_bf16);
+  visit("quantize_int8", mine.quantize_int8, theirs.quantize_int8);
+  visit("narrow_bf16", mine.narrow_bf16, theirs.narrow_bf16);
   visit("quantize_activations", mine.quantize_activations, theirs.quantize_activations);
   visit("rms_norm", mine.rms_norm, theirs.rms_norm);
   visit("layer_norm", mine.layer_norm, theirs.layer_norm);
@@ -75,6 +83,8 @@ std::span<const Implementation> from(std::string_view name, CpuFeatures availabl
 std::span<const Implementation> implementations() {
   static const Implementation kImplementations[] = {
 #if defined(__x86_64__)
+    {"amx", x86::kAmxNeeds, &x86::kAmxTable},
+    {"avx512_bf16", x86::kAvx512Bf16Needs, &x86::kAvx512Bf16Table},
     {"avx512", x86::kAvx512Needs, &x86::kAvx512Table},
     {"avx2", x86::kAvx2Needs, &x86::kAvx2Table},
 #elif defined(TROIKA_NEON_KERNELS)

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "kernels/activations.h"
+#include "kernels/panels.h"
 #include "tensor/type.h"
 
 namespace troika::kernels {
@@ -39,6 +40,15 @@ using MatmulF32 = void(const MatmulWeight& weight, size_t n_tokens, const float*
 // Activations from `quantize_activations`: whole-number dot products in each block.
 using MatmulQ8 = void(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                       size_t x_stride_bytes, float* y, size_t y_stride);
+
+// The same for many tokens, with int8 panels: whole-number sums over the whole of k, then times the
+// token's scale, times the row's, in this order: all implementations agree to the bit.
+using MatmulInt8 = void(const Int8Panels& weight, const PanelProduct& product);
+// With bfloat16 panels and float sums in the order of k. `product.x` begins at the stretch.
+using MatmulBf16 = void(const Bf16Stretch& weight, const PanelProduct& product);
+// Rows first_row .. last_row (at most 16) of a weight, k from first_k on (a multiple of 256), n_k
+// of it or what there is, as one strip of a stretch; n_k is a multiple of 32.
+using UnpackBf16 = void(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_t* strip);
 
 // Where keys or values of one head lie: pages of 2^page_slots_log2 slots each. The row of slot s
 // starts at pages[s >> log2] + (s & mask) * slot_bytes + head_offset_bytes.
@@ -94,6 +104,12 @@ struct Table {
   // x: k floats -> q8_row_bytes(k) bytes, 4-byte aligned. Not-a-number counts as 0, infinity as the
   // largest float.
   void (*quantize_activations)(const float* x, std::byte* y, size_t k) = nullptr;
+  // Prompts. x: k floats -> int8_token_bytes(k) or bf16_token_bytes(k); not-a-number counts as 0
+  // and infinity as the largest float in the first, and both stay in the second.
+  void (*quantize_int8)(const float* x, std::byte* y, size_t k) = nullptr;
+  void (*narrow_bf16)(const float* x, std::byte* y, size_t k) = nullptr;
+  MatmulInt8* matmul_int8 = nullptr;
+  MatmulBf16* matmul_bf16 = nullptr;
 
   // Normalisation of one row of n; `weight` and `bias` may be null (1 and 0).
   void (*rms_norm)(const float* x, const float* weight, float eps, float* y, size_t n) = nullptr;
@@ -131,6 +147,8 @@ struct Table {
   void (*attention_merge)(const Attention& args, const float* parts) = nullptr;
   // Writes one row of n floats into a cache of `type`: F32, F16 or Q8_0 (n a multiple of 32).
   void (*store_kv)(Type type, const float* x, std::byte* row, size_t n) = nullptr;
+
+  ByType<UnpackBf16> unpack_bf16{};
 };
 
 // Builds such a list from pairs.
@@ -141,10 +159,8 @@ constexpr ByType<Function> by_type(std::initializer_list<std::pair<Type, Functio
   return functions;
 }
 
-inline MatmulF32* find(const ByType<MatmulF32>& functions, Type type) {
-  return static_cast<size_t>(type) < kTypeLimit ? functions[static_cast<size_t>(type)] : nullptr;
-}
-inline MatmulQ8* find(const ByType<MatmulQ8>& functions, Type type) {
+template <typename Function>
+Function* find(const std::array<Function*, kTypeLimit>& functions, Type type) {
   return static_cast<size_t>(type) < kTypeLimit ? functions[static_cast<size_t>(type)] : nullptr;
 }
 

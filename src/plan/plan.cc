@@ -25,6 +25,19 @@ Activations activations_from_name(std::string_view name) {
   throw UsageError(fmt::format("'{}' is no form of activations. Known are f32 and q8.", name));
 }
 
+const char* prefill_name(Prefill prefill) {
+  constexpr const char* kNames[] = {"same", "f32", "bf16", "int8"};
+  return kNames[static_cast<size_t>(prefill)];
+}
+
+Prefill prefill_from_name(std::string_view name) {
+  for (const Prefill prefill : {Prefill::kSame, Prefill::kF32, Prefill::kBf16, Prefill::kInt8}) {
+    if (name == prefill_name(prefill)) return prefill;
+  }
+  throw UsageError(fmt::format(
+      "'{}' is no precision of prompts. Known are f32, bf16, int8, and same (as decoding).", name));
+}
+
 int Plan::n_threads() const {
   int n = 0;
   for (const HostLane& lane : lanes) n += lane.n_threads;

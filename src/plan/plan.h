@@ -17,6 +17,20 @@ enum class Activations : uint8_t {
   kQ8,   // activations quantised in blocks of 32, whole-number products within a block
 };
 
+// How the products of prompts are computed: of executables for more than kMostDecodeTokens tokens.
+// Smaller ones, which decoding and verification use, always take `Activations`.
+enum class Prefill : uint8_t {
+  kSame,  // as decoding
+  kF32,   // weights decoded exactly, float products
+  kBf16,  // weights and activations as bfloat16, float sums (H13)
+  kInt8,  // weights as int8 with a scale per row, activations with a scale per token (N3)
+};
+inline constexpr int kMostDecodeTokens = 32;
+
+const char* prefill_name(Prefill prefill);
+// Throws UsageError that lists the names.
+Prefill prefill_from_name(std::string_view name);
+
 const char* activations_name(Activations activations);
 // Throws UsageError that lists the names.
 Activations activations_from_name(std::string_view name);
@@ -42,6 +56,8 @@ struct Plan {
   std::vector<HostLane> lanes = {{}};
   std::vector<Placement> placements;  // lane 0 where none matches
   Activations activations = Activations::kQ8;
+  Prefill prefill = Prefill::kSame;
+  std::string prefill_reason;  // why it is not what was asked for, or what was chosen; for people
   tensor::Type kv_type = tensor::Type::kF16;
   int context = 0;
   // The token counts for which executables are built, ascending. A batch takes the smallest that

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -83,6 +84,8 @@ std::string to_json(const PlanFile& file) {
                       {"machine", file.made_for.machine}};
   json["context"] = file.plan.context;
   json["activations"] = activations_name(file.plan.activations);
+  json["prefill"] = prefill_name(file.plan.prefill);
+  json["prefill_reason"] = file.plan.prefill_reason;
   json["kv"] = tensor::type_name(file.plan.kv_type);
   json["lanes"] = nlohmann::ordered_json::array();
   for (const HostLane& lane : file.plan.lanes) {
@@ -124,6 +127,12 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
   } catch (const UsageError& error) {
     fields.fail("activations", fmt::format("is not understood: {}", error.what()));
   }
+  try {
+    plan.prefill = prefill_from_name(fields.text("prefill"));
+  } catch (const UsageError& error) {
+    fields.fail("prefill", fmt::format("is not understood: {}", error.what()));
+  }
+  if (fields.has("prefill_reason")) plan.prefill_reason = fields.text("prefill_reason");
   const std::optional<tensor::Type> kv = tensor::type_from_name(fields.text("kv"));
   if (kv != tensor::Type::kF32 && kv != tensor::Type::kF16 && kv != tensor::Type::kQ8_0) {
     fields.fail("kv", "must be F32, F16 or Q8_0");
@@ -131,6 +140,13 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
   plan.kv_type = *kv;
   plan.lanes = read_lanes(fields);
   plan.shapes = read_shapes(fields, "shapes");
+  const bool has_border =
+      std::find(plan.shapes.begin(), plan.shapes.end(), kMostDecodeTokens) != plan.shapes.end();
+  if (plan.prefill != Prefill::kSame && plan.chunk() > kMostDecodeTokens && !has_border) {
+    fields.fail("shapes", fmt::format("must hold {}, up to which decoding has executables of its "
+                                      "own, unless 'prefill' is 'same'",
+                                      kMostDecodeTokens));
+  }
   plan.output_shapes = read_shapes(fields, "output_shapes");
   plan.placements = read_placements(fields, static_cast<int>(plan.lanes.size()));
   return file;

@@ -11,6 +11,8 @@ PlanFile example() {
   PlanFile file;
   file.made_for = {"a \"model\".gguf", 123456789012, "0123abcd", "a processor, 2 cores"};
   file.plan.context = 4096;
+  file.plan.prefill = Prefill::kInt8;
+  file.plan.prefill_reason = "asked \"for\"";
   file.plan.kv_type = tensor::Type::kQ8_0;
   file.plan.activations = Activations::kF32;
   file.plan.lanes = {{{0, 2}, 2}, {{1}, 1}};
@@ -57,6 +59,8 @@ TEST(PlanJson, RefusalsNameFileAndField) {
       {"\"context\": 4096", "\"context\": 99999999999999999999", "'context'"},
       {"\"kv\": \"Q8_0\"", "\"kv\": \"Q4_0\"", "'kv'"},
       {"\"activations\": \"f32\"", "\"activations\": \"f8\"", "'activations'"},
+      {"\"prefill\": \"int8\"", "\"prefill\": \"int9\"", "'prefill'"},
+      {"    32,\n", "    33,\n", "'shapes'"},
       {"\"threads\": 2", "\"threads\": -2", "'lanes[0].threads'"},
       {"\"subgraph\": \"ffn\"", "\"subgraph\": \"fnn\"", "'placements[0].subgraph'"},
       {"\"kind\": \"host\"", "\"kind\": \"dsp\"", "'lanes[0].kind'"},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <new>
 #include <set>
 
 #include "base/error.h"
@@ -129,6 +130,40 @@ const Matrix& Store::matrix(model::WeightId id) const {
   const Constant& entry = entries_[static_cast<size_t>(id)];
   TROIKA_ASSERT(entry.matrix.data != nullptr);
   return entry.matrix;
+}
+
+void Store::pack_int8(std::span<const model::WeightId> ids, int n_threads,
+                      const ProgressFunction& progress) {
+  int8_.resize(entries_.size());
+  Team team(n_threads);
+  size_t n_done = 0;
+  for (const model::WeightId id : ids) {
+    const Matrix& source = matrix(id);
+    std::unique_ptr<Int8Matrix>& packed = int8_[static_cast<size_t>(id)];
+    if (progress) progress(n_done++, ids.size());
+    if (packed != nullptr || !fits_int8(source)) continue;
+    try {
+      packed = std::make_unique<Int8Matrix>(source);
+    } catch (const std::bad_alloc&) {
+      throw Error(
+          fmt::format("There is no memory for {:.1f} MB of packed weights beside {:.1f} MB "
+                      "of them. Use --prefill bf16, which packs nothing.",
+                      1e-6 * static_cast<double>(int8_panel_bytes(source)),
+                      1e-6 * static_cast<double>(packed_bytes_)));
+    }
+    const auto n_strips = static_cast<int64_t>(kernels::n_strips(packed->panels().n_rows));
+    team.run([&](int worker) {
+      const Part part = part_of(n_strips, worker, team.size());
+      packed->pack(source, static_cast<size_t>(part.begin), static_cast<size_t>(part.end));
+    });
+    packed_bytes_ += packed->bytes();
+  }
+  if (progress) progress(ids.size(), ids.size());
+}
+
+const kernels::Int8Panels* Store::int8_panels(model::WeightId id) const {
+  const auto index = static_cast<size_t>(id);
+  return index < int8_.size() && int8_[index] != nullptr ? &int8_[index]->panels() : nullptr;
 }
 
 const float* Store::vector(model::WeightId id) const {

@@ -9,6 +9,7 @@
 #include "gguf/file.h"
 #include "model/blueprint.h"
 #include "tensor/type.h"
+#include "weights/panels.h"
 
 namespace troika::weights {
 
@@ -41,6 +42,14 @@ class Store {
   // REQUIRES: the blueprint uses it as a vector (norm weights, biases).
   const float* vector(model::WeightId id) const;
 
+  // Makes packed copies of these matrices on n_threads threads. Those whose rows are too long for
+  // whole-number sums are left out. Throws Error where memory is short.
+  void pack_int8(std::span<const model::WeightId> ids, int n_threads,
+                 const ProgressFunction& progress = {});
+  // Null where there is no packed copy.
+  const kernels::Int8Panels* int8_panels(model::WeightId id) const;
+  size_t packed_bytes() const { return packed_bytes_; }
+
   // Bytes of the file that one step of decoding reads: all matrices but the embedding table,
   // unless that is the head too, and but the experts that a token does not use.
   size_t bytes_per_step() const { return bytes_per_step_; }
@@ -57,6 +66,8 @@ class Store {
   void count(const model::Blueprint& blueprint);
 
   std::vector<Constant> entries_;
+  std::vector<std::unique_ptr<Int8Matrix>> int8_;  // by weight; empty, or null where not packed
+  size_t packed_bytes_ = 0;
   size_t bytes_per_step_ = 0;
   size_t n_linear_elements_ = 0;
   size_t total_bytes_ = 0;

@@ -179,8 +179,8 @@ TEST_F(Usage, HelpOfEachCommandNamesItsOptions) {
       {"chat",
        {"MODEL", "--system", "--template", "--tokens", "--temp", "/help", "/clear", "Ctrl-C"}},
       {"bench",
-       {"MODEL", "--prefill", "--tokens", "--depth", "--repetitions", "--compare", "--pairs",
-        "--json"}},
+       {"MODEL", "--prompt", "--prefill", "--tokens", "--depth", "--repetitions", "--compare",
+        "--pairs", "--json"}},
       {"eval", {"MODEL", "--perplexity", "--tasks", "--first", "--chat", "--json"}},
       {"inspect", {"MODEL", "--tensors", "--all", "--json"}},
       {"tokenize", {"MODEL", "--prompt", "--file", "--no-bos", "--special", "--ids", "--json"}},
@@ -234,8 +234,8 @@ TEST_F(Usage, WrongWaysToEvaluate) {
 }
 
 TEST_F(Usage, WrongWaysToBench) {
-  expect_refusal(troika({"bench", model_, "-p", "0"}), 2, {"--prefill"});
-  expect_refusal(troika({"bench", model_, "-p", "8,x"}), 2, {"--prefill"});
+  expect_refusal(troika({"bench", model_, "-p", "0"}), 2, {"--prompt"});
+  expect_refusal(troika({"bench", model_, "-p", "8,x"}), 2, {"--prompt"});
   expect_refusal(troika({"bench", model_, "-p", "5000", "-n", "2", "-c", "64"}), 1,
                  {"5000", "--context"});
 }

@@ -31,6 +31,10 @@ namespace {
 #include "kernels/arm/formats_neon.inl"
 #include "kernels/arm/tile_neon.inl"
 #include "kernels/simd/matmul_q8.inl"
+#include "kernels/simd/narrow.inl"
+#include "kernels/simd/panels.inl"
+#include "kernels/arm/panels_neon.inl"
+#include "kernels/simd/matmul_bf16.inl"
 // clang-format on
 
 void attention(const Attention& args) { attention_or(args, reference::attention); }

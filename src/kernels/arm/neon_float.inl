@@ -65,4 +65,39 @@ struct V {
     std::memcpy(&half, p, sizeof(half));
     return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(half))), 0);
   }
+
+  // Not-a-number becomes 0.
+  static F numbers(F v) {
+    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(v), vceqq_f32(v, v)));
+  }
+  static F magnitude(F v) { return vabsq_f32(v); }
+  // Whole numbers -128 .. 127 as bytes, 128 added.
+  static void store_offset_i8(uint8_t* p, F v) {
+    const int32x4_t whole = vaddq_s32(vcvtnq_s32_f32(v), vdupq_n_s32(128));
+    const uint16x4_t words = vmovn_u32(vreinterpretq_u32_s32(whole));
+    const uint8x8_t bytes = vmovn_u16(vcombine_u16(words, words));
+    std::memcpy(p, &bytes, 4);
+  }
+  // Rounded to nearest, ties to even; not-a-number stays so.
+  static void store_bf16(uint16_t* p, F v) {
+    const uint32x4_t bits = vreinterpretq_u32_f32(v);
+    const uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    const uint32x4_t up = vaddq_u32(vaddq_u32(bits, odd), vdupq_n_u32(0x7fff));
+    const uint32x4_t quiet = vorrq_u32(bits, vdupq_n_u32(0x400000));
+    const uint32x4_t kept = vbslq_u32(vceqq_f32(v, v), up, quiet);
+    vst1_u16(p, vshrn_n_u32(kept, 16));
+  }
+  // The first and second halves of kLanes pairs, and of one pair for all lanes.
+  static F even_of_pairs(const uint16_t* p) {
+    const uint32x4_t pairs = vreinterpretq_u32_u16(vld1q_u16(p));
+    return vreinterpretq_f32_u32(vshlq_n_u32(pairs, 16));
+  }
+  static F odd_of_pairs(const uint16_t* p) {
+    const uint32x4_t pairs = vreinterpretq_u32_u16(vld1q_u16(p));
+    return vreinterpretq_f32_u32(vandq_u32(pairs, vdupq_n_u32(0xffff0000u)));
+  }
+  static F even_of_pair(uint32_t pair) { return vreinterpretq_f32_u32(vdupq_n_u32(pair << 16)); }
+  static F odd_of_pair(uint32_t pair) {
+    return vreinterpretq_f32_u32(vdupq_n_u32(pair & 0xffff0000u));
+  }
 };

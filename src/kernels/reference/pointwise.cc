@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "kernels/reference/matmul.h"
+#include "kernels/reference/panels.h"
 #include "kernels/reference/reference.h"
 
 namespace troika::kernels::reference {
@@ -115,6 +116,10 @@ constinit const Table kTable = {
                                     {Type::kQ4_K, matmul_q8<Type::kQ4_K>},
                                     {Type::kQ6_K, matmul_q8<Type::kQ6_K>}}),
     .quantize_activations = quantize_activations,
+    .quantize_int8 = quantize_int8,
+    .narrow_bf16 = narrow_bf16,
+    .matmul_int8 = matmul_int8,
+    .matmul_bf16 = matmul_bf16,
     .rms_norm = rms_norm,
     .layer_norm = layer_norm,
     .rope_normal = rope_normal,
@@ -134,6 +139,14 @@ constinit const Table kTable = {
     .attention_segment = attention_segment,
     .attention_merge = attention_merge,
     .store_kv = store_kv,
+    .unpack_bf16 = by_type<UnpackBf16>({{Type::kF32, unpack_bf16<Type::kF32>},
+                                        {Type::kF16, unpack_bf16<Type::kF16>},
+                                        {Type::kBF16, unpack_bf16<Type::kBF16>},
+                                        {Type::kQ4_0, unpack_bf16<Type::kQ4_0>},
+                                        {Type::kQ5_0, unpack_bf16<Type::kQ5_0>},
+                                        {Type::kQ8_0, unpack_bf16<Type::kQ8_0>},
+                                        {Type::kQ4_K, unpack_bf16<Type::kQ4_K>},
+                                        {Type::kQ6_K, unpack_bf16<Type::kQ6_K>}}),
 };
 
 }  // namespace troika::kernels::reference

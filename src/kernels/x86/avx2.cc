@@ -31,6 +31,10 @@ namespace {
 #include "kernels/x86/formats_avx2.inl"
 #include "kernels/x86/tile_avx2.inl"
 #include "kernels/simd/matmul_q8.inl"
+#include "kernels/simd/narrow.inl"
+#include "kernels/simd/panels.inl"
+#include "kernels/x86/panels_avx2.inl"
+#include "kernels/simd/matmul_bf16.inl"
 // clang-format on
 
 // The names under which the table asks for the formats.

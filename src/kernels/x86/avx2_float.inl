@@ -59,4 +59,46 @@ struct V {
     std::memcpy(&half, p, sizeof(half));
     return _cvtsh_ss(half);
   }
+
+  // Not-a-number becomes 0.
+  static F numbers(F v) { return _mm256_and_ps(v, _mm256_cmp_ps(v, v, _CMP_ORD_Q)); }
+  static F magnitude(F v) {
+    return _mm256_and_ps(v, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff)));
+  }
+  // The low bytes of eight whole numbers up to 65535: of each 16 bits the lower 8.
+  static __m128i low_halves(__m256i whole) {
+    return _mm_packus_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+  }
+  // Whole numbers -128 .. 127 as bytes, 128 added.
+  static void store_offset_i8(uint8_t* p, F v) {
+    const __m128i words =
+        low_halves(_mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(128)));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(words, words));
+  }
+  // Rounded to nearest, ties to even; not-a-number stays so.
+  static void store_bf16(uint16_t* p, F v) {
+    const __m256i bits = _mm256_castps_si256(v);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i up = _mm256_add_epi32(_mm256_add_epi32(bits, odd), _mm256_set1_epi32(0x7fff));
+    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    const __m256i kept = _mm256_blendv_epi8(up, quiet, is_nan);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), low_halves(_mm256_srli_epi32(kept, 16)));
+  }
+  // The first and second halves of kLanes pairs, and of one pair for all lanes.
+  static F even_of_pairs(const uint16_t* p) {
+    const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+  }
+  static F odd_of_pairs(const uint16_t* p) {
+    const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    const __m256i high = _mm256_set1_epi32(static_cast<int>(0xffff0000));
+    return _mm256_castsi256_ps(_mm256_and_si256(pairs, high));
+  }
+  static F even_of_pair(uint32_t pair) {
+    return _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(pair << 16)));
+  }
+  static F odd_of_pair(uint32_t pair) {
+    return _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(pair & 0xffff0000)));
+  }
 };

@@ -39,7 +39,17 @@ namespace {
 #include "kernels/x86/formats_avx512.inl"
 #include "kernels/x86/tile_avx512.inl"
 #include "kernels/simd/matmul_q8.inl"
+#include "kernels/simd/narrow.inl"
+#include "kernels/simd/panels.inl"
+#include "kernels/x86/panels_avx512.inl"
+#include "kernels/simd/matmul_bf16.inl"
 // clang-format on
+
+#include "kernels/x86/ordered_avx512.inl"
+TROIKA_INLINE inline __m512i bf16_of(F low, F high) {
+  return join_halves(V::bf16(low), V::bf16(high));
+}
+#include "kernels/x86/unpack_avx512.inl"
 
 // Heads of, say, 40 or 72 elements fit vectors of 8 only.
 void attention(const Attention& args) { attention_or(args, kAvx2Table.attention); }
@@ -62,6 +72,7 @@ TROIKA_TARGET_END
 
 constinit const Table kAvx512Table = {
 #include "kernels/simd/table.inl"
+#include "kernels/x86/unpack_table.inl"
 };
 
 }  // namespace troika::kernels::x86

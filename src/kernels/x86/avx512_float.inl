@@ -67,4 +67,40 @@ struct V {
     std::memcpy(&half, p, sizeof(half));
     return _cvtsh_ss(half);
   }
+
+  // Not-a-number becomes 0.
+  static F numbers(F v) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v); }
+  static F magnitude(F v) { return _mm512_abs_ps(v); }
+  // Whole numbers -128 .. 127 as bytes, 128 added.
+  static void store_offset_i8(uint8_t* p, F v) {
+    const __m512i whole = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(128));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(whole));
+  }
+  // Rounded to nearest, ties to even; not-a-number stays so.
+  static __m256i bf16(F v) {
+    const __m512i bits = _mm512_castps_si512(v);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i up = _mm512_add_epi32(_mm512_add_epi32(bits, odd), _mm512_set1_epi32(0x7fff));
+    const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    const __m512i quiet = _mm512_set1_epi32(0x400000);
+    return _mm512_cvtepi32_epi16(
+        _mm512_srli_epi32(_mm512_mask_or_epi32(up, is_nan, bits, quiet), 16));
+  }
+  static void store_bf16(uint16_t* p, F v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), bf16(v));
+  }
+  // The first and second halves of kLanes pairs, and of one pair for all lanes.
+  static F even_of_pairs(const uint16_t* p) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
+  }
+  static F odd_of_pairs(const uint16_t* p) {
+    const __m512i high = _mm512_set1_epi32(static_cast<int>(0xffff0000));
+    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), high));
+  }
+  static F even_of_pair(uint32_t pair) {
+    return _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(pair << 16)));
+  }
+  static F odd_of_pair(uint32_t pair) {
+    return _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(pair & 0xffff0000)));
+  }
 };

@@ -15,4 +15,19 @@ inline constexpr CpuFeatures kAvx512Needs(CpuFeature::kAvx2, CpuFeature::kFma, C
                                           CpuFeature::kAvx512Vnni);
 extern const Table kAvx512Table;
 
+inline constexpr CpuFeatures kAmxNeeds(CpuFeature::kAvx2, CpuFeature::kFma, CpuFeature::kF16c,
+                                       CpuFeature::kAvx512f, CpuFeature::kAvx512bw,
+                                       CpuFeature::kAvx512vl, CpuFeature::kAvx512dq,
+                                       CpuFeature::kAmxInt8, CpuFeature::kAmxBf16);
+extern const Table kAmxTable;
+
+// Only where these instructions are faster than multiply-adds of floats, which on processors that
+// have a matrix unit they are not.
+inline constexpr CpuFeatures kAvx512Bf16Needs(CpuFeature::kAvx2, CpuFeature::kFma,
+                                              CpuFeature::kF16c, CpuFeature::kAvx512f,
+                                              CpuFeature::kAvx512bw, CpuFeature::kAvx512vl,
+                                              CpuFeature::kAvx512dq, CpuFeature::kAvx512Vnni,
+                                              CpuFeature::kAvx512Bf16, CpuFeature::kFullRateBf16);
+extern const Table kAvx512Bf16Table;
+
 }  // namespace troika::kernels::x86

@@ -21,11 +21,21 @@ class HostExecutable : public Executable {
   std::vector<Step> steps_;
 };
 
+constexpr size_t kLine = 64;  // bytes to which both buffers are aligned
+
+std::byte* aligned(std::vector<std::byte>& bytes) {
+  const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+  return bytes.data() + (kLine - address % kLine) % kLine;
+}
+
 }  // namespace
 
 HostLane::HostLane(const kernels::Table& kernels, const plan::HostLane& lane,
-                   plan::Activations activations)
-    : kernels_(kernels), activations_(activations), team_(lane.n_threads, lane.cores) {
+                   plan::Activations activations, plan::Prefill prefill)
+    : kernels_(kernels),
+      activations_(activations),
+      prefill_(prefill),
+      team_(lane.n_threads, lane.cores) {
   info_.name = "host";
   for (size_t i = 0; i < lane.cores.size(); ++i) {
     info_.name += fmt::format("{}{}", i == 0 ? " " : ",", lane.cores[i]);
@@ -39,12 +49,16 @@ HostLane::~HostLane() = default;
 
 std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, int n_tokens,
                                             const weights::Store& weights, const Buffers& buffers) {
-  std::vector<Step> steps = make_steps(subgraph, weights, buffers, kernels_, activations_);
+  const bool is_prompt = n_tokens > plan::kMostDecodeTokens;
+  const Precision precision = {activations_, is_prompt ? prefill_ : plan::Prefill::kSame};
+  std::vector<Step> steps = make_steps(subgraph, weights, buffers, kernels_, precision);
   for (const Step& step : steps) {
-    if (step.matmul_q8 == nullptr) continue;
     const size_t bytes = static_cast<size_t>(n_tokens) *
-                         kernels::q8_row_bytes(static_cast<size_t>(step.input_width));
-    scratch_.resize(std::max(scratch_.size(), bytes));
+                         form_bytes(step.form, static_cast<size_t>(step.input_width));
+    prepared_.resize(std::max(prepared_.size(), bytes + kLine));
+    if (step.unpack_bf16 != nullptr) {
+      stretches_.resize(static_cast<size_t>(info_.n_threads) * kStretchBytes + kLine);
+    }
   }
   const size_t n_counters = steps.size() * static_cast<size_t>(team_.size());
   if (counters_.size() < n_counters) counters_ = std::vector<ItemCounter>(n_counters);
@@ -64,8 +78,13 @@ void HostLane::submit(const Executable& executable, const Run& run, Completion& 
   if (steps.front().op.kind == model::OpKind::kAttention) {
     reserve_parts(attention_parts_floats(steps.front(), run, team_.size()));
   }
-  const StepContext context = {
-      kernels_, run, team_, scratch_.data(), counters_.data(), attention_parts_.data()};
+  const StepContext context = {kernels_,
+                               run,
+                               team_,
+                               aligned(prepared_),
+                               aligned(stretches_),
+                               counters_.data(),
+                               attention_parts_.data()};
   team_.run_where_free([&](int worker) {
     for (size_t i = 0; i < steps.size(); ++i) {
       if (steps[i].meets_before) team_.barrier().wait();

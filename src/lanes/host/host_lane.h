@@ -14,8 +14,8 @@ namespace troika::lanes {
 class HostLane : public Lane {
  public:
   // `kernels` must outlive the lane.
-  HostLane(const kernels::Table& kernels, const plan::HostLane& lane,
-           plan::Activations activations);
+  HostLane(const kernels::Table& kernels, const plan::HostLane& lane, plan::Activations activations,
+           plan::Prefill prefill);
   ~HostLane() override;
 
   const LaneInfo& info() const override { return info_; }
@@ -29,11 +29,13 @@ class HostLane : public Lane {
 
   const kernels::Table& kernels_;
   plan::Activations activations_;
+  plan::Prefill prefill_;
   LaneInfo info_;
   Team team_;
-  // Activations of the product at hand, quantised. One buffer for all executables: tasks of a lane
-  // never overlap.
-  std::vector<std::byte> scratch_;
+  // Activations of the product at hand in the form it takes, and weights unpacked by each worker.
+  // One buffer each for all executables: tasks of a lane never overlap.
+  std::vector<std::byte> prepared_;
+  std::vector<std::byte> stretches_;
   // Likewise: for the longest executable.
   std::vector<ItemCounter> counters_;
   // What segments of attention come to, where workers share them.

@@ -20,13 +20,28 @@ constexpr int64_t kRowGranularity = 16;
 constexpr size_t kItemBytes = 32 << 10;
 
 void bind_linear(Step* step, const weights::Store& weights, const kernels::Table& kernels,
-                 plan::Activations activations) {
+                 Precision precision) {
   step->matrix = weights.matrix(step->op.weight);
-  const bool is_float = tensor::type_info(step->matrix.type).block_length == 1;
-  if (activations == plan::Activations::kQ8 && !is_float) {
-    step->matmul_q8 = kernels::find(kernels.matmul_q8, step->matrix.type);
+  if (precision.prefill == plan::Prefill::kInt8) step->int8 = weights.int8_panels(step->op.weight);
+  if (step->int8 != nullptr) {
+    step->form = InputForm::kInt8;
+    return;
   }
-  if (step->matmul_q8 == nullptr) {
+  // A matrix that has no int8 form takes the next best.
+  if (precision.prefill == plan::Prefill::kInt8 || precision.prefill == plan::Prefill::kBf16) {
+    step->form = InputForm::kBf16;
+    step->unpack_bf16 = kernels::find(kernels.unpack_bf16, step->matrix.type);
+    TROIKA_ASSERT(step->unpack_bf16 != nullptr);
+    return;
+  }
+  const bool is_float = tensor::type_info(step->matrix.type).block_length == 1;
+  const bool is_exact =
+      precision.activations == plan::Activations::kF32 || precision.prefill == plan::Prefill::kF32;
+  if (!is_exact && !is_float) {
+    step->matmul_q8 = kernels::find(kernels.matmul_q8, step->matrix.type);
+    step->form = InputForm::kQ8;
+    TROIKA_ASSERT(step->matmul_q8 != nullptr);
+  } else {
     step->matmul_f32 = kernels::find(kernels.matmul_f32, step->matrix.type);
     TROIKA_ASSERT(step->matmul_f32 != nullptr);
   }
@@ -50,7 +65,7 @@ void check_computable(const model::Op& op, const model::Blueprint& blueprint) {
 }
 
 Step bind(const model::Op& op, const Subgraph& subgraph, const weights::Store& weights,
-          const Buffers& buffers, const kernels::Table& kernels, plan::Activations activations) {
+          const Buffers& buffers, const kernels::Table& kernels, Precision precision) {
   check_computable(op, *subgraph.blueprint);
   Step step;
   step.op = op;
@@ -71,7 +86,7 @@ Step bind(const model::Op& op, const Subgraph& subgraph, const weights::Store& w
                     step.head_dim, kernels::kMaxHeadSize));
   }
   if (op.kind == OpKind::kLinear) {
-    bind_linear(&step, weights, kernels, activations);
+    bind_linear(&step, weights, kernels, precision);
   } else if (op.kind == OpKind::kEmbed) {
     step.matrix = weights.matrix(op.weight);
   } else if (op.weight != model::kNone) {
@@ -166,6 +181,53 @@ void run_row(const Step& step, const StepContext& context, int row) {
   }
 }
 
+// Brings the rows of the input that fall to this worker into the form that the product takes.
+void prepare_rows(const Step& step, const StepContext& context, int worker) {
+  const auto k = static_cast<size_t>(step.input_width);
+  const size_t stride = form_bytes(step.form, k);
+  const Part part = part_of(n_rows_of(step, context.run), worker, context.team.n_active());
+  for (int64_t row = part.begin; row < part.end; ++row) {
+    const float* x = step.inputs[0] + static_cast<size_t>(row) * k;
+    std::byte* out = context.prepared + static_cast<size_t>(row) * stride;
+    switch (step.form) {
+      case InputForm::kQ8:
+        context.kernels.quantize_activations(x, out, k);
+        break;
+      case InputForm::kInt8:
+        context.kernels.quantize_int8(x, out, k);
+        break;
+      case InputForm::kBf16:
+        context.kernels.narrow_bf16(x, out, k);
+        break;
+      case InputForm::kFloat:
+        TROIKA_ASSERT(false);
+    }
+  }
+}
+
+// Some strips with bfloat16: a stretch of their rows is unpacked, then multiplied with all tokens.
+void multiply_bf16(const Step& step, const StepContext& context, int worker,
+                   kernels::PanelProduct product) {
+  const auto k = static_cast<size_t>(step.input_width);
+  const auto n_rows = static_cast<size_t>(step.matrix.n_rows);
+  auto* panel =
+      reinterpret_cast<uint16_t*>(context.stretches + static_cast<size_t>(worker) * kStretchBytes);
+  const std::byte* x = product.x;
+  for (size_t first_k = 0; first_k < k; first_k += kStretch) {
+    const size_t n_k = kernels::bf16_depth(std::min(kStretch, k - first_k));
+    for (size_t strip = product.first_strip; strip < product.last_strip; ++strip) {
+      const size_t first_row = strip * kernels::kPanelRows;
+      step.unpack_bf16({step.matrix.data, step.matrix.row_bytes, k, first_row,
+                        std::min(first_row + kernels::kPanelRows, n_rows)},
+                       first_k, n_k,
+                       panel + (strip - product.first_strip) * kernels::kPanelRows * n_k);
+    }
+    product.x = x + first_k * sizeof(uint16_t);
+    context.kernels.matmul_bf16({panel, n_rows, n_k, first_k == 0, first_k + kStretch >= k},
+                                product);
+  }
+}
+
 // Calls body(item) for each of n_items on some worker. Each worker begins with a part of its own,
 // so that it reads on where it has read before, and helps the others when that is done.
 template <typename Body>
@@ -187,6 +249,33 @@ void share_items(const StepContext& context, int step_index, int worker, int64_t
   }
 }
 
+// Strips of rows are multiplied by whoever is free: the sums of an output never depend on it.
+void run_panels(const Step& step, const StepContext& context, int step_index, int worker) {
+  const auto k = static_cast<size_t>(step.input_width);
+  const size_t n_strips = kernels::n_strips(static_cast<size_t>(step.matrix.n_rows));
+  size_t together = kStripsTogether;
+  while (together > 1 && n_strips / together < 2 * static_cast<size_t>(context.team.n_active())) {
+    together /= 2;
+  }
+  const auto n_items = static_cast<int64_t>((n_strips + together - 1) / together);
+  share_items(context, step_index, worker, n_items, [&](int64_t item) {
+    kernels::PanelProduct product;
+    product.first_strip = static_cast<size_t>(item) * together;
+    product.last_strip = std::min(product.first_strip + together, n_strips);
+    product.n_tokens = static_cast<size_t>(n_rows_of(step, context.run));
+    product.x = context.prepared;
+    product.x_stride_bytes = form_bytes(step.form, k);
+    product.bias = step.bias;
+    product.y = step.output;
+    product.y_stride = static_cast<size_t>(step.output_width);
+    if (step.int8 != nullptr) {
+      context.kernels.matmul_int8(*step.int8, product);
+    } else {
+      multiply_bf16(step, context, worker, product);
+    }
+  });
+}
+
 // Rows [begin, end) of the product.
 void multiply_rows(const Step& step, const StepContext& context, int n_tokens, int64_t begin,
                    int64_t end) {
@@ -195,7 +284,7 @@ void multiply_rows(const Step& step, const StepContext& context, int n_tokens, i
                                         static_cast<size_t>(begin), static_cast<size_t>(end)};
   const auto y_stride = static_cast<size_t>(step.output_width);
   if (step.matmul_q8 != nullptr) {
-    step.matmul_q8(weight, static_cast<size_t>(n_tokens), context.quantised,
+    step.matmul_q8(weight, static_cast<size_t>(n_tokens), context.prepared,
                    kernels::q8_row_bytes(k), step.output, y_stride);
   } else {
     step.matmul_f32(weight, static_cast<size_t>(n_tokens), step.inputs[0], k, step.output,
@@ -209,17 +298,15 @@ void multiply_rows(const Step& step, const StepContext& context, int n_tokens, i
 }
 
 void run_linear(const Step& step, const StepContext& context, int step_index, int worker) {
-  const int n_tokens = n_rows_of(step, context.run);
-  if (step.quantises_input) {
-    const auto k = static_cast<size_t>(step.input_width);
-    const Part part = part_of(n_tokens, worker, context.team.n_active());
-    for (int64_t row = part.begin; row < part.end; ++row) {
-      const auto index = static_cast<size_t>(row);
-      context.kernels.quantize_activations(step.inputs[0] + index * k,
-                                           context.quantised + index * kernels::q8_row_bytes(k), k);
-    }
+  if (step.prepares_input) {
+    prepare_rows(step, context, worker);
     context.team.barrier().wait();
   }
+  if (step.form == InputForm::kInt8 || step.form == InputForm::kBf16) {
+    run_panels(step, context, step_index, worker);
+    return;
+  }
+  const int n_tokens = n_rows_of(step, context.run);
   const int64_t n_rows = step.matrix.n_rows;
   const auto fitting = static_cast<int64_t>(kItemBytes / step.matrix.row_bytes);
   const int64_t item_rows = std::max<int64_t>(1, fitting / kRowGranularity) * kRowGranularity;
@@ -320,7 +407,7 @@ class Meetings {
   // products need all of their input, and make what others need.
   void place(Step* step) {
     if (step->op.kind == OpKind::kLinear) {
-      const bool by_rows = step->quantises_input;  // at first: then they meet within the step
+      const bool by_rows = step->prepares_input;  // at first: then they meet within the step
       step->meets_before = by_rows ? needed_by_rows(*step) : needed_by_product(*step);
       if (by_rows || step->meets_before) clear();
       products_.push_back({step->op.inputs[0], step->op.output});
@@ -364,6 +451,20 @@ class Meetings {
 
 }  // namespace
 
+size_t form_bytes(InputForm form, size_t k) {
+  switch (form) {
+    case InputForm::kFloat:
+      return 0;
+    case InputForm::kQ8:
+      return kernels::q8_row_bytes(k);
+    case InputForm::kInt8:
+      return kernels::int8_token_bytes(k);
+    case InputForm::kBf16:
+      return kernels::bf16_token_bytes(k);
+  }
+  return 0;
+}
+
 size_t n_shared_segments(const Run& run, int n_workers) {
   // With so many items for each worker, whole ones keep all busy.
   constexpr int64_t kEnoughItems = 4;
@@ -387,17 +488,20 @@ size_t attention_parts_floats(const Step& step, const Run& run, int n_workers) {
 
 std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& weights,
                              const Buffers& buffers, const kernels::Table& kernels,
-                             plan::Activations activations) {
+                             Precision precision) {
   std::vector<Step> steps;
   Meetings meetings;
-  model::ValueId quantised = model::kNone;  // the value whose quantised form is at hand
+  // The value that stands prepared at hand, and in which form.
+  model::ValueId prepared = model::kNone;
+  InputForm form = InputForm::kFloat;
   for (const model::Op& op : subgraph.ops) {
-    Step step = bind(op, subgraph, weights, buffers, kernels, activations);
-    if (step.matmul_q8 != nullptr) {
-      step.quantises_input = op.inputs[0] != quantised;
-      quantised = op.inputs[0];
+    Step step = bind(op, subgraph, weights, buffers, kernels, precision);
+    if (step.form != InputForm::kFloat) {
+      step.prepares_input = op.inputs[0] != prepared || step.form != form;
+      prepared = op.inputs[0];
+      form = step.form;
     }
-    if (op.output == quantised) quantised = model::kNone;
+    if (op.output == prepared) prepared = model::kNone;
     meetings.place(&step);
     steps.push_back(std::move(step));
   }

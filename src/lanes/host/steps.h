@@ -12,6 +12,23 @@
 
 namespace troika::lanes {
 
+// In which form a product takes its input, and thus how it is computed.
+enum class InputForm : uint8_t {
+  kFloat,  // as it stands
+  kQ8,     // kernels/activations.h, in blocks
+  kInt8,   // kernels/panels.h, with a scale for each token
+  kBf16,
+};
+// Bytes of one row of k elements; 0 for kFloat.
+size_t form_bytes(InputForm form, size_t k);
+
+// Strips of 16 rows that are multiplied together, so that activations are read once for all.
+inline constexpr size_t kStripsTogether = 4;
+// The longest stretch of k that is unpacked at a time: 64 rows of it fit a second-level cache.
+inline constexpr size_t kStretch = 2048;
+inline constexpr size_t kStretchBytes =
+    kStripsTogether * kernels::kPanelRows * kStretch * sizeof(uint16_t);
+
 // One op, bound to its weights and buffers. Steps run in order; workers meet between them where one
 // may need what another has made.
 struct Step {
@@ -26,19 +43,27 @@ struct Step {
   weights::Matrix matrix{};
   const float* weight_vector = nullptr;
   const float* bias = nullptr;
-  // kLinear: null where the product takes float activations.
-  kernels::MatmulQ8* matmul_q8 = nullptr;
+  // kLinear. Of the products, the one for `form` is set.
+  InputForm form = InputForm::kFloat;
   kernels::MatmulF32* matmul_f32 = nullptr;
-  // kLinear with matmul_q8: the input must be quantised first; false where the step before has
-  // already done so.
-  bool quantises_input = false;
+  kernels::MatmulQ8* matmul_q8 = nullptr;
+  const kernels::Int8Panels* int8 = nullptr;
+  kernels::UnpackBf16* unpack_bf16 = nullptr;
+  // The input must be brought into the form first; false where a step before has already done so.
+  bool prepares_input = false;
   // The workers meet before this step.
   bool meets_before = false;
 };
 
+// How an executable computes its products.
+struct Precision {
+  plan::Activations activations;
+  plan::Prefill prefill;  // kSame in an executable for decoding
+};
+
 std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& weights,
                              const Buffers& buffers, const kernels::Table& kernels,
-                             plan::Activations activations);
+                             Precision precision);
 
 // Counts the items of one step that one worker has begun, its own or another's. On a cache line of
 // its own, because its worker counts often.
@@ -51,7 +76,8 @@ struct StepContext {
   const kernels::Table& kernels;
   const Run& run;
   Team& team;
-  std::byte* quantised;    // (n_rows, q8_row_bytes)
+  std::byte* prepared;     // (n_rows, form_bytes): the input of the product at hand
+  std::byte* stretches;    // (workers, kStretchBytes): weights unpacked
   ItemCounter* counters;   // (n_steps, team.size())
   float* attention_parts;  // attention_parts_floats
 };

@@ -1,0 +1,44 @@
+// Ways to compute the same product of a prompt, one file for each.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.h"
+
+namespace troika::bench {
+
+struct ProductShape {
+  const char* name;  // "qwen2.5-1.5b gate"
+  size_t n_rows, k;
+};
+
+enum class Peak { kInt8, kBf16, kF32 };
+
+// A product of a matrix with n tokens, with all that is prepared before: packed weights. Bringing
+// the activations into form is part of the call, unpacking weights on the fly too.
+using Product = std::function<void()>;
+
+struct Contender {
+  std::string name;
+  Peak peak;              // the register peak that it is measured against
+  const char* missing{};  // why it cannot run here; null where it can
+  // x: (n_tokens, k), y: (n_tokens, n_rows). The weights are seeded and differ from call to call.
+  std::function<Product(const ProductShape&, size_t n_tokens, const float* x, float* y)> prepare;
+};
+
+Contender reference_contender();
+Contender q8_contender();
+Contender float_contender();
+Contender int8_contender(const char* implementation);
+Contender bf16_contender(const char* implementation);
+
+// The kernels up to `implementation`, and whether this processor can run them.
+bool can_run(const char* implementation);
+const kernels::Table& kernels_of(const char* implementation);
+
+// Seeded weights as Q8_0 rows, kept until another shape is asked for.
+kernels::MatmulWeight weights_of(const ProductShape& shape);
+
+}  // namespace troika::bench

@@ -1,0 +1,53 @@
+#include "kernels/pack.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "tensor/codec.h"
+
+namespace troika::kernels {
+namespace {
+
+// Spreads a row over a strip, four levels at a time, and returns the sum of its levels.
+int32_t spread(const uint8_t* row, size_t depth, int8_t* strip) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < depth;) {
+    // Sums of bytes in two halves of a word, as many as surely fit 16 bits.
+    uint32_t even = 0, odd = 0;
+    for (const size_t end = std::min(depth, i + 256 * kInt8LineDepth); i < end;
+         i += kInt8LineDepth) {
+      uint32_t four;
+      std::memcpy(&four, row + i, sizeof(four));
+      even += four & 0x00ff00ffu;
+      odd += four >> 8 & 0x00ff00ffu;
+      four ^= 0x80808080u;  // level + 128 becomes the level
+      std::memcpy(strip + i * kPanelRows, &four, sizeof(four));
+    }
+    sum += (even & 0xffffu) + (even >> 16) + (odd & 0xffffu) + (odd >> 16);
+  }
+  return static_cast<int32_t>(sum - 128 * static_cast<int64_t>(depth));
+}
+
+}  // namespace
+
+void pack_int8(const Table& table, Type type, const MatmulWeight& weight, PackBuffers buffers,
+               int8_t* levels, float* scales, int32_t* starts) {
+  const size_t n_rows = weight.last_row - weight.first_row;
+  TROIKA_ASSERT(n_rows <= kPanelRows && weight.k <= kMostInt8Depth);
+  if (n_rows < kPanelRows) {
+    std::memset(levels, 0, int8_strip_bytes(weight.k));
+    std::fill_n(scales, kPanelRows, 0.0f);
+    std::fill_n(starts, kPanelRows, 0);
+  }
+  for (size_t r = 0; r < n_rows; ++r) {
+    const std::byte* row = weight.data + (weight.first_row + r) * weight.row_bytes;
+    tensor::dequantize_row(type, row, buffers.row, weight.k);
+    table.quantize_int8(buffers.row, buffers.levels, weight.k);
+    const Int8Token packed = int8_token(buffers.levels, weight.k);
+    scales[r] = *packed.scale;
+    starts[r] = -128 * spread(packed.levels, int8_depth(weight.k), levels + r * kInt8LineDepth);
+  }
+}
+
+}  // namespace troika::kernels

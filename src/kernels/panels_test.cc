@@ -1,0 +1,227 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "kernels/panels_test_support.h"
+
+namespace troika::kernels {
+namespace {
+
+class Panels : public EveryImplementation {
+ protected:
+  // To the bit like the reference: whole-number sums, and the same few float operations.
+  void compare_int8(const Int8Weight& weight, const Aligned<std::byte>& x, size_t n_tokens,
+                    const float* bias) {
+    const size_t n_rows = weight.view.n_rows;
+    std::vector<float> mine(n_tokens * n_rows + 1, -7), theirs = mine;
+    PanelProduct product = {
+        0,    n_strips(n_rows), n_tokens, x.get(), int8_token_bytes(weight.view.k),
+        bias, mine.data(),      n_rows};
+    table().matmul_int8(weight.view, product);
+    product.y = theirs.data();
+    reference::kTable.matmul_int8(weight.view, product);
+    ASSERT_EQ(mine, theirs) << n_rows << " rows, k " << weight.view.k << ", tokens " << n_tokens;
+  }
+};
+
+TEST_P(Panels, N3Int8ProductsEqualTheReferenceToTheBit) {
+  for (const Shape& s : kPanelShapes) {
+    const TestWeight weight(Type::kF32, s.n_rows, s.k, random_floats(s.n_rows * s.k, 1, 0.05f));
+    const Int8Weight packed(Type::kF32, weight.view);
+    const std::vector<float> bias = random_floats(s.n_rows, 3);
+    const auto x =
+        int8_tokens(reference::kTable, random_floats(s.n_tokens * s.k, 2), s.n_tokens, s.k);
+    compare_int8(packed, x, s.n_tokens, nullptr);
+    compare_int8(packed, x, s.n_tokens, bias.data());
+  }
+}
+
+// Levels that a file or another packer could hold, -128 included, and sums as large as they get.
+TEST_P(Panels, N3Int8ProductsHoldForExtremeLevels) {
+  constexpr size_t kRows = 20, kTokens = 8;
+  for (const size_t k : {64, 1000, 9000}) {
+    Int8Weight weight(kRows, k);
+    Aligned<std::byte> x(kTokens * int8_token_bytes(k));
+    for (size_t r = 0; r < kRows; ++r) {
+      for (size_t i = 0; i < k; ++i) {
+        const int8_t extremes[] = {-128, 127, -127, static_cast<int8_t>(r * 31 + i * 7)};
+        weight.level(r, i) = extremes[r % 4];
+        weight.starts[r] -= 128 * weight.level(r, i);
+      }
+      weight.scales[r] = 0.5f + static_cast<float>(r);
+    }
+    for (size_t t = 0; t < kTokens; ++t) {
+      std::byte* row = x.get() + t * int8_token_bytes(k);
+      const uint8_t extremes[] = {0, 255, 1, 128, static_cast<uint8_t>(17 * t)};
+      std::memset(row, extremes[t % 5], k);
+      std::memset(row + k, 128, int8_depth(k) - k);
+      *const_cast<float*>(int8_token(row, k).scale) = 0.25f;
+    }
+    compare_int8(weight, x, kTokens, nullptr);
+  }
+}
+
+TEST_P(Panels, ActivationsAreBroughtIntoFormAsByTheReference) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const size_t k : {1, 3, 16, 31, 63, 64, 65, 300}) {
+    std::vector<std::vector<float>> rows = {random_floats(k, 5), random_floats(k, 6, 1e30f),
+                                            random_floats(k, 7, 1e-36f), std::vector<float>(k)};
+    for (const float odd : {kInfinity, -kInfinity, kNan, -kNan, 1e-45f, -0.0f, 127.5f, -3e38f}) {
+      rows.push_back(random_floats(k, 8));
+      rows.back()[k / 2] = odd;
+    }
+    for (const std::vector<float>& x : rows) {
+      EXPECT_TRUE(int8_tokens(table(), x, 1, k) == int8_tokens(reference::kTable, x, 1, k)) << k;
+      EXPECT_TRUE(bf16_tokens(table(), x, 1, k) == bf16_tokens(reference::kTable, x, 1, k)) << k;
+    }
+  }
+}
+
+TEST_P(Panels, UnpackedWeightsEqualTheReferenceToTheBit) {
+  for (const tensor::TypeInfo& info : tensor::type_table()) {
+    for (const size_t k : {1, 32, 33, 96, 256, 288, 800, 1024}) {
+      if (k % info.block_length != 0) continue;
+      for (const size_t n_rows : {1, 16, 21}) {
+        const TestWeight weight(info.type, n_rows, k, random_floats(n_rows * k, 9, 0.05f));
+        for (const size_t first_k : {0, 256, 512}) {
+          if (first_k >= k) continue;
+          const size_t all = bf16_depth(k - first_k);
+          for (const size_t n_k : {all, size_t{32}, std::min<size_t>(all, 256)}) {
+            EXPECT_TRUE(bf16_panel(table(), info.type, weight.view, first_k, n_k) ==
+                        bf16_panel(reference::kTable, info.type, weight.view, first_k, n_k))
+                << info.name << " k " << k << " rows " << n_rows << " from " << first_k << ", "
+                << n_k;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Panels, H13Bf16ProductsAgreeWithTheReference) {
+  for (const Shape& s : kPanelShapes) {
+    const TestWeight weight(Type::kF32, s.n_rows, s.k, random_floats(s.n_rows * s.k, 1, 0.05f));
+    const std::vector<float> x = random_floats(s.n_tokens * s.k, 2);
+    const std::vector<float> bias = random_floats(s.n_rows, 3);
+    const auto tokens = bf16_tokens(reference::kTable, x, s.n_tokens, s.k);
+    const size_t n_k = bf16_depth(s.k);
+    const auto panel = bf16_panel(reference::kTable, Type::kF32, weight.view, 0, n_k);
+    std::vector<float> mine(s.n_tokens * s.n_rows + 1, -7), theirs = mine;
+    PanelProduct product = {
+        0,           n_strips(s.n_rows), s.n_tokens, tokens.get(), bf16_token_bytes(s.k),
+        bias.data(), mine.data(),        s.n_rows};
+    const Bf16Stretch stretch = {panel.get(), s.n_rows, n_k, true, true};
+    table().matmul_bf16(stretch, product);
+    product.y = theirs.data();
+    reference::kTable.matmul_bf16(stretch, product);
+    for (size_t i = 0; i < mine.size(); ++i) {
+      // Terms are below 0.05 * 5 * 5; a float sum of k of them loses a few of its last bits.
+      ASSERT_NEAR(mine[i], theirs[i], 2e-7f * static_cast<float>(s.k) + 1e-6f)
+          << s.n_rows << " rows, k " << s.k << ", tokens " << s.n_tokens << " at " << i;
+    }
+  }
+}
+
+// The numerics law: strips, tokens and stretches may be cut anywhere.
+TEST_P(Panels, BitsDoNotDependOnHowACallIsCut) {
+  constexpr size_t kRows = 150, kTokens = 41, kDepth = 800;
+  const TestWeight weight(Type::kQ8_0, kRows, kDepth, random_floats(kRows * kDepth, 1, 0.05f));
+  const std::vector<float> x = random_floats(kTokens * kDepth, 2);
+  const std::vector<float> bias = random_floats(kRows, 3);
+  const auto tokens = bf16_tokens(table(), x, kTokens, kDepth);
+  std::vector<float> whole(kTokens * kRows);
+  PanelProduct product = {
+      0,           n_strips(kRows), kTokens, tokens.get(), bf16_token_bytes(kDepth),
+      bias.data(), whole.data(),    kRows};
+  const auto panel = bf16_panel(table(), Type::kQ8_0, weight.view, 0, kDepth);
+  table().matmul_bf16({panel.get(), kRows, kDepth, true, true}, product);
+  for (const size_t n_k : {256, 512}) {
+    for (const size_t step_tokens : {1, 7, 41}) {
+      for (const size_t step_strips : {1, 3, 10}) {
+        std::vector<float> cut(kTokens * kRows);
+        for (size_t first_k = 0; first_k < kDepth; first_k += n_k) {
+          const size_t n = std::min(n_k, kDepth - first_k);
+          const auto part = bf16_panel(table(), Type::kQ8_0, weight.view, first_k, n);
+          for (size_t t = 0; t < kTokens; t += step_tokens) {
+            for (size_t s = 0; s < n_strips(kRows); s += step_strips) {
+              PanelProduct p = product;
+              p.first_strip = s;
+              p.last_strip = std::min(s + step_strips, n_strips(kRows));
+              p.n_tokens = std::min(step_tokens, kTokens - t);
+              p.x = tokens.get() + t * bf16_token_bytes(kDepth) + 2 * first_k;
+              p.y = cut.data() + t * kRows;
+              table().matmul_bf16(
+                  {part.get() + s * kPanelRows * n, kRows, n, first_k == 0, first_k + n == kDepth},
+                  p);
+            }
+          }
+        }
+        EXPECT_EQ(cut, whole) << n_k << " " << step_tokens << " " << step_strips;
+      }
+    }
+  }
+}
+
+// What is not a number spoils its own token, and no other.
+TEST_P(Panels, NotANumberStaysInItsToken) {
+  constexpr size_t kRows = 24, kDepth = 64;
+  const TestWeight weight(Type::kF32, kRows, kDepth, random_floats(kRows * kDepth, 1));
+  std::vector<float> x = random_floats(3 * kDepth, 2);
+  x[kDepth + 5] = std::numeric_limits<float>::quiet_NaN();
+  const auto tokens = bf16_tokens(table(), x, 3, kDepth);
+  const auto panel = bf16_panel(table(), Type::kF32, weight.view, 0, kDepth);
+  std::vector<float> y(3 * kRows);
+  table().matmul_bf16({panel.get(), kRows, kDepth, true, true},
+                      {0, 2, 3, tokens.get(), bf16_token_bytes(kDepth), nullptr, y.data(), kRows});
+  for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i / kRows == 1) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Panels, every_implementation(), implementation_name);
+
+TEST(PackInt8, LosesHalfALevelAtMost) {
+  constexpr size_t kRows = 19, kDepth = 320;
+  for (const tensor::TypeInfo& info : tensor::type_table()) {
+    if (info.block_length == 256) continue;
+    const TestWeight weight(info.type, kRows, kDepth, random_floats(kRows * kDepth, 4, 0.3f));
+    Int8Weight packed(info.type, weight.view);
+    std::vector<float> row(kDepth);
+    for (size_t r = 0; r < kRows; ++r) {
+      tensor::dequantize_row(info.type, weight.view.data + r * weight.view.row_bytes, row.data(),
+                             kDepth);
+      int32_t sum = 0;
+      int most = 0;
+      for (size_t i = 0; i < kDepth; ++i) {
+        const int level = packed.level(r, i);
+        EXPECT_NEAR(static_cast<float>(level) * packed.scales[r], row[i],
+                    0.5001f * packed.scales[r]);
+        sum += level;
+        most = std::max(most, std::abs(level));
+      }
+      EXPECT_EQ(most, 127);
+      EXPECT_EQ(packed.starts[r], -128 * sum);
+    }
+    for (size_t r = kRows; r < packed.scales.size(); ++r) EXPECT_EQ(packed.scales[r], 0.0f);
+  }
+}
+
+TEST(PackInt8, WhatIsNoNumberBecomesZeroAndInfinityTheLargest) {
+  constexpr size_t kDepth = 40;
+  std::vector<float> values(3 * kDepth);
+  values[5] = std::numeric_limits<float>::infinity();
+  values[6] = 1.0f;
+  values[kDepth + 3] = std::numeric_limits<float>::quiet_NaN();
+  values[kDepth + 4] = 1.0f;
+  const TestWeight weight(Type::kF32, 3, kDepth, values);
+  Int8Weight packed(Type::kF32, weight.view);
+  EXPECT_EQ(packed.level(0, 5), 127);
+  EXPECT_EQ(packed.level(0, 6), 0);
+  EXPECT_EQ(packed.level(1, 3), 0);
+  EXPECT_EQ(packed.level(1, 4), 127);
+  EXPECT_EQ(packed.scales[2], 0.0f);
+}
+
+}  // namespace
+}  // namespace troika::kernels

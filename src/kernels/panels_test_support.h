@@ -1,0 +1,104 @@
+// What the tests of panels share: packed weights, and activations in the forms they meet.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "kernels/pack.h"
+#include "kernels/test_support.h"
+#include "tensor/half.h"
+
+namespace troika::kernels {
+
+struct Shape {
+  size_t n_rows, k, n_tokens;
+};
+inline constexpr Shape kPanelShapes[] = {{1, 1, 1},      {16, 64, 6},  {17, 65, 7},  {64, 256, 12},
+                                         {100, 300, 29}, {0, 64, 3},   {5, 64, 0},   {80, 1536, 13},
+                                         {128, 96, 5},   {48, 70, 11}, {33, 257, 4}, {63, 31, 1}};
+
+template <typename T>
+class Aligned {
+ public:
+  explicit Aligned(size_t n) : bytes_(new std::byte[n * sizeof(T) + 64]), n_bytes_(n * sizeof(T)) {
+    const auto address = reinterpret_cast<uintptr_t>(bytes_.get());
+    data_ = reinterpret_cast<T*>(bytes_.get() + (64 - address % 64) % 64);
+    if (n_bytes_ > 0) std::memset(static_cast<void*>(data_), 0, n_bytes_);
+  }
+  T* get() const { return data_; }
+  bool operator==(const Aligned& other) const {
+    return n_bytes_ == 0 || std::memcmp(data_, other.data_, n_bytes_) == 0;
+  }
+
+ private:
+  std::unique_ptr<std::byte[]> bytes_;
+  size_t n_bytes_;
+  T* data_;
+};
+
+// A packed matrix.
+struct Int8Weight {
+  Aligned<int8_t> levels;
+  std::vector<float> scales;
+  std::vector<int32_t> starts;
+  Int8Panels view;
+
+  Int8Weight(size_t n_rows, size_t k)
+      : levels(n_strips(n_rows) * int8_strip_bytes(k)),
+        scales(n_strips(n_rows) * kPanelRows),
+        starts(n_strips(n_rows) * kPanelRows) {
+    view = {levels.get(), scales.data(), starts.data(), n_rows, k};
+  }
+  Int8Weight(Type type, const MatmulWeight& weight) : Int8Weight(weight.last_row, weight.k) {
+    std::vector<float> row(weight.k), buffer(int8_token_bytes(weight.k) / sizeof(float));
+    auto* bytes = reinterpret_cast<std::byte*>(buffer.data());
+    for (size_t strip = 0; strip < n_strips(weight.last_row); ++strip) {
+      MatmulWeight part = weight;
+      part.first_row = strip * kPanelRows;
+      part.last_row = std::min(part.first_row + kPanelRows, weight.last_row);
+      pack_int8(reference::kTable, type, part, {row.data(), bytes},
+                levels.get() + strip * int8_strip_bytes(weight.k), scales.data() + part.first_row,
+                starts.data() + part.first_row);
+    }
+  }
+  int8_t& level(size_t r, size_t i) {
+    return levels
+        .get()[r / kPanelRows * int8_strip_bytes(view.k) + i / kInt8LineDepth * kLineBytes +
+               r % kPanelRows * kInt8LineDepth + i % kInt8LineDepth];
+  }
+};
+
+inline Aligned<std::byte> int8_tokens(const Table& table, const std::vector<float>& x,
+                                      size_t n_tokens, size_t k) {
+  Aligned<std::byte> rows(n_tokens * int8_token_bytes(k));
+  for (size_t t = 0; t < n_tokens; ++t) {
+    table.quantize_int8(x.data() + t * k, rows.get() + t * int8_token_bytes(k), k);
+  }
+  return rows;
+}
+
+inline Aligned<std::byte> bf16_tokens(const Table& table, const std::vector<float>& x,
+                                      size_t n_tokens, size_t k) {
+  Aligned<std::byte> rows(n_tokens * bf16_token_bytes(k));
+  for (size_t t = 0; t < n_tokens; ++t) {
+    table.narrow_bf16(x.data() + t * k, rows.get() + t * bf16_token_bytes(k), k);
+  }
+  return rows;
+}
+
+// All rows of a weight as strips of n_k from first_k on.
+inline Aligned<uint16_t> bf16_panel(const Table& table, Type type, const MatmulWeight& weight,
+                                    size_t first_k, size_t n_k) {
+  Aligned<uint16_t> panel(n_strips(weight.last_row) * kPanelRows * n_k);
+  for (size_t strip = 0; strip < n_strips(weight.last_row); ++strip) {
+    MatmulWeight part = weight;
+    part.first_row = strip * kPanelRows;
+    part.last_row = std::min(part.first_row + kPanelRows, weight.last_row);
+    find(table.unpack_bf16, type)(part, first_k, n_k, panel.get() + strip * kPanelRows * n_k);
+  }
+  return panel;
+}
+
+}  // namespace troika::kernels

@@ -1,0 +1,112 @@
+#include "kernels/reference/panels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "tensor/codec.h"
+#include "tensor/half.h"
+
+namespace troika::kernels::reference {
+namespace {
+
+// What is not a number counts as 0, infinity as the largest float.
+float finite(float x) {
+  constexpr float kMax = std::numeric_limits<float>::max();
+  return std::isnan(x) ? 0.0f : std::clamp(x, -kMax, kMax);
+}
+
+}  // namespace
+
+void quantize_int8(const float* x, std::byte* y, size_t k) {
+  const Int8Token token = int8_token(y, k);
+  auto* levels = const_cast<uint8_t*>(token.levels);
+  float largest = 0;
+  for (size_t i = 0; i < k; ++i) largest = std::max(largest, std::fabs(finite(x[i])));
+  const bool some = largest >= kQ8Smallest;
+  const float inverse = some ? 127.0f / largest : 0.0f;
+  for (size_t i = 0; i < int8_depth(k); ++i) {
+    const float level = i < k ? std::nearbyint(finite(x[i]) * inverse) : 0.0f;
+    levels[i] = static_cast<uint8_t>(static_cast<int>(level) + 128);
+  }
+  *const_cast<float*>(token.scale) = some ? largest / 127.0f : 0.0f;
+}
+
+void narrow_bf16(const float* x, std::byte* y, size_t k) {
+  auto* levels = reinterpret_cast<uint16_t*>(y);
+  for (size_t i = 0; i < bf16_depth(k); ++i) levels[i] = i < k ? tensor::f32_to_bf16(x[i]) : 0;
+}
+
+void matmul_int8(const Int8Panels& weight, const PanelProduct& product) {
+  const size_t last_row = std::min(product.last_strip * kPanelRows, weight.n_rows);
+  for (size_t r = product.first_strip * kPanelRows; r < last_row; ++r) {
+    const int8_t* levels = weight.levels + r / kPanelRows * int8_strip_bytes(weight.k) +
+                           r % kPanelRows * kInt8LineDepth;
+    for (size_t t = 0; t < product.n_tokens; ++t) {
+      const Int8Token x = int8_token(product.x + t * product.x_stride_bytes, weight.k);
+      int32_t sum = 0;
+      for (size_t i = 0; i < weight.k; ++i) {
+        const int level = levels[i / kInt8LineDepth * kLineBytes + i % kInt8LineDepth];
+        sum += level * (x.levels[i] - 128);
+      }
+      float value = static_cast<float>(sum) * *x.scale * weight.scales[r];
+      if (product.bias != nullptr) value += product.bias[r];
+      product.y[t * product.y_stride + r] = value;
+    }
+  }
+}
+
+void matmul_bf16(const Bf16Stretch& weight, const PanelProduct& product) {
+  const size_t first_row = product.first_strip * kPanelRows;
+  const size_t last_row = std::min(product.last_strip * kPanelRows, weight.n_rows);
+  for (size_t r = first_row; r < last_row; ++r) {
+    const uint16_t* w = weight.panel + (r - first_row) / kPanelRows * kPanelRows * weight.n_k +
+                        r % kPanelRows * kBf16LineDepth;
+    for (size_t t = 0; t < product.n_tokens; ++t) {
+      const auto* x = reinterpret_cast<const uint16_t*>(product.x + t * product.x_stride_bytes);
+      float& y = product.y[t * product.y_stride + r];
+      // A float, so that it makes no difference where a stretch ends.
+      float sum = weight.is_first ? 0.0f : y;
+      for (size_t i = 0; i < weight.n_k; ++i) {
+        const uint16_t level = w[i / kBf16LineDepth * kLineBytes / 2 + i % kBf16LineDepth];
+        sum += tensor::bf16_to_f32(level) * tensor::bf16_to_f32(x[i]);
+      }
+      y = sum;
+      if (weight.is_last && product.bias != nullptr) y += product.bias[r];
+    }
+  }
+}
+
+template <Type kType>
+void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_t* strip) {
+  constexpr size_t kChunk = 256;  // a multiple of every block length
+  std::memset(strip, 0, n_k * kPanelRows * sizeof(uint16_t));
+  const size_t last_k = std::min(first_k + n_k, weight.k);
+  for (size_t r = weight.first_row; r < weight.last_row; ++r) {
+    const std::byte* row = weight.data + r * weight.row_bytes;
+    for (size_t i = first_k; i < last_k; i += kChunk) {
+      const size_t n = std::min(kChunk, weight.k - i);
+      float w[kChunk];
+      tensor::dequantize_row(kType, row + tensor::row_bytes(kType, i), w, n);
+      for (size_t j = 0; j < std::min(n, last_k - i); ++j) {
+        const size_t at = i - first_k + j;
+        strip[at / 2 * kLineBytes / 2 + (r - weight.first_row) * 2 + at % 2] =
+            tensor::f32_to_bf16(w[j]);
+      }
+    }
+  }
+}
+
+#define TROIKA_INSTANTIATE(type) template UnpackBf16 unpack_bf16<type>;
+TROIKA_INSTANTIATE(Type::kF32)
+TROIKA_INSTANTIATE(Type::kF16)
+TROIKA_INSTANTIATE(Type::kBF16)
+TROIKA_INSTANTIATE(Type::kQ4_0)
+TROIKA_INSTANTIATE(Type::kQ5_0)
+TROIKA_INSTANTIATE(Type::kQ8_0)
+TROIKA_INSTANTIATE(Type::kQ4_K)
+TROIKA_INSTANTIATE(Type::kQ6_K)
+#undef TROIKA_INSTANTIATE
+
+}  // namespace troika::kernels::reference

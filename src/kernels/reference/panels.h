@@ -1,0 +1,16 @@
+// Plain products with panels.
+#pragma once
+
+#include "kernels/kernels.h"
+
+namespace troika::kernels::reference {
+
+void quantize_int8(const float* x, std::byte* y, size_t k);
+void narrow_bf16(const float* x, std::byte* y, size_t k);
+void matmul_int8(const Int8Panels& weight, const PanelProduct& product);
+void matmul_bf16(const Bf16Stretch& weight, const PanelProduct& product);
+// Instantiated for every type of tensor::type_table.
+template <Type kType>
+void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_t* strip);
+
+}  // namespace troika::kernels::reference

@@ -1,0 +1,33 @@
+// Activations in the forms that panels meet, written once for all instruction sets. Included inside
+// of a target region and an anonymous namespace, after math.inl.
+
+TROIKA_INLINE inline F finite_of(F v) {
+  const F limit = V::set(__FLT_MAX__);
+  return V::max(V::sub(V::zero(), limit), V::min(V::numbers(v), limit));
+}
+
+// To the bit like the reference.
+void quantize_int8(const float* x, std::byte* y, size_t k) {
+  F most = V::zero();
+  for_each_vector(k, [&](size_t i, auto load, auto) TROIKA_INLINE {
+    most = V::max(V::magnitude(finite_of(load(x + i))), most);
+  });
+  const float largest = V::largest(most);
+  const bool some = largest >= kQ8Smallest;
+  const F inverse = V::set(some ? 127.0f / largest : 0.0f);
+  const Int8Token token = int8_token(y, k);
+  auto* levels = const_cast<uint8_t*>(token.levels);
+  for_each_vector(k, [&](size_t i, auto load, auto) TROIKA_INLINE {
+    V::store_offset_i8(levels + i, V::round(V::mul(finite_of(load(x + i)), inverse)));
+  });
+  // The last vector may have written zeros beyond k already; there is room for it.
+  std::memset(levels + k, 128, int8_depth(k) - k);
+  *const_cast<float*>(token.scale) = some ? largest / 127.0f : 0.0f;
+}
+
+void narrow_bf16(const float* x, std::byte* y, size_t k) {
+  auto* levels = reinterpret_cast<uint16_t*>(y);
+  for_each_vector(
+      k, [&](size_t i, auto load, auto) TROIKA_INLINE { V::store_bf16(levels + i, load(x + i)); });
+  std::memset(levels + k, 0, (bf16_depth(k) - k) * sizeof(uint16_t));
+}

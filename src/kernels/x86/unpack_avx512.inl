@@ -1,0 +1,139 @@
+// Weights of any format as strips of bfloat16, with AVX-512. Needs
+//   __m512i bf16_of(F low, F high)   32 rounded values in order
+
+// 16 rows of 16 words each become 16 columns of them.
+TROIKA_INLINE inline void transpose_16(__m512i (&rows)[16]) {
+  __m512i a[16];
+  unrolled<8>([&](auto i) TROIKA_INLINE {
+    a[2 * i] = _mm512_unpacklo_epi32(rows[2 * i], rows[2 * i + 1]);
+    a[2 * i + 1] = _mm512_unpackhi_epi32(rows[2 * i], rows[2 * i + 1]);
+  });
+  unrolled<4>([&](auto i) TROIKA_INLINE {
+    rows[4 * i] = _mm512_unpacklo_epi64(a[4 * i], a[4 * i + 2]);
+    rows[4 * i + 1] = _mm512_unpackhi_epi64(a[4 * i], a[4 * i + 2]);
+    rows[4 * i + 2] = _mm512_unpacklo_epi64(a[4 * i + 1], a[4 * i + 3]);
+    rows[4 * i + 3] = _mm512_unpackhi_epi64(a[4 * i + 1], a[4 * i + 3]);
+  });
+  // rows[4 i + j] holds, in its quarter q, word 4 q + j of the rows 4 i .. 4 i + 3.
+  unrolled<4>([&](auto j) TROIKA_INLINE {
+    a[j] = _mm512_shuffle_i32x4(rows[j], rows[4 + j], 0x44);
+    a[4 + j] = _mm512_shuffle_i32x4(rows[j], rows[4 + j], 0xee);
+    a[8 + j] = _mm512_shuffle_i32x4(rows[8 + j], rows[12 + j], 0x44);
+    a[12 + j] = _mm512_shuffle_i32x4(rows[8 + j], rows[12 + j], 0xee);
+  });
+  unrolled<4>([&](auto j) TROIKA_INLINE {
+    rows[j] = _mm512_shuffle_i32x4(a[j], a[8 + j], 0x88);
+    rows[4 + j] = _mm512_shuffle_i32x4(a[j], a[8 + j], 0xdd);
+    rows[8 + j] = _mm512_shuffle_i32x4(a[4 + j], a[12 + j], 0x88);
+    rows[12 + j] = _mm512_shuffle_i32x4(a[4 + j], a[12 + j], 0xdd);
+  });
+}
+
+// The 16 levels from `first` on as floats, the offset taken away.
+template <typename Format>
+TROIKA_INLINE inline F levels_as_floats(__m512i levels, int quarter) {
+  __m128i bytes;
+  switch (quarter) {
+    case 0:
+      bytes = _mm512_castsi512_si128(levels);
+      break;
+    case 1:
+      bytes = _mm512_extracti32x4_epi32(levels, 1);
+      break;
+    case 2:
+      bytes = _mm512_extracti32x4_epi32(levels, 2);
+      break;
+    default:
+      bytes = _mm512_extracti32x4_epi32(levels, 3);
+  }
+  const __m512i whole = _mm512_cvtepu8_epi32(bytes);
+  if constexpr (Format::kOffset == 0) return _mm512_cvtepi32_ps(whole);
+  return _mm512_cvtepi32_ps(_mm512_sub_epi32(whole, _mm512_set1_epi32(Format::kOffset)));
+}
+
+// A super-block, to the bit as its codec decodes it, then rounded.
+template <typename Format>
+TROIKA_INLINE inline void unpack_256(const std::byte* c, uint16_t* out) {
+  __m512 scales, minima = _mm512_setzero_ps();
+  if constexpr (Format::kGroup == 16) {
+    scales = Format::group_scales(c);
+  } else {
+    scales = _mm512_castps256_ps512(Format::scales(c));
+  }
+  if constexpr (Format::kHasMinima) minima = _mm512_castps256_ps512(Format::minima(c));
+  unrolled<4>([&](auto j) TROIKA_INLINE {
+    const __m512i levels = Format::levels(c, j);
+    F values[4];
+    unrolled<4>([&](auto q) TROIKA_INLINE {
+      const __m512i group = _mm512_set1_epi32((64 * j + 16 * q) / Format::kGroup);
+      values[q] =
+          _mm512_mul_ps(levels_as_floats<Format>(levels, q), _mm512_permutexvar_ps(group, scales));
+      if constexpr (Format::kHasMinima) {
+        values[q] = _mm512_sub_ps(values[q], _mm512_permutexvar_ps(group, minima));
+      }
+    });
+    _mm512_storeu_si512(out + 64 * j, bf16_of(values[0], values[1]));
+    _mm512_storeu_si512(out + 64 * j + 32, bf16_of(values[2], values[3]));
+  });
+}
+
+// 256 values of a row from element i on; zeros behind its end.
+template <typename Format>
+struct BlockRow {
+  static void unpack(const std::byte* row, size_t i, size_t k, uint16_t* out) {
+    const std::byte* c = row + i / kSuperBlock * Format::kBytes;
+    std::byte rest[Format::kBytes];
+    if (Format::kBlock < kSuperBlock && k - i < kSuperBlock) {
+      pad_rest<Format>(c, k - i, rest);
+      c = rest;
+    }
+    unpack_256<Format>(c, out);
+  }
+};
+
+template <Type kType>
+struct FloatRow {
+  static F load(const std::byte* p) {
+    if constexpr (kType == Type::kF32) {
+      return _mm512_loadu_ps(p);
+    } else if constexpr (kType == Type::kF16) {
+      return V::load_f16(p);
+    } else {
+      return V::load_bf16(p);
+    }
+  }
+  static void unpack(const std::byte* row, size_t i, size_t k, uint16_t* out) {
+    constexpr size_t kBytes = kType == Type::kF32 ? 4 : 2;
+    const std::byte* c = row + i * kBytes;
+    std::byte rest[kSuperBlock * kBytes];
+    if (k - i < kSuperBlock) {
+      std::memset(rest, 0, sizeof(rest));
+      std::memcpy(rest, c, (k - i) * kBytes);
+      c = rest;
+    }
+    for (size_t j = 0; j < kSuperBlock; j += 32) {
+      _mm512_storeu_si512(out + j, bf16_of(load(c + j * kBytes), load(c + (j + 16) * kBytes)));
+    }
+  }
+};
+
+template <typename Row>
+void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_t* strip) {
+  const size_t n_rows = weight.last_row - weight.first_row;
+  alignas(64) uint16_t rows[kPanelRows][kSuperBlock];
+  if (n_rows < kPanelRows) std::memset(rows, 0, sizeof(rows));
+  for (size_t i = 0; i < n_k; i += kSuperBlock) {
+    for (size_t r = 0; r < n_rows; ++r) {
+      const std::byte* row = weight.data + (weight.first_row + r) * weight.row_bytes;
+      Row::unpack(row, first_k + i, weight.k, rows[r]);
+    }
+    const size_t n = n_k - i < kSuperBlock ? n_k - i : kSuperBlock;
+    for (size_t j = 0; j < n; j += kBf16TileDepth) {
+      __m512i lines[16];
+      unrolled<16>([&](auto r) TROIKA_INLINE { lines[r] = _mm512_load_si512(rows[r] + j); });
+      transpose_16(lines);
+      uint16_t* out = strip + (i + j) * kPanelRows;
+      unrolled<16>([&](auto r) TROIKA_INLINE { _mm512_store_si512(out + 32 * r, lines[r]); });
+    }
+  }
+}

@@ -1,0 +1,45 @@
+// Matrices packed as int8 panels: a second copy of the weights, made for the products of prompts.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/progress.h"
+#include "base/team.h"
+#include "kernels/kernels.h"
+#include "model/blueprint.h"
+#include "tensor/type.h"
+
+namespace troika::weights {
+
+struct Matrix;
+
+// The matrices that every token of a prompt meets: those of all products but the head.
+std::vector<model::WeightId> prompt_matrices(const model::Blueprint& blueprint);
+
+// Whether sums over such rows fit whole numbers of 32 bits.
+bool fits_int8(const Matrix& matrix);
+size_t int8_panel_bytes(const Matrix& matrix);
+
+// One packed matrix. Its bytes lie in one piece: levels, scales, starts.
+class Int8Matrix {
+ public:
+  // Without contents. REQUIRES: fits_int8.
+  explicit Int8Matrix(const Matrix& matrix);
+
+  const kernels::Int8Panels& panels() const { return panels_; }
+  size_t bytes() const { return bytes_; }
+  // Packs the strips first .. last. Different threads may pack different strips.
+  void pack(const Matrix& matrix, size_t first_strip, size_t last_strip);
+
+ private:
+  struct Free {
+    void operator()(std::byte* bytes) const;
+  };
+  size_t bytes_;
+  std::unique_ptr<std::byte, Free> storage_;
+  kernels::Int8Panels panels_;
+};
+
+}  // namespace troika::weights
