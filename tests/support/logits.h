@@ -23,6 +23,8 @@ class TinyModelFile {
   const std::string& path() const { return path_; }
 
   // Float activations and F32 keys and values, one thread: the setting nearest to the reference.
+  // Prompts are computed as single tokens are, so that every division of a text gives the same
+  // bits.
   engine::Options float_options() const {
     engine::Options options;
     options.model = path_;
@@ -30,6 +32,7 @@ class TinyModelFile {
     options.context = 128;
     options.activations = plan::Activations::kF32;
     options.kv_type = tensor::Type::kF32;
+    options.prefill = "same";
     return options;
   }
 
