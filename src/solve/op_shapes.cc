@@ -1,6 +1,7 @@
 #include "solve/op_shapes.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/random.h"
@@ -38,15 +39,19 @@ void add_attention(int q_width, int kv_width, int head_dim, tensor::Type kv_type
   }
 }
 
-// Many tokens and large weights first: they decide how long a model takes.
-std::vector<OpShape> dear_first(const std::set<OpShape>& shapes) {
+// One shape of each op first, because without it nothing of its kind can be predicted; then
+// products and attention, which decide how long a model takes; then the rest.
+std::vector<OpShape> important_first(const std::set<OpShape>& shapes) {
   std::vector<OpShape> sorted(shapes.begin(), shapes.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const OpShape& a, const OpShape& b) {
-    const auto weight = [](const OpShape& shape) {
-      return shape.op == OpKind::kLinear || shape.op == OpKind::kAttention;
-    };
-    return weight(a) > weight(b);
-  });
+  std::set<std::pair<OpKind, tensor::Type>> seen;
+  std::map<OpShape, int> rank;
+  for (const OpShape& shape : sorted) {
+    const bool is_first = seen.insert({shape.op, shape.type}).second;
+    const bool is_dear = shape.op == OpKind::kLinear || shape.op == OpKind::kAttention;
+    rank[shape] = is_first ? 0 : is_dear ? 1 : 2;
+  }
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const OpShape& a, const OpShape& b) { return rank[a] < rank[b]; });
   return sorted;
 }
 
@@ -98,7 +103,7 @@ std::vector<OpShape> model_shapes(const model::Blueprint& blueprint, const weigh
       if (plan::op_flops(shape) <= kMostFlops) shapes.insert(shape);
     }
   }
-  return dear_first(shapes);
+  return important_first(shapes);
 }
 
 std::vector<OpShape> model_shapes(const model::KnownModel& model, tensor::Type type,
@@ -132,7 +137,7 @@ std::vector<OpShape> model_shapes(const model::KnownModel& model, tensor::Type t
   }
   add_attention(q_width, static_cast<int>(model.kv_width()), head_dim, kv_type, kMostFlops,
                 &shapes);
-  return dear_first(shapes);
+  return important_first(shapes);
 }
 
 std::vector<OpShape> stage_shapes(tensor::Type type) {

@@ -15,7 +15,8 @@ plan::OpShape shape_of(const model::Blueprint& blueprint, const model::Op& op,
                        const weights::Store& weights, tensor::Type kv_type, int n_tokens,
                        int context);
 
-// Every different op of a model at the token counts of plans. Dear ones first.
+// Every different op of a model at the token counts of plans. One of each op first,
+// then the dear ones.
 std::vector<plan::OpShape> model_shapes(const model::Blueprint& blueprint,
                                         const weights::Store& weights, tensor::Type kv_type);
 // The same for a model of which there is no file; `type` is that of all matrices.

@@ -1,0 +1,47 @@
+#include "engine/choose_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "base/system.h"
+#include "engine/session.h"
+#include "tests/support/tiny_engine.h"
+
+namespace troika::engine {
+namespace {
+
+TEST(ChoosePlan, H11_CandidatesArePredictedAndTheBestOneRuns) {
+  const test_support::TinyEngine tiny;
+  ChooseRequest request;
+  request.options.model = tiny.engine->file().path();
+  request.options.context = 96;
+  request.prompts = {16, 64};
+  request.budget_s = 1.0;
+  request.use_cache = false;
+  const PlanChoice choice =
+      choose_plan(request, [](const std::string&) { return [](uint64_t, uint64_t) {}; });
+  ASSERT_GE(choice.candidates.size(), 1u);
+  ASSERT_LT(choice.best, choice.candidates.size());
+  bool has_single_thread = false;
+  for (const PlanCandidate& c : choice.candidates) {
+    ASSERT_EQ(c.prompt_us.size(), 2u);
+    EXPECT_GT(c.prompt_us[0], 0.0);
+    EXPECT_GT(c.prompt_us[1], c.prompt_us[0]) << c.name;
+    EXPECT_GT(c.step_us, 0.0);
+    has_single_thread |= c.plan.n_threads() == 1;
+    // Whatever is chosen, it computes the same.
+    Options options = request.options;
+    options.made_plan = c.plan;
+    Engine engine(options);
+    Session session(engine);
+    const std::vector<Token> prompt = {1, 5, 9, 200, 31};
+    session.prefill(prompt);
+    tiny.session->prefill(prompt);
+    EXPECT_EQ(test_support::copy_of(session.logits()),
+              test_support::copy_of(tiny.session->logits()))
+        << c.name;
+  }
+  EXPECT_TRUE(has_single_thread);
+}
+
+}  // namespace
+}  // namespace troika::engine
