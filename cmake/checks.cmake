@@ -23,5 +23,8 @@ if(TARGET troika_shared AND TARGET troika AND NOT TROIKA_SANITIZE AND NOT CMAKE_
   troika_add_check(install tests/house/install_test.py ${CMAKE_BINARY_DIR} ${CMAKE_C_COMPILER})
   set_tests_properties(house.install PROPERTIES TIMEOUT 300)
 endif()
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64 AND CMAKE_BUILD_TYPE STREQUAL Release AND NOT TROIKA_SANITIZE)
+  troika_add_check(probes tests/house/probe_test.py $<TARGET_FILE:troika_kernels>)
+endif()
 troika_add_check(model_recipe models/train/recipe_test.py)
 set_tests_properties(house.model_recipe PROPERTIES TIMEOUT 600)

@@ -21,7 +21,11 @@ double f32(size_t turns) {
   float32x4_t sums[kChains];
   float32x4_t a = vdupq_n_f32(0.5f);
   asm volatile("" : "+w"(a));
-  unrolled<kChains>([&](auto i) TROIKA_INLINE { sums[i] = vdupq_n_f32(0); });
+  // Each is unknown by itself: sums that begin alike and grow alike would be computed once.
+  unrolled<kChains>([&](auto i) TROIKA_INLINE {
+    sums[i] = vdupq_n_f32(0);
+    asm volatile("" : "+w"(sums[i]));
+  });
   for (size_t turn = 0; turn < turns; ++turn) {
     unrolled<kChains>([&](auto i) TROIKA_INLINE { sums[i] = vfmaq_f32(sums[i], a, a); });
   }
@@ -34,7 +38,10 @@ double int8(size_t turns) {
   int32x4_t sums[kChains];
   int8x16_t a = vdupq_n_s8(3);
   asm volatile("" : "+w"(a));
-  unrolled<kChains>([&](auto i) TROIKA_INLINE { sums[i] = vdupq_n_s32(0); });
+  unrolled<kChains>([&](auto i) TROIKA_INLINE {
+    sums[i] = vdupq_n_s32(0);
+    asm volatile("" : "+w"(sums[i]));
+  });
   for (size_t turn = 0; turn < turns; ++turn) {
     unrolled<kChains>([&](auto i) TROIKA_INLINE { sums[i] = vdotq_s32(sums[i], a, a); });
   }

@@ -90,7 +90,10 @@ double int8(size_t turns) {
   __m256i sums[kChains];
   __m256i a = _mm256_set1_epi8(3);
   asm volatile("" : "+x"(a));
-  unrolled<kChains>([&](auto i) TROIKA_INLINE { sums[i] = _mm256_setzero_si256(); });
+  unrolled<kChains>([&](auto i) TROIKA_INLINE {
+    sums[i] = _mm256_setzero_si256();
+    asm volatile("" : "+x"(sums[i]));
+  });
   for (size_t turn = 0; turn < turns; ++turn) {
     unrolled<kChains>([&](auto i)
                           TROIKA_INLINE { sums[i] = _mm256_dpbusd_avx_epi32(sums[i], a, a); });
@@ -110,7 +113,11 @@ template <typename Vector, typename Operand, typename Step>
 TROIKA_INLINE inline void loop(size_t turns, Vector start, Operand a, Step step) {
   Vector sums[kChains];
   asm volatile("" : "+v"(a));
-  unrolled<kChains>([&](auto i) TROIKA_INLINE { sums[i] = start; });
+  // Each is unknown by itself: sums that begin alike and grow alike would be computed once.
+  unrolled<kChains>([&](auto i) TROIKA_INLINE {
+    sums[i] = start;
+    asm volatile("" : "+v"(sums[i]));
+  });
   for (size_t turn = 0; turn < turns; ++turn) {
     unrolled<kChains>([&](auto i) TROIKA_INLINE { sums[i] = step(sums[i], a); });
   }
