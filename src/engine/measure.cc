@@ -38,6 +38,26 @@ std::vector<Token> random_tokens(int n, int n_vocab) {
   return tokens;
 }
 
+// Of the precision in which a prompt of so many tokens is multiplied, in 1e12 operations a second.
+double peak_of(const Peaks& peaks, const Engine& engine, int n_tokens) {
+  const plan::Plan& plan = engine.plan();
+  const plan::Prefill prefill =
+      n_tokens > plan::kMostDecodeTokens ? plan.prefill : plan::Prefill::kSame;
+  switch (prefill) {
+    case plan::Prefill::kInt8:
+      return peaks.int8_tops;
+    case plan::Prefill::kBf16:  // in float where the processor has no bfloat16
+      return peaks.bf16_tflops > 0 ? peaks.bf16_tflops : peaks.f32_tflops;
+    case plan::Prefill::kF32:
+      return peaks.f32_tflops;
+    case plan::Prefill::kSame:
+      break;
+  }
+  const bool is_int8 = plan.activations == plan::Activations::kQ8 &&
+                       tensor::type_info(engine.weights().main_type()).block_length > 1;
+  return is_int8 ? peaks.int8_tops : peaks.f32_tflops;
+}
+
 }  // namespace
 
 double prefill_seconds(Session& session, int n_tokens) {
@@ -108,10 +128,8 @@ Measurement measure(Session& session, const MeasureOptions& options,
   m.peak_bytes = peak_resident_bytes();
   m.peaks = measure_peaks(engine.plan().n_threads());
   m.work = count_work(engine.blueprint(), engine.weights());
-  const bool is_int8 = engine.plan().activations == plan::Activations::kQ8 &&
-                       tensor::type_info(engine.weights().main_type()).block_length > 1;
-  const double peak = is_int8 ? m.peaks.int8_tops : m.peaks.f32_tflops;
   for (Rate& rate : m.prefill) {
+    const double peak = peak_of(m.peaks, engine, rate.n_tokens);
     if (peak <= 0) continue;
     const double seconds = rate.n_tokens / rate.median;
     rate.fraction_of_peak = m.work.prefill(rate.n_tokens) / seconds / (peak * 1e12);
