@@ -187,7 +187,8 @@ plan::OpTime measure_op(lanes::Machine& machine, int lane, const OpShape& shape,
   double spent_us = 0.0;
   int most_runs = patience.most_runs;
   for (int i = -patience.n_warm; i < most_runs; ++i) {
-    const auto executable = op.build(worker, static_cast<size_t>(i + patience.n_warm));
+    const int run = i + patience.n_warm;
+    const auto executable = op.build(worker, static_cast<size_t>(run));
     const double us = run_us(machine, lane, *executable, op.run());
     if (i < 0) {
       // Beside so long a run the cost of the first time is small.
