@@ -183,13 +183,17 @@ plan::OpTime measure_op(lanes::Machine& machine, int lane, const OpShape& shape,
   }
   const OneOp op(shape, matrices);
   lanes::Lane& worker = *machine.lanes()[static_cast<size_t>(lane)];
+  // All beforehand, so that runs follow each other as tasks of a pass do: between them the threads
+  // of a team stay awake.
+  std::vector<std::unique_ptr<lanes::Executable>> executables;
+  executables.reserve(matrices.size());
+  for (size_t i = 0; i < matrices.size(); ++i) executables.push_back(op.build(worker, i));
   std::vector<double> times;
   double spent_us = 0.0;
   int most_runs = patience.most_runs;
   for (int i = -patience.n_warm; i < most_runs; ++i) {
-    const int run = i + patience.n_warm;
-    const auto executable = op.build(worker, static_cast<size_t>(run));
-    const double us = run_us(machine, lane, *executable, op.run());
+    const auto& executable = *executables[static_cast<size_t>(i) + patience.n_warm];
+    const double us = run_us(machine, lane, executable, op.run());
     if (i < 0) {
       // Beside so long a run the cost of the first time is small.
       if (us > patience.enough_us) most_runs = std::min(most_runs, patience.least_runs);
