@@ -75,9 +75,8 @@ size_t choose_prefill(const Options& options, const model::Blueprint& blueprint,
         fmt::format("--int8 is for prompts in int8, but --prefill asks for {}.", options.prefill));
   }
   if (options.prefill == "auto" && options.int8.empty()) {
-    const bool is_exact = options.activations == plan::Activations::kF32;
-    plan->prefill = is_exact ? plan::Prefill::kF32 : plan::Prefill::kBf16;
-    plan->prefill_reason = is_exact
+    plan->prefill = safe_prefill(options.activations);
+    plan->prefill_reason = plan->prefill == plan::Prefill::kF32
                                ? "float activations were asked for"
                                : "auto: safe for a model whose activations nobody has measured";
     return 0;
@@ -125,6 +124,11 @@ tensor::Type kv_type_from_name(const std::string& name) {
 
 cache::KvShape kv_shape(const plan::Plan& plan, const model::Blueprint& blueprint) {
   return {blueprint.n_layers, blueprint.n_kv_heads, blueprint.head_dim, plan.kv_type, plan.context};
+}
+
+plan::Prefill safe_prefill(plan::Activations activations) {
+  const bool is_exact = activations == plan::Activations::kF32;
+  return is_exact ? plan::Prefill::kF32 : plan::Prefill::kBf16;
 }
 
 plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
