@@ -110,6 +110,11 @@ TEST(Int8Plan, N3IsRefusedWithoutACalibrationOrForAnotherModel) {
   options.int8 = "shadow";
   options.prefill = "auto";
   EXPECT_NE(refusal().find("--calibrate"), std::string::npos) << refusal();
+  options.int8 = "token";
+  EXPECT_EQ(refusal(), "");
+  options.is_strict_npu = true;
+  EXPECT_NE(refusal().find("--strict-npu"), std::string::npos) << refusal();
+  options.is_strict_npu = false;
   options.int8 = "shadows";
   EXPECT_NE(refusal().find("token-shadow"), std::string::npos) << refusal();
   options.int8.clear();

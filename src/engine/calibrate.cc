@@ -69,6 +69,10 @@ class Calibrator {
     options.int8.clear();
     options.plan.clear();
     options.made_plan.reset();
+    // No bit depends on lanes, and one of them observes in one thread.
+    options.lanes.clear();
+    options.placements.clear();
+    options.is_strict_npu = false;
     options.kv_type = tensor::Type::kF32;
     options.context = kWindow;
     Engine engine(options);
@@ -212,7 +216,9 @@ class Calibrator {
   double loss_of(const plan::Int8Plan& int8, InputStatistics* observer = nullptr) {
     Options options = options_.engine;
     options.int8.clear();
+    options.plan.clear();
     options.outlier_prune.reset();
+    options.is_strict_npu = false;
     options.made_plan = plan_;
     options.made_plan->activations = options_.engine.activations;
     options.made_plan->prefill = plan::Prefill::kInt8;

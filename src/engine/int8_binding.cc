@@ -20,8 +20,11 @@ void apply(const Options& options, plan::Plan* plan) {
   plan::Int8Plan& int8 = plan->int8;
   if (!options.int8.empty()) {
     int8.method = plan::int8_method_from_name(options.int8);
-    plan->prefill = plan::Prefill::kInt8;
-    if (!options.plan.empty()) plan->prefill_reason = "--int8 asks for it";
+    // A plan that was just made has decided already whether there is memory for it.
+    if (!options.plan.empty()) {
+      plan->prefill = plan::Prefill::kInt8;
+      plan->prefill_reason = "--int8 asks for it";
+    }
   }
   if (options.outlier_prune) {
     if (*options.outlier_prune < 0 || *options.outlier_prune > 100) {
@@ -91,6 +94,18 @@ void check_calibrated(const plan::Int8Plan& int8) {
       "--calibrate TEXT --alternatives -o plan.json', and add --plan plan.json.");
 }
 
+// What an NPU takes: scales that are fixed when an executable is built.
+void check_static(Int8Method method) {
+  const bool is_static = method == Int8Method::kStatic || method == Int8Method::kShadow ||
+                         method == Int8Method::kSmooth;
+  if (is_static) return;
+  throw UsageError(
+      fmt::format("--strict-npu allows only scales that are fixed beforehand, and --int8 {} "
+                  "computes them as it "
+                  "runs. Use --int8 shadow, static or smooth with the plan of a calibration.",
+                  plan::int8_method_name(method)));
+}
+
 Int8Rule rule_of(const plan::Int8Plan& int8, const plan::Int8Input& input, bool shadowed) {
   Int8Rule rule;
   switch (int8.method) {
@@ -139,6 +154,7 @@ Int8Binding::Int8Binding(const Options& options, const model::Blueprint& bluepri
   if (int8.is_calibrated()) check_inputs(int8, inputs, options.plan);
   if (plan->prefill != plan::Prefill::kInt8) return;
   check_calibrated(int8);
+  if (options.is_strict_npu) check_static(int8.method);
   packing_.one_scale = int8.one_weight_scale;
   if (int8.method == Int8Method::kToken) return;
   rules_.resize(blueprint.weights.size());
