@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -75,7 +76,7 @@ void calibrate(PlanFlags& flags) {
   engine::CalibrateOptions how;
   how.engine = flags.engine.checked();
   how.text = read_text(flags.calibrate);
-  how.text_name = flags.calibrate;
+  how.text_name = std::filesystem::path(flags.calibrate).filename().string();
   how.most_tokens = flags.calibrate_tokens;
   how.alternatives = flags.alternatives;
   engine::Calibration calibration;
