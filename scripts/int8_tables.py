@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Writes docs/int8-prompts.md: what prompts in int8 lose by each method, on the trained models.
 
-    python3 scripts/int8_tables.py CALIBRATION HELD_OUT TASKS [--program build/release/troika]
+    python3 scripts/int8_tables.py CALIBRATION [--held-out TEXT --tasks FILE] [--program build/release/troika]
 
-CALIBRATION is a text that the scales are measured on, HELD_OUT one to judge them by, TASKS a JSONL file
-for `troika eval --tasks`. Everything is measured by the program; takes some minutes.
+CALIBRATION is a text that the scales are measured on; the held-out text and the tasks (JSONL for `troika eval
+--tasks`) judge them, and give the curve over the outliers that are ignored. Everything is measured by the
+program; takes some minutes.
 """
 
 import argparse
 import json
 import subprocess
 import tempfile
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,8 +65,8 @@ it says.
 ## The limits of what follows
 
 The models have four million parameters. Models of this size hardly have outliers, so `troika synth
---plant-outliers` makes some, {plant}: chosen channels are scaled up, the weights that read them down, and in float
-nothing changes. **Planted outliers show that a mechanism works and is exact. They support no claim about which method
+--plant-outliers` makes some ({plant}): chosen channels are scaled up, the weights that
+read them down, and in float nothing changes. **Planted outliers show that a mechanism works and is exact. They support no claim about which method
 is better on real models, nor about how many products may go without it**: where they lie and how strong they are was
 chosen by us. They also favour methods that move scales from activations to weights, because that is how they were
 made. Products of the last 32 tokens or fewer of a window are computed as decoding is, here in float.
@@ -85,12 +87,15 @@ class Judge:
         self.options = options
         self.model = model
         self.plan = folder / "plan.json"
-        done = run(options.program, "plan", model, *FLOAT, "--calibrate", options.calibration,
-                   "--alternatives", "-o", self.plan)
-        self.calibration = json.loads(self.plan.read_text())["int8"]
-        lines = done.stderr.splitlines()
-        self.reason = next(line for line in lines if line.startswith("prompts: "))
-        self.float = self.measure(*FLOAT, "--prefill", "f32")
+        if not self.plan.exists():
+            run(options.program, "plan", model, *FLOAT, "--calibrate", options.calibration,
+                "--alternatives", "-o", self.plan)
+        plan = json.loads(self.plan.read_text())
+        self.calibration = plan["int8"]
+        reason = plan["prefill_reason"].replace(
+            self.calibration["text"], Path(self.calibration["text"]).name)
+        self.reason = f"{plan['prefill']} ({reason})"
+        self.float = self.measure(*FLOAT, "--prefill", "f32") if options.held_out else None
 
     def measure(self, *how):
         program, model = self.options.program, self.model
@@ -107,6 +112,13 @@ class Judge:
         loss = 100 * (perplexity / self.float[0] - 1)
         shown = f"{loss:+.2f} %" if abs(loss) < 1000 else f"× {perplexity / self.float[0]:.0f}"
         return f"{shown} · {100 * accuracy:.0f} %"
+
+
+    def calibrated(self, name, prune):
+        for loss in self.calibration["losses"]:
+            if (loss["method"], loss["outlier_prune"]) == (name, prune):
+                return f"{100 * loss['loss']:+.2f} %"
+        return "–"
 
 
 def table(header, rows):
@@ -164,25 +176,59 @@ def memory_row(judge, name):
             f"{hot / 1e6:.2f} MB", "0"]
 
 
-def page(options, judges, names):
+def calibration_part(judges, names):
+    rows = [["float: perplexity", ""] + [f"{j.calibration['perplexity']:.2f}" for j in judges]]
+    for name, _ in METHODS:
+        for prune in (0, 85) if "shadow" in name else (100,):
+            shown = f"{prune} %" if "shadow" in name else ""
+            rows.append([f"`{name}`", shown] + [j.calibrated(name, prune) for j in judges])
+    alphas = ", ".join(f"{j.calibration['smooth_alpha']:g} ({n})" for j, n in zip(judges, names))
+    return [
+        f"## Every method, on the text of the calibration\n\nChange of perplexity against float over "
+        f"{judges[0].calibration['tokens']} tokens of `{Path(judges[0].calibration['text']).name}`, the text that "
+        "the scales were measured on too, in windows of 512 tokens; weights with a scale for each row. "
+        "*Ignored*: the products, the least important by the largest magnitude over the limit, that ignore their "
+        "outliers (N6): with `shadow` they clamp to the limit of least mean square error, with `token-shadow` they "
+        f"take each token's own scale. The paper's default is 85 %. SmoothQuant's α: {alphas}.\n",
+        table("| " + " | ".join(["method", "ignored"] + names) + " |", rows),
+        "\nDifferences of a tenth of a per cent, of either sign, are chance.",
+    ]
+
+
+def held_out_part(options, judges, names):
     loss = "Change of perplexity against float · tasks right"
     header = "| " + " | ".join(["method"] + names) + " |"
-    weights = "row"
+    return [
+        f"\n## Every method, on a text and tasks it has not seen\n\nThe first {options.characters} characters of "
+        f"`{Path(options.held_out).name}` and {options.n_tasks} held-out tasks. {loss}; no outliers ignored "
+        "(`--outlier-prune 0`); weights with a scale for each row unless said otherwise. Float: perplexity. With "
+        "so many tasks, differences of a few per cent are chance.\n",
+        table(header, method_rows(judges)),
+        "\n## How many products may ignore their outliers\n",
+        table("| " + " | ".join(["ignored", "method"] + names[1::2]) + " |", prune_rows(judges[1::2])),
+    ]
+
+
+def wrapped(text):
+    """Long lines that are no table, in lines of 115 characters."""
+    lines = []
+    for line in text.split("\n"):
+        indent = "  " if line.startswith("- ") else ""
+        lines += [line] if line.startswith("|") or len(line) <= 115 else textwrap.wrap(
+            line, 115, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
+
+
+def page(options, judges, names):
+    command = "python3 scripts/int8_tables.py CALIBRATION"
+    if options.held_out:
+        command += " --held-out TEXT --tasks FILE"
     parts = [
         INTRODUCTION.format(
-            command="python3 scripts/int8_tables.py CALIBRATION HELD_OUT TASKS",
-            methods="\n".join(f"| `{name}` | {text} |" for name, text in METHODS),
+            command=command, methods="\n".join(f"| `{name}` | {text} |" for name, text in METHODS),
             plant="0.3 % of the channels, scale 64"),
-        f"Calibrated with {judges[0].calibration['tokens']} tokens of `{Path(options.calibration).name}`, judged "
-        f"by the first {options.characters} characters of `{Path(options.held_out).name}` and "
-        f"{options.n_tasks} held-out tasks, in windows of 512 tokens. With so many tasks, differences of a few per cent are chance.\n",
-        f"## Every method\n\n{loss}; no outliers ignored (`--outlier-prune 0`); weights with a scale "
-        f"for each {weights} unless said otherwise. Float: perplexity.\n",
-        table(header, method_rows(judges)),
-        "\n## How many products may ignore their outliers\n\nThe least important products, by the largest "
-        "magnitude over the limit, ignore what exceeds (N6): with `shadow` they clamp to the limit of least "
-        "mean square error, with `token-shadow` they take each token's own scale. The paper's default is 85 %.\n",
-        table("| " + " | ".join(["ignored", "method"] + names[1::2]) + " |", prune_rows(judges[1::2])),
+        *calibration_part(judges, names),
+        *(held_out_part(options, judges, names) if options.held_out else []),
         "\n## Memory of the weights that outliers meet\n\nWhat the float rows of outlier channels take where "
         "they are kept beside the int8 weights, as on a unit with a memory of its own: of all channels, of those "
         "that ever had an outlier in the calibration, of the fewest that had 80 % of them (*hot*, N5). Here "
@@ -192,37 +238,48 @@ def page(options, judges, names):
         "\n## What `--prefill auto` made of it\n",
         "\n".join(f"- {name}: {judge.reason}" for name, judge in zip(names, judges)),
     ]
-    return "\n".join(parts) + "\n"
+    return wrapped("\n".join(parts)) + "\n"
+
+
+def prepare_held_out(options, folder):
+    options.text = folder / "held_out.txt"
+    text = Path(options.held_out).read_text(encoding="utf-8")
+    options.text.write_text(text[: options.characters], encoding="utf-8")
+    options.some_tasks = folder / "tasks.jsonl"
+    tasks = Path(options.tasks).read_text(encoding="utf-8").splitlines()[:: options.every]
+    options.some_tasks.write_text("\n".join(tasks) + "\n", encoding="utf-8")
+    options.n_tasks = len(tasks)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("calibration")
-    parser.add_argument("held_out")
-    parser.add_argument("tasks")
+    parser.add_argument("--held-out")
+    parser.add_argument("--tasks")
     parser.add_argument("--program", default=ROOT / "build/release/troika")
     parser.add_argument("--models", type=Path, default=ROOT / "models")
     parser.add_argument("--out", type=Path, default=ROOT / "docs/int8-prompts.md")
-    parser.add_argument("--characters", type=int, default=40000, help="of HELD_OUT")
-    parser.add_argument("--every", type=int, default=4, help="only each so many of TASKS")
+    parser.add_argument("--characters", type=int, default=20000, help="of HELD_OUT")
+    parser.add_argument("--every", type=int, default=7, help="only each so many of TASKS")
+    parser.add_argument("--work", type=Path,
+                        help="keep models and plans in this folder, and use those that are there")
     options = parser.parse_args()
+    if bool(options.held_out) != bool(options.tasks):
+        parser.error("--held-out and --tasks go together")
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        options.text = folder / "held_out.txt"
-        text = Path(options.held_out).read_text(encoding="utf-8")
-        options.text.write_text(text[: options.characters], encoding="utf-8")
-        options.some_tasks = folder / "tasks.jsonl"
-        tasks = Path(options.tasks).read_text(encoding="utf-8").splitlines()[:: options.every]
-        options.some_tasks.write_text("\n".join(tasks) + "\n", encoding="utf-8")
-        options.n_tasks = len(tasks)
+        folder = options.work or Path(temporary)
+        folder.mkdir(exist_ok=True)
+        if options.held_out:
+            prepare_held_out(options, folder)
         judges, names = [], []
         for kind in KINDS:
             plain = options.models / f"troika-{kind}-q8_0.gguf"
             planted = folder / f"{kind}-planted.gguf"
-            run(options.program, "synth", "--plant-outliers", plain, planted, *PLANT)
+            if not planted.exists():
+                run(options.program, "synth", "--plant-outliers", plain, planted, *PLANT)
             for name, model in ((kind, plain), (f"{kind}, planted", planted)):
                 place = folder / name.replace(", ", "-")
-                place.mkdir()
+                place.mkdir(exist_ok=True)
                 judges.append(Judge(options, model, place))
                 names.append(f"troika-{name}")
                 print(f"{names[-1]} calibrated", flush=True)
