@@ -9,6 +9,17 @@ constexpr size_t kAlignmentFloats = 16;  // a cache line
 
 }  // namespace
 
+std::string_view Subgraph::layout_of(const model::Op& op, int n_tokens) const {
+  const model::Weight& weight = blueprint->weights[static_cast<size_t>(op.weight)];
+  for (const plan::ProductLayout& choice : layouts) {
+    if (choice.n_rows == weight.n_rows && choice.k == weight.row_length &&
+        choice.n_tokens == n_tokens) {
+      return choice.layout;
+    }
+  }
+  return {};
+}
+
 Buffers::Buffers(const model::Blueprint& blueprint, int most_tokens, int most_outputs,
                  bool has_values) {
   std::vector<size_t> offsets;

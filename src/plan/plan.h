@@ -52,6 +52,15 @@ struct Placement {
   static constexpr int kAllBlocks = INT_MAX;
 };
 
+// An equivalent shape in which a lane computes a product faster than in its first one (N8).
+struct ProductLayout {
+  int lane = 0;
+  int n_rows = 0;  // of the weight
+  int k = 0;
+  int n_tokens = 0;
+  std::string layout;  // one of those that the lane names
+};
+
 struct Plan {
   std::vector<HostLane> lanes = {{}};
   std::vector<Placement> placements;  // lane 0 where none matches
@@ -65,6 +74,8 @@ struct Plan {
   std::vector<int> shapes = {1, 8, 32, 128, 512};
   // The same for the rows whose logits are wanted.
   std::vector<int> output_shapes = {1, 8, 32};
+
+  std::vector<ProductLayout> layouts;  // the lane's first one where none matches
 
   int chunk() const { return shapes.back(); }
   int n_threads() const;

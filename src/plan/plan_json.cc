@@ -73,6 +73,20 @@ std::vector<Placement> read_placements(const JsonFields& fields, int n_lanes) {
   return placements;
 }
 
+std::vector<ProductLayout> read_layouts(const JsonFields& fields, int n_lanes) {
+  std::vector<ProductLayout> layouts;
+  fields.each("layouts", [&](const JsonFields& item) {
+    ProductLayout layout;
+    layout.lane = static_cast<int>(item.integer("lane", 0, n_lanes - 1));
+    layout.n_rows = static_cast<int>(item.integer("n_rows", 1, INT_MAX));
+    layout.k = static_cast<int>(item.integer("k", 1, INT_MAX));
+    layout.n_tokens = static_cast<int>(item.integer("n_tokens", 1, kMostTokens));
+    layout.layout = item.text("layout");
+    layouts.push_back(layout);
+  });
+  return layouts;
+}
+
 }  // namespace
 
 std::string to_json(const PlanFile& file) {
@@ -104,6 +118,14 @@ std::string to_json(const PlanFile& file) {
         {"subgraph", rule.subgraph}, {"least_tokens", rule.least_tokens}, {"lane", rule.lane}};
     if (rule.n_blocks != Placement::kAllBlocks) entry["blocks"] = rule.n_blocks;
     json["placements"].push_back(entry);
+  }
+  json["layouts"] = nlohmann::ordered_json::array();
+  for (const ProductLayout& layout : file.plan.layouts) {
+    json["layouts"].push_back({{"lane", layout.lane},
+                               {"n_rows", layout.n_rows},
+                               {"k", layout.k},
+                               {"n_tokens", layout.n_tokens},
+                               {"layout", layout.layout}});
   }
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
@@ -148,7 +170,9 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
                                       kMostDecodeTokens));
   }
   plan.output_shapes = read_shapes(fields, "output_shapes");
-  plan.placements = read_placements(fields, static_cast<int>(plan.lanes.size()));
+  const int n_lanes = static_cast<int>(plan.lanes.size());
+  plan.placements = read_placements(fields, n_lanes);
+  if (fields.has("layouts")) plan.layouts = read_layouts(fields, n_lanes);
   return file;
 }
 

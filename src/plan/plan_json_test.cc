@@ -17,6 +17,7 @@ PlanFile example() {
   file.plan.activations = Activations::kF32;
   file.plan.lanes = {{{0, 2}, 2}, {{1}, 1}};
   file.plan.placements = {{"ffn", 2, 1}, {"", 0, 0}};
+  file.plan.layouts = {{1, 896, 4864, 512, "32 rows"}};
   return file;
 }
 
@@ -43,6 +44,8 @@ TEST(PlanJson, SurvivesTheRoundTrip) {
   EXPECT_EQ(again.made_for, file.made_for);
   EXPECT_EQ(to_json(again), to_json(file));
   EXPECT_EQ(again.plan.lane_of("ffn", 8), 1);
+  ASSERT_EQ(again.plan.layouts.size(), 1u);
+  EXPECT_EQ(again.plan.layouts[0].layout, "32 rows");
   EXPECT_EQ(again.plan.lanes[0].cores, (std::vector<int>{0, 2}));
 }
 
@@ -68,6 +71,8 @@ TEST(PlanJson, RefusalsNameFileAndField) {
       {"\"lane\": 1", "\"lane\": 2", "'placements[0].lane'"},
       {"\"least_tokens\": 2", "\"least_tokens\": null", "'placements[0].least_tokens'"},
       {"\"shapes\"", "\"forms\"", "'shapes'"},
+      {"\"n_rows\": 896", "\"n_rows\": 0", "'layouts[0].n_rows'"},
+      {"\"layout\": \"32 rows\"", "\"layout\": 32", "'layouts[0].layout'"},
       {"\"model_bytes\": 123456789012", "\"model_bytes\": -1", "'made_for.model_bytes'"},
   };
   for (const auto& c : kCases) {

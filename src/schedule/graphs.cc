@@ -69,12 +69,28 @@ std::vector<lanes::Subgraph> cut_into_subgraphs(const model::Blueprint& blueprin
   return subgraphs;
 }
 
+namespace {
+
+std::vector<plan::ProductLayout> layouts_of(const plan::Plan& plan, int lane) {
+  std::vector<plan::ProductLayout> layouts;
+  for (const plan::ProductLayout& layout : plan.layouts) {
+    if (layout.lane == lane) layouts.push_back(layout);
+  }
+  return layouts;
+}
+
+}  // namespace
+
 Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
                const lanes::Machine& machine, const weights::Store& weights,
                const GraphOptions& options)
     : blueprint_(blueprint),
       buffers_(blueprint, plan.shapes.back(), plan.output_shapes.back(), options.has_values) {
   const std::vector<lanes::Subgraph> subgraphs = cut_into_subgraphs(blueprint);
+  std::vector<std::vector<plan::ProductLayout>> layouts;
+  for (size_t lane = 0; lane < machine.lanes().size(); ++lane) {
+    layouts.push_back(layouts_of(plan, static_cast<int>(lane)));
+  }
   const auto build = [&](const std::vector<int>& shapes, bool for_head) {
     std::vector<TaskList> lists;
     for (const int n_rows : shapes) {
@@ -83,7 +99,8 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
         if (is_head(subgraph) != for_head) continue;
         const int lane = plan.lane_of(subgraph.name, n_rows, subgraph.block());
         lanes::Lane& worker = *machine.lanes()[static_cast<size_t>(lane)];
-        const auto add = [&](const lanes::Subgraph& part) {
+        const auto add = [&](lanes::Subgraph part) {
+          part.layouts = layouts[static_cast<size_t>(lane)];
           list.tasks.push_back(
               {lane, worker.build(part, n_rows, weights, buffers_), part.name, subgraph.block()});
         };

@@ -52,7 +52,10 @@ std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, int n_toke
   const bool is_prompt = n_tokens > plan::kMostDecodeTokens;
   const Precision precision = {activations_, is_prompt ? prefill_ : plan::Prefill::kSame};
   std::vector<Step> steps = make_steps(subgraph, weights, buffers, kernels_, precision);
-  for (const Step& step : steps) {
+  for (Step& step : steps) {
+    if (is_prompt && step.op.kind == model::OpKind::kLinear) {
+      step.strips_together = kStripsTogether[layout_index(subgraph, step.op, n_tokens)];
+    }
     const size_t bytes = static_cast<size_t>(n_tokens) *
                          form_bytes(step.form, static_cast<size_t>(step.input_width));
     prepared_.resize(std::max(prepared_.size(), bytes + kLine));
@@ -63,6 +66,14 @@ std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, int n_toke
   const size_t n_counters = steps.size() * static_cast<size_t>(team_.size());
   if (counters_.size() < n_counters) counters_ = std::vector<ItemCounter>(n_counters);
   return std::make_unique<HostExecutable>(n_tokens, std::move(steps));
+}
+
+std::span<const char* const> HostLane::layouts(int n_tokens) const {
+  if (n_tokens <= plan::kMostDecodeTokens || prefill_ == plan::Prefill::kSame ||
+      prefill_ == plan::Prefill::kF32) {
+    return {};
+  }
+  return kProductLayouts;
 }
 
 // In leaps, so that a growing context asks for memory rarely.

@@ -253,7 +253,7 @@ void share_items(const StepContext& context, int step_index, int worker, int64_t
 void run_panels(const Step& step, const StepContext& context, int step_index, int worker) {
   const auto k = static_cast<size_t>(step.input_width);
   const size_t n_strips = kernels::n_strips(static_cast<size_t>(step.matrix.n_rows));
-  size_t together = kStripsTogether;
+  size_t together = step.strips_together;
   while (together > 1 && n_strips / together < 2 * static_cast<size_t>(context.team.n_active())) {
     together /= 2;
   }

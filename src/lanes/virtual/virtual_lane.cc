@@ -88,8 +88,16 @@ TaskCost VirtualLane::expert_cost(const model::Blueprint& blueprint, const model
   return cost;
 }
 
-TaskCost VirtualLane::op_cost(const model::Blueprint& blueprint, const model::Op& op, int n_tokens,
+// An NPU takes the rows of an input as a square, or one below the other.
+std::span<const char* const> VirtualLane::layouts(int n_tokens) const {
+  static constexpr const char* kOfNpu[] = {"square", "n x 1"};
+  if (options_.processor != Processor::kNpu || n_tokens == 1) return {};
+  return kOfNpu;
+}
+
+TaskCost VirtualLane::op_cost(const Subgraph& subgraph, const model::Op& op, int n_tokens,
                               const weights::Store* weights) const {
+  const model::Blueprint& blueprint = *subgraph.blueprint;
   const bool is_experts = op.kind == model::OpKind::kExpertLinear;
   if (op.kind == model::OpKind::kLinear || is_experts) {
     const model::Weight& weight = blueprint.weights[static_cast<size_t>(op.weight)];
@@ -101,6 +109,7 @@ TaskCost VirtualLane::op_cost(const model::Blueprint& blueprint, const model::Op
     if (is_experts) return expert_cost(blueprint, op, n_tokens, weight_bytes);
     Product product{n_tokens, weight.row_length, weight.n_rows, options_.arithmetic};
     product.weight_bytes = weight_bytes;
+    product.has_thin_shape = layout_index(subgraph, op, n_tokens) == 1;
     return model_.product(options_.processor, product);
   }
   double floats = 0.0;
@@ -117,8 +126,7 @@ std::unique_ptr<Executable> VirtualLane::make_timed(const Subgraph& subgraph, in
   TaskCost sum;
   for (const model::Op& op : subgraph.ops) {
     if (op.kind == model::OpKind::kAttention) continue;
-    add(sum, op_cost(*subgraph.blueprint, op, n_tokens, weights),
-        options_.processor == Processor::kNpu);
+    add(sum, op_cost(subgraph, op, n_tokens, weights), options_.processor == Processor::kNpu);
   }
   return std::make_unique<VirtualExecutable>(n_tokens, subgraph, sum);
 }
@@ -128,8 +136,10 @@ std::unique_ptr<Executable> VirtualLane::build(const Subgraph& subgraph, int n_t
                                                const Buffers& buffers) {
   std::unique_ptr<Executable> timed = make_timed(subgraph, n_tokens, &weights);
   if (options_.values != nullptr) {
+    lanes::Subgraph for_values = subgraph;
+    for_values.layouts = {};  // they are this lane's
     static_cast<VirtualExecutable&>(*timed).values =
-        options_.values->build(subgraph, n_tokens, weights, buffers);
+        options_.values->build(for_values, n_tokens, weights, buffers);
   }
   return timed;
 }
