@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/trace.h"
+#include "engine/int8_binding.h"
 #include "engine/options.h"
 #include "gguf/file.h"
 #include "kernels/choose.h"
@@ -56,6 +57,10 @@ class Engine {
   void set_trace(Trace* trace) { trace_ = trace; }
   Trace* trace() const { return trace_; }
 
+  // Told of the inputs of products from now on; null ends that.
+  void set_observer(lanes::InputObserver* observer) { observer_ = observer; }
+  lanes::InputObserver* observer() const { return observer_; }
+
   // Held during a pass: the buffers of the executables are shared by all sessions.
   std::mutex& pass_mutex() { return pass_mutex_; }
 
@@ -79,11 +84,13 @@ class Engine {
   weights::Store weights_;
   std::unique_ptr<PhoneSetup> phone_setup_;
   plan::Plan plan_;
+  Int8Binding int8_;
   model::RopeAngles rope_angles_;
   const lanes::VirtualPhone* phone_ = nullptr;  // the machine, if it is one; set by make_machine
   std::unique_ptr<lanes::Machine> machine_;
   schedule::Graphs graphs_;
   Trace* trace_ = nullptr;
+  lanes::InputObserver* observer_ = nullptr;
   std::mutex pass_mutex_;
   double load_seconds_ = 0.0;
 };

@@ -208,6 +208,7 @@ void Session::compute(const cache::Batch& batch, int first_index, const LogitSin
   run.slots = placement_.slots;
   run.visible = placement_.visible;
   run.kv = &kv_;
+  run.observer = engine_.observer();
   schedule::run_in_order(graphs.body(batch.size()), run, engine_.machine(), engine_.trace());
 
   // The head runs for as many rows at a time as its largest executable takes.

@@ -38,6 +38,14 @@ struct ReadRequest {
   std::byte* to = nullptr;
 };
 
+// Told of the inputs of products before they are computed, by one thread at a time: to calibrate.
+class InputObserver {
+ public:
+  virtual ~InputObserver() = default;
+  // x  // (n_rows, width)
+  virtual void observe(const model::Op& op, const float* x, int n_rows, int width) = 0;
+};
+
 // What one run binds to the slots of an executable, beside the buffers it was built with.
 struct Run {
   int n_tokens = 0;                              // rows present, <= those it was built for
@@ -50,6 +58,7 @@ struct Run {
   std::span<const cache::VisibleSlots> visible;  // (n_tokens): the mask
   cache::KvCache* kv = nullptr;
   std::span<const ReadRequest> reads;  // of a lane that reads
+  InputObserver* observer = nullptr;
 };
 
 enum class Status : uint8_t { kPending, kDone, kFailed };

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "plan/int8_json.h"
 #include "plan/json_fields.h"
 
 namespace troika::plan {
@@ -127,6 +128,8 @@ std::string to_json(const PlanFile& file) {
                                {"n_tokens", layout.n_tokens},
                                {"layout", layout.layout}});
   }
+  const Int8Plan& int8 = file.plan.int8;
+  if (file.plan.prefill == Prefill::kInt8 || int8.is_calibrated()) json["int8"] = to_json(int8);
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -169,6 +172,7 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
                                       "own, unless 'prefill' is 'same'",
                                       kMostDecodeTokens));
   }
+  if (fields.has("int8")) plan.int8 = read_int8(fields.object("int8"));
   plan.output_shapes = read_shapes(fields, "output_shapes");
   const int n_lanes = static_cast<int>(plan.lanes.size());
   plan.placements = read_placements(fields, n_lanes);

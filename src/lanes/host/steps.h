@@ -7,6 +7,7 @@
 
 #include "base/team.h"
 #include "kernels/kernels.h"
+#include "lanes/int8_rule.h"
 #include "lanes/lane.h"
 #include "plan/plan.h"
 
@@ -16,7 +17,7 @@ namespace troika::lanes {
 enum class InputForm : uint8_t {
   kFloat,  // as it stands
   kQ8,     // kernels/activations.h, in blocks
-  kInt8,   // kernels/panels.h, with a scale for each token
+  kInt8,   // kernels/panels.h, by an Int8Rule
   kBf16,
 };
 // Bytes of one row of k elements; 0 for kFloat.
@@ -51,6 +52,7 @@ struct Step {
   kernels::MatmulF32* matmul_f32 = nullptr;
   kernels::MatmulQ8* matmul_q8 = nullptr;
   const kernels::Int8Panels* int8 = nullptr;
+  Int8Rule int8_rule;
   kernels::UnpackBf16* unpack_bf16 = nullptr;
   size_t strips_together = kStripsTogether[0];  // of products with panels
   // The input must be brought into the form first; false where a step before has already done so.
@@ -62,7 +64,8 @@ struct Step {
 // How an executable computes its products.
 struct Precision {
   plan::Activations activations;
-  plan::Prefill prefill;  // kSame in an executable for decoding
+  plan::Prefill prefill;                  // kSame in an executable for decoding
+  const Int8Rules* int8_rules = nullptr;  // null: each token's own scale everywhere
 };
 
 std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& weights,
@@ -84,6 +87,11 @@ struct StepContext {
   std::byte* stretches;    // (workers, kStretchBytes): weights unpacked
   ItemCounter* counters;   // (n_steps, team.size())
   float* attention_parts;  // attention_parts_floats
+  // Of the product at hand, where it takes outliers out.
+  kernels::Outlier* outliers;  // (n_rows, k)
+  uint32_t* outlier_counts;    // (n_rows)
+  float* scratch;              // (workers, scratch_floats): a row on its way into its form
+  size_t scratch_floats;
 };
 
 // Into how many segments the attention of each (token, head) is divided between the workers; 0
