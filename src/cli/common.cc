@@ -39,8 +39,18 @@ void EngineFlags::add_to(CLI::App& command) {
   command.add_flag("--strict-npu", options.is_strict_npu,
                    "Matrix lanes may use only scales that are fixed beforehand");
   command.add_option("--place", options.placements,
-                     "SUBGRAPH=LANE or SUBGRAPH@TOKENS=LANE: where embed, qkv, attention, ffn or "
-                     "head run (repeatable; default: lane 0)");
+                     "SUBGRAPH=LANE or SUBGRAPH@TOKENS=LANE: where embed, norm, qkv, attention, "
+                     "out, ffn or head run (repeatable; default: lane 0)");
+  command.add_option("--order", options.order,
+                     "Chunks of a prompt on several lanes: in-order, lock-step (two at a time) or "
+                     "out-of-order (default: the plan's, out-of-order)");
+  command.add_option("--in-flight", options.chunks_in_flight,
+                     "Chunks that several lanes work on at once, each with buffers of its own "
+                     "(default: the plan's, 4; of a phone 8)");
+  command.add_option("--chunk", options.chunk,
+                     "Tokens of a prompt that go together (default: the plan's)");
+  command.add_flag("--cut-at-norms", options.is_cut_at_norms,
+                   "Norms, and the projection behind attention, are subgraphs that can be placed");
   command.add_option("-c,--context", options.context,
                      "Tokens of context (default: what model and memory allow, at most 8192)");
   command.add_option("--kv", kv, "Type of cached keys and values: f32, f16 or q8_0")

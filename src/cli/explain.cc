@@ -37,7 +37,8 @@ struct Row {
 
 std::vector<Row> rows_of(const engine::Engine& engine) {
   std::vector<Row> rows;
-  for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(engine.blueprint())) {
+  for (const lanes::Subgraph& subgraph :
+       schedule::cut_into_subgraphs(engine.blueprint(), engine.plan().is_cut_at_norms)) {
     auto row = std::find_if(rows.begin(), rows.end(),
                             [&](const Row& r) { return r.name == subgraph.name; });
     if (row == rows.end()) row = rows.insert(rows.end(), Row{subgraph.name, 0, 0, 0.0, ""});
@@ -108,7 +109,8 @@ Times predict(engine::Engine& engine, const std::vector<int>& shapes, bool op_by
   const plan::Plan& plan = engine.plan();
   const solve::ProfileTimes times(*profile, engine.weights(), plan.kv_type);
   Times predicted;
-  for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(engine.blueprint())) {
+  for (const lanes::Subgraph& subgraph :
+       schedule::cut_into_subgraphs(engine.blueprint(), engine.plan().is_cut_at_norms)) {
     for (const int n : shapes) {
       const bool is_head = std::string_view(subgraph.name) == "head";
       const int rows = is_head ? 1 : n;

@@ -19,6 +19,8 @@ struct PhoneSetup {
   // How the plan was chosen; no phases where it came from a file.
   solve::PlacementChoice choice;
   int n_threads = 1;  // of this machine, for the values
+  schedule::ShadowOptions shadow;
+  bool makes_graphs_per_prompt = false;  // then a prompt waits for them
 
   // "8gen3 with llm.npu": what plans are made for.
   std::string name() const;

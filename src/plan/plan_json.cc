@@ -73,6 +73,22 @@ std::vector<Placement> read_placements(const JsonFields& fields, int n_lanes) {
   return placements;
 }
 
+// Plans from before chunks could be in flight together say nothing of them.
+void read_order(const JsonFields& fields, Plan* plan) {
+  if (fields.has("order")) {
+    try {
+      plan->order = order_from_name(fields.text("order"));
+    } catch (const UsageError& error) {
+      fields.fail("order", fmt::format("is not understood: {}", error.what()));
+    }
+  }
+  if (fields.has("chunks_in_flight")) {
+    plan->chunks_in_flight =
+        static_cast<int>(fields.integer("chunks_in_flight", 1, kMostChunksInFlight));
+  }
+  if (fields.has("cut_at_norms")) plan->is_cut_at_norms = fields.flag("cut_at_norms");
+}
+
 }  // namespace
 
 std::string to_json(const PlanFile& file) {
@@ -98,6 +114,9 @@ std::string to_json(const PlanFile& file) {
   }
   json["shapes"] = file.plan.shapes;
   json["output_shapes"] = file.plan.output_shapes;
+  json["order"] = order_name(file.plan.order);
+  json["chunks_in_flight"] = file.plan.chunks_in_flight;
+  json["cut_at_norms"] = file.plan.is_cut_at_norms;
   json["placements"] = nlohmann::ordered_json::array();
   for (const Placement& rule : file.plan.placements) {
     nlohmann::ordered_json entry = {
@@ -148,6 +167,7 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
                                       kMostDecodeTokens));
   }
   plan.output_shapes = read_shapes(fields, "output_shapes");
+  read_order(fields, &plan);
   plan.placements = read_placements(fields, static_cast<int>(plan.lanes.size()));
   return file;
 }

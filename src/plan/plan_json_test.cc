@@ -17,6 +17,9 @@ PlanFile example() {
   file.plan.activations = Activations::kF32;
   file.plan.lanes = {{{0, 2}, 2}, {{1}, 1}};
   file.plan.placements = {{"ffn", 2, 1}, {"", 0, 0}};
+  file.plan.order = Order::kLockStep;
+  file.plan.chunks_in_flight = 3;
+  file.plan.is_cut_at_norms = true;
   return file;
 }
 
@@ -44,6 +47,14 @@ TEST(PlanJson, SurvivesTheRoundTrip) {
   EXPECT_EQ(to_json(again), to_json(file));
   EXPECT_EQ(again.plan.lane_of("ffn", 8), 1);
   EXPECT_EQ(again.plan.lanes[0].cores, (std::vector<int>{0, 2}));
+  EXPECT_EQ(again.plan.order, Order::kLockStep);
+  EXPECT_EQ(again.plan.chunks_in_flight, 3);
+  EXPECT_TRUE(again.plan.is_cut_at_norms);
+}
+
+TEST(PlanJson, N7OlderPlansSayNothingOfTheOrder) {
+  const PlanFile again = plan_from_json(changed("  \"order\": \"lock-step\",\n", ""), "plan.json");
+  EXPECT_EQ(again.plan.order, Order::kOutOfOrder);
 }
 
 TEST(PlanJson, RefusalsNameFileAndField) {
@@ -58,6 +69,10 @@ TEST(PlanJson, RefusalsNameFileAndField) {
       {"\"context\": 4096", "\"context\": 1e99", "'context'"},
       {"\"context\": 4096", "\"context\": 99999999999999999999", "'context'"},
       {"\"kv\": \"Q8_0\"", "\"kv\": \"Q4_0\"", "'kv'"},
+      {"\"lock-step\"", "\"sideways\"", "'order'"},
+      {"\"chunks_in_flight\": 3", "\"chunks_in_flight\": 0", "'chunks_in_flight'"},
+      {"\"chunks_in_flight\": 3", "\"chunks_in_flight\": 65", "'chunks_in_flight'"},
+      {"\"cut_at_norms\": true", "\"cut_at_norms\": 1", "'cut_at_norms'"},
       {"\"activations\": \"f32\"", "\"activations\": \"f8\"", "'activations'"},
       {"\"prefill\": \"int8\"", "\"prefill\": \"int9\"", "'prefill'"},
       {"    32,\n", "    33,\n", "'shapes'"},
