@@ -128,6 +128,11 @@ void apply_chunk_options(const Options& options, plan::Plan* plan) {
     throw UsageError(fmt::format("--in-flight {} makes no sense; use 1 to {} chunks.",
                                  options.chunks_in_flight, plan::kMostChunksInFlight));
   }
+  // Up to so many tokens executables are those of generation.
+  if (options.chunk != 0 && options.chunk < plan::kMostDecodeTokens) {
+    throw UsageError(fmt::format("--chunk {} makes no sense; use {} tokens or more.", options.chunk,
+                                 plan::kMostDecodeTokens));
+  }
   if (options.chunks_in_flight > 0) plan->chunks_in_flight = options.chunks_in_flight;
   if (options.is_cut_at_norms) plan->is_cut_at_norms = true;
 }
@@ -153,10 +158,6 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
   const size_t packed_bytes = choose_prefill(options, blueprint, weights, memory, &plan);
   plan.context = choose_context(options, blueprint, weights, plan, packed_bytes, memory);
   apply_chunk_options(options, &plan);
-  if (options.chunk < 0) {
-    throw UsageError(
-        fmt::format("--chunk {} makes no sense; it is a number of tokens.", options.chunk));
-  }
   if (options.chunk > 0) {
     std::erase_if(plan.shapes, [&](int n) { return n >= options.chunk; });
     plan.shapes.push_back(options.chunk);

@@ -21,6 +21,7 @@ struct Options {
   // On a phone, how much of llm.npu there is (N12): "naive", "chunk", "outlier" or "out-of-order",
   // each with what the ones before it have; empty: lanes and placements as everywhere.
   std::string npu_step;
+  bool has_square_shapes = true;  // the same with the fastest of equivalent shapes (N8)
   int npu_prune = 85;             // percent of the blocks without shadow tasks (N4, N6)
   bool has_fast_handover = true;  // of a phone (H8)
   bool is_strict_npu = false;     // matrix lanes may use static scales only

@@ -54,6 +54,7 @@ void apply_npu_step(const Options& options, PhoneSetup* setup) {
   for (const char* kind : {"qkv", "out", "ffn"}) plan.placements.push_back({kind, 2, npu});
   plan.placements.push_back({"", 0, floats});
   setup->options.has_group_scales = step < 2;
+  setup->options.has_square_shapes = options.has_square_shapes;
   setup->makes_graphs_per_prompt = step == 0;
   if (step >= 2) setup->shadow = {floats, options.npu_prune};
 }
@@ -85,10 +86,6 @@ std::vector<lanes::Processor> processors_of(const std::string& text) {
 }
 
 int context_of(const Options& options, const model::Blueprint& blueprint) {
-  if (options.chunk < 0) {
-    throw UsageError(
-        fmt::format("--chunk {} makes no sense; it is a number of tokens.", options.chunk));
-  }
   if (options.context < 0) {
     throw UsageError(
         fmt::format("--context {} makes no sense; it is a number of tokens.", options.context));

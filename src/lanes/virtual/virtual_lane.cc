@@ -128,6 +128,7 @@ TaskCost VirtualLane::op_cost(const model::Blueprint& blueprint, const model::Op
     Product product{n_tokens, weight.row_length, weight.n_rows, options_.arithmetic};
     product.weight_bytes = weight_bytes;
     product.has_group_scales = options_.has_group_scales;
+    product.has_square_shape = options_.has_square_shapes && n_tokens > 1;
     return model_.product(options_.processor, product);
   }
   double floats = 0.0;

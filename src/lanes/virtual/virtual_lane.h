@@ -15,8 +15,9 @@ struct VirtualLaneOptions {
   Arithmetic arithmetic = Arithmetic::kInt8;  // of products
   double weight_bytes = 1.0;      // of one weight in memory, scales counted; `build` asks the store
   bool has_group_scales = false;  // of products, on an NPU (N §2.3)
-  int n_outlier_channels = 10;    // of the input of a product, that its shadow multiplies (N4)
-  Lane* values = nullptr;         // runs the same task for its values; must outlive the lane
+  bool has_square_shapes = false;  // of the rows of its products (N8)
+  int n_outlier_channels = 10;     // of the input of a product, that its shadow multiplies (N4)
+  Lane* values = nullptr;          // runs the same task for its values; must outlive the lane
 };
 
 class VirtualLane : public Lane {

@@ -51,6 +51,7 @@ VirtualPhone::VirtualPhone(const CostModel& model, const PhoneOptions& options,
     lane.processor = processor;
     lane.arithmetic = model.arithmetic(processor);
     lane.has_group_scales = options.has_group_scales;
+    lane.has_square_shapes = options.has_square_shapes;
     lane.values = values_.get();
     owned_.push_back(std::make_unique<VirtualLane>(machine_, model, lane));
   }
