@@ -27,7 +27,8 @@ struct ComparedRow {
   double highest = 0.0;
 };
 
-struct Comparison {
+// The checker believes that moving JSON can throw.
+struct Comparison {  // NOLINT(bugprone-exception-escape)
   std::string command;
   int n_pairs = 0;
   nlohmann::ordered_json peer;  // what it tells of its build and the machine

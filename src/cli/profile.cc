@@ -19,6 +19,7 @@ namespace {
 struct ProfileFlags {
   engine::ProfileRequest request;
   std::string activations = "q8";
+  std::string prefill = "auto";
   std::string kv = "f16";
   std::string type = "q4_0";
   std::string from;
@@ -41,6 +42,8 @@ void write_file(const std::string& path, const std::string& content) {
 engine::ProfileRequest checked(const ProfileFlags& flags) {
   engine::ProfileRequest request = flags.request;
   request.activations = plan::activations_from_name(flags.activations);
+  request.prefill = flags.prefill == "auto" ? engine::safe_prefill(request.activations)
+                                            : plan::prefill_from_name(flags.prefill);
   request.kv_type = engine::kv_type_from_name(flags.kv);
   const std::optional<tensor::Type> type = tensor::type_from_name(flags.type);
   if (!type) {
@@ -247,6 +250,10 @@ void add_profile(CLI::App& app) {
   command
       ->add_option("--activations", flags->activations,
                    "How activations meet block-quantised weights: q8 (fast) or f32 (exact)")
+      ->capture_default_str();
+  command
+      ->add_option("--prefill", flags->prefill,
+                   "How prompts are computed: f32, bf16, int8, same (as generation), or auto")
       ->capture_default_str();
   command->add_option("--kernels", request.kernels,
                       "The fastest kernels allowed, as named by --version (default: the fastest)");

@@ -70,11 +70,16 @@ PlanChoice choose_plan(const ChooseRequest& request, const StageFunction& stage)
     Options options = request.options;
     options.lanes = set.lanes;
     options.n_threads = set.lanes.empty() ? set.n_threads : 0;
+    PlanCandidate candidate;
+    candidate.name = set.name;
+    candidate.plan = make_plan(options, blueprint, weights);
+    candidate.has_single_lane = candidate.plan.lanes.size() == 1;
     ProfileRequest profiling;
     profiling.models = {request.options.model};
     profiling.lanes = options.lanes;
     profiling.n_threads = options.n_threads;
     profiling.activations = options.activations;
+    profiling.prefill = candidate.plan.prefill;
     profiling.kv_type = options.kv_type;
     profiling.kernels = options.kernels;
     profiling.type = weights.main_type();
@@ -82,11 +87,6 @@ PlanChoice choose_plan(const ChooseRequest& request, const StageFunction& stage)
     profiling.use_cache = request.use_cache;
     profiling.with_storage = false;
     const plan::Profile profile = profile_here(profiling, stage).profile;
-
-    PlanCandidate candidate;
-    candidate.name = set.name;
-    candidate.plan = make_plan(options, blueprint, weights);
-    candidate.has_single_lane = candidate.plan.lanes.size() == 1;
     const solve::ProfileTimes times(profile, weights, options.kv_type);
     choose_chunk(times, blueprint, longest, &candidate.plan);
     if (!candidate.has_single_lane) {

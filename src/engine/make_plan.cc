@@ -71,9 +71,8 @@ size_t choose_prefill(const Options& options, const model::Blueprint& blueprint,
                       const weights::Store& weights, const MemoryFigures& memory,
                       plan::Plan* plan) {
   if (options.prefill == "auto") {
-    const bool is_exact = options.activations == plan::Activations::kF32;
-    plan->prefill = is_exact ? plan::Prefill::kF32 : plan::Prefill::kBf16;
-    plan->prefill_reason = is_exact
+    plan->prefill = safe_prefill(options.activations);
+    plan->prefill_reason = plan->prefill == plan::Prefill::kF32
                                ? "float activations were asked for"
                                : "auto: safe for a model whose activations nobody has measured";
     return 0;
@@ -135,6 +134,11 @@ void apply_chunk_options(const Options& options, plan::Plan* plan) {
   }
   if (options.chunks_in_flight > 0) plan->chunks_in_flight = options.chunks_in_flight;
   if (options.is_cut_at_norms) plan->is_cut_at_norms = true;
+}
+
+plan::Prefill safe_prefill(plan::Activations activations) {
+  const bool is_exact = activations == plan::Activations::kF32;
+  return is_exact ? plan::Prefill::kF32 : plan::Prefill::kBf16;
 }
 
 plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,

@@ -17,6 +17,9 @@ struct MemoryFigures {
   static MemoryFigures here();
 };
 
+// How prompts of a model are computed whose activations nobody has measured.
+plan::Prefill safe_prefill(plan::Activations activations);
+
 // Throws Error where the wanted context does not fit into memory, or keys and values have no form
 // in the wanted type; UsageError for senseless values.
 plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,

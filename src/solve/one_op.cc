@@ -23,7 +23,8 @@ std::vector<float> seeded_floats(size_t n, float centre) {
 
 }  // namespace
 
-OneOp::OneOp(const plan::OpShape& shape, const std::vector<weights::Matrix>& matrices)
+OneOp::OneOp(const plan::OpShape& shape, const std::vector<weights::Matrix>& matrices,
+             int pack_threads)
     : shape_(shape) {
   model::Blueprint& b = blueprint_;
   b.architecture = "one-op";
@@ -39,6 +40,9 @@ OneOp::OneOp(const plan::OpShape& shape, const std::vector<weights::Matrix>& mat
   add_variants(add_values(), matrices);
   for (const model::Op& op : b.ops) {
     subgraphs_.push_back({&b, std::span(&op, 1), model::op_kind_name(shape.op)});
+  }
+  if (pack_threads > 0 && shape.op == OpKind::kLinear) {
+    weights_->pack_int8(weights::prompt_matrices(b), pack_threads);
   }
   buffers_ = std::make_unique<lanes::Buffers>(b, shape.n_tokens, shape.n_tokens);
   fill_inputs();

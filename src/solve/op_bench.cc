@@ -171,8 +171,11 @@ weights::Matrix Arena::take(tensor::Type type, int n_rows, int k) {
 
 plan::OpTime measure_op(lanes::Machine& machine, int lane, const OpShape& shape, Arena& arena,
                         const Patience& patience) {
-  // Each run has a weight of its own, which no cache holds.
-  std::vector<weights::Matrix> matrices(static_cast<size_t>(patience.n_warm + patience.most_runs));
+  const bool is_packed = patience.pack_threads > 0 && shape.n_tokens > plan::kMostDecodeTokens;
+  // Each run has a weight of its own, which no cache holds. Packing takes longer than that matters
+  // for many tokens.
+  const int n_matrices = is_packed ? 1 : patience.n_warm + patience.most_runs;
+  std::vector<weights::Matrix> matrices(static_cast<size_t>(n_matrices));
   if (needs_matrix(shape.op)) {
     arena.prepare(shape.type);
     const bool is_table = shape.op == OpKind::kEmbed;
@@ -181,14 +184,20 @@ plan::OpTime measure_op(lanes::Machine& machine, int lane, const OpShape& shape,
                           is_table ? shape.n_rows : shape.k);
     }
   }
-  const OneOp op(shape, matrices);
+  const OneOp op(shape, matrices, is_packed ? patience.pack_threads : 0);
   lanes::Lane& worker = *machine.lanes()[static_cast<size_t>(lane)];
+  // All beforehand, so that runs follow each other as tasks of a pass do: between them the threads
+  // of a team stay awake.
+  std::vector<std::unique_ptr<lanes::Executable>> executables;
+  executables.reserve(matrices.size());
+  for (size_t i = 0; i < matrices.size(); ++i) executables.push_back(op.build(worker, i));
   std::vector<double> times;
   double spent_us = 0.0;
   int most_runs = patience.most_runs;
   for (int i = -patience.n_warm; i < most_runs; ++i) {
-    const auto executable = op.build(worker, static_cast<size_t>(i + patience.n_warm));
-    const double us = run_us(machine, lane, *executable, op.run());
+    const auto run = static_cast<size_t>(i + patience.n_warm);
+    const lanes::Executable& executable = *executables[run % executables.size()];
+    const double us = run_us(machine, lane, executable, op.run());
     if (i < 0) {
       // Beside so long a run the cost of the first time is small.
       if (us > patience.enough_us) most_runs = std::min(most_runs, patience.least_runs);

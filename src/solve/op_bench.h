@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lanes/machine.h"
+#include "plan/plan.h"
 #include "plan/profile.h"
 #include "weights/store.h"
 
@@ -42,6 +43,8 @@ struct Patience {
   // Of the machine's time, for the runs of one shape: beyond the least number of runs no more are
   // begun when they have taken so long.
   double enough_us = 30'000.0;
+  // Above 0, products of more tokens than decoding has are packed for int8, on so many threads.
+  int pack_threads = 0;
 };
 
 // One op on one lane. Throws Error where the lane cannot build it, or a run failed.

@@ -61,6 +61,21 @@ void measure_rates(lanes::Machine& machine, Arena& arena, Profile* profile) {
   }
 }
 
+// Whatever disturbs a measurement makes the machine look slower. Both list the same.
+void keep_better_rates(const Profile& other, Profile* profile) {
+  for (size_t i = 0; i < profile->starts.size(); ++i) {
+    profile->starts[i].us = std::min(profile->starts[i].us, other.starts[i].us);
+  }
+  for (size_t i = 0; i < profile->handovers.size(); ++i) {
+    profile->handovers[i].us = std::min(profile->handovers[i].us, other.handovers[i].us);
+  }
+  for (size_t i = 0; i < profile->bandwidth.size(); ++i) {
+    if (sum(other.bandwidth[i].gb_s) > sum(profile->bandwidth[i].gb_s)) {
+      profile->bandwidth[i] = other.bandwidth[i];
+    }
+  }
+}
+
 struct Wanted {
   int lane;
   OpShape shape;
@@ -104,18 +119,31 @@ Profile profile_machine(lanes::Machine& machine, const ProfileOptions& options, 
   };
   Arena arena(choose_arena_bytes(options.arena_bytes));
   const std::vector<Wanted> wanted = still_wanted(options.shapes, n_lanes, arena, profile);
-  report(0, wanted.size() + 1);
+  const size_t n_steps = wanted.size() * static_cast<size_t>(options.n_visits) + 1;
+  report(0, n_steps);
   measure_rates(machine, arena, &profile);
-  report(1, wanted.size() + 1);
+  report(1, n_steps);
   const double end_us = wall.now_us() + options.budget_us;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    if (wall.now_us() >= end_us) {
-      profile.n_left_out = static_cast<int>(wanted.size() - i);
-      break;
-    }
+  const size_t n_kept = profile.ops.size();
+  for (size_t i = 0; i < wanted.size() && wall.now_us() < end_us; ++i) {
     profile.ops.push_back(
         measure_op(machine, wanted[i].lane, wanted[i].shape, arena, options.patience));
-    report(i + 2, wanted.size() + 1);
+    report(i + 2, n_steps);
+  }
+  const size_t n_measured = profile.ops.size() - n_kept;
+  profile.n_left_out = static_cast<int>(wanted.size() - n_measured);
+  // Others who use the machine slow it down for seconds, longer than all runs of an op last: later
+  // visits find it in another moment.
+  for (int visit = 1; visit < options.n_visits; ++visit) {
+    for (size_t i = n_kept; i < profile.ops.size() && wall.now_us() < end_us; ++i) {
+      OpTime& time = profile.ops[i];
+      const OpTime again = measure_op(machine, time.lane, time.shape, arena, options.patience);
+      if (again.us < time.us) time = again;
+      report(static_cast<size_t>(visit) * wanted.size() + i - n_kept + 2, n_steps);
+    }
+    Profile rates;
+    measure_rates(machine, arena, &rates);
+    keep_better_rates(rates, &profile);
   }
   return profile;
 }

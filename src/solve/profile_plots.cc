@@ -56,6 +56,7 @@ std::map<Product, std::map<int, OpTime>> products(const Profile& profile) {
 // The stage shape of every lane, then those with the most token counts and operations.
 std::vector<Product> products_to_show(const std::map<Product, std::map<int, OpTime>>& all) {
   std::vector<Product> shown;
+  shown.reserve(all.size());
   for (const auto& [product, times] : all) shown.push_back(product);
   const auto weight = [&](const Product& p) {
     const bool is_stage = p.n_rows == kStageRows && p.k == kStageRows;

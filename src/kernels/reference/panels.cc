@@ -47,7 +47,7 @@ void matmul_int8(const Int8Panels& weight, const PanelProduct& product) {
       const Int8Token x = int8_token(product.x + t * product.x_stride_bytes, weight.k);
       int32_t sum = 0;
       for (size_t i = 0; i < weight.k; ++i) {
-        const int level = levels[i / kInt8LineDepth * kLineBytes + i % kInt8LineDepth];
+        const int8_t level = levels[i / kInt8LineDepth * kLineBytes + i % kInt8LineDepth];
         sum += level * (x.levels[i] - 128);
       }
       float value = static_cast<float>(sum) * *x.scale * weight.scales[r];

@@ -98,7 +98,11 @@ double int8(size_t turns) {
     unrolled<kChains>([&](auto i)
                           TROIKA_INLINE { sums[i] = _mm256_dpbusd_avx_epi32(sums[i], a, a); });
   }
-  unrolled<kChains>([&](auto i) TROIKA_INLINE { asm volatile("" ::"x"(sums[i])); });
+  // By a variable of its own: clang 14 does not capture what only an asm statement names.
+  unrolled<kChains>([&](auto i) TROIKA_INLINE {
+    const auto sum = sums[i];
+    asm volatile("" ::"x"(sum));
+  });
   return 2.0 * 32 * kChains * static_cast<double>(turns);
 }
 }  // namespace avxvnni
@@ -121,7 +125,10 @@ TROIKA_INLINE inline void loop(size_t turns, Vector start, Operand a, Step step)
   for (size_t turn = 0; turn < turns; ++turn) {
     unrolled<kChains>([&](auto i) TROIKA_INLINE { sums[i] = step(sums[i], a); });
   }
-  unrolled<kChains>([&](auto i) TROIKA_INLINE { asm volatile("" ::"v"(sums[i])); });
+  unrolled<kChains>([&](auto i) TROIKA_INLINE {
+    const auto sum = sums[i];
+    asm volatile("" ::"v"(sum));
+  });
 }
 
 double f32(size_t turns) {
