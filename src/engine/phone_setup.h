@@ -24,6 +24,8 @@ struct PhoneSetup {
   solve::PlacementChoice choice;
   std::vector<plan::OpTime> layouts;  // of the products of a chunk, on lanes that have a choice
   int n_threads = 1;                  // of this machine, for the values
+  schedule::ShadowOptions shadow;
+  bool makes_graphs_per_prompt = false;  // then a prompt waits for them
 
   // "8gen3 with llm.npu": what plans are made for.
   std::string name() const;

@@ -57,6 +57,7 @@ struct Run {
   std::span<const cache::Slot> slots;            // (n_tokens): where keys and values go
   std::span<const cache::VisibleSlots> visible;  // (n_tokens): the mask
   cache::KvCache* kv = nullptr;
+  int buffer_set = 0;                  // of the buffers that the executable was built with
   std::span<const ReadRequest> reads;  // of a lane that reads
   InputObserver* observer = nullptr;
 };

@@ -88,6 +88,22 @@ std::vector<ProductLayout> read_layouts(const JsonFields& fields, int n_lanes) {
   return layouts;
 }
 
+// Plans from before chunks could be in flight together say nothing of them.
+void read_order(const JsonFields& fields, Plan* plan) {
+  if (fields.has("order")) {
+    try {
+      plan->order = order_from_name(fields.text("order"));
+    } catch (const UsageError& error) {
+      fields.fail("order", fmt::format("is not understood: {}", error.what()));
+    }
+  }
+  if (fields.has("chunks_in_flight")) {
+    plan->chunks_in_flight =
+        static_cast<int>(fields.integer("chunks_in_flight", 1, kMostChunksInFlight));
+  }
+  if (fields.has("cut_at_norms")) plan->is_cut_at_norms = fields.flag("cut_at_norms");
+}
+
 }  // namespace
 
 std::string to_json(const PlanFile& file) {
@@ -113,6 +129,9 @@ std::string to_json(const PlanFile& file) {
   }
   json["shapes"] = file.plan.shapes;
   json["output_shapes"] = file.plan.output_shapes;
+  json["order"] = order_name(file.plan.order);
+  json["chunks_in_flight"] = file.plan.chunks_in_flight;
+  json["cut_at_norms"] = file.plan.is_cut_at_norms;
   json["placements"] = nlohmann::ordered_json::array();
   for (const Placement& rule : file.plan.placements) {
     nlohmann::ordered_json entry = {
@@ -174,6 +193,7 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
   }
   if (fields.has("int8")) plan.int8 = read_int8(fields.object("int8"));
   plan.output_shapes = read_shapes(fields, "output_shapes");
+  read_order(fields, &plan);
   const int n_lanes = static_cast<int>(plan.lanes.size());
   plan.placements = read_placements(fields, n_lanes);
   if (fields.has("layouts")) plan.layouts = read_layouts(fields, n_lanes);

@@ -28,6 +28,9 @@ PlanFile example() {
   int8.losses = {{"shadow", 0, 0.001}, {"static", 100, 1.5}};
   int8.inputs = {{"blk.0.attn_q.weight", 70.5f, 2.25f, 30.0f, 1.5, 3, {17, 4}, {1.0f, 0.3f}},
                  {"blk.0.ffn_up.weight", 8.0f, 4.0f, 4.0f, 0.5, 1, {}, {}}};
+  file.plan.order = Order::kLockStep;
+  file.plan.chunks_in_flight = 3;
+  file.plan.is_cut_at_norms = true;
   return file;
 }
 
@@ -57,6 +60,14 @@ TEST(PlanJson, SurvivesTheRoundTrip) {
   ASSERT_EQ(again.plan.layouts.size(), 1u);
   EXPECT_EQ(again.plan.layouts[0].layout, "32 rows");
   EXPECT_EQ(again.plan.lanes[0].cores, (std::vector<int>{0, 2}));
+  EXPECT_EQ(again.plan.order, Order::kLockStep);
+  EXPECT_EQ(again.plan.chunks_in_flight, 3);
+  EXPECT_TRUE(again.plan.is_cut_at_norms);
+}
+
+TEST(PlanJson, N7OlderPlansSayNothingOfTheOrder) {
+  const PlanFile again = plan_from_json(changed("  \"order\": \"lock-step\",\n", ""), "plan.json");
+  EXPECT_EQ(again.plan.order, Order::kOutOfOrder);
 }
 
 TEST(PlanJson, N3KeepsTheCalibration) {
@@ -108,6 +119,10 @@ TEST(PlanJson, RefusalsNameFileAndField) {
        "'int8.inputs[0].channel_largest'"},
       {"\"channel_largest\": \"3f80", "\"channel_largest\": \"bf80",
        "'int8.inputs[0].channel_largest'"},
+      {"\"lock-step\"", "\"sideways\"", "'order'"},
+      {"\"chunks_in_flight\": 3", "\"chunks_in_flight\": 0", "'chunks_in_flight'"},
+      {"\"chunks_in_flight\": 3", "\"chunks_in_flight\": 65", "'chunks_in_flight'"},
+      {"\"cut_at_norms\": true", "\"cut_at_norms\": 1", "'cut_at_norms'"},
       {"\"activations\": \"f32\"", "\"activations\": \"f8\"", "'activations'"},
       {"\"prefill\": \"int8\"", "\"prefill\": \"int9\"", "'prefill'"},
       {"    32,\n", "    33,\n", "'shapes'"},

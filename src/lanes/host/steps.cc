@@ -562,6 +562,15 @@ std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& wei
   return steps;
 }
 
+Step Step::behind(size_t n_floats) const {
+  Step moved = *this;
+  for (const float*& input : moved.inputs) {
+    if (input != nullptr) input += n_floats;
+  }
+  moved.output += n_floats;
+  return moved;
+}
+
 void run_step(const Step& step, const StepContext& context, int step_index, int worker) {
   if (step.op.kind == OpKind::kLinear) {
     run_linear(step, context, step_index, worker);

@@ -59,6 +59,9 @@ struct Step {
   bool prepares_input = false;
   // The workers meet before this step.
   bool meets_before = false;
+
+  // The same on buffers that lie so many floats behind.
+  Step behind(size_t n_floats) const;
 };
 
 // How an executable computes its products.

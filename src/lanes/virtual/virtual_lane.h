@@ -13,8 +13,11 @@ namespace troika::lanes {
 struct VirtualLaneOptions {
   Processor processor = Processor::kCpu;
   Arithmetic arithmetic = Arithmetic::kInt8;  // of products
-  double weight_bytes = 1.0;  // of one weight in memory, scales counted; `build` asks the store
-  Lane* values = nullptr;     // runs the same task for its values; must outlive the lane
+  double weight_bytes = 1.0;      // of one weight in memory, scales counted; `build` asks the store
+  bool has_group_scales = false;  // of products, on an NPU (N §2.3)
+  bool has_square_shapes = false;  // of the rows of its products (N8)
+  int n_outlier_channels = 10;     // of the input of a product, that its shadow multiplies (N4)
+  Lane* values = nullptr;          // runs the same task for its values; must outlive the lane
 };
 
 class VirtualLane : public Lane {
@@ -41,6 +44,7 @@ class VirtualLane : public Lane {
                                          const weights::Store* weights) const;
   TaskCost op_cost(const Subgraph& subgraph, const model::Op& op, int n_tokens,
                    const weights::Store* weights) const;
+  TaskCost shadow_cost(const Subgraph& subgraph, int n_tokens) const;
   TaskCost expert_cost(const model::Blueprint& blueprint, const model::Op& op, int n_tokens,
                        double weight_bytes) const;
 
