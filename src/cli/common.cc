@@ -75,6 +75,15 @@ void EngineFlags::add_to(CLI::App& command) {
                   "How prompts are computed: f32 (exact), bf16, int8 (fastest; a model's outlying "
                   "activations may suffer), same (as generation), or auto")
       ->capture_default_str();
+  command.add_option("--int8", options.int8,
+                     "Prompts in int8 by this method: token (a scale for each token), static (one "
+                     "for each tensor), token-shadow and shadow (the same, outliers in float "
+                     "beside), smooth, llm.int8 or group; replaces the method of --plan");
+  command.add_option("--int8-weights", options.int8_weights,
+                     "Scales of int8 weights: one for each row, or for the whole tensor");
+  command.add_option("--outlier-prune", options.outlier_prune,
+                     "Percentage of the products, the least important, whose outliers are ignored "
+                     "(default: as the plan says, else 85)");
   command
       .add_option("--packed", options.packed_bytes,
                   "Most bytes of packed copies of weights (default: half of the free memory)")
@@ -111,6 +120,13 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
 std::string prefill_text(const engine::Engine& engine) {
   const plan::Plan& plan = engine.plan();
   std::string text = plan::prefill_name(plan.prefill);
+  if (plan.prefill == plan::Prefill::kInt8) {
+    text += fmt::format(" {}, {}", plan::int8_method_name(plan.int8.method),
+                        plan::int8_method_text(plan.int8.method));
+    if (plan::has_shadow(plan.int8.method)) {
+      text += fmt::format(" for {} % of the products", 100 - plan.int8.outlier_prune);
+    }
+  }
   if (!plan.prefill_reason.empty()) text += fmt::format(" ({})", plan.prefill_reason);
   if (const size_t bytes = engine.weights().packed_bytes(); bytes > 0) {
     text += fmt::format(", {} packed in {:.2f} s", bytes_text(bytes), engine.pack_seconds());

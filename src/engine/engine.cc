@@ -58,6 +58,7 @@ Engine::Engine(const Options& options)
             : options.made_plan     ? *options.made_plan
             : options.plan.empty()  ? make_plan(options, blueprint_, weights_)
                                     : loaded_plan(options, file_)),
+      int8_(options, blueprint_, weights_, &plan_),
       rope_angles_(blueprint_.rope),
       machine_(make_machine()),
       graphs_(blueprint_, plan_, *machine_, packed(options.progress),
@@ -69,7 +70,9 @@ Engine::Engine(const Options& options)
 }
 
 std::unique_ptr<lanes::Machine> Engine::make_machine() {
-  if (phone_setup_ == nullptr) return std::make_unique<lanes::HostMachine>(kernels_.table, plan_);
+  if (phone_setup_ == nullptr) {
+    return std::make_unique<lanes::HostMachine>(kernels_.table, plan_, int8_.rules());
+  }
   std::unique_ptr<lanes::Lane> values;
   if (has_values_) {
     const plan::HostLane all_cores = {{}, phone_setup_->n_threads, "host"};
@@ -88,7 +91,12 @@ const weights::Store& Engine::packed(const ProgressFunction& progress) {
   const bool is_here = phone_setup_ == nullptr;
   if (is_here && plan_.prefill == plan::Prefill::kInt8 && plan_.chunk() > plan::kMostDecodeTokens) {
     const double start = now_seconds();
-    weights_.pack_int8(weights::prompt_matrices(blueprint_), plan_.n_threads(), progress);
+    const std::vector<model::WeightId> ids = weights::prompt_matrices(blueprint_);
+    if (plan_.int8.method == plan::Int8Method::kGroup) {
+      weights_.group_int8(ids, plan_.n_threads(), progress);
+    } else {
+      weights_.pack_int8(ids, plan_.n_threads(), progress, int8_.packing());
+    }
     pack_seconds_ = now_seconds() - start;
   }
   return weights_;

@@ -70,14 +70,19 @@ size_t int8_bytes(const model::Blueprint& blueprint, const weights::Store& weigh
 size_t choose_prefill(const Options& options, const model::Blueprint& blueprint,
                       const weights::Store& weights, const MemoryFigures& memory,
                       plan::Plan* plan) {
-  if (options.prefill == "auto") {
+  if (!options.int8.empty() && options.prefill != "auto" && options.prefill != "int8") {
+    throw UsageError(
+        fmt::format("--int8 is for prompts in int8, but --prefill asks for {}.", options.prefill));
+  }
+  if (options.prefill == "auto" && options.int8.empty()) {
     plan->prefill = safe_prefill(options.activations);
     plan->prefill_reason = plan->prefill == plan::Prefill::kF32
                                ? "float activations were asked for"
                                : "auto: safe for a model whose activations nobody has measured";
     return 0;
   }
-  plan->prefill = plan::prefill_from_name(options.prefill);
+  plan->prefill =
+      options.int8.empty() ? plan::prefill_from_name(options.prefill) : plan::Prefill::kInt8;
   if (plan->prefill != plan::Prefill::kInt8) return 0;
   const size_t needed = int8_bytes(blueprint, weights);
   const size_t limit = options.packed_bytes > 0 ? options.packed_bytes : memory.available_bytes / 2;

@@ -40,6 +40,10 @@ struct Options {
   int context = 0;               // 0: what model, memory and common sense allow
   plan::Activations activations = plan::Activations::kQ8;
   std::string prefill = "auto";  // or a name of plan::Prefill
+  // Of prompts in int8; each given one takes the place of what a plan file says.
+  std::string int8;                                 // a name of plan::Int8Method: then in int8
+  std::string int8_weights;                         // "row" or "tensor": a scale for each
+  std::optional<int> outlier_prune = std::nullopt;  // percent
   size_t packed_bytes = 0;  // most bytes of packed copies of weights; 0: half of the free memory
   // Told of the slow parts of loading.
   ProgressFunction progress;

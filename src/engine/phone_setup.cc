@@ -9,6 +9,8 @@
 #include "base/system.h"
 #include "engine/make_plan.h"
 #include "engine/saved_plan.h"
+#include "solve/op_bench.h"
+#include "solve/op_shapes.h"
 
 namespace troika::engine {
 namespace {
@@ -94,6 +96,19 @@ int context_of(const Options& options, const model::Blueprint& blueprint) {
   return std::min(blueprint.trained_context, kSensibleContext);
 }
 
+// Those that are not the lane's first.
+std::vector<plan::ProductLayout> layouts_of(const std::vector<plan::OpTime>& times,
+                                            const lanes::Machine& machine) {
+  std::vector<plan::ProductLayout> layouts;
+  for (const plan::OpTime& time : times) {
+    const plan::OpShape& shape = time.shape;
+    const auto known = machine.lanes()[static_cast<size_t>(time.lane)]->layouts(shape.n_tokens);
+    if (known.empty() || time.layout == known.front()) continue;
+    layouts.push_back({time.lane, shape.n_rows, shape.k, shape.n_tokens, time.layout});
+  }
+  return layouts;
+}
+
 // Where the lanes run what, and the chunk length whose tokens take least time each.
 void choose(const model::Blueprint& blueprint, const weights::Store& weights,
             const Options& options, PhoneSetup* setup) {
@@ -138,6 +153,14 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
     if (phase.n_tokens > chunk) setup->choice.phases.push_back(phase);
   }
   plan.placements = setup->choice.placements;
+  const std::vector<plan::OpShape> products =
+      solve::product_shapes(blueprint, weights, {plan.chunk()});
+  for (int lane = 0; lane < static_cast<int>(plan.lanes.size()); ++lane) {
+    if (phone.lanes()[static_cast<size_t>(lane)]->layouts(plan.chunk()).empty()) continue;
+    const std::vector<plan::OpTime> times = solve::compare_layouts(phone, lane, products);
+    setup->layouts.insert(setup->layouts.end(), times.begin(), times.end());
+  }
+  plan.layouts = layouts_of(setup->layouts, phone);
 }
 
 }  // namespace
@@ -170,8 +193,7 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const Options& options, const gguf:
   lanes::PhoneOptions phone_options;
   phone_options.lanes = processors_of(options.lanes);
   phone_options.has_fast_handover = options.has_fast_handover;
-  auto setup = std::make_unique<PhoneSetup>(
-      PhoneSetup{read_cost_model(options), phone_options, {}, {}, 1, {}, false});
+  auto setup = std::make_unique<PhoneSetup>(read_cost_model(options), phone_options);
   setup->n_threads = options.n_threads > 0 ? options.n_threads : usable_cores();
   if (!options.plan.empty()) {
     setup->plan = load_plan(options.plan, plan_identity(file, setup->name()));

@@ -226,6 +226,7 @@ lanes::Run Session::run_of_rows(size_t first, size_t n_rows) {
   run.slots = std::span<const cache::Slot>(placement_.slots).subspan(first, n_rows);
   run.visible = std::span<const cache::VisibleSlots>(placement_.visible).subspan(first, n_rows);
   run.kv = &kv_;
+  run.observer = engine_.observer();
   return run;
 }
 

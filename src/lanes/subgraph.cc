@@ -15,6 +15,17 @@ size_t whole_lines(size_t floats) { return (floats + kLineFloats - 1) / kLineFlo
 
 }  // namespace
 
+std::string_view Subgraph::layout_of(const model::Op& op, int n_tokens) const {
+  const model::Weight& weight = blueprint->weights[static_cast<size_t>(op.weight)];
+  for (const plan::ProductLayout& choice : layouts) {
+    if (choice.n_rows == weight.n_rows && choice.k == weight.row_length &&
+        choice.n_tokens == n_tokens) {
+      return choice.layout;
+    }
+  }
+  return {};
+}
+
 Buffers::Buffers(const model::Blueprint& blueprint, int most_tokens, int most_outputs,
                  bool has_values, int n_sets)
     : n_sets_(n_sets) {

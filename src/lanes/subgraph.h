@@ -4,9 +4,11 @@
 #include <cstdlib>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "model/blueprint.h"
+#include "plan/plan.h"
 #include "weights/store.h"
 
 namespace troika::lanes {
@@ -23,10 +25,14 @@ struct Subgraph {
   std::span<const model::Op> ops;
   const char* name = "";  // "embed", "qkv", "attention", "ffn", "head": for people
   Role role = Role::kWhole;
+  // The plan's, of the lane that builds it.
+  std::span<const plan::ProductLayout> layouts = {};
 
   // Static: its shape depends on the number of tokens only, so chunks share its executable.
   bool is_dynamic() const { return ops.size() == 1 && ops.front().is_dynamic(); }
   int block() const { return ops.front().layer; }
+  // Of a product; empty: the lane's first one.
+  std::string_view layout_of(const model::Op& op, int n_tokens) const;
 };
 
 // The floats behind the values of a blueprint, for the longest shape. Executables are bound to

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/int8.h"
 #include "tensor/type.h"
 
 namespace troika::plan {
@@ -23,7 +24,7 @@ enum class Prefill : uint8_t {
   kSame,  // as decoding
   kF32,   // weights decoded exactly, float products
   kBf16,  // weights and activations as bfloat16, float sums (H13)
-  kInt8,  // weights as int8 with a scale per row, activations with a scale per token (N3)
+  kInt8,  // weights and activations as int8, by the plan's Int8Plan (N3, N4, N11)
 };
 inline constexpr int kMostDecodeTokens = 32;
 
@@ -65,11 +66,21 @@ struct Placement {
   static constexpr int kAllBlocks = INT_MAX;
 };
 
+// An equivalent shape in which a lane computes a product faster than in its first one (N8).
+struct ProductLayout {
+  int lane = 0;
+  int n_rows = 0;  // of the weight
+  int k = 0;
+  int n_tokens = 0;
+  std::string layout;  // one of those that the lane names
+};
+
 struct Plan {
   std::vector<HostLane> lanes = {{}};
   std::vector<Placement> placements;  // lane 0 where none matches
   Activations activations = Activations::kQ8;
   Prefill prefill = Prefill::kSame;
+  Int8Plan int8;
   std::string prefill_reason;  // why it is not what was asked for, or what was chosen; for people
   tensor::Type kv_type = tensor::Type::kF16;
   int context = 0;
@@ -85,6 +96,8 @@ struct Plan {
   // Norms are subgraphs of their own, and so is the projection behind attention, so that they can
   // be placed apart: six subgraphs a block instead of three (N2).
   bool is_cut_at_norms = false;
+
+  std::vector<ProductLayout> layouts;  // the lane's first one where none matches
 
   int chunk() const { return shapes.back(); }
   // How many sets of buffers that takes.

@@ -140,6 +140,18 @@ std::vector<lanes::Subgraph> cut_into_subgraphs(const model::Blueprint& blueprin
   return subgraphs;
 }
 
+namespace {
+
+std::vector<plan::ProductLayout> layouts_of(const plan::Plan& plan, int lane) {
+  std::vector<plan::ProductLayout> layouts;
+  for (const plan::ProductLayout& layout : plan.layouts) {
+    if (layout.lane == lane) layouts.push_back(layout);
+  }
+  return layouts;
+}
+
+}  // namespace
+
 Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
                const lanes::Machine& machine, const weights::Store& weights,
                const GraphOptions& options)
@@ -148,6 +160,10 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
                plan.n_buffer_sets()) {
   const std::vector<lanes::Subgraph> subgraphs =
       cut_into_subgraphs(blueprint, plan.is_cut_at_norms);
+  std::vector<std::vector<plan::ProductLayout>> layouts;
+  for (size_t lane = 0; lane < machine.lanes().size(); ++lane) {
+    layouts.push_back(layouts_of(plan, static_cast<int>(lane)));
+  }
   const auto build = [&](const std::vector<int>& shapes, bool for_head) {
     std::vector<TaskList> lists;
     for (const int n_rows : shapes) {
@@ -157,8 +173,9 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
         const int lane = plan.lane_of(subgraph.name, n_rows, subgraph.block());
         // Each piece waits for what it names among the pieces, else for the task before them all.
         const auto n_before = static_cast<int>(list.tasks.size());
-        for (const Piece& piece : pieces_of(subgraph, n_rows, lane, options)) {
+        for (Piece& piece : pieces_of(subgraph, n_rows, lane, options)) {
           const int piece_lane = piece.is_on_main_lane ? lane : options.shadow.lane;
+          piece.subgraph.layouts = layouts[static_cast<size_t>(piece_lane)];
           lanes::Lane& worker = *machine.lanes()[static_cast<size_t>(piece_lane)];
           Task task{piece_lane,
                     worker.build(piece.subgraph, n_rows, weights, buffers_),

@@ -1,12 +1,14 @@
 #include "weights/panels.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <new>
 #include <set>
 
 #include "base/error.h"
 #include "kernels/choose.h"
-#include "kernels/pack.h"
+#include "tensor/codec.h"
 #include "weights/store.h"
 
 namespace troika::weights {
@@ -54,7 +56,22 @@ Int8Matrix::Int8Matrix(const Matrix& matrix) : bytes_(int8_panel_bytes(matrix)) 
              static_cast<size_t>(matrix.n_rows), k};
 }
 
-void Int8Matrix::pack(const Matrix& matrix, size_t first_strip, size_t last_strip) {
+float largest_magnitude(const Matrix& matrix, size_t first_row, size_t last_row,
+                        const float* factors) {
+  std::vector<float> row(static_cast<size_t>(matrix.row_length));
+  float largest = 0.0f;
+  for (size_t r = first_row; r < last_row; ++r) {
+    tensor::dequantize_row(matrix.type, matrix.data + r * matrix.row_bytes, row.data(), row.size());
+    for (size_t i = 0; i < row.size(); ++i) {
+      const float value = std::fabs(factors != nullptr ? row[i] * factors[i] : row[i]);
+      if (value > largest) largest = value;
+    }
+  }
+  return std::min(largest, std::numeric_limits<float>::max());
+}
+
+void Int8Matrix::pack(const Matrix& matrix, size_t first_strip, size_t last_strip,
+                      const kernels::PackRule& rule) {
   const size_t k = panels_.k;
   std::vector<float> row(k);
   std::vector<float> levels(kernels::int8_token_bytes(k) / sizeof(float));  // aligned as floats
@@ -68,7 +85,7 @@ void Int8Matrix::pack(const Matrix& matrix, size_t first_strip, size_t last_stri
                        {row.data(), reinterpret_cast<std::byte*>(levels.data())},
                        const_cast<int8_t*>(panels_.levels) + strip * kernels::int8_strip_bytes(k),
                        const_cast<float*>(panels_.scales) + first_row,
-                       const_cast<int32_t*>(panels_.starts) + first_row);
+                       const_cast<int32_t*>(panels_.starts) + first_row, rule);
   }
 }
 

@@ -114,8 +114,16 @@ TaskCost VirtualLane::shadow_cost(const Subgraph& subgraph, int n_tokens) const 
   return sum;
 }
 
-TaskCost VirtualLane::op_cost(const model::Blueprint& blueprint, const model::Op& op, int n_tokens,
+// An NPU takes the rows of an input as a square, or one below the other.
+std::span<const char* const> VirtualLane::layouts(int n_tokens) const {
+  static constexpr const char* kOfNpu[] = {"square", "n x 1"};
+  if (!options_.has_square_shapes || n_tokens == 1) return {};
+  return kOfNpu;
+}
+
+TaskCost VirtualLane::op_cost(const Subgraph& subgraph, const model::Op& op, int n_tokens,
                               const weights::Store* weights) const {
+  const model::Blueprint& blueprint = *subgraph.blueprint;
   const bool is_experts = op.kind == model::OpKind::kExpertLinear;
   if (op.kind == model::OpKind::kLinear || is_experts) {
     const model::Weight& weight = blueprint.weights[static_cast<size_t>(op.weight)];
@@ -128,7 +136,8 @@ TaskCost VirtualLane::op_cost(const model::Blueprint& blueprint, const model::Op
     Product product{n_tokens, weight.row_length, weight.n_rows, options_.arithmetic};
     product.weight_bytes = weight_bytes;
     product.has_group_scales = options_.has_group_scales;
-    product.has_square_shape = options_.has_square_shapes && n_tokens > 1;
+    product.has_square_shape =
+        options_.has_square_shapes && n_tokens > 1 && layout_index(subgraph, op, n_tokens) == 0;
     return model_.product(options_.processor, product);
   }
   double floats = 0.0;
@@ -148,8 +157,7 @@ std::unique_ptr<Executable> VirtualLane::make_timed(const Subgraph& subgraph, in
   }
   for (const model::Op& op : subgraph.ops) {
     if (op.kind == model::OpKind::kAttention) continue;
-    add(sum, op_cost(*subgraph.blueprint, op, n_tokens, weights),
-        options_.processor == Processor::kNpu);
+    add(sum, op_cost(subgraph, op, n_tokens, weights), options_.processor == Processor::kNpu);
   }
   return std::make_unique<VirtualExecutable>(n_tokens, subgraph, sum);
 }
@@ -160,8 +168,10 @@ std::unique_ptr<Executable> VirtualLane::build(const Subgraph& subgraph, int n_t
   std::unique_ptr<Executable> timed = make_timed(subgraph, n_tokens, &weights);
   // The lane behind computes whole products.
   if (options_.values != nullptr && subgraph.role == Role::kWhole) {
+    lanes::Subgraph for_values = subgraph;
+    for_values.layouts = {};  // they are this lane's
     static_cast<VirtualExecutable&>(*timed).values =
-        options_.values->build(subgraph, n_tokens, weights, buffers);
+        options_.values->build(for_values, n_tokens, weights, buffers);
   }
   return timed;
 }

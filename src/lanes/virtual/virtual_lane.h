@@ -27,6 +27,7 @@ class VirtualLane : public Lane {
   VirtualLane(VirtualMachine& machine, const CostModel& model, const VirtualLaneOptions& options);
 
   const LaneInfo& info() const override { return info_; }
+  std::span<const char* const> layouts(int n_tokens) const override;
   // Without a lane for values only the types of the weights are looked at.
   std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
                                     const weights::Store& weights, const Buffers& buffers) override;
@@ -41,7 +42,7 @@ class VirtualLane : public Lane {
  private:
   std::unique_ptr<Executable> make_timed(const Subgraph& subgraph, int n_tokens,
                                          const weights::Store* weights) const;
-  TaskCost op_cost(const model::Blueprint& blueprint, const model::Op& op, int n_tokens,
+  TaskCost op_cost(const Subgraph& subgraph, const model::Op& op, int n_tokens,
                    const weights::Store* weights) const;
   TaskCost shadow_cost(const Subgraph& subgraph, int n_tokens) const;
   TaskCost expert_cost(const model::Blueprint& blueprint, const model::Op& op, int n_tokens,

@@ -40,6 +40,10 @@ Processor processor_from_name(const std::string& name) {
       name));
 }
 
+std::vector<Processor> all_processors() {
+  return {Processor::kCpu, Processor::kGpu, Processor::kNpu};
+}
+
 VirtualPhone::VirtualPhone(const CostModel& model, const PhoneOptions& options,
                            std::unique_ptr<Lane> values)
     : model_(model),

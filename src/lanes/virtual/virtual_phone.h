@@ -15,8 +15,10 @@ namespace troika::lanes {
 // Throws UsageError for what is none of "cpu", "gpu", "npu".
 Processor processor_from_name(const std::string& name);
 
+std::vector<Processor> all_processors();
+
 struct PhoneOptions {
-  std::vector<Processor> lanes = {Processor::kCpu, Processor::kGpu, Processor::kNpu};
+  std::vector<Processor> lanes = all_processors();
   // Shared buffers and a flag to poll on (H8), or the ordinary synchronisation of the system.
   bool has_fast_handover = true;
   bool has_group_scales = false;   // of the NPU's products
