@@ -22,26 +22,29 @@ uint64_t mixed(uint64_t a, uint64_t b) { return random_bits(a, b); }
 // would, so an order that breaks a dependency gives another result.
 class HashExecutable : public lanes::Executable {
  public:
-  HashExecutable(int id, int block, bool is_dynamic)
-      : Executable(1), id(id), block(block), is_dynamic(is_dynamic) {}
+  HashExecutable(int id, int block, bool is_dynamic, std::vector<int> inputs)
+      : Executable(1), id(id), block(block), is_dynamic(is_dynamic), inputs(std::move(inputs)) {}
   int id;
   int block;
   bool is_dynamic;
+  std::vector<int> inputs;  // tasks of the same chunk whose values it reads
 };
 
 // What tasks work on. A chunk's number is that of its first token.
 struct Values {
-  std::vector<uint64_t> buffers;                // of each set
+  std::vector<std::vector<uint64_t>> buffers;   // [set][task]: what the task gave last
   std::map<int, std::map<int, uint64_t>> keys;  // [block][chunk]
-  std::map<int, uint64_t> results;              // of each chunk: of its last task
+  std::map<int, uint64_t> results;              // of each chunk: the sum of all tasks
   std::mutex mutex;
 
   void run(const HashExecutable& task, const lanes::Run& run) {
     const int chunk = run.tokens[0];
     const std::lock_guard<std::mutex> lock(mutex);
-    uint64_t& value = buffers[static_cast<size_t>(run.buffer_set)];
-    if (task.id == 0) value = static_cast<uint64_t>(chunk);
-    value = mixed(value, static_cast<uint64_t>(task.id));
+    std::vector<uint64_t>& set = buffers[static_cast<size_t>(run.buffer_set)];
+    set.resize(std::max(set.size(), static_cast<size_t>(task.id) + 1), 0);
+    uint64_t value = mixed(static_cast<uint64_t>(task.id), 1);
+    if (task.inputs.empty()) value = mixed(value, static_cast<uint64_t>(chunk));
+    for (const int input : task.inputs) value = mixed(value, set[static_cast<size_t>(input)]);
     if (task.is_dynamic) {
       keys[task.block][chunk] = value;
       for (const auto& [other, key] : keys[task.block]) {
@@ -50,7 +53,8 @@ struct Values {
       // All chunks before must have stored theirs.
       value = mixed(value, keys[task.block].size());
     }
-    results[chunk] = value;
+    set[static_cast<size_t>(task.id)] = value;
+    results[chunk] += value;  // of all its tasks, in any order
   }
 };
 
@@ -140,7 +144,12 @@ struct Prompt {
       for (int part = 0; part < 3; ++part) {
         std::vector<int> waits_for;
         if (last >= 0) waits_for.push_back(last);
-        last = add(draw(n_lanes), block, part == 1, waits_for, 1.0 + draw(100));
+        const int main = add(draw(n_lanes), block, part == 1, waits_for, 1.0 + draw(100));
+        last = main;
+        if (part == 1 || draw(3) > 0) continue;
+        // A task at its side, as outliers have it, and one that needs both.
+        const int side = add(draw(n_lanes), block, false, waits_for, 1.0 + draw(100));
+        last = add(draw(n_lanes), block, false, {main, side}, 1.0 + draw(20));
       }
     }
     for (int chunk = 0; chunk < n_chunks; ++chunk) tokens.push_back(chunk);
@@ -155,7 +164,7 @@ struct Prompt {
 
   int add(int lane, int block, bool is_dynamic, std::vector<int> waits_for, double task_us) {
     const auto id = static_cast<int>(list.tasks.size());
-    list.tasks.push_back({lane, std::make_unique<HashExecutable>(id, block, is_dynamic),
+    list.tasks.push_back({lane, std::make_unique<HashExecutable>(id, block, is_dynamic, waits_for),
                           is_dynamic ? "attention" : "static", block, std::move(waits_for),
                           is_dynamic, 1e6 * task_us});
     us.push_back(task_us);
@@ -208,7 +217,11 @@ TEST(Chunks, N7EveryOrderKeepsEveryDependency) {
 }
 
 TEST(Chunks, N7APassHasTheDependenciesOfThePaper) {
-  Prompt prompt(2, 3, 2, 3, 5);
+  Prompt prompt(0, 3, 2, 3, 5);
+  for (int task = 0; task < 6; ++task) {
+    prompt.add(task % 2, task / 3, task % 3 == 1,
+               task > 0 ? std::vector{task - 1} : std::vector<int>(), 1.0);
+  }
   const ChunksPass pass = pass_of_chunks(prompt.chunks, plan::Order::kOutOfOrder, 3, {});
   ASSERT_EQ(pass.pass.nodes.size(), 18u);
   for (int chunk = 0; chunk < 3; ++chunk) {
@@ -227,7 +240,7 @@ TEST(Chunks, N7LockStepDoesNotLoseTheLastChunk) {
   for (const int n_chunks : {1, 2, 3, 4, 5}) {
     Prompt prompt(2, n_chunks, 2, 2, 3);
     const ChunksPass pass = pass_of_chunks(prompt.chunks, plan::Order::kLockStep, 2, {});
-    EXPECT_EQ(pass.pass.nodes.size(), static_cast<size_t>(6 * n_chunks));
+    EXPECT_EQ(pass.pass.nodes.size(), prompt.list.tasks.size() * static_cast<size_t>(n_chunks));
     std::set<const lanes::Run*> runs;
     for (const Node& node : pass.pass.nodes) runs.insert(node.run);
     EXPECT_EQ(runs.size(), static_cast<size_t>(n_chunks));
@@ -260,7 +273,9 @@ TEST(Chunks, N7OutOfOrderLeavesTheMatrixLaneIdleLeast) {
 }
 
 TEST(ExpectedTimes, N7LearnsWhatTasksOfAKindTake) {
-  Prompt prompt(1, 1, 1, 1, 1);
+  Prompt prompt(0, 1, 1, 1, 1);
+  prompt.add(0, 0, false, {}, 30.0);
+  prompt.add(0, 0, true, {0}, 30.0);
   ExpectedTimes times;
   const Task& first = prompt.list.tasks[0];
   const lanes::Run run;
@@ -314,12 +329,11 @@ class ThreadMachine : public lanes::Machine {
     }
     void submit(const lanes::Executable& executable, const lanes::Run& run,
                 lanes::Completion& completion) override {
-      {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        executable_ = static_cast<const HashExecutable*>(&executable);
-        run_ = &run;
-        completion_ = &completion;
-      }
+      // Told under the lock: the pass, and this lane with it, may end as soon as the task has run.
+      const std::lock_guard<std::mutex> lock(mutex_);
+      executable_ = static_cast<const HashExecutable*>(&executable);
+      run_ = &run;
+      completion_ = &completion;
       changed_.notify_one();
     }
 
@@ -363,7 +377,7 @@ TEST(Chunks, N7ManyThreadsManyTimesStress) {
     Values values;
     ThreadMachine machine(3, &values);
     for (int repetition = 0; repetition < 30; ++repetition) {
-      values.buffers.assign(static_cast<size_t>(n_sets), 0);
+      values.buffers.assign(static_cast<size_t>(n_sets), {});
       values.keys.clear();
       values.results.clear();
       const ChunksPass pass = pass_of_chunks(prompt.chunks, order, n_sets, {});
