@@ -132,6 +132,8 @@ void make(PlanFlags& flags) {
   if (flags.explain) {
     if (engine->phone() != nullptr) {
       explain_on_phone(*engine);
+      print("\n");
+      explain_shared(*engine);
     } else {
       explain(*engine, flags.engine, flags.ops);
     }

@@ -32,6 +32,7 @@ struct ProfileFlags {
 };
 
 constexpr uint64_t kCheckSeed = 1;
+constexpr double kShownGain = 1.1;  // between layouts; less is hardly more than noise
 
 void write_file(const std::string& path, const std::string& content) {
   AtomicFile file(path);
@@ -150,6 +151,22 @@ void print_products(const plan::Profile& profile) {
   }
 }
 
+void print_layouts(const plan::Profile& profile) {
+  bool has_head = false;
+  for (const plan::OpTime& time : profile.ops) {
+    if (time.layout.empty() || time.layout_gain < kShownGain) continue;
+    if (!has_head) {
+      print(
+          "\nproducts whose layout matters\nlane  type    rows     k  tokens  fastest     times as "
+          "fast as the slowest\n");
+    }
+    has_head = true;
+    print(fmt::format("{:>4}  {:<5} {:>6} {:>5} {:>7}  {:<10} {:>30.2f}\n", time.lane,
+                      tensor::type_name(time.shape.type), time.shape.n_rows, time.shape.k,
+                      time.shape.n_tokens, time.layout, time.layout_gain));
+  }
+}
+
 void print_storage(const plan::Profile& profile) {
   if (!profile.storage) return;
   print(fmt::format(
@@ -223,6 +240,7 @@ void profile(const ProfileFlags& flags) {
   print_machine(profile);
   print_lanes(profile);
   print_products(profile);
+  print_layouts(profile);
   print_storage(profile);
   if (!flags.check) return;
   print_check(profile);

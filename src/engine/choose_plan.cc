@@ -9,6 +9,7 @@
 #include "engine/make_plan.h"
 #include "gguf/file.h"
 #include "model/architecture.h"
+#include "solve/op_shapes.h"
 #include "solve/place.h"
 #include "solve/predict_pass.h"
 
@@ -56,6 +57,22 @@ void choose_chunk(const solve::TaskTimes& times, const model::Blueprint& bluepri
   }
 }
 
+// The layouts of the model's products that the profile found faster than the lane's first one (N8).
+std::vector<plan::ProductLayout> chosen_layouts(const plan::Profile& profile,
+                                                const plan::Plan& plan,
+                                                const model::Blueprint& blueprint,
+                                                const weights::Store& weights) {
+  std::vector<plan::ProductLayout> layouts;
+  for (const plan::OpShape& shape : solve::product_shapes(blueprint, weights, plan.shapes)) {
+    for (int lane = 0; lane < static_cast<int>(profile.lanes.size()); ++lane) {
+      const plan::OpTime* time = profile.find(lane, shape);
+      if (time == nullptr || time->layout.empty()) continue;
+      layouts.push_back({lane, shape.n_rows, shape.k, shape.n_tokens, time->layout});
+    }
+  }
+  return layouts;
+}
+
 }  // namespace
 
 PlanChoice choose_plan(const ChooseRequest& request, const StageFunction& stage) {
@@ -97,6 +114,7 @@ PlanChoice choose_plan(const ChooseRequest& request, const StageFunction& stage)
       place.decode_context = kDecodeContext;
       candidate.plan.placements = solve::place(blueprint, weights, facts, times, place).placements;
     }
+    candidate.plan.layouts = chosen_layouts(profile, candidate.plan, blueprint, weights);
     candidate.step_us = solve::predict_step_us(times, candidate.plan, blueprint, kDecodeContext);
     double total_us = 0.0;
     for (const int n : request.prompts) {

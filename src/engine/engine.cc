@@ -35,6 +35,12 @@ std::unique_ptr<text::Tokenizer> make_tokenizer(const gguf::File& file, const Op
   return text::make_tokenizer(file, {options.pre_tokenizer});
 }
 
+plan::Plan loaded_plan(const Options& options, const gguf::File& file) {
+  plan::Plan plan = load_plan(options.plan, plan_identity(file));
+  apply_chunk_options(options, &plan);
+  return plan;
+}
+
 }  // namespace
 
 Engine::Engine(const Options& options)
@@ -51,12 +57,14 @@ Engine::Engine(const Options& options)
       plan_(phone_setup_ != nullptr ? phone_setup_->plan
             : options.made_plan     ? *options.made_plan
             : options.plan.empty()  ? make_plan(options, blueprint_, weights_)
-                                    : load_plan(options.plan, plan_identity(file_))),
+                                    : loaded_plan(options, file_)),
       int8_(options, blueprint_, weights_, &plan_),
       rope_angles_(blueprint_.rope),
       machine_(make_machine()),
       graphs_(blueprint_, plan_, *machine_, packed(options.progress),
-              {.has_values = has_values_, .is_op_by_op = options.is_op_by_op}) {
+              {.has_values = has_values_,
+               .shadow = phone_setup_ != nullptr ? phone_setup_->shadow : schedule::ShadowOptions(),
+               .is_op_by_op = options.is_op_by_op}) {
   if (options.is_strict_npu) check_static_scales(*machine_, has_values_);
   load_seconds_ = now_seconds() - started_;
 }

@@ -15,7 +15,9 @@
 #include "model/blueprint.h"
 #include "model/rope.h"
 #include "plan/plan.h"
+#include "schedule/expected_times.h"
 #include "schedule/graphs.h"
+#include "schedule/scheduler.h"
 #include "text/tokenizer.h"
 #include "weights/hollow.h"
 #include "weights/store.h"
@@ -61,6 +63,11 @@ class Engine {
   void set_observer(lanes::InputObserver* observer) { observer_ = observer; }
   lanes::InputObserver* observer() const { return observer_; }
 
+  // Of passes with several chunks or lanes: what their tasks take, and what the scheduler did.
+  // REQUIRES: the pass mutex is held.
+  schedule::ExpectedTimes& expected_times() { return expected_times_; }
+  schedule::SchedulerStatistics& scheduler_statistics() { return scheduler_statistics_; }
+
   // Held during a pass: the buffers of the executables are shared by all sessions.
   std::mutex& pass_mutex() { return pass_mutex_; }
 
@@ -91,6 +98,8 @@ class Engine {
   schedule::Graphs graphs_;
   Trace* trace_ = nullptr;
   lanes::InputObserver* observer_ = nullptr;
+  schedule::ExpectedTimes expected_times_;
+  schedule::SchedulerStatistics scheduler_statistics_;
   std::mutex pass_mutex_;
   double load_seconds_ = 0.0;
 };

@@ -126,6 +126,21 @@ cache::KvShape kv_shape(const plan::Plan& plan, const model::Blueprint& blueprin
   return {blueprint.n_layers, blueprint.n_kv_heads, blueprint.head_dim, plan.kv_type, plan.context};
 }
 
+void apply_chunk_options(const Options& options, plan::Plan* plan) {
+  if (!options.order.empty()) plan->order = plan::order_from_name(options.order);
+  if (options.chunks_in_flight < 0 || options.chunks_in_flight > plan::kMostChunksInFlight) {
+    throw UsageError(fmt::format("--in-flight {} makes no sense; use 1 to {} chunks.",
+                                 options.chunks_in_flight, plan::kMostChunksInFlight));
+  }
+  // Up to so many tokens executables are those of generation.
+  if (options.chunk != 0 && options.chunk < plan::kMostDecodeTokens) {
+    throw UsageError(fmt::format("--chunk {} makes no sense; use {} tokens or more.", options.chunk,
+                                 plan::kMostDecodeTokens));
+  }
+  if (options.chunks_in_flight > 0) plan->chunks_in_flight = options.chunks_in_flight;
+  if (options.is_cut_at_norms) plan->is_cut_at_norms = true;
+}
+
 plan::Prefill safe_prefill(plan::Activations activations) {
   const bool is_exact = activations == plan::Activations::kF32;
   return is_exact ? plan::Prefill::kF32 : plan::Prefill::kBf16;
@@ -151,6 +166,11 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
   cache::check_head_length(plan.kv_type, blueprint.head_dim);
   const size_t packed_bytes = choose_prefill(options, blueprint, weights, memory, &plan);
   plan.context = choose_context(options, blueprint, weights, plan, packed_bytes, memory);
+  apply_chunk_options(options, &plan);
+  if (options.chunk > 0) {
+    std::erase_if(plan.shapes, [&](int n) { return n >= options.chunk; });
+    plan.shapes.push_back(options.chunk);
+  }
   // No executable for more tokens than the context holds.
   while (plan.shapes.size() > 1 && plan.shapes[plan.shapes.size() - 2] >= plan.context) {
     plan.shapes.pop_back();

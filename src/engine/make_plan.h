@@ -28,4 +28,8 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
 
 cache::KvShape kv_shape(const plan::Plan& plan, const model::Blueprint& blueprint);
 
+// What a user says of chunks: their order, how many are in flight, where blocks are cut. It counts
+// for plans from files too. Throws UsageError.
+void apply_chunk_options(const Options& options, plan::Plan* plan);
+
 }  // namespace troika::engine

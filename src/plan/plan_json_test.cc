@@ -17,6 +17,7 @@ PlanFile example() {
   file.plan.activations = Activations::kF32;
   file.plan.lanes = {{{0, 2}, 2}, {{1}, 1}};
   file.plan.placements = {{"ffn", 2, 1}, {"", 0, 0}};
+  file.plan.layouts = {{1, 896, 4864, 512, "32 rows"}};
   Int8Plan& int8 = file.plan.int8;
   int8.method = Int8Method::kShadow;
   int8.outlier_prune = 85;
@@ -27,6 +28,9 @@ PlanFile example() {
   int8.losses = {{"shadow", 0, 0.001}, {"static", 100, 1.5}};
   int8.inputs = {{"blk.0.attn_q.weight", 70.5f, 2.25f, 30.0f, 1.5, 3, {17, 4}, {1.0f, 0.3f}},
                  {"blk.0.ffn_up.weight", 8.0f, 4.0f, 4.0f, 0.5, 1, {}, {}}};
+  file.plan.order = Order::kLockStep;
+  file.plan.chunks_in_flight = 3;
+  file.plan.is_cut_at_norms = true;
   return file;
 }
 
@@ -53,7 +57,17 @@ TEST(PlanJson, SurvivesTheRoundTrip) {
   EXPECT_EQ(again.made_for, file.made_for);
   EXPECT_EQ(to_json(again), to_json(file));
   EXPECT_EQ(again.plan.lane_of("ffn", 8), 1);
+  ASSERT_EQ(again.plan.layouts.size(), 1u);
+  EXPECT_EQ(again.plan.layouts[0].layout, "32 rows");
   EXPECT_EQ(again.plan.lanes[0].cores, (std::vector<int>{0, 2}));
+  EXPECT_EQ(again.plan.order, Order::kLockStep);
+  EXPECT_EQ(again.plan.chunks_in_flight, 3);
+  EXPECT_TRUE(again.plan.is_cut_at_norms);
+}
+
+TEST(PlanJson, N7OlderPlansSayNothingOfTheOrder) {
+  const PlanFile again = plan_from_json(changed("  \"order\": \"lock-step\",\n", ""), "plan.json");
+  EXPECT_EQ(again.plan.order, Order::kOutOfOrder);
 }
 
 TEST(PlanJson, N3KeepsTheCalibration) {
@@ -105,6 +119,10 @@ TEST(PlanJson, RefusalsNameFileAndField) {
        "'int8.inputs[0].channel_largest'"},
       {"\"channel_largest\": \"3f80", "\"channel_largest\": \"bf80",
        "'int8.inputs[0].channel_largest'"},
+      {"\"lock-step\"", "\"sideways\"", "'order'"},
+      {"\"chunks_in_flight\": 3", "\"chunks_in_flight\": 0", "'chunks_in_flight'"},
+      {"\"chunks_in_flight\": 3", "\"chunks_in_flight\": 65", "'chunks_in_flight'"},
+      {"\"cut_at_norms\": true", "\"cut_at_norms\": 1", "'cut_at_norms'"},
       {"\"activations\": \"f32\"", "\"activations\": \"f8\"", "'activations'"},
       {"\"prefill\": \"int8\"", "\"prefill\": \"int9\"", "'prefill'"},
       {"    32,\n", "    33,\n", "'shapes'"},
@@ -115,6 +133,8 @@ TEST(PlanJson, RefusalsNameFileAndField) {
       {"\"lane\": 1", "\"lane\": 2", "'placements[0].lane'"},
       {"\"least_tokens\": 2", "\"least_tokens\": null", "'placements[0].least_tokens'"},
       {"\"shapes\"", "\"forms\"", "'shapes'"},
+      {"\"n_rows\": 896", "\"n_rows\": 0", "'layouts[0].n_rows'"},
+      {"\"layout\": \"32 rows\"", "\"layout\": 32", "'layouts[0].layout'"},
       {"\"model_bytes\": 123456789012", "\"model_bytes\": -1", "'made_for.model_bytes'"},
   };
   for (const auto& c : kCases) {

@@ -155,8 +155,12 @@ void OneOp::add_attention() {
   run_.kv = kv_.get();
 }
 
-std::unique_ptr<lanes::Executable> OneOp::build(lanes::Lane& lane, size_t variant) const {
-  return lane.build(subgraphs_[variant], shape_.n_tokens, *weights_, *buffers_);
+std::unique_ptr<lanes::Executable> OneOp::build(lanes::Lane& lane, size_t variant,
+                                                const std::string& layout) const {
+  const plan::ProductLayout choice = {0, shape_.n_rows, shape_.k, shape_.n_tokens, layout};
+  lanes::Subgraph subgraph = subgraphs_[variant];
+  subgraph.layouts = {&choice, 1};
+  return lane.build(subgraph, shape_.n_tokens, *weights_, *buffers_);
 }
 
 }  // namespace troika::solve

@@ -21,7 +21,9 @@ class OneOp {
   OneOp(const OneOp&) = delete;
   OneOp& operator=(const OneOp&) = delete;
 
-  std::unique_ptr<lanes::Executable> build(lanes::Lane& lane, size_t variant) const;
+  // `layout`: one of those that the lane names, empty for its first.
+  std::unique_ptr<lanes::Executable> build(lanes::Lane& lane, size_t variant,
+                                           const std::string& layout = "") const;
   const lanes::Run& run() const { return run_; }
 
  private:

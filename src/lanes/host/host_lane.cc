@@ -12,13 +12,15 @@ namespace {
 
 class HostExecutable : public Executable {
  public:
-  HostExecutable(int n_tokens, std::vector<Step> steps)
-      : Executable(n_tokens), steps_(std::move(steps)) {}
+  HostExecutable(int n_tokens, std::vector<Step> steps, const Buffers& buffers)
+      : Executable(n_tokens), steps_(std::move(steps)), set_stride_(buffers.set_stride()) {}
 
   const std::vector<Step>& steps() const { return steps_; }
+  size_t set_stride() const { return set_stride_; }
 
  private:
   std::vector<Step> steps_;
+  size_t set_stride_;  // floats from one set of buffers to the next
 };
 
 constexpr size_t kLine = 64;  // bytes to which both buffers are aligned
@@ -51,14 +53,33 @@ HostLane::~HostLane() = default;
 
 std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, int n_tokens,
                                             const weights::Store& weights, const Buffers& buffers) {
+  if (subgraph.role != Role::kWhole) {
+    throw Error(
+        fmt::format("Outliers as tasks of their own ('{}') are timed on virtual phones; "
+                    "lanes of this machine compute them within the product.",
+                    subgraph.name));
+  }
   const bool is_prompt = n_tokens > plan::kMostDecodeTokens;
   const Precision precision = {activations_, is_prompt ? prefill_ : plan::Prefill::kSame,
                                int8_rules_};
   std::vector<Step> steps = make_steps(subgraph, weights, buffers, kernels_, precision);
-  for (const Step& step : steps) reserve(step, n_tokens);
+  for (Step& step : steps) {
+    if (is_prompt && step.op.kind == model::OpKind::kLinear) {
+      step.strips_together = kStripsTogether[layout_index(subgraph, step.op, n_tokens)];
+    }
+    reserve(step, n_tokens);
+  }
   const size_t n_counters = steps.size() * static_cast<size_t>(team_.size());
   if (counters_.size() < n_counters) counters_ = std::vector<ItemCounter>(n_counters);
-  return std::make_unique<HostExecutable>(n_tokens, std::move(steps));
+  return std::make_unique<HostExecutable>(n_tokens, std::move(steps), buffers);
+}
+
+std::span<const char* const> HostLane::layouts(int n_tokens) const {
+  if (n_tokens <= plan::kMostDecodeTokens || prefill_ == plan::Prefill::kSame ||
+      prefill_ == plan::Prefill::kF32) {
+    return {};
+  }
+  return kProductLayouts;
 }
 
 // Room for what a step brings into another form.
@@ -102,10 +123,16 @@ void HostLane::submit(const Executable& executable, const Run& run, Completion& 
                                outlier_counts_.data(),
                                scratch_.data(),
                                scratch_floats_};
+  const size_t behind = host.set_stride() * static_cast<size_t>(run.buffer_set);
   team_.run_where_free([&](int worker) {
     for (size_t i = 0; i < steps.size(); ++i) {
       if (steps[i].meets_before) team_.barrier().wait();
-      run_step(steps[i], context, static_cast<int>(i), worker);
+      const auto index = static_cast<int>(i);
+      if (behind == 0) {
+        run_step(steps[i], context, index, worker);
+      } else {
+        run_step(steps[i].behind(behind), context, index, worker);
+      }
     }
   });
   completion.finished(Status::kDone);

@@ -19,6 +19,8 @@ class HostLane : public Lane {
   ~HostLane() override;
 
   const LaneInfo& info() const override { return info_; }
+  // Of prompts in panels.
+  std::span<const char* const> layouts(int n_tokens) const override;
   std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
                                     const weights::Store& weights, const Buffers& buffers) override;
   // The calling thread is the team's first worker; the task has ended on return.

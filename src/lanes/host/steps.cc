@@ -303,7 +303,7 @@ void add_outliers(const Step& step, const StepContext& context,
 void run_panels(const Step& step, const StepContext& context, int step_index, int worker) {
   const auto k = static_cast<size_t>(step.input_width);
   const size_t n_strips = kernels::n_strips(static_cast<size_t>(step.matrix.n_rows));
-  size_t together = kStripsTogether;
+  size_t together = step.strips_together;
   while (together > 1 && n_strips / together < 2 * static_cast<size_t>(context.team.n_active())) {
     together /= 2;
   }
@@ -560,6 +560,15 @@ std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& wei
     steps.push_back(std::move(step));
   }
   return steps;
+}
+
+Step Step::behind(size_t n_floats) const {
+  Step moved = *this;
+  for (const float*& input : moved.inputs) {
+    if (input != nullptr) input += n_floats;
+  }
+  moved.output += n_floats;
+  return moved;
 }
 
 void run_step(const Step& step, const StepContext& context, int step_index, int worker) {

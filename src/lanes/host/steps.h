@@ -23,12 +23,15 @@ enum class InputForm : uint8_t {
 // Bytes of one row of k elements; 0 for kFloat.
 size_t form_bytes(InputForm form, size_t k);
 
-// Strips of 16 rows that are multiplied together, so that activations are read once for all.
-inline constexpr size_t kStripsTogether = 4;
+// Strips of 16 rows that are multiplied together, so that activations are read once for all. Which
+// number is best depends on the caches and on the shape, so a profile may tell (N8).
+inline constexpr const char* kProductLayouts[] = {"64 rows", "32 rows", "128 rows"};
+inline constexpr size_t kStripsTogether[] = {4, 2, 8};
+inline constexpr size_t kMostStripsTogether = 8;
 // The longest stretch of k that is unpacked at a time: 64 rows of it fit a second-level cache.
 inline constexpr size_t kStretch = 2048;
 inline constexpr size_t kStretchBytes =
-    kStripsTogether * kernels::kPanelRows * kStretch * sizeof(uint16_t);
+    kMostStripsTogether * kernels::kPanelRows * kStretch * sizeof(uint16_t);
 
 // One op, bound to its weights and buffers. Steps run in order; workers meet between them where one
 // may need what another has made.
@@ -51,10 +54,14 @@ struct Step {
   const kernels::Int8Panels* int8 = nullptr;
   Int8Rule int8_rule;
   kernels::UnpackBf16* unpack_bf16 = nullptr;
+  size_t strips_together = kStripsTogether[0];  // of products with panels
   // The input must be brought into the form first; false where a step before has already done so.
   bool prepares_input = false;
   // The workers meet before this step.
   bool meets_before = false;
+
+  // The same on buffers that lie so many floats behind.
+  Step behind(size_t n_floats) const;
 };
 
 // How an executable computes its products.
