@@ -143,7 +143,8 @@ nlohmann::ordered_json to_json(const engine::TestRow& row) {
   json["measured"] = or_null(row.measured);
   json["error"] = or_null(row.error());
   if (row.highest) json["simulated_range"] = {*row.base.simulated, *row.highest};
-  json["left_out"] = row.left_out.empty() ? nlohmann::ordered_json() : row.left_out;
+  json["left_out"] =
+      row.left_out.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(row.left_out);
   return json;
 }
 
