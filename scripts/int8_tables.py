@@ -88,7 +88,8 @@ class Judge:
         done = run(options.program, "plan", model, *FLOAT, "--calibrate", options.calibration,
                    "--alternatives", "-o", self.plan)
         self.calibration = json.loads(self.plan.read_text())["int8"]
-        self.reason = done.stderr.strip().splitlines()[-2]
+        lines = done.stderr.splitlines()
+        self.reason = next(line for line in lines if line.startswith("prompts: "))
         self.float = self.measure(*FLOAT, "--prefill", "f32")
 
     def measure(self, *how):

@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/error.h"
 #include "engine/calibrate.h"
 #include "engine/evaluate.h"
 #include "engine/saved_plan.h"
-#include "model/architecture.h"
 #include "model/linear_inputs.h"
 #include "tests/support/logits.h"
 #include "weights/plant_outliers.h"
@@ -181,7 +181,9 @@ TEST_P(Int8Planted, N4LosesLittleWhereOneScaleForATensorIsFarOff) {
   EXPECT_LT(int8.quantile, 1.0);
   for (const plan::Int8Input& input : int8.inputs) {
     EXPECT_LE(input.hot_channels.size(), static_cast<size_t>(input.n_outlier_channels));
-    if (input.largest > 0) EXPECT_GE(input.importance(), 0.99) << input.weight;
+    if (input.largest > 0) {
+      EXPECT_GE(input.importance(), 0.99) << input.weight;
+    }
   }
   // The plan that comes of it can be written, read, and run.
   engine::Options options = how_.engine;

@@ -1,6 +1,8 @@
 // troika plan: what was decided about a model on this machine, as a file and as a table.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/progress.h"
@@ -48,6 +50,22 @@ void print_losses(const plan::Int8Plan& int8) {
   }
 }
 
+// The inputs whose outliers matter most: the last that N6 ignores.
+void print_important(const plan::Int8Plan& int8) {
+  constexpr size_t kMost = 8;
+  std::vector<const plan::Int8Input*> inputs;
+  for (const plan::Int8Input& input : int8.inputs) inputs.push_back(&input);
+  std::stable_sort(inputs.begin(), inputs.end(),
+                   [](const auto* a, const auto* b) { return a->importance() > b->importance(); });
+  inputs.resize(std::min(inputs.size(), kMost));
+  note("most important inputs        largest/limit  outliers/token  channels with any  hot ones\n");
+  for (const plan::Int8Input* input : inputs) {
+    note(fmt::format("{:<28} {:>13.1f} {:>15.2f} {:>18} {:>9}\n", input->weight,
+                     input->importance(), input->outliers_per_token, input->n_outlier_channels,
+                     input->hot_channels.size()));
+  }
+}
+
 // Finds out how prompts can be computed in int8, and puts it into the plan that is made next.
 void calibrate(PlanFlags& flags) {
   engine::Options& options = flags.engine.options;
@@ -67,6 +85,7 @@ void calibrate(PlanFlags& flags) {
     calibration = engine::calibrate(how);
   }
   print_losses(calibration.int8);
+  print_important(calibration.int8);
   // Asked for int8, so that its memory is planned for.
   engine::Options planned = flags.engine.checked();
   const bool is_free = planned.prefill == "auto" && planned.int8.empty();

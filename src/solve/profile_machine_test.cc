@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "solve/op_shapes.h"
@@ -244,6 +245,24 @@ TEST(ProfileMachine, SaysWhatItHadNoTimeFor) {
   EXPECT_EQ(profile.n_left_out, static_cast<int>(options.shapes.size()));
   EXPECT_EQ(last_done, 1u);
   EXPECT_EQ(profile.starts.size(), 1u);
+}
+
+TEST(ProfileMachine, OneShapeOfEachKindIsMeasuredHoweverShortTheTime) {
+  KnownMachine machine({{1.0, 1e3, 1e5}});
+  ProfileOptions options = small_options();
+  options.shapes.clear();
+  for (const OpShape& shape : grid_shapes(tensor::Type::kQ4_0, tensor::Type::kF16)) {
+    if (plan::op_flops(shape) < 1e7) options.shapes.push_back(shape);
+  }
+  options.budget_us = 1e-9;
+  const RealClock wall;
+  const plan::Profile profile = profile_machine(machine, options, nullptr, wall, {});
+  std::set<std::pair<OpKind, tensor::Type>> wanted;
+  for (const OpShape& shape : options.shapes) wanted.insert({shape.op, shape.type});
+  EXPECT_EQ(profile.ops.size(), wanted.size());
+  EXPECT_GT(profile.n_left_out, 100);
+  const Predictor predictor(profile);
+  for (const OpShape& shape : options.shapes) EXPECT_GT(predictor.predict_us(0, shape), 0.0);
 }
 
 TEST(ProfileMachine, AFailedTaskIsAnError) {

@@ -117,7 +117,8 @@ TaskCost VirtualLane::shadow_cost(const Subgraph& subgraph, int n_tokens) const 
 // An NPU takes the rows of an input as a square, or one below the other.
 std::span<const char* const> VirtualLane::layouts(int n_tokens) const {
   static constexpr const char* kOfNpu[] = {"square", "n x 1"};
-  if (!options_.has_square_shapes || n_tokens == 1) return {};
+  if (options_.processor != Processor::kNpu || !options_.has_square_shapes) return {};
+  if (n_tokens == 1) return {};
   return kOfNpu;
 }
 
