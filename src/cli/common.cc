@@ -57,7 +57,7 @@ void EngineFlags::add_to(CLI::App& command) {
                   "With it: percent of the blocks whose outliers are ignored")
       ->capture_default_str();
   command.add_flag("!--npu-plain-shapes", options.has_square_shapes,
-                   "With it: rows as they come, not the fastest of equivalent shapes");
+                   "On a phone: rows as they come, not the fastest of equivalent shapes");
   command.add_flag("!--ordinary-handover", options.has_fast_handover,
                    "On a phone: the system's synchronisation in place of a flag to poll on");
   command.add_flag("--cut-at-norms", options.is_cut_at_norms,

@@ -26,6 +26,13 @@ constexpr int kChunksInFlight = 8;
 // A shorter chunk pads less: a longer one must gain this much.
 constexpr double kWorthwhile = 0.98;
 
+// Whether the NPU's law was measured on single integer products, rows below each other, so that
+// equivalent shapes can still be faster (N8): rates at the ideal shape and those of whole passes
+// have that in them.
+bool is_law_of_plain_products(const plan::Stack& stack) {
+  return stack.npu.is_float < 0.5 && stack.npu.weights_g_s <= 0.0;
+}
+
 // The system of llm.npu up to a step of its ablation: float parts on the CPU, products on the NPU.
 void apply_npu_step(const Options& options, PhoneSetup* setup) {
   if (options.npu_step.empty()) return;
@@ -56,7 +63,6 @@ void apply_npu_step(const Options& options, PhoneSetup* setup) {
   for (const char* kind : {"qkv", "out", "ffn"}) plan.placements.push_back({kind, 2, npu});
   plan.placements.push_back({"", 0, floats});
   setup->options.has_group_scales = step < 2;
-  setup->options.has_square_shapes = options.has_square_shapes;
   setup->makes_graphs_per_prompt = step == 0;
   if (step >= 2) setup->shadow = {floats, options.npu_prune};
 }
@@ -194,6 +200,8 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const Options& options, const gguf:
   phone_options.lanes = processors_of(options.lanes);
   phone_options.has_fast_handover = options.has_fast_handover;
   auto setup = std::make_unique<PhoneSetup>(read_cost_model(options), phone_options);
+  setup->options.has_square_shapes =
+      options.has_square_shapes && is_law_of_plain_products(setup->model.stack());
   setup->n_threads = options.n_threads > 0 ? options.n_threads : usable_cores();
   if (!options.plan.empty()) {
     setup->plan = load_plan(options.plan, plan_identity(file, setup->name()));
