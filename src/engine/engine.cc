@@ -80,7 +80,12 @@ const weights::Store& Engine::packed(const ProgressFunction& progress) {
   const bool is_here = phone_setup_ == nullptr;
   if (is_here && plan_.prefill == plan::Prefill::kInt8 && plan_.chunk() > plan::kMostDecodeTokens) {
     const double start = now_seconds();
-    weights_.pack_int8(weights::prompt_matrices(blueprint_), plan_.n_threads(), progress);
+    const std::vector<model::WeightId> matrices = weights::prompt_matrices(blueprint_);
+    if (plan_.packed_bytes > 0) {
+      weights_.pack_int8(weights_.packable(matrices, plan_.packed_bytes), plan_.n_threads(),
+                         progress);
+    }
+    weights_.measure_int8(matrices, plan_.n_threads(), progress);
     pack_seconds_ = now_seconds() - start;
   }
   return weights_;

@@ -29,7 +29,7 @@ struct Options {
   int context = 0;                      // 0: what model, memory and common sense allow
   plan::Activations activations = plan::Activations::kQ8;
   std::string prefill = "auto";  // or a name of plan::Prefill
-  size_t packed_bytes = 0;  // most bytes of packed copies of weights; 0: half of the free memory
+  size_t packed_bytes = 0;       // most bytes of packed copies of weights
   // Told of the slow parts of loading.
   ProgressFunction progress;
   tensor::Type kv_type = tensor::Type::kF16;

@@ -50,6 +50,15 @@ using MatmulBf16 = void(const Bf16Stretch& weight, const PanelProduct& product);
 // of it or what there is, as one strip of a stretch; n_k is a multiple of 32.
 using UnpackBf16 = void(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_t* strip);
 
+// The largest magnitude in a row of k weights; not-a-number counts as 0, infinity as the largest
+// float.
+using LargestOfRow = float(const std::byte* row, size_t k);
+// Rows first_row .. last_row (at most 16) of a weight as one strip of int8 panels. `largest` holds
+// the largest magnitudes of these rows; each becomes 127, and all else a whole number by the same
+// factor, as `Table::quantize_int8` does it. All implementations agree to the bit.
+// REQUIRES: k <= kMostInt8Depth.
+using UnpackInt8 = void(const MatmulWeight& weight, const float* largest, const Int8Strip& strip);
+
 // Where keys or values of one head lie: pages of 2^page_slots_log2 slots each. The row of slot s
 // starts at pages[s >> log2] + (s & mask) * slot_bytes + head_offset_bytes.
 struct KvView {
@@ -148,7 +157,10 @@ struct Table {
   // Writes one row of n floats into a cache of `type`: F32, F16 or Q8_0 (n a multiple of 32).
   void (*store_kv)(Type type, const float* x, std::byte* row, size_t n) = nullptr;
 
+  // Weights brought into the form of panels.
   ByType<UnpackBf16> unpack_bf16{};
+  ByType<LargestOfRow> largest_of_row{};
+  ByType<UnpackInt8> unpack_int8{};
 };
 
 // Builds such a list from pairs.

@@ -19,4 +19,8 @@ struct PackBuffers {
 void pack_int8(const Table& table, Type type, const MatmulWeight& weight, PackBuffers buffers,
                int8_t* levels, float* scales, int32_t* starts);
 
+// The same for rows that get scales of their own, faster: by `table.largest_of_row` and
+// `table.unpack_int8`.
+void pack_strip(const Table& table, Type type, const MatmulWeight& weight, const Int8Strip& strip);
+
 }  // namespace troika::kernels

@@ -22,6 +22,9 @@ std::vector<model::WeightId> prompt_matrices(const model::Blueprint& blueprint);
 bool fits_int8(const Matrix& matrix);
 size_t int8_panel_bytes(const Matrix& matrix);
 
+// The largest magnitudes of some rows of a matrix, which give each row its scale.
+void measure_rows(const Matrix& matrix, size_t first_row, size_t last_row, float* largest);
+
 // One packed matrix. Its bytes lie in one piece: levels, scales, starts.
 class Int8Matrix {
  public:

@@ -42,10 +42,18 @@ class Store {
   // REQUIRES: the blueprint uses it as a vector (norm weights, biases).
   const float* vector(model::WeightId id) const;
 
+  // The first of these matrices whose packed copies fit so many bytes together.
+  std::vector<model::WeightId> packable(std::span<const model::WeightId> ids, uint64_t bytes) const;
   // Makes packed copies of these matrices on n_threads threads. Those whose rows are too long for
   // whole-number sums are left out. Throws Error where memory is short.
   void pack_int8(std::span<const model::WeightId> ids, int n_threads,
                  const ProgressFunction& progress = {});
+  // Measures the rows of these matrices, so that they can be unpacked to int8 whenever they are
+  // needed. Leaves out those that are packed, or whose rows are too long for whole-number sums.
+  void measure_int8(std::span<const model::WeightId> ids, int n_threads,
+                    const ProgressFunction& progress = {});
+  // The largest magnitude of each row; null where it was not measured.
+  const float* row_largest(model::WeightId id) const;
   // Null where there is no packed copy.
   const kernels::Int8Panels* int8_panels(model::WeightId id) const;
   size_t packed_bytes() const { return packed_bytes_; }
@@ -67,6 +75,7 @@ class Store {
 
   std::vector<Constant> entries_;
   std::vector<std::unique_ptr<Int8Matrix>> int8_;  // by weight; empty, or null where not packed
+  std::vector<std::vector<float>> row_largest_;    // by weight; empty where not measured
   size_t packed_bytes_ = 0;
   size_t bytes_per_step_ = 0;
   size_t n_linear_elements_ = 0;

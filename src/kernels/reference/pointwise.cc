@@ -147,6 +147,22 @@ constinit const Table kTable = {
                                         {Type::kQ8_0, unpack_bf16<Type::kQ8_0>},
                                         {Type::kQ4_K, unpack_bf16<Type::kQ4_K>},
                                         {Type::kQ6_K, unpack_bf16<Type::kQ6_K>}}),
+    .largest_of_row = by_type<LargestOfRow>({{Type::kF32, largest_of_row<Type::kF32>},
+                                             {Type::kF16, largest_of_row<Type::kF16>},
+                                             {Type::kBF16, largest_of_row<Type::kBF16>},
+                                             {Type::kQ4_0, largest_of_row<Type::kQ4_0>},
+                                             {Type::kQ5_0, largest_of_row<Type::kQ5_0>},
+                                             {Type::kQ8_0, largest_of_row<Type::kQ8_0>},
+                                             {Type::kQ4_K, largest_of_row<Type::kQ4_K>},
+                                             {Type::kQ6_K, largest_of_row<Type::kQ6_K>}}),
+    .unpack_int8 = by_type<UnpackInt8>({{Type::kF32, unpack_int8<Type::kF32>},
+                                        {Type::kF16, unpack_int8<Type::kF16>},
+                                        {Type::kBF16, unpack_int8<Type::kBF16>},
+                                        {Type::kQ4_0, unpack_int8<Type::kQ4_0>},
+                                        {Type::kQ5_0, unpack_int8<Type::kQ5_0>},
+                                        {Type::kQ8_0, unpack_int8<Type::kQ8_0>},
+                                        {Type::kQ4_K, unpack_int8<Type::kQ4_K>},
+                                        {Type::kQ6_K, unpack_int8<Type::kQ6_K>}}),
 };
 
 }  // namespace troika::kernels::reference

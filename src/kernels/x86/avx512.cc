@@ -50,6 +50,7 @@ TROIKA_INLINE inline __m512i bf16_of(F low, F high) {
   return join_halves(V::bf16(low), V::bf16(high));
 }
 #include "kernels/x86/unpack_avx512.inl"
+#include "kernels/x86/unpack_int8_avx512.inl"
 
 // Heads of, say, 40 or 72 elements fit vectors of 8 only.
 void attention(const Attention& args) { attention_or(args, kAvx2Table.attention); }
@@ -73,6 +74,7 @@ TROIKA_TARGET_END
 constinit const Table kAvx512Table = {
 #include "kernels/simd/table.inl"
 #include "kernels/x86/unpack_table.inl"
+#include "kernels/x86/unpack_table_int8.inl"
 };
 
 }  // namespace troika::kernels::x86

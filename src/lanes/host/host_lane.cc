@@ -56,9 +56,10 @@ std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, int n_toke
     const size_t bytes = static_cast<size_t>(n_tokens) *
                          form_bytes(step.form, static_cast<size_t>(step.input_width));
     prepared_.resize(std::max(prepared_.size(), bytes + kLine));
-    if (step.unpack_bf16 != nullptr) {
-      stretches_.resize(static_cast<size_t>(info_.n_threads) * kStretchBytes + kLine);
-    }
+    stretch_bytes_ = std::max(stretch_bytes_, unpacked_bytes(step));
+  }
+  if (stretch_bytes_ > 0) {
+    stretches_.resize(static_cast<size_t>(info_.n_threads) * stretch_bytes_ + kLine);
   }
   const size_t n_counters = steps.size() * static_cast<size_t>(team_.size());
   if (counters_.size() < n_counters) counters_ = std::vector<ItemCounter>(n_counters);
@@ -83,6 +84,7 @@ void HostLane::submit(const Executable& executable, const Run& run, Completion& 
                                team_,
                                aligned(prepared_),
                                aligned(stretches_),
+                               stretch_bytes_,
                                counters_.data(),
                                attention_parts_.data()};
   team_.run_where_free([&](int worker) {

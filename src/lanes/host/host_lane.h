@@ -36,6 +36,7 @@ class HostLane : public Lane {
   // One buffer each for all executables: tasks of a lane never overlap.
   std::vector<std::byte> prepared_;
   std::vector<std::byte> stretches_;
+  size_t stretch_bytes_ = 0;  // of each worker
   // Likewise: for the longest executable.
   std::vector<ItemCounter> counters_;
   // What segments of attention come to, where workers share them.

@@ -22,8 +22,15 @@ constexpr size_t kItemBytes = 32 << 10;
 void bind_linear(Step* step, const weights::Store& weights, const kernels::Table& kernels,
                  Precision precision) {
   step->matrix = weights.matrix(step->op.weight);
-  if (precision.prefill == plan::Prefill::kInt8) step->int8 = weights.int8_panels(step->op.weight);
-  if (step->int8 != nullptr) {
+  if (precision.prefill == plan::Prefill::kInt8) {
+    step->int8 = weights.int8_panels(step->op.weight);
+    step->row_largest = weights.row_largest(step->op.weight);
+    if (step->int8 == nullptr && step->row_largest != nullptr) {
+      step->unpack_int8 = kernels::find(kernels.unpack_int8, step->matrix.type);
+      TROIKA_ASSERT(step->unpack_int8 != nullptr);
+    }
+  }
+  if (step->int8 != nullptr || step->unpack_int8 != nullptr) {
     step->form = InputForm::kInt8;
     return;
   }
@@ -205,13 +212,47 @@ void prepare_rows(const Step& step, const StepContext& context, int worker) {
   }
 }
 
+std::byte* stretch_of(const StepContext& context, int worker) {
+  return context.stretches + static_cast<size_t>(worker) * context.stretch_bytes;
+}
+
+// Strips of int8 that a worker unpacks at a time: its buffer begins with the scales and starts of
+// kStripsTogether strips.
+constexpr size_t kBesideBytes =
+    kStripsTogether * kernels::kPanelRows * (sizeof(float) + sizeof(int32_t));
+size_t unpacked_strips(size_t k) {
+  size_t n = kStripsTogether;
+  while (n > 1 && n * kernels::int8_strip_bytes(k) > kMostUnpackedBytes) n /= 2;
+  return n;
+}
+
+// Some strips of a matrix without packed copy, unpacked for this worker.
+kernels::Int8Panels unpack_strips(const Step& step, const StepContext& context, int worker,
+                                  size_t first_strip, size_t last_strip) {
+  constexpr size_t kRowsTogether = kStripsTogether * kernels::kPanelRows;
+  const auto k = static_cast<size_t>(step.input_width);
+  const auto n_rows = static_cast<size_t>(step.matrix.n_rows);
+  std::byte* const buffer = stretch_of(context, worker);
+  auto* scales = reinterpret_cast<float*>(buffer);
+  auto* starts = reinterpret_cast<int32_t*>(buffer + kRowsTogether * sizeof(float));
+  auto* levels = reinterpret_cast<int8_t*>(buffer + kBesideBytes);
+  for (size_t strip = first_strip; strip < last_strip; ++strip) {
+    const size_t first_row = strip * kernels::kPanelRows, i = strip - first_strip;
+    step.unpack_int8({step.matrix.data, step.matrix.row_bytes, k, first_row,
+                      std::min(first_row + kernels::kPanelRows, n_rows)},
+                     step.row_largest + first_row,
+                     {levels + i * kernels::int8_strip_bytes(k), scales + i * kernels::kPanelRows,
+                      starts + i * kernels::kPanelRows});
+  }
+  return {levels, scales, starts, n_rows, k, first_strip};
+}
+
 // Some strips with bfloat16: a stretch of their rows is unpacked, then multiplied with all tokens.
 void multiply_bf16(const Step& step, const StepContext& context, int worker,
                    kernels::PanelProduct product) {
   const auto k = static_cast<size_t>(step.input_width);
   const auto n_rows = static_cast<size_t>(step.matrix.n_rows);
-  auto* panel =
-      reinterpret_cast<uint16_t*>(context.stretches + static_cast<size_t>(worker) * kStretchBytes);
+  auto* panel = reinterpret_cast<uint16_t*>(stretch_of(context, worker));
   const std::byte* x = product.x;
   for (size_t first_k = 0; first_k < k; first_k += kStretch) {
     const size_t n_k = kernels::bf16_depth(std::min(kStretch, k - first_k));
@@ -253,7 +294,7 @@ void share_items(const StepContext& context, int step_index, int worker, int64_t
 void run_panels(const Step& step, const StepContext& context, int step_index, int worker) {
   const auto k = static_cast<size_t>(step.input_width);
   const size_t n_strips = kernels::n_strips(static_cast<size_t>(step.matrix.n_rows));
-  size_t together = kStripsTogether;
+  size_t together = step.unpack_int8 != nullptr ? unpacked_strips(k) : kStripsTogether;
   while (together > 1 && n_strips / together < 2 * static_cast<size_t>(context.team.n_active())) {
     together /= 2;
   }
@@ -270,6 +311,9 @@ void run_panels(const Step& step, const StepContext& context, int step_index, in
     product.y_stride = static_cast<size_t>(step.output_width);
     if (step.int8 != nullptr) {
       context.kernels.matmul_int8(*step.int8, product);
+    } else if (step.unpack_int8 != nullptr) {
+      context.kernels.matmul_int8(
+          unpack_strips(step, context, worker, product.first_strip, product.last_strip), product);
     } else {
       multiply_bf16(step, context, worker, product);
     }
@@ -463,6 +507,13 @@ size_t form_bytes(InputForm form, size_t k) {
       return kernels::bf16_token_bytes(k);
   }
   return 0;
+}
+
+size_t unpacked_bytes(const Step& step) {
+  if (step.unpack_bf16 != nullptr) return kStretchBytes;
+  if (step.unpack_int8 == nullptr) return 0;
+  const auto k = static_cast<size_t>(step.input_width);
+  return kBesideBytes + unpacked_strips(k) * kernels::int8_strip_bytes(k);
 }
 
 size_t n_shared_segments(const Run& run, int n_workers) {

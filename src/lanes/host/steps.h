@@ -28,6 +28,9 @@ inline constexpr size_t kStripsTogether = 4;
 inline constexpr size_t kStretch = 2048;
 inline constexpr size_t kStretchBytes =
     kStripsTogether * kernels::kPanelRows * kStretch * sizeof(uint16_t);
+// Of int8 strips, whole rows are unpacked together: more than this many bytes only where one strip
+// takes more.
+inline constexpr size_t kMostUnpackedBytes = 640 << 10;
 
 // One op, bound to its weights and buffers. Steps run in order; workers meet between them where one
 // may need what another has made.
@@ -49,6 +52,9 @@ struct Step {
   kernels::MatmulQ8* matmul_q8 = nullptr;
   const kernels::Int8Panels* int8 = nullptr;
   kernels::UnpackBf16* unpack_bf16 = nullptr;
+  // Without packed copy: strips are unpacked when they are needed, by the rows' magnitudes.
+  kernels::UnpackInt8* unpack_int8 = nullptr;
+  const float* row_largest = nullptr;
   // The input must be brought into the form first; false where a step before has already done so.
   bool prepares_input = false;
   // The workers meet before this step.
@@ -60,6 +66,9 @@ struct Precision {
   plan::Activations activations;
   plan::Prefill prefill;  // kSame in an executable for decoding
 };
+
+// Bytes that each worker needs for weights that a step unpacks, a multiple of 64.
+size_t unpacked_bytes(const Step& step);
 
 std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& weights,
                              const Buffers& buffers, const kernels::Table& kernels,
@@ -76,8 +85,9 @@ struct StepContext {
   const kernels::Table& kernels;
   const Run& run;
   Team& team;
-  std::byte* prepared;     // (n_rows, form_bytes): the input of the product at hand
-  std::byte* stretches;    // (workers, kStretchBytes): weights unpacked
+  std::byte* prepared;   // (n_rows, form_bytes): the input of the product at hand
+  std::byte* stretches;  // (workers, stretch_bytes): weights unpacked
+  size_t stretch_bytes;
   ItemCounter* counters;   // (n_steps, team.size())
   float* attention_parts;  // attention_parts_floats
 };
