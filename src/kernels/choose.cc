@@ -92,8 +92,12 @@ std::span<const Implementation> implementations() {
     {"amx", x86::kAmxNeeds, &x86::kAmxTable},
     {"avx512_bf16", x86::kAvx512Bf16Needs, &x86::kAvx512Bf16Table},
     {"avx512", x86::kAvx512Needs, &x86::kAvx512Table},
+    {"avx_vnni", x86::kAvxVnniNeeds, &x86::kAvxVnniTable},
     {"avx2", x86::kAvx2Needs, &x86::kAvx2Table},
 #elif defined(TROIKA_NEON_KERNELS)
+#ifdef TROIKA_I8MM_KERNELS
+    {"i8mm", arm::kI8mmNeeds, &arm::kI8mmTable},
+#endif
     {"neon", arm::kNeonNeeds, &arm::kNeonTable},
 #endif
     {"reference", CpuFeatures(), &reference::kTable},

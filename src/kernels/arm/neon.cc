@@ -35,6 +35,8 @@ namespace {
 #include "kernels/simd/panels.inl"
 #include "kernels/arm/panels_neon.inl"
 #include "kernels/simd/matmul_bf16.inl"
+#include "kernels/arm/decode_neon.inl"
+#include "kernels/simd/unpack.inl"
 // clang-format on
 
 void attention(const Attention& args) { attention_or(args, reference::attention); }
@@ -54,6 +56,7 @@ TROIKA_TARGET_END
 
 constinit const Table kNeonTable = {
 #include "kernels/simd/table.inl"
+#include "kernels/simd/unpack_table.inl"
 };
 
 }  // namespace troika::kernels::arm

@@ -44,6 +44,10 @@ using TileQ8_0 = FormatQ8_0;
 using TileQ4_K = FormatQ4_K;
 using TileQ6_K = FormatQ6_K;
 
+#include "kernels/x86/decode_avx2.inl"
+// Uses what stands before it.
+#include "kernels/simd/unpack.inl"
+
 void attention(const Attention& args) { attention_or(args, reference::attention); }
 void attention_segment(const Attention& args, size_t segment, float* part) {
   attention_segment_or(args, segment, part, reference::attention_segment);
@@ -57,6 +61,7 @@ TROIKA_TARGET_END
 
 constinit const Table kAvx2Table = {
 #include "kernels/simd/table.inl"
+#include "kernels/simd/unpack_table.inl"
 };
 
 }  // namespace troika::kernels::x86
