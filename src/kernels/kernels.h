@@ -18,6 +18,7 @@
 
 #include "kernels/activations.h"
 #include "kernels/panels.h"
+#include "kernels/prompt_attention.h"
 #include "tensor/type.h"
 
 namespace troika::kernels {
@@ -156,6 +157,13 @@ struct Table {
   void (*attention_merge)(const Attention& args, const float* parts) = nullptr;
   // Writes one row of n floats into a cache of `type`: F32, F16 or Q8_0 (n a multiple of 32).
   void (*store_kv)(Type type, const float* x, std::byte* row, size_t n) = nullptr;
+
+  // Attention of many queries (kernels/prompt_attention.h).
+  WeighScores* weigh_scores = nullptr;
+  // The values of n positions (rows[p] of a cache type) as panels of bf16_depth(n): strips of 16
+  // elements of the head, positions along k.
+  void (*pack_values)(Type type, const std::byte* const* rows, size_t n, size_t head_size,
+                      uint16_t* panel) = nullptr;
 
   // Weights brought into the form of panels.
   ByType<UnpackBf16> unpack_bf16{};

@@ -139,6 +139,8 @@ constinit const Table kTable = {
     .attention_segment = attention_segment,
     .attention_merge = attention_merge,
     .store_kv = store_kv,
+    .weigh_scores = weigh_scores,
+    .pack_values = pack_values,
     .unpack_bf16 = by_type<UnpackBf16>({{Type::kF32, unpack_bf16<Type::kF32>},
                                         {Type::kF16, unpack_bf16<Type::kF16>},
                                         {Type::kBF16, unpack_bf16<Type::kBF16>},

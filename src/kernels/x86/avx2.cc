@@ -32,6 +32,7 @@ namespace {
 #include "kernels/x86/tile_avx2.inl"
 #include "kernels/simd/matmul_q8.inl"
 #include "kernels/simd/narrow.inl"
+#include "kernels/simd/prompt_attention.inl"
 #include "kernels/simd/panels.inl"
 #include "kernels/x86/panels_avx2.inl"
 #include "kernels/simd/matmul_bf16.inl"

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "lanes/host/prompt_attention.h"
 #include "tensor/codec.h"
 
 namespace troika::lanes {
@@ -79,6 +80,7 @@ Step bind(const model::Op& op, const Subgraph& subgraph, const weights::Store& w
   step.rope = subgraph.blueprint->rope;
   step.rope.frequency_divisors.clear();
   step.head_dim = subgraph.blueprint->head_dim;
+  step.n_kv_heads = subgraph.blueprint->n_kv_heads;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (op.inputs[i] != model::kNone) step.inputs[i] = buffers.value(op.inputs[i]);
   }
@@ -92,6 +94,8 @@ Step bind(const model::Op& op, const Subgraph& subgraph, const weights::Store& w
                     "supported.",
                     step.head_dim, kernels::kMaxHeadSize));
   }
+  step.shares_keys = op.kind == OpKind::kAttention && (precision.prefill == plan::Prefill::kBf16 ||
+                                                       precision.prefill == plan::Prefill::kInt8);
   if (op.kind == OpKind::kLinear) {
     bind_linear(&step, weights, kernels, precision);
   } else if (op.kind == OpKind::kEmbed) {
@@ -411,6 +415,11 @@ void run_attention(const Step& step, const StepContext& context, int step_index,
   context.team.barrier().wait();
 
   const Run& run = context.run;
+  if (step.shares_keys) {
+    share_items(context, step_index, worker, n_prompt_attention_items(step, run),
+                [&](int64_t item) { run_prompt_attention(step, context, worker, item); });
+    return;
+  }
   const int n_heads = run.kv->shape().n_kv_heads;
   const int64_t n_items = static_cast<int64_t>(run.n_tokens) * n_heads;
   const auto args_of = [&](int64_t item) {
@@ -510,6 +519,7 @@ size_t form_bytes(InputForm form, size_t k) {
 }
 
 size_t unpacked_bytes(const Step& step) {
+  if (step.shares_keys) return prompt_attention_bytes(step);
   if (step.unpack_bf16 != nullptr) return kStretchBytes;
   if (step.unpack_int8 == nullptr) return 0;
   const auto k = static_cast<size_t>(step.input_width);

@@ -42,6 +42,7 @@ struct Step {
   int input_width = 0;
   int output_width = 0;
   int head_dim = 0;
+  int n_kv_heads = 0;
   bool per_output = false;  // rows are wanted outputs, not tokens
   weights::Matrix matrix{};
   const float* weight_vector = nullptr;
@@ -55,6 +56,8 @@ struct Step {
   // Without packed copy: strips are unpacked when they are needed, by the rows' magnitudes.
   kernels::UnpackInt8* unpack_int8 = nullptr;
   const float* row_largest = nullptr;
+  // kAttention of a prompt, in bfloat16.
+  bool shares_keys = false;
   // The input must be brought into the form first; false where a step before has already done so.
   bool prepares_input = false;
   // The workers meet before this step.
