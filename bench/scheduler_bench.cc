@@ -47,9 +47,7 @@ class NullMachine : public troika::lanes::Machine {
 // The first ready task, whatever its place: as many are ready as can be.
 class AnyReady : public schedule::Policy {
  public:
-  int choose(const schedule::Pass&, std::span<const int> ready, int) override {
-    return ready.front();
-  }
+  int choose(const schedule::Situation& at) override { return at.ready.front(); }
 };
 
 double median(std::vector<double> values) {
@@ -67,7 +65,7 @@ void measure_decisions(int n_tasks, int n_lanes, int most_waits) {
     const auto bits = troika::random_bits(1, static_cast<uint64_t>(i));
     const int lane = static_cast<int>(bits % static_cast<uint64_t>(n_lanes));
     executables.push_back(machine.lane(static_cast<size_t>(lane)).make(1));
-    schedule::Node node{lane, executables.back().get(), &run, "task", -1, {}};
+    schedule::Node node{lane, executables.back().get(), &run, "task", -1, {}, 0.0};
     for (int w = 0; w < most_waits && i > 0; ++w) {
       const auto other = static_cast<int>(
           troika::random_bits(2 + static_cast<uint64_t>(w), static_cast<uint64_t>(i)) %
@@ -98,7 +96,8 @@ void measure_decisions(int n_tasks, int n_lanes, int most_waits) {
 double in_order_us(int n_tasks) {
   NullMachine machine(1);
   schedule::TaskList list{1, {}};
-  for (int i = 0; i < n_tasks; ++i) list.tasks.push_back({0, machine.lane(0).make(1), "task", i});
+  for (int i = 0; i < n_tasks; ++i)
+    list.tasks.push_back({0, machine.lane(0).make(1), "task", i, {}, false, {}});
   std::vector<double> times;
   for (int i = 0; i < 10 * kRepetitions; ++i) {
     const double start_us = machine.clock().now_us();

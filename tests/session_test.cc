@@ -109,6 +109,37 @@ TEST_F(SessionTest, N3PackedCopiesChangeNoBit) {
   }
 }
 
+TEST_F(SessionTest, N8_EquivalentShapesOfAProductGiveTheSameBits) {
+  const std::vector<Token> prompt = tokens(165);
+  for (const char* prefill : {"bf16", "int8"}) {
+    engine::Options options = this->options(2048);
+    options.prefill = prefill;
+    Engine first(options);
+    Session expected(first);
+    expected.prefill(prompt);
+    for (const char* layout : {"64 rows", "32 rows", "128 rows"}) {
+      options.made_plan = first.plan();
+      for (const model::Weight& weight : first.blueprint().weights) {
+        for (const int n : first.plan().shapes) {
+          if (n <= plan::kMostDecodeTokens) continue;
+          options.made_plan->layouts.push_back({0, weight.n_rows, weight.row_length, n, layout});
+        }
+      }
+      Engine engine(options);
+      Session session(engine);
+      session.prefill(prompt);
+      EXPECT_EQ(row(session), row(expected)) << prefill << ", " << layout;
+    }
+    for (auto& choice : options.made_plan->layouts) choice.layout = "7 rows";
+    try {
+      Engine engine(options);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("'7 rows'"), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST_F(SessionTest, PiecesOfAPromptAreTheWhole) {
   const std::vector<Token> prompt = tokens(150);
   Engine engine(options(2048));

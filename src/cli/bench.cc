@@ -29,6 +29,33 @@ nlohmann::ordered_json or_null(double value) {
   return value > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
 
+// What several lanes did while prompts were measured; null with one lane.
+nlohmann::ordered_json scheduler_json(engine::Engine& engine) {
+  const schedule::SchedulerStatistics& s = engine.scheduler_statistics();
+  if (s.n_decisions == 0) return nullptr;
+  nlohmann::ordered_json json = {
+      {"order", plan::order_name(engine.plan().order)},
+      {"decisions", s.n_decisions},
+      {"decision_us", s.decision_us / static_cast<double>(s.n_decisions)},
+      {"longest_us", s.longest_decision_us}};
+  json["busy"] = nlohmann::ordered_json::array();
+  for (const double us : s.busy_us) json["busy"].push_back(us / s.span_us);
+  return json;
+}
+
+void print_scheduler(engine::Engine& engine) {
+  const schedule::SchedulerStatistics& s = engine.scheduler_statistics();
+  if (s.n_decisions == 0) return;
+  std::string busy;
+  for (size_t lane = 0; lane < s.busy_us.size(); ++lane) {
+    busy += fmt::format(" {} {:.0f}%", engine.machine().lanes()[lane]->info().name,
+                        100 * s.busy_us[lane] / s.span_us);
+  }
+  print(fmt::format("prompts {}: busy{}; {} decisions of {:.2f} us\n",
+                    plan::order_name(engine.plan().order), busy, s.n_decisions,
+                    s.decision_us / static_cast<double>(s.n_decisions)));
+}
+
 nlohmann::ordered_json to_json(const engine::Measurement& m, const engine::Engine& engine) {
   nlohmann::ordered_json json;
   json["model"] = engine.file().path();
@@ -166,10 +193,12 @@ void bench(const BenchFlags& flags) {
   }
   if (flags.json) {
     nlohmann::ordered_json json = to_json(m, *engine);
+    json["scheduler"] = scheduler_json(*engine);
     if (!flags.peer.empty()) json["compare"] = to_json(comparison);
     print_json(json);
   } else {
     print_table(m, *engine);
+    print_scheduler(*engine);
     if (!flags.peer.empty()) print_table(comparison);
   }
 }

@@ -49,6 +49,12 @@ nlohmann::ordered_json to_json(const Simulation& s, const engine::Engine& engine
   for (const SimulatedRate& rate : s.prefill) {
     json["prefill"].push_back(to_json(rate, engine));
     json["prefill"].back()["fraction_of_peak"] = nullptr;  // a modelled unit has no measured peak
+    if (rate.n_decisions > 0) {
+      json["prefill"].back()["scheduler"] = {{"order", plan::order_name(engine.plan().order)},
+                                             {"decisions", rate.n_decisions},
+                                             {"decision_us", rate.decision_us},
+                                             {"longest_us", rate.longest_decision_us}};
+    }
   }
   json["decode"] = to_json(s.decode, engine);
   json["decode"]["bytes_per_step"] = s.decode_bytes;
@@ -80,6 +86,13 @@ void print_table(const Simulation& s, const engine::Engine& engine) {
   for (const SimulatedRate& rate : s.prefill) {
     print_rate(fmt::format("prefill {}", rate.n_tokens), rate, engine);
   }
+  for (const SimulatedRate& rate : s.prefill) {
+    if (rate.n_decisions == 0) continue;
+    print(fmt::format(
+        "prefill {}: {} decisions of what comes next ({}), {:.2f} us of this machine "
+        "each\n",
+        rate.n_tokens, rate.n_decisions, plan::order_name(engine.plan().order), rate.decision_us));
+  }
   if (s.decode.n_tokens > 0) {
     print_rate(fmt::format("decode {}", s.decode.n_tokens), s.decode, engine);
     print(fmt::format("\na step reads {}: {:.0f}% of the {:.1f} GB/s that all lanes reach\n",
@@ -104,6 +117,11 @@ std::string lanes_text(const engine::Engine& engine, const std::string& kind, in
     if (name(block) != first) return fmt::format("{} ({}), {}", first, block, name(block));
   }
   return first;
+}
+
+std::vector<const char*> kinds_of(const plan::Plan& plan) {
+  if (plan.is_cut_at_norms) return {"embed", "norm", "qkv", "attention", "out", "ffn", "head"};
+  return {"embed", "qkv", "attention", "ffn", "head"};
 }
 
 }  // namespace
@@ -132,9 +150,8 @@ void explain_on_phone(const engine::Engine& engine) {
   print(fmt::format("{} on {}: {}, chunks of {} tokens\n\n", engine.file().path(),
                     engine.phone_setup()->name(), precision_of(engine), plan.chunk()));
   std::string head = fmt::format("{:>7}", "tokens");
-  for (const char* kind : {"embed", "qkv", "attention", "ffn", "head"}) {
-    head += fmt::format("  {:<14}", kind);
-  }
+  const std::vector<const char*> kinds = kinds_of(plan);
+  for (const char* kind : kinds) head += fmt::format("  {:<14}", kind);
   head += fmt::format("{:>11} {:>9}", "ms", "tokens/s");
   for (const plan::HostLane& lane : plan.lanes)
     head += fmt::format("{:>12}", "all on " + lane.kind);
@@ -142,7 +159,7 @@ void explain_on_phone(const engine::Engine& engine) {
   for (const solve::PhaseChoice& phase : choice.phases) {
     const bool is_used = phase.n_tokens <= plan.chunk();
     std::string row = fmt::format("{:>7}", phase.n_tokens);
-    for (const char* kind : {"embed", "qkv", "attention", "ffn", "head"}) {
+    for (const char* kind : kinds) {
       const std::string head_or_body = kind;
       row += fmt::format(
           "  {:<14}",
@@ -154,6 +171,13 @@ void explain_on_phone(const engine::Engine& engine) {
   }
   print("\n");
   const auto lanes = engine.phone()->lanes();
+  for (const plan::OpTime& time : engine.phone_setup()->layouts) {
+    print(
+        fmt::format("{} computes {} x {} for {} tokens as {}: {:.2f} times as fast as the slowest "
+                    "equivalent shape\n",
+                    lanes[static_cast<size_t>(time.lane)]->info().name, time.shape.n_rows,
+                    time.shape.k, time.shape.n_tokens, time.layout, time.layout_gain));
+  }
   for (size_t i = 0; i < choice.weight_bytes.size(); ++i) {
     const size_t limit = lanes[i]->info().memory_limit_bytes;
     print(fmt::format("{} holds {} of weights{}\n", lanes[i]->info().name,

@@ -39,8 +39,29 @@ void EngineFlags::add_to(CLI::App& command) {
   command.add_flag("--strict-npu", options.is_strict_npu,
                    "Matrix lanes may use only scales that are fixed beforehand");
   command.add_option("--place", options.placements,
-                     "SUBGRAPH=LANE or SUBGRAPH@TOKENS=LANE: where embed, qkv, attention, ffn or "
-                     "head run (repeatable; default: lane 0)");
+                     "SUBGRAPH=LANE or SUBGRAPH@TOKENS=LANE: where embed, norm, qkv, attention, "
+                     "out, ffn or head run (repeatable; default: lane 0)");
+  command.add_option("--order", options.order,
+                     "Chunks of a prompt on several lanes: in-order, lock-step (two at a time) or "
+                     "out-of-order (default: the plan's, out-of-order)");
+  command.add_option("--in-flight", options.chunks_in_flight,
+                     "Chunks that several lanes work on at once, each with buffers of its own "
+                     "(default: the plan's, 4; of a phone 8)");
+  command.add_option("--chunk", options.chunk,
+                     "Tokens of a prompt that go together (default: the plan's)");
+  command.add_option("--npu-step", options.npu_step,
+                     "On a phone, llm.npu up to a step of its ablation: naive, chunk, outlier or "
+                     "out-of-order");
+  command
+      .add_option("--npu-prune", options.npu_prune,
+                  "With it: percent of the blocks whose outliers are ignored")
+      ->capture_default_str();
+  command.add_flag("!--npu-plain-shapes", options.has_square_shapes,
+                   "With it: rows as they come, not the fastest of equivalent shapes");
+  command.add_flag("!--ordinary-handover", options.has_fast_handover,
+                   "On a phone: the system's synchronisation in place of a flag to poll on");
+  command.add_flag("--cut-at-norms", options.is_cut_at_norms,
+                   "Norms, and the projection behind attention, are subgraphs that can be placed");
   command.add_option("-c,--context", options.context,
                      "Tokens of context (default: what model and memory allow, at most 8192)");
   command.add_option("--kv", kv, "Type of cached keys and values: f32, f16 or q8_0")
@@ -54,6 +75,15 @@ void EngineFlags::add_to(CLI::App& command) {
                   "How prompts are computed: f32 (exact), bf16, int8 (fastest; a model's outlying "
                   "activations may suffer), same (as generation), or auto")
       ->capture_default_str();
+  command.add_option("--int8", options.int8,
+                     "Prompts in int8 by this method: token (a scale for each token), static (one "
+                     "for each tensor), token-shadow and shadow (the same, outliers in float "
+                     "beside), smooth, llm.int8 or group; replaces the method of --plan");
+  command.add_option("--int8-weights", options.int8_weights,
+                     "Scales of int8 weights: one for each row, or for the whole tensor");
+  command.add_option("--outlier-prune", options.outlier_prune,
+                     "Percentage of the products, the least important, whose outliers are ignored "
+                     "(default: as the plan says, else 85)");
   command
       .add_option("--packed", options.packed_bytes,
                   "Most bytes of packed copies of weights, which spare int8 prompts the unpacking "
@@ -91,6 +121,13 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
 std::string prefill_text(const engine::Engine& engine) {
   const plan::Plan& plan = engine.plan();
   std::string text = plan::prefill_name(plan.prefill);
+  if (plan.prefill == plan::Prefill::kInt8) {
+    text += fmt::format(" {}, {}", plan::int8_method_name(plan.int8.method),
+                        plan::int8_method_text(plan.int8.method));
+    if (plan::has_shadow(plan.int8.method)) {
+      text += fmt::format(" for {} % of the products", 100 - plan.int8.outlier_prune);
+    }
+  }
   if (!plan.prefill_reason.empty()) text += fmt::format(" ({})", plan.prefill_reason);
   if (const size_t bytes = engine.weights().packed_bytes(); bytes > 0) {
     text += fmt::format(", {} packed in {:.2f} s", bytes_text(bytes), engine.pack_seconds());
@@ -133,6 +170,11 @@ void TraceFlags::end(engine::Engine& engine) {
                      100 * use.busy_us / summary.span_us, 100 * use.bubble_us / summary.span_us,
                      use.n_tasks));
   }
+  const schedule::SchedulerStatistics& scheduler = engine.scheduler_statistics();
+  if (scheduler.n_decisions == 0) return;
+  note(fmt::format("{} decisions of what comes next ({}), {:.2f} us each\n", scheduler.n_decisions,
+                   plan::order_name(engine.plan().order),
+                   scheduler.decision_us / static_cast<double>(scheduler.n_decisions)));
 }
 
 void SamplerFlags::add_to(CLI::App& command) {

@@ -142,6 +142,9 @@ void eval(const EvalFlags& flags) {
     throw UsageError("Give either --perplexity FILE or --tasks FILE.");
   }
   const auto engine = load(flags.engine);
+  if (engine->plan().prefill == plan::Prefill::kInt8 && engine->phone() == nullptr) {
+    note(fmt::format("prompts: {}\n", prefill_text(*engine)));
+  }
   engine::Session session(*engine);
   flags.text.empty() ? eval_tasks(flags, session) : eval_text(flags, session);
 }

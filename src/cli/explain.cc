@@ -8,6 +8,7 @@
 
 #include "engine/profile_here.h"
 #include "engine/session.h"
+#include "schedule/shared_graphs.h"
 #include "solve/task_times.h"
 
 namespace troika::cli {
@@ -37,7 +38,8 @@ struct Row {
 
 std::vector<Row> rows_of(const engine::Engine& engine) {
   std::vector<Row> rows;
-  for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(engine.blueprint())) {
+  for (const lanes::Subgraph& subgraph :
+       schedule::cut_into_subgraphs(engine.blueprint(), engine.plan().is_cut_at_norms)) {
     auto row = std::find_if(rows.begin(), rows.end(),
                             [&](const Row& r) { return r.name == subgraph.name; });
     if (row == rows.end()) row = rows.insert(rows.end(), Row{subgraph.name, 0, 0, 0.0, ""});
@@ -108,7 +110,8 @@ Times predict(engine::Engine& engine, const std::vector<int>& shapes, bool op_by
   const plan::Plan& plan = engine.plan();
   const solve::ProfileTimes times(*profile, engine.weights(), plan.kv_type);
   Times predicted;
-  for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(engine.blueprint())) {
+  for (const lanes::Subgraph& subgraph :
+       schedule::cut_into_subgraphs(engine.blueprint(), engine.plan().is_cut_at_norms)) {
     for (const int n : shapes) {
       const bool is_head = std::string_view(subgraph.name) == "head";
       const int rows = is_head ? 1 : n;
@@ -184,6 +187,7 @@ void print_built(const engine::Engine& engine) {
       (1024 + engine.plan().chunk() - 1) / engine.plan().chunk(), n_pass,
       n_pass * static_cast<size_t>((1024 + engine.plan().chunk() - 1) / engine.plan().chunk()),
       bytes_text(graphs.buffer_bytes()), bytes_text(engine.weights().total_bytes())));
+  explain_shared(engine);
 }
 
 void explain_ops(const EngineFlags& flags, const plan::Plan& plan, const std::vector<int>& shapes) {
@@ -206,6 +210,27 @@ void explain_ops(const EngineFlags& flags, const plan::Plan& plan, const std::ve
 }
 
 }  // namespace
+
+void explain_shared(const engine::Engine& engine) {
+  constexpr int kTokens = 1024;
+  const plan::Plan& plan = engine.plan();
+  const int n_chunks = (kTokens + plan.chunk() - 1) / plan.chunk();
+  const schedule::SharedGraphs shared =
+      schedule::count_shared(engine.blueprint(), engine.weights(), plan);
+  const size_t saved =
+      (shared.weight_bytes + shared.static_buffer_bytes) * static_cast<size_t>(n_chunks - 1);
+  const size_t all =
+      (shared.weight_bytes + shared.static_buffer_bytes + shared.dynamic_buffer_bytes) *
+      static_cast<size_t>(n_chunks);
+  print(fmt::format(
+      "{} of the {} subgraphs of the blocks are shared by all chunks; graphs of its own for each "
+      "of "
+      "the {} chunks of {} tokens, with weights and a buffer for each op in them, would take {}, "
+      "of "
+      "which sharing saves {} ({:.0f} %)\n",
+      shared.n_static, shared.n_subgraphs, n_chunks, kTokens, bytes_text(all), bytes_text(saved),
+      all > 0 ? 100.0 * static_cast<double>(saved) / static_cast<double>(all) : 0.0));
+}
 
 void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
   const plan::Plan& plan = engine.plan();

@@ -1,12 +1,16 @@
 // troika plan: what was decided about a model on this machine, as a file and as a table.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/progress.h"
 #include "cli/bench_virtual.h"
 #include "cli/common.h"
 #include "cli/compare_plans.h"
 #include "cli/explain.h"
+#include "engine/calibrate.h"
 #include "engine/phone_setup.h"
 #include "engine/saved_plan.h"
 #include "plan/plan_json.h"
@@ -23,6 +27,9 @@ struct PlanFlags {
   int n_turns = 0;  // of --compare
   std::vector<int> prompts = {32, 300, 1024};
   bool json = false;
+  std::string calibrate;  // a text file
+  size_t calibrate_tokens = 8192;
+  bool alternatives = false;
 };
 
 // Chooses by the profile, and runs as chosen if asked to compare.
@@ -32,7 +39,75 @@ void choose(PlanFlags& flags) {
   if (flags.n_turns > 0) compare_and_print(flags.engine, choice, flags.prompts, flags.n_turns);
 }
 
+void print_losses(const plan::Int8Plan& int8) {
+  note(
+      fmt::format("{} tokens of {}: perplexity {:.4f} in float; within the limits lie {:g} % of "
+                  "the magnitudes\nint8 method     outliers ignored   loss\n",
+                  int8.n_tokens, int8.text, int8.perplexity, 100 * int8.quantile));
+  for (const plan::Int8Loss& loss : int8.losses) {
+    note(fmt::format("{:<15} {:>14} % {:>+7.2f} %\n", loss.method, loss.outlier_prune,
+                     100 * loss.loss));
+  }
+}
+
+// The inputs whose outliers matter most: the last that N6 ignores.
+void print_important(const plan::Int8Plan& int8) {
+  constexpr size_t kMost = 8;
+  std::vector<const plan::Int8Input*> inputs;
+  for (const plan::Int8Input& input : int8.inputs) inputs.push_back(&input);
+  std::stable_sort(inputs.begin(), inputs.end(),
+                   [](const auto* a, const auto* b) { return a->importance() > b->importance(); });
+  inputs.resize(std::min(inputs.size(), kMost));
+  note("most important inputs        largest/limit  outliers/token  channels with any  hot ones\n");
+  for (const plan::Int8Input* input : inputs) {
+    note(fmt::format("{:<28} {:>13.1f} {:>15.2f} {:>18} {:>9}\n", input->weight,
+                     input->importance(), input->outliers_per_token, input->n_outlier_channels,
+                     input->hot_channels.size()));
+  }
+}
+
+// Finds out how prompts can be computed in int8, and puts it into the plan that is made next.
+void calibrate(PlanFlags& flags) {
+  engine::Options& options = flags.engine.options;
+  if (options.machine != "here") {
+    throw UsageError("--calibrate is for this machine; a virtual phone computes no values.");
+  }
+  engine::CalibrateOptions how;
+  how.engine = flags.engine.checked();
+  how.text = read_text(flags.calibrate);
+  how.text_name = flags.calibrate;
+  how.most_tokens = flags.calibrate_tokens;
+  how.alternatives = flags.alternatives;
+  engine::Calibration calibration;
+  {
+    Progress bar("calibrating");
+    how.progress = bar.function();
+    calibration = engine::calibrate(how);
+  }
+  print_losses(calibration.int8);
+  print_important(calibration.int8);
+  // Asked for int8, so that its memory is planned for.
+  engine::Options planned = flags.engine.checked();
+  const bool is_free = planned.prefill == "auto" && planned.int8.empty();
+  if (is_free && calibration.prefill == plan::Prefill::kInt8) planned.prefill = "int8";
+  const std::string method = planned.int8;
+  planned.int8 = method.empty() ? "" : "token";
+  plan::Plan plan = engine::Engine(planned).plan();
+  plan.int8 = calibration.int8;
+  if (!method.empty()) plan.int8.method = plan::int8_method_from_name(method);
+  if (is_free && plan.prefill == calibration.prefill) plan.prefill_reason = calibration.reason;
+  note(fmt::format("prompts: {} ({})\n", plan::prefill_name(plan.prefill), plan.prefill_reason));
+  options.made_plan = std::move(plan);
+  options.int8.clear();
+}
+
 void make(PlanFlags& flags) {
+  if (!flags.calibrate.empty()) {
+    if (flags.choose || flags.n_turns > 0) {
+      throw UsageError("--calibrate and --choose are two plans; make one of them.");
+    }
+    calibrate(flags);
+  }
   if (flags.choose || flags.n_turns > 0) {
     if (flags.engine.options.machine != "here") {
       throw UsageError("--choose is for this machine; on a phone every plan is chosen.");
@@ -56,6 +131,8 @@ void make(PlanFlags& flags) {
   if (flags.explain) {
     if (engine->phone() != nullptr) {
       explain_on_phone(*engine);
+      print("\n");
+      explain_shared(*engine);
     } else {
       explain(*engine, flags.engine, flags.ops);
     }
@@ -71,6 +148,7 @@ void add_plan(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  troika plan model.gguf --explain\n"
+      "  troika plan model.gguf --calibrate book.txt -o plan.json\n"
       "  troika plan model.gguf --compare 10 -p 32,300,1024\n"
       "  troika plan model.gguf --lanes \"0;1\" --place ffn=1 -o plan.json\n"
       "  troika plan llama-3-8b --machine phones/8gen3.json --stack heterollm --explain\n"
@@ -92,6 +170,16 @@ void add_plan(CLI::App& app) {
       ->add_option("--compare", flags->n_turns,
                    "Choose, and run all candidates in turn so many times")
       ->check(at_least(1));
+  command->add_option("--calibrate", flags->calibrate,
+                      "Run this text to find the scales and outliers of int8 prompts, and what "
+                      "each method loses; --prefill auto then takes int8 where it loses little");
+  command
+      ->add_option("--calibrate-tokens", flags->calibrate_tokens,
+                   "How many tokens of the text, from its beginning")
+      ->check(at_least(64))
+      ->capture_default_str();
+  command->add_flag("--alternatives", flags->alternatives,
+                    "Calibrate SmoothQuant too, and measure llm.int8 and group");
   command->add_option("-p,--prompts", flags->prompts, "Prompt lengths to choose for")
       ->delimiter(',')
       ->check(at_least(1))

@@ -19,6 +19,7 @@ namespace {
 struct ProfileFlags {
   engine::ProfileRequest request;
   std::string activations = "q8";
+  std::string prefill = "auto";
   std::string kv = "f16";
   std::string type = "q4_0";
   std::string from;
@@ -31,6 +32,7 @@ struct ProfileFlags {
 };
 
 constexpr uint64_t kCheckSeed = 1;
+constexpr double kShownGain = 1.1;  // between layouts; less is hardly more than noise
 
 void write_file(const std::string& path, const std::string& content) {
   AtomicFile file(path);
@@ -41,6 +43,8 @@ void write_file(const std::string& path, const std::string& content) {
 engine::ProfileRequest checked(const ProfileFlags& flags) {
   engine::ProfileRequest request = flags.request;
   request.activations = plan::activations_from_name(flags.activations);
+  request.prefill = flags.prefill == "auto" ? engine::safe_prefill(request.activations)
+                                            : plan::prefill_from_name(flags.prefill);
   request.kv_type = engine::kv_type_from_name(flags.kv);
   const std::optional<tensor::Type> type = tensor::type_from_name(flags.type);
   if (!type) {
@@ -147,6 +151,22 @@ void print_products(const plan::Profile& profile) {
   }
 }
 
+void print_layouts(const plan::Profile& profile) {
+  bool has_head = false;
+  for (const plan::OpTime& time : profile.ops) {
+    if (time.layout.empty() || time.layout_gain < kShownGain) continue;
+    if (!has_head) {
+      print(
+          "\nproducts whose layout matters\nlane  type    rows     k  tokens  fastest     times as "
+          "fast as the slowest\n");
+    }
+    has_head = true;
+    print(fmt::format("{:>4}  {:<5} {:>6} {:>5} {:>7}  {:<10} {:>30.2f}\n", time.lane,
+                      tensor::type_name(time.shape.type), time.shape.n_rows, time.shape.k,
+                      time.shape.n_tokens, time.layout, time.layout_gain));
+  }
+}
+
 void print_storage(const plan::Profile& profile) {
   if (!profile.storage) return;
   print(fmt::format(
@@ -220,6 +240,7 @@ void profile(const ProfileFlags& flags) {
   print_machine(profile);
   print_lanes(profile);
   print_products(profile);
+  print_layouts(profile);
   print_storage(profile);
   if (!flags.check) return;
   print_check(profile);
@@ -247,6 +268,10 @@ void add_profile(CLI::App& app) {
   command
       ->add_option("--activations", flags->activations,
                    "How activations meet block-quantised weights: q8 (fast) or f32 (exact)")
+      ->capture_default_str();
+  command
+      ->add_option("--prefill", flags->prefill,
+                   "How prompts are computed: f32, bf16, int8, same (as generation), or auto")
       ->capture_default_str();
   command->add_option("--kernels", request.kernels,
                       "The fastest kernels allowed, as named by --version (default: the fastest)");

@@ -8,6 +8,7 @@
 #include "cli/common.h"
 #include "engine/baselines.h"
 #include "engine/micro.h"
+#include "engine/reproduce_npu.h"
 
 namespace troika::cli {
 namespace {
@@ -19,6 +20,7 @@ using engine::Split;
 struct ReproduceFlags {
   std::string what;
   std::string phones = "phones";
+  std::string measured_model;
   bool write = false;
   bool json = false;
 };
@@ -131,7 +133,104 @@ void reproduce_baselines(const ReproduceFlags& flags) {
   print_json(json);
 }
 
+nlohmann::ordered_json to_json(const engine::TestRow& row) {
+  nlohmann::ordered_json json = to_json(row.base);
+  constexpr const char* kKinds[] = {"value", "ratio", "range"};
+  const auto or_null = [](const std::optional<double>& value) {
+    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+  };
+  json["kind"] = kKinds[static_cast<size_t>(row.kind)];
+  json["measured"] = or_null(row.measured);
+  json["error"] = or_null(row.error());
+  if (row.highest) json["simulated_range"] = {*row.base.simulated, *row.highest};
+  json["left_out"] =
+      row.left_out.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(row.left_out);
+  return json;
+}
+
+void print_test_row(const engine::TestRow& row) {
+  const MicroRow& base = row.base;
+  const std::string name = base.value->name.empty()
+                               ? base.row->id
+                               : fmt::format("{} {}", base.row->id, base.value->name);
+  const auto number = [](double value) { return fmt::format("{:.4g}", value); };
+  const std::string simulated = row.highest
+                                    ? number(*base.simulated) + " to " + number(*row.highest)
+                                    : number(*base.simulated);
+  print(fmt::format("  {:<22} {:>14} {:>16} {:>8} {:<9} {:>8}  {}{}\n", name,
+                    published_text(*base.value), simulated,
+                    row.measured ? number(*row.measured) : "-", base.value->unit,
+                    fmt::format("{:+.1f} %", 100.0 * *row.error()), base.inputs,
+                    row.left_out.empty() ? "" : "; not counted: " + row.left_out));
+}
+
+void print_report(const engine::TestReport& report) {
+  using engine::TestKind;
+  print("  row                         published        simulated measured unit         error\n");
+  std::string group;
+  for (const engine::TestRow& row : report.rows) {
+    if (row.base.group != group) print(fmt::format("\n{}\n", group = row.base.group));
+    print_test_row(row);
+  }
+  const auto n_kept = std::count_if(report.orderings.begin(), report.orderings.end(),
+                                    [](const engine::Ordering& o) { return o.is_kept; });
+  print(fmt::format("\norderings: {} of {} kept\n", n_kept, report.orderings.size()));
+  for (const engine::Ordering& ordering : report.orderings) {
+    if (!ordering.is_kept) print(fmt::format("  not kept: {}\n", ordering.text));
+  }
+  print(fmt::format(
+      "tests: {} values with median error {:.1f} %; {} ratios, {:.1f} %; {} ranges, {:.1f} %; all "
+      "{}, {:.1f} %; none of them was fitted\n",
+      report.count(TestKind::kValue), 100 * report.median_error(TestKind::kValue),
+      report.count(TestKind::kRatio), 100 * report.median_error(TestKind::kRatio),
+      report.count(TestKind::kRange), 100 * report.median_error(TestKind::kRange), report.count(),
+      100 * report.median_error()));
+  if (report.n_decisions == 0) return;
+  print(fmt::format("this machine: {} decisions of what comes next, {:.2f} us each\n",
+                    report.n_decisions,
+                    report.decision_us / static_cast<double>(report.n_decisions)));
+}
+
+void reproduce_llm_npu(const ReproduceFlags& flags) {
+  using engine::TestKind;
+  if (flags.write) throw UsageError("--write is for micro: tests fit nothing.");
+  const engine::PhoneFolder folder = engine::read_phone_folder(flags.phones);
+  engine::TestReport report = simulate_llm_npu(folder);
+  if (!flags.measured_model.empty()) measure_llm_npu(flags.measured_model, &report);
+  if (!flags.json) {
+    print_report(report);
+    return;
+  }
+  nlohmann::ordered_json json;
+  json["rows"] = nlohmann::ordered_json::array();
+  for (const engine::TestRow& row : report.rows) json["rows"].push_back(to_json(row));
+  json["orderings"] = nlohmann::ordered_json::array();
+  for (const engine::Ordering& ordering : report.orderings) {
+    json["orderings"].push_back({{"text", ordering.text}, {"is_kept", ordering.is_kept}});
+  }
+  json["counts"] = {{"values", report.count(TestKind::kValue)},
+                    {"ratios", report.count(TestKind::kRatio)},
+                    {"ranges", report.count(TestKind::kRange)},
+                    {"all", report.count()}};
+  json["median_error"] = {{"values", report.median_error(TestKind::kValue)},
+                          {"ratios", report.median_error(TestKind::kRatio)},
+                          {"ranges", report.median_error(TestKind::kRange)},
+                          {"all", report.median_error()}};
+  json["decision_us"] =
+      report.n_decisions > 0
+          ? nlohmann::ordered_json(report.decision_us / static_cast<double>(report.n_decisions))
+          : nlohmann::ordered_json();
+  print_json(json);
+}
+
 void reproduce(const ReproduceFlags& flags) {
+  if (flags.what != "llm.npu" && !flags.measured_model.empty()) {
+    throw UsageError("--measure goes with llm.npu.");
+  }
+  if (flags.what == "llm.npu") {
+    reproduce_llm_npu(flags);
+    return;
+  }
   if (flags.what == "baselines") {
     reproduce_baselines(flags);
     return;
@@ -166,11 +265,14 @@ void add_reproduce(CLI::App& app) {
       "baselines: one processor and no technique, which nothing is fitted to: llama.cpp on the "
       "CPU,\n"
       "generation on the GPU.\n"
+      "llm.npu: the test rows of that paper, in and out of order, step by step.\n"
       "Example: troika reproduce micro --phones phones");
   auto flags = std::make_shared<ReproduceFlags>();
   command->add_option("what", flags->what, "Which figures")
       ->required()
-      ->check(CLI::IsMember({"micro", "baselines"}));
+      ->check(CLI::IsMember({"micro", "baselines", "llm.npu"}));
+  command->add_option("--measure", flags->measured_model,
+                      "With llm.npu: a GGUF file for the column of this machine, on two lanes");
   command->add_option("--phones", flags->phones, "Folder of phones, stacks and published figures")
       ->capture_default_str();
   command->add_flag("--write", flags->write, "Fit again, and write the constants to the files");

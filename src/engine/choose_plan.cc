@@ -9,6 +9,7 @@
 #include "engine/make_plan.h"
 #include "gguf/file.h"
 #include "model/architecture.h"
+#include "solve/op_shapes.h"
 #include "solve/place.h"
 #include "solve/predict_pass.h"
 
@@ -56,6 +57,22 @@ void choose_chunk(const solve::TaskTimes& times, const model::Blueprint& bluepri
   }
 }
 
+// The layouts of the model's products that the profile found faster than the lane's first one (N8).
+std::vector<plan::ProductLayout> chosen_layouts(const plan::Profile& profile,
+                                                const plan::Plan& plan,
+                                                const model::Blueprint& blueprint,
+                                                const weights::Store& weights) {
+  std::vector<plan::ProductLayout> layouts;
+  for (const plan::OpShape& shape : solve::product_shapes(blueprint, weights, plan.shapes)) {
+    for (int lane = 0; lane < static_cast<int>(profile.lanes.size()); ++lane) {
+      const plan::OpTime* time = profile.find(lane, shape);
+      if (time == nullptr || time->layout.empty()) continue;
+      layouts.push_back({lane, shape.n_rows, shape.k, shape.n_tokens, time->layout});
+    }
+  }
+  return layouts;
+}
+
 }  // namespace
 
 PlanChoice choose_plan(const ChooseRequest& request, const StageFunction& stage) {
@@ -70,11 +87,16 @@ PlanChoice choose_plan(const ChooseRequest& request, const StageFunction& stage)
     Options options = request.options;
     options.lanes = set.lanes;
     options.n_threads = set.lanes.empty() ? set.n_threads : 0;
+    PlanCandidate candidate;
+    candidate.name = set.name;
+    candidate.plan = make_plan(options, blueprint, weights);
+    candidate.has_single_lane = candidate.plan.lanes.size() == 1;
     ProfileRequest profiling;
     profiling.models = {request.options.model};
     profiling.lanes = options.lanes;
     profiling.n_threads = options.n_threads;
     profiling.activations = options.activations;
+    profiling.prefill = candidate.plan.prefill;
     profiling.kv_type = options.kv_type;
     profiling.kernels = options.kernels;
     profiling.type = weights.main_type();
@@ -82,11 +104,6 @@ PlanChoice choose_plan(const ChooseRequest& request, const StageFunction& stage)
     profiling.use_cache = request.use_cache;
     profiling.with_storage = false;
     const plan::Profile profile = profile_here(profiling, stage).profile;
-
-    PlanCandidate candidate;
-    candidate.name = set.name;
-    candidate.plan = make_plan(options, blueprint, weights);
-    candidate.has_single_lane = candidate.plan.lanes.size() == 1;
     const solve::ProfileTimes times(profile, weights, options.kv_type);
     choose_chunk(times, blueprint, longest, &candidate.plan);
     if (!candidate.has_single_lane) {
@@ -97,6 +114,7 @@ PlanChoice choose_plan(const ChooseRequest& request, const StageFunction& stage)
       place.decode_context = kDecodeContext;
       candidate.plan.placements = solve::place(blueprint, weights, facts, times, place).placements;
     }
+    candidate.plan.layouts = chosen_layouts(profile, candidate.plan, blueprint, weights);
     candidate.step_us = solve::predict_step_us(times, candidate.plan, blueprint, kDecodeContext);
     double total_us = 0.0;
     for (const int n : request.prompts) {

@@ -35,6 +35,12 @@ std::unique_ptr<text::Tokenizer> make_tokenizer(const gguf::File& file, const Op
   return text::make_tokenizer(file, {options.pre_tokenizer});
 }
 
+plan::Plan loaded_plan(const Options& options, const gguf::File& file) {
+  plan::Plan plan = load_plan(options.plan, plan_identity(file));
+  apply_chunk_options(options, &plan);
+  return plan;
+}
+
 }  // namespace
 
 Engine::Engine(const Options& options)
@@ -51,17 +57,22 @@ Engine::Engine(const Options& options)
       plan_(phone_setup_ != nullptr ? phone_setup_->plan
             : options.made_plan     ? *options.made_plan
             : options.plan.empty()  ? make_plan(options, blueprint_, weights_)
-                                    : load_plan(options.plan, plan_identity(file_))),
+                                    : loaded_plan(options, file_)),
+      int8_(options, blueprint_, weights_, &plan_),
       rope_angles_(blueprint_.rope),
       machine_(make_machine()),
       graphs_(blueprint_, plan_, *machine_, packed(options.progress),
-              {.has_values = has_values_, .is_op_by_op = options.is_op_by_op}) {
+              {.has_values = has_values_,
+               .shadow = phone_setup_ != nullptr ? phone_setup_->shadow : schedule::ShadowOptions(),
+               .is_op_by_op = options.is_op_by_op}) {
   if (options.is_strict_npu) check_static_scales(*machine_, has_values_);
   load_seconds_ = now_seconds() - started_;
 }
 
 std::unique_ptr<lanes::Machine> Engine::make_machine() {
-  if (phone_setup_ == nullptr) return std::make_unique<lanes::HostMachine>(kernels_.table, plan_);
+  if (phone_setup_ == nullptr) {
+    return std::make_unique<lanes::HostMachine>(kernels_.table, plan_, int8_.rules());
+  }
   std::unique_ptr<lanes::Lane> values;
   if (has_values_) {
     const plan::HostLane all_cores = {{}, phone_setup_->n_threads, "host"};
@@ -80,12 +91,18 @@ const weights::Store& Engine::packed(const ProgressFunction& progress) {
   const bool is_here = phone_setup_ == nullptr;
   if (is_here && plan_.prefill == plan::Prefill::kInt8 && plan_.chunk() > plan::kMostDecodeTokens) {
     const double start = now_seconds();
-    const std::vector<model::WeightId> matrices = weights::prompt_matrices(blueprint_);
-    if (plan_.packed_bytes > 0) {
-      weights_.pack_int8(weights_.packable(matrices, plan_.packed_bytes), plan_.n_threads(),
-                         progress);
+    const std::vector<model::WeightId> ids = weights::prompt_matrices(blueprint_);
+    const weights::Int8Packing packing = int8_.packing();
+    if (plan_.int8.method == plan::Int8Method::kGroup) {
+      weights_.group_int8(ids, plan_.n_threads(), progress);
+    } else if (packing.is_plain()) {
+      if (plan_.packed_bytes > 0) {
+        weights_.pack_int8(weights_.packable(ids, plan_.packed_bytes), plan_.n_threads(), progress);
+      }
+      weights_.measure_int8(ids, plan_.n_threads(), progress);
+    } else {
+      weights_.pack_int8(ids, plan_.n_threads(), progress, packing);
     }
-    weights_.measure_int8(matrices, plan_.n_threads(), progress);
     pack_seconds_ = now_seconds() - start;
   }
   return weights_;

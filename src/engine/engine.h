@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/trace.h"
+#include "engine/int8_binding.h"
 #include "engine/options.h"
 #include "gguf/file.h"
 #include "kernels/choose.h"
@@ -14,7 +15,9 @@
 #include "model/blueprint.h"
 #include "model/rope.h"
 #include "plan/plan.h"
+#include "schedule/expected_times.h"
 #include "schedule/graphs.h"
+#include "schedule/scheduler.h"
 #include "text/tokenizer.h"
 #include "weights/hollow.h"
 #include "weights/store.h"
@@ -56,6 +59,15 @@ class Engine {
   void set_trace(Trace* trace) { trace_ = trace; }
   Trace* trace() const { return trace_; }
 
+  // Told of the inputs of products from now on; null ends that.
+  void set_observer(lanes::InputObserver* observer) { observer_ = observer; }
+  lanes::InputObserver* observer() const { return observer_; }
+
+  // Of passes with several chunks or lanes: what their tasks take, and what the scheduler did.
+  // REQUIRES: the pass mutex is held.
+  schedule::ExpectedTimes& expected_times() { return expected_times_; }
+  schedule::SchedulerStatistics& scheduler_statistics() { return scheduler_statistics_; }
+
   // Held during a pass: the buffers of the executables are shared by all sessions.
   std::mutex& pass_mutex() { return pass_mutex_; }
 
@@ -79,11 +91,15 @@ class Engine {
   weights::Store weights_;
   std::unique_ptr<PhoneSetup> phone_setup_;
   plan::Plan plan_;
+  Int8Binding int8_;
   model::RopeAngles rope_angles_;
   const lanes::VirtualPhone* phone_ = nullptr;  // the machine, if it is one; set by make_machine
   std::unique_ptr<lanes::Machine> machine_;
   schedule::Graphs graphs_;
   Trace* trace_ = nullptr;
+  lanes::InputObserver* observer_ = nullptr;
+  schedule::ExpectedTimes expected_times_;
+  schedule::SchedulerStatistics scheduler_statistics_;
   std::mutex pass_mutex_;
   double load_seconds_ = 0.0;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 #include "base/system.h"
@@ -56,22 +57,34 @@ int choose_context(const Options& options, const model::Blueprint& blueprint,
   return static_cast<int>(std::min(wanted, sensible));
 }
 
+// Methods whose weights have no scale of their own for each row cannot be unpacked when needed.
+bool needs_copies(const Options& options) {
+  return options.int8_weights == "tensor" ||
+         options.int8 == plan::int8_method_name(plan::Int8Method::kSmooth) ||
+         options.int8 == plan::int8_method_name(plan::Int8Method::kGroup);
+}
+
 // Decides how prompts are computed. Returns the bytes of packed weights that this takes.
 size_t choose_prefill(const Options& options, const model::Blueprint& blueprint,
                       const weights::Store& weights, plan::Plan* plan) {
-  if (options.prefill == "auto") {
-    const bool is_exact = options.activations == plan::Activations::kF32;
-    plan->prefill = is_exact ? plan::Prefill::kF32 : plan::Prefill::kBf16;
-    plan->prefill_reason = is_exact
+  if (!options.int8.empty() && options.prefill != "auto" && options.prefill != "int8") {
+    throw UsageError(
+        fmt::format("--int8 is for prompts in int8, but --prefill asks for {}.", options.prefill));
+  }
+  if (options.prefill == "auto" && options.int8.empty()) {
+    plan->prefill = safe_prefill(options.activations);
+    plan->prefill_reason = plan->prefill == plan::Prefill::kF32
                                ? "float activations were asked for"
                                : "auto: safe for a model whose activations nobody has measured";
     return 0;
   }
-  plan->prefill = plan::prefill_from_name(options.prefill);
+  plan->prefill =
+      options.int8.empty() ? plan::prefill_from_name(options.prefill) : plan::Prefill::kInt8;
   if (plan->prefill != plan::Prefill::kInt8) return 0;
   plan->packed_bytes = options.packed_bytes;
   const std::vector<model::WeightId> matrices = weights::prompt_matrices(blueprint);
-  const std::vector<model::WeightId> packed = weights.packable(matrices, plan->packed_bytes);
+  const std::vector<model::WeightId> packed = weights.packable(
+      matrices, needs_copies(options) ? std::numeric_limits<uint64_t>::max() : plan->packed_bytes);
   size_t bytes = 0;
   for (const model::WeightId id : packed) bytes += weights::int8_panel_bytes(weights.matrix(id));
   plan->prefill_reason = packed.empty()                    ? "unpacked for each chunk"
@@ -107,6 +120,26 @@ cache::KvShape kv_shape(const plan::Plan& plan, const model::Blueprint& blueprin
   return {blueprint.n_layers, blueprint.n_kv_heads, blueprint.head_dim, plan.kv_type, plan.context};
 }
 
+void apply_chunk_options(const Options& options, plan::Plan* plan) {
+  if (!options.order.empty()) plan->order = plan::order_from_name(options.order);
+  if (options.chunks_in_flight < 0 || options.chunks_in_flight > plan::kMostChunksInFlight) {
+    throw UsageError(fmt::format("--in-flight {} makes no sense; use 1 to {} chunks.",
+                                 options.chunks_in_flight, plan::kMostChunksInFlight));
+  }
+  // Up to so many tokens executables are those of generation.
+  if (options.chunk != 0 && options.chunk < plan::kMostDecodeTokens) {
+    throw UsageError(fmt::format("--chunk {} makes no sense; use {} tokens or more.", options.chunk,
+                                 plan::kMostDecodeTokens));
+  }
+  if (options.chunks_in_flight > 0) plan->chunks_in_flight = options.chunks_in_flight;
+  if (options.is_cut_at_norms) plan->is_cut_at_norms = true;
+}
+
+plan::Prefill safe_prefill(plan::Activations activations) {
+  const bool is_exact = activations == plan::Activations::kF32;
+  return is_exact ? plan::Prefill::kF32 : plan::Prefill::kBf16;
+}
+
 plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
                      const weights::Store& weights, const MemoryFigures& memory) {
   if (options.n_threads < 0 || options.n_threads > kMostThreads) {
@@ -127,6 +160,11 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
   cache::check_head_length(plan.kv_type, blueprint.head_dim);
   const size_t packed_bytes = choose_prefill(options, blueprint, weights, &plan);
   plan.context = choose_context(options, blueprint, weights, plan, packed_bytes, memory);
+  apply_chunk_options(options, &plan);
+  if (options.chunk > 0) {
+    std::erase_if(plan.shapes, [&](int n) { return n >= options.chunk; });
+    plan.shapes.push_back(options.chunk);
+  }
   // No executable for more tokens than the context holds.
   while (plan.shapes.size() > 1 && plan.shapes[plan.shapes.size() - 2] >= plan.context) {
     plan.shapes.pop_back();

@@ -17,6 +17,9 @@ struct MemoryFigures {
   static MemoryFigures here();
 };
 
+// How prompts of a model are computed whose activations nobody has measured.
+plan::Prefill safe_prefill(plan::Activations activations);
+
 // Throws Error where the wanted context does not fit into memory, or keys and values have no form
 // in the wanted type; UsageError for senseless values.
 plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
@@ -24,5 +27,9 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
                      const MemoryFigures& memory = MemoryFigures::here());
 
 cache::KvShape kv_shape(const plan::Plan& plan, const model::Blueprint& blueprint);
+
+// What a user says of chunks: their order, how many are in flight, where blocks are cut. It counts
+// for plans from files too. Throws UsageError.
+void apply_chunk_options(const Options& options, plan::Plan* plan);
 
 }  // namespace troika::engine

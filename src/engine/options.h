@@ -16,20 +16,35 @@ struct Options {
   // "here", or the file of a virtual phone; then `stack` names the software on it.
   std::string machine = "here";
   std::string stack;
-  std::string type = "q4_0";   // of the weights of a model that is only a name
-  bool has_values = true;      // false: a virtual phone takes time and computes nothing
-  bool is_strict_npu = false;  // matrix lanes may use static scales only
-  bool is_op_by_op = false;    // every op a subgraph of its own, to time it where it runs
+  std::string type = "q4_0";  // of the weights of a model that is only a name
+  bool has_values = true;     // false: a virtual phone takes time and computes nothing
+  // On a phone, how much of llm.npu there is (N12): "naive", "chunk", "outlier" or "out-of-order",
+  // each with what the ones before it have; empty: lanes and placements as everywhere.
+  std::string npu_step;
+  bool has_square_shapes = true;  // the same with the fastest of equivalent shapes (N8)
+  int npu_prune = 85;             // percent of the blocks without shadow tasks (N4, N6)
+  bool has_fast_handover = true;  // of a phone (H8)
+  bool is_strict_npu = false;     // matrix lanes may use static scales only
+  bool is_op_by_op = false;       // every op a subgraph of its own, to time it where it runs
   std::optional<plan::Plan> made_plan = std::nullopt;  // run as this says, whatever stands below
   int n_threads = 0;                                   // 0: all cores this process may use
   std::string plan;  // a plan file; then threads, lanes, placements, context and types come from it
   // "0,1" or "0;1"; empty: one lane of n_threads. On a phone "cpu;npu"; empty: all processors.
   std::string lanes;
   std::vector<std::string> placements;  // "ffn=1", "attention@2=0": see plan::Placement
-  int context = 0;                      // 0: what model, memory and common sense allow
+  // In which order the chunks of a prompt run, where there are several lanes; empty: the plan's.
+  std::string order;
+  int chunks_in_flight = 0;      // 0: the plan's
+  int chunk = 0;                 // tokens of a prompt that go together; 0: the plan's
+  bool is_cut_at_norms = false;  // norms can be placed apart
+  int context = 0;               // 0: what model, memory and common sense allow
   plan::Activations activations = plan::Activations::kQ8;
   std::string prefill = "auto";  // or a name of plan::Prefill
-  size_t packed_bytes = 0;       // most bytes of packed copies of weights
+  // Of prompts in int8; each given one takes the place of what a plan file says.
+  std::string int8;                                 // a name of plan::Int8Method: then in int8
+  std::string int8_weights;                         // "row" or "tensor": a scale for each
+  std::optional<int> outlier_prune = std::nullopt;  // percent
+  size_t packed_bytes = 0;                          // most bytes of packed copies of weights
   // Told of the slow parts of loading.
   ProgressFunction progress;
   tensor::Type kv_type = tensor::Type::kF16;

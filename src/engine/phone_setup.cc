@@ -9,6 +9,8 @@
 #include "base/system.h"
 #include "engine/make_plan.h"
 #include "engine/saved_plan.h"
+#include "solve/op_bench.h"
+#include "solve/op_shapes.h"
 
 namespace troika::engine {
 namespace {
@@ -20,8 +22,44 @@ constexpr int kSensibleContext = 4096;
 // Chunk lengths that are tried (N1); more than the best of them would only pad.
 constexpr int kChunks[] = {32, 64, 128, 256, 512};
 constexpr int kSmallShapes[] = {1, 8};
+constexpr int kChunksInFlight = 8;
 // A shorter chunk pads less: a longer one must gain this much.
 constexpr double kWorthwhile = 0.98;
+
+// The system of llm.npu up to a step of its ablation: float parts on the CPU, products on the NPU.
+void apply_npu_step(const Options& options, PhoneSetup* setup) {
+  if (options.npu_step.empty()) return;
+  constexpr const char* kSteps[] = {"naive", "chunk", "outlier", "out-of-order"};
+  const auto at = std::find(std::begin(kSteps), std::end(kSteps), options.npu_step);
+  if (at == std::end(kSteps)) {
+    throw UsageError(fmt::format("'{}' is no step of llm.npu. Known are {}.", options.npu_step,
+                                 fmt::join(kSteps, ", ")));
+  }
+  if (options.npu_prune < 0 || options.npu_prune > 100) {
+    throw UsageError(
+        fmt::format("--npu-prune {} makes no sense; it is a percentage.", options.npu_prune));
+  }
+  const auto step = at - std::begin(kSteps);
+  plan::Plan& plan = setup->plan;
+  const auto lane_of = [&](const std::string& kind) {
+    const auto found = std::find_if(plan.lanes.begin(), plan.lanes.end(),
+                                    [&](const plan::HostLane& l) { return l.kind == kind; });
+    return found == plan.lanes.end() ? -1 : static_cast<int>(found - plan.lanes.begin());
+  };
+  const int npu = lane_of("npu");
+  const int floats = lane_of("cpu") >= 0 ? lane_of("cpu") : lane_of("gpu");
+  if (npu < 0 || floats < 0) {
+    throw UsageError("A step of llm.npu needs the NPU and a lane for floats: --lanes \"cpu;npu\".");
+  }
+  plan.is_cut_at_norms = true;
+  plan.order = step >= 3 ? plan::Order::kOutOfOrder : plan::Order::kInOrder;
+  for (const char* kind : {"qkv", "out", "ffn"}) plan.placements.push_back({kind, 2, npu});
+  plan.placements.push_back({"", 0, floats});
+  setup->options.has_group_scales = step < 2;
+  setup->options.has_square_shapes = options.has_square_shapes;
+  setup->makes_graphs_per_prompt = step == 0;
+  if (step >= 2) setup->shadow = {floats, options.npu_prune};
+}
 
 std::string known_stacks(const fs::path& folder) {
   std::vector<std::string> names;
@@ -58,6 +96,19 @@ int context_of(const Options& options, const model::Blueprint& blueprint) {
   return std::min(blueprint.trained_context, kSensibleContext);
 }
 
+// Those that are not the lane's first.
+std::vector<plan::ProductLayout> layouts_of(const std::vector<plan::OpTime>& times,
+                                            const lanes::Machine& machine) {
+  std::vector<plan::ProductLayout> layouts;
+  for (const plan::OpTime& time : times) {
+    const plan::OpShape& shape = time.shape;
+    const auto known = machine.lanes()[static_cast<size_t>(time.lane)]->layouts(shape.n_tokens);
+    if (known.empty() || time.layout == known.front()) continue;
+    layouts.push_back({time.lane, shape.n_rows, shape.k, shape.n_tokens, time.layout});
+  }
+  return layouts;
+}
+
 // Where the lanes run what, and the chunk length whose tokens take least time each.
 void choose(const model::Blueprint& blueprint, const weights::Store& weights,
             const Options& options, PhoneSetup* setup) {
@@ -66,10 +117,17 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   for (const std::string& text : options.placements) {
     request.forced.push_back(plan::placement_from_text(text, static_cast<int>(plan.lanes.size())));
   }
+  for (const plan::Placement& rule : plan.placements) request.forced.push_back(rule);
   for (const int n : kSmallShapes) request.shapes.push_back(n);
-  for (const int n : kChunks) {
-    if (n < 2 * plan.context) request.shapes.push_back(n);
+  if (options.chunk > 0) {
+    std::erase_if(request.shapes, [&](int n) { return n >= options.chunk; });
+    request.shapes.push_back(options.chunk);
+  } else {
+    for (const int n : kChunks) {
+      if (n < 2 * plan.context) request.shapes.push_back(n);
+    }
   }
+  request.is_cut_at_norms = plan.is_cut_at_norms;
   lanes::VirtualPhone phone(setup->model, setup->options, nullptr);
   std::vector<solve::LaneFacts> facts;
   for (const lanes::Lane* lane : phone.lanes()) {
@@ -79,7 +137,9 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   const solve::RunTimes times(phone, weights, buffers);
   solve::PlacementChoice first = solve::place(blueprint, weights, facts, times, request);
   const solve::PhaseChoice* best = nullptr;
+  if (options.chunk > 0) best = &first.phases.back();
   for (const solve::PhaseChoice& phase : first.phases) {
+    if (options.chunk > 0) break;
     if (phase.n_tokens < kChunks[0] && first.phases.size() > std::size(kSmallShapes)) continue;
     const auto us_per_token = [](const solve::PhaseChoice& p) { return p.us / p.n_tokens; };
     if (best == nullptr || us_per_token(phase) < kWorthwhile * us_per_token(*best)) best = &phase;
@@ -93,6 +153,14 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
     if (phase.n_tokens > chunk) setup->choice.phases.push_back(phase);
   }
   plan.placements = setup->choice.placements;
+  const std::vector<plan::OpShape> products =
+      solve::product_shapes(blueprint, weights, {plan.chunk()});
+  for (int lane = 0; lane < static_cast<int>(plan.lanes.size()); ++lane) {
+    if (phone.lanes()[static_cast<size_t>(lane)]->layouts(plan.chunk()).empty()) continue;
+    const std::vector<plan::OpTime> times = solve::compare_layouts(phone, lane, products);
+    setup->layouts.insert(setup->layouts.end(), times.begin(), times.end());
+  }
+  plan.layouts = layouts_of(setup->layouts, phone);
 }
 
 }  // namespace
@@ -124,8 +192,8 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const Options& options, const gguf:
                                              const weights::Store& weights) {
   lanes::PhoneOptions phone_options;
   phone_options.lanes = processors_of(options.lanes);
-  auto setup =
-      std::make_unique<PhoneSetup>(PhoneSetup{read_cost_model(options), phone_options, {}, {}, 1});
+  phone_options.has_fast_handover = options.has_fast_handover;
+  auto setup = std::make_unique<PhoneSetup>(read_cost_model(options), phone_options);
   setup->n_threads = options.n_threads > 0 ? options.n_threads : usable_cores();
   if (!options.plan.empty()) {
     setup->plan = load_plan(options.plan, plan_identity(file, setup->name()));
@@ -133,6 +201,7 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const Options& options, const gguf:
     for (const plan::HostLane& lane : setup->plan.lanes) {
       setup->options.lanes.push_back(lanes::processor_from_name(lane.kind));
     }
+    apply_chunk_options(options, &setup->plan);
     return setup;
   }
   plan::Plan& plan = setup->plan;
@@ -144,6 +213,9 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const Options& options, const gguf:
   plan.kv_type = options.kv_type;
   cache::check_head_length(plan.kv_type, blueprint.head_dim);
   plan.context = context_of(options, blueprint);
+  plan.chunks_in_flight = kChunksInFlight;
+  apply_npu_step(options, setup.get());
+  apply_chunk_options(options, &plan);
   choose(blueprint, weights, options, setup.get());
   return setup;
 }

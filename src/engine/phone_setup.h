@@ -7,18 +7,25 @@
 #include "gguf/file.h"
 #include "lanes/virtual/virtual_phone.h"
 #include "plan/plan.h"
+#include "plan/profile.h"
 #include "solve/place.h"
 #include "weights/store.h"
 
 namespace troika::engine {
 
 struct PhoneSetup {
+  PhoneSetup(lanes::CostModel cost_model, const lanes::PhoneOptions& phone_options)
+      : model(std::move(cost_model)), options(phone_options) {}
+
   lanes::CostModel model;
   lanes::PhoneOptions options;
   plan::Plan plan;
   // How the plan was chosen; no phases where it came from a file.
   solve::PlacementChoice choice;
-  int n_threads = 1;  // of this machine, for the values
+  std::vector<plan::OpTime> layouts;  // of the products of a chunk, on lanes that have a choice
+  int n_threads = 1;                  // of this machine, for the values
+  schedule::ShadowOptions shadow;
+  bool makes_graphs_per_prompt = false;  // then a prompt waits for them
 
   // "8gen3 with llm.npu": what plans are made for.
   std::string name() const;

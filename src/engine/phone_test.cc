@@ -101,6 +101,17 @@ TEST(Phone, N9_NoLaneHoldsMoreThanItsMemory) {
   EXPECT_LE(held[2], lanes[2]->info().memory_limit_bytes);
 }
 
+TEST(Phone, N8_TheFastestEquivalentShapeIsChosen) {
+  const Engine engine(timing_of("qwen1.5-1.8b", "llm.npu"));
+  const std::vector<plan::OpTime>& layouts = engine.phone_setup()->layouts;
+  EXPECT_GE(layouts.size(), 3u);  // the NPU alone has a choice
+  for (const plan::OpTime& time : layouts) {
+    EXPECT_EQ(engine.plan().lanes[static_cast<size_t>(time.lane)].kind, "npu");
+    EXPECT_EQ(time.layout, "square");
+    EXPECT_GT(time.layout_gain, 1.2);
+  }
+}
+
 TEST(Phone, LanesAndPlacesCanBeForced) {
   Options options = timing_of("tiny-llama", "llm.npu");
   options.lanes = "cpu;npu";

@@ -28,6 +28,7 @@ using plan::OpShape;
 plan::Plan lanes_of(const ProfileRequest& request) {
   plan::Plan plan;
   plan.activations = request.activations;
+  plan.prefill = request.prefill;
   plan.kv_type = request.kv_type;
   if (request.lanes.empty()) {
     plan.lanes = {{{}, request.n_threads > 0 ? request.n_threads : usable_cores()}};
@@ -62,7 +63,7 @@ std::vector<OpShape> wanted_shapes(const ProfileRequest& request) {
 }
 
 // The name of the kernels that the products come from.
-std::string arithmetic_name(const kernels::Kernels& kernels, plan::Activations activations) {
+std::string arithmetic_name(const kernels::Kernels& kernels, const plan::Plan& plan) {
   std::string implementation = "reference";
   for (const kernels::Choice& choice : kernels.choices) {
     if (choice.function.rfind("matmul", 0) == 0) {
@@ -70,7 +71,8 @@ std::string arithmetic_name(const kernels::Kernels& kernels, plan::Activations a
       break;
     }
   }
-  return fmt::format("{}, {}", implementation, plan::activations_name(activations));
+  return fmt::format("{}, {}, prompts {}", implementation, plan::activations_name(plan.activations),
+                     plan::prefill_name(plan.prefill));
 }
 
 double load_average() {
@@ -133,8 +135,9 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
   solve::ProfileOptions options;
   options.shapes = wanted_shapes(request);
   options.budget_us = request.budget_s * 1e6;
+  if (plan.prefill == plan::Prefill::kInt8) options.patience.pack_threads = plan.n_threads();
   plan::MachineIdentity identity = plan::this_machine();
-  identity.arithmetic = arithmetic_name(kernels, request.activations);
+  identity.arithmetic = arithmetic_name(kernels, plan);
 
   lanes::HostMachine machine(kernels.table, plan);
   ProfileResult result;
@@ -165,7 +168,7 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
 
 std::optional<plan::Profile> kept_profile_of(Engine& engine, std::string* problem) {
   plan::MachineIdentity identity = plan::this_machine();
-  identity.arithmetic = arithmetic_name(engine.kernels(), engine.plan().activations);
+  identity.arithmetic = arithmetic_name(engine.kernels(), engine.plan());
   return plan::kept_profile(identity, solve::profile_lanes(engine.machine()), problem);
 }
 

@@ -18,6 +18,7 @@ struct ProfileRequest {
   std::string lanes;                // "0,1" or "0;1"; empty: one lane of n_threads
   int n_threads = 0;                // 0: all cores this process may use
   plan::Activations activations = plan::Activations::kQ8;
+  plan::Prefill prefill = plan::Prefill::kBf16;
   tensor::Type kv_type = tensor::Type::kF16;
   std::string kernels;                      // the fastest allowed, "" for any
   tensor::Type type = tensor::Type::kQ4_0;  // of the grid, and of models without a file

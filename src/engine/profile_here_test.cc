@@ -51,6 +51,21 @@ TEST(ProfileHere, EveryOpRunsOnHostLanes) {
   EXPECT_EQ(plan::profile_to_json(plan::profile_from_json(text, "here")), text);
 }
 
+TEST(ProfileHere, ADiskThatIsSlowerThanItsTimeGivesARead) {
+  const test::TempFolder folder;
+  solve::StorageOptions options;
+  options.folder = folder.file("");
+  options.file_bytes = 1u << 20;
+  options.block_bytes = {4096};
+  options.range_bytes = {1u << 20};
+  options.depths = {1, 4};
+  options.each_us = 0.0;
+  for (const plan::DiskRead& read : solve::profile_storage(options, {}).reads) {
+    EXPECT_GT(read.us, 0.0);
+    EXPECT_GT(read.mb_s, 0.0);
+  }
+}
+
 TEST(ProfileHere, StorageIsReadAndNothingStays) {
   const test::TempFolder folder;
   solve::StorageOptions options;

@@ -6,12 +6,15 @@
 
 #include "base/error.h"
 #include "engine/make_plan.h"
+#include "schedule/chunks.h"
 #include "schedule/run.h"
 
 namespace troika::engine {
 namespace {
 
 constexpr cache::SequenceId kSequence = 0;
+// Of chunks in flight, times so many, before a caller who may cancel is asked again.
+constexpr size_t kChunksBetweenLooks = 4;
 
 // Where nothing is computed, positions count, but keys and values need no room.
 cache::KvShape kv_shape_of(const Engine& engine) {
@@ -66,16 +69,27 @@ int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* can
   truncate(n_reused);
   const std::span<const Token> fresh = tokens.subspan(static_cast<size_t>(n_reused));
   const auto chunk = static_cast<size_t>(engine_.plan().chunk());
+  const bool has_lanes = engine_.machine().lanes().size() > 1;
+  // With several lanes the chunks of a prompt go together. Who may cancel is asked now and then.
+  size_t most = fresh.size();
+  if (!has_lanes) most = chunk;
+  if (has_lanes && cancel != nullptr) {
+    most = chunk * kChunksBetweenLooks * static_cast<size_t>(engine_.graphs().n_sets());
+  }
   size_t n_done = 0;
   while (n_done < fresh.size()) {
     if (n_done > 0 && cancel != nullptr && cancel->load(std::memory_order_relaxed)) break;
     const std::span<const Token> part =
-        fresh.subspan(n_done, std::min(chunk, fresh.size() - n_done));
+        fresh.subspan(n_done, std::min(most, fresh.size() - n_done));
     batch_.clear();
     batch_.add_chain(part, static_cast<int>(history_.size()), kSequence);
     batch_.rows.back().wants_logits = n_done + part.size() == fresh.size();
     has_logits_ = false;
-    run(batch_, 0, [this](int, std::span<const float> row) { keep_logits(row); }, {});
+    if (has_lanes) {
+      run_chunks(batch_, chunk);
+    } else {
+      run(batch_, 0, [this](int, std::span<const float> row) { keep_logits(row); }, {});
+    }
     history_.insert(history_.end(), part.begin(), part.end());
     n_done += part.size();
   }
@@ -187,8 +201,8 @@ void Session::run(const cache::Batch& batch, int first_index, const LogitSink& s
   }
 }
 
-void Session::compute(const cache::Batch& batch, int first_index, const LogitSink& sink) {
-  const schedule::Graphs& graphs = engine_.graphs();
+// The parts of a run that follow from tokens and positions.
+void Session::fill_rows(const cache::Batch& batch) {
   const auto n_pairs = static_cast<size_t>(engine_.rope_angles().n_pairs());
   const auto n_rows = batch.rows.size();
   tokens_.resize(n_rows);
@@ -200,32 +214,89 @@ void Session::compute(const cache::Batch& batch, int first_index, const LogitSin
     engine_.rope_angles().fill(batch.rows[row].position, rope_cos_.data() + row * n_pairs,
                                rope_sin_.data() + row * n_pairs);
   }
-  lanes::Run run;
-  run.n_tokens = batch.size();
-  run.tokens = tokens_;
-  run.rope_cos = rope_cos_.data();
-  run.rope_sin = rope_sin_.data();
-  run.slots = placement_.slots;
-  run.visible = placement_.visible;
-  run.kv = &kv_;
-  schedule::run_in_order(graphs.body(batch.size()), run, engine_.machine(), engine_.trace());
+}
 
-  // The head runs for as many rows at a time as its largest executable takes.
+lanes::Run Session::run_of_rows(size_t first, size_t n_rows) {
+  const auto n_pairs = static_cast<size_t>(engine_.rope_angles().n_pairs());
+  lanes::Run run;
+  run.n_tokens = static_cast<int>(n_rows);
+  run.tokens = std::span<const Token>(tokens_).subspan(first, n_rows);
+  run.rope_cos = rope_cos_.data() + first * n_pairs;
+  run.rope_sin = rope_sin_.data() + first * n_pairs;
+  run.slots = std::span<const cache::Slot>(placement_.slots).subspan(first, n_rows);
+  run.visible = std::span<const cache::VisibleSlots>(placement_.visible).subspan(first, n_rows);
+  run.kv = &kv_;
+  run.observer = engine_.observer();
+  return run;
+}
+
+void Session::compute(const cache::Batch& batch, int first_index, const LogitSink& sink) {
+  fill_rows(batch);
+  const lanes::Run run = run_of_rows(0, batch.rows.size());
+  schedule::run_in_order(engine_.graphs().body(batch.size()), run, engine_.machine(),
+                         engine_.trace());
+  run_head(batch, run, 0, first_index, sink);
+}
+
+// The head runs for as many rows at a time as its largest executable takes. `run` is that of the
+// rows from `first` on.
+void Session::run_head(const cache::Batch& batch, lanes::Run run, size_t first, int first_index,
+                       const LogitSink& sink) {
+  const schedule::Graphs& graphs = engine_.graphs();
   const auto most_outputs = static_cast<size_t>(engine_.plan().output_shapes.back());
   const auto n_vocab = static_cast<size_t>(engine_.blueprint().n_vocab);
+  const auto n_rows = static_cast<size_t>(run.n_tokens);
   for (size_t row = 0; row < n_rows;) {
     output_rows_.clear();
     for (; row < n_rows && output_rows_.size() < most_outputs; ++row) {
-      if (batch.rows[row].wants_logits) output_rows_.push_back(static_cast<int>(row));
+      if (batch.rows[first + row].wants_logits) output_rows_.push_back(static_cast<int>(row));
     }
     if (output_rows_.empty()) break;
     run.output_rows = output_rows_;
     run.n_outputs = static_cast<int>(output_rows_.size());
     schedule::run_in_order(graphs.head(run.n_outputs), run, engine_.machine(), engine_.trace());
+    const float* logits = graphs.logits(run.buffer_set);
     for (size_t i = 0; i < output_rows_.size(); ++i) {
-      if (sink) sink(first_index + output_rows_[i], {graphs.logits() + i * n_vocab, n_vocab});
+      if (sink) sink(first_index + output_rows_[i], {logits + i * n_vocab, n_vocab});
     }
   }
+}
+
+// All rows are placed before the first chunk begins, so each of them sees those of the chunks
+// before it as part of its own chain.
+void Session::run_chunks(const cache::Batch& batch, size_t chunk) {
+  const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+  kv_.place(batch, &placement_);
+  try {
+    fill_rows(batch);
+    const schedule::Graphs& graphs = engine_.graphs();
+    const plan::Order order = engine_.plan().order;
+    std::vector<schedule::ChunkRun> chunks;
+    for (size_t first = 0; first < batch.rows.size(); first += chunk) {
+      const size_t n_rows = std::min(chunk, batch.rows.size() - first);
+      const int set = schedule::buffer_set_of(chunks.size(), graphs.n_sets());
+      chunks.push_back({&graphs.body(static_cast<int>(n_rows)), run_of_rows(first, n_rows)});
+      chunks.back().run.buffer_set = set;
+    }
+    schedule::ExpectedTimes& times = engine_.expected_times();
+    const schedule::ChunksPass pass =
+        schedule::pass_of_chunks(chunks, order, graphs.n_sets(), times);
+    const std::unique_ptr<schedule::Policy> policy = schedule::make_policy(order);
+    schedule::Scheduler scheduler(engine_.machine(), *policy, engine_.trace());
+    scheduler.run(pass.pass);
+    engine_.scheduler_statistics().add(scheduler.statistics());
+    for (size_t i = 0; i < pass.tasks.size(); ++i) {
+      times.learn(*pass.tasks[i], *pass.pass.nodes[i].run, scheduler.node_us()[i]);
+    }
+    run_head(batch, chunks.back().run, (chunks.size() - 1) * chunk, 0,
+             [this](int, std::span<const float> row) { keep_logits(row); });
+    // Nothing read from a file that was cut short meanwhile may be believed.
+    engine_.file().check_intact();
+  } catch (...) {
+    kv_.drop(placement_);
+    throw;
+  }
+  kv_.keep_all(batch, placement_);
 }
 
 }  // namespace troika::engine

@@ -59,6 +59,12 @@ class Session {
   void run(const cache::Batch& batch, int first_index, const LogitSink& sink,
            const ChoosePath& path);
   void compute(const cache::Batch& batch, int first_index, const LogitSink& sink);
+  // Chunks of at most `chunk` rows each on several lanes; logits of the last row are kept.
+  void run_chunks(const cache::Batch& batch, size_t chunk);
+  void fill_rows(const cache::Batch& batch);
+  lanes::Run run_of_rows(size_t first, size_t n_rows);
+  void run_head(const cache::Batch& batch, lanes::Run run, size_t first, int first_index,
+                const LogitSink& sink);
   void check_room(size_t n_tokens) const;
   void check_tokens(std::span<const Token> tokens) const;
   void keep_logits(std::span<const float> row);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "engine/make_plan.h"
+#include "engine/phone_setup.h"
 
 namespace troika::engine {
 namespace {
@@ -23,6 +24,15 @@ SimulatedRate rate_between(const lanes::VirtualPhone& phone, const lanes::PhoneU
     rate.busy_share.push_back((to.busy_us[lane] - from.busy_us[lane]) / (to.now_us - from.now_us));
   }
   return rate;
+}
+
+// The CPU makes the graphs, and nothing else happens meanwhile.
+void add_graphs(const Engine& engine, SimulatedRate* rate) {
+  const lanes::CostModel& model = engine.phone()->model();
+  const double graphs_s = model.graph_us(rate->n_tokens) / kUsPerS;
+  for (double& share : rate->busy_share) share *= rate->seconds / (rate->seconds + graphs_s);
+  rate->seconds += graphs_s;
+  rate->joules += graphs_s * (model.power_w(lanes::Processor::kCpu) + model.phone().power.idle_w);
 }
 
 void check_context(const Session& session, const MeasureOptions& options) {
@@ -50,9 +60,20 @@ Simulation simulate(Session& session, const MeasureOptions& options) {
     session.prefill(std::vector<Token>(static_cast<size_t>(n_tokens), 0));
   };
   for (const int n : options.prefill_tokens) {
+    // The order is chosen by what tasks took before.
+    if (engine.plan().n_buffer_sets() > 1) prefill(n);
+    engine.scheduler_statistics() = {};
     const lanes::PhoneUse start = phone.use();
     prefill(n);
     simulation.prefill.push_back(rate_between(phone, start, n));
+    SimulatedRate& rate = simulation.prefill.back();
+    const schedule::SchedulerStatistics& decisions = engine.scheduler_statistics();
+    rate.n_decisions = decisions.n_decisions;
+    rate.longest_decision_us = decisions.longest_decision_us;
+    if (rate.n_decisions > 0) {
+      rate.decision_us = decisions.decision_us / static_cast<double>(rate.n_decisions);
+    }
+    if (engine.phone_setup()->makes_graphs_per_prompt) add_graphs(engine, &rate);
   }
   if (options.decode_tokens > 0) {
     SamplerOptions greedy;

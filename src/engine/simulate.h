@@ -13,6 +13,10 @@ struct SimulatedRate {
   double seconds = 0.0;  // of the phone's time, all tokens together
   double joules = 0.0;
   std::vector<double> busy_share;  // of each lane
+  // Of several chunks on several lanes: choices of what comes next, and their real time each.
+  uint64_t n_decisions = 0;
+  double decision_us = 0.0;
+  double longest_decision_us = 0.0;
 
   double tokens_per_s() const { return seconds > 0.0 ? n_tokens / seconds : 0.0; }
   double joules_per_token() const { return n_tokens > 0 ? joules / n_tokens : 0.0; }

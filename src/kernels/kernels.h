@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "kernels/activations.h"
+#include "kernels/outliers.h"
 #include "kernels/panels.h"
 #include "kernels/prompt_attention.h"
 #include "tensor/type.h"
@@ -169,6 +170,12 @@ struct Table {
   ByType<UnpackBf16> unpack_bf16{};
   ByType<LargestOfRow> largest_of_row{};
   ByType<UnpackInt8> unpack_int8{};
+
+  // As quantize_int8, with a scale by `range` (kernels/outliers.h). What is clamped goes to
+  // `outliers`, which has room for k, unless that is null. Returns how many there are.
+  size_t (*quantize_int8_within)(const float* x, Int8Range range, std::byte* y, Outlier* outliers,
+                                 size_t k) = nullptr;
+  void (*add_outliers)(const Int8Panels& weight, const OutlierProduct& product) = nullptr;
 };
 
 // Builds such a list from pairs.

@@ -32,7 +32,7 @@ int32_t spread(const uint8_t* row, size_t depth, int8_t* strip) {
 }  // namespace
 
 void pack_int8(const Table& table, Type type, const MatmulWeight& weight, PackBuffers buffers,
-               int8_t* levels, float* scales, int32_t* starts) {
+               int8_t* levels, float* scales, int32_t* starts, const PackRule& rule) {
   const size_t n_rows = weight.last_row - weight.first_row;
   TROIKA_ASSERT(n_rows <= kPanelRows && weight.k <= kMostInt8Depth);
   if (n_rows < kPanelRows) {
@@ -43,7 +43,15 @@ void pack_int8(const Table& table, Type type, const MatmulWeight& weight, PackBu
   for (size_t r = 0; r < n_rows; ++r) {
     const std::byte* row = weight.data + (weight.first_row + r) * weight.row_bytes;
     tensor::dequantize_row(type, row, buffers.row, weight.k);
-    table.quantize_int8(buffers.row, buffers.levels, weight.k);
+    if (rule.factors != nullptr) {
+      for (size_t i = 0; i < weight.k; ++i) buffers.row[i] *= rule.factors[i];
+    }
+    if (rule.limit > 0) {
+      table.quantize_int8_within(buffers.row, {rule.limit, true}, buffers.levels, nullptr,
+                                 weight.k);
+    } else {
+      table.quantize_int8(buffers.row, buffers.levels, weight.k);
+    }
     const Int8Token packed = int8_token(buffers.levels, weight.k);
     scales[r] = *packed.scale;
     starts[r] = -128 * spread(packed.levels, int8_depth(weight.k), levels + r * kInt8LineDepth);

@@ -38,6 +38,14 @@ struct ReadRequest {
   std::byte* to = nullptr;
 };
 
+// Told of the inputs of products before they are computed, by one thread at a time: to calibrate.
+class InputObserver {
+ public:
+  virtual ~InputObserver() = default;
+  // x  // (n_rows, width)
+  virtual void observe(const model::Op& op, const float* x, int n_rows, int width) = 0;
+};
+
 // What one run binds to the slots of an executable, beside the buffers it was built with.
 struct Run {
   int n_tokens = 0;                              // rows present, <= those it was built for
@@ -49,7 +57,9 @@ struct Run {
   std::span<const cache::Slot> slots;            // (n_tokens): where keys and values go
   std::span<const cache::VisibleSlots> visible;  // (n_tokens): the mask
   cache::KvCache* kv = nullptr;
+  int buffer_set = 0;                  // of the buffers that the executable was built with
   std::span<const ReadRequest> reads;  // of a lane that reads
+  InputObserver* observer = nullptr;
 };
 
 enum class Status : uint8_t { kPending, kDone, kFailed };
@@ -79,6 +89,11 @@ class Lane {
  public:
   virtual ~Lane() = default;
   virtual const LaneInfo& info() const = 0;
+  // Names of the equivalent shapes in which it can compute products of so many tokens (N8); empty
+  // where there is no choice. Results are the same to the bit.
+  virtual std::span<const char* const> layouts(int /*n_tokens*/) const { return {}; }
+  // The index of the shape that the subgraph asks for. Throws Error for one the lane does not know.
+  size_t layout_index(const Subgraph& subgraph, const model::Op& op, int n_tokens) const;
   // Throws Error where the lane cannot run such a subgraph. The arguments must outlive the result.
   virtual std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
                                             const weights::Store& weights,

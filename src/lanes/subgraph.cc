@@ -1,16 +1,35 @@
 #include "lanes/subgraph.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "base/error.h"
 
 namespace troika::lanes {
 namespace {
 
-constexpr size_t kAlignmentFloats = 16;  // a cache line
+constexpr size_t kLineFloats = 16;  // a cache line
+
+size_t whole_lines(size_t floats) { return (floats + kLineFloats - 1) / kLineFloats * kLineFloats; }
 
 }  // namespace
 
+std::string_view Subgraph::layout_of(const model::Op& op, int n_tokens) const {
+  const model::Weight& weight = blueprint->weights[static_cast<size_t>(op.weight)];
+  for (const plan::ProductLayout& choice : layouts) {
+    if (choice.n_rows == weight.n_rows && choice.k == weight.row_length &&
+        choice.n_tokens == n_tokens) {
+      return choice.layout;
+    }
+  }
+  return {};
+}
+
 Buffers::Buffers(const model::Blueprint& blueprint, int most_tokens, int most_outputs,
-                 bool has_values) {
+                 bool has_values, int n_sets)
+    : n_sets_(n_sets) {
+  TROIKA_ASSERT(n_sets >= 1);
   std::vector<size_t> offsets;
   size_t total = 0;
   for (const model::Value& value : blueprint.values) {
@@ -18,14 +37,22 @@ Buffers::Buffers(const model::Blueprint& blueprint, int most_tokens, int most_ou
     const int all_rows = value.per_output ? most_outputs : most_tokens;
     const int n_rows = has_values || id == blueprint.logits ? all_rows : 0;
     offsets.push_back(total);
-    const size_t floats = static_cast<size_t>(n_rows) * static_cast<size_t>(value.width);
-    total += (floats + kAlignmentFloats - 1) / kAlignmentFloats * kAlignmentFloats;
+    total += whole_lines(static_cast<size_t>(n_rows) * static_cast<size_t>(value.width));
     widths_.push_back(value.width);
   }
-  storage_.resize(total + kAlignmentFloats);
-  auto address = reinterpret_cast<uintptr_t>(storage_.data());
+  set_stride_ = has_values ? total : 0;
+  n_floats_ = total + set_stride_ * static_cast<size_t>(n_sets - 1) + kLineFloats;
+  // Zeroed by the system, which gives a page its memory when it is first touched.
+  storage_.reset(static_cast<float*>(std::calloc(n_floats_, sizeof(float))));
+  if (storage_ == nullptr) {
+    throw Error(fmt::format(
+        "No memory for {} bytes of buffers, {} sets of them. Keep fewer chunks in flight, or use a "
+        "smaller model.",
+        bytes(), n_sets));
+  }
+  const auto address = reinterpret_cast<uintptr_t>(storage_.get());
   const size_t skip = (64 - address % 64) % 64 / sizeof(float);
-  for (const size_t offset : offsets) values_.push_back(storage_.data() + skip + offset);
+  for (const size_t offset : offsets) values_.push_back(storage_.get() + skip + offset);
 }
 
 }  // namespace troika::lanes

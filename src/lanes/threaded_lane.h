@@ -19,6 +19,9 @@ class ThreadedLane : public Lane {
   std::string problem() const override { return inner_->problem(); }
   std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
                                     const weights::Store& weights, const Buffers& buffers) override;
+  std::span<const char* const> layouts(int n_tokens) const override {
+    return inner_->layouts(n_tokens);
+  }
   // Returns at once. May be called from the completion of this lane's last task.
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
 

@@ -11,7 +11,8 @@ namespace troika::plan {
 
 namespace {
 
-constexpr std::string_view kSubgraphs[] = {"embed", "qkv", "attention", "ffn", "head"};
+constexpr std::string_view kSubgraphs[] = {"embed", "norm", "qkv", "attention",
+                                           "out",   "ffn",  "head"};
 
 }  // namespace
 
@@ -36,6 +37,26 @@ Prefill prefill_from_name(std::string_view name) {
   }
   throw UsageError(fmt::format(
       "'{}' is no precision of prompts. Known are f32, bf16, int8, and same (as decoding).", name));
+}
+
+const char* order_name(Order order) {
+  constexpr const char* kNames[] = {"in-order", "lock-step", "out-of-order"};
+  return kNames[static_cast<size_t>(order)];
+}
+
+Order order_from_name(std::string_view name) {
+  for (const Order order : {Order::kInOrder, Order::kLockStep, Order::kOutOfOrder}) {
+    if (name == order_name(order)) return order;
+  }
+  throw UsageError(fmt::format(
+      "'{}' is no order of chunks. Known are in-order, lock-step and out-of-order.", name));
+}
+
+int Plan::n_buffer_sets() const {
+  if (lanes.size() == 1 || order == Order::kInOrder) return 1;
+  const int most = order == Order::kLockStep ? 2 : chunks_in_flight;
+  // No more than a full context has.
+  return std::max(1, std::min(most, (context + chunk() - 1) / chunk()));
 }
 
 int Plan::n_threads() const {

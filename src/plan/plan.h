@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/int8.h"
 #include "tensor/type.h"
 
 namespace troika::plan {
@@ -23,7 +24,7 @@ enum class Prefill : uint8_t {
   kSame,  // as decoding
   kF32,   // weights decoded exactly, float products
   kBf16,  // weights and activations as bfloat16, float sums (H13)
-  kInt8,  // weights as int8 with a scale per row, activations with a scale per token (N3)
+  kInt8,  // weights and activations as int8, by the plan's Int8Plan (N3, N4, N11)
 };
 inline constexpr int kMostDecodeTokens = 32;
 
@@ -34,6 +35,19 @@ Prefill prefill_from_name(std::string_view name);
 const char* activations_name(Activations activations);
 // Throws UsageError that lists the names.
 Activations activations_from_name(std::string_view name);
+
+// In which order the chunks of a prompt run where there are several lanes (N7).
+enum class Order : uint8_t {
+  kInOrder,     // one chunk after the other
+  kLockStep,    // two chunks, one step of each at a time, as most public code has it
+  kOutOfOrder,  // whatever is ready and leaves the matrix lane idle least
+};
+
+inline constexpr int kMostChunksInFlight = 64;
+
+const char* order_name(Order order);
+// Throws UsageError that lists the names.
+Order order_from_name(std::string_view name);
 
 // A lane: cores of this machine, or a processor of a virtual phone.
 struct HostLane {
@@ -52,6 +66,15 @@ struct Placement {
   static constexpr int kAllBlocks = INT_MAX;
 };
 
+// An equivalent shape in which a lane computes a product faster than in its first one (N8).
+struct ProductLayout {
+  int lane = 0;
+  int n_rows = 0;  // of the weight
+  int k = 0;
+  int n_tokens = 0;
+  std::string layout;  // one of those that the lane names
+};
+
 struct Plan {
   std::vector<HostLane> lanes = {{}};
   std::vector<Placement> placements;  // lane 0 where none matches
@@ -59,6 +82,7 @@ struct Plan {
   Prefill prefill = Prefill::kSame;
   // Most bytes of packed copies of weights, which spare int8 prompts the unpacking.
   uint64_t packed_bytes = 0;
+  Int8Plan int8;
   std::string prefill_reason;  // why it is not what was asked for, or what was chosen; for people
   tensor::Type kv_type = tensor::Type::kF16;
   int context = 0;
@@ -67,14 +91,26 @@ struct Plan {
   std::vector<int> shapes = {1, 8, 32, 128, 512};
   // The same for the rows whose logits are wanted.
   std::vector<int> output_shapes = {1, 8, 32};
+  Order order = Order::kOutOfOrder;
+  // Chunks of a prompt that several lanes work on at once, each with buffers of its own; one lane
+  // has no use for a second. Out of order; lock step takes two of them, in order one.
+  int chunks_in_flight = 4;
+  // Norms are subgraphs of their own, and so is the projection behind attention, so that they can
+  // be placed apart: six subgraphs a block instead of three (N2).
+  bool is_cut_at_norms = false;
+
+  std::vector<ProductLayout> layouts;  // the lane's first one where none matches
 
   int chunk() const { return shapes.back(); }
+  // How many sets of buffers that takes.
+  int n_buffer_sets() const;
   int n_threads() const;
   // `block`: -1 before the first and behind the last.
   int lane_of(std::string_view subgraph, int n_tokens, int block = -1) const;
 };
 
-// The kinds of subgraphs that placements name: "embed, qkv, attention, ffn, head".
+// The kinds of subgraphs that placements name: "embed, norm, qkv, attention, out, ffn,
+// head".
 bool is_subgraph_name(std::string_view name);  // or empty: every one
 std::string subgraph_names();
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "plan/int8_json.h"
 #include "plan/json_fields.h"
 
 namespace troika::plan {
@@ -73,6 +74,36 @@ std::vector<Placement> read_placements(const JsonFields& fields, int n_lanes) {
   return placements;
 }
 
+std::vector<ProductLayout> read_layouts(const JsonFields& fields, int n_lanes) {
+  std::vector<ProductLayout> layouts;
+  fields.each("layouts", [&](const JsonFields& item) {
+    ProductLayout layout;
+    layout.lane = static_cast<int>(item.integer("lane", 0, n_lanes - 1));
+    layout.n_rows = static_cast<int>(item.integer("n_rows", 1, INT_MAX));
+    layout.k = static_cast<int>(item.integer("k", 1, INT_MAX));
+    layout.n_tokens = static_cast<int>(item.integer("n_tokens", 1, kMostTokens));
+    layout.layout = item.text("layout");
+    layouts.push_back(layout);
+  });
+  return layouts;
+}
+
+// Plans from before chunks could be in flight together say nothing of them.
+void read_order(const JsonFields& fields, Plan* plan) {
+  if (fields.has("order")) {
+    try {
+      plan->order = order_from_name(fields.text("order"));
+    } catch (const UsageError& error) {
+      fields.fail("order", fmt::format("is not understood: {}", error.what()));
+    }
+  }
+  if (fields.has("chunks_in_flight")) {
+    plan->chunks_in_flight =
+        static_cast<int>(fields.integer("chunks_in_flight", 1, kMostChunksInFlight));
+  }
+  if (fields.has("cut_at_norms")) plan->is_cut_at_norms = fields.flag("cut_at_norms");
+}
+
 }  // namespace
 
 std::string to_json(const PlanFile& file) {
@@ -99,6 +130,9 @@ std::string to_json(const PlanFile& file) {
   }
   json["shapes"] = file.plan.shapes;
   json["output_shapes"] = file.plan.output_shapes;
+  json["order"] = order_name(file.plan.order);
+  json["chunks_in_flight"] = file.plan.chunks_in_flight;
+  json["cut_at_norms"] = file.plan.is_cut_at_norms;
   json["placements"] = nlohmann::ordered_json::array();
   for (const Placement& rule : file.plan.placements) {
     nlohmann::ordered_json entry = {
@@ -106,6 +140,16 @@ std::string to_json(const PlanFile& file) {
     if (rule.n_blocks != Placement::kAllBlocks) entry["blocks"] = rule.n_blocks;
     json["placements"].push_back(entry);
   }
+  json["layouts"] = nlohmann::ordered_json::array();
+  for (const ProductLayout& layout : file.plan.layouts) {
+    json["layouts"].push_back({{"lane", layout.lane},
+                               {"n_rows", layout.n_rows},
+                               {"k", layout.k},
+                               {"n_tokens", layout.n_tokens},
+                               {"layout", layout.layout}});
+  }
+  const Int8Plan& int8 = file.plan.int8;
+  if (file.plan.prefill == Prefill::kInt8 || int8.is_calibrated()) json["int8"] = to_json(int8);
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -151,8 +195,12 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
                                       "own, unless 'prefill' is 'same'",
                                       kMostDecodeTokens));
   }
+  if (fields.has("int8")) plan.int8 = read_int8(fields.object("int8"));
   plan.output_shapes = read_shapes(fields, "output_shapes");
-  plan.placements = read_placements(fields, static_cast<int>(plan.lanes.size()));
+  read_order(fields, &plan);
+  const int n_lanes = static_cast<int>(plan.lanes.size());
+  plan.placements = read_placements(fields, n_lanes);
+  if (fields.has("layouts")) plan.layouts = read_layouts(fields, n_lanes);
   return file;
 }
 

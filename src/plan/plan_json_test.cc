@@ -18,6 +18,20 @@ PlanFile example() {
   file.plan.activations = Activations::kF32;
   file.plan.lanes = {{{0, 2}, 2}, {{1}, 1}};
   file.plan.placements = {{"ffn", 2, 1}, {"", 0, 0}};
+  file.plan.layouts = {{1, 896, 4864, 512, "32 rows"}};
+  Int8Plan& int8 = file.plan.int8;
+  int8.method = Int8Method::kShadow;
+  int8.outlier_prune = 85;
+  int8.text = "a book.txt";
+  int8.n_tokens = 8192;
+  int8.quantile = 0.999;
+  int8.perplexity = 12.5;
+  int8.losses = {{"shadow", 0, 0.001}, {"static", 100, 1.5}};
+  int8.inputs = {{"blk.0.attn_q.weight", 70.5f, 2.25f, 30.0f, 1.5, 3, {17, 4}, {1.0f, 0.3f}},
+                 {"blk.0.ffn_up.weight", 8.0f, 4.0f, 4.0f, 0.5, 1, {}, {}}};
+  file.plan.order = Order::kLockStep;
+  file.plan.chunks_in_flight = 3;
+  file.plan.is_cut_at_norms = true;
   return file;
 }
 
@@ -44,7 +58,44 @@ TEST(PlanJson, SurvivesTheRoundTrip) {
   EXPECT_EQ(again.made_for, file.made_for);
   EXPECT_EQ(to_json(again), to_json(file));
   EXPECT_EQ(again.plan.lane_of("ffn", 8), 1);
+  ASSERT_EQ(again.plan.layouts.size(), 1u);
+  EXPECT_EQ(again.plan.layouts[0].layout, "32 rows");
   EXPECT_EQ(again.plan.lanes[0].cores, (std::vector<int>{0, 2}));
+  EXPECT_EQ(again.plan.order, Order::kLockStep);
+  EXPECT_EQ(again.plan.chunks_in_flight, 3);
+  EXPECT_TRUE(again.plan.is_cut_at_norms);
+}
+
+TEST(PlanJson, N7OlderPlansSayNothingOfTheOrder) {
+  const PlanFile again = plan_from_json(changed("  \"order\": \"lock-step\",\n", ""), "plan.json");
+  EXPECT_EQ(again.plan.order, Order::kOutOfOrder);
+}
+
+TEST(PlanJson, N3KeepsTheCalibration) {
+  const Int8Plan int8 = plan_from_json(to_json(example()), "plan.json").plan.int8;
+  EXPECT_EQ(int8.method, Int8Method::kShadow);
+  ASSERT_EQ(int8.inputs.size(), 2u);
+  EXPECT_EQ(int8.inputs[0].limit, 2.25f);
+  EXPECT_EQ(int8.inputs[0].hot_channels, (std::vector<int>{17, 4}));
+  // Magnitudes are rounded up.
+  ASSERT_EQ(int8.inputs[0].channel_largest.size(), 2u);
+  EXPECT_GE(int8.inputs[0].channel_largest[1], 0.3f);
+  EXPECT_LT(int8.inputs[0].channel_largest[1], 0.302f);
+}
+
+TEST(Int8Plan, N6TheLeastImportantInputsLoseTheirOutliers) {
+  Int8Plan int8;
+  for (const float largest : {5.0f, 90.0f, 20.0f, 7.0f}) {
+    int8.inputs.push_back({"w", largest, 1.0f, 1.0f, 0, 0, {}, {}});
+  }
+  const auto shadowed = [&](int prune) {
+    int8.outlier_prune = prune;
+    return int8.shadowed();
+  };
+  EXPECT_EQ(shadowed(0), (std::vector<bool>{true, true, true, true}));
+  EXPECT_EQ(shadowed(50), (std::vector<bool>{false, true, true, false}));
+  EXPECT_EQ(shadowed(85), (std::vector<bool>{false, true, false, false}));
+  EXPECT_EQ(shadowed(100), (std::vector<bool>(4, false)));
 }
 
 TEST(PlanJson, RefusalsNameFileAndField) {
@@ -59,6 +110,20 @@ TEST(PlanJson, RefusalsNameFileAndField) {
       {"\"context\": 4096", "\"context\": 1e99", "'context'"},
       {"\"context\": 4096", "\"context\": 99999999999999999999", "'context'"},
       {"\"kv\": \"Q8_0\"", "\"kv\": \"Q4_0\"", "'kv'"},
+      {"\"method\": \"shadow\"", "\"method\": \"dark\"", "'int8.method'"},
+      {"\"outlier_prune\": 85", "\"outlier_prune\": 101", "'int8.outlier_prune'"},
+      {"\"weight_scales\": \"row\"", "\"weight_scales\": \"all\"", "'int8.weight_scales'"},
+      {"\"limit\": 2.25", "\"limit\": 0", "'int8.inputs[0].limit'"},
+      {"\"limit\": 2.25", "\"limit\": -1", "'int8.inputs[0].limit'"},
+      {"blk.0.ffn_up.weight", "blk.0.attn_q.weight", "'int8.inputs[1].weight'"},
+      {"\"channel_largest\": \"3f80", "\"channel_largest\": \"zf80",
+       "'int8.inputs[0].channel_largest'"},
+      {"\"channel_largest\": \"3f80", "\"channel_largest\": \"bf80",
+       "'int8.inputs[0].channel_largest'"},
+      {"\"lock-step\"", "\"sideways\"", "'order'"},
+      {"\"chunks_in_flight\": 3", "\"chunks_in_flight\": 0", "'chunks_in_flight'"},
+      {"\"chunks_in_flight\": 3", "\"chunks_in_flight\": 65", "'chunks_in_flight'"},
+      {"\"cut_at_norms\": true", "\"cut_at_norms\": 1", "'cut_at_norms'"},
       {"\"activations\": \"f32\"", "\"activations\": \"f8\"", "'activations'"},
       {"\"prefill\": \"int8\"", "\"prefill\": \"int9\"", "'prefill'"},
       {"    32,\n", "    33,\n", "'shapes'"},
@@ -69,6 +134,8 @@ TEST(PlanJson, RefusalsNameFileAndField) {
       {"\"lane\": 1", "\"lane\": 2", "'placements[0].lane'"},
       {"\"least_tokens\": 2", "\"least_tokens\": null", "'placements[0].least_tokens'"},
       {"\"shapes\"", "\"forms\"", "'shapes'"},
+      {"\"n_rows\": 896", "\"n_rows\": 0", "'layouts[0].n_rows'"},
+      {"\"layout\": \"32 rows\"", "\"layout\": 32", "'layouts[0].layout'"},
       {"\"model_bytes\": 123456789012", "\"model_bytes\": -1", "'made_for.model_bytes'"},
   };
   for (const auto& c : kCases) {

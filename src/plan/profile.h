@@ -55,6 +55,10 @@ struct OpTime {
   double us = 0.0;      // median, from submission to completion: the start of a task included
   double spread = 0.0;  // distance of the quartiles, as a share of the median
   int n_runs = 0;
+  // Where the lane knows several shapes for a product (N8): the fastest, which the other numbers
+  // belong to, and how often its time goes into that of the slowest.
+  std::string layout = {};
+  double layout_gain = 1.0;
 };
 
 // Lanes that read at once, and the rate of each.

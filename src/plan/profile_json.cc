@@ -87,6 +87,10 @@ OpTime read_op_time(const JsonFields& fields, int n_lanes) {
   time.us = fields.positive("us", kMostUs);
   time.spread = fields.number("spread", 0.0, 1e9);
   time.n_runs = small(fields, "n_runs", 1, 1 << 30);
+  if (fields.has("layout")) {
+    time.layout = fields.text("layout");
+    time.layout_gain = fields.number("layout_gain", 1.0, 1e9);
+  }
   return time;
 }
 
@@ -144,17 +148,22 @@ double rounded(double value) {
 }
 
 Json op_json(const OpTime& time) {
-  return {{"lane", time.lane},
-          {"op", model::op_kind_name(time.shape.op)},
-          {"type", tensor::type_name(time.shape.type)},
-          {"n_rows", time.shape.n_rows},
-          {"k", time.shape.k},
-          {"n_tokens", time.shape.n_tokens},
-          {"context", time.shape.context},
-          {"head_dim", time.shape.head_dim},
-          {"us", rounded(time.us)},
-          {"spread", rounded(time.spread)},
-          {"n_runs", time.n_runs}};
+  Json json = {{"lane", time.lane},
+               {"op", model::op_kind_name(time.shape.op)},
+               {"type", tensor::type_name(time.shape.type)},
+               {"n_rows", time.shape.n_rows},
+               {"k", time.shape.k},
+               {"n_tokens", time.shape.n_tokens},
+               {"context", time.shape.context},
+               {"head_dim", time.shape.head_dim},
+               {"us", rounded(time.us)},
+               {"spread", rounded(time.spread)},
+               {"n_runs", time.n_runs}};
+  if (!time.layout.empty()) {
+    json["layout"] = time.layout;
+    json["layout_gain"] = rounded(time.layout_gain);
+  }
+  return json;
 }
 
 // "name": [ a line for each item ]

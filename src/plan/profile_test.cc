@@ -20,9 +20,10 @@ Profile example() {
   profile.load_average = 0.25;
   profile.n_left_out = 3;
   profile.lanes = {{"host 0", {0}, 1, false}, {"host 1,2", {1, 2}, 2, true}};
-  profile.ops = {{0, {OpKind::kLinear, tensor::Type::kQ4_0, 4096, 1024, 8, 0, 0}, 123.4, 0.05, 7},
-                 {1, {OpKind::kAttention, tensor::Type::kF16, 512, 128, 4, 64, 64}, 5.5, 0.0, 3},
-                 {1, {OpKind::kRmsNorm, tensor::Type::kF32, 512, 512, 1, 0, 0}, 0.75, 0.5, 9}};
+  profile.ops = {
+      {0, {OpKind::kLinear, tensor::Type::kQ4_0, 4096, 1024, 8, 0, 0}, 123.4, 0.05, 7, "a b", 1.25},
+      {1, {OpKind::kAttention, tensor::Type::kF16, 512, 128, 4, 64, 64}, 5.5, 0.0, 3, "", 1.0},
+      {1, {OpKind::kRmsNorm, tensor::Type::kF32, 512, 512, 1, 0, 0}, 0.75, 0.5, 9, "", 1.0}};
   profile.starts = {{0, 1.5}, {1, 0.0}};
   profile.bandwidth = {{{0}, {10.5}}, {{0, 1}, {6.25, 7.5}}};
   profile.handovers = {{0, 1, 2.25}};
@@ -43,6 +44,9 @@ TEST(Profile, ComesBackFromItsJson) {
   EXPECT_EQ(after.ops[1].shape, before.ops[1].shape);
   EXPECT_EQ(after.ops[0].us, 123.4);
   EXPECT_EQ(after.ops[0].n_runs, 7);
+  EXPECT_EQ(after.ops[0].layout, "a b");
+  EXPECT_EQ(after.ops[0].layout_gain, 1.25);
+  EXPECT_EQ(after.ops[1].layout, "");
   EXPECT_EQ(after.bandwidth[1].gb_s, before.bandwidth[1].gb_s);
   EXPECT_EQ(after.handovers[0].us, 2.25);
   EXPECT_EQ(after.cores[0].gops, 99.5);

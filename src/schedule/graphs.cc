@@ -1,11 +1,20 @@
 #include "schedule/graphs.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace troika::schedule {
 namespace {
 
-bool starts_subgraph(const model::Op& op, const model::Op& before) {
+// Of whole rows within a block; those of the head and of single heads belong to their products.
+bool is_norm(const model::Op& op) {
+  const bool is_any = op.kind == model::OpKind::kRmsNorm || op.kind == model::OpKind::kLayerNorm;
+  return is_any && op.n_heads == 0 && op.layer != model::kNone;
+}
+
+bool starts_subgraph(const model::Op& op, const model::Op& before, bool is_cut_at_norms) {
+  if (is_cut_at_norms && is_norm(op) != is_norm(before)) return true;
   return op.is_dynamic() || before.is_dynamic() || op.kind == model::OpKind::kSelect ||
          op.layer != before.layer;
 }
@@ -15,14 +24,75 @@ bool is_head(const lanes::Subgraph& subgraph) {
   return subgraph.blueprint->values[static_cast<size_t>(output)].per_output;
 }
 
-// What a person calls it, from its place around the attention of its block.
-const char* name_of(const lanes::Subgraph& subgraph) {
-  const std::span<const model::Op> ops = subgraph.ops;
-  if (subgraph.is_dynamic()) return "attention";
-  if (ops.front().kind == model::OpKind::kEmbed) return "embed";
-  if (is_head(subgraph)) return "head";
-  const model::Op* first = subgraph.blueprint->ops.data();
-  return &ops.front() > first && (&ops.front())[-1].is_dynamic() ? "ffn" : "qkv";
+bool has_products(const lanes::Subgraph& subgraph) {
+  return std::any_of(subgraph.ops.begin(), subgraph.ops.end(), [](const model::Op& op) {
+    return op.kind == model::OpKind::kLinear || op.kind == model::OpKind::kExpertLinear;
+  });
+}
+
+// What people call them, from their place around the attention of their block.
+void name_all(std::vector<lanes::Subgraph>& subgraphs, bool is_cut_at_norms) {
+  int last_attention = -1;            // whose block it was in
+  lanes::Subgraph* behind = nullptr;  // the first static one behind the attention of this block
+  for (lanes::Subgraph& subgraph : subgraphs) {
+    const model::Op& first = subgraph.ops.front();
+    if (subgraph.is_dynamic()) {
+      subgraph.name = "attention";
+      last_attention = subgraph.block();
+      behind = nullptr;
+    } else if (first.kind == model::OpKind::kEmbed) {
+      subgraph.name = "embed";
+    } else if (is_head(subgraph)) {
+      subgraph.name = "head";
+    } else if (is_cut_at_norms && is_norm(first)) {
+      subgraph.name = "norm";
+    } else if (last_attention != subgraph.block()) {
+      subgraph.name = "qkv";
+    } else {
+      // The projection stands apart where products follow behind a norm.
+      subgraph.name = "ffn";
+      if (behind != nullptr && has_products(subgraph)) behind->name = "out";
+      if (behind == nullptr) behind = &subgraph;
+    }
+  }
+}
+
+double operations_of(const lanes::Subgraph& subgraph, int n_rows) {
+  double operations = 0.0;
+  if (subgraph.role != lanes::Role::kWhole) return n_rows;  // little beside products
+  const model::Blueprint& blueprint = *subgraph.blueprint;
+  for (const model::Op& op : subgraph.ops) {
+    const double width =
+        op.output == model::kNone ? 0.0 : blueprint.values[static_cast<size_t>(op.output)].width;
+    if (op.is_dynamic()) return 4.0 * width;
+    if (op.kind == model::OpKind::kLinear || op.kind == model::OpKind::kExpertLinear) {
+      const model::Weight& weight = blueprint.weights[static_cast<size_t>(op.weight)];
+      operations += 2.0 * n_rows * width * weight.row_length;
+    } else {
+      operations += n_rows * width;
+    }
+  }
+  return operations;
+}
+
+// What of a subgraph becomes a task of its own.
+std::vector<Piece> pieces_of(const lanes::Subgraph& subgraph, int n_rows, int lane,
+                             const GraphOptions& options) {
+  if (options.is_op_by_op) {
+    std::vector<Piece> pieces;
+    for (const model::Op& op : subgraph.ops) {
+      pieces.push_back(
+          {{subgraph.blueprint, {&op, 1}, op_name(*subgraph.blueprint, op)}, true, {}});
+      if (pieces.size() > 1) pieces.back().waits_for = {static_cast<int>(pieces.size()) - 2};
+    }
+    return pieces;
+  }
+  const ShadowOptions& shadow = options.shadow;
+  const bool has_shadow =
+      shadow.lane >= 0 && shadow.lane != lane && n_rows > plan::kMostDecodeTokens &&
+      keeps_outliers(subgraph.block(), subgraph.blueprint->n_layers, shadow.prune_percent);
+  if (has_shadow && !subgraph.is_dynamic()) return cut_for_shadow(subgraph);
+  return {{subgraph, true, {}}};
 }
 
 constexpr const char* kWeightNames[] = {
@@ -56,25 +126,44 @@ const TaskList& smallest_holding(const std::vector<TaskList>& lists, int n_rows)
 
 }  // namespace
 
-std::vector<lanes::Subgraph> cut_into_subgraphs(const model::Blueprint& blueprint) {
+std::vector<lanes::Subgraph> cut_into_subgraphs(const model::Blueprint& blueprint,
+                                                bool is_cut_at_norms) {
   std::vector<lanes::Subgraph> subgraphs;
   const std::span<const model::Op> ops = blueprint.ops;
   size_t begin = 0;
   for (size_t i = 1; i <= ops.size(); ++i) {
-    if (i < ops.size() && !starts_subgraph(ops[i], ops[i - 1])) continue;
+    if (i < ops.size() && !starts_subgraph(ops[i], ops[i - 1], is_cut_at_norms)) continue;
     subgraphs.push_back({&blueprint, ops.subspan(begin, i - begin)});
-    subgraphs.back().name = name_of(subgraphs.back());
     begin = i;
   }
+  name_all(subgraphs, is_cut_at_norms);
   return subgraphs;
 }
+
+namespace {
+
+std::vector<plan::ProductLayout> layouts_of(const plan::Plan& plan, int lane) {
+  std::vector<plan::ProductLayout> layouts;
+  for (const plan::ProductLayout& layout : plan.layouts) {
+    if (layout.lane == lane) layouts.push_back(layout);
+  }
+  return layouts;
+}
+
+}  // namespace
 
 Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
                const lanes::Machine& machine, const weights::Store& weights,
                const GraphOptions& options)
     : blueprint_(blueprint),
-      buffers_(blueprint, plan.shapes.back(), plan.output_shapes.back(), options.has_values) {
-  const std::vector<lanes::Subgraph> subgraphs = cut_into_subgraphs(blueprint);
+      buffers_(blueprint, plan.shapes.back(), plan.output_shapes.back(), options.has_values,
+               plan.n_buffer_sets()) {
+  const std::vector<lanes::Subgraph> subgraphs =
+      cut_into_subgraphs(blueprint, plan.is_cut_at_norms);
+  std::vector<std::vector<plan::ProductLayout>> layouts;
+  for (size_t lane = 0; lane < machine.lanes().size(); ++lane) {
+    layouts.push_back(layouts_of(plan, static_cast<int>(lane)));
+  }
   const auto build = [&](const std::vector<int>& shapes, bool for_head) {
     std::vector<TaskList> lists;
     for (const int n_rows : shapes) {
@@ -82,17 +171,22 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
       for (const lanes::Subgraph& subgraph : subgraphs) {
         if (is_head(subgraph) != for_head) continue;
         const int lane = plan.lane_of(subgraph.name, n_rows, subgraph.block());
-        lanes::Lane& worker = *machine.lanes()[static_cast<size_t>(lane)];
-        const auto add = [&](const lanes::Subgraph& part) {
-          list.tasks.push_back(
-              {lane, worker.build(part, n_rows, weights, buffers_), part.name, subgraph.block()});
-        };
-        if (!options.is_op_by_op) {
-          add(subgraph);
-          continue;
-        }
-        for (const model::Op& op : subgraph.ops) {
-          add({&blueprint, {&op, 1}, op_name(blueprint, op)});
+        // Each piece waits for what it names among the pieces, else for the task before them all.
+        const auto n_before = static_cast<int>(list.tasks.size());
+        for (Piece& piece : pieces_of(subgraph, n_rows, lane, options)) {
+          const int piece_lane = piece.is_on_main_lane ? lane : options.shadow.lane;
+          piece.subgraph.layouts = layouts[static_cast<size_t>(piece_lane)];
+          lanes::Lane& worker = *machine.lanes()[static_cast<size_t>(piece_lane)];
+          Task task{piece_lane,
+                    worker.build(piece.subgraph, n_rows, weights, buffers_),
+                    piece.subgraph.name,
+                    subgraph.block(),
+                    {},
+                    piece.subgraph.is_dynamic(),
+                    operations_of(piece.subgraph, n_rows)};
+          for (const int other : piece.waits_for) task.waits_for.push_back(n_before + other);
+          if (task.waits_for.empty() && n_before > 0) task.waits_for = {n_before - 1};
+          list.tasks.push_back(std::move(task));
         }
       }
       lists.push_back(std::move(list));

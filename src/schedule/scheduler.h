@@ -21,6 +21,7 @@ struct Node {
   const char* name = "";  // for the trace
   int block = -1;
   std::vector<int> waits_for;  // earlier nodes
+  double expected_us = 0.0;    // for policies that choose by it
 };
 
 // The nodes stand in an order that respects what they wait for.
@@ -28,27 +29,42 @@ struct Pass {
   std::vector<Node> nodes;
 };
 
+// Where a pass stands when a lane is free.
+struct Situation {
+  const Pass& pass;
+  int lane;
+  std::span<const int> ready;  // nodes of this lane whose dependencies are done, ascending
+  int next;                    // the first node of this lane that has not started, ready or not
+  // Of every node: which wait for it, and how many it waits for itself.
+  std::span<const std::vector<int>> dependents;
+  std::span<const int> n_missing;
+};
+
 // Chooses what an idle lane does next.
 class Policy {
  public:
   virtual ~Policy() = default;
-  // `ready`: nodes of this lane whose dependencies are done, ascending; never empty. `next`: the
-  // first node of this lane that has not started, ready or not. Returns a ready node, or -1 to let
-  // the lane wait.
-  virtual int choose(const Pass& pass, std::span<const int> ready, int next) = 0;
+  // Returns a ready node, or -1 to let the lane wait. REQUIRES: one is ready.
+  virtual int choose(const Situation& situation) = 0;
 };
 
 // Each lane runs its nodes in the order of the pass and waits where the next one is not ready.
 class InOrder : public Policy {
  public:
-  int choose(const Pass&, std::span<const int> ready, int next) override {
-    return ready.front() == next ? next : -1;
+  int choose(const Situation& situation) override {
+    return situation.ready.front() == situation.next ? situation.next : -1;
   }
 };
 
+// What was done over one or several passes.
 struct SchedulerStatistics {
   uint64_t n_decisions = 0;
   double decision_us = 0.0;  // spent in them, all together; real time
+  double longest_decision_us = 0.0;
+  double span_us = 0.0;         // of the machine's time, from the first start to the last end
+  std::vector<double> busy_us;  // of each lane in that time
+
+  void add(const SchedulerStatistics& other);
 };
 
 class Scheduler {
@@ -62,9 +78,12 @@ class Scheduler {
   void run(const Pass& pass);
 
   const SchedulerStatistics& statistics() const { return statistics_; }
+  // How long each node of the last pass took. REQUIRES: the pass ended without an error.
+  std::span<const double> node_us() const { return node_us_; }
 
  private:
   struct NodeState;
+  void prepare(const Pass& pass, lanes::Latch* latch);
   void finished(int node, lanes::Status status);
   // Both REQUIRE the mutex.
   void decide(std::vector<int>* starts);
@@ -80,6 +99,8 @@ class Scheduler {
   const Pass* pass_ = nullptr;
   std::unique_ptr<NodeState[]> states_;
   std::vector<std::vector<int>> dependents_;
+  std::vector<int> n_missing_;  // dependencies of each node that are not done
+  std::vector<double> node_us_;
   std::vector<std::vector<int>> ready_;  // of each lane, ascending
   std::vector<std::vector<int>> order_;  // nodes of each lane
   std::vector<size_t> first_unstarted_;  // index into order_

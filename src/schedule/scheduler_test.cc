@@ -129,16 +129,17 @@ struct RandomPass {
 // Takes whatever is ready: the most freedom a policy can take.
 class LastReady : public Policy {
  public:
-  int choose(const Pass&, std::span<const int> ready, int) override { return ready.back(); }
+  int choose(const Situation& situation) override { return situation.ready.back(); }
 };
 
 // Checks starts against ends through a trace kept by the policy's own view.
 class Checking : public Policy {
  public:
   explicit Checking(Policy& inner) : inner_(inner) {}
-  int choose(const Pass& pass, std::span<const int> ready, int next) override {
-    for (size_t i = 1; i < ready.size(); ++i) EXPECT_LT(ready[i - 1], ready[i]);
-    const int chosen = inner_.choose(pass, ready, next);
+  int choose(const Situation& at) override {
+    for (size_t i = 1; i < at.ready.size(); ++i) EXPECT_LT(at.ready[i - 1], at.ready[i]);
+    for (const int node : at.ready) EXPECT_EQ(at.n_missing[static_cast<size_t>(node)], 0);
+    const int chosen = inner_.choose(at);
     if (chosen >= 0) n_chosen += 1;
     return chosen;
   }

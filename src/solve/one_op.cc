@@ -23,7 +23,8 @@ std::vector<float> seeded_floats(size_t n, float centre) {
 
 }  // namespace
 
-OneOp::OneOp(const plan::OpShape& shape, const std::vector<weights::Matrix>& matrices)
+OneOp::OneOp(const plan::OpShape& shape, const std::vector<weights::Matrix>& matrices,
+             int pack_threads)
     : shape_(shape) {
   model::Blueprint& b = blueprint_;
   b.architecture = "one-op";
@@ -39,6 +40,9 @@ OneOp::OneOp(const plan::OpShape& shape, const std::vector<weights::Matrix>& mat
   add_variants(add_values(), matrices);
   for (const model::Op& op : b.ops) {
     subgraphs_.push_back({&b, std::span(&op, 1), model::op_kind_name(shape.op)});
+  }
+  if (pack_threads > 0 && shape.op == OpKind::kLinear) {
+    weights_->pack_int8(weights::prompt_matrices(b), pack_threads);
   }
   buffers_ = std::make_unique<lanes::Buffers>(b, shape.n_tokens, shape.n_tokens);
   fill_inputs();
@@ -151,8 +155,12 @@ void OneOp::add_attention() {
   run_.kv = kv_.get();
 }
 
-std::unique_ptr<lanes::Executable> OneOp::build(lanes::Lane& lane, size_t variant) const {
-  return lane.build(subgraphs_[variant], shape_.n_tokens, *weights_, *buffers_);
+std::unique_ptr<lanes::Executable> OneOp::build(lanes::Lane& lane, size_t variant,
+                                                const std::string& layout) const {
+  const plan::ProductLayout choice = {0, shape_.n_rows, shape_.k, shape_.n_tokens, layout};
+  lanes::Subgraph subgraph = subgraphs_[variant];
+  subgraph.layouts = {&choice, 1};
+  return lane.build(subgraph, shape_.n_tokens, *weights_, *buffers_);
 }
 
 }  // namespace troika::solve

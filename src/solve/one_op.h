@@ -14,12 +14,16 @@ namespace troika::solve {
 class OneOp {
  public:
   // One variant of the op for each matrix: the same inputs and output, another weight. Ops without
-  // a matrix have one variant for each entry all the same.
-  OneOp(const plan::OpShape& shape, const std::vector<weights::Matrix>& matrices);
+  // a matrix have one variant for each entry all the same. With `pack_threads` the matrices are
+  // packed as prompts in int8 want them.
+  OneOp(const plan::OpShape& shape, const std::vector<weights::Matrix>& matrices,
+        int pack_threads = 0);
   OneOp(const OneOp&) = delete;
   OneOp& operator=(const OneOp&) = delete;
 
-  std::unique_ptr<lanes::Executable> build(lanes::Lane& lane, size_t variant) const;
+  // `layout`: one of those that the lane names, empty for its first.
+  std::unique_ptr<lanes::Executable> build(lanes::Lane& lane, size_t variant,
+                                           const std::string& layout = "") const;
   const lanes::Run& run() const { return run_; }
 
  private:

@@ -169,27 +169,25 @@ weights::Matrix Arena::take(tensor::Type type, int n_rows, int k) {
   return {type, data_.get() + begin, row_bytes, n_rows, k};
 }
 
-plan::OpTime measure_op(lanes::Machine& machine, int lane, const OpShape& shape, Arena& arena,
-                        const Patience& patience) {
-  // Each run has a weight of its own, which no cache holds.
-  std::vector<weights::Matrix> matrices(static_cast<size_t>(patience.n_warm + patience.most_runs));
-  if (needs_matrix(shape.op)) {
-    arena.prepare(shape.type);
-    const bool is_table = shape.op == OpKind::kEmbed;
-    for (weights::Matrix& matrix : matrices) {
-      matrix = arena.take(shape.type, is_table ? kEmbedRows : shape.n_rows,
-                          is_table ? shape.n_rows : shape.k);
-    }
-  }
-  const OneOp op(shape, matrices);
+namespace {
+
+// In one of the lane's layouts, empty for its first.
+plan::OpTime measure_layout(lanes::Machine& machine, int lane, const OpShape& shape,
+                            const OneOp& op, size_t n_variants, const std::string& layout,
+                            const Patience& patience) {
   lanes::Lane& worker = *machine.lanes()[static_cast<size_t>(lane)];
+  // All beforehand, so that runs follow each other as tasks of a pass do: between them the threads
+  // of a team stay awake.
+  std::vector<std::unique_ptr<lanes::Executable>> executables;
+  executables.reserve(n_variants);
+  for (size_t i = 0; i < n_variants; ++i) executables.push_back(op.build(worker, i, layout));
   std::vector<double> times;
   double spent_us = 0.0;
   int most_runs = patience.most_runs;
   for (int i = -patience.n_warm; i < most_runs; ++i) {
-    const int run = i + patience.n_warm;
-    const auto executable = op.build(worker, static_cast<size_t>(run));
-    const double us = run_us(machine, lane, *executable, op.run());
+    const auto run = static_cast<size_t>(i + patience.n_warm);
+    const lanes::Executable& executable = *executables[run % executables.size()];
+    const double us = run_us(machine, lane, executable, op.run());
     if (i < 0) {
       // Beside so long a run the cost of the first time is small.
       if (us > patience.enough_us) most_runs = std::min(most_runs, patience.least_runs);
@@ -207,7 +205,62 @@ plan::OpTime measure_op(lanes::Machine& machine, int lane, const OpShape& shape,
   time.us = quantile(times, 0.5);
   time.spread = time.us > 0.0 ? (quantile(times, 0.75) - quantile(times, 0.25)) / time.us : 0.0;
   time.n_runs = static_cast<int>(times.size());
+  time.layout = layout;
   return time;
+}
+
+plan::OpTime fastest_layout(lanes::Machine& machine, int lane, const OpShape& shape,
+                            const OneOp& op, size_t n_variants, const Patience& patience) {
+  // Less is within the noise of a measurement, and the first one is as good.
+  constexpr double kWorthwhile = 0.97;
+  const std::span<const char* const> layouts =
+      machine.lanes()[static_cast<size_t>(lane)]->layouts(shape.n_tokens);
+  if (shape.op != OpKind::kLinear || layouts.empty()) {
+    return measure_layout(machine, lane, shape, op, n_variants, "", patience);
+  }
+  plan::OpTime best;
+  double slowest_us = 0.0;
+  for (const char* const layout : layouts) {
+    const plan::OpTime time =
+        measure_layout(machine, lane, shape, op, n_variants, layout, patience);
+    slowest_us = std::max(slowest_us, time.us);
+    if (best.layout.empty() || time.us < kWorthwhile * best.us) best = time;
+  }
+  best.layout_gain = best.us > 0.0 ? slowest_us / best.us : 1.0;
+  return best;
+}
+
+}  // namespace
+
+std::vector<plan::OpTime> compare_layouts(lanes::Machine& machine, int lane,
+                                          const std::vector<OpShape>& products) {
+  static constexpr std::byte kNothing{};  // an address; nobody reads there
+  std::vector<plan::OpTime> times;
+  for (const OpShape& shape : products) {
+    const size_t row_bytes = tensor::row_bytes(shape.type, static_cast<size_t>(shape.k));
+    const OneOp op(shape, {{shape.type, &kNothing, row_bytes, shape.n_rows, shape.k}});
+    times.push_back(fastest_layout(machine, lane, shape, op, 1, {0, 1, 1, 0.0}));
+  }
+  return times;
+}
+
+plan::OpTime measure_op(lanes::Machine& machine, int lane, const OpShape& shape, Arena& arena,
+                        const Patience& patience) {
+  const bool is_packed = patience.pack_threads > 0 && shape.n_tokens > plan::kMostDecodeTokens;
+  // Each run has a weight of its own, which no cache holds. Packing takes longer than that matters
+  // for many tokens.
+  const int n_matrices = is_packed ? 1 : patience.n_warm + patience.most_runs;
+  std::vector<weights::Matrix> matrices(static_cast<size_t>(n_matrices));
+  if (needs_matrix(shape.op)) {
+    arena.prepare(shape.type);
+    const bool is_table = shape.op == OpKind::kEmbed;
+    for (weights::Matrix& matrix : matrices) {
+      matrix = arena.take(shape.type, is_table ? kEmbedRows : shape.n_rows,
+                          is_table ? shape.n_rows : shape.k);
+    }
+  }
+  const OneOp op(shape, matrices, is_packed ? patience.pack_threads : 0);
+  return fastest_layout(machine, lane, shape, op, matrices.size(), patience);
 }
 
 double measure_start_us(lanes::Machine& machine, int lane, Arena& arena) {

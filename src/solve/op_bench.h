@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lanes/machine.h"
+#include "plan/plan.h"
 #include "plan/profile.h"
 #include "weights/store.h"
 
@@ -42,11 +43,18 @@ struct Patience {
   // Of the machine's time, for the runs of one shape: beyond the least number of runs no more are
   // begun when they have taken so long.
   double enough_us = 30'000.0;
+  // Above 0, products of more tokens than decoding has are packed for int8, on so many threads.
+  int pack_threads = 0;
 };
 
 // One op on one lane. Throws Error where the lane cannot build it, or a run failed.
 plan::OpTime measure_op(lanes::Machine& machine, int lane, const plan::OpShape& shape, Arena& arena,
                         const Patience& patience);
+
+// Products in every layout that the lane names (N8), on machines whose lanes compute nothing: no
+// weights are needed, and one run tells.
+std::vector<plan::OpTime> compare_layouts(lanes::Machine& machine, int lane,
+                                          const std::vector<plan::OpShape>& products);
 
 // A task that does next to nothing.
 double measure_start_us(lanes::Machine& machine, int lane, Arena& arena);

@@ -140,6 +140,21 @@ std::vector<OpShape> model_shapes(const model::KnownModel& model, tensor::Type t
   return important_first(shapes);
 }
 
+std::vector<OpShape> product_shapes(const model::Blueprint& blueprint,
+                                    const weights::Store& weights,
+                                    const std::vector<int>& token_counts) {
+  std::set<OpShape> shapes;
+  for (const model::Op& op : blueprint.ops) {
+    if (op.kind != OpKind::kLinear) continue;
+    if (blueprint.values[static_cast<size_t>(op.output)].per_output) continue;
+    const weights::Matrix& matrix = weights.matrix(op.weight);
+    for (const int n : token_counts) {
+      shapes.insert(linear(matrix.type, matrix.n_rows, matrix.row_length, n));
+    }
+  }
+  return {shapes.begin(), shapes.end()};
+}
+
 std::vector<OpShape> stage_shapes(tensor::Type type) {
   std::vector<OpShape> shapes;
   for (const int n :

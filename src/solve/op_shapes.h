@@ -23,6 +23,11 @@ std::vector<plan::OpShape> model_shapes(const model::Blueprint& blueprint,
 std::vector<plan::OpShape> model_shapes(const model::KnownModel& model, tensor::Type type,
                                         tensor::Type kv_type);
 
+// The different products of a model's body at these token counts.
+std::vector<plan::OpShape> product_shapes(const model::Blueprint& blueprint,
+                                          const weights::Store& weights,
+                                          const std::vector<int>& token_counts);
+
 // One product at many token counts: the stages of a matrix unit (HeteroLLM 3.2).
 std::vector<plan::OpShape> stage_shapes(tensor::Type type);
 // Products of equal size whose weight is narrow or long: order and shape effects.

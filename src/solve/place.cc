@@ -34,7 +34,7 @@ class Placer {
       : lanes_(lanes),
         times_(times),
         request_(request),
-        subgraphs_(schedule::cut_into_subgraphs(blueprint)) {
+        subgraphs_(schedule::cut_into_subgraphs(blueprint, request.is_cut_at_norms)) {
     for (const lanes::Subgraph& subgraph : subgraphs_) {
       auto kind = std::find_if(kinds_.begin(), kinds_.end(),
                                [&](const Kind& k) { return k.name == subgraph.name; });
@@ -112,7 +112,7 @@ class Placer {
     return -1;
   }
 
-  // All assignments: five kinds at most, and few lanes.
+  // All assignments: seven kinds at most, and few lanes.
   Assignment search(int n_tokens) const {
     std::vector<std::vector<int>> allowed;
     for (const Kind& kind : kinds_) {

@@ -36,7 +36,8 @@ struct PlaceRequest {
   std::vector<int> shapes;   // token counts, ascending
   int decode_context = 512;  // positions that a single token sees
   // Rules that a user gave; they stand before all others.
-  std::vector<plan::Placement> forced;
+  std::vector<plan::Placement> forced = {};
+  bool is_cut_at_norms = false;
 };
 
 PlacementChoice place(const model::Blueprint& blueprint, const weights::Store& weights,

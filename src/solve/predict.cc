@@ -135,6 +135,11 @@ bool uses_tree(const plan::Profile& profile, int lane, model::OpKind op) {
   return op == model::OpKind::kLinear || profile.lanes[static_cast<size_t>(lane)].is_matrix;
 }
 
+Predictor::Key Predictor::key_of(int lane, const OpShape& shape) {
+  const bool has_precisions = shape.op == model::OpKind::kLinear;
+  return {lane, shape.op, shape.type, has_precisions && shape.n_tokens > plan::kMostDecodeTokens};
+}
+
 Predictor::Predictor(const plan::Profile& profile) {
   if (profile.ops.empty()) {
     throw Error(
@@ -143,7 +148,7 @@ Predictor::Predictor(const plan::Profile& profile) {
   }
   std::map<Key, std::vector<OpTime>> groups;
   for (const OpTime& time : profile.ops) {
-    groups[{time.lane, time.shape.op, time.shape.type}].push_back(time);
+    groups[key_of(time.lane, time.shape)].push_back(time);
     measured_us_[{time.lane, time.shape}] = time.us;
   }
   for (int lane = 0; lane < static_cast<int>(profile.lanes.size()); ++lane) {
@@ -160,7 +165,7 @@ Predictor::Predictor(const plan::Profile& profile) {
 }
 
 double Predictor::estimate_us(int lane, const OpShape& shape) const {
-  const Key key = {lane, shape.op, shape.type};
+  const Key key = key_of(lane, shape);
   if (const auto tree = trees_.find(key); tree != trees_.end()) {
     return tree->second.predict_us(shape);
   }

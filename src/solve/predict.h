@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "plan/plan.h"
 #include "plan/profile.h"
 #include "solve/regression_tree.h"
 
@@ -57,8 +58,11 @@ class Predictor {
     int lane;
     model::OpKind op;
     tensor::Type type;
+    bool is_prompt;  // of more tokens than decoding has: its products may be computed otherwise
     auto operator<=>(const Key&) const = default;
   };
+  static Key key_of(int lane, const plan::OpShape& shape);
+
   std::map<Key, TreeModel> trees_;
   std::map<Key, Rate> rates_;
   std::map<std::pair<int, plan::OpShape>, double> measured_us_;

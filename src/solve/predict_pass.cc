@@ -25,7 +25,8 @@ double chunk_us(const TaskTimes& times, const plan::Plan& plan, const model::Blu
                 int n_tokens, int context, bool with_head) {
   double us = 0.0;
   int before = -1;
-  for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(blueprint)) {
+  for (const lanes::Subgraph& subgraph :
+       schedule::cut_into_subgraphs(blueprint, plan.is_cut_at_norms)) {
     const bool is_of_head = is_head(subgraph);
     if (is_of_head && !with_head) continue;
     const int shape = is_of_head ? 1 : shape_for(plan, n_tokens);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "base/system.h"
 
@@ -61,6 +62,25 @@ void measure_rates(lanes::Machine& machine, Arena& arena, Profile* profile) {
   }
 }
 
+// Whatever disturbs a measurement makes the machine look slower. Both list the same.
+void keep_better_rates(const Profile& other, Profile* profile) {
+  for (size_t i = 0; i < profile->starts.size(); ++i) {
+    profile->starts[i].us = std::min(profile->starts[i].us, other.starts[i].us);
+  }
+  for (size_t i = 0; i < profile->handovers.size(); ++i) {
+    profile->handovers[i].us = std::min(profile->handovers[i].us, other.handovers[i].us);
+  }
+  for (size_t i = 0; i < profile->bandwidth.size(); ++i) {
+    if (sum(other.bandwidth[i].gb_s) > sum(profile->bandwidth[i].gb_s)) {
+      profile->bandwidth[i] = other.bandwidth[i];
+    }
+  }
+}
+
+// What is predicted apart: lane, op and element type.
+using Kind = std::tuple<int, model::OpKind, tensor::Type>;
+Kind kind_of(int lane, const OpShape& shape) { return {lane, shape.op, shape.type}; }
+
 struct Wanted {
   int lane;
   OpShape shape;
@@ -104,18 +124,38 @@ Profile profile_machine(lanes::Machine& machine, const ProfileOptions& options, 
   };
   Arena arena(choose_arena_bytes(options.arena_bytes));
   const std::vector<Wanted> wanted = still_wanted(options.shapes, n_lanes, arena, profile);
-  report(0, wanted.size() + 1);
+  const size_t n_steps = wanted.size() * static_cast<size_t>(options.n_visits) + 1;
+  report(0, n_steps);
   measure_rates(machine, arena, &profile);
-  report(1, wanted.size() + 1);
+  report(1, n_steps);
   const double end_us = wall.now_us() + options.budget_us;
+  const size_t n_kept = profile.ops.size();
+  std::set<Kind> known;
+  for (const OpTime& time : profile.ops) known.insert(kind_of(time.lane, time.shape));
   for (size_t i = 0; i < wanted.size(); ++i) {
-    if (wall.now_us() >= end_us) {
-      profile.n_left_out = static_cast<int>(wanted.size() - i);
-      break;
+    // Without one shape of each kind nothing of it could be predicted.
+    const Kind kind = kind_of(wanted[i].lane, wanted[i].shape);
+    if (wall.now_us() >= end_us && (options.budget_us == 0.0 || known.count(kind) > 0)) {
+      ++profile.n_left_out;
+      continue;
     }
     profile.ops.push_back(
         measure_op(machine, wanted[i].lane, wanted[i].shape, arena, options.patience));
-    report(i + 2, wanted.size() + 1);
+    known.insert(kind);
+    report(i + 2, n_steps);
+  }
+  // Others who use the machine slow it down for seconds, longer than all runs of an op last: later
+  // visits find it in another moment.
+  for (int visit = 1; visit < options.n_visits; ++visit) {
+    for (size_t i = n_kept; i < profile.ops.size() && wall.now_us() < end_us; ++i) {
+      OpTime& time = profile.ops[i];
+      const OpTime again = measure_op(machine, time.lane, time.shape, arena, options.patience);
+      if (again.us < time.us) time = again;
+      report(static_cast<size_t>(visit) * wanted.size() + i - n_kept + 2, n_steps);
+    }
+    Profile rates;
+    measure_rates(machine, arena, &rates);
+    keep_better_rates(rates, &profile);
   }
   return profile;
 }

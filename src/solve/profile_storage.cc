@@ -113,7 +113,8 @@ DiskRead measure(const ScratchFile& file, DiskRead combination, double enough_us
   std::atomic<uint64_t> next{0};
   const double start_us = clock.now_us();
   const auto work = [&](Reader& reader) {
-    for (double now = clock.now_us(); now < start_us + enough_us;) {
+    // One read at least: it takes what it takes.
+    for (double now = clock.now_us(); reader.times_us.empty() || now < start_us + enough_us;) {
       const uint64_t n = next.fetch_add(1);
       // Sequential reads that have come to the end of the file would read what was read before.
       if (!combination.is_random && n >= n_blocks) return;

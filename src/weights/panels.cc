@@ -1,12 +1,14 @@
 #include "weights/panels.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <new>
 #include <set>
 
 #include "base/error.h"
 #include "kernels/choose.h"
-#include "kernels/pack.h"
+#include "tensor/codec.h"
 #include "weights/store.h"
 
 namespace troika::weights {
@@ -63,18 +65,41 @@ Int8Matrix::Int8Matrix(const Matrix& matrix) : bytes_(int8_panel_bytes(matrix)) 
              static_cast<size_t>(matrix.n_rows), k};
 }
 
-void Int8Matrix::pack(const Matrix& matrix, size_t first_strip, size_t last_strip) {
+float largest_magnitude(const Matrix& matrix, size_t first_row, size_t last_row,
+                        const float* factors) {
+  std::vector<float> row(static_cast<size_t>(matrix.row_length));
+  float largest = 0.0f;
+  for (size_t r = first_row; r < last_row; ++r) {
+    tensor::dequantize_row(matrix.type, matrix.data + r * matrix.row_bytes, row.data(), row.size());
+    for (size_t i = 0; i < row.size(); ++i) {
+      const float value = std::fabs(factors != nullptr ? row[i] * factors[i] : row[i]);
+      if (value > largest) largest = value;
+    }
+  }
+  return std::min(largest, std::numeric_limits<float>::max());
+}
+
+void Int8Matrix::pack(const Matrix& matrix, size_t first_strip, size_t last_strip,
+                      const kernels::PackRule& rule) {
   const size_t k = panels_.k;
+  std::vector<float> row(k);
+  std::vector<float> levels(kernels::int8_token_bytes(k) / sizeof(float));  // aligned as floats
   // Whichever kernels are chosen, the bits are the same.
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
   for (size_t strip = first_strip; strip < last_strip; ++strip) {
     const size_t first_row = strip * kernels::kPanelRows;
     const size_t last_row = std::min(first_row + kernels::kPanelRows, panels_.n_rows);
-    kernels::pack_strip(kernels.table, matrix.type,
-                        {matrix.data, matrix.row_bytes, k, first_row, last_row},
-                        {const_cast<int8_t*>(panels_.levels_of(strip)),
-                         const_cast<float*>(panels_.scales_of(strip)),
-                         const_cast<int32_t*>(panels_.starts_of(strip))});
+    const kernels::Int8Strip out = {const_cast<int8_t*>(panels_.levels_of(strip)),
+                                    const_cast<float*>(panels_.scales_of(strip)),
+                                    const_cast<int32_t*>(panels_.starts_of(strip))};
+    const kernels::MatmulWeight rows = {matrix.data, matrix.row_bytes, k, first_row, last_row};
+    if (rule.factors == nullptr && rule.limit == 0) {
+      kernels::pack_strip(kernels.table, matrix.type, rows, out);
+    } else {
+      kernels::pack_int8(kernels.table, matrix.type, rows,
+                         {row.data(), reinterpret_cast<std::byte*>(levels.data())}, out.levels,
+                         out.scales, out.starts, rule);
+    }
   }
 }
 

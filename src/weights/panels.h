@@ -8,6 +8,7 @@
 #include "base/progress.h"
 #include "base/team.h"
 #include "kernels/kernels.h"
+#include "kernels/pack.h"
 #include "model/blueprint.h"
 #include "tensor/type.h"
 
@@ -24,6 +25,10 @@ size_t int8_panel_bytes(const Matrix& matrix);
 
 // The largest magnitudes of some rows of a matrix, which give each row its scale.
 void measure_rows(const Matrix& matrix, size_t first_row, size_t last_row, float* largest);
+// The largest magnitude among some rows, each element times its column's factor (1 where null).
+// What is not a number does not count.
+float largest_magnitude(const Matrix& matrix, size_t first_row, size_t last_row,
+                        const float* factors);
 
 // One packed matrix. Its bytes lie in one piece: levels, scales, starts.
 class Int8Matrix {
@@ -34,7 +39,8 @@ class Int8Matrix {
   const kernels::Int8Panels& panels() const { return panels_; }
   size_t bytes() const { return bytes_; }
   // Packs the strips first .. last. Different threads may pack different strips.
-  void pack(const Matrix& matrix, size_t first_strip, size_t last_strip);
+  void pack(const Matrix& matrix, size_t first_strip, size_t last_strip,
+            const kernels::PackRule& rule = {});
 
  private:
   struct Free {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <new>
 #include <set>
@@ -132,6 +133,20 @@ const Matrix& Store::matrix(model::WeightId id) const {
   return entry.matrix;
 }
 
+namespace {
+
+float largest_of(const Matrix& matrix, const float* factors, Team& team) {
+  std::vector<float> largest(static_cast<size_t>(team.size()));
+  team.run([&](int worker) {
+    const Part part = part_of(matrix.n_rows, worker, team.size());
+    largest[static_cast<size_t>(worker)] = largest_magnitude(
+        matrix, static_cast<size_t>(part.begin), static_cast<size_t>(part.end), factors);
+  });
+  return *std::max_element(largest.begin(), largest.end());
+}
+
+}  // namespace
+
 std::vector<model::WeightId> Store::packable(std::span<const model::WeightId> ids,
                                              uint64_t bytes) const {
   std::vector<model::WeightId> chosen;
@@ -146,7 +161,7 @@ std::vector<model::WeightId> Store::packable(std::span<const model::WeightId> id
 }
 
 void Store::pack_int8(std::span<const model::WeightId> ids, int n_threads,
-                      const ProgressFunction& progress) {
+                      const ProgressFunction& progress, const Int8Packing& packing) {
   int8_.resize(entries_.size());
   Team team(n_threads);
   size_t n_done = 0;
@@ -165,9 +180,12 @@ void Store::pack_int8(std::span<const model::WeightId> ids, int n_threads,
                       1e-6 * static_cast<double>(packed_bytes_)));
     }
     const auto n_strips = static_cast<int64_t>(kernels::n_strips(packed->panels().n_rows));
+    kernels::PackRule rule;
+    if (!packing.factors.empty()) rule.factors = packing.factors[static_cast<size_t>(id)];
+    if (packing.one_scale) rule.limit = largest_of(source, rule.factors, team);
     team.run([&](int worker) {
       const Part part = part_of(n_strips, worker, team.size());
-      packed->pack(source, static_cast<size_t>(part.begin), static_cast<size_t>(part.end));
+      packed->pack(source, static_cast<size_t>(part.begin), static_cast<size_t>(part.end), rule);
     });
     packed_bytes_ += packed->bytes();
   }
@@ -198,6 +216,50 @@ const float* Store::row_largest(model::WeightId id) const {
   const auto index = static_cast<size_t>(id);
   return index < row_largest_.size() && !row_largest_[index].empty() ? row_largest_[index].data()
                                                                      : nullptr;
+}
+
+void Store::group_int8(std::span<const model::WeightId> ids, int n_threads,
+                       const ProgressFunction& progress) {
+  grouped_.resize(entries_.size());
+  Team team(n_threads);
+  size_t n_done = 0;
+  for (const model::WeightId id : ids) {
+    if (progress) progress(n_done++, ids.size());
+    const Matrix& source = matrix(id);
+    GroupedMatrix& copy = grouped_[static_cast<size_t>(id)];
+    const auto k = static_cast<size_t>(source.row_length);
+    const auto block = static_cast<size_t>(tensor::type_info(tensor::Type::kQ8_0).block_length);
+    const bool is_done = source.type == tensor::Type::kQ8_0 || !copy.storage.empty();
+    if (is_done || k % block != 0) continue;
+    const size_t row_bytes = tensor::row_bytes(tensor::Type::kQ8_0, k);
+    const auto n_rows = static_cast<size_t>(source.n_rows);
+    try {
+      copy.storage.resize(row_bytes * n_rows);
+    } catch (const std::bad_alloc&) {
+      throw Error(fmt::format(
+          "There is no memory for {:.1f} MB of weights in groups of 32. Use --int8 token.",
+          1e-6 * static_cast<double>(row_bytes * n_rows)));
+    }
+    copy.matrix = {tensor::Type::kQ8_0, copy.storage.data(), row_bytes, source.n_rows,
+                   source.row_length};
+    team.run([&](int worker) {
+      std::vector<float> row(k);
+      const Part part = part_of(source.n_rows, worker, team.size());
+      for (auto r = static_cast<size_t>(part.begin); r < static_cast<size_t>(part.end); ++r) {
+        tensor::dequantize_row(source.type, source.data + r * source.row_bytes, row.data(), k);
+        tensor::quantize_row(tensor::Type::kQ8_0, row.data(), copy.storage.data() + r * row_bytes,
+                             k);
+      }
+    });
+    packed_bytes_ += copy.storage.size();
+  }
+  if (progress) progress(ids.size(), ids.size());
+}
+
+const Matrix& Store::grouped(model::WeightId id) const {
+  const auto index = static_cast<size_t>(id);
+  if (index < grouped_.size() && !grouped_[index].storage.empty()) return grouped_[index].matrix;
+  return matrix(id);
 }
 
 const kernels::Int8Panels* Store::int8_panels(model::WeightId id) const {

@@ -22,10 +22,25 @@ struct Matrix {
   int row_length;
 };
 
+// A copy of a matrix in blocks.
+struct GroupedMatrix {
+  Matrix matrix{};
+  std::vector<std::byte> storage;
+};
+
 // A weight that lies in memory: `matrix` or `vector`, as the blueprint uses it.
 struct Constant {
   Matrix matrix{};
   std::vector<float> vector;
+};
+
+// How int8 copies are made.
+struct Int8Packing {
+  bool one_scale = false;             // for the whole matrix, not one for each row
+  std::vector<const float*> factors;  // by weight, of its columns; empty or null: 1
+
+  // Each row has a scale of its own and no factors: then it can also be unpacked when needed.
+  bool is_plain() const { return !one_scale && factors.empty(); }
 };
 
 class Store {
@@ -47,7 +62,7 @@ class Store {
   // Makes packed copies of these matrices on n_threads threads. Those whose rows are too long for
   // whole-number sums are left out. Throws Error where memory is short.
   void pack_int8(std::span<const model::WeightId> ids, int n_threads,
-                 const ProgressFunction& progress = {});
+                 const ProgressFunction& progress = {}, const Int8Packing& packing = {});
   // Measures the rows of these matrices, so that they can be unpacked to int8 whenever they are
   // needed. Leaves out those that are packed, or whose rows are too long for whole-number sums.
   void measure_int8(std::span<const model::WeightId> ids, int n_threads,
@@ -56,6 +71,13 @@ class Store {
   const float* row_largest(model::WeightId id) const;
   // Null where there is no packed copy.
   const kernels::Int8Panels* int8_panels(model::WeightId id) const;
+
+  // Makes copies of these matrices in Q8_0, a scale for each 32 weights, of those that are not.
+  // Rows that are no multiple of 32 stay as they are. Throws Error where memory is short.
+  void group_int8(std::span<const model::WeightId> ids, int n_threads,
+                  const ProgressFunction& progress = {});
+  // The matrix in Q8_0 where it has one, else as it stands in the file.
+  const Matrix& grouped(model::WeightId id) const;
   size_t packed_bytes() const { return packed_bytes_; }
 
   // Bytes of the file that one step of decoding reads: all matrices but the embedding table,
@@ -76,6 +98,7 @@ class Store {
   std::vector<Constant> entries_;
   std::vector<std::unique_ptr<Int8Matrix>> int8_;  // by weight; empty, or null where not packed
   std::vector<std::vector<float>> row_largest_;    // by weight; empty where not measured
+  std::vector<GroupedMatrix> grouped_;  // by weight; empty, or without storage where not made
   size_t packed_bytes_ = 0;
   size_t bytes_per_step_ = 0;
   size_t n_linear_elements_ = 0;

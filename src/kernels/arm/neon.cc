@@ -38,6 +38,8 @@ namespace {
 #include "kernels/simd/matmul_bf16.inl"
 #include "kernels/arm/decode_neon.inl"
 #include "kernels/simd/unpack.inl"
+#include "kernels/simd/quantize_within.inl"
+#include "kernels/arm/outliers_neon.inl"
 // clang-format on
 
 void attention(const Attention& args) { attention_or(args, reference::attention); }
@@ -58,6 +60,8 @@ TROIKA_TARGET_END
 constinit const Table kNeonTable = {
 #include "kernels/simd/table.inl"
 #include "kernels/simd/unpack_table.inl"
+    .quantize_int8_within = quantize_int8_within,
+    .add_outliers = add_outliers,
 };
 
 }  // namespace troika::kernels::arm

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "kernels/reference/matmul.h"
+#include "kernels/reference/outliers.h"
 #include "kernels/reference/panels.h"
 #include "kernels/reference/reference.h"
 
@@ -165,6 +166,8 @@ constinit const Table kTable = {
                                         {Type::kQ8_0, unpack_int8<Type::kQ8_0>},
                                         {Type::kQ4_K, unpack_int8<Type::kQ4_K>},
                                         {Type::kQ6_K, unpack_int8<Type::kQ6_K>}}),
+    .quantize_int8_within = quantize_int8_within,
+    .add_outliers = add_outliers,
 };
 
 }  // namespace troika::kernels::reference

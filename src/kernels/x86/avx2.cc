@@ -36,6 +36,8 @@ namespace {
 #include "kernels/simd/panels.inl"
 #include "kernels/x86/panels_avx2.inl"
 #include "kernels/simd/matmul_bf16.inl"
+#include "kernels/simd/quantize_within.inl"
+#include "kernels/x86/outliers_avx2.inl"
 // clang-format on
 
 // The names under which the table asks for the formats.
@@ -63,6 +65,8 @@ TROIKA_TARGET_END
 constinit const Table kAvx2Table = {
 #include "kernels/simd/table.inl"
 #include "kernels/simd/unpack_table.inl"
+    .quantize_int8_within = quantize_int8_within,
+    .add_outliers = add_outliers,
 };
 
 }  // namespace troika::kernels::x86

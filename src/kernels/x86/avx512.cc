@@ -44,6 +44,8 @@ namespace {
 #include "kernels/simd/panels.inl"
 #include "kernels/x86/panels_avx512.inl"
 #include "kernels/simd/matmul_bf16.inl"
+#include "kernels/simd/quantize_within.inl"
+#include "kernels/x86/outliers_avx512.inl"
 // clang-format on
 
 #include "kernels/x86/ordered_avx512.inl"
@@ -76,6 +78,8 @@ constinit const Table kAvx512Table = {
 #include "kernels/simd/table.inl"
 #include "kernels/x86/unpack_table.inl"
 #include "kernels/x86/unpack_table_int8.inl"
+    .quantize_int8_within = quantize_int8_within,
+    .add_outliers = add_outliers,
 };
 
 }  // namespace troika::kernels::x86

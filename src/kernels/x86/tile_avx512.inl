@@ -33,6 +33,7 @@ void tile(const std::byte* row, size_t row_bytes, const std::byte* x, size_t x_s
     tile_step<Format, kRows, kTokens>(row, row_bytes, tokens, i, sums);
   }
   if (Format::kBlock < kSuperBlock && i < k) {
+    prefetch_ahead<Format, kRows>(row, row_bytes);
     std::byte rest[kRows * Format::kBytes];
     for (size_t r = 0; r < kRows; ++r) {
       pad_rest<Format>(row + r * row_bytes, k - i, rest + r * Format::kBytes);

@@ -12,13 +12,15 @@ namespace {
 
 class HostExecutable : public Executable {
  public:
-  HostExecutable(int n_tokens, std::vector<Step> steps)
-      : Executable(n_tokens), steps_(std::move(steps)) {}
+  HostExecutable(int n_tokens, std::vector<Step> steps, const Buffers& buffers)
+      : Executable(n_tokens), steps_(std::move(steps)), set_stride_(buffers.set_stride()) {}
 
   const std::vector<Step>& steps() const { return steps_; }
+  size_t set_stride() const { return set_stride_; }
 
  private:
   std::vector<Step> steps_;
+  size_t set_stride_;  // floats from one set of buffers to the next
 };
 
 constexpr size_t kLine = 64;  // bytes to which both buffers are aligned
@@ -31,10 +33,12 @@ std::byte* aligned(std::vector<std::byte>& bytes) {
 }  // namespace
 
 HostLane::HostLane(const kernels::Table& kernels, const plan::HostLane& lane,
-                   plan::Activations activations, plan::Prefill prefill)
+                   plan::Activations activations, plan::Prefill prefill,
+                   const Int8Rules* int8_rules)
     : kernels_(kernels),
       activations_(activations),
       prefill_(prefill),
+      int8_rules_(int8_rules),
       team_(lane.n_threads, lane.cores) {
   info_.name = "host";
   for (size_t i = 0; i < lane.cores.size(); ++i) {
@@ -49,21 +53,51 @@ HostLane::~HostLane() = default;
 
 std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, int n_tokens,
                                             const weights::Store& weights, const Buffers& buffers) {
-  const bool is_prompt = n_tokens > plan::kMostDecodeTokens;
-  const Precision precision = {activations_, is_prompt ? prefill_ : plan::Prefill::kSame};
-  std::vector<Step> steps = make_steps(subgraph, weights, buffers, kernels_, precision);
-  for (const Step& step : steps) {
-    const size_t bytes = static_cast<size_t>(n_tokens) *
-                         form_bytes(step.form, static_cast<size_t>(step.input_width));
-    prepared_.resize(std::max(prepared_.size(), bytes + kLine));
-    stretch_bytes_ = std::max(stretch_bytes_, unpacked_bytes(step));
+  if (subgraph.role != Role::kWhole) {
+    throw Error(
+        fmt::format("Outliers as tasks of their own ('{}') are timed on virtual phones; "
+                    "lanes of this machine compute them within the product.",
+                    subgraph.name));
   }
-  if (stretch_bytes_ > 0) {
-    stretches_.resize(static_cast<size_t>(info_.n_threads) * stretch_bytes_ + kLine);
+  const bool is_prompt = n_tokens > plan::kMostDecodeTokens;
+  const Precision precision = {activations_, is_prompt ? prefill_ : plan::Prefill::kSame,
+                               int8_rules_};
+  std::vector<Step> steps = make_steps(subgraph, weights, buffers, kernels_, precision);
+  for (Step& step : steps) {
+    if (is_prompt && step.op.kind == model::OpKind::kLinear) {
+      step.strips_together = kStripsTogether[layout_index(subgraph, step.op, n_tokens)];
+    }
+    reserve(step, n_tokens);
   }
   const size_t n_counters = steps.size() * static_cast<size_t>(team_.size());
   if (counters_.size() < n_counters) counters_ = std::vector<ItemCounter>(n_counters);
-  return std::make_unique<HostExecutable>(n_tokens, std::move(steps));
+  return std::make_unique<HostExecutable>(n_tokens, std::move(steps), buffers);
+}
+
+std::span<const char* const> HostLane::layouts(int n_tokens) const {
+  if (n_tokens <= plan::kMostDecodeTokens || prefill_ == plan::Prefill::kSame ||
+      prefill_ == plan::Prefill::kF32) {
+    return {};
+  }
+  return kProductLayouts;
+}
+
+// Room for what a step brings into another form.
+void HostLane::reserve(const Step& step, int n_tokens) {
+  const auto k = static_cast<size_t>(step.input_width);
+  const auto n_rows = static_cast<size_t>(n_tokens);
+  prepared_.resize(std::max(prepared_.size(), n_rows * form_bytes(step.form, k) + kLine));
+  const auto n_workers = static_cast<size_t>(info_.n_threads);
+  stretch_bytes_ = std::max(stretch_bytes_, unpacked_bytes(step));
+  if (stretch_bytes_ > 0) stretches_.resize(n_workers * stretch_bytes_ + kLine);
+  if (step.form != InputForm::kInt8) return;
+  scratch_floats_ = std::max(scratch_floats_, k);
+  scratch_.resize(n_workers * scratch_floats_);
+  if (!step.int8_rule.takes_outliers()) return;
+  outlier_counts_.resize(std::max(outlier_counts_.size(), n_rows));
+  if (n_rows * k <= n_outliers_) return;
+  n_outliers_ = n_rows * k;
+  outliers_ = std::make_unique_for_overwrite<kernels::Outlier[]>(n_outliers_);
 }
 
 // In leaps, so that a growing context asks for memory rarely.
@@ -86,11 +120,21 @@ void HostLane::submit(const Executable& executable, const Run& run, Completion& 
                                aligned(stretches_),
                                stretch_bytes_,
                                counters_.data(),
-                               attention_parts_.data()};
+                               attention_parts_.data(),
+                               outliers_.get(),
+                               outlier_counts_.data(),
+                               scratch_.data(),
+                               scratch_floats_};
+  const size_t behind = host.set_stride() * static_cast<size_t>(run.buffer_set);
   team_.run_where_free([&](int worker) {
     for (size_t i = 0; i < steps.size(); ++i) {
       if (steps[i].meets_before) team_.barrier().wait();
-      run_step(steps[i], context, static_cast<int>(i), worker);
+      const auto index = static_cast<int>(i);
+      if (behind == 0) {
+        run_step(steps[i], context, index, worker);
+      } else {
+        run_step(steps[i].behind(behind), context, index, worker);
+      }
     }
   });
   completion.finished(Status::kDone);

@@ -13,12 +13,14 @@ namespace troika::lanes {
 
 class HostLane : public Lane {
  public:
-  // `kernels` must outlive the lane.
+  // `kernels` must outlive the lane, and the rules until its executables are built.
   HostLane(const kernels::Table& kernels, const plan::HostLane& lane, plan::Activations activations,
-           plan::Prefill prefill);
+           plan::Prefill prefill, const Int8Rules* int8_rules = nullptr);
   ~HostLane() override;
 
   const LaneInfo& info() const override { return info_; }
+  // Of prompts in panels.
+  std::span<const char* const> layouts(int n_tokens) const override;
   std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
                                     const weights::Store& weights, const Buffers& buffers) override;
   // The calling thread is the team's first worker; the task has ended on return.
@@ -26,10 +28,12 @@ class HostLane : public Lane {
 
  private:
   void reserve_parts(size_t n_floats);
+  void reserve(const Step& step, int n_tokens);
 
   const kernels::Table& kernels_;
   plan::Activations activations_;
   plan::Prefill prefill_;
+  const Int8Rules* int8_rules_;
   LaneInfo info_;
   Team team_;
   // Activations of the product at hand in the form it takes, and weights unpacked by each worker.
@@ -37,6 +41,13 @@ class HostLane : public Lane {
   std::vector<std::byte> prepared_;
   std::vector<std::byte> stretches_;
   size_t stretch_bytes_ = 0;  // of each worker
+  // Likewise. The lists have room for every channel of every token, of which little is ever
+  // touched.
+  std::unique_ptr<kernels::Outlier[]> outliers_;
+  size_t n_outliers_ = 0;
+  std::vector<uint32_t> outlier_counts_;
+  std::vector<float> scratch_;
+  size_t scratch_floats_ = 0;
   // Likewise: for the longest executable.
   std::vector<ItemCounter> counters_;
   // What segments of attention come to, where workers share them.

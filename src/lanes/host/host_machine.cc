@@ -5,10 +5,11 @@
 
 namespace troika::lanes {
 
-HostMachine::HostMachine(const kernels::Table& kernels, const plan::Plan& plan) {
+HostMachine::HostMachine(const kernels::Table& kernels, const plan::Plan& plan,
+                         const Int8Rules* int8_rules) {
   for (const plan::HostLane& lane : plan.lanes) {
     std::unique_ptr<Lane> host =
-        std::make_unique<HostLane>(kernels, lane, plan.activations, plan.prefill);
+        std::make_unique<HostLane>(kernels, lane, plan.activations, plan.prefill, int8_rules);
     if (plan.lanes.size() > 1) host = std::make_unique<ThreadedLane>(std::move(host));
     lanes_.push_back(host.get());
     owned_.push_back(std::move(host));

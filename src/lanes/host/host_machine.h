@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "lanes/int8_rule.h"
 #include "lanes/machine.h"
 #include "plan/plan.h"
 
@@ -13,8 +14,9 @@ namespace troika::lanes {
 class HostMachine : public Machine {
  public:
   // A single lane works on the calling thread; several have a thread each. `kernels` must outlive
-  // the machine.
-  HostMachine(const kernels::Table& kernels, const plan::Plan& plan);
+  // the machine, and the rules until executables are built.
+  HostMachine(const kernels::Table& kernels, const plan::Plan& plan,
+              const Int8Rules* int8_rules = nullptr);
 
   std::span<Lane* const> lanes() const override { return lanes_; }
   const Clock& clock() const override { return clock_; }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -23,7 +24,18 @@ constexpr size_t kItemBytes = 32 << 10;
 void bind_linear(Step* step, const weights::Store& weights, const kernels::Table& kernels,
                  Precision precision) {
   step->matrix = weights.matrix(step->op.weight);
-  if (precision.prefill == plan::Prefill::kInt8) {
+  const bool is_int8 = precision.prefill == plan::Prefill::kInt8;
+  if (is_int8 && precision.int8_rules != nullptr) {
+    step->int8_rule = (*precision.int8_rules)[static_cast<size_t>(step->op.weight)];
+  }
+  if (is_int8 && step->int8_rule.kind == Int8Rule::Kind::kGroup) {
+    step->matrix = weights.grouped(step->op.weight);
+    step->matmul_q8 = kernels::find(kernels.matmul_q8, step->matrix.type);
+    step->form = InputForm::kQ8;
+    TROIKA_ASSERT(step->matmul_q8 != nullptr);
+    return;
+  }
+  if (is_int8) {
     step->int8 = weights.int8_panels(step->op.weight);
     step->row_largest = weights.row_largest(step->op.weight);
     if (step->int8 == nullptr && step->row_largest != nullptr) {
@@ -36,7 +48,7 @@ void bind_linear(Step* step, const weights::Store& weights, const kernels::Table
     return;
   }
   // A matrix that has no int8 form takes the next best.
-  if (precision.prefill == plan::Prefill::kInt8 || precision.prefill == plan::Prefill::kBf16) {
+  if (is_int8 || precision.prefill == plan::Prefill::kBf16) {
     step->form = InputForm::kBf16;
     step->unpack_bf16 = kernels::find(kernels.unpack_bf16, step->matrix.type);
     TROIKA_ASSERT(step->unpack_bf16 != nullptr);
@@ -192,6 +204,34 @@ void run_row(const Step& step, const StepContext& context, int row) {
   }
 }
 
+// One row as int8 by the step's rule; what it takes out goes to the row's list.
+void prepare_int8(const Step& step, const StepContext& context, int worker, size_t row,
+                  const float* x, std::byte* out) {
+  const auto k = static_cast<size_t>(step.input_width);
+  const Int8Rule& rule = step.int8_rule;
+  float* scratch = context.scratch + static_cast<size_t>(worker) * context.scratch_floats;
+  kernels::Outlier* outliers = rule.takes_outliers() ? context.outliers + row * k : nullptr;
+  size_t n_outliers = 0;
+  if (rule.factors != nullptr) {
+    for (size_t i = 0; i < k; ++i) scratch[i] = x[i] * rule.factors[i];
+    x = scratch;
+  }
+  if (rule.kind == Int8Rule::Kind::kSplit) {
+    for (size_t i = 0; i < k; ++i) {
+      const bool is_outlier = std::fabs(x[i]) >= kSplitLimit;
+      if (is_outlier) outliers[n_outliers++] = {static_cast<uint32_t>(i), x[i]};
+      scratch[i] = is_outlier ? 0.0f : x[i];
+    }
+    x = scratch;
+  }
+  if (rule.kind == Int8Rule::Kind::kLimit) {
+    n_outliers = context.kernels.quantize_int8_within(x, rule.range, out, outliers, k);
+  } else {
+    context.kernels.quantize_int8(x, out, k);
+  }
+  if (outliers != nullptr) context.outlier_counts[row] = static_cast<uint32_t>(n_outliers);
+}
+
 // Brings the rows of the input that fall to this worker into the form that the product takes.
 void prepare_rows(const Step& step, const StepContext& context, int worker) {
   const auto k = static_cast<size_t>(step.input_width);
@@ -205,7 +245,7 @@ void prepare_rows(const Step& step, const StepContext& context, int worker) {
         context.kernels.quantize_activations(x, out, k);
         break;
       case InputForm::kInt8:
-        context.kernels.quantize_int8(x, out, k);
+        prepare_int8(step, context, worker, static_cast<size_t>(row), x, out);
         break;
       case InputForm::kBf16:
         context.kernels.narrow_bf16(x, out, k);
@@ -221,11 +261,11 @@ std::byte* stretch_of(const StepContext& context, int worker) {
 }
 
 // Strips of int8 that a worker unpacks at a time: its buffer begins with the scales and starts of
-// kStripsTogether strips.
+// kMostStripsTogether strips.
 constexpr size_t kBesideBytes =
-    kStripsTogether * kernels::kPanelRows * (sizeof(float) + sizeof(int32_t));
+    kMostStripsTogether * kernels::kPanelRows * (sizeof(float) + sizeof(int32_t));
 size_t unpacked_strips(size_t k) {
-  size_t n = kStripsTogether;
+  size_t n = kMostStripsTogether;
   while (n > 1 && n * kernels::int8_strip_bytes(k) > kMostUnpackedBytes) n /= 2;
   return n;
 }
@@ -233,7 +273,7 @@ size_t unpacked_strips(size_t k) {
 // Some strips of a matrix without packed copy, unpacked for this worker.
 kernels::Int8Panels unpack_strips(const Step& step, const StepContext& context, int worker,
                                   size_t first_strip, size_t last_strip) {
-  constexpr size_t kRowsTogether = kStripsTogether * kernels::kPanelRows;
+  constexpr size_t kRowsTogether = kMostStripsTogether * kernels::kPanelRows;
   const auto k = static_cast<size_t>(step.input_width);
   const auto n_rows = static_cast<size_t>(step.matrix.n_rows);
   std::byte* const buffer = stretch_of(context, worker);
@@ -294,11 +334,21 @@ void share_items(const StepContext& context, int step_index, int worker, int64_t
   }
 }
 
+// What was taken out of the activations, in float (N4).
+void add_outliers(const Step& step, const StepContext& context, const kernels::Int8Panels& panels,
+                  const kernels::PanelProduct& product) {
+  if (!step.int8_rule.takes_outliers()) return;
+  context.kernels.add_outliers(panels, {product.first_strip, product.last_strip, product.n_tokens,
+                                        context.outliers, static_cast<size_t>(step.input_width),
+                                        context.outlier_counts, product.y, product.y_stride});
+}
+
 // Strips of rows are multiplied by whoever is free: the sums of an output never depend on it.
 void run_panels(const Step& step, const StepContext& context, int step_index, int worker) {
   const auto k = static_cast<size_t>(step.input_width);
   const size_t n_strips = kernels::n_strips(static_cast<size_t>(step.matrix.n_rows));
-  size_t together = step.unpack_int8 != nullptr ? unpacked_strips(k) : kStripsTogether;
+  size_t together = step.strips_together;
+  if (step.unpack_int8 != nullptr) together = std::min(together, unpacked_strips(k));
   while (together > 1 && n_strips / together < 2 * static_cast<size_t>(context.team.n_active())) {
     together /= 2;
   }
@@ -313,11 +363,13 @@ void run_panels(const Step& step, const StepContext& context, int step_index, in
     product.bias = step.bias;
     product.y = step.output;
     product.y_stride = static_cast<size_t>(step.output_width);
-    if (step.int8 != nullptr) {
-      context.kernels.matmul_int8(*step.int8, product);
-    } else if (step.unpack_int8 != nullptr) {
-      context.kernels.matmul_int8(
-          unpack_strips(step, context, worker, product.first_strip, product.last_strip), product);
+    if (step.form == InputForm::kInt8) {
+      const kernels::Int8Panels panels =
+          step.int8 != nullptr
+              ? *step.int8
+              : unpack_strips(step, context, worker, product.first_strip, product.last_strip);
+      context.kernels.matmul_int8(panels, product);
+      add_outliers(step, context, panels, product);
     } else {
       multiply_bf16(step, context, worker, product);
     }
@@ -349,6 +401,9 @@ void run_linear(const Step& step, const StepContext& context, int step_index, in
   if (step.prepares_input) {
     prepare_rows(step, context, worker);
     context.team.barrier().wait();
+  }
+  if (worker == 0 && context.run.observer != nullptr && !step.per_output) {
+    context.run.observer->observe(step.op, step.inputs[0], context.run.n_tokens, step.input_width);
   }
   if (step.form == InputForm::kInt8 || step.form == InputForm::kBf16) {
     run_panels(step, context, step_index, worker);
@@ -567,6 +622,15 @@ std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& wei
     steps.push_back(std::move(step));
   }
   return steps;
+}
+
+Step Step::behind(size_t n_floats) const {
+  Step moved = *this;
+  for (const float*& input : moved.inputs) {
+    if (input != nullptr) input += n_floats;
+  }
+  moved.output += n_floats;
+  return moved;
 }
 
 void run_step(const Step& step, const StepContext& context, int step_index, int worker) {

@@ -7,6 +7,7 @@
 
 #include "base/team.h"
 #include "kernels/kernels.h"
+#include "lanes/int8_rule.h"
 #include "lanes/lane.h"
 #include "plan/plan.h"
 
@@ -16,18 +17,21 @@ namespace troika::lanes {
 enum class InputForm : uint8_t {
   kFloat,  // as it stands
   kQ8,     // kernels/activations.h, in blocks
-  kInt8,   // kernels/panels.h, with a scale for each token
+  kInt8,   // kernels/panels.h, by an Int8Rule
   kBf16,
 };
 // Bytes of one row of k elements; 0 for kFloat.
 size_t form_bytes(InputForm form, size_t k);
 
-// Strips of 16 rows that are multiplied together, so that activations are read once for all.
-inline constexpr size_t kStripsTogether = 4;
+// Strips of 16 rows that are multiplied together, so that activations are read once for all. Which
+// number is best depends on the caches and on the shape, so a profile may tell (N8).
+inline constexpr const char* kProductLayouts[] = {"64 rows", "32 rows", "128 rows"};
+inline constexpr size_t kStripsTogether[] = {4, 2, 8};
+inline constexpr size_t kMostStripsTogether = 8;
 // The longest stretch of k that is unpacked at a time: 64 rows of it fit a second-level cache.
 inline constexpr size_t kStretch = 2048;
 inline constexpr size_t kStretchBytes =
-    kStripsTogether * kernels::kPanelRows * kStretch * sizeof(uint16_t);
+    kMostStripsTogether * kernels::kPanelRows * kStretch * sizeof(uint16_t);
 // Of int8 strips, whole rows are unpacked together: more than this many bytes only where one strip
 // takes more.
 inline constexpr size_t kMostUnpackedBytes = 640 << 10;
@@ -52,22 +56,28 @@ struct Step {
   kernels::MatmulF32* matmul_f32 = nullptr;
   kernels::MatmulQ8* matmul_q8 = nullptr;
   const kernels::Int8Panels* int8 = nullptr;
+  Int8Rule int8_rule;
   kernels::UnpackBf16* unpack_bf16 = nullptr;
   // Without packed copy: strips are unpacked when they are needed, by the rows' magnitudes.
   kernels::UnpackInt8* unpack_int8 = nullptr;
   const float* row_largest = nullptr;
   // kAttention of a prompt, in bfloat16.
   bool shares_keys = false;
+  size_t strips_together = kStripsTogether[0];  // of products with panels
   // The input must be brought into the form first; false where a step before has already done so.
   bool prepares_input = false;
   // The workers meet before this step.
   bool meets_before = false;
+
+  // The same on buffers that lie so many floats behind.
+  Step behind(size_t n_floats) const;
 };
 
 // How an executable computes its products.
 struct Precision {
   plan::Activations activations;
-  plan::Prefill prefill;  // kSame in an executable for decoding
+  plan::Prefill prefill;                  // kSame in an executable for decoding
+  const Int8Rules* int8_rules = nullptr;  // null: each token's own scale everywhere
 };
 
 // Bytes that each worker needs for weights that a step unpacks, a multiple of 64.
@@ -93,6 +103,11 @@ struct StepContext {
   size_t stretch_bytes;
   ItemCounter* counters;   // (n_steps, team.size())
   float* attention_parts;  // attention_parts_floats
+  // Of the product at hand, where it takes outliers out.
+  kernels::Outlier* outliers;  // (n_rows, k)
+  uint32_t* outlier_counts;    // (n_rows)
+  float* scratch;              // (workers, scratch_floats): a row on its way into its form
+  size_t scratch_floats;
 };
 
 // Into how many segments the attention of each (token, head) is divided between the workers; 0

@@ -132,7 +132,7 @@ TaskCost CostModel::npu_product(const Product& p) const {
   if (npu.weights_g_s > 0.0) {
     us += columns * outputs / (npu.weights_g_s * phone_.npu.relative_rate * kGiga) * kUsPerS;
   }
-  if (p.has_thin_shape) us *= npu.thin_shape_factor;
+  if (p.has_square_shape) us /= npu.thin_shape_factor;
   double fixed_us = npu.launch_us;
   // The paper's factor is one of the whole time (N §2.3).
   if (p.has_group_scales) {

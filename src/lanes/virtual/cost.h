@@ -23,7 +23,8 @@ struct Product {
   Arithmetic arithmetic = Arithmetic::kInt8;
   double weight_bytes = 1.0;  // of one weight in memory, scales counted
   bool has_group_scales = false;
-  bool has_thin_shape = false;  // rows laid out as (rows, 1) where a square would do (N8)
+  // Rows laid out as a square, which an NPU takes faster than (rows, 1), the plain form (N8).
+  bool has_square_shape = false;
 };
 
 // Which cores a CPU lane has.

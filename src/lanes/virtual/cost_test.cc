@@ -94,15 +94,15 @@ TEST(Cost, TheCpuIsFastestForOneRowAndTheNpuForMany) {
   EXPECT_GT(us(model, Processor::kGpu, one), us(model, Processor::kCpu, one));
 }
 
-TEST(Cost, N8_AThinShapeAndScalesPerGroupCostMore) {
+TEST(Cost, N8_ASquareShapeCostsLessAndScalesPerGroupMore) {
   const CostModel model = model_of("8gen3", "llm.npu");
   Product product{1024, 2048, 2048};
-  const double square = us(model, Processor::kNpu, product);
-  product.has_thin_shape = true;
-  EXPECT_GT(us(model, Processor::kNpu, product), 1.2 * square);
-  product.has_thin_shape = false;
+  const double thin = us(model, Processor::kNpu, product);
+  product.has_square_shape = true;
+  EXPECT_LT(1.2 * us(model, Processor::kNpu, product), thin);
+  product.has_square_shape = false;
   product.has_group_scales = true;
-  EXPECT_GT(us(model, Processor::kNpu, product), 8 * square);
+  EXPECT_GT(us(model, Processor::kNpu, product), 8 * thin);
 }
 
 TEST(Cost, MoreCoresAreFaster) {

@@ -88,8 +88,43 @@ TaskCost VirtualLane::expert_cost(const model::Blueprint& blueprint, const model
   return cost;
 }
 
-TaskCost VirtualLane::op_cost(const model::Blueprint& blueprint, const model::Op& op, int n_tokens,
+// The input is looked through once, and what exceeds the scale is taken out; then a product of
+// those channels alone, in floats, for each weight. The sum reads two results and writes one.
+TaskCost VirtualLane::shadow_cost(const Subgraph& subgraph, int n_tokens) const {
+  TaskCost sum;
+  const model::Blueprint& blueprint = *subgraph.blueprint;
+  const bool is_sum = subgraph.role == Role::kSum;
+  const auto add_pointwise = [&](double floats) {
+    add(sum, model_.pointwise(options_.processor, floats * n_tokens * kFloatBytes), false);
+  };
+  if (!is_sum) {
+    add_pointwise(blueprint.values[static_cast<size_t>(subgraph.ops.front().inputs[0])].width);
+  }
+  for (const model::Op& op : subgraph.ops) {
+    const model::Weight& weight = blueprint.weights[static_cast<size_t>(op.weight)];
+    if (is_sum) {
+      add_pointwise(3.0 * weight.n_rows);
+      continue;
+    }
+    Product product{n_tokens, std::min(options_.n_outlier_channels, weight.row_length),
+                    weight.n_rows, Arithmetic::kFp16};
+    product.weight_bytes = kFloatBytes;
+    add(sum, model_.product(options_.processor, product), false);
+  }
+  return sum;
+}
+
+// An NPU takes the rows of an input as a square, or one below the other.
+std::span<const char* const> VirtualLane::layouts(int n_tokens) const {
+  static constexpr const char* kOfNpu[] = {"square", "n x 1"};
+  if (options_.processor != Processor::kNpu || !options_.has_square_shapes) return {};
+  if (n_tokens == 1) return {};
+  return kOfNpu;
+}
+
+TaskCost VirtualLane::op_cost(const Subgraph& subgraph, const model::Op& op, int n_tokens,
                               const weights::Store* weights) const {
+  const model::Blueprint& blueprint = *subgraph.blueprint;
   const bool is_experts = op.kind == model::OpKind::kExpertLinear;
   if (op.kind == model::OpKind::kLinear || is_experts) {
     const model::Weight& weight = blueprint.weights[static_cast<size_t>(op.weight)];
@@ -101,6 +136,9 @@ TaskCost VirtualLane::op_cost(const model::Blueprint& blueprint, const model::Op
     if (is_experts) return expert_cost(blueprint, op, n_tokens, weight_bytes);
     Product product{n_tokens, weight.row_length, weight.n_rows, options_.arithmetic};
     product.weight_bytes = weight_bytes;
+    product.has_group_scales = options_.has_group_scales;
+    product.has_square_shape =
+        options_.has_square_shapes && n_tokens > 1 && layout_index(subgraph, op, n_tokens) == 0;
     return model_.product(options_.processor, product);
   }
   double floats = 0.0;
@@ -115,10 +153,12 @@ std::unique_ptr<Executable> VirtualLane::make_timed(const Subgraph& subgraph, in
                                                     const weights::Store* weights) const {
   TROIKA_ASSERT(subgraph.blueprint != nullptr && n_tokens > 0);
   TaskCost sum;
+  if (subgraph.role != Role::kWhole) {
+    return std::make_unique<VirtualExecutable>(n_tokens, subgraph, shadow_cost(subgraph, n_tokens));
+  }
   for (const model::Op& op : subgraph.ops) {
     if (op.kind == model::OpKind::kAttention) continue;
-    add(sum, op_cost(*subgraph.blueprint, op, n_tokens, weights),
-        options_.processor == Processor::kNpu);
+    add(sum, op_cost(subgraph, op, n_tokens, weights), options_.processor == Processor::kNpu);
   }
   return std::make_unique<VirtualExecutable>(n_tokens, subgraph, sum);
 }
@@ -127,9 +167,12 @@ std::unique_ptr<Executable> VirtualLane::build(const Subgraph& subgraph, int n_t
                                                const weights::Store& weights,
                                                const Buffers& buffers) {
   std::unique_ptr<Executable> timed = make_timed(subgraph, n_tokens, &weights);
-  if (options_.values != nullptr) {
+  // The lane behind computes whole products.
+  if (options_.values != nullptr && subgraph.role == Role::kWhole) {
+    lanes::Subgraph for_values = subgraph;
+    for_values.layouts = {};  // they are this lane's
     static_cast<VirtualExecutable&>(*timed).values =
-        options_.values->build(subgraph, n_tokens, weights, buffers);
+        options_.values->build(for_values, n_tokens, weights, buffers);
   }
   return timed;
 }

@@ -13,8 +13,11 @@ namespace troika::lanes {
 struct VirtualLaneOptions {
   Processor processor = Processor::kCpu;
   Arithmetic arithmetic = Arithmetic::kInt8;  // of products
-  double weight_bytes = 1.0;  // of one weight in memory, scales counted; `build` asks the store
-  Lane* values = nullptr;     // runs the same task for its values; must outlive the lane
+  double weight_bytes = 1.0;      // of one weight in memory, scales counted; `build` asks the store
+  bool has_group_scales = false;  // of products, on an NPU (N §2.3)
+  bool has_square_shapes = false;  // of the rows of its products (N8)
+  int n_outlier_channels = 10;     // of the input of a product, that its shadow multiplies (N4)
+  Lane* values = nullptr;          // runs the same task for its values; must outlive the lane
 };
 
 class VirtualLane : public Lane {
@@ -24,6 +27,7 @@ class VirtualLane : public Lane {
   VirtualLane(VirtualMachine& machine, const CostModel& model, const VirtualLaneOptions& options);
 
   const LaneInfo& info() const override { return info_; }
+  std::span<const char* const> layouts(int n_tokens) const override;
   // Without a lane for values only the types of the weights are looked at.
   std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
                                     const weights::Store& weights, const Buffers& buffers) override;
@@ -38,8 +42,9 @@ class VirtualLane : public Lane {
  private:
   std::unique_ptr<Executable> make_timed(const Subgraph& subgraph, int n_tokens,
                                          const weights::Store* weights) const;
-  TaskCost op_cost(const model::Blueprint& blueprint, const model::Op& op, int n_tokens,
+  TaskCost op_cost(const Subgraph& subgraph, const model::Op& op, int n_tokens,
                    const weights::Store* weights) const;
+  TaskCost shadow_cost(const Subgraph& subgraph, int n_tokens) const;
   TaskCost expert_cost(const model::Blueprint& blueprint, const model::Op& op, int n_tokens,
                        double weight_bytes) const;
 

@@ -40,6 +40,10 @@ Processor processor_from_name(const std::string& name) {
       name));
 }
 
+std::vector<Processor> all_processors() {
+  return {Processor::kCpu, Processor::kGpu, Processor::kNpu};
+}
+
 VirtualPhone::VirtualPhone(const CostModel& model, const PhoneOptions& options,
                            std::unique_ptr<Lane> values)
     : model_(model),
@@ -47,9 +51,13 @@ VirtualPhone::VirtualPhone(const CostModel& model, const PhoneOptions& options,
       values_(std::move(values)),
       machine_(model.bus(options.lanes)) {
   for (const Processor processor : options.lanes) {
-    owned_.push_back(std::make_unique<VirtualLane>(
-        machine_, model,
-        VirtualLaneOptions{processor, model.arithmetic(processor), 1.0, values_.get()}));
+    VirtualLaneOptions lane;
+    lane.processor = processor;
+    lane.arithmetic = model.arithmetic(processor);
+    lane.has_group_scales = options.has_group_scales;
+    lane.has_square_shapes = options.has_square_shapes;
+    lane.values = values_.get();
+    owned_.push_back(std::make_unique<VirtualLane>(machine_, model, lane));
   }
   machine_.set_transitions(transitions_of(model, options));
 }

@@ -15,10 +15,14 @@ namespace troika::lanes {
 // Throws UsageError for what is none of "cpu", "gpu", "npu".
 Processor processor_from_name(const std::string& name);
 
+std::vector<Processor> all_processors();
+
 struct PhoneOptions {
-  std::vector<Processor> lanes = {Processor::kCpu, Processor::kGpu, Processor::kNpu};
+  std::vector<Processor> lanes = all_processors();
   // Shared buffers and a flag to poll on (H8), or the ordinary synchronisation of the system.
   bool has_fast_handover = true;
+  bool has_group_scales = false;   // of the NPU's products
+  bool has_square_shapes = false;  // the same: the fastest of equivalent shapes (N8)
 };
 
 // What happened up to a moment; the difference of two is what happened between them.

@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""Writes docs/int8-prompts.md: what prompts in int8 lose by each method, on the trained models.
+
+    python3 scripts/int8_tables.py CALIBRATION HELD_OUT TASKS [--program build/release/troika]
+
+CALIBRATION is a text that the scales are measured on, HELD_OUT one to judge them by, TASKS a JSONL file
+for `troika eval --tasks`. Everything is measured by the program; takes some minutes.
+"""
+
+import argparse
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+KINDS = ("silu", "relu")
+PLANT = ("--channels", "0.3%", "--scale", "64")
+FLOAT = ("--activations", "f32", "--kv", "f32", "--context", "512")
+RATES = (0, 25, 50, 70, 85, 100)
+METHODS = (
+    ("group", "scales for groups of 32, weights and activations (as K-Quants)"),
+    ("token", "a scale for each token"),
+    ("llm.int8", "LLM.int8(): the same, channels from 6 on in float"),
+    ("smooth", "SmoothQuant, one scale for each tensor"),
+    ("static", "one scale for each tensor, from the largest magnitude"),
+    ("shadow", "one scale for each tensor, outliers in float beside (N4)"),
+    ("token-shadow", "a scale for each token, outliers in float beside"),
+)
+
+INTRODUCTION = """\
+# Prompts in int8: what each method loses
+
+This page is written by one command and not by hand:
+
+```text
+{command}
+```
+
+A prompt in int8 (`--prefill int8`) multiplies whole numbers: weights with a scale for each row, activations with
+a scale for each token or one for the whole tensor, and sums over the whole row (N3). A few channels that are far
+larger than the others spoil that: the scale follows them, and the rest is rounded to nothing. The methods (`--int8`)
+differ in what they do about it:
+
+| `--int8` | |
+| --- | --- |
+{methods}
+
+`shadow` and `token-shadow` take out what exceeds a calibrated limit, x = s · c + r with c = round(x / s) clamped to
+−127 … 127, and add the residual r, a short list of channels, in float times the same int8 weights. For s · c + r = x
+nothing is lost but the rounding of what lies within the limit. The weights of a channel are read from the int8 panels
+themselves, so that no second copy stands in memory. LLM.int8() marks a channel for all tokens of a batch where one
+token exceeds the threshold; here each token decides for itself, so that the result does not depend on how a prompt is
+divided.
+
+`troika plan MODEL --calibrate TEXT -o plan.json` runs a text in float, gathers the magnitudes of every product's
+input, and tries limits from the 99.99 % quantile down: the largest is taken that loses nothing worth mentioning
+(0.05 % of perplexity) against the best. An interrupted calibration begins anew. It then measures the methods, and
+`--prefill auto` becomes int8 where that loses less than 0.5 %; the plan says why. `run`, `eval` and `bench` follow
+with `--plan plan.json`, and `--int8 METHOD`, `--int8-weights row|tensor` and `--outlier-prune PERCENT` replace what
+it says.
+
+## The limits of what follows
+
+The models have four million parameters. Models of this size hardly have outliers, so `troika synth
+--plant-outliers` makes some, {plant}: chosen channels are scaled up, the weights that read them down, and in float
+nothing changes. **Planted outliers show that a mechanism works and is exact. They support no claim about which method
+is better on real models, nor about how many products may go without it**: where they lie and how strong they are was
+chosen by us. They also favour methods that move scales from activations to weights, because that is how they were
+made. Products of the last 32 tokens or fewer of a window are computed as decoding is, here in float.
+"""
+
+
+def run(program, *arguments):
+    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(map(str, arguments))}: {done.stderr.strip()}")
+    return done
+
+
+class Judge:
+    """Perplexity and task accuracy of one model by each method."""
+
+    def __init__(self, options, model, folder):
+        self.options = options
+        self.model = model
+        self.plan = folder / "plan.json"
+        done = run(options.program, "plan", model, *FLOAT, "--calibrate", options.calibration,
+                   "--alternatives", "-o", self.plan)
+        self.calibration = json.loads(self.plan.read_text())["int8"]
+        lines = done.stderr.splitlines()
+        self.reason = next(line for line in lines if line.startswith("prompts: "))
+        self.float = self.measure(*FLOAT, "--prefill", "f32")
+
+    def measure(self, *how):
+        program, model = self.options.program, self.model
+        text = run(program, "eval", model, *how, "--perplexity", self.options.text, "--json")
+        tasks = run(program, "eval", model, *how, "--tasks", self.options.some_tasks, "--json")
+        return json.loads(text.stdout)["perplexity"], json.loads(tasks.stdout)["accuracy"]
+
+    def method(self, name, prune=0, weights="row"):
+        return self.measure("--plan", self.plan, "--int8", name, "--outlier-prune", prune,
+                            "--int8-weights", weights)
+
+    def cell(self, measured):
+        perplexity, accuracy = measured
+        loss = 100 * (perplexity / self.float[0] - 1)
+        shown = f"{loss:+.2f} %" if abs(loss) < 1000 else f"× {perplexity / self.float[0]:.0f}"
+        return f"{shown} · {100 * accuracy:.0f} %"
+
+
+def table(header, rows):
+    lines = [header, "|" + " --- |" * (header.count("|") - 1)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def method_rows(judges):
+    rows = [["float"] + [f"{j.float[0]:.2f} · {100 * j.float[1]:.0f} %" for j in judges]]
+    for name, _ in METHODS:
+        rows.append([f"`{name}`"] + [j.cell(j.method(name)) for j in judges])
+        print(f"{name} measured", flush=True)
+    for name in ("static", "shadow"):
+        rows.append([f"`{name}`, one scale for each weight tensor too"] +
+                    [j.cell(j.method(name, weights="tensor")) for j in judges])
+    return rows
+
+
+def prune_rows(judges):
+    rows = []
+    for rate in RATES:
+        for name in ("shadow", "token-shadow"):
+            rows.append([f"{rate} %", f"`{name}`"] + [j.cell(j.method(name, rate)) for j in judges])
+        print(f"{rate} % measured", flush=True)
+    return rows
+
+
+def shapes_of(program, model):
+    """Rows that read each activation, by the name of the first weight: the models are Llama decoders."""
+    inspected = json.loads(run(program, "inspect", model, "--json").stdout)
+    rows = {t["name"]: t["shape"] for t in inspected["tensors"]}
+    shapes = {}
+    for name, shape in rows.items():
+        block = name.rsplit(".", 2)[0]
+        readers = {"attn_q": ("attn_q", "attn_k", "attn_v"), "attn_output": ("attn_output",),
+                   "ffn_gate": ("ffn_gate", "ffn_up"), "ffn_down": ("ffn_down",)}
+        part = name.rsplit(".", 2)[-2]
+        if part in readers and block.startswith("blk."):
+            n = sum(rows[f"{block}.{reader}.weight"][1] for reader in readers[part])
+            shapes[name] = (shape[0], n)
+    return shapes
+
+
+def memory_row(judge, name):
+    shapes = shapes_of(judge.options.program, judge.model)
+    inputs = judge.calibration["inputs"]
+    full = sum(4 * k * n for k, n in shapes.values())
+    hot = sum(4 * len(i["hot_channels"]) * shapes[i["weight"]][1] for i in inputs)
+    ever = sum(4 * i["outlier_channels"] * shapes[i["weight"]][1] for i in inputs)
+    channels = sum(k for k, _ in shapes.values())
+    n_hot = sum(len(i["hot_channels"]) for i in inputs)
+    per_token = sum(i["outliers_per_token"] for i in inputs)
+    return [name, f"{100 * judge.calibration['quantile']:g} %", f"{per_token:.1f} of {channels}",
+            f"{100 * n_hot / channels:.1f} %", f"{full / 1e6:.1f} MB", f"{ever / 1e6:.2f} MB",
+            f"{hot / 1e6:.2f} MB", "0"]
+
+
+def page(options, judges, names):
+    loss = "Change of perplexity against float · tasks right"
+    header = "| " + " | ".join(["method"] + names) + " |"
+    weights = "row"
+    parts = [
+        INTRODUCTION.format(
+            command="python3 scripts/int8_tables.py CALIBRATION HELD_OUT TASKS",
+            methods="\n".join(f"| `{name}` | {text} |" for name, text in METHODS),
+            plant="0.3 % of the channels, scale 64"),
+        f"Calibrated with {judges[0].calibration['tokens']} tokens of `{Path(options.calibration).name}`, judged "
+        f"by the first {options.characters} characters of `{Path(options.held_out).name}` and "
+        f"{options.n_tasks} held-out tasks, in windows of 512 tokens. With so many tasks, differences of a few per cent are chance.\n",
+        f"## Every method\n\n{loss}; no outliers ignored (`--outlier-prune 0`); weights with a scale "
+        f"for each {weights} unless said otherwise. Float: perplexity.\n",
+        table(header, method_rows(judges)),
+        "\n## How many products may ignore their outliers\n\nThe least important products, by the largest "
+        "magnitude over the limit, ignore what exceeds (N6): with `shadow` they clamp to the limit of least "
+        "mean square error, with `token-shadow` they take each token's own scale. The paper's default is 85 %.\n",
+        table("| " + " | ".join(["ignored", "method"] + names[1::2]) + " |", prune_rows(judges[1::2])),
+        "\n## Memory of the weights that outliers meet\n\nWhat the float rows of outlier channels take where "
+        "they are kept beside the int8 weights, as on a unit with a memory of its own: of all channels, of those "
+        "that ever had an outlier in the calibration, of the fewest that had 80 % of them (*hot*, N5). Here "
+        "nothing is kept: the levels are read from the int8 panels.\n",
+        table("| model | within the limit | outliers per token | hot channels | all | ever | hot | here |",
+              [memory_row(j, n) for j, n in zip(judges, names)]),
+        "\n## What `--prefill auto` made of it\n",
+        "\n".join(f"- {name}: {judge.reason}" for name, judge in zip(names, judges)),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("calibration")
+    parser.add_argument("held_out")
+    parser.add_argument("tasks")
+    parser.add_argument("--program", default=ROOT / "build/release/troika")
+    parser.add_argument("--models", type=Path, default=ROOT / "models")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs/int8-prompts.md")
+    parser.add_argument("--characters", type=int, default=40000, help="of HELD_OUT")
+    parser.add_argument("--every", type=int, default=4, help="only each so many of TASKS")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        options.text = folder / "held_out.txt"
+        text = Path(options.held_out).read_text(encoding="utf-8")
+        options.text.write_text(text[: options.characters], encoding="utf-8")
+        options.some_tasks = folder / "tasks.jsonl"
+        tasks = Path(options.tasks).read_text(encoding="utf-8").splitlines()[:: options.every]
+        options.some_tasks.write_text("\n".join(tasks) + "\n", encoding="utf-8")
+        options.n_tasks = len(tasks)
+        judges, names = [], []
+        for kind in KINDS:
+            plain = options.models / f"troika-{kind}-q8_0.gguf"
+            planted = folder / f"{kind}-planted.gguf"
+            run(options.program, "synth", "--plant-outliers", plain, planted, *PLANT)
+            for name, model in ((kind, plain), (f"{kind}, planted", planted)):
+                place = folder / name.replace(", ", "-")
+                place.mkdir()
+                judges.append(Judge(options, model, place))
+                names.append(f"troika-{name}")
+                print(f"{names[-1]} calibrated", flush=True)
+        options.out.write_text(page(options, judges, names), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

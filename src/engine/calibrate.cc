@@ -1,0 +1,260 @@
+#include "engine/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "engine/evaluate.h"
+#include "engine/input_statistics.h"
+#include "model/linear_inputs.h"
+
+namespace troika::engine {
+namespace {
+
+using plan::Int8Method;
+
+constexpr int kWindow = 512;  // tokens: a chunk
+constexpr size_t kLeastTokens = 64;
+// Shares of the magnitudes that may lie within the limit, fewest outliers first.
+constexpr double kQuantiles[] = {0.9999, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.98};
+// A smaller quantile must gain so much perplexity, as a share.
+constexpr double kWorthwhile = 0.0005;
+constexpr double kAlphas[] = {0.3, 0.4, 0.5, 0.6, 0.7, 0.8};
+// A limit is no smaller part of the largest magnitude: where nearly all values are zero, a quantile
+// says nothing.
+constexpr float kLeastPart = 1.0f / 4096;
+// For inputs that were zero all over the text; whatever comes there exceeds the first.
+constexpr float kLimitOfZeros = 1e-6f;
+constexpr float kClampOfZeros = 1.0f;
+
+// The beginning of a text, cut at a space.
+std::string beginning(const text::Tokenizer& tokenizer, const std::string& text, size_t n_tokens) {
+  const size_t n_all = tokenizer.encode(text, {/*add_special=*/false, false}).size();
+  if (n_all < kLeastTokens) {
+    throw Error(
+        fmt::format("A text of {} tokens is too short to calibrate with; {} are needed at "
+                    "least, some thousands are good.",
+                    n_all, kLeastTokens));
+  }
+  if (n_all <= n_tokens) return text;
+  const auto share = static_cast<double>(n_tokens) / static_cast<double>(n_all);
+  const auto n_bytes = static_cast<size_t>(share * static_cast<double>(text.size()));
+  const size_t space = text.find_last_of(" \n", n_bytes);
+  return text.substr(0, space == std::string::npos || space == 0 ? n_bytes : space);
+}
+
+class Calibrator {
+ public:
+  explicit Calibrator(const CalibrateOptions& options) : options_(options) {
+    n_passes_ = 1 + std::size(kQuantiles) + 1 + 5;
+    if (options.alternatives) n_passes_ += 2 + std::size(kAlphas);
+  }
+
+  Calibration run() {
+    gather();
+    choose_quantile();
+    count_outliers();
+    measure_methods();
+    return choose();
+  }
+
+ private:
+  // In float, once.
+  void gather() {
+    Options options = options_.engine;
+    options.activations = plan::Activations::kF32;
+    options.prefill = "f32";
+    options.int8.clear();
+    options.plan.clear();
+    options.made_plan.reset();
+    // No bit depends on lanes, and one of them observes in one thread.
+    options.lanes.clear();
+    options.placements.clear();
+    options.is_strict_npu = false;
+    options.kv_type = tensor::Type::kF32;
+    options.context = kWindow;
+    Engine engine(options);
+    plan_ = engine.plan();
+    text_ = beginning(engine.tokenizer(), options_.text, options_.most_tokens);
+    statistics_ = std::make_unique<InputStatistics>(engine.blueprint());
+    inputs_ = model::linear_inputs(engine.blueprint());
+    engine.set_observer(statistics_.get());
+    const Perplexity perplexity = measure(engine);
+    int8_.text = options_.text_name;
+    int8_.n_tokens = perplexity.n_tokens;
+    int8_.perplexity = perplexity.perplexity;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      plan::Int8Input input;
+      input.weight = inputs_[i].name;
+      input.largest = statistics_->largest(i);
+      input.limit_alone = statistics_->best_clamp(i);
+      if (input.limit_alone < kLimitOfZeros) input.limit_alone = kClampOfZeros;
+      if (options_.alternatives) input.channel_largest = statistics_->channel_largest(i);
+      int8_.inputs.push_back(std::move(input));
+    }
+  }
+
+  void set_limits(double quantile, plan::Int8Plan* int8) const {
+    int8->quantile = quantile;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      plan::Int8Input& input = int8->inputs[i];
+      input.limit =
+          std::max({statistics_->quantile(i, quantile), kLeastPart * input.largest, kLimitOfZeros});
+    }
+  }
+
+  // The one with the fewest outliers that loses nothing worth mentioning against the best.
+  void choose_quantile() {
+    std::vector<double> losses;
+    for (const double quantile : kQuantiles) {
+      plan::Int8Plan candidate = with(Int8Method::kShadow, 0);
+      set_limits(quantile, &candidate);
+      losses.push_back(loss_of(candidate));
+    }
+    const double best = *std::min_element(losses.begin(), losses.end());
+    const auto chosen = std::find_if(losses.begin(), losses.end(),
+                                     [&](double loss) { return loss <= best + kWorthwhile; });
+    set_limits(kQuantiles[chosen - losses.begin()], &int8_);
+  }
+
+  void count_outliers() {
+    std::vector<float> limits;
+    for (const plan::Int8Input& input : int8_.inputs) limits.push_back(input.limit);
+    statistics_->count_outliers(std::move(limits));
+    add_loss(Int8Method::kShadow, 0, statistics_.get());
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      plan::Int8Input& input = int8_.inputs[i];
+      input.outliers_per_token = statistics_->outliers_per_token(i);
+      input.n_outlier_channels = statistics_->n_outlier_channels(i);
+      input.hot_channels = statistics_->hot_channels(i, kHotShare);
+    }
+  }
+
+  void measure_methods() {
+    constexpr int kPrune = plan::Int8Plan::kDefaultOutlierPrune;
+    add_loss(Int8Method::kToken, 100);
+    add_loss(Int8Method::kTokenShadow, kPrune);
+    add_loss(Int8Method::kTokenShadow, 0);
+    add_loss(Int8Method::kStatic, 100);
+    add_loss(Int8Method::kShadow, kPrune);
+    if (!options_.alternatives) return;
+    add_loss(Int8Method::kSplit, 100);
+    add_loss(Int8Method::kGroup, 100);
+    double least = INFINITY, best_alpha = 0.5;
+    for (const double alpha : kAlphas) {
+      plan::Int8Plan candidate = with(Int8Method::kSmooth, 100);
+      candidate.smooth_alpha = alpha;
+      const double loss = loss_of(candidate);
+      if (loss >= least) continue;
+      least = loss;
+      best_alpha = alpha;
+    }
+    int8_.smooth_alpha = best_alpha;
+    int8_.losses.push_back({plan::int8_method_name(Int8Method::kSmooth), 100, least});
+  }
+
+  // The least work that loses little; with one scale for each tensor where lanes allow no other.
+  Calibration choose() const {
+    constexpr int kPrune = plan::Int8Plan::kDefaultOutlierPrune;
+    struct Choice {
+      Int8Method method;
+      int outlier_prune;
+    };
+    const std::vector<Choice> choices =
+        options_.engine.is_strict_npu ? std::vector<Choice>{{Int8Method::kStatic, 100},
+                                                            {Int8Method::kShadow, kPrune},
+                                                            {Int8Method::kShadow, 0}}
+                                      : std::vector<Choice>{{Int8Method::kToken, 100},
+                                                            {Int8Method::kTokenShadow, kPrune},
+                                                            {Int8Method::kTokenShadow, 0}};
+    Calibration result;
+    result.int8 = int8_;
+    double least = INFINITY;
+    for (const Choice& choice : choices) {
+      const double loss = known_loss(choice.method, choice.outlier_prune);
+      least = std::min(least, loss);
+      if (loss >= kMostInt8Loss) continue;
+      result.prefill = plan::Prefill::kInt8;
+      result.int8.method = choice.method;
+      result.int8.outlier_prune = plan::has_shadow(choice.method) ? choice.outlier_prune : kPrune;
+      result.reason = fmt::format("auto: {} loses {:.2f} % of perplexity over {}, below {} %",
+                                  plan::int8_method_text(choice.method), 100 * loss, int8_.text,
+                                  100 * kMostInt8Loss);
+      return result;
+    }
+    result.prefill = plan::Prefill::kBf16;
+    result.reason = fmt::format(
+        "auto: not int8, which loses {:.2f} % of perplexity over {} at best, and {} % "
+        "are allowed",
+        100 * least, int8_.text, 100 * kMostInt8Loss);
+    return result;
+  }
+
+  double known_loss(Int8Method method, int outlier_prune) const {
+    for (const plan::Int8Loss& loss : int8_.losses) {
+      if (loss.method == plan::int8_method_name(method) && loss.outlier_prune == outlier_prune) {
+        return loss.loss;
+      }
+    }
+    return INFINITY;
+  }
+
+  plan::Int8Plan with(Int8Method method, int outlier_prune) const {
+    plan::Int8Plan int8 = int8_;
+    int8.method = method;
+    int8.outlier_prune = outlier_prune;
+    return int8;
+  }
+
+  void add_loss(Int8Method method, int outlier_prune, InputStatistics* observer = nullptr) {
+    const double loss = loss_of(with(method, outlier_prune), observer);
+    int8_.losses.push_back({plan::int8_method_name(method), outlier_prune, loss});
+  }
+
+  double loss_of(const plan::Int8Plan& int8, InputStatistics* observer = nullptr) {
+    Options options = options_.engine;
+    options.int8.clear();
+    options.plan.clear();
+    options.outlier_prune.reset();
+    options.is_strict_npu = false;
+    options.made_plan = plan_;
+    options.made_plan->activations = options_.engine.activations;
+    options.made_plan->prefill = plan::Prefill::kInt8;
+    options.made_plan->int8 = int8;
+    if (!options.int8_weights.empty()) {
+      options.made_plan->int8.one_weight_scale = options.int8_weights == "tensor";
+    }
+    Engine engine(options);
+    engine.set_observer(observer);
+    const double loss = measure(engine).perplexity / int8_.perplexity - 1.0;
+    return std::isfinite(loss) ? loss : 1e30;
+  }
+
+  Perplexity measure(Engine& engine) {
+    Session session(engine);
+    const ProgressFunction& progress = options_.progress;
+    const Perplexity perplexity =
+        perplexity_of_text(session, text_, [&](uint64_t done, uint64_t total) {
+          if (progress) progress(n_done_ * total + done, n_passes_ * total);
+        });
+    ++n_done_;
+    return perplexity;
+  }
+
+  const CalibrateOptions& options_;
+  size_t n_passes_ = 0;
+  size_t n_done_ = 0;
+  plan::Plan plan_;  // in float
+  std::string text_;
+  std::unique_ptr<InputStatistics> statistics_;
+  std::vector<model::LinearInput> inputs_;
+  plan::Int8Plan int8_;
+};
+
+}  // namespace
+
+Calibration calibrate(const CalibrateOptions& options) { return Calibrator(options).run(); }
+
+}  // namespace troika::engine

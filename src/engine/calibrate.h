@@ -1,0 +1,36 @@
+// Runs a model over a text to find out how its prompts can be computed in int8: limits and outliers
+// of every product's input, and what each method loses.
+#pragma once
+
+#include <string>
+
+#include "base/progress.h"
+#include "engine/options.h"
+#include "plan/plan.h"
+
+namespace troika::engine {
+
+struct CalibrateOptions {
+  Options engine;         // lanes, threads and kernels
+  std::string text;       // what is run
+  std::string text_name;  // for people
+  size_t most_tokens = 8192;
+  bool alternatives = false;  // SmoothQuant, LLM.int8() and groups too (N11)
+  ProgressFunction progress;  // in tokens of all passes
+};
+
+struct Calibration {
+  plan::Int8Plan int8;  // with the method that was chosen
+  plan::Prefill prefill = plan::Prefill::kBf16;
+  std::string reason;
+};
+
+// A method of int8 may lose so much perplexity, as a share.
+inline constexpr double kMostInt8Loss = 0.005;
+// How many of an input's outliers its hot channels have (N5).
+inline constexpr double kHotShare = 0.8;
+
+// Throws Error for a text that is too short.
+Calibration calibrate(const CalibrateOptions& options);
+
+}  // namespace troika::engine

@@ -1,0 +1,12 @@
+// Plain versions of what kernels/outliers.h describes.
+#pragma once
+
+#include "kernels/kernels.h"
+
+namespace troika::kernels::reference {
+
+size_t quantize_int8_within(const float* x, Int8Range range, std::byte* y, Outlier* outliers,
+                            size_t k);
+void add_outliers(const Int8Panels& weight, const OutlierProduct& product);
+
+}  // namespace troika::kernels::reference

@@ -1,0 +1,36 @@
+// Residuals times int8 weights with AVX2: two halves of each line.
+
+TROIKA_INLINE inline void add_outliers_of(const Int8Panels& weight, const OutlierProduct& product,
+                                          size_t strip, size_t token) {
+  const int8_t* w = weight.levels_of(strip);
+  const Outlier* outliers = product.outliers + token * product.stride;
+  __m256 sums[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+  for (uint32_t i = 0; i < product.counts[token]; ++i) {
+    const size_t channel = outliers[i].channel;
+    const auto* line = reinterpret_cast<const __m256i*>(w + channel / kInt8LineDepth * kLineBytes);
+    const __m128i shift = _mm_cvtsi32_si128(static_cast<int>(24 - 8 * (channel % kInt8LineDepth)));
+    const __m256 residual = _mm256_set1_ps(outliers[i].residual);
+    unrolled<2>([&](auto h) TROIKA_INLINE {
+      const __m256i levels =
+          _mm256_srai_epi32(_mm256_sll_epi32(_mm256_load_si256(line + h), shift), 24);
+      sums[h] = _mm256_fmadd_ps(residual, _mm256_cvtepi32_ps(levels), sums[h]);
+    });
+  }
+  const size_t row = strip * kPanelRows;
+  const size_t n_rows = n_rows_of_strip(strip, weight.n_rows);
+  float* y = product.y + token * product.y_stride + row;
+  alignas(32) float parts[kPanelRows];
+  unrolled<2>([&](auto h) TROIKA_INLINE {
+    _mm256_store_ps(parts + 8 * h,
+                    _mm256_mul_ps(sums[h], _mm256_loadu_ps(weight.scales_of(strip) + 8 * h)));
+  });
+  for (size_t r = 0; r < n_rows; ++r) y[r] += parts[r];
+}
+
+void add_outliers(const Int8Panels& weight, const OutlierProduct& product) {
+  for (size_t strip = product.first_strip; strip < product.last_strip; ++strip) {
+    for (size_t t = 0; t < product.n_tokens; ++t) {
+      if (product.counts[t] > 0) add_outliers_of(weight, product, strip, t);
+    }
+  }
+}

@@ -1,0 +1,31 @@
+// How a product of a prompt takes its activations as int8: fixed when its executable is built.
+#pragma once
+
+#include <vector>
+
+#include "kernels/outliers.h"
+
+namespace troika::lanes {
+
+struct Int8Rule {
+  enum class Kind : uint8_t {
+    kToken,  // the token's largest magnitude becomes 127
+    kLimit,  // by `range`
+    kSplit,  // channels from kSplitLimit on are taken out whole (LLM.int8())
+    kGroup,  // in groups of 32, weights too
+  };
+  Kind kind = Kind::kToken;
+  kernels::Int8Range range{};
+  bool has_shadow = false;         // kLimit: what exceeds the limit is computed in float (N4)
+  const float* factors = nullptr;  // (k), of the activations, applied first (SmoothQuant)
+
+  bool takes_outliers() const { return has_shadow || kind == Kind::kSplit; }
+};
+
+// The threshold that LLM.int8() takes for all models.
+inline constexpr float kSplitLimit = 6.0f;
+
+// By weight. Products that read the same activation have the same rule.
+using Int8Rules = std::vector<Int8Rule>;
+
+}  // namespace troika::lanes

@@ -1,0 +1,24 @@
+#include "lanes/lane.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace troika::lanes {
+
+size_t Lane::layout_index(const Subgraph& subgraph, const model::Op& op, int n_tokens) const {
+  const std::string_view wanted = subgraph.layout_of(op, n_tokens);
+  if (wanted.empty()) return 0;
+  const std::span<const char* const> known = layouts(n_tokens);
+  for (size_t i = 0; i < known.size(); ++i) {
+    if (wanted == known[i]) return i;
+  }
+  throw Error(fmt::format(
+      "The plan wants a product of {} tokens in the layout '{}', which the lane '{}' does not "
+      "know; "
+      "it knows {}. Make the plan again with 'troika plan'.",
+      n_tokens, wanted, info().name,
+      known.empty() ? std::string("only one") : fmt::format("{}", fmt::join(known, ", "))));
+}
+
+}  // namespace troika::lanes

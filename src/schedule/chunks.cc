@@ -1,0 +1,137 @@
+#include "schedule/chunks.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "schedule/expected_times.h"
+#include "schedule/out_of_order.h"
+
+namespace troika::schedule {
+namespace {
+
+class Builder {
+ public:
+  Builder(std::span<const ChunkRun> chunks, int n_sets, const ExpectedTimes& times)
+      : chunks_(chunks), n_sets_(n_sets), times_(times), nodes_(chunks.size()) {}
+
+  // One chunk behind the other: each whole list in turn.
+  void add_by_chunks() {
+    for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+      for (size_t task = 0; task < tasks_of(chunk).size(); ++task) add(chunk, task, {});
+    }
+  }
+
+  // Two chunks at a time, step by step; a last one without a partner goes alone.
+  void add_by_pairs() {
+    std::vector<int> before;  // nodes of the step before
+    for (size_t first = 0; first < chunks_.size(); first += 2) {
+      const std::vector<std::vector<size_t>> one = levels_of(first);
+      const bool is_pair = first + 1 < chunks_.size();
+      const auto other = is_pair ? levels_of(first + 1) : std::vector<std::vector<size_t>>();
+      for (size_t step = 0; step < std::max(one.size(), is_pair ? other.size() + 1 : 0); ++step) {
+        const std::vector<int> step_before = std::exchange(before, {});
+        const auto add_level = [&](size_t chunk, const std::vector<size_t>& tasks) {
+          for (const size_t task : tasks) before.push_back(add(chunk, task, step_before));
+        };
+        if (step < one.size()) add_level(first, one[step]);
+        if (step > 0 && step - 1 < other.size()) add_level(first + 1, other[step - 1]);
+      }
+    }
+  }
+
+  ChunksPass take() { return std::move(built_); }
+
+ private:
+  const std::vector<Task>& tasks_of(size_t chunk) const { return chunks_[chunk].list->tasks; }
+
+  // The tasks of a chunk by how many others stand before them one after the other.
+  std::vector<std::vector<size_t>> levels_of(size_t chunk) const {
+    const std::vector<Task>& tasks = tasks_of(chunk);
+    std::vector<size_t> level(tasks.size(), 0);
+    std::vector<std::vector<size_t>> levels;
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      for (const int other : tasks[i].waits_for) {
+        level[i] = std::max(level[i], level[static_cast<size_t>(other)] + 1);
+      }
+      levels.resize(std::max(levels.size(), level[i] + 1));
+      levels[level[i]].push_back(i);
+    }
+    return levels;
+  }
+
+  int add(size_t chunk, size_t index, const std::vector<int>& more) {
+    const Task& task = tasks_of(chunk)[index];
+    const lanes::Run& run = chunks_[chunk].run;
+    const auto number = static_cast<int>(built_.pass.nodes.size());
+    Node node{task.lane, task.executable.get(), &run, task.name, task.block, {}, 0.0};
+    node.expected_us = times_.task_us(task, run);
+    for (const int other : task.waits_for) {
+      node.waits_for.push_back(nodes_[chunk][static_cast<size_t>(other)]);
+    }
+    if (task.waits_for.empty()) wait_for_buffers(chunk, &node);
+    if (task.is_dynamic) wait_for_keys(task.block, number, &node);
+    node.waits_for.insert(node.waits_for.end(), more.begin(), more.end());
+    std::sort(node.waits_for.begin(), node.waits_for.end());
+    node.waits_for.erase(std::unique(node.waits_for.begin(), node.waits_for.end()),
+                         node.waits_for.end());
+    nodes_[chunk].push_back(number);
+    built_.pass.nodes.push_back(std::move(node));
+    built_.tasks.push_back(&task);
+    return number;
+  }
+
+  // The last tasks of the chunk whose buffers this one takes: those nobody waits for.
+  void wait_for_buffers(size_t chunk, Node* node) const {
+    if (chunk < static_cast<size_t>(n_sets_)) return;
+    const size_t before = chunk - static_cast<size_t>(n_sets_);
+    const std::vector<Task>& tasks = tasks_of(before);
+    std::vector<char> is_last(tasks.size(), 1);
+    for (const Task& task : tasks) {
+      for (const int other : task.waits_for) is_last[static_cast<size_t>(other)] = 0;
+    }
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      if (is_last[i]) node->waits_for.push_back(nodes_[before][i]);
+    }
+  }
+
+  void wait_for_keys(int block, int number, Node* node) {
+    const auto [at, is_first] = last_attention_.try_emplace(block, number);
+    if (!is_first) node->waits_for.push_back(std::exchange(at->second, number));
+  }
+
+  std::span<const ChunkRun> chunks_;
+  int n_sets_;
+  const ExpectedTimes& times_;
+  std::vector<std::vector<int>> nodes_;  // of each chunk, in the order of its list
+  std::map<int, int> last_attention_;    // node by block
+  ChunksPass built_;
+};
+
+}  // namespace
+
+int buffer_set_of(size_t chunk, int n_sets) {
+  return static_cast<int>(chunk % static_cast<size_t>(n_sets));
+}
+
+ChunksPass pass_of_chunks(std::span<const ChunkRun> chunks, plan::Order order, int n_sets,
+                          const ExpectedTimes& times) {
+  TROIKA_ASSERT(n_sets >= 1 && (order != plan::Order::kLockStep || n_sets <= 2));
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    TROIKA_ASSERT(chunks[i].run.buffer_set == buffer_set_of(i, n_sets));
+  }
+  Builder builder(chunks, n_sets, times);
+  if (order == plan::Order::kLockStep && n_sets == 2) {
+    builder.add_by_pairs();
+  } else {
+    builder.add_by_chunks();
+  }
+  return builder.take();
+}
+
+std::unique_ptr<Policy> make_policy(plan::Order order) {
+  if (order == plan::Order::kOutOfOrder) return std::make_unique<OutOfOrder>();
+  return std::make_unique<InOrder>();
+}
+
+}  // namespace troika::schedule

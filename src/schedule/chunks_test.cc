@@ -1,0 +1,393 @@
+#include "schedule/chunks.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <limits>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "base/random.h"
+#include "schedule/expected_times.h"
+
+namespace troika::schedule {
+namespace {
+
+uint64_t mixed(uint64_t a, uint64_t b) { return random_bits(a, b); }
+
+// A task that computes with numbers in place of values: what it reads and writes is what a real one
+// would, so an order that breaks a dependency gives another result.
+class HashExecutable : public lanes::Executable {
+ public:
+  HashExecutable(int id, int block, bool is_dynamic, std::vector<int> inputs)
+      : Executable(1), id(id), block(block), is_dynamic(is_dynamic), inputs(std::move(inputs)) {}
+  int id;
+  int block;
+  bool is_dynamic;
+  std::vector<int> inputs;  // tasks of the same chunk whose values it reads
+};
+
+// What tasks work on. A chunk's number is that of its first token.
+struct Values {
+  std::vector<std::vector<uint64_t>> buffers;   // [set][task]: what the task gave last
+  std::map<int, std::map<int, uint64_t>> keys;  // [block][chunk]
+  std::map<int, uint64_t> results;              // of each chunk: the sum of all tasks
+  std::mutex mutex;
+
+  void run(const HashExecutable& task, const lanes::Run& run) {
+    const int chunk = run.tokens[0];
+    const std::lock_guard<std::mutex> lock(mutex);
+    std::vector<uint64_t>& set = buffers[static_cast<size_t>(run.buffer_set)];
+    set.resize(std::max(set.size(), static_cast<size_t>(task.id) + 1), 0);
+    uint64_t value = mixed(static_cast<uint64_t>(task.id), 1);
+    if (task.inputs.empty()) value = mixed(value, static_cast<uint64_t>(chunk));
+    for (const int input : task.inputs) value = mixed(value, set[static_cast<size_t>(input)]);
+    if (task.is_dynamic) {
+      keys[task.block][chunk] = value;
+      for (const auto& [other, key] : keys[task.block]) {
+        if (other < chunk) value = mixed(value, key);
+      }
+      // All chunks before must have stored theirs.
+      value = mixed(value, keys[task.block].size());
+    }
+    set[static_cast<size_t>(task.id)] = value;
+    results[chunk] += value;  // of all its tasks, in any order
+  }
+};
+
+// Lanes whose tasks take the time that a table says; the machine passes it.
+class TimedMachine : public lanes::Machine {
+ public:
+  TimedMachine(int n_lanes, Values* values, std::vector<double> us)
+      : values_(values), us_(std::move(us)) {
+    for (int i = 0; i < n_lanes; ++i) {
+      owned_.push_back(std::make_unique<TimedLane>(this, i));
+      lanes_.push_back(owned_.back().get());
+    }
+    running_.resize(static_cast<size_t>(n_lanes));
+  }
+  std::span<lanes::Lane* const> lanes() const override { return lanes_; }
+  const Clock& clock() const override { return clock_; }
+  void wait(const lanes::Latch& latch) override {
+    while (!latch.is_open()) {
+      Running* first = nullptr;
+      for (Running& task : running_) {
+        if (task.completion == nullptr) continue;
+        if (first == nullptr || task.end_us < first->end_us) first = &task;
+      }
+      ASSERT_NE(first, nullptr);
+      clock_.now = first->end_us;
+      // What it computes is there when it ends, and read when it begins.
+      std::exchange(first->completion, nullptr)->finished(lanes::Status::kDone);
+    }
+  }
+
+ private:
+  struct Running {
+    double end_us = 0.0;
+    lanes::Completion* completion = nullptr;
+  };
+  class TimedClock : public Clock {
+   public:
+    double now_us() const override { return now; }
+    double now = 0.0;
+  };
+  class TimedLane : public lanes::Lane {
+   public:
+    TimedLane(TimedMachine* machine, int index) : machine_(machine), index_(index) {}
+    const lanes::LaneInfo& info() const override { return info_; }
+    std::unique_ptr<lanes::Executable> build(const lanes::Subgraph&, int, const weights::Store&,
+                                             const lanes::Buffers&) override {
+      return nullptr;
+    }
+    void submit(const lanes::Executable& executable, const lanes::Run& run,
+                lanes::Completion& completion) override {
+      const auto& task = static_cast<const HashExecutable&>(executable);
+      machine_->values_->run(task, run);
+      Running& running = machine_->running_[static_cast<size_t>(index_)];
+      ASSERT_EQ(running.completion, nullptr) << "two tasks at once";
+      const double us = machine_->us_[static_cast<size_t>(task.id)];
+      running = {machine_->clock_.now + us, &completion};
+    }
+
+   private:
+    TimedMachine* machine_;
+    int index_;
+    lanes::LaneInfo info_;
+  };
+
+  Values* values_;
+  std::vector<double> us_;
+  TimedClock clock_;
+  std::vector<std::unique_ptr<TimedLane>> owned_;
+  std::vector<lanes::Lane*> lanes_;
+  std::vector<Running> running_;
+};
+
+// Blocks of (before, attention, behind) with a task beside now and then, as a list; and chunks.
+struct Prompt {
+  TaskList list{1, {}};
+  std::vector<double> us;
+  std::vector<cache::Token> tokens;
+  std::vector<ChunkRun> chunks;
+
+  Prompt(int n_blocks, int n_chunks, int n_lanes, int n_sets, uint64_t seed) {
+    uint64_t counter = 0;
+    const auto draw = [&](int limit) {
+      return static_cast<int>(random_bits(seed, counter++) % static_cast<uint64_t>(limit));
+    };
+    int last = -1;
+    for (int block = 0; block < n_blocks; ++block) {
+      for (int part = 0; part < 3; ++part) {
+        std::vector<int> waits_for;
+        if (last >= 0) waits_for.push_back(last);
+        const int main = add(draw(n_lanes), block, part == 1, waits_for, 1.0 + draw(100));
+        last = main;
+        if (part == 1 || draw(3) > 0) continue;
+        // A task at its side, as outliers have it, and one that needs both.
+        const int side = add(draw(n_lanes), block, false, waits_for, 1.0 + draw(100));
+        last = add(draw(n_lanes), block, false, {main, side}, 1.0 + draw(20));
+      }
+    }
+    for (int chunk = 0; chunk < n_chunks; ++chunk) tokens.push_back(chunk);
+    for (int chunk = 0; chunk < n_chunks; ++chunk) {
+      ChunkRun run{&list, {}};
+      run.run.n_tokens = 1;
+      run.run.tokens = std::span<const cache::Token>(tokens).subspan(static_cast<size_t>(chunk), 1);
+      run.run.buffer_set = buffer_set_of(static_cast<size_t>(chunk), n_sets);
+      chunks.push_back(run);
+    }
+  }
+
+  int add(int lane, int block, bool is_dynamic, std::vector<int> waits_for, double task_us) {
+    const auto id = static_cast<int>(list.tasks.size());
+    list.tasks.push_back({lane, std::make_unique<HashExecutable>(id, block, is_dynamic, waits_for),
+                          is_dynamic ? "attention" : "static", block, std::move(waits_for),
+                          is_dynamic, 1e6 * task_us});
+    us.push_back(task_us);
+    return id;
+  }
+};
+
+struct Outcome {
+  std::map<int, uint64_t> results;
+  double span_us;
+  SchedulerStatistics statistics;
+};
+
+Outcome run(Prompt& prompt, plan::Order order, int n_lanes, int n_sets) {
+  Values values;
+  values.buffers.resize(static_cast<size_t>(n_sets));
+  TimedMachine machine(n_lanes, &values, prompt.us);
+  const ChunksPass pass = pass_of_chunks(prompt.chunks, order, n_sets, {});
+  const std::unique_ptr<Policy> policy = make_policy(order);
+  Scheduler scheduler(machine, *policy);
+  scheduler.run(pass.pass);
+  return {values.results, machine.clock().now_us(), scheduler.statistics()};
+}
+
+constexpr plan::Order kOrders[] = {plan::Order::kInOrder, plan::Order::kLockStep,
+                                   plan::Order::kOutOfOrder};
+
+int sets_of(plan::Order order, int in_flight) {
+  if (order == plan::Order::kInOrder) return 1;
+  return order == plan::Order::kLockStep ? 2 : in_flight;
+}
+
+TEST(Chunks, N7EveryOrderKeepsEveryDependency) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const int n_chunks = 1 + static_cast<int>(seed % 7);
+    Prompt alone(3, n_chunks, 1, 1, seed);
+    const Outcome expected = run(alone, plan::Order::kInOrder, 1, 1);
+    ASSERT_EQ(expected.results.size(), static_cast<size_t>(n_chunks));
+    for (const plan::Order order : kOrders) {
+      for (const int in_flight : {1, 2, 3, 8}) {
+        const int n_sets = sets_of(order, in_flight);
+        Prompt prompt(3, n_chunks, 3, n_sets, seed);
+        const Outcome outcome = run(prompt, order, 3, n_sets);
+        EXPECT_EQ(outcome.results, expected.results)
+            << plan::order_name(order) << ", " << n_chunks << " chunks, " << in_flight
+            << " in flight, seed " << seed;
+      }
+    }
+  }
+}
+
+TEST(Chunks, N7APassHasTheDependenciesOfThePaper) {
+  Prompt prompt(0, 3, 2, 3, 5);
+  for (int task = 0; task < 6; ++task) {
+    prompt.add(task % 2, task / 3, task % 3 == 1,
+               task > 0 ? std::vector{task - 1} : std::vector<int>(), 1.0);
+  }
+  const ChunksPass pass = pass_of_chunks(prompt.chunks, plan::Order::kOutOfOrder, 3, {});
+  ASSERT_EQ(pass.pass.nodes.size(), 18u);
+  for (int chunk = 0; chunk < 3; ++chunk) {
+    for (int task = 0; task < 6; ++task) {
+      std::vector<int> expected;
+      const int node = 6 * chunk + task;
+      const bool is_attention = task % 3 == 1;
+      if (is_attention && chunk > 0) expected.push_back(node - 6);
+      if (task > 0) expected.push_back(node - 1);
+      EXPECT_EQ(pass.pass.nodes[static_cast<size_t>(node)].waits_for, expected) << node;
+    }
+  }
+}
+
+TEST(Chunks, N7LockStepDoesNotLoseTheLastChunk) {
+  for (const int n_chunks : {1, 2, 3, 4, 5}) {
+    Prompt prompt(2, n_chunks, 2, 2, 3);
+    const ChunksPass pass = pass_of_chunks(prompt.chunks, plan::Order::kLockStep, 2, {});
+    EXPECT_EQ(pass.pass.nodes.size(), prompt.list.tasks.size() * static_cast<size_t>(n_chunks));
+    std::set<const lanes::Run*> runs;
+    for (const Node& node : pass.pass.nodes) runs.insert(node.run);
+    EXPECT_EQ(runs.size(), static_cast<size_t>(n_chunks));
+  }
+}
+
+// In order the matrix lane waits whenever the other works; out of order hardly at all.
+TEST(Chunks, N7OutOfOrderLeavesTheMatrixLaneIdleLeast) {
+  const double kUs[] = {20.0, 16.0, 35.0};  // before, attention, behind
+  const auto span = [&](plan::Order order, int n_sets) {
+    Prompt prompt(0, 6, 2, n_sets, 0);
+    int last = -1;
+    for (int block = 0; block < 24; ++block) {
+      for (size_t part = 0; part < 3; ++part) {
+        std::vector<int> waits_for;
+        if (last >= 0) waits_for.push_back(last);
+        last = prompt.add(part == 1 ? 0 : 1, block, part == 1, waits_for, kUs[part]);
+      }
+    }
+    const Outcome outcome = run(prompt, order, 2, n_sets);
+    EXPECT_EQ(outcome.statistics.busy_us[1], 6 * 24 * 55.0);
+    EXPECT_NEAR(outcome.statistics.span_us, outcome.span_us, 1e-6);
+    return outcome.span_us;
+  };
+  const double matrix_us = 6 * 24 * 55.0;
+  const double in_order = span(plan::Order::kInOrder, 1);
+  EXPECT_NEAR(in_order, 6 * 24 * 71.0, 1e-6);
+  EXPECT_LT(span(plan::Order::kLockStep, 2), in_order);
+  EXPECT_LT(span(plan::Order::kOutOfOrder, 6), 1.05 * matrix_us);
+}
+
+TEST(ExpectedTimes, N7LearnsWhatTasksOfAKindTake) {
+  Prompt prompt(0, 1, 1, 1, 1);
+  prompt.add(0, 0, false, {}, 30.0);
+  prompt.add(0, 0, true, {0}, 30.0);
+  ExpectedTimes times;
+  const Task& first = prompt.list.tasks[0];
+  const lanes::Run run;
+  EXPECT_NEAR(times.task_us(first, run), prompt.us[0], 1e-9);  // by its operations
+  times.learn(first, run, 40.0);
+  EXPECT_NEAR(times.task_us(first, run), 40.0, 1e-9);
+  for (int i = 0; i < 50; ++i) times.learn(first, run, 80.0);
+  EXPECT_NEAR(times.task_us(first, run), 80.0, 0.1);
+  // Attention goes by the positions that are seen.
+  const std::vector<cache::Slot> slots(100);
+  const Task& attention = prompt.list.tasks[1];
+  const std::vector<cache::VisibleSlots> few = {{std::span(slots).first(10), {}}};
+  const std::vector<cache::VisibleSlots> many = {
+      {std::span(slots).first(60), std::span(slots).first(20)}};
+  lanes::Run short_run, long_run;
+  short_run.visible = few;
+  long_run.visible = many;
+  times.learn(attention, short_run, 5.0);
+  EXPECT_NEAR(times.task_us(attention, long_run), 40.0, 1e-9);
+}
+
+// Real threads: each lane runs what it is given on a thread of its own.
+class ThreadMachine : public lanes::Machine {
+ public:
+  ThreadMachine(int n_lanes, Values* values) : values_(values) {
+    for (int i = 0; i < n_lanes; ++i) {
+      owned_.push_back(std::make_unique<ThreadLane>(values));
+      lanes_.push_back(owned_.back().get());
+    }
+  }
+  std::span<lanes::Lane* const> lanes() const override { return lanes_; }
+  const Clock& clock() const override { return clock_; }
+  void wait(const lanes::Latch& latch) override { latch.wait(); }
+
+ private:
+  class ThreadLane : public lanes::Lane {
+   public:
+    explicit ThreadLane(Values* values) : values_(values), thread_([this] { work(); }) {}
+    ~ThreadLane() override {
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        stop_ = true;
+      }
+      changed_.notify_one();
+      thread_.join();
+    }
+    const lanes::LaneInfo& info() const override { return info_; }
+    std::unique_ptr<lanes::Executable> build(const lanes::Subgraph&, int, const weights::Store&,
+                                             const lanes::Buffers&) override {
+      return nullptr;
+    }
+    void submit(const lanes::Executable& executable, const lanes::Run& run,
+                lanes::Completion& completion) override {
+      // Told under the lock: the pass, and this lane with it, may end as soon as the task has run.
+      const std::lock_guard<std::mutex> lock(mutex_);
+      executable_ = static_cast<const HashExecutable*>(&executable);
+      run_ = &run;
+      completion_ = &completion;
+      changed_.notify_one();
+    }
+
+   private:
+    void work() {
+      std::unique_lock<std::mutex> lock(mutex_);
+      while (true) {
+        changed_.wait(lock, [&] { return stop_ || completion_ != nullptr; });
+        if (stop_) return;
+        lanes::Completion* completion = std::exchange(completion_, nullptr);
+        values_->run(*executable_, *run_);
+        lock.unlock();
+        completion->finished(lanes::Status::kDone);
+        lock.lock();
+      }
+    }
+
+    Values* values_;
+    lanes::LaneInfo info_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    const HashExecutable* executable_ = nullptr;
+    const lanes::Run* run_ = nullptr;
+    lanes::Completion* completion_ = nullptr;
+    bool stop_ = false;
+    std::thread thread_;
+  };
+
+  Values* values_;
+  RealClock clock_;
+  std::vector<std::unique_ptr<ThreadLane>> owned_;
+  std::vector<lanes::Lane*> lanes_;
+};
+
+TEST(Chunks, N7ManyThreadsManyTimesStress) {
+  Prompt alone(4, 9, 1, 1, 77);
+  const Outcome expected = run(alone, plan::Order::kInOrder, 1, 1);
+  for (const plan::Order order : kOrders) {
+    const int n_sets = sets_of(order, 4);
+    Prompt prompt(4, 9, 3, n_sets, 77);
+    Values values;
+    ThreadMachine machine(3, &values);
+    for (int repetition = 0; repetition < 30; ++repetition) {
+      values.buffers.assign(static_cast<size_t>(n_sets), {});
+      values.keys.clear();
+      values.results.clear();
+      const ChunksPass pass = pass_of_chunks(prompt.chunks, order, n_sets, {});
+      const std::unique_ptr<Policy> policy = make_policy(order);
+      Scheduler scheduler(machine, *policy);
+      scheduler.run(pass.pass);
+      ASSERT_EQ(values.results, expected.results) << plan::order_name(order);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troika::schedule

@@ -1,0 +1,25 @@
+// The order that leaves the matrix lane idle least (N7, llm.npu §3.4).
+#pragma once
+
+#include "schedule/scheduler.h"
+
+namespace troika::schedule {
+
+// Of the ready nodes takes the one with the largest contribution C, the first of equals. S are the
+// nodes that can start once it is done. On a lane other than the busiest, C is the time of those of
+// S that the busiest lane runs: what keeps it busy longest. On the busiest lane, C is minus the
+// time of those that other lanes run: what brings it new work soonest (eq. 5).
+class OutOfOrder : public Policy {
+ public:
+  int choose(const Situation& situation) override;
+
+ private:
+  double contribution(const Situation& situation, int node) const;
+  void find_busiest(const Pass& pass);
+
+  const Pass* known_ = nullptr;  // whose busiest lane is known
+  size_t known_nodes_ = 0;
+  int busiest_ = 0;
+};
+
+}  // namespace troika::schedule

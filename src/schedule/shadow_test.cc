@@ -1,0 +1,113 @@
+#include "schedule/shadow.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "model/architecture.h"
+#include "model/known.h"
+#include "schedule/shared_graphs.h"
+#include "weights/hollow.h"
+
+namespace troika::schedule {
+namespace {
+
+struct Model {
+  explicit Model(const char* name) : hollow(model::get_known(name), "q8_0") {}
+  weights::HollowModel hollow;
+  gguf::File file = hollow.open();
+  model::Blueprint blueprint = model::read_shapes(file);
+  weights::Store weights{file, blueprint};
+};
+
+TEST(Shadow, N6BlocksInTheMiddleLoseTheirOutliersFirst) {
+  const auto kept = [](int n_blocks, int prune) {
+    std::vector<int> blocks;
+    for (int block = -1; block <= n_blocks; ++block) {
+      if (keeps_outliers(block, n_blocks, prune)) blocks.push_back(block);
+    }
+    return blocks;
+  };
+  EXPECT_EQ(kept(24, 85), (std::vector<int>{0, 1, 22, 23}));
+  EXPECT_EQ(kept(5, 40), (std::vector<int>{0, 1, 4}));
+  EXPECT_EQ(kept(24, 100), std::vector<int>());
+  EXPECT_EQ(kept(24, 0).size(), 24u);
+}
+
+TEST(Shadow, N4EveryOpIsComputedOnceAndEveryProductHasItsOutliers) {
+  for (const char* name : {"qwen1.5-1.8b", "phi-2", "gemma-2b"}) {
+    const Model m(name);
+    for (const bool is_cut_at_norms : {false, true}) {
+      for (const lanes::Subgraph& whole : cut_into_subgraphs(m.blueprint, is_cut_at_norms)) {
+        if (whole.is_dynamic() || whole.block() != 0) continue;
+        const std::vector<Piece> pieces = cut_for_shadow(whole);
+        size_t n_ops = 0;
+        size_t n_products = 0, n_shadow = 0, n_sum = 0;
+        for (size_t i = 0; i < pieces.size(); ++i) {
+          const lanes::Subgraph& piece = pieces[i].subgraph;
+          for (const int other : pieces[i].waits_for) EXPECT_LT(other, static_cast<int>(i));
+          if (piece.role == lanes::Role::kShadow) {
+            n_shadow += piece.ops.size();
+            EXPECT_FALSE(pieces[i].is_on_main_lane);
+            // It waits for what the product waits for, so that the two run at once.
+            EXPECT_EQ(pieces[i].waits_for, pieces[i - 1].waits_for);
+          } else if (piece.role == lanes::Role::kSum) {
+            n_sum += piece.ops.size();
+            EXPECT_EQ(pieces[i].waits_for.size(), 2u);
+          } else {
+            EXPECT_EQ(piece.ops.data(), whole.ops.data() + n_ops);
+            n_ops += piece.ops.size();
+            for (const model::Op& op : piece.ops) {
+              if (op.kind != model::OpKind::kLinear) continue;
+              ++n_products;
+              EXPECT_TRUE(pieces[i].is_on_main_lane);
+              // Its input is there before it starts: nothing in the piece makes it.
+              for (const model::Op& other : piece.ops) EXPECT_NE(other.output, op.inputs[0]);
+            }
+          }
+        }
+        EXPECT_EQ(n_ops, whole.ops.size()) << name << ", " << whole.name;
+        EXPECT_EQ(n_shadow, n_products);
+        EXPECT_EQ(n_sum, n_products);
+      }
+    }
+  }
+}
+
+TEST(SharedGraphs, N2AllButAttentionIsShared) {
+  const Model m("qwen1.5-1.8b");
+  plan::Plan plan;
+  plan.shapes = {1, 256};
+  plan.is_cut_at_norms = true;
+  const SharedGraphs shared = count_shared(m.blueprint, m.weights, plan);
+  EXPECT_EQ(shared.n_subgraphs, 144);  // llm.npu §3.2
+  EXPECT_EQ(shared.n_static, 120);
+  EXPECT_GT(shared.weight_bytes, size_t{1'200'000'000});
+  EXPECT_LT(shared.weight_bytes, m.weights.total_bytes());
+  EXPECT_GT(shared.static_buffer_bytes, shared.dynamic_buffer_bytes);
+  plan.is_cut_at_norms = false;
+  EXPECT_EQ(count_shared(m.blueprint, m.weights, plan).n_subgraphs, 3 * 24);
+}
+
+TEST(Cut, N2EveryOpIsInOneSubgraphWhereverNormsStand) {
+  for (const char* name : {"qwen1.5-1.8b", "phi-2", "gemma-2b", "llama-3-8b"}) {
+    const Model m(name);
+    for (const bool is_cut_at_norms : {false, true}) {
+      const model::Op* next = m.blueprint.ops.data();
+      std::set<std::string> names;
+      for (const lanes::Subgraph& subgraph : cut_into_subgraphs(m.blueprint, is_cut_at_norms)) {
+        EXPECT_EQ(subgraph.ops.data(), next) << name;
+        next += subgraph.ops.size();
+        names.insert(subgraph.name);
+        EXPECT_TRUE(plan::is_subgraph_name(subgraph.name)) << subgraph.name;
+      }
+      EXPECT_EQ(next, m.blueprint.ops.data() + m.blueprint.ops.size());
+      EXPECT_EQ(names.count("norm"), is_cut_at_norms ? 1u : 0u) << name;
+      EXPECT_EQ(names.count("ffn"), 1u) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troika::schedule

@@ -1,0 +1,188 @@
+// Chunks of a prompt on several lanes at once must come out as one after the other on one lane, to
+// the last bit, in whatever order their tasks run.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/system.h"
+#include "engine/session.h"
+#include "tests/support/logits.h"
+#include "tests/support/repository.h"
+
+namespace troika {
+namespace {
+
+using engine::Engine;
+using engine::Session;
+using test_support::TinyModel;
+using test_support::TinyModelFile;
+using text::Token;
+using Row = std::vector<float>;
+
+constexpr int kChunk = 40;
+
+TinyModel model() {
+  TinyModel model = test_support::tiny_model("llama");
+  model.width = 64;
+  model.n_heads = 2;
+  model.n_kv_heads = 1;
+  model.head_dim = model.rope_dims = 32;
+  model.ffn_width = 128;
+  model.type = test_support::kQ8_0;
+  model.context = 512;
+  return model;
+}
+
+class ChunksTest : public testing::Test {
+ protected:
+  static engine::Options one_lane() {
+    static const TinyModelFile file(model());
+    engine::Options options;
+    options.model = file.path();
+    options.context = 512;
+    options.prefill = "bf16";
+    options.chunk = kChunk;
+    return options;
+  }
+  // A lane for each of two cores; attention on the second.
+  static engine::Options two_lanes(const std::string& order) {
+    engine::Options options = one_lane();
+    const std::vector<int> cores = usable_core_numbers();
+    options.lanes = std::to_string(cores[0]) + ";" + std::to_string(cores[1]);
+    options.placements = {"attention=1"};
+    options.order = order;
+    return options;
+  }
+  static bool has_two_cores() { return usable_core_numbers().size() >= 2; }
+  static std::vector<Token> tokens(size_t n, uint64_t seed = 7) {
+    return test_support::random_tokens(model(), n, seed);
+  }
+  static Row row(Session& session) {
+    const std::span<const float> logits = session.logits();
+    return {logits.begin(), logits.end()};
+  }
+};
+
+TEST_F(ChunksTest, N1N7PromptsOfAnyLengthInAnyOrderOnTwoLanes) {
+  if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
+  Engine alone(one_lane());
+  ASSERT_EQ(alone.plan().chunk(), kChunk);
+  for (const char* order : {"in-order", "lock-step", "out-of-order"}) {
+    engine::Options options = two_lanes(order);
+    for (const int in_flight : {2, 3}) {
+      options.chunks_in_flight = in_flight;
+      options.is_cut_at_norms = in_flight == 3;
+      if (options.is_cut_at_norms) options.placements.push_back("norm=1");
+      Engine engine(options);
+      for (const int length : {1, kChunk - 1, kChunk, kChunk + 1, 2 * kChunk, 3 * kChunk + 7}) {
+        const std::vector<Token> prompt = tokens(static_cast<size_t>(length));
+        Session expected(alone), session(engine);
+        expected.prefill(prompt);
+        EXPECT_EQ(session.prefill(prompt), length);
+        EXPECT_EQ(row(session), row(expected)) << order << ", " << length << " tokens";
+        // The cache is the same too: generation goes on alike.
+        expected.evaluate(tokens(3, 9), {});
+        session.evaluate(tokens(3, 9), {});
+        EXPECT_EQ(row(session), row(expected)) << order << ", behind " << length << " tokens";
+      }
+    }
+  }
+}
+
+TEST_F(ChunksTest, N1N7ASharedBeginningIsNotComputedAgain) {
+  if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
+  Engine alone(one_lane()), engine(two_lanes("out-of-order"));
+  Session expected(alone), session(engine);
+  std::vector<Token> first = tokens(3 * kChunk + 7);
+  std::vector<Token> second = first;
+  second.resize(kChunk + 5);
+  const std::vector<Token> more = tokens(2 * kChunk + 9, 2);
+  second.insert(second.end(), more.begin(), more.end());
+  for (const std::vector<Token>* prompt : {&first, &second, &first}) {
+    EXPECT_EQ(session.prefill(*prompt), expected.prefill(*prompt));
+    EXPECT_EQ(row(session), row(expected));
+    EXPECT_EQ(session.history(), *prompt);
+  }
+}
+
+TEST_F(ChunksTest, N1APaddedChunkLeavesTheCacheAsItIs) {
+  if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
+  Engine engine(two_lanes("out-of-order"));
+  Session session(engine);
+  // The executables take 40 tokens, and the cache has room for no more than the prompt.
+  session.prefill(tokens(500));
+  const size_t bytes = session.kv_bytes();
+  session.truncate(480);
+  session.prefill(tokens(505));
+  EXPECT_EQ(session.kv_bytes(), bytes);
+  EXPECT_EQ(session.history().size(), 505u);
+}
+
+TEST_F(ChunksTest, N7APromptCanBeCancelledBetweenChunks) {
+  if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
+  engine::Options options = two_lanes("out-of-order");
+  options.chunks_in_flight = 2;
+  Engine engine(options);
+  Session session(engine);
+  const std::atomic<bool> cancel = true;
+  const std::vector<Token> prompt = tokens(500);
+  const int n_done = session.prefill(prompt, &cancel);
+  EXPECT_GT(n_done, 0);
+  EXPECT_LT(n_done, 500);
+  EXPECT_EQ(n_done % kChunk, 0);
+  // What was done is kept.
+  EXPECT_EQ(session.prefill(prompt), 500 - n_done);
+  Session whole(engine);
+  whole.prefill(prompt);
+  EXPECT_EQ(row(session), row(whole));
+}
+
+// The phone's values are those of this machine, so its orders are held to the same bits.
+TEST_F(ChunksTest, N7APhoneRunsChunksInAnyOrder) {
+  engine::Options options = one_lane();
+  options.prefill = "same";
+  Engine alone(options);
+  for (const char* order : {"in-order", "lock-step", "out-of-order"}) {
+    engine::Options phone = options;
+    phone.machine = test::repository_file("phones/8gen3.json");
+    phone.stack = "llm.npu";
+    phone.lanes = "cpu;npu";
+    phone.order = order;
+    phone.is_cut_at_norms = true;
+    phone.placements = {"norm=0", "attention=0", "qkv=1", "out=1", "ffn=1"};
+    Engine engine(phone);
+    for (const int length : {1, kChunk, kChunk + 1, 3 * kChunk + 7}) {
+      const std::vector<Token> prompt = tokens(static_cast<size_t>(length));
+      Session expected(alone), session(engine);
+      expected.prefill(prompt);
+      session.prefill(prompt);
+      EXPECT_EQ(row(session), row(expected)) << order << ", " << length << " tokens";
+    }
+  }
+}
+
+// Prompt on one lane, generation on another (N10): the cache goes with it.
+TEST_F(ChunksTest, N10PromptAndGenerationOnLanesOfTheirOwn) {
+  if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
+  engine::Options options = two_lanes("out-of-order");
+  options.placements = {"@2=0", "=1"};
+  Engine engine(options), alone(one_lane());
+  Session session(engine), expected(alone);
+  Trace trace({"prompt", "generation"});
+  engine.set_trace(&trace);
+  const std::vector<Token> prompt = tokens(2 * kChunk + 1);
+  session.prefill(prompt);
+  expected.prefill(prompt);
+  const std::vector<Token> next = tokens(1, 3);
+  session.evaluate(next, {});
+  expected.evaluate(next, {});
+  EXPECT_EQ(row(session), row(expected));
+  for (const TraceEvent& event : trace.events()) {
+    const bool is_prompt = event.n_tokens > 1 && std::string(event.name) != "head";
+    EXPECT_EQ(event.lane, is_prompt ? 0 : 1) << event.name << ", " << event.n_tokens << " tokens";
+  }
+}
+
+}  // namespace
+}  // namespace troika

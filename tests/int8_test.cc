@@ -1,0 +1,210 @@
+// Prompts in int8 by every method: whole models, whichever way they are divided, and what is lost
+// on a trained model with planted outliers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "engine/calibrate.h"
+#include "engine/evaluate.h"
+#include "engine/saved_plan.h"
+#include "model/linear_inputs.h"
+#include "tests/support/logits.h"
+#include "weights/plant_outliers.h"
+
+namespace troika {
+namespace {
+
+using plan::Int8Method;
+using test_support::engine_logits;
+using test_support::NamedModel;
+using test_support::TinyModelFile;
+
+constexpr size_t kTokens = 110;
+
+// A plan in float, but for prompts in int8, with limits that some activations exceed.
+plan::Plan plan_of(const engine::Options& options, Int8Method method, float limit) {
+  const engine::Engine engine(options);
+  plan::Plan plan = engine.plan();
+  plan.prefill = plan::Prefill::kInt8;
+  plan.int8.method = method;
+  plan.int8.outlier_prune = 40;
+  plan.int8.text = "made up";
+  plan.int8.n_tokens = 1;
+  plan.int8.smooth_alpha = 0.5;
+  float more = 1.0f;
+  for (const model::LinearInput& input : model::linear_inputs(engine.blueprint())) {
+    plan::Int8Input made;
+    made.weight = input.name;
+    made.limit = limit;
+    made.largest = limit * (more += 0.5f);
+    made.limit_alone = made.largest;
+    made.channel_largest.assign(static_cast<size_t>(input.width), made.largest);
+    plan.int8.inputs.push_back(made);
+  }
+  return plan;
+}
+
+class Int8Models : public testing::TestWithParam<NamedModel> {};
+
+TEST_P(Int8Models, N4PiecesThreadsAndMethodsOfAPromptAgree) {
+  const TinyModelFile file(GetParam().model);
+  engine::Options options = file.float_options();
+  const auto tokens = test_support::random_tokens(GetParam().model, kTokens);
+  const auto exact = engine_logits(options, tokens);
+  for (const Int8Method method :
+       {Int8Method::kToken, Int8Method::kTokenShadow, Int8Method::kStatic, Int8Method::kShadow,
+        Int8Method::kSmooth, Int8Method::kSplit, Int8Method::kGroup}) {
+    SCOPED_TRACE(plan::int8_method_name(method));
+    options.made_plan = plan_of(file.float_options(), method, 1.0f);
+    const auto whole = engine_logits(options, tokens);
+    EXPECT_TRUE(engine_logits(options, tokens, {33, 40}) == whole);
+    options.made_plan->lanes[0].n_threads = 3;
+    EXPECT_TRUE(engine_logits(options, tokens, {60}) == whole);
+    if (method == Int8Method::kStatic || method == Int8Method::kSmooth) continue;  // made-up limits
+    EXPECT_LE(reference::relative_error(whole, exact), 0.2);
+  }
+}
+
+// A shadow that takes nearly everything leaves the rounding of the weights alone.
+TEST_P(Int8Models, N4EverythingBeyondTheLimitIsExactInTheActivations) {
+  const TinyModelFile file(GetParam().model);
+  engine::Options options = file.float_options();
+  const auto tokens = test_support::random_tokens(GetParam().model, kTokens);
+  const auto error_at = [&](float limit, const auto& judge) {
+    options.made_plan = plan_of(file.float_options(), Int8Method::kShadow, limit);
+    options.made_plan->int8.outlier_prune = 0;
+    return reference::relative_error(engine_logits(options, tokens), judge);
+  };
+  options.made_plan = plan_of(file.float_options(), Int8Method::kShadow, 1e-4f);
+  options.made_plan->int8.outlier_prune = 0;
+  const auto judge = engine_logits(options, tokens);
+  EXPECT_LE(error_at(1e-3f, judge), 1e-3);
+  EXPECT_GT(error_at(8.0f, judge), error_at(1e-3f, judge));
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, Int8Models, testing::ValuesIn(test_support::tiny_model_variants()),
+                         [](const auto& info) {
+                           std::string name = info.param.name;
+                           std::replace_if(
+                               name.begin(), name.end(),
+                               [](char c) { return c == '-' || c == ' '; }, '_');
+                           return name;
+                         });
+
+TEST(Int8Plan, N3IsRefusedWithoutACalibrationOrForAnotherModel) {
+  const TinyModelFile file(test_support::tiny_model("llama"));
+  engine::Options options = file.float_options();
+  const auto refusal = [&] {
+    try {
+      const engine::Engine engine(options);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  options.int8 = "shadow";
+  options.prefill = "auto";
+  EXPECT_NE(refusal().find("--calibrate"), std::string::npos) << refusal();
+  options.int8 = "token";
+  EXPECT_EQ(refusal(), "");
+  options.is_strict_npu = true;
+  EXPECT_NE(refusal().find("--strict-npu"), std::string::npos) << refusal();
+  options.is_strict_npu = false;
+  options.int8 = "shadows";
+  EXPECT_NE(refusal().find("token-shadow"), std::string::npos) << refusal();
+  options.int8.clear();
+  options.made_plan = plan_of(file.float_options(), Int8Method::kShadow, 1.0f);
+  EXPECT_EQ(refusal(), "");
+  options.made_plan->int8.inputs[1].weight = "blk.7.attn_q.weight";
+  EXPECT_NE(refusal().find("'int8.inputs[1].weight'"), std::string::npos) << refusal();
+  options.made_plan->int8.inputs.pop_back();
+  options.made_plan->int8.inputs[1].weight =
+      plan_of(file.float_options(), Int8Method::kShadow, 1.0f).int8.inputs[1].weight;
+  EXPECT_NE(refusal().find("is missing"), std::string::npos) << refusal();
+}
+
+// Text that no model has read.
+constexpr const char* kText =
+    "The old clock in the hall struck seven, and still nobody came down to breakfast. Marian "
+    "looked at the door, then at the window, where the rain ran down in long grey lines. \"If "
+    "they do not come soon,\" she said to the cat, \"we shall eat the bread without them.\" The "
+    "cat yawned and stretched its paws toward the fire. Outside a cart went by, slowly, and the "
+    "horse that drew it shook the water from its mane. It was the first day of the holidays, and "
+    "the children had meant to walk to the river, to the place where the willows hang over the "
+    "water and the boys of the village keep their boats. Now there was nothing to be done but to "
+    "read, or to sit by the fire and tell one another stories. ";
+
+class Int8Planted : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const std::string path = std::string(TROIKA_MODELS) + "/troika-" + GetParam() + "-q8_0.gguf";
+    if (!std::filesystem::exists(path)) {
+      GTEST_SKIP() << path << " is missing: the recipe in models/train makes it";
+    }
+    weights::PlantOptions plant;
+    plant.input = path;
+    plant.output = folder_.file("planted.gguf");
+    weights::plant_outliers(plant);
+    how_.engine.model = plant.output;
+    how_.engine.n_threads = 2;
+    for (int i = 0; i < 4; ++i) how_.text += kText;
+    how_.text_name = "a made-up story";
+  }
+
+  static double loss_of(const plan::Int8Plan& int8, const char* method, int outlier_prune) {
+    for (const plan::Int8Loss& loss : int8.losses) {
+      if (loss.method == method && loss.outlier_prune == outlier_prune) return loss.loss;
+    }
+    return NAN;
+  }
+
+  test::TempFolder folder_;
+  engine::CalibrateOptions how_;
+};
+
+TEST_P(Int8Planted, N4LosesLittleWhereOneScaleForATensorIsFarOff) {
+  const engine::Calibration calibration = engine::calibrate(how_);
+  const plan::Int8Plan& int8 = calibration.int8;
+  const double plain = loss_of(int8, "static", 100);
+  const double shadow = loss_of(int8, "shadow", 0);
+  const double token_shadow = loss_of(int8, "token-shadow", 0);
+  std::printf("%s: plain %+.2f %%, N4 %+.2f %%, N4 with a scale per token %+.2f %%\n",
+              GetParam().c_str(), 100 * plain, 100 * shadow, 100 * token_shadow);
+  EXPECT_GT(plain, 0.1);
+  EXPECT_LT(std::fabs(shadow), 0.01);
+  EXPECT_LT(std::fabs(token_shadow), 0.01);
+  EXPECT_LT(int8.quantile, 1.0);
+  for (const plan::Int8Input& input : int8.inputs) {
+    EXPECT_LE(input.hot_channels.size(), static_cast<size_t>(input.n_outlier_channels));
+    if (input.largest > 0) {
+      EXPECT_GE(input.importance(), 0.99) << input.weight;
+    }
+  }
+  // The plan that comes of it can be written, read, and run.
+  engine::Options options = how_.engine;
+  plan::Plan plan = engine::Engine(options).plan();
+  plan.int8 = int8;
+  options.plan = folder_.file("plan.json");
+  {
+    const engine::Engine engine(how_.engine);
+    std::ofstream(options.plan) << plan::to_json({engine::plan_identity(engine.file()), plan});
+  }
+  options.int8 = "shadow";
+  options.outlier_prune = 0;
+  engine::Engine engine(options);
+  EXPECT_EQ(engine.plan().int8.inputs.size(), int8.inputs.size());
+  EXPECT_EQ(engine.plan().int8.shadowed(), std::vector<bool>(int8.inputs.size(), true));
+  engine::Session session(engine);
+  EXPECT_LT(perplexity_of_text(session, how_.text, {}).perplexity, int8.perplexity * 1.02);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, Int8Planted, testing::Values("silu", "relu"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace troika
