@@ -91,6 +91,24 @@ TEST_F(SessionTest, N3PiecesOfAPromptAreTheWholeInEveryPrecision) {
   }
 }
 
+// Strips that are unpacked for each chunk, and copies that were packed at the start.
+TEST_F(SessionTest, N3PackedCopiesChangeNoBit) {
+  const std::vector<Token> prompt = tokens(165);
+  engine::Options options = this->options(2048);
+  options.prefill = "int8";
+  std::vector<Row> rows;
+  for (const size_t bytes : {size_t{0}, size_t{20'000}, size_t{1} << 30}) {
+    options.packed_bytes = bytes;
+    Engine engine(options);
+    EXPECT_EQ(engine.weights().packed_bytes() > 0, bytes > 0);
+    EXPECT_LE(engine.weights().packed_bytes(), bytes);
+    Session session(engine);
+    session.prefill(prompt);
+    rows.push_back(row(session));
+    EXPECT_EQ(rows.back(), rows.front()) << bytes;
+  }
+}
+
 TEST_F(SessionTest, N8_EquivalentShapesOfAProductGiveTheSameBits) {
   const std::vector<Token> prompt = tokens(165);
   for (const char* prefill : {"bf16", "int8"}) {

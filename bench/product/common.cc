@@ -23,18 +23,19 @@ const kernels::Table& kernels_of(const char* implementation) {
       .first->second.table;
 }
 
-kernels::MatmulWeight weights_of(const ProductShape& shape) {
+kernels::MatmulWeight weights_of(const ProductShape& shape, tensor::Type type) {
   static std::vector<std::byte> rows;
   static size_t n_rows = 0, k = 0;
-  const size_t row_bytes = tensor::row_bytes(tensor::Type::kQ8_0, shape.k);
-  if (n_rows != shape.n_rows || k != shape.k) {
+  static tensor::Type row_type = tensor::Type::kF32;
+  const size_t row_bytes = tensor::row_bytes(type, shape.k);
+  if (n_rows != shape.n_rows || k != shape.k || row_type != type) {
     n_rows = shape.n_rows;
     k = shape.k;
+    row_type = type;
     rows.assign(n_rows * row_bytes, std::byte{});
     const std::vector<float> values = random_floats(16 * k, 0.05f);
     for (size_t r = 0; r < n_rows; ++r) {
-      tensor::quantize_row(tensor::Type::kQ8_0, values.data() + r % 16 * k,
-                           rows.data() + r * row_bytes, k);
+      tensor::quantize_row(type, values.data() + r % 16 * k, rows.data() + r * row_bytes, k);
     }
   }
   return {rows.data(), row_bytes, k, 0, n_rows};

@@ -32,13 +32,16 @@ Contender reference_contender();
 Contender q8_contender();
 Contender float_contender();
 Contender int8_contender(const char* implementation);
+// From weights of this type, unpacked a few strips at a time.
+Contender int8_unpacked_contender(const char* implementation, tensor::Type type);
 Contender bf16_contender(const char* implementation);
 
 // The kernels up to `implementation`, and whether this processor can run them.
 bool can_run(const char* implementation);
 const kernels::Table& kernels_of(const char* implementation);
 
-// Seeded weights as Q8_0 rows, kept until another shape is asked for.
-kernels::MatmulWeight weights_of(const ProductShape& shape);
+// Seeded weights, kept until another shape or type is asked for.
+kernels::MatmulWeight weights_of(const ProductShape& shape,
+                                 tensor::Type type = tensor::Type::kQ8_0);
 
 }  // namespace troika::bench

@@ -26,17 +26,14 @@ std::shared_ptr<State> pack(const ProductShape& shape, size_t n_tokens) {
   std::byte* begin = state->bytes.data() + (64 - address % 64) % 64;
   auto* levels = reinterpret_cast<int8_t*>(begin);
   state->tokens = begin + level_bytes;
-  std::vector<float> row(shape.k);
-  std::vector<float> buffer(kernels::int8_token_bytes(shape.k) / sizeof(float));
-  const kernels::PackBuffers buffers = {row.data(), reinterpret_cast<std::byte*>(buffer.data())};
   for (size_t strip = 0; strip < n_strips; ++strip) {
     kernels::MatmulWeight part = weights_of(shape);
     part.first_row = strip * kernels::kPanelRows;
     part.last_row = std::min(part.first_row + kernels::kPanelRows, shape.n_rows);
-    kernels::pack_int8(kernels_of("reference"), tensor::Type::kQ8_0, part, buffers,
-                       levels + strip * kernels::int8_strip_bytes(shape.k),
-                       state->scales.data() + part.first_row,
-                       state->starts.data() + part.first_row);
+    kernels::pack_strip(
+        kernels_of("reference"), tensor::Type::kQ8_0, part,
+        {levels + strip * kernels::int8_strip_bytes(shape.k), state->scales.data() + part.first_row,
+         state->starts.data() + part.first_row});
   }
   state->panels = {levels, state->scales.data(), state->starts.data(), shape.n_rows, shape.k};
   return state;
@@ -60,6 +57,73 @@ Contender int8_contender(const char* implementation) {
                 table.matmul_int8(state->panels,
                                   {strip, std::min(strip + 4, kernels::n_strips(shape.n_rows)),
                                    n_tokens, state->tokens, stride, nullptr, y, shape.n_rows});
+              }
+            };
+          }};
+}
+
+namespace {
+
+constexpr size_t kStrips = 4;
+
+// What stands in memory besides the weights: magnitudes of rows, and buffers for some strips.
+struct Unpacked {
+  std::vector<std::byte> bytes;  // levels of kStrips strips, then tokens
+  std::vector<float> largest;
+  float scales[kStrips * kernels::kPanelRows];
+  int32_t starts[kStrips * kernels::kPanelRows];
+  int8_t* levels;
+  std::byte* tokens;
+};
+
+std::shared_ptr<Unpacked> measure(const kernels::Table& table, tensor::Type type,
+                                  const ProductShape& shape, size_t n_tokens) {
+  auto state = std::make_shared<Unpacked>();
+  const size_t level_bytes = kStrips * kernels::int8_strip_bytes(shape.k);
+  state->bytes.resize(level_bytes + n_tokens * kernels::int8_token_bytes(shape.k) + 64);
+  const auto address = reinterpret_cast<uintptr_t>(state->bytes.data());
+  std::byte* begin = state->bytes.data() + (64 - address % 64) % 64;
+  state->levels = reinterpret_cast<int8_t*>(begin);
+  state->tokens = begin + level_bytes;
+  const kernels::MatmulWeight weight = weights_of(shape, type);
+  for (size_t r = 0; r < shape.n_rows; ++r) {
+    state->largest.push_back(
+        kernels::find(table.largest_of_row, type)(weight.data + r * weight.row_bytes, weight.k));
+  }
+  return state;
+}
+
+}  // namespace
+
+Contender int8_unpacked_contender(const char* implementation, tensor::Type type) {
+  return {std::string("int8 ") + implementation + " " + tensor::type_name(type), Peak::kInt8,
+          can_run(implementation) ? nullptr : "this processor cannot run it",
+          [=](const ProductShape& shape, size_t n_tokens, const float* x, float* y) -> Product {
+            const kernels::Table& table = kernels_of(implementation);
+            const std::shared_ptr<Unpacked> state = measure(table, type, shape, n_tokens);
+            const kernels::MatmulWeight weight = weights_of(shape, type);
+            const size_t stride = kernels::int8_token_bytes(shape.k);
+            return [=, &table] {
+              for (size_t t = 0; t < n_tokens; ++t) {
+                table.quantize_int8(x + t * shape.k, state->tokens + t * stride, shape.k);
+              }
+              const size_t n_strips = kernels::n_strips(shape.n_rows);
+              for (size_t first = 0; first < n_strips; first += kStrips) {
+                const size_t last = std::min(first + kStrips, n_strips);
+                for (size_t strip = first; strip < last; ++strip) {
+                  const size_t i = strip - first, row = strip * kernels::kPanelRows;
+                  kernels::MatmulWeight part = weight;
+                  part.first_row = row;
+                  part.last_row = std::min(row + kernels::kPanelRows, shape.n_rows);
+                  kernels::find(table.unpack_int8, type)(
+                      part, state->largest.data() + row,
+                      {state->levels + i * kernels::int8_strip_bytes(shape.k),
+                       state->scales + i * kernels::kPanelRows,
+                       state->starts + i * kernels::kPanelRows});
+                }
+                table.matmul_int8(
+                    {state->levels, state->scales, state->starts, shape.n_rows, shape.k, first},
+                    {first, last, n_tokens, state->tokens, stride, nullptr, y, shape.n_rows});
               }
             };
           }};

@@ -68,11 +68,20 @@ void run(const std::vector<size_t>& token_counts) {
   fmt::print("in registers: int8 {:.3f} TOPS ({}), bf16 {:.3f} ({}), f32 {:.3f} ({})\n",
              peaks[0] * 1e-12, probes.int8_name, peaks[1] * 1e-12, probes.bf16_name,
              peaks[2] * 1e-12, probes.f32_name);
-  std::vector<Contender> contenders = {
-      q8_contender(),           float_contender(),        int8_contender("avx2"),
-      int8_contender("avx512"), int8_contender("amx"),    int8_contender("neon"),
-      bf16_contender("avx2"),   bf16_contender("avx512"), bf16_contender("avx512_bf16"),
-      bf16_contender("amx"),    bf16_contender("neon")};
+  std::vector<Contender> contenders = {q8_contender(),
+                                       float_contender(),
+                                       int8_contender("avx2"),
+                                       int8_contender("avx512"),
+                                       int8_contender("amx"),
+                                       int8_contender("neon"),
+                                       int8_unpacked_contender("avx512", tensor::Type::kQ8_0),
+                                       int8_unpacked_contender("avx512", tensor::Type::kQ4_0),
+                                       int8_unpacked_contender("avx512", tensor::Type::kQ4_K),
+                                       bf16_contender("avx2"),
+                                       bf16_contender("avx512"),
+                                       bf16_contender("avx512_bf16"),
+                                       bf16_contender("amx"),
+                                       bf16_contender("neon")};
   for (const Contender& contender : contenders) {
     if (contender.missing != nullptr) fmt::print("{}: {}\n", contender.name, contender.missing);
   }

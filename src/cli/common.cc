@@ -86,7 +86,8 @@ void EngineFlags::add_to(CLI::App& command) {
                      "(default: as the plan says, else 85)");
   command
       .add_option("--packed", options.packed_bytes,
-                  "Most bytes of packed copies of weights (default: half of the free memory)")
+                  "Most bytes of packed copies of weights, which spare int8 prompts the unpacking "
+                  "(default: none)")
       ->transform(CLI::AsSizeValue(false));
   command.add_option("--kernels", options.kernels,
                      "The fastest kernels allowed, as named by --version (default: the fastest)");
@@ -103,7 +104,7 @@ engine::Options EngineFlags::checked() const {
 
 std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   engine::Options options = flags.checked();
-  Progress bar("packing weights");
+  Progress bar("measuring weights");
   options.progress = bar.function();
   auto engine = std::make_unique<engine::Engine>(options);
   const int trained = engine->blueprint().trained_context;

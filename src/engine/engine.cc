@@ -92,10 +92,16 @@ const weights::Store& Engine::packed(const ProgressFunction& progress) {
   if (is_here && plan_.prefill == plan::Prefill::kInt8 && plan_.chunk() > plan::kMostDecodeTokens) {
     const double start = now_seconds();
     const std::vector<model::WeightId> ids = weights::prompt_matrices(blueprint_);
+    const weights::Int8Packing packing = int8_.packing();
     if (plan_.int8.method == plan::Int8Method::kGroup) {
       weights_.group_int8(ids, plan_.n_threads(), progress);
+    } else if (packing.is_plain()) {
+      if (plan_.packed_bytes > 0) {
+        weights_.pack_int8(weights_.packable(ids, plan_.packed_bytes), plan_.n_threads(), progress);
+      }
+      weights_.measure_int8(ids, plan_.n_threads(), progress);
     } else {
-      weights_.pack_int8(ids, plan_.n_threads(), progress, int8_.packing());
+      weights_.pack_int8(ids, plan_.n_threads(), progress, packing);
     }
     pack_seconds_ = now_seconds() - start;
   }

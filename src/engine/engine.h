@@ -72,7 +72,7 @@ class Engine {
   std::mutex& pass_mutex() { return pass_mutex_; }
 
   double load_seconds() const { return load_seconds_; }
-  // Of it, what packing weights took.
+  // Of it, what measuring and packing weights for prompts took.
   double pack_seconds() const { return pack_seconds_; }
 
  private:

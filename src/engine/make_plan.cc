@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 #include "base/system.h"
@@ -56,20 +57,16 @@ int choose_context(const Options& options, const model::Blueprint& blueprint,
   return static_cast<int>(std::min(wanted, sensible));
 }
 
-// Bytes of the packed copies that int8 prompts need.
-size_t int8_bytes(const model::Blueprint& blueprint, const weights::Store& weights) {
-  size_t bytes = 0;
-  for (const model::WeightId id : weights::prompt_matrices(blueprint)) {
-    const weights::Matrix& matrix = weights.matrix(id);
-    if (weights::fits_int8(matrix)) bytes += weights::int8_panel_bytes(matrix);
-  }
-  return bytes;
+// Methods whose weights have no scale of their own for each row cannot be unpacked when needed.
+bool needs_copies(const Options& options) {
+  return options.int8_weights == "tensor" ||
+         options.int8 == plan::int8_method_name(plan::Int8Method::kSmooth) ||
+         options.int8 == plan::int8_method_name(plan::Int8Method::kGroup);
 }
 
 // Decides how prompts are computed. Returns the bytes of packed weights that this takes.
 size_t choose_prefill(const Options& options, const model::Blueprint& blueprint,
-                      const weights::Store& weights, const MemoryFigures& memory,
-                      plan::Plan* plan) {
+                      const weights::Store& weights, plan::Plan* plan) {
   if (!options.int8.empty() && options.prefill != "auto" && options.prefill != "int8") {
     throw UsageError(
         fmt::format("--int8 is for prompts in int8, but --prefill asks for {}.", options.prefill));
@@ -84,19 +81,16 @@ size_t choose_prefill(const Options& options, const model::Blueprint& blueprint,
   plan->prefill =
       options.int8.empty() ? plan::prefill_from_name(options.prefill) : plan::Prefill::kInt8;
   if (plan->prefill != plan::Prefill::kInt8) return 0;
-  const size_t needed = int8_bytes(blueprint, weights);
-  const size_t limit = options.packed_bytes > 0 ? options.packed_bytes : memory.available_bytes / 2;
-  if (needed <= limit) {
-    plan->prefill_reason =
-        fmt::format("{:.1f} MB of packed weights, of {:.1f} MB allowed",
-                    1e-6 * static_cast<double>(needed), 1e-6 * static_cast<double>(limit));
-    return needed;
-  }
-  plan->prefill = plan::Prefill::kBf16;
-  plan->prefill_reason = fmt::format(
-      "not int8: its packed weights take {:.1f} MB, and {:.1f} MB are allowed (--packed)",
-      1e-6 * static_cast<double>(needed), 1e-6 * static_cast<double>(limit));
-  return 0;
+  plan->packed_bytes = options.packed_bytes;
+  const std::vector<model::WeightId> matrices = weights::prompt_matrices(blueprint);
+  const std::vector<model::WeightId> packed = weights.packable(
+      matrices, needs_copies(options) ? std::numeric_limits<uint64_t>::max() : plan->packed_bytes);
+  size_t bytes = 0;
+  for (const model::WeightId id : packed) bytes += weights::int8_panel_bytes(weights.matrix(id));
+  plan->prefill_reason = packed.empty()                    ? "unpacked for each chunk"
+                         : packed.size() < matrices.size() ? "in part unpacked for each chunk"
+                                                           : "from packed copies";
+  return bytes;
 }
 
 std::vector<plan::HostLane> choose_lanes(const Options& options) {
@@ -164,7 +158,7 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
   plan.activations = options.activations;
   plan.kv_type = options.kv_type;
   cache::check_head_length(plan.kv_type, blueprint.head_dim);
-  const size_t packed_bytes = choose_prefill(options, blueprint, weights, memory, &plan);
+  const size_t packed_bytes = choose_prefill(options, blueprint, weights, &plan);
   plan.context = choose_context(options, blueprint, weights, plan, packed_bytes, memory);
   apply_chunk_options(options, &plan);
   if (options.chunk > 0) {

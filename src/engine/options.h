@@ -44,7 +44,7 @@ struct Options {
   std::string int8;                                 // a name of plan::Int8Method: then in int8
   std::string int8_weights;                         // "row" or "tensor": a scale for each
   std::optional<int> outlier_prune = std::nullopt;  // percent
-  size_t packed_bytes = 0;  // most bytes of packed copies of weights; 0: half of the free memory
+  size_t packed_bytes = 0;                          // most bytes of packed copies of weights
   // Told of the slow parts of loading.
   ProgressFunction progress;
   tensor::Type kv_type = tensor::Type::kF16;

@@ -28,6 +28,12 @@ void visit_functions(Table& mine, const Table& theirs, Visit visit) {
     const auto i = static_cast<size_t>(info.type);
     visit(std::string("unpack_bf16 ") + info.name, mine.unpack_bf16[i], theirs.unpack_bf16[i]);
   }
+  for (const tensor::TypeInfo& info : tensor::type_table()) {
+    const auto i = static_cast<size_t>(info.type);
+    visit(std::string("largest_of_row ") + info.name, mine.largest_of_row[i],
+          theirs.largest_of_row[i]);
+    visit(std::string("unpack_int8 ") + info.name, mine.unpack_int8[i], theirs.unpack_int8[i]);
+  }
   visit("matmul_int8", mine.matmul_int8, theirs.matmul_int8);
   visit("matmul_bf16", mine.matmul_bf16, theirs.matmul_bf16);
   visit("quantize_int8", mine.quantize_int8, theirs.quantize_int8);
@@ -53,6 +59,8 @@ void visit_functions(Table& mine, const Table& theirs, Visit visit) {
   visit("attention", mine.attention, theirs.attention);
   visit("attention_segment", mine.attention_segment, theirs.attention_segment);
   visit("attention_merge", mine.attention_merge, theirs.attention_merge);
+  visit("weigh_scores", mine.weigh_scores, theirs.weigh_scores);
+  visit("pack_values", mine.pack_values, theirs.pack_values);
   visit("store_kv", mine.store_kv, theirs.store_kv);
 }
 
@@ -88,8 +96,12 @@ std::span<const Implementation> implementations() {
     {"amx", x86::kAmxNeeds, &x86::kAmxTable},
     {"avx512_bf16", x86::kAvx512Bf16Needs, &x86::kAvx512Bf16Table},
     {"avx512", x86::kAvx512Needs, &x86::kAvx512Table},
+    {"avx_vnni", x86::kAvxVnniNeeds, &x86::kAvxVnniTable},
     {"avx2", x86::kAvx2Needs, &x86::kAvx2Table},
 #elif defined(TROIKA_NEON_KERNELS)
+#ifdef TROIKA_I8MM_KERNELS
+    {"i8mm", arm::kI8mmNeeds, &arm::kI8mmTable},
+#endif
     {"neon", arm::kNeonNeeds, &arm::kNeonTable},
 #endif
     {"reference", CpuFeatures(), &reference::kTable},

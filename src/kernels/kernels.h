@@ -19,6 +19,7 @@
 #include "kernels/activations.h"
 #include "kernels/outliers.h"
 #include "kernels/panels.h"
+#include "kernels/prompt_attention.h"
 #include "tensor/type.h"
 
 namespace troika::kernels {
@@ -50,6 +51,15 @@ using MatmulBf16 = void(const Bf16Stretch& weight, const PanelProduct& product);
 // Rows first_row .. last_row (at most 16) of a weight, k from first_k on (a multiple of 256), n_k
 // of it or what there is, as one strip of a stretch; n_k is a multiple of 32.
 using UnpackBf16 = void(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_t* strip);
+
+// The largest magnitude in a row of k weights; not-a-number counts as 0, infinity as the largest
+// float.
+using LargestOfRow = float(const std::byte* row, size_t k);
+// Rows first_row .. last_row (at most 16) of a weight as one strip of int8 panels. `largest` holds
+// the largest magnitudes of these rows; each becomes 127, and all else a whole number by the same
+// factor, as `Table::quantize_int8` does it. All implementations agree to the bit.
+// REQUIRES: k <= kMostInt8Depth.
+using UnpackInt8 = void(const MatmulWeight& weight, const float* largest, const Int8Strip& strip);
 
 // Where keys or values of one head lie: pages of 2^page_slots_log2 slots each. The row of slot s
 // starts at pages[s >> log2] + (s & mask) * slot_bytes + head_offset_bytes.
@@ -149,7 +159,17 @@ struct Table {
   // Writes one row of n floats into a cache of `type`: F32, F16 or Q8_0 (n a multiple of 32).
   void (*store_kv)(Type type, const float* x, std::byte* row, size_t n) = nullptr;
 
+  // Attention of many queries (kernels/prompt_attention.h).
+  WeighScores* weigh_scores = nullptr;
+  // The values of n positions (rows[p] of a cache type) as panels of bf16_depth(n): strips of 16
+  // elements of the head, positions along k.
+  void (*pack_values)(Type type, const std::byte* const* rows, size_t n, size_t head_size,
+                      uint16_t* panel) = nullptr;
+
+  // Weights brought into the form of panels.
   ByType<UnpackBf16> unpack_bf16{};
+  ByType<LargestOfRow> largest_of_row{};
+  ByType<UnpackInt8> unpack_int8{};
 
   // As quantize_int8, with a scale by `range` (kernels/outliers.h). What is clamped goes to
   // `outliers`, which has room for k, unless that is null. Returns how many there are.

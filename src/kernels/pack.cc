@@ -58,4 +58,14 @@ void pack_int8(const Table& table, Type type, const MatmulWeight& weight, PackBu
   }
 }
 
+void pack_strip(const Table& table, Type type, const MatmulWeight& weight, const Int8Strip& strip) {
+  TROIKA_ASSERT(weight.last_row - weight.first_row <= kPanelRows && weight.k <= kMostInt8Depth);
+  float largest[kPanelRows];
+  for (size_t r = weight.first_row; r < weight.last_row; ++r) {
+    largest[r - weight.first_row] =
+        find(table.largest_of_row, type)(weight.data + r * weight.row_bytes, weight.k);
+  }
+  find(table.unpack_int8, type)(weight, largest, strip);
+}
+
 }  // namespace troika::kernels

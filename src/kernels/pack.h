@@ -25,4 +25,8 @@ struct PackRule {
 void pack_int8(const Table& table, Type type, const MatmulWeight& weight, PackBuffers buffers,
                int8_t* levels, float* scales, int32_t* starts, const PackRule& rule = {});
 
+// The same for rows that get scales of their own, faster: by `table.largest_of_row` and
+// `table.unpack_int8`.
+void pack_strip(const Table& table, Type type, const MatmulWeight& weight, const Int8Strip& strip);
+
 }  // namespace troika::kernels

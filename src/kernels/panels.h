@@ -31,13 +31,29 @@ constexpr size_t bf16_depth(size_t k) {
 constexpr size_t int8_strip_bytes(size_t k) { return int8_depth(k) * kPanelRows; }
 constexpr size_t bf16_strip_bytes(size_t k) { return 2 * bf16_depth(k) * kPanelRows; }
 
-// A matrix as int8 with a scale for each row (output channel): weight = level * scale.
+// A matrix as int8 with a scale for each row (output channel): weight = level * scale. The three
+// lists begin with strip `begin`, because a matrix may be unpacked a few strips at a time.
 struct Int8Panels {
   const int8_t* levels = nullptr;   // (n_strips, int8_depth / 4, 16, 4), at a multiple of 64 bytes
   const float* scales = nullptr;    // (16 * n_strips)
   const int32_t* starts = nullptr;  // (16 * n_strips): -128 times the sum of the row's levels
-  size_t n_rows = 0;
+  size_t n_rows = 0;                // of the whole matrix
   size_t k = 0;
+  size_t begin = 0;
+
+  const int8_t* levels_of(size_t strip) const {
+    return levels + (strip - begin) * int8_strip_bytes(k);
+  }
+  const float* scales_of(size_t strip) const { return scales + (strip - begin) * kPanelRows; }
+  const int32_t* starts_of(size_t strip) const { return starts + (strip - begin) * kPanelRows; }
+};
+
+// One strip to be written: int8_strip_bytes of levels, at a multiple of 64 bytes, 16 scales, 16
+// starts.
+struct Int8Strip {
+  int8_t* levels;
+  float* scales;
+  int32_t* starts;
 };
 
 // A token's activations for int8 panels: int8_depth(k) levels, kept as level + 128 because the

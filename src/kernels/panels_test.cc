@@ -80,6 +80,59 @@ TEST_P(Panels, ActivationsAreBroughtIntoFormAsByTheReference) {
   }
 }
 
+// A matrix with weights that are no numbers, or are infinite: in floats, and in the scales of
+// blocks.
+TestWeight with_odd_values(Type type, size_t n_rows, size_t k) {
+  TestWeight weight(type, n_rows, k, random_floats(n_rows * k, 12, 0.05f));
+  const size_t n_bytes = n_rows * weight.view.row_bytes;
+  for (size_t i = 1; i + 4 < n_bytes; i += 1 + n_bytes / 9) {
+    const uint32_t odd[] = {0x7f80'7c00u, 0xffc0'fe00u, 0xff80'fc00u};
+    std::memcpy(weight.storage.data() + 1 + i / 2 * 2, &odd[i % 3], sizeof(odd[0]));
+  }
+  return weight;
+}
+
+TEST_P(Panels, N3PackedWeightsEqualTheReferenceToTheBit) {
+  for (const tensor::TypeInfo& info : tensor::type_table()) {
+    for (const size_t k : {1, 32, 33, 64, 96, 256, 288, 800, 1024}) {
+      if (k % info.block_length != 0) continue;
+      for (const size_t n_rows : {0, 1, 16, 21}) {
+        for (const bool is_odd : {false, true}) {
+          const TestWeight weight =
+              is_odd ? with_odd_values(info.type, n_rows, k)
+                     : TestWeight(info.type, n_rows, k, random_floats(n_rows * k, 9, 0.05f));
+          const Int8Weight mine(info.type, weight.view, &table()), theirs(info.type, weight.view);
+          EXPECT_TRUE(mine.levels == theirs.levels && mine.scales == theirs.scales &&
+                      mine.starts == theirs.starts)
+              << info.name << " k " << k << " rows " << n_rows << (is_odd ? ", odd values" : "");
+        }
+      }
+    }
+  }
+}
+
+// A matrix may be unpacked a few strips at a time.
+TEST_P(Panels, N3StripsOnTheirOwnGiveTheSameBits) {
+  constexpr size_t kRows = 150, kTokens = 41, kDepth = 320;
+  const TestWeight weight(Type::kQ8_0, kRows, kDepth, random_floats(kRows * kDepth, 1, 0.05f));
+  const Int8Weight packed(Type::kQ8_0, weight.view);
+  const std::vector<float> bias = random_floats(kRows, 3);
+  const auto x = int8_tokens(table(), random_floats(kTokens * kDepth, 2), kTokens, kDepth);
+  std::vector<float> whole(kTokens * kRows), cut = whole;
+  PanelProduct product = {0,           n_strips(kRows), kTokens, x.get(), int8_token_bytes(kDepth),
+                          bias.data(), whole.data(),    kRows};
+  table().matmul_int8(packed.view, product);
+  product.y = cut.data();
+  for (size_t s = 0; s < n_strips(kRows); s += 3) {
+    product.first_strip = s;
+    product.last_strip = std::min(s + 3, n_strips(kRows));
+    table().matmul_int8({packed.view.levels_of(s), packed.view.scales_of(s),
+                         packed.view.starts_of(s), kRows, kDepth, s},
+                        product);
+  }
+  EXPECT_EQ(cut, whole);
+}
+
 TEST_P(Panels, UnpackedWeightsEqualTheReferenceToTheBit) {
   for (const tensor::TypeInfo& info : tensor::type_table()) {
     for (const size_t k : {1, 32, 33, 96, 256, 288, 800, 1024}) {

@@ -51,17 +51,27 @@ struct Int8Weight {
         starts(n_strips(n_rows) * kPanelRows) {
     view = {levels.get(), scales.data(), starts.data(), n_rows, k};
   }
-  Int8Weight(Type type, const MatmulWeight& weight) : Int8Weight(weight.last_row, weight.k) {
+  // By `unpack_int8` of a table, or row by row where there is none.
+  Int8Weight(Type type, const MatmulWeight& weight, const Table* table = nullptr)
+      : Int8Weight(weight.last_row, weight.k) {
     std::vector<float> row(weight.k), buffer(int8_token_bytes(weight.k) / sizeof(float));
     auto* bytes = reinterpret_cast<std::byte*>(buffer.data());
     for (size_t strip = 0; strip < n_strips(weight.last_row); ++strip) {
       MatmulWeight part = weight;
       part.first_row = strip * kPanelRows;
       part.last_row = std::min(part.first_row + kPanelRows, weight.last_row);
-      pack_int8(reference::kTable, type, part, {row.data(), bytes},
-                levels.get() + strip * int8_strip_bytes(weight.k), scales.data() + part.first_row,
-                starts.data() + part.first_row);
+      const Int8Strip out = strip_at(strip);
+      if (table != nullptr) {
+        pack_strip(*table, type, part, out);
+      } else {
+        pack_int8(reference::kTable, type, part, {row.data(), bytes}, out.levels, out.scales,
+                  out.starts);
+      }
     }
+  }
+  Int8Strip strip_at(size_t strip) {
+    return {levels.get() + strip * int8_strip_bytes(view.k), scales.data() + strip * kPanelRows,
+            starts.data() + strip * kPanelRows};
   }
   int8_t& level(size_t r, size_t i) {
     return levels

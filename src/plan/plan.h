@@ -80,6 +80,8 @@ struct Plan {
   std::vector<Placement> placements;  // lane 0 where none matches
   Activations activations = Activations::kQ8;
   Prefill prefill = Prefill::kSame;
+  // Most bytes of packed copies of weights, which spare int8 prompts the unpacking.
+  uint64_t packed_bytes = 0;
   Int8Plan int8;
   std::string prefill_reason;  // why it is not what was asked for, or what was chosen; for people
   tensor::Type kv_type = tensor::Type::kF16;

@@ -117,6 +117,7 @@ std::string to_json(const PlanFile& file) {
   json["activations"] = activations_name(file.plan.activations);
   json["prefill"] = prefill_name(file.plan.prefill);
   json["prefill_reason"] = file.plan.prefill_reason;
+  json["packed_bytes"] = file.plan.packed_bytes;
   json["kv"] = tensor::type_name(file.plan.kv_type);
   json["lanes"] = nlohmann::ordered_json::array();
   for (const HostLane& lane : file.plan.lanes) {
@@ -177,6 +178,9 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
     fields.fail("prefill", fmt::format("is not understood: {}", error.what()));
   }
   if (fields.has("prefill_reason")) plan.prefill_reason = fields.text("prefill_reason");
+  if (fields.has("packed_bytes")) {
+    plan.packed_bytes = static_cast<uint64_t>(fields.integer("packed_bytes", 0, INT64_MAX));
+  }
   const std::optional<tensor::Type> kv = tensor::type_from_name(fields.text("kv"));
   if (kv != tensor::Type::kF32 && kv != tensor::Type::kF16 && kv != tensor::Type::kQ8_0) {
     fields.fail("kv", "must be F32, F16 or Q8_0");

@@ -12,6 +12,7 @@ PlanFile example() {
   file.made_for = {"a \"model\".gguf", 123456789012, "0123abcd", "a processor, 2 cores"};
   file.plan.context = 4096;
   file.plan.prefill = Prefill::kInt8;
+  file.plan.packed_bytes = 5'000'000'000;
   file.plan.prefill_reason = "asked \"for\"";
   file.plan.kv_type = tensor::Type::kQ8_0;
   file.plan.activations = Activations::kF32;

@@ -41,6 +41,15 @@ size_t int8_panel_bytes(const Matrix& matrix) {
          (kernels::int8_strip_bytes(static_cast<size_t>(matrix.row_length)) + kBytesBeside);
 }
 
+void measure_rows(const Matrix& matrix, size_t first_row, size_t last_row, float* largest) {
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
+  const auto largest_of_row = kernels::find(kernels.table.largest_of_row, matrix.type);
+  for (size_t row = first_row; row < last_row; ++row) {
+    largest[row] = largest_of_row(matrix.data + row * matrix.row_bytes,
+                                  static_cast<size_t>(matrix.row_length));
+  }
+}
+
 void Int8Matrix::Free::operator()(std::byte* bytes) const { ::operator delete(bytes, kAlignment); }
 
 Int8Matrix::Int8Matrix(const Matrix& matrix) : bytes_(int8_panel_bytes(matrix)) {
@@ -80,12 +89,17 @@ void Int8Matrix::pack(const Matrix& matrix, size_t first_strip, size_t last_stri
   for (size_t strip = first_strip; strip < last_strip; ++strip) {
     const size_t first_row = strip * kernels::kPanelRows;
     const size_t last_row = std::min(first_row + kernels::kPanelRows, panels_.n_rows);
-    kernels::pack_int8(kernels.table, matrix.type,
-                       {matrix.data, matrix.row_bytes, k, first_row, last_row},
-                       {row.data(), reinterpret_cast<std::byte*>(levels.data())},
-                       const_cast<int8_t*>(panels_.levels) + strip * kernels::int8_strip_bytes(k),
-                       const_cast<float*>(panels_.scales) + first_row,
-                       const_cast<int32_t*>(panels_.starts) + first_row, rule);
+    const kernels::Int8Strip out = {const_cast<int8_t*>(panels_.levels_of(strip)),
+                                    const_cast<float*>(panels_.scales_of(strip)),
+                                    const_cast<int32_t*>(panels_.starts_of(strip))};
+    const kernels::MatmulWeight rows = {matrix.data, matrix.row_bytes, k, first_row, last_row};
+    if (rule.factors == nullptr && rule.limit == 0) {
+      kernels::pack_strip(kernels.table, matrix.type, rows, out);
+    } else {
+      kernels::pack_int8(kernels.table, matrix.type, rows,
+                         {row.data(), reinterpret_cast<std::byte*>(levels.data())}, out.levels,
+                         out.scales, out.starts, rule);
+    }
   }
 }
 

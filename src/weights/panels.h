@@ -23,6 +23,8 @@ std::vector<model::WeightId> prompt_matrices(const model::Blueprint& blueprint);
 bool fits_int8(const Matrix& matrix);
 size_t int8_panel_bytes(const Matrix& matrix);
 
+// The largest magnitudes of some rows of a matrix, which give each row its scale.
+void measure_rows(const Matrix& matrix, size_t first_row, size_t last_row, float* largest);
 // The largest magnitude among some rows, each element times its column's factor (1 where null).
 // What is not a number does not count.
 float largest_magnitude(const Matrix& matrix, size_t first_row, size_t last_row,

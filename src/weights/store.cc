@@ -147,6 +147,19 @@ float largest_of(const Matrix& matrix, const float* factors, Team& team) {
 
 }  // namespace
 
+std::vector<model::WeightId> Store::packable(std::span<const model::WeightId> ids,
+                                             uint64_t bytes) const {
+  std::vector<model::WeightId> chosen;
+  for (const model::WeightId id : ids) {
+    if (!fits_int8(matrix(id))) continue;
+    const uint64_t needed = int8_panel_bytes(matrix(id));
+    if (needed > bytes) break;
+    bytes -= needed;
+    chosen.push_back(id);
+  }
+  return chosen;
+}
+
 void Store::pack_int8(std::span<const model::WeightId> ids, int n_threads,
                       const ProgressFunction& progress, const Int8Packing& packing) {
   int8_.resize(entries_.size());
@@ -177,6 +190,32 @@ void Store::pack_int8(std::span<const model::WeightId> ids, int n_threads,
     packed_bytes_ += packed->bytes();
   }
   if (progress) progress(ids.size(), ids.size());
+}
+
+void Store::measure_int8(std::span<const model::WeightId> ids, int n_threads,
+                         const ProgressFunction& progress) {
+  row_largest_.resize(entries_.size());
+  Team team(n_threads);
+  size_t n_done = 0;
+  for (const model::WeightId id : ids) {
+    if (progress) progress(n_done++, ids.size());
+    const Matrix& source = matrix(id);
+    std::vector<float>& largest = row_largest_[static_cast<size_t>(id)];
+    if (int8_panels(id) != nullptr || !largest.empty() || !fits_int8(source)) continue;
+    largest.resize(static_cast<size_t>(source.n_rows));
+    team.run([&](int worker) {
+      const Part part = part_of(source.n_rows, worker, team.size());
+      measure_rows(source, static_cast<size_t>(part.begin), static_cast<size_t>(part.end),
+                   largest.data());
+    });
+  }
+  if (progress) progress(ids.size(), ids.size());
+}
+
+const float* Store::row_largest(model::WeightId id) const {
+  const auto index = static_cast<size_t>(id);
+  return index < row_largest_.size() && !row_largest_[index].empty() ? row_largest_[index].data()
+                                                                     : nullptr;
 }
 
 void Store::group_int8(std::span<const model::WeightId> ids, int n_threads,

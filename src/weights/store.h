@@ -38,6 +38,9 @@ struct Constant {
 struct Int8Packing {
   bool one_scale = false;             // for the whole matrix, not one for each row
   std::vector<const float*> factors;  // by weight, of its columns; empty or null: 1
+
+  // Each row has a scale of its own and no factors: then it can also be unpacked when needed.
+  bool is_plain() const { return !one_scale && factors.empty(); }
 };
 
 class Store {
@@ -54,10 +57,18 @@ class Store {
   // REQUIRES: the blueprint uses it as a vector (norm weights, biases).
   const float* vector(model::WeightId id) const;
 
+  // The first of these matrices whose packed copies fit so many bytes together.
+  std::vector<model::WeightId> packable(std::span<const model::WeightId> ids, uint64_t bytes) const;
   // Makes packed copies of these matrices on n_threads threads. Those whose rows are too long for
   // whole-number sums are left out. Throws Error where memory is short.
   void pack_int8(std::span<const model::WeightId> ids, int n_threads,
                  const ProgressFunction& progress = {}, const Int8Packing& packing = {});
+  // Measures the rows of these matrices, so that they can be unpacked to int8 whenever they are
+  // needed. Leaves out those that are packed, or whose rows are too long for whole-number sums.
+  void measure_int8(std::span<const model::WeightId> ids, int n_threads,
+                    const ProgressFunction& progress = {});
+  // The largest magnitude of each row; null where it was not measured.
+  const float* row_largest(model::WeightId id) const;
   // Null where there is no packed copy.
   const kernels::Int8Panels* int8_panels(model::WeightId id) const;
 
@@ -86,6 +97,7 @@ class Store {
 
   std::vector<Constant> entries_;
   std::vector<std::unique_ptr<Int8Matrix>> int8_;  // by weight; empty, or null where not packed
+  std::vector<std::vector<float>> row_largest_;    // by weight; empty where not measured
   std::vector<GroupedMatrix> grouped_;  // by weight; empty, or without storage where not made
   size_t packed_bytes_ = 0;
   size_t bytes_per_step_ = 0;

@@ -14,4 +14,11 @@ namespace troika::kernels::arm {
 inline constexpr CpuFeatures kNeonNeeds(CpuFeature::kNeon, CpuFeature::kDotprod);
 extern const Table kNeonTable;
 
+// clang 14 likewise.
+#if defined(TROIKA_NEON_KERNELS) && (!defined(__clang__) || defined(__ARM_FEATURE_MATMUL_INT8))
+#define TROIKA_I8MM_KERNELS 1
+#endif
+inline constexpr CpuFeatures kI8mmNeeds(CpuFeature::kNeon, CpuFeature::kDotprod, CpuFeature::kI8mm);
+extern const Table kI8mmTable;
+
 }  // namespace troika::kernels::arm

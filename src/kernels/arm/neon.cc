@@ -32,9 +32,12 @@ namespace {
 #include "kernels/arm/tile_neon.inl"
 #include "kernels/simd/matmul_q8.inl"
 #include "kernels/simd/narrow.inl"
+#include "kernels/simd/prompt_attention.inl"
 #include "kernels/simd/panels.inl"
 #include "kernels/arm/panels_neon.inl"
 #include "kernels/simd/matmul_bf16.inl"
+#include "kernels/arm/decode_neon.inl"
+#include "kernels/simd/unpack.inl"
 #include "kernels/simd/quantize_within.inl"
 #include "kernels/arm/outliers_neon.inl"
 // clang-format on
@@ -56,6 +59,7 @@ TROIKA_TARGET_END
 
 constinit const Table kNeonTable = {
 #include "kernels/simd/table.inl"
+#include "kernels/simd/unpack_table.inl"
     .quantize_int8_within = quantize_int8_within,
     .add_outliers = add_outliers,
 };

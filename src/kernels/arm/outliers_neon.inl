@@ -2,7 +2,7 @@
 
 TROIKA_INLINE inline void add_outliers_of(const Int8Panels& weight, const OutlierProduct& product,
                                           size_t strip, size_t token) {
-  const int8_t* w = weight.levels + strip * int8_strip_bytes(weight.k);
+  const int8_t* w = weight.levels_of(strip);
   const Outlier* outliers = product.outliers + token * product.stride;
   float32x4_t sums[4];
   unrolled<4>([&](auto q) TROIKA_INLINE { sums[q] = vdupq_n_f32(0.0f); });
@@ -22,7 +22,7 @@ TROIKA_INLINE inline void add_outliers_of(const Int8Panels& weight, const Outlie
   float* y = product.y + token * product.y_stride + row;
   float parts[kPanelRows];
   unrolled<4>([&](auto q) TROIKA_INLINE {
-    vst1q_f32(parts + 4 * q, vmulq_f32(sums[q], vld1q_f32(weight.scales + row + 4 * q)));
+    vst1q_f32(parts + 4 * q, vmulq_f32(sums[q], vld1q_f32(weight.scales_of(strip) + 4 * q)));
   });
   for (size_t r = 0; r < n_rows; ++r) y[r] += parts[r];
 }

@@ -8,7 +8,7 @@ constexpr int kBf16Tokens = 4;
 
 template <int kTokens>
 void int8_tile(const Int8Panels& weight, const PanelProduct& product, size_t strip, size_t token) {
-  const int8_t* w = weight.levels + strip * int8_strip_bytes(weight.k);
+  const int8_t* w = weight.levels_of(strip);
   const uint8_t* x[kTokens];
   int32x4_t sums[4][kTokens];
   unrolled<kTokens>([&](auto t) TROIKA_INLINE {
@@ -36,7 +36,7 @@ void int8_tile(const Int8Panels& weight, const PanelProduct& product, size_t str
     if (n_rows <= 4 * q) return;
     const size_t n = n_rows - 4 * q < 4 ? n_rows - 4 * q : 4;
     const size_t row = strip * kPanelRows + 4 * q;
-    const F scales = V::load(weight.scales + row);
+    const F scales = V::load(weight.scales_of(strip) + 4 * q);
     unrolled<kTokens>([&](auto t) TROIKA_INLINE {
       const std::byte* x_row = product.x + (token + t) * product.x_stride_bytes;
       const F scale = V::set(*int8_token(x_row, weight.k).scale);

@@ -42,8 +42,7 @@ size_t quantize_int8_within(const float* x, Int8Range range, std::byte* y, Outli
 void add_outliers(const Int8Panels& weight, const OutlierProduct& product) {
   const size_t last_row = std::min(product.last_strip * kPanelRows, weight.n_rows);
   for (size_t r = product.first_strip * kPanelRows; r < last_row; ++r) {
-    const int8_t* levels = weight.levels + r / kPanelRows * int8_strip_bytes(weight.k) +
-                           r % kPanelRows * kInt8LineDepth;
+    const int8_t* levels = weight.levels_of(r / kPanelRows) + r % kPanelRows * kInt8LineDepth;
     for (size_t t = 0; t < product.n_tokens; ++t) {
       if (product.counts[t] == 0) continue;
       const Outlier* outliers = product.outliers + t * product.stride;
@@ -53,7 +52,7 @@ void add_outliers(const Int8Panels& weight, const OutlierProduct& product) {
         const int level = levels[channel / kInt8LineDepth * kLineBytes + channel % kInt8LineDepth];
         sum = std::fma(outliers[i].residual, static_cast<float>(level), sum);
       }
-      product.y[t * product.y_stride + r] += sum * weight.scales[r];
+      product.y[t * product.y_stride + r] += sum * weight.scales_of(r / kPanelRows)[r % kPanelRows];
     }
   }
 }

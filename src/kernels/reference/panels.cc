@@ -17,6 +17,31 @@ float finite(float x) {
   return std::isnan(x) ? 0.0f : std::clamp(x, -kMax, kMax);
 }
 
+// How levels are made from values whose largest magnitude is known.
+struct Int8Scale {
+  float inverse = 0.0f;  // of the scale
+  float scale = 0.0f;
+  explicit Int8Scale(float largest) {
+    if (largest < kQ8Smallest) return;
+    inverse = 127.0f / largest;
+    scale = largest / 127.0f;
+  }
+  int level(float x) const { return static_cast<int>(std::nearbyint(finite(x) * inverse)); }
+};
+
+constexpr size_t kChunk = 256;  // a multiple of every block length
+
+// Calls body(index, value) for the weights of a row.
+template <typename Body>
+void for_each_weight(Type type, const std::byte* row, size_t k, Body body) {
+  for (size_t i = 0; i < k; i += kChunk) {
+    const size_t n = std::min(kChunk, k - i);
+    float w[kChunk];
+    tensor::dequantize_row(type, row + tensor::row_bytes(type, i), w, n);
+    for (size_t j = 0; j < n; ++j) body(i + j, w[j]);
+  }
+}
+
 }  // namespace
 
 void quantize_int8(const float* x, std::byte* y, size_t k) {
@@ -24,13 +49,11 @@ void quantize_int8(const float* x, std::byte* y, size_t k) {
   auto* levels = const_cast<uint8_t*>(token.levels);
   float largest = 0;
   for (size_t i = 0; i < k; ++i) largest = std::max(largest, std::fabs(finite(x[i])));
-  const bool some = largest >= kQ8Smallest;
-  const float inverse = some ? 127.0f / largest : 0.0f;
+  const Int8Scale scale(largest);
   for (size_t i = 0; i < int8_depth(k); ++i) {
-    const float level = i < k ? std::nearbyint(finite(x[i]) * inverse) : 0.0f;
-    levels[i] = static_cast<uint8_t>(static_cast<int>(level) + 128);
+    levels[i] = static_cast<uint8_t>(i < k ? scale.level(x[i]) + 128 : 128);
   }
-  *const_cast<float*>(token.scale) = some ? largest / 127.0f : 0.0f;
+  *const_cast<float*>(token.scale) = scale.scale;
 }
 
 void narrow_bf16(const float* x, std::byte* y, size_t k) {
@@ -41,8 +64,9 @@ void narrow_bf16(const float* x, std::byte* y, size_t k) {
 void matmul_int8(const Int8Panels& weight, const PanelProduct& product) {
   const size_t last_row = std::min(product.last_strip * kPanelRows, weight.n_rows);
   for (size_t r = product.first_strip * kPanelRows; r < last_row; ++r) {
-    const int8_t* levels = weight.levels + r / kPanelRows * int8_strip_bytes(weight.k) +
-                           r % kPanelRows * kInt8LineDepth;
+    const size_t strip = r / kPanelRows;
+    const int8_t* levels = weight.levels_of(strip) + r % kPanelRows * kInt8LineDepth;
+    const float scale = weight.scales_of(strip)[r % kPanelRows];
     for (size_t t = 0; t < product.n_tokens; ++t) {
       const Int8Token x = int8_token(product.x + t * product.x_stride_bytes, weight.k);
       int32_t sum = 0;
@@ -50,7 +74,7 @@ void matmul_int8(const Int8Panels& weight, const PanelProduct& product) {
         const int8_t level = levels[i / kInt8LineDepth * kLineBytes + i % kInt8LineDepth];
         sum += level * (x.levels[i] - 128);
       }
-      float value = static_cast<float>(sum) * *x.scale * weight.scales[r];
+      float value = static_cast<float>(sum) * *x.scale * scale;
       if (product.bias != nullptr) value += product.bias[r];
       product.y[t * product.y_stride + r] = value;
     }
@@ -80,7 +104,6 @@ void matmul_bf16(const Bf16Stretch& weight, const PanelProduct& product) {
 
 template <Type kType>
 void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_t* strip) {
-  constexpr size_t kChunk = 256;  // a multiple of every block length
   std::memset(strip, 0, n_k * kPanelRows * sizeof(uint16_t));
   const size_t last_k = std::min(first_k + n_k, weight.k);
   for (size_t r = weight.first_row; r < weight.last_row; ++r) {
@@ -98,7 +121,39 @@ void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_
   }
 }
 
-#define TROIKA_INSTANTIATE(type) template UnpackBf16 unpack_bf16<type>;
+template <Type kType>
+float largest_of_row(const std::byte* row, size_t k) {
+  float largest = 0;
+  for_each_weight(kType, row, k,
+                  [&](size_t, float w) { largest = std::max(largest, std::fabs(finite(w))); });
+  return largest;
+}
+
+template <Type kType>
+void unpack_int8(const MatmulWeight& weight, const float* largest, const Int8Strip& strip) {
+  std::memset(strip.levels, 0, int8_strip_bytes(weight.k));
+  std::fill_n(strip.scales, kPanelRows, 0.0f);
+  std::fill_n(strip.starts, kPanelRows, 0);
+  for (size_t r = 0; r < weight.last_row - weight.first_row; ++r) {
+    const Int8Scale scale(largest[r]);
+    int32_t sum = 0;
+    for_each_weight(
+        kType, weight.data + (weight.first_row + r) * weight.row_bytes, weight.k,
+        [&](size_t i, float w) {
+          const int level = scale.level(w);
+          strip.levels[i / kInt8LineDepth * kLineBytes + r * kInt8LineDepth + i % kInt8LineDepth] =
+              static_cast<int8_t>(level);
+          sum += level;
+        });
+    strip.scales[r] = scale.scale;
+    strip.starts[r] = -128 * sum;
+  }
+}
+
+#define TROIKA_INSTANTIATE(type)              \
+  template UnpackBf16 unpack_bf16<type>;      \
+  template LargestOfRow largest_of_row<type>; \
+  template UnpackInt8 unpack_int8<type>;
 TROIKA_INSTANTIATE(Type::kF32)
 TROIKA_INSTANTIATE(Type::kF16)
 TROIKA_INSTANTIATE(Type::kBF16)

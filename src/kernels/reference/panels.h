@@ -12,5 +12,9 @@ void matmul_bf16(const Bf16Stretch& weight, const PanelProduct& product);
 // Instantiated for every type of tensor::type_table.
 template <Type kType>
 void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_t* strip);
+template <Type kType>
+float largest_of_row(const std::byte* row, size_t k);
+template <Type kType>
+void unpack_int8(const MatmulWeight& weight, const float* largest, const Int8Strip& strip);
 
 }  // namespace troika::kernels::reference

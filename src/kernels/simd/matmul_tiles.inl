@@ -110,11 +110,13 @@ void matmul_int8_tiles(const Int8Panels& weight, const PanelProduct& product) {
   work.tiles.begin();
   const size_t strip_bytes = int8_strip_bytes(weight.k);
   for_each_tile_group(product, [&](size_t strip, size_t n_strips, size_t t, size_t n_tokens) {
-    const auto* w = reinterpret_cast<const std::byte*>(weight.levels) + strip * strip_bytes;
+    const auto* w = reinterpret_cast<const std::byte*>(weight.levels_of(strip));
     work.group(product.x + t * product.x_stride_bytes, product.x_stride_bytes, n_tokens, w,
                n_strips == 2 ? w + strip_bytes : w, int8_depth(weight.k), false);
     const size_t first_row = strip * kPanelRows;
     const size_t n_rows = least(n_strips * kPanelRows, weight.n_rows - first_row);
+    const float* scales = weight.scales_of(strip);
+    const int32_t* starts = weight.starts_of(strip);
     for (size_t i = 0; i < n_tokens; ++i) {
       const std::byte* row = product.x + (t + i) * product.x_stride_bytes;
       const float scale = *int8_token(row, weight.k).scale;
@@ -122,8 +124,8 @@ void matmul_int8_tiles(const Int8Panels& weight, const PanelProduct& product) {
       for (size_t r = 0; r < n_rows; ++r) {
         // Unsigned, because what the offset of the activations adds may wrap round.
         const auto sum = static_cast<int32_t>(static_cast<uint32_t>(work.sums[i][r]) +
-                                              static_cast<uint32_t>(weight.starts[first_row + r]));
-        y[r] = static_cast<float>(sum) * scale * weight.scales[first_row + r];
+                                              static_cast<uint32_t>(starts[r]));
+        y[r] = static_cast<float>(sum) * scale * scales[r];
       }
       if (product.bias == nullptr) continue;
       for (size_t r = 0; r < n_rows; ++r) y[r] += product.bias[first_row + r];

@@ -40,3 +40,5 @@
 .attention_segment = attention_segment,
 .attention_merge = attention_merge,
 .store_kv = store_kv,
+.weigh_scores = weigh_scores,
+.pack_values = pack_values,

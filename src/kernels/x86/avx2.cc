@@ -32,6 +32,7 @@ namespace {
 #include "kernels/x86/tile_avx2.inl"
 #include "kernels/simd/matmul_q8.inl"
 #include "kernels/simd/narrow.inl"
+#include "kernels/simd/prompt_attention.inl"
 #include "kernels/simd/panels.inl"
 #include "kernels/x86/panels_avx2.inl"
 #include "kernels/simd/matmul_bf16.inl"
@@ -46,6 +47,10 @@ using TileQ8_0 = FormatQ8_0;
 using TileQ4_K = FormatQ4_K;
 using TileQ6_K = FormatQ6_K;
 
+#include "kernels/x86/decode_avx2.inl"
+// Uses what stands before it.
+#include "kernels/simd/unpack.inl"
+
 void attention(const Attention& args) { attention_or(args, reference::attention); }
 void attention_segment(const Attention& args, size_t segment, float* part) {
   attention_segment_or(args, segment, part, reference::attention_segment);
@@ -59,6 +64,7 @@ TROIKA_TARGET_END
 
 constinit const Table kAvx2Table = {
 #include "kernels/simd/table.inl"
+#include "kernels/simd/unpack_table.inl"
     .quantize_int8_within = quantize_int8_within,
     .add_outliers = add_outliers,
 };

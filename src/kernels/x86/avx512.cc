@@ -40,6 +40,7 @@ namespace {
 #include "kernels/x86/tile_avx512.inl"
 #include "kernels/simd/matmul_q8.inl"
 #include "kernels/simd/narrow.inl"
+#include "kernels/simd/prompt_attention.inl"
 #include "kernels/simd/panels.inl"
 #include "kernels/x86/panels_avx512.inl"
 #include "kernels/simd/matmul_bf16.inl"
@@ -52,6 +53,7 @@ TROIKA_INLINE inline __m512i bf16_of(F low, F high) {
   return join_halves(V::bf16(low), V::bf16(high));
 }
 #include "kernels/x86/unpack_avx512.inl"
+#include "kernels/x86/unpack_int8_avx512.inl"
 
 // Heads of, say, 40 or 72 elements fit vectors of 8 only.
 void attention(const Attention& args) { attention_or(args, kAvx2Table.attention); }
@@ -75,6 +77,7 @@ TROIKA_TARGET_END
 constinit const Table kAvx512Table = {
 #include "kernels/simd/table.inl"
 #include "kernels/x86/unpack_table.inl"
+#include "kernels/x86/unpack_table_int8.inl"
     .quantize_int8_within = quantize_int8_within,
     .add_outliers = add_outliers,
 };

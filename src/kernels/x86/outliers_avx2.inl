@@ -2,7 +2,7 @@
 
 TROIKA_INLINE inline void add_outliers_of(const Int8Panels& weight, const OutlierProduct& product,
                                           size_t strip, size_t token) {
-  const int8_t* w = weight.levels + strip * int8_strip_bytes(weight.k);
+  const int8_t* w = weight.levels_of(strip);
   const Outlier* outliers = product.outliers + token * product.stride;
   __m256 sums[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
   for (uint32_t i = 0; i < product.counts[token]; ++i) {
@@ -22,7 +22,7 @@ TROIKA_INLINE inline void add_outliers_of(const Int8Panels& weight, const Outlie
   alignas(32) float parts[kPanelRows];
   unrolled<2>([&](auto h) TROIKA_INLINE {
     _mm256_store_ps(parts + 8 * h,
-                    _mm256_mul_ps(sums[h], _mm256_loadu_ps(weight.scales + row + 8 * h)));
+                    _mm256_mul_ps(sums[h], _mm256_loadu_ps(weight.scales_of(strip) + 8 * h)));
   });
   for (size_t r = 0; r < n_rows; ++r) y[r] += parts[r];
 }

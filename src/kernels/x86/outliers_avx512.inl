@@ -5,7 +5,7 @@ template <int kStrips>
 TROIKA_INLINE inline void add_outliers_of(const Int8Panels& weight, const OutlierProduct& product,
                                           size_t strip, size_t token) {
   const size_t strip_bytes = int8_strip_bytes(weight.k);
-  const int8_t* w = weight.levels + strip * strip_bytes;
+  const int8_t* w = weight.levels_of(strip);
   const Outlier* outliers = product.outliers + token * product.stride;
   __m512 sums[kStrips];
   unrolled<kStrips>([&](auto s) TROIKA_INLINE { sums[s] = _mm512_setzero_ps(); });
@@ -24,7 +24,7 @@ TROIKA_INLINE inline void add_outliers_of(const Int8Panels& weight, const Outlie
     const size_t row = (strip + s) * kPanelRows;
     const __mmask16 rows = V::first_lanes(n_rows_of_strip(strip + s, weight.n_rows));
     float* y = product.y + token * product.y_stride + row;
-    const __m512 part = _mm512_mul_ps(sums[s], _mm512_loadu_ps(weight.scales + row));
+    const __m512 part = _mm512_mul_ps(sums[s], _mm512_loadu_ps(weight.scales_of(strip + s)));
     _mm512_mask_storeu_ps(y, rows, _mm512_add_ps(_mm512_maskz_loadu_ps(rows, y), part));
   });
 }

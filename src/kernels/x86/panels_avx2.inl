@@ -17,7 +17,7 @@ TROIKA_INLINE inline WideLevels wide_levels(const int8_t* half_line) {
 
 template <int kTokens>
 void int8_tile(const Int8Panels& weight, const PanelProduct& product, size_t strip, size_t token) {
-  const int8_t* w = weight.levels + strip * int8_strip_bytes(weight.k);
+  const int8_t* w = weight.levels_of(strip);
   const uint8_t* x[kTokens];
   __m256i sums[2][kTokens];
   const size_t row = strip * kPanelRows;
@@ -26,7 +26,7 @@ void int8_tile(const Int8Panels& weight, const PanelProduct& product, size_t str
   });
   unrolled<2>([&](auto h) TROIKA_INLINE {
     const __m256i start =
-        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weight.starts + row + 8 * h));
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weight.starts_of(strip) + 8 * h));
     unrolled<kTokens>([&](auto t) TROIKA_INLINE { sums[h][t] = start; });
   });
   const size_t depth = int8_depth(weight.k);
@@ -49,7 +49,7 @@ void int8_tile(const Int8Panels& weight, const PanelProduct& product, size_t str
   unrolled<2>([&](auto h) TROIKA_INLINE {
     if (n_rows <= 8 * h) return;
     const size_t n = n_rows - 8 * h < 8 ? n_rows - 8 * h : 8;
-    const __m256 scales = _mm256_loadu_ps(weight.scales + row + 8 * h);
+    const __m256 scales = _mm256_loadu_ps(weight.scales_of(strip) + 8 * h);
     unrolled<kTokens>([&](auto t) TROIKA_INLINE {
       const std::byte* x_row = product.x + (token + t) * product.x_stride_bytes;
       const __m256 scale = _mm256_set1_ps(*int8_token(x_row, weight.k).scale);

@@ -22,14 +22,14 @@ TROIKA_INLINE inline void add_fours(__m512i& sum, __m512i x, __m512i w) {
 template <int kStrips, int kTokens>
 void int8_tile(const Int8Panels& weight, const PanelProduct& product, size_t strip, size_t token) {
   const size_t strip_bytes = int8_strip_bytes(weight.k);
-  const int8_t* w = weight.levels + strip * strip_bytes;
+  const int8_t* w = weight.levels_of(strip);
   const uint8_t* x[kTokens];
   __m512i sums[kStrips][kTokens];
   unrolled<kTokens>([&](auto t) TROIKA_INLINE {
     x[t] = int8_token(product.x + (token + t) * product.x_stride_bytes, weight.k).levels;
   });
   unrolled<kStrips>([&](auto s) TROIKA_INLINE {
-    const __m512i start = _mm512_loadu_si512(weight.starts + (strip + s) * kPanelRows);
+    const __m512i start = _mm512_loadu_si512(weight.starts_of(strip + s));
     unrolled<kTokens>([&](auto t) TROIKA_INLINE { sums[s][t] = start; });
   });
   const size_t depth = int8_depth(weight.k);
@@ -45,7 +45,7 @@ void int8_tile(const Int8Panels& weight, const PanelProduct& product, size_t str
   unrolled<kStrips>([&](auto s) TROIKA_INLINE {
     const size_t row = (strip + s) * kPanelRows;
     const __mmask16 rows = V::first_lanes(n_rows_of_strip(strip + s, weight.n_rows));
-    const __m512 scales = _mm512_loadu_ps(weight.scales + row);
+    const __m512 scales = _mm512_loadu_ps(weight.scales_of(strip + s));
     unrolled<kTokens>([&](auto t) TROIKA_INLINE {
       const std::byte* x_row = product.x + (token + t) * product.x_stride_bytes;
       const __m512 scale = _mm512_set1_ps(*int8_token(x_row, weight.k).scale);

@@ -51,48 +51,55 @@ TROIKA_INLINE inline F levels_as_floats(__m512i levels, int quarter) {
   return _mm512_cvtepi32_ps(_mm512_sub_epi32(whole, _mm512_set1_epi32(Format::kOffset)));
 }
 
-// A super-block, to the bit as its codec decodes it, then rounded.
+// The weights of a row of blocks, to the bit as their codec decodes them, 64 at a time.
 template <typename Format>
-TROIKA_INLINE inline void unpack_256(const std::byte* c, uint16_t* out) {
-  __m512 scales, minima = _mm512_setzero_ps();
-  if constexpr (Format::kGroup == 16) {
-    scales = Format::group_scales(c);
-  } else {
-    scales = _mm512_castps256_ps512(Format::scales(c));
-  }
-  if constexpr (Format::kHasMinima) minima = _mm512_castps256_ps512(Format::minima(c));
-  unrolled<4>([&](auto j) TROIKA_INLINE {
-    const __m512i levels = Format::levels(c, j);
-    F values[4];
-    unrolled<4>([&](auto q) TROIKA_INLINE {
-      const __m512i group = _mm512_set1_epi32((64 * j + 16 * q) / Format::kGroup);
-      values[q] =
-          _mm512_mul_ps(levels_as_floats<Format>(levels, q), _mm512_permutexvar_ps(group, scales));
-      if constexpr (Format::kHasMinima) {
-        values[q] = _mm512_sub_ps(values[q], _mm512_permutexvar_ps(group, minima));
-      }
-    });
-    _mm512_storeu_si512(out + 64 * j, bf16_of(values[0], values[1]));
-    _mm512_storeu_si512(out + 64 * j + 32, bf16_of(values[2], values[3]));
-  });
-}
-
-// 256 values of a row from element i on; zeros behind its end.
-template <typename Format>
-struct BlockRow {
-  static void unpack(const std::byte* row, size_t i, size_t k, uint16_t* out) {
+struct BlockValues {
+  // Calls body(j, values, is_finite) for j from 0 to 3: the values from i + 64 j on, zeros behind
+  // the end of the row. Where `is_finite` is set there is neither infinity nor not-a-number.
+  template <typename Body>
+  TROIKA_INLINE static void visit(const std::byte* row, size_t i, size_t k, Body body) {
     const std::byte* c = row + i / kSuperBlock * Format::kBytes;
     std::byte rest[Format::kBytes];
     if (Format::kBlock < kSuperBlock && k - i < kSuperBlock) {
       pad_rest<Format>(c, k - i, rest);
       c = rest;
     }
-    unpack_256<Format>(c, out);
+    visit_super_block(c, body);
+  }
+
+ private:
+  template <typename Body>
+  TROIKA_INLINE static void visit_super_block(const std::byte* c, Body body) {
+    __m512 scales, minima = _mm512_setzero_ps();
+    if constexpr (Format::kGroup == 16) {
+      scales = Format::group_scales(c);
+    } else {
+      scales = _mm512_castps256_ps512(Format::scales(c));
+    }
+    if constexpr (Format::kHasMinima) minima = _mm512_castps256_ps512(Format::minima(c));
+    constexpr __mmask16 kGroups =
+        static_cast<__mmask16>((1u << (kSuperBlock / Format::kGroup)) - 1);
+    constexpr int kInfinityOrNan = 0x99;
+    const bool is_finite = (_mm512_mask_fpclass_ps_mask(kGroups, scales, kInfinityOrNan) |
+                            _mm512_mask_fpclass_ps_mask(kGroups, minima, kInfinityOrNan)) == 0;
+    unrolled<4>([&](auto j) TROIKA_INLINE {
+      const __m512i levels = Format::levels(c, j);
+      F values[4];
+      unrolled<4>([&](auto q) TROIKA_INLINE {
+        const __m512i group = _mm512_set1_epi32((64 * j + 16 * q) / Format::kGroup);
+        values[q] = _mm512_mul_ps(levels_as_floats<Format>(levels, q),
+                                  _mm512_permutexvar_ps(group, scales));
+        if constexpr (Format::kHasMinima) {
+          values[q] = _mm512_sub_ps(values[q], _mm512_permutexvar_ps(group, minima));
+        }
+      });
+      body(j, values, is_finite);
+    });
   }
 };
 
 template <Type kType>
-struct FloatRow {
+struct FloatValues {
   static F load(const std::byte* p) {
     if constexpr (kType == Type::kF32) {
       return _mm512_loadu_ps(p);
@@ -102,7 +109,8 @@ struct FloatRow {
       return V::load_bf16(p);
     }
   }
-  static void unpack(const std::byte* row, size_t i, size_t k, uint16_t* out) {
+  template <typename Body>
+  TROIKA_INLINE static void visit(const std::byte* row, size_t i, size_t k, Body body) {
     constexpr size_t kBytes = kType == Type::kF32 ? 4 : 2;
     const std::byte* c = row + i * kBytes;
     std::byte rest[kSuperBlock * kBytes];
@@ -111,13 +119,15 @@ struct FloatRow {
       std::memcpy(rest, c, (k - i) * kBytes);
       c = rest;
     }
-    for (size_t j = 0; j < kSuperBlock; j += 32) {
-      _mm512_storeu_si512(out + j, bf16_of(load(c + j * kBytes), load(c + (j + 16) * kBytes)));
-    }
+    unrolled<4>([&](auto j) TROIKA_INLINE {
+      F values[4];
+      unrolled<4>([&](auto q) TROIKA_INLINE { values[q] = load(c + (64 * j + 16 * q) * kBytes); });
+      body(j, values, false);
+    });
   }
 };
 
-template <typename Row>
+template <typename Values>
 void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_t* strip) {
   const size_t n_rows = weight.last_row - weight.first_row;
   alignas(64) uint16_t rows[kPanelRows][kSuperBlock];
@@ -125,7 +135,10 @@ void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_
   for (size_t i = 0; i < n_k; i += kSuperBlock) {
     for (size_t r = 0; r < n_rows; ++r) {
       const std::byte* row = weight.data + (weight.first_row + r) * weight.row_bytes;
-      Row::unpack(row, first_k + i, weight.k, rows[r]);
+      Values::visit(row, first_k + i, weight.k, [&](auto j, const F(&v)[4], bool) TROIKA_INLINE {
+        _mm512_store_si512(rows[r] + 64 * j, bf16_of(v[0], v[1]));
+        _mm512_store_si512(rows[r] + 64 * j + 32, bf16_of(v[2], v[3]));
+      });
     }
     const size_t n = n_k - i < kSuperBlock ? n_k - i : kSuperBlock;
     for (size_t j = 0; j < n; j += kBf16TileDepth) {

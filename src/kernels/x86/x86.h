@@ -9,6 +9,10 @@ namespace troika::kernels::x86 {
 inline constexpr CpuFeatures kAvx2Needs(CpuFeature::kAvx2, CpuFeature::kFma, CpuFeature::kF16c);
 extern const Table kAvx2Table;
 
+inline constexpr CpuFeatures kAvxVnniNeeds(CpuFeature::kAvx2, CpuFeature::kFma, CpuFeature::kF16c,
+                                           CpuFeature::kAvxVnni);
+extern const Table kAvxVnniTable;
+
 inline constexpr CpuFeatures kAvx512Needs(CpuFeature::kAvx2, CpuFeature::kFma, CpuFeature::kF16c,
                                           CpuFeature::kAvx512f, CpuFeature::kAvx512bw,
                                           CpuFeature::kAvx512vl, CpuFeature::kAvx512dq,

@@ -88,7 +88,8 @@ void HostLane::reserve(const Step& step, int n_tokens) {
   const auto n_rows = static_cast<size_t>(n_tokens);
   prepared_.resize(std::max(prepared_.size(), n_rows * form_bytes(step.form, k) + kLine));
   const auto n_workers = static_cast<size_t>(info_.n_threads);
-  if (step.unpack_bf16 != nullptr) stretches_.resize(n_workers * kStretchBytes + kLine);
+  stretch_bytes_ = std::max(stretch_bytes_, unpacked_bytes(step));
+  if (stretch_bytes_ > 0) stretches_.resize(n_workers * stretch_bytes_ + kLine);
   if (step.form != InputForm::kInt8) return;
   scratch_floats_ = std::max(scratch_floats_, k);
   scratch_.resize(n_workers * scratch_floats_);
@@ -117,6 +118,7 @@ void HostLane::submit(const Executable& executable, const Run& run, Completion& 
                                team_,
                                aligned(prepared_),
                                aligned(stretches_),
+                               stretch_bytes_,
                                counters_.data(),
                                attention_parts_.data(),
                                outliers_.get(),

@@ -40,6 +40,7 @@ class HostLane : public Lane {
   // One buffer each for all executables: tasks of a lane never overlap.
   std::vector<std::byte> prepared_;
   std::vector<std::byte> stretches_;
+  size_t stretch_bytes_ = 0;  // of each worker
   // Likewise. The lists have room for every channel of every token, of which little is ever
   // touched.
   std::unique_ptr<kernels::Outlier[]> outliers_;

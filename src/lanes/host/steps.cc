@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "lanes/host/prompt_attention.h"
 #include "tensor/codec.h"
 
 namespace troika::lanes {
@@ -34,8 +35,15 @@ void bind_linear(Step* step, const weights::Store& weights, const kernels::Table
     TROIKA_ASSERT(step->matmul_q8 != nullptr);
     return;
   }
-  if (is_int8) step->int8 = weights.int8_panels(step->op.weight);
-  if (step->int8 != nullptr) {
+  if (is_int8) {
+    step->int8 = weights.int8_panels(step->op.weight);
+    step->row_largest = weights.row_largest(step->op.weight);
+    if (step->int8 == nullptr && step->row_largest != nullptr) {
+      step->unpack_int8 = kernels::find(kernels.unpack_int8, step->matrix.type);
+      TROIKA_ASSERT(step->unpack_int8 != nullptr);
+    }
+  }
+  if (step->int8 != nullptr || step->unpack_int8 != nullptr) {
     step->form = InputForm::kInt8;
     return;
   }
@@ -84,6 +92,7 @@ Step bind(const model::Op& op, const Subgraph& subgraph, const weights::Store& w
   step.rope = subgraph.blueprint->rope;
   step.rope.frequency_divisors.clear();
   step.head_dim = subgraph.blueprint->head_dim;
+  step.n_kv_heads = subgraph.blueprint->n_kv_heads;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (op.inputs[i] != model::kNone) step.inputs[i] = buffers.value(op.inputs[i]);
   }
@@ -97,6 +106,8 @@ Step bind(const model::Op& op, const Subgraph& subgraph, const weights::Store& w
                     "supported.",
                     step.head_dim, kernels::kMaxHeadSize));
   }
+  step.shares_keys = op.kind == OpKind::kAttention && (precision.prefill == plan::Prefill::kBf16 ||
+                                                       precision.prefill == plan::Prefill::kInt8);
   if (op.kind == OpKind::kLinear) {
     bind_linear(&step, weights, kernels, precision);
   } else if (op.kind == OpKind::kEmbed) {
@@ -245,13 +256,47 @@ void prepare_rows(const Step& step, const StepContext& context, int worker) {
   }
 }
 
+std::byte* stretch_of(const StepContext& context, int worker) {
+  return context.stretches + static_cast<size_t>(worker) * context.stretch_bytes;
+}
+
+// Strips of int8 that a worker unpacks at a time: its buffer begins with the scales and starts of
+// kMostStripsTogether strips.
+constexpr size_t kBesideBytes =
+    kMostStripsTogether * kernels::kPanelRows * (sizeof(float) + sizeof(int32_t));
+size_t unpacked_strips(size_t k) {
+  size_t n = kMostStripsTogether;
+  while (n > 1 && n * kernels::int8_strip_bytes(k) > kMostUnpackedBytes) n /= 2;
+  return n;
+}
+
+// Some strips of a matrix without packed copy, unpacked for this worker.
+kernels::Int8Panels unpack_strips(const Step& step, const StepContext& context, int worker,
+                                  size_t first_strip, size_t last_strip) {
+  constexpr size_t kRowsTogether = kMostStripsTogether * kernels::kPanelRows;
+  const auto k = static_cast<size_t>(step.input_width);
+  const auto n_rows = static_cast<size_t>(step.matrix.n_rows);
+  std::byte* const buffer = stretch_of(context, worker);
+  auto* scales = reinterpret_cast<float*>(buffer);
+  auto* starts = reinterpret_cast<int32_t*>(buffer + kRowsTogether * sizeof(float));
+  auto* levels = reinterpret_cast<int8_t*>(buffer + kBesideBytes);
+  for (size_t strip = first_strip; strip < last_strip; ++strip) {
+    const size_t first_row = strip * kernels::kPanelRows, i = strip - first_strip;
+    step.unpack_int8({step.matrix.data, step.matrix.row_bytes, k, first_row,
+                      std::min(first_row + kernels::kPanelRows, n_rows)},
+                     step.row_largest + first_row,
+                     {levels + i * kernels::int8_strip_bytes(k), scales + i * kernels::kPanelRows,
+                      starts + i * kernels::kPanelRows});
+  }
+  return {levels, scales, starts, n_rows, k, first_strip};
+}
+
 // Some strips with bfloat16: a stretch of their rows is unpacked, then multiplied with all tokens.
 void multiply_bf16(const Step& step, const StepContext& context, int worker,
                    kernels::PanelProduct product) {
   const auto k = static_cast<size_t>(step.input_width);
   const auto n_rows = static_cast<size_t>(step.matrix.n_rows);
-  auto* panel =
-      reinterpret_cast<uint16_t*>(context.stretches + static_cast<size_t>(worker) * kStretchBytes);
+  auto* panel = reinterpret_cast<uint16_t*>(stretch_of(context, worker));
   const std::byte* x = product.x;
   for (size_t first_k = 0; first_k < k; first_k += kStretch) {
     const size_t n_k = kernels::bf16_depth(std::min(kStretch, k - first_k));
@@ -290,13 +335,12 @@ void share_items(const StepContext& context, int step_index, int worker, int64_t
 }
 
 // What was taken out of the activations, in float (N4).
-void add_outliers(const Step& step, const StepContext& context,
+void add_outliers(const Step& step, const StepContext& context, const kernels::Int8Panels& panels,
                   const kernels::PanelProduct& product) {
   if (!step.int8_rule.takes_outliers()) return;
-  context.kernels.add_outliers(
-      *step.int8,
-      {product.first_strip, product.last_strip, product.n_tokens, context.outliers,
-       static_cast<size_t>(step.input_width), context.outlier_counts, product.y, product.y_stride});
+  context.kernels.add_outliers(panels, {product.first_strip, product.last_strip, product.n_tokens,
+                                        context.outliers, static_cast<size_t>(step.input_width),
+                                        context.outlier_counts, product.y, product.y_stride});
 }
 
 // Strips of rows are multiplied by whoever is free: the sums of an output never depend on it.
@@ -304,6 +348,7 @@ void run_panels(const Step& step, const StepContext& context, int step_index, in
   const auto k = static_cast<size_t>(step.input_width);
   const size_t n_strips = kernels::n_strips(static_cast<size_t>(step.matrix.n_rows));
   size_t together = step.strips_together;
+  if (step.unpack_int8 != nullptr) together = std::min(together, unpacked_strips(k));
   while (together > 1 && n_strips / together < 2 * static_cast<size_t>(context.team.n_active())) {
     together /= 2;
   }
@@ -318,9 +363,13 @@ void run_panels(const Step& step, const StepContext& context, int step_index, in
     product.bias = step.bias;
     product.y = step.output;
     product.y_stride = static_cast<size_t>(step.output_width);
-    if (step.int8 != nullptr) {
-      context.kernels.matmul_int8(*step.int8, product);
-      add_outliers(step, context, product);
+    if (step.form == InputForm::kInt8) {
+      const kernels::Int8Panels panels =
+          step.int8 != nullptr
+              ? *step.int8
+              : unpack_strips(step, context, worker, product.first_strip, product.last_strip);
+      context.kernels.matmul_int8(panels, product);
+      add_outliers(step, context, panels, product);
     } else {
       multiply_bf16(step, context, worker, product);
     }
@@ -421,6 +470,11 @@ void run_attention(const Step& step, const StepContext& context, int step_index,
   context.team.barrier().wait();
 
   const Run& run = context.run;
+  if (step.shares_keys) {
+    share_items(context, step_index, worker, n_prompt_attention_items(step, run),
+                [&](int64_t item) { run_prompt_attention(step, context, worker, item); });
+    return;
+  }
   const int n_heads = run.kv->shape().n_kv_heads;
   const int64_t n_items = static_cast<int64_t>(run.n_tokens) * n_heads;
   const auto args_of = [&](int64_t item) {
@@ -517,6 +571,14 @@ size_t form_bytes(InputForm form, size_t k) {
       return kernels::bf16_token_bytes(k);
   }
   return 0;
+}
+
+size_t unpacked_bytes(const Step& step) {
+  if (step.shares_keys) return prompt_attention_bytes(step);
+  if (step.unpack_bf16 != nullptr) return kStretchBytes;
+  if (step.unpack_int8 == nullptr) return 0;
+  const auto k = static_cast<size_t>(step.input_width);
+  return kBesideBytes + unpacked_strips(k) * kernels::int8_strip_bytes(k);
 }
 
 size_t n_shared_segments(const Run& run, int n_workers) {

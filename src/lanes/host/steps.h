@@ -32,6 +32,9 @@ inline constexpr size_t kMostStripsTogether = 8;
 inline constexpr size_t kStretch = 2048;
 inline constexpr size_t kStretchBytes =
     kMostStripsTogether * kernels::kPanelRows * kStretch * sizeof(uint16_t);
+// Of int8 strips, whole rows are unpacked together: more than this many bytes only where one strip
+// takes more.
+inline constexpr size_t kMostUnpackedBytes = 640 << 10;
 
 // One op, bound to its weights and buffers. Steps run in order; workers meet between them where one
 // may need what another has made.
@@ -43,6 +46,7 @@ struct Step {
   int input_width = 0;
   int output_width = 0;
   int head_dim = 0;
+  int n_kv_heads = 0;
   bool per_output = false;  // rows are wanted outputs, not tokens
   weights::Matrix matrix{};
   const float* weight_vector = nullptr;
@@ -54,6 +58,11 @@ struct Step {
   const kernels::Int8Panels* int8 = nullptr;
   Int8Rule int8_rule;
   kernels::UnpackBf16* unpack_bf16 = nullptr;
+  // Without packed copy: strips are unpacked when they are needed, by the rows' magnitudes.
+  kernels::UnpackInt8* unpack_int8 = nullptr;
+  const float* row_largest = nullptr;
+  // kAttention of a prompt, in bfloat16.
+  bool shares_keys = false;
   size_t strips_together = kStripsTogether[0];  // of products with panels
   // The input must be brought into the form first; false where a step before has already done so.
   bool prepares_input = false;
@@ -71,6 +80,9 @@ struct Precision {
   const Int8Rules* int8_rules = nullptr;  // null: each token's own scale everywhere
 };
 
+// Bytes that each worker needs for weights that a step unpacks, a multiple of 64.
+size_t unpacked_bytes(const Step& step);
+
 std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& weights,
                              const Buffers& buffers, const kernels::Table& kernels,
                              Precision precision);
@@ -86,8 +98,9 @@ struct StepContext {
   const kernels::Table& kernels;
   const Run& run;
   Team& team;
-  std::byte* prepared;     // (n_rows, form_bytes): the input of the product at hand
-  std::byte* stretches;    // (workers, kStretchBytes): weights unpacked
+  std::byte* prepared;   // (n_rows, form_bytes): the input of the product at hand
+  std::byte* stretches;  // (workers, stretch_bytes): weights unpacked
+  size_t stretch_bytes;
   ItemCounter* counters;   // (n_steps, team.size())
   float* attention_parts;  // attention_parts_floats
   // Of the product at hand, where it takes outliers out.

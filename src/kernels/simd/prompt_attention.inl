@@ -1,0 +1,73 @@
+// Attention of many queries (kernels/prompt_attention.h), written once for all instruction sets;
+// after attention.inl.
+
+// e^x for x <= 0 with a relative error of 5e-5, which bfloat16 does not see; below -87 it stays at
+// 1e-38. Not-a-number stays.
+TROIKA_INLINE inline F weight_of(F x) {
+  x = V::max(V::set(-87.0f), x);
+  const F n = V::round(V::mul(x, V::set(1.44269504f)));
+  const F r = V::fma(n, V::set(-0.693147181f), x);
+  F p = V::set(1.0f / 24);
+  p = V::fma(p, r, V::set(1.0f / 6));
+  p = V::fma(p, r, V::set(0.5f));
+  p = V::fma(p, r, V::set(1.0f));
+  p = V::fma(p, r, V::set(1.0f));
+  return V::mul(p, V::power_of_two(n));
+}
+
+float weigh_scores(const float* scores, size_t n, OnlineSoftmax* softmax, uint16_t* weights) {
+  const float in_block = largest_of(scores, n);
+  const float largest = in_block > softmax->largest ? in_block : softmax->largest;
+  const F shift = V::set(largest);
+  F sums = V::zero();
+  size_t p = 0;
+  for (; p + V::kLanes <= n; p += V::kLanes) {
+    const F weight = weight_of(V::sub(V::load(scores + p), shift));
+    V::store_bf16(weights + p, weight);
+    sums = V::add(sums, weight);
+  }
+  if (p < n) {
+    alignas(64) float rest[V::kLanes] = {};
+    V::store_part(rest, weight_of(V::sub(V::load_part(scores + p, n - p), shift)), n - p);
+    V::store_bf16(weights + p, V::load(rest));
+    sums = V::add(sums, V::load(rest));
+    p += V::kLanes;
+  }
+  std::memset(weights + p, 0, (kPromptBlock - p) * sizeof(uint16_t));
+  const float factor =
+      softmax->total > 0 && largest > softmax->largest ? exp_of_one(softmax->largest - largest) : 1;
+  softmax->total = softmax->total * factor + V::sum(sums);
+  softmax->largest = largest;
+  return factor;
+}
+
+template <typename Rows>
+void pack_values_of(const std::byte* const* rows, size_t n, size_t head_size, uint16_t* panel) {
+  const size_t depth = bf16_depth(n);
+  for (size_t p = 0; p < depth; p += 2) {
+    for (size_t i = 0; i < head_size; i += V::kLanes) {
+      alignas(64) uint16_t even[V::kLanes] = {}, odd[V::kLanes] = {};
+      if (p < n) V::store_bf16(even, Rows::at(rows[p], i));
+      if (p + 1 < n) V::store_bf16(odd, Rows::at(rows[p + 1], i));
+      uint16_t* line = panel + i / kPanelRows * kPanelRows * depth + p * kPanelRows +
+                       i % kPanelRows * kBf16LineDepth;
+      for (size_t lane = 0; lane < V::kLanes; ++lane) {
+        line[2 * lane] = even[lane];
+        line[2 * lane + 1] = odd[lane];
+      }
+    }
+  }
+}
+
+void pack_values(Type type, const std::byte* const* rows, size_t n, size_t head_size,
+                 uint16_t* panel) {
+  if (head_size % kPanelRows != 0) {
+    reference::pack_values(type, rows, n, head_size, panel);
+  } else if (type == Type::kF32) {
+    pack_values_of<RowsF32>(rows, n, head_size, panel);
+  } else if (type == Type::kF16) {
+    pack_values_of<RowsF16>(rows, n, head_size, panel);
+  } else {
+    pack_values_of<RowsQ8_0>(rows, n, head_size, panel);
+  }
+}
