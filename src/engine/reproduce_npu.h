@@ -49,6 +49,9 @@ struct TestReport {
 // the second, in chunks of 128, in order and out of order. Throws Error.
 void measure_llm_npu(const std::string& model, TestReport* report);
 
+// The folder must outlive the report, whose rows point into it.
 TestReport simulate_llm_npu(const PhoneFolder& folder);
+// A report of a folder that is gone would point to nothing.
+TestReport simulate_llm_npu(PhoneFolder&& folder) = delete;
 
 }  // namespace troika::engine

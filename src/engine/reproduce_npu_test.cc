@@ -31,7 +31,8 @@ Options npu_options(const std::string& step) {
 }
 
 TEST(ReproduceNpu, N12V3TheTestRowsOfThePaper) {
-  const TestReport report = simulate_llm_npu(read_phone_folder(kPhones));
+  const PhoneFolder folder = read_phone_folder(kPhones);
+  const TestReport report = simulate_llm_npu(folder);
   EXPECT_GE(report.count(), 40);
   std::set<std::string> ids;
   for (const TestRow& row : report.rows) {
