@@ -10,6 +10,7 @@ program; takes some minutes.
 
 import argparse
 import json
+import re
 import subprocess
 import tempfile
 import textwrap
@@ -210,13 +211,26 @@ def held_out_part(options, judges, names):
 
 
 def wrapped(text):
-    """Long lines that are no table, in lines of 115 characters."""
-    lines = []
+    """Paragraphs in lines of 115 characters; tables, headings and code stay as they are."""
+    out = []
+    for block in re.split(r"(\n{2,}|```.*?```)", text, flags=re.DOTALL):
+        out.append(block if block.startswith(("\n\n", "```")) else wrapped_block(block))
+    return "".join(out)
+
+
+def wrapped_block(text):
+    paragraphs = []
     for line in text.split("\n"):
-        indent = "  " if line.startswith("- ") else ""
-        lines += [line] if line.startswith("|") or len(line) <= 115 else textwrap.wrap(
-            line, 115, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-    return "\n".join(lines)
+        is_own = not line or line.startswith(("|", "#", "- "))
+        if is_own or not paragraphs or paragraphs[-1].startswith(("|", "#")) or not paragraphs[-1]:
+            paragraphs.append(line)
+        else:
+            paragraphs[-1] += " " + line.strip()
+    return "\n".join(
+        p if not p or p.startswith(("|", "#")) else textwrap.fill(
+            p, 115, subsequent_indent="  " if p.startswith("- ") else "", break_long_words=False,
+            break_on_hyphens=False)
+        for p in paragraphs)
 
 
 def page(options, judges, names):
