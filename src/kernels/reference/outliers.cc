@@ -49,7 +49,8 @@ void add_outliers(const Int8Panels& weight, const OutlierProduct& product) {
       float sum = 0;
       for (uint32_t i = 0; i < product.counts[t]; ++i) {
         const size_t channel = outliers[i].channel;
-        const int8_t level = levels[channel / kInt8LineDepth * kLineBytes + channel % kInt8LineDepth];
+        const int8_t level =
+            levels[channel / kInt8LineDepth * kLineBytes + channel % kInt8LineDepth];
         sum = std::fma(outliers[i].residual, static_cast<float>(level), sum);
       }
       product.y[t * product.y_stride + r] += sum * weight.scales_of(r / kPanelRows)[r % kPanelRows];
