@@ -13,11 +13,11 @@ namespace troika::draft {
 // What one verification showed.
 struct Verdict {
   const Tree& tree;
-  // (1 + tree.size()) What the model finds most likely after the text, then after each node; a
-  // token that was sampled stands where it was.
+  // (1 + tree.size()) What the model would say after the text, then after each node: what it did
+  // say along the path, elsewhere the most likely token. Empty unless a source uses it.
   std::span<const Token> predicted;
   std::span<const int> path;  // the nodes that were right, from the first on
-  Token next;                 // the model's own token behind them
+  Token next;                 // the model's own token behind them; -1: none could be chosen
   // (1 + tree.size(), n_vocab) during the call only; null where nobody keeps them.
   const float* logits = nullptr;
   int n_vocab = 0;
@@ -37,6 +37,8 @@ class Source {
   // ones, with an estimate of their chances. `Node::source` is filled in by the drafter. A small
   // part of a millisecond, unless the source says so by being slow.
   virtual void propose(int most, Tree* tree) = 0;
+  // Whether `learn` looks at `Verdict::predicted`, which costs a little for each node.
+  virtual bool uses_predictions() const { return false; }
   // After each verification, before the tokens are observed.
   virtual void learn(const Verdict& /*verdict*/) {}
 };
