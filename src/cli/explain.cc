@@ -266,8 +266,10 @@ void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
                          plan.lanes[i].n_threads);
   }
   print(fmt::format("\nprompts: {}\n", prefill_text(engine)));
-  print(fmt::format("\n{}context {}, chunks of {} tokens. Times are measured, medians of at least 3.\n",
-                    lanes, plan.context, plan.chunk()));
+  print(fmt::format("weights: {}\n", engine.weight_pages().text));
+  print(fmt::format(
+      "\n{}context {}, chunks of {} tokens. Times are measured, medians of at least 3.\n", lanes,
+      plan.context, plan.chunk()));
 }
 
 }  // namespace troika::cli
