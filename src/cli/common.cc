@@ -87,7 +87,7 @@ void EngineFlags::add_to(CLI::App& command) {
   command
       .add_option("--load", options.load,
                   "Where weights lie: map (in the pages of the file), copy (in memory, in huge "
-                  "pages, which are read faster), auto (copy where the file is in small pages)")
+                  "pages, which are read faster), auto (copy if half of the free memory will do)")
       ->capture_default_str();
   command
       .add_option("--packed", options.packed_bytes,

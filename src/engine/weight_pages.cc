@@ -44,15 +44,19 @@ WeightPages place_weights(const Options& options, gguf::File& file) {
   MappedFile* const map = file.map();
   if (map == nullptr || map->bytes().empty()) return {false, "given in memory"};
   if (options.load == "copy") return copy(*map);
-  if (is_auto && map->bytes().size() < kLeastBytes) return {false, "mapped"};
-  if (map->comes_in_huge_pages()) return {false, "mapped in huge pages"};
-  const std::string mapped = "mapped in small pages, which are read more slowly";
-  if (!is_auto) return {false, mapped};
-  if (!gives_huge_pages()) return {false, mapped + "; this system has no others"};
-  if (map->bytes().size() > available_memory_bytes() / 2) {
-    return {false, mapped + "; a copy would take more than half of the free memory"};
+  std::string why;
+  if (is_auto && map->bytes().size() >= kLeastBytes) {
+    if (!gives_huge_pages()) {
+      why = "this system has no huge pages to copy it into";
+    } else if (map->bytes().size() > available_memory_bytes() / 2) {
+      why = "a copy would take more than half of the free memory";
+    } else {
+      return copy(*map);
+    }
   }
-  return copy(*map);
+  const bool is_huge = map->comes_in_huge_pages();
+  return {false, fmt::format("mapped in {} pages{}{}", is_huge ? "huge" : "small",
+                             why.empty() ? "" : "; ", why)};
 }
 
 }  // namespace troika::engine

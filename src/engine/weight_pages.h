@@ -16,8 +16,8 @@ struct WeightPages {
 };
 
 // As options.load says: "map" asks for huge pages of the file, which some file systems have, "copy"
-// takes memory of this process, "auto" does so where the file lies in the page cache in small pages
-// and half of the free memory can hold it. Throws UsageError for another word.
+// takes memory of this process, which was faster even then, "auto" does so for all but small files
+// if half of the free memory can hold it. Throws UsageError for another word.
 WeightPages place_weights(const Options& options, gguf::File& file);
 
 }  // namespace troika::engine
