@@ -74,8 +74,10 @@ void Drafter::join() {
     moved_.clear();
     for (const Node& node : guesses_[s].nodes()) {
       const int parent = node.parent == kRoot ? kRoot : moved_[static_cast<size_t>(node.parent)];
+      const bool is_token = node.token >= 0 && node.token < options_.n_vocab;
       const float chance = odds_.corrected(source, node.chance);
-      moved_.push_back(joined_.add(parent, node.token, chance, source));
+      const bool is_kept = is_token && parent != Tree::kNoNode;
+      moved_.push_back(is_kept ? joined_.add(parent, node.token, chance, source) : Tree::kNoNode);
     }
   }
   // Sums of the children's chances, of the text's own in front.

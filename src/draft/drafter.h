@@ -2,6 +2,7 @@
 // verification what their guesses are worth and what each width costs.
 #pragma once
 
+#include <climits>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -22,6 +23,7 @@ struct DrafterOptions {
   // Always drafts to the most width, whatever it costs: to measure. Otherwise the width is the one
   // with the most expected tokens for its time, and 1 where none is better than plain decoding.
   bool is_fixed = false;
+  int n_vocab = INT_MAX;  // guesses beyond it are dropped
 };
 
 struct Statistics {

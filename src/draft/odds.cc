@@ -6,7 +6,7 @@ namespace troika::draft {
 namespace {
 
 // The estimate counts as so many guesses.
-constexpr float kPrior = 4.0f;
+constexpr float kPrior = 2.0f;
 // What is forgotten with each guess of a bin: texts change.
 constexpr float kKept = 0.98f;
 

@@ -123,9 +123,14 @@ void Session::check_next() const {
 Token Session::next(Sampler& sampler) {
   check_next();
   const Token token = sampler.sample(history_, logits());
+  append(token);
+  return token;
+}
+
+void Session::append(Token token) {
+  TROIKA_ASSERT(history_.size() < static_cast<size_t>(context()));
   history_.push_back(token);
   has_logits_ = false;
-  return token;
 }
 
 void Session::evaluate(std::span<const Token> tokens, const LogitSink& sink) {

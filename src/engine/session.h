@@ -32,7 +32,10 @@ class Session {
   // call. REQUIRES: the history is not empty. Throws Error where the context is full.
   Token next(Sampler& sampler);
 
-  // The same with drafts: verifies one, samples along it, and appends the tokens that are right and
+  // Appends a token that somebody else chose. REQUIRES: it is one, and the context has room.
+  void append(Token token);
+
+  // `next` with drafts: verifies one, samples along it, and appends the tokens that are right and
   // the model's own behind them, at most `most_tokens`; the same tokens as that many calls of
   // `next` would give. Ends behind a token for which `is_last` says so. REQUIRES: as `next`, and
   // most_tokens >= 1.
