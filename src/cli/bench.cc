@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "cli/bench_drafts.h"
 #include "cli/bench_virtual.h"
 #include "cli/common.h"
 #include "cli/compare.h"
@@ -15,6 +16,7 @@ namespace {
 
 struct BenchFlags {
   EngineFlags engine;
+  DraftBenchFlags drafts;
   std::vector<int> prefill = {128, 512, 1024};
   int n_tokens = 64;
   int depth = 0;
@@ -170,6 +172,11 @@ void print_table(const Comparison& comparison) {
 }
 
 void bench(const BenchFlags& flags) {
+  if (flags.drafts.is_wanted()) {
+    bench_drafts(flags.engine, flags.drafts, flags.depth, flags.repetitions, flags.n_pairs,
+                 flags.json);
+    return;
+  }
   engine::MeasureOptions options;
   options.prefill_tokens = flags.prefill;
   options.decode_tokens = flags.n_tokens;
@@ -231,9 +238,10 @@ void add_bench(CLI::App& app) {
       ->add_option("--type", flags->engine.options.type,
                    "Of the weights, where MODEL is the name of a known model")
       ->capture_default_str();
+  flags->drafts.add_to(*command);
   command->add_option("--compare", flags->peer,
                       "A peer's benchmark to run in alternation: 'llama-bench ...'");
-  command->add_option("--pairs", flags->n_pairs, "With --compare: runs of each side")
+  command->add_option("--pairs", flags->n_pairs, "With --compare and --replay: runs of each side")
       ->check(at_least(1))
       ->capture_default_str();
   command->add_flag("--json", flags->json, "Print one JSON object");

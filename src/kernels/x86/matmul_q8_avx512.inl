@@ -1,12 +1,14 @@
 // Products with quantised activations of several tokens with AVX-512. What a tile makes of the
 // activations does not depend on the row, so it is made once for many rows and waits in the
-// first-level cache; what it makes of a row serves up to eight tokens from registers. Each output
+// second-level cache; what it makes of a row serves up to eight tokens from registers. Each output
 // is summed as `tile` sums it, to the bit: 256 products after the other in the same 16 partial
 // sums.
 
 constexpr int kWideTokens = 8;
-constexpr size_t kWideRows = 32;   // for which prepared activations serve
-constexpr size_t kWideBlocks = 4;  // super-blocks that are prepared at a time
+constexpr size_t kWideRows = 32;  // for which prepared activations serve
+// Super-blocks that are prepared at a time. Few of them would fit the first-level cache, but then
+// rows are read in short pieces, and memory gives those slowly.
+constexpr size_t kWideBlocks = 16;
 
 template <typename Format>
 struct WideTile {
@@ -98,7 +100,7 @@ struct WideTile {
 template <typename Format>
 void matmul_q8(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                size_t x_stride_bytes, float* y, size_t y_stride) {
-  if (n_tokens < 4) {  // too few for the detour
+  if (n_tokens < 5) {  // too few for the detour
     matmul_q8_tiles<Format>(weight, n_tokens, x, x_stride_bytes, y, y_stride);
     return;
   }

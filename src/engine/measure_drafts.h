@@ -1,0 +1,38 @@
+// What drafts cost and give: passes by width, and an answer replayed with and without them.
+#pragma once
+
+#include <vector>
+
+#include "base/progress.h"
+#include "engine/generate.h"
+
+namespace troika::engine {
+
+struct WidthTime {
+  int width;     // rows of a verification, all with logits
+  double ms;     // median
+  double ratio;  // to one row
+};
+
+// Chains behind `depth` tokens, each width in turn, `repetitions` times. Throws UsageError for
+// widths that are no verification.
+std::vector<WidthTime> measure_widths(Session& session, const std::vector<int>& widths, int depth,
+                                      int repetitions, const ProgressFunction& progress = {});
+
+struct Replay {
+  int n_prompt = 0;
+  int n_tokens = 0;
+  double plain_ms = 0.0;    // for each token, median
+  double drafted_ms = 0.0;  // with drafts
+  double ratio = 0.0;       // of the speeds, median of the pairs
+  double lowest = 0.0;
+  double highest = 0.0;
+};
+
+// Generates `answer` behind `prompt` (teacher forcing), plain and with drafts in alternation. The
+// same drafter serves all pairs, but begins each answer knowing the prompt alone. Statistics of the
+// drafter are those of the last one.
+Replay replay(Session& session, std::span<const Token> prompt, const std::vector<Token>& answer,
+              draft::Drafter& drafter, int n_pairs, const ProgressFunction& progress = {});
+
+}  // namespace troika::engine
