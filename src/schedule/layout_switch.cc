@@ -155,8 +155,7 @@ SwitchPlan plan_switch(const std::vector<BlockTimes>& times, const std::vector<L
     if (other.is_better_than(best)) best = other;
   };
   for (int n_back = 0; n_back <= n_blocks; ++n_back) {
-    const bool moves_one =
-        n_back == 0 || layouts[static_cast<size_t>(n_back) - 1] == Layout::kStep;
+    const bool moves_one = n_back == 0 || layouts[static_cast<size_t>(n_back) - 1] == Layout::kStep;
     if (!moves_one) continue;
     for (int chunk = 0; chunk <= n_chunks; ++chunk) take({n_back, chunk * n_blocks});
   }

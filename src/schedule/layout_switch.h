@@ -22,9 +22,7 @@ struct BlockTimes {
   double load_prompt_us = 0.0;  // to bring the block in the prompt's layout
   double load_step_us = 0.0;
 
-  double compute_us(Layout layout) const {
-    return layout == Layout::kPrompt ? prompt_us : step_us;
-  }
+  double compute_us(Layout layout) const { return layout == Layout::kPrompt ? prompt_us : step_us; }
   double load_us(Layout into) const {
     return into == Layout::kPrompt ? load_prompt_us : load_step_us;
   }
@@ -105,9 +103,9 @@ SwitchForecast forecast(const std::vector<BlockTimes>& times, const std::vector<
                         int n_chunks, const SwitchPlan& plan);
 
 // The plan of least latency for a prompt of so many chunks, with the layouts as they are; of equal
-// ones that which begins last. The paper's schedule is among those that are compared, so this one is
-// never slower: a prompt of many chunks does not begin to switch in its first one, and a prompt too
-// short to be worth the way back stays in the step's layout.
+// ones that which begins last. The paper's schedule is among those that are compared, so this one
+// is never slower: a prompt of many chunks does not begin to switch in its first one, and a prompt
+// too short to be worth the way back stays in the step's layout.
 SwitchPlan plan_switch(const std::vector<BlockTimes>& times, const std::vector<Layout>& layouts,
                        int n_chunks);
 
