@@ -72,6 +72,7 @@ void print_summary(const engine::Generated& g, const engine::Engine& engine, uin
   note(fmt::format("\nload       {:8.2f} s   {}, context {}, {} threads, seed {}\n",
                    engine.load_seconds(), tensor::type_name(engine.weights().main_type()),
                    engine.plan().context, engine.plan().n_threads(), seed));
+  note(fmt::format("weights    {}\n", engine.weight_pages().text));
   note(fmt::format("prompt     {:8.2f} s   {} tokens, {:.1f} tokens/s\n", g.prefill_seconds,
                    g.n_prompt, g.prefill_tokens_per_s()));
   note(fmt::format("generation {:8.2f} s   {} tokens, {:.1f} tokens/s, stopped by {}\n",

@@ -9,6 +9,7 @@
 #include "base/trace.h"
 #include "engine/int8_binding.h"
 #include "engine/options.h"
+#include "engine/weight_pages.h"
 #include "gguf/file.h"
 #include "kernels/choose.h"
 #include "lanes/machine.h"
@@ -72,6 +73,7 @@ class Engine {
   std::mutex& pass_mutex() { return pass_mutex_; }
 
   double load_seconds() const { return load_seconds_; }
+  const WeightPages& weight_pages() const { return pages_; }
   // Of it, what measuring and packing weights for prompts took.
   double pack_seconds() const { return pack_seconds_; }
 
@@ -91,6 +93,7 @@ class Engine {
   weights::Store weights_;
   std::unique_ptr<PhoneSetup> phone_setup_;
   plan::Plan plan_;
+  WeightPages pages_;  // before anything keeps what it read of the weights
   Int8Binding int8_;
   model::RopeAngles rope_angles_;
   const lanes::VirtualPhone* phone_ = nullptr;  // the machine, if it is one; set by make_machine

@@ -48,6 +48,7 @@ struct Options {
   std::string int8_weights;                         // "row" or "tensor": a scale for each
   std::optional<int> outlier_prune = std::nullopt;  // percent
   size_t packed_bytes = 0;                          // most bytes of packed copies of weights
+  std::string load = "auto";  // "map" or "copy": where weights lie, see weight_pages.h
   // Told of the slow parts of loading.
   ProgressFunction progress;
   tensor::Type kv_type = tensor::Type::kF16;
