@@ -4,11 +4,14 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/trace.h"
 #include "cli/common.h"
 #include "engine/baselines.h"
 #include "engine/micro.h"
 #include "engine/reproduce_npu.h"
+#include "engine/reproduce_sd.h"
 
 namespace troika::cli {
 namespace {
@@ -21,6 +24,7 @@ struct ReproduceFlags {
   std::string what;
   std::string phones = "phones";
   std::string measured_model;
+  std::string timeline;
   bool write = false;
   bool json = false;
 };
@@ -118,7 +122,6 @@ void print_test_summary(const MicroReport& report) {
 }
 
 void reproduce_baselines(const ReproduceFlags& flags) {
-  if (flags.write) throw UsageError("--write is for micro: tests fit nothing.");
   const engine::PhoneFolder folder = engine::read_phone_folder(flags.phones);
   const MicroReport report = simulate_baselines(folder);
   if (!flags.json) {
@@ -154,13 +157,14 @@ void print_test_row(const engine::TestRow& row) {
                                ? base.row->id
                                : fmt::format("{} {}", base.row->id, base.value->name);
   const auto number = [](double value) { return fmt::format("{:.4g}", value); };
-  const std::string simulated = row.highest
+  const std::string simulated = !base.simulated ? "-"
+                                : row.highest
                                     ? number(*base.simulated) + " to " + number(*row.highest)
                                     : number(*base.simulated);
   print(fmt::format("  {:<22} {:>14} {:>16} {:>8} {:<9} {:>8}  {}{}\n", name,
                     published_text(*base.value), simulated,
                     row.measured ? number(*row.measured) : "-", base.value->unit,
-                    fmt::format("{:+.1f} %", 100.0 * *row.error()), base.inputs,
+                    row.error() ? fmt::format("{:+.1f} %", 100.0 * *row.error()) : "-", base.inputs,
                     row.left_out.empty() ? "" : "; not counted: " + row.left_out));
 }
 
@@ -191,13 +195,9 @@ void print_report(const engine::TestReport& report) {
                     report.decision_us / static_cast<double>(report.n_decisions)));
 }
 
-void reproduce_llm_npu(const ReproduceFlags& flags) {
+void show(const engine::TestReport& report, bool is_json) {
   using engine::TestKind;
-  if (flags.write) throw UsageError("--write is for micro: tests fit nothing.");
-  const engine::PhoneFolder folder = engine::read_phone_folder(flags.phones);
-  engine::TestReport report = simulate_llm_npu(folder);
-  if (!flags.measured_model.empty()) measure_llm_npu(flags.measured_model, &report);
-  if (!flags.json) {
+  if (!is_json) {
     print_report(report);
     return;
   }
@@ -223,12 +223,41 @@ void reproduce_llm_npu(const ReproduceFlags& flags) {
   print_json(json);
 }
 
+void reproduce_llm_npu(const ReproduceFlags& flags) {
+  const engine::PhoneFolder folder = engine::read_phone_folder(flags.phones);
+  engine::TestReport report = simulate_llm_npu(folder);
+  if (!flags.measured_model.empty()) measure_llm_npu(flags.measured_model, &report);
+  show(report, flags.json);
+}
+
+void reproduce_sd_npu(const ReproduceFlags& flags) {
+  const engine::PhoneFolder folder = engine::read_phone_folder(flags.phones);
+  if (!flags.timeline.empty()) {
+    Trace trace({"blocks", "flash"});
+    trace_layout_switch(folder, &trace);
+    AtomicFile file(flags.timeline);
+    file.write(timeline_svg(trace));
+    file.commit();
+  }
+  show(simulate_sd_npu(folder), flags.json);
+}
+
 void reproduce(const ReproduceFlags& flags) {
   if (flags.what != "llm.npu" && !flags.measured_model.empty()) {
     throw UsageError("--measure goes with llm.npu.");
   }
+  if (flags.what != "sd.npu" && !flags.timeline.empty()) {
+    throw UsageError("--timeline goes with sd.npu.");
+  }
+  if (flags.what != "micro" && flags.write) {
+    throw UsageError("--write is for micro: tests fit nothing.");
+  }
   if (flags.what == "llm.npu") {
     reproduce_llm_npu(flags);
+    return;
+  }
+  if (flags.what == "sd.npu") {
+    reproduce_sd_npu(flags);
     return;
   }
   if (flags.what == "baselines") {
@@ -266,13 +295,16 @@ void add_reproduce(CLI::App& app) {
       "CPU,\n"
       "generation on the GPU.\n"
       "llm.npu: the test rows of that paper, in and out of order, step by step.\n"
+      "sd.npu: the test rows of that paper; how many drafts are accepted is taken as published.\n"
       "Example: troika reproduce micro --phones phones");
   auto flags = std::make_shared<ReproduceFlags>();
   command->add_option("what", flags->what, "Which figures")
       ->required()
-      ->check(CLI::IsMember({"micro", "baselines", "llm.npu"}));
+      ->check(CLI::IsMember({"micro", "baselines", "llm.npu", "sd.npu"}));
   command->add_option("--measure", flags->measured_model,
                       "With llm.npu: a GGUF file for the column of this machine, on two lanes");
+  command->add_option("--timeline", flags->timeline,
+                      "With sd.npu: draw a prompt during which the layout changes, as SVG");
   command->add_option("--phones", flags->phones, "Folder of phones, stacks and published figures")
       ->capture_default_str();
   command->add_flag("--write", flags->write, "Fit again, and write the constants to the files");

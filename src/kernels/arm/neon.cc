@@ -65,6 +65,7 @@ constinit const Table kNeonTable = {
 #include "kernels/simd/unpack_table.inl"
     .quantize_int8_within = quantize_int8_within,
     .add_outliers = add_outliers,
+    .multiply_channels = multiply_channels,
 };
 
 }  // namespace troika::kernels::arm

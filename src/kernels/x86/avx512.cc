@@ -81,6 +81,7 @@ constinit const Table kAvx512Table = {
 #include "kernels/x86/unpack_table_int8.inl"
     .quantize_int8_within = quantize_int8_within,
     .add_outliers = add_outliers,
+    .multiply_channels = multiply_channels,
 };
 
 }  // namespace troika::kernels::x86
