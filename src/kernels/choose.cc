@@ -39,6 +39,7 @@ void visit_functions(Table& mine, const Table& theirs, Visit visit) {
   visit("quantize_int8", mine.quantize_int8, theirs.quantize_int8);
   visit("quantize_int8_within", mine.quantize_int8_within, theirs.quantize_int8_within);
   visit("add_outliers", mine.add_outliers, theirs.add_outliers);
+  visit("multiply_channels", mine.multiply_channels, theirs.multiply_channels);
   visit("narrow_bf16", mine.narrow_bf16, theirs.narrow_bf16);
   visit("quantize_activations", mine.quantize_activations, theirs.quantize_activations);
   visit("rms_norm", mine.rms_norm, theirs.rms_norm);

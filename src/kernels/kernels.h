@@ -176,6 +176,7 @@ struct Table {
   size_t (*quantize_int8_within)(const float* x, Int8Range range, std::byte* y, Outlier* outliers,
                                  size_t k) = nullptr;
   void (*add_outliers)(const Int8Panels& weight, const OutlierProduct& product) = nullptr;
+  void (*multiply_channels)(const ChannelProduct& product) = nullptr;
 };
 
 // Builds such a list from pairs.

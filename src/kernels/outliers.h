@@ -39,4 +39,21 @@ struct OutlierProduct {
   size_t y_stride = 0;
 };
 
+// The same where not the matrix is at hand but its columns are, one by one, as levels in the order
+// of the rows: y[t][r] = scales[r] * sum. Equal to the bit to what OutlierProduct adds. Tokens
+// without outliers are left as they are.
+struct ChannelProduct {
+  size_t first_row = 0;
+  size_t last_row = 0;
+  size_t n_tokens = 0;
+  const Outlier* outliers = nullptr;  // a list for each token
+  size_t stride = 0;                  // from one list to the next
+  const uint32_t* counts = nullptr;   // (n_tokens)
+  // By channel: its level in row 0, and so on; of every channel that a list names.
+  const int8_t* const* channels = nullptr;
+  const float* scales = nullptr;  // (n_rows)
+  float* y = nullptr;
+  size_t y_stride = 0;
+};
+
 }  // namespace troika::kernels

@@ -86,6 +86,52 @@ TEST_P(Outliers, N4ResidualsEqualTheReferenceToTheBit) {
   }
 }
 
+// Columns in any place of memory, and only those that some token needs.
+TEST_P(Outliers, N5ColumnsGiveWhatTheMatrixGivesToTheBit) {
+  for (const Shape& s : kPanelShapes) {
+    const TestWeight weight(Type::kF32, s.n_rows, s.k, random_floats(s.n_rows * s.k, 1, 0.05f));
+    Int8Weight packed(Type::kF32, weight.view);
+    std::vector<Outlier> lists(s.n_tokens * s.k);
+    std::vector<uint32_t> counts(s.n_tokens);
+    Aligned<std::byte> row(int8_token_bytes(s.k));
+    std::vector<std::vector<int8_t>> columns(s.k);
+    std::vector<const int8_t*> channels(s.k);
+    for (size_t t = 0; t < s.n_tokens; ++t) {
+      const std::vector<float> x = with_outliers(s.k, static_cast<uint32_t>(t));
+      counts[t] = static_cast<uint32_t>(table().quantize_int8_within(
+          x.data(), {t == 1 ? 0.05f : 2.0f, true}, row.get(), lists.data() + t * s.k, s.k));
+      for (uint32_t i = 0; i < counts[t]; ++i) {
+        const size_t channel = lists[t * s.k + i].channel;
+        columns[channel].resize(s.n_rows);
+        for (size_t r = 0; r < s.n_rows; ++r) columns[channel][r] = packed.level(r, channel);
+        channels[channel] = columns[channel].data();
+      }
+    }
+    std::vector<float> expected(s.n_tokens * s.n_rows + 1), mine = expected, theirs = expected;
+    reference::kTable.add_outliers(packed.view, {0, n_strips(s.n_rows), s.n_tokens, lists.data(),
+                                                 s.k, counts.data(), expected.data(), s.n_rows});
+    ChannelProduct product = {0,
+                              s.n_rows,
+                              s.n_tokens,
+                              lists.data(),
+                              s.k,
+                              counts.data(),
+                              channels.data(),
+                              packed.scales.data(),
+                              theirs.data(),
+                              s.n_rows};
+    reference::kTable.multiply_channels(product);
+    ASSERT_EQ(theirs, expected) << s.n_rows << " rows, k " << s.k;
+    product.y = mine.data();
+    for (size_t first = 0; first < s.n_rows; first += 48) {  // and in parts
+      product.first_row = first;
+      product.last_row = std::min(first + 48, s.n_rows);
+      table().multiply_channels(product);
+    }
+    ASSERT_EQ(mine, expected) << s.n_rows << " rows, k " << s.k;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, Outliers, every_implementation(), implementation_name);
 
 // x / s = c + r: what the levels hold and the residuals together are x, but for the rounding of

@@ -64,6 +64,41 @@ TEST(ThreadedLane, ACompletionMaySubmitTheNextTask) {
   }
 }
 
+// Two lanes hand tasks to each other, as a scheduler does; both go as soon as the last has ended.
+TEST(ThreadedLane, MayBeDestroyedAsSoonAsItsTaskHasEnded) {
+  struct PingPong : Completion {
+    void finished(Status) override {
+      if (--n_left > 0) {
+        lanes[n_left % 2]->submit(*executables[n_left % 2], run, *this);
+      } else {
+        latch.open();
+      }
+    }
+    ThreadedLane* lanes[2] = {};
+    const Executable* executables[2] = {};
+    lanes::Run run;
+    int n_left = 6;
+    Latch latch;
+  };
+  for (int i = 0; i < 500; ++i) {
+    PingPong game;
+    std::unique_ptr<Executable> executables[2];
+    std::unique_ptr<ThreadedLane> lanes[2];
+    for (size_t lane = 0; lane < 2; ++lane) {
+      auto inner = std::make_unique<NullLane>("null");
+      executables[lane] = inner->make(1);
+      lanes[lane] = std::make_unique<ThreadedLane>(std::move(inner));
+      game.executables[lane] = executables[lane].get();
+      game.lanes[lane] = lanes[lane].get();
+    }
+    game.lanes[0]->submit(*game.executables[0], game.run, game);
+    game.latch.wait();
+    // The last one ran on lane 1: lane 0, which submitted it, may still be on its way out of that.
+    lanes[1].reset();
+    lanes[0].reset();
+  }
+}
+
 // One task on each lane; tells when each ended.
 struct Ended : Completion {
   explicit Ended(const VirtualMachine& machine, int* n_left, Latch* latch)

@@ -9,9 +9,12 @@ ThreadedLane::ThreadedLane(std::unique_ptr<Lane> inner)
     : inner_(std::move(inner)), thread_([this] { work(); }) {}
 
 ThreadedLane::~ThreadedLane() {
-  stop_ = true;
-  n_submitted_.fetch_add(1, std::memory_order_release);
-  n_submitted_.notify_one();
+  {
+    const std::lock_guard<std::mutex> lock(handover_);
+    stop_ = true;
+    n_submitted_.fetch_add(1, std::memory_order_release);
+    n_submitted_.notify_one();
+  }
   thread_.join();
 }
 
@@ -22,6 +25,7 @@ std::unique_ptr<Executable> ThreadedLane::build(const Subgraph& subgraph, int n_
 }
 
 void ThreadedLane::submit(const Executable& executable, const Run& run, Completion& completion) {
+  const std::lock_guard<std::mutex> lock(handover_);
   task_ = {&executable, &run, &completion};
   n_submitted_.fetch_add(1, std::memory_order_release);
   n_submitted_.notify_one();

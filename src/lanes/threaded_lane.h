@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <thread>
 
 #include "lanes/lane.h"
@@ -22,7 +23,8 @@ class ThreadedLane : public Lane {
   std::span<const char* const> layouts(int n_tokens) const override {
     return inner_->layouts(n_tokens);
   }
-  // Returns at once. May be called from the completion of this lane's last task.
+  // Returns at once. May be called from the completion of this lane's last task, and by whoever
+  // else ends a task: the lane may be destroyed as soon as that which was submitted has ended.
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
 
  private:
@@ -34,6 +36,9 @@ class ThreadedLane : public Lane {
   void work();
 
   std::unique_ptr<Lane> inner_;
+  // Held while a task is handed over. The thread may have run it, and the pass have ended, before
+  // the one who submitted it has left: the destructor waits for that.
+  std::mutex handover_;
   std::atomic<uint32_t> n_submitted_{0};
   Task task_;
   bool stop_ = false;

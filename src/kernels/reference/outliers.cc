@@ -58,4 +58,19 @@ void add_outliers(const Int8Panels& weight, const OutlierProduct& product) {
   }
 }
 
+void multiply_channels(const ChannelProduct& product) {
+  for (size_t t = 0; t < product.n_tokens; ++t) {
+    if (product.counts[t] == 0) continue;
+    const Outlier* outliers = product.outliers + t * product.stride;
+    for (size_t r = product.first_row; r < product.last_row; ++r) {
+      float sum = 0;
+      for (uint32_t i = 0; i < product.counts[t]; ++i) {
+        const auto level = static_cast<float>(product.channels[outliers[i].channel][r]);
+        sum = std::fma(outliers[i].residual, level, sum);
+      }
+      product.y[t * product.y_stride + r] = sum * product.scales[r];
+    }
+  }
+}
+
 }  // namespace troika::kernels::reference

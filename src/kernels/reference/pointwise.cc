@@ -168,6 +168,7 @@ constinit const Table kTable = {
                                         {Type::kQ6_K, unpack_int8<Type::kQ6_K>}}),
     .quantize_int8_within = quantize_int8_within,
     .add_outliers = add_outliers,
+    .multiply_channels = multiply_channels,
 };
 
 }  // namespace troika::kernels::reference

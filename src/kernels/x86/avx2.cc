@@ -59,6 +59,9 @@ void attention_merge(const Attention& args, const float* parts) {
   attention_merge_or(args, parts, reference::attention_merge);
 }
 
+template <typename Format>
+constexpr MatmulQ8* matmul_q8 = matmul_q8_tiles<Format>;
+
 }  // namespace
 TROIKA_TARGET_END
 
@@ -67,6 +70,7 @@ constinit const Table kAvx2Table = {
 #include "kernels/simd/unpack_table.inl"
     .quantize_int8_within = quantize_int8_within,
     .add_outliers = add_outliers,
+    .multiply_channels = multiply_channels,
 };
 
 }  // namespace troika::kernels::x86

@@ -39,6 +39,7 @@ namespace {
 #include "kernels/x86/formats_avx512.inl"
 #include "kernels/x86/tile_avx512.inl"
 #include "kernels/simd/matmul_q8.inl"
+#include "kernels/x86/matmul_q8_avx512.inl"
 #include "kernels/simd/narrow.inl"
 #include "kernels/simd/prompt_attention.inl"
 #include "kernels/simd/panels.inl"
@@ -80,6 +81,7 @@ constinit const Table kAvx512Table = {
 #include "kernels/x86/unpack_table_int8.inl"
     .quantize_int8_within = quantize_int8_within,
     .add_outliers = add_outliers,
+    .multiply_channels = multiply_channels,
 };
 
 }  // namespace troika::kernels::x86

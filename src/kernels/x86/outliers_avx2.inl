@@ -34,3 +34,47 @@ void add_outliers(const Int8Panels& weight, const OutlierProduct& product) {
     }
   }
 }
+
+// kVectors times 8 rows from `row` on.
+template <int kVectors>
+TROIKA_INLINE inline void multiply_channels_of(const ChannelProduct& product, size_t row,
+                                               size_t token) {
+  const Outlier* outliers = product.outliers + token * product.stride;
+  __m256 sums[kVectors];
+  unrolled<kVectors>([&](auto v) TROIKA_INLINE { sums[v] = _mm256_setzero_ps(); });
+  for (uint32_t i = 0; i < product.counts[token]; ++i) {
+    const int8_t* channel = product.channels[outliers[i].channel] + row;
+    const __m256 residual = _mm256_set1_ps(outliers[i].residual);
+    unrolled<kVectors>([&](auto v) TROIKA_INLINE {
+      const __m128i levels = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(channel + 8 * v));
+      sums[v] =
+          _mm256_fmadd_ps(residual, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(levels)), sums[v]);
+    });
+  }
+  float* y = product.y + token * product.y_stride + row;
+  unrolled<kVectors>([&](auto v) TROIKA_INLINE {
+    const __m256 scales = _mm256_loadu_ps(product.scales + row + 8 * v);
+    _mm256_storeu_ps(y + 8 * v, _mm256_mul_ps(sums[v], scales));
+  });
+}
+
+void multiply_channels(const ChannelProduct& product) {
+  constexpr size_t kTogether = 8;
+  for (size_t t = 0; t < product.n_tokens; ++t) {
+    if (product.counts[t] == 0) continue;
+    const Outlier* outliers = product.outliers + t * product.stride;
+    size_t row = product.first_row;
+    for (; row + 8 * kTogether <= product.last_row; row += 8 * kTogether) {
+      multiply_channels_of<kTogether>(product, row, t);
+    }
+    for (; row + 8 <= product.last_row; row += 8) multiply_channels_of<1>(product, row, t);
+    for (; row < product.last_row; ++row) {
+      float sum = 0;
+      for (uint32_t i = 0; i < product.counts[t]; ++i) {
+        const auto level = static_cast<float>(product.channels[outliers[i].channel][row]);
+        sum = __builtin_fmaf(outliers[i].residual, level, sum);
+      }
+      product.y[t * product.y_stride + row] = sum * product.scales[row];
+    }
+  }
+}

@@ -42,3 +42,43 @@ void add_outliers(const Int8Panels& weight, const OutlierProduct& product) {
     }
   }
 }
+
+// kVectors times 16 rows from `row` on, the last of which may be a part.
+template <int kVectors>
+TROIKA_INLINE inline void multiply_channels_of(const ChannelProduct& product, size_t row,
+                                               __mmask16 last_rows, size_t token) {
+  const Outlier* outliers = product.outliers + token * product.stride;
+  __m512 sums[kVectors];
+  unrolled<kVectors>([&](auto v) TROIKA_INLINE { sums[v] = _mm512_setzero_ps(); });
+  for (uint32_t i = 0; i < product.counts[token]; ++i) {
+    const int8_t* channel = product.channels[outliers[i].channel] + row;
+    const __m512 residual = _mm512_set1_ps(outliers[i].residual);
+    unrolled<kVectors>([&](auto v) TROIKA_INLINE {
+      const __mmask16 rows = v + 1 == kVectors ? last_rows : static_cast<__mmask16>(0xffff);
+      const __m128i levels = _mm_maskz_loadu_epi8(rows, channel + 16 * v);
+      sums[v] =
+          _mm512_fmadd_ps(residual, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(levels)), sums[v]);
+    });
+  }
+  float* y = product.y + token * product.y_stride + row;
+  unrolled<kVectors>([&](auto v) TROIKA_INLINE {
+    const __mmask16 rows = v + 1 == kVectors ? last_rows : static_cast<__mmask16>(0xffff);
+    const __m512 scales = _mm512_maskz_loadu_ps(rows, product.scales + row + 16 * v);
+    _mm512_mask_storeu_ps(y + 16 * v, rows, _mm512_mul_ps(sums[v], scales));
+  });
+}
+
+void multiply_channels(const ChannelProduct& product) {
+  constexpr size_t kTogether = 8;
+  for (size_t t = 0; t < product.n_tokens; ++t) {
+    if (product.counts[t] == 0) continue;
+    size_t row = product.first_row;
+    for (; row + 16 * kTogether <= product.last_row; row += 16 * kTogether) {
+      multiply_channels_of<kTogether>(product, row, 0xffff, t);
+    }
+    for (; row < product.last_row; row += 16) {
+      const size_t n = product.last_row - row < 16 ? product.last_row - row : 16;
+      multiply_channels_of<1>(product, row, V::first_lanes(n), t);
+    }
+  }
+}
