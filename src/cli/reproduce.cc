@@ -3,12 +3,14 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
+#include "base/progress.h"
 #include "cli/common.h"
+#include "cli/measured_npu.h"
 #include "engine/baselines.h"
 #include "engine/micro.h"
-#include "engine/reproduce_npu.h"
 
 namespace troika::cli {
 namespace {
@@ -20,7 +22,7 @@ using engine::Split;
 struct ReproduceFlags {
   std::string what;
   std::string phones = "phones";
-  std::string measured_model;
+  engine::MeasureNpuOptions measure;
   bool write = false;
   bool json = false;
 };
@@ -195,10 +197,19 @@ void reproduce_llm_npu(const ReproduceFlags& flags) {
   using engine::TestKind;
   if (flags.write) throw UsageError("--write is for micro: tests fit nothing.");
   const engine::PhoneFolder folder = engine::read_phone_folder(flags.phones);
+  // Measured first: what is simulated would still have the cores warm.
+  std::optional<engine::NpuMeasurement> measured;
+  if (!flags.measure.model.empty()) {
+    engine::MeasureNpuOptions options = flags.measure;
+    Progress bar("measuring");
+    options.progress = bar.function();
+    measured = measure_npu(options);
+  }
   engine::TestReport report = simulate_llm_npu(folder);
-  if (!flags.measured_model.empty()) measure_llm_npu(flags.measured_model, &report);
+  if (measured) fill_measured(*measured, &report);
   if (!flags.json) {
     print_report(report);
+    if (measured) print_measured_npu(*measured);
     return;
   }
   nlohmann::ordered_json json;
@@ -220,11 +231,12 @@ void reproduce_llm_npu(const ReproduceFlags& flags) {
       report.n_decisions > 0
           ? nlohmann::ordered_json(report.decision_us / static_cast<double>(report.n_decisions))
           : nlohmann::ordered_json();
+  json["this_machine"] = measured ? measured_npu_json(*measured) : nlohmann::ordered_json();
   print_json(json);
 }
 
 void reproduce(const ReproduceFlags& flags) {
-  if (flags.what != "llm.npu" && !flags.measured_model.empty()) {
+  if (flags.what != "llm.npu" && !flags.measure.model.empty()) {
     throw UsageError("--measure goes with llm.npu.");
   }
   if (flags.what == "llm.npu") {
@@ -271,8 +283,30 @@ void add_reproduce(CLI::App& app) {
   command->add_option("what", flags->what, "Which figures")
       ->required()
       ->check(CLI::IsMember({"micro", "baselines", "llm.npu"}));
-  command->add_option("--measure", flags->measured_model,
-                      "With llm.npu: a GGUF file for the column of this machine, on two lanes");
+  command->add_option(
+      "--measure", flags->measure.model,
+      "With llm.npu: a GGUF file for the column of this machine, with the ablation, "
+      "the orders of chunks and the cost of outliers really run on two lanes");
+  command->add_option("--plan", flags->measure.plan,
+                      "With --measure: limits of outliers from this calibrated plan (default: a "
+                      "guess from seeded tokens)");
+  command->add_option("--prompt", flags->measure.n_prompt, "With --measure: tokens of the prompt")
+      ->check(at_least(64))
+      ->capture_default_str();
+  command->add_option("--chunk", flags->measure.chunk, "With --measure: tokens of a chunk")
+      ->check(at_least(33))
+      ->capture_default_str();
+  command
+      ->add_option("--rounds", flags->measure.rounds,
+                   "With --measure: times that every setting runs, in turn; medians count")
+      ->check(at_least(1))
+      ->capture_default_str();
+  command
+      ->add_option("--shadow-rows", flags->measure.shadow_rows,
+                   "With --measure: which outliers' weights stay in memory: hot, all or none")
+      ->capture_default_str();
+  command->add_flag("!--no-cache", flags->measure.has_cache,
+                    "With --measure: neither use nor keep side files");
   command->add_option("--phones", flags->phones, "Folder of phones, stacks and published figures")
       ->capture_default_str();
   command->add_flag("--write", flags->write, "Fit again, and write the constants to the files");
