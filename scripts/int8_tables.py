@@ -246,7 +246,8 @@ def page(options, judges, names):
         "\n## Memory of the weights that outliers meet\n\nWhat the float rows of outlier channels take where "
         "they are kept beside the int8 weights, as on a unit with a memory of its own: of all channels, of those "
         "that ever had an outlier in the calibration, of the fewest that had 80 % of them (*hot*, N5). Here "
-        "nothing is kept: the levels are read from the int8 panels.\n",
+        "nothing is kept: the levels are read from the int8 panels. Outliers on a lane of their own "
+        "(`--place shadow`) keep the hot channels, a byte for each weight, a quarter of what the table says.\n",
         table("| model | within the limit | outliers per token | hot channels | all | ever | hot | here |",
               [memory_row(j, n) for j, n in zip(judges, names)]),
         "\n## What `--prefill auto` made of it\n",

@@ -12,7 +12,7 @@
 #include "engine/calibrate.h"
 #include "engine/evaluate.h"
 #include "engine/saved_plan.h"
-#include "model/linear_inputs.h"
+#include "tests/support/int8_plan.h"
 #include "tests/support/logits.h"
 #include "weights/plant_outliers.h"
 
@@ -22,33 +22,10 @@ namespace {
 using plan::Int8Method;
 using test_support::engine_logits;
 using test_support::NamedModel;
+using test_support::plan_of;
 using test_support::TinyModelFile;
 
 constexpr size_t kTokens = 110;
-
-// A plan in float, but for prompts in int8, with limits that some activations exceed.
-plan::Plan plan_of(const engine::Options& options, Int8Method method, float limit) {
-  const engine::Engine engine(options);
-  plan::Plan plan = engine.plan();
-  plan.prefill = plan::Prefill::kInt8;
-  plan.int8.method = method;
-  // Made-up limits would clamp what matters.
-  plan.int8.outlier_prune = method == Int8Method::kShadow ? 0 : 40;
-  plan.int8.text = "made up";
-  plan.int8.n_tokens = 1;
-  plan.int8.smooth_alpha = 0.5;
-  float more = 1.0f;
-  for (const model::LinearInput& input : model::linear_inputs(engine.blueprint())) {
-    plan::Int8Input made;
-    made.weight = input.name;
-    made.limit = limit;
-    made.largest = limit * (more += 0.5f);
-    made.limit_alone = made.largest;
-    made.channel_largest.assign(static_cast<size_t>(input.width), made.largest);
-    plan.int8.inputs.push_back(made);
-  }
-  return plan;
-}
 
 class Int8Models : public testing::TestWithParam<NamedModel> {};
 

@@ -40,7 +40,8 @@ void EngineFlags::add_to(CLI::App& command) {
                    "Matrix lanes may use only scales that are fixed beforehand");
   command.add_option("--place", options.placements,
                      "SUBGRAPH=LANE or SUBGRAPH@TOKENS=LANE: where embed, norm, qkv, attention, "
-                     "out, ffn or head run (repeatable; default: lane 0)");
+                     "out, ffn or head run (repeatable; default: lane 0); shadow: the lane of int8 "
+                     "prompts' outliers, at the same time as the products they belong to");
   command.add_option("--order", options.order,
                      "Chunks of a prompt on several lanes: in-order, lock-step (two at a time) or "
                      "out-of-order (default: the plan's, out-of-order)");
@@ -90,6 +91,14 @@ void EngineFlags::add_to(CLI::App& command) {
                   "pages, which are read faster), auto (copy if half of the free memory will do)")
       ->capture_default_str();
   command
+      .add_option("--shadow-rows", options.shadow_rows,
+                  "With '--place shadow', which channels' weights stay in memory: hot (those that "
+                  "calibration found; a disk lane reads the others from a side file), all or none")
+      ->capture_default_str();
+  command.add_flag("!--no-cache", options.has_cache,
+                   "Neither use nor keep side files: with '--place shadow' all weights of "
+                   "outliers stay in memory");
+  command
       .add_option("--packed", options.packed_bytes,
                   "Most bytes of packed copies of weights, which spare int8 prompts the unpacking "
                   "(default: none)")
@@ -112,6 +121,7 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   Progress bar("measuring weights");
   options.progress = bar.function();
   auto engine = std::make_unique<engine::Engine>(options);
+  if (!engine->note().empty()) note("note: " + engine->note() + "\n");
   const int trained = engine->blueprint().trained_context;
   const int context = engine->plan().context;
   if (context > trained) {

@@ -3,11 +3,14 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/trace.h"
+#include "base/progress.h"
 #include "cli/common.h"
+#include "cli/measured_npu.h"
 #include "engine/baselines.h"
 #include "engine/micro.h"
 #include "engine/reproduce_npu.h"
@@ -23,8 +26,8 @@ using engine::Split;
 struct ReproduceFlags {
   std::string what;
   std::string phones = "phones";
-  std::string measured_model;
   std::string timeline;
+  engine::MeasureNpuOptions measure;
   bool write = false;
   bool json = false;
 };
@@ -195,10 +198,12 @@ void print_report(const engine::TestReport& report) {
                     report.decision_us / static_cast<double>(report.n_decisions)));
 }
 
-void show(const engine::TestReport& report, bool is_json) {
+// `measured`: of this machine, or null.
+void show(const engine::TestReport& report, const engine::NpuMeasurement* measured, bool is_json) {
   using engine::TestKind;
   if (!is_json) {
     print_report(report);
+    if (measured != nullptr) print_measured_npu(*measured);
     return;
   }
   nlohmann::ordered_json json;
@@ -220,14 +225,23 @@ void show(const engine::TestReport& report, bool is_json) {
       report.n_decisions > 0
           ? nlohmann::ordered_json(report.decision_us / static_cast<double>(report.n_decisions))
           : nlohmann::ordered_json();
+  json["this_machine"] = measured != nullptr ? measured_npu_json(*measured) : nlohmann::ordered_json();
   print_json(json);
 }
 
 void reproduce_llm_npu(const ReproduceFlags& flags) {
   const engine::PhoneFolder folder = engine::read_phone_folder(flags.phones);
+  // Measured first: what is simulated would still have the cores warm.
+  std::optional<engine::NpuMeasurement> measured;
+  if (!flags.measure.model.empty()) {
+    engine::MeasureNpuOptions options = flags.measure;
+    Progress bar("measuring");
+    options.progress = bar.function();
+    measured = measure_npu(options);
+  }
   engine::TestReport report = simulate_llm_npu(folder);
-  if (!flags.measured_model.empty()) measure_llm_npu(flags.measured_model, &report);
-  show(report, flags.json);
+  if (measured) fill_measured(*measured, &report);
+  show(report, measured ? &*measured : nullptr, flags.json);
 }
 
 void reproduce_sd_npu(const ReproduceFlags& flags) {
@@ -239,11 +253,11 @@ void reproduce_sd_npu(const ReproduceFlags& flags) {
     file.write(timeline_svg(trace));
     file.commit();
   }
-  show(simulate_sd_npu(folder), flags.json);
+  show(simulate_sd_npu(folder), nullptr, flags.json);
 }
 
 void reproduce(const ReproduceFlags& flags) {
-  if (flags.what != "llm.npu" && !flags.measured_model.empty()) {
+  if (flags.what != "llm.npu" && !flags.measure.model.empty()) {
     throw UsageError("--measure goes with llm.npu.");
   }
   if (flags.what != "sd.npu" && !flags.timeline.empty()) {
@@ -301,10 +315,32 @@ void add_reproduce(CLI::App& app) {
   command->add_option("what", flags->what, "Which figures")
       ->required()
       ->check(CLI::IsMember({"micro", "baselines", "llm.npu", "sd.npu"}));
-  command->add_option("--measure", flags->measured_model,
-                      "With llm.npu: a GGUF file for the column of this machine, on two lanes");
   command->add_option("--timeline", flags->timeline,
                       "With sd.npu: draw a prompt during which the layout changes, as SVG");
+  command->add_option(
+      "--measure", flags->measure.model,
+      "With llm.npu: a GGUF file for the column of this machine, with the ablation, "
+      "the orders of chunks and the cost of outliers really run on two lanes");
+  command->add_option("--plan", flags->measure.plan,
+                      "With --measure: limits of outliers from this calibrated plan (default: a "
+                      "guess from seeded tokens)");
+  command->add_option("--prompt", flags->measure.n_prompt, "With --measure: tokens of the prompt")
+      ->check(at_least(64))
+      ->capture_default_str();
+  command->add_option("--chunk", flags->measure.chunk, "With --measure: tokens of a chunk")
+      ->check(at_least(33))
+      ->capture_default_str();
+  command
+      ->add_option("--rounds", flags->measure.rounds,
+                   "With --measure: times that every setting runs, in turn; medians count")
+      ->check(at_least(1))
+      ->capture_default_str();
+  command
+      ->add_option("--shadow-rows", flags->measure.shadow_rows,
+                   "With --measure: which outliers' weights stay in memory: hot, all or none")
+      ->capture_default_str();
+  command->add_flag("!--no-cache", flags->measure.has_cache,
+                    "With --measure: neither use nor keep side files");
   command->add_option("--phones", flags->phones, "Folder of phones, stacks and published figures")
       ->capture_default_str();
   command->add_flag("--write", flags->write, "Fit again, and write the constants to the files");

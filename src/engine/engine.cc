@@ -1,11 +1,14 @@
 #include "engine/engine.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <filesystem>
 
 #include "base/cpu_features.h"
 #include "base/error.h"
 #include "engine/make_plan.h"
+#include "engine/outlier_channels.h"
 #include "engine/phone_setup.h"
 #include "engine/saved_plan.h"
 #include "lanes/host/host_lane.h"
@@ -61,18 +64,28 @@ Engine::Engine(const Options& options)
       pages_(has_values_ ? place_weights(options, file_) : WeightPages()),
       int8_(options, blueprint_, weights_, &plan_),
       rope_angles_(blueprint_.rope),
-      machine_(make_machine()),
-      graphs_(blueprint_, plan_, *machine_, packed(options.progress),
+      machine_(make_machine(options)),
+      graphs_(blueprint_, plan_, *machine_, weights_,
               {.has_values = has_values_,
                .shadow = phone_setup_ != nullptr ? phone_setup_->shadow : schedule::ShadowOptions(),
                .is_op_by_op = options.is_op_by_op}) {
   if (options.is_strict_npu) check_static_scales(*machine_, has_values_);
+  build_seconds_ = now_seconds() - graphs_started_;
   load_seconds_ = now_seconds() - started_;
 }
 
-std::unique_ptr<lanes::Machine> Engine::make_machine() {
+std::unique_ptr<lanes::Machine> Engine::make_machine(const Options& options) {
+  prepare_weights(options);
+  graphs_started_ = now_seconds();
   if (phone_setup_ == nullptr) {
-    return std::make_unique<lanes::HostMachine>(kernels_.table, plan_, int8_.rules());
+    if (channel_file_ == nullptr) {
+      return std::make_unique<lanes::HostMachine>(kernels_.table, plan_, int8_.rules());
+    }
+    // The file that was checked, whatever takes its name meanwhile.
+    lanes::DiskOptions disk;
+    disk.files = {fmt::format("/proc/self/fd/{}", channel_file_->descriptor())};
+    disk.names = {channel_file_->path()};
+    return std::make_unique<lanes::HostMachine>(kernels_.table, plan_, int8_.rules(), &disk);
   }
   std::unique_ptr<lanes::Lane> values;
   if (has_values_) {
@@ -88,25 +101,29 @@ std::unique_ptr<lanes::Machine> Engine::make_machine() {
 
 Engine::~Engine() = default;
 
-const weights::Store& Engine::packed(const ProgressFunction& progress) {
+void Engine::prepare_weights(const Options& options) {
   const bool is_here = phone_setup_ == nullptr;
+  const double start = now_seconds();
   if (is_here && plan_.prefill == plan::Prefill::kInt8 && plan_.chunk() > plan::kMostDecodeTokens) {
-    const double start = now_seconds();
     const std::vector<model::WeightId> ids = weights::prompt_matrices(blueprint_);
     const weights::Int8Packing packing = int8_.packing();
     if (plan_.int8.method == plan::Int8Method::kGroup) {
-      weights_.group_int8(ids, plan_.n_threads(), progress);
+      weights_.group_int8(ids, plan_.n_threads(), options.progress);
     } else if (packing.is_plain()) {
       if (plan_.packed_bytes > 0) {
-        weights_.pack_int8(weights_.packable(ids, plan_.packed_bytes), plan_.n_threads(), progress);
+        weights_.pack_int8(weights_.packable(ids, plan_.packed_bytes), plan_.n_threads(),
+                           options.progress);
       }
-      weights_.measure_int8(ids, plan_.n_threads(), progress);
+      weights_.measure_int8(ids, plan_.n_threads(), options.progress);
     } else {
-      weights_.pack_int8(ids, plan_.n_threads(), progress, packing);
+      weights_.pack_int8(ids, plan_.n_threads(), options.progress, packing);
     }
     pack_seconds_ = now_seconds() - start;
   }
-  return weights_;
+  OutlierChannels outliers = make_channels(options, file_, blueprint_, weights_, plan_, int8_);
+  weights_.set_channels(std::move(outliers.channels));
+  channel_file_ = std::move(outliers.side_file);
+  note_ = std::move(outliers.note);
 }
 
 }  // namespace troika::engine

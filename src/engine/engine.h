@@ -20,6 +20,7 @@
 #include "schedule/graphs.h"
 #include "schedule/scheduler.h"
 #include "text/tokenizer.h"
+#include "weights/channel_file.h"
 #include "weights/hollow.h"
 #include "weights/store.h"
 
@@ -49,7 +50,10 @@ class Engine {
   const model::RopeAngles& rope_angles() const { return rope_angles_; }
   const kernels::Kernels& kernels() const { return kernels_; }
 
-  lanes::Machine& machine() { return *machine_; }
+  lanes::Machine& machine() { return other_machine_ != nullptr ? *other_machine_ : *machine_; }
+  // Tasks go to the lanes through this one from now on, which must have the same lanes in the same
+  // order: to see what depends on when they end. Null ends that.
+  void set_machine(lanes::Machine* machine) { other_machine_ = machine; }
   // Null on this machine.
   const lanes::VirtualPhone* phone() const { return phone_; }
   // What the phone was planned with; null on this machine.
@@ -72,18 +76,27 @@ class Engine {
   // Held during a pass: the buffers of the executables are shared by all sessions.
   std::mutex& pass_mutex() { return pass_mutex_; }
 
+  // Of outliers on a lane of their own: the side file of weights by channel; null without one.
+  const weights::ChannelFile* channel_file() const { return channel_file_.get(); }
+  // What happened while loading that people should know; empty where nothing did.
+  const std::string& note() const { return note_; }
+
   double load_seconds() const { return load_seconds_; }
   const WeightPages& weight_pages() const { return pages_; }
   // Of it, what measuring and packing weights for prompts took.
   double pack_seconds() const { return pack_seconds_; }
+  // Of it, what building executables took.
+  double build_seconds() const { return build_seconds_; }
 
  private:
-  // The weights, with the packed copies that the plan asks for.
-  const weights::Store& packed(const ProgressFunction& progress);
-  std::unique_ptr<lanes::Machine> make_machine();
+  // The packed copies that the plan asks for, and columns for outliers.
+  void prepare_weights(const Options& options);
+  std::unique_ptr<lanes::Machine> make_machine(const Options& options);
 
   double started_;
   double pack_seconds_ = 0.0;
+  double graphs_started_ = 0.0;
+  double build_seconds_ = 0.0;
   bool has_values_;
   std::unique_ptr<weights::HollowModel> hollow_;  // behind a model that is only a name
   gguf::File file_;
@@ -95,9 +108,12 @@ class Engine {
   plan::Plan plan_;
   WeightPages pages_;  // before anything keeps what it read of the weights
   Int8Binding int8_;
+  std::unique_ptr<weights::ChannelFile> channel_file_;  // set by make_machine, as is the note
+  std::string note_;
   model::RopeAngles rope_angles_;
   const lanes::VirtualPhone* phone_ = nullptr;  // the machine, if it is one; set by make_machine
   std::unique_ptr<lanes::Machine> machine_;
+  lanes::Machine* other_machine_ = nullptr;
   schedule::Graphs graphs_;
   Trace* trace_ = nullptr;
   lanes::InputObserver* observer_ = nullptr;

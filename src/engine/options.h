@@ -47,8 +47,12 @@ struct Options {
   std::string int8;                                 // a name of plan::Int8Method: then in int8
   std::string int8_weights;                         // "row" or "tensor": a scale for each
   std::optional<int> outlier_prune = std::nullopt;  // percent
-  size_t packed_bytes = 0;                          // most bytes of packed copies of weights
   std::string load = "auto";  // "map" or "copy": where weights lie, see weight_pages.h
+  // Which weights of outliers' channels stay in memory where outliers have a lane of their own:
+  // "hot" (the others come from a side file when they are needed), "all" or "none".
+  std::string shadow_rows = "hot";
+  bool has_cache = true;    // false: no side files
+  size_t packed_bytes = 0;  // most bytes of packed copies of weights
   // Told of the slow parts of loading.
   ProgressFunction progress;
   tensor::Type kv_type = tensor::Type::kF16;

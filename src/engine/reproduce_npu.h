@@ -8,9 +8,6 @@
 
 namespace troika::engine {
 
-// Adds what this machine does: a model's prompt of 1024 tokens on two lanes, norms and attention on
-// the second, in chunks of 128, in order and out of order. Throws Error.
-void measure_llm_npu(const std::string& model, TestReport* report);
 
 // The folder must outlive the report, whose rows point into it.
 TestReport simulate_llm_npu(const PhoneFolder& folder);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cache/kv_cache.h"
+#include "lanes/read_request.h"
 #include "lanes/subgraph.h"
 
 namespace troika::lanes {
@@ -28,14 +29,6 @@ struct LaneInfo {
   int n_threads = 1;
   uint32_t capabilities = 0;  // of Capability
   size_t memory_limit_bytes = SIZE_MAX;
-};
-
-// Bytes of a file for a lane that reads. Where they go is decided per run, as a slot is.
-struct ReadRequest {
-  int file = 0;  // index into the files of the lane
-  uint64_t offset = 0;
-  uint64_t bytes = 0;
-  std::byte* to = nullptr;
 };
 
 // Told of the inputs of products before they are computed, by one thread at a time: to calibrate.

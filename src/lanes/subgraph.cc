@@ -55,4 +55,8 @@ Buffers::Buffers(const model::Blueprint& blueprint, int most_tokens, int most_ou
   for (const size_t offset : offsets) values_.push_back(storage_.get() + skip + offset);
 }
 
+void Buffers::add_shadow(const weights::Channels& channels, int most_tokens) {
+  shadow_ = std::make_unique<ShadowAreas>(channels, most_tokens, n_sets_);
+}
+
 }  // namespace troika::lanes

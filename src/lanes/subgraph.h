@@ -7,23 +7,29 @@
 #include <string_view>
 #include <vector>
 
+#include "lanes/shadow_area.h"
 #include "model/blueprint.h"
 #include "plan/plan.h"
 #include "weights/store.h"
 
 namespace troika::lanes {
 
-// What of the ops a task computes (N4).
+// What of the ops a task computes (N4). All but kWhole are of products that read one activation.
 enum class Role : uint8_t {
   kWhole,
-  kShadow,  // of products: what their outlier channels add
-  kSum,     // adds that to what the products came to without them
+  kExtract,  // their input as int8 rows and lists of outliers
+  kProduct,  // what the int8 rows come to
+  kRead,     // columns of outliers' channels that are not in memory (N5)
+  kShadow,   // what the outliers add
+  kSum,      // adds that to what the products came to without them
 };
 
 struct Subgraph {
   const model::Blueprint* blueprint;
   std::span<const model::Op> ops;
-  const char* name = "";  // "embed", "qkv", "attention", "ffn", "head": for people
+  // "embed", "norm", "qkv", "attention", "out", "ffn", "head", or what a task of outliers does: for
+  // people
+  const char* name = "";
   Role role = Role::kWhole;
   // The plan's, of the lane that builds it.
   std::span<const plan::ProductLayout> layouts = {};
@@ -46,6 +52,10 @@ class Buffers {
   Buffers(const model::Blueprint& blueprint, int most_tokens, int most_outputs,
           bool has_values = true, int n_sets = 1);
 
+  // Room for outliers as tasks of their own. Once, before executables are built.
+  void add_shadow(const weights::Channels& channels, int most_tokens);
+  ShadowAreas* shadow() const { return shadow_.get(); }
+
   // (rows, width), of the first set
   float* value(model::ValueId id) const { return values_[static_cast<size_t>(id)]; }
   // The same value of set i lies i strides behind.
@@ -64,6 +74,7 @@ class Buffers {
   int n_sets_;
   std::vector<float*> values_;
   std::vector<int> widths_;
+  std::unique_ptr<ShadowAreas> shadow_;
 };
 
 }  // namespace troika::lanes

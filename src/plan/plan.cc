@@ -11,8 +11,9 @@ namespace troika::plan {
 
 namespace {
 
-constexpr std::string_view kSubgraphs[] = {"embed", "norm", "qkv", "attention",
-                                           "out",   "ffn",  "head"};
+constexpr std::string_view kShadow = "shadow";
+constexpr std::string_view kSubgraphs[] = {"embed", "norm", "qkv",  "attention",
+                                           "out",   "ffn",  "head", kShadow};
 
 }  // namespace
 
@@ -71,6 +72,19 @@ int Plan::lane_of(std::string_view subgraph, int n_tokens, int block) const {
     if (n_tokens >= rule.least_tokens && block < rule.n_blocks) return rule.lane;
   }
   return 0;
+}
+
+int Plan::shadow_lane(int n_tokens, int block) const {
+  for (const Placement& rule : placements) {
+    if (rule.subgraph != kShadow) continue;
+    if (n_tokens >= rule.least_tokens && block < rule.n_blocks) return rule.lane;
+  }
+  return -1;
+}
+
+bool Plan::places_shadow() const {
+  return std::any_of(placements.begin(), placements.end(),
+                     [](const Placement& rule) { return rule.subgraph == kShadow; });
 }
 
 bool is_subgraph_name(std::string_view name) {

@@ -107,10 +107,14 @@ struct Plan {
   int n_threads() const;
   // `block`: -1 before the first and behind the last.
   int lane_of(std::string_view subgraph, int n_tokens, int block = -1) const;
+  // Which lane a rule for "shadow" names: it multiplies the outliers of products at the same time
+  // as their lane multiplies the rest (N4). -1: none does, and outliers stay with their product.
+  int shadow_lane(int n_tokens, int block = -1) const;
+  bool places_shadow() const;
 };
 
-// The kinds of subgraphs that placements name: "embed, norm, qkv, attention, out, ffn,
-// head".
+// The kinds of subgraphs that placements name: "embed, norm, qkv, attention, out, ffn, head,
+// shadow". The last is none by itself but what stands beside the products of the others.
 bool is_subgraph_name(std::string_view name);  // or empty: every one
 std::string subgraph_names();
 

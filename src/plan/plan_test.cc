@@ -56,5 +56,17 @@ TEST(Activations, NamesGoBothWays) {
   EXPECT_THROW(prefill_from_name("auto"), UsageError);  // is decided before there is a plan
 }
 
+TEST(Plan, N4OutliersGetALaneOnlyByARuleOfTheirOwn) {
+  Plan plan;
+  plan.lanes = {{}, {}};
+  plan.placements = {placement_from_text("@2=1", 2)};
+  EXPECT_EQ(plan.shadow_lane(64), -1);
+  EXPECT_FALSE(plan.places_shadow());
+  plan.placements.push_back(placement_from_text("shadow@40=1", 2));
+  EXPECT_TRUE(plan.places_shadow());
+  EXPECT_EQ(plan.shadow_lane(64), 1);
+  EXPECT_EQ(plan.shadow_lane(39), -1);
+}
+
 }  // namespace
 }  // namespace troika::plan

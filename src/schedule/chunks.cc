@@ -22,13 +22,13 @@ class Builder {
     }
   }
 
-  // Two chunks at a time, step by step; a last one without a partner goes alone.
+  // Two chunks at a time, step by step; one without a partner of the same steps goes alone.
   void add_by_pairs() {
     std::vector<int> before;  // nodes of the step before
-    for (size_t first = 0; first < chunks_.size(); first += 2) {
-      const std::vector<std::vector<size_t>> one = levels_of(first);
-      const bool is_pair = first + 1 < chunks_.size();
-      const auto other = is_pair ? levels_of(first + 1) : std::vector<std::vector<size_t>>();
+    for (size_t first = 0; first < chunks_.size();) {
+      const Levels one = levels_of(first);
+      const bool is_pair = first + 1 < chunks_.size() && has_same_steps(first, first + 1);
+      const Levels other = is_pair ? levels_of(first + 1) : Levels();
       for (size_t step = 0; step < std::max(one.size(), is_pair ? other.size() + 1 : 0); ++step) {
         const std::vector<int> step_before = std::exchange(before, {});
         const auto add_level = [&](size_t chunk, const std::vector<size_t>& tasks) {
@@ -37,6 +37,7 @@ class Builder {
         if (step < one.size()) add_level(first, one[step]);
         if (step > 0 && step - 1 < other.size()) add_level(first + 1, other[step - 1]);
       }
+      first += is_pair ? 2 : 1;
     }
   }
 
@@ -46,10 +47,23 @@ class Builder {
   const std::vector<Task>& tasks_of(size_t chunk) const { return chunks_[chunk].list->tasks; }
 
   // The tasks of a chunk by how many others stand before them one after the other.
-  std::vector<std::vector<size_t>> levels_of(size_t chunk) const {
+  using Levels = std::vector<std::vector<size_t>>;
+
+  // In lists that are cut differently, as that of a short last chunk may be, the second chunk's
+  // attention would come before the first one's.
+  bool has_same_steps(size_t chunk, size_t other) const {
+    const std::vector<Task>& mine = tasks_of(chunk);
+    const std::vector<Task>& theirs = tasks_of(other);
+    return std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(),
+                      [](const Task& a, const Task& b) {
+                        return a.is_dynamic == b.is_dynamic && a.waits_for == b.waits_for;
+                      });
+  }
+
+  Levels levels_of(size_t chunk) const {
     const std::vector<Task>& tasks = tasks_of(chunk);
     std::vector<size_t> level(tasks.size(), 0);
-    std::vector<std::vector<size_t>> levels;
+    Levels levels;
     for (size_t i = 0; i < tasks.size(); ++i) {
       for (const int other : tasks[i].waits_for) {
         level[i] = std::max(level[i], level[static_cast<size_t>(other)] + 1);

@@ -247,6 +247,39 @@ TEST(Chunks, N7LockStepDoesNotLoseTheLastChunk) {
   }
 }
 
+// The last chunk of a prompt may be so short that its list is cut otherwise.
+TEST(Chunks, N7ALastChunkOfAnotherListKeepsEveryDependency) {
+  for (const int n_chunks : {2, 3, 4, 5}) {
+    std::map<int, uint64_t> expected;
+    for (const plan::Order order : kOrders) {
+      const int n_sets = sets_of(order, 3);
+      Prompt prompt(0, n_chunks, 2, n_sets, 1);
+      int last = -1;
+      for (int block = 0; block < 3; ++block) {
+        for (int part = 0; part < 6; ++part) {
+          const std::vector<int> waits_for = last >= 0 ? std::vector{last} : std::vector<int>();
+          last = prompt.add(part % 2, block, part == 5, waits_for, 10.0);
+        }
+      }
+      // The same blocks in fewer tasks, whose numbers go on behind those.
+      TaskList brief{1, {}};
+      const int n_before = last + 1;
+      for (int i = 0; i < 6; ++i) {
+        const std::vector<int> waits_for = i > 0 ? std::vector{i - 1} : std::vector<int>();
+        const std::vector<int> reads = i > 0 ? std::vector{n_before + i - 1} : std::vector<int>();
+        brief.tasks.push_back(
+            {i % 2, std::make_unique<HashExecutable>(n_before + i, i / 2, i % 2 == 1, reads),
+             i % 2 == 1 ? "attention" : "static", i / 2, waits_for, i % 2 == 1, 1.0});
+        prompt.us.push_back(1.0);
+      }
+      prompt.chunks.back().list = &brief;
+      const Outcome outcome = run(prompt, order, 2, n_sets);
+      if (expected.empty()) expected = outcome.results;
+      EXPECT_EQ(outcome.results, expected) << plan::order_name(order) << ", " << n_chunks;
+    }
+  }
+}
+
 // In order the matrix lane waits whenever the other works; out of order hardly at all.
 TEST(Chunks, N7OutOfOrderLeavesTheMatrixLaneIdleLeast) {
   const double kUs[] = {20.0, 16.0, 35.0};  // before, attention, behind

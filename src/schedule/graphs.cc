@@ -59,7 +59,9 @@ void name_all(std::vector<lanes::Subgraph>& subgraphs, bool is_cut_at_norms) {
 
 double operations_of(const lanes::Subgraph& subgraph, int n_rows) {
   double operations = 0.0;
-  if (subgraph.role != lanes::Role::kWhole) return n_rows;  // little beside products
+  if (subgraph.role != lanes::Role::kWhole && subgraph.role != lanes::Role::kProduct) {
+    return n_rows;  // little beside products
+  }
   const model::Blueprint& blueprint = *subgraph.blueprint;
   for (const model::Op& op : subgraph.ops) {
     const double width =
@@ -75,24 +77,49 @@ double operations_of(const lanes::Subgraph& subgraph, int n_rows) {
   return operations;
 }
 
-// What of a subgraph becomes a task of its own.
-std::vector<Piece> pieces_of(const lanes::Subgraph& subgraph, int n_rows, int lane,
-                             const GraphOptions& options) {
-  if (options.is_op_by_op) {
-    std::vector<Piece> pieces;
-    for (const model::Op& op : subgraph.ops) {
-      pieces.push_back(
-          {{subgraph.blueprint, {&op, 1}, op_name(*subgraph.blueprint, op)}, true, {}});
-      if (pieces.size() > 1) pieces.back().waits_for = {static_cast<int>(pieces.size()) - 2};
-    }
-    return pieces;
+int reading_lane(const lanes::Machine& machine) {
+  const std::span<lanes::Lane* const> lanes = machine.lanes();
+  const auto at = std::find_if(lanes.begin(), lanes.end(), [](const lanes::Lane* lane) {
+    return (lane->info().capabilities & lanes::kRead) != 0;
+  });
+  TROIKA_ASSERT(at != lanes.end());
+  return static_cast<int>(at - lanes.begin());
+}
+
+// Every op a piece.
+std::vector<Piece> ops_of(const lanes::Subgraph& subgraph) {
+  std::vector<Piece> pieces;
+  for (const model::Op& op : subgraph.ops) {
+    pieces.push_back(
+        {{subgraph.blueprint, {&op, 1}, op_name(*subgraph.blueprint, op)}, PieceLane::kMain, {}});
+    if (pieces.size() > 1) pieces.back().waits_for = {static_cast<int>(pieces.size()) - 2};
+  }
+  return pieces;
+}
+
+// What of a subgraph becomes a task of its own, and on which lane those beside run.
+struct Pieces {
+  std::vector<Piece> pieces;
+  int shadow_lane;
+};
+Pieces pieces_of(const lanes::Subgraph& subgraph, int n_rows, int lane, const plan::Plan& plan,
+                 const weights::Store& weights, const GraphOptions& options) {
+  if (options.is_op_by_op) return {ops_of(subgraph), lane};
+  Pieces whole = {{{subgraph, PieceLane::kMain, {}}}, lane};
+  if (subgraph.is_dynamic() || n_rows <= plan::kMostDecodeTokens) return whole;
+  const int here = weights.channels() == nullptr ? -1 : plan.shadow_lane(n_rows, subgraph.block());
+  if (here >= 0 && here != lane) {
+    ShadowCut cut;
+    cut.keeps = [&](const model::Op& op) { return weights.channels_of(op.weight) != nullptr; };
+    cut.has_extraction = true;
+    cut.reads = [&](const model::Op& op) { return weights.channels_of(op.weight)->has_cold(); };
+    return {cut_for_shadow(subgraph, cut), here};
   }
   const ShadowOptions& shadow = options.shadow;
   const bool has_shadow =
-      shadow.lane >= 0 && shadow.lane != lane && n_rows > plan::kMostDecodeTokens &&
+      shadow.lane >= 0 && shadow.lane != lane &&
       keeps_outliers(subgraph.block(), subgraph.blueprint->n_layers, shadow.prune_percent);
-  if (has_shadow && !subgraph.is_dynamic()) return cut_for_shadow(subgraph);
-  return {{subgraph, true, {}}};
+  return has_shadow ? Pieces{cut_for_shadow(subgraph), shadow.lane} : whole;
 }
 
 constexpr const char* kWeightNames[] = {
@@ -158,6 +185,9 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
     : blueprint_(blueprint),
       buffers_(blueprint, plan.shapes.back(), plan.output_shapes.back(), options.has_values,
                plan.n_buffer_sets()) {
+  if (weights.channels() != nullptr) {
+    buffers_.add_shadow(*weights.channels(), plan.shapes.back());
+  }
   const std::vector<lanes::Subgraph> subgraphs =
       cut_into_subgraphs(blueprint, plan.is_cut_at_norms);
   std::vector<std::vector<plan::ProductLayout>> layouts;
@@ -173,8 +203,11 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
         const int lane = plan.lane_of(subgraph.name, n_rows, subgraph.block());
         // Each piece waits for what it names among the pieces, else for the task before them all.
         const auto n_before = static_cast<int>(list.tasks.size());
-        for (Piece& piece : pieces_of(subgraph, n_rows, lane, options)) {
-          const int piece_lane = piece.is_on_main_lane ? lane : options.shadow.lane;
+        Pieces cut = pieces_of(subgraph, n_rows, lane, plan, weights, options);
+        for (Piece& piece : cut.pieces) {
+          const int piece_lane = piece.lane == PieceLane::kMain   ? lane
+                                 : piece.lane == PieceLane::kRead ? reading_lane(machine)
+                                                                  : cut.shadow_lane;
           piece.subgraph.layouts = layouts[static_cast<size_t>(piece_lane)];
           lanes::Lane& worker = *machine.lanes()[static_cast<size_t>(piece_lane)];
           Task task{piece_lane,

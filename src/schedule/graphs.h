@@ -31,9 +31,11 @@ struct TaskList {
 };
 
 struct GraphOptions {
-  bool has_values = true;     // false: lanes compute nothing, so values have no storage
-  ShadowOptions shadow = {};  // of executables for prompts
-  bool is_op_by_op = false;   // every op is a task of its own, with its own name
+  bool has_values = true;  // false: lanes compute nothing, so values have no storage
+  // Of executables for prompts where lanes only take time. Lanes of this machine go by the plan,
+  // and by the columns that the weights have.
+  ShadowOptions shadow = {};
+  bool is_op_by_op = false;  // every op is a task of its own, with its own name
 };
 
 class Graphs {
@@ -53,6 +55,8 @@ class Graphs {
            buffers_.set_stride() * static_cast<size_t>(buffer_set);
   }
   int n_sets() const { return buffers_.n_sets(); }
+  // Of outliers as tasks of their own; null without such tasks.
+  lanes::ShadowAreas* shadow() const { return buffers_.shadow(); }
   size_t buffer_bytes() const { return buffers_.bytes(); }
   const std::vector<TaskList>& bodies() const { return bodies_; }
   const std::vector<TaskList>& heads() const { return heads_; }

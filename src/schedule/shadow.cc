@@ -25,33 +25,45 @@ bool keeps_outliers(int block, int n_blocks, int prune_percent) {
   return block < (n_kept + 1) / 2 || block >= n_blocks - n_kept / 2;
 }
 
-std::vector<Piece> cut_for_shadow(const lanes::Subgraph& subgraph) {
-  std::vector<Piece> pieces;
+std::vector<Piece> cut_for_shadow(const lanes::Subgraph& subgraph, const ShadowCut& cut) {
+  using lanes::Role;
   const std::span<const model::Op> ops = subgraph.ops;
-  const bool has_products = std::any_of(ops.begin(), ops.end(), is_product);
-  if (!has_products) return {{subgraph, true, {}}};
+  const auto is_kept = [&](const model::Op& op) { return is_product(op) && cut.keeps(op); };
+  if (std::none_of(ops.begin(), ops.end(), is_kept)) return {{subgraph, PieceLane::kMain, {}}};
+  std::vector<Piece> pieces;
+  const auto add = [&](std::span<const model::Op> part, Role role, const char* name, PieceLane lane,
+                       std::vector<int> waits_for) {
+    pieces.push_back({{subgraph.blueprint, part, name, role}, lane, std::move(waits_for)});
+    return static_cast<int>(pieces.size()) - 1;
+  };
   bool is_behind_sum = false;
   for (size_t begin = 0; begin < ops.size();) {
     size_t end = begin + 1;
-    const bool is_group = is_product(ops[begin]);
+    const bool is_group = is_kept(ops[begin]);
     while (end < ops.size() && (is_group ? stands_with(ops[end], ops[begin])  //
-                                         : !is_product(ops[end]))) {
+                                         : !is_kept(ops[end]))) {
       ++end;
     }
-    lanes::Subgraph part = {subgraph.blueprint, ops.subspan(begin, end - begin), subgraph.name};
+    const std::span<const model::Op> part = ops.subspan(begin, end - begin);
     std::vector<int> before;
     if (!pieces.empty()) before = {static_cast<int>(pieces.size()) - 1};
-    const auto first = static_cast<int>(pieces.size());
-    // What is not a product goes on where the sum was made, or begins where the products will be.
-    pieces.push_back({part, is_group || !is_behind_sum, before});
     if (is_group) {
-      part.role = lanes::Role::kShadow;
-      part.name = "shadow";
-      pieces.push_back({part, false, before});
-      part.role = lanes::Role::kSum;
-      part.name = "sum";
-      pieces.push_back({part, false, {first, first + 1}});
+      if (cut.has_extraction) {
+        before = {add(part, Role::kExtract, "extract", PieceLane::kShadow, before)};
+      }
+      const int product = add(part, cut.has_extraction ? Role::kProduct : Role::kWhole,
+                              subgraph.name, PieceLane::kMain, before);
+      if (cut.reads(part.front())) {
+        before = {add(part, Role::kRead, "read", PieceLane::kRead, before)};
+      }
+      const int shadow = add(part, Role::kShadow, "shadow", PieceLane::kShadow, before);
+      add(part, Role::kSum, "sum", PieceLane::kShadow, {product, shadow});
       is_behind_sum = true;
+    } else {
+      // It goes on where the sum was made, unless it has products of its own.
+      const bool has_products = std::any_of(part.begin(), part.end(), is_product);
+      add(part, Role::kWhole, subgraph.name,
+          has_products || !is_behind_sum ? PieceLane::kMain : PieceLane::kShadow, before);
     }
     begin = end;
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -49,7 +50,7 @@ TEST(Shadow, N4EveryOpIsComputedOnceAndEveryProductHasItsOutliers) {
           for (const int other : pieces[i].waits_for) EXPECT_LT(other, static_cast<int>(i));
           if (piece.role == lanes::Role::kShadow) {
             n_shadow += piece.ops.size();
-            EXPECT_FALSE(pieces[i].is_on_main_lane);
+            EXPECT_EQ(pieces[i].lane, PieceLane::kShadow);
             // It waits for what the product waits for, so that the two run at once.
             EXPECT_EQ(pieces[i].waits_for, pieces[i - 1].waits_for);
           } else if (piece.role == lanes::Role::kSum) {
@@ -61,7 +62,7 @@ TEST(Shadow, N4EveryOpIsComputedOnceAndEveryProductHasItsOutliers) {
             for (const model::Op& op : piece.ops) {
               if (op.kind != model::OpKind::kLinear) continue;
               ++n_products;
-              EXPECT_TRUE(pieces[i].is_on_main_lane);
+              EXPECT_EQ(pieces[i].lane, PieceLane::kMain);
               // Its input is there before it starts: nothing in the piece makes it.
               for (const model::Op& other : piece.ops) EXPECT_NE(other.output, op.inputs[0]);
             }
@@ -71,6 +72,66 @@ TEST(Shadow, N4EveryOpIsComputedOnceAndEveryProductHasItsOutliers) {
         EXPECT_EQ(n_shadow, n_products);
         EXPECT_EQ(n_sum, n_products);
       }
+    }
+  }
+}
+
+// Lanes that compute: an extraction before, reads beside, and products that ignore their outliers
+// untouched.
+TEST(Shadow, N4N5N6PiecesOfLanesThatCompute) {
+  using lanes::Role;
+  for (const char* name : {"qwen1.5-1.8b", "phi-2", "gemma-2b"}) {
+    const Model m(name);
+    for (const lanes::Subgraph& whole : cut_into_subgraphs(m.blueprint, true)) {
+      if (whole.is_dynamic() || whole.block() != 0) continue;
+      model::WeightId ignored = model::kNone;  // the input of the last product
+      for (const model::Op& op : whole.ops) {
+        if (op.kind == model::OpKind::kLinear) ignored = op.inputs[0];
+      }
+      if (ignored == model::kNone) continue;
+      ShadowCut cut;
+      cut.has_extraction = true;
+      cut.keeps = [&](const model::Op& op) { return op.inputs[0] != ignored; };
+      cut.reads = [&](const model::Op&) { return true; };
+      const std::vector<Piece> pieces = cut_for_shadow(whole, cut);
+      size_t n_ops = 0;
+      for (size_t i = 0; i < pieces.size(); ++i) {
+        const lanes::Subgraph& piece = pieces[i].subgraph;
+        const auto at = static_cast<int>(i);
+        switch (piece.role) {
+          case Role::kWhole: {
+            n_ops += piece.ops.size();
+            const bool has_product =
+                std::any_of(piece.ops.begin(), piece.ops.end(),
+                            [](const auto& op) { return op.kind == model::OpKind::kLinear; });
+            if (has_product) {
+              EXPECT_EQ(pieces[i].lane, PieceLane::kMain);
+            }
+            break;
+          }
+          case Role::kExtract:
+            n_ops += piece.ops.size();
+            ASSERT_LT(i + 4, pieces.size());
+            EXPECT_EQ(pieces[i].lane, PieceLane::kShadow);
+            EXPECT_EQ(pieces[i + 1].subgraph.role, Role::kProduct);
+            EXPECT_EQ(pieces[i + 1].lane, PieceLane::kMain);
+            EXPECT_EQ(pieces[i + 1].waits_for, std::vector<int>{at});
+            EXPECT_EQ(pieces[i + 2].subgraph.role, Role::kRead);
+            EXPECT_EQ(pieces[i + 2].lane, PieceLane::kRead);
+            EXPECT_EQ(pieces[i + 2].waits_for, std::vector<int>{at});
+            EXPECT_EQ(pieces[i + 3].subgraph.role, Role::kShadow);
+            EXPECT_EQ(pieces[i + 3].waits_for, std::vector<int>{at + 2});
+            EXPECT_EQ(pieces[i + 4].subgraph.role, Role::kSum);
+            EXPECT_EQ(pieces[i + 4].waits_for, (std::vector<int>{at + 1, at + 3}));
+            EXPECT_NE(piece.ops.front().inputs[0], ignored);
+            break;
+          default:
+            break;
+        }
+      }
+      EXPECT_EQ(n_ops, whole.ops.size()) << name << ", " << whole.name;
+      cut.keeps = [](const model::Op&) { return false; };
+      EXPECT_EQ(cut_for_shadow(whole, cut).size(), 1u);
     }
   }
 }

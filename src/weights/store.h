@@ -9,6 +9,7 @@
 #include "gguf/file.h"
 #include "model/blueprint.h"
 #include "tensor/type.h"
+#include "weights/channels.h"
 #include "weights/panels.h"
 
 namespace troika::weights {
@@ -72,6 +73,14 @@ class Store {
   // Null where there is no packed copy.
   const kernels::Int8Panels* int8_panels(model::WeightId id) const;
 
+  // Columns of some of them, which outlive the executables that are built from now on.
+  void set_channels(std::unique_ptr<Channels> channels) { channels_ = std::move(channels); }
+  // Null where there are none.
+  const Channels* channels() const { return channels_.get(); }
+  const ChannelInput* channels_of(model::WeightId id) const {
+    return channels_ != nullptr ? channels_->find(id) : nullptr;
+  }
+
   // Makes copies of these matrices in Q8_0, a scale for each 32 weights, of those that are not.
   // Rows that are no multiple of 32 stay as they are. Throws Error where memory is short.
   void group_int8(std::span<const model::WeightId> ids, int n_threads,
@@ -98,6 +107,7 @@ class Store {
   std::vector<Constant> entries_;
   std::vector<std::unique_ptr<Int8Matrix>> int8_;  // by weight; empty, or null where not packed
   std::vector<std::vector<float>> row_largest_;    // by weight; empty where not measured
+  std::unique_ptr<Channels> channels_;
   std::vector<GroupedMatrix> grouped_;  // by weight; empty, or without storage where not made
   size_t packed_bytes_ = 0;
   size_t bytes_per_step_ = 0;

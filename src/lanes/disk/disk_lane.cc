@@ -89,17 +89,18 @@ DiskLane::~DiskLane() {
 }
 
 void DiskLane::open_files() {
-  for (const std::string& path : options_.files) {
+  for (size_t i = 0; i < options_.files.size(); ++i) {
+    const std::string& path = options_.files[i];
     OpenFile file;
-    file.path = path;
+    file.path = i < options_.names.size() ? options_.names[i] : path;
     file.buffered = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file.buffered < 0) throw_errno(path, "be opened to stream from it");
+    if (file.buffered < 0) throw_errno(file.path, "be opened to stream from it");
     if (options_.may_read_directly) {
       file.direct = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
       if (file.direct < 0) {
         notes_.push_back(fmt::format(
             "{}: the file system does not read past the page cache ({}), so reads go through it.",
-            path, std::strerror(errno)));
+            file.path, std::strerror(errno)));
       }
     }
     files_.push_back(file);

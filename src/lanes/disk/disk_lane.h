@@ -18,6 +18,7 @@ namespace troika::lanes {
 
 struct DiskOptions {
   std::vector<std::string> files;  // ReadRequest::file is an index into these
+  std::vector<std::string> names;  // of them, for people; empty: as they stand
   int depth = 64;                  // reads under way at once
   size_t buffer_bytes = 0;         // of memory that the lane registers with the kernel
   bool may_use_io_uring = true;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "lanes/host/steps.h"
 
@@ -53,12 +54,6 @@ HostLane::~HostLane() = default;
 
 std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, int n_tokens,
                                             const weights::Store& weights, const Buffers& buffers) {
-  if (subgraph.role != Role::kWhole) {
-    throw Error(
-        fmt::format("Outliers as tasks of their own ('{}') are timed on virtual phones; "
-                    "lanes of this machine compute them within the product.",
-                    subgraph.name));
-  }
   const bool is_prompt = n_tokens > plan::kMostDecodeTokens;
   const Precision precision = {activations_, is_prompt ? prefill_ : plan::Prefill::kSame,
                                int8_rules_};
@@ -86,14 +81,17 @@ std::span<const char* const> HostLane::layouts(int n_tokens) const {
 void HostLane::reserve(const Step& step, int n_tokens) {
   const auto k = static_cast<size_t>(step.input_width);
   const auto n_rows = static_cast<size_t>(n_tokens);
-  prepared_.resize(std::max(prepared_.size(), n_rows * form_bytes(step.form, k) + kLine));
+  const bool is_divided = step.role != Role::kWhole;  // rows and lists are those of the buffers
+  if (!is_divided) {
+    prepared_.resize(std::max(prepared_.size(), n_rows * form_bytes(step.form, k) + kLine));
+  }
   const auto n_workers = static_cast<size_t>(info_.n_threads);
   stretch_bytes_ = std::max(stretch_bytes_, unpacked_bytes(step));
   if (stretch_bytes_ > 0) stretches_.resize(n_workers * stretch_bytes_ + kLine);
   if (step.form != InputForm::kInt8) return;
   scratch_floats_ = std::max(scratch_floats_, k);
   scratch_.resize(n_workers * scratch_floats_);
-  if (!step.int8_rule.takes_outliers()) return;
+  if (!step.int8_rule.takes_outliers() || is_divided) return;
   outlier_counts_.resize(std::max(outlier_counts_.size(), n_rows));
   if (n_rows * k <= n_outliers_) return;
   n_outliers_ = n_rows * k;
@@ -103,6 +101,15 @@ void HostLane::reserve(const Step& step, int n_tokens) {
 // In leaps, so that a growing context asks for memory rarely.
 void HostLane::reserve_parts(size_t n_floats) {
   if (attention_parts_.size() < n_floats) attention_parts_.resize(2 * n_floats);
+}
+
+// How far reads of columns lasted longer than the product beside them.
+void HostLane::note_shadow_end(const Step& step, const Run& run) {
+  if (step.shadow == nullptr) return;
+  ShadowArea& area = step.shadow->of(run.buffer_set);
+  if (step.role == Role::kProduct) area.product_end_us = RealClock().now_us();
+  if (step.role != Role::kSum || area.reads.empty()) return;
+  area.counters.wait_us += std::max(0.0, area.read_end_us - area.product_end_us);
 }
 
 void HostLane::submit(const Executable& executable, const Run& run, Completion& completion) {
@@ -137,6 +144,7 @@ void HostLane::submit(const Executable& executable, const Run& run, Completion& 
       }
     }
   });
+  note_shadow_end(steps.front(), run);
   completion.finished(Status::kDone);
 }
 

@@ -29,6 +29,7 @@ class HostLane : public Lane {
  private:
   void reserve_parts(size_t n_floats);
   void reserve(const Step& step, int n_tokens);
+  void note_shadow_end(const Step& step, const Run& run);
 
   const kernels::Table& kernels_;
   plan::Activations activations_;

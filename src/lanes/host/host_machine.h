@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "lanes/disk/disk_lane.h"
 #include "lanes/int8_rule.h"
 #include "lanes/machine.h"
 #include "plan/plan.h"
@@ -14,9 +15,10 @@ namespace troika::lanes {
 class HostMachine : public Machine {
  public:
   // A single lane works on the calling thread; several have a thread each. `kernels` must outlive
-  // the machine, and the rules until executables are built.
+  // the machine, and the rules until executables are built. Behind the lanes of the plan stands one
+  // that reads columns, where a file of them is given. Throws Error where that cannot be opened.
   HostMachine(const kernels::Table& kernels, const plan::Plan& plan,
-              const Int8Rules* int8_rules = nullptr);
+              const Int8Rules* int8_rules = nullptr, const DiskOptions* channels = nullptr);
 
   std::span<Lane* const> lanes() const override { return lanes_; }
   const Clock& clock() const override { return clock_; }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "lanes/host/prompt_attention.h"
+#include "lanes/host/shadow_steps.h"
 #include "tensor/codec.h"
 
 namespace troika::lanes {
@@ -337,7 +338,7 @@ void share_items(const StepContext& context, int step_index, int worker, int64_t
 // What was taken out of the activations, in float (N4).
 void add_outliers(const Step& step, const StepContext& context, const kernels::Int8Panels& panels,
                   const kernels::PanelProduct& product) {
-  if (!step.int8_rule.takes_outliers()) return;
+  if (!step.int8_rule.takes_outliers() || step.role == Role::kProduct) return;
   context.kernels.add_outliers(panels, {product.first_strip, product.last_strip, product.n_tokens,
                                         context.outliers, static_cast<size_t>(step.input_width),
                                         context.outlier_counts, product.y, product.y_stride});
@@ -508,6 +509,39 @@ void run_attention(const Step& step, const StepContext& context, int step_index,
   }
 }
 
+// With the rows and lists of a set of buffers in place of the lane's own.
+StepContext with_area(const StepContext& context, const ShadowArea& area) {
+  StepContext with = context;
+  with.prepared = area.prepared;
+  with.outliers = area.outliers;
+  with.outlier_counts = area.counts;
+  return with;
+}
+
+// A step of a product whose outliers are tasks of their own.
+void run_divided(const Step& step, const StepContext& context, int step_index, int worker) {
+  ShadowArea& area = step.shadow->of(context.run.buffer_set);
+  switch (step.role) {
+    case Role::kExtract:
+      prepare_rows(step, with_area(context, area), worker);
+      context.team.barrier().wait();
+      if (worker == 0) gather_channels(*step.channels, context.run.n_tokens, &area);
+      break;
+    case Role::kProduct:
+      run_linear(step, with_area(context, area), step_index, worker);
+      break;
+    case Role::kShadow:
+      run_shadow_product(step, context, worker);
+      break;
+    case Role::kSum:
+      run_shadow_sum(step, context, worker);
+      break;
+    case Role::kRead:
+    case Role::kWhole:
+      TROIKA_ASSERT(false);
+  }
+}
+
 // What may be under way on other workers when a worker reaches a step.
 class Meetings {
  public:
@@ -607,6 +641,20 @@ std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& wei
                              Precision precision) {
   std::vector<Step> steps;
   Meetings meetings;
+  if (subgraph.role != Role::kWhole) {
+    // Of one activation, which an extraction before brings into its form for all of them.
+    const size_t n_ops = subgraph.role == Role::kExtract ? 1 : subgraph.ops.size();
+    for (const model::Op& op : subgraph.ops.first(n_ops)) {
+      Step step = bind(op, subgraph, weights, buffers, kernels, precision);
+      step.role = subgraph.role;
+      step.shadow = buffers.shadow();
+      step.channels = weights.channels_of(op.weight);
+      TROIKA_ASSERT(step.shadow != nullptr && step.channels != nullptr);
+      TROIKA_ASSERT(step.form == InputForm::kInt8 && step.int8_rule.takes_outliers());
+      steps.push_back(std::move(step));
+    }
+    return steps;
+  }
   // The value that stands prepared at hand, and in which form.
   model::ValueId prepared = model::kNone;
   InputForm form = InputForm::kFloat;
@@ -634,7 +682,9 @@ Step Step::behind(size_t n_floats) const {
 }
 
 void run_step(const Step& step, const StepContext& context, int step_index, int worker) {
-  if (step.op.kind == OpKind::kLinear) {
+  if (step.role != Role::kWhole) {
+    run_divided(step, context, step_index, worker);
+  } else if (step.op.kind == OpKind::kLinear) {
     run_linear(step, context, step_index, worker);
   } else if (step.op.kind == OpKind::kAttention) {
     run_attention(step, context, step_index, worker);

@@ -68,6 +68,10 @@ struct Step {
   bool prepares_input = false;
   // The workers meet before this step.
   bool meets_before = false;
+  // Where outliers are tasks of their own (N4).
+  Role role = Role::kWhole;
+  ShadowAreas* shadow = nullptr;
+  const weights::ChannelInput* channels = nullptr;
 
   // The same on buffers that lie so many floats behind.
   Step behind(size_t n_floats) const;

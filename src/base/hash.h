@@ -1,0 +1,28 @@
+// FNV-1a, 64 bits: enough to notice another content, not to withstand an attacker.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace troika {
+
+class Fnv {
+ public:
+  void add(std::span<const std::byte> bytes) {
+    for (const std::byte b : bytes) value_ = (value_ ^ std::to_integer<uint64_t>(b)) * kPrime;
+  }
+  void add(std::string_view text) { add(std::as_bytes(std::span(text))); }
+  // Little end first, whatever the machine.
+  void add(uint64_t number) {
+    for (int i = 0; i < 8; ++i) value_ = (value_ ^ (number >> (8 * i) & 0xff)) * kPrime;
+  }
+  uint64_t value() const { return value_; }
+
+ private:
+  static constexpr uint64_t kPrime = 0x100000001B3u;
+  uint64_t value_ = 0xCBF29CE484222325u;
+};
+
+}  // namespace troika

@@ -1,0 +1,62 @@
+#include "lanes/disk/channel_lane.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+
+namespace troika::lanes {
+namespace {
+
+class ChannelRead : public Executable {
+ public:
+  ChannelRead(int n_tokens, ShadowAreas& areas) : Executable(n_tokens), areas_(areas) {}
+  ShadowArea& area(int set) const { return areas_.of(set); }
+
+ private:
+  ShadowAreas& areas_;
+};
+
+}  // namespace
+
+// The one task of the lane: what the disk is given, and whom to tell.
+struct ChannelLane::UnderWay : Completion {
+  void finished(Status status) override {
+    area->read_end_us = RealClock().now_us();
+    area->counters.read_us += area->read_end_us - start_us;
+    completion->finished(status);
+  }
+
+  Run run;
+  ShadowArea* area = nullptr;
+  double start_us = 0.0;
+  Completion* completion = nullptr;
+};
+
+ChannelLane::ChannelLane(const DiskOptions& options)
+    : disk_(options), read_(disk_.make_read()), under_way_(std::make_unique<UnderWay>()) {}
+
+ChannelLane::~ChannelLane() = default;
+
+std::unique_ptr<Executable> ChannelLane::build(const Subgraph& subgraph, int n_tokens,
+                                               const weights::Store& weights,
+                                               const Buffers& buffers) {
+  if (subgraph.role != Role::kRead) return disk_.build(subgraph, n_tokens, weights, buffers);
+  TROIKA_ASSERT(buffers.shadow() != nullptr);
+  return std::make_unique<ChannelRead>(n_tokens, *buffers.shadow());
+}
+
+void ChannelLane::submit(const Executable& executable, const Run& run, Completion& completion) {
+  ShadowArea& area = static_cast<const ChannelRead&>(executable).area(run.buffer_set);
+  if (area.reads.empty()) {
+    completion.finished(Status::kDone);
+    return;
+  }
+  area.counters.n_reads += area.reads.size();
+  for (const ReadRequest& read : area.reads) area.counters.read_bytes += read.bytes;
+  under_way_->run.reads = area.reads;
+  under_way_->area = &area;
+  under_way_->start_us = RealClock().now_us();
+  under_way_->completion = &completion;
+  disk_.submit(*read_, under_way_->run, *under_way_);
+}
+
+}  // namespace troika::lanes

@@ -1,0 +1,33 @@
+// Reads the columns that an extraction asked for (N5): a task of the schedule, so that the product
+// of a matrix lane runs at the same time.
+#pragma once
+
+#include <vector>
+
+#include "lanes/disk/disk_lane.h"
+
+namespace troika::lanes {
+
+class ChannelLane : public Lane {
+ public:
+  // `options` names one file: that of the columns. Throws Error where it cannot be opened.
+  explicit ChannelLane(const DiskOptions& options);
+  ~ChannelLane() override;
+
+  const LaneInfo& info() const override { return disk_.info(); }
+  std::string problem() const override { return disk_.problem(); }
+  // Throws Error for anything but reads of columns.
+  std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
+                                    const weights::Store& weights, const Buffers& buffers) override;
+  // Returns at once, also where there is something to read.
+  void submit(const Executable& executable, const Run& run, Completion& completion) override;
+
+ private:
+  struct UnderWay;
+
+  DiskLane disk_;
+  std::unique_ptr<Executable> read_;
+  std::unique_ptr<UnderWay> under_way_;
+};
+
+}  // namespace troika::lanes

@@ -1,0 +1,191 @@
+#include "weights/channel_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "weights/store.h"
+
+namespace troika::weights {
+namespace {
+
+constexpr char kMagic[16] = "troika-channels";
+constexpr uint64_t kVersion = 1;
+// Whole pages, so that reads past the page cache may take the page around a column.
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kMostEntries = 1 << 20;
+
+// All words little end first, as the machines that this runs on have them.
+struct Header {
+  char magic[16];
+  uint64_t version;
+  uint64_t model_key;
+  uint64_t form_key;
+  uint64_t file_bytes;
+  uint64_t n_entries;
+  uint64_t entries_hash;
+};
+
+uint64_t whole_pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+uint64_t hash_of(std::string_view text) {
+  Fnv hash;
+  hash.add(text);
+  return hash.value();
+}
+
+template <typename T>
+std::span<const std::byte> bytes_of(std::span<const T> items) {
+  return std::as_bytes(items);
+}
+
+void pad_to_page(AtomicFile& file) {
+  const std::vector<std::byte> zeros(whole_pages(file.bytes_written()) - file.bytes_written());
+  if (!zeros.empty()) file.write(zeros);
+}
+
+}  // namespace
+
+ChannelFile::ChannelFile(const Store& store, const ChannelFileOptions& options,
+                         std::span<const model::LinearInput> inputs,
+                         std::span<const model::LinearInput> known) {
+  std::error_code ignored;
+  const bool was_there = std::filesystem::exists(options.path, ignored);
+  if (was_there) problem_ = read(options);
+  const auto is_missing = [&](const model::LinearInput& input) {
+    return find(store, input) == nullptr;
+  };
+  if (was_there && problem_.empty() && std::none_of(inputs.begin(), inputs.end(), is_missing)) {
+    return;
+  }
+  if (was_there && problem_.empty()) problem_ = "lacks products that now keep their outliers";
+  std::vector<model::LinearInput> wanted(inputs.begin(), inputs.end());
+  for (const model::LinearInput& input : known) {
+    const bool is_wanted = std::any_of(inputs.begin(), inputs.end(),
+                                       [&](const auto& other) { return other.name == input.name; });
+    if (!is_wanted && !is_missing(input)) wanted.push_back(input);
+  }
+  make(store, options, wanted);
+  const std::string problem = read(options);
+  if (!problem.empty()) {
+    throw Error(fmt::format("{}: the file that was just written {}. Try again, or use --no-cache.",
+                            options.path, problem));
+  }
+}
+
+std::string ChannelFile::read(const ChannelFileOptions& options) {
+  entries_.clear();
+  try {
+    file_ = MappedFile::open(options.path);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  const std::span<const std::byte> bytes = file_.bytes();
+  Header header;
+  if (bytes.size() < sizeof(header)) return "is too short";
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0) return "is no file of channels";
+  if (header.version != kVersion) return "was made by another version of this program";
+  if (header.model_key != options.model_key) return "was made for another content of the model";
+  if (header.form_key != options.form_key) return "was made for another form of the weights";
+  if (header.file_bytes != bytes.size()) return "has not the length that it says";
+  const uint64_t most = (bytes.size() - sizeof(header)) / sizeof(Entry);
+  if (header.n_entries > std::min(most, kMostEntries)) return "is damaged";
+  std::vector<Entry> entries(header.n_entries);
+  std::memcpy(entries.data(), bytes.data() + sizeof(header), entries.size() * sizeof(Entry));
+  Fnv hash;
+  hash.add(bytes_of(std::span<const Entry>(entries)));
+  if (hash.value() != header.entries_hash) return "is damaged";
+  for (const Entry& entry : entries) {
+    const bool has_size = entry.k > 0 && entry.bytes > 0 && entry.bytes <= bytes.size() &&
+                          entry.k <= bytes.size() / entry.bytes;
+    const auto lies_within = [&](uint64_t offset, uint64_t n) {
+      return offset <= bytes.size() && n <= bytes.size() - offset;
+    };
+    if (!has_size || entry.scales_offset % alignof(float) != 0 ||
+        !lies_within(entry.scales_offset, entry.bytes * sizeof(float)) ||
+        !lies_within(entry.columns_offset, entry.k * entry.bytes)) {
+      return "is damaged";
+    }
+  }
+  entries_ = std::move(entries);
+  return {};
+}
+
+const ChannelFile::Entry* ChannelFile::find(const Store& store,
+                                            const model::LinearInput& input) const {
+  const uint64_t hash = hash_of(input.name);
+  const uint64_t bytes = describe_channels(store, input).bytes;
+  for (const Entry& entry : entries_) {
+    const bool has_shape = entry.k == static_cast<uint64_t>(input.width) && entry.bytes == bytes;
+    if (entry.name_hash == hash && has_shape) return &entry;
+  }
+  return nullptr;
+}
+
+void ChannelFile::make(const Store& store, const ChannelFileOptions& options,
+                       const std::vector<model::LinearInput>& inputs) {
+  std::vector<Entry> entries;
+  uint64_t end = whole_pages(sizeof(Header) + inputs.size() * sizeof(Entry));
+  uint64_t most_bytes = 0;
+  for (const model::LinearInput& input : inputs) {
+    const ChannelInput channels = describe_channels(store, input);
+    Entry entry{hash_of(input.name), channels.k, channels.bytes, end, 0};
+    entry.columns_offset = whole_pages(end + entry.bytes * sizeof(float));
+    end = whole_pages(entry.columns_offset + entry.k * entry.bytes);
+    most_bytes = std::max(most_bytes, entry.k * entry.bytes);
+    entries.push_back(entry);
+  }
+  Header header = {{}, kVersion, options.model_key, options.form_key, end, entries.size(), 0};
+  std::memcpy(header.magic, kMagic, sizeof(kMagic));
+  Fnv hash;
+  hash.add(bytes_of(std::span<const Entry>(entries)));
+  header.entries_hash = hash.value();
+  try {
+    const auto columns = std::make_unique_for_overwrite<int8_t[]>(most_bytes);
+    std::filesystem::create_directories(std::filesystem::path(options.path).parent_path());
+    AtomicFile file(options.path);
+    file.write(bytes_of(std::span<const Header>(&header, 1)));
+    file.write(bytes_of(std::span<const Entry>(entries)));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (options.progress) options.progress(i, inputs.size());
+      ChannelInput channels = describe_channels(store, inputs[i]);
+      transpose_channels(store, &channels, options.n_threads, columns.get());
+      pad_to_page(file);
+      file.write(bytes_of(std::span<const float>(channels.scales)));
+      pad_to_page(file);
+      file.write(bytes_of(std::span<const int8_t>(columns.get(), channels.k * channels.bytes)));
+    }
+    pad_to_page(file);
+    file.commit();
+  } catch (const std::exception& error) {
+    throw Error(fmt::format(
+        "{} Weights by channel for outliers on a lane of their own take {:.1f} MB there; "
+        "--no-cache, or --shadow-rows all, keeps them in memory.",
+        error.what(), 1e-6 * static_cast<double>(end)));
+  }
+  if (options.progress) options.progress(inputs.size(), inputs.size());
+  is_new_ = true;
+}
+
+void ChannelFile::describe(const Store& store, const model::LinearInput& input,
+                           ChannelInput* channels) const {
+  const Entry* entry = find(store, input);
+  TROIKA_ASSERT(entry != nullptr);
+  std::memcpy(channels->scales.data(), file_.bytes().data() + entry->scales_offset,
+              entry->bytes * sizeof(float));
+  channels->file_offset = entry->columns_offset;
+}
+
+const int8_t* ChannelFile::column(const ChannelInput& channels, size_t channel) const {
+  return reinterpret_cast<const int8_t*>(file_.bytes().data()) + channels.file_offset +
+         channel * channels.bytes;
+}
+
+}  // namespace troika::weights

@@ -1,0 +1,14 @@
+// A number that tells one model file from another, for side files made of its content.
+#pragma once
+
+#include <cstdint>
+
+#include "gguf/file.h"
+
+namespace troika::weights {
+
+// Of the size, the time of the last change, everything before the weights, and blocks sampled all
+// over them.
+uint64_t content_key(const gguf::File& file);
+
+}  // namespace troika::weights

@@ -1,0 +1,453 @@
+// Outliers on a lane of their own, beside the product that they belong to (N4): to the last bit
+// what one lane computes, in whatever order tasks end, however a prompt is divided.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "base/system.h"
+#include "tests/support/int8_plan.h"
+#include "tests/support/logits.h"
+
+namespace troika {
+namespace {
+
+using engine::Engine;
+using engine::Session;
+using plan::Int8Method;
+using test_support::NamedModel;
+using test_support::TinyModelFile;
+using text::Token;
+using Row = std::vector<float>;
+
+constexpr int kChunk = 36;
+// Around the borders of chunks, odd and even numbers of them, and last chunks of any length.
+constexpr int kLengths[] = {1,          kChunk - 1,      kChunk,     kChunk + 1,
+                            2 * kChunk, 2 * kChunk + 34, 3 * kChunk, 3 * kChunk + 7};
+
+// Prompts in int8, limits that some activations exceed; a lane for each core, outliers and
+// attention on the second.
+engine::Options options_of(const TinyModelFile& file, Int8Method method, int n_lanes,
+                           plan::Order order = plan::Order::kOutOfOrder, int prune = 0) {
+  engine::Options options = file.float_options();
+  options.chunk = kChunk;
+  plan::Plan plan = test_support::plan_of(options, method, 1.0f);
+  plan.int8.outlier_prune = prune;
+  plan.order = order;
+  plan.chunks_in_flight = 3;
+  if (n_lanes == 2) {
+    const std::vector<int> cores = usable_core_numbers();
+    plan.lanes = {{{cores[0]}, 1}, {{cores[1]}, 1}};
+    plan.placements = {{"attention", 0, 1}, {"shadow", 2, 1}};
+  }
+  options.made_plan = plan;
+  options.shadow_rows = "all";
+  return options;
+}
+
+bool has_two_cores() { return usable_core_numbers().size() >= 2; }
+
+// Logits behind a prompt, and behind what goes on from there: the cache is the same too.
+std::vector<Row> rows_of(Engine& engine, const test_support::TinyModel& model, int length) {
+  Session session(engine);
+  const auto copy = [&] {
+    const std::span<const float> logits = session.logits();
+    return Row(logits.begin(), logits.end());
+  };
+  EXPECT_EQ(session.prefill(test_support::random_tokens(model, static_cast<size_t>(length), 7)),
+            length);
+  std::vector<Row> rows = {copy()};
+  session.evaluate(test_support::random_tokens(model, 2, 9), {});
+  rows.push_back(copy());
+  return rows;
+}
+
+class ShadowModels : public testing::TestWithParam<NamedModel> {};
+
+TEST_P(ShadowModels, N4AnotherLaneGivesTheBitsOfOneInAnyOrder) {
+  if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
+  const test_support::TinyModel& model = GetParam().model;
+  const TinyModelFile file(model);
+  Engine alone(options_of(file, Int8Method::kShadow, 1));
+  ASSERT_EQ(alone.plan().chunk(), kChunk);
+  std::map<int, std::vector<Row>> expected;
+  for (const int length : kLengths) expected[length] = rows_of(alone, model, length);
+  // Of each architecture one model in every order.
+  std::vector<plan::Order> orders = {plan::Order::kOutOfOrder};
+  if (GetParam().name == model.architecture) {
+    orders.insert(orders.end(), {plan::Order::kInOrder, plan::Order::kLockStep});
+  }
+  for (const plan::Order order : orders) {
+    Engine engine(options_of(file, Int8Method::kShadow, 2, order));
+    for (const int length : kLengths) {
+      EXPECT_TRUE(rows_of(engine, model, length) == expected[length])
+          << plan::order_name(order) << ", " << length << " tokens";
+    }
+    EXPECT_GT(engine.graphs().shadow()->counters().n_outliers, 0u);
+  }
+}
+
+TEST_P(ShadowModels, N4EveryMethodThatTakesOutliersOut) {
+  if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
+  const test_support::TinyModel& model = GetParam().model;
+  const TinyModelFile file(model);
+  for (const Int8Method method : {Int8Method::kTokenShadow, Int8Method::kSplit}) {
+    Engine alone(options_of(file, method, 1)), engine(options_of(file, method, 2));
+    EXPECT_TRUE(rows_of(engine, model, 2 * kChunk) == rows_of(alone, model, 2 * kChunk))
+        << plan::int8_method_name(method);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, ShadowModels,
+                         testing::ValuesIn(test_support::tiny_model_variants()),
+                         [](const auto& info) {
+                           std::string name = info.param.name;
+                           std::replace_if(
+                               name.begin(), name.end(),
+                               [](char c) { return c == '-' || c == ' '; }, '_');
+                           return name;
+                         });
+
+// The tasks of a prompt, whose names are those of the trace.
+std::vector<TraceEvent> events_of(Engine& engine, const test_support::TinyModel& model,
+                                  int length) {
+  Trace trace({"matrix", "vector"});
+  engine.set_trace(&trace);
+  rows_of(engine, model, length);
+  engine.set_trace(nullptr);
+  return trace.events();
+}
+
+int count(const std::vector<TraceEvent>& events, const std::string& name) {
+  return static_cast<int>(std::count_if(events.begin(), events.end(),
+                                        [&](const TraceEvent& e) { return name == e.name; }));
+}
+
+TEST(Shadow, N4TasksStandInTheTraceOnTheirLanes) {
+  if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
+  const test_support::TinyModel model = test_support::tiny_model("llama");
+  const TinyModelFile file(model);
+  Engine engine(options_of(file, Int8Method::kShadow, 2));
+  const std::vector<TraceEvent> events = events_of(engine, model, 2 * kChunk);
+  const size_t n_inputs = model::linear_inputs(engine.blueprint()).size();
+  for (const char* name : {"extract", "shadow", "sum"}) {
+    EXPECT_EQ(count(events, name), 2 * static_cast<int>(n_inputs)) << name;
+  }
+  for (const TraceEvent& event : events) {
+    const std::string name = event.name;
+    if (name == "extract" || name == "shadow" || name == "sum") {
+      EXPECT_EQ(event.lane, 1) << name;
+    }
+  }
+  // A shadow waits for its extraction only, so it may run beside the product; the sum for both.
+  const schedule::TaskList& list = engine.graphs().body(kChunk);
+  int n_shadows = 0;
+  for (size_t i = 0; i < list.tasks.size(); ++i) {
+    if (std::string(list.tasks[i].name) != "shadow") continue;
+    ++n_shadows;
+    const schedule::Task& product = list.tasks[i - 1];
+    EXPECT_EQ(product.lane, 0);
+    EXPECT_EQ(list.tasks[i].waits_for, product.waits_for);
+    EXPECT_EQ(std::string(list.tasks[static_cast<size_t>(product.waits_for[0])].name), "extract");
+    EXPECT_EQ(list.tasks[i + 1].waits_for,
+              (std::vector<int>{static_cast<int>(i) - 1, static_cast<int>(i)}));
+  }
+  EXPECT_EQ(n_shadows, static_cast<int>(n_inputs));
+}
+
+TEST(Shadow, N6PrunedProductsHaveNoTasksOfTheirOwn) {
+  if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
+  const test_support::TinyModel model = test_support::tiny_model("llama");
+  const TinyModelFile file(model);
+  for (const int prune : {50, 100}) {
+    Engine alone(options_of(file, Int8Method::kShadow, 1, plan::Order::kOutOfOrder, prune));
+    Engine engine(options_of(file, Int8Method::kShadow, 2, plan::Order::kOutOfOrder, prune));
+    const std::vector<bool> kept = engine.plan().int8.shadowed();
+    const auto n_kept = static_cast<int>(std::count(kept.begin(), kept.end(), true));
+    const std::vector<TraceEvent> events = events_of(engine, model, 2 * kChunk);
+    for (const char* name : {"extract", "shadow", "sum"}) {
+      EXPECT_EQ(count(events, name), 2 * n_kept) << name << ", " << prune << " %";
+    }
+    EXPECT_EQ(engine.graphs().shadow() == nullptr, prune == 100);
+    EXPECT_TRUE(rows_of(engine, model, 3 * kChunk) == rows_of(alone, model, 3 * kChunk));
+  }
+}
+
+// Tasks end in an order that a seed chooses among those under way.
+class RandomMachine : public lanes::Machine {
+ public:
+  RandomMachine(lanes::Machine& inner, uint64_t seed) : inner_(inner), seed_(seed) {
+    for (lanes::Lane* lane : inner.lanes()) owned_.push_back(std::make_unique<Waiting>(lane));
+    for (const auto& lane : owned_) lanes_.push_back(lane.get());
+  }
+  std::span<lanes::Lane* const> lanes() const override { return lanes_; }
+  const Clock& clock() const override { return inner_.clock(); }
+  void wait(const lanes::Latch& latch) override {
+    while (!latch.is_open()) {
+      std::vector<Waiting*> busy;
+      for (const auto& lane : owned_) {
+        if (lane->completion != nullptr) busy.push_back(lane.get());
+      }
+      ASSERT_FALSE(busy.empty());
+      Waiting& lane = *busy[random_bits(seed_, n_drawn_++) % busy.size()];
+      Ended ended;
+      lane.inner->submit(*lane.executable, *lane.run, ended);
+      inner_.wait(ended.latch);
+      std::exchange(lane.completion, nullptr)->finished(ended.status);
+    }
+  }
+
+ private:
+  struct Ended : lanes::Completion {
+    void finished(lanes::Status ended) override {
+      status = ended;
+      latch.open();
+    }
+    lanes::Status status = lanes::Status::kPending;
+    lanes::Latch latch;
+  };
+  struct Waiting : lanes::Lane {
+    explicit Waiting(lanes::Lane* inner) : inner(inner) {}
+    const lanes::LaneInfo& info() const override { return inner->info(); }
+    std::unique_ptr<lanes::Executable> build(const lanes::Subgraph&, int, const weights::Store&,
+                                             const lanes::Buffers&) override {
+      return nullptr;
+    }
+    void submit(const lanes::Executable& task, const lanes::Run& with,
+                lanes::Completion& told) override {
+      ASSERT_EQ(completion, nullptr) << "two tasks at once";
+      executable = &task;
+      run = &with;
+      completion = &told;
+    }
+    lanes::Lane* inner;
+    const lanes::Executable* executable = nullptr;
+    const lanes::Run* run = nullptr;
+    lanes::Completion* completion = nullptr;
+  };
+
+  lanes::Machine& inner_;
+  uint64_t seed_;
+  uint64_t n_drawn_ = 0;
+  std::vector<std::unique_ptr<Waiting>> owned_;
+  std::vector<lanes::Lane*> lanes_;
+};
+
+TEST(Shadow, N4N7NoOrderInWhichTasksEndChangesABit) {
+  if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
+  const test_support::TinyModel model = test_support::tiny_model("llama");
+  const TinyModelFile file(model);
+  Engine alone(options_of(file, Int8Method::kShadow, 1, plan::Order::kOutOfOrder, 30));
+  const std::vector<Row> expected = rows_of(alone, model, 3 * kChunk + 7);
+  for (const plan::Order order :
+       {plan::Order::kInOrder, plan::Order::kLockStep, plan::Order::kOutOfOrder}) {
+    Engine engine(options_of(file, Int8Method::kShadow, 2, order, 30));
+    for (uint64_t seed = 0; seed < 12; ++seed) {
+      RandomMachine machine(engine.machine(), seed);
+      engine.set_machine(&machine);
+      EXPECT_TRUE(rows_of(engine, model, 3 * kChunk + 7) == expected)
+          << plan::order_name(order) << ", seed " << seed;
+      engine.set_machine(nullptr);
+    }
+  }
+}
+
+// A folder of side files of its own, and columns of a few channels in memory.
+class ShadowRows : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
+    ASSERT_EQ(setenv("XDG_CACHE_HOME", folder_.file("cache").c_str(), 1), 0);
+  }
+  void TearDown() override { unsetenv("XDG_CACHE_HOME"); }
+
+  engine::Options options(const std::string& rows, int prune = 0,
+                          Int8Method method = Int8Method::kShadow) const {
+    engine::Options options = options_of(file_, method, 2, plan::Order::kOutOfOrder, prune);
+    options.shadow_rows = rows;
+    // Limits that few activations exceed, so that not every channel is in every chunk.
+    for (plan::Int8Input& input : options.made_plan->int8.inputs) {
+      input.limit *= 2;
+      input.hot_channels = {0, 5, 9, 2};
+    }
+    return options;
+  }
+  engine::Options one_lane(int prune = 0) const {
+    engine::Options one = options("all", prune);
+    one.made_plan->lanes = {{{}, 1}};
+    one.made_plan->placements.clear();
+    return one;
+  }
+  std::vector<Row> rows(const engine::Options& options) const {
+    Engine engine(options);
+    return rows_of(engine, model_, kLength);
+  }
+  std::vector<std::string> side_files() const {
+    std::vector<std::string> files;
+    const std::string cache = folder_.file("cache");
+    if (!std::filesystem::exists(cache)) return files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(cache)) {
+      if (entry.is_regular_file()) files.push_back(entry.path().string());
+    }
+    return files;
+  }
+  static void put_byte(const std::string& path, std::streamoff at, char byte) {
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(at);
+    file.put(byte);
+    ASSERT_TRUE(file.good());
+  }
+
+  static constexpr int kLength = 3 * kChunk + 7;
+  test::TempFolder folder_;
+  test_support::TinyModel model_ = test_support::tiny_model("llama");
+  TinyModelFile file_{model_};
+};
+
+TEST_F(ShadowRows, N5AColdOutlierGivesTheExactResult) {
+  const std::vector<Row> expected = rows(one_lane());
+  std::map<std::string, lanes::ShadowCounters> counters;
+  std::map<std::string, size_t> bytes;
+  for (const char* which : {"all", "hot", "none"}) {
+    Engine engine(options(which));
+    EXPECT_TRUE(rows_of(engine, model_, kLength) == expected) << which;
+    counters[which] = engine.graphs().shadow()->counters();
+    const weights::Channels& channels = *engine.weights().channels();
+    bytes[which] = channels.resident_bytes();
+    EXPECT_EQ(bytes[which] == channels.all_bytes(), std::string(which) == "all");
+    EXPECT_GE(channels.measured_bytes(), bytes[which]);
+    EXPECT_EQ(engine.channel_file() == nullptr, std::string(which) == "all");
+  }
+  for (const auto& [which, c] : counters) EXPECT_EQ(c.n_outliers, counters["all"].n_outliers);
+  EXPECT_EQ(counters["all"].n_reads, 0u);
+  EXPECT_EQ(counters["none"].n_cold, counters["none"].n_outliers);
+  EXPECT_GT(counters["hot"].n_cold, 0u);
+  EXPECT_LT(counters["hot"].n_cold, counters["none"].n_cold);
+  EXPECT_LT(counters["hot"].n_reads, counters["none"].n_reads);
+  // A column is read once for a chunk, however many of its tokens want it.
+  EXPECT_LT(counters["none"].n_reads, counters["none"].n_cold);
+  EXPECT_GE(counters["none"].read_bytes, 4096 * counters["none"].n_reads);
+  EXPECT_EQ(bytes["none"], 0u);
+  EXPECT_LT(bytes["hot"], bytes["all"]);
+}
+
+TEST_F(ShadowRows, N5EveryFormOfScales) {
+  for (const bool is_tensor : {false, true}) {
+    for (const Int8Method method : {Int8Method::kShadow, Int8Method::kTokenShadow}) {
+      engine::Options cold = options("none", 0, method);
+      engine::Options resident = options("all", 0, method);
+      cold.made_plan->int8.one_weight_scale = is_tensor;
+      resident.made_plan->int8.one_weight_scale = is_tensor;
+      EXPECT_TRUE(rows(cold) == rows(resident)) << is_tensor;
+    }
+  }
+  EXPECT_EQ(side_files().size(), 2u);  // one for each form
+}
+
+TEST_F(ShadowRows, N5TheSideFileIsMadeOnceAndAgainWhenItIsStale) {
+  const std::vector<Row> expected = rows(one_lane());
+  const auto note_of = [&](const engine::Options& options) {
+    Engine engine(options);
+    EXPECT_TRUE(rows_of(engine, model_, kLength) == expected);
+    return engine.note();
+  };
+  EXPECT_NE(note_of(options("hot")).find("wrote"), std::string::npos);
+  EXPECT_EQ(note_of(options("hot")), "");
+  ASSERT_EQ(side_files().size(), 1u);
+  const std::string path = side_files().front();
+  // Every word of the header, and a length that is not that of the file.
+  for (const std::streamoff at : {0, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96}) {
+    put_byte(path, at, 0x55);
+    EXPECT_NE(note_of(options("hot")).find("wrote"), std::string::npos) << "byte " << at;
+    EXPECT_EQ(note_of(options("none")), "") << "byte " << at;
+  }
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  EXPECT_NE(note_of(options("hot")).find("wrote"), std::string::npos);
+  std::filesystem::resize_file(path, 3);
+  EXPECT_NE(note_of(options("hot")).find("wrote"), std::string::npos);
+  // The model's time of change is part of its content.
+  std::filesystem::last_write_time(
+      file_.path(), std::filesystem::file_time_type::clock::now() + std::chrono::seconds(5));
+  EXPECT_NE(note_of(options("hot")).find("another content"), std::string::npos);
+  EXPECT_EQ(side_files().size(), 1u);
+}
+
+TEST_F(ShadowRows, N6AFileThatLacksAProductIsMadeAgainWithWhatItHad) {
+  const auto bytes = [&](int prune) {
+    Engine engine(options("hot", prune));
+    EXPECT_TRUE(rows_of(engine, model_, kLength) == rows(one_lane(prune)));
+    return engine.channel_file()->bytes();
+  };
+  const uint64_t few = bytes(70);
+  const uint64_t all = bytes(0);
+  EXPECT_LT(few, all);
+  EXPECT_EQ(bytes(70), all);  // it has them all
+}
+
+TEST_F(ShadowRows, N5AFileThatCannotBeWrittenOrReadIsASentence) {
+  ASSERT_EQ(setenv("XDG_CACHE_HOME", "/dev/null/no-folder", 1), 0);
+  try {
+    Engine engine(options("hot"));
+    FAIL() << "wrote to no folder";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("--no-cache"), std::string::npos) << error.what();
+  }
+  engine::Options without = options("hot");
+  without.has_cache = false;
+  EXPECT_TRUE(rows(without) == rows(one_lane()));
+  ASSERT_EQ(setenv("XDG_CACHE_HOME", folder_.file("cache").c_str(), 1), 0);
+  EXPECT_TRUE(side_files().empty());
+  // Cut short while it is in use.
+  Engine engine(options("none"));
+  std::filesystem::resize_file(side_files().front(), 4096);
+  try {
+    rows_of(engine, model_, kLength);
+    FAIL() << "read what is not there";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("channels-"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(ShadowRows, N5ReadsAreTasksOfALaneOfTheirOwn) {
+  Engine engine(options("none"));
+  ASSERT_EQ(engine.machine().lanes().size(), 3u);
+  Trace trace({"matrix", "vector", "disk"});
+  engine.set_trace(&trace);
+  rows_of(engine, model_, 2 * kChunk);
+  engine.set_trace(nullptr);
+  int n_reads = 0;
+  for (const TraceEvent& event : trace.events()) {
+    EXPECT_EQ(event.lane == 2, std::string(event.name) == "read");
+    n_reads += event.lane == 2 ? 1 : 0;
+  }
+  EXPECT_EQ(n_reads, 2 * static_cast<int>(model::linear_inputs(engine.blueprint()).size()));
+  // Only the shadow product waits for them.
+  const schedule::TaskList& list = engine.graphs().body(kChunk);
+  for (size_t i = 0; i < list.tasks.size(); ++i) {
+    for (const int other : list.tasks[i].waits_for) {
+      if (std::string(list.tasks[static_cast<size_t>(other)].name) != "read") continue;
+      EXPECT_STREQ(list.tasks[i].name, "shadow");
+    }
+  }
+}
+
+TEST(Shadow, N4ALaneWithoutOutliersIsToldAndChangesNothing) {
+  if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
+  const TinyModelFile file(test_support::tiny_model("llama"));
+  const Engine engine(options_of(file, Int8Method::kToken, 2));
+  EXPECT_NE(engine.note().find("no outliers"), std::string::npos);
+  EXPECT_EQ(engine.graphs().shadow(), nullptr);
+  engine::Options options = options_of(file, Int8Method::kShadow, 2);
+  options.shadow_rows = "some";
+  EXPECT_THROW(Engine{options}, UsageError);
+}
+
+}  // namespace
+}  // namespace troika
