@@ -7,8 +7,8 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "base/trace.h"
 #include "base/progress.h"
+#include "base/trace.h"
 #include "cli/common.h"
 #include "cli/measured_npu.h"
 #include "engine/baselines.h"
@@ -225,7 +225,8 @@ void show(const engine::TestReport& report, const engine::NpuMeasurement* measur
       report.n_decisions > 0
           ? nlohmann::ordered_json(report.decision_us / static_cast<double>(report.n_decisions))
           : nlohmann::ordered_json();
-  json["this_machine"] = measured != nullptr ? measured_npu_json(*measured) : nlohmann::ordered_json();
+  json["this_machine"] =
+      measured != nullptr ? measured_npu_json(*measured) : nlohmann::ordered_json();
   print_json(json);
 }
 

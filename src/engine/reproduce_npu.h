@@ -8,7 +8,6 @@
 
 namespace troika::engine {
 
-
 // The folder must outlive the report, whose rows point into it.
 TestReport simulate_llm_npu(const PhoneFolder& folder);
 // A report of a folder that is gone would point to nothing.
