@@ -144,16 +144,26 @@ class Truncation : public ProgramTest {
     };
     const Finished finished = run_program(command);
     EXPECT_TRUE(was_cut);
-    expect_refusal(finished, 1, {path});
     return finished;
+  }
+
+  void expect_refused(uint64_t length, std::vector<std::string> more) const {
+    more.insert(more.end(), {"--load", "map"});
+    expect_refusal(run_and_cut(length, more), 1, {folder_.file("large.gguf")});
   }
 };
 
-TEST_F(Truncation, ToHalfWhileItRuns) { run_and_cut(8'000'000, {}); }
+TEST_F(Truncation, ToHalfWhileItRuns) { expect_refused(8'000'000, {}); }
 
-TEST_F(Truncation, ToNothingWhileItRuns) { run_and_cut(0, {}); }
+TEST_F(Truncation, ToNothingWhileItRuns) { expect_refused(0, {}); }
 
-TEST_F(Truncation, ToAPartOfAPageWhileManyThreadsRun) { run_and_cut(100, {"--threads", "4"}); }
+TEST_F(Truncation, ToAPartOfAPageWhileManyThreadsRun) { expect_refused(100, {"--threads", "4"}); }
+
+// What was copied into memory needs the file no more.
+TEST_F(Truncation, DoesNotMatterToACopy) {
+  const Finished finished = run_and_cut(0, {"--load", "copy", "-n", "60"});
+  EXPECT_EQ(finished.status, 0) << finished.err;
+}
 
 }  // namespace
 }  // namespace troika::test
