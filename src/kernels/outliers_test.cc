@@ -108,9 +108,8 @@ TEST_P(Outliers, N5ColumnsGiveWhatTheMatrixGivesToTheBit) {
       }
     }
     std::vector<float> expected(s.n_tokens * s.n_rows + 1), mine = expected, theirs = expected;
-    reference::kTable.add_outliers(
-        packed.view, {0, n_strips(s.n_rows), s.n_tokens, lists.data(), s.k, counts.data(),
-                      expected.data(), s.n_rows});
+    reference::kTable.add_outliers(packed.view, {0, n_strips(s.n_rows), s.n_tokens, lists.data(),
+                                                 s.k, counts.data(), expected.data(), s.n_rows});
     ChannelProduct product = {0,
                               s.n_rows,
                               s.n_tokens,
