@@ -51,7 +51,7 @@ TEST_F(Behaviour, JsonOfARun) {
   EXPECT_GT(j["prefill"]["tokens"], 3);
   EXPECT_GT(j["prefill"]["tokens_per_s"], 0);
   EXPECT_GT(j["decode"]["tokens_per_s"], 0);
-  EXPECT_EQ(j["decode"]["tokens_per_step"], 1.0);
+  EXPECT_GE(j["decode"]["tokens_per_step"], 1.0);
 }
 
 TEST_F(Behaviour, StandardErrorHasTheTimingAndStandardOutputTheTextAlone) {

@@ -1,0 +1,84 @@
+// Drafts as a person meets them: --draft, --force-text, --show-drafts, and what is said about them.
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/program/troika.h"
+
+namespace troika::test {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kPrompt = "one two three one two three one two three one two";
+
+class Drafts : public ProgramTest {
+ protected:
+  void SetUp() override { model_ = write(small_model()); }
+  std::vector<std::string> run(std::vector<std::string> more) const {
+    std::vector<std::string> words = {"run", model_,   "-p", kPrompt,       "-n",
+                                      "40",  "--temp", "0",  "--ignore-end"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  static json json_of(const Finished& finished) {
+    expect_success(finished);
+    return json::parse(finished.out, nullptr, /*allow_exceptions=*/false);
+  }
+  std::string model_;
+};
+
+TEST_F(Drafts, EveryKindGivesThePlainText) {
+  const json plain = json_of(troika(run({"--json", "--draft", "none"})));
+  EXPECT_TRUE(plain["draft"].is_null());
+  for (const std::string& kind :
+       {std::string("lookup"), std::string("sam"), std::string("context"), "model:" + model_}) {
+    for (const char* width : {"0", "4"}) {
+      const json drafted =
+          json_of(troika(run({"--json", "--draft", kind, "--draft-width", width})));
+      EXPECT_EQ(drafted["tokens"], plain["tokens"]) << kind << " " << width;
+      const json& draft = drafted["draft"];
+      EXPECT_EQ(draft["kind"], kind);
+      EXPECT_GE(draft["accepted"], 0);
+      EXPECT_LE(draft["accepted"], draft["drafted"]);
+      if (kind.starts_with("model:") && width[0] == '4') {
+        // It drafts for itself: all that it is sure of is right.
+        EXPECT_EQ(draft["accepted"], draft["drafted"]);
+      }
+    }
+  }
+}
+
+TEST_F(Drafts, ReplayGivesTheForcedTextAndSaysSo) {
+  const std::string path = folder_.file("answer.txt");
+  std::ofstream(path) << "one two three one two three";
+  const json replay = json_of(troika(run({"--json", "--force-text", path, "--draft-width", "8"})));
+  EXPECT_EQ(replay["replay"], true);
+  const std::string text = replay["text"];  // the tokenizer may put a space in front
+  EXPECT_TRUE(text.ends_with("one two three one two three")) << text;
+  EXPECT_GT(replay["draft"]["accepted"], 0);
+  const Finished shown = troika(run({"--force-text", path, "--stats", "--show-drafts"}));
+  expect_success(shown);
+  EXPECT_NE(shown.err.find("replay"), std::string::npos) << shown.err;
+  EXPECT_NE(shown.err.find("guesses were right"), std::string::npos) << shown.err;
+  const json bench = json_of(troika({"bench", model_, "--replay", path, "--force-text", path,
+                                     "--pairs", "2", "--widths", "1,4", "-r", "1", "--json"}));
+  EXPECT_EQ(bench["replay"]["replay"], true);
+  EXPECT_GT(bench["replay"]["ratio"], 0);
+  EXPECT_EQ(bench["widths"].size(), 2u);
+}
+
+TEST_F(Drafts, WhatCannotDraftIsRefused) {
+  expect_refusal(troika(run({"--draft", "magic"})), 2, {"magic", "lookup", "model:FILE"});
+  expect_refusal(troika(run({"--draft", "model:"})), 2, {"model:FILE"});
+  expect_refusal(troika(run({"--draft-width", "33"})), 2, {"33", "32"});
+  expect_refusal(troika(run({"--draft", "model:/nowhere.gguf"})), 1, {"/nowhere.gguf"});
+  test_support::TinyModel other = small_model("qwen2");  // another tokenizer
+  const std::string path = folder_.file("other.gguf");
+  write_tiny_model(other, path);
+  expect_refusal(troika(run({"--draft", "model:" + path})), 1, {path, "same family"});
+  expect_refusal(troika({"bench", model_, "--widths", "64"}), 2, {"64"});
+  expect_refusal(troika({"bench", model_, "--replay", path}), 2, {"--force-text"});
+}
+
+}  // namespace
+}  // namespace troika::test
