@@ -240,7 +240,7 @@ def page(options, judges, names):
     parts = [
         INTRODUCTION.format(
             command=command, methods="\n".join(f"| `{name}` | {text} |" for name, text in METHODS),
-            plant="0.3 % of the channels, scale 64"),
+            plant="0.3 % of the channels, 2.5 % of the hidden ones, scale 64"),
         *calibration_part(judges, names),
         *(held_out_part(options, judges, names) if options.held_out else []),
         "\n## Memory of the weights that outliers meet\n\nWhat the float rows of outlier channels take where "
@@ -291,7 +291,8 @@ def main():
             plain = options.models / f"troika-{kind}-q8_0.gguf"
             planted = folder / f"{kind}-planted.gguf"
             if not planted.exists():
-                run(options.program, "synth", "--plant-outliers", plain, planted, *PLANT)
+                run(options.program, "synth", "--plant-outliers", plain, planted, *PLANT,
+                    "--text", options.calibration)
             for name, model in ((kind, plain), (f"{kind}, planted", planted)):
                 place = folder / name.replace(", ", "-")
                 place.mkdir(exist_ok=True)

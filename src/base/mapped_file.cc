@@ -7,15 +7,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <limits>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "base/error.h"
+#include "base/huge_pages.h"
 #include "base/os_error.h"
+#include "base/team.h"
 
 namespace troika {
 namespace {
@@ -119,8 +123,12 @@ MappedFile MappedFile::open(const std::string& path) {
   if (size > std::numeric_limits<size_t>::max() / 2) {
     throw Error(fmt::format("{}: the file is larger than this machine can address.", path));
   }
-  void* begin = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.descriptor_, 0);
-  if (begin == MAP_FAILED) throw_errno(path, "map it into memory");
+  std::byte* const place = reserve_aligned(size);  // so that huge pages of the file fit
+  void* begin = mmap(place, size, PROT_READ, MAP_SHARED | MAP_FIXED, file.descriptor_, 0);
+  if (begin == MAP_FAILED) {
+    munmap(place, size);
+    throw_errno(path, "map it into memory");
+  }
   file.begin_ = static_cast<const std::byte*>(begin);
   file.size_ = size;
   file.guard_ = take_guard(begin, size);
@@ -141,6 +149,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   size_ = std::exchange(other.size_, 0);
   descriptor_ = std::exchange(other.descriptor_, -1);
   guard_ = std::exchange(other.guard_, -1);
+  is_copied_ = std::exchange(other.is_copied_, false);
   return *this;
 }
 
@@ -151,14 +160,88 @@ void MappedFile::close() noexcept {
   if (begin_ != nullptr) munmap(const_cast<std::byte*>(begin_), size_);
   if (descriptor_ >= 0) ::close(descriptor_);
   guard_ = -1;
+  is_copied_ = false;
   begin_ = nullptr;
   size_ = 0;
   descriptor_ = -1;
 }
 
+bool MappedFile::comes_in_huge_pages() {
+  constexpr size_t kPlaces = 8;
+  constexpr size_t kSmallPage = 4096;
+  const size_t n_pages = size_ / kHugePageBytes;
+  if (n_pages == 0) return false;
+  madvise(const_cast<std::byte*>(begin_), size_, MADV_HUGEPAGE);  // a wish
+  const size_t n_places = std::min(kPlaces, n_pages);
+  for (size_t i = 0; i < n_places; ++i) {
+    const std::byte* const page = begin_ + i * n_pages / n_places * kHugePageBytes;
+    for (size_t at = 0; at < kHugePageBytes; at += kSmallPage) {
+      static_cast<void>(*static_cast<const volatile std::byte*>(page + at));
+    }
+  }
+  // The kernel counts what is mapped, and that is what was touched.
+  return huge_bytes_within(begin_, size_) * 4 >= n_places * kHugePageBytes * 3;
+}
+
+bool MappedFile::copy_piece(size_t at, size_t size) {
+  std::byte* piece = nullptr;
+  try {
+    piece = reserve_aligned(size);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  // Aligned, so that moving it moves whole huge pages.
+  void* const memory =
+      mmap(piece, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  if (memory == MAP_FAILED) {
+    munmap(piece, size);
+    return false;
+  }
+  madvise(piece, size, MADV_HUGEPAGE);
+  for (size_t done = 0; done < size;) {
+    const ssize_t n = pread(descriptor_, piece + done, size - done, static_cast<off_t>(at + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {  // cut short or unreadable since it was opened
+      guards[guard_].damaged.store(true, std::memory_order_release);
+      munmap(piece, size);
+      return false;
+    }
+    done += static_cast<size_t>(n);
+  }
+  mprotect(piece, size, PROT_READ);
+  auto* const place = const_cast<std::byte*>(begin_) + at;
+  if (mremap(piece, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED) {
+    munmap(piece, size);
+    return false;
+  }
+  return true;
+}
+
+size_t MappedFile::copy_into_memory(Team& team) {
+  constexpr size_t kPieceBytes = 16 * kHugePageBytes;
+  const size_t n_pieces = (size_ + kPieceBytes - 1) / kPieceBytes;
+  std::atomic<size_t> next{0};
+  std::atomic<size_t> copied{0};
+  std::atomic<bool> is_over{false};
+  team.run([&](int) {
+    for (size_t i = next.fetch_add(1); i < n_pieces && !is_over.load(); i = next.fetch_add(1)) {
+      const size_t at = i * kPieceBytes;
+      const size_t size = std::min(kPieceBytes, size_ - at);
+      if (copy_piece(at, size)) {
+        copied += size;
+      } else {
+        is_over = true;
+      }
+    }
+  });
+  is_copied_ = size_ > 0 && copied == size_;
+  return copied;
+}
+
 bool MappedFile::damaged() const {
   if (size_ == 0) return false;
   if (guards[guard_].damaged.load(std::memory_order_acquire)) return true;
+  if (is_copied_) return false;
   // The tail of the last page that a shortened file still has reads as zeros without any signal.
   struct stat status = {};
   return fstat(descriptor_, &status) != 0 || static_cast<uint64_t>(status.st_size) < size_;

@@ -7,6 +7,8 @@
 
 namespace troika {
 
+class Team;
+
 // Reading a page that a truncated file no longer has raises SIGBUS. The first MappedFile installs a
 // handler for the process: it puts zero pages in place of the lost ones and marks the mapping as
 // damaged. Faults outside of our mappings go to the handler that was there before.
@@ -25,18 +27,29 @@ class MappedFile {
   // The descriptor, for direct reads; it lives as long as this object.
   int descriptor() const { return descriptor_; }
 
+  // Whether the pages that the system has read so far, or reads now, of a few places of the file
+  // are huge ones. Asks for such pages first; only some file systems have them, and only for what
+  // is not in the page cache in small pages already.
+  bool comes_in_huge_pages();
+  // Reads the file into memory of this process, in huge pages where the system gives them, and puts
+  // it in place of the mapping: addresses stay. Later changes of the file are not seen. Where
+  // memory runs out the rest stays mapped. Returns the bytes copied.
+  size_t copy_into_memory(Team& team);
+
   // True if the file has become shorter or unreadable since it was mapped: bytes read meanwhile
   // may be zeros instead of its content. Costs one system call.
   bool damaged() const;
 
  private:
   void close() noexcept;
+  bool copy_piece(size_t at, size_t size);
 
   std::string path_;
   const std::byte* begin_ = nullptr;
   size_t size_ = 0;
   int descriptor_ = -1;
   int guard_ = -1;  // index into the table that the signal handler reads
+  bool is_copied_ = false;
 };
 
 }  // namespace troika

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/huge_pages.h"
+#include "base/team.h"
 #include "tests/support/temp_folder.h"
 
 namespace troika {
@@ -82,6 +84,62 @@ TEST(MappedFile, DamageStaysKnownWhenTheFileGrowsBack) {
   EXPECT_EQ(std::to_integer<char>(file.bytes()[0]), 0);
   ASSERT_EQ(truncate(folder.file("a").c_str(), 4 * kPage), 0);
   EXPECT_TRUE(file.damaged());
+}
+
+std::string text_of_length(size_t size) {
+  std::string text(size, ' ');
+  for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>('a' + (i * 7 + i / 4096) % 26);
+  return text;
+}
+
+std::string text_in(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+TEST(MappedFile, ACopyHasTheBytesAtTheSameAddresses) {
+  constexpr size_t kMb = size_t{1} << 20;
+  TempFolder folder;
+  Team team(2);
+  // Less than a page, an odd rest behind huge pages, more than one piece.
+  for (const size_t size : {size_t{5}, 3 * kMb + 17, 70 * kMb + 4097}) {
+    const std::string text = text_of_length(size);
+    write_whole(folder.file("a"), text);
+    MappedFile file = MappedFile::open(folder.file("a"));
+    const std::byte* const begin = file.bytes().data();
+    EXPECT_EQ(file.copy_into_memory(team), size);
+    EXPECT_EQ(file.bytes().data(), begin);
+    EXPECT_TRUE(text_in(file) == text) << size;
+    // What becomes of the file does not matter any more.
+    write_whole(folder.file("a"), "short");
+    EXPECT_TRUE(text_in(file) == text) << size;
+    EXPECT_FALSE(file.damaged());
+  }
+}
+
+TEST(MappedFile, AFileCutShortBeforeItIsCopiedIsDamaged) {
+  TempFolder folder;
+  write_whole(folder.file("a"), std::string(8 * kPage, 'x'));
+  MappedFile file = MappedFile::open(folder.file("a"));
+  ASSERT_EQ(truncate(folder.file("a").c_str(), kPage), 0);
+  Team team(1);
+  EXPECT_LT(file.copy_into_memory(team), 8 * kPage);
+  EXPECT_TRUE(file.damaged());
+  EXPECT_EQ(std::to_integer<char>(file.bytes()[0]), 'x');
+  EXPECT_EQ(std::to_integer<char>(file.bytes()[4 * kPage]), 0);
+}
+
+TEST(MappedFile, ACopyIsInHugePagesWhereTheSystemGivesThem) {
+  if (!gives_huge_pages()) GTEST_SKIP() << "this system gives no huge pages";
+  constexpr size_t kSize = 16 * kHugePageBytes;
+  TempFolder folder;
+  write_whole(folder.file("a"), std::string(kSize, 'x'));
+  MappedFile file = MappedFile::open(folder.file("a"));
+  Team team(1);
+  ASSERT_EQ(file.copy_into_memory(team), kSize);
+  if (huge_bytes_within(file.bytes().data(), kSize) == 0) {
+    GTEST_SKIP() << "the system had none free";
+  }
+  EXPECT_TRUE(file.comes_in_huge_pages());
 }
 
 TEST(MappedFileDeathTest, ForeignFaultsStillEndTheProcess) {

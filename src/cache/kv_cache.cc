@@ -45,8 +45,10 @@ KvCache::KvCache(const KvShape& shape)
 void KvCache::grow() {
   const size_t page_bytes = shape_.slot_bytes() * kPageSlots;
   const size_t n_pages = 2 * static_cast<size_t>(shape_.n_layers);
-  std::unique_ptr<std::byte[]> block(new (std::nothrow) std::byte[page_bytes * n_pages]);
-  if (block == nullptr) {
+  HugeBuffer block;
+  try {
+    block = HugeBuffer(page_bytes * n_pages);
+  } catch (const std::bad_alloc&) {
     throw Error(
         fmt::format("No memory for {} more bytes of context. Use a smaller --context, or "
                     "--kv q8_0.",

@@ -4,11 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "base/huge_pages.h"
 #include "cache/batch.h"
 #include "tensor/type.h"
 
@@ -101,9 +101,9 @@ class KvCache {
 
   KvShape shape_;
   std::vector<Layer> layers_;
-  std::vector<std::unique_ptr<std::byte[]>> storage_;  // a page of every layer each
-  std::vector<uint32_t> n_users_;                      // sequences and placements that hold a slot
-  std::vector<Slot> free_;                             // smallest on top
+  std::vector<HugeBuffer> storage_;  // a page of every layer each
+  std::vector<uint32_t> n_users_;    // sequences and placements that hold a slot
+  std::vector<Slot> free_;           // smallest on top
   int n_taken_ = 0;
   std::unordered_map<SequenceId, std::vector<Slot>> sequences_;
 };

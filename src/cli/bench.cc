@@ -94,6 +94,7 @@ nlohmann::ordered_json to_json(const engine::Measurement& m, const engine::Engin
                    {"bf16_with", m.peaks.bf16_name},
                    {"f32_with", m.peaks.f32_name}};
   json["load_s"] = engine.load_seconds();
+  json["weights"] = engine.weight_pages().text;
   json["first_token_s"] = m.first_token_s;
   json["was_cold"] = m.is_cold;
   json["peak_bytes"] = m.peak_bytes;
@@ -126,7 +127,8 @@ void print_table(const engine::Measurement& m, const engine::Engine& engine) {
                            100 * m.fraction_of_bandwidth, m.peaks.read_gb_s, 1e-6 * m.decode_bytes,
                            m.fits_last_cache ? " (the model fits the last cache)" : ""));
   }
-  print(fmt::format("\nload {:.2f} s, prompt to first token {:.3f} s, memory {} at its peak\n",
+  print(fmt::format("\nweights: {}\n", engine.weight_pages().text));
+  print(fmt::format("load {:.2f} s, prompt to first token {:.3f} s, memory {} at its peak\n",
                     engine.load_seconds(), m.first_token_s, bytes_text(m.peak_bytes)));
   const auto peak = [](double value, const std::string& name) {
     return value > 0 ? fmt::format("{:.2f} ({})", value, name) : std::string("none");

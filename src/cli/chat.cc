@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/common.h"
+#include "cli/drafting.h"
 #include "cli/line_editor.h"
 #include "engine/chat.h"
 #include "engine/generate.h"
@@ -25,6 +26,8 @@ constexpr const char* kHelp =
 struct ChatFlags {
   EngineFlags engine;
   SamplerFlags sampler;
+  DraftFlags draft;
+  bool show_drafts = false;
   std::string system;
   std::string template_file;
   int n_tokens = -1;
@@ -41,6 +44,7 @@ class Conversation {
       : flags_(flags),
         format_(engine, flags.template_file.empty() ? "" : read_text(flags.template_file)),
         session_(engine),
+        drafter_(flags.draft.make(engine, flags.engine.checked())),
         sampler_options_(flags.sampler.checked()) {
     set_system(flags.system);
   }
@@ -73,6 +77,7 @@ class Conversation {
         "tokens/s), context {} of {}\n",
         last_.n_prompt, last_.n_computed, last_.prefill_tokens_per_s(), last_.tokens.size(),
         last_.decode_tokens_per_s(), session_.history().size(), session_.context()));
+    if (drafter_ != nullptr) print(draft_text(flags_.draft, *drafter_, true));
   }
 
  private:
@@ -81,10 +86,13 @@ class Conversation {
     engine::GenerateOptions options;
     options.most_tokens = flags_.n_tokens;
     options.cancel = &interrupted;
+    options.drafter = drafter_.get();
+    if (drafter_ != nullptr) drafter_->clear_statistics();
+    const DraftColours colours(flags_.show_drafts, &options);
     interrupted = false;
     try {
       last_ = generate(session_, format_.prompt(messages_), sampler, options,
-                       [](std::string_view piece) { print(std::string(piece)); });
+                       [&](std::string_view piece) { print(colours.coloured(piece)); });
     } catch (const Error&) {
       messages_.pop_back();  // the conversation stays as it was before the question
       throw;
@@ -99,6 +107,7 @@ class Conversation {
   const ChatFlags& flags_;
   engine::ChatFormat format_;
   engine::Session session_;
+  std::unique_ptr<draft::Drafter> drafter_;
   engine::SamplerOptions sampler_options_;
   std::vector<engine::Message> messages_;
   bool has_system_ = false;
@@ -190,6 +199,8 @@ void add_chat(CLI::App& app) {
   command->add_option("-n,--tokens", flags->n_tokens, "Most tokens of an answer")
       ->check(at_least(0));
   flags->sampler.add_to(*command);
+  flags->draft.add_to(*command);
+  command->add_flag("--show-drafts", flags->show_drafts, "Colour the guesses that were right");
   command->callback([flags] { chat(*flags); });
 }
 

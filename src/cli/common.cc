@@ -94,6 +94,11 @@ void EngineFlags::add_to(CLI::App& command) {
                    "Neither use nor keep side files: with '--place shadow' all weights of "
                    "outliers stay in memory");
   command
+      .add_option("--load", options.load,
+                  "Where weights lie: map (in the pages of the file), copy (in memory, in huge "
+                  "pages, which are read faster), auto (copy if half of the free memory will do)")
+      ->capture_default_str();
+  command
       .add_option("--packed", options.packed_bytes,
                   "Most bytes of packed copies of weights, which spare int8 prompts the unpacking "
                   "(default: none)")

@@ -68,16 +68,21 @@ std::vector<Row> rows_of(const engine::Engine& engine) {
 
 using Times = std::map<std::pair<std::string, int>, double>;  // us by name and tokens
 
-// Sums over blocks of the median of a few passes, at each shape; names are those of the tasks.
+// Sums over blocks of the median of some passes, at each shape; names are those of the tasks.
+// Passes that take milliseconds are repeated for a second: memory's rate moves within it.
 Times measure(engine::Engine& engine, const std::vector<int>& shapes) {
-  constexpr int kPasses = 3;
+  constexpr int kFewestPasses = 3;
+  constexpr int kMostPasses = 100;
+  constexpr double kLeastUs = 1e6;
   std::vector<std::string> lanes;
   for (const lanes::Lane* lane : engine.machine().lanes()) lanes.push_back(lane->info().name);
   engine::Session session(engine);
   std::map<std::pair<std::string, int>, std::vector<double>> sums;
   for (const int n : shapes) {
     const std::vector<cache::Token> tokens(static_cast<size_t>(n), 0);
-    for (int pass = -1; pass < kPasses; ++pass) {  // the first one warms up
+    double spent_us = 0.0;
+    for (int pass = -1; pass < kMostPasses; ++pass) {  // the first one warms up
+      if (pass >= kFewestPasses && spent_us >= kLeastUs) break;
       session.truncate(0);
       Trace trace(lanes);
       engine.set_trace(&trace);
@@ -86,7 +91,10 @@ Times measure(engine::Engine& engine, const std::vector<int>& shapes) {
       if (pass < 0) continue;
       Times times;
       for (const TraceEvent& e : trace.events()) times[{e.name, n}] += e.end_us - e.start_us;
-      for (const auto& [key, us] : times) sums[key].push_back(us);
+      for (const auto& [key, us] : times) {
+        sums[key].push_back(us);
+        spent_us += us;
+      }
     }
   }
   Times medians;
@@ -258,8 +266,10 @@ void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
                          plan.lanes[i].n_threads);
   }
   print(fmt::format("\nprompts: {}\n", prefill_text(engine)));
-  print(fmt::format("\n{}context {}, chunks of {} tokens. Times are measured, medians of 3.\n",
-                    lanes, plan.context, plan.chunk()));
+  print(fmt::format("weights: {}\n", engine.weight_pages().text));
+  print(fmt::format(
+      "\n{}context {}, chunks of {} tokens. Times are measured, medians of at least 3.\n", lanes,
+      plan.context, plan.chunk()));
 }
 
 }  // namespace troika::cli

@@ -5,12 +5,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/progress.h"
+#include "base/trace.h"
 #include "cli/common.h"
 #include "cli/measured_npu.h"
 #include "engine/baselines.h"
 #include "engine/micro.h"
+#include "engine/reproduce_npu.h"
+#include "engine/reproduce_sd.h"
 
 namespace troika::cli {
 namespace {
@@ -23,6 +27,7 @@ struct ReproduceFlags {
   std::string what;
   std::string phones = "phones";
   engine::MeasureNpuOptions measure;
+  std::string timeline;
   bool write = false;
   bool json = false;
 };
@@ -120,7 +125,6 @@ void print_test_summary(const MicroReport& report) {
 }
 
 void reproduce_baselines(const ReproduceFlags& flags) {
-  if (flags.write) throw UsageError("--write is for micro: tests fit nothing.");
   const engine::PhoneFolder folder = engine::read_phone_folder(flags.phones);
   const MicroReport report = simulate_baselines(folder);
   if (!flags.json) {
@@ -156,13 +160,14 @@ void print_test_row(const engine::TestRow& row) {
                                ? base.row->id
                                : fmt::format("{} {}", base.row->id, base.value->name);
   const auto number = [](double value) { return fmt::format("{:.4g}", value); };
-  const std::string simulated = row.highest
+  const std::string simulated = !base.simulated ? "-"
+                                : row.highest
                                     ? number(*base.simulated) + " to " + number(*row.highest)
                                     : number(*base.simulated);
   print(fmt::format("  {:<22} {:>14} {:>16} {:>8} {:<9} {:>8}  {}{}\n", name,
                     published_text(*base.value), simulated,
                     row.measured ? number(*row.measured) : "-", base.value->unit,
-                    fmt::format("{:+.1f} %", 100.0 * *row.error()), base.inputs,
+                    row.error() ? fmt::format("{:+.1f} %", 100.0 * *row.error()) : "-", base.inputs,
                     row.left_out.empty() ? "" : "; not counted: " + row.left_out));
 }
 
@@ -193,23 +198,13 @@ void print_report(const engine::TestReport& report) {
                     report.decision_us / static_cast<double>(report.n_decisions)));
 }
 
-void reproduce_llm_npu(const ReproduceFlags& flags) {
+// With what this machine did, where it was measured.
+void show(const engine::TestReport& report, bool is_json,
+          const engine::NpuMeasurement* measured = nullptr) {
   using engine::TestKind;
-  if (flags.write) throw UsageError("--write is for micro: tests fit nothing.");
-  const engine::PhoneFolder folder = engine::read_phone_folder(flags.phones);
-  // Measured first: what is simulated would still have the cores warm.
-  std::optional<engine::NpuMeasurement> measured;
-  if (!flags.measure.model.empty()) {
-    engine::MeasureNpuOptions options = flags.measure;
-    Progress bar("measuring");
-    options.progress = bar.function();
-    measured = measure_npu(options);
-  }
-  engine::TestReport report = simulate_llm_npu(folder);
-  if (measured) fill_measured(*measured, &report);
-  if (!flags.json) {
+  if (!is_json) {
     print_report(report);
-    if (measured) print_measured_npu(*measured);
+    if (measured != nullptr) print_measured_npu(*measured);
     return;
   }
   nlohmann::ordered_json json;
@@ -231,16 +226,54 @@ void reproduce_llm_npu(const ReproduceFlags& flags) {
       report.n_decisions > 0
           ? nlohmann::ordered_json(report.decision_us / static_cast<double>(report.n_decisions))
           : nlohmann::ordered_json();
-  json["this_machine"] = measured ? measured_npu_json(*measured) : nlohmann::ordered_json();
+  json["this_machine"] =
+      measured != nullptr ? measured_npu_json(*measured) : nlohmann::ordered_json();
   print_json(json);
+}
+
+void reproduce_llm_npu(const ReproduceFlags& flags) {
+  const engine::PhoneFolder folder = engine::read_phone_folder(flags.phones);
+  // Measured first: what is simulated would leave the cores warm.
+  std::optional<engine::NpuMeasurement> measured;
+  if (!flags.measure.model.empty()) {
+    engine::MeasureNpuOptions options = flags.measure;
+    Progress bar("measuring");
+    options.progress = bar.function();
+    measured = measure_npu(options);
+  }
+  engine::TestReport report = simulate_llm_npu(folder);
+  if (measured) fill_measured(*measured, &report);
+  show(report, flags.json, measured ? &*measured : nullptr);
+}
+
+void reproduce_sd_npu(const ReproduceFlags& flags) {
+  const engine::PhoneFolder folder = engine::read_phone_folder(flags.phones);
+  if (!flags.timeline.empty()) {
+    Trace trace({"blocks", "flash"});
+    trace_layout_switch(folder, &trace);
+    AtomicFile file(flags.timeline);
+    file.write(timeline_svg(trace));
+    file.commit();
+  }
+  show(simulate_sd_npu(folder), flags.json);
 }
 
 void reproduce(const ReproduceFlags& flags) {
   if (flags.what != "llm.npu" && !flags.measure.model.empty()) {
     throw UsageError("--measure goes with llm.npu.");
   }
+  if (flags.what != "sd.npu" && !flags.timeline.empty()) {
+    throw UsageError("--timeline goes with sd.npu.");
+  }
+  if (flags.what != "micro" && flags.write) {
+    throw UsageError("--write is for micro: tests fit nothing.");
+  }
   if (flags.what == "llm.npu") {
     reproduce_llm_npu(flags);
+    return;
+  }
+  if (flags.what == "sd.npu") {
+    reproduce_sd_npu(flags);
     return;
   }
   if (flags.what == "baselines") {
@@ -278,11 +311,12 @@ void add_reproduce(CLI::App& app) {
       "CPU,\n"
       "generation on the GPU.\n"
       "llm.npu: the test rows of that paper, in and out of order, step by step.\n"
+      "sd.npu: the test rows of that paper; how many drafts are accepted is taken as published.\n"
       "Example: troika reproduce micro --phones phones");
   auto flags = std::make_shared<ReproduceFlags>();
   command->add_option("what", flags->what, "Which figures")
       ->required()
-      ->check(CLI::IsMember({"micro", "baselines", "llm.npu"}));
+      ->check(CLI::IsMember({"micro", "baselines", "llm.npu", "sd.npu"}));
   command->add_option(
       "--measure", flags->measure.model,
       "With llm.npu: a GGUF file for the column of this machine, with the ablation, "
@@ -307,6 +341,8 @@ void add_reproduce(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("!--no-cache", flags->measure.has_cache,
                     "With --measure: neither use nor keep side files");
+  command->add_option("--timeline", flags->timeline,
+                      "With sd.npu: draw a prompt during which the layout changes, as SVG");
   command->add_option("--phones", flags->phones, "Folder of phones, stacks and published figures")
       ->capture_default_str();
   command->add_flag("--write", flags->write, "Fit again, and write the constants to the files");

@@ -6,7 +6,9 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "cli/common.h"
+#include "cli/drafting.h"
 #include "engine/chat.h"
+#include "engine/forced_text.h"
 #include "engine/generate.h"
 
 namespace troika::cli {
@@ -16,6 +18,10 @@ struct RunFlags {
   EngineFlags engine;
   SamplerFlags sampler;
   TraceFlags trace;
+  DraftFlags draft;
+  std::string forced_file;
+  bool stats = false;
+  bool show_drafts = false;
   std::string prompt;
   std::string file;
   std::string dash;
@@ -46,8 +52,9 @@ std::string read_prompt(const RunFlags& flags) {
 }
 
 nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine& engine,
-                               uint64_t seed) {
+                               uint64_t seed, bool is_replay) {
   nlohmann::ordered_json json;
+  if (is_replay) json["replay"] = true;
   // Bytes that are no UTF-8 were replaced by the text stream already.
   json["text"] = g.text;
   json["tokens"] = g.tokens;
@@ -68,22 +75,35 @@ nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine&
   return json;
 }
 
-void print_summary(const engine::Generated& g, const engine::Engine& engine, uint64_t seed) {
+void print_summary(const engine::Generated& g, const engine::Engine& engine, uint64_t seed,
+                   bool is_replay) {
   note(fmt::format("\nload       {:8.2f} s   {}, context {}, {} threads, seed {}\n",
                    engine.load_seconds(), tensor::type_name(engine.weights().main_type()),
                    engine.plan().context, engine.plan().n_threads(), seed));
+  note(fmt::format("weights    {}\n", engine.weight_pages().text));
   note(fmt::format("prompt     {:8.2f} s   {} tokens, {:.1f} tokens/s\n", g.prefill_seconds,
                    g.n_prompt, g.prefill_tokens_per_s()));
-  note(fmt::format("generation {:8.2f} s   {} tokens, {:.1f} tokens/s, stopped by {}\n",
-                   g.decode_seconds, g.tokens.size(), g.decode_tokens_per_s(),
-                   engine::stop_name(g.stop)));
+  note(fmt::format("{} {:8.2f} s   {} tokens, {:.1f} tokens/s, stopped by {}\n",
+                   is_replay ? "replay    " : "generation", g.decode_seconds, g.tokens.size(),
+                   g.decode_tokens_per_s(), engine::stop_name(g.stop)));
   note(fmt::format("memory     {:>10}   at its peak\n", bytes_text(peak_resident_bytes())));
+}
+
+// The tokens that --force-text gives. The answer then ends behind them, if not before.
+engine::ForcedText forced_text(const RunFlags& flags, const engine::Engine& engine, size_t n_prompt,
+                               engine::GenerateOptions* options) {
+  if (flags.forced_file.empty()) return {n_prompt, {}};
+  engine::ForcedText forced(
+      n_prompt, engine.tokenizer().encode(read_text(flags.forced_file), {false, false}));
+  const auto n = static_cast<int>(forced.n_tokens());
+  options->most_tokens = options->most_tokens < 0 ? n : std::min(n, options->most_tokens);
+  options->ignore_end = true;
+  return forced;
 }
 
 void run(RunFlags& flags) {
   const std::string text = read_prompt(flags);
   const engine::SamplerOptions sampler_options = flags.sampler.checked();
-  engine::Sampler sampler(sampler_options);
   const auto engine = load(flags.engine);
   flags.sampler.check_tokens(*engine);
   std::vector<cache::Token> prompt;
@@ -101,16 +121,25 @@ void run(RunFlags& flags) {
   options.most_tokens = flags.n_tokens;
   options.stops = flags.stops;
   options.ignore_end = flags.ignore_end;
+  engine::ForcedText forced = forced_text(flags, *engine, prompt.size(), &options);
+  const bool is_replay = !flags.forced_file.empty();
+  engine::Sampler sampler(sampler_options, is_replay ? &forced : nullptr);
+  const std::unique_ptr<draft::Drafter> drafter = flags.draft.make(*engine, flags.engine.checked());
+  options.drafter = drafter.get();
+  const DraftColours colours(flags.show_drafts && !flags.json, &options);
   const auto stream = [&](std::string_view piece) {
-    if (!flags.json) print(std::string(piece));
+    if (!flags.json) print(colours.coloured(piece));
   };
   flags.trace.begin(*engine);
   const engine::Generated generated = generate(session, prompt, sampler, options, stream);
   if (flags.json) {
-    print_json(to_json(generated, *engine, sampler_options.seed));
+    nlohmann::ordered_json json = to_json(generated, *engine, sampler_options.seed, is_replay);
+    json["draft"] = draft_json(flags.draft, drafter.get());
+    print_json(json);
   } else {
     print("\n");
-    print_summary(generated, *engine, sampler_options.seed);
+    print_summary(generated, *engine, sampler_options.seed, is_replay);
+    if (drafter != nullptr) note(draft_text(flags.draft, *drafter, flags.stats));
   }
   flags.trace.end(*engine);
 }
@@ -139,6 +168,12 @@ void add_run(CLI::App& app) {
   command->add_flag("--special", flags->special, "Special tokens in the prompt count as such");
   command->add_flag("--ignore-end", flags->ignore_end, "Go on after the model's end token");
   flags->sampler.add_to(*command);
+  flags->draft.add_to(*command);
+  command->add_option("--force-text", flags->forced_file,
+                      "Replay: the answer is this file's text, whatever the model says; drafts and "
+                      "times are real");
+  command->add_flag("--stats", flags->stats, "More figures about drafts");
+  command->add_flag("--show-drafts", flags->show_drafts, "Colour the guesses that were right");
   flags->trace.add_to(*command);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { run(*flags); });

@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "base/system.h"
 #include "cli/common.h"
+#include "engine/input_use.h"
 #include "model/known.h"
 #include "weights/plant_outliers.h"
 #include "weights/synth.h"
@@ -22,6 +23,8 @@ struct SynthFlags {
   weights::SynthOptions options;
   weights::PlantOptions plant;
   std::string channels = "0.3%";
+  std::string hidden_channels = "2.5%";
+  std::string text;                        // a file
   std::vector<CLI::Option*> for_random;    // options that make no sense with --plant-outliers
   std::vector<CLI::Option*> for_planting;  // and without
   CLI::Option* type = nullptr;
@@ -126,6 +129,11 @@ void plant(SynthFlags& flags) {
                     options.output));
   }
   options.channels = share_of(flags.channels);
+  options.hidden_channels = share_of(flags.hidden_channels);
+  if (!flags.text.empty()) {
+    constexpr size_t kTokens = 1024;
+    options.uses = engine::measure_input_use(options.input, read_text(flags.text), kTokens);
+  }
   options.seed = flags.options.seed;
   if (flags.type->count() > 0) options.type = flags.options.type;
   options.n_threads = usable_cores();
@@ -205,7 +213,16 @@ void add_synth(CLI::App& app) {
                        "Of the strongest channel in the first and last layer: a power of two")
           ->capture_default_str();
   flags->for_random = {like, show};
-  flags->for_planting = {channels, scale};
+  CLI::Option* hidden = command
+                            ->add_option("--hidden-channels", flags->hidden_channels,
+                                         "The same of the inputs of down matrices, whose "
+                                         "magnitudes have a long tail of their own")
+                            ->capture_default_str();
+  CLI::Option* text = command->add_option(
+      "--text", flags->text,
+      "Plant those hidden channels that are largest over the first 1,024 tokens of this text "
+      "(default: those with the longest rows)");
+  flags->for_planting = {channels, scale, hidden, text};
   command->add_flag("--json", flags->json, "Print JSON");
   command->callback([flags] { synth(*flags); });
 }

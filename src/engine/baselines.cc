@@ -35,15 +35,15 @@ struct Setting {
 };
 
 // "a–b" or "a" at the beginning of a text; the dash is an en dash.
-double middle_of(std::string_view text) {
+std::pair<double, double> range_of(std::string_view text) {
   const std::string digits(text.substr(0, 16));
   size_t used = 0;
   const double low = std::stod(digits, &used);
   constexpr std::string_view kDash = "\u2013";
   if (std::string_view(digits).substr(used).starts_with(kDash)) {
-    return (low + std::stod(digits.substr(used + kDash.size()))) / 2.0;
+    return {low, std::stod(digits.substr(used + kDash.size()))};
   }
-  return low;
+  return {low, low};
 }
 
 class Baselines {
@@ -159,9 +159,22 @@ TaskLengths task_lengths(const plan::PublishedRow& row) {
       throw Error(fmt::format("The published row '{}' does not say '{}' with a number.", row.id,
                               word.substr(0, word.size() - 1)));
     }
-    return middle_of(std::string_view(row.configuration).substr(at + word.size()));
+    return range_of(std::string_view(row.configuration).substr(at + word.size()));
   };
-  return {after("prompt "), after("out ")};
+  const auto [shortest, longest] = after("prompt ");
+  const auto [fewest, most] = after("out ");
+  return {(shortest + longest) / 2.0, (fewest + most) / 2.0, shortest, longest};
+}
+
+std::vector<int> TaskLengths::prompts(int n) const {
+  TROIKA_ASSERT(n > 0);
+  std::vector<int> lengths;
+  for (int i = 0; i < n; ++i) {
+    const double share = (i + 0.5) / n;
+    lengths.push_back(static_cast<int>(
+        std::lround(shortest_prompt + share * (longest_prompt - shortest_prompt))));
+  }
+  return lengths;
 }
 
 MicroReport simulate_baselines(const PhoneFolder& folder) { return Baselines(folder).run(); }

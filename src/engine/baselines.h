@@ -11,11 +11,16 @@ namespace troika::engine {
 // rates of PPL-OpenCL, which follow from its gains.
 MicroReport simulate_baselines(const PhoneFolder& folder);
 
-// "prompt 1451–1672, out 2–4" in a configuration: the middles of the ranges. Throws Error that
-// names the row where it says neither.
+// "prompt 1451–1672, out 2–4" in a configuration: the middles of the ranges, and the range of the
+// prompts. Throws Error that names the row where it says neither.
 struct TaskLengths {
   double prompt = 0.0;
   double output = 0.0;
+  double shortest_prompt = 0.0, longest_prompt = 0.0;
+
+  // `n` lengths that stand for prompts spread evenly over the range: the middles of its n parts.
+  // Chunks make time a staircase, on which the middle alone says little.
+  std::vector<int> prompts(int n) const;
 };
 TaskLengths task_lengths(const plan::PublishedRow& row);
 

@@ -32,8 +32,10 @@ TEST(Baselines, LengthsAreTheMiddlesOfTheirRanges) {
   row.configuration = "Qwen1.5-1.8B, LongBench 2wiki, prompt 1451\u20131673, out 2\u20134, K70";
   EXPECT_EQ(task_lengths(row).prompt, 1562.0);
   EXPECT_EQ(task_lengths(row).output, 3.0);
+  EXPECT_EQ(task_lengths(row).prompts(3), (std::vector<int>{1488, 1562, 1636}));
   row.configuration = "prompt 100, out 7";
   EXPECT_EQ(task_lengths(row).prompt, 100.0);
+  EXPECT_EQ(task_lengths(row).prompts(2), (std::vector<int>{100, 100}));
   row.configuration = "prompt long, out 7";
   EXPECT_THROW(task_lengths(row), Error);
 }

@@ -61,6 +61,7 @@ Engine::Engine(const Options& options)
             : options.made_plan     ? *options.made_plan
             : options.plan.empty()  ? make_plan(options, blueprint_, weights_)
                                     : loaded_plan(options, file_)),
+      pages_(has_values_ ? place_weights(options, file_) : WeightPages()),
       int8_(options, blueprint_, weights_, &plan_),
       rope_angles_(blueprint_.rope),
       machine_(make_machine(options)),

@@ -9,6 +9,7 @@
 #include "base/trace.h"
 #include "engine/int8_binding.h"
 #include "engine/options.h"
+#include "engine/weight_pages.h"
 #include "gguf/file.h"
 #include "kernels/choose.h"
 #include "lanes/machine.h"
@@ -81,6 +82,7 @@ class Engine {
   const std::string& note() const { return note_; }
 
   double load_seconds() const { return load_seconds_; }
+  const WeightPages& weight_pages() const { return pages_; }
   // Of it, what measuring and packing weights for prompts took.
   double pack_seconds() const { return pack_seconds_; }
   // Of it, what building executables took.
@@ -104,6 +106,7 @@ class Engine {
   weights::Store weights_;
   std::unique_ptr<PhoneSetup> phone_setup_;
   plan::Plan plan_;
+  WeightPages pages_;  // before anything keeps what it read of the weights
   Int8Binding int8_;
   std::unique_ptr<weights::ChannelFile> channel_file_;  // set by make_machine, as is the note
   std::string note_;

@@ -1,5 +1,6 @@
 #include "engine/generate.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "text/stream.h"
@@ -55,8 +56,18 @@ double Generated::prefill_tokens_per_s() const {
 }
 
 double Generated::decode_tokens_per_s() const {
-  return decode_seconds > 0 && n_steps > 0 ? n_steps / decode_seconds : 0.0;
+  return decode_seconds > 0 ? (static_cast<double>(tokens.size()) - 1.0) / decode_seconds : 0.0;
 }
+
+namespace {
+
+// How many tokens may still come: as many as were asked for.
+int most_in_a_step(const GenerateOptions& options, const Generated& g) {
+  if (options.most_tokens < 0) return draft::kMostWidth;
+  return std::min(draft::kMostWidth, options.most_tokens - static_cast<int>(g.tokens.size()));
+}
+
+}  // namespace
 
 Generated generate(Session& session, std::span<const Token> prompt, Sampler& sampler,
                    const GenerateOptions& options, const TextSink& sink) {
@@ -65,6 +76,7 @@ Generated generate(Session& session, std::span<const Token> prompt, Sampler& sam
   const Clock::time_point start = Clock::now();
   g.n_prompt = static_cast<int>(prompt.size());
   g.n_computed = session.prefill(prompt, options.cancel);
+  if (options.drafter != nullptr) options.drafter->begin(session.history());
   g.prefill_seconds = seconds_since(start);
 
   text::TextStream stream(tokenizer, {options.stops, false, false});
@@ -73,24 +85,43 @@ Generated generate(Session& session, std::span<const Token> prompt, Sampler& sam
     g.text += piece;
     if (sink) sink(piece);
   };
-  Clock::time_point first_token = Clock::now();
-  while (!must_stop(session, options, &g)) {
-    const Token token = session.next(sampler);
+  const auto is_end = [&](Token token) { return tokenizer.is_end(token) && !options.ignore_end; };
+  // Takes one token over; false: it was the last.
+  const auto take = [&](Token token, bool is_drafted) {
     g.tokens.push_back(token);
-    if (g.tokens.size() == 1) {
+    if (options.on_token) options.on_token(token, is_drafted);
+    if (is_end(token)) {
+      g.stop = Stop::kEnd;
+      return false;
+    }
+    show(stream.push(token));
+    if (stream.stopped()) g.stop = Stop::kString;
+    return !stream.stopped();
+  };
+  Clock::time_point first_token = Clock::now();
+  bool goes_on = true;
+  while (goes_on && !must_stop(session, options, &g)) {
+    const size_t n_before = session.history().size();
+    Session::Stepped step = {1, 0};
+    if (options.drafter != nullptr) {
+      step = session.step(sampler, *options.drafter, most_in_a_step(options, g), is_end);
+    } else {
+      session.next(sampler);
+    }
+    if (g.tokens.empty()) {
       first_token = Clock::now();
     } else {
       ++g.n_steps;
     }
-    if (tokenizer.is_end(token) && !options.ignore_end) {
-      g.stop = Stop::kEnd;
-      break;
+    int n_taken = 0;
+    while (goes_on && n_taken < step.n_tokens) {
+      if (n_taken > 0 && is_set(options.cancel)) break;
+      const Token token = session.history()[n_before + static_cast<size_t>(n_taken)];
+      goes_on = take(token, n_taken < step.n_drafted);
+      ++n_taken;
     }
-    show(stream.push(token));
-    if (stream.stopped()) {
-      g.stop = Stop::kString;
-      break;
-    }
+    // What came behind the end of the answer was never there.
+    session.truncate(static_cast<int>(n_before) + n_taken);
   }
   show(stream.finish());
   g.decode_seconds = g.n_steps > 0 ? seconds_since(first_token) : 0.0;

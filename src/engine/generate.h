@@ -26,6 +26,11 @@ struct GenerateOptions {
   std::vector<std::string> stops;  // the text ends before the first of them
   bool ignore_end = false;         // go on after the model's end token
   const std::atomic<bool>* cancel = nullptr;
+  // Guesses what comes, to verify several tokens in one pass; the tokens stay the same. May be null
+  // and must outlive the call.
+  draft::Drafter* drafter = nullptr;
+  // Called for each token before its text is shown; `is_drafted`: it was guessed.
+  std::function<void(Token token, bool is_drafted)> on_token{};
 };
 
 struct Generated {
@@ -36,7 +41,7 @@ struct Generated {
   int n_computed = 0;  // of them not known from before
   double prefill_seconds = 0;
   double decode_seconds = 0;  // all tokens but the first
-  int n_steps = 0;            // passes after the prefill
+  int n_steps = 0;            // passes after the prefill: each gives a token, or more with drafts
 
   double prefill_tokens_per_s() const;
   double decode_tokens_per_s() const;

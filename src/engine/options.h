@@ -24,8 +24,11 @@ struct Options {
   bool has_square_shapes = true;  // the same with the fastest of equivalent shapes (N8)
   int npu_prune = 85;             // percent of the blocks without shadow tasks (N4, N6)
   bool has_fast_handover = true;  // of a phone (H8)
-  bool is_strict_npu = false;     // matrix lanes may use static scales only
-  bool is_op_by_op = false;       // every op a subgraph of its own, to time it where it runs
+  // On a phone, numbers of tokens to build executables for beside the chunk; empty: 1 and 8.
+  std::vector<int> small_shapes = {};
+  double npu_rate = 0.0;       // of a phone's NPU beside the stack's; 0: as the phone says
+  bool is_strict_npu = false;  // matrix lanes may use static scales only
+  bool is_op_by_op = false;    // every op a subgraph of its own, to time it where it runs
   std::optional<plan::Plan> made_plan = std::nullopt;  // run as this says, whatever stands below
   int n_threads = 0;                                   // 0: all cores this process may use
   std::string plan;  // a plan file; then threads, lanes, placements, context and types come from it
@@ -47,8 +50,9 @@ struct Options {
   // Which weights of outliers' channels stay in memory where outliers have a lane of their own:
   // "hot" (the others come from a side file when they are needed), "all" or "none".
   std::string shadow_rows = "hot";
-  bool has_cache = true;    // false: no side files
-  size_t packed_bytes = 0;  // most bytes of packed copies of weights
+  bool has_cache = true;      // false: no side files
+  size_t packed_bytes = 0;    // most bytes of packed copies of weights
+  std::string load = "auto";  // "map" or "copy": where weights lie, see weight_pages.h
   // Told of the slow parts of loading.
   ProgressFunction progress;
   tensor::Type kv_type = tensor::Type::kF16;

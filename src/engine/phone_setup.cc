@@ -124,7 +124,8 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
     request.forced.push_back(plan::placement_from_text(text, static_cast<int>(plan.lanes.size())));
   }
   for (const plan::Placement& rule : plan.placements) request.forced.push_back(rule);
-  for (const int n : kSmallShapes) request.shapes.push_back(n);
+  request.shapes.assign(std::begin(kSmallShapes), std::end(kSmallShapes));
+  if (!options.small_shapes.empty()) request.shapes = options.small_shapes;
   if (options.chunk > 0) {
     std::erase_if(request.shapes, [&](int n) { return n >= options.chunk; });
     request.shapes.push_back(options.chunk);
@@ -190,7 +191,9 @@ lanes::CostModel read_cost_model(const Options& options) {
     throw UsageError(fmt::format("There is no stack '{}' in {}; there are: {}.", options.stack,
                                  folder.string(), known_stacks(folder)));
   }
-  return {plan::read_phone(options.machine), plan::read_stack(stack.string())};
+  plan::Phone phone = plan::read_phone(options.machine);
+  if (options.npu_rate > 0.0) phone.npu.relative_rate.value = options.npu_rate;
+  return {std::move(phone), plan::read_stack(stack.string())};
 }
 
 std::unique_ptr<PhoneSetup> make_phone_setup(const Options& options, const gguf::File& file,

@@ -12,7 +12,6 @@
 namespace troika::engine {
 namespace {
 
-constexpr cache::SequenceId kSequence = 0;
 // Of chunks in flight, times so many, before a caller who may cancel is asked again.
 constexpr size_t kChunksBetweenLooks = 4;
 
@@ -116,15 +115,22 @@ std::span<const float> Session::logits() {
   return logits_;
 }
 
+void Session::check_next() const {
+  if (history_.size() < static_cast<size_t>(context())) return;
+  throw Error(fmt::format("The context of {} tokens is full. Use a larger --context.", context()));
+}
+
 Token Session::next(Sampler& sampler) {
-  if (history_.size() >= static_cast<size_t>(context())) {
-    throw Error(
-        fmt::format("The context of {} tokens is full. Use a larger --context.", context()));
-  }
+  check_next();
   const Token token = sampler.sample(history_, logits());
+  append(token);
+  return token;
+}
+
+void Session::append(Token token) {
+  TROIKA_ASSERT(history_.size() < static_cast<size_t>(context()));
   history_.push_back(token);
   has_logits_ = false;
-  return token;
 }
 
 void Session::evaluate(std::span<const Token> tokens, const LogitSink& sink) {

@@ -8,6 +8,7 @@
 
 #include "cache/batch.h"
 #include "cache/kv_cache.h"
+#include "draft/drafter.h"
 #include "engine/engine.h"
 #include "engine/sampler.h"
 
@@ -30,6 +31,22 @@ class Session {
   // Samples the next token and appends it to the history; its own logits are computed by the next
   // call. REQUIRES: the history is not empty. Throws Error where the context is full.
   Token next(Sampler& sampler);
+
+  // Appends a token that somebody else chose. REQUIRES: it is one, and the context has room.
+  void append(Token token);
+
+  // `next` with drafts: verifies one, samples along it, and appends the tokens that are right and
+  // the model's own behind them, at most `most_tokens`; the same tokens as that many calls of
+  // `next` would give. Ends behind a token for which `is_last` says so. REQUIRES: as `next`, and
+  // most_tokens >= 1.
+  struct Stepped {
+    int n_tokens = 0;     // appended
+    int n_drafted = 0;    // the first so many of them came from the draft
+    bool is_pass = true;  // false: the logits were there already
+  };
+  using IsLast = std::function<bool(Token token)>;
+  Stepped step(Sampler& sampler, draft::Drafter& drafter, int most_tokens,
+               const IsLast& is_last = {});
 
   // Computes logits for every token of `tokens`, as the continuation of the history, and hands each
   // row over in order: (index, logits of what follows tokens[index]).
@@ -54,8 +71,13 @@ class Session {
   size_t kv_bytes() const { return kv_.bytes(); }
 
  private:
+  static constexpr cache::SequenceId kSequence = 0;  // the history, in the cache
+
+  void check_next() const;
   void compute_pending();
   void compute_last();
+  int most_draft_nodes(int most_tokens) const;
+  void predict(const draft::Tree& tree, std::span<const int> path, Token next);
   void run(const cache::Batch& batch, int first_index, const LogitSink& sink,
            const ChoosePath& path);
   void compute(const cache::Batch& batch, int first_index, const LogitSink& sink);
@@ -76,6 +98,9 @@ class Session {
   std::vector<float> logits_;
   bool has_logits_ = false;  // `logits_` are those of what follows the history
   // Reused by every pass.
+  std::vector<int> path_;  // accepted nodes of a draft
+  std::vector<std::span<const float>> rows_;
+  std::vector<Token> predicted_;
   cache::Batch batch_;
   cache::Placement placement_;
   std::vector<Token> tokens_;

@@ -104,6 +104,7 @@ uint64_t File::alignment() const { return state_->header.alignment; }
 uint64_t File::file_bytes() const { return state_->bytes.size(); }
 uint64_t File::data_offset() const { return state_->header.data_offset; }
 std::span<const std::byte> File::bytes() const { return state_->bytes; }
+MappedFile* File::map() { return state_->map.descriptor() >= 0 ? &state_->map : nullptr; }
 int File::descriptor() const { return state_->map.descriptor(); }
 std::span<const File::Entry> File::metadata() const { return state_->header.metadata; }
 const Value* File::find(std::string_view key) const { return state_->find(key); }

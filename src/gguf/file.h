@@ -14,6 +14,10 @@
 #include "gguf/value.h"
 #include "tensor/type.h"
 
+namespace troika {
+class MappedFile;
+}
+
 namespace troika::gguf {
 
 struct TensorInfo {
@@ -53,6 +57,8 @@ class File {
   uint64_t data_offset() const;
   // The whole file, for keys made of its content.
   std::span<const std::byte> bytes() const;
+  // Of the file's bytes; null where they were given in memory.
+  MappedFile* map();
   // The descriptor for direct reads; -1 where the bytes were given in memory.
   int descriptor() const;
 

@@ -34,7 +34,12 @@ void throw_failed(const char* name, int block, const lanes::Lane& lane) {
 
 void run_in_order(const TaskList& list, const lanes::Run& run, lanes::Machine& machine,
                   Trace* trace) {
-  for (const Task& task : list.tasks) {
+  run_in_order(std::span<const Task>(list.tasks), run, machine, trace);
+}
+
+void run_in_order(std::span<const Task> tasks, const lanes::Run& run, lanes::Machine& machine,
+                  Trace* trace) {
+  for (const Task& task : tasks) {
     lanes::Lane& lane = *machine.lanes()[static_cast<size_t>(task.lane)];
     const double start_us = trace != nullptr ? machine.clock().now_us() : 0.0;
     Waiting completion;

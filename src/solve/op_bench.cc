@@ -126,17 +126,7 @@ class Chain : public lanes::Completion {
 
 }  // namespace
 
-void Arena::FreeMemory::operator()(std::byte* memory) const { std::free(memory); }
-
-// In large pages where the system has them: a model file in the page cache lies in large pieces of
-// memory too, and reads from small pages were up to a tenth slower than from it.
-Arena::Arena(size_t bytes) : bytes_(bytes) {
-  constexpr size_t kLargePage = size_t{2} << 20;
-  void* memory = nullptr;
-  if (posix_memalign(&memory, kLargePage, bytes) != 0) throw std::bad_alloc();
-  madvise(memory, bytes, MADV_HUGEPAGE);  // a wish, no more
-  data_.reset(static_cast<std::byte*>(memory));
-}
+Arena::Arena(size_t bytes) : bytes_(bytes), data_(bytes) {}
 
 void Arena::prepare(tensor::Type type) {
   if (prepared_ == static_cast<int>(type)) return;

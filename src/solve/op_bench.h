@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/huge_pages.h"
 #include "lanes/machine.h"
 #include "plan/plan.h"
 #include "plan/profile.h"
@@ -27,11 +28,8 @@ class Arena {
   size_t bytes() const { return bytes_; }
 
  private:
-  struct FreeMemory {
-    void operator()(std::byte* memory) const;
-  };
   size_t bytes_;
-  std::unique_ptr<std::byte, FreeMemory> data_;
+  HugeBuffer data_;  // as weights lie that were loaded
   size_t next_ = 0;
   int prepared_ = -1;  // of tensor::Type
 };

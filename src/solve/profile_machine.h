@@ -17,7 +17,7 @@ struct ProfileOptions {
   double budget_us = 40e6;            // of `wall`, for the ops; then only one of each kind
   size_t arena_bytes = 0;             // 0: several times the last cache
   Patience patience;
-  int n_visits = 3;  // to each op, with all others in between; the fastest counts
+  int n_visits = 3;  // to each op, with all others in between; the median counts
 };
 
 // `kept`, if not null, is a profile of the same lanes: what it holds is not measured again. The

@@ -47,10 +47,11 @@ struct Scaling {
 using Scalings = std::map<std::string, Scaling, std::less<>>;
 
 void check_options(const PlantOptions& options) {
-  if (!(options.channels > 0.0 && options.channels <= 0.5)) {
+  for (const double share : {options.channels, options.hidden_channels}) {
+    if (share > 0.0 && share <= 0.5) continue;
     throw UsageError(fmt::format(
         "The share of channels is {:g}%, but must be above 0 and at most 50%, for example 0.3%.",
-        100 * options.channels));
+        100 * share));
   }
   if (options.scale < 2 || options.scale > kMostScale ||
       !std::has_single_bit(static_cast<unsigned>(options.scale))) {
@@ -75,11 +76,10 @@ std::vector<float> decode_row(const gguf::File& file, const TensorInfo& tensor, 
   return values;
 }
 
-// How large each channel is made: its factor in the norm, or the length of its row.
-std::vector<double> strengths(const gguf::File& file, const PlantSite& site) {
-  const ChannelMaker& maker = site.makers.front();
+// How large each channel is made: its factor in the norm, or the squared length of its row.
+std::vector<double> made_by(const gguf::File& file, const ChannelMaker& maker, size_t n_channels) {
   const TensorInfo& tensor = file.get_tensor(maker.tensor);
-  std::vector<double> all(static_cast<size_t>(site.n_channels));
+  std::vector<double> all(n_channels);
   if (maker.is_vector) {
     const std::vector<float> values = decode_row(file, tensor, 0);
     for (size_t c = 0; c < all.size(); ++c) {
@@ -94,9 +94,24 @@ std::vector<double> strengths(const gguf::File& file, const PlantSite& site) {
   return all;
 }
 
+std::vector<double> strengths(const gguf::File& file, const PlantSite& site,
+                              const PlantOptions& options) {
+  const auto n_channels = static_cast<size_t>(site.n_channels);
+  const auto use = options.uses.find(site.readers.front().tensor);
+  if (site.is_hidden && use != options.uses.end() && use->second.size() == n_channels) {
+    return use->second;
+  }
+  std::vector<double> all = made_by(file, site.makers.front(), n_channels);
+  if (!site.gate) return all;
+  const std::vector<double> gates = made_by(file, *site.gate, n_channels);
+  for (size_t c = 0; c < n_channels; ++c) all[c] *= gates[c];
+  return all;
+}
+
 // Channels of the stronger half at random, the strongest of them first: one that is always near
-// zero would be no outlier after the scaling either.
-std::vector<int> choose_channels(const std::vector<double>& strengths, double share, uint64_t key) {
+// zero would be no outlier after the scaling either. Of hidden ones the strongest.
+std::vector<int> choose_channels(const std::vector<double>& strengths, double share, uint64_t key,
+                                 bool is_hidden) {
   const auto n =
       static_cast<size_t>(std::max(1.0, std::round(share * static_cast<double>(strengths.size()))));
   std::vector<int> order(strengths.size());
@@ -107,7 +122,7 @@ std::vector<int> choose_channels(const std::vector<double>& strengths, double sh
     return x != y ? x > y : a < b;
   };
   std::sort(order.begin(), order.end(), stronger);
-  order.resize(std::max(n, (order.size() + 1) / 2));
+  order.resize(is_hidden ? n : std::max(n, (order.size() + 1) / 2));
   for (size_t i = 0; i < n; ++i) {
     std::swap(order[i], order[i + random_bits(key, i) % (order.size() - i)]);
   }
@@ -127,6 +142,13 @@ int layer_exponent(int scale, int layer, int n_layers) {
 // The strongest gets all, the next two half, the next four a quarter ... but never less than 2.
 int rank_exponent(int exponent, size_t rank) {
   return std::max(1, exponent - static_cast<int>(std::bit_width(rank + 1)) + 1);
+}
+
+// A quarter of the scale, half of that for the weaker three quarters: enough to rise above the tail
+// of all others. These channels are the largest already, and 8-bit weights round what is scaled
+// down.
+int hidden_exponent(int most, size_t rank, size_t n) {
+  return std::max(1, most - (rank * 4 < n ? 2 : 3));
 }
 
 void add_to_scalings(const PlantSite& site, const PlantedSite& planted, Scalings& scalings) {
@@ -156,10 +178,14 @@ Scalings plan_scalings(const gguf::File& file, const PlantOptions& options, Plan
   for (const PlantSite& site : find_plant_sites(blueprint)) {
     PlantedSite planted{site.name, site.layer, site.n_channels, {}};
     const int exponent = layer_exponent(options.scale, site.layer, blueprint.n_layers);
-    const std::vector<int> channels = choose_channels(strengths(file, site), options.channels,
-                                                      random_key(options.seed, site.name));
+    const int most = std::countr_zero(static_cast<unsigned>(options.scale));
+    const double share = site.is_hidden ? options.hidden_channels : options.channels;
+    const std::vector<int> channels = choose_channels(
+        strengths(file, site, options), share, random_key(options.seed, site.name), site.is_hidden);
     for (size_t rank = 0; rank < channels.size(); ++rank) {
-      planted.planted.push_back({channels[rank], 1 << rank_exponent(exponent, rank)});
+      const int of_rank = site.is_hidden ? hidden_exponent(most, rank, channels.size())
+                                         : rank_exponent(exponent, rank);
+      planted.planted.push_back({channels[rank], 1 << of_rank});
     }
     add_to_scalings(site, planted, scalings);
     report.sites.push_back(std::move(planted));

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,15 @@ namespace troika::weights {
 
 struct PlantOptions {
   std::string input;
-  std::string output;        // may be the same path: it is replaced when the new file is complete
-  double channels = 0.003;   // share of the channels of each activation, above 0, at most 0.5; one
-                             // channel is scaled at least
+  std::string output;       // may be the same path: it is replaced when the new file is complete
+  double channels = 0.003;  // share of the channels of each activation, above 0, at most 0.5; one
+                            // channel is scaled at least
+  // The same for the inputs of down matrices behind a gate. Their own magnitudes have a long tail
+  // over all channels, which few planted ones do not rise above.
+  double hidden_channels = 0.025;
+  // How large each input of a matrix is in use, by the name of the matrix, where that is known: the
+  // largest hidden channels are planted. Otherwise the lengths of their rows tell.
+  std::map<std::string, std::vector<double>> uses{};
   int scale = 64;            // of the strongest channel of the first and last layer: 2, 4 ... 65536
   uint64_t seed = 1;         // chooses among the channels whose weights are not small
   std::string type = "f16";  // "f16": matrices that F16 holds exactly become F16, others F32;

@@ -90,6 +90,12 @@ class SiteFinder {
       case OpKind::kLayerNorm:
         return add_norm(op, site);
       case OpKind::kGate:
+        site->is_hidden = true;
+        if (const std::optional<size_t> gate = maker_of(op.inputs[0], index);
+            gate && ops_[*gate].kind == OpKind::kLinear) {
+          const Weight& rows = weight(ops_[*gate].weight);
+          site->gate = {rows.name, rows.first_row, false};
+        }
         return add_product(op.inputs[1], index, site);
       case OpKind::kActivate:
         return op.activation == Activation::kRelu && add_product(op.inputs[0], index, site);

@@ -3,6 +3,7 @@
 // reads it, and these can take the scale back in their columns.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,10 @@ struct PlantSite {
   // that share it. 1 and 0 elsewhere.
   int n_shared = 1;
   int head_dim = 0;
+  // Of a gated feed-forward part: the input of the down matrix. Its magnitudes have a long tail of
+  // their own, spread over all channels.
+  bool is_hidden = false;
+  std::optional<ChannelMaker> gate;  // the rows that open the channels, where a product makes them
 
   // The columns of the readers that multiply this channel.
   std::vector<int> columns(int channel) const;

@@ -54,6 +54,9 @@ void attention_merge(const Attention& args, const float* parts) {
 using reference::quantize_activations;
 using reference::store_kv;
 
+template <typename Format>
+constexpr MatmulQ8* matmul_q8 = matmul_q8_tiles<Format>;
+
 }  // namespace
 TROIKA_TARGET_END
 

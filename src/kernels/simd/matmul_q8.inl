@@ -30,8 +30,8 @@ void matmul_q8_tokens(const MatmulWeight& weight, const std::byte* x, size_t x_s
 }
 
 template <typename Format>
-void matmul_q8(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
-               size_t x_stride_bytes, float* y, size_t y_stride) {
+void matmul_q8_tiles(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
+                     size_t x_stride_bytes, float* y, size_t y_stride) {
   size_t group = kGroupBytes / q8_row_bytes(weight.k) / kTileTokens * kTileTokens;
   if (group < 4 * kTileTokens) group = 4 * kTileTokens;
   for (size_t first = 0; first < n_tokens; first += group) {

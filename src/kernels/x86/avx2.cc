@@ -59,6 +59,9 @@ void attention_merge(const Attention& args, const float* parts) {
   attention_merge_or(args, parts, reference::attention_merge);
 }
 
+template <typename Format>
+constexpr MatmulQ8* matmul_q8 = matmul_q8_tiles<Format>;
+
 }  // namespace
 TROIKA_TARGET_END
 

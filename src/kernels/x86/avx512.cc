@@ -39,6 +39,7 @@ namespace {
 #include "kernels/x86/formats_avx512.inl"
 #include "kernels/x86/tile_avx512.inl"
 #include "kernels/simd/matmul_q8.inl"
+#include "kernels/x86/matmul_q8_avx512.inl"
 #include "kernels/simd/narrow.inl"
 #include "kernels/simd/prompt_attention.inl"
 #include "kernels/simd/panels.inl"

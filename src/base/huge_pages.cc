@@ -1,0 +1,74 @@
+#include "base/huge_pages.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <new>
+
+namespace troika {
+
+bool gives_huge_pages(const std::string& root) {
+  std::ifstream file(root + "/sys/kernel/mm/transparent_hugepage/enabled");
+  std::string text;
+  std::getline(file, text);  // "always [madvise] never"
+  return text.find("[always]") != std::string::npos || text.find("[madvise]") != std::string::npos;
+}
+
+size_t huge_bytes_within(const void* begin, size_t size) {
+  const auto first = reinterpret_cast<uintptr_t>(begin);
+  const uintptr_t last = first + size;
+  std::ifstream file("/proc/self/smaps");
+  size_t bytes = 0;
+  bool is_ours = false;
+  for (std::string line; std::getline(file, line);) {
+    uintptr_t from = 0;
+    uintptr_t to = 0;
+    char permission = 0;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %c", &from, &to, &permission) == 3) {
+      is_ours = from < last && to > first;
+      continue;
+    }
+    if (!is_ours) continue;
+    for (const char* name : {"AnonHugePages:", "ShmemPmdMapped:", "FilePmdMapped:"}) {
+      if (line.rfind(name, 0) != 0) continue;
+      bytes += size_t{1024} * std::strtoull(line.c_str() + std::string(name).size(), nullptr, 10);
+    }
+  }
+  return std::min(bytes, size);
+}
+
+std::byte* reserve_aligned(size_t size) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  size = (size + page - 1) / page * page;
+  const size_t reserved = size + kHugePageBytes;
+  void* memory =
+      mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  auto* const begin = static_cast<std::byte*>(memory);
+  const uintptr_t rest = reinterpret_cast<uintptr_t>(begin) % kHugePageBytes;
+  const size_t before = rest == 0 ? 0 : kHugePageBytes - rest;
+  if (before > 0) munmap(begin, before);
+  munmap(begin + before + size, kHugePageBytes - before);
+  return begin + before;
+}
+
+void HugeBuffer::Free::operator()(std::byte* memory) const { std::free(memory); }
+
+HugeBuffer::HugeBuffer(size_t bytes) : size_(bytes) {
+  constexpr size_t kCacheLine = 64;
+  const bool is_large = bytes >= kHugePageBytes;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, is_large ? kHugePageBytes : kCacheLine, bytes) != 0) {
+    throw std::bad_alloc();
+  }
+  if (is_large) madvise(memory, bytes, MADV_HUGEPAGE);  // a wish, no more
+  memory_.reset(static_cast<std::byte*>(memory));
+}
+
+}  // namespace troika

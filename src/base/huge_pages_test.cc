@@ -1,0 +1,55 @@
+#include "base/huge_pages.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+
+#include "tests/support/temp_folder.h"
+
+namespace troika {
+namespace {
+
+TEST(HugePages, TheSystemsWordIsRead) {
+  test::TempFolder folder;
+  const std::string where = "/sys/kernel/mm/transparent_hugepage";
+  EXPECT_FALSE(gives_huge_pages(folder.file("none")));
+  const auto says = [&](const std::string& text) {
+    const std::string root = folder.file("root");
+    std::filesystem::create_directories(root + where);
+    test::write_whole(root + where + "/enabled", text + "\n");
+    return gives_huge_pages(root);
+  };
+  EXPECT_TRUE(says("always [madvise] never"));
+  EXPECT_TRUE(says("[always] madvise never"));
+  EXPECT_FALSE(says("always madvise [never]"));
+}
+
+TEST(HugePages, ReservedSpaceIsAligned) {
+  for (const size_t size : {size_t{1}, size_t{12345}, 3 * kHugePageBytes + 1}) {
+    std::byte* const place = reserve_aligned(size);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(place) % kHugePageBytes, 0u);
+    EXPECT_EQ(huge_bytes_within(place, size), 0u);
+    EXPECT_EQ(munmap(place, size), 0);
+  }
+}
+
+TEST(HugePages, ABufferIsInThemWhereThereAreAny) {
+  const HugeBuffer small(100);
+  std::memset(small.get(), 1, small.size());
+  const HugeBuffer large(4 * kHugePageBytes);
+  std::memset(large.get(), 1, large.size());
+  if (!gives_huge_pages()) GTEST_SKIP() << "this system gives no huge pages";
+  const size_t huge = huge_bytes_within(large.get(), large.size());
+  if (huge == 0) GTEST_SKIP() << "the system had none free";
+  EXPECT_EQ(huge % kHugePageBytes, 0u);
+}
+
+TEST(HugePages, AnImpossibleSizeThrows) {
+  EXPECT_THROW(HugeBuffer(size_t{1} << 60), std::bad_alloc);
+}
+
+}  // namespace
+}  // namespace troika

@@ -1,0 +1,40 @@
+// Drafts as options, as figures and as colours.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "engine/drafting.h"
+#include "engine/generate.h"
+
+namespace troika::cli {
+
+struct DraftFlags {
+  engine::DraftOptions options;
+
+  void add_to(CLI::App& command);
+  // Null where nothing is to be drafted. `engine_options` are those of the engine.
+  std::unique_ptr<draft::Drafter> make(engine::Engine& engine,
+                                       const engine::Options& engine_options) const;
+};
+
+// {"kind", "tokens_per_verification", ...}; null without drafts.
+nlohmann::ordered_json draft_json(const DraftFlags& flags, const draft::Drafter* drafter);
+// One line, and with `is_long` a small table behind it.
+std::string draft_text(const DraftFlags& flags, const draft::Drafter& drafter, bool is_long);
+
+// Colours the text of accepted guesses.
+class DraftColours {
+ public:
+  // `options` must live as long as the text streams.
+  DraftColours(bool is_on, engine::GenerateOptions* options);
+  std::string coloured(std::string_view piece) const;
+
+ private:
+  bool is_on_;
+  bool is_drafted_ = false;
+};
+
+}  // namespace troika::cli

@@ -1,0 +1,191 @@
+#include "draft/drafter.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+
+namespace troika::draft {
+namespace {
+
+// Plain decoding is given up only for more than this.
+constexpr double kLeastGain = 1.02;
+// Passes so many times as wide as any before are tried at most: their cost is a guess.
+constexpr int kMostWidening = 2;
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(double* sum_ms) : sum_ms_(sum_ms), start_(Clock::now()) {}
+  ~Stopwatch() {
+    *sum_ms_ += std::chrono::duration<double, std::milli>(Clock::now() - start_).count();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double* sum_ms_;
+  Clock::time_point start_;
+};
+
+}  // namespace
+
+Drafter::Drafter(std::vector<std::unique_ptr<Source>> sources, DrafterOptions options)
+    : sources_(std::move(sources)),
+      options_(options),
+      odds_(static_cast<int>(sources_.size())),
+      costs_(options.most_width),
+      guesses_(sources_.size()) {
+  TROIKA_ASSERT(options.most_width >= 1 && options.most_width <= kMostWidth);
+  for (const auto& source : sources_) uses_predictions_ |= source->uses_predictions();
+  clear_statistics();
+}
+
+void Drafter::clear_statistics() {
+  statistics_ = {};
+  statistics_.n_of_draft_nodes.resize(static_cast<size_t>(options_.most_width));
+  statistics_.n_of_accepted.resize(static_cast<size_t>(options_.most_width));
+  for (const auto& source : sources_) statistics_.sources.push_back({source->name()});
+}
+
+void Drafter::begin(std::span<const Token> text) {
+  const Stopwatch watch(&statistics_.draft_ms);
+  const bool goes_on =
+      text.size() >= seen_.size() && std::equal(seen_.begin(), seen_.end(), text.begin());
+  if (!goes_on) {
+    seen_.clear();
+    for (const auto& source : sources_) source->reset();
+  }
+  follow(text);
+}
+
+void Drafter::follow(std::span<const Token> text) {
+  TROIKA_ASSERT(text.size() >= seen_.size());
+  const std::span<const Token> fresh = text.subspan(seen_.size());
+  if (fresh.empty()) return;
+  for (const auto& source : sources_) source->observe(fresh);
+  seen_.insert(seen_.end(), fresh.begin(), fresh.end());
+}
+
+// The trees of all sources as one, with chances that are corrected by experience, of siblings at
+// most 1 in all.
+void Drafter::join() {
+  joined_.clear();
+  for (size_t s = 0; s < sources_.size(); ++s) {
+    const auto source = static_cast<int>(s);
+    moved_.clear();
+    for (const Node& node : guesses_[s].nodes()) {
+      const int parent = node.parent == kRoot ? kRoot : moved_[static_cast<size_t>(node.parent)];
+      const bool is_token = node.token >= 0 && node.token < options_.n_vocab;
+      const float chance = odds_.corrected(source, node.chance);
+      const bool is_kept = is_token && parent != Tree::kNoNode;
+      moved_.push_back(is_kept ? joined_.add(parent, node.token, chance, source) : Tree::kNoNode);
+    }
+  }
+  // Sums of the children's chances, of the text's own in front.
+  std::vector<float>& sums = sums_;
+  sums.assign(static_cast<size_t>(joined_.size()) + 1, 0.0f);
+  for (const Node& node : joined_.nodes())
+    sums[static_cast<size_t>(node.parent + 1)] += node.chance;
+  order_.clear();
+  for (int i = 0; i < joined_.size(); ++i) {
+    const Node& node = joined_[i];
+    const float before =
+        node.parent == kRoot ? 1.0f : order_[static_cast<size_t>(node.parent)].path_chance;
+    const float sum = std::max(1.0f, sums[static_cast<size_t>(node.parent + 1)]);
+    order_.push_back({i, before * node.chance / sum});
+  }
+  // No node is likelier than its parent, so parents stay in front of their children.
+  std::sort(order_.begin(), order_.end(), [](const Guess& a, const Guess& b) {
+    return a.path_chance != b.path_chance ? a.path_chance > b.path_chance : a.node < b.node;
+  });
+}
+
+// How many of the likeliest nodes give the most tokens for the time they take.
+int Drafter::best_size(int most_nodes) const {
+  const int most = std::min(most_nodes, static_cast<int>(order_.size()));
+  if (options_.is_fixed) return most;
+  if (costs_.widest_measured() == 0) return 0;  // what decoding takes comes first
+  const int widest = std::min(most + 1, kMostWidening * costs_.widest_measured());
+  double best_rate = kLeastGain / costs_.ms(1);
+  double tokens = 1.0;
+  int best = 0;
+  for (int width = 2; width <= widest; ++width) {
+    tokens += order_[static_cast<size_t>(width) - 2].path_chance;
+    const double rate = tokens / costs_.ms(width);
+    if (rate > best_rate) best_rate = rate, best = width - 1;
+  }
+  return best;
+}
+
+const Tree& Drafter::propose(std::span<const Token> text, int most_nodes) {
+  const Stopwatch watch(&statistics_.draft_ms);
+  tree_.clear();
+  follow(text);
+  most_nodes = std::min(most_nodes, options_.most_width - 1);
+  for (size_t s = 0; s < sources_.size(); ++s) {
+    guesses_[s].clear();
+    if (most_nodes > 0) sources_[s]->propose(most_nodes, &guesses_[s]);
+  }
+  join();
+  const int size = best_size(most_nodes);
+  moved_.assign(static_cast<size_t>(joined_.size()), kRoot);
+  for (int i = 0; i < size; ++i) {
+    const int from = order_[static_cast<size_t>(i)].node;
+    const Node& node = joined_[from];
+    const int parent = node.parent == kRoot ? kRoot : moved_[static_cast<size_t>(node.parent)];
+    moved_[static_cast<size_t>(from)] = tree_.add(parent, node.token, node.chance, node.source);
+  }
+  return tree_;
+}
+
+// What happened is compared with all guesses of a source, also those that were not verified: that a
+// source is worthless, or worth something again, costs no pass.
+void Drafter::learn_odds(const Tree& guesses, int source, const Verdict& verdict) {
+  int at = kRoot;
+  for (size_t i = 0; i <= verdict.path.size(); ++i) {
+    const bool is_last = i == verdict.path.size();
+    const Token token = is_last ? verdict.next : verdict.tree[verdict.path[i]].token;
+    if (is_last && verdict.next < 0) return;
+    int right = Tree::kNoNode;
+    for (int node = at + 1; node < guesses.size(); ++node) {
+      if (guesses[node].parent != at) continue;
+      const bool is_right = guesses[node].token == token;
+      odds_.learn(source, guesses[node].chance, is_right);
+      if (is_right) right = node;
+    }
+    if (right == Tree::kNoNode) return;
+    at = right;
+  }
+}
+
+void Drafter::count(const Verdict& verdict) {
+  const auto n_nodes = static_cast<size_t>(verdict.tree.size());
+  ++statistics_.n_verifications;
+  statistics_.n_with_draft += n_nodes > 0;
+  statistics_.n_tokens += static_cast<int64_t>(verdict.path.size()) + (verdict.next >= 0);
+  statistics_.n_verified += static_cast<int64_t>(n_nodes);
+  statistics_.n_accepted += static_cast<int64_t>(verdict.path.size());
+  ++statistics_.n_of_draft_nodes[n_nodes];
+  ++statistics_.n_of_accepted[verdict.path.size()];
+  for (const Node& node : verdict.tree.nodes()) {
+    ++statistics_.sources[static_cast<size_t>(node.source)].n_verified;
+  }
+  for (const int node : verdict.path) {
+    ++statistics_.sources[static_cast<size_t>(verdict.tree[node].source)].n_accepted;
+  }
+}
+
+void Drafter::learn(const Verdict& verdict) {
+  const Stopwatch watch(&statistics_.draft_ms);
+  count(verdict);
+  for (size_t s = 0; s < sources_.size(); ++s) {
+    learn_odds(guesses_[s], static_cast<int>(s), verdict);
+    sources_[s]->learn(verdict);
+  }
+}
+
+void Drafter::measured(int width, double ms) {
+  statistics_.pass_ms += ms;
+  costs_.learn(width, ms);
+}
+
+}  // namespace troika::draft

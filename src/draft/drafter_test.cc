@@ -1,0 +1,192 @@
+#include "draft/drafter.h"
+
+#include <gtest/gtest.h>
+
+namespace troika::draft {
+namespace {
+
+using Tokens = std::vector<Token>;
+
+// Guesses 1 2 3 ... with the same estimate, whatever the text.
+class Counter : public Source {
+ public:
+  explicit Counter(float chance, Token first = 1) : chance_(chance), first_(first) {}
+  const char* name() const override { return "counter"; }
+  void reset() override {
+    ++n_resets;
+    seen.clear();
+  }
+  void observe(std::span<const Token> tokens) override {
+    seen.insert(seen.end(), tokens.begin(), tokens.end());
+  }
+  void propose(int most, Tree* tree) override {
+    int parent = kRoot;
+    for (int i = 0; i < most; ++i) parent = tree->add(parent, first_ + i, chance_);
+  }
+  int n_resets = 0;
+  Tokens seen;
+
+ private:
+  float chance_;
+  Token first_;
+};
+
+struct WithCounter {
+  explicit WithCounter(float chance, DrafterOptions options = {}) {
+    auto own = std::make_unique<Counter>(chance);
+    source = own.get();
+    std::vector<std::unique_ptr<Source>> sources;
+    sources.push_back(std::move(own));
+    drafter = std::make_unique<Drafter>(std::move(sources), options);
+  }
+  // One step in which so many guesses are right, at a cost of `slope` for each further row.
+  int step(int n_right, double slope, int most = kMostWidth - 1) {
+    const Tree& tree = drafter->propose(text, most);
+    std::vector<int> path;
+    for (int i = 0; i < n_right && i < tree.size(); ++i) path.push_back(i);
+    for (const int node : path) text.push_back(tree[node].token);
+    const Token next =
+        static_cast<int>(path.size()) < n_right ? static_cast<Token>(path.size()) + 1 : 500;
+    drafter->learn({tree, {}, path, next});
+    text.push_back(next);
+    const int width = tree.size() + 1;
+    drafter->measured(width, 10.0 * (1.0 + slope * (width - 1)));
+    return width;
+  }
+  Counter* source;
+  std::unique_ptr<Drafter> drafter;
+  Tokens text = {7, 8, 9};
+};
+
+TEST(Drafter, BeginsPlainAndWidensWhereGuessesComeTrueAndRowsAreCheap) {
+  WithCounter run(0.8f);
+  EXPECT_EQ(run.step(31, 0.02), 1);
+  EXPECT_EQ(run.step(31, 0.02), 2);
+  EXPECT_EQ(run.step(31, 0.02), 4);
+  int width = 0;
+  for (int i = 0; i < 40; ++i) width = run.step(31, 0.02);
+  EXPECT_EQ(width, kMostWidth);
+}
+
+TEST(Drafter, StaysPlainWhereGuessesAreWrong) {
+  WithCounter run(0.8f);
+  int n_wide = 0;
+  for (int i = 0; i < 100; ++i) n_wide += run.step(0, 0.1) - 1;
+  EXPECT_LE(n_wide, 20);  // rows of a tenth of a token: two steps
+  n_wide = 0;
+  for (int i = 0; i < 1000; ++i) n_wide += run.step(0, 0.1) - 1;
+  EXPECT_LE(n_wide, 50);
+}
+
+// Guesses that nobody verified count too.
+TEST(Drafter, ComesBackWhereGuessesComeTrueAgain) {
+  WithCounter run(0.8f);
+  for (int i = 0; i < 100; ++i) run.step(0, 0.1);
+  int width = 0;
+  for (int i = 0; i < 60; ++i) width = run.step(31, 0.1);
+  EXPECT_GT(width, 4);
+}
+
+// Whatever guesses are worth and rows cost, in all steps together: at most 3 % are lost.
+TEST(Drafter, NeverLosesMuch) {
+  for (const double slope : {0.02, 0.1, 0.3, 1.0}) {
+    for (const int n_right : {0, 1, 3, 31}) {
+      for (const float chance : {0.3f, 0.8f}) {
+        WithCounter run(chance);
+        const size_t n_before = run.text.size();
+        double steps = 0.0;  // in passes of one token
+        for (int i = 0; i < 400; ++i) steps += 1.0 + slope * (run.step(n_right, slope) - 1);
+        const auto n_tokens = static_cast<double>(run.text.size() - n_before);
+        EXPECT_GE(n_tokens, 0.97 * steps) << slope << " " << n_right << " " << chance;
+      }
+    }
+  }
+}
+
+TEST(Drafter, IsAsWideAsItMayBeWhereTheWidthIsFixed) {
+  WithCounter run(0.1f, {6, /*is_fixed=*/true});
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(run.step(0, 3.0), 6);
+  EXPECT_EQ(run.step(0, 3.0, 2), 3);
+  EXPECT_EQ(run.step(0, 3.0, 0), 1);
+}
+
+TEST(Drafter, DropsGuessesThatAreNoTokens) {
+  WithCounter run(0.9f, {8, /*is_fixed=*/true, /*n_vocab=*/4});
+  EXPECT_EQ(run.drafter->propose(run.text, 7).size(), 3);
+}
+
+TEST(Drafter, ShowsItsSourcesTheWholeTextOnce) {
+  WithCounter run(0.5f);
+  run.drafter->begin(run.text);
+  run.step(3, 0.1);
+  run.step(3, 0.1);
+  run.drafter->propose(run.text, 3);
+  EXPECT_EQ(run.source->seen, run.text);
+  EXPECT_EQ(run.source->n_resets, 0);
+  run.text.push_back(3);
+  run.drafter->begin(run.text);
+  EXPECT_EQ(run.source->n_resets, 0);
+  run.text.resize(4);
+  run.drafter->begin(run.text);
+  EXPECT_EQ(run.source->n_resets, 1);
+  EXPECT_EQ(run.source->seen, run.text);
+}
+
+TEST(Drafter, CountsWhatHappened) {
+  std::vector<std::unique_ptr<Source>> sources;
+  sources.push_back(std::make_unique<Counter>(0.9f, 1));
+  sources.push_back(std::make_unique<Counter>(0.2f, 50));
+  Drafter drafter(std::move(sources), {8, /*is_fixed=*/true});
+  const Tree& tree = drafter.propose(Tokens{1}, 7);
+  ASSERT_EQ(tree.size(), 7);
+  const std::vector<int> path = {0, 1, 2};
+  drafter.learn({tree, {}, path, 9});
+  drafter.measured(8, 5.0);
+  const Statistics& s = drafter.statistics();
+  EXPECT_EQ(s.n_verifications, 1);
+  EXPECT_EQ(s.n_with_draft, 1);
+  EXPECT_EQ(s.n_tokens, 4);
+  EXPECT_EQ(s.n_verified, 7);
+  EXPECT_EQ(s.n_accepted, 3);
+  EXPECT_EQ(s.n_of_draft_nodes[7], 1);
+  EXPECT_EQ(s.n_of_accepted[3], 1);
+  EXPECT_EQ(s.pass_ms, 5.0);
+  EXPECT_EQ(s.sources[0].n_accepted, 3);
+  EXPECT_EQ(s.sources[1].n_accepted, 0);
+  EXPECT_EQ(s.sources[0].n_verified + s.sources[1].n_verified, 7);
+  EXPECT_DOUBLE_EQ(s.tokens_per_verification(), 4.0);
+}
+
+TEST(WidthCosts, InterpolatesAndGoesOn) {
+  WidthCosts costs(32);
+  EXPECT_EQ(costs.ms(5), 0.0);
+  costs.learn(1, 10.0);
+  EXPECT_GT(costs.ms(2), 10.0);
+  costs.learn(5, 14.0);
+  EXPECT_DOUBLE_EQ(costs.ms(3), 12.0);
+  EXPECT_NEAR(costs.ms(9), 18.0, 0.1);
+  EXPECT_EQ(costs.widest_measured(), 5);
+  EXPECT_EQ(costs.measured().size(), 2u);
+}
+
+TEST(WidthCosts, DoesNotBelieveInterruptions) {
+  WidthCosts costs(32);
+  for (int i = 0; i < 10; ++i) costs.learn(1, 10.0);
+  costs.learn(1, 10000.0);
+  EXPECT_LT(costs.ms(1), 11.0);
+  costs.learn(8, 500.0);
+  for (int i = 0; i < 4000; ++i) costs.learn(1, 10.0);
+  EXPECT_LT(costs.ms(8), 15.0);
+}
+
+TEST(Odds, FollowWhatHappened) {
+  Odds odds(2);
+  EXPECT_FLOAT_EQ(odds.corrected(0, 0.6f), 0.6f);
+  for (int i = 0; i < 100; ++i) odds.learn(0, 0.6f, i % 4 == 0);
+  EXPECT_NEAR(odds.corrected(0, 0.6f), 0.27f, 0.06f);
+  EXPECT_FLOAT_EQ(odds.corrected(1, 0.6f), 0.6f);
+  EXPECT_FLOAT_EQ(odds.corrected(0, 0.95f), 0.95f);
+}
+
+}  // namespace
+}  // namespace troika::draft

@@ -1,0 +1,30 @@
+#include "draft/odds.h"
+
+#include <algorithm>
+
+namespace troika::draft {
+namespace {
+
+// The estimate counts as so many guesses.
+constexpr float kPrior = 2.0f;
+// What is forgotten with each guess of a bin: texts change.
+constexpr float kKept = 0.98f;
+
+}  // namespace
+
+size_t Odds::bin_of(float chance) {
+  return static_cast<size_t>(std::clamp(chance * kBins, 0.0f, kBins - 1.0f));
+}
+
+float Odds::corrected(int source, float chance) const {
+  const Bin& bin = sources_[static_cast<size_t>(source)][bin_of(chance)];
+  return (bin.n_right + kPrior * chance) / (bin.n_tried + kPrior);
+}
+
+void Odds::learn(int source, float chance, bool is_right) {
+  Bin& bin = sources_[static_cast<size_t>(source)][bin_of(chance)];
+  bin.n_tried = kKept * bin.n_tried + 1.0f;
+  bin.n_right = kKept * bin.n_right + (is_right ? 1.0f : 0.0f);
+}
+
+}  // namespace troika::draft

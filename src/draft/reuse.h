@@ -1,0 +1,36 @@
+// Parts of rejected drafts that come back (D4). The model that rejects a guess still says what
+// would follow the guesses behind it: where it agrees with them, it may well want them one step
+// later, behind a token that was missing, or instead of another.
+#pragma once
+
+#include <deque>
+
+#include "draft/source.h"
+
+namespace troika::draft {
+
+class ReuseSource : public Source {
+ public:
+  const char* name() const override { return "reuse"; }
+  void reset() override { segments_.clear(); }
+  void observe(std::span<const Token> tokens) override;
+  void propose(int most, Tree* tree) override;
+  bool uses_predictions() const override { return true; }
+  void learn(const Verdict& verdict) override;
+
+ private:
+  // Segments longer than this are cut; and once the drafts of a step are longer than that in all,
+  // older segments are dropped.
+  static constexpr int kMostSegment = 16;
+  static constexpr int kEnoughDraft = 16;
+  static constexpr int kMostSteps = 4;  // in which a segment may still come true
+
+  struct Segment {
+    std::vector<Token> tokens;
+    int n_steps = 0;  // in which it was proposed
+  };
+  std::deque<Segment> segments_;  // the newest first
+  std::vector<int> scratch_;
+};
+
+}  // namespace troika::draft

@@ -1,0 +1,178 @@
+#include <gtest/gtest.h>
+
+#include "draft/lookup.h"
+#include "draft/reuse.h"
+#include "draft/sam.h"
+
+namespace troika::draft {
+namespace {
+
+using Tokens = std::vector<Token>;
+
+// Down the tree by the best chance.
+Tokens likeliest(const Tree& tree) {
+  Tokens tokens;
+  for (int at = kRoot;;) {
+    int best = Tree::kNoNode;
+    for (int node = 0; node < tree.size(); ++node) {
+      if (tree[node].parent != at) continue;
+      if (best == Tree::kNoNode || tree[node].chance > tree[best].chance) best = node;
+    }
+    if (best == Tree::kNoNode) return tokens;
+    tokens.push_back(tree[best].token);
+    at = best;
+  }
+}
+
+TEST(Sam, GoesOnAsTheLongestMatchDid) {
+  SamSource source;
+  source.observe(Tokens{1, 2, 3, 4, 5, 9, 2, 3, 7, 7, 8, 1, 2, 3});
+  Tree tree;
+  source.propose(12, &tree);
+  EXPECT_LE(tree.size(), 12);
+  // After 1 2 3 came 4 5 9; after the shorter 2 3 also 7.
+  EXPECT_EQ(likeliest(tree).at(0), 4);
+  EXPECT_EQ(likeliest(tree).at(2), 9);
+  ASSERT_NE(tree.child(kRoot, 7), Tree::kNoNode);
+  EXPECT_LT(tree[tree.child(kRoot, 7)].chance, tree[tree.child(kRoot, 4)].chance);
+  tree.clear();
+  source.reset();
+  source.observe(Tokens{1, 2, 3});
+  source.propose(4, &tree);
+  EXPECT_TRUE(tree.empty());
+}
+
+TEST(Sam, PrefersWhatCameMoreOften) {
+  SamSource source;
+  Tokens text;
+  for (int i = 0; i < 6; ++i) {
+    text.insert(text.end(), {1, 2, i % 3 == 0 ? 5 : 6, 100 + i});
+  }
+  text.insert(text.end(), {1, 2});
+  source.observe(text);
+  Tree tree;
+  source.propose(8, &tree);
+  EXPECT_EQ(likeliest(tree).front(), 6);
+  EXPECT_NE(tree.child(kRoot, 5), Tree::kNoNode);
+  // More than all of them cannot come.
+  float sum = 0.0f;
+  for (const Node& node : tree.nodes()) sum += node.parent == kRoot ? node.chance : 0.0f;
+  EXPECT_LE(sum, 1.0f);
+}
+
+// A long match is worth more than a short one.
+TEST(Sam, TrustsLongMatches) {
+  float before = 0.0f;
+  for (const int n : {1, 2, 4, 8, 16}) {
+    Tokens text;
+    for (int i = 0; i < n; ++i) text.push_back(10 + i);
+    text.push_back(5);
+    for (int i = 0; i < n; ++i) text.push_back(10 + i);
+    SamSource source;
+    source.observe(text);
+    Tree tree;
+    source.propose(1, &tree);
+    ASSERT_EQ(tree.size(), 1);
+    EXPECT_EQ(tree[0].token, 5);
+    EXPECT_GT(tree[0].chance, before);
+    before = tree[0].chance;
+  }
+}
+
+TEST(Lookup, CopiesFromTheLastPlace) {
+  LookupSource source;
+  source.observe(Tokens{1, 2, 3, 4, 9, 1, 2, 3, 5, 6, 1, 2, 3});
+  Tree tree;
+  source.propose(3, &tree);
+  EXPECT_EQ(tree.size(), 3);
+  EXPECT_EQ(likeliest(tree), (Tokens{5, 6, 1}));
+  tree.clear();
+  source.observe(Tokens{77});
+  source.propose(3, &tree);
+  EXPECT_TRUE(tree.empty());
+  source.reset();
+  source.propose(3, &tree);
+  EXPECT_TRUE(tree.empty());
+}
+
+// Draft 10 11 12 13 14; the model says 10, then 99 instead of 11, but agrees with 13 and 14 behind.
+struct Rejection {
+  Rejection() { tree.add_chain(kRoot, Tokens{10, 11, 12, 13, 14}, 0.5f); }
+  Verdict verdict() const { return {tree, predicted, path, 99}; }
+  Tree tree;
+  Tokens predicted = {10, 99, 55, 13, 14, 15};
+  std::vector<int> path = {0};
+};
+
+TEST(Reuse, BringsBackTheLongestPartThatTheModelAgreedWith) {
+  Rejection rejection;
+  ReuseSource source;
+  source.learn(rejection.verdict());
+  source.observe(Tokens{10, 99});
+  Tree tree;
+  source.propose(8, &tree);
+  EXPECT_EQ(likeliest(tree), (Tokens{13, 14}));
+  // The text follows it: the rest remains. Then it is used up.
+  source.observe(Tokens{13});
+  tree.clear();
+  source.propose(8, &tree);
+  EXPECT_EQ(likeliest(tree), (Tokens{14}));
+  source.observe(Tokens{14});
+  tree.clear();
+  source.propose(8, &tree);
+  EXPECT_TRUE(tree.empty());
+}
+
+TEST(Reuse, ForgetsWhatDoesNotCome) {
+  Rejection rejection;
+  ReuseSource source;
+  source.learn(rejection.verdict());
+  Tree tree;
+  source.propose(8, &tree);
+  EXPECT_EQ(tree.size(), 2);
+  const Tree nothing;
+  const Tokens predicted = {3};
+  int n_steps = 0;
+  for (; n_steps < 10; ++n_steps) {
+    source.learn({nothing, predicted, {}, 3});
+    source.observe(Tokens{3});
+    tree.clear();
+    source.propose(8, &tree);
+    if (tree.empty()) break;
+  }
+  EXPECT_GE(n_steps, 1);
+  EXPECT_LT(n_steps, 5);
+}
+
+TEST(Reuse, MakesRoomWhereDraftsAreLongAnyway) {
+  Rejection rejection;
+  ReuseSource source;
+  source.learn(rejection.verdict());
+  Tree tree;
+  source.propose(8, &tree);
+  Tree large;
+  for (Token token = 100; token < 120; ++token) large.add(kRoot, token, 0.1f);
+  const Tokens predicted(21, 3);
+  source.learn({large, predicted, {}, 3});
+  tree.clear();
+  source.propose(8, &tree);
+  EXPECT_TRUE(tree.empty());
+}
+
+TEST(Reuse, KeepsNothingOfADraftThatWasRightOrWhollyWrong) {
+  Rejection rejection;
+  ReuseSource source;
+  rejection.predicted = {10, 99, 1, 2, 3, 4};
+  source.learn(rejection.verdict());
+  Tree tree;
+  source.propose(8, &tree);
+  EXPECT_TRUE(tree.empty());
+  const std::vector<int> all = {0, 1, 2, 3, 4};
+  const Tokens right = {10, 11, 12, 13, 14, 15};
+  source.learn({rejection.tree, right, all, 15});
+  source.propose(8, &tree);
+  EXPECT_TRUE(tree.empty());
+}
+
+}  // namespace
+}  // namespace troika::draft

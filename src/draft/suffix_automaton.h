@@ -1,0 +1,90 @@
+// All substrings of a text that grows at its end: for any suffix of it, where that occurred before
+// and what followed, in constant time for each token (amortised). Several texts may stand in one
+// automaton, one begun after the other.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cache/batch.h"
+
+namespace troika::draft {
+
+using cache::Token;
+
+class SuffixAutomaton {
+ public:
+  using State = int32_t;  // a class of substrings that end at the same places
+  static constexpr State kStart = 0;
+  static constexpr State kNoState = -1;
+
+  SuffixAutomaton() { clear(); }
+  void clear();
+  // The present text goes on.
+  void append(Token token);
+  // The next token begins another text: no substring reaches across.
+  void begin_text() { last_ = kStart; }
+
+  // The state of the whole present text.
+  State last() const { return last_; }
+  // The longest suffix of the state's substrings that ends at more places than they do. Of `last`:
+  // the longest suffix of the text that occurs elsewhere too. kNoState for kStart.
+  State link(State state) const { return at(state).link; }
+  // Of the longest substring of the state.
+  int length(State state) const { return at(state).length; }
+  // How often its substrings occurred; too small for very short ones with many longer ones.
+  int count(State state) const { return at(state).count; }
+  // Where a substring of the state goes with one token more, or kNoState.
+  State next(State state, Token token) const;
+  int n_states() const { return static_cast<int>(states_.size()); }
+  size_t bytes() const;
+
+  // Calls body(token, state) for tokens that followed a substring of the state, the one seen first
+  // lately at the front; `most` of them at most.
+  template <typename Body>
+  void for_each_next(State state, int most, Body body) const {
+    for (int i = at(state).first_edge; i >= 0 && most > 0; --most) {
+      const Edge& edge = edges_[static_cast<size_t>(i)];
+      body(edge.token, edge.target);
+      i = edge.next;
+    }
+  }
+
+ private:
+  struct StateData {
+    int length;
+    State link;
+    int count;
+    int first_edge;
+    int n_edges;
+  };
+  struct Edge {
+    Token token;
+    State target;
+    int next;
+  };
+  const StateData& at(State state) const { return states_[static_cast<size_t>(state)]; }
+  StateData& at(State state) { return states_[static_cast<size_t>(state)]; }
+  State add_state(int length, State link, int count);
+  State clone(State state, State from, Token token);
+  int find_edge(State state, Token token) const;  // -1: none
+  void add_edge(State state, Token token, State target);
+  void hash(State state, int edge);
+  void rehash(size_t n_places);
+  size_t first_place(State state, Token token) const;
+
+  std::vector<StateData> states_;
+  std::vector<Edge> edges_;
+  // Edges of states that have many; others are found by walking. A place holds an edge and its
+  // state, or -1.
+  struct Place {
+    int edge = -1;
+    State state = kNoState;
+  };
+  std::vector<Place> places_;
+  size_t n_hashed_ = 0;
+  State last_ = kStart;
+  std::vector<int> scratch_;
+};
+
+}  // namespace troika::draft

@@ -1,0 +1,62 @@
+#include "draft/tree.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace troika::draft {
+
+void Tree::clear() {
+  nodes_.clear();
+  families_.clear();
+  first_root_ = kNoNode;
+}
+
+int Tree::child(int parent, Token token) const {
+  int at = parent == kRoot ? first_root_ : families_[static_cast<size_t>(parent)].first_child;
+  while (at != kNoNode && nodes_[static_cast<size_t>(at)].token != token) {
+    at = families_[static_cast<size_t>(at)].next_sibling;
+  }
+  return at;
+}
+
+int Tree::add(int parent, Token token, float chance, int source) {
+  TROIKA_ASSERT(parent >= kRoot && parent < size());
+  const int found = child(parent, token);
+  if (found != kNoNode) {
+    Node& node = nodes_[static_cast<size_t>(found)];
+    if (chance > node.chance) node.chance = chance, node.source = source;
+    return found;
+  }
+  const int node = size();
+  nodes_.push_back({token, parent, chance, source});
+  families_.push_back({});
+  int& first = parent == kRoot ? first_root_ : families_[static_cast<size_t>(parent)].first_child;
+  families_.back().next_sibling = first;
+  first = node;
+  return node;
+}
+
+int Tree::add_chain(int parent, std::span<const Token> tokens, float chance, int source) {
+  for (const Token token : tokens) parent = add(parent, token, chance, source);
+  return parent;
+}
+
+int Tree::depth(int node) const {
+  int depth = 0;
+  for (; node != kRoot; node = nodes_[static_cast<size_t>(node)].parent) ++depth;
+  return depth;
+}
+
+void Tree::fill_batch(Token last, int position, cache::SequenceId sequence,
+                      cache::Batch* batch) const {
+  batch->clear();
+  batch->rows.push_back({last, position, sequence, -1, true});
+  for (const Node& node : nodes_) {
+    const auto parent = static_cast<size_t>(node.parent + 1);
+    batch->rows.push_back(
+        {node.token, batch->rows[parent].position + 1, sequence, static_cast<int>(parent), true});
+  }
+}
+
+}  // namespace troika::draft

@@ -1,0 +1,81 @@
+#include "draft/width_costs.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace troika::draft {
+namespace {
+
+// Of each new measurement, once there are a few.
+constexpr double kShare = 0.15;
+// A pass that was interrupted must not count for what it took.
+constexpr double kMostChange = 1.5;
+// What a wide pass took is doubted more with every pass of another width: it may have been bad
+// luck, and only a new try will tell. After so many, that try says more than what was before.
+constexpr double kDoubt = 0.9995;
+constexpr double kForgotten = 200.0;
+// Of the first token, what each further one takes, before anything is known.
+constexpr double kFirstSlope = 0.15;
+
+}  // namespace
+
+WidthCosts::WidthCosts(int most_width) : entries_(static_cast<size_t>(most_width) + 1) {}
+
+void WidthCosts::learn(int width, double ms) {
+  TROIKA_ASSERT(width >= 1 && width < static_cast<int>(entries_.size()));
+  Entry& entry = entries_[static_cast<size_t>(width)];
+  ++entry.n_measured;
+  if (entry.n_measured == 1) {
+    // More than that many passes of one token it hardly was.
+    const double most = width > 1 && entries_[1].n_measured > 0 ? width * entries_[1].ms : ms;
+    entry.ms = std::min(ms, most);
+  } else if (entry.n_measured == 2) {
+    entry.ms = std::min(entry.ms, ms);  // the first one may have brought in what was cold
+  } else {
+    const double bounded = std::clamp(ms, entry.ms / kMostChange, entry.ms * kMostChange);
+    const double share = std::clamp(entry.n_since / kForgotten, kShare, 1.0);
+    entry.ms += share * (bounded - entry.ms);
+  }
+  entry.n_since = 0;
+  widest_ = std::max(widest_, width);
+  const double least = entries_[1].ms;
+  for (int other = 2; other <= widest_; ++other) {
+    Entry& e = entries_[static_cast<size_t>(other)];
+    if (other == width || e.n_measured == 0) continue;
+    e.ms = std::max(least, e.ms * kDoubt);
+    ++e.n_since;
+  }
+}
+
+std::vector<std::pair<int, double>> WidthCosts::measured() const {
+  std::vector<std::pair<int, double>> all;
+  for (int width = 1; width <= widest_; ++width) {
+    const Entry& entry = entries_[static_cast<size_t>(width)];
+    if (entry.n_measured > 0) all.emplace_back(width, entry.ms);
+  }
+  return all;
+}
+
+int WidthCosts::measured_below(int width) const {
+  do {
+    --width;
+  } while (width > 0 && entries_[static_cast<size_t>(width)].n_measured == 0);
+  return width;
+}
+
+double WidthCosts::ms(int width) const {
+  if (widest_ == 0) return 0.0;
+  const auto at = [&](int w) { return entries_[static_cast<size_t>(w)].ms; };
+  int high = std::min(width, widest_);
+  while (entries_[static_cast<size_t>(high)].n_measured == 0) ++high;
+  const int low = measured_below(width);
+  if (high == width || low == 0) return at(high);
+  if (high > width) return at(low) + (at(high) - at(low)) * (width - low) / (high - low);
+  const int before = measured_below(high);
+  const double slope = before > 0 ? std::max(0.0, (at(high) - at(before)) / (high - before))
+                                  : kFirstSlope * at(high);
+  return at(high) + slope * (width - high);
+}
+
+}  // namespace troika::draft

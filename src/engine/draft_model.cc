@@ -1,0 +1,81 @@
+#include "engine/draft_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace troika::engine {
+namespace {
+
+// The guesses end where the model has become less sure than this of all of them together.
+constexpr float kLeastPathChance = 0.3f;
+constexpr int kMostTokens = 8;
+
+// Tokens past the end of the shorter vocabulary are padding: models of one family differ in it.
+bool same_tokens(const text::Tokenizer& a, const text::Tokenizer& b) {
+  const Token n = std::min(a.n_tokens(), b.n_tokens());
+  constexpr Token kMostPadding = 1024;
+  if (std::max(a.n_tokens(), b.n_tokens()) - n > kMostPadding) return false;
+  for (Token token = 0; token < n; ++token) {
+    if (a.piece(token, true) != b.piece(token, true)) return false;
+  }
+  return true;
+}
+
+// The most likely token and its probability.
+std::pair<Token, float> best_of(std::span<const float> logits, const kernels::Table& kernels) {
+  const size_t best = kernels.argmax(logits.data(), logits.size());
+  double sum = 0.0;
+  for (const float logit : logits) sum += std::exp(logit - logits[best]);
+  return {static_cast<Token>(best), static_cast<float>(1.0 / sum)};
+}
+
+}  // namespace
+
+DraftModel::DraftModel(const Engine& large, const Options& options, const std::string& path) {
+  if (path.empty()) throw UsageError("--draft model: needs a file: model:FILE.");
+  Options own;
+  own.model = path;
+  own.n_threads = options.n_threads;
+  own.lanes = options.lanes.find(';') == std::string::npos ? options.lanes : "";
+  own.context = large.plan().context;
+  own.kv_type = options.kv_type;
+  own.kernels = options.kernels;
+  engine_ = std::make_unique<Engine>(own);
+  if (!same_tokens(large.tokenizer(), engine_->tokenizer())) {
+    throw Error(
+        fmt::format("{}: its tokens are not those of {}, so it cannot draft for it. Choose a "
+                    "smaller model of the same family.",
+                    path, large.file().path()));
+  }
+  session_ = std::make_unique<Session>(*engine_);
+}
+
+void DraftModel::observe(std::span<const Token> tokens) {
+  text_.insert(text_.end(), tokens.begin(), tokens.end());
+}
+
+void DraftModel::propose(int most, draft::Tree* tree) {
+  const int room = session_->context() - static_cast<int>(text_.size());
+  const int n = std::min({most, kMostTokens, room});
+  const auto is_known = [&](Token token) {
+    return token >= 0 && token < engine_->blueprint().n_vocab;
+  };
+  if (n < 1 || text_.empty() || !std::all_of(text_.begin(), text_.end(), is_known)) return;
+  // Its own guesses of last time stay in its cache as far as they came true.
+  session_->prefill(text_);
+  int parent = draft::kRoot;
+  float path_chance = 1.0f;
+  for (int i = 0; i < n; ++i) {
+    const auto [token, chance] = best_of(session_->logits(), engine_->kernels().table);
+    path_chance *= chance;
+    if (path_chance < kLeastPathChance) return;
+    parent = tree->add(parent, token, chance);
+    if (i + 1 < n) session_->append(token);
+  }
+}
+
+}  // namespace troika::engine

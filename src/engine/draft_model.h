@@ -1,0 +1,29 @@
+// A smaller model that guesses what a larger one will say (D6).
+#pragma once
+
+#include <memory>
+
+#include "draft/source.h"
+#include "engine/engine.h"
+#include "engine/session.h"
+
+namespace troika::engine {
+
+class DraftModel : public draft::Source {
+ public:
+  // `options` are those of the large model. Throws Error where the file cannot be used, or its
+  // tokens are not those of the large model.
+  DraftModel(const Engine& large, const Options& options, const std::string& path);
+
+  const char* name() const override { return "model"; }
+  void reset() override { text_.clear(); }
+  void observe(std::span<const Token> tokens) override;
+  void propose(int most, draft::Tree* tree) override;
+
+ private:
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Session> session_;
+  std::vector<Token> text_;
+};
+
+}  // namespace troika::engine

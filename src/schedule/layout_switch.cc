@@ -1,0 +1,170 @@
+#include "schedule/layout_switch.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace troika::schedule {
+namespace {
+
+// Sums of the same times in another order differ by less.
+constexpr double kSameUs = 1e-6;
+
+double sum_us(const std::vector<BlockTimes>& times, const std::vector<Layout>& layouts) {
+  double us = 0.0;
+  for (size_t i = 0; i < times.size(); ++i) us += times[i].compute_us(layouts[i]);
+  return us;
+}
+
+// A plan and what it comes to; kept where it is better, or as good and begins later.
+struct Candidate {
+  SwitchPlan plan;
+  double latency_us = 0.0;
+
+  bool is_better_than(const Candidate& other) const {
+    if (latency_us < other.latency_us - kSameUs) return true;
+    if (latency_us > other.latency_us + kSameUs) return false;
+    if (plan.n_back != other.plan.n_back) return plan.n_back < other.plan.n_back;
+    return plan.start > other.plan.start;
+  }
+};
+
+}  // namespace
+
+int covering_blocks(const std::vector<BlockTimes>& times, const std::vector<Layout>& layouts,
+                    int first, double load_us) {
+  const size_t n = times.size();
+  const double round_us = sum_us(times, layouts);
+  TROIKA_ASSERT(n > 0 && n == layouts.size() && round_us > 0.0);
+  // Whole rounds first, so that a slow load does not cost a walk for each.
+  const auto n_rounds = static_cast<int>(std::max(0.0, load_us - kSameUs) / round_us);
+  double covered_us = n_rounds * round_us;
+  int k = n_rounds * static_cast<int>(n);
+  for (auto i = static_cast<size_t>(first); covered_us + kSameUs < load_us; i = (i + 1) % n) {
+    covered_us += times[i].compute_us(layouts[i]);
+    ++k;
+  }
+  return std::max(k, 1);
+}
+
+LayoutSwitch::LayoutSwitch(std::vector<BlockTimes> times, Layout now)
+    : times_(std::move(times)), layouts_(times_.size(), now) {}
+
+LayoutSwitch::LayoutSwitch(std::vector<BlockTimes> times, std::vector<Layout> now)
+    : times_(std::move(times)), layouts_(std::move(now)) {
+  TROIKA_ASSERT(times_.size() == layouts_.size());
+}
+
+bool LayoutSwitch::is_done() const {
+  return !loading_ && std::all_of(layouts_.begin(), layouts_.end(),
+                                  [](Layout layout) { return layout == Layout::kStep; });
+}
+
+void LayoutSwitch::follow(const SwitchPlan& plan) {
+  TROIKA_ASSERT(plan.n_back >= 0 && plan.n_back <= n_blocks() && plan.start >= 0);
+  plan_ = plan;
+  n_computed_ = 0;
+}
+
+// Back: the first block that can be there before its turn comes, else, from the next chunk on, the
+// first of all. Then forth: the last one.
+std::optional<BlockLoad> LayoutSwitch::next_load(int block) const {
+  const auto begin = layouts_.begin(), back_end = begin + plan_.n_back;
+  const auto first = std::find(begin, back_end, Layout::kStep);
+  if (first != back_end && n_computed_ < plan_.start) {
+    const double load_us = times_[static_cast<size_t>(first - begin)].load_us(Layout::kPrompt);
+    const int in_time = block + covering_blocks(times_, layouts_, block, load_us);
+    if (in_time < plan_.n_back) {
+      const auto reached = std::find(begin + in_time, back_end, Layout::kStep);
+      if (reached != back_end) {
+        return BlockLoad{static_cast<int>(reached - begin), Layout::kPrompt};
+      }
+    }
+    return BlockLoad{static_cast<int>(first - begin), Layout::kPrompt};
+  }
+  if (n_computed_ < plan_.start) return {};
+  const auto last = std::find(layouts_.rbegin(), layouts_.rend(), Layout::kPrompt);
+  if (last == layouts_.rend()) return {};
+  return BlockLoad{static_cast<int>(layouts_.rend() - last) - 1, Layout::kStep};
+}
+
+std::optional<BlockLoad> LayoutSwitch::before_block(int block) {
+  TROIKA_ASSERT(block >= 0 && block < n_blocks());
+  std::optional<BlockLoad> load;
+  if (!loading_) load = loading_ = next_load(block);
+  ++n_computed_;
+  return load;
+}
+
+void LayoutSwitch::loaded() {
+  TROIKA_ASSERT(loading_.has_value());
+  layouts_[static_cast<size_t>(loading_->block)] = loading_->into;
+  loading_.reset();
+}
+
+SwitchForecast forecast(const std::vector<BlockTimes>& times, const std::vector<Layout>& layouts,
+                        int n_chunks, const SwitchPlan& plan) {
+  LayoutSwitch state(times, layouts);
+  state.follow(plan);
+  SwitchForecast result;
+  double now_us = 0.0;
+  int n_computed = 0;
+  const auto begin_load = [&](const BlockLoad& load) {
+    const double us = times[static_cast<size_t>(load.block)].load_us(load.into);
+    result.loads.push_back({load, n_computed, 0, now_us, now_us + us});
+  };
+  const auto end_load = [&] {
+    result.loads.back().k = n_computed - result.loads.back().begin;
+    state.loaded();
+  };
+  for (int chunk = 0; chunk < n_chunks; ++chunk) {
+    for (int block = 0; block < state.n_blocks(); ++block) {
+      if (const auto load = state.before_block(block)) begin_load(*load);
+      now_us += times[static_cast<size_t>(block)].compute_us(state.layout(block));
+      ++n_computed;
+      if (state.loading() && result.loads.back().end_us <= now_us + kSameUs) end_load();
+    }
+  }
+  result.prompt_us = now_us;
+  result.is_finished = state.is_done();
+  // Behind the prompt one load follows the other.
+  if (state.loading()) {
+    now_us = result.loads.back().end_us;
+    end_load();
+  }
+  state.follow({});
+  while (const auto load = state.before_block(0)) {
+    begin_load(*load);
+    now_us = result.loads.back().end_us;
+    end_load();
+  }
+  if (!result.loads.empty()) result.switched_us = result.loads.back().end_us;
+  return result;
+}
+
+SwitchPlan plan_switch(const std::vector<BlockTimes>& times, const std::vector<Layout>& layouts,
+                       int n_chunks) {
+  const auto n_blocks = static_cast<int>(times.size());
+  TROIKA_ASSERT(n_blocks > 0 && n_chunks > 0);
+  const auto evaluate = [&](const SwitchPlan& plan) {
+    return Candidate{plan, forecast(times, layouts, n_chunks, plan).latency_us()};
+  };
+  Candidate best = evaluate({});
+  const auto take = [&](const SwitchPlan& plan) {
+    const Candidate other = evaluate(plan);
+    if (other.is_better_than(best)) best = other;
+  };
+  for (int n_back = 0; n_back <= n_blocks; ++n_back) {
+    const bool moves_one = n_back == 0 || layouts[static_cast<size_t>(n_back) - 1] == Layout::kStep;
+    if (!moves_one) continue;
+    for (int chunk = 0; chunk <= n_chunks; ++chunk) take({n_back, chunk * n_blocks});
+  }
+  // Within the chunk before the best start, or the one behind it.
+  const int middle = best.plan.start;
+  const int first = std::max(0, middle - n_blocks);
+  const int last = std::min(n_chunks * n_blocks, middle + n_blocks);
+  for (int start = first; start <= last; ++start) take({best.plan.n_back, start});
+  return best.plan;
+}
+
+}  // namespace troika::schedule

@@ -1,0 +1,255 @@
+#include "schedule/layout_switch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+namespace troika::schedule {
+namespace {
+
+constexpr Layout kPrompt = Layout::kPrompt, kStep = Layout::kStep;
+
+std::vector<BlockTimes> equal_blocks(int n, double prompt_us, double step_us, double load_us) {
+  return std::vector<BlockTimes>(static_cast<size_t>(n),
+                                 BlockTimes{prompt_us, step_us, load_us, load_us});
+}
+
+std::vector<Layout> all(int n, Layout layout) {
+  return std::vector<Layout>(static_cast<size_t>(n), layout);
+}
+
+std::vector<BlockTimes> random_blocks(std::mt19937& random, int n) {
+  std::uniform_real_distribution<double> us(0.5, 4.0);
+  std::vector<BlockTimes> times;
+  for (int i = 0; i < n; ++i) {
+    const double prompt_us = us(random);
+    times.push_back({prompt_us, prompt_us * (1.0 + us(random) / 4.0), us(random), us(random)});
+  }
+  return times;
+}
+
+// The example of the paper's Figure 8: six blocks, two chunks, a load hides behind two blocks.
+TEST(LayoutSwitch, D1TheExampleOfThePaper) {
+  const auto times = equal_blocks(6, 1.0, 1.0, 2.0);
+  const SwitchForecast result = forecast(times, all(6, kPrompt), 2, {0, 0});
+  ASSERT_EQ(result.loads.size(), 6u);
+  for (int i = 0; i < 6; ++i) {
+    const SwitchForecast::Load& load = result.loads[static_cast<size_t>(i)];
+    EXPECT_EQ(load.load, (BlockLoad{5 - i, kStep}));
+    EXPECT_EQ(load.begin, 2 * i);
+    EXPECT_EQ(load.k, 2);
+  }
+  // Half of the model is switched when the first chunk ends; no time is lost.
+  EXPECT_EQ(result.loads[2].end_us, 6.0);
+  EXPECT_TRUE(result.is_finished);
+  EXPECT_EQ(result.prompt_us, 12.0);
+  EXPECT_EQ(result.latency_us(), 12.0);
+}
+
+TEST(LayoutSwitch, D1KIsTheLeastOfEquation2) {
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 200; ++trial) {
+    const int n = 1 + static_cast<int>(random() % 8);
+    const auto times = random_blocks(random, n);
+    auto layouts = all(n, kPrompt);
+    for (Layout& layout : layouts) layout = random() % 2 == 0 ? kPrompt : kStep;
+    const int first = static_cast<int>(random() % static_cast<unsigned>(n));
+    const double load_us = 0.1 * static_cast<double>(random() % 400);
+    const int k = covering_blocks(times, layouts, first, load_us);
+    const auto covered = [&](int blocks) {
+      double us = 0.0;
+      for (int i = 0; i < blocks; ++i) {
+        const auto at = static_cast<size_t>((first + i) % n);
+        us += times[at].compute_us(layouts[at]);
+      }
+      return us;
+    };
+    EXPECT_GE(k, 1);
+    EXPECT_GE(covered(k), load_us - 1e-6);
+    if (k > 1) {
+      EXPECT_LT(covered(k - 1), load_us);
+    }
+    // The schedule that follows the ends of loads chooses the same.
+    const SwitchForecast result = forecast(times, all(n, kPrompt), 40, {0, 0});
+    for (const SwitchForecast::Load& load : result.loads) {
+      if (load.begin + load.k >= 40 * n) break;
+      std::vector<Layout> then = all(n, kPrompt);
+      for (const SwitchForecast::Load& other : result.loads) {
+        if (other.begin >= load.begin) break;
+        then[static_cast<size_t>(other.load.block)] = kStep;
+      }
+      EXPECT_EQ(load.k, covering_blocks(times, then, load.begin % n,
+                                        times[static_cast<size_t>(load.load.block)].load_step_us));
+    }
+  }
+}
+
+// Loads take whatever they take, much longer or shorter than profiled, and computing goes on.
+TEST(LayoutSwitch, D1NeverWaitsAndHoldsOneCopyAndOneBlock) {
+  std::mt19937 random(11);
+  for (int trial = 0; trial < 300; ++trial) {
+    const int n = 1 + static_cast<int>(random() % 7);
+    const auto times = random_blocks(random, n);
+    LayoutSwitch state(times, trial % 3 == 0 ? kStep : kPrompt);
+    int left = 0;  // blocks until the load in flight ends
+    std::vector<Layout> before = state.layouts();
+    for (int prompt = 0; prompt < 3; ++prompt) {
+      const int n_chunks = 1 + static_cast<int>(random() % 6);
+      state.follow(plan_switch(times, state.layouts(), n_chunks));
+      for (int pass = 0; pass < n_chunks; ++pass) {
+        for (int block = 0; block < n; ++block) {
+          const bool was_loading = state.loading().has_value();
+          const auto load = state.before_block(block);
+          EXPECT_FALSE(was_loading && load);  // one at a time: two copies of one block at most
+          if (load) {
+            EXPECT_NE(state.layout(load->block), load->into);
+            left = static_cast<int>(random() % 9);
+          }
+          // A block has a layout at any time, and only the end of a load changes one.
+          EXPECT_EQ(state.layouts(), before);
+          if (state.loading() && left-- == 0) {
+            state.loaded();
+            int n_changed = 0;
+            for (size_t i = 0; i < before.size(); ++i) n_changed += before[i] != state.layouts()[i];
+            EXPECT_EQ(n_changed, 1);
+            before = state.layouts();
+          }
+        }
+      }
+    }
+    // A prompt too short to finish: steps go on with it.
+    for (int pass = 0; pass < 100 && !state.is_done(); ++pass) {
+      for (int block = 0; block < n; ++block) {
+        state.before_block(block);
+        if (state.loading()) state.loaded();
+      }
+    }
+    EXPECT_TRUE(state.is_done());
+  }
+}
+
+// Whether any order of loads and pauses has all blocks switched when the prompt ends.
+bool can_finish(const std::vector<BlockTimes>& times, int n_chunks, std::vector<Layout> layouts,
+                int position, int loading, double left_us) {
+  const auto n = static_cast<int>(times.size());
+  if (position == n * n_chunks) {
+    return loading < 0 && std::count(layouts.begin(), layouts.end(), kPrompt) == 0;
+  }
+  const auto compute = [&](int in_flight, double us) {
+    const auto block = static_cast<size_t>(position % n);
+    us -= times[block].compute_us(layouts[block]);
+    std::vector<Layout> then = layouts;
+    if (in_flight >= 0 && us <= 1e-9) {
+      then[static_cast<size_t>(in_flight)] = kStep;
+      in_flight = -1;
+    }
+    return can_finish(times, n_chunks, then, position + 1, in_flight, us);
+  };
+  if (compute(loading, left_us)) return true;
+  if (loading >= 0) return false;
+  for (int other = 0; other < n; ++other) {
+    const auto at = static_cast<size_t>(other);
+    if (layouts[at] == kPrompt && compute(other, times[at].load_step_us)) return true;
+  }
+  return false;
+}
+
+TEST(LayoutSwitch, D1FinishesWithThePromptIfThatIsPossible) {
+  int n_possible = 0, n_impossible = 0;
+  for (int n = 1; n <= 4; ++n) {
+    for (int n_chunks = 1; n_chunks <= 3; ++n_chunks) {
+      for (const double load_us : {0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0}) {
+        for (const double step_us : {1.0, 1.25, 2.0}) {
+          const auto times = equal_blocks(n, 1.0, step_us, load_us);
+          const bool is_possible = can_finish(times, n_chunks, all(n, kPrompt), 0, -1, 0.0);
+          (is_possible ? n_possible : n_impossible) += 1;
+          const SwitchForecast greedy = forecast(times, all(n, kPrompt), n_chunks, {0, 0});
+          if (step_us == 1.0) {
+            EXPECT_EQ(greedy.is_finished, is_possible) << n << " " << n_chunks << " " << load_us;
+          } else {
+            // Other orders can finish by computing more slowly, which is no gain.
+            EXPECT_LE(greedy.is_finished, is_possible) << n << " " << n_chunks << " " << load_us;
+          }
+          const SwitchPlan plan = plan_switch(times, all(n, kPrompt), n_chunks);
+          const SwitchForecast chosen = forecast(times, all(n, kPrompt), n_chunks, plan);
+          EXPECT_LE(chosen.latency_us(), greedy.latency_us() + 1e-6);
+          if (step_us == 1.0 && is_possible) {
+            EXPECT_TRUE(chosen.is_finished);  // nothing is lost by switching early
+            EXPECT_EQ(chosen.latency_us(), chosen.prompt_us);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(n_possible, 50);
+  EXPECT_GT(n_impossible, 50);
+}
+
+TEST(LayoutSwitch, D1ALongPromptBeginsLate) {
+  // Twenty chunks, of which three hide all loads.
+  const auto times = equal_blocks(8, 1.0, 1.3, 2.0);
+  const SwitchPlan plan = plan_switch(times, all(8, kPrompt), 20);
+  EXPECT_GT(plan.start, 16 * 8);
+  const SwitchForecast late = forecast(times, all(8, kPrompt), 20, plan);
+  const SwitchForecast paper = forecast(times, all(8, kPrompt), 20, {0, 0});
+  EXPECT_LT(late.prompt_us, 0.9 * paper.prompt_us);
+  EXPECT_LT(late.latency_us() - 20 * 8, 3.0);  // that long is lost over all
+}
+
+TEST(LayoutSwitch, D1ThePromptIsOverBeforeTheSwitch) {
+  const auto times = equal_blocks(4, 1.0, 1.2, 3.0);
+  const SwitchForecast result = forecast(times, all(4, kPrompt), 1, {0, 0});
+  EXPECT_FALSE(result.is_finished);
+  EXPECT_EQ(result.loads.size(), 4u);  // the rest follows
+  EXPECT_EQ(result.prompt_us, 1.0 + 1.0 + 1.0 + 1.2);
+  EXPECT_DOUBLE_EQ(result.switched_us, 12.0);  // without a pause between loads
+  // Steps go on in mixed layouts: the first blocks still have the prompt's.
+  LayoutSwitch state(times);
+  state.follow({0, 0});
+  for (int block = 0; block < 4; ++block) {
+    state.before_block(block);
+    if (block == 2) state.loaded();
+  }
+  EXPECT_EQ(state.layout(3), kStep);
+  EXPECT_EQ(state.layout(0), kPrompt);
+  EXPECT_EQ(state.loading(), (BlockLoad{2, kStep}));
+}
+
+TEST(LayoutSwitch, D1TheWayBackForTheNextPrompt) {
+  const auto times = equal_blocks(6, 1.0, 2.0, 1.5);
+  const auto steps = all(6, kStep);
+  const int n_chunks = 12;
+  const SwitchPlan plan = plan_switch(times, steps, n_chunks);
+  EXPECT_GT(plan.n_back, 0);
+  const SwitchForecast result = forecast(times, steps, n_chunks, plan);
+  EXPECT_LT(result.latency_us(), 0.7 * n_chunks * 6 * 2.0);  // than without the way back
+  EXPECT_EQ(result.loads.front().load.into, kPrompt);
+  EXPECT_EQ(result.loads.back().load.into, kStep);
+  EXPECT_LE(result.latency_us(), result.prompt_us + 1.5);  // a part of the last load
+  // The first load ends just before its block's turn comes.
+  EXPECT_EQ(result.loads.front().load.block, result.loads.front().k);
+  // Too short to be worth it.
+  const SwitchPlan stay = plan_switch(equal_blocks(6, 1.0, 1.1, 4.0), steps, 1);
+  EXPECT_EQ(stay.n_back, 0);
+  EXPECT_TRUE(forecast(equal_blocks(6, 1.0, 1.1, 4.0), steps, 1, stay).loads.empty());
+}
+
+TEST(LayoutSwitch, D1AnyPlanIsAtMostAsSlowAsStayingOrAsThePapers) {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 200; ++trial) {
+    const int n = 1 + static_cast<int>(random() % 6);
+    const int n_chunks = 1 + static_cast<int>(random() % 6);
+    const auto times = random_blocks(random, n);
+    auto layouts = all(n, kPrompt);
+    for (Layout& layout : layouts) layout = random() % 2 == 0 ? kPrompt : kStep;
+    const SwitchPlan plan = plan_switch(times, layouts, n_chunks);
+    const double us = forecast(times, layouts, n_chunks, plan).latency_us();
+    EXPECT_LE(us, forecast(times, layouts, n_chunks, {0, 0}).latency_us() + 1e-6);
+    EXPECT_LE(us, forecast(times, layouts, n_chunks, {0, n * n_chunks}).latency_us() + 1e-6);
+  }
+}
+
+}  // namespace
+}  // namespace troika::schedule
