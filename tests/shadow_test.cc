@@ -338,6 +338,15 @@ TEST_F(ShadowRows, N5AColdOutlierGivesTheExactResult) {
   EXPECT_LT(bytes["hot"], bytes["all"]);
 }
 
+// Passes whose every row is wanted go task by task, whichever lane they are on.
+TEST_F(ShadowRows, N4N5AWholeTextGivesTheSameLogits) {
+  const auto tokens = test_support::random_tokens(model_, 2 * kChunk + 3);
+  const auto expected = test_support::engine_logits(one_lane(), tokens);
+  for (const char* which : {"all", "none"}) {
+    EXPECT_TRUE(test_support::engine_logits(options(which), tokens) == expected) << which;
+  }
+}
+
 TEST_F(ShadowRows, N5EveryFormOfScales) {
   for (const bool is_tensor : {false, true}) {
     for (const Int8Method method : {Int8Method::kShadow, Int8Method::kTokenShadow}) {

@@ -16,9 +16,10 @@ std::string counters_text(const lanes::ShadowCounters& c) {
   std::string text = fmt::format("{} outliers, {:.1f} % in columns in memory", c.n_outliers,
                                  100.0 * (1.0 - share));
   if (c.n_reads == 0) return text;
-  return text + fmt::format("; {} columns read, {} in {:.1f} ms, {:.1f} ms of it waited for",
-                            c.n_reads, bytes_text(c.read_bytes), 1e-3 * c.read_us,
-                            1e-3 * c.wait_us);
+  return text + fmt::format(
+                    "; {} columns read, {} in {:.1f} ms; they came {:.1f} ms after the "
+                    "products beside had ended",
+                    c.n_reads, bytes_text(c.read_bytes), 1e-3 * c.read_us, 1e-3 * c.wait_us);
 }
 
 nlohmann::ordered_json counters_json(const lanes::ShadowCounters& c) {

@@ -78,6 +78,7 @@ class Measurer {
     options.chunk = options_.chunk;
     options.shadow_rows = options_.shadow_rows;
     options.has_cache = options_.has_cache;
+    options.load = "map";  // of all settings the same pages
     return options;
   }
 
@@ -97,7 +98,7 @@ class Measurer {
       measurement_.calibration = fmt::format("{}, from {}", options_.plan, int8_.text);
     } else {
       guess_limits();
-      measurement_.calibration = fmt::format("{} seeded tokens, {} % of the values outliers",
+      measurement_.calibration = fmt::format("{} seeded tokens, {:.2g} % of the values outliers",
                                              kCalibrationTokens, 100 * (1 - kQuantile));
     }
     for (const plan::Int8Input& input : int8_.inputs) {

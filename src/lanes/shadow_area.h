@@ -21,7 +21,7 @@ struct ShadowCounters {
   uint64_t n_reads = 0;     // of such columns, once for each chunk
   uint64_t read_bytes = 0;  // of whole pages
   double read_us = 0.0;     // from the first request to the last answer, of all chunks together
-  double wait_us = 0.0;     // of it, after the product beside had ended
+  double wait_us = 0.0;     // by which the last answer came after the end of the product beside
 
   void add(const ShadowCounters& other);
 };

@@ -103,7 +103,7 @@ void HostLane::reserve_parts(size_t n_floats) {
   if (attention_parts_.size() < n_floats) attention_parts_.resize(2 * n_floats);
 }
 
-// How far reads of columns lasted longer than the product beside them.
+// By how much columns came after the product beside had ended.
 void HostLane::note_shadow_end(const Step& step, const Run& run) {
   if (step.shadow == nullptr) return;
   ShadowArea& area = step.shadow->of(run.buffer_set);
