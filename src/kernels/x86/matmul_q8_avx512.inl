@@ -29,25 +29,41 @@ struct WideTile {
     }
   }
 
-  // Adds n_blocks super-blocks of kRows rows, row_bytes apart, to the sums from `row` on.
+  // One super-block of kRows rows, for which the b-th prepared one is.
   template <int kRows, int kTokens>
-  void add(const std::byte* c, size_t row_bytes, size_t n_blocks, size_t row) {
+  TROIKA_INLINE void step(const std::byte* c, size_t row_bytes, size_t b,
+                          __m512 (&s)[kRows][kTokens]) {
+    unrolled<kParts>([&](auto part) TROIKA_INLINE {
+      typename Format::Row rows[kRows];
+      unrolled<kRows>([&](auto r)
+                          TROIKA_INLINE { rows[r] = Format::row(c + r * row_bytes, part); });
+      unrolled<kTokens>([&](auto t) TROIKA_INLINE {
+        const Token& token = tokens[t][b * kParts + part];
+        unrolled<kRows>([&](auto r)
+                            TROIKA_INLINE { s[r][t] = Format::add(rows[r], token, s[r][t]); });
+      });
+    });
+  }
+
+  // Adds n_blocks super-blocks of kRows rows, row_bytes apart, and the n_rest weights behind them
+  // to the sums from `row` on.
+  template <int kRows, int kTokens>
+  void add(const std::byte* c, size_t row_bytes, size_t n_blocks, size_t n_rest, size_t row) {
     __m512 s[kRows][kTokens];
     unrolled<kRows>([&](auto r) TROIKA_INLINE {
       unrolled<kTokens>([&](auto t) TROIKA_INLINE { s[r][t] = sums[row + r][t]; });
     });
     for (size_t b = 0; b < n_blocks; ++b, c += Format::kBytes) {
       prefetch_ahead<Format, kRows>(c, row_bytes);
-      unrolled<kParts>([&](auto part) TROIKA_INLINE {
-        typename Format::Row rows[kRows];
-        unrolled<kRows>([&](auto r)
-                            TROIKA_INLINE { rows[r] = Format::row(c + r * row_bytes, part); });
-        unrolled<kTokens>([&](auto t) TROIKA_INLINE {
-          const Token& token = tokens[t][b * kParts + part];
-          unrolled<kRows>([&](auto r)
-                              TROIKA_INLINE { s[r][t] = Format::add(rows[r], token, s[r][t]); });
-        });
-      });
+      step<kRows, kTokens>(c, row_bytes, b, s);
+    }
+    if (Format::kBlock < kSuperBlock && n_rest > 0) {
+      prefetch_ahead<Format, kRows>(c, row_bytes);
+      std::byte rest[kRows * Format::kBytes];
+      for (size_t r = 0; r < kRows; ++r) {
+        pad_rest<Format>(c + r * row_bytes, n_rest, rest + r * Format::kBytes);
+      }
+      step<kRows, kTokens>(rest, Format::kBytes, n_blocks, s);
     }
     unrolled<kRows>([&](auto r) TROIKA_INLINE {
       unrolled<kTokens>([&](auto t) TROIKA_INLINE { sums[row + r][t] = s[r][t]; });
@@ -55,13 +71,16 @@ struct WideTile {
   }
 
   template <int kTokens>
-  void add_rows(const std::byte* c, size_t row_bytes, size_t n_blocks, size_t n_rows) {
+  void add_rows(const std::byte* c, size_t row_bytes, size_t n_blocks, size_t n_rest,
+                size_t n_rows) {
     constexpr int kRows = 2;
     size_t row = 0;
     for (; row + kRows <= n_rows; row += kRows) {
-      add<kRows, kTokens>(c + row * row_bytes, row_bytes, n_blocks, row);
+      add<kRows, kTokens>(c + row * row_bytes, row_bytes, n_blocks, n_rest, row);
     }
-    if (row < n_rows) add<1, kTokens>(c + row * row_bytes, row_bytes, n_blocks, row);
+    if (row < n_rows) {
+      add<1, kTokens>(c + row * row_bytes, row_bytes, n_blocks, n_rest, row);
+    }
   }
 
   // Rows first_row .. first_row + n_rows, at most kWideRows.
@@ -75,20 +94,14 @@ struct WideTile {
       unrolled<kTokens>([&](auto t) TROIKA_INLINE { sums[r][t] = _mm512_setzero_ps(); });
     }
     const std::byte* c = weight.data + first_row * weight.row_bytes;
-    const size_t n_whole = weight.k / kSuperBlock;
-    for (size_t b = 0; b < n_whole; b += kWideBlocks) {
-      const size_t n_blocks = n_whole - b < kWideBlocks ? n_whole - b : kWideBlocks;
+    const size_t n_all = (weight.k + kSuperBlock - 1) / kSuperBlock;
+    for (size_t b = 0; b < n_all; b += kWideBlocks) {
+      const size_t n_blocks = n_all - b < kWideBlocks ? n_all - b : kWideBlocks;
+      const bool is_last = b + n_blocks == n_all;
+      const size_t n_rest = is_last ? weight.k % kSuperBlock : 0;
       prepare<kTokens>(rows_of_x, b * kSuperBlock, n_blocks);
-      add_rows<kTokens>(c + b * Format::kBytes, weight.row_bytes, n_blocks, n_rows);
-    }
-    if (Format::kBlock < kSuperBlock && n_whole * kSuperBlock < weight.k) {
-      prepare<kTokens>(rows_of_x, n_whole * kSuperBlock, 1);
-      for (size_t r = 0; r < n_rows; ++r) {
-        std::byte rest[Format::kBytes];
-        pad_rest<Format>(c + r * weight.row_bytes + n_whole * Format::kBytes,
-                         weight.k - n_whole * kSuperBlock, rest);
-        add<1, kTokens>(rest, 0, 1, r);
-      }
+      add_rows<kTokens>(c + b * Format::kBytes, weight.row_bytes, n_blocks - (n_rest > 0), n_rest,
+                        n_rows);
     }
     y += first_row;
     for (size_t r = 0; r < n_rows; ++r) {
