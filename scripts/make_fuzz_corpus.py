@@ -63,11 +63,30 @@ def gguf_files():
     yield "all", gguf(SCALARS + ARRAYS, [("a", [8, 4], 0, 128), ("b", [32, 4], 2, 72)], version=2)
 
 
+def fnv(data, value=0xCBF29CE484222325):
+    for byte in data:
+        value = (value ^ byte) * 0x100000001B3 & (1 << 64) - 1
+    return value
+
+
+def histories():
+    header = b"TROIKAHI" + struct.pack("<IIQ", 1, 0, 0x5EED)
+    header += struct.pack("<Q", fnv(header))
+    records = b""
+    for text in ([1, 2, 3, 4], [4095], [9, 2, 3, 7]):
+        tokens = struct.pack(f"<{len(text)}I", *text)
+        count = struct.pack("<I", len(text))
+        records += count + bytes(4) + struct.pack("<Q", fnv(count + tokens)) + tokens
+    yield "empty", header
+    yield "three", header + records
+    yield "torn", header + records[:-5]
+
+
 def main():
     if len(sys.argv) != 2:
         print(__doc__.strip(), file=sys.stderr)
         return 2
-    corpora = {"fuzz_gguf_file": gguf_files}
+    corpora = {"fuzz_gguf_file": gguf_files, "fuzz_draft_history": histories}
     for target, files in corpora.items():
         folder = pathlib.Path(sys.argv[1]) / target
         folder.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,8 @@ bool takes_all() {
 constexpr tensor::Type kKvTypes[] = {tensor::Type::kF16, tensor::Type::kF32, tensor::Type::kQ8_0};
 // A fixed width makes sure that there are drafts; 0 follows the clock.
 constexpr int kWidths[] = {8, 32, 0, 3};
-constexpr const char* kKinds[] = {"context", "lookup", "sam"};
+constexpr const char* kKinds[] = {"context", "lookup", "sam+reuse+calibrated"};
+constexpr int kCoverages[] = {100, 35};  // percent of the prompt, of calibrated drafts
 
 engine::SamplerOptions sampling(int way, uint64_t seed) {
   engine::SamplerOptions o;
@@ -80,6 +81,7 @@ class Comparison {
       engine::DraftOptions draft;
       draft.kind = kKinds[c.kind];
       draft.fixed_width = kWidths[c.width];
+      draft.coverage = kCoverages[number % 2];
       const auto drafter = make_drafter(engine, options_, draft);
       how.drafter = drafter.get();
       engine::Session drafted(engine);

@@ -40,8 +40,9 @@ void on_interrupt(int) { interrupted.store(true, std::memory_order_relaxed); }
 
 class Conversation {
  public:
-  Conversation(const ChatFlags& flags, engine::Engine& engine)
+  Conversation(const ChatFlags& flags, engine::Engine& engine, const TaskHistory& history)
       : flags_(flags),
+        history_(history),
         format_(engine, flags.template_file.empty() ? "" : read_text(flags.template_file)),
         session_(engine),
         drafter_(flags.draft.make(engine, flags.engine.checked())),
@@ -91,8 +92,10 @@ class Conversation {
     const DraftColours colours(flags_.show_drafts, &options);
     interrupted = false;
     try {
-      last_ = generate(session_, format_.prompt(messages_), sampler, options,
+      const std::vector<cache::Token> prompt = format_.prompt(messages_);
+      last_ = generate(session_, prompt, sampler, options,
                        [&](std::string_view piece) { print(colours.coloured(piece)); });
+      history_.keep(prompt, last_.tokens);
     } catch (const Error&) {
       messages_.pop_back();  // the conversation stays as it was before the question
       throw;
@@ -105,6 +108,7 @@ class Conversation {
   }
 
   const ChatFlags& flags_;
+  const TaskHistory& history_;
   engine::ChatFormat format_;
   engine::Session session_;
   std::unique_ptr<draft::Drafter> drafter_;
@@ -155,10 +159,12 @@ std::optional<std::string> read_message(LineEditor* editor) {
   return message;
 }
 
-void chat(const ChatFlags& flags) {
+void chat(ChatFlags& flags) {
   const auto engine = load(flags.engine);
   flags.sampler.check_tokens(*engine);
-  Conversation conversation(flags, *engine);
+  const TaskHistory history(flags.draft.history, *engine);
+  flags.draft.options.history = history.texts();
+  Conversation conversation(flags, *engine, history);
   LineEditor editor;
   struct sigaction action = {};
   action.sa_handler = on_interrupt;

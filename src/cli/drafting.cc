@@ -2,7 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
+
+#include "cli/common.h"
+#include "draft/history.h"
+#include "plan/profile_cache.h"
 
 namespace troika::cli {
 namespace {
@@ -26,6 +32,13 @@ void DraftFlags::add_to(CLI::App& command) {
                   "Guess the next tokens and verify them together, which never changes the text: "
                   "none, lookup, sam, context, or model:FILE (a smaller model)")
       ->capture_default_str();
+  command
+      .add_option("--calibrate-drafts", options.coverage,
+                  "Percent of the prompt's positions whose logits help to guess")
+      ->capture_default_str();
+  command.add_option("--history", history,
+                     "Guess from earlier answers to the same task, and keep this one: a file, or a "
+                     "name for one in the cache folder");
   command.add_option("--draft-width", options.fixed_width,
                      "Always verify so many tokens together; 0: as many as pay");
 }
@@ -33,6 +46,33 @@ void DraftFlags::add_to(CLI::App& command) {
 std::unique_ptr<draft::Drafter> DraftFlags::make(engine::Engine& engine,
                                                  const engine::Options& engine_options) const {
   return engine::make_drafter(engine, engine_options, options);
+}
+
+namespace {
+
+// A word is the name of a task, all else a path.
+std::string history_path(const std::string& name) {
+  const bool is_word = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_';
+  });
+  return is_word ? fmt::format("{}/history-{}.bin", plan::cache_folder(), name) : name;
+}
+
+}  // namespace
+
+TaskHistory::TaskHistory(const std::string& name, const engine::Engine& engine) {
+  if (name.empty()) return;
+  const std::vector<std::string>& tokens = engine.tokenizer().vocabulary().tokens;
+  file_ = std::make_unique<draft::HistoryFile>(
+      history_path(name), draft::identity_of_tokens(tokens), static_cast<int>(tokens.size()));
+  std::string problem;
+  texts_ = std::make_shared<draft::Texts>(file_->read(&problem));
+  if (!problem.empty()) note(problem + "\n");
+}
+
+void TaskHistory::keep(std::span<const draft::Token> prompt,
+                       std::span<const draft::Token> answer) const {
+  if (file_ != nullptr && !answer.empty()) file_->append(draft::history_text(prompt, answer));
 }
 
 DraftColours::DraftColours(bool is_on, engine::GenerateOptions* options) : is_on_(is_on) {

@@ -13,11 +13,27 @@ namespace troika::cli {
 
 struct DraftFlags {
   engine::DraftOptions options;
+  std::string history;  // of which task
 
   void add_to(CLI::App& command);
   // Null where nothing is to be drafted. `engine_options` are those of the engine.
   std::unique_ptr<draft::Drafter> make(engine::Engine& engine,
                                        const engine::Options& engine_options) const;
+};
+
+// The answers of earlier runs of a task, and where this run's are kept.
+class TaskHistory {
+ public:
+  // `name`: a file, or what a file of the cache folder is named after; empty: nothing is kept.
+  // Throws Error.
+  TaskHistory(const std::string& name, const engine::Engine& engine);
+  // Null where nothing is kept.
+  std::shared_ptr<const draft::Texts> texts() const { return texts_; }
+  void keep(std::span<const draft::Token> prompt, std::span<const draft::Token> answer) const;
+
+ private:
+  std::unique_ptr<draft::HistoryFile> file_;
+  std::shared_ptr<const draft::Texts> texts_;
 };
 
 // {"kind", "tokens_per_verification", ...}; null without drafts.

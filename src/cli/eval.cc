@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/common.h"
+#include "cli/eval_drafts.h"
+#include "cli/json_lines.h"
 #include "engine/evaluate.h"
 
 namespace troika::cli {
@@ -15,39 +17,11 @@ struct EvalFlags {
   EngineFlags engine;
   std::string text;
   std::string tasks;
+  ContextTaskFlags context_tasks;
   int most = 0;
   engine::TaskOptions how;
   bool json = false;
 };
-
-[[noreturn]] void throw_bad_line(const std::string& path, size_t line, const std::string& problem) {
-  throw Error(fmt::format("{}:{}: {}.", path, line, problem));
-}
-
-// Calls visit(line number, object) for every line of JSON.
-template <typename Visit>
-void for_each_object(const std::string& path, const std::string& content, const Visit& visit) {
-  size_t number = 0;
-  for (size_t begin = 0; begin < content.size();) {
-    const size_t end = std::min(content.find('\n', begin), content.size());
-    const std::string line = content.substr(begin, end - begin);
-    begin = end + 1;
-    ++number;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!object.is_object()) throw_bad_line(path, number, "is no JSON object");
-    visit(number, object);
-  }
-}
-
-std::string string_of(const nlohmann::json& object, const char* key, const std::string& path,
-                      size_t line) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_string()) {
-    throw_bad_line(path, line, fmt::format("has no string '{}'", key));
-  }
-  return found->get<std::string>();
-}
 
 // The documents of a JSON array of strings, or of JSONL with a `text` per line; empty for a plain
 // text.
@@ -138,15 +112,21 @@ void eval_tasks(const EvalFlags& flags, engine::Session& session) {
 }
 
 void eval(const EvalFlags& flags) {
-  if (flags.text.empty() == flags.tasks.empty()) {
-    throw UsageError("Give either --perplexity FILE or --tasks FILE.");
+  const int n_given =
+      !flags.text.empty() + !flags.tasks.empty() + !flags.context_tasks.file.empty();
+  if (n_given != 1) {
+    throw UsageError("Give one of --perplexity FILE, --tasks FILE and --cag FILE.");
   }
   const auto engine = load(flags.engine);
   if (engine->plan().prefill == plan::Prefill::kInt8 && engine->phone() == nullptr) {
     note(fmt::format("prompts: {}\n", prefill_text(*engine)));
   }
   engine::Session session(*engine);
-  flags.text.empty() ? eval_tasks(flags, session) : eval_text(flags, session);
+  if (!flags.text.empty()) eval_text(flags, session);
+  if (!flags.tasks.empty()) eval_tasks(flags, session);
+  if (!flags.context_tasks.file.empty()) {
+    eval_drafts(flags.context_tasks, flags.engine.checked(), session, flags.most, flags.json);
+  }
 }
 
 }  // namespace
@@ -164,6 +144,7 @@ void add_eval(CLI::App& app) {
   flags->engine.add_to(*command);
   command->add_option("--perplexity", flags->text, "A text file");
   command->add_option("--tasks", flags->tasks, "A JSONL file of tasks");
+  flags->context_tasks.add_to(*command);
   command->add_option("--first", flags->most, "Only so many documents or tasks")
       ->check(at_least(1));
   command->add_flag("--chat", flags->how.use_chat, "Put each task into the model's chat template");

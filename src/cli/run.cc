@@ -124,6 +124,8 @@ void run(RunFlags& flags) {
   engine::ForcedText forced = forced_text(flags, *engine, prompt.size(), &options);
   const bool is_replay = !flags.forced_file.empty();
   engine::Sampler sampler(sampler_options, is_replay ? &forced : nullptr);
+  const TaskHistory history(is_replay ? std::string() : flags.draft.history, *engine);
+  flags.draft.options.history = history.texts();
   const std::unique_ptr<draft::Drafter> drafter = flags.draft.make(*engine, flags.engine.checked());
   options.drafter = drafter.get();
   const DraftColours colours(flags.show_drafts && !flags.json, &options);
@@ -142,6 +144,7 @@ void run(RunFlags& flags) {
     if (drafter != nullptr) note(draft_text(flags.draft, *drafter, flags.stats));
   }
   flags.trace.end(*engine);
+  history.keep(prompt, generated.tokens);
 }
 
 }  // namespace

@@ -57,6 +57,11 @@ void Drafter::begin(std::span<const Token> text) {
   follow(text);
 }
 
+void Drafter::calibrate(std::span<const LikelyNext> likely) {
+  const Stopwatch watch(&statistics_.draft_ms);
+  for (const auto& source : sources_) source->calibrate(likely);
+}
+
 void Drafter::follow(std::span<const Token> text) {
   TROIKA_ASSERT(text.size() >= seen_.size());
   const std::span<const Token> fresh = text.subspan(seen_.size());

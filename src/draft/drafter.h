@@ -24,6 +24,7 @@ struct DrafterOptions {
   // with the most expected tokens for its time, and 1 where none is better than plain decoding.
   bool is_fixed = false;
   int n_vocab = INT_MAX;  // guesses beyond it are dropped
+  int coverage = 0;       // percent of a prompt's positions whose logits `calibrate` is to get (D2)
 };
 
 struct Statistics {
@@ -58,6 +59,9 @@ class Drafter {
   // The text from now on; what it shares with the one before at its beginning is kept, if it only
   // got longer.
   void begin(std::span<const Token> text);
+  // Percent of a prompt's positions whose logits help, for `calibrate` behind `begin`.
+  int coverage() const { return options_.coverage; }
+  void calibrate(std::span<const LikelyNext> likely);
   // A draft of what follows the text, of at most so many nodes; empty where plain decoding is
   // better. Valid until the next call. REQUIRES: the text goes on where it was.
   const Tree& propose(std::span<const Token> text, int most_nodes);

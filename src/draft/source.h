@@ -23,6 +23,15 @@ struct Verdict {
   int n_vocab = 0;
 };
 
+// What the model would say after a position of the text, the likeliest first.
+struct LikelyNext {
+  static constexpr int kMost = 4;
+  int position = 0;
+  int n = 0;
+  Token tokens[kMost] = {};
+  float chances[kMost] = {};  // their shares
+};
+
 class Source {
  public:
   virtual ~Source() = default;
@@ -33,6 +42,8 @@ class Source {
   virtual void reset() = 0;
   // The text goes on with these tokens: prompt and answer alike.
   virtual void observe(std::span<const Token> tokens) = 0;
+  // What the model said while it read the text, of some positions of it.
+  virtual void calibrate(std::span<const LikelyNext> /*likely*/) {}
   // Adds guesses of what follows the text to `tree`, which is empty: at most `most` nodes, the best
   // ones, with an estimate of their chances. `Node::source` is filled in by the drafter. A small
   // part of a millisecond, unless the source says so by being slow.

@@ -5,17 +5,27 @@
 #include <string>
 
 #include "draft/drafter.h"
+#include "draft/history_file.h"
 #include "engine/engine.h"
 #include "engine/options.h"
 
 namespace troika::engine {
 
 struct DraftOptions {
-  // "none", "lookup", "sam", "context" (sam and what else the context gives), or "model:FILE": a
-  // smaller model with the same vocabulary.
+  // "none"; sources joined by "+": "lookup", "sam", "reuse" (of rejected drafts, D4), "calibrated"
+  // (by the prompt's logits, D2), "history" (D5); "context", which is the sources of them that pay;
+  // or "model:FILE": a smaller model with the same vocabulary.
   std::string kind = "context";
-  bool has_reuse = true;  // of rejected drafts (D4), in "context"
-  int fixed_width = 0;    // 0: as wide as pays; else always so many rows in a pass
+  // Percent of the prompt's positions whose logits are used, where "calibrated" is wanted, and by
+  // "context" if not 0.
+  int coverage = kUsualCoverage;
+  // Answers to the same task before; where there are any, every kind but "none" and a model takes
+  // "history" too.
+  std::shared_ptr<const draft::Texts> history;
+  int fixed_width = 0;  // 0: as wide as pays; else always so many rows in a pass
+
+  // The coverage with the least time on the tasks that docs/drafts.md is about.
+  static constexpr int kUsualCoverage = 0;
 };
 
 // Null for "none", and where the machine only takes time and computes nothing. `options` are those

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "engine/prompt_logits.h"
 #include "text/stream.h"
 
 namespace troika::engine {
@@ -75,8 +76,14 @@ Generated generate(Session& session, std::span<const Token> prompt, Sampler& sam
   Generated g;
   const Clock::time_point start = Clock::now();
   g.n_prompt = static_cast<int>(prompt.size());
-  g.n_computed = session.prefill(prompt, options.cancel);
-  if (options.drafter != nullptr) options.drafter->begin(session.history());
+  const int coverage = options.drafter != nullptr ? options.drafter->coverage() : 0;
+  PromptLogits likely(coverage);
+  g.n_computed = session.prefill(prompt, options.cancel, coverage > 0 ? &likely : nullptr);
+  g.calibration_seconds = likely.ms() / 1e3;
+  if (options.drafter != nullptr) {
+    options.drafter->begin(session.history());
+    options.drafter->calibrate(likely.likely());
+  }
   g.prefill_seconds = seconds_since(start);
 
   text::TextStream stream(tokenizer, {options.stops, false, false});

@@ -40,8 +40,9 @@ struct Generated {
   int n_prompt = 0;    // tokens of the prompt
   int n_computed = 0;  // of them not known from before
   double prefill_seconds = 0;
-  double decode_seconds = 0;  // all tokens but the first
-  int n_steps = 0;            // passes after the prefill: each gives a token, or more with drafts
+  double calibration_seconds = 0;  // of these, for logits of the prompt's positions (D2)
+  double decode_seconds = 0;       // all tokens but the first
+  int n_steps = 0;  // passes after the prefill: each gives a token, or more with drafts
 
   double prefill_tokens_per_s() const;
   double decode_tokens_per_s() const;

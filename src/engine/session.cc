@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/error.h"
 #include "engine/make_plan.h"
@@ -14,6 +15,16 @@ namespace {
 
 // Of chunks in flight, times so many, before a caller who may cancel is asked again.
 constexpr size_t kChunksBetweenLooks = 4;
+
+template <typename Function>
+class ScopeEnd {
+ public:
+  explicit ScopeEnd(Function function) : function_(function) {}
+  ~ScopeEnd() { function_(); }
+
+ private:
+  Function function_;
+};
 
 // Where nothing is computed, positions count, but keys and values need no room.
 cache::KvShape kv_shape_of(const Engine& engine) {
@@ -51,7 +62,8 @@ void Session::keep_logits(std::span<const float> row) {
   has_logits_ = true;
 }
 
-int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* cancel) {
+int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* cancel,
+                     PromptObserver* observer) {
   if (tokens.empty()) {
     throw Error(
         "The prompt is empty, so there is nothing to continue. Give at least one token of "
@@ -75,6 +87,12 @@ int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* can
   if (has_lanes && cancel != nullptr) {
     most = chunk * kChunksBetweenLooks * static_cast<size_t>(engine_.graphs().n_sets());
   }
+  // What is observed must still be in its buffers.
+  if (has_lanes && observer != nullptr) {
+    most = chunk * static_cast<size_t>(engine_.graphs().n_sets());
+  }
+  observer_ = observer;
+  const ScopeEnd forget([this] { observer_ = nullptr; });
   size_t n_done = 0;
   while (n_done < fresh.size()) {
     if (n_done > 0 && cancel != nullptr && cancel->load(std::memory_order_relaxed)) break;
@@ -241,15 +259,46 @@ void Session::compute(const cache::Batch& batch, int first_index, const LogitSin
   const lanes::Run run = run_of_rows(0, batch.rows.size());
   schedule::run_in_order(engine_.graphs().body(batch.size()), run, engine_.machine(),
                          engine_.trace());
+  observe(batch, run, 0);
   run_head(batch, run, 0, first_index, sink);
 }
 
-// The head runs for as many rows at a time as its largest executable takes. `run` is that of the
-// rows from `first` on.
+// The head for the rows that the observer wants, of a run of the rows from `first` on.
+void Session::observe(const cache::Batch& batch, lanes::Run run, size_t first) {
+  if (observer_ == nullptr) return;
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  const schedule::Graphs& graphs = engine_.graphs();
+  const auto most_outputs = static_cast<size_t>(engine_.plan().output_shapes.back());
+  const auto n_vocab = static_cast<size_t>(engine_.blueprint().n_vocab);
+  const int n_rows = run.n_tokens;
+  const auto position = [&](int row) {
+    return batch.rows[first + static_cast<size_t>(row)].position;
+  };
+  for (int row = 0; row < n_rows;) {
+    output_rows_.clear();
+    for (; row < n_rows && output_rows_.size() < most_outputs; ++row) {
+      if (observer_->wants(position(row))) output_rows_.push_back(row);
+    }
+    if (output_rows_.empty()) break;
+    run.output_rows = output_rows_;
+    run.n_outputs = static_cast<int>(output_rows_.size());
+    schedule::run_in_order(graphs.head(run.n_outputs), run, engine_.machine(), engine_.trace());
+    const float* logits = graphs.logits(run.buffer_set);
+    for (size_t i = 0; i < output_rows_.size(); ++i) {
+      observer_->see(position(output_rows_[i]), {logits + i * n_vocab, n_vocab});
+    }
+  }
+  observer_->took(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+}
+
+// The head runs for as many rows at a time as its largest executable of the numerics class of
+// decoding takes. `run` is that of the rows from `first` on.
 void Session::run_head(const cache::Batch& batch, lanes::Run run, size_t first, int first_index,
                        const LogitSink& sink) {
   const schedule::Graphs& graphs = engine_.graphs();
-  const auto most_outputs = static_cast<size_t>(engine_.plan().output_shapes.back());
+  const auto most_outputs =
+      static_cast<size_t>(std::min(engine_.plan().output_shapes.back(), plan::kMostDecodeTokens));
   const auto n_vocab = static_cast<size_t>(engine_.blueprint().n_vocab);
   const auto n_rows = static_cast<size_t>(run.n_tokens);
   for (size_t row = 0; row < n_rows;) {
@@ -294,6 +343,7 @@ void Session::run_chunks(const cache::Batch& batch, size_t chunk) {
     for (size_t i = 0; i < pass.tasks.size(); ++i) {
       times.learn(*pass.tasks[i], *pass.pass.nodes[i].run, scheduler.node_us()[i]);
     }
+    for (size_t i = 0; i < chunks.size(); ++i) observe(batch, chunks[i].run, i * chunk);
     run_head(batch, chunks.back().run, (chunks.size() - 1) * chunk, 0,
              [this](int, std::span<const float> row) { keep_logits(row); });
     // Nothing read from a file that was cut short meanwhile may be believed.

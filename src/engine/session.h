@@ -14,6 +14,17 @@
 
 namespace troika::engine {
 
+// Sees logits of a prompt's positions while it is read (D2). They are computed many at a time, as
+// prompts are and not as generation is: good enough for guesses.
+class PromptObserver {
+ public:
+  virtual ~PromptObserver() = default;
+  virtual bool wants(int position) const = 0;
+  virtual void see(int position, std::span<const float> logits) = 0;
+  // What that took in all: the head, and `see`.
+  virtual void took(double ms) = 0;
+};
+
 class Session {
  public:
   // The engine must outlive the session. Sessions of one engine may be used from several threads,
@@ -25,8 +36,10 @@ class Session {
 
   // Makes `tokens` the whole history. A beginning shared with the present history is never computed
   // twice. Returns how many tokens were computed. Throws Error for an empty or too long prompt.
-  // `cancel` may be set from another thread: the call then returns early, after a chunk.
-  int prefill(std::span<const Token> tokens, const std::atomic<bool>* cancel = nullptr);
+  // `cancel` may be set from another thread: the call then returns early, after a chunk. What is
+  // not computed is not observed either.
+  int prefill(std::span<const Token> tokens, const std::atomic<bool>* cancel = nullptr,
+              PromptObserver* observer = nullptr);
 
   // Samples the next token and appends it to the history; its own logits are computed by the next
   // call. REQUIRES: the history is not empty. Throws Error where the context is full.
@@ -87,6 +100,7 @@ class Session {
   lanes::Run run_of_rows(size_t first, size_t n_rows);
   void run_head(const cache::Batch& batch, lanes::Run run, size_t first, int first_index,
                 const LogitSink& sink);
+  void observe(const cache::Batch& batch, lanes::Run run, size_t first);
   void check_room(size_t n_tokens) const;
   void check_tokens(std::span<const Token> tokens) const;
   void keep_logits(std::span<const float> row);
@@ -96,7 +110,8 @@ class Session {
   std::vector<Token> history_;
   // The last token of the history may not be in the cache yet: it is sampled but not computed.
   std::vector<float> logits_;
-  bool has_logits_ = false;  // `logits_` are those of what follows the history
+  bool has_logits_ = false;             // `logits_` are those of what follows the history
+  PromptObserver* observer_ = nullptr;  // during a prefill
   // Reused by every pass.
   std::vector<int> path_;  // accepted nodes of a draft
   std::vector<std::span<const float>> rows_;

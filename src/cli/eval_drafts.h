@@ -1,0 +1,22 @@
+// troika eval --cag: what drafts give on tasks that come with their context.
+#pragma once
+
+#include "cli/common.h"
+#include "cli/drafting.h"
+
+namespace troika::cli {
+
+struct ContextTaskFlags {
+  std::string file;
+  std::vector<std::string> drafts;  // settings; empty: all that the paper compares
+  std::vector<int> coverages;       // instead: the curve over these
+  int width = 16;
+  int most_tokens = 64;
+
+  void add_to(CLI::App& command);
+};
+
+void eval_drafts(const ContextTaskFlags& flags, const engine::Options& options,
+                 engine::Session& session, int most_tasks, bool is_json);
+
+}  // namespace troika::cli

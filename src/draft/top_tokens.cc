@@ -1,0 +1,52 @@
+#include "draft/top_tokens.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace troika::draft {
+namespace {
+
+constexpr size_t kBlock = 128;
+constexpr size_t kLanes = 16;
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
+
+// Without branches, so that the compiler takes several at a time; not-a-number loses every
+// comparison.
+float largest_of_block(const float* x) {
+  float lanes[kLanes];
+  for (size_t i = 0; i < kLanes; ++i) lanes[i] = kLowest;
+  for (size_t begin = 0; begin < kBlock; begin += kLanes) {
+    for (size_t i = 0; i < kLanes; ++i) {
+      lanes[i] = x[begin + i] > lanes[i] ? x[begin + i] : lanes[i];
+    }
+  }
+  float largest = lanes[0];
+  for (size_t i = 1; i < kLanes; ++i) largest = lanes[i] > largest ? lanes[i] : largest;
+  return largest;
+}
+
+}  // namespace
+
+size_t find_top_tokens(std::span<const float> logits, std::span<TopToken> top) {
+  size_t n = 0;
+  float least = kLowest;  // of a full list: only more than that comes in
+  if (top.empty()) return 0;
+  const auto look_at = [&](size_t i) {
+    const float value = logits[i];
+    if (!(n < top.size() ? value >= kLowest : value > least)) return;
+    if (n < top.size()) ++n;
+    size_t place = n - 1;
+    for (; place > 0 && top[place - 1].logit < value; --place) top[place] = top[place - 1];
+    top[place] = {static_cast<Token>(i), value};
+    if (n == top.size()) least = top[n - 1].logit;
+  };
+  size_t begin = 0;
+  for (; begin + kBlock <= logits.size(); begin += kBlock) {
+    if (n == top.size() && !(largest_of_block(logits.data() + begin) > least)) continue;
+    for (size_t i = begin; i < begin + kBlock; ++i) look_at(i);
+  }
+  for (; begin < logits.size(); ++begin) look_at(begin);
+  return n;
+}
+
+}  // namespace troika::draft

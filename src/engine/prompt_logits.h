@@ -1,0 +1,30 @@
+// What the model says after positions of a prompt, for drafts (D2).
+#pragma once
+
+#include <vector>
+
+#include "draft/calibrated.h"
+#include "engine/session.h"
+
+namespace troika::engine {
+
+class PromptLogits : public PromptObserver {
+ public:
+  // `coverage`: percent of the positions, spread evenly: which of them the answer will come back
+  // to is not known before it comes.
+  explicit PromptLogits(int coverage) : coverage_(coverage) {}
+
+  bool wants(int position) const override;
+  void see(int position, std::span<const float> logits) override;
+  void took(double ms) override { ms_ += ms; }
+
+  const std::vector<draft::LikelyNext>& likely() const { return likely_; }
+  double ms() const { return ms_; }
+
+ private:
+  int coverage_;
+  double ms_ = 0.0;
+  std::vector<draft::LikelyNext> likely_;
+};
+
+}  // namespace troika::engine

@@ -1,0 +1,112 @@
+#include "engine/prompt_logits.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+
+#include "base/system.h"
+#include "tests/support/tiny_engine.h"
+
+namespace troika::engine {
+namespace {
+
+using test_support::copy_of;
+using test_support::random_tokens;
+using test_support::small_model;
+using test_support::TinyEngine;
+using Logits = std::vector<float>;
+
+class Collector : public PromptObserver {
+ public:
+  explicit Collector(int coverage) : wanted_(coverage) {}
+  bool wants(int position) const override { return wanted_.wants(position); }
+  void see(int position, std::span<const float> logits) override {
+    EXPECT_TRUE(seen.emplace(position, copy_of(logits)).second) << position;
+  }
+  void took(double ms) override { total_ms += ms; }
+
+  std::map<int, Logits> seen;
+  double total_ms = 0.0;
+
+ private:
+  PromptLogits wanted_;
+};
+
+TEST(PromptLogits, CoversTheShareEvenly) {
+  for (const int coverage : {0, 1, 10, 25, 50, 99, 100}) {
+    const PromptLogits logits(coverage);
+    int n = 0;
+    for (int position = 0; position < 1000; ++position) {
+      n += logits.wants(position);
+      EXPECT_LE(std::abs(n * 100 - (position + 1) * coverage), 100);
+    }
+    EXPECT_EQ(n, coverage * 10);
+  }
+}
+
+// Chunks of 32 belong to the numerics class of decoding, so everything is equal to the bit.
+Options in_chunks() {
+  Options options;
+  options.chunk = 32;
+  options.context = 128;
+  return options;
+}
+
+TEST(PromptLogits, AreThoseOfEachBeginning) {
+  const auto model = small_model();
+  TinyEngine tiny(model, in_chunks());
+  const auto prompt = random_tokens(model, 80);
+  for (const int coverage : {100, 30}) {
+    Session session(*tiny.engine);
+    Collector collector(coverage);
+    EXPECT_EQ(session.prefill(prompt, nullptr, &collector), 80);
+    EXPECT_EQ(collector.seen.size(), static_cast<size_t>(80 * coverage / 100));
+    EXPECT_GT(collector.total_ms, 0.0);
+    Session alone(*tiny.engine);
+    for (const auto& [position, logits] : collector.seen) {
+      alone.prefill(std::span(prompt).first(static_cast<size_t>(position) + 1));
+      EXPECT_EQ(copy_of(alone.logits()), logits) << position;
+    }
+    alone.prefill(prompt);
+    EXPECT_EQ(copy_of(session.logits()), copy_of(alone.logits()));
+  }
+}
+
+TEST(PromptLogits, AreOfTheFreshTokensAlone) {
+  const auto model = small_model();
+  TinyEngine tiny(model, in_chunks());
+  const auto prompt = random_tokens(model, 60);
+  tiny.session->prefill(std::span(prompt).first(40));
+  Collector collector(100);
+  tiny.session->prefill(prompt, nullptr, &collector);
+  EXPECT_EQ(collector.seen.size(), 20u);
+  EXPECT_EQ(collector.seen.begin()->first, 40);
+  // Who is gone is not asked.
+  tiny.session->prefill(std::span(prompt).first(50));
+  EXPECT_EQ(collector.seen.size(), 20u);
+}
+
+TEST(PromptLogits, AreTheSameOnSeveralLanes) {
+  const std::vector<int> cores = usable_core_numbers();
+  if (cores.size() < 2) GTEST_SKIP() << "two lanes need two cores";
+  const auto model = small_model();
+  const auto prompt = random_tokens(model, 120);
+  Collector one(100), two(100);
+  TinyEngine alone(model, in_chunks());
+  alone.session->prefill(prompt, nullptr, &one);
+  Options options = in_chunks();
+  options.lanes = std::to_string(cores[0]) + ";" + std::to_string(cores[1]);
+  options.placements = {"attention=1"};
+  options.chunks_in_flight = 2;  // the prompt has four chunks
+  options.model = alone.folder.file("tiny.gguf");
+  Engine lanes(options);
+  Session session(lanes);
+  session.prefill(prompt, nullptr, &two);
+  EXPECT_EQ(one.seen.size(), 120u);
+  EXPECT_EQ(one.seen, two.seen);
+  EXPECT_EQ(copy_of(alone.session->logits()), copy_of(session.logits()));
+}
+
+}  // namespace
+}  // namespace troika::engine
