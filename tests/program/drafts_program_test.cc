@@ -1,4 +1,5 @@
-// Drafts as a user meets them: a history that helps the next run, and what is said of bad ones.
+// DraftSources as a user meets them: a history that helps the next run, and what is said of bad
+// ones.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -9,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-class Drafts : public ProgramTest {
+class DraftSources : public ProgramTest {
  protected:
   void SetUp() override { model_ = write(small_model()); }
   std::vector<std::string> words(const std::string& history) const {
@@ -25,7 +26,7 @@ class Drafts : public ProgramTest {
   std::string model_;
 };
 
-TEST_F(Drafts, D5TheSecondRunOfATaskAcceptsMore) {
+TEST_F(DraftSources, D5TheSecondRunOfATaskAcceptsMore) {
   const std::string history = folder_.file("task.bin");
   const json first = run(history), second = run(history);
   EXPECT_EQ(first["text"], second["text"]);
@@ -36,7 +37,7 @@ TEST_F(Drafts, D5TheSecondRunOfATaskAcceptsMore) {
   EXPECT_GT(second["draft"]["sources"].back()["accepted"], 20);
 }
 
-TEST_F(Drafts, AHistoryThatIsNoneIsRefusedWithASentence) {
+TEST_F(DraftSources, AHistoryThatIsNoneIsRefusedWithASentence) {
   const std::string letter = folder_.file("letter.txt");
   write_whole(letter, "Dear friend, I hope that this letter finds you well.");
   expect_refusal(troika(words(letter)), 1, {"letter.txt", "no history"});
@@ -50,7 +51,7 @@ TEST_F(Drafts, AHistoryThatIsNoneIsRefusedWithASentence) {
   expect_refusal(troika(others), 1, {"task.bin", "another tokenizer"});
 }
 
-TEST_F(Drafts, AHistoryThatWasCutOffGoesOn) {
+TEST_F(DraftSources, AHistoryThatWasCutOffGoesOn) {
   const std::string history = folder_.file("task.bin");
   run(history);
   run(history);
@@ -62,7 +63,7 @@ TEST_F(Drafts, AHistoryThatWasCutOffGoesOn) {
   EXPECT_EQ(std::filesystem::file_size(history), size);
 }
 
-TEST_F(Drafts, EvalOfTasksWithTheirContext) {
+TEST_F(DraftSources, EvalOfTasksWithTheirContext) {
   const std::string tasks = folder_.file("tasks.jsonl");
   write_whole(tasks,
               "{\"kind\":\"a\",\"prompt\":\"one two three one two three one two\"}\n"
