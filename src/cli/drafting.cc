@@ -13,8 +13,6 @@
 namespace troika::cli {
 namespace {
 
-double ratio(double a, double b) { return b > 0 ? a / b : 0.0; }
-
 // "1: 12, 2: 3": what occurred, and how often.
 std::string histogram_text(const std::vector<int64_t>& counts) {
   std::string text;
@@ -85,6 +83,18 @@ std::string DraftColours::coloured(std::string_view piece) const {
   return fmt::format("\x1b[32m{}\x1b[0m", piece);
 }
 
+nlohmann::ordered_json sources_json(const draft::Statistics& statistics) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const draft::Statistics::OfSource& source : statistics.sources) {
+    json.push_back({{"name", source.name},
+                    {"drafted", source.n_verified},
+                    {"accepted", source.n_accepted},
+                    {"share", ratio(static_cast<double>(source.n_accepted),
+                                    static_cast<double>(statistics.n_accepted))}});
+  }
+  return json;
+}
+
 nlohmann::ordered_json draft_json(const DraftFlags& flags, const draft::Drafter* drafter) {
   if (drafter == nullptr) return nullptr;
   const draft::Statistics& s = drafter->statistics();
@@ -99,14 +109,7 @@ nlohmann::ordered_json draft_json(const DraftFlags& flags, const draft::Drafter*
                                  {"pass_ms_per_step", ratio(s.pass_ms, n)},
                                  {"drafts_by_tokens", s.n_of_draft_nodes},
                                  {"verifications_by_accepted", s.n_of_accepted}};
-  json["sources"] = nlohmann::ordered_json::array();
-  for (const draft::Statistics::OfSource& source : s.sources) {
-    json["sources"].push_back({{"name", source.name},
-                               {"drafted", source.n_verified},
-                               {"accepted", source.n_accepted},
-                               {"share", ratio(static_cast<double>(source.n_accepted),
-                                               static_cast<double>(s.n_accepted))}});
-  }
+  json["sources"] = sources_json(s);
   json["ms_by_width"] = nlohmann::ordered_json::object();
   for (const auto& [width, ms] : drafter->costs().measured()) {
     json["ms_by_width"][std::to_string(width)] = ms;

@@ -36,6 +36,11 @@ class TaskHistory {
   std::shared_ptr<const draft::Texts> texts_;
 };
 
+// a / b, or 0 where there is nothing to divide by.
+inline double ratio(double a, double b) { return b > 0 ? a / b : 0.0; }
+
+// A list: what each source guessed, and its share of what was right.
+nlohmann::ordered_json sources_json(const draft::Statistics& statistics);
 // {"kind", "tokens_per_verification", ...}; null without drafts.
 nlohmann::ordered_json draft_json(const DraftFlags& flags, const draft::Drafter* drafter);
 // One line, and with `is_long` a small table behind it.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "cli/drafting.h"
 #include "cli/json_lines.h"
 #include "engine/evaluate_drafts.h"
 
@@ -24,8 +25,6 @@ constexpr const char* kAllSettings[] = {"lookup",
                                         "sam+reuse+calibrated",
                                         "sam+history",
                                         "sam+reuse+calibrated+history"};
-
-double ratio(double a, double b) { return b > 0 ? a / b : 0.0; }
 
 std::vector<engine::ContextTask> read_tasks(const std::string& path, int most) {
   std::vector<engine::ContextTask> tasks;
@@ -96,14 +95,7 @@ nlohmann::ordered_json score_json(const DraftScore& counted, const DraftScore& t
       {"calibration_ms_per_prompt_token", timed.calibration_ms_per_prompt_token()},
       {"prefill_ms_per_prompt_token",
        ratio(timed.prefill_ms - timed.calibration_ms, static_cast<double>(timed.n_prompt))}};
-  json["sources"] = nlohmann::ordered_json::array();
-  for (const draft::Statistics::OfSource& source : s.sources) {
-    json["sources"].push_back({{"name", source.name},
-                               {"drafted", source.n_verified},
-                               {"accepted", source.n_accepted},
-                               {"share", ratio(static_cast<double>(source.n_accepted),
-                                               static_cast<double>(s.n_accepted))}});
-  }
+  json["sources"] = sources_json(s);
   return json;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/os_error.h"
 
 namespace troika::draft {
@@ -26,9 +27,10 @@ constexpr size_t kRecordBytes = 16;  // without the tokens
 constexpr size_t kMostBytes =
     kHeaderBytes + kMostHistoryTokens * (kRecordBytes + sizeof(uint32_t)) + (1 << 20);
 
-uint64_t hash_of(std::span<const std::byte> bytes, uint64_t hash = 0xcbf29ce484222325u) {
-  for (const std::byte b : bytes) hash = (hash ^ static_cast<uint8_t>(b)) * 0x100000001b3u;
-  return hash;
+uint64_t hash_of(std::span<const std::byte> bytes) {
+  Fnv hash;
+  hash.add(bytes);
+  return hash.value();
 }
 
 template <typename T>
@@ -49,7 +51,10 @@ T value_at(std::span<const std::byte> bytes, size_t offset) {
 }
 
 uint64_t record_checksum(uint32_t n_tokens, std::span<const std::byte> tokens) {
-  return hash_of(tokens, hash_of(bytes_of(n_tokens)));
+  Fnv hash;
+  hash.add(bytes_of(n_tokens));
+  hash.add(tokens);
+  return hash.value();
 }
 
 std::string record_of(std::span<const Token> text) {
@@ -157,12 +162,13 @@ class LockedFile {
 }  // namespace
 
 uint64_t identity_of_tokens(const std::vector<std::string>& tokens) {
-  uint64_t hash = hash_of(bytes_of(static_cast<uint64_t>(tokens.size())));
+  Fnv hash;
+  hash.add(static_cast<uint64_t>(tokens.size()));
   for (const std::string& token : tokens) {
-    hash = hash_of(std::as_bytes(std::span(token)),
-                   hash_of(bytes_of(static_cast<uint64_t>(token.size())), hash));
+    hash.add(static_cast<uint64_t>(token.size()));
+    hash.add(std::string_view(token));
   }
-  return hash;
+  return hash.value();
 }
 
 HistoryFile::HistoryFile(std::string path, uint64_t tokenizer, int n_vocab)
