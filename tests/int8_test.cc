@@ -44,7 +44,7 @@ TEST_P(Int8Models, N4PiecesThreadsAndMethodsOfAPromptAgree) {
     options.made_plan->lanes[0].n_threads = 3;
     EXPECT_TRUE(engine_logits(options, tokens, {60}) == whole);
     if (method == Int8Method::kStatic || method == Int8Method::kSmooth) continue;  // made-up limits
-    EXPECT_LE(reference::relative_error(whole, exact), 0.2);
+    EXPECT_LE(test_support::rounded_error(GetParam().model, whole, exact), 0.2);
   }
 }
 
@@ -55,12 +55,13 @@ TEST_P(Int8Models, N4EverythingBeyondTheLimitIsExactInTheActivations) {
   const auto tokens = test_support::random_tokens(GetParam().model, kTokens);
   const auto error_at = [&](float limit, const auto& judge) {
     options.made_plan = plan_of(file.float_options(), Int8Method::kShadow, limit);
-    return reference::relative_error(engine_logits(options, tokens), judge);
+    return test_support::rounded_error(GetParam().model, engine_logits(options, tokens), judge);
   };
   options.made_plan = plan_of(file.float_options(), Int8Method::kShadow, 1e-4f);
   const auto judge = engine_logits(options, tokens);
-  // What little the limits differ by moves roundings of the attention to bfloat16.
-  EXPECT_LE(error_at(1e-3f, judge), 5e-3);
+  // What little the limits differ by moves roundings of the attention to bfloat16, and of the
+  // activations of experts, which have no limits.
+  EXPECT_LE(error_at(1e-3f, judge), GetParam().model.n_experts > 0 ? 2e-2 : 5e-3);
   EXPECT_GT(error_at(8.0f, judge), error_at(1e-3f, judge));
 }
 
