@@ -7,17 +7,11 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/system.h"
 
 namespace troika::engine {
 namespace {
-
-// FNV-1a, 64 bits: enough to notice another model, not to withstand an attacker.
-uint64_t hash_of(std::span<const std::byte> bytes) {
-  uint64_t hash = 0xCBF29CE484222325u;
-  for (const std::byte b : bytes) hash = (hash ^ std::to_integer<uint64_t>(b)) * 0x100000001B3u;
-  return hash;
-}
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
