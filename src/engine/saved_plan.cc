@@ -7,26 +7,21 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/system.h"
 
 namespace troika::engine {
 namespace {
 
-// FNV-1a, 64 bits: enough to notice another model, not to withstand an attacker.
-uint64_t hash_of(std::span<const std::byte> bytes, uint64_t hash = 0xCBF29CE484222325u) {
-  for (const std::byte b : bytes) hash = (hash ^ std::to_integer<uint64_t>(b)) * 0x100000001B3u;
-  return hash;
-}
-
 // Of every part of the model.
 uint64_t hash_of_headers(const gguf::File& file) {
-  uint64_t hash = hash_of({});
+  Fnv hash;
   for (const gguf::File::Part& part : file.parts()) {
     const auto header_bytes =
         static_cast<size_t>(std::min<uint64_t>(part.data_offset, part.bytes.size()));
-    hash = hash_of(part.bytes.first(header_bytes), hash);
+    hash.add(part.bytes.first(header_bytes));
   }
-  return hash;
+  return hash.value();
 }
 
 std::string read_file(const std::string& path) {
