@@ -138,6 +138,8 @@ TEST_F(CApi, RefusesWrongFilesAndOptions) {
   expect_refused(open([](Options& o) { o.threads = -3; }), TROIKA_USAGE, "-3");
   expect_refused(open([](Options& o) { o.context = -3; }), TROIKA_USAGE, "-3");
   expect_refused(open([](Options& o) { o.context = 2000000000; }), TROIKA_ERROR, "2000000000");
+  expect_refused(open([](Options& o) { o.draft = "hope"; }), TROIKA_USAGE, "hope");
+  EXPECT_EQ(engine, nullptr);
   const auto generate = [&](auto change) {
     troika_generate_options options = generate_;
     change(options);
@@ -203,6 +205,30 @@ TEST_F(CApi, TheSameSeedGivesTheSameText) {
   EXPECT_EQ(text_of(session_, "Once upon a time"), text);
   generate_.seed = 4;
   EXPECT_NE(text_of(session_, "Once upon a time"), text);
+}
+
+TEST_F(CApi, GuessesChangeNothingButTheNumberOfPasses) {
+  generate_.max_tokens = 120;
+  generate_.temperature = 0;  // a small model with random weights repeats itself then
+  troika_engine_options options = {};
+  options.threads = 2;
+  options.context = 4096;
+  options.draft = "none";
+  troika_engine* plain_engine = nullptr;
+  troika_session* plain_session = nullptr;
+  ASSERT_EQ(troika_engine_open(path_.c_str(), &options, &plain_engine, &error_), TROIKA_OK);
+  ASSERT_EQ(troika_session_open(plain_engine, &plain_session, &error_), TROIKA_OK);
+  troika_result plain = {}, drafted = {};
+  const std::string text = text_of(plain_session, "Once upon a time", &plain);
+  troika_session_close(plain_session);
+  troika_engine_close(plain_engine);
+  EXPECT_EQ(plain.passes, plain.generated_tokens - 1);
+  // Several times: guesses wait until passes of one token have been measured.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(text_of(session_, "Once upon a time", &drafted), text);
+    EXPECT_LE(drafted.passes, plain.passes);
+  }
+  EXPECT_EQ(drafted.generated_tokens, plain.generated_tokens);
 }
 
 TEST_F(CApi, AGrowingPromptIsNotComputedAgain) {

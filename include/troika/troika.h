@@ -39,6 +39,9 @@ typedef struct troika_engine_options {
   int32_t context;         /* tokens; 0: what model and memory allow */
   const char* kv;          /* "f32", "f16", "q8_0"; null: f16 */
   const char* activations; /* "q8", "f32"; null: q8 */
+  /* How sessions guess the next tokens, to verify several in one pass, which never changes the
+   * text: "none", "context", "lookup", "sam", or "model:FILE"; null: context */
+  const char* draft;
 } troika_engine_options;
 
 /* `options` may be null. */
@@ -99,6 +102,7 @@ typedef struct troika_result {
   int32_t generated_tokens;
   double prefill_seconds;
   double decode_seconds;
+  int32_t passes; /* behind the prompt's: each gave a token, or more where guesses were right */
 } troika_result;
 
 /* Continues a prompt, which is the whole history: what it shares with the session's last one is not

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "engine/chat.h"
+#include "engine/drafting.h"
 #include "engine/engine.h"
 #include "engine/generate.h"
 #include "engine/make_plan.h"
@@ -12,13 +13,19 @@
 #include "troika/troika.h"
 
 struct troika_engine {
-  explicit troika_engine(const troika::engine::Options& options) : engine(options) {}
+  troika_engine(troika::engine::Options wanted, troika::engine::DraftOptions wanted_draft)
+      : options(std::move(wanted)), draft(std::move(wanted_draft)), engine(options) {}
+  troika::engine::Options options;
+  troika::engine::DraftOptions draft;
   troika::engine::Engine engine;
 };
 
 struct troika_session {
-  explicit troika_session(troika::engine::Engine& engine) : session(engine) {}
+  explicit troika_session(troika_engine& of)
+      : session(of.engine),
+        drafter(troika::engine::make_drafter(of.engine, of.options, of.draft)) {}
   troika::engine::Session session;
+  std::unique_ptr<troika::draft::Drafter> drafter;  // null: no guesses
   std::atomic<bool> cancel{false};
 };
 
@@ -107,7 +114,12 @@ troika_code troika_engine_open(const char* path, const troika_engine_options* op
         o.activations = troika::plan::activations_from_name(options->activations);
       }
     }
-    *engine = new troika_engine(o);
+    troika::engine::DraftOptions draft;
+    if (options != nullptr && options->draft != nullptr) draft.kind = options->draft;
+    auto made = std::make_unique<troika_engine>(o, draft);
+    // Now, so that a wrong name is not refused only by the first session.
+    make_drafter(made->engine, o, draft);
+    *engine = made.release();
     return TROIKA_OK;
   });
 }
@@ -166,7 +178,7 @@ troika_code troika_session_open(troika_engine* engine, troika_session** session,
     require(engine != nullptr && session != nullptr,
             "troika_session_open needs an engine and a place for the session.");
     *session = nullptr;
-    *session = new troika_session(engine->engine);
+    *session = new troika_session(*engine);
     return TROIKA_OK;
   });
 }
@@ -206,6 +218,7 @@ troika_code troika_generate(troika_session* session, const char* prompt, size_t 
     troika::engine::GenerateOptions generate_options;
     generate_options.most_tokens = o.max_tokens;
     generate_options.cancel = &session->cancel;
+    generate_options.drafter = session->drafter.get();
     const troika::engine::Generated g = troika::engine::generate(
         session->session, tokens, sampler, generate_options, [&](std::string_view piece) {
           if (callback != nullptr && callback(user, piece.data(), piece.size()) == 0) {
@@ -218,7 +231,8 @@ troika_code troika_generate(troika_session* session, const char* prompt, size_t 
                  static_cast<int32_t>(g.n_computed),
                  static_cast<int32_t>(g.tokens.size()),
                  g.prefill_seconds,
-                 g.decode_seconds};
+                 g.decode_seconds,
+                 g.n_steps};
     }
     return TROIKA_OK;
   });
