@@ -19,7 +19,7 @@ BUILD = ROOT / "build" / "release"
 PAGE = ROOT / "docs" / "performance.md"
 PICTURE = ROOT / "docs" / "performance.svg"
 COLOURS = ["#1b6ca8", "#d1495b", "#2e8b57", "#8a5a9e", "#c98b1d"]
-FORMATS = ["Q4_0", "Q5_0", "Q8_0", "Q4_K", "Q6_K"]
+FORMATS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"]
 TOKENS = [1, 4, 8, 32]
 
 

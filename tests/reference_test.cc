@@ -84,10 +84,87 @@ TEST(ReferenceDecode, Q6_KFindsItsSixBits) {
   EXPECT_EQ(values, expected);
 }
 
+TEST(ReferenceDecode, Q4_1AndQ5_1AddTheLeastValue) {
+  std::vector<uint8_t> block(20, 0);
+  block[1] = 0x3c, block[3] = 0xc0;  // d = 1, m = -2
+  block[4] = 0xf3;                   // element 0: 3; element 16: 15
+  std::vector<double> expected(32, -2.0);
+  expected[0] = 1, expected[16] = 13;
+  EXPECT_EQ(decode(kQ4_1, block.data(), 32), expected);
+  block.insert(block.begin() + 4, {1, 0, 0, 0});  // the fifth bit of element 0
+  expected[0] = 17;
+  EXPECT_EQ(decode(kQ5_1, block.data(), 32), expected);
+}
+
+TEST(ReferenceDecode, Q2_KHasFourBitScalesAndMinima) {
+  std::vector<uint8_t> block(84, 0);
+  block[81] = 0x3c, block[83] = 0x38;  // d = 1, dmin = 0.5
+  block[3] = 0x45, block[15] = 0x01;   // group 3: scale 5, minimum 4; group 15: scale 1
+  block[16 + 31] = 0x08;               // element 32 + 31, in group 3: 2
+  block[16 + 63] = 0xc0;               // element 255: 3
+  std::vector<double> expected(256, 0.0);
+  for (int i = 48; i < 64; ++i) expected[i] = -2;
+  expected[63] += 10, expected[255] = 3;
+  EXPECT_EQ(decode(kQ2_K, block.data(), 256), expected);
+}
+
+TEST(ReferenceDecode, Q3_KFindsItsThreeBitsAndSixBitScales) {
+  std::vector<uint8_t> block(110, 0);
+  block[109] = 0x3c;  // d = 1
+  for (int i = 96; i < 104; ++i) block[i] = 0;
+  for (int i = 104; i < 108; ++i) block[i] = 0xaa;  // every scale 32: no element counts
+  block[104 + 1] = 0xa6;                            // of group 5 (bits 2 and 3): 1 instead of 2
+  block[96 + 5] = 0x0f;                             // low bits of group 5: 15; scale 31 - 32 = -1
+  block[5] = 0x04;                                  // third bit of element 2 * 32 + 5, in group 4
+  block[16] = 0x04, block[32 + 16] = 0x30;          // element 64 + 16, in group 5: 4 + 3
+  std::vector<double> expected(256, 0.0);
+  for (int i = 80; i < 96; ++i) expected[i] = 4;
+  expected[80] = -3;
+  std::vector<double> values = decode(kQ3_K, block.data(), 256);
+  for (double& value : values) value += 0.0;  // no negative zeros
+  EXPECT_EQ(values, expected);
+}
+
+TEST(ReferenceDecode, Q5_KAddsAFifthBit) {
+  std::vector<uint8_t> block(176, 0);
+  block[1] = 0x3c;            // d = 1
+  block[4 + 3] = 2;           // scale of group 3: 2
+  block[16 + 7] = 0x08;       // the fifth bit of element 7 of group 3
+  block[48 + 32 + 7] = 0x50;  // its nibble: 5
+  std::vector<double> expected(256, 0.0);
+  expected[96 + 7] = 2 * 21;
+  EXPECT_EQ(decode(kQ5_K, block.data(), 256), expected);
+}
+
+TEST(ReferenceDecode, CodebooksOfIQ4AndMXFP4) {
+  std::vector<uint8_t> block(18, 0x88);  // all nibbles 8: integer 1
+  block[0] = 0x00, block[1] = 0x40;      // d = 2
+  block[2] = 0xf0;                       // element 0: -127; element 16: 113
+  std::vector<double> expected(32, 2.0);
+  expected[0] = -254, expected[16] = 226;
+  EXPECT_EQ(decode(kIQ4_NL, block.data(), 32), expected);
+
+  std::vector<uint8_t> long_block(136, 0x88);
+  long_block[0] = 0x00, long_block[1] = 0x3c;  // d = 1
+  long_block[2] = 0xaa, long_block[3] = 0x6a;  // upper bits 2; of group 7: 1
+  for (int i = 4; i < 8; ++i) long_block[i] = 0x00;
+  long_block[7] = 0xf0;  // group 7: 15 + 16 - 32 = -1
+  std::vector<double> values = decode(kIQ4_XS, long_block.data(), 256);
+  EXPECT_EQ(values[100], 0);
+  EXPECT_EQ(values[224], -1);
+
+  std::vector<uint8_t> tiny(17, 0);
+  tiny[0] = 128;   // 2
+  tiny[1] = 0xf1;  // element 0: 0.5; element 16: -6
+  expected.assign(32, 0.0);
+  expected[0] = 1, expected[16] = -12;
+  EXPECT_EQ(decode(kMXFP4, tiny.data(), 32), expected);
+}
+
 TEST(ReferenceDecode, RefusesHalfBlocksAndUnknownTypes) {
   const uint8_t bytes[64] = {};
   EXPECT_THROW(decode(kQ4_0, bytes, 31), std::runtime_error);
-  EXPECT_THROW(decode(3, bytes, 32), std::runtime_error);
+  EXPECT_THROW(decode(16, bytes, 32), std::runtime_error);
 }
 
 TEST(ReferenceForward, ErrorIsRelativeToTheLargestLogitAndKeepsNan) {

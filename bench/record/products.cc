@@ -18,7 +18,9 @@ void record_products(const Recorder& recorder) {
   const kernels::Table& table = recorder.kernels.table;
   const size_t stride = kernels::q8_row_bytes(kLength);
   const std::vector<float> x = random_floats(kLength, 1.0f);
-  for (const Type type : {Type::kQ4_0, Type::kQ5_0, Type::kQ8_0, Type::kQ4_K, Type::kQ6_K}) {
+  for (const tensor::TypeInfo& info : tensor::type_table()) {
+    if (tensor::is_float(info.type)) continue;
+    const Type type = info.type;
     const WeightPool pool(type, kLength);
     for (const size_t n_tokens : {1, 4, 8, 32}) {
       std::vector<std::byte> q(n_tokens * stride);

@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "base/system.h"
 #include "cli/common.h"
+#include "weights/file_type.h"
 #include "weights/quantize_file.h"
 
 namespace troika::cli {
@@ -81,9 +82,7 @@ void add_quantize(CLI::App& app) {
   auto flags = std::make_shared<QuantizeFlags>();
   command->add_option("IN", flags->options.input, "A GGUF file")->required();
   command->add_option("OUT", flags->options.output, "The GGUF file to write")->required();
-  command
-      ->add_option("--type", flags->options.type,
-                   "f32, f16, bf16, q4_0, q5_0, q8_0, q4_k, q6_k, or the mix q4_k_m")
+  command->add_option("--type", flags->options.type, weights::file_type_names())
       ->capture_default_str();
   command->add_flag("--json", flags->json, "Print JSON");
   command->callback([flags] { quantize(*flags); });

@@ -134,12 +134,13 @@ TEST(File, WrongTypesAndRangesAreSentences) {
 
 TEST(File, UnsupportedElementTypesMayStandInTheDirectory) {
   RawGgufBytes b;
-  b.header(3, 2, 0).tensor("a", {256}, 10, 0).tensor("b", {8}, 999, 96).pad(32).zeros(128);
+  b.header(3, 2, 0).tensor("a", {256}, 16, 0).tensor("b", {8}, 999, 96).pad(32).zeros(128);
   const File file = File::parse(b.bytes(), "odd");
   EXPECT_EQ(file.tensors()[0].bytes, 0u);
   const std::string message = message_of<Error>([&] { (void)file.data(file.tensors()[0]); });
-  EXPECT_NE(message.find("tensor \"a\" has the element type Q2_K"), std::string::npos) << message;
-  EXPECT_NE(message.find("Convert the model to one of F32, "), std::string::npos) << message;
+  EXPECT_NE(message.find("tensor \"a\" has the element type IQ2_XXS"), std::string::npos)
+      << message;
+  EXPECT_NE(message.find("It knows F32, "), std::string::npos) << message;
   EXPECT_NE(message_of<Error>([&] { (void)file.data(file.tensors()[1]); }).find("(999)"),
             std::string::npos);
 }

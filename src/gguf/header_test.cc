@@ -146,7 +146,7 @@ const Case kCases[] = {
      "the data of tensors \"t\" and \"u\" overlap"},
     {"SamePlaceUnknownTypes",
      [](RawGgufBytes& b) {
-       b.header(3, 2, 0).tensor("t", {9}, 10, 32).tensor("u", {1}, 10, 32).pad(32).zeros(256);
+       b.header(3, 2, 0).tensor("t", {9}, 16, 32).tensor("u", {1}, 16, 32).pad(32).zeros(256);
      },
      "overlap"},
 };

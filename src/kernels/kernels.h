@@ -12,7 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -181,11 +181,17 @@ struct Table {
   void (*multiply_channels)(const ChannelProduct& product) = nullptr;
 };
 
-// Builds such a list from pairs.
-template <typename Function>
-constexpr ByType<Function> by_type(std::initializer_list<std::pair<Type, Function*>> pairs) {
+// Such a list for every type of the table: `choose` is a lambda with a type as its template
+// parameter, which returns the function of that type.
+template <typename Function, typename Choose>
+constexpr ByType<Function> by_type(Choose choose) {
   ByType<Function> functions{};
-  for (const auto& [type, function] : pairs) functions[static_cast<size_t>(type)] = function;
+  [&]<size_t... kIndices>(std::index_sequence<kIndices...>) {
+    ((functions[static_cast<size_t>(tensor::kTypeTable[kIndices].type)] =
+          choose.template operator()<tensor::kTypeTable[kIndices].type>()),
+     ...);
+  }
+  (std::make_index_sequence<std::size(tensor::kTypeTable)>());
   return functions;
 }
 

@@ -116,6 +116,33 @@ TEST_P(Matmul, BitsDoNotDependOnHowACallIsCut) {
   }
 }
 
+// Sets the scale of a block and, where it has one, its minimum to 1.
+void make_scales_one(Type type, std::byte* block) {
+  const uint16_t ones[] = {0x3c00, 0x3c00};
+  switch (type) {
+    case Type::kQ4_1:
+    case Type::kQ5_1:
+    case Type::kQ4_K:
+    case Type::kQ5_K:
+      std::memcpy(block, ones, 4);
+      break;
+    case Type::kQ2_K:
+      std::memcpy(block + 80, ones, 4);
+      break;
+    case Type::kQ3_K:
+      std::memcpy(block + 108, ones, 2);
+      break;
+    case Type::kQ6_K:
+      std::memcpy(block + 208, ones, 2);
+      break;
+    case Type::kMXFP4:
+      block[0] = std::byte{128};
+      break;
+    default:
+      std::memcpy(block, ones, 2);
+  }
+}
+
 // With scales that are powers of two every sum is a whole number that floats hold exactly, so that
 // whole-number arithmetic must agree to the bit. The levels are random bytes, extremes included.
 TEST_P(Matmul, WholeNumbersAgreeToTheBit) {
@@ -130,25 +157,23 @@ TEST_P(Matmul, WholeNumbersAgreeToTheBit) {
     if (i >= kColumns && i < 2 * kColumns) x[i] = 127;
   }
   const std::vector<std::byte> q = quantized(x, kTokens, kColumns);
-  for (Type type : {Type::kQ4_0, Type::kQ5_0, Type::kQ8_0, Type::kQ4_K, Type::kQ6_K}) {
+  for (const tensor::TypeInfo& info : tensor::type_table()) {
+    const Type type = info.type;
+    if (tensor::is_float(type)) continue;
     TestWeight weight(type, kRows, kColumns, std::vector<float>(kRows * kColumns));
-    const tensor::TypeInfo& info = tensor::type_info(type);
-    const size_t scale_offset = type == Type::kQ6_K ? 208 : 0;
     for (size_t i = 0; i + 1 < weight.storage.size(); i += info.block_bytes) {
       std::byte* block = weight.storage.data() + 1 + i;
       for (size_t j = 0; j < info.block_bytes; ++j) {
         block[j] = static_cast<std::byte>(i == 0 ? 0x80 : i == info.block_bytes ? 0xff : random());
       }
-      const uint16_t one = 0x3c00;
-      std::memcpy(block + scale_offset, &one, 2);
-      if (type == Type::kQ4_K) std::memcpy(block + 2, &one, 2);
+      make_scales_one(type, block);
     }
     std::vector<float> mine(kTokens * kRows), theirs(kTokens * kRows);
     find(table().matmul_q8, type)(weight.view, kTokens, q.data(), stride, mine.data(), kRows);
     find(reference::kTable.matmul_q8, type)(weight.view, kTokens, q.data(), stride, theirs.data(),
                                             kRows);
-    // Multiples of up to 128 can carry the sums of these two beyond 2^24.
-    if (type == Type::kQ6_K || type == Type::kQ4_K) {
+    // Multiples can carry the sums of super-blocks beyond 2^24.
+    if (info.block_length == 256) {
       for (size_t i = 0; i < mine.size(); ++i) {
         EXPECT_NEAR(mine[i], theirs[i], 1e-6 * std::fabs(theirs[i]) + 8) << info.name;
       }

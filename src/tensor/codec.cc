@@ -1,13 +1,11 @@
 #include "tensor/codec.h"
 
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
-#include "tensor/q4_0.h"
-#include "tensor/q4_k.h"
-#include "tensor/q5_0.h"
-#include "tensor/q6_k.h"
-#include "tensor/q8_0.h"
+#include "tensor/blocks.h"
 
 namespace troika::tensor {
 namespace {
@@ -65,16 +63,24 @@ struct Codec {
   void (*dequantize)(const void*, float*, size_t);
 };
 
-constexpr Codec kCodecs[] = {
-    {Type::kF32, copy_to_bytes, copy_from_bytes},
-    {Type::kF16, narrow_row<f32_to_f16>, widen_row<f16_to_f32>},
-    {Type::kBF16, narrow_row<f32_to_bf16>, widen_row<bf16_to_f32>},
-    {Type::kQ4_0, encode_row<BlockQ4_0>, decode_row<BlockQ4_0>},
-    {Type::kQ5_0, encode_row<BlockQ5_0>, decode_row<BlockQ5_0>},
-    {Type::kQ8_0, encode_row<BlockQ8_0>, decode_row<BlockQ8_0>},
-    {Type::kQ4_K, encode_row<BlockQ4_K>, decode_row<BlockQ4_K>},
-    {Type::kQ6_K, encode_row<BlockQ6_K>, decode_row<BlockQ6_K>},
-};
+template <Type kType>
+constexpr Codec codec_of() {
+  if constexpr (kType == Type::kF32) {
+    return {kType, copy_to_bytes, copy_from_bytes};
+  } else if constexpr (kType == Type::kF16) {
+    return {kType, narrow_row<f32_to_f16>, widen_row<f16_to_f32>};
+  } else if constexpr (kType == Type::kBF16) {
+    return {kType, narrow_row<f32_to_bf16>, widen_row<bf16_to_f32>};
+  } else {
+    return {kType, encode_row<BlockOf<kType>>, decode_row<BlockOf<kType>>};
+  }
+}
+
+template <size_t... kIndices>
+constexpr auto all_codecs(std::index_sequence<kIndices...>) {
+  return std::array{codec_of<kTypeTable[kIndices].type>()...};
+}
+constexpr auto kCodecs = all_codecs(std::make_index_sequence<std::size(kTypeTable)>());
 
 const Codec& codec(Type type, size_t n) {
   TROIKA_ASSERT(n % type_info(type).block_length == 0);

@@ -2,49 +2,58 @@
 // half-precision scale; 6-bit levels -32..31.
 #pragma once
 
+#include "tensor/affine.h"
 #include "tensor/half.h"
+#include "tensor/super_block.h"
+#include "tensor/two_bits.h"
 #include "tensor/type.h"
 
 namespace troika::tensor {
 
 struct BlockQ6_K {
   static constexpr Type kType = Type::kQ6_K;
-  static constexpr size_t kLength = 256;
-  static constexpr size_t kGroup = 16;
+  static constexpr size_t kLength = 256, kGroup = 16;
 
-  // For each half (128 weights: four quarters of 32) 64 bytes of low bits and 32 of high ones.
-  // Byte l (0..31) of a half holds: low[l] quarter 0 in its low half and quarter 2 in its high
-  // half, low[32 + l] quarters 1 and 3, high[l] two bits of each quarter, quarter 0 lowest.
+  // For each half (four quarters of 32 weights) 64 bytes of low bits: byte l (0..31) holds quarter
+  // 0 in its low half and quarter 2 in its high half, byte 32 + l quarters 1 and 3.
   uint8_t low[128];
-  uint8_t high[64];
-  int8_t scales[16];
+  uint8_t high[64];  // the two top bits
+  int8_t multiples[16];
   uint8_t d[2];
 };
 static_assert(sizeof(BlockQ6_K) == 210);
 
 inline void unpack(const BlockQ6_K& block, int8_t* q) {
-  for (int half = 0; half < 2; ++half, q += 128) {
-    const uint8_t* low = block.low + 64 * half;
-    const uint8_t* high = block.high + 32 * half;
-    for (int l = 0; l < 32; ++l) {
-      q[l] = static_cast<int8_t>(((low[l] & 15) | (high[l] & 3) << 4) - 32);
-      q[l + 32] = static_cast<int8_t>(((low[l + 32] & 15) | (high[l] >> 2 & 3) << 4) - 32);
-      q[l + 64] = static_cast<int8_t>((low[l] >> 4 | (high[l] >> 4 & 3) << 4) - 32);
-      q[l + 96] = static_cast<int8_t>((low[l + 32] >> 4 | high[l] >> 6 << 4) - 32);
+  uint8_t high[256];
+  unpack_two_bits(block.high, high);
+  for (int half = 0; half < 2; ++half) {
+    const uint8_t *low = block.low + 64 * half, *top = high + 128 * half;
+    for (int l = 0; l < 64; ++l) {
+      q[128 * half + l] = static_cast<int8_t>(((low[l] & 15) | top[l] << 4) - 32);
+      q[128 * half + 64 + l] = static_cast<int8_t>((low[l] >> 4 | top[64 + l] << 4) - 32);
     }
   }
 }
 
-inline void decode(const BlockQ6_K& block, float* y) {
+inline void find_groups(const BlockQ6_K& block, Affine* groups) {
   const float d = load_f16(block.d);
-  int8_t q[256];
-  unpack(block, q);
-  for (int g = 0; g < 16; ++g) {
-    const float scale = d * block.scales[g];
-    for (int i = 16 * g; i < 16 * g + 16; ++i) y[i] = scale * q[i];
-  }
+  for (int g = 0; g < 16; ++g) groups[g] = {d * block.multiples[g], 0};
 }
 
-void encode(const float* input, BlockQ6_K& block);
+inline void encode(const float* x, BlockQ6_K& block) {
+  int8_t levels[256];
+  fit_symmetric(x, {-32, 31, -128, 127}, block.d, block.multiples, levels);
+  uint8_t high[256];
+  for (int half = 0; half < 2; ++half) {
+    for (int l = 0; l < 64; ++l) {
+      const int i = 128 * half + l;
+      const int first = levels[i] + 32, second = levels[i + 64] + 32;
+      block.low[64 * half + l] = static_cast<uint8_t>((first & 15) | (second & 15) << 4);
+      high[i] = static_cast<uint8_t>(first >> 4);
+      high[i + 64] = static_cast<uint8_t>(second >> 4);
+    }
+  }
+  pack_two_bits(high, block.high);
+}
 
 }  // namespace troika::tensor

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "tensor/affine.h"
 #include "tensor/half.h"
 #include "tensor/scale_search.h"
 #include "tensor/type.h"
@@ -13,7 +14,7 @@ namespace troika::tensor {
 
 struct BlockQ8_0 {
   static constexpr Type kType = Type::kQ8_0;
-  static constexpr size_t kLength = 32;
+  static constexpr size_t kLength = 32, kGroup = 32;
 
   uint8_t d[2];
   int8_t levels[32];  // encoded as -127..127; -128 may stand in a file
@@ -22,10 +23,7 @@ static_assert(sizeof(BlockQ8_0) == 34);
 
 inline void unpack(const BlockQ8_0& block, int8_t* q) { std::memcpy(q, block.levels, 32); }
 
-inline void decode(const BlockQ8_0& block, float* y) {
-  const float d = load_f16(block.d);
-  for (int j = 0; j < 32; ++j) y[j] = d * block.levels[j];
-}
+inline void find_groups(const BlockQ8_0& block, Affine* g) { *g = {load_f16(block.d), 0}; }
 
 // The largest magnitude takes level 127. A search would gain little at 8 bits, and this encoder
 // also writes the KV cache, where it must be fast.

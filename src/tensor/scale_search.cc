@@ -59,7 +59,7 @@ struct SymmetricFit {
 };
 
 // The best s and m for the levels that `from` gives.
-ScaleAndMin refit(const float* x, size_t n, int high, ScaleAndMin from) {
+ScaleAndMin refit(const float* x, size_t n, int high, MinSign sign, ScaleAndMin from) {
   const float inverse = inverse_or_zero(from.scale);
   const auto highest = static_cast<float>(high);
   Lanes q_lanes{}, qq_lanes{}, x_lanes{}, xq_lanes{};
@@ -77,7 +77,7 @@ ScaleAndMin refit(const float* x, size_t n, int high, ScaleAndMin from) {
   if (determinant <= 0) return from;
   ScaleAndMin fit{(count * sum_xq - sum_x * sum_q) / determinant,
                   (sum_q * sum_xq - sum_qq * sum_x) / determinant};
-  if (fit.min < 0) fit = {sum_xq / sum_qq, 0};
+  if (fit.min < 0 && sign == MinSign::kNotNegative) fit = {sum_xq / sum_qq, 0};
   return fit.scale > 0 ? fit : from;
 }
 
@@ -135,9 +135,9 @@ float affine_error(const float* x, size_t n, int high, ScaleAndMin fit) {
   return total(error);
 }
 
-ScaleAndMin scale_and_min(const float* x, size_t n, int high) {
+ScaleAndMin scale_and_min(const float* x, size_t n, int high, MinSign sign) {
   const auto [low_it, high_it] = std::minmax_element(x, x + n);
-  const float low = std::min(*low_it, 0.0f);  // the minimum taken away is never negative
+  const float low = sign == MinSign::kAny ? *low_it : std::min(*low_it, 0.0f);
   const float range = *high_it - low;
   if (range <= 0) return {0, -low};
   ScaleAndMin best{range / static_cast<float>(high), -low};
@@ -145,7 +145,7 @@ ScaleAndMin scale_and_min(const float* x, size_t n, int high) {
   // Ranges from a little wider than the values to two levels narrower (clipping the extremes).
   for (int step = -4; step <= 20; step += 3) {
     const float levels = static_cast<float>(high) + 0.1f * static_cast<float>(step);
-    const ScaleAndMin fit = refit(x, n, high, {range / levels, -low});
+    const ScaleAndMin fit = refit(x, n, high, sign, {range / levels, -low});
     const float error = affine_error(x, n, high, fit);
     if (error < best_error) {
       best_error = error;
@@ -153,7 +153,7 @@ ScaleAndMin scale_and_min(const float* x, size_t n, int high) {
     }
   }
   // The fitted values may move some levels, which allows a better fit.
-  const ScaleAndMin again = refit(x, n, high, best);
+  const ScaleAndMin again = refit(x, n, high, sign, best);
   if (affine_error(x, n, high, again) < best_error) best = again;
   return best;
 }

@@ -20,12 +20,14 @@ float inverse_or_zero(float scale);
 // low, high), low < 0 < high and -low >= high. 0 if all x are 0.
 float symmetric_scale(const float* x, size_t n, int low, int high);
 
-// The s >= 0 and m >= 0 for which sum (x - (s q - m))^2 is least, with q in [0, high].
+// The s >= 0 and m, which some formats hold only if it is not negative, for which
+// sum (x - (s q - m))^2 is least, with q in [0, high].
 struct ScaleAndMin {
   float scale;
   float min;
 };
-ScaleAndMin scale_and_min(const float* x, size_t n, int high);
+enum class MinSign { kNotNegative, kAny };
+ScaleAndMin scale_and_min(const float* x, size_t n, int high, MinSign sign);
 
 // sum (x - (s q - m))^2 for the best q in [0, high].
 float affine_error(const float* x, size_t n, int high, ScaleAndMin fit);

@@ -1,23 +1,11 @@
 #include "tensor/type.h"
 
-#include <array>
 #include <cctype>
 
 #include "base/error.h"
 
 namespace troika::tensor {
 namespace {
-
-constexpr std::array<TypeInfo, 8> kTypes = {{
-    {Type::kF32, "F32", 1, 4},
-    {Type::kF16, "F16", 1, 2},
-    {Type::kBF16, "BF16", 1, 2},
-    {Type::kQ4_0, "Q4_0", 32, 18},
-    {Type::kQ5_0, "Q5_0", 32, 22},
-    {Type::kQ8_0, "Q8_0", 32, 34},
-    {Type::kQ4_K, "Q4_K", 256, 144},
-    {Type::kQ6_K, "Q6_K", 256, 210},
-}};
 
 struct KnownName {
   uint32_t value;
@@ -26,10 +14,11 @@ struct KnownName {
 
 // Types that may stand in a file but cannot be computed with here.
 constexpr KnownName kOtherNames[] = {
-    {3, "Q4_1"},   {7, "Q5_1"},     {9, "Q8_1"},    {10, "Q2_K"},    {11, "Q3_K"},  {13, "Q5_K"},
-    {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"},
-    {21, "IQ3_S"}, {22, "IQ2_S"},   {23, "IQ4_XS"}, {24, "I8"},      {25, "I16"},   {26, "I32"},
-    {27, "I64"},   {28, "F64"},     {29, "IQ1_M"},  {34, "TQ1_0"},   {35, "TQ2_0"}, {39, "MXFP4"},
+    {9, "Q8_1"},        {15, "Q8_K"},     {16, "IQ2_XXS"},  {17, "IQ2_XS"},     {18, "IQ3_XXS"},
+    {19, "IQ1_S"},      {21, "IQ3_S"},    {22, "IQ2_S"},    {24, "I8"},         {25, "I16"},
+    {26, "I32"},        {27, "I64"},      {28, "F64"},      {29, "IQ1_M"},      {34, "TQ1_0"},
+    {31, "Q4_0_4_4"},   {32, "Q4_0_4_8"}, {33, "Q4_0_8_8"}, {36, "IQ4_NL_4_4"}, {37, "IQ4_NL_4_8"},
+    {38, "IQ4_NL_8_8"}, {35, "TQ2_0"},    {40, "NVFP4"},    {41, "Q1_0"},       {42, "Q2_0"},
 };
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
@@ -45,10 +34,8 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::span<const TypeInfo> type_table() { return kTypes; }
-
 const TypeInfo* find_type(Type type) {
-  for (const TypeInfo& info : kTypes) {
+  for (const TypeInfo& info : kTypeTable) {
     if (info.type == type) return &info;
   }
   return nullptr;
@@ -61,7 +48,7 @@ const TypeInfo& type_info(Type type) {
 }
 
 std::optional<Type> type_from_name(std::string_view name) {
-  for (const TypeInfo& info : kTypes) {
+  for (const TypeInfo& info : kTypeTable) {
     if (equal_ignoring_case(info.name, name)) return info.type;
   }
   return std::nullopt;

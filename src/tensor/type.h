@@ -38,7 +38,22 @@ struct TypeInfo {
 };
 
 // All types that this program reads and computes with.
-std::span<const TypeInfo> type_table();
+inline constexpr TypeInfo kTypeTable[] = {
+    {Type::kF32, "F32", 1, 4},           {Type::kF16, "F16", 1, 2},
+    {Type::kBF16, "BF16", 1, 2},         {Type::kQ4_0, "Q4_0", 32, 18},
+    {Type::kQ4_1, "Q4_1", 32, 20},       {Type::kQ5_0, "Q5_0", 32, 22},
+    {Type::kQ5_1, "Q5_1", 32, 24},       {Type::kQ8_0, "Q8_0", 32, 34},
+    {Type::kQ2_K, "Q2_K", 256, 84},      {Type::kQ3_K, "Q3_K", 256, 110},
+    {Type::kQ4_K, "Q4_K", 256, 144},     {Type::kQ5_K, "Q5_K", 256, 176},
+    {Type::kQ6_K, "Q6_K", 256, 210},     {Type::kIQ4_NL, "IQ4_NL", 32, 18},
+    {Type::kIQ4_XS, "IQ4_XS", 256, 136}, {Type::kMXFP4, "MXFP4", 32, 17},
+};
+inline std::span<const TypeInfo> type_table() { return kTypeTable; }
+
+// Whether each element stands for itself, without a block around it.
+constexpr bool is_float(Type type) {
+  return type == Type::kF32 || type == Type::kF16 || type == Type::kBF16;
+}
 
 // Null where the type is not one that this program computes with.
 const TypeInfo* find_type(Type type);

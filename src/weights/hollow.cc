@@ -15,7 +15,8 @@ namespace troika::weights {
 HollowModel::HollowModel(const model::KnownModel& model, std::string_view type)
     : name_(model.name) {
   const FileType& file_type = get_file_type(type);
-  const ModelFacts facts{model.n_layers, model.n_experts, model.tied_embeddings};
+  const ModelFacts facts{model.n_layers, model.n_experts, model.tied_embeddings,
+                         model.n_heads / model.n_kv_heads};
   gguf::Writer writer;
   model::add_known_metadata(model, writer);
   writer.add_uint32("general.file_type", file_type.number);

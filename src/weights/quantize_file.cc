@@ -47,8 +47,15 @@ ModelFacts facts_of(const gguf::File& file) {
     const auto value = file.find_uint(fmt::format("{}.{}", architecture, name)).value_or(0);
     return static_cast<uint32_t>(std::min<uint64_t>(value, UINT32_MAX));
   };
-  return {count("block_count"), count("expert_count"),
-          file.find_tensor("output.weight") == nullptr};
+  // Some models have a number for each layer, and no whole number then.
+  const auto heads = [&](const char* name) -> uint32_t {
+    const gguf::Value* value = file.find(fmt::format("{}.attention.{}", architecture, name));
+    const bool is_list = value == nullptr || std::holds_alternative<gguf::Array>(value->data);
+    return !is_list ? count(fmt::format("attention.{}", name).c_str()) : 0;
+  };
+  const uint32_t n_heads = heads("head_count"), n_kv_heads = heads("head_count_kv");
+  return {count("block_count"), count("expert_count"), file.find_tensor("output.weight") == nullptr,
+          n_kv_heads == 0 ? 1 : n_heads / n_kv_heads};
 }
 
 // Blocks do not know where a row ends, so that very long rows can be taken in pieces.

@@ -194,11 +194,12 @@ TEST_F(QuantizeFile, ASplitModelBecomesOneFile) {
 TEST(QuantizeFileInput, UnsupportedTypesAreNamed) {
   TempFolder folder;
   test::RawGgufBytes b;
-  b.header(3, 1, 0).tensor("blk.0.attn_q.weight", {256, 2}, 10, 0).pad(32).zeros(168);
+  b.header(3, 1, 0).tensor("blk.0.attn_q.weight", {256, 2}, 16, 0).pad(32).zeros(168);
   test::write_whole(folder.file("in.gguf"), b.text());
   const std::string message = message_of<Error>(
       [&] { quantize_file({.input = folder.file("in.gguf"), .output = folder.file("out.gguf")}); });
-  EXPECT_NE(message.find("\"blk.0.attn_q.weight\" has the element type Q2_K"), std::string::npos);
+  EXPECT_NE(message.find("\"blk.0.attn_q.weight\" has the element type IQ2_XXS"),
+            std::string::npos);
   EXPECT_EQ(folder.n_files(), 1u);
 }
 

@@ -188,7 +188,8 @@ uint64_t tensor_bytes(const KnownTensor& tensor, tensor::Type type) {
 SynthReport synth(const SynthOptions& options) {
   const model::KnownModel& model = model::get_known(options.like);
   const FileType& file_type = get_file_type(options.type);
-  const ModelFacts facts{model.n_layers, model.n_experts, model.tied_embeddings};
+  const ModelFacts facts{model.n_layers, model.n_experts, model.tied_embeddings,
+                         model.n_heads / model.n_kv_heads};
   const std::vector<KnownTensor> tensors = model::known_tensors(model);
 
   gguf::Writer writer(options.output);

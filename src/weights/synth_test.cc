@@ -51,7 +51,8 @@ void expect_tensors(const gguf::File& file, std::string_view name, const FileTyp
   EXPECT_EQ(file.get_uint("general.file_type"), type.number);
   const auto expected = model::known_tensors(known);
   ASSERT_EQ(file.tensors().size(), expected.size());
-  const ModelFacts facts{known.n_layers, known.n_experts, known.tied_embeddings};
+  const ModelFacts facts{known.n_layers, known.n_experts, known.tied_embeddings,
+                         known.n_heads / known.n_kv_heads};
   for (size_t i = 0; i < expected.size(); ++i) {
     const gguf::TensorInfo& tensor = file.tensors()[i];
     EXPECT_EQ(tensor.name, expected[i].name);

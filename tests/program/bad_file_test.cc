@@ -192,9 +192,9 @@ TEST_F(BadFile, WrongLengthOfANorm) {
 }
 
 TEST_F(BadFile, UnsupportedElementTypes) {
-  // Q5_1, Q2_K and one that does not exist.
+  // IQ2_XXS, TQ1_0 and one that does not exist.
   for (const auto& [number, name] :
-       {std::pair<uint32_t, std::string>{7, "Q5_1"}, {10, "Q2_K"}, {999, "999"}}) {
+       {std::pair<uint32_t, std::string>{16, "IQ2_XXS"}, {34, "TQ1_0"}, {999, "999"}}) {
     SCOPED_TRACE(name);
     std::string bytes = bytes_;
     Description(&bytes, "blk.0.ffn_up.weight").set_type(number);

@@ -358,7 +358,8 @@ TEST_F(Behaviour, QuantizedFilesRun) {
   const std::string in = write(model, "wide.gguf");
   const std::string out = folder_.file("out.gguf");
   for (const char* type :
-       {"f32", "f16", "bf16", "q4_0", "q5_0", "q8_0", "q4_k", "q6_k", "q4_k_m"}) {
+       {"f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q3_k", "q4_k", "q5_k",
+        "q6_k", "mxfp4", "q2_k", "q3_k_m", "q4_k_m", "iq4_nl", "iq4_xs"}) {
     SCOPED_TRACE(type);
     const json report = json_of(troika({"quantize", in, out, "--type", type, "--json"}));
     EXPECT_FALSE(report["types"].empty());

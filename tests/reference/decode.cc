@@ -39,6 +39,15 @@ void decode_q4_0(const uint8_t* b, double* y) {
   }
 }
 
+// 32 elements: scale d and least value m (F16), then nibbles as in Q4_0. Element = d * nibble + m.
+void decode_q4_1(const uint8_t* b, double* y) {
+  const double d = half_at(b), m = half_at(b + 2);
+  for (int i = 0; i < 16; ++i) {
+    y[i] = d * (b[4 + i] & 15) + m;
+    y[i + 16] = d * (b[4 + i] >> 4) + m;
+  }
+}
+
 // As Q4_0, with a fifth bit for each element in a 32-bit word after the scale; minus 16.
 void decode_q5_0(const uint8_t* b, double* y) {
   const double d = half_at(b);
@@ -52,31 +61,88 @@ void decode_q5_0(const uint8_t* b, double* y) {
   }
 }
 
+// As Q4_1, with a fifth bit for each element in a 32-bit word after m.
+void decode_q5_1(const uint8_t* b, double* y) {
+  const double d = half_at(b), m = half_at(b + 2);
+  uint32_t fifth;
+  std::memcpy(&fifth, b + 4, sizeof fifth);
+  for (int i = 0; i < 32; ++i) {
+    const int low = i < 16 ? b[8 + i] & 15 : b[8 + i - 16] >> 4;
+    y[i] = d * (low + 16 * (fifth >> i & 1)) + m;
+  }
+}
+
 // 32 elements: scale d (F16), then signed bytes.
 void decode_q8_0(const uint8_t* b, double* y) {
   const double d = half_at(b);
   for (int i = 0; i < 32; ++i) y[i] = d * static_cast<int8_t>(b[2 + i]);
 }
 
+// 256 elements in 16 groups of 16: a byte for each group, whose nibbles are a scale and a minimum;
+// 64 bytes with two bits for each element; d, dmin (F16). In each half of 128, elements l, l+32,
+// l+64, l+96 (l < 32) share a byte. Element = d * scale * bits - dmin * minimum.
+void decode_q2_k(const uint8_t* b, double* y) {
+  const double d = half_at(b + 80), dmin = half_at(b + 82);
+  for (int i = 0; i < 256; ++i) {
+    const int scale = b[i / 16] & 15, minimum = b[i / 16] >> 4;
+    const int bits = b[16 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+    y[i] = d * scale * bits - dmin * minimum;
+  }
+}
+
+// 256 elements in 16 groups of 16: 32 bytes with a third bit for each element (bit g of byte l for
+// element 32 g + l), 64 bytes with two lower bits as in Q2_K, 12 bytes with a 6-bit scale for each
+// group, d (F16). Element = d * (scale - 32) * (bits - 4).
+void decode_q3_k(const uint8_t* b, double* y) {
+  const double d = half_at(b + 108);
+  const uint8_t* packed = b + 96;
+  for (int i = 0; i < 256; ++i) {
+    const int group = i / 16;
+    // The first eight bytes hold four bits of two groups each, the last four two bits of four each.
+    const int four = group < 8 ? packed[group] & 15 : packed[group - 8] >> 4;
+    const int scale = four + 16 * (packed[8 + group % 4] >> (2 * (group / 4)) & 3);
+    const int low = b[32 + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+    const int third = b[i % 32] >> (i / 32) & 1;
+    y[i] = d * (scale - 32) * (low + 4 * third - 4);
+  }
+}
+
+struct ScaleAndMinimum {
+  int scale, minimum;
+};
+// The 6-bit scale and minimum of one of 8 groups in the 12 bytes of Q4_K and Q5_K.
+ScaleAndMinimum packed_pair(const uint8_t* packed, int group) {
+  if (group < 4) return {packed[group] & 63, packed[group + 4] & 63};
+  // four bits in the last four bytes, the upper two on top of the first eight
+  return {(packed[group + 4] & 15) + 16 * (packed[group - 4] >> 6),
+          (packed[group + 4] >> 4) + 16 * (packed[group] >> 6)};
+}
+
 // 256 elements in 8 groups of 32: d, dmin (F16), 12 bytes with a 6-bit scale and a 6-bit minimum
 // for each group, 128 bytes of nibbles. Element = d * scale * nibble - dmin * minimum.
 void decode_q4_k(const uint8_t* b, double* y) {
   const double d = half_at(b), dmin = half_at(b + 2);
-  const uint8_t* packed = b + 4;
-  const uint8_t* nibbles = b + 16;
   for (int group = 0; group < 8; ++group) {
-    int scale, minimum;
-    if (group < 4) {
-      scale = packed[group] & 63;
-      minimum = packed[group + 4] & 63;
-    } else {  // four bits in the last four bytes, the upper two on top of the first eight
-      scale = (packed[group + 4] & 15) + 16 * (packed[group - 4] >> 6);
-      minimum = (packed[group + 4] >> 4) + 16 * (packed[group] >> 6);
-    }
+    const auto [scale, minimum] = packed_pair(b + 4, group);
     for (int i = 0; i < 32; ++i) {  // groups 0 and 1 share 32 bytes, so do 2 and 3, ...
-      const uint8_t byte = nibbles[group / 2 * 32 + i];
+      const uint8_t byte = b[16 + group / 2 * 32 + i];
       const int nibble = group % 2 == 0 ? byte & 15 : byte >> 4;
       y[group * 32 + i] = d * scale * nibble - dmin * minimum;
+    }
+  }
+}
+
+// As Q4_K, with a fifth bit for each element in 32 bytes before the nibbles: bit g of byte i
+// belongs to element i of group g.
+void decode_q5_k(const uint8_t* b, double* y) {
+  const double d = half_at(b), dmin = half_at(b + 2);
+  for (int group = 0; group < 8; ++group) {
+    const auto [scale, minimum] = packed_pair(b + 4, group);
+    for (int i = 0; i < 32; ++i) {
+      const uint8_t byte = b[48 + group / 2 * 32 + i];
+      const int nibble = group % 2 == 0 ? byte & 15 : byte >> 4;
+      const int fifth = b[16 + i] >> group & 1;
+      y[group * 32 + i] = d * scale * (nibble + 16 * fifth) - dmin * minimum;
     }
   }
 }
@@ -98,6 +164,46 @@ void decode_q6_k(const uint8_t* b, double* y) {
   }
 }
 
+const int kUneven[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+// 32 elements: scale d (F16), then nibbles as in Q4_0, which choose one of 16 integers.
+void decode_iq4_nl(const uint8_t* b, double* y) {
+  const double d = half_at(b);
+  for (int i = 0; i < 16; ++i) {
+    y[i] = d * kUneven[b[2 + i] & 15];
+    y[i + 16] = d * kUneven[b[2 + i] >> 4];
+  }
+}
+
+// 256 elements in 8 groups of 32: d (F16), a 16-bit word with the upper two bits of each group's
+// scale, four bytes with the lower four, then 16 bytes for each group as in IQ4_NL.
+// Element = d * (scale - 32) * integer.
+void decode_iq4_xs(const uint8_t* b, double* y) {
+  const double d = half_at(b);
+  const int upper = b[2] + 256 * b[3];
+  for (int group = 0; group < 8; ++group) {
+    const int lower = group % 2 == 0 ? b[4 + group / 2] & 15 : b[4 + group / 2] >> 4;
+    const int scale = lower + 16 * (upper >> (2 * group) & 3) - 32;
+    for (int i = 0; i < 32; ++i) {
+      const uint8_t byte = b[8 + 16 * group + i % 16];
+      y[32 * group + i] = d * scale * kUneven[i < 16 ? byte & 15 : byte >> 4];
+    }
+  }
+}
+
+// 32 elements: the exponent of a power of two (127 added), then nibbles as in Q4_0, each a float
+// of a sign, two bits of exponent and one of mantissa.
+void decode_mxfp4(const uint8_t* b, double* y) {
+  const double power = std::ldexp(1.0, b[0] - 127);
+  for (int i = 0; i < 32; ++i) {
+    const int code = i < 16 ? b[1 + i] & 15 : b[1 + i - 16] >> 4;
+    const int exponent = code >> 1 & 3, mantissa = code & 1;
+    const double magnitude =
+        exponent == 0 ? 0.5 * mantissa : std::ldexp(1 + 0.5 * mantissa, exponent - 1);
+    y[i] = (code & 8 ? -1 : 1) * magnitude * power;
+  }
+}
+
 struct Format {
   uint32_t type;
   size_t elements, bytes;  // of a block
@@ -105,9 +211,14 @@ struct Format {
 };
 
 constexpr Format kFormats[] = {
-    {kF32, 1, 4, decode_f32},       {kF16, 1, 2, decode_f16},       {kBF16, 1, 2, decode_bf16},
-    {kQ4_0, 32, 18, decode_q4_0},   {kQ5_0, 32, 22, decode_q5_0},   {kQ8_0, 32, 34, decode_q8_0},
-    {kQ4_K, 256, 144, decode_q4_k}, {kQ6_K, 256, 210, decode_q6_k},
+    {kF32, 1, 4, decode_f32},           {kF16, 1, 2, decode_f16},
+    {kBF16, 1, 2, decode_bf16},         {kQ4_0, 32, 18, decode_q4_0},
+    {kQ4_1, 32, 20, decode_q4_1},       {kQ5_0, 32, 22, decode_q5_0},
+    {kQ5_1, 32, 24, decode_q5_1},       {kQ8_0, 32, 34, decode_q8_0},
+    {kQ2_K, 256, 84, decode_q2_k},      {kQ3_K, 256, 110, decode_q3_k},
+    {kQ4_K, 256, 144, decode_q4_k},     {kQ5_K, 256, 176, decode_q5_k},
+    {kQ6_K, 256, 210, decode_q6_k},     {kIQ4_NL, 32, 18, decode_iq4_nl},
+    {kIQ4_XS, 256, 136, decode_iq4_xs}, {kMXFP4, 32, 17, decode_mxfp4},
 };
 
 const Format& find_format(uint32_t type) {

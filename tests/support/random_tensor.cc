@@ -43,26 +43,60 @@ void put_scale(std::vector<uint8_t>& out, double scale, Random& random) {
   put(out, to_half(sign * scale * random.uniform(0.5, 1.5)));
 }
 
+// A scale and a minimum that puts the mean of the elements near zero.
+void put_scale_and_minimum(std::vector<uint8_t>& out, double scale, double minimum,
+                           Random& random) {
+  const double factor = random.uniform(0.5, 1.5);
+  put(out, to_half(scale * factor));
+  put(out, to_half(minimum * factor));
+}
+
 void put_block(std::vector<uint8_t>& out, uint32_t type, double deviation, Random& random) {
   switch (type) {  // the divisors are the deviations of the random integers
     case kQ4_0:
       put_scale(out, deviation / 4.61, random);
       return put_random_bytes(out, 16, random);
+    case kQ4_1:
+      put_scale_and_minimum(out, deviation / 4.61, -deviation * 7.5 / 4.61, random);
+      return put_random_bytes(out, 16, random);
     case kQ5_0:
       put_scale(out, deviation / 9.23, random);
+      return put_random_bytes(out, 20, random);
+    case kQ5_1:
+      put_scale_and_minimum(out, deviation / 9.23, -deviation * 15.5 / 9.23, random);
       return put_random_bytes(out, 20, random);
     case kQ8_0:
       put_scale(out, deviation / 73.9, random);
       return put_random_bytes(out, 32, random);
+    case kQ2_K:  // the mean of scale * bits is 1.5 times that of the minimum
+      put_random_bytes(out, 16 + 64, random);
+      return put_scale_and_minimum(out, deviation / 14, 1.5 * deviation / 14, random);
+    case kQ3_K:
+      put_random_bytes(out, 32 + 64 + 12, random);
+      return put_scale(out, deviation / 43.3, random);
     case kQ4_K: {  // the mean of scale * nibble is 7.5 times that of the minimum
       const double d = deviation / 255 * random.uniform(0.5, 1.5);
       put(out, to_half(d));
       put(out, to_half(7.5 * d));
       return put_random_bytes(out, 12 + 128, random);
     }
+    case kQ5_K:  // 15.5 times
+      put_scale_and_minimum(out, deviation / 520, 15.5 * deviation / 520, random);
+      return put_random_bytes(out, 12 + 32 + 128, random);
     case kQ6_K:
       put_random_bytes(out, 128 + 64 + 16, random);
       return put_scale(out, deviation / 1369, random);
+    case kIQ4_NL:
+      put_scale(out, deviation / 67.4, random);
+      return put_random_bytes(out, 16, random);
+    case kIQ4_XS:
+      put_scale(out, deviation / 1245, random);
+      return put_random_bytes(out, 2 + 4 + 128, random);
+    case kMXFP4: {  // one of the two powers of two around it
+      const int power = static_cast<int>(std::lround(std::log2(deviation / 2.3)));
+      out.push_back(static_cast<uint8_t>(127 + power - static_cast<int>(random.bits() >> 63)));
+      return put_random_bytes(out, 16, random);
+    }
   }
   throw std::runtime_error("no random tensors of type " + std::to_string(type));
 }
@@ -70,10 +104,18 @@ void put_block(std::vector<uint8_t>& out, uint32_t type, double deviation, Rando
 }  // namespace
 
 const std::vector<NamedType>& tensor_types() {
-  static const std::vector<NamedType> types = {{"F32", kF32},   {"F16", kF16},   {"BF16", kBF16},
-                                               {"Q8_0", kQ8_0}, {"Q5_0", kQ5_0}, {"Q4_0", kQ4_0},
-                                               {"Q6_K", kQ6_K}, {"Q4_K", kQ4_K}};
+  static const std::vector<NamedType> types = {
+      {"F32", kF32},   {"F16", kF16},       {"BF16", kBF16},     {"Q8_0", kQ8_0},
+      {"Q5_0", kQ5_0}, {"Q4_0", kQ4_0},     {"Q6_K", kQ6_K},     {"Q4_K", kQ4_K},
+      {"Q4_1", kQ4_1}, {"Q5_1", kQ5_1},     {"Q2_K", kQ2_K},     {"Q3_K", kQ3_K},
+      {"Q5_K", kQ5_K}, {"IQ4_NL", kIQ4_NL}, {"IQ4_XS", kIQ4_XS}, {"MXFP4", kMXFP4}};
   return types;
+}
+
+bool is_common(uint32_t type) {
+  const auto& types = tensor_types();
+  return std::any_of(types.begin(), types.begin() + 8,
+                     [&](const NamedType& common) { return common.type == type; });
 }
 
 Random::Random(uint64_t seed, const std::string& name) : state_(seed) {
@@ -104,7 +146,9 @@ std::vector<uint8_t> random_tensor(uint32_t type, size_t n_elements, double devi
     }
     return out;
   }
-  const size_t block_length = type == kQ4_K || type == kQ6_K ? 256 : 32;
+  const bool is_long = type == kQ2_K || type == kQ3_K || type == kQ4_K || type == kQ5_K ||
+                       type == kQ6_K || type == kIQ4_XS;
+  const size_t block_length = is_long ? 256 : 32;
   if (n_elements % block_length != 0) throw std::runtime_error("a row ends inside a block");
   for (size_t i = 0; i < n_elements; i += block_length) put_block(out, type, deviation, random);
   return out;

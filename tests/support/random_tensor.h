@@ -13,19 +13,29 @@ enum TensorType : uint32_t {
   kF32 = 0,
   kF16 = 1,
   kQ4_0 = 2,
+  kQ4_1 = 3,
   kQ5_0 = 6,
+  kQ5_1 = 7,
   kQ8_0 = 8,
+  kQ2_K = 10,
+  kQ3_K = 11,
   kQ4_K = 12,
+  kQ5_K = 13,
   kQ6_K = 14,
+  kIQ4_NL = 20,
+  kIQ4_XS = 23,
   kBF16 = 30,
+  kMXFP4 = 39,
 };
 
 struct NamedType {
   const char* name;
   TensorType type;
 };
-// All of them, plain ones first.
+// All of them, plain and common ones first.
 const std::vector<NamedType>& tensor_types();
+// Whether tests of many things use it: the first eight.
+bool is_common(uint32_t type);
 
 // A generator (splitmix64) whose numbers depend on the seed and the name only.
 class Random {

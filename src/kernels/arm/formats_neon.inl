@@ -1,10 +1,15 @@
 // How each block format gives its levels to NEON: 32 at a time, signed, as two vectors. `c` points
-// to a super-block of 256 weights: one block in the file, or eight of 32.
+// to a super-block of 256 weights: one block in the file, or eight of 32. Format<kType> has
 //   kBytes  of a super-block, kBlock: weights of a block in the file
-//   levels(c, j)  the j-th 32 levels (Q4_K: 0..15, without the minimum)
-//   scales(c, s)  float scales of the eight 32s; of Q6_K they are d alone, and multiples(c, j) has
-//                 the whole-number scales of the two 16s
-//   minima(c, m)  what each weight of the eight 32s has too much (Q4_K)
+//   kGroup  weights under one scale: 32 or 16
+//   levels(c, j)  the j-th 32 levels
+//   scales(c, s)  float scales of the eight 32s; where kGroup is 16, of all of them
+//   multiples(c)  where kGroup is 16, by which signed bytes the sixteen groups multiply that
+// and if kHasMinima
+//   minima(c, m)  what each weight of the eight 32s has too much; where kGroup is 16, of them all
+//   min_multiples(c)  where kGroup is 16, by which bytes the sixteen groups multiply that
+template <Type kType>
+struct Format;
 
 using Levels = int8x16x2_t;
 
@@ -25,6 +30,12 @@ TROIKA_INLINE inline void eight_scales(const std::byte* c, float* scales) {
   vst1q_f32(scales, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(halves))));
   vst1q_f32(scales + 4, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(halves + 4))));
 }
+// The least weights of eight blocks, which is minus what a minimum is.
+template <int kStride>
+TROIKA_INLINE inline void eight_minima(const std::byte* c, float* minima) {
+  eight_scales<kStride>(c, minima);
+  for (int i = 0; i < 8; ++i) minima[i] = -minima[i];
+}
 
 // 16 bytes of two 4-bit levels each: the low halves and the high halves.
 struct Nibbles {
@@ -34,58 +45,99 @@ TROIKA_INLINE inline Nibbles nibbles(const std::byte* p) {
   const uint8x16_t pairs = load_16(p);
   return {vandq_u8(pairs, vdupq_n_u8(15)), vshrq_n_u8(pairs, 4)};
 }
+// The same with fifth bits, which lie in a word.
+TROIKA_INLINE inline uint8x16_t fifth_bits(const std::byte* half_of_word) {
+  static constexpr uint8_t kWanted[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+  const uint8x16_t spread = vcombine_u8(vdup_n_u8(load_word<uint8_t>(half_of_word)),
+                                        vdup_n_u8(load_word<uint8_t>(half_of_word + 1)));
+  return vandq_u8(vtstq_u8(spread, vld1q_u8(kWanted)), vdupq_n_u8(16));
+}
+TROIKA_INLINE inline Nibbles with_fifth_bits(Nibbles n, const std::byte* word) {
+  return {vorrq_u8(n.low, fifth_bits(word)), vorrq_u8(n.high, fifth_bits(word + 2))};
+}
 
 TROIKA_INLINE inline Levels without_offset(uint8x16_t first, uint8x16_t second, int8_t offset) {
   return {{vsubq_s8(vreinterpretq_s8_u8(first), vdupq_n_s8(offset)),
            vsubq_s8(vreinterpretq_s8_u8(second), vdupq_n_s8(offset))}};
 }
+TROIKA_INLINE inline Levels without_offset(Nibbles n, int8_t offset) {
+  return without_offset(n.low, n.high, offset);
+}
+TROIKA_INLINE inline Levels look_up(const int8_t* codebook, Nibbles codes) {
+  const int8x16_t levels = vld1q_s8(codebook);
+  return {{vqtbl1q_s8(levels, codes.low), vqtbl1q_s8(levels, codes.high)}};
+}
 
-struct TileQ4_0 {
-  static constexpr size_t kBytes = 8 * 18, kBlock = 32;
-  static constexpr bool kHasMultiples = false, kHasMinima = false;
+// Blocks of 32 that begin with a scale.
+template <int kBlockBytes>
+struct BlocksOf32 {
+  static constexpr size_t kBytes = 8 * kBlockBytes, kBlock = 32, kGroup = 32;
+  static constexpr bool kHasMinima = false;
+  static void scales(const std::byte* c, float* s) { eight_scales<kBlockBytes>(c, s); }
+};
 
-  static void scales(const std::byte* c, float* s) { eight_scales<18>(c, s); }
+template <>
+struct Format<Type::kQ4_0> : BlocksOf32<18> {
   static Levels levels(const std::byte* c, int j) {
-    const Nibbles n = nibbles(c + 18 * j + 2);
-    return without_offset(n.low, n.high, 8);
+    return without_offset(nibbles(c + 18 * j + 2), 8);
   }
 };
 
-struct TileQ5_0 {
-  static constexpr size_t kBytes = 8 * 22, kBlock = 32;
-  static constexpr bool kHasMultiples = false, kHasMinima = false;
-
-  static void scales(const std::byte* c, float* s) { eight_scales<22>(c, s); }
-  // The 16 top bits of `bits`, as 16 or 0 for each level.
-  static uint8x16_t top_bits(const std::byte* bits) {
-    static constexpr uint8_t kWanted[16] = {1, 2, 4, 8, 16, 32, 64, 128,
-                                            1, 2, 4, 8, 16, 32, 64, 128};
-    const uint8x16_t spread =
-        vcombine_u8(vdup_n_u8(load_word<uint8_t>(bits)), vdup_n_u8(load_word<uint8_t>(bits + 1)));
-    return vandq_u8(vtstq_u8(spread, vld1q_u8(kWanted)), vdupq_n_u8(16));
-  }
+template <>
+struct Format<Type::kQ4_1> : BlocksOf32<20> {
+  static constexpr bool kHasMinima = true;
+  static void minima(const std::byte* c, float* m) { eight_minima<20>(c + 2, m); }
   static Levels levels(const std::byte* c, int j) {
-    const std::byte* block = c + 22 * j;
-    const Nibbles n = nibbles(block + 6);
-    return without_offset(vorrq_u8(n.low, top_bits(block + 2)),
-                          vorrq_u8(n.high, top_bits(block + 4)), 16);
+    return without_offset(nibbles(c + 20 * j + 4), 0);
   }
 };
 
-struct TileQ8_0 {
-  static constexpr size_t kBytes = 8 * 34, kBlock = 32;
-  static constexpr bool kHasMultiples = false, kHasMinima = false;
+template <>
+struct Format<Type::kQ5_0> : BlocksOf32<22> {
+  static Levels levels(const std::byte* c, int j) {
+    return without_offset(with_fifth_bits(nibbles(c + 22 * j + 6), c + 22 * j + 2), 16);
+  }
+};
 
-  static void scales(const std::byte* c, float* s) { eight_scales<34>(c, s); }
+template <>
+struct Format<Type::kQ5_1> : BlocksOf32<24> {
+  static constexpr bool kHasMinima = true;
+  static void minima(const std::byte* c, float* m) { eight_minima<24>(c + 2, m); }
+  static Levels levels(const std::byte* c, int j) {
+    return without_offset(with_fifth_bits(nibbles(c + 24 * j + 8), c + 24 * j + 4), 0);
+  }
+};
+
+template <>
+struct Format<Type::kQ8_0> : BlocksOf32<34> {
   static Levels levels(const std::byte* c, int j) {
     return {{vreinterpretq_s8_u8(load_16(c + 34 * j + 2)),
              vreinterpretq_s8_u8(load_16(c + 34 * j + 18))}};
   }
 };
 
-struct TileQ4_K {
-  static constexpr size_t kBytes = 144, kBlock = 256;
-  static constexpr bool kHasMultiples = false, kHasMinima = true;
+template <>
+struct Format<Type::kIQ4_NL> : BlocksOf32<18> {
+  static Levels levels(const std::byte* c, int j) {
+    return look_up(tensor::kUnevenLevels, nibbles(c + 18 * j + 2));
+  }
+};
+
+template <>
+struct Format<Type::kMXFP4> : BlocksOf32<17> {
+  static void scales(const std::byte* c, float* s) {
+    for (int i = 0; i < 8; ++i) s[i] = tensor::half_of_power(load_word<uint8_t>(c + 17 * i));
+  }
+  static Levels levels(const std::byte* c, int j) {
+    return look_up(tensor::kTinyFloats, nibbles(c + 17 * j + 1));
+  }
+};
+
+// d and dmin in front, then multiples of 6 bits, packed as tensor/q4_k.h says; here four groups at
+// a time.
+struct AffineMultiples {
+  static constexpr size_t kBlock = 256, kGroup = 32;
+  static constexpr bool kHasMinima = true;
 
   static void scaled(const std::byte* half, uint32_t low, uint32_t high, float* y) {
     const uint64_t bytes = low | static_cast<uint64_t>(high) << 32;
@@ -94,7 +146,6 @@ struct TileQ4_K {
     vst1q_f32(y, vmulq_n_f32(vcvtq_f32_u32(vmovl_u16(vget_low_u16(words))), factor));
     vst1q_f32(y + 4, vmulq_n_f32(vcvtq_f32_u32(vmovl_u16(vget_high_u16(words))), factor));
   }
-  // The packing is described in tensor/q4_k.h; here four groups at a time.
   static void scales(const std::byte* c, float* s) {
     const auto a = load_word<uint32_t>(c + 4), b = load_word<uint32_t>(c + 12);
     scaled(c, a & 0x3f3f3f3f, (b & 0x0f0f0f0f) | (a >> 2 & 0x30303030), s);
@@ -103,36 +154,122 @@ struct TileQ4_K {
     const auto a = load_word<uint32_t>(c + 8), b = load_word<uint32_t>(c + 12);
     scaled(c + 2, a & 0x3f3f3f3f, (b >> 4 & 0x0f0f0f0f) | (a >> 2 & 0x30303030), m);
   }
-  static Levels levels(const std::byte* c, int j) {
-    const Nibbles first = nibbles(c + 16 + j / 2 * 32), second = nibbles(c + 32 + j / 2 * 32);
-    return j % 2 == 0 ? without_offset(first.low, second.low, 0)
-                      : without_offset(first.high, second.high, 0);
+  // 4-bit levels of even groups in the low halves of 32 bytes, of odd ones in the high halves.
+  static Nibbles paired_levels(const std::byte* first, int j) {
+    const Nibbles a = nibbles(first + j / 2 * 32), b = nibbles(first + j / 2 * 32 + 16);
+    return j % 2 == 0 ? Nibbles{a.low, b.low} : Nibbles{a.high, b.high};
   }
 };
 
-struct TileQ6_K {
-  static constexpr size_t kBytes = 210, kBlock = 256;
-  static constexpr bool kHasMultiples = true, kHasMinima = false;
+// Where bit `bit` of each byte is set, `value`; else 0.
+TROIKA_INLINE inline uint8x16_t where_set(const std::byte* bytes, int bit, uint8_t value) {
+  const uint8x16_t wanted = vdupq_n_u8(static_cast<uint8_t>(1 << bit));
+  return vandq_u8(vtstq_u8(load_16(bytes), wanted), vdupq_n_u8(value));
+}
+
+template <>
+struct Format<Type::kQ4_K> : AffineMultiples {
+  static constexpr size_t kBytes = 144;
+  static Levels levels(const std::byte* c, int j) {
+    return without_offset(paired_levels(c + 16, j), 0);
+  }
+};
+
+template <>
+struct Format<Type::kQ5_K> : AffineMultiples {
+  static constexpr size_t kBytes = 176;
+  static Levels levels(const std::byte* c, int j) {
+    const Nibbles low = paired_levels(c + 48, j);
+    return without_offset(vorrq_u8(low.low, where_set(c + 16, j, 16)),
+                          vorrq_u8(low.high, where_set(c + 32, j, 16)), 0);
+  }
+};
+
+template <>
+struct Format<Type::kIQ4_XS> {
+  static constexpr size_t kBytes = 136, kBlock = 256, kGroup = 32;
+  static constexpr bool kHasMinima = false;
+
+  // Four low bits of each multiple in four bytes, two top bits in a word.
+  static void scales(const std::byte* c, float* s) {
+    const float d = V::f16(c);
+    const auto low = load_word<uint32_t>(c + 4);
+    const auto top = load_word<uint16_t>(c + 2);
+    for (int i = 0; i < 8; ++i) {
+      const uint32_t multiple = (low >> (4 * i) & 15) | (top >> (2 * i) & 3u) << 4;
+      s[i] = d * static_cast<float>(static_cast<int>(multiple) - 32);
+    }
+  }
+  static Levels levels(const std::byte* c, int j) {
+    return look_up(tensor::kUnevenLevels, nibbles(c + 8 + 16 * j));
+  }
+};
+
+// Groups of 16 with whole-number multiples of d.
+template <int kScaleAt>
+struct GroupsOf16 {
+  static constexpr size_t kBlock = 256, kGroup = 16;
+  static constexpr bool kHasMinima = false;
 
   static void scales(const std::byte* c, float* s) {
-    vst1q_f32(s, vdupq_n_f32(V::f16(c + 208)));
+    vst1q_f32(s, vdupq_n_f32(V::f16(c + kScaleAt)));
     vst1q_f32(s + 4, vld1q_f32(s));
   }
-  static int multiple(const std::byte* c, int group) { return load_word<int8_t>(c + 192 + group); }
-  template <int kQuarter>
-  static uint8x16_t level_bits(const std::byte* low, const std::byte* high) {
-    const uint8x16_t pairs = load_16(low);
-    const uint8x16_t low_bits =
-        kQuarter < 2 ? vandq_u8(pairs, vdupq_n_u8(15)) : vshrq_n_u8(pairs, 4);
-    const uint8x16_t packed = vshlq_u8(load_16(high), vdupq_n_s8(4 - 2 * kQuarter));
-    return vorrq_u8(low_bits, vandq_u8(packed, vdupq_n_u8(0x30)));
+  // Two bits of 16 of the j-th 32 levels, packed as tensor/two_bits.h says, at bit kTo of each
+  // byte.
+  template <int kTo>
+  static uint8x16_t two_bits(const std::byte* bytes, int j) {
+    const uint8x16_t packed = load_16(bytes + j / 4 * 32);
+    const auto move = static_cast<int8_t>(kTo - j % 4 * 2);
+    return vandq_u8(vshlq_u8(packed, vdupq_n_s8(move)), vdupq_n_u8(3 << kTo));
   }
-  template <int kIndex>
-  static Levels levels(const std::byte* c, std::integral_constant<int, kIndex>) {
-    constexpr int kQuarter = kIndex % 4;
-    const std::byte* low = c + kIndex / 4 * 64 + kQuarter % 2 * 32;
-    const std::byte* high = c + 128 + kIndex / 4 * 32;
-    return without_offset(level_bits<kQuarter>(low, high),
-                          level_bits<kQuarter>(low + 16, high + 16), 32);
+};
+
+template <>
+struct Format<Type::kQ2_K> : GroupsOf16<80> {
+  static constexpr size_t kBytes = 84;
+  static constexpr bool kHasMinima = true;
+
+  static void minima(const std::byte* c, float* m) { GroupsOf16<82>::scales(c, m); }
+  static int8x16_t multiples(const std::byte* c) { return vreinterpretq_s8_u8(nibbles(c).low); }
+  static int8x16_t min_multiples(const std::byte* c) {
+    return vreinterpretq_s8_u8(nibbles(c).high);
+  }
+  static Levels levels(const std::byte* c, int j) {
+    return without_offset(two_bits<0>(c + 16, j), two_bits<0>(c + 32, j), 0);
+  }
+};
+
+template <>
+struct Format<Type::kQ3_K> : GroupsOf16<108> {
+  static constexpr size_t kBytes = 110;
+
+  // The packing is described in tensor/q3_k.h; here four groups at a time.
+  static int8x16_t multiples(const std::byte* c) {
+    const auto a = load_word<uint32_t>(c + 96), b = load_word<uint32_t>(c + 100);
+    const auto top = load_word<uint32_t>(c + 104);
+    const uint32_t words[4] = {(a & 0x0f0f0f0f) | (top & 0x03030303) << 4,
+                               (b & 0x0f0f0f0f) | (top >> 2 & 0x03030303) << 4,
+                               (a >> 4 & 0x0f0f0f0f) | (top >> 4 & 0x03030303) << 4,
+                               (b >> 4 & 0x0f0f0f0f) | (top >> 6 & 0x03030303) << 4};
+    return vsubq_s8(vreinterpretq_s8_u32(vld1q_u32(words)), vdupq_n_s8(32));
+  }
+  static Levels levels(const std::byte* c, int j) {
+    return without_offset(vorrq_u8(two_bits<0>(c + 32, j), where_set(c, j, 4)),
+                          vorrq_u8(two_bits<0>(c + 48, j), where_set(c + 16, j, 4)), 4);
+  }
+};
+
+template <>
+struct Format<Type::kQ6_K> : GroupsOf16<208> {
+  static constexpr size_t kBytes = 210;
+
+  static int8x16_t multiples(const std::byte* c) { return vreinterpretq_s8_u8(load_16(c + 192)); }
+  static Levels levels(const std::byte* c, int j) {
+    const std::byte* low = c + j / 4 * 64 + j % 2 * 32;
+    const Nibbles a = nibbles(low), b = nibbles(low + 16);
+    const bool is_low = j % 4 < 2;
+    return without_offset(vorrq_u8(is_low ? a.low : a.high, two_bits<4>(c + 128, j)),
+                          vorrq_u8(is_low ? b.low : b.high, two_bits<4>(c + 144, j)), 32);
   }
 };

@@ -11,7 +11,9 @@
 #include "kernels/kv.h"
 #include "kernels/reference/matmul.h"
 #include "kernels/reference/reference.h"
+#include "tensor/codebook.h"
 #include "tensor/codec.h"
+#include "tensor/mxfp4.h"
 #include "tensor/q8_0.h"
 
 namespace troika::kernels::arm {
@@ -36,11 +38,13 @@ namespace {
 #include "kernels/simd/panels.inl"
 #include "kernels/arm/panels_neon.inl"
 #include "kernels/simd/matmul_bf16.inl"
-#include "kernels/arm/decode_neon.inl"
-#include "kernels/simd/unpack.inl"
 #include "kernels/simd/quantize_within.inl"
 #include "kernels/arm/outliers_neon.inl"
+#include "kernels/arm/decode_neon.inl"
 // clang-format on
+
+// Uses what stands before it.
+#include "kernels/simd/unpack.inl"
 
 void attention(const Attention& args) { attention_or(args, reference::attention); }
 void attention_segment(const Attention& args, size_t segment, float* part) {
@@ -54,8 +58,8 @@ void attention_merge(const Attention& args, const float* parts) {
 using reference::quantize_activations;
 using reference::store_kv;
 
-template <typename Format>
-constexpr MatmulQ8* matmul_q8 = matmul_q8_tiles<Format>;
+template <Type kType>
+constexpr MatmulQ8* matmul_q8_blocks = matmul_q8_tiles<Format<kType>>;
 
 }  // namespace
 TROIKA_TARGET_END

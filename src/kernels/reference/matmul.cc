@@ -4,55 +4,23 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <type_traits>
 
 #include "base/error.h"
+#include "tensor/blocks.h"
 #include "tensor/codec.h"
-#include "tensor/q4_0.h"
-#include "tensor/q4_k.h"
-#include "tensor/q5_0.h"
-#include "tensor/q6_k.h"
-#include "tensor/q8_0.h"
 
 namespace troika::kernels::reference {
 namespace {
 
 using namespace tensor;  // the block formats
 
-// The block of a type; void for float types.
-template <Type kType>
-struct BlockOfType {
-  using Block = void;
-};
-template <>
-struct BlockOfType<Type::kQ4_0> {
-  using Block = BlockQ4_0;
-};
-template <>
-struct BlockOfType<Type::kQ5_0> {
-  using Block = BlockQ5_0;
-};
-template <>
-struct BlockOfType<Type::kQ8_0> {
-  using Block = BlockQ8_0;
-};
-template <>
-struct BlockOfType<Type::kQ4_K> {
-  using Block = BlockQ4_K;
-};
-template <>
-struct BlockOfType<Type::kQ6_K> {
-  using Block = BlockQ6_K;
-};
-
 constexpr size_t kChunk = 256;  // a multiple of every block length
 
 // The weights of row r from element i on, at most kChunk of them; returns how many.
-template <Type kType>
-size_t decode_chunk(const MatmulWeight& weight, size_t r, size_t i, float* chunk) {
+size_t decode_chunk(Type type, const MatmulWeight& weight, size_t r, size_t i, float* chunk) {
   const size_t n = std::min(kChunk, weight.k - i);
   const std::byte* row = weight.data + r * weight.row_bytes;
-  dequantize_row(kType, row + row_bytes(kType, i), chunk, n);
+  dequantize_row(type, row + row_bytes(type, i), chunk, n);
   return n;
 }
 
@@ -66,7 +34,7 @@ void multiply_floats(const MatmulWeight& weight, size_t n_tokens, const std::byt
       double sum = 0;
       for (size_t i = 0; i < weight.k; i += kChunk) {
         float w[kChunk];
-        const size_t n = decode_chunk<kType>(weight, r, i, w);
+        const size_t n = decode_chunk(kType, weight, r, i, w);
         for (size_t j = i; j < i + n; ++j) {
           sum += static_cast<double>(w[j - i]) * token.scale[j / kQ8Block] * token.q[j];
         }
@@ -86,34 +54,21 @@ int32_t dot(const int8_t* a, const int8_t* b, size_t n) {
 // numbers inside of each group.
 template <typename Block>
 double block_dot(const Block& block, const Q8Row& x, size_t i) {
+  Affine groups[Block::kLength / Block::kGroup];
   int8_t q[Block::kLength];
+  find_groups(block, groups);
   unpack(block, q);
-  return static_cast<double>(load_f16(block.d)) * x.scale[i / kQ8Block] * dot(q, x.q + i, 32);
-}
-
-double block_dot(const BlockQ4_K& block, const Q8Row& x, size_t i) {
-  int8_t q[256];
-  unpack(block, q);
-  const double d = load_f16(block.d);
-  const double dmin = load_f16(block.dmin);
   double sum = 0;
-  for (int g = 0; g < 8; ++g, i += 32) {
-    const GroupScale group = group_scale(block, g);
-    const int32_t levels = group.scale * dot(q + 32 * g, x.q + i, 32);
-    const int32_t minima = group.min * (x.sum[i / 16] + x.sum[i / 16 + 1]);
-    sum += x.scale[i / kQ8Block] * (d * levels - dmin * minima);
+  for (size_t j = 0; j < Block::kLength; j += Block::kGroup) {
+    const auto [scale, min] = groups[j / Block::kGroup];
+    int32_t x_sum = 0;
+    for (size_t s = 0; s < Block::kGroup; s += kQ8SumBlock)
+      x_sum += x.sum[(i + j + s) / kQ8SumBlock];
+    sum += x.scale[(i + j) / kQ8Block] *
+           (static_cast<double>(scale) * dot(q + j, x.q + i + j, Block::kGroup) -
+            static_cast<double>(min) * x_sum);
   }
   return sum;
-}
-
-double block_dot(const BlockQ6_K& block, const Q8Row& x, size_t i) {
-  int8_t q[256];
-  unpack(block, q);
-  double sum = 0;
-  for (int g = 0; g < 16; ++g, i += 16) {
-    sum += x.scale[i / kQ8Block] * (block.scales[g] * dot(q + 16 * g, x.q + i, 16));
-  }
-  return sum * load_f16(block.d);
 }
 
 template <typename Block>
@@ -134,17 +89,24 @@ void multiply_blocks(const MatmulWeight& weight, size_t n_tokens, const std::byt
   }
 }
 
+constexpr ByType<MatmulQ8> kMatmulQ8 = by_type<MatmulQ8>([]<Type kType>() {
+  if constexpr (is_float(kType)) {
+    return multiply_floats<kType>;
+  } else {
+    return multiply_blocks<BlockOf<kType>>;
+  }
+});
+
 }  // namespace
 
-template <Type kType>
-void matmul_f32(const MatmulWeight& weight, size_t n_tokens, const float* x, size_t x_stride,
-                float* y, size_t y_stride) {
+void matmul_f32(Type type, const MatmulWeight& weight, size_t n_tokens, const float* x,
+                size_t x_stride, float* y, size_t y_stride) {
   for (size_t r = weight.first_row; r < weight.last_row; ++r) {
     for (size_t t = 0; t < n_tokens; ++t) {
       double sum = 0;
       for (size_t i = 0; i < weight.k; i += kChunk) {
         float w[kChunk];
-        const size_t n = decode_chunk<kType>(weight, r, i, w);
+        const size_t n = decode_chunk(type, weight, r, i, w);
         for (size_t j = 0; j < n; ++j) sum += static_cast<double>(w[j]) * x[t * x_stride + i + j];
       }
       y[t * y_stride + r] = static_cast<float>(sum);
@@ -152,29 +114,10 @@ void matmul_f32(const MatmulWeight& weight, size_t n_tokens, const float* x, siz
   }
 }
 
-template <Type kType>
-void matmul_q8(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
+void matmul_q8(Type type, const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                size_t x_stride_bytes, float* y, size_t y_stride) {
-  using BlockOf = typename BlockOfType<kType>::Block;
-  if constexpr (std::is_void_v<BlockOf>) {
-    multiply_floats<kType>(weight, n_tokens, x, x_stride_bytes, y, y_stride);
-  } else {
-    multiply_blocks<BlockOf>(weight, n_tokens, x, x_stride_bytes, y, y_stride);
-  }
+  find(kMatmulQ8, type)(weight, n_tokens, x, x_stride_bytes, y, y_stride);
 }
-
-#define TROIKA_INSTANTIATE(type)       \
-  template MatmulF32 matmul_f32<type>; \
-  template MatmulQ8 matmul_q8<type>;
-TROIKA_INSTANTIATE(Type::kF32)
-TROIKA_INSTANTIATE(Type::kF16)
-TROIKA_INSTANTIATE(Type::kBF16)
-TROIKA_INSTANTIATE(Type::kQ4_0)
-TROIKA_INSTANTIATE(Type::kQ5_0)
-TROIKA_INSTANTIATE(Type::kQ8_0)
-TROIKA_INSTANTIATE(Type::kQ4_K)
-TROIKA_INSTANTIATE(Type::kQ6_K)
-#undef TROIKA_INSTANTIATE
 
 void quantize_activations(const float* x, std::byte* y, size_t k) {
   const Q8Row row = q8_row(y, k);

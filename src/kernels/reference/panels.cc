@@ -102,8 +102,8 @@ void matmul_bf16(const Bf16Stretch& weight, const PanelProduct& product) {
   }
 }
 
-template <Type kType>
-void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_t* strip) {
+void unpack_bf16(Type type, const MatmulWeight& weight, size_t first_k, size_t n_k,
+                 uint16_t* strip) {
   std::memset(strip, 0, n_k * kPanelRows * sizeof(uint16_t));
   const size_t last_k = std::min(first_k + n_k, weight.k);
   for (size_t r = weight.first_row; r < weight.last_row; ++r) {
@@ -111,7 +111,7 @@ void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_
     for (size_t i = first_k; i < last_k; i += kChunk) {
       const size_t n = std::min(kChunk, weight.k - i);
       float w[kChunk];
-      tensor::dequantize_row(kType, row + tensor::row_bytes(kType, i), w, n);
+      tensor::dequantize_row(type, row + tensor::row_bytes(type, i), w, n);
       for (size_t j = 0; j < std::min(n, last_k - i); ++j) {
         const size_t at = i - first_k + j;
         strip[at / 2 * kLineBytes / 2 + (r - weight.first_row) * 2 + at % 2] =
@@ -121,16 +121,15 @@ void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_
   }
 }
 
-template <Type kType>
-float largest_of_row(const std::byte* row, size_t k) {
+float largest_of_row(Type type, const std::byte* row, size_t k) {
   float largest = 0;
-  for_each_weight(kType, row, k,
+  for_each_weight(type, row, k,
                   [&](size_t, float w) { largest = std::max(largest, std::fabs(finite(w))); });
   return largest;
 }
 
-template <Type kType>
-void unpack_int8(const MatmulWeight& weight, const float* largest, const Int8Strip& strip) {
+void unpack_int8(Type type, const MatmulWeight& weight, const float* largest,
+                 const Int8Strip& strip) {
   std::memset(strip.levels, 0, int8_strip_bytes(weight.k));
   std::fill_n(strip.scales, kPanelRows, 0.0f);
   std::fill_n(strip.starts, kPanelRows, 0);
@@ -138,7 +137,7 @@ void unpack_int8(const MatmulWeight& weight, const float* largest, const Int8Str
     const Int8Scale scale(largest[r]);
     int32_t sum = 0;
     for_each_weight(
-        kType, weight.data + (weight.first_row + r) * weight.row_bytes, weight.k,
+        type, weight.data + (weight.first_row + r) * weight.row_bytes, weight.k,
         [&](size_t i, float w) {
           const int level = scale.level(w);
           strip.levels[i / kInt8LineDepth * kLineBytes + r * kInt8LineDepth + i % kInt8LineDepth] =
@@ -149,19 +148,5 @@ void unpack_int8(const MatmulWeight& weight, const float* largest, const Int8Str
     strip.starts[r] = -128 * sum;
   }
 }
-
-#define TROIKA_INSTANTIATE(type)              \
-  template UnpackBf16 unpack_bf16<type>;      \
-  template LargestOfRow largest_of_row<type>; \
-  template UnpackInt8 unpack_int8<type>;
-TROIKA_INSTANTIATE(Type::kF32)
-TROIKA_INSTANTIATE(Type::kF16)
-TROIKA_INSTANTIATE(Type::kBF16)
-TROIKA_INSTANTIATE(Type::kQ4_0)
-TROIKA_INSTANTIATE(Type::kQ5_0)
-TROIKA_INSTANTIATE(Type::kQ8_0)
-TROIKA_INSTANTIATE(Type::kQ4_K)
-TROIKA_INSTANTIATE(Type::kQ6_K)
-#undef TROIKA_INSTANTIATE
 
 }  // namespace troika::kernels::reference

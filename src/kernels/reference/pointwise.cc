@@ -101,25 +101,21 @@ size_t argmax(const float* x, size_t n) {
   return std::isnan(x[best]) ? 0 : best;
 }
 
+// A function of this type's own, for the table.
+template <Type kType, auto kFunction>
+struct WithType;
+template <Type kType, typename Result, typename... Arguments,
+          Result (*kFunction)(Type, Arguments...)>
+struct WithType<kType, kFunction> {
+  static Result call(Arguments... arguments) { return kFunction(kType, arguments...); }
+};
+
 }  // namespace
 
 constinit const Table kTable = {
-    .matmul_f32 = by_type<MatmulF32>({{Type::kF32, matmul_f32<Type::kF32>},
-                                      {Type::kF16, matmul_f32<Type::kF16>},
-                                      {Type::kBF16, matmul_f32<Type::kBF16>},
-                                      {Type::kQ4_0, matmul_f32<Type::kQ4_0>},
-                                      {Type::kQ5_0, matmul_f32<Type::kQ5_0>},
-                                      {Type::kQ8_0, matmul_f32<Type::kQ8_0>},
-                                      {Type::kQ4_K, matmul_f32<Type::kQ4_K>},
-                                      {Type::kQ6_K, matmul_f32<Type::kQ6_K>}}),
-    .matmul_q8 = by_type<MatmulQ8>({{Type::kF32, matmul_q8<Type::kF32>},
-                                    {Type::kF16, matmul_q8<Type::kF16>},
-                                    {Type::kBF16, matmul_q8<Type::kBF16>},
-                                    {Type::kQ4_0, matmul_q8<Type::kQ4_0>},
-                                    {Type::kQ5_0, matmul_q8<Type::kQ5_0>},
-                                    {Type::kQ8_0, matmul_q8<Type::kQ8_0>},
-                                    {Type::kQ4_K, matmul_q8<Type::kQ4_K>},
-                                    {Type::kQ6_K, matmul_q8<Type::kQ6_K>}}),
+    .matmul_f32 =
+        by_type<MatmulF32>([]<Type kType>() { return WithType<kType, matmul_f32>::call; }),
+    .matmul_q8 = by_type<MatmulQ8>([]<Type kType>() { return WithType<kType, matmul_q8>::call; }),
     .quantize_activations = quantize_activations,
     .quantize_int8 = quantize_int8,
     .narrow_bf16 = narrow_bf16,
@@ -147,30 +143,12 @@ constinit const Table kTable = {
     .store_kv = store_kv,
     .weigh_scores = weigh_scores,
     .pack_values = pack_values,
-    .unpack_bf16 = by_type<UnpackBf16>({{Type::kF32, unpack_bf16<Type::kF32>},
-                                        {Type::kF16, unpack_bf16<Type::kF16>},
-                                        {Type::kBF16, unpack_bf16<Type::kBF16>},
-                                        {Type::kQ4_0, unpack_bf16<Type::kQ4_0>},
-                                        {Type::kQ5_0, unpack_bf16<Type::kQ5_0>},
-                                        {Type::kQ8_0, unpack_bf16<Type::kQ8_0>},
-                                        {Type::kQ4_K, unpack_bf16<Type::kQ4_K>},
-                                        {Type::kQ6_K, unpack_bf16<Type::kQ6_K>}}),
-    .largest_of_row = by_type<LargestOfRow>({{Type::kF32, largest_of_row<Type::kF32>},
-                                             {Type::kF16, largest_of_row<Type::kF16>},
-                                             {Type::kBF16, largest_of_row<Type::kBF16>},
-                                             {Type::kQ4_0, largest_of_row<Type::kQ4_0>},
-                                             {Type::kQ5_0, largest_of_row<Type::kQ5_0>},
-                                             {Type::kQ8_0, largest_of_row<Type::kQ8_0>},
-                                             {Type::kQ4_K, largest_of_row<Type::kQ4_K>},
-                                             {Type::kQ6_K, largest_of_row<Type::kQ6_K>}}),
-    .unpack_int8 = by_type<UnpackInt8>({{Type::kF32, unpack_int8<Type::kF32>},
-                                        {Type::kF16, unpack_int8<Type::kF16>},
-                                        {Type::kBF16, unpack_int8<Type::kBF16>},
-                                        {Type::kQ4_0, unpack_int8<Type::kQ4_0>},
-                                        {Type::kQ5_0, unpack_int8<Type::kQ5_0>},
-                                        {Type::kQ8_0, unpack_int8<Type::kQ8_0>},
-                                        {Type::kQ4_K, unpack_int8<Type::kQ4_K>},
-                                        {Type::kQ6_K, unpack_int8<Type::kQ6_K>}}),
+    .unpack_bf16 =
+        by_type<UnpackBf16>([]<Type kType>() { return WithType<kType, unpack_bf16>::call; }),
+    .largest_of_row =
+        by_type<LargestOfRow>([]<Type kType>() { return WithType<kType, largest_of_row>::call; }),
+    .unpack_int8 =
+        by_type<UnpackInt8>([]<Type kType>() { return WithType<kType, unpack_int8>::call; }),
     .quantize_int8_within = quantize_int8_within,
     .add_outliers = add_outliers,
     .multiply_channels = multiply_channels,

@@ -1,21 +1,13 @@
 // clang-format off
 // The functions of a table whose names are the same in every instruction set.
-.matmul_f32 = by_type<MatmulF32>({{Type::kF32, matmul_f32<Type::kF32>},
-                                  {Type::kF16, matmul_f32<Type::kF16>},
-                                  {Type::kBF16, matmul_f32<Type::kBF16>},
-                                  {Type::kQ4_0, matmul_f32<Type::kQ4_0>},
-                                  {Type::kQ5_0, matmul_f32<Type::kQ5_0>},
-                                  {Type::kQ8_0, matmul_f32<Type::kQ8_0>},
-                                  {Type::kQ4_K, matmul_f32<Type::kQ4_K>},
-                                  {Type::kQ6_K, matmul_f32<Type::kQ6_K>}}),
-.matmul_q8 = by_type<MatmulQ8>({{Type::kF32, matmul_q8_float<Type::kF32>},
-                                {Type::kF16, matmul_q8_float<Type::kF16>},
-                                {Type::kBF16, matmul_q8_float<Type::kBF16>},
-                                {Type::kQ4_0, matmul_q8<TileQ4_0>},
-                                {Type::kQ5_0, matmul_q8<TileQ5_0>},
-                                {Type::kQ8_0, matmul_q8<TileQ8_0>},
-                                {Type::kQ4_K, matmul_q8<TileQ4_K>},
-                                {Type::kQ6_K, matmul_q8<TileQ6_K>}}),
+.matmul_f32 = by_type<MatmulF32>([]<Type kType>() { return matmul_f32<kType>; }),
+.matmul_q8 = by_type<MatmulQ8>([]<Type kType>() {
+  if constexpr (tensor::is_float(kType)) {
+    return matmul_q8_float<kType>;
+  } else {
+    return matmul_q8_blocks<kType>;
+  }
+}),
 .quantize_activations = quantize_activations,
 .quantize_int8 = quantize_int8,
 .narrow_bf16 = narrow_bf16,

@@ -41,6 +41,9 @@ struct FloatRow {
   }
 };
 
+template <Type kType>
+using RowOf = std::conditional_t<tensor::is_float(kType), FloatRow<kType>, BlockRow<Format<kType>>>;
+
 // Words of 4 bytes of 16 rows side by side: line j holds the j-th word of each.
 TROIKA_INLINE inline void interleave(const std::byte (*rows)[kSuperBlock * 2], size_t n_words,
                                      uint32_t flip, std::byte* out) {

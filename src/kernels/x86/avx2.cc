@@ -10,6 +10,7 @@
 #include "kernels/reference/reference.h"
 #include "kernels/x86/target.h"
 #include "kernels/x86/x86.h"
+#include "tensor/codebook.h"
 #include "tensor/codec.h"
 #include "tensor/q8_0.h"
 
@@ -40,13 +41,6 @@ namespace {
 #include "kernels/x86/outliers_avx2.inl"
 // clang-format on
 
-// The names under which the table asks for the formats.
-using TileQ4_0 = FormatQ4_0;
-using TileQ5_0 = FormatQ5_0;
-using TileQ8_0 = FormatQ8_0;
-using TileQ4_K = FormatQ4_K;
-using TileQ6_K = FormatQ6_K;
-
 #include "kernels/x86/decode_avx2.inl"
 // Uses what stands before it.
 #include "kernels/simd/unpack.inl"
@@ -59,8 +53,8 @@ void attention_merge(const Attention& args, const float* parts) {
   attention_merge_or(args, parts, reference::attention_merge);
 }
 
-template <typename Format>
-constexpr MatmulQ8* matmul_q8 = matmul_q8_tiles<Format>;
+template <Type kType>
+constexpr MatmulQ8* matmul_q8_blocks = matmul_q8_tiles<Format<kType>>;
 
 }  // namespace
 TROIKA_TARGET_END

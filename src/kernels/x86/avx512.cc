@@ -15,8 +15,10 @@
 #include "base/error.h"
 #include "kernels/kv.h"
 #include "kernels/reference/reference.h"
+#include "kernels/x86/products_avx512.h"
 #include "kernels/x86/target.h"
 #include "kernels/x86/x86.h"
+#include "tensor/codebook.h"
 #include "tensor/codec.h"
 #include "tensor/q8_0.h"
 
@@ -36,10 +38,7 @@ namespace {
 #include "kernels/simd/super_block.inl"
 #include "kernels/x86/quantize_avx2.inl"
 #include "kernels/x86/formats_avx2.inl"
-#include "kernels/x86/formats_avx512.inl"
-#include "kernels/x86/tile_avx512.inl"
-#include "kernels/simd/matmul_q8.inl"
-#include "kernels/x86/matmul_q8_avx512.inl"
+#include "kernels/x86/ordered_avx512.inl"
 #include "kernels/simd/narrow.inl"
 #include "kernels/simd/prompt_attention.inl"
 #include "kernels/simd/panels.inl"
@@ -49,7 +48,6 @@ namespace {
 #include "kernels/x86/outliers_avx512.inl"
 // clang-format on
 
-#include "kernels/x86/ordered_avx512.inl"
 TROIKA_INLINE inline __m512i bf16_of(F low, F high) {
   return join_halves(V::bf16(low), V::bf16(high));
 }
@@ -65,12 +63,8 @@ void attention_merge(const Attention& args, const float* parts) {
   attention_merge_or(args, parts, kAvx2Table.attention_merge);
 }
 
-// The names under which the table asks for the formats.
-using TileQ4_0 = WideQ4_0;
-using TileQ5_0 = WideQ5_0;
-using TileQ8_0 = WideQ8_0;
-using TileQ4_K = WideQ4_K;
-using TileQ6_K = WideQ6_K;
+template <Type kType>
+constexpr MatmulQ8* matmul_q8_blocks = matmul_q8_avx512<kType>;
 
 }  // namespace
 TROIKA_TARGET_END

@@ -15,6 +15,7 @@
 
 #include "kernels/x86/target.h"
 #include "kernels/x86/x86.h"
+#include "tensor/codebook.h"
 
 namespace troika::kernels::x86 {
 

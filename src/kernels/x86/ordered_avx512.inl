@@ -1,7 +1,6 @@
 // How each block format gives its levels to AVX-512 in the order of the row, 64 at a time and
-// always unsigned: what unpacking needs, where sums do not care. Scales and minima are those of
-// formats_avx2.inl; added here are
-//   kGroup     levels under one scale: 32 or 16
+// always unsigned: what unpacking needs, where sums do not care. The rest is that of
+// formats_avx2.inl; added here is
 //   levels(c, j)  the j-th 64 levels of a super-block
 
 // Two blocks of 16 bytes, each as the low halves of its bytes and then the high halves.
@@ -18,15 +17,28 @@ TROIKA_INLINE inline __m512i join_halves(__m256i low, __m256i high) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
-struct OrderedQ4_0 : FormatQ4_0 {
-  static constexpr int kGroup = 32;
+template <Type kType>
+struct Ordered : Format<kType> {
+  using Base = Format<kType>;
+  static constexpr int kOffset = Base::kSigned ? 128 : Base::kOffset;
+  static constexpr bool kSigned = false;
+  static __m512i levels(const std::byte* c, int j) {
+    const __m512i both = join_halves(Base::levels(c, 2 * j), Base::levels(c, 2 * j + 1));
+    if constexpr (!Base::kSigned) return both;
+    return _mm512_xor_si512(both, _mm512_set1_epi8(static_cast<char>(0x80)));
+  }
+};
+
+// Those for which that can be done in fewer steps.
+template <>
+struct Ordered<Type::kQ4_0> : Format<Type::kQ4_0> {
   static __m512i levels(const std::byte* c, int j) {
     return two_nibbles_in_order(c + 36 * j + 2, c + 36 * j + 20);
   }
 };
 
-struct OrderedQ5_0 : FormatQ5_0 {
-  static constexpr int kGroup = 32;
+template <>
+struct Ordered<Type::kQ5_0> : Format<Type::kQ5_0> {
   static __m512i levels(const std::byte* c, int j) {
     const std::byte* block = c + 44 * j;
     const uint64_t top_bits = load_word<uint32_t>(block + 2) |
@@ -36,31 +48,16 @@ struct OrderedQ5_0 : FormatQ5_0 {
   }
 };
 
-struct OrderedQ8_0 : FormatQ8_0 {
-  static constexpr int kGroup = 32;
-  static constexpr int kOffset = 128;
-  static constexpr bool kSigned = false;
-  static __m512i levels(const std::byte* c, int j) {
-    const __m512i both = join_halves(load_32(c + 68 * j + 2), load_32(c + 68 * j + 36));
-    return _mm512_xor_si512(both, _mm512_set1_epi8(static_cast<char>(0x80)));
-  }
-};
-
-struct OrderedQ4_K : FormatQ4_K {
-  static constexpr int kGroup = 32;
+template <>
+struct Ordered<Type::kQ4_K> : Format<Type::kQ4_K> {
   static __m512i levels(const std::byte* c, int j) {
     const __m256i pairs = load_32(c + 16 + 32 * j);
     return _mm512_and_si512(join_halves(pairs, _mm256_srli_epi16(pairs, 4)), _mm512_set1_epi8(15));
   }
 };
 
-struct OrderedQ6_K : FormatQ6_K {
-  static constexpr int kGroup = 16;
-  static constexpr bool kHasMultiplier = false;
-  // d times each of the 16 multiples.
-  static __m512 group_scales(const std::byte* c) {
-    return _mm512_mul_ps(_mm512_set1_ps(V::f16(c + 208)), V::load_i8(c + 192));
-  }
+template <>
+struct Ordered<Type::kQ6_K> : Format<Type::kQ6_K> {
   // 64 levels are two quarters of a half: the low bits lie side by side, the high bits in the same
   // 32 bytes.
   static __m512i levels(const std::byte* c, int j) {

@@ -6,7 +6,7 @@ constexpr int kTileRows(int /*n_tokens*/) { return 2; }
 // Whether the offset of the levels is taken away in one go for the eight 32s: with their scales and
 // the sums of the activations, like a minimum.
 template <typename Format>
-constexpr bool kOffsetAsMinimum = Format::kOffset != 0 && !Format::kHasMultiplier;
+constexpr bool kOffsetAsMinimum = Format::kOffset != 0 && Format::kGroup == 32;
 
 // 32 products of levels, summed in groups of four; each at most 32512 in magnitude for a pair, so
 // that the saturating instruction never saturates. `offset_part` are the pair sums of
@@ -27,10 +27,19 @@ TROIKA_INLINE inline __m256i dot_32(__m256i levels, __m256i x, __m256i offset_pa
   return _mm256_madd_epi16(pairs, multiplier);
 }
 
-// Sums of the eight 32s of activations, times their scales.
-TROIKA_INLINE inline __m256 scaled_sums(const int16_t* sums, __m256 scales) {
+// Sums of the eight 32s of activations, times their scales. The sixteen sums are multiplied by
+// words first, and here these are 1 unless groups of 16 have minima of their own.
+TROIKA_INLINE inline __m256 scaled_sums(const int16_t* sums, __m256i multiples, __m256 scales) {
   const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums));
-  return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1))), scales);
+  return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, multiples)), scales);
+}
+
+// The multiples of the two groups of 16 in the i-th 32 levels, as pairs of levels see them.
+TROIKA_INLINE inline __m256i multiplier(const int8_t* multiples, int i) {
+  const __m128i pair = _mm_loadu_si16(multiples + 2 * i);
+  const __m256i both = _mm256_broadcastsi128_si256(_mm_cvtepi8_epi16(pair));
+  return _mm256_shuffle_epi8(both, _mm256_setr_epi64x(0x0100010001000100, 0x0100010001000100,
+                                                      0x0302030203020302, 0x0302030203020302));
 }
 
 template <typename Format, int kRows, int kTokens>
@@ -39,11 +48,19 @@ TROIKA_INLINE inline void tile_step(const std::byte* first, size_t row_bytes, co
   const std::byte* c[kRows];
   unrolled<kRows>([&](auto r) TROIKA_INLINE { c[r] = first + r * row_bytes; });
   alignas(32) float scales[kRows][kTokens][8];  // of weight and activation together
+  alignas(16) int8_t multiples[kRows][16];
+  const __m256i ones = _mm256_set1_epi16(1);
+  unrolled<kRows>([&](auto r) TROIKA_INLINE {
+    if constexpr (Format::kGroup == 16) {
+      _mm_store_si128(reinterpret_cast<__m128i*>(multiples[r]), Format::multiples(c[r]));
+    }
+  });
   unrolled<kTokens>([&](auto t) TROIKA_INLINE {
     const __m256 x_scales = _mm256_loadu_ps(x[t].scale + i / 32);
+    const int16_t* sums_of_16 = x[t].sum + i / 16;
     __m256 x_sums;
-    if constexpr (Format::kHasMinima || kOffsetAsMinimum<Format>) {
-      x_sums = scaled_sums(x[t].sum + i / 16, x_scales);
+    if constexpr ((Format::kHasMinima && Format::kGroup == 32) || kOffsetAsMinimum<Format>) {
+      x_sums = scaled_sums(sums_of_16, ones, x_scales);
     }
     unrolled<kRows>([&](auto r) TROIKA_INLINE {
       const __m256 row_scales = Format::scales(c[r]);
@@ -53,6 +70,10 @@ TROIKA_INLINE inline void tile_step(const std::byte* first, size_t row_bytes, co
         sums[r][t] = _mm256_fnmadd_ps(offsets, x_sums, sums[r][t]);
       }
       if constexpr (Format::kHasMinima) {
+        if constexpr (Format::kGroup == 16) {
+          x_sums =
+              scaled_sums(sums_of_16, _mm256_cvtepi8_epi16(Format::min_multiples(c[r])), x_scales);
+        }
         sums[r][t] = _mm256_fnmadd_ps(Format::minima(c[r]), x_sums, sums[r][t]);
       }
     });
@@ -68,10 +89,10 @@ TROIKA_INLINE inline void tile_step(const std::byte* first, size_t row_bytes, co
     });
     unrolled<kRows>([&](auto r) TROIKA_INLINE {
       const __m256i levels = Format::levels(c[r], j);
-      __m256i multiplier = _mm256_set1_epi16(1);
-      if constexpr (Format::kHasMultiplier) multiplier = Format::multiplier(c[r], j);
+      __m256i multiples_of_pairs = ones;
+      if constexpr (Format::kGroup == 16) multiples_of_pairs = multiplier(multiples[r], j);
       unrolled<kTokens>([&](auto t) TROIKA_INLINE {
-        const __m256i dots = dot_32<Format>(levels, xs[t], offset_parts[t], multiplier);
+        const __m256i dots = dot_32<Format>(levels, xs[t], offset_parts[t], multiples_of_pairs);
         sums[r][t] =
             _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots), _mm256_set1_ps(scales[r][t][j]), sums[r][t]);
       });

@@ -68,19 +68,24 @@ struct BlockValues {
   }
 
  private:
+  // One for all groups times sixteen bytes.
+  TROIKA_INLINE static __m512 of_groups(__m512 value, __m128i multiples) {
+    return _mm512_mul_ps(_mm512_broadcastss_ps(_mm512_castps512_ps128(value)),
+                         _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(multiples)));
+  }
   template <typename Body>
   TROIKA_INLINE static void visit_super_block(const std::byte* c, Body body) {
-    __m512 scales, minima = _mm512_setzero_ps();
-    if constexpr (Format::kGroup == 16) {
-      scales = Format::group_scales(c);
-    } else {
-      scales = _mm512_castps256_ps512(Format::scales(c));
-    }
+    __m512 scales = _mm512_castps256_ps512(Format::scales(c)), minima = _mm512_setzero_ps();
     if constexpr (Format::kHasMinima) minima = _mm512_castps256_ps512(Format::minima(c));
+    if constexpr (Format::kGroup == 16) {
+      scales = of_groups(scales, Format::multiples(c));
+      if constexpr (Format::kHasMinima) minima = of_groups(minima, Format::min_multiples(c));
+    }
     constexpr __mmask16 kGroups =
         static_cast<__mmask16>((1u << (kSuperBlock / Format::kGroup)) - 1);
     constexpr int kInfinityOrNan = 0x99;
-    const bool is_finite = (_mm512_mask_fpclass_ps_mask(kGroups, scales, kInfinityOrNan) |
+    const bool is_finite = !Format::kMayOverflow &&
+                           (_mm512_mask_fpclass_ps_mask(kGroups, scales, kInfinityOrNan) |
                             _mm512_mask_fpclass_ps_mask(kGroups, minima, kInfinityOrNan)) == 0;
     unrolled<4>([&](auto j) TROIKA_INLINE {
       const __m512i levels = Format::levels(c, j);
@@ -126,6 +131,10 @@ struct FloatValues {
     });
   }
 };
+
+template <Type kType>
+using ValuesOf =
+    std::conditional_t<tensor::is_float(kType), FloatValues<kType>, BlockValues<Ordered<kType>>>;
 
 template <typename Values>
 void unpack_bf16(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_t* strip) {

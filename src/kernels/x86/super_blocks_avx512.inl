@@ -1,0 +1,134 @@
+// How AVX-512 multiplies rows of super-blocks. After formats_avx512.inl.
+
+// Groups of 32. The even groups share one vector, the odd ones another, four lanes for each: the
+// packed bytes hold an even group in their low halves and the next odd one in their high halves.
+template <Type kType>
+struct PairedGroups {
+  static constexpr size_t kBytes = Format<kType>::kBytes, kBlock = 256;
+  static constexpr int kParts = 1;
+
+  struct Token {
+    __m512i even[2], odd[2];  // first and second halves of the groups
+    __m256 scale, sum;        // of the eight groups; the sums are scaled
+  };
+  struct Row {
+    __m512i even[2], odd[2];
+    __m256 scale, minimum;
+  };
+
+  static Token token(const Q8Row& x, size_t i, int /*part*/) {
+    const __m512i a = load_64(x.q + i), b = load_64(x.q + i + 64);
+    const __m512i c = load_64(x.q + i + 128), d = load_64(x.q + i + 192);
+    const __m512i ab[2] = {quarters<0, 2, 0, 2>(a, b), quarters<1, 3, 1, 3>(a, b)};
+    const __m512i cd[2] = {quarters<0, 2, 0, 2>(c, d), quarters<1, 3, 1, 3>(c, d)};
+    const __m256 scale = _mm256_loadu_ps(x.scale + i / kQ8Block);
+    return {{quarters<0, 2, 0, 2>(ab[0], cd[0]), quarters<0, 2, 0, 2>(ab[1], cd[1])},
+            {quarters<1, 3, 1, 3>(ab[0], cd[0]), quarters<1, 3, 1, 3>(ab[1], cd[1])},
+            scale,
+            scaled_sums(x, i, scale)};
+  }
+  // 128 bytes of 4-bit levels, and the scales and minima of the block.
+  TROIKA_INLINE static Row row_of(const std::byte* levels, const std::byte* c) {
+    const __m512i low = load_64(levels), high = load_64(levels + 64);
+    const __m512i first = quarters<0, 2, 0, 2>(low, high), second = quarters<1, 3, 1, 3>(low, high);
+    return {{low_halves(first), low_halves(second)},
+            {high_halves(first), high_halves(second)},
+            Format<kType>::scales(c),
+            Format<kType>::minima(c)};
+  }
+  TROIKA_INLINE static __m512 add(const Row& row, const Token& token, __m512 sum) {
+    const __m512i zero = _mm512_setzero_si512();
+    const __m512i even = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(zero, row.even[0], token.even[0]),
+                                             row.even[1], token.even[1]);
+    const __m512i odd = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(zero, row.odd[0], token.odd[0]),
+                                            row.odd[1], token.odd[1]);
+    const __m512 scale = _mm512_castps256_ps512(_mm256_mul_ps(row.scale, token.scale));
+    const __m512i lanes = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
+    const __m512i odd_lanes = _mm512_or_si512(lanes, _mm512_set1_epi32(1));
+    sum = without_minima(sum, row.minimum, token.sum);
+    sum = scaled(sum, even, _mm512_permutexvar_ps(lanes, scale));
+    return scaled(sum, odd, _mm512_permutexvar_ps(odd_lanes, scale));
+  }
+};
+
+template <>
+struct Wide<Type::kQ4_K> : PairedGroups<Type::kQ4_K> {
+  static Row row(const std::byte* c, int /*part*/) { return row_of(c + 16, c); }
+};
+
+template <>
+struct Wide<Type::kQ5_K> : PairedGroups<Type::kQ5_K> {
+  static Row row(const std::byte* c, int /*part*/) {
+    Row row = row_of(c + 48, c);
+    // Bit g of a byte is the fifth of group g; a quarter of a vector holds half a group.
+    const __m512i even = _mm512_setr_epi64(
+        0x0101010101010101, 0x0101010101010101, 0x0404040404040404, 0x0404040404040404,
+        0x1010101010101010, 0x1010101010101010, 0x4040404040404040, 0x4040404040404040);
+    const __m512i odd = _mm512_add_epi8(even, even);
+    unrolled<2>([&](auto half) TROIKA_INLINE {
+      const __m512i bits = _mm512_broadcast_i32x4(load_16(c + 16 + 16 * half));
+      row.even[half] = with_fifths(row.even[half], _mm512_test_epi8_mask(bits, even));
+      row.odd[half] = with_fifths(row.odd[half], _mm512_test_epi8_mask(bits, odd));
+    });
+    return row;
+  }
+
+ private:
+  TROIKA_INLINE static __m512i with_fifths(__m512i levels, __mmask64 fifths) {
+    return _mm512_mask_add_epi8(levels, fifths, levels, _mm512_set1_epi8(16));
+  }
+};
+
+// 32 bytes in both halves of a vector, the first moved down by kFirst bits, the second by two more.
+template <int kFirst>
+TROIKA_INLINE inline __m512i two_quarters(__m512i packed) {
+  const __m512i moves = join(_mm256_set1_epi16(kFirst), _mm256_set1_epi16(kFirst + 2));
+  return _mm512_and_si512(_mm512_srlv_epi16(packed, moves), _mm512_set1_epi8(3));
+}
+TROIKA_INLINE inline __m512i both_halves(const std::byte* p) {
+  return _mm512_broadcast_i64x4(load_32(p));
+}
+
+template <>
+struct Wide<Type::kQ2_K> : GroupsOfSixteen<Type::kQ2_K> {
+  static Row row(const std::byte* c, int part) {
+    const __m512i packed = both_halves(c + 16 + 32 * part);
+    return row_of(c, part, two_quarters<0>(packed), two_quarters<4>(packed));
+  }
+};
+
+template <>
+struct Wide<Type::kQ3_K> : GroupsOfSixteen<Type::kQ3_K> {
+  static Row row(const std::byte* c, int part) {
+    const __m512i packed = both_halves(c + 32 + 32 * part), thirds = both_halves(c);
+    return row_of(c, part, with_thirds(two_quarters<0>(packed), thirds, 4 * part),
+                  with_thirds(two_quarters<4>(packed), thirds, 4 * part + 2));
+  }
+
+ private:
+  // The third bits of the first 32 levels are those at `bit`, of the next 32 those above.
+  TROIKA_INLINE static __m512i with_thirds(__m512i levels, __m512i thirds, int bit) {
+    const __m512i wanted = join(_mm256_set1_epi8(static_cast<char>(1 << bit)),
+                                _mm256_set1_epi8(static_cast<char>(2 << bit)));
+    return _mm512_mask_add_epi8(levels, _mm512_test_epi8_mask(thirds, wanted), levels,
+                                _mm512_set1_epi8(4));
+  }
+};
+
+template <>
+struct Wide<Type::kQ6_K> : GroupsOfSixteen<Type::kQ6_K> {
+  // Bit by bit: the low four from `low`, the next two from `high`.
+  TROIKA_INLINE static __m512i merge(__m512i low, __m512i high) {
+    const __m512i both = _mm512_ternarylogic_epi32(_mm512_set1_epi8(15), low, high, 0xca);
+    return _mm512_and_si512(both, _mm512_set1_epi8(0x3f));
+  }
+  static Row row(const std::byte* c, int part) {
+    const __m512i low = load_64(c + 64 * part);
+    // The two bits of the first 32 levels are the lowest, those of the next 32 above them, ...
+    const __m512i high = both_halves(c + 128 + 32 * part);
+    const __m512i up = join(_mm256_set1_epi16(4), _mm256_set1_epi16(2));
+    const __m512i down = join(_mm256_setzero_si256(), _mm256_set1_epi16(2));
+    return row_of(c, part, merge(low, _mm512_sllv_epi16(high, up)),
+                  merge(_mm512_srli_epi16(low, 4), _mm512_srlv_epi16(high, down)));
+  }
+};
