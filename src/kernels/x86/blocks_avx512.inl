@@ -30,15 +30,17 @@ TROIKA_INLINE inline __m512i high_halves(__m512i pairs) {
 
 // Formats with blocks of 32 weights. Four blocks share a vector: first their first halves side by
 // side, then their second halves, so that both add up in the same lanes, four for each block.
-template <Type kType, int kOffset>
+template <Type kType>
 struct EightBlocks {
-  static constexpr size_t kBytes = Format<kType>::kBytes, kBlock = Format<kType>::kBlock;
-  static constexpr bool kHasMinima = Format<kType>::kHasMinima;
-  static constexpr int kParts = 1;
+  using Levels = Ordered<kType>;
+  using Floats = __m256;
+  static constexpr size_t kBytes = Levels::kBytes, kBlock = Levels::kBlock, kGroup = 32;
+  static constexpr bool kHasMinima = Levels::kHasMinima;
+  static constexpr int lane_of(int group) { return group; }
 
   struct Token {
     __m512i first[2], second[2];  // halves of four blocks
-    __m512i start[2];
+    __m256i start;
     __m256 scale, sum;  // of the eight blocks; the sums are scaled, and used only with minima
   };
   struct Row {
@@ -46,33 +48,31 @@ struct EightBlocks {
     __m256 scale, minimum;
   };
 
-  TROIKA_INLINE static Token token(const Q8Row& x, size_t i, int /*part*/) {
+  TROIKA_INLINE static Token token(const Q8Row& x, size_t i) {
     Token token;
     unrolled<2>([&](auto j) TROIKA_INLINE {
       const __m512i low = load_64(x.q + i + 128 * j), high = load_64(x.q + i + 128 * j + 64);
       token.first[j] = quarters<0, 2, 0, 2>(low, high);
       token.second[j] = quarters<1, 3, 1, 3>(low, high);
-      // Eight sums of 16, each in the first lane of two.
-      const auto* sums = reinterpret_cast<const __m128i*>(x.sum + i / kQ8SumBlock + 8 * j);
-      token.start[j] = _mm512_madd_epi16(_mm512_cvtepu16_epi64(_mm_loadu_si128(sums)),
-                                         _mm512_set1_epi16(-kOffset));
     });
+    const __m256i sums = load_32(reinterpret_cast<const std::byte*>(x.sum + i / kQ8SumBlock));
+    token.start = _mm256_madd_epi16(sums, _mm256_set1_epi16(-Levels::kOffset));
     token.scale = _mm256_loadu_ps(x.scale + i / kQ8Block);
     if constexpr (kHasMinima) token.sum = scaled_sums(x, i, token.scale);
     return token;
   }
-  TROIKA_INLINE static __m512 add(const Row& row, const Token& token, __m512 sum) {
-    const __m512 scale = _mm512_castps256_ps512(_mm256_mul_ps(row.scale, token.scale));
-    const __m512i lanes = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
-    if constexpr (kHasMinima) sum = without_minima(sum, row.minimum, token.sum);
+  TROIKA_INLINE static void add(const Row& row, const Token& token, Floats& sums) {
+    if constexpr (kHasMinima) sums = _mm256_fnmadd_ps(row.minimum, token.sum, sums);
+    __m512i fours[2];
     unrolled<2>([&](auto j) TROIKA_INLINE {
-      __m512i dots = _mm512_dpbusd_epi32(token.start[j], row.first[j], token.first[j]);
-      dots = _mm512_dpbusd_epi32(dots, row.second[j], token.second[j]);
-      const __m512i my_lanes = _mm512_add_epi32(lanes, _mm512_set1_epi32(4 * j));
-      sum = scaled(sum, dots, _mm512_permutexvar_ps(my_lanes, scale));
+      fours[j] =
+          _mm512_dpbusd_epi32(dots(row.first[j], token.first[j]), row.second[j], token.second[j]);
     });
-    return sum;
+    const __m256i whole = _mm256_add_epi32(token.start, sums_of_fours(fours[0], fours[1]));
+    sums = _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole), _mm256_mul_ps(row.scale, token.scale), sums);
   }
+  TROIKA_INLINE static __m256 scales(const std::byte* c) { return Levels::scales(c); }
+  TROIKA_INLINE static __m256 minima(const std::byte* c) { return Levels::minima(c); }
 
  protected:
   // Of two times four blocks: 4-bit levels, scales and minima.
@@ -149,44 +149,42 @@ TROIKA_INLINE inline Row looked_up(Row row, const int8_t* codebook) {
 }
 
 // Blocks of 18 bytes: a scale, then 4-bit levels or codes. With three loads for all eight.
-template <Type kType, int kOffset>
-struct EightBlocksOf18 : EightBlocks<kType, kOffset> {
-  using typename EightBlocks<kType, kOffset>::Row;
+template <Type kType>
+struct EightBlocksOf18 : EightBlocks<kType> {
+  using typename EightBlocks<kType>::Row;
   TROIKA_INLINE static Row row_of_codes(const std::byte* c) {
     const __m512i bytes[3] = {load_64(c), load_64(c + 64), load_64(c + 80)};
     // The words 0, 9, ... of the first 64; every other pair of lanes is left unused.
     const __m512i words =
         _mm512_castsi128_si512(_mm_setr_epi16(0, 9, 18, 27, 32 + 4, 32 + 13, 32 + 22, 32 + 31));
     const __m512i scales = _mm512_permutex2var_epi16(bytes[0], words, bytes[1]);
-    return EightBlocks<kType, kOffset>::row_of(four_blocks<2, 18, 0, 64>(bytes[0], bytes[1]),
-                                               four_blocks<74, 18, 64, 80>(bytes[1], bytes[2]),
-                                               _mm256_cvtph_ps(_mm512_castsi512_si128(scales)));
+    return EightBlocks<kType>::row_of(four_blocks<2, 18, 0, 64>(bytes[0], bytes[1]),
+                                      four_blocks<74, 18, 64, 80>(bytes[1], bytes[2]),
+                                      _mm256_cvtph_ps(_mm512_castsi512_si128(scales)));
   }
 };
 
 template <>
-struct Wide<Type::kQ4_0> : EightBlocksOf18<Type::kQ4_0, 8> {
-  static Row row(const std::byte* c, int /*part*/) { return row_of_codes(c); }
+struct Wide<Type::kQ4_0> : EightBlocksOf18<Type::kQ4_0> {
+  static Row row(const std::byte* c) { return row_of_codes(c); }
 };
 
 template <>
-struct Wide<Type::kIQ4_NL> : EightBlocksOf18<Type::kIQ4_NL, 128> {
-  static Row row(const std::byte* c, int /*part*/) {
-    return looked_up(row_of_codes(c), tensor::kUnevenLevels);
-  }
+struct Wide<Type::kIQ4_NL> : EightBlocksOf18<Type::kIQ4_NL> {
+  static Row row(const std::byte* c) { return looked_up(row_of_codes(c), tensor::kUnevenLevels); }
 };
 
 template <>
-struct Wide<Type::kQ4_1> : EightBlocks<Type::kQ4_1, 0> {
-  static Row row(const std::byte* c, int /*part*/) {
+struct Wide<Type::kQ4_1> : EightBlocks<Type::kQ4_1> {
+  static Row row(const std::byte* c) {
     const auto [scales, minima] = scales_and_minima<20>(c);
     return row_of(four_pieces<20>(c + 4), four_pieces<20>(c + 84), scales, minima);
   }
 };
 
 template <>
-struct Wide<Type::kQ5_0> : EightBlocks<Type::kQ5_0, 16> {
-  static Row row(const std::byte* c, int /*part*/) {
+struct Wide<Type::kQ5_0> : EightBlocks<Type::kQ5_0> {
+  static Row row(const std::byte* c) {
     const __m512i bytes[3] = {load_64(c), load_64(c + 64), load_64(c + 112)};
     const Row low =
         row_of(four_blocks<6, 22, 0, 64>(bytes[0], bytes[1]),
@@ -196,8 +194,8 @@ struct Wide<Type::kQ5_0> : EightBlocks<Type::kQ5_0, 16> {
 };
 
 template <>
-struct Wide<Type::kQ5_1> : EightBlocks<Type::kQ5_1, 0> {
-  static Row row(const std::byte* c, int /*part*/) {
+struct Wide<Type::kQ5_1> : EightBlocks<Type::kQ5_1> {
+  static Row row(const std::byte* c) {
     const auto [scales, minima] = scales_and_minima<24>(c);
     return with_all_fifths<24>(
         row_of(four_pieces<24>(c + 8), four_pieces<24>(c + 104), scales, minima), c + 4);
@@ -205,8 +203,8 @@ struct Wide<Type::kQ5_1> : EightBlocks<Type::kQ5_1, 0> {
 };
 
 template <>
-struct Wide<Type::kMXFP4> : EightBlocks<Type::kMXFP4, 128> {
-  static Row row(const std::byte* c, int /*part*/) {
+struct Wide<Type::kMXFP4> : EightBlocks<Type::kMXFP4> {
+  static Row row(const std::byte* c) {
     return looked_up(
         row_of(four_pieces<17>(c + 1), four_pieces<17>(c + 69), Format<Type::kMXFP4>::scales(c)),
         tensor::kTinyFloats);
@@ -215,16 +213,16 @@ struct Wide<Type::kMXFP4> : EightBlocks<Type::kMXFP4, 128> {
 
 // Not eight blocks, but eight groups of one whose codes lie side by side.
 template <>
-struct Wide<Type::kIQ4_XS> : EightBlocks<Type::kIQ4_XS, 128> {
-  static Row row(const std::byte* c, int /*part*/) {
+struct Wide<Type::kIQ4_XS> : EightBlocks<Type::kIQ4_XS> {
+  static Row row(const std::byte* c) {
     return looked_up(row_of(load_64(c + 8), load_64(c + 72), Format<Type::kIQ4_XS>::scales(c)),
                      tensor::kUnevenLevels);
   }
 };
 
 template <>
-struct Wide<Type::kQ8_0> : EightBlocks<Type::kQ8_0, 128> {
-  static Row row(const std::byte* c, int /*part*/) {
+struct Wide<Type::kQ8_0> : EightBlocks<Type::kQ8_0> {
+  static Row row(const std::byte* c) {
     Row row;
     const __m512i top = _mm512_set1_epi8(static_cast<char>(0x80));
     unrolled<2>([&](auto j) TROIKA_INLINE {

@@ -1,11 +1,19 @@
 // How AVX-512 multiplies a row of each block format with a token, 256 weights (a super-block) at a
-// time, in kParts parts. Wide<kType> has
-//   kBytes, kBlock           as in formats_avx2.inl, whose scales and minima serve here too
-//   Token token(x, i, part)  what a part needs of the activations from the i-th on; rows share it
-//   Row row(c, part)         the unpacked levels and scales of a part; tokens share it
-//   add(row, token, s)       adds the part to the 16 partial sums of one output
-// Levels are unsigned. What was added to make them so is taken away beforehand in whole numbers:
-// the dot product starts from minus that offset times the sum of the activations.
+// time. Wide<kType> has
+//   Levels            the format's Ordered<kType>
+//   kGroup            weights whose products are summed as whole numbers: 32 or 16
+//   Floats            a vector with a lane for each of the 256 / kGroup groups
+//   lane_of(group)    which
+//   Token token(x, i) what the activations from the i-th on are to the rows, which share it
+//   Row row(c)        the unpacked levels and scales; tokens share it
+//   add(row, token, sums)  adds to the partial sums of an output, one for each group
+//   scales(c), minima(c)   by lane, as row() has them
+// Levels are unsigned. What was added to make them so is taken away from the whole numbers: start
+// is minus that offset times the sum of a group's activations.
+//
+// Each partial sum adds, super-block after super-block, first minus its group's minimum times the
+// scaled sum of the activations, where there are minima, then the whole number times the product of
+// both scales. matmul_q8_avx512.inl does the same for 16 rows at once, to the bit.
 
 TROIKA_INLINE inline __m512i join(__m256i low, __m256i high) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
@@ -17,8 +25,42 @@ TROIKA_INLINE inline __m512i quarters(__m512i first, __m512i second) {
 }
 TROIKA_INLINE inline __m512i load_64(const void* p) { return _mm512_loadu_si512(p); }
 
-TROIKA_INLINE inline __m512 scaled(__m512 sum, __m512i dots, __m512 scale) {
-  return _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots), scale, sum);
+// Sums of two neighbours of each quarter: two of the first vector's, two of the second's.
+TROIKA_INLINE inline __m512i sums_of_twos(__m512i first, __m512i second) {
+  return _mm512_add_epi32(_mm512_unpacklo_epi64(first, second),
+                          _mm512_unpackhi_epi64(first, second));
+}
+// Sums of the four lanes of each quarter: of the first vector's, then of the second's.
+TROIKA_INLINE inline __m256i sums_of_fours(__m512i first, __m512i second) {
+  const __m512i twos = sums_of_twos(first, second);
+  const __m512i fours = _mm512_add_epi32(twos, _mm512_srli_epi64(twos, 32));
+  const __m512i order = _mm512_castsi256_si512(_mm256_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14));
+  return _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, fours));
+}
+// One of the first vector's, one of the second's, in turn.
+TROIKA_INLINE inline __m256i sums_of_fours_in_turn(__m512i first, __m512i second) {
+  const __m512i twos = sums_of_twos(first, second);
+  return _mm512_cvtepi64_epi32(_mm512_add_epi32(twos, _mm512_srli_epi64(twos, 32)));
+}
+// Of four vectors: in each quarter one of the first, of the second, of the third, of the fourth.
+TROIKA_INLINE inline __m512i sums_of_fours(const __m512i (&v)[4]) {
+  const __m512i low =
+      _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+  const __m512i high =
+      _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+  return sums_of_twos(low, high);
+}
+TROIKA_INLINE inline __m512i dots(__m512i levels, __m512i activations) {
+  return _mm512_dpbusd_epi32(_mm512_setzero_si512(), levels, activations);
+}
+
+TROIKA_INLINE inline float total(__m256 sums) {
+  __m128 s = _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1));
+  s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+  return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+TROIKA_INLINE inline float total(__m512 sums) {
+  return total(_mm256_add_ps(_mm512_castps512_ps256(sums), _mm512_extractf32x8_ps(sums, 1)));
 }
 
 // Sums of the eight 32s of activations from the i-th on, times their scales.
@@ -27,75 +69,68 @@ TROIKA_INLINE inline __m256 scaled_sums(const Q8Row& x, size_t i, __m256 scales)
       load_32(reinterpret_cast<const std::byte*>(x.sum + i / kQ8SumBlock)), _mm256_set1_epi16(1));
   return _mm256_mul_ps(_mm256_cvtepi32_ps(sums), scales);
 }
-// Eight minima times eight such sums, taken away.
-TROIKA_INLINE inline __m512 without_minima(__m512 sum, __m256 minima, __m256 x_sums) {
-  return _mm512_fnmadd_ps(_mm512_zextps256_ps512(minima), _mm512_zextps256_ps512(x_sums), sum);
-}
-
 template <Type kType>
 struct Wide;
 
-// Super-blocks with groups of 16, which take four lanes each. A part is one half of the block.
+// Super-blocks with groups of 16. A vector of 64 levels holds four of them, and a group's lane
+// stands in the quarter of its place among the four, at the place of its vector.
 template <Type kType>
 struct GroupsOfSixteen {
-  static constexpr size_t kBytes = Format<kType>::kBytes, kBlock = 256;
-  static constexpr bool kHasMinima = Format<kType>::kHasMinima;
-  static constexpr int kParts = 2;
+  using Levels = Ordered<kType>;
+  using Floats = __m512;
+  static constexpr size_t kBytes = Levels::kBytes, kBlock = 256, kGroup = 16;
+  static constexpr bool kHasMinima = Levels::kHasMinima;
+  static constexpr int lane_of(int group) { return group % 4 * 4 + group / 4; }
 
   struct Token {
-    __m512i levels[2], start[2];
-    __m256 scale, sum;  // of the eight groups; the sums are scaled, and used only with minima
+    __m512i levels[4], start;
+    __m512 scale, sum;  // the sums are scaled, and used only with minima
   };
   struct Row {
-    __m512i levels[2];
-    __m256 scale, minimum;
+    __m512i levels[4];
+    __m512 scale, minimum;
   };
 
-  static Token token(const Q8Row& x, size_t i, int part) {
-    i += 128 * static_cast<size_t>(part);
-    // Eight sums of 16, each in the first lane of two; then of four.
-    const __m128i sums = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x.sum + i / kQ8SumBlock));
-    const __m512i offsets =
-        _mm512_madd_epi16(_mm512_cvtepu16_epi64(sums), _mm512_set1_epi16(-Format<kType>::kOffset));
-    const __m512i words = _mm512_setr_epi64(0, 0, 1, 0, 2, 0, 3, 0);
-    const __m512i next_words = _mm512_add_epi64(words, _mm512_set1_epi64(4));
-    const __m256 scales = _mm256_castps128_ps256(_mm_loadu_ps(x.scale + i / kQ8Block));
-    const __m256i twice = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
-    Token token = {{load_64(x.q + i), load_64(x.q + i + 64)},
-                   {_mm512_maskz_permutexvar_epi64(0x55, words, offsets),
-                    _mm512_maskz_permutexvar_epi64(0x55, next_words, offsets)},
-                   _mm256_permutevar8x32_ps(scales, twice),
-                   _mm256_setzero_ps()};
-    if constexpr (kHasMinima) {
-      token.sum = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(sums)), token.scale);
-    }
-    return token;
+  static Token token(const Q8Row& x, size_t i) {
+    const auto* words = reinterpret_cast<const std::byte*>(x.sum + i / kQ8SumBlock);
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i sums = _mm512_permutexvar_epi32(order, _mm512_cvtepi16_epi32(load_32(words)));
+    const __m512i blocks = _mm512_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6, 1, 3, 5, 7, 1, 3, 5, 7);
+    const __m256 scales = _mm256_loadu_ps(x.scale + i / kQ8Block);
+    const __m512 scale = _mm512_permutexvar_ps(blocks, _mm512_castps256_ps512(scales));
+    return {
+        {load_64(x.q + i), load_64(x.q + i + 64), load_64(x.q + i + 128), load_64(x.q + i + 192)},
+        _mm512_mullo_epi32(sums, _mm512_set1_epi32(-Levels::kOffset)),
+        scale,
+        _mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale)};
   }
-  // 128 levels, and the scales and minima of this half of the block.
-  TROIKA_INLINE static Row row_of(const std::byte* c, int part, __m512i first, __m512i second) {
-    Row row = {{first, second},
-               of_groups(Format<kType>::scales(c), Format<kType>::multiples(c), part),
-               _mm256_setzero_ps()};
-    if constexpr (kHasMinima) {
-      row.minimum = of_groups(Format<kType>::minima(c), Format<kType>::min_multiples(c), part);
-    }
+  TROIKA_INLINE static void add(const Row& row, const Token& token, Floats& sums) {
+    if constexpr (kHasMinima) sums = _mm512_fnmadd_ps(row.minimum, token.sum, sums);
+    __m512i products[4];
+    unrolled<4>([&](auto j) TROIKA_INLINE { products[j] = dots(row.levels[j], token.levels[j]); });
+    const __m512i whole = _mm512_add_epi32(token.start, sums_of_fours(products));
+    sums = _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole), _mm512_mul_ps(row.scale, token.scale), sums);
+  }
+  TROIKA_INLINE static __m512 scales(const std::byte* c) {
+    return of_groups(Levels::scales(c), Levels::multiples(c));
+  }
+  TROIKA_INLINE static __m512 minima(const std::byte* c) {
+    return of_groups(Levels::minima(c), Levels::min_multiples(c));
+  }
+
+ protected:
+  TROIKA_INLINE static Row row_of(const std::byte* c) {
+    Row row;
+    row.scale = scales(c);
+    if constexpr (kHasMinima) row.minimum = minima(c);
     return row;
-  }
-  TROIKA_INLINE static __m512 add(const Row& row, const Token& token, __m512 sum) {
-    const __m512 scale = _mm512_castps256_ps512(_mm256_mul_ps(row.scale, token.scale));
-    const __m512i lanes = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
-    if constexpr (kHasMinima) sum = without_minima(sum, row.minimum, token.sum);
-    unrolled<2>([&](auto j) TROIKA_INLINE {
-      const __m512i dots = _mm512_dpbusd_epi32(token.start[j], row.levels[j], token.levels[j]);
-      const __m512i my_lanes = _mm512_add_epi32(lanes, _mm512_set1_epi32(4 * j));
-      sum = scaled(sum, dots, _mm512_permutexvar_ps(my_lanes, scale));
-    });
-    return sum;
   }
 
  private:
-  TROIKA_INLINE static __m256 of_groups(__m256 of_all, __m128i multiples, int part) {
-    if (part == 1) multiples = _mm_unpackhi_epi64(multiples, multiples);
-    return _mm256_mul_ps(of_all, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(multiples)));
+  TROIKA_INLINE static __m512 of_groups(__m256 of_all, __m128i multiples) {
+    const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i whole = _mm512_cvtepi8_epi32(_mm_shuffle_epi8(multiples, order));
+    const __m512 all = _mm512_insertf32x8(_mm512_castps256_ps512(of_all), of_all, 1);
+    return _mm512_mul_ps(all, _mm512_cvtepi32_ps(whole));
   }
 };

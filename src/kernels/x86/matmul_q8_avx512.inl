@@ -1,111 +1,175 @@
-// Products with quantised activations of several tokens with AVX-512. What a tile makes of the
-// activations does not depend on the row, so it is made once for many rows and waits in the
-// second-level cache; what it makes of a row serves up to eight tokens from registers. Each output
-// is summed as `tile` sums it, to the bit: 256 products after the other in the same 16 partial
-// sums.
+// Products with quantised activations of several tokens with AVX-512: 16 rows share a vector, a
+// lane for each, so that the whole numbers of a group need not be added up across lanes. Turning
+// the levels of 16 rows around costs as much as multiplying them with some tokens, so it pays from
+// kLeastTokens on. Each output is summed as `tile` sums it, to the bit.
 
-constexpr int kWideTokens = 8;
-constexpr size_t kWideRows = 32;  // for which prepared activations serve
-// Super-blocks that are prepared at a time. Few of them would fit the first-level cache, but then
-// rows are read in short pieces, and memory gives those slowly.
-constexpr size_t kWideBlocks = 16;
+constexpr size_t kLeastTokens = 5;
+constexpr size_t kMostTokens = 32;     // whose sums wait in the first-level cache
+constexpr size_t kTokenBlocks = 4608;  // of all tokens together: 288 KB on the stack
+
+// 32 activations of a token, ready to be spread over the lanes.
+struct alignas(64) TokenBlock {
+  int32_t levels[8];  // four bytes each
+  int32_t start[2];   // of both groups of 16, or the first of the whole
+  float scale;
+  float sum[2];  // of both groups of 16, or the first of the whole, scaled
+};
 
 template <typename Format>
-struct WideTile {
-  using Token = typename Format::Token;
-  static constexpr int kParts = Format::kParts;
-
-  alignas(64) Token tokens[kWideTokens][kWideBlocks * static_cast<size_t>(kParts)];
-  alignas(64) __m512 sums[kWideRows][kWideTokens];
-
-  template <int kTokens>
-  void prepare(const Q8Row (&x)[kTokens], size_t i, size_t n_blocks) {
-    for (size_t t = 0; t < kTokens; ++t) {
-      for (size_t b = 0; b < n_blocks; ++b) {
-        unrolled<kParts>([&](auto part) TROIKA_INLINE {
-          tokens[t][b * kParts + part] = Format::token(x[t], i + b * kSuperBlock, part);
-        });
+void prepare_tokens(const std::byte* x, size_t x_stride_bytes, size_t n_tokens, size_t k,
+                    TokenBlock* blocks) {
+  const size_t n_blocks = (k + kSuperBlock - 1) / kSuperBlock * (kSuperBlock / kQ8Block);
+  for (size_t t = 0; t < n_tokens; ++t) {
+    const Q8Row row = q8_row(x + t * x_stride_bytes, k);
+    for (size_t b = 0; b < n_blocks; ++b) {
+      TokenBlock& block = blocks[b * n_tokens + t];
+      std::memcpy(block.levels, row.q + b * kQ8Block, kQ8Block);
+      block.scale = row.scale[b];
+      int32_t sums[2] = {row.sum[2 * b], row.sum[2 * b + 1]};
+      if (Format::kGroup == 32) sums[0] += sums[1];
+      for (int i = 0; i < 2; ++i) {
+        block.start[i] = -Format::Levels::kOffset * sums[i];
+        block.sum[i] = static_cast<float>(sums[i]) * block.scale;
       }
     }
   }
+}
 
-  // One super-block of kRows rows, for which the b-th prepared one is.
-  template <int kRows, int kTokens>
-  TROIKA_INLINE void step(const std::byte* c, size_t row_bytes, size_t b,
-                          __m512 (&s)[kRows][kTokens]) {
-    unrolled<kParts>([&](auto part) TROIKA_INLINE {
-      typename Format::Row rows[kRows];
-      unrolled<kRows>([&](auto r)
-                          TROIKA_INLINE { rows[r] = Format::row(c + r * row_bytes, part); });
-      unrolled<kTokens>([&](auto t) TROIKA_INLINE {
-        const Token& token = tokens[t][b * kParts + part];
-        unrolled<kRows>([&](auto r)
-                            TROIKA_INLINE { s[r][t] = Format::add(rows[r], token, s[r][t]); });
+// 16 vectors of 16 lanes: lane j of vector i goes to lane i of vector j.
+TROIKA_INLINE inline void turn_around(__m512i (&v)[16]) {
+  __m512i u[16];
+  unrolled<8>([&](auto i) TROIKA_INLINE {
+    u[2 * i] = _mm512_unpacklo_epi32(v[2 * i], v[2 * i + 1]);
+    u[2 * i + 1] = _mm512_unpackhi_epi32(v[2 * i], v[2 * i + 1]);
+  });
+  unrolled<4>([&](auto i) TROIKA_INLINE {
+    v[4 * i] = _mm512_unpacklo_epi64(u[4 * i], u[4 * i + 2]);
+    v[4 * i + 1] = _mm512_unpackhi_epi64(u[4 * i], u[4 * i + 2]);
+    v[4 * i + 2] = _mm512_unpacklo_epi64(u[4 * i + 1], u[4 * i + 3]);
+    v[4 * i + 3] = _mm512_unpackhi_epi64(u[4 * i + 1], u[4 * i + 3]);
+  });
+  unrolled<4>([&](auto i) TROIKA_INLINE {
+    u[i] = _mm512_shuffle_i32x4(v[i], v[4 + i], 0x88);
+    u[4 + i] = _mm512_shuffle_i32x4(v[i], v[4 + i], 0xdd);
+    u[8 + i] = _mm512_shuffle_i32x4(v[8 + i], v[12 + i], 0x88);
+    u[12 + i] = _mm512_shuffle_i32x4(v[8 + i], v[12 + i], 0xdd);
+  });
+  unrolled<4>([&](auto i) TROIKA_INLINE {
+    v[i] = _mm512_shuffle_i32x4(u[i], u[8 + i], 0x88);
+    v[4 + i] = _mm512_shuffle_i32x4(u[4 + i], u[12 + i], 0x88);
+    v[8 + i] = _mm512_shuffle_i32x4(u[i], u[8 + i], 0xdd);
+    v[12 + i] = _mm512_shuffle_i32x4(u[4 + i], u[12 + i], 0xdd);
+  });
+}
+
+constexpr size_t kLanes = 16;
+
+template <typename Format>
+struct SixteenRows {
+  using Levels = typename Format::Levels;
+  static constexpr size_t kSums = kSuperBlock / Format::kGroup;
+  static constexpr bool kHasMinima = Levels::kHasMinima;
+
+  alignas(64) __m512 sums[kSums][kMostTokens];
+  alignas(64) __m512i levels[16];  // of 64 columns, four in a vector
+  alignas(64) __m512 scales[kSums];
+  alignas(64) __m512 minima[kSums];
+
+  // What a function gives for 16 rows, a lane for each group, as a lane for each row.
+  template <typename OfRow>
+  TROIKA_INLINE void gather(const OfRow& of_row, __m512 (&by_lane)[kSums]) {
+    __m512i v[kLanes];
+    unrolled<kLanes>([&](auto r) TROIKA_INLINE { v[r] = whole_vector(of_row(r)); });
+    turn_around(v);
+    unrolled<static_cast<int>(kSums)>(
+        [&](auto i) TROIKA_INLINE { by_lane[i] = _mm512_castsi512_ps(v[i]); });
+  }
+  TROIKA_INLINE static __m512i whole_vector(__m512 v) { return _mm512_castps_si512(v); }
+  TROIKA_INLINE static __m512i whole_vector(__m256 v) {
+    return _mm512_castsi256_si512(_mm256_castps_si256(v));
+  }
+
+  // Adds one group: kVectors levels from `first` on.
+  template <int kVectors>
+  TROIKA_INLINE void add_group(int first, int group, int half, const TokenBlock* tokens,
+                               size_t n_tokens) {
+    const auto lane = static_cast<size_t>(Format::lane_of(group));
+    __m512i w[kVectors];
+    unrolled<kVectors>([&](auto j) TROIKA_INLINE { w[j] = levels[first + j]; });
+    const __m512 scale = scales[lane];
+    __m512 minimum;
+    if constexpr (kHasMinima) minimum = minima[lane];
+    for (size_t t = 0; t < n_tokens; ++t) {
+      const TokenBlock& token = tokens[t];
+      __m512i whole = _mm512_set1_epi32(token.start[half]);
+      unrolled<kVectors>([&](auto j) TROIKA_INLINE {
+        const int32_t four = token.levels[kVectors * half + j];
+        whole = _mm512_dpbusd_epi32(whole, w[j], _mm512_set1_epi32(four));
       });
-    });
+      __m512 s = sums[lane][t];
+      if constexpr (kHasMinima) s = _mm512_fnmadd_ps(minimum, _mm512_set1_ps(token.sum[half]), s);
+      const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(token.scale));
+      sums[lane][t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole), both, s);
+    }
   }
 
-  // Adds n_blocks super-blocks of kRows rows, row_bytes apart, and the n_rest weights behind them
-  // to the sums from `row` on.
-  template <int kRows, int kTokens>
-  void add(const std::byte* c, size_t row_bytes, size_t n_blocks, size_t n_rest, size_t row) {
-    __m512 s[kRows][kTokens];
-    unrolled<kRows>([&](auto r) TROIKA_INLINE {
-      unrolled<kTokens>([&](auto t) TROIKA_INLINE { s[r][t] = sums[row + r][t]; });
-    });
-    for (size_t b = 0; b < n_blocks; ++b, c += Format::kBytes) {
-      prefetch_ahead<Format, kRows>(c, row_bytes);
-      step<kRows, kTokens>(c, row_bytes, b, s);
+  void add_super_block(const std::byte* c, size_t row_bytes, const TokenBlock* tokens,
+                       size_t n_tokens) {
+    const auto row = [&](int r) TROIKA_INLINE { return c + static_cast<size_t>(r) * row_bytes; };
+    gather([&](int r) TROIKA_INLINE { return Format::scales(row(r)); }, scales);
+    if constexpr (kHasMinima) {
+      gather([&](int r) TROIKA_INLINE { return Format::minima(row(r)); }, minima);
     }
-    if (Format::kBlock < kSuperBlock && n_rest > 0) {
-      prefetch_ahead<Format, kRows>(c, row_bytes);
-      std::byte rest[kRows * Format::kBytes];
-      for (size_t r = 0; r < kRows; ++r) {
-        pad_rest<Format>(c + r * row_bytes, n_rest, rest + r * Format::kBytes);
+    for (int quarter = 0; quarter < 4; ++quarter) {
+      __m512i v[kLanes];
+      unrolled<kLanes>([&](auto r) TROIKA_INLINE { v[r] = Levels::levels(row(r), quarter); });
+      turn_around(v);
+      unrolled<kLanes>([&](auto i) TROIKA_INLINE { levels[i] = v[i]; });
+      for (int block = 0; block < 2; ++block, tokens += n_tokens) {
+        const int b = 2 * quarter + block;
+        if constexpr (Format::kGroup == 32) {
+          add_group<8>(8 * block, b, 0, tokens, n_tokens);
+        } else {
+          add_group<4>(8 * block, 2 * b, 0, tokens, n_tokens);
+          add_group<4>(8 * block + 4, 2 * b + 1, 1, tokens, n_tokens);
+        }
       }
-      step<kRows, kTokens>(rest, Format::kBytes, n_blocks, s);
     }
-    unrolled<kRows>([&](auto r) TROIKA_INLINE {
-      unrolled<kTokens>([&](auto t) TROIKA_INLINE { sums[row + r][t] = s[r][t]; });
+  }
+
+  // The partial sums of each row, added as `total` adds them.
+  TROIKA_INLINE __m512 total_of(size_t t) const {
+    __m512 s[8];
+    unrolled<8>([&](auto i) TROIKA_INLINE {
+      s[i] = kSums == 16 ? _mm512_add_ps(sums[i][t], sums[(i + 8) % kSums][t]) : sums[i][t];
     });
+    unrolled<4>([&](auto i) TROIKA_INLINE { s[i] = _mm512_add_ps(s[i], s[i + 4]); });
+    unrolled<2>([&](auto i) TROIKA_INLINE { s[i] = _mm512_add_ps(s[i], s[i + 2]); });
+    return _mm512_add_ps(s[0], s[1]);
   }
 
-  template <int kTokens>
-  void add_rows(const std::byte* c, size_t row_bytes, size_t n_blocks, size_t n_rest,
-                size_t n_rows) {
-    constexpr int kRows = 2;
-    size_t row = 0;
-    for (; row + kRows <= n_rows; row += kRows) {
-      add<kRows, kTokens>(c + row * row_bytes, row_bytes, n_blocks, n_rest, row);
-    }
-    if (row < n_rows) {
-      add<1, kTokens>(c + row * row_bytes, row_bytes, n_blocks, n_rest, row);
-    }
-  }
-
-  // Rows first_row .. first_row + n_rows, at most kWideRows.
-  template <int kTokens>
-  void multiply(const MatmulWeight& weight, size_t first_row, size_t n_rows, const std::byte* x,
-                size_t x_stride_bytes, float* y, size_t y_stride) {
-    Q8Row rows_of_x[kTokens];
-    unrolled<kTokens>(
-        [&](auto t) TROIKA_INLINE { rows_of_x[t] = q8_row(x + t * x_stride_bytes, weight.k); });
-    for (size_t r = 0; r < n_rows; ++r) {
-      unrolled<kTokens>([&](auto t) TROIKA_INLINE { sums[r][t] = _mm512_setzero_ps(); });
+  void multiply(const MatmulWeight& weight, size_t first_row, const TokenBlock* tokens,
+                size_t n_tokens, float* y, size_t y_stride) {
+    for (auto& group : sums) {
+      for (size_t t = 0; t < n_tokens; ++t) group[t] = _mm512_setzero_ps();
     }
     const std::byte* c = weight.data + first_row * weight.row_bytes;
-    const size_t n_all = (weight.k + kSuperBlock - 1) / kSuperBlock;
-    for (size_t b = 0; b < n_all; b += kWideBlocks) {
-      const size_t n_blocks = n_all - b < kWideBlocks ? n_all - b : kWideBlocks;
-      const bool is_last = b + n_blocks == n_all;
-      const size_t n_rest = is_last ? weight.k % kSuperBlock : 0;
-      prepare<kTokens>(rows_of_x, b * kSuperBlock, n_blocks);
-      add_rows<kTokens>(c + b * Format::kBytes, weight.row_bytes, n_blocks - (n_rest > 0), n_rest,
-                        n_rows);
+    constexpr size_t kBlocks = kSuperBlock / kQ8Block;
+    size_t i = 0;
+    for (; i + kSuperBlock <= weight.k; i += kSuperBlock, c += Format::kBytes) {
+      prefetch_ahead<Format, kLanes>(c, weight.row_bytes);
+      add_super_block(c, weight.row_bytes, tokens, n_tokens);
+      tokens += kBlocks * n_tokens;
     }
-    y += first_row;
-    for (size_t r = 0; r < n_rows; ++r) {
-      unrolled<kTokens>([&](auto t) TROIKA_INLINE { y[t * y_stride + r] = V::sum(sums[r][t]); });
+    if (Format::kBlock < kSuperBlock && i < weight.k) {
+      std::byte rest[kLanes * Format::kBytes];
+      for (size_t r = 0; r < kLanes; ++r) {
+        pad_rest<Format>(c + r * weight.row_bytes, weight.k - i, rest + r * Format::kBytes);
+      }
+      add_super_block(rest, Format::kBytes, tokens, n_tokens);
+    }
+    for (size_t t = 0; t < n_tokens; ++t) {
+      _mm512_storeu_ps(y + t * y_stride + first_row, total_of(t));
     }
   }
 };
@@ -113,41 +177,29 @@ struct WideTile {
 template <typename Format>
 void matmul_q8(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                size_t x_stride_bytes, float* y, size_t y_stride) {
-  if (n_tokens < 5) {  // too few for the detour
+  const size_t n_blocks = q8_padded(weight.k) / kQ8Block;
+  const size_t n_fitting = kTokenBlocks / n_blocks;
+  const size_t n_rows = weight.last_row - weight.first_row;
+  if (n_tokens < kLeastTokens || n_fitting < kLeastTokens || n_rows < kLanes) {
     matmul_q8_tiles<Format>(weight, n_tokens, x, x_stride_bytes, y, y_stride);
     return;
   }
-  WideTile<Format> work;
-  for (size_t r = weight.first_row; r < weight.last_row; r += kWideRows) {
-    const size_t n_rows = weight.last_row - r < kWideRows ? weight.last_row - r : kWideRows;
-    const auto multiply = [&](size_t t, auto count) TROIKA_INLINE {
-      work.template multiply<count>(weight, r, n_rows, x + t * x_stride_bytes, x_stride_bytes,
-                                    y + t * y_stride, y_stride);
-    };
-    size_t t = 0;
-    for (; t + 8 <= n_tokens; t += 8) multiply(t, std::integral_constant<int, 8>());
-    switch (n_tokens - t) {
-      case 7:
-        multiply(t, std::integral_constant<int, 7>());
-        break;
-      case 6:
-        multiply(t, std::integral_constant<int, 6>());
-        break;
-      case 5:
-        multiply(t, std::integral_constant<int, 5>());
-        break;
-      case 4:
-        multiply(t, std::integral_constant<int, 4>());
-        break;
-      case 3:
-        multiply(t, std::integral_constant<int, 3>());
-        break;
-      case 2:
-        multiply(t, std::integral_constant<int, 2>());
-        break;
-      case 1:
-        multiply(t, std::integral_constant<int, 1>());
-        break;
+  const size_t most = n_fitting < kMostTokens ? n_fitting : kMostTokens;
+  const size_t n_groups = (n_tokens + most - 1) / most;
+  TokenBlock tokens[kTokenBlocks];
+  SixteenRows<Format> rows;
+  MatmulWeight rest = weight;
+  rest.first_row = weight.first_row + n_rows / kLanes * kLanes;
+  for (size_t group = 0; group < n_groups; ++group) {  // of about the same size
+    const size_t t = n_tokens * group / n_groups, end = n_tokens * (group + 1) / n_groups;
+    const std::byte* xt = x + t * x_stride_bytes;
+    float* yt = y + t * y_stride;
+    prepare_tokens<Format>(xt, x_stride_bytes, end - t, weight.k, tokens);
+    for (size_t r = weight.first_row; r < rest.first_row; r += kLanes) {
+      rows.multiply(weight, r, tokens, end - t, yt, y_stride);
+    }
+    if (rest.first_row < rest.last_row) {
+      matmul_q8_tiles<Format>(rest, end - t, xt, x_stride_bytes, yt, y_stride);
     }
   }
 }

@@ -28,6 +28,7 @@ namespace {
 #include "kernels/x86/avx512_float.inl"
 #include "kernels/simd/super_block.inl"
 #include "kernels/x86/formats_avx2.inl"
+#include "kernels/x86/ordered_avx512.inl"
 #include "kernels/x86/formats_avx512.inl"
 #include "kernels/x86/blocks_avx512.inl"
 #include "kernels/x86/super_blocks_avx512.inl"

@@ -4,8 +4,10 @@
 // packed bytes hold an even group in their low halves and the next odd one in their high halves.
 template <Type kType>
 struct PairedGroups {
-  static constexpr size_t kBytes = Format<kType>::kBytes, kBlock = 256;
-  static constexpr int kParts = 1;
+  using Levels = Ordered<kType>;
+  using Floats = __m256;
+  static constexpr size_t kBytes = Levels::kBytes, kBlock = 256, kGroup = 32;
+  static constexpr int lane_of(int group) { return group; }
 
   struct Token {
     __m512i even[2], odd[2];  // first and second halves of the groups
@@ -16,7 +18,7 @@ struct PairedGroups {
     __m256 scale, minimum;
   };
 
-  static Token token(const Q8Row& x, size_t i, int /*part*/) {
+  static Token token(const Q8Row& x, size_t i) {
     const __m512i a = load_64(x.q + i), b = load_64(x.q + i + 64);
     const __m512i c = load_64(x.q + i + 128), d = load_64(x.q + i + 192);
     const __m512i ab[2] = {quarters<0, 2, 0, 2>(a, b), quarters<1, 3, 1, 3>(a, b)};
@@ -36,29 +38,25 @@ struct PairedGroups {
             Format<kType>::scales(c),
             Format<kType>::minima(c)};
   }
-  TROIKA_INLINE static __m512 add(const Row& row, const Token& token, __m512 sum) {
-    const __m512i zero = _mm512_setzero_si512();
-    const __m512i even = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(zero, row.even[0], token.even[0]),
-                                             row.even[1], token.even[1]);
-    const __m512i odd = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(zero, row.odd[0], token.odd[0]),
-                                            row.odd[1], token.odd[1]);
-    const __m512 scale = _mm512_castps256_ps512(_mm256_mul_ps(row.scale, token.scale));
-    const __m512i lanes = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
-    const __m512i odd_lanes = _mm512_or_si512(lanes, _mm512_set1_epi32(1));
-    sum = without_minima(sum, row.minimum, token.sum);
-    sum = scaled(sum, even, _mm512_permutexvar_ps(lanes, scale));
-    return scaled(sum, odd, _mm512_permutexvar_ps(odd_lanes, scale));
+  TROIKA_INLINE static void add(const Row& row, const Token& token, Floats& sums) {
+    sums = _mm256_fnmadd_ps(row.minimum, token.sum, sums);
+    const __m256i whole = sums_of_fours_in_turn(
+        _mm512_dpbusd_epi32(dots(row.even[0], token.even[0]), row.even[1], token.even[1]),
+        _mm512_dpbusd_epi32(dots(row.odd[0], token.odd[0]), row.odd[1], token.odd[1]));
+    sums = _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole), _mm256_mul_ps(row.scale, token.scale), sums);
   }
+  TROIKA_INLINE static __m256 scales(const std::byte* c) { return Levels::scales(c); }
+  TROIKA_INLINE static __m256 minima(const std::byte* c) { return Levels::minima(c); }
 };
 
 template <>
 struct Wide<Type::kQ4_K> : PairedGroups<Type::kQ4_K> {
-  static Row row(const std::byte* c, int /*part*/) { return row_of(c + 16, c); }
+  static Row row(const std::byte* c) { return row_of(c + 16, c); }
 };
 
 template <>
 struct Wide<Type::kQ5_K> : PairedGroups<Type::kQ5_K> {
-  static Row row(const std::byte* c, int /*part*/) {
+  static Row row(const std::byte* c) {
     Row row = row_of(c + 48, c);
     // Bit g of a byte is the fifth of group g; a quarter of a vector holds half a group.
     const __m512i even = _mm512_setr_epi64(
@@ -91,25 +89,36 @@ TROIKA_INLINE inline __m512i both_halves(const std::byte* p) {
 
 template <>
 struct Wide<Type::kQ2_K> : GroupsOfSixteen<Type::kQ2_K> {
-  static Row row(const std::byte* c, int part) {
-    const __m512i packed = both_halves(c + 16 + 32 * part);
-    return row_of(c, part, two_quarters<0>(packed), two_quarters<4>(packed));
+  static Row row(const std::byte* c) {
+    Row row = row_of(c);
+    unrolled<2>([&](auto half) TROIKA_INLINE {
+      const __m512i packed = both_halves(c + 16 + 32 * half);
+      row.levels[2 * half] = two_quarters<0>(packed);
+      row.levels[2 * half + 1] = two_quarters<4>(packed);
+    });
+    return row;
   }
 };
 
 template <>
 struct Wide<Type::kQ3_K> : GroupsOfSixteen<Type::kQ3_K> {
-  static Row row(const std::byte* c, int part) {
-    const __m512i packed = both_halves(c + 32 + 32 * part), thirds = both_halves(c);
-    return row_of(c, part, with_thirds(two_quarters<0>(packed), thirds, 4 * part),
-                  with_thirds(two_quarters<4>(packed), thirds, 4 * part + 2));
+  static Row row(const std::byte* c) {
+    Row row = row_of(c);
+    const __m512i thirds = both_halves(c);
+    unrolled<2>([&](auto half) TROIKA_INLINE {
+      const __m512i packed = both_halves(c + 32 + 32 * half);
+      row.levels[2 * half] = with_thirds<4 * half>(two_quarters<0>(packed), thirds);
+      row.levels[2 * half + 1] = with_thirds<4 * half + 2>(two_quarters<4>(packed), thirds);
+    });
+    return row;
   }
 
  private:
-  // The third bits of the first 32 levels are those at `bit`, of the next 32 those above.
-  TROIKA_INLINE static __m512i with_thirds(__m512i levels, __m512i thirds, int bit) {
-    const __m512i wanted = join(_mm256_set1_epi8(static_cast<char>(1 << bit)),
-                                _mm256_set1_epi8(static_cast<char>(2 << bit)));
+  // The third bits of the first 32 levels are those at kBit, of the next 32 those above.
+  template <int kBit>
+  TROIKA_INLINE static __m512i with_thirds(__m512i levels, __m512i thirds) {
+    const __m512i wanted = join(_mm256_set1_epi8(static_cast<char>(1 << kBit)),
+                                _mm256_set1_epi8(static_cast<char>(2 << kBit)));
     return _mm512_mask_add_epi8(levels, _mm512_test_epi8_mask(thirds, wanted), levels,
                                 _mm512_set1_epi8(4));
   }
@@ -117,18 +126,24 @@ struct Wide<Type::kQ3_K> : GroupsOfSixteen<Type::kQ3_K> {
 
 template <>
 struct Wide<Type::kQ6_K> : GroupsOfSixteen<Type::kQ6_K> {
+  static Row row(const std::byte* c) {
+    const __m512i up = join(_mm256_set1_epi16(4), _mm256_set1_epi16(2));
+    const __m512i down = join(_mm256_setzero_si256(), _mm256_set1_epi16(2));
+    Row row = row_of(c);
+    unrolled<2>([&](auto half) TROIKA_INLINE {
+      const __m512i low = load_64(c + 64 * half);
+      // The two bits of the first 32 levels are the lowest, those of the next 32 above them, ...
+      const __m512i high = both_halves(c + 128 + 32 * half);
+      row.levels[2 * half] = merge(low, _mm512_sllv_epi16(high, up));
+      row.levels[2 * half + 1] = merge(_mm512_srli_epi16(low, 4), _mm512_srlv_epi16(high, down));
+    });
+    return row;
+  }
+
+ private:
   // Bit by bit: the low four from `low`, the next two from `high`.
   TROIKA_INLINE static __m512i merge(__m512i low, __m512i high) {
     const __m512i both = _mm512_ternarylogic_epi32(_mm512_set1_epi8(15), low, high, 0xca);
     return _mm512_and_si512(both, _mm512_set1_epi8(0x3f));
-  }
-  static Row row(const std::byte* c, int part) {
-    const __m512i low = load_64(c + 64 * part);
-    // The two bits of the first 32 levels are the lowest, those of the next 32 above them, ...
-    const __m512i high = both_halves(c + 128 + 32 * part);
-    const __m512i up = join(_mm256_set1_epi16(4), _mm256_set1_epi16(2));
-    const __m512i down = join(_mm256_setzero_si256(), _mm256_set1_epi16(2));
-    return row_of(c, part, merge(low, _mm512_sllv_epi16(high, up)),
-                  merge(_mm512_srli_epi16(low, 4), _mm512_srlv_epi16(high, down)));
   }
 };

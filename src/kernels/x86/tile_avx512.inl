@@ -6,15 +6,12 @@ constexpr int kTileRows(int /*n_tokens*/) { return 4; }
 
 template <typename Format, int kRows, int kTokens>
 TROIKA_INLINE inline void tile_step(const std::byte* c, size_t row_bytes, const Q8Row* x, size_t i,
-                                    __m512 (&sums)[kRows][kTokens]) {
-  unrolled<Format::kParts>([&](auto part) TROIKA_INLINE {
-    typename Format::Token tokens[kTokens];
-    unrolled<kTokens>([&](auto t) TROIKA_INLINE { tokens[t] = Format::token(x[t], i, part); });
-    unrolled<kRows>([&](auto r) TROIKA_INLINE {
-      const typename Format::Row row = Format::row(c + r * row_bytes, part);
-      unrolled<kTokens>(
-          [&](auto t) TROIKA_INLINE { sums[r][t] = Format::add(row, tokens[t], sums[r][t]); });
-    });
+                                    typename Format::Floats (&sums)[kRows][kTokens]) {
+  typename Format::Token tokens[kTokens];
+  unrolled<kTokens>([&](auto t) TROIKA_INLINE { tokens[t] = Format::token(x[t], i); });
+  unrolled<kRows>([&](auto r) TROIKA_INLINE {
+    const typename Format::Row row = Format::row(c + r * row_bytes);
+    unrolled<kTokens>([&](auto t) TROIKA_INLINE { Format::add(row, tokens[t], sums[r][t]); });
   });
 }
 
@@ -22,10 +19,10 @@ template <typename Format, int kRows, int kTokens>
 void tile(const std::byte* row, size_t row_bytes, const std::byte* x, size_t x_stride_bytes,
           size_t k, float* y, size_t y_stride) {
   Q8Row tokens[kTokens];
-  __m512 sums[kRows][kTokens];
+  typename Format::Floats sums[kRows][kTokens];
   unrolled<kTokens>([&](auto t) TROIKA_INLINE { tokens[t] = q8_row(x + t * x_stride_bytes, k); });
   unrolled<kRows>([&](auto r) TROIKA_INLINE {
-    unrolled<kTokens>([&](auto t) TROIKA_INLINE { sums[r][t] = _mm512_setzero_ps(); });
+    unrolled<kTokens>([&](auto t) TROIKA_INLINE { sums[r][t] = typename Format::Floats{}; });
   });
   size_t i = 0;
   for (; i + kSuperBlock <= k; i += kSuperBlock, row += Format::kBytes) {
@@ -41,6 +38,6 @@ void tile(const std::byte* row, size_t row_bytes, const std::byte* x, size_t x_s
     tile_step<Format, kRows, kTokens>(rest, Format::kBytes, tokens, i, sums);
   }
   unrolled<kRows>([&](auto r) TROIKA_INLINE {
-    unrolled<kTokens>([&](auto t) TROIKA_INLINE { y[t * y_stride + r] = V::sum(sums[r][t]); });
+    unrolled<kTokens>([&](auto t) TROIKA_INLINE { y[t * y_stride + r] = total(sums[r][t]); });
   });
 }

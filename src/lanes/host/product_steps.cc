@@ -14,6 +14,11 @@ constexpr int64_t kRowGranularity = 16;
 // Bytes of a weight that a worker takes at a time: little enough that none waits long for the last
 // one, enough that a stream of reads gets under way.
 constexpr size_t kItemBytes = 32 << 10;
+// The same for several tokens, which kernels bring into another form for each item; but every
+// worker has so many items, as far as there are rows.
+constexpr int kSeveralTokens = 5;
+constexpr size_t kLargeItemBytes = 512 << 10;
+constexpr int64_t kLeastItems = 4;
 
 // One row as int8 by the step's rule; what it takes out goes to the row's list.
 void prepare_int8(const Step& step, const StepContext& context, int worker, size_t row,
@@ -239,7 +244,13 @@ void prepare_rows(const Step& step, const StepContext& context, int worker) {
 
 ProductItems items_of(const Step& step, const StepContext& context, int64_t n_parallel) {
   if (!has_panels(step)) {
-    const auto fitting = static_cast<int64_t>(kItemBytes / step.matrix.row_bytes);
+    const bool is_several = n_rows_of(step, context.run) >= kSeveralTokens;
+    const size_t bytes = is_several ? kLargeItemBytes : kItemBytes;
+    auto fitting = static_cast<int64_t>(bytes / step.matrix.row_bytes);
+    if (is_several) {
+      const int64_t n_items = kLeastItems * context.team.n_active();
+      fitting = std::min(fitting, step.matrix.n_rows * n_parallel / n_items);
+    }
     const int64_t size = std::max<int64_t>(1, fitting / kRowGranularity) * kRowGranularity;
     return {(step.matrix.n_rows + size - 1) / size, size};
   }
