@@ -93,7 +93,7 @@ bool register_all() {
         if (std::string_view(implementation.name) == "reference") continue;
         chosen.push_back(
             std::make_unique<kernels::Kernels>(kernels::choose(available, implementation.name)));
-        for (size_t n_tokens : {1, 4, 8, 128}) {
+        for (size_t n_tokens : {1, 2, 4, 8, 16, 32, 128}) {
           const kernels::Table& table = chosen.back()->table;
           const std::string tail = std::string("/") + info.name + "/" + shape.name + "/" +
                                    implementation.name + "/tokens:" + std::to_string(n_tokens);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <ostream>
 #include <span>
 #include <string>
@@ -98,7 +99,12 @@ INSTANTIATE_TEST_SUITE_P(Llama, GoldenNumbers, testing::ValuesIn(goldens()), [](
 
 TEST(GoldenTable, CoversEveryVariantThatLlamaCppKnows) {
   for (const auto& variant : test_support::tiny_model_variants()) {
-    if (variant.name == "llama-relu") continue;  // llama.cpp has no such model
+    // llama.cpp has no such models, or takes no notice of what sets them apart.
+    constexpr const char* kUnknown[] = {"llama-relu", "phi3-window", "turbosparse",
+                                        "phonelm",    "bamboo",      "relu-llama"};
+    if (std::find(std::begin(kUnknown), std::end(kUnknown), variant.name) != std::end(kUnknown)) {
+      continue;
+    }
     bool found = false;
     for (const Golden& golden : goldens()) found = found || golden.name == variant.name;
     EXPECT_TRUE(found) << variant.name;

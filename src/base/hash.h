@@ -25,4 +25,11 @@ class Fnv {
   uint64_t value_ = 0xCBF29CE484222325u;
 };
 
+inline uint64_t hash_of(std::span<const std::byte> bytes) {
+  Fnv hash;
+  hash.add(bytes);
+  return hash.value();
+}
+inline uint64_t hash_of(std::string_view text) { return hash_of(std::as_bytes(std::span(text))); }
+
 }  // namespace troika

@@ -40,6 +40,15 @@ struct KvShape {
 struct VisibleSlots {
   std::span<const Slot> past;
   std::span<const Slot> own;
+
+  size_t size() const { return past.size() + own.size(); }
+  // Of them the last `window` ones, itself included; 0: all.
+  VisibleSlots within(int window) const {
+    const auto most = static_cast<size_t>(window);
+    if (window == 0 || size() <= most) return *this;
+    const size_t n_own = own.size() < most ? own.size() : most;
+    return {past.last(most - n_own), own.last(n_own)};
+  }
 };
 
 // Where a batch lies in the cache. Valid until the next call of `place` or a change to a sequence.

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "engine/measure.h"
 
 namespace troika::cli {
@@ -57,12 +58,6 @@ json results_of(const std::string& command) {
                     command));
   }
   return results;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
 // One thing that both sides measure.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/median.h"
 #include "base/progress.h"
 #include "engine/session.h"
 
@@ -15,11 +16,6 @@ using engine::PlanCandidate;
 using engine::PlanChoice;
 
 constexpr double kUsPerMs = 1e3;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 // An engine that runs as a candidate says.
 class CandidateRun {

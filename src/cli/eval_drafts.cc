@@ -8,7 +8,6 @@
 #include "base/progress.h"
 #include "cli/drafting.h"
 #include "cli/json_lines.h"
-#include "engine/evaluate_drafts.h"
 
 namespace troika::cli {
 namespace {
@@ -25,31 +24,6 @@ constexpr const char* kAllSettings[] = {"lookup",
                                         "sam+reuse+calibrated",
                                         "sam+history",
                                         "sam+reuse+calibrated+history"};
-
-std::vector<engine::ContextTask> read_tasks(const std::string& path, int most) {
-  std::vector<engine::ContextTask> tasks;
-  for_each_object(path, read_text(path), [&](size_t line, const nlohmann::json& object) {
-    engine::ContextTask task;
-    task.kind = object.contains("kind") ? string_of(object, "kind", path, line) : "task";
-    const auto messages = object.find("messages");
-    if (messages == object.end()) {
-      task.prompt = string_of(object, "prompt", path, line);
-    } else {
-      if (!messages->is_array() || messages->empty()) {
-        throw_bad_line(path, line, "'messages' is no list of messages");
-      }
-      for (const nlohmann::json& message : *messages) {
-        if (!message.is_object()) throw_bad_line(path, line, "a message is no JSON object");
-        task.messages.push_back(
-            {string_of(message, "role", path, line), string_of(message, "content", path, line)});
-      }
-    }
-    tasks.push_back(std::move(task));
-  });
-  if (most > 0 && tasks.size() > static_cast<size_t>(most)) tasks.resize(static_cast<size_t>(most));
-  if (tasks.empty()) throw Error(fmt::format("{} holds no task.", path));
-  return tasks;
-}
 
 std::vector<engine::DraftSetting> settings_of(const ContextTaskFlags& flags, int width) {
   std::vector<engine::DraftSetting> settings = {{"none", {}}};
@@ -141,6 +115,31 @@ void print_curve(const std::vector<DraftScore>& counted, const std::vector<Draft
 
 }  // namespace
 
+std::vector<engine::ContextTask> read_context_tasks(const std::string& path, int most) {
+  std::vector<engine::ContextTask> tasks;
+  for_each_object(path, read_text(path), [&](size_t line, const nlohmann::json& object) {
+    engine::ContextTask task;
+    task.kind = object.contains("kind") ? string_of(object, "kind", path, line) : "task";
+    const auto messages = object.find("messages");
+    if (messages == object.end()) {
+      task.prompt = string_of(object, "prompt", path, line);
+    } else {
+      if (!messages->is_array() || messages->empty()) {
+        throw_bad_line(path, line, "'messages' is no list of messages");
+      }
+      for (const nlohmann::json& message : *messages) {
+        if (!message.is_object()) throw_bad_line(path, line, "a message is no JSON object");
+        task.messages.push_back(
+            {string_of(message, "role", path, line), string_of(message, "content", path, line)});
+      }
+    }
+    tasks.push_back(std::move(task));
+  });
+  if (most > 0 && tasks.size() > static_cast<size_t>(most)) tasks.resize(static_cast<size_t>(most));
+  if (tasks.empty()) throw Error(fmt::format("{} holds no task.", path));
+  return tasks;
+}
+
 void ContextTaskFlags::add_to(CLI::App& command) {
   command.add_option("--cag", file,
                      "A JSONL file of tasks with their context (scripts/cag_tasks.py): what drafts "
@@ -165,7 +164,7 @@ void ContextTaskFlags::add_to(CLI::App& command) {
 
 void eval_drafts(const ContextTaskFlags& flags, const engine::Options& options,
                  engine::Session& session, int most_tasks, bool is_json) {
-  const std::vector<engine::ContextTask> tasks = read_tasks(flags.file, most_tasks);
+  const std::vector<engine::ContextTask> tasks = read_context_tasks(flags.file, most_tasks);
   const engine::DraftEvaluation how = {flags.most_tokens, &options};
   const auto measured = [&](const char* title, int width) {
     Progress bar(title);

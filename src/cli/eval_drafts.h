@@ -3,6 +3,7 @@
 
 #include "cli/common.h"
 #include "cli/drafting.h"
+#include "engine/evaluate_drafts.h"
 
 namespace troika::cli {
 
@@ -15,6 +16,9 @@ struct ContextTaskFlags {
 
   void add_to(CLI::App& command);
 };
+
+// The first tasks of a JSONL file, or with 0 all. Throws Error that names file and line.
+std::vector<engine::ContextTask> read_context_tasks(const std::string& path, int most);
 
 void eval_drafts(const ContextTaskFlags& flags, const engine::Options& options,
                  engine::Session& session, int most_tasks, bool is_json);

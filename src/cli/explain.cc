@@ -49,11 +49,16 @@ std::vector<Row> rows_of(const engine::Engine& engine) {
         row->precision =
             fmt::format("{} keys and values", tensor::type_name(engine.plan().kv_type));
       }
-      if (op.kind != model::OpKind::kLinear) continue;
+      const bool is_expert = op.kind == model::OpKind::kExpertLinear;
+      if (op.kind != model::OpKind::kLinear && !is_expert) continue;
       const weights::Matrix& matrix = engine.weights().matrix(op.weight);
       const auto n_rows = static_cast<size_t>(matrix.n_rows);
+      const model::Blueprint& blueprint = engine.blueprint();
+      const double share =
+          is_expert ? static_cast<double>(blueprint.n_experts_used) / blueprint.n_experts : 1.0;
       row->weight_bytes += matrix.row_bytes * n_rows;
-      row->ops_per_token += 2.0 * static_cast<double>(n_rows) * matrix.row_length;
+      row->ops_per_token += share * 2.0 * static_cast<double>(n_rows) * matrix.row_length;
+      if (op.keeps_float) continue;  // a router: in float always, and small
       const bool is_float = tensor::type_info(matrix.type).block_length == 1;
       const std::string precision =
           fmt::format("{}{} x {}", prompt_precision(engine, op), tensor::type_name(matrix.type),

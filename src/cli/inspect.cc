@@ -1,6 +1,7 @@
 // troika inspect: what a model file holds.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -90,6 +91,45 @@ nlohmann::ordered_json to_json(const gguf::File& file) {
   return json;
 }
 
+// What sets the attention of blocks apart, most frequent first: "13 blocks see 4096 positions".
+std::string attention_text(const model::Blueprint& b) {
+  std::map<int, int> n_blocks_by_window;
+  float cap = 0.0f;
+  for (const model::Op& op : b.ops) {
+    if (op.kind != model::OpKind::kAttention) continue;
+    ++n_blocks_by_window[op.window];
+    cap = std::max(cap, op.soft_cap);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [window, n] : n_blocks_by_window) {
+    if (n_blocks_by_window.size() == 1 && window == 0) continue;
+    const std::string seen = window == 0 ? "all" : fmt::format("the last {}", window);
+    parts.push_back(fmt::format("{} block{} see{} {} positions", n, n == 1 ? "" : "s",
+                                n == 1 ? "s" : "", seen));
+  }
+  if (cap > 0.0f) parts.push_back(fmt::format("scores capped at {}", cap));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string experts_text(const model::Blueprint& b) {
+  if (b.n_experts == 0) return "";
+  const auto width_of = [&](model::OpKind kind, std::string_view part) {
+    for (const model::Op& op : b.ops) {
+      if (op.kind != kind) continue;
+      const auto& name = b.weights[static_cast<size_t>(op.weight)].name;
+      if (name.find(part) == std::string::npos) continue;
+      return b.values[static_cast<size_t>(op.output)].width;
+    }
+    return 0;
+  };
+  std::string text = fmt::format(
+      "{} of width {} in each block, {} for each token", b.n_experts,
+      width_of(model::OpKind::kExpertLinear, "ffn_up_exps") / b.n_experts_used, b.n_experts_used);
+  const int shared = width_of(model::OpKind::kLinear, "ffn_up_shexp");
+  if (shared > 0) text += fmt::format(", one of width {} for all", shared);
+  return text;
+}
+
 void print_model(const gguf::File& file) {
   // A file that this program cannot run can still be looked at.
   try {
@@ -99,6 +139,17 @@ void print_model(const gguf::File& file) {
                     "FFN {}, vocabulary {}, context {}\n",
                     b.n_layers, b.width, b.n_heads, b.head_dim, b.n_kv_heads, b.ffn_width,
                     b.n_vocab, b.trained_context));
+    const std::pair<const char*, std::string> more[] = {
+        {"attention", attention_text(b)},
+        {"experts", experts_text(b)},
+        {"predictors", b.predictors.empty()
+                           ? ""
+                           : fmt::format("of the active neurons, in {} blocks; a dense run needs "
+                                         "none",
+                                         b.predictors.size())}};
+    for (const auto& [name, text] : more) {
+      if (!text.empty()) print(fmt::format("{}: {}\n", name, text));
+    }
   } catch (const Error& error) {
     print(fmt::format("\nThis program cannot run it: {}\n", error.what()));
   }

@@ -12,9 +12,11 @@
 #include "cli/compare_plans.h"
 #include "cli/explain.h"
 #include "engine/calibrate.h"
+#include "engine/make_plan.h"
 #include "engine/phone_setup.h"
 #include "engine/saved_plan.h"
 #include "plan/plan_json.h"
+#include "plan/profile_cache.h"
 
 namespace troika::cli {
 namespace {
@@ -79,11 +81,16 @@ void calibrate(PlanFlags& flags) {
   how.text_name = std::filesystem::path(flags.calibrate).filename().string();
   how.most_tokens = flags.calibrate_tokens;
   how.alternatives = flags.alternatives;
+  if (options.has_cache) how.folder = plan::cache_folder();
   engine::Calibration calibration;
   {
     Progress bar("calibrating");
     how.progress = bar.function();
     calibration = engine::calibrate(how);
+  }
+  if (calibration.n_found_earlier > 0) {
+    note(fmt::format("{} of {} passes had been made by a calibration that was cut off\n",
+                     calibration.n_found_earlier, calibration.n_passes));
   }
   print_losses(calibration.int8);
   print_important(calibration.int8);
@@ -93,9 +100,12 @@ void calibrate(PlanFlags& flags) {
   if (is_free && calibration.prefill == plan::Prefill::kInt8) planned.prefill = "int8";
   const std::string method = planned.int8;
   planned.int8 = method.empty() ? "" : "token";
-  plan::Plan plan = engine::Engine(planned).plan();
+  const engine::Engine engine(planned);
+  plan::Plan plan = engine.plan();
   plan.int8 = calibration.int8;
   if (!method.empty()) plan.int8.method = plan::int8_method_from_name(method);
+  planned.int8 = method;
+  engine::fit_context(planned, engine.blueprint(), engine.weights(), &plan);
   if (is_free && plan.prefill == calibration.prefill) plan.prefill_reason = calibration.reason;
   note(fmt::format("prompts: {} ({})\n", plan::prefill_name(plan.prefill), plan.prefill_reason));
   options.made_plan = std::move(plan);
@@ -173,7 +183,8 @@ void add_plan(CLI::App& app) {
       ->check(at_least(1));
   command->add_option("--calibrate", flags->calibrate,
                       "Run this text to find the scales and outliers of int8 prompts, and what "
-                      "each method loses; --prefill auto then takes int8 where it loses little");
+                      "each method loses; --prefill auto then takes int8 where it loses little. "
+                      "Cut off, it goes on where it stood when the same is asked again");
   command
       ->add_option("--calibrate-tokens", flags->calibrate_tokens,
                    "How many tokens of the text, from its beginning")

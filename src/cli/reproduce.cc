@@ -11,6 +11,7 @@
 #include "base/trace.h"
 #include "cli/common.h"
 #include "cli/measured_npu.h"
+#include "cli/measured_sd.h"
 #include "engine/baselines.h"
 #include "engine/micro.h"
 #include "engine/reproduce_npu.h"
@@ -28,6 +29,7 @@ struct ReproduceFlags {
   std::string phones = "phones";
   std::string timeline;
   engine::MeasureNpuOptions measure;
+  std::string tasks;
   bool write = false;
   bool json = false;
 };
@@ -198,14 +200,8 @@ void print_report(const engine::TestReport& report) {
                     report.decision_us / static_cast<double>(report.n_decisions)));
 }
 
-// `measured`: of this machine, or null.
-void show(const engine::TestReport& report, const engine::NpuMeasurement* measured, bool is_json) {
+nlohmann::ordered_json report_json(const engine::TestReport& report) {
   using engine::TestKind;
-  if (!is_json) {
-    print_report(report);
-    if (measured != nullptr) print_measured_npu(*measured);
-    return;
-  }
   nlohmann::ordered_json json;
   json["rows"] = nlohmann::ordered_json::array();
   for (const engine::TestRow& row : report.rows) json["rows"].push_back(to_json(row));
@@ -225,9 +221,8 @@ void show(const engine::TestReport& report, const engine::NpuMeasurement* measur
       report.n_decisions > 0
           ? nlohmann::ordered_json(report.decision_us / static_cast<double>(report.n_decisions))
           : nlohmann::ordered_json();
-  json["this_machine"] =
-      measured != nullptr ? measured_npu_json(*measured) : nlohmann::ordered_json();
-  print_json(json);
+  json["this_machine"] = nullptr;
+  return json;
 }
 
 void reproduce_llm_npu(const ReproduceFlags& flags) {
@@ -242,7 +237,14 @@ void reproduce_llm_npu(const ReproduceFlags& flags) {
   }
   engine::TestReport report = simulate_llm_npu(folder);
   if (measured) fill_measured(*measured, &report);
-  show(report, measured ? &*measured : nullptr, flags.json);
+  if (flags.json) {
+    nlohmann::ordered_json json = report_json(report);
+    if (measured) json["this_machine"] = measured_npu_json(*measured);
+    print_json(json);
+    return;
+  }
+  print_report(report);
+  if (measured) print_measured_npu(*measured);
 }
 
 void reproduce_sd_npu(const ReproduceFlags& flags) {
@@ -254,12 +256,29 @@ void reproduce_sd_npu(const ReproduceFlags& flags) {
     file.write(timeline_svg(trace));
     file.commit();
   }
-  show(simulate_sd_npu(folder), nullptr, flags.json);
+  std::optional<MeasuredSd> measured;
+  if (!flags.measure.model.empty()) measured = measure_sd(flags.measure.model, flags.tasks);
+  const engine::TestReport report = simulate_sd_npu(folder);
+  if (flags.json) {
+    nlohmann::ordered_json json = report_json(report);
+    if (measured) json["this_machine"] = measured_sd_json(*measured);
+    print_json(json);
+    return;
+  }
+  print_report(report);
+  if (measured) print_measured_sd(*measured);
 }
 
 void reproduce(const ReproduceFlags& flags) {
-  if (flags.what != "llm.npu" && !flags.measure.model.empty()) {
-    throw UsageError("--measure goes with llm.npu.");
+  const bool has_measured_form = flags.what == "llm.npu" || flags.what == "sd.npu";
+  if (!has_measured_form && !flags.measure.model.empty()) {
+    throw UsageError("--measure goes with llm.npu and sd.npu.");
+  }
+  const bool measures_drafts = flags.what == "sd.npu" && !flags.measure.model.empty();
+  if (measures_drafts == flags.tasks.empty()) {
+    throw UsageError(
+        "With sd.npu, --measure MODEL and --tasks FILE go together; scripts/cag_tasks.py writes "
+        "such a file.");
   }
   if (flags.what != "sd.npu" && !flags.timeline.empty()) {
     throw UsageError("--timeline goes with sd.npu.");
@@ -320,28 +339,37 @@ void add_reproduce(CLI::App& app) {
                       "With sd.npu: draw a prompt during which the layout changes, as SVG");
   command->add_option(
       "--measure", flags->measure.model,
-      "With llm.npu: a GGUF file for the column of this machine, with the ablation, "
-      "the orders of chunks and the cost of outliers really run on two lanes");
-  command->add_option("--plan", flags->measure.plan,
-                      "With --measure: limits of outliers from this calibrated plan (default: a "
-                      "guess from seeded tokens)");
-  command->add_option("--prompt", flags->measure.n_prompt, "With --measure: tokens of the prompt")
+      "A GGUF file for the column of this machine. With llm.npu the ablation, the orders of chunks "
+      "and the cost of outliers really run on two lanes; with sd.npu drafts really verified");
+  command->add_option("--tasks", flags->tasks,
+                      "With sd.npu and --measure: tasks that come with their context "
+                      "(scripts/cag_tasks.py writes them)");
+  command->add_option(
+      "--plan", flags->measure.plan,
+      "With llm.npu and --measure: limits of outliers from this calibrated plan (default: a "
+      "guess from seeded tokens)");
+  command
+      ->add_option("--prompt", flags->measure.n_prompt,
+                   "With llm.npu and --measure: tokens of the prompt")
       ->check(at_least(64))
       ->capture_default_str();
-  command->add_option("--chunk", flags->measure.chunk, "With --measure: tokens of a chunk")
+  command
+      ->add_option("--chunk", flags->measure.chunk, "With llm.npu and --measure: tokens of a chunk")
       ->check(at_least(33))
       ->capture_default_str();
   command
-      ->add_option("--rounds", flags->measure.rounds,
-                   "With --measure: times that every setting runs, in turn; medians count")
+      ->add_option(
+          "--rounds", flags->measure.rounds,
+          "With llm.npu and --measure: times that every setting runs, in turn; medians count")
       ->check(at_least(1))
       ->capture_default_str();
   command
-      ->add_option("--shadow-rows", flags->measure.shadow_rows,
-                   "With --measure: which outliers' weights stay in memory: hot, all or none")
+      ->add_option(
+          "--shadow-rows", flags->measure.shadow_rows,
+          "With llm.npu and --measure: which outliers' weights stay in memory: hot, all or none")
       ->capture_default_str();
   command->add_flag("!--no-cache", flags->measure.has_cache,
-                    "With --measure: neither use nor keep side files");
+                    "With llm.npu and --measure: neither use nor keep side files");
   command->add_option("--phones", flags->phones, "Folder of phones, stacks and published figures")
       ->capture_default_str();
   command->add_flag("--write", flags->write, "Fit again, and write the constants to the files");

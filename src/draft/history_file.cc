@@ -27,12 +27,6 @@ constexpr size_t kRecordBytes = 16;  // without the tokens
 constexpr size_t kMostBytes =
     kHeaderBytes + kMostHistoryTokens * (kRecordBytes + sizeof(uint32_t)) + (1 << 20);
 
-uint64_t hash_of(std::span<const std::byte> bytes) {
-  Fnv hash;
-  hash.add(bytes);
-  return hash.value();
-}
-
 template <typename T>
 std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));

@@ -3,12 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/hash.h"
+#include "engine/calibration_state.h"
 #include "engine/evaluate.h"
 #include "engine/input_statistics.h"
 #include "model/linear_inputs.h"
+#include "plan/int8_json.h"
+#include "plan/json_fields.h"
+#include "weights/content_key.h"
 
 namespace troika::engine {
 namespace {
@@ -28,6 +35,8 @@ constexpr float kLeastPart = 1.0f / 4096;
 // For inputs that were zero all over the text; whatever comes there exceeds the first.
 constexpr float kLimitOfZeros = 1e-6f;
 constexpr float kClampOfZeros = 1.0f;
+constexpr double kWorst = 1e30;  // a loss that is not finite
+constexpr const char* kFloatPass = "float";
 
 // The beginning of a text, cut at a space.
 std::string beginning(const text::Tokenizer& tokenizer, const std::string& text, size_t n_tokens) {
@@ -57,7 +66,11 @@ class Calibrator {
     choose_quantile();
     count_outliers();
     measure_methods();
-    return choose();
+    Calibration result = choose();
+    result.n_passes = n_passes_;
+    result.n_found_earlier = state_->n_found_earlier();
+    state_->remove();
+    return result;
   }
 
  private:
@@ -78,58 +91,112 @@ class Calibrator {
     Engine engine(options);
     plan_ = engine.plan();
     text_ = beginning(engine.tokenizer(), options_.text, options_.most_tokens);
-    statistics_ = std::make_unique<InputStatistics>(engine.blueprint());
     inputs_ = model::linear_inputs(engine.blueprint());
-    engine.set_observer(statistics_.get());
+    blueprint_ = engine.blueprint();
+    state_ = std::make_unique<CalibrationState>(options_.folder, identity(engine));
+    read_findings(finding(kFloatPass, [&] { return observe(engine); }));
+  }
+
+  // All that a finding depends on.
+  std::string identity(const Engine& engine) const {
+    const Options& options = options_.engine;
+    return fmt::format("{:016x} {:016x} {} {} {} {}", weights::content_key(engine.file()),
+                       hash_of(text_), kernels::describe(engine.kernels()),
+                       static_cast<int>(options.activations), options.int8_weights,
+                       options_.alternatives);
+  }
+
+  nlohmann::ordered_json observe(Engine& engine) {
+    InputStatistics statistics(engine.blueprint());
+    engine.set_observer(&statistics);
     const Perplexity perplexity = measure(engine);
-    int8_.text = options_.text_name;
-    int8_.n_tokens = perplexity.n_tokens;
-    int8_.perplexity = perplexity.perplexity;
+    plan::Int8Plan int8;
+    int8.text = options_.text_name;
+    int8.n_tokens = perplexity.n_tokens;
+    int8.perplexity = perplexity.perplexity;
+    nlohmann::ordered_json limits;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       plan::Int8Input input;
       input.weight = inputs_[i].name;
-      input.largest = statistics_->largest(i);
-      input.limit_alone = statistics_->best_clamp(i);
+      input.largest = statistics.largest(i);
+      input.limit_alone = statistics.best_clamp(i);
       if (input.limit_alone < kLimitOfZeros) input.limit_alone = kClampOfZeros;
-      if (options_.alternatives) input.channel_largest = statistics_->channel_largest(i);
-      int8_.inputs.push_back(std::move(input));
+      if (options_.alternatives) input.channel_largest = statistics.channel_largest(i);
+      nlohmann::ordered_json of_input;
+      for (const double quantile : kQuantiles) {
+        of_input.push_back(std::max(
+            {statistics.quantile(i, quantile), kLeastPart * input.largest, kLimitOfZeros}));
+      }
+      input.limit = of_input.front();
+      limits.push_back({{"by_quantile", std::move(of_input)}});
+      int8.inputs.push_back(std::move(input));
+    }
+    return {{"int8", plan::to_json(int8)}, {"limits", std::move(limits)}};
+  }
+
+  void read_findings(const plan::JsonFields& found) {
+    int8_ = plan::read_int8(found.object("int8"));
+    found.each("limits", [&](const plan::JsonFields& of_input) {
+      limits_.push_back(of_input.positives("by_quantile", FLT_MAX));
+    });
+    const bool fits = limits_.size() == inputs_.size() && int8_.inputs.size() == inputs_.size();
+    if (!fits) found.fail("limits", "is not that of this model");
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (int8_.inputs[i].weight != inputs_[i].name) found.fail("int8", "is of another model");
+      if (limits_[i].size() != std::size(kQuantiles)) found.fail("limits", "is too short");
     }
   }
 
-  void set_limits(double quantile, plan::Int8Plan* int8) const {
-    int8->quantile = quantile;
+  // A pass over the text, unless an earlier calibration has done it.
+  plan::JsonFields finding(const std::string& pass,
+                           const std::function<nlohmann::ordered_json()>& run) {
+    const size_t n_before = n_done_;
+    const nlohmann::json found = state_->finding(pass, run);
+    n_done_ = n_before + 1;
+    return plan::JsonFields::parse(found.dump(), state_->path(),
+                                   "'troika cache --remove-all' takes such files away.");
+  }
+
+  void set_limits(size_t quantile, plan::Int8Plan* int8) const {
+    int8->quantile = kQuantiles[quantile];
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      plan::Int8Input& input = int8->inputs[i];
-      input.limit =
-          std::max({statistics_->quantile(i, quantile), kLeastPart * input.largest, kLimitOfZeros});
+      int8->inputs[i].limit = static_cast<float>(limits_[i][quantile]);
     }
   }
 
   // The one with the fewest outliers that loses nothing worth mentioning against the best.
   void choose_quantile() {
     std::vector<double> losses;
-    for (const double quantile : kQuantiles) {
+    for (size_t i = 0; i < std::size(kQuantiles); ++i) {
       plan::Int8Plan candidate = with(Int8Method::kShadow, 0);
-      set_limits(quantile, &candidate);
+      set_limits(i, &candidate);
       losses.push_back(loss_of(candidate));
     }
     const double best = *std::min_element(losses.begin(), losses.end());
     const auto chosen = std::find_if(losses.begin(), losses.end(),
                                      [&](double loss) { return loss <= best + kWorthwhile; });
-    set_limits(kQuantiles[chosen - losses.begin()], &int8_);
+    set_limits(static_cast<size_t>(chosen - losses.begin()), &int8_);
   }
 
   void count_outliers() {
-    std::vector<float> limits;
-    for (const plan::Int8Input& input : int8_.inputs) limits.push_back(input.limit);
-    statistics_->count_outliers(std::move(limits));
-    add_loss(Int8Method::kShadow, 0, statistics_.get());
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      plan::Int8Input& input = int8_.inputs[i];
-      input.outliers_per_token = statistics_->outliers_per_token(i);
-      input.n_outlier_channels = statistics_->n_outlier_channels(i);
-      input.hot_channels = statistics_->hot_channels(i, kHotShare);
-    }
+    const plan::JsonFields found = finding("outliers", [&]() -> nlohmann::ordered_json {
+      InputStatistics statistics(blueprint_);
+      std::vector<float> limits;
+      for (const plan::Int8Input& input : int8_.inputs) limits.push_back(input.limit);
+      statistics.count_outliers(std::move(limits));
+      const double loss = run_int8(with(Int8Method::kShadow, 0), &statistics);
+      plan::Int8Plan counted = int8_;
+      for (size_t i = 0; i < inputs_.size(); ++i) {
+        plan::Int8Input& input = counted.inputs[i];
+        input.outliers_per_token = statistics.outliers_per_token(i);
+        input.n_outlier_channels = statistics.n_outlier_channels(i);
+        input.hot_channels = statistics.hot_channels(i, kHotShare);
+      }
+      return {{"loss", loss}, {"int8", plan::to_json(counted)}};
+    });
+    int8_ = plan::read_int8(found.object("int8"));
+    if (int8_.inputs.size() != inputs_.size()) found.fail("int8", "is of another model");
+    int8_.losses.push_back({plan::int8_method_name(Int8Method::kShadow), 0, loss_in(found)});
   }
 
   void measure_methods() {
@@ -208,12 +275,23 @@ class Calibrator {
     return int8;
   }
 
-  void add_loss(Int8Method method, int outlier_prune, InputStatistics* observer = nullptr) {
-    const double loss = loss_of(with(method, outlier_prune), observer);
+  void add_loss(Int8Method method, int outlier_prune) {
+    const double loss = loss_of(with(method, outlier_prune));
     int8_.losses.push_back({plan::int8_method_name(method), outlier_prune, loss});
   }
 
-  double loss_of(const plan::Int8Plan& int8, InputStatistics* observer = nullptr) {
+  double loss_of(const plan::Int8Plan& int8) {
+    const std::string pass =
+        fmt::format("{} {} % ignored, within {} %, alpha {}", plan::int8_method_name(int8.method),
+                    int8.outlier_prune, 100 * int8.quantile, int8.smooth_alpha);
+    return loss_in(finding(pass, [&]() -> nlohmann::ordered_json {
+      return {{"loss", run_int8(int8, nullptr)}};
+    }));
+  }
+
+  static double loss_in(const plan::JsonFields& found) { return found.number("loss", -1, kWorst); }
+
+  double run_int8(const plan::Int8Plan& int8, InputStatistics* observer) {
     Options options = options_.engine;
     options.int8.clear();
     options.plan.clear();
@@ -229,18 +307,15 @@ class Calibrator {
     Engine engine(options);
     engine.set_observer(observer);
     const double loss = measure(engine).perplexity / int8_.perplexity - 1.0;
-    return std::isfinite(loss) ? loss : 1e30;
+    return std::isfinite(loss) ? std::min(loss, kWorst) : kWorst;
   }
 
   Perplexity measure(Engine& engine) {
     Session session(engine);
     const ProgressFunction& progress = options_.progress;
-    const Perplexity perplexity =
-        perplexity_of_text(session, text_, [&](uint64_t done, uint64_t total) {
-          if (progress) progress(n_done_ * total + done, n_passes_ * total);
-        });
-    ++n_done_;
-    return perplexity;
+    return perplexity_of_text(session, text_, [&](uint64_t done, uint64_t total) {
+      if (progress) progress(n_done_ * total + done, n_passes_ * total);
+    });
   }
 
   const CalibrateOptions& options_;
@@ -248,8 +323,10 @@ class Calibrator {
   size_t n_done_ = 0;
   plan::Plan plan_;  // in float
   std::string text_;
-  std::unique_ptr<InputStatistics> statistics_;
+  model::Blueprint blueprint_;
   std::vector<model::LinearInput> inputs_;
+  std::unique_ptr<CalibrationState> state_;
+  std::vector<std::vector<double>> limits_;  // of each input, by quantile
   plan::Int8Plan int8_;
 };
 

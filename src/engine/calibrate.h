@@ -16,6 +16,7 @@ struct CalibrateOptions {
   std::string text_name;  // for people
   size_t most_tokens = 8192;
   bool alternatives = false;  // SmoothQuant, LLM.int8() and groups too (N11)
+  std::string folder;         // where passes that are done are kept until all are; empty: nowhere
   ProgressFunction progress;  // in tokens of all passes
 };
 
@@ -23,6 +24,8 @@ struct Calibration {
   plan::Int8Plan int8;  // with the method that was chosen
   plan::Prefill prefill = plan::Prefill::kBf16;
   std::string reason;
+  size_t n_passes = 0;
+  size_t n_found_earlier = 0;  // of them by a calibration that was cut off
 };
 
 // A method of int8 may lose so much perplexity, as a share.

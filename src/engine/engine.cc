@@ -51,7 +51,7 @@ Engine::Engine(const Options& options)
       has_values_(is_here(options) || options.has_values),
       hollow_(make_hollow(options)),
       file_(hollow_ != nullptr ? hollow_->open() : gguf::File::open(options.model)),
-      blueprint_(has_values_ ? model::read(file_) : model::read_shapes(file_)),
+      blueprint_(model::read(file_)),
       tokenizer_(make_tokenizer(file_, options, hollow_ != nullptr)),
       kernels_(kernels::choose(detect_cpu_features(), options.kernels)),
       weights_(file_, blueprint_),
@@ -63,7 +63,7 @@ Engine::Engine(const Options& options)
                                     : loaded_plan(options, file_)),
       pages_(has_values_ ? place_weights(options, file_) : WeightPages()),
       int8_(options, blueprint_, weights_, &plan_),
-      rope_angles_(blueprint_.rope),
+      rope_angles_(blueprint_.ropes, plan_.context),
       machine_(make_machine(options)),
       graphs_(blueprint_, plan_, *machine_, weights_,
               {.has_values = has_values_,
@@ -105,6 +105,9 @@ void Engine::prepare_weights(const Options& options) {
   const bool is_here = phone_setup_ == nullptr;
   const double start = now_seconds();
   if (is_here && plan_.prefill == plan::Prefill::kInt8 && plan_.chunk() > plan::kMostDecodeTokens) {
+    // Experts are unpacked when they are needed, by whatever method the rest is computed.
+    weights_.measure_int8(weights::expert_matrices(blueprint_), plan_.n_threads(),
+                          options.progress);
     const std::vector<model::WeightId> ids = weights::prompt_matrices(blueprint_);
     const weights::Int8Packing packing = int8_.packing();
     if (plan_.int8.method == plan::Int8Method::kGroup) {

@@ -95,7 +95,12 @@ void check_calibrated(const plan::Int8Plan& int8) {
 }
 
 // What an NPU takes: scales that are fixed when an executable is built.
-void check_static(Int8Method method) {
+void check_static(Int8Method method, const model::Blueprint& blueprint) {
+  if (blueprint.n_experts > 0) {
+    throw UsageError(
+        "--strict-npu allows only scales that are fixed beforehand, and those of experts are "
+        "computed as they run. Leave --strict-npu out, or use a model without experts.");
+  }
   const bool is_static = method == Int8Method::kStatic || method == Int8Method::kShadow ||
                          method == Int8Method::kSmooth;
   if (is_static) return;
@@ -154,7 +159,7 @@ Int8Binding::Int8Binding(const Options& options, const model::Blueprint& bluepri
   if (int8.is_calibrated()) check_inputs(int8, inputs, options.plan);
   if (plan->prefill != plan::Prefill::kInt8) return;
   check_calibrated(int8);
-  if (options.is_strict_npu) check_static(int8.method);
+  if (options.is_strict_npu) check_static(int8.method, blueprint);
   packing_.one_scale = int8.one_weight_scale;
   if (int8.method == Int8Method::kToken) return;
   rules_.resize(blueprint.weights.size());

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/system.h"
+#include "engine/outlier_channels.h"
 
 namespace troika::engine {
 namespace {
@@ -64,9 +65,16 @@ bool needs_copies(const Options& options) {
          options.int8 == plan::int8_method_name(plan::Int8Method::kGroup);
 }
 
-// Decides how prompts are computed. Returns the bytes of packed weights that this takes.
-size_t choose_prefill(const Options& options, const model::Blueprint& blueprint,
-                      const weights::Store& weights, plan::Plan* plan) {
+std::vector<model::WeightId> packed_matrices(const Options& options,
+                                             const model::Blueprint& blueprint,
+                                             const weights::Store& weights, uint64_t bytes) {
+  const uint64_t most = needs_copies(options) ? std::numeric_limits<uint64_t>::max() : bytes;
+  return weights.packable(weights::prompt_matrices(blueprint), most);
+}
+
+// Decides how prompts are computed.
+void choose_prefill(const Options& options, const model::Blueprint& blueprint,
+                    const weights::Store& weights, plan::Plan* plan) {
   if (!options.int8.empty() && options.prefill != "auto" && options.prefill != "int8") {
     throw UsageError(
         fmt::format("--int8 is for prompts in int8, but --prefill asks for {}.", options.prefill));
@@ -76,21 +84,18 @@ size_t choose_prefill(const Options& options, const model::Blueprint& blueprint,
     plan->prefill_reason = plan->prefill == plan::Prefill::kF32
                                ? "float activations were asked for"
                                : "auto: safe for a model whose activations nobody has measured";
-    return 0;
+    return;
   }
   plan->prefill =
       options.int8.empty() ? plan::prefill_from_name(options.prefill) : plan::Prefill::kInt8;
-  if (plan->prefill != plan::Prefill::kInt8) return 0;
+  if (plan->prefill != plan::Prefill::kInt8) return;
   plan->packed_bytes = options.packed_bytes;
   const std::vector<model::WeightId> matrices = weights::prompt_matrices(blueprint);
-  const std::vector<model::WeightId> packed = weights.packable(
-      matrices, needs_copies(options) ? std::numeric_limits<uint64_t>::max() : plan->packed_bytes);
-  size_t bytes = 0;
-  for (const model::WeightId id : packed) bytes += weights::int8_panel_bytes(weights.matrix(id));
+  const std::vector<model::WeightId> packed =
+      packed_matrices(options, blueprint, weights, plan->packed_bytes);
   plan->prefill_reason = packed.empty()                    ? "unpacked for each chunk"
                          : packed.size() < matrices.size() ? "in part unpacked for each chunk"
                                                            : "from packed copies";
-  return bytes;
 }
 
 std::vector<plan::HostLane> choose_lanes(const Options& options) {
@@ -140,6 +145,18 @@ plan::Prefill safe_prefill(plan::Activations activations) {
   return is_exact ? plan::Prefill::kF32 : plan::Prefill::kBf16;
 }
 
+void fit_context(const Options& options, const model::Blueprint& blueprint,
+                 const weights::Store& weights, plan::Plan* plan, const MemoryFigures& memory) {
+  size_t copies = resident_channel_bytes(options, blueprint, weights, *plan);
+  if (plan->prefill == plan::Prefill::kInt8) {
+    for (const model::WeightId id :
+         packed_matrices(options, blueprint, weights, plan->packed_bytes)) {
+      copies += weights::int8_panel_bytes(weights.matrix(id));
+    }
+  }
+  plan->context = choose_context(options, blueprint, weights, *plan, copies, memory);
+}
+
 plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
                      const weights::Store& weights, const MemoryFigures& memory) {
   if (options.n_threads < 0 || options.n_threads > kMostThreads) {
@@ -158,8 +175,8 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
   plan.activations = options.activations;
   plan.kv_type = options.kv_type;
   cache::check_head_length(plan.kv_type, blueprint.head_dim);
-  const size_t packed_bytes = choose_prefill(options, blueprint, weights, &plan);
-  plan.context = choose_context(options, blueprint, weights, plan, packed_bytes, memory);
+  choose_prefill(options, blueprint, weights, &plan);
+  fit_context(options, blueprint, weights, &plan, memory);
   apply_chunk_options(options, &plan);
   if (options.chunk > 0) {
     std::erase_if(plan.shapes, [&](int n) { return n >= options.chunk; });

@@ -26,6 +26,12 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
                      const weights::Store& weights,
                      const MemoryFigures& memory = MemoryFigures::here());
 
+// Chooses the context of a plan for what memory is left beside the weights and their copies. Again
+// after a calibration, which says which channels' weights stay in memory (N5). Throws Error.
+void fit_context(const Options& options, const model::Blueprint& blueprint,
+                 const weights::Store& weights, plan::Plan* plan,
+                 const MemoryFigures& memory = MemoryFigures::here());
+
 cache::KvShape kv_shape(const plan::Plan& plan, const model::Blueprint& blueprint);
 
 // What a user says of chunks: their order, how many are in flight, where blocks are cut. It counts

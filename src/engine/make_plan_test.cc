@@ -1,10 +1,13 @@
 #include "engine/make_plan.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "base/system.h"
+#include "engine/outlier_channels.h"
 #include "model/architecture.h"
+#include "model/linear_inputs.h"
 #include "tests/support/known_file.h"
 
 namespace troika::engine {
@@ -57,6 +60,46 @@ TEST_F(MakePlan, AShortMemoryStillGivesAUsefulContext) {
   EXPECT_EQ(make({64 * kGiga, 1 * kPerToken}).context, 1);
   // Less than the reserve: models are mapped, so they may run nevertheless.
   EXPECT_GT(make({100 * kMega, 50 * kMega}).context, 100);
+}
+
+TEST_F(MakePlan, WeightsOfOutliersChannelsTakeMemoryFromTheContext) {
+  const std::vector<int> cores = usable_core_numbers();
+  if (cores.size() < 2) GTEST_SKIP() << "two lanes need two cores";
+  options_.lanes = fmt::format("{};{}", cores[0], cores[1]);
+  options_.placements = {"shadow=1"};
+  options_.int8 = "llm.int8";
+  options_.context = 0;
+  // All products keep their outliers, and before a calibration no channel is known to be cold.
+  size_t all_bytes = 0;
+  std::vector<model::LinearInput> inputs = model::linear_inputs(blueprint_);
+  for (const model::LinearInput& input : inputs) {
+    for (const model::WeightId id : input.weights) {
+      all_bytes += static_cast<size_t>(weights_.matrix(id).n_rows) * input.width;
+    }
+  }
+  plan::Plan plan = make({64 * kGiga, 60 * kGiga});
+  EXPECT_EQ(resident_channel_bytes(options_, blueprint_, weights_, plan), all_bytes);
+  const size_t limit = weights_.total_bytes() + (256 * kMega) + all_bytes + 1000 * kPerToken;
+  fit_context(options_, blueprint_, weights_, &plan, {limit, 60 * kGiga});
+  EXPECT_EQ(plan.context, 512);
+  options_.shadow_rows = "none";
+  fit_context(options_, blueprint_, weights_, &plan, {limit, 60 * kGiga});
+  EXPECT_EQ(static_cast<size_t>(plan.context), (1000 + all_bytes / kPerToken) / 2);
+  // After one, its hot channels, and only of the products whose outliers are not ignored.
+  options_.shadow_rows = "hot";
+  options_.int8 = "shadow";
+  for (const model::LinearInput& input : inputs) {
+    plan.int8.inputs.push_back({input.name, 8.0f, 1.0f, 8.0f, 0.1, 2, {3, 5}, {}});
+  }
+  options_.outlier_prune = 0;
+  const size_t hot_bytes = resident_channel_bytes(options_, blueprint_, weights_, plan);
+  EXPECT_GT(hot_bytes, 0u);
+  EXPECT_LT(hot_bytes, all_bytes / 16);
+  options_.outlier_prune = 100;
+  EXPECT_EQ(resident_channel_bytes(options_, blueprint_, weights_, plan), 0u);
+  options_.placements.clear();
+  EXPECT_EQ(resident_channel_bytes(options_, blueprint_, weights_, make({64 * kGiga, 60 * kGiga})),
+            0u);
 }
 
 TEST_F(MakePlan, PromptsTakeThePrecisionThatIsAskedForOrTheNextThatFits) {

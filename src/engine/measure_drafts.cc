@@ -6,18 +6,13 @@
 #include <chrono>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "engine/forced_text.h"
 
 namespace troika::engine {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
-}
 
 Token some_token(Session& session, size_t i) {
   const auto n_vocab = static_cast<size_t>(session.engine().blueprint().n_vocab);

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "base/system.h"
 #include "engine/input_statistics.h"
 #include "engine/make_plan.h"
@@ -26,12 +27,6 @@ constexpr double kQuantile = 0.998;
 constexpr double kHotShare = 0.8;
 constexpr int kCalibrationTokens = 256;
 constexpr int kDefaultPrune = plan::Int8Plan::kDefaultOutlierPrune;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 // One way to compute the prompt, measured once in every round.
 struct Setting {

@@ -6,20 +6,13 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/hash.h"
+#include "base/median.h"
 #include "engine/micro_groups.h"
 #include "solve/fit.h"
 
 namespace troika::engine {
 namespace {
-
-uint64_t fnv1a(const std::string& text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) {
-    hash ^= static_cast<unsigned char>(c);
-    hash *= 0x100000001b3u;
-  }
-  return hash;
-}
 
 std::string full_name(const SimulatedValue& value) {
   return value.name.empty() ? value.id : value.id + "/" + value.name;
@@ -235,7 +228,7 @@ std::vector<size_t> held_out(const std::vector<std::string>& names) {
   std::vector<size_t> order(names.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return fnv1a(names[a]) < fnv1a(names[b]); });
+            [&](size_t a, size_t b) { return hash_of(names[a]) < hash_of(names[b]); });
   order.resize(names.size() / 3);
   return order;
 }
@@ -259,12 +252,7 @@ std::optional<double> MicroRow::error() const {
   return std::expm1(log_error(*value, *simulated));
 }
 
-double MicroReport::median_error(Split split) const {
-  const std::vector<double> errors = errors_of(*this, split);
-  if (errors.empty()) return 0.0;
-  const size_t half = errors.size() / 2;
-  return errors.size() % 2 == 1 ? errors[half] : 0.5 * (errors[half - 1] + errors[half]);
-}
+double MicroReport::median_error(Split split) const { return median(errors_of(*this, split)); }
 
 int MicroReport::count(Split split) const {
   return static_cast<int>(std::count_if(rows.begin(), rows.end(), [&](const MicroRow& row) {

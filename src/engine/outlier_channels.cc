@@ -15,8 +15,7 @@
 namespace troika::engine {
 namespace {
 
-bool takes_outliers_out(const plan::Plan& plan) {
-  const plan::Int8Method method = plan.int8.method;
+bool takes_outliers_out(const plan::Plan& plan, plan::Int8Method method) {
   return plan.prefill == plan::Prefill::kInt8 &&
          (plan::has_shadow(method) || method == plan::Int8Method::kSplit);
 }
@@ -54,7 +53,7 @@ OutlierChannels make_channels(const Options& options, const gguf::File& file,
         "outliers on another processor.");
   }
   OutlierChannels made;
-  if (!takes_outliers_out(plan)) {
+  if (!takes_outliers_out(plan, plan.int8.method)) {
     made.note =
         "prompts take no outliers out, so '--place shadow' has nothing to place; '--int8 shadow' "
         "with the plan of a calibration does";
@@ -102,6 +101,31 @@ OutlierChannels make_channels(const Options& options, const gguf::File& file,
   }
   made.channels = std::make_unique<weights::Channels>(weights, choices, side_file);
   return made;
+}
+
+size_t resident_channel_bytes(const Options& options, const model::Blueprint& blueprint,
+                              const weights::Store& weights, const plan::Plan& plan) {
+  plan::Int8Plan int8 = plan.int8;
+  if (!options.int8.empty()) int8.method = plan::int8_method_from_name(options.int8);
+  if (options.outlier_prune) int8.outlier_prune = *options.outlier_prune;
+  if (!plan.places_shadow() || !takes_outliers_out(plan, int8.method)) return 0;
+  const Residency residency = residency_of(options);
+  if (residency == Residency::kNone) return 0;
+  const bool keeps_all_inputs = int8.method == plan::Int8Method::kSplit || !int8.is_calibrated();
+  const std::vector<bool> shadowed = int8.shadowed();
+  const std::vector<model::LinearInput> inputs = model::linear_inputs(blueprint);
+  size_t bytes = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!keeps_all_inputs && !shadowed[i]) continue;
+    size_t n_rows = 0;
+    for (const model::WeightId id : inputs[i].weights) {
+      n_rows += static_cast<size_t>(weights.matrix(id).n_rows);
+    }
+    const bool is_all = residency == Residency::kAll || !int8.is_calibrated();
+    bytes += n_rows *
+             (is_all ? static_cast<size_t>(inputs[i].width) : int8.inputs[i].hot_channels.size());
+  }
+  return bytes;
 }
 
 }  // namespace troika::engine

@@ -27,4 +27,9 @@ OutlierChannels make_channels(const Options& options, const gguf::File& file,
                               const model::Blueprint& blueprint, const weights::Store& weights,
                               const plan::Plan& plan, const Int8Binding& int8);
 
+// What those would take in memory that make_channels would keep there; before a calibration, which
+// finds the hot ones, those of all products. Throws UsageError.
+size_t resident_channel_bytes(const Options& options, const model::Blueprint& blueprint,
+                              const weights::Store& weights, const plan::Plan& plan);
+
 }  // namespace troika::engine

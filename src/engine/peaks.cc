@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "base/system.h"
 #include "base/team.h"
 #include "kernels/probe.h"
@@ -22,11 +23,6 @@ constexpr double kLeastSeconds = 0.03;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 // Operations per second of all workers together, / 1e12.

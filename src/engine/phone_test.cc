@@ -29,7 +29,7 @@ Options timing_of(const std::string& model, const std::string& stack) {
 
 TEST(Phone, V4_ValuesAreThoseOfTheRealPathToTheBit) {
   const std::vector<Token> prompt = {1, 7, 9, 300, 12, 5, 44, 13, 2, 90, 81, 6};
-  for (const char* architecture : {"llama", "qwen2", "gemma", "phi2"}) {
+  for (const std::string& architecture : test_support::tiny_architectures()) {
     const auto model = test_support::small_model(architecture);
     test_support::TinyEngine here(model);
     test_support::TinyEngine phone(model, on_phone("llm.npu"));

@@ -7,16 +7,21 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/system.h"
 
 namespace troika::engine {
 namespace {
 
-// FNV-1a, 64 bits: enough to notice another model, not to withstand an attacker.
-uint64_t hash_of(std::span<const std::byte> bytes) {
-  uint64_t hash = 0xCBF29CE484222325u;
-  for (const std::byte b : bytes) hash = (hash ^ std::to_integer<uint64_t>(b)) * 0x100000001B3u;
-  return hash;
+// Of every part of the model.
+uint64_t hash_of_headers(const gguf::File& file) {
+  Fnv hash;
+  for (const gguf::File::Part& part : file.parts()) {
+    const auto header_bytes =
+        static_cast<size_t>(std::min<uint64_t>(part.data_offset, part.bytes.size()));
+    hash.add(part.bytes.first(header_bytes));
+  }
+  return hash.value();
 }
 
 std::string read_file(const std::string& path) {
@@ -52,9 +57,7 @@ plan::PlanFor plan_identity(const gguf::File& file, const std::string& machine) 
   plan::PlanFor identity;
   identity.model = file.path();
   identity.model_bytes = file.file_bytes();
-  const auto header_bytes =
-      static_cast<size_t>(std::min<uint64_t>(file.data_offset(), file.file_bytes()));
-  identity.model_hash = fmt::format("{:016x}", hash_of(file.bytes().first(header_bytes)));
+  identity.model_hash = fmt::format("{:016x}", hash_of_headers(file));
   identity.machine =
       !machine.empty() ? machine : fmt::format("{}, {} cores", processor_name(), usable_cores());
   return identity;

@@ -74,7 +74,7 @@ TEST_P(Tree, GivesTheLogitsOfEachBranchAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, Tree, testing::Values("llama", "qwen2", "gemma", "phi2"),
+INSTANTIATE_TEST_SUITE_P(Every, Tree, testing::ValuesIn(test_support::tiny_architectures()),
                          [](const auto& info) { return info.param; });
 
 TEST(Session, TheChosenPathOfATreeBecomesHistory) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/median.h"
 
 namespace troika::engine {
 namespace {
@@ -36,10 +37,7 @@ double TestReport::median_error(std::optional<TestKind> kind) const {
     if (!row.left_out.empty() || (kind && row.kind != *kind)) continue;
     errors.push_back(std::abs(*row.error()));
   }
-  if (errors.empty()) return 0.0;
-  std::sort(errors.begin(), errors.end());
-  const size_t half = errors.size() / 2;
-  return errors.size() % 2 == 1 ? errors[half] : 0.5 * (errors[half - 1] + errors[half]);
+  return median(std::move(errors));
 }
 
 const plan::PublishedRow& TestRows::row_of(const std::string& id) const {

@@ -1,15 +1,34 @@
 #include "engine/work.h"
 
+#include <algorithm>
+
 namespace troika::engine {
 
 double Work::prefill(int n_tokens, int past) const {
   const double n = n_tokens;
-  const double pairs = n * past + n * (n + 1) / 2;
-  return body_per_token * n + head_per_output + attention_per_pair * pairs;
+  const auto pairs_within = [&](double most) {  // seen by all tokens, each at most so many
+    const double n_growing = std::clamp(most - past, 0.0, n);  // tokens that see all before them
+    return n_growing * past + n_growing * (n_growing + 1) / 2 + (n - n_growing) * most;
+  };
+  double operations =
+      body_per_token * n + head_per_output + attention_per_pair * pairs_within(past + n);
+  for (const Windowed& w : windowed) operations += w.per_pair * pairs_within(w.window);
+  return operations;
 }
 
 Work count_work(const model::Blueprint& blueprint, const weights::Store& weights) {
   Work work;
+  const auto add_attention = [&](int window) {
+    const double per_pair = 2.0 * 2.0 * blueprint.n_heads * blueprint.head_dim;
+    if (window == 0) {
+      work.attention_per_pair += per_pair;
+      return;
+    }
+    auto at = std::find_if(work.windowed.begin(), work.windowed.end(),
+                           [&](const Work::Windowed& w) { return w.window == window; });
+    if (at == work.windowed.end()) at = work.windowed.insert(at, {window, 0.0});
+    at->per_pair += per_pair;
+  };
   for (const model::Op& op : blueprint.ops) {
     if (op.kind == model::OpKind::kLinear) {
       const auto& input = blueprint.values[static_cast<size_t>(op.inputs[0])];
@@ -18,8 +37,11 @@ Work count_work(const model::Blueprint& blueprint, const weights::Store& weights
       const bool is_head = blueprint.values[static_cast<size_t>(op.output)].per_output;
       (is_head ? work.head_per_output : work.body_per_token) += operations;
     } else if (op.kind == model::OpKind::kAttention) {
-      // q k and weight v, for each query head.
-      work.attention_per_pair += 2.0 * 2.0 * blueprint.n_heads * blueprint.head_dim;
+      add_attention(op.window);  // q k and weight v, for each query head
+    } else if (op.kind == model::OpKind::kExpertLinear) {
+      const weights::Matrix& all = weights.matrix(op.weight);
+      work.body_per_token += 2.0 * all.row_length * static_cast<double>(all.n_rows) /
+                             blueprint.n_experts * blueprint.n_experts_used;
     }
   }
   return work;

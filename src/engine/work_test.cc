@@ -14,5 +14,14 @@ TEST(Work, PairsOfAPromptAreCausal) {
   EXPECT_EQ(work.prefill(2, 5), 20 + 1000 + 6 + 7);
 }
 
+TEST(Work, AWindowBoundsWhatATokenSees) {
+  Work work = {10, 1000, 0};
+  work.windowed = {{3, 1}};
+  EXPECT_EQ(work.prefill(2), 20 + 1000 + 1 + 2);
+  EXPECT_EQ(work.prefill(5), 50 + 1000 + 1 + 2 + 3 + 3 + 3);
+  EXPECT_EQ(work.prefill(3, 1), 30 + 1000 + 2 + 3 + 3);
+  EXPECT_EQ(work.prefill(2, 5), 20 + 1000 + 3 + 3);
+}
+
 }  // namespace
 }  // namespace troika::engine

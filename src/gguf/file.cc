@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <deque>
+#include <filesystem>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -10,14 +12,19 @@
 #include "base/mapped_file.h"
 #include "base/os_error.h"
 #include "gguf/header.h"
+#include "gguf/split.h"
 
 namespace troika::gguf {
 
 struct File::State {
   std::string name;
-  MappedFile map;  // empty where the bytes were given
-  std::span<const std::byte> bytes;
+  std::deque<MappedFile> maps;  // of the parts; none where the bytes were given
+  std::vector<Part> parts;
+  // Metadata of the first part, tensors of all.
   Header header;
+
+  // Adds the part with this number (from 1).
+  void add_mapped(const std::string& path, uint32_t number);
 
   [[noreturn]] void fail_type(std::string_view key, ValueType found, const char* wanted) const {
     throw Error(fmt::format(
@@ -74,17 +81,93 @@ struct File::State {
   }
 };
 
+namespace {
+
+// Throws Error for a file that is one of several parts, but not by its name.
+void check_name(const std::string& path, const std::optional<PartName>& name,
+                const SplitFacts& facts) {
+  const uint32_t count_by_name = name ? name->count : 1;
+  if (facts.count == count_by_name && facts.number == 1) return;
+  if (facts.count == 1) {
+    throw Error(fmt::format(
+        "{}: by its name it is one of {} parts, but it holds a whole model. Rename it so that it "
+        "does not end in -00001-of-{:05}.gguf.",
+        path, count_by_name, count_by_name));
+  }
+  throw Error(fmt::format(
+      "{}: it is part {} of a model that is split over {} files. Put all of them into one folder "
+      "under names that end in -{:05}-of-{:05}.gguf and so on, and give one of these names.",
+      path, facts.number, facts.count, facts.number, facts.count));
+}
+
+// Throws Error that names the parts that are not there, before any is read. A path that is not
+// there itself is told as any other file.
+void require_parts(const std::string& path, const std::optional<PartName>& name) {
+  std::error_code ignored;
+  if (!name || !std::filesystem::exists(path, ignored)) return;
+  uint32_t n_missing = 0;
+  std::string missing;
+  for (uint32_t number = 1; number <= name->count; ++number) {
+    if (std::filesystem::exists(name->path_of(number), ignored)) continue;
+    if (n_missing++ < 3)
+      missing += fmt::format("{}{}", missing.empty() ? "" : ", ", name->path_of(number));
+  }
+  if (n_missing == 0) return;
+  throw Error(
+      fmt::format("{}: the model is split over {} files, and {} of them {} not there: {}{}. "
+                  "Download the missing "
+                  "ones into the same folder.",
+                  path, name->count, n_missing, n_missing == 1 ? "is" : "are", missing,
+                  n_missing > 3 ? ", ..." : ""));
+}
+
+}  // namespace
+
 File::File(std::unique_ptr<State> state) : state_(std::move(state)) {}
 File::File(File&&) noexcept = default;
 File& File::operator=(File&&) noexcept = default;
 File::~File() = default;
 
+void File::State::add_mapped(const std::string& path, uint32_t number) {
+  maps.push_back(MappedFile::open(path));
+  MappedFile& map = maps.back();
+  Header read = read_header(map.bytes(), path);
+  parts.push_back({path, map.bytes(), read.data_offset, &map});
+  if (number == 1) {
+    header = std::move(read);
+    return;
+  }
+  check_part(read, path, number, header, name);
+  for (TensorInfo& tensor : read.tensors) {
+    tensor.part = number - 1;
+    if (!header.tensor_by_name.emplace(tensor.name, header.tensors.size()).second) {
+      throw Error(fmt::format(
+          "{}: tensor {} stands in {} too: the two are no parts of one model. Put all parts of one "
+          "model, as they were downloaded, into one folder.",
+          path, quoted(tensor.name),
+          parts[header.tensors[header.tensor_by_name[tensor.name]].part].path));
+    }
+    header.tensors.push_back(std::move(tensor));
+  }
+}
+
 File File::open(const std::string& path) {
   auto state = std::make_unique<State>();
-  state->name = path;
-  state->map = MappedFile::open(path);
-  state->bytes = state->map.bytes();
-  state->header = read_header(state->bytes, state->name);
+  const auto name = parse_part_name(path);
+  state->name = name ? name->path_of(1) : path;
+  require_parts(path, name);
+  state->add_mapped(state->name, 1);
+  const SplitFacts facts = split_facts(state->header, state->name);
+  check_name(state->name, name, facts);
+  for (uint32_t number = 2; number <= facts.count; ++number) {
+    state->add_mapped(name->path_of(number), number);
+  }
+  if (facts.n_tensors && *facts.n_tensors != state->header.tensors.size()) {
+    throw Error(fmt::format(
+        "{}: its {} parts hold {} tensors, where the model has {}. A part is damaged or of another "
+        "model; download or split it again.",
+        state->name, facts.count, state->header.tensors.size(), *facts.n_tensors));
+  }
   File file(std::move(state));
   file.check_intact();
   return file;
@@ -93,19 +176,21 @@ File File::open(const std::string& path) {
 File File::parse(std::span<const std::byte> bytes, std::string name) {
   auto state = std::make_unique<State>();
   state->name = std::move(name);
-  state->bytes = bytes;
   state->header = read_header(bytes, state->name);
+  state->parts.push_back({state->name, bytes, state->header.data_offset, nullptr});
+  check_name(state->name, {}, split_facts(state->header, state->name));
   return File(std::move(state));
 }
 
 const std::string& File::path() const { return state_->name; }
 uint32_t File::version() const { return state_->header.version; }
 uint64_t File::alignment() const { return state_->header.alignment; }
-uint64_t File::file_bytes() const { return state_->bytes.size(); }
-uint64_t File::data_offset() const { return state_->header.data_offset; }
-std::span<const std::byte> File::bytes() const { return state_->bytes; }
-MappedFile* File::map() { return state_->map.descriptor() >= 0 ? &state_->map : nullptr; }
-int File::descriptor() const { return state_->map.descriptor(); }
+uint64_t File::file_bytes() const {
+  uint64_t bytes = 0;
+  for (const Part& part : state_->parts) bytes += part.bytes.size();
+  return bytes;
+}
+std::span<const File::Part> File::parts() const { return state_->parts; }
 std::span<const File::Entry> File::metadata() const { return state_->header.metadata; }
 const Value* File::find(std::string_view key) const { return state_->find(key); }
 
@@ -205,24 +290,25 @@ std::span<const std::byte> File::data(const TensorInfo& tensor) const {
     for (const tensor::TypeInfo& info : tensor::type_table()) {
       supported += fmt::format("{}{}", supported.empty() ? "" : ", ", info.name);
     }
-    throw Error(
-        fmt::format("{}: tensor {} has the element type {} ({}), which this program cannot compute "
-                    "with. It knows "
-                    "{}. Take a file of the model in one of these, or convert its F16 or BF16 file "
-                    "with 'troika "
-                    "quantize'.",
-                    path(), quoted(tensor.name), tensor::type_name(tensor.type),
-                    static_cast<uint32_t>(tensor.type), supported));
+    throw Error(fmt::format(
+        "{}: tensor {} has the element type {} ({}), which this program cannot compute with. It "
+        "knows {}. Take a file of the model in one of these, or convert its F16 or BF16 file with "
+        "'troika quantize'.",
+        state_->parts[tensor.part].path, quoted(tensor.name), tensor::type_name(tensor.type),
+        static_cast<uint32_t>(tensor.type), supported));
   }
-  return state_->bytes.subspan(data_offset() + tensor.offset, tensor.bytes);
+  const Part& part = state_->parts[tensor.part];
+  return part.bytes.subspan(part.data_offset + tensor.offset, tensor.bytes);
 }
 
 void File::check_intact() const {
-  if (!state_->map.damaged()) return;
-  throw Error(fmt::format(
-      "{}: the file became shorter or unreadable while it was in use. What was computed since then "
-      "is not to be trusted; restore the file and start again.",
-      path()));
+  for (const MappedFile& map : state_->maps) {
+    if (!map.damaged()) continue;
+    throw Error(fmt::format(
+        "{}: the file became shorter or unreadable while it was in use. What was computed since "
+        "then is not to be trusted; restore the file and start again.",
+        map.path()));
+  }
 }
 
 }  // namespace troika::gguf

@@ -1,5 +1,6 @@
-// A GGUF model file (versions 2 and 3), read through a memory map. Untrusted bytes end here: every
-// count, length, offset, product and type has been checked when a File exists.
+// A GGUF model file (versions 2 and 3), read through a memory map; also one that is split over
+// several files. Untrusted bytes end here: every count, length, offset, product and type has been
+// checked when a File exists.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +27,7 @@ struct TensorInfo {
   std::vector<uint64_t> shape;  // as in the file: shape[0] is the length of a row
   uint64_t offset;              // from the start of the data section
   uint64_t bytes;               // 0 where the type is unknown
+  uint32_t part = 0;            // which of the model's files holds it
 
   uint64_t row_length() const { return shape.empty() ? 1 : shape[0]; }
   uint64_t n_rows() const { return n_elements() / row_length(); }
@@ -39,28 +41,33 @@ struct TensorInfo {
 
 class File {
  public:
-  // Maps the file. Throws Error for whatever is wrong with it.
+  // Maps the file; of a model that is split over several files all of them, whichever of them the
+  // path names. Throws Error for whatever is wrong with them.
   static File open(const std::string& path);
-  // The same over bytes in memory, which must outlive the File; `name` stands in messages.
+  // The same over bytes in memory, which must outlive the File; `name` stands in messages. A part
+  // of a split model is refused.
   static File parse(std::span<const std::byte> bytes, std::string name);
 
   File(File&&) noexcept;
   File& operator=(File&&) noexcept;
   ~File();
 
+  // Of the first file, whichever part was named.
   const std::string& path() const;
   uint32_t version() const;
   uint64_t alignment() const;
+  // Of all files together.
   uint64_t file_bytes() const;
-  // Where the tensor data starts, from the start of the file: offset in the file of a tensor =
-  // data_offset() + tensor.offset.
-  uint64_t data_offset() const;
-  // The whole file, for keys made of its content.
-  std::span<const std::byte> bytes() const;
-  // Of the file's bytes; null where they were given in memory.
-  MappedFile* map();
-  // The descriptor for direct reads; -1 where the bytes were given in memory.
-  int descriptor() const;
+
+  // The files of the model: one, or several where it is split. A tensor begins at data_offset +
+  // tensor.offset of its part.
+  struct Part {
+    std::string path;
+    std::span<const std::byte> bytes;  // the whole file, for keys made of its content
+    uint64_t data_offset;              // where the tensor data starts, from the start of the file
+    MappedFile* map;                   // null where the bytes were given in memory
+  };
+  std::span<const Part> parts() const;
 
   // Metadata, in the order of the file.
   struct Entry {

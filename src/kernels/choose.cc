@@ -54,6 +54,7 @@ void visit_functions(Table& mine, const Table& theirs, Visit visit) {
   visit("relu", mine.relu, theirs.relu);
   visit("add", mine.add, theirs.add);
   visit("scale", mine.scale, theirs.scale);
+  visit("soft_cap", mine.soft_cap, theirs.soft_cap);
   visit("exp", mine.exp, theirs.exp);
   visit("softmax", mine.softmax, theirs.softmax);
   visit("argmax", mine.argmax, theirs.argmax);

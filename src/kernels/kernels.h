@@ -144,6 +144,8 @@ struct Table {
 
   void (*add)(const float* a, const float* b, float* y, size_t n) = nullptr;
   void (*scale)(const float* x, float factor, float* y, size_t n) = nullptr;
+  // y = cap * tanh(x / cap), within 4e-7 * cap.
+  void (*soft_cap)(const float* x, float cap, float* y, size_t n) = nullptr;
   // y = exp(x): within 2e-7 relative of std::exp; below -87.3 it may flush to zero.
   void (*exp)(const float* x, float* y, size_t n) = nullptr;
   void (*softmax)(const float* x, float* y, size_t n) = nullptr;

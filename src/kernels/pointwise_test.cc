@@ -166,6 +166,19 @@ TEST(Rope, TheTwoPairingsTurnTheirOwnPairs) {
   EXPECT_EQ(std::vector<float>(neox, neox + 4), (std::vector<float>{-3, 2, 1, 4}));
 }
 
+TEST_P(Pointwise, SoftCapAgreesWithTheReferenceAndStaysBelowTheCap) {
+  for (size_t n : kLengths) {
+    for (float cap : {0.5f, 30.0f}) {
+      const std::vector<float> x = random_floats(n, 8, 100.0f);
+      std::vector<float> a(n), b(n);
+      table().soft_cap(x.data(), cap, a.data(), n);
+      reference_table().soft_cap(x.data(), cap, b.data(), n);
+      expect_close(a, b, 1e-6, 4e-7 * cap, "soft_cap");
+      for (const float y : a) EXPECT_LE(std::fabs(y), cap);
+    }
+  }
+}
+
 TEST_P(Pointwise, SoftmaxAgreesWithTheReference) {
   for (size_t n : kLengths) {
     for (float scale : {1.0f, 50.0f}) {

@@ -15,17 +15,11 @@ struct Entry {
 };
 
 constexpr Entry kArchitectures[] = {
-    {"gemma", arch::gemma},
-    {"llama", arch::llama},
-    {"phi2", arch::phi2},
-    {"qwen2", arch::qwen2},
-};
-
-constexpr Entry kShapesOnly[] = {
-    {"bamboo", arch::bamboo},
-    {"internlm2", arch::internlm2},
-    {"phonelm", arch::phonelm},
-    {"qwen3", arch::qwen3},
+    {"bamboo", arch::bamboo},     {"gemma", arch::gemma},         {"gemma2", arch::gemma2},
+    {"gemma3", arch::gemma3},     {"internlm2", arch::internlm2}, {"llama", arch::llama},
+    {"phi2", arch::phi2},         {"phi3", arch::phi3},           {"phonelm", arch::phonelm},
+    {"qwen2", arch::qwen2},       {"qwen2moe", arch::qwen2moe},   {"qwen3", arch::qwen3},
+    {"qwen3moe", arch::qwen3moe},
 };
 
 }  // namespace
@@ -39,21 +33,15 @@ std::string known_architectures() {
   return names;
 }
 
-Blueprint read_shapes(const gguf::File& file) {
-  const Metadata metadata(file);
-  for (const Entry& entry : kShapesOnly) {
-    if (metadata.architecture() == entry.name) return entry.build(metadata);
-  }
-  return read(file);
-}
-
 Blueprint read(const gguf::File& file) {
   const Metadata metadata(file);
   for (const Entry& entry : kArchitectures) {
     if (metadata.architecture() == entry.name) return entry.build(metadata);
   }
-  throw Error(fmt::format("{}: the architecture '{}' is not supported. Supported are {}.",
-                          file.path(), metadata.architecture(), known_architectures()));
+  throw Error(
+      fmt::format("{}: the architecture '{}' is not supported. Supported are {}. Choose a model of "
+                  "one of these; many are published as GGUF files.",
+                  file.path(), metadata.architecture(), known_architectures()));
 }
 
 }  // namespace troika::model

@@ -13,10 +13,7 @@ namespace troika::model {
 // architecture that is not known, and for metadata that is missing or senseless.
 Blueprint read(const gguf::File& file);
 
-// The same, and architectures of which only the shapes are known: to plan and to time, not to run.
-Blueprint read_shapes(const gguf::File& file);
-
-// "gemma, llama, phi2, qwen2", for messages.
+// "bamboo, gemma, ...", for messages.
 std::string known_architectures();
 
 }  // namespace troika::model

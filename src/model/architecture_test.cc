@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -33,7 +34,15 @@ void expect_error(const std::string& key, const gguf::Value& value, const std::s
   EXPECT_NE(message.find(part), std::string::npos) << key << ": " << message;
 }
 
-class Architecture : public testing::TestWithParam<const char*> {};
+std::vector<std::string> tiny_names() {
+  std::vector<std::string> names;
+  for (const KnownModel& model : known_models()) {
+    if (model.name.starts_with("tiny-")) names.emplace_back(model.name);
+  }
+  return names;
+}
+
+class Architecture : public testing::TestWithParam<std::string> {};
 
 // The blueprint names exactly the tensors that files of the architecture hold, in their shapes.
 TEST_P(Architecture, UsesEveryTensorInItsShape) {
@@ -54,13 +63,16 @@ TEST_P(Architecture, UsesEveryTensorInItsShape) {
       auto& shape = used[weight.name];
       shape = {static_cast<uint64_t>(weight.tensor_length())};
       const bool is_vector = weight.name.find("norm") != std::string::npos ||
-                             weight.name.find(".bias") != std::string::npos;
+                             weight.name.find(".bias") != std::string::npos ||
+                             weight.name.find("inp_shexp") != std::string::npos;
       if (!is_vector) shape.push_back(static_cast<uint64_t>(weight.n_tensor_rows));
       n_rows_used[weight.name] += is_vector ? 0 : weight.n_rows;
     }
     std::map<std::string, std::vector<uint64_t>> wanted;
     for (const KnownTensor& t : known.tensors) {
-      if (t.role != TensorRole::kRopeFactors) wanted[t.name] = t.shape;
+      if (t.role == TensorRole::kRopeFactors) continue;
+      wanted[t.name] = t.shape;
+      if (t.shape.size() == 3) wanted[t.name] = {t.shape[0], t.shape[1] * t.shape[2]};  // experts
     }
     EXPECT_EQ(used, wanted);
     for (const auto& [name, n_rows] : n_rows_used) {
@@ -100,9 +112,99 @@ TEST_P(Architecture, OpsReadWhatWasWritten) {
   EXPECT_TRUE(b.values[static_cast<size_t>(b.logits)].per_output);
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, Architecture,
-                         testing::Values("tiny-llama", "tiny-relu-llama", "tiny-qwen2",
-                                         "tiny-gemma", "tiny-phi2"));
+INSTANTIATE_TEST_SUITE_P(Every, Architecture, testing::ValuesIn(tiny_names()),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+Blueprint read_known(const KnownFile& known) {
+  const gguf::File file = known.open();
+  return read(file);
+}
+
+// Of each block, what its attention sees.
+std::vector<int> windows_of(const Blueprint& b) {
+  std::vector<int> windows;
+  for (const Op& op : b.ops) {
+    if (op.kind == OpKind::kAttention) windows.push_back(op.window);
+  }
+  return windows;
+}
+
+TEST(ReadModel, BlocksHaveTheWindowsOfTheirArchitecture) {
+  KnownModel gemma2 = small_known("tiny-gemma2"), gemma3 = small_known("tiny-gemma3");
+  gemma2.n_layers = 4, gemma3.n_layers = 8;
+  EXPECT_EQ(windows_of(read_known(KnownFile(gemma2))), (std::vector<int>{64, 0, 64, 0}));
+  const Blueprint b = read_known(KnownFile(gemma3));
+  EXPECT_EQ(windows_of(b), (std::vector<int>{64, 64, 64, 64, 64, 0, 64, 64}));
+  ASSERT_EQ(b.ropes.size(), 2u);
+  EXPECT_EQ(b.ropes[0].base, 1e6);
+  EXPECT_EQ(b.ropes[1].base, 1e4);
+  for (const Op& op : b.ops) {
+    if (op.kind != OpKind::kRope) continue;
+    EXPECT_EQ(op.rope, op.layer == 5 ? 0 : 1);
+  }
+  gemma2.window_period = 3;
+  EXPECT_EQ(windows_of(read_known(KnownFile(gemma2))), (std::vector<int>{64, 64, 0, 64}));
+  EXPECT_EQ(windows_of(read_known(KnownFile(small_known("tiny-phi3")))),
+            (std::vector<int>{64, 64}));
+}
+
+TEST(ReadModel, APatternOfWindowsMayBeAList) {
+  KnownModel model = small_known("tiny-gemma3");
+  KnownFile known(model);
+  std::vector<std::byte> bytes = {std::byte{0}, std::byte{1}};
+  known.values["gemma3.attention.sliding_window_pattern"] = {
+      gguf::ValueType::kArray, gguf::Array{gguf::ValueType::kBool, 2, bytes}};
+  EXPECT_EQ(windows_of(read_known(known)), (std::vector<int>{0, 64}));
+  bytes.resize(1);
+  known.values["gemma3.attention.sliding_window_pattern"] = {
+      gguf::ValueType::kArray, gguf::Array{gguf::ValueType::kBool, 1, bytes}};
+  EXPECT_NE(error_of(known).find("lists 1 blocks"), std::string::npos) << error_of(known);
+}
+
+TEST(ReadModel, ScoresAndLogitsOfGemma2AreCapped) {
+  const Blueprint b = read_known(KnownFile(small_known("tiny-gemma2")));
+  EXPECT_EQ(b.ops.back().kind, OpKind::kSoftCap);
+  EXPECT_EQ(b.ops.back().soft_cap, 30.0f);
+  for (const Op& op : b.ops) {
+    if (op.kind != OpKind::kAttention) continue;
+    EXPECT_EQ(op.soft_cap, 50.0f);
+  }
+  KnownFile wrong(small_known("tiny-gemma2"));
+  wrong.values["gemma2.final_logit_softcapping"] = number(-3.0);
+  EXPECT_NE(error_of(wrong).find("final_logit_softcapping"), std::string::npos);
+}
+
+TEST(ReadModel, ExpertsOfAnotherKindAreRefused) {
+  KnownFile known(small_known("tiny-qwen3moe"));
+  known.values["qwen3moe.expert_gating_func"] = integer(2);
+  EXPECT_NE(error_of(known).find("knows softmax"), std::string::npos) << error_of(known);
+  known = KnownFile(small_known("tiny-mixtral"));
+  known.remove("blk.0.ffn_gate_exps.weight");
+  known.tensors.push_back({"blk.0.ffn_gate.0.weight", {48, 80}, TensorRole::kMatrix});
+  EXPECT_NE(error_of(known).find("Convert the model again"), std::string::npos);
+  known = KnownFile(small_known("tiny-qwen3moe"));
+  known.values["qwen3moe.expert_used_count"] = integer(9);
+  EXPECT_NE(error_of(known).find("expert_used_count"), std::string::npos);
+}
+
+TEST(ReadModel, PredictorsOfSparseModelsAreReadAndChecked) {
+  KnownFile known(small_known("tiny-bamboo"));
+  for (const char* block : {"blk.0.", "blk.1."}) {
+    known.tensors.push_back({std::string(block) + "fc1.weight", {48, 12}, TensorRole::kMatrix});
+    known.tensors.push_back({std::string(block) + "fc2.weight", {12, 80}, TensorRole::kMatrix});
+  }
+  const Blueprint b = read_known(known);
+  ASSERT_EQ(b.predictors.size(), 2u);
+  EXPECT_EQ(b.predictors[1].layer, 1);
+  const Weight& up = b.weights[static_cast<size_t>(b.predictors[1].up)];
+  EXPECT_EQ(up.name, "blk.1.fc2.weight");
+  EXPECT_EQ(up.n_rows, 80);
+  EXPECT_EQ(up.row_length, 12);
+}
 
 TEST(ReadModel, AnUnknownArchitectureIsNamed) {
   expect_error("general.architecture", text("rwkv"), "'rwkv' is not supported");
@@ -150,8 +252,8 @@ TEST(ReadModel, AScalingFactorOfZeroMeansNotScaled) {
   known.values["llama.rope.scaling.factor"] = number(0.0);
   const gguf::File file = known.open();
   const Blueprint b = read(file);
-  EXPECT_EQ(b.rope.scaling, RopeScaling::kNone);
-  EXPECT_EQ(b.rope.factor, 1.0);
+  EXPECT_EQ(b.ropes.front().scaling, RopeScaling::kNone);
+  EXPECT_EQ(b.ropes.front().factor, 1.0);
 }
 
 // YaRN divides by logarithms of these: no value may turn the angles into what is no number.
@@ -169,7 +271,7 @@ TEST(ReadModel, YarnWithOddNumbersIsAnErrorOrFinite) {
     const gguf::File file = known.open();
     try {
       const Blueprint b = read(file);
-      const RopeAngles angles(b.rope);
+      const RopeAngles angles(b.ropes, 512);
       std::vector<float> cos(8), sin(8);
       angles.fill(77, cos.data(), sin.data());
       for (size_t i = 0; i < 8; ++i) EXPECT_TRUE(std::isfinite(cos[i] + sin[i])) << key;

@@ -24,12 +24,16 @@ const char* op_kind_name(OpKind kind) {
       return "add";
     case OpKind::kSelect:
       return "select";
+    case OpKind::kSoftCap:
+      return "soft_cap";
     case OpKind::kRoute:
       return "route";
     case OpKind::kExpertLinear:
       return "expert_linear";
     case OpKind::kExpertSum:
       return "expert_sum";
+    case OpKind::kSigmoidGate:
+      return "sigmoid_gate";
   }
   return "?";
 }

@@ -48,11 +48,15 @@ enum class OpKind : uint8_t {
   kActivate,   // output = activation(input[0])
   kAdd,        // output = input[0] + input[1]
   kSelect,     // output = the rows of input whose logits are wanted
-  // Mixture of experts: each token takes `n_experts_used` of the blueprint's experts.
+  kSoftCap,    // output = soft_cap * tanh(input / soft_cap)
+  // Mixture of experts: each token takes `n_experts_used` of the blueprint's experts. What these
+  // make is a part for each token and expert; the parts of one expert stand together, in the order
+  // of the experts, then of the tokens.
   kRoute,         // output = (expert, share) of the best experts, by input = a logit per expert
-  kExpertLinear,  // output = weight[expert] · input for each expert in input[1], side by side; the
-                  // input is one row for all of them, or one part for each
+  kExpertLinear,  // output = weight[expert] · input for each expert in input[1]; the input is one
+                  // row for all of a token's experts, or a part for each
   kExpertSum,     // output = sum over experts of share * part of input[0]; input[1] as above
+  kSigmoidGate,   // output = input[0] * sigmoid(input[1]), which is one number for each token
 };
 
 const char* op_kind_name(OpKind kind);
@@ -73,8 +77,14 @@ struct Op {
   WeightId bias = kNone;
   Activation activation = Activation::kSilu;
   int n_heads = 0;     // kRope; kRmsNorm: each head apart, with the same factors; 0: the whole row
-  float scale = 1.0f;  // kEmbed; kAttention: factor of q·k
+  float scale = 1.0f;  // kEmbed; kAttention: factor of q·k; kRoute: factor of the shares
   float eps = 0.0f;    // norms
+  float soft_cap = 0.0f;     // kSoftCap; kAttention: of scores; 0: none
+  int window = 0;            // kAttention: the last positions that a token sees, itself too; 0: all
+  int rope = 0;              // kRope: which of the blueprint's
+  bool keeps_float = false;  // kLinear: never with rounded activations (a router: near ties)
+  bool takes_parts = false;  // kExpertLinear: the input is a part for each of the experts
+  bool normalizes_shares = false;  // kRoute: those of the experts that are used sum to 1
 
   // Its cost depends on how many positions each token sees, not on the number of tokens alone.
   bool is_dynamic() const { return kind == OpKind::kAttention; }
@@ -92,8 +102,18 @@ struct Rope {
   double yarn_beta_fast = 32.0;
   double yarn_beta_slow = 1.0;
   double yarn_ext_factor = 1.0;
-  double attention_factor = 1.0;
-  std::vector<float> frequency_divisors;  // llama3: one per pair; empty: all 1
+  double attention_factor = 1.0;          // of what is turned: scores grow by its square
+  std::vector<float> frequency_divisors;  // llama3, phi3: one per pair; empty: all 1
+  std::vector<float> long_divisors;       // phi3: in contexts above `original_context`; or empty
+
+  bool operator==(const Rope&) const = default;
+};
+
+// A small network that guesses which neurons of a block's FFN will be active. A dense pass needs
+// none.
+struct Predictor {
+  int layer;
+  WeightId down, up;  // (rank, width), (ffn_width, rank); ReLU between
 };
 
 struct Blueprint {
@@ -109,12 +129,14 @@ struct Blueprint {
   int n_experts = 0;  // 0: none
   int n_experts_used = 0;
   int trained_context = 0;
-  Rope rope;
+  std::vector<Rope> ropes = std::vector<Rope>(1);  // ops name theirs; most models have one
 
   std::vector<Value> values;
   std::vector<Weight> weights;
   std::vector<Op> ops;
   ValueId logits = kNone;
+  std::vector<Predictor> predictors;  // of sparse models; by layer, or none at all
+  float predictor_threshold = 0.0f;   // above it a neuron counts as active
 
   int kv_width() const { return n_kv_heads * head_dim; }
 };

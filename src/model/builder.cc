@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
+#include "model/rope_divisors.h"
 
 namespace troika::model {
 namespace {
@@ -23,8 +25,21 @@ float read_epsilon(const Metadata& metadata, const char* key) {
 
 }  // namespace
 
-Builder::Builder(const Metadata& metadata)
-    : metadata_(metadata), blueprint_(read_sizes(metadata)) {}
+Builder::Builder(const Metadata& metadata) : metadata_(metadata), blueprint_(read_sizes(metadata)) {
+  read_frequency_divisors(metadata, &blueprint_.ropes.front());
+}
+
+bool Builder::has_layer_tensor(const std::string& part) const {
+  return metadata_.has_tensor(layer_name(part) + ".weight");
+}
+
+int Builder::add_rope(const Rope& rope) {
+  std::vector<Rope>& ropes = blueprint_.ropes;
+  const auto at = std::find(ropes.begin(), ropes.end(), rope);
+  const auto index = static_cast<int>(at - ropes.begin());
+  if (at == ropes.end()) ropes.push_back(rope);
+  return index;
+}
 
 std::string Builder::layer_name(const std::string& part) const {
   return fmt::format("blk.{}.{}", layer_, part);
@@ -126,18 +141,23 @@ void Builder::head_norm(ValueId value, int n_heads, const std::string& name) {
   op.eps = read_epsilon(metadata_, "attention.layer_norm_rms_epsilon");
 }
 
-ValueId Builder::rope(ValueId input, int n_heads) {
-  if (blueprint_.rope.n_dims == 0) return input;
+ValueId Builder::rope(ValueId input, int n_heads, int index) {
+  if (blueprint_.ropes[static_cast<size_t>(index)].n_dims == 0) return input;
   Op& op = push(OpKind::kRope, input);
   op.inputs[0] = input;
   op.n_heads = n_heads;
+  op.rope = index;
   return input;
 }
 
-ValueId Builder::attention(ValueId q, ValueId k, ValueId v, float scale) {
+ValueId Builder::attention(ValueId q, ValueId k, ValueId v, const AttentionPart& part) {
   Op& op = push(OpKind::kAttention, value("attention", width_of(q)));
   op.inputs = {q, k, v};
-  op.scale = scale;
+  op.scale = part.scale != 0.0f
+                 ? part.scale
+                 : static_cast<float>(1.0 / std::sqrt(static_cast<double>(blueprint_.head_dim)));
+  op.soft_cap = part.soft_cap;
+  op.window = part.window;
   return op.output;
 }
 
@@ -160,6 +180,13 @@ void Builder::add_to(ValueId target, ValueId addend) {
   op.inputs = {target, addend, kNone};
 }
 
+void Builder::soft_cap(ValueId logits, float cap) {
+  if (cap == 0.0f) return;
+  Op& op = push(OpKind::kSoftCap, logits);
+  op.inputs[0] = logits;
+  op.soft_cap = cap;
+}
+
 std::array<ValueId, 3> Builder::attention_inputs(ValueId input) {
   const Blueprint& b = blueprint_;
   const int q_width = b.n_heads * b.head_dim;
@@ -176,72 +203,39 @@ std::array<ValueId, 3> Builder::attention_inputs(ValueId input) {
   return {q, k, linear_rows(input, "v", fused, q_width + kv_width, kv_width, n_rows)};
 }
 
-ValueId Builder::attention_block(ValueId input) {
+ValueId Builder::attention_block(ValueId input, const AttentionPart& part) {
   const Blueprint& b = blueprint_;
   const auto [q, k, v] = attention_inputs(input);
-  if (metadata_.has_tensor(layer_name("attn_q_norm.weight"))) {
+  if (has_layer_tensor("attn_q_norm")) {
     head_norm(q, b.n_heads, layer_name("attn_q_norm"));
     head_norm(k, b.n_kv_heads, layer_name("attn_k_norm"));
   }
-  rope(q, b.n_heads);
-  rope(k, b.n_kv_heads);
-  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(b.head_dim)));
-  return linear(attention(q, k, v, scale), "projected", layer_name("attn_output"), b.width);
+  rope(q, b.n_heads, part.rope);
+  rope(k, b.n_kv_heads, part.rope);
+  return linear(attention(q, k, v, part), "projected", layer_name("attn_output"), b.width);
 }
 
-void Builder::rms_norm_blocks(ValueId x, Activation activation) {
+ValueId Builder::post_norm(ValueId value, const std::string& part) {
+  if (!has_layer_tensor(part)) return value;
+  return rms_norm(value, blueprint_.values[static_cast<size_t>(value)].name, layer_name(part));
+}
+
+void Builder::rms_norm_blocks(ValueId x, const FfnPart& ffn, const AttentionParts& attention) {
   for (int layer = 0; layer < blueprint_.n_layers; ++layer) {
     begin_layer(layer);
-    const ValueId attended = attention_block(rms_norm(x, "normed", layer_name("attn_norm")));
-    add_to(x, attended);
+    const ValueId attended = attention_block(rms_norm(x, "normed", layer_name("attn_norm")),
+                                             attention ? attention(layer) : AttentionPart());
+    add_to(x, post_norm(attended, "post_attention_norm"));
     const ValueId h = rms_norm(x, "normed", layer_name("ffn_norm"));
-    add_to(x, blueprint_.n_experts > 0 ? expert_ffn(h, activation) : gated_ffn(h, activation));
+    const ValueId fed =
+        blueprint_.n_experts > 0 ? expert_ffn(h, ffn) : gated_ffn(h, ffn.activation);
+    add_to(x, post_norm(fed, "post_ffw_norm"));
+    note_predictor();
   }
 }
 
 void Builder::rms_norm_head(ValueId x) {
   head(rms_norm(select(x), "output_normed", "output_norm"));
-}
-
-ValueId Builder::gated_ffn(ValueId input, Activation activation) {
-  const int ffn = blueprint_.ffn_width;
-  const ValueId g = linear(input, "ffn_gate", layer_name("ffn_gate"), ffn);
-  const ValueId u = linear(input, "ffn_up", layer_name("ffn_up"), ffn);
-  return linear(gate(g, u, activation), "projected", layer_name("ffn_down"), blueprint_.width);
-}
-
-ValueId Builder::expert_linear(ValueId input, ValueId routes, const std::string& out,
-                               const std::string& name, int n_rows, int row_length) {
-  const Blueprint& b = blueprint_;
-  const ValueId output = value(out, b.n_experts_used * n_rows);
-  const int n_all_rows = b.n_experts * n_rows;
-  blueprint_.weights.push_back({name + ".weight", 0, n_all_rows, row_length, n_all_rows});
-  const auto weight = static_cast<WeightId>(b.weights.size() - 1);
-  Op& op = push(OpKind::kExpertLinear, output);
-  op.inputs = {input, routes, kNone};
-  op.weight = weight;
-  return output;
-}
-
-ValueId Builder::expert_ffn(ValueId input, Activation activation) {
-  const Blueprint& b = blueprint_;
-  const ValueId router = linear(input, "router", layer_name("ffn_gate_inp"), b.n_experts);
-  const ValueId routes = value("routes", 2 * b.n_experts_used);
-  push(OpKind::kRoute, routes).inputs[0] = router;
-  const ValueId g =
-      expert_linear(input, routes, "ffn_gate", layer_name("ffn_gate_exps"), b.ffn_width, b.width);
-  const ValueId u =
-      expert_linear(input, routes, "ffn_up", layer_name("ffn_up_exps"), b.ffn_width, b.width);
-  const ValueId parts = expert_linear(gate(g, u, activation), routes, "expert_parts",
-                                      layer_name("ffn_down_exps"), b.width, b.ffn_width);
-  const ValueId sum = value("projected", b.width);
-  push(OpKind::kExpertSum, sum).inputs = {parts, routes, kNone};
-  return sum;
-}
-
-ValueId Builder::plain_ffn(ValueId input, Activation activation) {
-  const ValueId u = linear(input, "ffn_up", layer_name("ffn_up"), blueprint_.ffn_width);
-  return linear(activate(u, activation), "ffn_projected", layer_name("ffn_down"), blueprint_.width);
 }
 
 ValueId Builder::select(ValueId input) {
@@ -274,6 +268,15 @@ Activation read_activation(const Metadata& metadata, const char* fallback) {
   throw Error(
       fmt::format("{}: '{}' is '{}', which is not known. Known are silu, gelu, relu and drelu.",
                   metadata.file().path(), metadata.full_key("feed_forward_activation"), name));
+}
+
+float read_soft_cap(const Metadata& metadata, const char* key, double fallback) {
+  const double cap = metadata.number(key, fallback);
+  if (cap == 0.0 || (cap >= 1e-3 && cap <= 1e6)) return static_cast<float>(cap);
+  throw Error(
+      fmt::format("{}: '{}' is {}, but must be 0 for none, or lie between 0.001 and 1000000. The "
+                  "file is damaged; convert or download it again.",
+                  metadata.file().path(), metadata.full_key(key), cap));
 }
 
 }  // namespace troika::model

@@ -2,12 +2,32 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <string>
 
 #include "model/blueprint.h"
 #include "model/metadata.h"
 
 namespace troika::model {
+
+// What sets the attention of a block apart.
+struct AttentionPart {
+  float scale = 0.0f;  // of q·k; 0: one over the square root of a head's length
+  float soft_cap = 0.0f;
+  int window = 0;  // positions; 0: all
+  int rope = 0;    // which of the blueprint's
+};
+// Of each block.
+using AttentionParts = std::function<AttentionPart(int layer)>;
+
+// What sets the FFN of all blocks apart.
+struct FfnPart {
+  Activation activation = Activation::kSilu;
+  // Where the model has experts.
+  int expert_width = 0;  // 0: the FFN's
+  bool normalizes_shares = true;
+  float share_scale = 1.0f;
+};
 
 class Builder {
  public:
@@ -16,6 +36,8 @@ class Builder {
   const Metadata& metadata() const { return metadata_; }
   Blueprint& blueprint() { return blueprint_; }
 
+  // A further rotation, for `AttentionPart::rope`; the same again where there is one like it.
+  int add_rope(const Rope& rope);
   // All ops written from here on belong to this block.
   void begin_layer(int layer) { layer_ = layer; }
   // "blk.7.attn_q" for "attn_q".
@@ -34,23 +56,28 @@ class Builder {
                       int n_rows, int n_tensor_rows);
   // Norms each head of a value apart, in place.
   void head_norm(ValueId value, int n_heads, const std::string& name);
-  ValueId rope(ValueId input, int n_heads);
-  ValueId attention(ValueId q, ValueId k, ValueId v, float scale);
+  ValueId rope(ValueId input, int n_heads, int index = 0);
+  ValueId attention(ValueId q, ValueId k, ValueId v, const AttentionPart& part);
   ValueId gate(ValueId gate, ValueId up, Activation activation);
   ValueId activate(ValueId input, Activation activation);
   void add_to(ValueId target, ValueId addend);
+  // Caps the logits softly.
+  void soft_cap(ValueId logits, float cap);
 
-  // q, k and v (three products, or one tensor `attn_qkv` where the file has it), then rope on q and
-  // k, attention and the output product.
-  ValueId attention_block(ValueId input);
-  // down(activation(gate(x)) * up(x)), or without a gate down(activation(up(x))).
+  // q, k and v (three products, or one tensor `attn_qkv` where the file has it), norms of their
+  // heads where the file has those, then rope on q and k, attention and the output product.
+  ValueId attention_block(ValueId input, const AttentionPart& part = {});
+  // down(activation(gate(x)) * up(x)), of two tensors or of one with the rows of gate, then up; or
+  // without a gate down(activation(up(x))).
   ValueId gated_ffn(ValueId input, Activation activation);
   ValueId plain_ffn(ValueId input, Activation activation);
-  // The same gated FFN in each of the experts that a router chooses for a token.
-  ValueId expert_ffn(ValueId input, Activation activation);
+  // The same gated FFN in each of the experts that a router chooses for a token; and in the one
+  // that all tokens share, where the file has it, times its own gate, where it has one.
+  ValueId expert_ffn(ValueId input, const FfnPart& part);
   // All blocks of the kind that most models have, on x: norm, attention, sum; norm, gated FFN (of
-  // experts where the model has them), sum.
-  void rms_norm_blocks(ValueId x, Activation activation);
+  // experts where the model has them), sum. What is added is normed before, where the file has
+  // `post_attention_norm` and `post_ffw_norm`.
+  void rms_norm_blocks(ValueId x, const FfnPart& ffn, const AttentionParts& attention = {});
   // The rows that are wanted, their norm, and the head.
   void rms_norm_head(ValueId x);
 
@@ -62,8 +89,21 @@ class Builder {
   Blueprint finish();
 
  private:
+  // Of a gated FFN whose tensors end in `suffix`.
+  struct GatedNames {
+    std::string suffix;
+    std::string gate, up, out;  // values
+  };
+  ValueId gated_ffn(ValueId input, Activation activation, int width, const GatedNames& names);
+  ValueId route(ValueId input, const FfnPart& part);
   ValueId expert_linear(ValueId input, ValueId routes, const std::string& out,
                         const std::string& name, int n_rows, int row_length);
+  void add_shared_expert(ValueId input, ValueId sum, Activation activation);
+  // Reads what sparse models add to a block.
+  void note_predictor();
+  // The value normed in place, where the file has such a norm.
+  ValueId post_norm(ValueId value, const std::string& part);
+  bool has_layer_tensor(const std::string& part) const;
   // q, k and v of a block.
   std::array<ValueId, 3> attention_inputs(ValueId input);
   WeightId vector(const std::string& full_name, int length);
@@ -77,5 +117,7 @@ class Builder {
 
 // The activation that `ARCH.feed_forward_activation` names.
 Activation read_activation(const Metadata& metadata, const char* fallback = "silu");
+// A cap of `ARCH.KEY`, 0 where there is none.
+float read_soft_cap(const Metadata& metadata, const char* key, double fallback);
 
 }  // namespace troika::model

@@ -33,6 +33,12 @@ struct KnownModel {
   bool tied_embeddings = false;
   uint32_t n_experts = 0;
   uint32_t n_experts_used = 0;
+  uint32_t expert_width = 0;   // 0: ffn_width
+  uint32_t shared_width = 0;   // of the expert that all tokens share; 0: none
+  uint32_t window = 0;         // positions that blocks with a sliding window see; 0: no such blocks
+  uint32_t window_period = 0;  // as in the file; 0: the architecture's own
+  double attention_cap = 0.0;  // soft; 0: none
+  double logit_cap = 0.0;
 
   uint32_t query_width() const { return n_heads * head_dim; }
   uint32_t kv_width() const { return n_kv_heads * head_dim; }

@@ -17,19 +17,28 @@ constexpr double kOriginalContext = 8192.0;
 
 // What sets an architecture apart in its list of tensors.
 struct Traits {
-  bool qkv_fused = false;   // one matrix attn_qkv, with a bias
-  bool qkv_biases = false;  // on the three matrices
+  bool qkv_fused = false;   // one matrix attn_qkv
+  bool qkv_biases = false;  // on it, or on the three matrices
   bool qk_norms = false;    // a norm per head of queries and keys
+  bool post_norms = false;  // of what attention and FFN add
   bool all_biases = false;  // on norms, output projections, FFN and output
   bool ffn_gate = true;
-  bool ffn_norm = true;  // false: attention and FFN read the same normalised input
+  bool ffn_fused = false;  // gate and up in one matrix ffn_up
+  bool ffn_norm = true;    // false: attention and FFN read the same normalised input
 };
 
 Traits traits_of(std::string_view architecture) {
-  if (architecture == "qwen2") return {.qkv_biases = true};
-  if (architecture == "qwen3") return {.qk_norms = true};
+  if (architecture == "qwen2" || architecture == "qwen2moe") return {.qkv_biases = true};
+  if (architecture == "qwen3" || architecture == "qwen3moe") return {.qk_norms = true};
+  if (architecture == "gemma2") return {.post_norms = true};
+  if (architecture == "gemma3") return {.qk_norms = true, .post_norms = true};
+  if (architecture == "phi3") return {.qkv_fused = true, .ffn_fused = true};
   if (architecture == "phi2") {
-    return {.qkv_fused = true, .all_biases = true, .ffn_gate = false, .ffn_norm = false};
+    return {.qkv_fused = true,
+            .qkv_biases = true,
+            .all_biases = true,
+            .ffn_gate = false,
+            .ffn_norm = false};
   }
   return {};
 }
@@ -77,7 +86,8 @@ class Lister {
     const uint64_t width = model_.width;
     add_norm("attn_norm");
     if (traits_.qkv_fused) {
-      add_linear("attn_qkv", width, model_.query_width() + 2 * model_.kv_width(), true);
+      add_linear("attn_qkv", width, model_.query_width() + 2 * model_.kv_width(),
+                 traits_.qkv_biases);
     } else {
       add_linear("attn_q", width, model_.query_width(), traits_.qkv_biases);
       add_linear("attn_k", width, model_.kv_width(), traits_.qkv_biases);
@@ -89,6 +99,21 @@ class Lister {
     }
     add_linear("attn_output", model_.query_width(), width, traits_.all_biases,
                TensorRole::kInnerMatrix);
+    if (traits_.post_norms) add_norm("post_attention_norm");
+  }
+
+  void add_experts() {
+    const uint64_t width = model_.width, n = model_.n_experts;
+    const uint64_t expert = model_.expert_width > 0 ? model_.expert_width : model_.ffn_width;
+    add("ffn_gate_inp.weight", {width, n}, TensorRole::kMatrix);
+    add("ffn_gate_exps.weight", {width, expert, n}, TensorRole::kMatrix);
+    add("ffn_up_exps.weight", {width, expert, n}, TensorRole::kMatrix);
+    add("ffn_down_exps.weight", {expert, width, n}, TensorRole::kInnerMatrix);
+    if (model_.shared_width == 0) return;
+    add("ffn_gate_inp_shexp.weight", {width}, TensorRole::kBias);
+    add_linear("ffn_gate_shexp", width, model_.shared_width, false);
+    add_linear("ffn_up_shexp", width, model_.shared_width, false);
+    add_linear("ffn_down_shexp", model_.shared_width, width, false, TensorRole::kInnerMatrix);
   }
 
   void add_ffn() {
@@ -96,16 +121,13 @@ class Lister {
     const uint64_t ffn_width = model_.ffn_width;
     if (traits_.ffn_norm) add_norm("ffn_norm");
     if (model_.n_experts > 0) {
-      const uint64_t n = model_.n_experts;
-      add("ffn_gate_inp.weight", {width, n}, TensorRole::kMatrix);
-      add("ffn_gate_exps.weight", {width, ffn_width, n}, TensorRole::kMatrix);
-      add("ffn_up_exps.weight", {width, ffn_width, n}, TensorRole::kMatrix);
-      add("ffn_down_exps.weight", {ffn_width, width, n}, TensorRole::kInnerMatrix);
+      add_experts();
       return;
     }
-    if (traits_.ffn_gate) add_linear("ffn_gate", width, ffn_width, false);
-    add_linear("ffn_up", width, ffn_width, traits_.all_biases);
+    if (traits_.ffn_gate && !traits_.ffn_fused) add_linear("ffn_gate", width, ffn_width, false);
+    add_linear("ffn_up", width, traits_.ffn_fused ? 2 * ffn_width : ffn_width, traits_.all_biases);
     add_linear("ffn_down", ffn_width, width, traits_.all_biases, TensorRole::kInnerMatrix);
+    if (traits_.post_norms) add_norm("post_ffw_norm");
   }
 
   const KnownModel& model_;
@@ -115,7 +137,7 @@ class Lister {
 };
 
 std::string_view default_activation(std::string_view architecture) {
-  if (architecture == "gemma" || architecture == "phi2") return "gelu";
+  if (architecture.starts_with("gemma") || architecture == "phi2") return "gelu";
   if (architecture == "phonelm") return "relu";
   if (architecture == "bamboo") return "drelu";
   return "silu";
@@ -183,6 +205,19 @@ void add_known_metadata(const KnownModel& model, gguf::Writer& writer) {
   if (model.n_experts > 0) {
     writer.add_uint32(key("expert_count"), model.n_experts);
     writer.add_uint32(key("expert_used_count"), model.n_experts_used);
+  }
+  const auto add_uint = [&](std::string_view name, uint32_t value) {
+    if (value > 0) writer.add_uint32(key(name), value);
+  };
+  add_uint("expert_feed_forward_length", model.expert_width);
+  add_uint("expert_shared_feed_forward_length", model.shared_width);
+  add_uint("attention.sliding_window", model.window);
+  add_uint("attention.sliding_window_pattern", model.window_period);
+  if (model.attention_cap > 0) {
+    writer.add_float32(key("attn_logit_softcapping"), static_cast<float>(model.attention_cap));
+  }
+  if (model.logit_cap > 0) {
+    writer.add_float32(key("final_logit_softcapping"), static_cast<float>(model.logit_cap));
   }
   if (model.activation != default_activation(model.architecture)) {
     writer.add_string(key("feed_forward_activation"), model.activation);

@@ -9,7 +9,7 @@ std::vector<LinearInput> linear_inputs(const Blueprint& blueprint) {
   std::map<ValueId, size_t> open;  // values that stand as a product has read them
   for (const Op& op : blueprint.ops) {
     const bool is_prompt = !blueprint.values[static_cast<size_t>(op.output)].per_output;
-    if (op.kind == OpKind::kLinear && is_prompt) {
+    if (op.kind == OpKind::kLinear && is_prompt && !op.keeps_float) {
       const ValueId value = op.inputs[0];
       if (!open.contains(value)) {
         open[value] = inputs.size();

@@ -46,14 +46,16 @@ void read_rope_scaling(const Metadata& metadata, Rope* rope) {
   rope->factor = metadata.number("rope.scaling.factor", metadata.number("rope.scale_linear", 1.0));
   if (rope->factor == 0.0) rope->factor = 1.0;  // some files write 0 for "not scaled"
   check_range(metadata, "rope.scaling.factor", rope->factor, 1e-3, 1e6);
-  // A factor without a type means linear, as old files have it.
-  if (kind == "linear" || (kind == "none" && !metadata.has("rope.scaling.type"))) {
+  rope->attention_factor = metadata.number("rope.scaling.attn_factor", 1.0);
+  rope->original_context = metadata.integer("rope.scaling.original_context_length", 1, kMostContext,
+                                            metadata.integer("context_length", 1, kMostContext));
+  // A factor without a type means linear, as old files have it. The divisors of "longrope" are
+  // tensors.
+  if (kind == "linear" || kind == "longrope" ||
+      (kind == "none" && !metadata.has("rope.scaling.type"))) {
     rope->scaling = rope->factor == 1.0 ? RopeScaling::kNone : RopeScaling::kLinear;
   } else if (kind == "yarn") {
     rope->scaling = RopeScaling::kYarn;
-    rope->original_context =
-        metadata.integer("rope.scaling.original_context_length", 1, kMostContext,
-                         metadata.integer("context_length", 1, kMostContext));
     rope->yarn_beta_fast = metadata.number("rope.scaling.yarn_beta_fast", 32.0);
     rope->yarn_beta_slow = metadata.number("rope.scaling.yarn_beta_slow", 1.0);
     rope->yarn_ext_factor = metadata.number("rope.scaling.yarn_ext_factor", 1.0);
@@ -61,12 +63,15 @@ void read_rope_scaling(const Metadata& metadata, Rope* rope) {
     check_range(metadata, "rope.freq_base", rope->base, 1.5, 1e30);
     check_range(metadata, "rope.scaling.yarn_beta_fast", rope->yarn_beta_fast, 1e-6, 1e6);
     check_range(metadata, "rope.scaling.yarn_beta_slow", rope->yarn_beta_slow, 1e-6, 1e6);
-    rope->attention_factor = metadata.number("rope.scaling.yarn_attn_factor",
-                                             metadata.number("rope.scaling.attn_factor", 1.0));
+    rope->attention_factor =
+        metadata.number("rope.scaling.yarn_attn_factor", rope->attention_factor);
   } else if (kind != "none") {
-    throw Error(fmt::format("{}: rope scaling '{}' is not known. Known are none, linear and yarn.",
-                            metadata.file().path(), kind));
+    throw Error(
+        fmt::format("{}: rope scaling '{}' is not known. Known are none, linear, yarn and "
+                    "longrope.",
+                    metadata.file().path(), kind));
   }
+  check_range(metadata, "rope.scaling.attn_factor", rope->attention_factor, 1e-3, 1e3);
 }
 
 Rope read_rope(const Metadata& metadata, int head_dim) {
@@ -78,8 +83,7 @@ Rope read_rope(const Metadata& metadata, int head_dim) {
         "damaged; convert or download it again.",
         metadata.file().path(), metadata.full_key("rope.dimension_count"), rope.n_dims));
   }
-  rope.base = metadata.number("rope.freq_base", 10000.0);
-  check_range(metadata, "rope.freq_base", rope.base, 1e-3, 1e30);
+  rope.base = read_rope_base(metadata, "rope.freq_base", 10000.0);
   read_rope_scaling(metadata, &rope);
   return rope;
 }
@@ -136,6 +140,12 @@ std::string Metadata::text(std::string_view key, std::string_view fallback) cons
   return std::string(file_.find_string(full_key(key)).value_or(fallback));
 }
 
+double read_rope_base(const Metadata& metadata, const char* key, double fallback) {
+  const double base = metadata.number(key, fallback);
+  check_range(metadata, key, base, 1e-3, 1e30);
+  return base;
+}
+
 Blueprint read_sizes(const Metadata& metadata) {
   Blueprint b;
   b.architecture = metadata.architecture();
@@ -164,7 +174,7 @@ Blueprint read_sizes(const Metadata& metadata) {
   if (b.n_experts > 0) b.n_experts_used = metadata.integer("expert_used_count", 1, b.n_experts);
   b.trained_context = metadata.integer("context_length", 1, kMostContext);
   b.n_vocab = vocabulary_size(metadata);
-  b.rope = read_rope(metadata, b.head_dim);
+  b.ropes = {read_rope(metadata, b.head_dim)};
   return b;
 }
 

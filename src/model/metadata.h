@@ -34,6 +34,9 @@ class Metadata {
   std::string architecture_;
 };
 
+// The base of a rotation.
+double read_rope_base(const Metadata& metadata, const char* key, double fallback);
+
 // What every architecture has: sizes, heads, vocabulary, rope. Leaves ops and weights empty.
 Blueprint read_sizes(const Metadata& metadata);
 

@@ -26,34 +26,41 @@ double share_kept(const Rope& rope, int pair) {
 
 }  // namespace
 
-RopeAngles::RopeAngles(const Rope& rope) {
-  const int n_pairs = rope.n_dims / 2;
-  TROIKA_ASSERT(rope.frequency_divisors.empty() ||
-                rope.frequency_divisors.size() == static_cast<size_t>(n_pairs));
-  for (int pair = 0; pair < n_pairs; ++pair) {
-    double frequency = std::pow(rope.base, -2.0 * pair / rope.n_dims);
-    if (!rope.frequency_divisors.empty()) {
-      frequency /= rope.frequency_divisors[static_cast<size_t>(pair)];
+RopeAngles::RopeAngles(std::span<const Rope> ropes, int context) {
+  for (const Rope& rope : ropes) {
+    const int n_pairs = rope.n_dims / 2;
+    const bool is_long = !rope.long_divisors.empty() && context > rope.original_context;
+    const std::vector<float>& divisors = is_long ? rope.long_divisors : rope.frequency_divisors;
+    TROIKA_ASSERT(divisors.empty() || divisors.size() == static_cast<size_t>(n_pairs));
+    double magnitude = rope.attention_factor;
+    if (rope.scaling == RopeScaling::kYarn && rope.factor > 1.0) {
+      magnitude *= 1.0 + 0.1 * std::log(rope.factor);
     }
-    if (rope.scaling == RopeScaling::kLinear) frequency /= rope.factor;
-    if (rope.scaling == RopeScaling::kYarn) {
-      const double kept = share_kept(rope, pair) * rope.yarn_ext_factor;
-      frequency = frequency / rope.factor * (1.0 - kept) + frequency * kept;
+    for (int pair = 0; pair < n_pairs; ++pair) {
+      double frequency = std::pow(rope.base, -2.0 * pair / rope.n_dims);
+      if (!divisors.empty()) frequency /= divisors[static_cast<size_t>(pair)];
+      if (rope.scaling == RopeScaling::kLinear) frequency /= rope.factor;
+      if (rope.scaling == RopeScaling::kYarn) {
+        const double kept = share_kept(rope, pair) * rope.yarn_ext_factor;
+        frequency = frequency / rope.factor * (1.0 - kept) + frequency * kept;
+      }
+      pairs_.push_back({frequency, magnitude});
     }
-    frequencies_.push_back(frequency);
-  }
-  if (rope.scaling == RopeScaling::kYarn) {
-    magnitude_ = rope.attention_factor;
-    if (rope.factor > 1.0) magnitude_ *= 1.0 + 0.1 * std::log(rope.factor);
   }
 }
 
 void RopeAngles::fill(int position, float* cos, float* sin) const {
-  for (size_t pair = 0; pair < frequencies_.size(); ++pair) {
-    const double angle = position * frequencies_[pair];
-    cos[pair] = static_cast<float>(std::cos(angle) * magnitude_);
-    sin[pair] = static_cast<float>(std::sin(angle) * magnitude_);
+  for (size_t i = 0; i < pairs_.size(); ++i) {
+    const double angle = position * pairs_[i].frequency;
+    cos[i] = static_cast<float>(std::cos(angle) * pairs_[i].magnitude);
+    sin[i] = static_cast<float>(std::sin(angle) * pairs_[i].magnitude);
   }
+}
+
+int first_pair_of(std::span<const Rope> ropes, int index) {
+  int n = 0;
+  for (int i = 0; i < index; ++i) n += ropes[static_cast<size_t>(i)].n_dims / 2;
+  return n;
 }
 
 }  // namespace troika::model

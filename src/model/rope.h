@@ -9,17 +9,25 @@
 
 namespace troika::model {
 
+// Of all rotations of a model, one behind the other.
 class RopeAngles {
  public:
-  explicit RopeAngles(const Rope& rope);
+  // For contexts of so many tokens.
+  RopeAngles(std::span<const Rope> ropes, int context);
 
-  int n_pairs() const { return static_cast<int>(frequencies_.size()); }
-  // Writes n_pairs cosines and sines for one position; the magnitude of yarn is contained.
+  int n_pairs() const { return static_cast<int>(pairs_.size()); }
+  // Writes n_pairs cosines and sines for one position; the magnitudes are contained.
   void fill(int position, float* cos, float* sin) const;
 
  private:
-  std::vector<double> frequencies_;  // radians per position
-  double magnitude_ = 1.0;
+  struct Pair {
+    double frequency;  // radians per position
+    double magnitude;
+  };
+  std::vector<Pair> pairs_;
 };
+
+// Where the pairs of a rotation stand among those of all.
+int first_pair_of(std::span<const Rope> ropes, int index);
 
 }  // namespace troika::model

@@ -19,7 +19,7 @@ Rope plain() {
 // Compares with magnitude * (cos, sin)(position * frequency(pair)).
 template <typename Frequency>
 void expect_angles(const Rope& rope, double magnitude, const Frequency& frequency) {
-  const RopeAngles angles(rope);
+  const RopeAngles angles({&rope, 1}, 1);
   ASSERT_EQ(angles.n_pairs(), rope.n_dims / 2);
   std::vector<float> cos(static_cast<size_t>(rope.n_dims / 2)), sin(cos.size());
   for (const int position : {0, 1, 7, 500, 4000, 131071}) {
@@ -50,7 +50,7 @@ TEST(RopeAngles, Plain) {
 TEST(RopeAngles, NoRotationAtAll) {
   Rope rope = plain();
   rope.n_dims = 0;
-  EXPECT_EQ(RopeAngles(rope).n_pairs(), 0);
+  EXPECT_EQ(RopeAngles({&rope, 1}, 1).n_pairs(), 0);
 }
 
 TEST(RopeAngles, Linear) {

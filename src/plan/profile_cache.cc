@@ -7,16 +7,10 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace troika::plan {
 namespace {
-
-// FNV-1a, 64 bits.
-uint64_t hash_of(const std::string& text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
 
 std::string key_text(const MachineIdentity& machine, const std::vector<ProfileLane>& lanes) {
   std::string text =

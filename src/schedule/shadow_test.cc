@@ -18,7 +18,7 @@ struct Model {
   explicit Model(const char* name) : hollow(model::get_known(name), "q8_0") {}
   weights::HollowModel hollow;
   gguf::File file = hollow.open();
-  model::Blueprint blueprint = model::read_shapes(file);
+  model::Blueprint blueprint = model::read(file);
   weights::Store weights{file, blueprint};
 };
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/median.h"
 #include "base/random.h"
 #include "solve/predict.h"
 
@@ -15,13 +16,6 @@ using plan::OpTime;
 bool is_held_out(const OpShape& shape, uint64_t seed) {
   const auto key = static_cast<uint64_t>(shape.n_rows) << 32 | static_cast<uint64_t>(shape.k);
   return random_bits(seed, key * 31 + static_cast<uint64_t>(shape.type)) % 3 == 0;
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0.0;
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
 // Shapes of one op on one lane, of one element type.

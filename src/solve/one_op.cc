@@ -35,8 +35,8 @@ OneOp::OneOp(const plan::OpShape& shape, const std::vector<weights::Matrix>& mat
   b.n_kv_heads = std::max(1, shape.k / b.head_dim);
   b.n_vocab = shape.op == OpKind::kEmbed ? matrices.front().n_rows : 1;
   b.trained_context = std::max(shape.context, shape.n_tokens);
-  b.rope.n_dims = b.head_dim;
-  b.rope.is_half_split = true;
+  b.ropes.front().n_dims = b.head_dim;
+  b.ropes.front().is_half_split = true;
   add_variants(add_values(), matrices);
   for (const model::Op& op : b.ops) {
     subgraphs_.push_back({&b, std::span(&op, 1), model::op_kind_name(shape.op)});

@@ -1,6 +1,7 @@
 #include "solve/op_shapes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -61,6 +62,34 @@ void shuffle(std::vector<OpShape>* shapes) {
   }
 }
 
+// The product that those of experts come to: the experts that some token takes below each other,
+// each with its share of the tokens. Taken: every choice is equally likely.
+void set_expert_product(const model::Blueprint& blueprint, const model::Op& op, int n_tokens,
+                        OpShape* shape) {
+  const model::Weight& all = blueprint.weights[static_cast<size_t>(op.weight)];
+  const double n_experts = blueprint.n_experts, n_used = blueprint.n_experts_used;
+  const double n_touched = n_experts * (1.0 - std::pow(1.0 - n_used / n_experts, n_tokens));
+  const auto n_whole = std::max(1, static_cast<int>(std::lround(n_touched)));
+  shape->op = OpKind::kLinear;
+  shape->n_rows = all.n_rows / blueprint.n_experts * n_whole;
+  shape->k = all.row_length;
+  shape->n_tokens = std::max(1, static_cast<int>(std::lround(n_tokens * n_used / n_whole)));
+}
+
+// What is measured in place of ops that only some models have.
+OpKind measured_kind(OpKind kind) {
+  switch (kind) {
+    case OpKind::kSoftCap:
+    case OpKind::kRoute:
+    case OpKind::kSigmoidGate:
+      return OpKind::kActivate;
+    case OpKind::kExpertSum:
+      return OpKind::kAdd;
+    default:
+      return kind;
+  }
+}
+
 }  // namespace
 
 OpShape shape_of(const model::Blueprint& blueprint, const model::Op& op,
@@ -69,17 +98,22 @@ OpShape shape_of(const model::Blueprint& blueprint, const model::Op& op,
     return id == model::kNone ? 1 : blueprint.values[static_cast<size_t>(id)].width;
   };
   OpShape shape;
-  shape.op = op.kind;
+  shape.op = measured_kind(op.kind);
   shape.n_rows = width(op.output);
   shape.k = width(op.inputs[0]);
   shape.n_tokens = n_tokens;
-  if (op.kind == OpKind::kLinear || op.kind == OpKind::kEmbed) {
+  if (op.kind == OpKind::kExpertLinear) {
+    shape.type = weights.matrix(op.weight).type;
+    set_expert_product(blueprint, op, n_tokens, &shape);
+  } else if (op.kind == OpKind::kLinear || op.kind == OpKind::kEmbed) {
     shape.type = weights.matrix(op.weight).type;
     if (op.kind == OpKind::kEmbed) shape.k = shape.n_rows;
   } else if (op.kind == OpKind::kAttention) {
     shape.type = kv_type;
     shape.k = width(op.inputs[1]);
+    // Of a window the whole chunk sees at most one before it, and itself.
     shape.context = std::max(context, n_tokens);
+    if (op.window > 0) shape.context = std::min(shape.context, op.window + n_tokens);
     shape.head_dim = blueprint.head_dim;
   } else if (op.kind == OpKind::kRope) {
     shape.head_dim = blueprint.head_dim;

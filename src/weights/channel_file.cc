@@ -34,12 +34,6 @@ struct Header {
 
 uint64_t whole_pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-uint64_t hash_of(std::string_view text) {
-  Fnv hash;
-  hash.add(text);
-  return hash.value();
-}
-
 template <typename T>
 std::span<const std::byte> bytes_of(std::span<const T> items) {
   return std::as_bytes(items);

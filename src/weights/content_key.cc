@@ -5,26 +5,34 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "base/mapped_file.h"
 
 namespace troika::weights {
 
-uint64_t content_key(const gguf::File& file) {
+namespace {
+
+void add_part(const gguf::File::Part& part, Fnv& hash) {
   constexpr size_t kSamples = 64, kSampleBytes = 4096;
-  Fnv hash;
-  hash.add(file.file_bytes());
+  hash.add(uint64_t{part.bytes.size()});
   struct stat status = {};
-  if (file.descriptor() >= 0 && ::fstat(file.descriptor(), &status) == 0) {
+  if (part.map != nullptr && ::fstat(part.map->descriptor(), &status) == 0) {
     hash.add(static_cast<uint64_t>(status.st_mtim.tv_sec));
     hash.add(static_cast<uint64_t>(status.st_mtim.tv_nsec));
   }
-  const std::span<const std::byte> bytes = file.bytes();
-  const auto header = static_cast<size_t>(std::min<uint64_t>(file.data_offset(), bytes.size()));
-  hash.add(bytes.first(header));
-  const std::span<const std::byte> data = bytes.subspan(header);
+  const auto header = static_cast<size_t>(std::min<uint64_t>(part.data_offset, part.bytes.size()));
+  hash.add(part.bytes.first(header));
+  const std::span<const std::byte> data = part.bytes.subspan(header);
   for (size_t i = 0; i < kSamples && !data.empty(); ++i) {
     const size_t begin = data.size() / kSamples * i;
     hash.add(data.subspan(begin, std::min(kSampleBytes, data.size() - begin)));
   }
+}
+
+}  // namespace
+
+uint64_t content_key(const gguf::File& file) {
+  Fnv hash;
+  for (const gguf::File::Part& part : file.parts()) add_part(part, hash);
   return hash.value();
 }
 

@@ -1,24 +1,13 @@
 #include "weights/copy_file.h"
 
-#include <fmt/format.h>
-
-#include "base/error.h"
-
 namespace troika::weights {
-
-void check_whole(const gguf::File& file) {
-  if (file.find_uint("split.count").value_or(1) <= 1) return;
-  throw Error(fmt::format(
-      "{}: it is one part of a model that is split over several files; merge them first (for "
-      "example with `llama-gguf-split --merge`).",
-      file.path()));
-}
 
 void copy_metadata(const gguf::File& file, uint32_t file_type, gguf::Writer& writer,
                    std::string_view without) {
   for (const gguf::File::Entry& entry : file.metadata()) {
     if (entry.key == "general.alignment" || entry.key == "general.file_type" ||
-        entry.key == "general.quantization_version" || entry.key.starts_with(without)) {
+        entry.key == "general.quantization_version" || entry.key.starts_with("split.") ||
+        entry.key.starts_with(without)) {
       continue;
     }
     writer.add_value(entry.key, entry.value);

@@ -9,11 +9,8 @@
 
 namespace troika::weights {
 
-// Throws Error for one part of a model that is split over several files.
-void check_whole(const gguf::File& file);
-
-// Copies all metadata but that of the file's own form, and says that its matrices are of this type
-// (a FileType's number). Keys that begin with `without` are left out.
+// Copies all metadata but that of the file's own form (its alignment, its parts), and says that its
+// matrices are of this type (a FileType's number). Keys that begin with `without` are left out.
 void copy_metadata(const gguf::File& file, uint32_t file_type, gguf::Writer& writer,
                    std::string_view without = "general.alignment");
 

@@ -15,7 +15,7 @@ TEST(HollowModel, V4_EveryKnownModelHasABlueprintWithoutWeights) {
   for (const model::KnownModel& known : model::known_models()) {
     const HollowModel hollow(known, "q4_0");
     const gguf::File file = hollow.open();
-    const model::Blueprint blueprint = model::read_shapes(file);
+    const model::Blueprint blueprint = model::read(file);
     const Store store(file, blueprint);
     // All parameters take part in a pass, but for norms and what is looked up; of experts, those
     // that are used.
@@ -53,14 +53,14 @@ TEST(HollowModel, TheBlueprintIsThatOfTheFileWithWeights) {
     }
     EXPECT_EQ(Store(whole, a).total_bytes(), Store(empty, b).total_bytes()) << name;
     EXPECT_EQ(Store(whole, a).bytes_per_step(), Store(empty, b).bytes_per_step()) << name;
-    EXPECT_EQ(a.rope.frequency_divisors, b.rope.frequency_divisors) << name;
+    EXPECT_EQ(a.ropes, b.ropes) << name;
   }
 }
 
 TEST(HollowModel, OfExpertsAStepReadsThoseItUses) {
   const HollowModel hollow(model::get_known("mixtral-8x7b"), "q4_0");
   const gguf::File file = hollow.open();
-  const model::Blueprint blueprint = model::read_shapes(file);
+  const model::Blueprint blueprint = model::read(file);
   const Store store(file, blueprint);
   EXPECT_EQ(blueprint.n_experts, 8);
   EXPECT_EQ(blueprint.n_experts_used, 2);

@@ -25,10 +25,18 @@ size_t n_strips_of(const Matrix& matrix) {
 std::vector<model::WeightId> prompt_matrices(const model::Blueprint& blueprint) {
   std::set<model::WeightId> ids;
   for (const model::Op& op : blueprint.ops) {
-    if (op.kind != model::OpKind::kLinear) continue;
+    if (op.kind != model::OpKind::kLinear || op.keeps_float) continue;
     if (!blueprint.values[static_cast<size_t>(op.output)].per_output) ids.insert(op.weight);
   }
   return {ids.begin(), ids.end()};
+}
+
+std::vector<model::WeightId> expert_matrices(const model::Blueprint& blueprint) {
+  std::vector<model::WeightId> ids;
+  for (const model::Op& op : blueprint.ops) {
+    if (op.kind == model::OpKind::kExpertLinear) ids.push_back(op.weight);
+  }
+  return ids;
 }
 
 bool fits_int8(const Matrix& matrix) {

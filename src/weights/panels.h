@@ -16,8 +16,11 @@ namespace troika::weights {
 
 struct Matrix;
 
-// The matrices that every token of a prompt meets: those of all products but the head.
+// The matrices that every token of a prompt meets: those of all products but the head and the
+// routers of experts.
 std::vector<model::WeightId> prompt_matrices(const model::Blueprint& blueprint);
+// Those of experts, of which a token meets a few rows.
+std::vector<model::WeightId> expert_matrices(const model::Blueprint& blueprint);
 
 // Whether sums over such rows fit whole numbers of 32 bits.
 bool fits_int8(const Matrix& matrix);

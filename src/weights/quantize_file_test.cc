@@ -12,6 +12,7 @@
 #include "gguf/writer.h"
 #include "tensor/codec.h"
 #include "tests/support/raw_gguf_bytes.h"
+#include "tests/support/split_model.h"
 #include "tests/support/temp_folder.h"
 #include "weights/synth.h"
 
@@ -182,6 +183,14 @@ TEST(QuantizeFileInput, VeryLongRowsAreTakenInPieces) {
   EXPECT_EQ(after, values);
 }
 
+TEST_F(QuantizeFile, ASplitModelBecomesOneFile) {
+  const auto parts = test_support::split_model(input(), folder_.file("m"), 3);
+  quantize_file({.input = input(), .output = output(), .type = "q4_0"});
+  const std::string whole = test::read_whole(output());
+  quantize_file({.input = parts[1], .output = output(), .type = "q4_0"});
+  EXPECT_EQ(test::read_whole(output()), whole);
+}
+
 TEST(QuantizeFileInput, UnsupportedTypesAreNamed) {
   TempFolder folder;
   test::RawGgufBytes b;
@@ -192,17 +201,6 @@ TEST(QuantizeFileInput, UnsupportedTypesAreNamed) {
   EXPECT_NE(message.find("\"blk.0.attn_q.weight\" has the element type IQ2_XXS"),
             std::string::npos);
   EXPECT_EQ(folder.n_files(), 1u);
-}
-
-TEST(QuantizeFileInput, PartsOfASplitModelAreRefused) {
-  TempFolder folder;
-  test::RawGgufBytes b;
-  b.header(3, 0, 1).entry("split.count", 2).raw(std::string_view("\x03\0", 2));
-  test::write_whole(folder.file("in.gguf"), b.text());
-  EXPECT_NE(message_of<Error>([&] {
-              quantize_file({.input = folder.file("in.gguf"), .output = folder.file("out.gguf")});
-            }).find("merge them first"),
-            std::string::npos);
 }
 
 TEST(QuantizeFileInput, WeightsThatAreNotFiniteAreRefused) {

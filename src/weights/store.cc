@@ -70,6 +70,12 @@ Store::Store(const gguf::File& file, const model::Blueprint& blueprint)
       resolve(file, blueprint.weights[index], is_vector, &entries_[index]);
     }
   }
+  for (const model::Predictor& predictor : blueprint.predictors) {
+    for (const model::WeightId id : {predictor.down, predictor.up}) {
+      const auto index = static_cast<size_t>(id);
+      resolve(file, blueprint.weights[index], /*is_vector=*/false, &entries_[index]);
+    }
+  }
   count(blueprint);
 }
 

@@ -65,7 +65,8 @@ Distribution distribution_of(const KnownTensor& tensor, const model::KnownModel&
       return {0.0F, tensor.name == "output.weight" ? 3.0F * spread : spread};
     case TensorRole::kInnerMatrix: {
       float gain = model.tied_embeddings ? 12.0F : 2.0F;
-      if (model.architecture == "gemma") gain *= std::sqrt(static_cast<float>(model.width));
+      if (model.architecture.starts_with("gemma"))
+        gain *= std::sqrt(static_cast<float>(model.width));
       return {0.0F, gain * spread / std::sqrt(2.0F * static_cast<float>(model.n_layers))};
     }
     case TensorRole::kNorm:

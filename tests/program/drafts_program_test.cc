@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/program/troika.h"
+#include "tests/support/repository.h"
 
 namespace troika::test {
 namespace {
@@ -80,6 +81,30 @@ TEST_F(DraftSources, EvalOfTasksWithTheirContext) {
   expect_refusal(troika({"eval", model_, "--cag", tasks, "--drafts", "guess"}), 2, {"guess"});
   write_whole(tasks, "{\"kind\":\"a\",\"messages\":[1]}\n");
   expect_refusal(troika({"eval", model_, "--cag", tasks}), 1, {"tasks.jsonl:1", "message"});
+}
+
+// The forms of the paper's Tables 3 and 4 on this machine, behind what is simulated.
+TEST_F(DraftSources, ReproduceMeasuresDraftsOnThisMachine) {
+  const std::string tasks = folder_.file("tasks.jsonl");
+  write_whole(tasks,
+              "{\"kind\":\"ui\",\"prompt\":\"one two three one two three one two\"}\n"
+              "{\"kind\":\"qa\",\"prompt\":\"one two\"}\n");
+  const std::string phones = repository_file("phones");
+  const Finished finished = troika(
+      {"reproduce", "sd.npu", "--phones", phones, "--measure", model_, "--tasks", tasks, "--json"});
+  expect_success(finished);
+  const json measured = json::parse(finished.out, nullptr, false)["this_machine"];
+  EXPECT_EQ(measured["n_tasks"], 2);
+  ASSERT_EQ(measured["scores"].size(), 15u);  // five settings of two kinds, and of all
+  for (const json& score : measured["scores"]) {
+    EXPECT_GT(score["ms_per_token"], 0) << score;
+    EXPECT_GT(score["total_ms_per_token"], 0) << score;
+    EXPECT_GE(score["tokens_per_verification"], 1) << score;
+  }
+  expect_refusal(troika({"reproduce", "sd.npu", "--phones", phones, "--measure", model_}), 2,
+                 {"--tasks", "cag_tasks.py"});
+  expect_refusal(troika({"reproduce", "micro", "--phones", phones, "--measure", model_}), 2,
+                 {"llm.npu and sd.npu"});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
 namespace troika::reference {
 namespace {
@@ -50,16 +51,29 @@ Vector normalize(const Model& model, const Norm& norm, const Vector& x) {
   return y;
 }
 
+// Every head of x apart, with the same weights.
+void normalize_heads(const Model& model, const Vector& weight, Vector& x) {
+  if (weight.empty()) return;
+  for (size_t head = 0; head < x.size(); head += model.head_dim) {
+    double square = 0;
+    for (size_t i = 0; i < model.head_dim; ++i) square += x[head + i] * x[head + i];
+    const double root = std::sqrt(square / model.head_dim + model.norm_epsilon);
+    for (size_t i = 0; i < model.head_dim; ++i) x[head + i] *= weight[i] / root;
+  }
+}
+
+double soft_cap(double x, double cap) { return cap == 0 ? x : cap * std::tanh(x / cap); }
+
 // Turns every head of x, in place.
-void rotate(const Model& model, size_t position, Vector& x) {
-  const size_t n_pairs = model.rope_frequencies.size();
+void rotate(const Model& model, const Rope& rope, size_t position, Vector& x) {
+  const size_t n_pairs = rope.frequencies.size();
   for (size_t head = 0; head < x.size(); head += model.head_dim) {
     for (size_t j = 0; j < n_pairs; ++j) {
       double& a = x[head + (model.rope_halves ? j : 2 * j)];
       double& b = x[head + (model.rope_halves ? j + n_pairs : 2 * j + 1)];
-      const double angle = position * model.rope_frequencies[j];
-      const double cosine = model.rope_magnitude * std::cos(angle);
-      const double sine = model.rope_magnitude * std::sin(angle);
+      const double angle = position * rope.frequencies[j];
+      const double cosine = rope.magnitude * std::cos(angle);
+      const double sine = rope.magnitude * std::sin(angle);
       const double turned_a = a * cosine - b * sine;
       b = a * sine + b * cosine;
       a = turned_a;
@@ -103,43 +117,81 @@ Vector Sequence::attention(size_t index, const Vector& x) {
     k.assign(all.begin() + q_length, all.begin() + q_length + kv_length);
     v.assign(all.begin() + q_length + kv_length, all.end());
   }
-  rotate(model_, position_, q);
-  rotate(model_, position_, k);
+  normalize_heads(model_, layer.q_norm, q);
+  normalize_heads(model_, layer.k_norm, k);
+  rotate(model_, layer.rope, position_, q);
+  rotate(model_, layer.rope, position_, k);
   keys_[index].push_back(k);
   values_[index].push_back(v);
 
+  const size_t seen = layer.window == 0 ? position_ + 1 : std::min(layer.window, position_ + 1);
+  const size_t first = position_ + 1 - seen;
   Vector result(q_length);
   for (size_t head = 0; head < model_.n_heads; ++head) {
     // Several query heads in a row share one head of keys and values.
     const size_t q_begin = head * head_dim;
     const size_t kv_begin = head / (model_.n_heads / model_.n_kv_heads) * head_dim;
-    Vector weights(position_ + 1);
-    for (size_t past = 0; past <= position_; ++past) {
+    Vector weights(seen);
+    for (size_t j = 0; j < seen; ++j) {
       for (size_t i = 0; i < head_dim; ++i) {
-        weights[past] += q[q_begin + i] * keys_[index][past][kv_begin + i];
+        weights[j] += q[q_begin + i] * keys_[index][first + j][kv_begin + i];
       }
-      weights[past] /= std::sqrt(head_dim);
+      weights[j] = soft_cap(weights[j] * model_.attention_scale, model_.attention_cap);
     }
     softmax(weights);
-    for (size_t past = 0; past <= position_; ++past) {
+    for (size_t j = 0; j < seen; ++j) {
       for (size_t i = 0; i < head_dim; ++i) {
-        result[q_begin + i] += weights[past] * values_[index][past][kv_begin + i];
+        result[q_begin + i] += weights[j] * values_[index][first + j][kv_begin + i];
       }
     }
   }
   return multiply(model_, layer.attention_output, result);
 }
 
-Vector Sequence::feed_forward(const Layer& layer, const Vector& x) {
-  const Vector up = multiply(model_, layer.up, x);
-  Vector hidden = layer.gate.weight.empty() ? up : multiply(model_, layer.gate, x);
+Vector Sequence::feed_forward(const FeedForward& ffn, const Vector& x) {
+  Vector up = multiply(model_, ffn.up, x);
+  const bool both = model_.activation == "drelu";
+  const std::string activation = both ? "relu" : model_.activation;
+  if (both) {
+    for (double& value : up) value = activate(activation, value);
+  }
+  Vector hidden = ffn.gate.weight.empty() ? up : multiply(model_, ffn.gate, x);
   for (size_t i = 0; i < hidden.size(); ++i) {
-    hidden[i] = activate(model_.activation, hidden[i]);
+    hidden[i] = activate(activation, hidden[i]);
+    if (!ffn.gate.weight.empty() && both) hidden[i] *= up[i];
     n_active_ += hidden[i] != 0;
-    if (!layer.gate.weight.empty()) hidden[i] *= up[i];
+    if (!ffn.gate.weight.empty() && !both) hidden[i] *= up[i];
   }
   n_neurons_ += hidden.size();
-  return multiply(model_, layer.down, hidden);
+  return multiply(model_, ffn.down, hidden);
+}
+
+// The experts that the router gives the largest probabilities, each weighed by its own.
+Vector Sequence::mixture(const Layer& layer, const Vector& x) {
+  Vector shares = multiply(model_, layer.router, x);
+  softmax(shares);
+  std::vector<std::pair<double, size_t>> ranking;
+  for (size_t i = 0; i < shares.size(); ++i) ranking.push_back({-shares[i], i});
+  std::sort(ranking.begin(), ranking.end());
+  ranking.resize(model_.n_experts_used);
+  double sum = 0;
+  for (const auto& chosen : ranking) sum += shares[chosen.second];
+  Vector result(x.size());
+  for (const auto& chosen : ranking) {
+    double share = shares[chosen.second] * model_.share_scale;
+    if (model_.normalize_shares) share /= sum;
+    const Vector part = feed_forward(layer.experts[chosen.second], x);
+    for (size_t i = 0; i < result.size(); ++i) result[i] += share * part[i];
+  }
+  if (!layer.shared.up.weight.empty()) {
+    const Vector part = feed_forward(layer.shared, x);
+    double share = 1;
+    if (!layer.shared_share.weight.empty()) {
+      share = 1 / (1 + std::exp(-multiply(model_, layer.shared_share, x)[0]));
+    }
+    for (size_t i = 0; i < result.size(); ++i) result[i] += share * part[i];
+  }
+  return result;
 }
 
 Vector Sequence::next(int token) {
@@ -153,12 +205,21 @@ Vector Sequence::next(int token) {
   for (size_t i = 0; i < model_.n_layers; ++i) {
     const Layer& layer = model_.layers[i];
     const Vector input = normalize(model_, layer.attention_norm, x);
-    add_to(x, attention(i, input));
+    Vector attended = attention(i, input);
+    if (!layer.attention_post_norm.weight.empty()) {
+      attended = normalize(model_, layer.attention_post_norm, attended);
+    }
+    add_to(x, attended);
     const Vector ffn_input = model_.parallel_ffn ? input : normalize(model_, layer.ffn_norm, x);
-    add_to(x, feed_forward(layer, ffn_input));
+    Vector fed =
+        layer.experts.empty() ? feed_forward(layer.ffn, ffn_input) : mixture(layer, ffn_input);
+    if (!layer.ffn_post_norm.weight.empty()) fed = normalize(model_, layer.ffn_post_norm, fed);
+    add_to(x, fed);
   }
   ++position_;
-  return multiply(model_, model_.output, normalize(model_, model_.output_norm, x));
+  Vector logits = multiply(model_, model_.output, normalize(model_, model_.output_norm, x));
+  for (double& logit : logits) logit = soft_cap(logit, model_.logit_cap);
+  return logits;
 }
 
 std::vector<Vector> forward(const Model& model, const std::vector<int>& tokens) {

@@ -24,13 +24,35 @@ struct Norm {
   Vector bias;
 };
 
+// Rotary embedding: pair j of a head turns by position * frequencies[j], and its length is
+// multiplied by the magnitude.
+struct Rope {
+  Vector frequencies;
+  double magnitude = 1;
+};
+
+// down(activation(gate x) * up x), without a gate down(activation(up x)).
+struct FeedForward {
+  Linear gate, up, down;
+};
+
 struct Layer {
   Norm attention_norm;
-  Linear q, k, v;  // three matrices,
-  Linear qkv;      // or one with the rows of all three
+  Linear q, k, v;         // three matrices,
+  Linear qkv;             // or one with the rows of all three
+  Vector q_norm, k_norm;  // (head_dim) each, or empty
+  size_t window = 0;      // how many positions a token sees, itself too; 0: all
+  Rope rope;
   Linear attention_output;
+  Norm attention_post_norm;  // of what attention adds; or empty
   Norm ffn_norm;
-  Linear gate, up, down;
+  FeedForward ffn;
+  Norm ffn_post_norm;
+  // In place of ffn, where there are experts.
+  Linear router;
+  std::vector<FeedForward> experts;
+  FeedForward shared;   // or empty
+  Linear shared_share;  // one row, or empty
 };
 
 struct Model {
@@ -42,13 +64,13 @@ struct Model {
   bool layer_norm;    // LayerNorm instead of RMSNorm
   bool parallel_ffn;  // attention and FFN read the same input and are added together
   double embedding_scale;
-  std::string activation;  // "silu", "gelu" or "relu"
-
-  // Rotary embedding: pair j of a head turns by position * rope_frequencies[j], and its length is
-  // multiplied by rope_magnitude. Pair j is (j, j + n_pairs) if rope_halves, else (2j, 2j + 1).
-  bool rope_halves;
-  Vector rope_frequencies;
-  double rope_magnitude;
+  std::string activation;  // "silu", "gelu", "relu", or "drelu": ReLU of both factors
+  double attention_scale;  // of q times k
+  double attention_cap = 0, logit_cap = 0;  // soft; 0: none
+  size_t n_experts_used = 0;
+  bool normalize_shares = true;
+  double share_scale = 1;
+  bool rope_halves;  // pair j is (j, j + n_pairs), else (2j, 2j + 1)
 
   Vector embedding;  // (vocabulary, width)
   std::vector<Layer> layers;
@@ -60,7 +82,9 @@ struct Model {
   bool eight_bit_activations = false;
 
  private:
-  void read_rope(const Gguf& file);
+  Rope read_rope(const Gguf& file) const;
+  Layer read_layer(const Gguf& file, size_t index) const;
+  void read_experts(const Gguf& file, const std::string& block, Layer& layer) const;
 };
 
 // One sequence: takes tokens one after another and remembers their keys and values.
@@ -75,7 +99,8 @@ class Sequence {
 
  private:
   Vector attention(size_t layer, const Vector& x);
-  Vector feed_forward(const Layer& layer, const Vector& x);
+  Vector feed_forward(const FeedForward& ffn, const Vector& x);
+  Vector mixture(const Layer& layer, const Vector& x);
 
   const Model& model_;
   size_t n_active_ = 0, n_neurons_ = 0;

@@ -27,6 +27,8 @@ inline model::KnownModel small_known(std::string_view name) {
   model.rope_dims = model.architecture == "phi2" ? 8 : 0;
   model.ffn_width = 80;
   model.n_vocab = 20;
+  if (model.expert_width > 0) model.expert_width = 24;
+  if (model.shared_width > 0) model.shared_width = 40;
   return model;
 }
 
@@ -34,7 +36,10 @@ class KnownFile {
  public:
   using Tensors = std::vector<model::KnownTensor>;
 
-  explicit KnownFile(model::KnownModel model) : model(model), tensors(known_tensors(model)) {}
+  explicit KnownFile(model::KnownModel model) : model(model), tensors(known_tensors(model)) {
+    const std::vector<float> factors = rope_factors(model);
+    if (!factors.empty()) floats["rope_freqs.weight"] = factors;  // zeros are refused
+  }
 
   model::KnownModel model;
   Tensors tensors;

@@ -2,6 +2,8 @@
 // in.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,6 +65,27 @@ inline std::vector<reference::Vector> engine_logits(const engine::Options& optio
   engine::Engine engine(options);
   engine::Session session(engine);
   return engine_logits(session, tokens, pieces);
+}
+
+// As reference::relative_error. Where two experts are nearly tied, roundings decide which of them a
+// token takes, and its logits are others then; so of models with experts a quarter of the positions
+// may differ. For paths that round; what is in float must agree everywhere.
+inline double rounded_error(const TinyModel& tiny, const std::vector<reference::Vector>& logits,
+                            const std::vector<reference::Vector>& judge) {
+  if (tiny.n_experts == 0) return reference::relative_error(logits, judge);
+  double largest = 0;
+  for (const reference::Vector& row : judge) {
+    for (const double value : row) largest = std::max(largest, std::fabs(value));
+  }
+  std::vector<double> errors;
+  for (size_t i = 0; i < judge.size(); ++i) {
+    double row_largest = 0;
+    for (const double value : judge[i]) row_largest = std::max(row_largest, std::fabs(value));
+    errors.push_back(reference::relative_error({logits.at(i)}, {judge[i]}) * row_largest / largest);
+    if (std::isnan(errors.back())) return errors.back();
+  }
+  std::sort(errors.begin(), errors.end());
+  return errors[errors.size() * 3 / 4];
 }
 
 inline std::vector<reference::Vector> reference_logits(const TinyModel& tiny,

@@ -19,6 +19,7 @@ inline TinyModel small_model(const std::string& architecture = "llama") {
   model.head_dim = model.rope_dims = 32;
   if (architecture == "phi2") model.n_kv_heads = 4;
   model.ffn_width = 96;
+  if (model.n_experts > 0) model.expert_width = architecture == "mixtral" ? 96 : 64;
   return model;
 }
 

@@ -13,7 +13,7 @@
 namespace troika::test_support {
 
 struct TinyModel {
-  std::string architecture = "llama";  // or "qwen2", "gemma", "phi2"
+  std::string architecture = "llama";  // or one of tiny_architectures()
   uint32_t n_layers = 2;
   uint32_t width = 256;
   uint32_t n_heads = 4;
@@ -30,9 +30,23 @@ struct TinyModel {
   bool output_biases = false;     // on the attention's output
   bool ffn_biases = false;
   bool fused_qkv = false;
-  std::string activation;  // written as feed_forward_activation unless empty
+  bool fused_gate_up = false;
+  bool qk_norms = false;
+  bool post_norms = false;     // of what attention and FFN add
+  uint32_t window = 0;         // positions that layers see; 0: all
+  uint32_t window_period = 0;  // the last of so many layers sees all; 0: not written
+  double attention_cap = 0;    // soft; not written if 0
+  double logit_cap = 0;
+  uint32_t n_experts = 0;
+  uint32_t n_experts_used = 2;
+  uint32_t expert_width = 256;
+  uint32_t shared_width = 0;    // of the expert that all tokens share; 0: none
+  double expert_scale = 0;      // not written if 0
+  uint32_t predictor_rank = 0;  // of sparse models; 0: none
+  std::string activation;       // written as feed_forward_activation unless empty
 
-  std::string rope_scaling;  // "", "none", "linear", "yarn", or "llama3" (a tensor of divisors)
+  // "", "none", "linear", "yarn", or "llama3" (a tensor of divisors), "longrope" (two of them)
+  std::string rope_scaling;
   double rope_factor = 4;
   double rope_attention_factor = 0;  // of YaRN; not written if 0
   uint32_t original_context = 128;
@@ -51,6 +65,8 @@ struct TinyModel {
 // The architecture as real files have it: qwen2 with biases and BPE, gemma with one KV head and
 // heads wider than width / n_heads, phi2 with its fused matrix. Throws for another name.
 TinyModel tiny_model(const std::string& architecture);
+// All of these names. "mixtral" is a llama of experts.
+const std::vector<std::string>& tiny_architectures();
 
 // Every architecture and variant that the engine must compute, in F32.
 struct NamedModel {

@@ -1,5 +1,6 @@
 // Writes the tiny models of the tests as files, for programs outside this repository:
-// troika_tiny_models FOLDER. Each variant in F32, and the four architectures in every format.
+// troika_tiny_models FOLDER. Each variant in F32, and each architecture in every format.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -17,7 +18,8 @@ int main(int argc, char** argv) {
   try {
     for (auto& [name, model] : tiny_model_variants()) {
       write_tiny_model(model, folder + "/" + name + ".gguf");
-      if (name != model.architecture) continue;
+      const auto& all = tiny_architectures();
+      if (std::find(all.begin(), all.end(), name) == all.end()) continue;
       for (const auto& [type_name, type] : tensor_types()) {
         model.type = type;
         write_tiny_model(model, folder + "/" + name + "-" + type_name + ".gguf");

@@ -79,6 +79,10 @@ void scale(const float* x, float factor, float* y, size_t n) {
   for (size_t i = 0; i < n; ++i) y[i] = x[i] * factor;
 }
 
+void soft_cap(const float* x, float cap, float* y, size_t n) {
+  for (size_t i = 0; i < n; ++i) y[i] = static_cast<float>(cap * std::tanh(x[i] / cap));
+}
+
 double exp_of(double x) { return std::exp(x); }
 
 void softmax(const float* x, float* y, size_t n) {
@@ -129,6 +133,7 @@ constinit const Table kTable = {
     .relu = apply<relu_of>,
     .add = add,
     .scale = scale,
+    .soft_cap = soft_cap,
     .exp = apply<exp_of>,
     .softmax = softmax,
     .argmax = argmax,

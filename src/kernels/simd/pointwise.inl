@@ -109,6 +109,10 @@ void scale(const float* x, float factor, float* y, size_t n) {
   const F factors = V::set(factor);
   apply(x, y, n, [&](auto v) TROIKA_INLINE { return V::mul(v, factors); });
 }
+void soft_cap(const float* x, float cap, float* y, size_t n) {
+  const F caps = V::set(cap), inverse = V::set(1.0f / cap);
+  apply(x, y, n, [&](auto v) TROIKA_INLINE { return V::mul(caps, tanh_of(V::mul(v, inverse))); });
+}
 
 // Whole vectors first; what is left is compared one by one.
 float largest_of(const float* x, size_t n) {

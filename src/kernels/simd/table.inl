@@ -25,6 +25,7 @@
 .relu = relu,
 .add = add,
 .scale = scale,
+.soft_cap = soft_cap,
 .exp = exp,
 .softmax = softmax,
 .argmax = argmax,

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "lanes/host/expert_steps.h"
 #include "lanes/host/steps.h"
 
 namespace troika::lanes {
@@ -83,11 +84,17 @@ void HostLane::reserve(const Step& step, int n_tokens) {
   const auto n_rows = static_cast<size_t>(n_tokens);
   const bool is_divided = step.role != Role::kWhole;  // rows and lists are those of the buffers
   if (!is_divided) {
-    prepared_.resize(std::max(prepared_.size(), n_rows * form_bytes(step.form, k) + kLine));
+    const size_t n_prepared = n_prepared_rows(step, n_tokens);
+    prepared_.resize(std::max(prepared_.size(), n_prepared * prepared_row_bytes(step) + kLine));
   }
   const auto n_workers = static_cast<size_t>(info_.n_threads);
   stretch_bytes_ = std::max(stretch_bytes_, unpacked_bytes(step));
   if (stretch_bytes_ > 0) stretches_.resize(n_workers * stretch_bytes_ + kLine);
+  if (is_of_experts(step.op)) {
+    expert_scratch_length_ =
+        std::max(expert_scratch_length_, expert_scratch_length(step, n_tokens));
+    expert_scratch_.resize(n_workers * expert_scratch_length_);
+  }
   if (step.form != InputForm::kInt8) return;
   scratch_floats_ = std::max(scratch_floats_, k);
   scratch_.resize(n_workers * scratch_floats_);
@@ -131,7 +138,9 @@ void HostLane::submit(const Executable& executable, const Run& run, Completion& 
                                outliers_.get(),
                                outlier_counts_.data(),
                                scratch_.data(),
-                               scratch_floats_};
+                               scratch_floats_,
+                               expert_scratch_.data(),
+                               expert_scratch_length_};
   const size_t behind = host.set_stride() * static_cast<size_t>(run.buffer_set);
   team_.run_where_free([&](int worker) {
     for (size_t i = 0; i < steps.size(); ++i) {

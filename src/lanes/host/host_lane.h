@@ -49,6 +49,8 @@ class HostLane : public Lane {
   std::vector<uint32_t> outlier_counts_;
   std::vector<float> scratch_;
   size_t scratch_floats_ = 0;
+  std::vector<int32_t> expert_scratch_;
+  size_t expert_scratch_length_ = 0;
   // Likewise: for the longest executable.
   std::vector<ItemCounter> counters_;
   // What segments of attention come to, where workers share them.

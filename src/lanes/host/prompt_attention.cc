@@ -105,8 +105,15 @@ class PromptAttention {
   }
 
  private:
-  size_t n_visible(size_t token) const {
-    return run_.visible[token].past.size() + run_.visible[token].own.size();
+  // A token sees the positions first_seen .. n_visible of its list.
+  size_t n_visible(size_t token) const { return run_.visible[token].size(); }
+  size_t first_seen(size_t token) const {
+    return n_visible(token) - run_.visible[token].within(step_.op.window).size();
+  }
+  // Of a block, how many positions at its beginning a token no longer sees.
+  size_t n_hidden(size_t token, size_t block) const {
+    const size_t first = first_seen(token);
+    return first > block ? first - block : 0;
   }
   bool continues(size_t token) const {
     const cache::VisibleSlots &a = run_.visible[token - 1], &b = run_.visible[token];
@@ -125,10 +132,12 @@ class PromptAttention {
     args_.prefix = run_.visible[tokens.last - 1].past;
     args_.own = run_.visible[tokens.last - 1].own;
     const size_t n_positions = n_visible(tokens.last - 1);
-    for (size_t first = 0; first < n_positions; first += kPromptBlock) {
+    const size_t begin = first_seen(tokens.first) / kPromptBlock * kPromptBlock;
+    for (size_t first = begin; first < n_positions; first += kPromptBlock) {
       // Tokens that see nothing of this block are left out.
       Tokens seeing = tokens;
       while (n_visible(seeing.first) <= first) ++seeing.first;
+      while (first_seen(seeing.last - 1) >= first + kPromptBlock) --seeing.last;
       const size_t n = std::min(kPromptBlock, n_positions - first);
       score(seeing, n_queries({tokens.first, seeing.first}), first, n);
       weigh(seeing, n_queries({tokens.first, seeing.first}), first);
@@ -177,13 +186,31 @@ class PromptAttention {
         {buffers_.keys, n, kernels::bf16_depth(shape_.head_dim), true, true}, product);
   }
 
+  // The scores of the positions hidden .. n of a block of a query become weights.
+  float weigh_query(size_t query, size_t hidden, size_t n) {
+    float* scores = buffers_.scores + query * kPromptBlock;
+    const float cap = step_.op.soft_cap;
+    if (cap > 0.0f) {
+      context_.kernels.soft_cap(scores + hidden, cap, scores + hidden, n - hidden);
+    }
+    auto* weights = reinterpret_cast<uint16_t*>(buffers_.weights + query * Shape::weight_bytes());
+    if (hidden == 0) {
+      return context_.kernels.weigh_scores(scores, n, &buffers_.softmax[query], weights);
+    }
+    alignas(64) uint16_t seen[kPromptBlock];
+    const float factor =
+        context_.kernels.weigh_scores(scores + hidden, n - hidden, &buffers_.softmax[query], seen);
+    std::fill_n(weights, hidden, uint16_t{0});
+    std::copy_n(seen, kPromptBlock - hidden, weights + hidden);
+    return factor;
+  }
+
   void weigh(Tokens seeing, size_t query, size_t first) {
     for (size_t token = seeing.first; token < seeing.last; ++token) {
       const size_t n = std::min(kPromptBlock, n_visible(token) - first);
+      const size_t hidden = n_hidden(token, first);
       for (size_t h = 0; h < shape_.n_group; ++h, ++query) {
-        const float factor = context_.kernels.weigh_scores(
-            buffers_.scores + query * kPromptBlock, n, &buffers_.softmax[query],
-            reinterpret_cast<uint16_t*>(buffers_.weights + query * Shape::weight_bytes()));
+        const float factor = weigh_query(query, hidden, n);
         if (factor == 1.0f) continue;
         float* sums = buffers_.sums + query * shape_.head_dim;
         context_.kernels.scale(sums, factor, sums, shape_.head_dim);
@@ -209,24 +236,30 @@ class PromptAttention {
                                  buffers_.values);
     const size_t n_values =
         kernels::n_strips(shape_.head_dim) * kPanelRows * kernels::bf16_depth(n);
-    const bool all_see_all = n_visible(seeing.first) >= first + n;
+    const bool all_see_all =
+        n_visible(seeing.first) >= first + n && n_hidden(seeing.last - 1, first) == 0;
     // Weight 0 takes out what a token does not see, unless that is no number.
     if (all_see_all || std::none_of(buffers_.values, buffers_.values + n_values, is_no_number)) {
       multiply(query, n_queries(seeing), n, buffers_.values);
       return;
     }
     for (size_t token = seeing.last; token-- > seeing.first;) {
-      hide_values(n_visible(token) - first, n);
+      if (step_.op.window > 0) {  // other tokens hide other beginnings
+        context_.kernels.pack_values(kv_.type, buffers_.value_rows, n, shape_.head_dim,
+                                     buffers_.values);
+      }
+      hide_values(0, n_hidden(token, first), n);
+      hide_values(n_visible(token) - first, kernels::bf16_depth(n), n);
       multiply(query + (token - seeing.first) * shape_.n_group, shape_.n_group, n, buffers_.values);
     }
   }
   static bool is_no_number(uint16_t value) { return (value & 0x7f80u) == 0x7f80u; }
-  // Makes zeros of the values from the n_seen-th position of the block on.
-  void hide_values(size_t n_seen, size_t n) {
+  // Makes zeros of the values of the positions first .. last of the n of a block.
+  void hide_values(size_t first, size_t last, size_t n) {
     const size_t depth = kernels::bf16_depth(n);
     for (size_t strip = 0; strip < kernels::n_strips(shape_.head_dim); ++strip) {
       uint16_t* lines = buffers_.values + strip * kPanelRows * depth;
-      for (size_t p = n_seen; p < depth; ++p) {
+      for (size_t p = first; p < last; ++p) {
         for (size_t i = 0; i < kPanelRows; ++i) {
           lines[p / 2 * 2 * kPanelRows + 2 * i + p % 2] = 0;
         }

@@ -40,18 +40,24 @@ inline constexpr size_t kMostUnpackedBytes = 640 << 10;
 // may need what another has made.
 struct Step {
   model::Op op;
-  model::Rope rope;  // kRope: pairing and dimensions only
+  // kRope
+  int n_rotated = 0;  // dimensions of a head
+  bool is_half_split = false;
+  int first_pair = 0;  // of its rotation among those of all
+  int n_pairs = 0;     // of all rotations
   const float* inputs[3] = {};
   float* output = nullptr;
-  int input_width = 0;
-  int output_width = 0;
+  int input_width = 0;   // of experts: of one part
+  int output_width = 0;  // of kExpertLinear: of one part
+  int n_experts = 0;
+  int n_experts_used = 0;
   int head_dim = 0;
   int n_kv_heads = 0;
   bool per_output = false;  // rows are wanted outputs, not tokens
   weights::Matrix matrix{};
   const float* weight_vector = nullptr;
   const float* bias = nullptr;
-  // kLinear. Of the products, the one for `form` is set.
+  // kLinear, kExpertLinear. Of the products, the one for `form` is set.
   InputForm form = InputForm::kFloat;
   kernels::MatmulF32* matmul_f32 = nullptr;
   kernels::MatmulQ8* matmul_q8 = nullptr;
@@ -84,6 +90,11 @@ struct Precision {
   const Int8Rules* int8_rules = nullptr;  // null: each token's own scale everywhere
 };
 
+// Bytes of a row of the product's input that is brought into its form; 0: it is taken as it stands.
+size_t prepared_row_bytes(const Step& step);
+// Rows of it for so many tokens.
+size_t n_prepared_rows(const Step& step, int n_tokens);
+
 // Bytes that each worker needs for weights that a step unpacks, a multiple of 64.
 size_t unpacked_bytes(const Step& step);
 
@@ -112,11 +123,13 @@ struct StepContext {
   uint32_t* outlier_counts;    // (n_rows)
   float* scratch;              // (workers, scratch_floats): a row on its way into its form
   size_t scratch_floats;
+  int32_t* expert_scratch;  // (workers, expert_scratch_length)
+  size_t expert_scratch_length;
 };
 
 // Into how many segments the attention of each (token, head) is divided between the workers; 0
 // where they share whole ones.
-size_t n_shared_segments(const Run& run, int n_workers);
+size_t n_shared_segments(const Step& step, const Run& run, int n_workers);
 // Room for what these come to.
 size_t attention_parts_floats(const Step& step, const Run& run, int n_workers);
 

@@ -16,12 +16,12 @@ class VirtualExecutable : public Executable {
   VirtualExecutable(int n_tokens, const Subgraph& subgraph, const TaskCost& cost)
       : Executable(n_tokens), blueprint(*subgraph.blueprint), cost(cost) {
     for (const model::Op& op : subgraph.ops) {
-      if (op.kind == model::OpKind::kAttention) ++n_attention;
+      if (op.kind == model::OpKind::kAttention) windows.push_back(op.window);
     }
   }
   const model::Blueprint& blueprint;
-  TaskCost cost;  // of all ops but attention
-  int n_attention = 0;
+  TaskCost cost;                       // of all ops but attention
+  std::vector<int> windows;            // of each attention; 0: it sees all
   std::unique_ptr<Executable> values;  // null: nothing is computed
 };
 
@@ -182,20 +182,18 @@ std::unique_ptr<Executable> VirtualLane::build(const Subgraph& subgraph, int n_t
 TaskCost VirtualLane::cost(const Executable& executable, const Run& run) const {
   const auto& built = static_cast<const VirtualExecutable&>(executable);
   TaskCost sum = built.cost;
-  if (built.n_attention == 0) return sum;
-  size_t n_positions = 0;
-  for (const cache::VisibleSlots& row : run.visible) {
-    n_positions += row.past.size() + row.own.size();
-  }
-  const size_t n_rows = run.visible.size();
-  if (n_rows == 0 || n_positions == 0) return sum;
-  // Rows see different numbers of positions; the mean has the same operations.
-  const auto mean = static_cast<int64_t>((n_positions + n_rows - 1) / n_rows);
-  const TaskCost attention = model_.attention(options_.processor, static_cast<int64_t>(n_rows),
-                                              mean, built.blueprint.n_heads,
-                                              built.blueprint.head_dim, built.blueprint.n_kv_heads);
-  for (int i = 0; i < built.n_attention; ++i) {
-    add(sum, attention, options_.processor == Processor::kNpu);
+  for (const int window : built.windows) {
+    size_t n_positions = 0;
+    for (const cache::VisibleSlots& row : run.visible) n_positions += row.within(window).size();
+    const size_t n_rows = run.visible.size();
+    if (n_rows == 0 || n_positions == 0) return sum;
+    // Rows see different numbers of positions; the mean has the same operations.
+    const auto mean = static_cast<int64_t>((n_positions + n_rows - 1) / n_rows);
+    add(sum,
+        model_.attention(options_.processor, static_cast<int64_t>(n_rows), mean,
+                         built.blueprint.n_heads, built.blueprint.head_dim,
+                         built.blueprint.n_kv_heads),
+        options_.processor == Processor::kNpu);
   }
   return sum;
 }

@@ -1,4 +1,4 @@
-// One function for each architecture, each in a file of its own.
+// One function for each architecture, each family in a file of its own.
 #pragma once
 
 #include "model/blueprint.h"
@@ -6,15 +6,18 @@
 
 namespace troika::model::arch {
 
+Blueprint bamboo(const Metadata& metadata);
 Blueprint gemma(const Metadata& metadata);
+Blueprint gemma2(const Metadata& metadata);
+Blueprint gemma3(const Metadata& metadata);
+Blueprint internlm2(const Metadata& metadata);
 Blueprint llama(const Metadata& metadata);
 Blueprint phi2(const Metadata& metadata);
-Blueprint qwen2(const Metadata& metadata);
-// Shapes are right, for planning and timing; no lane's results have been compared with another
-// program's yet.
-Blueprint bamboo(const Metadata& metadata);
-Blueprint internlm2(const Metadata& metadata);
+Blueprint phi3(const Metadata& metadata);
 Blueprint phonelm(const Metadata& metadata);
+Blueprint qwen2(const Metadata& metadata);
+Blueprint qwen2moe(const Metadata& metadata);
 Blueprint qwen3(const Metadata& metadata);
+Blueprint qwen3moe(const Metadata& metadata);
 
 }  // namespace troika::model::arch

@@ -1,19 +1,89 @@
-// Gemma: embeddings scaled by the square root of the width, a GELU gate, wide heads, half-split
-// rope, tied embeddings. The file's norm weights already contain the 1 that the model adds.
+// Gemma 1, 2 and 3 (text): embeddings scaled by the square root of the width, a GELU gate, wide
+// heads, half-split rope. Norm weights of the files already contain the 1 that the model adds.
 #include <cmath>
 
 #include "model/arch/arch.h"
 #include "model/builder.h"
+#include "model/window.h"
 
 namespace troika::model::arch {
+namespace {
+
+FfnPart gelu_ffn() {
+  FfnPart ffn;
+  ffn.activation = Activation::kGelu;
+  return ffn;
+}
+
+ValueId scaled_embedding(Builder& b) {
+  return b.embed(std::sqrt(static_cast<float>(b.blueprint().width)));
+}
+
+// The models of 27 billion weights, which files do not name, divide by the square root of the width
+// of a head as if all heads together were as wide as the model.
+float attention_scale(const Blueprint& b, int n_layers_of_27b) {
+  const int length = b.n_layers == n_layers_of_27b ? b.width / b.n_heads : b.head_dim;
+  return 1.0f / std::sqrt(static_cast<float>(length));
+}
+
+}  // namespace
 
 Blueprint gemma(const Metadata& metadata) {
   Builder b(metadata);
-  b.blueprint().rope.is_half_split = true;
-
-  const ValueId x = b.embed(std::sqrt(static_cast<float>(b.blueprint().width)));
-  b.rms_norm_blocks(x, Activation::kGelu);
+  b.blueprint().ropes.front().is_half_split = true;
+  const ValueId x = scaled_embedding(b);
+  b.rms_norm_blocks(x, gelu_ffn());
   b.rms_norm_head(x);
+  return b.finish();
+}
+
+// Norms before and behind, every second block sees a window, scores and logits are capped.
+Blueprint gemma2(const Metadata& metadata) {
+  constexpr int kDefaultWindow = 4096, kPeriod = 2, kLayersOf27b = 46;
+  Builder b(metadata);
+  Blueprint& blueprint = b.blueprint();
+  blueprint.ropes.front().is_half_split = true;
+  const std::vector<bool> windowed = read_windowed_blocks(metadata, blueprint.n_layers, kPeriod);
+  AttentionPart whole;
+  whole.scale = attention_scale(blueprint, kLayersOf27b);
+  whole.soft_cap = read_soft_cap(metadata, "attn_logit_softcapping", 50.0);
+  AttentionPart window = whole;
+  window.window = read_window(metadata, kDefaultWindow);
+  const ValueId x = scaled_embedding(b);
+  b.rms_norm_blocks(x, gelu_ffn(), [&](int layer) {
+    return windowed[static_cast<size_t>(layer)] ? window : whole;
+  });
+  b.rms_norm_head(x);
+  b.soft_cap(blueprint.logits, read_soft_cap(metadata, "final_logit_softcapping", 30.0));
+  return b.finish();
+}
+
+// Norms before and behind and of the heads of q and k; five of six blocks see a window, and turn by
+// a base of their own.
+Blueprint gemma3(const Metadata& metadata) {
+  constexpr int kPeriod = 6, kLayersOf27b = 62;
+  Builder b(metadata);
+  Blueprint& blueprint = b.blueprint();
+  blueprint.ropes.front().is_half_split = true;
+  AttentionPart whole;
+  whole.scale = attention_scale(blueprint, kLayersOf27b);
+  AttentionPart window = whole;
+  window.window = read_window(metadata, 0);
+  std::vector<bool> windowed(static_cast<size_t>(blueprint.n_layers));
+  if (window.window > 0) {
+    windowed = read_windowed_blocks(metadata, blueprint.n_layers, kPeriod);
+    Rope local;
+    local.n_dims = blueprint.ropes.front().n_dims;
+    local.is_half_split = true;
+    local.base = read_rope_base(metadata, "rope.freq_base_swa", 10000.0);
+    window.rope = b.add_rope(local);
+  }
+  const ValueId x = scaled_embedding(b);
+  b.rms_norm_blocks(x, gelu_ffn(), [&](int layer) {
+    return windowed[static_cast<size_t>(layer)] ? window : whole;
+  });
+  b.rms_norm_head(x);
+  b.soft_cap(blueprint.logits, read_soft_cap(metadata, "final_logit_softcapping", 0.0));
   return b.finish();
 }
 

@@ -1,53 +1,16 @@
-// Llama 2, 3 and 3.x, Mistral, SmolLM, TinyLlama; with `feed_forward_activation` = relu the gated
-// ReLU models. Optional biases, tied embeddings and the frequency divisors of Llama 3 come from
-// what the file holds.
-#include <fmt/format.h>
-
-#include <cmath>
-#include <cstring>
-
-#include "base/error.h"
+// Llama 2, 3 and 3.x, Mistral, Mixtral, SmolLM, TinyLlama; with `feed_forward_activation` the gated
+// ReLU models and TurboSparse-Mixtral. Optional biases, tied embeddings, experts and the frequency
+// divisors of Llama 3 come from what the file holds.
 #include "model/arch/arch.h"
-#include "model/builder.h"
+#include "model/arch/llama_like.h"
 
 namespace troika::model::arch {
-namespace {
-
-// Llama 3 slows its low frequencies down by the factors in `rope_freqs.weight`.
-void read_frequency_divisors(const Metadata& metadata, Rope* rope) {
-  const gguf::TensorInfo* tensor = metadata.file().find_tensor("rope_freqs.weight");
-  if (tensor == nullptr) return;
-  const auto n_pairs = static_cast<uint64_t>(rope->n_dims / 2);
-  if (tensor->type != tensor::Type::kF32 || tensor->n_elements() != n_pairs) {
-    throw Error(
-        fmt::format("{}: the tensor 'rope_freqs.weight' should hold {} F32 values. The "
-                    "file is damaged; convert or download it again.",
-                    metadata.file().path(), n_pairs));
-  }
-  rope->frequency_divisors.resize(n_pairs);
-  // Copied as bytes: a file may place its tensors at any address.
-  const std::span<const std::byte> bytes = metadata.file().data(*tensor);
-  std::memcpy(rope->frequency_divisors.data(), bytes.data(), n_pairs * sizeof(float));
-  for (const float divisor : rope->frequency_divisors) {
-    if (divisor > 0.0f && std::isfinite(divisor)) continue;
-    throw Error(
-        fmt::format("{}: the tensor 'rope_freqs.weight' holds {}, but its values must be above 0. "
-                    "The file is damaged; convert or download it again.",
-                    metadata.file().path(), divisor));
-  }
-}
-
-}  // namespace
 
 Blueprint llama(const Metadata& metadata) {
-  Builder b(metadata);
-  read_frequency_divisors(metadata, &b.blueprint().rope);
-  const Activation activation = read_activation(metadata);
-
-  const ValueId x = b.embed();
-  b.rms_norm_blocks(x, activation);
-  b.rms_norm_head(x);
-  return b.finish();
+  // Only sparse models have predictors, and their files do not name the activation.
+  const bool is_sparse = metadata.has_tensor("blk.0.fc1.weight");
+  const Activation activation = read_activation(metadata, is_sparse ? "relu" : "silu");
+  return llama_like(metadata, /*is_half_split=*/false, read_experts(metadata, activation, true));
 }
 
 }  // namespace troika::model::arch

@@ -7,7 +7,7 @@ namespace troika::model::arch {
 
 Blueprint phi2(const Metadata& metadata) {
   Builder b(metadata);
-  b.blueprint().rope.is_half_split = true;
+  b.blueprint().ropes.front().is_half_split = true;
 
   const ValueId x = b.embed();
   for (int layer = 0; layer < b.blueprint().n_layers; ++layer) {

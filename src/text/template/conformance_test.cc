@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/hash.h"
 #include "text/template/chat_template.h"
 
 namespace troika::text::jinja {
@@ -92,14 +93,6 @@ const Expected kExpected[] = {
     {"upstage-Solar-Open-100B.jinja", {0xbd5d95a10bb0edbb, 0xb44d613c04ebeff8, 0xcf37e5577f4ae9d2}},
 };
 
-uint64_t fnv1a(const std::string& s) {
-  uint64_t h = 0xcbf29ce484222325;
-  for (const char c : s) {
-    h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  }
-  return h;
-}
-
 nlohmann::ordered_json context(int variant) {
   auto c = nlohmann::ordered_json::parse(kContext);
   nlohmann::ordered_json kept = nlohmann::ordered_json::array();
@@ -122,7 +115,7 @@ uint64_t render_hash(const std::string& source, int variant) {
   ChatTemplate chat_template(source);
   chat_template.set_time(1699963200);  // noon, so that the date is the same in every zone
   try {
-    return fnv1a(chat_template.render(context(variant)));
+    return hash_of(chat_template.render(context(variant)));
   } catch (const RaisedByTemplate&) {
     return kRaises;
   } catch (const Error&) {

@@ -1,0 +1,174 @@
+#include "lanes/host/expert_steps.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "lanes/host/product_steps.h"
+
+namespace troika::lanes {
+namespace {
+
+using model::OpKind;
+
+constexpr size_t kMostExperts = 1024;
+// Shares are divided by no less than this, the least normal number of half precision.
+constexpr float kLeastSum = 6.103515625e-5f;
+
+// Where the part of a token and expert stands: those of one expert together, in the order of the
+// tokens. Each worker finds out for itself, which takes less time than to wait for one that does.
+class Groups {
+ public:
+  Groups(const Step& step, const StepContext& context, int worker, const float* routes)
+      : n_used_(static_cast<size_t>(step.n_experts_used)) {
+    const auto n_experts = static_cast<size_t>(step.n_experts);
+    const size_t n_parts = static_cast<size_t>(context.run.n_tokens) * n_used_;
+    starts_ = context.expert_scratch + static_cast<size_t>(worker) * context.expert_scratch_length;
+    active_ = starts_ + n_experts + 1;
+    order_ = active_ + n_experts;
+    ranks_ = order_ + n_parts;
+    std::fill_n(starts_, n_experts + 1, 0);
+    const auto expert_of = [&](size_t part) { return static_cast<size_t>(routes[2 * part]); };
+    for (size_t part = 0; part < n_parts; ++part) ++starts_[expert_of(part) + 1];
+    for (size_t expert = 0; expert < n_experts; ++expert) {
+      if (starts_[expert + 1] > 0) active_[n_active_++] = static_cast<int32_t>(expert);
+      starts_[expert + 1] += starts_[expert];
+    }
+    // Filling moves each start to the next one; they are moved back below.
+    for (size_t part = 0; part < n_parts; ++part) {
+      const int32_t at = starts_[expert_of(part)]++;
+      order_[at] = static_cast<int32_t>(part);
+      ranks_[part] = at;
+    }
+    for (size_t expert = n_experts; expert > 0; --expert) starts_[expert] = starts_[expert - 1];
+    starts_[0] = 0;
+  }
+
+  static size_t length(size_t n_experts, size_t n_parts) { return 2 * n_experts + 1 + 2 * n_parts; }
+
+  size_t n_active() const { return n_active_; }
+  size_t active(size_t i) const { return static_cast<size_t>(active_[i]); }
+  size_t start(size_t expert) const { return static_cast<size_t>(starts_[expert]); }
+  size_t size(size_t expert) const { return start(expert + 1) - start(expert); }
+  size_t token_at(size_t row) const { return static_cast<size_t>(order_[row]) / n_used_; }
+  size_t row_of(size_t token, size_t i) const {
+    return static_cast<size_t>(ranks_[token * n_used_ + i]);
+  }
+
+ private:
+  size_t n_used_;
+  size_t n_active_ = 0;
+  int32_t* starts_;  // (n_experts + 1): rows
+  int32_t* active_;  // experts that some token takes
+  int32_t* order_;   // by row: token * n_used + i
+  int32_t* ranks_;   // the other way
+};
+
+// The product of one expert with what stands at its rows.
+Step of_expert(const Step& step, const Groups& groups, size_t expert) {
+  Step one = step;
+  const auto n_rows = static_cast<size_t>(step.output_width);
+  one.matrix.data += expert * n_rows * step.matrix.row_bytes;
+  one.matrix.n_rows = step.output_width;
+  if (one.row_largest != nullptr) one.row_largest += expert * n_rows;
+  one.output += groups.start(expert) * n_rows;
+  return one;
+}
+
+void prepare_parts(const Step& step, const StepContext& context, int worker, const Groups& groups) {
+  const auto k = static_cast<size_t>(step.input_width);
+  const size_t stride = prepared_row_bytes(step);
+  const auto n_parts = static_cast<int64_t>(context.run.n_tokens) * step.n_experts_used;
+  const Part part = part_of(n_parts, worker, context.team.n_active());
+  for (auto row = static_cast<size_t>(part.begin); row < static_cast<size_t>(part.end); ++row) {
+    const size_t from = step.op.takes_parts ? row : groups.token_at(row);
+    prepare_row(step, context, worker, row, step.inputs[0] + from * k,
+                context.prepared + row * stride);
+  }
+}
+
+}  // namespace
+
+bool is_of_experts(const model::Op& op) {
+  return op.kind == OpKind::kRoute || op.kind == OpKind::kExpertLinear ||
+         op.kind == OpKind::kExpertSum;
+}
+
+size_t expert_scratch_length(const Step& step, int n_tokens) {
+  return Groups::length(static_cast<size_t>(step.n_experts),
+                        static_cast<size_t>(n_tokens) * static_cast<size_t>(step.n_experts_used));
+}
+
+void run_route(const Step& step, const StepContext& context, int row) {
+  const auto n_experts = static_cast<size_t>(step.n_experts);
+  const auto n_used = static_cast<size_t>(step.n_experts_used);
+  const float* logits = step.inputs[0] + static_cast<size_t>(row) * n_experts;
+  float* routes = step.output + static_cast<size_t>(row) * 2 * n_used;
+  float shares[kMostExperts];
+  bool is_taken[kMostExperts] = {};
+  TROIKA_ASSERT(n_experts <= kMostExperts && n_used <= n_experts);
+  context.kernels.softmax(logits, shares, n_experts);
+  float sum = 0.0f;
+  for (size_t i = 0; i < n_used; ++i) {
+    // The first of equals; what is not a number comes last.
+    size_t best = n_experts;
+    for (size_t e = 0; e < n_experts; ++e) {
+      if (is_taken[e]) continue;
+      if (best == n_experts || shares[e] > shares[best]) best = e;
+    }
+    is_taken[best] = true;
+    routes[2 * i] = static_cast<float>(best);
+    routes[2 * i + 1] = shares[best];
+    sum += shares[best];
+  }
+  float factor = step.op.scale;
+  if (step.op.normalizes_shares) factor /= std::max(sum, kLeastSum);
+  if (factor == 1.0f) return;
+  for (size_t i = 0; i < n_used; ++i) routes[2 * i + 1] *= factor;
+}
+
+void run_expert_linear(const Step& step, const StepContext& context, int step_index, int worker) {
+  const Groups groups(step, context, worker, step.inputs[1]);
+  if (step.prepares_input) {
+    prepare_parts(step, context, worker, groups);
+    context.team.barrier().wait();
+  }
+  const size_t stride = prepared_row_bytes(step);
+  const auto k = static_cast<size_t>(step.input_width);
+  const bool is_gathered = step.form == InputForm::kFloat && !step.op.takes_parts;
+  const float* floats =
+      is_gathered ? reinterpret_cast<const float*>(context.prepared) : step.inputs[0];
+  Step any = step;
+  any.matrix.n_rows = step.output_width;  // of one expert
+  const auto n_active = static_cast<int64_t>(groups.n_active());
+  const ProductItems items = items_of(any, context, n_active);
+  share_items(context, step_index, worker, items.n * n_active, [&](int64_t i) {
+    const size_t expert = groups.active(static_cast<size_t>(i / items.n));
+    const size_t start = groups.start(expert);
+    const ProductRows rows = {context.prepared + start * stride, floats + start * k,
+                              groups.size(expert)};
+    run_item(of_expert(step, groups, expert), context, worker, rows, items, i % items.n);
+  });
+}
+
+void run_expert_sum(const Step& step, const StepContext& context, int worker) {
+  const float* routes = step.inputs[1];
+  const Groups groups(step, context, worker, routes);
+  const auto n_used = static_cast<size_t>(step.n_experts_used);
+  const auto width = static_cast<size_t>(step.output_width);
+  const Part tokens = part_of(context.run.n_tokens, worker, context.team.n_active());
+  for (auto t = static_cast<size_t>(tokens.begin); t < static_cast<size_t>(tokens.end); ++t) {
+    float* out = step.output + t * width;
+    for (size_t i = 0; i < n_used; ++i) {
+      const float* part = step.inputs[0] + groups.row_of(t, i) * width;
+      const float share = routes[2 * (t * n_used + i) + 1];
+      if (i == 0) {
+        context.kernels.scale(part, share, out, width);
+        continue;
+      }
+      for (size_t j = 0; j < width; ++j) out[j] += share * part[j];
+    }
+  }
+}
+
+}  // namespace troika::lanes

@@ -1,0 +1,323 @@
+#include "lanes/host/product_steps.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "lanes/host/prompt_attention.h"
+
+namespace troika::lanes {
+namespace {
+
+// Rows of a weight that stay together on one worker: a cache line of results.
+constexpr int64_t kRowGranularity = 16;
+// Bytes of a weight that a worker takes at a time: little enough that none waits long for the last
+// one, enough that a stream of reads gets under way.
+constexpr size_t kItemBytes = 32 << 10;
+
+// One row as int8 by the step's rule; what it takes out goes to the row's list.
+void prepare_int8(const Step& step, const StepContext& context, int worker, size_t row,
+                  const float* x, std::byte* out) {
+  const auto k = static_cast<size_t>(step.input_width);
+  const Int8Rule& rule = step.int8_rule;
+  float* scratch = context.scratch + static_cast<size_t>(worker) * context.scratch_floats;
+  kernels::Outlier* outliers = rule.takes_outliers() ? context.outliers + row * k : nullptr;
+  size_t n_outliers = 0;
+  if (rule.factors != nullptr) {
+    for (size_t i = 0; i < k; ++i) scratch[i] = x[i] * rule.factors[i];
+    x = scratch;
+  }
+  if (rule.kind == Int8Rule::Kind::kSplit) {
+    for (size_t i = 0; i < k; ++i) {
+      const bool is_outlier = std::fabs(x[i]) >= kSplitLimit;
+      if (is_outlier) outliers[n_outliers++] = {static_cast<uint32_t>(i), x[i]};
+      scratch[i] = is_outlier ? 0.0f : x[i];
+    }
+    x = scratch;
+  }
+  if (rule.kind == Int8Rule::Kind::kLimit) {
+    n_outliers = context.kernels.quantize_int8_within(x, rule.range, out, outliers, k);
+  } else {
+    context.kernels.quantize_int8(x, out, k);
+  }
+  if (outliers != nullptr) context.outlier_counts[row] = static_cast<uint32_t>(n_outliers);
+}
+
+std::byte* stretch_of(const StepContext& context, int worker) {
+  return context.stretches + static_cast<size_t>(worker) * context.stretch_bytes;
+}
+
+// Strips of int8 that a worker unpacks at a time: its buffer begins with the scales and starts of
+// kMostStripsTogether strips.
+constexpr size_t kBesideBytes =
+    kMostStripsTogether * kernels::kPanelRows * (sizeof(float) + sizeof(int32_t));
+size_t unpacked_strips(size_t k) {
+  size_t n = kMostStripsTogether;
+  while (n > 1 && n * kernels::int8_strip_bytes(k) > kMostUnpackedBytes) n /= 2;
+  return n;
+}
+
+// Some strips of a matrix without packed copy, unpacked for this worker.
+kernels::Int8Panels unpack_strips(const Step& step, const StepContext& context, int worker,
+                                  size_t first_strip, size_t last_strip) {
+  constexpr size_t kRowsTogether = kMostStripsTogether * kernels::kPanelRows;
+  const auto k = static_cast<size_t>(step.input_width);
+  const auto n_rows = static_cast<size_t>(step.matrix.n_rows);
+  std::byte* const buffer = stretch_of(context, worker);
+  auto* scales = reinterpret_cast<float*>(buffer);
+  auto* starts = reinterpret_cast<int32_t*>(buffer + kRowsTogether * sizeof(float));
+  auto* levels = reinterpret_cast<int8_t*>(buffer + kBesideBytes);
+  for (size_t strip = first_strip; strip < last_strip; ++strip) {
+    const size_t first_row = strip * kernels::kPanelRows, i = strip - first_strip;
+    step.unpack_int8({step.matrix.data, step.matrix.row_bytes, k, first_row,
+                      std::min(first_row + kernels::kPanelRows, n_rows)},
+                     step.row_largest + first_row,
+                     {levels + i * kernels::int8_strip_bytes(k), scales + i * kernels::kPanelRows,
+                      starts + i * kernels::kPanelRows});
+  }
+  return {levels, scales, starts, n_rows, k, first_strip};
+}
+
+// Some strips with bfloat16: a stretch of their rows is unpacked, then multiplied with all tokens.
+void multiply_bf16(const Step& step, const StepContext& context, int worker,
+                   kernels::PanelProduct product) {
+  const auto k = static_cast<size_t>(step.input_width);
+  const auto n_rows = static_cast<size_t>(step.matrix.n_rows);
+  auto* panel = reinterpret_cast<uint16_t*>(stretch_of(context, worker));
+  const std::byte* x = product.x;
+  for (size_t first_k = 0; first_k < k; first_k += kStretch) {
+    const size_t n_k = kernels::bf16_depth(std::min(kStretch, k - first_k));
+    for (size_t strip = product.first_strip; strip < product.last_strip; ++strip) {
+      const size_t first_row = strip * kernels::kPanelRows;
+      step.unpack_bf16({step.matrix.data, step.matrix.row_bytes, k, first_row,
+                        std::min(first_row + kernels::kPanelRows, n_rows)},
+                       first_k, n_k,
+                       panel + (strip - product.first_strip) * kernels::kPanelRows * n_k);
+    }
+    product.x = x + first_k * sizeof(uint16_t);
+    context.kernels.matmul_bf16({panel, n_rows, n_k, first_k == 0, first_k + kStretch >= k},
+                                product);
+  }
+}
+
+// What was taken out of the activations, in float (N4).
+void add_outliers(const Step& step, const StepContext& context, const kernels::Int8Panels& panels,
+                  const kernels::PanelProduct& product) {
+  if (!step.int8_rule.takes_outliers() || step.role == Role::kProduct) return;
+  context.kernels.add_outliers(panels, {product.first_strip, product.last_strip, product.n_tokens,
+                                        context.outliers, static_cast<size_t>(step.input_width),
+                                        context.outlier_counts, product.y, product.y_stride});
+}
+
+// Some strips of rows with all tokens: the sums of an output never depend on who takes which.
+void multiply_strips(const Step& step, const StepContext& context, int worker,
+                     const ProductRows& rows, size_t first_strip, size_t last_strip) {
+  kernels::PanelProduct product;
+  product.first_strip = first_strip;
+  product.last_strip = last_strip;
+  product.n_tokens = rows.n;
+  product.x = rows.prepared;
+  product.x_stride_bytes = form_bytes(step.form, static_cast<size_t>(step.input_width));
+  product.bias = step.bias;
+  product.y = step.output;
+  product.y_stride = static_cast<size_t>(step.output_width);
+  if (step.form == InputForm::kInt8) {
+    const kernels::Int8Panels panels =
+        step.int8 != nullptr ? *step.int8
+                             : unpack_strips(step, context, worker, first_strip, last_strip);
+    context.kernels.matmul_int8(panels, product);
+    add_outliers(step, context, panels, product);
+  } else {
+    multiply_bf16(step, context, worker, product);
+  }
+}
+
+// Rows [begin, end) of the product.
+void multiply_rows(const Step& step, const StepContext& context, const ProductRows& rows,
+                   int64_t begin, int64_t end) {
+  const auto k = static_cast<size_t>(step.input_width);
+  const kernels::MatmulWeight weight = {step.matrix.data, step.matrix.row_bytes, k,
+                                        static_cast<size_t>(begin), static_cast<size_t>(end)};
+  const auto y_stride = static_cast<size_t>(step.output_width);
+  if (step.matmul_q8 != nullptr) {
+    step.matmul_q8(weight, rows.n, rows.prepared, kernels::q8_row_bytes(k), step.output, y_stride);
+  } else {
+    step.matmul_f32(weight, rows.n, rows.floats, k, step.output, y_stride);
+  }
+  if (step.bias == nullptr) return;
+  for (size_t token = 0; token < rows.n; ++token) {
+    float* y = step.output + token * y_stride + begin;
+    context.kernels.add(y, step.bias + begin, y, static_cast<size_t>(end - begin));
+  }
+}
+
+bool has_panels(const Step& step) {
+  return step.form == InputForm::kInt8 || step.form == InputForm::kBf16;
+}
+
+}  // namespace
+
+void bind_product(Step* step, const weights::Store& weights, const kernels::Table& kernels,
+                  Precision precision) {
+  step->matrix = weights.matrix(step->op.weight);
+  if (step->op.keeps_float) {
+    step->matmul_f32 = kernels::find(kernels.matmul_f32, step->matrix.type);
+    TROIKA_ASSERT(step->matmul_f32 != nullptr);
+    return;
+  }
+  const bool is_int8 = precision.prefill == plan::Prefill::kInt8;
+  if (is_int8 && precision.int8_rules != nullptr) {
+    step->int8_rule = (*precision.int8_rules)[static_cast<size_t>(step->op.weight)];
+  }
+  if (is_int8 && step->int8_rule.kind == Int8Rule::Kind::kGroup) {
+    step->matrix = weights.grouped(step->op.weight);
+    step->matmul_q8 = kernels::find(kernels.matmul_q8, step->matrix.type);
+    step->form = InputForm::kQ8;
+    TROIKA_ASSERT(step->matmul_q8 != nullptr);
+    return;
+  }
+  if (is_int8) {
+    step->int8 = weights.int8_panels(step->op.weight);
+    step->row_largest = weights.row_largest(step->op.weight);
+    if (step->int8 == nullptr && step->row_largest != nullptr) {
+      step->unpack_int8 = kernels::find(kernels.unpack_int8, step->matrix.type);
+      TROIKA_ASSERT(step->unpack_int8 != nullptr);
+    }
+  }
+  if (step->int8 != nullptr || step->unpack_int8 != nullptr) {
+    step->form = InputForm::kInt8;
+    return;
+  }
+  // A matrix that has no int8 form takes the next best.
+  if (is_int8 || precision.prefill == plan::Prefill::kBf16) {
+    step->form = InputForm::kBf16;
+    step->unpack_bf16 = kernels::find(kernels.unpack_bf16, step->matrix.type);
+    TROIKA_ASSERT(step->unpack_bf16 != nullptr);
+    return;
+  }
+  const bool is_float = tensor::type_info(step->matrix.type).block_length == 1;
+  const bool is_exact =
+      precision.activations == plan::Activations::kF32 || precision.prefill == plan::Prefill::kF32;
+  if (!is_exact && !is_float) {
+    step->matmul_q8 = kernels::find(kernels.matmul_q8, step->matrix.type);
+    step->form = InputForm::kQ8;
+    TROIKA_ASSERT(step->matmul_q8 != nullptr);
+  } else {
+    step->matmul_f32 = kernels::find(kernels.matmul_f32, step->matrix.type);
+    TROIKA_ASSERT(step->matmul_f32 != nullptr);
+  }
+}
+
+void prepare_row(const Step& step, const StepContext& context, int worker, size_t row,
+                 const float* x, std::byte* out) {
+  const auto k = static_cast<size_t>(step.input_width);
+  switch (step.form) {
+    case InputForm::kQ8:
+      context.kernels.quantize_activations(x, out, k);
+      break;
+    case InputForm::kInt8:
+      prepare_int8(step, context, worker, row, x, out);
+      break;
+    case InputForm::kBf16:
+      context.kernels.narrow_bf16(x, out, k);
+      break;
+    case InputForm::kFloat:
+      std::memcpy(out, x, k * sizeof(float));
+      break;
+  }
+}
+
+void prepare_rows(const Step& step, const StepContext& context, int worker) {
+  const auto k = static_cast<size_t>(step.input_width);
+  const size_t stride = form_bytes(step.form, k);
+  const Part part = part_of(n_rows_of(step, context.run), worker, context.team.n_active());
+  for (auto row = static_cast<size_t>(part.begin); row < static_cast<size_t>(part.end); ++row) {
+    prepare_row(step, context, worker, row, step.inputs[0] + row * k,
+                context.prepared + row * stride);
+  }
+}
+
+ProductItems items_of(const Step& step, const StepContext& context, int64_t n_parallel) {
+  if (!has_panels(step)) {
+    const auto fitting = static_cast<int64_t>(kItemBytes / step.matrix.row_bytes);
+    const int64_t size = std::max<int64_t>(1, fitting / kRowGranularity) * kRowGranularity;
+    return {(step.matrix.n_rows + size - 1) / size, size};
+  }
+  const size_t n_strips = kernels::n_strips(static_cast<size_t>(step.matrix.n_rows));
+  size_t together = step.strips_together;
+  if (step.unpack_int8 != nullptr) {
+    together = std::min(together, unpacked_strips(static_cast<size_t>(step.input_width)));
+  }
+  const auto n_enough = 2 * static_cast<size_t>(context.team.n_active());
+  while (together > 1 && n_strips / together * static_cast<size_t>(n_parallel) < n_enough) {
+    together /= 2;
+  }
+  return {static_cast<int64_t>((n_strips + together - 1) / together),
+          static_cast<int64_t>(together)};
+}
+
+void run_item(const Step& step, const StepContext& context, int worker, const ProductRows& rows,
+              ProductItems items, int64_t item) {
+  const int64_t begin = item * items.size;
+  if (!has_panels(step)) {
+    const int64_t n_rows = step.matrix.n_rows;
+    multiply_rows(step, context, rows, begin, std::min(begin + items.size, n_rows));
+    return;
+  }
+  const size_t n_strips = kernels::n_strips(static_cast<size_t>(step.matrix.n_rows));
+  const auto first = static_cast<size_t>(begin);
+  multiply_strips(step, context, worker, rows, first,
+                  std::min(first + static_cast<size_t>(items.size), n_strips));
+}
+
+void run_linear(const Step& step, const StepContext& context, int step_index, int worker) {
+  if (step.prepares_input) {
+    prepare_rows(step, context, worker);
+    context.team.barrier().wait();
+  }
+  if (worker == 0 && context.run.observer != nullptr && !step.per_output && !step.op.keeps_float) {
+    context.run.observer->observe(step.op, step.inputs[0], context.run.n_tokens, step.input_width);
+  }
+  const ProductRows rows = {context.prepared, step.inputs[0],
+                            static_cast<size_t>(n_rows_of(step, context.run))};
+  const ProductItems items = items_of(step, context);
+  share_items(context, step_index, worker, items.n,
+              [&](int64_t item) { run_item(step, context, worker, rows, items, item); });
+}
+
+size_t form_bytes(InputForm form, size_t k) {
+  switch (form) {
+    case InputForm::kFloat:
+      return 0;
+    case InputForm::kQ8:
+      return kernels::q8_row_bytes(k);
+    case InputForm::kInt8:
+      return kernels::int8_token_bytes(k);
+    case InputForm::kBf16:
+      return kernels::bf16_token_bytes(k);
+  }
+  return 0;
+}
+
+size_t prepared_row_bytes(const Step& step) {
+  const auto k = static_cast<size_t>(step.input_width);
+  const bool is_gathered = step.op.kind == model::OpKind::kExpertLinear && !step.op.takes_parts;
+  return step.form == InputForm::kFloat && is_gathered ? k * sizeof(float)
+                                                       : form_bytes(step.form, k);
+}
+
+size_t n_prepared_rows(const Step& step, int n_tokens) {
+  const bool is_of_experts = step.op.kind == model::OpKind::kExpertLinear;
+  return static_cast<size_t>(n_tokens) *
+         static_cast<size_t>(is_of_experts ? step.n_experts_used : 1);
+}
+
+size_t unpacked_bytes(const Step& step) {
+  if (step.shares_keys) return prompt_attention_bytes(step);
+  if (step.unpack_bf16 != nullptr) return kStretchBytes;
+  if (step.unpack_int8 == nullptr) return 0;
+  const auto k = static_cast<size_t>(step.input_width);
+  return kBesideBytes + unpacked_strips(k) * kernels::int8_strip_bytes(k);
+}
+
+}  // namespace troika::lanes

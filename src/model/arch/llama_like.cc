@@ -1,0 +1,43 @@
+#include "model/arch/llama_like.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace troika::model::arch {
+
+Blueprint llama_like(const Metadata& metadata, bool is_half_split, const FfnPart& ffn) {
+  Builder b(metadata);
+  b.blueprint().ropes.front().is_half_split = is_half_split;
+  const ValueId x = b.embed();
+  b.rms_norm_blocks(x, ffn);
+  b.rms_norm_head(x);
+  return b.finish();
+}
+
+FfnPart read_experts(const Metadata& metadata, Activation activation, bool normalizes_shares) {
+  constexpr int kMostWidth = 1 << 20;
+  constexpr int kSoftmax = 1;
+  FfnPart part;
+  part.activation = activation;
+  part.normalizes_shares = normalizes_shares;
+  part.expert_width = metadata.integer("expert_feed_forward_length", 0, kMostWidth, 0);
+  const double scale = metadata.number("expert_weights_scale", 1.0);
+  if (scale < 0.0 || scale > 1e3) {
+    throw Error(
+        fmt::format("{}: '{}' is {}, but must lie between 0 and 1000. The file is damaged; convert "
+                    "or download it again.",
+                    metadata.file().path(), metadata.full_key("expert_weights_scale"), scale));
+  }
+  if (scale > 0.0) part.share_scale = static_cast<float>(scale);  // 0: none
+  if (metadata.integer("expert_gating_func", 0, 100, kSoftmax) > kSoftmax) {
+    throw Error(
+        fmt::format("{}: experts are chosen by function {} ('{}'); this program knows softmax, "
+                    "which is 1. Use a model whose experts are chosen by softmax.",
+                    metadata.file().path(), metadata.integer("expert_gating_func", 0, 100),
+                    metadata.full_key("expert_gating_func")));
+  }
+  return part;
+}
+
+}  // namespace troika::model::arch

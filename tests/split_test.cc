@@ -1,0 +1,57 @@
+// A model that is split over several files is the model it was split from: the same bits, wherever
+// its weights lie, and side files that belong to all of it.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "tests/support/logits.h"
+#include "tests/support/split_model.h"
+#include "weights/content_key.h"
+
+namespace troika {
+namespace {
+
+using test_support::TinyModelFile;
+
+class SplitModel : public testing::Test {
+ protected:
+  static test_support::TinyModel model() {
+    test_support::TinyModel model = test_support::tiny_model("qwen2");
+    model.type = test_support::kQ8_0;
+    return model;
+  }
+
+  const TinyModelFile whole_{model()};
+  test::TempFolder folder_;
+  const std::vector<std::string> parts_ =
+      test_support::split_model(whole_.path(), folder_.file("m"), 3);
+};
+
+TEST_F(SplitModel, ComputesTheSameBits) {
+  const auto tokens = test_support::random_tokens(model(), 40);
+  engine::Options options = whole_.float_options();
+  const auto wanted = test_support::engine_logits(options, tokens);
+  for (const char* load : {"map", "copy"}) {
+    options.model = parts_[1];
+    options.load = load;
+    EXPECT_EQ(test_support::engine_logits(options, tokens), wanted) << load;
+  }
+}
+
+TEST_F(SplitModel, TheKeyOfSideFilesCoversEveryPart) {
+  const uint64_t key = weights::content_key(gguf::File::open(parts_[0]));
+  EXPECT_EQ(weights::content_key(gguf::File::open(parts_[2])), key);
+  for (const std::string& part : parts_) {
+    const auto before = weights::content_key(gguf::File::open(parts_[0]));
+    std::string bytes = test::read_whole(part);
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    const auto time = std::filesystem::last_write_time(part);
+    test::write_whole(part, bytes);
+    std::filesystem::last_write_time(part, time + std::chrono::seconds(1));
+    EXPECT_NE(weights::content_key(gguf::File::open(parts_[0])), before) << part;
+  }
+}
+
+}  // namespace
+}  // namespace troika
