@@ -85,14 +85,17 @@ TEST_P(Variant, AgreesWithTheReferenceAsItRunsByDefault) {
 INSTANTIATE_TEST_SUITE_P(Every, Variant, testing::ValuesIn(test_support::tiny_model_variants()),
                          [](const auto& info) { return test_name(info.param.name); });
 
-// llama with all matrices in each format, the others in the common ones.
+// Each architecture with all matrices in a few formats, phi2 in the common ones, llama in each.
 std::vector<NamedModel> formats() {
   std::vector<NamedModel> all;
   for (const std::string& architecture : test_support::tiny_architectures()) {
     for (const auto& [name, type] : test_support::tensor_types()) {
-      if (type != test_support::kF32 && architecture != "llama" && !test_support::is_common(type)) {
-        continue;
-      }
+      // What a format's kernels are asked by one architecture, they are asked by all.
+      const bool is_plain =
+          type == test_support::kF16 || type == test_support::kQ8_0 || type == test_support::kQ4_K;
+      const bool is_wanted =
+          architecture == "llama" || (architecture == "phi2" && test_support::is_common(type));
+      if (!is_wanted && !is_plain) continue;
       TinyModel model = test_support::tiny_model(architecture);
       model.type = type;
       all.push_back({architecture + "-" + name, model});

@@ -290,14 +290,12 @@ std::span<const std::byte> File::data(const TensorInfo& tensor) const {
     for (const tensor::TypeInfo& info : tensor::type_table()) {
       supported += fmt::format("{}{}", supported.empty() ? "" : ", ", info.name);
     }
-    throw Error(
-        fmt::format("{}: tensor {} has the element type {} ({}), which this program cannot compute "
-                    "with. It knows "
-                    "{}. Take a file of the model in one of these, or convert its F16 or BF16 file "
-                    "with 'troika "
-                    "quantize'.",
-                    state_->parts[tensor.part].path, quoted(tensor.name),
-                    tensor::type_name(tensor.type), static_cast<uint32_t>(tensor.type), supported));
+    throw Error(fmt::format(
+        "{}: tensor {} has the element type {} ({}), which this program cannot compute with. It "
+        "knows {}. Take a file of the model in one of these, or convert its F16 or BF16 file with "
+        "'troika quantize'.",
+        state_->parts[tensor.part].path, quoted(tensor.name), tensor::type_name(tensor.type),
+        static_cast<uint32_t>(tensor.type), supported));
   }
   const Part& part = state_->parts[tensor.part];
   return part.bytes.subspan(part.data_offset + tensor.offset, tensor.bytes);
