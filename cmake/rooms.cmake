@@ -2,8 +2,8 @@
 # one test program for the unit tests that stand beside its files.
 
 # In the order in which the data walks; scripts/check_layers.py reads this list too.
-set(TROIKA_ROOMS base tensor gguf text kernels model plan cache weights lanes schedule solve
-                 attention draft engine server cli)
+set(TROIKA_ROOMS base tensor gguf text kernels model plan cache weights convert lanes schedule
+                 solve attention draft engine server cli)
 
 set(troika_base_libraries fmt::fmt nlohmann_json::nlohmann_json Threads::Threads)
 set(troika_text_packages libutf8proc)

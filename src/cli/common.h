@@ -19,6 +19,7 @@ void add_eval(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_quantize(CLI::App& app);
+void add_convert(CLI::App& app);
 void add_synth(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_reproduce(CLI::App& app);

@@ -1,0 +1,53 @@
+// The JSON files of a Hugging Face folder: read whole, with bounds on their size and depth, and
+// every number checked before it is used.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace troika::convert {
+
+using Json = nlohmann::json;
+
+// Throws Error where the file cannot be read, is longer than `most_bytes`, nested deeper than any
+// such file, or no JSON object.
+Json read_json(const std::string& path, uint64_t most_bytes);
+// The same over a text; `path` stands in messages.
+Json parse_json(std::string_view text, const std::string& path);
+// Empty where there is no such file.
+std::optional<Json> find_json(const std::string& path, uint64_t most_bytes);
+
+// The member of an object; null where the value is no object, or has none of this name but null.
+const Json* member(const Json& object, std::string_view key);
+// The same where it is a string.
+std::optional<std::string> text_member(const Json& object, std::string_view key);
+std::optional<bool> bool_member(const Json& object, std::string_view key);
+
+// config.json, or a part of it. Every call throws Error that names the key where the value is
+// missing, of another kind or out of range.
+class Config {
+ public:
+  // `json` is an object that outlives this.
+  Config(const Json& json, std::string path) : json_(json), path_(std::move(path)) {}
+
+  const Json& json() const { return json_; }
+  const std::string& path() const { return path_; }
+
+  uint32_t count(std::string_view key, uint32_t lowest, uint32_t highest,
+                 std::optional<uint32_t> fallback = std::nullopt) const;
+  double number(std::string_view key, double lowest, double highest,
+                std::optional<double> fallback = std::nullopt) const;
+  bool flag(std::string_view key, bool fallback) const;
+  std::string text(std::string_view key, std::string_view fallback = {}) const;
+
+  [[noreturn]] void fail(std::string_view problem) const;
+
+ private:
+  const Json& json_;
+  std::string path_;
+};
+
+}  // namespace troika::convert

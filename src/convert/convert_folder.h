@@ -1,0 +1,36 @@
+// Makes a GGUF file out of a model folder of Hugging Face.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+
+namespace troika::convert {
+
+struct ConvertOptions {
+  std::string folder;
+  std::string output;
+  std::string type = "f16";  // a name of weights::file_types()
+  std::string pre{};         // pre-tokenizer of byte-level BPE; empty: found in tokenizer.json
+  int n_threads = 1;
+  ProgressFunction progress{};  // in bytes of the input; may be empty
+};
+
+struct ConvertReport {
+  std::string architecture;
+  std::string name;
+  uint64_t n_tensors = 0;
+  uint64_t n_tokens = 0;
+  uint64_t input_bytes = 0;
+  uint64_t output_bytes = 0;
+};
+
+// Reads the weights row by row through memory maps, so that memory does not grow with the model.
+// Throws Error for a folder that is incomplete, contradicts itself or is of a kind that is not
+// known, for weights that are not finite, and where the output cannot be written. Leaves nothing
+// behind then.
+ConvertReport convert_folder(const ConvertOptions& options);
+
+}  // namespace troika::convert

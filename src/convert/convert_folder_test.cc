@@ -1,0 +1,295 @@
+#include "convert/convert_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <limits>
+
+#include "base/error.h"
+#include "tests/support/hf_folder.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
+#include "text/vocabulary.h"
+
+namespace troika::convert {
+namespace {
+
+using nlohmann::json;
+using test::message_of;
+using test_support::HfFolder;
+
+HfFolder small_folder(const std::string& architecture = "qwen2") {
+  test_support::TinyModel model = test_support::tiny_model(architecture);
+  model.width = 64, model.n_heads = 2, model.n_kv_heads = 1, model.n_layers = 1;
+  model.head_dim = model.rope_dims = 32, model.ffn_width = 64;
+  const auto bytes = tiny_model_bytes(model);
+  return test_support::hf_folder(gguf::File::parse(std::as_bytes(std::span(bytes)), "tiny"));
+}
+
+class ConvertFolder : public testing::Test {
+ protected:
+  std::string convert(const HfFolder& source, const std::string& type = "f16") {
+    std::filesystem::remove_all(folder_);
+    source.write(folder_);
+    return convert_again(type);
+  }
+  // The message, empty where it worked.
+  std::string convert_again(const std::string& type = "f16") {
+    return message_of<Error>(
+        [&] { convert_folder({.folder = folder_, .output = out_, .type = type}); });
+  }
+  // A refusal with these words, and nothing left behind.
+  void expect_refused(const HfFolder& source, const std::string& problem) {
+    expect_message(convert(source), problem);
+  }
+  void expect_message(const std::string& message, const std::string& problem) {
+    EXPECT_NE(message.find(problem), std::string::npos) << message << "\nnot: " << problem;
+    EXPECT_TRUE(message.starts_with(folder_)) << message;
+    EXPECT_EQ(temp_.n_files(), 1u);  // the folder itself
+    std::filesystem::remove(out_);
+  }
+  void expect_config_refused(const char* key, const json& value, const std::string& problem) {
+    HfFolder source = small_folder();
+    source.config[key] = value;
+    expect_refused(source, problem);
+  }
+  std::string part(const char* name) const { return folder_ + "/" + name; }
+
+  test::TempFolder temp_;
+  const std::string folder_ = temp_.file("model");
+  const std::string out_ = temp_.file("out.gguf");
+};
+
+TEST_F(ConvertFolder, WritesTheNamesThatReadersKnow) {
+  ASSERT_EQ(convert(small_folder(), "q8_0"), "");
+  const gguf::File file = gguf::File::open(out_);
+  EXPECT_EQ(file.get_string("general.architecture"), "qwen2");
+  EXPECT_EQ(file.get_string("general.name"), "model");
+  EXPECT_EQ(file.get_uint("general.file_type"), 7u);
+  EXPECT_EQ(file.get_uint("qwen2.attention.head_count_kv"), 1u);
+  EXPECT_EQ(file.get_tensor("blk.0.attn_q.weight").type, tensor::Type::kQ8_0);
+  EXPECT_EQ(file.get_tensor("blk.0.attn_q.bias").type, tensor::Type::kF32);
+  EXPECT_EQ(file.get_tensor("blk.0.ffn_down.weight").shape, (std::vector<uint64_t>{64, 64}));
+}
+
+TEST_F(ConvertFolder, SettingsOfTheTokenizerAreRead) {
+  HfFolder source = small_folder();
+  source.tokenizer["added_tokens"].push_back(
+      {{"id", 300}, {"content", "<turn>"}, {"special", true}});
+  source.config["vocab_size"] = 520;
+  for (const char* name : {"model.embed_tokens.weight", "lm_head.weight"}) {
+    if (source.tensors.count(name) == 0) continue;
+    source.tensors[name].shape[0] = 520;
+    source.tensors[name].bytes.resize(520 * 64 * 4);
+  }
+  source.tokenizer_config = {{"eos_token", {{"content", "<|im_end|>"}}},
+                             {"bos_token", "<|endoftext|>"},
+                             {"add_bos_token", true},
+                             {"chat_template", {{{"name", "default"}, {"template", "{{ x }}"}}}}};
+  source.generation_config = {{"eos_token_id", {300, 301}}};
+  ASSERT_EQ(convert(source), "");
+  const text::Vocabulary v = text::read_vocabulary(gguf::File::open(out_));
+  EXPECT_EQ(v.tokens[static_cast<size_t>(v.eos)], "<|im_end|>");
+  EXPECT_EQ(v.tokens[static_cast<size_t>(v.bos)], "<|endoftext|>");
+  EXPECT_EQ(v.eot, 300);
+  EXPECT_TRUE(v.add_bos);
+  EXPECT_EQ(v.tokens[300], "<turn>");
+  EXPECT_EQ(v.types[300], text::TokenType::kControl);
+  EXPECT_EQ(v.tokens.size(), 520u);
+  EXPECT_EQ(v.types[519], text::TokenType::kUnused);
+  EXPECT_EQ(v.chat_template, "{{ x }}");
+  EXPECT_EQ(v.pre, "gpt-2");
+}
+
+TEST_F(ConvertFolder, PreTokenizersAreKnownByWhatTheyDo) {
+  const auto pre_of = [&](const json& pre) {
+    HfFolder source = small_folder();
+    source.tokenizer["pre_tokenizer"] = pre;
+    const std::string message = convert(source);
+    return message.empty() ? text::read_vocabulary(gguf::File::open(out_)).pre : message;
+  };
+  const json letters = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
+  const json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
+  const auto split = [](const std::string& regex) {
+    return json{{"type", "Split"},
+                {"pattern", {{"Regex", regex}}},
+                {"behavior", "Isolated"},
+                {"invert", false}};
+  };
+  const auto sequence = [](const json& a, const json& b) {
+    return json{{"type", "Sequence"}, {"pretokenizers", {a, b}}};
+  };
+  EXPECT_EQ(pre_of(bytes), "gpt-2");
+  EXPECT_EQ(pre_of(sequence({{"type", "Digits"}, {"individual_digits", true}}, bytes)), "smollm");
+  const std::string head = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)";
+  const std::string tail = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  EXPECT_EQ(pre_of(sequence(split(head + R"(\p{N})" + tail), letters)), "qwen2");
+  EXPECT_EQ(pre_of(sequence(split(head + R"(\p{N}{1,3})" + tail), letters)), "llama-bpe");
+  EXPECT_NE(pre_of(sequence(split("a+"), letters)).find("(\"split:a+ letters\") is not known"),
+            std::string::npos)
+      << pre_of(sequence(split("a+"), letters));
+}
+
+TEST_F(ConvertFolder, SentencePieceAsJsonGetsScoresFromItsMerges) {
+  HfFolder source = small_folder("llama");
+  source.tokenizer_model.clear();
+  source.config["vocab_size"] = 512;
+  source.tokenizer = {
+      {"normalizer", {{"type", "Prepend"}, {"prepend", "\u2581"}}},
+      {"added_tokens", {{{"id", 0}, {"content", "<unk>"}, {"special", true}}}},
+      {"model",
+       {{"type", "BPE"},
+        {"byte_fallback", true},
+        {"unk_token", "<unk>"},
+        {"vocab", {{"<unk>", 0}, {"<0x41>", 1}, {"a", 2}, {"b", 3}, {"ab", 4}, {"abb", 5}}},
+        {"merges", {"a b", json::array({"ab", "b"})}}}}};
+  ASSERT_EQ(convert(source), "");
+  const text::Vocabulary v = text::read_vocabulary(gguf::File::open(out_));
+  EXPECT_EQ(v.kind, text::VocabularyKind::kSpm);
+  EXPECT_EQ(v.types[0], text::TokenType::kUnknown);
+  EXPECT_EQ(v.types[1], text::TokenType::kByte);
+  EXPECT_EQ(v.scores[4], -1.0F);
+  EXPECT_EQ(v.scores[5], -2.0F);
+  EXPECT_LT(v.scores[2], -1e6F);
+  EXPECT_TRUE(v.add_space_prefix);
+}
+
+TEST_F(ConvertFolder, IncompleteFoldersAreSentences) {
+  std::filesystem::create_directory(folder_);
+  expect_message(convert_again(), "config.json: cannot open it");
+  const HfFolder source = small_folder();
+  source.write_settings(folder_);
+  expect_message(convert_again(), "has no *.safetensors. Download");
+  test::write_whole(part("pytorch_model.bin"), "x");
+  expect_message(convert_again(), "save the model as such first");
+  for (const bool has_index : {true, false}) {
+    source.write_parts(folder_, has_index);
+    std::filesystem::remove(part("model-00002-of-00002.safetensors"));
+    expect_message(convert_again(),
+                   "model-00002-of-00002.safetensors: this part of the model is missing");
+    std::filesystem::remove(part("model.safetensors.index.json"));
+  }
+  source.write(folder_);
+  std::filesystem::remove(part("tokenizer.json"));
+  expect_message(convert_again(), "neither tokenizer.json nor tokenizer.model");
+  std::filesystem::remove_all(folder_);
+  EXPECT_NE(convert_again().find("it is no folder"), std::string::npos);
+}
+
+TEST_F(ConvertFolder, IndexesThatAreWrongAreSentences) {
+  const HfFolder source = small_folder();
+  source.write_parts(folder_, true);
+  const std::string index = part("model.safetensors.index.json");
+  json map = json::parse(test::read_whole(index));
+  const json good = map;
+  map["weight_map"]["lm_head.extra"] = "model-00001-of-00002.safetensors";
+  test::write_whole(index, map.dump());
+  expect_message(convert_again(), "tensor \"lm_head.extra\" is not in it, as the index says");
+  map["weight_map"]["lm_head.extra"] = "../model.safetensors";
+  test::write_whole(index, map.dump());
+  expect_message(convert_again(), "which is no file of this folder");
+  test::write_whole(index, "{}");
+  expect_message(convert_again(), "has no 'weight_map'");
+  test::write_whole(index, good.dump());
+  std::filesystem::copy_file(part("model-00001-of-00002.safetensors"),
+                             part("model-00002-of-00002.safetensors"),
+                             std::filesystem::copy_options::overwrite_existing);
+  expect_message(convert_again(), " too. Remove the files that do not belong");
+}
+
+TEST_F(ConvertFolder, WeightsThatDoNotFitAreSentences) {
+  HfFolder source = small_folder();
+  source.tensors.erase("model.norm.weight");
+  expect_refused(source, "the tensor \"model.norm.weight\" is missing");
+  source = small_folder();
+  source.config["intermediate_size"] = 32;
+  expect_refused(source, "is 64 x 64, but config.json asks for 32 x 64");
+  source = small_folder();
+  source.tensors["model.layers.0.adapter.weight"] = {"F32", {1}, std::string(4, '\0')};
+  expect_refused(source, "\"model.layers.0.adapter.weight\" has no place in a model of this class");
+  source = small_folder();
+  source.tensors["model.norm.weight"].dtype = "I32";
+  expect_refused(source, "has the element type \"I32\"");
+  source = small_folder();
+  const float infinity = std::numeric_limits<float>::infinity();
+  source.tensors["model.layers.0.mlp.up_proj.weight"].bytes.replace(
+      400, 4, reinterpret_cast<const char*>(&infinity), 4);
+  expect_refused(source, "not finite numbers");
+  source = small_folder();
+  const float large = 1e6F;
+  source.tensors["model.layers.0.mlp.up_proj.weight"].bytes.replace(
+      400, 4, reinterpret_cast<const char*>(&large), 4);
+  expect_refused(source, "too large for F16. Try --type bf16");
+  EXPECT_EQ(convert_again("bf16"), "");
+}
+
+TEST_F(ConvertFolder, ConfigurationsThatCannotBeAreSentences) {
+  expect_config_refused("architectures", json::array({"OtherForCausalLM"}),
+                        "models of the class \"OtherForCausalLM\" cannot be converted");
+  expect_config_refused("architectures", 3, "does not name the class");
+  expect_config_refused("quantization_config", json::object(), "are quantised already");
+  expect_config_refused("hidden_size", 1e18, "'hidden_size' is \"1e+18\", but must be");
+  expect_config_refused("hidden_size", 0, "must be a whole number from 1");
+  expect_config_refused("num_hidden_layers", 4000000000u, "'num_hidden_layers' is");
+  expect_config_refused("num_hidden_layers", -1, "'num_hidden_layers' is");
+  expect_config_refused("num_attention_heads", 3, "asks for 96 x 64");
+  expect_config_refused("num_key_value_heads", 3, "'num_key_value_heads' is \"3\"");
+  expect_config_refused("head_dim", 1048576, "are not possible");
+  expect_config_refused("head_dim", 31, "are not possible");
+  expect_config_refused("vocab_size", json::array(), "'vocab_size' is \"[]\"");
+  expect_config_refused("vocab_size", uint64_t{1} << 60, "'vocab_size' is");
+  expect_config_refused("rope_theta", "x", "'rope_theta' is");
+  expect_config_refused("rope_scaling", {{"type", "new"}}, "the kind of rotation \"new\"");
+  expect_config_refused("rope_scaling", {{"type", "linear"}}, "'factor' is missing");
+  expect_config_refused("hidden_act", "tanh", "the activation \"tanh\" is not known");
+  std::filesystem::create_directories(folder_);
+  small_folder().write(folder_);
+  test::write_whole(part("config.json"), "{");
+  expect_message(convert_again(), "no JSON text");
+  test::write_whole(part("config.json"), "[]");
+  expect_message(convert_again(), "holds no JSON object");
+  test::write_whole(part("config.json"), "{\"a\":" + std::string(100000, '['));
+  expect_message(convert_again(), "nested more than");
+}
+
+TEST_F(ConvertFolder, TokenizersThatCannotBeAreSentences) {
+  const auto expect_tokenizer_refused = [&](const std::function<void(json&)>& spoil,
+                                            const std::string& problem) {
+    HfFolder source = small_folder();
+    spoil(source.tokenizer);
+    expect_refused(source, problem);
+  };
+  expect_tokenizer_refused([](json& t) { t["model"]["type"] = "Unigram"; },
+                           "of the kind \"Unigram\"");
+  expect_tokenizer_refused([](json& t) { t.erase("model"); }, "it has no 'model'");
+  expect_tokenizer_refused([](json& t) { t["model"]["vocab"]["x y"] = 1e10; }, "has no number");
+  expect_tokenizer_refused([](json& t) { t["model"]["vocab"]["x y"] = 4000000000u; },
+                           "a token has the number 4000000000");
+  expect_tokenizer_refused([](json& t) { t["model"]["vocab"]["x y"] = 7; }, "the same number");
+  expect_tokenizer_refused([](json& t) { t["model"]["vocab"]["x y"] = 600; },
+                           "but the model knows 512");
+  expect_tokenizer_refused([](json& t) { t["model"]["merges"] = {"ab"}; }, "no pair of tokens");
+  expect_tokenizer_refused([](json& t) { t["model"].erase("merges"); }, "no 'merges'");
+  expect_tokenizer_refused([](json& t) { t["added_tokens"][0].erase("id"); }, "has no number");
+  HfFolder source = small_folder("llama");
+  const std::string model = source.tokenizer_model;
+  source.tokenizer_model = model.substr(0, model.size() - 1);
+  expect_refused(source, "no model of SentencePiece, or a damaged one");
+  source.tokenizer_model = model.substr(0, model.size() - 1) + "\x01";
+  expect_refused(source, "of the kind unigram");
+  source.tokenizer_model = std::string(12, '\xff');
+  expect_refused(source, "no model of SentencePiece");
+}
+
+TEST_F(ConvertFolder, OutputsThatCannotBeWrittenAreSentences) {
+  small_folder().write(folder_);
+  EXPECT_NE(message_of<Error>(
+                [&] { convert_folder({.folder = folder_, .output = temp_.file("no/out.gguf")}); }),
+            "");
+  EXPECT_THROW(convert_folder({.folder = folder_, .output = out_, .type = "q9"}), UsageError);
+  EXPECT_EQ(temp_.n_files(), 1u);
+}
+
+}  // namespace
+}  // namespace troika::convert

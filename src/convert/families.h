@@ -1,0 +1,17 @@
+// One function for each family; the table that names them is in family.cc.
+#pragma once
+
+#include "convert/family.h"
+
+namespace troika::convert {
+
+void plan_llama(const Config& config, Plan* plan);
+void plan_qwen2(const Config& config, Plan* plan);
+void plan_qwen3(const Config& config, Plan* plan);
+void plan_gemma(const Config& config, Plan* plan);
+void plan_gemma2(const Config& config, Plan* plan);
+void plan_gemma3(const Config& config, Plan* plan);
+void plan_phi2(const Config& config, Plan* plan);
+void plan_phi3(const Config& config, Plan* plan);
+
+}  // namespace troika::convert

@@ -1,0 +1,72 @@
+#include "convert/pre_tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/os_error.h"
+
+namespace troika::convert {
+namespace {
+
+// The steps of a pre-tokenizer in one line: "split:PATTERN", "digits:1", "bytes" (that splits as
+// GPT-2 did) and "letters" (bytes written as letters, without a split of its own).
+struct Known {
+  std::string_view steps;
+  std::string_view name;
+};
+
+#define TROIKA_TAIL R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"
+#define TROIKA_WORDS R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)"
+constexpr Known kKnown[] = {
+    {"bytes", "gpt-2"},
+    {"digits:1 bytes", "smollm"},
+    {"split:" TROIKA_WORDS R"(\p{N}{1,3})" TROIKA_TAIL " letters", "llama-bpe"},
+    {"split:" TROIKA_WORDS R"(\p{N})" TROIKA_TAIL " letters", "qwen2"},
+};
+
+void add_steps(const Json& step, std::vector<std::string>* steps) {
+  const std::string type = text_member(step, "type").value_or("");
+  const Json* inner = member(step, "pretokenizers");
+  if (type == "Sequence" && inner != nullptr && inner->is_array()) {
+    for (const Json& next : *inner) {
+      // Deeper sequences do not occur; a bound on depth is the reader's.
+      add_steps(next, steps);
+    }
+  } else if (type == "ByteLevel") {
+    const bool prefixes = bool_member(step, "add_prefix_space").value_or(false);
+    const bool splits = bool_member(step, "use_regex").value_or(true);
+    steps->push_back(prefixes ? "bytes after a space" : splits ? "bytes" : "letters");
+  } else if (type == "Digits") {
+    const bool one_by_one = bool_member(step, "individual_digits").value_or(false);
+    steps->push_back(one_by_one ? "digits:1" : "digits");
+  } else if (type == "Split") {
+    const Json* pattern = member(step, "pattern");
+    const bool is_plain = text_member(step, "behavior") == "Isolated" &&
+                          !bool_member(step, "invert").value_or(false) && pattern != nullptr;
+    const std::string regex = is_plain ? text_member(*pattern, "Regex").value_or("") : "";
+    steps->push_back(regex.empty() ? "split of another kind" : "split:" + regex);
+  } else {
+    steps->push_back(type);
+  }
+}
+
+}  // namespace
+
+std::string pre_tokenizer_name(const Json& json, const std::string& path) {
+  std::vector<std::string> steps;
+  if (const Json* pre = member(json, "pre_tokenizer")) add_steps(*pre, &steps);
+  std::string line;
+  for (const std::string& step : steps) line += (line.empty() ? "" : " ") + step;
+  for (const Known& known : kKnown) {
+    if (known.steps == line) return std::string(known.name);
+  }
+  throw Error(fmt::format(
+      "{}: the pre-tokenizer ({}) is not known. Where you know that one of this program's does the "
+      "same, choose it with --pre NAME.",
+      path, troika::quoted(line, 300)));
+}
+
+}  // namespace troika::convert

@@ -1,0 +1,67 @@
+// A safetensors file, read through a memory map. Its bytes are untrusted: the header's length,
+// every name, type, shape product and offset has been checked when a SafetensorsFile exists.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/type.h"
+
+namespace troika {
+class MappedFile;
+}
+
+namespace troika::convert {
+
+struct SourceTensor {
+  std::string name;
+  std::string dtype;            // as the file names it
+  std::vector<uint64_t> shape;  // as in the file: the last one is the length of a row
+  std::span<const std::byte> data;
+
+  uint64_t row_length() const { return shape.empty() ? 1 : shape.back(); }
+  // Cannot overflow: checked when the file was read.
+  uint64_t n_elements() const {
+    uint64_t n = 1;
+    for (const uint64_t length : shape) n *= length;
+    return n;
+  }
+};
+
+// F32, F16 and BF16. Throws Error for other types, which names the tensor and `file`.
+tensor::Type source_type(const SourceTensor& tensor, std::string_view file);
+
+class SafetensorsFile {
+ public:
+  // Maps the file. Throws Error for whatever is wrong with it.
+  static SafetensorsFile open(const std::string& path);
+  // The same over bytes in memory, which must outlive it; `name` stands in messages.
+  static SafetensorsFile parse(std::span<const std::byte> bytes, std::string name);
+
+  SafetensorsFile(SafetensorsFile&&) noexcept;
+  SafetensorsFile& operator=(SafetensorsFile&&) noexcept;
+  ~SafetensorsFile();
+
+  const std::string& path() const { return path_; }
+  uint64_t file_bytes() const { return file_bytes_; }
+  // In the order of the header.
+  std::span<const SourceTensor> tensors() const { return tensors_; }
+  // Throws an Error if the file was cut short while it was mapped.
+  void check_intact() const;
+
+ private:
+  SafetensorsFile();
+  void read(std::span<const std::byte> bytes);
+
+  std::string path_;
+  uint64_t file_bytes_ = 0;
+  std::unique_ptr<MappedFile> map_;  // null where the bytes were given
+  std::vector<SourceTensor> tensors_;
+};
+
+}  // namespace troika::convert

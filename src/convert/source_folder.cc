@@ -1,0 +1,134 @@
+#include "convert/source_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/error.h"
+#include "base/os_error.h"
+#include "convert/config.h"
+
+namespace troika::convert {
+namespace {
+
+constexpr uint64_t kMostIndexBytes = uint64_t{32} << 20;
+constexpr size_t kMostFiles = 400;
+constexpr char kIndex[] = "model.safetensors.index.json";
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+// Names of files by the tensors that lie in them.
+std::map<std::string, std::string> read_index(const std::string& path) {
+  const Json json = read_json(path, kMostIndexBytes);
+  const Json* map = member(json, "weight_map");
+  if (map == nullptr || !map->is_object() || map->empty()) {
+    throw Error(fmt::format("{}: it has no 'weight_map'; download it again.", path));
+  }
+  std::map<std::string, std::string> files;
+  for (const auto& [tensor, file] : map->items()) {
+    const std::string name = file.is_string() ? file.get<std::string>() : "";
+    // A name alone: what leads out of the folder does not belong to it.
+    if (name.empty() || name.find('/') != std::string::npos || name[0] == '.' ||
+        name.find('\0') != std::string::npos) {
+      throw Error(fmt::format("{}: tensor {} is to lie in {}, which is no file of this folder.",
+                              path, troika::quoted(tensor), troika::quoted(name)));
+    }
+    files.emplace(tensor, name);
+  }
+  return files;
+}
+
+// model-00001-of-00003.safetensors: which parts there should be.
+void check_parts(const std::string& folder, const std::set<std::string>& names) {
+  for (const std::string& name : names) {
+    unsigned number = 0, count = 0;
+    char end = 0;
+    if (std::sscanf(name.c_str(), "model-%5u-of-%5u.safetensor%c", &number, &count, &end) != 3) {
+      continue;
+    }
+    for (unsigned i = 1; i <= count && i <= kMostFiles; ++i) {
+      const std::string part = fmt::format("model-{:05}-of-{:05}.safetensors", i, count);
+      if (names.count(part) > 0) continue;
+      throw Error(
+          fmt::format("{}/{}: this part of the model is missing. Download it too.", folder, part));
+    }
+  }
+}
+
+std::set<std::string> list_weights(const std::string& folder) {
+  if (exists(folder + "/model.safetensors")) return {"model.safetensors"};
+  std::set<std::string> names;
+  bool has_pickles = false;
+  std::error_code failure;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, failure)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".safetensors")) names.insert(name);
+    has_pickles |= name.ends_with(".bin") || name.ends_with(".pth");
+  }
+  if (names.empty()) {
+    throw Error(fmt::format("{}: the folder has no *.safetensors{}.", folder,
+                            has_pickles ? "; save the model as such first, because other files of "
+                                          "weights are programs and are not read"
+                                        : ". Download the weights too"));
+  }
+  check_parts(folder, names);
+  return names;
+}
+
+}  // namespace
+
+SourceFolder::SourceFolder(const std::string& folder) {
+  std::map<std::string, std::string> index;
+  std::set<std::string> names;
+  if (exists(folder + "/" + kIndex)) {
+    index = read_index(folder + "/" + kIndex);
+    for (const auto& [tensor, file] : index) names.insert(file);
+    for (const std::string& name : names) {
+      if (exists(folder + "/" + name)) continue;
+      throw Error(
+          fmt::format("{}/{}: this part of the model is missing. Download it too.", folder, name));
+    }
+  } else {
+    names = list_weights(folder);
+  }
+  if (names.size() > kMostFiles) {
+    throw Error(fmt::format("{}: {} files of weights; at most {} are read.", folder, names.size(),
+                            kMostFiles));
+  }
+  for (const std::string& name : names)
+    files_.push_back(SafetensorsFile::open(folder + "/" + name));
+  for (const SafetensorsFile& file : files_) {
+    for (const SourceTensor& tensor : file.tensors()) {
+      const auto [place, is_new] = tensors_.emplace(tensor.name, FoundTensor{&tensor, &file});
+      if (is_new) continue;
+      throw Error(fmt::format(
+          "{}: tensor {} stands in {} too. Remove the files that do not belong to the model.",
+          file.path(), troika::quoted(tensor.name), place->second.file->path()));
+    }
+  }
+  for (const auto& [tensor, name] : index) {
+    const FoundTensor found = find(tensor);
+    if (found.tensor != nullptr && found.file->path() == folder + "/" + name) continue;
+    throw Error(
+        fmt::format("{}/{}: tensor {} is not in it, as the index says. Download the folder again.",
+                    folder, name, troika::quoted(tensor)));
+  }
+}
+
+FoundTensor SourceFolder::find(std::string_view name) const {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? FoundTensor{} : found->second;
+}
+
+uint64_t SourceFolder::bytes() const {
+  uint64_t bytes = 0;
+  for (const SafetensorsFile& file : files_) bytes += file.file_bytes();
+  return bytes;
+}
+
+}  // namespace troika::convert

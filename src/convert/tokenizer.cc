@@ -1,0 +1,240 @@
+#include "convert/tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/os_error.h"
+#include "convert/sentencepiece.h"
+#include "convert/tokenizer_json.h"
+
+namespace troika::convert {
+namespace {
+
+using text::kNoToken;
+using text::Token;
+using text::TokenType;
+using text::Vocabulary;
+
+constexpr uint64_t kMostJsonBytes = uint64_t{64} << 20;
+constexpr uint64_t kMostSmallBytes = uint64_t{4} << 20;
+constexpr uint64_t kMostModelBytes = uint64_t{64} << 20;
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+Vocabulary read_model(const std::string& path) {
+  const MappedFile file = MappedFile::open(path);
+  if (file.bytes().size() > kMostModelBytes) {
+    throw Error(fmt::format("{}: it has {} bytes; such a file has at most {}.", path,
+                            file.bytes().size(), kMostModelBytes));
+  }
+  SentencePiece model = read_sentencepiece(file.bytes(), path);
+  model.vocabulary.add_space_prefix = model.has_space_prefix;
+  model.vocabulary.add_bos = true;
+  return std::move(model.vocabulary);
+}
+
+Vocabulary read_tokens(const TokenizerSource& source) {
+  const std::string json_path = source.folder + "/tokenizer.json";
+  const std::string model_path = source.folder + "/tokenizer.model";
+  const auto json = find_json(json_path, kMostJsonBytes);
+  const bool has_model = exists(model_path);
+  if (json && (!has_model || kind_of(*json, json_path) == JsonTokenizer::kByteLevel)) {
+    return read_tokenizer_json(*json, json_path, source.pre);
+  }
+  if (!has_model) {
+    throw Error(fmt::format(
+        "{}: the folder has neither tokenizer.json nor tokenizer.model. Download one of them too.",
+        source.folder));
+  }
+  Vocabulary v = read_model(model_path);
+  if (json) {
+    const Vocabulary other = read_tokenizer_json(*json, json_path, source.pre);
+    v.add_bos = other.add_bos, v.add_eos = other.add_eos;
+    add_tokens(*json, json_path, &v);
+  }
+  return v;
+}
+
+// Text of "bos_token" and its like: plain, or an object with "content".
+std::optional<std::string> token_text(const Json& config, const char* key) {
+  const Json* value = member(config, key);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_object()) return text_member(*value, "content");
+  return text_member(config, key);
+}
+
+Token find_token(const Vocabulary& v, const std::string& text) {
+  const auto found = std::find(v.tokens.begin(), v.tokens.end(), text);
+  return found == v.tokens.end() ? kNoToken : static_cast<Token>(found - v.tokens.begin());
+}
+
+// Ids of "eos_token_id" and its like: one number or a list of them.
+std::vector<Token> ids_of(const Json& config, const char* key, const Vocabulary& v) {
+  const Json* value = member(config, key);
+  std::vector<Token> ids;
+  if (value == nullptr) return ids;
+  const auto add = [&](const Json& number) {
+    if (number.is_number_unsigned() && number.get<uint64_t>() < v.tokens.size()) {
+      ids.push_back(static_cast<Token>(number.get<uint64_t>()));
+    }
+  };
+  if (value->is_array()) {
+    for (const Json& number : *value) add(number);
+  } else {
+    add(*value);
+  }
+  return ids;
+}
+
+void read_added(const std::string& folder, const Json& settings, Vocabulary* v) {
+  const std::string path = folder + "/added_tokens.json";
+  if (const auto added = find_json(path, kMostSmallBytes)) {
+    for (const auto& [text, id] : added->items()) {
+      if (!id.is_number_unsigned()) {
+        throw Error(fmt::format("{}: token {} has no number; download it again.", path,
+                                troika::quoted(text)));
+      }
+      const auto number = id.get<uint64_t>();
+      // tokenizer.json has told more about it.
+      if (number < v->tokens.size() && v->tokens[number] == text) continue;
+      add_token(number, text, false, path, v);
+    }
+  }
+  const Json* decoder = member(settings, "added_tokens_decoder");
+  if (decoder == nullptr || !decoder->is_object()) return;
+  const std::string settings_path = folder + "/tokenizer_config.json";
+  for (const auto& [id, token] : decoder->items()) {
+    const bool is_number =
+        !id.empty() && id.size() < 9 && id.find_first_not_of("0123456789") == std::string::npos;
+    const auto content = text_member(token, "content");
+    if (!is_number || !content) {
+      throw Error(fmt::format("{}: an added token has no number or no text; download it again.",
+                              settings_path));
+    }
+    add_token(std::stoul(id), *content, bool_member(token, "special").value_or(false),
+              settings_path, v);
+  }
+}
+
+void read_special(const Json& settings, const Json& generation, const Json& config, Vocabulary* v) {
+  const auto choose = [&](const char* name, const char* id_name, Token* id) {
+    const auto text = token_text(settings, name);
+    const Token named = text ? find_token(*v, *text) : kNoToken;
+    if (named != kNoToken) {
+      *id = named;
+      return;
+    }
+    for (const Json* json : {&generation, &config}) {
+      const std::vector<Token> ids = ids_of(*json, id_name, *v);
+      if (ids.empty()) continue;
+      *id = ids.front();
+      return;
+    }
+  };
+  choose("bos_token", "bos_token_id", &v->bos);
+  choose("eos_token", "eos_token_id", &v->eos);
+  choose("pad_token", "pad_token_id", &v->pad);
+  choose("unk_token", "unk_token_id", &v->unk);
+  // A model that ends its turns with another token than its texts.
+  for (const Token id : ids_of(generation, "eos_token_id", *v)) {
+    if (id != v->eos && v->eot == kNoToken) v->eot = id;
+  }
+}
+
+std::string chat_template(const std::string& folder, const Json& settings) {
+  const std::string path = folder + "/chat_template.jinja";
+  if (exists(path)) {
+    const MappedFile file = MappedFile::open(path);
+    if (file.bytes().size() > kMostSmallBytes) {
+      throw Error(fmt::format("{}: it has {} bytes, too many for a chat template.", path,
+                              file.bytes().size()));
+    }
+    return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+  }
+  const Json* value = member(settings, "chat_template");
+  if (value == nullptr) return {};
+  if (value->is_string()) return value->get<std::string>();
+  if (!value->is_array()) return {};
+  for (const Json& one : *value) {
+    if (text_member(one, "name") == "default") return text_member(one, "template").value_or("");
+  }
+  return {};
+}
+
+void fit(const TokenizerSource& source, Vocabulary* v) {
+  // Numbers beyond the embedding cannot be used.
+  if (v->tokens.size() > source.n_vocab) {
+    throw Error(
+        fmt::format("{}: the tokenizer has {} tokens, but the model knows {} ('vocab_size' of "
+                    "config.json). The "
+                    "two do not belong together; download the folder again.",
+                    source.folder, v->tokens.size(), source.n_vocab));
+  }
+  while (v->tokens.size() < source.n_vocab) {
+    v->tokens.push_back(fmt::format("[PAD{}]", v->tokens.size()));
+    v->types.push_back(TokenType::kUnused);
+    if (v->kind == text::VocabularyKind::kSpm) v->scores.push_back(-10000.0F);
+  }
+}
+
+}  // namespace
+
+Vocabulary read_folder_tokenizer(const TokenizerSource& source, const Json& config) {
+  const Json settings =
+      find_json(source.folder + "/tokenizer_config.json", kMostSmallBytes).value_or(Json::object());
+  const Json generation = find_json(source.folder + "/generation_config.json", kMostSmallBytes)
+                              .value_or(Json::object());
+  Vocabulary v = read_tokens(source);
+  read_added(source.folder, settings, &v);
+  fit(source, &v);
+  read_special(settings, generation, config, &v);
+  v.add_bos = bool_member(settings, "add_bos_token").value_or(v.add_bos);
+  v.add_eos = bool_member(settings, "add_eos_token").value_or(v.add_eos);
+  if (v.kind == text::VocabularyKind::kSpm) {
+    v.add_space_prefix = (source.has_space_prefix_default || v.add_space_prefix) &&
+                         bool_member(settings, "add_prefix_space").value_or(v.add_space_prefix);
+  }
+  if (v.bos == kNoToken) v.add_bos = false;
+  if (v.eos == kNoToken) v.add_eos = false;
+  v.chat_template = chat_template(source.folder, settings);
+  text::check_vocabulary(v, source.folder);
+  return v;
+}
+
+void write_tokenizer(const Vocabulary& v, gguf::Writer& writer) {
+  const bool is_bpe = v.kind == text::VocabularyKind::kBpe;
+  writer.add_string("tokenizer.ggml.model", is_bpe ? "gpt2" : "llama");
+  writer.add_string("tokenizer.ggml.pre", v.pre);
+  writer.add_strings("tokenizer.ggml.tokens", v.tokens);
+  if (!is_bpe) writer.add_floats("tokenizer.ggml.scores", v.scores);
+  const std::vector<int32_t> types = [&] {
+    std::vector<int32_t> numbers;
+    for (const TokenType type : v.types) numbers.push_back(static_cast<int32_t>(type));
+    return numbers;
+  }();
+  writer.add_int32s("tokenizer.ggml.token_type", types);
+  if (is_bpe) writer.add_strings("tokenizer.ggml.merges", v.merges);
+  const auto add_id = [&](const char* name, Token id) {
+    if (id == kNoToken) return;
+    writer.add_uint32(fmt::format("tokenizer.ggml.{}_token_id", name), static_cast<uint32_t>(id));
+  };
+  add_id("bos", v.bos);
+  add_id("eos", v.eos);
+  add_id("eot", v.eot);
+  add_id("unknown", v.unk);
+  add_id("padding", v.pad);
+  writer.add_bool("tokenizer.ggml.add_bos_token", v.add_bos);
+  writer.add_bool("tokenizer.ggml.add_eos_token", v.add_eos);
+  if (!is_bpe) writer.add_bool("tokenizer.ggml.add_space_prefix", v.add_space_prefix);
+  if (!v.chat_template.empty()) writer.add_string("tokenizer.chat_template", v.chat_template);
+}
+
+}  // namespace troika::convert

@@ -1,0 +1,26 @@
+// The tokenizer of a Hugging Face folder as the metadata of a GGUF file.
+#pragma once
+
+#include <string>
+
+#include "convert/config.h"
+#include "gguf/writer.h"
+#include "text/vocabulary.h"
+
+namespace troika::convert {
+
+struct TokenizerSource {
+  std::string folder;
+  std::string pre;       // of byte-level BPE; empty: found in the file
+  uint32_t n_vocab = 0;  // rows of the embedding: more tokens are refused, fewer padded
+  bool has_space_prefix_default = true;  // of a SentencePiece that does not say
+};
+
+// From tokenizer.json, tokenizer.model, tokenizer_config.json, added_tokens.json,
+// generation_config.json and chat_template.jinja, whichever are there, and config.json. Throws
+// Error where they make no tokenizer that this program knows.
+text::Vocabulary read_folder_tokenizer(const TokenizerSource& source, const Json& config);
+
+void write_tokenizer(const text::Vocabulary& vocabulary, gguf::Writer& writer);
+
+}  // namespace troika::convert

@@ -1,0 +1,107 @@
+// A folder of Hugging Face becomes a file that computes what its weights compute: converted folders
+// against the reference, which reads the weights as they were before they were put into the folder.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "convert/convert_folder.h"
+#include "tests/support/hf_folder.h"
+#include "tests/support/logits.h"
+#include "text/tokenizer.h"
+
+namespace troika {
+namespace {
+
+using test_support::HfFolder;
+using test_support::TinyModel;
+using test_support::TinyModelFile;
+
+TinyModel with(TinyModel model, const std::string& tokenizer) {
+  model.tokenizer = tokenizer;
+  return model;
+}
+
+double largest_difference(const std::vector<reference::Vector>& a,
+                          const std::vector<reference::Vector>& b) {
+  double difference = 0, largest = 0;
+  for (size_t row = 0; row < a.size(); ++row) {
+    for (size_t i = 0; i < a[row].size(); ++i) {
+      difference = std::max(difference, std::abs(double{a[row][i]} - b[row][i]));
+      largest = std::max(largest, std::abs(double{b[row][i]}));
+    }
+  }
+  return difference / largest;
+}
+
+class Converted : public testing::TestWithParam<const char*> {
+ protected:
+  static TinyModel tiny() {
+    const std::string name = GetParam();
+    if (name == "llama with bpe") return with(test_support::tiny_model("llama"), "bpe");
+    if (name == "llama with biases") {
+      TinyModel model = test_support::tiny_model("llama");
+      model.attention_biases = true;
+      model.tied = true;
+      return model;
+    }
+    return test_support::tiny_model(name);
+  }
+
+  const TinyModelFile source_{tiny()};
+  const gguf::File file_ = gguf::File::open(source_.path());
+  const test::TempFolder temp_;
+  const std::string folder_ = temp_.file("folder");
+  const std::string out_ = temp_.file("out.gguf");
+};
+
+TEST_P(Converted, ComputesWhatTheSourceDoes) {
+  const HfFolder folder = test_support::hf_folder(file_);
+  folder.write(folder_);
+  const auto report = convert::convert_folder({.folder = folder_, .output = out_, .type = "f32"});
+  EXPECT_EQ(report.n_tensors, file_.tensors().size());
+  const auto tokens = test_support::random_tokens(tiny(), 24);
+  engine::Options options = source_.float_options();
+  options.model = out_;
+  options.prefill = "f32";
+  const auto logits = test_support::engine_logits(options, tokens);
+  EXPECT_LT(largest_difference(logits, test_support::reference_logits(tiny(), tokens)), 1e-3);
+}
+
+TEST_P(Converted, EveryDivisionIntoFilesGivesTheSameFile) {
+  const HfFolder folder = test_support::hf_folder(file_);
+  folder.write(folder_);
+  convert::convert_folder({.folder = folder_, .output = out_, .type = "q4_k_m", .n_threads = 2});
+  const std::string whole = test::read_whole(out_);
+  for (const bool has_index : {true, false}) {
+    std::filesystem::remove_all(folder_);
+    folder.write_parts(folder_, has_index);
+    convert::convert_folder({.folder = folder_, .output = out_, .type = "q4_k_m"});
+    EXPECT_EQ(test::read_whole(out_), whole) << has_index;
+  }
+}
+
+TEST_P(Converted, TheTokenizerIsTheSame) {
+  test_support::hf_folder(file_).write(folder_);
+  convert::convert_folder({.folder = folder_, .output = out_});
+  const auto before = text::make_tokenizer(file_);
+  const gguf::File converted = gguf::File::open(out_);
+  const auto after = text::make_tokenizer(converted);
+  EXPECT_EQ(converted.strings("tokenizer.ggml.tokens"), file_.strings("tokenizer.ggml.tokens"));
+  for (const char* text : {"a text of words", "  two  spaces\n", "x", "the then there"}) {
+    EXPECT_EQ(after->encode(text, {.add_special = false}),
+              before->encode(text, {.add_special = false}))
+        << text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Converted,
+                         testing::Values("llama", "llama with bpe", "llama with biases", "qwen2",
+                                         "gemma"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), ' ', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace troika

@@ -1,0 +1,232 @@
+// A model folder of Hugging Face, made by a test: safetensors bytes, config.json and a tokenizer
+// out of the weights of a GGUF file, by names and orders that stand here a second time.
+#pragma once
+
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gguf/file.h"
+#include "tensor/codec.h"
+#include "tests/support/temp_folder.h"
+
+namespace troika::test_support {
+
+struct RawTensor {
+  std::string dtype = "F32";
+  std::vector<uint64_t> shape;  // rows first
+  std::string bytes;
+};
+
+// The length of the header, the header, the data.
+inline std::string safetensors_bytes(const std::map<std::string, RawTensor>& tensors) {
+  nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
+  std::string data;
+  for (const auto& [name, tensor] : tensors) {
+    header[name] = {{"dtype", tensor.dtype},
+                    {"shape", tensor.shape},
+                    {"data_offsets", {data.size(), data.size() + tensor.bytes.size()}}};
+    data += tensor.bytes;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text + data;
+}
+
+struct HfFolder {
+  std::map<std::string, RawTensor> tensors;
+  nlohmann::json config;
+  nlohmann::json tokenizer;         // tokenizer.json, unless null
+  std::string tokenizer_model;      // tokenizer.model, unless empty
+  nlohmann::json tokenizer_config;  // unless null
+  nlohmann::json generation_config;
+
+  // Everything but the weights.
+  void write_settings(const std::string& path) const {
+    std::filesystem::create_directories(path);
+    const auto write = [&](const char* name, const nlohmann::json& json) {
+      if (!json.is_null()) test::write_whole(path + "/" + name, json.dump());
+    };
+    write("config.json", config);
+    write("tokenizer.json", tokenizer);
+    write("tokenizer_config.json", tokenizer_config);
+    write("generation_config.json", generation_config);
+    if (!tokenizer_model.empty()) test::write_whole(path + "/tokenizer.model", tokenizer_model);
+  }
+  void write(const std::string& path) const {
+    write_settings(path);
+    test::write_whole(path + "/model.safetensors", safetensors_bytes(tensors));
+  }
+  // In two files, with an index or without.
+  void write_parts(const std::string& path, bool has_index) const {
+    write_settings(path);
+    std::map<std::string, RawTensor> parts[2];
+    nlohmann::json index = {{"metadata", {{"total_size", 0}}}};
+    for (const auto& [name, tensor] : tensors) {
+      const size_t part = parts[0].size() > parts[1].size() ? 1 : 0;
+      parts[part].emplace(name, tensor);
+      index["weight_map"][name] = part_name(part + 1);
+    }
+    for (size_t part = 0; part < 2; ++part) {
+      test::write_whole(path + "/" + part_name(part + 1), safetensors_bytes(parts[part]));
+    }
+    if (has_index) test::write_whole(path + "/model.safetensors.index.json", index.dump());
+  }
+  static std::string part_name(size_t number) {
+    return "model-0000" + std::to_string(number) + "-of-00002.safetensors";
+  }
+};
+
+inline std::string hf_name(const std::string& name) {
+  static const std::vector<std::pair<std::string, std::string>> kNames = {
+      {"token_embd.", "model.embed_tokens."},
+      {"output_norm.", "model.norm."},
+      {"output.", "lm_head."},
+      {"attn_norm.", "input_layernorm."},
+      {"attn_q.", "self_attn.q_proj."},
+      {"attn_k.", "self_attn.k_proj."},
+      {"attn_v.", "self_attn.v_proj."},
+      {"attn_output.", "self_attn.o_proj."},
+      {"ffn_norm.", "post_attention_layernorm."},
+      {"ffn_gate.", "mlp.gate_proj."},
+      {"ffn_up.", "mlp.up_proj."},
+      {"ffn_down.", "mlp.down_proj."}};
+  std::string rest = name, prefix;
+  if (name.starts_with("blk.")) {
+    const size_t end = name.find('.', 4) + 1;
+    prefix = "model.layers." + name.substr(4, end - 4);
+    rest = name.substr(end);
+  }
+  for (const auto& [from, to] : kNames) {
+    if (rest.starts_with(from)) return prefix + to + rest.substr(from.size());
+  }
+  throw std::runtime_error("no name for " + name);
+}
+
+// Rows of a head from neighbouring pairs to halves.
+inline std::vector<float> halves_of(const std::vector<float>& values, size_t n_rows,
+                                    size_t n_heads) {
+  const size_t length = values.size() / n_rows, head_dim = n_rows / n_heads;
+  std::vector<float> out;
+  for (size_t head = 0; head < n_heads; ++head) {
+    for (size_t parity = 0; parity < 2; ++parity) {
+      for (size_t i = 0; i < head_dim / 2; ++i) {
+        const size_t row = head * head_dim + 2 * i + parity;
+        out.insert(out.end(), values.begin() + static_cast<ptrdiff_t>(row * length),
+                   values.begin() + static_cast<ptrdiff_t>((row + 1) * length));
+      }
+    }
+  }
+  return out;
+}
+
+// Weights in F32, as Llama, Qwen 2 and Gemma have them.
+inline std::map<std::string, RawTensor> hf_tensors(const gguf::File& file) {
+  const std::string architecture(file.get_string("general.architecture"));
+  const auto heads = [&](const char* key) {
+    return static_cast<size_t>(file.get_uint(architecture + ".attention." + key));
+  };
+  std::map<std::string, RawTensor> tensors;
+  for (const gguf::TensorInfo& tensor : file.tensors()) {
+    const std::string name(tensor.name);
+    if (name == "rope_freqs.weight") continue;
+    std::vector<float> values(tensor.n_elements());
+    tensor::dequantize_row(tensor.type, file.data(tensor).data(), values.data(), values.size());
+    if (architecture == "llama" && name.find("attn_q.") != std::string::npos) {
+      values = halves_of(values, tensor.shape.back(), heads("head_count"));
+    }
+    if (architecture == "llama" && name.find("attn_k.") != std::string::npos) {
+      values = halves_of(values, tensor.shape.back(), heads("head_count_kv"));
+    }
+    if (architecture == "gemma" && name.find("norm.") != std::string::npos) {
+      for (float& value : values) value -= 1.0F;
+    }
+    RawTensor raw;
+    raw.shape.assign(tensor.shape.rbegin(), tensor.shape.rend());
+    raw.bytes.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+    tensors.emplace(hf_name(name), std::move(raw));
+  }
+  return tensors;
+}
+
+// config.json of a file's numbers.
+inline nlohmann::json hf_config(const gguf::File& file) {
+  const std::string a(file.get_string("general.architecture"));
+  const bool is_gemma = a == "gemma";
+  nlohmann::json config = {
+      {"architectures",
+       {a == "llama"   ? "LlamaForCausalLM"
+        : a == "qwen2" ? "Qwen2ForCausalLM"
+                       : "GemmaForCausalLM"}},
+      {"hidden_act", is_gemma ? "gelu_pytorch_tanh" : "silu"},
+      {"num_hidden_layers", file.get_uint(a + ".block_count")},
+      {"hidden_size", file.get_uint(a + ".embedding_length")},
+      {"intermediate_size", file.get_uint(a + ".feed_forward_length")},
+      {"num_attention_heads", file.get_uint(a + ".attention.head_count")},
+      {"num_key_value_heads", file.get_uint(a + ".attention.head_count_kv")},
+      {"max_position_embeddings", file.get_uint(a + ".context_length")},
+      {"rms_norm_eps", file.get_float(a + ".attention.layer_norm_rms_epsilon")},
+      {"vocab_size", file.get_tensor("token_embd.weight").n_rows()},
+      {"tie_word_embeddings", file.find_tensor("output.weight") == nullptr}};
+  config["rope_theta"] = file.find_float(a + ".rope.freq_base").value_or(10000.0);
+  if (const auto length = file.find_uint(a + ".attention.key_length")) config["head_dim"] = *length;
+  return config;
+}
+
+// The tokens as tokenizer.json of byte-level BPE, split as GPT-2 did.
+inline nlohmann::json hf_byte_bpe(const gguf::File& file) {
+  nlohmann::json json = {
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
+      {"model", {{"type", "BPE"}, {"merges", file.strings("tokenizer.ggml.merges")}}}};
+  json["added_tokens"] = nlohmann::json::array();
+  const auto tokens = file.strings("tokenizer.ggml.tokens");
+  const auto types = file.ints("tokenizer.ggml.token_type");
+  for (size_t id = 0; id < tokens.size(); ++id) {
+    if (types[id] == 1) {
+      json["model"]["vocab"][std::string(tokens[id])] = id;
+    } else {
+      json["added_tokens"].push_back(
+          {{"id", id}, {"content", tokens[id]}, {"special", types[id] == 3}});
+    }
+  }
+  return json;
+}
+
+// The tokens as a model of SentencePiece: field 1 for each, field 2 says that it is BPE.
+inline std::string hf_sentencepiece(const gguf::File& file) {
+  const auto tokens = file.strings("tokenizer.ggml.tokens");
+  const auto types = file.ints("tokenizer.ggml.token_type");
+  const auto scores = file.floats("tokenizer.ggml.scores");
+  const auto varint = [](uint64_t n) {
+    std::string out;
+    for (; n >= 128; n >>= 7) out += static_cast<char>(n % 128 + 128);
+    return out + static_cast<char>(n);
+  };
+  std::string model;
+  for (size_t id = 0; id < tokens.size(); ++id) {
+    std::string piece = "\x0a" + varint(tokens[id].size()) + std::string(tokens[id]) + "\x15";
+    piece.append(reinterpret_cast<const char*>(&scores[id]), sizeof(float));
+    piece += "\x18" + varint(static_cast<uint64_t>(types[id]));
+    model += "\x0a" + varint(piece.size()) + piece;
+  }
+  return model + "\x12\x02\x18\x02";
+}
+
+inline HfFolder hf_folder(const gguf::File& file) {
+  HfFolder folder;
+  folder.tensors = hf_tensors(file);
+  folder.config = hf_config(file);
+  if (file.get_string("tokenizer.ggml.model") == "gpt2") {
+    folder.tokenizer = hf_byte_bpe(file);
+  } else {
+    folder.tokenizer_model = hf_sentencepiece(file);
+  }
+  return folder;
+}
+
+}  // namespace troika::test_support
