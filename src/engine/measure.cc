@@ -133,7 +133,7 @@ Measurement measure(Session& session, const MeasureOptions& options,
                              engine.blueprint().head_dim, engine.plan().kv_type, 0};
   m.decode_bytes =
       static_cast<double>(engine.weights().bytes_per_step()) +
-      static_cast<double>(shape.bytes_per_token()) * (context + options.decode_tokens / 2.0);
+      kv_bytes_per_step(engine.blueprint(), shape, context + options.decode_tokens / 2.0);
   m.fraction_of_bandwidth = m.decode.median * m.decode_bytes / (m.peaks.read_gb_s * 1e9);
   m.fits_last_cache = m.decode_bytes < static_cast<double>(last_cache_bytes());
   step();

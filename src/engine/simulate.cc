@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "engine/make_plan.h"
 #include "engine/phone_setup.h"
+#include "engine/work.h"
 
 namespace troika::engine {
 namespace {
@@ -88,8 +89,8 @@ Simulation simulate(Session& session, const MeasureOptions& options) {
   const double mean_context = std::max(options.decode_context, 1) + options.decode_tokens / 2.0;
   simulation.decode_bytes =
       static_cast<double>(engine.weights().bytes_per_step()) +
-      static_cast<double>(kv_shape(engine.plan(), engine.blueprint()).bytes_per_token()) *
-          mean_context;
+      kv_bytes_per_step(engine.blueprint(), kv_shape(engine.plan(), engine.blueprint()),
+                        mean_context);
   simulation.read_gb_s = phone.model().phone().memory.reached_gb_s;
   return simulation;
 }

@@ -16,6 +16,17 @@ double Work::prefill(int n_tokens, int past) const {
   return operations;
 }
 
+double kv_bytes_per_step(const model::Blueprint& blueprint, const cache::KvShape& shape,
+                         double n_positions) {
+  double bytes = 0.0;
+  for (const model::Op& op : blueprint.ops) {
+    if (op.kind != model::OpKind::kAttention) continue;
+    const double n_seen = op.window > 0 ? std::min<double>(op.window, n_positions) : n_positions;
+    bytes += 2.0 * static_cast<double>(shape.slot_bytes()) * n_seen;
+  }
+  return bytes;
+}
+
 Work count_work(const model::Blueprint& blueprint, const weights::Store& weights) {
   Work work;
   const auto add_attention = [&](int window) {

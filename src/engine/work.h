@@ -26,6 +26,11 @@ struct Work {
   double prefill(int n_tokens, int past = 0) const;
 };
 
+// Bytes of keys and values that a token reads which stands behind so many positions: fewer where
+// blocks have windows.
+double kv_bytes_per_step(const model::Blueprint& blueprint, const cache::KvShape& shape,
+                         double n_positions);
+
 Work count_work(const model::Blueprint& blueprint, const weights::Store& weights);
 
 }  // namespace troika::engine

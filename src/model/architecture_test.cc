@@ -204,6 +204,10 @@ TEST(ReadModel, PredictorsOfSparseModelsAreReadAndChecked) {
   EXPECT_EQ(up.name, "blk.1.fc2.weight");
   EXPECT_EQ(up.n_rows, 80);
   EXPECT_EQ(up.row_length, 12);
+  known.values["powerinfer.sparse_threshold"] = number(0.25);
+  EXPECT_EQ(read_known(known).predictor_threshold, 0.25f);
+  known.tensor("blk.1.ffn_down.weight").name = "blk.1.ffn_down_t.weight";
+  EXPECT_NE(error_of(known).find("PowerInfer"), std::string::npos) << error_of(known);
 }
 
 TEST(ReadModel, AnUnknownArchitectureIsNamed) {

@@ -32,6 +32,13 @@ ValueId Builder::gated_ffn(ValueId input, Activation activation, int width,
 }
 
 ValueId Builder::gated_ffn(ValueId input, Activation activation) {
+  if (!has_layer_tensor("ffn_down") && has_layer_tensor("ffn_down_t")) {
+    throw Error(
+        fmt::format("{}: '{}' stands on its side, a row for each neuron, as files of PowerInfer "
+                    "have it, and this program reads a row for each output. Convert the model as "
+                    "llama.cpp does, which leaves it upright.",
+                    metadata_.file().path(), layer_name("ffn_down_t.weight")));
+  }
   return gated_ffn(input, activation, blueprint_.ffn_width,
                    {"", "ffn_gate", "ffn_up", "projected"});
 }
@@ -123,6 +130,8 @@ void Builder::note_predictor() {
   const WeightId down = add(down_name, n, blueprint_.width);
   const WeightId up = add(layer_name("fc2") + ".weight", blueprint_.ffn_width, n);
   blueprint_.predictors.push_back({layer_, down, up});
+  blueprint_.predictor_threshold =
+      static_cast<float>(metadata_.file().find_float("powerinfer.sparse_threshold").value_or(0.0));
 }
 
 }  // namespace troika::model

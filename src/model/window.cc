@@ -9,7 +9,7 @@
 namespace troika::model {
 namespace {
 
-constexpr int kMostPositions = 1 << 27;
+constexpr int kMostPositions = 1 << 30;
 constexpr const char* kPattern = "attention.sliding_window_pattern";
 
 }  // namespace

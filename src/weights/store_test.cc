@@ -25,9 +25,9 @@ void expect_error(const KnownFile& known, const std::string& tensor, const std::
 }
 
 TEST(Store, TakesTheFilesOfEveryArchitecture) {
-  for (const char* name :
-       {"tiny-llama", "tiny-relu-llama", "tiny-qwen2", "tiny-gemma", "tiny-phi2"}) {
-    EXPECT_EQ(error_of(KnownFile(small_known(name))), "") << name;
+  for (const model::KnownModel& model : model::known_models()) {
+    if (!model.name.starts_with("tiny-")) continue;
+    EXPECT_EQ(error_of(KnownFile(small_known(model.name))), "") << model.name;
   }
 }
 
@@ -122,6 +122,25 @@ TEST(Store, CountsWhatAStepReads) {
     EXPECT_EQ(store.total_bytes(), bytes) << tied;
     EXPECT_EQ(store.main_type(), tensor::Type::kF32);
   }
+}
+
+TEST(Store, PredictorsAreReadAndTheirShapesChecked) {
+  KnownFile known(small_known("tiny-bamboo"));
+  for (const char* block : {"blk.0.", "blk.1."}) {
+    using Role = model::TensorRole;
+    known.tensors.push_back({std::string(block) + "fc1.weight", {48, 12}, Role::kMatrix});
+    known.tensors.push_back({std::string(block) + "fc2.weight", {12, 80}, Role::kMatrix});
+  }
+  {
+    const gguf::File file = known.open();
+    const model::Blueprint blueprint = model::read(file);
+    const Store store(file, blueprint);
+    ASSERT_EQ(blueprint.predictors.size(), 2u);
+    EXPECT_EQ(store.matrix(blueprint.predictors[1].up).n_rows, 80);
+    EXPECT_EQ(store.matrix(blueprint.predictors[1].down).row_length, 48);
+  }
+  known.tensor("blk.1.fc2.weight").shape = {12, 79};
+  expect_error(known, "blk.1.fc2.weight", "12 x 79");
 }
 
 }  // namespace

@@ -69,8 +69,14 @@ Distribution distribution_of(const KnownTensor& tensor, const model::KnownModel&
         gain *= std::sqrt(static_cast<float>(model.width));
       return {0.0F, gain * spread / std::sqrt(2.0F * static_cast<float>(model.n_layers))};
     }
-    case TensorRole::kNorm:
-      return {1.0F, 0.1F};
+    case TensorRole::kNorm: {
+      // Norms of what blocks add undo the gain of matrices, and have one of their own.
+      const bool is_behind = tensor.name.find(".post_") != std::string::npos;
+      const float size = is_behind ? 12.0F * std::sqrt(0.5F * static_cast<float>(model.width) /
+                                                       static_cast<float>(model.n_layers))
+                                   : 1.0F;
+      return {size, 0.1F * size};
+    }
     case TensorRole::kBias:
     case TensorRole::kRopeFactors:
       break;

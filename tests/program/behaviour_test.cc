@@ -401,6 +401,29 @@ TEST_F(Behaviour, SynthListsAndWritesModels) {
   EXPECT_NE(read_whole(first), read_whole(second));
 }
 
+// One of each architecture, looked at and run.
+TEST_F(Behaviour, EveryTinyModelIsDescribedAndRuns) {
+  const json list = json_of(troika({"synth", "--list", "--json"}));
+  size_t n = 0;
+  for (const json& known : list) {
+    const std::string name = known["name"];
+    if (!name.starts_with("tiny-")) continue;
+    ++n;
+    const std::string path = folder_.file(name + ".gguf");
+    expect_success(troika({"synth", "--like", name, "--type", "q4_k_m", path}));
+    const Finished looked = troika({"inspect", path});
+    expect_success(looked);
+    EXPECT_NE(looked.out.find("model: "), std::string::npos) << looked.out;
+    EXPECT_EQ(looked.out.find("cannot run"), std::string::npos) << looked.out;
+    const bool has_experts = name.ends_with("moe") || name.ends_with("mixtral");
+    EXPECT_EQ(looked.out.find("experts: ") != std::string::npos, has_experts) << looked.out;
+    const json j =
+        json_of(troika({"run", path, "-p", "Once", "-n", "4", "--ignore-end", "--json"}));
+    EXPECT_EQ(j["tokens"].size(), 4u) << name;
+  }
+  EXPECT_GE(n, 16u);
+}
+
 #ifdef TROIKA_EXAMPLE
 TEST_F(Behaviour, TheExampleInCSaysWhatTheProgramSays) {
   Command command;
