@@ -82,11 +82,27 @@ def histories():
     yield "torn", header + records[:-5]
 
 
+def safetensors(header, data=b""):
+    text = header.encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def safetensors_files():
+    one = '"dtype":"%s","shape":[2,3],"data_offsets":[0,%d]'
+    yield "empty", safetensors("{}")
+    for dtype, size in (("F32", 4), ("F16", 2), ("BF16", 2), ("I64", 8), ("U8", 1), ("NEW", 1)):
+        yield dtype, safetensors('{"t":{' + one % (dtype, 6 * size) + "}}", bytes(6 * size))
+    two = '"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"b":{"shape":[0],"dtype":"F16","data_offsets":[4,4]}'
+    yield "two", safetensors('{"__metadata__":{"format":"pt"},' + two + "}   ", bytes(4))
+    yield "overlap", safetensors("{" + two.replace("[4,4]", "[2,4]").replace("[0]", "[1]") + "}", bytes(4))
+
+
 def main():
     if len(sys.argv) != 2:
         print(__doc__.strip(), file=sys.stderr)
         return 2
-    corpora = {"fuzz_gguf_file": gguf_files, "fuzz_draft_history": histories}
+    corpora = {"fuzz_gguf_file": gguf_files, "fuzz_draft_history": histories,
+               "fuzz_convert_safetensors": safetensors_files}
     for target, files in corpora.items():
         folder = pathlib.Path(sys.argv[1]) / target
         folder.mkdir(parents=True, exist_ok=True)

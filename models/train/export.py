@@ -1,9 +1,14 @@
 """Writes a trained model as GGUF, and reads such a file back as a model.
 
     python3 export.py RUN/model.pt PREPARED/tokenizer.json OUT.gguf [--type Q8_0|F16|F32]
+
+Where OUT does not end in .gguf it becomes a folder as Hugging Face has them, with the weights in F32.
 """
 
 import argparse
+import json
+import pathlib
+import struct
 
 import bpe
 import gguf
@@ -79,6 +84,66 @@ def export(model, tokenizer, path, name, file_type="Q8_0"):
     gguf.write(path, metadata(model.config, tokenizer, name, file_type), tensors)
 
 
+def folder_name(name):
+    if name == "embedding.weight":
+        return "model.embed_tokens.weight"
+    if name == "norm.weight":
+        return "model.norm.weight"
+    _, layer, rest = name.split(".", 2)
+    rest = rest.replace("attn.out.", "self_attn.o_proj.")
+    for part in ("q", "k", "v"):
+        rest = rest.replace(f"attn.{part}.", f"self_attn.{part}_proj.")
+    for part in ("gate", "up", "down"):
+        rest = rest.replace(f"ffn.{part}.", f"mlp.{part}_proj.")
+    rest = rest.replace("attn_norm.", "input_layernorm.").replace("ffn_norm.", "post_attention_layernorm.")
+    return f"model.layers.{layer}.{rest}"
+
+
+def folder_config(config):
+    return {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": config.activation,
+        "vocab_size": config.vocab, "hidden_size": config.width, "num_hidden_layers": config.layers,
+        "num_attention_heads": config.heads, "num_key_value_heads": config.kv_heads,
+        "intermediate_size": config.ffn, "max_position_embeddings": config.context,
+        "rms_norm_eps": config.norm_eps, "rope_theta": config.rope_base, "tie_word_embeddings": True,
+        "bos_token_id": bpe.BOS, "eos_token_id": bpe.EOS,
+    }  # fmt: skip
+
+
+def folder_tokenizer(tokenizer):
+    n = len(bpe.SPECIAL)
+    return {
+        "version": "1.0",
+        "added_tokens": [{"id": i, "content": t, "special": True} for i, t in enumerate(bpe.SPECIAL)],
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
+        "decoder": {"type": "ByteLevel"},
+        "model": {"type": "BPE", "vocab": {t: n + i for i, t in enumerate(tokenizer.tokens[n:])},
+                  "merges": [" ".join(m) for m in tokenizer.merges]},
+    }  # fmt: skip
+
+
+def export_folder(model, tokenizer, path):
+    """Neighbouring pairs of a head become halves, as that library rotates them."""
+    folder = pathlib.Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    header, data = {}, b""
+    for key, p in model.state_dict().items():
+        values = p.detach().float().numpy()
+        if key.endswith(("attn.q.weight", "attn.k.weight")):
+            rows = values.reshape(-1, model.config.head_dim // 2, 2, values.shape[1])
+            values = rows.swapaxes(1, 2).reshape(values.shape)
+        end = len(data) + values.nbytes
+        header[folder_name(key)] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [len(data), end]}
+        data += values.tobytes()
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    settings = {"add_bos_token": True, "bos_token": "<s>", "eos_token": "</s>", "chat_template": bpe.CHAT_TEMPLATE}
+    for name, value in (("config", folder_config(model.config)), ("tokenizer", folder_tokenizer(tokenizer)),
+                        ("tokenizer_config", settings)):  # fmt: skip
+        (folder / f"{name}.json").write_text(json.dumps(value))
+
+
 def load_gguf(path):
     """The model and the tokenizer of an exported file; quantised weights become float."""
     f = gguf.Reader(path)
@@ -104,7 +169,11 @@ def main():
     a = p.parse_args()
     model, _ = load_checkpoint(a.checkpoint)
     name = a.name or f"troika-{model.config.activation}"
-    export(model, bpe.Tokenizer.load(a.tokenizer), a.out, name, a.type)
+    tokenizer = bpe.Tokenizer.load(a.tokenizer)
+    if a.out.endswith(".gguf"):
+        export(model, tokenizer, a.out, name, a.type)
+    else:
+        export_folder(model, tokenizer, a.out)
 
 
 if __name__ == "__main__":
