@@ -117,4 +117,11 @@ void AtomicFile::commit() {
   }
 }
 
+void refuse_to_replace(const std::string& source, const std::string& output) {
+  std::error_code ignored;  // where one of them is not there, they are not the same
+  if (!std::filesystem::equivalent(source, output, ignored)) return;
+  throw UsageError(fmt::format("{}: that is {}, which is read. Choose another name for the output.",
+                               output, source));
+}
+
 }  // namespace troika

@@ -44,4 +44,7 @@ class AtomicFile {
   uint64_t bytes_written_ = 0;
 };
 
+// Throws UsageError where writing `output` would replace `source`, which is being read.
+void refuse_to_replace(const std::string& source, const std::string& output);
+
 }  // namespace troika

@@ -1,11 +1,8 @@
 // troika quantize: other element types for a model file.
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
-#include "base/error.h"
 #include "base/progress.h"
 #include "base/system.h"
 #include "cli/common.h"
@@ -59,11 +56,6 @@ void print_table(const weights::QuantizeReport& report) {
 }
 
 void quantize(QuantizeFlags& flags) {
-  std::error_code ignored;
-  if (std::filesystem::equivalent(flags.options.input, flags.options.output, ignored)) {
-    throw UsageError(fmt::format("{}: a file cannot be quantised onto itself. Choose another OUT.",
-                                 flags.options.output));
-  }
   flags.options.n_threads = usable_cores();
   weights::QuantizeReport report;
   {

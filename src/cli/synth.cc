@@ -1,9 +1,7 @@
 // troika synth: model files with real shapes and random weights, and models with planted outliers.
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "base/error.h"
 #include "base/progress.h"
@@ -122,12 +120,6 @@ void plant(SynthFlags& flags) {
   }
   weights::PlantOptions& options = flags.plant;
   options.output = flags.options.output;
-  std::error_code ignored;
-  if (std::filesystem::equivalent(options.input, options.output, ignored)) {
-    throw UsageError(
-        fmt::format("{}: outliers cannot be planted into a file onto itself. Choose another OUT.",
-                    options.output));
-  }
   options.channels = share_of(flags.channels);
   options.hidden_channels = share_of(flags.hidden_channels);
   if (!flags.text.empty()) {

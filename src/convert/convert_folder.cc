@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/os_error.h"
 #include "base/team.h"
@@ -231,6 +232,9 @@ ConvertReport convert_folder(const ConvertOptions& options) {
     throw Error(
         fmt::format("{}: it is no folder. Give the folder that holds config.json and the weights.",
                     options.folder));
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(options.folder, ignored)) {
+    refuse_to_replace(entry.path().string(), options.output);
   }
   const std::string config_path = options.folder + "/config.json";
   const Json config = read_json(config_path, kMostConfigBytes);

@@ -282,6 +282,46 @@ TEST_F(ConvertFolder, TokenizersThatCannotBeAreSentences) {
   expect_refused(source, "no model of SentencePiece");
 }
 
+// Gemma 3's tokenizer knows one token more than its embedding: that of a picture.
+TEST_F(ConvertFolder, AddedTokensBeyondTheEmbeddingAreLeftOut) {
+  HfFolder source = small_folder();
+  const uint64_t n_vocab = source.config["vocab_size"];
+  source.tokenizer["added_tokens"].push_back(
+      {{"id", n_vocab}, {"content", "<image>"}, {"special", true}});
+  ASSERT_EQ(convert(source), "");
+  EXPECT_EQ(text::read_vocabulary(gguf::File::open(out_)).tokens.size(), n_vocab);
+}
+
+TEST_F(ConvertFolder, WhatLooksSpecialIsSpecial) {
+  HfFolder source = small_folder();
+  source.tokenizer["added_tokens"].push_back(
+      {{"id", 300}, {"content", "<|fim_prefix|>"}, {"special", false}});
+  source.tokenizer["added_tokens"].push_back(
+      {{"id", 301}, {"content", "<tool>"}, {"special", false}});
+  ASSERT_EQ(convert(source), "");
+  const text::Vocabulary v = text::read_vocabulary(gguf::File::open(out_));
+  EXPECT_EQ(v.types[300], text::TokenType::kControl);
+  EXPECT_EQ(v.types[301], text::TokenType::kUserDefined);
+}
+
+TEST_F(ConvertFolder, AFileOfTheFolderIsNotReplaced) {
+  small_folder().write(folder_);
+  for (const char* name : {"model.safetensors", "config.json", "tokenizer.json"}) {
+    const std::string before = test::read_whole(part(name));
+    EXPECT_THROW(convert_folder({.folder = folder_, .output = part(name)}), UsageError) << name;
+    EXPECT_EQ(test::read_whole(part(name)), before);
+  }
+}
+
+TEST_F(ConvertFolder, AnUnknownPreTokenizerIsRefusedBeforeTheWork) {
+  small_folder().write(folder_);
+  EXPECT_NE(message_of<Error>([&] {
+              convert_folder({.folder = folder_, .output = out_, .pre = "qwen"});
+            }).find("qwen"),
+            std::string::npos);
+  EXPECT_EQ(temp_.n_files(), 1u);
+}
+
 TEST_F(ConvertFolder, OutputsThatCannotBeWrittenAreSentences) {
   small_folder().write(folder_);
   EXPECT_NE(message_of<Error>(

@@ -85,10 +85,15 @@ void plan_gemma2(const Config& config, Plan* plan) {
   check_scale(b, 46);
   b.set_sizes();
   b.set_rope(read_rope(config));
-  b.set("attn_logit_softcapping",
-        static_cast<float>(config.number("attn_logit_softcapping", 1e-3, 1e9, 50.0)));
-  b.set("final_logit_softcapping",
-        static_cast<float>(config.number("final_logit_softcapping", 1e-3, 1e9, 30.0)));
+  const auto set_cap = [&](const char* key, double usual) {
+    const auto found = config.json().find(key);
+    if (found != config.json().end() && found->is_null()) {
+      config.fail(fmt::format("'{}' is null, but files of this kind always have a cap", key));
+    }
+    b.set(key, static_cast<float>(config.number(key, 1e-3, 1e9, usual)));
+  };
+  set_cap("attn_logit_softcapping", 50.0);
+  set_cap("final_logit_softcapping", 30.0);
   b.set("attention.sliding_window", config.count("sliding_window", 1, 1u << 30, 4096));
   set_norms_and_ends(b);
   add_blocks(b, {.has_outer_norms = true});

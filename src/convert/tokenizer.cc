@@ -170,7 +170,16 @@ std::string chat_template(const std::string& folder, const Json& settings) {
 }
 
 void fit(const TokenizerSource& source, Vocabulary* v) {
-  // Numbers beyond the embedding cannot be used.
+  // Added tokens beyond the embedding stand for what this program does not have, such as pictures.
+  const auto is_added = [](TokenType type) {
+    return type == TokenType::kControl || type == TokenType::kUserDefined ||
+           type == TokenType::kUnused;
+  };
+  while (v->tokens.size() > source.n_vocab && is_added(v->types.back())) {
+    v->tokens.pop_back();
+    v->types.pop_back();
+    if (v->kind == text::VocabularyKind::kSpm) v->scores.pop_back();
+  }
   if (v->tokens.size() > source.n_vocab) {
     throw Error(
         fmt::format("{}: the tokenizer has {} tokens, but the model knows {} ('vocab_size' of "

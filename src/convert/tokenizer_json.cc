@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/os_error.h"
 #include "convert/pre_tokenizer.h"
+#include "text/splitter.h"
 
 namespace troika::convert {
 namespace {
@@ -148,6 +149,20 @@ void read_template(const Json& json, Vocabulary* v) {
   v->add_eos = single->size() > 1 && member(single->back(), "SpecialToken") != nullptr;
 }
 
+// Tokens that structure a text, whatever the folder says of them: Qwen's "<|fim_prefix|>" or
+// Gemma's
+// "<unused7>" must neither be found in what a user writes nor be printed.
+bool looks_special(const std::string& content) {
+  const auto has = [&](std::string_view begin, std::string_view end) {
+    return content.size() > begin.size() + end.size() && content.starts_with(begin) &&
+           content.ends_with(end);
+  };
+  constexpr const char* kWholes[] = {"<pad>", "<mask>", "<2mass>", "[@BOS@]"};
+  return has("<|", "|>") || has("<\uff5c", "\uff5c>") || has("<unused", ">") ||
+         std::any_of(std::begin(kWholes), std::end(kWholes),
+                     [&](const char* whole) { return content == whole; });
+}
+
 }  // namespace
 
 JsonTokenizer kind_of(const Json& json, const std::string& path) {
@@ -169,7 +184,17 @@ Vocabulary read_tokenizer_json(const Json& json, const std::string& path, const 
   const Json& model = model_of(json, path);
   Vocabulary v;
   v.unk = text::kNoToken;
-  if (kind_of(json, path) == JsonTokenizer::kByteLevel) {
+  const bool is_byte_level = kind_of(json, path) == JsonTokenizer::kByteLevel;
+  if (!pre.empty()) {
+    if (!is_byte_level) {
+      throw UsageError(
+          fmt::format("{}: the tokenizer is no byte-level BPE and has no pre-tokenizer; leave "
+                      "--pre out.",
+                      path));
+    }
+    text::find_splitter(pre);  // a name that is wrong is refused now, not by the file that has it
+  }
+  if (is_byte_level) {
     v.kind = text::VocabularyKind::kBpe;
     v.pre = pre.empty() ? pre_tokenizer_name(json, path) : pre;
     read_tokens(model, path, &v);
@@ -199,6 +224,7 @@ Vocabulary read_tokenizer_json(const Json& json, const std::string& path, const 
 void add_token(uint64_t id, std::string content, bool is_special, const std::string& path,
                Vocabulary* v) {
   grow(id, path, v);
+  is_special |= looks_special(content);
   if (v->types[id] == TokenType::kUnknown || v->types[id] == TokenType::kByte) return;
   if (!is_special) {
     for (size_t at = content.find(kSpace); at != std::string::npos; at = content.find(kSpace)) {

@@ -52,7 +52,11 @@ int choose_context(const Options& options, const model::Blueprint& blueprint,
     }
     return options.context;
   }
-  const int64_t sensible = std::min(blueprint.trained_context, kSensibleContext);
+  int64_t sensible = std::min(blueprint.trained_context, kSensibleContext);
+  for (const model::Rope& rope : blueprint.ropes) {
+    // Beyond it positions turn otherwise; that must not depend on how much memory is free.
+    if (!rope.long_divisors.empty()) sensible = std::min<int64_t>(sensible, rope.original_context);
+  }
   // Half of what fits, so that other programs live.
   const int64_t wanted = std::max(fitting / 2, std::min<int64_t>(fitting, kUsefulContext));
   return static_cast<int>(std::min(wanted, sensible));

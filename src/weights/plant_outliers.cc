@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/os_error.h"
 #include "base/random.h"
@@ -333,6 +334,7 @@ class Planter {
 PlantReport plant_outliers(const PlantOptions& options) {
   check_options(options);
   const gguf::File file = gguf::File::open(options.input);
+  for (const auto& part : file.parts()) refuse_to_replace(part.path, options.output);
   PlantReport report;
   report.input_bytes = file.file_bytes();
   for (const TensorInfo& tensor : file.tensors()) (void)file.data(tensor);  // checks the types

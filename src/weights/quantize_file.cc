@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/os_error.h"
 #include "base/team.h"
@@ -184,6 +185,7 @@ QuantizeReport quantize_file(const QuantizeOptions& options) {
   const gguf::File file = gguf::File::open(options.input);
   QuantizeReport report;
   report.input_bytes = file.file_bytes();
+  for (const auto& part : file.parts()) refuse_to_replace(part.path, options.output);
   const std::vector<Plan> plans = plan_tensors(file, type, report);
 
   gguf::Writer writer(options.output, file.alignment());

@@ -108,8 +108,9 @@ TEST_F(QuantizeFile, ThreadsDoNotMatter) {
 
 TEST_F(QuantizeFile, QuantisesWhatIsQuantised) {
   quantize("q8_0");
-  quantize_file({.input = output(), .output = output(), .type = "q4_0"});
-  EXPECT_EQ(gguf::File::open(output()).get_tensor("blk.0.attn_q.weight").type, tensor::Type::kQ4_0);
+  const std::string again = folder_.file("again.gguf");
+  quantize_file({.input = output(), .output = again, .type = "q4_0"});
+  EXPECT_EQ(gguf::File::open(again).get_tensor("blk.0.attn_q.weight").type, tensor::Type::kQ4_0);
 }
 
 TEST_F(QuantizeFile, ProgressReachesTheEnd) {
@@ -189,6 +190,16 @@ TEST_F(QuantizeFile, ASplitModelBecomesOneFile) {
   const std::string whole = test::read_whole(output());
   quantize_file({.input = parts[1], .output = output(), .type = "q4_0"});
   EXPECT_EQ(test::read_whole(output()), whole);
+}
+
+TEST_F(QuantizeFile, AFileThatIsReadIsNotReplaced) {
+  const auto parts = test_support::split_model(input(), folder_.file("m"), 3);
+  for (const std::string& part : parts) {
+    const std::string before = test::read_whole(part);
+    EXPECT_THROW(quantize_file({.input = parts[0], .output = part, .type = "q4_0"}), UsageError);
+    EXPECT_EQ(test::read_whole(part), before);
+  }
+  EXPECT_THROW(quantize_file({.input = input(), .output = input(), .type = "q4_0"}), UsageError);
 }
 
 TEST(QuantizeFileInput, UnsupportedTypesAreNamed) {

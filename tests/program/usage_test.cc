@@ -258,14 +258,14 @@ TEST_F(Usage, WrongWaysToQuantizeAndSynthesize) {
   expect_refusal(troika({"synth", out}), 2, {"--like", "--list"});
   expect_refusal(troika({"synth", "--like", "nosuch", out}), 2, {"nosuch", "tiny-llama"});
   expect_refusal(troika({"synth", "--like", "tiny-llama", "--type", "q3_z", out}), 2, {"q3_z"});
-  expect_refusal(troika({"quantize", model_, model_}), 2, {model_, "itself"});
+  expect_refusal(troika({"quantize", model_, model_}), 2, {model_, "which is read"});
   const auto plant = [&](std::vector<std::string> more) {
     std::vector<std::string> words = {"synth", "--plant-outliers", model_};
     words.insert(words.end(), more.begin(), more.end());
     return troika(words);
   };
   expect_refusal(plant({}), 2, {"OUT"});
-  expect_refusal(plant({model_}), 2, {model_, "itself"});
+  expect_refusal(plant({model_}), 2, {model_, "which is read"});
   expect_refusal(plant({out, "--like", "tiny-llama"}), 2, {"--like", "--plant-outliers"});
   expect_refusal(plant({out, "--channels", "many"}), 2, {"--channels", "many", "0.3%"});
   expect_refusal(plant({out, "--channels", "80%"}), 2, {"80%"});

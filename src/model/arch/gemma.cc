@@ -2,6 +2,7 @@
 // heads, half-split rope. Norm weights of the files already contain the 1 that the model adds.
 #include <cmath>
 
+#include "base/error.h"
 #include "model/arch/arch.h"
 #include "model/builder.h"
 #include "model/window.h"
@@ -23,6 +24,10 @@ ValueId scaled_embedding(Builder& b) {
 // of a head as if all heads together were as wide as the model.
 float attention_scale(const Blueprint& b, int n_layers_of_27b) {
   const int length = b.n_layers == n_layers_of_27b ? b.width / b.n_heads : b.head_dim;
+  if (length < 1) {
+    throw Error(
+        "The file has more heads than a row has elements. It is damaged; download it again.");
+  }
   return 1.0f / std::sqrt(static_cast<float>(length));
 }
 
