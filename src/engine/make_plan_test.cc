@@ -45,6 +45,15 @@ TEST_F(MakePlan, TheDefaultContextIsSensible) {
   EXPECT_EQ(make({64 * kGiga, 60 * kGiga}).context, 700);
 }
 
+// Else the answer would depend on how much memory is free.
+TEST_F(MakePlan, TheDefaultContextKeepsTheOriginalTurnsOfPositions) {
+  blueprint_.ropes.front().original_context = 4096;
+  blueprint_.ropes.front().long_divisors = {1.0f};
+  EXPECT_EQ(make({64 * kGiga, 60 * kGiga}).context, 4096);
+  options_.context = 6000;
+  EXPECT_EQ(make({64 * kGiga, 60 * kGiga}).context, 6000);
+}
+
 TEST_F(MakePlan, TheDefaultContextLeavesHalfOfTheMemory) {
   const plan::Plan plan = make({64 * kGiga, 4000 * kPerToken});
   EXPECT_EQ(plan.context, 2000);
