@@ -17,9 +17,7 @@ if(troika_models)
           DESTINATION ${CMAKE_INSTALL_DATADIR}/troika/models)
 endif()
 
-# Static libraries of a distribution are not made to become part of a shared one.
-if(TROIKA_STATIC OR NOT TARGET troika_engine
-   OR NOT EXISTS ${CMAKE_SOURCE_DIR}/include/troika/troika.h)
+if(NOT TARGET troika_engine OR NOT EXISTS ${CMAKE_SOURCE_DIR}/include/troika/troika.h)
   return()
 endif()
 
