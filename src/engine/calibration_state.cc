@@ -49,10 +49,6 @@ void CalibrationState::load() {
   n_found_earlier_ = json.size();
 }
 
-bool CalibrationState::has(const std::string& pass) const {
-  return nlohmann::json::parse(text_).contains(pass);
-}
-
 nlohmann::json CalibrationState::finding(const std::string& pass,
                                          const std::function<nlohmann::ordered_json()>& run) {
   auto all = nlohmann::ordered_json::parse(text_);

@@ -19,7 +19,6 @@ class CalibrationState {
   // so that it does not matter which.
   nlohmann::json finding(const std::string& pass,
                          const std::function<nlohmann::ordered_json()>& run);
-  bool has(const std::string& pass) const;
   size_t n_found_earlier() const { return n_found_earlier_; }
 
   // Empty where nothing is kept.
