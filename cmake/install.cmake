@@ -17,7 +17,9 @@ if(troika_models)
           DESTINATION ${CMAKE_INSTALL_DATADIR}/troika/models)
 endif()
 
-if(NOT TARGET troika_engine OR NOT EXISTS ${CMAKE_SOURCE_DIR}/include/troika/troika.h)
+# Static libraries of a distribution are not made to become part of a shared one.
+if(TROIKA_STATIC OR NOT TARGET troika_engine
+   OR NOT EXISTS ${CMAKE_SOURCE_DIR}/include/troika/troika.h)
   return()
 endif()
 

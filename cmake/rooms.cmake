@@ -5,10 +5,22 @@
 set(TROIKA_ROOMS base tensor gguf text kernels model plan cache weights convert lanes schedule
                  solve attention draft engine server cli)
 
-set(troika_base_libraries fmt::fmt nlohmann_json::nlohmann_json Threads::Threads)
+set(troika_fmt fmt::fmt)
+if(TROIKA_STATIC)
+  add_library(troika_fmt STATIC ${CMAKE_CURRENT_LIST_DIR}/fmt_static.cc)
+  target_include_directories(troika_fmt SYSTEM PUBLIC
+                             $<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>)
+  set(troika_fmt troika_fmt)
+endif()
+set(troika_base_libraries ${troika_fmt} nlohmann_json::nlohmann_json Threads::Threads)
 set(troika_text_packages libutf8proc)
 set(troika_lanes_packages liburing)
 set(troika_cli_packages libedit)
+if(TROIKA_STATIC)
+  # The libraries of libraries too. libedit's libbsd does not say that it wants libmd.
+  list(APPEND PKG_CONFIG_ARGN --static)
+  list(APPEND troika_cli_packages libmd)
+endif()
 
 function(troika_add_rooms)
   set(above "")

@@ -50,10 +50,20 @@ MODELS = {
     "qwen3": ("Qwen3Config", "Qwen3ForCausalLM", {"head_dim": 64}, QWEN2),
     "gemma": ("GemmaConfig", "GemmaForCausalLM", GEMMA, "sentencepiece"),
     "gemma2": ("Gemma2Config", "Gemma2ForCausalLM", {**GEMMA, "sliding_window": 16}, "sentencepiece"),
+    "gemma2, no caps": ("Gemma2Config", "Gemma2ForCausalLM",
+                        {**GEMMA, "sliding_window": 16, "attn_logit_softcapping": None,
+                         "final_logit_softcapping": None}, "sentencepiece"),
     "gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM",
                {**GEMMA, "sliding_window": 16, "num_hidden_layers": 7}, "sentencepiece"),
+    "gemma3, capped logits": ("Gemma3TextConfig", "Gemma3ForCausalLM",
+                              {**GEMMA, "sliding_window": 16, "num_hidden_layers": 7,
+                               "final_logit_softcapping": 2.0}, "sentencepiece"),
     "phi": ("PhiConfig", "PhiForCausalLM", {"num_key_value_heads": 4}, "gpt-2"),
     "phi3": ("Phi3Config", "Phi3ForCausalLM", {"pad_token_id": 0, "sliding_window": 24}, "sentencepiece"),
+    "phi3, long rope": ("Phi3Config", "Phi3ForCausalLM", {"pad_token_id": 0, "rope_parameters": {
+        "rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 32,
+        "long_factor": [1.0 + 0.5 * i for i in range(16)], "short_factor": [1.0] * 16},
+        "original_max_position_embeddings": 32}, "sentencepiece"),
 }
 
 

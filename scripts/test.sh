@@ -10,7 +10,8 @@
 #   asan, tsan     every test under these sanitizers, or the thread sanitizer
 #   fuzz=SECONDS   each fuzz target for so long
 #   tidy           clang-tidy over src/
-#   arm64          unit tests of the rooms up to the kernels, built for arm64, run by qemu
+#   arm64          unit tests of the rooms up to the kernels, built for arm64, run by qemu; the
+#                  program, static, as several processors
 #
 # Runs every stage even if one fails, and ends with a line for each and the counts of its tests.
 set -euo pipefail
@@ -73,6 +74,8 @@ stage_arm64() {
   scripts/arm64_sysroot.sh
   configure_and_build arm64
   run_ctest arm64
+  say "Run the program as several processors"
+  scripts/arm64_matrix.sh >&2
 }
 
 (($# > 0)) || set -- release

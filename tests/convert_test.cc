@@ -8,6 +8,7 @@
 #include "tests/support/hf_folder.h"
 #include "tests/support/logits.h"
 #include "text/tokenizer.h"
+#include "weights/quantize_file.h"
 
 namespace troika {
 namespace {
@@ -37,6 +38,19 @@ class Converted : public testing::TestWithParam<const char*> {
  protected:
   static TinyModel tiny() {
     const std::string name = GetParam();
+    for (const auto& variant : test_support::tiny_model_variants()) {
+      if (variant.name == name && name.starts_with("phi3")) return variant.model;
+    }
+    if (name == "phi2") {  // whose matrices come one by one
+      TinyModel model = test_support::tiny_model(name);
+      model.fused_qkv = false;
+      return model;
+    }
+    if (name == "gemma3") {  // where the sixth layer sees everything
+      TinyModel model = test_support::tiny_model(name);
+      model.n_layers = 7, model.window_period = 6;
+      return model;
+    }
     if (name == "llama with bpe") return with(test_support::tiny_model("llama"), "bpe");
     if (name == "llama with biases") {
       TinyModel model = test_support::tiny_model("llama");
@@ -96,12 +110,35 @@ TEST_P(Converted, TheTokenizerIsTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(Families, Converted,
                          testing::Values("llama", "llama with bpe", "llama with biases", "qwen2",
-                                         "gemma"),
+                                         "qwen3", "gemma", "gemma2", "gemma3", "phi2", "phi3",
+                                         "phi3-window", "phi3-long", "phi3-short"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), ' ', '_');
+                           std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+// One way to the file or two: the same types, also where heads share keys and values.
+TEST(ConvertedTypes, AreThoseThatQuantizeChooses) {
+  TinyModel model = test_support::tiny_model("qwen2");
+  model.n_kv_heads = 1;
+  const TinyModelFile source(model);
+  const test::TempFolder temp;
+  const std::string folder = temp.file("folder"), floats = temp.file("f32.gguf");
+  test_support::hf_folder(gguf::File::open(source.path())).write(folder);
+  convert::convert_folder({.folder = folder, .output = floats, .type = "f32"});
+  for (const std::string name : {"q2_k", "q3_k_m", "q4_k_m", "iq4_xs"}) {
+    const std::string converted = temp.file(name + ".gguf"), quantized = temp.file("q" + name);
+    convert::convert_folder({.folder = folder, .output = converted, .type = name});
+    weights::quantize_file({.input = floats, .output = quantized, .type = name});
+    const gguf::File a = gguf::File::open(converted), b = gguf::File::open(quantized);
+    for (const gguf::TensorInfo& tensor : b.tensors()) {
+      EXPECT_EQ(tensor::type_name(a.get_tensor(tensor.name).type), tensor::type_name(tensor.type))
+          << name << ", " << tensor.name;
+    }
+  }
+}
 
 }  // namespace
 }  // namespace troika

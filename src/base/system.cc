@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -60,9 +62,9 @@ struct CgroupMemory {
   }
 };
 
-// All limits on the way from this process's cgroup (version 2) to the root, or that of version 1.
-CgroupMemory cgroup_memory(const std::string& root) {
-  CgroupMemory memory;
+// The folder of this process's cgroup (version 2), and those above it to the root.
+std::vector<std::string> cgroup_folders(const std::string& root) {
+  std::vector<std::string> folders;
   std::ifstream file(root + "/proc/self/cgroup");
   std::string line;
   std::string path;
@@ -70,15 +72,23 @@ CgroupMemory cgroup_memory(const std::string& root) {
     if (line.compare(0, 4, "0::/") == 0) path = line.substr(3);
   }
   while (!path.empty()) {
-    const std::string folder = root + "/sys/fs/cgroup" + path;
+    folders.push_back(root + "/sys/fs/cgroup" + path);
+    if (path == "/") break;
+    const size_t slash = path.rfind('/');
+    path = slash == 0 ? "/" : path.substr(0, slash);
+  }
+  return folders;
+}
+
+// All limits on the way from this process's cgroup (version 2) to the root, or that of version 1.
+CgroupMemory cgroup_memory(const std::string& root) {
+  CgroupMemory memory;
+  for (const std::string& folder : cgroup_folders(root)) {
     if (const std::optional<size_t> limit = number_in(folder + "/memory.max")) {
       const std::string stat = folder + "/memory.stat";
       memory.narrow(*limit, number_in(folder + "/memory.current").value_or(0),
                     entry_of(stat, "active_file") + entry_of(stat, "inactive_file"));
     }
-    if (path == "/") break;
-    const size_t slash = path.rfind('/');
-    path = slash == 0 ? "/" : path.substr(0, slash);
   }
   const std::string v1 = root + "/sys/fs/cgroup/memory/memory.";
   if (const std::optional<size_t> limit = number_in(v1 + "limit_in_bytes")) {
@@ -87,6 +97,27 @@ CgroupMemory cgroup_memory(const std::string& root) {
         entry_of(v1 + "stat", "total_active_file") + entry_of(v1 + "stat", "total_inactive_file"));
   }
   return memory;
+}
+
+// The cores' worth of time that a cgroup leaves us in each of its periods; infinite without a
+// limit.
+double cgroup_cores(const std::string& root) {
+  double cores = std::numeric_limits<double>::infinity();
+  const auto narrow = [&](double quota_us, double period_us) {
+    if (quota_us > 0 && period_us > 0) cores = std::min(cores, quota_us / period_us);
+  };
+  for (const std::string& folder : cgroup_folders(root)) {
+    std::ifstream file(folder + "/cpu.max");
+    double quota_us = 0, period_us = 0;
+    if (file >> quota_us >> period_us) narrow(quota_us, period_us);  // the word max is no number
+  }
+  // Version 1, where the root that a container sees is its own; a quota of -1 is none.
+  const std::string v1 = root + "/sys/fs/cgroup/cpu/cpu.cfs_";
+  double quota_us = 0;
+  if (std::ifstream(v1 + "quota_us") >> quota_us) {
+    narrow(quota_us, static_cast<double>(number_in(v1 + "period_us").value_or(0)));
+  }
+  return cores;
 }
 
 }  // namespace
@@ -103,7 +134,11 @@ std::vector<int> usable_core_numbers() {
   return cores;
 }
 
-int usable_cores() { return static_cast<int>(usable_core_numbers().size()); }
+int usable_cores(const std::string& root) {
+  const auto n_cores = static_cast<double>(usable_core_numbers().size());
+  // Threads beyond the quota would only be stopped, all of them together, until the next period.
+  return static_cast<int>(std::max(1.0, std::min(n_cores, std::round(cgroup_cores(root)))));
+}
 
 std::string processor_name() {
   std::ifstream file("/proc/cpuinfo");

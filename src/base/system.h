@@ -7,8 +7,11 @@
 
 namespace troika {
 
-// Cores this process may run on, at least 1, and their numbers.
-int usable_cores();
+// How many threads can run at once: the cores this process may run on, or the time that its cgroup
+// allows in whole cores where that is less; at least 1. `root` is where /proc and /sys lie, for
+// tests.
+int usable_cores(const std::string& root = "");
+// The numbers of the cores it may run on.
 std::vector<int> usable_core_numbers();
 
 // As /proc/cpuinfo names it, or "unknown processor".
@@ -17,8 +20,7 @@ std::string processor_name();
 // Binds the calling thread to these cores; nothing happens for an empty list.
 void bind_to_cores(const std::vector<int>& cores);
 
-// The memory that processes of this machine, or of this process's cgroup, may have in all. `root`
-// is where /proc and /sys lie, for tests.
+// The memory that processes of this machine, or of this process's cgroup, may have in all.
 size_t memory_limit_bytes(const std::string& root = "");
 // What of it is free or can be freed (page cache) now.
 size_t available_memory_bytes(const std::string& root = "");

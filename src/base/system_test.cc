@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <vector>
@@ -75,6 +76,36 @@ TEST(System, TheFirstVersionOfCgroupsCountsToo) {
   machine.write("sys/fs/cgroup/memory/memory.stat", "cache 7\ntotal_inactive_file 1000000000\n");
   EXPECT_EQ(memory_limit_bytes(machine.root()), 2000000000u);
   EXPECT_EQ(available_memory_bytes(machine.root()), 1500000000u);
+}
+
+TEST(System, AQuotaOfTimeLimitsTheCores) {
+  const int n_cores = static_cast<int>(usable_core_numbers().size());
+  FakeMachine machine;
+  EXPECT_EQ(usable_cores(machine.root()), n_cores);
+  machine.write("proc/self/cgroup", "0::/outer/inner\n");
+  machine.write("sys/fs/cgroup/outer/inner/cpu.max", "max 100000\n");
+  EXPECT_EQ(usable_cores(machine.root()), n_cores);
+  machine.write("sys/fs/cgroup/outer/cpu.max", "150000 100000\n");
+  EXPECT_EQ(usable_cores(machine.root()), std::min(n_cores, 2));
+  machine.write("sys/fs/cgroup/outer/inner/cpu.max", "60000 50000\n");
+  EXPECT_EQ(usable_cores(machine.root()), 1);
+  machine.write("sys/fs/cgroup/outer/inner/cpu.max", "1000 100000\n");
+  EXPECT_EQ(usable_cores(machine.root()), 1);
+  machine.write("sys/fs/cgroup/outer/inner/cpu.max", "-7 x\n");
+  EXPECT_EQ(usable_cores(machine.root()), std::min(n_cores, 2));
+}
+
+TEST(System, AQuotaOfTheFirstVersionCountsToo) {
+  const int n_cores = static_cast<int>(usable_core_numbers().size());
+  FakeMachine machine;
+  machine.write("proc/self/cgroup", "4:cpu,cpuacct:/docker/1\n");
+  machine.write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  machine.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  EXPECT_EQ(usable_cores(machine.root()), n_cores);
+  machine.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "110000\n");
+  EXPECT_EQ(usable_cores(machine.root()), 1);
+  machine.write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "0\n");
+  EXPECT_EQ(usable_cores(machine.root()), n_cores);
 }
 
 TEST(System, TouchedMemoryIsSeen) {

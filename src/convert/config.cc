@@ -42,11 +42,13 @@ Json read_json(const std::string& path, uint64_t most_bytes) {
   const MappedFile file = MappedFile::open(path);
   const auto bytes = file.bytes();
   if (bytes.size() > most_bytes) {
-    throw Error(fmt::format("{}: it has {} bytes; such a file has at most {}.", path, bytes.size(),
-                            most_bytes));
+    throw Error(fmt::format("{}: it has {} bytes; such a file has at most {}. Download it again.",
+                            path, bytes.size(), most_bytes));
   }
   Json json = parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
-  if (file.damaged()) throw Error(fmt::format("{}: it became shorter while it was read.", path));
+  if (file.damaged())
+    throw Error(
+        fmt::format("{}: it became shorter while it was read; restore it and start again.", path));
   return json;
 }
 

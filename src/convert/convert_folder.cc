@@ -82,7 +82,8 @@ void check_all_used(const std::vector<Job>& jobs, const SourceFolder& folder, co
     if (is_known) continue;
     throw Error(fmt::format(
         "{}: the tensor {} has no place in a model of this class, as this program knows it. It was "
-        "made by other code, and would compute something else without it.",
+        "made by other code, and would compute something else without it. Save the model with the "
+        "library transformers, without what was added to it.",
         where, troika::quoted(name)));
   }
 }
@@ -98,9 +99,13 @@ std::vector<Job> make_jobs(const Plan& plan, const SourceFolder& folder,
     facts.tied_embeddings &= planned.name != "output.weight";
     jobs.push_back(*job);
   }
+  uint32_t n_heads = 1, n_kv_heads = 1;
   for (const auto& [key, value] : plan.metadata) {
     if (key == "block_count") facts.n_layers = std::get<uint32_t>(value);
+    if (key == "attention.head_count") n_heads = std::get<uint32_t>(value);
+    if (key == "attention.head_count_kv") n_kv_heads = std::get<uint32_t>(value);
   }
+  facts.heads_per_kv = n_heads / n_kv_heads;
   for (Job& job : jobs) {
     job.type = weights::choose_type(type, job.planned->name, job.planned->shape, facts);
   }

@@ -102,6 +102,29 @@ TEST_F(ConvertFolder, SettingsOfTheTokenizerAreRead) {
   EXPECT_EQ(v.pre, "gpt-2");
 }
 
+TEST_F(ConvertFolder, SpecialTokensThatAreNoneAreNone) {
+  HfFolder source = small_folder();
+  source.config["bos_token_id"] = nullptr;
+  source.config["eos_token_id"] = json::array({nullptr, 511});
+  source.config["pad_token_id"] = -1;
+  source.tokenizer_config = {{"bos_token", nullptr},
+                             {"eos_token", {{"content", nullptr}}},
+                             {"pad_token", "none"},
+                             {"unk_token", json::array()},
+                             {"add_bos_token", nullptr},
+                             {"chat_template", nullptr},
+                             {"added_tokens_decoder", nullptr}};
+  source.generation_config = {
+      {"bos_token_id", "none"}, {"eos_token_id", nullptr}, {"pad_token_id", 1e9}};
+  ASSERT_EQ(convert(source), "");
+  const text::Vocabulary v = text::read_vocabulary(gguf::File::open(out_));
+  EXPECT_EQ(v.bos, text::kNoToken);
+  EXPECT_EQ(v.eos, 511);
+  EXPECT_EQ(v.pad, text::kNoToken);
+  EXPECT_FALSE(v.add_bos);
+  EXPECT_EQ(v.chat_template, "");
+}
+
 TEST_F(ConvertFolder, PreTokenizersAreKnownByWhatTheyDo) {
   const auto pre_of = [&](const json& pre) {
     HfFolder source = small_folder();
@@ -224,6 +247,28 @@ TEST_F(ConvertFolder, WeightsThatDoNotFitAreSentences) {
   EXPECT_EQ(convert_again("bf16"), "");
 }
 
+TEST_F(ConvertFolder, BiasesAreTakenWhereTheyAreAndMissedWhereTheyMustBe) {
+  HfFolder source = small_folder();
+  source.tensors.erase("model.layers.0.self_attn.k_proj.bias");
+  expect_refused(source, "the tensor \"model.layers.0.self_attn.k_proj.bias\" is missing");
+  source = small_folder("llama");
+  ASSERT_EQ(convert(source), "");
+  EXPECT_EQ(gguf::File::open(out_).find_tensor("blk.0.attn_q.bias"), nullptr);
+  source.config["attention_bias"] = true;
+  std::filesystem::remove(out_);
+  expect_refused(source, "_proj.bias\" is missing, which config.json asks for");
+  for (const char* name : {"q_proj", "k_proj", "v_proj", "o_proj"}) {
+    const std::string matrix = std::string("model.layers.0.self_attn.") + name;
+    const uint64_t n_rows = source.tensors.at(matrix + ".weight").shape[0];
+    source.tensors[matrix + ".bias"] = {"F32", {n_rows}, std::string(n_rows * 4, '\0')};
+  }
+  for (const json& said : {json(true), json(false), json()}) {
+    source.config["attention_bias"] = said;
+    ASSERT_EQ(convert(source), "") << said;
+    EXPECT_NE(gguf::File::open(out_).find_tensor("blk.0.attn_q.bias"), nullptr) << said;
+  }
+}
+
 TEST_F(ConvertFolder, ConfigurationsThatCannotBeAreSentences) {
   expect_config_refused("architectures", json::array({"OtherForCausalLM"}),
                         "models of the class \"OtherForCausalLM\" cannot be converted");
@@ -262,6 +307,13 @@ TEST_F(ConvertFolder, TokenizersThatCannotBeAreSentences) {
   };
   expect_tokenizer_refused([](json& t) { t["model"]["type"] = "Unigram"; },
                            "of the kind \"Unigram\"");
+  expect_tokenizer_refused([](json& t) { t["model"]["type"] = "WordPiece"; },
+                           "of the kind \"WordPiece\"");
+  expect_tokenizer_refused(
+      [](json& t) {
+        t["model"] = {{"vocab", json::object()}};
+      },
+      "of the kind \"unknown\"");
   expect_tokenizer_refused([](json& t) { t.erase("model"); }, "it has no 'model'");
   expect_tokenizer_refused([](json& t) { t["model"]["vocab"]["x y"] = 1e10; }, "has no number");
   expect_tokenizer_refused([](json& t) { t["model"]["vocab"]["x y"] = 4000000000u; },

@@ -15,6 +15,7 @@ struct Block {
 
 void add_blocks(PlanBuilder& b, const Block& block) {
   const Sizes& s = b.sizes();
+  const LinearTraits attention = {.needs_bias = b.config().flag("attention_bias", false)};
   for (uint32_t i = 0; i < s.n_layers; ++i) {
     const auto name = [i](const char* text) { return PlanBuilder::layer(i, text); };
     const auto source = [i](const char* text) { return PlanBuilder::source(i, text); };
@@ -22,14 +23,14 @@ void add_blocks(PlanBuilder& b, const Block& block) {
       b.vector(name(to), source(from), length).added = 1.0F;
     };
     norm("attn_norm.weight", "input_layernorm.weight", s.width);
-    b.linear(name("attn_q"), source("self_attn.q_proj"), s.q_rows(), s.width);
-    b.linear(name("attn_k"), source("self_attn.k_proj"), s.kv_rows(), s.width);
-    b.linear(name("attn_v"), source("self_attn.v_proj"), s.kv_rows(), s.width);
+    b.linear(name("attn_q"), source("self_attn.q_proj"), s.q_rows(), s.width, attention);
+    b.linear(name("attn_k"), source("self_attn.k_proj"), s.kv_rows(), s.width, attention);
+    b.linear(name("attn_v"), source("self_attn.v_proj"), s.kv_rows(), s.width, attention);
     if (block.has_head_norms) {
       norm("attn_q_norm.weight", "self_attn.q_norm.weight", s.head_dim);
       norm("attn_k_norm.weight", "self_attn.k_norm.weight", s.head_dim);
     }
-    b.linear(name("attn_output"), source("self_attn.o_proj"), s.width, s.q_rows());
+    b.linear(name("attn_output"), source("self_attn.o_proj"), s.width, s.q_rows(), attention);
     if (block.has_outer_norms) {
       norm("post_attention_norm.weight", "post_attention_layernorm.weight", s.width);
       norm("ffn_norm.weight", "pre_feedforward_layernorm.weight", s.width);
@@ -85,12 +86,10 @@ void plan_gemma2(const Config& config, Plan* plan) {
   check_scale(b, 46);
   b.set_sizes();
   b.set_rope(read_rope(config));
+  // A cap that config.json does not name is the usual one; null is none, which the file says as 0.
   const auto set_cap = [&](const char* key, double usual) {
-    const auto found = config.json().find(key);
-    if (found != config.json().end() && found->is_null()) {
-      config.fail(fmt::format("'{}' is null, but files of this kind always have a cap", key));
-    }
-    b.set(key, static_cast<float>(config.number(key, 1e-3, 1e9, usual)));
+    const double absent = config.json().contains(key) ? 0.0 : usual;
+    b.set(key, static_cast<float>(config.number(key, 1e-3, 1e6, absent)));
   };
   set_cap("attn_logit_softcapping", 50.0);
   set_cap("final_logit_softcapping", 30.0);
@@ -107,8 +106,8 @@ void plan_gemma3(const Config& config, Plan* plan) {
   if (config.count("sliding_window_pattern", 1, 1024, 6) != 6) {
     config.fail("'sliding_window_pattern' is not 6");
   }
-  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
-    if (member(config.json(), key) != nullptr) config.fail(fmt::format("'{}' is set", key));
+  if (member(config.json(), "attn_logit_softcapping") != nullptr) {
+    config.fail("'attn_logit_softcapping' is set");
   }
   const RopeFacts local = read_rope(config, "sliding_attention");
   const bool has_both = member(config.json(), "rope_parameters") != nullptr;
@@ -119,6 +118,10 @@ void plan_gemma3(const Config& config, Plan* plan) {
   b.set_sizes();
   b.set_rope(read_rope(config, "full_attention", 1e6));
   b.set("attention.sliding_window", config.count("sliding_window", 1, 1u << 30, 4096));
+  if (member(config.json(), "final_logit_softcapping") != nullptr) {
+    b.set("final_logit_softcapping",
+          static_cast<float>(config.number("final_logit_softcapping", 1e-3, 1e6)));
+  }
   set_norms_and_ends(b);
   add_blocks(b, {.has_outer_norms = true, .has_head_norms = true});
 }

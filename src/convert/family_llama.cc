@@ -10,28 +10,33 @@ constexpr uint32_t kMostWindow = 1u << 30;
 struct Block {
   bool is_paired = false;       // heads rotated as neighbouring pairs: rows change places
   bool has_head_norms = false;  // of q and k
+  bool has_qkv_biases = false;  // always, whatever the configuration says
 };
 
 void add_blocks(PlanBuilder& b, const Block& block) {
   const Sizes& s = b.sizes();
+  const bool has_biases = b.config().flag("attention_bias", false);
+  const LinearTraits values = {.needs_bias = has_biases || block.has_qkv_biases};
+  const LinearTraits ffn = {.needs_bias = b.config().flag("mlp_bias", false)};
+  LinearTraits queries = values, keys = values;
+  if (block.is_paired) queries.n_rotated_heads = s.n_heads, keys.n_rotated_heads = s.n_kv_heads;
   for (uint32_t i = 0; i < s.n_layers; ++i) {
     const auto name = [i](const char* text) { return PlanBuilder::layer(i, text); };
     const auto source = [i](const char* text) { return PlanBuilder::source(i, text); };
     b.vector(name("attn_norm.weight"), source("input_layernorm.weight"), s.width);
-    b.linear(name("attn_q"), source("self_attn.q_proj"), s.q_rows(), s.width,
-             block.is_paired ? s.n_heads : 0);
-    b.linear(name("attn_k"), source("self_attn.k_proj"), s.kv_rows(), s.width,
-             block.is_paired ? s.n_kv_heads : 0);
-    b.linear(name("attn_v"), source("self_attn.v_proj"), s.kv_rows(), s.width);
+    b.linear(name("attn_q"), source("self_attn.q_proj"), s.q_rows(), s.width, queries);
+    b.linear(name("attn_k"), source("self_attn.k_proj"), s.kv_rows(), s.width, keys);
+    b.linear(name("attn_v"), source("self_attn.v_proj"), s.kv_rows(), s.width, values);
     if (block.has_head_norms) {
       b.vector(name("attn_q_norm.weight"), source("self_attn.q_norm.weight"), s.head_dim);
       b.vector(name("attn_k_norm.weight"), source("self_attn.k_norm.weight"), s.head_dim);
     }
-    b.linear(name("attn_output"), source("self_attn.o_proj"), s.width, s.q_rows());
+    b.linear(name("attn_output"), source("self_attn.o_proj"), s.width, s.q_rows(),
+             {.needs_bias = has_biases});
     b.vector(name("ffn_norm.weight"), source("post_attention_layernorm.weight"), s.width);
-    b.linear(name("ffn_gate"), source("mlp.gate_proj"), s.ffn_width, s.width);
-    b.linear(name("ffn_up"), source("mlp.up_proj"), s.ffn_width, s.width);
-    b.linear(name("ffn_down"), source("mlp.down_proj"), s.width, s.ffn_width);
+    b.linear(name("ffn_gate"), source("mlp.gate_proj"), s.ffn_width, s.width, ffn);
+    b.linear(name("ffn_up"), source("mlp.up_proj"), s.ffn_width, s.width, ffn);
+    b.linear(name("ffn_down"), source("mlp.down_proj"), s.width, s.ffn_width, ffn);
   }
 }
 
@@ -67,7 +72,9 @@ void plan_llama(const Config& config, Plan* plan) {
   add_blocks(b, {.is_paired = true});
 }
 
-void plan_qwen2(const Config& config, Plan* plan) { plan_qwen(config, plan, "qwen2", {}, 0); }
+void plan_qwen2(const Config& config, Plan* plan) {
+  plan_qwen(config, plan, "qwen2", {.has_qkv_biases = true}, 0);
+}
 
 void plan_qwen3(const Config& config, Plan* plan) {
   plan_qwen(config, plan, "qwen3", {.has_head_norms = true}, 128);

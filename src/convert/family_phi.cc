@@ -64,19 +64,20 @@ void plan_phi2(const Config& config, Plan* plan) {
                        member(rope.scaling, "partial_rotary_factor") != nullptr;
   if (!is_said) rope.rotated_share = 0.5;
   b.set_rope(rope);
+  constexpr LinearTraits kBias = {.needs_bias = true};  // all matrices of this class have one
   b.matrix("token_embd.weight", "model.embed_tokens.weight", s.n_vocab, s.width);
   norm_with_bias(b, "output_norm", "model.final_layernorm");
-  b.linear("output", "lm_head", s.n_vocab, s.width);
+  b.linear("output", "lm_head", s.n_vocab, s.width, kBias);
   for (uint32_t i = 0; i < s.n_layers; ++i) {
     const auto name = [i](const char* text) { return PlanBuilder::layer(i, text); };
     const auto source = [i](const char* text) { return PlanBuilder::source(i, text); };
     norm_with_bias(b, name("attn_norm"), source("input_layernorm"));
-    b.linear(name("attn_q"), source("self_attn.q_proj"), s.q_rows(), s.width);
-    b.linear(name("attn_k"), source("self_attn.k_proj"), s.kv_rows(), s.width);
-    b.linear(name("attn_v"), source("self_attn.v_proj"), s.kv_rows(), s.width);
-    b.linear(name("attn_output"), source("self_attn.dense"), s.width, s.q_rows());
-    b.linear(name("ffn_up"), source("mlp.fc1"), s.ffn_width, s.width);
-    b.linear(name("ffn_down"), source("mlp.fc2"), s.width, s.ffn_width);
+    b.linear(name("attn_q"), source("self_attn.q_proj"), s.q_rows(), s.width, kBias);
+    b.linear(name("attn_k"), source("self_attn.k_proj"), s.kv_rows(), s.width, kBias);
+    b.linear(name("attn_v"), source("self_attn.v_proj"), s.kv_rows(), s.width, kBias);
+    b.linear(name("attn_output"), source("self_attn.dense"), s.width, s.q_rows(), kBias);
+    b.linear(name("ffn_up"), source("mlp.fc1"), s.ffn_width, s.width, kBias);
+    b.linear(name("ffn_down"), source("mlp.fc2"), s.width, s.ffn_width, kBias);
   }
 }
 

@@ -173,11 +173,12 @@ PlannedTensor& PlanBuilder::matrix(std::string name, std::string source, uint64_
 }
 
 void PlanBuilder::linear(const std::string& name, const std::string& source, uint64_t n_rows,
-                         uint64_t n_columns, uint32_t n_rotated_heads) {
-  matrix(name + ".weight", source + ".weight", n_rows, n_columns).n_rotated_heads = n_rotated_heads;
+                         uint64_t n_columns, const LinearTraits& traits) {
+  matrix(name + ".weight", source + ".weight", n_rows, n_columns).n_rotated_heads =
+      traits.n_rotated_heads;
   PlannedTensor& bias = vector(name + ".bias", source + ".bias", n_rows);
-  bias.is_optional = true;
-  bias.n_rotated_heads = n_rotated_heads;
+  bias.is_optional = !traits.needs_bias;
+  bias.n_rotated_heads = traits.n_rotated_heads;
 }
 
 void PlanBuilder::ends(bool is_tied_by_default, float norm_added) {

@@ -28,6 +28,12 @@ struct RopeFacts {
 RopeFacts read_rope(const Config& config, std::string_view layer_type = "full_attention",
                     double fallback_theta = 10000.0);
 
+// What a matrix may have beside its rows.
+struct LinearTraits {
+  bool needs_bias = false;       // else there may be one
+  uint32_t n_rotated_heads = 0;  // as in PlannedTensor
+};
+
 class PlanBuilder {
  public:
   // `default_head_dim` 0: width / heads.
@@ -52,9 +58,9 @@ class PlanBuilder {
 
   PlannedTensor& vector(std::string name, std::string source, uint64_t length);
   PlannedTensor& matrix(std::string name, std::string source, uint64_t n_rows, uint64_t n_columns);
-  // A matrix with a bias that may be there.
+  // A matrix and its bias.
   void linear(const std::string& name, const std::string& source, uint64_t n_rows,
-              uint64_t n_columns, uint32_t n_rotated_heads = 0);
+              uint64_t n_columns, const LinearTraits& traits = {});
   // Embedding, last norm, and the head unless it is the embedding again.
   void ends(bool is_tied_by_default, float norm_added = 0.0F);
   static std::string layer(uint32_t i, std::string_view name);   // "blk.I.NAME"

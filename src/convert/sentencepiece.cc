@@ -123,7 +123,7 @@ void read_training(std::string_view bytes, const std::string& name, text::Vocabu
   if (model_type == kBpe) return;
   throw Error(
       fmt::format("{}: the tokenizer is of the kind {}; this program knows those of SentencePiece "
-                  "that are BPE.",
+                  "that are BPE. Take another model.",
                   name, model_type == kUnigram ? "unigram" : "words or characters"));
 }
 

@@ -35,8 +35,9 @@ std::map<std::string, std::string> read_index(const std::string& path) {
     // A name alone: what leads out of the folder does not belong to it.
     if (name.empty() || name.find('/') != std::string::npos || name[0] == '.' ||
         name.find('\0') != std::string::npos) {
-      throw Error(fmt::format("{}: tensor {} is to lie in {}, which is no file of this folder.",
-                              path, troika::quoted(tensor), troika::quoted(name)));
+      throw Error(fmt::format(
+          "{}: tensor {} is to lie in {}, which is no file of this folder. Download it again.",
+          path, troika::quoted(tensor), troika::quoted(name)));
     }
     files.emplace(tensor, name);
   }
@@ -97,8 +98,9 @@ SourceFolder::SourceFolder(const std::string& folder) {
     names = list_weights(folder);
   }
   if (names.size() > kMostFiles) {
-    throw Error(fmt::format("{}: {} files of weights; at most {} are read.", folder, names.size(),
-                            kMostFiles));
+    throw Error(
+        fmt::format("{}: {} files of weights; at most {} are read. Remove those of other models.",
+                    folder, names.size(), kMostFiles));
   }
   for (const std::string& name : names)
     files_.push_back(SafetensorsFile::open(folder + "/" + name));

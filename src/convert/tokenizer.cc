@@ -32,8 +32,8 @@ bool exists(const std::string& path) {
 Vocabulary read_model(const std::string& path) {
   const MappedFile file = MappedFile::open(path);
   if (file.bytes().size() > kMostModelBytes) {
-    throw Error(fmt::format("{}: it has {} bytes; such a file has at most {}.", path,
-                            file.bytes().size(), kMostModelBytes));
+    throw Error(fmt::format("{}: it has {} bytes; such a file has at most {}. Download it again.",
+                            path, file.bytes().size(), kMostModelBytes));
   }
   SentencePiece model = read_sentencepiece(file.bytes(), path);
   model.vocabulary.add_space_prefix = model.has_space_prefix;
@@ -154,8 +154,9 @@ std::string chat_template(const std::string& folder, const Json& settings) {
   if (exists(path)) {
     const MappedFile file = MappedFile::open(path);
     if (file.bytes().size() > kMostSmallBytes) {
-      throw Error(fmt::format("{}: it has {} bytes, too many for a chat template.", path,
-                              file.bytes().size()));
+      throw Error(fmt::format(
+          "{}: it has {} bytes, too many for a chat template. Remove it or download it again.",
+          path, file.bytes().size()));
     }
     return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
   }

@@ -173,7 +173,7 @@ JsonTokenizer kind_of(const Json& json, const std::string& path) {
   if (type != "BPE") {
     throw Error(
         fmt::format("{}: the tokenizer is of the kind {}; this program knows BPE, of bytes and of "
-                    "SentencePiece.",
+                    "SentencePiece. Take another model.",
                     path, troika::quoted(type)));
   }
   return bool_member(model, "byte_fallback").value_or(false) ? JsonTokenizer::kSentencePiece

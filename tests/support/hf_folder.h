@@ -82,28 +82,45 @@ struct HfFolder {
   }
 };
 
-inline std::string hf_name(const std::string& name) {
-  static const std::vector<std::pair<std::string, std::string>> kNames = {
-      {"token_embd.", "model.embed_tokens."},
-      {"output_norm.", "model.norm."},
-      {"output.", "lm_head."},
-      {"attn_norm.", "input_layernorm."},
-      {"attn_q.", "self_attn.q_proj."},
-      {"attn_k.", "self_attn.k_proj."},
-      {"attn_v.", "self_attn.v_proj."},
-      {"attn_output.", "self_attn.o_proj."},
-      {"ffn_norm.", "post_attention_layernorm."},
-      {"ffn_gate.", "mlp.gate_proj."},
-      {"ffn_up.", "mlp.up_proj."},
-      {"ffn_down.", "mlp.down_proj."}};
+inline std::string hf_name(const std::string& architecture, const std::string& name) {
+  using Names = std::vector<std::pair<std::string, std::string>>;
+  static const Names kNames = {{"token_embd.", "model.embed_tokens."},
+                               {"output_norm.", "model.norm."},
+                               {"output.", "lm_head."},
+                               {"attn_norm.", "input_layernorm."},
+                               {"attn_q.", "self_attn.q_proj."},
+                               {"attn_k.", "self_attn.k_proj."},
+                               {"attn_v.", "self_attn.v_proj."},
+                               {"attn_q_norm.", "self_attn.q_norm."},
+                               {"attn_k_norm.", "self_attn.k_norm."},
+                               {"attn_output.", "self_attn.o_proj."},
+                               {"post_attention_norm.", "post_attention_layernorm."},
+                               {"post_ffw_norm.", "post_feedforward_layernorm."},
+                               {"ffn_norm.", "post_attention_layernorm."},
+                               {"ffn_gate.", "mlp.gate_proj."},
+                               {"ffn_up.", "mlp.up_proj."},
+                               {"ffn_down.", "mlp.down_proj."}};
+  // Where a class has names of its own.
+  static const std::map<std::string, Names> kOwn = {
+      {"gemma2", {{"ffn_norm.", "pre_feedforward_layernorm."}}},
+      {"gemma3", {{"ffn_norm.", "pre_feedforward_layernorm."}}},
+      {"phi2",
+       {{"output_norm.", "model.final_layernorm."},
+        {"attn_output.", "self_attn.dense."},
+        {"ffn_up.", "mlp.fc1."},
+        {"ffn_down.", "mlp.fc2."}}},
+      {"phi3", {{"attn_qkv.", "self_attn.qkv_proj."}, {"ffn_up.", "mlp.gate_up_proj."}}}};
   std::string rest = name, prefix;
   if (name.starts_with("blk.")) {
     const size_t end = name.find('.', 4) + 1;
     prefix = "model.layers." + name.substr(4, end - 4);
     rest = name.substr(end);
   }
-  for (const auto& [from, to] : kNames) {
-    if (rest.starts_with(from)) return prefix + to + rest.substr(from.size());
+  const auto own = kOwn.find(architecture);
+  for (const Names& names : {own == kOwn.end() ? Names{} : own->second, kNames}) {
+    for (const auto& [from, to] : names) {
+      if (rest.starts_with(from)) return prefix + to + rest.substr(from.size());
+    }
   }
   throw std::runtime_error("no name for " + name);
 }
@@ -125,7 +142,13 @@ inline std::vector<float> halves_of(const std::vector<float>& values, size_t n_r
   return out;
 }
 
-// Weights in F32, as Llama, Qwen 2 and Gemma have them.
+inline std::vector<float> hf_values(const gguf::File& file, const gguf::TensorInfo& tensor) {
+  std::vector<float> values(tensor.n_elements());
+  tensor::dequantize_row(tensor.type, file.data(tensor).data(), values.data(), values.size());
+  return values;
+}
+
+// Weights in F32, as the classes have them.
 inline std::map<std::string, RawTensor> hf_tensors(const gguf::File& file) {
   const std::string architecture(file.get_string("general.architecture"));
   const auto heads = [&](const char* key) {
@@ -134,47 +157,86 @@ inline std::map<std::string, RawTensor> hf_tensors(const gguf::File& file) {
   std::map<std::string, RawTensor> tensors;
   for (const gguf::TensorInfo& tensor : file.tensors()) {
     const std::string name(tensor.name);
-    if (name == "rope_freqs.weight") continue;
-    std::vector<float> values(tensor.n_elements());
-    tensor::dequantize_row(tensor.type, file.data(tensor).data(), values.data(), values.size());
+    if (name.starts_with("rope_")) continue;  // made from the configuration
+    std::vector<float> values = hf_values(file, tensor);
     if (architecture == "llama" && name.find("attn_q.") != std::string::npos) {
       values = halves_of(values, tensor.shape.back(), heads("head_count"));
     }
     if (architecture == "llama" && name.find("attn_k.") != std::string::npos) {
       values = halves_of(values, tensor.shape.back(), heads("head_count_kv"));
     }
-    if (architecture == "gemma" && name.find("norm.") != std::string::npos) {
+    if (architecture.starts_with("gemma") && name.find("norm.") != std::string::npos) {
       for (float& value : values) value -= 1.0F;
     }
     RawTensor raw;
     raw.shape.assign(tensor.shape.rbegin(), tensor.shape.rend());
     raw.bytes.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
-    tensors.emplace(hf_name(name), std::move(raw));
+    tensors.emplace(hf_name(architecture, name), std::move(raw));
   }
   return tensors;
 }
 
+// What some classes have beside the others.
+inline void add_own_settings(const gguf::File& file, const std::string& a, nlohmann::json* config) {
+  const auto add = [&](const char* name, const std::string& key) {
+    if (const auto number = file.find_float(a + "." + key)) (*config)[name] = *number;
+  };
+  const auto window = file.find_uint(a + ".attention.sliding_window");
+  if (window) (*config)["sliding_window"] = *window;
+  if (a == "gemma2" || a == "gemma3") {
+    (*config)["query_pre_attn_scalar"] = file.get_uint(a + ".attention.key_length");
+    add("attn_logit_softcapping", "attn_logit_softcapping");
+    add("final_logit_softcapping", "final_logit_softcapping");
+  }
+  if (!a.starts_with("phi")) return;
+  (*config)["partial_rotary_factor"] =
+      static_cast<double>(file.get_uint(a + ".rope.dimension_count")) /
+      static_cast<double>(file.get_uint(a + ".attention.key_length"));
+  const gguf::TensorInfo* divisors = file.find_tensor("rope_factors_long.weight");
+  if (divisors == nullptr) return;
+  (*config)["original_max_position_embeddings"] =
+      file.get_uint(a + ".rope.scaling.original_context_length");
+  (*config)["rope_scaling"] = {
+      {"type", "longrope"},
+      {"attention_factor", file.get_float(a + ".rope.scaling.attn_factor")},
+      {"long_factor", hf_values(file, *divisors)},
+      {"short_factor", hf_values(file, file.get_tensor("rope_factors_short.weight"))}};
+}
+
 // config.json of a file's numbers.
 inline nlohmann::json hf_config(const gguf::File& file) {
+  struct Class {
+    const char* name;
+    const char* activation;
+  };
+  static const std::map<std::string, Class> kClasses = {
+      {"llama", {"LlamaForCausalLM", "silu"}},
+      {"qwen2", {"Qwen2ForCausalLM", "silu"}},
+      {"qwen3", {"Qwen3ForCausalLM", "silu"}},
+      {"gemma", {"GemmaForCausalLM", "gelu_pytorch_tanh"}},
+      {"gemma2", {"Gemma2ForCausalLM", "gelu_pytorch_tanh"}},
+      {"gemma3", {"Gemma3ForCausalLM", "gelu_pytorch_tanh"}},
+      {"phi2", {"PhiForCausalLM", "gelu_new"}},
+      {"phi3", {"Phi3ForCausalLM", "silu"}}};
   const std::string a(file.get_string("general.architecture"));
-  const bool is_gemma = a == "gemma";
+  const Class& its_class = kClasses.at(a);
+  const std::string norm = a == "phi2" ? "layer_norm" : "rms_norm";
   nlohmann::json config = {
-      {"architectures",
-       {a == "llama"   ? "LlamaForCausalLM"
-        : a == "qwen2" ? "Qwen2ForCausalLM"
-                       : "GemmaForCausalLM"}},
-      {"hidden_act", is_gemma ? "gelu_pytorch_tanh" : "silu"},
+      {"architectures", {its_class.name}},
+      {"hidden_act", its_class.activation},
       {"num_hidden_layers", file.get_uint(a + ".block_count")},
       {"hidden_size", file.get_uint(a + ".embedding_length")},
       {"intermediate_size", file.get_uint(a + ".feed_forward_length")},
       {"num_attention_heads", file.get_uint(a + ".attention.head_count")},
       {"num_key_value_heads", file.get_uint(a + ".attention.head_count_kv")},
       {"max_position_embeddings", file.get_uint(a + ".context_length")},
-      {"rms_norm_eps", file.get_float(a + ".attention.layer_norm_rms_epsilon")},
+      {norm + "_eps",
+       file.get_float(a + ".attention.layer_" + (a == "phi2" ? "norm" : "norm_rms") + "_epsilon")},
       {"vocab_size", file.get_tensor("token_embd.weight").n_rows()},
       {"tie_word_embeddings", file.find_tensor("output.weight") == nullptr}};
   config["rope_theta"] = file.find_float(a + ".rope.freq_base").value_or(10000.0);
   if (const auto length = file.find_uint(a + ".attention.key_length")) config["head_dim"] = *length;
+  add_own_settings(file, a, &config);
   return config;
 }
 
