@@ -154,8 +154,7 @@ struct Wide<Type::kIQ4_NL> : EightBlocksOf18<Type::kIQ4_NL> {
   static Row row(const std::byte* c) { return looked_up(row_of_codes(c), tensor::kUnevenLevels); }
 };
 
-// 32-bit words kFirst, kFirst + 1, ... of each of eight blocks of kWords words: in a lane each, or
-// kLanes lanes side by side for each of four blocks, from kBlock on. With three loads for all.
+// 32-bit words of eight blocks of kWords words each, picked out of three loads.
 template <int kWords>
 struct EightBlocksOfWords {
   // Where the loads begin: the last one ends with the blocks.
@@ -186,14 +185,14 @@ struct EightBlocksOfWords {
     }
     return index;
   }
-  // Words first to first + 3 of the blocks from kBlock on.
+  // The words kFirst to kFirst + 3 of the four blocks from kBlock (0 or 4) on, block after block.
   template <int kBlock, int kFirst>
   TROIKA_INLINE __m512i four() const {
     static constexpr Index kIndex = four_index(kBlock, kFirst);
     constexpr int kLoad = kBlock == 0 ? 0 : 1;
     return _mm512_permutex2var_epi32(loaded[kLoad], load_64(kIndex.lanes), loaded[kLoad + 1]);
   }
-  // The first word of each block.
+  // The first word of each of the eight.
   TROIKA_INLINE __m256i firsts() const {
     static constexpr Index kEarly = eight_index(false), kLate = eight_index(true);
     constexpr int kInEarly = (31 + kWords) / kWords;  // blocks that begin in the first two loads

@@ -72,15 +72,15 @@ TROIKA_INLINE inline __m256 scaled_sums(const Q8Row& x, size_t i, __m256 scales)
 template <Type kType>
 struct Wide;
 
-// Super-blocks with groups of 16. A vector of 64 levels holds four of them, and a group's lane
-// stands in the quarter of its place among the four, at the place of its vector.
-template <Type kType>
+// Super-blocks with groups of 16. Four vectors of 64 levels hold four groups each, and a group's lane
+// stands in the quarter of its place in its vector, at the place of that vector among the four.
+template <Type kType, int (&kLaneOf)(int)>
 struct GroupsOfSixteen {
   using Levels = Ordered<kType>;
   using Floats = __m512;
   static constexpr size_t kBytes = Levels::kBytes, kBlock = 256, kGroup = 16;
   static constexpr bool kHasMinima = Levels::kHasMinima;
-  static constexpr int lane_of(int group) { return group % 4 * 4 + group / 4; }
+  static constexpr int lane_of(int group) { return kLaneOf(group); }
 
   struct Token {
     __m512i levels[4], start;
@@ -91,19 +91,6 @@ struct GroupsOfSixteen {
     __m512 scale, minimum;
   };
 
-  static Token token(const Q8Row& x, size_t i) {
-    const auto* words = reinterpret_cast<const std::byte*>(x.sum + i / kQ8SumBlock);
-    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m512i sums = _mm512_permutexvar_epi32(order, _mm512_cvtepi16_epi32(load_32(words)));
-    const __m512i blocks = _mm512_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6, 1, 3, 5, 7, 1, 3, 5, 7);
-    const __m256 scales = _mm256_loadu_ps(x.scale + i / kQ8Block);
-    const __m512 scale = _mm512_permutexvar_ps(blocks, _mm512_castps256_ps512(scales));
-    return {
-        {load_64(x.q + i), load_64(x.q + i + 64), load_64(x.q + i + 128), load_64(x.q + i + 192)},
-        _mm512_mullo_epi32(sums, _mm512_set1_epi32(-Levels::kOffset)),
-        scale,
-        _mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale)};
-  }
   TROIKA_INLINE static void add(const Row& row, const Token& token, Floats& sums) {
     if constexpr (kHasMinima) sums = _mm512_fnmadd_ps(row.minimum, token.sum, sums);
     __m512i products[4];
@@ -111,26 +98,43 @@ struct GroupsOfSixteen {
     const __m512i whole = _mm512_add_epi32(token.start, sums_of_fours(products));
     sums = _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole), _mm512_mul_ps(row.scale, token.scale), sums);
   }
-  TROIKA_INLINE static __m512 scales(const std::byte* c) {
-    return of_groups(Levels::scales(c), Levels::multiples(c));
-  }
-  TROIKA_INLINE static __m512 minima(const std::byte* c) {
-    return of_groups(Levels::minima(c), Levels::min_multiples(c));
-  }
 
  protected:
-  TROIKA_INLINE static Row row_of(const std::byte* c) {
-    Row row;
-    row.scale = scales(c);
-    if constexpr (kHasMinima) row.minimum = minima(c);
-    return row;
+  struct Order {  // by lane
+    alignas(64) int32_t groups[16], blocks[16];
+    alignas(16) int8_t bytes[16];
+  };
+  static constexpr Order order() {
+    Order order{};
+    for (int group = 0; group < 16; ++group) {
+      const int lane = lane_of(group);
+      order.groups[lane] = group;
+      order.blocks[lane] = group / 2;
+      order.bytes[lane] = static_cast<int8_t>(group);
+    }
+    return order;
   }
+  static constexpr Order kOrder = order();
 
- private:
-  TROIKA_INLINE static __m512 of_groups(__m256 of_all, __m128i multiples) {
-    const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m512i whole = _mm512_cvtepi8_epi32(_mm_shuffle_epi8(multiples, order));
-    const __m512 all = _mm512_insertf32x8(_mm512_castps256_ps512(of_all), of_all, 1);
-    return _mm512_mul_ps(all, _mm512_cvtepi32_ps(whole));
+  // All of a token but its levels.
+  TROIKA_INLINE static Token token_of(const Q8Row& x, size_t i) {
+    const auto* words = reinterpret_cast<const std::byte*>(x.sum + i / kQ8SumBlock);
+    const __m512i sums =
+        _mm512_permutexvar_epi32(load_64(kOrder.groups), _mm512_cvtepi16_epi32(load_32(words)));
+    const __m256 scales = _mm256_loadu_ps(x.scale + i / kQ8Block);
+    Token token;
+    token.scale = _mm512_permutexvar_ps(load_64(kOrder.blocks), _mm512_castps256_ps512(scales));
+    token.start = _mm512_mullo_epi32(sums, _mm512_set1_epi32(-Levels::kOffset));
+    token.sum = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), token.scale);
+    return token;
+  }
+  // A lane for each of sixteen bytes, in the order of lanes.
+  TROIKA_INLINE static __m512i by_lane(__m128i bytes) {
+    const auto* order = reinterpret_cast<const std::byte*>(kOrder.bytes);
+    return _mm512_cvtepi8_epi32(_mm_shuffle_epi8(bytes, load_16(order)));
+  }
+  TROIKA_INLINE static __m512 times(__m512i multiples, __m256 of_all) {
+    return _mm512_mul_ps(_mm512_broadcastss_ps(_mm256_castps256_ps128(of_all)),
+                         _mm512_cvtepi32_ps(multiples));
   }
 };

@@ -83,47 +83,27 @@ TROIKA_INLINE inline __m512i both_halves(const std::byte* p) {
 
 // Super-blocks with 2-bit levels: 64 bytes hold the first level of their columns in their lowest
 // bits, then the second, ... Nothing is moved down: a level counts 1, 4 or 16 times, and the scale
-// of its token as much less, which changes no bit of a product. The last levels would count 64
-// times, which is more than a byte has room for if there are third bits; they are moved.
-// Vector j holds the groups 2j, 2j + 1, 2j + 8, 2j + 9.
+// of its token as much less, which changes no bit of a product (kQ8Smallest keeps scales from
+// becoming subnormal). The last levels would count 64 times, which is more than a byte has room for
+// if there are third bits; they are moved. Vector j holds the groups 2j, 2j + 1, 2j + 8, 2j + 9.
+constexpr int two_bit_lane(int group) { return group / 8 * 8 + group % 2 * 4 + group % 8 / 2; }
+
 template <Type kType>
-struct TwoBitGroups : GroupsOfSixteen<kType> {
-  using Base = GroupsOfSixteen<kType>;
-  using Levels = Ordered<kType>;
+struct TwoBitGroups : GroupsOfSixteen<kType, two_bit_lane> {
+  using Base = GroupsOfSixteen<kType, two_bit_lane>;
   using typename Base::Row;
   using typename Base::Token;
-  static constexpr int lane_of(int group) { return group / 8 * 8 + group % 2 * 4 + group % 8 / 2; }
 
   static Token token(const Q8Row& x, size_t i) {
-    const auto* words = reinterpret_cast<const std::byte*>(x.sum + i / kQ8SumBlock);
-    const __m512i order = _mm512_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
-    const __m512i sums = _mm512_permutexvar_epi32(order, _mm512_cvtepi16_epi32(load_32(words)));
-    const __m512i blocks = _mm512_setr_epi32(0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 7);
-    const __m256 scales = _mm256_loadu_ps(x.scale + i / kQ8Block);
-    const __m512 scale = _mm512_permutexvar_ps(blocks, _mm512_castps256_ps512(scales));
-    const __m512 less = _mm512_broadcast_f32x4(_mm_setr_ps(1, 1.0F / 4, 1.0F / 16, 1.0F / 16));
-    const __m512i offsets = _mm512_broadcast_i32x4(_mm_setr_epi32(
-        -Levels::kOffset, -4 * Levels::kOffset, -16 * Levels::kOffset, -16 * Levels::kOffset));
-    Token token;
+    Token token = Base::token_of(x, i);
     unrolled<4>([&](auto j) TROIKA_INLINE {
       const auto* q = reinterpret_cast<const std::byte*>(x.q + i + 32 * j);
       token.levels[j] = join(load_32(q), load_32(q + 128));
     });
-    token.start = _mm512_mullo_epi32(sums, offsets);
-    token.scale = _mm512_mul_ps(scale, less);
-    token.sum = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale);
+    const __m128 less = _mm_setr_ps(1.0F, 1.0F / 4, 1.0F / 16, 1.0F / 16);
+    token.start = _mm512_sllv_epi32(token.start, _mm512_broadcast_i32x4(_mm_setr_epi32(0, 2, 4, 4)));
+    token.scale = _mm512_mul_ps(token.scale, _mm512_broadcast_f32x4(less));
     return token;
-  }
-
- protected:
-  // A lane for each of 16 bytes, in the order of lanes.
-  TROIKA_INLINE static __m512i by_lane(__m128i bytes) {
-    const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
-    return _mm512_cvtepi8_epi32(_mm_shuffle_epi8(bytes, order));
-  }
-  TROIKA_INLINE static __m512 times(__m512i multiples, __m256 of_all) {
-    return _mm512_mul_ps(_mm512_broadcastss_ps(_mm256_castps256_ps128(of_all)),
-                         _mm512_cvtepi32_ps(multiples));
   }
 };
 
@@ -189,12 +169,20 @@ struct Wide<Type::kQ3_K> : TwoBitGroups<Type::kQ3_K> {
   }
 };
 
+// Vector j holds the groups 4j to 4j + 3.
+constexpr int lane_in_order(int group) { return group % 4 * 4 + group / 4; }
+
 template <>
-struct Wide<Type::kQ6_K> : GroupsOfSixteen<Type::kQ6_K> {
+struct Wide<Type::kQ6_K> : GroupsOfSixteen<Type::kQ6_K, lane_in_order> {
+  static Token token(const Q8Row& x, size_t i) {
+    Token token = token_of(x, i);
+    unrolled<4>([&](auto j) TROIKA_INLINE { token.levels[j] = load_64(x.q + i + 64 * j); });
+    return token;
+  }
   static Row row(const std::byte* c) {
     const __m512i up = join(_mm256_set1_epi16(4), _mm256_set1_epi16(2));
     const __m512i down = join(_mm256_setzero_si256(), _mm256_set1_epi16(2));
-    Row row = row_of(c);
+    Row row;
     unrolled<2>([&](auto half) TROIKA_INLINE {
       const __m512i low = load_64(c + 64 * half);
       // The two bits of the first 32 levels are the lowest, those of the next 32 above them, ...
@@ -202,7 +190,11 @@ struct Wide<Type::kQ6_K> : GroupsOfSixteen<Type::kQ6_K> {
       row.levels[2 * half] = merge(low, _mm512_sllv_epi16(high, up));
       row.levels[2 * half + 1] = merge(_mm512_srli_epi16(low, 4), _mm512_srlv_epi16(high, down));
     });
+    row.scale = scales(c);
     return row;
+  }
+  TROIKA_INLINE static __m512 scales(const std::byte* c) {
+    return times(by_lane(Levels::multiples(c)), Levels::scales(c));
   }
 
  private:

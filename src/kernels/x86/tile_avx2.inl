@@ -19,7 +19,7 @@ TROIKA_INLINE inline __m256i dot_32(__m256i levels, __m256i x, __m256i multiplie
 }
 
 // Sums of the eight 32s of activations, times their scales. The sixteen sums are multiplied by
-// words first, and here these are 1 unless groups of 16 have minima of their own.
+// words first, which are 1 unless groups are of 16.
 TROIKA_INLINE inline __m256 scaled_sums(const int16_t* sums, __m256i multiples, __m256 scales) {
   const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums));
   return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, multiples)), scales);
