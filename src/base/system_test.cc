@@ -85,6 +85,8 @@ TEST(System, AQuotaOfTimeLimitsTheCores) {
   machine.write("proc/self/cgroup", "0::/outer/inner\n");
   machine.write("sys/fs/cgroup/outer/inner/cpu.max", "max 100000\n");
   EXPECT_EQ(usable_cores(machine.root()), n_cores);
+  machine.write("sys/fs/cgroup/outer/cpu.max", "120000 100000\n");
+  EXPECT_EQ(usable_cores(machine.root()), 1);
   machine.write("sys/fs/cgroup/outer/cpu.max", "150000 100000\n");
   EXPECT_EQ(usable_cores(machine.root()), std::min(n_cores, 2));
   machine.write("sys/fs/cgroup/outer/inner/cpu.max", "60000 50000\n");
@@ -93,6 +95,13 @@ TEST(System, AQuotaOfTimeLimitsTheCores) {
   EXPECT_EQ(usable_cores(machine.root()), 1);
   machine.write("sys/fs/cgroup/outer/inner/cpu.max", "-7 x\n");
   EXPECT_EQ(usable_cores(machine.root()), std::min(n_cores, 2));
+}
+
+TEST(System, AContainerSeesItsQuotaAtTheRoot) {
+  FakeMachine machine;
+  machine.write("proc/self/cgroup", "0::/\n");
+  machine.write("sys/fs/cgroup/cpu.max", "100000 100000\n");
+  EXPECT_EQ(usable_cores(machine.root()), 1);
 }
 
 TEST(System, AQuotaOfTheFirstVersionCountsToo) {

@@ -34,7 +34,8 @@ std::vector<LaneSet> lane_sets() {
   for (int n = usable_cores(); n >= 1; n /= 2) {
     sets.push_back({fmt::format("{} thread{}", n, n == 1 ? "" : "s"), "", n});
   }
-  const std::vector<int> cores = usable_core_numbers();
+  std::vector<int> cores = usable_core_numbers();
+  cores.resize(std::min(cores.size(), static_cast<size_t>(usable_cores())));  // a quota of time
   if (cores.size() >= 2 && cores.size() <= kMostLanes) {
     const std::string text = fmt::format("{}", fmt::join(cores, ";"));
     sets.push_back({"lanes " + text, text, 0});
