@@ -10,14 +10,15 @@ constexpr uint32_t kMostWindow = 1u << 30;
 struct Block {
   bool is_paired = false;       // heads rotated as neighbouring pairs: rows change places
   bool has_head_norms = false;  // of q and k
-  bool has_qkv_biases = false;  // always, whatever the configuration says
+  bool has_qkv_biases = false;  // always, and no other bias, whatever the configuration says
+  bool reads_mlp_bias = false;
 };
 
 void add_blocks(PlanBuilder& b, const Block& block) {
   const Sizes& s = b.sizes();
-  const bool has_biases = b.config().flag("attention_bias", false);
+  const bool has_biases = !block.has_qkv_biases && b.config().flag("attention_bias", false);
   const LinearTraits values = {.needs_bias = has_biases || block.has_qkv_biases};
-  const LinearTraits ffn = {.needs_bias = b.config().flag("mlp_bias", false)};
+  const LinearTraits ffn = {.needs_bias = block.reads_mlp_bias && b.config().flag("mlp_bias", false)};
   LinearTraits queries = values, keys = values;
   if (block.is_paired) queries.n_rotated_heads = s.n_heads, keys.n_rotated_heads = s.n_kv_heads;
   for (uint32_t i = 0; i < s.n_layers; ++i) {
@@ -69,7 +70,7 @@ void plan_llama(const Config& config, Plan* plan) {
   if (rope.rotated_share != 1.0) config.fail("only a part of each head is rotated");
   b.set_rope(rope);
   b.ends(false);
-  add_blocks(b, {.is_paired = true});
+  add_blocks(b, {.is_paired = true, .reads_mlp_bias = true});
 }
 
 void plan_qwen2(const Config& config, Plan* plan) {

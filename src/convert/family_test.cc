@@ -101,7 +101,10 @@ TEST(Families, BiasesAreNeededWhereTheClassOrTheConfigurationSaysSo) {
   EXPECT_EQ(bias(plan("LlamaForCausalLM"), "ffn_down"), "optional");
   EXPECT_EQ(bias(plan("LlamaForCausalLM", {{"mlp_bias", true}}), "ffn_down"), "needed");
   EXPECT_EQ(bias(plan("Qwen2ForCausalLM"), "attn_k"), "needed");
+  // These classes do not read the flags.
   EXPECT_EQ(bias(plan("Qwen2ForCausalLM"), "attn_output"), "optional");
+  EXPECT_EQ(bias(plan("Qwen2ForCausalLM", {{"attention_bias", true}}), "attn_output"), "optional");
+  EXPECT_EQ(bias(plan("Qwen3ForCausalLM", {{"mlp_bias", true}}), "ffn_down"), "optional");
   EXPECT_EQ(bias(plan("PhiForCausalLM"), "ffn_up"), "needed");
   EXPECT_EQ(bias(plan("Phi3ForCausalLM"), "attn_qkv"), "optional");
   expect_refused("LlamaForCausalLM", {{"attention_bias", "yes"}}, "'attention_bias' is neither");
