@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <new>
+#include <utility>
 
 namespace troika {
 
@@ -69,6 +70,32 @@ HugeBuffer::HugeBuffer(size_t bytes) : size_(bytes) {
   }
   if (is_large) madvise(memory, bytes, MADV_HUGEPAGE);  // a wish, no more
   memory_.reset(static_cast<std::byte*>(memory));
+}
+
+PageBuffer::PageBuffer(size_t bytes) : size_(bytes) {
+  if (bytes == 0) return;
+  std::byte* const place = reserve_aligned(bytes);
+  if (mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+      MAP_FAILED) {
+    munmap(place, bytes);
+    throw std::bad_alloc();
+  }
+  if (bytes >= kHugePageBytes) madvise(place, bytes, MADV_HUGEPAGE);  // a wish, no more
+  memory_ = place;
+}
+
+PageBuffer::PageBuffer(PageBuffer&& other) noexcept { *this = std::move(other); }
+
+PageBuffer& PageBuffer::operator=(PageBuffer&& other) noexcept {
+  if (this == &other) return *this;
+  if (memory_ != nullptr) munmap(memory_, size_);
+  memory_ = std::exchange(other.memory_, nullptr);
+  size_ = std::exchange(other.size_, 0);
+  return *this;
+}
+
+PageBuffer::~PageBuffer() {
+  if (memory_ != nullptr) munmap(memory_, size_);
 }
 
 }  // namespace troika

@@ -36,4 +36,22 @@ class HugeBuffer {
   size_t size_ = 0;
 };
 
+// Memory of zeros that begins at a huge page, and goes back to the system as soon as it is not
+// needed: what the heap is given back may stay with it.
+class PageBuffer {
+ public:
+  PageBuffer() = default;
+  explicit PageBuffer(size_t bytes);  // throws std::bad_alloc
+  PageBuffer(PageBuffer&& other) noexcept;
+  PageBuffer& operator=(PageBuffer&& other) noexcept;
+  ~PageBuffer();
+
+  std::byte* get() const { return memory_; }
+  size_t size() const { return size_; }
+
+ private:
+  std::byte* memory_ = nullptr;
+  size_t size_ = 0;
+};
+
 }  // namespace troika

@@ -47,8 +47,34 @@ TEST(HugePages, ABufferIsInThemWhereThereAreAny) {
   EXPECT_EQ(huge % kHugePageBytes, 0u);
 }
 
+// Whether the page at an address is in use.
+bool is_mapped(const void* page) {
+  unsigned char resident = 0;
+  return mincore(const_cast<void*>(page), 1, &resident) == 0;
+}
+
+TEST(HugePages, PagesGoBackToTheSystemAtOnce) {
+  for (const size_t size : {size_t{100}, 2 * kHugePageBytes + 5}) {
+    const std::byte* place = nullptr;
+    {
+      PageBuffer pages(size);
+      place = pages.get();
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(place) % kHugePageBytes, 0u);
+      EXPECT_EQ(place[size - 1], std::byte{0});
+      std::memset(pages.get(), 1, size);
+      const PageBuffer moved = std::move(pages);
+      EXPECT_EQ(moved.get(), place);
+      EXPECT_EQ(moved.size(), size);
+      EXPECT_TRUE(is_mapped(place));
+    }
+    EXPECT_FALSE(is_mapped(place));
+  }
+  EXPECT_EQ(PageBuffer(0).get(), nullptr);
+}
+
 TEST(HugePages, AnImpossibleSizeThrows) {
   EXPECT_THROW(HugeBuffer(size_t{1} << 60), std::bad_alloc);
+  EXPECT_THROW(PageBuffer(size_t{1} << 60), std::bad_alloc);
 }
 
 }  // namespace

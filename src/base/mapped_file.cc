@@ -217,24 +217,35 @@ bool MappedFile::copy_piece(size_t at, size_t size) {
   return true;
 }
 
-size_t MappedFile::copy_into_memory(Team& team) {
+size_t MappedFile::copy_into_memory(Team& team, const std::vector<Range>& ranges) {
   constexpr size_t kPieceBytes = 16 * kHugePageBytes;
-  const size_t n_pieces = (size_ + kPieceBytes - 1) / kPieceBytes;
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<Range> pieces;
+  for (const Range& range : ranges) {
+    TROIKA_ASSERT(range.begin <= range.end && range.end <= size_);
+    // What lies behind the range in its last page is copied too.
+    const size_t end = std::min((range.end + page - 1) / page * page, size_);
+    for (size_t at = range.begin / kHugePageBytes * kHugePageBytes; at < end;) {
+      const size_t size = std::min(kPieceBytes, end - at);
+      pieces.push_back({at, at + size});
+      at += size;
+    }
+  }
   std::atomic<size_t> next{0};
   std::atomic<size_t> copied{0};
   std::atomic<bool> is_over{false};
   team.run([&](int) {
-    for (size_t i = next.fetch_add(1); i < n_pieces && !is_over.load(); i = next.fetch_add(1)) {
-      const size_t at = i * kPieceBytes;
-      const size_t size = std::min(kPieceBytes, size_ - at);
-      if (copy_piece(at, size)) {
+    for (size_t i = next.fetch_add(1); i < pieces.size() && !is_over; i = next.fetch_add(1)) {
+      const size_t size = pieces[i].end - pieces[i].begin;
+      if (copy_piece(pieces[i].begin, size)) {
         copied += size;
       } else {
         is_over = true;
       }
     }
   });
-  is_copied_ = size_ > 0 && copied == size_;
+  const bool is_whole = ranges.size() == 1 && ranges[0].begin == 0;
+  is_copied_ = size_ > 0 && is_whole && copied == size_;
   return copied;
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace troika {
 
@@ -34,7 +35,12 @@ class MappedFile {
   // Reads the file into memory of this process, in huge pages where the system gives them, and puts
   // it in place of the mapping: addresses stay. Later changes of the file are not seen. Where
   // memory runs out the rest stays mapped. Returns the bytes copied.
-  size_t copy_into_memory(Team& team);
+  size_t copy_into_memory(Team& team) { return copy_into_memory(team, {{0, size_}}); }
+  // The same for parts of it, each of which begins with the whole huge page that it begins in.
+  struct Range {
+    size_t begin, end;
+  };
+  size_t copy_into_memory(Team& team, const std::vector<Range>& ranges);
 
   // True if the file has become shorter or unreadable since it was mapped: bytes read meanwhile
   // may be zeros instead of its content. Costs one system call.

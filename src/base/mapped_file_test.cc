@@ -116,6 +116,28 @@ TEST(MappedFile, ACopyHasTheBytesAtTheSameAddresses) {
   }
 }
 
+TEST(MappedFile, PartsOfItCanBeCopiedAlone) {
+  constexpr size_t kSize = 40 * kHugePageBytes + 77;
+  TempFolder folder;
+  Team team(2);
+  const std::string text = text_of_length(kSize);
+  write_whole(folder.file("a"), text);
+  MappedFile file = MappedFile::open(folder.file("a"));
+  // One from within a huge page into the middle of a small one, and the end of the file.
+  const size_t copied = file.copy_into_memory(
+      team, {{kHugePageBytes + 10, 3 * kHugePageBytes + 10}, {39 * kHugePageBytes, kSize}});
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  EXPECT_EQ(copied, 2 * kHugePageBytes + page + kHugePageBytes + 77);
+  EXPECT_TRUE(text_in(file) == text);
+  EXPECT_FALSE(file.damaged());
+  // The rest is still the file's.
+  write_whole(folder.file("a"), "short");
+  EXPECT_TRUE(file.damaged());
+  const char* const part = reinterpret_cast<const char*>(file.bytes().data()) + kHugePageBytes;
+  EXPECT_TRUE(std::string(part, 2 * kHugePageBytes) ==
+              text.substr(kHugePageBytes, 2 * kHugePageBytes));
+}
+
 TEST(MappedFile, AFileCutShortBeforeItIsCopiedIsDamaged) {
   TempFolder folder;
   write_whole(folder.file("a"), std::string(8 * kPage, 'x'));

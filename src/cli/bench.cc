@@ -9,6 +9,7 @@
 #include "cli/bench_virtual.h"
 #include "cli/common.h"
 #include "cli/compare.h"
+#include "cli/layouts.h"
 #include "cli/measured_npu.h"
 #include "engine/measure.h"
 
@@ -205,12 +206,14 @@ void bench(const BenchFlags& flags) {
     nlohmann::ordered_json json = to_json(m, *engine);
     json["scheduler"] = scheduler_json(*engine);
     json["outliers"] = outliers_json(*engine);
+    json["layouts"] = layouts_json(*engine);
     if (!flags.peer.empty()) json["compare"] = to_json(comparison);
     print_json(json);
   } else {
     print_table(m, *engine);
     print_scheduler(*engine);
     print(outliers_text(*engine));
+    print(layouts_text(*engine));
     if (!flags.peer.empty()) print_table(comparison);
   }
 }

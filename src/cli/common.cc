@@ -103,6 +103,12 @@ void EngineFlags::add_to(CLI::App& command) {
                   "Most bytes of packed copies of weights, which spare int8 prompts the unpacking "
                   "(default: none)")
       ->transform(CLI::AsSizeValue(false));
+  command.add_option(
+      "--layouts", options.layouts,
+      "Layouts of the weights for int8 prompts and for generation: blocks (those of the file for "
+      "both), both (packed copies of all beside them) or switch (one copy, which changes its "
+      "layout "
+      "while the prompt is computed; default: as --packed says)");
   command.add_option("--kernels", options.kernels,
                      "The fastest kernels allowed, as named by --version (default: the fastest)");
   command.add_option("--pre", options.pre_tokenizer,
@@ -168,9 +174,7 @@ void TraceFlags::add_to(CLI::App& command) {
 
 void TraceFlags::begin(engine::Engine& engine) {
   if (trace_path_.empty() && timeline_path_.empty()) return;
-  std::vector<std::string> lanes;
-  for (const lanes::Lane* lane : engine.machine().lanes()) lanes.push_back(lane->info().name);
-  trace_ = std::make_unique<Trace>(lanes);
+  trace_ = std::make_unique<Trace>(engine.trace_rows());
   engine.set_trace(trace_.get());
 }
 

@@ -7,6 +7,7 @@
 #include "base/system.h"
 #include "cli/common.h"
 #include "cli/drafting.h"
+#include "cli/layouts.h"
 #include "engine/chat.h"
 #include "engine/forced_text.h"
 #include "engine/generate.h"
@@ -72,6 +73,7 @@ nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine&
                     {"tokens_per_step",
                      n_steps > 0 ? (static_cast<double>(g.tokens.size()) - 1) / n_steps : 1.0}};
   json["peak_bytes"] = peak_resident_bytes();
+  json["layouts"] = layouts_json(engine);
   return json;
 }
 
@@ -86,6 +88,7 @@ void print_summary(const engine::Generated& g, const engine::Engine& engine, uin
   note(fmt::format("{} {:8.2f} s   {} tokens, {:.1f} tokens/s, stopped by {}\n",
                    is_replay ? "replay    " : "generation", g.decode_seconds, g.tokens.size(),
                    g.decode_tokens_per_s(), engine::stop_name(g.stop)));
+  note(layouts_text(engine));
   note(fmt::format("memory     {:>10}   at its peak\n", bytes_text(peak_resident_bytes())));
 }
 

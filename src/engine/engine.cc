@@ -22,6 +22,12 @@ double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// The time at which loading begins, if the options make sense without a look at the model.
+double begin(const Options& options) {
+  check_layouts(options);
+  return now_seconds();
+}
+
 // A model that is only a name has shapes, and no weights.
 std::unique_ptr<weights::HollowModel> make_hollow(const Options& options) {
   if (is_here(options) || options.has_values) return nullptr;
@@ -47,7 +53,7 @@ plan::Plan loaded_plan(const Options& options, const gguf::File& file) {
 }  // namespace
 
 Engine::Engine(const Options& options)
-    : started_(now_seconds()),
+    : started_(begin(options)),
       has_values_(is_here(options) || options.has_values),
       hollow_(make_hollow(options)),
       file_(hollow_ != nullptr ? hollow_->open() : gguf::File::open(options.model)),
@@ -101,9 +107,28 @@ std::unique_ptr<lanes::Machine> Engine::make_machine(const Options& options) {
 
 Engine::~Engine() = default;
 
+void Engine::set_trace(Trace* trace) {
+  trace_ = trace;
+  if (layouts_ != nullptr) layouts_->set_trace(trace, static_cast<int>(machine().lanes().size()));
+}
+
+std::vector<std::string> Engine::trace_rows() {
+  std::vector<std::string> rows;
+  for (const lanes::Lane* lane : machine().lanes()) rows.push_back(lane->info().name);
+  if (layouts_ != nullptr) rows.insert(rows.end(), {"layout", "loads"});
+  return rows;
+}
+
 void Engine::prepare_weights(const Options& options) {
   const bool is_here = phone_setup_ == nullptr;
   const double start = now_seconds();
+  if (apply_layouts(options, &plan_)) {
+    auto blocks = std::make_unique<weights::SwitchedBlocks>(blueprint_, weights_, file_);
+    layouts_ = std::make_unique<LayoutLoader>(file_, *blocks, plan_.n_threads());
+    weights_.set_switched(std::move(blocks));
+    layouts_->load_all(options.progress);
+    pages_ = place_weights_beside(options, file_, layouts_->blocks().file_ranges());
+  }
   if (is_here && plan_.prefill == plan::Prefill::kInt8 && plan_.chunk() > plan::kMostDecodeTokens) {
     // Experts are unpacked when they are needed, by whatever method the rest is computed.
     weights_.measure_int8(weights::expert_matrices(blueprint_), plan_.n_threads(),

@@ -8,6 +8,7 @@
 
 #include "base/trace.h"
 #include "engine/int8_binding.h"
+#include "engine/layout_loader.h"
 #include "engine/options.h"
 #include "engine/weight_pages.h"
 #include "gguf/file.h"
@@ -60,9 +61,12 @@ class Engine {
   const PhoneSetup* phone_setup() const { return phone_setup_.get(); }
   // False where passes take modelled time only, and logits mean nothing.
   bool has_values() const { return has_values_; }
-  // Records every task from now on; null ends that. The trace must have the machine's lanes.
-  void set_trace(Trace* trace) { trace_ = trace; }
+  // Records every task from now on; null ends that. The trace must have the machine's lanes,
+  // or the rows of `trace_rows`.
+  void set_trace(Trace* trace);
   Trace* trace() const { return trace_; }
+  // The machine's lanes, and where weights change their layout two more, for its blocks and loads.
+  std::vector<std::string> trace_rows();
 
   // Told of the inputs of products from now on; null ends that.
   void set_observer(lanes::InputObserver* observer) { observer_ = observer; }
@@ -78,6 +82,9 @@ class Engine {
 
   // Of outliers on a lane of their own: the side file of weights by channel; null without one.
   const weights::ChannelFile* channel_file() const { return channel_file_.get(); }
+  // Of weights that change their layout (D1); null where they do not. REQUIRES: the pass mutex is
+  // held.
+  LayoutLoader* layouts() const { return layouts_.get(); }
   // What happened while loading that people should know; empty where nothing did.
   const std::string& note() const { return note_; }
 
@@ -110,6 +117,7 @@ class Engine {
   Int8Binding int8_;
   std::unique_ptr<weights::ChannelFile> channel_file_;  // set by make_machine, as is the note
   std::string note_;
+  std::unique_ptr<LayoutLoader> layouts_;  // likewise
   model::RopeAngles rope_angles_;
   const lanes::VirtualPhone* phone_ = nullptr;  // the machine, if it is one; set by make_machine
   std::unique_ptr<lanes::Machine> machine_;

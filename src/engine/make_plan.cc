@@ -76,6 +76,10 @@ std::vector<model::WeightId> packed_matrices(const Options& options,
   return weights.packable(weights::prompt_matrices(blueprint), most);
 }
 
+uint64_t most_packed_bytes(const Options& options) {
+  return options.layouts == "both" ? std::numeric_limits<int64_t>::max() : options.packed_bytes;
+}
+
 // Decides how prompts are computed.
 void choose_prefill(const Options& options, const model::Blueprint& blueprint,
                     const weights::Store& weights, plan::Plan* plan) {
@@ -93,7 +97,11 @@ void choose_prefill(const Options& options, const model::Blueprint& blueprint,
   plan->prefill =
       options.int8.empty() ? plan::prefill_from_name(options.prefill) : plan::Prefill::kInt8;
   if (plan->prefill != plan::Prefill::kInt8) return;
-  plan->packed_bytes = options.packed_bytes;
+  plan->packed_bytes = most_packed_bytes(options);
+  if (options.layouts == "switch") {
+    plan->prefill_reason = "packed, until the blocks change their layout";
+    return;
+  }
   const std::vector<model::WeightId> matrices = weights::prompt_matrices(blueprint);
   const std::vector<model::WeightId> packed =
       packed_matrices(options, blueprint, weights, plan->packed_bytes);
@@ -110,6 +118,20 @@ std::vector<plan::HostLane> choose_lanes(const Options& options) {
     throw UsageError("--lanes already says how many threads there are; leave --threads out.");
   }
   return plan::lanes_from_text(options.lanes, usable_core_numbers());
+}
+
+// By how much one copy whose blocks change their layout is larger than the file's blocks; and one
+// block, which is there twice while it changes.
+size_t switched_bytes(const model::Blueprint& blueprint, const weights::Store& weights) {
+  size_t bytes = 0, largest = 0;
+  for (const model::WeightId id : weights::prompt_matrices(blueprint)) {
+    const weights::Matrix& matrix = weights.matrix(id);
+    const size_t rows = matrix.row_bytes * static_cast<size_t>(matrix.n_rows);
+    const size_t panels = weights::fits_int8(matrix) ? weights::int8_panel_bytes(matrix) : rows;
+    bytes += std::max(rows, panels) - rows;
+    largest += std::max(rows, panels);
+  }
+  return bytes + largest / static_cast<size_t>(std::max(blueprint.n_layers, 1));
 }
 
 }  // namespace
@@ -158,6 +180,7 @@ void fit_context(const Options& options, const model::Blueprint& blueprint,
       copies += weights::int8_panel_bytes(weights.matrix(id));
     }
   }
+  if (options.layouts == "switch") copies += switched_bytes(blueprint, weights);
   plan->context = choose_context(options, blueprint, weights, *plan, copies, memory);
 }
 

@@ -53,6 +53,10 @@ struct Options {
   std::string shadow_rows = "hot";
   bool has_cache = true;    // false: no side files
   size_t packed_bytes = 0;  // most bytes of packed copies of weights
+  // Which layouts of the weights there are for prompts in int8: "blocks" (those of the file),
+  // "both" (packed copies of all beside them) or "switch" (one copy that changes, D1); empty: as
+  // packed_bytes says.
+  std::string layouts;
   // Told of the slow parts of loading.
   ProgressFunction progress;
   tensor::Type kv_type = tensor::Type::kF16;

@@ -102,6 +102,7 @@ int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* can
     batch_.add_chain(part, static_cast<int>(history_.size()), kSequence);
     batch_.rows.back().wants_logits = n_done + part.size() == fresh.size();
     has_logits_ = false;
+    plan_layouts(fresh.size() - n_done, n_done == 0);
     if (has_lanes) {
       run_chunks(batch_, chunk);
     } else {
@@ -111,6 +112,13 @@ int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* can
     n_done += part.size();
   }
   return static_cast<int>(n_done);
+}
+
+// Before a chunk, where weights change their layout: so many tokens are left of the prompt.
+void Session::plan_layouts(size_t n_tokens, bool is_first) {
+  if (engine_.layouts() == nullptr) return;
+  const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+  engine_.layouts()->plan_prompt(static_cast<int>(n_tokens), engine_.plan().chunk(), is_first);
 }
 
 // Brings the last token of the history into the cache, where it is not there yet.
@@ -162,6 +170,7 @@ void Session::evaluate(std::span<const Token> tokens, const LogitSink& sink) {
     batch_.clear();
     batch_.add_chain(part, static_cast<int>(history_.size()), kSequence, /*all_logits=*/true);
     has_logits_ = false;
+    plan_layouts(tokens.size() - n_done, n_done == 0);
     const auto last = static_cast<int>(n_done + part.size()) - 1;
     const auto pass_on = [&](int index, std::span<const float> row) {
       if (sink) sink(index, row);
@@ -258,7 +267,7 @@ void Session::compute(const cache::Batch& batch, int first_index, const LogitSin
   fill_rows(batch);
   const lanes::Run run = run_of_rows(0, batch.rows.size());
   schedule::run_in_order(engine_.graphs().body(batch.size()), run, engine_.machine(),
-                         engine_.trace());
+                         engine_.trace(), engine_.layouts());
   observe(batch, run, 0);
   run_head(batch, run, 0, first_index, sink);
 }

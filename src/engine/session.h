@@ -87,6 +87,7 @@ class Session {
   static constexpr cache::SequenceId kSequence = 0;  // the history, in the cache
 
   void check_next() const;
+  void plan_layouts(size_t n_tokens, bool is_first);
   void compute_pending();
   void compute_last();
   int most_draft_nodes(int most_tokens) const;

@@ -1,6 +1,9 @@
 #include "engine/weight_pages.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -45,7 +48,59 @@ WeightPages copy(const gguf::File& file) {
   return pages;
 }
 
+// The gaps between ranges of one part that are worth huge pages; the header is none.
+std::vector<MappedFile::Range> gaps_between(const gguf::File::Part& part,
+                                            std::vector<MappedFile::Range> ranges) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  ranges.push_back({part.bytes.size(), part.bytes.size()});
+  std::vector<MappedFile::Range> gaps;
+  size_t at = part.data_offset;
+  for (const MappedFile::Range& range : ranges) {
+    if (range.begin >= at + kHugePageBytes) gaps.push_back({at, range.begin});
+    at = std::max(at, range.end);
+  }
+  return gaps;
+}
+
+WeightPages copy_between(const Options& options, gguf::File& file,
+                         std::span<const weights::FileRead> ranges) {
+  WeightPages pages;
+  pages.text = "blocks in one of two layouts, the rest mapped";
+  if (options.load == "map" || !gives_huge_pages()) return pages;
+  Team team(usable_cores());
+  const RealClock clock;
+  const double start_us = clock.now_us();
+  size_t bytes = 0;
+  for (size_t i = 0; i < file.parts().size(); ++i) {
+    std::vector<MappedFile::Range> own;
+    for (const weights::FileRead& range : ranges) {
+      if (static_cast<size_t>(range.part) != i) continue;
+      own.push_back({range.offset, range.offset + range.bytes});
+    }
+    const gguf::File::Part& part = file.parts()[i];
+    bytes += part.map->copy_into_memory(team, gaps_between(part, std::move(own)));
+  }
+  pages.seconds = 1e-6 * (clock.now_us() - start_us);
+  if (bytes == 0) return pages;
+  pages.text = fmt::format(
+      "blocks in one of two layouts; of the rest {:.0f} MB copied into memory in {:.2f} s",
+      bytes / kMb, pages.seconds);
+  return pages;
+}
+
 }  // namespace
+
+WeightPages place_weights_beside(const Options& options, gguf::File& file,
+                                 std::span<const weights::FileRead> ranges) {
+  WeightPages pages = copy_between(options, file, ranges);
+  // What was read through the map, and around it, is not to stay in the page cache as a second
+  // copy.
+  for (const gguf::File::Part& part : file.parts()) {
+    (void)posix_fadvise(part.map->descriptor(), 0, 0, POSIX_FADV_DONTNEED);
+  }
+  return pages;
+}
 
 WeightPages place_weights(const Options& options, gguf::File& file) {
   const bool is_auto = options.load == "auto";
@@ -54,6 +109,7 @@ WeightPages place_weights(const Options& options, gguf::File& file) {
   }
   const size_t bytes = mapped_bytes(file);
   if (bytes == 0) return {false, "given in memory"};
+  if (options.layouts == "switch") return {};  // see place_weights_beside
   if (options.load == "copy") return copy(file);
   std::string why;
   if (is_auto && bytes >= kLeastBytes) {

@@ -6,6 +6,7 @@
 
 #include "engine/options.h"
 #include "gguf/file.h"
+#include "weights/switched_blocks.h"
 
 namespace troika::engine {
 
@@ -19,5 +20,10 @@ struct WeightPages {
 // takes memory of this process, which was faster even then, "auto" does so for all but small files
 // if half of the free memory can hold it. Throws UsageError for another word.
 WeightPages place_weights(const Options& options, gguf::File& file);
+
+// Of weights that change their layout (D1): `ranges` of the file have memory of their own, and what
+// lies between them, as the head, is copied unless options.load is "map".
+WeightPages place_weights_beside(const Options& options, gguf::File& file,
+                                 std::span<const weights::FileRead> ranges);
 
 }  // namespace troika::engine

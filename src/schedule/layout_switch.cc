@@ -55,6 +55,11 @@ LayoutSwitch::LayoutSwitch(std::vector<BlockTimes> times, std::vector<Layout> no
   TROIKA_ASSERT(times_.size() == layouts_.size());
 }
 
+void LayoutSwitch::expect(std::vector<BlockTimes> times) {
+  TROIKA_ASSERT(times.size() == layouts_.size());
+  times_ = std::move(times);
+}
+
 bool LayoutSwitch::is_done() const {
   return !loading_ && std::all_of(layouts_.begin(), layouts_.end(),
                                   [](Layout layout) { return layout == Layout::kStep; });
@@ -96,9 +101,24 @@ std::optional<BlockLoad> LayoutSwitch::before_block(int block) {
   return load;
 }
 
+std::optional<BlockLoad> LayoutSwitch::before_step(int block) {
+  TROIKA_ASSERT(block >= 0 && block < n_blocks());
+  if (loading_) return {};
+  for (int i = 0; i < n_blocks(); ++i) {
+    const int next = (block + i) % n_blocks();
+    if (layout(next) == Layout::kPrompt) return loading_ = BlockLoad{next, Layout::kStep};
+  }
+  return {};
+}
+
 void LayoutSwitch::loaded() {
   TROIKA_ASSERT(loading_.has_value());
   layouts_[static_cast<size_t>(loading_->block)] = loading_->into;
+  loading_.reset();
+}
+
+void LayoutSwitch::failed() {
+  TROIKA_ASSERT(loading_.has_value());
   loading_.reset();
 }
 

@@ -60,6 +60,8 @@ class LayoutSwitch {
   Layout layout(int block) const { return layouts_[static_cast<size_t>(block)]; }
   const std::vector<Layout>& layouts() const { return layouts_; }
   const std::vector<BlockTimes>& times() const { return times_; }
+  // What blocks are expected to take from now on.
+  void expect(std::vector<BlockTimes> times);
   // Every block has the step's layout, and none is on its way.
   bool is_done() const;
   // In flight: the one block of which there are two copies.
@@ -70,8 +72,14 @@ class LayoutSwitch {
   // Called before each block of each pass, of prompts and of steps: where a load shall begin now,
   // it is in flight from now on. The block that it names may be computed meanwhile, as it is.
   std::optional<BlockLoad> before_block(int block);
+  // The same before a block that can be computed in the step's layout only, where that of prompts
+  // is rounded: whoever computes waits, asking again after each load, until the block has it.
+  // Blocks then go over in the order in which they are met.
+  std::optional<BlockLoad> before_step(int block);
   // The load in flight has ended. REQUIRES: there is one.
   void loaded();
+  // It came to nothing: the block keeps its layout. REQUIRES: there is one.
+  void failed();
 
  private:
   std::optional<BlockLoad> next_load(int block) const;

@@ -251,5 +251,46 @@ TEST(LayoutSwitch, D1AnyPlanIsAtMostAsSlowAsStayingOrAsThePapers) {
   }
 }
 
+// Steps that cannot be computed in the prompt's layout: what they meet next goes over next, and a
+// load that the prompt has begun ends first.
+TEST(LayoutSwitch, D1StepsThatWaitTakeBlocksInTheirOwnOrder) {
+  LayoutSwitch state(equal_blocks(4, 1.0, 1.0, 10.0));
+  state.follow({0, 0});
+  EXPECT_EQ(state.before_block(0), (BlockLoad{3, kStep}));
+  EXPECT_EQ(state.before_step(0), std::nullopt);
+  EXPECT_EQ(state.layout(0), kPrompt);
+  state.loaded();
+  std::vector<int> order;
+  for (int block = 0; block < 4; ++block) {
+    while (state.layout(block) == kPrompt) {
+      const auto load = state.before_step(block);
+      ASSERT_TRUE(load.has_value());
+      EXPECT_EQ(load->into, kStep);
+      order.push_back(load->block);
+      state.loaded();
+    }
+  }
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2}));
+  EXPECT_TRUE(state.is_done());
+  EXPECT_EQ(state.before_step(2), std::nullopt);
+}
+
+TEST(LayoutSwitch, D1AStepAsksForTheBlocksBehindItFirst) {
+  LayoutSwitch state(equal_blocks(4, 1.0, 1.0, 1.0), {kPrompt, kStep, kStep, kPrompt});
+  EXPECT_EQ(state.before_step(1), (BlockLoad{3, kStep}));
+  state.loaded();
+  EXPECT_EQ(state.before_step(1), (BlockLoad{0, kStep}));
+}
+
+TEST(LayoutSwitch, D1AFailedLoadLeavesTheBlockAsItWasAndIsTriedAgain) {
+  LayoutSwitch state(equal_blocks(3, 1.0, 1.0, 1.0));
+  state.follow({0, 0});
+  EXPECT_EQ(state.before_block(0), (BlockLoad{2, kStep}));
+  state.failed();
+  EXPECT_EQ(state.layout(2), kPrompt);
+  EXPECT_FALSE(state.loading().has_value());
+  EXPECT_EQ(state.before_block(1), (BlockLoad{2, kStep}));
+}
+
 }  // namespace
 }  // namespace troika::schedule

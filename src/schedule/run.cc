@@ -24,6 +24,24 @@ class Waiting : public lanes::Completion {
   lanes::Latch latch_;
 };
 
+// Names each block once, and the end of them whatever is thrown on the way.
+class BlockTeller {
+ public:
+  explicit BlockTeller(BlockWatch* watch) : watch_(watch) {}
+  ~BlockTeller() {
+    if (block_ >= 0) watch_->after_blocks();
+  }
+  void tell(const Task& task, int n_tokens) {
+    if (watch_ == nullptr || task.block < 0 || task.block == block_) return;
+    block_ = task.block;
+    watch_->before_block(block_, task.executable->n_tokens(), n_tokens);
+  }
+
+ private:
+  BlockWatch* watch_;
+  int block_ = -1;
+};
+
 }  // namespace
 
 void throw_failed(const char* name, int block, const lanes::Lane& lane) {
@@ -33,13 +51,15 @@ void throw_failed(const char* name, int block, const lanes::Lane& lane) {
 }
 
 void run_in_order(const TaskList& list, const lanes::Run& run, lanes::Machine& machine,
-                  Trace* trace) {
-  run_in_order(std::span<const Task>(list.tasks), run, machine, trace);
+                  Trace* trace, BlockWatch* watch) {
+  run_in_order(std::span<const Task>(list.tasks), run, machine, trace, watch);
 }
 
 void run_in_order(std::span<const Task> tasks, const lanes::Run& run, lanes::Machine& machine,
-                  Trace* trace) {
+                  Trace* trace, BlockWatch* watch) {
+  BlockTeller teller(watch);
   for (const Task& task : tasks) {
+    teller.tell(task, run.n_tokens);
     lanes::Lane& lane = *machine.lanes()[static_cast<size_t>(task.lane)];
     const double start_us = trace != nullptr ? machine.clock().now_us() : 0.0;
     Waiting completion;

@@ -14,7 +14,7 @@
 namespace troika::weights {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
+constexpr std::align_val_t kAlignment{kPanelAlignment};
 
 size_t n_strips_of(const Matrix& matrix) {
   return kernels::n_strips(static_cast<size_t>(matrix.n_rows));
@@ -60,13 +60,19 @@ void measure_rows(const Matrix& matrix, size_t first_row, size_t last_row, float
 
 void Int8Matrix::Free::operator()(std::byte* bytes) const { ::operator delete(bytes, kAlignment); }
 
-Int8Matrix::Int8Matrix(const Matrix& matrix) : bytes_(int8_panel_bytes(matrix)) {
-  TROIKA_ASSERT(fits_int8(matrix));
-  storage_.reset(static_cast<std::byte*>(::operator new(bytes_, kAlignment)));
+Int8Matrix::Int8Matrix(const Matrix& matrix)
+    : Int8Matrix(matrix,
+                 static_cast<std::byte*>(::operator new(int8_panel_bytes(matrix), kAlignment))) {
+  storage_.reset(const_cast<std::byte*>(reinterpret_cast<const std::byte*>(panels_.levels)));
+}
+
+Int8Matrix::Int8Matrix(const Matrix& matrix, std::byte* storage)
+    : bytes_(int8_panel_bytes(matrix)) {
+  TROIKA_ASSERT(fits_int8(matrix) && reinterpret_cast<uintptr_t>(storage) % kPanelAlignment == 0);
   const auto k = static_cast<size_t>(matrix.row_length);
   const size_t level_bytes = n_strips_of(matrix) * kernels::int8_strip_bytes(k);
   const size_t scale_bytes = n_strips_of(matrix) * kernels::kPanelRows * sizeof(float);
-  const std::byte* const begin = storage_.get();
+  const std::byte* const begin = storage;
   panels_ = {reinterpret_cast<const int8_t*>(begin),
              reinterpret_cast<const float*>(begin + level_bytes),
              reinterpret_cast<const int32_t*>(begin + level_bytes + scale_bytes),

@@ -33,11 +33,15 @@ void measure_rows(const Matrix& matrix, size_t first_row, size_t last_row, float
 float largest_magnitude(const Matrix& matrix, size_t first_row, size_t last_row,
                         const float* factors);
 
+inline constexpr size_t kPanelAlignment = 64;
+
 // One packed matrix. Its bytes lie in one piece: levels, scales, starts.
 class Int8Matrix {
  public:
   // Without contents. REQUIRES: fits_int8.
   explicit Int8Matrix(const Matrix& matrix);
+  // The same in memory of others, int8_panel_bytes from an address that kPanelAlignment divides.
+  Int8Matrix(const Matrix& matrix, std::byte* storage);
 
   const kernels::Int8Panels& panels() const { return panels_; }
   size_t bytes() const { return bytes_; }
@@ -50,7 +54,7 @@ class Int8Matrix {
     void operator()(std::byte* bytes) const;
   };
   size_t bytes_;
-  std::unique_ptr<std::byte, Free> storage_;
+  std::unique_ptr<std::byte, Free> storage_;  // null: that of others
   kernels::Int8Panels panels_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "tensor/codec.h"
+#include "weights/switched_blocks.h"
 
 namespace troika::weights {
 namespace {
@@ -84,6 +85,8 @@ Store::Store(const model::Blueprint& blueprint, std::vector<Constant> constants)
   TROIKA_ASSERT(entries_.size() == blueprint.weights.size());
   count(blueprint);
 }
+
+Store::~Store() = default;
 
 void Store::resolve(const gguf::File& file, const model::Weight& weight, bool is_vector,
                     Constant* entry) {
@@ -207,7 +210,8 @@ void Store::measure_int8(std::span<const model::WeightId> ids, int n_threads,
     if (progress) progress(n_done++, ids.size());
     const Matrix& source = matrix(id);
     std::vector<float>& largest = row_largest_[static_cast<size_t>(id)];
-    if (int8_panels(id) != nullptr || !largest.empty() || !fits_int8(source)) continue;
+    if (int8_panels(id) != nullptr || switched(id) != nullptr || !largest.empty()) continue;
+    if (!fits_int8(source)) continue;
     largest.resize(static_cast<size_t>(source.n_rows));
     team.run([&](int worker) {
       const Part part = part_of(source.n_rows, worker, team.size());
@@ -216,6 +220,12 @@ void Store::measure_int8(std::span<const model::WeightId> ids, int n_threads,
     });
   }
   if (progress) progress(ids.size(), ids.size());
+}
+
+void Store::set_switched(std::unique_ptr<SwitchedBlocks> blocks) { switched_ = std::move(blocks); }
+
+const SwitchedMatrix* Store::switched(model::WeightId id) const {
+  return switched_ != nullptr ? switched_->find(id) : nullptr;
 }
 
 const float* Store::row_largest(model::WeightId id) const {

@@ -14,6 +14,9 @@
 
 namespace troika::weights {
 
+class SwitchedBlocks;
+struct SwitchedMatrix;
+
 // Rows of one matrix, as they stand in the file.
 struct Matrix {
   tensor::Type type;
@@ -52,6 +55,7 @@ class Store {
   // Over weights in memory, one for each of the blueprint's, of the shapes that it asks for: to
   // measure and test lanes without a file. What matrices point to must outlive the store.
   Store(const model::Blueprint& blueprint, std::vector<Constant> constants);
+  ~Store();
 
   // REQUIRES: the blueprint uses this weight as a matrix (embed, linear).
   const Matrix& matrix(model::WeightId id) const;
@@ -72,6 +76,13 @@ class Store {
   const float* row_largest(model::WeightId id) const;
   // Null where there is no packed copy.
   const kernels::Int8Panels* int8_panels(model::WeightId id) const;
+
+  // Matrices that change between two forms, which executables that are built from now on take from
+  // there. Such a matrix is neither packed nor measured here, and its rows in the file are not
+  // read.
+  void set_switched(std::unique_ptr<SwitchedBlocks> blocks);
+  // Null where it has one form only.
+  const SwitchedMatrix* switched(model::WeightId id) const;
 
   // Columns of some of them, which outlive the executables that are built from now on.
   void set_channels(std::unique_ptr<Channels> channels) { channels_ = std::move(channels); }
@@ -107,6 +118,7 @@ class Store {
   std::vector<Constant> entries_;
   std::vector<std::unique_ptr<Int8Matrix>> int8_;  // by weight; empty, or null where not packed
   std::vector<std::vector<float>> row_largest_;    // by weight; empty where not measured
+  std::unique_ptr<SwitchedBlocks> switched_;
   std::unique_ptr<Channels> channels_;
   std::vector<GroupedMatrix> grouped_;  // by weight; empty, or without storage where not made
   size_t packed_bytes_ = 0;

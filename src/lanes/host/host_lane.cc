@@ -146,7 +146,9 @@ void HostLane::submit(const Executable& executable, const Run& run, Completion& 
     for (size_t i = 0; i < steps.size(); ++i) {
       if (steps[i].meets_before) team_.barrier().wait();
       const auto index = static_cast<int>(i);
-      if (behind == 0) {
+      if (steps[i].switched != nullptr) {
+        run_step(steps[i].bound().behind(behind), context, index, worker);
+      } else if (behind == 0) {
         run_step(steps[i], context, index, worker);
       } else {
         run_step(steps[i].behind(behind), context, index, worker);

@@ -165,6 +165,7 @@ bool has_panels(const Step& step) {
 void bind_product(Step* step, const weights::Store& weights, const kernels::Table& kernels,
                   Precision precision) {
   step->matrix = weights.matrix(step->op.weight);
+  step->switched = weights.switched(step->op.weight);
   if (step->op.keeps_float) {
     step->matmul_f32 = kernels::find(kernels.matmul_f32, step->matrix.type);
     TROIKA_ASSERT(step->matmul_f32 != nullptr);
@@ -183,7 +184,8 @@ void bind_product(Step* step, const weights::Store& weights, const kernels::Tabl
   }
   if (is_int8) {
     step->int8 = weights.int8_panels(step->op.weight);
-    step->row_largest = weights.row_largest(step->op.weight);
+    step->row_largest = step->switched != nullptr ? step->switched->row_largest
+                                                  : weights.row_largest(step->op.weight);
     if (step->int8 == nullptr && step->row_largest != nullptr) {
       step->unpack_int8 = kernels::find(kernels.unpack_int8, step->matrix.type);
       TROIKA_ASSERT(step->unpack_int8 != nullptr);

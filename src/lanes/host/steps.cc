@@ -417,6 +417,19 @@ Step Step::behind(size_t n_floats) const {
   return moved;
 }
 
+Step Step::bound() const {
+  Step step = *this;
+  if (switched == nullptr) return step;
+  step.matrix.data = switched->rows;
+  if (form == InputForm::kInt8 && switched->panels != nullptr) {
+    step.int8 = switched->panels;
+    step.unpack_int8 = nullptr;
+  }
+  // Panels are rounded: only what is computed in their numerics class may read them.
+  TROIKA_ASSERT(step.int8 != nullptr || step.matrix.data != nullptr);
+  return step;
+}
+
 void run_step(const Step& step, const StepContext& context, int step_index, int worker) {
   if (step.role != Role::kWhole) {
     run_divided(step, context, step_index, worker);

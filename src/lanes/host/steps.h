@@ -10,6 +10,7 @@
 #include "lanes/int8_rule.h"
 #include "lanes/lane.h"
 #include "plan/plan.h"
+#include "weights/switched_blocks.h"
 
 namespace troika::lanes {
 
@@ -67,6 +68,8 @@ struct Step {
   // Without packed copy: strips are unpacked when they are needed, by the rows' magnitudes.
   kernels::UnpackInt8* unpack_int8 = nullptr;
   const float* row_largest = nullptr;
+  // A slot: where the weight lies is looked up for each run (D1).
+  const weights::SwitchedMatrix* switched = nullptr;
   // kAttention of a prompt, in bfloat16.
   bool shares_keys = false;
   size_t strips_together = kStripsTogether[0];  // of products with panels
@@ -81,6 +84,8 @@ struct Step {
 
   // The same on buffers that lie so many floats behind.
   Step behind(size_t n_floats) const;
+  // The same with its slot filled, where it has one.
+  Step bound() const;
 };
 
 // How an executable computes its products.

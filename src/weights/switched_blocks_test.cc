@@ -1,0 +1,128 @@
+#include "weights/switched_blocks.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "model/architecture.h"
+#include "tests/support/tiny_model.h"
+
+namespace troika::weights {
+namespace {
+
+std::vector<uint8_t> bytes_of(const char* architecture, uint32_t type) {
+  test_support::TinyModel model = test_support::tiny_model(architecture);
+  model.type = type;
+  return test_support::tiny_model_bytes(model);
+}
+
+struct Model {
+  explicit Model(const char* architecture, uint32_t type = test_support::kQ4_0)
+      : bytes(bytes_of(architecture, type)),
+        file(gguf::File::parse(std::as_bytes(std::span(bytes)), "tiny")),
+        blueprint(model::read(file)),
+        store(file, blueprint),
+        blocks(blueprint, store, file),
+        team(2) {}
+
+  std::unique_ptr<BlockCopy> rows(int block) {
+    std::vector<FileRead> reads;
+    std::unique_ptr<BlockCopy> copy = blocks.begin_rows(block, &reads);
+    for (const FileRead& read : reads) {
+      const std::span<const std::byte> bytes = file.parts()[static_cast<size_t>(read.part)].bytes;
+      EXPECT_LE(read.offset + read.bytes, bytes.size());
+      EXPECT_EQ(read.offset % 4096, 0u);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(read.to) % 4096, 0u);
+      std::memcpy(read.to, bytes.data() + read.offset, read.bytes);
+    }
+    return copy;
+  }
+
+  std::vector<uint8_t> bytes;
+  gguf::File file;
+  model::Blueprint blueprint;
+  Store store;
+  SwitchedBlocks blocks;
+  Team team;
+};
+
+// Both forms of every matrix are to the bit what the file has and what packed copies hold.
+TEST(SwitchedBlocks, D1BothFormsAreThoseOfTheStore) {
+  for (const auto& [name, type] :
+       {std::pair("llama", test_support::kQ4_0), std::pair("phi2", test_support::kQ8_0),
+        std::pair("qwen2", test_support::kQ4_K), std::pair("gemma", test_support::kF32)}) {
+    SCOPED_TRACE(name);
+    Model m(name, type);
+    const std::vector<model::WeightId> ids = prompt_matrices(m.blueprint);
+    m.store.pack_int8(ids, 1);
+    for (int block = 0; block < m.blocks.n_blocks(); ++block) {
+      auto rows = m.rows(block);
+      m.blocks.measure(*rows, m.team);
+      auto panels = m.blocks.make_panels(*rows, m.team);
+      EXPECT_EQ(m.blocks.use(std::move(rows)), nullptr);
+    }
+    for (const model::WeightId id : ids) {
+      const SwitchedMatrix* now = m.blocks.find(id);
+      ASSERT_NE(now, nullptr);
+      const Matrix& matrix = m.store.matrix(id);
+      ASSERT_EQ(now->panels, nullptr);
+      EXPECT_NE(now->rows, matrix.data);
+      EXPECT_EQ(std::memcmp(now->rows, matrix.data,
+                            matrix.row_bytes * static_cast<size_t>(matrix.n_rows)),
+                0);
+    }
+    for (int block = 0; block < m.blocks.n_blocks(); ++block) {
+      const auto old = m.blocks.use(m.blocks.make_panels(*m.blocks.in_use(block), m.team));
+      EXPECT_EQ(old->form(), BlockForm::kRows);
+    }
+    for (const model::WeightId id : ids) {
+      const SwitchedMatrix* now = m.blocks.find(id);
+      ASSERT_EQ(now->rows, nullptr);
+      const kernels::Int8Panels& packed = *m.store.int8_panels(id);
+      const size_t n_strips = kernels::n_strips(packed.n_rows);
+      EXPECT_EQ(std::memcmp(now->panels->levels, packed.levels,
+                            n_strips * kernels::int8_strip_bytes(packed.k)),
+                0);
+      EXPECT_EQ(std::memcmp(now->panels->scales, packed.scales,
+                            n_strips * kernels::kPanelRows * sizeof(float)),
+                0);
+      EXPECT_EQ(std::memcmp(now->panels->starts, packed.starts,
+                            n_strips * kernels::kPanelRows * sizeof(int32_t)),
+                0);
+    }
+  }
+}
+
+TEST(SwitchedBlocks, D1MemoryIsCountedWhileItIsThere) {
+  Model m("llama");
+  const size_t rows_bytes = m.blocks.bytes(0, BlockForm::kRows);
+  const size_t panel_bytes = m.blocks.bytes(0, BlockForm::kPanels);
+  const CopyBytes& held = m.blocks.held();
+  EXPECT_EQ(held.now, 0u);
+  {
+    const auto rows = m.rows(0);
+    EXPECT_EQ(held.now, rows_bytes);
+    m.blocks.measure(*rows, m.team);
+    m.blocks.use(m.blocks.make_panels(*rows, m.team));
+    EXPECT_EQ(held.now, rows_bytes + panel_bytes);
+  }
+  EXPECT_EQ(held.now, panel_bytes);
+  EXPECT_EQ(held.peak, rows_bytes + panel_bytes);
+  const auto panels = m.blocks.use(m.rows(0));
+  EXPECT_EQ(panels->form(), BlockForm::kPanels);
+  EXPECT_EQ(m.blocks.in_use(0)->form(), BlockForm::kRows);
+  EXPECT_GE(m.blocks.copy_bytes(), 2 * std::max(rows_bytes, panel_bytes));
+  EXPECT_GE(m.blocks.largest_bytes(), std::max(rows_bytes, panel_bytes));
+}
+
+TEST(SwitchedBlocks, D1TheHeadAndTheEmbeddingHaveOneForm) {
+  const Model m("llama");
+  for (const model::Op& op : m.blueprint.ops) {
+    if (op.weight == model::kNone) continue;
+    const bool is_of_block = op.kind == model::OpKind::kLinear && op.layer != model::kNone;
+    EXPECT_EQ(m.blocks.find(op.weight) != nullptr, is_of_block);
+  }
+}
+
+}  // namespace
+}  // namespace troika::weights
