@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "kernels/kv.h"
 #include "kernels/reference/reference.h"
+#include "kernels/x86/products_avx2.h"
 #include "kernels/x86/target.h"
 #include "kernels/x86/x86.h"
 #include "tensor/codebook.h"
@@ -30,8 +31,6 @@ namespace {
 #include "kernels/simd/super_block.inl"
 #include "kernels/x86/quantize_avx2.inl"
 #include "kernels/x86/formats_avx2.inl"
-#include "kernels/x86/tile_avx2.inl"
-#include "kernels/simd/matmul_q8.inl"
 #include "kernels/simd/narrow.inl"
 #include "kernels/simd/prompt_attention.inl"
 #include "kernels/simd/panels.inl"
@@ -54,7 +53,7 @@ void attention_merge(const Attention& args, const float* parts) {
 }
 
 template <Type kType>
-constexpr MatmulQ8* matmul_q8_blocks = matmul_q8_tiles<Format<kType>>;
+constexpr MatmulQ8* matmul_q8_blocks = matmul_q8_avx2<kType>;
 
 }  // namespace
 TROIKA_TARGET_END

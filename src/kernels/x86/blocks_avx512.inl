@@ -84,54 +84,34 @@ struct EightBlocks {
   }
 };
 
-// 16 bytes from each of four blocks, in two steps of loading and inserting.
-template <int kStride>
-TROIKA_INLINE inline __m512i four_pieces(const std::byte* c) {
-  const __m256i low =
-      _mm256_inserti128_si256(_mm256_castsi128_si256(load_16(c)), load_16(c + kStride), 1);
-  const __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(load_16(c + 2 * kStride)),
-                                               load_16(c + 3 * kStride), 1);
-  return join(low, high);
-}
-
 // A scale and a least weight side by side in each of eight blocks: as scales and as minima.
 struct ScalesAndMinima {
   __m256 scales, minima;
 };
-template <int kStride>
-TROIKA_INLINE inline ScalesAndMinima scales_and_minima(const std::byte* c) {
-  __m128i halves[2];
-  unrolled<2>([&](auto j) TROIKA_INLINE {
-    const std::byte* block = c + 4 * j * kStride;
-    __m128i pairs = _mm_cvtsi32_si128(load_word<int32_t>(block));
-    pairs = _mm_insert_epi32(pairs, load_word<int32_t>(block + kStride), 1);
-    pairs = _mm_insert_epi32(pairs, load_word<int32_t>(block + 2 * kStride), 2);
-    halves[j] = _mm_insert_epi32(pairs, load_word<int32_t>(block + 3 * kStride), 3);
-  });
-  const __m256i pairs = _mm256_set_m128i(halves[1], halves[0]);
+TROIKA_INLINE inline ScalesAndMinima scales_and_minima(__m256i pairs) {
   return {_mm256_cvtph_ps(_mm256_cvtepi32_epi16(pairs)),
           minus(_mm256_cvtph_ps(_mm256_cvtepi32_epi16(_mm256_srli_epi32(pairs, 16))))};
 }
 
-// The fifth bits of the first (or second) halves of four blocks, whose fields lie kStride apart.
-template <int kStride>
-TROIKA_INLINE inline uint64_t four_fields(const std::byte* field) {
-  const uint64_t low = load_word<uint16_t>(field) | load_word<uint16_t>(field + kStride) << 16;
-  const uint64_t high =
-      load_word<uint16_t>(field + 2 * kStride) | load_word<uint16_t>(field + 3 * kStride) << 16;
-  return (low & 0xffffffff) | high << 32;
+// Adds 16 where a bit is set: quarter i of `fields` begins with the 32 bits of block i, of which
+// the first half belongs to the first half of the levels.
+template <int kHalf>
+TROIKA_INLINE inline __m512i with_fifths(__m512i levels, __m512i fields) {
+  constexpr char kA = 2 * kHalf, kB = 2 * kHalf + 1;
+  const __m128i bytes =
+      _mm_setr_epi8(kA, kA, kA, kA, kA, kA, kA, kA, kB, kB, kB, kB, kB, kB, kB, kB);
+  const __m512i spread = _mm512_shuffle_epi8(fields, _mm512_broadcast_i32x4(bytes));
+  const __m512i bits = _mm512_set1_epi64(static_cast<int64_t>(0x8040201008040201));
+  return _mm512_mask_add_epi8(levels, _mm512_test_epi8_mask(spread, bits), levels,
+                              _mm512_set1_epi8(16));
 }
-template <int kStride>
-TROIKA_INLINE inline __m512i with_fifths(__m512i levels, const std::byte* field) {
-  return _mm512_mask_add_epi8(levels, four_fields<kStride>(field), levels, _mm512_set1_epi8(16));
-}
-// The same for all levels of a row.
-template <int kStride, typename Row>
-TROIKA_INLINE inline Row with_all_fifths(Row row, const std::byte* field) {
-  unrolled<2>([&](auto j) TROIKA_INLINE {
-    row.first[j] = with_fifths<kStride>(row.first[j], field + 4 * j * kStride);
-    row.second[j] = with_fifths<kStride>(row.second[j], field + 4 * j * kStride + 2);
-  });
+// The same for all levels of a row, with the fields of two times four blocks.
+template <typename Row>
+TROIKA_INLINE inline Row with_all_fifths(Row row, __m512i a, __m512i b) {
+  row.first[0] = with_fifths<0>(row.first[0], a);
+  row.second[0] = with_fifths<1>(row.second[0], a);
+  row.first[1] = with_fifths<0>(row.first[1], b);
+  row.second[1] = with_fifths<1>(row.second[1], b);
   return row;
 }
 
@@ -174,11 +154,62 @@ struct Wide<Type::kIQ4_NL> : EightBlocksOf18<Type::kIQ4_NL> {
   static Row row(const std::byte* c) { return looked_up(row_of_codes(c), tensor::kUnevenLevels); }
 };
 
+// 32-bit words kFirst, kFirst + 1, ... of each of eight blocks of kWords words: in a lane each, or
+// kLanes lanes side by side for each of four blocks, from kBlock on. With three loads for all.
+template <int kWords>
+struct EightBlocksOfWords {
+  // Where the loads begin: the last one ends with the blocks.
+  static constexpr int kStarts[3] = {0, 16, 8 * kWords - 16};
+  __m512i loaded[3];
+
+  TROIKA_INLINE explicit EightBlocksOfWords(const std::byte* c)
+      : loaded{load_64(c), load_64(c + 4 * kStarts[1]), load_64(c + 4 * kStarts[2])} {}
+
+  struct Index {
+    alignas(64) int32_t lanes[16];
+  };
+  // The load that has a word is the first or, for the last four blocks, the second of two.
+  static constexpr Index four_index(int block, int first) {
+    Index index{};
+    const int load = block == 0 ? 0 : 1;
+    for (int i = 0; i < 16; ++i) {
+      const int word = (block + i / 4) * kWords + first + i % 4;
+      const int at = word - kStarts[load];
+      index.lanes[i] = at < 16 ? at : word - kStarts[load + 1] + 16;
+    }
+    return index;
+  }
+  static constexpr Index eight_index(bool last) {
+    Index index{};
+    for (int i = 0; i < 8; ++i) {
+      index.lanes[i] = i * kWords - (last ? kStarts[2] : 0);
+    }
+    return index;
+  }
+  // Words first to first + 3 of the blocks from kBlock on.
+  template <int kBlock, int kFirst>
+  TROIKA_INLINE __m512i four() const {
+    static constexpr Index kIndex = four_index(kBlock, kFirst);
+    constexpr int kLoad = kBlock == 0 ? 0 : 1;
+    return _mm512_permutex2var_epi32(loaded[kLoad], load_64(kIndex.lanes), loaded[kLoad + 1]);
+  }
+  // The first word of each block.
+  TROIKA_INLINE __m256i firsts() const {
+    static constexpr Index kEarly = eight_index(false), kLate = eight_index(true);
+    constexpr int kInEarly = (31 + kWords) / kWords;  // blocks that begin in the first two loads
+    const __m512i early = _mm512_permutex2var_epi32(loaded[0], load_64(kEarly.lanes), loaded[1]);
+    constexpr __mmask16 kRest = 0xff & ~((1 << kInEarly) - 1);
+    return _mm512_castsi512_si256(
+        _mm512_mask_permutexvar_epi32(early, kRest, load_64(kLate.lanes), loaded[2]));
+  }
+};
+
 template <>
 struct Wide<Type::kQ4_1> : EightBlocks<Type::kQ4_1> {
   static Row row(const std::byte* c) {
-    const auto [scales, minima] = scales_and_minima<20>(c);
-    return row_of(four_pieces<20>(c + 4), four_pieces<20>(c + 84), scales, minima);
+    const EightBlocksOfWords<5> blocks(c);
+    const auto [scales, minima] = scales_and_minima(blocks.firsts());
+    return row_of(blocks.four<0, 1>(), blocks.four<4, 1>(), scales, minima);
   }
 };
 
@@ -188,19 +219,41 @@ struct Wide<Type::kQ5_0> : EightBlocks<Type::kQ5_0> {
     const __m512i bytes[3] = {load_64(c), load_64(c + 64), load_64(c + 112)};
     const Row low =
         row_of(four_blocks<6, 22, 0, 64>(bytes[0], bytes[1]),
-               four_blocks<94, 22, 64, 112>(bytes[1], bytes[2]), Format<Type::kQ5_0>::scales(c));
-    return with_all_fifths<22>(low, c + 2);
+               four_blocks<94, 22, 64, 112>(bytes[1], bytes[2]), _mm256_cvtph_ps(scales_of(bytes)));
+    return with_all_fifths(low, four_blocks<2, 22, 0, 64>(bytes[0], bytes[1]),
+                           four_blocks<90, 22, 64, 112>(bytes[1], bytes[2]));
+  }
+
+ private:
+  // The words 0, 11, ... of the blocks.
+  TROIKA_INLINE static __m128i scales_of(const __m512i (&bytes)[3]) {
+    const __m512i early =
+        _mm512_castsi128_si512(_mm_setr_epi16(0, 11, 22, 32 + 1, 32 + 12, 32 + 23, 0, 0));
+    const __m512i late = _mm512_castsi128_si512(_mm_setr_epi16(0, 0, 0, 0, 0, 0, 10, 21));
+    return _mm512_castsi512_si128(_mm512_mask_permutexvar_epi16(
+        _mm512_permutex2var_epi16(bytes[0], early, bytes[1]), 0xc0, late, bytes[2]));
   }
 };
 
 template <>
 struct Wide<Type::kQ5_1> : EightBlocks<Type::kQ5_1> {
   static Row row(const std::byte* c) {
-    const auto [scales, minima] = scales_and_minima<24>(c);
-    return with_all_fifths<24>(
-        row_of(four_pieces<24>(c + 8), four_pieces<24>(c + 104), scales, minima), c + 4);
+    const EightBlocksOfWords<6> blocks(c);
+    const auto [scales, minima] = scales_and_minima(blocks.firsts());
+    return with_all_fifths(row_of(blocks.four<0, 2>(), blocks.four<4, 2>(), scales, minima),
+                           blocks.four<0, 1>(), blocks.four<4, 1>());
   }
 };
+
+// 16 bytes from each of four blocks, in two steps of loading and inserting.
+template <int kStride>
+TROIKA_INLINE inline __m512i four_pieces(const std::byte* c) {
+  const __m256i low =
+      _mm256_inserti128_si256(_mm256_castsi128_si256(load_16(c)), load_16(c + kStride), 1);
+  const __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(load_16(c + 2 * kStride)),
+                                               load_16(c + 3 * kStride), 1);
+  return join(low, high);
+}
 
 template <>
 struct Wide<Type::kMXFP4> : EightBlocks<Type::kMXFP4> {

@@ -149,6 +149,16 @@ struct Format<Type::kMXFP4> : BlocksOf32<17> {
   }
 };
 
+// Bits cross into the neighbouring byte; who moves them takes only those that stayed.
+TROIKA_INLINE inline __m256i moved_up(__m256i bytes, int n_bits) {
+  return n_bits >= 0 ? _mm256_slli_epi16(bytes, n_bits) : _mm256_srli_epi16(bytes, -n_bits);
+}
+// Bit i of each byte, at bit kTo.
+template <int kTo>
+TROIKA_INLINE inline __m256i one_bit(__m256i bytes, int i) {
+  return _mm256_and_si256(moved_up(bytes, kTo - i), _mm256_set1_epi8(1 << kTo));
+}
+
 // d and dmin in front, then multiples of 6 bits, packed as tensor/q4_k.h says; here four groups at
 // a time.
 struct AffineMultiples : UnsignedLevels {
@@ -185,10 +195,7 @@ template <>
 struct Format<Type::kQ5_K> : AffineMultiples {
   static constexpr size_t kBytes = 176;
   static __m256i levels(const std::byte* c, int i) {
-    const __m256i bit = _mm256_set1_epi8(static_cast<char>(1 << i));
-    const __m256i present = _mm256_cmpeq_epi8(_mm256_and_si256(load_32(c + 16), bit), bit);
-    return _mm256_or_si256(paired_levels(c + 48, i),
-                           _mm256_and_si256(present, _mm256_set1_epi8(16)));
+    return _mm256_or_si256(paired_levels(c + 48, i), one_bit<4>(load_32(c + 16), i));
   }
 };
 
@@ -222,10 +229,7 @@ struct GroupsOf16 : UnsignedLevels {
   // Two bits of the i-th 32 levels, packed as tensor/two_bits.h says, at bit kTo of each byte.
   template <int kTo>
   static __m256i two_bits(const std::byte* bytes, int i) {
-    const __m256i packed = load_32(bytes + i / 4 * 32);
-    const int move = kTo - i % 4 * 2;
-    const __m256i moved =
-        move >= 0 ? _mm256_slli_epi16(packed, move) : _mm256_srli_epi16(packed, -move);
+    const __m256i moved = moved_up(load_32(bytes + i / 4 * 32), kTo - i % 4 * 2);
     return _mm256_and_si256(moved, _mm256_set1_epi8(3 << kTo));
   }
 };
@@ -261,9 +265,7 @@ struct Format<Type::kQ3_K> : GroupsOf16<108> {
     return _mm_sub_epi8(both, _mm_set1_epi8(32));
   }
   static __m256i levels(const std::byte* c, int i) {
-    const __m256i bit = _mm256_set1_epi8(static_cast<char>(1 << i));
-    const __m256i present = _mm256_cmpeq_epi8(_mm256_and_si256(load_32(c), bit), bit);
-    return _mm256_or_si256(two_bits<0>(c + 32, i), _mm256_and_si256(present, _mm256_set1_epi8(4)));
+    return _mm256_or_si256(two_bits<0>(c + 32, i), one_bit<2>(load_32(c), i));
   }
 };
 

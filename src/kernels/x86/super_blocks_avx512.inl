@@ -77,50 +77,115 @@ struct Wide<Type::kQ5_K> : PairedGroups<Type::kQ5_K> {
   }
 };
 
-// 32 bytes in both halves of a vector, the first moved down by kFirst bits, the second by two more.
-template <int kFirst>
-TROIKA_INLINE inline __m512i two_quarters(__m512i packed) {
-  const __m512i moves = join(_mm256_set1_epi16(kFirst), _mm256_set1_epi16(kFirst + 2));
-  return _mm512_and_si512(_mm512_srlv_epi16(packed, moves), _mm512_set1_epi8(3));
-}
 TROIKA_INLINE inline __m512i both_halves(const std::byte* p) {
   return _mm512_broadcast_i64x4(load_32(p));
 }
 
-template <>
-struct Wide<Type::kQ2_K> : GroupsOfSixteen<Type::kQ2_K> {
-  static Row row(const std::byte* c) {
-    Row row = row_of(c);
-    unrolled<2>([&](auto half) TROIKA_INLINE {
-      const __m512i packed = both_halves(c + 16 + 32 * half);
-      row.levels[2 * half] = two_quarters<0>(packed);
-      row.levels[2 * half + 1] = two_quarters<4>(packed);
+// Super-blocks with 2-bit levels: 64 bytes hold the first level of their columns in their lowest
+// bits, then the second, ... Nothing is moved down: a level counts 1, 4 or 16 times, and the scale
+// of its token as much less, which changes no bit of a product. The last levels would count 64
+// times, which is more than a byte has room for if there are third bits; they are moved.
+// Vector j holds the groups 2j, 2j + 1, 2j + 8, 2j + 9.
+template <Type kType>
+struct TwoBitGroups : GroupsOfSixteen<kType> {
+  using Base = GroupsOfSixteen<kType>;
+  using Levels = Ordered<kType>;
+  using typename Base::Row;
+  using typename Base::Token;
+  static constexpr int lane_of(int group) { return group / 8 * 8 + group % 2 * 4 + group % 8 / 2; }
+
+  static Token token(const Q8Row& x, size_t i) {
+    const auto* words = reinterpret_cast<const std::byte*>(x.sum + i / kQ8SumBlock);
+    const __m512i order = _mm512_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
+    const __m512i sums = _mm512_permutexvar_epi32(order, _mm512_cvtepi16_epi32(load_32(words)));
+    const __m512i blocks = _mm512_setr_epi32(0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 7);
+    const __m256 scales = _mm256_loadu_ps(x.scale + i / kQ8Block);
+    const __m512 scale = _mm512_permutexvar_ps(blocks, _mm512_castps256_ps512(scales));
+    const __m512 less = _mm512_broadcast_f32x4(_mm_setr_ps(1, 1.0F / 4, 1.0F / 16, 1.0F / 16));
+    const __m512i offsets = _mm512_broadcast_i32x4(_mm_setr_epi32(
+        -Levels::kOffset, -4 * Levels::kOffset, -16 * Levels::kOffset, -16 * Levels::kOffset));
+    Token token;
+    unrolled<4>([&](auto j) TROIKA_INLINE {
+      const auto* q = reinterpret_cast<const std::byte*>(x.q + i + 32 * j);
+      token.levels[j] = join(load_32(q), load_32(q + 128));
     });
-    return row;
+    token.start = _mm512_mullo_epi32(sums, offsets);
+    token.scale = _mm512_mul_ps(scale, less);
+    token.sum = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale);
+    return token;
+  }
+
+ protected:
+  // A lane for each of 16 bytes, in the order of lanes.
+  TROIKA_INLINE static __m512i by_lane(__m128i bytes) {
+    const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
+    return _mm512_cvtepi8_epi32(_mm_shuffle_epi8(bytes, order));
+  }
+  TROIKA_INLINE static __m512 times(__m512i multiples, __m256 of_all) {
+    return _mm512_mul_ps(_mm512_broadcastss_ps(_mm256_castps256_ps128(of_all)),
+                         _mm512_cvtepi32_ps(multiples));
+  }
+};
+
+template <int kMask>
+TROIKA_INLINE inline __m512i masked(__m512i bytes) {
+  return _mm512_and_si512(bytes, _mm512_set1_epi8(kMask));
+}
+
+template <>
+struct Wide<Type::kQ2_K> : TwoBitGroups<Type::kQ2_K> {
+  static Row row(const std::byte* c) {
+    const __m512i packed = load_64(c + 16);
+    return {{masked<0x03>(packed), masked<0x0c>(packed), masked<0x30>(packed),
+             masked<0x30>(_mm512_srli_epi16(packed, 2))},
+            scales(c),
+            minima(c)};
+  }
+  TROIKA_INLINE static __m512 scales(const std::byte* c) {
+    const __m512i low = _mm512_and_si512(by_lane(load_16(c)), _mm512_set1_epi32(15));
+    return times(low, Levels::scales(c));
+  }
+  TROIKA_INLINE static __m512 minima(const std::byte* c) {
+    const __m512i bytes = by_lane(load_16(c));
+    const __m512i high = _mm512_and_si512(_mm512_srli_epi32(bytes, 4), _mm512_set1_epi32(15));
+    return times(high, Levels::minima(c));
   }
 };
 
 template <>
-struct Wide<Type::kQ3_K> : GroupsOfSixteen<Type::kQ3_K> {
+struct Wide<Type::kQ3_K> : TwoBitGroups<Type::kQ3_K> {
   static Row row(const std::byte* c) {
-    Row row = row_of(c);
-    const __m512i thirds = both_halves(c);
-    unrolled<2>([&](auto half) TROIKA_INLINE {
-      const __m512i packed = both_halves(c + 32 + 32 * half);
-      row.levels[2 * half] = with_thirds<4 * half>(two_quarters<0>(packed), thirds);
-      row.levels[2 * half + 1] = with_thirds<4 * half + 2>(two_quarters<4>(packed), thirds);
-    });
+    const __m512i packed = load_64(c + 32), thirds = both_halves(c);
+    Row row;
+    row.levels[0] = with_thirds<0, 0x04>(masked<0x03>(packed), thirds);
+    row.levels[1] = with_thirds<1, 0x10>(masked<0x0c>(packed), thirds);
+    row.levels[2] = with_thirds<2, 0x40>(masked<0x30>(packed), thirds);
+    row.levels[3] = with_thirds<3, 0x40>(masked<0x30>(_mm512_srli_epi16(packed, 2)), thirds);
+    row.scale = scales(c);
     return row;
+  }
+  // The packing is described in tensor/q3_k.h; here at once in the order of lanes.
+  TROIKA_INLINE static __m512 scales(const std::byte* c) {
+    const __m128i bytes = load_16(c + 94);  // those that are wanted begin at 2
+    const __m128i fours =
+        _mm_shuffle_epi8(bytes, _mm_setr_epi8(2, 4, 6, 8, 3, 5, 7, 9, 2, 4, 6, 8, 3, 5, 7, 9));
+    const __m128i tops = _mm_shuffle_epi8(
+        bytes, _mm_setr_epi8(10, 12, 10, 12, 11, 13, 11, 13, 10, 12, 10, 12, 11, 13, 11, 13));
+    const __m128i low = _mm_srlv_epi32(fours, _mm_setr_epi32(0, 0, 4, 4));
+    const __m128i moved = _mm_srlv_epi16(tops, _mm_setr_epi16(0, 2, 0, 2, 4, 6, 4, 6));
+    const __m128i high = _mm_slli_epi16(_mm_and_si128(moved, _mm_set1_epi8(3)), 4);
+    const __m128i both = _mm_ternarylogic_epi32(_mm_set1_epi8(15), low, high, 0xca);
+    return times(_mm512_cvtepi8_epi32(_mm_sub_epi8(both, _mm_set1_epi8(32))), Levels::scales(c));
   }
 
  private:
-  // The third bits of the first 32 levels are those at kBit, of the next 32 those above.
-  template <int kBit>
+  // The third bits of vector j are those at j, and at j + 4 for its second half.
+  template <int kBit, int kValue>
   TROIKA_INLINE static __m512i with_thirds(__m512i levels, __m512i thirds) {
-    const __m512i wanted = join(_mm256_set1_epi8(static_cast<char>(1 << kBit)),
-                                _mm256_set1_epi8(static_cast<char>(2 << kBit)));
+    const __m512i wanted =
+        join(_mm256_set1_epi8(1 << kBit), _mm256_set1_epi8(static_cast<char>(16 << kBit)));
     return _mm512_mask_add_epi8(levels, _mm512_test_epi8_mask(thirds, wanted), levels,
-                                _mm512_set1_epi8(4));
+                                _mm512_set1_epi8(kValue));
   }
 };
 

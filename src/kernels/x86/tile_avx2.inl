@@ -3,26 +3,17 @@
 // Sixteen registers hold 8 sums and what they are made from.
 constexpr int kTileRows(int /*n_tokens*/) { return 2; }
 
-// Whether the offset of the levels is taken away in one go for the eight 32s: with their scales and
-// the sums of the activations, like a minimum.
-template <typename Format>
-constexpr bool kOffsetAsMinimum = Format::kOffset != 0 && Format::kGroup == 32;
-
 // 32 products of levels, summed in groups of four; each at most 32512 in magnitude for a pair, so
-// that the saturating instruction never saturates. `offset_part` are the pair sums of
-// kOffset * x.
+// that the saturating instruction never saturates. What was added to make levels unsigned is taken
+// away for all eight 32s in one go, like a minimum.
 template <typename Format>
-TROIKA_INLINE inline __m256i dot_32(__m256i levels, __m256i x, __m256i offset_part,
-                                    __m256i multiplier) {
+TROIKA_INLINE inline __m256i dot_32(__m256i levels, __m256i x, __m256i multiplier) {
   __m256i pairs;
   if constexpr (Format::kSigned) {
     // Level -128 becomes 128, which the unsigned operand can hold; x is never -128.
     pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(levels), _mm256_sign_epi8(x, levels));
   } else {
     pairs = _mm256_maddubs_epi16(levels, x);
-    if constexpr (Format::kOffset != 0 && !kOffsetAsMinimum<Format>) {
-      pairs = _mm256_sub_epi16(pairs, offset_part);
-    }
   }
   return _mm256_madd_epi16(pairs, multiplier);
 }
@@ -34,12 +25,15 @@ TROIKA_INLINE inline __m256 scaled_sums(const int16_t* sums, __m256i multiples, 
   return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, multiples)), scales);
 }
 
-// The multiples of the two groups of 16 in the i-th 32 levels, as pairs of levels see them.
-TROIKA_INLINE inline __m256i multiplier(const int8_t* multiples, int i) {
-  const __m128i pair = _mm_loadu_si16(multiples + 2 * i);
-  const __m256i both = _mm256_broadcastsi128_si256(_mm_cvtepi8_epi16(pair));
-  return _mm256_shuffle_epi8(both, _mm256_setr_epi64x(0x0100010001000100, 0x0100010001000100,
-                                                      0x0302030203020302, 0x0302030203020302));
+// The multiples of sixteen groups as words: those of even groups in the first half.
+TROIKA_INLINE inline __m256i evens_and_odds(__m128i multiples) {
+  const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+  return _mm256_cvtepi8_epi16(_mm_shuffle_epi8(multiples, order));
+}
+// Of these the two for the i-th 32 levels, as pairs of levels see them.
+TROIKA_INLINE inline __m256i multiplier(__m256i evens_and_odds, int i) {
+  const auto word = static_cast<int16_t>(2 * i | (2 * i + 1) << 8);
+  return _mm256_shuffle_epi8(evens_and_odds, _mm256_set1_epi16(word));
 }
 
 template <typename Format, int kRows, int kTokens>
@@ -48,24 +42,25 @@ TROIKA_INLINE inline void tile_step(const std::byte* first, size_t row_bytes, co
   const std::byte* c[kRows];
   unrolled<kRows>([&](auto r) TROIKA_INLINE { c[r] = first + r * row_bytes; });
   alignas(32) float scales[kRows][kTokens][8];  // of weight and activation together
-  alignas(16) int8_t multiples[kRows][16];
   const __m256i ones = _mm256_set1_epi16(1);
+  __m256i multiples[kRows];
   unrolled<kRows>([&](auto r) TROIKA_INLINE {
-    if constexpr (Format::kGroup == 16) {
-      _mm_store_si128(reinterpret_cast<__m128i*>(multiples[r]), Format::multiples(c[r]));
-    }
+    if constexpr (Format::kGroup == 16) multiples[r] = evens_and_odds(Format::multiples(c[r]));
   });
   unrolled<kTokens>([&](auto t) TROIKA_INLINE {
     const __m256 x_scales = _mm256_loadu_ps(x[t].scale + i / 32);
     const int16_t* sums_of_16 = x[t].sum + i / 16;
     __m256 x_sums;
-    if constexpr ((Format::kHasMinima && Format::kGroup == 32) || kOffsetAsMinimum<Format>) {
+    if constexpr ((Format::kHasMinima || Format::kOffset != 0) && Format::kGroup == 32) {
       x_sums = scaled_sums(sums_of_16, ones, x_scales);
     }
     unrolled<kRows>([&](auto r) TROIKA_INLINE {
       const __m256 row_scales = Format::scales(c[r]);
       _mm256_store_ps(scales[r][t], _mm256_mul_ps(row_scales, x_scales));
-      if constexpr (kOffsetAsMinimum<Format>) {
+      if constexpr (Format::kOffset != 0) {
+        if constexpr (Format::kGroup == 16) {
+          x_sums = scaled_sums(sums_of_16, _mm256_cvtepi8_epi16(Format::multiples(c[r])), x_scales);
+        }
         const __m256 offsets = _mm256_mul_ps(row_scales, _mm256_set1_ps(Format::kOffset));
         sums[r][t] = _mm256_fnmadd_ps(offsets, x_sums, sums[r][t]);
       }
@@ -79,20 +74,16 @@ TROIKA_INLINE inline void tile_step(const std::byte* first, size_t row_bytes, co
     });
   });
   unrolled<8>([&](auto j) TROIKA_INLINE {
-    __m256i xs[kTokens], offset_parts[kTokens];
+    __m256i xs[kTokens];
     unrolled<kTokens>([&](auto t) TROIKA_INLINE {
       xs[t] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x[t].q + i + 32 * j));
-      offset_parts[t] = _mm256_setzero_si256();
-      if constexpr (Format::kOffset != 0 && !kOffsetAsMinimum<Format>) {
-        offset_parts[t] = _mm256_maddubs_epi16(_mm256_set1_epi8(Format::kOffset), xs[t]);
-      }
     });
     unrolled<kRows>([&](auto r) TROIKA_INLINE {
       const __m256i levels = Format::levels(c[r], j);
-      __m256i multiples_of_pairs = ones;
-      if constexpr (Format::kGroup == 16) multiples_of_pairs = multiplier(multiples[r], j);
+      __m256i of_pairs = ones;
+      if constexpr (Format::kGroup == 16) of_pairs = multiplier(multiples[r], j);
       unrolled<kTokens>([&](auto t) TROIKA_INLINE {
-        const __m256i dots = dot_32<Format>(levels, xs[t], offset_parts[t], multiples_of_pairs);
+        const __m256i dots = dot_32<Format>(levels, xs[t], of_pairs);
         sums[r][t] =
             _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots), _mm256_set1_ps(scales[r][t][j]), sums[r][t]);
       });

@@ -1,0 +1,13 @@
+// Products with quantised activations with AVX2, in source files of their own because they take
+// long to compile. Every block format is instantiated in one of them.
+#pragma once
+
+#include "kernels/kernels.h"
+
+namespace troika::kernels::x86 {
+
+template <Type kType>
+void matmul_q8_avx2(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
+                    size_t x_stride_bytes, float* y, size_t y_stride);
+
+}  // namespace troika::kernels::x86
