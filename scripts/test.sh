@@ -72,7 +72,7 @@ stage_tidy() {
 stage_arm64() {
   scripts/packages.sh build arm64
   scripts/arm64_sysroot.sh
-  configure_and_build arm64
+  configure_and_build arm64 troika troika_test_{base,tensor,gguf,text,kernels}
   run_ctest arm64
   configure_and_build release troika  # whose text the other must write
   say "Run the program as several processors"

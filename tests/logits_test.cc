@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,9 @@ TEST_P(Variant, AgreesWithTheReferenceAsItRunsByDefault) {
 INSTANTIATE_TEST_SUITE_P(Every, Variant, testing::ValuesIn(test_support::tiny_model_variants()),
                          [](const auto& info) { return test_name(info.param.name); });
 
+// Each architecture with each format, for docs/conformance.md.
+bool wants_every_format() { return std::getenv("TROIKA_EVERY_FORMAT") != nullptr; }
+
 // Each architecture with all matrices in a few formats, phi2 in the common ones, llama in each.
 std::vector<NamedModel> formats() {
   std::vector<NamedModel> all;
@@ -95,8 +99,8 @@ std::vector<NamedModel> formats() {
       // What a format's kernels are asked by one architecture, they are asked by all.
       const bool is_plain =
           type == test_support::kF16 || type == test_support::kQ8_0 || type == test_support::kQ4_K;
-      const bool is_wanted =
-          architecture == "llama" || (architecture == "phi2" && test_support::is_common(type));
+      const bool is_wanted = wants_every_format() || architecture == "llama" ||
+                             (architecture == "phi2" && test_support::is_common(type));
       if (!is_wanted && !is_plain) continue;
       TinyModel model = test_support::tiny_model(architecture);
       model.type = type;
@@ -143,10 +147,12 @@ TEST_P(Format, AgreesWithTheReferenceInEveryPrecisionOfPrompts) {
   const TinyModelFile file(model());
   const auto judge = reference_logits(model(), tokens_);
   engine::Options options = file.float_options();
+  // Among so many random networks are some in which roundings grow more, in all kernels alike.
+  const double bf16_bound = wants_every_format() ? 2 * kBf16Bound : kBf16Bound;
   for (const std::string& kernels : runnable_kernels()) {
     options.kernels = kernels;
     for (const auto& [prefill, bound] :
-         {std::pair{"f32", kFloatBound}, {"bf16", kBf16Bound}, {"int8", kPanelBound}}) {
+         {std::pair{"f32", kFloatBound}, {"bf16", bf16_bound}, {"int8", kPanelBound}}) {
       options.prefill = prefill;
       expect_error_below(bound, rounded_error(model(), engine_logits(options, tokens_), judge),
                          name() + ", " + kernels + ", prompts in " + prefill);
@@ -270,6 +276,35 @@ TEST(LongText, WindowsAgreeWithTheReferenceAndDoNotDependOnPieces) {
       EXPECT_EQ(engine_logits(options, tokens, {101, 33, 300}), whole) << what;
       options.n_threads = 3;
       EXPECT_EQ(engine_logits(options, tokens, {140}), whole) << what;
+    }
+  }
+}
+
+// Experts of a size that kernels are cut for, and a prompt of which each of them gets a share.
+TEST(Mixture, OfMillionsOfWeightsAgreesWithTheReferenceWhateverThePieces) {
+  TinyModel model = test_support::larger_mixture(2, 512);
+  const auto tokens = test_support::random_tokens(model, 96);
+  // Eight experts are nearly tied more often than four, and what one token computed others see.
+  constexpr double kRoundedBound = 2 * kBf16Bound;
+  for (const auto type : {test_support::kQ8_0, test_support::kQ4_0}) {
+    model.type = type;
+    const TinyModelFile file(model);
+    reference::Model judging(reference::read_gguf(file.path()));
+    reference::Sequence sequence(judging);
+    std::vector<reference::Vector> judge;
+    for (const int token : tokens) judge.push_back(sequence.next(token));
+    for (const auto& layer : sequence.expert_uses()) {
+      EXPECT_GE(*std::min_element(layer.begin(), layer.end()), 2u) << "an expert without work";
+    }
+    engine::Options options = file.float_options();
+    for (const auto& [prefill, bound] : {std::pair{"f32", kFloatBound}, {"bf16", kRoundedBound}}) {
+      options.prefill = prefill;
+      options.n_threads = 1;
+      const std::string what = "mixture, type " + std::to_string(type) + ", prompts in " + prefill;
+      const auto whole = engine_logits(options, tokens);
+      expect_error_below(bound, rounded_error(model, whole, judge), what);
+      options.n_threads = 3;
+      EXPECT_EQ(engine_logits(options, tokens, {40}), whole) << what;
     }
   }
 }

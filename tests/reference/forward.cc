@@ -100,7 +100,9 @@ double activate(const std::string& name, double x) {
 }  // namespace
 
 Sequence::Sequence(const Model& model)
-    : model_(model), keys_(model.n_layers), values_(model.n_layers) {}
+    : model_(model), keys_(model.n_layers), values_(model.n_layers) {
+  for (const Layer& layer : model.layers) expert_uses_.emplace_back(layer.experts.size());
+}
 
 Vector Sequence::attention(size_t index, const Vector& x) {
   const Layer& layer = model_.layers[index];
@@ -167,7 +169,8 @@ Vector Sequence::feed_forward(const FeedForward& ffn, const Vector& x) {
 }
 
 // The experts that the router gives the largest probabilities, each weighed by its own.
-Vector Sequence::mixture(const Layer& layer, const Vector& x) {
+Vector Sequence::mixture(size_t index, const Vector& x) {
+  const Layer& layer = model_.layers[index];
   Vector shares = multiply(model_, layer.router, x);
   softmax(shares);
   std::vector<std::pair<double, size_t>> ranking;
@@ -180,6 +183,7 @@ Vector Sequence::mixture(const Layer& layer, const Vector& x) {
   for (const auto& chosen : ranking) {
     double share = shares[chosen.second] * model_.share_scale;
     if (model_.normalize_shares) share /= sum;
+    ++expert_uses_[index][chosen.second];
     const Vector part = feed_forward(layer.experts[chosen.second], x);
     for (size_t i = 0; i < result.size(); ++i) result[i] += share * part[i];
   }
@@ -211,8 +215,7 @@ Vector Sequence::next(int token) {
     }
     add_to(x, attended);
     const Vector ffn_input = model_.parallel_ffn ? input : normalize(model_, layer.ffn_norm, x);
-    Vector fed =
-        layer.experts.empty() ? feed_forward(layer.ffn, ffn_input) : mixture(layer, ffn_input);
+    Vector fed = layer.experts.empty() ? feed_forward(layer.ffn, ffn_input) : mixture(i, ffn_input);
     if (!layer.ffn_post_norm.weight.empty()) fed = normalize(model_, layer.ffn_post_norm, fed);
     add_to(x, fed);
   }

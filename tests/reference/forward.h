@@ -94,17 +94,20 @@ class Sequence {
 
   // The logits after this token.
   Vector next(int token);
+  // How many tokens each expert of each layer got so far.
+  const std::vector<std::vector<size_t>>& expert_uses() const { return expert_uses_; }
   // Share of the neurons whose activation was not 0, over all tokens and layers so far.
   double active_share() const { return static_cast<double>(n_active_) / n_neurons_; }
 
  private:
   Vector attention(size_t layer, const Vector& x);
   Vector feed_forward(const FeedForward& ffn, const Vector& x);
-  Vector mixture(const Layer& layer, const Vector& x);
+  Vector mixture(size_t layer, const Vector& x);
 
   const Model& model_;
   size_t n_active_ = 0, n_neurons_ = 0;
   size_t position_ = 0;
+  std::vector<std::vector<size_t>> expert_uses_;
   std::vector<std::vector<Vector>> keys_, values_;  // [layer][position]: (n_kv_heads * head_dim)
 };
 

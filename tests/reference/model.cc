@@ -36,7 +36,8 @@ Norm read_optional_norm(const Gguf& file, const std::string& name) {
 
 // Some of the rows of a matrix, and of its bias.
 Linear rows_of(const Linear& all, size_t n_in, size_t first, size_t n) {
-  Linear part = all;
+  Linear part;  // not a copy, which would keep the room of all rows
+  part.is_block_format = all.is_block_format;
   part.weight.assign(all.weight.begin() + first * n_in, all.weight.begin() + (first + n) * n_in);
   if (!all.bias.empty()) part.bias.assign(all.bias.begin() + first, all.bias.begin() + first + n);
   return part;

@@ -17,7 +17,8 @@ namespace {
 // Writes the tensors of a model; each gets numbers of its own from the seed and its name.
 class TensorWriter {
  public:
-  TensorWriter(const TinyModel& model, GgufBytes& file) : model_(model), file_(file) {}
+  TensorWriter(const TinyModel& model, const Rewrite& rewrite, GgufBytes& file)
+      : model_(model), rewrite_(rewrite), file_(file) {}
 
   // Deviation gain / sqrt(n_in): the output is about `gain` times as large as the input.
   void matrix(const std::string& name, uint64_t n_in, uint64_t n_out, double gain,
@@ -29,26 +30,20 @@ class TensorWriter {
     Random random(model_.seed, name);
     const double deviation = gain / std::sqrt(static_cast<double>(n_in));
     std::vector<uint64_t> shape = {n_in, n_out};
-    uint64_t n_elements = n_in * n_out;
-    if (n_experts > 0) {
-      shape.push_back(n_experts);
-      n_elements *= n_experts;
-    }
-    file_.add_tensor(name, type, shape, random_tensor(type, n_elements, deviation, random));
+    if (n_experts > 0) shape.push_back(n_experts);
+    add(name, type, shape, random_tensor(type, n_elements_of(shape), deviation, random));
   }
 
   // A matrix that files keep in F32 in any case.
   void float_matrix(const std::string& name, const std::vector<uint64_t>& shape, double gain) {
     Random random(model_.seed, name);
     const double deviation = gain / std::sqrt(static_cast<double>(shape[0]));
-    uint64_t n_elements = 1;
-    for (uint64_t length : shape) n_elements *= length;
-    file_.add_tensor(name, kF32, shape, random_tensor(kF32, n_elements, deviation, random));
+    add(name, kF32, shape, random_tensor(kF32, n_elements_of(shape), deviation, random));
   }
 
   void floats(const std::string& name, uint64_t length, double low, double high) {
     Random random(model_.seed, name);
-    file_.add_tensor(name, kF32, {length}, random_floats(length, low, high, random));
+    add(name, kF32, {length}, random_floats(length, low, high, random));
   }
 
   void bias(const std::string& name, uint64_t length) { floats(name, length, -0.5, 0.5); }
@@ -59,7 +54,20 @@ class TensorWriter {
   }
 
  private:
+  static size_t n_elements_of(const std::vector<uint64_t>& shape) {
+    size_t n_elements = 1;
+    for (uint64_t length : shape) n_elements *= length;
+    return n_elements;
+  }
+
+  void add(const std::string& name, uint32_t type, const std::vector<uint64_t>& shape,
+           std::vector<uint8_t> data) {
+    if (rewrite_) rewrite_(&type, &data, n_elements_of(shape));
+    file_.add_tensor(name, type, shape, data);
+  }
+
   const TinyModel& model_;
+  const Rewrite& rewrite_;
   GgufBytes& file_;
 };
 
@@ -385,9 +393,20 @@ std::vector<NamedModel> tiny_model_variants() {
 
 void PrintTo(const NamedModel& model, std::ostream* out) { *out << model.name; }
 
-std::vector<uint8_t> tiny_model_bytes(const TinyModel& model) {
+TinyModel larger_mixture(uint32_t n_layers, uint32_t width) {
+  TinyModel model = tiny_model("mixtral");
+  model.n_layers = n_layers;
+  model.width = width;
+  model.n_heads = width / 64, model.n_kv_heads = width / 256;
+  model.ffn_width = model.expert_width = width / 4 * 7;
+  model.n_experts = 8;
+  model.vocabulary = 2048;
+  return model;
+}
+
+std::vector<uint8_t> tiny_model_bytes(const TinyModel& model, const Rewrite& rewrite) {
   GgufBytes file;
-  TensorWriter tensors(model, file);
+  TensorWriter tensors(model, rewrite, file);
   add_metadata(model, file);
   add_tokenizer(model, file);
   // A small embedding: the layers, not the last token alone, then decide what comes next. Gemma
