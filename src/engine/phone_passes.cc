@@ -22,21 +22,39 @@ std::span<const schedule::Task> tasks_of(const schedule::TaskList& list, int blo
 
 }  // namespace
 
-PhonePasses::PhonePasses(Engine& engine)
+PhonePasses::PhonePasses(Engine& engine, Engine* prompts)
     : engine_(engine),
-      phone_(*engine.phone()),
+      prompts_(prompts),
       n_blocks_(engine.blueprint().n_layers),
       slots_(static_cast<size_t>(engine.plan().context)),
       visible_(static_cast<size_t>(engine.plan().chunk())) {
   TROIKA_ASSERT(engine.phone() != nullptr && !engine.has_values());
+  if (prompts == nullptr) return;
+  TROIKA_ASSERT(prompts->phone() != nullptr && !prompts->has_values());
+  visible_.resize(static_cast<size_t>(std::max(prompts->plan().chunk(), engine.plan().chunk())));
+}
+
+Engine& PhonePasses::engine_of(int shape) {
+  const bool is_prompt = prompts_ != nullptr && shape == prompts_->plan().chunk();
+  return is_prompt ? *prompts_ : engine_;
+}
+
+double PhonePasses::now_us() const {
+  const double us = engine_.phone()->clock().now_us();
+  return prompts_ == nullptr ? us : us + prompts_->phone()->clock().now_us();
 }
 
 template <typename Run>
 PhoneCost PhonePasses::timed(const Run& run) {
-  const lanes::PhoneUse start = phone_.use();
+  const double start_us = now_us();
+  std::vector<std::pair<const lanes::VirtualPhone*, lanes::PhoneUse>> phones;
+  for (const Engine* engine : {&engine_, prompts_}) {
+    if (engine != nullptr) phones.emplace_back(engine->phone(), engine->phone()->use());
+  }
   run();
-  const lanes::PhoneUse end = phone_.use();
-  return {(end.now_us - start.now_us) / kUsPerS, phone_.energy_j(start, end)};
+  PhoneCost cost{(now_us() - start_us) / kUsPerS, 0.0};
+  for (const auto& [phone, start] : phones) cost.joules += phone->energy_j(start, phone->use());
+  return cost;
 }
 
 // Time goes by how many positions a row sees, not by which.
@@ -54,8 +72,9 @@ lanes::Run PhonePasses::rows(int n_rows, int n_past) {
 }
 
 void PhonePasses::run_block(int shape, int block, int n_rows, int n_past) {
-  schedule::run_in_order(tasks_of(engine_.graphs().body(shape), block), rows(n_rows, n_past),
-                         engine_.machine());
+  Engine& engine = engine_of(shape);
+  schedule::run_in_order(tasks_of(engine.graphs().body(shape), block), rows(n_rows, n_past),
+                         engine.machine());
 }
 
 void PhonePasses::run_block_in_layout(schedule::Layout layout, int prompt_shape, int step_shape,
@@ -115,8 +134,9 @@ double PhonePasses::block_load_us() const {
   lanes::FlashRead read;
   read.request_bytes = static_cast<int64_t>(bytes);
   read.is_sequential = true;
-  return phone_.model().flash_us(read) +
-         1e3 * phone_.model().stack().graph.create_ms / static_cast<double>(n_blocks_);
+  const lanes::CostModel& model = engine_.phone()->model();
+  return model.flash_us(read) +
+         1e3 * model.stack().graph.create_ms / static_cast<double>(n_blocks_);
 }
 
 std::vector<schedule::BlockTimes> PhonePasses::profile(int n_tokens, int prompt_shape,
@@ -140,12 +160,11 @@ std::vector<schedule::BlockTimes> PhonePasses::profile(int n_tokens, int prompt_
 SwitchedPrompt PhonePasses::switched_prompt(int n_tokens, int prompt_shape, int step_shape,
                                             schedule::LayoutSwitch* layouts, Trace* trace) {
   SwitchedPrompt result;
-  const Clock& clock = engine_.machine().clock();
-  const double start_us = clock.now_us();
+  const double start_us = now_us();
   double load_end_us = 0.0;
   // Flash shares no bus with the lanes, so that a load is a moment at which it will have ended.
   const auto look = [&] {
-    if (!layouts->loading() || clock.now_us() < load_end_us) return;
+    if (!layouts->loading() || now_us() < load_end_us) return;
     layouts->loaded();
     result.switched_s = (load_end_us - start_us) / kUsPerS;
   };
@@ -158,7 +177,7 @@ SwitchedPrompt PhonePasses::switched_prompt(int n_tokens, int prompt_shape, int 
       run_block(prompt_shape, -1, n_rows, done);
       for (int block = 0; block < n_blocks_; ++block) {
         look();
-        const double begin_us = clock.now_us();
+        const double begin_us = now_us();
         if (const auto load = layouts->before_block(block)) {
           const schedule::BlockTimes& times = layouts->times()[static_cast<size_t>(load->block)];
           load_end_us = begin_us + times.load_us(load->into);
@@ -168,7 +187,7 @@ SwitchedPrompt PhonePasses::switched_prompt(int n_tokens, int prompt_shape, int 
         const schedule::Layout layout = layouts->layout(block);
         run_block_in_layout(layout, prompt_shape, step_shape, block, n_rows, done);
         add(kBlocksRow, layout == schedule::Layout::kPrompt ? "prompt" : "step", block, n_rows,
-            begin_us, clock.now_us());
+            begin_us, now_us());
       }
       look();
     }

@@ -2,6 +2,8 @@
 // are verified, at any place of a text; and prompts during which the blocks change their layout
 // (D1). The executables are those of every other pass; only the list of tasks is taken block by
 // block, which is what a change between two blocks needs.
+//
+// Executables of prompts can come from an engine of their own: another software on the same phone.
 #pragma once
 
 #include <vector>
@@ -34,8 +36,9 @@ struct SwitchedPrompt {
 
 class PhonePasses {
  public:
-  // REQUIRES: the engine runs on a phone and computes no values. It must outlive this.
-  explicit PhonePasses(Engine& engine);
+  // `prompts` runs passes of as many tokens as its chunk is long; without it `engine` runs all.
+  // REQUIRES: both run on a phone and compute no values. They must outlive this.
+  explicit PhonePasses(Engine& engine, Engine* prompts = nullptr);
 
   // A prompt in chunks of `shape` tokens, one after the other, and the logits of its last token.
   PhoneCost prompt(int n_tokens, int shape);
@@ -57,6 +60,10 @@ class PhonePasses {
  private:
   template <typename Run>
   PhoneCost timed(const Run& run);
+  // Which engine has the executables for a pass of so many tokens.
+  Engine& engine_of(int shape);
+  // Only one of the engines works at a time, so that their times add up.
+  double now_us() const;
   lanes::Run rows(int n_rows, int n_past);
   // Tasks before the blocks, of a block, and behind them are those of `block` -1, i and n.
   void run_block(int shape, int block, int n_rows, int n_past);
@@ -65,7 +72,7 @@ class PhonePasses {
   void run_head(int n_rows);
 
   Engine& engine_;
-  const lanes::VirtualPhone& phone_;
+  Engine* prompts_;  // may be null
   int n_blocks_;
   std::vector<cache::Slot> slots_;
   std::vector<cache::VisibleSlots> visible_;

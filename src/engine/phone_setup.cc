@@ -30,7 +30,7 @@ constexpr double kWorthwhile = 0.98;
 // equivalent shapes can still be faster (N8): rates at the ideal shape and those of whole passes
 // have that in them.
 bool is_law_of_plain_products(const plan::Stack& stack) {
-  return stack.npu.is_float < 0.5 && stack.npu.weights_g_s <= 0.0;
+  return stack.npu.is_float < 0.5 && stack.npu.reads_first < 0.5;
 }
 
 // The system of llm.npu up to a step of its ablation: float parts on the CPU, products on the NPU.

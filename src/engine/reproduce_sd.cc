@@ -380,7 +380,8 @@ TestReport simulate_sd_npu(const PhoneFolder& folder) { return Reproduction(fold
 
 void trace_layout_switch(const PhoneFolder& folder, Trace* trace) {
   SdRuns runs(folder.path);
-  runs.switched_prompt("qwen2.5-1.5b", kK60, 2 * kSdPromptShape, schedule::Layout::kPrompt, trace);
+  // The paper's example has two chunks; two here are over before all blocks are loaded.
+  runs.switched_prompt("qwen2.5-1.5b", kK60, 4 * kSdPromptShape, schedule::Layout::kPrompt, trace);
 }
 
 }  // namespace troika::engine

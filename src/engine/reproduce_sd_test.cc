@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "engine/npu_runs.h"
 #include "engine/sd_runs.h"
 #include "tests/support/repository.h"
 
@@ -48,6 +49,18 @@ TEST(ReproduceSd, D1V3TheTestRowsOfThePaper) {
   EXPECT_GE(report.count(TestKind::kRange), 15);
 }
 
+TEST(ReproduceSd, D1PromptsTakeTheTimeOfTheBackendsOwnGraph) {
+  SdRuns sd(kPhones);
+  NpuRuns npu(kPhones);
+  const NpuRun in_order{"qwen1.5-1.8b", 512, "outlier", 100};
+  const double backend_s = npu.result(in_order).prefill.seconds;
+  const double prompt_s = sd.prompt("qwen1.5-1.8b", "8gen3", 512, kSdPromptShape).seconds;
+  // They differ in the lane of the head.
+  EXPECT_NEAR(prompt_s / backend_s, 1.0, 0.05);
+  // Not by the line of passes that verify drafts.
+  EXPECT_LT(2 * prompt_s, sd.prompt("qwen1.5-1.8b", "8gen3", 512, kSdStepShape).seconds);
+}
+
 TEST(ReproduceSd, D1TheSwitchIsHiddenInThePrompt) {
   SdRuns runs(kPhones);
   for (const char* model : {"qwen2.5-0.5b", "llama-3.2-3b"}) {
@@ -57,7 +70,7 @@ TEST(ReproduceSd, D1TheSwitchIsHiddenInThePrompt) {
     // Less than loading behind the prompt, or than sub-chunks all the time.
     EXPECT_LT(std::max(switched.cost.seconds, switched.switched_s), plain_s + load_s) << model;
     EXPECT_LT(switched.cost.seconds, runs.prompt(model, "8gen2", 1000, kSdStepShape).seconds);
-    EXPECT_GE(switched.cost.seconds, plain_s);
+    EXPECT_GE(switched.cost.seconds, plain_s * (1 - 1e-9));
     EXPECT_GT(switched.n_switched, 0);
     // The next prompt begins in the step's layout, and goes back where that pays.
     const double steps_s = runs.prompt(model, "8gen2", 1000, kSdStepShape).seconds;
@@ -86,7 +99,7 @@ TEST(ReproduceSd, D1TheTraceShowsLoadsBesideBlocks) {
     load_end_us = event.end_us;
     n_hidden += event.end_us <= blocks_end_us;
   }
-  EXPECT_GT(n_loads, 20);
+  EXPECT_GT(n_loads, 14);  // the others begin behind the prompt
   EXPECT_GE(n_hidden + 1, n_loads);
   // A block that was loaded is computed in the step's layout from then on.
   for (const TraceEvent& load : events) {

@@ -78,6 +78,7 @@ std::vector<Field> Stack::fields() {
       {"npu.ideal_ratio", &npu.ideal_ratio, 0.001, 1e3},
       {"npu.least_share", &npu.least_share, 1e-6, 1},
       {"npu.row_step", &npu.row_step, 1, 4096},
+      {"npu.reads_first", &npu.reads_first, 0, 1},
       {"npu.is_float", &npu.is_float, 0, 1},
       {"npu.is_permuted", &npu.is_permuted, 0, 1},
       {"npu.per_group_factor", &npu.per_group_factor, 1, 1e3},

@@ -75,6 +75,7 @@ struct Stack {
     Constant ideal_ratio;        // rows / columns from which on the shape costs nothing
     Constant least_share;        // of the rate, at the worst shape
     Constant row_step;           // rows of the input are rounded up to it
+    Constant reads_first;        // 1: weights are read before the first row, 0: while rows stream
     Constant is_float;           // 1: products in half floats, 0: in 8-bit whole numbers
     Constant is_permuted;        // 1: weights are streamed and activations stay, 0: the other way
     Constant per_group_factor;   // time of a product with scales per group, against one per tensor

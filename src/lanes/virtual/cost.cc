@@ -129,6 +129,9 @@ TaskCost CostModel::npu_product(const Product& p) const {
                  npu.least_share.value, 1.0);
   double us = operations(rows, columns, outputs) /
               (tops * phone_.npu.relative_rate * share * 1e12) * kUsPerS;
+  if (npu.reads_first >= 0.5) {
+    us += weights(p) * p.weight_bytes / (read_gb_s(Processor::kNpu) * kBytesPerUsOfGbPerS);
+  }
   if (npu.weights_g_s > 0.0) {
     us += columns * outputs / (npu.weights_g_s * phone_.npu.relative_rate * kGiga) * kUsPerS;
   }

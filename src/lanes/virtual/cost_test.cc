@@ -105,6 +105,18 @@ TEST(Cost, N8_ASquareShapeCostsLessAndScalesPerGroupMore) {
   EXPECT_GT(us(model, Processor::kNpu, product), 8 * thin);
 }
 
+TEST(Cost, D1_WeightsThatAreReadFirstHideBehindNoRow) {
+  const CostModel model = model_of("8gen3", "sd.npu");
+  ASSERT_GE(model.stack().npu.reads_first, 0.5);
+  const auto us_of = [&](int64_t rows) {
+    return us(model, Processor::kNpu, Product{rows, 1536, 8960});
+  };
+  const double read_us = 1536.0 * 8960.0 / (model.read_gb_s(Processor::kNpu) * 1e3);
+  const double row_us = us_of(33) - us_of(32);
+  EXPECT_NEAR(us_of(1), model.stack().npu.launch_us + read_us + row_us, 1e-6);
+  EXPECT_NEAR(us_of(64), us_of(1) + 63 * row_us, 1e-6);
+}
+
 TEST(Cost, MoreCoresAreFaster) {
   const CostModel model = model_of("8gen3", "llm.npu");
   const Product product{256, 2048, 5504};
