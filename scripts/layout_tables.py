@@ -136,7 +136,7 @@ def section(first, later, model):
             seconds = [r["prefill"]["seconds"] for r in first[n, layouts]]
             row.append(f"{statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f})")
         switched = first[n, "switch"]
-        hidden = median_of(switched, lambda r: r["layouts"]["load_s"] - r["layouts"]["wait_s"])
+        hidden = median_of(switched, lambda r: max(0.0, r["layouts"]["load_s"] - r["layouts"]["wait_s"]))
         waited = median_of(switched, lambda r: r["layouts"]["wait_s"])
         row += [f"{hidden:.2f} s", f"{1000 * waited:.0f} ms"]
         row += [" / ".join(f"{next(p for p in later[k]['prefill'] if p['tokens'] == n)['tokens_per_s']:.0f}"
