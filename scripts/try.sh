@@ -10,8 +10,10 @@ scripts/packages.sh build
 configure_and_build release troika
 
 built_in=models/troika-silu-q8_0.gguf
+ask=(-p "Once upon a time")
 if [[ -f $built_in ]]; then
   model=$built_in
+  ask=(--chat -p "Tell me a story about a dog and a ball.")
   say "Run the built-in model $model"
 else
   model=build/models/tiny-llama-q8_0.gguf
@@ -28,5 +30,5 @@ has_prompt=false
 for argument in "$@"; do
   case $argument in -p* | --prompt* | -f* | --file* | -) has_prompt=true ;; esac
 done
-$has_prompt || set -- -p "Once upon a time" "$@"
+$has_prompt || set -- "${ask[@]}" "$@"
 exec build/release/troika run "$model" "$@"

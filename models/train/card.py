@@ -21,19 +21,20 @@ def card(figures, manifest, log, made):
     name = Path(figures["file"]).stem.rsplit("-q8_0", 1)[0].rsplit("-f16", 1)[0]
     last = log[-1]
     out = [f"# {name}", ""]
+    told = f" and {manifest['stories']['told']} told by rule" if manifest["stories"].get("told") else ""
     act = "SiLU" if c["activation"] == "silu" else "ReLU"
     out += [
         f"A Llama decoder of {figures['parameters'] / 1e6:.1f} million parameters with a gated {act} feed-forward, "
         "trained by the recipe in [train](train/README.md). It tells little stories, answers "
         "questions about a text that it is given, and picks what to tap on a screen. It knows nothing about the "
-        "world, and its longer stories lose their thread.", "",
+        "world, and stories that it does not tell by a plot it was taught lose their thread.", "",
         "| | |", "|---|---|",
         f"| shape | {c['layers']} layers, width {c['width']}, {c['heads']} heads over {c['kv_heads']} key/value heads, "
         f"feed-forward {c['ffn']}, vocabulary {c['vocab']} (byte-level BPE), context {c['context']}, tied embeddings |",
         f"| file | `{figures['file']}`, {figures['bytes'] / 1e6:.1f} MB |",
         f"| training | {last['tokens'] / 1e6:.1f} million tokens in {last['step']} steps{made} |",
         f"| texts | {manifest['books']['files']} public-domain books ({manifest['books']['tokens'] / 1e6:.1f} M tokens); "
-        f"{manifest['stories']['texts']} stories of TinyStories (CDLA-Sharing-1.0), as text and as answers in "
+        f"{manifest['stories']['texts']} stories of TinyStories (CDLA-Sharing-1.0){told}, as text and as answers in "
         f"conversations ({manifest['stories']['tokens'] / 1e6:.1f} M); {manifest['tasks']['documents']} generated tasks "
         f"({manifest['tasks']['tokens'] / 1e6:.1f} M) |",
         "| licence | the weights: Apache-2.0, like the project; TinyStories asks to be named: it is part of the data |",

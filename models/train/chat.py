@@ -49,25 +49,25 @@ def maybe_system(rng):
     return rng.choice(SYSTEMS) if rng.random() < 0.15 else None
 
 
-def story_request(rng, story):
-    """A request that this story answers: its first name, and things that it speaks of."""
-    present = [t for t in TOPICS if re.search(rf"\b{t}\b", story)]
+def story_request(rng, story, about=()):
+    """A request that this story answers: its first name, and things that it speaks of (those it is about, if known)."""
+    present = list(about) or [t for t in TOPICS if re.search(rf"\b{t}\b", story)]
     name = re.search(r"\b(?:named|called) ([A-Z][a-z]+)", story)
     x = rng.random()
     if name and x < 0.25:
-        about = name.group(1)
+        subject = name.group(1)
         if present and rng.random() < 0.5:
-            about += f" and a {rng.choice(present)}"
+            subject += f" and a {rng.choice(present)}"
     elif present and x < 0.85:
         chosen = rng.sample(present, min(len(present), rng.choice((1, 1, 2))))
-        about = " and ".join(f"{'an' if t[0] in 'aeiou' else 'a'} {t}" for t in chosen)
+        subject = " and ".join(f"{'an' if t[0] in 'aeiou' else 'a'} {t}" for t in chosen)
     else:
         return rng.choice(OPENERS)
-    return rng.choice(TOPIC_OPENERS).format(x=about)
+    return rng.choice(TOPIC_OPENERS).format(x=subject)
 
 
-def story_conversation(rng, tokenizer, story):
-    turns = [(story_request(rng, story), story)]
+def story_conversation(rng, tokenizer, story, about=()):
+    turns = [(story_request(rng, story, about), story)]
     if rng.random() < 0.1:
         turns.insert(0, [rng.choice(side) for side in SMALL_TALK[0]])
     elif rng.random() < 0.1:

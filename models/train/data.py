@@ -5,7 +5,15 @@ import numpy as np
 from bpe import SPECIAL
 
 BOOK_CHUNK = 2048
-SHARES = {"books": 0.30, "stories": 0.20, "tasks": 0.50}  # of the tokens of a round that are no echo
+
+
+def shares(progress):
+    """Shares of the tokens of a round that are no echo, by the share of the training that is done.
+
+    Books first, for their words; once the model copies and answers, more stories, for what people ask it for.
+    """
+    late = progress >= 0.56
+    return {"books": 0.20, "stories": 0.40, "tasks": 0.40} if late else {"books": 0.30, "stories": 0.20, "tasks": 0.50}
 
 
 def echoes(progress):
@@ -14,7 +22,7 @@ def echoes(progress):
     First the language: with echoes from the start copying began later than with echoes that came to a model
     that knew some words. Then many, until it copies; some to the end, or it would forget.
     """
-    return 0.0 if progress < 0.27 else 0.4 if progress < 0.45 else 0.1
+    return 0.0 if progress < 0.22 else 0.4 if progress < 0.36 else 0.1
 
 
 def echo_row(rng, size, vocab, text):
@@ -87,15 +95,16 @@ class Rows:
         start, end = self.a[f"{name}_offsets"][i : i + 2]
         return self.a[f"{name}_tokens"][start:end], self.a[f"{name}_weights"][start:end]
 
-    def rows(self, length, echo_share=0.0):
+    def rows(self, length, echo_share=0.0, progress=0.0):
         """The rows of one round, `length` tokens and one more for the last target."""
+        share = shares(progress)
         size = length + 1
         n_rows = max(1, self.round_tokens // size)
         n_echo = round(n_rows * echo_share)
-        n_text = n_echo + round((n_rows - n_echo) * (1 - SHARES["tasks"] * 1.1))
+        n_text = n_echo + round((n_rows - n_echo) * (1 - share["tasks"] * 1.1))
         tokens = np.zeros((n_rows, size), np.int32)
         weights = np.zeros((n_rows, size), np.uint8)
-        text_t, text_w = self._text(n_rows * size)
+        text_t, text_w = self._text(n_rows * size, share)
         used = 0
 
         def fill(row, at):
@@ -126,9 +135,9 @@ class Rows:
         order = np.random.default_rng([self.seed, self.round, 7]).permutation(n_rows)
         return tokens[order], weights[order]
 
-    def _text(self, n):
+    def _text(self, n, shares_now):
         """Books and stories by their shares, document after document."""
-        share = SHARES["stories"] / (SHARES["stories"] + SHARES["books"])
+        share = shares_now["stories"] / (shares_now["stories"] + shares_now["books"])
         rng = np.random.default_rng([self.seed, self.round, 5])
         parts, total, stories = [], 0, 0
         while total < n:

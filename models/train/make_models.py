@@ -30,7 +30,7 @@ PRESETS = {
     "cpu": {
         "tasks": 80000,
         "shape": ["--width", "256", "--layers", "4", "--heads", "8", "--kv-heads", "4", "--ffn", "768"],
-        "silu": ["--steps", "3600", "--batch", "4096"],
+        "silu": ["--steps", "5200", "--batch", "4096"],
         "relu": ["--steps", "1200", "--batch", "4096", "--muon-lr", "0.015", "--seed", "2"],
         "relu_from_silu": True,
     },

@@ -15,6 +15,7 @@ from pathlib import Path
 import bpe
 import chat
 import numpy as np
+import stories as told_stories
 import tasks
 import text
 from bpe import BOS, EOS
@@ -40,6 +41,15 @@ def task_documents(rng, tokenizer, n):
             yield chat.task_conversation(rng, tokenizer, context, turns)
         else:
             yield plain_task(tokenizer, kind, context, turns)
+
+
+def told_documents(rng, tokenizer, told):
+    """Each as the answer to a request for it; a third also as plain text."""
+    for i, (story, about) in enumerate(told):
+        yield chat.story_conversation(rng, tokenizer, story, about)
+        if i % 3 == 0:
+            tokens = [BOS, *tokenizer.encode(story), EOS]
+            yield tokens, [0] + [1] * (len(tokens) - 1)
 
 
 def flatten(documents):
@@ -112,6 +122,8 @@ def prepare(data, out, n_tasks=80000, n_vocab=4096, seed=1, per_kind=100, limit=
         tokens = [BOS, *tokenizer.encode(story), EOS]
         story_documents.append((tokens, [0] + [1] * (len(tokens) - 1)))
         story_documents.append(chat.story_conversation(rng, tokenizer, story))
+    told = list(told_stories.generate(random.Random(seed), n_tasks // 8))
+    story_documents += told_documents(random.Random(seed), tokenizer, told)
     task_docs = list(task_documents(rng, tokenizer, n_tasks))
     task_docs += [chat.small_talk(rng, tokenizer) for _ in range(n_tasks // 25)]
     rng.shuffle(story_documents)
@@ -123,14 +135,14 @@ def prepare(data, out, n_tasks=80000, n_vocab=4096, seed=1, per_kind=100, limit=
 
     line_break = tokenizer.ids[bpe.ALPHABET[10]]  # in the place of special tokens, lest words join
     task_text = tokenizer.decode(np.where(arrays["tasks_tokens"] < len(bpe.SPECIAL), line_break, arrays["tasks_tokens"]).tolist())
-    training_text = "\n\n".join([*books, *stories, task_text])
+    training_text = "\n\n".join([*books, *stories, *(story for story, _ in told), task_text])
     examples = list(held_out_tasks(seed + 1000, per_kind, training_text))
     write_held_out(out / "held_out", corpus, examples)
     manifest = {
         "seed": seed,
         "vocab": len(tokenizer.tokens),
         "books": {"files": len(books), "tokens": len(book_tokens)},
-        "stories": {"texts": len(stories), "documents": len(story_documents), "tokens": arrays["stories_tokens"].size},
+        "stories": {"texts": len(stories), "told": len(told), "documents": len(story_documents), "tokens": arrays["stories_tokens"].size},
         "tasks": {"documents": len(task_docs), "tokens": arrays["tasks_tokens"].size},
         "dropped_as_held_out_or_repeated": dict(corpus.dropped),
         "held_out": {

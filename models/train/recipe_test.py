@@ -28,6 +28,7 @@ except ImportError:
 
 import bpe
 import gguf
+import stories
 import tasks
 import text
 import values
@@ -144,6 +145,40 @@ class Tasks(unittest.TestCase):
             sides.append(drawn)
         self.assertEqual(sides[0] & sides[1], set())
         self.assertGreater(len(sides[1]), 1000)
+
+
+class ToldStories(unittest.TestCase):
+    @staticmethod
+    def told(seed):
+        for story, about in stories.generate(random.Random(seed), 600):
+            yield story, set(about), set(re.findall(r"\w+", story))
+
+    def test_they_keep_to_their_cast(self):
+        things = {*stories.TOYS, *stories.PETS, *stories.FOODS, *stories.WILD}
+        # Words that plots use by themselves.
+        own = {"ball", "dog"} & {w for _, steps in stories.PLOTS for s in steps for w in re.findall(r"\w+", s)}
+        for story, about, words in self.told(1):
+            self.assertNotRegex(story, r"[{}|]")
+            self.assertLessEqual(len({*stories.GIRLS, *stories.BOYS} & words), 2, story)
+            self.assertLessEqual(about, words, story)
+            looked_at = set(stories.WILD) if "to look at a" in story else {"hat"} if "in his hat" in story or "in her hat" in story else set()
+            self.assertEqual((things & words) - about - own - looked_at, set(), story)
+
+    def test_pronouns_are_those_of_the_cast(self):
+        people = [(set(stories.GIRLS) | {g for g, word in stories.GROWN_UPS if word == "she"}, {"she", "her", "She", "Her"}),
+                  (set(stories.BOYS) | {g for g, word in stories.GROWN_UPS if word == "he"}, {"he", "him", "his", "He", "His"})]  # fmt: skip
+        seen = [0, 0]
+        for story, _, words in self.told(2):
+            for i, (who, pronouns) in enumerate(people):
+                if not who & words:
+                    seen[i] += 1
+                    self.assertEqual(words & pronouns, set(), story)
+        self.assertGreater(min(seen), 20)
+
+    def test_the_same_seed_tells_the_same(self):
+        a, b = (list(stories.generate(random.Random(3), 50)) for _ in range(2))
+        self.assertEqual(a, b)
+        self.assertGreater(len({story for story, _ in a}), 45)
 
 
 class Files(unittest.TestCase):

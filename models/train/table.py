@@ -160,7 +160,9 @@ def parameter_table(troika, models, manifest):
                      f"vocabulary {c.vocab}, context {c.context}"])  # fmt: skip
     data = table(["data", "documents", "tokens"], [
         ["public-domain books", manifest["books"]["files"], f"{manifest['books']['tokens'] / 1e6:.1f} M"],
-        ["TinyStories", manifest["stories"]["texts"], f"{manifest['stories']['tokens'] / 1e6:.1f} M"],
+        ["TinyStories + stories told by rule",
+         f"{manifest['stories']['texts']} + {manifest['stories'].get('told', 0)}",
+         f"{manifest['stories']['tokens'] / 1e6:.1f} M"],
         ["generated tasks and conversations", manifest["tasks"]["documents"],
          f"{manifest['tasks']['tokens'] / 1e6:.1f} M"],
     ])  # fmt: skip

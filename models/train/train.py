@@ -116,7 +116,7 @@ class Training:
         self.mean = [p.detach().clone() for p in self.model.parameters()]
         self.risen_from = 0  # the step from which the rate rises
         self.data_state, self.skip, self.length = None, 0, 0  # where the data stand: round, steps in it
-        self.echoes = 0.0
+        self.echoes, self.mixture = 0.0, 0.0  # of this round: share of echoes, progress that its shares follow
         a.out.mkdir(parents=True, exist_ok=True)
         path = a.out / ("stable.pt" if a.from_stable else "model.pt")
         if path.exists():
@@ -137,6 +137,7 @@ class Training:
         self.step, self.seconds, self.tokens = s["step"], s["seconds"], s["tokens"]
         self.pressure, self.data_state = s["pressure"], s["data"]
         self.skip, self.length, self.echoes = s["skip"], s["length"], s["echoes"]
+        self.mixture = s.get("mixture", 0.0)
         if "optimizers" not in s:  # from pack.py: they start anew, and so does the rise of the rate
             self.risen_from = self.step
         log = self.a.out / "log.jsonl"
@@ -153,7 +154,7 @@ class Training:
             "optimizers": [o.state_dict() for o in self.optimizers],
             "step": self.step, "seconds": self.seconds, "tokens": self.tokens,
             "pressure": self.pressure, "data": self.data_state, "skip": self.skip, "length": self.length,
-            "echoes": self.echoes,
+            "echoes": self.echoes, "mixture": self.mixture,
         }  # fmt: skip
         torch.save(state, self.a.out / (name + ".part"))
         (self.a.out / (name + ".part")).rename(self.a.out / name)
@@ -190,9 +191,10 @@ class Training:
                 turn = EARLY_ROWS if self.progress() < DECAY_START else LATE_ROWS
                 self.length = min(self.a.context, turn[rows.round % len(turn)])
                 # A model that starts from another has learned to copy there.
-                self.echoes = data.echoes(1.0 if self.a.start else self.progress())
+                self.mixture = 1.0 if self.a.start else self.progress()
+                self.echoes = data.echoes(self.mixture)
             length = self.length
-            tokens, weights = rows.rows(length, self.echoes)
+            tokens, weights = rows.rows(length, self.echoes, self.mixture)
             per_step = max(self.a.workers, self.a.batch // length)
             starts = range(0, max(1, len(tokens) - per_step + 1), per_step)
             for i in starts[self.skip :]:
