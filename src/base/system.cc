@@ -136,8 +136,8 @@ std::vector<int> usable_core_numbers() {
 
 int usable_cores(const std::string& root) {
   const auto n_cores = static_cast<double>(usable_core_numbers().size());
-  // Threads beyond the quota would only be stopped, all of them together, until the next period; half
-  // a core more or less is rounded.
+  // Threads beyond the quota would only be stopped, all of them together, until the next period;
+  // half a core more or less is rounded.
   return static_cast<int>(std::max(1.0, std::min(n_cores, std::round(cgroup_cores(root)))));
 }
 

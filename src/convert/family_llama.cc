@@ -18,7 +18,8 @@ void add_blocks(PlanBuilder& b, const Block& block) {
   const Sizes& s = b.sizes();
   const bool has_biases = !block.has_qkv_biases && b.config().flag("attention_bias", false);
   const LinearTraits values = {.needs_bias = has_biases || block.has_qkv_biases};
-  const LinearTraits ffn = {.needs_bias = block.reads_mlp_bias && b.config().flag("mlp_bias", false)};
+  const LinearTraits ffn = {.needs_bias =
+                                block.reads_mlp_bias && b.config().flag("mlp_bias", false)};
   LinearTraits queries = values, keys = values;
   if (block.is_paired) queries.n_rotated_heads = s.n_heads, keys.n_rotated_heads = s.n_kv_heads;
   for (uint32_t i = 0; i < s.n_layers; ++i) {

@@ -72,8 +72,9 @@ TROIKA_INLINE inline __m256 scaled_sums(const Q8Row& x, size_t i, __m256 scales)
 template <Type kType>
 struct Wide;
 
-// Super-blocks with groups of 16. Four vectors of 64 levels hold four groups each, and a group's lane
-// stands in the quarter of its place in its vector, at the place of that vector among the four.
+// Super-blocks with groups of 16. Four vectors of 64 levels hold four groups each, and a group's
+// lane stands in the quarter of its place in its vector, at the place of that vector among the
+// four.
 template <Type kType, int (&kLaneOf)(int)>
 struct GroupsOfSixteen {
   using Levels = Ordered<kType>;

@@ -101,7 +101,8 @@ struct TwoBitGroups : GroupsOfSixteen<kType, two_bit_lane> {
       token.levels[j] = join(load_32(q), load_32(q + 128));
     });
     const __m128 less = _mm_setr_ps(1.0F, 1.0F / 4, 1.0F / 16, 1.0F / 16);
-    token.start = _mm512_sllv_epi32(token.start, _mm512_broadcast_i32x4(_mm_setr_epi32(0, 2, 4, 4)));
+    token.start =
+        _mm512_sllv_epi32(token.start, _mm512_broadcast_i32x4(_mm_setr_epi32(0, 2, 4, 4)));
     token.scale = _mm512_mul_ps(token.scale, _mm512_broadcast_f32x4(less));
     return token;
   }
