@@ -46,7 +46,6 @@ TEST_F(LayoutsProgram, D1TheTextIsThatOfOneLayoutAndMemoryHoldsOneCopy) {
   EXPECT_EQ(layouts["blocks_for_steps"], 5);
   EXPECT_GE(layouts["loads"], 5);
   EXPECT_GT(layouts["load_s"], 0.0);
-  EXPECT_GE(layouts["wait_s"], 0.0);
   EXPECT_GT(layouts["bytes_now"], 0);
   EXPECT_LE(layouts["bytes_peak"].get<uint64_t>(), layouts["bytes_of_a_copy"].get<uint64_t>() +
                                                        layouts["bytes_of_a_block"].get<uint64_t>());
