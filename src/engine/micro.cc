@@ -48,8 +48,33 @@ double log_error(const plan::PublishedValue& value, double simulated) {
   return 0.0;
 }
 
+plan::Field find_field(const std::vector<plan::Field>& fields, const std::string& name) {
+  for (const plan::Field& field : fields) {
+    if (field.name == name) return field;
+  }
+  throw Error(fmt::format("There is no constant '{}'.", name));
+}
+
+// Bandwidths of a part without measurements follow those that were fitted. Returns what changed.
+std::vector<plan::Field> rescale_memory(PhoneFolder& folder, plan::Phone& other) {
+  const std::vector<plan::Field> from = folder.phone.fields();
+  const std::vector<plan::Field> to = other.fields();
+  std::vector<plan::Field> changed;
+  for (const char* name :
+       {"memory.reached_gb_s", "memory.cpu_gb_s", "memory.gpu_gb_s", "memory.npu_gb_s"}) {
+    const double scaled = find_field(from, name).constant->value * other.memory.relative_rate;
+    find_field(to, name).constant->value = std::stod(fmt::format("{:.4g}", scaled));
+    changed.push_back(find_field(to, name));
+  }
+  return changed;
+}
+
 lanes::CostModel model_of(const PhoneFolder& folder, const MicroGroup& group) {
-  return {folder.phone, folder.stacks.at(group.stack)};
+  const plan::Stack& stack = folder.stacks.at(group.stack);
+  if (!group.is_on_8gen2) return {folder.phone, stack};
+  plan::Phone phone = folder.phone_8gen2;
+  phone.npu.relative_rate.value = 1.0 / stack.npu.rate_8gen3;  // the part these rates are of
+  return {std::move(phone), stack};
 }
 
 // Of each value of the group.
@@ -75,13 +100,6 @@ std::vector<Split> splits(const PhoneFolder& folder, const MicroGroup& group) {
     std::replace(all.begin(), all.end(), Split::kFit, Split::kTaken);
   }
   return all;
-}
-
-plan::Field find_field(const std::vector<plan::Field>& fields, const std::string& name) {
-  for (const plan::Field& field : fields) {
-    if (field.name == name) return field;
-  }
-  throw Error(fmt::format("There is no constant '{}'.", name));
 }
 
 std::vector<plan::Field> fields_of(PhoneFolder& folder, const MicroGroup& group) {
@@ -198,21 +216,6 @@ void borrow(PhoneFolder& folder, NamesOfStacks& changed) {
   }
 }
 
-// Bandwidths of a part without measurements follow those that were fitted.
-void rescale_memory(PhoneFolder& folder, const std::string& path) {
-  plan::Phone other = plan::read_phone(path);
-  const std::vector<plan::Field> from = folder.phone.fields();
-  const std::vector<plan::Field> to = other.fields();
-  std::vector<plan::Field> changed;
-  for (const char* name :
-       {"memory.reached_gb_s", "memory.cpu_gb_s", "memory.gpu_gb_s", "memory.npu_gb_s"}) {
-    const double scaled = find_field(from, name).constant->value * other.memory.relative_rate;
-    find_field(to, name).constant->value = std::stod(fmt::format("{:.4g}", scaled));
-    changed.push_back(find_field(to, name));
-  }
-  plan::update_constants(path, changed);
-}
-
 std::vector<double> errors_of(const MicroReport& report, Split split) {
   std::vector<double> errors;
   for (const MicroRow& row : report.rows) {
@@ -237,6 +240,7 @@ PhoneFolder read_phone_folder(const std::string& path) {
   PhoneFolder folder;
   folder.path = path;
   folder.phone = plan::read_phone(path + "/8gen3.json");
+  folder.phone_8gen2 = plan::read_phone(path + "/8gen2.json");
   for (const char* name : {"llm.npu", "heterollm", "shadowattn", "sd.npu", "powerinfer-2"}) {
     folder.stacks[name] = plan::read_stack(fmt::format("{}/stacks/{}.json", path, name));
   }
@@ -304,6 +308,7 @@ std::map<std::string, std::vector<std::string>> fit_micro(PhoneFolder& folder) {
   for (const MicroGroup& group : micro_groups()) {
     if (group.constants.empty()) continue;
     fit_group(folder, group);
+    if (group.is_of_phone) rescale_memory(folder, folder.phone_8gen2);
     std::vector<std::string>& names = changed[group.is_of_phone ? "" : group.stack];
     names.insert(names.end(), group.constants.begin(), group.constants.end());
     names.insert(names.end(), group.equal_constants.begin(), group.equal_constants.end());
@@ -323,7 +328,9 @@ void write_fitted(PhoneFolder& folder) {
     plan::update_constants(path, changed);
   }
   for (const char* name : {"8gen2", "8plusgen1", "8elite"}) {
-    rescale_memory(folder, fmt::format("{}/{}.json", folder.path, name));
+    const std::string path = fmt::format("{}/{}.json", folder.path, name);
+    plan::Phone other = plan::read_phone(path);
+    plan::update_constants(path, rescale_memory(folder, other));
   }
 }
 

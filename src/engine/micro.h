@@ -14,7 +14,8 @@ namespace troika::engine {
 
 struct PhoneFolder {
   std::string path;
-  plan::Phone phone;                          // the 8 Gen 3, on which all of it was measured
+  plan::Phone phone;                          // the 8 Gen 3, on which almost all of it was measured
+  plan::Phone phone_8gen2;                    // its memory scaled from that one
   std::map<std::string, plan::Stack> stacks;  // by name
   std::vector<plan::PublishedRow> published;
 };

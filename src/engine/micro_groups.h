@@ -23,6 +23,7 @@ struct MicroGroup {
   bool is_of_phone = false;
   std::vector<std::string> equal_constants = {};  // that get the value of the first
   std::vector<SimulatedValue> values = {};
+  bool is_on_8gen2 = false;  // where its rows were measured, or are taken to have been
 };
 
 // Over-determined or exact; in the order in which they must be fitted.

@@ -79,6 +79,19 @@ TEST(Micro, V2_HeldOutRowsAreInNoSourceOfAFit) {
   for (auto& [name, stack] : folder.stacks) check(stack.fields());
 }
 
+// The row that sets the rate of the 8 Gen 3 in sd.npu says nothing about how well it fits.
+TEST(Micro, V2_ARowThatSetsAConstantAloneIsTaken) {
+  const PhoneFolder folder = read_phone_folder(kPhones);
+  const MicroReport report = simulate_micro(folder);
+  std::map<std::string, Split> split;
+  for (const MicroRow& row : report.rows) split[row.row->id] = row.split;
+  EXPECT_EQ(split["df001"], Split::kTaken);
+  EXPECT_EQ(split["df002"], Split::kTaken);
+  EXPECT_EQ(split["df003"], Split::kHeldOut);
+  EXPECT_EQ(split["df004"], Split::kNone);  // a bound
+  EXPECT_EQ(split["df005"], Split::kTaken);
+}
+
 TEST(Micro, V2_TheErrorsAreSmall) {
   const PhoneFolder folder = read_phone_folder(kPhones);
   const MicroReport report = simulate_micro(folder);

@@ -125,7 +125,11 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   }
   for (const plan::Placement& rule : plan.placements) request.forced.push_back(rule);
   request.shapes.assign(std::begin(kSmallShapes), std::end(kSmallShapes));
-  if (!options.small_shapes.empty()) request.shapes = options.small_shapes;
+  if (!options.small_shapes.empty()) {
+    request.shapes = options.small_shapes;
+    plan.output_shapes = options.small_shapes;
+    std::erase_if(plan.output_shapes, [](int n) { return n > plan::kMostDecodeTokens; });
+  }
   if (options.chunk > 0) {
     std::erase_if(request.shapes, [&](int n) { return n >= options.chunk; });
     request.shapes.push_back(options.chunk);

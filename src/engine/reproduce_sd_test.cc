@@ -61,6 +61,24 @@ TEST(ReproduceSd, D1PromptsTakeTheTimeOfTheBackendsOwnGraph) {
   EXPECT_LT(2 * prompt_s, sd.prompt("qwen1.5-1.8b", "8gen3", 512, kSdStepShape).seconds);
 }
 
+// What was measured holds attention and handovers, so that nothing is added to it.
+TEST(ReproduceSd, D3APassTakesWhatWasMeasured) {
+  SdRuns runs(kPhones);
+  const SdTask task{"", 1500, 200, 3.6, 4.21};
+  const SdRequest request = runs.request("qwen2.5-1.5b", "8gen2", SdSystem::kNpu, task);
+  EXPECT_NEAR(1e3 * request.steps.seconds / task.n_output / 51.1, 1.0, 0.04);  // df002
+}
+
+// K19: in this paper the NPU of the 8 Gen 3 is the slow one, against the specifications.
+TEST(ReproduceSd, D3TheGraphForBothIsSlowerOnThe8Gen3) {
+  SdRuns runs(kPhones);
+  const auto seconds = [&](const char* phone) {
+    return runs.prompt("qwen2.5-1.5b", phone, 1500, kSdOneShape).seconds;
+  };
+  EXPECT_GT(seconds("8gen3"), 1.15 * seconds("8gen2"));
+  EXPECT_GT(seconds("8gen2"), seconds("8elite"));
+}
+
 TEST(ReproduceSd, D1TheSwitchIsHiddenInThePrompt) {
   SdRuns runs(kPhones);
   for (const char* model : {"qwen2.5-0.5b", "llama-3.2-3b"}) {
@@ -123,7 +141,7 @@ TEST(ReproduceSd, D6MoreAcceptedTokensAreFasterAndLanesDiffer) {
   EXPECT_NE(steps_s(SdSystem::kCpu, kSummary), steps_s(SdSystem::kNpu, kSummary));
   // A verification of a few rows costs less than as many steps.
   EXPECT_LT(steps_s(SdSystem::kNpuSam, {"", 1000, 100, 1.0, 1.0}),
-            kSdNpuRows * steps_s(SdSystem::kNpu, kSummary));
+            kSdRows * steps_s(SdSystem::kNpu, kSummary));
   EXPECT_THROW(runs.request("no-such-model", "8gen2", SdSystem::kNpu, kSummary), Error);
 }
 

@@ -1,6 +1,7 @@
 #include "engine/sd_runs.h"
 
 #include "engine/phone_setup.h"
+#include "plan/phone.h"
 
 namespace troika::engine {
 namespace {
@@ -9,9 +10,11 @@ constexpr int kMostTokens = 4096;
 // Steps of an answer are all taken to be behind so much of it.
 constexpr double kMiddle = 0.5;
 
-// K19: in this paper the 8 Gen 2 is faster than the 8 Gen 3, against their specifications; by how
-// much is not printed, so it is taken to be as fast as what was measured.
-double npu_rate(const std::string& phone) { return phone == "8gen2" ? 1.0 : 0.0; }
+// K19: in this paper the 8 Gen 2 is faster than the 8 Gen 3, against their specifications. It is
+// taken to be the part that the steps of `stack` were measured on.
+double npu_rate(const std::string& phone, const plan::Stack& stack) {
+  return phone == "8gen2" ? 1.0 / stack.npu.rate_8gen3 : 0.0;
+}
 
 bool is_on_cpu(SdSystem system) {
   return system == SdSystem::kCpu || system == SdSystem::kCpuSam || system == SdSystem::kCpuEagle;
@@ -55,7 +58,7 @@ SdRuns::Machine& SdRuns::machine(const std::string& model, const std::string& ph
   Options options;
   options.machine = phones_ + "/" + phone + ".json";
   options.stack = "sd.npu";
-  options.npu_rate = npu_rate(phone);
+  options.npu_rate = npu_rate(phone, plan::read_stack(phones_ + "/stacks/sd.npu.json"));
   options.model = model;
   options.type = "q8_0";
   options.has_values = false;
@@ -64,14 +67,14 @@ SdRuns::Machine& SdRuns::machine(const std::string& model, const std::string& ph
   options.context = kMostTokens;
   if (is_cpu) {
     options.lanes = "cpu";
-    options.small_shapes = {1, kSdCpuRows};
+    options.small_shapes = {1, kSdRows};
   } else {
     // Floats on the CPU (footnote 2 of the paper). Whole passes were measured for this stack, so
     // what it takes to hand over is in its rates.
     options.lanes = "cpu;npu";
     options.placements = {"qkv=1", "out=1", "ffn=1", "head=1", "norm=0", "attention=0", "embed=0"};
     options.has_fast_handover = true;
-    options.small_shapes = {1, kSdNpuRows, kSdStepShape};
+    options.small_shapes = {1, kSdRows, kSdStepShape, kSdOneShape};
   }
   if (is_cpu) {
     known = std::make_unique<Machine>(options);
@@ -145,7 +148,7 @@ SdRequest SdRuns::request(const std::string& model, const std::string& phone, Sd
     request.prompt +=
         cpu_ms(model, phone, costs.stack().draft.calibrate_ms_per_token * task.n_prompt);
   }
-  const int n_rows = is_plain(system) ? 1 : is_cpu ? kSdCpuRows : kSdNpuRows;
+  const int n_rows = is_plain(system) ? 1 : kSdRows;
   const int n_past = task.n_prompt + static_cast<int>(kMiddle * task.n_output);
   PhoneCost step = pass(model, phone, is_cpu, n_rows, n_past, false);
   if (is_eagle(system)) {

@@ -81,6 +81,7 @@ struct Stack {
     Constant per_group_factor;   // time of a product with scales per group, against one per tensor
     Constant thin_shape_factor;  // time of 1024x1 rows against 32x32
     Constant read_gb_s;          // 0: as the phone says
+    Constant rate_8gen3;         // of the 8 Gen 3, beside the part these rates were measured on
   } npu;
   struct {
     Constant sync_us;       // an ordinary one

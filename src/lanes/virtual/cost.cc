@@ -59,6 +59,8 @@ Arithmetic CostModel::arithmetic(Processor processor) const {
 CostModel::CostModel(plan::Phone phone, plan::Stack stack)
     : phone_(std::move(phone)), stack_(std::move(stack)) {}
 
+double CostModel::npu_rate() const { return phone_.npu.relative_rate * stack_.npu.rate_8gen3; }
+
 double CostModel::pipes_ghz(const Cores& cores) const {
   const auto& cpu = phone_.cpu;
   return cores.prime * cpu.prime.clock_ghz * cpu.prime.vector_pipes +
@@ -127,13 +129,12 @@ TaskCost CostModel::npu_product(const Product& p) const {
   const double share =
       std::clamp(std::pow(streamed_rows / (npu.ideal_ratio * columns), npu.shape_power.value),
                  npu.least_share.value, 1.0);
-  double us = operations(rows, columns, outputs) /
-              (tops * phone_.npu.relative_rate * share * 1e12) * kUsPerS;
+  double us = operations(rows, columns, outputs) / (tops * npu_rate() * share * 1e12) * kUsPerS;
   if (npu.reads_first >= 0.5) {
     us += weights(p) * p.weight_bytes / (read_gb_s(Processor::kNpu) * kBytesPerUsOfGbPerS);
   }
   if (npu.weights_g_s > 0.0) {
-    us += columns * outputs / (npu.weights_g_s * phone_.npu.relative_rate * kGiga) * kUsPerS;
+    us += columns * outputs / (npu.weights_g_s * npu_rate() * kGiga) * kUsPerS;
   }
   if (p.has_square_shape) us /= npu.thin_shape_factor;
   double fixed_us = npu.launch_us;
@@ -192,8 +193,7 @@ TaskCost CostModel::attention_estimate(int64_t rows, int64_t positions, int64_t 
   const double ops =
       static_cast<double>(n_heads) *
       operations(round_up(rows, width), round_up(head_dim, width), round_up(positions, width));
-  const double us =
-      ops / (stack_.attention.estimate_tops * phone_.npu.relative_rate * 1e12) * kUsPerS;
+  const double us = ops / (stack_.attention.estimate_tops * npu_rate() * 1e12) * kUsPerS;
   return {stack_.attention.launch_us, us, static_cast<double>(n_heads * positions * head_dim)};
 }
 

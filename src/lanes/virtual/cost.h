@@ -81,6 +81,8 @@ class CostModel {
   TaskCost gpu_product(const Product& product) const;
   TaskCost npu_product(const Product& product) const;
   double pipes_ghz(const Cores& cores) const;
+  // Phones are scaled from the 8 Gen 3, stacks from what they were measured on.
+  double npu_rate() const;
 
   plan::Phone phone_;
   plan::Stack stack_;

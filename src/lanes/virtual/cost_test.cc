@@ -117,6 +117,18 @@ TEST(Cost, D1_WeightsThatAreReadFirstHideBehindNoRow) {
   EXPECT_NEAR(us_of(64), us_of(1) + 63 * row_us, 1e-6);
 }
 
+TEST(Cost, D3AStackSaysHowFastThe8Gen3IsBesideItsPart) {
+  CostModel model = model_of("8gen3", "sd.npu");
+  plan::Stack twice = model.stack();
+  twice.npu.rate_8gen3.value *= 2.0;
+  const CostModel faster(model.phone(), twice);
+  const auto row_us = [](const CostModel& of) {
+    return us(of, Processor::kNpu, Product{33, 1536, 8960}) -
+           us(of, Processor::kNpu, Product{32, 1536, 8960});
+  };
+  EXPECT_NEAR(row_us(faster), 0.5 * row_us(model), 1e-6);
+}
+
 TEST(Cost, MoreCoresAreFaster) {
   const CostModel model = model_of("8gen3", "llm.npu");
   const Product product{256, 2048, 5504};
