@@ -1,4 +1,4 @@
-// The machine code of the AMX kernels: on a processor with AMX, or emulated. Under the
+// The machine code of the AMX kernels and probes: on a processor with AMX, or emulated. Under the
 // address sanitizer the emulation also checks what tiles read and write. The tests of every
 // implementation (panels_test.cc) run for AMX too.
 #if defined(__x86_64__)
@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/probe.h"
 #include "kernels/tiles_test_support.h"
 #include "kernels/x86/x86.h"
 
@@ -93,6 +94,18 @@ TEST_F(Amx, ThreadsMultiplyAtTheSameTime) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_TRUE(int8_parts == int8);
   EXPECT_TRUE(bf16_parts == bf16);
+}
+
+TEST_F(Amx, TheProbesAreValidInstructions) {
+  const Probes probes = choose_probes(available_);
+  ASSERT_STREQ(probes.int8_name, "amx");
+  ASSERT_STREQ(probes.bf16_name, "amx");
+  constexpr size_t kTurns = 3;
+  EXPECT_EQ(probes.int8(kTurns), 2.0 * 4 * 16 * 16 * 64 * kTurns);
+  EXPECT_EQ(probes.bf16(kTurns), 2.0 * 4 * 16 * 16 * 32 * kTurns);
+  if (emulator_ == nullptr) return;
+  // For each: eight tiles and their configuration set and given back, and four products a turn.
+  EXPECT_EQ(emulator_->n_instructions(), 2 * (1 + 8 + 4 * kTurns + 1));
 }
 
 }  // namespace
