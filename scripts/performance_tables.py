@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Measures what docs/performance.md shows, and writes it there.
 
-Usage: scripts/performance_tables.py [--record FILE.json] [--pairs N] [--models DIR] [--print]
+Usage: scripts/performance_tables.py [--record FILE.json] [--pairs N] [--print]
 
-Runs `troika_record` (configure with -DTROIKA_BENCH=ON) and, where --models names a folder, `troika bench` on every
-GGUF file in it with 1 and 2 threads. Replaces what stands between the marks, and writes docs/performance.svg.
+Runs `troika_record` (configure with -DTROIKA_BENCH=ON), which measures kernels. Replaces what stands between the marks, and writes docs/performance.svg.
 --record takes an earlier record (troika_record --json) instead; --print writes to standard output only.
 """
 import argparse
@@ -18,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "release"
 PAGE = ROOT / "docs" / "performance.md"
 PICTURE = ROOT / "docs" / "performance.svg"
+PICTURED = ["Q4_0", "Q5_0", "Q8_0", "Q4_K", "Q6_K"]  # more would hide each other
 COLOURS = ["#1b6ca8", "#d1495b", "#2e8b57", "#8a5a9e", "#c98b1d"]
 FORMATS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"]
 TOKENS = [1, 4, 8, 32]
@@ -62,17 +62,6 @@ def attention(record, kernels):
                  [[str(size)] + [ratio(cells.get((size, column))) for column in columns] for size in sizes])
 
 
-def decoding(folder):
-    rows = []
-    for path in sorted(pathlib.Path(folder).glob("*.gguf")):
-        for threads in (1, 2):
-            found = run(BUILD / "troika", "bench", path, "--threads", threads, "-p", "8", "-n", "48", "--json")
-            decode = found["decode"]
-            rows.append([path.stem, str(threads), f"{decode['tokens_per_s']:.1f}", f"{found['peaks']['read_gb_s']:.1f}",
-                         f"{decode['fraction_of_bandwidth']:.0%}"])
-    return table(["model", "threads", "tokens/s", "read GB/s", "of that"], rows)
-
-
 def picture(record, kernels):
     """Time over reading time against tokens: flat where memory is the limit, a slope where arithmetic is."""
     found = {row["what"]: row["median"] for row in record if row["kernels"] == kernels}
@@ -95,7 +84,7 @@ def picture(record, kernels):
     for tokens in TOKENS:
         parts.append(f'<text x="{x(tokens)}" y="{bottom + 18}" text-anchor="middle">{tokens}</text>')
     parts.append(f'<text x="{(left + x(32)) / 2}" y="{bottom + 38}" text-anchor="middle">tokens</text>')
-    for i, name in enumerate(FORMATS):
+    for i, name in enumerate(PICTURED):
         points = [(n, found.get(f"{name}, {n} token{'' if n == 1 else 's'}, from memory")) for n in TOKENS]
         points = [(x(n), y(value)) for n, value in points if value]
         if points:
@@ -109,7 +98,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--record")
     parser.add_argument("--pairs", type=int, default=40)
-    parser.add_argument("--models")
     parser.add_argument("--print", action="store_true")
     options = parser.parse_args()
     if options.record:
@@ -119,8 +107,6 @@ def main():
     names = list(dict.fromkeys(row["kernels"] for row in record))
     blocks = {"products": "\n\n".join(f"`{name}`\n\n{products(record, name)}" for name in names),
               "attention": "\n\n".join(f"`{name}`\n\n{attention(record, name)}" for name in names)}
-    if options.models:
-        blocks["decoding"] = decoding(options.models)
     if options.print:
         print("\n\n".join(blocks.values()))
         return 0

@@ -17,7 +17,8 @@ cmake --preset release -B build/tidy -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COM
 
 files=("$@")
 if ((${#files[@]} == 0)); then
-  mapfile -d '' files < <(find src -type f -name '*.cc' ! -name '*_test.cc' ! -name '*_fuzz.cc' -print0 | sort -z)
+  mapfile -d '' files < <(find src -type f -name '*.cc' ! -name '*_test.cc' ! -name '*_test_support.cc' \
+    ! -name '*_fuzz.cc' -print0 | sort -z)
 fi
 say "clang-tidy over ${#files[@]} files"
 printf '%s\0' "${files[@]}" |

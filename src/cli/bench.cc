@@ -188,6 +188,7 @@ void bench(const BenchFlags& flags) {
     bench_on_phone(flags.engine, options, flags.json);
     return;
   }
+  if (!flags.peer.empty()) check_peer_command(flags.peer);  // before the model is read
   const auto engine = load(flags.engine);
   engine::Session session(*engine);
   engine::Measurement m;
@@ -245,8 +246,10 @@ void add_bench(CLI::App& app) {
                    "Of the weights, where MODEL is the name of a known model")
       ->capture_default_str();
   flags->drafts.add_to(*command);
-  command->add_option("--compare", flags->peer,
-                      "A peer's benchmark to run in alternation: 'llama-bench ...'");
+  command->add_option(
+      "--compare", flags->peer,
+      "A peer's benchmark to run in alternation: 'llama-bench', with options of its "
+      "own such as '-fa 1'; model, threads and lengths are passed on to it");
   command->add_option("--pairs", flags->n_pairs, "With --compare and --replay: runs of each side")
       ->check(at_least(1))
       ->capture_default_str();

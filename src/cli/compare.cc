@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <set>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/median.h"
@@ -72,7 +74,7 @@ struct Test {
   }
   double our_rate(engine::Session& session) const {
     if (n_prompt > 0) return n_prompt / engine::prefill_seconds(session, n_prompt);
-    return engine::decode_rate(session, std::max(depth, 1), n_generated);
+    return engine::decode_run(session, std::max(depth, 1), n_generated).tokens_per_s;
   }
   ComparedRow row() const {
     std::vector<double> ratios;
@@ -100,6 +102,20 @@ nlohmann::ordered_json build_information(const json& result) {
 }
 
 }  // namespace
+
+void check_peer_command(const std::string& command) {
+  static const std::set<std::string> kOurs = {
+      "-m", "--model",   "-t", "--threads",     "-p", "--n-prompt", "-n", "--n-gen",
+      "-d", "--n-depth", "-r", "--repetitions", "-o", "--output"};
+  std::istringstream words(command);
+  for (std::string word; words >> word;) {
+    if (kOurs.count(word) == 0) continue;
+    throw UsageError(fmt::format(
+        "--compare '{}': leave {} out. The model, -t, -p, -n, -d, -r and -o are given to the peer "
+        "so that both sides measure the same; it would take them twice as a list.",
+        command, word));
+  }
+}
 
 double peer_rate(const json& results, const std::string& command, int n_prompt, int n_generated) {
   for (const json& result : results) {

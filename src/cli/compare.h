@@ -35,6 +35,9 @@ struct Comparison {  // NOLINT(bugprone-exception-escape)
   std::vector<ComparedRow> rows;
 };
 
+// Throws UsageError for a command with options that `compare` adds itself.
+void check_peer_command(const std::string& command);
+
 // The peer gets -m, -t, -p, -n, -d, -r 1 and -o json. Throws Error where it is missing, fails, or
 // prints something else than its results.
 Comparison compare(engine::Session& session, const CompareOptions& options,

@@ -15,6 +15,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Memory that others use too changes its rate within a second, so that a fraction of it needs a
+// reading beside every few steps.
+constexpr int kStepsBetweenReadings = 8;
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -63,17 +67,61 @@ double prefill_seconds(Session& session, int n_tokens) {
   return seconds_since(start);
 }
 
-double decode_rate(Session& session, int n_context, int n_tokens) {
+DecodeRun decode_run(Session& session, int n_context, int n_tokens, ReadProbe* probe) {
   SamplerOptions greedy;
   greedy.temperature = 0.0f;
   Sampler sampler(greedy);
-  session.truncate(0);
-  session.prefill(random_tokens(n_context, session.engine().blueprint().n_vocab));
+  const std::vector<Token> tokens = random_tokens(n_context, session.engine().blueprint().n_vocab);
+  const std::vector<Token>& history = session.history();
+  const auto known =
+      std::mismatch(tokens.begin(), tokens.end(), history.begin(), history.end()).first;
+  session.truncate(static_cast<int>(known - tokens.begin()));
+  if (known != tokens.end()) session.prefill({known, tokens.end()});
   session.next(sampler);
-  const Clock::time_point start = Clock::now();
-  for (int i = 0; i < n_tokens; ++i) session.next(sampler);
-  return n_tokens / seconds_since(start);
+  double seconds = 0.0;
+  std::vector<double> readings;
+  if (probe != nullptr) readings.push_back(probe->gb_s());
+  for (int i = 0; i < n_tokens; i += kStepsBetweenReadings) {
+    const int n = std::min(kStepsBetweenReadings, n_tokens - i);
+    const Clock::time_point start = Clock::now();
+    for (int step = 0; step < n; ++step) session.next(sampler);
+    seconds += seconds_since(start);
+    if (probe != nullptr) readings.push_back(probe->gb_s());
+  }
+  double sum = 0.0;
+  for (const double reading : readings) sum += reading;
+  return {n_tokens / seconds, readings.empty() ? 0.0 : sum / static_cast<double>(readings.size())};
 }
+
+namespace {
+
+// Fills in what concerns decoding, and the memory at its peak, which the probe's is no part of.
+// Returns what the probe read; 0 where there was none, because reading would drive a model that
+// lives in the last cache out of it.
+double measure_decode(Session& session, const MeasureOptions& options, Measurement* m) {
+  const int context = std::max(options.decode_context, 1);
+  std::vector<double> rates = {decode_run(session, context, options.decode_tokens).tokens_per_s};
+  m->peak_bytes = peak_resident_bytes();
+  std::vector<double> fractions, readings;
+  std::unique_ptr<ReadProbe> probe;
+  if (!m->fits_last_cache) {
+    probe = std::make_unique<ReadProbe>(session.engine().plan().n_threads());
+  }
+  const int n_more = std::max(options.repetitions - 1, probe != nullptr ? 1 : 0);
+  for (int i = 0; i < n_more; ++i) {
+    const DecodeRun run = decode_run(session, context, options.decode_tokens, probe.get());
+    rates.push_back(run.tokens_per_s);
+    if (probe == nullptr) continue;
+    readings.push_back(run.read_gb_s);
+    fractions.push_back(run.tokens_per_s * m->decode_bytes / (run.read_gb_s * 1e9));
+  }
+  m->decode = summarise(options.decode_tokens, rates);
+  if (probe == nullptr) return 0.0;
+  m->fraction_of_bandwidth = median(fractions);
+  return median(readings);
+}
+
+}  // namespace
 
 Measurement measure(Session& session, const MeasureOptions& options,
                     const ProgressFunction& progress) {
@@ -113,14 +161,16 @@ Measurement measure(Session& session, const MeasureOptions& options,
     step();
   }
   const int context = std::max(options.decode_context, 1);
-  if (options.decode_tokens > 0) {
-    std::vector<double> rates(static_cast<size_t>(options.repetitions));
-    for (double& rate : rates) rate = decode_rate(session, context, options.decode_tokens);
-    m.decode = summarise(options.decode_tokens, rates);
-  }
+  const cache::KvShape shape{engine.blueprint().n_layers, engine.blueprint().n_kv_heads,
+                             engine.blueprint().head_dim, engine.plan().kv_type, 0};
+  m.decode_bytes =
+      static_cast<double>(engine.weights().bytes_per_step()) +
+      kv_bytes_per_step(engine.blueprint(), shape, context + options.decode_tokens / 2.0);
+  m.fits_last_cache = m.decode_bytes < static_cast<double>(last_cache_bytes());
+  const double read_gb_s = options.decode_tokens > 0 ? measure_decode(session, options, &m) : 0.0;
   step();
   session.truncate(0);
-  m.peak_bytes = peak_resident_bytes();
+  if (m.peak_bytes == 0) m.peak_bytes = peak_resident_bytes();
   m.peaks = measure_peaks(engine.plan().n_threads());
   m.work = count_work(engine.blueprint(), engine.weights());
   for (Rate& rate : m.prefill) {
@@ -129,13 +179,11 @@ Measurement measure(Session& session, const MeasureOptions& options,
     const double seconds = rate.n_tokens / rate.median;
     rate.fraction_of_peak = m.work.prefill(rate.n_tokens) / seconds / (peak * 1e12);
   }
-  const cache::KvShape shape{engine.blueprint().n_layers, engine.blueprint().n_kv_heads,
-                             engine.blueprint().head_dim, engine.plan().kv_type, 0};
-  m.decode_bytes =
-      static_cast<double>(engine.weights().bytes_per_step()) +
-      kv_bytes_per_step(engine.blueprint(), shape, context + options.decode_tokens / 2.0);
-  m.fraction_of_bandwidth = m.decode.median * m.decode_bytes / (m.peaks.read_gb_s * 1e9);
-  m.fits_last_cache = m.decode_bytes < static_cast<double>(last_cache_bytes());
+  if (read_gb_s > 0) {
+    m.peaks.read_gb_s = read_gb_s;
+  } else {
+    m.fraction_of_bandwidth = m.decode.median * m.decode_bytes / (m.peaks.read_gb_s * 1e9);
+  }
   step();
   return m;
 }

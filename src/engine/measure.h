@@ -30,14 +30,14 @@ struct MeasureOptions {
 struct Measurement {
   std::vector<Rate> prefill;
   Rate decode;
-  Peaks peaks;                // this machine's, with the same threads
-  Work work;                  // of the model
-  double decode_bytes = 0.0;  // of weights and cache that a step reads, on average
-  double fraction_of_bandwidth = 0.0;
-  bool fits_last_cache = false;  // then the fraction may exceed 1
-  double first_token_s = 0.0;    // of the shortest prefill: prompt to first token
-  size_t peak_bytes = 0;         // resident, before the read rate was measured
-  bool is_cold = false;          // the first pass was much slower: the file was not in memory
+  Peaks peaks;                         // this machine's, with the same threads
+  Work work;                           // of the model
+  double decode_bytes = 0.0;           // of weights and cache that a step reads, on average
+  double fraction_of_bandwidth = 0.0;  // of what the same memory gave a plain reader meanwhile
+  bool fits_last_cache = false;        // then the fraction may exceed 1
+  double first_token_s = 0.0;          // of the shortest prefill: prompt to first token
+  size_t peak_bytes = 0;               // resident, before the read rate was measured
+  bool is_cold = false;                // the first pass was much slower: the file was not in memory
 };
 
 // Throws Error where a wanted length does not fit the context.
@@ -47,7 +47,11 @@ Measurement measure(Session& session, const MeasureOptions& options,
 // One repetition: a prompt of seeded tokens, and its time in seconds; which tokens makes no
 // difference to that.
 double prefill_seconds(Session& session, int n_tokens);
-// Tokens per second behind a context of at least one token.
-double decode_rate(Session& session, int n_context, int n_tokens);
+// Behind a context of at least one token; with a probe also what it read between the steps.
+struct DecodeRun {
+  double tokens_per_s = 0.0;
+  double read_gb_s = 0.0;
+};
+DecodeRun decode_run(Session& session, int n_context, int n_tokens, ReadProbe* probe = nullptr);
 
 }  // namespace troika::engine

@@ -18,6 +18,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kRuns = 5;
+// Far more than last caches hold (480 MB are reported on large servers), within memory.
+constexpr size_t kReadBytes = size_t{2} << 30;
 // Long enough that threads which start a little apart do not matter.
 constexpr double kLeastSeconds = 0.03;
 
@@ -48,32 +50,42 @@ double tera_operations(Team& team, kernels::OperationsProbe* probe) {
 
 }  // namespace
 
-double measure_read_gb_s(int n_threads) {
-  // Far more than last caches hold (480 MB are reported on large servers), within memory.
-  constexpr size_t kWantedBytes = size_t{2} << 30;
-  const size_t bytes = std::min(kWantedBytes, available_memory_bytes() / 4) / 4096 * 4096;
-  const std::unique_ptr<std::byte[]> buffer(new std::byte[bytes]);
-  const kernels::Probes probes = kernels::choose_probes(detect_cpu_features());
-  Team team(n_threads);
-  std::vector<uint64_t> sums(static_cast<size_t>(n_threads));
-  const auto for_part = [&](auto&& body) {
+struct ReadProbe::State {
+  explicit State(int n_threads)
+      : bytes(std::min(kReadBytes, available_memory_bytes() / 4) / 4096 * 4096),
+        buffer(new std::byte[bytes]),
+        team(n_threads),
+        sums(static_cast<size_t>(n_threads)) {
+    for_part([](int, std::byte* begin, size_t n) { std::memset(begin, 1, n); });
+  }
+
+  template <typename Body>
+  void for_part(Body&& body) {
     team.run([&](int worker) {
-      const Part part = part_of(static_cast<int64_t>(bytes), worker, n_threads, 4096);
+      const Part part = part_of(static_cast<int64_t>(bytes), worker, team.size(), 4096);
       body(worker, buffer.get() + part.begin, static_cast<size_t>(part.end - part.begin));
     });
-  };
-  for_part([](int, std::byte* begin, size_t n) { std::memset(begin, 1, n); });
-  std::vector<double> rates;
-  for (int run = 0; run < kRuns; ++run) {
-    const Clock::time_point start = Clock::now();
-    for_part([&](int worker, const std::byte* begin, size_t n) {
-      sums[static_cast<size_t>(worker)] += probes.read(begin, n);
-    });
-    rates.push_back(static_cast<double>(bytes) / seconds_since(start) * 1e-9);
   }
+
+  size_t bytes;
+  std::unique_ptr<std::byte[]> buffer;
+  Team team;
+  std::vector<uint64_t> sums;
+  kernels::Probes probes = kernels::choose_probes(detect_cpu_features());
+};
+
+ReadProbe::ReadProbe(int n_threads) : state_(std::make_unique<State>(n_threads)) {}
+ReadProbe::~ReadProbe() = default;
+
+double ReadProbe::gb_s() {
+  const Clock::time_point start = Clock::now();
+  state_->for_part([&](int worker, const std::byte* begin, size_t n) {
+    state_->sums[static_cast<size_t>(worker)] += state_->probes.read(begin, n);
+  });
+  const double seconds = seconds_since(start);
   // The sums are used, so that the reads cannot be dropped.
-  TROIKA_ASSERT(sums[0] != 0);
-  return median(rates);
+  TROIKA_ASSERT(state_->sums[0] != 0);
+  return static_cast<double>(state_->bytes) / seconds * 1e-9;
 }
 
 Peaks measure_peaks(int n_threads) {
@@ -88,7 +100,10 @@ Peaks measure_peaks(int n_threads) {
   peaks.int8_name = probes.int8_name;
   peaks.bf16_name = probes.bf16_name;
   peaks.f32_name = probes.f32_name;
-  peaks.read_gb_s = measure_read_gb_s(n_threads);
+  ReadProbe probe(n_threads);
+  std::vector<double> rates(kRuns);
+  for (double& rate : rates) rate = probe.gb_s();
+  peaks.read_gb_s = median(rates);
   return peaks;
 }
 

@@ -1,6 +1,7 @@
 // What this machine can do at best, measured now: what rates are fractions of.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "base/cpu_features.h"
@@ -16,11 +17,21 @@ struct Peaks {
   std::string int8_name, bf16_name, f32_name;
 };
 
+// How fast so many threads read a buffer far larger than the last cache.
+class ReadProbe {
+ public:
+  explicit ReadProbe(int n_threads);
+  ~ReadProbe();
+
+  // Reads it once (well under a tenth of a second): bytes per second / 1e9.
+  double gb_s();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 // With so many threads at once; takes a second or two.
 Peaks measure_peaks(int n_threads);
-
-// Bytes per second / 1e9 that so many threads read from a buffer far larger than the last cache,
-// the median of a few runs.
-double measure_read_gb_s(int n_threads);
 
 }  // namespace troika::engine

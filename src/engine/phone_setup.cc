@@ -19,12 +19,9 @@ namespace fs = std::filesystem;
 
 // Enough for most prompts; who needs more says so.
 constexpr int kSensibleContext = 4096;
-// Chunk lengths that are tried (N1); more than the best of them would only pad.
-constexpr int kChunks[] = {32, 64, 128, 256, 512};
+constexpr int kChunks[] = {32, 64, 128, 256, 512};  // lengths that are tried (N1)
 constexpr int kSmallShapes[] = {1, 8};
 constexpr int kChunksInFlight = 8;
-// A shorter chunk pads less: a longer one must gain this much.
-constexpr double kWorthwhile = 0.98;
 
 // Whether the NPU's law was measured on single integer products, rows below each other, so that
 // equivalent shapes can still be faster (N8): rates at the ideal shape and those of whole passes
@@ -115,7 +112,16 @@ std::vector<plan::ProductLayout> layouts_of(const std::vector<plan::OpTime>& tim
   return layouts;
 }
 
-// Where the lanes run what, and the chunk length whose tokens take least time each.
+// A prompt in chunks of one length, whose last one is padded: the mean over all prompts of up to
+// `longest` tokens. Long chunks use a processor well, short ones waste less of the last.
+double mean_prompt_us(const solve::PhaseChoice& chunk, int longest) {
+  const double n_whole = longest / chunk.n_tokens;
+  const double rest = longest % chunk.n_tokens;
+  const double n_chunks = chunk.n_tokens * n_whole * (n_whole + 1) / 2 + rest * (n_whole + 1);
+  return chunk.us * n_chunks / longest;
+}
+
+// Where the lanes run what, and the chunk length whose prompts take least time.
 void choose(const model::Blueprint& blueprint, const weights::Store& weights,
             const Options& options, PhoneSetup* setup) {
   plan::Plan& plan = setup->plan;
@@ -152,8 +158,10 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   for (const solve::PhaseChoice& phase : first.phases) {
     if (options.chunk > 0) break;
     if (phase.n_tokens < kChunks[0] && first.phases.size() > std::size(kSmallShapes)) continue;
-    const auto us_per_token = [](const solve::PhaseChoice& p) { return p.us / p.n_tokens; };
-    if (best == nullptr || us_per_token(phase) < kWorthwhile * us_per_token(*best)) best = &phase;
+    if (best == nullptr ||
+        mean_prompt_us(phase, plan.context) < mean_prompt_us(*best, plan.context)) {
+      best = &phase;
+    }
   }
   const int chunk = best->n_tokens;
   std::erase_if(request.shapes, [&](int n) { return n > chunk; });

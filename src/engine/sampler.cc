@@ -12,6 +12,9 @@
 namespace troika::engine {
 namespace {
 
+// Logits taken together: a known number of them is what compilers make vectors of.
+constexpr size_t kStride = 16;
+
 void require(bool condition, const char* option, double value, const char* range) {
   if (condition) return;
   throw UsageError(fmt::format("{} {} makes no sense; it must be {}.", option, value, range));
@@ -104,10 +107,33 @@ void Sampler::narrow() {
 // infinite becomes the largest one.
 void Sampler::make_finite() {
   constexpr float kMost = std::numeric_limits<float>::max();
-  for (float& logit : logits_) {
-    if (std::isnan(logit)) logit = -std::numeric_limits<float>::infinity();
-    logit = std::min(logit, kMost);
+  const auto finite = [](float logit) {
+    const float bounded = logit < kMost ? logit : kMost;
+    return logit == logit ? bounded : -std::numeric_limits<float>::infinity();
+  };
+  float* const logits = logits_.data();
+  size_t i = 0;
+  for (; i + kStride <= logits_.size(); i += kStride) {
+    for (size_t j = 0; j < kStride; ++j) logits[i + j] = finite(logits[i + j]);
   }
+  for (; i < logits_.size(); ++i) logits[i] = finite(logits[i]);
+}
+
+// The first of the likeliest tokens.
+Token Sampler::likeliest() const {
+  float largest[kStride];
+  std::fill(std::begin(largest), std::end(largest), -std::numeric_limits<float>::infinity());
+  size_t i = 0;
+  for (; i + kStride <= logits_.size(); i += kStride) {
+    for (size_t j = 0; j < kStride; ++j) {
+      const float logit = logits_[i + j];
+      largest[j] = largest[j] < logit ? logit : largest[j];
+    }
+  }
+  for (; i < logits_.size(); ++i) largest[0] = std::max(largest[0], logits_[i]);
+  const float best = *std::max_element(std::begin(largest), std::end(largest));
+  if (std::isinf(best)) throw_all_forbidden();
+  return static_cast<Token>(std::find(logits_.begin(), logits_.end(), best) - logits_.begin());
 }
 
 Token Sampler::sample(std::span<const Token> history, std::span<const float> logits) {
@@ -121,11 +147,7 @@ Token Sampler::sample(std::span<const Token> history, std::span<const float> log
   penalise(history);
   if (mask_ != nullptr) mask_->apply(history, logits_);
   make_finite();
-  if (options_.temperature == 0.0f) {
-    const auto best = std::max_element(logits_.begin(), logits_.end());
-    if (best == logits_.end() || std::isinf(*best)) throw_all_forbidden();
-    return static_cast<Token>(best - logits_.begin());
-  }
+  if (options_.temperature == 0.0f) return likeliest();
   narrow();
   if (candidates_.empty()) throw_all_forbidden();
   const float best = candidates_.front().logit;

@@ -53,6 +53,7 @@ class Sampler {
   };
   void penalise(std::span<const Token> history);
   void make_finite();
+  Token likeliest() const;
   void narrow();
 
   SamplerOptions options_;

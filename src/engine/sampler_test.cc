@@ -206,6 +206,22 @@ TEST(Sampler, ForbiddingEveryTokenIsAnError) {
   }
 }
 
+// Long enough that some logits are taken many at a time and the rest one by one.
+TEST(Sampler, TheFirstOfTheLikeliestIsChosenWhereverItStands) {
+  for (size_t n : {1u, 15u, 16u, 17u, 40u, 67u}) {
+    for (size_t at = 0; at < n; ++at) {
+      std::vector<float> logits(n, kNan);
+      for (size_t i = 0; i < n; i += 3) logits[i] = -1.0f - static_cast<float>(i);
+      logits[at] = 2.0f;
+      EXPECT_EQ(sample(greedy(), logits), static_cast<int>(at)) << n;
+      logits.back() = kInfinity;
+      EXPECT_EQ(sample(greedy(), logits), static_cast<int>(n) - 1) << n;
+      logits[at] = kInfinity;
+      EXPECT_EQ(sample(greedy(), logits), static_cast<int>(at)) << n;
+    }
+  }
+}
+
 TEST(Sampler, WhatIsNoNumberIsNeverChosen) {
   EXPECT_EQ(sample(greedy(), {kNan, 1, kNan, 2}), 3);
   expect_shares(frequencies(plain(), {kNan, 1, kNan, 1}), {0, 0.5, 0, 0.5}, 4000);

@@ -11,6 +11,7 @@ namespace {
 
 class Panels : public EveryImplementation {
  protected:
+  Panels() : EveryImplementation(true) {}
   // To the bit like the reference: whole-number sums, and the same few float operations.
   void compare_int8(const Int8Weight& weight, const Aligned<std::byte>& x, size_t n_tokens,
                     const float* bias) {
@@ -193,6 +194,7 @@ TEST_P(Panels, BitsDoNotDependOnHowACallIsCut) {
   table().matmul_bf16({panel.get(), kRows, kDepth, true, true}, product);
   for (const size_t n_k : {256, 512}) {
     for (const size_t step_tokens : {1, 7, 41}) {
+      if (step_tokens == 1 && is_emulated()) continue;  // some 200,000 signals
       for (const size_t step_strips : {1, 3, 10}) {
         std::vector<float> cut(kTokens * kRows);
         for (size_t first_k = 0; first_k < kDepth; first_k += n_k) {

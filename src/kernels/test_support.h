@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "kernels/amx_emulator_test_support.h"
 #include "kernels/choose.h"
 #include "kernels/reference/reference.h"
 #include "tensor/codec.h"
@@ -23,12 +25,16 @@ inline std::vector<float> random_floats(size_t n, uint32_t seed, float scale = 1
 }
 
 // A test that runs for every implementation of this build; one that the processor cannot run is
-// skipped.
+// skipped, or emulated where only AMX is missing and the test asks for it.
 class EveryImplementation : public testing::TestWithParam<size_t> {
  protected:
+  explicit EveryImplementation(bool emulates_amx = false) : emulates_amx_(emulates_amx) {}
   void SetUp() override {
     const Implementation& implementation = implementations()[GetParam()];
-    const CpuFeatures available = detect_cpu_features();
+    CpuFeatures available = detect_cpu_features();
+    if (emulates_amx_ && implementation.needs.has(CpuFeature::kAmxInt8)) {
+      amx_ = emulate_amx_if_missing(&available);
+    }
     if (!available.has_all(implementation.needs)) {
       GTEST_SKIP() << "this processor cannot run " << implementation.name << ", which needs "
                    << to_string(implementation.needs);
@@ -36,8 +42,11 @@ class EveryImplementation : public testing::TestWithParam<size_t> {
     kernels_ = choose(available, implementation.name);
   }
   const Table& table() const { return kernels_.table; }
+  bool is_emulated() const { return amx_ != nullptr; }
 
  private:
+  const bool emulates_amx_;
+  std::unique_ptr<AmxEmulator> amx_;
   Kernels kernels_;
 };
 

@@ -1,12 +1,11 @@
 // The loops of the matrix unit, run with its registers written out in plain C++: what they compute
-// is tested on every machine. How fast they are is not.
+// is tested on every machine. amx_test.cc runs the machine code. How fast it is, is not tested.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/panels_test_support.h"
+#include "kernels/tiles_test_support.h"
 
 namespace troika::kernels {
 namespace {
@@ -84,54 +83,12 @@ class PlainTiles {
   bool is_begun_ = false;
 };
 
-constexpr Shape kLong[] = {{40, 700, 33}, {32, 1100, 300}, {7, 1536, 31}};
-
 TEST(Tiles, N3Int8ProductsEqualTheReferenceToTheBit) {
-  std::vector<Shape> shapes(std::begin(kPanelShapes), std::end(kPanelShapes));
-  shapes.insert(shapes.end(), std::begin(kLong), std::end(kLong));
-  for (const Shape& s : shapes) {
-    const TestWeight weight(Type::kF32, s.n_rows, s.k, random_floats(s.n_rows * s.k, 1, 0.05f));
-    const Int8Weight packed(Type::kF32, weight.view);
-    const std::vector<float> bias = random_floats(s.n_rows, 3);
-    const auto x =
-        int8_tokens(reference::kTable, random_floats(s.n_tokens * s.k, 2), s.n_tokens, s.k);
-    std::vector<float> mine(s.n_tokens * s.n_rows + 1, -7), theirs = mine;
-    for (const float* b : {static_cast<const float*>(nullptr), bias.data()}) {
-      PanelProduct product = {0, n_strips(s.n_rows), s.n_tokens, x.get(), int8_token_bytes(s.k),
-                              b, mine.data(),        s.n_rows};
-      matmul_int8_tiles<PlainTiles>(packed.view, product);
-      product.y = theirs.data();
-      reference::kTable.matmul_int8(packed.view, product);
-      ASSERT_EQ(mine, theirs) << s.n_rows << " rows, k " << s.k << ", tokens " << s.n_tokens;
-    }
-  }
+  compare_int8_products(matmul_int8_tiles<PlainTiles>);
 }
 
 TEST(Tiles, H13Bf16ProductsAgreeWithTheReferenceStretchByStretch) {
-  std::vector<Shape> shapes(std::begin(kPanelShapes), std::end(kPanelShapes));
-  shapes.insert(shapes.end(), std::begin(kLong), std::end(kLong));
-  for (const Shape& s : shapes) {
-    const TestWeight weight(Type::kF32, s.n_rows, s.k, random_floats(s.n_rows * s.k, 1, 0.05f));
-    const std::vector<float> bias = random_floats(s.n_rows, 3);
-    const auto x =
-        bf16_tokens(reference::kTable, random_floats(s.n_tokens * s.k, 2), s.n_tokens, s.k);
-    std::vector<float> mine(s.n_tokens * s.n_rows + 1, -7), theirs = mine;
-    for (size_t first_k = 0; first_k < s.k; first_k += 512) {
-      const size_t n_k = bf16_depth(std::min<size_t>(512, s.k - first_k));
-      const auto panel = bf16_panel(reference::kTable, Type::kF32, weight.view, first_k, n_k);
-      PanelProduct product = {
-          0,           n_strips(s.n_rows), s.n_tokens, x.get() + 2 * first_k, bf16_token_bytes(s.k),
-          bias.data(), mine.data(),        s.n_rows};
-      const Bf16Stretch stretch = {panel.get(), s.n_rows, n_k, first_k == 0, first_k + 512 >= s.k};
-      matmul_bf16_tiles<PlainTiles>(stretch, product);
-      product.y = theirs.data();
-      reference::kTable.matmul_bf16(stretch, product);
-    }
-    for (size_t i = 0; i < mine.size(); ++i) {
-      ASSERT_NEAR(mine[i], theirs[i], 2e-7f * static_cast<float>(s.k) + 1e-6f)
-          << s.n_rows << " rows, k " << s.k << ", tokens " << s.n_tokens << " at " << i;
-    }
-  }
+  compare_bf16_products(matmul_bf16_tiles<PlainTiles>);
 }
 
 }  // namespace

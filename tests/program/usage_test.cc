@@ -246,6 +246,7 @@ TEST_F(Usage, PeersThatCannotBeComparedWith) {
         {"bench", model_, "-p", "8", "-n", "1", "-r", "1", "--pairs", "1", "--compare", peer});
   };
   expect_refusal(beside("/no/such/llama-bench"), 1, {"/no/such/llama-bench"});
+  expect_refusal(beside("llama-bench -p 512"), 2, {"leave -p out"});
   expect_refusal(beside("sh -c 'exit 3'"), 1, {"status 3"});
   expect_refusal(beside("echo nonsense #"), 1, {"JSON", "nonsense"});
   expect_refusal(beside("echo '[{\"n_prompt\": 8}]' #"), 1, {"avg_ts"});

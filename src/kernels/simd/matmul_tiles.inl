@@ -4,7 +4,8 @@
 //   zero<kTile>()
 //   load<kTile>(p, stride), store<kTile>(p, stride)   16 lines of 64 bytes, `stride` bytes apart
 //   add_u8_i8<kC, kA, kB>()  C[t][r] += A[t][k] * B[k / 4][r][k % 4] over 64 k, in whole numbers
-//   add_bf16<kC, kA, kB>()   the same over 32 k with pairs of bfloat16, in floats, in order of k
+//   add_bf16<kC, kA, kB>()   the same over 32 k with pairs of bfloat16, in floats, these 32 in an
+//                            order of the unit's own
 //
 // Four sums (two tiles of tokens times two strips) share the loads of their operands. A stretch of
 // two strips stays in the first-level cache while the tokens pass by; partial sums wait in a buffer

@@ -13,25 +13,12 @@ TROIKA_TARGET_BEGIN("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq")
 namespace {
 
 #include "kernels/simd/matmul_tiles.inl"
+#include "kernels/x86/amx_config.inl"
 
-// Rows and bytes of each register, as the instruction that sets them up reads them.
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t line_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t n_lines[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-static_assert(sizeof(TileConfig) == 64);
-
-// The instructions, in assembly: g++ 12's own functions want numbers of registers as literals, and
-// its _tile_loadconfig declares only 8 of the 64 bytes as read.
+// The instructions, in assembly: g++ 12's own functions want numbers of registers as literals.
 class AmxTiles {
  public:
-  void begin() {
-    const TileConfig config;
-    asm volatile("ldtilecfg %0" ::"m"(config));
-  }
+  void begin() { configure_tiles(); }
   void end() { asm volatile("tilerelease"); }
 
   template <int kTile>

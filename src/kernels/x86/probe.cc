@@ -175,18 +175,11 @@ TROIKA_TARGET_BEGIN("amx-tile,amx-int8,amx-bf16")
 namespace {
 namespace amx {
 
-// Eight tiles of 16 rows of 64 bytes: four sums, two of either operand.
-struct alignas(64) TileShape {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
+#include "kernels/x86/amx_config.inl"
 
+// Four sums, two of either operand.
 void begin() {
-  const TileShape shape;
-  _tile_loadconfig(&shape);
+  configure_tiles();
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Measures models beside llama.cpp and writes the tables of docs/performance.md.
+
+Usage: scripts/peer_tables.py --peer FOLDER [--runs PART]... [--pairs N] [--kernels avx2] [--print] MODEL.gguf...
+       scripts/peer_tables.py --peer FOLDER --starts MODEL.gguf...
+       scripts/peer_tables.py
+
+FOLDER holds llama-bench (and llama-completion for --starts). Each run alternates between the two programs. --runs takes
+only those whose names have the text in them; it may be given several times. What was measured is kept in build/peer.json and replaced one by one, so that a
+long list can be measured in parts; without models only the tables are written again. --kernels avx2 holds ours to AVX2 and marks the rows; give a peer built for AVX2 then.
+--starts measures whole processes instead: from the start to the first token, and the memory they had resident.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAM = ROOT / "build" / "release" / "troika"
+PAGE = ROOT / "docs" / "performance.md"
+KEPT = ROOT / "build" / "peer.json"
+PROMPTS = ["-n", "0", "--prefill", "int8", "--threads", "2"]
+DEEP = ["-p", "8", "-n", "24", "--depth", "4000", "--context", "4400", "--prefill", "int8", "--threads", "2"]
+# Name, our options, options of the peer's own.
+RUNS = [
+    ("prompt of 128, int8", ["-p", "128", *PROMPTS], ""),
+    ("prompt of 512, int8", ["-p", "512", *PROMPTS], ""),
+    ("prompt of 512, bf16", ["-p", "512", "-n", "0", "--prefill", "bf16", "--threads", "2"], ""),
+    ("prompt of 2048, int8", ["-p", "2048", *PROMPTS], ""),
+    ("prompt of 4096, int8", ["-p", "4096", "--context", "4400", *PROMPTS], ""),
+    ("generation, 2 threads", ["-p", "8", "-n", "32", "--threads", "2"], ""),
+    ("generation, 1 thread", ["-p", "8", "-n", "32", "--threads", "1"], ""),
+    ("generation after 4000", DEEP, ""),
+    ("generation after 4000, Q8_0 cache", [*DEEP, "--kv", "q8_0"], " -ctk q8_0 -ctv q8_0 -fa 1"),
+]
+PROMPT = "Once upon a time there was a little dog who lived in a house by the sea."
+
+
+def measure(model, options, name, ours, theirs):
+    command = [PROGRAM, "bench", model, "-r", "3", *ours, "--pairs", str(options.pairs),
+               "--compare", str(options.peer / "llama-bench") + theirs, "--json"]
+    if options.kernels:
+        command += ["--kernels", options.kernels]
+    found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    row = next(r for r in found["compare"]["rows"] if r["what"].split()[0] == ("decode" if "gen" in name else "prefill"))
+    fraction = found["decode"]["fraction_of_bandwidth"] if "gen" in name else found["prefill"][0]["fraction_of_peak"]
+    return {"here": row["tokens_per_s"], "peer": row["peer_tokens_per_s"], "ratio": row["ratio"], "lowest": row["lowest"],
+            "highest": row["highest"], "pairs": options.pairs, "fraction": fraction, "read_gb_s": found["peaks"]["read_gb_s"],
+            "build": found["compare"]["peer"].get("build_commit", "")}
+
+
+def speed_table(kept):
+    lines = ["| model | what | here | llama.cpp | ratio | of the peak |", "|---|---|---|---|---|---|"]
+    for key, r in kept.items():
+        model, what = key.split(": ", 1)
+        bound = f"{r['fraction']:.0%}" + (f" of {r['read_gb_s']:.0f} GB/s" if "gen" in what else "")
+        lines.append(f"| {model} | {what} | {r['here']:.{0 if r['here'] > 100 else 1}f} | {r['peer']:.1f} | "
+                     f"{r['ratio']:.2f} ({r['lowest']:.2f}–{r['highest']:.2f} of {r['pairs']}) | {bound} |")
+    return "\n".join(lines)
+
+
+def start_of(command):
+    began = time.time()
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status != 0:
+        sys.exit(f"{command[0]} failed; run it by hand to see why: {' '.join(map(str, command))}")
+    return time.time() - began, usage.ru_maxrss * 1024e-6
+
+
+def starts(model, options):
+    """Seconds and megabytes of each way to answer one token, in alternation, the file in the page cache."""
+    pathlib.Path(model).read_bytes()
+    same = ["-p", PROMPT, "-n", "1", "-t", "2", "-c", "2048"]
+    peer = [options.peer / "llama-completion", "-m", model, *same, "-no-cnv", "--no-warmup"]
+    ways = {"here": [PROGRAM, "run", model, *same], "here, --load map": [PROGRAM, "run", model, *same, "--load", "map"],
+            "llama.cpp": peer, "llama.cpp, --no-repack": [*peer, "--no-repack"]}
+    runs = {way: [] for way in ways}
+    for _ in range(5):
+        for way, command in ways.items():
+            runs[way].append(start_of(command))
+    return {way: [statistics.median(s for s, _ in found), min(s for s, _ in found), max(s for s, _ in found),
+                  max(mb for _, mb in found)] for way, found in runs.items()}
+
+
+def start_table(kept):
+    ways = list(next(iter(kept.values())))
+    lines = ["| model | " + " | ".join(ways) + " |", "|---|" + "---|" * len(ways)]
+    for model, found in kept.items():
+        cells = [f"{s:.2f} s ({low:.2f}–{high:.2f}), {mb:.0f} MB" for s, low, high, mb in found.values()]
+        lines.append(f"| {model} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--peer", type=pathlib.Path)
+    parser.add_argument("--runs", action="append")
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--kernels", default="")
+    parser.add_argument("--starts", action="store_true")
+    parser.add_argument("--print", action="store_true")
+    options = parser.parse_args()
+    if options.models and options.peer is None:
+        parser.error("--peer says where llama-bench is.")
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {"peer": {}, "starts": {}}
+    for model in options.models:
+        name = pathlib.Path(model).stem
+        pathlib.Path(model).read_bytes()  # into the page cache
+        if options.starts:
+            kept["starts"][name] = starts(model, options)
+            continue
+        for what, ours, theirs in RUNS:
+            if any(part in what for part in options.runs or [""]):
+                label = what + (f", {options.kernels}" if options.kernels else "")
+                kept["peer"][f"{name}: {label}"] = measure(model, options, what, ours, theirs)
+                KEPT.write_text(json.dumps(kept, indent=1))
+    KEPT.write_text(json.dumps(kept, indent=1))
+    blocks = {"peer": speed_table(kept["peer"])}
+    if kept["starts"]:
+        blocks["starts"] = start_table(kept["starts"])
+    page = PAGE.read_text()
+    for name, text in blocks.items():
+        if options.print:
+            print(text)
+            continue
+        marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        if not marks.search(page):
+            sys.exit(f"{PAGE} has no mark '<!-- {name} -->'.")
+        page = marks.sub(lambda match, text=text: f"{match.group(1)}\n{text}\n\n{match.group(2)}", page)
+    if not options.print:
+        PAGE.write_text(page)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
