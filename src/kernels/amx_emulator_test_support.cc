@@ -18,14 +18,18 @@
 namespace troika::kernels {
 namespace {
 
-// A signal has one handler for the whole process, so what it needs is global too. It may do what
-// other functions may not in a handler (lock, allocate), because it answers an instruction of a
-// kernel, which stands in no function of a library.
+// A signal has one handler for the whole process, so what it needs is global too. It may lock as
+// others may not, because it answers an instruction of a kernel, which stands in no function of a
+// library.
 constinit thread_local AmxUnit unit;
 constinit std::atomic<size_t> n_emulated = 0;
 constinit std::atomic<bool> is_installed = false;
 constinit std::mutex refusal_mutex;
-constinit std::string first_refusal;
+struct Refused {
+  AmxInstruction instruction;
+  AmxRefusal why;  // empty where nothing was refused
+};
+constinit Refused first_refused;  // of all threads
 struct sigaction action_before;
 
 // General registers as the kernel hands them out, by the numbers of AmxAddress.
@@ -43,8 +47,7 @@ class Registers {
   const gregset_t& saved_;
 };
 
-// Empty, or why it was refused.
-std::string execute(const AmxInstruction& i, const Registers& registers) {
+AmxRefusal execute(const AmxInstruction& i, const Registers& registers) {
   uint64_t base =
       registers[i.address.base] + static_cast<uint64_t>(int64_t{i.address.displacement});
   if (i.address.base == AmxAddress::kNextInstruction) base += i.n_bytes;
@@ -54,10 +57,10 @@ std::string execute(const AmxInstruction& i, const Registers& registers) {
       return unit.configure(reinterpret_cast<const void*>(base + rest));
     case AmxOperation::kSttilecfg:
       unit.store_configuration(reinterpret_cast<void*>(base + rest));
-      return "";
+      return {};
     case AmxOperation::kTilerelease:
       unit.release();
-      return "";
+      return {};
     case AmxOperation::kTilezero:
       return unit.zero(i.tile);
     case AmxOperation::kTileloadd:
@@ -76,7 +79,7 @@ std::string execute(const AmxInstruction& i, const Registers& registers) {
     case AmxOperation::kTdpbf16ps:
       return unit.add_bf16(i.tile, i.left, i.right);
   }
-  return "it has no meaning here";
+  return {};
 }
 
 void on_illegal_instruction(int signal_number, siginfo_t* /*info*/, void* context) {
@@ -86,11 +89,9 @@ void on_illegal_instruction(int signal_number, siginfo_t* /*info*/, void* contex
     std::signal(signal_number, SIG_DFL);  // it is raised again at once, and ends the program
     return;
   }
-  if (std::string why = execute(*instruction, Registers(saved)); !why.empty()) {
+  if (const AmxRefusal why = execute(*instruction, Registers(saved))) {
     const std::lock_guard lock(refusal_mutex);
-    if (first_refusal.empty()) {
-      first_refusal = fmt::format("{}: {}", to_string(*instruction), why);
-    }
+    if (!first_refused.why) first_refused = {*instruction, why};
   }
   n_emulated.fetch_add(1, std::memory_order_relaxed);
   saved[REG_RIP] += static_cast<greg_t>(instruction->n_bytes);
@@ -117,7 +118,8 @@ AmxEmulator::~AmxEmulator() {
 
 std::string AmxEmulator::take_refusal() {
   const std::lock_guard lock(refusal_mutex);
-  return std::exchange(first_refusal, {});
+  const Refused refused = std::exchange(first_refused, {});
+  return refused.why ? fmt::format("{}: {}", to_string(refused.instruction), refused.why.text) : "";
 }
 
 size_t AmxEmulator::n_instructions() const { return n_emulated; }

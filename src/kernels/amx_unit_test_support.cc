@@ -37,17 +37,27 @@ __attribute__((noinline)) void add_bf16_line(const uint8_t* left, const uint8_t 
   }
 }
 
+template <typename... Values>
+AmxRefusal refusal(fmt::format_string<Values...> format, Values... values) {
+  AmxRefusal why;
+  const fmt::string_view text = format;
+  const auto end =
+      fmt::vformat_to_n(why.text, sizeof(why.text) - 1, text, fmt::make_format_args(values...));
+  *end.out = '\0';
+  return why;
+}
+
 }  // namespace
 
-std::string AmxUnit::configure(const void* bytes) {
+AmxRefusal AmxUnit::configure(const void* bytes) {
   uint8_t from[kConfigurationBytes];
   std::memcpy(from, bytes, sizeof(from));
   if (from[0] == 0) {
     release();
-    return "";
+    return {};
   }
-  if (from[0] != 1) return fmt::format("there is no palette {}", from[0]);
-  if (from[kStartLineAt] >= kLines) return "it starts behind the last line";
+  if (from[0] != 1) return refusal("there is no palette {}", from[0]);
+  if (from[kStartLineAt] >= kLines) return refusal("it starts behind the last line");
   Shape shapes[kTiles];
   for (size_t i = 0; i < kTiles; ++i) {
     uint8_t* const line_bytes = from + kLineBytesAt + 2 * i;
@@ -55,20 +65,20 @@ std::string AmxUnit::configure(const void* bytes) {
     shapes[i].n_lines = from[kLinesAt + i];
     if (shapes[i].line_bytes > kLineBytes || shapes[i].n_lines > kLines ||
         (shapes[i].line_bytes == 0) != (shapes[i].n_lines == 0)) {
-      return fmt::format("tile {} cannot have {} lines of {} bytes", i, shapes[i].n_lines,
-                         shapes[i].line_bytes);
+      return refusal("tile {} cannot have {} lines of {} bytes", i, shapes[i].n_lines,
+                     shapes[i].line_bytes);
     }
     std::memset(line_bytes, 0, sizeof(shapes[i].line_bytes));
     from[kLinesAt + i] = 0;
   }
   for (size_t i = 2; i < sizeof(from); ++i) {
-    if (from[i] != 0) return fmt::format("byte {} of a configuration must be zero", i);
+    if (from[i] != 0) return refusal("byte {} of a configuration must be zero", i);
   }
   is_configured_ = true;
   start_line_ = from[kStartLineAt];
   std::memcpy(shapes_, shapes, sizeof(shapes));
   std::memset(lines_, 0, sizeof(lines_));
-  return "";
+  return {};
 }
 
 void AmxUnit::store_configuration(void* out) const {
@@ -84,24 +94,26 @@ void AmxUnit::store_configuration(void* out) const {
 
 void AmxUnit::release() { *this = AmxUnit(); }
 
-std::string AmxUnit::why_not(int tile) const {
-  if (!is_configured_) return "the tiles are not configured";
-  if (shapes_[tile].n_lines == 0) return fmt::format("tile {} is not configured", tile);
-  return "";
+AmxRefusal AmxUnit::why_not(int tile) const {
+  if (!is_configured_) return refusal("the tiles are not configured");
+  if (shapes_[tile].n_lines == 0) return refusal("tile {} is not configured", tile);
+  return {};
 }
 
-std::string AmxUnit::why_not(int tile, int left, int right) const {
+AmxRefusal AmxUnit::why_not(int tile, int left, int right) const {
   for (const int i : {tile, left, right}) {
-    if (std::string why = why_not(i); !why.empty()) return why;
+    if (const AmxRefusal why = why_not(i)) return why;
   }
-  if (tile == left || left == right || tile == right) return "it names a tile twice";
+  if (tile == left || left == right || tile == right) return refusal("it names a tile twice");
   const Shape c = shapes_[tile], a = shapes_[left], b = shapes_[right];
-  if ((c.line_bytes | a.line_bytes | b.line_bytes) % 4 != 0) return "its lines end within a sum";
-  if (a.n_lines != c.n_lines || b.line_bytes != c.line_bytes || b.n_lines != a.line_bytes / 4) {
-    return fmt::format("{} lines of {} bytes times {} of {} do not make {} of {}", a.n_lines,
-                       a.line_bytes, b.n_lines, b.line_bytes, c.n_lines, c.line_bytes);
+  if ((c.line_bytes | a.line_bytes | b.line_bytes) % 4 != 0) {
+    return refusal("its lines end within a sum");
   }
-  return "";
+  if (a.n_lines != c.n_lines || b.line_bytes != c.line_bytes || b.n_lines != a.line_bytes / 4) {
+    return refusal("{} lines of {} bytes times {} of {} do not make {} of {}", a.n_lines,
+                   a.line_bytes, b.n_lines, b.line_bytes, c.n_lines, c.line_bytes);
+  }
+  return {};
 }
 
 void AmxUnit::write_line(int tile, size_t line, const void* bytes) {
@@ -117,35 +129,35 @@ void AmxUnit::clear_lines_behind(int tile) {
   start_line_ = 0;
 }
 
-std::string AmxUnit::zero(int tile) {
-  if (std::string why = why_not(tile); !why.empty()) return why;
+AmxRefusal AmxUnit::zero(int tile) {
+  if (const AmxRefusal why = why_not(tile)) return why;
   std::memset(lines_[tile], 0, sizeof(lines_[tile]));
   start_line_ = 0;
-  return "";
+  return {};
 }
 
-std::string AmxUnit::load(int tile, uint64_t address, uint64_t stride) {
-  if (std::string why = why_not(tile); !why.empty()) return why;
+AmxRefusal AmxUnit::load(int tile, uint64_t address, uint64_t stride) {
+  if (const AmxRefusal why = why_not(tile)) return why;
   for (size_t i = start_line_; i < shapes_[tile].n_lines; ++i) {
     write_line(tile, i, reinterpret_cast<const void*>(address + i * stride));
   }
   clear_lines_behind(tile);
-  return "";
+  return {};
 }
 
-std::string AmxUnit::store(int tile, uint64_t address, uint64_t stride) {
-  if (std::string why = why_not(tile); !why.empty()) return why;
+AmxRefusal AmxUnit::store(int tile, uint64_t address, uint64_t stride) {
+  if (const AmxRefusal why = why_not(tile)) return why;
   for (size_t i = start_line_; i < shapes_[tile].n_lines; ++i) {
     std::memcpy(reinterpret_cast<void*>(address + i * stride), lines_[tile][i],
                 shapes_[tile].line_bytes);
   }
   start_line_ = 0;
-  return "";
+  return {};
 }
 
 template <typename Left, typename Right>
-std::string AmxUnit::add_bytes(int tile, int left, int right) {
-  if (std::string why = why_not(tile, left, right); !why.empty()) return why;
+AmxRefusal AmxUnit::add_bytes(int tile, int left, int right) {
+  if (const AmxRefusal why = why_not(tile, left, right)) return why;
   const size_t n_columns = shapes_[tile].line_bytes / 4, depth = shapes_[left].line_bytes / 4;
   for (size_t m = 0; m < shapes_[tile].n_lines; ++m) {
     uint32_t sums[kLineBytes / 4];
@@ -162,16 +174,16 @@ std::string AmxUnit::add_bytes(int tile, int left, int right) {
     write_line(tile, m, sums);
   }
   clear_lines_behind(tile);
-  return "";
+  return {};
 }
 
-template std::string AmxUnit::add_bytes<int8_t, int8_t>(int tile, int left, int right);
-template std::string AmxUnit::add_bytes<int8_t, uint8_t>(int tile, int left, int right);
-template std::string AmxUnit::add_bytes<uint8_t, int8_t>(int tile, int left, int right);
-template std::string AmxUnit::add_bytes<uint8_t, uint8_t>(int tile, int left, int right);
+template AmxRefusal AmxUnit::add_bytes<int8_t, int8_t>(int tile, int left, int right);
+template AmxRefusal AmxUnit::add_bytes<int8_t, uint8_t>(int tile, int left, int right);
+template AmxRefusal AmxUnit::add_bytes<uint8_t, int8_t>(int tile, int left, int right);
+template AmxRefusal AmxUnit::add_bytes<uint8_t, uint8_t>(int tile, int left, int right);
 
-std::string AmxUnit::add_bf16(int tile, int left, int right) {
-  if (std::string why = why_not(tile, left, right); !why.empty()) return why;
+AmxRefusal AmxUnit::add_bf16(int tile, int left, int right) {
+  if (const AmxRefusal why = why_not(tile, left, right)) return why;
   // To the nearest number, ties to even; what is too small for a normal float is zero, before and
   // after each operation; no exceptions. Whatever the thread has set.
   constexpr unsigned kNoExceptions = 0x1f80, kZerosForResults = 0x8000, kZerosForOperands = 0x40;
@@ -186,7 +198,7 @@ std::string AmxUnit::add_bf16(int tile, int left, int right) {
   }
   _mm_setcsr(before);
   clear_lines_behind(tile);
-  return "";
+  return {};
 }
 
 }  // namespace troika::kernels

@@ -4,28 +4,35 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 namespace troika::kernels {
 
-// Every function does what the instruction does and returns an empty text; or, where a processor
-// refuses the instruction, changes nothing and returns why. The registers of one thread.
+// Why a processor would refuse an instruction; empty where it would not. Holds its own text,
+// because it is made within a signal, where nothing should be allocated.
+struct AmxRefusal {
+  char text[120] = "";
+
+  explicit operator bool() const { return text[0] != '\0'; }
+};
+
+// Every function does what the instruction does, or, where a processor refuses the instruction,
+// changes nothing and returns why. The registers of one thread.
 class AmxUnit {
  public:
-  std::string configure(const void* bytes);   // ldtilecfg: reads 64
+  AmxRefusal configure(const void* bytes);    // ldtilecfg: reads 64
   void store_configuration(void* out) const;  // sttilecfg: writes 64
   void release();
 
-  std::string zero(int tile);
+  AmxRefusal zero(int tile);
   // Lines of memory stand `stride` bytes apart.
-  std::string load(int tile, uint64_t address, uint64_t stride);
-  std::string store(int tile, uint64_t address, uint64_t stride);
+  AmxRefusal load(int tile, uint64_t address, uint64_t stride);
+  AmxRefusal store(int tile, uint64_t address, uint64_t stride);
   // tile[m][n] += left[m][4 * k + i] * right[k][4 * n + i], over k and four bytes i, with `Left`
   // and `Right` as (u)int8_t. Sums wrap round.
   template <typename Left, typename Right>
-  std::string add_bytes(int tile, int left, int right);
+  AmxRefusal add_bytes(int tile, int left, int right);
   // The same in floats, with two bfloat16 in the place of four bytes.
-  std::string add_bf16(int tile, int left, int right);
+  AmxRefusal add_bf16(int tile, int left, int right);
 
  private:
   static constexpr int kTiles = 8;
@@ -36,8 +43,8 @@ class AmxUnit {
     uint8_t n_lines;
   };
 
-  std::string why_not(int tile) const;
-  std::string why_not(int tile, int left, int right) const;
+  AmxRefusal why_not(int tile) const;
+  AmxRefusal why_not(int tile, int left, int right) const;
   void write_line(int tile, size_t line, const void* bytes);
   void clear_lines_behind(int tile);
 

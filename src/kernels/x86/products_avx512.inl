@@ -1,5 +1,6 @@
-// Included at the top of the files that products_avx512.h speaks of, which go on with
-//   TROIKA_PRODUCT(type)   for each of their types
+// Included at the top of the files that products_avx512.h speaks of, which go on with a list of
+// formats that AVX2 and AVX-512 share:
+//   TROIKA_PRODUCT(type)   for each of them
 // and TROIKA_TARGET_END.
 
 // g++ 12 takes the placeholders inside of its own header for variables left uninitialised.

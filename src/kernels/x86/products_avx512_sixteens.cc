@@ -1,10 +1,6 @@
-// Super-blocks with groups of 16.
 #if defined(__x86_64__)
 #include "kernels/x86/products_avx512.inl"
-
-TROIKA_PRODUCT(kQ2_K)
-TROIKA_PRODUCT(kQ3_K)
-TROIKA_PRODUCT(kQ6_K)
+#include "kernels/x86/types_sixteens.inl"
 
 TROIKA_TARGET_END
 }  // namespace troika::kernels::x86

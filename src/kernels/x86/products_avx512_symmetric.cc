@@ -1,10 +1,6 @@
-// Blocks of 32 with a scale.
 #if defined(__x86_64__)
 #include "kernels/x86/products_avx512.inl"
-
-TROIKA_PRODUCT(kQ4_0)
-TROIKA_PRODUCT(kQ5_0)
-TROIKA_PRODUCT(kQ8_0)
+#include "kernels/x86/types_symmetric.inl"
 
 TROIKA_TARGET_END
 }  // namespace troika::kernels::x86

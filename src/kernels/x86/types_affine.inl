@@ -1,0 +1,4 @@
+// Super-blocks with groups of 32.
+TROIKA_PRODUCT(kQ4_K)
+TROIKA_PRODUCT(kQ5_K)
+TROIKA_PRODUCT(kIQ4_XS)

@@ -1,0 +1,4 @@
+// Super-blocks with groups of 16.
+TROIKA_PRODUCT(kQ2_K)
+TROIKA_PRODUCT(kQ3_K)
+TROIKA_PRODUCT(kQ6_K)

@@ -1,0 +1,4 @@
+// Blocks of 32 with a scale.
+TROIKA_PRODUCT(kQ4_0)
+TROIKA_PRODUCT(kQ5_0)
+TROIKA_PRODUCT(kQ8_0)
