@@ -75,7 +75,6 @@ def start_of(command):
 
 def starts(model, options):
     """Seconds and megabytes of each way to answer one token, in alternation, the file in the page cache."""
-    pathlib.Path(model).read_bytes()
     same = ["-p", PROMPT, "-n", "1", "-t", "2", "-c", "2048"]
     peer = [options.peer / "llama-completion", "-m", model, *same, "-no-cnv", "--no-warmup"]
     ways = {"here": [PROGRAM, "run", model, *same], "here, --load map": [PROGRAM, "run", model, *same, "--load", "map"],

@@ -171,7 +171,7 @@ Measurement measure(Session& session, const MeasureOptions& options,
   step();
   session.truncate(0);
   if (m.peak_bytes == 0) m.peak_bytes = peak_resident_bytes();
-  m.peaks = measure_peaks(engine.plan().n_threads());
+  m.peaks = measure_peaks(engine.plan().n_threads(), read_gb_s);
   m.work = count_work(engine.blueprint(), engine.weights());
   for (Rate& rate : m.prefill) {
     const double peak = peak_of(m.peaks, engine, rate.n_tokens);
@@ -179,9 +179,7 @@ Measurement measure(Session& session, const MeasureOptions& options,
     const double seconds = rate.n_tokens / rate.median;
     rate.fraction_of_peak = m.work.prefill(rate.n_tokens) / seconds / (peak * 1e12);
   }
-  if (read_gb_s > 0) {
-    m.peaks.read_gb_s = read_gb_s;
-  } else {
+  if (read_gb_s <= 0) {
     m.fraction_of_bandwidth = m.decode.median * m.decode_bytes / (m.peaks.read_gb_s * 1e9);
   }
   step();

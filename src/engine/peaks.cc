@@ -88,7 +88,7 @@ double ReadProbe::gb_s() {
   return static_cast<double>(state_->bytes) / seconds * 1e-9;
 }
 
-Peaks measure_peaks(int n_threads) {
+Peaks measure_peaks(int n_threads, double known_read_gb_s) {
   const kernels::Probes probes = kernels::choose_probes(detect_cpu_features());
   Peaks peaks;
   {
@@ -100,6 +100,8 @@ Peaks measure_peaks(int n_threads) {
   peaks.int8_name = probes.int8_name;
   peaks.bf16_name = probes.bf16_name;
   peaks.f32_name = probes.f32_name;
+  peaks.read_gb_s = known_read_gb_s;
+  if (known_read_gb_s > 0) return peaks;
   ReadProbe probe(n_threads);
   std::vector<double> rates(kRuns);
   for (double& rate : rates) rate = probe.gb_s();

@@ -31,7 +31,8 @@ class ReadProbe {
   std::unique_ptr<State> state_;
 };
 
-// With so many threads at once; takes a second or two.
-Peaks measure_peaks(int n_threads);
+// With so many threads at once; takes a second or two. What memory reads is measured too, unless
+// it is known already.
+Peaks measure_peaks(int n_threads, double known_read_gb_s = 0.0);
 
 }  // namespace troika::engine

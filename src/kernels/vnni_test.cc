@@ -2,7 +2,7 @@
 // that one.
 #include <gtest/gtest.h>
 
-#include "kernels/panels_test_support.h"
+#include "kernels/tiles_test_support.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -30,22 +30,7 @@ TEST(AvxVnni, N3ProductsEqualTheReferenceToTheBit) {
           CpuFeatures(CpuFeature::kAvx2, CpuFeature::kAvx512vl, CpuFeature::kAvx512Vnni))) {
     GTEST_SKIP() << "this processor has no VNNI for vectors of 256 bits";
   }
-  for (const Shape& s : kPanelShapes) {
-    const TestWeight weight(Type::kF32, s.n_rows, s.k, random_floats(s.n_rows * s.k, 1, 0.05f));
-    const Int8Weight packed(Type::kF32, weight.view);
-    const std::vector<float> bias = random_floats(s.n_rows, 3);
-    const auto x =
-        int8_tokens(reference::kTable, random_floats(s.n_tokens * s.k, 2), s.n_tokens, s.k);
-    for (const float* b : {static_cast<const float*>(nullptr), bias.data()}) {
-      std::vector<float> mine(s.n_tokens * s.n_rows + 1, -7), theirs = mine;
-      PanelProduct product = {0, n_strips(s.n_rows), s.n_tokens, x.get(), int8_token_bytes(s.k),
-                              b, mine.data(),        s.n_rows};
-      matmul_int8_vnni(packed.view, product);
-      product.y = theirs.data();
-      reference::kTable.matmul_int8(packed.view, product);
-      EXPECT_EQ(mine, theirs) << s.n_rows << " rows, k " << s.k << ", tokens " << s.n_tokens;
-    }
-  }
+  compare_int8_products(&matmul_int8_vnni);
 }
 
 }  // namespace
