@@ -13,8 +13,7 @@
 #include "base/random.h"
 #include "engine/session.h"
 #include "lanes/null/null_lane.h"
-#include "schedule/run.h"
-#include "schedule/scheduler.h"
+#include "schedule/runner.h"
 
 namespace {
 
@@ -60,12 +59,15 @@ void measure_decisions(int n_tasks, int n_lanes, int most_waits) {
   NullMachine machine(n_lanes);
   std::vector<std::unique_ptr<troika::lanes::Executable>> executables;
   const troika::lanes::Run run;
-  schedule::Pass pass;
+  std::vector<schedule::Node> nodes;
   for (int i = 0; i < n_tasks; ++i) {
     const auto bits = troika::random_bits(1, static_cast<uint64_t>(i));
     const int lane = static_cast<int>(bits % static_cast<uint64_t>(n_lanes));
     executables.push_back(machine.lane(static_cast<size_t>(lane)).make(1));
-    schedule::Node node{lane, executables.back().get(), &run, "task", -1, {}, 0.0};
+    schedule::Node node;
+    node.lane = lane;
+    node.executable = executables.back().get();
+    node.name = "task";
     for (int w = 0; w < most_waits && i > 0; ++w) {
       const auto other = static_cast<int>(
           troika::random_bits(2 + static_cast<uint64_t>(w), static_cast<uint64_t>(i)) %
@@ -74,16 +76,17 @@ void measure_decisions(int n_tasks, int n_lanes, int most_waits) {
         node.waits_for.push_back(other);
       }
     }
-    pass.nodes.push_back(std::move(node));
+    nodes.push_back(std::move(node));
   }
+  const schedule::Pass pass(std::move(nodes));
   AnyReady policy;
+  schedule::Runner runner(machine);
   std::vector<double> per_decision, per_task;
   for (int i = 0; i < kRepetitions; ++i) {
-    schedule::Scheduler scheduler(machine, policy);
+    schedule::SchedulerStatistics s;
     const double start_us = machine.clock().now_us();
-    scheduler.run(pass);
+    runner.run(pass, run, {&policy, &s});
     per_task.push_back((machine.clock().now_us() - start_us) / n_tasks);
-    const schedule::SchedulerStatistics& s = scheduler.statistics();
     per_decision.push_back(s.decision_us / static_cast<double>(s.n_decisions));
   }
   fmt::print(
@@ -92,16 +95,21 @@ void measure_decisions(int n_tasks, int n_lanes, int most_waits) {
       n_tasks, n_lanes, most_waits, median(per_decision), median(per_task));
 }
 
-// A pass on one lane: the prebuilt list, without decisions.
-double in_order_us(int n_tasks) {
-  NullMachine machine(1);
-  schedule::TaskList list{1, {}};
-  for (int i = 0; i < n_tasks; ++i)
-    list.tasks.push_back({0, machine.lane(0).make(1), "task", i, {}, false, {}});
+// A pass of one task behind the other, on each lane in turn. On one lane nothing is decided.
+double step_us(int n_tasks, int n_lanes) {
+  NullMachine machine(n_lanes);
+  std::vector<schedule::Task> tasks;
+  for (int i = 0; i < n_tasks; ++i) {
+    const int lane = i % n_lanes;
+    const std::vector<int> waits_for = i > 0 ? std::vector{i - 1} : std::vector<int>();
+    tasks.push_back({lane, machine.lane(static_cast<size_t>(lane)).make(1), "task", i, waits_for});
+  }
+  const schedule::Pass pass = schedule::pass_of(tasks);
+  schedule::Runner runner(machine);
   std::vector<double> times;
   for (int i = 0; i < 10 * kRepetitions; ++i) {
     const double start_us = machine.clock().now_us();
-    schedule::run_in_order(list, {}, machine);
+    runner.run(pass, troika::lanes::Run());
     times.push_back(machine.clock().now_us() - start_us);
   }
   return median(times);
@@ -125,8 +133,9 @@ void measure_decode(const char* model) {
     steps.push_back(engine.machine().clock().now_us() - start_us);
   }
   const int n_tasks =
-      static_cast<int>(engine.graphs().body(1).tasks.size() + engine.graphs().head(1).tasks.size());
-  const double scheduling_us = in_order_us(n_tasks);
+      static_cast<int>(engine.graphs().body(troika::plan::Phase::kStep, 1).tasks.size() +
+                       engine.graphs().head(1).tasks.size());
+  const double scheduling_us = step_us(n_tasks, 1);
   fmt::print("{}: a step of {} tasks takes {:.0f} us, of which scheduling is {:.2f} us: {:.4f} %\n",
              model, n_tasks, median(steps), scheduling_us, 100.0 * scheduling_us / median(steps));
 }
@@ -135,9 +144,14 @@ void measure_decode(const char* model) {
 
 int main(int argc, char** argv) {
   try {
-    for (const int n_lanes : {1, 2, 4}) measure_decisions(1000, n_lanes, 2);
+    for (const int n_lanes : {2, 4}) measure_decisions(1000, n_lanes, 2);
     measure_decisions(1000, 4, 0);  // all ready from the beginning
-    fmt::print("   99 tasks in order on one lane: {:.2f} us in all\n", in_order_us(99));
+    for (const int n_lanes : {1, 2}) {
+      const double us = step_us(99, n_lanes);
+      fmt::print(
+          "   99 tasks one behind the other on {} lanes: {:.2f} us in all, {:.3f} us a task\n",
+          n_lanes, us, us / 99);
+    }
     if (argc > 1) measure_decode(argv[1]);
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {

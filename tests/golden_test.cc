@@ -18,7 +18,7 @@ namespace troika {
 namespace {
 
 constexpr size_t kPositions[] = {0, 7, 39};
-constexpr size_t kTokens[] = {0, 5, 111, 300, 511};
+constexpr size_t kWatchedTokens[] = {0, 5, 111, 300, 511};
 constexpr size_t kPrompt = 8;  // tokens before the greedy ones
 
 struct Golden {
@@ -45,7 +45,7 @@ const test_support::TinyModel& find_model(const std::string& name) {
 }
 
 // Part of the largest logit: two ways of adding up floats.
-constexpr double kBound = 1e-5;
+constexpr double kGoldenBound = 1e-5;
 
 class GoldenNumbers : public testing::TestWithParam<Golden> {};
 
@@ -56,8 +56,8 @@ void expect_golden(const Golden& golden, const std::vector<reference::Vector>& l
   }
   auto expected = golden.logits.begin();
   for (size_t position : kPositions) {
-    for (size_t token : kTokens) {
-      EXPECT_NEAR(logits[position][token], *expected++, kBound * largest)
+    for (size_t token : kWatchedTokens) {
+      EXPECT_NEAR(logits[position][token], *expected++, kGoldenBound * largest)
           << "at position " << position << ", token " << token;
     }
   }

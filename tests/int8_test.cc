@@ -25,14 +25,14 @@ using test_support::NamedModel;
 using test_support::plan_of;
 using test_support::TinyModelFile;
 
-constexpr size_t kTokens = 110;
+constexpr size_t kPromptTokens = 110;
 
 class Int8Models : public testing::TestWithParam<NamedModel> {};
 
 TEST_P(Int8Models, N4PiecesThreadsAndMethodsOfAPromptAgree) {
   const TinyModelFile file(GetParam().model);
   engine::Options options = file.float_options();
-  const auto tokens = test_support::random_tokens(GetParam().model, kTokens);
+  const auto tokens = test_support::random_tokens(GetParam().model, kPromptTokens);
   const auto exact = engine_logits(options, tokens);
   for (const Int8Method method :
        {Int8Method::kToken, Int8Method::kTokenShadow, Int8Method::kStatic, Int8Method::kShadow,
@@ -52,7 +52,7 @@ TEST_P(Int8Models, N4PiecesThreadsAndMethodsOfAPromptAgree) {
 TEST_P(Int8Models, N4EverythingBeyondTheLimitIsExactInTheActivations) {
   const TinyModelFile file(GetParam().model);
   engine::Options options = file.float_options();
-  const auto tokens = test_support::random_tokens(GetParam().model, kTokens);
+  const auto tokens = test_support::random_tokens(GetParam().model, kPromptTokens);
   const auto error_at = [&](float limit, const auto& judge) {
     options.made_plan = plan_of(file.float_options(), Int8Method::kShadow, limit);
     return test_support::rounded_error(GetParam().model, engine_logits(options, tokens), judge);

@@ -14,7 +14,7 @@ namespace {
 using test_support::TinyModel;
 using test_support::TinyModelFile;
 
-const std::vector<int32_t> kTokens = {1, 20, 35, 7, 99, 3, 250, 41, 8, 17, 300, 2};
+const std::vector<int32_t> kPromptOfPlan = {1, 20, 35, 7, 99, 3, 250, 41, 8, 17, 300, 2};
 
 void write(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
@@ -38,8 +38,8 @@ TEST(SavedPlan, RunsAsItSays) {
   EXPECT_EQ(engine.plan().context, 128);
   EXPECT_EQ(engine.plan().n_threads(), 1);
   EXPECT_EQ(engine.plan().kv_type, tensor::Type::kF32);
-  EXPECT_EQ(test_support::engine_logits(from_file, kTokens),
-            test_support::engine_logits(options, kTokens));
+  EXPECT_EQ(test_support::engine_logits(from_file, kPromptOfPlan),
+            test_support::engine_logits(options, kPromptOfPlan));
 }
 
 TEST(SavedPlan, IsRefusedForAnotherModelOrMachineOrWhenItIsMissing) {
@@ -77,10 +77,10 @@ TEST(Lanes, PlacementsDoNotChangeABit) {
   engine::Options two_lanes = one_lane;
   two_lanes.n_threads = 0;
   two_lanes.lanes = std::to_string(cores[0]) + ";" + std::to_string(cores[1]);
-  const auto expected = test_support::engine_logits(one_lane, kTokens);
+  const auto expected = test_support::engine_logits(one_lane, kPromptOfPlan);
   for (const char* placement : {"=1", "ffn=1", "attention=1", "ffn@2=1", "head=1", "embed=1"}) {
     two_lanes.placements = {placement};
-    EXPECT_EQ(test_support::engine_logits(two_lanes, kTokens, {5, 1}), expected) << placement;
+    EXPECT_EQ(test_support::engine_logits(two_lanes, kPromptOfPlan, {5, 1}), expected) << placement;
   }
 }
 

@@ -120,9 +120,10 @@ TEST_F(SessionTest, N8_EquivalentShapesOfAProductGiveTheSameBits) {
     for (const char* layout : {"64 rows", "32 rows", "128 rows"}) {
       options.made_plan = first.plan();
       for (const model::Weight& weight : first.blueprint().weights) {
-        for (const int n : first.plan().shapes) {
-          if (n <= plan::kMostDecodeTokens) continue;
-          options.made_plan->layouts.push_back({0, weight.n_rows, weight.row_length, n, layout});
+        for (const int n : first.plan().prompt_shapes) {
+          const plan::Shape shape = {plan::Phase::kPrompt, n};
+          options.made_plan->layouts.push_back(
+              {0, weight.n_rows, weight.row_length, shape, layout});
         }
       }
       Engine engine(options);

@@ -147,7 +147,7 @@ TEST(Shadow, N4TasksStandInTheTraceOnTheirLanes) {
     }
   }
   // A shadow waits for its extraction only, so it may run beside the product; the sum for both.
-  const schedule::TaskList& list = engine.graphs().body(kChunk);
+  const schedule::TaskList& list = engine.graphs().body(plan::Phase::kPrompt, kChunk);
   int n_shadows = 0;
   for (size_t i = 0; i < list.tasks.size(); ++i) {
     if (std::string(list.tasks[i].name) != "shadow") continue;
@@ -216,7 +216,8 @@ class RandomMachine : public lanes::Machine {
   struct Waiting : lanes::Lane {
     explicit Waiting(lanes::Lane* inner) : inner(inner) {}
     const lanes::LaneInfo& info() const override { return inner->info(); }
-    std::unique_ptr<lanes::Executable> build(const lanes::Subgraph&, int, const weights::Store&,
+    std::unique_ptr<lanes::Executable> build(const lanes::Subgraph&, plan::Shape,
+                                             const weights::Store&,
                                              const lanes::Buffers&) override {
       return nullptr;
     }
@@ -438,7 +439,7 @@ TEST_F(ShadowRows, N5ReadsAreTasksOfALaneOfTheirOwn) {
   }
   EXPECT_EQ(n_reads, 2 * static_cast<int>(model::linear_inputs(engine.blueprint()).size()));
   // Only the shadow product waits for them.
-  const schedule::TaskList& list = engine.graphs().body(kChunk);
+  const schedule::TaskList& list = engine.graphs().body(plan::Phase::kPrompt, kChunk);
   for (size_t i = 0; i < list.tasks.size(); ++i) {
     for (const int other : list.tasks[i].waits_for) {
       if (std::string(list.tasks[static_cast<size_t>(other)].name) != "read") continue;

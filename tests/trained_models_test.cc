@@ -24,7 +24,7 @@ constexpr double kInt8Bound = 0.12;
 constexpr double kMostActive = 0.15;
 
 // Written for this test, so that no model has read it.
-constexpr const char* kText =
+constexpr const char* kStory =
     "Once upon a time there was a small brown horse who lived behind the mill. Every morning the "
     "miller's boy brought her an apple. \"Good morning,\" he said, \"will you carry the flour to "
     "the village today?\" The horse shook her head, for it had snowed in the night and the road "
@@ -63,7 +63,7 @@ TEST_P(Trained, AgreesWithTheReference) {
   in_float.kv_type = tensor::Type::kF32;
   engine::Engine engine(in_float);
   engine::Session session(engine);
-  const std::vector<Token> tokens = tokens_of(engine, kText);
+  const std::vector<Token> tokens = tokens_of(engine, kStory);
   const auto judge = reference::forward(model, tokens);
   const double float_error = relative_error(test_support::engine_logits(session, tokens), judge);
   const double error = relative_error(test_support::engine_logits(options(), tokens), judge);
@@ -77,7 +77,7 @@ TEST_P(Trained, AgreesWithTheReference) {
 TEST_P(Trained, PredictsText) {
   engine::Engine engine(options());
   engine::Session session(engine);
-  const std::vector<Token> tokens = tokens_of(engine, kText);
+  const std::vector<Token> tokens = tokens_of(engine, kStory);
   const auto logits = test_support::engine_logits(session, tokens);
   double nats = 0;
   for (size_t i = 0; i + 1 < tokens.size(); ++i) {
@@ -124,7 +124,7 @@ TEST_P(TrainedRelu, FewNeuronsFire) {
   engine::Engine engine(options());
   const reference::Model model(reference::read_gguf(path_));
   reference::Sequence sequence(model);
-  for (const Token token : tokens_of(engine, kText)) sequence.next(token);
+  for (const Token token : tokens_of(engine, kStory)) sequence.next(token);
   std::printf("%.1f%% of the neurons fire\n", 100 * sequence.active_share());
   EXPECT_LT(sequence.active_share(), kMostActive);
   EXPECT_GT(sequence.active_share(), 0.01);

@@ -183,6 +183,14 @@ bool MappedFile::comes_in_huge_pages() {
   return huge_bytes_within(begin_, size_) * 4 >= n_places * kHugePageBytes * 3;
 }
 
+void MappedFile::let_go(Range range) {
+  constexpr size_t kSmallPage = 4096;
+  const size_t begin = (range.begin + kSmallPage - 1) / kSmallPage * kSmallPage;
+  const size_t end = std::min(range.end, size_) / kSmallPage * kSmallPage;
+  if (begin >= end) return;
+  madvise(const_cast<std::byte*>(begin_) + begin, end - begin, MADV_DONTNEED);
+}
+
 bool MappedFile::copy_piece(size_t at, size_t size) {
   std::byte* piece = nullptr;
   try {

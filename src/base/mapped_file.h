@@ -42,6 +42,10 @@ class MappedFile {
   };
   size_t copy_into_memory(Team& team, const std::vector<Range>& ranges);
 
+  // Gives back the pages that hold nothing but this part of the file; who reads there gets them
+  // again. REQUIRES: none of it was copied into memory.
+  void let_go(Range range);
+
   // True if the file has become shorter or unreadable since it was mapped: bytes read meanwhile
   // may be zeros instead of its content. Costs one system call.
   bool damaged() const;

@@ -189,6 +189,10 @@ size_t last_cache_bytes() {
 
 size_t resident_bytes() { return kilobytes_of("/proc/self/status", "VmRSS").value_or(0); }
 
+size_t resident_anonymous_bytes() {
+  return kilobytes_of("/proc/self/status", "RssAnon").value_or(0);
+}
+
 size_t peak_resident_bytes() {
   // VmHWM counts mapped files as well, as ru_maxrss does, but can be reset between measurements.
   return kilobytes_of("/proc/self/status", "VmHWM").value_or(0);

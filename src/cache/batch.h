@@ -10,6 +10,9 @@ namespace troika::cache {
 
 using Token = int32_t;
 using SequenceId = int32_t;
+// Names the numerics class of every op that makes the keys and values of a token: equal tags behind
+// equal beginnings mean equal bits. What a number stands for is the engine's affair.
+using Tag = uint16_t;
 
 struct Batch {
   struct Row {
@@ -18,16 +21,17 @@ struct Batch {
     SequenceId sequence;
     int parent;  // earlier row of this batch that it continues; -1: the sequence's end
     bool wants_logits;
+    Tag tag = 0;
   };
   std::vector<Row> rows;
 
   int size() const { return static_cast<int>(rows.size()); }
   void clear() { rows.clear(); }
 
-  // Tokens that follow each other from `position` on. Logits are wanted for the last one only, or
-  // for all.
+  // Tokens that follow each other from `position` on, all with one tag. Logits are wanted for the
+  // last one only, or for all.
   void add_chain(std::span<const Token> tokens, int position, SequenceId sequence,
-                 bool all_logits = false);
+                 bool all_logits = false, Tag tag = 0);
 };
 
 }  // namespace troika::cache

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <new>
+#include <utility>
 
 #include "base/error.h"
 
@@ -11,10 +13,29 @@ namespace troika::cache {
 namespace {
 
 constexpr Slot kPageSlots = 1u << KvCache::kPageSlotsLog2;
+constexpr Slot kGroupSlots = 64;  // the bits of a number
+constexpr uint64_t kWholeGroup = ~uint64_t{0};
 
-// A row whose ancestors are the rows right before it, back to the end of its sequence.
-bool continues_chain(const Batch& batch, int row) {
-  return row > 0 && batch.rows[static_cast<size_t>(row)].parent == row - 1;
+// For each row, how many rows right before it and itself follow each other from the end of their
+// sequence on; 0 for rows of a tree. Returns how many slots the lists of these take.
+size_t find_chains(const Batch& batch, const KvCache& kv, std::vector<int>* chains) {
+  size_t n_tree = 0;
+  for (size_t i = 0; i < batch.rows.size(); ++i) {
+    const Batch::Row& row = batch.rows[i];
+    TROIKA_ASSERT(row.parent < static_cast<int>(i));
+    int chain = row.parent < 0 ? 1 : 0;
+    if (row.parent >= 0) {
+      const auto parent = static_cast<size_t>(row.parent);
+      TROIKA_ASSERT(batch.rows[parent].sequence == row.sequence);
+      TROIKA_ASSERT(batch.rows[parent].position + 1 == row.position);
+      if (parent + 1 == i && (*chains)[parent] > 0) chain = (*chains)[parent] + 1;
+    } else {
+      TROIKA_ASSERT(row.position == kv.length(row.sequence));
+    }
+    if (chain == 0) n_tree += static_cast<size_t>(row.position + 1 - kv.length(row.sequence));
+    (*chains)[i] = chain;
+  }
+  return n_tree;
 }
 
 }  // namespace
@@ -31,11 +52,21 @@ void check_head_length(tensor::Type type, int head_dim) {
                   tensor::type_name(type), tensor::type_info(type).block_length, head_dim));
 }
 
+void Placement::reserve(int most_rows, int most_branching_rows) {
+  const auto n = static_cast<size_t>(most_rows);
+  const auto n_branching = static_cast<size_t>(most_branching_rows);
+  slots.reserve(n);
+  visible.reserve(n);
+  chains.reserve(n);
+  tree.reserve(n_branching * (n_branching + 1) / 2);  // if each continues the one before
+}
+
 KvCache::KvCache(const KvShape& shape)
-    : shape_(shape), layers_(static_cast<size_t>(shape.n_layers)) {
+    : shape_(shape), layers_(static_cast<size_t>(shape.n_layers)), n_limit_(shape.most_slots) {
   check_head_length(shape.type, shape.head_dim);
   // Page tables never move: kernels hold pointers to them.
   const size_t most_pages = (static_cast<size_t>(shape.most_slots) + kPageSlots - 1) / kPageSlots;
+  storage_.reserve(most_pages);
   for (Layer& layer : layers_) {
     layer.key_pages.reserve(most_pages);
     layer.value_pages.reserve(most_pages);
@@ -54,6 +85,9 @@ void KvCache::grow() {
                     "--kv q8_0.",
                     page_bytes * n_pages));
   }
+  n_users_.resize(n_users_.size() + kPageSlots, 0);
+  held_.resize(n_users_.size());
+  free_.resize(n_users_.size() / kGroupSlots, kWholeGroup);
   std::byte* next = block.get();
   for (Layer& layer : layers_) {
     layer.key_pages.push_back(next);
@@ -61,17 +95,104 @@ void KvCache::grow() {
     next += 2 * page_bytes;
   }
   storage_.push_back(std::move(block));
-  const Slot first = static_cast<Slot>(n_users_.size());
-  n_users_.resize(n_users_.size() + kPageSlots, 0);
-  free_.reserve(n_users_.size());
-  for (Slot slot = first + kPageSlots; slot-- > first;) free_.push_back(slot);
 }
 
-Slot KvCache::take() {
-  if (free_.empty()) grow();
-  const Slot slot = free_.back();
-  free_.pop_back();
+void KvCache::reserve_slots(int n_slots) {
+  const int n = std::min(n_slots, n_limit_);
+  while (static_cast<int>(n_users_.size()) < n) grow();
+}
+
+// How many groups the sequences of a batch go on to.
+int KvCache::n_new_groups(const Batch& batch) {
+  for (const Batch::Row& row : batch.rows) ++sequence_of(row.sequence).n_wanted;
+  int n_groups = 0;
+  for (const Batch::Row& row : batch.rows) {
+    Sequence& sequence = sequence_of(row.sequence);
+    int n_more = std::exchange(sequence.n_wanted, 0);
+    if (sequence.group >= 0) n_more -= std::popcount(free_[static_cast<size_t>(sequence.group)]);
+    if (n_more > 0) n_groups += (n_more - 1) / static_cast<int>(kGroupSlots) + 1;
+  }
+  return n_groups;
+}
+
+void KvCache::limit_slots(int n_slots) {
+  TROIKA_ASSERT(n_slots >= 0 && n_slots <= shape_.most_slots);
+  n_limit_ = n_slots;
+}
+
+int KvCache::n_whole_groups() const {
+  return static_cast<int>(std::count(free_.begin(), free_.end(), kWholeGroup));
+}
+
+void KvCache::reserve_for(const Batch& batch) {
+  const auto n_slots = [&] { return static_cast<int>(n_users_.size()); };
+  while (n_slots() < n_limit_ && n_slots() - n_taken_ < batch.size()) grow();
+  // Rather a page more than two sequences in a group.
+  const int n_groups = n_new_groups(batch);
+  if (n_groups == 0) return;
+  while (n_slots() < n_limit_ && n_whole_groups() < n_groups) grow();
+}
+
+SequenceId KvCache::open() {
+  if (closed_.empty()) {
+    sequences_.emplace_back().slots.reserve(static_cast<size_t>(shape_.limit()));
+    closed_.push_back(sequence_end() - 1);
+  }
+  const SequenceId sequence = closed_.back();
+  closed_.pop_back();
+  sequences_[static_cast<size_t>(sequence)].is_open = true;
+  return sequence;
+}
+
+void KvCache::close(SequenceId sequence) {
+  truncate(sequence, 0);
+  sequence_of(sequence).is_open = false;
+  closed_.push_back(sequence);
+}
+
+bool KvCache::is_open(SequenceId sequence) const {
+  return sequence >= 0 && sequence < sequence_end() &&
+         sequences_[static_cast<size_t>(sequence)].is_open;
+}
+
+KvCache::Sequence& KvCache::sequence_of(SequenceId sequence) {
+  TROIKA_ASSERT(is_open(sequence));
+  return sequences_[static_cast<size_t>(sequence)];
+}
+
+std::span<const Slot> KvCache::slots(SequenceId sequence) const {
+  TROIKA_ASSERT(is_open(sequence));
+  return sequences_[static_cast<size_t>(sequence)].slots;
+}
+
+// Where a sequence is, after a change.
+int KvCache::group_of_end(const Sequence& sequence) {
+  return sequence.slots.empty() ? -1 : static_cast<int>(sequence.slots.back() / kGroupSlots);
+}
+
+// The next group of which all slots are free, or else the next with a free one.
+int KvCache::group_after(int group) const {
+  const auto n = static_cast<int>(free_.size());
+  int found = -1;
+  for (int i = 1; i <= n; ++i) {
+    const int next = (group + i) % n;
+    const uint64_t free = free_[static_cast<size_t>(next)];
+    if (free == kWholeGroup) return next;
+    if (found < 0 && free != 0) found = next;
+  }
+  TROIKA_ASSERT(found >= 0);
+  return found;
+}
+
+Slot KvCache::take(const Batch::Row& row) {
+  int& group = sequence_of(row.sequence).group;
+  if (group < 0 || free_[static_cast<size_t>(group)] == 0) group = group_after(group);
+  uint64_t& free = free_[static_cast<size_t>(group)];
+  const Slot slot =
+      static_cast<Slot>(group) * kGroupSlots + static_cast<Slot>(std::countr_zero(free));
+  free &= free - 1;
   n_users_[slot] = 1;
+  held_[slot] = {row.token, row.tag};
   ++n_taken_;
   return slot;
 }
@@ -79,108 +200,109 @@ Slot KvCache::take() {
 void KvCache::release(Slot slot) {
   TROIKA_ASSERT(n_users_[slot] > 0);
   if (--n_users_[slot] > 0) return;
-  free_.push_back(slot);
+  free_[slot / kGroupSlots] |= uint64_t{1} << (slot % kGroupSlots);
   --n_taken_;
 }
 
-void KvCache::place(const Batch& batch, Placement* placement) {
-  const auto n_rows = static_cast<size_t>(batch.size());
-  if (batch.size() > n_free()) {
+void KvCache::check_room(const Batch& batch) const {
+  int n_positions = 0;
+  for (const Batch::Row& row : batch.rows) n_positions = std::max(n_positions, row.position + 1);
+  if (n_positions > shape_.limit()) {
     throw Error(
         fmt::format("The context of {} tokens is full: {} more do not fit. Use a larger "
                     "--context or a shorter text.",
-                    shape_.most_slots, batch.size() - n_free()));
+                    shape_.limit(), n_positions - shape_.limit()));
   }
-  placement->slots.clear();
-  placement->visible.clear();
-  placement->tree.clear();
-  placement->slots.reserve(n_rows);
-  while (free_.size() < n_rows) grow();  // may throw; nothing is taken yet
-  for (size_t row = 0; row < n_rows; ++row) placement->slots.push_back(take());
+  if (batch.size() > n_free()) {
+    throw Error(
+        fmt::format("The texts in work have room for {} tokens together, and it is taken: {} more "
+                    "do not fit. Let fewer run at once, or shorter ones.",
+                    n_limit_, batch.size() - n_free()));
+  }
+}
 
-  // Two passes, because `tree` must not move once rows point into it.
-  std::vector<size_t> tree_begin(n_rows, 0);
-  std::vector<int> chain_root(n_rows, 0);
+void KvCache::place(const Batch& batch, Placement* placement) {
+  check_room(batch);
+  const auto n_rows = static_cast<size_t>(batch.size());
+  placement->slots.resize(n_rows);
+  placement->visible.resize(n_rows);
+  placement->chains.resize(n_rows);
+  placement->tree.resize(find_chains(batch, *this, &placement->chains));
+  reserve_for(batch);  // may throw; nothing is taken yet
+  for (size_t row = 0; row < n_rows; ++row) placement->slots[row] = take(batch.rows[row]);
+
+  std::span<Slot> tree = placement->tree;
   for (size_t row = 0; row < n_rows; ++row) {
-    const int parent = batch.rows[row].parent;
-    TROIKA_ASSERT(parent < static_cast<int>(row));
-    TROIKA_ASSERT(parent < 0 ||
-                  batch.rows[static_cast<size_t>(parent)].sequence == batch.rows[row].sequence);
-    if (parent < 0) {
-      chain_root[row] = static_cast<int>(row);
+    const std::span<const Slot> past = slots(batch.rows[row].sequence);
+    const auto chain = static_cast<size_t>(placement->chains[row]);
+    if (chain > 0) {
+      const std::span<const Slot> all = placement->slots;
+      placement->visible[row] = {past, all.subspan(row + 1 - chain, chain)};
       continue;
     }
-    const bool in_chain = continues_chain(batch, static_cast<int>(row)) && chain_root[row - 1] >= 0;
-    chain_root[row] = in_chain ? chain_root[row - 1] : -1;
-    if (in_chain) continue;
-    tree_begin[row] = placement->tree.size();
+    size_t n_own = static_cast<size_t>(batch.rows[row].position) + 1 - past.size();
+    const std::span<Slot> own = tree.first(n_own);
+    tree = tree.subspan(n_own);
     for (int i = static_cast<int>(row); i >= 0; i = batch.rows[static_cast<size_t>(i)].parent) {
-      placement->tree.push_back(placement->slots[static_cast<size_t>(i)]);
+      own[--n_own] = placement->slots[static_cast<size_t>(i)];
     }
-    std::reverse(placement->tree.begin() + static_cast<ptrdiff_t>(tree_begin[row]),
-                 placement->tree.end());
-  }
-  size_t tree_end = placement->tree.size();
-  placement->visible.resize(n_rows);
-  for (size_t row = n_rows; row-- > 0;) {
-    const std::vector<Slot>& past = sequence_of(batch.rows[row].sequence);
-    std::span<const Slot> own;
-    if (chain_root[row] >= 0) {
-      const auto root = static_cast<size_t>(chain_root[row]);
-      own = std::span<const Slot>(placement->slots).subspan(root, row - root + 1);
-    } else {
-      own = std::span<const Slot>(placement->tree)
-                .subspan(tree_begin[row], tree_end - tree_begin[row]);
-      tree_end = tree_begin[row];
-    }
-    TROIKA_ASSERT(batch.rows[row].position + 1 == static_cast<int>(past.size() + own.size()));
     placement->visible[row] = {past, own};
   }
 }
 
+void KvCache::append(const Batch::Row& row, Slot slot) {
+  Sequence& sequence = sequence_of(row.sequence);
+  TROIKA_ASSERT(row.position == static_cast<int>(sequence.slots.size()));
+  sequence.slots.push_back(slot);
+  sequence.group = group_of_end(sequence);
+  ++n_users_[slot];
+}
+
 void KvCache::keep(const Batch& batch, const Placement& placement, std::span<const int> rows) {
   for (const int row : rows) {
-    const auto index = static_cast<size_t>(row);
-    const Slot slot = placement.slots[index];
-    std::vector<Slot>& sequence = sequence_of(batch.rows[index].sequence);
-    TROIKA_ASSERT(batch.rows[index].position == static_cast<int>(sequence.size()));
-    sequence.push_back(slot);
-    ++n_users_[slot];
+    append(batch.rows[static_cast<size_t>(row)], placement.slots[static_cast<size_t>(row)]);
   }
   drop(placement);
 }
 
 void KvCache::keep_all(const Batch& batch, const Placement& placement) {
-  std::vector<int> rows(placement.slots.size());
-  for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int>(i);
-  keep(batch, placement, rows);
+  for (size_t row = 0; row < placement.slots.size(); ++row) {
+    append(batch.rows[row], placement.slots[row]);
+  }
+  drop(placement);
 }
 
 void KvCache::drop(const Placement& placement) {
-  for (size_t i = placement.slots.size(); i-- > 0;) release(placement.slots[i]);
+  for (const Slot slot : placement.slots) release(slot);
 }
 
-int KvCache::length(SequenceId sequence) const {
-  const auto found = sequences_.find(sequence);
-  return found == sequences_.end() ? 0 : static_cast<int>(found->second.size());
+int KvCache::n_common(SequenceId sequence, std::span<const Token> tokens,
+                      std::span<const Tag> tags) const {
+  const std::span<const Slot> slots = this->slots(sequence);
+  const size_t most = std::min({slots.size(), tokens.size(), tags.size()});
+  size_t n = 0;
+  while (n < most && held_[slots[n]].token == tokens[n] && held_[slots[n]].tag == tags[n]) ++n;
+  return static_cast<int>(n);
 }
 
 void KvCache::truncate(SequenceId sequence, int length) {
-  std::vector<Slot>& slots = sequence_of(sequence);
+  Sequence& shortened = sequence_of(sequence);
   TROIKA_ASSERT(length >= 0);
-  while (static_cast<int>(slots.size()) > length) {
-    release(slots.back());
-    slots.pop_back();
+  while (static_cast<int>(shortened.slots.size()) > length) {
+    release(shortened.slots.back());
+    shortened.slots.pop_back();
   }
+  shortened.group = group_of_end(shortened);
 }
 
 void KvCache::fork(SequenceId from, SequenceId to, int length) {
   TROIKA_ASSERT(from != to && length >= 0 && length <= this->length(from));
   truncate(to, 0);
-  std::vector<Slot>& target = sequence_of(to);  // first: it may move the map's nodes' table
-  const std::vector<Slot>& source = sequence_of(from);
-  target.assign(source.begin(), source.begin() + length);
-  for (const Slot slot : target) ++n_users_[slot];
+  Sequence& target = sequence_of(to);
+  const std::span<const Slot> shared = slots(from).first(static_cast<size_t>(length));
+  target.slots.assign(shared.begin(), shared.end());
+  target.group = group_of_end(target);
+  for (const Slot slot : shared) ++n_users_[slot];
 }
 
 size_t KvCache::bytes() const { return storage_.size() * shape_.bytes_per_token() * kPageSlots; }

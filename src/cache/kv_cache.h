@@ -1,11 +1,12 @@
-// Keys and values of past tokens. Each token of each sequence has a slot; sequences that share a
-// beginning share its slots. Storage grows page by page as slots are taken.
+// Keys and values of past tokens, of all sequences. Each token of each sequence has a slot, which
+// says whose keys and values it holds: a token, and the tag of what made them. Sequences that share
+// a beginning share its slots. Storage grows page by page as slots are taken.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "base/huge_pages.h"
@@ -25,9 +26,12 @@ struct KvShape {
   int n_layers;
   int n_kv_heads;
   int head_dim;
-  tensor::Type type;  // F32, F16 or Q8_0
-  int most_slots;     // the context
+  tensor::Type type;       // F32, F16 or Q8_0
+  int most_slots;          // of all sequences together
+  int most_positions = 0;  // of each sequence, the context; 0: as many as there are slots
 
+  // No sequence can be longer.
+  int limit() const { return most_positions > 0 ? most_positions : most_slots; }
   size_t head_bytes() const { return tensor::row_bytes(type, static_cast<size_t>(head_dim)); }
   size_t slot_bytes() const { return head_bytes() * static_cast<size_t>(n_kv_heads); }
   // Keys and values of all layers.
@@ -51,13 +55,19 @@ struct VisibleSlots {
   }
 };
 
-// Where a batch lies in the cache. Valid until the next call of `place` or a change to a sequence.
+// Where a batch lies in the cache. Valid until the next call of `place` with it or a change to one
+// of its sequences.
 struct Placement {
   std::vector<Slot> slots;            // one for each row
   std::vector<VisibleSlots> visible;  // one for each row
   std::vector<Slot> tree;             // storage behind `own` where rows branch
+  std::vector<int> chains;            // rows of a row's chain up to itself; 0: it is in a tree
+
+  // Room for batches of so many rows, of which so many branch: these allocate nothing then.
+  void reserve(int most_rows, int most_branching_rows);
 };
 
+// Used by one thread at a time.
 class KvCache {
  public:
   // Throws Error where the type cannot hold heads of this length; then no function of the shape
@@ -66,22 +76,49 @@ class KvCache {
 
   const KvShape& shape() const { return shape_; }
 
-  // Takes a slot for each row, growing the storage where needed. Throws Error when the context is
-  // full; then nothing is taken.
+  // A new sequence without tokens, with room in its list for all that it may get. Numbers begin at
+  // 0, and those of closed sequences are given again.
+  SequenceId open();
+  // Forgets the sequence.
+  void close(SequenceId sequence);
+  bool is_open(SequenceId sequence) const;
+  // No sequence has this number or a larger one.
+  SequenceId sequence_end() const { return static_cast<SequenceId>(sequences_.size()); }
+
+  // Takes a slot for each row, near the last one of its sequence: attention reads the lists of
+  // sequences that grow side by side in long stretches all the same. Throws Error where a sequence
+  // would become longer than its limit, or where all slots are taken; then nothing is taken.
+  // REQUIRES: sequences are open.
   void place(const Batch& batch, Placement* placement);
   // Appends the rows (in this order) to the sequence they belong to and gives back the slots of
   // all other rows of the placement. Every placement must be ended by `keep` or `drop`.
   void keep(const Batch& batch, const Placement& placement, std::span<const int> rows);
   void keep_all(const Batch& batch, const Placement& placement);
   void drop(const Placement& placement);
+  // Takes the pages of the first so many slots, or of all: then `place` allocates nothing as long
+  // as these last. Throws Error without memory.
+  void reserve_slots(int n_slots);
+  // Takes the pages that `place` would take.
+  void reserve_for(const Batch& batch);
 
-  int length(SequenceId sequence) const;
+  int length(SequenceId sequence) const { return static_cast<int>(slots(sequence).size()); }
+  // In the order of positions. Valid until the sequence changes.
+  std::span<const Slot> slots(SequenceId sequence) const;
+  Token token_of(SequenceId sequence, int position) const { return held(sequence, position).token; }
+  Tag tag_of(SequenceId sequence, int position) const { return held(sequence, position).tag; }
+  // How many of these tokens the sequence begins with, made as these tags say.
+  int n_common(SequenceId sequence, std::span<const Token> tokens, std::span<const Tag> tags) const;
+
   // Forgets the tokens of a sequence from `length` on.
   void truncate(SequenceId sequence, int length);
   // `to` becomes the first `length` tokens of `from`; no key or value is copied.
   void fork(SequenceId from, SequenceId to, int length);
 
-  int n_free() const { return shape_.most_slots - n_taken_; }
+  // From now on no more slots than these are given out, of which some may be taken already.
+  // REQUIRES: no more than the shape has.
+  void limit_slots(int n_slots);
+  int n_limit() const { return n_limit_; }
+  int n_free() const { return std::max(0, n_limit_ - n_taken_); }
   size_t bytes() const;
 
   static constexpr uint32_t kPageSlotsLog2 = 8;
@@ -102,19 +139,41 @@ class KvCache {
     std::vector<std::byte*> key_pages;
     std::vector<std::byte*> value_pages;
   };
+  struct Held {
+    Token token;
+    Tag tag;
+  };
+  struct Sequence {
+    std::vector<Slot> slots;
+    int group = -1;    // of 64 slots, where it takes the next one if it can
+    int n_wanted = 0;  // by the rows of a batch; used by `reserve_for` alone
+    bool is_open = false;
+  };
   void grow();
-  Slot take();
+  void check_room(const Batch& batch) const;
+  Slot take(const Batch::Row& row);
+  int n_new_groups(const Batch& batch);
+  int n_whole_groups() const;
+  int group_after(int group) const;
+  static int group_of_end(const Sequence& sequence);
   void release(Slot slot);
-  std::vector<Slot>& sequence_of(SequenceId sequence) { return sequences_[sequence]; }
+  void append(const Batch::Row& row, Slot slot);
+  Sequence& sequence_of(SequenceId sequence);
+  const Held& held(SequenceId sequence, int position) const {
+    return held_[slots(sequence)[static_cast<size_t>(position)]];
+  }
   std::byte* row(const std::vector<std::byte*>& pages, Slot slot, int head) const;
 
   KvShape shape_;
   std::vector<Layer> layers_;
   std::vector<HugeBuffer> storage_;  // a page of every layer each
   std::vector<uint32_t> n_users_;    // sequences and placements that hold a slot
-  std::vector<Slot> free_;           // smallest on top
+  std::vector<Held> held_;           // by each slot
+  std::vector<uint64_t> free_;       // a bit for each slot, a group in each number
   int n_taken_ = 0;
-  std::unordered_map<SequenceId, std::vector<Slot>> sequences_;
+  int n_limit_;
+  std::vector<Sequence> sequences_;
+  std::vector<SequenceId> closed_;
 };
 
 }  // namespace troika::cache

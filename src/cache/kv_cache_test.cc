@@ -8,12 +8,20 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "tests/support/allocation_counter.h"
 #include "tests/support/temp_folder.h"
 
 namespace troika::cache {
 namespace {
 
 KvShape shape(int most_slots) { return {2, 2, 32, tensor::Type::kF16, most_slots}; }
+
+// With sequences 0 .. n - 1.
+KvCache open_cache(const KvShape& shape, int n_sequences = 1) {
+  KvCache kv(shape);
+  for (SequenceId s = 0; s < n_sequences; ++s) EXPECT_EQ(kv.open(), s);
+  return kv;
+}
 
 std::vector<Token> tokens(int n) { return std::vector<Token>(static_cast<size_t>(n), 7); }
 
@@ -64,7 +72,7 @@ TEST(Batch, ChainsLinkTheirRowsAndWantTheLastLogits) {
 }
 
 TEST(KvCache, AChainSeesThePastAndItself) {
-  KvCache kv(shape(100));
+  KvCache kv = open_cache(shape(100));
   const std::vector<Slot> past = append(kv, 3);
   Batch batch;
   batch.add_chain(tokens(2), 3, 0);
@@ -83,7 +91,7 @@ TEST(KvCache, AChainSeesThePastAndItself) {
 }
 
 TEST(KvCache, FullContextIsAnErrorAndTakesNothing) {
-  KvCache kv(shape(10));
+  KvCache kv = open_cache(shape(10));
   append(kv, 8);
   Batch batch;
   batch.add_chain(tokens(3), 8, 0);
@@ -99,7 +107,7 @@ TEST(KvCache, FullContextIsAnErrorAndTakesNothing) {
 // Pages are handed out whole; the context is not rounded up to them.
 TEST(KvCache, TheContextNeedNotBeAMultipleOfAPage) {
   for (const int most_slots : {1, 255, 256, 257, 300, 512, 513}) {
-    KvCache kv(shape(most_slots));
+    KvCache kv = open_cache(shape(most_slots));
     std::set<Slot> taken;
     for (int i = 0; i < most_slots; ++i) {
       EXPECT_TRUE(taken.insert(append(kv, 1)[0]).second);
@@ -117,7 +125,7 @@ TEST(KvCache, TheContextNeedNotBeAMultipleOfAPage) {
 // Pages do not move when the cache grows, rows of one slot do not overlap those of another, and
 // row pointers agree with the page tables.
 TEST(KvCache, GrowthKeepsWhatWasWritten) {
-  KvCache kv(shape(1000));
+  KvCache kv = open_cache(shape(1000));
   const size_t bytes = kv.shape().head_bytes();
   const int n_heads = kv.shape().n_kv_heads;
   std::vector<Slot> slots;
@@ -157,7 +165,7 @@ TEST(KvCache, GrowthKeepsWhatWasWritten) {
 }
 
 TEST(KvCache, ForkedSequencesShareSlotsUntilTheLastUserLetsGo) {
-  KvCache kv(shape(100));
+  KvCache kv = open_cache(shape(100), 3);
   const std::vector<Slot> slots = append(kv, 10);
   kv.fork(0, 1, 6);
   kv.fork(1, 2, 4);
@@ -180,7 +188,7 @@ TEST(KvCache, ForkedSequencesShareSlotsUntilTheLastUserLetsGo) {
 }
 
 TEST(KvCache, ForkReplacesTheTargetsTokens) {
-  KvCache kv(shape(20));
+  KvCache kv = open_cache(shape(20), 2);
   append(kv, 3, 0);
   append(kv, 5, 1);
   kv.fork(0, 1, 3);
@@ -191,7 +199,7 @@ TEST(KvCache, ForkReplacesTheTargetsTokens) {
 }
 
 TEST(KvCache, MoreSequencesThanSixteenBitsCountMayShareASlot) {
-  KvCache kv(shape(4));
+  KvCache kv = open_cache(shape(4), 65537);
   append(kv, 1, 0);
   constexpr int kForks = 65536;
   for (int i = 1; i <= kForks; ++i) kv.fork(0, i, 1);
@@ -202,12 +210,10 @@ TEST(KvCache, MoreSequencesThanSixteenBitsCountMayShareASlot) {
 }
 
 TEST(KvCache, TruncateToMoreThanThereIsChangesNothing) {
-  KvCache kv(shape(20));
+  KvCache kv = open_cache(shape(20));
   append(kv, 3);
   kv.truncate(0, 5);
   EXPECT_EQ(kv.length(0), 3);
-  kv.truncate(9, 0);
-  EXPECT_EQ(kv.length(9), 0);
 }
 
 //      0 - 1 - 3
@@ -226,7 +232,7 @@ Batch tree(int position) {
 }
 
 TEST(KvCache, TreesSeeTheirAncestorsInOrder) {
-  KvCache kv(shape(100));
+  KvCache kv = open_cache(shape(100), 6);
   const std::vector<Slot> past = append(kv, 4);
   const Batch batch = tree(4);
   Placement placement;
@@ -250,7 +256,7 @@ TEST(KvCache, TreesSeeTheirAncestorsInOrder) {
 }
 
 TEST(KvCache, ADroppedPlacementLeavesNothing) {
-  KvCache kv(shape(100));
+  KvCache kv = open_cache(shape(100), 6);
   append(kv, 4);
   const Batch batch = tree(4);
   Placement placement;
@@ -265,7 +271,7 @@ TEST(KvCache, ADroppedPlacementLeavesNothing) {
 // Any tree, against the plain way of walking up the parents.
 TEST(KvCache, RandomTreesOfSeveralSequences) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
-    KvCache kv(shape(400));
+    KvCache kv = open_cache(shape(400), 3);
     uint64_t counter = 0;
     const auto below = [&](int n) {
       return static_cast<int>(random_bits(seed, counter++) % static_cast<uint64_t>(n));
@@ -297,6 +303,121 @@ TEST(KvCache, RandomTreesOfSeveralSequences) {
     kv.drop(placement);
     EXPECT_EQ(kv.n_free(), n_before);
   }
+}
+
+TEST(KvCache, ATextAtItsLimitIsAnotherErrorThanACacheThatIsFull) {
+  KvShape small = shape(20);
+  small.most_positions = 12;
+  KvCache kv = open_cache(small, 2);
+  append(kv, 10, 0);
+  const auto error_of = [&](SequenceId sequence) {
+    return test::message_of<Error>([&] { append(kv, 5, sequence); });
+  };
+  EXPECT_NE(error_of(0).find("context of 12 tokens is full: 3 more"), std::string::npos);
+  append(kv, 6, 1);
+  EXPECT_NE(error_of(1).find("20 tokens together, and it is taken: 1 more"), std::string::npos);
+  EXPECT_EQ(kv.n_free(), 4);
+  append(kv, 2, 0);
+  EXPECT_EQ(kv.length(0), 12);
+}
+
+TEST(KvCache, NumbersOfClosedSequencesAreGivenAgain) {
+  KvCache kv = open_cache(shape(100), 3);
+  append(kv, 4, 1);
+  append(kv, 5, 2);
+  kv.close(1);
+  EXPECT_EQ(kv.n_free(), 95);
+  EXPECT_FALSE(kv.is_open(1));
+  EXPECT_FALSE(kv.is_open(3));
+  EXPECT_EQ(kv.open(), 1);
+  EXPECT_EQ(kv.length(1), 0);
+  EXPECT_EQ(kv.open(), 3);
+}
+
+TEST(KvCache, SlotsSayWhatTheyHold) {
+  KvCache kv = open_cache(shape(100), 2);
+  Batch batch;
+  batch.add_chain(std::vector<Token>{5, 6}, 0, 0, false, /*tag=*/9);
+  batch.add_chain(std::vector<Token>{7}, 0, 1, false, /*tag=*/3);
+  Placement placement;
+  kv.place(batch, &placement);
+  kv.keep_all(batch, placement);
+  kv.fork(0, 1, 1);
+  append(kv, 1, 1);
+  const Token expected_tokens[] = {5, 7};
+  const Tag expected_tags[] = {9, 0};
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(kv.token_of(1, i), expected_tokens[i]);
+    EXPECT_EQ(kv.tag_of(1, i), expected_tags[i]);
+  }
+  EXPECT_EQ(kv.n_common(0, std::vector<Token>{5, 6, 7}, std::vector<Tag>{9, 9, 9}), 2);
+  EXPECT_EQ(kv.n_common(0, std::vector<Token>{5, 6, 7}, std::vector<Tag>{9, 8, 9}), 1);
+  EXPECT_EQ(kv.n_common(0, std::vector<Token>{4, 6, 7}, std::vector<Tag>{9, 9, 9}), 0);
+}
+
+// Attention reads neighbours faster than slots that alternate.
+TEST(KvCache, SequencesThatGrowSideBySideStayApart) {
+  constexpr int kSequences = 4;
+  KvCache kv = open_cache(shape(4 * 512), kSequences);
+  for (SequenceId s = 0; s < kSequences; ++s) append(kv, 10 + 50 * s, s);
+  for (int step = 0; step < 300; ++step) {
+    for (SequenceId s = 0; s < kSequences; ++s) append(kv, 1, s);
+  }
+  for (SequenceId s = 0; s < kSequences; ++s) {
+    const std::span<const Slot> slots = kv.slots(s);
+    int n_jumps = 0;
+    for (size_t i = 1; i < slots.size(); ++i) n_jumps += slots[i] != slots[i - 1] + 1;
+    EXPECT_LE(n_jumps, kv.length(s) / 64) << s;
+  }
+}
+
+// Each of the two has the last free slot in mind.
+TEST(KvCache, ForksThatShareTheirLastPageGoOnInAnother) {
+  KvCache kv = open_cache(shape(300), 2);
+  append(kv, 255);
+  kv.fork(0, 1, 255);
+  Batch batch;
+  batch.add_chain(tokens(1), 255, 0);
+  batch.add_chain(tokens(1), 255, 1);
+  Placement placement;
+  kv.place(batch, &placement);
+  EXPECT_NE(placement.slots[0], placement.slots[1]);
+  kv.keep_all(batch, placement);
+  EXPECT_EQ(kv.bytes(), 512 * kv.shape().bytes_per_token());
+}
+
+// Steps, drafts and cuts of several sequences; pages are taken between them.
+TEST(KvCache, StepsAllocateNothing) {
+  if (!test::AllocationCounter::is_on()) GTEST_SKIP() << "Sanitizers count allocations themselves.";
+  constexpr int kSequences = 6;
+  KvCache kv = open_cache(shape(4000), kSequences);
+  Placement placement;
+  placement.reserve(64, 64);
+  const std::vector<int> kept = {0, 1, 4, 9, 10};
+  for (int step = 0; step < 100; ++step) {
+    kv.truncate(5, 0);
+    const Batch drafts = tree(kv.length(0));
+    Batch plain, next;
+    for (SequenceId s = 1; s < 5; ++s) {
+      plain.add_chain(tokens(2), kv.length(s), s);
+      next.add_chain(tokens(1), kv.length(s) + 2, s);
+    }
+    kv.reserve_slots(4000 - kv.n_free() + 1000);
+    const test::AllocationCounter counter;
+    kv.place(drafts, &placement);
+    kv.keep(drafts, placement, kept);
+    kv.place(plain, &placement);
+    kv.keep_all(plain, placement);
+    kv.place(next, &placement);
+    kv.drop(placement);
+    kv.truncate(1, kv.length(1) - 1);
+    kv.fork(2, 3, kv.length(2));
+    ASSERT_EQ(counter.n_allocations(), 0) << "step " << step;
+  }
+  EXPECT_GT(kv.bytes(), 3 * 256 * kv.shape().bytes_per_token());
+  const test::AllocationCounter counter;
+  kv.open();
+  EXPECT_GT(counter.n_allocations(), 0);
 }
 
 TEST(KvCache, AFormatThatDoesNotDivideTheHeadsIsAnError) {

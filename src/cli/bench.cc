@@ -11,6 +11,7 @@
 #include "cli/compare.h"
 #include "cli/layouts.h"
 #include "cli/measured_npu.h"
+#include "cli/memory.h"
 #include "engine/measure.h"
 
 namespace troika::cli {
@@ -207,6 +208,7 @@ void bench(const BenchFlags& flags) {
     nlohmann::ordered_json json = to_json(m, *engine);
     json["scheduler"] = scheduler_json(*engine);
     json["outliers"] = outliers_json(*engine);
+    json["memory"] = memory_json(*engine);
     json["layouts"] = layouts_json(*engine);
     if (!flags.peer.empty()) json["compare"] = to_json(comparison);
     print_json(json);
@@ -221,8 +223,8 @@ void bench(const BenchFlags& flags) {
 
 }  // namespace
 
-void add_bench(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("bench", "Measure prefill and decode rates");
+void add_bench(Command& app) {
+  Command* command = app.add_subcommand("bench", "Measure prefill and decode rates");
   command->footer(
       "Examples:\n"
       "  troika bench model.gguf -p 128,512 -n 64 --threads 2\n"

@@ -67,7 +67,7 @@ ordered_json bench_replay(engine::Session& session, const EngineFlags& engine_fl
 
 }  // namespace
 
-void DraftBenchFlags::add_to(CLI::App& command) {
+void DraftBenchFlags::add_to(Command& command) {
   command
       .add_option("--widths", widths,
                   "Instead: the time of passes that verify so many tokens, e.g. 1,2,4,8,16,32")

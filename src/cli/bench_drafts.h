@@ -12,7 +12,7 @@ struct DraftBenchFlags {
   std::string answer_file;
   DraftFlags draft;
 
-  void add_to(CLI::App& command);
+  void add_to(Command& command);
   bool is_wanted() const { return !widths.empty() || !prompt_file.empty() || !answer_file.empty(); }
 };
 

@@ -105,10 +105,10 @@ void print_table(const Simulation& s, const engine::Engine& engine) {
 }
 
 // "cpu", or "npu of 21 blocks, then cpu".
-std::string lanes_text(const engine::Engine& engine, const std::string& kind, int n_tokens) {
+std::string lanes_text(const engine::Engine& engine, const std::string& kind, plan::Shape shape) {
   const plan::Plan& plan = engine.plan();
   const auto name = [&](int block) {
-    return plan.lanes[static_cast<size_t>(plan.lane_of(kind, n_tokens, block))].kind;
+    return plan.lanes[static_cast<size_t>(plan.lane_of(kind, shape, block))].kind;
   };
   const bool is_of_blocks = kind != "embed" && kind != "head";
   const int n_blocks = engine.blueprint().n_layers;
@@ -156,16 +156,18 @@ void explain_on_phone(const engine::Engine& engine) {
   for (const plan::HostLane& lane : plan.lanes)
     head += fmt::format("{:>12}", "all on " + lane.kind);
   print(head + "\n");
-  for (const solve::PhaseChoice& phase : choice.phases) {
-    const bool is_used = phase.n_tokens <= plan.chunk();
-    std::string row = fmt::format("{:>7}", phase.n_tokens);
+  for (const solve::ShapeChoice& phase : choice.shapes) {
+    const bool is_used = phase.shape.n_rows <= plan.chunk();
+    std::string row = fmt::format("{:>7}", phase.shape.n_rows);
     for (const char* kind : kinds) {
       const std::string head_or_body = kind;
       row += fmt::format(
           "  {:<14}",
-          is_used ? lanes_text(engine, kind, head_or_body == "head" ? 1 : phase.n_tokens) : "-");
+          is_used ? lanes_text(engine, kind, head_or_body == "head" ? plan::Shape() : phase.shape)
+                  : "-");
     }
-    row += fmt::format("{:>11.2f} {:>9.1f}", phase.us / kUsPerMs, 1e6 * phase.n_tokens / phase.us);
+    row +=
+        fmt::format("{:>11.2f} {:>9.1f}", phase.us / kUsPerMs, 1e6 * phase.shape.n_rows / phase.us);
     for (const double us : phase.single_lane_us) row += fmt::format("{:>12.2f}", us / kUsPerMs);
     print(row + (is_used ? "\n" : "   not a shape: no faster a token\n"));
   }

@@ -111,8 +111,8 @@ void cache(const CacheFlags& flags) {
 
 }  // namespace
 
-void add_cache(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("cache", "List or remove the files kept between runs");
+void add_cache(Command& app) {
+  Command* command = app.add_subcommand("cache", "List or remove the files kept between runs");
   command->footer(
       "Files lie in $XDG_CACHE_HOME/troika, by default ~/.cache/troika. Each is made again when it "
       "is "
@@ -121,7 +121,7 @@ void add_cache(CLI::App& app) {
       "  troika cache\n"
       "  troika cache --remove profile-0123456789abcdef.json");
   auto flags = std::make_shared<CacheFlags>();
-  CLI::Option* remove =
+  Option* remove =
       command->add_option("--remove", flags->remove, "Remove the file of this name (repeatable)");
   command->add_flag("--remove-all", flags->remove_all, "Remove all of them")->excludes(remove);
   command->add_flag("--json", flags->json, "Print one JSON object");

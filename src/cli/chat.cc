@@ -194,8 +194,8 @@ void chat(ChatFlags& flags) {
 
 }  // namespace
 
-void add_chat(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("chat", "Talk with a model");
+void add_chat(Command& app) {
+  Command* command = app.add_subcommand("chat", "Talk with a model");
   command->footer(kHelp);
   auto flags = std::make_shared<ChatFlags>();
   flags->engine.add_to(*command);

@@ -19,8 +19,7 @@
 #include "engine/make_plan.h"
 
 namespace troika::cli {
-
-void EngineFlags::add_to(CLI::App& command) {
+void EngineFlags::add_to(Command& command) {
   command.add_option("MODEL", options.model, "A GGUF file")->required();
   command
       .add_option("--machine", options.machine,
@@ -102,7 +101,13 @@ void EngineFlags::add_to(CLI::App& command) {
       .add_option("--packed", options.packed_bytes,
                   "Most bytes of packed copies of weights, which spare int8 prompts the unpacking "
                   "(default: none)")
-      ->transform(CLI::AsSizeValue(false));
+      ->with_byte_units();
+  command
+      .add_option("--memory", options.memory_bytes,
+                  "What the program may keep in memory: 1900M, 2G; what does not fit is refused, "
+                  "and a context that was not asked for is shortened. auto: of what is free, half "
+                  "bounds what is copied and cached (default)")
+      ->with_byte_units_or_auto();
   command.add_option(
       "--layouts", options.layouts,
       "Layouts of the weights for int8 prompts and for generation: blocks (those of the file for "
@@ -166,7 +171,7 @@ void write_file(const std::string& path, const std::string& content) {
 
 }  // namespace
 
-void TraceFlags::add_to(CLI::App& command) {
+void TraceFlags::add_to(Command& command) {
   command.add_option("--trace", trace_path_,
                      "Write every task as JSON for chrome://tracing or ui.perfetto.dev");
   command.add_option("--timeline", timeline_path_, "Draw every task of every lane as SVG");
@@ -196,7 +201,7 @@ void TraceFlags::end(engine::Engine& engine) {
                    scheduler.decision_us / static_cast<double>(scheduler.n_decisions)));
 }
 
-void SamplerFlags::add_to(CLI::App& command) {
+void SamplerFlags::add_to(Command& command) {
   command.add_option("--temp", options.temperature, "Temperature; 0 takes the most likely token")
       ->capture_default_str();
   command.add_option("--top-k", options.top_k, "Keep the k most likely tokens; 0 is off")
@@ -220,11 +225,7 @@ void SamplerFlags::add_to(CLI::App& command) {
       ->capture_default_str();
   command.add_option("--logit-bias", biases, "TOKEN=BIAS: add to a token's logit (repeatable)");
   seed = command.add_option("--seed", options.seed, "Seed: the same gives the same text")
-             ->check(CLI::Validator(
-                 [](const std::string& text) {
-                   return text.starts_with('-') ? "'" + text + "' is negative" : std::string();
-                 },
-                 ""));
+             ->check(no_minus_sign());
 }
 
 namespace {
@@ -307,18 +308,6 @@ void print_json(const nlohmann::ordered_json& json) {
 void note(const std::string& text) {
   (void)std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
-}
-
-CLI::Validator at_least(int lowest) {
-  return CLI::Validator(
-      [lowest](const std::string& text) {
-        int value = 0;
-        const char* end = text.data() + text.size();
-        const auto read = std::from_chars(text.data(), end, value);
-        if (read.ec == std::errc() && read.ptr == end && value >= lowest) return std::string();
-        return fmt::format("'{}' is no whole number from {} to {}", text, lowest, INT_MAX);
-      },
-      "");
 }
 
 }  // namespace troika::cli

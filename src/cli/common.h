@@ -1,30 +1,30 @@
 // What the commands share: options, output, errors.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "cli/options.h"
 #include "engine/engine.h"
 #include "engine/sampler.h"
 
 namespace troika::cli {
 
 // Each command adds itself to the program; its callback runs it.
-void add_run(CLI::App& app);
-void add_chat(CLI::App& app);
-void add_bench(CLI::App& app);
-void add_eval(CLI::App& app);
-void add_inspect(CLI::App& app);
-void add_tokenize(CLI::App& app);
-void add_quantize(CLI::App& app);
-void add_convert(CLI::App& app);
-void add_synth(CLI::App& app);
-void add_plan(CLI::App& app);
-void add_reproduce(CLI::App& app);
-void add_profile(CLI::App& app);
-void add_cache(CLI::App& app);
+void add_run(Command& app);
+void add_chat(Command& app);
+void add_bench(Command& app);
+void add_eval(Command& app);
+void add_inspect(Command& app);
+void add_tokenize(Command& app);
+void add_quantize(Command& app);
+void add_convert(Command& app);
+void add_synth(Command& app);
+void add_plan(Command& app);
+void add_reproduce(Command& app);
+void add_profile(Command& app);
+void add_cache(Command& app);
 
 // Options of every command that computes with a model.
 struct EngineFlags {
@@ -32,7 +32,7 @@ struct EngineFlags {
   std::string activations = "q8";
   std::string kv = "f16";
 
-  void add_to(CLI::App& command);
+  void add_to(Command& command);
   // Throws UsageError for names that are not known.
   engine::Options checked() const;
 };
@@ -43,7 +43,7 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags);
 // --trace and --timeline: what ran where and when.
 class TraceFlags {
  public:
-  void add_to(CLI::App& command);
+  void add_to(Command& command);
   // Begins to record if a file was asked for.
   void begin(engine::Engine& engine);
   // Writes the files and prints how busy each lane was to standard error.
@@ -58,9 +58,9 @@ class TraceFlags {
 struct SamplerFlags {
   engine::SamplerOptions options;
   std::vector<std::string> biases;  // TOKEN=BIAS
-  CLI::Option* seed = nullptr;
+  Option* seed = nullptr;
 
-  void add_to(CLI::App& command);
+  void add_to(Command& command);
   // Draws a seed where none was given.
   engine::SamplerOptions checked() const;
   // Throws UsageError for a bias of a token that the model does not have.
@@ -85,8 +85,5 @@ void print_json(const nlohmann::ordered_json& json);
 
 // Writes to standard error. Where that fails, nobody could be told: the work goes on.
 void note(const std::string& text);
-
-// Whole numbers from `lowest` on.
-CLI::Validator at_least(int lowest);
 
 }  // namespace troika::cli

@@ -15,7 +15,7 @@ namespace {
 using engine::PlanCandidate;
 using engine::PlanChoice;
 
-constexpr double kUsPerMs = 1e3;
+constexpr double kUsInMs = 1e3;
 
 // An engine that runs as a candidate says.
 class CandidateRun {
@@ -63,8 +63,8 @@ PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& pr
   for (size_t i = 0; i < choice.candidates.size(); ++i) {
     const PlanCandidate& c = choice.candidates[i];
     std::string row = fmt::format("{:<18} {:>6}", c.name, c.plan.chunk());
-    for (const double us : c.prompt_us) row += fmt::format("{:>9.1f} ms", us / kUsPerMs);
-    row += fmt::format("{:>9.1f} ms{}\n", c.step_us / kUsPerMs, i == choice.best ? "  chosen" : "");
+    for (const double us : c.prompt_us) row += fmt::format("{:>9.1f} ms", us / kUsInMs);
+    row += fmt::format("{:>9.1f} ms{}\n", c.step_us / kUsInMs, i == choice.best ? "  chosen" : "");
     print(row);
   }
   return choice;
@@ -89,7 +89,7 @@ void compare_and_print(const EngineFlags& flags, const PlanChoice& choice,
       const double ms = median(times[i]);
       const PlanCandidate& c = choice.candidates[i];
       if (c.has_single_lane && (best_single == 0.0 || ms < best_single)) best_single = ms;
-      const double predicted = c.prompt_us[p] / kUsPerMs;
+      const double predicted = c.prompt_us[p] / kUsInMs;
       print(fmt::format("{:<18} {:>6} {:>9.1f} ms {:>9.1f} ms {:>+9.1f}%{}\n", c.name, prompts[p],
                         ms, predicted, 100.0 * (predicted / ms - 1.0),
                         i == choice.best ? "  chosen" : ""));

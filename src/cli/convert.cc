@@ -44,8 +44,8 @@ void convert_model(ConvertFlags& flags) {
 
 }  // namespace
 
-void add_convert(CLI::App& app) {
-  CLI::App* command =
+void add_convert(Command& app) {
+  Command* command =
       app.add_subcommand("convert", "Make a model file out of a folder of Hugging Face");
   command->footer(
       "Reads config.json, *.safetensors and the tokenizer of the folder.\n"

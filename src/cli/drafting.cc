@@ -24,7 +24,7 @@ std::string histogram_text(const std::vector<int64_t>& counts) {
 
 }  // namespace
 
-void DraftFlags::add_to(CLI::App& command) {
+void DraftFlags::add_to(Command& command) {
   command
       .add_option("--draft", options.kind,
                   "Guess the next tokens and verify them together, which never changes the text: "

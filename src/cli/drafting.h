@@ -1,11 +1,11 @@
 // Drafts as options, as figures and as colours.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "cli/options.h"
 #include "engine/drafting.h"
 #include "engine/generate.h"
 
@@ -15,7 +15,7 @@ struct DraftFlags {
   engine::DraftOptions options;
   std::string history;  // of which task
 
-  void add_to(CLI::App& command);
+  void add_to(Command& command);
   // Null where nothing is to be drafted. `engine_options` are those of the engine.
   std::unique_ptr<draft::Drafter> make(engine::Engine& engine,
                                        const engine::Options& engine_options) const;

@@ -140,13 +140,12 @@ std::vector<engine::ContextTask> read_context_tasks(const std::string& path, int
   return tasks;
 }
 
-void ContextTaskFlags::add_to(CLI::App& command) {
+void ContextTaskFlags::add_to(Command& command) {
   command.add_option("--cag", file,
                      "A JSONL file of tasks with their context (scripts/cag_tasks.py): what drafts "
                      "give on each kind of them");
-  CLI::Option* kinds =
-      command.add_option("--drafts", drafts, "With --cag: only these kinds of drafts")
-          ->delimiter(',');
+  Option* kinds = command.add_option("--drafts", drafts, "With --cag: only these kinds of drafts")
+                      ->delimiter(',');
   command
       .add_option("--coverages", coverages,
                   "With --cag: calibrated drafts over these percents of the prompt's positions")

@@ -14,7 +14,7 @@ struct ContextTaskFlags {
   int width = 16;
   int most_tokens = 64;
 
-  void add_to(CLI::App& command);
+  void add_to(Command& command);
 };
 
 // The first tasks of a JSONL file, or with 0 all. Throws Error that names file and line.

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "cli/memory.h"
 #include "engine/profile_here.h"
 #include "engine/session.h"
 #include "schedule/shared_graphs.h"
@@ -110,6 +111,14 @@ Times measure(engine::Engine& engine, const std::vector<int>& shapes) {
   return medians;
 }
 
+// The executable that runs the whole of a prompt, or its first chunk.
+plan::Shape built_for(const plan::Plan& plan, plan::Shape rows) {
+  return plan.body_shape(rows.phase, rows.n_rows);
+}
+plan::Shape built_for(const plan::Plan& plan, int n_tokens) {
+  return built_for(plan, plan.prompt_part(0, n_tokens));
+}
+
 // What the kept profile says of the same; empty where there is none.
 Times predict(engine::Engine& engine, const std::vector<int>& shapes, bool op_by_op) {
   std::string problem;
@@ -127,8 +136,8 @@ Times predict(engine::Engine& engine, const std::vector<int>& shapes, bool op_by
        schedule::cut_into_subgraphs(engine.blueprint(), engine.plan().is_cut_at_norms)) {
     for (const int n : shapes) {
       const bool is_head = std::string_view(subgraph.name) == "head";
-      const int rows = is_head ? 1 : n;
-      const int lane = plan.lane_of(subgraph.name, rows, subgraph.block());
+      const plan::Shape rows = is_head ? plan::Shape() : plan.prompt_part(0, n);
+      const int lane = plan.lane_of(subgraph.name, built_for(plan, rows), subgraph.block());
       if (!op_by_op) {
         predicted[{subgraph.name, n}] += times.task_us(lane, subgraph, rows, n);
         continue;
@@ -257,8 +266,8 @@ void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
     std::string text =
         fmt::format("{:<10} {:>6} {:>10} {:>10.1f}  {:<22} {:>9}", row.name, row.n_blocks,
                     bytes_text(row.weight_bytes), row.ops_per_token * 1e-6, row.precision,
-                    fmt::format("{}, {}", plan.lane_of(row.name, shapes[0]),
-                                plan.lane_of(row.name, shapes[1])));
+                    fmt::format("{}, {}", plan.lane_of(row.name, built_for(plan, shapes[0])),
+                                plan.lane_of(row.name, built_for(plan, shapes[1]))));
     for (const int n : shapes) text += times_text(measured, predicted, row.name, n);
     print(text + "\n");
   }
@@ -272,6 +281,7 @@ void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
   }
   print(fmt::format("\nprompts: {}\n", prefill_text(engine)));
   print(fmt::format("weights: {}\n", engine.weight_pages().text));
+  print(memory_text(engine));
   print(fmt::format(
       "\n{}context {}, chunks of {} tokens. Times are measured, medians of at least 3.\n", lanes,
       plan.context, plan.chunk()));

@@ -200,8 +200,8 @@ void inspect(const InspectFlags& flags) {
 
 }  // namespace
 
-void add_inspect(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("inspect", "Show what a model file holds");
+void add_inspect(Command& app) {
+  Command* command = app.add_subcommand("inspect", "Show what a model file holds");
   auto flags = std::make_shared<InspectFlags>();
   command->add_option("MODEL", flags->model, "A GGUF file")->required();
   command->add_flag("--tensors", flags->tensors, "List every tensor");

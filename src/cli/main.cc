@@ -3,7 +3,6 @@
 
 #include <csignal>
 #include <cstdio>
-#include <sstream>
 
 #include "base/cpu_features.h"
 #include "base/error.h"
@@ -24,11 +23,11 @@ void print_version() {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Troika runs language models (GGUF files) on the processors of this machine."};
+  troika::cli::Command app{
+      "Troika runs language models (GGUF files) on the processors of this machine."};
   app.footer(
       "'troika COMMAND --help' shows the options of a command.\n"
       "Exit status: 0, 1 for an error, 2 for wrong usage.");
-  app.require_subcommand(0, 1);
   bool version = false;
   app.add_flag("--version", version, "Print the version and the kernels chosen, and exit");
   troika::cli::add_run(app);
@@ -44,28 +43,16 @@ int run(int argc, char** argv) {
   troika::cli::add_reproduce(app);
   troika::cli::add_profile(app);
   troika::cli::add_cache(app);
-  try {
-    app.parse(argc, argv);
-    if (version) {
-      print_version();
-    } else if (app.get_subcommands().empty()) {
-      troika::cli::note(app.help());
-      return kExitUsage;
-    }
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) {  // --help
-      std::ostringstream help;
-      app.exit(error, help, help);
-      troika::cli::print(help.str());
-      return 0;
-    }
-    const std::vector<CLI::App*> chosen = app.get_subcommands();
-    troika::cli::note(fmt::format("troika: {}. 'troika{} --help' shows how to use it.\n",
-                                  error.what(),
-                                  chosen.empty() ? "" : " " + chosen.front()->get_name()));
+  const std::string help = app.parse(argc, argv);
+  if (!help.empty()) {
+    troika::cli::print(help);
+  } else if (version) {
+    print_version();
+  } else if (!app.has_chosen_subcommand()) {
+    troika::cli::note(app.help());
     return kExitUsage;
   }
+  return 0;
 }
 
 }  // namespace

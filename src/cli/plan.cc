@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -11,6 +12,7 @@
 #include "cli/common.h"
 #include "cli/compare_plans.h"
 #include "cli/explain.h"
+#include "cli/memory.h"
 #include "engine/calibrate.h"
 #include "engine/make_plan.h"
 #include "engine/phone_setup.h"
@@ -105,7 +107,8 @@ void calibrate(PlanFlags& flags) {
   plan.int8 = calibration.int8;
   if (!method.empty()) plan.int8.method = plan::int8_method_from_name(method);
   planned.int8 = method;
-  engine::fit_context(planned, engine.blueprint(), engine.weights(), &plan);
+  engine::fit_context(planned, engine.blueprint(), engine.weights(), &plan,
+                      engine.memory_figures());
   if (is_free && plan.prefill == calibration.prefill) plan.prefill_reason = calibration.reason;
   note(fmt::format("prompts: {} ({})\n", plan::prefill_name(plan.prefill), plan.prefill_reason));
   options.made_plan = std::move(plan);
@@ -148,13 +151,20 @@ void make(PlanFlags& flags) {
       explain(*engine, flags.engine, flags.ops);
     }
   }
-  if (flags.json || (flags.output.empty() && !flags.explain)) print(json);
+  if (flags.json && flags.explain && engine->phone() == nullptr) {
+    // Beside the plan, of which it is no part.
+    nlohmann::ordered_json both = nlohmann::ordered_json::parse(json);
+    both["memory"] = memory_json(*engine);
+    print_json(both);
+  } else if (flags.json || (flags.output.empty() && !flags.explain)) {
+    print(json);
+  }
 }
 
 }  // namespace
 
-void add_plan(CLI::App& app) {
-  CLI::App* command =
+void add_plan(Command& app) {
+  Command* command =
       app.add_subcommand("plan", "Decide how a model runs here: lanes, shapes, precisions");
   command->footer(
       "Examples:\n"
@@ -196,7 +206,9 @@ void add_plan(CLI::App& app) {
       ->delimiter(',')
       ->check(at_least(1))
       ->capture_default_str();
-  command->add_flag("--json", flags->json, "Print the plan (also the default)");
+  command->add_flag(
+      "--json", flags->json,
+      "Print the plan (also the default); behind --explain with what is kept in memory");
   command->callback([flags] { make(*flags); });
 }
 

@@ -249,9 +249,8 @@ void profile(const ProfileFlags& flags) {
 
 }  // namespace
 
-void add_profile(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("profile", "Measure what each lane of this machine can do");
+void add_profile(Command& app) {
+  Command* command = app.add_subcommand("profile", "Measure what each lane of this machine can do");
   command->footer(
       "Takes under a minute, and is kept for this machine: later runs measure what is missing.\n"
       "Example: troika profile model.gguf --lanes \"0;1\" --plot plots --check");
@@ -279,7 +278,7 @@ void add_profile(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--seconds", request.budget_s, "Time for the ops; the rest takes about ten more")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative())
       ->capture_default_str();
   command->add_flag("--again", request.again, "Forget what is kept and measure everything");
   command->add_flag("--no-cache", flags->no_cache, "Neither use nor keep a profile");

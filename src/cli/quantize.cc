@@ -68,8 +68,8 @@ void quantize(QuantizeFlags& flags) {
 
 }  // namespace
 
-void add_quantize(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("quantize", "Convert a model file to other element types");
+void add_quantize(Command& app) {
+  Command* command = app.add_subcommand("quantize", "Convert a model file to other element types");
   command->footer("Example: troika quantize model-f16.gguf model-q4.gguf --type q4_k_m");
   auto flags = std::make_shared<QuantizeFlags>();
   command->add_option("IN", flags->options.input, "A GGUF file")->required();

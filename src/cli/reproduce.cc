@@ -320,8 +320,8 @@ void reproduce(const ReproduceFlags& flags) {
 
 }  // namespace
 
-void add_reproduce(CLI::App& app) {
-  CLI::App* command =
+void add_reproduce(Command& app) {
+  Command* command =
       app.add_subcommand("reproduce", "Published figures beside what a virtual phone does");
   command->footer(
       "micro: the microbenchmarks that the phones are fitted to, and those held back.\n"
@@ -334,7 +334,7 @@ void add_reproduce(CLI::App& app) {
   auto flags = std::make_shared<ReproduceFlags>();
   command->add_option("what", flags->what, "Which figures")
       ->required()
-      ->check(CLI::IsMember({"micro", "baselines", "llm.npu", "sd.npu"}));
+      ->check(one_of({"micro", "baselines", "llm.npu", "sd.npu"}));
   command->add_option("--timeline", flags->timeline,
                       "With sd.npu: draw a prompt during which the layout changes, as SVG");
   command->add_option(

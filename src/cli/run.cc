@@ -8,12 +8,16 @@
 #include "cli/common.h"
 #include "cli/drafting.h"
 #include "cli/layouts.h"
+#include "cli/memory.h"
+#include "cli/run_answers.h"
 #include "engine/chat.h"
 #include "engine/forced_text.h"
 #include "engine/generate.h"
 
 namespace troika::cli {
 namespace {
+
+constexpr int kMostAnswers = 1024;
 
 struct RunFlags {
   EngineFlags engine;
@@ -27,13 +31,14 @@ struct RunFlags {
   std::string file;
   std::string dash;
   std::string system;
-  CLI::Option* prompt_option = nullptr;
+  Option* prompt_option = nullptr;
   int n_tokens = -1;
   std::vector<std::string> stops;
   bool chat = false;
   bool special = false;
   bool ignore_end = false;
   bool json = false;
+  int n_answers = 0;  // 0: one that streams
 };
 
 std::string read_prompt(const RunFlags& flags) {
@@ -73,6 +78,7 @@ nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine&
                     {"tokens_per_step",
                      n_steps > 0 ? (static_cast<double>(g.tokens.size()) - 1) / n_steps : 1.0}};
   json["peak_bytes"] = peak_resident_bytes();
+  json["memory"] = memory_json(engine);
   json["layouts"] = layouts_json(engine);
   return json;
 }
@@ -105,6 +111,10 @@ engine::ForcedText forced_text(const RunFlags& flags, const engine::Engine& engi
 }
 
 void run(RunFlags& flags) {
+  if (flags.n_answers > 0 && (!flags.forced_file.empty() || flags.show_drafts)) {
+    throw UsageError(
+        "--force-text and --show-drafts are for one answer that streams; leave --answers out.");
+  }
   const std::string text = read_prompt(flags);
   const engine::SamplerOptions sampler_options = flags.sampler.checked();
   const auto engine = load(flags.engine);
@@ -119,11 +129,20 @@ void run(RunFlags& flags) {
   } else {
     prompt = engine->tokenizer().encode(text, {true, flags.special});
   }
-  engine::Session session(*engine);
   engine::GenerateOptions options;
   options.most_tokens = flags.n_tokens;
   options.stops = flags.stops;
   options.ignore_end = flags.ignore_end;
+  if (flags.n_answers > 0) {
+    const TaskHistory history(flags.draft.history, *engine);
+    flags.draft.options.history = history.texts();
+    flags.trace.begin(*engine);
+    run_answers(*engine, flags.engine, flags.draft,
+                {flags.n_answers, prompt, sampler_options, options, flags.json}, history);
+    flags.trace.end(*engine);
+    return;
+  }
+  engine::Session session(*engine);
   engine::ForcedText forced = forced_text(flags, *engine, prompt.size(), &options);
   const bool is_replay = !flags.forced_file.empty();
   engine::Sampler sampler(sampler_options, is_replay ? &forced : nullptr);
@@ -152,12 +171,13 @@ void run(RunFlags& flags) {
 
 }  // namespace
 
-void add_run(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("run", "Continue a prompt, or answer it with --chat");
+void add_run(Command& app) {
+  Command* command = app.add_subcommand("run", "Continue a prompt, or answer it with --chat");
   command->footer(
       "Examples:\n"
       "  troika run model.gguf -p \"Once upon a time\" -n 100\n"
       "  troika run model.gguf --chat -p \"Tell me a story.\" --seed 7\n"
+      "  troika run model.gguf --chat -p \"Tell me a story.\" --answers 4\n"
       "  cat notes.txt | troika run model.gguf - --temp 0 --json");
   auto flags = std::make_shared<RunFlags>();
   flags->engine.add_to(*command);
@@ -181,6 +201,11 @@ void add_run(CLI::App& app) {
   command->add_flag("--stats", flags->stats, "More figures about drafts");
   command->add_flag("--show-drafts", flags->show_drafts, "Colour the guesses that were right");
   flags->trace.add_to(*command);
+  command
+      ->add_option("--answers", flags->n_answers,
+                   "So many answers to the prompt, computed together; answer i has the seed of the "
+                   "first plus i")
+      ->check(within(1, kMostAnswers));
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { run(*flags); });
 }

@@ -22,10 +22,10 @@ struct SynthFlags {
   weights::PlantOptions plant;
   std::string channels = "0.3%";
   std::string hidden_channels = "2.5%";
-  std::string text;                        // a file
-  std::vector<CLI::Option*> for_random;    // options that make no sense with --plant-outliers
-  std::vector<CLI::Option*> for_planting;  // and without
-  CLI::Option* type = nullptr;
+  std::string text;                   // a file
+  std::vector<Option*> for_random;    // options that make no sense with --plant-outliers
+  std::vector<Option*> for_planting;  // and without
+  Option* type = nullptr;
   bool list = false;
   bool json = false;
 };
@@ -110,7 +110,7 @@ void print_table(const PlantReport& report, const std::string& output) {
 }
 
 void plant(SynthFlags& flags) {
-  for (const CLI::Option* option : flags.for_random) {
+  for (const Option* option : flags.for_random) {
     if (option->count() == 0) continue;
     throw UsageError(fmt::format("{} makes random weights and does not go with --plant-outliers.",
                                  option->get_name()));
@@ -141,7 +141,7 @@ void plant(SynthFlags& flags) {
 void synth(SynthFlags& flags) {
   if (!flags.plant.input.empty()) return plant(flags);
   if (flags.list) return list(flags.json);
-  for (const CLI::Option* option : flags.for_planting) {
+  for (const Option* option : flags.for_planting) {
     if (option->count() == 0) continue;
     throw UsageError(fmt::format("{} needs --plant-outliers FROM.", option->get_name()));
   }
@@ -174,8 +174,8 @@ void synth(SynthFlags& flags) {
 
 }  // namespace
 
-void add_synth(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
+void add_synth(Command& app) {
+  Command* command = app.add_subcommand(
       "synth", "Write a model with random weights, or one with planted outliers");
   command->footer(
       "Examples: troika synth --like qwen2.5-1.5b --type q4_0 random.gguf\n"
@@ -184,7 +184,7 @@ void add_synth(CLI::App& app) {
       "read\nthem back, so that the model computes what it did.");
   auto flags = std::make_shared<SynthFlags>();
   command->add_option("OUT", flags->options.output, "The GGUF file to write");
-  CLI::Option* like = command->add_option("--like", flags->options.like, "A name from --list");
+  Option* like = command->add_option("--like", flags->options.like, "A name from --list");
   flags->type = command
                     ->add_option("--type", flags->options.type,
                                  "Element type, as for quantize; of planted models f16 (where "
@@ -194,23 +194,23 @@ void add_synth(CLI::App& app) {
       ->add_option("--seed", flags->options.seed,
                    "The same seed gives the same file; it chooses the channels to plant")
       ->capture_default_str();
-  CLI::Option* show = command->add_flag("--list", flags->list, "Show the known models");
+  Option* show = command->add_flag("--list", flags->list, "Show the known models");
   command->add_option("--plant-outliers", flags->plant.input, "A GGUF file to plant outliers in");
-  CLI::Option* channels =
+  Option* channels =
       command->add_option("--channels", flags->channels, "Share of the channels of each activation")
           ->capture_default_str();
-  CLI::Option* scale =
+  Option* scale =
       command
           ->add_option("--scale", flags->plant.scale,
                        "Of the strongest channel in the first and last layer: a power of two")
           ->capture_default_str();
   flags->for_random = {like, show};
-  CLI::Option* hidden = command
-                            ->add_option("--hidden-channels", flags->hidden_channels,
-                                         "The same of the inputs of down matrices, whose "
-                                         "magnitudes have a long tail of their own")
-                            ->capture_default_str();
-  CLI::Option* text = command->add_option(
+  Option* hidden = command
+                       ->add_option("--hidden-channels", flags->hidden_channels,
+                                    "The same of the inputs of down matrices, whose "
+                                    "magnitudes have a long tail of their own")
+                       ->capture_default_str();
+  Option* text = command->add_option(
       "--text", flags->text,
       "Plant those hidden channels that are largest over the first 1,024 tokens of this text "
       "(default: those with the longest rows)");

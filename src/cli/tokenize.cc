@@ -16,7 +16,7 @@ struct TokenizeFlags {
   std::string text;
   std::string file;
   std::string pre;
-  CLI::Option* text_option = nullptr;
+  Option* text_option = nullptr;
   bool no_special = false;
   bool parse_special = false;
   bool ids = false;
@@ -52,8 +52,8 @@ void tokenize(const TokenizeFlags& flags) {
 
 }  // namespace
 
-void add_tokenize(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("tokenize", "Show the tokens of a text");
+void add_tokenize(Command& app) {
+  Command* command = app.add_subcommand("tokenize", "Show the tokens of a text");
   command->footer("Example: troika tokenize model.gguf -p \"Hello world\" --ids");
   auto flags = std::make_shared<TokenizeFlags>();
   command->add_option("MODEL", flags->model, "A GGUF file")->required();

@@ -15,7 +15,7 @@ namespace {
 using text::Token;
 using text::TokenType;
 
-constexpr size_t kMostTokens = size_t{1} << 22;
+constexpr size_t kMostPieces = size_t{1} << 22;
 constexpr size_t kMostTokenBytes = 4096;
 
 // One field of a message: a number, or the bytes of what is inside.
@@ -95,7 +95,7 @@ void read_piece(std::string_view bytes, const std::string& name, text::Vocabular
     }
   }
   // The numbers are those of TokenType.
-  if (type < 1 || type > 6 || token.size() > kMostTokenBytes || v->tokens.size() == kMostTokens) {
+  if (type < 1 || type > 6 || token.size() > kMostTokenBytes || v->tokens.size() == kMostPieces) {
     message.fail();
   }
   v->tokens.push_back(std::move(token));
@@ -105,7 +105,7 @@ void read_piece(std::string_view bytes, const std::string& name, text::Vocabular
 
 Token id_of(uint64_t number) {
   const auto id = static_cast<int64_t>(number);
-  return id >= 0 && id < static_cast<int64_t>(kMostTokens) ? static_cast<Token>(id)
+  return id >= 0 && id < static_cast<int64_t>(kMostPieces) ? static_cast<Token>(id)
                                                            : text::kNoToken;
 }
 

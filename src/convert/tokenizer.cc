@@ -24,7 +24,7 @@ constexpr uint64_t kMostJsonBytes = uint64_t{64} << 20;
 constexpr uint64_t kMostSmallBytes = uint64_t{4} << 20;
 constexpr uint64_t kMostModelBytes = uint64_t{64} << 20;
 
-bool exists(const std::string& path) {
+bool is_there(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
 }
@@ -45,7 +45,7 @@ Vocabulary read_tokens(const TokenizerSource& source) {
   const std::string json_path = source.folder + "/tokenizer.json";
   const std::string model_path = source.folder + "/tokenizer.model";
   const auto json = find_json(json_path, kMostJsonBytes);
-  const bool has_model = exists(model_path);
+  const bool has_model = is_there(model_path);
   if (json && (!has_model || kind_of(*json, json_path) == JsonTokenizer::kByteLevel)) {
     return read_tokenizer_json(*json, json_path, source.pre);
   }
@@ -151,7 +151,7 @@ void read_special(const Json& settings, const Json& generation, const Json& conf
 
 std::string chat_template(const std::string& folder, const Json& settings) {
   const std::string path = folder + "/chat_template.jinja";
-  if (exists(path)) {
+  if (is_there(path)) {
     const MappedFile file = MappedFile::open(path);
     if (file.bytes().size() > kMostSmallBytes) {
       throw Error(fmt::format(

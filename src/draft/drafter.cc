@@ -32,11 +32,26 @@ Drafter::Drafter(std::vector<std::unique_ptr<Source>> sources, DrafterOptions op
     : sources_(std::move(sources)),
       options_(options),
       odds_(static_cast<int>(sources_.size())),
-      costs_(options.most_width),
+      costs_(kMostPassRows),
       guesses_(sources_.size()) {
   TROIKA_ASSERT(options.most_width >= 1 && options.most_width <= kMostWidth);
   for (const auto& source : sources_) uses_predictions_ |= source->uses_predictions();
   clear_statistics();
+  reserve();
+}
+
+void Drafter::reserve() {
+  const int most_nodes = options_.most_width;
+  const int most_joined = most_nodes * static_cast<int>(sources_.size());
+  for (const auto& source : sources_) source->reserve(options_.most_text, most_nodes);
+  for (Tree& guesses : guesses_) guesses.reserve(most_nodes);
+  joined_.reserve(most_joined);
+  tree_.reserve(most_nodes);
+  const auto n_joined = static_cast<size_t>(most_joined);
+  order_.reserve(n_joined);
+  moved_.reserve(n_joined);
+  sums_.reserve(n_joined + 1);
+  seen_.reserve(static_cast<size_t>(options_.most_text));
 }
 
 void Drafter::clear_statistics() {
@@ -105,23 +120,24 @@ void Drafter::join() {
 }
 
 // How many of the likeliest nodes give the most tokens for the time they take.
-int Drafter::best_size(int most_nodes) const {
+int Drafter::best_size(int most_nodes, int n_beside) const {
   const int most = std::min(most_nodes, static_cast<int>(order_.size()));
   if (options_.is_fixed) return most;
   if (costs_.widest_measured() == 0) return 0;  // what decoding takes comes first
-  const int widest = std::min(most + 1, kMostWidening * costs_.widest_measured());
-  double best_rate = kLeastGain / costs_.ms(1);
+  const int widest =
+      std::min({most + 1, kMostWidening * costs_.widest_measured(), kMostPassRows - n_beside});
+  double best_rate = kLeastGain / costs_.ms(n_beside + 1);
   double tokens = 1.0;
   int best = 0;
   for (int width = 2; width <= widest; ++width) {
     tokens += order_[static_cast<size_t>(width) - 2].path_chance;
-    const double rate = tokens / costs_.ms(width);
+    const double rate = tokens / costs_.ms(n_beside + width);
     if (rate > best_rate) best_rate = rate, best = width - 1;
   }
   return best;
 }
 
-const Tree& Drafter::propose(std::span<const Token> text, int most_nodes) {
+const Tree& Drafter::propose(std::span<const Token> text, int most_nodes, int n_beside) {
   const Stopwatch watch(&statistics_.draft_ms);
   tree_.clear();
   follow(text);
@@ -131,7 +147,7 @@ const Tree& Drafter::propose(std::span<const Token> text, int most_nodes) {
     if (most_nodes > 0) sources_[s]->propose(most_nodes, &guesses_[s]);
   }
   join();
-  const int size = best_size(most_nodes);
+  const int size = best_size(most_nodes, n_beside);
   moved_.assign(static_cast<size_t>(joined_.size()), kRoot);
   for (int i = 0; i < size; ++i) {
     const int from = order_[static_cast<size_t>(i)].node;

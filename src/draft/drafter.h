@@ -17,6 +17,8 @@ namespace troika::draft {
 // Rows of one verification, the text's last token included: the widths that share the numerics
 // class of decoding.
 inline constexpr int kMostWidth = 32;
+// Rows of a pass that several texts share: what their costs are known for.
+inline constexpr int kMostPassRows = 64;
 
 struct DrafterOptions {
   int most_width = kMostWidth;
@@ -25,6 +27,7 @@ struct DrafterOptions {
   bool is_fixed = false;
   int n_vocab = INT_MAX;  // guesses beyond it are dropped
   int coverage = 0;       // percent of a prompt's positions whose logits `calibrate` is to get (D2)
+  int most_text = 0;      // tokens for which room is taken at once, so that steps allocate nothing
 };
 
 struct Statistics {
@@ -63,12 +66,13 @@ class Drafter {
   int coverage() const { return options_.coverage; }
   void calibrate(std::span<const LikelyNext> likely);
   // A draft of what follows the text, of at most so many nodes; empty where plain decoding is
-  // better. Valid until the next call. REQUIRES: the text goes on where it was.
-  const Tree& propose(std::span<const Token> text, int most_nodes);
+  // better. Its pass has `n_beside` rows of other texts. Valid until the next call. REQUIRES: the
+  // text goes on where it was.
+  const Tree& propose(std::span<const Token> text, int most_nodes, int n_beside = 0);
   bool uses_predictions() const { return uses_predictions_; }
   // What became of the tree last proposed.
   void learn(const Verdict& verdict);
-  // What its pass took; `width` counts the text's last token too.
+  // What its pass took; `width` counts the text's last token too, and the rows of other texts.
   void measured(int width, double ms);
 
   const Statistics& statistics() const { return statistics_; }
@@ -80,9 +84,10 @@ class Drafter {
     int node;  // of joined_
     float path_chance;
   };
+  void reserve();
   void follow(std::span<const Token> text);
   void join();
-  int best_size(int most_nodes) const;
+  int best_size(int most_nodes, int n_beside) const;
   void learn_odds(const Tree& guesses, int source, const Verdict& verdict);
   void count(const Verdict& verdict);
 

@@ -7,7 +7,7 @@ namespace {
 
 // First guesses, by the length of the beginning that was found; the drafter learns better ones.
 constexpr float kChances[] = {0.15f, 0.35f, 0.6f};
-constexpr float kNextChance = 0.8f;  // of a token behind one that was right
+constexpr float kNextWordChance = 0.8f;  // of a token behind one that was right
 
 }  // namespace
 
@@ -43,7 +43,7 @@ void LookupSource::propose(int most, Tree* tree) {
     const auto begin = static_cast<size_t>(found->second.before);
     int parent = kRoot;
     for (size_t i = begin; i < text_.size() && tree->size() < most; ++i) {
-      parent = tree->add(parent, text_[i], parent == kRoot ? kChances[n - 1] : kNextChance);
+      parent = tree->add(parent, text_[i], parent == kRoot ? kChances[n - 1] : kNextWordChance);
     }
     return;
   }

@@ -9,6 +9,7 @@ namespace {
 constexpr float kChance = 0.4f;
 constexpr float kOldChance = 0.2f;
 constexpr float kNextChance = 0.75f;
+constexpr size_t kUsualSegments = 64;
 
 }  // namespace
 
@@ -17,9 +18,8 @@ constexpr float kNextChance = 0.75f;
 void ReuseSource::learn(const Verdict& verdict) {
   const Tree& tree = verdict.tree;
   const bool is_full = tree.size() > kEnoughDraft;
-  while (!segments_.empty() && (is_full || segments_.back().n_steps >= kMostSteps)) {
-    segments_.pop_back();
-  }
+  const auto is_old = [&](const Segment& s) { return is_full || s.n_steps >= kMostSteps; };
+  segments_.erase(segments_.begin(), std::find_if_not(segments_.begin(), segments_.end(), is_old));
   std::vector<int>& run = scratch_;  // how long it is up to each node
   run.assign(static_cast<size_t>(tree.size()), 0);
   int last = kRoot, longest = 0;
@@ -34,14 +34,27 @@ void ReuseSource::learn(const Verdict& verdict) {
     if (run[index] > longest) longest = run[index], last = node;
   }
   if (longest == 0) return;
+  // Its first tokens, which stand nearest to the root.
+  int node = last;
+  for (int i = longest; i > kMostSegment; --i) node = tree[node].parent;
   Segment segment;
-  for (int node = last, i = 0; i < longest; ++i, node = tree[node].parent) {
-    segment.tokens.push_back(tree[node].token);
+  segment.n_tokens = std::min(longest, kMostSegment);
+  for (int i = segment.n_tokens; i-- > 0; node = tree[node].parent) {
+    segment.tokens[static_cast<size_t>(i)] = tree[node].token;
   }
-  std::reverse(segment.tokens.begin(), segment.tokens.end());
-  if (segment.tokens.size() > kMostSegment) segment.tokens.resize(kMostSegment);
-  std::erase_if(segments_, [&](const Segment& s) { return s.tokens == segment.tokens; });
-  segments_.push_front(std::move(segment));
+  std::erase_if(segments_,
+                [&](const Segment& s) { return std::ranges::equal(s.text(), segment.text()); });
+  segments_.push_back(segment);
+}
+
+void ReuseSource::reserve(int /*most_text*/, int most_nodes) {
+  segments_.reserve(kUsualSegments);
+  scratch_.reserve(static_cast<size_t>(most_nodes));
+}
+
+void ReuseSource::Segment::drop_first() {
+  std::copy(tokens.begin() + 1, tokens.begin() + n_tokens, tokens.begin());
+  --n_tokens;
 }
 
 // A segment that the text has begun to follow goes on behind that; whole ones are used up. Those
@@ -49,20 +62,21 @@ void ReuseSource::learn(const Verdict& verdict) {
 void ReuseSource::observe(std::span<const Token> tokens) {
   for (const Token token : tokens) {
     for (Segment& segment : segments_) {
-      if (segment.n_steps > 0 && !segment.tokens.empty() && segment.tokens.front() == token) {
-        segment.tokens.erase(segment.tokens.begin());
-      }
+      const bool follows =
+          segment.n_steps > 0 && segment.n_tokens > 0 && segment.tokens.front() == token;
+      if (follows) segment.drop_first();
     }
   }
-  std::erase_if(segments_, [](const Segment& s) { return s.tokens.empty(); });
+  std::erase_if(segments_, [](const Segment& s) { return s.n_tokens == 0; });
 }
 
 void ReuseSource::propose(int most, Tree* tree) {
-  for (Segment& segment : segments_) {
+  for (auto at = segments_.rbegin(); at != segments_.rend(); ++at) {
+    Segment& segment = *at;
     const float first = segment.n_steps == 0 ? kChance : kOldChance;
     ++segment.n_steps;
     int parent = kRoot;
-    for (const Token token : segment.tokens) {
+    for (const Token token : segment.text()) {
       if (tree->size() >= most) return;
       parent = tree->add(parent, token, parent == kRoot ? first : kNextChance);
     }

@@ -3,7 +3,7 @@
 // later, behind a token that was missing, or instead of another.
 #pragma once
 
-#include <deque>
+#include <array>
 
 #include "draft/source.h"
 
@@ -12,6 +12,7 @@ namespace troika::draft {
 class ReuseSource : public Source {
  public:
   const char* name() const override { return "reuse"; }
+  void reserve(int most_text, int most_nodes) override;
   void reset() override { segments_.clear(); }
   void observe(std::span<const Token> tokens) override;
   void propose(int most, Tree* tree) override;
@@ -26,10 +27,14 @@ class ReuseSource : public Source {
   static constexpr int kMostSteps = 4;  // in which a segment may still come true
 
   struct Segment {
-    std::vector<Token> tokens;
+    std::array<Token, kMostSegment> tokens;
+    int n_tokens = 0;
     int n_steps = 0;  // in which it was proposed
+
+    std::span<const Token> text() const { return {tokens.data(), static_cast<size_t>(n_tokens)}; }
+    void drop_first();
   };
-  std::deque<Segment> segments_;  // the newest first
+  std::vector<Segment> segments_;  // the newest last
   std::vector<int> scratch_;
 };
 

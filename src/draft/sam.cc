@@ -10,7 +10,7 @@ constexpr int kMostFollowers = 12;
 // Suffixes of the text that are followed: the longest, and so many shorter ones.
 constexpr int kMostSuffixes = 3;
 // Guesses less likely than this cost more than they give, at any width.
-constexpr float kLeastPathChance = 0.01f;
+constexpr float kLeastChainChance = 0.01f;
 
 // Of all continuations of a match, the share that none of the known followers is, for each
 // different follower: long matches hardly ever go on differently.
@@ -30,11 +30,16 @@ float SuffixGrower::push_followers(const SuffixAutomaton& automaton, SuffixAutom
   const float unit = share / (static_cast<float>(n_occurrences) + escapes);
   automaton.for_each_next(state, kMostFollowers, [&](Token token, SuffixAutomaton::State next) {
     const float chance = unit * static_cast<float>(automaton.count(next));
-    if (path_chance * chance < kLeastPathChance) return;
+    if (path_chance * chance < kLeastChainChance) return;
     heap_.push_back({path_chance * chance, chance, parent, token, next, matched + 1});
     std::push_heap(heap_.begin(), heap_.end());
   });
   return unit * escapes;
+}
+
+void SuffixGrower::reserve(int most_nodes) {
+  heap_.reserve(static_cast<size_t>(kMostFollowers) *
+                static_cast<size_t>(most_nodes + kMostSuffixes));
 }
 
 void SuffixGrower::grow(const SuffixAutomaton& automaton, SuffixAutomaton::State state, int matched,

@@ -14,6 +14,8 @@ class SuffixGrower {
  public:
   void grow(const SuffixAutomaton& automaton, SuffixAutomaton::State state, int matched, int most,
             Tree* tree);
+  // Trees of so many nodes are grown without allocating.
+  void reserve(int most_nodes);
 
  private:
   struct Candidate {
@@ -35,6 +37,10 @@ class SuffixGrower {
 class SamSource : public Source {
  public:
   const char* name() const override { return "sam"; }
+  void reserve(int most_text, int most_nodes) override {
+    automaton_.reserve(most_text);
+    grower_.reserve(most_nodes);
+  }
   void reset() override { automaton_.clear(); }
   void observe(std::span<const Token> tokens) override;
   void propose(int most, Tree* tree) override;

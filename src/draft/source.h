@@ -38,6 +38,9 @@ class Source {
   // As statistics and people call it: "sam", "lookup", ...
   virtual const char* name() const = 0;
 
+  // The text may grow to so many tokens, and drafts to so many nodes: room for what is kept of them
+  // is taken now, so that steps allocate nothing.
+  virtual void reserve(int /*most_text*/, int /*most_nodes*/) {}
   // Forgets the text, not what it knows from elsewhere. A new text follows with `observe`.
   virtual void reset() = 0;
   // The text goes on with these tokens: prompt and answer alike.

@@ -1,5 +1,7 @@
 #include "draft/suffix_automaton.h"
 
+#include <bit>
+
 namespace troika::draft {
 namespace {
 
@@ -9,15 +11,27 @@ constexpr int kFewEdges = 6;
 // texts such as "aaaa...".
 constexpr int kMostCounted = 32;
 constexpr size_t kFirstPlaces = 64;
+// Edges of the state with the most, in texts as people write them.
+constexpr size_t kUsualEdges = 4096;
 
 }  // namespace
 
 void SuffixAutomaton::clear() {
   states_.clear();
   edges_.clear();
-  places_.clear();
+  places_.assign(least_places_, {});
   n_hashed_ = 0;
   last_ = add_state(0, kNoState, 0);
+}
+
+// A text of n tokens has less than 2 n states and 3 n edges, of which some are hashed.
+void SuffixAutomaton::reserve(int n_tokens) {
+  const auto n = static_cast<size_t>(n_tokens);
+  states_.reserve(2 * n + 2);
+  edges_.reserve(3 * n + 3);
+  scratch_.reserve(kUsualEdges);
+  least_places_ = std::bit_ceil(2 * (3 * n + 3));
+  if (places_.size() < least_places_) rehash(least_places_);
 }
 
 size_t SuffixAutomaton::bytes() const {

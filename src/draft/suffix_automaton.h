@@ -20,6 +20,8 @@ class SuffixAutomaton {
 
   SuffixAutomaton() { clear(); }
   void clear();
+  // Texts of so many tokens in all fit without allocating.
+  void reserve(int n_tokens);
   // The present text goes on.
   void append(Token token);
   // The next token begins another text: no substring reaches across.
@@ -83,6 +85,7 @@ class SuffixAutomaton {
   };
   std::vector<Place> places_;
   size_t n_hashed_ = 0;
+  size_t least_places_ = 0;  // a power of two, or none
   State last_ = kStart;
   std::vector<int> scratch_;
 };

@@ -20,6 +20,11 @@ int Tree::child(int parent, Token token) const {
   return at;
 }
 
+void Tree::reserve(int n_nodes) {
+  nodes_.reserve(static_cast<size_t>(n_nodes));
+  families_.reserve(static_cast<size_t>(n_nodes));
+}
+
 int Tree::add(int parent, Token token, float chance, int source) {
   TROIKA_ASSERT(parent >= kRoot && parent < size());
   const int found = child(parent, token);
@@ -48,14 +53,14 @@ int Tree::depth(int node) const {
   return depth;
 }
 
-void Tree::fill_batch(Token last, int position, cache::SequenceId sequence,
-                      cache::Batch* batch) const {
-  batch->clear();
-  batch->rows.push_back({last, position, sequence, -1, true});
+void Tree::add_rows(Token last, int position, cache::SequenceId sequence, cache::Tag tag,
+                    cache::Batch* batch) const {
+  const int first = batch->size();
+  batch->rows.push_back({last, position, sequence, -1, true, tag});
   for (const Node& node : nodes_) {
-    const auto parent = static_cast<size_t>(node.parent + 1);
-    batch->rows.push_back(
-        {node.token, batch->rows[parent].position + 1, sequence, static_cast<int>(parent), true});
+    const int parent = first + node.parent + 1;
+    const int behind = batch->rows[static_cast<size_t>(parent)].position + 1;
+    batch->rows.push_back({node.token, behind, sequence, parent, true, tag});
   }
 }
 

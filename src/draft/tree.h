@@ -28,6 +28,8 @@ class Tree {
   int size() const { return static_cast<int>(nodes_.size()); }
   bool empty() const { return nodes_.empty(); }
   void clear();
+  // So many nodes fit without allocating.
+  void reserve(int n_nodes);
 
   // The child of `parent` with this token: a new one, or the one that is there already, which then
   // keeps the better chance and its source. REQUIRES: parent is kRoot or a node.
@@ -41,9 +43,11 @@ class Tree {
   // How many nodes there are from the text to this one, itself included.
   int depth(int node) const;
 
-  // Rows for a verification: first `last`, the text's last token, which is not in the cache yet and
-  // stands at `position`, then the nodes: node i is row i + 1. All want logits.
-  void fill_batch(Token last, int position, cache::SequenceId sequence, cache::Batch* batch) const;
+  // Adds rows for a verification: first `last`, the text's last token, which is not in the cache
+  // yet and stands at `position`, then the nodes: node i is the row i + 1 behind it. All want
+  // logits.
+  void add_rows(Token last, int position, cache::SequenceId sequence, cache::Tag tag,
+                cache::Batch* batch) const;
 
  private:
   struct Family {

@@ -29,7 +29,7 @@ TEST(Tree, BecomesABatchBehindTheLastToken) {
   tree.add(kRoot, 6, 0.5f);
   tree.add(0, 7, 0.5f);
   cache::Batch batch;
-  tree.fill_batch(4, 10, 3, &batch);
+  tree.add_rows(4, 10, 3, 2, &batch);
   ASSERT_EQ(batch.size(), 4);
   const int parents[] = {-1, 0, 0, 1}, positions[] = {10, 11, 11, 12}, tokens[] = {4, 5, 6, 7};
   for (size_t row = 0; row < 4; ++row) {
@@ -37,11 +37,20 @@ TEST(Tree, BecomesABatchBehindTheLastToken) {
     EXPECT_EQ(batch.rows[row].position, positions[row]);
     EXPECT_EQ(batch.rows[row].token, tokens[row]);
     EXPECT_EQ(batch.rows[row].sequence, 3);
+    EXPECT_EQ(batch.rows[row].tag, 2);
     EXPECT_TRUE(batch.rows[row].wants_logits);
   }
+  // Behind those of others.
+  tree.add_rows(4, 20, 7, 2, &batch);
+  ASSERT_EQ(batch.size(), 8);
+  for (size_t row = 4; row < 8; ++row) {
+    EXPECT_EQ(batch.rows[row].parent, parents[row - 4] < 0 ? -1 : parents[row - 4] + 4);
+    EXPECT_EQ(batch.rows[row].position, positions[row - 4] + 10);
+    EXPECT_EQ(batch.rows[row].sequence, 7);
+  }
   tree.clear();
-  tree.fill_batch(4, 10, 3, &batch);
-  EXPECT_EQ(batch.size(), 1);
+  tree.add_rows(4, 10, 3, 0, &batch);
+  EXPECT_EQ(batch.size(), 9);
 }
 
 }  // namespace

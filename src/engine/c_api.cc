@@ -22,7 +22,7 @@ struct troika_engine {
 
 struct troika_session {
   explicit troika_session(troika_engine& of)
-      : session(of.engine),
+      : session(of.engine, troika::engine::Reuse::kAll),
         drafter(troika::engine::make_drafter(of.engine, of.options, of.draft)) {}
   troika::engine::Session session;
   std::unique_ptr<troika::draft::Drafter> drafter;  // null: no guesses

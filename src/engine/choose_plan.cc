@@ -18,7 +18,7 @@ namespace {
 
 // A plan that is more than one lane, or fewer threads, must be worth its trouble: predictions are
 // that uncertain.
-constexpr double kWorthwhile = 0.97;
+constexpr double kClearlyFaster = 0.97;
 constexpr int kDecodeContext = 512;
 
 struct LaneSet {
@@ -48,11 +48,11 @@ void choose_chunk(const solve::TaskTimes& times, const model::Blueprint& bluepri
                   plan::Plan* plan) {
   const plan::Plan whole = *plan;
   double best_us = 0.0;
-  for (size_t n = whole.shapes.size(); n > 0 && whole.shapes[n - 1] >= 32; --n) {
+  for (size_t n = whole.prompt_shapes.size(); n > 0; --n) {
     plan::Plan shorter = whole;
-    shorter.shapes.resize(n);
+    shorter.prompt_shapes.resize(n);
     const double us = solve::predict_prompt_us(times, shorter, blueprint, longest);
-    if (best_us > 0.0 && us > kWorthwhile * best_us) continue;
+    if (best_us > 0.0 && us > kClearlyFaster * best_us) continue;
     best_us = us;
     *plan = shorter;
   }
@@ -64,11 +64,11 @@ std::vector<plan::ProductLayout> chosen_layouts(const plan::Profile& profile,
                                                 const model::Blueprint& blueprint,
                                                 const weights::Store& weights) {
   std::vector<plan::ProductLayout> layouts;
-  for (const plan::OpShape& shape : solve::product_shapes(blueprint, weights, plan.shapes)) {
+  for (const plan::OpShape& shape : solve::product_shapes(blueprint, weights, plan.body_shapes())) {
     for (int lane = 0; lane < static_cast<int>(profile.lanes.size()); ++lane) {
       const plan::OpTime* time = profile.find(lane, shape);
       if (time == nullptr || time->layout.empty()) continue;
-      layouts.push_back({lane, shape.n_rows, shape.k, shape.n_tokens, time->layout});
+      layouts.push_back({lane, shape.n_rows, shape.k, {shape.phase, shape.n_tokens}, time->layout});
     }
   }
   return layouts;
@@ -111,7 +111,8 @@ PlanChoice choose_plan(const ChooseRequest& request, const StageFunction& stage)
       std::vector<solve::LaneFacts> facts;
       for (const plan::ProfileLane& lane : profile.lanes) facts.push_back({lane.name});
       solve::PlaceRequest place;
-      place.shapes = candidate.plan.shapes;
+      place.shapes = candidate.plan.body_shapes();
+      place.has_rules_of_phases = !candidate.plan.has_one_class();
       place.decode_context = kDecodeContext;
       candidate.plan.placements = solve::place(blueprint, weights, facts, times, place).placements;
     }
@@ -123,7 +124,7 @@ PlanChoice choose_plan(const ChooseRequest& request, const StageFunction& stage)
       total_us += candidate.prompt_us.back() + request.n_steps * candidate.step_us;
     }
     choice.candidates.push_back(candidate);
-    if (best_us == 0.0 || total_us < kWorthwhile * best_us) {
+    if (best_us == 0.0 || total_us < kClearlyFaster * best_us) {
       best_us = total_us;
       choice.best = choice.candidates.size() - 1;
     }

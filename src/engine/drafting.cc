@@ -80,6 +80,7 @@ std::unique_ptr<draft::Drafter> make_drafter(Engine& engine, const Options& opti
         fmt::format("--calibrate-drafts {} makes no sense; use 0 to 100 percent.", draft.coverage));
   }
   how.n_vocab = engine.blueprint().n_vocab;
+  how.most_text = engine.plan().context;
   const std::string names = spelt_out(draft);
   if (!names.starts_with(kModel) && names.find(kCalibrated) != std::string::npos) {
     how.coverage = draft.coverage;

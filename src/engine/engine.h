@@ -7,8 +7,11 @@
 #include <string>
 
 #include "base/trace.h"
+#include "cache/sequences.h"
+#include "engine/batch_runner.h"
 #include "engine/int8_binding.h"
 #include "engine/layout_loader.h"
+#include "engine/memory.h"
 #include "engine/options.h"
 #include "engine/weight_pages.h"
 #include "gguf/file.h"
@@ -17,9 +20,8 @@
 #include "model/blueprint.h"
 #include "model/rope.h"
 #include "plan/plan.h"
-#include "schedule/expected_times.h"
 #include "schedule/graphs.h"
-#include "schedule/scheduler.h"
+#include "schedule/runner.h"
 #include "text/tokenizer.h"
 #include "weights/channel_file.h"
 #include "weights/hollow.h"
@@ -51,10 +53,16 @@ class Engine {
   const model::RopeAngles& rope_angles() const { return rope_angles_; }
   const kernels::Kernels& kernels() const { return kernels_; }
 
-  lanes::Machine& machine() { return other_machine_ != nullptr ? *other_machine_ : *machine_; }
+  lanes::Machine& machine() const { return runner_.machine(); }
   // Tasks go to the lanes through this one from now on, which must have the same lanes in the same
   // order: to see what depends on when they end. Null ends that.
-  void set_machine(lanes::Machine* machine) { other_machine_ = machine; }
+  void set_machine(lanes::Machine* machine) {
+    runner_.set_machine(machine != nullptr ? *machine : *machine_);
+  }
+  // What this engine keeps in memory, and the limit of it; nothing on a phone.
+  const plan::Ledger& ledger() const { return ledger_; }
+  // What it was planned with.
+  const MemoryFigures& memory_figures() const { return figures_; }
   // Null on this machine.
   const lanes::VirtualPhone* phone() const { return phone_; }
   // What the phone was planned with; null on this machine.
@@ -72,13 +80,28 @@ class Engine {
   void set_observer(lanes::InputObserver* observer) { observer_ = observer; }
   lanes::InputObserver* observer() const { return observer_; }
 
-  // Of passes with several chunks or lanes: what their tasks take, and what the scheduler did.
-  // REQUIRES: the pass mutex is held.
-  schedule::ExpectedTimes& expected_times() { return expected_times_; }
+  // Runs every pass. REQUIRES: the pass mutex is held.
+  schedule::Runner& runner() { return runner_; }
+  // What lanes do next in a prompt of several chunks, and what was decided there. REQUIRES: the
+  // pass mutex is held.
+  schedule::Policy& chunk_policy() { return *chunk_policy_; }
   schedule::SchedulerStatistics& scheduler_statistics() { return scheduler_statistics_; }
 
-  // Held during a pass: the buffers of the executables are shared by all sessions.
+  // Held during a pass, and by whoever touches the cache: both are shared by all sessions.
   std::mutex& pass_mutex() { return pass_mutex_; }
+
+  // Keys and values of all texts, who uses which of them, and what computes batches of them.
+  // REQUIRES: the pass mutex is held.
+  cache::KvCache& kv() { return kv_; }
+  cache::Sequences& sequences() { return sequences_; }
+  BatchRunner& batch_runner() { return batch_runner_; }
+  // So many more texts, or fewer, may grow to a full context each: as far as memory allows, there
+  // are slots for all of them. REQUIRES: the pass mutex is held.
+  void count_texts(int n_more);
+  // What marks keys and values that a pass of this phase made.
+  cache::Tag tag_of(plan::Phase phase) const {
+    return plan_.has_one_class() ? 0 : static_cast<cache::Tag>(phase);
+  }
 
   // Of outliers on a lane of their own: the side file of weights by channel; null without one.
   const weights::ChannelFile* channel_file() const { return channel_file_.get(); }
@@ -101,6 +124,8 @@ class Engine {
   std::unique_ptr<lanes::Machine> make_machine(const Options& options);
 
   double started_;
+  size_t program_bytes_;    // resident before loading
+  size_t anonymous_bytes_;  // of it, what belongs to no file
   double pack_seconds_ = 0.0;
   double graphs_started_ = 0.0;
   double build_seconds_ = 0.0;
@@ -112,7 +137,9 @@ class Engine {
   kernels::Kernels kernels_;
   weights::Store weights_;
   std::unique_ptr<PhoneSetup> phone_setup_;
+  MemoryFigures figures_;
   plan::Plan plan_;
+  plan::Ledger ledger_;
   WeightPages pages_;  // before anything keeps what it read of the weights
   Int8Binding int8_;
   std::unique_ptr<weights::ChannelFile> channel_file_;  // set by make_machine, as is the note
@@ -121,13 +148,17 @@ class Engine {
   model::RopeAngles rope_angles_;
   const lanes::VirtualPhone* phone_ = nullptr;  // the machine, if it is one; set by make_machine
   std::unique_ptr<lanes::Machine> machine_;
-  lanes::Machine* other_machine_ = nullptr;
   schedule::Graphs graphs_;
+  schedule::Runner runner_;
+  std::unique_ptr<schedule::Policy> chunk_policy_;
   Trace* trace_ = nullptr;
   lanes::InputObserver* observer_ = nullptr;
-  schedule::ExpectedTimes expected_times_;
   schedule::SchedulerStatistics scheduler_statistics_;
   std::mutex pass_mutex_;
+  int n_texts_ = 0;
+  cache::KvCache kv_;
+  cache::Sequences sequences_;
+  BatchRunner batch_runner_;
   double load_seconds_ = 0.0;
 };
 

@@ -107,12 +107,6 @@ bool apply_layouts(const Options& options, plan::Plan* plan) {
         "with several lanes chunks of a prompt stand at different blocks, and each block would "
         "need both layouts. Use one lane.");
   }
-  if (plan->chunk() <= plan::kMostDecodeTokens) {
-    refuse(
-        fmt::format("chunks of {} tokens are computed as steps are, in the layout of steps. Use "
-                    "--chunk {} or more.",
-                    plan->chunk(), plan::kMostDecodeTokens + 1));
-  }
   if (options.load == "copy") {
     refuse("--load copy keeps the whole file in memory, which is the second copy. Leave it out.");
   }
@@ -201,9 +195,7 @@ std::vector<schedule::BlockTimes> LayoutLoader::times(int n_tokens) const {
 }
 
 void LayoutLoader::plan_prompt(int n_tokens, int chunk, bool is_first) {
-  // A rest of few tokens is computed as steps are.
-  const int rest = n_tokens % chunk;
-  const int n_chunks = n_tokens / chunk + (rest > plan::kMostDecodeTokens ? 1 : 0);
+  const int n_chunks = (n_tokens + chunk - 1) / chunk;
   if (n_chunks == 0) return;
   if (!is_first && (was_planned_by_profile_ || forced_)) return;
   if (forced_) {
@@ -224,9 +216,9 @@ void LayoutLoader::plan_prompt(int n_tokens, int chunk, bool is_first) {
   }
 }
 
-void LayoutLoader::before_block(int block, int n_rows, int n_tokens) {
+void LayoutLoader::before_block(int block, plan::Phase phase, int n_tokens) {
   note_block_end();
-  is_prompt_ = n_rows > plan::kMostDecodeTokens;
+  is_prompt_ = phase == plan::Phase::kPrompt;
   if (has_ended_.load(std::memory_order_acquire)) take_ended();
   if (is_prompt_) {
     if (const auto load = switch_.before_block(block)) begin(*load);

@@ -23,7 +23,7 @@
 #include "gguf/file.h"
 #include "lanes/disk/disk_lane.h"
 #include "schedule/layout_switch.h"
-#include "schedule/run.h"
+#include "schedule/runner.h"
 #include "weights/switched_blocks.h"
 
 namespace troika::engine {
@@ -54,11 +54,11 @@ class LayoutLoader : public schedule::BlockWatch {
   void load_all(const ProgressFunction& progress);
 
   // From here on: by the thread that holds the pass mutex.
-  // A prompt, or what is left of it: so many tokens, in chunks of so many.
+  // A prompt, or what is left of it: so many tokens of Phase::kPrompt, in chunks of so many.
   void plan_prompt(int n_tokens, int chunk, bool is_first);
   // Takes the place of what would be planned from now on: to test and to measure.
   void force_plan(std::optional<schedule::SwitchPlan> plan) { forced_ = plan; }
-  void before_block(int block, int n_rows, int n_tokens) override;
+  void before_block(int block, plan::Phase phase, int n_tokens) override;
   void after_blocks() override;
   // Records blocks and loads in rows `row` and `row` + 1 from now on; null ends that.
   void set_trace(Trace* trace, int row);

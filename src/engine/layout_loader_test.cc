@@ -247,7 +247,6 @@ TEST(LayoutLoader, D1WhatCannotBeIsSaid) {
   expect("Add --prefill int8", [](Options& o) { o.layouts = "both", o.prefill = "auto"; });
   expect("a scale for each row", [](Options& o) { o.int8_weights = "tensor"; });
   expect("a scale for each row", [](Options& o) { o.int8 = "group"; });
-  expect("--chunk 33", [](Options& o) { o.chunk = 32; });
   expect("--load copy", [](Options& o) { o.load = "copy"; });
   expect("--packed", [](Options& o) { o.packed_bytes = 1000; });
 }

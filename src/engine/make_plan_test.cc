@@ -93,7 +93,11 @@ TEST_F(MakePlan, WeightsOfOutliersChannelsTakeMemoryFromTheContext) {
   EXPECT_EQ(plan.context, 512);
   options_.shadow_rows = "none";
   fit_context(options_, blueprint_, weights_, &plan, {limit, 60 * kGiga});
-  EXPECT_EQ(static_cast<size_t>(plan.context), (1000 + all_bytes / kPerToken) / 2);
+  // What was measured of rows to unpack them when they are needed takes its part too.
+  const size_t measured = expected_memory(options_, blueprint_, weights_, plan, {limit, 60 * kGiga})
+                              .bytes(plan::Owner::kPacked);
+  EXPECT_EQ(static_cast<size_t>(plan.context),
+            (1000 * kPerToken + all_bytes - measured) / kPerToken / 2);
   // After one, its hot channels, and only of the products whose outliers are not ignored.
   options_.shadow_rows = "hot";
   options_.int8 = "shadow";
@@ -128,6 +132,78 @@ TEST_F(MakePlan, PromptsTakeThePrecisionThatIsAskedForOrTheNextThatFits) {
   EXPECT_NE(make(plenty).prefill_reason, unpacked);
   options_.prefill = "fp4";
   EXPECT_THROW(make(plenty), UsageError);
+}
+
+TEST_F(MakePlan, ALimitBoundsTheDefaultContext) {
+  const MemoryFigures plenty = {64 * kGiga, 60 * kGiga, 5 * kMega, 3 * kMega};
+  plan::Plan plan = make(plenty);
+  plan.context = 0;
+  const size_t others = expected_memory(options_, blueprint_, weights_, plan, plenty).total_bytes();
+  options_.memory_bytes = others + 4096 * kPerToken;
+  plan = make(plenty);
+  EXPECT_GE(plan.context, 3000);
+  EXPECT_LE(plan.context, 4096);
+  expected_memory(options_, blueprint_, weights_, plan, plenty).check();  // does not throw
+  // What the process had before counts.
+  EXPECT_LT(make({64 * kGiga, 60 * kGiga, 6 * kMega, 3 * kMega}).context, plan.context);
+  // Somebody asks for more: the hint is right, to a page of the cache.
+  options_.context = 5000;
+  const std::string message = error_of(plenty);
+  const size_t at = message.find("Use --context ");
+  ASSERT_NE(at, std::string::npos) << message;
+  EXPECT_NE(message.find("values"), std::string::npos) << message;
+  options_.context = std::stoi(message.substr(at + 14));
+  EXPECT_EQ(options_.context, 4096);
+  EXPECT_EQ(make(plenty).context, 4096);
+  options_.context += 1;
+  EXPECT_NE(error_of(plenty), "");
+  options_.context = 0;
+  options_.memory_bytes = others;
+  EXPECT_NE(error_of(plenty).find("--memory"), std::string::npos);
+}
+
+TEST_F(MakePlan, ALimitBoundsPackedCopies) {
+  const MemoryFigures plenty = {64 * kGiga, 60 * kGiga};
+  options_.prefill = "int8";
+  options_.packed_bytes = 1 << 30;
+  options_.context = 256;
+  plan::Plan plan = make(plenty);
+  const plan::Ledger all = expected_memory(options_, blueprint_, weights_, plan, plenty);
+  const size_t packed = all.bytes(plan::Owner::kPacked);
+  options_.memory_bytes = all.total_bytes();
+  plan = make(plenty);
+  EXPECT_GE(plan.packed_bytes, packed);
+  EXPECT_EQ(plan.prefill_reason, "from packed copies");
+  // Room for half of the copies, beside what unpacking the others takes.
+  plan.packed_bytes = 0;
+  options_.memory_bytes =
+      expected_memory(options_, blueprint_, weights_, plan, plenty).total_bytes() + packed / 2;
+  plan = make(plenty);
+  EXPECT_LT(plan.packed_bytes, packed);
+  EXPECT_EQ(plan.prefill_reason, "in part unpacked for each chunk");
+  expected_memory(options_, blueprint_, weights_, plan, plenty).check();  // does not throw
+  // A method that cannot do without copies is refused.
+  options_.int8_weights = "tensor";
+  EXPECT_NE(error_of(plenty).find("less --packed"), std::string::npos) << error_of(plenty);
+}
+
+TEST_F(MakePlan, SlotsOfSeveralAnswersAreWhatTheLedgerLeaves) {
+  options_.memory_bytes = 100 * kMega;
+  options_.context = 1024;
+  const MemoryFigures plenty = {64 * kGiga, 60 * kGiga};
+  const plan::Plan plan = make(plenty);
+  const cache::KvShape shape = kv_shape(plan, blueprint_);
+  plan::Ledger ledger = expected_memory(options_, blueprint_, weights_, plan, plenty);
+  EXPECT_EQ(ledger.bytes(plan::Owner::kCache), 1024 * kPerToken);
+  ledger.set(plan::Owner::kWeights, 0);
+  const size_t others = ledger.total_bytes() - 1024 * kPerToken;
+  ledger.set(plan::Owner::kWeights, 100 * kMega - others - 2600 * kPerToken);
+  EXPECT_EQ(most_slots(ledger, shape, 1, 0), 1024);
+  EXPECT_EQ(most_slots(ledger, shape, 2, 0), 2048);
+  EXPECT_EQ(most_slots(ledger, shape, 3, 0), 2560);  // whole pages of 256
+  EXPECT_EQ(most_slots(plan::Ledger(), shape, 3, 6144 * kPerToken), 3072);
+  EXPECT_EQ(most_slots(plan::Ledger(), shape, 4, 6144 * kPerToken), 3072);  // half of what is free
+  EXPECT_EQ(most_slots(plan::Ledger(), shape, 4, 0), 1024);                 // was promised
 }
 
 TEST_F(MakePlan, NoMemoryAtAllIsAnError) {
@@ -165,9 +241,8 @@ TEST_F(MakePlan, KeysAndValuesThatHaveNoFormAreAnError) {
 
 TEST_F(MakePlan, NoShapeIsLargerThanNeeded) {
   const MemoryFigures memory = {64 * kGiga, 60 * kGiga};
-  const std::pair<int, int> chunks[] = {{1, 1},     {2, 8},     {8, 8},     {9, 32},
-                                        {32, 32},   {33, 128},  {128, 128}, {129, 512},
-                                        {512, 512}, {513, 512}, {9999, 512}};
+  const std::pair<int, int> chunks[] = {{1, 32},    {32, 32},   {33, 128},  {128, 128},
+                                        {129, 512}, {512, 512}, {513, 512}, {9999, 512}};
   for (const auto& [context, chunk] : chunks) {
     options_.context = context;
     EXPECT_EQ(make(memory).chunk(), chunk) << context;

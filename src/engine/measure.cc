@@ -41,7 +41,7 @@ std::vector<Token> random_tokens(int n, int n_vocab) {
 double peak_of(const Peaks& peaks, const Engine& engine, int n_tokens) {
   const plan::Plan& plan = engine.plan();
   const plan::Prefill prefill =
-      n_tokens > plan::kMostDecodeTokens ? plan.prefill : plan::Prefill::kSame;
+      plan.n_prompt_phase(n_tokens) > 0 ? plan.prefill : plan::Prefill::kSame;
   switch (prefill) {
     case plan::Prefill::kInt8:
       return peaks.int8_tops;

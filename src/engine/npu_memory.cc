@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kFloatBytes = 4.0;
 // Of the channels, those whose float rows stay in memory (nf045: less than 3 % have most outliers).
-constexpr double kHotShare = 0.03;
+constexpr double kShareOfHotChannels = 0.03;
 constexpr int kPrunePercent = 85;  // nf046
 
 }  // namespace
@@ -47,7 +47,7 @@ NpuMemory npu_memory(const std::string& folder, const std::string& model, int n_
     const double n_weights = static_cast<double>(weight.n_rows) * weight.row_length;
     memory.weight_bytes += n_weights;
     if (schedule::keeps_outliers(op.layer, blueprint.n_layers, kPrunePercent)) {
-      memory.shadow_bytes += kHotShare * n_weights * kFloatBytes;
+      memory.shadow_bytes += kShareOfHotChannels * n_weights * kFloatBytes;
     }
   }
   const int n_chunks = (n_prompt + kNpuChunk - 1) / kNpuChunk;

@@ -7,6 +7,7 @@
 
 #include "base/progress.h"
 #include "plan/plan.h"
+#include "schedule/graphs.h"
 #include "tensor/type.h"
 
 namespace troika::engine {
@@ -26,9 +27,10 @@ struct Options {
   bool has_fast_handover = true;  // of a phone (H8)
   // On a phone, numbers of tokens to build executables for beside the chunk; empty: 1 and 8.
   std::vector<int> small_shapes = {};
-  double npu_rate = 0.0;       // of a phone's NPU beside the stack's; 0: as the phone says
-  bool is_strict_npu = false;  // matrix lanes may use static scales only
-  bool is_op_by_op = false;    // every op a subgraph of its own, to time it where it runs
+  double npu_rate = 0.0;              // of a phone's NPU beside the stack's; 0: as the phone says
+  bool is_strict_npu = false;         // matrix lanes may use static scales only
+  bool is_op_by_op = false;           // every op a subgraph of its own, to time it where it runs
+  schedule::PartsRequest parts = {};  // how subgraphs are divided between lanes; null: not at all
   std::optional<plan::Plan> made_plan = std::nullopt;  // run as this says, whatever stands below
   int n_threads = 0;                                   // 0: all cores this process may use
   std::string plan;  // a plan file; then threads, lanes, placements, context and types come from it
@@ -51,6 +53,9 @@ struct Options {
   // Which weights of outliers' channels stay in memory where outliers have a lane of their own:
   // "hot" (the others come from a side file when they are needed), "all" or "none".
   std::string shadow_rows = "hot";
+  // What the process may keep in memory, see memory.h; 0: of what is free, half bounds what is
+  // copied and cached.
+  size_t memory_bytes = 0;
   bool has_cache = true;    // false: no side files
   size_t packed_bytes = 0;  // most bytes of packed copies of weights
   // Which layouts of the weights there are for prompts in int8: "blocks" (those of the file),

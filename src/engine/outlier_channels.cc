@@ -61,7 +61,7 @@ OutlierChannels make_channels(const Options& options, const gguf::File& file,
   }
   const Residency residency = residency_of(options);
   const lanes::Int8Rules* rules = int8.rules();
-  if (rules == nullptr || plan.chunk() <= plan::kMostDecodeTokens) return {};
+  if (rules == nullptr) return {};
   std::vector<weights::ChannelChoice> choices;
   std::vector<model::LinearInput> kept, known;
   const std::vector<model::LinearInput> inputs = model::linear_inputs(blueprint);

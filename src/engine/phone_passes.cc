@@ -4,7 +4,6 @@
 #include <span>
 
 #include "base/error.h"
-#include "schedule/run.h"
 
 namespace troika::engine {
 namespace {
@@ -13,11 +12,11 @@ constexpr double kUsPerS = 1e6;
 constexpr int kBlocksRow = 0, kFlashRow = 1;
 
 // The tasks of a block stand together.
-std::span<const schedule::Task> tasks_of(const schedule::TaskList& list, int block) {
+schedule::Pass pass_of_block(const schedule::TaskList& list, int block) {
   const auto is_of = [&](const schedule::Task& task) { return task.block == block; };
   const auto begin = std::find_if(list.tasks.begin(), list.tasks.end(), is_of);
   const auto end = std::find_if_not(begin, list.tasks.end(), is_of);
-  return {begin, end};
+  return schedule::pass_of({begin, end}, static_cast<int>(begin - list.tasks.begin()));
 }
 
 }  // namespace
@@ -73,8 +72,8 @@ lanes::Run PhonePasses::rows(int n_rows, int n_past) {
 
 void PhonePasses::run_block(int shape, int block, int n_rows, int n_past) {
   Engine& engine = engine_of(shape);
-  schedule::run_in_order(tasks_of(engine.graphs().body(shape), block), rows(n_rows, n_past),
-                         engine.machine());
+  engine.runner().run(pass_of_block(engine.graphs().body(plan::Phase::kPrompt, shape), block),
+                      rows(n_rows, n_past));
 }
 
 void PhonePasses::run_block_in_layout(schedule::Layout layout, int prompt_shape, int step_shape,
@@ -94,7 +93,7 @@ void PhonePasses::run_head(int n_rows) {
     const int n = std::min(widest, n_rows - done);
     lanes::Run run = rows(n, 0);
     run.n_outputs = n;
-    schedule::run_in_order(engine_.graphs().head(n), run, engine_.machine());
+    engine_.runner().run(engine_.graphs().head(n).pass, run);
   }
 }
 

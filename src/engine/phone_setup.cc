@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 constexpr int kSensibleContext = 4096;
 constexpr int kChunks[] = {32, 64, 128, 256, 512};  // lengths that are tried (N1)
 constexpr int kSmallShapes[] = {1, 8};
+constexpr int kMostOutputs = 32;  // rows of the widest head
 constexpr int kChunksInFlight = 8;
 
 // Whether the NPU's law was measured on single integer products, rows below each other, so that
@@ -105,19 +106,20 @@ std::vector<plan::ProductLayout> layouts_of(const std::vector<plan::OpTime>& tim
   std::vector<plan::ProductLayout> layouts;
   for (const plan::OpTime& time : times) {
     const plan::OpShape& shape = time.shape;
-    const auto known = machine.lanes()[static_cast<size_t>(time.lane)]->layouts(shape.n_tokens);
+    const plan::Shape built = {shape.phase, shape.n_tokens};
+    const auto known = machine.lanes()[static_cast<size_t>(time.lane)]->layouts(built);
     if (known.empty() || time.layout == known.front()) continue;
-    layouts.push_back({time.lane, shape.n_rows, shape.k, shape.n_tokens, time.layout});
+    layouts.push_back({time.lane, shape.n_rows, shape.k, built, time.layout});
   }
   return layouts;
 }
 
 // A prompt in chunks of one length, whose last one is padded: the mean over all prompts of up to
 // `longest` tokens. Long chunks use a processor well, short ones waste less of the last.
-double mean_prompt_us(const solve::PhaseChoice& chunk, int longest) {
-  const double n_whole = longest / chunk.n_tokens;
-  const double rest = longest % chunk.n_tokens;
-  const double n_chunks = chunk.n_tokens * n_whole * (n_whole + 1) / 2 + rest * (n_whole + 1);
+double mean_prompt_us(const solve::ShapeChoice& chunk, int longest) {
+  const double n_whole = longest / chunk.shape.n_rows;
+  const double rest = longest % chunk.shape.n_rows;
+  const double n_chunks = chunk.shape.n_rows * n_whole * (n_whole + 1) / 2 + rest * (n_whole + 1);
   return chunk.us * n_chunks / longest;
 }
 
@@ -130,20 +132,23 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
     request.forced.push_back(plan::placement_from_text(text, static_cast<int>(plan.lanes.size())));
   }
   for (const plan::Placement& rule : plan.placements) request.forced.push_back(rule);
-  request.shapes.assign(std::begin(kSmallShapes), std::end(kSmallShapes));
+  plan.step_shapes.assign(std::begin(kSmallShapes), std::end(kSmallShapes));
+  plan.output_shapes = {1, 8, 32};
   if (!options.small_shapes.empty()) {
-    request.shapes = options.small_shapes;
+    plan.step_shapes = options.small_shapes;
     plan.output_shapes = options.small_shapes;
-    std::erase_if(plan.output_shapes, [](int n) { return n > plan::kMostDecodeTokens; });
+    std::erase_if(plan.output_shapes, [](int n) { return n > kMostOutputs; });
   }
+  plan.prompt_shapes.clear();
   if (options.chunk > 0) {
-    std::erase_if(request.shapes, [&](int n) { return n >= options.chunk; });
-    request.shapes.push_back(options.chunk);
+    std::erase_if(plan.step_shapes, [&](int n) { return n >= options.chunk; });
+    plan.prompt_shapes.push_back(options.chunk);
   } else {
     for (const int n : kChunks) {
-      if (n < 2 * plan.context) request.shapes.push_back(n);
+      if (n < 2 * plan.context) plan.prompt_shapes.push_back(n);
     }
   }
+  request.shapes = plan.body_shapes();
   request.is_cut_at_norms = plan.is_cut_at_norms;
   lanes::VirtualPhone phone(setup->model, setup->options, nullptr);
   std::vector<solve::LaneFacts> facts;
@@ -153,29 +158,30 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   const lanes::Buffers buffers(blueprint, 1, 1, /*has_values=*/false);
   const solve::RunTimes times(phone, weights, buffers);
   solve::PlacementChoice first = solve::place(blueprint, weights, facts, times, request);
-  const solve::PhaseChoice* best = nullptr;
-  if (options.chunk > 0) best = &first.phases.back();
-  for (const solve::PhaseChoice& phase : first.phases) {
+  const solve::ShapeChoice* best = nullptr;
+  if (options.chunk > 0) best = &first.shapes.back();
+  for (const solve::ShapeChoice& phase : first.shapes) {
     if (options.chunk > 0) break;
-    if (phase.n_tokens < kChunks[0] && first.phases.size() > std::size(kSmallShapes)) continue;
+    if (phase.shape.phase == plan::Phase::kStep) continue;
     if (best == nullptr ||
         mean_prompt_us(phase, plan.context) < mean_prompt_us(*best, plan.context)) {
       best = &phase;
     }
   }
-  const int chunk = best->n_tokens;
-  std::erase_if(request.shapes, [&](int n) { return n > chunk; });
-  plan.shapes = request.shapes;
+  const int chunk = best->shape.n_rows;
+  std::erase_if(plan.prompt_shapes, [&](int n) { return n > chunk; });
+  request.shapes = plan.body_shapes();
   setup->choice = solve::place(blueprint, weights, facts, times, request);
   // For people: what the longer chunks would have cost.
-  for (const solve::PhaseChoice& phase : first.phases) {
-    if (phase.n_tokens > chunk) setup->choice.phases.push_back(phase);
+  for (const solve::ShapeChoice& phase : first.shapes) {
+    if (phase.shape.n_rows > chunk) setup->choice.shapes.push_back(phase);
   }
   plan.placements = setup->choice.placements;
   const std::vector<plan::OpShape> products =
-      solve::product_shapes(blueprint, weights, {plan.chunk()});
+      solve::product_shapes(blueprint, weights, {{plan::Phase::kPrompt, plan.chunk()}});
   for (int lane = 0; lane < static_cast<int>(plan.lanes.size()); ++lane) {
-    if (phone.lanes()[static_cast<size_t>(lane)]->layouts(plan.chunk()).empty()) continue;
+    const plan::Shape chunk_shape = {plan::Phase::kPrompt, plan.chunk()};
+    if (phone.lanes()[static_cast<size_t>(lane)]->layouts(chunk_shape).empty()) continue;
     const std::vector<plan::OpTime> times = solve::compare_layouts(phone, lane, products);
     setup->layouts.insert(setup->layouts.end(), times.begin(), times.end());
   }
@@ -237,6 +243,7 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const Options& options, const gguf:
   cache::check_head_length(plan.kv_type, blueprint.head_dim);
   plan.context = context_of(options, blueprint);
   plan.chunks_in_flight = kChunksInFlight;
+  plan.short_rest = 0;
   apply_npu_step(options, setup.get());
   apply_chunk_options(options, &plan);
   choose(blueprint, weights, options, setup.get());

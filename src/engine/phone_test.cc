@@ -11,11 +11,11 @@
 namespace troika::engine {
 namespace {
 
-const std::string kPhones = test::repository_file("phones/");
+const std::string kPhoneFiles = test::repository_file("phones/");
 
 Options on_phone(const std::string& stack) {
   Options options;
-  options.machine = kPhones + "8gen3.json";
+  options.machine = kPhoneFiles + "8gen3.json";
   options.stack = stack;
   return options;
 }
@@ -78,7 +78,7 @@ TEST(Phone, EveryKnownModelCanBePlannedOnEveryPhoneAndStack) {
   for (const char* phone : {"8gen3", "8gen2", "8plusgen1", "8elite"}) {
     for (const char* stack : {"llm.npu", "heterollm", "shadowattn", "sd.npu", "powerinfer-2"}) {
       Options options = timing_of("tiny-mixtral", stack);
-      options.machine = kPhones + phone + ".json";
+      options.machine = kPhoneFiles + phone + ".json";
       const Engine engine(options);
       EXPECT_EQ(engine.plan().lanes.size(), 3u);
     }
@@ -86,7 +86,7 @@ TEST(Phone, EveryKnownModelCanBePlannedOnEveryPhoneAndStack) {
   for (const model::KnownModel& known : model::known_models()) {
     if (known.n_layers > 30) continue;  // the others take no other path, only longer
     const Engine engine(timing_of(std::string(known.name), "llm.npu"));
-    for (const solve::PhaseChoice& phase : engine.phone_setup()->choice.phases) {
+    for (const solve::ShapeChoice& phase : engine.phone_setup()->choice.shapes) {
       for (const double us : phase.single_lane_us) EXPECT_LE(phase.us, us * (1 + 1e-9));
     }
   }
@@ -118,8 +118,8 @@ TEST(Phone, LanesAndPlacesCanBeForced) {
   options.placements = {"attention=0", "@2=1"};
   const Engine engine(options);
   EXPECT_EQ(engine.phone()->lanes().size(), 2u);
-  EXPECT_EQ(engine.plan().lane_of("attention", 512), 0);
-  EXPECT_EQ(engine.plan().lane_of("ffn", 8), 1);
+  EXPECT_EQ(engine.plan().lane_of("attention", {plan::Phase::kPrompt, 512}), 0);
+  EXPECT_EQ(engine.plan().lane_of("ffn", {plan::Phase::kStep, 8}), 1);
 }
 
 std::string error_of(const Options& options) {
@@ -137,7 +137,7 @@ TEST(Phone, WhatIsWrongIsASentence) {
   options.lanes = "cpu;cpu";
   EXPECT_NE(error_of(options).find("twice"), std::string::npos);
   options.lanes = "";
-  options.machine = kPhones + "nothing.json";
+  options.machine = kPhoneFiles + "nothing.json";
   EXPECT_NE(error_of(options).find("nothing.json"), std::string::npos);
   // A model that is only a name has nothing to compute with.
   options = on_phone("llm.npu");

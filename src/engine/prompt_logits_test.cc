@@ -45,9 +45,10 @@ TEST(PromptLogits, CoversTheShareEvenly) {
   }
 }
 
-// Chunks of 32 belong to the numerics class of decoding, so everything is equal to the bit.
+// Prompts are computed as steps are, so everything is equal to the bit.
 Options in_chunks() {
   Options options;
+  options.prefill = "same";
   options.chunk = 32;
   options.context = 128;
   return options;

@@ -14,11 +14,11 @@
 namespace troika::engine {
 namespace {
 
-const std::string kPhones = test::repository_file("phones");
+const std::string kPhonesOfNpu = test::repository_file("phones");
 
 Options npu_options(const std::string& step) {
   Options options;
-  options.machine = kPhones + "/8gen3.json";
+  options.machine = kPhonesOfNpu + "/8gen3.json";
   options.stack = "llm.npu";
   options.model = "qwen1.5-1.8b";
   options.type = "q8_0";
@@ -31,7 +31,7 @@ Options npu_options(const std::string& step) {
 }
 
 TEST(ReproduceNpu, N12V3TheTestRowsOfThePaper) {
-  const PhoneFolder folder = read_phone_folder(kPhones);
+  const PhoneFolder folder = read_phone_folder(kPhonesOfNpu);
   const TestReport report = simulate_llm_npu(folder);
   EXPECT_GE(report.count(), 40);
   std::set<std::string> ids;
@@ -58,7 +58,7 @@ TEST(ReproduceNpu, N12V3TheTestRowsOfThePaper) {
 }
 
 TEST(ReproduceNpu, N12EachStepOfTheAblationIsFaster) {
-  NpuRuns runs(kPhones);
+  NpuRuns runs(kPhonesOfNpu);
   double before = 1e9;
   for (const char* step : {"naive", "chunk", "outlier", "out-of-order"}) {
     NpuRun run{"qwen1.5-1.8b", 512, step};
@@ -77,7 +77,7 @@ TEST(ReproduceNpu, N12EachStepOfTheAblationIsFaster) {
 }
 
 TEST(ReproduceNpu, N8SquareShapesAreFasterAndCanBeSwitchedOff) {
-  NpuRuns runs(kPhones);
+  NpuRuns runs(kPhonesOfNpu);
   NpuRun square{"llama-2-7b", 512};
   NpuRun plain = square;
   plain.has_square_shapes = false;
@@ -110,13 +110,13 @@ TEST(ReproduceNpu, N4OutliersAreComputedWhileTheNpuWorks) {
   // N6: pruned blocks have none.
   options.npu_prune = 100;
   Engine pruned(options);
-  for (const schedule::Task& task : pruned.graphs().body(256).tasks) {
+  for (const schedule::Task& task : pruned.graphs().body(plan::Phase::kPrompt, 256).tasks) {
     EXPECT_NE(std::string(task.name), "shadow");
   }
 }
 
 TEST(ReproduceNpu, N7OutOfOrderKeepsTheNpuBusier) {
-  NpuRuns runs(kPhones);
+  NpuRuns runs(kPhonesOfNpu);
   NpuRun run{"qwen1.5-1.8b", 1024, "outlier"};
   const double in_order = runs.result(run).npu_busy;
   run.order = "lock-step";

@@ -14,11 +14,11 @@
 namespace troika::engine {
 namespace {
 
-const std::string kPhones = test::repository_file("phones");
+const std::string kPhonesOfSd = test::repository_file("phones");
 const SdTask kSummary{"summary", 1000, 100, 3.6, 4.21};
 
 TEST(ReproduceSd, D1V3TheTestRowsOfThePaper) {
-  const PhoneFolder folder = read_phone_folder(kPhones);
+  const PhoneFolder folder = read_phone_folder(kPhonesOfSd);
   const TestReport report = simulate_sd_npu(folder);
   std::set<std::string> ids;
   int n_inputs = 0;
@@ -50,8 +50,8 @@ TEST(ReproduceSd, D1V3TheTestRowsOfThePaper) {
 }
 
 TEST(ReproduceSd, D1PromptsTakeTheTimeOfTheBackendsOwnGraph) {
-  SdRuns sd(kPhones);
-  NpuRuns npu(kPhones);
+  SdRuns sd(kPhonesOfSd);
+  NpuRuns npu(kPhonesOfSd);
   const NpuRun in_order{"qwen1.5-1.8b", 512, "outlier", 100};
   const double backend_s = npu.result(in_order).prefill.seconds;
   const double prompt_s = sd.prompt("qwen1.5-1.8b", "8gen3", 512, kSdPromptShape).seconds;
@@ -63,7 +63,7 @@ TEST(ReproduceSd, D1PromptsTakeTheTimeOfTheBackendsOwnGraph) {
 
 // What was measured holds attention and handovers, so that nothing is added to it.
 TEST(ReproduceSd, D3APassTakesWhatWasMeasured) {
-  SdRuns runs(kPhones);
+  SdRuns runs(kPhonesOfSd);
   const SdTask task{"", 1500, 200, 3.6, 4.21};
   const SdRequest request = runs.request("qwen2.5-1.5b", "8gen2", SdSystem::kNpu, task);
   EXPECT_NEAR(1e3 * request.steps.seconds / task.n_output / 51.1, 1.0, 0.04);  // df002
@@ -71,7 +71,7 @@ TEST(ReproduceSd, D3APassTakesWhatWasMeasured) {
 
 // K19: in this paper the NPU of the 8 Gen 3 is the slow one, against the specifications.
 TEST(ReproduceSd, D3TheGraphForBothIsSlowerOnThe8Gen3) {
-  SdRuns runs(kPhones);
+  SdRuns runs(kPhonesOfSd);
   const auto seconds = [&](const char* phone) {
     return runs.prompt("qwen2.5-1.5b", phone, 1500, kSdOneShape).seconds;
   };
@@ -80,7 +80,7 @@ TEST(ReproduceSd, D3TheGraphForBothIsSlowerOnThe8Gen3) {
 }
 
 TEST(ReproduceSd, D1TheSwitchIsHiddenInThePrompt) {
-  SdRuns runs(kPhones);
+  SdRuns runs(kPhonesOfSd);
   for (const char* model : {"qwen2.5-0.5b", "llama-3.2-3b"}) {
     const SwitchedPrompt switched = runs.switched_prompt(model, "8gen2", 1000);
     const double plain_s = runs.prompt(model, "8gen2", 1000, kSdPromptShape).seconds;
@@ -99,7 +99,7 @@ TEST(ReproduceSd, D1TheSwitchIsHiddenInThePrompt) {
 }
 
 TEST(ReproduceSd, D1TheTraceShowsLoadsBesideBlocks) {
-  const PhoneFolder folder = read_phone_folder(kPhones);
+  const PhoneFolder folder = read_phone_folder(kPhonesOfSd);
   Trace trace({"blocks", "flash"});
   trace_layout_switch(folder, &trace);
   const std::vector<TraceEvent> events = trace.events();
@@ -129,7 +129,7 @@ TEST(ReproduceSd, D1TheTraceShowsLoadsBesideBlocks) {
 }
 
 TEST(ReproduceSd, D6MoreAcceptedTokensAreFasterAndLanesDiffer) {
-  SdRuns runs(kPhones);
+  SdRuns runs(kPhonesOfSd);
   const auto steps_s = [&](SdSystem system, const SdTask& task) {
     return runs.request("qwen2.5-0.5b", "8gen2", system, task).steps.seconds;
   };

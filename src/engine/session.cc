@@ -3,12 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <mutex>
 
 #include "base/error.h"
-#include "engine/make_plan.h"
-#include "schedule/chunks.h"
-#include "schedule/run.h"
 
 namespace troika::engine {
 namespace {
@@ -16,28 +13,31 @@ namespace {
 // Of chunks in flight, times so many, before a caller who may cancel is asked again.
 constexpr size_t kChunksBetweenLooks = 4;
 
-template <typename Function>
-class ScopeEnd {
- public:
-  explicit ScopeEnd(Function function) : function_(function) {}
-  ~ScopeEnd() { function_(); }
-
- private:
-  Function function_;
-};
-
-// Where nothing is computed, positions count, but keys and values need no room.
-cache::KvShape kv_shape_of(const Engine& engine) {
-  cache::KvShape shape = kv_shape(engine.plan(), engine.blueprint());
-  if (!engine.has_values()) shape.n_layers = 0;
-  return shape;
-}
-
 }  // namespace
 
-Session::Session(Engine& engine) : engine_(engine), kv_(kv_shape_of(engine)) {
+Session::Session(Engine& engine, Reuse reuse) : engine_(engine), reuse_(reuse) {
+  const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+  engine_.count_texts(+1);
+  const auto most_rows = static_cast<size_t>(engine.plan().most_step_rows());
   history_.reserve(static_cast<size_t>(context()));
   logits_.resize(static_cast<size_t>(engine.blueprint().n_vocab));
+  batch_.rows.reserve(most_rows);
+  path_.reserve(most_rows);
+  kept_.reserve(most_rows);
+  rows_.reserve(most_rows);
+  predicted_.reserve(most_rows);
+}
+
+Session::~Session() {
+  const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+  if (sequence_ >= 0 && reuse_ == Reuse::kAll) engine_.sequences().release(sequence_);
+  if (sequence_ >= 0 && reuse_ == Reuse::kOwn) engine_.sequences().forget(sequence_);
+  engine_.count_texts(-1);
+}
+
+size_t Session::kv_bytes() const {
+  const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+  return engine_.kv().bytes();
 }
 
 void Session::check_room(size_t n_tokens) const {
@@ -62,8 +62,33 @@ void Session::keep_logits(std::span<const float> row) {
   has_logits_ = true;
 }
 
-int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* cancel,
-                     PromptObserver* observer) {
+// These functions of the cache REQUIRE the pass mutex.
+void Session::need_sequence() {
+  if (sequence_ < 0) sequence_ = engine_.sequences().open();
+}
+
+// What the cache holds of the tokens is this session's from now on. Returns how many these are.
+int Session::begin_sequence(std::span<const Token> tokens) {
+  const auto n_prompt = static_cast<int>(tokens.size());
+  const auto n_in_phase = static_cast<size_t>(engine_.plan().n_prompt_phase(n_prompt));
+  tags_.assign(tokens.size(), engine_.tag_of(plan::Phase::kStep));
+  std::fill_n(tags_.begin(), n_in_phase, engine_.tag_of(plan::Phase::kPrompt));
+  const int granule = engine_.plan().reuse_granule;
+  if (reuse_ == Reuse::kAll) {
+    const cache::Sequences::Begun begun =
+        sequence_ < 0 ? engine_.sequences().begin(tokens, tags_, granule)
+                      : engine_.sequences().begin_again(sequence_, tokens, tags_, granule);
+    sequence_ = begun.sequence;
+    return begun.n_reused;
+  }
+  need_sequence();
+  const int n_common = engine_.kv().n_common(sequence_, tokens.first(tokens.size() - 1), tags_);
+  const int n_known = n_common / granule * granule;
+  engine_.kv().truncate(sequence_, n_known);
+  return n_known;
+}
+
+int Session::begin_prompt(std::span<const Token> tokens) {
   if (tokens.empty()) {
     throw Error(
         "The prompt is empty, so there is nothing to continue. Give at least one token of "
@@ -71,68 +96,106 @@ int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* can
   }
   check_room(tokens.size());
   check_tokens(tokens);
-  const auto shared = static_cast<int>(
-      std::mismatch(tokens.begin(), tokens.end(), history_.begin(), history_.end()).first -
-      tokens.begin());
-  // The last token is computed again where everything is shared: its logits are wanted.
-  const int n_reused =
-      std::min({shared, kv_.length(kSequence), static_cast<int>(tokens.size()) - 1});
-  truncate(n_reused);
-  const std::span<const Token> fresh = tokens.subspan(static_cast<size_t>(n_reused));
-  const auto chunk = static_cast<size_t>(engine_.plan().chunk());
-  const bool has_lanes = engine_.machine().lanes().size() > 1;
-  // With several lanes the chunks of a prompt go together. Who may cancel is asked now and then.
-  size_t most = fresh.size();
-  if (!has_lanes) most = chunk;
-  if (has_lanes && cancel != nullptr) {
-    most = chunk * kChunksBetweenLooks * static_cast<size_t>(engine_.graphs().n_sets());
+  {
+    const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+    n_cached_ = begin_sequence(tokens);
   }
-  // What is observed must still be in its buffers.
-  if (has_lanes && observer != nullptr) {
-    most = chunk * static_cast<size_t>(engine_.graphs().n_sets());
-  }
-  observer_ = observer;
-  const ScopeEnd forget([this] { observer_ = nullptr; });
-  size_t n_done = 0;
-  while (n_done < fresh.size()) {
-    if (n_done > 0 && cancel != nullptr && cancel->load(std::memory_order_relaxed)) break;
-    const std::span<const Token> part =
-        fresh.subspan(n_done, std::min(most, fresh.size() - n_done));
-    batch_.clear();
-    batch_.add_chain(part, static_cast<int>(history_.size()), kSequence);
-    batch_.rows.back().wants_logits = n_done + part.size() == fresh.size();
-    has_logits_ = false;
-    plan_layouts(fresh.size() - n_done, n_done == 0);
-    if (has_lanes) {
-      run_chunks(batch_, chunk);
-    } else {
-      run(batch_, 0, [this](int, std::span<const float> row) { keep_logits(row); }, {});
-    }
-    history_.insert(history_.end(), part.begin(), part.end());
-    n_done += part.size();
-  }
-  return static_cast<int>(n_done);
+  prompt_.assign(tokens.begin(), tokens.end());
+  n_read_ = static_cast<size_t>(n_cached_);
+  is_first_part_ = true;
+  history_.assign(tokens.begin(), tokens.begin() + n_cached_);
+  has_logits_ = false;
+  return n_cached_;
 }
 
-// Before a chunk, where weights change their layout: so many tokens are left of the prompt.
-void Session::plan_layouts(size_t n_tokens, bool is_first) {
-  if (engine_.layouts() == nullptr) return;
+int Session::add_prompt(int most_rows, cache::Batch* batch) {
+  TROIKA_ASSERT(n_unread() > 0 && most_rows >= 1);
+  const int n_rows = std::min(most_rows, n_unread());
+  const auto part = std::span<const Token>(prompt_).subspan(n_read_, static_cast<size_t>(n_rows));
+  const auto first = static_cast<size_t>(batch->size());
+  batch->add_chain(part, static_cast<int>(n_read_), sequence_);
+  for (cache::Batch::Row& row : std::span(batch->rows).subspan(first)) {
+    row.tag = tags_[static_cast<size_t>(row.position)];
+  }
+  batch->rows.back().wants_logits = n_rows == n_unread();
+  return n_rows;
+}
+
+void Session::take_prompt(int n_rows, std::span<const float> logits) {
+  const auto begin = prompt_.begin() + static_cast<ptrdiff_t>(n_read_);
+  history_.insert(history_.end(), begin, begin + n_rows);
+  n_read_ += static_cast<size_t>(n_rows);
+  n_cached_ = static_cast<int>(n_read_);
+  if (n_unread() == 0) keep_logits(logits);
+}
+
+int Session::read_prompt(int most_tokens, PromptObserver* observer) {
   const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
-  engine_.layouts()->plan_prompt(static_cast<int>(n_tokens), engine_.plan().chunk(), is_first);
+  const auto n_prompt = static_cast<int>(prompt_.size());
+  const auto position = static_cast<int>(n_read_);
+  const bool has_lanes = engine_.machine().lanes().size() > 1;
+  const plan::Shape shape = engine_.plan().prompt_part(position, n_prompt);
+  batch_.clear();
+  const int n_rows =
+      add_prompt(has_lanes ? most_tokens : std::min(most_tokens, shape.n_rows), &batch_);
+  std::span<const float> logits;
+  const auto keep = [&](int, std::span<const float> row) { logits = row; };
+  plan_layouts(n_prompt, position);
+  if (has_lanes) {
+    engine_.batch_runner().run_prompt(batch_, n_prompt, keep, observer);
+  } else {
+    engine_.batch_runner().run(batch_, shape.phase, keep, {}, observer);
+  }
+  take_prompt(n_rows, logits);
+  return n_unread();
+}
+
+int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* cancel,
+                     PromptObserver* observer) {
+  const int n_known = begin_prompt(tokens);
+  const bool has_lanes = engine_.machine().lanes().size() > 1;
+  // With several lanes the chunks of a prompt go together. Who may cancel is asked now and then,
+  // and what is observed must still be in its buffers.
+  const auto chunk = static_cast<size_t>(engine_.plan().chunk());
+  const size_t in_flight = chunk * static_cast<size_t>(engine_.graphs().n_sets());
+  size_t most = tokens.size();
+  if (has_lanes && cancel != nullptr) most = in_flight * kChunksBetweenLooks;
+  if (has_lanes && observer != nullptr) most = in_flight;
+  while (n_unread() > 0) {
+    const bool is_begun = static_cast<int>(n_read_) > n_known;
+    if (is_begun && cancel != nullptr && cancel->load(std::memory_order_relaxed)) break;
+    read_prompt(static_cast<int>(most), observer);
+  }
+  return static_cast<int>(n_read_) - n_known;
+}
+
+// Before the part of a prompt that begins at this position, where weights change their layout.
+// REQUIRES the pass mutex.
+void Session::plan_layouts(int n_prompt, int position) {
+  const bool is_first = std::exchange(is_first_part_, false);
+  if (engine_.layouts() == nullptr) return;
+  const plan::Plan& plan = engine_.plan();
+  const int n_left = std::max(0, plan.n_prompt_phase(n_prompt) - position);
+  engine_.layouts()->plan_prompt(n_left, plan.chunk(), is_first);
 }
 
 // Brings the last token of the history into the cache, where it is not there yet.
 void Session::compute_pending() {
-  if (kv_.length(kSequence) < static_cast<int>(history_.size())) compute_last();
+  if (n_cached_ < static_cast<int>(history_.size())) compute_last();
 }
 
 void Session::compute_last() {
-  kv_.truncate(kSequence, static_cast<int>(history_.size()) - 1);
+  const auto position = static_cast<int>(history_.size()) - 1;
+  const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+  engine_.kv().truncate(sequence_, position);
+  n_cached_ = position;
   batch_.clear();
-  batch_.add_chain(std::span<const Token>(history_).last(1), static_cast<int>(history_.size()) - 1,
-                   kSequence);
+  batch_.add_chain(std::span<const Token>(history_).last(1), position, sequence_,
+                   /*all_logits=*/true, engine_.tag_of(plan::Phase::kStep));
   has_logits_ = false;
-  run(batch_, 0, [this](int, std::span<const float> row) { keep_logits(row); }, {});
+  engine_.batch_runner().run(batch_, plan::Phase::kStep,
+                             [this](int, std::span<const float> row) { keep_logits(row); });
+  n_cached_ = position + 1;
 }
 
 std::span<const float> Session::logits() {
@@ -163,33 +226,42 @@ void Session::evaluate(std::span<const Token> tokens, const LogitSink& sink) {
   check_room(history_.size() + tokens.size());
   check_tokens(tokens);
   compute_pending();
-  const auto chunk = static_cast<size_t>(engine_.plan().chunk());
+  const auto n_prompt = static_cast<int>(history_.size() + tokens.size());
+  is_first_part_ = true;
   for (size_t n_done = 0; n_done < tokens.size();) {
-    const std::span<const Token> part =
-        tokens.subspan(n_done, std::min(chunk, tokens.size() - n_done));
-    batch_.clear();
-    batch_.add_chain(part, static_cast<int>(history_.size()), kSequence, /*all_logits=*/true);
-    has_logits_ = false;
-    plan_layouts(tokens.size() - n_done, n_done == 0);
-    const auto last = static_cast<int>(n_done + part.size()) - 1;
+    const auto position = static_cast<int>(history_.size());
+    const plan::Shape shape = engine_.plan().prompt_part(position, n_prompt);
+    const std::span<const Token> part = tokens.subspan(n_done, static_cast<size_t>(shape.n_rows));
     const auto pass_on = [&](int index, std::span<const float> row) {
-      if (sink) sink(index, row);
-      if (index == last) std::copy(row.begin(), row.end(), logits_.begin());
+      if (sink) sink(static_cast<int>(n_done) + index, row);
+      if (static_cast<size_t>(index) + 1 == part.size()) {
+        std::copy(row.begin(), row.end(), logits_.begin());
+      }
     };
-    run(batch_, static_cast<int>(n_done), pass_on, {});
+    has_logits_ = false;
+    {
+      const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+      need_sequence();
+      batch_.clear();
+      batch_.add_chain(part, position, sequence_, /*all_logits=*/true, engine_.tag_of(shape.phase));
+      plan_layouts(n_prompt, position);
+      engine_.batch_runner().run(batch_, shape.phase, pass_on);
+    }
     history_.insert(history_.end(), part.begin(), part.end());
+    n_cached_ = static_cast<int>(history_.size());
     has_logits_ = true;
     n_done += part.size();
   }
 }
 
-void Session::run_batch(const cache::Batch& batch, const LogitSink& sink, const ChoosePath& path) {
+void Session::run_batch(const cache::Batch& batch, const LogitSink& sink, const ChoosePath& path,
+                        plan::Phase phase) {
   check_room(history_.size() + static_cast<size_t>(batch.size()));
   for (const cache::Batch::Row& row : batch.rows) check_tokens({&row.token, 1});
-  TROIKA_ASSERT(batch.size() >= 1 && batch.size() <= engine_.plan().chunk());
+  TROIKA_ASSERT(batch.size() >= 1);
   compute_pending();
   std::vector<int> kept;
-  const auto choose = [&] {
+  const auto choose = [&]() -> std::span<const int> {
     kept = path();
     for (size_t i = 0; i < kept.size(); ++i) {
       TROIKA_ASSERT(kept[i] >= 0 && kept[i] < batch.size());
@@ -197,9 +269,22 @@ void Session::run_batch(const cache::Batch& batch, const LogitSink& sink, const 
     }
     return kept;
   };
-  run(batch, 0, sink, choose);
+  const auto pass_on = [&](int row, std::span<const float> logits) {
+    if (sink) sink(row, logits);
+  };
+  {
+    const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+    need_sequence();
+    batch_ = batch;
+    for (cache::Batch::Row& row : batch_.rows) {
+      row.sequence = sequence_;
+      row.tag = engine_.tag_of(phase);
+    }
+    engine_.batch_runner().run(batch_, phase, pass_on, choose);
+  }
   if (kept.empty()) return;
   for (const int row : kept) history_.push_back(batch.rows[static_cast<size_t>(row)].token);
+  n_cached_ = static_cast<int>(history_.size());
   has_logits_ = false;
 }
 
@@ -207,161 +292,11 @@ void Session::truncate(int length) {
   TROIKA_ASSERT(length >= 0);
   if (length >= static_cast<int>(history_.size())) return;
   history_.resize(static_cast<size_t>(length));
-  kv_.truncate(kSequence, length);
   has_logits_ = false;
-}
-
-// Computes a batch and keeps the rows of the path, all where no path is given. Whatever is thrown
-// on the way, the cache is as it was before.
-void Session::run(const cache::Batch& batch, int first_index, const LogitSink& sink,
-                  const ChoosePath& path) {
+  if (n_cached_ <= length) return;
   const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
-  kv_.place(batch, &placement_);
-  std::vector<int> kept;
-  try {
-    compute(batch, first_index, sink);
-    // Nothing read from a file that was cut short meanwhile may be believed.
-    engine_.file().check_intact();
-    if (path) kept = path();
-  } catch (...) {
-    kv_.drop(placement_);
-    throw;
-  }
-  if (path) {
-    kv_.keep(batch, placement_, kept);
-  } else {
-    kv_.keep_all(batch, placement_);
-  }
-}
-
-// The parts of a run that follow from tokens and positions.
-void Session::fill_rows(const cache::Batch& batch) {
-  const auto n_pairs = static_cast<size_t>(engine_.rope_angles().n_pairs());
-  const auto n_rows = batch.rows.size();
-  tokens_.resize(n_rows);
-  rope_cos_.resize(n_rows * n_pairs);
-  rope_sin_.resize(n_rows * n_pairs);
-  for (size_t row = 0; row < n_rows; ++row) {
-    tokens_[row] = batch.rows[row].token;
-    TROIKA_ASSERT(tokens_[row] >= 0 && tokens_[row] < engine_.blueprint().n_vocab);
-    engine_.rope_angles().fill(batch.rows[row].position, rope_cos_.data() + row * n_pairs,
-                               rope_sin_.data() + row * n_pairs);
-  }
-}
-
-lanes::Run Session::run_of_rows(size_t first, size_t n_rows) {
-  const auto n_pairs = static_cast<size_t>(engine_.rope_angles().n_pairs());
-  lanes::Run run;
-  run.n_tokens = static_cast<int>(n_rows);
-  run.tokens = std::span<const Token>(tokens_).subspan(first, n_rows);
-  run.rope_cos = rope_cos_.data() + first * n_pairs;
-  run.rope_sin = rope_sin_.data() + first * n_pairs;
-  run.slots = std::span<const cache::Slot>(placement_.slots).subspan(first, n_rows);
-  run.visible = std::span<const cache::VisibleSlots>(placement_.visible).subspan(first, n_rows);
-  run.kv = &kv_;
-  run.observer = engine_.observer();
-  return run;
-}
-
-void Session::compute(const cache::Batch& batch, int first_index, const LogitSink& sink) {
-  fill_rows(batch);
-  const lanes::Run run = run_of_rows(0, batch.rows.size());
-  schedule::run_in_order(engine_.graphs().body(batch.size()), run, engine_.machine(),
-                         engine_.trace(), engine_.layouts());
-  observe(batch, run, 0);
-  run_head(batch, run, 0, first_index, sink);
-}
-
-// The head for the rows that the observer wants, of a run of the rows from `first` on.
-void Session::observe(const cache::Batch& batch, lanes::Run run, size_t first) {
-  if (observer_ == nullptr) return;
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point start = Clock::now();
-  const schedule::Graphs& graphs = engine_.graphs();
-  const auto most_outputs = static_cast<size_t>(engine_.plan().output_shapes.back());
-  const auto n_vocab = static_cast<size_t>(engine_.blueprint().n_vocab);
-  const int n_rows = run.n_tokens;
-  const auto position = [&](int row) {
-    return batch.rows[first + static_cast<size_t>(row)].position;
-  };
-  for (int row = 0; row < n_rows;) {
-    output_rows_.clear();
-    for (; row < n_rows && output_rows_.size() < most_outputs; ++row) {
-      if (observer_->wants(position(row))) output_rows_.push_back(row);
-    }
-    if (output_rows_.empty()) break;
-    run.output_rows = output_rows_;
-    run.n_outputs = static_cast<int>(output_rows_.size());
-    schedule::run_in_order(graphs.head(run.n_outputs), run, engine_.machine(), engine_.trace());
-    const float* logits = graphs.logits(run.buffer_set);
-    for (size_t i = 0; i < output_rows_.size(); ++i) {
-      observer_->see(position(output_rows_[i]), {logits + i * n_vocab, n_vocab});
-    }
-  }
-  observer_->took(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
-}
-
-// The head runs for as many rows at a time as its largest executable of the numerics class of
-// decoding takes. `run` is that of the rows from `first` on.
-void Session::run_head(const cache::Batch& batch, lanes::Run run, size_t first, int first_index,
-                       const LogitSink& sink) {
-  const schedule::Graphs& graphs = engine_.graphs();
-  const auto most_outputs =
-      static_cast<size_t>(std::min(engine_.plan().output_shapes.back(), plan::kMostDecodeTokens));
-  const auto n_vocab = static_cast<size_t>(engine_.blueprint().n_vocab);
-  const auto n_rows = static_cast<size_t>(run.n_tokens);
-  for (size_t row = 0; row < n_rows;) {
-    output_rows_.clear();
-    for (; row < n_rows && output_rows_.size() < most_outputs; ++row) {
-      if (batch.rows[first + row].wants_logits) output_rows_.push_back(static_cast<int>(row));
-    }
-    if (output_rows_.empty()) break;
-    run.output_rows = output_rows_;
-    run.n_outputs = static_cast<int>(output_rows_.size());
-    schedule::run_in_order(graphs.head(run.n_outputs), run, engine_.machine(), engine_.trace());
-    const float* logits = graphs.logits(run.buffer_set);
-    for (size_t i = 0; i < output_rows_.size(); ++i) {
-      if (sink) sink(first_index + output_rows_[i], {logits + i * n_vocab, n_vocab});
-    }
-  }
-}
-
-// All rows are placed before the first chunk begins, so each of them sees those of the chunks
-// before it as part of its own chain.
-void Session::run_chunks(const cache::Batch& batch, size_t chunk) {
-  const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
-  kv_.place(batch, &placement_);
-  try {
-    fill_rows(batch);
-    const schedule::Graphs& graphs = engine_.graphs();
-    const plan::Order order = engine_.plan().order;
-    std::vector<schedule::ChunkRun> chunks;
-    for (size_t first = 0; first < batch.rows.size(); first += chunk) {
-      const size_t n_rows = std::min(chunk, batch.rows.size() - first);
-      const int set = schedule::buffer_set_of(chunks.size(), graphs.n_sets());
-      chunks.push_back({&graphs.body(static_cast<int>(n_rows)), run_of_rows(first, n_rows)});
-      chunks.back().run.buffer_set = set;
-    }
-    schedule::ExpectedTimes& times = engine_.expected_times();
-    const schedule::ChunksPass pass =
-        schedule::pass_of_chunks(chunks, order, graphs.n_sets(), times);
-    const std::unique_ptr<schedule::Policy> policy = schedule::make_policy(order);
-    schedule::Scheduler scheduler(engine_.machine(), *policy, engine_.trace());
-    scheduler.run(pass.pass);
-    engine_.scheduler_statistics().add(scheduler.statistics());
-    for (size_t i = 0; i < pass.tasks.size(); ++i) {
-      times.learn(*pass.tasks[i], *pass.pass.nodes[i].run, scheduler.node_us()[i]);
-    }
-    for (size_t i = 0; i < chunks.size(); ++i) observe(batch, chunks[i].run, i * chunk);
-    run_head(batch, chunks.back().run, (chunks.size() - 1) * chunk, 0,
-             [this](int, std::span<const float> row) { keep_logits(row); });
-    // Nothing read from a file that was cut short meanwhile may be believed.
-    engine_.file().check_intact();
-  } catch (...) {
-    kv_.drop(placement_);
-    throw;
-  }
-  kv_.keep_all(batch, placement_);
+  engine_.kv().truncate(sequence_, length);
+  n_cached_ = length;
 }
 
 }  // namespace troika::engine

@@ -250,7 +250,7 @@ TEST_F(Step, AnErrorBehindAcceptedTokensComesWithTheNextCall) {
     drafter.begin(session.history());
     EXPECT_THROW(
         {
-          while (session.history().size() < 30) session.step(sampler, drafter, 30);
+          while (session.history().size() < 30) session.step(sampler, &drafter, 30);
         },
         Error);
     EXPECT_EQ(session.history(), Tokens(whole.begin(), whole.begin() + static_cast<long>(last)));

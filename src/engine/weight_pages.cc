@@ -48,6 +48,12 @@ WeightPages copy(const gguf::File& file) {
   return pages;
 }
 
+// With a limit the weights were counted in it already, and a copy of them is no more than that.
+size_t most_copied_bytes(const Options& options) {
+  const size_t available = available_memory_bytes();
+  return options.memory_bytes > 0 ? available : available / 2;
+}
+
 // The gaps between ranges of one part that are worth huge pages; the header is none.
 std::vector<MappedFile::Range> gaps_between(const gguf::File::Part& part,
                                             std::vector<MappedFile::Range> ranges) {
@@ -93,6 +99,10 @@ WeightPages copy_between(const Options& options, gguf::File& file,
 
 WeightPages place_weights_beside(const Options& options, gguf::File& file,
                                  std::span<const weights::FileRead> ranges) {
+  for (const weights::FileRead& range : ranges) {
+    const gguf::File::Part& part = file.parts()[static_cast<size_t>(range.part)];
+    part.map->let_go({range.offset, range.offset + range.bytes});
+  }
   WeightPages pages = copy_between(options, file, ranges);
   // What was read through the map, and around it, is not to stay in the page cache as a second
   // copy.
@@ -115,8 +125,9 @@ WeightPages place_weights(const Options& options, gguf::File& file) {
   if (is_auto && bytes >= kLeastBytes) {
     if (!gives_huge_pages()) {
       why = "this system has no huge pages to copy it into";
-    } else if (bytes > available_memory_bytes() / 2) {
-      why = "a copy would take more than half of the free memory";
+    } else if (bytes > most_copied_bytes(options)) {
+      why = options.memory_bytes > 0 ? "a copy would take more than the free memory"
+                                     : "a copy would take more than half of the free memory";
     } else {
       return copy(file);
     }

@@ -6,10 +6,10 @@
 
 namespace troika::lanes {
 
-size_t Lane::layout_index(const Subgraph& subgraph, const model::Op& op, int n_tokens) const {
-  const std::string_view wanted = subgraph.layout_of(op, n_tokens);
+size_t Lane::layout_index(const Subgraph& subgraph, const model::Op& op, plan::Shape shape) const {
+  const std::string_view wanted = subgraph.layout_of(op, shape);
   if (wanted.empty()) return 0;
-  const std::span<const char* const> known = layouts(n_tokens);
+  const std::span<const char* const> known = layouts(shape);
   for (size_t i = 0; i < known.size(); ++i) {
     if (wanted == known[i]) return i;
   }
@@ -17,7 +17,7 @@ size_t Lane::layout_index(const Subgraph& subgraph, const model::Op& op, int n_t
       "The plan wants a product of {} tokens in the layout '{}', which the lane '{}' does not "
       "know; "
       "it knows {}. Make the plan again with 'troika plan'.",
-      n_tokens, wanted, info().name,
+      shape.n_rows, wanted, info().name,
       known.empty() ? std::string("only one") : fmt::format("{}", fmt::join(known, ", "))));
 }
 

@@ -1,4 +1,5 @@
-// What a lane is: something that runs one task at a time. A group of cores with its team of
+// What a lane is: something that runs one task at a time, and may take the next ones before it has
+// ended. A group of cores with its team of
 // threads, later an NPU, a GPU, the disk, real or virtual. The rest of the engine sees no more of
 // it than this.
 #pragma once
@@ -11,7 +12,10 @@
 #include <vector>
 
 #include "cache/kv_cache.h"
+#include "lanes/bindings.h"
+#include "lanes/memory.h"
 #include "lanes/read_request.h"
+#include "lanes/slice.h"
 #include "lanes/subgraph.h"
 
 namespace troika::lanes {
@@ -29,9 +33,13 @@ struct LaneInfo {
   int n_threads = 1;
   uint32_t capabilities = 0;  // of Capability
   size_t memory_limit_bytes = SIZE_MAX;
+  // How many tasks may be submitted before the first of them has ended. More than 1: the lane is a
+  // queue, as `submit` says.
+  int queue_depth = 1;
 };
 
 // Told of the inputs of products before they are computed, by one thread at a time: to calibrate.
+// REQUIRES: no slices by tokens.
 class InputObserver {
  public:
   virtual ~InputObserver() = default;
@@ -39,8 +47,9 @@ class InputObserver {
   virtual void observe(const model::Op& op, const float* x, int n_rows, int width) = 0;
 };
 
-// What one run binds to the slots of an executable, beside the buffers it was built with.
+// What a pass binds to the slots of its executables, beside the buffers they were built with.
 struct Run {
+  plan::Phase phase = plan::Phase::kStep;        // of the executables
   int n_tokens = 0;                              // rows present, <= those it was built for
   int n_outputs = 0;                             // rows of `output_rows`
   std::span<const cache::Token> tokens;          // (n_tokens)
@@ -52,6 +61,7 @@ struct Run {
   cache::KvCache* kv = nullptr;
   int buffer_set = 0;                  // of the buffers that the executable was built with
   std::span<const ReadRequest> reads;  // of a lane that reads
+  std::span<const IndexList> lists;    // what Slice::list names
   InputObserver* observer = nullptr;
 };
 
@@ -70,6 +80,9 @@ class Executable {
  public:
   virtual ~Executable() = default;
   int n_tokens() const { return n_tokens_; }
+  // What a run on a set of buffers binds for itself, so that leases can be taken before the task is
+  // submitted; null where that is nothing.
+  virtual TaskBindings* bindings(int /*buffer_set*/) const { return nullptr; }
 
  protected:
   explicit Executable(int n_tokens) : n_tokens_(n_tokens) {}
@@ -82,19 +95,38 @@ class Lane {
  public:
   virtual ~Lane() = default;
   virtual const LaneInfo& info() const = 0;
-  // Names of the equivalent shapes in which it can compute products of so many tokens (N8); empty
-  // where there is no choice. Results are the same to the bit.
-  virtual std::span<const char* const> layouts(int /*n_tokens*/) const { return {}; }
-  // The index of the shape that the subgraph asks for. Throws Error for one the lane does not know.
-  size_t layout_index(const Subgraph& subgraph, const model::Op& op, int n_tokens) const;
-  // Throws Error where the lane cannot run such a subgraph. The arguments must outlive the result.
-  virtual std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
+  // Names of the equivalent layouts in which it can compute the products of such an executable
+  // (N8); empty where there is no choice. Results are the same to the bit.
+  virtual std::span<const char* const> layouts(plan::Shape) const { return {}; }
+  // The index of the layout that the subgraph asks for. Throws Error for one the lane does not
+  // know.
+  size_t layout_index(const Subgraph& subgraph, const model::Op& op, plan::Shape shape) const;
+  // Throws Error where the lane cannot run such a subgraph, or such a slice of it. The arguments
+  // must outlive the result.
+  virtual std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                             const weights::Store& weights,
                                             const Buffers& buffers) = 0;
   // Runs an executable that this lane built. May return before the task has ended, or after it;
-  // `completion` is told either way, by a thread of the lane or the calling one.
-  // REQUIRES: no other task of this lane is unfinished.
+  // `completion` is told either way, by a thread of the lane or the calling one. From then on the
+  // task is not unfinished any more: the completion may submit the next one before it returns.
+  // REQUIRES: fewer tasks of this lane are unfinished than its queue_depth, and all that the task
+  // waits for has ended; on a queue, what of it is a task of this lane has been submitted.
+  //
+  // A queue (queue_depth > 1) runs its tasks in the order in which they are submitted, each when
+  // the one before has ended, and tells their completions in that order.
+  // REQUIRES of its `submit`: it returns before it tells any completion, and waits for none; calls
+  // come one at a time, but from any thread, and while a completion is being told.
+  // REQUIRES of what tells a completion: it holds nothing that `submit` waits for, and may call it.
+  // Where a driver allows that to no callback of its own, a thread of the lane tells instead.
+  // Where a task fails, those behind it end too, and what they come to does not count. The queue
+  // may run them on whatever the failed one left, so an executable of a queue stays inside its
+  // memory whatever values it reads, or tell kFailed for them without running them.
   virtual void submit(const Executable& executable, const Run& run, Completion& completion) = 0;
+  // Where values must lie so that this lane can map them; null: anywhere in this process.
+  virtual Memory* memory() { return nullptr; }
+  // Memory of its own that its executables share, beside buffers and weights: what is touched when
+  // the longest of them runs.
+  virtual size_t held_bytes() const { return 0; }
   // Why the last task that failed did so, as the end of a sentence; empty where the lane cannot
   // say.
   virtual std::string problem() const { return {}; }

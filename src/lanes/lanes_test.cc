@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include "base/error.h"
+#include "lanes/bindings.h"
 #include "lanes/null/null_lane.h"
 #include "lanes/threaded_lane.h"
 #include "lanes/virtual/virtual_machine.h"
@@ -149,6 +151,94 @@ TEST(VirtualMachine, ALaneThatWantsLittleLeavesTheRest) {
   machine.wait(latch);
   EXPECT_NEAR(slow.at_us, 100.0, 1e-6);
   EXPECT_NEAR(fast.at_us, 100.0, 1e-6);  // 50 GB/s are left for it
+}
+
+// As a driver's shared buffer: pieces have handles, and are given back.
+class SharedMemory : public Memory {
+ public:
+  std::byte* allocate(size_t bytes) override {
+    piece_.assign(bytes, std::byte{0});
+    return piece_.data();
+  }
+  void free(std::byte* begin) noexcept override { n_freed += begin == piece_.data() ? 1 : 0; }
+  uint64_t handle_of(const std::byte* begin) const override {
+    return begin == piece_.data() ? 77 : 0;
+  }
+  const std::byte* begin() const { return piece_.data(); }
+  size_t size() const { return piece_.size(); }
+  int n_freed = 0;
+
+ private:
+  std::vector<std::byte> piece_;
+};
+
+TEST(Buffers, ValuesLieInTheMemoryOfALane) {
+  model::Blueprint blueprint;
+  blueprint.values = {{"x", 5, false}, {"y", 33, false}, {"logits", 7, true}};
+  blueprint.logits = 2;
+  SharedMemory memory;
+  {
+    const Buffers buffers(blueprint, 9, 3, true, 2, &memory);
+    EXPECT_EQ(memory.size(), Buffers::bytes_for(blueprint, 9, 3, 2));
+    EXPECT_EQ(buffers.bytes(), memory.size());
+    const std::byte* last = memory.begin();
+    for (int set = 0; set < 2; ++set) {
+      for (model::ValueId id = 0; id < 3; ++id) {
+        const View view = buffers.view(id, set);
+        EXPECT_EQ(view.handle, 77u);
+        EXPECT_EQ(view.address, memory.begin() + view.offset_bytes);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(view.address) % 64, 0u);
+        EXPECT_EQ(view.row_bytes, static_cast<size_t>(buffers.width(id)) * sizeof(float));
+        EXPECT_EQ(view.type, tensor::Type::kF32);
+        EXPECT_GE(view.address, last);  // behind the value before
+        last = view.address + view.row_bytes * (id == 2 ? 3 : 9);
+        EXPECT_LE(last, memory.begin() + memory.size());
+        EXPECT_EQ(view.floats(),
+                  buffers.view(id).floats() + static_cast<size_t>(set) * buffers.set_stride());
+      }
+    }
+  }
+  EXPECT_EQ(memory.n_freed, 1);
+  EXPECT_EQ(Buffers(blueprint, 9, 3).view(1).handle, 0u);
+}
+
+// The next time there is nothing.
+TEST(Buffers, NoMemoryIsASentence) {
+  struct NoMemory : PlainMemory {
+    std::byte* allocate(size_t) override { return nullptr; }
+  } none;
+  model::Blueprint blueprint;
+  blueprint.values = {{"logits", 7, true}};
+  blueprint.logits = 0;
+  EXPECT_THROW(Buffers(blueprint, 1, 1, true, 1, &none), Error);
+}
+
+TEST(TaskBindings, TakeAllLeasesAndGiveThemBack) {
+  model::Blueprint blueprint;
+  blueprint.weights = {{"w", 0, 4, 8, 4, 0}};
+  model::Op op{model::OpKind::kLinear};
+  op.weight = 0;
+  blueprint.ops = {op};
+  const std::vector<float> floats(32);
+  std::vector<weights::Constant> constants(1);
+  constants[0].matrix = {tensor::Type::kF32, reinterpret_cast<const std::byte*>(floats.data()), 32,
+                         4, 8};
+  const weights::Store store(blueprint, std::move(constants));
+  TaskBindings bindings;
+  EXPECT_TRUE(bindings.empty());
+  EXPECT_TRUE(bindings.acquire(store));
+  EXPECT_EQ(bindings.add(0), 0);
+  EXPECT_EQ(bindings.add(0, {2, 1}), 1);
+  EXPECT_NE(bindings.missing(), nullptr);
+  EXPECT_TRUE(bindings.acquire(store));
+  EXPECT_EQ(bindings.missing(), nullptr);
+  EXPECT_EQ(bindings.lease(1).rows(), bindings.lease(0).rows() + 64);
+  TaskBindings other = bindings.unbound();
+  EXPECT_NE(other.missing(), nullptr);
+  EXPECT_TRUE(other.acquire(store));
+  EXPECT_EQ(other.lease(1).rows(), bindings.lease(1).rows());
+  bindings.give_back();
+  EXPECT_NE(bindings.missing(), nullptr);
 }
 
 }  // namespace

@@ -10,9 +10,11 @@
 
 namespace troika::lanes {
 
-// Set once by whoever finishes last.
+// Set by whoever finishes last.
 class Latch {
  public:
+  // Before what is waited for begins. REQUIRES: nobody waits.
+  void close() { is_open_.store(false, std::memory_order_relaxed); }
   void open() {
     is_open_.store(true, std::memory_order_release);
     is_open_.notify_all();

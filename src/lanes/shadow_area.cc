@@ -14,7 +14,7 @@ constexpr size_t kLine = 64;
 constexpr size_t kPage = weights::ChannelInput::kPage;
 
 size_t whole(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
-size_t whole_lines(size_t bytes) { return whole(bytes, kLine); }
+size_t whole_cache_lines(size_t bytes) { return whole(bytes, kLine); }
 
 }  // namespace
 
@@ -30,11 +30,12 @@ ShadowAreas::ShadowAreas(const weights::Channels& channels, int most_tokens, int
   }
   const auto n_tokens = static_cast<size_t>(most_tokens);
   const size_t prepared = n_tokens * kernels::int8_token_bytes(k);  // a multiple of a line
-  const size_t outliers = whole_lines(n_tokens * k * sizeof(kernels::Outlier));
-  const size_t counts = whole_lines(n_tokens * sizeof(uint32_t));
-  const size_t addends = whole_lines(n_tokens * n_rows * sizeof(float));
+  const size_t outliers = whole_cache_lines(n_tokens * k * sizeof(kernels::Outlier));
+  const size_t counts = whole_cache_lines(n_tokens * sizeof(uint32_t));
+  const size_t addends = whole_cache_lines(n_tokens * n_rows * sizeof(float));
   const size_t stride = whole(prepared + outliers + counts + addends, kPage) + cold;
   const size_t bytes = stride * areas_.size() + kPage;
+  held_bytes_ = (prepared + counts + addends) * areas_.size();
   // Zeroed by the system, which gives a page its memory when it is first touched.
   storage_.reset(static_cast<std::byte*>(std::calloc(bytes, 1)));
   if (storage_ == nullptr) {

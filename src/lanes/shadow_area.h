@@ -48,6 +48,10 @@ class ShadowAreas {
   // the system has no such address space.
   ShadowAreas(const weights::Channels& channels, int most_tokens, int n_sets);
 
+  // What is touched however few outliers there are: not the lists, nor the places of columns that
+  // are read.
+  size_t held_bytes() const { return held_bytes_; }
+
   ShadowArea& of(int set) { return areas_[static_cast<size_t>(set)]; }
   // REQUIRES: nothing runs.
   ShadowCounters counters() const;
@@ -59,6 +63,7 @@ class ShadowAreas {
   };
   std::unique_ptr<std::byte, Free> storage_;
   std::vector<ShadowArea> areas_;
+  size_t held_bytes_ = 0;
 };
 
 }  // namespace troika::lanes

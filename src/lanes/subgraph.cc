@@ -15,11 +15,10 @@ size_t whole_lines(size_t floats) { return (floats + kLineFloats - 1) / kLineFlo
 
 }  // namespace
 
-std::string_view Subgraph::layout_of(const model::Op& op, int n_tokens) const {
+std::string_view Subgraph::layout_of(const model::Op& op, plan::Shape shape) const {
   const model::Weight& weight = blueprint->weights[static_cast<size_t>(op.weight)];
   for (const plan::ProductLayout& choice : layouts) {
-    if (choice.n_rows == weight.n_rows && choice.k == weight.row_length &&
-        choice.n_tokens == n_tokens) {
+    if (choice.n_rows == weight.n_rows && choice.k == weight.row_length && choice.shape == shape) {
       return choice.layout;
     }
   }
@@ -27,32 +26,52 @@ std::string_view Subgraph::layout_of(const model::Op& op, int n_tokens) const {
 }
 
 Buffers::Buffers(const model::Blueprint& blueprint, int most_tokens, int most_outputs,
-                 bool has_values, int n_sets)
-    : n_sets_(n_sets) {
+                 bool has_values, int n_sets, Memory* memory)
+    : memory_(memory != nullptr ? memory : &plain_), n_sets_(n_sets) {
   TROIKA_ASSERT(n_sets >= 1);
-  std::vector<size_t> offsets;
   size_t total = 0;
   for (const model::Value& value : blueprint.values) {
-    const auto id = static_cast<model::ValueId>(offsets.size());
+    const auto id = static_cast<model::ValueId>(offsets_.size());
     const int all_rows = value.per_output ? most_outputs : most_tokens;
     const int n_rows = has_values || id == blueprint.logits ? all_rows : 0;
-    offsets.push_back(total);
+    offsets_.push_back(total);
     total += whole_lines(static_cast<size_t>(n_rows) * static_cast<size_t>(value.width));
     widths_.push_back(value.width);
   }
   set_stride_ = has_values ? total : 0;
   n_floats_ = total + set_stride_ * static_cast<size_t>(n_sets - 1) + kLineFloats;
-  // Zeroed by the system, which gives a page its memory when it is first touched.
-  storage_.reset(static_cast<float*>(std::calloc(n_floats_, sizeof(float))));
+  storage_ = memory_->allocate(n_floats_ * sizeof(float));
   if (storage_ == nullptr) {
     throw Error(fmt::format(
         "No memory for {} bytes of buffers, {} sets of them. Keep fewer chunks in flight, or use a "
         "smaller model.",
         bytes(), n_sets));
   }
-  const auto address = reinterpret_cast<uintptr_t>(storage_.get());
-  const size_t skip = (64 - address % 64) % 64 / sizeof(float);
-  for (const size_t offset : offsets) values_.push_back(storage_.get() + skip + offset);
+  const auto address = reinterpret_cast<uintptr_t>(storage_);
+  first_offset_bytes_ = (64 - address % 64) % 64;
+  handle_ = memory_->handle_of(storage_);
+}
+
+Buffers::~Buffers() {
+  if (storage_ != nullptr) memory_->free(storage_);
+}
+
+View Buffers::view(model::ValueId id, int set) const {
+  const auto index = static_cast<size_t>(id);
+  const size_t offset = first_offset_bytes_ +
+                        (offsets_[index] + set_stride_ * static_cast<size_t>(set)) * sizeof(float);
+  return {storage_ + offset, handle_, offset, tensor::Type::kF32,
+          static_cast<size_t>(widths_[index]) * sizeof(float)};
+}
+
+size_t Buffers::bytes_for(const model::Blueprint& blueprint, int most_tokens, int most_outputs,
+                          int n_sets) {
+  size_t n_floats = 0;
+  for (const model::Value& value : blueprint.values) {
+    const int n_rows = value.per_output ? most_outputs : most_tokens;
+    n_floats += whole_lines(static_cast<size_t>(n_rows) * static_cast<size_t>(value.width));
+  }
+  return (n_floats * static_cast<size_t>(n_sets) + kLineFloats) * sizeof(float);
 }
 
 void Buffers::add_shadow(const weights::Channels& channels, int most_tokens) {

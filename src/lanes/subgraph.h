@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "lanes/memory.h"
 #include "lanes/shadow_area.h"
+#include "lanes/slice.h"
 #include "model/blueprint.h"
 #include "plan/plan.h"
 #include "weights/store.h"
@@ -33,46 +35,57 @@ struct Subgraph {
   Role role = Role::kWhole;
   // The plan's, of the lane that builds it.
   std::span<const plan::ProductLayout> layouts = {};
+  // What of the ops it is; others may be the rest.
+  Slice slice = {};
 
   // Static: its shape depends on the number of tokens only, so chunks share its executable.
   bool is_dynamic() const { return ops.size() == 1 && ops.front().is_dynamic(); }
   int block() const { return ops.front().layer; }
   // Of a product; empty: the lane's first one.
-  std::string_view layout_of(const model::Op& op, int n_tokens) const;
+  std::string_view layout_of(const model::Op& op, plan::Shape shape) const;
 };
 
-// The floats behind the values of a blueprint, for the longest shape. Executables are bound to
+// What lies behind the values of a blueprint, for the longest shape. Executables are bound to
 // these buffers when they are built, and to one of several sets of them when they run: each chunk
 // in flight has a set of its own. Memory is taken when it is first written.
 class Buffers {
  public:
   // Rows for values per token, and for values per wanted output. Without `has_values` there is no
-  // storage but for the logits, and all sets are one: for lanes that compute nothing. Throws Error
-  // where the system has no such address space.
+  // storage but for the logits, and all sets are one: for lanes that compute nothing. Storage is
+  // taken from `memory`, which must outlive this; null: plain memory. Throws Error where there is
+  // none.
   Buffers(const model::Blueprint& blueprint, int most_tokens, int most_outputs,
-          bool has_values = true, int n_sets = 1);
+          bool has_values = true, int n_sets = 1, Memory* memory = nullptr);
+  ~Buffers();
+  Buffers(const Buffers&) = delete;
+  Buffers& operator=(const Buffers&) = delete;
+
+  // What such buffers take when all of it is touched.
+  static size_t bytes_for(const model::Blueprint& blueprint, int most_tokens, int most_outputs,
+                          int n_sets);
 
   // Room for outliers as tasks of their own. Once, before executables are built.
   void add_shadow(const weights::Channels& channels, int most_tokens);
   ShadowAreas* shadow() const { return shadow_.get(); }
 
-  // (rows, width), of the first set
-  float* value(model::ValueId id) const { return values_[static_cast<size_t>(id)]; }
-  // The same value of set i lies i strides behind.
+  // (rows, width)
+  View view(model::ValueId id, int set = 0) const;
+  // A value of set i lies i strides behind that of the first.
   size_t set_stride() const { return set_stride_; }  // floats
   int n_sets() const { return n_sets_; }
   int width(model::ValueId id) const { return widths_[static_cast<size_t>(id)]; }
   size_t bytes() const { return n_floats_ * sizeof(float); }
 
  private:
-  struct Free {
-    void operator()(float* floats) const { std::free(floats); }
-  };
-  std::unique_ptr<float, Free> storage_;
+  PlainMemory plain_;
+  Memory* memory_;
+  std::byte* storage_ = nullptr;
+  uint64_t handle_ = 0;
+  size_t first_offset_bytes_ = 0;  // to a cache line
   size_t n_floats_ = 0;
   size_t set_stride_ = 0;
   int n_sets_;
-  std::vector<float*> values_;
+  std::vector<size_t> offsets_;  // floats, of the first set
   std::vector<int> widths_;
   std::unique_ptr<ShadowAreas> shadow_;
 };

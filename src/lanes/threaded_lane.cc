@@ -18,10 +18,10 @@ ThreadedLane::~ThreadedLane() {
   thread_.join();
 }
 
-std::unique_ptr<Executable> ThreadedLane::build(const Subgraph& subgraph, int n_tokens,
+std::unique_ptr<Executable> ThreadedLane::build(const Subgraph& subgraph, plan::Shape shape,
                                                 const weights::Store& weights,
                                                 const Buffers& buffers) {
-  return inner_->build(subgraph, n_tokens, weights, buffers);
+  return inner_->build(subgraph, shape, weights, buffers);
 }
 
 void ThreadedLane::submit(const Executable& executable, const Run& run, Completion& completion) {

@@ -1,5 +1,5 @@
 // Gives a lane that works on the caller's thread a thread of its own, so that several such lanes
-// can work at once.
+// can work at once. It takes one task at a time, as the lane inside does.
 #pragma once
 
 #include <atomic>
@@ -17,11 +17,13 @@ class ThreadedLane : public Lane {
   ~ThreadedLane() override;
 
   const LaneInfo& info() const override { return inner_->info(); }
+  Memory* memory() override { return inner_->memory(); }
+  size_t held_bytes() const override { return inner_->held_bytes(); }
   std::string problem() const override { return inner_->problem(); }
-  std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
+  std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
-  std::span<const char* const> layouts(int n_tokens) const override {
-    return inner_->layouts(n_tokens);
+  std::span<const char* const> layouts(plan::Shape shape) const override {
+    return inner_->layouts(shape);
   }
   // Returns at once. May be called from the completion of this lane's last task, and by whoever
   // else ends a task: the lane may be destroyed as soon as that which was submitted has ended.

@@ -79,6 +79,14 @@ bool JsonFields::flag(const char* key) const {
   return json.get<bool>();
 }
 
+size_t JsonFields::one_of(const char* key, std::span<const char* const> names) const {
+  const std::string wanted = text(key);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (wanted == names[i]) return i;
+  }
+  fail(key, fmt::format("is '{}'; known are {}", wanted, fmt::join(names, ", ")));
+}
+
 std::vector<double> JsonFields::positives(const char* key, double highest) const {
   const nlohmann::json& json = value(key, "an array of numbers");
   if (!json.is_array()) fail(key, "must be an array of numbers");

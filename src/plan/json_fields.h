@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 
 namespace troika::plan {
@@ -33,6 +34,8 @@ class JsonFields {
   double positive(const char* key, double highest) const;
   bool flag(const char* key) const;
   std::string text(const char* key) const;
+  // The index of the text among the names that it may be.
+  size_t one_of(const char* key, std::span<const char* const> names) const;
   std::vector<double> positives(const char* key, double highest) const;
   std::vector<int> integers(const char* key, int lowest, int highest) const;
 

@@ -27,6 +27,8 @@ Activations activations_from_name(std::string_view name) {
   throw UsageError(fmt::format("'{}' is no form of activations. Known are f32 and q8.", name));
 }
 
+const char* phase_name(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
+
 const char* prefill_name(Prefill prefill) {
   constexpr const char* kNames[] = {"same", "f32", "bf16", "int8"};
   return kNames[static_cast<size_t>(prefill)];
@@ -66,18 +68,56 @@ int Plan::n_threads() const {
   return n;
 }
 
-int Plan::lane_of(std::string_view subgraph, int n_tokens, int block) const {
+bool Plan::has_one_class() const {
+  return prefill == Prefill::kSame ||
+         (prefill == Prefill::kF32 && activations == Activations::kF32);
+}
+
+int Plan::n_prompt_phase(int n_prompt) const {
+  if (has_one_class()) return n_prompt;
+  const int rest = n_prompt % chunk();
+  return rest <= short_rest ? n_prompt - rest : n_prompt;
+}
+
+Shape Plan::prompt_part(int position, int n_prompt) const {
+  const int n_in_phase = n_prompt_phase(n_prompt);
+  if (position < n_in_phase) return {Phase::kPrompt, std::min(chunk(), n_in_phase - position)};
+  return {Phase::kStep, std::min(most_step_rows(), n_prompt - position)};
+}
+
+int Plan::most_rows() const { return std::max(step_shapes.back(), prompt_shapes.back()); }
+
+std::vector<Shape> Plan::body_shapes() const {
+  std::vector<Shape> shapes;
+  for (const int n : step_shapes) shapes.push_back({Phase::kStep, n});
+  for (const int n : prompt_shapes) {
+    const bool is_there = std::find(step_shapes.begin(), step_shapes.end(), n) != step_shapes.end();
+    if (!is_there || !has_one_class()) shapes.push_back({Phase::kPrompt, n});
+  }
+  return shapes;
+}
+
+Shape Plan::body_shape(Phase phase, int n_rows) const {
+  Shape best = {phase, 0};
+  for (const Shape& shape : body_shapes()) {
+    const bool is_usable = shape.n_rows >= n_rows && (shape.phase == phase || has_one_class());
+    if (is_usable && (best.n_rows == 0 || shape.n_rows < best.n_rows)) best = shape;
+  }
+  TROIKA_ASSERT(best.n_rows > 0);
+  return best;
+}
+
+int Plan::lane_of(std::string_view subgraph, Shape shape, int block) const {
   for (const Placement& rule : placements) {
     if (!rule.subgraph.empty() && rule.subgraph != subgraph) continue;
-    if (n_tokens >= rule.least_tokens && block < rule.n_blocks) return rule.lane;
+    if (rule.holds_for(shape, block)) return rule.lane;
   }
   return 0;
 }
 
-int Plan::shadow_lane(int n_tokens, int block) const {
+int Plan::shadow_lane(Shape shape, int block) const {
   for (const Placement& rule : placements) {
-    if (rule.subgraph != kShadow) continue;
-    if (n_tokens >= rule.least_tokens && block < rule.n_blocks) return rule.lane;
+    if (rule.subgraph == kShadow && rule.holds_for(shape, block)) return rule.lane;
   }
   return -1;
 }
@@ -106,14 +146,20 @@ Placement placement_from_text(std::string_view text, int n_lanes) {
   const size_t at = left.find('@');
   Placement placement;
   placement.subgraph = std::string(left.substr(0, at));
-  if (at != std::string_view::npos) placement.least_tokens = number(left.substr(at + 1));
+  if (at != std::string_view::npos) {
+    const std::string_view which = left.substr(at + 1);
+    for (const Phase phase : {Phase::kStep, Phase::kPrompt}) {
+      if (which == phase_name(phase)) placement.phase = phase;
+    }
+    if (!placement.phase) placement.least_tokens = number(which);
+  }
   placement.lane = equals == std::string_view::npos ? -1 : number(text.substr(equals + 1));
   if (!is_subgraph_name(placement.subgraph) || placement.least_tokens < 0 || placement.lane < 0 ||
       placement.lane >= n_lanes) {
     throw UsageError(
-        fmt::format("--place '{}' is not understood. Write SUBGRAPH=LANE or "
-                    "SUBGRAPH@TOKENS=LANE, where SUBGRAPH is one of {}, and LANE "
-                    "is 0 to {}.",
+        fmt::format("--place '{}' is not understood. Write SUBGRAPH=LANE, "
+                    "SUBGRAPH@TOKENS=LANE, SUBGRAPH@prompt=LANE or SUBGRAPH@step=LANE, where "
+                    "SUBGRAPH is one of {}, and LANE is 0 to {}.",
                     text, subgraph_names(), n_lanes - 1));
   }
   return placement;

@@ -3,6 +3,7 @@
 
 #include <climits>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,15 +19,33 @@ enum class Activations : uint8_t {
   kQ8,   // activations quantised in blocks of 32, whole-number products within a block
 };
 
-// How the products of prompts are computed: of executables for more than kMostDecodeTokens tokens.
-// Smaller ones, which decoding and verification use, always take `Activations`.
+// The numerics class of a pass and of the executables it takes. It is said by whoever asks for the
+// pass and never follows from the number of rows: a step of 64 rows (drafts, several answers) has
+// the bits of 64 steps of one, and a prompt of 20 tokens those of its place in a longer one.
+enum class Phase : uint8_t {
+  kStep,    // products as `Activations` says
+  kPrompt,  // products as `Prefill` says
+};
+
+inline constexpr const char* kPhaseNames[] = {"step", "prompt"};  // by number
+const char* phase_name(Phase phase);
+
+// What an executable is built for.
+struct Shape {
+  Phase phase = Phase::kStep;
+  int n_rows = 1;
+
+  auto operator<=>(const Shape&) const = default;
+};
+
+// How the products of prompts are computed: of executables of Phase::kPrompt. Those of steps, which
+// decoding and verification use, always take `Activations`.
 enum class Prefill : uint8_t {
   kSame,  // as decoding
   kF32,   // weights decoded exactly, float products
   kBf16,  // weights and activations as bfloat16, float sums (H13)
   kInt8,  // weights and activations as int8, by the plan's Int8Plan (N3, N4, N11)
 };
-inline constexpr int kMostDecodeTokens = 32;
 
 const char* prefill_name(Prefill prefill);
 // Throws UsageError that lists the names.
@@ -62,6 +81,11 @@ struct Placement {
   int least_tokens = 0;  // for executables of at least so many tokens: 2 leaves decoding out
   int lane = 0;
   int n_blocks = kAllBlocks;  // only the first so many: where a lane has no memory for all (N9)
+  std::optional<Phase> phase = std::nullopt;  // for executables of this phase; none: of both
+
+  bool holds_for(Shape shape, int block) const {
+    return shape.n_rows >= least_tokens && block < n_blocks && (!phase || *phase == shape.phase);
+  }
 
   static constexpr int kAllBlocks = INT_MAX;
 };
@@ -71,7 +95,7 @@ struct ProductLayout {
   int lane = 0;
   int n_rows = 0;  // of the weight
   int k = 0;
-  int n_tokens = 0;
+  Shape shape;         // of the executable
   std::string layout;  // one of those that the lane names
 };
 
@@ -86,11 +110,19 @@ struct Plan {
   std::string prefill_reason;  // why it is not what was asked for, or what was chosen; for people
   tensor::Type kv_type = tensor::Type::kF16;
   int context = 0;
-  // The token counts for which executables are built, ascending. A batch takes the smallest that
-  // holds it; longer prompts go in chunks of the largest.
-  std::vector<int> shapes = {1, 8, 32, 128, 512};
-  // The same for the rows whose logits are wanted.
-  std::vector<int> output_shapes = {1, 8, 32};
+  // The row counts for which executables of each phase are built, ascending. A pass takes the
+  // smallest that holds it; longer prompts go in chunks of the largest. Steps are as wide as
+  // several answers, drafts and short rests of prompts need.
+  std::vector<int> step_shapes = {1, 8, 32, 64};
+  std::vector<int> prompt_shapes = {32, 128, 512};
+  // The same for the rows whose logits are wanted: always in Phase::kStep.
+  std::vector<int> output_shapes = {1, 8, 32, 64};
+  // What is left of a prompt behind its whole chunks is computed in Phase::kStep where it is no
+  // more than so many tokens: to unpack every weight for a few rows would take longer. 0: never.
+  int short_rest = 32;
+  // Of what is cached of a prompt, only so many tokens at a time are reused: more than 1 where an
+  // op computes positions in groups.
+  int reuse_granule = 1;
   Order order = Order::kOutOfOrder;
   // Chunks of a prompt that several lanes work on at once, each with buffers of its own; one lane
   // has no use for a second. Out of order; lock step takes two of them, in order one.
@@ -101,15 +133,32 @@ struct Plan {
 
   std::vector<ProductLayout> layouts;  // the lane's first one where none matches
 
-  int chunk() const { return shapes.back(); }
+  int chunk() const { return prompt_shapes.back(); }
+  int most_step_rows() const { return step_shapes.back(); }
+  // Both phases compute alike, so a pass may take the executables of either and carry rows of both.
+  bool has_one_class() const;
+  // So many tokens of a prompt, from its first one on, belong to Phase::kPrompt; the others are its
+  // short rest. It depends on the prompt alone, never on what of it is known already. All of them
+  // where both phases compute alike.
+  int n_prompt_phase(int n_prompt) const;
+  // What one pass takes of a prompt of n_prompt tokens from this position on.
+  Shape prompt_part(int position, int n_prompt) const;
+  // The largest number of rows of a pass.
+  int most_rows() const;
+  // Of every executable of a body, ascending within each phase. Where both phases compute alike,
+  // one of equal ones is left out.
+  std::vector<Shape> body_shapes() const;
+  // The one that a pass of so many rows takes: the smallest that holds them, of its phase or, where
+  // both compute alike, of either. REQUIRES: 1 <= n_rows <= the largest of the phase.
+  Shape body_shape(Phase phase, int n_rows) const;
   // How many sets of buffers that takes.
   int n_buffer_sets() const;
   int n_threads() const;
   // `block`: -1 before the first and behind the last.
-  int lane_of(std::string_view subgraph, int n_tokens, int block = -1) const;
+  int lane_of(std::string_view subgraph, Shape shape, int block = -1) const;
   // Which lane a rule for "shadow" names: it multiplies the outliers of products at the same time
   // as their lane multiplies the rest (N4). -1: none does, and outliers stay with their product.
-  int shadow_lane(int n_tokens, int block = -1) const;
+  int shadow_lane(Shape shape, int block = -1) const;
   bool places_shadow() const;
 };
 
@@ -119,7 +168,8 @@ bool is_subgraph_name(std::string_view name);  // or empty: every one
 std::string subgraph_names();
 
 // "ffn=1" runs every "ffn" subgraph on lane 1, "ffn@2=1" only executables of at least 2 tokens,
-// "@2=1" every subgraph of such. Throws UsageError.
+// "@2=1" every subgraph of such, "ffn@prompt=1" and "ffn@step=1" those of a phase. Throws
+// UsageError.
 Placement placement_from_text(std::string_view text, int n_lanes);
 
 // "0,1" is one lane on the cores 0 and 1, "0;1" two lanes. Throws UsageError for what is not

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -69,6 +68,7 @@ std::vector<Placement> read_placements(const JsonFields& fields, int n_lanes) {
     if (rule.has("blocks")) {
       placement.n_blocks = static_cast<int>(rule.integer("blocks", 0, INT_MAX));
     }
+    if (rule.has("phase")) placement.phase = static_cast<Phase>(rule.one_of("phase", kPhaseNames));
     placements.push_back(placement);
   });
   return placements;
@@ -81,7 +81,8 @@ std::vector<ProductLayout> read_layouts(const JsonFields& fields, int n_lanes) {
     layout.lane = static_cast<int>(item.integer("lane", 0, n_lanes - 1));
     layout.n_rows = static_cast<int>(item.integer("n_rows", 1, INT_MAX));
     layout.k = static_cast<int>(item.integer("k", 1, INT_MAX));
-    layout.n_tokens = static_cast<int>(item.integer("n_tokens", 1, kMostTokens));
+    layout.shape = {static_cast<Phase>(item.one_of("phase", kPhaseNames)),
+                    static_cast<int>(item.integer("n_tokens", 1, kMostTokens))};
     layout.layout = item.text("layout");
     layouts.push_back(layout);
   });
@@ -128,8 +129,11 @@ std::string to_json(const PlanFile& file) {
     }
     json["lanes"].push_back(entry);
   }
-  json["shapes"] = file.plan.shapes;
+  json["step_shapes"] = file.plan.step_shapes;
+  json["prompt_shapes"] = file.plan.prompt_shapes;
   json["output_shapes"] = file.plan.output_shapes;
+  json["short_rest"] = file.plan.short_rest;
+  json["reuse_granule"] = file.plan.reuse_granule;
   json["order"] = order_name(file.plan.order);
   json["chunks_in_flight"] = file.plan.chunks_in_flight;
   json["cut_at_norms"] = file.plan.is_cut_at_norms;
@@ -138,6 +142,7 @@ std::string to_json(const PlanFile& file) {
     nlohmann::ordered_json entry = {
         {"subgraph", rule.subgraph}, {"least_tokens", rule.least_tokens}, {"lane", rule.lane}};
     if (rule.n_blocks != Placement::kAllBlocks) entry["blocks"] = rule.n_blocks;
+    if (rule.phase) entry["phase"] = phase_name(*rule.phase);
     json["placements"].push_back(entry);
   }
   json["layouts"] = nlohmann::ordered_json::array();
@@ -145,7 +150,8 @@ std::string to_json(const PlanFile& file) {
     json["layouts"].push_back({{"lane", layout.lane},
                                {"n_rows", layout.n_rows},
                                {"k", layout.k},
-                               {"n_tokens", layout.n_tokens},
+                               {"phase", phase_name(layout.shape.phase)},
+                               {"n_tokens", layout.shape.n_rows},
                                {"layout", layout.layout}});
   }
   const Int8Plan& int8 = file.plan.int8;
@@ -187,16 +193,13 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
   }
   plan.kv_type = *kv;
   plan.lanes = read_lanes(fields);
-  plan.shapes = read_shapes(fields, "shapes");
-  const bool has_border =
-      std::find(plan.shapes.begin(), plan.shapes.end(), kMostDecodeTokens) != plan.shapes.end();
-  if (plan.prefill != Prefill::kSame && plan.chunk() > kMostDecodeTokens && !has_border) {
-    fields.fail("shapes", fmt::format("must hold {}, up to which decoding has executables of its "
-                                      "own, unless 'prefill' is 'same'",
-                                      kMostDecodeTokens));
-  }
+  plan.step_shapes = read_shapes(fields, "step_shapes");
+  plan.prompt_shapes = read_shapes(fields, "prompt_shapes");
+  plan.reuse_granule = static_cast<int>(fields.integer("reuse_granule", 1, kMostTokens));
   if (fields.has("int8")) plan.int8 = read_int8(fields.object("int8"));
   plan.output_shapes = read_shapes(fields, "output_shapes");
+  // Rests that are short are computed by one pass of a step.
+  plan.short_rest = static_cast<int>(fields.integer("short_rest", 0, plan.most_step_rows()));
   read_order(fields, &plan);
   const int n_lanes = static_cast<int>(plan.lanes.size());
   plan.placements = read_placements(fields, n_lanes);

@@ -22,7 +22,7 @@ struct PlanFile {
   Plan plan;
 };
 
-inline constexpr int kPlanVersion = 1;
+inline constexpr int kPlanVersion = 2;
 
 std::string to_json(const PlanFile& file);
 // `name` stands in messages. Throws Error that names file and field for whatever is not a plan.

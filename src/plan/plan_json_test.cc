@@ -18,7 +18,9 @@ PlanFile example() {
   file.plan.activations = Activations::kF32;
   file.plan.lanes = {{{0, 2}, 2}, {{1}, 1}};
   file.plan.placements = {{"ffn", 2, 1}, {"", 0, 0}};
-  file.plan.layouts = {{1, 896, 4864, 512, "32 rows"}};
+  file.plan.layouts = {{1, 896, 4864, {Phase::kPrompt, 512}, "32 rows"}};
+  file.plan.short_rest = 24;
+  file.plan.reuse_granule = 16;
   Int8Plan& int8 = file.plan.int8;
   int8.method = Int8Method::kShadow;
   int8.outlier_prune = 85;
@@ -57,9 +59,12 @@ TEST(PlanJson, SurvivesTheRoundTrip) {
   const PlanFile again = plan_from_json(to_json(file), "plan.json");
   EXPECT_EQ(again.made_for, file.made_for);
   EXPECT_EQ(to_json(again), to_json(file));
-  EXPECT_EQ(again.plan.lane_of("ffn", 8), 1);
+  EXPECT_EQ(again.plan.lane_of("ffn", {Phase::kStep, 8}), 1);
   ASSERT_EQ(again.plan.layouts.size(), 1u);
   EXPECT_EQ(again.plan.layouts[0].layout, "32 rows");
+  EXPECT_EQ(again.plan.layouts[0].shape, (Shape{Phase::kPrompt, 512}));
+  EXPECT_EQ(again.plan.short_rest, 24);
+  EXPECT_EQ(again.plan.reuse_granule, 16);
   EXPECT_EQ(again.plan.lanes[0].cores, (std::vector<int>{0, 2}));
   EXPECT_EQ(again.plan.order, Order::kLockStep);
   EXPECT_EQ(again.plan.chunks_in_flight, 3);
@@ -104,8 +109,8 @@ TEST(PlanJson, RefusalsNameFileAndField) {
     const char* to;
     const char* field;
   } kCases[] = {
-      {"\"version\": 1", "\"version\": 2", "'version'"},
-      {"\"version\": 1", "\"version\": \"one\"", "'version'"},
+      {"\"version\": 2", "\"version\": 1", "'version'"},  // from before phases were said
+      {"\"version\": 2", "\"version\": \"two\"", "'version'"},
       {"\"context\": 4096", "\"context\": 0", "'context'"},
       {"\"context\": 4096", "\"context\": 1e99", "'context'"},
       {"\"context\": 4096", "\"context\": 99999999999999999999", "'context'"},
@@ -126,14 +131,17 @@ TEST(PlanJson, RefusalsNameFileAndField) {
       {"\"cut_at_norms\": true", "\"cut_at_norms\": 1", "'cut_at_norms'"},
       {"\"activations\": \"f32\"", "\"activations\": \"f8\"", "'activations'"},
       {"\"prefill\": \"int8\"", "\"prefill\": \"int9\"", "'prefill'"},
-      {"    32,\n", "    33,\n", "'shapes'"},
+      {"\"reuse_granule\": 16", "\"reuse_granule\": 0", "'reuse_granule'"},
+      {"\"short_rest\": 24", "\"short_rest\": 65", "'short_rest'"},
+      {"\"phase\": \"prompt\"", "\"phase\": \"prefill\"", "'layouts[0].phase'"},
       {"\"threads\": 2", "\"threads\": -2", "'lanes[0].threads'"},
       {"\"subgraph\": \"ffn\"", "\"subgraph\": \"fnn\"", "'placements[0].subgraph'"},
       {"\"kind\": \"host\"", "\"kind\": \"dsp\"", "'lanes[0].kind'"},
       {"\"lane\": 1", "\"blocks\": -1, \"lane\": 1", "'placements[0].blocks'"},
       {"\"lane\": 1", "\"lane\": 2", "'placements[0].lane'"},
       {"\"least_tokens\": 2", "\"least_tokens\": null", "'placements[0].least_tokens'"},
-      {"\"shapes\"", "\"forms\"", "'shapes'"},
+      {"\"step_shapes\"", "\"forms\"", "'step_shapes'"},
+      {"\"prompt_shapes\"", "\"shapes\"", "'prompt_shapes'"},
       {"\"n_rows\": 896", "\"n_rows\": 0", "'layouts[0].n_rows'"},
       {"\"layout\": \"32 rows\"", "\"layout\": 32", "'layouts[0].layout'"},
       {"\"model_bytes\": 123456789012", "\"model_bytes\": -1", "'made_for.model_bytes'"},
@@ -148,12 +156,13 @@ TEST(PlanJson, RefusalsNameFileAndField) {
 TEST(PlanJson, LanesOfAPhoneAndRulesForSomeBlocksSurvive) {
   PlanFile file = example();
   file.plan.lanes = {{{}, 1, "cpu"}, {{}, 1, "npu"}};
-  file.plan.placements = {{"ffn", 2, 1, 20}, {"", 0, 0}};
+  file.plan.placements = {{"ffn", 2, 1, 20, Phase::kStep}, {"", 0, 0}};
   const plan::Plan again = plan_from_json(to_json(file), "plan.json").plan;
   EXPECT_EQ(again.lanes[1].kind, "npu");
-  EXPECT_EQ(again.lane_of("ffn", 8, 19), 1);
-  EXPECT_EQ(again.lane_of("ffn", 8, 20), 0);
-  EXPECT_EQ(again.lane_of("ffn", 1, 3), 0);
+  EXPECT_EQ(again.lane_of("ffn", {Phase::kStep, 8}, 19), 1);
+  EXPECT_EQ(again.lane_of("ffn", {Phase::kStep, 8}, 20), 0);
+  EXPECT_EQ(again.lane_of("ffn", {Phase::kStep, 1}, 3), 0);
+  EXPECT_EQ(again.lane_of("ffn", {Phase::kPrompt, 8}, 19), 0);
 }
 
 TEST(PlanJson, RefusesShapesThatDoNotAscendAndCoresThatStandTwice) {

@@ -30,17 +30,62 @@ TEST(Placement, FirstRuleThatMatchesCounts) {
   plan.lanes = {{{0}, 1}, {{1}, 1}};
   plan.placements = {placement_from_text("ffn@2=1", 2), placement_from_text("ffn=0", 2),
                      placement_from_text("=1", 2)};
-  EXPECT_EQ(plan.lane_of("ffn", 8), 1);
-  EXPECT_EQ(plan.lane_of("ffn", 1), 0);
-  EXPECT_EQ(plan.lane_of("head", 1), 1);
+  EXPECT_EQ(plan.lane_of("ffn", {Phase::kStep, 8}), 1);
+  EXPECT_EQ(plan.lane_of("ffn", {Phase::kStep, 1}), 0);
+  EXPECT_EQ(plan.lane_of("head", {Phase::kStep, 1}), 1);
   EXPECT_EQ(plan.n_threads(), 2);
 }
 
-TEST(Placement, LaneZeroWhereNothingMatches) { EXPECT_EQ(Plan().lane_of("qkv", 1), 0); }
+TEST(Placement, LaneZeroWhereNothingMatches) { EXPECT_EQ(Plan().lane_of("qkv", {}), 0); }
+
+TEST(Placement, ARuleMayHoldForAPhase) {
+  Plan plan;
+  plan.lanes = {{{0}, 1}, {{1}, 1}};
+  plan.placements = {placement_from_text("ffn@prompt=1", 2), placement_from_text("@step=0", 2),
+                     placement_from_text("=1", 2)};
+  EXPECT_EQ(plan.lane_of("ffn", {Phase::kPrompt, 1}), 1);
+  EXPECT_EQ(plan.lane_of("ffn", {Phase::kStep, 64}), 0);
+  EXPECT_EQ(plan.lane_of("qkv", {Phase::kPrompt, 64}), 1);
+}
+
+TEST(Phase, ThePromptAloneSaysWhatItsShortRestIs) {
+  Plan plan;
+  plan.prompt_shapes = {32, 128};
+  plan.short_rest = 20;
+  EXPECT_EQ(plan.n_prompt_phase(5), 5);  // where it makes no difference
+  plan.prefill = Prefill::kBf16;
+  EXPECT_EQ(plan.n_prompt_phase(5), 0);
+  EXPECT_EQ(plan.n_prompt_phase(20), 0);
+  EXPECT_EQ(plan.n_prompt_phase(21), 21);
+  EXPECT_EQ(plan.n_prompt_phase(128), 128);
+  EXPECT_EQ(plan.n_prompt_phase(148), 128);
+  EXPECT_EQ(plan.n_prompt_phase(149), 149);
+  EXPECT_EQ(plan.prompt_part(0, 300), (Shape{Phase::kPrompt, 128}));
+  EXPECT_EQ(plan.prompt_part(250, 300), (Shape{Phase::kPrompt, 50}));
+  EXPECT_EQ(plan.prompt_part(250, 270), (Shape{Phase::kPrompt, 6}));
+  EXPECT_EQ(plan.prompt_part(256, 270), (Shape{Phase::kStep, 14}));
+  plan.short_rest = 0;
+  EXPECT_EQ(plan.n_prompt_phase(5), 5);
+}
+
+TEST(Phase, EqualArithmeticIsOneClass) {
+  Plan plan;
+  plan.step_shapes = {1, 32};
+  plan.prompt_shapes = {32, 128};
+  EXPECT_TRUE(plan.has_one_class());
+  EXPECT_EQ(plan.body_shapes().size(), 3u);
+  plan.prefill = Prefill::kBf16;
+  EXPECT_FALSE(plan.has_one_class());
+  EXPECT_EQ(plan.body_shapes().size(), 4u);
+  plan.prefill = Prefill::kF32;
+  EXPECT_FALSE(plan.has_one_class());
+  plan.activations = Activations::kF32;
+  EXPECT_TRUE(plan.has_one_class());
+}
 
 TEST(Placement, RefusesWhatMakesNoSense) {
-  for (const char* text :
-       {"", "ffn", "ffn=", "ffn=2", "ffn=-1", "fnn=0", "ffn@=0", "ffn@x=0", "ffn@2", "@1=x"}) {
+  for (const char* text : {"", "ffn", "ffn=", "ffn=2", "ffn=-1", "fnn=0", "ffn@=0", "ffn@x=0",
+                           "ffn@2", "@1=x", "ffn@prefill=0"}) {
     EXPECT_THROW(placement_from_text(text, 2), UsageError) << text;
   }
 }
@@ -60,12 +105,12 @@ TEST(Plan, N4OutliersGetALaneOnlyByARuleOfTheirOwn) {
   Plan plan;
   plan.lanes = {{}, {}};
   plan.placements = {placement_from_text("@2=1", 2)};
-  EXPECT_EQ(plan.shadow_lane(64), -1);
+  EXPECT_EQ(plan.shadow_lane({Phase::kPrompt, 64}), -1);
   EXPECT_FALSE(plan.places_shadow());
   plan.placements.push_back(placement_from_text("shadow@40=1", 2));
   EXPECT_TRUE(plan.places_shadow());
-  EXPECT_EQ(plan.shadow_lane(64), 1);
-  EXPECT_EQ(plan.shadow_lane(39), -1);
+  EXPECT_EQ(plan.shadow_lane({Phase::kPrompt, 64}), 1);
+  EXPECT_EQ(plan.shadow_lane({Phase::kPrompt, 39}), -1);
 }
 
 }  // namespace

@@ -50,6 +50,8 @@ double Profile::start_us(int lane) const {
   return 0.0;
 }
 
+bool depends_on_phase(OpKind op) { return op == OpKind::kLinear || op == OpKind::kAttention; }
+
 double op_bytes(const OpShape& shape) {
   const double n = shape.n_tokens;
   const double rows = shape.n_rows;

@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "model/blueprint.h"
+#include "plan/plan.h"
 #include "tensor/type.h"
 
 namespace troika::plan {
 
-inline constexpr int kProfileVersion = 1;
+inline constexpr int kProfileVersion = 2;
 
 // Which machine and which program arithmetic the numbers belong to.
 struct MachineIdentity {
@@ -43,8 +44,9 @@ struct OpShape {
   int n_rows = 0;  // width of the output
   int k = 0;       // width of the input; width of the keys of all heads for attention
   int n_tokens = 0;
-  int context = 0;   // attention: positions that the last token sees; 0 for other ops
-  int head_dim = 0;  // attention and rope; 0 for other ops
+  int context = 0;             // attention: positions that the last token sees; 0 for other ops
+  int head_dim = 0;            // attention and rope; 0 for other ops
+  Phase phase = Phase::kStep;  // of products and attention; kStep for ops that know no other
 
   auto operator<=>(const OpShape&) const = default;
 };
@@ -119,6 +121,9 @@ struct Profile {
   const OpTime* find(int lane, const OpShape& shape) const;
   double start_us(int lane) const;  // 0 where unknown
 };
+
+// Whether executables of different phases compute the op in different ways.
+bool depends_on_phase(model::OpKind op);
 
 // What a lane must move and compute for an op once.
 double op_bytes(const OpShape& shape);

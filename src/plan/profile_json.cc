@@ -79,6 +79,10 @@ OpTime read_op_time(const JsonFields& fields, int n_lanes) {
   shape.n_rows = small(fields, "n_rows", 1, kMostWidth);
   shape.k = small(fields, "k", 1, kMostWidth);
   shape.n_tokens = small(fields, "n_tokens", 1, kMostTokens);
+  shape.phase = static_cast<Phase>(fields.one_of("phase", kPhaseNames));
+  if (!depends_on_phase(shape.op) && shape.phase != Phase::kStep) {
+    fields.fail("phase", "must be 'step' for an op that is the same in prompts");
+  }
   const bool is_dynamic = shape.op == model::OpKind::kAttention;
   shape.context =
       small(fields, "context", is_dynamic ? shape.n_tokens : 0, is_dynamic ? kMostTokens : 0);
@@ -154,6 +158,7 @@ Json op_json(const OpTime& time) {
                {"n_rows", time.shape.n_rows},
                {"k", time.shape.k},
                {"n_tokens", time.shape.n_tokens},
+               {"phase", phase_name(time.shape.phase)},
                {"context", time.shape.context},
                {"head_dim", time.shape.head_dim},
                {"us", rounded(time.us)},
@@ -233,7 +238,9 @@ Profile profile_from_json(const std::string& text, const std::string& path) {
   }
   if (const int64_t version = whole.integer("version", 0, INT_MAX); version != kProfileVersion) {
     whole.fail("version",
-               fmt::format("is {}, but this program reads version {}", version, kProfileVersion));
+               fmt::format("is {}, but this program reads version {}; measure again with 'troika "
+                           "profile --again'",
+                           version, kProfileVersion));
   }
   Profile profile;
   profile.machine = read_machine(whole.object("machine"));

@@ -11,13 +11,13 @@
 namespace troika::plan {
 namespace {
 
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
-std::string text_of(const Json& row, const char* name) {
+std::string text_of(const PlainJson& row, const char* name) {
   return row.contains(name) && row[name].is_string() ? row[name].get<std::string>() : "";
 }
 
-PublishedValue read_value(const Json& json) {
+PublishedValue read_value(const PlainJson& json) {
   PublishedValue value;
   value.name = text_of(json, "name");
   value.unit = text_of(json, "unit");
@@ -27,7 +27,7 @@ PublishedValue read_value(const Json& json) {
     value.low = value.high = *value.value;
   }
   if (json.contains("published_range")) {
-    const Json& range = json["published_range"];
+    const PlainJson& range = json["published_range"];
     if (!range.is_array() || range.size() != 2) throw Error("a range without two ends");
     value.low = range[0].get<double>();
     value.high = range[1].get<double>();
@@ -45,11 +45,11 @@ void read_file(const std::string& path, std::vector<PublishedRow>& rows) {
   if (!in) {
     throw Error(fmt::format("{} cannot be opened. Give the folder of phones by --phones.", path));
   }
-  const Json json = Json::parse(in, nullptr, false);
+  const PlainJson json = PlainJson::parse(in, nullptr, false);
   if (!json.is_object() || !json.contains("rows") || !json["rows"].is_array()) {
     throw Error(fmt::format("{} holds no list 'rows' of published figures.", path));
   }
-  for (const Json& entry : json["rows"]) {
+  for (const PlainJson& entry : json["rows"]) {
     PublishedRow row;
     row.id = text_of(entry, "id");
     try {
@@ -62,7 +62,7 @@ void read_file(const std::string& path, std::vector<PublishedRow>& rows) {
       row.note = text_of(entry, "note");
       if (row.id.empty() || row.use.empty()) throw Error("a row without id or use");
       if (entry.contains("values")) {
-        for (const Json& value : entry["values"]) row.values.push_back(read_value(value));
+        for (const PlainJson& value : entry["values"]) row.values.push_back(read_value(value));
       }
     } catch (const std::exception& error) {
       throw Error(fmt::format("{}: row '{}' has {}.", path, row.id, error.what()));

@@ -4,16 +4,14 @@
 #include <map>
 
 #include "base/error.h"
-#include "schedule/expected_times.h"
-#include "schedule/out_of_order.h"
 
 namespace troika::schedule {
 namespace {
 
 class Builder {
  public:
-  Builder(std::span<const ChunkRun> chunks, int n_sets, const ExpectedTimes& times)
-      : chunks_(chunks), n_sets_(n_sets), times_(times), nodes_(chunks.size()) {}
+  Builder(std::span<const TaskList* const> chunks, int n_sets)
+      : chunks_(chunks), n_sets_(n_sets), nodes_(chunks.size()) {}
 
   // One chunk behind the other: each whole list in turn.
   void add_by_chunks() {
@@ -41,10 +39,10 @@ class Builder {
     }
   }
 
-  ChunksPass take() { return std::move(built_); }
+  Pass take() { return Pass(std::move(built_)); }
 
  private:
-  const std::vector<Task>& tasks_of(size_t chunk) const { return chunks_[chunk].list->tasks; }
+  const std::vector<Task>& tasks_of(size_t chunk) const { return chunks_[chunk]->tasks; }
 
   // The tasks of a chunk by how many others stand before them one after the other.
   using Levels = std::vector<std::vector<size_t>>;
@@ -76,22 +74,21 @@ class Builder {
 
   int add(size_t chunk, size_t index, const std::vector<int>& more) {
     const Task& task = tasks_of(chunk)[index];
-    const lanes::Run& run = chunks_[chunk].run;
-    const auto number = static_cast<int>(built_.pass.nodes.size());
-    Node node{task.lane, task.executable.get(), &run, task.name, task.block, {}, 0.0};
-    node.expected_us = times_.task_us(task, run);
+    const auto number = static_cast<int>(built_.size());
+    Node node = node_of(task);
+    node.run = static_cast<int>(chunk);
+    node.waits_for.clear();
     for (const int other : task.waits_for) {
       node.waits_for.push_back(nodes_[chunk][static_cast<size_t>(other)]);
     }
     if (task.waits_for.empty()) wait_for_buffers(chunk, &node);
-    if (task.is_dynamic) wait_for_keys(task.block, number, &node);
+    if (task.is_dynamic) wait_for_keys(chunk, task.block, number, &node);
     node.waits_for.insert(node.waits_for.end(), more.begin(), more.end());
     std::sort(node.waits_for.begin(), node.waits_for.end());
     node.waits_for.erase(std::unique(node.waits_for.begin(), node.waits_for.end()),
                          node.waits_for.end());
     nodes_[chunk].push_back(number);
-    built_.pass.nodes.push_back(std::move(node));
-    built_.tasks.push_back(&task);
+    built_.push_back(std::move(node));
     return number;
   }
 
@@ -109,17 +106,30 @@ class Builder {
     }
   }
 
-  void wait_for_keys(int block, int number, Node* node) {
-    const auto [at, is_first] = last_attention_.try_emplace(block, number);
-    if (!is_first) node->waits_for.push_back(std::exchange(at->second, number));
+  // Every piece of a chunk's attention waits for all pieces of that of the chunk before, which may
+  // be cut at other heads.
+  void wait_for_keys(size_t chunk, int block, int number, Node* node) {
+    Attention& attention = attention_[block];
+    if (attention.nodes.empty() || attention.chunk != chunk) {
+      attention.before = std::exchange(attention.nodes, {});
+      attention.chunk = chunk;
+    }
+    node->waits_for.insert(node->waits_for.end(), attention.before.begin(), attention.before.end());
+    attention.nodes.push_back(number);
   }
 
-  std::span<const ChunkRun> chunks_;
+  // Of one block: that of the newest chunk, and what it waits for.
+  struct Attention {
+    size_t chunk = 0;
+    std::vector<int> nodes;
+    std::vector<int> before;
+  };
+
+  std::span<const TaskList* const> chunks_;
   int n_sets_;
-  const ExpectedTimes& times_;
   std::vector<std::vector<int>> nodes_;  // of each chunk, in the order of its list
-  std::map<int, int> last_attention_;    // node by block
-  ChunksPass built_;
+  std::map<int, Attention> attention_;   // by block
+  std::vector<Node> built_;
 };
 
 }  // namespace
@@ -128,24 +138,15 @@ int buffer_set_of(size_t chunk, int n_sets) {
   return static_cast<int>(chunk % static_cast<size_t>(n_sets));
 }
 
-ChunksPass pass_of_chunks(std::span<const ChunkRun> chunks, plan::Order order, int n_sets,
-                          const ExpectedTimes& times) {
+Pass pass_of_chunks(std::span<const TaskList* const> chunks, plan::Order order, int n_sets) {
   TROIKA_ASSERT(n_sets >= 1 && (order != plan::Order::kLockStep || n_sets <= 2));
-  for (size_t i = 0; i < chunks.size(); ++i) {
-    TROIKA_ASSERT(chunks[i].run.buffer_set == buffer_set_of(i, n_sets));
-  }
-  Builder builder(chunks, n_sets, times);
+  Builder builder(chunks, n_sets);
   if (order == plan::Order::kLockStep && n_sets == 2) {
     builder.add_by_pairs();
   } else {
     builder.add_by_chunks();
   }
   return builder.take();
-}
-
-std::unique_ptr<Policy> make_policy(plan::Order order) {
-  if (order == plan::Order::kOutOfOrder) return std::make_unique<OutOfOrder>();
-  return std::make_unique<InOrder>();
 }
 
 }  // namespace troika::schedule

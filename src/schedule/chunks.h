@@ -4,38 +4,22 @@
 // for G(i - 1, j), and by that for all earlier chunks (llm.npu, eq. 2 and 3).
 #pragma once
 
-#include <memory>
 #include <span>
-#include <vector>
 
 #include "plan/plan.h"
 #include "schedule/graphs.h"
-#include "schedule/scheduler.h"
+#include "schedule/pass.h"
 
 namespace troika::schedule {
-
-class ExpectedTimes;
-
-// A chunk of a prompt: a list and what it is run with. Both must outlive the pass.
-struct ChunkRun {
-  const TaskList* list;
-  lanes::Run run;
-};
 
 // Chunk i takes set i % n_sets of the buffers, so it begins when chunk i - n_sets has ended.
 int buffer_set_of(size_t chunk, int n_sets);
 
-// The nodes of all chunks; those of a chunk stand in the order of its list. In order, a chunk
-// begins when the one before has ended. In lock step, chunks go in pairs: with each step the first
-// does its next task and the second the one that the first has just done, and both wait for each
-// other.
-struct ChunksPass {
-  Pass pass;
-  std::vector<const Task*> tasks;  // of each node
-};
-ChunksPass pass_of_chunks(std::span<const ChunkRun> chunks, plan::Order order, int n_sets,
-                          const ExpectedTimes& times);
-
-std::unique_ptr<Policy> make_policy(plan::Order order);
+// The nodes of all chunks, of each the list that it runs; those of a chunk stand in the order of
+// its list, and ask for run number i of what the pass is run with. In order, a chunk begins when
+// the one before has ended. In lock step, chunks go in pairs: with each step the first does its
+// next task and the second the one that the first has just done, and both wait for each other.
+// REQUIRES: run i takes buffer_set_of(i, n_sets). The lists must outlive the pass.
+Pass pass_of_chunks(std::span<const TaskList* const> chunks, plan::Order order, int n_sets);
 
 }  // namespace troika::schedule

@@ -11,7 +11,8 @@
 #include <thread>
 
 #include "base/random.h"
-#include "schedule/expected_times.h"
+#include "schedule/runner.h"
+#include "schedule/task_time.h"
 
 namespace troika::schedule {
 namespace {
@@ -99,7 +100,8 @@ class TimedMachine : public lanes::Machine {
    public:
     TimedLane(TimedMachine* machine, int index) : machine_(machine), index_(index) {}
     const lanes::LaneInfo& info() const override { return info_; }
-    std::unique_ptr<lanes::Executable> build(const lanes::Subgraph&, int, const weights::Store&,
+    std::unique_ptr<lanes::Executable> build(const lanes::Subgraph&, plan::Shape,
+                                             const weights::Store&,
                                              const lanes::Buffers&) override {
       return nullptr;
     }
@@ -129,10 +131,12 @@ class TimedMachine : public lanes::Machine {
 
 // Blocks of (before, attention, behind) with a task beside now and then, as a list; and chunks.
 struct Prompt {
-  TaskList list{1, {}};
+  TaskList list{{}, {}};
   std::vector<double> us;
   std::vector<cache::Token> tokens;
-  std::vector<ChunkRun> chunks;
+  std::vector<const TaskList*> chunks;
+  std::vector<lanes::Run> runs;
+  TaskTimes times;
 
   Prompt(int n_blocks, int n_chunks, int n_lanes, int n_sets, uint64_t seed) {
     uint64_t counter = 0;
@@ -154,11 +158,12 @@ struct Prompt {
     }
     for (int chunk = 0; chunk < n_chunks; ++chunk) tokens.push_back(chunk);
     for (int chunk = 0; chunk < n_chunks; ++chunk) {
-      ChunkRun run{&list, {}};
-      run.run.n_tokens = 1;
-      run.run.tokens = std::span<const cache::Token>(tokens).subspan(static_cast<size_t>(chunk), 1);
-      run.run.buffer_set = buffer_set_of(static_cast<size_t>(chunk), n_sets);
-      chunks.push_back(run);
+      lanes::Run run;
+      run.n_tokens = 1;
+      run.tokens = std::span<const cache::Token>(tokens).subspan(static_cast<size_t>(chunk), 1);
+      run.buffer_set = buffer_set_of(static_cast<size_t>(chunk), n_sets);
+      chunks.push_back(&list);
+      runs.push_back(run);
     }
   }
 
@@ -166,7 +171,8 @@ struct Prompt {
     const auto id = static_cast<int>(list.tasks.size());
     list.tasks.push_back({lane, std::make_unique<HashExecutable>(id, block, is_dynamic, waits_for),
                           is_dynamic ? "attention" : "static", block, std::move(waits_for),
-                          is_dynamic, 1e6 * task_us});
+                          is_dynamic, 1e6 * task_us,
+                          times.of(is_dynamic ? "attention" : "static", lane, {})});
     us.push_back(task_us);
     return id;
   }
@@ -174,7 +180,7 @@ struct Prompt {
 
 struct Outcome {
   std::map<int, uint64_t> results;
-  double span_us;
+  double span_us = 0.0;
   SchedulerStatistics statistics;
 };
 
@@ -182,11 +188,13 @@ Outcome run(Prompt& prompt, plan::Order order, int n_lanes, int n_sets) {
   Values values;
   values.buffers.resize(static_cast<size_t>(n_sets));
   TimedMachine machine(n_lanes, &values, prompt.us);
-  const ChunksPass pass = pass_of_chunks(prompt.chunks, order, n_sets, {});
+  const Pass pass = pass_of_chunks(prompt.chunks, order, n_sets);
   const std::unique_ptr<Policy> policy = make_policy(order);
-  Scheduler scheduler(machine, *policy);
-  scheduler.run(pass.pass);
-  return {values.results, machine.clock().now_us(), scheduler.statistics()};
+  Outcome outcome;
+  Runner(machine).run(pass, prompt.runs, {policy.get(), &outcome.statistics});
+  outcome.results = values.results;
+  outcome.span_us = machine.clock().now_us();
+  return outcome;
 }
 
 constexpr plan::Order kOrders[] = {plan::Order::kInOrder, plan::Order::kLockStep,
@@ -222,8 +230,8 @@ TEST(Chunks, N7APassHasTheDependenciesOfThePaper) {
     prompt.add(task % 2, task / 3, task % 3 == 1,
                task > 0 ? std::vector{task - 1} : std::vector<int>(), 1.0);
   }
-  const ChunksPass pass = pass_of_chunks(prompt.chunks, plan::Order::kOutOfOrder, 3, {});
-  ASSERT_EQ(pass.pass.nodes.size(), 18u);
+  const Pass pass = pass_of_chunks(prompt.chunks, plan::Order::kOutOfOrder, 3);
+  ASSERT_EQ(pass.n_nodes(), 18u);
   for (int chunk = 0; chunk < 3; ++chunk) {
     for (int task = 0; task < 6; ++task) {
       std::vector<int> expected;
@@ -231,7 +239,8 @@ TEST(Chunks, N7APassHasTheDependenciesOfThePaper) {
       const bool is_attention = task % 3 == 1;
       if (is_attention && chunk > 0) expected.push_back(node - 6);
       if (task > 0) expected.push_back(node - 1);
-      EXPECT_EQ(pass.pass.nodes[static_cast<size_t>(node)].waits_for, expected) << node;
+      EXPECT_EQ(pass.node(node).waits_for, expected) << node;
+      EXPECT_EQ(pass.node(node).run, chunk);
     }
   }
 }
@@ -239,10 +248,10 @@ TEST(Chunks, N7APassHasTheDependenciesOfThePaper) {
 TEST(Chunks, N7LockStepDoesNotLoseTheLastChunk) {
   for (const int n_chunks : {1, 2, 3, 4, 5}) {
     Prompt prompt(2, n_chunks, 2, 2, 3);
-    const ChunksPass pass = pass_of_chunks(prompt.chunks, plan::Order::kLockStep, 2, {});
-    EXPECT_EQ(pass.pass.nodes.size(), prompt.list.tasks.size() * static_cast<size_t>(n_chunks));
-    std::set<const lanes::Run*> runs;
-    for (const Node& node : pass.pass.nodes) runs.insert(node.run);
+    const Pass pass = pass_of_chunks(prompt.chunks, plan::Order::kLockStep, 2);
+    EXPECT_EQ(pass.n_nodes(), prompt.list.tasks.size() * static_cast<size_t>(n_chunks));
+    std::set<int> runs;
+    for (const Node& node : pass.nodes()) runs.insert(node.run);
     EXPECT_EQ(runs.size(), static_cast<size_t>(n_chunks));
   }
 }
@@ -262,7 +271,7 @@ TEST(Chunks, N7ALastChunkOfAnotherListKeepsEveryDependency) {
         }
       }
       // The same blocks in fewer tasks, whose numbers go on behind those.
-      TaskList brief{1, {}};
+      TaskList brief{{}, {}};
       const int n_before = last + 1;
       for (int i = 0; i < 6; ++i) {
         const std::vector<int> waits_for = i > 0 ? std::vector{i - 1} : std::vector<int>();
@@ -272,7 +281,7 @@ TEST(Chunks, N7ALastChunkOfAnotherListKeepsEveryDependency) {
              i % 2 == 1 ? "attention" : "static", i / 2, waits_for, i % 2 == 1, 1.0});
         prompt.us.push_back(1.0);
       }
-      prompt.chunks.back().list = &brief;
+      prompt.chunks.back() = &brief;
       const Outcome outcome = run(prompt, order, 2, n_sets);
       if (expected.empty()) expected = outcome.results;
       EXPECT_EQ(outcome.results, expected) << plan::order_name(order) << ", " << n_chunks;
@@ -305,29 +314,59 @@ TEST(Chunks, N7OutOfOrderLeavesTheMatrixLaneIdleLeast) {
   EXPECT_LT(span(plan::Order::kOutOfOrder, 6), 1.05 * matrix_us);
 }
 
-TEST(ExpectedTimes, N7LearnsWhatTasksOfAKindTake) {
-  Prompt prompt(0, 1, 1, 1, 1);
-  prompt.add(0, 0, false, {}, 30.0);
-  prompt.add(0, 0, true, {0}, 30.0);
-  ExpectedTimes times;
-  const Task& first = prompt.list.tasks[0];
-  const lanes::Run run;
-  EXPECT_NEAR(times.task_us(first, run), prompt.us[0], 1e-9);  // by its operations
-  times.learn(first, run, 40.0);
-  EXPECT_NEAR(times.task_us(first, run), 40.0, 1e-9);
-  for (int i = 0; i < 50; ++i) times.learn(first, run, 80.0);
-  EXPECT_NEAR(times.task_us(first, run), 80.0, 0.1);
+TEST(TaskTime, N7LearnsWhatTasksOfAKindTake) {
+  TaskTime time;
+  EXPECT_NEAR(time.us(1.0, 30e6), 30.0, 1e-9);  // by its operations
+  time.learn(1.0, 40.0);
+  EXPECT_NEAR(time.us(1.0, 30e6), 40.0, 1e-9);
+  for (int i = 0; i < 50; ++i) time.learn(1.0, 80.0);
+  EXPECT_NEAR(time.us(1.0, 30e6), 80.0, 0.1);
   // Attention goes by the positions that are seen.
   const std::vector<cache::Slot> slots(100);
-  const Task& attention = prompt.list.tasks[1];
   const std::vector<cache::VisibleSlots> few = {{std::span(slots).first(10), {}}};
   const std::vector<cache::VisibleSlots> many = {
       {std::span(slots).first(60), std::span(slots).first(20)}};
   lanes::Run short_run, long_run;
   short_run.visible = few;
   long_run.visible = many;
-  times.learn(attention, short_run, 5.0);
-  EXPECT_NEAR(times.task_us(attention, long_run), 40.0, 1e-9);
+  TaskTime attention;
+  attention.learn(n_positions(short_run), 5.0);
+  EXPECT_NEAR(attention.us(n_positions(long_run), 30e6), 40.0, 1e-9);
+}
+
+TEST(TaskTime, TasksOfAKindShareOne) {
+  TaskTimes times;
+  TaskTime* const first = times.of("ffn", 0, {plan::Phase::kPrompt, 32});
+  EXPECT_EQ(times.of(std::string("ffn").c_str(), 0, {plan::Phase::kPrompt, 32}), first);
+  EXPECT_NE(times.of("ffn", 1, {plan::Phase::kPrompt, 32}), first);
+  EXPECT_NE(times.of("ffn", 0, {plan::Phase::kPrompt, 256}), first);
+  EXPECT_NE(times.of("ffn", 0, {plan::Phase::kStep, 32}), first);
+  EXPECT_NE(times.of("qkv", 0, {plan::Phase::kPrompt, 32}), first);
+}
+
+// What a policy is told to expect, it takes from the nodes, which learn it from each run.
+TEST(TaskTime, N7AnOrderGoesByWhatTasksTookBefore) {
+  struct Seen : Policy {
+    bool wants_times() const override { return true; }
+    void begin(const Pass&, std::span<const double> expected_us) override {
+      us.assign(expected_us.begin(), expected_us.end());
+    }
+    int choose(const Situation& at) override { return at.ready.front(); }
+    std::vector<double> us;
+  };
+  Prompt prompt(0, 1, 2, 1, 1);
+  prompt.add(0, 0, false, {}, 30.0);
+  prompt.add(1, 0, false, {0}, 50.0);
+  Values values;
+  values.buffers.resize(1);
+  TimedMachine machine(2, &values, {300.0, 500.0});
+  const Pass pass = pass_of_chunks(prompt.chunks, plan::Order::kInOrder, 1);
+  Runner runner(machine);
+  Seen policy;
+  runner.run(pass, prompt.runs, {&policy});
+  EXPECT_EQ(policy.us, (std::vector{30.0, 50.0}));
+  runner.run(pass, prompt.runs, {&policy});
+  EXPECT_EQ(policy.us, (std::vector{300.0, 500.0}));
 }
 
 // Real threads: each lane runs what it is given on a thread of its own.
@@ -356,7 +395,8 @@ class ThreadMachine : public lanes::Machine {
       thread_.join();
     }
     const lanes::LaneInfo& info() const override { return info_; }
-    std::unique_ptr<lanes::Executable> build(const lanes::Subgraph&, int, const weights::Store&,
+    std::unique_ptr<lanes::Executable> build(const lanes::Subgraph&, plan::Shape,
+                                             const weights::Store&,
                                              const lanes::Buffers&) override {
       return nullptr;
     }
@@ -413,10 +453,9 @@ TEST(Chunks, N7ManyThreadsManyTimesStress) {
       values.buffers.assign(static_cast<size_t>(n_sets), {});
       values.keys.clear();
       values.results.clear();
-      const ChunksPass pass = pass_of_chunks(prompt.chunks, order, n_sets, {});
+      const Pass pass = pass_of_chunks(prompt.chunks, order, n_sets);
       const std::unique_ptr<Policy> policy = make_policy(order);
-      Scheduler scheduler(machine, *policy);
-      scheduler.run(pass.pass);
+      Runner(machine).run(pass, prompt.runs, {policy.get()});
       ASSERT_EQ(values.results, expected.results) << plan::order_name(order);
     }
   }

@@ -1,5 +1,7 @@
 #include "schedule/graphs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -57,16 +59,23 @@ void name_all(std::vector<lanes::Subgraph>& subgraphs, bool is_cut_at_norms) {
   }
 }
 
-double operations_of(const lanes::Subgraph& subgraph, int n_rows) {
+double operations_of(const lanes::Subgraph& subgraph, int most_rows) {
   double operations = 0.0;
+  const lanes::Slice& slice = subgraph.slice;
+  const int n_rows = slice.tokens.within(most_rows).size();
   if (subgraph.role != lanes::Role::kWhole && subgraph.role != lanes::Role::kProduct) {
     return n_rows;  // little beside products
   }
   const model::Blueprint& blueprint = *subgraph.blueprint;
-  for (const model::Op& op : subgraph.ops) {
-    const double width =
-        op.output == model::kNone ? 0.0 : blueprint.values[static_cast<size_t>(op.output)].width;
-    if (op.is_dynamic()) return 4.0 * width;
+  for (size_t i = 0; i < subgraph.ops.size(); ++i) {
+    const model::Op& op = subgraph.ops[i];
+    const int whole =
+        op.output == model::kNone ? 0 : blueprint.values[static_cast<size_t>(op.output)].width;
+    const double width = slice.columns_of(i).within(whole).size();
+    if (op.is_dynamic()) {
+      const double n_heads = blueprint.n_kv_heads;
+      return 4.0 * width * slice.heads.within(blueprint.n_kv_heads).size() / n_heads;
+    }
     if (op.kind == model::OpKind::kLinear || op.kind == model::OpKind::kExpertLinear) {
       const model::Weight& weight = blueprint.weights[static_cast<size_t>(op.weight)];
       operations += 2.0 * n_rows * width * weight.row_length;
@@ -77,49 +86,42 @@ double operations_of(const lanes::Subgraph& subgraph, int n_rows) {
   return operations;
 }
 
+// -1: none does.
 int reading_lane(const lanes::Machine& machine) {
   const std::span<lanes::Lane* const> lanes = machine.lanes();
   const auto at = std::find_if(lanes.begin(), lanes.end(), [](const lanes::Lane* lane) {
     return (lane->info().capabilities & lanes::kRead) != 0;
   });
-  TROIKA_ASSERT(at != lanes.end());
-  return static_cast<int>(at - lanes.begin());
+  return at == lanes.end() ? -1 : static_cast<int>(at - lanes.begin());
 }
 
-// Every op a piece.
-std::vector<Piece> ops_of(const lanes::Subgraph& subgraph) {
-  std::vector<Piece> pieces;
-  for (const model::Op& op : subgraph.ops) {
-    pieces.push_back(
-        {{subgraph.blueprint, {&op, 1}, op_name(*subgraph.blueprint, op)}, PieceLane::kMain, {}});
-    if (pieces.size() > 1) pieces.back().waits_for = {static_cast<int>(pieces.size()) - 2};
+// What of a subgraph becomes a task of its own, and where.
+Cut cut_of(const lanes::Subgraph& subgraph, plan::Shape shape, int lane, const plan::Plan& plan,
+           const lanes::Machine& machine, const weights::Store& weights,
+           const GraphOptions& options) {
+  if (options.is_op_by_op) return {lane, OpByOp()};
+  if (options.parts) {
+    Parts parts = options.parts(subgraph, shape);
+    if (!parts.empty()) return {lane, std::move(parts)};
   }
-  return pieces;
-}
-
-// What of a subgraph becomes a task of its own, and on which lane those beside run.
-struct Pieces {
-  std::vector<Piece> pieces;
-  int shadow_lane;
-};
-Pieces pieces_of(const lanes::Subgraph& subgraph, int n_rows, int lane, const plan::Plan& plan,
-                 const weights::Store& weights, const GraphOptions& options) {
-  if (options.is_op_by_op) return {ops_of(subgraph), lane};
-  Pieces whole = {{{subgraph, PieceLane::kMain, {}}}, lane};
-  if (subgraph.is_dynamic() || n_rows <= plan::kMostDecodeTokens) return whole;
-  const int here = weights.channels() == nullptr ? -1 : plan.shadow_lane(n_rows, subgraph.block());
+  if (subgraph.is_dynamic() || shape.phase == plan::Phase::kStep) return {lane};
+  OutlierCut cut;
+  const int here = weights.channels() == nullptr ? -1 : plan.shadow_lane(shape, subgraph.block());
   if (here >= 0 && here != lane) {
-    ShadowCut cut;
+    cut.shadow_lane = here;
+    cut.read_lane = reading_lane(machine);
     cut.keeps = [&](const model::Op& op) { return weights.channels_of(op.weight) != nullptr; };
     cut.has_extraction = true;
     cut.reads = [&](const model::Op& op) { return weights.channels_of(op.weight)->has_cold(); };
-    return {cut_for_shadow(subgraph, cut), here};
+    return {lane, std::move(cut)};
   }
   const ShadowOptions& shadow = options.shadow;
   const bool has_shadow =
       shadow.lane >= 0 && shadow.lane != lane &&
       keeps_outliers(subgraph.block(), subgraph.blueprint->n_layers, shadow.prune_percent);
-  return has_shadow ? Pieces{cut_for_shadow(subgraph), shadow.lane} : whole;
+  if (!has_shadow) return {lane};
+  cut.shadow_lane = shadow.lane;
+  return {lane, std::move(cut)};
 }
 
 constexpr const char* kWeightNames[] = {
@@ -141,18 +143,6 @@ const char* op_name(const model::Blueprint& blueprint, const model::Op& op) {
   return model::op_kind_name(op.kind);
 }
 
-namespace {
-
-const TaskList& smallest_holding(const std::vector<TaskList>& lists, int n_rows) {
-  for (const TaskList& list : lists) {
-    if (n_rows <= list.n_rows) return list;
-  }
-  TROIKA_ASSERT(false);
-  return lists.back();
-}
-
-}  // namespace
-
 std::vector<lanes::Subgraph> cut_into_subgraphs(const model::Blueprint& blueprint,
                                                 bool is_cut_at_norms) {
   std::vector<lanes::Subgraph> subgraphs;
@@ -169,6 +159,21 @@ std::vector<lanes::Subgraph> cut_into_subgraphs(const model::Blueprint& blueprin
 
 namespace {
 
+// That of the first lane that owns one; null where values may lie anywhere.
+lanes::Memory* owned_memory(const lanes::Machine& machine) {
+  for (lanes::Lane* lane : machine.lanes()) {
+    if (lanes::Memory* memory = lane->memory(); memory != nullptr) return memory;
+  }
+  return nullptr;
+}
+
+void check_lane(const Piece& piece, const lanes::Machine& machine) {
+  const size_t n_lanes = machine.lanes().size();
+  if (piece.lane >= 0 && static_cast<size_t>(piece.lane) < n_lanes) return;
+  throw Error(fmt::format("A piece of '{}' is placed on lane {}, but the lanes are 0 to {}.",
+                          piece.subgraph.name, piece.lane, n_lanes - 1));
+}
+
 std::vector<plan::ProductLayout> layouts_of(const plan::Plan& plan, int lane) {
   std::vector<plan::ProductLayout> layouts;
   for (const plan::ProductLayout& layout : plan.layouts) {
@@ -183,10 +188,11 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
                const lanes::Machine& machine, const weights::Store& weights,
                const GraphOptions& options)
     : blueprint_(blueprint),
-      buffers_(blueprint, plan.shapes.back(), plan.output_shapes.back(), options.has_values,
-               plan.n_buffer_sets()) {
+      has_one_class_(plan.has_one_class()),
+      buffers_(blueprint, plan.most_rows(), plan.output_shapes.back(), options.has_values,
+               plan.n_buffer_sets(), owned_memory(machine)) {
   if (weights.channels() != nullptr) {
-    buffers_.add_shadow(*weights.channels(), plan.shapes.back());
+    buffers_.add_shadow(*weights.channels(), plan.most_rows());
   }
   const std::vector<lanes::Subgraph> subgraphs =
       cut_into_subgraphs(blueprint, plan.is_cut_at_norms);
@@ -194,44 +200,98 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
   for (size_t lane = 0; lane < machine.lanes().size(); ++lane) {
     layouts.push_back(layouts_of(plan, static_cast<int>(lane)));
   }
-  const auto build = [&](const std::vector<int>& shapes, bool for_head) {
+  const auto build = [&](const std::vector<plan::Shape>& shapes, bool for_head) {
     std::vector<TaskList> lists;
-    for (const int n_rows : shapes) {
-      TaskList list{n_rows, {}};
+    for (const plan::Shape& shape : shapes) {
+      TaskList list{shape, {}};
+      std::vector<int> ends;  // of the subgraph before
       for (const lanes::Subgraph& subgraph : subgraphs) {
         if (is_head(subgraph) != for_head) continue;
-        const int lane = plan.lane_of(subgraph.name, n_rows, subgraph.block());
-        // Each piece waits for what it names among the pieces, else for the task before them all.
+        const int lane = plan.lane_of(subgraph.name, shape, subgraph.block());
+        // Each piece waits for what it names among the pieces, else for the end of the subgraph
+        // before them all.
         const auto n_before = static_cast<int>(list.tasks.size());
-        Pieces cut = pieces_of(subgraph, n_rows, lane, plan, weights, options);
-        for (Piece& piece : cut.pieces) {
-          const int piece_lane = piece.lane == PieceLane::kMain   ? lane
-                                 : piece.lane == PieceLane::kRead ? reading_lane(machine)
-                                                                  : cut.shadow_lane;
-          piece.subgraph.layouts = layouts[static_cast<size_t>(piece_lane)];
-          lanes::Lane& worker = *machine.lanes()[static_cast<size_t>(piece_lane)];
-          Task task{piece_lane,
-                    worker.build(piece.subgraph, n_rows, weights, buffers_),
+        const Cut cut = cut_of(subgraph, shape, lane, plan, machine, weights, options);
+        std::vector<Piece> pieces = lower(subgraph, cut);
+        for (size_t i = 0; i < pieces.size(); ++i) {
+          Piece& piece = pieces[i];
+          check_lane(piece, machine);
+          piece.subgraph.layouts = layouts[static_cast<size_t>(piece.lane)];
+          lanes::Lane& worker = *machine.lanes()[static_cast<size_t>(piece.lane)];
+          Task task{piece.lane,
+                    worker.build(piece.subgraph, shape, weights, buffers_),
                     piece.subgraph.name,
                     subgraph.block(),
                     {},
                     piece.subgraph.is_dynamic(),
-                    operations_of(piece.subgraph, n_rows)};
+                    operations_of(piece.subgraph, shape.n_rows),
+                    times_.of(piece.subgraph.name, piece.lane, shape, static_cast<int>(i))};
           for (const int other : piece.waits_for) task.waits_for.push_back(n_before + other);
-          if (task.waits_for.empty() && n_before > 0) task.waits_for = {n_before - 1};
+          if (task.waits_for.empty()) task.waits_for = ends;
           list.tasks.push_back(std::move(task));
         }
+        ends = last_of(pieces);
+        for (int& end : ends) end += n_before;
       }
+      list.pass = pass_of(list.tasks);
       lists.push_back(std::move(list));
     }
     return lists;
   };
-  bodies_ = build(plan.shapes, false);
-  heads_ = build(plan.output_shapes, true);
+  bodies_ = build(plan.body_shapes(), false);
+  std::vector<plan::Shape> outputs;
+  for (const int n : plan.output_shapes) outputs.push_back({plan::Phase::kStep, n});
+  heads_ = build(outputs, true);
 }
 
-const TaskList& Graphs::body(int n_tokens) const { return smallest_holding(bodies_, n_tokens); }
+const TaskList& Graphs::body(plan::Phase phase, int n_rows) const {
+  const TaskList* best = nullptr;
+  for (const TaskList& list : bodies_) {
+    if (list.shape.n_rows < n_rows || (list.shape.phase != phase && !has_one_class_)) continue;
+    if (best == nullptr || list.shape.n_rows < best->shape.n_rows) best = &list;
+  }
+  TROIKA_ASSERT(best != nullptr);
+  return *best;
+}
 
-const TaskList& Graphs::head(int n_outputs) const { return smallest_holding(heads_, n_outputs); }
+const TaskList& Graphs::head(int n_outputs) const {
+  const auto at = std::find_if(heads_.begin(), heads_.end(), [&](const TaskList& list) {
+    return list.shape.n_rows >= n_outputs;
+  });
+  TROIKA_ASSERT(at != heads_.end());
+  return *at;
+}
+
+size_t Graphs::most_nodes() const {
+  size_t most = 0;
+  for (const auto* lists : {&bodies_, &heads_}) {
+    for (const TaskList& list : *lists) most = std::max(most, list.tasks.size());
+  }
+  return most;
+}
+
+Node node_of(const Task& task) {
+  Node node;
+  node.lane = task.lane;
+  node.executable = task.executable.get();
+  node.name = task.name;
+  node.block = task.block;
+  node.waits_for = task.waits_for;
+  node.is_dynamic = task.is_dynamic;
+  node.operations = task.operations;
+  node.time = task.time;
+  return node;
+}
+
+Pass pass_of(std::span<const Task> tasks, int n_before) {
+  std::vector<Node> nodes;
+  for (const Task& task : tasks) {
+    nodes.push_back(node_of(task));
+    std::vector<int>& waits_for = nodes.back().waits_for;
+    std::erase_if(waits_for, [&](int other) { return other < n_before; });
+    for (int& other : waits_for) other -= n_before;
+  }
+  return Pass(std::move(nodes));
+}
 
 }  // namespace troika::schedule

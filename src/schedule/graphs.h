@@ -1,13 +1,17 @@
-// Blueprint → subgraphs → executables: built once for every token count of the shape set, shared
-// by all chunks and all sessions' passes.
+// Blueprint → subgraphs → executables: built once for every shape of the plan, shared by all chunks
+// and all sessions' passes.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "lanes/machine.h"
 #include "plan/plan.h"
-#include "schedule/shadow.h"
+#include "schedule/lower.h"
+#include "schedule/pass.h"
+#include "schedule/task_time.h"
 
 namespace troika::schedule {
 
@@ -22,13 +26,23 @@ struct Task {
   // Multiplications and additions: of attention for each position that a token sees, else of the
   // whole task.
   double operations = 0.0;
+  TaskTime* time = nullptr;  // of its kind; null: nobody asks
 };
+
+// The task in a pass of such tasks. It must outlive the pass.
+Node node_of(const Task& task);
 
 // The tasks of a pass over a number of tokens, in an order that respects what they wait for.
 struct TaskList {
-  int n_rows;
+  plan::Shape shape;
   std::vector<Task> tasks;
+  Pass pass = {};  // of all of them, bound by one run
 };
+// A part of a list, whose tasks wait for each other alone: what stands before has ended.
+Pass pass_of(std::span<const Task> tasks, int n_before = 0);
+
+// How a subgraph is divided between lanes in executables of this shape; no parts: it is not.
+using PartsRequest = std::function<Parts(const lanes::Subgraph&, plan::Shape)>;
 
 struct GraphOptions {
   bool has_values = true;  // false: lanes compute nothing, so values have no storage
@@ -36,23 +50,25 @@ struct GraphOptions {
   // and by the columns that the weights have.
   ShadowOptions shadow = {};
   bool is_op_by_op = false;  // every op is a task of its own, with its own name
+  PartsRequest parts = {};   // where it asks for parts, outliers stay with their product; or null
 };
 
 class Graphs {
  public:
-  // The machine must outlive the graphs, as must the weights and the blueprint.
+  // All must outlive the graphs.
   Graphs(const model::Blueprint& blueprint, const plan::Plan& plan, const lanes::Machine& machine,
          const weights::Store& weights, const GraphOptions& options = {});
 
-  // The smallest list that holds so many rows. REQUIRES: n <= the largest shape of the plan.
-  const TaskList& body(int n_tokens) const;
-  // Final norm and head, for the rows whose logits are wanted.
+  // The smallest list of the phase that holds so many rows, or of either phase where both compute
+  // alike. REQUIRES: 1 <= n_rows <= the largest shape of the phase.
+  const TaskList& body(plan::Phase phase, int n_rows) const;
+  // Final norm and head, for the rows whose logits are wanted. REQUIRES: n_outputs <= the largest
+  // shape of outputs.
   const TaskList& head(int n_outputs) const;
 
   // (n_outputs, n_vocab) of a run on a set of buffers, valid after a pass until the next.
   const float* logits(int buffer_set = 0) const {
-    return buffers_.value(blueprint_.logits) +
-           buffers_.set_stride() * static_cast<size_t>(buffer_set);
+    return buffers_.view(blueprint_.logits, buffer_set).floats();
   }
   int n_sets() const { return buffers_.n_sets(); }
   // Of outliers as tasks of their own; null without such tasks.
@@ -60,11 +76,15 @@ class Graphs {
   size_t buffer_bytes() const { return buffers_.bytes(); }
   const std::vector<TaskList>& bodies() const { return bodies_; }
   const std::vector<TaskList>& heads() const { return heads_; }
+  // Nodes of the longest list.
+  size_t most_nodes() const;
   const model::Blueprint& blueprint() const { return blueprint_; }
 
  private:
   const model::Blueprint& blueprint_;
+  bool has_one_class_;
   lanes::Buffers buffers_;
+  TaskTimes times_;
   std::vector<TaskList> bodies_;
   std::vector<TaskList> heads_;
 };

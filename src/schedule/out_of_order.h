@@ -1,7 +1,7 @@
 // The order that leaves the matrix lane idle least (N7, llm.npu §3.4).
 #pragma once
 
-#include "schedule/scheduler.h"
+#include "schedule/policy.h"
 
 namespace troika::schedule {
 
@@ -11,14 +11,14 @@ namespace troika::schedule {
 // time of those that other lanes run: what brings it new work soonest (eq. 5).
 class OutOfOrder : public Policy {
  public:
+  bool wants_times() const override { return true; }
+  // The busiest lane is the one that is expected to work longest.
+  void begin(const Pass& pass, std::span<const double> expected_us) override;
   int choose(const Situation& situation) override;
 
  private:
   double contribution(const Situation& situation, int node) const;
-  void find_busiest(const Pass& pass);
 
-  const Pass* known_ = nullptr;  // whose busiest lane is known
-  size_t known_nodes_ = 0;
   int busiest_ = 0;
 };
 

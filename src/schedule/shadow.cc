@@ -25,15 +25,16 @@ bool keeps_outliers(int block, int n_blocks, int prune_percent) {
   return block < (n_kept + 1) / 2 || block >= n_blocks - n_kept / 2;
 }
 
-std::vector<Piece> cut_for_shadow(const lanes::Subgraph& subgraph, const ShadowCut& cut) {
+std::vector<Piece> lower_outliers(const lanes::Subgraph& subgraph, int lane,
+                                  const OutlierCut& cut) {
   using lanes::Role;
   const std::span<const model::Op> ops = subgraph.ops;
   const auto is_kept = [&](const model::Op& op) { return is_product(op) && cut.keeps(op); };
-  if (std::none_of(ops.begin(), ops.end(), is_kept)) return {{subgraph, PieceLane::kMain, {}}};
+  if (std::none_of(ops.begin(), ops.end(), is_kept)) return {{subgraph, lane, {}}};
   std::vector<Piece> pieces;
-  const auto add = [&](std::span<const model::Op> part, Role role, const char* name, PieceLane lane,
+  const auto add = [&](std::span<const model::Op> part, Role role, const char* name, int where,
                        std::vector<int> waits_for) {
-    pieces.push_back({{subgraph.blueprint, part, name, role}, lane, std::move(waits_for)});
+    pieces.push_back({{subgraph.blueprint, part, name, role}, where, std::move(waits_for)});
     return static_cast<int>(pieces.size()) - 1;
   };
   bool is_behind_sum = false;
@@ -49,21 +50,21 @@ std::vector<Piece> cut_for_shadow(const lanes::Subgraph& subgraph, const ShadowC
     if (!pieces.empty()) before = {static_cast<int>(pieces.size()) - 1};
     if (is_group) {
       if (cut.has_extraction) {
-        before = {add(part, Role::kExtract, "extract", PieceLane::kShadow, before)};
+        before = {add(part, Role::kExtract, "extract", cut.shadow_lane, before)};
       }
       const int product = add(part, cut.has_extraction ? Role::kProduct : Role::kWhole,
-                              subgraph.name, PieceLane::kMain, before);
+                              subgraph.name, lane, before);
       if (cut.reads(part.front())) {
-        before = {add(part, Role::kRead, "read", PieceLane::kRead, before)};
+        before = {add(part, Role::kRead, "read", cut.read_lane, before)};
       }
-      const int shadow = add(part, Role::kShadow, "shadow", PieceLane::kShadow, before);
-      add(part, Role::kSum, "sum", PieceLane::kShadow, {product, shadow});
+      const int shadow = add(part, Role::kShadow, "shadow", cut.shadow_lane, before);
+      add(part, Role::kSum, "sum", cut.shadow_lane, {product, shadow});
       is_behind_sum = true;
     } else {
       // It goes on where the sum was made, unless it has products of its own.
       const bool has_products = std::any_of(part.begin(), part.end(), is_product);
       add(part, Role::kWhole, subgraph.name,
-          has_products || !is_behind_sum ? PieceLane::kMain : PieceLane::kShadow, before);
+          has_products || !is_behind_sum ? lane : cut.shadow_lane, before);
     }
     begin = end;
   }

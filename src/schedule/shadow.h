@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "lanes/subgraph.h"
+#include "schedule/piece.h"
 
 namespace troika::schedule {
 
@@ -21,35 +21,25 @@ struct ShadowOptions {
 // Whether the outliers of a block are kept.
 bool keeps_outliers(int block, int n_blocks, int prune_percent);
 
-// Which lane a piece runs on.
-enum class PieceLane : uint8_t {
-  kMain,    // that of the whole subgraph: it has the matrix unit
-  kShadow,  // that of the small products
-  kRead,    // the one that reads
-};
-
-// A piece of a subgraph as a task.
-struct Piece {
-  lanes::Subgraph subgraph;
-  PieceLane lane;
-  std::vector<int> waits_for;  // earlier pieces; none: what the whole subgraph waits for
-};
-
-struct ShadowCut {
+// How a subgraph is cut so that outliers run beside their products.
+struct OutlierCut {
+  int shadow_lane = 0;  // of the small products and the sums
+  int read_lane = -1;   // of the reads
   // Whether the outliers of a product are kept; of products that read one activation all or none.
   std::function<bool(const model::Op&)> keeps = [](const model::Op&) { return true; };
   // Lanes that compute: activations become int8 rows and lists of outliers in a task of its own,
   // for the product and its shadow both. Where tasks only take time, each counts its part of that.
   bool has_extraction = false;
   // Some columns of this product's weight must be read before its outliers can be multiplied (N5).
-  // REQUIRES: has_extraction.
+  // REQUIRES: has_extraction, and a lane that reads.
   std::function<bool(const model::Op&)> reads = [](const model::Op&) { return false; };
 };
 
-// Cuts a static subgraph with products: products of one activation that stand together, those of
-// their outliers at the same time, the sum; what follows up to the next of them is row by row and
-// stays where the sum was made. Products that ignore their outliers stay as they are. The last
-// piece ends last. A subgraph that keeps no outliers is one piece.
-std::vector<Piece> cut_for_shadow(const lanes::Subgraph& subgraph, const ShadowCut& cut = {});
+// Cuts a static subgraph with products, which stay on `lane`: products of one activation that stand
+// together, those of their outliers at the same time, the sum; what follows up to the next of them
+// is row by row and stays where the sum was made. Products that ignore their outliers stay as they
+// are. The last piece ends last. A subgraph that keeps no outliers is one piece. `lower` is the
+// door to this.
+std::vector<Piece> lower_outliers(const lanes::Subgraph& subgraph, int lane, const OutlierCut& cut);
 
 }  // namespace troika::schedule

@@ -1,4 +1,4 @@
-#include "schedule/shadow.h"
+#include "schedule/lower.h"
 
 #include <gtest/gtest.h>
 
@@ -13,6 +13,16 @@
 
 namespace troika::schedule {
 namespace {
+
+constexpr int kMain = 3, kShadow = 1, kRead = 2;  // lanes
+
+OutlierCut lanes_of_outliers() {
+  OutlierCut cut;
+  cut.shadow_lane = kShadow;
+  cut.read_lane = kRead;
+  return cut;
+}
+Cut outliers() { return {kMain, lanes_of_outliers()}; }
 
 struct Model {
   explicit Model(const char* name) : hollow(model::get_known(name), "q8_0") {}
@@ -42,7 +52,7 @@ TEST(Shadow, N4EveryOpIsComputedOnceAndEveryProductHasItsOutliers) {
     for (const bool is_cut_at_norms : {false, true}) {
       for (const lanes::Subgraph& whole : cut_into_subgraphs(m.blueprint, is_cut_at_norms)) {
         if (whole.is_dynamic() || whole.block() != 0) continue;
-        const std::vector<Piece> pieces = cut_for_shadow(whole);
+        const std::vector<Piece> pieces = lower(whole, outliers());
         size_t n_ops = 0;
         size_t n_products = 0, n_shadow = 0, n_sum = 0;
         for (size_t i = 0; i < pieces.size(); ++i) {
@@ -50,7 +60,7 @@ TEST(Shadow, N4EveryOpIsComputedOnceAndEveryProductHasItsOutliers) {
           for (const int other : pieces[i].waits_for) EXPECT_LT(other, static_cast<int>(i));
           if (piece.role == lanes::Role::kShadow) {
             n_shadow += piece.ops.size();
-            EXPECT_EQ(pieces[i].lane, PieceLane::kShadow);
+            EXPECT_EQ(pieces[i].lane, kShadow);
             // It waits for what the product waits for, so that the two run at once.
             EXPECT_EQ(pieces[i].waits_for, pieces[i - 1].waits_for);
           } else if (piece.role == lanes::Role::kSum) {
@@ -62,7 +72,7 @@ TEST(Shadow, N4EveryOpIsComputedOnceAndEveryProductHasItsOutliers) {
             for (const model::Op& op : piece.ops) {
               if (op.kind != model::OpKind::kLinear) continue;
               ++n_products;
-              EXPECT_EQ(pieces[i].lane, PieceLane::kMain);
+              EXPECT_EQ(pieces[i].lane, kMain);
               // Its input is there before it starts: nothing in the piece makes it.
               for (const model::Op& other : piece.ops) EXPECT_NE(other.output, op.inputs[0]);
             }
@@ -89,11 +99,11 @@ TEST(Shadow, N4N5N6PiecesOfLanesThatCompute) {
         if (op.kind == model::OpKind::kLinear) ignored = op.inputs[0];
       }
       if (ignored == model::kNone) continue;
-      ShadowCut cut;
+      OutlierCut cut = lanes_of_outliers();
       cut.has_extraction = true;
       cut.keeps = [&](const model::Op& op) { return op.inputs[0] != ignored; };
       cut.reads = [&](const model::Op&) { return true; };
-      const std::vector<Piece> pieces = cut_for_shadow(whole, cut);
+      const std::vector<Piece> pieces = lower(whole, {kMain, cut});
       size_t n_ops = 0;
       for (size_t i = 0; i < pieces.size(); ++i) {
         const lanes::Subgraph& piece = pieces[i].subgraph;
@@ -105,19 +115,19 @@ TEST(Shadow, N4N5N6PiecesOfLanesThatCompute) {
                 std::any_of(piece.ops.begin(), piece.ops.end(),
                             [](const auto& op) { return op.kind == model::OpKind::kLinear; });
             if (has_product) {
-              EXPECT_EQ(pieces[i].lane, PieceLane::kMain);
+              EXPECT_EQ(pieces[i].lane, kMain);
             }
             break;
           }
           case Role::kExtract:
             n_ops += piece.ops.size();
             ASSERT_LT(i + 4, pieces.size());
-            EXPECT_EQ(pieces[i].lane, PieceLane::kShadow);
+            EXPECT_EQ(pieces[i].lane, kShadow);
             EXPECT_EQ(pieces[i + 1].subgraph.role, Role::kProduct);
-            EXPECT_EQ(pieces[i + 1].lane, PieceLane::kMain);
+            EXPECT_EQ(pieces[i + 1].lane, kMain);
             EXPECT_EQ(pieces[i + 1].waits_for, std::vector<int>{at});
             EXPECT_EQ(pieces[i + 2].subgraph.role, Role::kRead);
-            EXPECT_EQ(pieces[i + 2].lane, PieceLane::kRead);
+            EXPECT_EQ(pieces[i + 2].lane, kRead);
             EXPECT_EQ(pieces[i + 2].waits_for, std::vector<int>{at});
             EXPECT_EQ(pieces[i + 3].subgraph.role, Role::kShadow);
             EXPECT_EQ(pieces[i + 3].waits_for, std::vector<int>{at + 2});
@@ -131,7 +141,7 @@ TEST(Shadow, N4N5N6PiecesOfLanesThatCompute) {
       }
       EXPECT_EQ(n_ops, whole.ops.size()) << name << ", " << whole.name;
       cut.keeps = [](const model::Op&) { return false; };
-      EXPECT_EQ(cut_for_shadow(whole, cut).size(), 1u);
+      EXPECT_EQ(lower(whole, {kMain, cut}).size(), 1u);
     }
   }
 }
@@ -139,7 +149,7 @@ TEST(Shadow, N4N5N6PiecesOfLanesThatCompute) {
 TEST(SharedGraphs, N2AllButAttentionIsShared) {
   const Model m("qwen1.5-1.8b");
   plan::Plan plan;
-  plan.shapes = {1, 256};
+  plan.prompt_shapes = {256};
   plan.is_cut_at_norms = true;
   const SharedGraphs shared = count_shared(m.blueprint, m.weights, plan);
   EXPECT_EQ(shared.n_subgraphs, 144);  // llm.npu §3.2

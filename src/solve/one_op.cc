@@ -11,8 +11,6 @@ namespace {
 
 using model::OpKind;
 
-constexpr cache::SequenceId kSequence = 0;
-
 std::vector<float> seeded_floats(size_t n, float centre) {
   std::vector<float> values(n);
   for (size_t i = 0; i < n; ++i) {
@@ -101,7 +99,7 @@ void OneOp::fill_inputs() {
   for (size_t id = 0; id + 1 < blueprint_.values.size(); ++id) {
     const size_t n =
         static_cast<size_t>(shape_.n_tokens) * static_cast<size_t>(blueprint_.values[id].width);
-    float* input = buffers_->value(static_cast<model::ValueId>(id));
+    float* input = buffers_->view(static_cast<model::ValueId>(id)).floats();
     for (size_t at = 0; at < n; at += pattern.size()) {
       std::copy_n(pattern.begin(), std::min(pattern.size(), n - at), input + at);
     }
@@ -115,6 +113,7 @@ void OneOp::add_positions() {
         static_cast<cache::Token>(random_bits(5, i) % static_cast<uint64_t>(blueprint_.n_vocab)));
     output_rows_.push_back(static_cast<int>(i));
   }
+  run_.phase = shape_.phase;
   run_.n_tokens = shape_.n_tokens;
   run_.n_outputs = shape_.n_tokens;
   run_.tokens = tokens_;
@@ -131,12 +130,13 @@ void OneOp::add_attention() {
   TROIKA_ASSERT(shape_.context >= shape_.n_tokens);
   kv_ = std::make_unique<cache::KvCache>(
       cache::KvShape{1, blueprint_.n_kv_heads, blueprint_.head_dim, shape_.type, shape_.context});
+  const cache::SequenceId sequence = kv_->open();
   const std::vector<cache::Token> all(static_cast<size_t>(shape_.context), 0);
   const int n_past = shape_.context - shape_.n_tokens;
   if (n_past > 0) {
     cache::Batch past;
     cache::Placement at;
-    past.add_chain(std::span(all).first(static_cast<size_t>(n_past)), 0, kSequence);
+    past.add_chain(std::span(all).first(static_cast<size_t>(n_past)), 0, sequence);
     kv_->place(past, &at);
     const size_t row_bytes = kv_->shape().head_bytes();
     for (const cache::Slot slot : at.slots) {
@@ -148,7 +148,7 @@ void OneOp::add_attention() {
     }
     kv_->keep_all(past, at);
   }
-  batch_.add_chain(std::span(all).first(static_cast<size_t>(shape_.n_tokens)), n_past, kSequence);
+  batch_.add_chain(std::span(all).first(static_cast<size_t>(shape_.n_tokens)), n_past, sequence);
   kv_->place(batch_, &placement_);
   run_.slots = placement_.slots;
   run_.visible = placement_.visible;
@@ -157,10 +157,11 @@ void OneOp::add_attention() {
 
 std::unique_ptr<lanes::Executable> OneOp::build(lanes::Lane& lane, size_t variant,
                                                 const std::string& layout) const {
-  const plan::ProductLayout choice = {0, shape_.n_rows, shape_.k, shape_.n_tokens, layout};
+  const plan::Shape shape = {shape_.phase, shape_.n_tokens};
+  const plan::ProductLayout choice = {0, shape_.n_rows, shape_.k, shape, layout};
   lanes::Subgraph subgraph = subgraphs_[variant];
   subgraph.layouts = {&choice, 1};
-  return lane.build(subgraph, shape_.n_tokens, *weights_, *buffers_);
+  return lane.build(subgraph, shape, *weights_, *buffers_);
 }
 
 }  // namespace troika::solve

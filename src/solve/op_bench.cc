@@ -204,7 +204,7 @@ plan::OpTime fastest_layout(lanes::Machine& machine, int lane, const OpShape& sh
   // Less is within the noise of a measurement, and the first one is as good.
   constexpr double kWorthwhile = 0.97;
   const std::span<const char* const> layouts =
-      machine.lanes()[static_cast<size_t>(lane)]->layouts(shape.n_tokens);
+      machine.lanes()[static_cast<size_t>(lane)]->layouts({shape.phase, shape.n_tokens});
   if (shape.op != OpKind::kLinear || layouts.empty()) {
     return measure_layout(machine, lane, shape, op, n_variants, "", patience);
   }
@@ -236,7 +236,7 @@ std::vector<plan::OpTime> compare_layouts(lanes::Machine& machine, int lane,
 
 plan::OpTime measure_op(lanes::Machine& machine, int lane, const OpShape& shape, Arena& arena,
                         const Patience& patience) {
-  const bool is_packed = patience.pack_threads > 0 && shape.n_tokens > plan::kMostDecodeTokens;
+  const bool is_packed = patience.pack_threads > 0 && shape.phase == plan::Phase::kPrompt;
   // Each run has a weight of its own, which no cache holds. Packing takes longer than that matters
   // for many tokens.
   const int n_matrices = is_packed ? 1 : patience.n_warm + patience.most_runs;

@@ -12,17 +12,23 @@ namespace {
 
 using model::OpKind;
 using plan::OpShape;
+using plan::Phase;
+using plan::Shape;
 
-constexpr int kTokenCounts[] = {1, 8, 32, 128, 512};
-constexpr int kOutputCounts[] = {1, 8, 32};
+constexpr Shape kPlanShapes[] = {{Phase::kStep, 1},    {Phase::kStep, 8},    {Phase::kStep, 32},
+                                 {Phase::kStep, 64},   {Phase::kPrompt, 32}, {Phase::kPrompt, 128},
+                                 {Phase::kPrompt, 512}};
+constexpr int kMostOutputs = 64;
+// The widest pass that the plots of one product show as a step.
+constexpr int kStageSteps = 32;
 constexpr int kContexts[] = {64, 512, 2048};
 // An op that takes longer than this says little more than a smaller one does.
 constexpr double kMostFlops = 2e10;
 constexpr double kMostGridFlops = 3e9;
 constexpr double kMostGridAttentionFlops = 3e8;
 
-OpShape linear(tensor::Type type, int n_rows, int k, int n_tokens) {
-  return {OpKind::kLinear, type, n_rows, k, n_tokens, 0, 0};
+OpShape linear(tensor::Type type, int n_rows, int k, Shape shape) {
+  return {OpKind::kLinear, type, n_rows, k, shape.n_rows, 0, 0, shape.phase};
 }
 
 OpShape on_rows(OpKind op, int n_rows, int n_tokens, int head_dim = 0) {
@@ -31,14 +37,19 @@ OpShape on_rows(OpKind op, int n_rows, int n_tokens, int head_dim = 0) {
 
 void add_attention(int q_width, int kv_width, int head_dim, tensor::Type kv_type, double most_flops,
                    std::set<OpShape>* shapes) {
-  for (const int n_tokens : {1, 32, 128, 512}) {
+  for (const auto& [phase, n] :
+       {Shape{Phase::kStep, 1}, Shape{Phase::kStep, 32}, Shape{Phase::kPrompt, 32},
+        Shape{Phase::kPrompt, 128}, Shape{Phase::kPrompt, 512}}) {
     for (const int past : kContexts) {
-      const OpShape shape = {OpKind::kAttention, kv_type,         q_width, kv_width,
-                             n_tokens,           n_tokens + past, head_dim};
+      const OpShape shape = {OpKind::kAttention, kv_type,  q_width, kv_width, n,
+                             n + past,           head_dim, phase};
       if (plan::op_flops(shape) <= most_flops) shapes->insert(shape);
     }
   }
 }
+
+// Rows whose logits are wanted are computed as in steps.
+bool is_of_head(Shape shape) { return shape.phase == Phase::kStep && shape.n_rows <= kMostOutputs; }
 
 // One shape of each op first, because without it nothing of its kind can be predicted; then
 // products and attention, which decide how long a model takes; then the rest.
@@ -93,7 +104,8 @@ OpKind measured_kind(OpKind kind) {
 }  // namespace
 
 OpShape shape_of(const model::Blueprint& blueprint, const model::Op& op,
-                 const weights::Store& weights, tensor::Type kv_type, int n_tokens, int context) {
+                 const weights::Store& weights, tensor::Type kv_type, Shape built, int context) {
+  const int n_tokens = built.n_rows;
   const auto width = [&](model::ValueId id) {
     return id == model::kNone ? 1 : blueprint.values[static_cast<size_t>(id)].width;
   };
@@ -118,6 +130,7 @@ OpShape shape_of(const model::Blueprint& blueprint, const model::Op& op,
   } else if (op.kind == OpKind::kRope) {
     shape.head_dim = blueprint.head_dim;
   }
+  if (plan::depends_on_phase(shape.op)) shape.phase = built.phase;
   return shape;
 }
 
@@ -126,14 +139,14 @@ std::vector<OpShape> model_shapes(const model::Blueprint& blueprint, const weigh
   std::set<OpShape> shapes;
   for (const model::Op& op : blueprint.ops) {
     if (op.kind == OpKind::kAttention) {
-      const OpShape shape = shape_of(blueprint, op, weights, kv_type, 1, 1);
+      const OpShape shape = shape_of(blueprint, op, weights, kv_type, {}, 1);
       add_attention(shape.n_rows, shape.k, shape.head_dim, kv_type, kMostFlops, &shapes);
       continue;
     }
     const bool per_output = blueprint.values[static_cast<size_t>(op.output)].per_output;
-    for (const int n : kTokenCounts) {
-      if (per_output && n > kOutputCounts[2]) continue;
-      const OpShape shape = shape_of(blueprint, op, weights, kv_type, n, n);
+    for (const Shape& built : kPlanShapes) {
+      if (per_output && !is_of_head(built)) continue;
+      const OpShape shape = shape_of(blueprint, op, weights, kv_type, built, built.n_rows);
       if (plan::op_flops(shape) <= kMostFlops) shapes.insert(shape);
     }
   }
@@ -145,10 +158,10 @@ std::vector<OpShape> model_shapes(const model::KnownModel& model, tensor::Type t
   std::set<OpShape> shapes;
   const auto block = static_cast<uint64_t>(tensor::type_info(type).block_length);
   const auto add_matrix = [&](int n_rows, int k, bool per_output) {
-    for (const int n : kTokenCounts) {
-      if (per_output && n > kOutputCounts[2]) continue;
+    for (const Shape& built : kPlanShapes) {
+      if (per_output && !is_of_head(built)) continue;
       if (static_cast<uint64_t>(k) % block != 0) continue;
-      const OpShape shape = linear(type, n_rows, k, n);
+      const OpShape shape = linear(type, n_rows, k, built);
       if (plan::op_flops(shape) <= kMostFlops) shapes.insert(shape);
     }
   };
@@ -163,7 +176,7 @@ std::vector<OpShape> model_shapes(const model::KnownModel& model, tensor::Type t
   const auto head_dim = static_cast<int>(model.head_dim);
   const auto q_width = static_cast<int>(model.query_width());
   if (model.tied_embeddings) add_matrix(static_cast<int>(model.n_vocab), width, true);
-  for (const int n : kTokenCounts) {
+  for (const auto& [phase, n] : kPlanShapes) {
     shapes.insert(on_rows(OpKind::kRmsNorm, width, n));
     shapes.insert(on_rows(OpKind::kAdd, width, n));
     shapes.insert(on_rows(OpKind::kGate, static_cast<int>(model.ffn_width), n));
@@ -176,14 +189,14 @@ std::vector<OpShape> model_shapes(const model::KnownModel& model, tensor::Type t
 
 std::vector<OpShape> product_shapes(const model::Blueprint& blueprint,
                                     const weights::Store& weights,
-                                    const std::vector<int>& token_counts) {
+                                    const std::vector<Shape>& built) {
   std::set<OpShape> shapes;
   for (const model::Op& op : blueprint.ops) {
     if (op.kind != OpKind::kLinear) continue;
     if (blueprint.values[static_cast<size_t>(op.output)].per_output) continue;
     const weights::Matrix& matrix = weights.matrix(op.weight);
-    for (const int n : token_counts) {
-      shapes.insert(linear(matrix.type, matrix.n_rows, matrix.row_length, n));
+    for (const Shape& shape : built) {
+      shapes.insert(linear(matrix.type, matrix.n_rows, matrix.row_length, shape));
     }
   }
   return {shapes.begin(), shapes.end()};
@@ -194,7 +207,8 @@ std::vector<OpShape> stage_shapes(tensor::Type type) {
   for (const int n :
        {1,  2,  3,  4,  5,  6,  7,  8,  10, 12, 14,  16,  17,  20,  24,  28,  31,  32,  33,  36,
         40, 44, 48, 49, 56, 63, 64, 65, 80, 96, 112, 128, 129, 160, 192, 256, 257, 320, 384, 512}) {
-    shapes.push_back(linear(type, kStageRows, kStageRows, n));
+    const Phase phase = n <= kStageSteps ? Phase::kStep : Phase::kPrompt;
+    shapes.push_back(linear(type, kStageRows, kStageRows, {phase, n}));
   }
   shuffle(&shapes);
   return shapes;
@@ -203,8 +217,9 @@ std::vector<OpShape> stage_shapes(tensor::Type type) {
 std::vector<OpShape> order_shapes(tensor::Type type) {
   std::vector<OpShape> shapes;
   for (int n_rows = 64; n_rows <= kOrderElements / 256; n_rows *= 2) {
-    for (const int n : {1, 32, 128}) {
-      shapes.push_back(linear(type, n_rows, kOrderElements / n_rows, n));
+    for (const Shape& shape :
+         {Shape{Phase::kStep, 1}, Shape{Phase::kStep, 32}, Shape{Phase::kPrompt, 128}}) {
+      shapes.push_back(linear(type, n_rows, kOrderElements / n_rows, shape));
     }
   }
   shuffle(&shapes);
@@ -243,10 +258,14 @@ std::vector<OpShape> grid_shapes(tensor::Type type, tensor::Type kv_type) {
       {65536, 896}};
   for (const auto& [n_rows, k] : kSizes) {
     if (k % static_cast<int>(tensor::type_info(type).block_length) != 0) continue;
-    for (const int n : {1, 2, 4, 8, 13, 16, 32, 50, 64, 128, 200, 256, 512}) {
-      const OpShape shape = linear(type, n_rows, k, n);
-      if (plan::op_flops(shape) <= kMostGridFlops) shapes.insert(shape);
-    }
+    const auto add = [&](Phase phase, std::initializer_list<int> counts) {
+      for (const int n : counts) {
+        const OpShape shape = linear(type, n_rows, k, {phase, n});
+        if (plan::op_flops(shape) <= kMostGridFlops) shapes.insert(shape);
+      }
+    };
+    add(Phase::kStep, {1, 2, 4, 8, 13, 16, 32, 64});
+    add(Phase::kPrompt, {32, 50, 64, 128, 200, 256, 512});
   }
   for (const int width : {512, 1024, 1536, 2048, 4096, 8192}) {
     for (const int n : {1, 8, 32, 128, 512}) {
@@ -255,7 +274,7 @@ std::vector<OpShape> grid_shapes(tensor::Type type, tensor::Type kv_type) {
         shapes.insert(on_rows(op, width, n));
       }
       shapes.insert(on_rows(OpKind::kRope, width, n, 64));
-      if (n <= kOutputCounts[2]) shapes.insert(on_rows(OpKind::kSelect, width, n));
+      if (n <= kMostOutputs) shapes.insert(on_rows(OpKind::kSelect, width, n));
       if (width % 1024 == 0) shapes.insert({OpKind::kEmbed, type, width, width, n, 0, 0});
     }
   }

@@ -10,25 +10,25 @@
 
 namespace troika::solve {
 
-// An op of a model at a number of tokens; attention sees `context` positions.
+// An op of a model in an executable of some shape; attention sees `context` positions.
 plan::OpShape shape_of(const model::Blueprint& blueprint, const model::Op& op,
-                       const weights::Store& weights, tensor::Type kv_type, int n_tokens,
+                       const weights::Store& weights, tensor::Type kv_type, plan::Shape shape,
                        int context);
 
-// Every different op of a model at the token counts of plans. One of each op first,
-// then the dear ones.
+// Every different op of a model in the shapes of plans. One of each op first, then the dear ones.
 std::vector<plan::OpShape> model_shapes(const model::Blueprint& blueprint,
                                         const weights::Store& weights, tensor::Type kv_type);
 // The same for a model of which there is no file; `type` is that of all matrices.
 std::vector<plan::OpShape> model_shapes(const model::KnownModel& model, tensor::Type type,
                                         tensor::Type kv_type);
 
-// The different products of a model's body at these token counts.
+// The different products of a model's body in these shapes.
 std::vector<plan::OpShape> product_shapes(const model::Blueprint& blueprint,
                                           const weights::Store& weights,
-                                          const std::vector<int>& token_counts);
+                                          const std::vector<plan::Shape>& shapes);
 
-// One product at many token counts: the stages of a matrix unit (HeteroLLM 3.2).
+// One product at many token counts, up to 32 of them as in steps: the stages of a matrix unit
+// (HeteroLLM 3.2).
 std::vector<plan::OpShape> stage_shapes(tensor::Type type);
 // Products of equal size whose weight is narrow or long: order and shape effects.
 std::vector<plan::OpShape> order_shapes(tensor::Type type);

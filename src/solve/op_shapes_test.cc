@@ -42,7 +42,8 @@ TEST(OpShapes, ExpertsThatSomeTokenTakesStandBelowEachOther) {
   for (const model::Op& op : hollow.blueprint.ops) {
     if (op.kind != OpKind::kExpertLinear || op.takes_parts) continue;
     const auto shape_for = [&](int n_tokens) {
-      return shape_of(hollow.blueprint, op, hollow.store, tensor::Type::kF16, n_tokens, n_tokens);
+      return shape_of(hollow.blueprint, op, hollow.store, tensor::Type::kF16,
+                      {plan::Phase::kPrompt, n_tokens}, n_tokens);
     };
     EXPECT_EQ(shape_for(1).n_rows, 3 * 256);
     EXPECT_EQ(shape_for(1).n_tokens, 1);
@@ -55,8 +56,8 @@ TEST(OpShapes, AWindowBoundsTheContext) {
   const Hollow hollow("tiny-gemma2");  // windows of 64 in the first of two blocks
   for (const model::Op& op : hollow.blueprint.ops) {
     if (op.kind != OpKind::kAttention) continue;
-    const plan::OpShape shape =
-        shape_of(hollow.blueprint, op, hollow.store, tensor::Type::kF16, 32, 500);
+    const plan::OpShape shape = shape_of(hollow.blueprint, op, hollow.store, tensor::Type::kF16,
+                                         {plan::Phase::kStep, 32}, 500);
     EXPECT_EQ(shape.context, op.layer % 2 == 0 ? 64 + 32 : 500);
   }
 }

@@ -53,22 +53,24 @@ class Placer {
     choice.weight_bytes.assign(lanes_.size(), 0);
     held_.assign(lanes_.size(), std::vector<size_t>(kinds_.size(), 0));
     // Large shapes first: their rules are asked first.
-    std::vector<int> shapes = request_.shapes;
-    std::sort(shapes.rbegin(), shapes.rend());
-    for (const int n_tokens : shapes) {
-      measure(n_tokens);
-      const Assignment best = search(n_tokens);
-      PhaseChoice phase;
-      phase.n_tokens = n_tokens;
-      phase.us = pass_us(best);
-      for (size_t k = 0; k < kinds_.size(); ++k) phase.lanes[kinds_[k].name] = best[k];
+    std::vector<plan::Shape> shapes = request_.shapes;
+    std::stable_sort(shapes.begin(), shapes.end(), [](const plan::Shape& a, const plan::Shape& b) {
+      return a.n_rows > b.n_rows;
+    });
+    for (const plan::Shape& shape : shapes) {
+      measure(shape);
+      const Assignment best = search(shape);
+      ShapeChoice found;
+      found.shape = shape;
+      found.us = pass_us(best);
+      for (size_t k = 0; k < kinds_.size(); ++k) found.lanes[kinds_[k].name] = best[k];
       for (int lane = 0; lane < n_lanes(); ++lane) {
-        phase.single_lane_us.push_back(pass_us(Assignment(kinds_.size(), lane)));
+        found.single_lane_us.push_back(pass_us(Assignment(kinds_.size(), lane)));
       }
-      choice.phases.push_back(phase);
-      add_rules(n_tokens, best, &choice);
+      choice.shapes.push_back(found);
+      add_rules(shape, best, &choice);
     }
-    std::reverse(choice.phases.begin(), choice.phases.end());
+    std::reverse(choice.shapes.begin(), choice.shapes.end());
     return choice;
   }
 
@@ -76,15 +78,18 @@ class Placer {
   int n_lanes() const { return static_cast<int>(lanes_.size()); }
 
   // The head runs for one row, whatever the number of tokens.
-  void measure(int n_tokens) {
-    const int context = std::max(n_tokens, n_tokens == 1 ? request_.decode_context : 0);
+  static plan::Shape shape_for(const Kind& kind, plan::Shape shape) {
+    return kind.name == "head" ? plan::Shape() : shape;
+  }
+
+  void measure(plan::Shape shape) {
+    const int context = std::max(shape.n_rows, shape.n_rows == 1 ? request_.decode_context : 0);
     for (Kind& kind : kinds_) {
-      const int n = kind.name == "head" ? 1 : n_tokens;
       kind.us_by_lane.clear();
       for (int lane = 0; lane < n_lanes(); ++lane) {
         double us = 0.0;
         for (const lanes::Subgraph* subgraph : kind.subgraphs) {
-          us += times_.task_us(lane, *subgraph, n, context);
+          us += times_.task_us(lane, *subgraph, shape_for(kind, shape), context);
         }
         kind.us_by_lane.push_back(us);
       }
@@ -103,20 +108,19 @@ class Placer {
   }
 
   // The lane that rules of the user fix for a kind; -1: none does.
-  int forced_lane(const Kind& kind, int n_tokens) const {
-    const int n = kind.name == "head" ? 1 : n_tokens;
+  int forced_lane(const Kind& kind, plan::Shape shape) const {
     for (const plan::Placement& rule : request_.forced) {
       if (!rule.subgraph.empty() && rule.subgraph != kind.name) continue;
-      if (n >= rule.least_tokens) return rule.lane;
+      if (rule.holds_for(shape_for(kind, shape), -1)) return rule.lane;
     }
     return -1;
   }
 
   // All assignments: seven kinds at most, and few lanes.
-  Assignment search(int n_tokens) const {
+  Assignment search(plan::Shape shape) const {
     std::vector<std::vector<int>> allowed;
     for (const Kind& kind : kinds_) {
-      const int forced = forced_lane(kind, n_tokens);
+      const int forced = forced_lane(kind, shape);
       allowed.emplace_back();
       for (int lane = 0; lane < n_lanes(); ++lane) {
         if (forced < 0 || lane == forced) allowed.back().push_back(lane);
@@ -193,15 +197,20 @@ class Placer {
 
   // Rules for executables of at least so many tokens; of a kind that does not fit, as many blocks
   // as do, and the rest elsewhere.
-  void add_rules(int n_tokens, const Assignment& lanes, PlacementChoice* choice) {
+  void add_rules(plan::Shape shape, const Assignment& lanes, PlacementChoice* choice) {
+    const bool by_phase = request_.has_rules_of_phases;
     const bool is_smallest =
-        n_tokens == *std::min_element(request_.shapes.begin(), request_.shapes.end());
+        std::none_of(request_.shapes.begin(), request_.shapes.end(), [&](const plan::Shape& other) {
+          return other.n_rows < shape.n_rows && (!by_phase || other.phase == shape.phase);
+        });
     for (const size_t k : by_weight()) {
       const Kind& kind = kinds_[k];
-      // The shapes of the head count outputs, so one rule holds for all phases.
-      if (kind.name == "head" && !is_smallest) continue;
-      plan::Placement rule{kind.name, is_smallest ? 0 : n_tokens, lanes[k],
+      // The shapes of the head count outputs, so one rule holds for all.
+      const bool is_head = kind.name == "head";
+      if (is_head && !(is_smallest && shape.phase == plan::Phase::kStep)) continue;
+      plan::Placement rule{kind.name, is_smallest ? 0 : shape.n_rows, lanes[k],
                            blocks_that_fit(k, lanes[k])};
+      if (by_phase && !is_head) rule.phase = shape.phase;
       hold(k, rule.lane, rule.n_blocks);
       if (rule.n_blocks > 0) choice->placements.push_back(rule);
       if (rule.n_blocks == plan::Placement::kAllBlocks) continue;

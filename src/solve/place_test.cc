@@ -14,7 +14,8 @@ namespace {
 class MadeUpTimes : public TaskTimes {
  public:
   explicit MadeUpTimes(double handover) : handover_(handover) {}
-  double task_us(int lane, const lanes::Subgraph& subgraph, int n_tokens, int) const override {
+  double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape, int) const override {
+    const int n_tokens = shape.n_rows;
     const bool is_product = !subgraph.is_dynamic() && std::string(subgraph.name) != "embed";
     if (lane == 0) return is_product ? 10.0 * n_tokens : 5.0 * n_tokens;
     return is_product ? 20.0 + 1.0 * n_tokens : 50.0 * n_tokens;
@@ -24,6 +25,15 @@ class MadeUpTimes : public TaskTimes {
  private:
   double handover_;
 };
+
+// For steps of one token and prompts of the others.
+PlaceRequest request_of(std::initializer_list<int> counts) {
+  PlaceRequest request;
+  for (const int n : counts) {
+    request.shapes.push_back({n == 1 ? plan::Phase::kStep : plan::Phase::kPrompt, n});
+  }
+  return request;
+}
 
 struct Model {
   Model() : hollow(model::get_known("tiny-llama"), "q8_0") {}
@@ -42,41 +52,59 @@ plan::Plan plan_of(const PlacementChoice& choice) {
 TEST(Place, N10_PromptAndGenerationGetTheLaneThatSuitsEach) {
   const Model m;
   const auto choice = place(m.blueprint, m.weights, {{"slow"}, {"matrix"}}, MadeUpTimes(1.0),
-                            {{1, 8, 128}, 512, {}});
+                            request_of({1, 8, 128}));
   const plan::Plan plan = plan_of(choice);
-  EXPECT_EQ(plan.lane_of("ffn", 128, 0), 1);
-  EXPECT_EQ(plan.lane_of("qkv", 8, 2), 1);
-  EXPECT_EQ(plan.lane_of("attention", 128, 0), 0);
-  EXPECT_EQ(plan.lane_of("ffn", 1, 0), 0);
-  EXPECT_EQ(plan.lane_of("head", 1), 0);
+  EXPECT_EQ(plan.lane_of("ffn", {plan::Phase::kStep, 128}, 0), 1);
+  EXPECT_EQ(plan.lane_of("qkv", {plan::Phase::kStep, 8}, 2), 1);
+  EXPECT_EQ(plan.lane_of("attention", {plan::Phase::kStep, 128}, 0), 0);
+  EXPECT_EQ(plan.lane_of("ffn", {plan::Phase::kStep, 1}, 0), 0);
+  EXPECT_EQ(plan.lane_of("head", {plan::Phase::kStep, 1}), 0);
 }
 
 TEST(Place, TheChoiceIsNeverSlowerThanASingleLane) {
   const Model m;
   for (const double handover : {0.0, 10.0, 1e3, 1e6}) {
     const auto choice = place(m.blueprint, m.weights, {{"slow"}, {"matrix"}}, MadeUpTimes(handover),
-                              {{1, 32, 512}, 512, {}});
-    ASSERT_EQ(choice.phases.size(), 3u);
-    for (const PhaseChoice& phase : choice.phases) {
+                              request_of({1, 32, 512}));
+    ASSERT_EQ(choice.shapes.size(), 3u);
+    for (const ShapeChoice& phase : choice.shapes) {
       for (const double us : phase.single_lane_us) EXPECT_LE(phase.us, us);
     }
   }
   // Where a handover costs more than everything else, there is none.
   const auto dear =
-      place(m.blueprint, m.weights, {{"slow"}, {"matrix"}}, MadeUpTimes(1e6), {{512}, 512, {}});
-  for (const auto& [kind, lane] : dear.phases[0].lanes) {
-    EXPECT_EQ(lane, dear.phases[0].lanes.at("ffn")) << kind;
+      place(m.blueprint, m.weights, {{"slow"}, {"matrix"}}, MadeUpTimes(1e6), request_of({512}));
+  for (const auto& [kind, lane] : dear.shapes[0].lanes) {
+    EXPECT_EQ(lane, dear.shapes[0].lanes.at("ffn")) << kind;
   }
 }
 
 TEST(Place, RulesOfTheUserHold) {
   const Model m;
-  const std::vector<plan::Placement> forced = {{"ffn", 0, 0}};
-  const auto choice = place(m.blueprint, m.weights, {{"slow"}, {"matrix"}}, MadeUpTimes(1.0),
-                            {{1, 128}, 512, forced});
-  EXPECT_EQ(plan_of(choice).lane_of("ffn", 128, 0), 0);
-  EXPECT_EQ(plan_of(choice).lane_of("qkv", 128, 0), 1);
-  EXPECT_EQ(choice.phases[1].lanes.at("ffn"), 0);
+  PlaceRequest request = request_of({1, 128});
+  request.forced = {{"ffn", 0, 0}};
+  const auto choice =
+      place(m.blueprint, m.weights, {{"slow"}, {"matrix"}}, MadeUpTimes(1.0), request);
+  EXPECT_EQ(plan_of(choice).lane_of("ffn", {plan::Phase::kStep, 128}, 0), 0);
+  EXPECT_EQ(plan_of(choice).lane_of("qkv", {plan::Phase::kStep, 128}, 0), 1);
+  EXPECT_EQ(choice.shapes[1].lanes.at("ffn"), 0);
+}
+
+TEST(Place, RulesMayHoldForOnePhaseEach) {
+  const Model m;
+  PlaceRequest request = request_of({1, 8, 128});
+  request.shapes.push_back({plan::Phase::kStep, 128});
+  request.has_rules_of_phases = true;
+  request.forced = {{"qkv", 0, 0, plan::Placement::kAllBlocks, plan::Phase::kStep}};
+  const auto choice =
+      place(m.blueprint, m.weights, {{"slow"}, {"matrix"}}, MadeUpTimes(1.0), request);
+  const plan::Plan plan = plan_of(choice);
+  EXPECT_EQ(plan.lane_of("qkv", {plan::Phase::kStep, 128}, 0), 0);
+  EXPECT_EQ(plan.lane_of("qkv", {plan::Phase::kPrompt, 128}, 0), 1);
+  EXPECT_EQ(plan.lane_of("ffn", {plan::Phase::kStep, 128}, 0), 1);
+  for (const plan::Placement& rule : plan.placements) {
+    EXPECT_EQ(rule.phase.has_value(), rule.subgraph != "head") << rule.subgraph;
+  }
 }
 
 TEST(Place, N9_AFullLaneKeepsTheHeaviestAndTheRestGoesElsewhere) {
@@ -92,20 +120,20 @@ TEST(Place, N9_AFullLaneKeepsTheHeaviestAndTheRestGoesElsewhere) {
   // Room for the FFN of two of the three blocks (the output product of attention is with it).
   const size_t limit = 3 * ffn_bytes - 1;
   const auto choice = place(m.blueprint, m.weights, {{"slow"}, {"matrix", limit}}, MadeUpTimes(1.0),
-                            {{128}, 512, {}});
+                            request_of({128}));
   const plan::Plan plan = plan_of(choice);
-  EXPECT_EQ(plan.lane_of("ffn", 128, 0), 1);
-  EXPECT_EQ(plan.lane_of("ffn", 128, 1), 1);
-  EXPECT_EQ(plan.lane_of("ffn", 128, 2), 0);
+  EXPECT_EQ(plan.lane_of("ffn", {plan::Phase::kStep, 128}, 0), 1);
+  EXPECT_EQ(plan.lane_of("ffn", {plan::Phase::kStep, 128}, 1), 1);
+  EXPECT_EQ(plan.lane_of("ffn", {plan::Phase::kStep, 128}, 2), 0);
   EXPECT_LE(choice.weight_bytes[1], limit);
   EXPECT_GT(choice.weight_bytes[1], limit / 2);
 }
 
 TEST(Place, NoLaneWithRoomIsASentence) {
   const Model m;
-  EXPECT_THROW(
-      place(m.blueprint, m.weights, {{"a", 1000}, {"b", 1000}}, MadeUpTimes(1.0), {{128}, 512, {}}),
-      Error);
+  EXPECT_THROW(place(m.blueprint, m.weights, {{"a", 1000}, {"b", 1000}}, MadeUpTimes(1.0),
+                     request_of({128})),
+               Error);
 }
 
 }  // namespace

@@ -136,9 +136,7 @@ bool uses_tree(const plan::Profile& profile, int lane, model::OpKind op) {
 }
 
 Predictor::Key Predictor::key_of(int lane, const OpShape& shape) {
-  const bool has_precisions =
-      shape.op == model::OpKind::kLinear || shape.op == model::OpKind::kAttention;
-  return {lane, shape.op, shape.type, has_precisions && shape.n_tokens > plan::kMostDecodeTokens};
+  return {lane, shape.op, shape.type, shape.phase};
 }
 
 Predictor::Predictor(const plan::Profile& profile) {

@@ -58,7 +58,7 @@ class Predictor {
     int lane;
     model::OpKind op;
     tensor::Type type;
-    bool is_prompt;  // of more tokens than decoding has, in a precision of its own
+    plan::Phase phase;
     auto operator<=>(const Key&) const = default;
   };
   static Key key_of(int lane, const plan::OpShape& shape);

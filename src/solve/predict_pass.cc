@@ -13,25 +13,20 @@ bool is_head(const lanes::Subgraph& subgraph) {
   return subgraph.blueprint->values[static_cast<size_t>(output)].per_output;
 }
 
-// The shape whose executable takes so many tokens.
-int shape_for(const plan::Plan& plan, int n_tokens) {
-  const auto at = std::lower_bound(plan.shapes.begin(), plan.shapes.end(), n_tokens);
-  return at == plan.shapes.end() ? plan.shapes.back() : *at;
-}
-
 // Tasks in order, a handover wherever the lane changes. Rows that are absent cost nothing: lanes
 // that compute every row of a shape are timed by their shape, which `times` knows.
 double chunk_us(const TaskTimes& times, const plan::Plan& plan, const model::Blueprint& blueprint,
-                int n_tokens, int context, bool with_head) {
+                plan::Shape rows, int context, bool with_head) {
+  const plan::Shape shape = plan.body_shape(rows.phase, rows.n_rows);
   double us = 0.0;
   int before = -1;
   for (const lanes::Subgraph& subgraph :
        schedule::cut_into_subgraphs(blueprint, plan.is_cut_at_norms)) {
     const bool is_of_head = is_head(subgraph);
     if (is_of_head && !with_head) continue;
-    const int shape = is_of_head ? 1 : shape_for(plan, n_tokens);
-    const int lane = plan.lane_of(subgraph.name, shape, subgraph.block());
-    us += times.task_us(lane, subgraph, is_of_head ? 1 : n_tokens, context);
+    const int lane =
+        plan.lane_of(subgraph.name, is_of_head ? plan::Shape() : shape, subgraph.block());
+    us += times.task_us(lane, subgraph, is_of_head ? plan::Shape() : rows, context);
     if (before >= 0 && before != lane) us += times.handover_us(before, lane);
     before = lane;
   }
@@ -48,8 +43,9 @@ double predict_pass_us(const Predictor& predictor, int lane, const model::Bluepr
     for (const model::Op& op : subgraph.ops) {
       const bool per_output = blueprint.values[static_cast<size_t>(op.output)].per_output;
       const int n = per_output ? pass.n_outputs : pass.n_tokens;
-      us +=
-          predictor.added_us(lane, shape_of(blueprint, op, weights, pass.kv_type, n, pass.context));
+      const plan::Shape shape = {per_output ? plan::Phase::kStep : pass.phase, n};
+      us += predictor.added_us(lane,
+                               shape_of(blueprint, op, weights, pass.kv_type, shape, pass.context));
     }
   }
   return us;
@@ -59,16 +55,16 @@ double predict_prompt_us(const TaskTimes& times, const plan::Plan& plan,
                          const model::Blueprint& blueprint, int n_tokens) {
   double us = 0.0;
   for (int done = 0; done < n_tokens;) {
-    const int n = std::min(plan.chunk(), n_tokens - done);
-    done += n;
-    us += chunk_us(times, plan, blueprint, n, done, done == n_tokens);
+    const plan::Shape part = plan.prompt_part(done, n_tokens);
+    done += part.n_rows;
+    us += chunk_us(times, plan, blueprint, part, done, done == n_tokens);
   }
   return us;
 }
 
 double predict_step_us(const TaskTimes& times, const plan::Plan& plan,
                        const model::Blueprint& blueprint, int context) {
-  return chunk_us(times, plan, blueprint, 1, context, true);
+  return chunk_us(times, plan, blueprint, {}, context, true);
 }
 
 }  // namespace troika::solve

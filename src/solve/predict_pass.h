@@ -13,6 +13,7 @@ struct PassShape {
   int n_tokens = 1;
   int n_outputs = 1;
   int context = 1;  // positions that the last token sees
+  plan::Phase phase = plan::Phase::kStep;
 };
 
 // Each subgraph starts once; its ops add what they take beyond a start of their own.

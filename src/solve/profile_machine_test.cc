@@ -40,7 +40,7 @@ class KnownLane : public lanes::Lane {
     if (index > 0) info_.capabilities = lanes::kInt8Matrix;
   }
   const lanes::LaneInfo& info() const override { return info_; }
-  std::unique_ptr<lanes::Executable> build(const lanes::Subgraph& subgraph, int n_tokens,
+  std::unique_ptr<lanes::Executable> build(const lanes::Subgraph& subgraph, plan::Shape shape,
                                            const weights::Store& weights,
                                            const lanes::Buffers& buffers) override;
   void submit(const lanes::Executable& executable, const lanes::Run& run,
@@ -112,15 +112,17 @@ class KnownMachine : public lanes::Machine {
   int n_started_ = 0;
 };
 
-std::unique_ptr<lanes::Executable> KnownLane::build(const lanes::Subgraph& subgraph, int n_tokens,
+std::unique_ptr<lanes::Executable> KnownLane::build(const lanes::Subgraph& subgraph,
+                                                    plan::Shape shape,
                                                     const weights::Store& weights,
                                                     const lanes::Buffers& buffers) {
   const model::Op& op = subgraph.ops.front();
   EXPECT_EQ(subgraph.ops.size(), 1u);
-  EXPECT_NE(buffers.value(op.output), nullptr);
+  EXPECT_NE(buffers.view(op.output).address, nullptr);
   // The context is known when a run is submitted.
   return std::make_unique<KnownExecutable>(
-      n_tokens, shape_of(*subgraph.blueprint, op, weights, tensor::Type::kF16, n_tokens, n_tokens));
+      shape.n_rows,
+      shape_of(*subgraph.blueprint, op, weights, tensor::Type::kF16, shape, shape.n_rows));
 }
 
 void KnownLane::submit(const lanes::Executable& executable, const lanes::Run& run,
@@ -142,7 +144,7 @@ ProfileOptions small_options() {
   options.budget_us = 1e12;
   options.shapes = {{OpKind::kLinear, tensor::Type::kQ4_0, 320, 256, 7, 0, 0},
                     {OpKind::kLinear, tensor::Type::kQ8_0, 64, 1024, 1, 0, 0},
-                    {OpKind::kLinear, tensor::Type::kF32, 48, 64, 33, 0, 0},
+                    {OpKind::kLinear, tensor::Type::kF32, 48, 64, 33, 0, 0, plan::Phase::kPrompt},
                     {OpKind::kEmbed, tensor::Type::kQ4_0, 256, 256, 5, 0, 0},
                     {OpKind::kRmsNorm, tensor::Type::kF32, 512, 512, 3, 0, 0},
                     {OpKind::kLayerNorm, tensor::Type::kF32, 512, 512, 3, 0, 0},

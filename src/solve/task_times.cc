@@ -25,10 +25,11 @@ RunTimes::RunTimes(lanes::Machine& machine, const weights::Store& weights,
                    const lanes::Buffers& buffers)
     : machine_(machine), weights_(weights), buffers_(buffers) {}
 
-double RunTimes::task_us(int lane, const lanes::Subgraph& subgraph, int n_tokens,
+double RunTimes::task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
                          int context) const {
+  const int n_tokens = shape.n_rows;
   lanes::Lane& worker = *machine_.lanes()[static_cast<size_t>(lane)];
-  const auto executable = worker.build(subgraph, n_tokens, weights_, buffers_);
+  const auto executable = worker.build(subgraph, shape, weights_, buffers_);
   const auto n = static_cast<size_t>(n_tokens);
   const auto n_seen = static_cast<size_t>(std::max(context, n_tokens));
   // Only the numbers of positions count.
@@ -38,6 +39,7 @@ double RunTimes::task_us(int lane, const lanes::Subgraph& subgraph, int n_tokens
     visible.push_back({{slots.data(), n_seen - n + row + 1}, {}});
   }
   lanes::Run run;
+  run.phase = shape.phase;
   run.n_tokens = n_tokens;
   run.n_outputs = n_tokens;
   run.visible = visible;
@@ -64,12 +66,12 @@ ProfileTimes::ProfileTimes(const plan::Profile& profile, const weights::Store& w
                            tensor::Type kv_type)
     : profile_(profile), predictor_(profile), weights_(weights), kv_type_(kv_type) {}
 
-double ProfileTimes::task_us(int lane, const lanes::Subgraph& subgraph, int n_tokens,
+double ProfileTimes::task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
                              int context) const {
   double us = predictor_.start_us(lane);
   for (const model::Op& op : subgraph.ops) {
     us += predictor_.added_us(
-        lane, shape_of(*subgraph.blueprint, op, weights_, kv_type_, n_tokens, context));
+        lane, shape_of(*subgraph.blueprint, op, weights_, kv_type_, shape, context));
   }
   return us;
 }

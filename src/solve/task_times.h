@@ -15,7 +15,7 @@ class TaskTimes {
  public:
   virtual ~TaskTimes() = default;
   // The last token sees `context` positions.
-  virtual double task_us(int lane, const lanes::Subgraph& subgraph, int n_tokens,
+  virtual double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
                          int context) const = 0;
   virtual double handover_us(int from, int to) const = 0;
 };
@@ -26,7 +26,7 @@ class RunTimes : public TaskTimes {
  public:
   // Everything must outlive this.
   RunTimes(lanes::Machine& machine, const weights::Store& weights, const lanes::Buffers& buffers);
-  double task_us(int lane, const lanes::Subgraph& subgraph, int n_tokens,
+  double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
                  int context) const override;
   double handover_us(int from, int to) const override;
 
@@ -41,7 +41,7 @@ class RunTimes : public TaskTimes {
 class ProfileTimes : public TaskTimes {
  public:
   ProfileTimes(const plan::Profile& profile, const weights::Store& weights, tensor::Type kv_type);
-  double task_us(int lane, const lanes::Subgraph& subgraph, int n_tokens,
+  double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
                  int context) const override;
   double handover_us(int from, int to) const override;
 

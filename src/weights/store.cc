@@ -210,7 +210,7 @@ void Store::measure_int8(std::span<const model::WeightId> ids, int n_threads,
     if (progress) progress(n_done++, ids.size());
     const Matrix& source = matrix(id);
     std::vector<float>& largest = row_largest_[static_cast<size_t>(id)];
-    if (int8_panels(id) != nullptr || switched(id) != nullptr || !largest.empty()) continue;
+    if (int8_panels(id) != nullptr || is_switched(id) || !largest.empty()) continue;
     if (!fits_int8(source)) continue;
     largest.resize(static_cast<size_t>(source.n_rows));
     team.run([&](int worker) {
@@ -222,16 +222,41 @@ void Store::measure_int8(std::span<const model::WeightId> ids, int n_threads,
   if (progress) progress(ids.size(), ids.size());
 }
 
+size_t Store::measured_bytes() const {
+  size_t bytes = 0;
+  for (const std::vector<float>& largest : row_largest_) bytes += largest.size() * sizeof(float);
+  return bytes;
+}
+
 void Store::set_switched(std::unique_ptr<SwitchedBlocks> blocks) { switched_ = std::move(blocks); }
 
-const SwitchedMatrix* Store::switched(model::WeightId id) const {
-  return switched_ != nullptr ? switched_->find(id) : nullptr;
+bool Store::is_switched(model::WeightId id) const {
+  return switched_ != nullptr && switched_->find(id) != nullptr;
+}
+
+Lease Store::acquire(model::WeightId id, const RowChoice& rows) const {
+  const Matrix& whole = matrix(id);
+  TROIKA_ASSERT(rows.first >= 0 && rows.first <= whole.n_rows);
+  TROIKA_ASSERT(rows.count <= whole.n_rows - rows.first);
+  if (is_switched(id)) return switched_->acquire(id, rows);
+  const size_t first = rows.list.empty() ? static_cast<size_t>(rows.first) : 0;
+  const float* largest = row_largest(id);
+  return {whole.data + first * whole.row_bytes, int8_panels(id),
+          largest != nullptr ? largest + first : nullptr, nullptr};
 }
 
 const float* Store::row_largest(model::WeightId id) const {
+  if (is_switched(id)) return switched_->find(id)->row_largest;
   const auto index = static_cast<size_t>(id);
   return index < row_largest_.size() && !row_largest_[index].empty() ? row_largest_[index].data()
                                                                      : nullptr;
+}
+
+size_t grouped_bytes(const Matrix& matrix) {
+  const auto k = static_cast<size_t>(matrix.row_length);
+  const auto block = static_cast<size_t>(tensor::type_info(tensor::Type::kQ8_0).block_length);
+  if (matrix.type == tensor::Type::kQ8_0 || k % block != 0) return 0;
+  return tensor::row_bytes(tensor::Type::kQ8_0, k) * static_cast<size_t>(matrix.n_rows);
 }
 
 void Store::group_int8(std::span<const model::WeightId> ids, int n_threads,
@@ -244,9 +269,7 @@ void Store::group_int8(std::span<const model::WeightId> ids, int n_threads,
     const Matrix& source = matrix(id);
     GroupedMatrix& copy = grouped_[static_cast<size_t>(id)];
     const auto k = static_cast<size_t>(source.row_length);
-    const auto block = static_cast<size_t>(tensor::type_info(tensor::Type::kQ8_0).block_length);
-    const bool is_done = source.type == tensor::Type::kQ8_0 || !copy.storage.empty();
-    if (is_done || k % block != 0) continue;
+    if (grouped_bytes(source) == 0 || !copy.storage.empty()) continue;
     const size_t row_bytes = tensor::row_bytes(tensor::Type::kQ8_0, k);
     const auto n_rows = static_cast<size_t>(source.n_rows);
     try {

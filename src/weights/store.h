@@ -10,12 +10,12 @@
 #include "model/blueprint.h"
 #include "tensor/type.h"
 #include "weights/channels.h"
+#include "weights/lease.h"
 #include "weights/panels.h"
 
 namespace troika::weights {
 
 class SwitchedBlocks;
-struct SwitchedMatrix;
 
 // Rows of one matrix, as they stand in the file.
 struct Matrix {
@@ -31,6 +31,9 @@ struct GroupedMatrix {
   Matrix matrix{};
   std::vector<std::byte> storage;
 };
+
+// What such a copy in Q8_0 takes; 0 for a matrix that stays as it is.
+size_t grouped_bytes(const Matrix& matrix);
 
 // A weight that lies in memory: `matrix` or `vector`, as the blueprint uses it.
 struct Constant {
@@ -62,6 +65,12 @@ class Store {
   // REQUIRES: the blueprint uses it as a vector (norm weights, biases).
   const float* vector(model::WeightId id) const;
 
+  // The right to read rows of a matrix until it is given back. Never blocks: a lease of what is not
+  // in memory is not ready. Those of matrices that have one place are ready at once.
+  Lease acquire(model::WeightId id, const RowChoice& rows = {}) const;
+  // Whether its place may change between runs, so that a lease is for one run only.
+  bool is_switched(model::WeightId id) const;
+
   // The first of these matrices whose packed copies fit so many bytes together.
   std::vector<model::WeightId> packable(std::span<const model::WeightId> ids, uint64_t bytes) const;
   // Makes packed copies of these matrices on n_threads threads. Those whose rows are too long for
@@ -81,8 +90,6 @@ class Store {
   // there. Such a matrix is neither packed nor measured here, and its rows in the file are not
   // read.
   void set_switched(std::unique_ptr<SwitchedBlocks> blocks);
-  // Null where it has one form only.
-  const SwitchedMatrix* switched(model::WeightId id) const;
 
   // Columns of some of them, which outlive the executables that are built from now on.
   void set_channels(std::unique_ptr<Channels> channels) { channels_ = std::move(channels); }
@@ -99,6 +106,8 @@ class Store {
   // The matrix in Q8_0 where it has one, else as it stands in the file.
   const Matrix& grouped(model::WeightId id) const;
   size_t packed_bytes() const { return packed_bytes_; }
+  // Of the magnitudes that measure_int8 found.
+  size_t measured_bytes() const;
 
   // Bytes of the file that one step of decoding reads: all matrices but the embedding table,
   // unless that is the head too, and but the experts that a token does not use.

@@ -77,7 +77,7 @@ SwitchedBlocks::SwitchedBlocks(const model::Blueprint& blueprint, const Store& s
       member->part_bytes = bytes.size();
     }
     TROIKA_ASSERT(member->part_bytes > 0);
-    by_weight_[static_cast<size_t>(id)] = &member->now;
+    by_weight_[static_cast<size_t>(id)] = member.get();
     blocks_[static_cast<size_t>(block)].members.push_back(std::move(member));
   }
 }
@@ -85,7 +85,28 @@ SwitchedBlocks::SwitchedBlocks(const model::Blueprint& blueprint, const Store& s
 SwitchedBlocks::~SwitchedBlocks() = default;
 
 const SwitchedMatrix* SwitchedBlocks::find(model::WeightId id) const {
-  return by_weight_[static_cast<size_t>(id)];
+  const Member* member = by_weight_[static_cast<size_t>(id)];
+  return member != nullptr ? &member->now : nullptr;
+}
+
+Lease SwitchedBlocks::acquire(model::WeightId id, const RowChoice& rows) const {
+  Member& member = *by_weight_[static_cast<size_t>(id)];
+  const Matrix& matrix = member.matrix;
+  const SwitchedMatrix& now = member.now;
+  if (now.rows == nullptr && now.panels == nullptr) {
+    int first = rows.first;
+    int end = rows.count == RowChoice::kAll ? matrix.n_rows : rows.first + rows.count;
+    if (!rows.list.empty()) {
+      first = rows.list.front();
+      end = rows.list.back() + 1;
+    }
+    return Lease(NeededRead{member.part,
+                            member.offset + static_cast<uint64_t>(first) * matrix.row_bytes,
+                            static_cast<uint64_t>(end - first) * matrix.row_bytes});
+  }
+  const size_t first = rows.list.empty() ? static_cast<size_t>(rows.first) : 0;
+  return {now.rows != nullptr ? now.rows + first * matrix.row_bytes : nullptr, now.panels,
+          now.row_largest != nullptr ? now.row_largest + first : nullptr, &member.n_leases};
 }
 
 size_t SwitchedBlocks::bytes(int block, BlockForm form) const {
@@ -222,6 +243,8 @@ std::unique_ptr<BlockCopy> SwitchedBlocks::use(std::unique_ptr<BlockCopy> copy) 
   const bool is_rows = copy->form() == BlockForm::kRows;
   const Block& block = blocks_[static_cast<size_t>(copy->block())];
   for (size_t i = 0; i < block.members.size(); ++i) {
+    // Whoever reads it would read what is given back to the system.
+    TROIKA_ASSERT(block.members[i]->n_leases.load(std::memory_order_acquire) == 0);
     SwitchedMatrix& now = block.members[i]->now;
     now.rows = is_rows ? copy->rows_[i] : nullptr;
     now.panels = is_rows ? nullptr : &copy->panels_[i].panels();

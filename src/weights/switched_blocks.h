@@ -70,6 +70,9 @@ class SwitchedBlocks {
   ~SwitchedBlocks();
 
   int n_blocks() const { return static_cast<int>(blocks_.size()); }
+  // The matrix where it lies now. While leases of a block live, it may not be changed.
+  // REQUIRES: `find` finds it.
+  Lease acquire(model::WeightId id, const RowChoice& rows) const;
   // Null for a matrix that has one form only. The address stays.
   const SwitchedMatrix* find(model::WeightId id) const;
   size_t bytes(int block, BlockForm form) const;
@@ -94,7 +97,7 @@ class SwitchedBlocks {
 
   // Null before the first.
   const BlockCopy* in_use(int block) const { return in_use_[static_cast<size_t>(block)].get(); }
-  // Returns what was in use before.
+  // Returns what was in use before. REQUIRES: nobody has a lease of the block.
   std::unique_ptr<BlockCopy> use(std::unique_ptr<BlockCopy> copy);
 
  private:
@@ -105,6 +108,7 @@ class SwitchedBlocks {
     uint64_t part_bytes = 0;
     std::vector<float> row_largest;
     SwitchedMatrix now;
+    std::atomic<int> n_leases{0};
   };
   struct Block {
     std::vector<std::unique_ptr<Member>> members;
@@ -112,7 +116,7 @@ class SwitchedBlocks {
   std::unique_ptr<BlockCopy> new_copy(int block, BlockForm form);
 
   std::vector<Block> blocks_;
-  std::vector<const SwitchedMatrix*> by_weight_;
+  std::vector<Member*> by_weight_;
   std::unique_ptr<CopyBytes> held_;
   std::vector<std::unique_ptr<BlockCopy>> in_use_;
 };

@@ -46,6 +46,48 @@ struct Model {
   Team team;
 };
 
+// What is not in memory is named; what is stays where it is while somebody reads it.
+TEST(SwitchedBlocks, LeasesNameWhatMustBeReadAndHoldWhatIsThere) {
+  Model m("llama");
+  const model::WeightId id = prompt_matrices(m.blueprint).front();
+  const Matrix& matrix = m.store.matrix(id);
+  const std::vector<int> list = {3, 7, 20};
+  const auto offset_of = [&](const Lease& lease) {
+    const auto part = static_cast<size_t>(lease.needed_read().part);
+    return m.file.parts()[part].bytes.data() + lease.needed_read().offset;
+  };
+  {
+    const Lease whole = m.blocks.acquire(id, {});
+    EXPECT_FALSE(whole.is_ready());
+    EXPECT_EQ(offset_of(whole), matrix.data);
+    EXPECT_EQ(whole.needed_read().bytes, matrix.row_bytes * static_cast<size_t>(matrix.n_rows));
+    const Lease stretch = m.blocks.acquire(id, {16, 32});
+    EXPECT_EQ(offset_of(stretch), matrix.data + 16 * matrix.row_bytes);
+    EXPECT_EQ(stretch.needed_read().bytes, 32 * matrix.row_bytes);
+    const Lease rows = m.blocks.acquire(id, {.list = list});
+    EXPECT_EQ(offset_of(rows), matrix.data + 3 * matrix.row_bytes);
+    EXPECT_EQ(rows.needed_read().bytes, 18 * matrix.row_bytes);
+  }
+  auto rows = m.rows(0);
+  m.blocks.measure(*rows, m.team);
+  auto panels = m.blocks.make_panels(*rows, m.team);
+  (void)m.blocks.use(std::move(rows));
+  {
+    const Lease stretch = m.blocks.acquire(id, {16, 32});
+    ASSERT_TRUE(stretch.is_ready());
+    EXPECT_EQ(stretch.panels(), nullptr);
+    EXPECT_EQ(
+        std::memcmp(stretch.rows(), matrix.data + 16 * matrix.row_bytes, 32 * matrix.row_bytes), 0);
+    EXPECT_EQ(stretch.row_largest(), m.blocks.find(id)->row_largest + 16);
+    EXPECT_EQ(m.blocks.acquire(id, {.list = list}).rows(), m.blocks.find(id)->rows);
+    EXPECT_DEATH((void)m.blocks.use(std::move(panels)), "n_leases");
+    Lease moved = m.blocks.acquire(id, {});
+    Lease other = std::move(moved);  // one lease, not two
+  }
+  (void)m.blocks.use(std::move(panels));
+  EXPECT_EQ(m.blocks.acquire(id, {}).panels(), m.blocks.find(id)->panels);
+}
+
 // Both forms of every matrix are to the bit what the file has and what packed copies hold.
 TEST(SwitchedBlocks, D1BothFormsAreThoseOfTheStore) {
   for (const auto& [name, type] :

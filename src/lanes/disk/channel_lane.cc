@@ -36,12 +36,12 @@ ChannelLane::ChannelLane(const DiskOptions& options)
 
 ChannelLane::~ChannelLane() = default;
 
-std::unique_ptr<Executable> ChannelLane::build(const Subgraph& subgraph, int n_tokens,
+std::unique_ptr<Executable> ChannelLane::build(const Subgraph& subgraph, plan::Shape shape,
                                                const weights::Store& weights,
                                                const Buffers& buffers) {
-  if (subgraph.role != Role::kRead) return disk_.build(subgraph, n_tokens, weights, buffers);
+  if (subgraph.role != Role::kRead) return disk_.build(subgraph, shape, weights, buffers);
   TROIKA_ASSERT(buffers.shadow() != nullptr);
-  return std::make_unique<ChannelRead>(n_tokens, *buffers.shadow());
+  return std::make_unique<ChannelRead>(shape.n_rows, *buffers.shadow());
 }
 
 void ChannelLane::submit(const Executable& executable, const Run& run, Completion& completion) {

@@ -17,7 +17,7 @@ class ChannelLane : public Lane {
   const LaneInfo& info() const override { return disk_.info(); }
   std::string problem() const override { return disk_.problem(); }
   // Throws Error for anything but reads of columns.
-  std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
+  std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
   // Returns at once, also where there is something to read.
   void submit(const Executable& executable, const Run& run, Completion& completion) override;

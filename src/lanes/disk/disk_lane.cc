@@ -133,8 +133,8 @@ void DiskLane::start_ring() {
   ring_ = std::move(ring);
 }
 
-std::unique_ptr<Executable> DiskLane::build(const Subgraph& subgraph, int, const weights::Store&,
-                                            const Buffers&) {
+std::unique_ptr<Executable> DiskLane::build(const Subgraph& subgraph, plan::Shape,
+                                            const weights::Store&, const Buffers&) {
   throw Error(
       fmt::format("The disk computes nothing, but '{}' was placed on it. Place it on "
                   "another lane.",

@@ -34,7 +34,7 @@ class DiskLane : public Lane {
 
   const LaneInfo& info() const override { return info_; }
   // Throws Error: the disk computes nothing.
-  std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
+  std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
   // A task of reads, which come with each run.
   std::unique_ptr<Executable> make_read() const;

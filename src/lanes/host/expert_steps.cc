@@ -138,10 +138,8 @@ void run_expert_linear(const Step& step, const StepContext& context, int step_in
   const bool is_gathered = step.form == InputForm::kFloat && !step.op.takes_parts;
   const float* floats =
       is_gathered ? reinterpret_cast<const float*>(context.prepared) : step.inputs[0];
-  Step any = step;
-  any.matrix.n_rows = step.output_width;  // of one expert
   const auto n_active = static_cast<int64_t>(groups.n_active());
-  const ProductItems items = items_of(any, context, n_active);
+  const ProductItems items = items_of(step, context, n_active);
   share_items(context, step_index, worker, items.n * n_active, [&](int64_t i) {
     const size_t expert = groups.active(static_cast<size_t>(i / items.n));
     const size_t start = groups.start(expert);

@@ -7,23 +7,49 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "lanes/host/expert_steps.h"
+#include "lanes/host/slices.h"
 #include "lanes/host/steps.h"
 
 namespace troika::lanes {
-namespace {
-
 class HostExecutable : public Executable {
  public:
-  HostExecutable(int n_tokens, std::vector<Step> steps, const Buffers& buffers)
-      : Executable(n_tokens), steps_(std::move(steps)), set_stride_(buffers.set_stride()) {}
+  HostExecutable(int n_tokens, const TokenSlice& tokens, std::vector<Step> steps,
+                 const weights::Store& weights, const Buffers& buffers)
+      : Executable(n_tokens),
+        tokens_(tokens),
+        steps_(std::move(steps)),
+        weights_(weights),
+        set_stride_(buffers.set_stride()) {
+    TaskBindings bindings;
+    for (const Step& step : steps_) {
+      leases_.push_back(step.is_leased ? bindings.add(step.op.weight) : model::kNone);
+    }
+    if (bindings.empty()) return;
+    for (int set = 1; set < buffers.n_sets(); ++set) bindings_.push_back(bindings.unbound());
+    bindings_.push_back(std::move(bindings));
+  }
+
+  TaskBindings* bindings(int buffer_set) const override {
+    return bindings_.empty() ? nullptr : &bindings_[static_cast<size_t>(buffer_set)];
+  }
+  const weights::Store& weights() const { return weights_; }
+  const TokenSlice& tokens() const { return tokens_; }
+  // Of a step that is leased, the index of its lease.
+  int lease_of(size_t step) const { return leases_[step]; }
 
   const std::vector<Step>& steps() const { return steps_; }
   size_t set_stride() const { return set_stride_; }
 
  private:
+  TokenSlice tokens_;
   std::vector<Step> steps_;
-  size_t set_stride_;  // floats from one set of buffers to the next
+  const weights::Store& weights_;
+  std::vector<int> leases_;                     // by step
+  mutable std::vector<TaskBindings> bindings_;  // by set of buffers: a run has one to itself
+  size_t set_stride_;                           // floats from one set of buffers to the next
 };
+
+namespace {
 
 constexpr size_t kLine = 64;  // bytes to which both buffers are aligned
 
@@ -53,25 +79,27 @@ HostLane::HostLane(const kernels::Table& kernels, const plan::HostLane& lane,
 
 HostLane::~HostLane() = default;
 
-std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, int n_tokens,
+std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, plan::Shape shape,
                                             const weights::Store& weights, const Buffers& buffers) {
-  const bool is_prompt = n_tokens > plan::kMostDecodeTokens;
+  check_slice(subgraph, info_);
+  const bool is_prompt = shape.phase == plan::Phase::kPrompt;
   const Precision precision = {activations_, is_prompt ? prefill_ : plan::Prefill::kSame,
                                int8_rules_};
+  const TokenSlice tokens(subgraph);
   std::vector<Step> steps = make_steps(subgraph, weights, buffers, kernels_, precision);
   for (Step& step : steps) {
     if (is_prompt && step.op.kind == model::OpKind::kLinear) {
-      step.strips_together = kStripsTogether[layout_index(subgraph, step.op, n_tokens)];
+      step.strips_together = kStripsTogether[layout_index(subgraph, step.op, shape)];
     }
-    reserve(step, n_tokens);
+    reserve(step, tokens.n_rows(shape.n_rows));
   }
   const size_t n_counters = steps.size() * static_cast<size_t>(team_.size());
   if (counters_.size() < n_counters) counters_ = std::vector<ItemCounter>(n_counters);
-  return std::make_unique<HostExecutable>(n_tokens, std::move(steps), buffers);
+  return std::make_unique<HostExecutable>(shape.n_rows, tokens, std::move(steps), weights, buffers);
 }
 
-std::span<const char* const> HostLane::layouts(int n_tokens) const {
-  if (n_tokens <= plan::kMostDecodeTokens || prefill_ == plan::Prefill::kSame ||
+std::span<const char* const> HostLane::layouts(plan::Shape shape) const {
+  if (shape.phase == plan::Phase::kStep || prefill_ == plan::Prefill::kSame ||
       prefill_ == plan::Prefill::kF32) {
     return {};
   }
@@ -105,6 +133,13 @@ void HostLane::reserve(const Step& step, int n_tokens) {
   outliers_ = std::make_unique_for_overwrite<kernels::Outlier[]>(n_outliers_);
 }
 
+size_t HostLane::held_bytes() const {
+  return prepared_.capacity() + stretches_.capacity() +
+         outlier_counts_.capacity() * sizeof(uint32_t) + scratch_.capacity() * sizeof(float) +
+         expert_scratch_.capacity() * sizeof(int32_t) + counters_.capacity() * sizeof(ItemCounter) +
+         attention_parts_.capacity() * sizeof(float);
+}
+
 // In leaps, so that a growing context asks for memory rarely.
 void HostLane::reserve_parts(size_t n_floats) {
   if (attention_parts_.size() < n_floats) attention_parts_.resize(2 * n_floats);
@@ -121,6 +156,16 @@ void HostLane::note_shadow_end(const Step& step, const Run& run) {
 
 void HostLane::submit(const Executable& executable, const Run& run, Completion& completion) {
   const auto& host = static_cast<const HostExecutable&>(executable);
+  if (host.tokens().is_all()) {
+    run_steps(host, run);
+  } else {
+    const Run own = host.tokens().of(run);
+    if (!host.tokens().is_empty(own)) run_steps(host, own);
+  }
+  completion.finished(Status::kDone);
+}
+
+void HostLane::run_steps(const HostExecutable& host, const Run& run) {
   const std::vector<Step>& steps = host.steps();
   const size_t n_counters = steps.size() * static_cast<size_t>(team_.size());
   for (size_t i = 0; i < n_counters; ++i) counters_[i].n_begun.store(0, std::memory_order_relaxed);
@@ -141,13 +186,17 @@ void HostLane::submit(const Executable& executable, const Run& run, Completion& 
                                scratch_floats_,
                                expert_scratch_.data(),
                                expert_scratch_length_};
+  TaskBindings* const own = host.bindings(run.buffer_set);
+  // Who submits a task has waited for what its weights need.
+  if (own != nullptr) TROIKA_ASSERT(own->acquire(host.weights()));
   const size_t behind = host.set_stride() * static_cast<size_t>(run.buffer_set);
   team_.run_where_free([&](int worker) {
     for (size_t i = 0; i < steps.size(); ++i) {
       if (steps[i].meets_before) team_.barrier().wait();
       const auto index = static_cast<int>(i);
-      if (steps[i].switched != nullptr) {
-        run_step(steps[i].bound().behind(behind), context, index, worker);
+      if (steps[i].is_leased) {
+        const weights::Lease& lease = own->lease(host.lease_of(i));
+        run_step(steps[i].with(lease).behind(behind), context, index, worker);
       } else if (behind == 0) {
         run_step(steps[i], context, index, worker);
       } else {
@@ -155,8 +204,8 @@ void HostLane::submit(const Executable& executable, const Run& run, Completion& 
       }
     }
   });
+  if (own != nullptr) own->give_back();  // before anybody hears that the task has ended
   note_shadow_end(steps.front(), run);
-  completion.finished(Status::kDone);
 }
 
 }  // namespace troika::lanes

@@ -11,6 +11,8 @@
 
 namespace troika::lanes {
 
+class HostExecutable;
+
 class HostLane : public Lane {
  public:
   // `kernels` must outlive the lane, and the rules until its executables are built.
@@ -20,13 +22,16 @@ class HostLane : public Lane {
 
   const LaneInfo& info() const override { return info_; }
   // Of prompts in panels.
-  std::span<const char* const> layouts(int n_tokens) const override;
-  std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
+  std::span<const char* const> layouts(plan::Shape shape) const override;
+  std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
+  // Without the lists of outliers, of which little is ever touched.
+  size_t held_bytes() const override;
   // The calling thread is the team's first worker; the task has ended on return.
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
 
  private:
+  void run_steps(const HostExecutable& host, const Run& run);
   void reserve_parts(size_t n_floats);
   void reserve(const Step& step, int n_tokens);
   void note_shadow_end(const Step& step, const Run& run);

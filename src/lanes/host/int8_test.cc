@@ -60,10 +60,10 @@ class TwoProducts {
     store_->pack_int8(ids, 2, {}, packing);
     buffers_ = std::make_unique<Buffers>(b, kMostTokens, 1);
     const std::vector<float> x = random_floats(kMostTokens * kDepth, 5, 1.0f);
-    std::copy(x.begin(), x.end(), buffers_->value(0));
+    std::copy(x.begin(), x.end(), buffers_->view(0).floats());
     for (int t = 0; t < kMostTokens; ++t) {  // some tokens have many outliers, some few
-      buffers_->value(0)[t * kDepth + 7] *= 60;
-      if (t % 3 == 0) buffers_->value(0)[t * kDepth + kDepth - 1] *= 200;
+      buffers_->view(0).floats()[t * kDepth + 7] *= 60;
+      if (t % 3 == 0) buffers_->view(0).floats()[t * kDepth + kDepth - 1] *= 200;
     }
   }
 
@@ -75,14 +75,15 @@ class TwoProducts {
     HostLane lane(kernels.table, {{}, n_threads}, plan::Activations::kQ8, plan::Prefill::kInt8,
                   &rules);
     const Subgraph subgraph = {&blueprint_, blueprint_.ops, "qkv"};
-    const auto executable = lane.build(subgraph, n_built, *store_, *buffers_);
+    const auto executable =
+        lane.build(subgraph, {plan::Phase::kPrompt, n_built}, *store_, *buffers_);
     Run run;
     run.n_tokens = n_tokens;
     Done done;
     lane.submit(*executable, run, done);
     std::vector<std::vector<float>> results;
     for (int i = 0; i < 2; ++i) {
-      const float* y = buffers_->value(i + 1);
+      const float* y = buffers_->view(i + 1).floats();
       results.emplace_back(y, y + n_tokens * kRows[i]);
     }
     return results;
@@ -111,7 +112,7 @@ class TwoProducts {
   }
 
   float element(const Int8Rule& rule, int i, int t, int r) const {
-    const float* x = buffers_->value(0) + t * kDepth;
+    const float* x = buffers_->view(0).floats() + t * kDepth;
     float most = rule.range.limit;
     if (!rule.range.is_static) {
       float largest = 0;

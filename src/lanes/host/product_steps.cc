@@ -9,8 +9,8 @@
 namespace troika::lanes {
 namespace {
 
-// Rows of a weight that stay together on one worker: a cache line of results.
-constexpr int64_t kRowGranularity = 16;
+// Rows of a weight that stay together on one worker.
+constexpr int64_t kRowGranularity = Slice::kRowGranularity;
 // Bytes of a weight that a worker takes at a time: little enough that none waits long for the last
 // one, enough that a stream of reads gets under way.
 constexpr size_t kItemBytes = 32 << 10;
@@ -165,7 +165,7 @@ bool has_panels(const Step& step) {
 void bind_product(Step* step, const weights::Store& weights, const kernels::Table& kernels,
                   Precision precision) {
   step->matrix = weights.matrix(step->op.weight);
-  step->switched = weights.switched(step->op.weight);
+  step->is_leased = weights.is_switched(step->op.weight);
   if (step->op.keeps_float) {
     step->matmul_f32 = kernels::find(kernels.matmul_f32, step->matrix.type);
     TROIKA_ASSERT(step->matmul_f32 != nullptr);
@@ -184,8 +184,7 @@ void bind_product(Step* step, const weights::Store& weights, const kernels::Tabl
   }
   if (is_int8) {
     step->int8 = weights.int8_panels(step->op.weight);
-    step->row_largest = step->switched != nullptr ? step->switched->row_largest
-                                                  : weights.row_largest(step->op.weight);
+    step->row_largest = weights.row_largest(step->op.weight);
     if (step->int8 == nullptr && step->row_largest != nullptr) {
       step->unpack_int8 = kernels::find(kernels.unpack_int8, step->matrix.type);
       TROIKA_ASSERT(step->unpack_int8 != nullptr);
@@ -245,18 +244,19 @@ void prepare_rows(const Step& step, const StepContext& context, int worker) {
 }
 
 ProductItems items_of(const Step& step, const StepContext& context, int64_t n_parallel) {
+  const int64_t n_rows = step.n_columns();
   if (!has_panels(step)) {
     const bool is_several = n_rows_of(step, context.run) >= kSeveralTokens;
     const size_t bytes = is_several ? kLargeItemBytes : kItemBytes;
     auto fitting = static_cast<int64_t>(bytes / step.matrix.row_bytes);
     if (is_several) {
       const int64_t n_items = kLeastItems * context.team.n_active();
-      fitting = std::min(fitting, step.matrix.n_rows * n_parallel / n_items);
+      fitting = std::min(fitting, n_rows * n_parallel / n_items);
     }
     const int64_t size = std::max<int64_t>(1, fitting / kRowGranularity) * kRowGranularity;
-    return {(step.matrix.n_rows + size - 1) / size, size};
+    return {(n_rows + size - 1) / size, size};
   }
-  const size_t n_strips = kernels::n_strips(static_cast<size_t>(step.matrix.n_rows));
+  const size_t n_strips = kernels::n_strips(static_cast<size_t>(n_rows));
   size_t together = step.strips_together;
   if (step.unpack_int8 != nullptr) {
     together = std::min(together, unpacked_strips(static_cast<size_t>(step.input_width)));
@@ -271,16 +271,17 @@ ProductItems items_of(const Step& step, const StepContext& context, int64_t n_pa
 
 void run_item(const Step& step, const StepContext& context, int worker, const ProductRows& rows,
               ProductItems items, int64_t item) {
-  const int64_t begin = item * items.size;
   if (!has_panels(step)) {
-    const int64_t n_rows = step.matrix.n_rows;
-    multiply_rows(step, context, rows, begin, std::min(begin + items.size, n_rows));
+    const int64_t begin = step.first_column + item * items.size;
+    const int64_t end = std::min<int64_t>(begin + items.size, step.last_column);
+    multiply_rows(step, context, rows, begin, end);
     return;
   }
-  const size_t n_strips = kernels::n_strips(static_cast<size_t>(step.matrix.n_rows));
-  const auto first = static_cast<size_t>(begin);
+  const size_t last_strip = kernels::n_strips(static_cast<size_t>(step.last_column));
+  const auto first = static_cast<size_t>(step.first_column) / kernels::kPanelRows +
+                     static_cast<size_t>(item * items.size);
   multiply_strips(step, context, worker, rows, first,
-                  std::min(first + static_cast<size_t>(items.size), n_strips));
+                  std::min(first + static_cast<size_t>(items.size), last_strip));
 }
 
 void run_linear(const Step& step, const StepContext& context, int step_index, int worker) {
@@ -288,7 +289,8 @@ void run_linear(const Step& step, const StepContext& context, int step_index, in
     prepare_rows(step, context, worker);
     context.team.barrier().wait();
   }
-  if (worker == 0 && context.run.observer != nullptr && !step.per_output && !step.op.keeps_float) {
+  if (worker == 0 && context.run.observer != nullptr && step.first_column == 0 &&
+      !step.per_output && !step.op.keeps_float) {
     context.run.observer->observe(step.op, step.inputs[0], context.run.n_tokens, step.input_width);
   }
   const ProductRows rows = {context.prepared, step.inputs[0],

@@ -293,10 +293,9 @@ class PromptAttention {
 }  // namespace
 
 int64_t n_prompt_attention_items(const Step& step, const Run& run) {
-  const auto n_heads = static_cast<size_t>(run.kv->shape().n_kv_heads);
-  const size_t n_tokens = Shape(step, n_heads).n_tokens;
+  const size_t n_tokens = Shape(step, static_cast<size_t>(step.n_kv_heads)).n_tokens;
   const size_t n_parts = (static_cast<size_t>(run.n_tokens) + n_tokens - 1) / n_tokens;
-  return static_cast<int64_t>(n_parts * n_heads);
+  return static_cast<int64_t>(n_parts) * step.n_own_heads();
 }
 
 size_t prompt_attention_bytes(const Step& step) {
@@ -304,12 +303,12 @@ size_t prompt_attention_bytes(const Step& step) {
 }
 
 void run_prompt_attention(const Step& step, const StepContext& context, int worker, int64_t item) {
-  const auto n_heads = static_cast<size_t>(context.run.kv->shape().n_kv_heads);
+  const auto n_heads = static_cast<size_t>(step.n_own_heads());
   const auto index = static_cast<size_t>(item);
-  const size_t n_together = Shape(step, n_heads).n_tokens;
+  const size_t n_together = Shape(step, static_cast<size_t>(step.n_kv_heads)).n_tokens;
   const auto n_tokens = static_cast<size_t>(context.run.n_tokens);
   const size_t first = index / n_heads * n_together;
-  PromptAttention(step, context, worker, index % n_heads)
+  PromptAttention(step, context, worker, static_cast<size_t>(step.first_head) + index % n_heads)
       .attend({first, std::min(first + n_together, n_tokens)});
 }
 

@@ -38,15 +38,17 @@ Step bind(const model::Op& op, const Subgraph& subgraph, const weights::Store& w
     step.n_experts_used = blueprint.n_experts_used;
   }
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (op.inputs[i] != model::kNone) step.inputs[i] = buffers.value(op.inputs[i]);
+    if (op.inputs[i] != model::kNone) step.inputs[i] = buffers.view(op.inputs[i]).floats();
   }
   if (op.inputs[0] != model::kNone) step.input_width = buffers.width(op.inputs[0]);
-  step.output = buffers.value(op.output);
+  step.output = buffers.view(op.output).floats();
   step.output_width = buffers.width(op.output);
   if (op.kind == OpKind::kExpertLinear) {
     step.output_width /= step.n_experts_used;
     if (op.takes_parts) step.input_width /= step.n_experts_used;
   }
+  step.last_column = step.output_width;
+  step.last_head = step.n_kv_heads;
   step.per_output = blueprint.values[static_cast<size_t>(op.output)].per_output;
   if (op.kind == OpKind::kAttention && static_cast<size_t>(step.head_dim) > kernels::kMaxHeadSize) {
     throw Error(
@@ -65,6 +67,28 @@ Step bind(const model::Op& op, const Subgraph& subgraph, const weights::Store& w
   }
   if (op.bias != model::kNone) step.bias = weights.vector(op.bias);
   return step;
+}
+
+// The rows that a selection reads are those of the whole batch.
+void take_tokens(const Subgraph& subgraph, const Buffers& buffers, Step* step) {
+  const auto first = static_cast<size_t>(subgraph.slice.tokens.begin);
+  const model::Op& op = step->op;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (op.inputs[i] == model::kNone || op.kind == OpKind::kSelect) continue;
+    step->inputs[i] += first * static_cast<size_t>(buffers.width(op.inputs[i]));
+  }
+  step->output += first * static_cast<size_t>(buffers.width(op.output));
+}
+
+void take_slice(const Subgraph& subgraph, size_t index, const Buffers& buffers, Step* step) {
+  const Slice& slice = subgraph.slice;
+  const Range columns = slice.columns_of(index).within(step->output_width);
+  const Range heads = slice.heads.within(step->n_kv_heads);
+  step->first_column = columns.begin;
+  step->last_column = columns.end;
+  step->first_head = heads.begin;
+  step->last_head = heads.end;
+  if (slice.tokens.begin > 0) take_tokens(subgraph, buffers, step);
 }
 
 void embed(const Step& step, const StepContext& context, int row) {
@@ -87,7 +111,7 @@ void rope(const Step& step, const StepContext& context, int row) {
 }
 
 void activate(const Step& step, const kernels::Table& kernels, size_t offset) {
-  const auto n = static_cast<size_t>(step.output_width);
+  const auto n = static_cast<size_t>(step.n_columns());
   const float* a = step.inputs[0] + offset;
   float* y = step.output + offset;
   const bool gated = step.op.kind == OpKind::kGate;
@@ -115,6 +139,9 @@ void run_row(const Step& step, const StepContext& context, int row) {
   const size_t in = static_cast<size_t>(row) * static_cast<size_t>(step.input_width);
   const size_t out = static_cast<size_t>(row) * static_cast<size_t>(step.output_width);
   const auto n = static_cast<size_t>(step.output_width);
+  // Of what goes element by element.
+  const size_t part = out + static_cast<size_t>(step.first_column);
+  const auto n_part = static_cast<size_t>(step.n_columns());
   switch (step.op.kind) {
     case OpKind::kEmbed:
       embed(step, context, row);
@@ -137,10 +164,10 @@ void run_row(const Step& step, const StepContext& context, int row) {
       break;
     case OpKind::kGate:
     case OpKind::kActivate:
-      activate(step, kernels, out);
+      activate(step, kernels, part);
       break;
     case OpKind::kAdd:
-      kernels.add(step.inputs[0] + out, step.inputs[1] + out, step.output + out, n);
+      kernels.add(step.inputs[0] + part, step.inputs[1] + part, step.output + part, n_part);
       break;
     case OpKind::kSelect: {
       const auto token = static_cast<size_t>(context.run.output_rows[static_cast<size_t>(row)]);
@@ -148,7 +175,7 @@ void run_row(const Step& step, const StepContext& context, int row) {
       break;
     }
     case OpKind::kSoftCap:
-      kernels.soft_cap(step.inputs[0] + in, step.op.soft_cap, step.output + out, n);
+      kernels.soft_cap(step.inputs[0] + part, step.op.soft_cap, step.output + part, n_part);
       break;
     case OpKind::kSigmoidGate: {
       const float share = 1.0f / (1.0f + std::exp(-step.inputs[1][row]));
@@ -176,7 +203,7 @@ void store_keys_and_values(const Step& step, const StepContext& context, int wor
   for (int64_t token = part.begin; token < part.end; ++token) {
     const auto index = static_cast<size_t>(token);
     const cache::Slot slot = run.slots[index];
-    for (int head = 0; head < shape.n_kv_heads; ++head) {
+    for (int head = step.first_head; head < step.last_head; ++head) {
       const size_t offset = index * kv_width + static_cast<size_t>(head) * head_dim;
       context.kernels.store_kv(shape.type, step.inputs[1] + offset,
                                run.kv->key_row(layer, slot, head), head_dim);
@@ -224,11 +251,11 @@ void run_attention(const Step& step, const StepContext& context, int step_index,
                 [&](int64_t item) { run_prompt_attention(step, context, worker, item); });
     return;
   }
-  const int n_heads = run.kv->shape().n_kv_heads;
+  const int n_heads = step.n_own_heads();
   const int64_t n_items = static_cast<int64_t>(run.n_tokens) * n_heads;
   const auto args_of = [&](int64_t item) {
     return attention_of(step, run, static_cast<size_t>(item / n_heads),
-                        static_cast<int>(item % n_heads));
+                        step.first_head + static_cast<int>(item % n_heads));
   };
   const size_t most_segments = n_shared_segments(step, run, context.team.size());
   if (most_segments == 0) {
@@ -237,7 +264,7 @@ void run_attention(const Step& step, const StepContext& context, int step_index,
     return;
   }
   const size_t segment_floats =
-      static_cast<size_t>(step.output_width) / static_cast<size_t>(n_heads) /
+      static_cast<size_t>(step.output_width) / static_cast<size_t>(step.n_kv_heads) /
       static_cast<size_t>(step.head_dim) *
       kernels::attention_part_floats(static_cast<uint32_t>(step.head_dim));
   const size_t item_floats = most_segments * segment_floats;
@@ -350,7 +377,7 @@ class Meetings {
 size_t n_shared_segments(const Step& step, const Run& run, int n_workers) {
   // With so many items for each worker, whole ones keep all busy.
   constexpr int64_t kEnoughItems = 4;
-  const int64_t n_items = static_cast<int64_t>(run.n_tokens) * run.kv->shape().n_kv_heads;
+  const int64_t n_items = static_cast<int64_t>(run.n_tokens) * step.n_own_heads();
   if (n_workers == 1 || n_items >= kEnoughItems * n_workers) return 0;
   size_t most_positions = 0;
   for (int token = 0; token < run.n_tokens; ++token) {
@@ -391,8 +418,10 @@ std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& wei
   model::ValueId prepared = model::kNone;
   InputForm form = InputForm::kFloat;
   bool is_in_parts = false;
-  for (const model::Op& op : subgraph.ops) {
+  for (size_t i = 0; i < subgraph.ops.size(); ++i) {
+    const model::Op& op = subgraph.ops[i];
     Step step = bind(op, subgraph, weights, buffers, kernels, precision);
+    if (!subgraph.slice.is_all()) take_slice(subgraph, i, buffers, &step);
     if (prepared_row_bytes(step) > 0) {
       const bool takes_parts = op.kind == OpKind::kExpertLinear;
       step.prepares_input =
@@ -417,12 +446,11 @@ Step Step::behind(size_t n_floats) const {
   return moved;
 }
 
-Step Step::bound() const {
+Step Step::with(const weights::Lease& lease) const {
   Step step = *this;
-  if (switched == nullptr) return step;
-  step.matrix.data = switched->rows;
-  if (form == InputForm::kInt8 && switched->panels != nullptr) {
-    step.int8 = switched->panels;
+  step.matrix.data = lease.rows();
+  if (form == InputForm::kInt8 && lease.panels() != nullptr) {
+    step.int8 = lease.panels();
     step.unpack_int8 = nullptr;
   }
   // Panels are rounded: only what is computed in their numerics class may read them.

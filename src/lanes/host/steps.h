@@ -10,7 +10,7 @@
 #include "lanes/int8_rule.h"
 #include "lanes/lane.h"
 #include "plan/plan.h"
-#include "weights/switched_blocks.h"
+#include "weights/lease.h"
 
 namespace troika::lanes {
 
@@ -55,6 +55,13 @@ struct Step {
   int head_dim = 0;
   int n_kv_heads = 0;
   bool per_output = false;  // rows are wanted outputs, not tokens
+  // Of the output: rows of a product's weight, of experts of one part, or elements of what goes
+  // element by element. All of them but in a slice.
+  int first_column = 0;
+  int last_column = 0;
+  // kAttention: heads of keys and values, likewise.
+  int first_head = 0;
+  int last_head = 0;
   weights::Matrix matrix{};
   const float* weight_vector = nullptr;
   const float* bias = nullptr;
@@ -68,8 +75,8 @@ struct Step {
   // Without packed copy: strips are unpacked when they are needed, by the rows' magnitudes.
   kernels::UnpackInt8* unpack_int8 = nullptr;
   const float* row_largest = nullptr;
-  // A slot: where the weight lies is looked up for each run (D1).
-  const weights::SwitchedMatrix* switched = nullptr;
+  // Where the weight lies is known from a lease, for one run (D1).
+  bool is_leased = false;
   // kAttention of a prompt, in bfloat16.
   bool shares_keys = false;
   size_t strips_together = kStripsTogether[0];  // of products with panels
@@ -82,10 +89,12 @@ struct Step {
   ShadowAreas* shadow = nullptr;
   const weights::ChannelInput* channels = nullptr;
 
+  int n_columns() const { return last_column - first_column; }
+  int n_own_heads() const { return last_head - first_head; }
   // The same on buffers that lie so many floats behind.
   Step behind(size_t n_floats) const;
-  // The same with its slot filled, where it has one.
-  Step bound() const;
+  // The same with the weight where a lease has it. REQUIRES: it is ready.
+  Step with(const weights::Lease& lease) const;
 };
 
 // How an executable computes its products.

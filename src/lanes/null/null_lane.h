@@ -23,9 +23,9 @@ class NullLane : public Lane {
   explicit NullLane(std::string name) { info_.name = std::move(name); }
 
   const LaneInfo& info() const override { return info_; }
-  std::unique_ptr<Executable> build(const Subgraph&, int n_tokens, const weights::Store&,
+  std::unique_ptr<Executable> build(const Subgraph&, plan::Shape shape, const weights::Store&,
                                     const Buffers&) override {
-    return make(n_tokens);
+    return make(shape.n_rows);
   }
   std::unique_ptr<Executable> make(int n_tokens) {
     return std::make_unique<NullExecutable>(n_tokens, n_built_++);

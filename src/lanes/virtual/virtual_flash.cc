@@ -35,7 +35,7 @@ VirtualFlash::VirtualFlash(VirtualMachine& machine, const CostModel& model,
   machine.add_lane(this);
 }
 
-std::unique_ptr<Executable> VirtualFlash::build(const Subgraph& subgraph, int,
+std::unique_ptr<Executable> VirtualFlash::build(const Subgraph& subgraph, plan::Shape,
                                                 const weights::Store&, const Buffers&) {
   throw Error(
       fmt::format("Flash computes nothing, but '{}' was placed on it. Place it on another "

@@ -21,7 +21,7 @@ class VirtualFlash : public Lane {
 
   const LaneInfo& info() const override { return info_; }
   // Throws Error: flash computes nothing.
-  std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
+  std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
   std::unique_ptr<Executable> make_read() const;
   void submit(const Executable& executable, const Run& run, Completion& completion) override;

@@ -15,11 +15,17 @@ class VirtualExecutable : public Executable {
  public:
   VirtualExecutable(int n_tokens, const Subgraph& subgraph, const TaskCost& cost)
       : Executable(n_tokens), blueprint(*subgraph.blueprint), cost(cost) {
+    if (const Range heads = subgraph.slice.heads; !heads.is_all()) {
+      n_kv_heads = heads.within(blueprint.n_kv_heads).size();
+      n_heads = blueprint.n_heads / blueprint.n_kv_heads * n_kv_heads;
+    }
     for (const model::Op& op : subgraph.ops) {
       if (op.kind == model::OpKind::kAttention) windows.push_back(op.window);
     }
   }
   const model::Blueprint& blueprint;
+  int n_heads = blueprint.n_heads;  // of attention
+  int n_kv_heads = blueprint.n_kv_heads;
   TaskCost cost;                       // of all ops but attention
   std::vector<int> windows;            // of each attention; 0: it sees all
   std::unique_ptr<Executable> values;  // null: nothing is computed
@@ -54,6 +60,7 @@ LaneInfo describe(const CostModel& model, const VirtualLaneOptions& options) {
           static_cast<size_t>(model.phone().npu.memory_limit_gb * kBytesPerGb);
       break;
   }
+  info.queue_depth = options.queue_depth;
   return info;
 }
 
@@ -67,6 +74,7 @@ VirtualLane::VirtualLane(VirtualMachine& machine, const CostModel& model,
       info_(describe(model, options)),
       index_(static_cast<int>(machine.lanes().size())) {
   machine.add_lane(this);
+  machine.set_queue_depth(index_, options.queue_depth);
 }
 
 // A token uses some of the experts; several tokens together use more of them, each for fewer rows.
@@ -115,15 +123,18 @@ TaskCost VirtualLane::shadow_cost(const Subgraph& subgraph, int n_tokens) const 
 }
 
 // An NPU takes the rows of an input as a square, or one below the other.
-std::span<const char* const> VirtualLane::layouts(int n_tokens) const {
+std::span<const char* const> VirtualLane::layouts(plan::Shape shape) const {
   static constexpr const char* kOfNpu[] = {"square", "n x 1"};
   if (options_.processor != Processor::kNpu || !options_.has_square_shapes) return {};
-  if (n_tokens == 1) return {};
+  if (shape.n_rows == 1) return {};
   return kOfNpu;
 }
 
-TaskCost VirtualLane::op_cost(const Subgraph& subgraph, const model::Op& op, int n_tokens,
+TaskCost VirtualLane::op_cost(const Subgraph& subgraph, size_t index, plan::Shape shape,
                               const weights::Store* weights) const {
+  const model::Op& op = subgraph.ops[index];
+  const int n_tokens = subgraph.slice.tokens.within(shape.n_rows).size();
+  const Range columns = subgraph.slice.columns_of(index);
   const model::Blueprint& blueprint = *subgraph.blueprint;
   const bool is_experts = op.kind == model::OpKind::kExpertLinear;
   if (op.kind == model::OpKind::kLinear || is_experts) {
@@ -134,45 +145,52 @@ TaskCost VirtualLane::op_cost(const Subgraph& subgraph, const model::Op& op, int
       weight_bytes = static_cast<double>(matrix.row_bytes) / matrix.row_length;
     }
     if (is_experts) return expert_cost(blueprint, op, n_tokens, weight_bytes);
-    Product product{n_tokens, weight.row_length, weight.n_rows, options_.arithmetic};
+    Product product{n_tokens, weight.row_length, columns.within(weight.n_rows).size(),
+                    options_.arithmetic};
     product.weight_bytes = weight_bytes;
     product.has_group_scales = options_.has_group_scales;
     product.has_square_shape =
-        options_.has_square_shapes && n_tokens > 1 && layout_index(subgraph, op, n_tokens) == 0;
+        options_.has_square_shapes && n_tokens > 1 && layout_index(subgraph, op, shape) == 0;
     return model_.product(options_.processor, product);
   }
   double floats = 0.0;
-  for (const model::ValueId input : op.inputs) {
-    if (input != model::kNone) floats += blueprint.values[static_cast<size_t>(input)].width;
-  }
-  if (op.output != model::kNone) floats += blueprint.values[static_cast<size_t>(op.output)].width;
+  const auto add_value = [&](model::ValueId id) {
+    if (id == model::kNone) return;
+    floats += columns.within(blueprint.values[static_cast<size_t>(id)].width).size();
+  };
+  for (const model::ValueId input : op.inputs) add_value(input);
+  add_value(op.output);
   return model_.pointwise(options_.processor, floats * n_tokens * kFloatBytes);
 }
 
-std::unique_ptr<Executable> VirtualLane::make_timed(const Subgraph& subgraph, int n_tokens,
+std::unique_ptr<Executable> VirtualLane::make_timed(const Subgraph& subgraph, plan::Shape shape,
                                                     const weights::Store* weights) const {
+  const int n_tokens = shape.n_rows;
   TROIKA_ASSERT(subgraph.blueprint != nullptr && n_tokens > 0);
   TaskCost sum;
   if (subgraph.role != Role::kWhole) {
     return std::make_unique<VirtualExecutable>(n_tokens, subgraph, shadow_cost(subgraph, n_tokens));
   }
-  for (const model::Op& op : subgraph.ops) {
+  const Slice& slice = subgraph.slice;
+  for (size_t i = 0; i < subgraph.ops.size(); ++i) {
+    const model::Op& op = subgraph.ops[i];
     if (op.kind == model::OpKind::kAttention) continue;
-    add(sum, op_cost(subgraph, op, n_tokens, weights), options_.processor == Processor::kNpu);
+    if (slice.columns_of(i).size() == 0 || slice.tokens.within(n_tokens).size() == 0) continue;
+    add(sum, op_cost(subgraph, i, shape, weights), options_.processor == Processor::kNpu);
   }
   return std::make_unique<VirtualExecutable>(n_tokens, subgraph, sum);
 }
 
-std::unique_ptr<Executable> VirtualLane::build(const Subgraph& subgraph, int n_tokens,
+std::unique_ptr<Executable> VirtualLane::build(const Subgraph& subgraph, plan::Shape shape,
                                                const weights::Store& weights,
                                                const Buffers& buffers) {
-  std::unique_ptr<Executable> timed = make_timed(subgraph, n_tokens, &weights);
+  std::unique_ptr<Executable> timed = make_timed(subgraph, shape, &weights);
   // The lane behind computes whole products.
   if (options_.values != nullptr && subgraph.role == Role::kWhole) {
     lanes::Subgraph for_values = subgraph;
     for_values.layouts = {};  // they are this lane's
     static_cast<VirtualExecutable&>(*timed).values =
-        options_.values->build(for_values, n_tokens, weights, buffers);
+        options_.values->build(for_values, shape, weights, buffers);
   }
   return timed;
 }
@@ -190,9 +208,8 @@ TaskCost VirtualLane::cost(const Executable& executable, const Run& run) const {
     // Rows see different numbers of positions; the mean has the same operations.
     const auto mean = static_cast<int64_t>((n_positions + n_rows - 1) / n_rows);
     add(sum,
-        model_.attention(options_.processor, static_cast<int64_t>(n_rows), mean,
-                         built.blueprint.n_heads, built.blueprint.head_dim,
-                         built.blueprint.n_kv_heads),
+        model_.attention(options_.processor, static_cast<int64_t>(n_rows), mean, built.n_heads,
+                         built.blueprint.head_dim, built.n_kv_heads),
         options_.processor == Processor::kNpu);
   }
   return sum;

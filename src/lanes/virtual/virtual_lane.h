@@ -17,6 +17,7 @@ struct VirtualLaneOptions {
   bool has_group_scales = false;  // of products, on an NPU (N §2.3)
   bool has_square_shapes = false;  // of the rows of its products (N8)
   int n_outlier_channels = 10;     // of the input of a product, that its shadow multiplies (N4)
+  int queue_depth = 1;             // tasks that may be submitted before the first has ended
   Lane* values = nullptr;          // runs the same task for its values; must outlive the lane
 };
 
@@ -27,12 +28,12 @@ class VirtualLane : public Lane {
   VirtualLane(VirtualMachine& machine, const CostModel& model, const VirtualLaneOptions& options);
 
   const LaneInfo& info() const override { return info_; }
-  std::span<const char* const> layouts(int n_tokens) const override;
+  std::span<const char* const> layouts(plan::Shape shape) const override;
   // Without a lane for values only the types of the weights are looked at.
-  std::unique_ptr<Executable> build(const Subgraph& subgraph, int n_tokens,
+  std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
-  std::unique_ptr<Executable> make(const Subgraph& subgraph, int n_tokens) const {
-    return make_timed(subgraph, n_tokens, nullptr);
+  std::unique_ptr<Executable> make(const Subgraph& subgraph, plan::Shape shape) const {
+    return make_timed(subgraph, shape, nullptr);
   }
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
 
@@ -40,9 +41,9 @@ class VirtualLane : public Lane {
   TaskCost cost(const Executable& executable, const Run& run) const;
 
  private:
-  std::unique_ptr<Executable> make_timed(const Subgraph& subgraph, int n_tokens,
+  std::unique_ptr<Executable> make_timed(const Subgraph& subgraph, plan::Shape shape,
                                          const weights::Store* weights) const;
-  TaskCost op_cost(const Subgraph& subgraph, const model::Op& op, int n_tokens,
+  TaskCost op_cost(const Subgraph& subgraph, size_t index, plan::Shape shape,
                    const weights::Store* weights) const;
   TaskCost shadow_cost(const Subgraph& subgraph, int n_tokens) const;
   TaskCost expert_cost(const model::Blueprint& blueprint, const model::Op& op, int n_tokens,

@@ -49,7 +49,7 @@ TEST(VirtualLane, V1_ATaskTakesTheTimeOfItsOps) {
   VirtualMachine machine(model.bus({Processor::kNpu}));
   VirtualLane lane(machine, model, {Processor::kNpu, Arithmetic::kFp16, 0.5});
   const TwoOps ops;
-  const auto executable = lane.make(ops.linear(), 256);
+  const auto executable = lane.make(ops.linear(), {plan::Phase::kPrompt, 256});
   Latch latch;
   int n_left = 1;
   Ended end(&latch, &n_left);
@@ -70,8 +70,8 @@ TEST(VirtualLane, H7_TwoLanesReadOneWeightInLessTimeThanOne) {
     VirtualLane cpu(machine, model, {Processor::kCpu, Arithmetic::kInt8, 0.5});
     TwoOps ops;
     if (is_cut) ops.blueprint.weights[0].n_rows /= 2;
-    const auto on_gpu = gpu.make(ops.linear(), 1);
-    const auto on_cpu = cpu.make(ops.linear(), 1);
+    const auto on_gpu = gpu.make(ops.linear(), {});
+    const auto on_cpu = cpu.make(ops.linear(), {});
     Latch latch;
     int n_left = is_cut ? 2 : 1;
     Ended end(&latch, &n_left);
@@ -88,7 +88,7 @@ TEST(VirtualLane, AttentionCostsByThePositionsThatAreVisible) {
   VirtualMachine machine(model.bus({Processor::kGpu}));
   VirtualLane lane(machine, model, {Processor::kGpu});
   const TwoOps ops;
-  const auto executable = lane.make(ops.attention(), 4);
+  const auto executable = lane.make(ops.attention(), {plan::Phase::kStep, 4});
   const std::vector<cache::Slot> slots(512);
   const auto cost = [&](size_t n_positions) {
     const std::vector<cache::VisibleSlots> visible(4, {{slots.data(), n_positions}, {}});

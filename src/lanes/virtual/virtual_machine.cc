@@ -16,16 +16,23 @@ constexpr double kNothing = 1e-9;
 VirtualMachine::VirtualMachine(Bus bus)
     : bus_(std::move(bus)),
       lane_ends_us_(bus_.lane_gb_s.size(), -1.0),
+      depths_(bus_.lane_gb_s.size(), 1),
       busy_us_(bus_.lane_gb_s.size(), 0.0) {}
 
-double VirtualMachine::transition_us(size_t lane) const {
+void VirtualMachine::set_queue_depth(int lane, int depth) {
+  TROIKA_ASSERT(depth >= 1);
+  depths_.at(static_cast<size_t>(lane)) = depth;
+}
+
+double VirtualMachine::transition_us(size_t lane, bool has_tasks) const {
   double us = 0.0;
   const bool is_handed_over =
       last_lane_ >= 0 && last_lane_ != static_cast<int>(lane) && last_end_us_ == clock_.now;
   if (is_handed_over && !transitions_.handover_us.empty()) {
     us += transitions_.handover_us[static_cast<size_t>(last_lane_)][lane];
   }
-  if (!transitions_.restart_us.empty() && lane_ends_us_[lane] != clock_.now) {
+  const bool has_run_empty = !has_tasks && lane_ends_us_[lane] != clock_.now;
+  if (!transitions_.restart_us.empty() && has_run_empty) {
     us += transitions_.restart_us[lane];
   }
   return us;
@@ -33,9 +40,24 @@ double VirtualMachine::transition_us(size_t lane) const {
 
 void VirtualMachine::start(int lane, const TaskCost& cost, Status status, Completion& completion) {
   TROIKA_ASSERT(static_cast<size_t>(lane) < busy_us_.size());
-  for (const Running& task : running_) TROIKA_ASSERT(task.lane != lane);
-  const double fixed_us = cost.fixed_us + transition_us(static_cast<size_t>(lane));
+  const auto n_before = std::count_if(running_.begin(), running_.end(),
+                                      [&](const Running& task) { return task.lane == lane; });
+  TROIKA_ASSERT(n_before < depths_[static_cast<size_t>(lane)]);
+  const double fixed_us = cost.fixed_us + transition_us(static_cast<size_t>(lane), n_before > 0);
   running_.push_back({lane, cost, status, &completion, fixed_us, 1.0});
+}
+
+void VirtualMachine::find_what_passes() {
+  for (size_t i = 0; i < running_.size(); ++i) {
+    Running& task = running_[i];
+    task.is_first = true;
+    task.is_starting = task.fixed_left_us > 0.0;
+    for (size_t before = 0; before < i; ++before) {
+      if (running_[before].lane != task.lane) continue;
+      task.is_first = false;
+      if (running_[before].fixed_left_us > 0.0) task.is_starting = false;
+    }
+  }
 }
 
 // Max-min fairness: a lane that wants less than an equal share leaves the rest to the others.
@@ -46,7 +68,7 @@ std::vector<double> VirtualMachine::share_bus() const {
   for (size_t i = 0; i < running_.size(); ++i) {
     const double alone = bus_.lane_gb_s[static_cast<size_t>(running_[i].lane)];
     if (alone > 0.0) gb_s[i] = alone;
-    if (running_[i].fixed_left_us <= 0.0 && running_[i].cost.bytes > 0.0) readers.push_back(i);
+    if (running_[i].is_running() && running_[i].cost.bytes > 0.0) readers.push_back(i);
   }
   if (bus_.total_gb_s <= 0.0) return gb_s;
   std::sort(readers.begin(), readers.end(), [&](size_t a, size_t b) { return gb_s[a] < gb_s[b]; });
@@ -67,12 +89,13 @@ double VirtualMachine::duration_us(const Running& task, const std::vector<double
 
 void VirtualMachine::advance(double us, const std::vector<double>& gb_s) {
   for (Running& task : running_) {
-    busy_us_[static_cast<size_t>(task.lane)] += us;
-    if (task.fixed_left_us > 0.0) {
+    if (task.is_first) busy_us_[static_cast<size_t>(task.lane)] += us;
+    if (task.is_starting) {
       task.fixed_left_us -= us;
       if (task.fixed_left_us < kNothing) task.fixed_left_us = 0.0;
       continue;
     }
+    if (!task.is_running()) continue;
     const double whole = duration_us(task, gb_s);
     task.share_left = whole > 0.0 ? std::max(0.0, task.share_left - us / whole) : 0.0;
   }
@@ -82,19 +105,19 @@ void VirtualMachine::advance(double us, const std::vector<double>& gb_s) {
 void VirtualMachine::wait(const Latch& latch) {
   while (!latch.is_open()) {
     TROIKA_ASSERT(!running_.empty());
+    find_what_passes();
     // The nearest moment at which a task ends or passes from its fixed part to the rest.
     const std::vector<double> gb_s = share_bus();
     double step = std::numeric_limits<double>::infinity();
     for (const Running& task : running_) {
-      const double left =
-          task.fixed_left_us > 0.0 ? task.fixed_left_us : task.share_left * duration_us(task, gb_s);
-      step = std::min(step, left);
+      if (task.is_starting) step = std::min(step, task.fixed_left_us);
+      if (task.is_running()) step = std::min(step, task.share_left * duration_us(task, gb_s));
     }
     advance(step, gb_s);
     // Collected first: a completion may start new tasks.
     std::vector<Running> ended;
     for (Running& task : running_) {
-      if (task.fixed_left_us > 0.0) continue;
+      if (!task.is_running()) continue;
       if (task.share_left * duration_us(task, gb_s) > kNothing) continue;
       ended.push_back(task);
       task.lane = -1;  // erased below, so that `gb_s` fits the list until then

@@ -36,12 +36,17 @@ class VirtualMachine : public Machine {
 
   // The machine takes no ownership of a lane; lanes register in the order of the bus's entries.
   void add_lane(Lane* lane) { lanes_.push_back(lane); }
+  // Of the queue of a lane; 1 where nothing is set.
+  void set_queue_depth(int lane, int depth);
   void set_transitions(Transitions transitions) { transitions_ = std::move(transitions); }
   std::span<Lane* const> lanes() const override { return lanes_; }
   const Clock& clock() const override { return clock_; }
   void wait(const Latch& latch) override;
 
-  // Called by a virtual lane when a task starts; `completion` is told when its time has passed.
+  // Called by a virtual lane when a task is submitted; `completion` is told when its time has
+  // passed. Where the lane has others already it waits for them, and its fixed part passes
+  // meanwhile, behind those of the others: a queue hides it.
+  // REQUIRES: the lane has fewer tasks than the depth of its queue.
   void start(int lane, const TaskCost& cost, Status status, Completion& completion);
 
   // Time during which each lane had a task.
@@ -60,13 +65,18 @@ class VirtualMachine : public Machine {
     Completion* completion;
     double fixed_left_us;
     double share_left;  // of the part behind the fixed one, 1 to 0
+    // Found again whenever time passes.
+    bool is_first = false;     // of its lane
+    bool is_starting = false;  // its fixed part passes now: of its lane the first that has any left
+    bool is_running() const { return is_first && fixed_left_us <= 0.0; }
   };
+  void find_what_passes();
   // Time for the whole part behind the fixed one, with those lanes reading at once.
   double duration_us(const Running& task, const std::vector<double>& gb_s) const;
   std::vector<double> share_bus() const;
   void advance(double us, const std::vector<double>& gb_s);
 
-  double transition_us(size_t lane) const;
+  double transition_us(size_t lane, bool has_tasks) const;
 
   Bus bus_;
   Transitions transitions_;
@@ -74,8 +84,9 @@ class VirtualMachine : public Machine {
   double last_end_us_ = -1.0;         // when that was
   std::vector<double> lane_ends_us_;  // of the last task of each lane
   std::vector<Lane*> lanes_;
+  std::vector<int> depths_;
   VirtualClock clock_;
-  std::vector<Running> running_;
+  std::vector<Running> running_;  // in the order of their submission
   std::vector<double> busy_us_;
 };
 

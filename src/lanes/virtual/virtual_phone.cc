@@ -56,6 +56,7 @@ VirtualPhone::VirtualPhone(const CostModel& model, const PhoneOptions& options,
     lane.arithmetic = model.arithmetic(processor);
     lane.has_group_scales = options.has_group_scales;
     lane.has_square_shapes = options.has_square_shapes;
+    if (processor != Processor::kCpu) lane.queue_depth = options.queue_depth;
     lane.values = values_.get();
     owned_.push_back(std::make_unique<VirtualLane>(machine_, model, lane));
   }

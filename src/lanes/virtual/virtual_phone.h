@@ -23,6 +23,7 @@ struct PhoneOptions {
   bool has_fast_handover = true;
   bool has_group_scales = false;   // of the NPU's products
   bool has_square_shapes = false;  // the same: the fastest of equivalent shapes (N8)
+  int queue_depth = 1;             // of the GPU and of the NPU
 };
 
 // What happened up to a moment; the difference of two is what happened between them.

@@ -43,7 +43,7 @@ double us_after(VirtualPhone& phone, size_t before, size_t lane) {
   double start_us = 0.0;
   for (const size_t i : {before, before, lane}) {
     auto& worker = static_cast<VirtualLane&>(*phone.lanes()[i]);
-    const auto executable = worker.make(subgraph, 1);
+    const auto executable = worker.make(subgraph, {});
     start_us = phone.clock().now_us();
     Ended ended;
     worker.submit(*executable, {}, ended);

@@ -6,7 +6,7 @@
 namespace troika::text::jinja {
 namespace {
 
-const Row kRows[] = {
+const Row kContainersRows[] = {
     {"{{ s[0] }}", "H"},
     {"{{ s[-1] }}", "d"},
     {"{{ s[1:4] }}", "ell"},
@@ -96,7 +96,7 @@ const Row kRows[] = {
 };
 
 TEST(TemplateContainers, Print) {
-  for (const auto& [source, expected] : kRows) {
+  for (const auto& [source, expected] : kContainersRows) {
     EXPECT_EQ(render(source), expected) << source;
   }
 }

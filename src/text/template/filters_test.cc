@@ -6,7 +6,7 @@
 namespace troika::text::jinja {
 namespace {
 
-const Row kRows[] = {
+const Row kFiltersRows[] = {
     {"{{ range(1, 9, 2)|list }}", "[1, 3, 5, 7]"},
     {"{{ d|tojson }}", R"({"b": 1, "a": [1, 2], "C": "x"})"},
     {"{{ d|tojson(indent=2) }}",
@@ -185,7 +185,7 @@ const Row kRows[] = {
 };
 
 TEST(TemplateFilters, Print) {
-  for (const auto& [source, expected] : kRows) {
+  for (const auto& [source, expected] : kFiltersRows) {
     EXPECT_EQ(render(source), expected) << source;
   }
 }

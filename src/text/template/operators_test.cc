@@ -6,7 +6,7 @@
 namespace troika::text::jinja {
 namespace {
 
-const Row kRows[] = {
+const Row kOperatorsRows[] = {
     {"{{ 7 // 2 }}", "3"},
     {"{{ -7 // 2 }}", "-4"},
     {"{{ 2 ** 10 }}", "1024"},
@@ -74,7 +74,7 @@ const Row kRows[] = {
 };
 
 TEST(TemplateOperators, Print) {
-  for (const auto& [source, expected] : kRows) {
+  for (const auto& [source, expected] : kOperatorsRows) {
     EXPECT_EQ(render(source), expected) << source;
   }
 }

@@ -6,7 +6,7 @@
 namespace troika::text::jinja {
 namespace {
 
-const Row kRows[] = {
+const Row kStatementsRows[] = {
     {"{% set x = 1 %}{% for i in l %}{% set x = x + i %}{{ x }},{% endfor %}{{ x }}", "4,2,3,1"},
     {"{% set ns = namespace(a=1) %}{% for i in l %}{% set ns.a = ns.a + i %}{% endfor %}{{ ns.a }} "
      "{{ ns }}",
@@ -98,7 +98,7 @@ const Row kRows[] = {
 };
 
 TEST(TemplateStatements, Print) {
-  for (const auto& [source, expected] : kRows) {
+  for (const auto& [source, expected] : kStatementsRows) {
     EXPECT_EQ(render(source), expected) << source;
   }
 }

@@ -6,7 +6,7 @@
 namespace troika::text::jinja {
 namespace {
 
-const Row kRows[] = {
+const Row kStringMethodsRows[] = {
     {"{{ 7 % -3 }}", "-2"},
     {"{{ -7 % 3 }}", "2"},
     {"{{ -1.5 % 0.4 }}", "0.10000000000000009"},
@@ -95,7 +95,7 @@ const Row kRows[] = {
 };
 
 TEST(TemplateStringMethods, Print) {
-  for (const auto& [source, expected] : kRows) {
+  for (const auto& [source, expected] : kStringMethodsRows) {
     EXPECT_EQ(render(source), expected) << source;
   }
 }

@@ -1,0 +1,16 @@
+// What an engine keeps in memory, as `troika plan --explain` and --json show it.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "engine/engine.h"
+
+namespace troika::cli {
+
+// A table of the ledger, with the limit and how many slots it leaves.
+std::string memory_text(const engine::Engine& engine);
+// The same, and what this process has now; null on a phone.
+nlohmann::ordered_json memory_json(const engine::Engine& engine);
+
+}  // namespace troika::cli

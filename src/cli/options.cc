@@ -1,0 +1,167 @@
+#include "cli/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <climits>
+#include <cstdint>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "base/error.h"
+
+namespace troika::cli {
+namespace {
+
+Check check_of(CLI::Validator validator) {
+  return Check(std::make_shared<const CLI::Validator>(std::move(validator)));
+}
+
+}  // namespace
+
+Check at_least(int lowest) { return within(lowest, INT_MAX); }
+
+Check within(int lowest, int highest) {
+  return check_of(CLI::Validator(
+      [lowest, highest](const std::string& text) {
+        int value = 0;
+        const char* end = text.data() + text.size();
+        const auto read = std::from_chars(text.data(), end, value);
+        if (read.ec == std::errc() && read.ptr == end && value >= lowest && value <= highest) {
+          return std::string();
+        }
+        return fmt::format("'{}' is no whole number from {} to {}", text, lowest, highest);
+      },
+      ""));
+}
+
+Check no_minus_sign() {
+  return check_of(CLI::Validator(
+      [](const std::string& text) {
+        return text.starts_with('-') ? "'" + text + "' is negative" : std::string();
+      },
+      ""));
+}
+
+Check non_negative() { return check_of(CLI::NonNegativeNumber); }
+
+Check one_of(std::vector<std::string> words) { return check_of(CLI::IsMember(std::move(words))); }
+
+Option* Option::required() {
+  option_->required();
+  return this;
+}
+
+Option* Option::capture_default_str() {
+  option_->capture_default_str();
+  return this;
+}
+
+Option* Option::delimiter(char separator) {
+  option_->delimiter(separator);
+  return this;
+}
+
+Option* Option::check(const Check& check) {
+  option_->check(check.validator());
+  return this;
+}
+
+Option* Option::with_byte_units() {
+  option_->transform(CLI::AsSizeValue(false));
+  return this;
+}
+
+Option* Option::with_byte_units_or_auto() {
+  option_->transform(CLI::Validator(
+      [](std::string& text) -> std::string {
+        if (text == "auto") {
+          text = "0";
+          return {};
+        }
+        const std::string problem = CLI::AsSizeValue(false)(text);
+        if (!problem.empty()) return problem;
+        return text == "0" ? "0 bytes hold no model; give more, or auto" : std::string();
+      },
+      ""));
+  return this;
+}
+
+Option* Option::excludes(Option* other) {
+  option_->excludes(other->option_);
+  return this;
+}
+
+size_t Option::count() const { return option_->count(); }
+
+std::string Option::get_name() const { return option_->get_name(); }
+
+Command::Command(const std::string& description)
+    : program_(std::make_unique<CLI::App>(description)), app_(program_.get()) {
+  app_->require_subcommand(0, 1);
+}
+
+Command::Command(CLI::App& app) : app_(&app) {}
+
+Command::~Command() = default;
+
+Command* Command::add_subcommand(const std::string& name, const std::string& description) {
+  CLI::App* app = app_->add_subcommand(name, description);
+  subcommands_.push_back(std::unique_ptr<Command>(new Command(*app)));
+  return subcommands_.back().get();
+}
+
+void Command::footer(const std::string& text) { app_->footer(text); }
+
+void Command::callback(std::function<void()> function) { app_->callback(std::move(function)); }
+
+Option* Command::keep(CLI::Option& option) {
+  options_.push_back(std::make_unique<Option>(option));
+  return options_.back().get();
+}
+
+template <typename T>
+Option* Command::add_option(const std::string& names, T& value, const std::string& help) {
+  return keep(*app_->add_option(names, value, help));
+}
+
+#define TROIKA_OPTION_OF(...)                                                                     \
+  template Option* Command::add_option<__VA_ARGS__>(const std::string& names, __VA_ARGS__& value, \
+                                                    const std::string& help)
+TROIKA_OPTION_OF(int);
+TROIKA_OPTION_OF(uint64_t);
+TROIKA_OPTION_OF(float);
+TROIKA_OPTION_OF(double);
+TROIKA_OPTION_OF(std::optional<int>);
+TROIKA_OPTION_OF(std::string);
+TROIKA_OPTION_OF(std::vector<int>);
+TROIKA_OPTION_OF(std::vector<std::string>);
+#undef TROIKA_OPTION_OF
+
+Option* Command::add_flag(const std::string& names, bool& value, const std::string& help) {
+  return keep(*app_->add_flag(names, value, help));
+}
+
+std::string Command::parse(int argc, const char* const* argv) {
+  try {
+    app_->parse(argc, argv);
+    return "";
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {  // --help
+      std::ostringstream text;
+      app_->exit(error, text, text);
+      return text.str();
+    }
+    const std::vector<CLI::App*> chosen = app_->get_subcommands();
+    throw UsageError(fmt::format("{}. 'troika{} --help' shows how to use it.", error.what(),
+                                 chosen.empty() ? "" : " " + chosen.front()->get_name()));
+  }
+}
+
+bool Command::has_chosen_subcommand() const { return !app_->get_subcommands().empty(); }
+
+std::string Command::help() const { return app_->help(); }
+
+}  // namespace troika::cli

@@ -1,0 +1,102 @@
+// Commands and their options. They are read by the library CLI11, which only options.cc includes:
+// its header and what it instantiates take a compiler longer than all the rest of a command.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+class Validator;
+}  // namespace CLI
+
+namespace troika::cli {
+
+// What the text given for an option must be.
+class Check {
+ public:
+  explicit Check(std::shared_ptr<const CLI::Validator> validator)
+      : validator_(std::move(validator)) {}
+  const CLI::Validator& validator() const { return *validator_; }
+
+ private:
+  std::shared_ptr<const CLI::Validator> validator_;
+};
+
+// Whole numbers from `lowest` on, or up to `highest`.
+Check at_least(int lowest);
+Check within(int lowest, int highest);
+// Numbers without a minus sign.
+Check no_minus_sign();
+// Numbers from 0 on; --help says so.
+Check non_negative();
+// One of these words; --help lists them.
+Check one_of(std::vector<std::string> words);
+
+// Belongs to its command.
+class Option {
+ public:
+  explicit Option(CLI::Option& option) : option_(&option) {}
+
+  Option* required();
+  // --help shows the value that the variable has now.
+  Option* capture_default_str();
+  // Several values may stand in one text, separated so.
+  Option* delimiter(char separator);
+  Option* check(const Check& check);
+  // The text may end in a unit of bytes: 2G, 512MiB; K is 1024 if it stands alone.
+  Option* with_byte_units();
+  // The same, not 0; "auto" becomes 0.
+  Option* with_byte_units_or_auto();
+  Option* excludes(Option* other);
+
+  // How often it was given.
+  size_t count() const;
+  std::string get_name() const;
+
+ private:
+  CLI::Option* option_;
+};
+
+// The program, or one of its commands. Variables given to add_... must live as long as it does.
+class Command {
+ public:
+  explicit Command(const std::string& description);
+  ~Command();
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  Command* add_subcommand(const std::string& name, const std::string& description);
+  // Text at the end of --help.
+  void footer(const std::string& text);
+  // What the command does once its options are read.
+  void callback(std::function<void()> function);
+  // "-n,--tokens"; a name without dashes is an argument that is known by its place. Instantiated
+  // in options.cc for the types that are used: another one needs a line there.
+  template <typename T>
+  Option* add_option(const std::string& names, T& value, const std::string& help);
+  // "!--no-cache" sets `value` to false.
+  Option* add_flag(const std::string& names, bool& value, const std::string& help);
+
+  // Reads the program's arguments and runs the callback of the command that they name, whose
+  // errors it passes on. Returns the text of --help if that was asked for instead, else "". Throws
+  // UsageError.
+  std::string parse(int argc, const char* const* argv);
+  bool has_chosen_subcommand() const;
+  std::string help() const;
+
+ private:
+  explicit Command(CLI::App& app);
+  Option* keep(CLI::Option& option);
+
+  std::unique_ptr<CLI::App> program_;  // null for a command, which belongs to its program's
+  CLI::App* app_;
+  std::vector<std::unique_ptr<Option>> options_;
+  std::vector<std::unique_ptr<Command>> subcommands_;
+};
+
+}  // namespace troika::cli

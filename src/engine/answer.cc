@@ -1,0 +1,126 @@
+#include "engine/answer.h"
+
+#include <algorithm>
+
+namespace troika::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Room that is taken for an answer at once: of one whose length nobody limits, and of its text.
+constexpr int kUsualTokens = 8192;
+constexpr size_t kBytesOfToken = 8;
+
+bool is_set(const std::atomic<bool>* cancel) {
+  return cancel != nullptr && cancel->load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+const char* stop_name(Stop stop) {
+  switch (stop) {
+    case Stop::kEnd:
+      return "end";
+    case Stop::kLength:
+      return "length";
+    case Stop::kString:
+      return "string";
+    case Stop::kContext:
+      return "context";
+    case Stop::kCancelled:
+      return "cancelled";
+  }
+  return "?";
+}
+
+double Generated::prefill_tokens_per_s() const {
+  return prefill_seconds > 0 ? n_computed / prefill_seconds : 0.0;
+}
+
+double Generated::decode_tokens_per_s() const {
+  return decode_seconds > 0 ? (static_cast<double>(tokens.size()) - 1.0) / decode_seconds : 0.0;
+}
+
+Answer::Answer(const text::Tokenizer& tokenizer, const GenerateOptions& options,
+               const TextSink& sink)
+    : tokenizer_(tokenizer),
+      options_(options),
+      sink_(sink),
+      stream_(tokenizer, {options.stops, false, false}),
+      first_token_(Clock::now()) {
+  const bool is_limited = options.most_tokens >= 0 && options.most_tokens < kUsualTokens;
+  const auto n_tokens = static_cast<size_t>(is_limited ? options.most_tokens : kUsualTokens);
+  result_.tokens.reserve(n_tokens);
+  result_.text.reserve(n_tokens * kBytesOfToken);
+}
+
+bool Answer::must_stop(const Session& session) {
+  if (!goes_on_) return true;
+  if (is_set(options_.cancel)) {
+    result_.stop = Stop::kCancelled;
+  } else if (options_.most_tokens >= 0 &&
+             result_.tokens.size() >= static_cast<size_t>(options_.most_tokens)) {
+    result_.stop = Stop::kLength;
+  } else if (session.history().size() >= static_cast<size_t>(session.context())) {
+    result_.stop = Stop::kContext;
+  } else {
+    return false;
+  }
+  goes_on_ = false;
+  return true;
+}
+
+void Answer::cancel() {
+  result_.stop = Stop::kCancelled;
+  goes_on_ = false;
+}
+
+int Answer::most_in_a_step() const {
+  if (options_.most_tokens < 0) return draft::kMostWidth;
+  return std::min(draft::kMostWidth,
+                  options_.most_tokens - static_cast<int>(result_.tokens.size()));
+}
+
+void Answer::show(const std::string& piece) {
+  if (piece.empty()) return;
+  result_.text += piece;
+  if (sink_) sink_(piece);
+}
+
+bool Answer::take_one(Token token, bool is_drafted) {
+  result_.tokens.push_back(token);
+  if (options_.on_token) options_.on_token(token, is_drafted);
+  if (is_end(token)) {
+    result_.stop = Stop::kEnd;
+    return false;
+  }
+  show(stream_.push(token));
+  if (stream_.stopped()) result_.stop = Stop::kString;
+  return !stream_.stopped();
+}
+
+void Answer::take(Session& session, const Session::Stepped& step) {
+  if (result_.tokens.empty()) {
+    first_token_ = Clock::now();
+  } else {
+    ++result_.n_steps;
+  }
+  const size_t n_before = session.history().size() - static_cast<size_t>(step.n_tokens);
+  int n_taken = 0;
+  while (goes_on_ && n_taken < step.n_tokens) {
+    if (n_taken > 0 && is_set(options_.cancel)) break;
+    const Token token = session.history()[n_before + static_cast<size_t>(n_taken)];
+    goes_on_ = take_one(token, n_taken < step.n_drafted);
+    ++n_taken;
+  }
+  session.truncate(static_cast<int>(n_before) + n_taken);
+}
+
+Generated Answer::finish() {
+  show(stream_.finish());
+  const std::chrono::duration<double> seconds = Clock::now() - first_token_;
+  result_.decode_seconds = result_.n_steps > 0 ? seconds.count() : 0.0;
+  return std::move(result_);
+}
+
+}  // namespace troika::engine

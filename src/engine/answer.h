@@ -1,0 +1,92 @@
+// The text of one answer while it comes: what of it is shown, and when it ends.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/session.h"
+#include "text/stream.h"
+
+namespace troika::engine {
+
+enum class Stop : uint8_t {
+  kEnd,      // the model ended its answer
+  kLength,   // the wanted number of tokens
+  kString,   // one of the stop strings
+  kContext,  // the context is full
+  kCancelled,
+};
+
+const char* stop_name(Stop stop);
+
+struct GenerateOptions {
+  int most_tokens = -1;            // -1: until the model ends its answer or the context is full
+  std::vector<std::string> stops;  // the text ends before the first of them
+  bool ignore_end = false;         // go on after the model's end token
+  const std::atomic<bool>* cancel = nullptr;
+  // Guesses what comes, to verify several tokens in one pass; the tokens stay the same. May be null
+  // and must outlive the answer.
+  draft::Drafter* drafter = nullptr;
+  // Called for each token before its text is shown; `is_drafted`: it was guessed.
+  std::function<void(Token token, bool is_drafted)> on_token{};
+};
+
+struct Generated {
+  std::string text;
+  std::vector<Token> tokens;
+  Stop stop = Stop::kLength;
+  int n_prompt = 0;    // tokens of the prompt
+  int n_computed = 0;  // of them not known from before
+  double prefill_seconds = 0;
+  double calibration_seconds = 0;  // of these, for logits of the prompt's positions (D2)
+  double decode_seconds = 0;       // all tokens but the first
+  int n_steps = 0;  // passes after the prefill: each gives a token, or more with drafts
+
+  double prefill_tokens_per_s() const;
+  double decode_tokens_per_s() const;
+};
+
+// Called with whole characters of UTF-8.
+using TextSink = std::function<void(std::string_view text)>;
+
+class Answer {
+ public:
+  // All must outlive the answer; the sink may be empty.
+  Answer(const text::Tokenizer& tokenizer, const GenerateOptions& options, const TextSink& sink);
+
+  // What is known of it so far. The prompt is whoever reads it to fill in.
+  Generated& result() { return result_; }
+  // False behind its last token.
+  bool goes_on() const { return goes_on_; }
+  // Looks whether it must stop before another token is sampled, and says so from then on.
+  bool must_stop(const Session& session);
+  void cancel();
+  // How many tokens the next step may give.
+  int most_in_a_step() const;
+  // Whether the answer ends behind this token.
+  bool is_end(Token token) const { return tokenizer_.is_end(token) && !options_.ignore_end; }
+  // Takes over what a step has appended to the history, of which the first n_drafted were guessed,
+  // and cuts the history behind the answer's end: what came behind it was never there.
+  void take(Session& session, const Session::Stepped& step);
+  // The rest of the text, which waited for more. Once.
+  Generated finish();
+
+ private:
+  bool take_one(Token token, bool is_drafted);
+  void show(const std::string& piece);
+
+  const text::Tokenizer& tokenizer_;
+  const GenerateOptions& options_;
+  const TextSink& sink_;
+  text::TextStream stream_;
+  Generated result_;
+  bool goes_on_ = true;
+  std::chrono::steady_clock::time_point first_token_;
+};
+
+}  // namespace troika::engine

@@ -1,0 +1,179 @@
+#include "engine/batch_runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "schedule/chunks.h"
+
+namespace troika::engine {
+
+BatchRunner::BatchRunner(Engine& engine) : engine_(engine) {
+  // Steps allocate nothing; what a longer prompt needs is taken when it comes.
+  const plan::Plan& plan = engine.plan();
+  const int most_rows = plan.most_step_rows();
+  placement_.reserve(most_rows, most_rows);
+  const auto n_rows = static_cast<size_t>(most_rows);
+  const auto n_pairs = static_cast<size_t>(engine.rope_angles().n_pairs());
+  tokens_.reserve(n_rows);
+  rope_cos_.reserve(n_rows * n_pairs);
+  rope_sin_.reserve(n_rows * n_pairs);
+  output_rows_.reserve(static_cast<size_t>(plan.output_shapes.back()));
+  all_rows_.reserve(n_rows);
+}
+
+// Slots that only idle sequences hold are there for whoever needs them.
+void BatchRunner::place(const cache::Batch& batch) {
+  engine_.sequences().evict_until(batch.size());
+  engine_.kv().place(batch, &placement_);
+}
+
+void BatchRunner::keep_all(const cache::Batch& batch) {
+  all_rows_.resize(batch.rows.size());
+  std::iota(all_rows_.begin(), all_rows_.end(), 0);
+  engine_.kv().keep(batch, placement_, all_rows_);
+}
+
+void BatchRunner::run(const cache::Batch& batch, plan::Phase phase, RowSink sink, ChooseRows choose,
+                      PromptObserver* observer) {
+  place(batch);
+  std::span<const int> kept;
+  try {
+    fill_rows(batch);
+    const lanes::Run run = run_of_rows(phase, 0, batch.rows.size());
+    engine_.runner().run(engine_.graphs().body(phase, batch.size()).pass, run);
+    if (observer != nullptr) observe(batch, run, 0, *observer);
+    run_head(batch, run, 0, sink);
+    // Nothing read from a file that was cut short meanwhile may be believed.
+    engine_.file().check_intact();
+    if (choose) kept = choose();
+  } catch (...) {
+    engine_.kv().drop(placement_);
+    throw;
+  }
+  if (choose) {
+    engine_.kv().keep(batch, placement_, kept);
+  } else {
+    keep_all(batch);
+  }
+}
+
+// All rows are placed before the first chunk begins, so each of them sees those of the chunks
+// before it as part of its own chain.
+void BatchRunner::run_prompt(const cache::Batch& batch, int n_prompt, RowSink sink,
+                             PromptObserver* observer) {
+  place(batch);
+  try {
+    fill_rows(batch);
+    const schedule::Graphs& graphs = engine_.graphs();
+    std::vector<const schedule::TaskList*> chunks;
+    std::vector<lanes::Run> runs;
+    std::vector<size_t> firsts;  // row of each chunk
+    for (size_t first = 0; first < batch.rows.size();) {
+      const plan::Shape part = engine_.plan().prompt_part(batch.rows[first].position, n_prompt);
+      const size_t n_rows = std::min(static_cast<size_t>(part.n_rows), batch.rows.size() - first);
+      chunks.push_back(&graphs.body(part.phase, static_cast<int>(n_rows)));
+      runs.push_back(run_of_rows(part.phase, first, n_rows));
+      runs.back().buffer_set = schedule::buffer_set_of(runs.size() - 1, graphs.n_sets());
+      firsts.push_back(first);
+      first += n_rows;
+    }
+    const schedule::Pass pass =
+        schedule::pass_of_chunks(chunks, engine_.plan().order, graphs.n_sets());
+    engine_.runner().run(pass, runs, {&engine_.chunk_policy(), &engine_.scheduler_statistics()});
+    for (size_t i = 0; observer != nullptr && i < runs.size(); ++i) {
+      observe(batch, runs[i], firsts[i], *observer);
+    }
+    run_head(batch, runs.back(), firsts.back(), sink);
+    engine_.file().check_intact();
+  } catch (...) {
+    engine_.kv().drop(placement_);
+    throw;
+  }
+  keep_all(batch);
+}
+
+// The parts of a run that follow from tokens and positions.
+void BatchRunner::fill_rows(const cache::Batch& batch) {
+  const auto n_pairs = static_cast<size_t>(engine_.rope_angles().n_pairs());
+  const auto n_rows = batch.rows.size();
+  tokens_.resize(n_rows);
+  rope_cos_.resize(n_rows * n_pairs);
+  rope_sin_.resize(n_rows * n_pairs);
+  for (size_t row = 0; row < n_rows; ++row) {
+    tokens_[row] = batch.rows[row].token;
+    TROIKA_ASSERT(tokens_[row] >= 0 && tokens_[row] < engine_.blueprint().n_vocab);
+    engine_.rope_angles().fill(batch.rows[row].position, rope_cos_.data() + row * n_pairs,
+                               rope_sin_.data() + row * n_pairs);
+  }
+}
+
+lanes::Run BatchRunner::run_of_rows(plan::Phase phase, size_t first, size_t n_rows) {
+  const auto n_pairs = static_cast<size_t>(engine_.rope_angles().n_pairs());
+  lanes::Run run;
+  run.phase = phase;
+  run.n_tokens = static_cast<int>(n_rows);
+  run.tokens = std::span<const cache::Token>(tokens_).subspan(first, n_rows);
+  run.rope_cos = rope_cos_.data() + first * n_pairs;
+  run.rope_sin = rope_sin_.data() + first * n_pairs;
+  run.slots = std::span<const cache::Slot>(placement_.slots).subspan(first, n_rows);
+  run.visible = std::span<const cache::VisibleSlots>(placement_.visible).subspan(first, n_rows);
+  run.kv = &engine_.kv();
+  run.observer = engine_.observer();
+  return run;
+}
+
+const float* BatchRunner::run_outputs(lanes::Run* run) {
+  run->output_rows = output_rows_;
+  run->n_outputs = static_cast<int>(output_rows_.size());
+  engine_.runner().run(engine_.graphs().head(run->n_outputs).pass, *run);
+  return engine_.graphs().logits(run->buffer_set);
+}
+
+// The head for the rows that the observer wants, of a run of the rows from `first` on.
+void BatchRunner::observe(const cache::Batch& batch, lanes::Run run, size_t first,
+                          PromptObserver& observer) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  const auto most_outputs = static_cast<size_t>(engine_.plan().output_shapes.back());
+  const auto n_vocab = static_cast<size_t>(engine_.blueprint().n_vocab);
+  const auto position = [&](int row) {
+    return batch.rows[first + static_cast<size_t>(row)].position;
+  };
+  for (int row = 0; row < run.n_tokens;) {
+    output_rows_.clear();
+    for (; row < run.n_tokens && output_rows_.size() < most_outputs; ++row) {
+      if (observer.wants(position(row))) output_rows_.push_back(row);
+    }
+    if (output_rows_.empty()) break;
+    const float* logits = run_outputs(&run);
+    for (size_t i = 0; i < output_rows_.size(); ++i) {
+      observer.see(position(output_rows_[i]), {logits + i * n_vocab, n_vocab});
+    }
+  }
+  observer.took(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+}
+
+// The head runs for as many rows at a time as its largest executable takes. `run` is that of the
+// rows from `first` on.
+void BatchRunner::run_head(const cache::Batch& batch, lanes::Run run, size_t first, RowSink sink) {
+  const auto most_outputs = static_cast<size_t>(engine_.plan().output_shapes.back());
+  const auto n_vocab = static_cast<size_t>(engine_.blueprint().n_vocab);
+  const auto n_rows = static_cast<size_t>(run.n_tokens);
+  for (size_t row = 0; row < n_rows;) {
+    output_rows_.clear();
+    for (; row < n_rows && output_rows_.size() < most_outputs; ++row) {
+      if (batch.rows[first + row].wants_logits) output_rows_.push_back(static_cast<int>(row));
+    }
+    if (output_rows_.empty()) break;
+    const float* logits = run_outputs(&run);
+    for (size_t i = 0; i < output_rows_.size(); ++i) {
+      const int index = static_cast<int>(first) + output_rows_[i];
+      if (sink) sink(index, {logits + i * n_vocab, n_vocab});
+    }
+  }
+}
+
+}  // namespace troika::engine

@@ -1,0 +1,379 @@
+#include "engine/batcher.h"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+
+#include "base/error.h"
+
+namespace troika::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What an answer that waits for a step may have to wait for a part of a prompt.
+constexpr double kMostWaitMs = 150.0;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+struct Batcher::Entry {
+  explicit Entry(AnswerRequest wanted)
+      : request(std::move(wanted)), sampler(request.sampler, request.mask), likely(coverage()) {}
+
+  int coverage() const {
+    return request.options.drafter != nullptr ? request.options.drafter->coverage() : 0;
+  }
+  PromptObserver* observer() { return coverage() > 0 ? &likely : nullptr; }
+  bool is_cancelled() const {
+    const std::atomic<bool>* cancel = request.options.cancel;
+    return cancel != nullptr && cancel->load(std::memory_order_relaxed);
+  }
+  // What is left of its prompt, as far as anybody can say.
+  int n_unread() const {
+    return is_begun ? session->n_unread() : static_cast<int>(request.prompt.size());
+  }
+
+  AnswerRequest request;
+  Sampler sampler;
+  PromptLogits likely;
+  State state = State::kQueued;
+  std::unique_ptr<Session> session;
+  std::optional<Answer> answer;
+  Session::IsLast is_last;
+  bool is_begun = false;  // its prompt
+  int64_t n_slots = 0;    // that it may need
+  int n_turns_waited = 0;
+  Clock::time_point start;
+  Generated result;
+  std::exception_ptr error;
+};
+
+Batcher::Batcher(Engine& engine)
+    : engine_(engine), part_costs_(std::max(engine.plan().most_rows(), 1)) {
+  const auto most_rows = static_cast<size_t>(engine.plan().most_rows());
+  for (auto* rows : {&kept_, &kept_of_one_}) rows->reserve(most_rows);
+  shares_.reserve(static_cast<size_t>(engine.plan().most_step_rows()));
+  batch_.rows.reserve(most_rows);
+  logits_.reserve(most_rows);
+}
+
+Batcher::~Batcher() = default;
+
+int Batcher::submit(AnswerRequest request) {
+  entries_.push_back(std::make_unique<Entry>(std::move(request)));
+  may_admit_ = true;
+  return static_cast<int>(entries_.size()) - 1;
+}
+
+bool Batcher::is_done(int answer) const {
+  const auto index = static_cast<size_t>(answer);
+  return entries_[index] == nullptr || entries_[index]->state == State::kDone;
+}
+
+Generated Batcher::take(int answer) {
+  std::unique_ptr<Entry>& entry = entries_[static_cast<size_t>(answer)];
+  TROIKA_ASSERT(entry != nullptr && entry->state == State::kDone);
+  const std::unique_ptr<Entry> taken = std::move(entry);
+  while (static_cast<size_t>(first_) < entries_.size() &&
+         entries_[static_cast<size_t>(first_)] == nullptr) {
+    ++first_;
+  }
+  if (taken->error) std::rethrow_exception(taken->error);
+  return std::move(taken->result);
+}
+
+// What a body throws ends one answer and no other.
+template <typename Body>
+void Batcher::guarded(Entry& entry, Body body) {
+  try {
+    body();
+  } catch (...) {
+    fail(entry);
+  }
+}
+
+void Batcher::fail(Entry& entry) {
+  entry.error = std::current_exception();
+  entry.state = State::kDone;
+}
+
+void Batcher::end(Entry& entry) {
+  guarded(entry, [&] { entry.result = entry.answer->finish(); });
+  entry.state = State::kDone;
+}
+
+// Of answers that have ended, once no pass is under way: a session that goes gives its sequence
+// back.
+void Batcher::drop_sessions() {
+  for (const auto& entry : live()) {
+    if (entry == nullptr || entry->state != State::kDone || entry->session == nullptr) continue;
+    entry->session.reset();
+    may_admit_ = true;
+  }
+}
+
+int64_t Batcher::n_slots_wanted() const {
+  int64_t n = 0;
+  for (const auto& entry : live()) {
+    if (entry != nullptr && entry->session != nullptr) n += entry->n_slots;
+  }
+  return n;
+}
+
+// In the order of their numbers, as long as there are slots for all that they may need. Whoever has
+// begun can then go on to its end. A single one always fits.
+void Batcher::admit() {
+  if (!may_admit_) return;
+  may_admit_ = false;
+  for (const auto& queued : live()) {
+    if (queued == nullptr || queued->state != State::kQueued) continue;
+    Entry& entry = *queued;
+    const int64_t n_wanted = n_slots_wanted();
+    auto session = std::make_unique<Session>(engine_, Reuse::kAll);
+    const int64_t n_context = session->context();
+    const int most = entry.request.options.most_tokens;
+    const auto n_prompt = static_cast<int64_t>(entry.request.prompt.size());
+    entry.n_slots = most < 0 ? n_context : std::min<int64_t>(n_context, n_prompt + most);
+    int64_t n_limit = 0;
+    {
+      const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+      n_limit = engine_.kv().n_limit();
+    }
+    if (n_wanted > 0 && n_wanted + entry.n_slots > n_limit) return;
+    entry.session = std::move(session);
+    entry.answer.emplace(engine_.tokenizer(), entry.request.options, entry.request.sink);
+    entry.is_last = [&entry](Token token) { return entry.answer->is_end(token); };
+    entry.state = State::kPrompt;
+  }
+}
+
+void Batcher::look_for_ends() {
+  for (const auto& entry : live()) {
+    if (entry == nullptr) continue;
+    if (entry->state == State::kPrompt && entry->is_cancelled()) {
+      entry->answer->cancel();
+      end(*entry);
+    } else if (entry->state == State::kStepping && entry->answer->must_stop(*entry->session)) {
+      end(*entry);
+    }
+  }
+}
+
+Batcher::Entry* Batcher::next_prompt() {
+  Entry* next = nullptr;
+  int64_t least = 0;
+  for (const auto& entry : live()) {
+    if (entry == nullptr || entry->state != State::kPrompt) continue;
+    const int64_t key = entry->n_unread() - int64_t{engine_.plan().chunk()} * entry->n_turns_waited;
+    if (next != nullptr && key >= least) continue;
+    next = entry.get();
+    least = key;
+  }
+  for (const auto& entry : live()) {
+    if (entry != nullptr && entry->state == State::kPrompt && entry.get() != next) {
+      ++entry->n_turns_waited;
+    }
+  }
+  return next;
+}
+
+// The longest part that is expected to end in time. Of one more than twice as long as any before
+// nothing is known.
+int Batcher::rows_in_time() const {
+  const int smallest = engine_.plan().prompt_shapes.front();
+  const int widest = std::min(2 * part_costs_.widest_measured(), engine_.plan().chunk());
+  int rows = smallest;
+  while (rows + smallest <= widest && part_costs_.ms(rows + smallest) <= kMostWaitMs) {
+    rows += smallest;
+  }
+  return rows;
+}
+
+void Batcher::begin_prompt(Entry& entry) {
+  if (entry.is_begun) return;
+  entry.start = Clock::now();
+  Generated& result = entry.answer->result();
+  result.n_prompt = static_cast<int>(entry.request.prompt.size());
+  result.n_computed = result.n_prompt - entry.session->begin_prompt(entry.request.prompt);
+  entry.is_begun = true;
+}
+
+void Batcher::end_prompt(Entry& entry) {
+  draft::Drafter* const drafter = entry.request.options.drafter;
+  Generated& result = entry.answer->result();
+  result.calibration_seconds = entry.likely.ms() / 1e3;
+  if (drafter != nullptr) {
+    drafter->begin(entry.session->history());
+    drafter->calibrate(entry.likely.likely());
+  }
+  result.prefill_seconds = ms_since(entry.start) / 1e3;
+  entry.state = State::kStepping;
+}
+
+void Batcher::read_prompt(Entry& entry, bool has_company) {
+  entry.n_turns_waited = 0;
+  guarded(entry, [&] {
+    begin_prompt(entry);
+    const auto n_sets = engine_.graphs().n_sets();
+    const int most = has_company ? rows_in_time() : engine_.plan().chunk() * n_sets;
+    const int n_before = entry.session->n_unread();
+    const Clock::time_point start = Clock::now();
+    const int n_left = entry.session->read_prompt(most, entry.observer());
+    const int n_rows = n_before - n_left;
+    if (n_rows <= engine_.plan().most_rows()) part_costs_.learn(n_rows, ms_since(start));
+    ++statistics_.n_prompt_parts;
+    statistics_.n_prompt_rows += n_rows;
+    if (n_left == 0) end_prompt(entry);
+  });
+}
+
+// Behind a prompt the logits of the first token are there already.
+void Batcher::take_first_tokens() {
+  for (const auto& entry : live()) {
+    if (entry == nullptr || entry->state != State::kStepping) continue;
+    if (!entry->session->has_logits() || entry->answer->must_stop(*entry->session)) continue;
+    guarded(*entry, [&] {
+      draft::Drafter* const drafter = entry->request.options.drafter;
+      const int most = entry->answer->most_in_a_step();
+      entry->answer->take(*entry->session,
+                          entry->session->step(entry->sampler, drafter, most, entry->is_last));
+      if (entry->answer->must_stop(*entry->session)) end(*entry);
+    });
+  }
+}
+
+// Rows of all answers, in turns where there is no room for all. Each may draft with its share.
+void Batcher::add_steps() {
+  ready_.clear();
+  for (const auto& entry : live()) {
+    if (entry != nullptr && entry->state == State::kStepping) ready_.push_back(entry.get());
+  }
+  const plan::Plan& plan = engine_.plan();
+  const int most_rows = std::min(plan.most_step_rows(), plan.output_shapes.back());
+  const auto n_together = std::min(ready_.size(), static_cast<size_t>(most_rows));
+  const int share = n_together > 0 ? most_rows / static_cast<int>(n_together) : 0;
+  for (size_t i = 0; i < n_together; ++i) {
+    Entry& entry = *ready_[(next_step_ + i) % ready_.size()];
+    const int first = batch_.size();
+    guarded(entry, [&] {
+      entry.session->add_step(entry.request.options.drafter, entry.answer->most_in_a_step(), share,
+                              &batch_);
+    });
+    if (entry.state == State::kDone) {
+      batch_.rows.resize(static_cast<size_t>(first));
+    } else {
+      shares_.push_back({&entry, first, batch_.size() - first, false});
+    }
+  }
+  if (ready_.size() > n_together) next_step_ = (next_step_ + n_together) % ready_.size();
+  statistics_.most_together = std::max(statistics_.most_together, static_cast<int>(shares_.size()));
+  statistics_.n_step_rows += batch_.size();
+}
+
+// Where steps and prompts are computed alike, part of a prompt comes along: the weights are read
+// once for both.
+void Batcher::add_prompt_beside() {
+  const plan::Plan& plan = engine_.plan();
+  if (!plan.has_one_class() || engine_.machine().lanes().size() > 1) return;
+  const int room = std::min(rows_in_time(), plan.most_rows() - batch_.size());
+  const bool has_output = batch_.size() < plan.output_shapes.back();
+  if (room < 1 || !has_output || shares_.empty()) return;
+  Entry* const entry = next_prompt();
+  if (entry == nullptr || !entry->is_begun || entry->observer() != nullptr) return;
+  entry->n_turns_waited = 0;
+  const int first = batch_.size();
+  const int n_rows = entry->session->add_prompt(room, &batch_);
+  shares_.push_back({entry, first, n_rows, true});
+  ++statistics_.n_prompt_parts;
+  statistics_.n_prompt_rows += n_rows;
+}
+
+void Batcher::take_steps(double pass_ms) {
+  kept_.clear();
+  for (const Share& share : shares_) {
+    Entry& entry = *share.entry;
+    const auto first = static_cast<size_t>(share.first_row);
+    const auto logits = std::span<const std::span<const float>>(logits_).subspan(
+        first, static_cast<size_t>(share.n_rows));
+    if (share.is_prompt) {
+      for (int row = 0; row < share.n_rows; ++row) kept_.push_back(share.first_row + row);
+      guarded(entry, [&] {
+        entry.session->take_prompt(share.n_rows, logits.back());
+        if (entry.session->n_unread() == 0) end_prompt(entry);
+      });
+      continue;
+    }
+    guarded(entry, [&] {
+      const Session::Stepped stepped =
+          entry.session->take_step(entry.sampler, entry.request.options.drafter, logits, pass_ms,
+                                   batch_.size(), entry.is_last, &kept_of_one_);
+      for (const int row : kept_of_one_) kept_.push_back(share.first_row + row);
+      taken_.push_back({&entry, stepped});
+    });
+  }
+}
+
+void Batcher::run_steps() {
+  shares_.clear();
+  taken_.clear();
+  batch_.clear();
+  {
+    const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+    add_steps();
+    add_prompt_beside();
+    if (shares_.empty()) return;
+    logits_.assign(batch_.rows.size(), {});
+    const auto keep_row = [&](int row, std::span<const float> logits) {
+      logits_[static_cast<size_t>(row)] = logits;
+    };
+    const Clock::time_point start = Clock::now();
+    const auto choose = [&]() -> std::span<const int> {
+      take_steps(ms_since(start));
+      return kept_;
+    };
+    const bool is_mixed = shares_.back().is_prompt;
+    const plan::Phase phase = is_mixed ? plan::Phase::kPrompt : plan::Phase::kStep;
+    try {
+      engine_.batch_runner().run(batch_, phase, keep_row, choose);
+    } catch (...) {
+      // The pass itself failed: it ends all who were in it.
+      for (const Share& share : shares_) fail(*share.entry);
+      return;
+    }
+    // Where a prompt has had its part, nobody's turn has been left out.
+    if (is_mixed) is_turn_of_prompts_ = false;
+  }
+  ++statistics_.n_steps;
+  for (const Taken& taken : taken_) {
+    if (taken.entry->state != State::kStepping) continue;
+    guarded(*taken.entry, [&] { taken.entry->answer->take(*taken.entry->session, taken.stepped); });
+  }
+}
+
+bool Batcher::step() {
+  look_for_ends();
+  drop_sessions();
+  admit();
+  const auto is_any = [&](State state) {
+    return std::any_of(live().begin(), live().end(), [&](const auto& entry) {
+      return entry != nullptr && entry->state == state;
+    });
+  };
+  const bool has_steps = is_any(State::kStepping), has_prompts = is_any(State::kPrompt);
+  if (!has_steps && !has_prompts) return is_any(State::kQueued);
+  if (has_prompts && (is_turn_of_prompts_ || !has_steps)) {
+    read_prompt(*next_prompt(), has_steps);
+    is_turn_of_prompts_ = false;
+    return true;
+  }
+  is_turn_of_prompts_ = true;
+  take_first_tokens();
+  run_steps();
+  return true;
+}
+
+}  // namespace troika::engine

@@ -1,0 +1,113 @@
+// Runs many answers at once: in common steps, with parts of prompts between them. An answer in
+// company has the bits of the same answer alone.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "draft/width_costs.h"
+#include "engine/answer.h"
+#include "engine/prompt_logits.h"
+#include "engine/sampler.h"
+#include "engine/session.h"
+
+namespace troika::engine {
+
+struct AnswerRequest {
+  std::vector<Token> prompt;
+  SamplerOptions sampler{};
+  LogitMask* mask = nullptr;  // must outlive the answer
+  GenerateOptions options{};  // a drafter serves this answer alone
+  TextSink sink{};
+};
+
+// What was done for all answers together.
+struct BatcherStatistics {
+  int64_t n_steps = 0;      // passes with a step of some answer
+  int64_t n_step_rows = 0;  // of these answers: drafts count
+  int64_t n_prompt_parts = 0;
+  int64_t n_prompt_rows = 0;
+  int most_together = 0;  // answers in one step
+};
+
+// Used by one thread at a time.
+class Batcher {
+ public:
+  // The engine must outlive the batcher.
+  explicit Batcher(Engine& engine);
+  ~Batcher();
+
+  // Queues an answer and returns its number; numbers count up. What is wrong with it is thrown by
+  // `take`.
+  int submit(AnswerRequest request);
+  // Does one pass for whoever is to go on: a step of all answers that have read their prompts, or a
+  // part of a prompt. They take turns, and while somebody waits for a step no part takes longer
+  // than the smallest one or 150 ms, as far as the times of earlier parts can tell. Of several
+  // prompts the one with the least left goes first; each turn that another one waits counts as a
+  // chunk less of its own. Returns false where nothing is left to do.
+  bool step();
+
+  bool is_done(int answer) const;
+  // An answer that has ended, once. Throws the Error that ended it.
+  Generated take(int answer);
+
+  const BatcherStatistics& statistics() const { return statistics_; }
+
+ private:
+  enum class State : uint8_t { kQueued, kPrompt, kStepping, kDone };
+  struct Entry;
+
+  // Of answers that nobody has taken all, and some that somebody has.
+  std::span<const std::unique_ptr<Entry>> live() const {
+    return std::span(entries_).subspan(static_cast<size_t>(first_));
+  }
+  void admit();
+  int64_t n_slots_wanted() const;
+  void look_for_ends();
+  Entry* next_prompt();
+  void read_prompt(Entry& entry, bool has_company);
+  int rows_in_time() const;
+  void begin_prompt(Entry& entry);
+  void end_prompt(Entry& entry);
+  void take_first_tokens();
+  void run_steps();
+  void add_steps();
+  void add_prompt_beside();
+  void take_steps(double pass_ms);
+  void end(Entry& entry);
+  void fail(Entry& entry);
+  void drop_sessions();
+  template <typename Body>
+  void guarded(Entry& entry, Body body);
+
+  Engine& engine_;
+  std::vector<std::unique_ptr<Entry>> entries_;  // by number, null once taken
+  int first_ = 0;                                // all entries before are taken
+  bool may_admit_ = false;
+  bool is_turn_of_prompts_ = false;
+  size_t next_step_ = 0;  // who is first in a step that has no room for all
+  draft::WidthCosts part_costs_;
+  BatcherStatistics statistics_;
+  // Of the step at hand.
+  struct Share {
+    Entry* entry;
+    int first_row;
+    int n_rows;
+    bool is_prompt;
+  };
+  std::vector<Share> shares_;
+  struct Taken {
+    Entry* entry;
+    Session::Stepped stepped;
+  };
+  std::vector<Taken> taken_;
+  std::vector<Entry*> ready_;
+  cache::Batch batch_;
+  std::vector<std::span<const float>> logits_;  // by row; empty where none were wanted
+  std::vector<int> kept_, kept_of_one_;
+};
+
+}  // namespace troika::engine

@@ -1,0 +1,61 @@
+// What one task binds for itself when it runs, beside what a pass binds for all of its tasks (Run).
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "model/blueprint.h"
+#include "weights/lease.h"
+#include "weights/store.h"
+
+namespace troika::lanes {
+
+// Leases of weights that may go away between runs. Room for all of them is made with the
+// executable, so that runs allocate nothing. One thread at a time uses it.
+class TaskBindings {
+ public:
+  // Once for each, when the executable is built; returns the index of the lease.
+  int add(model::WeightId weight, weights::RowChoice rows = {}) {
+    wanted_.push_back({weight, rows});
+    leases_.emplace_back();
+    return static_cast<int>(wanted_.size()) - 1;
+  }
+  bool empty() const { return wanted_.empty(); }
+  // The same for another run, without leases.
+  TaskBindings unbound() const {
+    TaskBindings other;
+    for (const Wanted& wanted : wanted_) other.add(wanted.weight, wanted.rows);
+    return other;
+  }
+  // Takes those leases that are not ready yet, and returns whether all are now. Never blocks; may
+  // be called before the task is submitted.
+  bool acquire(const weights::Store& store) {
+    bool are_ready = true;
+    for (size_t i = 0; i < wanted_.size(); ++i) {
+      weights::Lease& lease = leases_[i];
+      if (!lease.is_ready()) lease = store.acquire(wanted_[i].weight, wanted_[i].rows);
+      are_ready = are_ready && lease.is_ready();
+    }
+    return are_ready;
+  }
+  void give_back() {
+    for (weights::Lease& lease : leases_) lease = {};
+  }
+  const weights::Lease& lease(int index) const { return leases_[static_cast<size_t>(index)]; }
+  // What the first lease that is not ready waits for; null where all are. REQUIRES: acquired.
+  const weights::NeededRead* missing() const {
+    const auto at = std::find_if(leases_.begin(), leases_.end(),
+                                 [](const weights::Lease& lease) { return !lease.is_ready(); });
+    return at == leases_.end() ? nullptr : &at->needed_read();
+  }
+
+ private:
+  struct Wanted {
+    model::WeightId weight;
+    weights::RowChoice rows;
+  };
+  std::vector<Wanted> wanted_;
+  std::vector<weights::Lease> leases_;
+};
+
+}  // namespace troika::lanes

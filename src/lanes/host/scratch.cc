@@ -1,0 +1,61 @@
+#include "lanes/host/scratch.h"
+
+#include <algorithm>
+
+#include "lanes/host/steps.h"
+
+namespace troika::lanes {
+namespace {
+
+// The largest form in which a row of the product's input may be wanted.
+size_t most_form_bytes(plan::Activations activations, plan::Prefill prefill, size_t k) {
+  size_t bytes = activations == plan::Activations::kQ8 ? form_bytes(InputForm::kQ8, k) : 0;
+  if (prefill == plan::Prefill::kBf16 || prefill == plan::Prefill::kInt8) {
+    bytes = std::max(bytes, form_bytes(InputForm::kBf16, k));
+  }
+  if (prefill == plan::Prefill::kInt8) {
+    bytes = std::max(bytes, form_bytes(InputForm::kInt8, k));
+  }
+  return bytes;
+}
+
+// Of each worker: weights that are unpacked, or the queries, keys and values of a prompt's
+// attention, which fit a second-level cache.
+size_t unpacking_bytes(plan::Prefill prefill, size_t longest_row) {
+  constexpr size_t kAttentionBytes = size_t{1} << 20;
+  if (prefill != plan::Prefill::kBf16 && prefill != plan::Prefill::kInt8) return 0;
+  const size_t one_strip = kernels::int8_strip_bytes(longest_row);
+  return std::max({kAttentionBytes, kStretchBytes,
+                   prefill == plan::Prefill::kInt8 ? std::max(kMostUnpackedBytes, one_strip) : 0});
+}
+
+}  // namespace
+
+size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLane& lane,
+                          plan::Activations activations, plan::Prefill prefill, int most_tokens) {
+  const auto n_tokens = static_cast<size_t>(most_tokens);
+  const auto n_workers = static_cast<size_t>(lane.n_threads);
+  size_t prepared = 0, longest_row = 0;
+  for (const model::Op& op : blueprint.ops) {
+    const bool is_expert = op.kind == model::OpKind::kExpertLinear;
+    if (op.kind != model::OpKind::kLinear && !is_expert) continue;
+    const auto k =
+        static_cast<size_t>(blueprint.weights[static_cast<size_t>(op.weight)].row_length);
+    size_t row_bytes = most_form_bytes(activations, prefill, k);
+    if (is_expert) row_bytes = std::max(row_bytes, k * sizeof(float));
+    const size_t n_rows =
+        n_tokens * static_cast<size_t>(is_expert ? std::max(blueprint.n_experts_used, 1) : 1);
+    prepared = std::max(prepared, n_rows * row_bytes);
+    longest_row = std::max(longest_row, k);
+  }
+  // Which token meets which expert.
+  const size_t routes =
+      blueprint.n_experts > 0
+          ? sizeof(int32_t) * (2 * static_cast<size_t>(blueprint.n_experts) + 1 +
+                               2 * n_tokens * static_cast<size_t>(blueprint.n_experts_used))
+          : 0;
+  return prepared +
+         n_workers * (unpacking_bytes(prefill, longest_row) + routes + longest_row * sizeof(float));
+}
+
+}  // namespace troika::lanes

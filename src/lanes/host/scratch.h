@@ -1,0 +1,16 @@
+// What a host lane takes beside buffers and weights, reckoned before its executables are built.
+#pragma once
+
+#include <cstddef>
+
+#include "model/blueprint.h"
+#include "plan/plan.h"
+
+namespace troika::lanes {
+
+// At least what HostLane::held_bytes() will be, and little more. Parts of attention are left out,
+// which grow with the context and stay small.
+size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLane& lane,
+                          plan::Activations activations, plan::Prefill prefill, int most_tokens);
+
+}  // namespace troika::lanes

@@ -1,0 +1,30 @@
+// Which slices of a subgraph a host lane computes, and what a run is to one of them.
+#pragma once
+
+#include "lanes/lane.h"
+#include "lanes/subgraph.h"
+
+namespace troika::lanes {
+
+// Throws Error for a slice that this lane does not compute.
+void check_slice(const Subgraph& subgraph, const LaneInfo& info);
+
+// The rows of an executable among those of a run.
+class TokenSlice {
+ public:
+  explicit TokenSlice(const Subgraph& subgraph);
+
+  bool is_all() const { return tokens_.is_all(); }
+  // Of the rows present, this executable's.
+  Run of(const Run& run) const;
+  bool is_empty(const Run& own) const { return (per_output_ ? own.n_outputs : own.n_tokens) == 0; }
+  // Of an executable that is built for so many rows.
+  int n_rows(int n_rows) const { return tokens_.within(n_rows).size(); }
+
+ private:
+  Range tokens_;
+  bool per_output_;
+  size_t n_pairs_;  // of all rotations
+};
+
+}  // namespace troika::lanes

@@ -1,0 +1,101 @@
+#include "plan/ledger.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "base/error.h"
+
+namespace troika::plan {
+namespace {
+
+struct OwnerInfo {
+  const char* name;
+  const char* key;
+  const char* advice;  // what makes it smaller; null: nothing that a user could say
+};
+
+constexpr OwnerInfo kInfos[kOwners] = {
+    {"program", "program", nullptr},
+    {"tokenizer and description", "model", nullptr},
+    {"weights", "weights", "a smaller model or element type"},
+    {"changing layouts", "layouts", "--layouts blocks"},
+    {"packed weights", "packed", "less --packed"},
+    {"outliers' channels", "channels", "--shadow-rows none"},
+    {"values", "buffers", "a smaller --chunk"},
+    {"lanes", "lanes", "fewer --threads"},
+    {"keys and values", "cache", "a smaller --context, --kv q8_0"},
+};
+
+const OwnerInfo& info_of(Owner owner) { return kInfos[static_cast<size_t>(owner)]; }
+
+std::string megabytes(size_t bytes) {
+  return fmt::format("{:.1f} MB", 1e-6 * static_cast<double>(bytes));
+}
+
+constexpr size_t kLargest = 3;
+
+// Those that take anything, the largest first.
+std::vector<Owner> by_size(const Ledger& ledger) {
+  std::vector<Owner> owners;
+  for (int i = 0; i < kOwners; ++i) {
+    const auto owner = static_cast<Owner>(i);
+    if (ledger.bytes(owner) > 0) owners.push_back(owner);
+  }
+  std::stable_sort(owners.begin(), owners.end(),
+                   [&](Owner a, Owner b) { return ledger.bytes(a) > ledger.bytes(b); });
+  return owners;
+}
+
+}  // namespace
+
+const char* owner_name(Owner owner) { return info_of(owner).name; }
+const char* owner_key(Owner owner) { return info_of(owner).key; }
+
+size_t Ledger::total_bytes() const {
+  size_t total = 0;
+  for (const size_t bytes : bytes_) {
+    // A context of any length may be asked for, and its bytes must not wrap around.
+    total += std::min(bytes, std::numeric_limits<size_t>::max() - total);
+  }
+  return total;
+}
+
+size_t Ledger::room_for(Owner owner) const {
+  Ledger others = *this;
+  others.set(owner, 0);
+  const size_t taken = others.total_bytes();
+  return taken < limit_bytes_ ? limit_bytes_ - taken : 0;
+}
+
+std::string Ledger::largest_text() const {
+  std::vector<Owner> owners = by_size(*this);
+  owners.resize(std::min(owners.size(), kLargest));
+  std::string text;
+  for (size_t i = 0; i < owners.size(); ++i) {
+    if (i > 0) text += i + 1 == owners.size() ? " and " : ", ";
+    text += fmt::format("{} {}", owner_name(owners[i]), megabytes(bytes(owners[i])));
+  }
+  return text;
+}
+
+void Ledger::check() const {
+  const size_t total = total_bytes();
+  if (total <= limit_bytes_) return;
+  std::string advice;
+  size_t n_named = 0;
+  for (const Owner owner : by_size(*this)) {
+    const char* text = info_of(owner).advice;
+    if (text == nullptr || n_named++ == kLargest) continue;
+    advice += fmt::format(", {}", text);
+  }
+  throw Error(
+      fmt::format("--memory {} is too little: {} are needed, most of them for {}. Give it more, or "
+                  "use less of what takes them{}{}.",
+                  megabytes(limit_bytes_), megabytes(total), largest_text(),
+                  advice.empty() ? "" : ": ", advice.empty() ? "" : advice.substr(2)));
+}
+
+}  // namespace troika::plan

@@ -1,0 +1,56 @@
+// One account of the bytes that a process keeps in memory, by who keeps them. `--memory` is its
+// limit. It counts what a run may touch at its longest shape and with a full context, before
+// anything is taken, so that what does not fit is refused at the start and not in the middle.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace troika::plan {
+
+enum class Owner : uint8_t {
+  kProgram,   // what was resident before loading: code, libraries, whatever else the process does
+  kModel,     // tokenizer and description of the model
+  kWeights,   // tensors of the file, whether mapped or copied to the place of the map
+  kLayouts,   // copies that change their layout, in place of the file's (D1)
+  kPacked,    // copies for prompts, and what was measured to make them when they are needed
+  kChannels,  // weights of outliers' channels (N5)
+  kBuffers,   // values between ops, of all sets
+  kLanes,     // scratch of lanes: rows in another form, weights unpacked, parts of attention
+  kCache,     // keys and values of all tokens that sequences may have together
+};
+inline constexpr int kOwners = 9;
+
+// For people: "keys and values".
+const char* owner_name(Owner owner);
+// For scripts: "cache".
+const char* owner_key(Owner owner);
+
+class Ledger {
+ public:
+  static constexpr size_t kUnlimited = SIZE_MAX;
+
+  explicit Ledger(size_t limit_bytes = kUnlimited) : limit_bytes_(limit_bytes) {}
+
+  bool is_limited() const { return limit_bytes_ != kUnlimited; }
+  size_t limit_bytes() const { return limit_bytes_; }
+  // Takes the place of what stood there: an estimate gives way to what was taken.
+  void set(Owner owner, size_t bytes) { bytes_[static_cast<size_t>(owner)] = bytes; }
+  size_t bytes(Owner owner) const { return bytes_[static_cast<size_t>(owner)]; }
+  size_t total_bytes() const;
+  // What an owner may have beside all the others; 0 where they take more than there is.
+  size_t room_for(Owner owner) const;
+  // Throws Error, which names the largest entries and what would make them smaller, where the total
+  // exceeds the limit.
+  void check() const;
+  // "weights 120.0 MB, keys and values 30.0 MB and values 8.1 MB": the three largest.
+  std::string largest_text() const;
+
+ private:
+  size_t limit_bytes_;
+  std::array<size_t, kOwners> bytes_{};
+};
+
+}  // namespace troika::plan

@@ -1,0 +1,73 @@
+#include "plan/ledger.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "base/error.h"
+#include "tests/support/temp_folder.h"
+
+namespace troika::plan {
+namespace {
+
+constexpr size_t kMega = 1'000'000;
+
+std::string refusal(const Ledger& ledger) {
+  return test::message_of<Error>([&] { ledger.check(); });
+}
+
+TEST(Ledger, CountsWhatOwnersHave) {
+  Ledger ledger(100 * kMega);
+  EXPECT_TRUE(ledger.is_limited());
+  ledger.set(Owner::kWeights, 60 * kMega);
+  ledger.set(Owner::kCache, 50 * kMega);
+  ledger.set(Owner::kCache, 30 * kMega);  // in place of the first
+  EXPECT_EQ(ledger.bytes(Owner::kCache), 30 * kMega);
+  EXPECT_EQ(ledger.total_bytes(), 90 * kMega);
+  EXPECT_EQ(ledger.room_for(Owner::kCache), 40 * kMega);
+  EXPECT_EQ(ledger.room_for(Owner::kPacked), 10 * kMega);
+  EXPECT_EQ(refusal(ledger), "");
+}
+
+TEST(Ledger, TheLimitItselfFitsAndOneByteMoreDoesNot) {
+  Ledger ledger(100);
+  ledger.set(Owner::kWeights, 100);
+  EXPECT_EQ(refusal(ledger), "");
+  ledger.set(Owner::kProgram, 1);
+  EXPECT_NE(refusal(ledger), "");
+  EXPECT_EQ(ledger.room_for(Owner::kCache), 0u);
+}
+
+TEST(Ledger, ARefusalNamesTheLargestAndWhatToDo) {
+  Ledger ledger(100 * kMega);
+  ledger.set(Owner::kWeights, 60 * kMega);
+  ledger.set(Owner::kCache, 80 * kMega);
+  ledger.set(Owner::kPacked, 70 * kMega);
+  ledger.set(Owner::kLanes, 1 * kMega);
+  EXPECT_EQ(refusal(ledger),
+            "--memory 100.0 MB is too little: 211.0 MB are needed, most of them for keys and "
+            "values 80.0 MB, packed weights 70.0 MB and weights 60.0 MB. Give it more, or use less "
+            "of what takes them: a smaller --context, --kv q8_0, less --packed, a smaller model or "
+            "element type.");
+}
+
+TEST(Ledger, WithoutALimitEverythingFits) {
+  Ledger ledger;
+  EXPECT_FALSE(ledger.is_limited());
+  ledger.set(Owner::kWeights, SIZE_MAX / 2 + 1);
+  ledger.set(Owner::kCache, SIZE_MAX / 2 + 1);
+  EXPECT_EQ(ledger.total_bytes(), SIZE_MAX);  // not wrapped around
+  EXPECT_EQ(refusal(ledger), "");
+}
+
+TEST(Ledger, EveryOwnerHasANameOfItsOwn) {
+  for (int i = 0; i < kOwners; ++i) {
+    for (int j = 0; j < i; ++j) {
+      EXPECT_STRNE(owner_key(static_cast<Owner>(i)), owner_key(static_cast<Owner>(j)));
+      EXPECT_STRNE(owner_name(static_cast<Owner>(i)), owner_name(static_cast<Owner>(j)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troika::plan

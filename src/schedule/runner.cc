@@ -1,0 +1,347 @@
+#include "schedule/runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace troika::schedule {
+namespace {
+
+double n_units(const Node& node, const lanes::Run& run) {
+  return node.is_dynamic ? n_positions(run) : 1.0;
+}
+
+// Names each block once, and the end of them whatever is thrown on the way.
+class BlockTeller {
+ public:
+  explicit BlockTeller(BlockWatch* watch) : watch_(watch) {}
+  ~BlockTeller() {
+    if (block_ >= 0) watch_->after_blocks();
+  }
+  void tell(const Node& node, const lanes::Run& run) {
+    if (watch_ == nullptr || node.block < 0 || node.block == block_) return;
+    block_ = node.block;
+    watch_->before_block(block_, run.phase, run.n_tokens);
+  }
+
+ private:
+  BlockWatch* watch_;
+  int block_ = -1;
+};
+
+}  // namespace
+
+// Waits for one task after the other. It outlives them all: a lane's thread may still be on its way
+// out of `finished` when the next one is submitted.
+class Runner::Walk : public lanes::Completion {
+ public:
+  void finished(lanes::Status status) override {
+    status_ = status;
+    latch_.open();
+  }
+  lanes::Status run(lanes::Lane& lane, const Node& node, const lanes::Run& run,
+                    lanes::Machine& machine) {
+    latch_.close();
+    lane.submit(*node.executable, run, *this);
+    // A lane that works on the calling thread has ended already.
+    if (!latch_.is_open()) machine.wait(latch_);
+    return status_;
+  }
+
+ private:
+  lanes::Status status_ = lanes::Status::kPending;
+  lanes::Latch latch_;
+};
+
+// What the runner keeps for each node; also what its lane reports to.
+struct Runner::NodeState : lanes::Completion {
+  void finished(lanes::Status status) override { runner->finished(node, status); }
+
+  Runner* runner = nullptr;
+  int node = 0;
+  bool is_submitted = false;
+  int next = -1;  // that the same decision submits behind this one
+  double start_us = 0.0;
+};
+
+struct Runner::LaneState {
+  bool is_queue() const { return depth > 1; }
+
+  lanes::Lane* lane;
+  int depth;
+  int n_unfinished = 0;
+  size_t n_ready = 0;
+  size_t first_unsubmitted = 0;  // index into the lane's order
+  double last_end_us = 0.0;
+  // Of a queue: held from a decision until what it starts there is submitted, so that tasks are
+  // submitted in the order of the decisions. Taken under the runner's mutex.
+  std::mutex submitting;
+};
+
+void SchedulerStatistics::add(const SchedulerStatistics& other) {
+  n_decisions += other.n_decisions;
+  decision_us += other.decision_us;
+  longest_decision_us = std::max(longest_decision_us, other.longest_decision_us);
+  span_us += other.span_us;
+  busy_us.resize(std::max(busy_us.size(), other.busy_us.size()), 0.0);
+  for (size_t lane = 0; lane < other.busy_us.size(); ++lane) busy_us[lane] += other.busy_us[lane];
+}
+
+void throw_failed(const char* name, int block, const lanes::Lane& lane) {
+  const std::string problem = lane.problem();
+  throw Error(fmt::format("'{}' of block {} failed on lane '{}'{}{}.", name, block,
+                          lane.info().name, problem.empty() ? "" : ": ", problem));
+}
+
+Runner::Runner(lanes::Machine& machine) : walk_(std::make_unique<Walk>()) { set_machine(machine); }
+
+Runner::~Runner() = default;
+
+void Runner::set_machine(lanes::Machine& machine) {
+  machine_ = &machine;
+  lanes_.clear();
+  for (lanes::Lane* lane : machine.lanes()) {
+    lanes_.push_back(std::make_unique<LaneState>());
+    lanes_.back()->lane = lane;
+    lanes_.back()->depth = lane->info().queue_depth;
+    TROIKA_ASSERT(lanes_.back()->depth >= 1);
+  }
+  statistics_.busy_us.resize(lanes_.size());
+}
+
+void Runner::reserve(size_t n_nodes) {
+  if (nodes_.size() >= n_nodes) return;
+  nodes_.resize(n_nodes);
+  for (size_t i = 0; i < n_nodes; ++i) {
+    nodes_[i].runner = this;
+    nodes_[i].node = static_cast<int>(i);
+  }
+  n_missing_.resize(n_nodes);
+  expected_us_.resize(n_nodes);
+  node_us_.resize(n_nodes);
+  ready_.resize(n_nodes);
+}
+
+void Runner::run(const Pass& pass, std::span<const lanes::Run> runs, const RunOptions& options) {
+  if (pass.n_nodes() == 0) return;
+  TROIKA_ASSERT(pass.n_runs() <= runs.size());
+  TROIKA_ASSERT(static_cast<size_t>(pass.n_lanes()) <= lanes_.size());
+  if (pass.only_lane() >= 0 && !lanes_[static_cast<size_t>(pass.only_lane())]->is_queue()) {
+    walk(pass, runs);
+    return;
+  }
+  TROIKA_ASSERT(watch_ == nullptr);
+  const double start_us = machine_->clock().now_us();
+  Starts starts;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    prepare(pass, runs, options.policy != nullptr ? *options.policy : in_order_);
+    starts = decide();
+  }
+  submit_all(starts);
+  machine_->wait(latch_);
+  const std::lock_guard<std::mutex> lock(mutex_);  // the last worker has left `finished`
+  // Likewise who submitted the last tasks of a queue.
+  for (const auto& lane : lanes_) const std::lock_guard<std::mutex> left(lane->submitting);
+  statistics_.span_us = machine_->clock().now_us() - start_us;
+  if (options.statistics != nullptr) options.statistics->add(statistics_);
+  if (failed_ >= 0) {
+    const Node& node = pass.node(failed_);
+    throw_failed(node.name, node.block, *lanes_[static_cast<size_t>(node.lane)]->lane);
+  }
+  learn();
+}
+
+void Runner::walk(const Pass& pass, std::span<const lanes::Run> runs) {
+  BlockTeller teller(watch_);
+  lanes::Lane& lane = *lanes_[static_cast<size_t>(pass.only_lane())]->lane;
+  for (const Node& node : pass.nodes()) {
+    const lanes::Run& run = runs[static_cast<size_t>(node.run)];
+    teller.tell(node, run);
+    const double start_us = trace_ != nullptr ? machine_->clock().now_us() : 0.0;
+    const lanes::Status status = walk_->run(lane, node, run, *machine_);
+    if (trace_ != nullptr) {
+      trace_->add(
+          {node.lane, node.name, node.block, run.n_tokens, start_us, machine_->clock().now_us()});
+    }
+    if (status == lanes::Status::kFailed) throw_failed(node.name, node.block, lane);
+  }
+}
+
+void Runner::prepare(const Pass& pass, std::span<const lanes::Run> runs, Policy& policy) {
+  reserve(pass.n_nodes());
+  pass_ = &pass;
+  runs_ = runs;
+  policy_ = &policy;
+  n_running_ = 0;
+  n_left_ = static_cast<int>(pass.n_nodes());
+  failed_ = -1;
+  latch_.close();
+  statistics_.n_decisions = 0;
+  statistics_.decision_us = statistics_.longest_decision_us = 0.0;
+  std::fill(statistics_.busy_us.begin(), statistics_.busy_us.end(), 0.0);
+  std::copy(pass.n_waits().begin(), pass.n_waits().end(), n_missing_.begin());
+  for (const auto& lane : lanes_) {
+    lane->n_unfinished = 0;
+    lane->n_ready = lane->first_unsubmitted = 0;
+    lane->last_end_us = 0.0;
+  }
+  for (size_t i = 0; i < pass.n_nodes(); ++i) {
+    const Node& node = pass.nodes()[i];
+    nodes_[i].is_submitted = false;
+    if (!node.waits_for.empty()) continue;
+    const auto lane = static_cast<size_t>(node.lane);
+    ready_[pass.n_before(node.lane) + lanes_[lane]->n_ready++] = static_cast<int>(i);
+  }
+  if (policy.wants_times()) {
+    for (size_t i = 0; i < pass.n_nodes(); ++i) {
+      const Node& node = pass.nodes()[i];
+      const TaskTime unknown;
+      const TaskTime& time = node.time != nullptr ? *node.time : unknown;
+      expected_us_[i] =
+          time.us(n_units(node, runs[static_cast<size_t>(node.run)]), node.operations);
+    }
+  }
+  policy.begin(pass, {expected_us_.data(), policy.wants_times() ? pass.n_nodes() : 0});
+}
+
+void Runner::learn() const {
+  for (size_t i = 0; i < pass_->n_nodes(); ++i) {
+    const Node& node = pass_->nodes()[i];
+    if (node.time == nullptr) continue;
+    node.time->learn(n_units(node, runs_[static_cast<size_t>(node.run)]), node_us_[i]);
+  }
+}
+
+// Queues first: they return at once, where a lane that works on the calling thread does not.
+Runner::Starts Runner::decide() {
+  const double begin = RealClock().now_us();
+  Starts starts;
+  for (const bool is_queue : {true, false}) {
+    for (int lane = 0; lane < pass_->n_lanes(); ++lane) {
+      if (lanes_[static_cast<size_t>(lane)]->is_queue() == is_queue) decide_on(lane, &starts);
+    }
+  }
+  ++statistics_.n_decisions;
+  const double us = RealClock().now_us() - begin;
+  statistics_.decision_us += us;
+  statistics_.longest_decision_us = std::max(statistics_.longest_decision_us, us);
+  // A policy that lets every lane wait while nothing runs would wait for ever.
+  TROIKA_ASSERT(n_running_ > 0 || n_left_ == 0 || failed_ >= 0);
+  return starts;
+}
+
+void Runner::decide_on(int index, Starts* starts) {
+  LaneState& lane = *lanes_[static_cast<size_t>(index)];
+  const std::span<const int> order = pass_->order(index);
+  const int last_before = starts->last;
+  while (failed_ < 0 && lane.n_unfinished < lane.depth && lane.n_ready > 0) {
+    while (nodes_[static_cast<size_t>(order[lane.first_unsubmitted])].is_submitted) {
+      ++lane.first_unsubmitted;
+    }
+    const std::span<const int> ready =
+        std::span<const int>(ready_).subspan(pass_->n_before(index), lane.n_ready);
+    const int chosen = policy_->choose({*pass_,
+                                        index,
+                                        ready,
+                                        order[lane.first_unsubmitted],
+                                        {n_missing_.data(), pass_->n_nodes()},
+                                        {expected_us_.data(), pass_->n_nodes()}});
+    if (chosen < 0) break;
+    take(chosen, starts);
+  }
+  if (lane.is_queue() && starts->last != last_before) lane.submitting.lock();
+}
+
+void Runner::take(int index, Starts* starts) {
+  const Node& node = pass_->node(index);
+  LaneState& lane = *lanes_[static_cast<size_t>(node.lane)];
+  const auto begin = ready_.begin() + static_cast<ptrdiff_t>(pass_->n_before(node.lane));
+  const auto end = begin + static_cast<ptrdiff_t>(lane.n_ready);
+  const auto found = std::lower_bound(begin, end, index);
+  TROIKA_ASSERT(found != end && *found == index);
+  std::copy(found + 1, end, found);
+  --lane.n_ready;
+  ++lane.n_unfinished;
+  ++n_running_;
+  NodeState& state = nodes_[static_cast<size_t>(index)];
+  state.is_submitted = true;
+  state.next = -1;
+  (starts->first < 0 ? starts->first : nodes_[static_cast<size_t>(starts->last)].next) = index;
+  starts->last = index;
+  if (!lane.is_queue()) return;
+  // Behind it in the queue they cannot run too early.
+  for (const int dependent : pass_->dependents(index)) {
+    if (pass_->node(dependent).lane == node.lane) note_one_less(dependent);
+  }
+}
+
+// One node less stands in the way of this one.
+void Runner::note_one_less(int index) {
+  if (--n_missing_[static_cast<size_t>(index)] > 0) return;
+  const int lane = pass_->node(index).lane;
+  size_t& n_ready = lanes_[static_cast<size_t>(lane)]->n_ready;
+  const auto begin = ready_.begin() + static_cast<ptrdiff_t>(pass_->n_before(lane));
+  const auto end = begin + static_cast<ptrdiff_t>(n_ready);
+  const auto place = std::lower_bound(begin, end, index);
+  std::copy_backward(place, end, end + 1);
+  *place = index;
+  ++n_ready;
+}
+
+void Runner::note_end(int index, lanes::Status status) {
+  const auto i = static_cast<size_t>(index);
+  const Node& node = pass_->node(index);
+  LaneState& lane = *lanes_[static_cast<size_t>(node.lane)];
+  const double now_us = machine_->clock().now_us();
+  // In a queue it began when the one before it had ended.
+  const double start_us = std::max(nodes_[i].start_us, lane.last_end_us);
+  lane.last_end_us = now_us;
+  node_us_[i] = now_us - start_us;
+  statistics_.busy_us[static_cast<size_t>(node.lane)] += node_us_[i];
+  if (trace_ != nullptr) {
+    const int n_tokens = runs_[static_cast<size_t>(node.run)].n_tokens;
+    trace_->add({node.lane, node.name, node.block, n_tokens, start_us, now_us});
+  }
+  --lane.n_unfinished;
+  --n_running_;
+  --n_left_;
+  if (status == lanes::Status::kFailed && failed_ < 0) failed_ = index;
+  for (const int dependent : pass_->dependents(index)) {
+    if (lane.is_queue() && pass_->node(dependent).lane == node.lane) continue;  // counted already
+    note_one_less(dependent);
+  }
+}
+
+void Runner::finished(int index, lanes::Status status) {
+  Starts starts;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    note_end(index, status);
+    starts = decide();
+    // Opened under the mutex: `run` takes it before it leaves.
+    if (n_running_ == 0) latch_.open();
+  }
+  // Where the pass has ended there are none, and nothing here may be touched any more.
+  submit_all(starts);
+}
+
+void Runner::submit_all(Starts starts) {
+  for (int index = starts.first; index >= 0;) {
+    NodeState& state = nodes_[static_cast<size_t>(index)];
+    const Node& node = pass_->node(index);
+    LaneState& lane = *lanes_[static_cast<size_t>(node.lane)];
+    // Read first: the pass may end as soon as the last one is submitted. While a queue's mutex is
+    // held it cannot.
+    index = state.next;
+    const bool is_last_of_lane = index < 0 || pass_->node(index).lane != node.lane;
+    state.start_us = machine_->clock().now_us();
+    const bool unlocks = lane.is_queue() && is_last_of_lane;
+    lane.lane->submit(*node.executable, runs_[static_cast<size_t>(node.run)], state);
+    if (unlocks) lane.submitting.unlock();
+  }
+}
+
+}  // namespace troika::schedule

@@ -1,0 +1,406 @@
+#include "schedule/runner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <numeric>
+#include <string>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "schedule/graphs.h"
+
+namespace troika::schedule {
+namespace {
+
+// Lanes for tests may not be those of lanes/: this room sees lane.h alone.
+class CountingExecutable : public lanes::Executable {
+ public:
+  explicit CountingExecutable(int id) : Executable(1), id(id) {}
+  int id;
+};
+
+// Holds every task until the test's machine lets it end: the first of a lane that the seed chooses.
+class HeldMachine : public lanes::Machine {
+ public:
+  HeldMachine(int n_lanes, uint64_t seed, int depth = 1)
+      : seed_(seed), held_(static_cast<size_t>(n_lanes)) {
+    for (int i = 0; i < n_lanes; ++i) {
+      owned_.push_back(std::make_unique<HeldLane>(this, i, depth));
+      lanes_.push_back(owned_.back().get());
+    }
+  }
+
+  std::span<lanes::Lane* const> lanes() const override { return lanes_; }
+  const Clock& clock() const override { return clock_; }
+  void wait(const lanes::Latch& latch) override {
+    while (!latch.is_open()) {
+      std::vector<std::deque<Held>*> busy;
+      for (std::deque<Held>& lane : held_) {
+        if (!lane.empty()) busy.push_back(&lane);
+      }
+      ASSERT_FALSE(busy.empty()) << "nothing runs and the pass has not ended";
+      std::deque<Held>& lane = *busy[random_bits(seed_, n_ended_++) % busy.size()];
+      const Held task = lane.front();
+      lane.pop_front();
+      ended_.push_back(task.id);
+      task.completion->finished(task.id == failing ? lanes::Status::kFailed : lanes::Status::kDone);
+    }
+  }
+
+  int failing = -1;
+  const std::vector<int>& started() const { return started_; }
+  const std::vector<int>& ended() const { return ended_; }
+  int depth() const { return lanes_.front()->info().queue_depth; }
+
+ private:
+  class HeldLane : public lanes::Lane {
+   public:
+    HeldLane(HeldMachine* machine, int index, int depth) : machine_(machine), index_(index) {
+      info_.name = "held " + std::to_string(index);
+      info_.queue_depth = depth;
+    }
+    const lanes::LaneInfo& info() const override { return info_; }
+    std::unique_ptr<lanes::Executable> build(const lanes::Subgraph&, plan::Shape,
+                                             const weights::Store&,
+                                             const lanes::Buffers&) override {
+      return nullptr;
+    }
+    void submit(const lanes::Executable& executable, const lanes::Run&,
+                lanes::Completion& completion) override {
+      machine_->hold(index_, static_cast<const CountingExecutable&>(executable).id, &completion);
+    }
+
+   private:
+    HeldMachine* machine_;
+    int index_;
+    lanes::LaneInfo info_;
+  };
+
+ public:
+  int most_lanes_at_once = 0;
+  size_t most_on_a_lane = 0;
+
+ private:
+  void hold(int lane, int id, lanes::Completion* completion) {
+    std::deque<Held>& held = held_[static_cast<size_t>(lane)];
+    const int depth = lanes_[static_cast<size_t>(lane)]->info().queue_depth;
+    EXPECT_LT(held.size(), static_cast<size_t>(depth)) << "too many at once on lane " << lane;
+    started_.push_back(id);
+    held.push_back({id, completion});
+    most_on_a_lane = std::max(most_on_a_lane, held.size());
+    const auto n_busy = std::count_if(held_.begin(), held_.end(),
+                                      [](const std::deque<Held>& of) { return !of.empty(); });
+    most_lanes_at_once = std::max(most_lanes_at_once, static_cast<int>(n_busy));
+  }
+
+  struct Held {
+    int id;
+    lanes::Completion* completion;
+  };
+  uint64_t seed_;
+  uint64_t n_ended_ = 0;
+  RealClock clock_;
+  std::vector<std::unique_ptr<HeldLane>> owned_;
+  std::vector<lanes::Lane*> lanes_;
+  std::vector<std::deque<Held>> held_;  // of each lane, in the order of submission
+  std::vector<int> started_, ended_;
+};
+
+struct RandomPass {
+  std::vector<Node> nodes;
+  Pass pass;
+  std::vector<std::unique_ptr<CountingExecutable>> executables;
+  lanes::Run run;
+
+  RandomPass(int n_nodes, int n_lanes, uint64_t seed) {
+    uint64_t counter = 0;
+    const auto draw = [&](int limit) {
+      return static_cast<int>(random_bits(seed, counter++) % static_cast<uint64_t>(limit));
+    };
+    for (int i = 0; i < n_nodes; ++i) {
+      executables.push_back(std::make_unique<CountingExecutable>(i));
+      Node node;
+      node.lane = draw(n_lanes);
+      node.executable = executables.back().get();
+      node.name = "random";
+      const int n_waits = i == 0 ? 0 : draw(4);
+      for (int w = 0; w < n_waits; ++w) {
+        const int other = draw(i);
+        if (std::find(node.waits_for.begin(), node.waits_for.end(), other) ==
+            node.waits_for.end()) {
+          node.waits_for.push_back(other);
+        }
+      }
+      nodes.push_back(std::move(node));
+    }
+    pass = Pass(nodes);
+  }
+};
+
+// Takes whatever is ready: the most freedom a policy can take.
+class LastReady : public Policy {
+ public:
+  int choose(const Situation& situation) override { return situation.ready.back(); }
+};
+
+// Checks starts against ends through a trace kept by the policy's own view.
+class Checking : public Policy {
+ public:
+  explicit Checking(Policy& inner) : inner_(inner) {}
+  int choose(const Situation& at) override {
+    for (size_t i = 1; i < at.ready.size(); ++i) EXPECT_LT(at.ready[i - 1], at.ready[i]);
+    for (const int node : at.ready) {
+      EXPECT_EQ(at.n_missing[static_cast<size_t>(node)], 0);
+      EXPECT_GE(node, at.next);
+    }
+    const int chosen = inner_.choose(at);
+    if (chosen >= 0) n_chosen += 1;
+    return chosen;
+  }
+  int n_chosen = 0;
+
+ private:
+  Policy& inner_;
+};
+
+TEST(Runner, EveryNodeRunsOnceAfterWhatItWaitsFor) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    RandomPass random(80, 3, seed);
+    InOrder in_order;
+    LastReady last_ready;
+    for (Policy* policy : {static_cast<Policy*>(&in_order), static_cast<Policy*>(&last_ready)}) {
+      HeldMachine machine(3, seed + 1000);
+      Checking checking(*policy);
+      Trace trace({"a", "b", "c"});
+      Runner runner(machine);
+      runner.set_trace(&trace);
+      runner.run(random.pass, random.run, {&checking});
+      EXPECT_EQ(checking.n_chosen, 80);
+      std::vector<int> started = machine.started();
+      std::vector<size_t> place(started.size());
+      for (size_t i = 0; i < started.size(); ++i) place[static_cast<size_t>(started[i])] = i;
+      for (size_t i = 0; i < random.nodes.size(); ++i) {
+        for (const int other : random.nodes[i].waits_for) {
+          EXPECT_LT(place[static_cast<size_t>(other)], place[i]);
+        }
+      }
+      std::sort(started.begin(), started.end());
+      std::vector<int> all(80);
+      std::iota(all.begin(), all.end(), 0);
+      EXPECT_EQ(started, all);
+      EXPECT_EQ(trace.events().size(), 80u);
+    }
+  }
+}
+
+TEST(Runner, InOrderKeepsTheOrderOfEachLane) {
+  RandomPass random(100, 3, 7);
+  HeldMachine machine(3, 8);
+  Runner(machine).run(random.pass, random.run);
+  std::vector<int> last(3, -1);
+  for (const int id : machine.started()) {
+    const auto lane = static_cast<size_t>(random.nodes[static_cast<size_t>(id)].lane);
+    EXPECT_GT(id, last[lane]);
+    last[lane] = id;
+  }
+}
+
+TEST(Runner, LanesWorkAtTheSameTime) {
+  RandomPass random(100, 3, 9);
+  HeldMachine machine(3, 10);
+  LastReady policy;
+  Runner(machine).run(random.pass, random.run, {&policy});
+  EXPECT_EQ(machine.most_lanes_at_once, 3);
+}
+
+// Steps too: what a list says is all that its tasks wait for, and one pass is run again and again.
+TEST(Runner, TasksOfAListRunSideBySide) {
+  std::vector<Task> tasks;
+  const auto add = [&](int lane, std::vector<int> waits_for) {
+    const auto id = static_cast<int>(tasks.size());
+    tasks.push_back({lane, std::make_unique<CountingExecutable>(id), "task", 0, waits_for});
+  };
+  add(0, {});
+  add(0, {0});
+  add(1, {0});
+  add(0, {1, 2});
+  const Pass pass = pass_of(tasks);
+  HeldMachine machine(2, 3);
+  Runner runner(machine);
+  for (int i = 0; i < 10; ++i) runner.run(pass, lanes::Run());
+  EXPECT_EQ(machine.most_lanes_at_once, 2);
+  EXPECT_EQ(machine.started().size(), 40u);
+  // A part of it: what stands before has ended.
+  const Pass part = pass_of(std::span<const Task>(tasks).subspan(1), 1);
+  EXPECT_EQ(part.node(0).waits_for, std::vector<int>());
+  EXPECT_EQ(part.node(1).waits_for, std::vector<int>());
+  EXPECT_EQ(part.node(2).waits_for, (std::vector{0, 1}));
+}
+
+// A pass on one lane, whatever else the machine has: no policy is asked.
+TEST(Runner, OneLaneIsWalkedThrough) {
+  RandomPass random(40, 1, 5);
+  HeldMachine machine(3, 6);
+  LastReady policy;
+  Checking checking(policy);
+  SchedulerStatistics statistics;
+  Runner(machine).run(random.pass, random.run, {&checking, &statistics});
+  EXPECT_EQ(checking.n_chosen, 0);
+  EXPECT_EQ(statistics.n_decisions, 0u);
+  EXPECT_TRUE(std::is_sorted(machine.started().begin(), machine.started().end()));
+  EXPECT_EQ(machine.started().size(), 40u);
+  machine.failing = 7;
+  EXPECT_THROW(Runner(machine).run(random.pass, random.run), Error);
+}
+
+TEST(Runner, AWatchIsToldOfEachBlockOnceAndOfTheEndAlways) {
+  struct Watch : BlockWatch {
+    void before_block(int block, plan::Phase phase, int n_tokens) override {
+      EXPECT_EQ(phase, plan::Phase::kPrompt);
+      EXPECT_EQ(n_tokens, 9);
+      told.push_back(block);
+    }
+    void after_blocks() override { ++n_ends; }
+    std::vector<int> told;
+    int n_ends = 0;
+  };
+  std::vector<Task> tasks;
+  for (int i = 0; i < 8; ++i) {
+    const int block = i == 0 || i == 7 ? -1 : (i - 1) / 2;
+    tasks.push_back({0, std::make_unique<CountingExecutable>(i), "task", block, {}});
+  }
+  HeldMachine machine(1, 1);
+  Runner runner(machine);
+  Watch watch;
+  runner.set_watch(&watch);
+  lanes::Run run;
+  run.phase = plan::Phase::kPrompt;
+  run.n_tokens = 9;
+  runner.run(pass_of(tasks), run);
+  EXPECT_EQ(watch.told, (std::vector{0, 1, 2}));
+  EXPECT_EQ(watch.n_ends, 1);
+  machine.failing = 3;
+  EXPECT_THROW(runner.run(pass_of(tasks), run), Error);
+  EXPECT_EQ(watch.n_ends, 2);
+}
+
+// Each node is run with what it names.
+TEST(Runner, NodesAreBoundByTheRunThatTheyName) {
+  struct Noting : lanes::Lane {
+    const lanes::LaneInfo& info() const override { return lane_info; }
+    std::unique_ptr<lanes::Executable> build(const lanes::Subgraph&, plan::Shape,
+                                             const weights::Store&,
+                                             const lanes::Buffers&) override {
+      return nullptr;
+    }
+    void submit(const lanes::Executable&, const lanes::Run& run, lanes::Completion& told) override {
+      n_tokens.push_back(run.n_tokens);
+      told.finished(lanes::Status::kDone);
+    }
+    lanes::LaneInfo lane_info;
+    std::vector<int> n_tokens;
+  };
+  struct TwoLanes : lanes::Machine {
+    std::span<lanes::Lane* const> lanes() const override { return all; }
+    const Clock& clock() const override { return real; }
+    void wait(const lanes::Latch& latch) override { EXPECT_TRUE(latch.is_open()); }
+    Noting first, second;
+    std::vector<lanes::Lane*> all = {&first, &second};
+    RealClock real;
+  };
+  const CountingExecutable executable(0);
+  std::vector<Node> nodes(6);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    nodes[i].executable = &executable;
+    nodes[i].lane = i < 3 ? 0 : 1;
+    nodes[i].run = static_cast<int>(i % 3);
+    if (i > 0) nodes[i].waits_for = {static_cast<int>(i) - 1};
+  }
+  const Pass pass(nodes);
+  EXPECT_EQ(pass.n_runs(), 3u);
+  std::vector<lanes::Run> runs(3);
+  for (int i = 0; i < 3; ++i) runs[static_cast<size_t>(i)].n_tokens = 10 + i;
+  TwoLanes machine;
+  Runner(machine).run(pass, runs);
+  EXPECT_EQ(machine.first.n_tokens, (std::vector{10, 11, 12}));
+  EXPECT_EQ(machine.second.n_tokens, (std::vector{10, 11, 12}));
+}
+
+// A queue takes tasks behind what they wait for, up to its depth, and keeps their order.
+TEST(Runner, AQueueIsFilledUpToItsDepth) {
+  for (const int depth : {1, 2, 3, 8}) {
+    std::vector<Node> chain(20);
+    std::vector<std::unique_ptr<CountingExecutable>> executables;
+    for (size_t i = 0; i < chain.size(); ++i) {
+      executables.push_back(std::make_unique<CountingExecutable>(static_cast<int>(i)));
+      chain[i].executable = executables.back().get();
+      if (i > 0) chain[i].waits_for = {static_cast<int>(i) - 1};
+    }
+    HeldMachine machine(1, 1, depth);
+    Runner(machine).run(Pass(chain), lanes::Run());
+    EXPECT_EQ(machine.most_on_a_lane, static_cast<size_t>(depth));
+    EXPECT_TRUE(std::is_sorted(machine.ended().begin(), machine.ended().end()));
+    EXPECT_EQ(machine.ended().size(), 20u);
+  }
+}
+
+// What another lane makes must have ended: a place in the queue does not help.
+TEST(Runner, AQueueWaitsForWhatOtherLanesMake) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    RandomPass random(80, 3, seed);
+    HeldMachine machine(3, seed, 1 + static_cast<int>(seed % 5));
+    struct Starts : Policy {
+      int choose(const Situation& at) override {
+        for (const int node : at.ready) {
+          for (const int other : at.pass.node(node).waits_for) {
+            const bool is_same = at.pass.node(other).lane == at.lane && machine->depth() > 1;
+            const std::vector<int>& list = is_same ? chosen : machine->ended();
+            EXPECT_NE(std::find(list.begin(), list.end(), other), list.end());
+          }
+        }
+        chosen.push_back(at.ready.back());
+        return chosen.back();
+      }
+      const HeldMachine* machine = nullptr;
+      std::vector<int> chosen;
+    };
+    Starts starts;
+    starts.machine = &machine;
+    Runner(machine).run(random.pass, random.run, {&starts});
+    EXPECT_EQ(machine.ended().size(), 80u);
+    std::vector<size_t> place(80);
+    for (size_t i = 0; i < 80; ++i) place[static_cast<size_t>(machine.ended()[i])] = i;
+    for (size_t i = 0; i < 80; ++i) {
+      for (const int other : random.nodes[i].waits_for) {
+        EXPECT_LT(place[static_cast<size_t>(other)], place[i]);
+      }
+    }
+  }
+}
+
+TEST(Runner, AFailureEndsThePassWithASentence) {
+  RandomPass random(50, 2, 11);
+  HeldMachine machine(2, 12);
+  machine.failing = 20;
+  Runner runner(machine);
+  try {
+    runner.run(random.pass, random.run);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("failed on lane 'held"), std::string::npos);
+  }
+  // The runner is usable afterwards.
+  machine.failing = -1;
+  runner.run(random.pass, random.run);
+}
+
+TEST(Runner, AnEmptyPassEnds) {
+  HeldMachine machine(1, 1);
+  Runner(machine).run(Pass(), lanes::Run());
+}
+
+}  // namespace
+}  // namespace troika::schedule

@@ -1,0 +1,80 @@
+// The right to read rows of a weight, wherever they live, until it is given back.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "kernels/panels.h"
+
+namespace troika::weights {
+
+// Which rows of a weight: a stretch, or a list in ascending order, which must outlive its lease.
+struct RowChoice {
+  static constexpr int kAll = -1;
+
+  int first = 0;
+  int count = kAll;                // all behind the first
+  std::span<const int> list = {};  // where not empty, it counts
+};
+
+// What would bring rows that are not in memory: bytes of one of the model's files.
+struct NeededRead {
+  int part = 0;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+// While it lives, what it points to stays where it is. Acquiring one never blocks: where the rows
+// are not in memory the lease is not ready, and names what must be read before it is acquired
+// again.
+class Lease {
+ public:
+  Lease() = default;
+  // `holders` counts the leases of what may go away; null for what stays.
+  Lease(const std::byte* rows, const kernels::Int8Panels* panels, const float* row_largest,
+        std::atomic<int>* holders)
+      : rows_(rows), panels_(panels), row_largest_(row_largest), holders_(holders) {
+    if (holders_ != nullptr) holders_->fetch_add(1, std::memory_order_relaxed);
+  }
+  explicit Lease(const NeededRead& read) : read_(read) {}
+  Lease(Lease&& other) noexcept { *this = std::move(other); }
+  Lease& operator=(Lease&& other) noexcept {
+    if (this == &other) return *this;
+    give_back();
+    rows_ = std::exchange(other.rows_, nullptr);
+    panels_ = std::exchange(other.panels_, nullptr);
+    row_largest_ = std::exchange(other.row_largest_, nullptr);
+    holders_ = std::exchange(other.holders_, nullptr);
+    read_ = other.read_;
+    return *this;
+  }
+  ~Lease() { give_back(); }
+
+  bool is_ready() const { return rows_ != nullptr || panels_ != nullptr; }
+  // Of a stretch its first row, of a list the weight's first: row i lies i * row_bytes behind. Null
+  // where the weight is in memory in another form.
+  const std::byte* rows() const { return rows_; }
+  // Of the whole weight; null where there are none.
+  const kernels::Int8Panels* panels() const { return panels_; }
+  // (rows) magnitudes, from the same row on as `rows`; null where they were not measured.
+  const float* row_largest() const { return row_largest_; }
+  // REQUIRES: it is not ready.
+  const NeededRead& needed_read() const { return read_; }
+
+ private:
+  void give_back() noexcept {
+    if (holders_ != nullptr) holders_->fetch_sub(1, std::memory_order_release);
+    holders_ = nullptr;
+  }
+
+  const std::byte* rows_ = nullptr;
+  const kernels::Int8Panels* panels_ = nullptr;
+  const float* row_largest_ = nullptr;
+  std::atomic<int>* holders_ = nullptr;
+  NeededRead read_;
+};
+
+}  // namespace troika::weights

@@ -1,0 +1,107 @@
+// Steps allocate nothing: what they need is taken before, and pages of the cache between passes.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "engine/batcher.h"
+#include "engine/drafting.h"
+#include "tests/support/allocation_counter.h"
+#include "tests/support/tiny_engine.h"
+
+namespace troika {
+namespace {
+
+using engine::Session;
+using test_support::TinyEngine;
+using test_support::TinyModel;
+using text::Token;
+
+constexpr int kMostPositions = 512;
+constexpr int kSteps = 100;
+
+TinyModel small_model() {
+  TinyModel model = test_support::small_model();
+  model.context = kMostPositions;
+  return model;
+}
+
+engine::Options options() {
+  engine::Options options;
+  options.context = kMostPositions;
+  options.n_threads = 2;
+  return options;
+}
+
+class Allocations : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test::AllocationCounter::is_on()) GTEST_SKIP() << "a sanitizer has the allocator";
+    const std::lock_guard<std::mutex> lock(tiny_.engine->pass_mutex());
+    tiny_.engine->kv().reserve_slots(4 * kMostPositions);
+  }
+  // A text that repeats itself, so that drafts are made and some are right.
+  std::vector<Token> prompt() const {
+    std::vector<Token> tokens;
+    for (int i = 0; i < 60; ++i) tokens.push_back(3 + i % 11);
+    return tokens;
+  }
+  static engine::SamplerOptions sampling(float temperature) {
+    engine::SamplerOptions options;
+    options.temperature = temperature;
+    options.seed = 7;
+    return options;
+  }
+
+  TinyEngine tiny_{small_model(), options()};
+};
+
+TEST_F(Allocations, PlainSteps) {
+  for (const float temperature : {0.0f, 1.0f}) {
+    Session session(*tiny_.engine);
+    engine::Sampler sampler(sampling(temperature));
+    session.prefill(prompt());
+    for (int i = 0; i < 3; ++i) session.next(sampler);
+    const test::AllocationCounter counter;
+    for (int i = 0; i < kSteps; ++i) session.next(sampler);
+    EXPECT_EQ(counter.n_allocations(), 0) << "temperature " << temperature;
+  }
+}
+
+TEST_F(Allocations, DraftedSteps) {
+  Session session(*tiny_.engine);
+  engine::Sampler sampler(sampling(0.0f));
+  const auto drafter = make_drafter(*tiny_.engine, options(), {});
+  session.prefill(prompt());
+  drafter->begin(session.history());
+  const auto step = [&] { session.step(sampler, drafter.get(), 4); };
+  for (int i = 0; i < 10; ++i) step();
+  const test::AllocationCounter counter;
+  for (int i = 0; i < kSteps; ++i) step();
+  EXPECT_EQ(counter.n_allocations(), 0);
+  EXPECT_GT(drafter->statistics().n_verified, 0);
+}
+
+TEST_F(Allocations, StepsOfSeveralAnswers) {
+  engine::Batcher batcher(*tiny_.engine);
+  for (uint64_t i = 0; i < 4; ++i) {
+    engine::AnswerRequest request;
+    request.prompt = prompt();
+    request.sampler = sampling(i % 2 == 0 ? 0.0f : 1.0f);
+    request.options.most_tokens = 400;
+    request.options.ignore_end = true;
+    batcher.submit(std::move(request));
+  }
+  while (batcher.statistics().n_steps < 10) batcher.step();
+  {  // which pages are taken between passes
+    const std::lock_guard<std::mutex> lock(tiny_.engine->pass_mutex());
+    tiny_.engine->kv().reserve_slots(4 * kMostPositions);
+  }
+  const test::AllocationCounter counter;
+  for (int i = 0; i < kSteps; ++i) batcher.step();
+  EXPECT_EQ(batcher.statistics().most_together, 4);
+  EXPECT_EQ(counter.n_allocations(), 0);
+}
+
+}  // namespace
+}  // namespace troika

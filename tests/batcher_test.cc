@@ -1,0 +1,297 @@
+// Answers that are computed together must be those of each alone, to the last token, whoever comes
+// and goes meanwhile and whatever beginnings are cached.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "engine/batcher.h"
+#include "engine/drafting.h"
+#include "engine/generate.h"
+#include "tests/support/tiny_engine.h"
+
+namespace troika {
+namespace {
+
+using engine::AnswerRequest;
+using engine::Batcher;
+using engine::Generated;
+using engine::Session;
+using test_support::TinyEngine;
+using test_support::TinyModel;
+using text::Token;
+
+constexpr int kContext = 96;
+constexpr int kWanted = 24;  // different answers of a model
+
+struct Case {
+  std::string architecture;
+  std::string prefill;
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.architecture << "_" << c.prefill; }
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const std::string& architecture : test_support::tiny_architectures()) {
+    cases.push_back({architecture, "bf16"});
+  }
+  cases.push_back({"llama", "int8"});
+  cases.push_back({"llama", "same"});
+  cases.push_back({"qwen3moe", "same"});
+  return cases;
+}
+
+TinyModel model_of(const std::string& architecture) {
+  TinyModel model = test_support::small_model(architecture);
+  model.type = test_support::kQ8_0;
+  model.n_layers = 1;
+  model.context = kContext;
+  return model;
+}
+
+engine::Options options_of(const std::string& prefill) {
+  engine::Options options;
+  options.context = kContext;
+  options.prefill = prefill;
+  options.chunk = 32;  // so that prompts have several parts
+  return options;
+}
+
+// What an answer is asked for, and what it is alone.
+struct Wanted {
+  std::vector<Token> prompt;
+  engine::SamplerOptions sampler;
+  int most_tokens = 0;
+  bool is_drafted = false;
+  Generated alone;
+};
+
+class Company : public testing::TestWithParam<Case> {
+ protected:
+  Company() {
+    const TinyModel model = model_of(GetParam().architecture);
+    for (uint64_t i = 0; i < kWanted; ++i) wanted_.push_back(make(model, i));
+  }
+
+  uint64_t draw(uint64_t n) { return random_bits(GetParam().architecture.size(), ++n_drawn_) % n; }
+
+  Wanted make(const TinyModel& model, uint64_t i) {
+    Wanted wanted;
+    // Some prompts share their beginnings, up to one another's whole.
+    const size_t n_prompt = 1 + draw(kContext - 12);
+    wanted.prompt = test_support::random_tokens(model, n_prompt, i % 4);
+    if (i % 3 == 0) {
+      for (Token& token : wanted.prompt)
+        token = token % 7 + 3;  // so that drafts are right at times
+    }
+    wanted.sampler.temperature = i % 2 == 0 ? 0.0f : 1.0f;
+    wanted.sampler.seed = i;
+    wanted.most_tokens = static_cast<int>(1 + draw(20));
+    wanted.is_drafted = draw(2) == 0;
+    Session session(*tiny_.engine);
+    engine::Sampler sampler(wanted.sampler);
+    wanted.alone = generate(session, wanted.prompt, sampler, options_for(wanted, nullptr), {});
+    return wanted;
+  }
+
+  static engine::GenerateOptions options_for(const Wanted& wanted, draft::Drafter* drafter) {
+    engine::GenerateOptions options;
+    options.most_tokens = wanted.most_tokens;
+    options.drafter = drafter;
+    return options;
+  }
+
+  // Somebody who asks for an answer at some step, and may leave at another.
+  struct Guest {
+    const Wanted* wanted;
+    uint64_t comes, leaves;
+    int number = -1;
+    std::unique_ptr<draft::Drafter> drafter = nullptr;
+    std::unique_ptr<std::atomic<bool>> cancel = std::make_unique<std::atomic<bool>>(false);
+  };
+
+  std::vector<Guest> guests() {
+    std::vector<Guest> guests;
+    const uint64_t n = 1 + draw(5);
+    for (uint64_t i = 0; i < n; ++i) {
+      Guest guest{&wanted_[draw(kWanted)], draw(12), draw(7) == 0 ? draw(20) : UINT64_MAX};
+      if (guest.wanted->is_drafted) {
+        guest.drafter = make_drafter(*tiny_.engine, options_of(GetParam().prefill), {});
+      }
+      guests.push_back(std::move(guest));
+    }
+    return guests;
+  }
+
+  void run_schedule() {
+    std::vector<Guest> all = guests();
+    Batcher batcher(*tiny_.engine);
+    size_t n_done = 0;
+    for (uint64_t at = 0; n_done < all.size(); ++at) {
+      ASSERT_LT(at, 2000u) << "an answer never ends";
+      for (Guest& guest : all) {
+        if (guest.comes == at) {
+          AnswerRequest request;
+          request.prompt = guest.wanted->prompt;
+          request.sampler = guest.wanted->sampler;
+          request.options = options_for(*guest.wanted, guest.drafter.get());
+          request.options.cancel = guest.cancel.get();
+          guest.number = batcher.submit(std::move(request));
+        }
+        if (guest.leaves == at) *guest.cancel = true;
+      }
+      batcher.step();
+      for (Guest& guest : all) {
+        if (guest.number < 0 || !batcher.is_done(guest.number)) continue;
+        check(guest, batcher.take(guest.number));
+        guest.number = -1;
+        guest.comes = UINT64_MAX;
+        ++n_done;
+      }
+      if (HasFailure()) return;
+    }
+    most_together_ = std::max(most_together_, batcher.statistics().most_together);
+  }
+
+  void check(const Guest& guest, const Generated& got) {
+    const Generated& alone = guest.wanted->alone;
+    n_reused_ += got.n_prompt - got.n_computed;
+    if (got.stop != engine::Stop::kCancelled) {
+      EXPECT_EQ(got.tokens, alone.tokens);
+      EXPECT_EQ(got.text, alone.text);
+      EXPECT_EQ(got.stop, alone.stop);
+      return;
+    }
+    ASSERT_LE(got.tokens.size(), alone.tokens.size());
+    EXPECT_TRUE(std::equal(got.tokens.begin(), got.tokens.end(), alone.tokens.begin()));
+  }
+
+  TinyEngine tiny_{model_of(GetParam().architecture), options_of(GetParam().prefill)};
+  std::vector<Wanted> wanted_;
+  uint64_t n_drawn_ = 0;
+  int64_t n_reused_ = 0;
+  int most_together_ = 0;
+};
+
+TEST_P(Company, AnAnswerIsTheSameAsAlone) {
+  constexpr int kSchedules = 600;
+  for (int i = 0; i < kSchedules && !HasFailure(); ++i) {
+    SCOPED_TRACE(i);
+    run_schedule();
+  }
+  EXPECT_GT(n_reused_, 0);
+  EXPECT_GE(most_together_, 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Company, testing::ValuesIn(all_cases()),
+                         [](const testing::TestParamInfo<Case>& info) {
+                           return info.param.architecture + "_" + info.param.prefill;
+                         });
+
+class BatcherTest : public testing::Test {
+ protected:
+  std::vector<Token> tokens(size_t n) { return test_support::random_tokens(model_of("llama"), n); }
+  AnswerRequest request(std::vector<Token> prompt, int most_tokens) {
+    AnswerRequest request;
+    request.prompt = std::move(prompt);
+    request.sampler.temperature = 0.0f;
+    request.options.most_tokens = most_tokens;
+    request.options.ignore_end = true;
+    return request;
+  }
+  TinyEngine tiny_{model_of("llama"), options_of("bf16")};
+};
+
+TEST_F(BatcherTest, APromptOfSeveralAnswersIsReadOnce) {
+  Batcher batcher(*tiny_.engine);
+  std::vector<int> numbers;
+  for (int i = 0; i < 4; ++i) numbers.push_back(batcher.submit(request(tokens(60), 5)));
+  while (batcher.step()) {
+  }
+  EXPECT_EQ(batcher.take(numbers[0]).n_computed, 60);
+  for (int i = 1; i < 4; ++i) {
+    EXPECT_EQ(batcher.take(numbers[static_cast<size_t>(i)]).n_computed, 1);
+  }
+  EXPECT_EQ(batcher.statistics().most_together, 4);
+}
+
+TEST_F(BatcherTest, WhatIsWrongWithAnAnswerEndsThisOneAlone) {
+  Batcher batcher(*tiny_.engine);
+  const int empty = batcher.submit(request({}, 5));
+  const int too_long = batcher.submit(request(tokens(kContext + 1), 5));
+  const int no_token = batcher.submit(request({1, 1 << 20}, 5));
+  const int good = batcher.submit(request(tokens(20), 5));
+  while (batcher.step()) {
+  }
+  EXPECT_THROW(batcher.take(empty), Error);
+  EXPECT_THROW(batcher.take(too_long), Error);
+  EXPECT_THROW(batcher.take(no_token), Error);
+  EXPECT_EQ(batcher.take(good).tokens.size(), 5u);
+}
+
+// A mask that forbids everything fails in the middle of a shared pass.
+TEST_F(BatcherTest, AMaskThatForbidsEverythingEndsItsAnswerAlone) {
+  struct Nothing : engine::LogitMask {
+    void apply(std::span<const Token> history, std::span<float> logits) override {
+      if (history.size() < 24) return;
+      std::fill(logits.begin(), logits.end(), -std::numeric_limits<float>::infinity());
+    }
+  } nothing;
+  Batcher batcher(*tiny_.engine);
+  AnswerRequest masked = request(tokens(20), 30);
+  masked.mask = &nothing;
+  const int bad = batcher.submit(std::move(masked));
+  const int good = batcher.submit(request(tokens(20), 30));
+  while (batcher.step()) {
+  }
+  EXPECT_THROW(batcher.take(bad), Error);
+  const Generated g = batcher.take(good);
+  Session session(*tiny_.engine);
+  engine::Sampler sampler(request({}, 30).sampler);
+  EXPECT_EQ(g.tokens, generate(session, tokens(20), sampler, request({}, 30).options, {}).tokens);
+}
+
+// Whoever is writing never waits for more than one part of a prompt.
+TEST_F(BatcherTest, StepsAndPartsOfPromptsTakeTurns) {
+  Batcher batcher(*tiny_.engine);
+  batcher.submit(request(tokens(10), 40));
+  while (batcher.statistics().n_steps == 0) batcher.step();
+  for (int i = 0; i < 3; ++i) {
+    std::vector<Token> prompt = tokens(70);
+    prompt[0] = 5 + i;
+    batcher.submit(request(prompt, 4));
+  }
+  int64_t n_steps = batcher.statistics().n_steps, n_parts = batcher.statistics().n_prompt_parts;
+  while (!batcher.is_done(0)) {
+    batcher.step();
+    const engine::BatcherStatistics& now = batcher.statistics();
+    if (now.n_steps > n_steps) {
+      EXPECT_LE(now.n_prompt_parts, n_parts + 1);
+      n_steps = now.n_steps, n_parts = now.n_prompt_parts;
+    }
+  }
+  EXPECT_GE(batcher.statistics().n_prompt_parts, 4);
+}
+
+TEST_F(BatcherTest, NoMoreBeginThanHaveRoomToEnd) {
+  Batcher batcher(*tiny_.engine);
+  for (int i = 0; i < 100; ++i) {
+    std::vector<Token> prompt = tokens(30);
+    prompt[0] = 3 + i;
+    batcher.submit(request(prompt, 66));
+  }
+  while (batcher.step()) {
+    EXPECT_LE(tiny_.engine->kv().n_limit(), tiny_.engine->kv().shape().most_slots);
+  }
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(batcher.take(i).tokens.size(), 66u) << i;
+  EXPECT_GT(batcher.statistics().most_together, 30);
+  EXPECT_LE(batcher.statistics().most_together, 64);
+}
+
+}  // namespace
+}  // namespace troika

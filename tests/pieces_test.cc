@@ -1,0 +1,246 @@
+// Subgraphs that are cut at random places between two lanes, by rows of their weights, by tokens,
+// by heads and by several of these, come out as they do uncut, to the last bit: prompts in every
+// precision, and steps.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "tests/support/int8_plan.h"
+#include "tests/support/tiny_engine.h"
+
+namespace troika {
+namespace {
+
+using engine::Engine;
+using engine::Session;
+using lanes::Range;
+using plan::Int8Method;
+using schedule::CutPart;
+using schedule::Parts;
+using test_support::copy_of;
+using test_support::TinyEngine;
+using test_support::TinyModel;
+using text::Token;
+using Row = std::vector<float>;
+
+constexpr int kCutContext = 256;
+constexpr int kChunk = 40;
+// Whole chunks with and without a short rest, and a rest alone, which steps compute.
+constexpr int kLengths[] = {9, 2 * kChunk, 2 * kChunk + 37};
+
+// Cuts that depend on a seed and on which subgraph it is.
+class RandomCuts {
+ public:
+  explicit RandomCuts(uint64_t seed) : seed_(seed) {}
+
+  Parts operator()(const lanes::Subgraph& subgraph, plan::Shape shape) {
+    first_lane_ = up_to(1);
+    if (subgraph.is_dynamic()) return heads(subgraph.blueprint->n_kv_heads);
+    std::vector<int> products;  // rows of each
+    for (const model::Op& op : subgraph.ops) {
+      if (op.kind != model::OpKind::kLinear) continue;
+      products.push_back(subgraph.blueprint->weights[static_cast<size_t>(op.weight)].n_rows);
+    }
+    switch (products.empty() ? up_to(1) : up_to(3)) {
+      case 0:
+        return tokens(shape.n_rows);
+      case 1:
+        return {};
+      case 2:
+        return rows(products, {});
+      default:
+        return rectangles(products, shape.n_rows);
+    }
+  }
+
+ private:
+  // 0 to n.
+  int up_to(int n) { return static_cast<int>(random_unit(seed_, counter_++) * (n + 1)); }
+  int lane(int part) const { return (first_lane_ + part) % 2; }
+
+  Parts heads(int n_heads) {
+    const int border = up_to(n_heads);
+    Parts parts(2);
+    parts[0] = {.lane = lane(0), .heads = {0, border}};
+    parts[1] = {.lane = lane(1), .heads = {border, n_heads}};
+    return parts;
+  }
+
+  Parts tokens(int n_tokens) {
+    const int first = up_to(n_tokens), second = first + up_to(n_tokens - first);
+    Parts parts(3);
+    parts[0] = {.lane = lane(0), .tokens = {0, first}};
+    parts[1] = {.lane = lane(1), .tokens = {first, second}};
+    parts[2] = {.lane = lane(0), .tokens = {second}};
+    return parts;
+  }
+
+  // The products of one subgraph at different places, or, as gate and up mostly are, at the same.
+  Parts rows(const std::vector<int>& products, Range tokens) {
+    Parts parts(2);
+    parts[0].lane = lane(0), parts[1].lane = lane(1);
+    parts[0].tokens = parts[1].tokens = tokens;
+    const bool is_alike = up_to(1) == 0;
+    int border = 0, last = -1;
+    for (const int n : products) {
+      if (!is_alike || n != last) border = up_to((n + 15) / 16) * 16;
+      last = n;
+      parts[0].rows.push_back({0, std::min(border, n)});
+      parts[1].rows.push_back({std::min(border, n), n});
+    }
+    return parts;
+  }
+
+  Parts rectangles(const std::vector<int>& products, int n_tokens) {
+    const int border = up_to(n_tokens);
+    Parts parts = rows(products, {border});
+    parts.push_back({.lane = lane(0), .tokens = {0, border}});
+    return parts;
+  }
+
+  uint64_t seed_;
+  uint64_t counter_ = 0;
+  int first_lane_ = 0;
+};
+
+// Logits behind prompts, behind steps of one row, and of the rows of a wide step.
+std::vector<Row> rows_of(Engine& engine, const TinyModel& model) {
+  std::vector<Row> rows;
+  for (const int length : kLengths) {
+    Session session(engine);
+    session.prefill(test_support::random_tokens(model, static_cast<size_t>(length), 5));
+    rows.push_back(copy_of(session.logits()));
+    for (const Token token : test_support::random_tokens(model, 3, 6)) {
+      session.append(token);
+      rows.push_back(copy_of(session.logits()));
+    }
+    session.evaluate(test_support::random_tokens(model, 11, 7),
+                     [&](int, std::span<const float> row) { rows.push_back(copy_of(row)); });
+  }
+  return rows;
+}
+
+// The same on two lanes, cut.
+void expect_equal(Engine& uncut, const std::vector<Row>& expected, const engine::Options& options,
+                  const TinyModel& model, uint64_t seed) {
+  engine::Options cut = options;
+  cut.made_plan = uncut.plan();
+  cut.made_plan->lanes = {{{}, 1}, {{}, static_cast<int>(1 + seed % 2)}};
+  cut.made_plan->chunks_in_flight = 2;
+  cut.made_plan->is_cut_at_norms = seed % 3 == 0;
+  cut.made_plan->placements = {{"out", 0, 1}, {"qkv", 2, 1}};
+  cut.parts = RandomCuts(seed);
+  Engine engine(cut);
+  size_t n_cut = 0, n_uncut = 0, n_on_second = 0;
+  for (const schedule::TaskList& list : engine.graphs().bodies()) {
+    n_cut += list.tasks.size();
+    for (const schedule::Task& task : list.tasks) n_on_second += task.lane == 1 ? 1 : 0;
+  }
+  for (const auto& list : uncut.graphs().bodies()) n_uncut += list.tasks.size();
+  EXPECT_GT(n_cut, n_uncut);
+  EXPECT_GT(n_on_second, n_cut / 4);
+  EXPECT_TRUE(rows_of(engine, model) == expected) << "seed " << seed;
+}
+
+struct CutCase {
+  std::string architecture;
+  std::string prefill;
+};
+
+void PrintTo(const CutCase& c, std::ostream* out) { *out << c.architecture << "_" << c.prefill; }
+
+std::vector<CutCase> cut_cases() {
+  std::vector<CutCase> cases;
+  for (const std::string& architecture : test_support::tiny_architectures()) {
+    for (const char* prefill : {"same", "bf16", "int8"}) cases.push_back({architecture, prefill});
+  }
+  return cases;
+}
+
+TinyModel model_of(const std::string& architecture) {
+  TinyModel model = test_support::small_model(architecture);
+  model.type = test_support::kQ8_0;
+  model.context = kCutContext;
+  return model;
+}
+
+class Pieces : public testing::TestWithParam<CutCase> {};
+
+TEST_P(Pieces, CutsAtRandomPlacesKeepTheBits) {
+  const TinyModel model = model_of(GetParam().architecture);
+  engine::Options options;
+  options.context = kCutContext;
+  options.chunk = kChunk;
+  options.prefill = GetParam().prefill;
+  TinyEngine uncut(model, options);
+  options.model = uncut.folder.file("tiny.gguf");
+  const std::vector<Row> expected = rows_of(*uncut.engine, model);
+  for (const uint64_t seed : {1, 2, 3}) {
+    expect_equal(*uncut.engine, expected, options, model, seed);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Pieces, testing::ValuesIn(cut_cases()),
+                         [](const auto& info) { return testing::PrintToString(info.param); });
+
+// Outliers that stay with their product, and weights in groups.
+TEST(PiecesOfInt8, CutsAtRandomPlacesKeepTheBitsOfEveryMethod) {
+  for (const char* architecture : {"llama", "qwen2"}) {
+    const TinyModel model = model_of(architecture);
+    engine::Options options;
+    options.context = kCutContext;
+    options.chunk = kChunk;
+    const TinyEngine file(model, options);
+    options.model = file.folder.file("tiny.gguf");
+    uint64_t seed = 10;
+    for (const Int8Method method : {Int8Method::kTokenShadow, Int8Method::kShadow,
+                                    Int8Method::kSmooth, Int8Method::kSplit, Int8Method::kGroup}) {
+      SCOPED_TRACE(plan::int8_method_name(method));
+      options.made_plan = test_support::plan_of(options, method, 1.0f);
+      Engine uncut(options);
+      const std::vector<Row> expected = rows_of(uncut, model);
+      expect_equal(uncut, expected, options, model, ++seed);
+      options.made_plan = std::nullopt;
+    }
+  }
+}
+
+// Packed copies, and few enough threads and rows that segments of attention are shared.
+TEST(PiecesOfInt8, PackedCopiesAreCutToo) {
+  const TinyModel model = model_of("llama");
+  engine::Options options;
+  options.context = kCutContext;
+  options.chunk = kChunk;
+  options.prefill = "int8";
+  options.packed_bytes = size_t{1} << 30;
+  TinyEngine uncut(model, options);
+  options.model = uncut.folder.file("tiny.gguf");
+  const std::vector<Row> expected = rows_of(*uncut.engine, model);
+  for (const uint64_t seed : {21, 22}) {
+    expect_equal(*uncut.engine, expected, options, model, seed);
+  }
+}
+
+TEST(PiecesOfALlama, ACutThatDoesNotMakeUpAProductIsRefusedInASentence) {
+  const TinyModel model = model_of("llama");
+  engine::Options options;
+  options.parts = [](const lanes::Subgraph& subgraph, plan::Shape) -> Parts {
+    if (std::string(subgraph.name) != "ffn") return {};
+    Parts parts(1);
+    parts[0].tokens = {1};
+    return parts;
+  };
+  try {
+    const TinyEngine engine(model, options);
+    FAIL() << "the first token is in no part";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("'ffn'"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace troika

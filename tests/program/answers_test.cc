@@ -1,0 +1,66 @@
+// Several answers to one prompt as a user meets them: each is the one that its seed gives alone.
+#include <nlohmann/json.hpp>
+
+#include "tests/program/troika.h"
+
+namespace troika::test {
+namespace {
+
+using nlohmann::json;
+
+class Answers : public ProgramTest {
+ protected:
+  void SetUp() override { model_ = write(small_model()); }
+  Finished run(std::vector<std::string> more) const {
+    std::vector<std::string> words = {"run", model_, "-p", "Once upon a time", "-n", "30"};
+    words.insert(words.end(), more.begin(), more.end());
+    return troika(words);
+  }
+  json run_json(std::vector<std::string> more) const {
+    more.push_back("--json");
+    const Finished finished = run(std::move(more));
+    expect_success(finished);
+    return json::parse(finished.out, nullptr, /*allow_exceptions=*/false);
+  }
+  std::string model_;
+};
+
+TEST_F(Answers, EachIsTheOneThatItsSeedGivesAlone) {
+  for (const std::string draft : {"none", "context"}) {
+    const json together = run_json({"--seed", "11", "--answers", "3", "--draft", draft});
+    ASSERT_EQ(together["answers"].size(), 3u);
+    for (size_t i = 0; i < 3; ++i) {
+      const json& answer = together["answers"][i];
+      const json alone = run_json({"--seed", std::to_string(11 + i), "--draft", draft});
+      EXPECT_EQ(answer["seed"], 11 + i);
+      EXPECT_EQ(answer["tokens"], alone["tokens"]);
+      EXPECT_EQ(answer["text"], alone["text"]);
+      EXPECT_EQ(answer["stop"], alone["stop"]);
+      const json n_computed = i == 0 ? answer["prompt_tokens"] : json(1);
+      EXPECT_EQ(answer["computed_tokens"], n_computed);  // the prompt is read once
+    }
+    EXPECT_EQ(together["together"]["most_answers_in_a_step"], 3);
+  }
+}
+
+TEST_F(Answers, PeopleSeeEachUnderItsSeed) {
+  const Finished finished = run({"--seed", "7", "--answers", "2", "--temp", "0"});
+  expect_success(finished);
+  EXPECT_NE(finished.out.find("--- answer 1, seed 7\n"), std::string::npos) << finished.out;
+  EXPECT_NE(finished.out.find("--- answer 2, seed 8\n"), std::string::npos) << finished.out;
+  EXPECT_NE(finished.err.find("2 answers"), std::string::npos) << finished.err;
+}
+
+TEST_F(Answers, WhatGoesWithOneAnswerOnlyIsRefused) {
+  expect_refusal(run({"--answers", "0"}), 2, {"--answers"});
+  expect_refusal(run({"--answers", "2", "--show-drafts"}), 2, {"--show-drafts"});
+  expect_refusal(run({"--answers", "2", "--draft", "model:" + model_}), 2, {"--answers"});
+}
+
+// A prompt that does not fit is said once, as for one answer.
+TEST_F(Answers, APromptThatIsTooLongIsASentence) {
+  expect_refusal(run({"--answers", "2", "--context", "2"}), 1, {"--context"});
+}
+
+}  // namespace
+}  // namespace troika::test

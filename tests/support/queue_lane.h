@@ -1,0 +1,107 @@
+// A lane for tests that is a queue: a thread of its own runs what is submitted, one task after the
+// other. With a depth of 1 it is an ordinary lane with a thread.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lanes/machine.h"
+
+namespace troika::test {
+
+class QueueLane : public lanes::Lane {
+ public:
+  using Body = std::function<lanes::Status(const lanes::Executable&, const lanes::Run&)>;
+
+  // Where `drops_behind`, a failed task takes those with it that are in the queue by then.
+  QueueLane(std::string name, int depth, bool drops_behind, Body body)
+      : body_(std::move(body)), drops_behind_(drops_behind), tasks_(static_cast<size_t>(depth)) {
+    info_.name = std::move(name);
+    info_.queue_depth = depth;
+    thread_ = std::thread([this] { work(); });
+  }
+  ~QueueLane() override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stop_ = true;
+      changed_.notify_one();
+    }
+    thread_.join();
+  }
+
+  const lanes::LaneInfo& info() const override { return info_; }
+  std::unique_ptr<lanes::Executable> build(const lanes::Subgraph&, plan::Shape,
+                                           const weights::Store&, const lanes::Buffers&) override {
+    return nullptr;
+  }
+  void submit(const lanes::Executable& executable, const lanes::Run& run,
+              lanes::Completion& completion) override {
+    // Told under the lock: the pass, and this lane with it, may end as soon as the task has run.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    EXPECT_LT(n_unfinished_, tasks_.size()) << info_.name << " has no room for another task";
+    tasks_[(first_ + n_unfinished_) % tasks_.size()] = {&executable, &run, &completion};
+    ++n_unfinished_;
+    most_unfinished_ = std::max(most_unfinished_, n_unfinished_);
+    changed_.notify_one();
+  }
+
+  bool is_idle() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return n_unfinished_ == 0;
+  }
+  size_t most_unfinished() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return most_unfinished_;
+  }
+
+ private:
+  struct Task {
+    const lanes::Executable* executable = nullptr;
+    const lanes::Run* run = nullptr;
+    lanes::Completion* completion = nullptr;
+  };
+
+  void work() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    size_t n_dropped = 0;  // of the first in the queue
+    while (true) {
+      changed_.wait(lock, [&] { return stop_ || n_unfinished_ > 0; });
+      if (n_unfinished_ == 0) return;
+      const Task task = tasks_[first_];
+      lanes::Status status = lanes::Status::kFailed;
+      if (n_dropped > 0) {
+        --n_dropped;
+      } else {
+        lock.unlock();
+        status = body_(*task.executable, *task.run);
+        lock.lock();
+        if (status == lanes::Status::kFailed && drops_behind_) n_dropped = n_unfinished_ - 1;
+      }
+      first_ = (first_ + 1) % tasks_.size();
+      --n_unfinished_;
+      lock.unlock();
+      task.completion->finished(status);
+      lock.lock();
+    }
+  }
+
+  Body body_;
+  bool drops_behind_;
+  lanes::LaneInfo info_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Task> tasks_;  // a ring: never longer than the queue is deep
+  size_t first_ = 0;
+  size_t n_unfinished_ = 0;
+  size_t most_unfinished_ = 0;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace troika::test
