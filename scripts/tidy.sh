@@ -9,7 +9,8 @@ source "$(dirname "$0")/lib.sh"
 command -v clang-tidy-14 >/dev/null || die "clang-tidy-14 is missing: run scripts/packages.sh tidy"
 # A build made by clang: its flags are the ones that clang-tidy knows.
 mkdir -p build
-cmake --preset release -B build/tidy -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 \
+cmake --preset release -B build/tidy -DTROIKA_GROUPS=OFF -DCMAKE_C_COMPILER=clang-14 \
+  -DCMAKE_CXX_COMPILER=clang++-14 \
   >build/tidy.configure.log || {
   cat build/tidy.configure.log >&2
   exit 1
