@@ -192,17 +192,17 @@ void bench(const BenchFlags& flags) {
   if (!flags.peer.empty()) check_peer_command(flags.peer);  // before the model is read
   const auto engine = load(flags.engine);
   engine::Session session(*engine);
-  engine::Measurement m;
-  {
-    Progress bar("measuring");
-    m = measure(session, options, bar.function());
-  }
   Comparison comparison;
-  if (!flags.peer.empty()) {
+  if (!flags.peer.empty()) {  // first, so that a peer that does not run is told of at once
     Progress bar("comparing");
     comparison =
         compare(session, {flags.peer, flags.prefill, flags.n_tokens, flags.depth, flags.n_pairs},
                 bar.function());
+  }
+  engine::Measurement m;
+  {
+    Progress bar("measuring");
+    m = measure(session, options, bar.function());
   }
   if (flags.json) {
     nlohmann::ordered_json json = to_json(m, *engine);
