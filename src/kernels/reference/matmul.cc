@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "base/error.h"
+#include "kernels/reference/values.h"
 #include "tensor/blocks.h"
 #include "tensor/codec.h"
 
@@ -13,8 +13,6 @@ namespace troika::kernels::reference {
 namespace {
 
 using namespace tensor;  // the block formats
-
-constexpr size_t kChunk = 256;  // a multiple of every block length
 
 // The weights of row r from element i on, at most kChunk of them; returns how many.
 size_t decode_chunk(Type type, const MatmulWeight& weight, size_t r, size_t i, float* chunk) {
@@ -128,8 +126,7 @@ void quantize_activations(const float* x, std::byte* y, size_t k) {
     float block[kQ8Block] = {};
     float largest = 0;
     for (size_t j = 0; j < kQ8Block && i + j < k; ++j) {
-      constexpr float kMax = std::numeric_limits<float>::max();
-      block[j] = std::isnan(x[i + j]) ? 0 : std::clamp(x[i + j], -kMax, kMax);
+      block[j] = finite(x[i + j]);
       largest = std::max(largest, std::fabs(block[j]));
     }
     const bool some = largest >= kQ8Smallest;

@@ -2,19 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "kernels/reference/values.h"
 
 namespace troika::kernels::reference {
-namespace {
-
-// What is not a number counts as 0, infinity as the largest float.
-float finite(float x) {
-  constexpr float kMax = std::numeric_limits<float>::max();
-  return std::isnan(x) ? 0.0f : std::clamp(x, -kMax, kMax);
-}
-
-}  // namespace
-
 size_t quantize_int8_within(const float* x, Int8Range range, std::byte* y, Outlier* outliers,
                             size_t k) {
   const Int8Token token = int8_token(y, k);

@@ -3,19 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
+#include "kernels/reference/values.h"
 #include "tensor/codec.h"
 #include "tensor/half.h"
 
 namespace troika::kernels::reference {
 namespace {
-
-// What is not a number counts as 0, infinity as the largest float.
-float finite(float x) {
-  constexpr float kMax = std::numeric_limits<float>::max();
-  return std::isnan(x) ? 0.0f : std::clamp(x, -kMax, kMax);
-}
 
 // How levels are made from values whose largest magnitude is known.
 struct Int8Scale {
@@ -28,8 +22,6 @@ struct Int8Scale {
   }
   int level(float x) const { return static_cast<int>(std::nearbyint(finite(x) * inverse)); }
 };
-
-constexpr size_t kChunk = 256;  // a multiple of every block length
 
 // Calls body(index, value) for the weights of a row.
 template <typename Body>
