@@ -12,6 +12,7 @@
 #include "engine/batcher.h"
 #include "engine/drafting.h"
 #include "engine/generate.h"
+#include "tests/support/prompt_case.h"
 #include "tests/support/tiny_engine.h"
 
 namespace troika {
@@ -28,18 +29,8 @@ using text::Token;
 constexpr int kContext = 96;
 constexpr int kWanted = 24;  // different answers of a model
 
-struct Case {
-  std::string architecture;
-  std::string prefill;
-};
-
-void PrintTo(const Case& c, std::ostream* out) { *out << c.architecture << "_" << c.prefill; }
-
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
-  for (const std::string& architecture : test_support::tiny_architectures()) {
-    cases.push_back({architecture, "bf16"});
-  }
+std::vector<test_support::PromptCase> company_cases() {
+  std::vector<test_support::PromptCase> cases = test_support::prompt_cases({"bf16"});
   cases.push_back({"llama", "int8"});
   cases.push_back({"llama", "same"});
   cases.push_back({"qwen3moe", "same"});
@@ -71,7 +62,7 @@ struct Wanted {
   Generated alone;
 };
 
-class Company : public testing::TestWithParam<Case> {
+class Company : public testing::TestWithParam<test_support::PromptCase> {
  protected:
   Company() {
     const TinyModel model = model_of(GetParam().architecture);
@@ -188,10 +179,7 @@ TEST_P(Company, AnAnswerIsTheSameAsAlone) {
   EXPECT_GE(most_together_, 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Company, testing::ValuesIn(all_cases()),
-                         [](const testing::TestParamInfo<Case>& info) {
-                           return info.param.architecture + "_" + info.param.prefill;
-                         });
+INSTANTIATE_TEST_SUITE_P(All, Company, testing::ValuesIn(company_cases()), test_support::case_name);
 
 class BatcherTest : public testing::Test {
  protected:

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cache/batch.h"
+#include "tests/support/prompt_case.h"
 #include "tests/support/tiny_engine.h"
 
 namespace troika {
@@ -20,23 +21,7 @@ using Rows = std::vector<std::vector<float>>;
 
 constexpr int kContext = 640;
 
-struct Case {
-  std::string architecture;
-  std::string prefill;
-};
-
-void PrintTo(const Case& c, std::ostream* out) { *out << c.architecture << "_" << c.prefill; }
-
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
-  for (const std::string& architecture : test_support::tiny_architectures()) {
-    cases.push_back({architecture, "bf16"});
-    cases.push_back({architecture, "int8"});
-  }
-  return cases;
-}
-
-class Phases : public testing::TestWithParam<Case> {
+class Phases : public testing::TestWithParam<test_support::PromptCase> {
  protected:
   static TinyModel model() {
     TinyModel model = test_support::small_model(GetParam().architecture);
@@ -109,10 +94,9 @@ TEST_P(Phases, ThePhasesDiffer) {
   EXPECT_NE(pass(one, tokens, plan::Phase::kPrompt), pass(other, tokens, plan::Phase::kStep));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Phases, testing::ValuesIn(all_cases()),
-                         [](const testing::TestParamInfo<Case>& info) {
-                           return info.param.architecture + "_" + info.param.prefill;
-                         });
+INSTANTIATE_TEST_SUITE_P(All, Phases,
+                         testing::ValuesIn(test_support::prompt_cases({"bf16", "int8"})),
+                         test_support::case_name);
 
 }  // namespace
 }  // namespace troika

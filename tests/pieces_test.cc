@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "tests/support/int8_plan.h"
+#include "tests/support/prompt_case.h"
 #include "tests/support/tiny_engine.h"
 
 namespace troika {
@@ -146,21 +147,6 @@ void expect_equal(Engine& uncut, const std::vector<Row>& expected, const engine:
   EXPECT_TRUE(rows_of(engine, model) == expected) << "seed " << seed;
 }
 
-struct CutCase {
-  std::string architecture;
-  std::string prefill;
-};
-
-void PrintTo(const CutCase& c, std::ostream* out) { *out << c.architecture << "_" << c.prefill; }
-
-std::vector<CutCase> cut_cases() {
-  std::vector<CutCase> cases;
-  for (const std::string& architecture : test_support::tiny_architectures()) {
-    for (const char* prefill : {"same", "bf16", "int8"}) cases.push_back({architecture, prefill});
-  }
-  return cases;
-}
-
 TinyModel model_of(const std::string& architecture) {
   TinyModel model = test_support::small_model(architecture);
   model.type = test_support::kQ8_0;
@@ -168,7 +154,7 @@ TinyModel model_of(const std::string& architecture) {
   return model;
 }
 
-class Pieces : public testing::TestWithParam<CutCase> {};
+class Pieces : public testing::TestWithParam<test_support::PromptCase> {};
 
 TEST_P(Pieces, CutsAtRandomPlacesKeepTheBits) {
   const TinyModel model = model_of(GetParam().architecture);
@@ -184,8 +170,9 @@ TEST_P(Pieces, CutsAtRandomPlacesKeepTheBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Pieces, testing::ValuesIn(cut_cases()),
-                         [](const auto& info) { return testing::PrintToString(info.param); });
+INSTANTIATE_TEST_SUITE_P(All, Pieces,
+                         testing::ValuesIn(test_support::prompt_cases({"same", "bf16", "int8"})),
+                         test_support::case_name);
 
 // Outliers that stay with their product, and weights in groups.
 TEST(PiecesOfInt8, CutsAtRandomPlacesKeepTheBitsOfEveryMethod) {
