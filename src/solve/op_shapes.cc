@@ -256,7 +256,8 @@ std::vector<OpShape> grid_shapes(tensor::Type type, tensor::Type kv_type) {
       // As heads are: where a step of decoding spends a third of its time.
       {32768, 1024},
       {65536, 896}};
-  for (const auto& [n_rows, k] : kSizes) {
+  for (const auto& size : kSizes) {
+    const int n_rows = size.first, k = size.second;  // named, because the function below reads them
     if (k % static_cast<int>(tensor::type_info(type).block_length) != 0) continue;
     const auto add = [&](Phase phase, std::initializer_list<int> counts) {
       for (const int n : counts) {
