@@ -17,7 +17,7 @@ using test_support::NamedModel;
 using test_support::TinyModel;
 using test_support::TinyModelFile;
 
-constexpr size_t kTokens = 40;
+constexpr size_t kPlantedTokens = 40;
 constexpr double kBound = 1e-4;
 
 class Planted : public testing::TestWithParam<NamedModel> {
@@ -38,7 +38,7 @@ class Planted : public testing::TestWithParam<NamedModel> {
 
 TEST_P(Planted, ComputesTheSame) {
   const TinyModel& model = GetParam().model;
-  const auto tokens = test_support::random_tokens(model, kTokens);
+  const auto tokens = test_support::random_tokens(model, kPlantedTokens);
   const TinyModelFile file(model);
   engine::Options options = file.float_options();
   const auto before = engine_logits(options, tokens);

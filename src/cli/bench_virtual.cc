@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "engine/phone_setup.h"
 #include "engine/simulate.h"
 
@@ -13,8 +14,6 @@ namespace {
 
 using engine::SimulatedRate;
 using engine::Simulation;
-
-constexpr double kUsPerMs = 1e3;
 
 nlohmann::ordered_json to_json(const SimulatedRate& rate, const engine::Engine& engine) {
   nlohmann::ordered_json json = {{"tokens", rate.n_tokens},

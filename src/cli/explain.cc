@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "base/clock.h"
 #include "cli/memory.h"
 #include "engine/profile_here.h"
 #include "engine/session.h"
@@ -14,8 +15,6 @@
 
 namespace troika::cli {
 namespace {
-
-constexpr double kUsPerMs = 1e3;
 
 // "int8 | " where a product is computed in another precision for prompts than for generation.
 std::string prompt_precision(const engine::Engine& engine, const model::Op& op) {

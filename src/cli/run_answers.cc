@@ -5,6 +5,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/system.h"
 #include "engine/batcher.h"
@@ -54,7 +55,7 @@ Outcome run_all(engine::Engine& engine, const AnswersRequest& request,
   };
   while (batcher.step()) show_ended();
   show_ended();
-  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  outcome.seconds = seconds_since(start);
   outcome.statistics = batcher.statistics();
   return outcome;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
+
 namespace troika::engine {
 namespace {
 
@@ -118,8 +120,7 @@ void Answer::take(Session& session, const Session::Stepped& step) {
 
 Generated Answer::finish() {
   show(stream_.finish());
-  const std::chrono::duration<double> seconds = Clock::now() - first_token_;
-  result_.decode_seconds = result_.n_steps > 0 ? seconds.count() : 0.0;
+  result_.decode_seconds = result_.n_steps > 0 ? seconds_since(first_token_) : 0.0;
   return std::move(result_);
 }
 

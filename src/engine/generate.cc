@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "base/clock.h"
 #include "engine/prompt_logits.h"
 
 namespace troika::engine {
@@ -21,7 +22,7 @@ Generated generate(Session& session, std::span<const Token> prompt, Sampler& sam
     options.drafter->begin(session.history());
     options.drafter->calibrate(likely.likely());
   }
-  g.prefill_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  g.prefill_seconds = seconds_since(start);
 
   const Session::IsLast is_end = [&](Token token) { return answer.is_end(token); };
   while (!answer.must_stop(session)) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/median.h"
 #include "base/random.h"
@@ -18,10 +19,6 @@ using Clock = std::chrono::steady_clock;
 // Memory that others use too changes its rate within a second, so that a fraction of it needs a
 // reading beside every few steps.
 constexpr int kStepsBetweenReadings = 8;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 Rate summarise(int n_tokens, const std::vector<double>& rates) {
   return {n_tokens, median(rates), *std::min_element(rates.begin(), rates.end()),

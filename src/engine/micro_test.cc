@@ -8,7 +8,7 @@
 namespace troika::engine {
 namespace {
 
-const std::string kPhones = test::repository_file("phones");
+const std::string kMicroPhones = test::repository_file("phones");
 
 TEST(Micro, V2_TheSplitFollowsFromTheIdsAlone) {
   const std::vector<std::string> names = {"nf001", "nf005", "nf009", "nf013", "nf017", "nf021"};
@@ -23,7 +23,7 @@ TEST(Micro, V2_TheSplitFollowsFromTheIdsAlone) {
 }
 
 TEST(Micro, V2_EveryNumberOfEveryCalibrationRowIsInTheReportOnce) {
-  const PhoneFolder folder = read_phone_folder(kPhones);
+  const PhoneFolder folder = read_phone_folder(kMicroPhones);
   const MicroReport report = simulate_micro(folder);
   std::set<const plan::PublishedValue*> seen;
   for (const MicroRow& row : report.rows) {
@@ -39,7 +39,7 @@ TEST(Micro, V2_EveryNumberOfEveryCalibrationRowIsInTheReportOnce) {
 }
 
 TEST(Micro, V2_TheFilesHoldWhatFittingGives) {
-  PhoneFolder folder = read_phone_folder(kPhones);
+  PhoneFolder folder = read_phone_folder(kMicroPhones);
   PhoneFolder fitted = folder;
   fit_micro(fitted);
   const auto compare = [](std::vector<plan::Field> a, std::vector<plan::Field> b) {
@@ -56,7 +56,7 @@ TEST(Micro, V2_TheFilesHoldWhatFittingGives) {
 }
 
 TEST(Micro, V2_HeldOutRowsAreInNoSourceOfAFit) {
-  PhoneFolder folder = read_phone_folder(kPhones);
+  PhoneFolder folder = read_phone_folder(kMicroPhones);
   const MicroReport report = simulate_micro(folder);
   std::set<std::string> held, used;
   for (const MicroRow& row : report.rows) {
@@ -81,7 +81,7 @@ TEST(Micro, V2_HeldOutRowsAreInNoSourceOfAFit) {
 
 // The row that sets the rate of the 8 Gen 3 in sd.npu says nothing about how well it fits.
 TEST(Micro, V2_ARowThatSetsAConstantAloneIsTaken) {
-  const PhoneFolder folder = read_phone_folder(kPhones);
+  const PhoneFolder folder = read_phone_folder(kMicroPhones);
   const MicroReport report = simulate_micro(folder);
   std::map<std::string, Split> split;
   for (const MicroRow& row : report.rows) split[row.row->id] = row.split;
@@ -93,7 +93,7 @@ TEST(Micro, V2_ARowThatSetsAConstantAloneIsTaken) {
 }
 
 TEST(Micro, V2_TheErrorsAreSmall) {
-  const PhoneFolder folder = read_phone_folder(kPhones);
+  const PhoneFolder folder = read_phone_folder(kMicroPhones);
   const MicroReport report = simulate_micro(folder);
   EXPECT_LE(report.median_error(Split::kFit), 0.10);
   EXPECT_LE(report.median_error(Split::kHeldOut), 0.20);

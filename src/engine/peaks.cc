@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/median.h"
 #include "base/system.h"
@@ -22,10 +23,6 @@ constexpr int kRuns = 5;
 constexpr size_t kReadBytes = size_t{2} << 30;
 // Long enough that threads which start a little apart do not matter.
 constexpr double kLeastSeconds = 0.03;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // Operations per second of all workers together, / 1e12.
 double tera_operations(Team& team, kernels::OperationsProbe* probe) {

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Enough for most prompts; who needs more says so.
-constexpr int kSensibleContext = 4096;
+constexpr int kPhoneContext = 4096;
 constexpr int kChunks[] = {32, 64, 128, 256, 512};  // lengths that are tried (N1)
 constexpr int kSmallShapes[] = {1, 8};
 constexpr int kMostOutputs = 32;  // rows of the widest head
@@ -97,7 +97,7 @@ int context_of(const Options& options, const model::Blueprint& blueprint) {
         fmt::format("--context {} makes no sense; it is a number of tokens.", options.context));
   }
   if (options.context > 0) return options.context;
-  return std::min(blueprint.trained_context, kSensibleContext);
+  return std::min(blueprint.trained_context, kPhoneContext);
 }
 
 // Those that are not the lane's first.

@@ -8,7 +8,7 @@
 namespace troika::kernels {
 namespace {
 
-struct Shape {
+struct ProductShape {
   size_t n_rows, k, n_tokens;
 };
 
@@ -33,7 +33,7 @@ std::vector<float> magnitudes(const TestWeight& weight, Type type, const std::ve
 class Matmul : public EveryImplementation {
  protected:
   // Both kinds of product against the reference, for one type and shape.
-  void compare(Type type, Shape shape) {
+  void compare(Type type, ProductShape shape) {
     const size_t n_rows = shape.n_rows, k = shape.k, n_tokens = shape.n_tokens;
     const TestWeight weight(type, n_rows, k, random_floats(n_rows * k, 1, 0.05f));
     const std::vector<float> x = random_floats(n_tokens * k, 2);
@@ -64,8 +64,10 @@ class Matmul : public EveryImplementation {
 
 TEST_P(Matmul, AgreesWithTheReference) {
   for (const tensor::TypeInfo& info : tensor::type_table()) {
-    for (Shape shape : {Shape{1, 256, 1}, Shape{7, 512, 1}, Shape{4, 768, 4}, Shape{9, 256, 5},
-                        Shape{5, 2048, 3}, Shape{3, 512, 38}, Shape{0, 256, 2}, Shape{3, 256, 0}}) {
+    for (ProductShape shape :
+         {ProductShape{1, 256, 1}, ProductShape{7, 512, 1}, ProductShape{4, 768, 4},
+          ProductShape{9, 256, 5}, ProductShape{5, 2048, 3}, ProductShape{3, 512, 38},
+          ProductShape{0, 256, 2}, ProductShape{3, 256, 0}}) {
       compare(info.type, shape);
     }
   }

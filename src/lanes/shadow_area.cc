@@ -10,11 +10,11 @@
 namespace troika::lanes {
 namespace {
 
-constexpr size_t kLine = 64;
+constexpr size_t kCacheLine = 64;
 constexpr size_t kPage = weights::ChannelInput::kPage;
 
 size_t whole(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
-size_t whole_cache_lines(size_t bytes) { return whole(bytes, kLine); }
+size_t whole_cache_lines(size_t bytes) { return whole(bytes, kCacheLine); }
 
 }  // namespace
 

@@ -18,10 +18,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "troika-profile";
-constexpr uintmax_t kMostFileBytes = 64u << 20;
-constexpr int kMostWidth = 1 << 26;   // rows, k: a product of two fits a double exactly
-constexpr int kMostTokens = 1 << 24;  // tokens, context
-constexpr double kMostUs = 1e12;      // eleven days
+constexpr uintmax_t kMostProfileBytes = 64u << 20;
+constexpr int kMostWidth = 1 << 26;          // rows, k: a product of two fits a double exactly
+constexpr int kMostProfileTokens = 1 << 24;  // tokens, context
+constexpr double kMostUs = 1e12;             // eleven days
 constexpr int kMostLanes = 1024;
 constexpr int64_t kMostBytes = 1'000'000'000'000'000'000;
 
@@ -78,14 +78,14 @@ OpTime read_op_time(const JsonFields& fields, int n_lanes) {
   shape.type = read_type(fields);
   shape.n_rows = small(fields, "n_rows", 1, kMostWidth);
   shape.k = small(fields, "k", 1, kMostWidth);
-  shape.n_tokens = small(fields, "n_tokens", 1, kMostTokens);
+  shape.n_tokens = small(fields, "n_tokens", 1, kMostProfileTokens);
   shape.phase = static_cast<Phase>(fields.one_of("phase", kPhaseNames));
   if (!depends_on_phase(shape.op) && shape.phase != Phase::kStep) {
     fields.fail("phase", "must be 'step' for an op that is the same in prompts");
   }
   const bool is_dynamic = shape.op == model::OpKind::kAttention;
-  shape.context =
-      small(fields, "context", is_dynamic ? shape.n_tokens : 0, is_dynamic ? kMostTokens : 0);
+  shape.context = small(fields, "context", is_dynamic ? shape.n_tokens : 0,
+                        is_dynamic ? kMostProfileTokens : 0);
   const bool has_heads = is_dynamic || shape.op == model::OpKind::kRope;
   shape.head_dim = small(fields, "head_dim", has_heads ? 1 : 0, has_heads ? kMostWidth : 0);
   time.us = fields.positive("us", kMostUs);
@@ -265,7 +265,7 @@ Profile load_profile(const std::string& path) {
   if (failure) {
     throw Error(fmt::format("{}: cannot be read: {}.", path, failure.message()));
   }
-  if (bytes > kMostFileBytes) {
+  if (bytes > kMostProfileBytes) {
     throw Error(
         fmt::format("{}: {} bytes are too many for a profile; name another file.", path, bytes));
   }

@@ -18,8 +18,6 @@ using model::OpKind;
 // Of each part.
 using Ranges = std::vector<Range>;
 
-bool is_product(const model::Op& op) { return op.kind == OpKind::kLinear; }
-
 bool goes_by_element(const model::Op& op) {
   return op.kind == OpKind::kGate || op.kind == OpKind::kActivate || op.kind == OpKind::kAdd ||
          op.kind == OpKind::kSoftCap;

@@ -13,4 +13,7 @@ struct Piece {
   std::vector<int> waits_for;  // earlier pieces; none: what the whole subgraph waits for
 };
 
+// A product with one weight, which may be cut by its rows; those of experts are left whole.
+inline bool is_product(const model::Op& op) { return op.kind == model::OpKind::kLinear; }
+
 }  // namespace troika::schedule

@@ -8,8 +8,6 @@
 namespace troika::schedule {
 namespace {
 
-bool is_product(const model::Op& op) { return op.kind == model::OpKind::kLinear; }
-
 // Products of one input stand together; one that reads what another made does not.
 bool stands_with(const model::Op& op, const model::Op& first) {
   return is_product(op) && op.inputs[0] == first.inputs[0];

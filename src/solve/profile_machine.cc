@@ -77,9 +77,9 @@ void keep_better_rates(const Profile& other, Profile* profile) {
   }
 }
 
-// What is predicted apart: lane, op and element type.
-using Kind = std::tuple<int, model::OpKind, tensor::Type>;
-Kind kind_of(int lane, const OpShape& shape) { return {lane, shape.op, shape.type}; }
+// Lane, op and element type: what differs in one of them is predicted apart.
+using PredictedApart = std::tuple<int, model::OpKind, tensor::Type>;
+PredictedApart kind_of(int lane, const OpShape& shape) { return {lane, shape.op, shape.type}; }
 
 struct Wanted {
   int lane;
@@ -138,11 +138,11 @@ Profile profile_machine(lanes::Machine& machine, const ProfileOptions& options, 
   report(1, n_steps);
   const double end_us = wall.now_us() + options.budget_us;
   const size_t n_kept = profile.ops.size();
-  std::set<Kind> known;
+  std::set<PredictedApart> known;
   for (const OpTime& time : profile.ops) known.insert(kind_of(time.lane, time.shape));
   for (size_t i = 0; i < wanted.size(); ++i) {
     // Without one shape of each kind nothing of it could be predicted.
-    const Kind kind = kind_of(wanted[i].lane, wanted[i].shape);
+    const PredictedApart kind = kind_of(wanted[i].lane, wanted[i].shape);
     if (wall.now_us() >= end_us && (options.budget_us == 0.0 || known.count(kind) > 0)) {
       ++profile.n_left_out;
       continue;

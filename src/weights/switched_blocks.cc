@@ -13,9 +13,9 @@
 namespace troika::weights {
 namespace {
 
-constexpr uint64_t kPage = 4096;  // that direct reads ask for
-uint64_t page_below(uint64_t at) { return at / kPage * kPage; }
-uint64_t page_above(uint64_t at) { return page_below(at + kPage - 1); }
+constexpr uint64_t kDirectPage = 4096;  // that direct reads ask for
+uint64_t page_below(uint64_t at) { return at / kDirectPage * kDirectPage; }
+uint64_t page_above(uint64_t at) { return page_below(at + kDirectPage - 1); }
 
 uint64_t matrix_bytes(const Matrix& matrix) {
   return matrix.row_bytes * static_cast<uint64_t>(matrix.n_rows);
@@ -23,7 +23,7 @@ uint64_t matrix_bytes(const Matrix& matrix) {
 
 // Where copies keep a matrix.
 uint64_t rows_room(const Matrix& matrix, uint64_t offset) {
-  return page_above(offset % kPage + matrix_bytes(matrix));
+  return page_above(offset % kDirectPage + matrix_bytes(matrix));
 }
 uint64_t panels_room(const Matrix& matrix) {
   return (int8_panel_bytes(matrix) + kPanelAlignment - 1) / kPanelAlignment * kPanelAlignment;
@@ -169,7 +169,7 @@ std::unique_ptr<BlockCopy> SwitchedBlocks::begin_rows(int block, std::vector<Fil
     if (end > rest_begin) {
       reads->push_back({member->part, rest_begin, end - rest_begin, to + (rest_begin - begin)});
     }
-    copy->rows_.push_back(to + member->offset % kPage);
+    copy->rows_.push_back(to + member->offset % kDirectPage);
     to += rows_room(member->matrix, member->offset);
   }
   return copy;

@@ -7,7 +7,7 @@
 namespace troika::text::jinja {
 
 namespace {
-const char kContext[] = R"({
+const char kConversation[] = R"({
   "s": "Hello, Wörld", "n": 7, "f": 2.5, "l": [3, 1, 2], "t": true, "z": null, "e": "",
   "d": {"b": 1, "a": [1, 2], "C": "x"},
   "ms": [{"role": "user", "n": 2, "c": "B"}, {"role": "assistant", "n": 1, "c": "a"},
@@ -21,7 +21,7 @@ std::string render(const std::string& source, const Limits& limits) {
   try {
     ChatTemplate chat_template(source, limits);
     chat_template.set_time(1700000000);
-    return chat_template.render(nlohmann::ordered_json::parse(kContext));
+    return chat_template.render(nlohmann::ordered_json::parse(kConversation));
   } catch (const RaisedByTemplate& e) {
     return "raised: " + e.message();
   } catch (const Error& e) {
