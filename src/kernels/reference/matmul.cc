@@ -14,6 +14,9 @@ namespace {
 
 using namespace tensor;  // the block formats
 
+// Tokens for which a stretch of weights is decoded once: that costs more than their products do.
+constexpr size_t kTokensTogether = 32;
+
 // The weights of row r from element i on, at most kChunk of them; returns how many.
 size_t decode_chunk(Type type, const MatmulWeight& weight, size_t r, size_t i, float* chunk) {
   const size_t n = std::min(kChunk, weight.k - i);
@@ -22,24 +25,40 @@ size_t decode_chunk(Type type, const MatmulWeight& weight, size_t r, size_t i, f
   return n;
 }
 
+// Writes each row's product with each token. add(token, first, weights, n, sum) returns the sum of
+// the elements before with those from `first` on.
+template <typename Add>
+void for_each_token_and_stretch(Type type, const MatmulWeight& weight, size_t n_tokens, float* y,
+                                size_t y_stride, Add add) {
+  for (size_t r = weight.first_row; r < weight.last_row; ++r) {
+    for (size_t first = 0; first < n_tokens; first += kTokensTogether) {
+      const size_t last = std::min(first + kTokensTogether, n_tokens);
+      double sums[kTokensTogether] = {};
+      for (size_t i = 0; i < weight.k; i += kChunk) {
+        float w[kChunk];
+        const size_t n = decode_chunk(type, weight, r, i, w);
+        for (size_t t = first; t < last; ++t) sums[t - first] = add(t, i, w, n, sums[t - first]);
+      }
+      for (size_t t = first; t < last; ++t) {
+        y[t * y_stride + r] = static_cast<float>(sums[t - first]);
+      }
+    }
+  }
+}
+
 // Float weights have no levels to multiply: the activations are decoded instead.
 template <Type kType>
 void multiply_floats(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                      size_t x_stride_bytes, float* y, size_t y_stride) {
-  for (size_t r = weight.first_row; r < weight.last_row; ++r) {
-    for (size_t t = 0; t < n_tokens; ++t) {
-      const Q8Row token = q8_row(x + t * x_stride_bytes, weight.k);
-      double sum = 0;
-      for (size_t i = 0; i < weight.k; i += kChunk) {
-        float w[kChunk];
-        const size_t n = decode_chunk(kType, weight, r, i, w);
-        for (size_t j = i; j < i + n; ++j) {
-          sum += static_cast<double>(w[j - i]) * token.scale[j / kQ8Block] * token.q[j];
-        }
-      }
-      y[t * y_stride + r] = static_cast<float>(sum);
-    }
-  }
+  for_each_token_and_stretch(kType, weight, n_tokens, y, y_stride,
+                             [&](size_t t, size_t i, const float* w, size_t n, double sum) {
+                               const Q8Row token = q8_row(x + t * x_stride_bytes, weight.k);
+                               for (size_t j = i; j < i + n; ++j) {
+                                 sum += static_cast<double>(w[j - i]) * token.scale[j / kQ8Block] *
+                                        token.q[j];
+                               }
+                               return sum;
+                             });
 }
 
 int32_t dot(const int8_t* a, const int8_t* b, size_t n) {
@@ -99,17 +118,14 @@ constexpr ByType<MatmulQ8> kMatmulQ8 = by_type<MatmulQ8>([]<Type kType>() {
 
 void matmul_f32(Type type, const MatmulWeight& weight, size_t n_tokens, const float* x,
                 size_t x_stride, float* y, size_t y_stride) {
-  for (size_t r = weight.first_row; r < weight.last_row; ++r) {
-    for (size_t t = 0; t < n_tokens; ++t) {
-      double sum = 0;
-      for (size_t i = 0; i < weight.k; i += kChunk) {
-        float w[kChunk];
-        const size_t n = decode_chunk(type, weight, r, i, w);
-        for (size_t j = 0; j < n; ++j) sum += static_cast<double>(w[j]) * x[t * x_stride + i + j];
-      }
-      y[t * y_stride + r] = static_cast<float>(sum);
-    }
-  }
+  for_each_token_and_stretch(type, weight, n_tokens, y, y_stride,
+                             [&](size_t t, size_t i, const float* w, size_t n, double sum) {
+                               const float* token = x + t * x_stride + i;
+                               for (size_t j = 0; j < n; ++j) {
+                                 sum += static_cast<double>(w[j]) * token[j];
+                               }
+                               return sum;
+                             });
 }
 
 void matmul_q8(Type type, const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
