@@ -5,7 +5,8 @@ option(TROIKA_GROUPS "Compile the files of a room in groups, not each by itself"
 set(TROIKA_ALONE "" CACHE STRING
     "Files that stay outside groups, as a regular expression: '^src/cli/' while one works there")
 
-# These stay outside always: names of their unnamed namespaces suit them, and their neighbours too.
+# These stay outside always: names of their unnamed namespaces suit them, and their neighbours too,
+# or they have options of their own (cmake/rooms.cmake).
 set(troika_alone
     src/text/spm_test.cc
     src/text/template/string_methods.cc
@@ -16,6 +17,7 @@ set(troika_alone
     src/lanes/virtual/virtual_lane_test.cc
     src/lanes/virtual/virtual_phone_test.cc
     src/engine/reproduce_sd.cc
+    src/engine/sampler.cc
     src/engine/session_step_test.cc)
 foreach(path IN LISTS troika_alone)
   if(NOT EXISTS ${CMAKE_SOURCE_DIR}/${path})
