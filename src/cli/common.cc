@@ -16,10 +16,13 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/progress.h"
+#include "cli/idle_switches.h"
 #include "engine/make_plan.h"
 
 namespace troika::cli {
+
 void EngineFlags::add_to(Command& command) {
+  command_ = &command;
   command.add_option("MODEL", options.model, "A GGUF file")->required();
   command
       .add_option("--machine", options.machine,
@@ -120,7 +123,12 @@ void EngineFlags::add_to(Command& command) {
                      "Use this pre-tokenizer instead of the one the file names");
 }
 
+bool EngineFlags::is_given(const std::string& name) const {
+  return command_ != nullptr && command_->is_given(name);
+}
+
 engine::Options EngineFlags::checked() const {
+  refuse_idle_switches(*this);
   engine::Options checked = options;
   checked.activations = plan::activations_from_name(activations);
   checked.kv_type = engine::kv_type_from_name(kv);
@@ -133,6 +141,8 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   options.progress = bar.function();
   auto engine = std::make_unique<engine::Engine>(options);
   if (!engine->note().empty()) note("note: " + engine->note() + "\n");
+  for (const std::string& sentence : idle_switches(flags, *engine))
+    note("note: " + sentence + "\n");
   const int trained = engine->blueprint().trained_context;
   const int context = engine->plan().context;
   if (context > trained) {

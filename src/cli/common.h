@@ -33,8 +33,13 @@ struct EngineFlags {
   std::string kv = "f16";
 
   void add_to(Command& command);
-  // Throws UsageError for names that are not known.
+  // Throws UsageError for names that are not known and switches that cannot do anything.
   engine::Options checked() const;
+  // Whether the command line has this option: "--order".
+  bool is_given(const std::string& name) const;
+
+ private:
+  const Command* command_ = nullptr;  // to which they were added
 };
 
 // Loads with a note on standard error about the context that was chosen.

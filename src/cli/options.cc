@@ -162,6 +162,11 @@ std::string Command::parse(int argc, const char* const* argv) {
 
 bool Command::has_chosen_subcommand() const { return !app_->get_subcommands().empty(); }
 
+bool Command::is_given(const std::string& name) const {
+  const CLI::Option* option = app_->get_option_no_throw(name);
+  return option != nullptr && option->count() > 0;
+}
+
 std::string Command::help() const { return app_->help(); }
 
 }  // namespace troika::cli

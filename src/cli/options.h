@@ -87,6 +87,8 @@ class Command {
   // UsageError.
   std::string parse(int argc, const char* const* argv);
   bool has_chosen_subcommand() const;
+  // Whether an option of this name ("--order") was given.
+  bool is_given(const std::string& name) const;
   std::string help() const;
 
  private:

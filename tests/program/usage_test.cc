@@ -1,8 +1,11 @@
 // Wrong flags and values, prompts that do not fit, and what --help and --version say.
+#include <sched.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tests/program/troika.h"
+#include "tests/support/repository.h"
 
 namespace troika::test {
 namespace {
@@ -76,6 +79,56 @@ TEST_F(Usage, WrongValues) {
         << finished.err;
     EXPECT_EQ(finished.out, "");
   }
+}
+
+TEST_F(Usage, SwitchesOfAPhoneAreRefusedHere) {
+  const std::vector<std::vector<std::string>> all = {{"--stack", "llm.npu"},
+                                                     {"--npu-step", "outlier"},
+                                                     {"--npu-prune", "50"},
+                                                     {"--npu-plain-shapes"},
+                                                     {"--ordinary-handover"}};
+  for (const auto& words : all) expect_refusal(run(words), 2, {words[0], "--machine"});
+}
+
+TEST_F(Usage, SwitchesOfThisMachineAreRefusedOnAPhone) {
+  const std::vector<std::vector<std::string>> all = {
+      {"--prefill", "bf16"},     {"--int8", "token"}, {"--int8-weights", "row"},
+      {"--outlier-prune", "50"}, {"--packed", "1M"},  {"--npu-prune", "50"}};
+  for (std::vector<std::string> words : all) {
+    const std::string name = words[0];
+    words.insert(words.end(),
+                 {"--machine", test::repository_file("phones/8gen3.json"), "--stack", "llm.npu"});
+    expect_refusal(run(words), 2, {name, "leave"});
+  }
+}
+
+TEST_F(Usage, SwitchesThatThePlanLeavesWithoutEffectAreNoted) {
+  const std::vector<std::vector<std::string>> all = {
+      {"--order", "in-order"}, {"--in-flight", "2"},      {"--shadow-rows", "all"},
+      {"--packed", "1M"},      {"--int8-weights", "row"}, {"--outlier-prune", "50"}};
+  for (std::vector<std::string> words : all) {
+    const std::string noted = "note: " + words[0] + " does nothing here: ";
+    words.insert(words.end(), {"--prefill", "f32"});
+    const Finished finished = run(words);
+    expect_success(finished);
+    EXPECT_NE(finished.err.find(noted), std::string::npos) << noted << finished.err;
+  }
+  const Finished plain = run({"--prefill", "f32"});
+  EXPECT_EQ(plain.err.find("does nothing"), std::string::npos) << plain.err;
+  const Finished useful = run({"--prefill", "int8", "--packed", "1M"});
+  EXPECT_EQ(useful.err.find("does nothing"), std::string::npos) << useful.err;
+}
+
+TEST_F(Usage, LanesWithoutWorkAreNoted) {
+  cpu_set_t cores;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(cores), &cores), 0);
+  if (!CPU_ISSET(0, &cores) || !CPU_ISSET(1, &cores)) GTEST_SKIP() << "needs the cores 0 and 1";
+  const Finished idle = run({"--lanes", "0;1"});
+  expect_success(idle);
+  EXPECT_NE(idle.err.find("lane 1 has no work"), std::string::npos) << idle.err;
+  const Finished placed = run({"--lanes", "0;1", "--place", "ffn=1", "--order", "in-order"});
+  expect_success(placed);
+  EXPECT_EQ(placed.err.find("does nothing"), std::string::npos) << placed.err;
 }
 
 TEST_F(Usage, WrongNumbersOfTokens) {

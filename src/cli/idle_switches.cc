@@ -1,0 +1,82 @@
+#include "cli/idle_switches.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace troika::cli {
+namespace {
+
+constexpr const char* kOfPhones[] = {"--stack", "--npu-step", "--npu-prune", "--npu-plain-shapes",
+                                     "--ordinary-handover"};
+constexpr const char* kOfThisMachine[] = {"--prefill", "--int8", "--int8-weights",
+                                          "--outlier-prune", "--packed"};
+
+bool has_work(const plan::Plan& plan, int lane) {
+  return lane == 0 || std::any_of(plan.placements.begin(), plan.placements.end(),
+                                  [&](const plan::Placement& p) { return p.lane == lane; });
+}
+
+}  // namespace
+
+void refuse_idle_switches(const EngineFlags& flags) {
+  if (flags.options.machine == "here") {
+    for (const char* name : kOfPhones) {
+      if (!flags.is_given(name)) continue;
+      throw UsageError(fmt::format(
+          "{} is for a virtual phone, and this run is on this machine. Name the phone too "
+          "(--machine phones/8gen3.json --stack llm.npu), or leave {} out.",
+          name, name));
+    }
+    return;
+  }
+  for (const char* name : kOfThisMachine) {
+    if (!flags.is_given(name)) continue;
+    throw UsageError(
+        fmt::format("{} is for prompts on this machine. How a phone computes them is a matter of "
+                    "--stack and --npu-step; leave {} out.",
+                    name, name));
+  }
+  if (flags.is_given("--npu-prune") && flags.options.npu_step.empty()) {
+    throw UsageError(
+        "--npu-prune says which blocks have outliers of their own, which they have from a step of "
+        "llm.npu on. Give --npu-step outlier or out-of-order too, or leave it out.");
+  }
+}
+
+std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::Engine& engine) {
+  const plan::Plan& plan = engine.plan();
+  std::vector<std::string> sentences;
+  const auto say = [&](const char* name, const std::string& why) {
+    if (flags.is_given(name))
+      sentences.push_back(fmt::format("{} does nothing here: {}", name, why));
+  };
+  if (plan.lanes.size() == 1) {
+    const char* why = "one lane computes the parts of a prompt, one after the other";
+    say("--order", why);
+    say("--in-flight", why);
+  }
+  if (flags.options.machine != "here") return sentences;
+  for (int lane = 0; lane < static_cast<int>(plan.lanes.size()); ++lane) {
+    if (has_work(plan, lane)) continue;
+    say("--lanes", fmt::format("lane {} has no work, and its cores stay idle; place some on it "
+                               "(--place ffn={}) or leave --lanes out",
+                               lane, lane));
+  }
+  if (!plan.places_shadow()) {
+    say("--shadow-rows", "no lane has the outliers of products (--place shadow=LANE)");
+  }
+  if (plan.prefill != plan::Prefill::kInt8) {
+    const std::string why =
+        fmt::format("prompts are computed in {}, not in int8", plan::prefill_name(plan.prefill));
+    for (const char* name : {"--int8-weights", "--outlier-prune", "--packed"}) say(name, why);
+  } else if (!plan::has_shadow(plan.int8.method)) {
+    say("--outlier-prune", fmt::format("the method {} takes no outliers out",
+                                       plan::int8_method_name(plan.int8.method)));
+  }
+  return sentences;
+}
+
+}  // namespace troika::cli

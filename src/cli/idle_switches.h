@@ -1,0 +1,19 @@
+// Switches that can do nothing in a run. Whoever gives one expects something of it, so that silence
+// would mislead.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/common.h"
+
+namespace troika::cli {
+
+// Throws UsageError for what concerns a phone where there is none, and for what concerns this
+// machine's prompts on a phone.
+void refuse_idle_switches(const EngineFlags& flags);
+
+// A sentence for each switch that this engine's plan leaves without effect.
+std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::Engine& engine);
+
+}  // namespace troika::cli
