@@ -1,17 +1,29 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and generates text with the built-in model.
 #
-#   scripts/try.sh [options of `troika run`]     for example: scripts/try.sh -p "A horse" -n 100
+#   scripts/try.sh [--real] [options of `troika run`]     for example: scripts/try.sh -p "A horse" -n 100
+#
+# --real talks to a trained chat model of the world outside, which scripts/real_model.py fetches.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
+
+real=false
+if [[ ${1-} == --real ]]; then
+  real=true
+  shift
+fi
 
 scripts/packages.sh build
 configure_and_build release troika
 
 built_in=models/troika-silu-q8_0.gguf
 ask=(-p "Once upon a time")
-if [[ -f $built_in ]]; then
+if $real; then
+  model=$(scripts/real_model.py)
+  ask=(--chat -p "What is the capital of France, and what is it known for?")
+  say "Run $model"
+elif [[ -f $built_in ]]; then
   model=$built_in
   ask=(--chat -p "Tell me a story about a dog and a ball.")
   say "Run the built-in model $model"

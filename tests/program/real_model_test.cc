@@ -1,0 +1,38 @@
+// A trained chat model of the world outside, where scripts/real_model.py has fetched it.
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/program/troika.h"
+
+namespace troika::test {
+namespace {
+
+class RealModel : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* cache = std::getenv("XDG_CACHE_HOME");
+    const char* home = std::getenv("HOME");
+    std::string folder = cache != nullptr && cache[0] == '/' ? cache : "";
+    if (folder.empty() && home != nullptr) folder = std::string(home) + "/.cache";
+    model_ = folder + "/troika/models/SmolLM2-135M-Instruct.Q4_1.gguf";
+    if (!std::filesystem::exists(model_)) {
+      GTEST_SKIP() << "run scripts/real_model.py once: there is no " << model_;
+    }
+  }
+  std::string model_;
+};
+
+// In every precision of prompts that is safe without calibration.
+TEST_F(RealModel, KnowsTheCapitalOfFrance) {
+  for (const char* prefill : {"f32", "bf16", "same"}) {
+    const Finished finished =
+        troika({"run", model_, "--chat", "-p", "What is the capital of France?", "-n", "16",
+                "--temp", "0", "--prefill", prefill});
+    expect_success(finished);
+    EXPECT_NE(finished.out.find("The capital of France is Paris."), std::string::npos)
+        << prefill << ": " << finished.out;
+  }
+}
+
+}  // namespace
+}  // namespace troika::test
