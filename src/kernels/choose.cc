@@ -34,6 +34,15 @@ void visit_functions(Table& mine, const Table& theirs, Visit visit) {
           theirs.largest_of_row[i]);
     visit(std::string("unpack_int8 ") + info.name, mine.unpack_int8[i], theirs.unpack_int8[i]);
   }
+  for (const tensor::TypeInfo& info : tensor::type_table()) {
+    const auto i = static_cast<size_t>(info.type);
+    visit(std::string("matmul_q8_strips ") + info.name, mine.matmul_q8_strips[i],
+          theirs.matmul_q8_strips[i]);
+    visit(std::string("unpack_bf16_strips ") + info.name, mine.unpack_bf16_strips[i],
+          theirs.unpack_bf16_strips[i]);
+    visit(std::string("unpack_int8_strips ") + info.name, mine.unpack_int8_strips[i],
+          theirs.unpack_int8_strips[i]);
+  }
   visit("matmul_int8", mine.matmul_int8, theirs.matmul_int8);
   visit("matmul_bf16", mine.matmul_bf16, theirs.matmul_bf16);
   visit("quantize_int8", mine.quantize_int8, theirs.quantize_int8);

@@ -27,14 +27,20 @@ namespace troika::kernels {
 using tensor::Type;
 
 // y[t][r] = sum over k of weight[r][k] * x[t][k], for rows first_row <= r < last_row. Rows stand
-// as in the file, at any alignment. y is addressed by the absolute row: y[t * y_stride + r].
+// as in the file, at any alignment, but for those before n_strip_rows, which only functions that
+// say so take. y is addressed by the absolute row: y[t * y_stride + r].
 struct MatmulWeight {
   const std::byte* data = nullptr;  // row 0
   size_t row_bytes = 0;             // from one row to the next
   size_t k = 0;                     // elements of a row: a multiple of the block length
   size_t first_row = 0;
   size_t last_row = 0;
+  // Rows before this one stand in strips of 16 (tensor/strips.h): it is a multiple of 16, and so
+  // are first_row and last_row where they are less.
+  size_t n_strip_rows = 0;
 };
+// Rows of a matrix in strips are no longer than this.
+inline constexpr size_t kMostStripDepth = 131072;
 
 // Float activations: weights are decoded exactly, sums are kept in float. The judge path.
 using MatmulF32 = void(const MatmulWeight& weight, size_t n_tokens, const float* x, size_t x_stride,
@@ -173,6 +179,12 @@ struct Table {
   ByType<LargestOfRow> largest_of_row{};
   ByType<UnpackInt8> unpack_int8{};
 
+  // The same bits from weights of which rows stand in strips. Null for all types, or for float ones
+  // only.
+  ByType<MatmulQ8> matmul_q8_strips{};
+  ByType<UnpackBf16> unpack_bf16_strips{};
+  ByType<UnpackInt8> unpack_int8_strips{};
+
   // As quantize_int8, with a scale by `range` (kernels/outliers.h). What is clamped goes to
   // `outliers`, which has room for k, unless that is null. Returns how many there are.
   size_t (*quantize_int8_within)(const float* x, Int8Range range, std::byte* y, Outlier* outliers,
@@ -193,6 +205,18 @@ constexpr ByType<Function> by_type(Choose choose) {
   }
   (std::make_index_sequence<std::size(tensor::kTypeTable)>());
   return functions;
+}
+
+// The same with null for types without blocks.
+template <typename Function, typename Choose>
+constexpr ByType<Function> by_block_type(Choose choose) {
+  return by_type<Function>([choose]<Type kType>() -> Function* {
+    if constexpr (tensor::is_float(kType)) {
+      return nullptr;
+    } else {
+      return choose.template operator()<kType>();
+    }
+  });
 }
 
 template <typename Function>

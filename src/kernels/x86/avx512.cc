@@ -51,8 +51,11 @@ namespace {
 TROIKA_INLINE inline __m512i bf16_of(F low, F high) {
   return join_halves(V::bf16(low), V::bf16(high));
 }
+#include "kernels/x86/strips_avx512.inl"
 #include "kernels/x86/unpack_avx512.inl"
 #include "kernels/x86/unpack_int8_avx512.inl"
+#include "kernels/x86/unpack_int8_strips_avx512.inl"
+#include "kernels/x86/unpack_strips_avx512.inl"
 
 // Heads of, say, 40 or 72 elements fit vectors of 8 only.
 void attention(const Attention& args) { attention_or(args, kAvx2Table.attention); }
@@ -73,6 +76,12 @@ constinit const Table kAvx512Table = {
 #include "kernels/simd/table.inl"
 #include "kernels/x86/unpack_table.inl"
 #include "kernels/x86/unpack_table_int8.inl"
+    .matmul_q8_strips =
+        by_block_type<MatmulQ8>([]<Type kType>() { return matmul_q8_strips_avx512<kType>; }),
+    .unpack_bf16_strips =
+        by_block_type<UnpackBf16>([]<Type kType>() { return unpack_bf16_strip<kType>; }),
+    .unpack_int8_strips =
+        by_block_type<UnpackInt8>([]<Type kType>() { return unpack_int8_strip<kType>; }),
     .quantize_int8_within = quantize_int8_within,
     .add_outliers = add_outliers,
     .multiply_channels = multiply_channels,

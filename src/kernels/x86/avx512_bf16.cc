@@ -37,7 +37,9 @@ using F = V::F;
 TROIKA_INLINE inline __m512i bf16_of(F low, F high) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
+#include "kernels/x86/strips_avx512.inl"
 #include "kernels/x86/unpack_avx512.inl"
+#include "kernels/x86/unpack_strips_avx512.inl"
 
 constexpr int kBf16Strips = 4;
 constexpr int kBf16Tokens = 6;
@@ -98,6 +100,8 @@ TROIKA_TARGET_END
 constinit const Table kAvx512Bf16Table = {
     .matmul_bf16 = matmul_bf16,
 #include "kernels/x86/unpack_table.inl"
+    .unpack_bf16_strips =
+        by_block_type<UnpackBf16>([]<Type kType>() { return unpack_bf16_strip<kType>; }),
 };
 
 }  // namespace troika::kernels::x86

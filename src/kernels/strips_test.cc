@@ -1,0 +1,157 @@
+// Weights in strips give the bits that the same rows give in the order of the file.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "kernels/test_support.h"
+#include "tensor/strips.h"
+
+namespace troika::kernels {
+namespace {
+
+// A matrix in both orders. Its last rows are no whole strip.
+struct TwoOrders {
+  TestWeight file;
+  std::vector<std::byte> storage;  // begins at an odd address, as the file may
+  MatmulWeight strips;
+
+  TwoOrders(Type type, size_t n_rows, size_t k) : file(type, n_rows, k, random_weights(n_rows, k)) {
+    order(type);
+  }
+  // Also puts bytes there that no encoder writes: infinite scales, all levels.
+  void randomise(Type type, uint32_t seed) {
+    std::mt19937 random(seed);
+    for (std::byte& byte : file.storage) byte = static_cast<std::byte>(random());
+    order(type);
+  }
+
+ private:
+  static std::vector<float> random_weights(size_t n_rows, size_t k) {
+    return random_floats(n_rows * k, 1, 0.05f);
+  }
+  void order(Type type) {
+    const MatmulWeight& rows = file.view;
+    storage = file.storage;
+    strips = rows;
+    strips.data = storage.data() + 1;
+    strips.n_strip_rows = rows.last_row / tensor::kStripRows * tensor::kStripRows;
+    for (size_t r = 0; r < strips.n_strip_rows; r += tensor::kStripRows) {
+      tensor::pack_strip(type, rows.data + r * rows.row_bytes, rows.k,
+                         storage.data() + 1 + r * rows.row_bytes);
+    }
+  }
+};
+
+class StripKernels : public EveryImplementation {
+ protected:
+  void SetUp() override {
+    EveryImplementation::SetUp();
+    if (IsSkipped()) return;
+    if (find(table().matmul_q8_strips, Type::kQ4_0) == nullptr) {
+      GTEST_SKIP() << "these kernels read rows in the order of the file only";
+    }
+  }
+  // Every type that has blocks, and rows of a few lengths, the last block of which ends anywhere in
+  // a super-block.
+  template <typename Body>
+  static void for_each_type(Body body) {
+    for (const tensor::TypeInfo& info : tensor::type_table()) {
+      if (tensor::is_float(info.type)) continue;
+      for (const size_t k : {256, 768, 32, 288, 544}) {
+        if (k % info.block_length == 0) body(info.type, k);
+      }
+    }
+  }
+};
+
+bool are_equal(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+TEST_P(StripKernels, ProductsHaveTheBitsOfTheFilesOrder) {
+  constexpr size_t kRows = 53, kMostTokens = 70;
+  for_each_type([&](Type type, size_t k) {
+    const TwoOrders weight(type, kRows, k);
+    const std::vector<std::byte> x = quantized(random_floats(kMostTokens * k, 2), kMostTokens, k);
+    const size_t stride = q8_row_bytes(k);
+    std::vector<float> wanted(kMostTokens * kRows);
+    find(table().matmul_q8, type)(weight.file.view, kMostTokens, x.data(), stride, wanted.data(),
+                                  kRows);
+    for (const size_t n_tokens : {1, 2, 3, 4, 7, 8, 15, 32, 33, 64, 70}) {
+      std::vector<float> found(wanted);
+      std::fill_n(found.begin(), n_tokens * kRows, -7.0f);
+      find(table().matmul_q8_strips, type)(weight.strips, n_tokens, x.data(), stride, found.data(),
+                                           kRows);
+      ASSERT_TRUE(are_equal(found, wanted))
+          << tensor::type_name(type) << " k " << k << " tokens " << n_tokens;
+    }
+    // In pieces, as workers take them.
+    std::vector<float> found(wanted.size(), -7.0f);
+    for (size_t r = 0; r < kRows; r += tensor::kStripRows) {
+      MatmulWeight part = weight.strips;
+      part.first_row = r;
+      part.last_row = std::min(r + tensor::kStripRows, kRows);
+      find(table().matmul_q8_strips, type)(part, kMostTokens, x.data(), stride, found.data(),
+                                           kRows);
+    }
+    ASSERT_TRUE(are_equal(found, wanted)) << tensor::type_name(type) << " k " << k << " in pieces";
+  });
+}
+
+TEST_P(StripKernels, PanelsHaveTheBitsOfTheFilesOrder) {
+  constexpr size_t kRows = 37;
+  for_each_type([&](Type type, size_t k) {
+    TwoOrders weight(type, kRows, k);
+    for (const bool is_random : {false, true}) {
+      if (is_random) weight.randomise(type, 3);
+      std::vector<float> largest(kRows);
+      for (size_t r = 0; r < kRows; ++r) {
+        const std::byte* row = weight.file.view.data + r * weight.file.view.row_bytes;
+        largest[r] = find(table().largest_of_row, type)(row, k);
+      }
+      largest[2] = 0;  // as of a row of zeros
+      for (size_t first_row = 0; first_row < kRows; first_row += kPanelRows) {
+        MatmulWeight rows = weight.file.view, strips = weight.strips;
+        rows.first_row = strips.first_row = first_row;
+        rows.last_row = strips.last_row = std::min(first_row + kPanelRows, kRows);
+        const std::string where = std::string(tensor::type_name(type)) + " k " + std::to_string(k) +
+                                  " row " + std::to_string(first_row) +
+                                  (is_random ? " of random bytes" : "");
+        struct alignas(64) Line {
+          std::byte bytes[kLineBytes];
+        };
+        std::vector<Line> wanted(int8_strip_bytes(k) / kLineBytes), found(wanted.size());
+        float scales[2][kPanelRows];
+        int32_t starts[2][kPanelRows];
+        find(table().unpack_int8, type)(
+            rows, largest.data() + first_row,
+            {reinterpret_cast<int8_t*>(wanted.data()), scales[0], starts[0]});
+        find(table().unpack_int8_strips, type)(
+            strips, largest.data() + first_row,
+            {reinterpret_cast<int8_t*>(found.data()), scales[1], starts[1]});
+        EXPECT_EQ(std::memcmp(wanted.data(), found.data(), int8_strip_bytes(k)), 0) << where;
+        EXPECT_EQ(std::memcmp(scales[0], scales[1], sizeof(scales[0])), 0) << where;
+        EXPECT_EQ(std::memcmp(starts[0], starts[1], sizeof(starts[0])), 0) << where;
+
+        for (const size_t first_k : {size_t{0}, size_t{256}}) {
+          if (first_k >= k) continue;
+          const size_t n_k = bf16_depth(k - first_k);
+          wanted.assign(bf16_strip_bytes(n_k) / kLineBytes, Line());
+          found.assign(wanted.size(), Line());
+          find(table().unpack_bf16, type)(rows, first_k, n_k,
+                                          reinterpret_cast<uint16_t*>(wanted.data()));
+          find(table().unpack_bf16_strips, type)(strips, first_k, n_k,
+                                                 reinterpret_cast<uint16_t*>(found.data()));
+          EXPECT_EQ(std::memcmp(wanted.data(), found.data(), bf16_strip_bytes(n_k)), 0)
+              << where << " bf16 from " << first_k;
+        }
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, StripKernels, every_implementation(), implementation_name);
+
+}  // namespace
+}  // namespace troika::kernels
