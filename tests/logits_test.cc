@@ -142,6 +142,22 @@ TEST_P(Format, AgreesWithTheReferenceWithEightBitActivations) {
       name() + ", 8-bit activations");
 }
 
+// A copy of the weights has 16 rows side by side where kernels read it so: in steps, in prompts of
+// every precision, in rows of the embedding.
+TEST_P(Format, ACopyOfTheWeightsHasTheBitsOfTheFile) {
+  const TinyModelFile file(model());
+  engine::Options options = file.float_options();
+  options.activations = plan::Activations::kQ8;
+  options.n_threads = 2;
+  for (const char* prefill : {"same", "bf16", "int8"}) {
+    options.prefill = prefill;
+    options.load = "map";
+    const auto wanted = engine_logits(options, tokens_, {33, 1, 1, 2});
+    options.load = "copy";
+    EXPECT_EQ(engine_logits(options, tokens_, {33, 1, 1, 2}), wanted) << name() << " " << prefill;
+  }
+}
+
 // Prompts of more than 32 tokens, on every set of kernels.
 TEST_P(Format, AgreesWithTheReferenceInEveryPrecisionOfPrompts) {
   const TinyModelFile file(model());

@@ -257,6 +257,12 @@ size_t MappedFile::copy_into_memory(Team& team, const std::vector<Range>& ranges
   return copied;
 }
 
+void MappedFile::set_writable(bool is_writable) {
+  TROIKA_ASSERT(is_copied_);
+  const int access = is_writable ? PROT_READ | PROT_WRITE : PROT_READ;
+  mprotect(const_cast<std::byte*>(begin_), size_, access);
+}
+
 bool MappedFile::damaged() const {
   if (size_ == 0) return false;
   if (guards[guard_].damaged.load(std::memory_order_acquire)) return true;

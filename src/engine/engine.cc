@@ -14,6 +14,7 @@
 #include "engine/outlier_channels.h"
 #include "engine/phone_setup.h"
 #include "engine/saved_plan.h"
+#include "engine/weight_strips.h"
 #include "lanes/host/host_lane.h"
 #include "lanes/host/host_machine.h"
 #include "model/architecture.h"
@@ -230,6 +231,9 @@ void Engine::prepare_weights(const Options& options) {
   weights_.set_channels(std::move(outliers.channels));
   channel_file_ = std::move(outliers.side_file);
   note_ = std::move(outliers.note);
+  if (is_here && layouts_ == nullptr) {
+    place_in_strips(file_, blueprint_, kernels_.table, plan_, &weights_, &pages_);
+  }
 }
 
 }  // namespace troika::engine

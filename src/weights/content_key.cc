@@ -1,6 +1,7 @@
 #include "weights/content_key.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -10,6 +11,16 @@
 namespace troika::weights {
 
 namespace {
+
+// Bytes of the file itself: what is mapped may have become a copy in another order.
+std::span<const std::byte> sample(const gguf::File::Part& part, size_t at, size_t n_bytes,
+                                  std::byte* room) {
+  if (part.map != nullptr && ::pread(part.map->descriptor(), room, n_bytes,
+                                     static_cast<off_t>(at)) == static_cast<ssize_t>(n_bytes)) {
+    return {room, n_bytes};
+  }
+  return part.bytes.subspan(at, n_bytes);
+}
 
 void add_part(const gguf::File::Part& part, Fnv& hash) {
   constexpr size_t kSamples = 64, kSampleBytes = 4096;
@@ -24,7 +35,8 @@ void add_part(const gguf::File::Part& part, Fnv& hash) {
   const std::span<const std::byte> data = part.bytes.subspan(header);
   for (size_t i = 0; i < kSamples && !data.empty(); ++i) {
     const size_t begin = data.size() / kSamples * i;
-    hash.add(data.subspan(begin, std::min(kSampleBytes, data.size() - begin)));
+    std::byte room[kSampleBytes];
+    hash.add(sample(part, header + begin, std::min(kSampleBytes, data.size() - begin), room));
   }
 }
 

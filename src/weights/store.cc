@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <new>
 #include <set>
 
 #include "base/error.h"
 #include "tensor/codec.h"
+#include "tensor/strips.h"
 #include "weights/switched_blocks.h"
 
 namespace troika::weights {
@@ -220,6 +222,53 @@ void Store::measure_int8(std::span<const model::WeightId> ids, int n_threads,
     });
   }
   if (progress) progress(ids.size(), ids.size());
+}
+
+size_t Store::place_in_strips(std::span<const model::WeightId> ids, int n_threads) {
+  const std::set<model::WeightId> wanted(ids.begin(), ids.end());
+  std::map<const std::byte*, std::vector<Constant*>> by_place;
+  std::set<const std::byte*> read_otherwise;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const std::byte* const data = entries_[i].matrix.data;
+    if (data == nullptr) continue;
+    by_place[data].push_back(&entries_[i]);
+    if (!wanted.contains(static_cast<model::WeightId>(i))) read_otherwise.insert(data);
+  }
+  Team team(n_threads);
+  size_t n_bytes = 0;
+  const std::byte* end_before = nullptr;
+  for (auto at = by_place.begin(); at != by_place.end(); ++at) {
+    const auto& [data, entries] = *at;
+    const Matrix& matrix = entries.front()->matrix;
+    const size_t strip_bytes = tensor::kStripRows * matrix.row_bytes;
+    const auto n_strips = static_cast<size_t>(matrix.n_rows) / tensor::kStripRows;
+    const std::byte* const end = data + static_cast<size_t>(matrix.n_rows) * matrix.row_bytes;
+    // Parts of a fused tensor follow each other; a matrix within another stays as it is, and so
+    // does the other.
+    const bool overlaps =
+        data < end_before || (std::next(at) != by_place.end() && std::next(at)->first < end);
+    end_before = std::max(end_before, end);
+    const bool is_one = std::all_of(entries.begin(), entries.end(), [&](const Constant* entry) {
+      return entry->matrix.n_rows == matrix.n_rows;
+    });
+    if (overlaps || !is_one || read_otherwise.contains(data)) continue;
+    auto* const place = const_cast<std::byte*>(data);
+    team.run([&](int worker) {
+      std::vector<std::byte> rows(strip_bytes);
+      const Part part = part_of(static_cast<int64_t>(n_strips), worker, team.size());
+      for (auto strip = static_cast<size_t>(part.begin); strip < static_cast<size_t>(part.end);
+           ++strip) {
+        std::byte* const to = place + strip * strip_bytes;
+        std::memcpy(rows.data(), to, strip_bytes);
+        tensor::pack_strip(matrix.type, rows.data(), static_cast<size_t>(matrix.row_length), to);
+      }
+    });
+    n_bytes += n_strips * strip_bytes;
+    for (Constant* entry : entries) {
+      entry->matrix.n_strip_rows = static_cast<int>(n_strips * tensor::kStripRows);
+    }
+  }
+  return n_bytes;
 }
 
 size_t Store::measured_bytes() const {

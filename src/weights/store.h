@@ -17,13 +17,15 @@ namespace troika::weights {
 
 class SwitchedBlocks;
 
-// Rows of one matrix, as they stand in the file.
+// Rows of one matrix, as they stand in the file, but for those before n_strip_rows, which stand in
+// strips of 16.
 struct Matrix {
   tensor::Type type;
   const std::byte* data;  // (n_rows, row_bytes)
   size_t row_bytes;
   int n_rows;
   int row_length;
+  int n_strip_rows = 0;  // a multiple of 16
 };
 
 // A copy of a matrix in blocks.
@@ -60,6 +62,9 @@ class Store {
   Store(const model::Blueprint& blueprint, std::vector<Constant> constants);
   ~Store();
 
+  bool is_matrix(model::WeightId id) const {
+    return entries_[static_cast<size_t>(id)].matrix.data != nullptr;
+  }
   // REQUIRES: the blueprint uses this weight as a matrix (embed, linear).
   const Matrix& matrix(model::WeightId id) const;
   // REQUIRES: the blueprint uses it as a vector (norm weights, biases).
@@ -108,6 +113,11 @@ class Store {
   size_t packed_bytes() const { return packed_bytes_; }
   // Of the magnitudes that measure_int8 found.
   size_t measured_bytes() const;
+
+  // Puts the rows of these matrices side by side in the memory where they lie, which must be
+  // writable, if nothing but `ids` reads it. What reads rows in the order of the file cannot read
+  // them any more: packing, measuring, grouping. Returns the bytes moved.
+  size_t place_in_strips(std::span<const model::WeightId> ids, int n_threads);
 
   // Bytes of the file that one step of decoding reads: all matrices but the embedding table,
   // unless that is the head too, and but the experts that a token does not use.

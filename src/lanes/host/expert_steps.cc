@@ -70,6 +70,7 @@ Step of_expert(const Step& step, const Groups& groups, size_t expert) {
   const auto n_rows = static_cast<size_t>(step.output_width);
   one.matrix.data += expert * n_rows * step.matrix.row_bytes;
   one.matrix.n_rows = step.output_width;
+  one.matrix.n_strip_rows = std::min(one.matrix.n_strip_rows, step.output_width);
   if (one.row_largest != nullptr) one.row_largest += expert * n_rows;
   one.output += groups.start(expert) * n_rows;
   return one;

@@ -62,6 +62,16 @@ size_t unpacked_strips(size_t k) {
   return n;
 }
 
+// Rows [first, last) of the step's weight.
+kernels::MatmulWeight rows_of(const Step& step, size_t first, size_t last) {
+  return {step.matrix.data,
+          step.matrix.row_bytes,
+          static_cast<size_t>(step.input_width),
+          first,
+          std::min(last, static_cast<size_t>(step.matrix.n_rows)),
+          static_cast<size_t>(step.matrix.n_strip_rows)};
+}
+
 // Some strips of a matrix without packed copy, unpacked for this worker.
 kernels::Int8Panels unpack_strips(const Step& step, const StepContext& context, int worker,
                                   size_t first_strip, size_t last_strip) {
@@ -74,8 +84,7 @@ kernels::Int8Panels unpack_strips(const Step& step, const StepContext& context, 
   auto* levels = reinterpret_cast<int8_t*>(buffer + kBesideBytes);
   for (size_t strip = first_strip; strip < last_strip; ++strip) {
     const size_t first_row = strip * kernels::kPanelRows, i = strip - first_strip;
-    step.unpack_int8({step.matrix.data, step.matrix.row_bytes, k, first_row,
-                      std::min(first_row + kernels::kPanelRows, n_rows)},
+    step.unpack_int8(rows_of(step, first_row, first_row + kernels::kPanelRows),
                      step.row_largest + first_row,
                      {levels + i * kernels::int8_strip_bytes(k), scales + i * kernels::kPanelRows,
                       starts + i * kernels::kPanelRows});
@@ -94,9 +103,7 @@ void multiply_bf16(const Step& step, const StepContext& context, int worker,
     const size_t n_k = kernels::bf16_depth(std::min(kStretch, k - first_k));
     for (size_t strip = product.first_strip; strip < product.last_strip; ++strip) {
       const size_t first_row = strip * kernels::kPanelRows;
-      step.unpack_bf16({step.matrix.data, step.matrix.row_bytes, k, first_row,
-                        std::min(first_row + kernels::kPanelRows, n_rows)},
-                       first_k, n_k,
+      step.unpack_bf16(rows_of(step, first_row, first_row + kernels::kPanelRows), first_k, n_k,
                        panel + (strip - product.first_strip) * kernels::kPanelRows * n_k);
     }
     product.x = x + first_k * sizeof(uint16_t);
@@ -141,8 +148,8 @@ void multiply_strips(const Step& step, const StepContext& context, int worker,
 void multiply_rows(const Step& step, const StepContext& context, const ProductRows& rows,
                    int64_t begin, int64_t end) {
   const auto k = static_cast<size_t>(step.input_width);
-  const kernels::MatmulWeight weight = {step.matrix.data, step.matrix.row_bytes, k,
-                                        static_cast<size_t>(begin), static_cast<size_t>(end)};
+  const kernels::MatmulWeight weight =
+      rows_of(step, static_cast<size_t>(begin), static_cast<size_t>(end));
   const auto y_stride = static_cast<size_t>(step.output_width);
   if (step.matmul_q8 != nullptr) {
     step.matmul_q8(weight, rows.n, rows.prepared, kernels::q8_row_bytes(k), step.output, y_stride);
@@ -154,6 +161,15 @@ void multiply_rows(const Step& step, const StepContext& context, const ProductRo
     float* y = step.output + token * y_stride + begin;
     context.kernels.add(y, step.bias + begin, y, static_cast<size_t>(end - begin));
   }
+}
+
+// What reads the matrix as it stands.
+template <typename Function>
+Function* reader_of(const weights::Matrix& matrix, const kernels::ByType<Function>& of_rows,
+                    const kernels::ByType<Function>& of_strips) {
+  Function* function = kernels::find(matrix.n_strip_rows > 0 ? of_strips : of_rows, matrix.type);
+  TROIKA_ASSERT(function != nullptr);
+  return function;
 }
 
 bool has_panels(const Step& step) {
@@ -177,17 +193,15 @@ void bind_product(Step* step, const weights::Store& weights, const kernels::Tabl
   }
   if (is_int8 && step->int8_rule.kind == Int8Rule::Kind::kGroup) {
     step->matrix = weights.grouped(step->op.weight);
-    step->matmul_q8 = kernels::find(kernels.matmul_q8, step->matrix.type);
+    step->matmul_q8 = reader_of(step->matrix, kernels.matmul_q8, kernels.matmul_q8_strips);
     step->form = InputForm::kQ8;
-    TROIKA_ASSERT(step->matmul_q8 != nullptr);
     return;
   }
   if (is_int8) {
     step->int8 = weights.int8_panels(step->op.weight);
     step->row_largest = weights.row_largest(step->op.weight);
     if (step->int8 == nullptr && step->row_largest != nullptr) {
-      step->unpack_int8 = kernels::find(kernels.unpack_int8, step->matrix.type);
-      TROIKA_ASSERT(step->unpack_int8 != nullptr);
+      step->unpack_int8 = reader_of(step->matrix, kernels.unpack_int8, kernels.unpack_int8_strips);
     }
   }
   if (step->int8 != nullptr || step->unpack_int8 != nullptr) {
@@ -197,17 +211,15 @@ void bind_product(Step* step, const weights::Store& weights, const kernels::Tabl
   // A matrix that has no int8 form takes the next best.
   if (is_int8 || precision.prefill == plan::Prefill::kBf16) {
     step->form = InputForm::kBf16;
-    step->unpack_bf16 = kernels::find(kernels.unpack_bf16, step->matrix.type);
-    TROIKA_ASSERT(step->unpack_bf16 != nullptr);
+    step->unpack_bf16 = reader_of(step->matrix, kernels.unpack_bf16, kernels.unpack_bf16_strips);
     return;
   }
   const bool is_float = tensor::type_info(step->matrix.type).block_length == 1;
   const bool is_exact =
       precision.activations == plan::Activations::kF32 || precision.prefill == plan::Prefill::kF32;
   if (!is_exact && !is_float) {
-    step->matmul_q8 = kernels::find(kernels.matmul_q8, step->matrix.type);
+    step->matmul_q8 = reader_of(step->matrix, kernels.matmul_q8, kernels.matmul_q8_strips);
     step->form = InputForm::kQ8;
-    TROIKA_ASSERT(step->matmul_q8 != nullptr);
   } else {
     step->matmul_f32 = kernels::find(kernels.matmul_f32, step->matrix.type);
     TROIKA_ASSERT(step->matmul_f32 != nullptr);

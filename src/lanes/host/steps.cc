@@ -13,6 +13,7 @@
 #include "lanes/host/shadow_steps.h"
 #include "model/rope.h"
 #include "tensor/codec.h"
+#include "tensor/strips.h"
 
 namespace troika::lanes {
 namespace {
@@ -95,8 +96,14 @@ void embed(const Step& step, const StepContext& context, int row) {
   const auto token = static_cast<size_t>(context.run.tokens[static_cast<size_t>(row)]);
   float* out = step.output + static_cast<size_t>(row) * static_cast<size_t>(step.output_width);
   const auto n = static_cast<size_t>(step.output_width);
-  tensor::dequantize_row(step.matrix.type, step.matrix.data + token * step.matrix.row_bytes, out,
-                         n);
+  const std::byte* const rows = step.matrix.data;
+  if (token < static_cast<size_t>(step.matrix.n_strip_rows)) {
+    const size_t in_strip = token % tensor::kStripRows;
+    tensor::decode_strip_row(step.matrix.type, rows + (token - in_strip) * step.matrix.row_bytes,
+                             in_strip, n, out);
+  } else {
+    tensor::dequantize_row(step.matrix.type, rows + token * step.matrix.row_bytes, out, n);
+  }
   if (step.op.scale != 1.0f) context.kernels.scale(out, step.op.scale, out, n);
 }
 

@@ -1,0 +1,20 @@
+// Which weights stand with 16 rows side by side while an engine runs (tensor/strips.h): products of
+// one token read them as fast as the file's order, and those of several tokens faster.
+#pragma once
+
+#include "engine/weight_pages.h"
+#include "kernels/kernels.h"
+#include "model/blueprint.h"
+#include "plan/plan.h"
+#include "weights/store.h"
+
+namespace troika::engine {
+
+// Brings all weights that these kernels and this plan can read so into that order, in the copy that
+// the process has of the file, and says so in `pages`. Does nothing where the file is mapped.
+// REQUIRES: nobody reads rows of the weights any more but the executables that are built next.
+void place_in_strips(const gguf::File& file, const model::Blueprint& blueprint,
+                     const kernels::Table& kernels, const plan::Plan& plan, weights::Store* weights,
+                     WeightPages* pages);
+
+}  // namespace troika::engine
