@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -15,19 +16,33 @@ using nlohmann::ordered_json;
 
 ordered_json bench_widths(engine::Session& session, const DraftBenchFlags& flags, int depth,
                           int repetitions, bool is_json) {
-  std::vector<engine::WidthTime> times;
+  engine::WidthTimes found;
   {
     Progress bar("measuring widths");
-    times = engine::measure_widths(session, flags.widths, depth, repetitions, bar.function());
+    found = engine::measure_widths(session, flags.widths, depth, repetitions, bar.function());
   }
   ordered_json json = ordered_json::array();
-  if (!is_json) print("tokens of a verification        ms   to one token   for each token\n");
-  for (const engine::WidthTime& time : times) {
-    json.push_back({{"width", time.width}, {"ms", time.ms}, {"ratio", time.ratio}});
+  if (!is_json) {
+    print(
+        "tokens of a step       ms   to one token   tokens/s   reading   multiplying   of the "
+        "larger\n");
+  }
+  for (const engine::WidthTime& time : found.times) {
+    json.push_back({{"width", time.width},
+                    {"ms", time.ms},
+                    {"ratio", time.ratio},
+                    {"read_ms", time.read_ms},
+                    {"multiply_ms", time.multiply_ms}});
     if (!is_json) {
-      print(fmt::format("{:>24} {:>9.2f} {:>14.2f} {:>16.3f}\n", time.width, time.ms, time.ratio,
-                        time.ratio / time.width));
+      print(fmt::format("{:>16} {:>8.2f} {:>14.2f} {:>10.1f} {:>9.2f} {:>13.2f} {:>14.2f}x\n",
+                        time.width, time.ms, time.ratio, 1e3 * time.width / time.ms, time.read_ms,
+                        time.multiply_ms, time.ms / std::max(time.read_ms, time.multiply_ms)));
     }
+  }
+  if (!is_json) {
+    print(fmt::format(
+        "reading: the weights at {:.1f} GB/s; multiplying: at {:.2f} TOPS of int8 ({})\n",
+        found.peaks.read_gb_s, found.peaks.int8_tops, found.peaks.int8_name));
   }
   return json;
 }
@@ -70,7 +85,8 @@ ordered_json bench_replay(engine::Session& session, const EngineFlags& engine_fl
 void DraftBenchFlags::add_to(Command& command) {
   command
       .add_option("--widths", widths,
-                  "Instead: the time of passes that verify so many tokens, e.g. 1,2,4,8,16,32")
+                  "Instead: the time of steps of so many tokens, as drafts and several answers "
+                  "take them, e.g. 1,2,4,8,16,32,64")
       ->delimiter(',');
   command.add_option("--replay", prompt_file,
                      "Instead: replay an answer to this prompt, with and without drafts");

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/median.h"
 #include "engine/forced_text.h"
+#include "engine/work.h"
 
 namespace troika::engine {
 namespace {
@@ -35,16 +36,17 @@ double ms_of_answer(Session& session, std::span<const Token> prompt,
 
 }  // namespace
 
-std::vector<WidthTime> measure_widths(Session& session, const std::vector<int>& widths, int depth,
-                                      int repetitions, const ProgressFunction& progress) {
+WidthTimes measure_widths(Session& session, const std::vector<int>& widths, int depth,
+                          int repetitions, const ProgressFunction& progress) {
+  Engine& engine = session.engine();
+  const int most = engine.plan().most_step_rows();
   std::vector<std::vector<double>> ms(widths.size());
   std::vector<Token> context;
   for (size_t i = 0; i <= static_cast<size_t>(depth); ++i)
     context.push_back(some_token(session, i));
   for (const int width : widths) {
-    if (width >= 1 && width <= draft::kMostWidth) continue;
-    throw UsageError(
-        fmt::format("{} is no width of a verification; use 1 to {}.", width, draft::kMostWidth));
+    if (width >= 1 && width <= most) continue;
+    throw UsageError(fmt::format("{} is no width of a step; use 1 to {}.", width, most));
   }
   session.prefill(context);
   const auto n_all = static_cast<size_t>(repetitions + 1) * widths.size();
@@ -62,14 +64,22 @@ std::vector<WidthTime> measure_widths(Session& session, const std::vector<int>& 
     const double taken = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     if (i >= widths.size()) ms[which].push_back(taken);  // the first round warms up
   }
-  std::vector<WidthTime> times;
+  WidthTimes found{{}, measure_peaks(engine.plan().n_threads())};
+  const Work work = count_work(engine.blueprint(), engine.weights());
   double one = 0.0;
   for (size_t i = 0; i < widths.size(); ++i) {
-    times.push_back({widths[i], median(ms[i]), 0.0});
-    if (widths[i] == 1) one = times.back().ms;
+    WidthTime time{widths[i], median(ms[i]), 0.0, 0.0, 0.0};
+    const auto n_bytes = static_cast<double>(engine.weights().bytes_per_step());
+    time.read_ms = 1e-6 * n_bytes / found.peaks.read_gb_s;
+    const double positions = static_cast<double>(context.size()) + 0.5 * (widths[i] + 1);
+    const double operations = widths[i] * (work.body_per_token + work.head_per_output +
+                                           work.attention_per_pair * positions);
+    if (found.peaks.int8_tops > 0) time.multiply_ms = 1e-9 * operations / found.peaks.int8_tops;
+    if (time.width == 1) one = time.ms;
+    found.times.push_back(time);
   }
-  for (WidthTime& time : times) time.ratio = one > 0 ? time.ms / one : 0.0;
-  return times;
+  for (WidthTime& time : found.times) time.ratio = one > 0 ? time.ms / one : 0.0;
+  return found;
 }
 
 Replay replay(Session& session, std::span<const Token> prompt, const std::vector<Token>& answer,

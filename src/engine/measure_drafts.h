@@ -5,19 +5,27 @@
 
 #include "base/progress.h"
 #include "engine/generate.h"
+#include "engine/peaks.h"
 
 namespace troika::engine {
 
 struct WidthTime {
-  int width;     // rows of a verification, all with logits
-  double ms;     // median
-  double ratio;  // to one row
+  int width;           // rows of a pass in the phase of steps, all with logits
+  double ms;           // median
+  double ratio;        // to one row
+  double read_ms;      // its bytes at the machine's read rate
+  double multiply_ms;  // its operations at the machine's peak of int8; 0 where that is not known
 };
 
-// Chains behind `depth` tokens, each width in turn, `repetitions` times. Throws UsageError for
-// widths that are no verification.
-std::vector<WidthTime> measure_widths(Session& session, const std::vector<int>& widths, int depth,
-                                      int repetitions, const ProgressFunction& progress = {});
+struct WidthTimes {
+  std::vector<WidthTime> times;
+  Peaks peaks;
+};
+
+// Chains behind `depth` tokens, each width in turn, `repetitions` times; then what the machine
+// allows. Throws UsageError for widths that a step cannot have.
+WidthTimes measure_widths(Session& session, const std::vector<int>& widths, int depth,
+                          int repetitions, const ProgressFunction& progress = {});
 
 struct Replay {
   int n_prompt = 0;

@@ -76,7 +76,7 @@ TEST_F(Drafts, WhatCannotDraftIsRefused) {
   const std::string path = folder_.file("other.gguf");
   write_tiny_model(other, path);
   expect_refusal(troika(run({"--draft", "model:" + path})), 1, {path, "same family"});
-  expect_refusal(troika({"bench", model_, "--widths", "64"}), 2, {"64"});
+  expect_refusal(troika({"bench", model_, "--widths", "65"}), 2, {"65"});
   expect_refusal(troika({"bench", model_, "--replay", path}), 2, {"--force-text"});
 }
 
