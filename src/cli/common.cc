@@ -297,13 +297,6 @@ std::string read_text(const std::string& path) {
   return text;
 }
 
-std::string bytes_text(size_t bytes) {
-  const auto value = static_cast<double>(bytes);
-  if (bytes >= 1'000'000'000) return fmt::format("{:.2f} GB", value * 1e-9);
-  if (bytes >= 1'000'000) return fmt::format("{:.1f} MB", value * 1e-6);
-  return fmt::format("{:.1f} KB", value * 1e-3);
-}
-
 void print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
     return;

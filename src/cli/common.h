@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "base/bytes_text.h"
 #include "cli/options.h"
 #include "engine/engine.h"
 #include "engine/sampler.h"
@@ -77,9 +78,6 @@ std::string prefill_text(const engine::Engine& engine);
 
 // The whole of a file, or of standard input for "-". Throws Error.
 std::string read_text(const std::string& path);
-
-// "1.5 GB"
-std::string bytes_text(size_t bytes);
 
 // Writes to standard output; throws Error where that fails (a full disk, a closed pipe).
 void print(const std::string& text);

@@ -1,0 +1,12 @@
+// Sizes as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace troika {
+
+// "1.50 GB": in powers of ten.
+std::string bytes_text(uint64_t bytes);
+
+}  // namespace troika
