@@ -2,8 +2,8 @@
 # one test program for the unit tests that stand beside its files.
 
 # In the order in which the data walks; scripts/check_layers.py reads this list too.
-set(TROIKA_ROOMS base tensor gguf text kernels model plan cache weights convert lanes schedule
-                 solve attention draft engine server cli)
+set(TROIKA_ROOMS base tensor gguf fetch text kernels model plan cache weights convert lanes
+                 schedule solve attention draft engine server cli)
 
 set(troika_fmt fmt::fmt)
 if(TROIKA_STATIC)
@@ -23,7 +23,7 @@ if(TROIKA_STATIC)
 endif()
 
 # Rooms that read, decide and print once: the compiler's further work would not be noticed.
-set(troika_unhurried plan convert solve engine server cli)
+set(troika_unhurried fetch plan convert solve engine server cli)
 # But for this file of theirs, which goes through all logits of a step.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/src/engine/sampler.cc PROPERTIES
                             COMPILE_OPTIONS $<$<CONFIG:Release>:-O2>)

@@ -97,12 +97,23 @@ def safetensors_files():
     yield "overlap", safetensors("{" + two.replace("[4,4]", "[2,4]").replace("[0]", "[1]") + "}", bytes(4))
 
 
+def listings():
+    lfs = '"lfs":{"oid":"%s","size":%d,"pointerSize":130}'
+    one = '{"type":"file","oid":"00","size":%d,"path":"%s",' + lfs + "}"
+    names = ["m-Q4_K_M.gguf", "m-Q8_0-00001-of-00002.gguf", "m-Q8_0-00002-of-00002.gguf", "d/a.UD-IQ2_XXS.gguf"]
+    files = ",".join(one % (5, name, "ab" * 32, 5) for name in names)
+    yield "page", f'[{{"type":"directory","path":"d","size":0}},{files}]'.encode()
+    yield "outside", f'[{one % (5, "../m.gguf", "ab" * 32, 5)}]'.encode()
+    yield "link", b'<https://huggingface.co/api/models/a/b/tree/main?cursor=x>; rel="next"'
+    yield "range", b"bytes 100-199/1000"
+
+
 def main():
     if len(sys.argv) != 2:
         print(__doc__.strip(), file=sys.stderr)
         return 2
     corpora = {"fuzz_gguf_file": gguf_files, "fuzz_draft_history": histories,
-               "fuzz_convert_safetensors": safetensors_files}
+               "fuzz_convert_safetensors": safetensors_files, "fuzz_fetch_listing": listings}
     for target, files in corpora.items():
         folder = pathlib.Path(sys.argv[1]) / target
         folder.mkdir(parents=True, exist_ok=True)

@@ -43,7 +43,7 @@ stage_format() {
 
 stage_asan-subset() {
   scripts/packages.sh build test
-  configure_and_build asan troika_test_{base,tensor,gguf,text,kernels,whole}
+  configure_and_build asan troika_test_{base,tensor,gguf,fetch,text,kernels,whole}
   run_ctest asan-subset
 }
 

@@ -1,0 +1,200 @@
+// Which files of a repository are a model together, and which model a name means.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/bytes_text.h"
+#include "base/error.h"
+#include "base/os_error.h"
+#include "fetch/listing.h"
+#include "gguf/split.h"
+
+namespace troika::fetch {
+namespace {
+
+constexpr size_t kMostNamed = 40;  // of the models in a message
+
+std::string upper(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  }
+  return out;
+}
+
+std::string name_of(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
+
+std::string_view without_end(std::string_view path) {
+  return path.substr(0, path.size() - std::string_view(".gguf").size());
+}
+
+bool is_digits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// "Q4", "IQ2", "TQ1", "F16", "MXFP4": with what the name of an element type begins.
+bool begins_type(std::string_view word) {
+  for (const char* whole : {"F16", "F32", "BF16", "FP16", "FP32", "MXFP4"}) {
+    if (word == whole) return true;
+  }
+  if (word.starts_with("I") || word.starts_with("T")) word.remove_prefix(1);
+  return word.starts_with("Q") && word.size() == 2 && is_digits(word.substr(1));
+}
+
+// "K", "M", "XXS", "0": how it goes on.
+bool continues_type(std::string_view word) {
+  for (const char* whole : {"K", "S", "M", "L", "XS", "XXS", "XL", "XXL", "NL"}) {
+    if (word == whole) return true;
+  }
+  return word.size() == 1 && is_digits(word);
+}
+
+// Words between `separators`.
+std::vector<std::string> words_of(std::string_view text, std::string_view separators) {
+  std::vector<std::string> words;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find_first_of(separators, begin), text.size());
+    words.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+// The type that a name without ".gguf" and number of a part ends on: "UD-Q4_K_XL". Empty where it
+// names none.
+std::string type_in(std::string_view stem) {
+  std::string found, before;
+  for (const std::string& token : words_of(upper(stem), "-.")) {
+    const std::vector<std::string> words = words_of(token, "_");
+    for (size_t i = 0; i < words.size(); ++i) {
+      if (!begins_type(words[i])) continue;
+      // Another recipe for the same type, by one who uploads many: both may lie side by side.
+      found = (i == 0 && before == "UD" ? "UD-" : "") + words[i];
+      while (i + 1 < words.size() && continues_type(words[i + 1])) found += "_" + words[++i];
+    }
+    before = token;
+  }
+  return found;
+}
+
+// Of the weights, by the label; labels without a number count as unknown, 0.
+int bits_of(const std::string& label) {
+  if (label.ends_with("F16") || label.ends_with("FP16")) return 16;
+  if (label.ends_with("32")) return 32;
+  const size_t digit = label.find_first_of("0123456789");
+  return digit == std::string::npos || type_in(label).empty() ? 0 : label[digit] - '0';
+}
+
+std::string list_of(const std::vector<const HubModel*>& models, bool by_file) {
+  std::string text;
+  for (size_t i = 0; i < models.size() && i < kMostNamed; ++i) {
+    text += fmt::format("{}{} ({})", i == 0 ? "" : ", ",
+                        by_file ? models[i]->file_name() : models[i]->label,
+                        bytes_text(models[i]->bytes()));
+  }
+  if (models.size() > kMostNamed) text += ", ...";
+  return text;
+}
+
+const HubModel& only_one(const std::vector<const HubModel*>& models, std::string_view name) {
+  if (models.size() == 1) return *models.front();
+  throw Error(fmt::format("{} means several files: {}. Name one: hf:ORG/REPO:FILE.", name,
+                          list_of(models, true)));
+}
+
+const HubModel& default_model(const std::vector<const HubModel*>& models, std::string_view name) {
+  for (const char* label : {"Q4_K_M", "Q4_0"}) {
+    std::vector<const HubModel*> same;
+    for (const HubModel* model : models) {
+      if (model->label == label) same.push_back(model);
+    }
+    if (!same.empty()) return only_one(same, name);
+  }
+  const HubModel* best = nullptr;
+  for (const HubModel* model : models) {
+    const bool is_fine = bits_of(model->label) >= 4;
+    const bool is_best_fine = best != nullptr && bits_of(best->label) >= 4;
+    if (best == nullptr || (is_fine && !is_best_fine) ||
+        (is_fine == is_best_fine &&
+         (is_fine ? model->bytes() < best->bytes() : model->bytes() > best->bytes()))) {
+      best = model;
+    }
+  }
+  return *best;
+}
+
+}  // namespace
+
+uint64_t HubModel::bytes() const {
+  uint64_t sum = 0;  // of few files of at most 2^50 bytes
+  for (const HubFile& file : files) sum += file.bytes;
+  return sum;
+}
+
+std::string HubModel::file_name() const { return name_of(files.front().path); }
+
+std::vector<HubModel> models_of(const std::vector<HubFile>& files) {
+  // By what is common to the parts of one model; parts come in the order of their numbers.
+  std::map<std::string, std::map<uint32_t, HubFile>> groups;
+  std::map<std::string, uint32_t> counts;
+  for (const HubFile& file : files) {
+    const std::string name = upper(name_of(file.path));
+    if (name.starts_with("MMPROJ") || name.find("IMATRIX") != std::string::npos) continue;
+    const auto part = gguf::parse_part_name(file.path);
+    const uint32_t count = part ? part->count : 1;
+    const std::string key =
+        part ? fmt::format("{}/{}", part->stem, count) : std::string(without_end(file.path));
+    groups[key].emplace(part ? part->number : 1, file);
+    counts[key] = count;
+  }
+  std::vector<HubModel> models;
+  for (auto& [key, parts] : groups) {
+    HubModel model;
+    const auto first = gguf::parse_part_name(parts.begin()->second.path);
+    const std::string stem =
+        name_of(first ? std::string_view(first->stem) : without_end(parts.begin()->second.path));
+    model.label = type_in(stem);
+    if (model.label.empty()) model.label = stem;
+    model.is_complete = parts.size() == counts[key];
+    for (auto& [number, file] : parts) model.files.push_back(std::move(file));
+    models.push_back(std::move(model));
+  }
+  std::stable_sort(models.begin(), models.end(),
+                   [](const HubModel& a, const HubModel& b) { return a.label < b.label; });
+  return models;
+}
+
+const HubModel& choose_model(const std::vector<HubModel>& models, std::string_view quant,
+                             std::string_view name) {
+  std::vector<const HubModel*> all, meant;
+  for (const HubModel& model : models) {
+    all.push_back(&model);
+    for (const std::string& word :
+         {model.label, model.file_name(), std::string(without_end(model.file_name()))}) {
+      if (upper(word) != upper(quant)) continue;
+      meant.push_back(&model);
+      break;
+    }
+  }
+  if (all.empty()) {
+    throw Error(
+        fmt::format("{} holds no GGUF file. Look for a repository whose name ends in "
+                    "-GGUF, or make a file with 'troika convert'.",
+                    name));
+  }
+  if (!quant.empty() && meant.empty()) {
+    throw Error(fmt::format("{} holds no {}. It has: {}.", name, troika::quoted(quant),
+                            list_of(all, false)));
+  }
+  const HubModel& chosen = quant.empty() ? default_model(all, name) : only_one(meant, name);
+  if (!chosen.is_complete) {
+    throw Error(
+        fmt::format("{}: the repository has only {} of the parts of {}. Choose "
+                    "another: {}.",
+                    name, chosen.files.size(), chosen.file_name(), list_of(all, false)));
+  }
+  return chosen;
+}
+
+}  // namespace troika::fetch

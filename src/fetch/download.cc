@@ -1,0 +1,198 @@
+#include "fetch/download.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "base/bytes_text.h"
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/os_error.h"
+#include "fetch/part_file.h"
+#include "fetch/url.h"
+
+namespace troika::fetch {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostTries = 5;  // in a row that bring less than this
+constexpr uint64_t kWorthATry = 1 << 20;
+
+// What one answer was, beside its bytes.
+struct Answer {
+  int status = 0;
+  bool is_too_long = false;
+};
+
+class Download {
+ public:
+  Download(const HubFile& file, const std::string& target, const DownloadHooks& hooks)
+      : file_(file),
+        target_(target),
+        hooks_(hooks),
+        part_(
+            fmt::format("{}.{}.part", target,
+                        file.sha256.empty() ? fmt::format("{}-bytes", file.bytes)
+                                            : file.sha256.substr(0, 16)),
+            [this] {
+              has_waited_ = true;
+              hooks_.note(fmt::format("another process is downloading {}; waiting for it",
+                                      fs::path(target_).filename().string()));
+            },
+            hooks.progress) {}
+
+  void run(const AskForBytes& ask) {
+    // Whoever was waited for may have finished it.
+    if (has_waited_ && is_same_file(target_, file_, hooks_.progress)) return part_.remove();
+    if (part_.bytes() > file_.bytes) part_.restart();
+    check_space();
+    int n_tries = 0;
+    while (part_.bytes() < file_.bytes) {
+      const uint64_t before = part_.bytes();
+      std::string failure;
+      const Answer answer = ask_once(ask, &failure);
+      if (answer.is_too_long) {
+        part_.remove();
+        refuse_size("more bytes than the");
+      }
+      if (part_.bytes() >= file_.bytes) break;
+      if (part_.bytes() >= before + kWorthATry) n_tries = 0;
+      if (++n_tries == kMostTries) give_up(answer, failure);
+      hooks_.pause(n_tries);
+    }
+    check_hash();
+    part_.commit(target_);
+  }
+
+ private:
+  Answer ask_once(const AskForBytes& ask, std::string* failure) {
+    Answer answer;
+    const uint64_t offset = part_.bytes();
+    *failure = ask(offset, {[&](const HttpHead& head) {
+                              answer.status = head.status;
+                              return begin(head, offset);
+                            },
+                            [&](std::span<const std::byte> bytes) {
+                              answer.is_too_long = bytes.size() > file_.bytes - part_.bytes();
+                              if (answer.is_too_long) return false;
+                              part_.append(bytes);
+                              hooks_.progress(part_.bytes(), file_.bytes);
+                              return true;
+                            }});
+    return answer;
+  }
+
+  // Whether the body is what was asked for.
+  bool begin(const HttpHead& head, uint64_t offset) {
+    if (head.status == 206) {
+      const auto range = parse_content_range(head.field("content-range"));
+      if (offset == 0 || !range || range->begin != offset) {
+        throw Error(
+            fmt::format("{}: the server sends other bytes than those it was asked for.", target_));
+      }
+      if (range->total.value_or(file_.bytes) != file_.bytes) {
+        refuse_size(fmt::format("a file of {} bytes, not", *range->total));
+      }
+      return true;
+    }
+    if (head.status == 416) refuse_size("fewer bytes than the");
+    if (head.status != 200) return false;
+    const auto length = parse_number(head.field("content-length"));
+    if (length && *length != file_.bytes) {
+      refuse_size(fmt::format("a file of {} bytes, not", *length));
+    }
+    // A server that knows no ranges begins at the beginning.
+    if (offset > 0) part_.restart();
+    return true;
+  }
+
+  // What came before stays: whoever says this may be a page to sign in to a network, not the hub.
+  [[noreturn]] void refuse_size(const std::string& what) {
+    throw Error(fmt::format(
+        "{}: the server sends {} {} that the list of files promises. Try again later; the file may "
+        "just have been replaced.",
+        target_, what, file_.bytes));
+  }
+
+  void check_hash() {
+    if (file_.sha256.empty()) {
+      hooks_.note(fmt::format("the hub knows no hash of {}: only its size was checked",
+                              fs::path(target_).filename().string()));
+      return;
+    }
+    const std::string hash = part_.sha256();
+    if (hash == file_.sha256) return;
+    part_.remove();
+    throw Error(fmt::format(
+        "{}: the bytes that came have the SHA-256 {}, not {} as the list of files says. They were "
+        "removed; try again, and if this comes again something on the way changes them.",
+        target_, hash, file_.sha256));
+  }
+
+  void check_space() {
+    std::error_code failure;
+    const fs::space_info space = fs::space(fs::path(target_).parent_path(), failure);
+    const uint64_t missing = file_.bytes - part_.bytes();
+    if (failure || space.available >= missing) return;
+    throw Error(
+        fmt::format("{}: {} more are needed on this disk, which has {} left. Free some "
+                    "space, or set XDG_CACHE_HOME to a folder on another disk.",
+                    target_, bytes_text(missing), bytes_text(space.available)));
+  }
+
+  [[noreturn]] void give_up(const Answer& answer, const std::string& failure) {
+    std::string why = failure.empty() ? "the answer ends too early" : failure;
+    if (answer.status >= 500) why = fmt::format("the server answers with {}", answer.status);
+    throw Error(
+        fmt::format("{}: the download broke off {} times, the last time because: {}. {} of "
+                    "{} are here; the same command goes on there.",
+                    target_, kMostTries, why, bytes_text(part_.bytes()), bytes_text(file_.bytes)));
+  }
+
+  const HubFile& file_;
+  const std::string& target_;
+  const DownloadHooks& hooks_;
+  bool has_waited_ = false;  // before part_, whose making may set it
+  PartFile part_;
+};
+
+void sleep_before(int n_tries) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(100 << n_tries));
+}
+
+}  // namespace
+
+void download(const HubFile& file, const std::string& target, const AskForBytes& ask,
+              const DownloadHooks& hooks) {
+  std::error_code failure;
+  const fs::path folder = fs::path(target).parent_path();
+  fs::create_directories(folder, failure);
+  if (failure) {
+    throw Error(fmt::format("{}: the folder cannot be made: {}. Set XDG_CACHE_HOME to another one.",
+                            folder.string(), failure.message()));
+  }
+  DownloadHooks with_pause = hooks;
+  if (!with_pause.pause) with_pause.pause = sleep_before;
+  Download(file, target, with_pause).run(ask);
+}
+
+bool is_same_file(const std::string& path, const HubFile& file, const ProgressFunction& progress) {
+  std::error_code failure;
+  const uint64_t bytes = fs::file_size(path, failure);
+  if (failure || bytes != file.bytes) return false;
+  if (file.sha256.empty() || bytes == 0) return true;
+  const MappedFile map = MappedFile::open(path);
+  Sha256 hash;
+  constexpr size_t kPiece = 1 << 20;
+  for (size_t begin = 0; begin < map.bytes().size(); begin += kPiece) {
+    hash.add(map.bytes().subspan(begin, std::min(kPiece, map.bytes().size() - begin)));
+    progress(begin, bytes);
+  }
+  return !map.damaged() && hash.hex() == file.sha256;
+}
+
+}  // namespace troika::fetch

@@ -1,0 +1,35 @@
+// From somebody's bytes to a file whose size and hash are right.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/progress.h"
+#include "fetch/http.h"
+#include "fetch/listing.h"
+
+namespace troika::fetch {
+
+// Asks for the bytes of a file from `offset` on; as Hub::get.
+using AskForBytes = std::function<std::string(uint64_t offset, const HttpSink& sink)>;
+
+struct DownloadHooks {
+  ProgressFunction progress = [](uint64_t, uint64_t) {};
+  // A sentence for the user, without a line end.
+  std::function<void(const std::string&)> note = [](const std::string&) {};
+  // Before the n-th try of those in a row that brought little. Sleeps unless a test replaces it.
+  std::function<void(int n)> pause;
+};
+
+// Makes `target`, and the folders it lies in, out of the bytes that `ask` brings. While it grows
+// it is called TARGET.KEY.part, where KEY is of its hash, so that bytes of another file never
+// become a part of it. Connections that break are taken up again; those that break often are left
+// to the next run, which goes on. Throws Error.
+void download(const HubFile& file, const std::string& target, const AskForBytes& ask,
+              const DownloadHooks& hooks);
+
+// Whether the file is there with this size and, where it is known, this hash.
+bool is_same_file(const std::string& path, const HubFile& file, const ProgressFunction& progress);
+
+}  // namespace troika::fetch

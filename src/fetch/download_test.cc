@@ -1,0 +1,224 @@
+#include "fetch/download.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "tests/support/temp_folder.h"
+
+namespace troika::fetch {
+namespace {
+
+using test::message_of;
+using test::read_whole;
+using test::TempFolder;
+using test::write_whole;
+
+// A server of one file, and the folder that the file goes to.
+class DownloadTest : public testing::Test {
+ protected:
+  DownloadTest() {
+    for (uint32_t i = 0; i < 100'000; ++i) data_.push_back(static_cast<char>(uint64_t{i} * i >> 3));
+    file_ = {"m.gguf", data_.size(), hash_of(data_)};
+    hooks_.pause = [this](int) { n_pauses_ += 1; };
+    hooks_.note = [this](const std::string& text) { notes_ += text; };
+  }
+  static std::string hash_of(const std::string& text) {
+    Sha256 hash;
+    hash.add(text);
+    return hash.hex();
+  }
+  // An honest answer of at most `n_most` bytes.
+  std::string answer(uint64_t offset, const HttpSink& sink, size_t n_most = SIZE_MAX) const {
+    HttpHead head;
+    head.status = offset > 0 ? 206 : 200;
+    head.fields["content-length"] = std::to_string(data_.size() - offset);
+    if (offset > 0) {
+      head.fields["content-range"] =
+          fmt::format("bytes {}-{}/{}", offset, data_.size() - 1, data_.size());
+    }
+    if (!sink.head(head)) return "";
+    const auto rest = std::as_bytes(std::span(data_)).subspan(offset);
+    sink.body(rest.first(std::min(rest.size(), n_most)));
+    return n_most < rest.size() ? "cut" : "";
+  }
+  std::string get(const AskForBytes& ask) {
+    return message_of<Error>([&] { download(file_, target(), ask, hooks_); });
+  }
+  std::string target() const { return folder_.file("org/repo/m.gguf"); }
+  std::string part() const { return target() + "." + file_.sha256.substr(0, 16) + ".part"; }
+  bool has(const std::string& path) const { return std::filesystem::exists(path); }
+
+  TempFolder folder_;
+  std::string data_, notes_;
+  HubFile file_;
+  DownloadHooks hooks_;
+  int n_pauses_ = 0;
+};
+
+TEST_F(DownloadTest, WholeInOneAnswer) {
+  EXPECT_EQ(get([&](uint64_t offset, const HttpSink& sink) { return answer(offset, sink); }), "");
+  EXPECT_EQ(read_whole(target()), data_);
+  EXPECT_FALSE(has(part()));
+  EXPECT_EQ(n_pauses_, 0);
+}
+
+TEST_F(DownloadTest, ACutConnectionIsTakenUpAgain) {
+  std::vector<uint64_t> offsets;
+  const auto ask = [&](uint64_t offset, const HttpSink& sink) {
+    offsets.push_back(offset);
+    return answer(offset, sink, 40'000);
+  };
+  EXPECT_EQ(get(ask), "");
+  EXPECT_EQ(read_whole(target()), data_);
+  EXPECT_EQ(offsets, (std::vector<uint64_t>{0, 40'000, 80'000}));
+  EXPECT_EQ(n_pauses_, 2);
+}
+
+TEST_F(DownloadTest, TheNextRunGoesOn) {
+  std::string message =
+      get([&](uint64_t offset, const HttpSink& sink) { return answer(offset, sink, 1000); });
+  EXPECT_NE(message.find("goes on there"), std::string::npos) << message;
+  EXPECT_NE(message.find("because: cut"), std::string::npos) << message;
+  EXPECT_FALSE(has(target()));
+  EXPECT_EQ(read_whole(part()), data_.substr(0, 5000));
+  uint64_t begin = 0;
+  EXPECT_EQ(get([&](uint64_t offset, const HttpSink& sink) {
+              begin = offset;
+              return answer(offset, sink);
+            }),
+            "");
+  EXPECT_EQ(begin, 5000u);
+  EXPECT_EQ(read_whole(target()), data_);
+}
+
+TEST_F(DownloadTest, AWholePartNeedsNoAnswer) {
+  std::filesystem::create_directories(folder_.file("org/repo"));
+  write_whole(part(), data_);
+  EXPECT_EQ(get([](uint64_t, const HttpSink&) -> std::string { throw Error("asked."); }), "");
+  EXPECT_EQ(read_whole(target()), data_);
+}
+
+TEST_F(DownloadTest, APartThatIsTooLongOrWrong) {
+  std::filesystem::create_directories(folder_.file("org/repo"));
+  write_whole(part(), data_ + "more");
+  const auto ask = [&](uint64_t offset, const HttpSink& sink) { return answer(offset, sink); };
+  EXPECT_EQ(get(ask), "");
+  EXPECT_EQ(read_whole(target()), data_);
+  write_whole(part(), "wrong");
+  EXPECT_NE(get(ask).find("SHA-256"), std::string::npos);
+  EXPECT_FALSE(has(part()));
+  EXPECT_EQ(read_whole(target()), data_);  // the older file stays
+}
+
+TEST_F(DownloadTest, AServerWithoutRanges) {
+  int n = 0;
+  const auto ask = [&](uint64_t, const HttpSink& sink) {
+    return answer(0, sink, n++ == 0 ? 40'000 : SIZE_MAX);
+  };
+  EXPECT_EQ(get(ask), "");
+  EXPECT_EQ(read_whole(target()), data_);
+}
+
+TEST_F(DownloadTest, SizesThatAreLies) {
+  const auto with_length = [&](size_t length) {
+    return [this, length](uint64_t, const HttpSink& sink) {
+      HttpHead head;
+      head.status = 200;
+      if (length > 0) head.fields["content-length"] = std::to_string(length);
+      if (!sink.head(head)) return "";
+      while (sink.body(std::as_bytes(std::span(data_)))) {
+      }
+      return "";
+    };
+  };
+  for (const size_t length : {size_t{0}, data_.size() - 1, data_.size() + 1}) {
+    const std::string message = get(with_length(length));
+    EXPECT_NE(message.find("100000 that the list"), std::string::npos) << message;
+    EXPECT_FALSE(has(part()));
+    EXPECT_FALSE(has(target()));
+  }
+}
+
+TEST_F(DownloadTest, AnswersThatCannotBeOfThisFileKeepThePart) {
+  std::filesystem::create_directories(folder_.file("org/repo"));
+  for (const int status : {200, 416}) {
+    write_whole(part(), data_.substr(0, 5000));
+    const std::string message = get([&](uint64_t, const HttpSink& sink) {
+      sink.head({status, {{"content-length", "3000"}}});
+      return "";
+    });
+    EXPECT_NE(message.find("100000 that the list"), std::string::npos) << message;
+    EXPECT_EQ(read_whole(part()), data_.substr(0, 5000));
+  }
+}
+
+TEST_F(DownloadTest, AnEndThatComesTooEarly) {
+  const std::string message = get([&](uint64_t, const HttpSink& sink) {
+    if (sink.head({200, {}})) sink.body(std::as_bytes(std::span(data_)).first(5000));
+    return "";
+  });
+  EXPECT_NE(message.find("the answer ends too early"), std::string::npos) << message;
+}
+
+TEST_F(DownloadTest, AnswersToOtherQuestions) {
+  std::filesystem::create_directories(folder_.file("org/repo"));
+  for (const char* range : {"", "bytes 0-99999/100000", "bytes 10-99999/100001", "junk"}) {
+    write_whole(part(), data_.substr(0, 10));
+    const std::string message = get([&](uint64_t, const HttpSink& sink) {
+      HttpHead head;
+      head.status = 206;
+      head.fields["content-range"] = range;
+      sink.head(head);
+      return "";
+    });
+    EXPECT_NE(message.find("the server sends"), std::string::npos) << range << message;
+  }
+}
+
+TEST_F(DownloadTest, AServerInTroubleIsAskedAgain) {
+  int n = 0;
+  const auto ask = [&](uint64_t offset, const HttpSink& sink) -> std::string {
+    if (n++ == 3) return answer(offset, sink);
+    HttpHead head;
+    head.status = 503;
+    sink.head(head);
+    return "";
+  };
+  EXPECT_EQ(get(ask), "");
+  EXPECT_EQ(n_pauses_, 3);
+  std::filesystem::remove(target());
+  const std::string message = get([&](uint64_t offset, const HttpSink& sink) {
+    n = 0;
+    return ask(offset, sink);
+  });
+  EXPECT_NE(message.find("503"), std::string::npos) << message;
+  EXPECT_FALSE(has(part()));  // an empty one is of no use
+}
+
+TEST_F(DownloadTest, WithoutAHashTheSizeIsChecked) {
+  file_.sha256.clear();
+  EXPECT_EQ(get([&](uint64_t offset, const HttpSink& sink) { return answer(offset, sink); }), "");
+  EXPECT_NE(notes_.find("only its size"), std::string::npos);
+  EXPECT_EQ(read_whole(target()), data_);
+}
+
+TEST_F(DownloadTest, SameFiles) {
+  write_whole(folder_.file("a"), data_);
+  EXPECT_TRUE(is_same_file(folder_.file("a"), file_, hooks_.progress));
+  file_.sha256[0] = file_.sha256[0] == '0' ? '1' : '0';
+  EXPECT_FALSE(is_same_file(folder_.file("a"), file_, hooks_.progress));
+  file_.bytes += 1;
+  EXPECT_FALSE(is_same_file(folder_.file("a"), file_, hooks_.progress));
+  EXPECT_FALSE(is_same_file(folder_.file("none"), file_, hooks_.progress));
+}
+
+TEST_F(DownloadTest, MoreThanTheDiskHolds) {
+  file_.bytes = uint64_t{1} << 50;
+  const std::string message = get([](uint64_t, const HttpSink&) { return std::string(); });
+  EXPECT_NE(message.find("more are needed on this disk"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace troika::fetch

@@ -1,0 +1,88 @@
+#include "fetch/listing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/os_error.h"
+#include "fetch/name.h"
+
+namespace troika::fetch {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kMostBytes = uint64_t{1} << 50;  // a file of more is a lie
+constexpr size_t kMostFiles = 20'000;
+
+[[noreturn]] void refuse(std::string_view name, const std::string& problem) {
+  throw Error(
+      fmt::format("{}: the hub's list of files {}. Nothing was downloaded; look at the "
+                  "repository with a browser, or at HF_ENDPOINT if that is set.",
+                  name, problem));
+}
+
+bool ends_like(std::string_view path, std::string_view end) {
+  return path.size() >= end.size() &&
+         std::equal(end.begin(), end.end(), path.end() - static_cast<ptrdiff_t>(end.size()),
+                    [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); });
+}
+
+uint64_t size_of(const json& entry, std::string_view name, const std::string& path) {
+  const auto found = entry.find("size");
+  if (found == entry.end() || !found->is_number_unsigned() || found->get<uint64_t>() > kMostBytes) {
+    refuse(name, fmt::format("gives no possible size of {}", troika::quoted(path)));
+  }
+  return found->get<uint64_t>();
+}
+
+std::string sha256_of(const json& lfs, std::string_view name, const std::string& path) {
+  const auto found = lfs.find("oid");
+  std::string hash;
+  if (found != lfs.end() && found->is_string()) hash = found->get<std::string>();
+  // Some write "sha256:" before it.
+  if (hash.starts_with("sha256:")) hash.erase(0, 7);
+  for (char& c : hash) c = static_cast<char>(c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c);
+  if (hash.size() != 64 || hash.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    refuse(name, fmt::format("gives no possible hash of {}", troika::quoted(path)));
+  }
+  return hash;
+}
+
+void add_entry(const json& entry, std::string_view name, std::vector<HubFile>* files) {
+  const auto type = entry.find("type"), path = entry.find("path");
+  if (type == entry.end() || path == entry.end() || !type->is_string() || !path->is_string()) {
+    refuse(name, "has an entry without type or path");
+  }
+  HubFile file;
+  file.path = path->get<std::string>();
+  if (*type != "file" || !ends_like(file.path, ".gguf")) return;
+  if (!is_safe_path(file.path)) {
+    refuse(name, fmt::format("names {}, which could lie outside of the folder for it",
+                             troika::quoted(file.path)));
+  }
+  file.bytes = size_of(entry, name, file.path);
+  if (const auto lfs = entry.find("lfs"); lfs != entry.end() && lfs->is_object()) {
+    file.sha256 = sha256_of(*lfs, name, file.path);
+    if (lfs->contains("size") && size_of(*lfs, name, file.path) != file.bytes) {
+      refuse(name, fmt::format("gives two sizes of {}", troika::quoted(file.path)));
+    }
+  }
+  if (files->size() == kMostFiles) refuse(name, "has no end");
+  files->push_back(std::move(file));
+}
+
+}  // namespace
+
+void add_page(std::string_view text, std::string_view name, std::vector<HubFile>* files) {
+  const json page = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!page.is_array()) refuse(name, "is not the JSON that its interface promises");
+  for (const json& entry : page) {
+    if (!entry.is_object()) refuse(name, "has an entry that is no object");
+    add_entry(entry, name, files);
+  }
+}
+
+}  // namespace troika::fetch

@@ -1,0 +1,44 @@
+// What a hub says that a repository holds. Untrusted bytes end here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troika::fetch {
+
+struct HubFile {
+  std::string path;  // from the root of the repository, and safe (is_safe_path)
+  uint64_t bytes = 0;
+  std::string sha256;  // 64 digits in lower case; empty where the hub has none
+};
+
+// Appends the GGUF files of one page: a JSON array of {type, path, size, lfs: {oid, size}}. Throws
+// Error for what is no such array, and for a path, a size or a hash that cannot be; `name` stands
+// in messages.
+void add_page(std::string_view json, std::string_view name, std::vector<HubFile>* files);
+
+// Some files that are a model together: one, or all parts of one that is split.
+struct HubModel {
+  std::string label;  // "Q4_K_M", or the file's name where it names no element type
+  std::vector<HubFile> files;
+  bool is_complete = true;  // all parts are there
+
+  uint64_t bytes() const;
+  // The first part's name without folders.
+  std::string file_name() const;
+};
+
+// In the order of their labels. Files beside models, which no program can run alone (projectors of
+// images, matrices of importance), are left out.
+std::vector<HubModel> models_of(const std::vector<HubFile>& files);
+
+// The model that `quant` means: a label or a file's name, in any case of letters. Without one
+// Q4_K_M, else Q4_0, else the smallest of at least 4 bits, else the largest. Throws Error where
+// nothing, or more than one, is meant, and lists what there is; `name` stands in it.
+const HubModel& choose_model(const std::vector<HubModel>& models, std::string_view quant,
+                             std::string_view name);
+
+}  // namespace troika::fetch

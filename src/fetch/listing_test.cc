@@ -1,0 +1,121 @@
+#include "fetch/listing.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tests/support/temp_folder.h"
+
+namespace troika::fetch {
+namespace {
+
+using test::message_of;
+
+std::vector<HubFile> listed(const std::string& json) {
+  std::vector<HubFile> files;
+  add_page(json, "hf:a/b", &files);
+  return files;
+}
+
+std::vector<HubModel> models_named(const std::vector<std::pair<std::string, uint64_t>>& names) {
+  std::vector<HubFile> files;
+  for (const auto& [path, bytes] : names) files.push_back({path, bytes, ""});
+  return models_of(files);
+}
+
+std::string label_of(const std::string& name) { return models_named({{name, 1}}).at(0).label; }
+
+TEST(Listing, GgufFilesOfAPage) {
+  const std::string hash(64, 'A');
+  const auto files = listed(fmt::format(
+      R"([{{"type": "directory", "path": "x.gguf", "size": 0}},
+          {{"type": "file", "path": "README.md", "size": -1, "lfs": 7}},
+          {{"type": "file", "path": "d/a.gguf", "size": 12, "oid": "00",
+            "lfs": {{"oid": "{}", "size": 12, "pointerSize": 130}}}},
+          {{"type": "file", "path": "b.GGUF", "size": 3}}])",
+      hash));
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_EQ(files[0].path, "d/a.gguf");
+  EXPECT_EQ(files[0].bytes, 12u);
+  EXPECT_EQ(files[0].sha256, std::string(64, 'a'));
+  EXPECT_EQ(files[1].sha256, "");
+  EXPECT_TRUE(listed("[]").empty());
+}
+
+TEST(Listing, WhatIsNoList) {
+  for (const char* json :
+       {"", "{}", "<html>", "[1]", "[{}]", R"([{"type": "file"}])", R"([{"type": 1, "path": "a"}])",
+        R"([{"type": "file", "path": "a.gguf"}])",
+        R"([{"type": "file", "path": "a.gguf", "size": -1}])",
+        R"([{"type": "file", "path": "a.gguf", "size": 1.5}])",
+        R"([{"type": "file", "path": "a.gguf", "size": 9999999999999999}])",
+        R"([{"type": "file", "path": "../a.gguf", "size": 1}])",
+        R"([{"type": "file", "path": "/a.gguf", "size": 1}])",
+        R"([{"type": "file", "path": "a.gguf", "size": 1, "lfs": {}}])",
+        R"([{"type": "file", "path": "a.gguf", "size": 1, "lfs": {"oid": "12"}}])", "[[[[[["}) {
+    const std::string message = message_of<Error>([&] { listed(json); });
+    EXPECT_NE(message.find("hf:a/b"), std::string::npos) << json << "\n" << message;
+  }
+  const std::string hash(64, '0');
+  EXPECT_THROW(listed(fmt::format(R"([{{"type": "file", "path": "a.gguf", "size": 1,
+                                       "lfs": {{"oid": "{}", "size": 2}}}}])",
+                                  hash)),
+               Error);
+  EXPECT_THROW(listed(std::string(1'000'000, '[')), Error);
+}
+
+TEST(Listing, LabelsAreTypesInNames) {
+  EXPECT_EQ(label_of("Qwen2.5-0.5B-Instruct-Q4_K_M.gguf"), "Q4_K_M");
+  EXPECT_EQ(label_of("llama_3.1_8b_q4_k_m.gguf"), "Q4_K_M");
+  EXPECT_EQ(label_of("Q4_K_M.gguf"), "Q4_K_M");
+  EXPECT_EQ(label_of("model.IQ3_XXS.gguf"), "IQ3_XXS");
+  EXPECT_EQ(label_of("m-UD-Q4_K_XL.gguf"), "UD-Q4_K_XL");
+  EXPECT_EQ(label_of("m.fp16.gguf"), "FP16");
+  EXPECT_EQ(label_of("gpt-oss-20b-mxfp4.gguf"), "MXFP4");
+  EXPECT_EQ(label_of("BF16/m-BF16-00001-of-00001.gguf"), "BF16");
+  EXPECT_EQ(label_of("stories260K.gguf"), "stories260K");
+  EXPECT_EQ(label_of("Q10.gguf"), "Q10");
+}
+
+TEST(Listing, PartsAreOneModel) {
+  const auto models = models_named({{"d/m-Q8_0-00002-of-00002.gguf", 5},
+                                    {"d/m-Q8_0-00001-of-00002.gguf", 7},
+                                    {"m-Q4_0-00001-of-00003.gguf", 1},
+                                    {"mmproj-m-F16.gguf", 1},
+                                    {"m.imatrix.gguf", 1}});
+  ASSERT_EQ(models.size(), 2u);
+  EXPECT_EQ(models[1].label, "Q8_0");
+  EXPECT_EQ(models[1].bytes(), 12u);
+  EXPECT_EQ(models[1].file_name(), "m-Q8_0-00001-of-00002.gguf");
+  EXPECT_TRUE(models[1].is_complete);
+  EXPECT_FALSE(models[0].is_complete);
+  const std::string message = message_of<Error>([&] { choose_model(models, "", "hf:a/b"); });
+  EXPECT_NE(message.find("only 1 of the parts"), std::string::npos) << message;
+}
+
+TEST(Choice, DefaultIsWhatOtherProgramsTake) {
+  const auto chosen = [](const std::vector<std::pair<std::string, uint64_t>>& names) {
+    return choose_model(models_named(names), "", "hf:a/b").label;
+  };
+  EXPECT_EQ(chosen({{"m-Q2_K.gguf", 2}, {"m-Q4_0.gguf", 4}, {"m-q4_k_m.gguf", 5}}), "Q4_K_M");
+  EXPECT_EQ(chosen({{"m-Q2_K.gguf", 2}, {"m-Q4_0.gguf", 4}, {"m-Q4_1.gguf", 3}}), "Q4_0");
+  EXPECT_EQ(chosen({{"m-Q2_K.gguf", 2}, {"m-Q8_0.gguf", 8}, {"m-Q5_K_M.gguf", 5}}), "Q5_K_M");
+  EXPECT_EQ(chosen({{"m-F16.gguf", 16}, {"m-IQ3_S.gguf", 3}}), "F16");
+  EXPECT_EQ(chosen({{"m-IQ1_S.gguf", 1}, {"m-IQ3_S.gguf", 3}}), "IQ3_S");
+  EXPECT_EQ(chosen({{"stories.gguf", 3}}), "stories");
+}
+
+TEST(Choice, ByLabelOrFileInAnyCase) {
+  const auto models = models_named({{"a-Q8_0.gguf", 8}, {"b-Q8_0.gguf", 8}, {"a-Q4_0.gguf", 4}});
+  EXPECT_EQ(choose_model(models, "q4_0", "n").file_name(), "a-Q4_0.gguf");
+  EXPECT_EQ(choose_model(models, "B-q8_0", "n").file_name(), "b-Q8_0.gguf");
+  EXPECT_EQ(choose_model(models, "a-Q8_0.gguf", "n").file_name(), "a-Q8_0.gguf");
+  std::string message = message_of<Error>([&] { choose_model(models, "Q8_0", "n"); });
+  EXPECT_NE(message.find("b-Q8_0.gguf"), std::string::npos) << message;
+  message = message_of<Error>([&] { choose_model(models, "Q4", "n"); });
+  EXPECT_NE(message.find("\"Q4\". It has: Q4_0"), std::string::npos) << message;
+  EXPECT_THROW(choose_model({}, "", "n"), Error);
+}
+
+}  // namespace
+}  // namespace troika::fetch

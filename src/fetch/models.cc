@@ -1,0 +1,91 @@
+#include "fetch/models.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/bytes_text.h"
+#include "base/error.h"
+#include "fetch/hub.h"
+
+namespace troika::fetch {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string folder_of(const ModelName& name, const ModelsOptions& options) {
+  return fmt::format("{}/{}", options.folder, name.repository());
+}
+
+// The files that were downloaded whole: only those have a name that ends so.
+std::vector<HubFile> kept_files(const std::string& folder) {
+  std::vector<HubFile> files;
+  std::error_code failure;
+  for (auto entry = fs::recursive_directory_iterator(folder, failure);
+       !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
+    std::error_code ignored;
+    const std::string path = entry->path().lexically_relative(folder).string();
+    if (!path.ends_with(".gguf") || !entry->is_regular_file(ignored)) continue;
+    files.push_back({path, entry->file_size(ignored), ""});
+  }
+  return files;
+}
+
+FoundModel found(const HubModel& model, const std::string& folder) {
+  FoundModel result;
+  result.label = model.label;
+  result.files = model.files;
+  result.bytes = model.bytes();
+  for (const HubFile& file : model.files) result.paths.push_back(folder + "/" + file.path);
+  return result;
+}
+
+}  // namespace
+
+FoundModel pull(const ModelName& name, const ModelsOptions& options) {
+  const std::unique_ptr<Transport> transport = options.transport();
+  const Hub hub(*transport, options.endpoint, options.token);
+  const std::vector<HubModel> models = models_of(hub.list(name));
+  const std::string folder = folder_of(name, options);
+  FoundModel result = found(choose_model(models, name.quant, name.text()), folder);
+  uint64_t bytes_before = 0;  // of the parts before this one
+  for (size_t i = 0; i < result.files.size(); ++i) {
+    const HubFile& file = result.files[i];
+    DownloadHooks hooks = options.hooks;
+    hooks.progress = [&](uint64_t done, uint64_t) {
+      options.hooks.progress(bytes_before + done, result.bytes);
+    };
+    std::error_code ignored;
+    const bool is_there = fs::exists(result.paths[i], ignored);
+    if (!is_there || !is_same_file(result.paths[i], file, hooks.progress)) {
+      hooks.note(fmt::format("downloading {}, {}{}", file.path, bytes_text(file.bytes),
+                             is_there ? ", in place of the one that is here" : ""));
+      download(
+          file, result.paths[i],
+          [&](uint64_t offset, const HttpSink& sink) {
+            return hub.get(name, file.path, offset, sink);
+          },
+          hooks);
+      result.n_downloaded += 1;
+      result.n_replaced += is_there ? 1 : 0;
+    }
+    bytes_before += file.bytes;
+  }
+  return result;
+}
+
+FoundModel find_or_fetch(const ModelName& name, const ModelsOptions& options) {
+  const std::string folder = folder_of(name, options);
+  std::vector<HubModel> kept = models_of(kept_files(folder));
+  std::erase_if(kept, [](const HubModel& model) { return !model.is_complete; });
+  if (!kept.empty()) {
+    try {
+      return found(choose_model(kept, name.quant, name.text()), folder);
+    } catch (const Error&) {
+      // It is not among those here, or not clearly one of them: the hub decides.
+    }
+  }
+  return pull(name, options);
+}
+
+}  // namespace troika::fetch

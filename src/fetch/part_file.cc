@@ -1,0 +1,124 @@
+#include "fetch/part_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <vector>
+
+#include "base/error.h"
+#include "base/os_error.h"
+
+namespace troika::fetch {
+
+PartFile::PartFile(std::string path, const std::function<void()>& wait,
+                   const ProgressFunction& progress)
+    : path_(std::move(path)) {
+  bool has_told = false;
+  const auto tell_once = [&] {
+    if (!has_told) wait();
+    has_told = true;
+  };
+  while (!open_locked(tell_once)) {
+  }
+  try {
+    read_all(progress);
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+// False where the file that was locked has meanwhile got its final name, or none.
+bool PartFile::open_locked(const std::function<void()>& wait) {
+  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (descriptor_ < 0) throw_errno(path_, "write it");
+  int locked = ::flock(descriptor_, LOCK_EX | LOCK_NB);
+  if (locked != 0 && errno == EWOULDBLOCK) {
+    wait();
+    do {
+      locked = ::flock(descriptor_, LOCK_EX);
+    } while (locked != 0 && errno == EINTR);
+  }
+  struct stat mine = {}, named = {};
+  const bool is_same = locked == 0 && ::fstat(descriptor_, &mine) == 0 &&
+                       ::stat(path_.c_str(), &named) == 0 && mine.st_dev == named.st_dev &&
+                       mine.st_ino == named.st_ino;
+  if (is_same) return true;
+  const int error_number = errno;
+  close();
+  errno = error_number;
+  if (locked != 0) throw_errno(path_, "lock it");
+  return false;
+}
+
+void PartFile::read_all(const ProgressFunction& progress) {
+  struct stat state = {};
+  if (::fstat(descriptor_, &state) != 0) throw_errno(path_, "read it");
+  const auto total = static_cast<uint64_t>(state.st_size);
+  std::vector<std::byte> buffer(total == 0 ? 0 : size_t{1} << 20);
+  while (bytes_ < total) {
+    const ssize_t n = ::read(descriptor_, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw_errno(path_, "read it");
+    if (n == 0) break;
+    hash_.add(std::span(buffer).first(static_cast<size_t>(n)));
+    bytes_ += static_cast<uint64_t>(n);
+    progress(bytes_, total);
+  }
+}
+
+PartFile::~PartFile() {
+  if (descriptor_ >= 0 && bytes_ == 0) ::unlink(path_.c_str());
+  close();
+}
+
+// Also lets the next process have it.
+void PartFile::close() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = -1;
+}
+
+void PartFile::append(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(descriptor_, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      if (n == 0) errno = EIO;
+      throw_errno(path_, "write more of it");
+    }
+    hash_.add(bytes.first(static_cast<size_t>(n)));
+    bytes_ += static_cast<uint64_t>(n);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+}
+
+void PartFile::restart() {
+  if (::ftruncate(descriptor_, 0) != 0 || ::lseek(descriptor_, 0, SEEK_SET) != 0) {
+    throw_errno(path_, "begin it anew");
+  }
+  bytes_ = 0;
+  hash_ = {};
+}
+
+void PartFile::remove() {
+  ::unlink(path_.c_str());
+  close();
+}
+
+void PartFile::commit(const std::string& target) {
+  if (::fsync(descriptor_) != 0) throw_errno(path_, "flush it to the disk");
+  if (::rename(path_.c_str(), target.c_str()) != 0) throw_errno(target, "give the file its name");
+  close();
+  // The new name is safe once the folder is on the disk; not every file system can do this.
+  const std::string folder = std::filesystem::path(target).parent_path().string();
+  const int opened = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (opened < 0) return;
+  (void)::fsync(opened);
+  ::close(opened);
+}
+
+}  // namespace troika::fetch

@@ -1,0 +1,81 @@
+#include "fetch/part_file.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "base/error.h"
+#include "tests/support/temp_folder.h"
+
+namespace troika::fetch {
+namespace {
+
+using test::read_whole;
+using test::TempFolder;
+using test::write_whole;
+
+const auto kNobody = [] { FAIL() << "nobody else has it"; };
+const ProgressFunction kQuiet = [](uint64_t, uint64_t) {};
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+TEST(PartFile, GrowsStaysAndGoesOn) {
+  TempFolder folder;
+  const std::string path = folder.file("a.part");
+  { PartFile part(path, kNobody, kQuiet); }
+  EXPECT_EQ(folder.n_files(), 0u);  // an empty one is of no use
+  {
+    PartFile part(path, kNobody, kQuiet);
+    part.append(bytes_of("xy"));
+    part.restart();
+    part.append(bytes_of("a"));
+  }
+  PartFile part(path, kNobody, kQuiet);
+  EXPECT_EQ(part.bytes(), 1u);
+  part.append(bytes_of("bc"));
+  EXPECT_EQ(part.sha256(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  part.commit(folder.file("a"));
+  EXPECT_EQ(read_whole(folder.file("a")), "abc");
+  EXPECT_EQ(folder.n_files(), 1u);
+}
+
+// Whoever waits begins a file of its own: the one that it waited for has another name by then.
+TEST(PartFile, OneAtATime) {
+  for (const bool commits : {true, false}) {
+    TempFolder folder;
+    const std::string path = folder.file("a.part");
+    auto first = std::make_unique<PartFile>(path, kNobody, kQuiet);
+    first->append(bytes_of("abc"));
+    std::atomic<bool> waits{false};
+    uint64_t n_found = 99;
+    std::thread other([&] {
+      PartFile second(
+          path, [&] { waits = true; }, kQuiet);
+      n_found = second.bytes();
+      second.append(bytes_of("d"));
+    });
+    while (!waits) std::this_thread::yield();
+    commits ? first->commit(folder.file("a")) : first->remove();
+    other.join();
+    EXPECT_EQ(n_found, 0u);
+    EXPECT_EQ(read_whole(folder.file("a")), commits ? "abc" : "");
+    EXPECT_EQ(read_whole(path), "d");
+    first.reset();
+    EXPECT_EQ(read_whole(path), "d");
+  }
+}
+
+TEST(PartFile, WhereItCannotBe) {
+  TempFolder folder;
+  EXPECT_THROW(PartFile(folder.file("none/a.part"), kNobody, kQuiet), Error);
+  write_whole(folder.file("target"), "precious");
+  std::filesystem::create_symlink("target", folder.file("a.part"));
+  EXPECT_THROW(PartFile(folder.file("a.part"), kNobody, kQuiet), Error);
+}
+
+}  // namespace
+}  // namespace troika::fetch
