@@ -27,8 +27,11 @@ struct SideFile {
   uint64_t bytes = 0;
 };
 
+constexpr std::string_view kModels = "models/";
+
 // "profile" of "profile-0123456789abcdef.json": what stands before the key.
 std::string kind_of(const std::string& name) {
+  if (name.starts_with(kModels)) return name.ends_with(".part") ? "download" : "model";
   const size_t end = name.find('-');
   return end == std::string::npos ? "other" : name.substr(0, end);
 }
@@ -37,11 +40,14 @@ std::vector<SideFile> list_files(const std::string& folder) {
   std::vector<SideFile> files;
   std::error_code failure;
   if (!fs::exists(folder, failure)) return files;
-  for (const auto& entry : fs::directory_iterator(folder, failure)) {
+  // Models lie in folders, everything else beside them.
+  for (auto entry = fs::recursive_directory_iterator(folder, failure);
+       !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
     std::error_code ignored;
-    if (!entry.is_regular_file(ignored)) continue;
-    const std::string name = entry.path().filename().string();
-    files.push_back({name, kind_of(name), entry.file_size(ignored)});
+    const std::string name = entry->path().lexically_relative(folder).string();
+    if (entry.depth() == 0 && name + "/" != kModels) entry.disable_recursion_pending();
+    if (!entry->is_regular_file(ignored)) continue;
+    files.push_back({name, kind_of(name), entry->file_size(ignored)});
   }
   if (failure) {
     throw Error(fmt::format("{}: the folder cannot be read: {}.", folder, failure.message()));
@@ -57,6 +63,11 @@ void remove_file(const std::string& folder, const SideFile& file) {
   if (failure) {
     throw Error(fmt::format("{}/{}: the file cannot be removed: {}.", folder, file.name,
                             failure.message()));
+  }
+  // A model's folders go with its last file.
+  for (fs::path parent = fs::path(file.name).parent_path(); !parent.empty();
+       parent = parent.parent_path()) {
+    if (!fs::remove(folder / parent, failure)) break;
   }
   note(fmt::format("removed {} ({})\n", file.name, bytes_text(file.bytes)));
 }
@@ -114,9 +125,8 @@ void cache(const CacheFlags& flags) {
 void add_cache(Command& app) {
   Command* command = app.add_subcommand("cache", "List or remove the files kept between runs");
   command->footer(
-      "Files lie in $XDG_CACHE_HOME/troika, by default ~/.cache/troika. Each is made again when it "
-      "is "
-      "missing.\n"
+      "Files lie in $XDG_CACHE_HOME/troika, by default ~/.cache/troika. Each is made or downloaded "
+      "again when it is missing.\n"
       "Examples:\n"
       "  troika cache\n"
       "  troika cache --remove profile-0123456789abcdef.json");

@@ -17,13 +17,14 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/idle_switches.h"
+#include "cli/models.h"
 #include "engine/make_plan.h"
 
 namespace troika::cli {
 
 void EngineFlags::add_to(Command& command) {
   command_ = &command;
-  command.add_option("MODEL", options.model, "A GGUF file")->required();
+  add_model(command, "MODEL", options.model)->required();
   command
       .add_option("--machine", options.machine,
                   "here, or a virtual phone: phones/8gen3.json (then --stack too)")

@@ -26,6 +26,7 @@ void add_plan(Command& app);
 void add_reproduce(Command& app);
 void add_profile(Command& app);
 void add_cache(Command& app);
+void add_pull(Command& app);
 
 // Options of every command that computes with a model.
 struct EngineFlags {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cli/common.h"
+#include "cli/models.h"
 #include "gguf/file.h"
 #include "model/architecture.h"
 
@@ -203,7 +204,7 @@ void inspect(const InspectFlags& flags) {
 void add_inspect(Command& app) {
   Command* command = app.add_subcommand("inspect", "Show what a model file holds");
   auto flags = std::make_shared<InspectFlags>();
-  command->add_option("MODEL", flags->model, "A GGUF file")->required();
+  add_model(*command, "MODEL", flags->model)->required();
   command->add_flag("--tensors", flags->tensors, "List every tensor");
   command->add_flag("--all", flags->all, "Show arrays and long strings whole");
   command->add_flag("--json", flags->json, "Print one JSON object");

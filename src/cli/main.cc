@@ -42,6 +42,7 @@ int run(int argc, char** argv) {
   troika::cli::add_plan(app);
   troika::cli::add_reproduce(app);
   troika::cli::add_profile(app);
+  troika::cli::add_pull(app);
   troika::cli::add_cache(app);
   const std::string help = app.parse(argc, argv);
   if (!help.empty()) {

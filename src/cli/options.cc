@@ -115,7 +115,14 @@ Command* Command::add_subcommand(const std::string& name, const std::string& des
 
 void Command::footer(const std::string& text) { app_->footer(text); }
 
-void Command::callback(std::function<void()> function) { app_->callback(std::move(function)); }
+void Command::callback(std::function<void()> function) {
+  app_->callback([this, function = std::move(function)] {
+    for (const std::function<void()>& step : before_) step();
+    function();
+  });
+}
+
+void Command::before(std::function<void()> function) { before_.push_back(std::move(function)); }
 
 Option* Command::keep(CLI::Option& option) {
   options_.push_back(std::make_unique<Option>(option));

@@ -75,6 +75,8 @@ class Command {
   void footer(const std::string& text);
   // What the command does once its options are read.
   void callback(std::function<void()> function);
+  // What is done before that, in the order of these calls.
+  void before(std::function<void()> function);
   // "-n,--tokens"; a name without dashes is an argument that is known by its place. Instantiated
   // in options.cc for the types that are used: another one needs a line there.
   template <typename T>
@@ -98,6 +100,7 @@ class Command {
   std::unique_ptr<CLI::App> program_;  // null for a command, which belongs to its program's
   CLI::App* app_;
   std::vector<std::unique_ptr<Option>> options_;
+  std::vector<std::function<void()>> before_;
   std::vector<std::unique_ptr<Command>> subcommands_;
 };
 

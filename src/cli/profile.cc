@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/common.h"
+#include "cli/models.h"
 #include "engine/make_plan.h"
 #include "engine/profile_here.h"
 #include "solve/predict.h"
@@ -256,9 +257,9 @@ void add_profile(Command& app) {
       "Example: troika profile model.gguf --lanes \"0;1\" --plot plots --check");
   auto flags = std::make_shared<ProfileFlags>();
   engine::ProfileRequest& request = flags->request;
-  command->add_option(
-      "MODEL", request.models,
-      "GGUF files, or names of 'troika synth --list', whose ops are measured first");
+  add_models(*command, "MODEL", request.models,
+             "GGUF files, hf:ORG/REPO[:QUANT], or names of 'troika synth --list', whose ops are "
+             "measured first");
   command->add_option("-t,--threads", request.n_threads, "Threads (default: all usable cores)");
   command->add_option("--lanes", request.lanes,
                       "Groups of cores that work as lanes: \"0,1\" is one lane, \"0;1\" are two");

@@ -6,6 +6,7 @@
 #include "base/progress.h"
 #include "base/system.h"
 #include "cli/common.h"
+#include "cli/models.h"
 #include "weights/file_type.h"
 #include "weights/quantize_file.h"
 
@@ -72,7 +73,7 @@ void add_quantize(Command& app) {
   Command* command = app.add_subcommand("quantize", "Convert a model file to other element types");
   command->footer("Example: troika quantize model-f16.gguf model-q4.gguf --type q4_k_m");
   auto flags = std::make_shared<QuantizeFlags>();
-  command->add_option("IN", flags->options.input, "A GGUF file")->required();
+  add_model(*command, "IN", flags->options.input)->required();
   command->add_option("OUT", flags->options.output, "The GGUF file to write")->required();
   command->add_option("--type", flags->options.type, weights::file_type_names())
       ->capture_default_str();

@@ -12,6 +12,7 @@
 #include "cli/common.h"
 #include "cli/measured_npu.h"
 #include "cli/measured_sd.h"
+#include "cli/models.h"
 #include "engine/baselines.h"
 #include "engine/micro.h"
 #include "engine/reproduce_npu.h"
@@ -337,8 +338,8 @@ void add_reproduce(Command& app) {
       ->check(one_of({"micro", "baselines", "llm.npu", "sd.npu"}));
   command->add_option("--timeline", flags->timeline,
                       "With sd.npu: draw a prompt during which the layout changes, as SVG");
-  command->add_option(
-      "--measure", flags->measure.model,
+  add_model(
+      *command, "--measure", flags->measure.model,
       "A GGUF file for the column of this machine. With llm.npu the ablation, the orders of chunks "
       "and the cost of outliers really run on two lanes; with sd.npu drafts really verified");
   command->add_option("--tasks", flags->tasks,

@@ -7,6 +7,7 @@
 #include "base/progress.h"
 #include "base/system.h"
 #include "cli/common.h"
+#include "cli/models.h"
 #include "engine/input_use.h"
 #include "model/known.h"
 #include "weights/plant_outliers.h"
@@ -195,7 +196,7 @@ void add_synth(Command& app) {
                    "The same seed gives the same file; it chooses the channels to plant")
       ->capture_default_str();
   Option* show = command->add_flag("--list", flags->list, "Show the known models");
-  command->add_option("--plant-outliers", flags->plant.input, "A GGUF file to plant outliers in");
+  add_model(*command, "--plant-outliers", flags->plant.input, "A GGUF file to plant outliers in");
   Option* channels =
       command->add_option("--channels", flags->channels, "Share of the channels of each activation")
           ->capture_default_str();

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cli/common.h"
+#include "cli/models.h"
 #include "gguf/file.h"
 #include "text/tokenizer.h"
 
@@ -56,7 +57,7 @@ void add_tokenize(Command& app) {
   Command* command = app.add_subcommand("tokenize", "Show the tokens of a text");
   command->footer("Example: troika tokenize model.gguf -p \"Hello world\" --ids");
   auto flags = std::make_shared<TokenizeFlags>();
-  command->add_option("MODEL", flags->model, "A GGUF file")->required();
+  add_model(*command, "MODEL", flags->model)->required();
   flags->text_option = command->add_option("-p,--prompt", flags->text, "The text");
   command->add_option("-f,--file", flags->file, "Read the text from a file; - is standard input");
   command->add_option("--pre", flags->pre,

@@ -31,8 +31,8 @@ std::string cache_folder() {
   const char* home = std::getenv("HOME");
   if (home != nullptr && home[0] != '\0') return std::string(home) + "/.cache/troika";
   throw Error(
-      "Neither XDG_CACHE_HOME nor HOME is set, so there is no place to keep a profile. Set "
-      "one, or use --no-cache and -o FILE.");
+      "Neither XDG_CACHE_HOME nor HOME is set, so there is no place for what is kept between runs. "
+      "Set one of them; --no-cache keeps nothing.");
 }
 
 std::string kept_profile_path(const MachineIdentity& machine,
