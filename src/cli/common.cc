@@ -76,8 +76,9 @@ void EngineFlags::add_to(Command& command) {
       ->capture_default_str();
   command
       .add_option("--prefill", options.prefill,
-                  "How prompts are computed: f32 (exact), bf16, int8 (fastest; a model's outlying "
-                  "activations may suffer), same (as generation), or auto")
+                  "How prompts are computed: f32 (exact), bf16, q8 (products as in generation, "
+                  "attention in bf16), int8 (fastest; a model's outlying activations may suffer), "
+                  "same (as generation), or auto: q8 or bf16, the faster one here")
       ->capture_default_str();
   command.add_option("--int8", options.int8,
                      "Prompts in int8 by this method: token (a scale for each token), static (one "

@@ -21,7 +21,11 @@ std::string prompt_precision(const engine::Engine& engine, const model::Op& op) 
   plan::Prefill prefill = engine.plan().prefill;
   const bool is_head = engine.blueprint().values[static_cast<size_t>(op.output)].per_output;
   if (is_head || prefill == plan::Prefill::kSame) return "";
-  if (prefill == plan::Prefill::kInt8 && !weights::fits_int8(engine.weights().matrix(op.weight))) {
+  const weights::Matrix& matrix = engine.weights().matrix(op.weight);
+  if (prefill == plan::Prefill::kQ8 && tensor::is_float(matrix.type)) {
+    prefill = plan::Prefill::kBf16;
+  }
+  if (prefill == plan::Prefill::kInt8 && !weights::fits_int8(matrix)) {
     prefill = plan::Prefill::kBf16;  // rows too long for whole-number sums
   }
   return fmt::format("{} | ", plan::prefill_name(prefill));

@@ -44,8 +44,6 @@ void write_file(const std::string& path, const std::string& content) {
 engine::ProfileRequest checked(const ProfileFlags& flags) {
   engine::ProfileRequest request = flags.request;
   request.activations = plan::activations_from_name(flags.activations);
-  request.prefill = flags.prefill == "auto" ? engine::safe_prefill(request.activations)
-                                            : plan::prefill_from_name(flags.prefill);
   request.kv_type = engine::kv_type_from_name(flags.kv);
   const std::optional<tensor::Type> type = tensor::type_from_name(flags.type);
   if (!type) {
@@ -55,6 +53,9 @@ engine::ProfileRequest checked(const ProfileFlags& flags) {
                     flags.type));
   }
   request.type = *type;
+  request.prefill = flags.prefill == "auto"
+                        ? engine::safe_prefill(request.activations, request.kernels, request.type)
+                        : plan::prefill_from_name(flags.prefill);
   request.use_cache = !flags.no_cache;
   request.with_storage = !flags.no_storage;
   return request;

@@ -12,6 +12,7 @@
 #include "engine/calibration_state.h"
 #include "engine/evaluate.h"
 #include "engine/input_statistics.h"
+#include "engine/make_plan.h"
 #include "model/linear_inputs.h"
 #include "plan/int8_json.h"
 #include "plan/json_fields.h"
@@ -90,6 +91,8 @@ class Calibrator {
     options.context = kWindow;
     Engine engine(options);
     plan_ = engine.plan();
+    safe_ = safe_prefill(options_.engine.activations, options_.engine.kernels,
+                         engine.weights().main_type());
     text_ = beginning(engine.tokenizer(), options_.text, options_.most_tokens);
     inputs_ = model::linear_inputs(engine.blueprint());
     blueprint_ = engine.blueprint();
@@ -251,7 +254,7 @@ class Calibrator {
                                   100 * kMostInt8Loss);
       return result;
     }
-    result.prefill = plan::Prefill::kBf16;
+    result.prefill = safe_;
     result.reason = fmt::format(
         "auto: not int8, which loses {:.2f} % of perplexity over {} at best, and {} % "
         "are allowed",
@@ -321,7 +324,8 @@ class Calibrator {
   const CalibrateOptions& options_;
   size_t n_passes_ = 0;
   size_t n_done_ = 0;
-  plan::Plan plan_;  // in float
+  plan::Plan plan_;                            // in float
+  plan::Prefill safe_ = plan::Prefill::kBf16;  // without int8
   std::string text_;
   model::Blueprint blueprint_;
   std::vector<model::LinearInput> inputs_;

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/cpu_features.h"
 #include "base/error.h"
 #include "base/system.h"
+#include "kernels/choose.h"
 
 namespace troika::engine {
 namespace {
@@ -115,13 +117,13 @@ uint64_t most_packed_bytes(const Options& options) {
 }
 
 // Decides how prompts are computed.
-void choose_prefill(const Options& options, plan::Plan* plan) {
+void choose_prefill(const Options& options, tensor::Type type, plan::Plan* plan) {
   if (!options.int8.empty() && options.prefill != "auto" && options.prefill != "int8") {
     throw UsageError(
         fmt::format("--int8 is for prompts in int8, but --prefill asks for {}.", options.prefill));
   }
   if (options.prefill == "auto" && options.int8.empty()) {
-    plan->prefill = safe_prefill(options.activations);
+    plan->prefill = safe_prefill(options.activations, options.kernels, type);
     plan->prefill_reason = plan->prefill == plan::Prefill::kF32
                                ? "float activations were asked for"
                                : "auto: safe for a model whose activations nobody has measured";
@@ -196,9 +198,13 @@ void apply_chunk_options(const Options& options, plan::Plan* plan) {
   if (options.is_cut_at_norms) plan->is_cut_at_norms = true;
 }
 
-plan::Prefill safe_prefill(plan::Activations activations) {
-  const bool is_exact = activations == plan::Activations::kF32;
-  return is_exact ? plan::Prefill::kF32 : plan::Prefill::kBf16;
+plan::Prefill safe_prefill(plan::Activations activations, const std::string& kernels,
+                           tensor::Type type) {
+  if (activations == plan::Activations::kF32) return plan::Prefill::kF32;
+  // Where many tokens are multiplied with 16 rows at once, whole numbers beat bfloat16.
+  const kernels::Table& table = kernels::choose(detect_cpu_features(), kernels).table;
+  const bool is_fast = kernels::find(table.matmul_q8_strips, type) != nullptr;
+  return is_fast ? plan::Prefill::kQ8 : plan::Prefill::kBf16;
 }
 
 void fit_context(const Options& options, const model::Blueprint& blueprint,
@@ -229,7 +235,7 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
   plan.activations = options.activations;
   plan.kv_type = options.kv_type;
   cache::check_head_length(plan.kv_type, blueprint.head_dim);
-  choose_prefill(options, &plan);
+  choose_prefill(options, weights.main_type(), &plan);
   apply_chunk_options(options, &plan);
   if (options.chunk > 0) {
     std::erase_if(plan.prompt_shapes, [&](int n) { return n >= options.chunk; });

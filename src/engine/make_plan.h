@@ -10,8 +10,11 @@
 
 namespace troika::engine {
 
-// How prompts of a model are computed whose activations nobody has measured.
-plan::Prefill safe_prefill(plan::Activations activations);
+// How prompts of a model are computed whose activations nobody has measured: the fastest of what
+// loses next to nothing, whatever the activations are. `kernels` are those that are allowed, as
+// options name them; `type` is that of most weights.
+plan::Prefill safe_prefill(plan::Activations activations, const std::string& kernels,
+                           tensor::Type type);
 
 // Throws Error where the wanted context does not fit into memory, or keys and values have no form
 // in the wanted type; UsageError for senseless values.

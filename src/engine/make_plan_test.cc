@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "engine/outlier_channels.h"
+#include "kernels/choose.h"
 #include "model/architecture.h"
 #include "model/linear_inputs.h"
 #include "tests/support/known_file.h"
@@ -115,9 +116,20 @@ TEST_F(MakePlan, WeightsOfOutliersChannelsTakeMemoryFromTheContext) {
             0u);
 }
 
+TEST(SafePrefill, TakesWholeNumbersWhereTheyAreFast) {
+  const auto q8 = plan::Activations::kQ8;
+  const kernels::Table& table = kernels::choose(detect_cpu_features()).table;
+  const bool is_fast = kernels::find(table.matmul_q8_strips, tensor::Type::kQ4_K) != nullptr;
+  EXPECT_EQ(safe_prefill(q8, "", tensor::Type::kQ4_K),
+            is_fast ? plan::Prefill::kQ8 : plan::Prefill::kBf16);
+  EXPECT_EQ(safe_prefill(q8, "reference", tensor::Type::kQ4_K), plan::Prefill::kBf16);
+  EXPECT_EQ(safe_prefill(q8, "", tensor::Type::kF16), plan::Prefill::kBf16);
+  EXPECT_EQ(safe_prefill(plan::Activations::kF32, "", tensor::Type::kQ4_K), plan::Prefill::kF32);
+}
+
 TEST_F(MakePlan, PromptsTakeThePrecisionThatIsAskedForOrTheNextThatFits) {
   const MemoryFigures plenty = {64 * kGiga, 60 * kGiga};
-  EXPECT_EQ(make(plenty).prefill, plan::Prefill::kBf16);
+  EXPECT_EQ(make(plenty).prefill, plan::Prefill::kBf16) << "of weights that are floats";
   EXPECT_NE(make(plenty).prefill_reason, "");
   options_.activations = plan::Activations::kF32;
   EXPECT_EQ(make(plenty).prefill, plan::Prefill::kF32);

@@ -46,11 +46,13 @@ double peak_of(const Peaks& peaks, const Engine& engine, int n_tokens) {
       return peaks.bf16_tflops > 0 ? peaks.bf16_tflops : peaks.f32_tflops;
     case plan::Prefill::kF32:
       return peaks.f32_tflops;
+    case plan::Prefill::kQ8:
+      return tensor::is_float(engine.weights().main_type()) ? peaks.bf16_tflops : peaks.int8_tops;
     case plan::Prefill::kSame:
       break;
   }
-  const bool is_int8 = plan.activations == plan::Activations::kQ8 &&
-                       tensor::type_info(engine.weights().main_type()).block_length > 1;
+  const bool is_int8 =
+      plan.activations == plan::Activations::kQ8 && !tensor::is_float(engine.weights().main_type());
   return is_int8 ? peaks.int8_tops : peaks.f32_tflops;
 }
 

@@ -45,7 +45,14 @@ enum class Prefill : uint8_t {
   kF32,   // weights decoded exactly, float products
   kBf16,  // weights and activations as bfloat16, float sums (H13)
   kInt8,  // weights and activations as int8, by the plan's Int8Plan (N3, N4, N11)
+  kQ8,    // blocks with 8-bit activations, a scale for each 32, as steps have them; attention, and
+          // weights that are floats, as kBf16
 };
+
+// Whether a prompt's queries share the keys and values that they unpack, as bfloat16.
+constexpr bool shares_keys(Prefill prefill) {
+  return prefill == Prefill::kBf16 || prefill == Prefill::kInt8 || prefill == Prefill::kQ8;
+}
 
 const char* prefill_name(Prefill prefill);
 // Throws UsageError that lists the names.

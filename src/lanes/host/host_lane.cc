@@ -99,10 +99,9 @@ std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, plan::Shap
 }
 
 std::span<const char* const> HostLane::layouts(plan::Shape shape) const {
-  if (shape.phase == plan::Phase::kStep || prefill_ == plan::Prefill::kSame ||
-      prefill_ == plan::Prefill::kF32) {
-    return {};
-  }
+  const bool has_panels = shape.phase == plan::Phase::kPrompt &&
+                          (prefill_ == plan::Prefill::kBf16 || prefill_ == plan::Prefill::kInt8);
+  if (!has_panels) return {};
   return kProductLayouts;
 }
 

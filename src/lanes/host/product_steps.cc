@@ -208,15 +208,16 @@ void bind_product(Step* step, const weights::Store& weights, const kernels::Tabl
     step->form = InputForm::kInt8;
     return;
   }
-  // A matrix that has no int8 form takes the next best.
-  if (is_int8 || precision.prefill == plan::Prefill::kBf16) {
+  const bool is_float = tensor::is_float(step->matrix.type);
+  const bool is_q8 = precision.prefill == plan::Prefill::kQ8;
+  // A matrix that has no form in whole numbers takes the next best.
+  if (is_int8 || precision.prefill == plan::Prefill::kBf16 || (is_q8 && is_float)) {
     step->form = InputForm::kBf16;
     step->unpack_bf16 = reader_of(step->matrix, kernels.unpack_bf16, kernels.unpack_bf16_strips);
     return;
   }
-  const bool is_float = tensor::type_info(step->matrix.type).block_length == 1;
-  const bool is_exact =
-      precision.activations == plan::Activations::kF32 || precision.prefill == plan::Prefill::kF32;
+  const bool is_exact = !is_q8 && (precision.activations == plan::Activations::kF32 ||
+                                   precision.prefill == plan::Prefill::kF32);
   if (!is_exact && !is_float) {
     step->matmul_q8 = reader_of(step->matrix, kernels.matmul_q8, kernels.matmul_q8_strips);
     step->form = InputForm::kQ8;

@@ -9,8 +9,9 @@ namespace {
 
 // The largest form in which a row of the product's input may be wanted.
 size_t most_form_bytes(plan::Activations activations, plan::Prefill prefill, size_t k) {
-  size_t bytes = activations == plan::Activations::kQ8 ? form_bytes(InputForm::kQ8, k) : 0;
-  if (prefill == plan::Prefill::kBf16 || prefill == plan::Prefill::kInt8) {
+  const bool is_q8 = activations == plan::Activations::kQ8 || prefill == plan::Prefill::kQ8;
+  size_t bytes = is_q8 ? form_bytes(InputForm::kQ8, k) : 0;
+  if (plan::shares_keys(prefill)) {
     bytes = std::max(bytes, form_bytes(InputForm::kBf16, k));
   }
   if (prefill == plan::Prefill::kInt8) {
@@ -23,7 +24,7 @@ size_t most_form_bytes(plan::Activations activations, plan::Prefill prefill, siz
 // attention, which fit a second-level cache.
 size_t unpacking_bytes(plan::Prefill prefill, size_t longest_row) {
   constexpr size_t kAttentionBytes = size_t{1} << 20;
-  if (prefill != plan::Prefill::kBf16 && prefill != plan::Prefill::kInt8) return 0;
+  if (!plan::shares_keys(prefill)) return 0;
   const size_t one_strip = kernels::int8_strip_bytes(longest_row);
   return std::max({kAttentionBytes, kStretchBytes,
                    prefill == plan::Prefill::kInt8 ? std::max(kMostUnpackedBytes, one_strip) : 0});

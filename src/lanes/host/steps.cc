@@ -57,8 +57,7 @@ Step bind(const model::Op& op, const Subgraph& subgraph, const weights::Store& w
                     "supported.",
                     step.head_dim, kernels::kMaxHeadSize));
   }
-  step.shares_keys = op.kind == OpKind::kAttention && (precision.prefill == plan::Prefill::kBf16 ||
-                                                       precision.prefill == plan::Prefill::kInt8);
+  step.shares_keys = op.kind == OpKind::kAttention && plan::shares_keys(precision.prefill);
   if (op.kind == OpKind::kLinear || op.kind == OpKind::kExpertLinear) {
     bind_product(&step, weights, kernels, precision);
   } else if (op.kind == OpKind::kEmbed) {
