@@ -30,7 +30,8 @@ constexpr int kContext = 96;
 constexpr int kWanted = 24;  // different answers of a model
 
 std::vector<test_support::PromptCase> company_cases() {
-  std::vector<test_support::PromptCase> cases = test_support::prompt_cases({"bf16"});
+  std::vector<test_support::PromptCase> cases = test_support::prompt_cases({"q8"});
+  cases.push_back({"llama", "bf16"});
   cases.push_back({"llama", "int8"});
   cases.push_back({"llama", "same"});
   cases.push_back({"qwen3moe", "same"});

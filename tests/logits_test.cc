@@ -149,13 +149,30 @@ TEST_P(Format, ACopyOfTheWeightsHasTheBitsOfTheFile) {
   engine::Options options = file.float_options();
   options.activations = plan::Activations::kQ8;
   options.n_threads = 2;
-  for (const char* prefill : {"same", "bf16", "int8"}) {
-    options.prefill = prefill;
+  const auto check = [&](const std::string& what) {
+    const std::vector<size_t> pieces = {33, 1, 1, 2};
     options.load = "map";
-    const auto wanted = engine_logits(options, tokens_, {33, 1, 1, 2});
+    const auto wanted = engine_logits(options, tokens_, pieces);
     options.load = "copy";
-    EXPECT_EQ(engine_logits(options, tokens_, {33, 1, 1, 2}), wanted) << name() << " " << prefill;
+    engine::Engine engine(options);
+    engine::Session session(engine);
+    EXPECT_EQ(engine_logits(session, tokens_, pieces), wanted) << name() << " " << what;
+    const auto strips = engine.kernels().table.matmul_q8_strips;
+    const bool is_in_strips =
+        engine.weight_pages().text.find("16 rows side by side") != std::string::npos;
+    const tensor::Type type = engine.weights().main_type();
+    EXPECT_EQ(is_in_strips, kernels::find(strips, type) != nullptr) << engine.weight_pages().text;
+  };
+  for (const char* prefill : {"same", "bf16", "q8", "int8"}) {
+    options.prefill = prefill;
+    check(prefill);
   }
+  if (model().n_experts > 0) return;
+  options.int8 = "group";
+  check("int8 group");
+  options.int8.clear();
+  options.packed_bytes = 8000;
+  check("int8, packed in part");
 }
 
 // Prompts of more than 32 tokens, on every set of kernels.

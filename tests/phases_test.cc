@@ -95,7 +95,7 @@ TEST_P(Phases, ThePhasesDiffer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Phases,
-                         testing::ValuesIn(test_support::prompt_cases({"bf16", "int8"})),
+                         testing::ValuesIn(test_support::prompt_cases({"bf16", "q8", "int8"})),
                          test_support::case_name);
 
 }  // namespace

@@ -125,7 +125,7 @@ std::vector<Row> rows_of(Engine& engine, const TinyModel& model) {
   return rows;
 }
 
-// The same on two lanes, cut.
+// The same on two lanes, cut; of odd seeds from a copy, whose rows stand side by side.
 void expect_equal(Engine& uncut, const std::vector<Row>& expected, const engine::Options& options,
                   const TinyModel& model, uint64_t seed) {
   engine::Options cut = options;
@@ -135,6 +135,7 @@ void expect_equal(Engine& uncut, const std::vector<Row>& expected, const engine:
   cut.made_plan->is_cut_at_norms = seed % 3 == 0;
   cut.made_plan->placements = {{"out", 0, 1}, {"qkv", 2, 1}};
   cut.parts = RandomCuts(seed);
+  cut.load = seed % 2 == 1 ? "copy" : "map";
   Engine engine(cut);
   size_t n_cut = 0, n_uncut = 0, n_on_second = 0;
   for (const schedule::TaskList& list : engine.graphs().bodies()) {
@@ -170,9 +171,9 @@ TEST_P(Pieces, CutsAtRandomPlacesKeepTheBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Pieces,
-                         testing::ValuesIn(test_support::prompt_cases({"same", "bf16", "int8"})),
-                         test_support::case_name);
+INSTANTIATE_TEST_SUITE_P(
+    All, Pieces, testing::ValuesIn(test_support::prompt_cases({"same", "bf16", "q8", "int8"})),
+    test_support::case_name);
 
 // Outliers that stay with their product, and weights in groups.
 TEST(PiecesOfInt8, CutsAtRandomPlacesKeepTheBitsOfEveryMethod) {

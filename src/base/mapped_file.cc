@@ -257,10 +257,10 @@ size_t MappedFile::copy_into_memory(Team& team, const std::vector<Range>& ranges
   return copied;
 }
 
-void MappedFile::set_writable(bool is_writable) {
+bool MappedFile::set_writable(bool is_writable) {
   TROIKA_ASSERT(is_copied_);
   const int access = is_writable ? PROT_READ | PROT_WRITE : PROT_READ;
-  mprotect(const_cast<std::byte*>(begin_), size_, access);
+  return mprotect(const_cast<std::byte*>(begin_), size_, access) == 0;
 }
 
 bool MappedFile::damaged() const {

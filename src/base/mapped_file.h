@@ -45,8 +45,8 @@ class MappedFile {
   // Whether all of it is memory of this process.
   bool is_copied() const { return is_copied_; }
   // Lets this process change its copy, which the file does not notice, or keeps it from doing so
-  // again. REQUIRES: is_copied.
-  void set_writable(bool is_writable);
+  // again. Returns whether the system does so. REQUIRES: is_copied.
+  bool set_writable(bool is_writable);
 
   // Gives back the pages that hold nothing but this part of the file; who reads there gets them
   // again. REQUIRES: none of it was copied into memory.

@@ -62,7 +62,13 @@ std::vector<OpShape> wanted_shapes(const ProfileRequest& request) {
   return shapes;
 }
 
-// The name of the kernels that the products come from.
+// Whether a copy of a model has the rows that these kernels multiply side by side.
+bool has_strips(const kernels::Kernels& kernels, const plan::Plan& plan) {
+  return plan.activations == plan::Activations::kQ8 && plan.prefill != plan::Prefill::kF32 &&
+         kernels::find(kernels.table.matmul_q8_strips, tensor::Type::kQ4_0) != nullptr;
+}
+
+// The name of the kernels that the products come from, and how they find the weights.
 std::string arithmetic_name(const kernels::Kernels& kernels, const plan::Plan& plan) {
   std::string implementation = "reference";
   for (const kernels::Choice& choice : kernels.choices) {
@@ -71,8 +77,9 @@ std::string arithmetic_name(const kernels::Kernels& kernels, const plan::Plan& p
       break;
     }
   }
-  return fmt::format("{}, {}, prompts {}", implementation, plan::activations_name(plan.activations),
-                     plan::prefill_name(plan.prefill));
+  return fmt::format("{}, {}, prompts {}{}", implementation,
+                     plan::activations_name(plan.activations), plan::prefill_name(plan.prefill),
+                     has_strips(kernels, plan) ? ", rows side by side" : "");
 }
 
 double load_average() {
@@ -136,6 +143,7 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
   options.shapes = wanted_shapes(request);
   options.budget_us = request.budget_s * 1e6;
   if (plan.prefill == plan::Prefill::kInt8) options.patience.pack_threads = plan.n_threads();
+  options.patience.in_strips = has_strips(kernels, plan);
   plan::MachineIdentity identity = plan::this_machine();
   identity.arithmetic = arithmetic_name(kernels, plan);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -78,7 +79,13 @@ void place_in_strips(const gguf::File& file, const model::Blueprint& blueprint,
   if (ids.empty()) return;
   const RealClock clock;
   const double start_us = clock.now_us();
-  for (const gguf::File::Part& part : file.parts()) part.map->set_writable(true);
+  const bool is_writable =
+      std::all_of(file.parts().begin(), file.parts().end(),
+                  [](const gguf::File::Part& part) { return part.map->set_writable(true); });
+  if (!is_writable) {
+    pages->text += "; rows as in the file, because the system does not let the copy be changed";
+    return;
+  }
   const size_t n_bytes = weights->place_in_strips(ids, plan.n_threads());
   for (const gguf::File::Part& part : file.parts()) part.map->set_writable(false);
   pages->text +=

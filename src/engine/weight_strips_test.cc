@@ -65,7 +65,7 @@ TEST(WeightStrips, TheContentKeyIsThatOfTheFile) {
   options.prefill = "same";
   const test_support::TinyEngine tiny(quantised(), options);
   const gguf::File file = gguf::File::open(tiny.folder.file("tiny.gguf"));
-  EXPECT_EQ(weights::content_key(tiny.engine->file()), weights::content_key(file));
+  EXPECT_EQ(tiny.engine->content_key(), weights::content_key(file));
 }
 
 }  // namespace

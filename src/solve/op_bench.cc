@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "solve/one_op.h"
 #include "tensor/codec.h"
+#include "tensor/strips.h"
 
 namespace troika::solve {
 namespace {
@@ -247,6 +248,10 @@ plan::OpTime measure_op(lanes::Machine& machine, int lane, const OpShape& shape,
     for (weights::Matrix& matrix : matrices) {
       matrix = arena.take(shape.type, is_table ? kEmbedRows : shape.n_rows,
                           is_table ? shape.n_rows : shape.k);
+      if (patience.in_strips && !is_table && !is_packed && !tensor::is_float(shape.type)) {
+        constexpr int kRows = static_cast<int>(tensor::kStripRows);
+        matrix.n_strip_rows = matrix.n_rows / kRows * kRows;
+      }
     }
   }
   const OneOp op(shape, matrices, is_packed ? patience.pack_threads : 0);

@@ -43,6 +43,9 @@ struct Patience {
   double enough_us = 30'000.0;
   // Above 0, products of more tokens than decoding has are packed for int8, on so many threads.
   int pack_threads = 0;
+  // Products read rows that stand side by side, as the copy of a model has them. What the blocks
+  // say makes no difference to the time.
+  bool in_strips = false;
 };
 
 // One op on one lane. Throws Error where the lane cannot build it, or a run failed.

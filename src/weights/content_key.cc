@@ -1,7 +1,6 @@
 #include "weights/content_key.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -11,16 +10,6 @@
 namespace troika::weights {
 
 namespace {
-
-// Bytes of the file itself: what is mapped may have become a copy in another order.
-std::span<const std::byte> sample(const gguf::File::Part& part, size_t at, size_t n_bytes,
-                                  std::byte* room) {
-  if (part.map != nullptr && ::pread(part.map->descriptor(), room, n_bytes,
-                                     static_cast<off_t>(at)) == static_cast<ssize_t>(n_bytes)) {
-    return {room, n_bytes};
-  }
-  return part.bytes.subspan(at, n_bytes);
-}
 
 void add_part(const gguf::File::Part& part, Fnv& hash) {
   constexpr size_t kSamples = 64, kSampleBytes = 4096;
@@ -35,8 +24,7 @@ void add_part(const gguf::File::Part& part, Fnv& hash) {
   const std::span<const std::byte> data = part.bytes.subspan(header);
   for (size_t i = 0; i < kSamples && !data.empty(); ++i) {
     const size_t begin = data.size() / kSamples * i;
-    std::byte room[kSampleBytes];
-    hash.add(sample(part, header + begin, std::min(kSampleBytes, data.size() - begin), room));
+    hash.add(data.subspan(begin, std::min(kSampleBytes, data.size() - begin)));
   }
 }
 
