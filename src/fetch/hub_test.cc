@@ -90,10 +90,14 @@ TEST(Hub, TheTokenStaysAtHome) {
 
 TEST(Hub, WhereARedirectionMustNotLead) {
   PlayedTransport transport;
-  const Hub hub(transport, "https://hub.example", "");
-  for (const char* url : {"", "file:///etc/passwd", "http://hub.example/a", "ftp://a/b"}) {
+  const Hub hub(transport, "https://hub.example", "secret");
+  for (const char* url : {"", "file:///etc/passwd", "http://hub.example/a", "ftp://a/b",
+                          "https://hub.example\\@evil.example/a", "https://hub.example@evil.example",
+                          "/\\@evil.example/a"}) {
+    transport.asked.clear();
     transport.replies = {redirect_to(url)};
     EXPECT_THROW(bytes_of(hub, "a.gguf"), Error) << url;
+    EXPECT_EQ(transport.asked.size(), 1u) << url;
   }
   for (int i = 0; i < 20; ++i) transport.replies.push_back(redirect_to("https://hub.example/a"));
   EXPECT_NE(message_of<Error>([&] { bytes_of(hub, "a.gguf"); }).find("without an end"),
@@ -120,7 +124,8 @@ TEST(Hub, StatusesAreSentences) {
 
 TEST(Hub, EndpointsAndTokensThatCannotBe) {
   PlayedTransport transport;
-  for (const char* endpoint : {"", "hub.example", "file:///tmp", "https://a@b", "https://a/?x"}) {
+  for (const char* endpoint : {"", "hub.example", "file:///tmp", "https://a@b", "https://a/?x",
+                               "https://a\\@b"}) {
     EXPECT_THROW(Hub(transport, endpoint, ""), UsageError) << endpoint;
   }
   const std::string message =

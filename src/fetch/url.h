@@ -12,7 +12,8 @@ namespace troika::fetch {
 std::string percent_encoded(std::string_view path);
 
 // "https://host:port" in lower case: who gets what is sent there. Empty where this is no address
-// of http or https, or where it names a user, as nothing that is meant for us does.
+// of http or https, and where two readers could see two hosts in it: where it names a user or has
+// a backslash, as nothing that is meant for us does.
 std::string origin_of(std::string_view url);
 
 // What `link`, found in the answer to `url`, leads to: an address, or a path at the same origin.
