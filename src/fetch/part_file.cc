@@ -43,16 +43,20 @@ bool PartFile::open_locked(const std::function<void()>& wait) {
       locked = ::flock(descriptor_, LOCK_EX);
     } while (locked != 0 && errno == EINTR);
   }
-  struct stat mine = {}, named = {};
-  const bool is_same = locked == 0 && ::fstat(descriptor_, &mine) == 0 &&
-                       ::stat(path_.c_str(), &named) == 0 && mine.st_dev == named.st_dev &&
-                       mine.st_ino == named.st_ino;
-  if (is_same) return true;
+  if (locked == 0 && has_its_name()) return true;
   const int error_number = errno;
   close();
   errno = error_number;
   if (locked != 0) throw_errno(path_, "lock it");
   return false;
+}
+
+// The lock is on the file, not on its name: somebody may remove that, and another process then
+// makes a file of its own there.
+bool PartFile::has_its_name() const {
+  struct stat mine = {}, named = {};
+  return ::fstat(descriptor_, &mine) == 0 && ::stat(path_.c_str(), &named) == 0 &&
+         mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
 }
 
 void PartFile::read_all(const ProgressFunction& progress) {
@@ -72,7 +76,7 @@ void PartFile::read_all(const ProgressFunction& progress) {
 }
 
 PartFile::~PartFile() {
-  if (descriptor_ >= 0 && bytes_ == 0) ::unlink(path_.c_str());
+  if (bytes_ == 0) remove();
   close();
 }
 
@@ -105,12 +109,15 @@ void PartFile::restart() {
 }
 
 void PartFile::remove() {
-  ::unlink(path_.c_str());
+  if (descriptor_ >= 0 && has_its_name()) ::unlink(path_.c_str());
   close();
 }
 
 void PartFile::commit(const std::string& target) {
   if (::fsync(descriptor_) != 0) throw_errno(path_, "flush it to the disk");
+  if (!has_its_name()) {
+    throw Error(path_ + ": somebody removed this file while it grew. Give the command again.");
+  }
   if (::rename(path_.c_str(), target.c_str()) != 0) throw_errno(target, "give the file its name");
   close();
   // The new name is safe once the folder is on the disk; not every file system can do this.

@@ -34,11 +34,13 @@ class PartFile {
   // Removes it, because its bytes are wrong or not needed. Nothing can be done with it after that,
   // nor after `commit`.
   void remove();
-  // Flushes it to the disk and gives it this name, in the same folder.
+  // Flushes it to the disk and gives it this name, in the same folder. Throws Error, also where
+  // somebody removed it meanwhile.
   void commit(const std::string& target);
 
  private:
   bool open_locked(const std::function<void()>& wait);
+  bool has_its_name() const;
   void close();
   void read_all(const ProgressFunction& progress);
 

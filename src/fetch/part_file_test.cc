@@ -12,6 +12,7 @@
 namespace troika::fetch {
 namespace {
 
+using test::message_of;
 using test::read_whole;
 using test::TempFolder;
 using test::write_whole;
@@ -67,6 +68,42 @@ TEST(PartFile, OneAtATime) {
     first.reset();
     EXPECT_EQ(read_whole(path), "d");
   }
+}
+
+// 'troika cache --remove' does not ask for the lock, and the next download begins a part anew.
+TEST(PartFile, AnothersFileOfTheSameNameIsLeftAlone) {
+  for (const bool commits : {true, false}) {
+    TempFolder folder;
+    const std::string path = folder.file("a.part");
+    PartFile first(path, kNobody, kQuiet);
+    first.append(bytes_of("abc"));
+    std::filesystem::remove(path);
+    PartFile second(path, kNobody, kQuiet);
+    second.append(bytes_of("d"));
+    if (commits) {
+      const std::string message = message_of<Error>([&] { first.commit(folder.file("a")); });
+      EXPECT_NE(message.find("again"), std::string::npos) << message;
+    } else {
+      first.remove();
+    }
+    EXPECT_EQ(folder.n_files(), 1u);
+    EXPECT_EQ(read_whole(path), "d");
+  }
+}
+
+TEST(PartFile, AnEmptyOneLeavesAnothersFileAlone) {
+  TempFolder folder;
+  const std::string path = folder.file("a.part");
+  {
+    PartFile first(path, kNobody, kQuiet);
+    std::filesystem::remove(path);
+    write_whole(path, "d");
+  }
+  EXPECT_EQ(read_whole(path), "d");
+  PartFile last(path, kNobody, kQuiet);
+  std::filesystem::remove(path);
+  EXPECT_THROW(last.commit(folder.file("a")), Error);
+  EXPECT_EQ(folder.n_files(), 0u);
 }
 
 TEST(PartFile, WhereItCannotBe) {
