@@ -22,11 +22,6 @@ namespace fs = std::filesystem;
 constexpr int kMostTries = 5;  // in a row that bring less than this
 constexpr uint64_t kWorthATry = 1 << 20;
 
-// What one answer was, beside its bytes.
-struct Answer {
-  int status = 0;
-  bool is_too_long = false;
-};
 
 class Download {
  public:
@@ -54,14 +49,10 @@ class Download {
     while (part_.bytes() < file_.bytes) {
       const uint64_t before = part_.bytes();
       std::string failure;
-      const Answer answer = ask_once(ask, &failure);
-      if (answer.is_too_long) {
-        part_.remove();
-        refuse_size("more bytes than the");
-      }
+      const int status = ask_once(ask, &failure);
       if (part_.bytes() >= file_.bytes) break;
       if (part_.bytes() >= before + kWorthATry) n_tries = 0;
-      if (++n_tries == kMostTries) give_up(answer, failure);
+      if (++n_tries == kMostTries) give_up(status, failure);
       hooks_.pause(n_tries);
     }
     check_hash();
@@ -69,21 +60,30 @@ class Download {
   }
 
  private:
-  Answer ask_once(const AskForBytes& ask, std::string* failure) {
-    Answer answer;
+  // Adds the bytes of one answer to the part, or none of them; its status.
+  int ask_once(const AskForBytes& ask, std::string* failure) {
+    int status = 0;
+    bool is_too_long = false;
     const uint64_t offset = part_.bytes();
+    PartFile::Mark before;
     *failure = ask(offset, {[&](const HttpHead& head) {
-                              answer.status = head.status;
-                              return begin(head, offset);
+                              status = head.status;
+                              const bool is_wanted = begin(head, offset);
+                              before = part_.mark();
+                              return is_wanted;
                             },
                             [&](std::span<const std::byte> bytes) {
-                              answer.is_too_long = bytes.size() > file_.bytes - part_.bytes();
-                              if (answer.is_too_long) return false;
+                              is_too_long = bytes.size() > file_.bytes - part_.bytes();
+                              if (is_too_long) return false;
                               part_.append(bytes);
                               hooks_.progress(part_.bytes(), file_.bytes);
                               return true;
                             }});
-    return answer;
+    if (is_too_long) {
+      part_.back_to(before);
+      refuse_size("more bytes than the");
+    }
+    return status;
   }
 
   // Whether the body is what was asked for.
@@ -105,12 +105,19 @@ class Download {
     if (length && *length != file_.bytes) {
       refuse_size(fmt::format("a file of {} bytes, not", *length));
     }
-    // A server that knows no ranges begins at the beginning.
+    // A server that knows no ranges begins at the beginning. Only for a file of the right size is
+    // what has come given up.
+    if (offset > 0 && !length) {
+      throw Error(fmt::format(
+          "{}: the server does not go on after the {} that are here, and does not say how much it "
+          "sends instead. Try again later, or remove {} to begin anew.",
+          target_, bytes_text(offset), part_.path()));
+    }
     if (offset > 0) part_.restart();
     return true;
   }
 
-  // What came before stays: whoever says this may be a page to sign in to a network, not the hub.
+  // What earlier answers brought stays: whoever says this may be a page to sign in to a network, not the hub.
   [[noreturn]] void refuse_size(const std::string& what) {
     throw Error(fmt::format(
         "{}: the server sends {} {} that the list of files promises. Try again later; the file may "
@@ -144,9 +151,9 @@ class Download {
                     target_, bytes_text(missing), bytes_text(space.available)));
   }
 
-  [[noreturn]] void give_up(const Answer& answer, const std::string& failure) {
+  [[noreturn]] void give_up(int status, const std::string& failure) {
     std::string why = failure.empty() ? "the answer ends too early" : failure;
-    if (answer.status >= 500) why = fmt::format("the server answers with {}", answer.status);
+    if (status >= 500) why = fmt::format("the server answers with {}", status);
     throw Error(
         fmt::format("{}: the download broke off {} times, the last time because: {}. {} of "
                     "{} are here; the same command goes on there.",

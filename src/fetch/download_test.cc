@@ -152,6 +152,26 @@ TEST_F(DownloadTest, AnswersThatCannotBeOfThisFileKeepThePart) {
     EXPECT_NE(message.find("100000 that the list"), std::string::npos) << message;
     EXPECT_EQ(read_whole(part()), data_.substr(0, 5000));
   }
+  const std::string message = get([&](uint64_t, const HttpSink& sink) {
+    if (sink.head({200, {}})) sink.body(std::as_bytes(std::span(data_)));
+    return "";
+  });
+  EXPECT_NE(message.find("does not go on"), std::string::npos) << message;
+  EXPECT_NE(message.find(part()), std::string::npos) << message;
+  EXPECT_EQ(read_whole(part()), data_.substr(0, 5000));
+}
+
+TEST_F(DownloadTest, TooManyBytesTakeOnlyTheirAnswerAway) {
+  const auto ask = [&](uint64_t offset, const HttpSink& sink) -> std::string {
+    if (offset == 0) return answer(0, sink, 5000);
+    sink.head({206, {{"content-range", "bytes 5000-99999/100000"}}});
+    const auto bytes = std::as_bytes(std::span(data_));
+    if (sink.body(bytes.first(1000))) sink.body(bytes);
+    return "";
+  };
+  const std::string message = get(ask);
+  EXPECT_NE(message.find("more bytes"), std::string::npos) << message;
+  EXPECT_EQ(read_whole(part()), data_.substr(0, 5000));
 }
 
 TEST_F(DownloadTest, AnEndThatComesTooEarly) {

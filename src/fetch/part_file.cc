@@ -100,12 +100,13 @@ void PartFile::append(std::span<const std::byte> bytes) {
   }
 }
 
-void PartFile::restart() {
-  if (::ftruncate(descriptor_, 0) != 0 || ::lseek(descriptor_, 0, SEEK_SET) != 0) {
-    throw_errno(path_, "begin it anew");
+void PartFile::back_to(const Mark& mark) {
+  const auto offset = static_cast<off_t>(mark.bytes);
+  if (::ftruncate(descriptor_, offset) != 0 || ::lseek(descriptor_, offset, SEEK_SET) != offset) {
+    throw_errno(path_, "take back what was written");
   }
-  bytes_ = 0;
-  hash_ = {};
+  bytes_ = mark.bytes;
+  hash_ = mark.hash;
 }
 
 void PartFile::remove() {

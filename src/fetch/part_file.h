@@ -27,8 +27,14 @@ class PartFile {
   uint64_t bytes() const { return bytes_; }
 
   void append(std::span<const std::byte> bytes);
-  // Drops what is there.
-  void restart();
+  // What is there now, to come back to after bytes that are wrong.
+  struct Mark {
+    uint64_t bytes = 0;
+    Sha256 hash;
+  };
+  Mark mark() const { return {bytes_, hash_}; }
+  void back_to(const Mark& mark);
+  void restart() { back_to({}); }
   // Of all bytes. Nothing can be appended after it.
   std::string sha256() { return hash_.hex(); }
   // Removes it, because its bytes are wrong or not needed. Nothing can be done with it after that,

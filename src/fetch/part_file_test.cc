@@ -34,6 +34,9 @@ TEST(PartFile, GrowsStaysAndGoesOn) {
     part.append(bytes_of("xy"));
     part.restart();
     part.append(bytes_of("a"));
+    const PartFile::Mark mark = part.mark();
+    part.append(bytes_of("xyz"));
+    part.back_to(mark);
   }
   PartFile part(path, kNobody, kQuiet);
   EXPECT_EQ(part.bytes(), 1u);
