@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/os_error.h"
-#include "fetch/part_file.h"
 #include "fetch/url.h"
 
 namespace troika::fetch {
@@ -29,7 +28,7 @@ class Download {
       : file_(file),
         target_(target),
         hooks_(hooks),
-        part_(
+        part_(std::make_unique<PartFile>(
             fmt::format("{}.{}.part", target,
                         file.sha256.empty() ? fmt::format("{}-bytes", file.bytes)
                                             : file.sha256.substr(0, 16)),
@@ -38,25 +37,28 @@ class Download {
               hooks_.note(fmt::format("another process is downloading {}; waiting for it",
                                       fs::path(target_).filename().string()));
             },
-            hooks.progress) {}
+            hooks.progress)) {}
 
-  void run(const AskForBytes& ask) {
+  std::unique_ptr<PartFile> run(const AskForBytes& ask) {
     // Whoever was waited for may have finished it.
-    if (has_waited_ && is_same_file(target_, file_, hooks_.progress)) return part_.remove();
-    if (part_.bytes() > file_.bytes) part_.restart();
+    if (has_waited_ && is_same_file(target_, file_, hooks_.progress)) {
+      part_->remove();
+      return nullptr;
+    }
+    if (part_->bytes() > file_.bytes) part_->restart();
     check_space();
     int n_tries = 0;
-    while (part_.bytes() < file_.bytes) {
-      const uint64_t before = part_.bytes();
+    while (part_->bytes() < file_.bytes) {
+      const uint64_t before = part_->bytes();
       std::string failure;
       const int status = ask_once(ask, &failure);
-      if (part_.bytes() >= file_.bytes) break;
-      if (part_.bytes() >= before + kWorthATry) n_tries = 0;
+      if (part_->bytes() >= file_.bytes) break;
+      if (part_->bytes() >= before + kWorthATry) n_tries = 0;
       if (++n_tries == kMostTries) give_up(status, failure);
       hooks_.pause(n_tries);
     }
     check_hash();
-    part_.commit(target_);
+    return std::move(part_);
   }
 
  private:
@@ -64,23 +66,23 @@ class Download {
   int ask_once(const AskForBytes& ask, std::string* failure) {
     int status = 0;
     bool is_too_long = false;
-    const uint64_t offset = part_.bytes();
+    const uint64_t offset = part_->bytes();
     PartFile::Mark before;
     *failure = ask(offset, {[&](const HttpHead& head) {
                               status = head.status;
                               const bool is_wanted = begin(head, offset);
-                              before = part_.mark();
+                              before = part_->mark();
                               return is_wanted;
                             },
                             [&](std::span<const std::byte> bytes) {
-                              is_too_long = bytes.size() > file_.bytes - part_.bytes();
+                              is_too_long = bytes.size() > file_.bytes - part_->bytes();
                               if (is_too_long) return false;
-                              part_.append(bytes);
-                              hooks_.progress(part_.bytes(), file_.bytes);
+                              part_->append(bytes);
+                              hooks_.progress(part_->bytes(), file_.bytes);
                               return true;
                             }});
     if (is_too_long) {
-      part_.back_to(before);
+      part_->back_to(before);
       refuse_size("more bytes than the");
     }
     return status;
@@ -111,9 +113,9 @@ class Download {
       throw Error(fmt::format(
           "{}: the server does not go on after the {} that are here, and does not say how much it "
           "sends instead. Try again later, or remove {} to begin anew.",
-          target_, bytes_text(offset), part_.path()));
+          target_, bytes_text(offset), part_->path()));
     }
-    if (offset > 0) part_.restart();
+    if (offset > 0) part_->restart();
     return true;
   }
 
@@ -131,9 +133,9 @@ class Download {
                               fs::path(target_).filename().string()));
       return;
     }
-    const std::string hash = part_.sha256();
+    const std::string hash = part_->sha256();
     if (hash == file_.sha256) return;
-    part_.remove();
+    part_->remove();
     throw Error(fmt::format(
         "{}: the bytes that came have the SHA-256 {}, not {} as the list of files says. They were "
         "removed; try again, and if this comes again something on the way changes them.",
@@ -143,7 +145,7 @@ class Download {
   void check_space() {
     std::error_code failure;
     const fs::space_info space = fs::space(fs::path(target_).parent_path(), failure);
-    const uint64_t missing = file_.bytes - part_.bytes();
+    const uint64_t missing = file_.bytes - part_->bytes();
     if (failure || space.available >= missing) return;
     throw Error(
         fmt::format("{}: {} more are needed on this disk, which has {} left. Free some "
@@ -157,14 +159,14 @@ class Download {
     throw Error(
         fmt::format("{}: the download broke off {} times, the last time because: {}. {} of "
                     "{} are here; the same command goes on there.",
-                    target_, kMostTries, why, bytes_text(part_.bytes()), bytes_text(file_.bytes)));
+                    target_, kMostTries, why, bytes_text(part_->bytes()), bytes_text(file_.bytes)));
   }
 
   const HubFile& file_;
   const std::string& target_;
   const DownloadHooks& hooks_;
   bool has_waited_ = false;  // before part_, whose making may set it
-  PartFile part_;
+  std::unique_ptr<PartFile> part_;
 };
 
 void sleep_before(int n_tries) {
@@ -173,8 +175,8 @@ void sleep_before(int n_tries) {
 
 }  // namespace
 
-void download(const HubFile& file, const std::string& target, const AskForBytes& ask,
-              const DownloadHooks& hooks) {
+std::unique_ptr<PartFile> download(const HubFile& file, const std::string& target,
+                                   const AskForBytes& ask, const DownloadHooks& hooks) {
   std::error_code failure;
   const fs::path folder = fs::path(target).parent_path();
   fs::create_directories(folder, failure);
@@ -184,7 +186,7 @@ void download(const HubFile& file, const std::string& target, const AskForBytes&
   }
   DownloadHooks with_pause = hooks;
   if (!with_pause.pause) with_pause.pause = sleep_before;
-  Download(file, target, with_pause).run(ask);
+  return Download(file, target, with_pause).run(ask);
 }
 
 bool is_same_file(const std::string& path, const HubFile& file, const ProgressFunction& progress) {

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "base/progress.h"
 #include "fetch/http.h"
 #include "fetch/listing.h"
+#include "fetch/part_file.h"
 
 namespace troika::fetch {
 
@@ -22,12 +24,13 @@ struct DownloadHooks {
   std::function<void(int n)> pause;
 };
 
-// Makes `target`, and the folders it lies in, out of the bytes that `ask` brings. While it grows
-// it is called TARGET.KEY.part, where KEY is of its hash, so that bytes of another file never
-// become a part of it. Connections that break are taken up again; those that break often are left
-// to the next run, which goes on. Throws Error.
-void download(const HubFile& file, const std::string& target, const AskForBytes& ask,
-              const DownloadHooks& hooks);
+// The whole and right bytes for `target`, which they become by commit(target): what `ask` brings,
+// in the folder of `target`, which is made. The part is called TARGET.KEY.part, where KEY is of its
+// hash, so that bytes of another file never become a part of it. Connections that break are taken
+// up again; those that break often are left to the next run, which goes on. Null where another
+// process has meanwhile made `target`. Throws Error.
+std::unique_ptr<PartFile> download(const HubFile& file, const std::string& target,
+                                   const AskForBytes& ask, const DownloadHooks& hooks);
 
 // Whether the file is there with this size and, where it is known, this hash.
 bool is_same_file(const std::string& path, const HubFile& file, const ProgressFunction& progress);

@@ -44,7 +44,7 @@ class DownloadTest : public testing::Test {
     return n_most < rest.size() ? "cut" : "";
   }
   std::string get(const AskForBytes& ask) {
-    return message_of<Error>([&] { download(file_, target(), ask, hooks_); });
+    return message_of<Error>([&] { download(file_, target(), ask, hooks_)->commit(target()); });
   }
   std::string target() const { return folder_.file("org/repo/m.gguf"); }
   std::string part() const { return target() + "." + file_.sha256.substr(0, 16) + ".part"; }

@@ -31,6 +31,25 @@ std::vector<HubFile> kept_files(const std::string& folder) {
   return files;
 }
 
+struct Arrived {
+  std::unique_ptr<PartFile> part;
+  std::string target;
+};
+
+// Wherever this ends, no new part of a model lies beside an old one under their final names: old
+// ones go first.
+void commit(const std::vector<Arrived>& arrived) {
+  for (const Arrived& file : arrived) {
+    std::error_code failure;
+    if (arrived.size() > 1) fs::remove(file.target, failure);
+    if (failure) {
+      throw Error(fmt::format("{}: cannot be replaced by the newer one: {}.", file.target,
+                              failure.message()));
+    }
+  }
+  for (const Arrived& file : arrived) file.part->commit(file.target);
+}
+
 FoundModel found(const HubModel& model, const std::string& folder) {
   FoundModel result;
   result.label = model.label;
@@ -48,6 +67,7 @@ FoundModel pull(const ModelName& name, const ModelsOptions& options) {
   const std::vector<HubModel> models = models_of(hub.list(name));
   const std::string folder = folder_of(name, options);
   FoundModel result = found(choose_model(models, name.quant, name.text()), folder);
+  std::vector<Arrived> arrived;
   uint64_t bytes_before = 0;  // of the parts before this one
   for (size_t i = 0; i < result.files.size(); ++i) {
     const HubFile& file = result.files[i];
@@ -60,17 +80,18 @@ FoundModel pull(const ModelName& name, const ModelsOptions& options) {
     if (!is_there || !is_same_file(result.paths[i], file, hooks.progress)) {
       hooks.note(fmt::format("downloading {}, {}{}", file.path, bytes_text(file.bytes),
                              is_there ? ", in place of the one that is here" : ""));
-      download(
-          file, result.paths[i],
-          [&](uint64_t offset, const HttpSink& sink) {
-            return hub.get(name, file.path, offset, sink);
-          },
-          hooks);
-      result.n_downloaded += 1;
-      result.n_replaced += is_there ? 1 : 0;
+      const auto ask = [&](uint64_t offset, const HttpSink& sink) {
+        return hub.get(name, file.path, offset, sink);
+      };
+      if (auto part = download(file, result.paths[i], ask, hooks)) {
+        arrived.push_back({std::move(part), result.paths[i]});
+        result.n_replaced += is_there ? 1 : 0;
+      }
     }
     bytes_before += file.bytes;
   }
+  result.n_downloaded = static_cast<int>(arrived.size());
+  commit(arrived);
   return result;
 }
 

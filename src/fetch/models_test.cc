@@ -1,0 +1,115 @@
+#include "fetch/models.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "tests/support/temp_folder.h"
+
+namespace troika::fetch {
+namespace {
+
+using test::message_of;
+using test::read_whole;
+using test::TempFolder;
+
+// A hub with one repository, a/b.
+class ModelsTest : public testing::Test {
+ protected:
+  struct PlayedHub : Transport {
+    explicit PlayedHub(ModelsTest& test) : t(test) {}
+    std::string get(const HttpRequest& request, const HttpSink& sink) override {
+      t.n_asked_ += 1;
+      const std::string marker = "/a/b/resolve/main/";
+      const size_t at = request.url.find(marker);
+      if (at == std::string::npos) return answer(t.list(), sink);
+      const std::string path = request.url.substr(at + marker.size());
+      if (t.on_ask_) t.on_ask_(path);
+      return answer(t.files_.at(path), sink);
+    }
+    static std::string answer(const std::string& body, const HttpSink& sink) {
+      if (sink.head({200, {{"content-length", std::to_string(body.size())}}})) {
+        sink.body(std::as_bytes(std::span(body)));
+      }
+      return "";
+    }
+    ModelsTest& t;
+  };
+
+  ModelsTest() {
+    options_.folder = folder_.file("models");
+    options_.transport = [this] { return std::make_unique<PlayedHub>(*this); };
+  }
+  std::string list() const {
+    std::string text;
+    for (const auto& [path, bytes] : files_) {
+      Sha256 hash;
+      hash.add(bytes);
+      text += fmt::format(R"({}{{"type": "file", "path": "{}", "size": {},
+                              "lfs": {{"oid": "{}"}}}})",
+                          text.empty() ? "" : ",", path, bytes.size(), hash.hex());
+    }
+    return "[" + text + "]";
+  }
+  std::string kept(const std::string& path) const { return options_.folder + "/a/b/" + path; }
+  bool has(const std::string& path) const { return std::filesystem::exists(kept(path)); }
+
+  TempFolder folder_;
+  ModelsOptions options_;
+  std::map<std::string, std::string> files_;
+  std::function<void(const std::string& path)> on_ask_;  // for bytes
+  int n_asked_ = 0;
+  const ModelName name_ = {"a", "b", ""};
+};
+
+constexpr char kPart1[] = "m-Q8_0-00001-of-00002.gguf";
+constexpr char kPart2[] = "m-Q8_0-00002-of-00002.gguf";
+
+TEST_F(ModelsTest, PartsOfTwoVersionsNeverLieTogether) {
+  files_ = {{kPart1, "old one"}, {kPart2, "old two"}};
+  EXPECT_EQ(pull(name_, options_).n_downloaded, 2);
+  files_ = {{kPart1, "new one"}, {kPart2, "new two"}};
+  on_ask_ = [](const std::string& path) {
+    if (path == kPart2) throw Error("no more today.");
+  };
+  EXPECT_THROW(pull(name_, options_), Error);
+  EXPECT_EQ(read_whole(kept(kPart1)), "old one");
+  EXPECT_EQ(read_whole(kept(kPart2)), "old two");
+  on_ask_ = nullptr;
+  n_asked_ = 0;
+  EXPECT_EQ(pull(name_, options_).n_replaced, 2);
+  EXPECT_EQ(n_asked_, 2) << "the list and the second part: the first was here";
+  EXPECT_EQ(read_whole(kept(kPart1)), "new one");
+  EXPECT_EQ(read_whole(kept(kPart2)), "new two");
+}
+
+TEST_F(ModelsTest, AReplacementThatEndsHalfwayIsNoModel) {
+  files_ = {{kPart1, "old one"}, {kPart2, "old two"}};
+  pull(name_, options_);
+  files_ = {{kPart1, "new one"}, {kPart2, "new two"}};
+  on_ask_ = [this](const std::string& path) {
+    if (path != kPart2) return;
+    for (const auto& entry : std::filesystem::directory_iterator(kept(""))) {
+      if (entry.path().string().starts_with(kept(kPart2) + ".")) remove(entry.path());
+    }
+  };
+  EXPECT_THROW(pull(name_, options_), Error);
+  EXPECT_EQ(read_whole(kept(kPart1)), "new one");
+  EXPECT_FALSE(has(kPart2));
+  on_ask_ = nullptr;
+  EXPECT_EQ(find_or_fetch(name_, options_).n_downloaded, 1);
+  EXPECT_EQ(read_whole(kept(kPart2)), "new two");
+}
+
+TEST_F(ModelsTest, APartThatCannotBeReplacedLeavesNoMixture) {
+  files_ = {{kPart1, "new one"}, {kPart2, "new two"}};
+  std::filesystem::create_directories(kept(std::string(kPart2) + "/in the way"));
+  const std::string message = message_of<Error>([&] { pull(name_, options_); });
+  EXPECT_NE(message.find("cannot be replaced"), std::string::npos) << message;
+  EXPECT_FALSE(has(kPart1));
+}
+
+}  // namespace
+}  // namespace troika::fetch
