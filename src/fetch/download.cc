@@ -1,6 +1,7 @@
 #include "fetch/download.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -33,15 +34,15 @@ class Download {
                         file.sha256.empty() ? fmt::format("{}-bytes", file.bytes)
                                             : file.sha256.substr(0, 16)),
             [this] {
-              has_waited_ = true;
               hooks_.note(fmt::format("another process is downloading {}; waiting for it",
                                       fs::path(target_).filename().string()));
             },
             hooks.progress)) {}
 
-  std::unique_ptr<PartFile> run(const AskForBytes& ask) {
-    // Whoever was waited for may have finished it.
-    if (has_waited_ && is_same_file(target_, file_, hooks_.progress)) {
+  std::unique_ptr<PartFile> run(const std::optional<FileStamp>& seen, const AskForBytes& ask) {
+    // Whoever had the part before may have finished it.
+    const std::optional<FileStamp> now = stamp_of(target_);
+    if (now && now != seen && is_same_file(target_, file_, hooks_.progress)) {
       part_->remove();
       return nullptr;
     }
@@ -165,7 +166,6 @@ class Download {
   const HubFile& file_;
   const std::string& target_;
   const DownloadHooks& hooks_;
-  bool has_waited_ = false;  // before part_, whose making may set it
   std::unique_ptr<PartFile> part_;
 };
 
@@ -175,8 +175,15 @@ void sleep_before(int n_tries) {
 
 }  // namespace
 
+std::optional<FileStamp> stamp_of(const std::string& path) {
+  struct stat state = {};
+  if (::stat(path.c_str(), &state) != 0) return std::nullopt;
+  return FileStamp{state.st_dev, state.st_ino, state.st_mtim.tv_sec, state.st_mtim.tv_nsec};
+}
+
 std::unique_ptr<PartFile> download(const HubFile& file, const std::string& target,
-                                   const AskForBytes& ask, const DownloadHooks& hooks) {
+                                   const std::optional<FileStamp>& seen, const AskForBytes& ask,
+                                   const DownloadHooks& hooks) {
   std::error_code failure;
   const fs::path folder = fs::path(target).parent_path();
   fs::create_directories(folder, failure);
@@ -186,7 +193,7 @@ std::unique_ptr<PartFile> download(const HubFile& file, const std::string& targe
   }
   DownloadHooks with_pause = hooks;
   if (!with_pause.pause) with_pause.pause = sleep_before;
-  return Download(file, target, with_pause).run(ask);
+  return Download(file, target, with_pause).run(seen, ask);
 }
 
 bool is_same_file(const std::string& path, const HubFile& file, const ProgressFunction& progress) {

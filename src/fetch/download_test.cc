@@ -44,7 +44,9 @@ class DownloadTest : public testing::Test {
     return n_most < rest.size() ? "cut" : "";
   }
   std::string get(const AskForBytes& ask) {
-    return message_of<Error>([&] { download(file_, target(), ask, hooks_)->commit(target()); });
+    return message_of<Error>([&] {
+      download(file_, target(), stamp_of(target()), ask, hooks_)->commit(target());
+    });
   }
   std::string target() const { return folder_.file("org/repo/m.gguf"); }
   std::string part() const { return target() + "." + file_.sha256.substr(0, 16) + ".part"; }
@@ -175,8 +177,8 @@ TEST_F(DownloadTest, TooManyBytesTakeOnlyTheirAnswerAway) {
 }
 
 TEST_F(DownloadTest, AnEndThatComesTooEarly) {
-  const std::string message = get([&](uint64_t, const HttpSink& sink) {
-    if (sink.head({200, {}})) sink.body(std::as_bytes(std::span(data_)).first(5000));
+  const std::string message = get([&](uint64_t offset, const HttpSink& sink) {
+    answer(offset, sink, 5000);
     return "";
   });
   EXPECT_NE(message.find("the answer ends too early"), std::string::npos) << message;
@@ -232,6 +234,22 @@ TEST_F(DownloadTest, SameFiles) {
   file_.bytes += 1;
   EXPECT_FALSE(is_same_file(folder_.file("a"), file_, hooks_.progress));
   EXPECT_FALSE(is_same_file(folder_.file("none"), file_, hooks_.progress));
+}
+
+// Between a look at the target and the lock of its part.
+TEST_F(DownloadTest, WhatAnotherProcessHasFinishedIsNotMadeAgain) {
+  const auto refuse = [](uint64_t, const HttpSink&) -> std::string { throw Error("asked."); };
+  std::filesystem::create_directories(folder_.file("org/repo"));
+  for (const bool was_there : {false, true}) {
+    if (was_there) write_whole(target(), "older");
+    const std::optional<FileStamp> seen = stamp_of(target());
+    EXPECT_EQ(seen.has_value(), was_there);
+    write_whole(folder_.file("other"), data_);
+    std::filesystem::rename(folder_.file("other"), target());
+    EXPECT_EQ(download(file_, target(), seen, refuse, hooks_), nullptr);
+    EXPECT_FALSE(has(part()));
+    EXPECT_EQ(read_whole(target()), data_);
+  }
 }
 
 TEST_F(DownloadTest, MoreThanTheDiskHolds) {

@@ -75,17 +75,16 @@ FoundModel pull(const ModelName& name, const ModelsOptions& options) {
     hooks.progress = [&](uint64_t done, uint64_t) {
       options.hooks.progress(bytes_before + done, result.bytes);
     };
-    std::error_code ignored;
-    const bool is_there = fs::exists(result.paths[i], ignored);
-    if (!is_there || !is_same_file(result.paths[i], file, hooks.progress)) {
+    const std::optional<FileStamp> seen = stamp_of(result.paths[i]);
+    if (!seen || !is_same_file(result.paths[i], file, hooks.progress)) {
       hooks.note(fmt::format("downloading {}, {}{}", file.path, bytes_text(file.bytes),
-                             is_there ? ", in place of the one that is here" : ""));
+                             seen ? ", in place of the one that is here" : ""));
       const auto ask = [&](uint64_t offset, const HttpSink& sink) {
         return hub.get(name, file.path, offset, sink);
       };
-      if (auto part = download(file, result.paths[i], ask, hooks)) {
+      if (auto part = download(file, result.paths[i], seen, ask, hooks)) {
         arrived.push_back({std::move(part), result.paths[i]});
-        result.n_replaced += is_there ? 1 : 0;
+        result.n_replaced += seen ? 1 : 0;
       }
     }
     bytes_before += file.bytes;
