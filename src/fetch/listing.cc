@@ -24,12 +24,6 @@ constexpr size_t kMostFiles = 20'000;
                   name, problem));
 }
 
-bool ends_like(std::string_view path, std::string_view end) {
-  return path.size() >= end.size() &&
-         std::equal(end.begin(), end.end(), path.end() - static_cast<ptrdiff_t>(end.size()),
-                    [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); });
-}
-
 uint64_t size_of(const json& entry, std::string_view name, const std::string& path) {
   const auto found = entry.find("size");
   if (found == entry.end() || !found->is_number_unsigned() || found->get<uint64_t>() > kMostBytes) {
@@ -58,7 +52,7 @@ void add_entry(const json& entry, std::string_view name, std::vector<HubFile>* f
   }
   HubFile file;
   file.path = path->get<std::string>();
-  if (*type != "file" || !ends_like(file.path, ".gguf")) return;
+  if (*type != "file" || !is_gguf_name(file.path)) return;
   if (!is_safe_path(file.path)) {
     refuse(name, fmt::format("names {}, which could lie outside of the folder for it",
                              troika::quoted(file.path)));
@@ -75,6 +69,13 @@ void add_entry(const json& entry, std::string_view name, std::vector<HubFile>* f
 }
 
 }  // namespace
+
+bool is_gguf_name(std::string_view path) {
+  constexpr std::string_view kEnd = ".gguf";
+  return path.size() >= kEnd.size() &&
+         std::equal(kEnd.begin(), kEnd.end(), path.end() - static_cast<ptrdiff_t>(kEnd.size()),
+                    [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); });
+}
 
 void add_page(std::string_view text, std::string_view name, std::vector<HubFile>* files) {
   const json page = json::parse(text, nullptr, /*allow_exceptions=*/false);

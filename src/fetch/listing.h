@@ -15,6 +15,9 @@ struct HubFile {
   std::string sha256;  // 64 digits in lower case; empty where the hub has none
 };
 
+// Whether a name ends in ".gguf", in any case of letters.
+bool is_gguf_name(std::string_view path);
+
 // Appends the GGUF files of one page: a JSON array of {type, path, size, lfs: {oid, size}}. Throws
 // Error for what is no such array, and for a path, a size or a hash that cannot be; `name` stands
 // in messages.

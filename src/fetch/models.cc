@@ -25,7 +25,7 @@ std::vector<HubFile> kept_files(const std::string& folder) {
        !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
     std::error_code ignored;
     const std::string path = entry->path().lexically_relative(folder).string();
-    if (!path.ends_with(".gguf") || !entry->is_regular_file(ignored)) continue;
+    if (!is_gguf_name(path) || !entry->is_regular_file(ignored)) continue;
     files.push_back({path, entry->file_size(ignored), ""});
   }
   return files;

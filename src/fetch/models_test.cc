@@ -111,5 +111,13 @@ TEST_F(ModelsTest, APartThatCannotBeReplacedLeavesNoMixture) {
   EXPECT_FALSE(has(kPart1));
 }
 
+TEST_F(ModelsTest, WhatIsHereIsFoundInAnyCaseOfLetters) {
+  files_ = {{"m.Q8_0.GGUF", "a model"}};
+  pull(name_, options_);
+  n_asked_ = 0;
+  EXPECT_EQ(find_or_fetch(name_, options_).paths.front(), kept("m.Q8_0.GGUF"));
+  EXPECT_EQ(n_asked_, 0);
+}
+
 }  // namespace
 }  // namespace troika::fetch
