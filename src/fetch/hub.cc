@@ -37,7 +37,13 @@ Hub::Hub(Transport& transport, std::string endpoint, std::string token)
   }
 }
 
-void Hub::refuse(const HttpHead& head, const std::string& name) const {
+void Hub::refuse(const HttpHead& head, const std::string& name, const std::string& origin) const {
+  // What a status says about repositories and tokens, only the hub itself can mean.
+  if (origin != origin_) {
+    throw Error(fmt::format("{}: {} sends us on to {}, which answers with the status {}. Try again "
+                            "later.",
+                            name, origin_, origin, head.status));
+  }
   const std::string tokens = "with a token of an account that may read it in HF_TOKEN";
   switch (head.status) {
     case 401:
@@ -67,10 +73,12 @@ void Hub::refuse(const HttpHead& head, const std::string& name) const {
   }
 }
 
-std::string Hub::follow(HttpRequest request, const std::string& name, const HttpSink& sink) const {
+std::string Hub::follow(HttpRequest request, const std::string& name, const HttpSink& sink,
+                        std::string* asked_origin) const {
   const std::vector<std::string> fields = request.fields;
   for (int i = 0; i <= kMostRedirections; ++i) {
     const std::string origin = origin_of(request.url);
+    *asked_origin = origin;
     request.fields = fields;
     if (!token_.empty() && origin == origin_) {
       request.fields.push_back("Authorization: Bearer " + token_);
@@ -107,10 +115,10 @@ std::vector<HubFile> Hub::list(const ModelName& model) const {
       fmt::format("{}/api/models/{}/tree/main?recursive=true", endpoint_, model.repository());
   request.most_seconds = kMostListSeconds;
   for (int page = 0; page < kMostPages; ++page) {
-    std::string text, link;
+    std::string text, link, origin;
     const HttpSink sink = {
         [&](const HttpHead& head) {
-          if (head.status != 200) refuse(head, name);
+          if (head.status != 200) refuse(head, name, origin);
           link = head.field("link");
           return true;
         },
@@ -121,12 +129,12 @@ std::vector<HubFile> Hub::list(const ModelName& model) const {
           text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
           return true;
         }};
-    const std::string failure = follow(request, name, sink);
+    const std::string failure = follow(request, name, sink, &origin);
     if (!failure.empty()) {
       throw Error(fmt::format(
           "{}: {} cannot be asked: {}. Check the connection; a model that was downloaded before "
           "needs none.",
-          name, origin_, failure));
+          name, origin, failure));
     }
     add_page(text, name, &files);
     link = next_page(link);
@@ -147,15 +155,16 @@ std::string Hub::get(const ModelName& model, const std::string& path, uint64_t o
       fmt::format("{}/{}/resolve/main/{}", endpoint_, model.repository(), percent_encoded(path));
   if (offset > 0) request.fields.push_back(fmt::format("Range: bytes={}-", offset));
   const std::string name = model.repository() + "/" + path;
-  return follow(request, name,
-                {[&](const HttpHead& head) {
-                   const int status = head.status;
-                   if (status != 200 && status != 206 && status != 416 && status < 500) {
-                     refuse(head, name);
-                   }
-                   return sink.head(head);
-                 },
-                 sink.body});
+  std::string origin;
+  const HttpSink checked = {[&](const HttpHead& head) {
+                              const int status = head.status;
+                              if (status != 200 && status != 206 && status != 416 && status < 500) {
+                                refuse(head, name, origin);
+                              }
+                              return sink.head(head);
+                            },
+                            sink.body};
+  return follow(request, name, checked, &origin);
 }
 
 }  // namespace troika::fetch

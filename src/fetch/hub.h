@@ -28,8 +28,11 @@ class Hub {
                   const HttpSink& sink) const;
 
  private:
-  std::string follow(HttpRequest request, const std::string& name, const HttpSink& sink) const;
-  [[noreturn]] void refuse(const HttpHead& head, const std::string& name) const;
+  // `asked_origin` is always that of the address that is being asked.
+  std::string follow(HttpRequest request, const std::string& name, const HttpSink& sink,
+                     std::string* asked_origin) const;
+  [[noreturn]] void refuse(const HttpHead& head, const std::string& name,
+                           const std::string& origin) const;
 
   Transport* transport_;
   std::string endpoint_;  // without a slash at its end

@@ -122,6 +122,29 @@ TEST(Hub, StatusesAreSentences) {
   }
 }
 
+TEST(Hub, WhoeverRefusesIsNamed) {
+  PlayedTransport transport;
+  const Hub hub(transport, "https://hub.example", "");
+  for (const int status : {401, 403, 404, 429}) {
+    transport.replies = {redirect_to("https://cdn.example/x"), {{status, {}}, ""}};
+    const std::string message = message_of<Error>([&] { bytes_of(hub, "a.gguf"); });
+    EXPECT_NE(message.find("https://cdn.example, which answers with the status"), message.npos)
+        << message;
+    for (const char* advice : {"HF_TOKEN", "licence", "spelling"}) {
+      EXPECT_EQ(message.find(advice), message.npos) << message;
+    }
+  }
+  transport.replies = {redirect_to("https://cdn.example/x"), {{403, {}}, ""}};
+  std::string message = message_of<Error>([&] { hub.list(kName); });
+  EXPECT_NE(message.find("https://cdn.example, which"), message.npos) << message;
+  transport.replies = {redirect_to("https://cdn.example/x")};
+  message = message_of<Error>([&] { hub.list(kName); });
+  EXPECT_NE(message.find("https://cdn.example cannot be asked"), message.npos) << message;
+  transport.replies = {redirect_to("/elsewhere"), {{403, {}}, ""}};
+  message = message_of<Error>([&] { bytes_of(hub, "a.gguf"); });
+  EXPECT_NE(message.find("licence"), message.npos) << message;
+}
+
 TEST(Hub, EndpointsAndTokensThatCannotBe) {
   PlayedTransport transport;
   for (const char* endpoint : {"", "hub.example", "file:///tmp", "https://a@b", "https://a/?x",
