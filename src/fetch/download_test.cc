@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "fetch/name.h"
 #include "tests/support/temp_folder.h"
 
 namespace troika::fetch {
@@ -224,6 +225,18 @@ TEST_F(DownloadTest, WithoutAHashTheSizeIsChecked) {
   EXPECT_EQ(get([&](uint64_t offset, const HttpSink& sink) { return answer(offset, sink); }), "");
   EXPECT_NE(notes_.find("only its size"), std::string::npos);
   EXPECT_EQ(read_whole(target()), data_);
+}
+
+TEST_F(DownloadTest, TheLongestNameHasRoomForItsPart) {
+  const std::string name(227, 'a');
+  ASSERT_TRUE(is_safe_path(name));
+  file_.sha256.clear();
+  file_.bytes = 1'000'000'000'000'000;
+  const auto ask = [](uint64_t, const HttpSink&) -> std::string { return "nobody"; };
+  const std::string message = message_of<Error>(
+      [&] { download(file_, folder_.file(name), std::nullopt, ask, hooks_); });
+  // The name is not what it fails on.
+  EXPECT_NE(message.find("on this disk"), std::string::npos) << message;
 }
 
 TEST_F(DownloadTest, SameFiles) {

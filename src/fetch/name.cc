@@ -12,7 +12,9 @@ namespace {
 
 constexpr std::string_view kPrefix = "hf:";
 constexpr size_t kLongestPart = 96;   // of the hub's own names
-constexpr size_t kLongestName = 255;  // of a file, in bytes: Linux holds no longer ones
+// Of a file, in bytes: Linux holds no longer ones than 255, and a download adds ".HASH.part", at
+// most ".1125899906842624-bytes.part".
+constexpr size_t kLongestName = 255 - 28;
 constexpr size_t kLongestPath = 1024;
 
 bool is_plain(std::string_view part, size_t longest) {
@@ -56,8 +58,13 @@ ModelName parse_model_name(std::string_view text) {
 
 bool is_safe_path(std::string_view path) {
   if (path.empty() || path.size() > kLongestPath) return false;
-  for (const unsigned char c : path) {
+  for (size_t i = 0; i < path.size(); ++i) {
+    const auto c = static_cast<unsigned char>(path[i]);
     if (c < 0x20 || c == 0x7f || c == '\\') return false;
+    // U+0080 to U+009F, which some terminals obey too.
+    if (c == 0xc2 && i + 1 < path.size() && static_cast<unsigned char>(path[i + 1]) < 0xa0) {
+      return false;
+    }
   }
   for (size_t begin = 0; begin <= path.size();) {
     const size_t end = std::min(path.find('/', begin), path.size());

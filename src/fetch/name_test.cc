@@ -36,10 +36,13 @@ TEST(SafePath, StaysBelowItsFolder) {
     EXPECT_TRUE(is_safe_path(path)) << path;
   }
   for (const char* path : {"", "/a", "a/", "a//b", "..", "../a", "a/../b", "./a", "a/.hidden",
-                           "a\\b", "a\nb", "a\x7f"}) {
+                           "a\\b", "a\nb", "a\x7f", "a\xc2\x80", "\xc2\x9b" "2J.gguf"}) {
     EXPECT_FALSE(is_safe_path(path)) << path;
   }
-  EXPECT_FALSE(is_safe_path(std::string(256, 'a')));
+  EXPECT_TRUE(is_safe_path("\xc2\xa0"));
+  // The part of a download has a longer name, which must fit too.
+  EXPECT_TRUE(is_safe_path(std::string(227, 'a')));
+  EXPECT_FALSE(is_safe_path(std::string(228, 'a')));
   EXPECT_FALSE(is_safe_path(std::string("a\0b", 3)));
 }
 
