@@ -66,7 +66,7 @@ void add_pull(Command& app) {
       "is in the cache is used without a question to the network. 'troika pull' asks: it "
       "downloads, or replaces what has changed there, and checks what is here by its hash.\n"
       "QUANT is an element type, as the names of the repository's files end (Q8_0), or a file's "
-      "name. Without it: Q4_K_M, else Q4_0, else the smallest of at least 4 bits.\n"
+      "name or path. Without it: Q4_K_M, else Q4_0, else the smallest of at least 4 bits.\n"
       "A download that breaks off goes on where it ended when the command is given again.\n"
       "HF_ENDPOINT names another hub, HF_TOKEN who you are where a model is not public;\n"
       "HF_HUB_OFFLINE=1 forbids to ask. Models lie in $XDG_CACHE_HOME/troika/models;\n"

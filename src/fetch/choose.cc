@@ -90,11 +90,18 @@ std::string list_of(const std::vector<const HubModel*>& models, bool by_file) {
   std::string text;
   for (size_t i = 0; i < models.size() && i < kMostNamed; ++i) {
     text += fmt::format("{}{} ({})", i == 0 ? "" : ", ",
-                        by_file ? models[i]->file_name() : models[i]->label,
+                        by_file ? models[i]->files.front().path : models[i]->label,
                         bytes_text(models[i]->bytes()));
   }
   if (models.size() > kMostNamed) text += ", ...";
   return text;
+}
+
+bool means(std::string_view quant, const HubModel& model) {
+  const std::string name = model.file_name(), &path = model.files.front().path;
+  const std::string word = upper(quant);
+  return word == upper(model.label) || word == upper(name) || word == upper(without_end(name)) ||
+         word == upper(path) || word == upper(without_end(path));
 }
 
 const HubModel& only_one(const std::vector<const HubModel*>& models, std::string_view name) {
@@ -170,12 +177,11 @@ const HubModel& choose_model(const std::vector<HubModel>& models, std::string_vi
   std::vector<const HubModel*> all, meant;
   for (const HubModel& model : models) {
     all.push_back(&model);
-    for (const std::string& word :
-         {model.label, model.file_name(), std::string(without_end(model.file_name()))}) {
-      if (upper(word) != upper(quant)) continue;
-      meant.push_back(&model);
-      break;
-    }
+    if (means(quant, model)) meant.push_back(&model);
+  }
+  // One file may have the name that another one has in a folder.
+  for (const HubModel& model : models) {
+    if (model.files.front().path == quant) meant = {&model};
   }
   if (all.empty()) {
     throw Error(

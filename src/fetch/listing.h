@@ -38,7 +38,8 @@ struct HubModel {
 // images, matrices of importance), are left out.
 std::vector<HubModel> models_of(const std::vector<HubFile>& files);
 
-// The model that `quant` means: a label or a file's name, in any case of letters. Without one
+// The model that `quant` means: a label, or a file's name or path, in any case of letters; an exact
+// path means its file alone. Without one
 // Q4_K_M, else Q4_0, else the smallest of at least 4 bits, else the largest. Throws Error where
 // nothing, or more than one, is meant, and lists what there is; `name` stands in it.
 const HubModel& choose_model(const std::vector<HubModel>& models, std::string_view quant,

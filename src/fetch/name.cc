@@ -17,8 +17,8 @@ constexpr size_t kLongestPart = 96;   // of the hub's own names
 constexpr size_t kLongestName = 255 - 28;
 constexpr size_t kLongestPath = 1024;
 
-bool is_plain(std::string_view part, size_t longest) {
-  return !part.empty() && part.size() <= longest && part[0] != '.' &&
+bool is_plain(std::string_view part) {
+  return !part.empty() && part.size() <= kLongestPart && part[0] != '.' &&
          std::all_of(part.begin(), part.end(), [](unsigned char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                   c == '-' || c == '_' || c == '.';
@@ -45,8 +45,8 @@ ModelName parse_model_name(std::string_view text) {
     const size_t slash = rest.find('/');
     name.org = rest.substr(0, slash);
     if (slash != std::string_view::npos) name.repo = rest.substr(slash + 1);
-    if (is_plain(name.org, kLongestPart) && is_plain(name.repo, kLongestPart) &&
-        (!has_quant || is_plain(name.quant, kLongestName))) {
+    if (is_plain(name.org) && is_plain(name.repo) &&
+        (!has_quant || is_safe_path(name.quant))) {
       return name;
     }
   }

@@ -9,7 +9,9 @@ namespace troika::fetch {
 struct ModelName {
   std::string org;
   std::string repo;
-  std::string quant;  // "Q4_K_M", or the name of a file; empty where the default is wanted
+  // "Q4_K_M", or the name of a file, or its path in the repository; empty where the default is
+  // wanted.
+  std::string quant;
 
   std::string repository() const { return org + "/" + repo; }
   // As people write it.
@@ -19,8 +21,8 @@ struct ModelName {
 // Whether a MODEL means one of a hub: it begins with "hf:".
 bool is_model_name(std::string_view text);
 
-// Throws UsageError for what cannot be a name. None of its parts leads out of a folder: each is
-// made of letters, digits, '-', '_' and '.', and does not begin with '.'.
+// Throws UsageError for what cannot be a name. None of its parts leads out of a folder: ORG and
+// REPO are made of letters, digits, '-', '_' and '.', and do not begin with '.'; QUANT is safe.
 ModelName parse_model_name(std::string_view text);
 
 // Whether a path of somebody's listing stays below the folder that it is put into, and is made of

@@ -17,12 +17,14 @@ TEST(ModelName, PartsOfAName) {
   EXPECT_EQ(name.quant, "");
   EXPECT_EQ(name.text(), "hf:a/b");
   EXPECT_EQ(parse_model_name("hf:a/b:model.Q4_0.gguf").quant, "model.Q4_0.gguf");
+  EXPECT_EQ(parse_model_name("hf:a/b:Q4 0/model.gguf").quant, "Q4 0/model.gguf");
 }
 
 TEST(ModelName, WhatIsNone) {
   for (const char* text : {"", "hf:", "hf:a", "hf:a/", "hf:/b", "hf:a/b:", "hf:a/b/c", "hf:../b",
-                           "hf:a/..", "hf:a/.b", "hf:a/b:../c", "hf:a b/c", "hf:a/b?x",
-                           "hf:a/b:Q4:Q5", "hf:a/b\n", "a/b", "hf:\xc3\xa4/b"}) {
+                           "hf:a/..", "hf:a/.b", "hf:a/b:../c", "hf:a/b:/c", "hf:a/b:c/../d",
+                           "hf:a b/c", "hf:a/b?x",
+                           "hf:a/b\n", "a/b", "hf:\xc3\xa4/b"}) {
     EXPECT_THROW(parse_model_name(text), UsageError) << text;
   }
   EXPECT_THROW(parse_model_name("hf:a/" + std::string(97, 'b')), UsageError);
