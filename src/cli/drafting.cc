@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/common.h"
+#include "cli/models.h"
 #include "draft/history.h"
 #include "plan/profile_cache.h"
 
@@ -24,11 +25,18 @@ std::string histogram_text(const std::vector<int64_t>& counts) {
 
 }  // namespace
 
+std::string with_model_path(const std::string& kind) {
+  constexpr std::string_view kModel = "model:";
+  if (!kind.starts_with(kModel)) return kind;
+  return std::string(kModel) + model_path(kind.substr(kModel.size()));
+}
+
 void DraftFlags::add_to(Command& command) {
+  command.before([this] { options.kind = with_model_path(options.kind); });
   command
       .add_option("--draft", options.kind,
                   "Guess the next tokens and verify them together, which never changes the text: "
-                  "none, lookup, sam, context, or model:FILE (a smaller model)")
+                  "none, lookup, sam, context, or model:FILE (a smaller model, also by name)")
       ->capture_default_str();
   command
       .add_option("--calibrate-drafts", options.coverage,

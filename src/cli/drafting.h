@@ -11,6 +11,10 @@
 
 namespace troika::cli {
 
+// A kind of drafts as it is given, where the FILE of model:FILE may be a name on a hub: with its
+// path, as the engine takes it.
+std::string with_model_path(const std::string& kind);
+
 struct DraftFlags {
   engine::DraftOptions options;
   std::string history;  // of which task

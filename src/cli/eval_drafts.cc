@@ -141,6 +141,9 @@ std::vector<engine::ContextTask> read_context_tasks(const std::string& path, int
 }
 
 void ContextTaskFlags::add_to(Command& command) {
+  command.before([this] {
+    for (std::string& kind : drafts) kind = with_model_path(kind);
+  });
   command.add_option("--cag", file,
                      "A JSONL file of tasks with their context (scripts/cag_tasks.py): what drafts "
                      "give on each kind of them");

@@ -21,6 +21,8 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+}  // namespace
+
 std::string model_path(const std::string& model) {
   if (!fetch::is_model_name(model)) return model;
   const fetch::ModelName name = fetch::parse_model_name(model);
@@ -35,8 +37,6 @@ std::string model_path(const std::string& model) {
   }
   return found.paths.front();
 }
-
-}  // namespace
 
 Option* add_model(Command& command, const std::string& names, std::string& model,
                   const std::string& help) {

@@ -17,6 +17,9 @@ Option* add_model(
 Option* add_models(Command& command, const std::string& names, std::vector<std::string>& models,
                    const std::string& help);
 
+// The path of a model's file: of hf:ORG/REPO[:QUANT] as above, of all else what was given.
+std::string model_path(const std::string& model);
+
 // From the environment: the folder of models in the cache, HF_ENDPOINT, HF_TOKEN.
 fetch::ModelsOptions models_options();
 

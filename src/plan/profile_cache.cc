@@ -32,7 +32,7 @@ std::string cache_folder() {
   if (home != nullptr && home[0] != '\0') return std::string(home) + "/.cache/troika";
   throw Error(
       "Neither XDG_CACHE_HOME nor HOME is set, so there is no place for what is kept between runs. "
-      "Set one of them; --no-cache keeps nothing.");
+      "Set one of them, or give --no-cache where a command has it.");
 }
 
 std::string kept_profile_path(const MachineIdentity& machine,

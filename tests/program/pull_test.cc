@@ -115,6 +115,7 @@ TEST_F(Pull, EveryCommandTakesAName) {
         {"tokenize", name, "-p", "Once"},
         {"plan", name, "--explain"},
         {"eval", name, "--perplexity", text},
+        {"run", write(model_, "large.gguf"), "-p", "Once", "-n", "3", "--draft", "model:" + name},
         {"quantize", name, folder_.file("out.gguf"), "--type", "q4_0"}}) {
     SCOPED_TRACE(words[0]);
     const Finished finished = run(words);
@@ -148,6 +149,12 @@ TEST_F(Pull, NamesThatAreWrong) {
   expect_refusal(pull("hf:good/tiny:Q5_K_M"), 1, {"Q5_K_M", "Q4_0", "Q8_0"});
   environment_["HF_TOKEN"] = "two words";
   expect_refusal(pull("hf:good/tiny"), 2, {"HF_TOKEN"});
+}
+
+TEST_F(Pull, NoPlaceForModels) {
+  Command nowhere = command({"pull", "hf:good/tiny"});
+  nowhere.environment["XDG_CACHE_HOME"] = nowhere.environment["HOME"] = "";
+  expect_refusal(run_program(nowhere), 1, {"Set one of them", "where a command has it"});
 }
 
 TEST_F(Pull, TheTokenGoesToTheHubOnly) {
