@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 
 struct CacheFlags {
   std::vector<std::string> remove;
-  bool remove_all = false;
+  bool remove_all = false;     // but models
+  bool remove_models = false;  // and what has come of them
   bool json = false;
 };
 
@@ -72,10 +73,15 @@ void remove_file(const std::string& folder, const SideFile& file) {
   note(fmt::format("removed {} ({})\n", file.name, bytes_text(file.bytes)));
 }
 
-void remove_named(const CacheFlags& flags, const std::string& folder,
-                  const std::vector<SideFile>& files) {
+void remove_chosen(const CacheFlags& flags, const std::string& folder,
+                   const std::vector<SideFile>& files) {
   // First all names are looked up: a wrong one removes nothing.
   std::vector<SideFile> chosen;
+  for (const SideFile& file : files) {
+    if (file.name.starts_with(kModels) ? flags.remove_models : flags.remove_all) {
+      chosen.push_back(file);
+    }
+  }
   for (const std::string& name : flags.remove) {
     const auto found = std::find_if(files.begin(), files.end(),
                                     [&](const SideFile& file) { return file.name == name; });
@@ -85,7 +91,7 @@ void remove_named(const CacheFlags& flags, const std::string& folder,
     }
     chosen.push_back(*found);
   }
-  for (const SideFile& file : flags.remove_all ? files : chosen) remove_file(folder, file);
+  for (const SideFile& file : chosen) remove_file(folder, file);
 }
 
 void print_files(const CacheFlags& flags, const std::string& folder,
@@ -113,8 +119,8 @@ void print_files(const CacheFlags& flags, const std::string& folder,
 void cache(const CacheFlags& flags) {
   const std::string folder = plan::cache_folder();
   const std::vector<SideFile> files = list_files(folder);
-  if (flags.remove_all || !flags.remove.empty()) {
-    remove_named(flags, folder, files);
+  if (flags.remove_all || flags.remove_models || !flags.remove.empty()) {
+    remove_chosen(flags, folder, files);
   } else {
     print_files(flags, folder, files);
   }
@@ -133,7 +139,12 @@ void add_cache(Command& app) {
   auto flags = std::make_shared<CacheFlags>();
   Option* remove =
       command->add_option("--remove", flags->remove, "Remove the file of this name (repeatable)");
-  command->add_flag("--remove-all", flags->remove_all, "Remove all of them")->excludes(remove);
+  command->add_flag("--remove-all", flags->remove_all, "Remove all of them but models")
+      ->excludes(remove);
+  command
+      ->add_flag("--remove-models", flags->remove_models,
+                 "Remove all models, also those that are only partly here")
+      ->excludes(remove);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { cache(*flags); });
 }

@@ -70,7 +70,7 @@ void add_pull(Command& app) {
       "A download that breaks off goes on where it ended when the command is given again.\n"
       "HF_ENDPOINT names another hub, HF_TOKEN who you are where a model is not public;\n"
       "HF_HUB_OFFLINE=1 forbids to ask. Models lie in $XDG_CACHE_HOME/troika/models;\n"
-      "'troika cache' lists and removes them.\n"
+      "'troika cache' lists and removes them (--remove-models: all).\n"
       "Examples:\n"
       "  troika pull hf:Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0\n"
       "  troika run hf:Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0 --chat -p \"Hello\"");

@@ -289,8 +289,17 @@ TEST_F(Pull, TheCacheListsAndRemovesModels) {
   expect_success(run({"cache", "--remove", "models/good/tiny/parts/tiny-Q4_0.gguf"}));
   EXPECT_FALSE(fs::exists(kept("good/tiny/parts")));
   EXPECT_TRUE(fs::exists(kept("good/tiny/tiny-Q8_0.gguf")));
+  write_whole(kept("good/tiny/m.gguf.0.part"), "x");
   expect_success(run({"cache", "--remove-all"}));
+  j = json::parse(run({"cache", "--json"}).out);
+  ASSERT_EQ(j["files"].size(), 2u) << "models cost more than the rest, and stay";
+  EXPECT_EQ(j["files"][0]["kind"], "download");
+  write_whole(folder_.file("cache/troika/profile-0.json"), "{}");
+  expect_success(run({"cache", "--remove-models"}));
   EXPECT_FALSE(fs::exists(kept("")));
+  EXPECT_TRUE(fs::exists(folder_.file("cache/troika/profile-0.json")));
+  EXPECT_EQ(run({"cache", "--remove-models", "--remove", "profile-0.json"}).status, 2);
+  expect_success(run({"cache", "--remove-models", "--remove-all"}));
   EXPECT_EQ(json::parse(run({"cache", "--json"}).out)["files"].size(), 0u);
 }
 
