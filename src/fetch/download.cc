@@ -22,7 +22,6 @@ namespace fs = std::filesystem;
 constexpr int kMostTries = 5;  // in a row that bring less than this
 constexpr uint64_t kWorthATry = 1 << 20;
 
-
 class Download {
  public:
   Download(const HubFile& file, const std::string& target, const DownloadHooks& hooks)
@@ -120,7 +119,8 @@ class Download {
     return true;
   }
 
-  // What earlier answers brought stays: whoever says this may be a page to sign in to a network, not the hub.
+  // What earlier answers brought stays: whoever says this may be a page to sign in to a network,
+  // not the hub.
   [[noreturn]] void refuse_size(const std::string& what) {
     throw Error(fmt::format(
         "{}: the server sends {} {} that the list of files promises. Try again later; the file may "

@@ -45,9 +45,8 @@ class DownloadTest : public testing::Test {
     return n_most < rest.size() ? "cut" : "";
   }
   std::string get(const AskForBytes& ask) {
-    return message_of<Error>([&] {
-      download(file_, target(), stamp_of(target()), ask, hooks_)->commit(target());
-    });
+    return message_of<Error>(
+        [&] { download(file_, target(), stamp_of(target()), ask, hooks_)->commit(target()); });
   }
   std::string target() const { return folder_.file("org/repo/m.gguf"); }
   std::string part() const { return target() + "." + file_.sha256.substr(0, 16) + ".part"; }
@@ -233,8 +232,8 @@ TEST_F(DownloadTest, TheLongestNameHasRoomForItsPart) {
   file_.sha256.clear();
   file_.bytes = 1'000'000'000'000'000;
   const auto ask = [](uint64_t, const HttpSink&) -> std::string { return "nobody"; };
-  const std::string message = message_of<Error>(
-      [&] { download(file_, folder_.file(name), std::nullopt, ask, hooks_); });
+  const std::string message =
+      message_of<Error>([&] { download(file_, folder_.file(name), std::nullopt, ask, hooks_); });
   // The name is not what it fails on.
   EXPECT_NE(message.find("on this disk"), std::string::npos) << message;
 }

@@ -40,9 +40,10 @@ Hub::Hub(Transport& transport, std::string endpoint, std::string token)
 void Hub::refuse(const HttpHead& head, const std::string& name, const std::string& origin) const {
   // What a status says about repositories and tokens, only the hub itself can mean.
   if (origin != origin_) {
-    throw Error(fmt::format("{}: {} sends us on to {}, which answers with the status {}. Try again "
-                            "later.",
-                            name, origin_, origin, head.status));
+    throw Error(
+        fmt::format("{}: {} sends us on to {}, which answers with the status {}. Try again "
+                    "later.",
+                    name, origin_, origin, head.status));
   }
   const std::string tokens = "with a token of an account that may read it in HF_TOKEN";
   switch (head.status) {

@@ -92,8 +92,8 @@ TEST(Hub, WhereARedirectionMustNotLead) {
   PlayedTransport transport;
   const Hub hub(transport, "https://hub.example", "secret");
   for (const char* url : {"", "file:///etc/passwd", "http://hub.example/a", "ftp://a/b",
-                          "https://hub.example\\@evil.example/a", "https://hub.example@evil.example",
-                          "/\\@evil.example/a"}) {
+                          "https://hub.example\\@evil.example/a",
+                          "https://hub.example@evil.example", "/\\@evil.example/a"}) {
     transport.asked.clear();
     transport.replies = {redirect_to(url)};
     EXPECT_THROW(bytes_of(hub, "a.gguf"), Error) << url;
@@ -147,8 +147,8 @@ TEST(Hub, WhoeverRefusesIsNamed) {
 
 TEST(Hub, EndpointsAndTokensThatCannotBe) {
   PlayedTransport transport;
-  for (const char* endpoint : {"", "hub.example", "file:///tmp", "https://a@b", "https://a/?x",
-                               "https://a\\@b"}) {
+  for (const char* endpoint :
+       {"", "hub.example", "file:///tmp", "https://a@b", "https://a/?x", "https://a\\@b"}) {
     EXPECT_THROW(Hub(transport, endpoint, ""), UsageError) << endpoint;
   }
   const std::string message =

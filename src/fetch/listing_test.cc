@@ -118,7 +118,8 @@ TEST(Choice, ByLabelOrFileInAnyCase) {
 }
 
 TEST(Choice, ByPathWhereNamesAreEqual) {
-  const auto models = models_named({{"x/m-Q8_0.gguf", 8}, {"y/m-Q8_0.gguf", 8}, {"m-Q8_0.gguf", 8}});
+  const auto models =
+      models_named({{"x/m-Q8_0.gguf", 8}, {"y/m-Q8_0.gguf", 8}, {"m-Q8_0.gguf", 8}});
   const std::string message = message_of<Error>([&] { choose_model(models, "Q8_0", "n"); });
   for (const char* path : {"x/m-Q8_0.gguf", "y/m-Q8_0.gguf", "m-Q8_0.gguf"}) {
     EXPECT_NE(message.find(path), std::string::npos) << message;

@@ -11,7 +11,7 @@ namespace troika::fetch {
 namespace {
 
 constexpr std::string_view kPrefix = "hf:";
-constexpr size_t kLongestPart = 96;   // of the hub's own names
+constexpr size_t kLongestPart = 96;  // of the hub's own names
 // Of a file, in bytes: Linux holds no longer ones than 255, and a download adds ".HASH.part", at
 // most ".1125899906842624-bytes.part".
 constexpr size_t kLongestName = 255 - 28;
@@ -45,8 +45,7 @@ ModelName parse_model_name(std::string_view text) {
     const size_t slash = rest.find('/');
     name.org = rest.substr(0, slash);
     if (slash != std::string_view::npos) name.repo = rest.substr(slash + 1);
-    if (is_plain(name.org) && is_plain(name.repo) &&
-        (!has_quant || is_safe_path(name.quant))) {
+    if (is_plain(name.org) && is_plain(name.repo) && (!has_quant || is_safe_path(name.quant))) {
       return name;
     }
   }

@@ -23,8 +23,7 @@ TEST(ModelName, PartsOfAName) {
 TEST(ModelName, WhatIsNone) {
   for (const char* text : {"", "hf:", "hf:a", "hf:a/", "hf:/b", "hf:a/b:", "hf:a/b/c", "hf:../b",
                            "hf:a/..", "hf:a/.b", "hf:a/b:../c", "hf:a/b:/c", "hf:a/b:c/../d",
-                           "hf:a b/c", "hf:a/b?x",
-                           "hf:a/b\n", "a/b", "hf:\xc3\xa4/b"}) {
+                           "hf:a b/c", "hf:a/b?x", "hf:a/b\n", "a/b", "hf:\xc3\xa4/b"}) {
     EXPECT_THROW(parse_model_name(text), UsageError) << text;
   }
   EXPECT_THROW(parse_model_name("hf:a/" + std::string(97, 'b')), UsageError);
@@ -38,7 +37,9 @@ TEST(SafePath, StaysBelowItsFolder) {
     EXPECT_TRUE(is_safe_path(path)) << path;
   }
   for (const char* path : {"", "/a", "a/", "a//b", "..", "../a", "a/../b", "./a", "a/.hidden",
-                           "a\\b", "a\nb", "a\x7f", "a\xc2\x80", "\xc2\x9b" "2J.gguf"}) {
+                           "a\\b", "a\nb", "a\x7f", "a\xc2\x80",
+                           "\xc2\x9b"
+                           "2J.gguf"}) {
     EXPECT_FALSE(is_safe_path(path)) << path;
   }
   EXPECT_TRUE(is_safe_path("\xc2\xa0"));
