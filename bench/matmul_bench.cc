@@ -49,8 +49,10 @@ void count(benchmark::State& state, const WeightPool& weights, const Shape& shap
                          benchmark::Counter::kIsRate);
 }
 
+// With `in_strips` the rows are taken to stand side by side: the time does not depend on what the
+// blocks say.
 void matmul_q8(benchmark::State& state, const kernels::Table& table, Type type, Shape shape,
-               size_t n_tokens) {
+               size_t n_tokens, bool in_strips) {
   const WeightPool& weights = pool(type, shape.k);
   const size_t stride = kernels::q8_row_bytes(shape.k);
   const std::vector<float> x = random_floats(shape.k, 1.0f);
@@ -60,9 +62,11 @@ void matmul_q8(benchmark::State& state, const kernels::Table& table, Type type, 
   }
   std::vector<float> y(n_tokens * shape.n_rows);
   size_t turn = 0;
+  const auto multiply = find(in_strips ? table.matmul_q8_strips : table.matmul_q8, type);
   for (auto _ : state) {
-    find(table.matmul_q8, type)(weights.matrix(turn++, shape.n_rows), n_tokens, q.data(), stride,
-                                y.data(), shape.n_rows);
+    MatmulWeight weight = weights.matrix(turn++, shape.n_rows);
+    if (in_strips) weight.n_strip_rows = shape.n_rows;
+    multiply(weight, n_tokens, q.data(), stride, y.data(), shape.n_rows);
     benchmark::DoNotOptimize(y.data());
   }
   count(state, weights, shape, n_tokens);
@@ -98,10 +102,14 @@ bool register_all() {
           const std::string tail = std::string("/") + info.name + "/" + shape.name + "/" +
                                    implementation.name + "/tokens:" + std::to_string(n_tokens);
           const Type type = info.type;
-          benchmark::RegisterBenchmark(("matmul_q8" + tail).c_str(),
-                                       [&table, type, shape, n_tokens](auto& state) {
-                                         matmul_q8(state, table, type, shape, n_tokens);
-                                       });
+          for (const bool in_strips : {false, true}) {
+            if (in_strips && find(table.matmul_q8_strips, type) == nullptr) continue;
+            const std::string name = in_strips ? "matmul_q8_strips" : "matmul_q8";
+            benchmark::RegisterBenchmark(
+                (name + tail).c_str(), [&table, type, shape, n_tokens, in_strips](auto& state) {
+                  matmul_q8(state, table, type, shape, n_tokens, in_strips);
+                });
+          }
           benchmark::RegisterBenchmark(("matmul_f32" + tail).c_str(),
                                        [&table, type, shape, n_tokens](auto& state) {
                                          matmul_f32(state, table, type, shape, n_tokens);

@@ -4,14 +4,51 @@
 //
 // Of eleven instructions for 32 weights of 16 rows and a token, eight multiply.
 
-// A strip is one long row, and hardware looks ahead in it only to the end of a page. What is asked
-// for so early arrives in the second-level cache in time, and does not crowd the first.
-constexpr size_t kStripAhead = 16384;
+// A strip is one long row, and hardware looks ahead in it only to the end of a page. So memory is
+// asked for what comes into the second-level cache, and that for what comes soon into the first.
+constexpr size_t kStripAhead = 8192, kStripSoon = 2048;
 
 // Written in assembly because g++ 12 otherwise copies every sum to memory and back.
 TROIKA_INLINE inline void add_spread_fours(__m512i& sum, __m512i w, const int32_t& four) {
   asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(four));
 }
+
+// Where a product finds its tokens: activations, sums and scales of block b of token t, and of its
+// half where groups have 16 weights. As blocks side by side, prepared for many rows:
+template <typename Format>
+struct PreparedTokens {
+  const TokenBlock* blocks;
+  size_t n_tokens;
+
+  TROIKA_INLINE const TokenBlock& at(size_t b, size_t t) const { return blocks[b * n_tokens + t]; }
+  TROIKA_INLINE const int32_t& four(size_t b, size_t t, int i) const { return at(b, t).levels[i]; }
+  TROIKA_INLINE float scale(size_t b, size_t t) const { return at(b, t).scale; }
+  TROIKA_INLINE int32_t start(size_t b, size_t t, int half) const { return at(b, t).start[half]; }
+  TROIKA_INLINE float sum(size_t b, size_t t, int half) const { return at(b, t).sum[half]; }
+};
+
+// As they come: to prepare a few tokens would take as long as to multiply them with some rows, and
+// nothing is read from memory meanwhile.
+template <typename Format>
+struct PlainTokens {
+  static constexpr size_t kMost = kLeastTokens - 1;
+  Q8Row rows[kMost];
+
+  TROIKA_INLINE const int32_t& four(size_t b, size_t t, int i) const {
+    return reinterpret_cast<const int32_t*>(rows[t].q + b * kQ8Block)[i];
+  }
+  TROIKA_INLINE float scale(size_t b, size_t t) const { return rows[t].scale[b]; }
+  TROIKA_INLINE int32_t whole_sum(size_t b, size_t t, int half) const {
+    const int16_t* sums = rows[t].sum + 2 * b;
+    return Format::kGroup == 32 ? sums[0] + sums[1] : sums[half];
+  }
+  TROIKA_INLINE int32_t start(size_t b, size_t t, int half) const {
+    return -Format::Levels::kOffset * whole_sum(b, t, half);
+  }
+  TROIKA_INLINE float sum(size_t b, size_t t, int half) const {
+    return static_cast<float>(whole_sum(b, t, half)) * scale(b, t);
+  }
+};
 
 template <Type kType>
 struct StripProduct {
@@ -26,51 +63,58 @@ struct StripProduct {
   alignas(64) __m512 minima[kSums];
 
   // One group of weights with kTokens tokens, each of which waits for its own products only.
-  template <int kTokens>
+  template <int kTokens, typename Tokens>
   TROIKA_INLINE static void add_tokens(const __m512i (&levels)[kVectors], __m512 scale,
-                                       __m512 minimum, int half, const TokenBlock* tokens,
-                                       __m512* of_tokens) {
+                                       __m512 minimum, const Tokens& tokens, size_t block, int half,
+                                       size_t first, __m512* of_tokens) {
     __m512i whole[kTokens];
-    unrolled<kTokens>([&](auto t)
-                          TROIKA_INLINE { whole[t] = _mm512_set1_epi32(tokens[t].start[half]); });
+    unrolled<kTokens>([&](auto t) TROIKA_INLINE {
+      whole[t] = _mm512_set1_epi32(tokens.start(block, first + t, half));
+    });
     unrolled<kVectors>([&](auto i) TROIKA_INLINE {
       unrolled<kTokens>([&](auto t) TROIKA_INLINE {
-        add_spread_fours(whole[t], levels[i], tokens[t].levels[kVectors * half + i]);
+        add_spread_fours(whole[t], levels[i], tokens.four(block, first + t, kVectors * half + i));
       });
     });
     unrolled<kTokens>([&](auto t) TROIKA_INLINE {
-      __m512 sum = of_tokens[t];
+      __m512 sum = of_tokens[first + t];
       if constexpr (kHasMinima) {
-        sum = _mm512_fnmadd_ps(minimum, _mm512_set1_ps(tokens[t].sum[half]), sum);
+        sum = _mm512_fnmadd_ps(minimum, _mm512_set1_ps(tokens.sum(block, first + t, half)), sum);
       }
-      const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(tokens[t].scale));
-      of_tokens[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole[t]), both, sum);
+      const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(tokens.scale(block, first + t)));
+      of_tokens[first + t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole[t]), both, sum);
     });
   }
 
-  // `n_blocks` of 32 weights, of which each token has one of the blocks.
-  void add_super_block(const std::byte* c, size_t n_blocks, const TokenBlock* tokens,
-                       size_t n_tokens) {
+  // `n_blocks` of 32 weights, from block `first_block` of the tokens on.
+  template <typename Tokens>
+  TROIKA_INLINE void add_super_block(const std::byte* c, size_t n_blocks, const Tokens& tokens,
+                                     size_t first_block, size_t n_tokens) {
     Strip<kType>::scales(c, n_blocks, scales);
     if constexpr (kHasMinima) Strip<kType>::minima(c, n_blocks, minima);
     const auto add_group = [&](size_t group, const __m512i(&levels)[kVectors]) TROIKA_INLINE {
       constexpr size_t kShare = kBytes / kSums;
+      // A number, for the address may lie beyond the matrix.
+      const uintptr_t share = reinterpret_cast<uintptr_t>(c) + group * kShare;
       unrolled<static_cast<int>((kShare + 63) / 64)>([&](auto line) TROIKA_INLINE {
-        __builtin_prefetch(c + kStripAhead + group * kShare + 64 * line, 0, 2);
+        __builtin_prefetch(reinterpret_cast<const void*>(share + kStripAhead + 64 * line), 0, 2);
+        __builtin_prefetch(reinterpret_cast<const void*>(share + kStripSoon + 64 * line), 0, 3);
       });
       constexpr size_t kGroupsOfBlock = kQ8Block / Format::kGroup;
       const auto half = static_cast<int>(group % kGroupsOfBlock);
-      const TokenBlock* block = tokens + group / kGroupsOfBlock * n_tokens;
+      const size_t block = first_block + group / kGroupsOfBlock;
       __m512* const of_tokens = sums[Format::lane_of(static_cast<int>(group))];
       __m512 minimum = _mm512_setzero_ps();
       if constexpr (kHasMinima) minimum = minima[group];
       size_t t = 0;
       const auto add_as_many_as_fit = [&](auto n) TROIKA_INLINE {
         for (; t + n <= n_tokens; t += n) {
-          add_tokens<n>(levels, scales[group], minimum, half, block + t, of_tokens + t);
+          add_tokens<n>(levels, scales[group], minimum, tokens, block, half, t, of_tokens);
         }
       };
-      add_as_many_as_fit(std::integral_constant<int, 8>());
+      if constexpr (!std::is_same_v<Tokens, PlainTokens<Format>>) {
+        add_as_many_as_fit(std::integral_constant<int, 8>());
+      }
       add_as_many_as_fit(std::integral_constant<int, 4>());
       add_as_many_as_fit(std::integral_constant<int, 2>());
       add_as_many_as_fit(std::integral_constant<int, 1>());
@@ -89,34 +133,57 @@ struct StripProduct {
     return _mm512_add_ps(s[0], s[1]);
   }
 
-  void multiply(const std::byte* strip, size_t k, const TokenBlock* tokens, size_t n_tokens,
-                float* y, size_t y_stride) {
+  template <typename Tokens>
+  void multiply(const std::byte* strip, size_t k, const Tokens& tokens, size_t n_tokens, float* y,
+                size_t y_stride) {
     for (auto& of_tokens : sums) {
       for (size_t t = 0; t < n_tokens; ++t) of_tokens[t] = _mm512_setzero_ps();
     }
-    constexpr size_t kBlocks = kSuperBlock / kQ8Block;
-    for (size_t i = 0; i < k; i += kSuperBlock, strip += kBytes, tokens += kBlocks * n_tokens) {
-      const size_t n_blocks = k - i < kSuperBlock ? (k - i) / kQ8Block : kBlocks;
-      add_super_block(strip, n_blocks, tokens, n_tokens);
+    for (size_t i = 0; i < k; i += kSuperBlock, strip += kBytes) {
+      const size_t n_k = k - i < kSuperBlock ? k - i : kSuperBlock;
+      add_super_block(strip, n_k / kQ8Block, tokens, i / kQ8Block, n_tokens);
     }
     for (size_t t = 0; t < n_tokens; ++t) _mm512_storeu_ps(y + t * y_stride, total_of(t));
   }
 };
 
 template <Type kType>
-void multiply_strips(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
-                     size_t x_stride_bytes, float* y, size_t y_stride) {
+void multiply_few(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
+                  size_t x_stride_bytes, float* y, size_t y_stride) {
+  PlainTokens<Wide<kType>> tokens;
+  for (size_t t = 0; t < n_tokens; ++t) tokens.rows[t] = q8_row(x + t * x_stride_bytes, weight.k);
+  StripProduct<kType> product;
+  for (size_t r = weight.first_row; r < weight.last_row; r += kLanes) {
+    product.multiply(weight.data + r * weight.row_bytes, weight.k, tokens, n_tokens, y + r,
+                     y_stride);
+  }
+}
+
+template <Type kType>
+void multiply_many(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
+                   size_t x_stride_bytes, float* y, size_t y_stride) {
   const size_t n_fitting = kTokenBlocks / (q8_padded(weight.k) / kQ8Block);
   const size_t most = n_fitting < kMostTokens ? n_fitting : kMostTokens;
   const size_t n_groups = (n_tokens + most - 1) / most;
-  TokenBlock tokens[kTokenBlocks];
+  TokenBlock blocks[kTokenBlocks];
   StripProduct<kType> product;
   for (size_t group = 0; group < n_groups; ++group) {  // of about the same size
     const size_t t = n_tokens * group / n_groups, n = n_tokens * (group + 1) / n_groups - t;
-    prepare_tokens<Wide<kType>>(x + t * x_stride_bytes, x_stride_bytes, n, weight.k, tokens);
+    prepare_tokens<Wide<kType>>(x + t * x_stride_bytes, x_stride_bytes, n, weight.k, blocks);
+    const PreparedTokens<Wide<kType>> tokens = {blocks, n};
     for (size_t r = weight.first_row; r < weight.last_row; r += kLanes) {
       product.multiply(weight.data + r * weight.row_bytes, weight.k, tokens, n,
                        y + t * y_stride + r, y_stride);
     }
+  }
+}
+
+template <Type kType>
+void multiply_strips(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
+                     size_t x_stride_bytes, float* y, size_t y_stride) {
+  if (n_tokens < kLeastTokens) {
+    multiply_few<kType>(weight, n_tokens, x, x_stride_bytes, y, y_stride);
+  } else {
+    multiply_many<kType>(weight, n_tokens, x, x_stride_bytes, y, y_stride);
   }
 }
