@@ -64,6 +64,18 @@ TROIKA_INLINE inline void turn_around(__m512i (&v)[16]) {
 
 constexpr size_t kLanes = 16;
 
+// The partial sums of each row for token t, added as `total` adds them.
+template <size_t kSums>
+TROIKA_INLINE inline __m512 total_of(const __m512 (&sums)[kSums][kMostTokens], size_t t) {
+  __m512 s[8];
+  unrolled<8>([&](auto i) TROIKA_INLINE {
+    s[i] = kSums == 16 ? _mm512_add_ps(sums[i][t], sums[(i + 8) % kSums][t]) : sums[i][t];
+  });
+  unrolled<4>([&](auto i) TROIKA_INLINE { s[i] = _mm512_add_ps(s[i], s[i + 4]); });
+  unrolled<2>([&](auto i) TROIKA_INLINE { s[i] = _mm512_add_ps(s[i], s[i + 2]); });
+  return _mm512_add_ps(s[0], s[1]);
+}
+
 template <typename Format>
 struct SixteenRows {
   using Levels = typename Format::Levels;
@@ -137,17 +149,6 @@ struct SixteenRows {
     }
   }
 
-  // The partial sums of each row, added as `total` adds them.
-  TROIKA_INLINE __m512 total_of(size_t t) const {
-    __m512 s[8];
-    unrolled<8>([&](auto i) TROIKA_INLINE {
-      s[i] = kSums == 16 ? _mm512_add_ps(sums[i][t], sums[(i + 8) % kSums][t]) : sums[i][t];
-    });
-    unrolled<4>([&](auto i) TROIKA_INLINE { s[i] = _mm512_add_ps(s[i], s[i + 4]); });
-    unrolled<2>([&](auto i) TROIKA_INLINE { s[i] = _mm512_add_ps(s[i], s[i + 2]); });
-    return _mm512_add_ps(s[0], s[1]);
-  }
-
   void multiply(const MatmulWeight& weight, size_t first_row, const TokenBlock* tokens,
                 size_t n_tokens, float* y, size_t y_stride) {
     for (auto& group : sums) {
@@ -169,7 +170,7 @@ struct SixteenRows {
       add_super_block(rest, Format::kBytes, tokens, n_tokens);
     }
     for (size_t t = 0; t < n_tokens; ++t) {
-      _mm512_storeu_ps(y + t * y_stride + first_row, total_of(t));
+      _mm512_storeu_ps(y + t * y_stride + first_row, total_of(sums, t));
     }
   }
 };

@@ -122,17 +122,6 @@ struct StripProduct {
     Strip<kType>::visit(c, n_blocks, add_group);
   }
 
-  // The partial sums of each row, added as `total` adds them.
-  TROIKA_INLINE __m512 total_of(size_t t) const {
-    __m512 s[8];
-    unrolled<8>([&](auto i) TROIKA_INLINE {
-      s[i] = kSums == 16 ? _mm512_add_ps(sums[i][t], sums[(i + 8) % kSums][t]) : sums[i][t];
-    });
-    unrolled<4>([&](auto i) TROIKA_INLINE { s[i] = _mm512_add_ps(s[i], s[i + 4]); });
-    unrolled<2>([&](auto i) TROIKA_INLINE { s[i] = _mm512_add_ps(s[i], s[i + 2]); });
-    return _mm512_add_ps(s[0], s[1]);
-  }
-
   template <typename Tokens>
   void multiply(const std::byte* strip, size_t k, const Tokens& tokens, size_t n_tokens, float* y,
                 size_t y_stride) {
@@ -143,7 +132,7 @@ struct StripProduct {
       const size_t n_k = k - i < kSuperBlock ? k - i : kSuperBlock;
       add_super_block(strip, n_k / kQ8Block, tokens, i / kQ8Block, n_tokens);
     }
-    for (size_t t = 0; t < n_tokens; ++t) _mm512_storeu_ps(y + t * y_stride, total_of(t));
+    for (size_t t = 0; t < n_tokens; ++t) _mm512_storeu_ps(y + t * y_stride, total_of(sums, t));
   }
 };
 
