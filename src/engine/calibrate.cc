@@ -16,6 +16,7 @@
 #include "model/linear_inputs.h"
 #include "plan/int8_json.h"
 #include "plan/json_fields.h"
+#include "weights/content_key.h"
 
 namespace troika::engine {
 namespace {
@@ -102,9 +103,10 @@ class Calibrator {
   // All that a finding depends on.
   std::string identity(const Engine& engine) const {
     const Options& options = options_.engine;
-    return fmt::format("{:016x} {:016x} {} {} {} {}", engine.content_key(), hash_of(text_),
-                       kernels::describe(engine.kernels()), static_cast<int>(options.activations),
-                       options.int8_weights, options_.alternatives);
+    return fmt::format("{:016x} {:016x} {} {} {} {}", weights::content_key(engine.file()),
+                       hash_of(text_), kernels::describe(engine.kernels()),
+                       static_cast<int>(options.activations), options.int8_weights,
+                       options_.alternatives);
   }
 
   nlohmann::ordered_json observe(Engine& engine) {

@@ -18,7 +18,6 @@
 #include "lanes/host/host_lane.h"
 #include "lanes/host/host_machine.h"
 #include "model/architecture.h"
-#include "weights/content_key.h"
 
 namespace troika::engine {
 namespace {
@@ -232,7 +231,6 @@ void Engine::prepare_weights(const Options& options) {
   weights_.set_channels(std::move(outliers.channels));
   channel_file_ = std::move(outliers.side_file);
   note_ = std::move(outliers.note);
-  content_key_ = weights::content_key(file_);
   if (is_here && layouts_ == nullptr) {
     place_in_strips(file_, blueprint_, kernels_.table, plan_, &weights_, &pages_);
   }

@@ -112,8 +112,6 @@ class Engine {
   const std::string& note() const { return note_; }
 
   double load_seconds() const { return load_seconds_; }
-  // weights::content_key of the file as it was loaded.
-  uint64_t content_key() const { return content_key_; }
   const WeightPages& weight_pages() const { return pages_; }
   // Of it, what measuring and packing weights for prompts took.
   double pack_seconds() const { return pack_seconds_; }
@@ -142,7 +140,6 @@ class Engine {
   MemoryFigures figures_;
   plan::Plan plan_;
   plan::Ledger ledger_;
-  uint64_t content_key_ = 0;
   WeightPages pages_;  // before anything keeps what it read of the weights
   Int8Binding int8_;
   std::unique_ptr<weights::ChannelFile> channel_file_;  // set by make_machine, as is the note

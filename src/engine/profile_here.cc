@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "engine/make_plan.h"
+#include "engine/weight_strips.h"
 #include "kernels/choose.h"
 #include "lanes/host/host_machine.h"
 #include "model/architecture.h"
@@ -64,7 +65,7 @@ std::vector<OpShape> wanted_shapes(const ProfileRequest& request) {
 
 // Whether a copy of a model has the rows that these kernels multiply side by side.
 bool has_strips(const kernels::Kernels& kernels, const plan::Plan& plan) {
-  return plan.activations == plan::Activations::kQ8 && plan.prefill != plan::Prefill::kF32 &&
+  return reads_strips(plan) &&
          kernels::find(kernels.table.matmul_q8_strips, tensor::Type::kQ4_0) != nullptr;
 }
 

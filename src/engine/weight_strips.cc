@@ -13,11 +13,6 @@
 namespace troika::engine {
 namespace {
 
-// Whether products with whole numbers and panels are all that reads matrices of this model.
-bool reads_strips(const plan::Plan& plan) {
-  return plan.activations != plan::Activations::kF32 && plan.prefill != plan::Prefill::kF32;
-}
-
 bool has_kernels(const kernels::Table& kernels, tensor::Type type) {
   return kernels::find(kernels.matmul_q8_strips, type) != nullptr &&
          kernels::find(kernels.unpack_bf16_strips, type) != nullptr &&
@@ -67,6 +62,10 @@ std::vector<model::WeightId> strip_matrices(const model::Blueprint& blueprint,
 }
 
 }  // namespace
+
+bool reads_strips(const plan::Plan& plan) {
+  return plan.activations != plan::Activations::kF32 && plan.prefill != plan::Prefill::kF32;
+}
 
 void place_in_strips(const gguf::File& file, const model::Blueprint& blueprint,
                      const kernels::Table& kernels, const plan::Plan& plan, weights::Store* weights,
