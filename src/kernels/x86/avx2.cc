@@ -43,6 +43,13 @@ namespace {
 #include "kernels/x86/decode_avx2.inl"
 // Uses what stands before it.
 #include "kernels/simd/unpack.inl"
+// clang-format off
+#include "kernels/x86/words_avx2.inl"
+#include "kernels/simd/strips.inl"
+#include "kernels/x86/panel_words_avx2.inl"
+#include "kernels/simd/unpack_strips.inl"
+#include "kernels/simd/unpack_int8_strips.inl"
+// clang-format on
 
 void attention(const Attention& args) { attention_or(args, reference::attention); }
 void attention_segment(const Attention& args, size_t segment, float* part) {
@@ -61,6 +68,12 @@ TROIKA_TARGET_END
 constinit const Table kAvx2Table = {
 #include "kernels/simd/table.inl"
 #include "kernels/simd/unpack_table.inl"
+    .matmul_q8_strips =
+        by_block_type<MatmulQ8>([]<Type kType>() { return matmul_q8_strips_avx2<kType>; }),
+    .unpack_bf16_strips =
+        by_block_type<UnpackBf16>([]<Type kType>() { return unpack_bf16_strip<kType>; }),
+    .unpack_int8_strips =
+        by_block_type<UnpackInt8>([]<Type kType>() { return unpack_int8_strip<kType>; }),
     .quantize_int8_within = quantize_int8_within,
     .add_outliers = add_outliers,
     .multiply_channels = multiply_channels,

@@ -75,15 +75,18 @@ struct V {
         low_halves(_mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(128)));
     _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(words, words));
   }
-  // Rounded to nearest, ties to even; not-a-number stays so.
-  static void store_bf16(uint16_t* p, F v) {
+  // In the upper halves, rounded to nearest, ties to even; not-a-number stays so.
+  static __m256i rounded_to_bf16(F v) {
     const __m256i bits = _mm256_castps_si256(v);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     const __m256i up = _mm256_add_epi32(_mm256_add_epi32(bits, odd), _mm256_set1_epi32(0x7fff));
     const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
     const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-    const __m256i kept = _mm256_blendv_epi8(up, quiet, is_nan);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), low_halves(_mm256_srli_epi32(kept, 16)));
+    return _mm256_blendv_epi8(up, quiet, is_nan);
+  }
+  static void store_bf16(uint16_t* p, F v) {
+    const __m128i upper = low_halves(_mm256_srli_epi32(rounded_to_bf16(v), 16));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), upper);
   }
   // The first and second halves of kLanes pairs, and of one pair for all lanes.
   static F even_of_pairs(const uint16_t* p) {

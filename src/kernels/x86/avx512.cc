@@ -51,11 +51,15 @@ namespace {
 TROIKA_INLINE inline __m512i bf16_of(F low, F high) {
   return join_halves(V::bf16(low), V::bf16(high));
 }
-#include "kernels/x86/strips_avx512.inl"
+// clang-format off
 #include "kernels/x86/unpack_avx512.inl"
 #include "kernels/x86/unpack_int8_avx512.inl"
-#include "kernels/x86/unpack_int8_strips_avx512.inl"
-#include "kernels/x86/unpack_strips_avx512.inl"
+#include "kernels/x86/words_avx512.inl"
+#include "kernels/x86/panel_words_avx512.inl"
+#include "kernels/simd/strips.inl"
+#include "kernels/simd/unpack_strips.inl"
+#include "kernels/simd/unpack_int8_strips.inl"
+// clang-format on
 
 // Heads of, say, 40 or 72 elements fit vectors of 8 only.
 void attention(const Attention& args) { attention_or(args, kAvx2Table.attention); }

@@ -37,9 +37,13 @@ using F = V::F;
 TROIKA_INLINE inline __m512i bf16_of(F low, F high) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
-#include "kernels/x86/strips_avx512.inl"
+// clang-format off
 #include "kernels/x86/unpack_avx512.inl"
-#include "kernels/x86/unpack_strips_avx512.inl"
+#include "kernels/x86/words_avx512.inl"
+#include "kernels/x86/panel_words_avx512.inl"
+#include "kernels/simd/strips.inl"
+#include "kernels/simd/unpack_strips.inl"
+// clang-format on
 
 constexpr int kBf16Strips = 4;
 constexpr int kBf16Tokens = 6;

@@ -129,20 +129,24 @@ struct Format<Type::kIQ4_NL> : BlocksOf32<18> {
   }
 };
 
+// Halves of powers of two from their exponents; the two least are subnormal (tensor/mxfp4.h).
+TROIKA_INLINE inline __m256 floats_of_exponents(__m256i exponents) {
+  const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(exponents, _mm256_set1_epi32(1)), 23);
+  const __m256i least = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), exponents);
+  const __m256i is_least = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), exponents);
+  return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, least, is_least));
+}
+
 template <>
 struct Format<Type::kMXFP4> : BlocksOf32<17> {
   static constexpr bool kSigned = true, kMayOverflow = true;
-  // Halves of powers of two from their exponents; the two least are subnormal (tensor/mxfp4.h).
   static __m256 scales(const std::byte* c) {
     uint64_t bytes = 0;
     unrolled<8>([&](auto i) TROIKA_INLINE {
       bytes |= static_cast<uint64_t>(load_word<uint8_t>(c + 17 * i)) << (8 * i);
     });
-    const __m256i exponents = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(bytes)));
-    const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(exponents, _mm256_set1_epi32(1)), 23);
-    const __m256i least = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), exponents);
-    const __m256i is_least = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), exponents);
-    return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, least, is_least));
+    return floats_of_exponents(
+        _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(bytes))));
   }
   static __m256i levels(const std::byte* c, int i) {
     return look_up(tensor::kTinyFloats, nibbles(c + 17 * i + 1));

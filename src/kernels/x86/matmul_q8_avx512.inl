@@ -3,38 +3,6 @@
 // the levels of 16 rows around costs as much as multiplying them with some tokens, so it pays from
 // kLeastTokens on. Each output is summed as `tile` sums it, to the bit.
 
-constexpr size_t kLeastTokens = 5;
-constexpr size_t kMostTokens = 32;     // whose sums wait in the first-level cache
-constexpr size_t kTokenBlocks = 4608;  // of all tokens together: 288 KB on the stack
-
-// 32 activations of a token, ready to be spread over the lanes.
-struct alignas(64) TokenBlock {
-  int32_t levels[8];  // four bytes each
-  int32_t start[2];   // of both groups of 16, or the first of the whole
-  float scale;
-  float sum[2];  // of both groups of 16, or the first of the whole, scaled
-};
-
-template <typename Format>
-void prepare_tokens(const std::byte* x, size_t x_stride_bytes, size_t n_tokens, size_t k,
-                    TokenBlock* blocks) {
-  const size_t n_blocks = (k + kSuperBlock - 1) / kSuperBlock * (kSuperBlock / kQ8Block);
-  for (size_t t = 0; t < n_tokens; ++t) {
-    const Q8Row row = q8_row(x + t * x_stride_bytes, k);
-    for (size_t b = 0; b < n_blocks; ++b) {
-      TokenBlock& block = blocks[b * n_tokens + t];
-      std::memcpy(block.levels, row.q + b * kQ8Block, kQ8Block);
-      block.scale = row.scale[b];
-      int32_t sums[2] = {row.sum[2 * b], row.sum[2 * b + 1]};
-      if (Format::kGroup == 32) sums[0] += sums[1];
-      for (int i = 0; i < 2; ++i) {
-        block.start[i] = -Format::Levels::kOffset * sums[i];
-        block.sum[i] = static_cast<float>(sums[i]) * block.scale;
-      }
-    }
-  }
-}
-
 // 16 vectors of 16 lanes: lane j of vector i goes to lane i of vector j.
 TROIKA_INLINE inline void turn_around(__m512i (&v)[16]) {
   __m512i u[16];
@@ -195,7 +163,7 @@ void matmul_q8(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
     const size_t t = n_tokens * group / n_groups, end = n_tokens * (group + 1) / n_groups;
     const std::byte* xt = x + t * x_stride_bytes;
     float* yt = y + t * y_stride;
-    prepare_tokens<Format>(xt, x_stride_bytes, end - t, weight.k, tokens);
+    prepare_tokens<typename Format::Levels>(xt, x_stride_bytes, end - t, weight.k, tokens);
     for (size_t r = weight.first_row; r < rest.first_row; r += kLanes) {
       rows.multiply(weight, r, tokens, end - t, yt, y_stride);
     }

@@ -13,47 +13,11 @@ TROIKA_INLINE inline void add_spread_fours(__m512i& sum, __m512i w, const int32_
   asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(four));
 }
 
-// Where a product finds its tokens: activations, sums and scales of block b of token t, and of its
-// half where groups have 16 weights. As blocks side by side, prepared for many rows:
-template <typename Format>
-struct PreparedTokens {
-  const TokenBlock* blocks;
-  size_t n_tokens;
-
-  TROIKA_INLINE const TokenBlock& at(size_t b, size_t t) const { return blocks[b * n_tokens + t]; }
-  TROIKA_INLINE const int32_t& four(size_t b, size_t t, int i) const { return at(b, t).levels[i]; }
-  TROIKA_INLINE float scale(size_t b, size_t t) const { return at(b, t).scale; }
-  TROIKA_INLINE int32_t start(size_t b, size_t t, int half) const { return at(b, t).start[half]; }
-  TROIKA_INLINE float sum(size_t b, size_t t, int half) const { return at(b, t).sum[half]; }
-};
-
-// As they come: to prepare a few tokens would take as long as to multiply them with some rows, and
-// nothing is read from memory meanwhile.
-template <typename Format>
-struct PlainTokens {
-  static constexpr size_t kMost = kLeastTokens - 1;
-  Q8Row rows[kMost];
-
-  TROIKA_INLINE const int32_t& four(size_t b, size_t t, int i) const {
-    return reinterpret_cast<const int32_t*>(rows[t].q + b * kQ8Block)[i];
-  }
-  TROIKA_INLINE float scale(size_t b, size_t t) const { return rows[t].scale[b]; }
-  TROIKA_INLINE int32_t whole_sum(size_t b, size_t t, int half) const {
-    const int16_t* sums = rows[t].sum + 2 * b;
-    return Format::kGroup == 32 ? sums[0] + sums[1] : sums[half];
-  }
-  TROIKA_INLINE int32_t start(size_t b, size_t t, int half) const {
-    return -Format::Levels::kOffset * whole_sum(b, t, half);
-  }
-  TROIKA_INLINE float sum(size_t b, size_t t, int half) const {
-    return static_cast<float>(whole_sum(b, t, half)) * scale(b, t);
-  }
-};
-
 template <Type kType>
 struct StripProduct {
   using Format = Wide<kType>;
   static constexpr int kVectors = Strip<kType>::kVectors;
+  static constexpr bool kCountsFew = false;
   static constexpr size_t kSums = kSuperBlock / Format::kGroup;
   static constexpr bool kHasMinima = Format::Levels::kHasMinima;
   static constexpr size_t kBytes = kLanes * Format::kBytes;  // of a super-block
@@ -88,14 +52,14 @@ struct StripProduct {
 
   // `n_blocks` of 32 weights, from block `first_block` of the tokens on.
   template <typename Tokens>
-  TROIKA_INLINE void add_super_block(const std::byte* c, size_t n_blocks, const Tokens& tokens,
+  TROIKA_INLINE void add_super_block(StripAt c, size_t n_blocks, const Tokens& tokens,
                                      size_t first_block, size_t n_tokens) {
     Strip<kType>::scales(c, n_blocks, scales);
     if constexpr (kHasMinima) Strip<kType>::minima(c, n_blocks, minima);
     const auto add_group = [&](size_t group, const __m512i(&levels)[kVectors]) TROIKA_INLINE {
       constexpr size_t kShare = kBytes / kSums;
       // A number, for the address may lie beyond the matrix.
-      const uintptr_t share = reinterpret_cast<uintptr_t>(c) + group * kShare;
+      const uintptr_t share = reinterpret_cast<uintptr_t>(c.c) + group * kShare;
       unrolled<static_cast<int>((kShare + 63) / 64)>([&](auto line) TROIKA_INLINE {
         __builtin_prefetch(reinterpret_cast<const void*>(share + kStripAhead + 64 * line), 0, 2);
         __builtin_prefetch(reinterpret_cast<const void*>(share + kStripSoon + 64 * line), 0, 3);
@@ -112,7 +76,7 @@ struct StripProduct {
           add_tokens<n>(levels, scales[group], minimum, tokens, block, half, t, of_tokens);
         }
       };
-      if constexpr (!std::is_same_v<Tokens, PlainTokens<Format>>) {
+      if constexpr (!Tokens::kAreFew) {
         add_as_many_as_fit(std::integral_constant<int, 8>());
       }
       add_as_many_as_fit(std::integral_constant<int, 4>());
@@ -130,49 +94,8 @@ struct StripProduct {
     }
     for (size_t i = 0; i < k; i += kSuperBlock, strip += kBytes) {
       const size_t n_k = k - i < kSuperBlock ? k - i : kSuperBlock;
-      add_super_block(strip, n_k / kQ8Block, tokens, i / kQ8Block, n_tokens);
+      add_super_block({strip, 0}, n_k / kQ8Block, tokens, i / kQ8Block, n_tokens);
     }
     for (size_t t = 0; t < n_tokens; ++t) _mm512_storeu_ps(y + t * y_stride, total_of(sums, t));
   }
 };
-
-template <Type kType>
-void multiply_few(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
-                  size_t x_stride_bytes, float* y, size_t y_stride) {
-  PlainTokens<Wide<kType>> tokens;
-  for (size_t t = 0; t < n_tokens; ++t) tokens.rows[t] = q8_row(x + t * x_stride_bytes, weight.k);
-  StripProduct<kType> product;
-  for (size_t r = weight.first_row; r < weight.last_row; r += kLanes) {
-    product.multiply(weight.data + r * weight.row_bytes, weight.k, tokens, n_tokens, y + r,
-                     y_stride);
-  }
-}
-
-template <Type kType>
-void multiply_many(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
-                   size_t x_stride_bytes, float* y, size_t y_stride) {
-  const size_t n_fitting = kTokenBlocks / (q8_padded(weight.k) / kQ8Block);
-  const size_t most = n_fitting < kMostTokens ? n_fitting : kMostTokens;
-  const size_t n_groups = (n_tokens + most - 1) / most;
-  TokenBlock blocks[kTokenBlocks];
-  StripProduct<kType> product;
-  for (size_t group = 0; group < n_groups; ++group) {  // of about the same size
-    const size_t t = n_tokens * group / n_groups, n = n_tokens * (group + 1) / n_groups - t;
-    prepare_tokens<Wide<kType>>(x + t * x_stride_bytes, x_stride_bytes, n, weight.k, blocks);
-    const PreparedTokens<Wide<kType>> tokens = {blocks, n};
-    for (size_t r = weight.first_row; r < weight.last_row; r += kLanes) {
-      product.multiply(weight.data + r * weight.row_bytes, weight.k, tokens, n,
-                       y + t * y_stride + r, y_stride);
-    }
-  }
-}
-
-template <Type kType>
-void multiply_strips(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
-                     size_t x_stride_bytes, float* y, size_t y_stride) {
-  if (n_tokens < kLeastTokens) {
-    multiply_few<kType>(weight, n_tokens, x, x_stride_bytes, y, y_stride);
-  } else {
-    multiply_many<kType>(weight, n_tokens, x, x_stride_bytes, y, y_stride);
-  }
-}

@@ -25,6 +25,17 @@ namespace {
 #include "kernels/x86/formats_avx2.inl"
 #include "kernels/x86/tile_avx2.inl"
 #include "kernels/simd/matmul_q8.inl"
+#include "kernels/simd/token_blocks.inl"
+#include "kernels/x86/words_avx2.inl"
+#include "kernels/simd/strips.inl"
+// clang-format on
+template <Type kType>
+struct Fours {
+  static constexpr bool kAreAdded = false;
+};
+// clang-format off
+#include "kernels/x86/matmul_q8_strips_avx2.inl"
+#include "kernels/simd/matmul_q8_strips.inl"
 // clang-format on
 
 }  // namespace
@@ -34,4 +45,11 @@ void matmul_q8_avx2(const MatmulWeight& weight, size_t n_tokens, const std::byte
                     size_t x_stride_bytes, float* y, size_t y_stride) {
   matmul_q8_tiles<Format<kType>>(weight, n_tokens, x, x_stride_bytes, y, y_stride);
 }
-#define TROIKA_PRODUCT(type) template MatmulQ8 matmul_q8_avx2<Type::type>;
+template <Type kType>
+void matmul_q8_strips_avx2(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
+                           size_t x_stride_bytes, float* y, size_t y_stride) {
+  multiply_strips<kType>(weight, n_tokens, x, x_stride_bytes, y, y_stride, matmul_q8_avx2<kType>);
+}
+#define TROIKA_PRODUCT(type)                    \
+  template MatmulQ8 matmul_q8_avx2<Type::type>; \
+  template MatmulQ8 matmul_q8_strips_avx2<Type::type>;

@@ -36,9 +36,12 @@ namespace {
 #include "kernels/x86/super_blocks_avx512.inl"
 #include "kernels/x86/tile_avx512.inl"
 #include "kernels/simd/matmul_q8.inl"
+#include "kernels/simd/token_blocks.inl"
 #include "kernels/x86/matmul_q8_avx512.inl"
-#include "kernels/x86/strips_avx512.inl"
+#include "kernels/x86/words_avx512.inl"
+#include "kernels/simd/strips.inl"
 #include "kernels/x86/matmul_q8_strips_avx512.inl"
+#include "kernels/simd/matmul_q8_strips.inl"
 // clang-format on
 
 }  // namespace
@@ -51,15 +54,7 @@ void matmul_q8_avx512(const MatmulWeight& weight, size_t n_tokens, const std::by
 template <Type kType>
 void matmul_q8_strips_avx512(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                              size_t x_stride_bytes, float* y, size_t y_stride) {
-  MatmulWeight strips = weight, rest = weight;
-  if (strips.last_row > weight.n_strip_rows) strips.last_row = weight.n_strip_rows;
-  if (rest.first_row < weight.n_strip_rows) rest.first_row = weight.n_strip_rows;
-  if (strips.first_row < strips.last_row) {
-    multiply_strips<kType>(strips, n_tokens, x, x_stride_bytes, y, y_stride);
-  }
-  if (rest.first_row < rest.last_row) {
-    matmul_q8<Wide<kType>>(rest, n_tokens, x, x_stride_bytes, y, y_stride);
-  }
+  multiply_strips<kType>(weight, n_tokens, x, x_stride_bytes, y, y_stride, matmul_q8_avx512<kType>);
 }
 #define TROIKA_PRODUCT(type)                      \
   template MatmulQ8 matmul_q8_avx512<Type::type>; \

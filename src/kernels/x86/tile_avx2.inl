@@ -1,28 +1,31 @@
-// A tile of integer dot products with AVX2.
+// A tile of integer dot products with AVX2. Each output has eight partial sums, one for each 32
+// weights of a super-block. The products of 32 weights are added up as a whole number, which is
+// exact in any order, before they become one float: weights in strips, which have a lane for each
+// row, give the same bits (matmul_q8_strips_avx2.inl).
 
-// Sixteen registers hold 8 sums and what they are made from.
+// Sixteen registers hold the levels of a row and what becomes of them.
 constexpr int kTileRows(int /*n_tokens*/) { return 2; }
 
-// 32 products of levels, summed in groups of four; each at most 32512 in magnitude for a pair, so
-// that the saturating instruction never saturates. What was added to make levels unsigned is taken
-// away for all eight 32s in one go, like a minimum.
+// Pairs of 32 products; each at most 32512 in magnitude, so that the saturating instruction never
+// saturates.
 template <typename Format>
-TROIKA_INLINE inline __m256i dot_32(__m256i levels, __m256i x, __m256i multiplier) {
-  __m256i pairs;
+TROIKA_INLINE inline __m256i pairs_of_32(__m256i levels, __m256i x) {
   if constexpr (Format::kSigned) {
     // Level -128 becomes 128, which the unsigned operand can hold; x is never -128.
-    pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(levels), _mm256_sign_epi8(x, levels));
+    return _mm256_maddubs_epi16(_mm256_abs_epi8(levels), _mm256_sign_epi8(x, levels));
   } else {
-    pairs = _mm256_maddubs_epi16(levels, x);
+    return _mm256_maddubs_epi16(levels, x);
   }
-  return _mm256_madd_epi16(pairs, multiplier);
 }
 
-// Sums of the eight 32s of activations, times their scales. The sixteen sums are multiplied by
-// words first, which are 1 unless groups are of 16.
-TROIKA_INLINE inline __m256 scaled_sums(const int16_t* sums, __m256i multiples, __m256 scales) {
-  const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums));
-  return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, multiples)), scales);
+// The sums of each of eight vectors.
+TROIKA_INLINE inline __m256i sums_of_eight(const __m256i (&v)[8]) {
+  const __m256i first =
+      _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
+  const __m256i last =
+      _mm256_hadd_epi32(_mm256_hadd_epi32(v[4], v[5]), _mm256_hadd_epi32(v[6], v[7]));
+  return _mm256_add_epi32(_mm256_permute2x128_si256(first, last, 0x20),
+                          _mm256_permute2x128_si256(first, last, 0x31));
 }
 
 // The multiples of sixteen groups as words: those of even groups in the first half.
@@ -36,58 +39,58 @@ TROIKA_INLINE inline __m256i multiplier(__m256i evens_and_odds, int i) {
   return _mm256_shuffle_epi8(evens_and_odds, _mm256_set1_epi16(word));
 }
 
+// A super-block of a row. Its levels are unpacked once for all tokens.
+template <typename Format>
+struct TileRow {
+  __m256i levels[8];
+  __m256i multiples;             // where groups are of 16
+  __m256i offsets, min_factors;  // by which both sums of 16 activations of each 32 multiply
+  __m256 scales, minima;
+
+  TROIKA_INLINE explicit TileRow(const std::byte* c) : scales(Format::scales(c)) {
+    unrolled<8>([&](auto j) TROIKA_INLINE { levels[j] = Format::levels(c, j); });
+    offsets = _mm256_set1_epi16(Format::kOffset);
+    min_factors = _mm256_set1_epi16(1);
+    if constexpr (Format::kHasMinima) minima = Format::minima(c);
+    if constexpr (Format::kGroup == 16) {
+      const __m128i bytes = Format::multiples(c);
+      multiples = evens_and_odds(bytes);
+      offsets = _mm256_mullo_epi16(_mm256_cvtepi8_epi16(bytes), offsets);
+      if constexpr (Format::kHasMinima) {
+        min_factors = _mm256_cvtepi8_epi16(Format::min_multiples(c));
+      }
+    }
+  }
+
+  // Adds the products with the activations from the i-th on: first what minima take away.
+  TROIKA_INLINE void add(const Q8Row& x, size_t i, __m256& sums) const {
+    const __m256 x_scales = _mm256_loadu_ps(x.scale + i / kQ8Block);
+    const __m256i x_sums = load_32(reinterpret_cast<const std::byte*>(x.sum + i / kQ8SumBlock));
+    if constexpr (Format::kHasMinima) {
+      const __m256i whole = _mm256_madd_epi16(x_sums, min_factors);
+      sums = _mm256_fnmadd_ps(minima, _mm256_mul_ps(_mm256_cvtepi32_ps(whole), x_scales), sums);
+    }
+    __m256i products[8];
+    unrolled<8>([&](auto j) TROIKA_INLINE {
+      const __m256i of_x = load_32(reinterpret_cast<const std::byte*>(x.q + i + kQ8Block * j));
+      __m256i of_pairs = _mm256_set1_epi16(1);
+      if constexpr (Format::kGroup == 16) of_pairs = multiplier(multiples, j);
+      products[j] = _mm256_madd_epi16(pairs_of_32<Format>(levels[j], of_x), of_pairs);
+    });
+    __m256i whole = sums_of_eight(products);
+    if constexpr (Format::kOffset != 0) {
+      whole = _mm256_sub_epi32(whole, _mm256_madd_epi16(x_sums, offsets));
+    }
+    sums = _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole), _mm256_mul_ps(scales, x_scales), sums);
+  }
+};
+
 template <typename Format, int kRows, int kTokens>
 TROIKA_INLINE inline void tile_step(const std::byte* first, size_t row_bytes, const Q8Row* x,
                                     size_t i, __m256 (&sums)[kRows][kTokens]) {
-  const std::byte* c[kRows];
-  unrolled<kRows>([&](auto r) TROIKA_INLINE { c[r] = first + r * row_bytes; });
-  alignas(32) float scales[kRows][kTokens][8];  // of weight and activation together
-  const __m256i ones = _mm256_set1_epi16(1);
-  __m256i multiples[kRows];
   unrolled<kRows>([&](auto r) TROIKA_INLINE {
-    if constexpr (Format::kGroup == 16) multiples[r] = evens_and_odds(Format::multiples(c[r]));
-  });
-  unrolled<kTokens>([&](auto t) TROIKA_INLINE {
-    const __m256 x_scales = _mm256_loadu_ps(x[t].scale + i / 32);
-    const int16_t* sums_of_16 = x[t].sum + i / 16;
-    __m256 x_sums;
-    if constexpr ((Format::kHasMinima || Format::kOffset != 0) && Format::kGroup == 32) {
-      x_sums = scaled_sums(sums_of_16, ones, x_scales);
-    }
-    unrolled<kRows>([&](auto r) TROIKA_INLINE {
-      const __m256 row_scales = Format::scales(c[r]);
-      _mm256_store_ps(scales[r][t], _mm256_mul_ps(row_scales, x_scales));
-      if constexpr (Format::kOffset != 0) {
-        if constexpr (Format::kGroup == 16) {
-          x_sums = scaled_sums(sums_of_16, _mm256_cvtepi8_epi16(Format::multiples(c[r])), x_scales);
-        }
-        const __m256 offsets = _mm256_mul_ps(row_scales, _mm256_set1_ps(Format::kOffset));
-        sums[r][t] = _mm256_fnmadd_ps(offsets, x_sums, sums[r][t]);
-      }
-      if constexpr (Format::kHasMinima) {
-        if constexpr (Format::kGroup == 16) {
-          x_sums =
-              scaled_sums(sums_of_16, _mm256_cvtepi8_epi16(Format::min_multiples(c[r])), x_scales);
-        }
-        sums[r][t] = _mm256_fnmadd_ps(Format::minima(c[r]), x_sums, sums[r][t]);
-      }
-    });
-  });
-  unrolled<8>([&](auto j) TROIKA_INLINE {
-    __m256i xs[kTokens];
-    unrolled<kTokens>([&](auto t) TROIKA_INLINE {
-      xs[t] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x[t].q + i + 32 * j));
-    });
-    unrolled<kRows>([&](auto r) TROIKA_INLINE {
-      const __m256i levels = Format::levels(c[r], j);
-      __m256i of_pairs = ones;
-      if constexpr (Format::kGroup == 16) of_pairs = multiplier(multiples[r], j);
-      unrolled<kTokens>([&](auto t) TROIKA_INLINE {
-        const __m256i dots = dot_32<Format>(levels, xs[t], of_pairs);
-        sums[r][t] =
-            _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots), _mm256_set1_ps(scales[r][t][j]), sums[r][t]);
-      });
-    });
+    const TileRow<Format> row(first + r * row_bytes);
+    unrolled<kTokens>([&](auto t) TROIKA_INLINE { row.add(x[t], i, sums[r][t]); });
   });
 }
 

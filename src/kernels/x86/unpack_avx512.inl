@@ -133,7 +133,7 @@ struct FloatValues {
 };
 
 template <Type kType>
-using ValuesOf =
+using RowOf =
     std::conditional_t<tensor::is_float(kType), FloatValues<kType>, BlockValues<Ordered<kType>>>;
 
 template <typename Values>

@@ -1,2 +1,2 @@
 // clang-format off
-.unpack_bf16 = by_type<UnpackBf16>([]<Type kType>() { return unpack_bf16<ValuesOf<kType>>; }),
+.unpack_bf16 = by_type<UnpackBf16>([]<Type kType>() { return unpack_bf16<RowOf<kType>>; }),

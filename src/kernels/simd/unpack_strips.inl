@@ -1,0 +1,61 @@
+// Weights of strips as panels, to the bit like those of single rows: the rows lie in the lanes that
+// panels have for them, so that nothing has to be turned around. After strips.inl and the function
+// unpack_bf16 of rows. Needs
+//   bool are_finite(Floats a, Floats b)
+//   Words pairs_of_bf16(Floats first, Floats second)   of each lane both, rounded
+
+// Level kByte of the four that each lane has, as floats, the offset taken away.
+template <typename Levels, int kByte>
+TROIKA_INLINE inline Floats floats_of_byte(Words levels) {
+  const Words whole = byte_of<kByte>(levels);
+  if constexpr (Levels::kOffset == 0) return floats_of(whole);
+  return floats_of(less_words(whole, splat_words(Levels::kOffset)));
+}
+
+// Calls body(i, values, is_finite) for each four weights of the rows of `c`, which stands at a
+// super-block, and of which the row has n_k still: i counts from its beginning. Where `is_finite`
+// is set, there is neither infinity nor not-a-number among them.
+template <Type kType, typename Body>
+TROIKA_INLINE inline void visit_strip(StripAt c, size_t n_k, Body body) {
+  using Levels = typename Strip<kType>::Levels;
+  constexpr size_t kGroup = Levels::kGroup, kGroups = kSuperBlock / kGroup;
+  alignas(64) Floats scales[kGroups], minima[kGroups];
+  const size_t n_blocks = (n_k < kSuperBlock ? n_k : kSuperBlock) / kQ8Block;
+  Strip<kType>::scales(c, n_blocks, scales);
+  if constexpr (Levels::kHasMinima) Strip<kType>::minima(c, n_blocks, minima);
+  Strip<kType>::visit(c, n_blocks, [&](size_t group, const auto& levels) TROIKA_INLINE {
+    const Floats scale = scales[group];
+    Floats minimum = scale;
+    if constexpr (Levels::kHasMinima) minimum = minima[group];
+    const bool is_finite = !Levels::kMayOverflow && are_finite(scale, minimum);
+    unrolled<Strip<kType>::kVectors>([&](auto i) TROIKA_INLINE {
+      Floats values[4];
+      unrolled<4>([&](auto j) TROIKA_INLINE {
+        values[j] = times(floats_of_byte<Levels, j>(levels[i]), scale);
+        if constexpr (Levels::kHasMinima) values[j] = less(values[j], minimum);
+      });
+      body(group * kGroup + 4 * i, values, is_finite);
+    });
+  });
+}
+
+template <Type kType>
+void unpack_bf16_strip(const MatmulWeight& weight, size_t first_k, size_t n_k, uint16_t* strip) {
+  if (weight.first_row >= weight.n_strip_rows) {
+    unpack_bf16<RowOf<kType>>(weight, first_k, n_k, strip);
+    return;
+  }
+  constexpr size_t kStripBytes = kPanelRows * StripLevels<kType>::kBytes;
+  const std::byte* c =
+      weight.data + weight.first_row * weight.row_bytes + first_k / kSuperBlock * kStripBytes;
+  for (size_t i = 0; i < n_k; i += kSuperBlock, c += kStripBytes) {
+    for (size_t row = 0; row < kPanelRows; row += kWordRows) {
+      visit_strip<kType>(
+          {c, row}, n_k - i, [&](size_t at, const Floats(&v)[4], bool) TROIKA_INLINE {
+            uint16_t* lines = strip + (i + at) * kPanelRows + kBf16LineDepth * row;
+            store_words(lines, pairs_of_bf16(v[0], v[1]));
+            store_words(lines + kBf16LineDepth * kPanelRows, pairs_of_bf16(v[2], v[3]));
+          });
+    }
+  }
+}

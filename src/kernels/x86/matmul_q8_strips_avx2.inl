@@ -1,0 +1,262 @@
+// Products of weights in strips with quantised activations, with AVX2: a lane for each row, so that
+// the whole numbers of 32 weights need not be added up across lanes, and the levels of a strip are
+// unpacked once for all tokens. Each output is summed as `tile` sums it, to the bit.
+//
+// Pairs of products are words of 16 bits. Levels of four bits leave room for eight of them, so that
+// of about twenty instructions for 32 weights of 8 rows and a token, eight multiply. Needs
+//   template <Type kType> struct Fours, whose kAreAdded says whether
+//     add(sum, levels, x)   adds four products to each lane in one instruction
+
+// A strip is one long row, and hardware looks ahead in it only to the end of a page. So memory is
+// asked for what comes into the second-level cache, and that for what comes soon into the first.
+constexpr size_t kStripAhead = 8192, kStripSoon = 2048;
+
+// g++ 12 otherwise adds up a tree of products, for which there are too few registers.
+TROIKA_INLINE inline void keep_in_register(__m256i& sum) { asm("" : "+x"(sum)); }
+
+// What the rows of a part say of a super-block beside its levels. `add` adds 32 weights of these
+// rows to the sums of kTokens tokens, each of which waits for its own products only.
+template <Type kType>
+struct StripFactors {
+  using Levels = StripLevels<kType>;
+  static constexpr bool kHasMinima = Levels::kHasMinima;
+  // More than so much times 127 twice does not fit 16 bits.
+  static constexpr int kMost = Levels::kMost;
+  static constexpr bool kIsWide = 2 * 127 * kMost > 32767;
+  static constexpr int kFitting = kIsWide ? 1 : 32767 / (2 * 127 * kMost);
+  // Vectors whose pairs are added up as words: a power of two.
+  static constexpr int kAtOnce = kFitting >= 8 && Levels::kGroup == 32 ? 8
+                                 : kFitting >= 4                       ? 4
+                                 : kFitting >= 2                       ? 2
+                                                                       : 1;
+
+  alignas(32) __m256 scales[8];
+  alignas(32) __m256 minima[8];
+  // By which both groups of 16 of a block multiply, as words.
+  alignas(32) __m256i evens[8], odds[8], offsets[8], min_pairs[8];
+
+  void load(StripAt c, size_t n_blocks) {
+    if constexpr (Levels::kGroup == 32) {
+      Strip<kType>::scales(c, n_blocks, scales);
+      if constexpr (kHasMinima) Strip<kType>::minima(c, n_blocks, minima);
+    } else {
+      scales[0] = Strip<kType>::d(c);
+      unrolled<4>([&](auto i) TROIKA_INLINE {
+        const __m256i word = Strip<kType>::multiples(c, i);
+        unrolled<2>([&](auto j) TROIKA_INLINE {
+          evens[2 * i + j] = as_words<2 * j, 2 * j>(word);
+          odds[2 * i + j] = as_words<2 * j + 1, 2 * j + 1>(word);
+          offsets[2 * i + j] = _mm256_mullo_epi16(as_words<2 * j, 2 * j + 1>(word),
+                                                  _mm256_set1_epi16(Levels::kOffset));
+        });
+      });
+      if constexpr (kHasMinima) {
+        minima[0] = Strip<kType>::dmin(c);
+        unrolled<4>([&](auto i) TROIKA_INLINE {
+          const __m256i word = Strip<kType>::min_multiples(c, i);
+          min_pairs[2 * i] = as_words<0, 1>(word);
+          min_pairs[2 * i + 1] = as_words<2, 3>(word);
+        });
+      }
+    }
+  }
+
+  template <int kTokens, typename Tokens>
+  TROIKA_INLINE void add(const __m256i (&levels)[8], size_t b, const Tokens& tokens, size_t block,
+                         size_t first, __m256* of_tokens) const {
+    __m256i whole[kTokens];
+    if constexpr (Fours<kType>::kAreAdded) {
+      multiply_fours<kTokens>(levels, tokens, block, first, whole);
+    } else if constexpr (kIsWide) {
+      multiply_wide<kTokens>(levels, tokens, block, first, whole);
+    } else {
+      multiply<kTokens>(levels, b, tokens, block, first, whole);
+    }
+    unrolled<kTokens>([&](auto t) TROIKA_INLINE {
+      const __m256 x_scale = _mm256_set1_ps(tokens.scale(block, first + t));
+      __m256 sum = of_tokens[first + t];
+      if constexpr (Levels::kGroup == 16) {
+        const __m256i x_sums = _mm256_set1_epi32(tokens.pair_of_sums(block, first + t));
+        if constexpr (Levels::kOffset != 0) {
+          whole[t] = _mm256_sub_epi32(whole[t], _mm256_madd_epi16(offsets[b], x_sums));
+        }
+        if constexpr (kHasMinima) {
+          const __m256i of_rows = _mm256_madd_epi16(min_pairs[b], x_sums);
+          sum =
+              _mm256_fnmadd_ps(minima[0], _mm256_mul_ps(_mm256_cvtepi32_ps(of_rows), x_scale), sum);
+        }
+        const __m256 both = _mm256_mul_ps(scales[0], x_scale);
+        of_tokens[first + t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole[t]), both, sum);
+      } else {
+        if constexpr (Levels::kOffset != 0) {
+          whole[t] =
+              _mm256_add_epi32(whole[t], _mm256_set1_epi32(tokens.start(block, first + t, 0)));
+        }
+        if constexpr (kHasMinima) {
+          sum = _mm256_fnmadd_ps(minima[b], _mm256_set1_ps(tokens.sum(block, first + t, 0)), sum);
+        }
+        const __m256 both = _mm256_mul_ps(scales[b], x_scale);
+        of_tokens[first + t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole[t]), both, sum);
+      }
+    });
+  }
+
+ private:
+  // Two signed bytes of each lane.
+  template <int kFirst, int kSecond>
+  TROIKA_INLINE static __m256i as_words(__m256i bytes) {
+    constexpr int kOrder = kFirst << 8 | kSecond << 24;
+    const __m256i order = _mm256_broadcastsi128_si256(
+        _mm_setr_epi32(kOrder, kOrder + 0x04000400, kOrder + 0x08000800, kOrder + 0x0c000c00));
+    return _mm256_srai_epi16(_mm256_shuffle_epi8(bytes, order), 8);
+  }
+
+  template <int kTokens, typename Tokens>
+  TROIKA_INLINE void multiply(const __m256i (&levels)[8], size_t b, const Tokens& tokens,
+                              size_t block, size_t first, __m256i (&whole)[kTokens]) const {
+    unrolled<8 / kAtOnce>([&](auto run) TROIKA_INLINE {
+      __m256i pairs[kTokens];
+      unrolled<kAtOnce>([&](auto j) TROIKA_INLINE {
+        constexpr int kIndex = kAtOnce * run + j;
+        unrolled<kTokens>([&](auto t) TROIKA_INLINE {
+          const __m256i x = _mm256_set1_epi32(tokens.four(block, first + t, kIndex));
+          const __m256i more = _mm256_maddubs_epi16(levels[kIndex], x);
+          pairs[t] = j == 0 ? more : _mm256_add_epi16(pairs[t], more);
+          keep_in_register(pairs[t]);
+        });
+      });
+      __m256i multiple = _mm256_set1_epi16(1);
+      if constexpr (Levels::kGroup == 16) multiple = kAtOnce * run < 4 ? evens[b] : odds[b];
+      unrolled<kTokens>([&](auto t) TROIKA_INLINE {
+        const __m256i more = _mm256_madd_epi16(pairs[t], multiple);
+        whole[t] = run == 0 ? more : _mm256_add_epi32(whole[t], more);
+        keep_in_register(whole[t]);
+      });
+    });
+  }
+  template <int kTokens, typename Tokens>
+  TROIKA_INLINE void multiply_fours(const __m256i (&levels)[8], const Tokens& tokens, size_t block,
+                                    size_t first, __m256i (&whole)[kTokens]) const {
+    unrolled<kTokens>([&](auto t) TROIKA_INLINE { whole[t] = _mm256_setzero_si256(); });
+    unrolled<8>([&](auto i) TROIKA_INLINE {
+      unrolled<kTokens>([&](auto t) TROIKA_INLINE {
+        const __m256i x = _mm256_set1_epi32(tokens.four(block, first + t, i));
+        Fours<kType>::add(whole[t], levels[i], x);
+      });
+    });
+  }
+  // Levels that need eight bits: both halves of them, which leave room for eight pairs each.
+  template <int kTokens, typename Tokens>
+  TROIKA_INLINE void multiply_wide(const __m256i (&levels)[8], const Tokens& tokens, size_t block,
+                                   size_t first, __m256i (&whole)[kTokens]) const {
+    __m256i low_pairs[kTokens], high_pairs[kTokens];
+    unrolled<8>([&](auto i) TROIKA_INLINE {
+      const __m256i low = low_nibbles(levels[i]), high = high_nibbles(levels[i]);
+      unrolled<kTokens>([&](auto t) TROIKA_INLINE {
+        const __m256i x = _mm256_set1_epi32(tokens.four(block, first + t, i));
+        const __m256i more_low = _mm256_maddubs_epi16(low, x);
+        const __m256i more_high = _mm256_maddubs_epi16(high, x);
+        low_pairs[t] = i == 0 ? more_low : _mm256_add_epi16(low_pairs[t], more_low);
+        high_pairs[t] = i == 0 ? more_high : _mm256_add_epi16(high_pairs[t], more_high);
+        keep_in_register(low_pairs[t]);
+        keep_in_register(high_pairs[t]);
+      });
+    });
+    unrolled<kTokens>([&](auto t) TROIKA_INLINE {
+      whole[t] = _mm256_add_epi32(_mm256_madd_epi16(low_pairs[t], _mm256_set1_epi16(1)),
+                                  _mm256_madd_epi16(high_pairs[t], _mm256_set1_epi16(16)));
+    });
+  }
+};
+
+template <Type kType>
+struct StripProduct {
+  static constexpr size_t kBytes = kPanelRows * StripLevels<kType>::kBytes;  // of a super-block
+  // Else levels are unpacked before a loop over tokens, and wait in memory.
+  static constexpr bool kCountsFew = true;
+  static constexpr size_t kParts = kPanelRows / kWordRows, kSums = 8;
+
+  alignas(32) __m256 sums[kParts][kSums][kMostTokens];
+  StripFactors<kType> factors;
+
+  // Calls body(b, levels) for each 32 weights of a super-block.
+  template <typename Body>
+  TROIKA_INLINE static void visit_blocks(StripAt c, size_t n_blocks, Body body) {
+    if constexpr (StripLevels<kType>::kGroup == 32) {
+      Strip<kType>::visit(c, n_blocks, body);
+    } else {
+      for (size_t half = 0; half < 2; ++half) {
+        unrolled<4>([&](auto quarter) TROIKA_INLINE {
+          __m256i levels[8];
+          unrolled<8>([&](auto i) TROIKA_INLINE {
+            levels[i] = Strip<kType>::template four<quarter>(c, half, i);
+          });
+          body(4 * half + quarter, levels);
+        });
+      }
+    }
+  }
+
+  // `n_blocks` of 32 weights, from block `first_block` of the tokens on.
+  template <typename Tokens>
+  TROIKA_INLINE void add_super_block(StripAt c, size_t n_blocks, const Tokens& tokens,
+                                     size_t first_block, size_t n_tokens) {
+    const size_t part = c.row / kWordRows;
+    factors.load(c, n_blocks);
+    visit_blocks(c, n_blocks, [&](size_t b, const __m256i(&levels)[8]) TROIKA_INLINE {
+      constexpr size_t kShare = kBytes / kSums / kParts;
+      // A number, for the address may lie beyond the matrix.
+      const uintptr_t share = reinterpret_cast<uintptr_t>(c.c) + (part * kSums + b) * kShare;
+      unrolled<static_cast<int>((kShare + 63) / 64)>([&](auto line) TROIKA_INLINE {
+        __builtin_prefetch(reinterpret_cast<const void*>(share + kStripAhead + 64 * line), 0, 2);
+        __builtin_prefetch(reinterpret_cast<const void*>(share + kStripSoon + 64 * line), 0, 3);
+      });
+      __m256* const of_tokens = sums[part][b];
+      const auto add = [&](auto n, size_t t) TROIKA_INLINE {
+        factors.template add<n>(levels, b, tokens, first_block + b, t, of_tokens);
+      };
+      if constexpr (Tokens::kAreFew) {
+        add(std::integral_constant<int, Tokens::kCount>(), 0);
+      } else {
+        size_t t = 0;
+        for (; t + 4 <= n_tokens; t += 4) add(std::integral_constant<int, 4>(), t);
+        if (n_tokens % 4 >= 2) {
+          add(std::integral_constant<int, 2>(), t);
+          t += 2;
+        }
+        if (n_tokens % 2 == 1) add(std::integral_constant<int, 1>(), t);
+      }
+    });
+  }
+
+  template <typename Tokens>
+  void multiply(const std::byte* strip, size_t k, const Tokens& tokens, size_t n_tokens, float* y,
+                size_t y_stride) {
+    for (auto& of_part : sums) {
+      for (auto& of_tokens : of_part) {
+        for (size_t t = 0; t < n_tokens; ++t) of_tokens[t] = _mm256_setzero_ps();
+      }
+    }
+    for (size_t i = 0; i < k; i += kSuperBlock, strip += kBytes) {
+      const size_t n_k = k - i < kSuperBlock ? k - i : kSuperBlock;
+      for (size_t row = 0; row < kPanelRows; row += kWordRows) {
+        add_super_block({strip, row}, n_k / kQ8Block, tokens, i / kQ8Block, n_tokens);
+      }
+    }
+    for (size_t part = 0; part < kParts; ++part) {
+      for (size_t t = 0; t < n_tokens; ++t) {
+        _mm256_storeu_ps(y + t * y_stride + part * kWordRows, total(part, t));
+      }
+    }
+  }
+
+ private:
+  // The partial sums of each row, added as V::sum adds lanes.
+  TROIKA_INLINE __m256 total(size_t part, size_t t) const {
+    __m256 s[4];
+    unrolled<4>([&](auto i) TROIKA_INLINE {
+      s[i] = _mm256_add_ps(sums[part][i][t], sums[part][i + 4][t]);
+    });
+    return _mm256_add_ps(_mm256_add_ps(s[0], s[2]), _mm256_add_ps(s[1], s[3]));
+  }
+};
