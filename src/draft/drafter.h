@@ -27,7 +27,9 @@ struct DrafterOptions {
   bool is_fixed = false;
   int n_vocab = INT_MAX;  // guesses beyond it are dropped
   int coverage = 0;       // percent of a prompt's positions whose logits `calibrate` is to get (D2)
-  int most_text = 0;      // tokens for which room is taken at once, so that steps allocate nothing
+  // What passes of so many rows took before; none: every drafter finds out by itself.
+  std::vector<std::pair<int, double>> costs_ms = {};
+  int most_text = 0;  // tokens for which room is taken at once, so that steps allocate nothing
 };
 
 struct Statistics {

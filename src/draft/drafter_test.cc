@@ -157,6 +157,16 @@ TEST(Drafter, CountsWhatHappened) {
   EXPECT_DOUBLE_EQ(s.tokens_per_verification(), 4.0);
 }
 
+TEST(Drafter, BeginsWithWhatPassesTookBefore) {
+  DrafterOptions options;
+  options.costs_ms = {{1, 10.0}, {8, 12.0}, {1000, 1.0}};
+  Drafter drafter({}, options);
+  EXPECT_EQ(drafter.costs().widest_measured(), 8);
+  EXPECT_NEAR(drafter.costs().ms(8), 12.0, 0.1);
+  drafter.measured(1, 9.0);
+  EXPECT_NEAR(drafter.costs().ms(1), 9.0, 0.1);
+}
+
 TEST(WidthCosts, InterpolatesAndGoesOn) {
   WidthCosts costs(32);
   EXPECT_EQ(costs.ms(5), 0.0);

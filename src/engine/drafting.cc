@@ -81,6 +81,9 @@ std::unique_ptr<draft::Drafter> make_drafter(Engine& engine, const Options& opti
   }
   how.n_vocab = engine.blueprint().n_vocab;
   how.most_text = engine.plan().context;
+  for (const plan::StepCost& cost : engine.plan().step_costs) {
+    how.costs_ms.emplace_back(cost.n_rows, cost.ms);
+  }
   const std::string names = spelt_out(draft);
   if (!names.starts_with(kModel) && names.find(kCalibrated) != std::string::npos) {
     how.coverage = draft.coverage;

@@ -36,10 +36,9 @@ double ms_of_answer(Session& session, std::span<const Token> prompt,
 
 }  // namespace
 
-WidthTimes measure_widths(Session& session, const std::vector<int>& widths, int depth,
-                          int repetitions, const ProgressFunction& progress) {
-  Engine& engine = session.engine();
-  const int most = engine.plan().most_step_rows();
+std::vector<double> step_ms(Session& session, const std::vector<int>& widths, int depth,
+                            int repetitions, const ProgressFunction& progress) {
+  const int most = session.engine().plan().most_step_rows();
   std::vector<std::vector<double>> ms(widths.size());
   std::vector<Token> context;
   for (size_t i = 0; i <= static_cast<size_t>(depth); ++i)
@@ -64,14 +63,23 @@ WidthTimes measure_widths(Session& session, const std::vector<int>& widths, int 
     const double taken = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     if (i >= widths.size()) ms[which].push_back(taken);  // the first round warms up
   }
+  std::vector<double> medians;
+  for (const std::vector<double>& times : ms) medians.push_back(median(times));
+  return medians;
+}
+
+WidthTimes measure_widths(Session& session, const std::vector<int>& widths, int depth,
+                          int repetitions, const ProgressFunction& progress) {
+  const std::vector<double> ms = step_ms(session, widths, depth, repetitions, progress);
+  Engine& engine = session.engine();
   WidthTimes found{{}, measure_peaks(engine.plan().n_threads())};
   const Work work = count_work(engine.blueprint(), engine.weights());
   double one = 0.0;
   for (size_t i = 0; i < widths.size(); ++i) {
-    WidthTime time{widths[i], median(ms[i]), 0.0, 0.0, 0.0};
+    WidthTime time{widths[i], ms[i], 0.0, 0.0, 0.0};
     const auto n_bytes = static_cast<double>(engine.weights().bytes_per_step());
     time.read_ms = 1e-6 * n_bytes / found.peaks.read_gb_s;
-    const double positions = static_cast<double>(context.size()) + 0.5 * (widths[i] + 1);
+    const double positions = depth + 1 + 0.5 * (widths[i] + 1);
     const double operations = widths[i] * (work.body_per_token + work.head_per_output +
                                            work.attention_per_pair * positions);
     if (found.peaks.int8_tops > 0) time.multiply_ms = 1e-9 * operations / found.peaks.int8_tops;

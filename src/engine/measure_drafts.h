@@ -22,8 +22,12 @@ struct WidthTimes {
   Peaks peaks;
 };
 
-// Chains behind `depth` tokens, each width in turn, `repetitions` times; then what the machine
-// allows. Throws UsageError for widths that a step cannot have.
+// What a step of each width takes in ms: chains behind `depth` tokens, each width in turn,
+// `repetitions` times, the median. Throws UsageError for widths that a step cannot have.
+std::vector<double> step_ms(Session& session, const std::vector<int>& widths, int depth,
+                            int repetitions, const ProgressFunction& progress = {});
+
+// The same, and then what the machine allows.
 WidthTimes measure_widths(Session& session, const std::vector<int>& widths, int depth,
                           int repetitions, const ProgressFunction& progress = {});
 

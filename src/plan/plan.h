@@ -106,6 +106,14 @@ struct ProductLayout {
   std::string layout;  // one of those that the lane names
 };
 
+// What a pass of so many rows of Phase::kStep takes, their logits included.
+struct StepCost {
+  int n_rows = 0;
+  double ms = 0.0;
+
+  bool operator==(const StepCost&) const = default;
+};
+
 struct Plan {
   std::vector<HostLane> lanes = {{}};
   std::vector<Placement> placements;  // lane 0 where none matches
@@ -139,6 +147,8 @@ struct Plan {
   bool is_cut_at_norms = false;
 
   std::vector<ProductLayout> layouts;  // the lane's first one where none matches
+  // What drafts cost (D3), ascending by rows. Empty: it is learned while running.
+  std::vector<StepCost> step_costs;
 
   int chunk() const { return prompt_shapes.back(); }
   int most_step_rows() const { return step_shapes.back(); }

@@ -15,6 +15,7 @@ namespace {
 constexpr int kMostCores = 4096;
 constexpr int kMostTokens = 1 << 20;
 constexpr int kMostContext = 1 << 27;
+constexpr double kMostMs = 1e9;
 
 std::vector<HostLane> read_lanes(const JsonFields& fields) {
   std::vector<HostLane> lanes;
@@ -89,6 +90,17 @@ std::vector<ProductLayout> read_layouts(const JsonFields& fields, int n_lanes) {
   return layouts;
 }
 
+std::vector<StepCost> read_step_costs(const JsonFields& fields) {
+  std::vector<StepCost> costs;
+  fields.each("step_costs", [&](const JsonFields& item) {
+    const StepCost cost = {static_cast<int>(item.integer("rows", 1, kMostTokens)),
+                           item.positive("ms", kMostMs)};
+    if (!costs.empty() && cost.n_rows <= costs.back().n_rows) item.fail("rows", "must ascend");
+    costs.push_back(cost);
+  });
+  return costs;
+}
+
 // Plans from before chunks could be in flight together say nothing of them.
 void read_order(const JsonFields& fields, Plan* plan) {
   if (fields.has("order")) {
@@ -114,6 +126,11 @@ std::string to_json(const PlanFile& file) {
                       {"model_bytes", file.made_for.model_bytes},
                       {"model_hash", file.made_for.model_hash},
                       {"machine", file.made_for.machine}};
+  if (file.tuned) {
+    json["tuned"] = {{"when", file.tuned->when},
+                     {"program", file.tuned->program},
+                     {"model_key", file.tuned->model_key}};
+  }
   json["context"] = file.plan.context;
   json["activations"] = activations_name(file.plan.activations);
   json["prefill"] = prefill_name(file.plan.prefill);
@@ -154,6 +171,12 @@ std::string to_json(const PlanFile& file) {
                                {"n_tokens", layout.shape.n_rows},
                                {"layout", layout.layout}});
   }
+  if (!file.plan.step_costs.empty()) {
+    json["step_costs"] = nlohmann::ordered_json::array();
+    for (const StepCost& cost : file.plan.step_costs) {
+      json["step_costs"].push_back({{"rows", cost.n_rows}, {"ms", cost.ms}});
+    }
+  }
   const Int8Plan& int8 = file.plan.int8;
   if (file.plan.prefill == Prefill::kInt8 || int8.is_calibrated()) json["int8"] = to_json(int8);
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -171,6 +194,10 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
   file.made_for = {made_for.text("model"),
                    static_cast<uint64_t>(made_for.integer("model_bytes", 0, INT64_MAX)),
                    made_for.text("model_hash"), made_for.text("machine")};
+  if (fields.has("tuned")) {
+    const JsonFields tuned = fields.object("tuned");
+    file.tuned = {tuned.text("when"), tuned.text("program"), tuned.text("model_key")};
+  }
   Plan& plan = file.plan;
   plan.context = static_cast<int>(fields.integer("context", 1, kMostContext));
   try {
@@ -204,6 +231,7 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
   const int n_lanes = static_cast<int>(plan.lanes.size());
   plan.placements = read_placements(fields, n_lanes);
   if (fields.has("layouts")) plan.layouts = read_layouts(fields, n_lanes);
+  if (fields.has("step_costs")) plan.step_costs = read_step_costs(fields);
   return file;
 }
 

@@ -1,6 +1,7 @@
 // The plan as a JSON file that a person can read and edit (docs/plan.md).
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "plan/plan.h"
@@ -17,9 +18,19 @@ struct PlanFor {
   bool operator==(const PlanFor&) const = default;
 };
 
+// Of a plan that 'troika tune' chose by measuring and keeps for later runs.
+struct Tuned {
+  std::string when;       // "2026-11-22T22:15:00Z"
+  std::string program;    // version and kernels: another program's plan is not used by itself
+  std::string model_key;  // of the model's content
+
+  bool operator==(const Tuned&) const = default;
+};
+
 struct PlanFile {
   PlanFor made_for;
   Plan plan;
+  std::optional<Tuned> tuned = std::nullopt;
 };
 
 inline constexpr int kPlanVersion = 2;

@@ -34,6 +34,8 @@ PlanFile example() {
   file.plan.order = Order::kLockStep;
   file.plan.chunks_in_flight = 3;
   file.plan.is_cut_at_norms = true;
+  file.plan.step_costs = {{1, 25.5}, {8, 30.0}};
+  file.tuned = {"2026-11-22T22:15:00Z", "troika 0.1.0", "0123456789abcdef"};
   return file;
 }
 
@@ -134,6 +136,9 @@ TEST(PlanJson, RefusalsNameFileAndField) {
       {"\"reuse_granule\": 16", "\"reuse_granule\": 0", "'reuse_granule'"},
       {"\"short_rest\": 24", "\"short_rest\": 65", "'short_rest'"},
       {"\"phase\": \"prompt\"", "\"phase\": \"prefill\"", "'layouts[0].phase'"},
+      {"\"rows\": 8", "\"rows\": 1", "'step_costs[1].rows'"},
+      {"\"ms\": 25.5", "\"ms\": 0", "'step_costs[0].ms'"},
+      {"\"program\": \"troika 0.1.0\"", "\"program\": 1", "'tuned.program'"},
       {"\"threads\": 2", "\"threads\": -2", "'lanes[0].threads'"},
       {"\"subgraph\": \"ffn\"", "\"subgraph\": \"fnn\"", "'placements[0].subgraph'"},
       {"\"kind\": \"host\"", "\"kind\": \"dsp\"", "'lanes[0].kind'"},
