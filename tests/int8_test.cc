@@ -181,6 +181,20 @@ TEST_P(Int8Planted, N4LosesLittleWhereOneScaleForATensorIsFarOff) {
   EXPECT_LT(perplexity_of_text(session, how_.text, {}).perplexity, int8.perplexity * 1.02);
 }
 
+// For tuning: fewer passes, in the class that prompts usually have.
+TEST_P(Int8Planted, ABriefCalibrationFindsTheOutliersToo) {
+  how_.is_brief = true;
+  const engine::Calibration calibration = engine::calibrate(how_);
+  EXPECT_EQ(calibration.n_passes, 5u);
+  ASSERT_EQ(calibration.int8.losses.size(), 1u);
+  EXPECT_LT(std::fabs(loss_of(calibration.int8, "token-shadow", 0)), 0.01);
+  int n_outlier_channels = 0;
+  for (const plan::Int8Input& input : calibration.int8.inputs) {
+    n_outlier_channels += input.n_outlier_channels;
+  }
+  EXPECT_GT(n_outlier_channels, 0);
+}
+
 TEST_P(Int8Planted, ACalibrationThatIsCutOffGoesOnWhereItStood) {
   how_.alternatives = true;
   how_.text.resize(how_.text.size() / 3);

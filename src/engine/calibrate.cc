@@ -27,6 +27,7 @@ constexpr int kWindow = 512;  // tokens: a chunk
 constexpr size_t kLeastTokens = 64;
 // Shares of the magnitudes that may lie within the limit, fewest outliers first.
 constexpr double kQuantiles[] = {0.9999, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.98};
+constexpr size_t kBriefStride = 3;  // of them, in a brief calibration
 // A smaller quantile must gain so much perplexity, as a share.
 constexpr double kWorthwhile = 0.0005;
 constexpr double kAlphas[] = {0.3, 0.4, 0.5, 0.6, 0.7, 0.8};
@@ -39,26 +40,12 @@ constexpr float kClampOfZeros = 1.0f;
 constexpr double kWorst = 1e30;  // a loss that is not finite
 constexpr const char* kFloatPass = "float";
 
-// The beginning of a text, cut at a space.
-std::string beginning(const text::Tokenizer& tokenizer, const std::string& text, size_t n_tokens) {
-  const size_t n_all = tokenizer.encode(text, {/*add_special=*/false, false}).size();
-  if (n_all < kLeastTokens) {
-    throw Error(
-        fmt::format("A text of {} tokens is too short to calibrate with; {} are needed at "
-                    "least, some thousands are good.",
-                    n_all, kLeastTokens));
-  }
-  if (n_all <= n_tokens) return text;
-  const auto share = static_cast<double>(n_tokens) / static_cast<double>(n_all);
-  const auto n_bytes = static_cast<size_t>(share * static_cast<double>(text.size()));
-  const size_t space = text.find_last_of(" \n", n_bytes);
-  return text.substr(0, space == std::string::npos || space == 0 ? n_bytes : space);
-}
-
 class Calibrator {
  public:
   explicit Calibrator(const CalibrateOptions& options) : options_(options) {
-    n_passes_ = 1 + std::size(kQuantiles) + 1 + 5;
+    n_passes_ = 1 + (std::size(kQuantiles) - 1) / stride() + 1 + 1;
+    if (options.is_brief) return;
+    n_passes_ += 5;
     if (options.alternatives) n_passes_ += 2 + std::size(kAlphas);
   }
 
@@ -66,8 +53,13 @@ class Calibrator {
     gather();
     choose_quantile();
     count_outliers();
-    measure_methods();
-    Calibration result = choose();
+    Calibration result;
+    if (options_.is_brief) {
+      result.int8 = int8_;
+    } else {
+      measure_methods();
+      result = choose();
+    }
     result.n_passes = n_passes_;
     result.n_found_earlier = state_->n_found_earlier();
     state_->remove();
@@ -75,25 +67,33 @@ class Calibrator {
   }
 
  private:
-  // In float, once.
+  size_t stride() const { return options_.is_brief ? kBriefStride : 1; }
+  // Outliers in float, none of them ignored: with the scales that lanes need, or that are better.
+  Int8Method with_outliers() const {
+    return options_.is_brief ? Int8Method::kTokenShadow : Int8Method::kShadow;
+  }
+
+  // Once, in float unless it must be brief.
   void gather() {
     Options options = options_.engine;
-    options.activations = plan::Activations::kF32;
-    options.prefill = "f32";
     options.int8.clear();
     options.plan.clear();
     options.made_plan.reset();
+    if (!options_.is_brief) {
+      options.activations = plan::Activations::kF32;
+      options.prefill = "f32";
+      options.kv_type = tensor::Type::kF32;
+    }
     // No bit depends on lanes, and one of them observes in one thread.
     options.lanes.clear();
     options.placements.clear();
     options.is_strict_npu = false;
-    options.kv_type = tensor::Type::kF32;
     options.context = kWindow;
     Engine engine(options);
     plan_ = engine.plan();
     safe_ = safe_prefill(options_.engine.activations, options_.engine.kernels,
                          engine.weights().main_type());
-    text_ = beginning(engine.tokenizer(), options_.text, options_.most_tokens);
+    text_ = beginning_of_text(engine.tokenizer(), options_.text, options_.most_tokens);
     inputs_ = model::linear_inputs(engine.blueprint());
     blueprint_ = engine.blueprint();
     state_ = std::make_unique<CalibrationState>(options_.folder, identity(engine));
@@ -103,10 +103,10 @@ class Calibrator {
   // All that a finding depends on.
   std::string identity(const Engine& engine) const {
     const Options& options = options_.engine;
-    return fmt::format("{:016x} {:016x} {} {} {} {}", weights::content_key(engine.file()),
+    return fmt::format("{:016x} {:016x} {} {} {} {}{}", weights::content_key(engine.file()),
                        hash_of(text_), kernels::describe(engine.kernels()),
                        static_cast<int>(options.activations), options.int8_weights,
-                       options_.alternatives);
+                       options_.alternatives, options_.is_brief ? " brief" : "");
   }
 
   nlohmann::ordered_json observe(Engine& engine) {
@@ -170,15 +170,15 @@ class Calibrator {
   // The one with the fewest outliers that loses nothing worth mentioning against the best.
   void choose_quantile() {
     std::vector<double> losses;
-    for (size_t i = 0; i < std::size(kQuantiles); ++i) {
-      plan::Int8Plan candidate = with(Int8Method::kShadow, 0);
+    for (size_t i = 0; i < std::size(kQuantiles); i += stride()) {
+      plan::Int8Plan candidate = with(with_outliers(), 0);
       set_limits(i, &candidate);
       losses.push_back(loss_of(candidate));
     }
     const double best = *std::min_element(losses.begin(), losses.end());
     const auto chosen = std::find_if(losses.begin(), losses.end(),
                                      [&](double loss) { return loss <= best + kWorthwhile; });
-    set_limits(static_cast<size_t>(chosen - losses.begin()), &int8_);
+    set_limits(static_cast<size_t>(chosen - losses.begin()) * stride(), &int8_);
   }
 
   void count_outliers() {
@@ -187,7 +187,7 @@ class Calibrator {
       std::vector<float> limits;
       for (const plan::Int8Input& input : int8_.inputs) limits.push_back(input.limit);
       statistics.count_outliers(std::move(limits));
-      const double loss = run_int8(with(Int8Method::kShadow, 0), &statistics);
+      const double loss = run_int8(with(with_outliers(), 0), &statistics);
       plan::Int8Plan counted = int8_;
       for (size_t i = 0; i < inputs_.size(); ++i) {
         plan::Int8Input& input = counted.inputs[i];
@@ -199,7 +199,7 @@ class Calibrator {
     });
     int8_ = plan::read_int8(found.object("int8"));
     if (int8_.inputs.size() != inputs_.size()) found.fail("int8", "is of another model");
-    int8_.losses.push_back({plan::int8_method_name(Int8Method::kShadow), 0, loss_in(found)});
+    int8_.losses.push_back({plan::int8_method_name(with_outliers()), 0, loss_in(found)});
   }
 
   void measure_methods() {
@@ -335,6 +335,22 @@ class Calibrator {
 };
 
 }  // namespace
+
+std::string beginning_of_text(const text::Tokenizer& tokenizer, const std::string& text,
+                              size_t n_tokens) {
+  const size_t n_all = tokenizer.encode(text, {/*add_special=*/false, false}).size();
+  if (n_all < kLeastTokens) {
+    throw Error(
+        fmt::format("A text of {} tokens is too short to calibrate with; {} are needed at "
+                    "least, some thousands are good.",
+                    n_all, kLeastTokens));
+  }
+  if (n_all <= n_tokens) return text;
+  const auto share = static_cast<double>(n_tokens) / static_cast<double>(n_all);
+  const auto n_bytes = static_cast<size_t>(share * static_cast<double>(text.size()));
+  const size_t space = text.find_last_of(" \n", n_bytes);
+  return text.substr(0, space == std::string::npos || space == 0 ? n_bytes : space);
+}
 
 Calibration calibrate(const CalibrateOptions& options) { return Calibrator(options).run(); }
 

@@ -7,6 +7,7 @@
 #include "base/progress.h"
 #include "engine/options.h"
 #include "plan/plan.h"
+#include "text/tokenizer.h"
 
 namespace troika::engine {
 
@@ -16,6 +17,9 @@ struct CalibrateOptions {
   std::string text_name;  // for people
   size_t most_tokens = 8192;
   bool alternatives = false;  // SmoothQuant, LLM.int8() and groups too (N11)
+  // Limits and outliers alone, from few passes in the class that prompts usually have: whoever asks
+  // measures the methods.
+  bool is_brief = false;
   std::string folder;         // where passes that are done are kept until all are; empty: nowhere
   ProgressFunction progress;  // in tokens of all passes
 };
@@ -32,6 +36,11 @@ struct Calibration {
 inline constexpr double kMostInt8Loss = 0.005;
 // How many of an input's outliers its hot channels have (N5).
 inline constexpr double kHotShare = 0.8;
+
+// The beginning of a text, about so many tokens, cut at a space. Throws Error for a text that is
+// too short.
+std::string beginning_of_text(const text::Tokenizer& tokenizer, const std::string& text,
+                              size_t n_tokens);
 
 // Throws Error for a text that is too short.
 Calibration calibrate(const CalibrateOptions& options);

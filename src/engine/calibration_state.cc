@@ -19,7 +19,8 @@ constexpr uint64_t kVersion = 1;
 
 }  // namespace
 
-CalibrationState::CalibrationState(const std::string& folder, const std::string& identity)
+CalibrationState::CalibrationState(const std::string& folder, const std::string& identity,
+                                   const std::string& kind)
     : text_("{}") {
   if (folder.empty()) return;
   std::error_code failure;
@@ -31,7 +32,7 @@ CalibrationState::CalibrationState(const std::string& folder, const std::string&
   Fnv hash;
   hash.add(kVersion);
   hash.add(identity);
-  path_ = fmt::format("{}/calibration-{:016x}.json", folder, hash.value());
+  path_ = fmt::format("{}/{}-{:016x}.json", folder, kind, hash.value());
   load();
 }
 
@@ -41,10 +42,11 @@ void CalibrationState::load() {
   text_.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
   const auto json = nlohmann::json::parse(text_, nullptr, /*allow_exceptions=*/false);
   if (file.bad() || !json.is_object()) {
-    throw Error(fmt::format(
-        "{}: what an earlier calibration left cannot be read. 'troika cache --remove {}' takes it "
-        "away.",
-        path_, std::filesystem::path(path_).filename().string()));
+    throw Error(
+        fmt::format("{}: what was found out before it was cut off cannot be read. 'troika cache "
+                    "--remove {}' takes it "
+                    "away.",
+                    path_, std::filesystem::path(path_).filename().string()));
   }
   n_found_earlier_ = json.size();
 }

@@ -1,5 +1,5 @@
-// What the passes of a calibration have found out, kept so that one that was cut off goes on where
-// it stood.
+// What the passes of a calibration, or of tuning, have found out, kept so that one that was cut off
+// goes on where it stood.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,10 @@ namespace troika::engine {
 class CalibrationState {
  public:
   // The folder is made where it is missing; an empty one keeps nothing. The identity says of what
-  // calibration it is: another one has a file of its own. Throws Error where the file that is there
-  // cannot be understood.
-  CalibrationState(const std::string& folder, const std::string& identity);
+  // calibration it is: another one has a file of its own, KIND-KEY.json. Throws Error where the
+  // file that is there cannot be understood.
+  CalibrationState(const std::string& folder, const std::string& identity,
+                   const std::string& kind = "calibration");
 
   // What the pass of this name found out: from the file, or by running it. Always by way of text,
   // so that it does not matter which.

@@ -50,7 +50,7 @@ std::unique_ptr<text::Tokenizer> make_tokenizer(const gguf::File& file, const Op
 }
 
 plan::Plan loaded_plan(const Options& options, const gguf::File& file) {
-  plan::Plan plan = load_plan(options.plan, plan_identity(file));
+  plan::Plan plan = load_plan(options.plan, plan_identity(file)).plan;
   apply_chunk_options(options, &plan);
   return plan;
 }

@@ -21,14 +21,17 @@ double negative_log_likelihood(std::span<const float> logits, Token token) {
 // Sums over windows, and what became of them in characters.
 class Sums {
  public:
-  explicit Sums(const text::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  explicit Sums(const text::Tokenizer& tokenizer, std::vector<double>* losses = nullptr)
+      : tokenizer_(tokenizer), losses_(losses) {}
 
   // All tokens but the first are predicted.
   void add_window(Session& session, std::span<const Token> tokens) {
     if (tokens.size() < 2) return;
     session.truncate(0);
     session.evaluate(tokens.first(tokens.size() - 1), [&](int index, std::span<const float> row) {
-      nll_ += negative_log_likelihood(row, tokens[static_cast<size_t>(index) + 1]);
+      const double nll = negative_log_likelihood(row, tokens[static_cast<size_t>(index) + 1]);
+      nll_ += nll;
+      if (losses_ != nullptr) losses_->push_back(nll);
     });
     n_tokens_ += tokens.size() - 1;
     for (const char c : tokenizer_.decode(tokens.subspan(1))) {
@@ -50,6 +53,7 @@ class Sums {
 
  private:
   const text::Tokenizer& tokenizer_;
+  std::vector<double>* losses_;  // of each token; or null
   double nll_ = 0.0;
   size_t n_tokens_ = 0;
   size_t n_chars_ = 0;
@@ -103,10 +107,10 @@ Perplexity perplexity_of_documents(Session& session, const std::vector<std::stri
 }
 
 Perplexity perplexity_of_text(Session& session, const std::string& text,
-                              const ProgressFunction& progress) {
+                              const ProgressFunction& progress, std::vector<double>* losses) {
   const text::Tokenizer& tokenizer = session.engine().tokenizer();
   const std::vector<Token> tokens = tokenizer.encode(text, {/*add_special=*/false, false});
-  Sums sums(tokenizer);
+  Sums sums(tokenizer, losses);
   const auto context = static_cast<size_t>(session.context());
   for (size_t begin = 0; begin < tokens.size();) {
     std::vector<Token> window;

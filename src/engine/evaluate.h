@@ -19,9 +19,11 @@ struct Perplexity {
 // Each document is BOS (where the model has one) and as many of its tokens as the context holds.
 Perplexity perplexity_of_documents(Session& session, const std::vector<std::string>& documents,
                                    const ProgressFunction& progress);
-// One long text in windows of the context, each begun afresh.
+// One long text in windows of the context, each begun afresh. `losses`, if not null, gets the
+// negative log likelihood of each predicted token, in their order.
 Perplexity perplexity_of_text(Session& session, const std::string& text,
-                              const ProgressFunction& progress);
+                              const ProgressFunction& progress,
+                              std::vector<double>* losses = nullptr);
 
 struct Task {
   std::string prompt;

@@ -83,7 +83,7 @@ class Measurer {
     options.prefill = "bf16";
     base_ = std::make_unique<Engine>(options);
     if (!options_.plan.empty()) {
-      int8_ = load_plan(options_.plan, plan_identity(base_->file())).int8;
+      int8_ = load_plan(options_.plan, plan_identity(base_->file())).plan.int8;
       if (!int8_.is_calibrated()) {
         throw UsageError(fmt::format(
             "{}: the plan has no limits of outliers. Make it with 'troika plan MODEL --calibrate "

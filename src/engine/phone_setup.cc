@@ -225,7 +225,7 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const Options& options, const gguf:
       options.has_square_shapes && is_law_of_plain_products(setup->model.stack());
   setup->n_threads = options.n_threads > 0 ? options.n_threads : usable_cores();
   if (!options.plan.empty()) {
-    setup->plan = load_plan(options.plan, plan_identity(file, setup->name()));
+    setup->plan = load_plan(options.plan, plan_identity(file, setup->name())).plan;
     setup->options.lanes.clear();
     for (const plan::HostLane& lane : setup->plan.lanes) {
       setup->options.lanes.push_back(lanes::processor_from_name(lane.kind));

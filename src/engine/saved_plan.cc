@@ -37,12 +37,10 @@ std::string read_file(const std::string& path) {
 }
 
 void check_identity(const std::string& path, const plan::PlanFor& made_for,
-                    const plan::PlanFor& here) {
+                    const plan::PlanFor& here, const std::string& advice) {
   const auto refuse = [&](const char* what, const std::string& theirs, const std::string& ours) {
-    throw Error(
-        fmt::format("{}: the plan was made for another {} ({}, and here is {}). Make it "
-                    "again with 'troika plan MODEL -o {}'.",
-                    path, what, theirs, ours, path));
+    throw Error(fmt::format("{}: the plan was made for another {} ({}, and here is {}). {}", path,
+                            what, theirs, ours, advice));
   };
   // The name of the file may change; what stands in it may not.
   if (made_for.model_bytes != here.model_bytes || made_for.model_hash != here.model_hash) {
@@ -63,21 +61,22 @@ plan::PlanFor plan_identity(const gguf::File& file, const std::string& machine) 
   return identity;
 }
 
-plan::Plan load_plan(const std::string& path, const plan::PlanFor& here) {
-  const plan::PlanFile saved = plan::plan_from_json(read_file(path), path);
-  check_identity(path, saved.made_for, here);
+plan::PlanFile load_plan(const std::string& path, const plan::PlanFor& here,
+                         const std::string& advice) {
+  const std::string what_to_do =
+      !advice.empty() ? advice : fmt::format("Make it again with 'troika plan MODEL -o {}'.", path);
+  plan::PlanFile saved = plan::plan_from_json(read_file(path), path);
+  check_identity(path, saved.made_for, here, what_to_do);
   const std::vector<int> usable = usable_core_numbers();
   for (const plan::HostLane& lane : saved.plan.lanes) {
     for (const int core : lane.cores) {
       if (std::find(usable.begin(), usable.end(), core) == usable.end()) {
-        throw Error(
-            fmt::format("{}: the plan uses core {}, which this process may not use. Make "
-                        "it again with 'troika plan MODEL -o {}'.",
-                        path, core, path));
+        throw Error(fmt::format("{}: the plan uses core {}, which this process may not use. {}",
+                                path, core, what_to_do));
       }
     }
   }
-  return saved.plan;
+  return saved;
 }
 
 }  // namespace troika::engine

@@ -13,7 +13,9 @@ namespace troika::engine {
 plan::PlanFor plan_identity(const gguf::File& file, const std::string& machine = {});
 
 // Throws Error for a file that is no plan, one made for another model or machine, and one that
-// names cores this process may not use.
-plan::Plan load_plan(const std::string& path, const plan::PlanFor& here);
+// names cores this process may not use. `advice` ends these messages; empty: how to make the plan
+// again.
+plan::PlanFile load_plan(const std::string& path, const plan::PlanFor& here,
+                         const std::string& advice = {});
 
 }  // namespace troika::engine
