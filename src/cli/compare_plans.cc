@@ -43,8 +43,10 @@ class CandidateRun {
 
 }  // namespace
 
-PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& prompts) {
+PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& prompts,
+                            const plan::Plan* like) {
   engine::ChooseRequest request;
+  request.like = like;
   request.options = flags.checked();
   request.prompts = prompts;
   if (request.options.context == 0) {

@@ -7,8 +7,10 @@
 
 namespace troika::cli {
 
-// What is predicted of each candidate, and which is chosen.
-engine::PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& prompts);
+// What is predicted of each candidate, and which is chosen. `like`, if not null, has the precisions
+// and the calibration of all of them.
+engine::PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& prompts,
+                                    const plan::Plan* like);
 
 // Runs every candidate, in turn, so many times, and prints how the chosen one compares with the
 // best that has a single lane.

@@ -37,10 +37,21 @@ struct PlanFlags {
   bool alternatives = false;
 };
 
-// Chooses by the profile, and runs as chosen if asked to compare.
+// Chooses by the profile, and runs as chosen if asked to compare. What was calibrated just now, or
+// stands in the plan file that was given, stays.
 void choose(PlanFlags& flags) {
-  const engine::PlanChoice choice = choose_and_print(flags.engine, flags.prompts);
-  flags.engine.options.made_plan = choice.candidates[choice.best].plan;
+  engine::Options& options = flags.engine.options;
+  std::optional<plan::Plan> like = options.made_plan;
+  if (!like && !options.plan.empty()) {
+    like = engine::load_plan(options.plan, engine::plan_identity(gguf::File::open(options.model)))
+               .plan;
+  }
+  options.plan.clear();
+  options.made_plan.reset();
+  const engine::PlanChoice choice =
+      choose_and_print(flags.engine, flags.prompts, like ? &*like : nullptr);
+  // Its context was that of the measurements; the plan's follows from memory.
+  options.base_plan = choice.candidates[choice.best].plan;
   if (flags.n_turns > 0) compare_and_print(flags.engine, choice, flags.prompts, flags.n_turns);
 }
 
@@ -117,9 +128,6 @@ void calibrate(PlanFlags& flags) {
 
 void make(PlanFlags& flags) {
   if (!flags.calibrate.empty()) {
-    if (flags.choose || flags.n_turns > 0) {
-      throw UsageError("--calibrate and --choose are two plans; make one of them.");
-    }
     calibrate(flags);
   }
   if (flags.choose || flags.n_turns > 0) {

@@ -27,10 +27,15 @@ struct LaneSet {
   int n_threads = 0;
 };
 
-// One lane of all cores, of half, of one; and a lane for each core, where they are few.
-std::vector<LaneSet> lane_sets() {
+// One lane of all cores, of half, of one; and a lane for each core, where they are few. Only what
+// is asked for where something is.
+std::vector<LaneSet> lane_sets(const Options& asked) {
   constexpr size_t kMostLanes = 4;
   std::vector<LaneSet> sets;
+  if (!asked.lanes.empty()) return {{"lanes " + asked.lanes, asked.lanes, 0}};
+  if (const int n = asked.n_threads; n > 0) {
+    return {{fmt::format("{} thread{}", n, n == 1 ? "" : "s"), "", n}};
+  }
   for (int n = usable_cores(); n >= 1; n /= 2) {
     sets.push_back({fmt::format("{} thread{}", n, n == 1 ? "" : "s"), "", n});
   }
@@ -74,6 +79,20 @@ std::vector<plan::ProductLayout> chosen_layouts(const plan::Profile& profile,
   return layouts;
 }
 
+plan::Plan plan_of(Options options, const plan::Plan* like, const model::Blueprint& blueprint,
+                   const weights::Store& weights) {
+  if (like == nullptr) return make_plan(options, blueprint, weights);
+  options.prefill = plan::prefill_name(like->prefill);
+  options.int8.clear();
+  options.activations = like->activations;
+  options.kv_type = like->kv_type;
+  options.packed_bytes = like->packed_bytes;
+  plan::Plan plan = make_plan(options, blueprint, weights);
+  plan.int8 = like->int8;
+  plan.prefill_reason = like->prefill_reason;
+  return plan;
+}
+
 }  // namespace
 
 PlanChoice choose_plan(const ChooseRequest& request, const StageFunction& stage) {
@@ -84,28 +103,28 @@ PlanChoice choose_plan(const ChooseRequest& request, const StageFunction& stage)
   const int longest = *std::max_element(request.prompts.begin(), request.prompts.end());
   PlanChoice choice;
   double best_us = 0.0;
-  for (const LaneSet& set : lane_sets()) {
+  for (const LaneSet& set : lane_sets(request.options)) {
     Options options = request.options;
     options.lanes = set.lanes;
     options.n_threads = set.lanes.empty() ? set.n_threads : 0;
     PlanCandidate candidate;
     candidate.name = set.name;
-    candidate.plan = make_plan(options, blueprint, weights);
+    candidate.plan = plan_of(options, request.like, blueprint, weights);
     candidate.has_single_lane = candidate.plan.lanes.size() == 1;
     ProfileRequest profiling;
     profiling.models = {request.options.model};
     profiling.lanes = options.lanes;
     profiling.n_threads = options.n_threads;
-    profiling.activations = options.activations;
+    profiling.activations = candidate.plan.activations;
     profiling.prefill = candidate.plan.prefill;
-    profiling.kv_type = options.kv_type;
+    profiling.kv_type = candidate.plan.kv_type;
     profiling.kernels = options.kernels;
     profiling.type = weights.main_type();
     profiling.budget_s = request.budget_s;
     profiling.use_cache = request.use_cache;
     profiling.with_storage = false;
     const plan::Profile profile = profile_here(profiling, stage).profile;
-    const solve::ProfileTimes times(profile, weights, options.kv_type);
+    const solve::ProfileTimes times(profile, weights, candidate.plan.kv_type);
     choose_chunk(times, blueprint, longest, &candidate.plan);
     if (!candidate.has_single_lane) {
       std::vector<solve::LaneFacts> facts;

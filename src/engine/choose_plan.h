@@ -21,7 +21,9 @@ struct PlanCandidate {
 };
 
 struct ChooseRequest {
-  Options options;  // model, context, activations, ...; lanes and threads are chosen
+  Options options;  // model, context, activations, ...; lanes and threads too, else they are chosen
+  // Whose precisions, and what a calibration has found, all candidates have; null: as options say.
+  const plan::Plan* like = nullptr;
   std::vector<int> prompts = {32, 300, 1024};
   int n_steps = 64;       // decoded behind each prompt
   double budget_s = 8.0;  // to measure what a profile misses, for each candidate

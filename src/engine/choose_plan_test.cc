@@ -43,5 +43,33 @@ TEST(ChoosePlan, H11_CandidatesArePredictedAndTheBestOneRuns) {
   EXPECT_TRUE(has_single_thread);
 }
 
+TEST(ChoosePlan, KeepsPrecisionsAndCalibrationOfAPlanThatIsGiven) {
+  const test_support::TinyEngine tiny;
+  plan::Plan like = tiny.engine->plan();
+  like.prefill = plan::Prefill::kInt8;
+  like.prefill_reason = "measured";
+  like.int8.method = plan::Int8Method::kTokenShadow;
+  like.int8.text = "a book";
+  like.kv_type = tensor::Type::kF32;
+  ChooseRequest request;
+  request.options.model = tiny.engine->file().path();
+  request.options.context = 96;
+  request.options.n_threads = 1;
+  request.like = &like;
+  request.prompts = {16, 64};
+  request.budget_s = 0.5;
+  request.use_cache = false;
+  const PlanChoice choice =
+      choose_plan(request, [](const std::string&) { return [](uint64_t, uint64_t) {}; });
+  ASSERT_EQ(choice.candidates.size(), 1u);
+  const plan::Plan& plan = choice.candidates[0].plan;
+  EXPECT_EQ(plan.n_threads(), 1);
+  EXPECT_EQ(plan.prefill, plan::Prefill::kInt8);
+  EXPECT_EQ(plan.prefill_reason, "measured");
+  EXPECT_EQ(plan.int8.method, plan::Int8Method::kTokenShadow);
+  EXPECT_EQ(plan.int8.text, "a book");
+  EXPECT_EQ(plan.kv_type, tensor::Type::kF32);
+}
+
 }  // namespace
 }  // namespace troika::engine

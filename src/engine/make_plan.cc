@@ -160,6 +160,27 @@ std::vector<plan::HostLane> choose_lanes(const Options& options) {
   return plan::lanes_from_text(options.lanes, usable_core_numbers());
 }
 
+// What is decided before anything is known of memory.
+plan::Plan begin_plan(const Options& options, const weights::Store& weights) {
+  if (options.base_plan) {
+    plan::Plan plan = *options.base_plan;
+    if (!options.int8.empty()) {
+      plan.prefill = plan::Prefill::kInt8;
+      plan.prefill_reason = "--int8 asks for it";
+    }
+    return plan;
+  }
+  plan::Plan plan;
+  plan.lanes = choose_lanes(options);
+  for (const std::string& text : options.placements) {
+    plan.placements.push_back(plan::placement_from_text(text, static_cast<int>(plan.lanes.size())));
+  }
+  plan.activations = options.activations;
+  plan.kv_type = options.kv_type;
+  choose_prefill(options, weights.main_type(), &plan);
+  return plan;
+}
+
 // Packed copies get what a useful context, or the one that is asked for, leaves of the limit.
 void limit_copies(const Options& options, const model::Blueprint& blueprint,
                   const weights::Store& weights, const MemoryFigures& memory, plan::Plan* plan) {
@@ -227,22 +248,15 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
     throw UsageError(
         fmt::format("--context {} makes no sense; it is a number of tokens.", options.context));
   }
-  plan::Plan plan;
-  plan.lanes = choose_lanes(options);
-  for (const std::string& text : options.placements) {
-    plan.placements.push_back(plan::placement_from_text(text, static_cast<int>(plan.lanes.size())));
-  }
-  plan.activations = options.activations;
-  plan.kv_type = options.kv_type;
+  plan::Plan plan = begin_plan(options, weights);
   cache::check_head_length(plan.kv_type, blueprint.head_dim);
-  choose_prefill(options, weights.main_type(), &plan);
   apply_chunk_options(options, &plan);
   if (options.chunk > 0) {
     std::erase_if(plan.prompt_shapes, [&](int n) { return n >= options.chunk; });
     plan.prompt_shapes.push_back(options.chunk);
   }
   fit_context(options, blueprint, weights, &plan, memory);
-  explain_prefill(options, blueprint, weights, &plan);
+  if (!options.base_plan) explain_prefill(options, blueprint, weights, &plan);
   // No executable for more tokens than the context holds. Steps of several sequences are wider.
   std::vector<int>& shapes = plan.prompt_shapes;
   while (shapes.size() > 1 && shapes[shapes.size() - 2] >= plan.context) shapes.pop_back();

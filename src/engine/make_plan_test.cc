@@ -55,6 +55,34 @@ TEST_F(MakePlan, TheDefaultContextKeepsTheOriginalTurnsOfPositions) {
   EXPECT_EQ(make({64 * kGiga, 60 * kGiga}).context, 6000);
 }
 
+TEST_F(MakePlan, APlanToBeginWithIsFittedToTheMemory) {
+  plan::Plan base;
+  base.lanes = {{{}, 3}};
+  base.prefill = plan::Prefill::kBf16;
+  base.prefill_reason = "tuned";
+  base.kv_type = tensor::Type::kQ8_0;
+  base.prompt_shapes = {32, 256};
+  base.step_costs = {{1, 5.0}};
+  base.context = 50;
+  options_.base_plan = base;
+  const plan::Plan plan = make({64 * kGiga, 60 * kGiga});
+  EXPECT_EQ(plan.context, 8192);
+  EXPECT_EQ(plan.n_threads(), 3);
+  EXPECT_EQ(plan.prefill_reason, "tuned");
+  EXPECT_EQ(plan.kv_type, tensor::Type::kQ8_0);
+  EXPECT_EQ(plan.prompt_shapes, base.prompt_shapes);
+  EXPECT_EQ(plan.step_costs, base.step_costs);
+  EXPECT_LT(make({64 * kGiga, 700 * kPerToken}).context, 8192);
+  // What was asked for lies over it.
+  options_.context = 300;
+  options_.int8 = "token";
+  options_.chunk = 64;
+  const plan::Plan asked = make({64 * kGiga, 60 * kGiga});
+  EXPECT_EQ(asked.context, 300);
+  EXPECT_EQ(asked.prefill, plan::Prefill::kInt8);
+  EXPECT_EQ(asked.chunk(), 64);
+}
+
 TEST_F(MakePlan, TheDefaultContextLeavesHalfOfTheMemory) {
   const plan::Plan plan = make({64 * kGiga, 4000 * kPerToken});
   EXPECT_EQ(plan.context, 2000);

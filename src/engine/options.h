@@ -32,7 +32,10 @@ struct Options {
   bool is_op_by_op = false;           // every op a subgraph of its own, to time it where it runs
   schedule::PartsRequest parts = {};  // how subgraphs are divided between lanes; null: not at all
   std::optional<plan::Plan> made_plan = std::nullopt;  // run as this says, whatever stands below
-  int n_threads = 0;                                   // 0: all cores this process may use
+  // Begin with this plan in place of the usual one: what was asked for of context, order, chunks in
+  // flight and int8 lies over it, and context and copies are fitted to the memory there is.
+  std::optional<plan::Plan> base_plan = std::nullopt;
+  int n_threads = 0;  // 0: all cores this process may use
   std::string plan;  // a plan file; then threads, lanes, placements, context and types come from it
   // "0,1" or "0;1"; empty: one lane of n_threads. On a phone "cpu;npu"; empty: all processors.
   std::string lanes;
