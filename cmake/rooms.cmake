@@ -3,7 +3,7 @@
 
 # In the order in which the data walks; scripts/check_layers.py reads this list too.
 set(TROIKA_ROOMS base tensor gguf fetch text kernels model plan cache weights convert lanes
-                 schedule solve attention draft engine server cli)
+                 schedule solve attention draft engine tune server cli)
 
 set(troika_fmt fmt::fmt)
 if(TROIKA_STATIC)
@@ -23,12 +23,15 @@ if(TROIKA_STATIC)
 endif()
 
 # Rooms that read, decide and print once: the compiler's further work would not be noticed.
-set(troika_unhurried fetch plan convert solve engine server cli)
+set(troika_unhurried fetch plan convert solve engine tune server cli)
 # But for this file of theirs, which goes through all logits of a step.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/src/engine/sampler.cc PROPERTIES
                             COMPILE_OPTIONS $<$<CONFIG:Release>:-O2>)
 
+include(cmake/texts.cmake)
+
 function(troika_add_rooms)
+  troika_add_texts()
   set(above "")
   foreach(room IN LISTS TROIKA_ROOMS)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.cc)
@@ -55,6 +58,9 @@ function(troika_add_rooms)
     target_include_directories(${library} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
     if(room IN_LIST troika_unhurried)
       target_compile_options(${library} PRIVATE $<$<CONFIG:Release>:-O1>)
+    endif()
+    if(room STREQUAL tune)
+      target_include_directories(${library} PRIVATE ${CMAKE_BINARY_DIR})
     endif()
     target_link_libraries(${library} PUBLIC ${troika_${room}_libraries})
     foreach(package IN LISTS troika_${room}_packages)

@@ -231,6 +231,7 @@ void add_bench(Command& app) {
       "  troika bench mixtral-8x7b --machine phones/8gen3.json --stack heterollm");
   auto flags = std::make_shared<BenchFlags>();
   flags->engine.add_to(*command);
+  flags->engine.add_kept_plan(*command);
   command->add_option("-p,--prompt", flags->prefill, "Prompt lengths, separated by commas")
       ->delimiter(',')
       ->check(at_least(1))

@@ -199,6 +199,7 @@ void add_chat(Command& app) {
   command->footer(kHelp);
   auto flags = std::make_shared<ChatFlags>();
   flags->engine.add_to(*command);
+  flags->engine.add_kept_plan(*command);
   command->add_option("--system", flags->system, "System message");
   command->add_option("--template", flags->template_file,
                       "Use this Jinja template instead of the one in the model file");

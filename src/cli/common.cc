@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/idle_switches.h"
+#include "cli/kept_plan.h"
 #include "cli/models.h"
 #include "engine/make_plan.h"
 
@@ -75,10 +76,12 @@ void EngineFlags::add_to(Command& command) {
                   "How activations meet block-quantised weights: q8 (fast) or f32 (exact)")
       ->capture_default_str();
   command
-      .add_option("--prefill", options.prefill,
-                  "How prompts are computed: f32 (exact), bf16, q8 (products as in generation, "
-                  "attention in bf16), int8 (fastest; a model's outlying activations may suffer), "
-                  "same (as generation), or auto: q8 or bf16, the faster one here")
+      .add_option(
+          "--prefill", options.prefill,
+          "How prompts are computed: f32 (exact), bf16, q8 (products as in generation, "
+          "attention in bf16), int8 (fastest; a model's outlying activations may suffer), "
+          "same (as generation), or auto: as 'troika tune' found, else q8 or bf16, the faster "
+          "one here")
       ->capture_default_str();
   command.add_option("--int8", options.int8,
                      "Prompts in int8 by this method: token (a scale for each token), static (one "
@@ -125,6 +128,12 @@ void EngineFlags::add_to(Command& command) {
                      "Use this pre-tokenizer instead of the one the file names");
 }
 
+void EngineFlags::add_kept_plan(Command& command) {
+  uses_kept_plan_ = true;
+  command.add_flag("!--no-plan", uses_kept_plan_,
+                   "Without the plan that 'troika tune' has kept for this model here");
+}
+
 bool EngineFlags::is_given(const std::string& name) const {
   return command_ != nullptr && command_->is_given(name);
 }
@@ -141,6 +150,7 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   engine::Options options = flags.checked();
   Progress bar("measuring weights");
   options.progress = bar.function();
+  if (flags.uses_kept_plan()) options.base_plan = kept_plan(flags);
   auto engine = std::make_unique<engine::Engine>(options);
   if (!engine->note().empty()) note("note: " + engine->note() + "\n");
   for (const std::string& sentence : idle_switches(flags, *engine))

@@ -23,6 +23,7 @@ void add_quantize(Command& app);
 void add_convert(Command& app);
 void add_synth(Command& app);
 void add_plan(Command& app);
+void add_tune(Command& app);
 void add_reproduce(Command& app);
 void add_profile(Command& app);
 void add_cache(Command& app);
@@ -35,6 +36,9 @@ struct EngineFlags {
   std::string kv = "f16";
 
   void add_to(Command& command);
+  // For commands that run as 'troika tune' found best, unless --no-plan forbids it.
+  void add_kept_plan(Command& command);
+  bool uses_kept_plan() const { return uses_kept_plan_; }
   // Throws UsageError for names that are not known and switches that cannot do anything.
   engine::Options checked() const;
   // Whether the command line has this option: "--order".
@@ -42,6 +46,7 @@ struct EngineFlags {
 
  private:
   const Command* command_ = nullptr;  // to which they were added
+  bool uses_kept_plan_ = false;
 };
 
 // Loads with a note on standard error about the context that was chosen.

@@ -142,6 +142,7 @@ void add_eval(Command& app) {
       "its end\ntoken is the same but for white space around it.");
   auto flags = std::make_shared<EvalFlags>();
   flags->engine.add_to(*command);
+  flags->engine.add_kept_plan(*command);
   command->add_option("--perplexity", flags->text, "A text file");
   command->add_option("--tasks", flags->tasks, "A JSONL file of tasks");
   flags->context_tasks.add_to(*command);

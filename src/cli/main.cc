@@ -39,6 +39,7 @@ int run(int argc, char** argv) {
   troika::cli::add_quantize(app);
   troika::cli::add_convert(app);
   troika::cli::add_synth(app);
+  troika::cli::add_tune(app);
   troika::cli::add_plan(app);
   troika::cli::add_reproduce(app);
   troika::cli::add_profile(app);

@@ -181,6 +181,7 @@ void add_run(Command& app) {
       "  cat notes.txt | troika run model.gguf - --temp 0 --json");
   auto flags = std::make_shared<RunFlags>();
   flags->engine.add_to(*command);
+  flags->engine.add_kept_plan(*command);
   command->add_option("DASH", flags->dash, "- reads the prompt from standard input");
   flags->prompt_option = command->add_option("-p,--prompt", flags->prompt, "The prompt");
   command->add_option("-f,--file", flags->file, "Read the prompt from a file; - is standard input");

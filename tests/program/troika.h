@@ -16,9 +16,17 @@ namespace troika::test {
 using test_support::Command;
 using test_support::Finished;
 
+// A folder of side files that holds none: what somebody has kept on this machine, a tuned plan
+// above all, must not change what tests see.
+inline std::string empty_cache() {
+  static const TempFolder folder;
+  return folder.file("cache");
+}
+
 // TROIKA_PROGRAM is the path of the built program.
 inline Command troika_command(std::vector<std::string> arguments) {
   Command command;
+  command.environment["XDG_CACHE_HOME"] = empty_cache();
   command.words = std::move(arguments);
   command.words.insert(command.words.begin(), TROIKA_PROGRAM);
   return command;

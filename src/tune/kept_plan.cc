@@ -1,0 +1,148 @@
+#include "tune/kept_plan.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/atomic_file.h"
+#include "base/cpu_features.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "engine/saved_plan.h"
+#include "plan/profile_cache.h"
+#include "weights/content_key.h"
+
+namespace troika::tune {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of how numbers come about. Another one makes plans of before stale: count it up when prompts or
+// steps compute something else by the same plan.
+constexpr int kNumericsVersion = 1;
+constexpr const char* kPrefix = "plan-";
+
+std::string key_of(const gguf::File& model) {
+  return fmt::format("{:016x}", weights::content_key(model));
+}
+
+// Processor, cores and instructions.
+uint64_t machine_hash(const gguf::File& model) {
+  Fnv hash;
+  hash.add(engine::plan_identity(model).machine);
+  hash.add(to_string(detect_cpu_features()));
+  return hash.value();
+}
+
+std::string path_of(const std::string& key, uint64_t machine) {
+  return fmt::format("{}/{}{}-{:016x}.json", plan::cache_folder(), kPrefix, key, machine);
+}
+
+// The name of a file in the folder of side files that begins so; empty where there is none.
+std::string any_that_begins(const std::string& folder, const std::string& prefix) {
+  std::error_code failure;
+  for (auto entry = fs::directory_iterator(folder, failure);
+       !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with(prefix) && name.ends_with(".json")) return name;
+  }
+  return {};
+}
+
+KeptPlan read(const std::string& path, const gguf::File& model, const std::string& key) {
+  const std::string name = fs::path(path).filename().string();
+  const std::string advice = fmt::format(
+      "'troika tune MODEL' makes it again, 'troika cache --remove {}' takes it away.", name);
+  KeptPlan kept;
+  kept.path = path;
+  try {
+    kept.file = engine::load_plan(path, engine::plan_identity(model), advice);
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    throw Error(what.ends_with(advice) ? what : what + " " + advice);
+  }
+  const std::string program = program_name(kernels::choose(detect_cpu_features()));
+  if (!kept.file.tuned || kept.file.tuned->model_key != key) {
+    throw Error(fmt::format("{}: says of itself that it is of another model. {}", path, advice));
+  }
+  if (kept.file.tuned->program != program) {
+    throw Error(fmt::format("{}: was made by {}, and this is {}. {}", path,
+                            kept.file.tuned->program, program, advice));
+  }
+  return kept;
+}
+
+std::optional<KeptPlan> find(const std::string& folder, const gguf::File& model) {
+  const std::string key = key_of(model);
+  const std::string path = path_of(key, machine_hash(model));
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) return read(path, model, key);
+  const std::string other = any_that_begins(folder, kPrefix + key);
+  if (other.empty()) return std::nullopt;
+  throw Error(
+      fmt::format("{}/{}: was made on another machine. 'troika tune MODEL' makes a plan for this "
+                  "one.",
+                  folder, other));
+}
+
+}  // namespace
+
+std::string program_name(const kernels::Kernels& kernels) {
+  return fmt::format("troika {} (numerics {}, plans {}, kernels {:08x})", TROIKA_VERSION,
+                     kNumericsVersion, plan::kPlanVersion,
+                     static_cast<uint32_t>(hash_of(kernels::describe(kernels))));
+}
+
+std::string kept_plan_path(const gguf::File& model) {
+  return path_of(key_of(model), machine_hash(model));
+}
+
+std::optional<KeptPlan> find_kept_plan(const std::string& model_path, std::string* problem) {
+  std::error_code ignored;
+  std::string folder;
+  std::optional<gguf::File> model;
+  try {
+    folder = plan::cache_folder();
+    if (any_that_begins(folder, kPrefix).empty()) return std::nullopt;
+    if (!fs::is_regular_file(model_path, ignored)) return std::nullopt;
+    model = gguf::File::open(model_path);
+  } catch (const Error&) {
+    // Without a folder nothing is kept; and what is wrong with the model tells whoever runs it.
+    return std::nullopt;
+  }
+  try {
+    return find(folder, *model);
+  } catch (const Error& error) {
+    *problem = error.what();
+  }
+  return std::nullopt;
+}
+
+std::string keep_plan(const gguf::File& model, const plan::PlanFile& file) {
+  const std::string path = kept_plan_path(model);
+  std::error_code failure;
+  fs::create_directories(fs::path(path).parent_path(), failure);
+  if (failure) {
+    throw Error(
+        fmt::format("{}: the folder cannot be made: {}. Set XDG_CACHE_HOME to one that can "
+                    "be written.",
+                    fs::path(path).parent_path().string(), failure.message()));
+  }
+  AtomicFile out(path);
+  out.write(plan::to_json(file));
+  out.commit();
+  return path;
+}
+
+std::string summary(const plan::Plan& plan) {
+  std::string prompts = plan::prefill_name(plan.prefill);
+  if (plan.prefill == plan::Prefill::kInt8) {
+    prompts += fmt::format(" ({})", plan::int8_method_name(plan.int8.method));
+  }
+  const int n_threads = plan.n_threads();
+  std::string lanes = fmt::format("{} thread{}", n_threads, n_threads == 1 ? "" : "s");
+  if (plan.lanes.size() > 1) lanes = fmt::format("{} lanes", plan.lanes.size());
+  return fmt::format("prompts {}, chunks of {}, {}", prompts, plan.chunk(), lanes);
+}
+
+}  // namespace troika::tune

@@ -1,0 +1,37 @@
+// Plans that 'troika tune' keeps for later runs: by what stands in the model file, the machine and
+// the program, in the folder of side files.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "gguf/file.h"
+#include "kernels/choose.h"
+#include "plan/plan_json.h"
+
+namespace troika::tune {
+
+// What a plan's numbers and arithmetic depend on in the program: its version and kernels.
+std::string program_name(const kernels::Kernels& kernels);
+
+// Where the plan of a model on this machine is kept. Throws Error where there is no such folder.
+std::string kept_plan_path(const gguf::File& model);
+
+struct KeptPlan {
+  std::string path;
+  plan::PlanFile file;
+};
+
+// The plan that is kept for this model here; empty where there is none. Where there is one that
+// must not be used (damaged, made by another program or on another machine), it is none too, and
+// `problem` gets a sentence that says why and what to do. Does not throw, and looks at the model
+// only where some plan is kept.
+std::optional<KeptPlan> find_kept_plan(const std::string& model_path, std::string* problem);
+
+// Writes by atomic rename, and returns where. Throws Error.
+std::string keep_plan(const gguf::File& model, const plan::PlanFile& file);
+
+// "prompts int8 (token-shadow), chunks of 512, 2 threads".
+std::string summary(const plan::Plan& plan);
+
+}  // namespace troika::tune

@@ -1,0 +1,46 @@
+#include "tune/proof.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace troika::tune {
+namespace {
+
+TEST(Proof, TheLossIsThatOfPerplexityAndItsErrorThatOfTheDifferences) {
+  // Hard and easy tokens alike lose 0.01 nats, give or take 0.002.
+  std::vector<double> usual, other;
+  for (int i = 0; i < 400; ++i) {
+    usual.push_back(i % 7);
+    other.push_back(usual.back() + 0.01 + (i % 2 == 0 ? 0.002 : -0.002));
+  }
+  const Loss loss = loss_between(usual, other);
+  EXPECT_EQ(loss.n_tokens, 400u);
+  EXPECT_NEAR(loss.share, std::exp(0.01) - 1.0, 1e-9);
+  EXPECT_NEAR(loss.error, 0.002 / 20.0 * std::exp(0.01), 1e-6);
+  EXPECT_EQ(loss_between(usual, usual).share, 0.0);
+  EXPECT_LT(loss_between(other, usual).share, 0.0);
+}
+
+TEST(Proof, OnlyALittleLossThatIsSureIsProven) {
+  EXPECT_TRUE(is_proven({1000, 0.0, 0.0}));
+  EXPECT_TRUE(is_proven({1000, -0.01, 0.001}));
+  EXPECT_TRUE(is_proven({1000, 0.005, 0.0025}));
+  EXPECT_FALSE(is_proven({1000, 0.0051, 0.0}));
+  EXPECT_FALSE(is_proven({1000, 0.004, 0.004}));
+  EXPECT_FALSE(is_proven({1000, NAN, 0.0}));
+  EXPECT_FALSE(is_proven({1000, 0.0, NAN}));
+  EXPECT_FALSE(is_proven({1000, INFINITY, 0.0}));
+}
+
+TEST(Proof, AllLengthsCountAlike) {
+  const std::vector<PromptTime> plain = {{128, 100.0}, {512, 400.0}};
+  const std::vector<PromptTime> faster = {{128, 80.0}, {512, 320.0}};
+  const std::vector<PromptTime> mixed = {{128, 50.0}, {512, 800.0}};
+  EXPECT_NEAR(times_as_fast(faster, plain), 1.25, 1e-12);
+  EXPECT_NEAR(times_as_fast(plain, faster), 0.8, 1e-12);
+  EXPECT_NEAR(times_as_fast(mixed, plain), 1.0, 1e-12);
+}
+
+}  // namespace
+}  // namespace troika::tune

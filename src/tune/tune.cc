@@ -1,0 +1,423 @@
+#include "tune/tune.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "base/cpu_features.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/system.h"
+#include "engine/calibrate.h"
+#include "engine/calibration_state.h"
+#include "engine/choose_plan.h"
+#include "engine/evaluate.h"
+#include "engine/make_plan.h"
+#include "engine/saved_plan.h"
+#include "model/architecture.h"
+#include "plan/int8_json.h"
+#include "plan/json_fields.h"
+#include "tune/kept_plan.h"
+#include "tune/timing.h"
+#include "weights/content_key.h"
+
+namespace troika::tune {
+namespace {
+
+using nlohmann::ordered_json;
+using plan::Int8Method;
+using plan::JsonFields;
+
+constexpr int kWindow = 512;         // tokens of a text that are predicted together
+constexpr int kContextBeside = 144;  // more than the longest prompt: for steps of many rows
+// Shares of the time that may be taken.
+constexpr double kPatience = 0.02;  // for the prompts of one length of one candidate
+constexpr double kProfiling = 0.15;
+constexpr double kProving = 0.25;
+constexpr double kCalibrating = 0.2;
+// Passes over a part of the text that are counted with.
+constexpr double kProvingPasses = 3, kCalibratingPasses = 5;
+constexpr size_t kLeastProofWindows = 2, kMostWindows = 8;
+// At first so much slower than the best, and a candidate is not timed again.
+constexpr double kHopeless = 0.85;
+constexpr const char* kFirst = "first";
+constexpr const char* kAgain = "again";
+constexpr double kMostTimeMs = 1e9;
+constexpr double kMostNll = 1e6;
+
+std::string now_as_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+ordered_json to_json(const std::vector<PromptTime>& times) {
+  ordered_json json = ordered_json::array();
+  for (const PromptTime& time : times) json.push_back({{"tokens", time.n_tokens}, {"ms", time.ms}});
+  return {{"times", json}};
+}
+
+std::vector<PromptTime> read_times(const JsonFields& fields) {
+  std::vector<PromptTime> times;
+  fields.each("times", [&](const JsonFields& item) {
+    times.push_back(
+        {static_cast<int>(item.integer("tokens", 1, INT32_MAX)), item.positive("ms", kMostTimeMs)});
+  });
+  return times;
+}
+
+// Both halves, cut at a space.
+std::pair<std::string, std::string> halves(const std::string& text) {
+  const size_t space = text.find_first_of(" \n", text.size() / 2);
+  const size_t middle = space == std::string::npos ? text.size() / 2 : space;
+  return {text.substr(0, middle), text.substr(middle)};
+}
+
+class Tuner {
+ public:
+  Tuner(const TuneRequest& request, const engine::StageFunction& stage)
+      : request_(request),
+        stage_(stage),
+        file_(gguf::File::open(request.options.model)),
+        blueprint_(model::read(file_)),
+        weights_(file_, blueprint_),
+        options_(request.options) {
+    const int longest = std::max(kWindow, blueprint_.trained_context);
+    prompts_ = request.prompts;
+    std::erase_if(prompts_, [&](int n) { return n > longest; });
+    if (prompts_.empty()) prompts_ = {kWindow};
+    const int longest_wanted = *std::max_element(prompts_.begin(), prompts_.end());
+    options_.context = std::max(longest_wanted, kWindow) + kContextBeside;
+    state_ = std::make_unique<engine::CalibrationState>(request.folder, identity(), "tuning");
+    result_.n_found_earlier = state_->n_found_earlier();
+  }
+
+  Tuning run() {
+    // Written before the first second is spent: a folder that cannot be written is told at once.
+    result_.begun = finding("begun", [] {
+                      return ordered_json{{"when", now_as_text()}};
+                    }).text("when");
+    time_precisions();
+    if (wants_int8()) prove_int8();
+    add_structure();
+    choose();
+    finish();
+    state_->remove();
+    return std::move(result_);
+  }
+
+ private:
+  // All that what is found out depends on.
+  std::string identity() const {
+    const engine::Options& options = request_.options;
+    return fmt::format("{}\n{:016x}\n{}\n{:016x}\n{} {} {} {} {}\n{}",
+                       program_name(kernels::choose(detect_cpu_features(), options.kernels)),
+                       weights::content_key(file_), engine::plan_identity(file_).machine,
+                       hash_of(request_.text), options.n_threads, options.lanes, options.prefill,
+                       tensor::type_name(options.kv_type), request_.seconds,
+                       fmt::join(request_.prompts, ","));
+  }
+
+  JsonFields finding(const std::string& name, const std::function<ordered_json()>& run) {
+    const nlohmann::json found = state_->finding(name, run);
+    return JsonFields::parse(found.dump(), state_->path(),
+                             "'troika cache --remove-all' takes such files away.");
+  }
+
+  bool is_asked(const char* precision) const { return request_.options.prefill == precision; }
+  bool is_free() const { return is_asked("auto"); }
+
+  plan::Plan plan_of(const std::string& precision) const {
+    engine::Options options = options_;
+    options.prefill = precision;
+    return engine::make_plan(options, blueprint_, weights_);
+  }
+
+  std::vector<PromptTime> times_of(const std::string& turn, const std::string& name,
+                                   const plan::Plan& plan) {
+    return read_times(finding(turn + " " + name, [&] {
+      return to_json(time_plan(options_, plan, prompts_, turn == kAgain,
+                               kPatience * request_.seconds, stage_("speed of " + name)));
+    }));
+  }
+
+  size_t add(const std::string& name, const plan::Plan& plan) {
+    result_.candidates.push_back({name, plan, times_of(kFirst, name, plan)});
+    return result_.candidates.size() - 1;
+  }
+
+  // The usual class, the other safe one, and int8 at its simplest.
+  void time_precisions() {
+    const plan::Plan usual = plan_of("auto");
+    add(plan::prefill_name(usual.prefill), usual);
+    const auto try_also = [&](const char* name) {
+      const bool is_known = name == result_.usual().name;
+      if ((is_free() || is_asked(name)) && !is_known) add(name, plan_of(name));
+    };
+    if (!is_free() && !is_asked("int8")) {
+      try_also(request_.options.prefill.c_str());
+      return;
+    }
+    if (usual.activations == plan::Activations::kF32) return;  // whoever wants it exact
+    try_also("bf16");
+    try_also("q8");
+    int8_times_ = times_of(kFirst, "int8 token", plan_of("int8"));
+  }
+
+  // Nothing need be proven of what is not faster.
+  bool wants_int8() {
+    if (int8_times_.empty()) {
+      result_.int8_reason = fmt::format("prompts in {} were asked for", request_.options.prefill);
+      return false;
+    }
+    const double gain =
+        times_as_fast(prompts_of(int8_times_), prompts_of(result_.candidates[best_so_far()].times));
+    if (gain >= kClearlyFaster || is_asked("int8")) return true;
+    result_.int8_reason = fmt::format(
+        "not int8: it was {:.2f} times as fast here as the fastest safe precision, "
+        "which is not worth its loss",
+        gain);
+    return false;
+  }
+
+  // Windows of text for so many passes in a share of the time, as fast as the usual class is.
+  size_t n_windows(double share, double n_passes, size_t least) const {
+    const PromptTime& longest = prompts_of(result_.usual().times).back();
+    const double window_s = 1e-3 * longest.ms / longest.n_tokens * kWindow;
+    const double n = share * request_.seconds / (n_passes * window_s);
+    return static_cast<size_t>(
+        std::clamp(n, static_cast<double>(least), static_cast<double>(kMostWindows)));
+  }
+
+  // How much of each half is run. It is found out once: time has passed when it is asked again.
+  size_t windows(const char* half) {
+    const JsonFields found = finding("windows", [&] {
+      return ordered_json{{"held out", n_windows(kProving, kProvingPasses, kLeastProofWindows)},
+                          {"calibration", n_windows(kCalibrating, kCalibratingPasses, 1)}};
+    });
+    return static_cast<size_t>(found.integer(half, 1, kMostWindows));
+  }
+
+  // Negative log likelihoods of the half that is held out.
+  std::vector<double> held_out(const std::string& name, const plan::Plan& plan) {
+    const size_t n_tokens = kWindow * windows("held out");
+    const JsonFields found = finding("held out " + name, [&] {
+      engine::Options options = options_;
+      options.made_plan = plan;
+      options.made_plan->context = kWindow;
+      engine::Engine engine(options);
+      engine::Session session(engine);
+      const std::string text =
+          engine::beginning_of_text(engine.tokenizer(), halves(request_.text).second, n_tokens);
+      std::vector<double> losses;
+      engine::perplexity_of_text(session, text, stage_("predictions of " + name), &losses);
+      ordered_json json = ordered_json::array();
+      for (const double loss : losses) {
+        json.push_back({{"nll", std::isfinite(loss) ? std::clamp(loss, 0.0, kMostNll) : kMostNll}});
+      }
+      return ordered_json{{"tokens", json}};
+    });
+    std::vector<double> losses;
+    found.each("tokens",
+               [&](const JsonFields& item) { losses.push_back(item.number("nll", 0, kMostNll)); });
+    return losses;
+  }
+
+  // Limits and outliers, from the other half.
+  plan::Int8Plan calibrated() {
+    const size_t n_tokens = kWindow * windows("calibration");
+    const JsonFields found = finding("calibration", [&] {
+      engine::CalibrateOptions how;
+      how.engine = options_;
+      how.engine.prefill = "auto";
+      how.text = halves(request_.text).first;
+      how.text_name = request_.text_name;
+      how.most_tokens = n_tokens;
+      how.is_brief = true;
+      how.folder = request_.folder;
+      how.progress = stage_("outliers");
+      return ordered_json{{"int8", plan::to_json(engine::calibrate(how).int8)}};
+    });
+    return plan::read_int8(found.object("int8"));
+  }
+
+  // Whether this method loses little enough on the half that is held out.
+  bool is_good(Int8Method method, int outlier_prune, plan::Plan* plan) {
+    plan->int8.method = method;
+    plan->int8.outlier_prune = outlier_prune;
+    const std::vector<double> usual = held_out("the usual class", result_.usual().plan);
+    const std::string name = plan::has_shadow(method)
+                                 ? fmt::format("int8 {}, {} % of the inputs without outliers",
+                                               plan::int8_method_name(method), outlier_prune)
+                                 : fmt::format("int8 {}", plan::int8_method_name(method));
+    const Loss loss = loss_between(usual, held_out(name, *plan));
+    result_.tried.push_back({method, outlier_prune, loss});
+    return is_proven(loss);
+  }
+
+  // A scale for each token if that loses little, else outliers in float beside too; then, on models
+  // that run fast enough for more than the least of text, only for the products that need them
+  // most.
+  void prove_int8() {
+    plan::Plan plan = plan_of("int8");
+    bool is_found = is_good(Int8Method::kToken, 100, &plan);
+    size_t taken = 0;
+    if (!is_found) {
+      plan.int8 = calibrated();
+      is_found = is_good(Int8Method::kTokenShadow, 0, &plan);
+      taken = 1;
+      if (is_found && windows("held out") > kLeastProofWindows &&
+          is_good(Int8Method::kTokenShadow, plan::Int8Plan::kDefaultOutlierPrune, &plan)) {
+        taken = 2;
+      }
+    }
+    if (!is_found) {
+      const auto least = std::min_element(
+          result_.tried.begin(), result_.tried.end(),
+          [](const TriedMethod& a, const TriedMethod& b) { return a.loss.share < b.loss.share; });
+      taken = static_cast<size_t>(least - result_.tried.begin());
+    }
+    const TriedMethod& tried = result_.tried[taken];
+    const std::string figure =
+        fmt::format("{} of perplexity over {} tokens of {} against {}", loss_text(tried.loss),
+                    tried.loss.n_tokens, request_.text_name, result_.usual().name);
+    if (!is_found && !is_asked("int8")) {
+      result_.int8_reason = fmt::format("not int8: {}, and {} % are allowed, {} % with two errors",
+                                        figure, 100 * kMostLoss, 100 * kMostDoubtfulLoss);
+      return;
+    }
+    plan.int8.method = tried.method;
+    plan.int8.outlier_prune =
+        plan::has_shadow(tried.method) ? tried.outlier_prune : plan::Int8Plan::kDefaultOutlierPrune;
+    result_.int8_reason = fmt::format(
+        "{}: {}, {}", plan::int8_method_text(tried.method), figure,
+        is_found ? fmt::format("below {} %", 100 * kMostLoss) : "more than is taken unasked");
+    plan.prefill_reason = "tuned: " + result_.int8_reason;
+    int8_ = add(fmt::format("int8 {}", plan::int8_method_name(tried.method)), plan);
+  }
+
+  // The precision that is best so far, with lanes, chunk and layouts chosen by the profile.
+  void add_structure() {
+    const Candidate before = result_.candidates[best_so_far()];
+    const JsonFields found = finding("structure of " + before.name, [&] {
+      engine::ChooseRequest request;
+      request.options = options_;
+      request.like = &before.plan;
+      request.prompts = prompts_;
+      // One lane of all cores, of half, ..., of one, and perhaps a lane for each.
+      const double n_sets = std::log2(usable_cores()) + 2;
+      request.budget_s = kProfiling * request_.seconds / n_sets;
+      const engine::PlanChoice choice = engine::choose_plan(request, stage_);
+      const engine::PlanCandidate& best = choice.candidates[choice.best];
+      return ordered_json{
+          {"name", best.name},
+          {"plan", plan::to_json({engine::plan_identity(file_), best.plan, std::nullopt})}};
+    });
+    const plan::Plan plan = plan::plan_from_json(found.text("plan"), state_->path()).plan;
+    const bool is_same = plan.lanes.size() == 1 && plan.layouts.empty() &&
+                         plan.n_threads() == before.plan.n_threads() &&
+                         plan.chunk() == before.plan.chunk();
+    if (!is_same) {
+      add(fmt::format("{}, {}, chunks of {}", before.name, found.text("name"), plan.chunk()), plan);
+    }
+  }
+
+  // Of those in the precision that was asked for, however fast the others are.
+  size_t best_so_far() const {
+    std::vector<size_t> allowed;
+    for (size_t i = 0; i < result_.candidates.size(); ++i) {
+      const plan::Prefill prefill = result_.candidates[i].plan.prefill;
+      if (result_.candidates[i].is_out) continue;
+      if (is_free() || is_asked(plan::prefill_name(prefill))) allowed.push_back(i);
+    }
+    size_t best = allowed.empty() ? 0 : allowed.front();
+    for (const size_t i : allowed) {
+      if (gain(result_.candidates[i], result_.candidates[best]) >= kClearlyFaster) best = i;
+    }
+    return best;
+  }
+
+  // Steps take the same time in every precision of prompts, but not on other lanes.
+  static double gain(const Candidate& a, const Candidate& b) {
+    const bool has_same_lanes =
+        a.plan.lanes.size() == b.plan.lanes.size() && a.plan.n_threads() == b.plan.n_threads();
+    return has_same_lanes ? times_as_fast(prompts_of(a.times), prompts_of(b.times))
+                          : times_as_fast(a.times, b.times);
+  }
+
+  // What may still be the best runs once more, now that the machine has had time for other moods,
+  // and the usual plan, which it is compared with.
+  void choose() {
+    const std::vector<PromptTime> best = result_.candidates[best_so_far()].times;
+    for (size_t i = 0; i < result_.candidates.size(); ++i) {
+      Candidate& c = result_.candidates[i];
+      c.is_out = i > 0 && times_as_fast(c.times, best) < kHopeless;
+      if (!c.is_out) c.times = best_of(c.times, times_of(kAgain, c.name, c.plan));
+    }
+    result_.chosen = best_so_far();
+    const bool is_int8 = result_.best().plan.prefill == plan::Prefill::kInt8;
+    if (int8_ == 0 || is_int8) return;
+    result_.int8_reason =
+        fmt::format("not int8: {} was {:.2f} times as fast as {}", result_.candidates[int8_].name,
+                    times_as_fast(prompts_of(result_.candidates[int8_].times),
+                                  prompts_of(result_.best().times)),
+                    result_.best().name);
+  }
+
+  // The plan as it is kept: with a context for this machine's memory, and what drafts cost.
+  void finish() {
+    plan::Plan plan = result_.best().plan;
+    const JsonFields found = finding("steps", [&] {
+      ordered_json costs = ordered_json::array();
+      for (const plan::StepCost& cost : time_steps(options_, plan, stage_("cost of drafts"))) {
+        costs.push_back({{"rows", cost.n_rows}, {"ms", cost.ms}});
+      }
+      return ordered_json{{"costs", costs}};
+    });
+    plan.step_costs.clear();
+    found.each("costs", [&](const JsonFields& item) {
+      plan.step_costs.push_back(
+          {static_cast<int>(item.integer("rows", 1, INT32_MAX)), item.positive("ms", kMostTimeMs)});
+    });
+    if (plan.prefill != plan::Prefill::kInt8) plan.prefill_reason = "tuned: " + reason();
+    engine::Options options = request_.options;
+    options.base_plan = plan;
+    plan::PlanFile& file = result_.file;
+    file.plan = engine::make_plan(options, blueprint_, weights_);
+    file.made_for = engine::plan_identity(file_);
+    file.tuned = {now_as_text(), program_name(kernels::choose(detect_cpu_features())),
+                  fmt::format("{:016x}", weights::content_key(file_))};
+  }
+
+  std::string reason() const {
+    if (!is_free()) return result_.int8_reason;
+    return fmt::format("measured fastest here of what is safe; {}", result_.int8_reason);
+  }
+
+  const TuneRequest& request_;
+  const engine::StageFunction& stage_;
+  gguf::File file_;
+  model::Blueprint blueprint_;
+  weights::Store weights_;
+  engine::Options options_;  // with a context for what is measured
+  std::vector<int> prompts_;
+  std::unique_ptr<engine::CalibrationState> state_;
+  size_t int8_ = 0;                     // the candidate that was proven; 0: none
+  std::vector<PromptTime> int8_times_;  // of the simplest method; empty where it is out of question
+  Tuning result_;
+};
+
+}  // namespace
+
+Tuning tune(const TuneRequest& request, const engine::StageFunction& stage) {
+  return Tuner(request, stage).run();
+}
+
+}  // namespace troika::tune

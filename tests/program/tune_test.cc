@@ -1,0 +1,251 @@
+// Tuning a model, and the plan that later runs take from it of themselves.
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/program/troika.h"
+
+namespace troika::test {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr const char* kNotice = "Plan: tuned on ";
+
+class Tune : public ProgramTest {
+ protected:
+  void SetUp() override {
+    // Enough for both halves of a text, whatever the tokens.
+    std::string text;
+    for (int i = 0; i < 400; ++i) {
+      text += "The cat number " + std::to_string(i * 7919 % 1000) + " sat on a mat by the sea. ";
+    }
+    text_ = write(text, "text.txt");
+    prompt_ = write(text.substr(0, 500), "prompt.txt");
+    model_ = write(small_chat_model());
+  }
+
+  Command command(std::vector<std::string> words) const {
+    Command command = troika_command(std::move(words));
+    command.environment["XDG_CACHE_HOME"] = folder_.file("cache");
+    return command;
+  }
+  Finished run(std::vector<std::string> words) const {
+    return run_program(command(std::move(words)));
+  }
+  // In a precision that is asked for, so that what comes out does not depend on times.
+  std::vector<std::string> words_of_tune(std::vector<std::string> more = {}) const {
+    std::vector<std::string> words = {"tune",      model_, "--text",    text_,   "--threads", "1",
+                                      "--prefill", "int8", "--prompts", "33,64", "--seconds", "3"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  Finished tune(std::vector<std::string> more = {}) const {
+    return run(words_of_tune(std::move(more)));
+  }
+  std::vector<std::string> words_of_run(std::vector<std::string> more = {}) const {
+    std::vector<std::string> words = {"run", model_,   "-f", prompt_,       "-n",
+                                      "12",  "--temp", "0",  "--ignore-end"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  static bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  }
+  // Names of side files that begin so.
+  std::vector<std::string> kept(const std::string& beginning) const {
+    std::vector<std::string> names;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder_.file("cache/troika"), ignored)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with(beginning)) names.push_back(name);
+    }
+    return names;
+  }
+  std::string kept_path() const {
+    const std::vector<std::string> names = kept("plan-");
+    return names.empty() ? "" : folder_.file("cache/troika/" + names.front());
+  }
+
+  std::string model_, text_, prompt_;
+};
+
+TEST_F(Tune, RunsTakeThePlanUntilItIsForbiddenOrRemoved) {
+  const Finished before = run(words_of_run());
+  expect_success(before);
+  EXPECT_FALSE(has(before.err, kNotice)) << before.err;
+
+  const Finished tuned = tune({"--json"});
+  expect_success(tuned);
+  const json result = json::parse(tuned.out);
+  EXPECT_EQ(result.at("plan"), kept_path());
+  EXPECT_TRUE(result.at("is_new").get<bool>());
+  ASSERT_FALSE(result.at("tried").empty());
+  EXPECT_EQ(result.at("tried")[0].at("method"), "token");
+  EXPECT_GT(result.at("tried")[0].at("tokens").get<int>(), 100);
+  EXPECT_TRUE(has(result.at("summary").get<std::string>(), "prompts int8")) << tuned.out;
+  EXPECT_EQ(kept("plan-").size(), 1u);
+  EXPECT_TRUE(kept("tuning-").empty());
+  EXPECT_TRUE(kept("calibration-").empty());
+
+  const Finished with = run(words_of_run());
+  expect_success(with);
+  EXPECT_TRUE(has(with.err, kNotice) && has(with.err, "prompts int8")) << with.err;
+  const Finished same = run(words_of_run({"--plan", kept_path()}));
+  expect_success(same);
+  EXPECT_FALSE(has(same.err, kNotice)) << same.err;
+  EXPECT_EQ(with.out, same.out);
+  for (const char* without : {"--no-plan", "--no-cache"}) {
+    const Finished plain = run(words_of_run({without}));
+    expect_success(plain);
+    EXPECT_FALSE(has(plain.err, kNotice)) << plain.err;
+    EXPECT_EQ(plain.out, before.out);
+  }
+
+  const std::string name = kept("plan-").front();
+  const Finished listed = run({"cache"});
+  expect_success(listed);
+  EXPECT_TRUE(has(listed.out, name)) << listed.out;
+  expect_success(run({"cache", "--remove", name}));
+  const Finished after = run(words_of_run());
+  expect_success(after);
+  EXPECT_FALSE(has(after.err, kNotice)) << after.err;
+  EXPECT_FALSE(has(after.err, "tuned")) << after.err;
+  EXPECT_EQ(after.out, before.out);
+}
+
+TEST_F(Tune, EveryCommandThatRunsAModelSaysSo) {
+  expect_success(tune());
+  const std::vector<std::vector<std::string>> all = {
+      {"eval", model_, "--perplexity", text_, "-c", "512"},
+      {"bench", model_, "-p", "40", "-n", "2", "-r", "1", "--json"}};
+  for (const auto& words : all) {
+    const Finished finished = run(words);
+    expect_success(finished);
+    EXPECT_TRUE(has(finished.err, kNotice)) << words[0] << finished.err;
+  }
+  Command chat = command({"chat", model_, "-n", "3"});
+  chat.in = "hello\n";
+  const Finished talked = run_program(chat);
+  expect_success(talked);
+  EXPECT_TRUE(has(talked.err, kNotice)) << talked.err;
+}
+
+TEST_F(Tune, WhatIsStatedWins) {
+  expect_success(tune());
+  const std::vector<std::vector<std::string>> against = {
+      {"--threads", "2"}, {"--prefill", "f32"}, {"--kv", "f32"}, {"--kernels", "reference"}};
+  for (const auto& words : against) {
+    const Finished stated = run(words_of_run(words));
+    expect_success(stated);
+    EXPECT_TRUE(has(stated.err, words[0] + " is given")) << stated.err;
+    EXPECT_TRUE(has(stated.err, "--no-plan")) << stated.err;
+    std::vector<std::string> plain = words;
+    plain.push_back("--no-plan");
+    EXPECT_EQ(stated.out, run(words_of_run(plain)).out) << words[0];
+  }
+  // What the plan says too is no contradiction, and some options lie over a plan.
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"--threads", "1"}, {"--prefill", "int8"}, {"--context", "500"}, {"--int8", "group"}}) {
+    const Finished stated = run(words_of_run(words));
+    expect_success(stated);
+    EXPECT_TRUE(has(stated.err, kNotice)) << words[0] << stated.err;
+  }
+}
+
+TEST_F(Tune, ASecondTimeMeasuresNothingUnlessAsked) {
+  expect_success(run({"tune", model_, "--text", text_, "--prompts", "33", "--seconds", "3"}));
+  const Finished again = run({"tune", model_, "--json"});
+  expect_success(again);
+  EXPECT_TRUE(has(again.err, "--again")) << again.err;
+  EXPECT_FALSE(json::parse(again.out).at("is_new").get<bool>());
+  const Finished written = run({"tune", model_, "-o", folder_.file("copy.json")});
+  expect_success(written);
+  EXPECT_EQ(read_whole(folder_.file("copy.json")), read_whole(kept_path()));
+}
+
+TEST_F(Tune, CutOffItGoesOnWhereItStood) {
+  // Until something is kept; then Ctrl-C.
+  pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const std::vector<std::string> words = words_of_tune();
+    std::vector<char*> arguments = {const_cast<char*>(TROIKA_PROGRAM)};
+    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    setenv("XDG_CACHE_HOME", folder_.file("cache").c_str(), 1);
+    freopen(folder_.file("said").c_str(), "w", stderr);
+    freopen("/dev/null", "w", stdout);
+    execv(TROIKA_PROGRAM, arguments.data());
+    _exit(127);
+  }
+  for (int i = 0; i < 2000 && kept("tuning-").empty(); ++i) usleep(5000);
+  ASSERT_EQ(kept("tuning-").size(), 1u);
+  kill(child, SIGINT);
+  int state = 0;
+  ASSERT_EQ(waitpid(child, &state, 0), child);
+  // It may have been done by then, but nearly never is.
+  if (WIFEXITED(state) && WEXITSTATUS(state) == 0) GTEST_SKIP() << "it was faster than the signal";
+  ASSERT_TRUE(WIFEXITED(state));
+  EXPECT_EQ(WEXITSTATUS(state), 1);
+  EXPECT_TRUE(has(read_whole(folder_.file("said")), "the same command goes on"));
+  EXPECT_TRUE(kept("plan-").empty());
+  const Finished finished = tune();
+  expect_success(finished);
+  EXPECT_TRUE(has(finished.err, "went on where a run of")) << finished.err;
+  EXPECT_EQ(kept("plan-").size(), 1u);
+  EXPECT_TRUE(kept("tuning-").empty());
+}
+
+TEST_F(Tune, ADamagedPlanIsTold) {
+  expect_success(tune());
+  fs::resize_file(kept_path(), 100);
+  const Finished finished = run(words_of_run());
+  expect_success(finished);
+  EXPECT_TRUE(has(finished.err, "the tuned plan is not used")) << finished.err;
+  EXPECT_TRUE(has(finished.err, "troika tune")) << finished.err;
+  EXPECT_EQ(finished.out, run(words_of_run({"--no-plan"})).out);
+  expect_success(tune());
+  EXPECT_TRUE(has(run(words_of_run()).err, kNotice));
+}
+
+TEST_F(Tune, WrongInputGetsASentence) {
+  write("short", "short.txt");
+  expect_refusal(run({"tune", model_, "--text", folder_.file("short.txt"), "--prefill", "int8"}), 1,
+                 {"too short"});
+  expect_refusal(run({"tune", model_, "--text", folder_.file("none.txt")}), 1, {"none.txt"});
+  expect_refusal(run({"tune", model_, "--prefill", "best"}), 2, {"best"});
+  expect_refusal(run({"tune", model_, "--prompts", "1"}), 2, {"--prompts"});
+  expect_refusal(run({"tune", folder_.file("none.gguf")}), 1, {"none.gguf"});
+  EXPECT_TRUE(kept("plan-").empty());
+}
+
+TEST_F(Tune, AFolderOrDiskThatTakesNothing) {
+  Command nowhere = command(words_of_tune());
+  nowhere.environment["XDG_CACHE_HOME"] = "/dev/null";
+  expect_refusal(run_program(nowhere), 1, {"/dev/null/troika"});
+  Command full = command(words_of_tune());
+  full.most_file_bytes = 20;
+  expect_refusal(run_program(full), 1, {"larger than the limit"});
+  EXPECT_TRUE(kept("").empty());  // nothing half-written stays
+}
+
+TEST_F(Tune, CalibratingAndChoosingMakeOnePlan) {
+  const std::string first = folder_.file("first.json"), second = folder_.file("second.json");
+  expect_success(run({"plan", model_, "--calibrate", text_, "--calibrate-tokens", "1024",
+                      "--choose", "--prefill", "int8", "--threads", "1", "-p", "64", "-o", first}));
+  expect_success(run(
+      {"plan", model_, "--plan", first, "--choose", "--threads", "1", "-p", "64", "-o", second}));
+  for (const std::string& path : {first, second}) {
+    const json plan = json::parse(read_whole(path));
+    EXPECT_EQ(plan.at("prefill"), "int8");
+    EXPECT_FALSE(plan.at("int8").at("inputs").empty());
+    EXPECT_FALSE(has(plan.at("prefill_reason").get<std::string>(), "nobody has measured"));
+    EXPECT_EQ(plan.at("lanes").size(), 1u);
+  }
+  EXPECT_EQ(json::parse(read_whole(first)).at("int8"), json::parse(read_whole(second)).at("int8"));
+}
+
+}  // namespace
+}  // namespace troika::test
