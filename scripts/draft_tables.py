@@ -23,7 +23,7 @@ KINDS = ("summary", "qa", "ui", "reply", "all")
 
 
 def evaluate(program, model, tasks, *options):
-    command = [program, "eval", str(model), "--cag", str(tasks), "--json", *options]
+    command = [program, "eval", str(model), "--no-plan", "--cag", str(tasks), "--json", *options]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)}: {done.stderr.strip()}")

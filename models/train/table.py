@@ -132,7 +132,7 @@ def text_table(troika, models, held, stories260k):
         for file in files:
             # stories260K was trained on 512 tokens, whatever its file says.
             more = ["-c", "512"] if file == stories260k else []
-            f = troika("eval", file, "--perplexity", path, "--json", *more)
+            f = troika("eval", file, "--no-plan", "--perplexity", path, "--json", *more)
             row.append(f"{f['perplexity']:.2f} · **{f['bits_per_char']:.3f}**")
         whole = path.read_text("utf-8")
         rows.append([name, len(whole) if path.suffix == ".txt" else sum(map(len, json.loads(whole))), *row])
@@ -140,7 +140,7 @@ def text_table(troika, models, held, stories260k):
 
 
 def task_table(troika, models, held):
-    scores = {k: troika("eval", f, "--tasks", held / "tasks.jsonl", "--json") for k, f in models.items()}
+    scores = {k: troika("eval", f, "--no-plan", "--tasks", held / "tasks.jsonl", "--json") for k, f in models.items()}
     first = next(iter(scores.values()))
     rows = [["all", first["n"], *(percent(s["accuracy"]) for s in scores.values())]]
     for kind, of_kind in first["kinds"].items():
@@ -218,7 +218,7 @@ def planted(troika, models, held):
             troika("quantize", after, in_8_bits, "--type", "q8_0", "--json")
 
             def perplexity(path, *more):
-                f = troika("eval", path, "--perplexity", held / "stories.json", "--first", N_PLANTED_STORIES,
+                f = troika("eval", path, "--no-plan", "--perplexity", held / "stories.json", "--first", N_PLANTED_STORIES,
                            "--json", *more)  # fmt: skip
                 return f"{f['perplexity']:.4f}"
 
