@@ -4,15 +4,14 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/progress.h"
-#include "base/system.h"
 #include "cli/common.h"
 #include "cli/kept_plan.h"
 #include "cli/models.h"
@@ -47,14 +46,34 @@ void listen_to_signals() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-void note_other_programs() {
-  double load = 0.0;
-  constexpr double kBusy = 0.5;
-  if (getloadavg(&load, 1) != 1 || load < kBusy) return;
+// What all cores have done since they started, in ticks of the system: busy ones, and all.
+std::pair<double, double> ticks() {
+  std::ifstream file("/proc/stat");
+  std::string name;
+  double busy = 0.0, all = 0.0, value = 0.0;
+  constexpr int kFields = 8, kIdle = 3, kWaiting = 4;  // user, nice, system, idle, iowait, ...
+  file >> name;
+  for (int i = 0; i < kFields && file >> value; ++i) {
+    all += value;
+    if (i != kIdle && i != kWaiting) busy += value;
+  }
+  return {busy, all};
+}
+
+// Whether others work on more than a small part of the cores now; says so.
+bool is_machine_busy() {
+  constexpr double kBusy = 0.15;
+  const auto before = ticks();
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  const auto after = ticks();
+  const double all = after.second - before.second;
+  const double share = all > 0 ? (after.first - before.first) / all : 0.0;
+  if (share < kBusy) return false;
   note(fmt::format(
-      "note: other programs keep this machine busy (load {:.1f}, {} cores), and what is "
-      "measured beside them may not last; --again measures anew\n",
-      load, usable_cores()));
+      "note: other programs keep {:.0f} % of this machine busy: what is measured may not "
+      "last, and threads and lanes stay as usual; --again measures anew\n",
+      100 * share));
+  return true;
 }
 
 // A bar for each stage, which also looks whether the work was cut off.
@@ -190,7 +209,7 @@ void tune_model(TuneFlags& flags, bool asks) {
                                          : std::filesystem::path(flags.text).filename().string();
   request.folder = plan::cache_folder();
   listen_to_signals();
-  note_other_programs();
+  request.keeps_lanes = is_machine_busy();
   const auto start = std::chrono::steady_clock::now();
   Stages stages;
   const tune::Tuning tuning = tune::tune(request, stages.function());

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cfloat>
 #include <cmath>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "base/cpu_features.h"
@@ -21,6 +19,7 @@
 #include "model/architecture.h"
 #include "plan/int8_json.h"
 #include "plan/json_fields.h"
+#include "tune/findings.h"
 #include "tune/kept_plan.h"
 #include "tune/timing.h"
 #include "weights/content_key.h"
@@ -46,39 +45,7 @@ constexpr size_t kLeastProofWindows = 2, kMostWindows = 8;
 constexpr double kHopeless = 0.85;
 constexpr const char* kFirst = "first";
 constexpr const char* kAgain = "again";
-constexpr double kMostTimeMs = 1e9;
 constexpr double kMostNll = 1e6;
-
-std::string now_as_text() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
-}
-
-ordered_json to_json(const std::vector<PromptTime>& times) {
-  ordered_json json = ordered_json::array();
-  for (const PromptTime& time : times) json.push_back({{"tokens", time.n_tokens}, {"ms", time.ms}});
-  return {{"times", json}};
-}
-
-std::vector<PromptTime> read_times(const JsonFields& fields) {
-  std::vector<PromptTime> times;
-  fields.each("times", [&](const JsonFields& item) {
-    times.push_back(
-        {static_cast<int>(item.integer("tokens", 1, INT32_MAX)), item.positive("ms", kMostTimeMs)});
-  });
-  return times;
-}
-
-// Both halves, cut at a space.
-std::pair<std::string, std::string> halves(const std::string& text) {
-  const size_t space = text.find_first_of(" \n", text.size() / 2);
-  const size_t middle = space == std::string::npos ? text.size() / 2 : space;
-  return {text.substr(0, middle), text.substr(middle)};
-}
 
 class Tuner {
  public:
@@ -89,12 +56,13 @@ class Tuner {
         blueprint_(model::read(file_)),
         weights_(file_, blueprint_),
         options_(request.options) {
-    const int longest = std::max(kWindow, blueprint_.trained_context);
-    prompts_ = request.prompts;
-    std::erase_if(prompts_, [&](int n) { return n > longest; });
-    if (prompts_.empty()) prompts_ = {kWindow};
-    const int longest_wanted = *std::max_element(prompts_.begin(), prompts_.end());
-    options_.context = std::max(longest_wanted, kWindow) + kContextBeside;
+    const int longest = *std::max_element(request.prompts.begin(), request.prompts.end());
+    if (const int most = std::max(kWindow, blueprint_.trained_context); longest > most) {
+      throw UsageError(fmt::format(
+          "--prompts {}: the model was trained on {} tokens of context; ask for {} or less.",
+          longest, blueprint_.trained_context, most));
+    }
+    options_.context = std::max(longest, kWindow) + kContextBeside;
     state_ = std::make_unique<engine::CalibrationState>(request.folder, identity(), "tuning");
     result_.n_found_earlier = state_->n_found_earlier();
   }
@@ -143,7 +111,7 @@ class Tuner {
   std::vector<PromptTime> times_of(const std::string& turn, const std::string& name,
                                    const plan::Plan& plan) {
     return read_times(finding(turn + " " + name, [&] {
-      return to_json(time_plan(options_, plan, prompts_, turn == kAgain,
+      return to_json(time_plan(options_, plan, request_.prompts, turn == kAgain,
                                kPatience * request_.seconds, stage_("speed of " + name)));
     }));
   }
@@ -309,8 +277,10 @@ class Tuner {
     const JsonFields found = finding("structure of " + before.name, [&] {
       engine::ChooseRequest request;
       request.options = options_;
+      const bool is_asked_for = options_.n_threads > 0 || !options_.lanes.empty();
+      if (request_.keeps_lanes && !is_asked_for) request.options.n_threads = usable_cores();
       request.like = &before.plan;
-      request.prompts = prompts_;
+      request.prompts = request_.prompts;
       // One lane of all cores, of half, ..., of one, and perhaps a lane for each.
       const double n_sets = std::log2(usable_cores()) + 2;
       request.budget_s = kProfiling * request_.seconds / n_sets;
@@ -374,18 +344,8 @@ class Tuner {
   // The plan as it is kept: with a context for this machine's memory, and what drafts cost.
   void finish() {
     plan::Plan plan = result_.best().plan;
-    const JsonFields found = finding("steps", [&] {
-      ordered_json costs = ordered_json::array();
-      for (const plan::StepCost& cost : time_steps(options_, plan, stage_("cost of drafts"))) {
-        costs.push_back({{"rows", cost.n_rows}, {"ms", cost.ms}});
-      }
-      return ordered_json{{"costs", costs}};
-    });
-    plan.step_costs.clear();
-    found.each("costs", [&](const JsonFields& item) {
-      plan.step_costs.push_back(
-          {static_cast<int>(item.integer("rows", 1, INT32_MAX)), item.positive("ms", kMostTimeMs)});
-    });
+    plan.step_costs = read_costs(finding(
+        "steps", [&] { return to_json(time_steps(options_, plan, stage_("cost of drafts"))); }));
     if (plan.prefill != plan::Prefill::kInt8) plan.prefill_reason = "tuned: " + reason();
     engine::Options options = request_.options;
     options.base_plan = plan;
@@ -407,7 +367,6 @@ class Tuner {
   model::Blueprint blueprint_;
   weights::Store weights_;
   engine::Options options_;  // with a context for what is measured
-  std::vector<int> prompts_;
   std::unique_ptr<engine::CalibrationState> state_;
   size_t int8_ = 0;                     // the candidate that was proven; 0: none
   std::vector<PromptTime> int8_times_;  // of the simplest method; empty where it is out of question

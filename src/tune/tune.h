@@ -22,6 +22,9 @@ struct TuneRequest {
   std::vector<int> prompts = {128, 512};
   double seconds = 90.0;  // that it may take, about; amounts of text and of operations follow
   std::string folder;     // where what was measured is kept until all is
+  // Threads and lanes stay the usual ones. Where other programs take the cores, fewer threads are
+  // faster, which is no longer so when those have ended.
+  bool keeps_lanes = false;
 };
 
 // A plan that was tried.

@@ -217,6 +217,7 @@ TEST_F(Tune, WrongInputGetsASentence) {
   expect_refusal(run({"tune", model_, "--text", folder_.file("none.txt")}), 1, {"none.txt"});
   expect_refusal(run({"tune", model_, "--prefill", "best"}), 2, {"best"});
   expect_refusal(run({"tune", model_, "--prompts", "1"}), 2, {"--prompts"});
+  expect_refusal(run({"tune", model_, "--prompts", "64,5000"}), 2, {"5000", "512"});
   expect_refusal(run({"tune", folder_.file("none.gguf")}), 1, {"none.gguf"});
   EXPECT_TRUE(kept("plan-").empty());
 }

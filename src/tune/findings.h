@@ -1,0 +1,29 @@
+// What tuning keeps of its measurements, as text, and what else it says of time and text.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/json_fields.h"
+#include "plan/plan.h"
+#include "tune/proof.h"
+
+namespace troika::tune {
+
+// "2026-11-22T22:15:00Z".
+std::string now_as_text();
+
+// {"times": [{"tokens", "ms"}]}
+nlohmann::ordered_json to_json(const std::vector<PromptTime>& times);
+std::vector<PromptTime> read_times(const plan::JsonFields& fields);
+
+// {"costs": [{"rows", "ms"}]}
+nlohmann::ordered_json to_json(const std::vector<plan::StepCost>& costs);
+std::vector<plan::StepCost> read_costs(const plan::JsonFields& fields);
+
+// Both halves of a text, cut at a space.
+std::pair<std::string, std::string> halves(const std::string& text);
+
+}  // namespace troika::tune
