@@ -17,6 +17,7 @@ struct EvalFlags {
   EngineFlags engine;
   std::string text;
   std::string tasks;
+  bool is_second_half = false;  // of each window of a text
   ContextTaskFlags context_tasks;
   int most = 0;
   engine::TaskOptions how;
@@ -56,11 +57,18 @@ void eval_text(const EvalFlags& flags, engine::Session& session) {
   if (flags.most > 0 && documents.size() > static_cast<size_t>(flags.most)) {
     documents.resize(static_cast<size_t>(flags.most));
   }
+  if (flags.is_second_half && !documents.empty()) {
+    throw UsageError("--second-half is for a plain text: documents have no windows.");
+  }
   engine::Perplexity p;
   {
     Progress bar("perplexity");
-    p = documents.empty() ? perplexity_of_text(session, content, bar.function())
-                          : perplexity_of_documents(session, documents, bar.function());
+    if (flags.is_second_half) {
+      p = perplexity_of_second_halves(session, content, bar.function());
+    } else {
+      p = documents.empty() ? perplexity_of_text(session, content, bar.function())
+                            : perplexity_of_documents(session, documents, bar.function());
+    }
   }
   if (flags.json) {
     print_json({{"tokens", p.n_tokens},
@@ -144,6 +152,9 @@ void add_eval(Command& app) {
   flags->engine.add_to(*command);
   flags->engine.add_kept_plan(*command);
   command->add_option("--perplexity", flags->text, "A text file");
+  command->add_flag("--second-half", flags->is_second_half,
+                    "With --perplexity: judge the second half of each whole window only, as "
+                    "llama.cpp's llama-perplexity does");
   command->add_option("--tasks", flags->tasks, "A JSONL file of tasks");
   flags->context_tasks.add_to(*command);
   command->add_option("--first", flags->most, "Only so many documents or tasks")
@@ -151,6 +162,9 @@ void add_eval(Command& app) {
   command->add_flag("--chat", flags->how.use_chat, "Put each task into the model's chat template");
   command->add_flag("--first-line", flags->how.first_line_only,
                     "Judge the first line of each answer only, for a model without end token");
+  command->add_flag("--first-word", flags->how.first_word_only,
+                    "Judge the first word of each answer only, without its punctuation: for texts "
+                    "whose last word is the answer");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { eval(*flags); });
 }

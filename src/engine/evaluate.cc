@@ -1,6 +1,10 @@
 #include "engine/evaluate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <atomic>
+#include <cctype>
 #include <cmath>
 #include <map>
 
@@ -24,17 +28,19 @@ class Sums {
   explicit Sums(const text::Tokenizer& tokenizer, std::vector<double>* losses = nullptr)
       : tokenizer_(tokenizer), losses_(losses) {}
 
-  // All tokens but the first are predicted.
-  void add_window(Session& session, std::span<const Token> tokens) {
-    if (tokens.size() < 2) return;
+  // All tokens behind the first n_given are predicted.
+  void add_window(Session& session, std::span<const Token> tokens, size_t n_given = 1) {
+    if (tokens.size() <= n_given) return;
     session.truncate(0);
     session.evaluate(tokens.first(tokens.size() - 1), [&](int index, std::span<const float> row) {
-      const double nll = negative_log_likelihood(row, tokens[static_cast<size_t>(index) + 1]);
+      const size_t predicted = static_cast<size_t>(index) + 1;
+      if (predicted < n_given) return;
+      const double nll = negative_log_likelihood(row, tokens[predicted]);
       nll_ += nll;
       if (losses_ != nullptr) losses_->push_back(nll);
     });
-    n_tokens_ += tokens.size() - 1;
-    for (const char c : tokenizer_.decode(tokens.subspan(1))) {
+    n_tokens_ += tokens.size() - n_given;
+    for (const char c : tokenizer_.decode(tokens.subspan(n_given))) {
       n_chars_ += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
     }
   }
@@ -73,9 +79,38 @@ std::string trimmed(const std::string& text) {
 
 std::string first_line(const std::string& trimmed) { return trimmed.substr(0, trimmed.find('\n')); }
 
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+// Of ASCII: other characters belong to words.
+bool is_punctuation(char c) {
+  return c > ' ' && c < '\x7f' && std::isalnum(static_cast<unsigned char>(c)) == 0;
+}
+
+// Without the punctuation around it.
+std::string first_word(const std::string& text) {
+  std::string word = trimmed(text);
+  word.erase(std::find_if(word.begin(), word.end(), is_space), word.end());
+  while (!word.empty() && is_punctuation(word.back())) word.pop_back();
+  word.erase(word.begin(), std::find_if_not(word.begin(), word.end(), is_punctuation));
+  return word;
+}
+
+// Whether more text would change nothing about its first word.
+bool has_whole_word(const std::string& text) {
+  const auto begin = std::find_if_not(text.begin(), text.end(), is_space);
+  return std::find_if(begin, text.end(), is_space) != text.end();
+}
+
+// What of an answer is judged.
+std::string judged(const std::string& text, const TaskOptions& how) {
+  if (how.first_word_only) return first_word(text);
+  if (how.first_line_only) return trimmed(first_line(trimmed(text)));
+  return trimmed(text);
+}
+
 // Whether the greedy answer to the task is the expected one.
 bool answers(Session& session, std::span<const Token> prompt, const Task& task,
-             bool judge_first_line) {
+             const TaskOptions& how) {
   SamplerOptions sampling;
   sampling.temperature = 0.0f;
   Sampler greedy(sampling);
@@ -85,10 +120,14 @@ bool answers(Session& session, std::span<const Token> prompt, const Task& task,
   constexpr size_t kMoreTokens = 8;
   options.most_tokens =
       static_cast<int>(std::min<size_t>(task.answer.size() + kMoreTokens, INT32_MAX));
-  const std::string text = trimmed(generate(session, prompt, greedy, options, {}).text);
-  const std::string expected = trimmed(task.answer);
-  return judge_first_line ? trimmed(first_line(text)) == trimmed(first_line(expected))
-                          : text == expected;
+  std::string written;
+  std::atomic<bool> is_enough{false};
+  options.cancel = &is_enough;
+  const std::string text = generate(session, prompt, greedy, options, [&](std::string_view piece) {
+                             written += piece;
+                             is_enough = how.first_word_only && has_whole_word(written);
+                           }).text;
+  return judged(text, how) == judged(task.answer, how);
 }
 
 }  // namespace
@@ -125,6 +164,27 @@ Perplexity perplexity_of_text(Session& session, const std::string& text,
   return sums.result();
 }
 
+Perplexity perplexity_of_second_halves(Session& session, const std::string& text,
+                                       const ProgressFunction& progress) {
+  const text::Tokenizer& tokenizer = session.engine().tokenizer();
+  std::vector<Token> tokens = tokenizer.encode(text);
+  const auto context = static_cast<size_t>(session.context());
+  if (tokens.size() < context) {
+    throw Error(
+        fmt::format("The text has {} tokens, and a window has {}: give a longer text, or a shorter "
+                    "--context.",
+                    tokens.size(), context));
+  }
+  Sums sums(tokenizer);
+  for (size_t begin = 0; begin + context <= tokens.size(); begin += context) {
+    // The beginning stands in the place of the window's first token there, not before it.
+    if (begins_with_bos(tokenizer)) tokens[begin] = tokenizer.bos();
+    sums.add_window(session, std::span(tokens).subspan(begin, context), context / 2 + 1);
+    if (progress) progress(begin + context, tokens.size());
+  }
+  return sums.result();
+}
+
 std::vector<TaskScore> score_tasks(Session& session, const std::vector<Task>& tasks,
                                    const TaskOptions& how, const ProgressFunction& progress) {
   const text::Tokenizer& tokenizer = session.engine().tokenizer();
@@ -135,7 +195,7 @@ std::vector<TaskScore> score_tasks(Session& session, const std::vector<Task>& ta
   for (const Task& task : tasks) {
     const std::vector<Token> prompt =
         how.use_chat ? chat->prompt({{"user", task.prompt}}) : tokenizer.encode(task.prompt);
-    const bool right = answers(session, prompt, task, how.first_line_only);
+    const bool right = answers(session, prompt, task, how);
     TaskScore& kind = by_kind[task.kind];
     kind.kind = task.kind;
     for (TaskScore* score : {&all, &kind}) {

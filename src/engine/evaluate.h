@@ -24,6 +24,9 @@ Perplexity perplexity_of_documents(Session& session, const std::vector<std::stri
 Perplexity perplexity_of_text(Session& session, const std::string& text,
                               const ProgressFunction& progress,
                               std::vector<double>* losses = nullptr);
+// Of whole windows their second half, so that the figure is that of llama.cpp's llama-perplexity.
+Perplexity perplexity_of_second_halves(Session& session, const std::string& text,
+                                       const ProgressFunction& progress);
 
 struct Task {
   std::string prompt;
@@ -40,11 +43,12 @@ struct TaskScore {
 struct TaskOptions {
   bool use_chat = false;         // each prompt is a user's message in the chat template
   bool first_line_only = false;  // for models that give no end token: only the first line counts
+  bool first_word_only = false;  // for the last word of a text: it counts without its punctuation
 };
 
 // Greedy answers up to the model's end token; right where the text without white space around it
-// is the expected one. An answer may have several lines. The first score is that of all kinds
-// together, the others follow by name.
+// is the expected one. An answer may have several lines, unless less of it is judged. The first
+// score is that of all kinds together, the others follow by name.
 std::vector<TaskScore> score_tasks(Session& session, const std::vector<Task>& tasks,
                                    const TaskOptions& how, const ProgressFunction& progress);
 

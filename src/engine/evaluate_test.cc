@@ -124,6 +124,37 @@ TEST(ScoreTasks, OnlyTheFirstLineIfAskedFor) {
   EXPECT_EQ(scores({{"q", "a", ""}}, {.first_line_only = true})[0].n_right, 0);
 }
 
+TEST(ScoreTasks, OnlyTheFirstWordIfAskedFor) {
+  EXPECT_EQ(scores({{"q", "ab", ""}}, {.first_word_only = true})[0].n_right, 1);
+  EXPECT_EQ(scores({{"q", " \"ab,\" he", ""}}, {.first_word_only = true})[0].n_right, 1);
+  EXPECT_EQ(scores({{"q", "a", ""}}, {.first_word_only = true})[0].n_right, 0);
+  EXPECT_EQ(scores({{"q", "abc", ""}}, {.first_word_only = true})[0].n_right, 0);
+  EXPECT_EQ(scores({{"qab", "cd", ""}}, {.first_word_only = true})[0].n_right, 1);  // to its end
+}
+
+TEST(SecondHalves, AreThoseOfWholeWindows) {
+  const ChainModel model("qbcdfghj");
+  Options options;
+  options.model = model.write();
+  options.n_threads = 1;
+  options.context = 8;
+  Engine engine(options);
+  Session session(engine);
+  // A window of the beginning, a space and six letters, of which the last three are predicted: each
+  // from the letter before it alone.
+  const Perplexity known = perplexity_of_second_halves(session, "qbcdfg", {});
+  EXPECT_EQ(known.n_tokens, 3u);
+  EXPECT_LT(known.nll, 2.0);
+  EXPECT_EQ(perplexity_of_second_halves(session, "xqcdfg", {}).nll, known.nll);
+  EXPECT_GT(perplexity_of_second_halves(session, "qbcdfx", {}).nll, known.nll + 1.0);
+  // The second window has eight letters, and the beginning takes the place of its first; what
+  // follows is no whole window.
+  const Perplexity two = perplexity_of_second_halves(session, "qbcdfgxxxxcdfgxxx", {});
+  EXPECT_EQ(two.n_tokens, 6u);
+  EXPECT_DOUBLE_EQ(two.nll, known.nll);
+  EXPECT_THROW(perplexity_of_second_halves(session, "qbc", {}), Error);
+}
+
 TEST(ScoreTasks, KindsAreCountedApart) {
   const auto s = scores(
       {{"q", "ab\ncd", "form"}, {"q", "no", "form"}, {"qb", "cd", "extract"}, {"qc", "d", ""}});

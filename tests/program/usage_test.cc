@@ -277,6 +277,11 @@ TEST_F(Usage, WrongWaysToEvaluate) {
     expect_refusal(troika({"eval", model_, "--perplexity", write(text, "text")}), 1,
                    {folder_.file("text"), part});
   }
+  expect_refusal(
+      troika({"eval", model_, "--second-half", "--perplexity", write("[\"a\"]", "text")}), 2,
+      {"--second-half", "plain text"});
+  expect_refusal(troika({"eval", model_, "--second-half", "--perplexity", write("a b", "text")}), 1,
+                 {"tokens", "--context"});
   const std::vector<std::pair<std::string, std::string>> wrong_tasks = {
       {"", "no task"},
       {"{\"prompt\": \"a\"}\n", "answer"},
