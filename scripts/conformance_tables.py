@@ -18,18 +18,14 @@ import shutil
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from tables import ROOT, replace, table
+
 PAGE = ROOT / "docs" / "conformance.md"
 TYPES = ["F32", "F16", "BF16", "Q8_0", "Q5_0", "Q4_0", "Q6_K", "Q4_K", "Q4_1", "Q5_1", "Q2_K", "Q3_K", "Q5_K",
          "IQ4_NL", "IQ4_XS", "MXFP4"]
 N_GREEDY = 64
 LARGE_TYPES = ["F16", "Q8_0", "Q4_K"]
 TESTS = ":".join(["Every/Variant.*", "Every/Format.Agrees*", "Every/Format.Rounds*", "Every/KvType.*", "Mixture.*"])
-
-
-def table(header, rows):
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
 def by_type(found, models, cell):
@@ -152,12 +148,6 @@ def llama_tables(same, plain, large_same, large_plain):
         "llama variants": table(["model", "same arithmetic", "file as it is"], variants),
         "large": large_table(large_same, large_plain),
     }
-
-
-def replace(page, name, text):
-    start, end = f"<!-- table {name} -->\n", "\n<!-- end of table -->"
-    begin = page.index(start) + len(start)
-    return page[:begin] + text + page[page.index(end, begin):]
 
 
 def main():

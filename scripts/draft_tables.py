@@ -13,7 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tables import ROOT, table
+
 PAGE = ROOT / "docs/drafts.md"
 BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
 COVERAGES = (0, 10, 25, 50, 100)
@@ -28,11 +29,6 @@ def evaluate(program, model, tasks, *options):
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)}: {done.stderr.strip()}")
     return json.loads(done.stdout)
-
-
-def table(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows]) + "\n"
 
 
 def shares(score):
@@ -81,15 +77,19 @@ nodes as pay. {result['different'] + curve['different']} answers with drafts dif
 Tokens of a pass:
 
 {table(["drafts", *kinds], tokens)}
+
 Over all kinds: nodes of a draft, and ms:
 
 {table(["drafts", "nodes", "a token", "with the prompt", "drafting a step", "accepted from"], costs)}
+
 What calibration and reuse multiply, and what the paper's Table 4 prints:
 
 {table(["over", *kinds, "paper"], gains)}
+
 Calibration over the share of the prompt's positions that it covers (`sam+reuse+calibrated`):
 
 {table(["coverage", "tokens of a pass", "ms a prompt token", "of the prompt's pass", "ms a token with the prompt"], rows)}
+
 The head is {100 * result['head_share']:.0f} % of the operations of a prompt's pass, and covering everything takes {100 * cost:.0f} % of its time: {cost / result['head_share']:.2f}
 times its share. Least time in all: {best['draft']}.
 """

@@ -1,0 +1,66 @@
+"""What the scripts that write measured tables into documents share: tables, marks, results that are kept."""
+import fcntl
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def table(header, rows):
+    """A table of Markdown; cells are texts or numbers."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
+
+
+def replace(page, name, text):
+    """The page with this text between the marks of that name."""
+    start, end = f"<!-- table {name} -->\n", "\n<!-- end of table -->"
+    if start not in page or end not in page[page.index(start):]:
+        sys.exit(f"error: the page has no marks '{start.strip()}' and '{end.strip()}' to write between. Restore them.")
+    begin = page.index(start) + len(start)
+    return page[:begin] + text + page[page.index(end, begin):]
+
+
+def run(*command, both=False):
+    """The standard output of a program, with `both` its standard error too. Where it fails, its message ends the script."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False,
+                          stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        last = "\n".join(done.stderr.strip().splitlines()[-5:])
+        sys.exit(f"error: {' '.join(map(str, command))} failed:\n{last}")
+    return done.stdout + (done.stderr if both else "")
+
+
+class Kept:
+    """Results in a JSON file, written one by one, so that an interrupted table goes on where it stopped. Several scripts
+    may measure at once: each adds to what the others wrote."""
+
+    def __init__(self, path):
+        self.path = pathlib.Path(path)
+
+    def found(self):
+        return json.loads(self.path.read_text("utf-8")) if self.path.exists() else {}
+
+    def get(self, key, measure):
+        found = self.found()
+        if key not in found:
+            print(f"measuring {key}", file=sys.stderr, flush=True)
+            result = measure()
+            found = self.change(lambda others: {**others, key: result})
+        return found[key]
+
+    def forget(self, beginning):
+        self.change(lambda found: {key: value for key, value in found.items() if not key.startswith(beginning)})
+
+    def change(self, changed):
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.path.with_suffix(".lock"), "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            found = changed(self.found())
+            whole = self.path.with_suffix(".new")
+            whole.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+            os.replace(whole, self.path)  # whole or not at all
+        return found
