@@ -70,7 +70,8 @@ The models have four million parameters. Models of this size hardly have outlier
 read them down, and in float nothing changes. **Planted outliers show that a mechanism works and is exact. They support no claim about which method
 is better on real models, nor about how many products may go without it**: where they lie and how strong they are was
 chosen by us. They also favour methods that move scales from activations to weights, because that is how they were
-made. Products of the last 32 tokens or fewer of a window are computed as decoding is, here in float.
+made. [A real model](real-model.md) says what these tables cannot. Products of the last 32 tokens or fewer of a window
+are computed as decoding is, here in float.
 """
 
 

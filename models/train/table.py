@@ -60,7 +60,7 @@ Where hardly any neuron fires, as in one layer of troika-relu, no neuron can sta
 **Planted models show that a mechanism works and is exact. They support no claim about which method is better on
 real models, nor about how many layers may go without it**: where the outliers lie and how large they are was
 chosen by us. Also, the weights that read a planted channel are small, and 8-bit weights round them more coarsely
-than those of a real model.
+than those of a [real model](real-model.md).
 
 Perplexity of the first {n} held-out stories, before and after planting (0.3 % of the channels, 2.5 % of the
 hidden ones, scale 64). *Float* is float activations and F32 keys and values; *8 bits* is the planted file in Q8_0

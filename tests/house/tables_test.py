@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""What the scripts of measured tables do without a model: tables, marks, kept results, tasks, and the parsing of programs."""
+import contextlib
+import io
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+import real_model_drafts as drafts  # noqa: E402
+import real_model_peer as peer  # noqa: E402
+import real_model_tables as real  # noqa: E402
+import tables  # noqa: E402
+
+
+class TablesTest(unittest.TestCase):
+    def test_a_table_of_texts_and_numbers(self):
+        self.assertEqual(tables.table(["a", "b"], [["x", 1]]), "| a | b |\n|---|---|\n| x | 1 |")
+
+    def test_only_what_stands_between_the_marks_is_replaced(self):
+        page = "one\n<!-- table x -->\nold\n<!-- end of table -->\ntwo\n<!-- table y -->\n\n<!-- end of table -->\n"
+        replaced = tables.replace(tables.replace(page, "y", "new y"), "x", "new x")
+        self.assertEqual(replaced, "one\n<!-- table x -->\nnew x\n<!-- end of table -->\ntwo\n<!-- table y -->\nnew y\n"
+                                   "<!-- end of table -->\n")
+        with self.assertRaisesRegex(SystemExit, "no marks"):
+            tables.replace(page, "z", "")
+
+    def test_a_program_that_fails_ends_the_script_with_its_message(self):
+        self.assertEqual(tables.run(sys.executable, "-c", "print(1)"), "1\n")
+        with self.assertRaisesRegex(SystemExit, "it is broken"):
+            tables.run(sys.executable, "-c", "import sys; sys.exit('it is broken')")
+
+    def test_what_was_measured_is_not_measured_again(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+            path = pathlib.Path(folder) / "new/results.json"
+            self.assertEqual(tables.Kept(path).get("a: 1", lambda: 5), 5)
+            kept = tables.Kept(path)
+            self.assertEqual(kept.get("a: 1", lambda: self.fail("measured again")), 5)
+            kept.get("b: 1", lambda: 6)
+            kept.forget("a")
+            self.assertEqual(tables.Kept(path).found(), {"b: 1": 6})
+
+
+def entry(weight, largest=8.0, limit=2.0, channels="3f803f80400041003f80", hot=(3,)):
+    return {"weight": weight, "largest": largest, "limit": limit, "outliers_per_token": 0.5, "hot_channels": list(hot),
+            "channel_largest": channels}
+
+
+class RealModelTest(unittest.TestCase):
+    def test_channels_are_read_as_bfloat16(self):
+        self.assertEqual(real.channel_maxima("3f803f8040000000"), [1.0, 1.0, 2.0, 0.0])
+        self.assertEqual(real.channel_maxima(""), [])
+        self.assertEqual(real.channel_maxima("42ca"), [101.0])
+
+    def test_outliers_are_gathered_by_kind_of_input(self):
+        inputs = [entry("blk.0.attn_q.weight"), entry("blk.1.attn_q.weight", largest=64.0, hot=(3, 1)),
+                  entry("blk.0.ffn_down.weight", hot=())]
+        rows = real.kind_rows(inputs)
+        self.assertEqual([row[0] for row in rows], ["query, key, value", "down"])
+        self.assertEqual(rows[0][1:], ["18.0", "32 (layer 1)", "8.0", "8", "0.50 of 5", "1.5"])
+        self.assertEqual(real.top_rows(inputs, 1), [[1, "query, key, value", "64", "2", "32.0", 3, "0.50", 2]])
+        self.assertEqual(real.common_channels(inputs), ([(3, 2), (1, 1)], 2))
+
+    def test_the_last_word_is_the_answer(self):
+        self.assertEqual(real.last_word_task("to the old dock\n"), {"prompt": "to the old", "answer": "dock"})
+
+    def test_a_row_says_how_much_perplexity_changed(self):
+        def found(perplexity, accuracy):
+            return {**{text: {"perplexity": perplexity} for text in real.TEXTS}, "last words": {"n": 50, "accuracy": accuracy}}
+        reference = found(20.0, 0.5)
+        self.assertEqual(real.judged_row("float", reference, reference), ["float", "20.000", "20.000", "25 of 50"])
+        self.assertEqual(real.judged_row("x", found(20.1, 0.28), reference), ["x", "+0.50 %", "+0.50 %", "14 of 50"])
+
+    def run_script(self, *arguments, **environment):
+        clean = {key: value for key, value in os.environ.items() if key != "TROIKA_DATA"}
+        done = subprocess.run([sys.executable, ROOT / "scripts/real_model_tables.py", *arguments], capture_output=True, text=True,
+                              env={**clean, **environment})
+        return done.returncode, done.stderr
+
+    def test_what_is_missing_is_said_with_what_to_do(self):
+        with tempfile.TemporaryDirectory() as folder:
+            status, said = self.run_script("perplexity", XDG_CACHE_HOME=folder)
+            self.assertEqual((status, "Run scripts/real_model.py" in said), (1, True), said)
+            model = pathlib.Path(folder) / "troika/models" / real.real_model.NAME
+            model.parent.mkdir(parents=True)
+            model.touch()
+            status, said = self.run_script("drafts", "--program", "nowhere", XDG_CACHE_HOME=folder)
+            self.assertEqual((status, "Build it" in said), (1, True), said)
+            status, said = self.run_script("drafts", "--program", sys.executable, XDG_CACHE_HOME=folder)
+            self.assertEqual((status, "Set TROIKA_DATA" in said), (1, True), said)
+            status, said = self.run_script("drafts", "--program", sys.executable, "--data", folder, XDG_CACHE_HOME=folder)
+            self.assertEqual((status, drafts.PASSAGES in said), (1, True), said)
+
+
+class PeerTest(unittest.TestCase):
+    def test_the_final_estimate_is_found(self):
+        self.assertEqual(peer.estimate("[1]20.1,[2]21.0,\nFinal estimate: PPL = 21.0345 +/- 0.4\n"), 21.0345)
+        with self.assertRaisesRegex(SystemExit, "no final estimate"):
+            peer.estimate("nan")
+
+    def test_texts_agree_up_to_the_first_difference(self):
+        self.assertIsNone(peer.agreement("a b \n", "a b"))
+        self.assertEqual(peer.agreement("a bee", "a bear"), "a be")
+
+    def test_a_peer_that_is_absent_is_asked_for(self):
+        class Options:
+            peer = None
+        with self.assertRaisesRegex(SystemExit, "--peer"):
+            peer.peer_program(Options, "llama-perplexity")
+        Options.peer = ROOT
+        with self.assertRaisesRegex(SystemExit, "Build llama.cpp's targets"):
+            peer.peer_program(Options, "llama-perplexity")
+
+
+def score(passes, tokens, ms, accepted):
+    return {"verifications": passes, "tokens_per_verification": tokens / passes if passes else 1.0, "tokens": tokens,
+            "ms_per_token": ms, "total_ms_per_token": 2 * ms, "sources": [{"name": "sam", "accepted": accepted}]}
+
+
+class DraftsTest(unittest.TestCase):
+    def test_every_kind_has_its_tasks_and_a_user_speaks_last(self):
+        qas = [{"question": "Who?", "answers": [{"text": "She."}]}, {"question": "When?", "answers": [{"text": "Now."}]}]
+        found = drafts.chat_tasks([{"context": f"Text {i}.", "qas": qas} for i in range(5)], 3)
+        self.assertEqual([task["kind"] for task in found], [kind for kind in drafts.KINDS for _ in range(3)])
+        for task in found:
+            self.assertEqual(task["messages"][-1]["role"], "user")
+        self.assertEqual([m["role"] for m in found[9]["messages"]], ["user", "assistant", "user"])
+
+    def test_sums_over_kinds_weigh_passes_and_tokens(self):
+        self.assertAlmostEqual(drafts.tokens_a_pass([score(10, 20, 1, 5), score(30, 30, 1, 5)]), 1.25)
+        self.assertEqual(drafts.tokens_a_pass([score(0, 10, 1, 0)]), 1.0)
+        self.assertEqual(drafts.accepted_from([score(1, 1, 1, 0)]), "–")
+        self.assertEqual(drafts.accepted_from([score(1, 1, 1, 3)]), "sam 100 %")
+
+    def test_times_are_ratios_to_those_without_drafts(self):
+        scores = {**{s: score(10, 20, 2.0, 1) for s in drafts.SETTINGS}, "none": score(0, 20, 3.0, 0)}
+        rows = drafts.time_rows({kind: {"scores": scores} for kind in drafts.KINDS})
+        self.assertEqual(rows[0], ["`lookup`", *["1.50"] * (len(drafts.KINDS) + 2)])
+
+
+if __name__ == "__main__":
+    unittest.main()
