@@ -6,7 +6,8 @@ Usage: scripts/real_model_tables.py outliers|perplexity|pruning|drafts [--again]
 
 The model is what scripts/real_model.py fetches. The data folder is $TROIKA_DATA or --data; `peer` wants a folder with
 llama-perplexity and llama-completion. Every result is kept in build/real-model/results.json as soon as it is measured, so
-that an interrupted table goes on where it stopped; --again forgets those of the command first.
+that an interrupted table goes on where it stopped; --again forgets those of the command first. --kept measures nothing
+and writes the tables of `perplexity` and `pruning` with what is there.
 """
 import argparse
 import collections
@@ -73,19 +74,24 @@ def calibrated(options):
     return plan
 
 
-def judged(options, kept, key, how):
-    """Perplexity of both texts and the share of last words by one way to compute prompts."""
-    def text(name):
+def judged(options, kept, ways):
+    """Perplexity of the texts and the share of last words, by the name of each way to compute prompts. Texts come first for
+    all ways: they say more than some words."""
+    def text(how, name):
         return json.loads(run(options.program, "eval", options.model, "-t", options.threads, *how, "--perplexity",
-                              beginning(options, name, CHARACTERS), "--json"))
+                              beginning(options, TEXTS[name], CHARACTERS), "--json"))
 
-    def words():
+    def words(how):
         return json.loads(run(options.program, "eval", options.model, "-t", options.threads, *how, "--tasks", last_words(options),
                               "--first-word", "--json"))
 
-    found = {name: kept.get(f"judged, {key}: {CHARACTERS} of {name}", lambda file=file: text(file))
-             for name, file in TEXTS.items()}
-    return {**found, "last words": kept.get(f"judged, {key}: {N_LAST_WORDS} last words", words)}
+    found = {key: {} for key in ways}
+    for name in TEXTS:
+        for key, how in ways.items():
+            found[key][name] = kept.get(f"judged, {key}: {CHARACTERS} of {name}", lambda h=how, n=name: text(h, n))
+    for key, how in ways.items():
+        found[key]["last words"] = kept.get(f"judged, {key}: {N_LAST_WORDS} last words", lambda h=how: words(h))
+    return found
 
 
 def int8_options(options, method, prune=0):
@@ -100,53 +106,54 @@ def calibration_loss(options, method, prune):
     return ""
 
 
-def change(found, reference):
-    return f"{100 * (found['perplexity'] / reference['perplexity'] - 1):+.2f} %"
-
-
-def judged_row(name, found, reference):
-    if found is reference:
-        cells = [f"{found[text]['perplexity']:.3f}" for text in TEXTS]
-    else:
-        cells = [change(found[text], reference[text]) for text in TEXTS]
+def judged_cells(found, reference):
+    """Of the reference its own figures, of another way what it changes; nothing where nothing was measured."""
+    cells = []
+    for name in TEXTS:
+        if not found[name]:
+            cells.append("")
+        elif found is reference:
+            cells.append(f"{found[name]['perplexity']:.3f}")
+        else:
+            cells.append(f"{100 * (found[name]['perplexity'] / reference[name]['perplexity'] - 1):+.2f} %")
     words = found["last words"]
-    return [name, *cells, f"{round(words['accuracy'] * words['n'])} of {words['n']}"]
+    return [*cells, f"{round(words['accuracy'] * words['n'])} of {words['n']}" if words else ""]
 
 
 def conditions(reference):
     """What the figures were measured on, in a sentence."""
     texts = [f"{reference[name]['tokens']} tokens of `{pathlib.Path(file).name}`" for name, file in TEXTS.items()]
-    return (f"{' and '.join(texts)} in windows of {WINDOW} tokens, and the last words of {reference['last words']['n']} passages "
-            f"of `{pathlib.Path(LAST_WORDS).name}`; scales from some {CALIBRATION_TOKENS} tokens of "
+    return (f"{' and '.join(texts)} in windows of {WINDOW} tokens, and the last words of {N_LAST_WORDS} passages of "
+            f"`{pathlib.Path(LAST_WORDS).name}`; scales from some {CALIBRATION_TOKENS} tokens of "
             f"`{pathlib.Path(CALIBRATION).name}`.")
 
 
-def of_float(options, kept):
-    return judged(options, kept, "float", PLAIN["float"])
+def judged_table(options, kept, ways):
+    """Float, and each of the ways beside it: shown as → (key of what is kept, options, what the calibration measured)."""
+    found = judged(options, kept, {"float": PLAIN["float"], **{key: how for key, how, _ in ways.values()}})
+    reference = found["float"]
+    own = json.loads(calibrated(options).read_text("utf-8"))["int8"]["perplexity"]
+    rows = [["float", *judged_cells(reference, reference), f"{own:.3f}"]]
+    rows += [[shown, *judged_cells(found[key], reference), loss] for shown, (key, _, loss) in ways.items()]
+    return f"{conditions(reference)}\n\n{table(['prompts', *COLUMNS], rows)}"
 
 
 def perplexity(options, kept):
-    reference = of_float(options, kept)
-    own = json.loads(calibrated(options).read_text("utf-8"))["int8"]["perplexity"]
-    rows = [[*judged_row("float", reference, reference), f"{own:.3f}"]]
-    for name in [n for n in PLAIN if n != "float"]:
-        rows.append([*judged_row(name, judged(options, kept, name.strip("`"), PLAIN[name]), reference), ""])
+    ways = {name: (name.strip("`"), how, "") for name, how in PLAIN.items() if name != "float"}
     for method in METHODS:
-        found = judged(options, kept, f"{method} 0 %", int8_options(options, method))
         # Methods without outliers beside have nothing to ignore, and the calibration calls that all of them.
-        own = calibration_loss(options, method, 0 if method in PRUNED else 100)
-        rows.append([*judged_row(f"`{method}`", found, reference), own])
-    return {"perplexity": f"{conditions(reference)}\n\n{table(['prompts', *COLUMNS], rows)}"}
+        loss = calibration_loss(options, method, 0 if method in PRUNED else 100)
+        ways[f"`{method}`"] = (f"{method} 0 %", int8_options(options, method), loss)
+    return {"perplexity": judged_table(options, kept, ways)}
 
 
 def pruning(options, kept):
-    reference = of_float(options, kept)
-    rows = []
+    ways = {}
     for rate in RATES:
         for method in PRUNED:
-            found = judged(options, kept, f"{method} {rate} %", int8_options(options, method, rate))
-            rows.append([f"{rate} %", *judged_row(f"`{method}`", found, reference), calibration_loss(options, method, rate)])
-    return {"pruning": f"{conditions(reference)}\n\n{table(['ignored', 'method', *COLUMNS], rows)}"}
+            loss = calibration_loss(options, method, rate)
+            ways[f"`{method}`, {rate} % ignored"] = (f"{method} {rate} %", int8_options(options, method, rate), loss)
+    return {"pruning": judged_table(options, kept, ways)}
 
 
 def layer_and_kind(weight):
@@ -242,6 +249,7 @@ def options_of(arguments):
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "release" / "troika")
     parser.add_argument("--peer", type=pathlib.Path, help="folder of llama-perplexity and llama-completion")
     parser.add_argument("--threads", type=int, default=2, help="changes no figure but times")
+    parser.add_argument("--kept", action="store_true", help="measure nothing: write what is kept; missing cells stay empty")
     parser.add_argument("--again", action="store_true", help="forget what is kept of this command")
     return parser.parse_args(arguments)
 
@@ -253,7 +261,7 @@ def main():
         sys.exit(f"error: {options.model} is not there. Run scripts/real_model.py once to fetch it.")
     if not options.program.exists():
         sys.exit(f"error: {options.program} is not there. Build it, or name another with --program.")
-    kept = Kept(WORK / "results.json")
+    kept = Kept(WORK / "results.json", may_measure=not options.kept)
     if options.again:
         forget(options.command, kept)
     written = COMMANDS[options.command](options, kept)

@@ -36,16 +36,19 @@ def run(*command, both=False):
 
 class Kept:
     """Results in a JSON file, written one by one, so that an interrupted table goes on where it stopped. Several scripts
-    may measure at once: each adds to what the others wrote."""
+    may measure at once: each adds to what the others wrote. Where nothing may be measured, what is missing is None."""
 
-    def __init__(self, path):
+    def __init__(self, path, may_measure=True):
         self.path = pathlib.Path(path)
+        self.may_measure = may_measure
 
     def found(self):
         return json.loads(self.path.read_text("utf-8")) if self.path.exists() else {}
 
     def get(self, key, measure):
         found = self.found()
+        if key not in found and not self.may_measure:
+            return None
         if key not in found:
             print(f"measuring {key}", file=sys.stderr, flush=True)
             result = measure()

@@ -41,6 +41,7 @@ class TablesTest(unittest.TestCase):
             kept = tables.Kept(path)
             self.assertEqual(kept.get("a: 1", lambda: self.fail("measured again")), 5)
             kept.get("b: 1", lambda: 6)
+            self.assertIsNone(tables.Kept(path, may_measure=False).get("c: 1", lambda: self.fail("measured")))
             kept.forget("a")
             self.assertEqual(tables.Kept(path).found(), {"b: 1": 6})
 
@@ -72,8 +73,10 @@ class RealModelTest(unittest.TestCase):
         def found(perplexity, accuracy):
             return {**{text: {"perplexity": perplexity} for text in real.TEXTS}, "last words": {"n": 50, "accuracy": accuracy}}
         reference = found(20.0, 0.5)
-        self.assertEqual(real.judged_row("float", reference, reference), ["float", "20.000", "20.000", "25 of 50"])
-        self.assertEqual(real.judged_row("x", found(20.1, 0.28), reference), ["x", "+0.50 %", "+0.50 %", "14 of 50"])
+        self.assertEqual(real.judged_cells(reference, reference), ["20.000", "20.000", "25 of 50"])
+        self.assertEqual(real.judged_cells(found(20.1, 0.28), reference), ["+0.50 %", "+0.50 %", "14 of 50"])
+        nothing = {**dict.fromkeys(real.TEXTS), "last words": None}
+        self.assertEqual(real.judged_cells(nothing, reference), ["", "", ""])
 
     def run_script(self, *arguments, **environment):
         clean = {key: value for key, value in os.environ.items() if key != "TROIKA_DATA"}
