@@ -40,7 +40,7 @@ PLAIN = {
     "`--prefill same`": ("--kv", "f32", "-c", WINDOW, "--prefill", "same"),
 }
 METHODS = ("group", "token", "llm.int8", "smooth", "static", "shadow", "token-shadow")
-RATES = (0, 50, 70, 85, 100)
+RATES = (0, 50, 70, 85)
 PRUNED = ("shadow", "token-shadow")
 COLUMNS = (*TEXTS, "last words right", "the calibration's own text")
 # The weight that first reads each input of a block, and what the input is.
