@@ -125,7 +125,7 @@ def conditions(reference):
     texts = [f"{reference[name]['tokens']} tokens of `{pathlib.Path(file).name}`" for name, file in TEXTS.items()]
     return (f"{' and '.join(texts)} in windows of {WINDOW} tokens, and the last words of {N_LAST_WORDS} passages of "
             f"`{pathlib.Path(LAST_WORDS).name}`; scales from some {CALIBRATION_TOKENS} tokens of "
-            f"`{pathlib.Path(CALIBRATION).name}`.")
+            f"`{pathlib.Path(CALIBRATION).name}`. Of float the perplexity, of the others its change.")
 
 
 def judged_table(options, kept, ways):
