@@ -117,5 +117,6 @@ def tables(options, kept):
     times = table(["drafts", *KINDS, "all", "all, with the prompts"], time_rows(found))
     return {
         "drafts passes": f"{conditions}\n\nTokens of a pass, with drafts of {width - 1} nodes:\n\n{passes}",
-        "drafts times": f"Time without drafts over time with them, with as many nodes as pay:\n\n{times}",
+        "drafts times": f"Time without drafts over time with them, with as many nodes as pay; settings took turns on each task, "
+                        f"while others used the machine, so that differences of a tenth are chance:\n\n{times}",
     }
