@@ -157,7 +157,7 @@ class Tuner {
 
   // Windows of text for so many passes in a share of the time, as fast as the usual class is.
   size_t n_windows(double share, double n_passes, size_t least) const {
-    const PromptTime& longest = prompts_of(result_.usual().times).back();
+    const PromptTime longest = prompts_of(result_.usual().times).back();
     const double window_s = 1e-3 * longest.ms / longest.n_tokens * kWindow;
     const double n = share * request_.seconds / (n_passes * window_s);
     return static_cast<size_t>(
