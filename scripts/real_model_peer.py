@@ -15,7 +15,7 @@ N_GREEDY = 200
 # Keys and values of both in float, so that weights and activations make the difference.
 OURS = ("--kv", "f32", "-c", WINDOW)
 THEIRS = ("-c", WINDOW, "-ctk", "f32", "-ctv", "f32", "-fa", "off")
-WAYS = {"float": ("--activations", "f32", "--prefill", "f32"), "as generation": ("--prefill", "same"),
+WAYS = {"float": ("--activations", "f32", "--prefill", "f32"), "as in generation": ("--prefill", "same"),
         "bf16": ("--prefill", "bf16"), "int8": ("--prefill", "int8")}
 QUESTIONS = (
     "Write a long story about a lighthouse keeper and a storm.",
@@ -64,18 +64,25 @@ def our_perplexity(options, type_name, text, how):
                           "--second-half", "--perplexity", text, "--json"))
 
 
+def perplexity_cell(ours, theirs):
+    """Nothing where one of them was not measured."""
+    if not ours or not theirs:
+        return ""
+    return f"{ours['perplexity']:.4f} ({100 * (ours['perplexity'] / theirs - 1):+.3f} %)"
+
+
 def perplexity_rows(options, kept):
     text = real_model_data.beginning(options, TEXT, CHARACTERS)
     rows, n_tokens = [], 0
     for type_name in TYPES:
         theirs = kept.get(f"peer, perplexity of {CHARACTERS}, {type_name}: llama.cpp",
                           lambda t=type_name: their_perplexity(options, t, text))
-        row = [type_name, f"{theirs:.4f}"]
+        row = [type_name, f"{theirs:.4f}" if theirs else ""]
         for name, how in WAYS.items():
             ours = kept.get(f"peer, perplexity of {CHARACTERS}, {type_name}: {name}",
                             lambda t=type_name, h=how: our_perplexity(options, t, text, h))
-            n_tokens = ours["tokens"]
-            row.append(f"{ours['perplexity']:.4f} ({100 * (ours['perplexity'] / theirs - 1):+.3f} %)")
+            row.append(perplexity_cell(ours, theirs))
+            n_tokens = ours["tokens"] if ours else n_tokens
         rows.append(row)
     return n_tokens, rows
 
@@ -112,26 +119,34 @@ def tokens_in_common(options, ours, theirs):
     return json.loads(run(options.program, "tokenize", options.model, "-p", common, "--no-bos", "--json"))["n"] if common else 0
 
 
+def answers(options, kept, type_name, question):
+    """Ours and theirs; either is None where it was not measured."""
+    key = f"peer, greedy, {type_name}, {question}"
+    theirs = kept.get(f"{key}: llama.cpp", lambda: their_answer(options, type_name, question))
+    return kept.get(f"{key}: here", lambda: our_answer(options, type_name, question)), theirs
+
+
 def greedy_rows(options, kept):
-    rows = []
-    for type_name in TYPES:
-        row = [type_name]
-        for question in QUESTIONS:
-            key = f"peer, greedy, {type_name}, {question}"
-            ours = kept.get(f"{key}: here", lambda t=type_name, q=question: our_answer(options, t, q))
-            theirs = kept.get(f"{key}: llama.cpp", lambda t=type_name, q=question: their_answer(options, t, q))
-            n = kept.get(f"{key}: tokens in common", lambda o=ours, t=theirs: tokens_in_common(options, o, t))
-            row.append(f"{n} of {ours['tokens']}")
-        rows.append(row)
+    """Both programs beside each other, and the model's own file beside the same weights in float in each of them."""
+    def cell(ours, theirs):
+        return f"{tokens_in_common(options, ours, theirs)} of {ours['tokens']}" if ours and theirs else ""
+
+    found = {(t, q): answers(options, kept, t, q) for t in TYPES for q in QUESTIONS}
+    rows = [[t, *(cell(*found[t, q]) for q in QUESTIONS)] for t in TYPES]
+    exact, own = ([found[t, q] for q in QUESTIONS] for t in (TYPES[0], TYPES[-1]))
+    rows.append([f"{TYPES[-1]} beside {TYPES[0]}, here", *(cell(e[0], o[0] and o[0]["text"]) for e, o in zip(exact, own))])
+    theirs = ({"text": o[1] or "", "tokens": N_GREEDY} for o in own)
+    rows.append([f"{TYPES[-1]} beside {TYPES[0]}, llama.cpp", *(cell(o, e[1]) for o, e in zip(theirs, exact))])
     return rows
 
 
 def tables(options, kept):
     n_tokens, rows = perplexity_rows(options, kept)
-    perplexity = table(["weights", "llama.cpp", *(f"here, prompts in {name}" for name in WAYS)], rows)
+    perplexity = table(["weights", "llama.cpp", *(f"here, {name}" for name in WAYS)], rows)
     greedy = table(["weights", *(f"“{question.split('.')[0]}”" for question in QUESTIONS)], greedy_rows(options, kept))
     return {
         "peer perplexity": f"{n_tokens} tokens of `wikitext2.test.txt`: the second half of each window of {WINDOW}, as "
                            f"llama-perplexity judges. Keys and values in float; behind ours, the difference.\n\n{perplexity}",
-        "peer greedy": f"Tokens of at most {N_GREEDY} that both programs answer alike, from the first on.\n\n{greedy}",
+        "peer greedy": f"Tokens of at most {N_GREEDY} that two answers have in common, from the first on, of both programs on the "
+                       f"same file, and of each program on two files that hold the same weights.\n\n{greedy}",
     }

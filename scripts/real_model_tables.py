@@ -7,7 +7,7 @@ Usage: scripts/real_model_tables.py outliers|perplexity|pruning|drafts [--again]
 The model is what scripts/real_model.py fetches. The data folder is $TROIKA_DATA or --data; `peer` wants a folder with
 llama-perplexity and llama-completion. Every result is kept in build/real-model/results.json as soon as it is measured, so
 that an interrupted table goes on where it stopped; --again forgets those of the command first. --kept measures nothing
-and writes the tables of `perplexity` and `pruning` with what is there.
+and writes the tables of `perplexity`, `pruning` and `peer` with what is there.
 """
 import argparse
 import collections

@@ -105,6 +105,10 @@ class PeerTest(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "no final estimate"):
             peer.estimate("nan")
 
+    def test_a_cell_says_how_far_the_programs_are_apart(self):
+        self.assertEqual(peer.perplexity_cell({"perplexity": 20.02}, 20.0), "20.0200 (+0.100 %)")
+        self.assertEqual((peer.perplexity_cell(None, 20.0), peer.perplexity_cell({"perplexity": 20.0}, None)), ("", ""))
+
     def test_texts_agree_up_to_the_first_difference(self):
         self.assertIsNone(peer.agreement("a b \n", "a b"))
         self.assertEqual(peer.agreement("a bee", "a bear"), "a be")
