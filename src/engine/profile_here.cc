@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -10,6 +9,7 @@
 #include "base/cpu_features.h"
 #include "base/error.h"
 #include "base/system.h"
+#include "base/utc.h"
 #include "engine/make_plan.h"
 #include "engine/weight_strips.h"
 #include "kernels/choose.h"
@@ -90,15 +90,6 @@ double load_average() {
   return load;
 }
 
-std::string now_text() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
-}
-
 // Each core alone, on a thread bound to it: a lane of one thread works on its caller's.
 std::vector<plan::CoreRate> measure_cores(const kernels::Table& kernels, plan::Plan plan,
                                           const ProgressFunction& progress) {
@@ -161,7 +152,7 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
   plan::Profile& profile = result.profile;
   result.n_measured = static_cast<int>(profile.ops.size() - (kept ? kept->ops.size() : 0));
   profile.machine = identity;
-  profile.taken = now_text();
+  profile.taken = utc_now();
   profile.load_average = load;
   if (kept) {
     profile.cores = kept->cores;

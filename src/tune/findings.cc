@@ -1,6 +1,5 @@
 #include "tune/findings.h"
 
-#include <ctime>
 #include <nlohmann/json.hpp>
 
 namespace troika::tune {
@@ -9,15 +8,6 @@ namespace {
 constexpr double kMostTimeMs = 1e9;
 
 }  // namespace
-
-std::string now_as_text() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
-}
 
 nlohmann::ordered_json to_json(const std::vector<PromptTime>& times) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();

@@ -1,4 +1,4 @@
-// What tuning keeps of its measurements, as text, and what else it says of time and text.
+// What tuning keeps of its measurements, as text, and both halves of one.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,9 +11,6 @@
 #include "tune/proof.h"
 
 namespace troika::tune {
-
-// "2026-11-22T22:15:00Z".
-std::string now_as_text();
 
 // {"times": [{"tokens", "ms"}]}
 nlohmann::ordered_json to_json(const std::vector<PromptTime>& times);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/system.h"
+#include "base/utc.h"
 #include "engine/calibrate.h"
 #include "engine/calibration_state.h"
 #include "engine/choose_plan.h"
@@ -69,9 +70,7 @@ class Tuner {
 
   Tuning run() {
     // Written before the first second is spent: a folder that cannot be written is told at once.
-    result_.begun = finding("begun", [] {
-                      return ordered_json{{"when", now_as_text()}};
-                    }).text("when");
+    result_.begun = finding("begun", [] { return ordered_json{{"when", utc_now()}}; }).text("when");
     time_precisions();
     if (wants_int8()) prove_int8();
     add_structure();
@@ -352,7 +351,7 @@ class Tuner {
     plan::PlanFile& file = result_.file;
     file.plan = engine::make_plan(options, blueprint_, weights_);
     file.made_for = engine::plan_identity(file_);
-    file.tuned = {now_as_text(), program_name(kernels::choose(detect_cpu_features())),
+    file.tuned = {utc_now(), program_name(kernels::choose(detect_cpu_features())),
                   fmt::format("{:016x}", weights::content_key(file_))};
   }
 
