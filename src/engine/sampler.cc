@@ -49,11 +49,13 @@ Sampler::Sampler(SamplerOptions options, LogitMask* mask)
   check(options_);
 }
 
+bool Sampler::has_penalties() const {
+  const SamplerOptions& o = options_;
+  return o.repetition_penalty != 1.0f || o.frequency_penalty != 0.0f || o.presence_penalty != 0.0f;
+}
+
 void Sampler::penalise(std::span<const Token> history) {
   const SamplerOptions& o = options_;
-  if (o.repetition_penalty == 1.0f && o.frequency_penalty == 0.0f && o.presence_penalty == 0.0f) {
-    return;
-  }
   const auto window = static_cast<size_t>(o.penalty_window);
   if (o.penalty_window >= 0 && history.size() > window) history = history.last(window);
   counts_.clear();
@@ -66,26 +68,43 @@ void Sampler::penalise(std::span<const Token> history) {
   }
 }
 
+bool Sampler::is_more_likely(const Candidate& a, const Candidate& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+}
+
+// The k most likely tokens that are not forbidden. Few logits are above the least of the best ones
+// so far, so that nearly all are looked at many at a time.
+void Sampler::find_best(size_t k) {
+  candidates_.clear();
+  candidates_.reserve(std::min(k, logits_.size()) + 1);
+  float least = -std::numeric_limits<float>::infinity();  // what the next one must be above
+  for (size_t first = 0; first < logits_.size(); first += kStride) {
+    const size_t n = std::min(kStride, logits_.size() - first);
+    const float* const logits = logits_.data() + first;
+    if (n == kStride) {
+      int n_above = 0;
+      for (size_t j = 0; j < kStride; ++j) n_above += logits[j] > least ? 1 : 0;
+      if (n_above == 0) continue;
+    }
+    for (size_t j = 0; j < n; ++j) {
+      if (logits[j] <= least) continue;  // of equals the first one is more likely
+      candidates_.push_back({static_cast<Token>(first + j), logits[j], 0.0f});
+      std::push_heap(candidates_.begin(), candidates_.end(), is_more_likely);
+      if (candidates_.size() > k) {
+        std::pop_heap(candidates_.begin(), candidates_.end(), is_more_likely);
+        candidates_.pop_back();
+      }
+      if (candidates_.size() == k) least = candidates_.front().logit;
+    }
+  }
+}
+
 // Leaves the candidates that top-k, top-p and min-p allow, the most likely first, with
 // probabilities that are not yet divided by their sum.
 void Sampler::narrow() {
-  const auto more_likely = [](const Candidate& a, const Candidate& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
-  };
-  candidates_.clear();
-  for (size_t i = 0; i < logits_.size(); ++i) {
-    if (logits_[i] > -std::numeric_limits<float>::infinity()) {
-      candidates_.push_back({static_cast<Token>(i), logits_[i], 0.0f});
-    }
-  }
+  find_best(options_.top_k > 0 ? static_cast<size_t>(options_.top_k) : logits_.size());
   if (candidates_.empty()) return;
-  const auto k = static_cast<size_t>(options_.top_k);
-  if (k > 0 && k < candidates_.size()) {
-    std::nth_element(candidates_.begin(), candidates_.begin() + static_cast<ptrdiff_t>(k - 1),
-                     candidates_.end(), more_likely);
-    candidates_.resize(k);
-  }
-  std::sort(candidates_.begin(), candidates_.end(), more_likely);
+  std::sort(candidates_.begin(), candidates_.end(), is_more_likely);
   const float best = candidates_.front().logit;
   double sum = 0.0;
   for (Candidate& c : candidates_) {
@@ -103,20 +122,21 @@ void Sampler::narrow() {
   candidates_.resize(n_kept);
 }
 
-// Leaves no logit that arithmetic cannot be done with: what is no number is forbidden, and what is
-// infinite becomes the largest one.
-void Sampler::make_finite() {
+// Takes logits over without those that arithmetic cannot be done with: what is no number is
+// forbidden, and what is infinite becomes the largest one. They may be its own.
+void Sampler::take_finite(std::span<const float> from) {
   constexpr float kMost = std::numeric_limits<float>::max();
   const auto finite = [](float logit) {
     const float bounded = logit < kMost ? logit : kMost;
     return logit == logit ? bounded : -std::numeric_limits<float>::infinity();
   };
+  logits_.resize(from.size());
   float* const logits = logits_.data();
   size_t i = 0;
-  for (; i + kStride <= logits_.size(); i += kStride) {
-    for (size_t j = 0; j < kStride; ++j) logits[i + j] = finite(logits[i + j]);
+  for (; i + kStride <= from.size(); i += kStride) {
+    for (size_t j = 0; j < kStride; ++j) logits[i + j] = finite(from[i + j]);
   }
-  for (; i < logits_.size(); ++i) logits[i] = finite(logits[i]);
+  for (; i < from.size(); ++i) logits[i] = finite(from[i]);
 }
 
 // The first of the likeliest tokens.
@@ -137,16 +157,15 @@ Token Sampler::likeliest() const {
 }
 
 Token Sampler::sample(std::span<const Token> history, std::span<const float> logits) {
-  logits_.assign(logits.begin(), logits.end());
-  make_finite();
+  take_finite(logits);
   for (const auto& [token, bias] : options_.logit_bias) {
     if (token >= 0 && static_cast<size_t>(token) < logits_.size()) {
       logits_[static_cast<size_t>(token)] += bias;
     }
   }
-  penalise(history);
+  if (has_penalties()) penalise(history);
   if (mask_ != nullptr) mask_->apply(history, logits_);
-  make_finite();
+  if (has_penalties() || mask_ != nullptr || !options_.logit_bias.empty()) take_finite(logits_);
   if (options_.temperature == 0.0f) return likeliest();
   narrow();
   if (candidates_.empty()) throw_all_forbidden();

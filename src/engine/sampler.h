@@ -51,9 +51,12 @@ class Sampler {
     float logit;
     float probability;
   };
+  static bool is_more_likely(const Candidate& a, const Candidate& b);
+  bool has_penalties() const;
   void penalise(std::span<const Token> history);
-  void make_finite();
+  void take_finite(std::span<const float> from);
   Token likeliest() const;
+  void find_best(size_t k);
   void narrow();
 
   SamplerOptions options_;

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <set>
 
 #include "base/error.h"
+#include "base/random.h"
 
 namespace troika::engine {
 namespace {
@@ -70,6 +72,44 @@ TEST(Sampler, GreedyTakesTheFirstOfTheMostLikely) {
   EXPECT_EQ(sample(greedy(), {1, 3, 2, 3}), 1);
   EXPECT_EQ(sample(greedy(), {-5}), 0);
   EXPECT_EQ(sample(greedy(), {-kInfinity, -3e38f}), 1);
+}
+
+// Of many logits with equals among them, in numbers that are no multiple of anything.
+TEST(Sampler, TopKIsThatOfAllSorted) {
+  for (const size_t n : {1, 15, 16, 17, 1000, 5003}) {
+    std::vector<float> logits(n);
+    for (size_t i = 0; i < n; ++i) {
+      logits[i] = 0.25f * static_cast<float>(random_unit(7, static_cast<uint64_t>(i)) * 40 - 20);
+      if (i % 3 == 0) logits[i] = std::round(logits[i]);
+      if (i % 11 == 0) logits[i] = i % 2 == 0 ? kNan : -kInfinity;
+    }
+    std::vector<Token> sorted;
+    for (size_t i = 0; i < n; ++i) {
+      if (logits[i] > -kInfinity) sorted.push_back(static_cast<Token>(i));
+    }
+    std::stable_sort(sorted.begin(), sorted.end(), [&](Token a, Token b) {
+      return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)];
+    });
+    for (const int k : {1, 2, 40, 100000}) {
+      SamplerOptions o = plain();
+      o.top_k = k;
+      o.temperature = 1000.0f;  // all of them are about as likely
+      if (sorted.empty()) {
+        EXPECT_THROW(sample(o, logits), Error);
+        continue;
+      }
+      const size_t n_kept = std::min(sorted.size(), static_cast<size_t>(k));
+      const std::set<Token> allowed(sorted.begin(),
+                                    sorted.begin() + static_cast<ptrdiff_t>(n_kept));
+      const std::map<Token, int> counts = frequencies(o, logits, 1000);
+      for (const auto& [token, count] : counts) {
+        EXPECT_TRUE(allowed.contains(token)) << token << " of " << n << ", top " << k;
+      }
+      if (n_kept <= 40) {
+        EXPECT_EQ(counts.size(), n_kept) << n << ", top " << k;
+      }
+    }
+  }
 }
 
 TEST(Sampler, FrequenciesAreTheProbabilities) {
