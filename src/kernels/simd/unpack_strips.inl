@@ -28,14 +28,15 @@ TROIKA_INLINE inline void visit_strip(StripAt c, size_t n_k, Body body) {
     Floats minimum = scale;
     if constexpr (Levels::kHasMinima) minimum = minima[group];
     const bool is_finite = !Levels::kMayOverflow && are_finite(scale, minimum);
-    unrolled<Strip<kType>::kVectors>([&](auto i) TROIKA_INLINE {
+    // Not unrolled: levels may wait in memory here, and compiling that takes long.
+    for (size_t i = 0; i < static_cast<size_t>(Strip<kType>::kVectors); ++i) {
       Floats values[4];
       unrolled<4>([&](auto j) TROIKA_INLINE {
         values[j] = times(floats_of_byte<Levels, j>(levels[i]), scale);
         if constexpr (Levels::kHasMinima) values[j] = less(values[j], minimum);
       });
       body(group * kGroup + 4 * i, values, is_finite);
-    });
+    }
   });
 }
 
