@@ -21,7 +21,6 @@ TROIKA_INLINE inline void add_fours(__m256i& sum, __m256i x, __m256i w) {
   asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w));
 }
 
-// Groups of 16 have two multiples for 32 weights, for which AVX2 needs no more instructions.
 template <Type kType>
 struct Fours {
   static constexpr bool kAreAdded = true;
@@ -57,7 +56,7 @@ constinit const Table kAvxVnniTable = {
     .matmul_int8 = matmul_int8_vnni,
     .matmul_q8_strips = by_block_type<MatmulQ8>([]<Type kType>() -> MatmulQ8* {
       if constexpr (Format<kType>::kGroup == 16) {
-        return nullptr;
+        return nullptr;  // those of AVX2 multiply a group by its factor on the way
       } else {
         return matmul_q8_strips<kType>;
       }
