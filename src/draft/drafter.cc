@@ -122,25 +122,25 @@ void Drafter::join() {
   });
 }
 
-// How many of the likeliest nodes give the most tokens for the time they take.
-int Drafter::best_size(int most_nodes, int n_beside) const {
+// How many of the likeliest nodes give all texts of the pass the most tokens for its time.
+int Drafter::best_size(int most_nodes, Company company) const {
   const int most = std::min(most_nodes, static_cast<int>(order_.size()));
   if (options_.is_fixed) return most;
   if (costs_.widest_measured() == 0) return 0;  // what decoding takes comes first
-  const int widest =
-      std::min({most + 1, kMostWidening * costs_.widest_measured(), kMostPassRows - n_beside});
-  double best_rate = kLeastGain / costs_.ms(n_beside + 1);
-  double tokens = 1.0;
+  const int widest = std::min(
+      {most + 1, kMostWidening * costs_.widest_measured(), kMostPassRows - company.n_rows});
+  double tokens = company.n_tokens + 1.0;
+  double best_rate = kLeastGain * tokens / costs_.ms(company.n_rows + 1);
   int best = 0;
   for (int width = 2; width <= widest; ++width) {
     tokens += order_[static_cast<size_t>(width) - 2].path_chance;
-    const double rate = tokens / costs_.ms(n_beside + width);
+    const double rate = tokens / costs_.ms(company.n_rows + width);
     if (rate > best_rate) best_rate = rate, best = width - 1;
   }
   return best;
 }
 
-const Tree& Drafter::propose(std::span<const Token> text, int most_nodes, int n_beside) {
+const Tree& Drafter::propose(std::span<const Token> text, int most_nodes, Company company) {
   const Stopwatch watch(&statistics_.draft_ms);
   tree_.clear();
   follow(text);
@@ -150,10 +150,12 @@ const Tree& Drafter::propose(std::span<const Token> text, int most_nodes, int n_
     if (most_nodes > 0) sources_[s]->propose(most_nodes, &guesses_[s]);
   }
   join();
-  const int size = best_size(most_nodes, n_beside);
+  const int size = best_size(most_nodes, company);
+  expected_tokens_ = 1.0;
   moved_.assign(static_cast<size_t>(joined_.size()), kRoot);
   for (int i = 0; i < size; ++i) {
     const int from = order_[static_cast<size_t>(i)].node;
+    expected_tokens_ += order_[static_cast<size_t>(i)].path_chance;
     const Node& node = joined_[from];
     const int parent = node.parent == kRoot ? kRoot : moved_[static_cast<size_t>(node.parent)];
     moved_[static_cast<size_t>(from)] = tree_.add(parent, node.token, node.chance, node.source);

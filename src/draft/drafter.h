@@ -56,6 +56,12 @@ struct Statistics {
   }
 };
 
+// Other texts in a pass: their rows, and how many tokens they are expected to get from it.
+struct Company {
+  int n_rows = 0;
+  double n_tokens = 0.0;
+};
+
 class Drafter {
  public:
   // REQUIRES: 1 <= most_width <= kMostWidth.
@@ -68,9 +74,11 @@ class Drafter {
   int coverage() const { return options_.coverage; }
   void calibrate(std::span<const LikelyNext> likely);
   // A draft of what follows the text, of at most so many nodes; empty where plain decoding is
-  // better. Its pass has `n_beside` rows of other texts. Valid until the next call. REQUIRES: the
-  // text goes on where it was.
-  const Tree& propose(std::span<const Token> text, int most_nodes, int n_beside = 0);
+  // better for all who share its pass: a row that pays for one text makes the others wait. Valid
+  // until the next call. REQUIRES: the text goes on where it was.
+  const Tree& propose(std::span<const Token> text, int most_nodes, Company company = {});
+  // Of the pass with the draft last proposed, the model's own token included.
+  double expected_tokens() const { return expected_tokens_; }
   bool uses_predictions() const { return uses_predictions_; }
   // What became of the tree last proposed.
   void learn(const Verdict& verdict);
@@ -89,7 +97,7 @@ class Drafter {
   void reserve();
   void follow(std::span<const Token> text);
   void join();
-  int best_size(int most_nodes, int n_beside) const;
+  int best_size(int most_nodes, Company company) const;
   void learn_odds(const Tree& guesses, int source, const Verdict& verdict);
   void count(const Verdict& verdict);
 
@@ -104,8 +112,9 @@ class Drafter {
   Tree joined_;                // of all of them
   std::vector<Guess> order_;   // its nodes, the most likely first
   Tree tree_;                  // the first of them
-  std::vector<int> moved_;     // scratch: a node of one tree in another
-  std::vector<float> sums_;    // scratch
+  double expected_tokens_ = 1.0;
+  std::vector<int> moved_;   // scratch: a node of one tree in another
+  std::vector<float> sums_;  // scratch
 };
 
 }  // namespace troika::draft

@@ -110,6 +110,23 @@ TEST(Drafter, IsAsWideAsItMayBeWhereTheWidthIsFixed) {
   EXPECT_EQ(run.step(0, 3.0, 0), 1);
 }
 
+// What pays for a text alone may cost the others in its pass more than it gives.
+TEST(Drafter, DraftsLessInCompanyThatWouldWait) {
+  DrafterOptions options;
+  for (int width = 1; width <= 16; ++width)
+    options.costs_ms.emplace_back(width, 10.0 + 4.0 * width);
+  WithCounter run(0.5f, options);
+  const int alone = run.drafter->propose(run.text, 7).size();
+  EXPECT_GT(alone, 0);
+  EXPECT_GT(run.drafter->expected_tokens(), 1.4);
+  // A row more takes a tenth of this pass, and gives half of an eighth.
+  EXPECT_EQ(run.drafter->propose(run.text, 7, {7, 7.0}).size(), 0);
+  EXPECT_EQ(run.drafter->expected_tokens(), 1.0);
+  // Guesses that are nearly sure pay in company too.
+  WithCounter sure(0.97f, options);
+  EXPECT_GT(sure.drafter->propose(sure.text, 7, {7, 7.0}).size(), 0);
+}
+
 TEST(Drafter, DropsGuessesThatAreNoTokens) {
   WithCounter run(0.9f, {8, /*is_fixed=*/true, /*n_vocab=*/4});
   EXPECT_EQ(run.drafter->propose(run.text, 7).size(), 3);

@@ -256,12 +256,16 @@ void Batcher::add_steps() {
   const int most_rows = std::min(plan.most_step_rows(), plan.output_shapes.back());
   const auto n_together = std::min(ready_.size(), static_cast<size_t>(most_rows));
   const int share = n_together > 0 ? most_rows / static_cast<int>(n_together) : 0;
+  double n_expected = 0.0;
   for (size_t i = 0; i < n_together; ++i) {
+    // Whoever comes later has a row and a token at least.
+    const auto n_later = static_cast<int>(n_together - i) - 1;
+    const draft::Company company = {batch_.size() + n_later, n_expected + n_later};
     Entry& entry = *ready_[(next_step_ + i) % ready_.size()];
     const int first = batch_.size();
     guarded(entry, [&] {
-      entry.session->add_step(entry.request.options.drafter, entry.answer->most_in_a_step(), share,
-                              &batch_);
+      n_expected += entry.session->add_step(
+          entry.request.options.drafter, entry.answer->most_in_a_step(), share, company, &batch_);
     });
     if (entry.state == State::kDone) {
       batch_.rows.resize(static_cast<size_t>(first));

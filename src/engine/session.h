@@ -78,8 +78,10 @@ class Session {
   // rows to its batch: the last token, and a draft. The second is told the logits of these rows, in
   // order, appends what they give, and says which rows are kept. Whatever it throws, the history
   // stays. Both REQUIRE that the engine's pass mutex is held, and the first what `step` does, and
-  // that no logits are there.
-  void add_step(draft::Drafter* drafter, int most_tokens, int most_rows, cache::Batch* batch);
+  // that no logits are there. `company` shares the pass; returns how many tokens this session may
+  // expect of it.
+  double add_step(draft::Drafter* drafter, int most_tokens, int most_rows, draft::Company company,
+                  cache::Batch* batch);
   Stepped take_step(Sampler& sampler, draft::Drafter* drafter,
                     std::span<const std::span<const float>> logits, double pass_ms, int n_rows,
                     const IsLast& is_last, std::vector<int>* kept);

@@ -41,17 +41,18 @@ void Session::predict(std::span<const std::span<const float>> logits, Token next
   if (next >= 0) predicted_[static_cast<size_t>(at + 1)] = next;
 }
 
-void Session::add_step(draft::Drafter* drafter, int most_tokens, int most_rows,
-                       cache::Batch* batch) {
+double Session::add_step(draft::Drafter* drafter, int most_tokens, int most_rows,
+                         draft::Company company, cache::Batch* batch) {
   TROIKA_ASSERT(!history_.empty() && !has_logits_ && most_tokens >= 1 && most_rows >= 1);
   check_next();
   const int n_nodes = most_draft_nodes(most_tokens, most_rows);
-  tree_ = drafter != nullptr ? &drafter->propose(history_, n_nodes, batch->size()) : &no_draft_;
+  tree_ = drafter != nullptr ? &drafter->propose(history_, n_nodes, company) : &no_draft_;
   // The last token is computed again where it is in the cache already.
   const auto position = static_cast<int>(history_.size()) - 1;
   engine_.kv().truncate(sequence_, position);
   n_cached_ = position;
   tree_->add_rows(history_.back(), position, sequence_, engine_.tag_of(plan::Phase::kStep), batch);
+  return drafter != nullptr ? drafter->expected_tokens() : 1.0;
 }
 
 Session::Stepped Session::take_step(Sampler& sampler, draft::Drafter* drafter,
@@ -104,7 +105,7 @@ Session::Stepped Session::step(Sampler& sampler, draft::Drafter* drafter, int mo
   }
   const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
   batch_.clear();
-  add_step(drafter, most_tokens, engine_.plan().most_step_rows(), &batch_);
+  add_step(drafter, most_tokens, engine_.plan().most_step_rows(), {}, &batch_);
   rows_.clear();
   Stepped stepped;
   const Clock::time_point start = Clock::now();
