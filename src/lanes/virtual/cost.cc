@@ -9,8 +9,6 @@ namespace troika::lanes {
 namespace {
 
 constexpr double kGiga = 1e9;
-constexpr double kUsPerS = 1e6;
-constexpr double kBytesPerUsOfGbPerS = 1e3;
 constexpr double kActivationBytes = 2.0;  // half floats between ops
 constexpr double kUnhurtRangeBytes = 128.0 * (1 << 20);
 

@@ -8,7 +8,6 @@
 namespace troika::lanes {
 namespace {
 
-constexpr double kBytesPerUsOfGbPerS = 1e3;
 constexpr double kNothing = 1e-9;
 
 }  // namespace

@@ -10,6 +10,9 @@
 
 namespace troika::lanes {
 
+inline constexpr double kUsPerS = 1e6;
+inline constexpr double kBytesPerUsOfGbPerS = 1e3;
+
 // What a task costs on its lane.
 struct TaskCost {
   double fixed_us = 0.0;    // submission, start: neither compute nor memory

@@ -7,8 +7,6 @@
 namespace troika::lanes {
 namespace {
 
-constexpr double kUsPerS = 1e6;
-
 // One waits for the other's flag; work for the GPU is submitted behind it where the NPU comes first
 // (H §4.2). That submission is the restart of a queue that ran empty, so it is not counted again.
 Transitions transitions_of(const CostModel& model, const PhoneOptions& options) {
