@@ -3,46 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/test_support.h"
+#include "kernels/attention_test_support.h"
 
 namespace troika::kernels {
 namespace {
-
-constexpr Type kCacheTypes[] = {Type::kF32, Type::kF16, Type::kQ8_0};
-constexpr uint32_t kPageLog2 = 4;  // 16 slots
-constexpr size_t kKvHeads = 2;
-
-// Pages of random rows, one for each slot and head.
-struct TestCache {
-  std::vector<std::vector<std::byte>> pages;
-  std::vector<const std::byte*> pointers;
-  KvView view;
-
-  TestCache(const Table& table, Type type, size_t head_size, size_t n_slots, uint32_t seed) {
-    const size_t head_bytes = tensor::row_bytes(type, head_size);
-    view.page_slots_log2 = kPageLog2;
-    view.slot_bytes = head_bytes * kKvHeads;
-    view.type = type;
-    const size_t n_pages = (n_slots >> kPageLog2) + 1;
-    const size_t page_rows = (size_t{1} << kPageLog2) * kKvHeads;
-    for (size_t p = 0; p < n_pages; ++p) {
-      std::vector<std::byte> page(page_rows * head_bytes);
-      for (size_t i = 0; i < page_rows; ++i) {
-        const auto x = random_floats(head_size, seed++);
-        table.store_kv(type, x.data(), page.data() + i * head_bytes, head_size);
-      }
-      pages.push_back(std::move(page));
-    }
-    for (const auto& page : pages) pointers.push_back(page.data());
-    view.pages = pointers.data();
-  }
-
-  KvView head(size_t h) const {
-    KvView result = view;
-    result.head_offset_bytes = view.slot_bytes / kKvHeads * h;
-    return result;
-  }
-};
 
 class AttentionTest : public EveryImplementation {
  protected:
@@ -52,14 +16,6 @@ class AttentionTest : public EveryImplementation {
     float soft_cap = 0;
     float q_scale = 1;
   };
-
-  static std::vector<uint32_t> shuffled_slots(size_t n) {
-    std::vector<uint32_t> slots(n);
-    for (size_t i = 0; i < n; ++i) slots[i] = static_cast<uint32_t>(i);
-    std::mt19937 random(11);
-    std::shuffle(slots.begin(), slots.end(), random);
-    return slots;
-  }
 
   static std::vector<float> attend(const Table& table, const Case& c, const TestCache& k,
                                    const TestCache& v, size_t n_prefix, bool in_segments = false) {

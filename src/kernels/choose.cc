@@ -70,6 +70,7 @@ void visit_functions(Table& mine, const Table& theirs, Visit visit) {
   visit("attention", mine.attention, theirs.attention);
   visit("attention_segment", mine.attention_segment, theirs.attention_segment);
   visit("attention_merge", mine.attention_merge, theirs.attention_merge);
+  visit("attention_tile", mine.attention_tile, theirs.attention_tile);
   visit("weigh_scores", mine.weigh_scores, theirs.weigh_scores);
   visit("pack_values", mine.pack_values, theirs.pack_values);
   visit("store_kv", mine.store_kv, theirs.store_kv);

@@ -13,10 +13,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <span>
 #include <utility>
 
 #include "kernels/activations.h"
+#include "kernels/attention.h"
+#include "kernels/attention_tile.h"
 #include "kernels/outliers.h"
 #include "kernels/panels.h"
 #include "kernels/prompt_attention.h"
@@ -66,47 +67,6 @@ using LargestOfRow = float(const std::byte* row, size_t k);
 // factor, as `Table::quantize_int8` does it. All implementations agree to the bit.
 // REQUIRES: k <= kMostInt8Depth.
 using UnpackInt8 = void(const MatmulWeight& weight, const float* largest, const Int8Strip& strip);
-
-// Where keys or values of one head lie: pages of 2^page_slots_log2 slots each. The row of slot s
-// starts at pages[s >> log2] + (s & mask) * slot_bytes + head_offset_bytes.
-struct KvView {
-  const std::byte* const* pages = nullptr;
-  uint32_t page_slots_log2 = 0;
-  size_t slot_bytes = 0;
-  size_t head_offset_bytes = 0;
-  Type type = Type::kF32;  // F32, F16 or Q8_0 (then the head size is a multiple of 32)
-};
-
-// One token and one key/value head: out[h] = softmax(score(q[h], K)) V for the query heads h that
-// share it, where score = scale * (q . k), or soft_cap * tanh(that / soft_cap) if soft_cap > 0.
-struct Attention {
-  const float* q = nullptr;  // (n_heads, head_size)
-  size_t q_stride = 0;
-  uint32_t n_heads = 0;
-  uint32_t head_size = 0;
-  KvView k;
-  KvView v;  // rows of the same head_size
-  // Visible slots in the order of their positions: first `prefix`, then `own`. Sums are split at
-  // multiples of kAttentionBlock of the joined list, however it is divided between the two, and
-  // begun anew at multiples of kAttentionSegment. With no slot at all, out is zero.
-  std::span<const uint32_t> prefix;
-  std::span<const uint32_t> own;
-  float scale = 1.0f;
-  float soft_cap = 0.0f;
-  float* out = nullptr;  // (n_heads, head_size)
-  size_t out_stride = 0;
-};
-inline constexpr size_t kAttentionBlock = 64;
-// A whole number of blocks.
-inline constexpr size_t kAttentionSegment = 512;
-inline constexpr size_t kMaxHeadSize = 512;
-
-inline size_t n_attention_segments(const Attention& args) {
-  return (args.prefix.size() + args.own.size() + kAttentionSegment - 1) / kAttentionSegment;
-}
-// What a segment comes to for one query head: the largest score, the sum of e^(score - largest),
-// and the values weighed by these (head_size floats).
-constexpr size_t attention_part_floats(uint32_t head_size) { return 2 + size_t{head_size}; }
 
 // Indexed by Type, whose values have gaps; null for types without a codec.
 inline constexpr size_t kTypeLimit = 40;
@@ -164,6 +124,8 @@ struct Table {
   // (n_heads, attention_part_floats); then all segments together, `parts` one after the other.
   void (*attention_segment)(const Attention& args, size_t segment, float* part) = nullptr;
   void (*attention_merge)(const Attention& args, const float* parts) = nullptr;
+  // Many tokens, each to the bits of `attention`.
+  void (*attention_tile)(const AttentionTile& tile) = nullptr;
   // Writes one row of n floats into a cache of `type`: F32, F16 or Q8_0 (n a multiple of 32).
   void (*store_kv)(Type type, const float* x, std::byte* row, size_t n) = nullptr;
 

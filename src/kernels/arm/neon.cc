@@ -28,6 +28,7 @@ namespace {
 #include "kernels/simd/math.inl"
 #include "kernels/simd/pointwise.inl"
 #include "kernels/simd/attention.inl"
+#include "kernels/simd/attention_tile.inl"
 #include "kernels/simd/matmul_f32.inl"
 #include "kernels/simd/super_block.inl"
 #include "kernels/arm/formats_neon.inl"
@@ -52,6 +53,9 @@ void attention_segment(const Attention& args, size_t segment, float* part) {
 }
 void attention_merge(const Attention& args, const float* parts) {
   attention_merge_or(args, parts, reference::attention_merge);
+}
+void attention_tile(const AttentionTile& tile) {
+  attention_tile_or(tile, reference::attention_tile);
 }
 
 // A small part of a step: what the compiler makes of the reference will do.

@@ -103,6 +103,10 @@ void attention(const Attention& args) {
   }
 }
 
+void attention_tile(const AttentionTile& tile) {
+  for (size_t t = 0; t < tile.seen.size(); ++t) attention(token_of(tile, t));
+}
+
 void store_kv(Type type, const float* x, std::byte* row, size_t n) {
   tensor::quantize_row(type, x, row, n);
 }

@@ -140,6 +140,7 @@ constinit const Table kTable = {
     .attention = attention,
     .attention_segment = attention_segment,
     .attention_merge = attention_merge,
+    .attention_tile = attention_tile,
     .store_kv = store_kv,
     .weigh_scores = weigh_scores,
     .pack_values = pack_values,

@@ -11,6 +11,7 @@ extern const Table kTable;
 void attention(const Attention& args);
 void attention_segment(const Attention& args, size_t segment, float* part);
 void attention_merge(const Attention& args, const float* parts);
+void attention_tile(const AttentionTile& tile);
 void pack_values(Type type, const std::byte* const* rows, size_t n, size_t head_size,
                  uint16_t* panel);
 float weigh_scores(const float* scores, size_t n, OnlineSoftmax* softmax, uint16_t* weights);

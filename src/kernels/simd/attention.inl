@@ -165,13 +165,10 @@ void weigh(const Attention& args, float* scores, size_t n, Running& running, flo
   const float in_block = largest_of(scores, n);
   const float largest = in_block > running.largest ? in_block : running.largest;
   F sums = V::zero();
-  size_t p = 0;
-  for (; p < n; p += V::kLanes) {
-    const size_t rest = n - p < V::kLanes ? n - p : V::kLanes;
-    V::store_part(scores + p, exp_of(V::sub(V::load_part(scores + p, rest), V::set(largest))),
-                  rest);
-    sums = V::add(sums, V::load_part(scores + p, rest));
-  }
+  for_each_vector(n, [&](size_t p, auto load, auto store) TROIKA_INLINE {
+    store(scores + p, exp_of(V::sub(load(scores + p), V::set(largest))));
+    sums = V::add(sums, load(scores + p));
+  });
   if (running.total > 0 && largest > running.largest) {
     const float factor = exp_of_one(running.largest - largest);
     running.total *= factor;
@@ -248,8 +245,8 @@ bool covers(const Attention& args) {
   return args.head_size % V::kLanes == 0 && args.head_size <= kMaxHeadSize;
 }
 
-void attention_or(const Attention& args, void (*slower)(const Attention&)) {
-  if (!covers(args)) return slower(args);
+// REQUIRES: covers(args).
+void attend_token(const Attention& args) {
   const size_t n_segments = n_attention_segments(args);
   for (uint32_t first = 0; first < args.n_heads; first += kHeadGroup) {
     const int n =
@@ -271,6 +268,11 @@ void attention_or(const Attention& args, void (*slower)(const Attention&)) {
       scale(o, 1.0f / running[h].total, o, args.head_size);
     }
   }
+}
+
+void attention_or(const Attention& args, void (*slower)(const Attention&)) {
+  if (!covers(args)) return slower(args);
+  attend_token(args);
 }
 
 void attention_segment_or(const Attention& args, size_t segment, float* part,

@@ -34,6 +34,7 @@ namespace {
 #include "kernels/simd/math.inl"
 #include "kernels/simd/pointwise.inl"
 #include "kernels/simd/attention.inl"
+#include "kernels/simd/attention_tile.inl"
 #include "kernels/simd/matmul_f32.inl"
 #include "kernels/simd/super_block.inl"
 #include "kernels/x86/quantize_avx2.inl"
@@ -68,6 +69,9 @@ void attention_segment(const Attention& args, size_t segment, float* part) {
 }
 void attention_merge(const Attention& args, const float* parts) {
   attention_merge_or(args, parts, kAvx2Table.attention_merge);
+}
+void attention_tile(const AttentionTile& tile) {
+  attention_tile_or(tile, kAvx2Table.attention_tile);
 }
 
 template <Type kType>

@@ -115,7 +115,7 @@ void HostLane::reserve(const Step& step, int n_tokens) {
     prepared_.resize(std::max(prepared_.size(), n_prepared * prepared_row_bytes(step) + kLine));
   }
   const auto n_workers = static_cast<size_t>(info_.n_threads);
-  stretch_bytes_ = std::max(stretch_bytes_, unpacked_bytes(step));
+  stretch_bytes_ = std::max(stretch_bytes_, unpacked_bytes(step, n_tokens));
   if (stretch_bytes_ > 0) stretches_.resize(n_workers * stretch_bytes_ + kLine);
   if (is_of_experts(step.op)) {
     expert_scratch_length_ =

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "lanes/host/attention_tiles.h"
 #include "lanes/host/prompt_attention.h"
 
 namespace troika::lanes {
@@ -340,8 +341,11 @@ size_t n_prepared_rows(const Step& step, int n_tokens) {
          static_cast<size_t>(is_of_experts ? step.n_experts_used : 1);
 }
 
-size_t unpacked_bytes(const Step& step) {
+size_t unpacked_bytes(const Step& step, int n_tokens) {
   if (step.shares_keys) return prompt_attention_bytes(step);
+  if (step.op.kind == model::OpKind::kAttention) {
+    return attention_tile_bytes(step.head_dim, n_tokens);
+  }
   if (step.unpack_bf16 != nullptr) return kStretchBytes;
   if (step.unpack_int8 == nullptr) return 0;
   const auto k = static_cast<size_t>(step.input_width);

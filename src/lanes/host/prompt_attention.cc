@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/kv.h"
+#include "lanes/host/attention_args.h"
 
 namespace troika::lanes {
 namespace {
@@ -71,11 +72,6 @@ struct Workspace {
   }
 };
 
-// Tokens of which each sees what the one before it sees, and perhaps more: first .. last of a run.
-struct Tokens {
-  size_t first, last;
-};
-
 class PromptAttention {
  public:
   PromptAttention(const Step& step, const StepContext& context, int worker, size_t head)
@@ -97,28 +93,20 @@ class PromptAttention {
   // Tokens whose lists do not continue each other are taken apart.
   void attend(Tokens tokens) {
     while (tokens.first < tokens.last) {
-      size_t last = tokens.first + 1;
-      while (last < tokens.last && continues(last)) ++last;
-      attend_together({tokens.first, last});
-      tokens.first = last;
+      const Tokens together = seeing_together(run_, tokens);
+      attend_together(together);
+      tokens.first = together.last;
     }
   }
 
  private:
   // A token sees the positions first_seen .. n_visible of its list.
   size_t n_visible(size_t token) const { return run_.visible[token].size(); }
-  size_t first_seen(size_t token) const {
-    return n_visible(token) - run_.visible[token].within(step_.op.window).size();
-  }
+  size_t first_seen(size_t token) const { return lanes::first_seen(step_, run_, token); }
   // Of a block, how many positions at its beginning a token no longer sees.
   size_t n_hidden(size_t token, size_t block) const {
     const size_t first = first_seen(token);
     return first > block ? first - block : 0;
-  }
-  bool continues(size_t token) const {
-    const cache::VisibleSlots &a = run_.visible[token - 1], &b = run_.visible[token];
-    return a.past.data() == b.past.data() && a.past.size() == b.past.size() &&
-           a.own.data() == b.own.data() && a.own.size() <= b.own.size();
   }
   size_t n_queries(Tokens tokens) const { return (tokens.last - tokens.first) * shape_.n_group; }
   // Of the first head of the group.

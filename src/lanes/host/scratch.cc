@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lanes/host/attention_tiles.h"
 #include "lanes/host/steps.h"
 
 namespace troika::lanes {
@@ -20,11 +21,11 @@ size_t most_form_bytes(plan::Activations activations, plan::Prefill prefill, siz
   return bytes;
 }
 
-// Of each worker: weights that are unpacked, or the queries, keys and values of a prompt's
-// attention, which fit a second-level cache.
-size_t unpacking_bytes(plan::Prefill prefill, size_t longest_row) {
+// Of each worker: weights that are unpacked, or the queries, keys and values of attention of many
+// tokens, which fit a second-level cache.
+size_t unpacking_bytes(plan::Prefill prefill, int head_dim, int most_tokens, size_t longest_row) {
   constexpr size_t kAttentionBytes = size_t{1} << 20;
-  if (!plan::shares_keys(prefill)) return 0;
+  if (!plan::shares_keys(prefill)) return attention_tile_bytes(head_dim, most_tokens);
   const size_t one_strip = kernels::int8_strip_bytes(longest_row);
   return std::max({kAttentionBytes, kStretchBytes,
                    prefill == plan::Prefill::kInt8 ? std::max(kMostUnpackedBytes, one_strip) : 0});
@@ -56,7 +57,8 @@ size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLan
                                2 * n_tokens * static_cast<size_t>(blueprint.n_experts_used))
           : 0;
   return prepared +
-         n_workers * (unpacking_bytes(prefill, longest_row) + routes + longest_row * sizeof(float));
+         n_workers * (unpacking_bytes(prefill, blueprint.head_dim, most_tokens, longest_row) +
+                      routes + longest_row * sizeof(float));
 }
 
 }  // namespace troika::lanes

@@ -7,6 +7,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "lanes/host/attention_args.h"
+#include "lanes/host/attention_tiles.h"
 #include "lanes/host/expert_steps.h"
 #include "lanes/host/product_steps.h"
 #include "lanes/host/prompt_attention.h"
@@ -219,32 +221,6 @@ void store_keys_and_values(const Step& step, const StepContext& context, int wor
   }
 }
 
-// What a (token, key/value head) asks of a kernel.
-kernels::Attention attention_of(const Step& step, const Run& run, size_t token, int head) {
-  const cache::KvShape& shape = run.kv->shape();
-  const auto head_dim = static_cast<size_t>(step.head_dim);
-  const auto q_width = static_cast<size_t>(step.output_width);
-  const size_t n_group = q_width / (static_cast<size_t>(shape.n_kv_heads) * head_dim);
-  const size_t offset = token * q_width + static_cast<size_t>(head) * n_group * head_dim;
-  kernels::Attention args;
-  args.q = step.inputs[0] + offset;
-  args.q_stride = head_dim;
-  args.n_heads = static_cast<uint32_t>(n_group);
-  args.head_size = static_cast<uint32_t>(head_dim);
-  args.k = {run.kv->key_pages(step.op.layer), cache::KvCache::kPageSlotsLog2, shape.head_bytes(),
-            run.kv->head_offset_bytes(head), shape.type};
-  args.v = args.k;
-  args.v.pages = run.kv->value_pages(step.op.layer);
-  const cache::VisibleSlots visible = run.visible[token].within(step.op.window);
-  args.prefix = visible.past;
-  args.own = visible.own;
-  args.scale = step.op.scale;
-  args.soft_cap = step.op.soft_cap;
-  args.out = step.output + offset;
-  args.out_stride = head_dim;
-  return args;
-}
-
 // Takes one (token, key/value head) after the other: later tokens see more and cost more. Where
 // these are few, their segments are shared too, which changes no bit.
 void run_attention(const Step& step, const StepContext& context, int step_index, int worker) {
@@ -265,8 +241,14 @@ void run_attention(const Step& step, const StepContext& context, int step_index,
   };
   const size_t most_segments = n_shared_segments(step, run, context.team.size());
   if (most_segments == 0) {
-    share_items(context, step_index, worker, n_items,
-                [&](int64_t item) { context.kernels.attention(args_of(item)); });
+    const int64_t n_tiles = n_attention_tiles(step, run, context.team.size());
+    share_items(context, step_index, worker, n_tiles > 0 ? n_tiles : n_items, [&](int64_t item) {
+      if (n_tiles > 0) {
+        run_attention_tile(step, context, worker, item);
+      } else {
+        context.kernels.attention(args_of(item));
+      }
+    });
     return;
   }
   const size_t segment_floats =

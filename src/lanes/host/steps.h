@@ -109,8 +109,8 @@ size_t prepared_row_bytes(const Step& step);
 // Rows of it for so many tokens.
 size_t n_prepared_rows(const Step& step, int n_tokens);
 
-// Bytes that each worker needs for weights that a step unpacks, a multiple of 64.
-size_t unpacked_bytes(const Step& step);
+// Bytes that each worker needs for what a step unpacks in runs of so many tokens, a multiple of 64.
+size_t unpacked_bytes(const Step& step, int n_tokens);
 
 std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& weights,
                              const Buffers& buffers, const kernels::Table& kernels,
@@ -128,7 +128,7 @@ struct StepContext {
   const Run& run;
   Team& team;
   std::byte* prepared;   // (n_rows, form_bytes): the input of the product at hand
-  std::byte* stretches;  // (workers, stretch_bytes): weights unpacked
+  std::byte* stretches;  // (workers, stretch_bytes): what is unpacked
   size_t stretch_bytes;
   ItemCounter* counters;   // (n_steps, team.size())
   float* attention_parts;  // attention_parts_floats

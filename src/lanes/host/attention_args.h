@@ -1,0 +1,22 @@
+// What steps of attention ask of kernels, and which tokens can be asked for together.
+#pragma once
+
+#include "lanes/host/steps.h"
+
+namespace troika::lanes {
+
+// What a (token, key/value head) asks for.
+kernels::Attention attention_of(const Step& step, const Run& run, size_t token, int head);
+
+// Tokens first .. last of a run.
+struct Tokens {
+  size_t first, last;
+};
+// Of some tokens the first ones, of which each sees what the one before it sees, and perhaps more.
+// Rows of a tree of drafts and of other sequences end them.
+Tokens seeing_together(const Run& run, Tokens tokens);
+
+// Of what a token sees: how many positions stand before its window.
+size_t first_seen(const Step& step, const Run& run, size_t token);
+
+}  // namespace troika::lanes
