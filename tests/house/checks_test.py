@@ -54,6 +54,13 @@ class ChecksTest(unittest.TestCase):
         self.write("src/base/a.cc", '#include "tests/support/a.h"\n')
         self.assert_finds("check_layers.py", "only tests")
 
+    def test_layers_find_a_macro_without_its_header(self):
+        self.write("src/base/error.h", "#define TROIKA_ASSERT(x) (x)\n")
+        self.write("src/base/a.cc", '#include "base/error.h"\nTROIKA_ASSERT(1);\n')
+        self.assert_accepts("check_layers.py")
+        self.write("src/base/b.cc", "\nTROIKA_ASSERT(1);\n")
+        self.assert_finds("check_layers.py", "src/base/b.cc:2: TROIKA_ASSERT is used without")
+
     def test_files_accept_800_lines(self):
         self.write("src/base/a.cc", "\n" * 800)
         self.assert_accepts("check_files.py")
