@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 // Of how numbers come about. Another one makes plans of before stale: count it up when prompts or
 // steps compute something else by the same plan.
-constexpr int kNumericsVersion = 1;
+constexpr int kNumericsVersion = 2;
 constexpr const char* kPrefix = "plan-";
 
 std::string key_of(const gguf::File& model) {

@@ -2,12 +2,14 @@
 // to a super-block of 256 weights: one block in the file, or eight of 32. Format<kType> has
 //   kBytes  of a super-block, kBlock: weights of a block in the file
 //   kGroup  weights under one scale: 32 or 16
-//   levels(c, j)  the j-th 32 levels
-//   scales(c, s)  float scales of the eight 32s; where kGroup is 16, of all of them
-//   multiples(c)  where kGroup is 16, by which signed bytes the sixteen groups multiply that
+//   kOffset  what was added to the levels of the file to make them unsigned; kSigned if they are
+//   not levels(c, j)  the j-th 32 levels scales(c, s)  float scales of the eight 32s; where kGroup
+//   is 16, of all of them multiples(c)  where kGroup is 16, by which signed bytes the sixteen
+//   groups multiply that
 // and if kHasMinima
 //   minima(c, m)  what each weight of the eight 32s has too much; where kGroup is 16, of them all
 //   min_multiples(c)  where kGroup is 16, by which bytes the sixteen groups multiply that
+// and kMayOverflow if a finite scale times a level can be infinite.
 template <Type kType>
 struct Format;
 
@@ -68,18 +70,24 @@ TROIKA_INLINE inline Levels look_up(const int8_t* codebook, Nibbles codes) {
   return {{vqtbl1q_s8(levels, codes.low), vqtbl1q_s8(levels, codes.high)}};
 }
 
+struct UnsignedLevels {
+  static constexpr size_t kGroup = 32;
+  static constexpr int8_t kOffset = 0;
+  static constexpr bool kSigned = false, kHasMinima = false, kMayOverflow = false;
+};
+
 // Blocks of 32 that begin with a scale.
 template <int kBlockBytes>
-struct BlocksOf32 {
-  static constexpr size_t kBytes = 8 * kBlockBytes, kBlock = 32, kGroup = 32;
-  static constexpr bool kHasMinima = false;
+struct BlocksOf32 : UnsignedLevels {
+  static constexpr size_t kBytes = 8 * kBlockBytes, kBlock = 32;
   static void scales(const std::byte* c, float* s) { eight_scales<kBlockBytes>(c, s); }
 };
 
 template <>
 struct Format<Type::kQ4_0> : BlocksOf32<18> {
+  static constexpr int8_t kOffset = 8;
   static Levels levels(const std::byte* c, int j) {
-    return without_offset(nibbles(c + 18 * j + 2), 8);
+    return without_offset(nibbles(c + 18 * j + 2), kOffset);
   }
 };
 
@@ -94,8 +102,9 @@ struct Format<Type::kQ4_1> : BlocksOf32<20> {
 
 template <>
 struct Format<Type::kQ5_0> : BlocksOf32<22> {
+  static constexpr int8_t kOffset = 16;
   static Levels levels(const std::byte* c, int j) {
-    return without_offset(with_fifth_bits(nibbles(c + 22 * j + 6), c + 22 * j + 2), 16);
+    return without_offset(with_fifth_bits(nibbles(c + 22 * j + 6), c + 22 * j + 2), kOffset);
   }
 };
 
@@ -110,6 +119,7 @@ struct Format<Type::kQ5_1> : BlocksOf32<24> {
 
 template <>
 struct Format<Type::kQ8_0> : BlocksOf32<34> {
+  static constexpr bool kSigned = true;
   static Levels levels(const std::byte* c, int j) {
     return {{vreinterpretq_s8_u8(load_16(c + 34 * j + 2)),
              vreinterpretq_s8_u8(load_16(c + 34 * j + 18))}};
@@ -118,6 +128,7 @@ struct Format<Type::kQ8_0> : BlocksOf32<34> {
 
 template <>
 struct Format<Type::kIQ4_NL> : BlocksOf32<18> {
+  static constexpr bool kSigned = true;
   static Levels levels(const std::byte* c, int j) {
     return look_up(tensor::kUnevenLevels, nibbles(c + 18 * j + 2));
   }
@@ -125,6 +136,7 @@ struct Format<Type::kIQ4_NL> : BlocksOf32<18> {
 
 template <>
 struct Format<Type::kMXFP4> : BlocksOf32<17> {
+  static constexpr bool kSigned = true, kMayOverflow = true;
   static void scales(const std::byte* c, float* s) {
     for (int i = 0; i < 8; ++i) s[i] = tensor::half_of_power(load_word<uint8_t>(c + 17 * i));
   }
@@ -135,8 +147,8 @@ struct Format<Type::kMXFP4> : BlocksOf32<17> {
 
 // d and dmin in front, then multiples of 6 bits, packed as tensor/q4_k.h says; here four groups at
 // a time.
-struct AffineMultiples {
-  static constexpr size_t kBlock = 256, kGroup = 32;
+struct AffineMultiples : UnsignedLevels {
+  static constexpr size_t kBlock = 256;
   static constexpr bool kHasMinima = true;
 
   static void scaled(const std::byte* half, uint32_t low, uint32_t high, float* y) {
@@ -186,9 +198,9 @@ struct Format<Type::kQ5_K> : AffineMultiples {
 };
 
 template <>
-struct Format<Type::kIQ4_XS> {
-  static constexpr size_t kBytes = 136, kBlock = 256, kGroup = 32;
-  static constexpr bool kHasMinima = false;
+struct Format<Type::kIQ4_XS> : UnsignedLevels {
+  static constexpr size_t kBytes = 136, kBlock = 256;
+  static constexpr bool kSigned = true;
 
   // Four low bits of each multiple in four bytes, two top bits in a word.
   static void scales(const std::byte* c, float* s) {
@@ -207,9 +219,8 @@ struct Format<Type::kIQ4_XS> {
 
 // Groups of 16 with whole-number multiples of d.
 template <int kScaleAt>
-struct GroupsOf16 {
+struct GroupsOf16 : UnsignedLevels {
   static constexpr size_t kBlock = 256, kGroup = 16;
-  static constexpr bool kHasMinima = false;
 
   static void scales(const std::byte* c, float* s) {
     vst1q_f32(s, vdupq_n_f32(V::f16(c + kScaleAt)));
@@ -243,6 +254,7 @@ struct Format<Type::kQ2_K> : GroupsOf16<80> {
 template <>
 struct Format<Type::kQ3_K> : GroupsOf16<108> {
   static constexpr size_t kBytes = 110;
+  static constexpr int8_t kOffset = 4;
 
   // The packing is described in tensor/q3_k.h; here four groups at a time.
   static int8x16_t multiples(const std::byte* c) {
@@ -256,13 +268,14 @@ struct Format<Type::kQ3_K> : GroupsOf16<108> {
   }
   static Levels levels(const std::byte* c, int j) {
     return without_offset(vorrq_u8(two_bits<0>(c + 32, j), where_set(c, j, 4)),
-                          vorrq_u8(two_bits<0>(c + 48, j), where_set(c + 16, j, 4)), 4);
+                          vorrq_u8(two_bits<0>(c + 48, j), where_set(c + 16, j, 4)), kOffset);
   }
 };
 
 template <>
 struct Format<Type::kQ6_K> : GroupsOf16<208> {
   static constexpr size_t kBytes = 210;
+  static constexpr int8_t kOffset = 32;
 
   static int8x16_t multiples(const std::byte* c) { return vreinterpretq_s8_u8(load_16(c + 192)); }
   static Levels levels(const std::byte* c, int j) {
@@ -270,6 +283,6 @@ struct Format<Type::kQ6_K> : GroupsOf16<208> {
     const Nibbles a = nibbles(low), b = nibbles(low + 16);
     const bool is_low = j % 4 < 2;
     return without_offset(vorrq_u8(is_low ? a.low : a.high, two_bits<4>(c + 128, j)),
-                          vorrq_u8(is_low ? b.low : b.high, two_bits<4>(c + 144, j)), 32);
+                          vorrq_u8(is_low ? b.low : b.high, two_bits<4>(c + 144, j)), kOffset);
   }
 };

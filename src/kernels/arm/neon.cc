@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kernels/arm/products_neon.h"
 #include "kernels/arm/target.h"
 #include "kernels/kv.h"
 #include "kernels/reference/matmul.h"
@@ -32,8 +33,6 @@ namespace {
 #include "kernels/simd/matmul_f32.inl"
 #include "kernels/simd/super_block.inl"
 #include "kernels/arm/formats_neon.inl"
-#include "kernels/arm/tile_neon.inl"
-#include "kernels/simd/matmul_q8.inl"
 #include "kernels/simd/narrow.inl"
 #include "kernels/simd/prompt_attention.inl"
 #include "kernels/simd/panels.inl"
@@ -46,6 +45,13 @@ namespace {
 
 // Uses what stands before it.
 #include "kernels/simd/unpack.inl"
+// clang-format off
+#include "kernels/arm/words_neon.inl"
+#include "kernels/simd/strips.inl"
+#include "kernels/arm/panel_words_neon.inl"
+#include "kernels/simd/unpack_strips.inl"
+#include "kernels/simd/unpack_int8_strips.inl"
+// clang-format on
 
 void attention(const Attention& args) { attention_or(args, reference::attention); }
 void attention_segment(const Attention& args, size_t segment, float* part) {
@@ -63,7 +69,7 @@ using reference::quantize_activations;
 using reference::store_kv;
 
 template <Type kType>
-constexpr MatmulQ8* matmul_q8_blocks = matmul_q8_tiles<Format<kType>>;
+constexpr MatmulQ8* matmul_q8_blocks = matmul_q8_neon<kType>;
 
 }  // namespace
 TROIKA_TARGET_END
@@ -71,6 +77,12 @@ TROIKA_TARGET_END
 constinit const Table kNeonTable = {
 #include "kernels/simd/table.inl"
 #include "kernels/simd/unpack_table.inl"
+    .matmul_q8_strips =
+        by_block_type<MatmulQ8>([]<Type kType>() { return matmul_q8_strips_neon<kType>; }),
+    .unpack_bf16_strips =
+        by_block_type<UnpackBf16>([]<Type kType>() { return unpack_bf16_strip<kType>; }),
+    .unpack_int8_strips =
+        by_block_type<UnpackInt8>([]<Type kType>() { return unpack_int8_strip<kType>; }),
     .quantize_int8_within = quantize_int8_within,
     .add_outliers = add_outliers,
     .multiply_channels = multiply_channels,

@@ -78,15 +78,15 @@ struct V {
     const uint8x8_t bytes = vmovn_u16(vcombine_u16(words, words));
     std::memcpy(p, &bytes, 4);
   }
-  // Rounded to nearest, ties to even; not-a-number stays so.
-  static void store_bf16(uint16_t* p, F v) {
+  // In the upper halves, rounded to nearest, ties to even; not-a-number stays so.
+  static uint32x4_t rounded_to_bf16(F v) {
     const uint32x4_t bits = vreinterpretq_u32_f32(v);
     const uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
     const uint32x4_t up = vaddq_u32(vaddq_u32(bits, odd), vdupq_n_u32(0x7fff));
     const uint32x4_t quiet = vorrq_u32(bits, vdupq_n_u32(0x400000));
-    const uint32x4_t kept = vbslq_u32(vceqq_f32(v, v), up, quiet);
-    vst1_u16(p, vshrn_n_u32(kept, 16));
+    return vbslq_u32(vceqq_f32(v, v), up, quiet);
   }
+  static void store_bf16(uint16_t* p, F v) { vst1_u16(p, vshrn_n_u32(rounded_to_bf16(v), 16)); }
   // The first and second halves of kLanes pairs, and of one pair for all lanes.
   static F even_of_pairs(const uint16_t* p) {
     const uint32x4_t pairs = vreinterpretq_u32_u16(vld1q_u16(p));

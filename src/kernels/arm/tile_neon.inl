@@ -1,19 +1,30 @@
-// A tile of integer dot products with NEON's dot product of signed bytes.
+// A tile of integer dot products with NEON's dot product of signed bytes. Each output has four
+// partial sums, to which 32 weights after the other add in turn. The products of 32 weights are
+// added up as a whole number, which is exact in any order, before they become one float: weights in
+// strips, which have a lane for each row, give the same bits (matmul_q8_strips_neon.inl).
 
 constexpr int kTileRows(int n_tokens) { return n_tokens == 1 ? 1 : 2; }
 
-// 32 products, summed in groups of four lanes; with multiples each half is scaled by its own.
-template <typename Format>
-TROIKA_INLINE inline int32x4_t dot_32(const Levels& levels, const Levels& x, int first_multiple,
-                                      int second_multiple) {
-  const int32x4_t zero = vdupq_n_s32(0);
-  if constexpr (Format::kGroup == 16) {
-    const int32x4_t first = vdotq_s32(zero, levels.val[0], x.val[0]);
-    const int32x4_t second = vdotq_s32(zero, levels.val[1], x.val[1]);
-    return vmlaq_n_s32(vmulq_n_s32(first, first_multiple), second, second_multiple);
-  } else {
-    return vdotq_s32(vdotq_s32(zero, levels.val[0], x.val[0]), levels.val[1], x.val[1]);
+// The sums of each of four vectors.
+TROIKA_INLINE inline int32x4_t sums_of_four(const int32x4_t (&v)[4]) {
+  return vpaddq_s32(vpaddq_s32(v[0], v[1]), vpaddq_s32(v[2], v[3]));
+}
+// Of all lanes, in the order in which strips add their sums.
+TROIKA_INLINE inline float total(float32x4_t sums) {
+  return vpadds_f32(vadd_f32(vget_low_f32(sums), vget_high_f32(sums)));
+}
+
+// Both factors of each of four pairs.
+struct PairFactors {
+  int32x4_t evens, odds;
+  TROIKA_INLINE explicit PairFactors(int8x8_t factors) {
+    const int32x4_t pairs = vreinterpretq_s32_s16(vmovl_s8(factors));
+    evens = vshrq_n_s32(vshlq_n_s32(pairs, 16), 16);
+    odds = vshrq_n_s32(pairs, 16);
   }
+};
+TROIKA_INLINE inline int8x8_t half_of(int8x16_t bytes, int half) {
+  return half == 0 ? vget_low_s8(bytes) : vget_high_s8(bytes);
 }
 
 // The sums of eight 16s of activations, in four pairs; times their minima's multiples first, where
@@ -27,60 +38,67 @@ TROIKA_INLINE inline int32x4_t sums_of_32s(const int16_t* x_sums, int8x8_t multi
                     vmull_s16(vget_high_s16(sums), vget_high_s16(factors)));
 }
 
-// Takes away the minima: four 32s in each vector.
-TROIKA_INLINE inline float32x4_t without_minima(float32x4_t sum, const float* minima,
-                                                const float* x_scales, int32x4_t whole) {
-  const float32x4_t scaled = vmulq_f32(vcvtq_f32_s32(whole), vld1q_f32(x_scales));
-  return vfmsq_f32(sum, vld1q_f32(minima), scaled);
-}
+// Four times 32 weights of a row, the first or last half of a super-block. Their levels are
+// unpacked once for all tokens.
+template <typename Format, int kHalf>
+struct HalfRow {
+  Levels levels[4];
+  float32x4_t scales, minima;
+  PairFactors multiples;   // where groups are of 16
+  int8x8_t min_multiples;  // likewise
+
+  TROIKA_INLINE HalfRow(const std::byte* c, const float* all_scales, const float* all_minima)
+      : scales(vld1q_f32(all_scales + 4 * kHalf)), multiples(vdup_n_s8(0)) {
+    unrolled<4>([&](auto j) TROIKA_INLINE { levels[j] = Format::levels(c, 4 * kHalf + j); });
+    if constexpr (Format::kHasMinima) minima = vld1q_f32(all_minima + 4 * kHalf);
+    if constexpr (Format::kGroup == 16) {
+      multiples = PairFactors(half_of(Format::multiples(c), kHalf));
+      if constexpr (Format::kHasMinima) min_multiples = half_of(Format::min_multiples(c), kHalf);
+    }
+  }
+
+  // Adds the products with the activations of the super-block that begins at the i-th: first what
+  // minima take away.
+  TROIKA_INLINE void add(const Q8Row& x, size_t i, float32x4_t& sums) const {
+    i += kHalf * kSuperBlock / 2;
+    const float32x4_t x_scales = vld1q_f32(x.scale + i / kQ8Block);
+    if constexpr (Format::kHasMinima) {
+      const int16_t* x_sums = x.sum + i / kQ8SumBlock;
+      int32x4_t whole;
+      if constexpr (Format::kGroup == 16) {
+        whole = sums_of_32s(x_sums, min_multiples);
+      } else {
+        whole = sums_of_32s(x_sums);
+      }
+      sums = vfmsq_f32(sums, minima, vmulq_f32(vcvtq_f32_s32(whole), x_scales));
+    }
+    const int32x4_t zero = vdupq_n_s32(0);
+    int32x4_t first[4], second[4];
+    unrolled<4>([&](auto j) TROIKA_INLINE {
+      const int8_t* q = x.q + i + kQ8Block * j;
+      first[j] = vdotq_s32(zero, levels[j].val[0], vld1q_s8(q));
+      second[j] =
+          vdotq_s32(Format::kGroup == 16 ? zero : first[j], levels[j].val[1], vld1q_s8(q + 16));
+    });
+    int32x4_t whole = sums_of_four(second);
+    if constexpr (Format::kGroup == 16) {
+      whole = vmlaq_s32(vmulq_s32(whole, multiples.odds), sums_of_four(first), multiples.evens);
+    }
+    sums = vfmaq_f32(sums, vcvtq_f32_s32(whole), vmulq_f32(scales, x_scales));
+  }
+};
 
 template <typename Format, int kRows, int kTokens>
 TROIKA_INLINE inline void tile_step(const std::byte* first, size_t row_bytes, const Q8Row* x,
                                     size_t i, float32x4_t (&sums)[kRows][kTokens]) {
-  const std::byte* c[kRows];
-  unrolled<kRows>([&](auto r) TROIKA_INLINE { c[r] = first + r * row_bytes; });
-  float scales[kRows][8];
-  int8_t multiples[kRows][16];
   unrolled<kRows>([&](auto r) TROIKA_INLINE {
-    Format::scales(c[r], scales[r]);
-    if constexpr (Format::kGroup == 16) vst1q_s8(multiples[r], Format::multiples(c[r]));
-    if constexpr (Format::kHasMinima) {
-      float minima[8];
-      Format::minima(c[r], minima);
-      unrolled<kTokens>([&](auto t) TROIKA_INLINE {
-        const float* x_scales = x[t].scale + i / 32;
-        const int16_t* x_sums = x[t].sum + i / 16;
-        int32x4_t first, second;
-        if constexpr (Format::kGroup == 16) {
-          const int8x16_t factors = Format::min_multiples(c[r]);
-          first = sums_of_32s(x_sums, vget_low_s8(factors));
-          second = sums_of_32s(x_sums + 8, vget_high_s8(factors));
-        } else {
-          first = sums_of_32s(x_sums);
-          second = sums_of_32s(x_sums + 8);
-        }
-        sums[r][t] = without_minima(sums[r][t], minima, x_scales, first);
-        sums[r][t] = without_minima(sums[r][t], minima + 4, x_scales + 4, second);
-      });
-    }
-  });
-  unrolled<8>([&](auto j) TROIKA_INLINE {
-    Levels xs[kTokens];
-    unrolled<kTokens>([&](auto t) TROIKA_INLINE {
-      xs[t] = {{vld1q_s8(x[t].q + i + 32 * j), vld1q_s8(x[t].q + i + 32 * j + 16)}};
-    });
-    unrolled<kRows>([&](auto r) TROIKA_INLINE {
-      const Levels levels = Format::levels(c[r], j);
-      int first = 1, second = 1;
-      if constexpr (Format::kGroup == 16) {
-        first = multiples[r][2 * j];
-        second = multiples[r][2 * j + 1];
-      }
-      unrolled<kTokens>([&](auto t) TROIKA_INLINE {
-        const int32x4_t dots = dot_32<Format>(levels, xs[t], first, second);
-        const float scale = scales[r][j] * x[t].scale[i / 32 + j];
-        sums[r][t] = vfmaq_n_f32(sums[r][t], vcvtq_f32_s32(dots), scale);
-      });
+    const std::byte* c = first + r * row_bytes;
+    float scales[8], minima[8];
+    Format::scales(c, scales);
+    if constexpr (Format::kHasMinima) Format::minima(c, minima);
+    unrolled<2>([&](auto half) TROIKA_INLINE {
+      const HalfRow<Format, half> row(c, scales, minima);
+      unrolled<kTokens>([&](auto t) TROIKA_INLINE { row.add(x[t], i, sums[r][t]); });
     });
   });
 }
@@ -108,6 +126,6 @@ void tile(const std::byte* row, size_t row_bytes, const std::byte* x, size_t x_s
     tile_step<Format, kRows, kTokens>(rest, Format::kBytes, tokens, i, sums);
   }
   unrolled<kRows>([&](auto r) TROIKA_INLINE {
-    unrolled<kTokens>([&](auto t) TROIKA_INLINE { y[t * y_stride + r] = V::sum(sums[r][t]); });
+    unrolled<kTokens>([&](auto t) TROIKA_INLINE { y[t * y_stride + r] = total(sums[r][t]); });
   });
 }

@@ -13,8 +13,9 @@
 //
 // Needs of the instruction set (x86/words_avx2.inl is an example)
 //   Words, Floats   vectors of kWordRows lanes; Words know &, | and ^
-//   StripLevels<kType>   kBytes of a super-block, kGroup, kOffset (what is added to levels to make
-//                        them unsigned) and kHasMinima
+//   StripLevels<kType>   kBytes of a super-block, kGroup, kOffset (what levels have too much),
+//                        kSigned (whether they are signed bytes), kHasMinima and kMayOverflow
+//                        (whether a finite scale times a level can be infinite)
 // and the functions on these vectors that are called here.
 
 // Some rows of a strip, from block c of each on.
@@ -37,7 +38,7 @@ struct StripAt {
 };
 
 TROIKA_INLINE inline Words low_nibbles(Words bytes) { return bytes & splat_bytes(15); }
-TROIKA_INLINE inline Words high_nibbles(Words bytes) { return low_nibbles(down_16<4>(bytes)); }
+TROIKA_INLINE inline Words high_nibbles(Words bytes) { return down_8<4>(bytes); }
 // Byte kByte of each lane.
 template <int kByte>
 TROIKA_INLINE inline Words byte_of(Words words) {
@@ -48,6 +49,14 @@ template <int kByte>
 TROIKA_INLINE inline Words signed_byte_of(Words words) {
   if constexpr (kByte == 3) return signed_down_32<24>(words);
   return signed_down_32<24>(up_32<24 - 8 * kByte>(words));
+}
+
+// Signed bytes as levels that have kOffset too much.
+template <int kOffset>
+TROIKA_INLINE inline Words with_offset(Words bytes) {
+  static_assert(kOffset == 0 || kOffset == 128);
+  if constexpr (kOffset == 0) return bytes;
+  return bytes ^ splat_bytes(0x80);
 }
 
 template <Type kType>
@@ -139,7 +148,9 @@ template <>
 struct Strip<Type::kQ8_0> : StripOfBlocks<Type::kQ8_0> {
   friend StripOfBlocks<Type::kQ8_0>;
   TROIKA_INLINE static void levels(StripAt c, Words (&levels)[8]) {
-    unrolled<8>([&](auto i) TROIKA_INLINE { levels[i] = c.words(2 + 4 * i) ^ splat_bytes(0x80); });
+    unrolled<8>([&](auto i) TROIKA_INLINE {
+      levels[i] = with_offset<Levels::kOffset>(c.words(2 + 4 * i));
+    });
   }
 };
 template <>
@@ -346,3 +357,21 @@ struct Strip<Type::kQ3_K> : StripOfSixteens<Type::kQ3_K> {
     return add_where<4>(low, c.words(4 * i), splat_bytes((1 << kQuarter) << (4 * half)));
   }
 };
+
+// Calls body(b, levels) for each 32 weights of a super-block, also where groups are of 16.
+template <Type kType, typename Body>
+TROIKA_INLINE inline void visit_blocks(StripAt c, size_t n_blocks, Body body) {
+  if constexpr (StripLevels<kType>::kGroup == 32) {
+    Strip<kType>::visit(c, n_blocks, body);
+  } else {
+    for (size_t half = 0; half < 2; ++half) {
+      unrolled<4>([&](auto quarter) TROIKA_INLINE {
+        Words levels[8];
+        unrolled<8>([&](auto i) TROIKA_INLINE {
+          levels[i] = Strip<kType>::template four<quarter>(c, half, i);
+        });
+        body(4 * half + quarter, levels);
+      });
+    }
+  }
+}

@@ -7,9 +7,13 @@
 // Level kByte of the four that each lane has, as floats, the offset taken away.
 template <typename Levels, int kByte>
 TROIKA_INLINE inline Floats floats_of_byte(Words levels) {
-  const Words whole = byte_of<kByte>(levels);
-  if constexpr (Levels::kOffset == 0) return floats_of(whole);
-  return floats_of(less_words(whole, splat_words(Levels::kOffset)));
+  if constexpr (Levels::kSigned) {
+    return floats_of(signed_byte_of<kByte>(levels));
+  } else if constexpr (Levels::kOffset == 0) {
+    return floats_of(byte_of<kByte>(levels));
+  } else {
+    return floats_of(less_words(byte_of<kByte>(levels), splat_words(Levels::kOffset)));
+  }
 }
 
 // Calls body(i, values, is_finite) for each four weights of the rows of `c`, which stands at a

@@ -40,6 +40,7 @@ struct Fours {
 #include "kernels/x86/words_avx2.inl"
 #include "kernels/simd/strips.inl"
 #include "kernels/x86/matmul_q8_strips_avx2.inl"
+#include "kernels/simd/strip_product.inl"
 #include "kernels/simd/matmul_q8_strips.inl"
 // clang-format on
 

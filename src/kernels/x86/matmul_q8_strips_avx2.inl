@@ -7,10 +7,6 @@
 //   template <Type kType> struct Fours, whose kAreAdded says whether
 //     add(sum, levels, x)   adds four products to each lane in one instruction
 
-// A strip is one long row, and hardware looks ahead in it only to the end of a page. So memory is
-// asked for what comes into the second-level cache, and that for what comes soon into the first.
-constexpr size_t kStripAhead = 8192, kStripSoon = 2048;
-
 // g++ 12 otherwise adds up a tree of products, for which there are too few registers.
 TROIKA_INLINE inline void keep_in_register(__m256i& sum) { asm("" : "+x"(sum)); }
 
@@ -166,97 +162,5 @@ struct StripFactors {
       whole[t] = _mm256_add_epi32(_mm256_madd_epi16(low_pairs[t], _mm256_set1_epi16(1)),
                                   _mm256_madd_epi16(high_pairs[t], _mm256_set1_epi16(16)));
     });
-  }
-};
-
-template <Type kType>
-struct StripProduct {
-  static constexpr size_t kBytes = kPanelRows * StripLevels<kType>::kBytes;  // of a super-block
-  // Else levels are unpacked before a loop over tokens, and wait in memory.
-  static constexpr bool kCountsFew = true;
-  static constexpr size_t kParts = kPanelRows / kWordRows, kSums = 8;
-
-  alignas(32) __m256 sums[kParts][kSums][kMostTokens];
-  StripFactors<kType> factors;
-
-  // Calls body(b, levels) for each 32 weights of a super-block.
-  template <typename Body>
-  TROIKA_INLINE static void visit_blocks(StripAt c, size_t n_blocks, Body body) {
-    if constexpr (StripLevels<kType>::kGroup == 32) {
-      Strip<kType>::visit(c, n_blocks, body);
-    } else {
-      for (size_t half = 0; half < 2; ++half) {
-        unrolled<4>([&](auto quarter) TROIKA_INLINE {
-          __m256i levels[8];
-          unrolled<8>([&](auto i) TROIKA_INLINE {
-            levels[i] = Strip<kType>::template four<quarter>(c, half, i);
-          });
-          body(4 * half + quarter, levels);
-        });
-      }
-    }
-  }
-
-  // `n_blocks` of 32 weights, from block `first_block` of the tokens on.
-  template <typename Tokens>
-  TROIKA_INLINE void add_super_block(StripAt c, size_t n_blocks, const Tokens& tokens,
-                                     size_t first_block, size_t n_tokens) {
-    const size_t part = c.row / kWordRows;
-    factors.load(c, n_blocks);
-    visit_blocks(c, n_blocks, [&](size_t b, const __m256i(&levels)[8]) TROIKA_INLINE {
-      constexpr size_t kShare = kBytes / kSums / kParts;
-      // A number, for the address may lie beyond the matrix.
-      const uintptr_t share = reinterpret_cast<uintptr_t>(c.c) + (part * kSums + b) * kShare;
-      unrolled<static_cast<int>((kShare + 63) / 64)>([&](auto line) TROIKA_INLINE {
-        __builtin_prefetch(reinterpret_cast<const void*>(share + kStripAhead + 64 * line), 0, 2);
-        __builtin_prefetch(reinterpret_cast<const void*>(share + kStripSoon + 64 * line), 0, 3);
-      });
-      __m256* const of_tokens = sums[part][b];
-      const auto add = [&](auto n, size_t t) TROIKA_INLINE {
-        factors.template add<n>(levels, b, tokens, first_block + b, t, of_tokens);
-      };
-      if constexpr (Tokens::kAreFew) {
-        add(std::integral_constant<int, Tokens::kCount>(), 0);
-      } else {
-        size_t t = 0;
-        for (; t + 4 <= n_tokens; t += 4) add(std::integral_constant<int, 4>(), t);
-        if (n_tokens % 4 >= 2) {
-          add(std::integral_constant<int, 2>(), t);
-          t += 2;
-        }
-        if (n_tokens % 2 == 1) add(std::integral_constant<int, 1>(), t);
-      }
-    });
-  }
-
-  template <typename Tokens>
-  void multiply(const std::byte* strip, size_t k, const Tokens& tokens, size_t n_tokens, float* y,
-                size_t y_stride) {
-    for (auto& of_part : sums) {
-      for (auto& of_tokens : of_part) {
-        for (size_t t = 0; t < n_tokens; ++t) of_tokens[t] = _mm256_setzero_ps();
-      }
-    }
-    for (size_t i = 0; i < k; i += kSuperBlock, strip += kBytes) {
-      const size_t n_k = k - i < kSuperBlock ? k - i : kSuperBlock;
-      for (size_t row = 0; row < kPanelRows; row += kWordRows) {
-        add_super_block({strip, row}, n_k / kQ8Block, tokens, i / kQ8Block, n_tokens);
-      }
-    }
-    for (size_t part = 0; part < kParts; ++part) {
-      for (size_t t = 0; t < n_tokens; ++t) {
-        _mm256_storeu_ps(y + t * y_stride + part * kWordRows, total(part, t));
-      }
-    }
-  }
-
- private:
-  // The partial sums of each row, added as V::sum adds lanes.
-  TROIKA_INLINE __m256 total(size_t part, size_t t) const {
-    __m256 s[4];
-    unrolled<4>([&](auto i) TROIKA_INLINE {
-      s[i] = _mm256_add_ps(sums[part][i][t], sums[part][i + 4][t]);
-    });
-    return _mm256_add_ps(_mm256_add_ps(s[0], s[2]), _mm256_add_ps(s[1], s[3]));
   }
 };

@@ -1,5 +1,5 @@
 // Included at the top of the files that products_avx2.h speaks of, which go on with a list of
-// formats that AVX2 and AVX-512 share:
+// formats that all instruction sets share:
 //   TROIKA_PRODUCT(type)   for each of them
 // and TROIKA_TARGET_END.
 
@@ -35,6 +35,7 @@ struct Fours {
 };
 // clang-format off
 #include "kernels/x86/matmul_q8_strips_avx2.inl"
+#include "kernels/simd/strip_product.inl"
 #include "kernels/simd/matmul_q8_strips.inl"
 // clang-format on
 

@@ -1,6 +1,7 @@
 #if defined(__x86_64__)
 #include "kernels/x86/products_avx2.inl"
-#include "kernels/x86/types_blocks.inl"
+// Uses what stands before it.
+#include "kernels/simd/types_blocks.inl"
 
 TROIKA_TARGET_END
 }  // namespace troika::kernels::x86

@@ -1,5 +1,5 @@
 // Included at the top of the files that products_avx512.h speaks of, which go on with a list of
-// formats that AVX2 and AVX-512 share:
+// formats that all instruction sets share:
 //   TROIKA_PRODUCT(type)   for each of them
 // and TROIKA_TARGET_END.
 

@@ -32,6 +32,11 @@ template <int kBits>
 TROIKA_INLINE inline Words down_16(Words v) {
   return _mm512_srli_epi16(v, kBits);
 }
+// Each byte by itself.
+template <int kBits>
+TROIKA_INLINE inline Words down_8(Words v) {
+  return down_16<kBits>(v) & splat_bytes(255 >> kBits);
+}
 template <int kBits>
 TROIKA_INLINE inline Words up_16(Words v) {
   return _mm512_slli_epi16(v, kBits);

@@ -1,0 +1,13 @@
+// What simd/unpack_strips.inl asks of NEON. After words_neon.inl.
+
+// Neither infinity nor not-a-number.
+TROIKA_INLINE inline bool are_finite(Floats a, Floats b) {
+  const Floats infinity = vdupq_n_f32(__builtin_inff());
+  const Words of_a = vcltq_f32(V::magnitude(a), infinity);
+  const Words of_b = vcltq_f32(V::magnitude(b), infinity);
+  return vminvq_u32(of_a & of_b) != 0;
+}
+// Of each lane both, rounded.
+TROIKA_INLINE inline Words pairs_of_bf16(Floats first, Floats second) {
+  return vsriq_n_u32(V::rounded_to_bf16(second), V::rounded_to_bf16(first), 16);
+}

@@ -1,0 +1,17 @@
+// Products with quantised activations with NEON, in source files of their own because they take
+// long to compile. Every block format is instantiated in one of them.
+#pragma once
+
+#include "kernels/kernels.h"
+
+namespace troika::kernels::arm {
+
+template <Type kType>
+void matmul_q8_neon(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
+                    size_t x_stride_bytes, float* y, size_t y_stride);
+// The same of weights in strips.
+template <Type kType>
+void matmul_q8_strips_neon(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
+                           size_t x_stride_bytes, float* y, size_t y_stride);
+
+}  // namespace troika::kernels::arm

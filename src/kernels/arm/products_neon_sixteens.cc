@@ -1,0 +1,10 @@
+#include "kernels/arm/arm.h"
+#ifdef TROIKA_NEON_KERNELS
+#include "kernels/arm/products_neon.inl"
+// Uses what stands before it.
+#include "kernels/simd/types_sixteens.inl"
+
+TROIKA_TARGET_END
+}  // namespace troika::kernels::arm
+
+#endif  // TROIKA_NEON_KERNELS
