@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Measures models beside llama.cpp and writes the tables of docs/performance.md.
 
-Usage: scripts/peer_tables.py --peer FOLDER [--runs PART]... [--pairs N] [--kernels avx2] [--print] MODEL.gguf...
+Usage: scripts/peer_tables.py --peer FOLDER [--runs PART]... [--pairs N] [--kernels avx2] [--mark peer-avx2] [--print] MODEL.gguf...
        scripts/peer_tables.py --peer FOLDER --starts MODEL.gguf...
        scripts/peer_tables.py
 
 FOLDER holds llama-bench (and llama-completion for --starts). Each run alternates between the two programs. --runs takes
 only those whose names have the text in them; it may be given several times. What was measured is kept in build/peer.json and replaced one by one, so that a
 long list can be measured in parts; without models only the tables are written again. --kernels avx2 holds ours to AVX2 and marks the rows; give a peer built for AVX2 then.
+--mark names the table: 'peer-avx2' is that of a machine without AVX-512. No plan of `troika tune` is used.
 --starts measures whole processes instead: from the start to the first token, and the memory they had resident.
 """
 import argparse
@@ -24,13 +25,17 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "build" / "release" / "troika"
 PAGE = ROOT / "docs" / "performance.md"
 KEPT = ROOT / "build" / "peer.json"
-PROMPTS = ["-n", "0", "--prefill", "int8", "--threads", "2"]
+PLAIN = ["-n", "0", "--threads", "2"]
+PROMPTS = [*PLAIN, "--prefill", "int8"]
 DEEP = ["-p", "8", "-n", "24", "--depth", "4000", "--context", "4400", "--prefill", "int8", "--threads", "2"]
 # Name, our options, options of the peer's own.
 RUNS = [
+    ("prompt of 128, no options", ["-p", "128", *PLAIN], ""),
+    ("prompt of 512, no options", ["-p", "512", *PLAIN], ""),
+    ("prompt of 2048, no options", ["-p", "2048", *PLAIN], ""),
     ("prompt of 128, int8", ["-p", "128", *PROMPTS], ""),
     ("prompt of 512, int8", ["-p", "512", *PROMPTS], ""),
-    ("prompt of 512, bf16", ["-p", "512", "-n", "0", "--prefill", "bf16", "--threads", "2"], ""),
+    ("prompt of 512, bf16", ["-p", "512", *PLAIN, "--prefill", "bf16"], ""),
     ("prompt of 2048, int8", ["-p", "2048", *PROMPTS], ""),
     ("prompt of 4096, int8", ["-p", "4096", "--context", "4400", *PROMPTS], ""),
     ("generation, 2 threads", ["-p", "8", "-n", "32", "--threads", "2"], ""),
@@ -42,7 +47,7 @@ PROMPT = "Once upon a time there was a little dog who lived in a house by the se
 
 
 def measure(model, options, name, ours, theirs):
-    command = [PROGRAM, "bench", model, "-r", "3", *ours, "--pairs", str(options.pairs),
+    command = [PROGRAM, "bench", model, "-r", "3", *ours, "--no-plan", "--pairs", str(options.pairs),
                "--compare", str(options.peer / "llama-bench") + theirs, "--json"]
     if options.kernels:
         command += ["--kernels", options.kernels]
@@ -103,12 +108,13 @@ def main():
     parser.add_argument("--runs", action="append")
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--kernels", default="")
+    parser.add_argument("--mark", default="peer")
     parser.add_argument("--starts", action="store_true")
     parser.add_argument("--print", action="store_true")
     options = parser.parse_args()
     if options.models and options.peer is None:
         parser.error("--peer says where llama-bench is.")
-    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {"peer": {}, "starts": {}}
+    kept = {"starts": {}, options.mark: {}} | (json.loads(KEPT.read_text()) if KEPT.exists() else {})
     for model in options.models:
         name = pathlib.Path(model).stem
         pathlib.Path(model).read_bytes()  # into the page cache
@@ -118,10 +124,10 @@ def main():
         for what, ours, theirs in RUNS:
             if any(part in what for part in options.runs or [""]):
                 label = what + (f", {options.kernels}" if options.kernels else "")
-                kept["peer"][f"{name}: {label}"] = measure(model, options, what, ours, theirs)
+                kept[options.mark][f"{name}: {label}"] = measure(model, options, what, ours, theirs)
                 KEPT.write_text(json.dumps(kept, indent=1))
     KEPT.write_text(json.dumps(kept, indent=1))
-    blocks = {"peer": speed_table(kept["peer"])}
+    blocks = {mark: speed_table(rows) for mark, rows in kept.items() if mark != "starts" and rows}
     if kept["starts"]:
         blocks["starts"] = start_table(kept["starts"])
     page = PAGE.read_text()
