@@ -116,7 +116,7 @@ double step_us(int n_tasks, int n_lanes) {
 }
 
 void measure_decode(const char* model) {
-  troika::engine::Options options;
+  troika::prepare::Options options;
   options.model = model;
   options.context = 128;
   troika::engine::Engine engine(options);

@@ -9,14 +9,14 @@ set(TROIKA_ALONE "" CACHE STRING
 # or they have options of their own (cmake/rooms.cmake).
 set(troika_alone
     src/text/spm_test.cc
-    src/text/template/string_methods.cc
-    src/text/template/tests_builtin.cc
+    src/jinja/functions/string_methods.cc
+    src/jinja/functions/tests_builtin.cc
     src/plan/profile_test.cc
-    src/weights/synth_test.cc
+    src/forge/synth_test.cc
     src/convert/family_gemma.cc
     src/lanes/virtual/virtual_lane_test.cc
     src/lanes/virtual/virtual_phone_test.cc
-    src/engine/reproduce_sd.cc
+    src/papers/reproduce_sd.cc
     src/engine/sampler.cc
     src/engine/session_step_test.cc)
 foreach(path IN LISTS troika_alone)

@@ -2,8 +2,9 @@
 # one test program for the unit tests that stand beside its files.
 
 # In the order in which the data walks; scripts/check_layers.py reads this list too.
-set(TROIKA_ROOMS base tensor gguf fetch text kernels model plan cache weights convert lanes
-                 schedule solve attention draft engine tune server cli)
+set(TROIKA_ROOMS base tensor gguf fetch text jinja kernels model plan cache weights forge convert
+                 lanes schedule solve attention draft prepare machines engine measure tune papers
+                 server cli)
 
 set(troika_fmt fmt::fmt)
 if(TROIKA_STATIC)
@@ -23,7 +24,8 @@ if(TROIKA_STATIC)
 endif()
 
 # Rooms that read, decide and print once: the compiler's further work would not be noticed.
-set(troika_unhurried fetch plan convert solve engine tune server cli)
+set(troika_unhurried fetch plan convert solve prepare machines engine measure tune papers
+                     server cli)
 # But for this file of theirs, which goes through all logits of a step.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/src/engine/sampler.cc PROPERTIES
                             COMPILE_OPTIONS $<$<CONFIG:Release>:-O2>)

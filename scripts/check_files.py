@@ -3,15 +3,20 @@
 
 Usage: scripts/check_files.py [ROOT]
 
-A source file has at most 800 lines. No file holds a mark of unfinished work or a path of somebody's
+A source file has at most 800 lines, and a folder of src/ at most 3,000 of its own without tests (but the
+kernels, where every instruction set says the same thing). No file holds a mark of unfinished work or a path of somebody's
 own machine. Exits with 1 and a line for each finding.
 """
+import collections
 import pathlib
 import re
 import subprocess
 import sys
 
 MAX_LINES = 800
+MAX_FOLDER_LINES = 3000
+MAY_BE_LARGER = "src/kernels"
+TESTS = re.compile(r"_(test|test_support|fuzz)\.\w+$")
 SOURCE_SUFFIXES = {".h", ".cc", ".c", ".inl", ".cl", ".py", ".sh", ".cmake"}
 # Tables of data that a script generates may be longer: name_table.inl, name_table.cc.
 GENERATED_TABLE = re.compile(r"_table\.(inl|cc|h)$")
@@ -38,8 +43,22 @@ def project_files(root):
     return [(name, root / name) for name in sorted(names) if (root / name).is_file()]
 
 
+def large_folders(files):
+    """Folders of src/ whose own product code, without that of folders inside, is too long."""
+    lines = collections.Counter()
+    for name, path in files:
+        folder = str(pathlib.PurePosixPath(name).parent)
+        if folder.startswith("src/") and not folder.startswith(MAY_BE_LARGER) and not TESTS.search(name):
+            lines[folder] += len(path.read_text(encoding="utf-8", errors="replace").splitlines())
+    for folder, n in sorted(lines.items()):
+        if n > MAX_FOLDER_LINES:
+            yield f"{folder}: {n} lines of product code, at most {MAX_FOLDER_LINES}: give it folders"
+
+
 def findings(root):
-    for name, path in project_files(root):
+    files = project_files(root)
+    yield from large_folders(files)
+    for name, path in files:
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except UnicodeDecodeError:

@@ -43,7 +43,7 @@ stage_format() {
 
 stage_asan-subset() {
   scripts/packages.sh build test
-  configure_and_build asan troika_test_{base,tensor,gguf,fetch,text,kernels,whole}
+  configure_and_build asan troika_test_{base,tensor,gguf,fetch,text,jinja,kernels,whole}
   run_ctest asan-subset
 }
 
@@ -72,7 +72,7 @@ stage_tidy() {
 stage_arm64() {
   scripts/packages.sh build arm64
   scripts/arm64_sysroot.sh
-  configure_and_build arm64 troika troika_test_{base,tensor,gguf,text,kernels}
+  configure_and_build arm64 troika troika_test_{base,tensor,gguf,text,jinja,kernels}
   run_ctest arm64
   configure_and_build release troika  # whose text the other must write
   say "Run the program as several processors"

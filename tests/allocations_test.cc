@@ -26,8 +26,8 @@ TinyModel small_model() {
   return model;
 }
 
-engine::Options options() {
-  engine::Options options;
+prepare::Options options() {
+  prepare::Options options;
   options.context = kMostPositions;
   options.n_threads = 2;
   return options;

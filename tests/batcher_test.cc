@@ -46,8 +46,8 @@ TinyModel model_of(const std::string& architecture) {
   return model;
 }
 
-engine::Options options_of(const std::string& prefill) {
-  engine::Options options;
+prepare::Options options_of(const std::string& prefill) {
+  prepare::Options options;
   options.context = kContext;
   options.prefill = prefill;
   options.chunk = 32;  // so that prompts have several parts

@@ -36,9 +36,9 @@ TinyModel model() {
 
 class ChunksTest : public testing::Test {
  protected:
-  static engine::Options one_lane() {
+  static prepare::Options one_lane() {
     static const TinyModelFile file(model());
-    engine::Options options;
+    prepare::Options options;
     options.model = file.path();
     options.context = 512;
     options.prefill = "bf16";
@@ -46,8 +46,8 @@ class ChunksTest : public testing::Test {
     return options;
   }
   // A lane for each of two cores; attention on the second.
-  static engine::Options two_lanes(const std::string& order) {
-    engine::Options options = one_lane();
+  static prepare::Options two_lanes(const std::string& order) {
+    prepare::Options options = one_lane();
     const std::vector<int> cores = usable_core_numbers();
     options.lanes = std::to_string(cores[0]) + ";" + std::to_string(cores[1]);
     options.placements = {"attention=1"};
@@ -69,7 +69,7 @@ TEST_F(ChunksTest, N1N7PromptsOfAnyLengthInAnyOrderOnTwoLanes) {
   Engine alone(one_lane());
   ASSERT_EQ(alone.plan().chunk(), kChunk);
   for (const char* order : {"in-order", "lock-step", "out-of-order"}) {
-    engine::Options options = two_lanes(order);
+    prepare::Options options = two_lanes(order);
     for (const int in_flight : {2, 3}) {
       options.chunks_in_flight = in_flight;
       options.is_cut_at_norms = in_flight == 3;
@@ -121,7 +121,7 @@ TEST_F(ChunksTest, N1APaddedChunkLeavesTheCacheAsItIs) {
 
 TEST_F(ChunksTest, N7APromptCanBeCancelledBetweenChunks) {
   if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
-  engine::Options options = two_lanes("out-of-order");
+  prepare::Options options = two_lanes("out-of-order");
   options.chunks_in_flight = 2;
   Engine engine(options);
   Session session(engine);
@@ -140,11 +140,11 @@ TEST_F(ChunksTest, N7APromptCanBeCancelledBetweenChunks) {
 
 // The phone's values are those of this machine, so its orders are held to the same bits.
 TEST_F(ChunksTest, N7APhoneRunsChunksInAnyOrder) {
-  engine::Options options = one_lane();
+  prepare::Options options = one_lane();
   options.prefill = "same";
   Engine alone(options);
   for (const char* order : {"in-order", "lock-step", "out-of-order"}) {
-    engine::Options phone = options;
+    prepare::Options phone = options;
     phone.machine = test::repository_file("phones/8gen3.json");
     phone.stack = "llm.npu";
     phone.lanes = "cpu;npu";
@@ -165,7 +165,7 @@ TEST_F(ChunksTest, N7APhoneRunsChunksInAnyOrder) {
 // Prompt on one lane, generation on another (N10): the cache goes with it.
 TEST_F(ChunksTest, N10PromptAndGenerationOnLanesOfTheirOwn) {
   if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
-  engine::Options options = two_lanes("out-of-order");
+  prepare::Options options = two_lanes("out-of-order");
   options.placements = {"@2=0", "=1"};
   Engine engine(options), alone(one_lane());
   Session session(engine), expected(alone);

@@ -5,10 +5,10 @@
 #include <filesystem>
 
 #include "convert/convert_folder.h"
+#include "forge/quantize_file.h"
 #include "tests/support/hf_folder.h"
 #include "tests/support/logits.h"
 #include "text/tokenizer.h"
-#include "weights/quantize_file.h"
 
 namespace troika {
 namespace {
@@ -74,7 +74,7 @@ TEST_P(Converted, ComputesWhatTheSourceDoes) {
   const auto report = convert::convert_folder({.folder = folder_, .output = out_, .type = "f32"});
   EXPECT_EQ(report.n_tensors, file_.tensors().size());
   const auto tokens = test_support::random_tokens(tiny(), 24);
-  engine::Options options = source_.float_options();
+  prepare::Options options = source_.float_options();
   options.model = out_;
   options.prefill = "f32";
   const auto logits = test_support::engine_logits(options, tokens);
@@ -131,7 +131,7 @@ TEST(ConvertedTypes, AreThoseThatQuantizeChooses) {
   for (const std::string name : {"q2_k", "q3_k_m", "q4_k_m", "iq4_xs"}) {
     const std::string converted = temp.file(name + ".gguf"), quantized = temp.file("q" + name);
     convert::convert_folder({.folder = folder, .output = converted, .type = name});
-    weights::quantize_file({.input = floats, .output = quantized, .type = name});
+    forge::quantize_file({.input = floats, .output = quantized, .type = name});
     const gguf::File a = gguf::File::open(converted), b = gguf::File::open(quantized);
     for (const gguf::TensorInfo& tensor : b.tensors()) {
       EXPECT_EQ(tensor::type_name(a.get_tensor(tensor.name).type), tensor::type_name(tensor.type))

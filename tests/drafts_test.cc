@@ -68,7 +68,7 @@ std::vector<Case> cases_of(int prompt) {
 // What becomes of one model with some prompts.
 class Comparison {
  public:
-  explicit Comparison(engine::Options options) : options_(std::move(options)) {}
+  explicit Comparison(prepare::Options options) : options_(std::move(options)) {}
 
   void compare(const Tokens& prompt, int number, int n_tokens) {
     std::optional<Plain> plains[std::size(kKvTypes)][kWays];
@@ -124,14 +124,14 @@ class Comparison {
   engine::Engine& engine_of(int kv) {
     auto& engine = engines_[kv];
     if (engine == nullptr) {
-      engine::Options options = options_;
+      prepare::Options options = options_;
       options.kv_type = kKvTypes[kv];
       engine = std::make_unique<engine::Engine>(options);
     }
     return *engine;
   }
 
-  engine::Options options_;
+  prepare::Options options_;
   std::unique_ptr<engine::Engine> engines_[3];
   int64_t n_accepted_ = 0;
   int64_t n_verified_ = 0;
@@ -161,7 +161,7 @@ std::string prompt_text(int number) {
 class House : public testing::TestWithParam<std::string> {};
 
 TEST_P(House, DraftedTextIsPlainText) {
-  engine::Options options;
+  prepare::Options options;
   options.model = std::string(TROIKA_MODELS) + "/troika-" + GetParam() + "-q8_0.gguf";
   if (!std::filesystem::exists(options.model)) {
     GTEST_SKIP() << options.model << " is missing: the recipe in models/train makes it";
@@ -169,7 +169,7 @@ TEST_P(House, DraftedTextIsPlainText) {
   options.n_threads = 2;
   options.context = 256;
   Comparison comparison(options);
-  engine::Options for_tokens = options;
+  prepare::Options for_tokens = options;
   const engine::Engine engine(for_tokens);
   const int n_texts = takes_all() ? 60 : 30;
   for (int number = 0; number < n_texts; ++number) {
@@ -195,7 +195,7 @@ TEST_P(Tiny, DraftedTextIsPlainText) {
   for (const uint32_t type : kTypes) {
     test_support::TinyModel model = GetParam().model;
     model.type = type;
-    engine::Options options;
+    prepare::Options options;
     options.model = folder.file("tiny.gguf");
     options.n_threads = 1;
     options.context = 128;

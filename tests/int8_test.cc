@@ -9,12 +9,12 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "engine/calibrate.h"
-#include "engine/evaluate.h"
-#include "engine/saved_plan.h"
+#include "forge/plant_outliers.h"
+#include "measure/evaluate.h"
+#include "prepare/saved_plan.h"
 #include "tests/support/int8_plan.h"
 #include "tests/support/logits.h"
-#include "weights/plant_outliers.h"
+#include "tune/calibrate.h"
 
 namespace troika {
 namespace {
@@ -31,7 +31,7 @@ class Int8Models : public testing::TestWithParam<NamedModel> {};
 
 TEST_P(Int8Models, N4PiecesThreadsAndMethodsOfAPromptAgree) {
   const TinyModelFile file(GetParam().model);
-  engine::Options options = file.float_options();
+  prepare::Options options = file.float_options();
   const auto tokens = test_support::random_tokens(GetParam().model, kPromptTokens);
   const auto exact = engine_logits(options, tokens);
   for (const Int8Method method :
@@ -51,7 +51,7 @@ TEST_P(Int8Models, N4PiecesThreadsAndMethodsOfAPromptAgree) {
 // A shadow that takes nearly everything leaves the rounding of the weights alone.
 TEST_P(Int8Models, N4EverythingBeyondTheLimitIsExactInTheActivations) {
   const TinyModelFile file(GetParam().model);
-  engine::Options options = file.float_options();
+  prepare::Options options = file.float_options();
   const auto tokens = test_support::random_tokens(GetParam().model, kPromptTokens);
   const auto error_at = [&](float limit, const auto& judge) {
     options.made_plan = plan_of(file.float_options(), Int8Method::kShadow, limit);
@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(Every, Int8Models, testing::ValuesIn(test_support::tiny
 
 TEST(Int8Plan, N3IsRefusedWithoutACalibrationOrForAnotherModel) {
   const TinyModelFile file(test_support::tiny_model("llama"));
-  engine::Options options = file.float_options();
+  prepare::Options options = file.float_options();
   const auto refusal = [&] {
     try {
       const engine::Engine engine(options);
@@ -124,10 +124,10 @@ class Int8Planted : public testing::TestWithParam<std::string> {
     if (!std::filesystem::exists(path)) {
       GTEST_SKIP() << path << " is missing: the recipe in models/train makes it";
     }
-    weights::PlantOptions plant;
+    forge::PlantOptions plant;
     plant.input = path;
     plant.output = folder_.file("planted.gguf");
-    weights::plant_outliers(plant);
+    forge::plant_outliers(plant);
     how_.engine.model = plant.output;
     how_.engine.n_threads = 2;
     for (int i = 0; i < 4; ++i) how_.text += kText;
@@ -142,11 +142,11 @@ class Int8Planted : public testing::TestWithParam<std::string> {
   }
 
   test::TempFolder folder_;
-  engine::CalibrateOptions how_;
+  tune::CalibrateOptions how_;
 };
 
 TEST_P(Int8Planted, N4LosesLittleWhereOneScaleForATensorIsFarOff) {
-  const engine::Calibration calibration = engine::calibrate(how_);
+  const tune::Calibration calibration = tune::calibrate(how_);
   const plan::Int8Plan& int8 = calibration.int8;
   const double plain = loss_of(int8, "static", 100);
   const double shadow = loss_of(int8, "shadow", 0);
@@ -164,13 +164,13 @@ TEST_P(Int8Planted, N4LosesLittleWhereOneScaleForATensorIsFarOff) {
     }
   }
   // The plan that comes of it can be written, read, and run.
-  engine::Options options = how_.engine;
+  prepare::Options options = how_.engine;
   plan::Plan plan = engine::Engine(options).plan();
   plan.int8 = int8;
   options.plan = folder_.file("plan.json");
   {
     const engine::Engine engine(how_.engine);
-    std::ofstream(options.plan) << plan::to_json({engine::plan_identity(engine.file()), plan});
+    std::ofstream(options.plan) << plan::to_json({prepare::plan_identity(engine.file()), plan});
   }
   options.int8 = "shadow";
   options.outlier_prune = 0;
@@ -178,13 +178,13 @@ TEST_P(Int8Planted, N4LosesLittleWhereOneScaleForATensorIsFarOff) {
   EXPECT_EQ(engine.plan().int8.inputs.size(), int8.inputs.size());
   EXPECT_EQ(engine.plan().int8.shadowed(), std::vector<bool>(int8.inputs.size(), true));
   engine::Session session(engine);
-  EXPECT_LT(perplexity_of_text(session, how_.text, {}).perplexity, int8.perplexity * 1.02);
+  EXPECT_LT(measure::perplexity_of_text(session, how_.text, {}).perplexity, int8.perplexity * 1.02);
 }
 
 // For tuning: fewer passes, in the class that prompts usually have.
 TEST_P(Int8Planted, ABriefCalibrationFindsTheOutliersToo) {
   how_.is_brief = true;
-  const engine::Calibration calibration = engine::calibrate(how_);
+  const tune::Calibration calibration = tune::calibrate(how_);
   EXPECT_EQ(calibration.n_passes, 5u);
   ASSERT_EQ(calibration.int8.losses.size(), 1u);
   EXPECT_LT(std::fabs(loss_of(calibration.int8, "token-shadow", 0)), 0.01);
@@ -198,7 +198,7 @@ TEST_P(Int8Planted, ABriefCalibrationFindsTheOutliersToo) {
 TEST_P(Int8Planted, ACalibrationThatIsCutOffGoesOnWhereItStood) {
   how_.alternatives = true;
   how_.text.resize(how_.text.size() / 3);
-  const auto as_text = [](const engine::Calibration& made) {
+  const auto as_text = [](const tune::Calibration& made) {
     plan::PlanFile file;
     file.plan.prefill = made.prefill;
     file.plan.int8 = made.int8;
@@ -206,7 +206,7 @@ TEST_P(Int8Planted, ACalibrationThatIsCutOffGoesOnWhereItStood) {
   };
   uint64_t n_all = 0;  // progress of a whole calibration, in tokens
   how_.progress = [&](uint64_t, uint64_t total) { n_all = total; };
-  const std::string whole = as_text(engine::calibrate(how_));
+  const std::string whole = as_text(tune::calibrate(how_));
 
   how_.folder = folder_.file("side");
   struct CutOff {};
@@ -220,12 +220,12 @@ TEST_P(Int8Planted, ACalibrationThatIsCutOffGoesOnWhereItStood) {
       has_begun = true;
       if (at > share) throw CutOff();
     };
-    EXPECT_THROW(engine::calibrate(how_), CutOff);
+    EXPECT_THROW(tune::calibrate(how_), CutOff);
   }
   EXPECT_LT(began_at[1], 0.1);
   EXPECT_GT(began_at[2], 0.1);
   how_.progress = {};
-  const engine::Calibration rest = engine::calibrate(how_);
+  const tune::Calibration rest = tune::calibrate(how_);
   EXPECT_GT(rest.n_found_earlier, rest.n_passes / 3);
   EXPECT_EQ(as_text(rest), whole);
   EXPECT_TRUE(std::filesystem::is_empty(how_.folder));

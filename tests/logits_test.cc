@@ -66,7 +66,7 @@ class Variant : public testing::TestWithParam<NamedModel> {
 TEST_P(Variant, AgreesWithTheReferenceInFloat) {
   const TinyModelFile file(model());
   const auto judge = reference_logits(model(), tokens_);
-  engine::Options options = file.float_options();
+  prepare::Options options = file.float_options();
   expect_error_below(kFloatBound, relative_error(engine_logits(options, tokens_), judge), name());
   options.kernels = "reference";
   expect_error_below(kFloatBound, relative_error(engine_logits(options, tokens_), judge),
@@ -75,7 +75,7 @@ TEST_P(Variant, AgreesWithTheReferenceInFloat) {
 
 TEST_P(Variant, AgreesWithTheReferenceAsItRunsByDefault) {
   const TinyModelFile file(model());
-  engine::Options options;
+  prepare::Options options;
   options.model = file.path();
   // Who wants more than the original context says so; then positions turn otherwise.
   if (model().rope_scaling == "longrope") options.context = model().context;
@@ -124,7 +124,7 @@ class Format : public Variant {};
 TEST_P(Format, AgreesWithTheReferenceInFloat) {
   const TinyModelFile file(model());
   const auto judge = reference_logits(model(), tokens_);
-  engine::Options options = file.float_options();
+  prepare::Options options = file.float_options();
   for (const std::string& kernels : runnable_kernels()) {
     options.kernels = kernels;
     expect_error_below(kFloatBound, relative_error(engine_logits(options, tokens_), judge),
@@ -134,7 +134,7 @@ TEST_P(Format, AgreesWithTheReferenceInFloat) {
 
 TEST_P(Format, AgreesWithTheReferenceWithEightBitActivations) {
   const TinyModelFile file(model());
-  engine::Options options = file.float_options();
+  prepare::Options options = file.float_options();
   options.activations = plan::Activations::kQ8;
   expect_error_below(
       kInt8Bound,
@@ -146,7 +146,7 @@ TEST_P(Format, AgreesWithTheReferenceWithEightBitActivations) {
 // every precision, in rows of the embedding.
 TEST_P(Format, ACopyOfTheWeightsHasTheBitsOfTheFile) {
   const TinyModelFile file(model());
-  engine::Options options = file.float_options();
+  prepare::Options options = file.float_options();
   options.activations = plan::Activations::kQ8;
   options.n_threads = 2;
   const auto check = [&](const std::string& what) {
@@ -179,7 +179,7 @@ TEST_P(Format, ACopyOfTheWeightsHasTheBitsOfTheFile) {
 TEST_P(Format, AgreesWithTheReferenceInEveryPrecisionOfPrompts) {
   const TinyModelFile file(model());
   const auto judge = reference_logits(model(), tokens_);
-  engine::Options options = file.float_options();
+  prepare::Options options = file.float_options();
   // Among so many random networks are some in which roundings grow more, in all kernels alike.
   const double bf16_bound = wants_every_format() ? 2 * kBf16Bound : kBf16Bound;
   for (const std::string& kernels : runnable_kernels()) {
@@ -198,7 +198,7 @@ TEST_P(Format, AgreesWithTheReferenceInEveryPrecisionOfPrompts) {
 // then the texts part; hence the best of some short texts, which a mistake would not spare.
 TEST_P(Format, RoundsActivationsAsTheReferenceDoes) {
   const TinyModelFile file(model());
-  engine::Options options = file.float_options();
+  prepare::Options options = file.float_options();
   options.activations = plan::Activations::kQ8;
   struct Text {
     std::vector<int32_t> tokens;
@@ -230,7 +230,7 @@ TEST_P(Format, RoundsActivationsAsTheReferenceDoes) {
 // However a prompt is cut into pieces, and however many threads work on it: the same bits.
 TEST_P(Format, DoesNotDependOnPiecesOrThreads) {
   const TinyModelFile file(model());
-  engine::Options options = file.float_options();
+  prepare::Options options = file.float_options();
   for (const std::string& kernels : runnable_kernels()) {
     options.kernels = kernels;
     for (const auto activations : {plan::Activations::kF32, plan::Activations::kQ8}) {
@@ -261,7 +261,7 @@ INSTANTIATE_TEST_SUITE_P(Every, Format, testing::ValuesIn(formats()),
 class KvType : public testing::TestWithParam<std::string> {};
 
 TEST_P(KvType, StaysWithinItsBoundAndDoesNotDependOnPieces) {
-  const tensor::Type type = engine::kv_type_from_name(GetParam());
+  const tensor::Type type = prepare::kv_type_from_name(GetParam());
   const double bound = type == tensor::Type::kF32   ? kFloatBound
                        : type == tensor::Type::kF16 ? kF16KvBound
                                                     : kQ8KvBound;
@@ -269,7 +269,7 @@ TEST_P(KvType, StaysWithinItsBoundAndDoesNotDependOnPieces) {
     const TinyModel model = test_support::tiny_model(architecture);
     const auto tokens = test_support::random_tokens(model, kTokens);
     const TinyModelFile file(model);
-    engine::Options options = file.float_options();
+    prepare::Options options = file.float_options();
     options.kv_type = type;
     const auto whole = engine_logits(options, tokens);
     expect_error_below(bound, rounded_error(model, whole, reference_logits(model, tokens)),
@@ -291,7 +291,7 @@ TEST(LongText, AgreesWithTheReferenceAndDoesNotDependOnPieces) {
   model.context = 1024;
   const auto tokens = test_support::random_tokens(model, 600);
   const TinyModelFile file(model);
-  engine::Options options = file.float_options();
+  prepare::Options options = file.float_options();
   options.context = 1024;
   const auto whole = engine_logits(options, tokens);
   expect_error_below(kFloatBound, relative_error(whole, reference_logits(model, tokens)),
@@ -310,7 +310,7 @@ TEST(LongText, WindowsAgreeWithTheReferenceAndDoNotDependOnPieces) {
     const auto tokens = test_support::random_tokens(model, 600);
     const auto judge = reference_logits(model, tokens);
     const TinyModelFile file(model);
-    engine::Options options = file.float_options();
+    prepare::Options options = file.float_options();
     options.context = 1024;
     for (const auto& [prefill, bound] : {std::pair{"f32", kFloatBound}, {"bf16", kBf16Bound}}) {
       options.prefill = prefill;
@@ -341,7 +341,7 @@ TEST(Mixture, OfMillionsOfWeightsAgreesWithTheReferenceWhateverThePieces) {
     for (const auto& layer : sequence.expert_uses()) {
       EXPECT_GE(*std::min_element(layer.begin(), layer.end()), 2u) << "an expert without work";
     }
-    engine::Options options = file.float_options();
+    prepare::Options options = file.float_options();
     for (const auto& [prefill, bound] : {std::pair{"f32", kFloatBound}, {"bf16", kRoundedBound}}) {
       options.prefill = prefill;
       options.n_threads = 1;

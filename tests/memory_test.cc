@@ -2,8 +2,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "engine/memory.h"
 #include "engine/session.h"
+#include "engine/taken_memory.h"
+#include "prepare/memory.h"
 #include "tests/support/tiny_engine.h"
 #include "tests/support/tiny_model.h"
 
@@ -30,7 +31,7 @@ TEST(Memory, NoOwnerTakesMoreThanWasReckoned) {
     const test::TempFolder folder;
     write_tiny_model(model, folder.file("m.gguf"));
     for (const Setting& setting : settings) {
-      Options options;
+      prepare::Options options;
       options.model = folder.file("m.gguf");
       options.n_threads = 2;
       options.prefill = setting.prefill;
@@ -40,8 +41,8 @@ TEST(Memory, NoOwnerTakesMoreThanWasReckoned) {
       Engine engine(options);
       const std::string name = fmt::format("{} {} {} {} {}", architecture, setting.prefill,
                                            setting.int8, setting.packed_bytes, setting.layouts);
-      const plan::Ledger expected = expected_memory(options, engine.blueprint(), engine.weights(),
-                                                    engine.plan(), engine.memory_figures());
+      const plan::Ledger expected = prepare::expected_memory(
+          options, engine.blueprint(), engine.weights(), engine.plan(), engine.memory_figures());
       // Attention's parts come with the first passes.
       Session session(engine);
       const std::vector<cache::Token> tokens(400, 1);
@@ -58,7 +59,8 @@ TEST(Memory, NoOwnerTakesMoreThanWasReckoned) {
       // And little more.
       EXPECT_LE(expected.total_bytes(), taken.total_bytes() + (8u << 20)) << name;
       EXPECT_EQ(taken.bytes(Owner::kCache),
-                cache_bytes(kv_shape(engine.plan(), engine.blueprint()), engine.plan().context));
+                prepare::cache_bytes(prepare::kv_shape(engine.plan(), engine.blueprint()),
+                                     engine.plan().context));
     }
   }
 }

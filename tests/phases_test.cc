@@ -29,8 +29,8 @@ class Phases : public testing::TestWithParam<test_support::PromptCase> {
     model.context = kContext;
     return model;
   }
-  static engine::Options options() {
-    engine::Options options;
+  static prepare::Options options() {
+    prepare::Options options;
     options.context = kContext;
     options.n_threads = 2;
     options.prefill = GetParam().prefill;

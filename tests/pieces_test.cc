@@ -126,9 +126,9 @@ std::vector<Row> rows_of(Engine& engine, const TinyModel& model) {
 }
 
 // The same on two lanes, cut; of odd seeds from a copy, whose rows stand side by side.
-void expect_equal(Engine& uncut, const std::vector<Row>& expected, const engine::Options& options,
+void expect_equal(Engine& uncut, const std::vector<Row>& expected, const prepare::Options& options,
                   const TinyModel& model, uint64_t seed) {
-  engine::Options cut = options;
+  prepare::Options cut = options;
   cut.made_plan = uncut.plan();
   cut.made_plan->lanes = {{{}, 1}, {{}, static_cast<int>(1 + seed % 2)}};
   cut.made_plan->chunks_in_flight = 2;
@@ -159,7 +159,7 @@ class Pieces : public testing::TestWithParam<test_support::PromptCase> {};
 
 TEST_P(Pieces, CutsAtRandomPlacesKeepTheBits) {
   const TinyModel model = model_of(GetParam().architecture);
-  engine::Options options;
+  prepare::Options options;
   options.context = kCutContext;
   options.chunk = kChunk;
   options.prefill = GetParam().prefill;
@@ -179,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(PiecesOfInt8, CutsAtRandomPlacesKeepTheBitsOfEveryMethod) {
   for (const char* architecture : {"llama", "qwen2"}) {
     const TinyModel model = model_of(architecture);
-    engine::Options options;
+    prepare::Options options;
     options.context = kCutContext;
     options.chunk = kChunk;
     const TinyEngine file(model, options);
@@ -200,7 +200,7 @@ TEST(PiecesOfInt8, CutsAtRandomPlacesKeepTheBitsOfEveryMethod) {
 // Packed copies, and few enough threads and rows that segments of attention are shared.
 TEST(PiecesOfInt8, PackedCopiesAreCutToo) {
   const TinyModel model = model_of("llama");
-  engine::Options options;
+  prepare::Options options;
   options.context = kCutContext;
   options.chunk = kChunk;
   options.prefill = "int8";
@@ -215,7 +215,7 @@ TEST(PiecesOfInt8, PackedCopiesAreCutToo) {
 
 TEST(PiecesOfALlama, ACutThatDoesNotMakeUpAProductIsRefusedInASentence) {
   const TinyModel model = model_of("llama");
-  engine::Options options;
+  prepare::Options options;
   options.parts = [](const lanes::Subgraph& subgraph, plan::Shape) -> Parts {
     if (std::string(subgraph.name) != "ffn") return {};
     Parts parts(1);

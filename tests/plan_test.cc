@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/system.h"
-#include "engine/saved_plan.h"
+#include "prepare/saved_plan.h"
 #include "tests/support/logits.h"
 
 namespace troika {
@@ -20,18 +20,18 @@ void write(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-std::string plan_of(const engine::Options& options) {
+std::string plan_of(const prepare::Options& options) {
   const engine::Engine engine(options);
-  return plan::to_json({engine::plan_identity(engine.file()), engine.plan()});
+  return plan::to_json({prepare::plan_identity(engine.file()), engine.plan()});
 }
 
 TEST(SavedPlan, RunsAsItSays) {
   const TinyModelFile model(test_support::tiny_model("llama"));
-  engine::Options options = model.float_options();
+  prepare::Options options = model.float_options();
   const test::TempFolder folder;
   write(folder.file("plan.json"), plan_of(options));
 
-  engine::Options from_file;
+  prepare::Options from_file;
   from_file.model = options.model;
   from_file.plan = folder.file("plan.json");
   const engine::Engine engine(from_file);
@@ -48,7 +48,7 @@ TEST(SavedPlan, IsRefusedForAnotherModelOrMachineOrWhenItIsMissing) {
   const test::TempFolder folder;
   const std::string path = folder.file("plan.json");
   const auto refusal = [&](const std::string& model) {
-    engine::Options options;
+    prepare::Options options;
     options.model = model;
     options.plan = path;
     try {
@@ -73,8 +73,8 @@ TEST(Lanes, PlacementsDoNotChangeABit) {
   const std::vector<int> cores = usable_core_numbers();
   if (cores.size() < 2) GTEST_SKIP() << "needs two cores";
   const TinyModelFile model(test_support::tiny_model("llama"));
-  const engine::Options one_lane = model.float_options();
-  engine::Options two_lanes = one_lane;
+  const prepare::Options one_lane = model.float_options();
+  prepare::Options two_lanes = one_lane;
   two_lanes.n_threads = 0;
   two_lanes.lanes = std::to_string(cores[0]) + ";" + std::to_string(cores[1]);
   const auto expected = test_support::engine_logits(one_lane, kPromptOfPlan);

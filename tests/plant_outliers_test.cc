@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <string>
 
+#include "forge/plant_outliers.h"
 #include "tests/support/logits.h"
-#include "weights/plant_outliers.h"
 
 namespace troika {
 namespace {
@@ -24,11 +24,11 @@ class Planted : public testing::TestWithParam<NamedModel> {
  protected:
   // The path of the model after planting.
   std::string plant(const std::string& input) {
-    weights::PlantOptions options;
+    forge::PlantOptions options;
     options.input = input;
     options.output = folder_.file("planted.gguf");
     options.channels = 0.02;
-    n_sites_ = weights::plant_outliers(options).sites.size();
+    n_sites_ = forge::plant_outliers(options).sites.size();
     return options.output;
   }
 
@@ -40,7 +40,7 @@ TEST_P(Planted, ComputesTheSame) {
   const TinyModel& model = GetParam().model;
   const auto tokens = test_support::random_tokens(model, kPlantedTokens);
   const TinyModelFile file(model);
-  engine::Options options = file.float_options();
+  prepare::Options options = file.float_options();
   const auto before = engine_logits(options, tokens);
   const auto judge = test_support::reference_logits(model, tokens);
   options.model = plant(file.path());

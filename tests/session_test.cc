@@ -43,9 +43,9 @@ class SessionTest : public testing::Test {
  protected:
   // Rounded activations, half-precision cache, two threads; prompts of any length in the precision
   // of decoding, so that every division of a text gives the same bits.
-  static engine::Options options(int context) {
+  static prepare::Options options(int context) {
     static const TinyModelFile file(model());
-    engine::Options options;
+    prepare::Options options;
     options.model = file.path();
     options.n_threads = 2;
     options.context = context;
@@ -71,7 +71,7 @@ class SessionTest : public testing::Test {
 TEST_F(SessionTest, N3PiecesOfAPromptAreTheWholeInEveryPrecision) {
   const std::vector<Token> prompt = tokens(165);
   for (const char* prefill : {"f32", "bf16", "int8"}) {
-    engine::Options options = this->options(2048);
+    prepare::Options options = this->options(2048);
     options.prefill = prefill;
     Engine engine(options);
     Session whole(engine);
@@ -94,7 +94,7 @@ TEST_F(SessionTest, N3PiecesOfAPromptAreTheWholeInEveryPrecision) {
 // Strips that are unpacked for each chunk, and copies that were packed at the start.
 TEST_F(SessionTest, N3PackedCopiesChangeNoBit) {
   const std::vector<Token> prompt = tokens(165);
-  engine::Options options = this->options(2048);
+  prepare::Options options = this->options(2048);
   options.prefill = "int8";
   std::vector<Row> rows;
   for (const size_t bytes : {size_t{0}, size_t{20'000}, size_t{1} << 30}) {
@@ -112,7 +112,7 @@ TEST_F(SessionTest, N3PackedCopiesChangeNoBit) {
 TEST_F(SessionTest, N8_EquivalentShapesOfAProductGiveTheSameBits) {
   const std::vector<Token> prompt = tokens(165);
   for (const char* prefill : {"bf16", "int8"}) {
-    engine::Options options = this->options(2048);
+    prepare::Options options = this->options(2048);
     options.prefill = prefill;
     Engine first(options);
     Session expected(first);

@@ -34,9 +34,9 @@ constexpr int kLengths[] = {1,          kChunk - 1,      kChunk,     kChunk + 1,
 
 // Prompts in int8, limits that some activations exceed; a lane for each core, outliers and
 // attention on the second.
-engine::Options options_of(const TinyModelFile& file, Int8Method method, int n_lanes,
-                           plan::Order order = plan::Order::kOutOfOrder, int prune = 0) {
-  engine::Options options = file.float_options();
+prepare::Options options_of(const TinyModelFile& file, Int8Method method, int n_lanes,
+                            plan::Order order = plan::Order::kOutOfOrder, int prune = 0) {
+  prepare::Options options = file.float_options();
   options.chunk = kChunk;
   plan::Plan plan = test_support::plan_of(options, method, 1.0f);
   plan.int8.outlier_prune = prune;
@@ -269,9 +269,9 @@ class ShadowRows : public testing::Test {
   }
   void TearDown() override { unsetenv("XDG_CACHE_HOME"); }
 
-  engine::Options options(const std::string& rows, int prune = 0,
-                          Int8Method method = Int8Method::kShadow) const {
-    engine::Options options = options_of(file_, method, 2, plan::Order::kOutOfOrder, prune);
+  prepare::Options options(const std::string& rows, int prune = 0,
+                           Int8Method method = Int8Method::kShadow) const {
+    prepare::Options options = options_of(file_, method, 2, plan::Order::kOutOfOrder, prune);
     options.shadow_rows = rows;
     // Limits that few activations exceed, so that not every channel is in every chunk.
     for (plan::Int8Input& input : options.made_plan->int8.inputs) {
@@ -280,13 +280,13 @@ class ShadowRows : public testing::Test {
     }
     return options;
   }
-  engine::Options one_lane(int prune = 0) const {
-    engine::Options one = options("all", prune);
+  prepare::Options one_lane(int prune = 0) const {
+    prepare::Options one = options("all", prune);
     one.made_plan->lanes = {{{}, 1}};
     one.made_plan->placements.clear();
     return one;
   }
-  std::vector<Row> rows(const engine::Options& options) const {
+  std::vector<Row> rows(const prepare::Options& options) const {
     Engine engine(options);
     return rows_of(engine, model_, kLength);
   }
@@ -351,8 +351,8 @@ TEST_F(ShadowRows, N4N5AWholeTextGivesTheSameLogits) {
 TEST_F(ShadowRows, N5EveryFormOfScales) {
   for (const bool is_tensor : {false, true}) {
     for (const Int8Method method : {Int8Method::kShadow, Int8Method::kTokenShadow}) {
-      engine::Options cold = options("none", 0, method);
-      engine::Options resident = options("all", 0, method);
+      prepare::Options cold = options("none", 0, method);
+      prepare::Options resident = options("all", 0, method);
       cold.made_plan->int8.one_weight_scale = is_tensor;
       resident.made_plan->int8.one_weight_scale = is_tensor;
       EXPECT_TRUE(rows(cold) == rows(resident)) << is_tensor;
@@ -363,7 +363,7 @@ TEST_F(ShadowRows, N5EveryFormOfScales) {
 
 TEST_F(ShadowRows, N5TheSideFileIsMadeOnceAndAgainWhenItIsStale) {
   const std::vector<Row> expected = rows(one_lane());
-  const auto note_of = [&](const engine::Options& options) {
+  const auto note_of = [&](const prepare::Options& options) {
     Engine engine(options);
     EXPECT_TRUE(rows_of(engine, model_, kLength) == expected);
     return engine.note();
@@ -409,7 +409,7 @@ TEST_F(ShadowRows, N5AFileThatCannotBeWrittenOrReadIsASentence) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("--no-cache"), std::string::npos) << error.what();
   }
-  engine::Options without = options("hot");
+  prepare::Options without = options("hot");
   without.has_cache = false;
   EXPECT_TRUE(rows(without) == rows(one_lane()));
   ASSERT_EQ(setenv("XDG_CACHE_HOME", folder_.file("cache").c_str(), 1), 0);
@@ -454,7 +454,7 @@ TEST(Shadow, N4ALaneWithoutOutliersIsToldAndChangesNothing) {
   const Engine engine(options_of(file, Int8Method::kToken, 2));
   EXPECT_NE(engine.note().find("no outliers"), std::string::npos);
   EXPECT_EQ(engine.graphs().shadow(), nullptr);
-  engine::Options options = options_of(file, Int8Method::kShadow, 2);
+  prepare::Options options = options_of(file, Int8Method::kShadow, 2);
   options.shadow_rows = "some";
   EXPECT_THROW(Engine{options}, UsageError);
 }

@@ -30,7 +30,7 @@ class SplitModel : public testing::Test {
 
 TEST_F(SplitModel, ComputesTheSameBits) {
   const auto tokens = test_support::random_tokens(model(), 40);
-  engine::Options options = whole_.float_options();
+  prepare::Options options = whole_.float_options();
   const auto wanted = test_support::engine_logits(options, tokens);
   for (const char* load : {"map", "copy"}) {
     options.model = parts_[1];

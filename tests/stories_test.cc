@@ -58,7 +58,7 @@ class Stories : public testing::Test {
     return score;
   }
 
-  engine::Options options_;
+  prepare::Options options_;
   std::vector<std::string> stories_;
 };
 

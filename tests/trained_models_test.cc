@@ -40,8 +40,8 @@ class Trained : public testing::TestWithParam<std::string> {
     }
   }
 
-  engine::Options options(int n_threads = 1) const {
-    engine::Options options;
+  prepare::Options options(int n_threads = 1) const {
+    prepare::Options options;
     options.model = path_;
     options.n_threads = n_threads;
     options.context = 512;
@@ -58,7 +58,7 @@ class Trained : public testing::TestWithParam<std::string> {
 TEST_P(Trained, AgreesWithTheReference) {
   const reference::Model model(reference::read_gguf(path_));
   EXPECT_EQ(model.activation, GetParam());
-  engine::Options in_float = options();
+  prepare::Options in_float = options();
   in_float.activations = plan::Activations::kF32;
   in_float.kv_type = tensor::Type::kF32;
   engine::Engine engine(in_float);

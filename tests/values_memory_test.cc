@@ -1,11 +1,11 @@
 // Values lie in memory that a lane owns, where one does.
 #include <gtest/gtest.h>
 
+#include "forge/hollow.h"
 #include "lanes/null/null_lane.h"
 #include "model/architecture.h"
 #include "model/known.h"
 #include "schedule/graphs.h"
-#include "weights/hollow.h"
 
 namespace troika::schedule {
 namespace {
@@ -47,7 +47,7 @@ class TwoLanes : public lanes::Machine {
 };
 
 TEST(Graphs, ValuesLieWhereTheLaneThatOwnsMemoryMapsThem) {
-  const weights::HollowModel hollow(model::get_known("tiny-llama"), "q8_0");
+  const forge::HollowModel hollow(model::get_known("tiny-llama"), "q8_0");
   const gguf::File file = hollow.open();
   const model::Blueprint blueprint = model::read(file);
   const weights::Store weights(file, blueprint);

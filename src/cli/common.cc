@@ -17,9 +17,9 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/idle_switches.h"
-#include "cli/kept_plan.h"
-#include "cli/models.h"
-#include "engine/make_plan.h"
+#include "cli/use/kept_plan.h"
+#include "cli/use/models.h"
+#include "prepare/make_plan.h"
 
 namespace troika::cli {
 
@@ -138,16 +138,16 @@ bool EngineFlags::is_given(const std::string& name) const {
   return command_ != nullptr && command_->is_given(name);
 }
 
-engine::Options EngineFlags::checked() const {
+prepare::Options EngineFlags::checked() const {
   refuse_idle_switches(*this);
-  engine::Options checked = options;
+  prepare::Options checked = options;
   checked.activations = plan::activations_from_name(activations);
-  checked.kv_type = engine::kv_type_from_name(kv);
+  checked.kv_type = prepare::kv_type_from_name(kv);
   return checked;
 }
 
 std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
-  engine::Options options = flags.checked();
+  prepare::Options options = flags.checked();
   Progress bar("measuring weights");
   options.progress = bar.function();
   if (flags.uses_kept_plan()) options.base_plan = kept_plan(flags);

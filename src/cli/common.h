@@ -31,7 +31,7 @@ void add_pull(Command& app);
 
 // Options of every command that computes with a model.
 struct EngineFlags {
-  engine::Options options;
+  prepare::Options options;
   std::string activations = "q8";
   std::string kv = "f16";
 
@@ -40,7 +40,7 @@ struct EngineFlags {
   void add_kept_plan(Command& command);
   bool uses_kept_plan() const { return uses_kept_plan_; }
   // Throws UsageError for names that are not known and switches that cannot do anything.
-  engine::Options checked() const;
+  prepare::Options checked() const;
   // Whether the command line has this option: "--order".
   bool is_given(const std::string& name) const;
 

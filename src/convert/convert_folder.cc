@@ -14,10 +14,10 @@
 #include "convert/family.h"
 #include "convert/source_folder.h"
 #include "convert/tokenizer.h"
+#include "forge/file_type.h"
+#include "forge/row_stream.h"
 #include "gguf/writer.h"
 #include "tensor/codec.h"
-#include "weights/file_type.h"
-#include "weights/row_stream.h"
 
 namespace troika::convert {
 namespace {
@@ -89,9 +89,9 @@ void check_all_used(const std::vector<Job>& jobs, const SourceFolder& folder, co
 }
 
 std::vector<Job> make_jobs(const Plan& plan, const SourceFolder& folder,
-                           const weights::FileType& type, const std::string& where) {
+                           const forge::FileType& type, const std::string& where) {
   std::vector<Job> jobs;
-  weights::ModelFacts facts;
+  forge::ModelFacts facts;
   facts.tied_embeddings = true;
   for (const PlannedTensor& planned : plan.tensors) {
     const auto job = find_job(planned, folder, plan.source_prefix, where);
@@ -107,7 +107,7 @@ std::vector<Job> make_jobs(const Plan& plan, const SourceFolder& folder,
   }
   facts.heads_per_kv = n_heads / n_kv_heads;
   for (Job& job : jobs) {
-    job.type = weights::choose_type(type, job.planned->name, job.planned->shape, facts);
+    job.type = forge::choose_type(type, job.planned->name, job.planned->shape, facts);
   }
   check_all_used(jobs, folder, plan, where);
   return jobs;
@@ -153,7 +153,7 @@ class RowWriter {
     const size_t out_bytes = tensor::row_bytes(job.type, length);
     const std::byte* in = job.found.tensor->data.data();
     for (auto& row : rows_) row.resize(length);
-    weights::stream_rows(
+    forge::stream_rows(
         writer_, team_, job.n_rows(), out_bytes,
         [&](int worker, uint64_t first, uint64_t n_rows, std::byte* out) {
           std::vector<float>& row = rows_[static_cast<size_t>(worker)];
@@ -231,7 +231,7 @@ std::string model_name(const std::string& folder) {
 }  // namespace
 
 ConvertReport convert_folder(const ConvertOptions& options) {
-  const weights::FileType& type = weights::get_file_type(options.type);
+  const forge::FileType& type = forge::get_file_type(options.type);
   std::error_code ignored;
   if (!std::filesystem::is_directory(options.folder, ignored)) {
     throw Error(

@@ -8,14 +8,14 @@
 #include "engine/drafting.h"
 #include "engine/engine.h"
 #include "engine/generate.h"
-#include "engine/make_plan.h"
 #include "engine/session.h"
+#include "prepare/make_plan.h"
 #include "troika/troika.h"
 
 struct troika_engine {
-  troika_engine(troika::engine::Options wanted, troika::engine::DraftOptions wanted_draft)
+  troika_engine(troika::prepare::Options wanted, troika::engine::DraftOptions wanted_draft)
       : options(std::move(wanted)), draft(std::move(wanted_draft)), engine(options) {}
-  troika::engine::Options options;
+  troika::prepare::Options options;
   troika::engine::DraftOptions draft;
   troika::engine::Engine engine;
 };
@@ -104,12 +104,12 @@ troika_code troika_engine_open(const char* path, const troika_engine_options* op
     require(engine != nullptr, "troika_engine_open needs a place for the engine.");
     *engine = nullptr;
     require(path != nullptr, "troika_engine_open needs the path of a GGUF file.");
-    troika::engine::Options o;
+    troika::prepare::Options o;
     o.model = path;
     if (options != nullptr) {
       o.n_threads = options->threads;
       o.context = options->context;
-      if (options->kv != nullptr) o.kv_type = troika::engine::kv_type_from_name(options->kv);
+      if (options->kv != nullptr) o.kv_type = troika::prepare::kv_type_from_name(options->kv);
       if (options->activations != nullptr) {
         o.activations = troika::plan::activations_from_name(options->activations);
       }

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "text/template/chat_template.h"
+#include "jinja/chat_template.h"
 
 namespace troika::engine {
 namespace {
@@ -83,7 +83,7 @@ struct ChatFormat::State {
   }
 
   const text::Tokenizer& tokenizer;
-  text::jinja::ChatTemplate chat_template;
+  jinja::ChatTemplate chat_template;
   std::vector<std::string> special;
 };
 

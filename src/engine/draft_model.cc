@@ -35,9 +35,10 @@ std::pair<Token, float> best_of(std::span<const float> logits, const kernels::Ta
 
 }  // namespace
 
-DraftModel::DraftModel(const Engine& large, const Options& options, const std::string& path) {
+DraftModel::DraftModel(const Engine& large, const prepare::Options& options,
+                       const std::string& path) {
   if (path.empty()) throw UsageError("--draft model: needs a file: model:FILE.");
-  Options own;
+  prepare::Options own;
   own.model = path;
   own.n_threads = options.n_threads;
   own.lanes = options.lanes.find(';') == std::string::npos ? options.lanes : "";

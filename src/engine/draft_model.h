@@ -13,7 +13,7 @@ class DraftModel : public draft::Source {
  public:
   // `options` are those of the large model. Throws Error where the file cannot be used, or its
   // tokens are not those of the large model.
-  DraftModel(const Engine& large, const Options& options, const std::string& path);
+  DraftModel(const Engine& large, const prepare::Options& options, const std::string& path);
 
   const char* name() const override { return "model"; }
   void reset() override { text_.clear(); }

@@ -48,7 +48,7 @@ std::string spelt_out(const DraftOptions& draft) {
   return names;
 }
 
-Sources make_sources(Engine& engine, const Options& options, const DraftOptions& draft) {
+Sources make_sources(Engine& engine, const prepare::Options& options, const DraftOptions& draft) {
   Sources sources;
   if (draft.kind.starts_with(kModel)) {
     sources.push_back(
@@ -66,7 +66,7 @@ Sources make_sources(Engine& engine, const Options& options, const DraftOptions&
 
 }  // namespace
 
-std::unique_ptr<draft::Drafter> make_drafter(Engine& engine, const Options& options,
+std::unique_ptr<draft::Drafter> make_drafter(Engine& engine, const prepare::Options& options,
                                              const DraftOptions& draft) {
   if (draft.kind == "none" || !engine.has_values()) return nullptr;
   draft::DrafterOptions how;

@@ -7,7 +7,7 @@
 #include "draft/drafter.h"
 #include "draft/history_file.h"
 #include "engine/engine.h"
-#include "engine/options.h"
+#include "prepare/options.h"
 
 namespace troika::engine {
 
@@ -31,7 +31,7 @@ struct DraftOptions {
 // Null for "none", and where the machine only takes time and computes nothing. `options` are those
 // that the engine was made with. Throws UsageError for a kind that is not known, and Error for a
 // draft model that does not fit. The engine must outlive the drafter.
-std::unique_ptr<draft::Drafter> make_drafter(Engine& engine, const Options& options,
+std::unique_ptr<draft::Drafter> make_drafter(Engine& engine, const prepare::Options& options,
                                              const DraftOptions& draft);
 
 }  // namespace troika::engine

@@ -10,14 +10,11 @@
 #include "base/cpu_features.h"
 #include "base/error.h"
 #include "base/system.h"
-#include "engine/make_plan.h"
-#include "engine/outlier_channels.h"
-#include "engine/phone_setup.h"
-#include "engine/saved_plan.h"
-#include "engine/weight_strips.h"
-#include "lanes/host/host_lane.h"
-#include "lanes/host/host_machine.h"
+#include "engine/taken_memory.h"
+#include "machines/make_machine.h"
 #include "model/architecture.h"
+#include "prepare/make_plan.h"
+#include "prepare/saved_plan.h"
 
 namespace troika::engine {
 namespace {
@@ -27,39 +24,40 @@ double now_seconds() {
 }
 
 // The time at which loading begins, if the options make sense without a look at the model.
-double begin(const Options& options) {
-  check_layouts(options);
-  check_memory(options);
+double begin(const prepare::Options& options) {
+  prepare::check_layouts(options);
+  prepare::check_memory(options);
   return now_seconds();
 }
 
 // A model that is only a name has shapes, and no weights.
-std::unique_ptr<weights::HollowModel> make_hollow(const Options& options) {
-  if (is_here(options) || options.has_values) return nullptr;
+std::unique_ptr<forge::HollowModel> make_hollow(const prepare::Options& options) {
+  if (prepare::is_here(options) || options.has_values) return nullptr;
   std::error_code ignored;
   if (std::filesystem::exists(options.model, ignored)) return nullptr;
   const model::KnownModel* known = model::find_known(options.model);
   if (known == nullptr) return nullptr;
-  return std::make_unique<weights::HollowModel>(*known, options.type);
+  return std::make_unique<forge::HollowModel>(*known, options.type);
 }
 
-std::unique_ptr<text::Tokenizer> make_tokenizer(const gguf::File& file, const Options& options,
-                                                bool is_hollow) {
+std::unique_ptr<text::Tokenizer> make_tokenizer(const gguf::File& file,
+                                                const prepare::Options& options, bool is_hollow) {
   if (is_hollow) return nullptr;
   return text::make_tokenizer(file, {options.pre_tokenizer});
 }
 
-plan::Plan loaded_plan(const Options& options, const gguf::File& file) {
-  plan::Plan plan = load_plan(options.plan, plan_identity(file)).plan;
-  apply_chunk_options(options, &plan);
+plan::Plan loaded_plan(const prepare::Options& options, const gguf::File& file) {
+  plan::Plan plan = prepare::load_plan(options.plan, prepare::plan_identity(file)).plan;
+  prepare::apply_chunk_options(options, &plan);
   return plan;
 }
 
 // The tokenizer and all else that was read of the model are there, but nothing of its weights. Of
 // the file's pages only those before the tensors are the description's: what the map has of tensors
 // near what was read counts as weights.
-MemoryFigures figures_here(size_t program_bytes, size_t anonymous_bytes, const gguf::File& file) {
-  MemoryFigures figures = MemoryFigures::here();
+prepare::MemoryFigures figures_here(size_t program_bytes, size_t anonymous_bytes,
+                                    const gguf::File& file) {
+  prepare::MemoryFigures figures = prepare::MemoryFigures::here();
   const size_t now = figures.program_bytes;
   figures.model_bytes = now - std::min(anonymous_bytes, now);
   for (const gguf::File::Part& part : file.parts()) {
@@ -77,52 +75,54 @@ constexpr int kMostIdleTexts = 64;
 // As many slots as there may ever be; `count_texts` says how many there are. Where nothing is
 // computed, positions count, but keys and values need no room.
 cache::KvShape largest_cache(const Engine& engine) {
-  cache::KvShape shape = kv_shape(engine.plan(), engine.blueprint());
+  cache::KvShape shape = prepare::kv_shape(engine.plan(), engine.blueprint());
   shape.most_positions = engine.plan().context;
   const bool is_here = engine.phone_setup() == nullptr;
   const int64_t n_slots =
-      is_here ? most_slots(engine.ledger(), shape, kMostTexts, available_memory_bytes())
+      is_here ? prepare::most_slots(engine.ledger(), shape, kMostTexts, available_memory_bytes())
               : int64_t{shape.most_slots} * kMostTexts;
   shape.most_slots = static_cast<int>(std::min<int64_t>(n_slots, INT_MAX));
   if (!engine.has_values()) shape.n_layers = 0;
   return shape;
 }
 
-plan::Ledger checked_memory(const Options& options, const model::Blueprint& blueprint,
+plan::Ledger checked_memory(const prepare::Options& options, const model::Blueprint& blueprint,
                             const weights::Store& weights, const plan::Plan& plan,
-                            const MemoryFigures& memory) {
-  plan::Ledger ledger = expected_memory(options, blueprint, weights, plan, memory);
+                            const prepare::MemoryFigures& memory) {
+  plan::Ledger ledger = prepare::expected_memory(options, blueprint, weights, plan, memory);
   ledger.check();
   return ledger;
 }
 
 }  // namespace
 
-Engine::Engine(const Options& options)
+Engine::Engine(const prepare::Options& options)
     : started_(begin(options)),
       program_bytes_(resident_bytes()),
       anonymous_bytes_(resident_anonymous_bytes()),
-      has_values_(is_here(options) || options.has_values),
+      has_values_(prepare::is_here(options) || options.has_values),
       hollow_(make_hollow(options)),
       file_(hollow_ != nullptr ? hollow_->open() : gguf::File::open(options.model)),
       blueprint_(model::read(file_)),
       tokenizer_(make_tokenizer(file_, options, hollow_ != nullptr)),
       kernels_(kernels::choose(detect_cpu_features(), options.kernels)),
       weights_(file_, blueprint_),
-      phone_setup_(is_here(options) ? nullptr
-                                    : make_phone_setup(options, file_, blueprint_, weights_)),
+      phone_setup_(prepare::is_here(options)
+                       ? nullptr
+                       : machines::make_phone_setup(options, file_, blueprint_, weights_)),
       figures_(figures_here(program_bytes_, anonymous_bytes_, file_)),
       plan_(phone_setup_ != nullptr ? phone_setup_->plan
             : options.made_plan     ? *options.made_plan
-            : options.plan.empty()  ? make_plan(options, blueprint_, weights_, figures_)
+            : options.plan.empty()  ? prepare::make_plan(options, blueprint_, weights_, figures_)
                                     : loaded_plan(options, file_)),
       ledger_(phone_setup_ != nullptr
                   ? plan::Ledger()
                   : checked_memory(options, blueprint_, weights_, plan_, figures_)),
-      pages_(has_values_ ? place_weights(options, file_) : WeightPages()),
-      int8_(options, blueprint_, weights_, &plan_),
+      loaded_(
+          prepare::load_weights(options, kernels_.table, blueprint_, &file_, &weights_, &plan_)),
       rope_angles_(blueprint_.ropes, plan_.context),
-      machine_(make_machine(options)),
+      graphs_started_(now_seconds()),
+      machine_(make_machine()),
       graphs_(blueprint_, plan_, *machine_, weights_,
               {.has_values = has_values_,
                .shadow = phone_setup_ != nullptr ? phone_setup_->shadow : schedule::ShadowOptions(),
@@ -134,8 +134,8 @@ Engine::Engine(const Options& options)
       sequences_(kv_, kMostIdleTexts),
       batch_runner_(*this) {
   runner_.reserve(graphs_.most_nodes());
-  runner_.set_watch(layouts_.get());
-  if (options.is_strict_npu) check_static_scales(*machine_, has_values_);
+  runner_.set_watch(layouts());
+  if (options.is_strict_npu) machines::check_static_scales(*machine_, has_values_);
   if (phone_setup_ == nullptr) {
     enter_taken(*this, &ledger_);
     ledger_.check();
@@ -144,43 +144,28 @@ Engine::Engine(const Options& options)
   load_seconds_ = now_seconds() - started_;
 }
 
-std::unique_ptr<lanes::Machine> Engine::make_machine(const Options& options) {
-  prepare_weights(options);
-  graphs_started_ = now_seconds();
-  if (phone_setup_ == nullptr) {
-    if (channel_file_ == nullptr) {
-      return std::make_unique<lanes::HostMachine>(kernels_.table, plan_, int8_.rules());
-    }
-    // The file that was checked, whatever takes its name meanwhile.
-    lanes::DiskOptions disk;
-    disk.files = {fmt::format("/proc/self/fd/{}", channel_file_->descriptor())};
-    disk.names = {channel_file_->path()};
-    return std::make_unique<lanes::HostMachine>(kernels_.table, plan_, int8_.rules(), &disk);
-  }
-  std::unique_ptr<lanes::Lane> values;
-  if (has_values_) {
-    const plan::HostLane all_cores = {{}, phone_setup_->n_threads, "host"};
-    values = std::make_unique<lanes::HostLane>(kernels_.table, all_cores, plan_.activations,
-                                               plan::Prefill::kSame);
-  }
-  auto phone = std::make_unique<lanes::VirtualPhone>(phone_setup_->model, phone_setup_->options,
-                                                     std::move(values));
-  phone_ = phone.get();
-  return phone;
+Engine::~Engine() = default;
+
+std::unique_ptr<lanes::Machine> Engine::make_machine() const {
+  if (phone_setup_ == nullptr) return machines::make_host(kernels_.table, plan_, loaded_);
+  return machines::make_phone(*phone_setup_, kernels_.table, plan_, has_values_);
 }
 
-Engine::~Engine() = default;
+const lanes::VirtualPhone* Engine::phone() const {
+  return phone_setup_ != nullptr ? static_cast<const lanes::VirtualPhone*>(machine_.get())
+                                 : nullptr;
+}
 
 void Engine::count_texts(int n_more) {
   n_texts_ += n_more;
-  const cache::KvShape shape = kv_shape(plan_, blueprint_);
+  const cache::KvShape shape = prepare::kv_shape(plan_, blueprint_);
   const int n_counted = std::clamp(n_texts_, 1, kMostTexts);
   int64_t n_slots = kv_.shape().most_slots;
   if (phone_setup_ == nullptr) {
     // What the cache has taken already is no less available to it.
     const size_t available = available_memory_bytes() + kv_.bytes();
-    n_slots = std::min(n_slots, most_slots(ledger_, shape, n_counted, available));
-    ledger_.set(plan::Owner::kCache, cache_bytes(shape, n_slots));
+    n_slots = std::min(n_slots, prepare::most_slots(ledger_, shape, n_counted, available));
+    ledger_.set(plan::Owner::kCache, prepare::cache_bytes(shape, n_slots));
   }
   kv_.limit_slots(static_cast<int>(n_slots));
 }
@@ -188,52 +173,14 @@ void Engine::count_texts(int n_more) {
 void Engine::set_trace(Trace* trace) {
   trace_ = trace;
   runner_.set_trace(trace);
-  if (layouts_ != nullptr) layouts_->set_trace(trace, static_cast<int>(machine().lanes().size()));
+  if (layouts() != nullptr) layouts()->set_trace(trace, static_cast<int>(machine().lanes().size()));
 }
 
 std::vector<std::string> Engine::trace_rows() {
   std::vector<std::string> rows;
   for (const lanes::Lane* lane : machine().lanes()) rows.push_back(lane->info().name);
-  if (layouts_ != nullptr) rows.insert(rows.end(), {"layout", "loads"});
+  if (layouts() != nullptr) rows.insert(rows.end(), {"layout", "loads"});
   return rows;
-}
-
-void Engine::prepare_weights(const Options& options) {
-  const bool is_here = phone_setup_ == nullptr;
-  const double start = now_seconds();
-  if (apply_layouts(options, &plan_)) {
-    auto blocks = std::make_unique<weights::SwitchedBlocks>(blueprint_, weights_, file_);
-    layouts_ = std::make_unique<LayoutLoader>(file_, *blocks, plan_.n_threads());
-    weights_.set_switched(std::move(blocks));
-    layouts_->load_all(options.progress);
-    pages_ = place_weights_beside(options, file_, layouts_->blocks().file_ranges());
-  }
-  if (is_here && plan_.prefill == plan::Prefill::kInt8) {
-    // Experts are unpacked when they are needed, by whatever method the rest is computed.
-    weights_.measure_int8(weights::expert_matrices(blueprint_), plan_.n_threads(),
-                          options.progress);
-    const std::vector<model::WeightId> ids = weights::prompt_matrices(blueprint_);
-    const weights::Int8Packing packing = int8_.packing();
-    if (plan_.int8.method == plan::Int8Method::kGroup) {
-      weights_.group_int8(ids, plan_.n_threads(), options.progress);
-    } else if (packing.is_plain()) {
-      if (plan_.packed_bytes > 0) {
-        weights_.pack_int8(weights_.packable(ids, plan_.packed_bytes), plan_.n_threads(),
-                           options.progress);
-      }
-      weights_.measure_int8(ids, plan_.n_threads(), options.progress);
-    } else {
-      weights_.pack_int8(ids, plan_.n_threads(), options.progress, packing);
-    }
-    pack_seconds_ = now_seconds() - start;
-  }
-  OutlierChannels outliers = make_channels(options, file_, blueprint_, weights_, plan_, int8_);
-  weights_.set_channels(std::move(outliers.channels));
-  channel_file_ = std::move(outliers.side_file);
-  note_ = std::move(outliers.note);
-  if (is_here && layouts_ == nullptr) {
-    place_in_strips(file_, blueprint_, kernels_.table, plan_, &weights_, &pages_);
-  }
 }
 
 }  // namespace troika::engine

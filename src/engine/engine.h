@@ -9,36 +9,35 @@
 #include "base/trace.h"
 #include "cache/sequences.h"
 #include "engine/batch_runner.h"
-#include "engine/int8_binding.h"
-#include "engine/layout_loader.h"
-#include "engine/memory.h"
-#include "engine/options.h"
-#include "engine/weight_pages.h"
+#include "forge/hollow.h"
 #include "gguf/file.h"
 #include "kernels/choose.h"
 #include "lanes/machine.h"
 #include "model/blueprint.h"
 #include "model/rope.h"
 #include "plan/plan.h"
+#include "prepare/load_weights.h"
+#include "prepare/memory.h"
+#include "prepare/options.h"
 #include "schedule/graphs.h"
 #include "schedule/runner.h"
 #include "text/tokenizer.h"
 #include "weights/channel_file.h"
-#include "weights/hollow.h"
 #include "weights/store.h"
 
 namespace troika::lanes {
 class VirtualPhone;
 }
+namespace troika::machines {
+struct PhoneSetup;
+}
 
 namespace troika::engine {
-
-struct PhoneSetup;
 
 class Engine {
  public:
   // Throws Error for whatever is wrong with the file, or does not fit into memory.
-  explicit Engine(const Options& options);
+  explicit Engine(const prepare::Options& options);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -62,11 +61,11 @@ class Engine {
   // What this engine keeps in memory, and the limit of it; nothing on a phone.
   const plan::Ledger& ledger() const { return ledger_; }
   // What it was planned with.
-  const MemoryFigures& memory_figures() const { return figures_; }
+  const prepare::MemoryFigures& memory_figures() const { return figures_; }
   // Null on this machine.
-  const lanes::VirtualPhone* phone() const { return phone_; }
+  const lanes::VirtualPhone* phone() const;
   // What the phone was planned with; null on this machine.
-  const PhoneSetup* phone_setup() const { return phone_setup_.get(); }
+  const machines::PhoneSetup* phone_setup() const { return phone_setup_.get(); }
   // False where passes take modelled time only, and logits mean nothing.
   bool has_values() const { return has_values_; }
   // Records every task from now on; null ends that. The trace must have the machine's lanes,
@@ -104,49 +103,41 @@ class Engine {
   }
 
   // Of outliers on a lane of their own: the side file of weights by channel; null without one.
-  const weights::ChannelFile* channel_file() const { return channel_file_.get(); }
+  const weights::ChannelFile* channel_file() const { return loaded_.channel_file.get(); }
   // Of weights that change their layout (D1); null where they do not. REQUIRES: the pass mutex is
   // held.
-  LayoutLoader* layouts() const { return layouts_.get(); }
+  prepare::LayoutLoader* layouts() const { return loaded_.layouts.get(); }
   // What happened while loading that people should know; empty where nothing did.
-  const std::string& note() const { return note_; }
+  const std::string& note() const { return loaded_.note; }
 
   double load_seconds() const { return load_seconds_; }
-  const WeightPages& weight_pages() const { return pages_; }
+  const prepare::WeightPages& weight_pages() const { return loaded_.pages; }
   // Of it, what measuring and packing weights for prompts took.
-  double pack_seconds() const { return pack_seconds_; }
+  double pack_seconds() const { return loaded_.pack_seconds; }
   // Of it, what building executables took.
   double build_seconds() const { return build_seconds_; }
 
  private:
-  // The packed copies that the plan asks for, and columns for outliers.
-  void prepare_weights(const Options& options);
-  std::unique_ptr<lanes::Machine> make_machine(const Options& options);
+  std::unique_ptr<lanes::Machine> make_machine() const;
 
   double started_;
   size_t program_bytes_;    // resident before loading
   size_t anonymous_bytes_;  // of it, what belongs to no file
-  double pack_seconds_ = 0.0;
-  double graphs_started_ = 0.0;
   double build_seconds_ = 0.0;
   bool has_values_;
-  std::unique_ptr<weights::HollowModel> hollow_;  // behind a model that is only a name
+  std::unique_ptr<forge::HollowModel> hollow_;  // behind a model that is only a name
   gguf::File file_;
   model::Blueprint blueprint_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   kernels::Kernels kernels_;
   weights::Store weights_;
-  std::unique_ptr<PhoneSetup> phone_setup_;
-  MemoryFigures figures_;
+  std::unique_ptr<machines::PhoneSetup> phone_setup_;
+  prepare::MemoryFigures figures_;
   plan::Plan plan_;
   plan::Ledger ledger_;
-  WeightPages pages_;  // before anything keeps what it read of the weights
-  Int8Binding int8_;
-  std::unique_ptr<weights::ChannelFile> channel_file_;  // set by make_machine, as is the note
-  std::string note_;
-  std::unique_ptr<LayoutLoader> layouts_;  // likewise
+  prepare::LoadedWeights loaded_;  // before anything keeps what it read of the weights
   model::RopeAngles rope_angles_;
-  const lanes::VirtualPhone* phone_ = nullptr;  // the machine, if it is one; set by make_machine
+  double graphs_started_;
   std::unique_ptr<lanes::Machine> machine_;
   schedule::Graphs graphs_;
   schedule::Runner runner_;

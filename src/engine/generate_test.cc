@@ -14,8 +14,8 @@ using test_support::TinyEngine;
 
 class Generate : public testing::Test {
  protected:
-  static Options options() {
-    Options o;
+  static prepare::Options options() {
+    prepare::Options o;
     o.context = 40;
     return o;
   }

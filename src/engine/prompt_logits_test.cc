@@ -46,8 +46,8 @@ TEST(PromptLogits, CoversTheShareEvenly) {
 }
 
 // Prompts are computed as steps are, so everything is equal to the bit.
-Options in_chunks() {
-  Options options;
+prepare::Options in_chunks() {
+  prepare::Options options;
   options.prefill = "same";
   options.chunk = 32;
   options.context = 128;
@@ -96,7 +96,7 @@ TEST(PromptLogits, AreTheSameOnSeveralLanes) {
   Collector one(100), two(100);
   TinyEngine alone(model, in_chunks());
   alone.session->prefill(prompt, nullptr, &one);
-  Options options = in_chunks();
+  prepare::Options options = in_chunks();
   options.lanes = std::to_string(cores[0]) + ";" + std::to_string(cores[1]);
   options.placements = {"attention=1"};
   options.chunks_in_flight = 2;  // the prompt has four chunks

@@ -142,7 +142,7 @@ class EveryModel : public testing::TestWithParam<NamedModel> {};
 
 TEST_P(EveryModel, DraftedTextIsThePlainText) {
   for (const tensor::Type kv : {tensor::Type::kF32, tensor::Type::kF16, tensor::Type::kQ8_0}) {
-    Options options;
+    prepare::Options options;
     options.kv_type = kv;
     options.n_threads = kv == tensor::Type::kF16 ? 2 : 1;
     TinyEngine tiny(GetParam().model, options);
@@ -166,8 +166,8 @@ INSTANTIATE_TEST_SUITE_P(Variants, EveryModel,
 
 class Step : public testing::Test {
  protected:
-  static Options options() {
-    Options o;
+  static prepare::Options options() {
+    prepare::Options o;
     o.context = 64;
     return o;
   }

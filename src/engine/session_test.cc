@@ -54,7 +54,7 @@ TEST_P(Tree, GivesTheLogitsOfEachBranchAlone) {
   for (const auto activations : {plan::Activations::kF32, plan::Activations::kQ8}) {
     auto model = small_model(GetParam());
     model.type = test_support::kQ8_0;
-    Options options;
+    prepare::Options options;
     options.activations = activations;
     options.n_threads = 2;
     TinyEngine tiny(model, options);
@@ -113,7 +113,7 @@ TEST(Session, ATreeMayFollowATokenThatIsNotComputedYet) {
 
 // What a callback throws must not keep slots of the cache: the whole context stays usable.
 TEST(Session, AThrowingSinkLeavesTheSessionAsItWas) {
-  Options options;
+  prepare::Options options;
   options.context = 16;
   TinyEngine tiny(small_model(), options);
   const auto tokens = random_tokens(small_model(), 16);
@@ -132,7 +132,7 @@ TEST(Session, AThrowingSinkLeavesTheSessionAsItWas) {
 }
 
 TEST(Session, AThrowingChoiceLeavesTheSessionAsItWas) {
-  Options options;
+  prepare::Options options;
   options.context = 16;
   TinyEngine tiny(small_model(), options);
   const auto past = random_tokens(small_model(), 4);
@@ -159,7 +159,7 @@ TEST(Session, TruncateForgetsTheLogitsToo) {
 TEST(Session, ACancelledPrefillGivesTheLogitsOfWhatWasComputed) {
   auto model = small_model();
   model.context = 2048;
-  Options options;
+  prepare::Options options;
   options.context = 1024;
   options.prefill = "same";  // the last token is computed again, alone
   TinyEngine tiny(model, options);
@@ -183,7 +183,7 @@ TEST(Session, TokensThatAreNoneAreErrors) {
 }
 
 TEST(Session, PromptsThatDoNotFitAreErrors) {
-  Options options;
+  prepare::Options options;
   options.context = 16;
   TinyEngine tiny(small_model(), options);
   EXPECT_THROW(tiny.session->prefill({}), Error);

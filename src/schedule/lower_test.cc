@@ -6,10 +6,10 @@
 #include <string>
 
 #include "base/error.h"
+#include "forge/hollow.h"
 #include "model/architecture.h"
 #include "model/known.h"
 #include "schedule/graphs.h"
-#include "weights/hollow.h"
 
 namespace troika::schedule {
 namespace {
@@ -26,7 +26,7 @@ struct LoweredModel {
     }
     return {};
   }
-  weights::HollowModel hollow;
+  forge::HollowModel hollow;
   gguf::File file = hollow.open();
   model::Blueprint blueprint = model::read(file);
 };

@@ -6,10 +6,10 @@
 #include <set>
 #include <string>
 
+#include "forge/hollow.h"
 #include "model/architecture.h"
 #include "model/known.h"
 #include "schedule/shared_graphs.h"
-#include "weights/hollow.h"
 
 namespace troika::schedule {
 namespace {
@@ -26,7 +26,7 @@ Cut outliers() { return {kMain, lanes_of_outliers()}; }
 
 struct Model {
   explicit Model(const char* name) : hollow(model::get_known(name), "q8_0") {}
-  weights::HollowModel hollow;
+  forge::HollowModel hollow;
   gguf::File file = hollow.open();
   model::Blueprint blueprint = model::read(file);
   weights::Store weights{file, blueprint};

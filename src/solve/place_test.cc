@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "forge/hollow.h"
 #include "model/architecture.h"
 #include "model/known.h"
-#include "weights/hollow.h"
 
 namespace troika::solve {
 namespace {
@@ -37,7 +37,7 @@ PlaceRequest request_of(std::initializer_list<int> counts) {
 
 struct Model {
   Model() : hollow(model::get_known("tiny-llama"), "q8_0") {}
-  weights::HollowModel hollow;
+  forge::HollowModel hollow;
   gguf::File file = hollow.open();
   model::Blueprint blueprint = model::read(file);
   weights::Store weights{file, blueprint};

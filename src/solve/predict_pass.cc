@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "schedule/graphs.h"
-#include "solve/op_shapes.h"
+#include "solve/profile/op_shapes.h"
 
 namespace troika::solve {
 namespace {

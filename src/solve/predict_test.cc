@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "solve/op_shapes.h"
+#include "solve/profile/op_shapes.h"
 
 namespace troika::solve {
 namespace {

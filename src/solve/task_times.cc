@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "solve/op_bench.h"
-#include "solve/op_shapes.h"
+#include "solve/profile/op_bench.h"
+#include "solve/profile/op_shapes.h"
 
 namespace troika::solve {
 namespace {

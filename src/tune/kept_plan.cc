@@ -8,8 +8,8 @@
 #include "base/cpu_features.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "engine/saved_plan.h"
 #include "plan/profile_cache.h"
+#include "prepare/saved_plan.h"
 #include "weights/content_key.h"
 
 namespace troika::tune {
@@ -29,7 +29,7 @@ std::string key_of(const gguf::File& model) {
 // Processor, cores and instructions.
 uint64_t machine_hash(const gguf::File& model) {
   Fnv hash;
-  hash.add(engine::plan_identity(model).machine);
+  hash.add(prepare::plan_identity(model).machine);
   hash.add(to_string(detect_cpu_features()));
   return hash.value();
 }
@@ -56,7 +56,7 @@ KeptPlan read(const std::string& path, const gguf::File& model, const std::strin
   KeptPlan kept;
   kept.path = path;
   try {
-    kept.file = engine::load_plan(path, engine::plan_identity(model), advice);
+    kept.file = prepare::load_plan(path, prepare::plan_identity(model), advice);
   } catch (const Error& error) {
     const std::string what = error.what();
     throw Error(what.ends_with(advice) ? what : what + " " + advice);

@@ -9,7 +9,7 @@
 
 #include "base/cpu_features.h"
 #include "base/error.h"
-#include "engine/saved_plan.h"
+#include "prepare/saved_plan.h"
 #include "tests/support/tiny_engine.h"
 #include "tune/default_text.h"
 #include "weights/content_key.h"
@@ -25,7 +25,7 @@ class KeptPlans : public testing::Test {
     ASSERT_EQ(setenv("XDG_CACHE_HOME", folder_.file("cache").c_str(), 1), 0);
     file_.plan = tiny_.engine->plan();
     file_.plan.context = 77;
-    file_.made_for = engine::plan_identity(model());
+    file_.made_for = prepare::plan_identity(model());
     file_.tuned = {"2026-11-22T22:15:00Z", program_name(kernels::choose(detect_cpu_features())),
                    fmt_key(weights::content_key(model()))};
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/measure_drafts.h"
+#include "measure/measure_drafts.h"
 
 namespace troika::tune {
 namespace {
@@ -17,21 +17,21 @@ constexpr int kWidthRuns = 3;
 
 }  // namespace
 
-std::vector<PromptTime> time_plan(const engine::Options& options, const plan::Plan& plan,
+std::vector<PromptTime> time_plan(const prepare::Options& options, const plan::Plan& plan,
                                   const std::vector<int>& prompts, bool with_step,
                                   double patience_s, const ProgressFunction& progress) {
-  engine::Options as_planned = options;
+  prepare::Options as_planned = options;
   as_planned.made_plan = plan;
   engine::Engine engine(as_planned);
   engine::Session session(engine);
-  engine::prefill_seconds(session, kWarmUpTokens);
+  measure::prefill_seconds(session, kWarmUpTokens);
   const uint64_t n_parts = prompts.size() + 1;
   std::vector<PromptTime> times;
   for (const int n_tokens : prompts) {
     progress(times.size(), n_parts);
     double best_s = std::numeric_limits<double>::infinity(), spent_s = 0.0;
     for (int run = 0; run < kMostRuns && (run == 0 || spent_s < patience_s); ++run) {
-      const double seconds = engine::prefill_seconds(session, n_tokens);
+      const double seconds = measure::prefill_seconds(session, n_tokens);
       best_s = std::min(best_s, seconds);
       spent_s += seconds;
     }
@@ -41,7 +41,7 @@ std::vector<PromptTime> time_plan(const engine::Options& options, const plan::Pl
   double most_per_s = 0.0;
   for (int run = 0; with_step && run < kMostRuns; ++run) {
     most_per_s =
-        std::max(most_per_s, engine::decode_run(session, kStepContext, kSteps).tokens_per_s);
+        std::max(most_per_s, measure::decode_run(session, kStepContext, kSteps).tokens_per_s);
   }
   if (with_step) times.push_back({1, 1e3 / most_per_s});
   progress(n_parts, n_parts);
@@ -64,9 +64,9 @@ std::vector<PromptTime> prompts_of(std::vector<PromptTime> times) {
   return times;
 }
 
-std::vector<plan::StepCost> time_steps(const engine::Options& options, const plan::Plan& plan,
+std::vector<plan::StepCost> time_steps(const prepare::Options& options, const plan::Plan& plan,
                                        const ProgressFunction& progress) {
-  engine::Options as_planned = options;
+  prepare::Options as_planned = options;
   as_planned.made_plan = plan;
   engine::Engine engine(as_planned);
   engine::Session session(engine);
@@ -75,7 +75,7 @@ std::vector<plan::StepCost> time_steps(const engine::Options& options, const pla
     if (width <= plan.most_step_rows()) widths.push_back(width);
   }
   const std::vector<double> ms =
-      engine::step_ms(session, widths, kStepContext, kWidthRuns, progress);
+      measure::step_ms(session, widths, kStepContext, kWidthRuns, progress);
   std::vector<plan::StepCost> costs;
   for (size_t i = 0; i < widths.size(); ++i) costs.push_back({widths[i], ms[i]});
   return costs;

@@ -11,15 +11,15 @@
 #include "base/hash.h"
 #include "base/system.h"
 #include "base/utc.h"
-#include "engine/calibrate.h"
-#include "engine/calibration_state.h"
-#include "engine/choose_plan.h"
-#include "engine/evaluate.h"
-#include "engine/make_plan.h"
-#include "engine/saved_plan.h"
+#include "measure/evaluate.h"
 #include "model/architecture.h"
 #include "plan/int8_json.h"
 #include "plan/json_fields.h"
+#include "prepare/make_plan.h"
+#include "prepare/saved_plan.h"
+#include "tune/calibrate.h"
+#include "tune/calibration_state.h"
+#include "tune/choose_plan.h"
 #include "tune/findings.h"
 #include "tune/kept_plan.h"
 #include "tune/timing.h"
@@ -50,7 +50,7 @@ constexpr double kMostNll = 1e6;
 
 class Tuner {
  public:
-  Tuner(const TuneRequest& request, const engine::StageFunction& stage)
+  Tuner(const TuneRequest& request, const measure::StageFunction& stage)
       : request_(request),
         stage_(stage),
         file_(gguf::File::open(request.options.model)),
@@ -64,7 +64,7 @@ class Tuner {
           longest, blueprint_.trained_context, most));
     }
     options_.context = std::max(longest, kWindow) + kContextBeside;
-    state_ = std::make_unique<engine::CalibrationState>(request.folder, identity(), "tuning");
+    state_ = std::make_unique<tune::CalibrationState>(request.folder, identity(), "tuning");
     result_.n_found_earlier = state_->n_found_earlier();
   }
 
@@ -83,10 +83,10 @@ class Tuner {
  private:
   // All that what is found out depends on.
   std::string identity() const {
-    const engine::Options& options = request_.options;
+    const prepare::Options& options = request_.options;
     return fmt::format("{}\n{:016x}\n{}\n{:016x}\n{} {} {} {} {}\n{}",
                        program_name(kernels::choose(detect_cpu_features(), options.kernels)),
-                       weights::content_key(file_), engine::plan_identity(file_).machine,
+                       weights::content_key(file_), prepare::plan_identity(file_).machine,
                        hash_of(request_.text), options.n_threads, options.lanes, options.prefill,
                        tensor::type_name(options.kv_type), request_.seconds,
                        fmt::join(request_.prompts, ","));
@@ -102,9 +102,9 @@ class Tuner {
   bool is_free() const { return is_asked("auto"); }
 
   plan::Plan plan_of(const std::string& precision) const {
-    engine::Options options = options_;
+    prepare::Options options = options_;
     options.prefill = precision;
-    return engine::make_plan(options, blueprint_, weights_);
+    return prepare::make_plan(options, blueprint_, weights_);
   }
 
   std::vector<PromptTime> times_of(const std::string& turn, const std::string& name,
@@ -176,15 +176,15 @@ class Tuner {
   std::vector<double> held_out(const std::string& name, const plan::Plan& plan) {
     const size_t n_tokens = kWindow * windows("held out");
     const JsonFields found = finding("held out " + name, [&] {
-      engine::Options options = options_;
+      prepare::Options options = options_;
       options.made_plan = plan;
       options.made_plan->context = kWindow;
       engine::Engine engine(options);
       engine::Session session(engine);
       const std::string text =
-          engine::beginning_of_text(engine.tokenizer(), halves(request_.text).second, n_tokens);
+          tune::beginning_of_text(engine.tokenizer(), halves(request_.text).second, n_tokens);
       std::vector<double> losses;
-      engine::perplexity_of_text(session, text, stage_("predictions of " + name), &losses);
+      measure::perplexity_of_text(session, text, stage_("predictions of " + name), &losses);
       ordered_json json = ordered_json::array();
       for (const double loss : losses) {
         json.push_back({{"nll", std::isfinite(loss) ? std::clamp(loss, 0.0, kMostNll) : kMostNll}});
@@ -201,7 +201,7 @@ class Tuner {
   plan::Int8Plan calibrated() {
     const size_t n_tokens = kWindow * windows("calibration");
     const JsonFields found = finding("calibration", [&] {
-      engine::CalibrateOptions how;
+      tune::CalibrateOptions how;
       how.engine = options_;
       how.engine.prefill = "auto";
       how.text = halves(request_.text).first;
@@ -210,7 +210,7 @@ class Tuner {
       how.is_brief = true;
       how.folder = request_.folder;
       how.progress = stage_("outliers");
-      return ordered_json{{"int8", plan::to_json(engine::calibrate(how).int8)}};
+      return ordered_json{{"int8", plan::to_json(tune::calibrate(how).int8)}};
     });
     return plan::read_int8(found.object("int8"));
   }
@@ -274,7 +274,7 @@ class Tuner {
   void add_structure() {
     const Candidate before = result_.candidates[best_so_far()];
     const JsonFields found = finding("structure of " + before.name, [&] {
-      engine::ChooseRequest request;
+      tune::ChooseRequest request;
       request.options = options_;
       const bool is_asked_for = options_.n_threads > 0 || !options_.lanes.empty();
       if (request_.keeps_lanes && !is_asked_for) request.options.n_threads = usable_cores();
@@ -283,11 +283,11 @@ class Tuner {
       // One lane of all cores, of half, ..., of one, and perhaps a lane for each.
       const double n_sets = std::log2(usable_cores()) + 2;
       request.budget_s = kProfiling * request_.seconds / n_sets;
-      const engine::PlanChoice choice = engine::choose_plan(request, stage_);
-      const engine::PlanCandidate& best = choice.candidates[choice.best];
+      const tune::PlanChoice choice = tune::choose_plan(request, stage_);
+      const tune::PlanCandidate& best = choice.candidates[choice.best];
       return ordered_json{
           {"name", best.name},
-          {"plan", plan::to_json({engine::plan_identity(file_), best.plan, std::nullopt})}};
+          {"plan", plan::to_json({prepare::plan_identity(file_), best.plan, std::nullopt})}};
     });
     const plan::Plan plan = plan::plan_from_json(found.text("plan"), state_->path()).plan;
     const bool is_same = plan.lanes.size() == 1 && plan.layouts.empty() &&
@@ -346,11 +346,11 @@ class Tuner {
     plan.step_costs = read_costs(finding(
         "steps", [&] { return to_json(time_steps(options_, plan, stage_("cost of drafts"))); }));
     if (plan.prefill != plan::Prefill::kInt8) plan.prefill_reason = "tuned: " + reason();
-    engine::Options options = request_.options;
+    prepare::Options options = request_.options;
     options.base_plan = plan;
     plan::PlanFile& file = result_.file;
-    file.plan = engine::make_plan(options, blueprint_, weights_);
-    file.made_for = engine::plan_identity(file_);
+    file.plan = prepare::make_plan(options, blueprint_, weights_);
+    file.made_for = prepare::plan_identity(file_);
     file.tuned = {utc_now(), program_name(kernels::choose(detect_cpu_features())),
                   fmt::format("{:016x}", weights::content_key(file_))};
   }
@@ -361,12 +361,12 @@ class Tuner {
   }
 
   const TuneRequest& request_;
-  const engine::StageFunction& stage_;
+  const measure::StageFunction& stage_;
   gguf::File file_;
   model::Blueprint blueprint_;
   weights::Store weights_;
-  engine::Options options_;  // with a context for what is measured
-  std::unique_ptr<engine::CalibrationState> state_;
+  prepare::Options options_;  // with a context for what is measured
+  std::unique_ptr<tune::CalibrationState> state_;
   size_t int8_ = 0;                     // the candidate that was proven; 0: none
   std::vector<PromptTime> int8_times_;  // of the simplest method; empty where it is out of question
   Tuning result_;
@@ -374,7 +374,7 @@ class Tuner {
 
 }  // namespace
 
-Tuning tune(const TuneRequest& request, const engine::StageFunction& stage) {
+Tuning tune(const TuneRequest& request, const measure::StageFunction& stage) {
   return Tuner(request, stage).run();
 }
 

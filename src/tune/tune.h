@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/options.h"
-#include "engine/profile_here.h"
+#include "measure/profile_here.h"
 #include "plan/plan_json.h"
+#include "prepare/options.h"
 #include "tune/proof.h"
 
 namespace troika::tune {
@@ -16,7 +16,7 @@ namespace troika::tune {
 struct TuneRequest {
   // Model and what is asked for; lanes, threads and the precision of prompts (its name in place of
   // "auto") are asked for or chosen.
-  engine::Options options;
+  prepare::Options options;
   std::string text;       // one half to calibrate with, the other to judge by
   std::string text_name;  // for people
   std::vector<int> prompts = {128, 512};
@@ -58,6 +58,6 @@ struct Tuning {
 
 // Throws Error. What was measured until then stays in the folder, and the same request goes on with
 // it; behind the end nothing of it is left.
-Tuning tune(const TuneRequest& request, const engine::StageFunction& stage);
+Tuning tune(const TuneRequest& request, const measure::StageFunction& stage);
 
 }  // namespace troika::tune

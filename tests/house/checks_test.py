@@ -69,6 +69,15 @@ class ChecksTest(unittest.TestCase):
         self.write("src/base/a.cc", "\n" * 801)
         self.assert_finds("check_files.py", "801 lines")
 
+    def test_files_find_a_folder_that_grew_too_large(self):
+        for i in range(4):
+            self.write(f"src/base/a{i}.cc", "\n" * 750)
+            self.write(f"src/base/a{i}_test.cc", "\n" * 750)
+            self.write(f"src/base/deep/a{i}.cc", "\n" * 750)
+        self.assert_accepts("check_files.py")
+        self.write("src/base/a4.cc", "\n")
+        self.assert_finds("check_files.py", "src/base: 3001 lines")
+
     def test_files_find_marks(self):
         for text in ("// TO" "DO later", "throw Error(\"not imple" "mented\")", "see /ho" "me/me/notes"):
             with self.subTest(text):

@@ -7,7 +7,7 @@
 namespace troika::test_support {
 
 // A plan in float, but for prompts in int8, with limits that some activations exceed.
-inline plan::Plan plan_of(const engine::Options& options, plan::Int8Method method, float limit) {
+inline plan::Plan plan_of(const prepare::Options& options, plan::Int8Method method, float limit) {
   const engine::Engine engine(options);
   plan::Plan plan = engine.plan();
   plan.prefill = plan::Prefill::kInt8;

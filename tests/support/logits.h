@@ -27,8 +27,8 @@ class TinyModelFile {
   // Float activations and F32 keys and values, one thread: the setting nearest to the reference.
   // Prompts are computed as single tokens are, so that every division of a text gives the same
   // bits.
-  engine::Options float_options() const {
-    engine::Options options;
+  prepare::Options float_options() const {
+    prepare::Options options;
     options.model = path_;
     options.n_threads = 1;
     options.context = 128;
@@ -59,7 +59,7 @@ inline std::vector<reference::Vector> engine_logits(engine::Session& session,
   return logits;
 }
 
-inline std::vector<reference::Vector> engine_logits(const engine::Options& options,
+inline std::vector<reference::Vector> engine_logits(const prepare::Options& options,
                                                     std::span<const int32_t> tokens,
                                                     const std::vector<size_t>& pieces = {}) {
   engine::Engine engine(options);

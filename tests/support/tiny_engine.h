@@ -24,7 +24,7 @@ inline TinyModel small_model(const std::string& architecture = "llama") {
 }
 
 struct TinyEngine {
-  explicit TinyEngine(const TinyModel& model = small_model(), engine::Options options = {}) {
+  explicit TinyEngine(const TinyModel& model = small_model(), prepare::Options options = {}) {
     options.model = folder.file("tiny.gguf");
     if (options.n_threads == 0) options.n_threads = 1;
     if (options.context == 0) options.context = 128;

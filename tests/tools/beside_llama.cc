@@ -191,7 +191,7 @@ void compare_large(const char* type, uint32_t number, bool is_decoded) {
     std::fflush(stdout);
     return;
   }
-  engine::Options options;
+  prepare::Options options;
   options.model = own_path;
   options.n_threads = 1;
   options.context = 256;

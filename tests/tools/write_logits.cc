@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    troika::engine::Options options;
+    troika::prepare::Options options;
     options.model = argv[1];
     options.context = 512;
     options.activations = troika::plan::Activations::kF32;

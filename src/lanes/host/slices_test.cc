@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "forge/hollow.h"
 #include "lanes/host/host_lane.h"
 #include "model/architecture.h"
 #include "model/known.h"
-#include "weights/hollow.h"
 
 namespace troika::lanes {
 namespace {
@@ -34,7 +34,7 @@ class SlicesTest : public testing::Test {
     return "accepted";
   }
 
-  const weights::HollowModel hollow_{model::get_known("tiny-llama"), "q8_0"};
+  const forge::HollowModel hollow_{model::get_known("tiny-llama"), "q8_0"};
   const gguf::File file_ = hollow_.open();
   const model::Blueprint blueprint_ = model::read(file_);
 };

@@ -1,0 +1,223 @@
+// troika synth: model files with real shapes and random weights, and models with planted outliers.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "base/system.h"
+#include "cli/common.h"
+#include "cli/use/models.h"
+#include "forge/plant_outliers.h"
+#include "forge/synth.h"
+#include "measure/input_use.h"
+#include "model/known.h"
+
+namespace troika::cli {
+namespace {
+
+using forge::PlantReport;
+
+struct SynthFlags {
+  forge::SynthOptions options;
+  forge::PlantOptions plant;
+  std::string channels = "0.3%";
+  std::string hidden_channels = "2.5%";
+  std::string text;                   // a file
+  std::vector<Option*> for_random;    // options that make no sense with --plant-outliers
+  std::vector<Option*> for_planting;  // and without
+  Option* type = nullptr;
+  bool list = false;
+  bool json = false;
+};
+
+void list(bool as_json) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  std::string table =
+      fmt::format("{:<18} {:<12} {:>11} {:>6} {:>6} {:>6} {:>7} {:>10}\n", "name", "architecture",
+                  "parameters", "blocks", "width", "heads", "FFN", "vocabulary");
+  for (const model::KnownModel& m : model::known_models()) {
+    table +=
+        fmt::format("{:<18} {:<12} {:>9.1f} M {:>6} {:>6} {:>6} {:>7} {:>10}\n", m.name,
+                    m.architecture, static_cast<double>(model::n_parameters(m)) * 1e-6, m.n_layers,
+                    m.width, fmt::format("{}/{}", m.n_heads, m.n_kv_heads), m.ffn_width, m.n_vocab);
+    json.push_back({{"name", m.name},
+                    {"architecture", m.architecture},
+                    {"parameters", model::n_parameters(m)},
+                    {"blocks", m.n_layers},
+                    {"width", m.width},
+                    {"heads", m.n_heads},
+                    {"kv_heads", m.n_kv_heads},
+                    {"ffn", m.ffn_width},
+                    {"vocabulary", m.n_vocab},
+                    {"context", m.n_context}});
+  }
+  as_json ? print_json(json) : print(table);
+}
+
+// "0.3%" or "0.003"
+double share_of(const std::string& text) {
+  double number = 0.0;
+  size_t end = 0;
+  try {
+    number = std::stod(text, &end);
+  } catch (const std::exception&) {
+    end = std::string::npos;
+  }
+  if (end != std::string::npos && text.substr(end) == "%") return number / 100;
+  if (end == text.size() && !text.empty()) return number;
+  throw UsageError(
+      fmt::format("--channels: '{}' is no share. Give a percentage, for example 0.3%.", text));
+}
+
+nlohmann::ordered_json to_json(const PlantReport& report) {
+  nlohmann::ordered_json sites = nlohmann::ordered_json::array();
+  for (const forge::PlantedSite& site : report.sites) {
+    nlohmann::ordered_json planted = nlohmann::ordered_json::array();
+    for (const auto& [channel, scale] : site.planted) {
+      planted.push_back({{"channel", channel}, {"scale", scale}});
+    }
+    sites.push_back({{"name", site.name}, {"channels", site.n_channels}, {"planted", planted}});
+  }
+  return {{"sites", sites},
+          {"f16_matrices", report.n_f16},
+          {"f32_matrices", report.n_f32},
+          {"inexact_in_f16", report.n_inexact_in_f16},
+          {"rounded", report.n_rounded},
+          {"input_bytes", report.input_bytes},
+          {"output_bytes", report.output_bytes}};
+}
+
+void print_table(const PlantReport& report, const std::string& output) {
+  print(fmt::format("{:<22} {:>8} {:>8} {:>12}\n", "activation made by", "channels", "planted",
+                    "scales"));
+  size_t n_planted = 0;
+  for (const forge::PlantedSite& site : report.sites) {
+    const int most = site.planted.front().scale;
+    const int least = site.planted.back().scale;
+    n_planted += site.planted.size();
+    print(fmt::format("{:<22} {:>8} {:>8} {:>12}\n", site.name, site.n_channels,
+                      site.planted.size(),
+                      most == least ? fmt::format("{}", most) : fmt::format("{}-{}", least, most)));
+  }
+  print(fmt::format(
+      "\n{}: {} channels of {} activations scaled up, and back in the weights that read "
+      "them; {}.\n{} matrices in F16, {} in F32{}.\n",
+      output, n_planted, report.sites.size(), bytes_text(report.output_bytes), report.n_f16,
+      report.n_f32, report.n_inexact_in_f16 > 0 ? " because F16 would round them" : ""));
+  if (report.n_rounded > 0) {
+    print(fmt::format("{} weights were too small for that and were rounded.\n", report.n_rounded));
+  }
+}
+
+void plant(SynthFlags& flags) {
+  for (const Option* option : flags.for_random) {
+    if (option->count() == 0) continue;
+    throw UsageError(fmt::format("{} makes random weights and does not go with --plant-outliers.",
+                                 option->get_name()));
+  }
+  if (flags.options.output.empty()) {
+    throw UsageError("Give the file to write: troika synth --plant-outliers FROM OUT");
+  }
+  forge::PlantOptions& options = flags.plant;
+  options.output = flags.options.output;
+  options.channels = share_of(flags.channels);
+  options.hidden_channels = share_of(flags.hidden_channels);
+  if (!flags.text.empty()) {
+    constexpr size_t kTokens = 1024;
+    options.uses = measure::measure_input_use(options.input, read_text(flags.text), kTokens);
+  }
+  options.seed = flags.options.seed;
+  if (flags.type->count() > 0) options.type = flags.options.type;
+  options.n_threads = usable_cores();
+  PlantReport report;
+  {
+    Progress bar("writing " + options.output);
+    options.progress = bar.function();
+    report = forge::plant_outliers(options);
+  }
+  flags.json ? print_json(to_json(report)) : print_table(report, options.output);
+}
+
+void synth(SynthFlags& flags) {
+  if (!flags.plant.input.empty()) return plant(flags);
+  if (flags.list) return list(flags.json);
+  for (const Option* option : flags.for_planting) {
+    if (option->count() == 0) continue;
+    throw UsageError(fmt::format("{} needs --plant-outliers FROM.", option->get_name()));
+  }
+  if (flags.options.like.empty() || flags.options.output.empty()) {
+    throw UsageError(
+        "Give --like NAME and the file to write; --list shows the names. Or --plant-outliers FROM "
+        "and "
+        "the file.");
+  }
+  flags.options.n_threads = usable_cores();
+  forge::SynthReport report;
+  {
+    Progress bar("writing " + flags.options.output);
+    flags.options.progress = bar.function();
+    report = forge::synth(flags.options);
+  }
+  if (flags.json) {
+    print_json({{"file", flags.options.output},
+                {"parameters", report.n_parameters},
+                {"tensors", report.n_tensors},
+                {"bytes", report.bytes}});
+    return;
+  }
+  print(
+      fmt::format("{}: {:.1f} M parameters of random weights in {} tensors, {}. Its text is "
+                  "noise.\n",
+                  flags.options.output, static_cast<double>(report.n_parameters) * 1e-6,
+                  report.n_tensors, bytes_text(report.bytes)));
+}
+
+}  // namespace
+
+void add_synth(Command& app) {
+  Command* command = app.add_subcommand(
+      "synth", "Write a model with random weights, or one with planted outliers");
+  command->footer(
+      "Examples: troika synth --like qwen2.5-1.5b --type q4_0 random.gguf\n"
+      "          troika synth --plant-outliers model.gguf planted.gguf --channels 0.3% --scale 64\n"
+      "Planting scales some channels of the activations by powers of two, and the weights that "
+      "read\nthem back, so that the model computes what it did.");
+  auto flags = std::make_shared<SynthFlags>();
+  command->add_option("OUT", flags->options.output, "The GGUF file to write");
+  Option* like = command->add_option("--like", flags->options.like, "A name from --list");
+  flags->type = command
+                    ->add_option("--type", flags->options.type,
+                                 "Element type, as for quantize; of planted models f16 (where "
+                                 "exact) or f32")
+                    ->capture_default_str();
+  command
+      ->add_option("--seed", flags->options.seed,
+                   "The same seed gives the same file; it chooses the channels to plant")
+      ->capture_default_str();
+  Option* show = command->add_flag("--list", flags->list, "Show the known models");
+  add_model(*command, "--plant-outliers", flags->plant.input, "A GGUF file to plant outliers in");
+  Option* channels =
+      command->add_option("--channels", flags->channels, "Share of the channels of each activation")
+          ->capture_default_str();
+  Option* scale =
+      command
+          ->add_option("--scale", flags->plant.scale,
+                       "Of the strongest channel in the first and last layer: a power of two")
+          ->capture_default_str();
+  flags->for_random = {like, show};
+  Option* hidden = command
+                       ->add_option("--hidden-channels", flags->hidden_channels,
+                                    "The same of the inputs of down matrices, whose "
+                                    "magnitudes have a long tail of their own")
+                       ->capture_default_str();
+  Option* text = command->add_option(
+      "--text", flags->text,
+      "Plant those hidden channels that are largest over the first 1,024 tokens of this text "
+      "(default: those with the longest rows)");
+  flags->for_planting = {channels, scale, hidden, text};
+  command->add_flag("--json", flags->json, "Print JSON");
+  command->callback([flags] { synth(*flags); });
+}
+
+}  // namespace troika::cli

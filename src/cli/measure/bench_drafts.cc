@@ -1,0 +1,115 @@
+#include "cli/measure/bench_drafts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "measure/measure_drafts.h"
+
+namespace troika::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json bench_widths(engine::Session& session, const DraftBenchFlags& flags, int depth,
+                          int repetitions, bool is_json) {
+  measure::WidthTimes found;
+  {
+    Progress bar("measuring widths");
+    found = measure::measure_widths(session, flags.widths, depth, repetitions, bar.function());
+  }
+  ordered_json json = ordered_json::array();
+  if (!is_json) {
+    print(
+        "tokens of a step       ms   to one token   tokens/s   reading   multiplying   of the "
+        "larger\n");
+  }
+  for (const measure::WidthTime& time : found.times) {
+    json.push_back({{"width", time.width},
+                    {"ms", time.ms},
+                    {"ratio", time.ratio},
+                    {"read_ms", time.read_ms},
+                    {"multiply_ms", time.multiply_ms}});
+    if (!is_json) {
+      print(fmt::format("{:>16} {:>8.2f} {:>14.2f} {:>10.1f} {:>9.2f} {:>13.2f} {:>14.2f}x\n",
+                        time.width, time.ms, time.ratio, 1e3 * time.width / time.ms, time.read_ms,
+                        time.multiply_ms, time.ms / std::max(time.read_ms, time.multiply_ms)));
+    }
+  }
+  if (!is_json) {
+    print(fmt::format(
+        "reading: the weights at {:.1f} GB/s; multiplying: at {:.2f} TOPS of int8 ({})\n",
+        found.peaks.read_gb_s, found.peaks.int8_tops, found.peaks.int8_name));
+  }
+  return json;
+}
+
+ordered_json bench_replay(engine::Session& session, const EngineFlags& engine_flags,
+                          const DraftBenchFlags& flags, int n_pairs, bool is_json) {
+  if (flags.prompt_file.empty() || flags.answer_file.empty()) {
+    throw UsageError("A replay needs both --replay PROMPT and --force-text ANSWER.");
+  }
+  engine::Engine& engine = session.engine();
+  const auto prompt = engine.tokenizer().encode(read_text(flags.prompt_file));
+  const auto answer = engine.tokenizer().encode(read_text(flags.answer_file), {false, false});
+  const auto drafter = flags.draft.make(engine, engine_flags.checked());
+  if (drafter == nullptr) throw UsageError("--draft none is one side of a replay already.");
+  measure::Replay r;
+  {
+    Progress bar("replaying");
+    r = measure::replay(session, prompt, answer, *drafter, n_pairs, bar.function());
+  }
+  if (!is_json) {
+    print(fmt::format(
+        "replay: {} tokens behind {}, {} pairs\n"
+        "plain {:.2f} ms a token, drafted {:.2f} ms: {:.2f} times as fast ({:.2f} to {:.2f})\n",
+        r.n_tokens, r.n_prompt, n_pairs, r.plain_ms, r.drafted_ms, r.ratio, r.lowest, r.highest));
+    print(draft_text(flags.draft, *drafter, true));
+  }
+  return {{"replay", true},
+          {"prompt_tokens", r.n_prompt},
+          {"tokens", r.n_tokens},
+          {"plain_ms_per_token", r.plain_ms},
+          {"drafted_ms_per_token", r.drafted_ms},
+          {"ratio", r.ratio},
+          {"lowest", r.lowest},
+          {"highest", r.highest},
+          {"draft", draft_json(flags.draft, drafter.get())}};
+}
+
+}  // namespace
+
+void DraftBenchFlags::add_to(Command& command) {
+  command
+      .add_option("--widths", widths,
+                  "Instead: the time of steps of so many tokens, as drafts and several answers "
+                  "take them, e.g. 1,2,4,8,16,32,64")
+      ->delimiter(',');
+  command.add_option("--replay", prompt_file,
+                     "Instead: replay an answer to this prompt, with and without drafts");
+  command.add_option("--force-text", answer_file,
+                     "With --replay: the answer, whatever the model says");
+  draft.add_to(command);
+}
+
+void bench_drafts(const EngineFlags& engine_flags, const DraftBenchFlags& flags, int depth,
+                  int repetitions, int n_pairs, bool is_json) {
+  const auto engine = load(engine_flags);
+  if (!engine->has_values()) {
+    throw UsageError("Drafts are measured on this machine only; leave --machine out.");
+  }
+  engine::Session session(*engine);
+  ordered_json json = {{"model", engine->file().path()}};
+  if (!flags.widths.empty()) {
+    json["widths"] = bench_widths(session, flags, depth, repetitions, is_json);
+  }
+  if (!flags.prompt_file.empty() || !flags.answer_file.empty()) {
+    json["replay"] = bench_replay(session, engine_flags, flags, n_pairs, is_json);
+  }
+  if (is_json) print_json(json);
+}
+
+}  // namespace troika::cli

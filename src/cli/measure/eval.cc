@@ -1,0 +1,172 @@
+// troika eval: perplexity on a text, accuracy on tasks.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "cli/common.h"
+#include "cli/json_lines.h"
+#include "cli/measure/eval_drafts.h"
+#include "measure/evaluate.h"
+
+namespace troika::cli {
+namespace {
+
+struct EvalFlags {
+  EngineFlags engine;
+  std::string text;
+  std::string tasks;
+  bool is_second_half = false;  // of each window of a text
+  ContextTaskFlags context_tasks;
+  int most = 0;
+  measure::TaskOptions how;
+  bool json = false;
+};
+
+// The documents of a JSON array of strings, or of JSONL with a `text` per line; empty for a plain
+// text.
+std::vector<std::string> documents_of(const std::string& path, const std::string& content) {
+  std::vector<std::string> documents;
+  const size_t first = content.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos) throw Error(fmt::format("{} holds no text.", path));
+  if (content[first] == '[') {
+    const nlohmann::json array = nlohmann::json::parse(content, nullptr, false);
+    if (!array.is_array()) return {};  // a text that begins with a bracket
+    if (array.empty()) throw Error(fmt::format("{} holds no text: its JSON array is empty.", path));
+    for (const nlohmann::json& element : array) {
+      if (!element.is_string()) {
+        throw Error(
+            fmt::format("{}: the JSON array must hold strings only, one for each document.", path));
+      }
+      documents.push_back(element.get<std::string>());
+    }
+  } else if (content[first] == '{') {
+    const std::string line = content.substr(first, content.find('\n', first) - first);
+    if (!nlohmann::json::parse(line, nullptr, false).is_object()) return {};
+    for_each_object(path, content, [&](size_t number, const nlohmann::json& object) {
+      documents.push_back(string_of(object, "text", path, number));
+    });
+  }
+  return documents;
+}
+
+void eval_text(const EvalFlags& flags, engine::Session& session) {
+  const std::string content = read_text(flags.text);
+  std::vector<std::string> documents = documents_of(flags.text, content);
+  if (flags.most > 0 && documents.size() > static_cast<size_t>(flags.most)) {
+    documents.resize(static_cast<size_t>(flags.most));
+  }
+  if (flags.is_second_half && !documents.empty()) {
+    throw UsageError("--second-half is for a plain text: documents have no windows.");
+  }
+  measure::Perplexity p;
+  {
+    Progress bar("perplexity");
+    if (flags.is_second_half) {
+      p = measure::perplexity_of_second_halves(session, content, bar.function());
+    } else {
+      p = documents.empty() ? measure::perplexity_of_text(session, content, bar.function())
+                            : measure::perplexity_of_documents(session, documents, bar.function());
+    }
+  }
+  if (flags.json) {
+    print_json({{"tokens", p.n_tokens},
+                {"nll", p.nll},
+                {"perplexity", p.perplexity},
+                {"bits_per_char", p.bits_per_char}});
+  } else {
+    print(
+        fmt::format("tokens         {:>10}\nnll            {:>10.4f}\nperplexity     {:>10.4f}\n"
+                    "bits per char  {:>10.4f}\n",
+                    p.n_tokens, p.nll, p.perplexity, p.bits_per_char));
+  }
+}
+
+void eval_tasks(const EvalFlags& flags, engine::Session& session) {
+  std::vector<measure::Task> tasks;
+  for_each_object(
+      flags.tasks, read_text(flags.tasks), [&](size_t number, const nlohmann::json& object) {
+        tasks.push_back({string_of(object, "prompt", flags.tasks, number),
+                         string_of(object, "answer", flags.tasks, number),
+                         object.contains("kind") ? string_of(object, "kind", flags.tasks, number)
+                                                 : std::string()});
+      });
+  if (flags.most > 0 && tasks.size() > static_cast<size_t>(flags.most)) {
+    tasks.resize(static_cast<size_t>(flags.most));
+  }
+  if (tasks.empty()) throw Error(fmt::format("{} holds no task.", flags.tasks));
+  std::vector<measure::TaskScore> scores;
+  {
+    Progress bar("tasks");
+    scores = measure::score_tasks(session, tasks, flags.how, bar.function());
+  }
+  const auto accuracy = [](const measure::TaskScore& score) {
+    return static_cast<double>(score.n_right) / score.n;
+  };
+  if (!flags.json) {
+    print("kind                      n  accuracy\n");
+    for (const measure::TaskScore& score : scores) {
+      print(fmt::format("{:<20} {:>6} {:>8.1f}%\n", score.kind, score.n, 100 * accuracy(score)));
+    }
+    return;
+  }
+  nlohmann::ordered_json json = {{"n", scores[0].n}, {"accuracy", accuracy(scores[0])}};
+  json["kinds"] = nlohmann::ordered_json::object();
+  for (size_t i = 1; i < scores.size(); ++i) {
+    json["kinds"][scores[i].kind] = {{"n", scores[i].n}, {"accuracy", accuracy(scores[i])}};
+  }
+  print_json(json);
+}
+
+void eval(const EvalFlags& flags) {
+  const int n_given =
+      !flags.text.empty() + !flags.tasks.empty() + !flags.context_tasks.file.empty();
+  if (n_given != 1) {
+    throw UsageError("Give one of --perplexity FILE, --tasks FILE and --cag FILE.");
+  }
+  const auto engine = load(flags.engine);
+  if (engine->plan().prefill == plan::Prefill::kInt8 && engine->phone() == nullptr) {
+    note(fmt::format("prompts: {}\n", prefill_text(*engine)));
+  }
+  engine::Session session(*engine);
+  if (!flags.text.empty()) eval_text(flags, session);
+  if (!flags.tasks.empty()) eval_tasks(flags, session);
+  if (!flags.context_tasks.file.empty()) {
+    eval_drafts(flags.context_tasks, flags.engine.checked(), session, flags.most, flags.json);
+  }
+}
+
+}  // namespace
+
+void add_eval(Command& app) {
+  Command* command = app.add_subcommand("eval", "Measure perplexity on a text, accuracy on tasks");
+  command->footer(
+      "--perplexity takes a plain text (in windows of the context), JSONL with a \"text\" per "
+      "line,\n"
+      "or a JSON array of strings (each a document of its own). --tasks takes JSONL with "
+      "\"prompt\"\n"
+      "and \"answer\", and optionally \"kind\". An answer is right where the model's text up to "
+      "its end\ntoken is the same but for white space around it.");
+  auto flags = std::make_shared<EvalFlags>();
+  flags->engine.add_to(*command);
+  flags->engine.add_kept_plan(*command);
+  command->add_option("--perplexity", flags->text, "A text file");
+  command->add_flag("--second-half", flags->is_second_half,
+                    "With --perplexity: judge the second half of each whole window only, as "
+                    "llama.cpp's llama-perplexity does");
+  command->add_option("--tasks", flags->tasks, "A JSONL file of tasks");
+  flags->context_tasks.add_to(*command);
+  command->add_option("--first", flags->most, "Only so many documents or tasks")
+      ->check(at_least(1));
+  command->add_flag("--chat", flags->how.use_chat, "Put each task into the model's chat template");
+  command->add_flag("--first-line", flags->how.first_line_only,
+                    "Judge the first line of each answer only, for a model without end token");
+  command->add_flag("--first-word", flags->how.first_word_only,
+                    "Judge the first word of each answer only, without its punctuation: for texts "
+                    "whose last word is the answer");
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback([flags] { eval(*flags); });
+}
+
+}  // namespace troika::cli

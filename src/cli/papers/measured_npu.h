@@ -1,0 +1,20 @@
+// What llm.npu comes to on this machine, for people and for scripts.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "engine/engine.h"
+#include "papers/measure_npu.h"
+
+namespace troika::cli {
+
+void print_measured_npu(const papers::NpuMeasurement& measurement);
+nlohmann::ordered_json measured_npu_json(const papers::NpuMeasurement& measurement);
+
+// "123 outliers, 95.0 % in columns in memory, ...": what became of them; empty where there are
+// none.
+std::string outliers_text(const engine::Engine& engine);
+nlohmann::ordered_json outliers_json(const engine::Engine& engine);
+
+}  // namespace troika::cli

@@ -1,0 +1,30 @@
+// What sd.npu comes to on this machine: the forms of its Tables 3 and 4, on tasks that come with
+// their context.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "measure/evaluate_drafts.h"
+
+namespace troika::cli {
+
+struct MeasuredSd {
+  std::string model;
+  std::string tasks;
+  int n_tasks = 0;
+  // By kind, then of all: tokens of a pass are counted with a fixed width, times taken with as many
+  // rows as pay.
+  std::vector<measure::DraftScore> counted;
+  std::vector<measure::DraftScore> timed;
+};
+
+// Throws Error for a model or tasks that cannot be read, and where an answer with drafts is another
+// than without.
+MeasuredSd measure_sd(const std::string& model, const std::string& tasks);
+
+void print_measured_sd(const MeasuredSd& measured);
+nlohmann::ordered_json measured_sd_json(const MeasuredSd& measured);
+
+}  // namespace troika::cli

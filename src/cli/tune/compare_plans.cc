@@ -1,0 +1,104 @@
+#include "cli/tune/compare_plans.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/median.h"
+#include "base/progress.h"
+#include "engine/session.h"
+
+namespace troika::cli {
+namespace {
+
+using tune::PlanCandidate;
+using tune::PlanChoice;
+
+constexpr double kUsInMs = 1e3;
+
+// An engine that runs as a candidate says.
+class CandidateRun {
+ public:
+  CandidateRun(const EngineFlags& flags, const PlanCandidate& candidate) {
+    prepare::Options options = flags.checked();
+    options.made_plan = candidate.plan;
+    engine_ = std::make_unique<engine::Engine>(options);
+    session_ = std::make_unique<engine::Session>(*engine_);
+  }
+
+  double prompt_ms(int n_tokens) {
+    session_->truncate(0);
+    const std::vector<engine::Token> tokens(static_cast<size_t>(n_tokens), 1);
+    const auto start = std::chrono::steady_clock::now();
+    session_->prefill(tokens);
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+        .count();
+  }
+
+ private:
+  std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<engine::Session> session_;
+};
+
+}  // namespace
+
+PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& prompts,
+                            const plan::Plan* like) {
+  tune::ChooseRequest request;
+  request.like = like;
+  request.options = flags.checked();
+  request.prompts = prompts;
+  if (request.options.context == 0) {
+    request.options.context = *std::max_element(prompts.begin(), prompts.end()) + 64;
+  }
+  std::unique_ptr<Progress> bar;
+  PlanChoice choice;
+  choice = tune::choose_plan(request, [&](const std::string& name) {
+    bar = std::make_unique<Progress>(name);
+    return bar->function();
+  });
+  bar.reset();
+  std::string head = fmt::format("{:<18} {:>6}", "predicted", "chunk");
+  for (const int n : prompts) head += fmt::format("{:>12}", fmt::format("{} tok", n));
+  print(head + fmt::format("{:>12}\n", "a step"));
+  for (size_t i = 0; i < choice.candidates.size(); ++i) {
+    const PlanCandidate& c = choice.candidates[i];
+    std::string row = fmt::format("{:<18} {:>6}", c.name, c.plan.chunk());
+    for (const double us : c.prompt_us) row += fmt::format("{:>9.1f} ms", us / kUsInMs);
+    row += fmt::format("{:>9.1f} ms{}\n", c.step_us / kUsInMs, i == choice.best ? "  chosen" : "");
+    print(row);
+  }
+  return choice;
+}
+
+void compare_and_print(const EngineFlags& flags, const PlanChoice& choice,
+                       const std::vector<int>& prompts, int n_turns) {
+  std::vector<std::unique_ptr<CandidateRun>> runs;
+  for (const PlanCandidate& candidate : choice.candidates) {
+    runs.push_back(std::make_unique<CandidateRun>(flags, candidate));
+    runs.back()->prompt_ms(8);  // not counted
+  }
+  print(fmt::format("\n{:<18} {:>6} {:>12} {:>12} {:>10}  {}\n", "measured", "prompt", "median",
+                    "predicted", "error", fmt::format("{} turns", n_turns)));
+  for (size_t p = 0; p < prompts.size(); ++p) {
+    std::vector<std::vector<double>> times(runs.size());
+    for (int turn = 0; turn < n_turns; ++turn) {
+      for (size_t i = 0; i < runs.size(); ++i) times[i].push_back(runs[i]->prompt_ms(prompts[p]));
+    }
+    double best_single = 0.0;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const double ms = median(times[i]);
+      const PlanCandidate& c = choice.candidates[i];
+      if (c.has_single_lane && (best_single == 0.0 || ms < best_single)) best_single = ms;
+      const double predicted = c.prompt_us[p] / kUsInMs;
+      print(fmt::format("{:<18} {:>6} {:>9.1f} ms {:>9.1f} ms {:>+9.1f}%{}\n", c.name, prompts[p],
+                        ms, predicted, 100.0 * (predicted / ms - 1.0),
+                        i == choice.best ? "  chosen" : ""));
+    }
+    print(fmt::format("{:<18} {:>6} {:>+9.1f} % against the best single lane\n", "chosen plan",
+                      prompts[p], 100.0 * (median(times[choice.best]) / best_single - 1.0)));
+  }
+}
+
+}  // namespace troika::cli

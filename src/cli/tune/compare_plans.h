@@ -1,0 +1,20 @@
+// `troika plan --choose` and `--compare`: the plan that the profile of this machine speaks for, and
+// whether it keeps its promise.
+#pragma once
+
+#include "cli/common.h"
+#include "tune/choose_plan.h"
+
+namespace troika::cli {
+
+// What is predicted of each candidate, and which is chosen. `like`, if not null, has the precisions
+// and the calibration of all of them.
+tune::PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& prompts,
+                                  const plan::Plan* like);
+
+// Runs every candidate, in turn, so many times, and prints how the chosen one compares with the
+// best that has a single lane.
+void compare_and_print(const EngineFlags& flags, const tune::PlanChoice& choice,
+                       const std::vector<int>& prompts, int n_turns);
+
+}  // namespace troika::cli

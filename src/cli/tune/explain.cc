@@ -1,0 +1,293 @@
+#include "cli/tune/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/clock.h"
+#include "cli/use/memory.h"
+#include "engine/session.h"
+#include "measure/profile_here.h"
+#include "schedule/shared_graphs.h"
+#include "solve/task_times.h"
+
+namespace troika::cli {
+namespace {
+
+// "int8 | " where a product is computed in another precision for prompts than for generation.
+std::string prompt_precision(const engine::Engine& engine, const model::Op& op) {
+  plan::Prefill prefill = engine.plan().prefill;
+  const bool is_head = engine.blueprint().values[static_cast<size_t>(op.output)].per_output;
+  if (is_head || prefill == plan::Prefill::kSame) return "";
+  const weights::Matrix& matrix = engine.weights().matrix(op.weight);
+  if (prefill == plan::Prefill::kQ8 && tensor::is_float(matrix.type)) {
+    prefill = plan::Prefill::kBf16;
+  }
+  if (prefill == plan::Prefill::kInt8 && !weights::fits_int8(matrix)) {
+    prefill = plan::Prefill::kBf16;  // rows too long for whole-number sums
+  }
+  return fmt::format("{} | ", plan::prefill_name(prefill));
+}
+
+// All blocks' subgraphs of one name.
+struct Row {
+  std::string name;
+  int n_blocks = 0;
+  size_t weight_bytes = 0;
+  double ops_per_token = 0;  // of products; two for each weight
+  std::string precision;
+};
+
+std::vector<Row> rows_of(const engine::Engine& engine) {
+  std::vector<Row> rows;
+  for (const lanes::Subgraph& subgraph :
+       schedule::cut_into_subgraphs(engine.blueprint(), engine.plan().is_cut_at_norms)) {
+    auto row = std::find_if(rows.begin(), rows.end(),
+                            [&](const Row& r) { return r.name == subgraph.name; });
+    if (row == rows.end()) row = rows.insert(rows.end(), Row{subgraph.name, 0, 0, 0.0, ""});
+    ++row->n_blocks;
+    for (const model::Op& op : subgraph.ops) {
+      if (op.kind == model::OpKind::kAttention) {
+        row->precision =
+            fmt::format("{} keys and values", tensor::type_name(engine.plan().kv_type));
+      }
+      const bool is_expert = op.kind == model::OpKind::kExpertLinear;
+      if (op.kind != model::OpKind::kLinear && !is_expert) continue;
+      const weights::Matrix& matrix = engine.weights().matrix(op.weight);
+      const auto n_rows = static_cast<size_t>(matrix.n_rows);
+      const model::Blueprint& blueprint = engine.blueprint();
+      const double share =
+          is_expert ? static_cast<double>(blueprint.n_experts_used) / blueprint.n_experts : 1.0;
+      row->weight_bytes += matrix.row_bytes * n_rows;
+      row->ops_per_token += share * 2.0 * static_cast<double>(n_rows) * matrix.row_length;
+      if (op.keeps_float) continue;  // a router: in float always, and small
+      const bool is_float = tensor::type_info(matrix.type).block_length == 1;
+      const std::string precision =
+          fmt::format("{}{} x {}", prompt_precision(engine, op), tensor::type_name(matrix.type),
+                      is_float ? "f32" : plan::activations_name(engine.plan().activations));
+      if (row->precision.find(precision) == std::string::npos) {
+        row->precision += (row->precision.empty() ? "" : ", ") + precision;
+      }
+    }
+  }
+  return rows;
+}
+
+using Times = std::map<std::pair<std::string, int>, double>;  // us by name and tokens
+
+// Sums over blocks of the median of some passes, at each shape; names are those of the tasks.
+// Passes that take milliseconds are repeated for a second: memory's rate moves within it.
+Times measure(engine::Engine& engine, const std::vector<int>& shapes) {
+  constexpr int kFewestPasses = 3;
+  constexpr int kMostPasses = 100;
+  constexpr double kLeastUs = 1e6;
+  std::vector<std::string> lanes;
+  for (const lanes::Lane* lane : engine.machine().lanes()) lanes.push_back(lane->info().name);
+  engine::Session session(engine);
+  std::map<std::pair<std::string, int>, std::vector<double>> sums;
+  for (const int n : shapes) {
+    const std::vector<cache::Token> tokens(static_cast<size_t>(n), 0);
+    double spent_us = 0.0;
+    for (int pass = -1; pass < kMostPasses; ++pass) {  // the first one warms up
+      if (pass >= kFewestPasses && spent_us >= kLeastUs) break;
+      session.truncate(0);
+      Trace trace(lanes);
+      engine.set_trace(&trace);
+      session.prefill(tokens);
+      engine.set_trace(nullptr);
+      if (pass < 0) continue;
+      Times times;
+      for (const TraceEvent& e : trace.events()) times[{e.name, n}] += e.end_us - e.start_us;
+      for (const auto& [key, us] : times) {
+        sums[key].push_back(us);
+        spent_us += us;
+      }
+    }
+  }
+  Times medians;
+  for (auto& [key, values] : sums) {
+    std::sort(values.begin(), values.end());
+    medians[key] = values[values.size() / 2];
+  }
+  return medians;
+}
+
+// The executable that runs the whole of a prompt, or its first chunk.
+plan::Shape built_for(const plan::Plan& plan, plan::Shape rows) {
+  return plan.body_shape(rows.phase, rows.n_rows);
+}
+plan::Shape built_for(const plan::Plan& plan, int n_tokens) {
+  return built_for(plan, plan.prompt_part(0, n_tokens));
+}
+
+// What the kept profile says of the same; empty where there is none.
+Times predict(engine::Engine& engine, const std::vector<int>& shapes, bool op_by_op) {
+  std::string problem;
+  const std::optional<plan::Profile> profile = measure::kept_profile_of(engine, &problem);
+  if (!profile) {
+    note(problem.empty() ? "There is no profile of these lanes, so nothing is predicted: "
+                           "'troika profile MODEL' takes one.\n"
+                         : problem + "\n");
+    return {};
+  }
+  const plan::Plan& plan = engine.plan();
+  const solve::ProfileTimes times(*profile, engine.weights(), plan.kv_type);
+  Times predicted;
+  for (const lanes::Subgraph& subgraph :
+       schedule::cut_into_subgraphs(engine.blueprint(), engine.plan().is_cut_at_norms)) {
+    for (const int n : shapes) {
+      const bool is_head = std::string_view(subgraph.name) == "head";
+      const plan::Shape rows = is_head ? plan::Shape() : plan.prompt_part(0, n);
+      const int lane = plan.lane_of(subgraph.name, built_for(plan, rows), subgraph.block());
+      if (!op_by_op) {
+        predicted[{subgraph.name, n}] += times.task_us(lane, subgraph, rows, n);
+        continue;
+      }
+      for (const model::Op& op : subgraph.ops) {
+        const char* name = schedule::op_name(engine.blueprint(), op);
+        const lanes::Subgraph one = {&engine.blueprint(), {&op, 1}, name};
+        predicted[{name, n}] += times.task_us(lane, one, rows, n);
+      }
+    }
+  }
+  return predicted;
+}
+
+std::string times_text(const Times& measured, const Times& predicted, const std::string& name,
+                       int n) {
+  const auto at = [&](const Times& times) {
+    const auto found = times.find({name, n});
+    return found == times.end() ? 0.0 : found->second / kUsPerMs;
+  };
+  const double ms = at(measured);
+  if (predicted.empty()) return fmt::format("{:>9.2f} ms", ms);
+  return fmt::format("{:>9.2f} ms {:>9.2f} ms", ms, at(predicted));
+}
+
+std::string head_text(const std::vector<int>& shapes, bool has_predictions) {
+  std::string text;
+  for (const int n : shapes) {
+    text += fmt::format("{:>12}", fmt::format("{} tok", n));
+    if (has_predictions) text += fmt::format("{:>13}", "predicted");
+  }
+  return text + "\n";
+}
+
+std::string total_text(const Times& measured, const Times& predicted,
+                       const std::vector<int>& shapes) {
+  std::string text;
+  for (const int n : shapes) {
+    double ms = 0.0;
+    double predicted_ms = 0.0;
+    for (const auto& [key, us] : measured) ms += key.second == n ? us / kUsPerMs : 0.0;
+    for (const auto& [key, us] : predicted) predicted_ms += key.second == n ? us / kUsPerMs : 0.0;
+    text += fmt::format("{:>9.2f} ms", ms);
+    if (!predicted.empty()) text += fmt::format(" {:>9.2f} ms", predicted_ms);
+  }
+  return text + "\n";
+}
+
+// Executables are built once for each shape, and chunks of a prompt share them.
+void print_built(const engine::Engine& engine) {
+  const schedule::Graphs& graphs = engine.graphs();
+  size_t n_built = 0;
+  size_t n_dynamic = 0;
+  for (const auto* lists : {&graphs.bodies(), &graphs.heads()}) {
+    for (const schedule::TaskList& list : *lists) {
+      n_built += list.tasks.size();
+      for (const schedule::Task& task : list.tasks) {
+        n_dynamic += std::string_view(task.name) == "attention" ? 1 : 0;
+      }
+    }
+  }
+  const size_t n_pass = graphs.bodies().back().tasks.size();
+  print(fmt::format(
+      "\n{} executables built once: {} for each of {} token counts of the body, the head for {} "
+      "counts of outputs; {} of them depend on the position (attention)\nshared by all chunks: a "
+      "prompt of 1024 tokens runs {} chunks on the same {}, instead of {} of its own\n"
+      "{} of buffers that they share, {} of weights mapped once\n",
+      n_built, n_pass, graphs.bodies().size(), graphs.heads().size(), n_dynamic,
+      (1024 + engine.plan().chunk() - 1) / engine.plan().chunk(), n_pass,
+      n_pass * static_cast<size_t>((1024 + engine.plan().chunk() - 1) / engine.plan().chunk()),
+      bytes_text(graphs.buffer_bytes()), bytes_text(engine.weights().total_bytes())));
+  explain_shared(engine);
+}
+
+void explain_ops(const EngineFlags& flags, const plan::Plan& plan, const std::vector<int>& shapes) {
+  prepare::Options options = flags.checked();
+  options.made_plan = plan;
+  options.is_op_by_op = true;
+  engine::Engine engine(options);
+  const Times measured = measure(engine, shapes);
+  const Times predicted = predict(engine, shapes, true);
+  print(fmt::format("\n{:<14}", "op, all blocks") + head_text(shapes, !predicted.empty()));
+  std::set<std::string> names;
+  for (const model::Op& op : engine.blueprint().ops) {
+    const std::string name = schedule::op_name(engine.blueprint(), op);
+    if (!names.insert(name).second) continue;
+    std::string row = fmt::format("{:<14}", name);
+    for (const int n : shapes) row += times_text(measured, predicted, name, n);
+    print(row + "\n");
+  }
+  print(fmt::format("{:<14}", "together") + total_text(measured, predicted, shapes));
+}
+
+}  // namespace
+
+void explain_shared(const engine::Engine& engine) {
+  constexpr int kTokens = 1024;
+  const plan::Plan& plan = engine.plan();
+  const int n_chunks = (kTokens + plan.chunk() - 1) / plan.chunk();
+  const schedule::SharedGraphs shared =
+      schedule::count_shared(engine.blueprint(), engine.weights(), plan);
+  const size_t saved =
+      (shared.weight_bytes + shared.static_buffer_bytes) * static_cast<size_t>(n_chunks - 1);
+  const size_t all =
+      (shared.weight_bytes + shared.static_buffer_bytes + shared.dynamic_buffer_bytes) *
+      static_cast<size_t>(n_chunks);
+  print(fmt::format(
+      "{} of the {} subgraphs of the blocks are shared by all chunks; graphs of its own for each "
+      "of "
+      "the {} chunks of {} tokens, with weights and a buffer for each op in them, would take {}, "
+      "of "
+      "which sharing saves {} ({:.0f} %)\n",
+      shared.n_static, shared.n_subgraphs, n_chunks, kTokens, bytes_text(all), bytes_text(saved),
+      all > 0 ? 100.0 * static_cast<double>(saved) / static_cast<double>(all) : 0.0));
+}
+
+void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
+  const plan::Plan& plan = engine.plan();
+  const std::vector<int> shapes = {1, std::min(plan.chunk(), plan.context)};
+  const Times measured = measure(engine, shapes);
+  const Times predicted = predict(engine, shapes, false);
+  print(fmt::format("{:<10} {:>6} {:>10} {:>10}  {:<22} {:>9}", "subgraph", "blocks", "weights",
+                    "Mop/token", "precision", "lanes") +
+        head_text(shapes, !predicted.empty()));
+  for (const Row& row : rows_of(engine)) {
+    std::string text =
+        fmt::format("{:<10} {:>6} {:>10} {:>10.1f}  {:<22} {:>9}", row.name, row.n_blocks,
+                    bytes_text(row.weight_bytes), row.ops_per_token * 1e-6, row.precision,
+                    fmt::format("{}, {}", plan.lane_of(row.name, built_for(plan, shapes[0])),
+                                plan.lane_of(row.name, built_for(plan, shapes[1]))));
+    for (const int n : shapes) text += times_text(measured, predicted, row.name, n);
+    print(text + "\n");
+  }
+  print(fmt::format("{:<73}", "together") + total_text(measured, predicted, shapes));
+  if (op_by_op) explain_ops(flags, plan, shapes);
+  print_built(engine);
+  std::string lanes;
+  for (size_t i = 0; i < plan.lanes.size(); ++i) {
+    lanes += fmt::format("lane {}: {}, {} threads\n", i, engine.machine().lanes()[i]->info().name,
+                         plan.lanes[i].n_threads);
+  }
+  print(fmt::format("\nprompts: {}\n", prefill_text(engine)));
+  print(fmt::format("weights: {}\n", engine.weight_pages().text));
+  print(memory_text(engine));
+  print(fmt::format(
+      "\n{}context {}, chunks of {} tokens. Times are measured, medians of at least 3.\n", lanes,
+      plan.context, plan.chunk()));
+}
+
+}  // namespace troika::cli

@@ -1,0 +1,223 @@
+// troika plan: what was decided about a model on this machine, as a file and as a table.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/progress.h"
+#include "cli/common.h"
+#include "cli/measure/bench_virtual.h"
+#include "cli/tune/compare_plans.h"
+#include "cli/tune/explain.h"
+#include "cli/use/memory.h"
+#include "machines/phone_setup.h"
+#include "plan/plan_json.h"
+#include "plan/profile_cache.h"
+#include "prepare/make_plan.h"
+#include "prepare/saved_plan.h"
+#include "tune/calibrate.h"
+
+namespace troika::cli {
+namespace {
+
+struct PlanFlags {
+  EngineFlags engine;
+  std::string output;
+  bool explain = false;
+  bool ops = false;  // in --explain, op by op
+  bool choose = false;
+  int n_turns = 0;  // of --compare
+  std::vector<int> prompts = {32, 300, 1024};
+  bool json = false;
+  std::string calibrate;  // a text file
+  size_t calibrate_tokens = 8192;
+  bool alternatives = false;
+};
+
+// Chooses by the profile, and runs as chosen if asked to compare. What was calibrated just now, or
+// stands in the plan file that was given, stays.
+void choose(PlanFlags& flags) {
+  prepare::Options& options = flags.engine.options;
+  std::optional<plan::Plan> like = options.made_plan;
+  if (!like && !options.plan.empty()) {
+    like = prepare::load_plan(options.plan, prepare::plan_identity(gguf::File::open(options.model)))
+               .plan;
+  }
+  options.plan.clear();
+  options.made_plan.reset();
+  const tune::PlanChoice choice =
+      choose_and_print(flags.engine, flags.prompts, like ? &*like : nullptr);
+  // Its context was that of the measurements; the plan's follows from memory.
+  options.base_plan = choice.candidates[choice.best].plan;
+  if (flags.n_turns > 0) compare_and_print(flags.engine, choice, flags.prompts, flags.n_turns);
+}
+
+void print_losses(const plan::Int8Plan& int8) {
+  note(
+      fmt::format("{} tokens of {}: perplexity {:.4f} in float; within the limits lie {:g} % of "
+                  "the magnitudes\nint8 method     outliers ignored   loss\n",
+                  int8.n_tokens, int8.text, int8.perplexity, 100 * int8.quantile));
+  for (const plan::Int8Loss& loss : int8.losses) {
+    note(fmt::format("{:<15} {:>14} % {:>+7.2f} %\n", loss.method, loss.outlier_prune,
+                     100 * loss.loss));
+  }
+}
+
+// The inputs whose outliers matter most: the last that N6 ignores.
+void print_important(const plan::Int8Plan& int8) {
+  constexpr size_t kMost = 8;
+  std::vector<const plan::Int8Input*> inputs;
+  for (const plan::Int8Input& input : int8.inputs) inputs.push_back(&input);
+  std::stable_sort(inputs.begin(), inputs.end(),
+                   [](const auto* a, const auto* b) { return a->importance() > b->importance(); });
+  inputs.resize(std::min(inputs.size(), kMost));
+  note("most important inputs        largest/limit  outliers/token  channels with any  hot ones\n");
+  for (const plan::Int8Input* input : inputs) {
+    note(fmt::format("{:<28} {:>13.1f} {:>15.2f} {:>18} {:>9}\n", input->weight,
+                     input->importance(), input->outliers_per_token, input->n_outlier_channels,
+                     input->hot_channels.size()));
+  }
+}
+
+// Finds out how prompts can be computed in int8, and puts it into the plan that is made next.
+void calibrate(PlanFlags& flags) {
+  prepare::Options& options = flags.engine.options;
+  if (options.machine != "here") {
+    throw UsageError("--calibrate is for this machine; a virtual phone computes no values.");
+  }
+  tune::CalibrateOptions how;
+  how.engine = flags.engine.checked();
+  how.text = read_text(flags.calibrate);
+  how.text_name = std::filesystem::path(flags.calibrate).filename().string();
+  how.most_tokens = flags.calibrate_tokens;
+  how.alternatives = flags.alternatives;
+  if (options.has_cache) how.folder = plan::cache_folder();
+  tune::Calibration calibration;
+  {
+    Progress bar("calibrating");
+    how.progress = bar.function();
+    calibration = tune::calibrate(how);
+  }
+  if (calibration.n_found_earlier > 0) {
+    note(fmt::format("{} of {} passes had been made by a calibration that was cut off\n",
+                     calibration.n_found_earlier, calibration.n_passes));
+  }
+  print_losses(calibration.int8);
+  print_important(calibration.int8);
+  // Asked for int8, so that its memory is planned for.
+  prepare::Options planned = flags.engine.checked();
+  const bool is_free = planned.prefill == "auto" && planned.int8.empty();
+  if (is_free && calibration.prefill == plan::Prefill::kInt8) planned.prefill = "int8";
+  const std::string method = planned.int8;
+  planned.int8 = method.empty() ? "" : "token";
+  const engine::Engine engine(planned);
+  plan::Plan plan = engine.plan();
+  plan.int8 = calibration.int8;
+  if (!method.empty()) plan.int8.method = plan::int8_method_from_name(method);
+  planned.int8 = method;
+  prepare::fit_context(planned, engine.blueprint(), engine.weights(), &plan,
+                       engine.memory_figures());
+  if (is_free && plan.prefill == calibration.prefill) plan.prefill_reason = calibration.reason;
+  note(fmt::format("prompts: {} ({})\n", plan::prefill_name(plan.prefill), plan.prefill_reason));
+  options.made_plan = std::move(plan);
+  options.int8.clear();
+}
+
+void make(PlanFlags& flags) {
+  if (!flags.calibrate.empty()) {
+    calibrate(flags);
+  }
+  if (flags.choose || flags.n_turns > 0) {
+    if (flags.engine.options.machine != "here") {
+      throw UsageError("--choose is for this machine; on a phone every plan is chosen.");
+    }
+    choose(flags);
+    if (!flags.explain && !flags.json && flags.output.empty()) return;
+  }
+  // On a phone nothing need be computed to plan, so that a name is enough.
+  flags.engine.options.has_values = flags.engine.options.machine == "here";
+  const auto engine = load(flags.engine);
+  const std::string machine =
+      engine->phone_setup() != nullptr ? engine->phone_setup()->name() : std::string();
+  const std::string json =
+      plan::to_json({prepare::plan_identity(engine->file(), machine), engine->plan()});
+  if (!flags.output.empty()) {
+    AtomicFile file(flags.output);
+    file.write(json);
+    file.commit();
+    fmt::print(stderr, "{}: {} bytes\n", flags.output, json.size());
+  }
+  if (flags.explain) {
+    if (engine->phone() != nullptr) {
+      explain_on_phone(*engine);
+      print("\n");
+      explain_shared(*engine);
+    } else {
+      explain(*engine, flags.engine, flags.ops);
+    }
+  }
+  if (flags.json && flags.explain && engine->phone() == nullptr) {
+    // Beside the plan, of which it is no part.
+    nlohmann::ordered_json both = nlohmann::ordered_json::parse(json);
+    both["memory"] = memory_json(*engine);
+    print_json(both);
+  } else if (flags.json || (flags.output.empty() && !flags.explain)) {
+    print(json);
+  }
+}
+
+}  // namespace
+
+void add_plan(Command& app) {
+  Command* command =
+      app.add_subcommand("plan", "Decide how a model runs here: lanes, shapes, precisions");
+  command->footer(
+      "Examples:\n"
+      "  troika plan model.gguf --explain\n"
+      "  troika plan model.gguf --calibrate book.txt -o plan.json\n"
+      "  troika plan model.gguf --compare 10 -p 32,300,1024\n"
+      "  troika plan model.gguf --lanes \"0;1\" --place ffn=1 -o plan.json\n"
+      "  troika plan llama-3-8b --machine phones/8gen3.json --stack heterollm --explain\n"
+      "  troika run model.gguf --plan plan.json -p \"Once upon a time\"");
+  auto flags = std::make_shared<PlanFlags>();
+  flags->engine.add_to(*command);
+  command->add_option("-o,--output", flags->output, "Write the plan to this file");
+  command
+      ->add_option("--type", flags->engine.options.type,
+                   "Of the weights, where MODEL is the name of a known model")
+      ->capture_default_str();
+  command->add_flag("--explain", flags->explain,
+                    "Show what runs where, in which precision, and the time it takes");
+  command->add_flag("--ops", flags->ops, "In --explain, each op by itself");
+  command->add_flag(
+      "--choose", flags->choose,
+      "Choose lanes and chunk by the profile of this machine, measuring what it misses");
+  command
+      ->add_option("--compare", flags->n_turns,
+                   "Choose, and run all candidates in turn so many times")
+      ->check(at_least(1));
+  command->add_option("--calibrate", flags->calibrate,
+                      "Run this text to find the scales and outliers of int8 prompts, and what "
+                      "each method loses; --prefill auto then takes int8 where it loses little. "
+                      "Cut off, it goes on where it stood when the same is asked again");
+  command
+      ->add_option("--calibrate-tokens", flags->calibrate_tokens,
+                   "How many tokens of the text, from its beginning")
+      ->check(at_least(64))
+      ->capture_default_str();
+  command->add_flag("--alternatives", flags->alternatives,
+                    "Calibrate SmoothQuant too, and measure llm.int8 and group");
+  command->add_option("-p,--prompts", flags->prompts, "Prompt lengths to choose for")
+      ->delimiter(',')
+      ->check(at_least(1))
+      ->capture_default_str();
+  command->add_flag(
+      "--json", flags->json,
+      "Print the plan (also the default); behind --explain with what is kept in memory");
+  command->callback([flags] { make(*flags); });
+}
+
+}  // namespace troika::cli

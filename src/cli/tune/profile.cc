@@ -1,0 +1,296 @@
+// troika profile: what each lane of this machine can do.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/progress.h"
+#include "cli/common.h"
+#include "cli/use/models.h"
+#include "measure/profile_here.h"
+#include "prepare/make_plan.h"
+#include "solve/chart/profile_plots.h"
+#include "solve/predict.h"
+
+namespace troika::cli {
+namespace {
+
+struct ProfileFlags {
+  measure::ProfileRequest request;
+  std::string activations = "q8";
+  std::string prefill = "auto";
+  std::string kv = "f16";
+  std::string type = "q4_0";
+  std::string from;
+  std::string output;
+  std::string plot_folder;
+  bool no_cache = false;
+  bool no_storage = false;
+  bool check = false;
+  bool json = false;
+};
+
+constexpr uint64_t kCheckSeed = 1;
+constexpr double kShownGain = 1.1;  // between layouts; less is hardly more than noise
+
+void write_file(const std::string& path, const std::string& content) {
+  AtomicFile file(path);
+  file.write(content);
+  file.commit();
+}
+
+measure::ProfileRequest checked(const ProfileFlags& flags) {
+  measure::ProfileRequest request = flags.request;
+  request.activations = plan::activations_from_name(flags.activations);
+  request.kv_type = prepare::kv_type_from_name(flags.kv);
+  const std::optional<tensor::Type> type = tensor::type_from_name(flags.type);
+  if (!type) {
+    throw UsageError(
+        fmt::format("'{}' is no element type. 'troika quantize --help' names those "
+                    "that there are.",
+                    flags.type));
+  }
+  request.type = *type;
+  request.prefill = flags.prefill == "auto"
+                        ? prepare::safe_prefill(request.activations, request.kernels, request.type)
+                        : plan::prefill_from_name(flags.prefill);
+  request.use_cache = !flags.no_cache;
+  request.with_storage = !flags.no_storage;
+  return request;
+}
+
+plan::Profile measure(const ProfileFlags& flags) {
+  std::unique_ptr<Progress> bar;
+  const measure::ProfileResult result =
+      measure::profile_here(checked(flags), [&](const std::string& name) {
+        bar.reset();
+        bar = std::make_unique<Progress>("measuring " + name);
+        return bar->function();
+      });
+  bar.reset();
+  if (!result.problem.empty()) fmt::print(stderr, "note: measured anew: {}\n", result.problem);
+  if (!result.kept_path.empty()) {
+    fmt::print(stderr, "{} ops measured, {} in all; kept as {} ({})\n", result.n_measured,
+               result.profile.ops.size(), result.kept_path,
+               bytes_text(std::filesystem::file_size(result.kept_path)));
+  }
+  if (result.profile.n_left_out > 0) {
+    fmt::print(stderr,
+               "note: there was no time for {} ops; run it again to go on, or give more "
+               "--seconds\n",
+               result.profile.n_left_out);
+  }
+  return result.profile;
+}
+
+void print_machine(const plan::Profile& profile) {
+  const plan::MachineIdentity& m = profile.machine;
+  print(fmt::format("{}, {} cores, {}, {}\narithmetic {}; taken {} under a load of {:.1f}\n\n",
+                    m.cpu, m.n_cores, bytes_text(m.memory_bytes), m.kernel, m.arithmetic,
+                    profile.taken, profile.load_average));
+}
+
+void print_lanes(const plan::Profile& profile) {
+  print("lane  name              threads  start us  reads GB/s\n");
+  for (size_t i = 0; i < profile.lanes.size(); ++i) {
+    const plan::ProfileLane& lane = profile.lanes[i];
+    double gb_s = 0.0;
+    for (const plan::ReadRate& rate : profile.bandwidth) {
+      if (rate.lanes == std::vector<int>{static_cast<int>(i)}) gb_s = rate.gb_s.front();
+    }
+    print(fmt::format("{:>4}  {:<16} {:>8} {:>9.2f} {:>11.2f}\n", i, lane.name, lane.n_threads,
+                      profile.start_us(static_cast<int>(i)), gb_s));
+  }
+  for (const plan::ReadRate& rate : profile.bandwidth) {
+    if (rate.lanes.size() < 2) continue;
+    print(fmt::format("lanes {} together read {:.2f} GB/s\n", fmt::join(rate.lanes, " and "),
+                      fmt::join(rate.gb_s, " + ")));
+  }
+  for (const plan::Handover& handover : profile.handovers) {
+    print(fmt::format("handover {} to {}: {:.2f} us\n", handover.from, handover.to, handover.us));
+  }
+  print("\ncore    GOPS  reads GB/s\n");
+  for (const plan::CoreRate& core : profile.cores) {
+    print(fmt::format("{:>4} {:>7.1f} {:>11.2f}\n", core.core, core.gops, core.gb_s));
+  }
+}
+
+// The time of one op over tokens, or "-" where it was not measured.
+std::string cell(const plan::Profile& profile, int lane, plan::OpShape shape, int n_tokens) {
+  shape.n_tokens = n_tokens;
+  const plan::OpTime* time = profile.find(lane, shape);
+  return time == nullptr ? "-" : fmt::format("{:.1f}", time->us);
+}
+
+void print_products(const plan::Profile& profile) {
+  std::vector<std::pair<int, plan::OpShape>> seen;
+  print(
+      "\nproducts, us\nlane  type    rows     k       1 token    8 tokens   32 tokens  128 tokens  "
+      "512 tokens  Gops at best\n");
+  for (const plan::OpTime& time : profile.ops) {
+    plan::OpShape shape = time.shape;
+    shape.n_tokens = 1;
+    if (shape.op != model::OpKind::kLinear) continue;
+    if (std::find(seen.begin(), seen.end(), std::pair(time.lane, shape)) != seen.end()) continue;
+    seen.emplace_back(time.lane, shape);
+  }
+  std::sort(seen.begin(), seen.end());
+  for (const auto& [lane, shape] : seen) {
+    double best = 0.0;
+    for (const plan::OpTime& time : profile.ops) {
+      if (time.lane != lane || time.shape.op != shape.op || time.shape.type != shape.type) continue;
+      if (time.shape.n_rows != shape.n_rows || time.shape.k != shape.k) continue;
+      best = std::max(best, 1e-3 * plan::op_flops(time.shape) / time.us);
+    }
+    std::string line = fmt::format("{:>4}  {:<5} {:>6} {:>5}", lane, tensor::type_name(shape.type),
+                                   shape.n_rows, shape.k);
+    for (const int n : {1, 8, 32, 128, 512}) {
+      line += fmt::format(" {:>11}", cell(profile, lane, shape, n));
+    }
+    print(line + fmt::format(" {:>13.1f}\n", best));
+  }
+}
+
+void print_layouts(const plan::Profile& profile) {
+  bool has_head = false;
+  for (const plan::OpTime& time : profile.ops) {
+    if (time.layout.empty() || time.layout_gain < kShownGain) continue;
+    if (!has_head) {
+      print(
+          "\nproducts whose layout matters\nlane  type    rows     k  tokens  fastest     times as "
+          "fast as the slowest\n");
+    }
+    has_head = true;
+    print(fmt::format("{:>4}  {:<5} {:>6} {:>5} {:>7}  {:<10} {:>30.2f}\n", time.lane,
+                      tensor::type_name(time.shape.type), time.shape.n_rows, time.shape.k,
+                      time.shape.n_tokens, time.layout, time.layout_gain));
+  }
+}
+
+void print_storage(const plan::Profile& profile) {
+  if (!profile.storage) return;
+  print(fmt::format(
+      "\nstorage in {}{}\n   block  order        range  depth  us of a read       MB/s\n",
+      profile.storage->folder,
+      profile.storage->is_direct ? " (past the page cache)"
+                                 : " (direct reads are refused here: through the page "
+                                   "cache)"));
+  for (const plan::DiskRead& read : profile.storage->reads) {
+    print(fmt::format(
+        "{:>8}  {:<10} {:>7}  {:>5}  {:>12.1f} {:>10.1f}\n",
+        fmt::format("{} KiB", read.block_bytes >> 10), read.is_random ? "random" : "sequential",
+        fmt::format("{} MiB", read.range_bytes >> 20), read.depth, read.us, read.mb_s));
+  }
+}
+
+std::string shape_text(const plan::OpShape& shape) {
+  std::string text = fmt::format("{} x {}, {} tokens", shape.n_rows, shape.k, shape.n_tokens);
+  if (shape.context > 0) text += fmt::format(", context {}", shape.context);
+  return text;
+}
+
+void print_check(const plan::Profile& profile) {
+  print(
+      "\na third of the shapes held out and predicted from the rest; error as a share of the time\n"
+      "lane  op          known  held out    tree: median   worst    rate: median   worst   "
+      "spread  used  worst shape\n");
+  for (const solve::CheckRow& row : solve::check_predictions(profile, kCheckSeed)) {
+    print(fmt::format(
+        "{:>4}  {:<10} {:>6} {:>9} {:>14.1f}% {:>6.0f}% {:>14.1f}% {:>6.0f}% {:>7.1f}%  "
+        "{:<4}  {}\n",
+        row.lane, model::op_kind_name(row.op), row.n_known, row.n_held_out, 100 * row.tree_median,
+        100 * row.tree_worst, 100 * row.rate_median, 100 * row.rate_worst, 100 * row.median_spread,
+        solve::uses_tree(profile, row.lane, row.op) ? "tree" : "rate", shape_text(row.worst)));
+  }
+}
+
+void print_passes(const plan::Profile& profile, const ProfileFlags& flags) {
+  const std::vector<measure::PassPrediction> passes =
+      measure::predict_passes(profile, flags.request.models, prepare::kv_type_from_name(flags.kv));
+  if (passes.empty()) return;
+  print(
+      "\npasses, predicted (compare with 'troika bench')\nlane  tokens  context         ms    "
+      "tokens/s"
+      "  model\n");
+  for (const measure::PassPrediction& pass : passes) {
+    print(fmt::format("{:>4}  {:>6} {:>8} {:>10.2f} {:>11.1f}  {}\n", pass.lane, pass.n_tokens,
+                      pass.context, 1e-3 * pass.us, 1e6 * pass.n_tokens / pass.us, pass.model));
+  }
+}
+
+void profile(const ProfileFlags& flags) {
+  const plan::Profile profile =
+      flags.from.empty() ? measure(flags) : plan::load_profile(flags.from);
+  if (!flags.output.empty()) write_file(flags.output, plan::profile_to_json(profile));
+  if (!flags.plot_folder.empty()) {
+    std::error_code failure;
+    std::filesystem::create_directories(flags.plot_folder, failure);
+    if (failure) {
+      throw Error(
+          fmt::format("{}: the folder cannot be made: {}.", flags.plot_folder, failure.message()));
+    }
+    for (const solve::Plot& plot : solve::profile_plots(profile)) {
+      write_file(flags.plot_folder + "/" + plot.file_name, plot.svg);
+    }
+  }
+  if (flags.json) {
+    print(plan::profile_to_json(profile));
+    return;
+  }
+  print_machine(profile);
+  print_lanes(profile);
+  print_products(profile);
+  print_layouts(profile);
+  print_storage(profile);
+  if (!flags.check) return;
+  print_check(profile);
+  print_passes(profile, flags);
+}
+
+}  // namespace
+
+void add_profile(Command& app) {
+  Command* command = app.add_subcommand("profile", "Measure what each lane of this machine can do");
+  command->footer(
+      "Takes under a minute, and is kept for this machine: later runs measure what is missing.\n"
+      "Example: troika profile model.gguf --lanes \"0;1\" --plot plots --check");
+  auto flags = std::make_shared<ProfileFlags>();
+  measure::ProfileRequest& request = flags->request;
+  add_models(*command, "MODEL", request.models,
+             "GGUF files, hf:ORG/REPO[:QUANT], or names of 'troika synth --list', whose ops are "
+             "measured first");
+  command->add_option("-t,--threads", request.n_threads, "Threads (default: all usable cores)");
+  command->add_option("--lanes", request.lanes,
+                      "Groups of cores that work as lanes: \"0,1\" is one lane, \"0;1\" are two");
+  command->add_option("--kv", flags->kv, "Type of cached keys and values: f32, f16 or q8_0")
+      ->capture_default_str();
+  command
+      ->add_option("--activations", flags->activations,
+                   "How activations meet block-quantised weights: q8 (fast) or f32 (exact)")
+      ->capture_default_str();
+  command
+      ->add_option("--prefill", flags->prefill,
+                   "How prompts are computed: f32, bf16, int8, same (as generation), or auto")
+      ->capture_default_str();
+  command->add_option("--kernels", request.kernels,
+                      "The fastest kernels allowed, as named by --version (default: the fastest)");
+  command->add_option("--type", flags->type, "Element type of weights where no file names one")
+      ->capture_default_str();
+  command
+      ->add_option("--seconds", request.budget_s, "Time for the ops; the rest takes about ten more")
+      ->check(non_negative())
+      ->capture_default_str();
+  command->add_flag("--again", request.again, "Forget what is kept and measure everything");
+  command->add_flag("--no-cache", flags->no_cache, "Neither use nor keep a profile");
+  command->add_flag("--no-storage", flags->no_storage, "Leave the disk out");
+  command->add_option("--from", flags->from, "Show this profile instead of measuring");
+  command->add_option("-o,--output", flags->output, "Write the profile to this file as well");
+  command->add_option("--plot", flags->plot_folder, "Write plots (SVG) into this folder");
+  command->add_flag("--check", flags->check, "Print how far predictions lie from measurements");
+  command->add_flag("--json", flags->json, "Print the profile itself");
+  command->callback([flags] { profile(*flags); });
+}
+
+}  // namespace troika::cli

@@ -1,0 +1,300 @@
+// troika tune: finds out how a model runs best here, and keeps that for later runs.
+#include <fmt/format.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/progress.h"
+#include "cli/common.h"
+#include "cli/use/kept_plan.h"
+#include "cli/use/models.h"
+#include "plan/profile_cache.h"
+#include "tune/default_text.h"
+#include "tune/kept_plan.h"
+#include "tune/tune.h"
+
+namespace troika::cli {
+namespace {
+
+struct TuneFlags {
+  tune::TuneRequest request;
+  std::string text;  // a file; empty: the program's own
+  std::string kv = "f16";
+  std::string output;
+  bool again = false;
+  bool json = false;
+};
+
+// Set by Ctrl-C; a signal handler may touch nothing else.
+std::atomic<bool> is_cut_off{false};
+
+void on_cut_off(int) { is_cut_off.store(true, std::memory_order_relaxed); }
+
+// The first signal ends the work at the next chance, with a sentence; the second one at once.
+void listen_to_signals() {
+  struct sigaction action = {};
+  action.sa_handler = on_cut_off;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+// What all cores have done since they started, in ticks of the system: busy ones, and all.
+std::pair<double, double> ticks() {
+  std::ifstream file("/proc/stat");
+  std::string name;
+  double busy = 0.0, all = 0.0, value = 0.0;
+  constexpr int kFields = 8, kIdle = 3, kWaiting = 4;  // user, nice, system, idle, iowait, ...
+  file >> name;
+  for (int i = 0; i < kFields && file >> value; ++i) {
+    all += value;
+    if (i != kIdle && i != kWaiting) busy += value;
+  }
+  return {busy, all};
+}
+
+// Whether others work on more than a small part of the cores now; says so.
+bool is_machine_busy() {
+  constexpr double kBusy = 0.15;
+  const auto before = ticks();
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  const auto after = ticks();
+  const double all = after.second - before.second;
+  const double share = all > 0 ? (after.first - before.first) / all : 0.0;
+  if (share < kBusy) return false;
+  note(fmt::format(
+      "note: other programs keep {:.0f} % of this machine busy: what is measured may not "
+      "last, and threads and lanes stay as usual; --again measures anew\n",
+      100 * share));
+  return true;
+}
+
+// A bar for each stage, which also looks whether the work was cut off.
+class Stages {
+ public:
+  measure::StageFunction function() {
+    return [this](const std::string& name) -> ProgressFunction {
+      bar_.reset();
+      bar_ = std::make_unique<Progress>("tuning: " + name);
+      return [this, thread = std::this_thread::get_id()](uint64_t done, uint64_t total) {
+        bar_->update(done, total);
+        // Only where nobody waits for another thread's work.
+        if (!is_cut_off || std::this_thread::get_id() != thread) return;
+        throw Error(
+            "Cut off. What was measured until now is kept: the same command goes on from there.");
+      };
+    };
+  }
+  void end() { bar_.reset(); }
+
+ private:
+  std::unique_ptr<Progress> bar_;
+};
+
+std::string text_of(const tune::TriedMethod& tried) {
+  std::string name = fmt::format("int8 {}", plan::int8_method_name(tried.method));
+  if (!plan::has_shadow(tried.method)) return name;
+  return name + fmt::format(", outliers of {} %", 100 - tried.outlier_prune);
+}
+
+void print_result(const tune::Tuning& tuning, const std::string& text_name) {
+  if (!tuning.tried.empty()) {
+    print(fmt::format("more perplexity than {}, on {} held-out tokens of {}\n", tuning.usual().name,
+                      tuning.tried.front().loss.n_tokens, text_name));
+    for (const tune::TriedMethod& tried : tuning.tried) {
+      print(fmt::format("{:<36} {}  {}\n", text_of(tried), tune::loss_text(tried.loss),
+                        tune::is_proven(tried.loss) ? "little enough" : "too much"));
+    }
+    print("\n");
+  }
+  std::string head = fmt::format("{:<44}", "ms at best");
+  for (const tune::PromptTime& time : tuning.usual().times) {
+    head +=
+        fmt::format("{:>12}", time.n_tokens == 1 ? "a step" : fmt::format("{} tok", time.n_tokens));
+  }
+  print(head + "\n");
+  for (size_t i = 0; i < tuning.candidates.size(); ++i) {
+    std::string row = fmt::format("{:<44}", tuning.candidates[i].name + (i == 0 ? ", usual" : ""));
+    for (const tune::PromptTime& time : tuning.candidates[i].times) {
+      row += fmt::format("{:>12.1f}", time.ms);
+    }
+    const bool is_out = tuning.candidates[i].is_out;
+    print(row + (i == tuning.chosen ? "  chosen\n" : is_out ? "  slower\n" : "\n"));
+  }
+  print(fmt::format("\n{}\n", tune::summary(tuning.file.plan)));
+  if (!tuning.int8_reason.empty()) print(tuning.int8_reason + "\n");
+  for (size_t i = 0; i < tuning.usual().times.size(); ++i) {
+    const tune::PromptTime& usual = tuning.usual().times[i];
+    if (usual.n_tokens == 1) continue;
+    print(
+        fmt::format("prompts of {:>5} tokens: {:>8.1f} tokens/s, {:.2f} times as fast as without\n",
+                    usual.n_tokens, 1e3 * usual.n_tokens / tuning.best().times[i].ms,
+                    usual.ms / tuning.best().times[i].ms));
+  }
+}
+
+nlohmann::ordered_json to_json(const tune::Tuning& tuning) {
+  using nlohmann::ordered_json;
+  ordered_json json;
+  json["summary"] = tune::summary(tuning.file.plan);
+  json["when"] = tuning.file.tuned->when;
+  json["is_new"] = true;
+  json["found_earlier"] = tuning.n_found_earlier;
+  json["int8_reason"] = tuning.int8_reason;
+  json["tried"] = ordered_json::array();
+  for (const tune::TriedMethod& tried : tuning.tried) {
+    json["tried"].push_back({{"method", plan::int8_method_name(tried.method)},
+                             {"outlier_prune", tried.outlier_prune},
+                             {"tokens", tried.loss.n_tokens},
+                             {"loss", tried.loss.share},
+                             {"standard_error", tried.loss.error},
+                             {"is_proven", tune::is_proven(tried.loss)}});
+  }
+  json["candidates"] = ordered_json::array();
+  for (size_t i = 0; i < tuning.candidates.size(); ++i) {
+    ordered_json times = ordered_json::array();
+    for (const tune::PromptTime& time : tuning.candidates[i].times) {
+      times.push_back({{"tokens", time.n_tokens}, {"ms", time.ms}});
+    }
+    json["candidates"].push_back({{"name", tuning.candidates[i].name},
+                                  {"times", std::move(times)},
+                                  {"is_chosen", i == tuning.chosen}});
+  }
+  return json;
+}
+
+void write_plan(const std::string& path, const std::string& json) {
+  AtomicFile file(path);
+  file.write(json);
+  file.commit();
+  note(fmt::format("{}: {}\n", path, bytes_text(json.size())));
+}
+
+// A model that is tuned needs nothing more, unless something was asked for.
+bool is_done(const TuneFlags& flags, bool asks) {
+  if (flags.again || asks) return false;
+  std::string problem;
+  const auto kept = tune::find_kept_plan(flags.request.options.model, &problem);
+  if (!problem.empty()) note("note: tuned anew: " + problem + "\n");
+  if (!kept) return false;
+  note(fmt::format("This model was tuned on {}; --again measures anew.\n",
+                   day_of(kept->file.tuned->when)));
+  if (flags.json) {
+    print_json({{"summary", tune::summary(kept->file.plan)},
+                {"when", kept->file.tuned->when},
+                {"is_new", false},
+                {"plan", kept->path}});
+  } else {
+    print(fmt::format("{}\n{}\n{}\n", tune::summary(kept->file.plan),
+                      kept->file.plan.prefill_reason, kept->path));
+  }
+  if (!flags.output.empty()) write_plan(flags.output, plan::to_json(kept->file));
+  return true;
+}
+
+void tune_model(TuneFlags& flags, bool asks) {
+  if (is_done(flags, asks)) return;
+  tune::TuneRequest& request = flags.request;
+  request.options.kv_type = prepare::kv_type_from_name(flags.kv);
+  if (request.options.prefill != "auto") plan::prefill_from_name(request.options.prefill);
+  request.text = flags.text.empty() ? std::string(tune::default_text()) : read_text(flags.text);
+  request.text_name = flags.text.empty() ? tune::kDefaultTextName
+                                         : std::filesystem::path(flags.text).filename().string();
+  request.folder = plan::cache_folder();
+  listen_to_signals();
+  request.keeps_lanes = is_machine_busy();
+  const auto start = std::chrono::steady_clock::now();
+  Stages stages;
+  const tune::Tuning tuning = tune::tune(request, stages.function());
+  stages.end();
+  if (tuning.n_found_earlier > 0) {
+    note(fmt::format("went on where a run of {} was cut off: {} measurements were there\n",
+                     day_of(tuning.begun), tuning.n_found_earlier - 1));
+  }
+  const gguf::File model = gguf::File::open(request.options.model);
+  const std::string path = tune::keep_plan(model, tuning.file);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (flags.json) {
+    nlohmann::ordered_json json = to_json(tuning);
+    json["plan"] = path;
+    json["seconds"] = seconds;
+    print_json(json);
+  } else {
+    print_result(tuning, request.text_name);
+  }
+  note(
+      fmt::format("tuned in {:.0f} s; kept as {} ({}), which run, chat, bench and eval use from "
+                  "now on\n",
+                  seconds, path, bytes_text(std::filesystem::file_size(path))));
+  if (!flags.output.empty()) write_plan(flags.output, plan::to_json(tuning.file));
+}
+
+}  // namespace
+
+void add_tune(Command& app) {
+  Command* command =
+      app.add_subcommand("tune", "Find out how a model runs best here, and keep that");
+  command->footer(
+      "Measures prompts in each precision. Where int8 is faster, it shows on a text how much worse "
+      "the model predicts with it, finds the outliers that must stay in float, and takes it only "
+      "where little is lost. Then lanes, chunk and layouts by the profile of this machine, and "
+      "what "
+      "drafts cost. The plan is kept in the folder of side files ('troika cache' lists it), and "
+      "run, "
+      "chat, bench and eval use it; --no-plan runs without.\n"
+      "Cut off (Ctrl-C), the same command goes on where it stood. Other programs that run "
+      "meanwhile "
+      "disturb it.\n"
+      "Examples:\n"
+      "  troika tune model.gguf\n"
+      "  troika tune model.gguf --text book.txt --again\n"
+      "  troika tune model.gguf --prompts 128,512,2048 -o plan.json");
+  auto flags = std::make_shared<TuneFlags>();
+  prepare::Options& options = flags->request.options;
+  add_model(*command, "MODEL", options.model)->required();
+  command->add_option("--text", flags->text,
+                      "What precisions are judged by; half of it calibrates, half is held out "
+                      "(default: two chapters that the program carries)");
+  command->add_option("-p,--prompts", flags->request.prompts, "Prompt lengths to be fast at")
+      ->delimiter(',')
+      ->check(at_least(2))
+      ->capture_default_str();
+  command
+      ->add_option("--seconds", flags->request.seconds,
+                   "About how long it may take; the amounts of text and operations follow, but not "
+                   "below what they need")
+      ->check(non_negative())
+      ->capture_default_str();
+  command->add_option("-t,--threads", options.n_threads,
+                      "For so many threads (default: what is fastest)");
+  command->add_option("--lanes", options.lanes,
+                      "For these groups of cores, as 'troika run' has them (default: what is "
+                      "fastest)");
+  command->add_option("--kv", flags->kv, "Type of cached keys and values: f32, f16 or q8_0")
+      ->capture_default_str();
+  command
+      ->add_option("--prefill", options.prefill,
+                   "For prompts in this precision, whatever it loses: f32, bf16, q8, int8 or same; "
+                   "auto takes the fastest that loses little")
+      ->capture_default_str();
+  command->add_flag("--again", flags->again, "Also where a plan is kept already");
+  command->add_option("-o,--output", flags->output, "Write the plan to this file as well");
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback([flags, command] {
+    bool asks = false;
+    for (const char* name : {"--text", "--prompts", "--threads", "--lanes", "--kv", "--prefill"}) {
+      asks |= command->is_given(name);
+    }
+    tune_model(*flags, asks);
+  });
+}
+
+}  // namespace troika::cli

@@ -1,0 +1,214 @@
+// troika chat: a conversation in the terminal.
+#include <fmt/format.h>
+
+#include <atomic>
+#include <csignal>
+
+#include "base/error.h"
+#include "cli/common.h"
+#include "cli/use/drafting.h"
+#include "cli/use/line_editor.h"
+#include "engine/chat.h"
+#include "engine/generate.h"
+
+namespace troika::cli {
+namespace {
+
+constexpr const char* kHelp =
+    "/help           this text\n"
+    "/clear          forget the conversation\n"
+    "/system TEXT    set the system message and begin anew; without TEXT remove it\n"
+    "/again          answer the last message once more, with another seed\n"
+    "/stats          tokens, rates and memory of the last answer\n"
+    "/quit           leave (also Ctrl-D)\n"
+    "Ctrl-C stops the answer. A line that ends with \\ goes on in the next one.\n";
+
+struct ChatFlags {
+  EngineFlags engine;
+  SamplerFlags sampler;
+  DraftFlags draft;
+  bool show_drafts = false;
+  std::string system;
+  std::string template_file;
+  int n_tokens = -1;
+};
+
+// Set by Ctrl-C; a signal handler may touch nothing else.
+std::atomic<bool> interrupted{false};
+
+void on_interrupt(int) { interrupted.store(true, std::memory_order_relaxed); }
+
+class Conversation {
+ public:
+  Conversation(const ChatFlags& flags, engine::Engine& engine, const TaskHistory& history)
+      : flags_(flags),
+        history_(history),
+        format_(engine, flags.template_file.empty() ? "" : read_text(flags.template_file)),
+        session_(engine),
+        drafter_(flags.draft.make(engine, flags.engine.checked())),
+        sampler_options_(flags.sampler.checked()) {
+    set_system(flags.system);
+  }
+
+  void set_system(const std::string& text) {
+    messages_.clear();
+    if (!text.empty()) messages_.push_back({"system", text});
+    has_system_ = !text.empty();
+  }
+  void clear() { messages_.resize(has_system_ ? 1 : 0); }
+
+  void ask(const std::string& text) {
+    messages_.push_back({"user", text});
+    answer();
+  }
+
+  void again() {
+    if (messages_.empty() || messages_.back().role != "assistant") {
+      print("There is no answer to repeat.\n");
+      return;
+    }
+    messages_.pop_back();
+    ++sampler_options_.seed;
+    answer();
+  }
+
+  void print_stats() const {
+    print(fmt::format(
+        "prompt {} tokens ({} computed, {:.1f} tokens/s), answer {} tokens ({:.1f} "
+        "tokens/s), context {} of {}\n",
+        last_.n_prompt, last_.n_computed, last_.prefill_tokens_per_s(), last_.tokens.size(),
+        last_.decode_tokens_per_s(), session_.history().size(), session_.context()));
+    if (drafter_ != nullptr) print(draft_text(flags_.draft, *drafter_, true));
+  }
+
+ private:
+  void answer() {
+    engine::Sampler sampler(sampler_options_);
+    engine::GenerateOptions options;
+    options.most_tokens = flags_.n_tokens;
+    options.cancel = &interrupted;
+    options.drafter = drafter_.get();
+    if (drafter_ != nullptr) drafter_->clear_statistics();
+    const DraftColours colours(flags_.show_drafts, &options);
+    interrupted = false;
+    try {
+      const std::vector<cache::Token> prompt = format_.prompt(messages_);
+      last_ = generate(session_, prompt, sampler, options,
+                       [&](std::string_view piece) { print(colours.coloured(piece)); });
+      history_.keep(prompt, last_.tokens);
+    } catch (const Error&) {
+      messages_.pop_back();  // the conversation stays as it was before the question
+      throw;
+    }
+    print("\n");
+    if (last_.stop == engine::Stop::kContext) {
+      print("(The context is full. /clear begins anew; --context gives more room.)\n");
+    }
+    messages_.push_back({"assistant", last_.text});
+  }
+
+  const ChatFlags& flags_;
+  const TaskHistory& history_;
+  engine::ChatFormat format_;
+  engine::Session session_;
+  std::unique_ptr<draft::Drafter> drafter_;
+  engine::SamplerOptions sampler_options_;
+  std::vector<engine::Message> messages_;
+  bool has_system_ = false;
+  engine::Generated last_;
+};
+
+// Returns false to leave.
+bool handle(const std::string& line, Conversation* conversation) {
+  const auto argument = [&](std::string_view command) {
+    const size_t begin = line.find_first_not_of(' ', command.size());
+    return begin == std::string::npos ? std::string() : line.substr(begin);
+  };
+  if (line.empty()) return true;
+  if (line[0] != '/') {
+    conversation->ask(line);
+  } else if (line == "/quit" || line == "/exit") {
+    return false;
+  } else if (line == "/help") {
+    print(kHelp);
+  } else if (line == "/clear") {
+    conversation->clear();
+    print("The conversation is forgotten.\n");
+  } else if (line.rfind("/system", 0) == 0) {
+    conversation->set_system(argument("/system"));
+    print("The conversation begins anew.\n");
+  } else if (line == "/again") {
+    conversation->again();
+  } else if (line == "/stats") {
+    conversation->print_stats();
+  } else {
+    print(fmt::format("'{}' is no command. /help lists them.\n", line));
+  }
+  return true;
+}
+
+// One message; lines that end with a backslash are joined.
+std::optional<std::string> read_message(LineEditor* editor) {
+  std::optional<std::string> message = editor->read("> ");
+  while (message && !message->empty() && message->back() == '\\') {
+    message->back() = '\n';
+    const std::optional<std::string> more = editor->read(". ");
+    if (!more) break;
+    *message += *more;
+  }
+  return message;
+}
+
+void chat(ChatFlags& flags) {
+  const auto engine = load(flags.engine);
+  flags.sampler.check_tokens(*engine);
+  const TaskHistory history(flags.draft.history, *engine);
+  flags.draft.options.history = history.texts();
+  Conversation conversation(flags, *engine, history);
+  LineEditor editor;
+  struct sigaction action = {};
+  action.sa_handler = on_interrupt;
+  sigaction(SIGINT, &action, nullptr);
+  if (editor.is_terminal()) {
+    note(fmt::format(
+        "{}, context {}. /help lists the commands.\n",
+        engine->blueprint().name.empty() ? engine->file().path() : engine->blueprint().name,
+        engine->plan().context));
+  }
+  while (true) {
+    interrupted = false;
+    const std::optional<std::string> message = read_message(&editor);
+    if (!message) {
+      if (!interrupted) break;
+      print("\n");  // Ctrl-C at the prompt only drops the line
+      continue;
+    }
+    try {
+      if (!handle(*message, &conversation)) break;
+    } catch (const Error& error) {
+      if (!editor.is_terminal()) throw;
+      note(fmt::format("troika: {}\n", error.what()));
+    }
+  }
+}
+
+}  // namespace
+
+void add_chat(Command& app) {
+  Command* command = app.add_subcommand("chat", "Talk with a model");
+  command->footer(kHelp);
+  auto flags = std::make_shared<ChatFlags>();
+  flags->engine.add_to(*command);
+  flags->engine.add_kept_plan(*command);
+  command->add_option("--system", flags->system, "System message");
+  command->add_option("--template", flags->template_file,
+                      "Use this Jinja template instead of the one in the model file");
+  command->add_option("-n,--tokens", flags->n_tokens, "Most tokens of an answer")
+      ->check(at_least(0));
+  flags->sampler.add_to(*command);
+  flags->draft.add_to(*command);
+  command->add_flag("--show-drafts", flags->show_drafts, "Colour the guesses that were right");
+  command->callback([flags] { chat(*flags); });
+}
+
+}  // namespace troika::cli

@@ -1,0 +1,150 @@
+#include "cli/use/drafting.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+
+#include "cli/common.h"
+#include "cli/use/models.h"
+#include "draft/history.h"
+#include "plan/profile_cache.h"
+
+namespace troika::cli {
+namespace {
+
+// "1: 12, 2: 3": what occurred, and how often.
+std::string histogram_text(const std::vector<int64_t>& counts) {
+  std::string text;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] > 0) text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", i, counts[i]);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string with_model_path(const std::string& kind) {
+  constexpr std::string_view kModel = "model:";
+  if (!kind.starts_with(kModel)) return kind;
+  return std::string(kModel) + model_path(kind.substr(kModel.size()));
+}
+
+void DraftFlags::add_to(Command& command) {
+  command.before([this] { options.kind = with_model_path(options.kind); });
+  command
+      .add_option("--draft", options.kind,
+                  "Guess the next tokens and verify them together, which never changes the text: "
+                  "none, lookup, sam, context, or model:FILE (a smaller model, also by name)")
+      ->capture_default_str();
+  command
+      .add_option("--calibrate-drafts", options.coverage,
+                  "Percent of the prompt's positions whose logits help to guess")
+      ->capture_default_str();
+  command.add_option("--history", history,
+                     "Guess from earlier answers to the same task, and keep this one: a file, or a "
+                     "name for one in the cache folder");
+  command.add_option("--draft-width", options.fixed_width,
+                     "Always verify so many tokens together; 0: as many as pay");
+}
+
+std::unique_ptr<draft::Drafter> DraftFlags::make(engine::Engine& engine,
+                                                 const prepare::Options& engine_options) const {
+  return engine::make_drafter(engine, engine_options, options);
+}
+
+namespace {
+
+// A word is the name of a task, all else a path.
+std::string history_path(const std::string& name) {
+  const bool is_word = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_';
+  });
+  return is_word ? fmt::format("{}/history-{}.bin", plan::cache_folder(), name) : name;
+}
+
+}  // namespace
+
+TaskHistory::TaskHistory(const std::string& name, const engine::Engine& engine) {
+  if (name.empty()) return;
+  const std::vector<std::string>& tokens = engine.tokenizer().vocabulary().tokens;
+  file_ = std::make_unique<draft::HistoryFile>(
+      history_path(name), draft::identity_of_tokens(tokens), static_cast<int>(tokens.size()));
+  std::string problem;
+  texts_ = std::make_shared<draft::Texts>(file_->read(&problem));
+  if (!problem.empty()) note(problem + "\n");
+}
+
+void TaskHistory::keep(std::span<const draft::Token> prompt,
+                       std::span<const draft::Token> answer) const {
+  if (file_ != nullptr && !answer.empty()) file_->append(draft::history_text(prompt, answer));
+}
+
+DraftColours::DraftColours(bool is_on, engine::GenerateOptions* options) : is_on_(is_on) {
+  if (!is_on) return;
+  options->on_token = [this](draft::Token, bool is_drafted) { is_drafted_ = is_drafted; };
+}
+
+std::string DraftColours::coloured(std::string_view piece) const {
+  if (!is_on_ || !is_drafted_) return std::string(piece);
+  return fmt::format("\x1b[32m{}\x1b[0m", piece);
+}
+
+nlohmann::ordered_json sources_json(const draft::Statistics& statistics) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const draft::Statistics::OfSource& source : statistics.sources) {
+    json.push_back({{"name", source.name},
+                    {"drafted", source.n_verified},
+                    {"accepted", source.n_accepted},
+                    {"share", ratio(static_cast<double>(source.n_accepted),
+                                    static_cast<double>(statistics.n_accepted))}});
+  }
+  return json;
+}
+
+nlohmann::ordered_json draft_json(const DraftFlags& flags, const draft::Drafter* drafter) {
+  if (drafter == nullptr) return nullptr;
+  const draft::Statistics& s = drafter->statistics();
+  const auto n = static_cast<double>(s.n_verifications);
+  nlohmann::ordered_json json = {{"kind", flags.options.kind},
+                                 {"verifications", s.n_verifications},
+                                 {"with_draft", s.n_with_draft},
+                                 {"tokens_per_verification", s.tokens_per_verification()},
+                                 {"drafted", s.n_verified},
+                                 {"accepted", s.n_accepted},
+                                 {"draft_ms_per_step", ratio(s.draft_ms, n)},
+                                 {"pass_ms_per_step", ratio(s.pass_ms, n)},
+                                 {"drafts_by_tokens", s.n_of_draft_nodes},
+                                 {"verifications_by_accepted", s.n_of_accepted}};
+  json["sources"] = sources_json(s);
+  json["ms_by_width"] = nlohmann::ordered_json::object();
+  for (const auto& [width, ms] : drafter->costs().measured()) {
+    json["ms_by_width"][std::to_string(width)] = ms;
+  }
+  return json;
+}
+
+std::string draft_text(const DraftFlags& flags, const draft::Drafter& drafter, bool is_long) {
+  const draft::Statistics& s = drafter.statistics();
+  const auto n = static_cast<double>(s.n_verifications);
+  std::string text =
+      fmt::format("drafts     {:>10}   {:.2f} tokens a pass; {} of {} guesses were right\n",
+                  flags.options.kind, s.tokens_per_verification(), s.n_accepted, s.n_verified);
+  if (!is_long) return text;
+  text += fmt::format("           passes {}, with a draft {}, {:.2f} ms each; drafting {:.3f} ms\n",
+                      s.n_verifications, s.n_with_draft, ratio(s.pass_ms, n), ratio(s.draft_ms, n));
+  text += "           passes by right guesses   " + histogram_text(s.n_of_accepted) + "\n";
+  text += "           drafts by tokens          " + histogram_text(s.n_of_draft_nodes) + "\n";
+  for (const draft::Statistics::OfSource& source : s.sources) {
+    text += fmt::format("           {:<8} {} of {} guesses right\n", source.name, source.n_accepted,
+                        source.n_verified);
+  }
+  text += "           ms of a pass by tokens    ";
+  for (const auto& [width, ms] : drafter.costs().measured()) {
+    text += fmt::format("{}: {:.2f}  ", width, ms);
+  }
+  return text + "\n";
+}
+
+}  // namespace troika::cli

@@ -1,0 +1,65 @@
+// Drafts as options, as figures and as colours.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "cli/options.h"
+#include "engine/drafting.h"
+#include "engine/generate.h"
+
+namespace troika::cli {
+
+// A kind of drafts as it is given, where the FILE of model:FILE may be a name on a hub: with its
+// path, as the engine takes it.
+std::string with_model_path(const std::string& kind);
+
+struct DraftFlags {
+  engine::DraftOptions options;
+  std::string history;  // of which task
+
+  void add_to(Command& command);
+  // Null where nothing is to be drafted. `engine_options` are those of the engine.
+  std::unique_ptr<draft::Drafter> make(engine::Engine& engine,
+                                       const prepare::Options& engine_options) const;
+};
+
+// The answers of earlier runs of a task, and where this run's are kept.
+class TaskHistory {
+ public:
+  // `name`: a file, or what a file of the cache folder is named after; empty: nothing is kept.
+  // Throws Error.
+  TaskHistory(const std::string& name, const engine::Engine& engine);
+  // Null where nothing is kept.
+  std::shared_ptr<const draft::Texts> texts() const { return texts_; }
+  void keep(std::span<const draft::Token> prompt, std::span<const draft::Token> answer) const;
+
+ private:
+  std::unique_ptr<draft::HistoryFile> file_;
+  std::shared_ptr<const draft::Texts> texts_;
+};
+
+// a / b, or 0 where there is nothing to divide by.
+inline double ratio(double a, double b) { return b > 0 ? a / b : 0.0; }
+
+// A list: what each source guessed, and its share of what was right.
+nlohmann::ordered_json sources_json(const draft::Statistics& statistics);
+// {"kind", "tokens_per_verification", ...}; null without drafts.
+nlohmann::ordered_json draft_json(const DraftFlags& flags, const draft::Drafter* drafter);
+// One line, and with `is_long` a small table behind it.
+std::string draft_text(const DraftFlags& flags, const draft::Drafter& drafter, bool is_long);
+
+// Colours the text of accepted guesses.
+class DraftColours {
+ public:
+  // `options` must live as long as the text streams.
+  DraftColours(bool is_on, engine::GenerateOptions* options);
+  std::string coloured(std::string_view piece) const;
+
+ private:
+  bool is_on_;
+  bool is_drafted_ = false;
+};
+
+}  // namespace troika::cli

@@ -1,0 +1,65 @@
+#include "cli/use/kept_plan.h"
+
+#include <fmt/format.h>
+
+#include "tune/kept_plan.h"
+
+namespace troika::cli {
+namespace {
+
+// The option that asks for something else than the plan says; empty where none does. What lies over
+// a plan (context, order, int8, ...) is none of them.
+std::string option_against(const EngineFlags& flags, const plan::Plan& plan) {
+  const prepare::Options wanted = flags.checked();
+  const auto differs = [&](const char* name, bool is_other) {
+    return flags.is_given(name) && is_other;
+  };
+  const bool other_threads = plan.lanes.size() != 1 || plan.n_threads() != wanted.n_threads;
+  if (differs("--threads", other_threads)) return "--threads";
+  if (differs("--kv", wanted.kv_type != plan.kv_type)) return "--kv";
+  if (differs("--activations", wanted.activations != plan.activations)) return "--activations";
+  if (differs("--prefill", wanted.prefill != plan::prefill_name(plan.prefill))) return "--prefill";
+  for (const char* name :
+       {"--lanes", "--place", "--packed", "--layouts", "--kernels", "--strict-npu"}) {
+    if (flags.is_given(name)) return name;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string day_of(const std::string& when) {
+  constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  int year = 0, month = 0, day = 0;
+  if (std::sscanf(when.c_str(), "%4d-%2d-%2dT", &year, &month, &day) != 3 || month < 1 ||
+      month > 12) {
+    return when;
+  }
+  return fmt::format("{} {} {}", day, kMonths[month - 1], year);
+}
+
+std::optional<plan::Plan> kept_plan(const EngineFlags& flags) {
+  const prepare::Options& options = flags.options;
+  if (!flags.uses_kept_plan() || !options.plan.empty() || !options.has_cache ||
+      options.machine != "here") {
+    return std::nullopt;
+  }
+  std::string problem;
+  const std::optional<tune::KeptPlan> kept = tune::find_kept_plan(options.model, &problem);
+  if (!problem.empty()) note("note: the tuned plan is not used: " + problem + "\n");
+  if (!kept) return std::nullopt;
+  const plan::Plan& plan = kept->file.plan;
+  if (const std::string option = option_against(flags, plan); !option.empty()) {
+    note(
+        fmt::format("note: {} is given, so the plan that 'troika tune' found ({}) is not used; "
+                    "--no-plan says that without this note\n",
+                    option, tune::summary(plan)));
+    return std::nullopt;
+  }
+  note(fmt::format("Plan: tuned on {} ({}); --no-plan runs without it.\n",
+                   day_of(kept->file.tuned->when), tune::summary(plan)));
+  return plan;
+}
+
+}  // namespace troika::cli

@@ -1,0 +1,60 @@
+#include "cli/use/memory.h"
+
+#include <fmt/format.h>
+
+#include <climits>
+#include <nlohmann/json.hpp>
+
+#include "base/system.h"
+#include "cli/common.h"
+
+namespace troika::cli {
+namespace {
+
+// However many answers there are.
+int64_t slots_of(const engine::Engine& engine) {
+  return prepare::most_slots(engine.ledger(), prepare::kv_shape(engine.plan(), engine.blueprint()),
+                             INT_MAX, available_memory_bytes());
+}
+
+}  // namespace
+
+std::string memory_text(const engine::Engine& engine) {
+  const plan::Ledger& ledger = engine.ledger();
+  std::string text = "\nin memory\n";
+  const auto add = [&](const char* name, size_t bytes) {
+    text += fmt::format("  {:<26} {:>10}\n", name, bytes_text(bytes));
+  };
+  for (int i = 0; i < plan::kOwners; ++i) {
+    const auto owner = static_cast<plan::Owner>(i);
+    if (ledger.bytes(owner) > 0) add(plan::owner_name(owner), ledger.bytes(owner));
+  }
+  add("together", ledger.total_bytes());
+  if (ledger.is_limited()) {
+    add("limit", ledger.limit_bytes());
+  } else {
+    text += "  no limit: half of what is free bounds what is copied and cached\n";
+  }
+  return text + fmt::format(
+                    "  keys and values are those of one context of {} tokens; there is "
+                    "room for {} in all\n",
+                    engine.plan().context, slots_of(engine));
+}
+
+nlohmann::ordered_json memory_json(const engine::Engine& engine) {
+  if (engine.phone() != nullptr) return nullptr;
+  const plan::Ledger& ledger = engine.ledger();
+  nlohmann::ordered_json json;
+  json["limit_bytes"] = ledger.is_limited() ? nlohmann::ordered_json(ledger.limit_bytes())
+                                            : nlohmann::ordered_json(nullptr);
+  for (int i = 0; i < plan::kOwners; ++i) {
+    const auto owner = static_cast<plan::Owner>(i);
+    json["owners"][plan::owner_key(owner)] = ledger.bytes(owner);
+  }
+  json["total_bytes"] = ledger.total_bytes();
+  json["resident_bytes"] = resident_bytes();
+  json["slots"] = slots_of(engine);
+  return json;
+}
+
+}  // namespace troika::cli

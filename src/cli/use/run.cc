@@ -1,0 +1,214 @@
+// troika run: continues a prompt, or answers it with --chat.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "cli/common.h"
+#include "cli/tune/layouts.h"
+#include "cli/use/drafting.h"
+#include "cli/use/memory.h"
+#include "cli/use/run_answers.h"
+#include "engine/chat.h"
+#include "engine/generate.h"
+#include "measure/forced_text.h"
+
+namespace troika::cli {
+namespace {
+
+constexpr int kMostAnswers = 1024;
+
+struct RunFlags {
+  EngineFlags engine;
+  SamplerFlags sampler;
+  TraceFlags trace;
+  DraftFlags draft;
+  std::string forced_file;
+  bool stats = false;
+  bool show_drafts = false;
+  std::string prompt;
+  std::string file;
+  std::string dash;
+  std::string system;
+  Option* prompt_option = nullptr;
+  int n_tokens = -1;
+  std::vector<std::string> stops;
+  bool chat = false;
+  bool special = false;
+  bool ignore_end = false;
+  bool json = false;
+  int n_answers = 0;  // 0: one that streams
+};
+
+std::string read_prompt(const RunFlags& flags) {
+  const int n_given =
+      (flags.prompt_option->count() > 0) + !flags.file.empty() + !flags.dash.empty();
+  if (n_given != 1) {
+    throw UsageError("Give the prompt once: -p TEXT, -f FILE, or - for standard input.");
+  }
+  if (!flags.dash.empty()) {
+    if (flags.dash != "-") {
+      throw UsageError(
+          fmt::format("'{}' is not understood. Give a prompt with -p TEXT.", flags.dash));
+    }
+    return read_text("-");
+  }
+  return flags.file.empty() ? flags.prompt : read_text(flags.file);
+}
+
+nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine& engine,
+                               uint64_t seed, bool is_replay) {
+  nlohmann::ordered_json json;
+  if (is_replay) json["replay"] = true;
+  // Bytes that are no UTF-8 were replaced by the text stream already.
+  json["text"] = g.text;
+  json["tokens"] = g.tokens;
+  json["stop"] = engine::stop_name(g.stop);
+  json["seed"] = seed;
+  json["context"] = engine.plan().context;
+  json["load_s"] = engine.load_seconds();
+  json["prefill"] = {{"tokens", g.n_prompt},
+                     {"seconds", g.prefill_seconds},
+                     {"tokens_per_s", g.prefill_tokens_per_s()}};
+  const double n_steps = g.n_steps;
+  json["decode"] = {{"tokens", g.tokens.size()},
+                    {"seconds", g.decode_seconds},
+                    {"tokens_per_s", g.decode_tokens_per_s()},
+                    {"tokens_per_step",
+                     n_steps > 0 ? (static_cast<double>(g.tokens.size()) - 1) / n_steps : 1.0}};
+  json["peak_bytes"] = peak_resident_bytes();
+  json["memory"] = memory_json(engine);
+  json["layouts"] = layouts_json(engine);
+  return json;
+}
+
+void print_summary(const engine::Generated& g, const engine::Engine& engine, uint64_t seed,
+                   bool is_replay) {
+  note(fmt::format("\nload       {:8.2f} s   {}, context {}, {} threads, seed {}\n",
+                   engine.load_seconds(), tensor::type_name(engine.weights().main_type()),
+                   engine.plan().context, engine.plan().n_threads(), seed));
+  note(fmt::format("weights    {}\n", engine.weight_pages().text));
+  note(fmt::format("prompt     {:8.2f} s   {} tokens, {:.1f} tokens/s\n", g.prefill_seconds,
+                   g.n_prompt, g.prefill_tokens_per_s()));
+  note(fmt::format("{} {:8.2f} s   {} tokens, {:.1f} tokens/s, stopped by {}\n",
+                   is_replay ? "replay    " : "generation", g.decode_seconds, g.tokens.size(),
+                   g.decode_tokens_per_s(), engine::stop_name(g.stop)));
+  note(layouts_text(engine));
+  note(fmt::format("memory     {:>10}   at its peak\n", bytes_text(peak_resident_bytes())));
+}
+
+// The tokens that --force-text gives. The answer then ends behind them, if not before.
+measure::ForcedText forced_text(const RunFlags& flags, const engine::Engine& engine,
+                                size_t n_prompt, engine::GenerateOptions* options) {
+  if (flags.forced_file.empty()) return {n_prompt, {}};
+  measure::ForcedText forced(
+      n_prompt, engine.tokenizer().encode(read_text(flags.forced_file), {false, false}));
+  const auto n = static_cast<int>(forced.n_tokens());
+  options->most_tokens = options->most_tokens < 0 ? n : std::min(n, options->most_tokens);
+  options->ignore_end = true;
+  return forced;
+}
+
+void run(RunFlags& flags) {
+  if (flags.n_answers > 0 && (!flags.forced_file.empty() || flags.show_drafts)) {
+    throw UsageError(
+        "--force-text and --show-drafts are for one answer that streams; leave --answers out.");
+  }
+  const std::string text = read_prompt(flags);
+  const engine::SamplerOptions sampler_options = flags.sampler.checked();
+  const auto engine = load(flags.engine);
+  flags.sampler.check_tokens(*engine);
+  std::vector<cache::Token> prompt;
+  if (flags.chat) {
+    const engine::ChatFormat format(*engine);
+    std::vector<engine::Message> messages;
+    if (!flags.system.empty()) messages.push_back({"system", flags.system});
+    messages.push_back({"user", text});
+    prompt = format.prompt(messages);
+  } else {
+    prompt = engine->tokenizer().encode(text, {true, flags.special});
+  }
+  engine::GenerateOptions options;
+  options.most_tokens = flags.n_tokens;
+  options.stops = flags.stops;
+  options.ignore_end = flags.ignore_end;
+  if (flags.n_answers > 0) {
+    const TaskHistory history(flags.draft.history, *engine);
+    flags.draft.options.history = history.texts();
+    flags.trace.begin(*engine);
+    run_answers(*engine, flags.engine, flags.draft,
+                {flags.n_answers, prompt, sampler_options, options, flags.json}, history);
+    flags.trace.end(*engine);
+    return;
+  }
+  engine::Session session(*engine);
+  measure::ForcedText forced = forced_text(flags, *engine, prompt.size(), &options);
+  const bool is_replay = !flags.forced_file.empty();
+  engine::Sampler sampler(sampler_options, is_replay ? &forced : nullptr);
+  const TaskHistory history(is_replay ? std::string() : flags.draft.history, *engine);
+  flags.draft.options.history = history.texts();
+  const std::unique_ptr<draft::Drafter> drafter = flags.draft.make(*engine, flags.engine.checked());
+  options.drafter = drafter.get();
+  const DraftColours colours(flags.show_drafts && !flags.json, &options);
+  const auto stream = [&](std::string_view piece) {
+    if (!flags.json) print(colours.coloured(piece));
+  };
+  flags.trace.begin(*engine);
+  const engine::Generated generated = generate(session, prompt, sampler, options, stream);
+  if (flags.json) {
+    nlohmann::ordered_json json = to_json(generated, *engine, sampler_options.seed, is_replay);
+    json["draft"] = draft_json(flags.draft, drafter.get());
+    print_json(json);
+  } else {
+    print("\n");
+    print_summary(generated, *engine, sampler_options.seed, is_replay);
+    if (drafter != nullptr) note(draft_text(flags.draft, *drafter, flags.stats));
+  }
+  flags.trace.end(*engine);
+  history.keep(prompt, generated.tokens);
+}
+
+}  // namespace
+
+void add_run(Command& app) {
+  Command* command = app.add_subcommand("run", "Continue a prompt, or answer it with --chat");
+  command->footer(
+      "Examples:\n"
+      "  troika run model.gguf -p \"Once upon a time\" -n 100\n"
+      "  troika run model.gguf --chat -p \"Tell me a story.\" --seed 7\n"
+      "  troika run model.gguf --chat -p \"Tell me a story.\" --answers 4\n"
+      "  cat notes.txt | troika run model.gguf - --temp 0 --json");
+  auto flags = std::make_shared<RunFlags>();
+  flags->engine.add_to(*command);
+  flags->engine.add_kept_plan(*command);
+  command->add_option("DASH", flags->dash, "- reads the prompt from standard input");
+  flags->prompt_option = command->add_option("-p,--prompt", flags->prompt, "The prompt");
+  command->add_option("-f,--file", flags->file, "Read the prompt from a file; - is standard input");
+  command
+      ->add_option("-n,--tokens", flags->n_tokens,
+                   "Most tokens to generate (default: until the model ends or the context is full)")
+      ->check(at_least(0));
+  command->add_flag("--chat", flags->chat, "Put the prompt into the model's chat template");
+  command->add_option("--system", flags->system, "System message, with --chat");
+  command->add_option("--stop", flags->stops, "Stop before this text (repeatable)");
+  command->add_flag("--special", flags->special, "Special tokens in the prompt count as such");
+  command->add_flag("--ignore-end", flags->ignore_end, "Go on after the model's end token");
+  flags->sampler.add_to(*command);
+  flags->draft.add_to(*command);
+  command->add_option("--force-text", flags->forced_file,
+                      "Replay: the answer is this file's text, whatever the model says; drafts and "
+                      "times are real");
+  command->add_flag("--stats", flags->stats, "More figures about drafts");
+  command->add_flag("--show-drafts", flags->show_drafts, "Colour the guesses that were right");
+  flags->trace.add_to(*command);
+  command
+      ->add_option("--answers", flags->n_answers,
+                   "So many answers to the prompt, computed together; answer i has the seed of the "
+                   "first plus i")
+      ->check(within(1, kMostAnswers));
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback([flags] { run(*flags); });
+}
+
+}  // namespace troika::cli

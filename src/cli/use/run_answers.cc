@@ -1,0 +1,132 @@
+#include "cli/use/run_answers.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/system.h"
+#include "engine/batcher.h"
+
+namespace troika::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Outcome {
+  std::vector<engine::Generated> answers;
+  engine::BatcherStatistics statistics;
+  double seconds = 0.0;
+
+  size_t n_tokens() const {
+    size_t n = 0;
+    for (const engine::Generated& g : answers) n += g.tokens.size();
+    return n;
+  }
+  double tokens_per_s() const { return ratio(static_cast<double>(n_tokens()), seconds); }
+};
+
+// Answers are shown as soon as they and all before them have ended.
+Outcome run_all(engine::Engine& engine, const AnswersRequest& request,
+                const std::vector<std::unique_ptr<draft::Drafter>>& drafters) {
+  engine::Batcher batcher(engine);
+  for (int i = 0; i < request.n_answers; ++i) {
+    engine::AnswerRequest one;
+    one.prompt = request.prompt;
+    one.sampler = request.sampler;
+    one.sampler.seed += static_cast<uint64_t>(i);
+    one.options = request.options;
+    one.options.drafter = drafters[static_cast<size_t>(i)].get();
+    batcher.submit(std::move(one));
+  }
+  Outcome outcome;
+  const auto start = std::chrono::steady_clock::now();
+  const auto show_ended = [&] {
+    auto next = static_cast<int>(outcome.answers.size());
+    for (; next < request.n_answers && batcher.is_done(next); ++next) {
+      outcome.answers.push_back(batcher.take(next));
+      if (request.is_json) continue;
+      print(fmt::format("{}--- answer {}, seed {}\n{}\n", next > 0 ? "\n" : "", next + 1,
+                        request.sampler.seed + static_cast<uint64_t>(next),
+                        outcome.answers.back().text));
+    }
+  };
+  while (batcher.step()) show_ended();
+  show_ended();
+  outcome.seconds = seconds_since(start);
+  outcome.statistics = batcher.statistics();
+  return outcome;
+}
+
+ordered_json to_json(const Outcome& outcome, const engine::Engine& engine, uint64_t seed,
+                     const DraftFlags& draft,
+                     const std::vector<std::unique_ptr<draft::Drafter>>& drafters) {
+  ordered_json json;
+  json["answers"] = ordered_json::array();
+  for (size_t i = 0; i < outcome.answers.size(); ++i) {
+    const engine::Generated& g = outcome.answers[i];
+    json["answers"].push_back({{"text", g.text},
+                               {"seed", seed + i},
+                               {"stop", engine::stop_name(g.stop)},
+                               {"tokens", g.tokens},
+                               {"prompt_tokens", g.n_prompt},
+                               {"computed_tokens", g.n_computed},
+                               {"draft", draft_json(draft, drafters[i].get())}});
+  }
+  const engine::BatcherStatistics& s = outcome.statistics;
+  json["context"] = engine.plan().context;
+  json["load_s"] = engine.load_seconds();
+  json["together"] = {
+      {"seconds", outcome.seconds},
+      {"tokens", outcome.n_tokens()},
+      {"tokens_per_s", outcome.tokens_per_s()},
+      {"steps", s.n_steps},
+      {"rows_per_step", ratio(static_cast<double>(s.n_step_rows), static_cast<double>(s.n_steps))},
+      {"most_answers_in_a_step", s.most_together},
+      {"prompt_parts", s.n_prompt_parts}};
+  json["peak_bytes"] = peak_resident_bytes();
+  return json;
+}
+
+void print_summary(const Outcome& outcome, const engine::Engine& engine) {
+  const engine::BatcherStatistics& s = outcome.statistics;
+  note(fmt::format("\nload       {:8.2f} s   {}, context {} for each, {} threads\n",
+                   engine.load_seconds(), tensor::type_name(engine.weights().main_type()),
+                   engine.plan().context, engine.plan().n_threads()));
+  note(fmt::format(
+      "together   {:8.2f} s   {} tokens of {} answers, {:.1f} tokens/s with the prompt\n",
+      outcome.seconds, outcome.n_tokens(), outcome.answers.size(), outcome.tokens_per_s()));
+  note(fmt::format(
+      "passes     {:>10}   {} answers at most and {:.1f} rows in each; the prompt in {} "
+      "parts, {} of its tokens computed\n",
+      s.n_steps, s.most_together,
+      ratio(static_cast<double>(s.n_step_rows), static_cast<double>(s.n_steps)), s.n_prompt_parts,
+      s.n_prompt_rows));
+  note(fmt::format("memory     {:>10}   at its peak\n", bytes_text(peak_resident_bytes())));
+}
+
+}  // namespace
+
+void run_answers(engine::Engine& engine, const EngineFlags& flags, const DraftFlags& draft,
+                 const AnswersRequest& request, const TaskHistory& history) {
+  if (draft.options.kind.starts_with("model:")) {
+    throw UsageError(
+        "A draft model drafts for one answer at a time. With --answers use --draft context or "
+        "none.");
+  }
+  std::vector<std::unique_ptr<draft::Drafter>> drafters;
+  for (int i = 0; i < request.n_answers; ++i) {
+    drafters.push_back(draft.make(engine, flags.checked()));
+  }
+  const Outcome outcome = run_all(engine, request, drafters);
+  if (request.is_json) {
+    print_json(to_json(outcome, engine, request.sampler.seed, draft, drafters));
+  } else {
+    print_summary(outcome, engine);
+  }
+  for (const engine::Generated& g : outcome.answers) history.keep(request.prompt, g.tokens);
+}
+
+}  // namespace troika::cli

@@ -1,0 +1,24 @@
+// troika run --answers N: several answers to one prompt, computed together.
+#pragma once
+
+#include <vector>
+
+#include "cli/common.h"
+#include "cli/use/drafting.h"
+#include "engine/generate.h"
+
+namespace troika::cli {
+
+struct AnswersRequest {
+  int n_answers = 1;
+  std::vector<cache::Token> prompt;
+  engine::SamplerOptions sampler;   // of the first answer; answer i has the seed i larger
+  engine::GenerateOptions options;  // without a drafter: each answer gets its own
+  bool is_json = false;
+};
+
+// Prints the answers in their order. Throws Error.
+void run_answers(engine::Engine& engine, const EngineFlags& flags, const DraftFlags& draft,
+                 const AnswersRequest& request, const TaskHistory& history);
+
+}  // namespace troika::cli

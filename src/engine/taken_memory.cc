@@ -1,0 +1,29 @@
+#include "engine/taken_memory.h"
+
+#include "engine/engine.h"
+
+namespace troika::engine {
+
+using plan::Owner;
+
+void enter_taken(const Engine& engine, plan::Ledger* ledger) {
+  const weights::Store& weights = engine.weights();
+  if (prepare::LayoutLoader* layouts = engine.layouts(); layouts != nullptr) {
+    const weights::SwitchedBlocks& blocks = layouts->blocks();
+    size_t of_file = 0;
+    for (const weights::FileRead& range : blocks.file_ranges()) of_file += range.bytes;
+    ledger->set(Owner::kWeights, weights.total_bytes() - of_file);
+    ledger->set(Owner::kLayouts, blocks.copy_bytes() + blocks.largest_bytes());
+  }
+  ledger->set(Owner::kPacked, weights.packed_bytes() + weights.measured_bytes());
+  const weights::Channels* channels = weights.channels();
+  ledger->set(Owner::kChannels, channels != nullptr ? channels->resident_bytes() : 0);
+  const lanes::ShadowAreas* shadow = engine.graphs().shadow();
+  ledger->set(Owner::kBuffers,
+              engine.graphs().buffer_bytes() + (shadow != nullptr ? shadow->held_bytes() : 0));
+  size_t held = 0;
+  for (const lanes::Lane* lane : engine.machine().lanes()) held += lane->held_bytes();
+  ledger->set(Owner::kLanes, held);
+}
+
+}  // namespace troika::engine

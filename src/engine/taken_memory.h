@@ -1,0 +1,13 @@
+// What an engine took of memory, in place of what was expected.
+#pragma once
+
+#include "plan/ledger.h"
+
+namespace troika::engine {
+
+class Engine;
+
+// REQUIRES: the engine has its executables.
+void enter_taken(const Engine& engine, plan::Ledger* ledger);
+
+}  // namespace troika::engine

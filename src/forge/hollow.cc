@@ -1,0 +1,56 @@
+#include "forge/hollow.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+#include "forge/file_type.h"
+#include "gguf/writer.h"
+
+namespace troika::forge {
+
+HollowModel::HollowModel(const model::KnownModel& model, std::string_view type)
+    : name_(model.name) {
+  const FileType& file_type = get_file_type(type);
+  const ModelFacts facts{model.n_layers, model.n_experts, model.tied_embeddings,
+                         model.n_heads / model.n_kv_heads};
+  gguf::Writer writer;
+  model::add_known_metadata(model, writer);
+  writer.add_uint32("general.file_type", file_type.number);
+  for (const model::KnownTensor& tensor : model::known_tensors(model)) {
+    writer.add_tensor(tensor.name, choose_type(file_type, tensor.name, tensor.shape, facts),
+                      tensor.shape);
+  }
+  uint64_t data_bytes = 0;
+  const std::string header = writer.header(&data_bytes);
+  bytes_ = header.size() + data_bytes;
+  void* const pages = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (pages == MAP_FAILED) {
+    throw Error(fmt::format(
+        "{}: the system gives no addresses for {:.1f} GB, which would take no memory: {}. Lift "
+        "the limit of the address space (ulimit -v unlimited).",
+        name_, 1e-9 * static_cast<double>(bytes_), std::strerror(errno)));
+  }
+  begin_ = static_cast<std::byte*>(pages);
+  std::memcpy(begin_, header.data(), header.size());
+  // Factors of the rotation belong to the shapes: readers refuse zeros.
+  const std::vector<float> factors = model::rope_factors(model);
+  if (!factors.empty()) {
+    const gguf::File file = open();
+    const gguf::TensorInfo& tensor = file.get_tensor("rope_freqs.weight");
+    std::memcpy(begin_ + file.parts()[0].data_offset + tensor.offset, factors.data(),
+                factors.size() * sizeof(float));
+  }
+  // Whoever would write here believes these were weights.
+  mprotect(begin_, bytes_, PROT_READ);
+}
+
+HollowModel::~HollowModel() { munmap(begin_, bytes_); }
+
+gguf::File HollowModel::open() const { return gguf::File::parse({begin_, bytes_}, name_); }
+
+}  // namespace troika::forge

@@ -1,0 +1,33 @@
+// Model files without weights: header and shapes are those of a published model, and the data are
+// zeros that take no memory. For plans and timing, of models of any size.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "gguf/file.h"
+#include "model/known.h"
+
+namespace troika::forge {
+
+class HollowModel {
+ public:
+  // `type` is a name of file_types(). Throws UsageError for unknown names, and Error where the
+  // system gives no addresses for so large a model.
+  HollowModel(const model::KnownModel& model, std::string_view type);
+  ~HollowModel();
+  HollowModel(const HollowModel&) = delete;
+  HollowModel& operator=(const HollowModel&) = delete;
+
+  // Its path is the name of the model. REQUIRES: this object outlives it.
+  gguf::File open() const;
+
+ private:
+  std::string name_;
+  std::byte* begin_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+}  // namespace troika::forge

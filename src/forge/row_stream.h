@@ -1,0 +1,38 @@
+// Makes the rows of a tensor on all threads and writes them in order, in bounded memory.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/team.h"
+#include "gguf/writer.h"
+
+namespace troika::forge {
+
+// Calls make(worker, first_row, n_rows, out) for parts of the rows, several at a time, and writes
+// what it left at `out` (n_rows * row_bytes bytes). `make` must not throw; `after(n_rows)` is
+// called when that many more rows are written, and may.
+template <typename Make, typename After>
+void stream_rows(gguf::Writer& writer, Team& team, uint64_t n_rows, uint64_t row_bytes, Make make,
+                 After after) {
+  constexpr uint64_t kChunkBytes = uint64_t{4} << 20;
+  const uint64_t rows_per_chunk =
+      std::clamp<uint64_t>(kChunkBytes / std::max<uint64_t>(row_bytes, 1), 1, n_rows);
+  std::vector<std::byte> chunk(rows_per_chunk * row_bytes);
+  for (uint64_t first = 0; first < n_rows; first += rows_per_chunk) {
+    const uint64_t n = std::min(rows_per_chunk, n_rows - first);
+    team.run([&](int worker) {
+      const Part part = part_of(static_cast<int64_t>(n), worker, team.size());
+      if (part.begin == part.end) return;
+      const auto begin = static_cast<uint64_t>(part.begin);
+      make(worker, first + begin, static_cast<uint64_t>(part.end) - begin,
+           chunk.data() + begin * row_bytes);
+    });
+    writer.write(std::span(chunk).first(n * row_bytes));
+    after(n);
+  }
+}
+
+}  // namespace troika::forge

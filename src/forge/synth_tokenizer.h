@@ -1,0 +1,13 @@
+// A made-up vocabulary of the right kind and exact size for models with made-up weights.
+#pragma once
+
+#include "gguf/writer.h"
+#include "model/known.h"
+
+namespace troika::forge {
+
+// Adds the keys tokenizer.ggml.*: pieces of one to four letters, common letters first, so that text
+// becomes about one token per three letters, as with a real vocabulary; every byte has a token.
+void add_synth_tokenizer(const model::KnownModel& model, gguf::Writer& writer);
+
+}  // namespace troika::forge

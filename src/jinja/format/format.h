@@ -1,0 +1,38 @@
+// Python's three ways to lay out values: '%5.2f' % x, '{:>5}'.format(x), and the specification
+// behind the colon, which both share.
+#pragma once
+
+#include <string>
+
+#include "jinja/runtime.h"
+
+namespace troika::jinja {
+
+struct FormatSpec {
+  std::string fill = " ";  // one character
+  char align = '\0';       // < > ^ = or none
+  char sign = '-';         // - + or space
+  bool alternate = false;
+  char group = '\0';  // , or _
+  bool zero = false;  // a 0 in front of the width: pad numbers behind their sign
+  size_t width = 0;
+  int precision = -1;
+  char type = '\0';
+};
+
+// Both limits keep a template from asking for a gigabyte of padding.
+inline constexpr size_t kWidestField = 1'000'000;
+inline constexpr int kMostDigits = 400;
+
+// What stands behind the colon of a {} field.
+FormatSpec parse_spec(Runtime& rt, const std::string& text);
+std::string format_value(Runtime& rt, const Value& v, const FormatSpec& spec);
+std::string format_number(Runtime& rt, const Value& v, const FormatSpec& spec);
+std::string pad(Runtime& rt, std::string text, const FormatSpec& spec, char default_align);
+
+// format % arguments
+Value format_percent(Runtime& rt, const Value& format, const Value& arguments);
+// format.format(...): args.at[0] is the format.
+Value format_braces(Runtime& rt, const Args& args);
+
+}  // namespace troika::jinja

@@ -1,0 +1,115 @@
+// Templates that never end, explode, or nest without bound end in an error that says so.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "jinja/chat_template.h"
+#include "jinja/render_support_test.h"
+
+namespace troika::jinja {
+namespace {
+
+Limits small() {
+  Limits limits;
+  limits.n_steps = 1'000'000;
+  limits.memory_bytes = 4 << 20;
+  limits.output_bytes = 1 << 20;
+  return limits;
+}
+
+void expect_error(const std::string& source, const std::string& part) {
+  const std::string result = render(source, small());
+  EXPECT_EQ(result.rfind("error: ", 0), 0u) << source << "\n" << result.substr(0, 200);
+  EXPECT_NE(result.find(part), std::string::npos) << source << "\n" << result.substr(0, 200);
+}
+
+std::string repeated(const std::string& what, int n) {
+  std::string out;
+  for (int i = 0; i < n; ++i) {
+    out += what;
+  }
+  return out;
+}
+
+TEST(TemplateLimits, Steps) {
+  const std::string loops =
+      "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
+  expect_error(loops, "did not finish within 1000000 steps");
+  expect_error("{% set l = [1] %}{% for i in range(999) %}{{ l.extend(l) or '' }}{% endfor %}",
+               "chat template");
+}
+
+TEST(TemplateLimits, Memory) {
+  expect_error(
+      "{% set ns = namespace(s='x') %}{% for i in range(99) %}"
+      "{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+      "holds more than 4 MiB");
+  expect_error("{{ 'x' * 999999999999 }}", "holds more than");
+  expect_error("{{ [1] * 999999999 }}", "holds more than");
+  expect_error("{{ '%999999s' % 'x' ~ '%999999s' % 'x' ~ '%999999s' % 'x' ~ '%999999s' % 'x' }}",
+               "holds more than");
+  expect_error("{{ '%99999999s' % 'x' }}", "more than 1000000 characters");
+  expect_error("{{ 'aaaa' * 9999 | replace('', 'x' * 9999) }}", "chat template");
+}
+
+TEST(TemplateLimits, Output) {
+  expect_error("{% set s = 'x' * 1000 %}{% for i in range(2000) %}{{ s }}{% endfor %}",
+               "writes more than 1 MiB");
+}
+
+TEST(TemplateLimits, Range) { expect_error("{{ range(1000000) }}", "range() of 1000000 numbers"); }
+
+TEST(TemplateLimits, Recursion) {
+  expect_error("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "call one another");
+  expect_error("{% for x in [[[]]] recursive %}{{ loop([1]) }}{% endfor %}", "call one another");
+  expect_error("{% set l = [] %}{% set _ = l.append(l) %}{{ l }}", "nested in itself");
+  expect_error("{% set l = [] %}{% set _ = l.append(l) %}{{ l | tojson }}", "nested in itself");
+  expect_error(
+      "{% set a = [] %}{% set b = [] %}{% set _ = a.append(b) %}{% set _ = b.append(a) %}"
+      "{{ a == b }}",
+      "nested in itself");
+  expect_error("{% set ns = namespace() %}{% set ns.x = ns %}{{ ns }}", "nested in itself");
+}
+
+TEST(TemplateLimits, Parser) {
+  expect_error("{{ " + repeated("(", 9999) + "1" + repeated(")", 9999) + " }}", "nested");
+  expect_error("{{ " + repeated("not ", 9999) + "1 }}", "nested");
+  expect_error("{{ " + repeated("- ", 9999) + "1 }}", "nested");
+  expect_error("{{ 1" + repeated(" + 1", 9999) + " }}", "more than 500 steps");
+  expect_error("{{ x" + repeated(".a", 9999) + " }}", "more than 500 steps");
+  expect_error(repeated("{% if 1 %}", 9999), "nested");
+  expect_error("{% if 1 %}" + repeated("{% elif 1 %}", 9999) + "{% endif %}", "branches");
+}
+
+// A list that many lists hold costs its holders nothing, and is taken down without recursion.
+TEST(TemplateLimits, DeepValuesAreTakenDown) {
+  EXPECT_EQ(render("{% set ns = namespace(l=[]) %}{% for i in range(20000) %}"
+                   "{% set ns.l = [ns.l] %}{% endfor %}done"),
+            "done");
+}
+
+TEST(TemplateLimits, DeepContext) {
+  nlohmann::ordered_json deep;
+  for (int i = 0; i < 1000; ++i) {
+    deep = nlohmann::ordered_json::array({std::move(deep)});
+  }
+  nlohmann::ordered_json context;
+  context["x"] = std::move(deep);
+  EXPECT_THROW(ChatTemplate("{{ x }}").render(context), Error);
+}
+
+TEST(TemplateLimits, DefaultsAllowLongConversations) {
+  nlohmann::ordered_json messages;
+  for (int i = 0; i < 2000; ++i) {
+    messages.push_back(
+        {{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", std::string(2000, 'x')}});
+  }
+  const ChatTemplate chat_template(
+      "{% for m in messages %}<|{{ m.role }}|>{{ m['content'] | trim }}\n{% endfor %}");
+  const std::string text = chat_template.render(messages, nullptr, {});
+  EXPECT_GT(text.size(), 4'000'000u);
+}
+
+}  // namespace
+}  // namespace troika::jinja

@@ -1,0 +1,158 @@
+#include "jinja/values/dict.h"
+
+#include <cmath>
+#include <functional>
+
+#include "jinja/runtime.h"
+
+namespace troika::jinja {
+
+namespace {
+constexpr size_t kScanAtMost = 8;
+constexpr size_t kNowhere = static_cast<size_t>(-1);
+// What an entry costs beyond its two values: a node of the index.
+constexpr size_t kEntryBytes = 2 * sizeof(Value) + 48;
+constexpr int kTupleDepth = 16;
+
+void check_key_at(const Runtime& rt, const Value& key, int depth) {
+  if (!key.is_object()) {
+    return;
+  }
+  if (key.is(Shape::kTuple) && depth < kTupleDepth) {
+    for (const Value& item : key.sequence().items) {
+      check_key_at(rt, item, depth + 1);
+    }
+    return;
+  }
+  rt.fail("a " + type_name(key) + " cannot be a key of a dictionary");
+}
+}  // namespace
+
+void check_key(const Runtime& rt, const Value& key) { check_key_at(rt, key, 0); }
+
+bool same_key(const Value& a, const Value& b) {
+  if (a.is_string() && b.is_string()) {
+    return a.str() == b.str();
+  }
+  if (a.is_number() && b.is_number()) {
+    return a.is_integral() && b.is_integral() ? a.as_int() == b.as_int()
+                                              : a.as_double() == b.as_double();
+  }
+  if (a.is(Shape::kTuple) && b.is(Shape::kTuple)) {
+    const auto& x = a.sequence().items;
+    const auto& y = b.sequence().items;
+    if (x.size() != y.size()) {
+      return false;
+    }
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (!same_key(x[i], y[i])) {
+        return false;
+      }
+    }
+    return true;
+  }
+  return a.kind() == b.kind() && !a.is_object() && !a.is_string() && !a.is_number();
+}
+
+uint64_t hash_key(const Value& key) {
+  if (key.is_string()) {
+    return std::hash<std::string_view>()(key.str());
+  }
+  if (key.is_number()) {
+    return std::hash<double>()(key.as_double());
+  }
+  if (key.is(Shape::kTuple)) {
+    uint64_t h = 17;
+    for (const Value& item : key.sequence().items) {
+      h = h * 1000003 + hash_key(item);
+    }
+    return h;
+  }
+  return static_cast<uint64_t>(key.kind());
+}
+
+size_t Dict::position(const Value& key) const {
+  if (index_.empty()) {
+    for (size_t i = 0; i < entries.size(); ++i) {
+      if (same_key(entries[i].first, key)) {
+        return i;
+      }
+    }
+    return kNowhere;
+  }
+  const auto [first, last] = index_.equal_range(hash_key(key));
+  for (auto it = first; it != last; ++it) {
+    if (same_key(entries[it->second].first, key)) {
+      return it->second;
+    }
+  }
+  return kNowhere;
+}
+
+const Value* Dict::find(const Value& key) const {
+  const size_t i = position(key);
+  return i == kNowhere ? nullptr : &entries[i].second;
+}
+
+const Value* Dict::find(std::string_view key) const {
+  if (index_.empty()) {
+    for (const auto& [k, v] : entries) {
+      if (k.is_string() && k.str() == key) {
+        return &v;
+      }
+    }
+    return nullptr;
+  }
+  const auto [first, last] = index_.equal_range(std::hash<std::string_view>()(key));
+  for (auto it = first; it != last; ++it) {
+    const Value& k = entries[it->second].first;
+    if (k.is_string() && k.str() == key) {
+      return &entries[it->second].second;
+    }
+  }
+  return nullptr;
+}
+
+void Dict::set(Heap& heap, const Value& key, Value value) {
+  const size_t i = position(key);
+  if (i != kNowhere) {
+    entries[i].second = std::move(value);
+    return;
+  }
+  heap.take(kEntryBytes);
+  entries.emplace_back(key, std::move(value));
+  if (!index_.empty()) {
+    index_.emplace(hash_key(key), entries.size() - 1);
+  } else if (entries.size() > kScanAtMost) {
+    index_all();
+  }
+}
+
+bool Dict::erase(const Value& key) {
+  const size_t i = position(key);
+  if (i == kNowhere) {
+    return false;
+  }
+  entries.erase(entries.begin() + static_cast<ptrdiff_t>(i));
+  if (!index_.empty()) {
+    index_all();
+  }
+  return true;
+}
+
+void Dict::clear() {
+  entries.clear();
+  index_.clear();
+}
+
+void Dict::index_all() {
+  index_.clear();
+  if (entries.size() <= kScanAtMost) {
+    return;
+  }
+  for (size_t i = 0; i < entries.size(); ++i) {
+    index_.emplace(hash_key(entries[i].first), i);
+  }
+}
+
+}  // namespace troika::jinja

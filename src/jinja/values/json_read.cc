@@ -1,0 +1,61 @@
+#include "jinja/values/json_read.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "jinja/values/dict.h"
+
+namespace troika::jinja {
+
+Value from_json_value(Runtime& rt, const nlohmann::ordered_json& json) {
+  rt.heap.step();
+  switch (json.type()) {
+    case nlohmann::json::value_t::null:
+      return Value::none();
+    case nlohmann::json::value_t::boolean:
+      return Value::of(json.get<bool>());
+    case nlohmann::json::value_t::number_integer:
+      return Value::of(json.get<int64_t>());
+    case nlohmann::json::value_t::number_unsigned: {
+      const auto u = json.get<uint64_t>();
+      return u <= INT64_MAX ? Value::of(static_cast<int64_t>(u))
+                            : Value::of(static_cast<double>(u));
+    }
+    case nlohmann::json::value_t::number_float:
+      return Value::of(json.get<double>());
+    case nlohmann::json::value_t::string:
+      return rt.text(json.get_ref<const std::string&>());
+    default:
+      break;
+  }
+  const Runtime::Descent descent(rt);
+  if (json.is_array()) {
+    Value list = rt.heap.list();
+    for (const auto& item : json) {
+      rt.heap.append(list.sequence(), from_json_value(rt, item));
+    }
+    return list;
+  }
+  if (!json.is_object()) {
+    rt.fail("binary data cannot be used in a chat template");
+  }
+  Value dict = rt.heap.dict();
+  for (const auto& [key, value] : json.items()) {
+    dict.dict().set(rt.heap, rt.text(key), from_json_value(rt, value));
+  }
+  return dict;
+}
+
+Value from_json(Runtime& rt, const std::string& json) {
+  // nlohmann's tree takes some 16 times the text at worst ("[0,0,0,...").
+  rt.heap.expect(16 * json.size());
+  rt.heap.step(json.size() / 2);
+  const auto parsed = nlohmann::ordered_json::parse(json, nullptr, false);
+  if (parsed.is_discarded()) {
+    rt.fail("from_json was given text that is no JSON");
+  }
+  return from_json_value(rt, parsed);
+}
+
+}  // namespace troika::jinja

@@ -1,0 +1,25 @@
+// The machine that a plan runs on: cores of this one, or a virtual phone.
+#pragma once
+
+#include <memory>
+
+#include "kernels/kernels.h"
+#include "lanes/machine.h"
+#include "lanes/virtual/virtual_phone.h"
+#include "machines/phone_setup.h"
+#include "plan/plan.h"
+#include "prepare/load_weights.h"
+
+namespace troika::machines {
+
+// Lanes of cores, and one of the disk where weights of outliers come from a side file. Both
+// `kernels` and `weights` must outlive it.
+std::unique_ptr<lanes::Machine> make_host(const kernels::Table& kernels, const plan::Plan& plan,
+                                          const prepare::LoadedWeights& weights);
+
+// Without values it only takes modelled time; with them the cores of this machine compute them.
+std::unique_ptr<lanes::VirtualPhone> make_phone(const PhoneSetup& setup,
+                                                const kernels::Table& kernels,
+                                                const plan::Plan& plan, bool has_values);
+
+}  // namespace troika::machines

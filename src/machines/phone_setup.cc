@@ -1,0 +1,266 @@
+#include "machines/phone_setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "prepare/make_plan.h"
+#include "prepare/saved_plan.h"
+#include "solve/profile/op_bench.h"
+#include "solve/profile/op_shapes.h"
+
+namespace troika::machines {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Enough for most prompts; who needs more says so.
+constexpr int kPhoneContext = 4096;
+constexpr int kChunks[] = {32, 64, 128, 256, 512};  // lengths that are tried (N1)
+constexpr int kSmallShapes[] = {1, 8};
+constexpr int kMostOutputs = 32;  // rows of the widest head
+constexpr int kChunksInFlight = 8;
+
+// Whether the NPU's law was measured on single integer products, rows below each other, so that
+// equivalent shapes can still be faster (N8): rates at the ideal shape and those of whole passes
+// have that in them.
+bool is_law_of_plain_products(const plan::Stack& stack) {
+  return stack.npu.is_float < 0.5 && stack.npu.reads_first < 0.5;
+}
+
+// The system of llm.npu up to a step of its ablation: float parts on the CPU, products on the NPU.
+void apply_npu_step(const prepare::Options& options, PhoneSetup* setup) {
+  if (options.npu_step.empty()) return;
+  constexpr const char* kSteps[] = {"naive", "chunk", "outlier", "out-of-order"};
+  const auto at = std::find(std::begin(kSteps), std::end(kSteps), options.npu_step);
+  if (at == std::end(kSteps)) {
+    throw UsageError(fmt::format("'{}' is no step of llm.npu. Known are {}.", options.npu_step,
+                                 fmt::join(kSteps, ", ")));
+  }
+  if (options.npu_prune < 0 || options.npu_prune > 100) {
+    throw UsageError(
+        fmt::format("--npu-prune {} makes no sense; it is a percentage.", options.npu_prune));
+  }
+  const auto step = at - std::begin(kSteps);
+  plan::Plan& plan = setup->plan;
+  const auto lane_of = [&](const std::string& kind) {
+    const auto found = std::find_if(plan.lanes.begin(), plan.lanes.end(),
+                                    [&](const plan::HostLane& l) { return l.kind == kind; });
+    return found == plan.lanes.end() ? -1 : static_cast<int>(found - plan.lanes.begin());
+  };
+  const int npu = lane_of("npu");
+  const int floats = lane_of("cpu") >= 0 ? lane_of("cpu") : lane_of("gpu");
+  if (npu < 0 || floats < 0) {
+    throw UsageError("A step of llm.npu needs the NPU and a lane for floats: --lanes \"cpu;npu\".");
+  }
+  plan.is_cut_at_norms = true;
+  plan.order = step >= 3 ? plan::Order::kOutOfOrder : plan::Order::kInOrder;
+  for (const char* kind : {"qkv", "out", "ffn"}) plan.placements.push_back({kind, 2, npu});
+  plan.placements.push_back({"", 0, floats});
+  setup->options.has_group_scales = step < 2;
+  setup->makes_graphs_per_prompt = step == 0;
+  if (step >= 2) setup->shadow = {floats, options.npu_prune};
+}
+
+std::string known_stacks(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::vector<lanes::Processor> processors_of(const std::string& text) {
+  if (text.empty()) return lanes::PhoneOptions().lanes;
+  std::vector<lanes::Processor> processors;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find_first_of(";,", begin), text.size());
+    const lanes::Processor processor = lanes::processor_from_name(text.substr(begin, end - begin));
+    if (std::find(processors.begin(), processors.end(), processor) != processors.end()) {
+      throw UsageError(fmt::format("--lanes '{}' names {} twice, but a phone has one.", text,
+                                   lanes::processor_name(processor)));
+    }
+    processors.push_back(processor);
+    begin = end + 1;
+  }
+  return processors;
+}
+
+int context_of(const prepare::Options& options, const model::Blueprint& blueprint) {
+  if (options.context < 0) {
+    throw UsageError(
+        fmt::format("--context {} makes no sense; it is a number of tokens.", options.context));
+  }
+  if (options.context > 0) return options.context;
+  return std::min(blueprint.trained_context, kPhoneContext);
+}
+
+// Those that are not the lane's first.
+std::vector<plan::ProductLayout> layouts_of(const std::vector<plan::OpTime>& times,
+                                            const lanes::Machine& machine) {
+  std::vector<plan::ProductLayout> layouts;
+  for (const plan::OpTime& time : times) {
+    const plan::OpShape& shape = time.shape;
+    const plan::Shape built = {shape.phase, shape.n_tokens};
+    const auto known = machine.lanes()[static_cast<size_t>(time.lane)]->layouts(built);
+    if (known.empty() || time.layout == known.front()) continue;
+    layouts.push_back({time.lane, shape.n_rows, shape.k, built, time.layout});
+  }
+  return layouts;
+}
+
+// A prompt in chunks of one length, whose last one is padded: the mean over all prompts of up to
+// `longest` tokens. Long chunks use a processor well, short ones waste less of the last.
+double mean_prompt_us(const solve::ShapeChoice& chunk, int longest) {
+  const double n_whole = longest / chunk.shape.n_rows;
+  const double rest = longest % chunk.shape.n_rows;
+  const double n_chunks = chunk.shape.n_rows * n_whole * (n_whole + 1) / 2 + rest * (n_whole + 1);
+  return chunk.us * n_chunks / longest;
+}
+
+// Where the lanes run what, and the chunk length whose prompts take least time.
+void choose(const model::Blueprint& blueprint, const weights::Store& weights,
+            const prepare::Options& options, PhoneSetup* setup) {
+  plan::Plan& plan = setup->plan;
+  solve::PlaceRequest request;
+  for (const std::string& text : options.placements) {
+    request.forced.push_back(plan::placement_from_text(text, static_cast<int>(plan.lanes.size())));
+  }
+  for (const plan::Placement& rule : plan.placements) request.forced.push_back(rule);
+  plan.step_shapes.assign(std::begin(kSmallShapes), std::end(kSmallShapes));
+  plan.output_shapes = {1, 8, 32};
+  if (!options.small_shapes.empty()) {
+    plan.step_shapes = options.small_shapes;
+    plan.output_shapes = options.small_shapes;
+    std::erase_if(plan.output_shapes, [](int n) { return n > kMostOutputs; });
+  }
+  plan.prompt_shapes.clear();
+  if (options.chunk > 0) {
+    std::erase_if(plan.step_shapes, [&](int n) { return n >= options.chunk; });
+    plan.prompt_shapes.push_back(options.chunk);
+  } else {
+    for (const int n : kChunks) {
+      if (n < 2 * plan.context) plan.prompt_shapes.push_back(n);
+    }
+  }
+  request.shapes = plan.body_shapes();
+  request.is_cut_at_norms = plan.is_cut_at_norms;
+  lanes::VirtualPhone phone(setup->model, setup->options, nullptr);
+  std::vector<solve::LaneFacts> facts;
+  for (const lanes::Lane* lane : phone.lanes()) {
+    facts.push_back({lane->info().name, lane->info().memory_limit_bytes});
+  }
+  const lanes::Buffers buffers(blueprint, 1, 1, /*has_values=*/false);
+  const solve::RunTimes times(phone, weights, buffers);
+  solve::PlacementChoice first = solve::place(blueprint, weights, facts, times, request);
+  const solve::ShapeChoice* best = nullptr;
+  if (options.chunk > 0) best = &first.shapes.back();
+  for (const solve::ShapeChoice& phase : first.shapes) {
+    if (options.chunk > 0) break;
+    if (phase.shape.phase == plan::Phase::kStep) continue;
+    if (best == nullptr ||
+        mean_prompt_us(phase, plan.context) < mean_prompt_us(*best, plan.context)) {
+      best = &phase;
+    }
+  }
+  const int chunk = best->shape.n_rows;
+  std::erase_if(plan.prompt_shapes, [&](int n) { return n > chunk; });
+  request.shapes = plan.body_shapes();
+  setup->choice = solve::place(blueprint, weights, facts, times, request);
+  // For people: what the longer chunks would have cost.
+  for (const solve::ShapeChoice& phase : first.shapes) {
+    if (phase.shape.n_rows > chunk) setup->choice.shapes.push_back(phase);
+  }
+  plan.placements = setup->choice.placements;
+  const std::vector<plan::OpShape> products =
+      solve::product_shapes(blueprint, weights, {{plan::Phase::kPrompt, plan.chunk()}});
+  for (int lane = 0; lane < static_cast<int>(plan.lanes.size()); ++lane) {
+    const plan::Shape chunk_shape = {plan::Phase::kPrompt, plan.chunk()};
+    if (phone.lanes()[static_cast<size_t>(lane)]->layouts(chunk_shape).empty()) continue;
+    const std::vector<plan::OpTime> times = solve::compare_layouts(phone, lane, products);
+    setup->layouts.insert(setup->layouts.end(), times.begin(), times.end());
+  }
+  plan.layouts = layouts_of(setup->layouts, phone);
+}
+
+}  // namespace
+
+std::string PhoneSetup::name() const {
+  return fmt::format("{} with {}", model.phone().name, model.stack().name);
+}
+
+lanes::CostModel read_cost_model(const prepare::Options& options) {
+  const fs::path folder = fs::path(options.machine).parent_path() / "stacks";
+  if (options.stack.empty()) {
+    throw UsageError(
+        fmt::format("A virtual phone needs the software on it: --stack NAME. In {} there are: {}.",
+                    folder.string(), known_stacks(folder)));
+  }
+  const fs::path stack = folder / (options.stack + ".json");
+  std::error_code ignored;
+  if (options.stack.find('/') != std::string::npos || !fs::exists(stack, ignored)) {
+    throw UsageError(fmt::format("There is no stack '{}' in {}; there are: {}.", options.stack,
+                                 folder.string(), known_stacks(folder)));
+  }
+  plan::Phone phone = plan::read_phone(options.machine);
+  if (options.npu_rate > 0.0) phone.npu.relative_rate.value = options.npu_rate;
+  return {std::move(phone), plan::read_stack(stack.string())};
+}
+
+std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
+                                             const gguf::File& file,
+                                             const model::Blueprint& blueprint,
+                                             const weights::Store& weights) {
+  lanes::PhoneOptions phone_options;
+  phone_options.lanes = processors_of(options.lanes);
+  phone_options.has_fast_handover = options.has_fast_handover;
+  auto setup = std::make_unique<PhoneSetup>(read_cost_model(options), phone_options);
+  setup->options.has_square_shapes =
+      options.has_square_shapes && is_law_of_plain_products(setup->model.stack());
+  setup->n_threads = options.n_threads > 0 ? options.n_threads : usable_cores();
+  if (!options.plan.empty()) {
+    setup->plan =
+        prepare::load_plan(options.plan, prepare::plan_identity(file, setup->name())).plan;
+    setup->options.lanes.clear();
+    for (const plan::HostLane& lane : setup->plan.lanes) {
+      setup->options.lanes.push_back(lanes::processor_from_name(lane.kind));
+    }
+    prepare::apply_chunk_options(options, &setup->plan);
+    return setup;
+  }
+  plan::Plan& plan = setup->plan;
+  plan.lanes.clear();
+  for (const lanes::Processor processor : setup->options.lanes) {
+    plan.lanes.push_back({{}, 1, lanes::processor_name(processor)});
+  }
+  plan.activations = options.activations;
+  plan.kv_type = options.kv_type;
+  cache::check_head_length(plan.kv_type, blueprint.head_dim);
+  plan.context = context_of(options, blueprint);
+  plan.chunks_in_flight = kChunksInFlight;
+  plan.short_rest = 0;
+  apply_npu_step(options, setup.get());
+  prepare::apply_chunk_options(options, &plan);
+  choose(blueprint, weights, options, setup.get());
+  return setup;
+}
+
+void check_static_scales(const lanes::Machine& machine, bool has_values) {
+  constexpr uint32_t kMatrix = lanes::kInt8Matrix | lanes::kBf16Matrix;
+  if (!has_values) return;
+  for (const lanes::Lane* lane : machine.lanes()) {
+    if ((lane->info().capabilities & kMatrix) == 0) continue;
+    throw Error(fmt::format(
+        "--strict-npu holds the lane '{}' to scales that are fixed when its executables are "
+        "built, and none have been profiled for this model. Leave --strict-npu out, so that scales "
+        "are computed as it runs, or use lanes without a matrix unit.",
+        lane->info().name));
+  }
+}
+
+}  // namespace troika::machines

@@ -1,0 +1,45 @@
+// A virtual phone for a model: its files, its lanes, and the plan of a model on it.
+#pragma once
+
+#include <string>
+
+#include "gguf/file.h"
+#include "lanes/virtual/virtual_phone.h"
+#include "plan/plan.h"
+#include "plan/profile.h"
+#include "prepare/options.h"
+#include "solve/place.h"
+#include "weights/store.h"
+
+namespace troika::machines {
+
+struct PhoneSetup {
+  PhoneSetup(lanes::CostModel cost_model, const lanes::PhoneOptions& phone_options)
+      : model(std::move(cost_model)), options(phone_options) {}
+
+  lanes::CostModel model;
+  lanes::PhoneOptions options;
+  plan::Plan plan;
+  // How the plan was chosen; no phases where it came from a file.
+  solve::PlacementChoice choice;
+  std::vector<plan::OpTime> layouts;  // of the products of a chunk, on lanes that have a choice
+  int n_threads = 1;                  // of this machine, for the values
+  schedule::ShadowOptions shadow;
+  bool makes_graphs_per_prompt = false;  // then a prompt waits for them
+
+  // "8gen3 with llm.npu": what plans are made for.
+  std::string name() const;
+};
+
+// Throws Error for files that are no phone or stack, UsageError for options that do not fit.
+lanes::CostModel read_cost_model(const prepare::Options& options);
+std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
+                                             const gguf::File& file,
+                                             const model::Blueprint& blueprint,
+                                             const weights::Store& weights);
+
+// For --strict-npu: matrix lanes get static scales or nothing. Throws Error that says what is
+// missing. Lanes that only take modelled time have no scales to miss.
+void check_static_scales(const lanes::Machine& machine, bool has_values);
+
+}  // namespace troika::machines

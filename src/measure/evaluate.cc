@@ -1,0 +1,217 @@
+#include "measure/evaluate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "engine/chat.h"
+#include "engine/generate.h"
+
+namespace troika::measure {
+namespace {
+
+double negative_log_likelihood(std::span<const float> logits, cache::Token token) {
+  const double best = *std::max_element(logits.begin(), logits.end());
+  double sum = 0.0;
+  for (const float logit : logits) sum += std::exp(logit - best);
+  return best + std::log(sum) - logits[static_cast<size_t>(token)];
+}
+
+// Sums over windows, and what became of them in characters.
+class Sums {
+ public:
+  explicit Sums(const text::Tokenizer& tokenizer, std::vector<double>* losses = nullptr)
+      : tokenizer_(tokenizer), losses_(losses) {}
+
+  // All tokens behind the first n_given are predicted.
+  void add_window(engine::Session& session, std::span<const cache::Token> tokens,
+                  size_t n_given = 1) {
+    if (tokens.size() <= n_given) return;
+    session.truncate(0);
+    session.evaluate(tokens.first(tokens.size() - 1), [&](int index, std::span<const float> row) {
+      const size_t predicted = static_cast<size_t>(index) + 1;
+      if (predicted < n_given) return;
+      const double nll = negative_log_likelihood(row, tokens[predicted]);
+      nll_ += nll;
+      if (losses_ != nullptr) losses_->push_back(nll);
+    });
+    n_tokens_ += tokens.size() - n_given;
+    for (const char c : tokenizer_.decode(tokens.subspan(n_given))) {
+      n_chars_ += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+    }
+  }
+
+  Perplexity result() const {
+    if (n_tokens_ == 0) {
+      throw Error("The text has no token that could be predicted. Give a longer text.");
+    }
+    Perplexity p;
+    p.n_tokens = n_tokens_;
+    p.nll = nll_ / static_cast<double>(n_tokens_);
+    p.perplexity = std::exp(p.nll);
+    p.bits_per_char = nll_ / std::log(2.0) / static_cast<double>(std::max<size_t>(n_chars_, 1));
+    return p;
+  }
+
+ private:
+  const text::Tokenizer& tokenizer_;
+  std::vector<double>* losses_;  // of each token; or null
+  double nll_ = 0.0;
+  size_t n_tokens_ = 0;
+  size_t n_chars_ = 0;
+};
+
+// Windows begin with BOS where the model has such a token.
+bool begins_with_bos(const text::Tokenizer& tokenizer) {
+  return tokenizer.vocabulary().add_bos && tokenizer.bos() != text::kNoToken;
+}
+
+std::string trimmed(const std::string& text) {
+  constexpr const char* kSpace = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+}
+
+std::string first_line(const std::string& trimmed) { return trimmed.substr(0, trimmed.find('\n')); }
+
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+// Of ASCII: other characters belong to words.
+bool is_punctuation(char c) {
+  return c > ' ' && c < '\x7f' && std::isalnum(static_cast<unsigned char>(c)) == 0;
+}
+
+// Without the punctuation around it.
+std::string first_word(const std::string& text) {
+  std::string word = trimmed(text);
+  word.erase(std::find_if(word.begin(), word.end(), is_space), word.end());
+  while (!word.empty() && is_punctuation(word.back())) word.pop_back();
+  word.erase(word.begin(), std::find_if_not(word.begin(), word.end(), is_punctuation));
+  return word;
+}
+
+// Whether more text would change nothing about its first word.
+bool has_whole_word(const std::string& text) {
+  const auto begin = std::find_if_not(text.begin(), text.end(), is_space);
+  return std::find_if(begin, text.end(), is_space) != text.end();
+}
+
+// What of an answer is judged.
+std::string judged(const std::string& text, const TaskOptions& how) {
+  if (how.first_word_only) return first_word(text);
+  if (how.first_line_only) return trimmed(first_line(trimmed(text)));
+  return trimmed(text);
+}
+
+// Whether the greedy answer to the task is the expected one.
+bool answers(engine::Session& session, std::span<const cache::Token> prompt, const Task& task,
+             const TaskOptions& how) {
+  engine::SamplerOptions sampling;
+  sampling.temperature = 0.0f;
+  engine::Sampler greedy(sampling);
+  engine::GenerateOptions options;
+  // A right answer needs no more tokens than it has bytes; some white space may stand around it,
+  // and the context ends what is longer.
+  constexpr size_t kMoreTokens = 8;
+  options.most_tokens =
+      static_cast<int>(std::min<size_t>(task.answer.size() + kMoreTokens, INT32_MAX));
+  std::string written;
+  std::atomic<bool> is_enough{false};
+  options.cancel = &is_enough;
+  const std::string text =
+      engine::generate(session, prompt, greedy, options, [&](std::string_view piece) {
+        written += piece;
+        is_enough = how.first_word_only && has_whole_word(written);
+      }).text;
+  return judged(text, how) == judged(task.answer, how);
+}
+
+}  // namespace
+
+Perplexity perplexity_of_documents(engine::Session& session,
+                                   const std::vector<std::string>& documents,
+                                   const ProgressFunction& progress) {
+  const text::Tokenizer& tokenizer = session.engine().tokenizer();
+  Sums sums(tokenizer);
+  for (size_t i = 0; i < documents.size(); ++i) {
+    std::vector<cache::Token> tokens = tokenizer.encode(documents[i]);
+    tokens.resize(std::min(tokens.size(), static_cast<size_t>(session.context())));
+    sums.add_window(session, tokens);
+    if (progress) progress(i + 1, documents.size());
+  }
+  return sums.result();
+}
+
+Perplexity perplexity_of_text(engine::Session& session, const std::string& text,
+                              const ProgressFunction& progress, std::vector<double>* losses) {
+  const text::Tokenizer& tokenizer = session.engine().tokenizer();
+  const std::vector<cache::Token> tokens = tokenizer.encode(text, {/*add_special=*/false, false});
+  Sums sums(tokenizer, losses);
+  const auto context = static_cast<size_t>(session.context());
+  for (size_t begin = 0; begin < tokens.size();) {
+    std::vector<cache::Token> window;
+    window.reserve(context + 1);
+    if (begins_with_bos(tokenizer)) window.push_back(tokenizer.bos());
+    const size_t n = std::min(tokens.size() - begin, std::max<size_t>(context - window.size(), 1));
+    for (size_t i = begin; i < begin + n; ++i) window.push_back(tokens[i]);
+    sums.add_window(session, window);
+    begin += n;
+    if (progress) progress(begin, tokens.size());
+  }
+  return sums.result();
+}
+
+Perplexity perplexity_of_second_halves(engine::Session& session, const std::string& text,
+                                       const ProgressFunction& progress) {
+  const text::Tokenizer& tokenizer = session.engine().tokenizer();
+  std::vector<cache::Token> tokens = tokenizer.encode(text);
+  const auto context = static_cast<size_t>(session.context());
+  if (tokens.size() < context) {
+    throw Error(
+        fmt::format("The text has {} tokens, and a window has {}: give a longer text, or a shorter "
+                    "--context.",
+                    tokens.size(), context));
+  }
+  Sums sums(tokenizer);
+  for (size_t begin = 0; begin + context <= tokens.size(); begin += context) {
+    // The beginning stands in the place of the window's first token there, not before it.
+    if (begins_with_bos(tokenizer)) tokens[begin] = tokenizer.bos();
+    sums.add_window(session, std::span(tokens).subspan(begin, context), context / 2 + 1);
+    if (progress) progress(begin + context, tokens.size());
+  }
+  return sums.result();
+}
+
+std::vector<TaskScore> score_tasks(engine::Session& session, const std::vector<Task>& tasks,
+                                   const TaskOptions& how, const ProgressFunction& progress) {
+  const text::Tokenizer& tokenizer = session.engine().tokenizer();
+  TaskScore all{"all", 0, 0};
+  std::map<std::string, TaskScore> by_kind;
+  std::unique_ptr<engine::ChatFormat> chat;
+  if (how.use_chat) chat = std::make_unique<engine::ChatFormat>(session.engine());
+  for (const Task& task : tasks) {
+    const std::vector<cache::Token> prompt =
+        how.use_chat ? chat->prompt({{"user", task.prompt}}) : tokenizer.encode(task.prompt);
+    const bool right = answers(session, prompt, task, how);
+    TaskScore& kind = by_kind[task.kind];
+    kind.kind = task.kind;
+    for (TaskScore* score : {&all, &kind}) {
+      ++score->n;
+      score->n_right += right;
+    }
+    if (progress) progress(static_cast<uint64_t>(all.n), tasks.size());
+  }
+  std::vector<TaskScore> scores = {all};
+  for (const auto& [name, score] : by_kind) {
+    if (!name.empty()) scores.push_back(score);
+  }
+  return scores;
+}
+
+}  // namespace troika::measure

@@ -1,0 +1,56 @@
+// How well a model predicts texts, and how often it answers tasks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "engine/session.h"
+
+namespace troika::measure {
+
+struct Perplexity {
+  size_t n_tokens = 0;  // predicted ones
+  double nll = 0.0;     // their mean negative log likelihood, in nats
+  double perplexity = 0.0;
+  double bits_per_char = 0.0;
+};
+
+// Each document is BOS (where the model has one) and as many of its tokens as the context holds.
+Perplexity perplexity_of_documents(engine::Session& session,
+                                   const std::vector<std::string>& documents,
+                                   const ProgressFunction& progress);
+// One long text in windows of the context, each begun afresh. `losses`, if not null, gets the
+// negative log likelihood of each predicted token, in their order.
+Perplexity perplexity_of_text(engine::Session& session, const std::string& text,
+                              const ProgressFunction& progress,
+                              std::vector<double>* losses = nullptr);
+// Of whole windows their second half, so that the figure is that of llama.cpp's llama-perplexity.
+Perplexity perplexity_of_second_halves(engine::Session& session, const std::string& text,
+                                       const ProgressFunction& progress);
+
+struct Task {
+  std::string prompt;
+  std::string answer;
+  std::string kind;
+};
+
+struct TaskScore {
+  std::string kind;
+  int n = 0;
+  int n_right = 0;
+};
+
+struct TaskOptions {
+  bool use_chat = false;         // each prompt is a user's message in the chat template
+  bool first_line_only = false;  // for models that give no end token: only the first line counts
+  bool first_word_only = false;  // for the last word of a text: it counts without its punctuation
+};
+
+// Greedy answers up to the model's end token; right where the text without white space around it
+// is the expected one. An answer may have several lines, unless less of it is judged. The first
+// score is that of all kinds together, the others follow by name.
+std::vector<TaskScore> score_tasks(engine::Session& session, const std::vector<Task>& tasks,
+                                   const TaskOptions& how, const ProgressFunction& progress);
+
+}  // namespace troika::measure

@@ -1,0 +1,173 @@
+#include "measure/evaluate.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <map>
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "tests/support/gguf_bytes.h"
+#include "tests/support/random_tensor.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_tokenizer.h"
+
+namespace troika::measure {
+namespace {
+
+using test_support::GgufBytes;
+
+constexpr int kEnd = 2;
+constexpr uint32_t kWidth = 32;
+constexpr uint32_t kVocabulary = 512;
+
+// Tokens of tests/support/tiny_tokenizer.h: bytes stand behind the three special ones, letters in
+// the order of their frequency behind the mark of a space.
+int token_of(char c) {
+  if (c == '\n') return 3 + '\n';
+  const std::string letters = "etaoinshrdlucmfwypvbgkjqxz";
+  return 3 + 256 + 1 + static_cast<int>(letters.find(c));
+}
+
+// A model that writes a fixed text: what follows a token depends on that token alone. Its block
+// adds nothing; each token of the chain has a direction of its own.
+class ChainModel {
+ public:
+  // After each character of `text`, the next one; after its last, the end token.
+  explicit ChainModel(const std::string& text) {
+    for (size_t i = 0; i < text.size(); ++i) {
+      const int next = i + 1 < text.size() ? token_of(text[i + 1]) : kEnd;
+      if (!next_.emplace(token_of(text[i]), next).second) ADD_FAILURE() << "a repeated character";
+    }
+  }
+
+  std::string write() const {
+    GgufBytes file;
+    file.add_string("general.architecture", "llama");
+    for (const auto& [key, value] : std::map<std::string, uint32_t>{{"context_length", 64},
+                                                                    {"embedding_length", kWidth},
+                                                                    {"block_count", 1},
+                                                                    {"feed_forward_length", kWidth},
+                                                                    {"attention.head_count", 1}}) {
+      file.add_uint32("llama." + key, value);
+    }
+    file.add_float32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    test_support::add_spm_tokenizer(file, kVocabulary);
+    std::vector<float> embedding(kVocabulary * kWidth), output(kVocabulary * kWidth);
+    uint32_t direction = 0;
+    for (const auto& [token, next] : next_) {
+      embedding[static_cast<size_t>(token) * kWidth + direction] = 1;
+      output[static_cast<size_t>(next) * kWidth + direction] = 1;
+      ++direction;
+    }
+    add(file, "token_embd.weight", {kWidth, kVocabulary}, embedding);
+    add(file, "output.weight", {kWidth, kVocabulary}, output);
+    for (const char* name : {"output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"}) {
+      add(file, std::string(name) + ".weight", {kWidth}, std::vector<float>(kWidth, 1));
+    }
+    for (const char* name :
+         {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}) {
+      add(file, "blk.0." + std::string(name) + ".weight", {kWidth, kWidth},
+          std::vector<float>(kWidth * kWidth));
+    }
+    const std::string path = folder_.file("chain.gguf");
+    const std::vector<uint8_t> bytes = file.finish();
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+    return path;
+  }
+
+ private:
+  static void add(GgufBytes& file, const std::string& name, const std::vector<uint64_t>& shape,
+                  const std::vector<float>& values) {
+    std::vector<uint8_t> bytes(values.size() * sizeof(float));
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    file.add_tensor(name, test_support::kF32, shape, bytes);
+  }
+
+  test::TempFolder folder_;
+  std::map<int, int> next_;
+};
+
+// The scores of a model that answers "q" with "ab\ncd".
+std::vector<TaskScore> scores(const std::vector<Task>& tasks, const TaskOptions& how = {}) {
+  const ChainModel model("qab\ncd");
+  prepare::Options options;
+  options.model = model.write();
+  options.n_threads = 1;
+  engine::Engine engine(options);
+  engine::Session session(engine);
+  return score_tasks(session, tasks, how, {});
+}
+
+TEST(ScoreTasks, AnAnswerMayHaveSeveralLines) {
+  EXPECT_EQ(scores({{"q", "ab\ncd", ""}})[0].n_right, 1);
+  EXPECT_EQ(scores({{"q", "ab\nce", ""}})[0].n_right, 0);
+}
+
+TEST(ScoreTasks, TheWholeAnswerCounts) {
+  EXPECT_EQ(scores({{"q", "ab", ""}})[0].n_right, 0);
+  EXPECT_EQ(scores({{"q", "ab\ncd\ne", ""}})[0].n_right, 0);
+  EXPECT_EQ(scores({{"q", "b\ncd", ""}})[0].n_right, 0);
+}
+
+TEST(ScoreTasks, WhiteSpaceAroundDoesNotCount) {
+  EXPECT_EQ(scores({{"q", " \n ab\ncd\n\t ", ""}})[0].n_right, 1);
+  EXPECT_EQ(scores({{"q", "ab \ncd", ""}})[0].n_right, 0);
+  EXPECT_EQ(scores({{"qd", "  ", ""}})[0].n_right, 1);  // the end token at once
+}
+
+TEST(ScoreTasks, OnlyTheFirstLineIfAskedFor) {
+  EXPECT_EQ(scores({{"q", "ab", ""}}, {.first_line_only = true})[0].n_right, 1);
+  EXPECT_EQ(scores({{"q", "ab\nxy", ""}}, {.first_line_only = true})[0].n_right, 1);
+  EXPECT_EQ(scores({{"q", "a", ""}}, {.first_line_only = true})[0].n_right, 0);
+}
+
+TEST(ScoreTasks, OnlyTheFirstWordIfAskedFor) {
+  EXPECT_EQ(scores({{"q", "ab", ""}}, {.first_word_only = true})[0].n_right, 1);
+  EXPECT_EQ(scores({{"q", " \"ab,\" he", ""}}, {.first_word_only = true})[0].n_right, 1);
+  EXPECT_EQ(scores({{"q", "a", ""}}, {.first_word_only = true})[0].n_right, 0);
+  EXPECT_EQ(scores({{"q", "abc", ""}}, {.first_word_only = true})[0].n_right, 0);
+  EXPECT_EQ(scores({{"qab", "cd", ""}}, {.first_word_only = true})[0].n_right, 1);  // to its end
+}
+
+TEST(SecondHalves, AreThoseOfWholeWindows) {
+  const ChainModel model("qbcdfghj");
+  prepare::Options options;
+  options.model = model.write();
+  options.n_threads = 1;
+  options.context = 8;
+  engine::Engine engine(options);
+  engine::Session session(engine);
+  // A window of the beginning, a space and six letters, of which the last three are predicted: each
+  // from the letter before it alone.
+  const Perplexity known = perplexity_of_second_halves(session, "qbcdfg", {});
+  EXPECT_EQ(known.n_tokens, 3u);
+  EXPECT_LT(known.nll, 2.0);
+  EXPECT_EQ(perplexity_of_second_halves(session, "xqcdfg", {}).nll, known.nll);
+  EXPECT_GT(perplexity_of_second_halves(session, "qbcdfx", {}).nll, known.nll + 1.0);
+  // The second window has eight letters, and the beginning takes the place of its first; what
+  // follows is no whole window.
+  const Perplexity two = perplexity_of_second_halves(session, "qbcdfgxxxxcdfgxxx", {});
+  EXPECT_EQ(two.n_tokens, 6u);
+  EXPECT_DOUBLE_EQ(two.nll, known.nll);
+  EXPECT_THROW(perplexity_of_second_halves(session, "qbc", {}), Error);
+}
+
+TEST(ScoreTasks, KindsAreCountedApart) {
+  const auto s = scores(
+      {{"q", "ab\ncd", "form"}, {"q", "no", "form"}, {"qb", "cd", "extract"}, {"qc", "d", ""}});
+  ASSERT_EQ(s.size(), 3u);
+  EXPECT_EQ(s[0].n, 4);
+  EXPECT_EQ(s[0].n_right, 3);
+  EXPECT_EQ(s[1].kind, "extract");
+  EXPECT_EQ(s[1].n_right, 1);
+  EXPECT_EQ(s[2].kind, "form");
+  EXPECT_EQ(s[2].n, 2);
+  EXPECT_EQ(s[2].n_right, 1);
+}
+
+}  // namespace
+}  // namespace troika::measure

@@ -1,0 +1,190 @@
+#include "measure/measure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/median.h"
+#include "base/random.h"
+#include "base/system.h"
+
+namespace troika::measure {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Memory that others use too changes its rate within a second, so that a fraction of it needs a
+// reading beside every few steps.
+constexpr int kStepsBetweenReadings = 8;
+
+Rate summarise(int n_tokens, const std::vector<double>& rates) {
+  return {n_tokens, median(rates), *std::min_element(rates.begin(), rates.end()),
+          *std::max_element(rates.begin(), rates.end())};
+}
+
+// Seeded tokens; which ones makes no difference to the time.
+std::vector<cache::Token> random_tokens(int n, int n_vocab) {
+  std::vector<cache::Token> tokens(static_cast<size_t>(n));
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<cache::Token>(random_bits(1, i) % static_cast<uint64_t>(n_vocab));
+  }
+  return tokens;
+}
+
+// Of the precision in which a prompt of so many tokens is multiplied, in 1e12 operations a second.
+double peak_of(const Peaks& peaks, const engine::Engine& engine, int n_tokens) {
+  const plan::Plan& plan = engine.plan();
+  const plan::Prefill prefill =
+      plan.n_prompt_phase(n_tokens) > 0 ? plan.prefill : plan::Prefill::kSame;
+  switch (prefill) {
+    case plan::Prefill::kInt8:
+      return peaks.int8_tops;
+    case plan::Prefill::kBf16:  // in float where the processor has no bfloat16
+      return peaks.bf16_tflops > 0 ? peaks.bf16_tflops : peaks.f32_tflops;
+    case plan::Prefill::kF32:
+      return peaks.f32_tflops;
+    case plan::Prefill::kQ8:
+      return tensor::is_float(engine.weights().main_type()) ? peaks.bf16_tflops : peaks.int8_tops;
+    case plan::Prefill::kSame:
+      break;
+  }
+  const bool is_int8 =
+      plan.activations == plan::Activations::kQ8 && !tensor::is_float(engine.weights().main_type());
+  return is_int8 ? peaks.int8_tops : peaks.f32_tflops;
+}
+
+}  // namespace
+
+double prefill_seconds(engine::Session& session, int n_tokens) {
+  const std::vector<cache::Token> tokens =
+      random_tokens(n_tokens, session.engine().blueprint().n_vocab);
+  session.truncate(0);
+  const Clock::time_point start = Clock::now();
+  session.prefill(tokens);
+  return seconds_since(start);
+}
+
+DecodeRun decode_run(engine::Session& session, int n_context, int n_tokens, ReadProbe* probe) {
+  engine::SamplerOptions greedy;
+  greedy.temperature = 0.0f;
+  engine::Sampler sampler(greedy);
+  const std::vector<cache::Token> tokens =
+      random_tokens(n_context, session.engine().blueprint().n_vocab);
+  const std::vector<cache::Token>& history = session.history();
+  const auto known =
+      std::mismatch(tokens.begin(), tokens.end(), history.begin(), history.end()).first;
+  session.truncate(static_cast<int>(known - tokens.begin()));
+  if (known != tokens.end()) session.prefill({known, tokens.end()});
+  session.next(sampler);
+  double seconds = 0.0;
+  std::vector<double> readings;
+  if (probe != nullptr) readings.push_back(probe->gb_s());
+  for (int i = 0; i < n_tokens; i += kStepsBetweenReadings) {
+    const int n = std::min(kStepsBetweenReadings, n_tokens - i);
+    const Clock::time_point start = Clock::now();
+    for (int step = 0; step < n; ++step) session.next(sampler);
+    seconds += seconds_since(start);
+    if (probe != nullptr) readings.push_back(probe->gb_s());
+  }
+  double sum = 0.0;
+  for (const double reading : readings) sum += reading;
+  return {n_tokens / seconds, readings.empty() ? 0.0 : sum / static_cast<double>(readings.size())};
+}
+
+namespace {
+
+// Fills in what concerns decoding, and the memory at its peak, which the probe's is no part of.
+// Returns what the probe read; 0 where there was none, because reading would drive a model that
+// lives in the last cache out of it.
+double measure_decode(engine::Session& session, const MeasureOptions& options, Measurement* m) {
+  const int context = std::max(options.decode_context, 1);
+  std::vector<double> rates = {decode_run(session, context, options.decode_tokens).tokens_per_s};
+  m->peak_bytes = peak_resident_bytes();
+  std::vector<double> fractions, readings;
+  std::unique_ptr<ReadProbe> probe;
+  if (!m->fits_last_cache) {
+    probe = std::make_unique<ReadProbe>(session.engine().plan().n_threads());
+  }
+  const int n_more = std::max(options.repetitions - 1, probe != nullptr ? 1 : 0);
+  for (int i = 0; i < n_more; ++i) {
+    const DecodeRun run = decode_run(session, context, options.decode_tokens, probe.get());
+    rates.push_back(run.tokens_per_s);
+    if (probe == nullptr) continue;
+    readings.push_back(run.read_gb_s);
+    fractions.push_back(run.tokens_per_s * m->decode_bytes / (run.read_gb_s * 1e9));
+  }
+  m->decode = summarise(options.decode_tokens, rates);
+  if (probe == nullptr) return 0.0;
+  m->fraction_of_bandwidth = median(fractions);
+  return median(readings);
+}
+
+}  // namespace
+
+Measurement measure(engine::Session& session, const MeasureOptions& options,
+                    const ProgressFunction& progress) {
+  engine::Engine& engine = session.engine();
+  const int longest =
+      options.prefill_tokens.empty()
+          ? 0
+          : *std::max_element(options.prefill_tokens.begin(), options.prefill_tokens.end());
+  const int needed =
+      std::max(longest, std::max(options.decode_context, 1) + options.decode_tokens + 2);
+  if (needed > session.context()) {
+    throw Error(
+        fmt::format("The measurement needs {} tokens of context, and there are {}. Use "
+                    "--context {} or smaller lengths.",
+                    needed, session.context(), needed));
+  }
+  Measurement m;
+  const uint64_t n_parts = options.prefill_tokens.size() + 2;
+  uint64_t n_done = 0;
+  const auto step = [&] {
+    if (progress) progress(++n_done, n_parts);
+  };
+  // The first pass brings the file into memory and wakes the cores; it is not counted.
+  const double first_pass = prefill_seconds(session, 8);
+  const double second_pass = prefill_seconds(session, 8);
+  m.is_cold = first_pass > 3 * second_pass + 0.05;
+
+  for (const int n : options.prefill_tokens) {
+    std::vector<double> rates;
+    std::vector<double> seconds;
+    for (int i = 0; i < options.repetitions; ++i) {
+      seconds.push_back(prefill_seconds(session, n));
+      rates.push_back(n / seconds.back());
+    }
+    if (m.prefill.empty()) m.first_token_s = median(seconds);
+    m.prefill.push_back(summarise(n, rates));
+    step();
+  }
+  const int context = std::max(options.decode_context, 1);
+  const cache::KvShape shape{engine.blueprint().n_layers, engine.blueprint().n_kv_heads,
+                             engine.blueprint().head_dim, engine.plan().kv_type, 0};
+  m.decode_bytes =
+      static_cast<double>(engine.weights().bytes_per_step()) +
+      kv_bytes_per_step(engine.blueprint(), shape, context + options.decode_tokens / 2.0);
+  m.fits_last_cache = m.decode_bytes < static_cast<double>(last_cache_bytes());
+  const double read_gb_s = options.decode_tokens > 0 ? measure_decode(session, options, &m) : 0.0;
+  step();
+  session.truncate(0);
+  if (m.peak_bytes == 0) m.peak_bytes = peak_resident_bytes();
+  m.peaks = measure_peaks(engine.plan().n_threads(), read_gb_s);
+  m.work = count_work(engine.blueprint(), engine.weights());
+  for (Rate& rate : m.prefill) {
+    const double peak = peak_of(m.peaks, engine, rate.n_tokens);
+    if (peak <= 0) continue;
+    const double seconds = rate.n_tokens / rate.median;
+    rate.fraction_of_peak = m.work.prefill(rate.n_tokens) / seconds / (peak * 1e12);
+  }
+  if (read_gb_s <= 0) {
+    m.fraction_of_bandwidth = m.decode.median * m.decode_bytes / (m.peaks.read_gb_s * 1e9);
+  }
+  step();
+  return m;
+}
+
+}  // namespace troika::measure

@@ -1,0 +1,109 @@
+#include "measure/peaks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/median.h"
+#include "base/system.h"
+#include "base/team.h"
+#include "kernels/probe.h"
+
+namespace troika::measure {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRuns = 5;
+// Far more than last caches hold (480 MB are reported on large servers), within memory.
+constexpr size_t kReadBytes = size_t{2} << 30;
+// Long enough that threads which start a little apart do not matter.
+constexpr double kLeastSeconds = 0.03;
+
+// Operations per second of all workers together, / 1e12.
+double tera_operations(Team& team, kernels::OperationsProbe* probe) {
+  if (probe == nullptr) return 0.0;
+  std::vector<double> operations(static_cast<size_t>(team.size()));
+  const auto run = [&](size_t turns) {
+    const Clock::time_point start = Clock::now();
+    team.run([&](int worker) { operations[static_cast<size_t>(worker)] = probe(turns); });
+    return seconds_since(start);
+  };
+  size_t turns = 1000;
+  while (run(turns) < kLeastSeconds) turns *= 2;
+  std::vector<double> rates;
+  for (int i = 0; i < kRuns; ++i) {
+    const double seconds = run(turns);
+    double sum = 0;
+    for (const double count : operations) sum += count;
+    rates.push_back(sum / seconds * 1e-12);
+  }
+  return median(rates);
+}
+
+}  // namespace
+
+struct ReadProbe::State {
+  explicit State(int n_threads)
+      : bytes(std::min(kReadBytes, available_memory_bytes() / 4) / 4096 * 4096),
+        buffer(new std::byte[bytes]),
+        team(n_threads),
+        sums(static_cast<size_t>(n_threads)) {
+    for_part([](int, std::byte* begin, size_t n) { std::memset(begin, 1, n); });
+  }
+
+  template <typename Body>
+  void for_part(Body&& body) {
+    team.run([&](int worker) {
+      const Part part = part_of(static_cast<int64_t>(bytes), worker, team.size(), 4096);
+      body(worker, buffer.get() + part.begin, static_cast<size_t>(part.end - part.begin));
+    });
+  }
+
+  size_t bytes;
+  std::unique_ptr<std::byte[]> buffer;
+  Team team;
+  std::vector<uint64_t> sums;
+  kernels::Probes probes = kernels::choose_probes(detect_cpu_features());
+};
+
+ReadProbe::ReadProbe(int n_threads) : state_(std::make_unique<State>(n_threads)) {}
+ReadProbe::~ReadProbe() = default;
+
+double ReadProbe::gb_s() {
+  const Clock::time_point start = Clock::now();
+  state_->for_part([&](int worker, const std::byte* begin, size_t n) {
+    state_->sums[static_cast<size_t>(worker)] += state_->probes.read(begin, n);
+  });
+  const double seconds = seconds_since(start);
+  // The sums are used, so that the reads cannot be dropped.
+  TROIKA_ASSERT(state_->sums[0] != 0);
+  return static_cast<double>(state_->bytes) / seconds * 1e-9;
+}
+
+Peaks measure_peaks(int n_threads, double known_read_gb_s) {
+  const kernels::Probes probes = kernels::choose_probes(detect_cpu_features());
+  Peaks peaks;
+  {
+    Team team(n_threads);
+    peaks.int8_tops = tera_operations(team, probes.int8);
+    peaks.bf16_tflops = tera_operations(team, probes.bf16);
+    peaks.f32_tflops = tera_operations(team, probes.f32);
+  }
+  peaks.int8_name = probes.int8_name;
+  peaks.bf16_name = probes.bf16_name;
+  peaks.f32_name = probes.f32_name;
+  peaks.read_gb_s = known_read_gb_s;
+  if (known_read_gb_s > 0) return peaks;
+  ReadProbe probe(n_threads);
+  std::vector<double> rates(kRuns);
+  for (double& rate : rates) rate = probe.gb_s();
+  peaks.read_gb_s = median(rates);
+  return peaks;
+}
+
+}  // namespace troika::measure

@@ -1,0 +1,163 @@
+// Engines on virtual phones: with values, and with time only.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "engine/generate.h"
+#include "machines/phone_setup.h"
+#include "measure/simulate.h"
+#include "tests/support/repository.h"
+#include "tests/support/tiny_engine.h"
+
+namespace troika::measure {
+namespace {
+
+const std::string kPhoneFiles = test::repository_file("phones/");
+
+prepare::Options on_phone(const std::string& stack) {
+  prepare::Options options;
+  options.machine = kPhoneFiles + "8gen3.json";
+  options.stack = stack;
+  return options;
+}
+
+prepare::Options timing_of(const std::string& model, const std::string& stack) {
+  prepare::Options options = on_phone(stack);
+  options.model = model;
+  options.has_values = false;
+  return options;
+}
+
+TEST(Phone, V4_ValuesAreThoseOfTheRealPathToTheBit) {
+  const std::vector<cache::Token> prompt = {1, 7, 9, 300, 12, 5, 44, 13, 2, 90, 81, 6};
+  for (const std::string& architecture : test_support::tiny_architectures()) {
+    const auto model = test_support::small_model(architecture);
+    test_support::TinyEngine here(model);
+    test_support::TinyEngine phone(model, on_phone("llm.npu"));
+    ASSERT_NE(phone.engine->phone(), nullptr);
+    here.session->prefill(prompt);
+    phone.session->prefill(prompt);
+    EXPECT_EQ(test_support::copy_of(here.session->logits()),
+              test_support::copy_of(phone.session->logits()))
+        << architecture;
+    engine::SamplerOptions greedy;
+    greedy.temperature = 0.0f;
+    engine::Sampler a(greedy), b(greedy);
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(here.session->next(a), phone.session->next(b));
+    EXPECT_GT(phone.engine->machine().clock().now_us(), 0.0);
+  }
+}
+
+TEST(Phone, V4_ValuesDoNotChangeTheTime) {
+  const auto model = test_support::small_model();
+  test_support::TinyEngine with(model, on_phone("heterollm"));
+  prepare::Options only_time = on_phone("heterollm");
+  only_time.has_values = false;
+  test_support::TinyEngine without(model, only_time);
+  const MeasureOptions options = {{5, 40}, 4, 8, 1};
+  const Simulation a = simulate(*with.session, options);
+  const Simulation b = simulate(*without.session, options);
+  ASSERT_EQ(a.prefill.size(), 2u);
+  EXPECT_EQ(a.prefill[1].seconds, b.prefill[1].seconds);
+  EXPECT_EQ(a.decode.seconds, b.decode.seconds);
+  EXPECT_EQ(a.decode.joules, b.decode.joules);
+  EXPECT_GT(a.decode.joules_per_token(), 0.0);
+}
+
+TEST(Phone, V4_AModelOf47BillionWeightsIsTimedWithoutThem) {
+  engine::Engine engine(timing_of("mixtral-8x7b", "heterollm"));
+  EXPECT_EQ(engine.blueprint().n_experts, 8);
+  engine::Session session(engine);
+  const Simulation s = simulate(session, {{256}, 4, 0, 1});
+  // A step reads at least the experts that it uses, at no more than the bus gives.
+  EXPECT_GT(s.decode_bytes, 6e9);
+  EXPECT_LT(s.decode.tokens_per_s(), s.read_gb_s * 1e9 / s.decode_bytes);
+  EXPECT_GT(s.prefill[0].tokens_per_s(), s.decode.tokens_per_s());
+}
+
+TEST(Phone, EveryKnownModelCanBePlannedOnEveryPhoneAndStack) {
+  for (const char* phone : {"8gen3", "8gen2", "8plusgen1", "8elite"}) {
+    for (const char* stack : {"llm.npu", "heterollm", "shadowattn", "sd.npu", "powerinfer-2"}) {
+      prepare::Options options = timing_of("tiny-mixtral", stack);
+      options.machine = kPhoneFiles + phone + ".json";
+      const engine::Engine engine(options);
+      EXPECT_EQ(engine.plan().lanes.size(), 3u);
+    }
+  }
+  for (const model::KnownModel& known : model::known_models()) {
+    if (known.n_layers > 30) continue;  // the others take no other path, only longer
+    const engine::Engine engine(timing_of(std::string(known.name), "llm.npu"));
+    for (const solve::ShapeChoice& phase : engine.phone_setup()->choice.shapes) {
+      for (const double us : phase.single_lane_us) EXPECT_LE(phase.us, us * (1 + 1e-9));
+    }
+  }
+}
+
+TEST(Phone, N9_NoLaneHoldsMoreThanItsMemory) {
+  const engine::Engine engine(timing_of("llama-2-13b", "heterollm"));
+  const auto lanes = engine.phone()->lanes();
+  const auto& held = engine.phone_setup()->choice.weight_bytes;
+  EXPECT_GT(engine.weights().total_bytes(), lanes[2]->info().memory_limit_bytes);
+  EXPECT_GT(held[2], lanes[2]->info().memory_limit_bytes / 2);
+  EXPECT_LE(held[2], lanes[2]->info().memory_limit_bytes);
+}
+
+TEST(Phone, N8_TheFastestEquivalentShapeIsChosen) {
+  const engine::Engine engine(timing_of("qwen1.5-1.8b", "llm.npu"));
+  const std::vector<plan::OpTime>& layouts = engine.phone_setup()->layouts;
+  EXPECT_GE(layouts.size(), 3u);  // the NPU alone has a choice
+  for (const plan::OpTime& time : layouts) {
+    EXPECT_EQ(engine.plan().lanes[static_cast<size_t>(time.lane)].kind, "npu");
+    EXPECT_EQ(time.layout, "square");
+    EXPECT_GT(time.layout_gain, 1.1);  // launches stay as they are
+  }
+}
+
+TEST(Phone, LanesAndPlacesCanBeForced) {
+  prepare::Options options = timing_of("tiny-llama", "llm.npu");
+  options.lanes = "cpu;npu";
+  options.placements = {"attention=0", "@2=1"};
+  const engine::Engine engine(options);
+  EXPECT_EQ(engine.phone()->lanes().size(), 2u);
+  EXPECT_EQ(engine.plan().lane_of("attention", {plan::Phase::kPrompt, 512}), 0);
+  EXPECT_EQ(engine.plan().lane_of("ffn", {plan::Phase::kStep, 8}), 1);
+}
+
+std::string error_of(const prepare::Options& options) {
+  return test::message_of<Error>([&] { const engine::Engine engine(options); });
+}
+
+TEST(Phone, WhatIsWrongIsASentence) {
+  prepare::Options options = timing_of("tiny-llama", "");
+  EXPECT_NE(error_of(options).find("--stack"), std::string::npos) << error_of(options);
+  options.stack = "nothing";
+  EXPECT_NE(error_of(options).find("llm.npu"), std::string::npos) << error_of(options);
+  options = timing_of("tiny-llama", "llm.npu");
+  options.lanes = "cpu;dsp";
+  EXPECT_NE(error_of(options).find("dsp"), std::string::npos);
+  options.lanes = "cpu;cpu";
+  EXPECT_NE(error_of(options).find("twice"), std::string::npos);
+  options.lanes = "";
+  options.machine = kPhoneFiles + "nothing.json";
+  EXPECT_NE(error_of(options).find("nothing.json"), std::string::npos);
+  // A model that is only a name has nothing to compute with.
+  options = on_phone("llm.npu");
+  options.model = "tiny-llama";
+  EXPECT_THROW(engine::Engine{options}, Error);
+}
+
+TEST(Phone, StrictNpuSaysThatScalesAreMissing) {
+  const auto model = test_support::small_model();
+  prepare::Options options = on_phone("llm.npu");
+  options.is_strict_npu = true;
+  try {
+    test_support::TinyEngine engine(model, options);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("scales"), std::string::npos) << error.what();
+  }
+  options.lanes = "cpu;gpu";
+  EXPECT_NO_THROW(test_support::TinyEngine(model, options));
+}
+
+}  // namespace
+}  // namespace troika::measure

@@ -1,0 +1,198 @@
+#include "measure/profile_here.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/cpu_features.h"
+#include "base/error.h"
+#include "base/system.h"
+#include "base/utc.h"
+#include "kernels/choose.h"
+#include "lanes/host/host_machine.h"
+#include "model/architecture.h"
+#include "plan/profile_cache.h"
+#include "prepare/make_plan.h"
+#include "prepare/weight_strips.h"
+#include "solve/predict_pass.h"
+#include "solve/profile/op_shapes.h"
+#include "solve/profile/profile_machine.h"
+#include "solve/profile/profile_storage.h"
+
+namespace troika::measure {
+namespace {
+
+using plan::OpShape;
+
+plan::Plan lanes_of(const ProfileRequest& request) {
+  plan::Plan plan;
+  plan.activations = request.activations;
+  plan.prefill = request.prefill;
+  plan.kv_type = request.kv_type;
+  if (request.lanes.empty()) {
+    plan.lanes = {{{}, request.n_threads > 0 ? request.n_threads : usable_cores()}};
+  } else if (request.n_threads > 0) {
+    throw UsageError("--lanes already says how many threads there are; leave --threads out.");
+  } else {
+    plan.lanes = plan::lanes_from_text(request.lanes, usable_core_numbers());
+  }
+  return plan;
+}
+
+std::vector<OpShape> shapes_of_model(const std::string& model, const ProfileRequest& request) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(model, ignored) && model::find_known(model) != nullptr) {
+    return solve::model_shapes(*model::find_known(model), request.type, request.kv_type);
+  }
+  const gguf::File file = gguf::File::open(model);
+  const model::Blueprint blueprint = model::read(file);
+  return solve::model_shapes(blueprint, weights::Store(file, blueprint), request.kv_type);
+}
+
+std::vector<OpShape> wanted_shapes(const ProfileRequest& request) {
+  std::vector<OpShape> shapes;
+  const auto append = [&](const std::vector<OpShape>& more) {
+    shapes.insert(shapes.end(), more.begin(), more.end());
+  };
+  for (const std::string& model : request.models) append(shapes_of_model(model, request));
+  append(solve::stage_shapes(request.type));
+  append(solve::order_shapes(request.type));
+  append(solve::grid_shapes(request.type, request.kv_type));
+  return shapes;
+}
+
+// Whether a copy of a model has the rows that these kernels multiply side by side.
+bool has_strips(const kernels::Kernels& kernels, const plan::Plan& plan) {
+  return prepare::reads_strips(plan) &&
+         kernels::find(kernels.table.matmul_q8_strips, tensor::Type::kQ4_0) != nullptr;
+}
+
+// The name of the kernels that the products come from, and how they find the weights.
+std::string arithmetic_name(const kernels::Kernels& kernels, const plan::Plan& plan) {
+  std::string implementation = "reference";
+  for (const kernels::Choice& choice : kernels.choices) {
+    if (choice.function.rfind("matmul", 0) == 0) {
+      implementation = choice.implementation;
+      break;
+    }
+  }
+  return fmt::format("{}, {}, prompts {}{}", implementation,
+                     plan::activations_name(plan.activations), plan::prefill_name(plan.prefill),
+                     has_strips(kernels, plan) ? ", rows side by side" : "");
+}
+
+double load_average() {
+  std::ifstream file("/proc/loadavg");
+  double load = 0.0;
+  file >> load;
+  return load;
+}
+
+// Each core alone, on a thread bound to it: a lane of one thread works on its caller's.
+std::vector<plan::CoreRate> measure_cores(const kernels::Table& kernels, plan::Plan plan,
+                                          const ProgressFunction& progress) {
+  const std::vector<int> cores = usable_core_numbers();
+  std::vector<plan::CoreRate> rates;
+  for (const int core : cores) {
+    std::exception_ptr failure;
+    std::thread thread([&] {
+      try {
+        bind_to_cores({core});
+        plan.lanes = {{{core}, 1}};
+        lanes::HostMachine machine(kernels, plan);
+        rates.push_back(solve::measure_core(machine, core, 0));
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    });
+    thread.join();
+    if (failure) std::rethrow_exception(failure);
+    progress(rates.size(), cores.size());
+  }
+  return rates;
+}
+
+plan::Storage measure_storage(const ProgressFunction& progress) {
+  solve::StorageOptions options;
+  options.folder = plan::cache_folder();
+  std::error_code failure;
+  std::filesystem::create_directories(options.folder, failure);
+  if (failure) {
+    throw Error(fmt::format("{}: the folder cannot be made: {}. Use --no-storage.", options.folder,
+                            failure.message()));
+  }
+  return solve::profile_storage(options, progress);
+}
+
+}  // namespace
+
+ProfileResult profile_here(const ProfileRequest& request, const StageFunction& stage) {
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features(), request.kernels);
+  const plan::Plan plan = lanes_of(request);
+  solve::ProfileOptions options;
+  options.shapes = wanted_shapes(request);
+  options.budget_us = request.budget_s * 1e6;
+  if (plan.prefill == plan::Prefill::kInt8) options.patience.pack_threads = plan.n_threads();
+  options.patience.in_strips = has_strips(kernels, plan);
+  plan::MachineIdentity identity = plan::this_machine();
+  identity.arithmetic = arithmetic_name(kernels, plan);
+
+  lanes::HostMachine machine(kernels.table, plan);
+  ProfileResult result;
+  std::optional<plan::Profile> kept;
+  if (request.use_cache && !request.again) {
+    kept = plan::kept_profile(identity, solve::profile_lanes(machine), &result.problem);
+  }
+  const double load = load_average();
+  const RealClock clock;
+  result.profile = solve::profile_machine(machine, options, kept ? &*kept : nullptr, clock,
+                                          stage("ops on lanes"));
+  plan::Profile& profile = result.profile;
+  result.n_measured = static_cast<int>(profile.ops.size() - (kept ? kept->ops.size() : 0));
+  profile.machine = identity;
+  profile.taken = utc_now();
+  profile.load_average = load;
+  if (kept) {
+    profile.cores = kept->cores;
+    profile.storage = kept->storage;
+  }
+  if (profile.cores.empty()) profile.cores = measure_cores(kernels.table, plan, stage("cores"));
+  if (request.with_storage && !profile.storage) {
+    profile.storage = measure_storage(stage("storage"));
+  }
+  if (request.use_cache) result.kept_path = plan::keep_profile(profile);
+  return result;
+}
+
+std::optional<plan::Profile> kept_profile_of(engine::Engine& engine, std::string* problem) {
+  plan::MachineIdentity identity = plan::this_machine();
+  identity.arithmetic = arithmetic_name(engine.kernels(), engine.plan());
+  return plan::kept_profile(identity, solve::profile_lanes(engine.machine()), problem);
+}
+
+std::vector<PassPrediction> predict_passes(const plan::Profile& profile,
+                                           const std::vector<std::string>& models,
+                                           tensor::Type kv_type) {
+  const solve::Predictor predictor(profile);
+  std::vector<PassPrediction> predictions;
+  for (const std::string& model : models) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(model, ignored)) continue;
+    const gguf::File file = gguf::File::open(model);
+    const model::Blueprint blueprint = model::read(file);
+    const weights::Store weights(file, blueprint);
+    for (int lane = 0; lane < static_cast<int>(profile.lanes.size()); ++lane) {
+      for (const auto& [n_tokens, context] :
+           {std::pair(128, 128), std::pair(512, 512), std::pair(1, 129)}) {
+        const solve::PassShape pass = {kv_type, n_tokens, 1, context};
+        predictions.push_back({model, lane, n_tokens, context,
+                               solve::predict_pass_us(predictor, lane, blueprint, weights, pass)});
+      }
+    }
+  }
+  return predictions;
+}
+
+}  // namespace troika::measure

@@ -1,0 +1,88 @@
+#include "measure/profile_here.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/cpu_features.h"
+#include "kernels/choose.h"
+#include "lanes/host/host_machine.h"
+#include "solve/profile/profile_machine.h"
+#include "solve/profile/profile_storage.h"
+#include "tests/support/temp_folder.h"
+
+namespace troika::measure {
+namespace {
+
+using model::OpKind;
+
+TEST(ProfileHere, EveryOpRunsOnHostLanes) {
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
+  plan::Plan plan;
+  plan.lanes = {{{}, 1}, {{}, 1}};  // two lanes even where there is one core
+  lanes::HostMachine machine(kernels.table, plan);
+  solve::ProfileOptions options;
+  options.arena_bytes = 4u << 20;
+  options.budget_us = 1e12;
+  options.patience = {1, 2, 2, 0.0};
+  options.shapes = {{OpKind::kLinear, tensor::Type::kQ4_0, 64, 256, 3, 0, 0},
+                    {OpKind::kLinear, tensor::Type::kF32, 64, 256, 1, 0, 0},
+                    {OpKind::kEmbed, tensor::Type::kQ8_0, 256, 256, 2, 0, 0},
+                    {OpKind::kRmsNorm, tensor::Type::kF32, 256, 256, 2, 0, 0},
+                    {OpKind::kLayerNorm, tensor::Type::kF32, 256, 256, 2, 0, 0},
+                    {OpKind::kGate, tensor::Type::kF32, 256, 256, 2, 0, 0},
+                    {OpKind::kActivate, tensor::Type::kF32, 256, 256, 2, 0, 0},
+                    {OpKind::kAdd, tensor::Type::kF32, 256, 256, 2, 0, 0},
+                    {OpKind::kSelect, tensor::Type::kF32, 256, 256, 2, 0, 0},
+                    {OpKind::kRope, tensor::Type::kF32, 256, 256, 2, 0, 64},
+                    {OpKind::kAttention, tensor::Type::kF16, 256, 128, 3, 40, 64},
+                    {OpKind::kAttention, tensor::Type::kQ8_0, 256, 128, 3, 3, 64}};
+  const RealClock wall;
+  const plan::Profile profile = solve::profile_machine(machine, options, nullptr, wall, {});
+  EXPECT_EQ(profile.ops.size(), 2 * options.shapes.size());
+  for (const plan::OpTime& time : profile.ops) {
+    EXPECT_GT(time.us, 0.0);
+    EXPECT_TRUE(std::isfinite(time.us));
+  }
+  EXPECT_EQ(profile.bandwidth.size(), 3u);
+  EXPECT_EQ(profile.handovers.size(), 2u);
+  // What was measured can be kept.
+  const std::string text = plan::profile_to_json(profile);
+  EXPECT_EQ(plan::profile_to_json(plan::profile_from_json(text, "here")), text);
+}
+
+TEST(ProfileHere, ADiskThatIsSlowerThanItsTimeGivesARead) {
+  const test::TempFolder folder;
+  solve::StorageOptions options;
+  options.folder = folder.file("");
+  options.file_bytes = 1u << 20;
+  options.block_bytes = {4096};
+  options.range_bytes = {1u << 20};
+  options.depths = {1, 4};
+  options.each_us = 0.0;
+  for (const plan::DiskRead& read : solve::profile_storage(options, {}).reads) {
+    EXPECT_GT(read.us, 0.0);
+    EXPECT_GT(read.mb_s, 0.0);
+  }
+}
+
+TEST(ProfileHere, StorageIsReadAndNothingStays) {
+  const test::TempFolder folder;
+  solve::StorageOptions options;
+  options.folder = folder.file("");
+  options.file_bytes = 2u << 20;
+  options.block_bytes = {4096, 1u << 20};
+  options.range_bytes = {1u << 20};
+  options.depths = {1, 2};
+  options.each_us = 1000.0;
+  const plan::Storage storage = solve::profile_storage(options, {});
+  EXPECT_EQ(storage.reads.size(), 2u * 2u * 2u);
+  for (const plan::DiskRead& read : storage.reads) {
+    EXPECT_GT(read.us, 0.0);
+    EXPECT_GT(read.mb_s, 0.0);
+  }
+  EXPECT_EQ(folder.n_files(), 0u);
+}
+
+}  // namespace
+}  // namespace troika::measure

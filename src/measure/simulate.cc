@@ -1,0 +1,98 @@
+#include "measure/simulate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "machines/phone_setup.h"
+#include "measure/work.h"
+#include "prepare/make_plan.h"
+
+namespace troika::measure {
+namespace {
+
+constexpr double kUsPerS = 1e6;
+
+SimulatedRate rate_between(const lanes::VirtualPhone& phone, const lanes::PhoneUse& from,
+                           int n_tokens) {
+  const lanes::PhoneUse to = phone.use();
+  SimulatedRate rate;
+  rate.n_tokens = n_tokens;
+  rate.seconds = (to.now_us - from.now_us) / kUsPerS;
+  rate.joules = phone.energy_j(from, to);
+  for (size_t lane = 0; lane < to.busy_us.size(); ++lane) {
+    rate.busy_share.push_back((to.busy_us[lane] - from.busy_us[lane]) / (to.now_us - from.now_us));
+  }
+  return rate;
+}
+
+// The CPU makes the graphs, and nothing else happens meanwhile.
+void add_graphs(const engine::Engine& engine, SimulatedRate* rate) {
+  const lanes::CostModel& model = engine.phone()->model();
+  const double graphs_s = model.graph_us(rate->n_tokens) / kUsPerS;
+  for (double& share : rate->busy_share) share *= rate->seconds / (rate->seconds + graphs_s);
+  rate->seconds += graphs_s;
+  rate->joules += graphs_s * (model.power_w(lanes::Processor::kCpu) + model.phone().power.idle_w);
+}
+
+void check_context(const engine::Session& session, const MeasureOptions& options) {
+  int needed = std::max(options.decode_context, 1) + options.decode_tokens + 2;
+  for (const int n : options.prefill_tokens) needed = std::max(needed, n);
+  if (needed <= session.context()) return;
+  throw Error(
+      fmt::format("The measurement needs {} tokens of context, and there are {}. Use "
+                  "--context {} or smaller lengths.",
+                  needed, session.context(), needed));
+}
+
+}  // namespace
+
+Simulation simulate(engine::Session& session, const MeasureOptions& options) {
+  engine::Engine& engine = session.engine();
+  TROIKA_ASSERT(engine.phone() != nullptr);
+  check_context(session, options);
+  const lanes::VirtualPhone& phone = *engine.phone();
+  Simulation simulation;
+  simulation.graphs_s = phone.model().graph_us(engine.plan().chunk()) / kUsPerS;
+  // Which tokens makes no difference to the time.
+  const auto prefill = [&](int n_tokens) {
+    session.truncate(0);
+    session.prefill(std::vector<cache::Token>(static_cast<size_t>(n_tokens), 0));
+  };
+  for (const int n : options.prefill_tokens) {
+    // The order is chosen by what tasks took before.
+    if (engine.plan().n_buffer_sets() > 1) prefill(n);
+    engine.scheduler_statistics() = {};
+    const lanes::PhoneUse start = phone.use();
+    prefill(n);
+    simulation.prefill.push_back(rate_between(phone, start, n));
+    SimulatedRate& rate = simulation.prefill.back();
+    const schedule::SchedulerStatistics& decisions = engine.scheduler_statistics();
+    rate.n_decisions = decisions.n_decisions;
+    rate.longest_decision_us = decisions.longest_decision_us;
+    if (rate.n_decisions > 0) {
+      rate.decision_us = decisions.decision_us / static_cast<double>(rate.n_decisions);
+    }
+    if (engine.phone_setup()->makes_graphs_per_prompt) add_graphs(engine, &rate);
+  }
+  if (options.decode_tokens > 0) {
+    engine::SamplerOptions greedy;
+    greedy.temperature = 0.0f;
+    engine::Sampler sampler(greedy);
+    prefill(std::max(options.decode_context, 1));
+    session.next(sampler);
+    const lanes::PhoneUse start = phone.use();
+    for (int i = 0; i < options.decode_tokens; ++i) session.next(sampler);
+    simulation.decode = rate_between(phone, start, options.decode_tokens);
+  }
+  const double mean_context = std::max(options.decode_context, 1) + options.decode_tokens / 2.0;
+  simulation.decode_bytes =
+      static_cast<double>(engine.weights().bytes_per_step()) +
+      kv_bytes_per_step(engine.blueprint(), prepare::kv_shape(engine.plan(), engine.blueprint()),
+                        mean_context);
+  simulation.read_gb_s = phone.model().phone().memory.reached_gb_s;
+  return simulation;
+}
+
+}  // namespace troika::measure

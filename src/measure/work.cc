@@ -1,0 +1,61 @@
+#include "measure/work.h"
+
+#include <algorithm>
+
+namespace troika::measure {
+
+double Work::prefill(int n_tokens, int past) const {
+  const double n = n_tokens;
+  const auto pairs_within = [&](double most) {  // seen by all tokens, each at most so many
+    const double n_growing = std::clamp(most - past, 0.0, n);  // tokens that see all before them
+    return n_growing * past + n_growing * (n_growing + 1) / 2 + (n - n_growing) * most;
+  };
+  double operations =
+      body_per_token * n + head_per_output + attention_per_pair * pairs_within(past + n);
+  for (const Windowed& w : windowed) operations += w.per_pair * pairs_within(w.window);
+  return operations;
+}
+
+double kv_bytes_per_step(const model::Blueprint& blueprint, const cache::KvShape& shape,
+                         double n_positions) {
+  double bytes = 0.0;
+  for (const model::Op& op : blueprint.ops) {
+    if (op.kind != model::OpKind::kAttention) continue;
+    const double n_seen = op.window > 0 ? std::min<double>(op.window, n_positions) : n_positions;
+    bytes += 2.0 * static_cast<double>(shape.slot_bytes()) * n_seen;
+  }
+  return bytes;
+}
+
+Work count_work(const model::Blueprint& blueprint, const weights::Store& weights) {
+  Work work;
+  const auto add_attention = [&](int window) {
+    const double per_pair = 2.0 * 2.0 * blueprint.n_heads * blueprint.head_dim;
+    if (window == 0) {
+      work.attention_per_pair += per_pair;
+      return;
+    }
+    auto at = std::find_if(work.windowed.begin(), work.windowed.end(),
+                           [&](const Work::Windowed& w) { return w.window == window; });
+    if (at == work.windowed.end()) at = work.windowed.insert(at, {window, 0.0});
+    at->per_pair += per_pair;
+  };
+  for (const model::Op& op : blueprint.ops) {
+    if (op.kind == model::OpKind::kLinear) {
+      const auto& input = blueprint.values[static_cast<size_t>(op.inputs[0])];
+      const double operations =
+          2.0 * input.width * static_cast<double>(weights.matrix(op.weight).n_rows);
+      const bool is_head = blueprint.values[static_cast<size_t>(op.output)].per_output;
+      (is_head ? work.head_per_output : work.body_per_token) += operations;
+    } else if (op.kind == model::OpKind::kAttention) {
+      add_attention(op.window);  // q k and weight v, for each query head
+    } else if (op.kind == model::OpKind::kExpertLinear) {
+      const weights::Matrix& all = weights.matrix(op.weight);
+      work.body_per_token += 2.0 * all.row_length * static_cast<double>(all.n_rows) /
+                             blueprint.n_experts * blueprint.n_experts_used;
+    }
+  }
+  return work;
+}
+
+}  // namespace troika::measure

@@ -1,0 +1,36 @@
+// How much useful work a pass is: what rates are turned into fractions of a peak with. Padding does
+// not count.
+#pragma once
+
+#include <vector>
+
+#include "cache/kv_cache.h"
+#include "model/blueprint.h"
+#include "weights/store.h"
+
+namespace troika::measure {
+
+// A multiplication and an addition are two operations.
+struct Work {
+  double body_per_token = 0.0;  // products with weights, the head left out
+  double head_per_output = 0.0;
+  double attention_per_pair = 0.0;  // of a token and a position it sees
+  // Of blocks whose tokens see so many positions at most.
+  struct Windowed {
+    int window;
+    double per_pair;
+  };
+  std::vector<Windowed> windowed = {};
+
+  // Of a prompt of n tokens behind `past` others, logits wanted of the last.
+  double prefill(int n_tokens, int past = 0) const;
+};
+
+// Bytes of keys and values that a token reads which stands behind so many positions: fewer where
+// blocks have windows.
+double kv_bytes_per_step(const model::Blueprint& blueprint, const cache::KvShape& shape,
+                         double n_positions);
+
+Work count_work(const model::Blueprint& blueprint, const weights::Store& weights);
+
+}  // namespace troika::measure

@@ -1,0 +1,182 @@
+#include "papers/baselines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "measure/simulate.h"
+
+namespace troika::papers {
+namespace {
+
+struct BaselineModel {
+  const char* published;
+  const char* known;
+};
+constexpr BaselineModel kBaselineModels[] = {
+    {"Qwen1.5-1.8B", "qwen1.5-1.8b"}, {"Gemma-2B", "gemma-2b"},
+    {"Phi-2-2.7B", "phi-2"},          {"LlaMA-2-7B", "llama-2-7b"},
+    {"Mistral-7B", "mistral-7b"},     {"Llama-8B", "llama-3-8b"},
+    {"Llama-3B", "llama-3.2-3b"},     {"InternLM-1.8B", "internlm-1.8b"},
+};
+
+// What a model does on one processor of the 8 Gen 3.
+struct Setting {
+  const char* known;
+  const char* stack;
+  const char* lane;
+  const char* type;  // of the weights
+
+  std::string text() const { return fmt::format("{} {} on the {}", known, type, lane); }
+};
+
+// "a–b" or "a" at the beginning of a text; the dash is an en dash.
+std::pair<double, double> range_of(std::string_view text) {
+  const std::string digits(text.substr(0, 16));
+  size_t used = 0;
+  const double low = std::stod(digits, &used);
+  constexpr std::string_view kDash = "\u2013";
+  if (std::string_view(digits).substr(used).starts_with(kDash)) {
+    return {low, std::stod(digits.substr(used + kDash.size()))};
+  }
+  return {low, low};
+}
+
+class Baselines {
+ public:
+  explicit Baselines(const PhoneFolder& folder) : folder_(folder) {}
+
+  MicroReport run() {
+    for (const plan::PublishedRow& row : folder_.published) {
+      if (row.use == "test" && row.what.starts_with("llama.cpp, CPU:")) add_table5(row);
+    }
+    add_rate("hf041", "llama.cpp", {"llama-3-8b", "heterollm", "cpu", "q4_0"}, 256, 0);
+    add_rate("hf042", "llama.cpp", {"llama-3-8b", "heterollm", "cpu", "q4_0"}, 1024, 0);
+    const plan::PublishedRow& decode = row_of("hf056");
+    for (const plan::PublishedValue& value : decode.values) {
+      add_rate("hf056", value.name, {known_of(value.name), "heterollm", "gpu", "q4_0"}, 0, 256);
+    }
+    return std::move(report_);
+  }
+
+ private:
+  const plan::PublishedRow& row_of(const std::string& id) const {
+    const plan::PublishedRow* row = plan::find_row(folder_.published, id);
+    if (row == nullptr) throw Error(fmt::format("{}/published has no row '{}'.", folder_.path, id));
+    return *row;
+  }
+  static const char* known_of(std::string_view text) {
+    for (const BaselineModel& name : kBaselineModels) {
+      if (text.starts_with(name.published)) return name.known;
+    }
+    return nullptr;
+  }
+
+  void add(const plan::PublishedRow& row, const plan::PublishedValue& value, const char* group,
+           double simulated, const std::string& inputs) {
+    report_.rows.push_back({&row, &value, group, Split::kNone, simulated, inputs});
+  }
+
+  // Prefill, decode and both of a task.
+  void add_table5(const plan::PublishedRow& row) {
+    const char* known = known_of(row.configuration);
+    if (known == nullptr) {
+      throw Error(fmt::format("{}/published: row '{}' is of a model that is not known.",
+                              folder_.path, row.id));
+    }
+    const TaskLengths lengths = task_lengths(row);
+    const Setting setting = {known, "llm.npu", "cpu", "q8_0"};
+    const double prefill_s = seconds(setting, static_cast<int>(std::lround(lengths.prompt)), 0, 0);
+    const double step_s =
+        seconds(setting, 0, static_cast<int>(std::lround(lengths.prompt)), 8) / 8.0;
+    const std::string inputs =
+        fmt::format("{}, {:g} tokens, then {:g}", setting.text(), lengths.prompt, lengths.output);
+    for (const plan::PublishedValue& value : row.values) {
+      const double decode_s = step_s * lengths.output;
+      const double simulated = value.name == "prefill"  ? prefill_s
+                               : value.name == "decode" ? decode_s
+                                                        : prefill_s + decode_s;
+      add(row, value, "llama.cpp on the CPU, in llm.npu", simulated, inputs);
+    }
+  }
+
+  // One value in tokens per second: of a prompt, or of decoding behind `context` tokens.
+  void add_rate(const std::string& id, const std::string& name, const Setting& setting,
+                int n_prompt, int context) {
+    const plan::PublishedRow& row = row_of(id);
+    constexpr int kSteps = 64;
+    const double rate = n_prompt > 0 ? n_prompt / seconds(setting, n_prompt, 0, 0)
+                                     : kSteps / seconds(setting, 0, context, kSteps);
+    const char* group = std::string_view(setting.lane) == "gpu"
+                            ? "generation on the GPU alone, in HeteroLLM"
+                            : "llama.cpp on the CPU, in HeteroLLM";
+    for (const plan::PublishedValue& value : row.values) {
+      if (value.name != name) continue;
+      add(row, value, group, rate,
+          n_prompt > 0 ? fmt::format("{}, {} tokens", setting.text(), n_prompt)
+                       : fmt::format("{}, behind {} tokens", setting.text(), context));
+    }
+  }
+
+  // Of a prompt, or of `n_steps` steps behind `context` tokens.
+  double seconds(const Setting& setting, int n_prompt, int context, int n_steps) {
+    prepare::Options options;
+    options.machine = folder_.path + "/8gen3.json";
+    options.stack = setting.stack;
+    options.model = setting.known;
+    options.type = setting.type;
+    options.lanes = setting.lane;
+    options.has_values = false;
+    options.context = std::max(n_prompt, context + n_steps) + 8;
+    engine::Engine engine(options);
+    engine::Session session(engine);
+    measure::MeasureOptions measure;
+    measure.prefill_tokens.clear();
+    if (n_prompt > 0) measure.prefill_tokens = {n_prompt};
+    measure.decode_tokens = n_steps;
+    measure.decode_context = context;
+    const measure::Simulation s = measure::simulate(session, measure);
+    return n_prompt > 0 ? s.prefill[0].seconds : s.decode.seconds;
+  }
+
+  const PhoneFolder& folder_;
+  MicroReport report_;
+};
+
+}  // namespace
+
+TaskLengths task_lengths(const plan::PublishedRow& row) {
+  const auto after = [&](std::string_view word) {
+    const size_t at = row.configuration.find(word);
+    const bool has_number =
+        at != std::string::npos && at + word.size() < row.configuration.size() &&
+        std::isdigit(static_cast<unsigned char>(row.configuration[at + word.size()])) != 0;
+    if (!has_number) {
+      throw Error(fmt::format("The published row '{}' does not say '{}' with a number.", row.id,
+                              word.substr(0, word.size() - 1)));
+    }
+    return range_of(std::string_view(row.configuration).substr(at + word.size()));
+  };
+  const auto [shortest, longest] = after("prompt ");
+  const auto [fewest, most] = after("out ");
+  return {(shortest + longest) / 2.0, (fewest + most) / 2.0, shortest, longest};
+}
+
+std::vector<int> TaskLengths::prompts(int n) const {
+  TROIKA_ASSERT(n > 0);
+  std::vector<int> lengths;
+  for (int i = 0; i < n; ++i) {
+    const double share = (i + 0.5) / n;
+    lengths.push_back(static_cast<int>(
+        std::lround(shortest_prompt + share * (longest_prompt - shortest_prompt))));
+  }
+  return lengths;
+}
+
+MicroReport simulate_baselines(const PhoneFolder& folder) { return Baselines(folder).run(); }
+
+}  // namespace troika::papers

@@ -1,0 +1,27 @@
+// The first rows marked test: what a phone does with one processor and none of the papers'
+// techniques (V3). Nothing here is fitted, and nothing was changed after these numbers had been
+// seen.
+#pragma once
+
+#include "papers/micro/micro.h"
+
+namespace troika::papers {
+
+// Plain CPU: the llama.cpp rows of llm.npu's Table 5 and of HeteroLLM. GPU only: HeteroLLM's decode
+// rates of PPL-OpenCL, which follow from its gains.
+MicroReport simulate_baselines(const PhoneFolder& folder);
+
+// "prompt 1451–1672, out 2–4" in a configuration: the middles of the ranges, and the range of the
+// prompts. Throws Error that names the row where it says neither.
+struct TaskLengths {
+  double prompt = 0.0;
+  double output = 0.0;
+  double shortest_prompt = 0.0, longest_prompt = 0.0;
+
+  // `n` lengths that stand for prompts spread evenly over the range: the middles of its n parts.
+  // Chunks make time a staircase, on which the middle alone says little.
+  std::vector<int> prompts(int n) const;
+};
+TaskLengths task_lengths(const plan::PublishedRow& row);
+
+}  // namespace troika::papers

@@ -1,0 +1,108 @@
+#include "papers/micro/micro.h"
+#include "tests/support/repository.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace troika::papers {
+namespace {
+
+const std::string kMicroPhones = test::repository_file("phones");
+
+TEST(Micro, V2_TheSplitFollowsFromTheIdsAlone) {
+  const std::vector<std::string> names = {"nf001", "nf005", "nf009", "nf013", "nf017", "nf021"};
+  const std::vector<size_t> first = held_out(names);
+  ASSERT_EQ(first.size(), 2u);
+  std::vector<std::string> turned(names.rbegin(), names.rend());
+  std::set<std::string> a, b;
+  for (const size_t i : first) a.insert(names[i]);
+  for (const size_t i : held_out(turned)) b.insert(turned[i]);
+  EXPECT_EQ(a, b);
+  EXPECT_TRUE(held_out({"hf001", "hf002"}).empty());
+}
+
+TEST(Micro, V2_EveryNumberOfEveryCalibrationRowIsInTheReportOnce) {
+  const PhoneFolder folder = read_phone_folder(kMicroPhones);
+  const MicroReport report = simulate_micro(folder);
+  std::set<const plan::PublishedValue*> seen;
+  for (const MicroRow& row : report.rows) {
+    EXPECT_EQ(row.row->use, "calibrate") << row.row->id;
+    EXPECT_TRUE(seen.insert(row.value).second) << row.row->id;
+    EXPECT_FALSE(row.inputs.empty()) << row.row->id;
+  }
+  size_t n_values = 0;
+  for (const plan::PublishedRow& row : folder.published) {
+    if (row.use == "calibrate") n_values += row.values.size();
+  }
+  EXPECT_EQ(seen.size(), n_values);
+}
+
+TEST(Micro, V2_TheFilesHoldWhatFittingGives) {
+  PhoneFolder folder = read_phone_folder(kMicroPhones);
+  PhoneFolder fitted = folder;
+  fit_micro(fitted);
+  const auto compare = [](std::vector<plan::Field> a, std::vector<plan::Field> b) {
+    for (size_t i = 0; i < a.size(); ++i) {
+      const double value = a[i].constant->value;
+      EXPECT_NEAR(b[i].constant->value, value, 1e-3 * value + 1e-9) << a[i].name;
+      EXPECT_EQ(b[i].constant->source, a[i].constant->source) << a[i].name;
+    }
+  };
+  compare(folder.phone.fields(), fitted.phone.fields());
+  for (auto& [name, stack] : folder.stacks) {
+    compare(stack.fields(), fitted.stacks.at(name).fields());
+  }
+}
+
+TEST(Micro, V2_HeldOutRowsAreInNoSourceOfAFit) {
+  PhoneFolder folder = read_phone_folder(kMicroPhones);
+  const MicroReport report = simulate_micro(folder);
+  std::set<std::string> held, used;
+  for (const MicroRow& row : report.rows) {
+    if (row.split == Split::kHeldOut) held.insert(row.row->id);
+    if (row.split == Split::kFit || row.split == Split::kTaken) used.insert(row.row->id);
+  }
+  EXPECT_GE(held.size(), 10u);
+  const auto check = [&](const std::vector<plan::Field>& fields) {
+    for (const plan::Field& field : fields) {
+      if (plan::source_kind(field.constant->source) != plan::SourceKind::kFitted &&
+          plan::source_kind(field.constant->source) != plan::SourceKind::kRows) {
+        continue;
+      }
+      for (const std::string& id : plan::source_rows(field.constant->source)) {
+        EXPECT_TRUE(!held.contains(id) || used.contains(id)) << field.name << " names " << id;
+      }
+    }
+  };
+  check(folder.phone.fields());
+  for (auto& [name, stack] : folder.stacks) check(stack.fields());
+}
+
+// The row that sets the rate of the 8 Gen 3 in sd.npu says nothing about how well it fits.
+TEST(Micro, V2_ARowThatSetsAConstantAloneIsTaken) {
+  const PhoneFolder folder = read_phone_folder(kMicroPhones);
+  const MicroReport report = simulate_micro(folder);
+  std::map<std::string, Split> split;
+  for (const MicroRow& row : report.rows) split[row.row->id] = row.split;
+  EXPECT_EQ(split["df001"], Split::kTaken);
+  EXPECT_EQ(split["df002"], Split::kTaken);
+  EXPECT_EQ(split["df003"], Split::kHeldOut);
+  EXPECT_EQ(split["df004"], Split::kNone);  // a bound
+  EXPECT_EQ(split["df005"], Split::kTaken);
+}
+
+TEST(Micro, V2_TheErrorsAreSmall) {
+  const PhoneFolder folder = read_phone_folder(kMicroPhones);
+  const MicroReport report = simulate_micro(folder);
+  EXPECT_LE(report.median_error(Split::kFit), 0.10);
+  EXPECT_LE(report.median_error(Split::kHeldOut), 0.20);
+  EXPECT_LT(report.n_fitted_constants, report.count(Split::kFit));
+  for (const MicroRow& row : report.rows) {
+    if (row.split != Split::kTaken) continue;
+    EXPECT_NEAR(*row.error(), 0.0, 0.01) << row.row->id;
+  }
+}
+
+}  // namespace
+}  // namespace troika::papers

@@ -1,0 +1,59 @@
+#include "papers/npu_memory.h"
+
+#include "engine/engine.h"
+#include "papers/npu_runs.h"
+#include "schedule/shadow.h"
+#include "schedule/shared_graphs.h"
+
+namespace troika::papers {
+namespace {
+
+constexpr double kFloatBytes = 4.0;
+// Of the channels, those whose float rows stay in memory (nf045: less than 3 % have most outliers).
+constexpr double kShareOfHotChannels = 0.03;
+constexpr int kPrunePercent = 85;  // nf046
+
+}  // namespace
+
+// Every op has a buffer of its own for what it gives, as the paper's framework does it (section
+// 4.5); a graph of its own repeats weights and buffers, a shared one only what attention needs.
+NpuMemory npu_memory(const std::string& folder, const std::string& model, int n_prompt) {
+  prepare::Options options;
+  options.machine = folder + "/8gen3.json";
+  options.stack = "llm.npu";
+  options.model = model;
+  options.type = "q8_0";
+  options.lanes = "cpu;npu";
+  options.npu_step = "out-of-order";
+  options.chunk = kNpuChunk;
+  options.has_values = false;
+  options.context = n_prompt + 8;
+  const engine::Engine engine(options);
+  const model::Blueprint& blueprint = engine.blueprint();
+  const schedule::SharedGraphs shared =
+      schedule::count_shared(blueprint, engine.weights(), engine.plan());
+  NpuMemory memory;
+  memory.n_subgraphs = shared.n_subgraphs;
+  memory.n_shared = shared.n_static;
+  memory.buffer_bytes =
+      static_cast<double>(shared.static_buffer_bytes + shared.dynamic_buffer_bytes);
+  const auto dynamic_bytes = static_cast<double>(shared.dynamic_buffer_bytes);
+  for (const model::Weight& weight : blueprint.weights) {
+    memory.model_bytes += static_cast<double>(weight.n_rows) * weight.row_length;
+  }
+  for (const model::Op& op : blueprint.ops) {
+    if (op.kind != model::OpKind::kLinear) continue;
+    const model::Weight& weight = blueprint.weights[static_cast<size_t>(op.weight)];
+    const double n_weights = static_cast<double>(weight.n_rows) * weight.row_length;
+    memory.weight_bytes += n_weights;
+    if (schedule::keeps_outliers(op.layer, blueprint.n_layers, kPrunePercent)) {
+      memory.shadow_bytes += kShareOfHotChannels * n_weights * kFloatBytes;
+    }
+  }
+  const int n_chunks = (n_prompt + kNpuChunk - 1) / kNpuChunk;
+  memory.unshared_bytes = n_chunks * (memory.weight_bytes + memory.buffer_bytes);
+  memory.shared_bytes = memory.weight_bytes + memory.buffer_bytes + (n_chunks - 1) * dynamic_bytes;
+  return memory;
+}
+
+}  // namespace troika::papers

@@ -1,0 +1,44 @@
+#include "papers/npu_runs.h"
+
+#include "machines/phone_setup.h"
+
+namespace troika::papers {
+
+const NpuResult& NpuRuns::result(const NpuRun& run) {
+  const auto [at, is_new] = known_.try_emplace(run);
+  if (!is_new) return at->second;
+  constexpr int kSteps = 8;
+  prepare::Options options;
+  options.machine = folder_ + "/" + run.phone + ".json";
+  options.stack = "llm.npu";
+  options.model = run.model;
+  options.type = "q8_0";
+  options.lanes = run.lanes;
+  options.has_values = false;
+  options.npu_step = run.step;
+  options.npu_prune = run.prune;
+  options.order = run.order;
+  // Polling on shared flags is another paper's technique (H8).
+  options.has_fast_handover = false;
+  options.has_square_shapes = run.has_square_shapes;
+  // Without chunks a prompt has graphs of its own length.
+  options.chunk = run.step == "naive" ? run.n_prompt : kNpuChunk;
+  options.context = run.n_prompt + kSteps + 8;
+  engine::Engine engine(options);
+  engine::Session session(engine);
+  measure::MeasureOptions measure;
+  measure.prefill_tokens = {run.n_prompt};
+  measure.decode_tokens = kSteps;
+  measure.decode_context = run.n_prompt;
+  const measure::Simulation simulation = measure::simulate(session, measure);
+  at->second.prefill = simulation.prefill[0];
+  at->second.step_s = simulation.decode.seconds / kSteps;
+  for (size_t lane = 0; lane < engine.plan().lanes.size(); ++lane) {
+    if (engine.plan().lanes[lane].kind == "npu") {
+      at->second.npu_busy = simulation.prefill[0].busy_share[lane];
+    }
+  }
+  return at->second;
+}
+
+}  // namespace troika::papers

@@ -1,0 +1,44 @@
+// Runs of llm.npu, and of what it is compared with, on virtual phones; each is made once.
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "measure/simulate.h"
+
+namespace troika::papers {
+
+struct NpuRun {
+  std::string model;  // a known one
+  int n_prompt = 0;
+  std::string step = "out-of-order";  // of the ablation; empty: all on the first lane
+  int prune = 85;
+  std::string phone = "8gen3";
+  std::string lanes = "cpu;npu";
+  std::string order = {};  // other than that of the step
+  bool has_square_shapes = true;
+
+  auto operator<=>(const NpuRun&) const = default;
+};
+
+struct NpuResult {
+  measure::SimulatedRate prefill;
+  double step_s = 0.0;    // of generating one token behind the prompt
+  double npu_busy = 0.0;  // share of the prompt's time; 0 without an NPU
+};
+
+class NpuRuns {
+ public:
+  explicit NpuRuns(std::string folder) : folder_(std::move(folder)) {}
+  const NpuResult& result(const NpuRun& run);
+
+ private:
+  std::string folder_;
+  std::map<NpuRun, NpuResult> known_;
+};
+
+// The chunk length of the paper.
+inline constexpr int kNpuChunk = 256;
+
+}  // namespace troika::papers

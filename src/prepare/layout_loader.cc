@@ -1,0 +1,351 @@
+#include "prepare/layout_loader.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/mapped_file.h"
+
+namespace troika::prepare {
+namespace {
+
+using schedule::BlockLoad;
+using schedule::Layout;
+using weights::BlockCopy;
+using weights::BlockForm;
+
+double now_us() { return RealClock().now_us(); }
+
+// The files that were checked, whatever takes their names meanwhile.
+lanes::DiskOptions disk_options(const gguf::File& file) {
+  lanes::DiskOptions options;
+  for (const gguf::File::Part& part : file.parts()) {
+    TROIKA_ASSERT(part.map != nullptr);
+    options.files.push_back(fmt::format("/proc/self/fd/{}", part.map->descriptor()));
+    options.names.push_back(part.path);
+  }
+  return options;
+}
+
+// Waits for a task of the disk.
+class ReadEnd : public lanes::Completion {
+ public:
+  void finished(lanes::Status status) override {
+    // Under the mutex: when `wait` returns, nobody is left in here.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    status_ = status;
+    ended_.notify_one();
+  }
+  bool wait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ended_.wait(lock, [this] { return status_ != lanes::Status::kPending; });
+    return status_ == lanes::Status::kDone;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  lanes::Status status_ = lanes::Status::kPending;
+};
+
+}  // namespace
+
+void check_layouts(const Options& options) {
+  const std::string& layouts = options.layouts;
+  if (layouts.empty()) return;
+  if (layouts != "blocks" && layouts != "both" && layouts != "switch") {
+    throw UsageError(fmt::format(
+        "--layouts '{}' is not understood; there are blocks, both and switch.", layouts));
+  }
+  if (options.packed_bytes > 0) {
+    throw UsageError(
+        "--layouts says which copies of the weights there are, and so does --packed; leave one of "
+        "them out.");
+  }
+  if (!is_here(options)) {
+    throw UsageError(
+        "--layouts is for this machine. On a virtual phone 'troika reproduce sd.npu' changes "
+        "layouts.");
+  }
+}
+
+bool apply_layouts(const Options& options, plan::Plan* plan) {
+  const std::string& layouts = options.layouts;
+  const auto refuse = [&](const std::string& why) {
+    throw UsageError(fmt::format("--layouts {}: {}", layouts, why));
+  };
+  if (layouts.empty() || !is_here(options)) return false;
+  if (layouts == "blocks") {
+    plan->packed_bytes = 0;
+    return false;
+  }
+  if (plan->prefill != plan::Prefill::kInt8) {
+    refuse(
+        fmt::format("prompts in {} have no layout of their own, they read the file's blocks. "
+                    "Add --prefill int8.",
+                    plan::prefill_name(plan->prefill)));
+  }
+  if (layouts == "both") {
+    plan->packed_bytes = std::numeric_limits<int64_t>::max();
+    return false;
+  }
+  plan->packed_bytes = 0;
+  if (plan->int8.method == plan::Int8Method::kGroup || plan->int8.one_weight_scale ||
+      plan->int8.method == plan::Int8Method::kSmooth) {
+    refuse(
+        "blocks that have changed are unpacked to what the panels held, which needs int8 weights "
+        "with a scale for each row and no more. Leave --int8-weights tensor, --int8 smooth and "
+        "--int8 group out.");
+  }
+  if (plan->lanes.size() > 1) {
+    refuse(
+        "with several lanes chunks of a prompt stand at different blocks, and each block would "
+        "need both layouts. Use one lane.");
+  }
+  if (options.load == "copy") {
+    refuse("--load copy keeps the whole file in memory, which is the second copy. Leave it out.");
+  }
+  return true;
+}
+
+LayoutLoader::LayoutLoader(const gguf::File& file, weights::SwitchedBlocks& blocks, int n_threads)
+    : file_(file),
+      blocks_(blocks),
+      n_threads_(n_threads),
+      switch_(std::vector<schedule::BlockTimes>(static_cast<size_t>(blocks.n_blocks())),
+              Layout::kPrompt),
+      learned_(static_cast<size_t>(blocks.n_blocks())),
+      disk_(disk_options(file)),
+      read_(disk_.make_read()),
+      thread_([this] { work(); }) {}
+
+LayoutLoader::~LayoutLoader() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void LayoutLoader::read_rows(int block, Made* made) {
+  std::vector<weights::FileRead> wanted;
+  std::unique_ptr<BlockCopy> copy = blocks_.begin_rows(block, &wanted);
+  std::vector<lanes::ReadRequest> reads;
+  for (const weights::FileRead& read : wanted) {
+    reads.push_back({read.part, read.offset, read.bytes, read.to});
+    made->read_bytes += read.bytes;
+  }
+  lanes::Run run;
+  run.reads = reads;
+  const uint64_t n_direct = disk_.n_direct_reads();
+  ReadEnd end;
+  disk_.submit(*read_, run, end);
+  if (!end.wait()) {
+    throw Error(
+        fmt::format("Block {} cannot change to the layout of steps: {}.", block, disk_.problem()));
+  }
+  const uint64_t n_direct_now = disk_.n_direct_reads() - n_direct;
+  if (n_direct_now < reads.size()) {
+    // What came through the page cache is not to stay there.
+    made->n_buffered_reads += reads.size() - n_direct_now;
+    for (const weights::FileRead& read : wanted) {
+      const MappedFile& map = *file_.parts()[static_cast<size_t>(read.part)].map;
+      (void)posix_fadvise(map.descriptor(), static_cast<off_t>(read.offset),
+                          static_cast<off_t>(read.bytes), POSIX_FADV_DONTNEED);
+    }
+  }
+  made->copy = std::move(copy);
+}
+
+void LayoutLoader::load_all(const ProgressFunction& progress) {
+  Team team(n_threads_);
+  const int n_blocks = blocks_.n_blocks();
+  for (int block = 0; block < n_blocks; ++block) {
+    if (progress) progress(static_cast<uint64_t>(block), static_cast<uint64_t>(n_blocks));
+    Learned& learned = learned_[static_cast<size_t>(block)];
+    const double start = now_us();
+    Made rows;
+    read_rows(block, &rows);
+    learned.load_us = now_us() - start;
+    blocks_.measure(*rows.copy, team);
+    const double unpack_start = now_us();
+    blocks_.unpack(*rows.copy, team);
+    const double pack_start = now_us();
+    blocks_.use(blocks_.make_panels(*rows.copy, team));
+    learned.unpack_us = pack_start - unpack_start;
+    learned.load_back_us = (now_us() - pack_start) * n_threads_;  // one thread will do it alone
+  }
+  if (progress) progress(static_cast<uint64_t>(n_blocks), static_cast<uint64_t>(n_blocks));
+}
+
+std::vector<schedule::BlockTimes> LayoutLoader::times(int n_tokens) const {
+  std::vector<schedule::BlockTimes> times;
+  for (const Learned& learned : learned_) {
+    const double prompt_us = learned.us_per_token * n_tokens;
+    times.push_back(
+        {prompt_us, prompt_us + learned.unpack_us, learned.load_back_us, learned.load_us});
+  }
+  return times;
+}
+
+void LayoutLoader::plan_prompt(int n_tokens, int chunk, bool is_first) {
+  const int n_chunks = (n_tokens + chunk - 1) / chunk;
+  if (n_chunks == 0) return;
+  if (!is_first && (was_planned_by_profile_ || forced_)) return;
+  if (forced_) {
+    switch_.expect(times(chunk));
+    switch_.follow(*forced_);
+    return;
+  }
+  was_planned_by_profile_ =
+      std::all_of(learned_.begin(), learned_.end(),
+                  [](const Learned& learned) { return learned.us_per_token > 0.0; });
+  if (was_planned_by_profile_) {
+    const std::vector<schedule::BlockTimes> expected = times(std::min(n_tokens, chunk));
+    switch_.expect(expected);
+    switch_.follow(schedule::plan_switch(expected, switch_.layouts(), n_chunks));
+  } else {
+    // The first chunk of all tells how long chunks take. A prompt of one cannot wait for that.
+    switch_.follow({0, n_chunks > 1 ? blocks_.n_blocks() : 0});
+  }
+}
+
+void LayoutLoader::before_block(int block, plan::Phase phase, int n_tokens) {
+  note_block_end();
+  is_prompt_ = phase == plan::Phase::kPrompt;
+  if (has_ended_.load(std::memory_order_acquire)) take_ended();
+  if (is_prompt_) {
+    if (const auto load = switch_.before_block(block)) begin(*load);
+  } else {
+    while (true) {
+      if (const auto load = switch_.before_step(block)) begin(*load);
+      if (switch_.layout(block) == Layout::kStep) break;
+      wait_for_load();
+    }
+  }
+  block_ = block;
+  n_tokens_ = n_tokens;
+  layout_ = switch_.layout(block);
+  block_start_us_ = now_us();
+}
+
+void LayoutLoader::after_blocks() { note_block_end(); }
+
+// What a chunk took in a block, for the plans of later ones.
+void LayoutLoader::note_block_end() {
+  if (block_ < 0) return;
+  const double end_us = now_us();
+  const double us = end_us - block_start_us_;
+  Learned& learned = learned_[static_cast<size_t>(block_)];
+  if (trace_ != nullptr) {
+    trace_->add({trace_row_, layout_ == Layout::kPrompt ? "panels" : "blocks", block_, n_tokens_,
+                 block_start_us_, end_us});
+  }
+  block_ = -1;
+  if (!is_prompt_) return;
+  const double product_us = layout_ == Layout::kStep ? us - learned.unpack_us : us;
+  // Half of what the clock says is never unpacking.
+  learned.us_per_token = std::max(product_us, 0.5 * us) / n_tokens_;
+}
+
+void LayoutLoader::set_trace(Trace* trace, int row) {
+  const bool has_rows = trace != nullptr && trace->lanes().size() > static_cast<size_t>(row) + 1;
+  trace_ = has_rows ? trace : nullptr;
+  trace_row_ = row;
+}
+
+void LayoutLoader::begin(const BlockLoad& load) {
+  auto job = std::make_unique<Job>();
+  *job = {load, blocks_.in_use(load.block)};
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    TROIKA_ASSERT(job_ == nullptr);
+    job_ = std::move(job);
+  }
+  wake_.notify_one();
+}
+
+void LayoutLoader::wait_for_load() {
+  const double start = now_us();
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ended_.wait(lock, [this] { return has_ended_.load(); });
+  }
+  counters_.wait_us += now_us() - start;
+  take_ended();
+}
+
+// Puts what was loaded in place of what the block had, which the other thread gives back.
+void LayoutLoader::take_ended() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  has_ended_.store(false);
+  Made made = std::move(made_);
+  const BlockLoad load = *switch_.loading();
+  if (made.copy == nullptr) {
+    switch_.failed();
+    throw Error(made.problem);
+  }
+  const bool is_back = load.into == Layout::kPrompt;
+  Learned& learned = learned_[static_cast<size_t>(load.block)];
+  (is_back ? learned.load_back_us : learned.load_us) = made.end_us - made.start_us;
+  counters_.load_us += made.end_us - made.start_us;
+  counters_.read_bytes += made.read_bytes;
+  counters_.n_buffered_reads += made.n_buffered_reads;
+  if (trace_ != nullptr) {
+    trace_->add({trace_row_ + 1, is_back ? "load back" : "load", load.block, 0, made.start_us,
+                 made.end_us});
+  }
+  if (is_back && !is_prompt_) {
+    // A step has overtaken it, and could not read what it brings.
+    old_ = std::move(made.copy);
+    switch_.failed();
+  } else {
+    ++(is_back ? counters_.n_loads_back : counters_.n_loads);
+    old_ = blocks_.use(std::move(made.copy));
+    switch_.loaded();
+  }
+  wake_.notify_one();
+}
+
+LayoutLoader::Made LayoutLoader::make(const Job& job) {
+  Made made;
+  made.start_us = now_us();
+  try {
+    if (job.load.into == Layout::kStep) {
+      read_rows(job.load.block, &made);
+    } else {
+      Team alone(1);
+      made.copy = blocks_.make_panels(*job.from, alone);
+    }
+  } catch (const std::exception& error) {
+    made.problem = error.what();
+  }
+  made.end_us = now_us();
+  return made;
+}
+
+void LayoutLoader::work() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return stop_ || job_ != nullptr || old_ != nullptr; });
+    if (stop_) return;
+    std::unique_ptr<BlockCopy> old = std::move(old_);
+    const std::unique_ptr<Job> job = std::move(job_);
+    lock.unlock();
+    old.reset();
+    Made made;
+    if (job != nullptr) made = make(*job);
+    lock.lock();
+    if (job == nullptr) continue;
+    made_ = std::move(made);
+    has_ended_.store(true, std::memory_order_release);
+    ended_.notify_one();
+  }
+}
+
+}  // namespace troika::prepare

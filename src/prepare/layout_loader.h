@@ -1,0 +1,128 @@
+// Blocks whose weights change their layout on this machine (D1): int8 panels for prompts, the
+// file's blocks for steps, one copy in memory. `schedule::LayoutSwitch` says what to load and when;
+// here a thread loads, while lanes compute: rows come from the file, past the page cache, which
+// would keep a second copy otherwise; panels are made from the rows that the block has.
+//
+// Prompts read either layout, with equal results, and wait for nothing. Steps read rows only,
+// because panels are rounded: where a prompt was too short for all blocks to change, its first step
+// waits for the rest, block by block.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/progress.h"
+#include "base/trace.h"
+#include "gguf/file.h"
+#include "lanes/disk/disk_lane.h"
+#include "prepare/options.h"
+#include "schedule/layout_switch.h"
+#include "schedule/runner.h"
+#include "weights/switched_blocks.h"
+
+namespace troika::prepare {
+
+// Throws UsageError for a word that --layouts does not know, or where it does not go with the
+// others.
+void check_layouts(const Options& options);
+// Puts it into the plan. Returns whether weights change their layout; throws UsageError where the
+// plan's prompts cannot have what was asked for.
+bool apply_layouts(const Options& options, plan::Plan* plan);
+
+class LayoutLoader : public schedule::BlockWatch {
+ public:
+  struct Counters {
+    int64_t n_loads = 0;  // into the layout of steps
+    int64_t n_loads_back = 0;
+    double load_us = 0.0;  // from begin to end, all together
+    double wait_us = 0.0;  // in which passes stood still for them
+    uint64_t read_bytes = 0;
+    uint64_t n_buffered_reads = 0;  // through the page cache
+  };
+
+  // Both must outlive this. Throws Error where the file cannot be opened again.
+  LayoutLoader(const gguf::File& file, weights::SwitchedBlocks& blocks, int n_threads);
+  ~LayoutLoader() override;
+
+  // Brings all blocks into the layout of prompts, and measures what loads take. Once, first.
+  void load_all(const ProgressFunction& progress);
+
+  // From here on: by the thread that holds the pass mutex.
+  // A prompt, or what is left of it: so many tokens of Phase::kPrompt, in chunks of so many.
+  void plan_prompt(int n_tokens, int chunk, bool is_first);
+  // Takes the place of what would be planned from now on: to test and to measure.
+  void force_plan(std::optional<schedule::SwitchPlan> plan) { forced_ = plan; }
+  void before_block(int block, plan::Phase phase, int n_tokens) override;
+  void after_blocks() override;
+  // Records blocks and loads in rows `row` and `row` + 1 from now on; null ends that.
+  void set_trace(Trace* trace, int row);
+
+  // In the middle of a load, that does not count yet.
+  const Counters& counters() const { return counters_; }
+  const weights::SwitchedBlocks& blocks() const { return blocks_; }
+  const schedule::LayoutSwitch& layouts() const { return switch_; }
+  // The layouts in force, with what they are expected to take for a chunk of so many tokens.
+  std::vector<schedule::BlockTimes> times(int n_tokens) const;
+
+ private:
+  struct Learned {
+    double us_per_token = 0.0;  // of a chunk, in the layout of prompts; 0: not known yet
+    double unpack_us = 0.0;     // of a chunk, in that of steps, beside that
+    double load_us = 0.0, load_back_us = 0.0;
+  };
+  struct Job {
+    schedule::BlockLoad load;
+    const weights::BlockCopy* from = nullptr;
+  };
+  struct Made {
+    std::unique_ptr<weights::BlockCopy> copy;  // null where it failed
+    std::string problem;
+    double start_us = 0.0, end_us = 0.0;
+    uint64_t read_bytes = 0, n_buffered_reads = 0;
+  };
+
+  void read_rows(int block, Made* made);
+  Made make(const Job& job);
+  void work();
+  void begin(const schedule::BlockLoad& load);
+  void take_ended();
+  void wait_for_load();
+  void note_block_end();
+
+  const gguf::File& file_;
+  weights::SwitchedBlocks& blocks_;
+  int n_threads_;
+  schedule::LayoutSwitch switch_;
+  std::vector<Learned> learned_;
+  bool was_planned_by_profile_ = false;
+  std::optional<schedule::SwitchPlan> forced_;
+  // The block that is being computed.
+  int block_ = -1;
+  int n_tokens_ = 0;
+  bool is_prompt_ = false;
+  schedule::Layout layout_ = schedule::Layout::kPrompt;
+  double block_start_us_ = 0.0;
+  Trace* trace_ = nullptr;
+  int trace_row_ = 0;
+  Counters counters_;
+
+  lanes::DiskLane disk_;
+  std::unique_ptr<lanes::Executable> read_;
+  std::mutex mutex_;
+  std::condition_variable wake_;   // of the thread that loads
+  std::condition_variable ended_;  // of who waits for it
+  std::unique_ptr<Job> job_;
+  std::unique_ptr<weights::BlockCopy> old_;  // to be given back before anything is loaded
+  Made made_;
+  std::atomic<bool> has_ended_{false};
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace troika::prepare

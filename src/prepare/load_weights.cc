@@ -1,0 +1,70 @@
+#include "prepare/load_weights.h"
+
+#include <chrono>
+
+#include "prepare/outlier_channels.h"
+#include "prepare/weight_strips.h"
+
+namespace troika::prepare {
+namespace {
+
+std::unique_ptr<LayoutLoader> make_layouts(const Options& options,
+                                           const model::Blueprint& blueprint,
+                                           const gguf::File& file, const plan::Plan& plan,
+                                           weights::Store* weights) {
+  auto blocks = std::make_unique<weights::SwitchedBlocks>(blueprint, *weights, file);
+  auto layouts = std::make_unique<LayoutLoader>(file, *blocks, plan.n_threads());
+  weights->set_switched(std::move(blocks));
+  layouts->load_all(options.progress);
+  return layouts;
+}
+
+void pack_for_prompts(const Options& options, const model::Blueprint& blueprint,
+                      const weights::Int8Packing& packing, const plan::Plan& plan,
+                      weights::Store* weights) {
+  const int n_threads = plan.n_threads();
+  // Experts are unpacked when they are needed, by whatever method the rest is computed.
+  weights->measure_int8(weights::expert_matrices(blueprint), n_threads, options.progress);
+  const std::vector<model::WeightId> ids = weights::prompt_matrices(blueprint);
+  if (plan.int8.method == plan::Int8Method::kGroup) {
+    weights->group_int8(ids, n_threads, options.progress);
+  } else if (packing.is_plain()) {
+    if (plan.packed_bytes > 0) {
+      weights->pack_int8(weights->packable(ids, plan.packed_bytes), n_threads, options.progress);
+    }
+    weights->measure_int8(ids, n_threads, options.progress);
+  } else {
+    weights->pack_int8(ids, n_threads, options.progress, packing);
+  }
+}
+
+}  // namespace
+
+LoadedWeights load_weights(const Options& options, const kernels::Table& kernels,
+                           const model::Blueprint& blueprint, gguf::File* file,
+                           weights::Store* weights, plan::Plan* plan) {
+  const bool is_on_host = is_here(options);
+  const bool has_values = is_on_host || options.has_values;
+  LoadedWeights loaded = {has_values ? place_weights(options, *file) : WeightPages(),
+                          Int8Binding(options, blueprint, *weights, plan), nullptr, nullptr, ""};
+  const auto start = std::chrono::steady_clock::now();
+  if (apply_layouts(options, plan)) {
+    loaded.layouts = make_layouts(options, blueprint, *file, *plan, weights);
+    loaded.pages = place_weights_beside(options, *file, loaded.layouts->blocks().file_ranges());
+  }
+  if (is_on_host && plan->prefill == plan::Prefill::kInt8) {
+    pack_for_prompts(options, blueprint, loaded.int8.packing(), *plan, weights);
+    loaded.pack_seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  OutlierChannels outliers = make_channels(options, *file, blueprint, *weights, *plan, loaded.int8);
+  weights->set_channels(std::move(outliers.channels));
+  loaded.channel_file = std::move(outliers.side_file);
+  loaded.note = std::move(outliers.note);
+  if (is_on_host && loaded.layouts == nullptr) {
+    place_in_strips(*file, blueprint, kernels, *plan, weights, &loaded.pages);
+  }
+  return loaded;
+}
+
+}  // namespace troika::prepare

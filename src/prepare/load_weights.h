@@ -1,0 +1,40 @@
+// The weights of a model in the forms in which a plan's executables read them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "gguf/file.h"
+#include "kernels/kernels.h"
+#include "model/blueprint.h"
+#include "plan/plan.h"
+#include "prepare/int8_binding.h"
+#include "prepare/layout_loader.h"
+#include "prepare/options.h"
+#include "prepare/weight_pages.h"
+#include "weights/channel_file.h"
+#include "weights/store.h"
+
+namespace troika::prepare {
+
+struct LoadedWeights {
+  WeightPages pages;
+  Int8Binding int8;
+  // Weights by channel, for outliers that have a lane of their own; null where memory has them all.
+  std::unique_ptr<weights::ChannelFile> channel_file;
+  // Changes the layout of blocks (D1); null where none changes.
+  std::unique_ptr<LayoutLoader> layouts;
+  // What happened that people should know; empty where nothing did.
+  std::string note;
+  double pack_seconds = 0.0;  // that measuring and packing weights for prompts took
+};
+
+// Places the weights in memory, completes the plan's int8 part, and makes what the plan asks for:
+// packed copies, columns for outliers, blocks that change their layout, rows side by side. The
+// store gets all of it. Throws Error where memory or the disk is short, UsageError for senseless
+// options.
+LoadedWeights load_weights(const Options& options, const kernels::Table& kernels,
+                           const model::Blueprint& blueprint, gguf::File* file,
+                           weights::Store* weights, plan::Plan* plan);
+
+}  // namespace troika::prepare

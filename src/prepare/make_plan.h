@@ -1,0 +1,36 @@
+// The plan of a machine with a single host lane: threads, context, shapes.
+#pragma once
+
+#include "cache/kv_cache.h"
+#include "model/blueprint.h"
+#include "plan/plan.h"
+#include "prepare/memory.h"
+#include "prepare/options.h"
+#include "weights/store.h"
+
+namespace troika::prepare {
+
+// How prompts of a model are computed whose activations nobody has measured: the fastest of what
+// loses next to nothing, whatever the activations are. `kernels` are those that are allowed, as
+// options name them; `type` is that of most weights.
+plan::Prefill safe_prefill(plan::Activations activations, const std::string& kernels,
+                           tensor::Type type);
+
+// Throws Error where the wanted context does not fit into memory, or keys and values have no form
+// in the wanted type; UsageError for senseless values.
+plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
+                     const weights::Store& weights,
+                     const MemoryFigures& memory = MemoryFigures::here());
+
+// Chooses the context of a plan for what memory is left beside everything else, and where memory is
+// limited makes fewer packed copies than the plan allows. Again after a calibration, which says
+// which channels' weights stay in memory (N5). Throws Error.
+void fit_context(const Options& options, const model::Blueprint& blueprint,
+                 const weights::Store& weights, plan::Plan* plan,
+                 const MemoryFigures& memory = MemoryFigures::here());
+
+// What a user says of chunks: their order, how many are in flight, where blocks are cut. It counts
+// for plans from files too. Throws UsageError.
+void apply_chunk_options(const Options& options, plan::Plan* plan);
+
+}  // namespace troika::prepare

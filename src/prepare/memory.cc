@@ -1,0 +1,162 @@
+#include "prepare/memory.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "lanes/host/scratch.h"
+#include "model/linear_inputs.h"
+#include "prepare/outlier_channels.h"
+
+namespace troika::prepare {
+namespace {
+
+using plan::Owner;
+
+constexpr int64_t kPageSlots = int64_t{1} << cache::KvCache::kPageSlotsLog2;
+
+size_t matrix_bytes(const weights::Matrix& matrix) {
+  return matrix.row_bytes * static_cast<size_t>(matrix.n_rows);
+}
+
+plan::Int8Method method_of(const Options& options, const plan::Plan& plan) {
+  return options.int8.empty() ? plan.int8.method : plan::int8_method_from_name(options.int8);
+}
+
+bool has_int8_prompts(const plan::Plan& plan) { return plan.prefill == plan::Prefill::kInt8; }
+
+// Packed copies, and of the others the magnitudes of their rows.
+size_t packed_bytes(const Options& options, const model::Blueprint& blueprint,
+                    const weights::Store& weights, const plan::Plan& plan) {
+  if (!has_int8_prompts(plan)) return 0;
+  size_t bytes = 0;
+  std::vector<model::WeightId> others = weights::prompt_matrices(blueprint);
+  std::vector<model::WeightId> packed = packed_matrices(options, blueprint, weights, plan);
+  const bool is_grouped = method_of(options, plan) == plan::Int8Method::kGroup;
+  if (is_grouped) packed = others;
+  for (const model::WeightId id : packed) {
+    const weights::Matrix& matrix = weights.matrix(id);
+    bytes += is_grouped ? weights::grouped_bytes(matrix) : weights::int8_panel_bytes(matrix);
+  }
+  const std::vector<model::WeightId> experts = weights::expert_matrices(blueprint);
+  others.insert(others.end(), experts.begin(), experts.end());
+  for (const model::WeightId id : others) {
+    if (std::find(packed.begin(), packed.end(), id) != packed.end()) continue;
+    if (!weights::fits_int8(weights.matrix(id))) continue;
+    bytes += static_cast<size_t>(weights.matrix(id).n_rows) * sizeof(float);
+  }
+  return bytes;
+}
+
+// Rows are read from the file in whole pages, of which the first and the last hold others' too.
+constexpr size_t kReadPage = 4096;
+
+// One copy whose blocks change their layout takes the place of the file's blocks; and one block is
+// there twice while it changes.
+void enter_layouts(const model::Blueprint& blueprint, const weights::Store& weights,
+                   plan::Ledger* ledger) {
+  size_t of_file = 0, copy = 0;
+  for (const model::WeightId id : weights::prompt_matrices(blueprint)) {
+    const weights::Matrix& matrix = weights.matrix(id);
+    const size_t rows = matrix_bytes(matrix);
+    of_file += rows;
+    copy += std::max(rows, weights::fits_int8(matrix) ? weights::int8_panel_bytes(matrix) : rows);
+    copy += kReadPage;
+  }
+  const size_t block = copy / static_cast<size_t>(std::max(blueprint.n_layers, 1));
+  ledger->set(Owner::kWeights, weights.total_bytes() - std::min(of_file, weights.total_bytes()));
+  ledger->set(Owner::kLayouts, copy + block);
+}
+
+// Room for outliers as tasks of their own.
+size_t shadow_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
+                    const plan::Plan& plan) {
+  if (!plan.places_shadow() || !has_int8_prompts(plan)) return 0;
+  size_t k = 0, most_rows = 0;
+  for (const model::LinearInput& input : model::linear_inputs(blueprint)) {
+    size_t n_rows = 0;
+    for (const model::WeightId id : input.weights) {
+      n_rows += static_cast<size_t>(weights.matrix(id).n_rows);
+    }
+    k = std::max(k, static_cast<size_t>(input.width));
+    most_rows = std::max(most_rows, n_rows);
+  }
+  return static_cast<size_t>(plan.most_rows()) * static_cast<size_t>(plan.n_buffer_sets()) *
+         (kernels::int8_token_bytes(k) + most_rows * sizeof(float) + sizeof(uint32_t));
+}
+
+}  // namespace
+
+MemoryFigures MemoryFigures::here() {
+  return {memory_limit_bytes(), available_memory_bytes(), resident_anonymous_bytes(), 0};
+}
+
+cache::KvShape kv_shape(const plan::Plan& plan, const model::Blueprint& blueprint) {
+  return {blueprint.n_layers, blueprint.n_kv_heads, blueprint.head_dim, plan.kv_type, plan.context};
+}
+
+void check_memory(const Options& options) {
+  if (options.memory_bytes == 0 || is_here(options)) return;
+  throw UsageError("--memory is for this machine. What a phone has stands in its own file.");
+}
+
+bool needs_copies(const Options& options, const plan::Plan& plan) {
+  const plan::Int8Method method = method_of(options, plan);
+  const bool one_scale =
+      options.int8_weights.empty() ? plan.int8.one_weight_scale : options.int8_weights == "tensor";
+  return one_scale || method == plan::Int8Method::kSmooth || method == plan::Int8Method::kGroup;
+}
+
+std::vector<model::WeightId> packed_matrices(const Options& options,
+                                             const model::Blueprint& blueprint,
+                                             const weights::Store& weights,
+                                             const plan::Plan& plan) {
+  if (!has_int8_prompts(plan) || options.layouts == "switch") return {};
+  const uint64_t most =
+      needs_copies(options, plan) ? std::numeric_limits<uint64_t>::max() : plan.packed_bytes;
+  return weights.packable(weights::prompt_matrices(blueprint), most);
+}
+
+plan::Ledger expected_memory(const Options& options, const model::Blueprint& blueprint,
+                             const weights::Store& weights, const plan::Plan& plan,
+                             const MemoryFigures& memory) {
+  plan::Ledger ledger(options.memory_bytes > 0 ? options.memory_bytes : plan::Ledger::kUnlimited);
+  ledger.set(Owner::kProgram, memory.program_bytes);
+  ledger.set(Owner::kModel, memory.model_bytes);
+  ledger.set(Owner::kWeights, weights.total_bytes());
+  if (options.layouts == "switch") enter_layouts(blueprint, weights, &ledger);
+  ledger.set(Owner::kPacked, packed_bytes(options, blueprint, weights, plan));
+  ledger.set(Owner::kChannels, resident_channel_bytes(options, blueprint, weights, plan));
+  ledger.set(Owner::kBuffers,
+             lanes::Buffers::bytes_for(blueprint, plan.most_rows(), plan.output_shapes.back(),
+                                       plan.n_buffer_sets()) +
+                 shadow_bytes(blueprint, weights, plan));
+  size_t scratch = 0;
+  for (const plan::HostLane& lane : plan.lanes) {
+    scratch += lanes::host_scratch_bytes(blueprint, lane, plan.activations, plan.prefill,
+                                         plan.most_rows());
+  }
+  ledger.set(Owner::kLanes, scratch);
+  ledger.set(Owner::kCache, cache_bytes(kv_shape(plan, blueprint), plan.context));
+  return ledger;
+}
+
+size_t cache_bytes(const cache::KvShape& shape, int64_t n_slots) {
+  const int64_t n_pages = (n_slots + kPageSlots - 1) / kPageSlots;
+  return static_cast<size_t>(n_pages * kPageSlots) * shape.bytes_per_token();
+}
+
+int64_t slots_within(const cache::KvShape& shape, size_t bytes) {
+  const size_t page_bytes = static_cast<size_t>(kPageSlots) * shape.bytes_per_token();
+  return static_cast<int64_t>(bytes / page_bytes) * kPageSlots;
+}
+
+int64_t most_slots(const plan::Ledger& ledger, const cache::KvShape& shape, int n_answers,
+                   size_t available_bytes) {
+  const size_t room = ledger.is_limited() ? ledger.room_for(Owner::kCache) : available_bytes / 2;
+  const int64_t one = shape.limit();
+  return std::max(one, std::min(one * n_answers, slots_within(shape, room)));
+}
+
+}  // namespace troika::prepare

@@ -1,0 +1,130 @@
+#include "prepare/outlier_channels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "model/linear_inputs.h"
+#include "plan/profile_cache.h"
+#include "weights/content_key.h"
+
+namespace troika::prepare {
+namespace {
+
+bool takes_outliers_out(const plan::Plan& plan, plan::Int8Method method) {
+  return plan.prefill == plan::Prefill::kInt8 &&
+         (plan::has_shadow(method) || method == plan::Int8Method::kSplit);
+}
+
+enum class Residency { kHot, kAll, kNone };
+
+Residency residency_of(const Options& options) {
+  if (options.shadow_rows == "all" || !options.has_cache) return Residency::kAll;
+  if (options.shadow_rows == "hot") return Residency::kHot;
+  if (options.shadow_rows == "none") return Residency::kNone;
+  throw UsageError(fmt::format("--shadow-rows '{}' is not understood; it is hot, all or none.",
+                               options.shadow_rows));
+}
+
+// In the folder of side files; the name tells which model of this machine it belongs to, and in
+// which form.
+std::string side_file_path(const gguf::File& file, uint64_t form_key) {
+  std::error_code failure;
+  const std::filesystem::path whole = std::filesystem::absolute(file.path(), failure);
+  Fnv hash;
+  hash.add(failure ? file.path() : whole.lexically_normal().string());
+  hash.add(form_key);
+  return fmt::format("{}/channels-{:016x}.bin", plan::cache_folder(), hash.value());
+}
+
+}  // namespace
+
+OutlierChannels make_channels(const Options& options, const gguf::File& file,
+                              const model::Blueprint& blueprint, const weights::Store& weights,
+                              const plan::Plan& plan, const Int8Binding& int8) {
+  if (!plan.places_shadow()) return {};
+  if (!is_here(options)) {
+    throw UsageError(
+        "--place shadow is for lanes of this machine. On a phone --npu-step outlier computes "
+        "outliers on another processor.");
+  }
+  OutlierChannels made;
+  if (!takes_outliers_out(plan, plan.int8.method)) {
+    made.note =
+        "prompts take no outliers out, so '--place shadow' has nothing to place; '--int8 shadow' "
+        "with the plan of a calibration does";
+    return made;
+  }
+  const Residency residency = residency_of(options);
+  const lanes::Int8Rules* rules = int8.rules();
+  if (rules == nullptr) return {};
+  std::vector<weights::ChannelChoice> choices;
+  std::vector<model::LinearInput> kept, known;
+  const std::vector<model::LinearInput> inputs = model::linear_inputs(blueprint);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const model::WeightId id = inputs[i].weights.front();
+    const bool has_form = weights.int8_panels(id) != nullptr || weights.row_largest(id) != nullptr;
+    if (!has_form) continue;
+    known.push_back(inputs[i]);
+    if (!(*rules)[static_cast<size_t>(id)].takes_outliers()) continue;
+    kept.push_back(inputs[i]);
+    weights::ChannelChoice choice{inputs[i]};
+    // Without a calibration nobody knows which channels are hot.
+    choice.is_all = residency == Residency::kAll ||
+                    (residency == Residency::kHot && !plan.int8.is_calibrated());
+    if (residency == Residency::kHot && !choice.is_all) {
+      choice.hot = plan.int8.inputs[i].hot_channels;
+    }
+    choices.push_back(std::move(choice));
+  }
+  if (choices.empty()) return {};
+  if (std::all_of(choices.begin(), choices.end(), [](const auto& c) { return c.is_all; })) {
+    made.channels =
+        std::make_unique<weights::Channels>(weights, choices, plan.n_threads(), options.progress);
+    return made;
+  }
+  const uint64_t form_key = plan.int8.one_weight_scale ? 1 : 0;
+  const weights::ChannelFileOptions how = {side_file_path(file, form_key),
+                                           weights::content_key(file), form_key, plan.n_threads(),
+                                           options.progress};
+  made.side_file = std::make_unique<weights::ChannelFile>(weights, how, kept, known);
+  const weights::ChannelFile& side_file = *made.side_file;
+  if (side_file.is_new()) {
+    const std::string why =
+        side_file.problem().empty() ? "" : fmt::format(": the one there {}", side_file.problem());
+    made.note = fmt::format("wrote {} ({:.1f} MB of weights by channel{})", side_file.path(),
+                            1e-6 * static_cast<double>(side_file.bytes()), why);
+  }
+  made.channels = std::make_unique<weights::Channels>(weights, choices, side_file);
+  return made;
+}
+
+size_t resident_channel_bytes(const Options& options, const model::Blueprint& blueprint,
+                              const weights::Store& weights, const plan::Plan& plan) {
+  plan::Int8Plan int8 = plan.int8;
+  if (!options.int8.empty()) int8.method = plan::int8_method_from_name(options.int8);
+  if (options.outlier_prune) int8.outlier_prune = *options.outlier_prune;
+  if (!plan.places_shadow() || !takes_outliers_out(plan, int8.method)) return 0;
+  const Residency residency = residency_of(options);
+  if (residency == Residency::kNone) return 0;
+  const bool keeps_all_inputs = int8.method == plan::Int8Method::kSplit || !int8.is_calibrated();
+  const std::vector<bool> shadowed = int8.shadowed();
+  const std::vector<model::LinearInput> inputs = model::linear_inputs(blueprint);
+  size_t bytes = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!keeps_all_inputs && !shadowed[i]) continue;
+    size_t n_rows = 0;
+    for (const model::WeightId id : inputs[i].weights) {
+      n_rows += static_cast<size_t>(weights.matrix(id).n_rows);
+    }
+    const bool is_all = residency == Residency::kAll || !int8.is_calibrated();
+    bytes += n_rows *
+             (is_all ? static_cast<size_t>(inputs[i].width) : int8.inputs[i].hot_channels.size());
+  }
+  return bytes;
+}
+
+}  // namespace troika::prepare

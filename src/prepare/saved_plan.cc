@@ -1,0 +1,82 @@
+#include "prepare/saved_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/system.h"
+
+namespace troika::prepare {
+namespace {
+
+// Of every part of the model.
+uint64_t hash_of_headers(const gguf::File& file) {
+  Fnv hash;
+  for (const gguf::File::Part& part : file.parts()) {
+    const auto header_bytes =
+        static_cast<size_t>(std::min<uint64_t>(part.data_offset, part.bytes.size()));
+    hash.add(part.bytes.first(header_bytes));
+  }
+  return hash.value();
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file.is_open() || file.bad()) {
+    throw Error(
+        fmt::format("{}: the plan cannot be read; check the path, or make one with "
+                    "'troika plan MODEL -o {}'.",
+                    path, path));
+  }
+  return text;
+}
+
+void check_identity(const std::string& path, const plan::PlanFor& made_for,
+                    const plan::PlanFor& here, const std::string& advice) {
+  const auto refuse = [&](const char* what, const std::string& theirs, const std::string& ours) {
+    throw Error(fmt::format("{}: the plan was made for another {} ({}, and here is {}). {}", path,
+                            what, theirs, ours, advice));
+  };
+  // The name of the file may change; what stands in it may not.
+  if (made_for.model_bytes != here.model_bytes || made_for.model_hash != here.model_hash) {
+    refuse("model", made_for.model, here.model);
+  }
+  if (made_for.machine != here.machine) refuse("machine", made_for.machine, here.machine);
+}
+
+}  // namespace
+
+plan::PlanFor plan_identity(const gguf::File& file, const std::string& machine) {
+  plan::PlanFor identity;
+  identity.model = file.path();
+  identity.model_bytes = file.file_bytes();
+  identity.model_hash = fmt::format("{:016x}", hash_of_headers(file));
+  identity.machine =
+      !machine.empty() ? machine : fmt::format("{}, {} cores", processor_name(), usable_cores());
+  return identity;
+}
+
+plan::PlanFile load_plan(const std::string& path, const plan::PlanFor& here,
+                         const std::string& advice) {
+  const std::string what_to_do =
+      !advice.empty() ? advice : fmt::format("Make it again with 'troika plan MODEL -o {}'.", path);
+  plan::PlanFile saved = plan::plan_from_json(read_file(path), path);
+  check_identity(path, saved.made_for, here, what_to_do);
+  const std::vector<int> usable = usable_core_numbers();
+  for (const plan::HostLane& lane : saved.plan.lanes) {
+    for (const int core : lane.cores) {
+      if (std::find(usable.begin(), usable.end(), core) == usable.end()) {
+        throw Error(fmt::format("{}: the plan uses core {}, which this process may not use. {}",
+                                path, core, what_to_do));
+      }
+    }
+  }
+  return saved;
+}
+
+}  // namespace troika::prepare

@@ -1,0 +1,21 @@
+// Plans in files: made for one model and one machine, and refused for others.
+#pragma once
+
+#include <string>
+
+#include "gguf/file.h"
+#include "plan/plan_json.h"
+
+namespace troika::prepare {
+
+// The model file (size, and a hash of everything before the weights) on a machine: this one, or
+// what a virtual phone calls itself.
+plan::PlanFor plan_identity(const gguf::File& file, const std::string& machine = {});
+
+// Throws Error for a file that is no plan, one made for another model or machine, and one that
+// names cores this process may not use. `advice` ends these messages; empty: how to make the plan
+// again.
+plan::PlanFile load_plan(const std::string& path, const plan::PlanFor& here,
+                         const std::string& advice = {});
+
+}  // namespace troika::prepare

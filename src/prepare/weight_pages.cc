@@ -1,0 +1,144 @@
+#include "prepare/weight_pages.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/huge_pages.h"
+#include "base/mapped_file.h"
+#include "base/system.h"
+#include "base/team.h"
+
+namespace troika::prepare {
+namespace {
+
+// A smaller file stays in the caches, where the size of pages matters less.
+constexpr size_t kLeastBytes = size_t{32} << 20;
+
+constexpr double kMb = 1e6;
+
+size_t mapped_bytes(const gguf::File& file) {
+  size_t bytes = 0;
+  for (const gguf::File::Part& part : file.parts()) {
+    if (part.map != nullptr) bytes += part.bytes.size();
+  }
+  return bytes;
+}
+
+WeightPages copy(const gguf::File& file) {
+  Team team(usable_cores());  // what the engine is to use of them does not matter yet
+  const RealClock clock;
+  const double start_us = clock.now_us();
+  size_t bytes = 0, huge = 0;
+  for (const gguf::File::Part& part : file.parts()) {
+    bytes += part.map->copy_into_memory(team);
+    huge += huge_bytes_within(part.bytes.data(), part.bytes.size());
+  }
+  WeightPages pages;
+  pages.seconds = 1e-6 * (clock.now_us() - start_us);
+  pages.is_copied = bytes > 0;
+  pages.text = fmt::format(
+      "{:.0f} MB copied into memory in {:.2f} s, {:.0f} MB of them in huge "
+      "pages",
+      bytes / kMb, pages.seconds, huge / kMb);
+  if (bytes < mapped_bytes(file)) pages.text += "; no memory for the rest, which stays mapped";
+  return pages;
+}
+
+// With a limit the weights were counted in it already, and a copy of them is no more than that.
+size_t most_copied_bytes(const Options& options) {
+  const size_t available = available_memory_bytes();
+  return options.memory_bytes > 0 ? available : available / 2;
+}
+
+// The gaps between ranges of one part that are worth huge pages; the header is none.
+std::vector<MappedFile::Range> gaps_between(const gguf::File::Part& part,
+                                            std::vector<MappedFile::Range> ranges) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  ranges.push_back({part.bytes.size(), part.bytes.size()});
+  std::vector<MappedFile::Range> gaps;
+  size_t at = part.data_offset;
+  for (const MappedFile::Range& range : ranges) {
+    if (range.begin >= at + kHugePageBytes) gaps.push_back({at, range.begin});
+    at = std::max(at, range.end);
+  }
+  return gaps;
+}
+
+WeightPages copy_between(const Options& options, gguf::File& file,
+                         std::span<const weights::FileRead> ranges) {
+  WeightPages pages;
+  pages.text = "blocks in one of two layouts, the rest mapped";
+  if (options.load == "map" || !gives_huge_pages()) return pages;
+  Team team(usable_cores());
+  const RealClock clock;
+  const double start_us = clock.now_us();
+  size_t bytes = 0;
+  for (size_t i = 0; i < file.parts().size(); ++i) {
+    std::vector<MappedFile::Range> own;
+    for (const weights::FileRead& range : ranges) {
+      if (static_cast<size_t>(range.part) != i) continue;
+      own.push_back({range.offset, range.offset + range.bytes});
+    }
+    const gguf::File::Part& part = file.parts()[i];
+    bytes += part.map->copy_into_memory(team, gaps_between(part, std::move(own)));
+  }
+  pages.seconds = 1e-6 * (clock.now_us() - start_us);
+  if (bytes == 0) return pages;
+  pages.text = fmt::format(
+      "blocks in one of two layouts; of the rest {:.0f} MB copied into memory in {:.2f} s",
+      bytes / kMb, pages.seconds);
+  return pages;
+}
+
+}  // namespace
+
+WeightPages place_weights_beside(const Options& options, gguf::File& file,
+                                 std::span<const weights::FileRead> ranges) {
+  for (const weights::FileRead& range : ranges) {
+    const gguf::File::Part& part = file.parts()[static_cast<size_t>(range.part)];
+    part.map->let_go({range.offset, range.offset + range.bytes});
+  }
+  WeightPages pages = copy_between(options, file, ranges);
+  // What was read through the map, and around it, is not to stay in the page cache as a second
+  // copy.
+  for (const gguf::File::Part& part : file.parts()) {
+    (void)posix_fadvise(part.map->descriptor(), 0, 0, POSIX_FADV_DONTNEED);
+  }
+  return pages;
+}
+
+WeightPages place_weights(const Options& options, gguf::File& file) {
+  const bool is_auto = options.load == "auto";
+  if (!is_auto && options.load != "map" && options.load != "copy") {
+    throw UsageError(fmt::format("--load {}: there are auto, map and copy.", options.load));
+  }
+  const size_t bytes = mapped_bytes(file);
+  if (bytes == 0) return {false, "given in memory"};
+  if (options.layouts == "switch") return {};  // see place_weights_beside
+  if (options.load == "copy") return copy(file);
+  std::string why;
+  if (is_auto && bytes >= kLeastBytes) {
+    if (!gives_huge_pages()) {
+      why = "this system has no huge pages to copy it into";
+    } else if (bytes > most_copied_bytes(options)) {
+      why = options.memory_bytes > 0 ? "a copy would take more than the free memory"
+                                     : "a copy would take more than half of the free memory";
+    } else {
+      return copy(file);
+    }
+  }
+  // Of all parts, so that each is asked for.
+  size_t n_huge = 0;
+  for (const gguf::File::Part& part : file.parts()) {
+    if (part.map->comes_in_huge_pages()) n_huge += part.bytes.size();
+  }
+  return {false, fmt::format("mapped in {} pages{}{}", n_huge * 2 > bytes ? "huge" : "small",
+                             why.empty() ? "" : "; ", why)};
+}
+
+}  // namespace troika::prepare

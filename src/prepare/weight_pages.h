@@ -1,0 +1,29 @@
+// Where the weights lie while an engine runs: decoding reads all of them for each token, and one
+// thread reads them up to a half faster from huge pages.
+#pragma once
+
+#include <string>
+
+#include "gguf/file.h"
+#include "prepare/options.h"
+#include "weights/switched_blocks.h"
+
+namespace troika::prepare {
+
+struct WeightPages {
+  bool is_copied = false;
+  std::string text;  // "copied into huge pages (735 MB in 0.12 s)"
+  double seconds = 0.0;
+};
+
+// As options.load says: "map" asks for huge pages of the file, which some file systems have, "copy"
+// takes memory of this process, which was faster even then, "auto" does so for all but small files
+// if half of the free memory can hold it. Throws UsageError for another word.
+WeightPages place_weights(const Options& options, gguf::File& file);
+
+// Of weights that change their layout (D1): `ranges` of the file have memory of their own, and what
+// lies between them, as the head, is copied unless options.load is "map".
+WeightPages place_weights_beside(const Options& options, gguf::File& file,
+                                 std::span<const weights::FileRead> ranges);
+
+}  // namespace troika::prepare

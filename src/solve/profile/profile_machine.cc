@@ -1,0 +1,182 @@
+#include "solve/profile/profile_machine.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "base/system.h"
+
+namespace troika::solve {
+namespace {
+
+using plan::OpShape;
+using plan::OpTime;
+using plan::Profile;
+
+constexpr size_t kLeastArenaBytes = 96u << 20;
+constexpr size_t kMostArenaBytes = size_t{1} << 30;
+// The fastest way to read differs between lanes: floats need least arithmetic, 8-bit blocks suit
+// units that have no floats.
+constexpr tensor::Type kStreamTypes[] = {tensor::Type::kF32, tensor::Type::kQ8_0};
+
+size_t choose_arena_bytes(size_t wanted) {
+  if (wanted > 0) return wanted;
+  return std::clamp(std::min(4 * last_cache_bytes(), available_memory_bytes() / 8),
+                    kLeastArenaBytes, kMostArenaBytes);
+}
+
+double sum(const std::vector<double>& values) {
+  double total = 0.0;
+  for (const double value : values) total += value;
+  return total;
+}
+
+plan::ReadRate best_rate(lanes::Machine& machine, const std::vector<int>& lanes, Arena& arena) {
+  plan::ReadRate best;
+  for (const tensor::Type type : kStreamTypes) {
+    plan::ReadRate rate = measure_bandwidth(machine, lanes, type, arena);
+    if (best.gb_s.empty() || sum(rate.gb_s) > sum(best.gb_s)) best = std::move(rate);
+  }
+  return best;
+}
+
+// Starts, handovers and bandwidth: quick, and always measured anew.
+void measure_rates(lanes::Machine& machine, Arena& arena, Profile* profile) {
+  const int n_lanes = static_cast<int>(machine.lanes().size());
+  for (int lane = 0; lane < n_lanes; ++lane) {
+    profile->starts.push_back({lane, measure_start_us(machine, lane, arena)});
+  }
+  for (int from = 0; from < n_lanes; ++from) {
+    for (int to = 0; to < n_lanes; ++to) {
+      if (from == to) continue;
+      profile->handovers.push_back({from, to, measure_handover_us(machine, from, to)});
+    }
+  }
+  for (int lane = 0; lane < n_lanes; ++lane) {
+    profile->bandwidth.push_back(best_rate(machine, {lane}, arena));
+  }
+  for (int a = 0; a < n_lanes; ++a) {
+    for (int b = a + 1; b < n_lanes; ++b) {
+      profile->bandwidth.push_back(best_rate(machine, {a, b}, arena));
+    }
+  }
+}
+
+// Whatever disturbs a measurement makes the machine look slower. Both list the same.
+void keep_better_rates(const Profile& other, Profile* profile) {
+  for (size_t i = 0; i < profile->starts.size(); ++i) {
+    profile->starts[i].us = std::min(profile->starts[i].us, other.starts[i].us);
+  }
+  for (size_t i = 0; i < profile->handovers.size(); ++i) {
+    profile->handovers[i].us = std::min(profile->handovers[i].us, other.handovers[i].us);
+  }
+  for (size_t i = 0; i < profile->bandwidth.size(); ++i) {
+    if (sum(other.bandwidth[i].gb_s) > sum(profile->bandwidth[i].gb_s)) {
+      profile->bandwidth[i] = other.bandwidth[i];
+    }
+  }
+}
+
+// Lane, op and element type: what differs in one of them is predicted apart.
+using PredictedApart = std::tuple<int, model::OpKind, tensor::Type>;
+PredictedApart kind_of(int lane, const OpShape& shape) { return {lane, shape.op, shape.type}; }
+
+struct Wanted {
+  int lane;
+  OpShape shape;
+};
+
+// In the order of the shapes, each on every lane, without what is known.
+std::vector<Wanted> still_wanted(const std::vector<OpShape>& shapes, int n_lanes,
+                                 const Arena& arena, const Profile& known) {
+  std::set<std::pair<int, OpShape>> seen;
+  for (const OpTime& time : known.ops) seen.insert({time.lane, time.shape});
+  std::vector<Wanted> wanted;
+  for (const OpShape& shape : shapes) {
+    if (!arena.fits(shape)) continue;
+    for (int lane = 0; lane < n_lanes; ++lane) {
+      if (seen.insert({lane, shape}).second) wanted.push_back({lane, shape});
+    }
+  }
+  return wanted;
+}
+
+// Of an even number the faster one in the middle.
+OpTime median_of(std::vector<OpTime> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>((times.size() - 1) / 2);
+  std::nth_element(times.begin(), middle, times.end(),
+                   [](const OpTime& a, const OpTime& b) { return a.us < b.us; });
+  return *middle;
+}
+
+}  // namespace
+
+std::vector<plan::ProfileLane> profile_lanes(const lanes::Machine& machine) {
+  std::vector<plan::ProfileLane> lanes;
+  for (const lanes::Lane* lane : machine.lanes()) {
+    const lanes::LaneInfo& info = lane->info();
+    const bool is_matrix = (info.capabilities & (lanes::kInt8Matrix | lanes::kBf16Matrix)) != 0;
+    lanes.push_back({info.name, info.cores, info.n_threads, is_matrix});
+  }
+  return lanes;
+}
+
+Profile profile_machine(lanes::Machine& machine, const ProfileOptions& options, const Profile* kept,
+                        const Clock& wall, const ProgressFunction& progress) {
+  Profile profile;
+  profile.lanes = profile_lanes(machine);
+  if (kept != nullptr) profile.ops = kept->ops;
+  const int n_lanes = static_cast<int>(profile.lanes.size());
+  const auto report = [&](size_t done, size_t total) {
+    if (progress) progress(done, total);
+  };
+  Arena arena(choose_arena_bytes(options.arena_bytes));
+  const std::vector<Wanted> wanted = still_wanted(options.shapes, n_lanes, arena, profile);
+  const size_t n_steps = wanted.size() * static_cast<size_t>(options.n_visits) + 1;
+  report(0, n_steps);
+  measure_rates(machine, arena, &profile);
+  report(1, n_steps);
+  const double end_us = wall.now_us() + options.budget_us;
+  const size_t n_kept = profile.ops.size();
+  std::set<PredictedApart> known;
+  for (const OpTime& time : profile.ops) known.insert(kind_of(time.lane, time.shape));
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    // Without one shape of each kind nothing of it could be predicted.
+    const PredictedApart kind = kind_of(wanted[i].lane, wanted[i].shape);
+    if (wall.now_us() >= end_us && (options.budget_us == 0.0 || known.count(kind) > 0)) {
+      ++profile.n_left_out;
+      continue;
+    }
+    profile.ops.push_back(
+        measure_op(machine, wanted[i].lane, wanted[i].shape, arena, options.patience));
+    known.insert(kind);
+    report(i + 2, n_steps);
+  }
+  // Others who use the machine slow it down for seconds, longer than all runs of an op last, and
+  // memory has fast moments too: later visits find it in another moment.
+  std::vector<std::vector<OpTime>> visits;
+  for (size_t i = n_kept; i < profile.ops.size(); ++i) visits.push_back({profile.ops[i]});
+  for (int visit = 1; visit < options.n_visits; ++visit) {
+    for (size_t i = n_kept; i < profile.ops.size() && wall.now_us() < end_us; ++i) {
+      const OpTime& time = profile.ops[i];
+      visits[i - n_kept].push_back(
+          measure_op(machine, time.lane, time.shape, arena, options.patience));
+      report(static_cast<size_t>(visit) * wanted.size() + i - n_kept + 2, n_steps);
+    }
+    Profile rates;
+    measure_rates(machine, arena, &rates);
+    keep_better_rates(rates, &profile);
+  }
+  for (size_t i = 0; i < visits.size(); ++i) profile.ops[n_kept + i] = median_of(visits[i]);
+  return profile;
+}
+
+plan::CoreRate measure_core(lanes::Machine& machine, int core, size_t arena_bytes) {
+  Arena arena(choose_arena_bytes(arena_bytes));
+  const OpShape product = {model::OpKind::kLinear, tensor::Type::kQ8_0, 512, 1024, 64, 0, 0};
+  const OpTime time = measure_op(machine, 0, product, arena, Patience{});
+  const plan::ReadRate rate = best_rate(machine, {0}, arena);
+  return {core, 1e-3 * plan::op_flops(product) / time.us, rate.gb_s.front()};
+}
+
+}  // namespace troika::solve

@@ -1,0 +1,327 @@
+#include "solve/profile/profile_machine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "solve/predict.h"
+#include "solve/profile/op_shapes.h"
+
+namespace troika::solve {
+namespace {
+
+using lanes::Status;
+using model::OpKind;
+using plan::OpShape;
+
+// What a known lane takes. A function of what the door shows, nothing else.
+struct Costs {
+  double start_us;
+  double bytes_per_us;
+  double flops_per_us;
+};
+
+double known_us(const Costs& costs, const OpShape& shape) {
+  return costs.start_us + plan::op_bytes(shape) / costs.bytes_per_us +
+         plan::op_flops(shape) / costs.flops_per_us;
+}
+
+class KnownMachine;
+
+// Times follow from the subgraph that was built; nothing is computed.
+class KnownLane : public lanes::Lane {
+ public:
+  KnownLane(KnownMachine& machine, int index, Costs costs)
+      : machine_(machine), index_(index), costs_(costs) {
+    info_.name = "known " + std::to_string(index);
+    if (index > 0) info_.capabilities = lanes::kInt8Matrix;
+  }
+  const lanes::LaneInfo& info() const override { return info_; }
+  std::unique_ptr<lanes::Executable> build(const lanes::Subgraph& subgraph, plan::Shape shape,
+                                           const weights::Store& weights,
+                                           const lanes::Buffers& buffers) override;
+  void submit(const lanes::Executable& executable, const lanes::Run& run,
+              lanes::Completion& completion) override;
+  const Costs& costs() const { return costs_; }
+  int index() const { return index_; }
+  bool fails = false;
+
+ private:
+  KnownMachine& machine_;
+  int index_;
+  Costs costs_;
+  lanes::LaneInfo info_;
+};
+
+struct KnownExecutable : lanes::Executable {
+  KnownExecutable(int n_tokens, OpShape shape) : Executable(n_tokens), shape(shape) {}
+  OpShape shape;
+};
+
+class KnownMachine : public lanes::Machine {
+ public:
+  explicit KnownMachine(const std::vector<Costs>& costs) {
+    for (size_t i = 0; i < costs.size(); ++i) {
+      owned_.push_back(std::make_unique<KnownLane>(*this, static_cast<int>(i), costs[i]));
+      lanes_.push_back(owned_.back().get());
+    }
+  }
+  std::span<lanes::Lane* const> lanes() const override { return lanes_; }
+  const Clock& clock() const override { return clock_; }
+  void wait(const lanes::Latch& latch) override {
+    while (!latch.is_open()) {
+      ASSERT_FALSE(events_.empty());
+      const auto next = events_.begin();
+      const Event event = next->second;
+      clock_.us = next->first;
+      events_.erase(next);
+      last_lane_ = event.lane;
+      event.completion->finished(event.status);
+    }
+  }
+  void start(const KnownLane& lane, double us, lanes::Completion& completion) {
+    // The first task on another lane than the last one waits for the handover.
+    const bool moves = last_lane_ >= 0 && last_lane_ != lane.index() && events_.empty();
+    const double factor = ++n_started_ <= n_disturbed ? 5.0 : 1.0;
+    const double end = clock_.us + factor * (us + (moves ? handover_us : 0.0));
+    events_.emplace(end,
+                    Event{lane.index(), lane.fails ? Status::kFailed : Status::kDone, &completion});
+  }
+  KnownLane& lane(size_t index) { return *owned_[index]; }
+  double handover_us = 0.0;
+  int n_disturbed = 0;  // so many tasks are slow: as if others used the machine meanwhile
+
+ private:
+  struct Event {
+    int lane;
+    Status status;
+    lanes::Completion* completion;
+  };
+  struct KnownClock : Clock {
+    double now_us() const override { return us; }
+    double us = 1000.0;
+  };
+  KnownClock clock_;
+  std::vector<std::unique_ptr<KnownLane>> owned_;
+  std::vector<lanes::Lane*> lanes_;
+  std::multimap<double, Event> events_;
+  int last_lane_ = -1;
+  int n_started_ = 0;
+};
+
+std::unique_ptr<lanes::Executable> KnownLane::build(const lanes::Subgraph& subgraph,
+                                                    plan::Shape shape,
+                                                    const weights::Store& weights,
+                                                    const lanes::Buffers& buffers) {
+  const model::Op& op = subgraph.ops.front();
+  EXPECT_EQ(subgraph.ops.size(), 1u);
+  EXPECT_NE(buffers.view(op.output).address, nullptr);
+  // The context is known when a run is submitted.
+  return std::make_unique<KnownExecutable>(
+      shape.n_rows,
+      shape_of(*subgraph.blueprint, op, weights, tensor::Type::kF16, shape, shape.n_rows));
+}
+
+void KnownLane::submit(const lanes::Executable& executable, const lanes::Run& run,
+                       lanes::Completion& completion) {
+  OpShape shape = static_cast<const KnownExecutable&>(executable).shape;
+  EXPECT_EQ(run.n_tokens, shape.n_tokens);
+  if (shape.op == OpKind::kAttention) {
+    const cache::VisibleSlots& last = run.visible.back();
+    shape.context = static_cast<int>(last.past.size() + last.own.size());
+  }
+  machine_.start(*this, known_us(costs_, shape), completion);
+}
+
+constexpr size_t kSmallArena = 8u << 20;
+
+ProfileOptions small_options() {
+  ProfileOptions options;
+  options.arena_bytes = kSmallArena;
+  options.budget_us = 1e12;
+  options.shapes = {{OpKind::kLinear, tensor::Type::kQ4_0, 320, 256, 7, 0, 0},
+                    {OpKind::kLinear, tensor::Type::kQ8_0, 64, 1024, 1, 0, 0},
+                    {OpKind::kLinear, tensor::Type::kF32, 48, 64, 33, 0, 0, plan::Phase::kPrompt},
+                    {OpKind::kEmbed, tensor::Type::kQ4_0, 256, 256, 5, 0, 0},
+                    {OpKind::kRmsNorm, tensor::Type::kF32, 512, 512, 3, 0, 0},
+                    {OpKind::kLayerNorm, tensor::Type::kF32, 512, 512, 3, 0, 0},
+                    {OpKind::kGate, tensor::Type::kF32, 96, 96, 2, 0, 0},
+                    {OpKind::kActivate, tensor::Type::kF32, 96, 96, 2, 0, 0},
+                    {OpKind::kAdd, tensor::Type::kF32, 96, 96, 2, 0, 0},
+                    {OpKind::kRope, tensor::Type::kF32, 256, 256, 4, 0, 64},
+                    {OpKind::kAttention, tensor::Type::kF16, 256, 128, 4, 70, 64},
+                    {OpKind::kAttention, tensor::Type::kF16, 256, 128, 1, 1, 64}};
+  return options;
+}
+
+TEST(ProfileMachine, GivesTheKnownTimesOfAnyMachine) {
+  KnownMachine machine({{2.0, 4e3, 1e5}, {9.0, 9e3, 7e5}, {0.5, 1e3, 1e4}});
+  machine.handover_us = 3.25;
+  const ProfileOptions options = small_options();
+  const RealClock wall;
+  const plan::Profile profile = profile_machine(machine, options, nullptr, wall, {});
+
+  ASSERT_EQ(profile.lanes.size(), 3u);
+  EXPECT_EQ(profile.lanes[0].name, "known 0");
+  EXPECT_FALSE(profile.lanes[0].is_matrix);
+  EXPECT_TRUE(profile.lanes[1].is_matrix);
+  EXPECT_EQ(profile.n_left_out, 0);
+  ASSERT_EQ(profile.ops.size(), 3 * options.shapes.size());
+  for (int lane = 0; lane < 3; ++lane) {
+    const Costs& costs = machine.lane(static_cast<size_t>(lane)).costs();
+    for (const OpShape& shape : options.shapes) {
+      const plan::OpTime* time = profile.find(lane, shape);
+      ASSERT_NE(time, nullptr) << model::op_kind_name(shape.op);
+      EXPECT_NEAR(time->us, known_us(costs, shape), 1e-6 * time->us)
+          << model::op_kind_name(shape.op) << " on " << lane;
+      EXPECT_NEAR(time->spread, 0.0, 1e-6);
+      EXPECT_GE(time->n_runs, options.patience.least_runs);
+    }
+    const OpShape tiny = {OpKind::kAdd, tensor::Type::kF32, 64, 64, 1, 0, 0};
+    EXPECT_NEAR(profile.start_us(lane), known_us(costs, tiny), 1e-6);
+  }
+  ASSERT_EQ(profile.handovers.size(), 6u);
+  for (const plan::Handover& handover : profile.handovers) EXPECT_NEAR(handover.us, 3.25, 1e-6);
+}
+
+TEST(ProfileMachine, ALongDisturbanceDoesNotShow) {
+  const Costs costs = {1.0, 1e3, 1e5};
+  KnownMachine machine({costs});
+  ProfileOptions options = small_options();
+  machine.n_disturbed = 150;  // the start, the bandwidth and the first ops
+  const RealClock wall;
+  const plan::Profile profile = profile_machine(machine, options, nullptr, wall, {});
+  EXPECT_EQ(profile.n_left_out, 0);
+  for (const OpShape& shape : options.shapes) {
+    EXPECT_NEAR(profile.find(0, shape)->us, known_us(costs, shape), 1e-6 * known_us(costs, shape));
+  }
+  const OpShape tiny = {OpKind::kAdd, tensor::Type::kF32, 64, 64, 1, 0, 0};
+  EXPECT_NEAR(profile.start_us(0), known_us(costs, tiny), 1e-6);
+  EXPECT_NEAR(profile.bandwidth[0].gb_s.front(), 1.0, 0.02);
+  machine.n_disturbed = 1 << 30;
+  options.n_visits = 1;
+  EXPECT_GT(profile_machine(machine, options, nullptr, wall, {}).start_us(0), 2.0);
+}
+
+TEST(ProfileMachine, GivesTheKnownBandwidthAloneAndTogether) {
+  KnownMachine machine({{0.0, 4e3, 1e12}, {0.0, 12e3, 1e12}});
+  const RealClock wall;
+  const plan::Profile profile =
+      profile_machine(machine, {{}, 0, kSmallArena, {}}, nullptr, wall, {});
+  ASSERT_EQ(profile.bandwidth.size(), 3u);
+  // The activations count as moved, but not as read from the weight.
+  EXPECT_NEAR(profile.bandwidth[0].gb_s.front(), 4.0, 0.04);
+  EXPECT_NEAR(profile.bandwidth[1].gb_s.front(), 12.0, 0.12);
+  EXPECT_EQ(profile.bandwidth[2].lanes, (std::vector<int>{0, 1}));
+  EXPECT_NEAR(profile.bandwidth[2].gb_s[0], 4.0, 0.04);
+  EXPECT_NEAR(profile.bandwidth[2].gb_s[1], 12.0, 0.12);
+}
+
+TEST(ProfileMachine, MeasuresOnlyWhatIsNotKept) {
+  KnownMachine machine({{1.0, 1e3, 1e5}});
+  ProfileOptions options = small_options();
+  const RealClock wall;
+  plan::Profile kept;
+  kept.lanes = profile_lanes(machine);
+  kept.ops = {{0, options.shapes[3], 123.0, 0.5, 4}};
+  options.shapes = {options.shapes[3], options.shapes[4]};
+  const plan::Profile profile = profile_machine(machine, options, &kept, wall, {});
+  ASSERT_EQ(profile.ops.size(), 2u);
+  EXPECT_EQ(profile.find(0, options.shapes[0])->us, 123.0);
+  EXPECT_NEAR(profile.find(0, options.shapes[1])->us, known_us({1.0, 1e3, 1e5}, options.shapes[1]),
+              1e-6);
+}
+
+TEST(ProfileMachine, SaysWhatItHadNoTimeFor) {
+  KnownMachine machine({{1.0, 1e3, 1e5}});
+  ProfileOptions options = small_options();
+  options.budget_us = 0.0;
+  uint64_t last_done = 0;
+  const RealClock wall;
+  const plan::Profile profile = profile_machine(machine, options, nullptr, wall,
+                                                [&](uint64_t done, uint64_t) { last_done = done; });
+  EXPECT_TRUE(profile.ops.empty());
+  EXPECT_EQ(profile.n_left_out, static_cast<int>(options.shapes.size()));
+  EXPECT_EQ(last_done, 1u);
+  EXPECT_EQ(profile.starts.size(), 1u);
+}
+
+TEST(ProfileMachine, OneShapeOfEachKindIsMeasuredHoweverShortTheTime) {
+  KnownMachine machine({{1.0, 1e3, 1e5}});
+  ProfileOptions options = small_options();
+  options.shapes.clear();
+  for (const OpShape& shape : grid_shapes(tensor::Type::kQ4_0, tensor::Type::kF16)) {
+    if (plan::op_flops(shape) < 1e7) options.shapes.push_back(shape);
+  }
+  options.budget_us = 1e-9;
+  const RealClock wall;
+  const plan::Profile profile = profile_machine(machine, options, nullptr, wall, {});
+  std::set<std::pair<OpKind, tensor::Type>> wanted;
+  for (const OpShape& shape : options.shapes) wanted.insert({shape.op, shape.type});
+  EXPECT_EQ(profile.ops.size(), wanted.size());
+  EXPECT_GT(profile.n_left_out, 100);
+  const Predictor predictor(profile);
+  for (const OpShape& shape : options.shapes) EXPECT_GT(predictor.predict_us(0, shape), 0.0);
+}
+
+TEST(ProfileMachine, AFailedTaskIsAnError) {
+  KnownMachine machine({{1.0, 1e3, 1e5}});
+  machine.lane(0).fails = true;
+  const RealClock wall;
+  EXPECT_THROW(profile_machine(machine, small_options(), nullptr, wall, {}), Error);
+}
+
+TEST(ProfileMachine, AMatrixBeyondTheArenaIsLeftOut) {
+  KnownMachine machine({{1.0, 1e3, 1e5}});
+  ProfileOptions options = small_options();
+  options.shapes = {{OpKind::kLinear, tensor::Type::kF32, 1 << 20, 1 << 12, 1, 0, 0}};
+  const RealClock wall;
+  EXPECT_TRUE(profile_machine(machine, options, nullptr, wall, {}).ops.empty());
+}
+
+TEST(ProfileMachine, PredictsAKnownMachineFromAProfile) {
+  KnownMachine machine({{3.0, 8e3, 2e5}});
+  ProfileOptions options = small_options();
+  options.shapes.clear();
+  for (const OpShape& shape : grid_shapes(tensor::Type::kQ4_0, tensor::Type::kF16)) {
+    if (shape.op == OpKind::kLinear && plan::op_flops(shape) < 1e9) options.shapes.push_back(shape);
+  }
+  options.patience = {0, 1, 1, 0.0};
+  const RealClock wall;
+  const plan::Profile profile = profile_machine(machine, options, nullptr, wall, {});
+  for (const CheckRow& row : check_predictions(profile, 1)) {
+    EXPECT_GT(row.n_held_out, 5);
+    EXPECT_LT(row.tree_median, 0.15);
+  }
+}
+
+TEST(OpShapes, TheGridKnowsEveryOp) {
+  const std::vector<OpShape> shapes = grid_shapes(tensor::Type::kQ4_0, tensor::Type::kF16);
+  for (const OpKind op :
+       {OpKind::kEmbed, OpKind::kRmsNorm, OpKind::kLayerNorm, OpKind::kLinear, OpKind::kRope,
+        OpKind::kAttention, OpKind::kGate, OpKind::kActivate, OpKind::kAdd, OpKind::kSelect}) {
+    EXPECT_TRUE(std::any_of(shapes.begin(), shapes.end(), [&](const OpShape& shape) {
+      return shape.op == op;
+    })) << model::op_kind_name(op);
+  }
+}
+
+TEST(OpShapes, AModelByNameAsksForItsProducts) {
+  const std::vector<OpShape> shapes =
+      model_shapes(model::get_known("qwen2.5-1.5b"), tensor::Type::kQ4_0, tensor::Type::kF16);
+  const OpShape down = {OpKind::kLinear, tensor::Type::kQ4_0, 1536, 8960, 1, 0, 0};
+  EXPECT_NE(std::find(shapes.begin(), shapes.end(), down), shapes.end());
+  const auto has = [&](OpKind op) {
+    return std::any_of(shapes.begin(), shapes.end(),
+                       [&](const OpShape& shape) { return shape.op == op; });
+  };
+  for (const OpKind op : {OpKind::kAttention, OpKind::kRope, OpKind::kRmsNorm, OpKind::kGate}) {
+    EXPECT_TRUE(has(op)) << model::op_kind_name(op);
+  }
+}
+
+}  // namespace
+}  // namespace troika::solve

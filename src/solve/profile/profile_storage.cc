@@ -1,0 +1,176 @@
+#include "solve/profile/profile_storage.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace troika::solve {
+namespace {
+
+using plan::DiskRead;
+
+constexpr size_t kAlignment = 4096;  // that direct reads ask for
+constexpr uint64_t kWriteBytes = 1u << 20;
+
+struct FreeMemory {
+  void operator()(std::byte* memory) const { ::free(memory); }
+};
+using AlignedBytes = std::unique_ptr<std::byte, FreeMemory>;
+
+AlignedBytes aligned(size_t bytes) {
+  void* memory = nullptr;
+  if (posix_memalign(&memory, kAlignment, bytes) != 0) throw std::bad_alloc();
+  return AlignedBytes(static_cast<std::byte*>(memory));
+}
+
+// A file without a name of random bytes, so that no layer below can shrink it. It goes with its
+// descriptor.
+class ScratchFile {
+ public:
+  ScratchFile(const std::string& folder, uint64_t bytes) : folder_(folder) {
+    std::string path = folder + "/storage-XXXXXX";
+    const int writer = ::mkostemp(path.data(), O_CLOEXEC);
+    if (writer < 0) fail("a file cannot be made");
+    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+    is_direct_ = descriptor_ >= 0;
+    if (!is_direct_) descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    ::unlink(path.c_str());
+    try {
+      if (descriptor_ < 0) fail("the file cannot be opened");
+      write(writer, bytes);
+    } catch (...) {
+      ::close(writer);
+      if (descriptor_ >= 0) ::close(descriptor_);
+      throw;
+    }
+    ::close(writer);
+  }
+  ~ScratchFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
+
+  bool is_direct() const { return is_direct_; }
+  // Where direct reads are refused, what the page cache holds is dropped at least.
+  void forget() const {
+    if (!is_direct_) ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
+  }
+  // False where the read failed.
+  bool read(std::byte* to, uint64_t bytes, uint64_t offset) const {
+    return ::pread(descriptor_, to, bytes, static_cast<off_t>(offset)) ==
+           static_cast<ssize_t>(bytes);
+  }
+  [[noreturn]] void fail(const char* problem) const {
+    throw Error(
+        fmt::format("{}: {} to measure the disk with: {}. Use --no-storage, or another "
+                    "XDG_CACHE_HOME.",
+                    folder_, problem, std::strerror(errno)));
+  }
+
+ private:
+  void write(int writer, uint64_t bytes) const {
+    const AlignedBytes block = aligned(kWriteBytes);
+    auto* words = reinterpret_cast<uint64_t*>(block.get());
+    for (uint64_t at = 0; at < bytes; at += kWriteBytes) {
+      for (size_t i = 0; i < kWriteBytes / 8; ++i) words[i] = random_bits(at, i);
+      if (::write(writer, block.get(), kWriteBytes) != static_cast<ssize_t>(kWriteBytes)) {
+        fail("the file cannot be written");
+      }
+    }
+    if (::fsync(writer) != 0) fail("the file cannot be written");
+  }
+  std::string folder_;
+  int descriptor_ = -1;
+  bool is_direct_ = false;
+};
+
+struct Reader {
+  std::vector<double> times_us;
+  AlignedBytes buffer;
+  bool failed = false;
+};
+
+// Each thread keeps one read under way: `depth` of them together, until the time is over.
+DiskRead measure(const ScratchFile& file, DiskRead combination, double enough_us) {
+  const RealClock clock;
+  const uint64_t n_blocks = combination.range_bytes / combination.block_bytes;
+  std::vector<Reader> readers(static_cast<size_t>(combination.depth));
+  for (Reader& reader : readers) reader.buffer = aligned(combination.block_bytes);
+  file.forget();
+  std::atomic<uint64_t> next{0};
+  const double start_us = clock.now_us();
+  const auto work = [&](Reader& reader) {
+    // One read at least: it takes what it takes.
+    for (double now = clock.now_us(); reader.times_us.empty() || now < start_us + enough_us;) {
+      const uint64_t n = next.fetch_add(1);
+      // Sequential reads that have come to the end of the file would read what was read before.
+      if (!combination.is_random && n >= n_blocks) return;
+      const uint64_t block =
+          combination.is_random ? random_bits(combination.block_bytes, n) % n_blocks : n;
+      if (!file.read(reader.buffer.get(), combination.block_bytes,
+                     block * combination.block_bytes)) {
+        reader.failed = true;
+        return;
+      }
+      const double end = clock.now_us();
+      reader.times_us.push_back(end - now);
+      now = end;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < readers.size(); ++i) threads.emplace_back(work, std::ref(readers[i]));
+  work(readers.front());
+  for (std::thread& thread : threads) thread.join();
+  const double took_us = clock.now_us() - start_us;
+
+  std::vector<double> times;
+  for (const Reader& reader : readers) {
+    if (reader.failed) file.fail("the file cannot be read");
+    times.insert(times.end(), reader.times_us.begin(), reader.times_us.end());
+  }
+  std::nth_element(times.begin(), times.begin() + static_cast<ptrdiff_t>(times.size() / 2),
+                   times.end());
+  combination.us = times[times.size() / 2];
+  combination.mb_s =
+      static_cast<double>(times.size()) * static_cast<double>(combination.block_bytes) / took_us;
+  return combination;
+}
+
+}  // namespace
+
+plan::Storage profile_storage(const StorageOptions& options, const ProgressFunction& progress) {
+  std::vector<DiskRead> combinations;
+  for (const uint64_t block : options.block_bytes) {
+    for (const int depth : options.depths) {
+      combinations.push_back({block, options.file_bytes, false, depth, 0.0, 0.0});
+      for (const uint64_t range : options.range_bytes) {
+        TROIKA_ASSERT(range <= options.file_bytes && range >= block);
+        combinations.push_back({block, range, true, depth, 0.0, 0.0});
+      }
+    }
+  }
+  const ScratchFile file(options.folder, options.file_bytes);
+  plan::Storage storage;
+  storage.folder = options.folder;
+  storage.is_direct = file.is_direct();
+  for (const DiskRead& combination : combinations) {
+    storage.reads.push_back(measure(file, combination, options.each_us));
+    if (progress) progress(storage.reads.size(), combinations.size());
+  }
+  return storage;
+}
+
+}  // namespace troika::solve

@@ -1,0 +1,75 @@
+#include "tune/calibration_state.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace troika::tune {
+namespace {
+
+// Of the file's form and of what passes mean.
+constexpr uint64_t kVersion = 1;
+
+}  // namespace
+
+CalibrationState::CalibrationState(const std::string& folder, const std::string& identity,
+                                   const std::string& kind)
+    : text_("{}") {
+  if (folder.empty()) return;
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  if (failure) {
+    throw Error(fmt::format("{}: the folder cannot be made: {}. With --no-cache nothing is kept.",
+                            folder, failure.message()));
+  }
+  Fnv hash;
+  hash.add(kVersion);
+  hash.add(identity);
+  path_ = fmt::format("{}/{}-{:016x}.json", folder, kind, hash.value());
+  load();
+}
+
+void CalibrationState::load() {
+  std::ifstream file(path_, std::ios::binary);
+  if (!file.is_open()) return;
+  text_.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  const auto json = nlohmann::json::parse(text_, nullptr, /*allow_exceptions=*/false);
+  if (file.bad() || !json.is_object()) {
+    throw Error(
+        fmt::format("{}: what was found out before it was cut off cannot be read. 'troika cache "
+                    "--remove {}' takes it "
+                    "away.",
+                    path_, std::filesystem::path(path_).filename().string()));
+  }
+  n_found_earlier_ = json.size();
+}
+
+nlohmann::json CalibrationState::finding(const std::string& pass,
+                                         const std::function<nlohmann::ordered_json()>& run) {
+  auto all = nlohmann::ordered_json::parse(text_);
+  if (!all.contains(pass)) {
+    all[pass] = run();
+    text_ = all.dump();
+    if (!path_.empty()) {
+      AtomicFile file(path_);
+      file.write(text_);
+      file.commit();
+    }
+  }
+  return nlohmann::json::parse(text_).at(pass);
+}
+
+void CalibrationState::remove() {
+  if (path_.empty()) return;
+  std::error_code ignored;  // it would only be read by the same calibration again
+  std::filesystem::remove(path_, ignored);
+}
+
+}  // namespace troika::tune

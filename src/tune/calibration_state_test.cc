@@ -1,0 +1,68 @@
+#include "tune/calibration_state.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "tests/support/temp_folder.h"
+
+namespace troika::tune {
+namespace {
+
+class CalibrationStates : public testing::Test {
+ protected:
+  double find(CalibrationState& state, const std::string& pass, double value) {
+    const auto run = [&] {
+      ++n_run_;
+      return nlohmann::ordered_json{{"loss", value}};
+    };
+    return state.finding(pass, run).at("loss").get<double>();
+  }
+
+  test::TempFolder folder_;
+  int n_run_ = 0;
+};
+
+TEST_F(CalibrationStates, APassOfACutOffCalibrationIsNotRunAgain) {
+  const double value = 0.1 + 0.2;
+  {
+    CalibrationState state(folder_.file("side"), "a model and a text");
+    EXPECT_EQ(find(state, "first", value), value);
+  }
+  CalibrationState state(folder_.file("side"), "a model and a text");
+  EXPECT_EQ(state.n_found_earlier(), 1u);
+  EXPECT_EQ(find(state, "first", 7.0), value);
+  EXPECT_EQ(find(state, "second", 2.0), 2.0);
+  EXPECT_EQ(n_run_, 2);
+  state.remove();
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.file("side")));
+}
+
+TEST_F(CalibrationStates, AnotherCalibrationHasAFileOfItsOwn) {
+  CalibrationState state(folder_.file("side"), "a model and a text");
+  find(state, "first", 1.0);
+  CalibrationState other(folder_.file("side"), "a model and another text");
+  EXPECT_EQ(find(other, "first", 2.0), 2.0);
+  EXPECT_EQ(other.n_found_earlier(), 0u);
+}
+
+TEST_F(CalibrationStates, WithoutAFolderNothingIsKept) {
+  CalibrationState state("", "a model and a text");
+  EXPECT_EQ(find(state, "first", 1.0), 1.0);
+  EXPECT_EQ(find(state, "first", 2.0), 1.0);
+  state.remove();
+}
+
+TEST_F(CalibrationStates, ABrokenFileIsRefusedWithAdvice) {
+  CalibrationState state(folder_.file("side"), "x");
+  for (const char* text : {"", "[1]", "{\"first\":", "\xff"}) {
+    std::ofstream(state.path()) << text;
+    EXPECT_THROW(CalibrationState(folder_.file("side"), "x"), Error) << text;
+  }
+}
+
+}  // namespace
+}  // namespace troika::tune

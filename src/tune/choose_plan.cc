@@ -1,0 +1,154 @@
+#include "tune/choose_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "gguf/file.h"
+#include "model/architecture.h"
+#include "prepare/make_plan.h"
+#include "solve/place.h"
+#include "solve/predict_pass.h"
+#include "solve/profile/op_shapes.h"
+
+namespace troika::tune {
+namespace {
+
+// A plan that is more than one lane, or fewer threads, must be worth its trouble: predictions are
+// that uncertain.
+constexpr double kClearlyFaster = 0.97;
+constexpr int kDecodeContext = 512;
+
+struct LaneSet {
+  std::string name;
+  std::string lanes;  // as --lanes; empty: one lane of n_threads
+  int n_threads = 0;
+};
+
+// One lane of all cores, of half, of one; and a lane for each core, where they are few. Only what
+// is asked for where something is.
+std::vector<LaneSet> lane_sets(const prepare::Options& asked) {
+  constexpr size_t kMostLanes = 4;
+  std::vector<LaneSet> sets;
+  if (!asked.lanes.empty()) return {{"lanes " + asked.lanes, asked.lanes, 0}};
+  if (const int n = asked.n_threads; n > 0) {
+    return {{fmt::format("{} thread{}", n, n == 1 ? "" : "s"), "", n}};
+  }
+  for (int n = usable_cores(); n >= 1; n /= 2) {
+    sets.push_back({fmt::format("{} thread{}", n, n == 1 ? "" : "s"), "", n});
+  }
+  std::vector<int> cores = usable_core_numbers();
+  cores.resize(std::min(cores.size(), static_cast<size_t>(usable_cores())));  // a quota of time
+  if (cores.size() >= 2 && cores.size() <= kMostLanes) {
+    const std::string text = fmt::format("{}", fmt::join(cores, ";"));
+    sets.push_back({"lanes " + text, text, 0});
+  }
+  return sets;
+}
+
+// The chunk whose tokens are predicted to take least time each (N1).
+void choose_chunk(const solve::TaskTimes& times, const model::Blueprint& blueprint, int longest,
+                  plan::Plan* plan) {
+  const plan::Plan whole = *plan;
+  double best_us = 0.0;
+  for (size_t n = whole.prompt_shapes.size(); n > 0; --n) {
+    plan::Plan shorter = whole;
+    shorter.prompt_shapes.resize(n);
+    const double us = solve::predict_prompt_us(times, shorter, blueprint, longest);
+    if (best_us > 0.0 && us > kClearlyFaster * best_us) continue;
+    best_us = us;
+    *plan = shorter;
+  }
+}
+
+// The layouts of the model's products that the profile found faster than the lane's first one (N8).
+std::vector<plan::ProductLayout> chosen_layouts(const plan::Profile& profile,
+                                                const plan::Plan& plan,
+                                                const model::Blueprint& blueprint,
+                                                const weights::Store& weights) {
+  std::vector<plan::ProductLayout> layouts;
+  for (const plan::OpShape& shape : solve::product_shapes(blueprint, weights, plan.body_shapes())) {
+    for (int lane = 0; lane < static_cast<int>(profile.lanes.size()); ++lane) {
+      const plan::OpTime* time = profile.find(lane, shape);
+      if (time == nullptr || time->layout.empty()) continue;
+      layouts.push_back({lane, shape.n_rows, shape.k, {shape.phase, shape.n_tokens}, time->layout});
+    }
+  }
+  return layouts;
+}
+
+plan::Plan plan_of(prepare::Options options, const plan::Plan* like,
+                   const model::Blueprint& blueprint, const weights::Store& weights) {
+  if (like == nullptr) return prepare::make_plan(options, blueprint, weights);
+  options.prefill = plan::prefill_name(like->prefill);
+  options.int8.clear();
+  options.activations = like->activations;
+  options.kv_type = like->kv_type;
+  options.packed_bytes = like->packed_bytes;
+  plan::Plan plan = prepare::make_plan(options, blueprint, weights);
+  plan.int8 = like->int8;
+  plan.prefill_reason = like->prefill_reason;
+  return plan;
+}
+
+}  // namespace
+
+PlanChoice choose_plan(const ChooseRequest& request, const measure::StageFunction& stage) {
+  TROIKA_ASSERT(!request.prompts.empty());
+  const gguf::File file = gguf::File::open(request.options.model);
+  const model::Blueprint blueprint = model::read(file);
+  const weights::Store weights(file, blueprint);
+  const int longest = *std::max_element(request.prompts.begin(), request.prompts.end());
+  PlanChoice choice;
+  double best_us = 0.0;
+  for (const LaneSet& set : lane_sets(request.options)) {
+    prepare::Options options = request.options;
+    options.lanes = set.lanes;
+    options.n_threads = set.lanes.empty() ? set.n_threads : 0;
+    PlanCandidate candidate;
+    candidate.name = set.name;
+    candidate.plan = plan_of(options, request.like, blueprint, weights);
+    candidate.has_single_lane = candidate.plan.lanes.size() == 1;
+    measure::ProfileRequest profiling;
+    profiling.models = {request.options.model};
+    profiling.lanes = options.lanes;
+    profiling.n_threads = options.n_threads;
+    profiling.activations = candidate.plan.activations;
+    profiling.prefill = candidate.plan.prefill;
+    profiling.kv_type = candidate.plan.kv_type;
+    profiling.kernels = options.kernels;
+    profiling.type = weights.main_type();
+    profiling.budget_s = request.budget_s;
+    profiling.use_cache = request.use_cache;
+    profiling.with_storage = false;
+    const plan::Profile profile = measure::profile_here(profiling, stage).profile;
+    const solve::ProfileTimes times(profile, weights, candidate.plan.kv_type);
+    choose_chunk(times, blueprint, longest, &candidate.plan);
+    if (!candidate.has_single_lane) {
+      std::vector<solve::LaneFacts> facts;
+      for (const plan::ProfileLane& lane : profile.lanes) facts.push_back({lane.name});
+      solve::PlaceRequest place;
+      place.shapes = candidate.plan.body_shapes();
+      place.has_rules_of_phases = !candidate.plan.has_one_class();
+      place.decode_context = kDecodeContext;
+      candidate.plan.placements = solve::place(blueprint, weights, facts, times, place).placements;
+    }
+    candidate.plan.layouts = chosen_layouts(profile, candidate.plan, blueprint, weights);
+    candidate.step_us = solve::predict_step_us(times, candidate.plan, blueprint, kDecodeContext);
+    double total_us = 0.0;
+    for (const int n : request.prompts) {
+      candidate.prompt_us.push_back(solve::predict_prompt_us(times, candidate.plan, blueprint, n));
+      total_us += candidate.prompt_us.back() + request.n_steps * candidate.step_us;
+    }
+    choice.candidates.push_back(candidate);
+    if (best_us == 0.0 || total_us < kClearlyFaster * best_us) {
+      best_us = total_us;
+      choice.best = choice.candidates.size() - 1;
+    }
+  }
+  return choice;
+}
+
+}  // namespace troika::tune

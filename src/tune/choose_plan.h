@@ -1,0 +1,42 @@
+// Chooses among the plans that this machine allows, by its profile: how many lanes, and what runs
+// where (H2, H11). What is missing in the profile is measured.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "measure/profile_here.h"
+#include "plan/plan.h"
+#include "prepare/options.h"
+
+namespace troika::tune {
+
+// One way to use the cores.
+struct PlanCandidate {
+  std::string name;  // "2 threads", "lanes 0;1"
+  plan::Plan plan;
+  bool has_single_lane = true;
+  std::vector<double> prompt_us;  // predicted, for each prompt length
+  double step_us = 0.0;           // of decoding
+};
+
+struct ChooseRequest {
+  prepare::Options
+      options;  // model, context, activations, ...; lanes and threads too, else they are chosen
+  // Whose precisions, and what a calibration has found, all candidates have; null: as options say.
+  const plan::Plan* like = nullptr;
+  std::vector<int> prompts = {32, 300, 1024};
+  int n_steps = 64;       // decoded behind each prompt
+  double budget_s = 8.0;  // to measure what a profile misses, for each candidate
+  bool use_cache = true;
+};
+
+struct PlanChoice {
+  std::vector<PlanCandidate> candidates;
+  size_t best = 0;  // whose prompts and steps together are predicted to take least time
+};
+
+// Throws Error.
+PlanChoice choose_plan(const ChooseRequest& request, const measure::StageFunction& stage);
+
+}  // namespace troika::tune

@@ -1,0 +1,75 @@
+#include "tune/choose_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "base/system.h"
+#include "engine/session.h"
+#include "tests/support/tiny_engine.h"
+
+namespace troika::tune {
+namespace {
+
+TEST(ChoosePlan, H11_CandidatesArePredictedAndTheBestOneRuns) {
+  const test_support::TinyEngine tiny;
+  ChooseRequest request;
+  request.options.model = tiny.engine->file().path();
+  request.options.context = 96;
+  request.prompts = {16, 64};
+  request.budget_s = 1.0;
+  request.use_cache = false;
+  const PlanChoice choice =
+      choose_plan(request, [](const std::string&) { return [](uint64_t, uint64_t) {}; });
+  ASSERT_GE(choice.candidates.size(), 1u);
+  ASSERT_LT(choice.best, choice.candidates.size());
+  bool has_single_thread = false;
+  for (const PlanCandidate& c : choice.candidates) {
+    ASSERT_EQ(c.prompt_us.size(), 2u);
+    EXPECT_GT(c.prompt_us[0], 0.0);
+    EXPECT_GT(c.prompt_us[1], 0.0) << c.name;
+    EXPECT_GT(c.step_us, 0.0);
+    has_single_thread |= c.plan.n_threads() == 1;
+    // Whatever is chosen, it computes the same.
+    prepare::Options options = request.options;
+    options.made_plan = c.plan;
+    engine::Engine engine(options);
+    engine::Session session(engine);
+    const std::vector<cache::Token> prompt = {1, 5, 9, 200, 31};
+    session.prefill(prompt);
+    tiny.session->prefill(prompt);
+    EXPECT_EQ(test_support::copy_of(session.logits()),
+              test_support::copy_of(tiny.session->logits()))
+        << c.name;
+  }
+  EXPECT_TRUE(has_single_thread);
+}
+
+TEST(ChoosePlan, KeepsPrecisionsAndCalibrationOfAPlanThatIsGiven) {
+  const test_support::TinyEngine tiny;
+  plan::Plan like = tiny.engine->plan();
+  like.prefill = plan::Prefill::kInt8;
+  like.prefill_reason = "measured";
+  like.int8.method = plan::Int8Method::kTokenShadow;
+  like.int8.text = "a book";
+  like.kv_type = tensor::Type::kF32;
+  ChooseRequest request;
+  request.options.model = tiny.engine->file().path();
+  request.options.context = 96;
+  request.options.n_threads = 1;
+  request.like = &like;
+  request.prompts = {16, 64};
+  request.budget_s = 0.5;
+  request.use_cache = false;
+  const PlanChoice choice =
+      choose_plan(request, [](const std::string&) { return [](uint64_t, uint64_t) {}; });
+  ASSERT_EQ(choice.candidates.size(), 1u);
+  const plan::Plan& plan = choice.candidates[0].plan;
+  EXPECT_EQ(plan.n_threads(), 1);
+  EXPECT_EQ(plan.prefill, plan::Prefill::kInt8);
+  EXPECT_EQ(plan.prefill_reason, "measured");
+  EXPECT_EQ(plan.int8.method, plan::Int8Method::kTokenShadow);
+  EXPECT_EQ(plan.int8.text, "a book");
+  EXPECT_EQ(plan.kv_type, tensor::Type::kF32);
+}
+
+}  // namespace
+}  // namespace troika::tune

@@ -1,0 +1,257 @@
+#include "prepare/layout_loader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include "base/error.h"
+#include "tests/support/tiny_engine.h"
+
+namespace troika::prepare {
+namespace {
+
+using test_support::copy_of;
+using test_support::random_tokens;
+using test_support::small_model;
+using test_support::TinyEngine;
+using test_support::TinyModel;
+using Logits = std::vector<float>;
+
+constexpr int kChunk = 64;
+
+TinyModel model_of(const std::string& architecture, uint32_t type = test_support::kQ8_0) {
+  TinyModel model = small_model(architecture);
+  model.n_layers = 4;
+  model.type = type;
+  return model;
+}
+
+Options options_for(const std::string& layouts, int n_threads = 1) {
+  Options options;
+  options.prefill = "int8";
+  options.layouts = layouts;
+  options.chunk = kChunk;
+  options.context = 512;
+  options.n_threads = n_threads;
+  return options;
+}
+
+std::span<const cache::Token> first(const std::vector<cache::Token>& tokens, size_t n) {
+  return std::span<const cache::Token>(tokens).first(n);
+}
+
+void expect_one_copy(const engine::Engine& engine) {
+  const weights::SwitchedBlocks& blocks = engine.layouts()->blocks();
+  EXPECT_GT(blocks.held().peak, 0u);
+  EXPECT_LE(blocks.held().peak, blocks.copy_bytes() + blocks.largest_bytes());
+}
+
+bool is_in_steps_layout(const engine::Engine& engine) {
+  const auto& layouts = engine.layouts()->layouts().layouts();
+  return std::count(layouts.begin(), layouts.end(), schedule::Layout::kPrompt) == 0;
+}
+
+// A conversation of prompts of these lengths, three steps behind each: all logits on the way.
+std::vector<Logits> conversation(engine::Session& session, const std::vector<cache::Token>& tokens,
+                                 const std::vector<size_t>& lengths) {
+  std::vector<Logits> all;
+  std::vector<cache::Token> text;
+  auto next = tokens.begin();
+  for (const size_t length : lengths) {
+    text.insert(text.end(), next, next + static_cast<ptrdiff_t>(length));
+    next += static_cast<ptrdiff_t>(length);
+    session.prefill(text);
+    all.push_back(copy_of(session.logits()));
+    for (int i = 0; i < 3; ++i) {
+      session.append(*next);
+      text.push_back(*next++);
+      all.push_back(copy_of(session.logits()));
+    }
+  }
+  return all;
+}
+
+class Layouts : public testing::TestWithParam<std::string> {};
+
+// Prompts of less than a chunk, of one, of several, with rests of both classes; the ways forth and
+// back as they come, and those of a plan that sends everything back.
+TEST_P(Layouts, D1ResultsAreThoseOfOneLayout) {
+  const TinyModel model = model_of(GetParam());
+  const auto tokens = random_tokens(model, 512);
+  TinyEngine blocks(model, options_for("blocks"));
+  TinyEngine both(model, options_for("both"));
+  TinyEngine one(model, options_for("switch")), back(model, options_for("switch", 2));
+  back.engine->layouts()->force_plan(schedule::SwitchPlan{4, 4});
+  for (const std::vector<size_t>& lengths : std::vector<std::vector<size_t>>{
+           {5}, {33}, {kChunk}, {kChunk + 1}, {40, 60}, {100, 3, 50}, {200, 70, 90}}) {
+    for (TinyEngine* tiny : {&blocks, &both, &one, &back}) tiny->session->truncate(0);
+    const auto judge = conversation(*blocks.session, tokens, lengths);
+    EXPECT_TRUE(conversation(*both.session, tokens, lengths) == judge) << lengths.size();
+    EXPECT_TRUE(conversation(*one.session, tokens, lengths) == judge) << lengths.size();
+    EXPECT_TRUE(conversation(*back.session, tokens, lengths) == judge) << lengths.size();
+    EXPECT_TRUE(is_in_steps_layout(*one.engine));
+  }
+  expect_one_copy(*one.engine);
+  expect_one_copy(*back.engine);
+  EXPECT_GT(one.engine->layouts()->counters().n_loads, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, Layouts, testing::ValuesIn(test_support::tiny_architectures()),
+                         [](const auto& info) { return info.param; });
+
+TEST(LayoutLoader, D1EveryTypeOfWeightsAndOfTheCacheGivesTheSame) {
+  for (const uint32_t type : {test_support::kF32, test_support::kF16, test_support::kQ4_0}) {
+    for (const auto kv : {tensor::Type::kF32, tensor::Type::kF16, tensor::Type::kQ8_0}) {
+      TinyModel model = model_of("llama", type);
+      const auto tokens = random_tokens(model, 200);
+      Options options = options_for("blocks");
+      options.kv_type = kv;
+      TinyEngine blocks(model, options);
+      options.layouts = "switch";
+      TinyEngine one(model, options);
+      EXPECT_TRUE(conversation(*one.session, tokens, {100, 40}) ==
+                  conversation(*blocks.session, tokens, {100, 40}));
+      expect_one_copy(*one.engine);
+    }
+  }
+}
+
+// A prompt behind an answer sends blocks back, if that is planned, and they go forth again.
+TEST(LayoutLoader, D1TheWayBack) {
+  const TinyModel model = model_of("llama");
+  const auto tokens = random_tokens(model, 400);
+  TinyEngine tiny(model, options_for("switch"));
+  LayoutLoader& loader = *tiny.engine->layouts();
+  tiny.session->prefill(first(tokens, 5));  // a step
+  ASSERT_TRUE(is_in_steps_layout(*tiny.engine));
+  loader.force_plan(schedule::SwitchPlan{4, 1 << 20});
+  TinyEngine judge(model, options_for("blocks"));
+  judge.session->prefill(first(tokens, 384));
+  for (int i = 0; i < 1000 && loader.counters().n_loads_back < 4; ++i) {
+    tiny.session->truncate(0);
+    tiny.session->prefill(first(tokens, 384));  // no rest that would be a step
+    ASSERT_EQ(copy_of(tiny.session->logits()), copy_of(judge.session->logits()));
+  }
+  EXPECT_EQ(loader.counters().n_loads_back, 4);
+  for (int block = 0; block < 4; ++block) {
+    EXPECT_EQ(loader.layouts().layout(block), schedule::Layout::kPrompt);
+  }
+  tiny.session->append(tokens[384]);
+  judge.session->append(tokens[384]);
+  EXPECT_EQ(copy_of(tiny.session->logits()), copy_of(judge.session->logits()));
+  EXPECT_TRUE(is_in_steps_layout(*tiny.engine));
+  EXPECT_GE(loader.counters().n_loads, 8);
+  expect_one_copy(*tiny.engine);
+}
+
+// What a step needs and the prompt has not brought is waited for, and counted.
+TEST(LayoutLoader, D1AStepWaitsForWhatIsMissing) {
+  const TinyModel model = model_of("llama");
+  const auto tokens = random_tokens(model, 100);
+  TinyEngine tiny(model, options_for("switch"));
+  LayoutLoader& loader = *tiny.engine->layouts();
+  loader.force_plan(schedule::SwitchPlan{0, 1 << 20});  // nothing during the prompt
+  tiny.session->prefill(first(tokens, kChunk));
+  EXPECT_EQ(loader.counters().n_loads, 0);
+  EXPECT_EQ(loader.counters().wait_us, 0.0);
+  tiny.session->append(tokens[kChunk]);
+  tiny.session->logits();
+  EXPECT_EQ(loader.counters().n_loads, 4);
+  EXPECT_GT(loader.counters().wait_us, 0.0);
+  EXPECT_GT(loader.counters().read_bytes, 0u);
+}
+
+TEST(LayoutLoader, D1TreesOfDraftsAndSeveralSessions) {
+  const TinyModel model = model_of("qwen2");
+  const auto tokens = random_tokens(model, 300);
+  TinyEngine blocks(model, options_for("blocks")), one(model, options_for("switch", 2));
+  const auto run_both = [&](TinyEngine& tiny) {
+    std::vector<std::vector<Logits>> results(2);
+    const auto use = [&](size_t which) {
+      engine::Session session(*tiny.engine);
+      std::vector<cache::Token> text(tokens.begin() + static_cast<ptrdiff_t>(which) * 10,
+                                     tokens.end());
+      results[which] = conversation(session, text, {90, 40, 70});
+      cache::Batch batch;
+      const int position = static_cast<int>(session.history().size());
+      for (const int parent : {-1, 0, 0, 1, 1}) {
+        const int at = parent < 0 ? position : batch.rows[static_cast<size_t>(parent)].position + 1;
+        batch.rows.push_back(
+            {static_cast<cache::Token>(20 + 3 * batch.size()), at, 0, parent, true});
+      }
+      session.run_batch(
+          batch, [&](int, std::span<const float> row) { results[which].push_back(copy_of(row)); },
+          [] { return std::vector<int>{}; });
+    };
+    std::thread other([&] { use(1); });
+    use(0);
+    other.join();
+    return results;
+  };
+  EXPECT_TRUE(run_both(one) == run_both(blocks));
+  expect_one_copy(*one.engine);
+}
+
+TEST(LayoutLoader, D1AFileCutShortIsAnErrorAndNoMore) {
+  const TinyModel model = model_of("llama");
+  const auto tokens = random_tokens(model, 100);
+  TinyEngine tiny(model, options_for("switch"));
+  tiny.engine->layouts()->force_plan(schedule::SwitchPlan{0, 1 << 20});
+  tiny.session->prefill(first(tokens, kChunk));
+  const std::string path = tiny.folder.file("tiny.gguf");
+  const auto size = std::filesystem::file_size(path);
+  std::filesystem::copy_file(path, path + ".whole");
+  std::filesystem::resize_file(path, size / 4);
+  tiny.session->append(tokens[kChunk]);
+  const std::string message = test::message_of<Error>([&] { tiny.session->logits(); });
+  EXPECT_NE(message.find("cannot change to the layout of steps"), std::string::npos) << message;
+  EXPECT_NE(message.find("cut short"), std::string::npos) << message;
+  EXPECT_THROW(tiny.session->logits(), Error);
+  expect_one_copy(*tiny.engine);
+}
+
+TEST(LayoutLoader, D1BlocksAndLoadsStandInTheTrace) {
+  const TinyModel model = model_of("llama");
+  const auto tokens = random_tokens(model, 100);
+  TinyEngine tiny(model, options_for("switch"));
+  const auto rows = tiny.engine->trace_rows();
+  ASSERT_EQ(rows.size(), 3u);
+  Trace trace(rows);
+  tiny.engine->set_trace(&trace);
+  tiny.session->prefill(first(tokens, kChunk + 3));
+  tiny.engine->set_trace(nullptr);
+  int n_loads = 0, n_panels = 0, n_blocks = 0;
+  for (const TraceEvent& event : trace.events()) {
+    n_loads += event.lane == 2;
+    n_panels += event.lane == 1 && std::string(event.name) == "panels";
+    n_blocks += event.lane == 1 && std::string(event.name) == "blocks";
+  }
+  EXPECT_EQ(n_loads, 4);
+  EXPECT_EQ(n_panels + n_blocks, 8);
+  EXPECT_GE(n_blocks, 4);
+}
+
+TEST(LayoutLoader, D1WhatCannotBeIsSaid) {
+  const TinyModel model = model_of("llama");
+  const auto message = [&](const std::function<void(Options&)>& change) {
+    Options options = options_for("switch");
+    change(options);
+    return test::message_of<UsageError>([&] { TinyEngine tiny(model, options); });
+  };
+  const auto expect = [&](const std::string& part, const std::function<void(Options&)>& change) {
+    const std::string text = message(change);
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  expect("there are blocks, both and switch", [](Options& o) { o.layouts = "panels"; });
+  expect("Add --prefill int8", [](Options& o) { o.prefill = "bf16"; });
+  expect("Add --prefill int8", [](Options& o) { o.layouts = "both", o.prefill = "auto"; });
+  expect("a scale for each row", [](Options& o) { o.int8_weights = "tensor"; });
+  expect("a scale for each row", [](Options& o) { o.int8 = "group"; });
+  expect("--load copy", [](Options& o) { o.load = "copy"; });
+  expect("--packed", [](Options& o) { o.packed_bytes = 1000; });
+}
+
+}  // namespace
+}  // namespace troika::prepare
