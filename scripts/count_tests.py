@@ -1,10 +1,21 @@
 #!/usr/bin/env python3
-"""Prints one line with the counts of a test report that ctest wrote.
+"""Prints the counts of a test report that ctest wrote, and why tests were skipped.
 
 Usage: scripts/count_tests.py NAME REPORT.xml
 """
+import collections
+import re
 import sys
 import xml.etree.ElementTree
+
+UNKNOWN = "without a reason"
+
+
+def reason_of(case):
+    """What a test said when it skipped itself: the line behind 'FILE:LINE: Skipped'."""
+    output = case.findtext("system-out") or ""
+    found = re.search(r":\d+: Skipped\n(.+)", output)
+    return found.group(1).strip() if found else UNKNOWN
 
 
 def main():
@@ -13,6 +24,9 @@ def main():
     total, failed, skipped = (int(suite.get(key, 0)) for key in ("tests", "failures", "skipped"))
     # ctest counts tests that could not be started (a missing program) apart from the failed ones.
     failed += int(suite.get("errors", 0))
+    reasons = collections.Counter(reason_of(case) for case in suite.iter("testcase") if case.find("skipped") is not None)
+    for reason, n in sorted(reasons.items(), key=lambda item: (-item[1], item[0])):
+        print(f"  {n:4} skipped: {reason}")
     print(f"{name}: {total - failed - skipped} tests passed, {failed} failed, {skipped} skipped")
 
 
