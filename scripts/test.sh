@@ -7,7 +7,8 @@
 #   format         the formatter has nothing to change, and shellcheck nothing to say
 #   asan-subset    the rooms that read untrusted bytes, and a few whole programs, under the address
 #                  and undefined-behaviour sanitizers
-#   asan, tsan     every test under these sanitizers, or the thread sanitizer
+#   asan           every test under these sanitizers
+#   tsan           the tests of all rooms that start threads, and whole programs, under the thread sanitizer
 #   fuzz=SECONDS   each fuzz target for so long
 #   tidy           clang-tidy over src/
 #   arm64          unit tests of the rooms up to the kernels, built for arm64, run by qemu; the
