@@ -156,6 +156,19 @@ float largest_of(const Matrix& matrix, const float* factors, Team& team) {
   return *std::max_element(largest.begin(), largest.end());
 }
 
+// Calls `make(id, team)` for each matrix, and tells how far that is.
+template <typename Make>
+void make_forms(std::span<const model::WeightId> ids, int n_threads,
+                const ProgressFunction& progress, Make make) {
+  Team team(n_threads);
+  size_t n_done = 0;
+  for (const model::WeightId id : ids) {
+    if (progress) progress(n_done++, ids.size());
+    make(id, team);
+  }
+  if (progress) progress(ids.size(), ids.size());
+}
+
 }  // namespace
 
 std::vector<model::WeightId> Store::packable(std::span<const model::WeightId> ids,
@@ -174,13 +187,10 @@ std::vector<model::WeightId> Store::packable(std::span<const model::WeightId> id
 void Store::pack_int8(std::span<const model::WeightId> ids, int n_threads,
                       const ProgressFunction& progress, const Int8Packing& packing) {
   int8_.resize(entries_.size());
-  Team team(n_threads);
-  size_t n_done = 0;
-  for (const model::WeightId id : ids) {
+  make_forms(ids, n_threads, progress, [&](model::WeightId id, Team& team) {
     const Matrix& source = matrix(id);
     std::unique_ptr<Int8Matrix>& packed = int8_[static_cast<size_t>(id)];
-    if (progress) progress(n_done++, ids.size());
-    if (packed != nullptr || !fits_int8(source)) continue;
+    if (packed != nullptr || !fits_int8(source)) return;
     try {
       packed = std::make_unique<Int8Matrix>(source);
     } catch (const std::bad_alloc&) {
@@ -199,29 +209,24 @@ void Store::pack_int8(std::span<const model::WeightId> ids, int n_threads,
       packed->pack(source, static_cast<size_t>(part.begin), static_cast<size_t>(part.end), rule);
     });
     packed_bytes_ += packed->bytes();
-  }
-  if (progress) progress(ids.size(), ids.size());
+  });
 }
 
 void Store::measure_int8(std::span<const model::WeightId> ids, int n_threads,
                          const ProgressFunction& progress) {
   row_largest_.resize(entries_.size());
-  Team team(n_threads);
-  size_t n_done = 0;
-  for (const model::WeightId id : ids) {
-    if (progress) progress(n_done++, ids.size());
+  make_forms(ids, n_threads, progress, [&](model::WeightId id, Team& team) {
     const Matrix& source = matrix(id);
     std::vector<float>& largest = row_largest_[static_cast<size_t>(id)];
-    if (int8_panels(id) != nullptr || is_switched(id) || !largest.empty()) continue;
-    if (!fits_int8(source)) continue;
+    if (int8_panels(id) != nullptr || is_switched(id) || !largest.empty()) return;
+    if (!fits_int8(source)) return;
     largest.resize(static_cast<size_t>(source.n_rows));
     team.run([&](int worker) {
       const Part part = part_of(source.n_rows, worker, team.size());
       measure_rows(source, static_cast<size_t>(part.begin), static_cast<size_t>(part.end),
                    largest.data());
     });
-  }
-  if (progress) progress(ids.size(), ids.size());
+  });
 }
 
 size_t Store::place_in_strips(std::span<const model::WeightId> ids, int n_threads) {
@@ -311,14 +316,11 @@ size_t grouped_bytes(const Matrix& matrix) {
 void Store::group_int8(std::span<const model::WeightId> ids, int n_threads,
                        const ProgressFunction& progress) {
   grouped_.resize(entries_.size());
-  Team team(n_threads);
-  size_t n_done = 0;
-  for (const model::WeightId id : ids) {
-    if (progress) progress(n_done++, ids.size());
+  make_forms(ids, n_threads, progress, [&](model::WeightId id, Team& team) {
     const Matrix& source = matrix(id);
     GroupedMatrix& copy = grouped_[static_cast<size_t>(id)];
     const auto k = static_cast<size_t>(source.row_length);
-    if (grouped_bytes(source) == 0 || !copy.storage.empty()) continue;
+    if (grouped_bytes(source) == 0 || !copy.storage.empty()) return;
     const size_t row_bytes = tensor::row_bytes(tensor::Type::kQ8_0, k);
     const auto n_rows = static_cast<size_t>(source.n_rows);
     try {
@@ -340,8 +342,7 @@ void Store::group_int8(std::span<const model::WeightId> ids, int n_threads,
       }
     });
     packed_bytes_ += copy.storage.size();
-  }
-  if (progress) progress(ids.size(), ids.size());
+  });
 }
 
 const Matrix& Store::grouped(model::WeightId id) const {
