@@ -11,6 +11,9 @@ namespace {
 
 constexpr const char* kOfPhones[] = {"--stack", "--npu-step", "--npu-prune", "--npu-plain-shapes",
                                      "--ordinary-handover"};
+// What a plan from a file says in their place.
+constexpr const char* kOfPlans[] = {"--threads", "--lanes",       "--place",  "--context",
+                                    "--kv",      "--activations", "--prefill"};
 constexpr const char* kOfThisMachine[] = {"--prefill", "--int8", "--int8-weights",
                                           "--outlier-prune", "--packed"};
 
@@ -53,6 +56,12 @@ std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::E
     if (flags.is_given(name))
       sentences.push_back(fmt::format("{} does nothing here: {}", name, why));
   };
+  if (!flags.options.plan.empty()) {
+    for (const char* name : kOfPlans) {
+      say(name, fmt::format("{} says it; leave --plan out, or make another with 'troika plan'",
+                            flags.options.plan));
+    }
+  }
   if (plan.lanes.size() == 1) {
     const char* why = "one lane computes the parts of a prompt, one after the other";
     say("--order", why);
@@ -71,7 +80,9 @@ std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::E
   if (plan.prefill != plan::Prefill::kInt8) {
     const std::string why =
         fmt::format("prompts are computed in {}, not in int8", plan::prefill_name(plan.prefill));
-    for (const char* name : {"--int8-weights", "--outlier-prune", "--packed"}) say(name, why);
+    for (const char* name : {"--int8-weights", "--outlier-prune", "--packed", "--strict-npu"}) {
+      say(name, why);
+    }
   } else if (!plan::has_shadow(plan.int8.method)) {
     say("--outlier-prune", fmt::format("the method {} takes no outliers out",
                                        plan::int8_method_name(plan.int8.method)));

@@ -105,7 +105,8 @@ TEST_F(Usage, SwitchesOfThisMachineAreRefusedOnAPhone) {
 TEST_F(Usage, SwitchesThatThePlanLeavesWithoutEffectAreNoted) {
   const std::vector<std::vector<std::string>> all = {
       {"--order", "in-order"}, {"--in-flight", "2"},      {"--shadow-rows", "all"},
-      {"--packed", "1M"},      {"--int8-weights", "row"}, {"--outlier-prune", "50"}};
+      {"--packed", "1M"},      {"--int8-weights", "row"}, {"--outlier-prune", "50"},
+      {"--strict-npu"}};
   for (std::vector<std::string> words : all) {
     const std::string noted = "note: " + words[0] + " does nothing here: ";
     words.insert(words.end(), {"--prefill", "f32"});
@@ -117,6 +118,23 @@ TEST_F(Usage, SwitchesThatThePlanLeavesWithoutEffectAreNoted) {
   EXPECT_EQ(plain.err.find("does nothing"), std::string::npos) << plain.err;
   const Finished useful = run({"--prefill", "int8", "--packed", "1M"});
   EXPECT_EQ(useful.err.find("does nothing"), std::string::npos) << useful.err;
+}
+
+TEST_F(Usage, SwitchesThatAPlanFileReplacesAreNoted) {
+  const std::string plan = folder_.file("plan.json");
+  expect_success(troika({"plan", model_, "-o", plan, "--threads", "1"}));
+  const std::vector<std::vector<std::string>> all = {
+      {"--threads", "2"},   {"--context", "64"},      {"--kv", "q8_0"},
+      {"--place", "ffn=0"}, {"--activations", "f32"}, {"--prefill", "f32"}};
+  for (std::vector<std::string> words : all) {
+    const std::string noted = "note: " + words[0] + " does nothing here: " + plan;
+    words.insert(words.end(), {"--plan", plan});
+    const Finished finished = run(words);
+    expect_success(finished);
+    EXPECT_NE(finished.err.find(noted), std::string::npos) << noted << finished.err;
+  }
+  const Finished alone = run({"--plan", plan});
+  EXPECT_EQ(alone.err.find("does nothing"), std::string::npos) << alone.err;
 }
 
 TEST_F(Usage, LanesWithoutWorkAreNoted) {
