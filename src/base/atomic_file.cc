@@ -117,6 +117,12 @@ void AtomicFile::commit() {
   }
 }
 
+void write_file(const std::string& path, std::string_view content) {
+  AtomicFile file(path);
+  file.write(content);
+  file.commit();
+}
+
 void refuse_to_replace(const std::string& source, const std::string& output) {
   std::error_code ignored;  // where one of them is not there, they are not the same
   if (!std::filesystem::equivalent(source, output, ignored)) return;

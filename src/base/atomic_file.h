@@ -44,6 +44,9 @@ class AtomicFile {
   uint64_t bytes_written_ = 0;
 };
 
+// Writes all of a file, as above. Throws Error.
+void write_file(const std::string& path, std::string_view content);
+
 // Throws UsageError where writing `output` would replace `source`, which is being read.
 void refuse_to_replace(const std::string& source, const std::string& output);
 

@@ -185,16 +185,6 @@ std::string prefill_text(const engine::Engine& engine) {
   return text;
 }
 
-namespace {
-
-void write_file(const std::string& path, const std::string& content) {
-  AtomicFile file(path);
-  file.write(content);
-  file.commit();
-}
-
-}  // namespace
-
 void TraceFlags::add_to(Command& command) {
   command.add_option("--trace", trace_path_,
                      "Write every task as JSON for chrome://tracing or ui.perfetto.dev");

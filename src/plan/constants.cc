@@ -167,9 +167,7 @@ void update_constants(const std::string& path, const std::vector<Field>& changed
     for (std::string part; std::getline(parts, part, '.');) pointer /= part;
     json[pointer] = {{"value", field.constant->value}, {"source", field.constant->source}};
   }
-  AtomicFile file(path);
-  file.write(json.dump(1) + "\n");
-  file.commit();
+  write_file(path, json.dump(1) + "\n");
 }
 
 }  // namespace troika::plan

@@ -63,9 +63,7 @@ std::string keep_profile(const Profile& profile) {
     throw Error(fmt::format("{}: the folder cannot be made: {}. Use --no-cache and -o FILE.", path,
                             failure.message()));
   }
-  AtomicFile file(path);
-  file.write(profile_to_json(profile));
-  file.commit();
+  write_file(path, profile_to_json(profile));
   return path;
 }
 

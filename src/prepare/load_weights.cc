@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "base/clock.h"
 #include "prepare/outlier_channels.h"
 #include "prepare/weight_strips.h"
 
@@ -54,8 +55,7 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
   }
   if (is_on_host && plan->prefill == plan::Prefill::kInt8) {
     pack_for_prompts(options, blueprint, loaded.int8.packing(), *plan, weights);
-    loaded.pack_seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    loaded.pack_seconds = seconds_since(start);
   }
   OutlierChannels outliers = make_channels(options, *file, blueprint, *weights, *plan, loaded.int8);
   weights->set_channels(std::move(outliers.channels));

@@ -58,9 +58,7 @@ nlohmann::json CalibrationState::finding(const std::string& pass,
     all[pass] = run();
     text_ = all.dump();
     if (!path_.empty()) {
-      AtomicFile file(path_);
-      file.write(text_);
-      file.commit();
+      write_file(path_, text_);
     }
   }
   return nlohmann::json::parse(text_).at(pass);

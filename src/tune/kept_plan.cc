@@ -128,9 +128,7 @@ std::string keep_plan(const gguf::File& model, const plan::PlanFile& file) {
                     "be written.",
                     fs::path(path).parent_path().string(), failure.message()));
   }
-  AtomicFile out(path);
-  out.write(plan::to_json(file));
-  out.commit();
+  write_file(path, plan::to_json(file));
   return path;
 }
 

@@ -253,9 +253,7 @@ void reproduce_sd_npu(const ReproduceFlags& flags) {
   if (!flags.timeline.empty()) {
     Trace trace({"blocks", "flash"});
     papers::trace_layout_switch(folder, &trace);
-    AtomicFile file(flags.timeline);
-    file.write(timeline_svg(trace));
-    file.commit();
+    write_file(flags.timeline, timeline_svg(trace));
   }
   std::optional<MeasuredSd> measured;
   if (!flags.measure.model.empty()) measured = measure_sd(flags.measure.model, flags.tasks);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/clock.h"
 #include "base/median.h"
 #include "base/progress.h"
 #include "engine/session.h"
@@ -32,8 +33,7 @@ class CandidateRun {
     const std::vector<engine::Token> tokens(static_cast<size_t>(n_tokens), 1);
     const auto start = std::chrono::steady_clock::now();
     session_->prefill(tokens);
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-        .count();
+    return 1e3 * seconds_since(start);
   }
 
  private:

@@ -145,9 +145,7 @@ void make(PlanFlags& flags) {
   const std::string json =
       plan::to_json({prepare::plan_identity(engine->file(), machine), engine->plan()});
   if (!flags.output.empty()) {
-    AtomicFile file(flags.output);
-    file.write(json);
-    file.commit();
+    write_file(flags.output, json);
     fmt::print(stderr, "{}: {} bytes\n", flags.output, json.size());
   }
   if (flags.explain) {

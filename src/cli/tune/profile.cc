@@ -35,12 +35,6 @@ struct ProfileFlags {
 constexpr uint64_t kCheckSeed = 1;
 constexpr double kShownGain = 1.1;  // between layouts; less is hardly more than noise
 
-void write_file(const std::string& path, const std::string& content) {
-  AtomicFile file(path);
-  file.write(content);
-  file.commit();
-}
-
 measure::ProfileRequest checked(const ProfileFlags& flags) {
   measure::ProfileRequest request = flags.request;
   request.activations = plan::activations_from_name(flags.activations);

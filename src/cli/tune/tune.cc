@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/atomic_file.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/common.h"
@@ -171,9 +172,7 @@ nlohmann::ordered_json to_json(const tune::Tuning& tuning) {
 }
 
 void write_plan(const std::string& path, const std::string& json) {
-  AtomicFile file(path);
-  file.write(json);
-  file.commit();
+  write_file(path, json);
   note(fmt::format("{}: {}\n", path, bytes_text(json.size())));
 }
 
@@ -220,8 +219,7 @@ void tune_model(TuneFlags& flags, bool asks) {
   }
   const gguf::File model = gguf::File::open(request.options.model);
   const std::string path = tune::keep_plan(model, tuning.file);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = seconds_since(start);
   if (flags.json) {
     nlohmann::ordered_json json = to_json(tuning);
     json["plan"] = path;
