@@ -4,8 +4,8 @@
 Usage: scripts/check_files.py [ROOT]
 
 A source file has at most 800 lines, and a folder of src/ at most 3,000 of its own without tests (but the
-kernels, where every instruction set says the same thing). No file holds a mark of unfinished work or a path of somebody's
-own machine. Exits with 1 and a line for each finding.
+kernels, where every instruction set says the same thing). No file holds a mark of unfinished work, a
+comment that begins with 'Of', or a path of somebody's own machine. Exits with 1 and a line for each finding.
 """
 import collections
 import pathlib
@@ -25,6 +25,7 @@ FORBIDDEN = [
     (re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b"), "a mark of unfinished work"),
     (re.compile(r"not (yet )?imple" r"mented|unimple" r"mented", re.IGNORECASE), "a promise for later"),
     (re.compile(r"(?<![\w.>*}])/(work|home|root)/\w"), "a path of one machine"),
+    (re.compile(r"^\s*// O" r"f\b"), "a comment without a subject"),
 ]
 # The one place that may know where real data lies on the machine that runs the checks.
 OUTSIDE_DATA = re.compile(r"\.\./shared")

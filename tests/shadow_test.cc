@@ -79,7 +79,7 @@ TEST_P(ShadowModels, N4AnotherLaneGivesTheBitsOfOneInAnyOrder) {
   ASSERT_EQ(alone.plan().chunk(), kChunk);
   std::map<int, std::vector<Row>> expected;
   for (const int length : kLengths) expected[length] = rows_of(alone, model, length);
-  // Of each architecture one model in every order.
+  // One model of each architecture runs in every order.
   std::vector<plan::Order> orders = {plan::Order::kOutOfOrder};
   if (GetParam().name == model.architecture) {
     orders.insert(orders.end(), {plan::Order::kInOrder, plan::Order::kLockStep});

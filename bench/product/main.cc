@@ -52,7 +52,7 @@ double register_rate(kernels::OperationsProbe* probe) {
   return operations / seconds;
 }
 
-// Of the plain reference, measured on 16 rows and 8 tokens.
+// Returns the rate of the plain reference, measured on 16 rows and 8 tokens.
 double reference_rate(size_t k) {
   const ProductShape shape = {"", 16, k};
   const std::vector<float> x = random_floats(8 * k, 1.0f);

@@ -30,7 +30,7 @@ class CachePool {
     return {pages_.data() + (2 * (turn % n_layers_) + part) * n_pages_, kPageLog2, head_bytes_,
             head * (head_bytes_ << kPageLog2), type_};
   }
-  // Of the keys and the values, which lie behind each other.
+  // The bytes of keys and values, which lie behind each other.
   size_t layer_bytes() const { return 2 * n_pages_ * kHeads * (head_bytes_ << kPageLog2); }
 
   static constexpr size_t kHeads = 2;

@@ -23,7 +23,7 @@ class RealClock : public Clock {
 
 inline constexpr double kUsPerMs = 1e3;
 
-// Of this machine's own time, for what no virtual machine does.
+// Returns this machine's own time, for what no virtual machine does.
 inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

@@ -72,8 +72,8 @@ CpuFeatures detect() {
   add(CpuFeature::kAvx512vl, wider && bit(seven.ebx, 31));
   add(CpuFeature::kAvx512Vnni, wider && bit(seven.ecx, 11));
   add(CpuFeature::kAvx512Bf16, wider && bit(seven_one.eax, 5));
-  // Of those that have the instructions, AMD's compute at full rate; Intel's leave such work to the
-  // matrix unit and take several steps.
+  // Among processors with these instructions, AMD's compute at full rate; Intel's leave such work
+  // to the matrix unit and take several steps.
   add(CpuFeature::kFullRateBf16, found.has(CpuFeature::kAvx512Bf16) && is_amd());
   constexpr uint64_t kTileRegisters = 0x60000;
   if ((saved & kTileRegisters) == kTileRegisters && bit(seven.edx, 24) && ask_for_tiles()) {

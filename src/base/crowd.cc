@@ -8,7 +8,7 @@ namespace {
 // The scheduler of an operating system thinks in milliseconds: where a run is shorter, no worker
 // was kept from running.
 constexpr double kShortestCrowdedUs = 1000.0;
-// Of the time of all workers. Well above what unequal cores and parts of work bring about.
+// A share of the time of all workers, well above what unequal cores and parts of work bring about.
 constexpr double kCrowdedShare = 1.0 / 3.0;
 constexpr int kLeastPatience = 8;
 constexpr int kMostPatience = 512;

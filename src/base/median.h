@@ -6,7 +6,7 @@
 
 namespace troika {
 
-// Of an even number the mean of the middle two; 0 of none.
+// Returns the middle value, of an even number the mean of the middle two; 0 of none.
 inline double median(std::vector<double> values) {
   if (values.empty()) return 0.0;
   const size_t half = values.size() / 2;

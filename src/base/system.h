@@ -31,7 +31,7 @@ size_t last_cache_bytes();
 // Resident pages of this process now, and their peak; mapped files included.
 size_t resident_bytes();
 size_t peak_resident_bytes();
-// Of those, the pages that belong to no file.
+// Returns the bytes of those pages that belong to no file.
 size_t resident_anonymous_bytes();
 
 }  // namespace troika

@@ -46,7 +46,7 @@ struct VisibleSlots {
   std::span<const Slot> own;
 
   size_t size() const { return past.size() + own.size(); }
-  // Of them the last `window` ones, itself included; 0: all.
+  // Returns the last `window` of them, itself included; 0: all.
   VisibleSlots within(int window) const {
     const auto most = static_cast<size_t>(window);
     if (window == 0 || size() <= most) return *this;

@@ -14,7 +14,7 @@ constexpr int kMostPlaces = 16;
 constexpr float kWeights[] = {0.0f, 1.0f, 8.0f, 40.0f};
 // What really followed at a place counts so much beside what the model wanted there.
 constexpr float kLiteralShare = 0.5f;
-// Of a place that agrees in one token only, something else follows that often.
+// How often something else follows a place that agrees in one token only.
 constexpr float kEscape = 1.0f;
 // Guesses less likely than this cost more than they give.
 constexpr float kLeastPathChance = 0.01f;

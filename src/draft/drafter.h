@@ -77,7 +77,8 @@ class Drafter {
   // better for all who share its pass: a row that pays for one text makes the others wait. Valid
   // until the next call. REQUIRES: the text goes on where it was.
   const Tree& propose(std::span<const Token> text, int most_nodes, Company company = {});
-  // Of the pass with the draft last proposed, the model's own token included.
+  // How many tokens the pass with the draft last proposed should give, the model's own token
+  // included.
   double expected_tokens() const { return expected_tokens_; }
   bool uses_predictions() const { return uses_predictions_; }
   // What became of the tree last proposed.

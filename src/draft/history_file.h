@@ -20,7 +20,7 @@ namespace troika::draft {
 using cache::Token;
 using Texts = std::vector<std::vector<Token>>;
 
-// Of all texts of a file; more than that pushes out the oldest.
+// The tokens that all texts of a file may have; more than that pushes out the oldest.
 inline constexpr size_t kMostHistoryTokens = 64 * 1024;
 
 class HistoryFile {
@@ -37,8 +37,8 @@ class HistoryFile {
 
   const std::string& path() const { return path_; }
 
-  // Of the bytes of a file. Throws Error as `read`. `n_valid`: bytes before the first that makes no
-  // sense.
+  // Reads the texts from the bytes of a file. Throws Error as `read`. `n_valid`: bytes before the
+  // first that makes no sense.
   Texts parse(std::span<const std::byte> bytes, size_t* n_valid, std::string* problem) const;
 
  private:

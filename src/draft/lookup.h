@@ -19,7 +19,7 @@ class LookupSource : public Source {
   uint64_t key_of(size_t end, int n) const;
 
   std::vector<Token> text_;
-  // Of a beginning: where it stood last, and where it stood before that, as its end.
+  // Where a beginning stood last, and where it stood before that, as its end.
   struct Ends {
     int last = 0;
     int before = 0;

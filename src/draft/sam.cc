@@ -12,7 +12,7 @@ constexpr int kMostSuffixes = 3;
 // Guesses less likely than this cost more than they give, at any width.
 constexpr float kLeastChainChance = 0.01f;
 
-// Of all continuations of a match, the share that none of the known followers is, for each
+// Returns the share of all continuations of a match that none of the known followers is, for each
 // different follower: long matches hardly ever go on differently.
 float escape_weight(int matched) { return 1.0f / (1.0f + 0.5f * static_cast<float>(matched)); }
 

@@ -32,7 +32,7 @@ class SuffixAutomaton {
   // The longest suffix of the state's substrings that ends at more places than they do. Of `last`:
   // the longest suffix of the text that occurs elsewhere too. kNoState for kStart.
   State link(State state) const { return at(state).link; }
-  // Of the longest substring of the state.
+  // The length of the state's longest substring.
   int length(State state) const { return at(state).length; }
   // How often its substrings occurred; too small for very short ones with many longer ones.
   int count(State state) const { return at(state).count; }

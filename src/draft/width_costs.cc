@@ -7,7 +7,7 @@
 namespace troika::draft {
 namespace {
 
-// Of each new measurement, once there are a few.
+// The share that each new measurement has of what is expected, once there are a few.
 constexpr double kShare = 0.15;
 // A pass that was interrupted must not count for what it took.
 constexpr double kMostChange = 1.5;
@@ -15,7 +15,7 @@ constexpr double kMostChange = 1.5;
 // luck, and only a new try will tell. After so many, that try says more than what was before.
 constexpr double kDoubt = 0.9995;
 constexpr double kForgotten = 200.0;
-// Of the first token, what each further one takes, before anything is known.
+// What each further token takes, as a share of the first, before anything is known.
 constexpr double kFirstSlope = 0.15;
 
 }  // namespace

@@ -106,8 +106,8 @@ void Batcher::end(Entry& entry) {
   entry.state = State::kDone;
 }
 
-// Of answers that have ended, once no pass is under way: a session that goes gives its sequence
-// back.
+// Ends the sessions of answers that are done, once no pass is under way: a session that goes gives
+// its sequence back.
 void Batcher::drop_sessions() {
   for (const auto& entry : live()) {
     if (entry == nullptr || entry->state != State::kDone || entry->session == nullptr) continue;

@@ -60,7 +60,7 @@ class Batcher {
   enum class State : uint8_t { kQueued, kPrompt, kStepping, kDone };
   struct Entry;
 
-  // Of answers that nobody has taken all, and some that somebody has.
+  // The answers that somebody still waits for, and some that were taken already.
   std::span<const std::unique_ptr<Entry>> live() const {
     return std::span(entries_).subspan(static_cast<size_t>(first_));
   }
@@ -91,7 +91,7 @@ class Batcher {
   size_t next_step_ = 0;  // who is first in a step that has no room for all
   draft::WidthCosts part_costs_;
   BatcherStatistics statistics_;
-  // Of the step at hand.
+  // What an answer has of the rows of the step at hand.
   struct Share {
     Entry* entry;
     int first_row;

@@ -102,19 +102,19 @@ class Engine {
     return plan_.has_one_class() ? 0 : static_cast<cache::Tag>(phase);
   }
 
-  // Of outliers on a lane of their own: the side file of weights by channel; null without one.
+  // The side file of weights by channel, which outliers on a lane of their own read; null without
+  // one.
   const weights::ChannelFile* channel_file() const { return loaded_.channel_file.get(); }
-  // Of weights that change their layout (D1); null where they do not. REQUIRES: the pass mutex is
-  // held.
+  // What changes the layout of weights (D1); null where it stays. REQUIRES: the pass mutex is held.
   prepare::LayoutLoader* layouts() const { return loaded_.layouts.get(); }
   // What happened while loading that people should know; empty where nothing did.
   const std::string& note() const { return loaded_.note; }
 
   double load_seconds() const { return load_seconds_; }
   const prepare::WeightPages& weight_pages() const { return loaded_.pages; }
-  // Of it, what measuring and packing weights for prompts took.
+  // The part of it that measuring and packing weights for prompts took.
   double pack_seconds() const { return loaded_.pack_seconds; }
-  // Of it, what building executables took.
+  // The part of it that building executables took.
   double build_seconds() const { return build_seconds_; }
 
  private:

@@ -74,7 +74,7 @@ TEST(Sampler, GreedyTakesTheFirstOfTheMostLikely) {
   EXPECT_EQ(sample(greedy(), {-kInfinity, -3e38f}), 1);
 }
 
-// Of many logits with equals among them, in numbers that are no multiple of anything.
+// Many logits have equals among them, and their number is no multiple of anything.
 TEST(Sampler, TopKIsThatOfAllSorted) {
   for (const size_t n : {1, 15, 16, 17, 1000, 5003}) {
     std::vector<float> logits(n);

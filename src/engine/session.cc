@@ -10,7 +10,7 @@
 namespace troika::engine {
 namespace {
 
-// Of chunks in flight, times so many, before a caller who may cancel is asked again.
+// A caller who may cancel is asked again after so many times the chunks in flight.
 constexpr size_t kChunksBetweenLooks = 4;
 
 }  // namespace

@@ -110,7 +110,7 @@ class Session {
   // Logits of what follows the history; computed now where a call before did not leave them.
   // REQUIRES: the history is not empty.
   std::span<const float> logits();
-  // Of all sessions' keys and values.
+  // The bytes that the keys and values of all sessions take.
   size_t kv_bytes() const;
 
  private:

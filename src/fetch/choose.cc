@@ -78,7 +78,7 @@ std::string type_in(std::string_view stem) {
   return found;
 }
 
-// Of the weights, by the label; labels without a number count as unknown, 0.
+// Returns the bits of the weights as the label says; labels without a number count as unknown, 0.
 int bits_of(const std::string& label) {
   if (label.ends_with("F16") || label.ends_with("FP16")) return 16;
   if (label.ends_with("32")) return 32;

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "hf:";
 constexpr size_t kLongestPart = 96;  // of the hub's own names
-// Of a file, in bytes: Linux holds no longer ones than 255, and a download adds ".HASH.part", at
-// most ".1125899906842624-bytes.part".
+// Linux holds names of files up to 255 bytes, and a download adds ".HASH.part", at most
+// ".1125899906842624-bytes.part".
 constexpr size_t kLongestName = 255 - 28;
 constexpr size_t kLongestPath = 1024;
 

@@ -35,7 +35,7 @@ class PartFile {
   Mark mark() const { return {bytes_, hash_}; }
   void back_to(const Mark& mark);
   void restart() { back_to({}); }
-  // Of all bytes. Nothing can be appended after it.
+  // Returns the hash of all bytes. Nothing can be appended after it.
   std::string sha256() { return hash_.hex(); }
   // Removes it, because its bytes are wrong or not needed. Nothing can be done with it after that,
   // nor after `commit`.

@@ -32,12 +32,12 @@ struct PlantSite {
   // The norm's weight, or the matrix whose rows give the channels; the bias beside it follows.
   std::vector<ChannelMaker> makers;
   std::vector<ChannelReader> readers;
-  // Of attention: a channel of a value head is read once for each of the `n_shared` query heads
+  // In attention, a channel of a value head is read once for each of the `n_shared` query heads
   // that share it. 1 and 0 elsewhere.
   int n_shared = 1;
   int head_dim = 0;
-  // Of a gated feed-forward part: the input of the down matrix. Its magnitudes have a long tail of
-  // their own, spread over all channels.
+  // The site is the input of the down matrix of a gated feed-forward part, whose magnitudes have a
+  // long tail of their own, spread over all channels.
   bool is_hidden = false;
   std::optional<ChannelMaker> gate;  // the rows that open the channels, where a product makes them
 

@@ -23,7 +23,7 @@ namespace {
 
 using gguf::TensorInfo;
 
-// Of one worker, over the tensors of one type.
+// What one worker adds up over the tensors of one type.
 struct Sums {
   double squared_error = 0;
   double squares = 0;

@@ -24,7 +24,8 @@ struct TypeReport {
   uint64_t n_tensors = 0;
   uint64_t n_elements = 0;
   uint64_t bytes = 0;
-  // Of the decoded new value against the decoded old one, over elements; 0 where nothing changed.
+  // The errors of the decoded new values against the decoded old ones, over elements; 0 where
+  // nothing changed.
   double rmse = 0;
   double max_error = 0;
   double rms = 0;  // of the old values, to compare the errors with

@@ -11,7 +11,7 @@
 namespace troika::forge {
 namespace {
 
-// Of tokenizer.ggml.token_type.
+// The numbers that tokenizer.ggml.token_type has for kinds of tokens.
 enum TokenType : int32_t { kNormal = 1, kUnknown = 2, kControl = 3, kUnused = 5, kByte = 6 };
 
 constexpr std::string_view kLetters = "etaoinshrdlucmwfgypbvkjxqz";

@@ -52,11 +52,11 @@ class File {
   File& operator=(File&&) noexcept;
   ~File();
 
-  // Of the first file, whichever part was named.
+  // The path of the first file, whichever part was named.
   const std::string& path() const;
   uint32_t version() const;
   uint64_t alignment() const;
-  // Of all files together.
+  // The bytes of all files together.
   uint64_t file_bytes() const;
 
   // The files of the model: one, or several where it is split. A tensor begins at data_offset +

@@ -20,7 +20,7 @@
 namespace troika::kernels {
 namespace {
 
-// Of eight tiles, as ldtilecfg reads them.
+// The shapes of eight tiles, as ldtilecfg reads them.
 struct Configuration {
   uint8_t palette = 1;
   uint8_t start_line = 0;

@@ -21,7 +21,7 @@ class Memory {
   virtual uint64_t handle_of(const std::byte* /*begin*/) const { return 0; }
 };
 
-// Of this process.
+// Takes memory of this process.
 class PlainMemory : public Memory {
  public:
   std::byte* allocate(size_t bytes) override {

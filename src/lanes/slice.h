@@ -16,7 +16,7 @@ struct Range {
   int end = kEnd;  // kEnd: all behind the first
 
   bool is_all() const { return begin == 0 && end == kEnd; }
-  // Of so many, which may be fewer than it was made for.
+  // Returns the part of the range within so many, which may be fewer than it was made for.
   Range within(int n) const { return {std::min(begin, n), std::min(end, n)}; }
   // REQUIRES: within some number.
   int size() const { return end - begin; }

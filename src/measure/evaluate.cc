@@ -82,7 +82,7 @@ std::string first_line(const std::string& trimmed) { return trimmed.substr(0, tr
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-// Of ASCII: other characters belong to words.
+// Whether an ASCII character is punctuation: other characters belong to words.
 bool is_punctuation(char c) {
   return c > ' ' && c < '\x7f' && std::isalnum(static_cast<unsigned char>(c)) == 0;
 }

@@ -25,7 +25,8 @@ Perplexity perplexity_of_documents(engine::Session& session,
 Perplexity perplexity_of_text(engine::Session& session, const std::string& text,
                               const ProgressFunction& progress,
                               std::vector<double>* losses = nullptr);
-// Of whole windows their second half, so that the figure is that of llama.cpp's llama-perplexity.
+// Counts the second half of whole windows, so that the figure is that of llama.cpp's
+// llama-perplexity.
 Perplexity perplexity_of_second_halves(engine::Session& session, const std::string& text,
                                        const ProgressFunction& progress);
 

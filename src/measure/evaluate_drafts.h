@@ -22,7 +22,7 @@ struct DraftSetting {
   engine::DraftOptions draft;
 };
 
-// Of one setting and one kind of tasks. Prefill counts are of whole prompts.
+// The score of one setting on one kind of tasks. Prefill counts are of whole prompts.
 struct DraftScore {
   std::string setting;
   std::string kind;
@@ -55,7 +55,8 @@ std::vector<DraftScore> evaluate_drafts(engine::Session& session,
                                         const DraftEvaluation& how,
                                         const ProgressFunction& progress);
 
-// Of a calibration that covers everything: what its products are to those of the prompt's pass.
+// Returns what the products of a calibration that covers everything are to those of the prompt's
+// pass.
 double head_share(const engine::Engine& engine);
 
 }  // namespace troika::measure

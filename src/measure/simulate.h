@@ -13,7 +13,8 @@ struct SimulatedRate {
   double seconds = 0.0;  // of the phone's time, all tokens together
   double joules = 0.0;
   std::vector<double> busy_share;  // of each lane
-  // Of several chunks on several lanes: choices of what comes next, and their real time each.
+  // What the scheduler decided with several chunks on several lanes, and the real time of each
+  // choice.
   uint64_t n_decisions = 0;
   double decision_us = 0.0;
   double longest_decision_us = 0.0;

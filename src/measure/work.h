@@ -15,14 +15,14 @@ struct Work {
   double body_per_token = 0.0;  // products with weights, the head left out
   double head_per_output = 0.0;
   double attention_per_pair = 0.0;  // of a token and a position it sees
-  // Of blocks whose tokens see so many positions at most.
+  // The work of attention in blocks whose tokens see so many positions at most.
   struct Windowed {
     int window;
     double per_pair;
   };
   std::vector<Windowed> windowed = {};
 
-  // Of a prompt of n tokens behind `past` others, logits wanted of the last.
+  // Returns the operations of a prompt of n tokens behind `past` others, logits wanted of the last.
   double prefill(int n_tokens, int past = 0) const;
 };
 

@@ -124,7 +124,7 @@ Blueprint read_known(const KnownFile& known) {
   return read(file);
 }
 
-// Of each block, what its attention sees.
+// Returns, for each block, how many positions its attention sees.
 std::vector<int> windows_of(const Blueprint& b) {
   std::vector<int> windows;
   for (const Op& op : b.ops) {

@@ -17,7 +17,7 @@ struct AttentionPart {
   int window = 0;  // positions; 0: all
   int rope = 0;    // which of the blueprint's
 };
-// Of each block.
+// Says what sets the attention of a block apart.
 using AttentionParts = std::function<AttentionPart(int layer)>;
 
 // What sets the FFN of all blocks apart.
@@ -89,7 +89,7 @@ class Builder {
   Blueprint finish();
 
  private:
-  // Of a gated FFN whose tensors end in `suffix`.
+  // The names of the parts of a gated FFN whose tensors end in `suffix`.
   struct GatedNames {
     std::string suffix;
     std::string gate, up, out;  // values

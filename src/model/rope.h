@@ -9,7 +9,7 @@
 
 namespace troika::model {
 
-// Of all rotations of a model, one behind the other.
+// Holds the angles of all rotations of a model, one behind the other.
 class RopeAngles {
  public:
   // For contexts of so many tokens.

@@ -122,7 +122,7 @@ class Baselines {
     }
   }
 
-  // Of a prompt, or of `n_steps` steps behind `context` tokens.
+  // Returns the time of a prompt, or of `n_steps` steps behind `context` tokens.
   double seconds(const Setting& setting, int n_prompt, int context, int n_steps) {
     prepare::Options options;
     options.machine = folder_.path + "/8gen3.json";

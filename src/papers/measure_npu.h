@@ -43,7 +43,7 @@ struct NpuMeasurement {
   std::vector<MeasuredRun> orders;    // in-order, lock-step, out-of-order
   std::vector<MeasuredRun> pruned;    // 0, 85, 100 %
   std::vector<MeasuredRun> one_lane;  // plain int8, outliers pruned 100 %, 85 %
-  // Of the scheduler, out of order.
+  // What the scheduler decided, out of order.
   uint64_t n_decisions = 0;
   double decision_us = 0.0;  // on average
   double longest_decision_us = 0.0;

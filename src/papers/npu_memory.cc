@@ -9,7 +9,7 @@ namespace troika::papers {
 namespace {
 
 constexpr double kFloatBytes = 4.0;
-// Of the channels, those whose float rows stay in memory (nf045: less than 3 % have most outliers).
+// The share of channels whose float rows stay in memory (nf045: less than 3 % have most outliers).
 constexpr double kShareOfHotChannels = 0.03;
 constexpr int kPrunePercent = 85;  // nf046
 

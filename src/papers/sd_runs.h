@@ -44,12 +44,12 @@ struct SdRequest {
   double steps_percent() const { return 100.0 * steps.seconds / seconds(); }
 };
 
-// Of the paper: the graph for both, if there is only one ("32" is printed, which does not compute:
+// The paper's graph for both phases, if there is only one ("32" is printed, which does not compute:
 // the middle of 96 to 128, K15), and those for prompts and for steps (sections 2.3 and 3.2).
 inline constexpr int kSdOneShape = 112, kSdPromptShape = 256, kSdStepShape = 32;
-// Of a verification: drafts of SAM are shorter than 8 in 75 % of cases (section 1), which for
-// lengths that fall off geometrically is a mean of 5.3, and the root. Not rounded up to a graph:
-// what the passes of this stack take was measured over the length of the draft (Figure 6).
+// Rows of a verification: drafts of SAM are shorter than 8 in 75 % of cases (section 1), which for
+// lengths that fall off geometrically is a mean of 5.3, and the root. They are not rounded up to a
+// graph: what the passes of this stack take was measured over the length of the draft (Figure 6).
 inline constexpr int kSdRows = 6;
 inline constexpr double kEagleAccepted = 5.5;  // df013
 inline constexpr int kEagleDrafts = 5;         // a chain that can be accepted so far

@@ -11,7 +11,7 @@
 namespace troika::papers {
 namespace {
 
-// Of the logarithm: published figures that differ by less stand for no order.
+// Published figures whose logarithms differ by less stand for no order.
 constexpr double kTie = 0.05;
 
 }  // namespace

@@ -35,7 +35,7 @@ struct Ordering {
 struct TestReport {
   std::vector<TestRow> rows;
   std::vector<Ordering> orderings;
-  // Of the scheduler, in real time.
+  // What the scheduler decided, in real time.
   uint64_t n_decisions = 0;
   double decision_us = 0.0;  // all together
 

@@ -57,7 +57,7 @@ struct Int8Plan {
   Int8Method method = Int8Method::kToken;
   bool one_weight_scale = false;  // a scale for the whole weight, as in the paper; else each row's
   int outlier_prune = kDefaultOutlierPrune;  // percent of the inputs whose outliers are ignored
-  // Of the calibration; without one there are no inputs.
+  // What the calibration ran; without one there are no inputs.
   std::string text;
   uint64_t n_tokens = 0;
   double quantile = 1.0;      // of magnitudes that lie within the limit

@@ -135,8 +135,8 @@ struct Plan {
   // What is left of a prompt behind its whole chunks is computed in Phase::kStep where it is no
   // more than so many tokens: to unpack every weight for a few rows would take longer. 0: never.
   int short_rest = 32;
-  // Of what is cached of a prompt, only so many tokens at a time are reused: more than 1 where an
-  // op computes positions in groups.
+  // Only so many tokens at a time are reused of what is cached of a prompt: more than 1 where an op
+  // computes positions in groups.
   int reuse_granule = 1;
   Order order = Order::kOutOfOrder;
   // Chunks of a prompt that several lanes work on at once, each with buffers of its own; one lane
@@ -162,8 +162,8 @@ struct Plan {
   Shape prompt_part(int position, int n_prompt) const;
   // The largest number of rows of a pass.
   int most_rows() const;
-  // Of every executable of a body, ascending within each phase. Where both phases compute alike,
-  // one of equal ones is left out.
+  // The shapes of every executable of a body, ascending within each phase. Where both phases
+  // compute alike, one of equal ones is left out.
   std::vector<Shape> body_shapes() const;
   // The one that a pass of so many rows takes: the smallest that holds them, of its phase or, where
   // both compute alike, of either. REQUIRES: 1 <= n_rows <= the largest of the phase.

@@ -18,7 +18,7 @@ struct PlanFor {
   bool operator==(const PlanFor&) const = default;
 };
 
-// Of a plan that 'troika tune' chose by measuring and keeps for later runs.
+// How 'troika tune' came by a plan that it keeps for later runs.
 struct Tuned {
   std::string when;       // "2026-11-22T22:15:00Z"
   std::string program;    // version and kernels: another program's plan is not used by itself

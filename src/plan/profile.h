@@ -39,7 +39,8 @@ struct ProfileLane {
 // One op of a blueprint, as far as its time depends on it.
 struct OpShape {
   model::OpKind op = model::OpKind::kLinear;
-  // Of the weight; of keys and values for attention; kF32 for ops on activations only.
+  // The type of the weight; for attention that of keys and values; kF32 for ops on activations
+  // only.
   tensor::Type type = tensor::Type::kF32;
   int n_rows = 0;  // width of the output
   int k = 0;       // width of the input; width of the keys of all heads for attention

@@ -48,7 +48,7 @@ struct Options {
   int context = 0;               // 0: what model, memory and common sense allow
   plan::Activations activations = plan::Activations::kQ8;
   std::string prefill = "auto";  // or a name of plan::Prefill
-  // Of prompts in int8; each given one takes the place of what a plan file says.
+  // How prompts in int8 are computed; each given one takes the place of what a plan file says.
   std::string int8;                                 // a name of plan::Int8Method: then in int8
   std::string int8_weights;                         // "row" or "tensor": a scale for each
   std::optional<int> outlier_prune = std::nullopt;  // percent

@@ -13,7 +13,7 @@
 namespace troika::prepare {
 namespace {
 
-// Of every part of the model.
+// Hashes what stands before the weights in every part of the model.
 uint64_t hash_of_headers(const gguf::File& file) {
   Fnv hash;
   for (const gguf::File::Part& part : file.parts()) {

@@ -132,7 +132,7 @@ WeightPages place_weights(const Options& options, gguf::File& file) {
       return copy(file);
     }
   }
-  // Of all parts, so that each is asked for.
+  // Every part is asked for, so that none stays behind.
   size_t n_huge = 0;
   for (const gguf::File::Part& part : file.parts()) {
     if (part.map->comes_in_huge_pages()) n_huge += part.bytes.size();

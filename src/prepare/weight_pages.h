@@ -21,8 +21,8 @@ struct WeightPages {
 // if half of the free memory can hold it. Throws UsageError for another word.
 WeightPages place_weights(const Options& options, gguf::File& file);
 
-// Of weights that change their layout (D1): `ranges` of the file have memory of their own, and what
-// lies between them, as the head, is copied unless options.load is "map".
+// Places the rest of weights that change their layout (D1): `ranges` of the file have memory of
+// their own, and what lies between them, as the head, is copied unless options.load is "map".
 WeightPages place_weights_beside(const Options& options, gguf::File& file,
                                  std::span<const weights::FileRead> ranges);
 

@@ -118,7 +118,7 @@ class Builder {
     attention.nodes.push_back(number);
   }
 
-  // Of one block: that of the newest chunk, and what it waits for.
+  // The attention of one block: that of the newest chunk, and what it waits for.
   struct Attention {
     size_t chunk = 0;
     std::vector<int> nodes;

@@ -9,7 +9,8 @@
 namespace troika::schedule {
 namespace {
 
-// Of whole rows within a block; those of the head and of single heads belong to their products.
+// Whether an op is a norm of whole rows within a block; norms of the head and of single heads
+// belong to their products.
 bool is_norm(const model::Op& op) {
   const bool is_any = op.kind == model::OpKind::kRmsNorm || op.kind == model::OpKind::kLayerNorm;
   return is_any && op.n_heads == 0 && op.layer != model::kNone;
@@ -159,7 +160,7 @@ std::vector<lanes::Subgraph> cut_into_subgraphs(const model::Blueprint& blueprin
 
 namespace {
 
-// That of the first lane that owns one; null where values may lie anywhere.
+// Returns the memory of the first lane that owns one; null where values may lie anywhere.
 lanes::Memory* owned_memory(const lanes::Machine& machine) {
   for (lanes::Lane* lane : machine.lanes()) {
     if (lanes::Memory* memory = lane->memory(); memory != nullptr) return memory;

@@ -46,8 +46,8 @@ using PartsRequest = std::function<Parts(const lanes::Subgraph&, plan::Shape)>;
 
 struct GraphOptions {
   bool has_values = true;  // false: lanes compute nothing, so values have no storage
-  // Of executables for prompts where lanes only take time. Lanes of this machine go by the plan,
-  // and by the columns that the weights have.
+  // How executables for prompts take outliers where lanes only take time. Lanes of this machine go
+  // by the plan, and by the columns that the weights have.
   ShadowOptions shadow = {};
   bool is_op_by_op = false;  // every op is a task of its own, with its own name
   PartsRequest parts = {};   // where it asks for parts, outliers stay with their product; or null
@@ -71,7 +71,7 @@ class Graphs {
     return buffers_.view(blueprint_.logits, buffer_set).floats();
   }
   int n_sets() const { return buffers_.n_sets(); }
-  // Of outliers as tasks of their own; null without such tasks.
+  // The buffers of outliers that are tasks of their own; null without such tasks.
   lanes::ShadowAreas* shadow() const { return buffers_.shadow(); }
   size_t buffer_bytes() const { return buffers_.bytes(); }
   const std::vector<TaskList>& bodies() const { return bodies_; }

@@ -15,7 +15,7 @@ namespace troika::schedule {
 
 enum class Layout : uint8_t { kPrompt, kStep };
 
-// Of one block, as profiled.
+// The times of one block, as profiled.
 struct BlockTimes {
   double prompt_us = 0.0;       // to compute a chunk in the prompt's layout
   double step_us = 0.0;         // the same chunk in the step's: sub-chunks, one after the other

@@ -13,13 +13,13 @@ namespace troika::schedule {
 // What one lane computes of a subgraph.
 struct CutPart {
   int lane = 0;
-  // Of the weight of each product (model::OpKind::kLinear) of the subgraph, in their order, the
-  // rows that this part multiplies. They begin at multiples of lanes::Slice::kRowGranularity, and a
+  // The rows that this part multiplies of the weight of each product (model::OpKind::kLinear) of
+  // the subgraph, in their order. They begin at multiples of lanes::Slice::kRowGranularity, and a
   // range may be empty. Empty: all rows of all products.
   std::vector<lanes::Range> rows = {};
   // Rows of the batch, or of the wanted outputs, in the shape of the executable.
   lanes::Range tokens = {};
-  // Of attention: heads of keys and values, with the queries that share them.
+  // The heads of keys and values that attention computes, with the queries that share them.
   lanes::Range heads = {};
 };
 

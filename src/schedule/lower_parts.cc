@@ -15,7 +15,7 @@ namespace {
 using lanes::Range;
 using model::OpKind;
 
-// Of each part.
+// The range of each part.
 using Ranges = std::vector<Range>;
 
 bool goes_by_element(const model::Op& op) {

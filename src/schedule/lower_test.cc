@@ -19,7 +19,7 @@ using model::OpKind;
 
 struct LoweredModel {
   explicit LoweredModel(const char* name) : hollow(model::get_known(name), "q8_0") {}
-  // Of the first block.
+  // Finds a subgraph of the first block.
   lanes::Subgraph find(const char* name) const {
     for (const lanes::Subgraph& subgraph : cut_into_subgraphs(blueprint)) {
       if (subgraph.block() == 0 && std::string(subgraph.name) == name) return subgraph;

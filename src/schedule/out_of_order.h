@@ -5,10 +5,10 @@
 
 namespace troika::schedule {
 
-// Of the ready nodes takes the one with the largest contribution C, the first of equals. S are the
-// nodes that can start once it is done. On a lane other than the busiest, C is the time of those of
-// S that the busiest lane runs: what keeps it busy longest. On the busiest lane, C is minus the
-// time of those that other lanes run: what brings it new work soonest (eq. 5).
+// Takes the ready node with the largest contribution C, the first of equals. S are the nodes that
+// can start once it is done. On a lane other than the busiest, C is the time of those of S that the
+// busiest lane runs: what keeps it busy longest. On the busiest lane, C is minus the time of those
+// that other lanes run: what brings it new work soonest (eq. 5).
 class OutOfOrder : public Policy {
  public:
   bool wants_times() const override { return true; }

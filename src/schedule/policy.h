@@ -15,8 +15,8 @@ struct Situation {
   int lane;
   std::span<const int> ready;  // nodes of this lane that can be submitted, ascending
   int next;                    // the first node of this lane that is not submitted, ready or not
-  // Of every node: how many others stand in the way of its submission. The last of them, when it
-  // ends, makes it ready; on a lane that is a queue, one of the same lane when it is submitted.
+  // How many others stand in the way of each node's submission. The last of them, when it ends,
+  // makes it ready; on a lane that is a queue, one of the same lane when it is submitted.
   std::span<const int> n_missing;
   std::span<const double> expected_us;  // of every node, for a policy that wants them
 };

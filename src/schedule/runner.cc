@@ -75,8 +75,8 @@ struct Runner::LaneState {
   size_t n_ready = 0;
   size_t first_unsubmitted = 0;  // index into the lane's order
   double last_end_us = 0.0;
-  // Of a queue: held from a decision until what it starts there is submitted, so that tasks are
-  // submitted in the order of the decisions. Taken under the runner's mutex.
+  // A lane that is a queue holds this from a decision until what it starts there is submitted, so
+  // that tasks are submitted in the order of the decisions. It is taken under the runner's mutex.
   std::mutex submitting;
 };
 
@@ -143,7 +143,7 @@ void Runner::run(const Pass& pass, std::span<const lanes::Run> runs, const RunOp
   submit_all(starts);
   machine_->wait(latch_);
   const std::lock_guard<std::mutex> lock(mutex_);  // the last worker has left `finished`
-  // Likewise who submitted the last tasks of a queue.
+  // Whoever submitted the last tasks of a queue has left its lock, too.
   for (const auto& lane : lanes_) const std::lock_guard<std::mutex> left(lane->submitting);
   statistics_.span_us = machine_->clock().now_us() - start_us;
   if (options.statistics != nullptr) options.statistics->add(statistics_);

@@ -100,7 +100,8 @@ class Runner {
   InOrder in_order_;
   std::unique_ptr<Walk> walk_;
 
-  // Of the present pass, reused by the next; those of nodes are as long as the longest pass was.
+  // The state of the present pass, reused by the next; lists of nodes are as long as the longest
+  // pass was.
   std::mutex mutex_;
   const Pass* pass_ = nullptr;
   std::span<const lanes::Run> runs_;

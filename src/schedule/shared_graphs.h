@@ -11,7 +11,8 @@ struct SharedGraphs {
   int n_subgraphs = 0;  // of the blocks
   int n_static = 0;     // of them: shared
   size_t weight_bytes = 0;
-  // Of one chunk, were there a buffer for what each op gives: of static subgraphs, of attention.
+  // What buffers of one chunk would take, were there one for what each op gives: of static
+  // subgraphs, of attention.
   size_t static_buffer_bytes = 0;
   size_t dynamic_buffer_bytes = 0;
 };

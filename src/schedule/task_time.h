@@ -8,15 +8,15 @@
 
 namespace troika::schedule {
 
-// Of tasks of one kind, that is one name, place in a cut, lane and shape, which are expected to
-// take as long as each other; attention in proportion to the positions that its tokens see. Before
-// any of them has run, times are in proportion to the operations: only their relations count.
+// Expects what tasks of one kind take: those of one name, place in a cut, lane and shape take as
+// long as each other, attention in proportion to the positions that its tokens see. Before any of
+// them has run, times are in proportion to the operations: only their relations count.
 class TaskTime {
  public:
   double us(double n_units, double operations) const {
     return n_units * (is_known_ ? us_per_unit_ : operations / kOperationsPerUs);
   }
-  // Of the newest run a quarter goes into what is expected of the next.
+  // A quarter of the newest run goes into what is expected of the next.
   void learn(double n_units, double us);
 
  private:

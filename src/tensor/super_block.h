@@ -9,7 +9,7 @@ namespace troika::tensor {
 
 inline constexpr size_t kSuperBlock = 256;
 
-// Of d and of dmin.
+// The multiples of d and of dmin that a group has.
 struct Multiples {
   uint8_t scale;
   uint8_t min;

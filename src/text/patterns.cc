@@ -5,7 +5,7 @@
 namespace troika::text::patterns {
 namespace {
 
-// Of ASCII letters, and of the long s, which is an s in any case.
+// Returns the small form of ASCII letters, and of the long s, which is an s in any case.
 uint32_t lower(uint32_t code) {
   if (code == 0x17f) return 's';
   return code >= 'A' && code <= 'Z' ? code + 32 : code;

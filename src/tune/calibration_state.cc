@@ -14,7 +14,7 @@
 namespace troika::tune {
 namespace {
 
-// Of the file's form and of what passes mean.
+// The version of the file's form and of what its passes mean.
 constexpr uint64_t kVersion = 1;
 
 }  // namespace

@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of how numbers come about. Another one makes plans of before stale: count it up when prompts or
-// steps compute something else by the same plan.
+// The version of how numbers come about: another one makes plans of before stale. Count it up when
+// prompts or steps compute something else by the same plan.
 constexpr int kNumericsVersion = 2;
 constexpr const char* kPrefix = "plan-";
 

@@ -298,7 +298,7 @@ class Tuner {
     }
   }
 
-  // Of those in the precision that was asked for, however fast the others are.
+  // Returns the fastest candidate in the precision that was asked for, however fast the others are.
   size_t best_so_far() const {
     std::vector<size_t> allowed;
     for (size_t i = 0; i < result_.candidates.size(); ++i) {

@@ -31,7 +31,8 @@ struct TuneRequest {
 struct Candidate {
   std::string name;  // "q8", "int8 token", "int8 token, lanes 0;1"
   plan::Plan plan;
-  // Of prompts, and a step as the prompt of one token, where the candidate was timed twice.
+  // The times of prompts, and of a step as the prompt of one token, where the candidate was timed
+  // twice.
   std::vector<PromptTime> times;
   bool is_out = false;  // much slower than another one at first
 };

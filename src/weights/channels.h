@@ -60,7 +60,7 @@ class Channels {
   size_t resident_bytes() const { return arena_bytes_; }
   // Were there a copy of all columns.
   size_t all_bytes() const;
-  // Of the resident columns, the pages that the system has in memory now.
+  // The bytes of the pages of resident columns that the system has in memory now.
   size_t measured_bytes() const;
 
  private:

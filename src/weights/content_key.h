@@ -7,8 +7,8 @@
 
 namespace troika::weights {
 
-// Of the size, the time of the last change, everything before the weights, and blocks sampled all
-// over them; of every part of a split model.
+// Returns a key of the size, the time of the last change, everything before the weights, and blocks
+// sampled all over them; of every part of a split model.
 uint64_t content_key(const gguf::File& file);
 
 }  // namespace troika::weights

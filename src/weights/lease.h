@@ -54,10 +54,10 @@ class Lease {
   ~Lease() { give_back(); }
 
   bool is_ready() const { return rows_ != nullptr || panels_ != nullptr; }
-  // Of a stretch its first row, of a list the weight's first: row i lies i * row_bytes behind. Null
-  // where the weight is in memory in another form.
+  // The first row of a stretch, or of a list the weight's first: row i lies i * row_bytes behind.
+  // Null where the weight is in memory in another form.
   const std::byte* rows() const { return rows_; }
-  // Of the whole weight; null where there are none.
+  // The panels of the whole weight; null where there are none.
   const kernels::Int8Panels* panels() const { return panels_; }
   // (rows) magnitudes, from the same row on as `rows`; null where they were not measured.
   const float* row_largest() const { return row_largest_; }

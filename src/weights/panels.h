@@ -19,7 +19,7 @@ struct Matrix;
 // The matrices that every token of a prompt meets: those of all products but the head and the
 // routers of experts.
 std::vector<model::WeightId> prompt_matrices(const model::Blueprint& blueprint);
-// Those of experts, of which a token meets a few rows.
+// The matrices of experts, of whose rows a token meets a few.
 std::vector<model::WeightId> expert_matrices(const model::Blueprint& blueprint);
 
 // Whether sums over such rows fit whole numbers of 32 bits.

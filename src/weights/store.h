@@ -111,7 +111,7 @@ class Store {
   // The matrix in Q8_0 where it has one, else as it stands in the file.
   const Matrix& grouped(model::WeightId id) const;
   size_t packed_bytes() const { return packed_bytes_; }
-  // Of the magnitudes that measure_int8 found.
+  // The bytes of the magnitudes that measure_int8 found.
   size_t measured_bytes() const;
 
   // Puts the rows of these matrices side by side in the memory where they lie, which must be

@@ -79,7 +79,8 @@ class ChecksTest(unittest.TestCase):
         self.assert_finds("check_files.py", "src/base: 3001 lines")
 
     def test_files_find_marks(self):
-        for text in ("// TO" "DO later", "throw Error(\"not imple" "mented\")", "see /ho" "me/me/notes"):
+        for text in ("// TO" "DO later", "throw Error(\"not imple" "mented\")", "see /ho" "me/me/notes",
+                     "  // O" "f all rows."):
             with self.subTest(text):
                 self.write("src/base/a.cc", text + "\n")
                 self.assert_finds("check_files.py", "src/base/a.cc:1")

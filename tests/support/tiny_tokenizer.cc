@@ -90,7 +90,7 @@ void add_spm_tokenizer(GgufBytes& file, size_t n_tokens) {
   while (vocabulary.tokens.size() < n_tokens) {
     vocabulary.add("<unused" + std::to_string(vocabulary.tokens.size()) + ">", kUnused);
   }
-  // Of two possible merges the earlier piece wins; single characters come last.
+  // The earlier piece wins of two possible merges; single characters come last.
   std::vector<float> scores(n_tokens, 0.0f);
   for (size_t i = first_character; i < n_tokens; ++i) {
     scores[i] = i < first_merge ? -1000.0f - i : -static_cast<float>(i);

@@ -71,7 +71,7 @@ class Llama {
   Llama(const Llama&) = delete;
   Llama& operator=(const Llama&) = delete;
 
-  // Of a fresh sequence, in one batch.
+  // Computes a fresh sequence in one batch.
   std::vector<Vector> forward(const std::vector<int>& tokens) {
     llama_memory_clear(llama_get_memory(context_), true);
     n_past_ = 0;

@@ -97,7 +97,7 @@ void print_table(const std::vector<DraftScore>& counted, const std::vector<Draft
   }
 }
 
-// Of the whole set: what covering more of the prompt costs, and what it gives.
+// Prints what covering more of the prompt costs over the whole set, and what it gives.
 void print_curve(const std::vector<DraftScore>& counted, const std::vector<DraftScore>& timed,
                  double share) {
   print("coverage  tokens a pass  ms a prompt token  of the prompt  with prompt, ms a token\n");

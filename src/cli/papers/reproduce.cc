@@ -119,7 +119,7 @@ void print_summary(const MicroReport& report) {
   print(fmt::format("not simulated: {} values\n", n_missing));
 }
 
-// Of rows that nothing was fitted to.
+// Prints how far rows are off to which nothing was fitted.
 void print_test_summary(const MicroReport& report) {
   print(
       fmt::format("\ntests: {} values, median error {:.1f} % (worst {}); none of them was fitted\n",

@@ -8,7 +8,8 @@ namespace troika::jinja {
 
 namespace {
 constexpr int kNestedAtMost = 150;
-// Of a tree, chains such as a + b + c + ... included: evaluation and destruction recurse over it.
+// A tree may be so deep, chains such as a + b + c + ... included: evaluation and destruction
+// recurse over it.
 constexpr int kDeepestTree = 500;
 }  // namespace
 

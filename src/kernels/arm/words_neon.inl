@@ -21,7 +21,7 @@ TROIKA_INLINE inline Words load_bytes(const std::byte* p) {
 }
 TROIKA_INLINE inline Floats load_halves(const std::byte* p) { return V::load_f16(p); }
 TROIKA_INLINE inline void store_words(void* p, Words v) { vst1q_u32(static_cast<uint32_t*>(p), v); }
-// Of the lower two bytes of each lane.
+// Converts the half float in the lower two bytes of each lane.
 TROIKA_INLINE inline Floats floats_of_halves(Words words) {
   return vcvt_f32_f16(vreinterpret_f16_u16(vmovn_u32(words)));
 }

@@ -224,7 +224,7 @@ class TileWalk {
     }
   }
 
-  // Of the tokens that see something of it.
+  // Ends the segment for the tokens that see something of it.
   void end_segment(size_t segment) {
     for (size_t q = 0; q < n_queries_; ++q) {
       if (n_seen(q / n_heads_) <= segment * kAttentionSegment) continue;

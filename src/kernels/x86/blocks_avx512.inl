@@ -75,7 +75,7 @@ struct EightBlocks {
   TROIKA_INLINE static __m256 minima(const std::byte* c) { return Levels::minima(c); }
 
  protected:
-  // Of two times four blocks: 4-bit levels, scales and minima.
+  // Makes a row of two times four blocks: 4-bit levels, scales and minima.
   TROIKA_INLINE static Row row_of(__m512i a, __m512i b, __m256 scale, __m256 minimum) {
     return {{low_halves(a), low_halves(b)}, {high_halves(a), high_halves(b)}, scale, minimum};
   }

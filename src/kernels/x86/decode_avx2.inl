@@ -8,7 +8,7 @@ TROIKA_INLINE inline __m256 eight_levels(__m128i bytes) {
   return _mm256_cvtepi32_ps(_mm256_sub_epi32(whole, _mm256_set1_epi32(Format::kOffset)));
 }
 
-// Of each group: one for all of them times sixteen bytes, or one for each of eight.
+// Stores a value for each group: one for all of them times sixteen bytes, or one for each of eight.
 template <size_t kGroup>
 TROIKA_INLINE inline void store_of_groups(__m256 values, __m128i multiples, float* of_groups) {
   _mm256_store_ps(of_groups, values);

@@ -42,7 +42,8 @@ TROIKA_INLINE inline __m256i sums_of_fours_in_turn(__m512i first, __m512i second
   const __m512i twos = sums_of_twos(first, second);
   return _mm512_cvtepi64_epi32(_mm512_add_epi32(twos, _mm512_srli_epi64(twos, 32)));
 }
-// Of four vectors: in each quarter one of the first, of the second, of the third, of the fourth.
+// Adds up fours of four vectors: each quarter has one sum of the first, of the second, of the
+// third, of the fourth.
 TROIKA_INLINE inline __m512i sums_of_fours(const __m512i (&v)[4]) {
   const __m512i low =
       _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));

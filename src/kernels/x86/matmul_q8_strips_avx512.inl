@@ -2,7 +2,7 @@
 // that the whole numbers of a group need not be added up across lanes, and the levels of a strip
 // are unpacked once for all tokens. Each output is summed as `tile` sums it, to the bit.
 //
-// Of eleven instructions for 32 weights of 16 rows and a token, eight multiply.
+// Eight of eleven instructions for 32 weights of 16 rows and a token multiply.
 
 // A strip is one long row, and hardware looks ahead in it only to the end of a page. So memory is
 // asked for what comes into the second-level cache, and that for what comes soon into the first.

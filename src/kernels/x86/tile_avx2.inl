@@ -33,7 +33,7 @@ TROIKA_INLINE inline __m256i evens_and_odds(__m128i multiples) {
   const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
   return _mm256_cvtepi8_epi16(_mm_shuffle_epi8(multiples, order));
 }
-// Of these the two for the i-th 32 levels, as pairs of levels see them.
+// Returns the two of these for the i-th 32 levels, as pairs of levels see them.
 TROIKA_INLINE inline __m256i multiplier(__m256i evens_and_odds, int i) {
   const auto word = static_cast<int16_t>(2 * i | (2 * i + 1) << 8);
   return _mm256_shuffle_epi8(evens_and_odds, _mm256_set1_epi16(word));

@@ -34,7 +34,7 @@ TROIKA_INLINE inline Floats load_halves(const std::byte* p) { return _mm256_cvtp
 TROIKA_INLINE inline void store_words(void* p, Words v) {
   _mm256_storeu_si256(static_cast<__m256i*>(p), v);
 }
-// Of the lower two bytes of each lane.
+// Converts the half float in the lower two bytes of each lane.
 TROIKA_INLINE inline Floats floats_of_halves(Words words) {
   return _mm256_cvtph_ps(V::low_halves(words & _mm256_set1_epi32(0xffff)));
 }

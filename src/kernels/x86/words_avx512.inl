@@ -17,7 +17,7 @@ TROIKA_INLINE inline Words load_bytes(const std::byte* p) {
 }
 TROIKA_INLINE inline Floats load_halves(const std::byte* p) { return _mm512_cvtph_ps(load_32(p)); }
 TROIKA_INLINE inline void store_words(void* p, Words v) { _mm512_storeu_si512(p, v); }
-// Of the lower two bytes of each lane.
+// Converts the half float in the lower two bytes of each lane.
 TROIKA_INLINE inline Floats floats_of_halves(Words words) {
   return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(words));
 }

@@ -12,11 +12,11 @@ kernels::Attention attention_of(const Step& step, const Run& run, size_t token, 
 struct Tokens {
   size_t first, last;
 };
-// Of some tokens the first ones, of which each sees what the one before it sees, and perhaps more.
-// Rows of a tree of drafts and of other sequences end them.
+// Returns the first of some tokens, of which each sees what the one before it sees, and perhaps
+// more. Rows of a tree of drafts and of other sequences end them.
 Tokens seeing_together(const Run& run, Tokens tokens);
 
-// Of what a token sees: how many positions stand before its window.
+// Returns how many of the positions that a token could see stand before its window.
 size_t first_seen(const Step& step, const Run& run, size_t token);
 
 }  // namespace troika::lanes

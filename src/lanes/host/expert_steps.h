@@ -11,7 +11,7 @@ bool is_of_experts(const model::Op& op);
 // What a step needs beside the blueprint's values: whole numbers for each worker.
 size_t expert_scratch_length(const Step& step, int n_tokens);
 
-// Of one row: the best experts and their shares.
+// Chooses the best experts of one row, with their shares.
 void run_route(const Step& step, const StepContext& context, int row);
 void run_expert_linear(const Step& step, const StepContext& context, int step_index, int worker);
 // The tokens that fall to this worker.

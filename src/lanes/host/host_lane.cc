@@ -34,7 +34,7 @@ class HostExecutable : public Executable {
   }
   const weights::Store& weights() const { return weights_; }
   const TokenSlice& tokens() const { return tokens_; }
-  // Of a step that is leased, the index of its lease.
+  // The index of the lease of a step that is leased.
   int lease_of(size_t step) const { return leases_[step]; }
 
   const std::vector<Step>& steps() const { return steps_; }

@@ -21,7 +21,7 @@ class HostLane : public Lane {
   ~HostLane() override;
 
   const LaneInfo& info() const override { return info_; }
-  // Of prompts in panels.
+  // The layouts that prompts in panels may take.
   std::span<const char* const> layouts(plan::Shape shape) const override;
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
@@ -47,8 +47,8 @@ class HostLane : public Lane {
   std::vector<std::byte> prepared_;
   std::vector<std::byte> stretches_;
   size_t stretch_bytes_ = 0;  // of each worker
-  // Likewise. The lists have room for every channel of every token, of which little is ever
-  // touched.
+  // Lists of outliers, one for all executables too. They have room for every channel of every
+  // token, of which little is ever touched.
   std::unique_ptr<kernels::Outlier[]> outliers_;
   size_t n_outliers_ = 0;
   std::vector<uint32_t> outlier_counts_;
@@ -56,7 +56,7 @@ class HostLane : public Lane {
   size_t scratch_floats_ = 0;
   std::vector<int32_t> expert_scratch_;
   size_t expert_scratch_length_ = 0;
-  // Likewise: for the longest executable.
+  // As many counters as the longest executable needs.
   std::vector<ItemCounter> counters_;
   // What segments of attention come to, where workers share them.
   std::vector<float> attention_parts_;

@@ -103,13 +103,13 @@ class PromptAttention {
   // A token sees the positions first_seen .. n_visible of its list.
   size_t n_visible(size_t token) const { return run_.visible[token].size(); }
   size_t first_seen(size_t token) const { return lanes::first_seen(step_, run_, token); }
-  // Of a block, how many positions at its beginning a token no longer sees.
+  // Returns how many positions at the beginning of a block a token no longer sees.
   size_t n_hidden(size_t token, size_t block) const {
     const size_t first = first_seen(token);
     return first > block ? first - block : 0;
   }
   size_t n_queries(Tokens tokens) const { return (tokens.last - tokens.first) * shape_.n_group; }
-  // Of the first head of the group.
+  // Returns where the queries of the group's first head begin.
   size_t query_offset(size_t token) const {
     return token * static_cast<size_t>(step_.output_width) +
            head_ * shape_.n_group * shape_.head_dim;

@@ -21,8 +21,8 @@ size_t most_form_bytes(plan::Activations activations, plan::Prefill prefill, siz
   return bytes;
 }
 
-// Of each worker: weights that are unpacked, or the queries, keys and values of attention of many
-// tokens, which fit a second-level cache.
+// What each worker needs for weights that are unpacked, or for the queries, keys and values of
+// attention of many tokens, which fit a second-level cache.
 size_t unpacking_bytes(plan::Prefill prefill, int head_dim, int most_tokens, size_t longest_row) {
   constexpr size_t kAttentionBytes = size_t{1} << 20;
   if (!plan::shares_keys(prefill)) return attention_tile_bytes(head_dim, most_tokens);

@@ -15,10 +15,10 @@ class TokenSlice {
   explicit TokenSlice(const Subgraph& subgraph);
 
   bool is_all() const { return tokens_.is_all(); }
-  // Of the rows present, this executable's.
+  // Returns the run over the rows that are present and this executable's.
   Run of(const Run& run) const;
   bool is_empty(const Run& own) const { return (per_output_ ? own.n_outputs : own.n_tokens) == 0; }
-  // Of an executable that is built for so many rows.
+  // Returns how many rows of an executable that is built for `n_rows` are in the slice.
   int n_rows(int n_rows) const { return tokens_.within(n_rows).size(); }
 
  private:

@@ -85,7 +85,7 @@ TEST_F(SlicesTest, ARunOfFewerRowsLeavesLessForTheLastSlices) {
   EXPECT_EQ(slice.n_rows(8), 4);
 }
 
-// Of the wanted outputs, behind the selection, which reads rows of the whole batch.
+// The head is cut by wanted outputs, behind the selection, which reads rows of the whole batch.
 TEST_F(SlicesTest, TheHeadIsSlicedByWantedOutputs) {
   Subgraph subgraph = op_of(OpKind::kSelect);
   subgraph.slice.tokens = {2};

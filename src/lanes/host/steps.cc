@@ -147,7 +147,7 @@ void run_row(const Step& step, const StepContext& context, int row) {
   const size_t in = static_cast<size_t>(row) * static_cast<size_t>(step.input_width);
   const size_t out = static_cast<size_t>(row) * static_cast<size_t>(step.output_width);
   const auto n = static_cast<size_t>(step.output_width);
-  // Of what goes element by element.
+  // Ops that go element by element begin here in a slice.
   const size_t part = out + static_cast<size_t>(step.first_column);
   const auto n_part = static_cast<size_t>(step.n_columns());
   switch (step.op.kind) {
@@ -389,7 +389,7 @@ std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& wei
   std::vector<Step> steps;
   Meetings meetings;
   if (subgraph.role != Role::kWhole) {
-    // Of one activation, which an extraction before brings into its form for all of them.
+    // An extraction brings one activation into its form for all products behind it.
     const size_t n_ops = subgraph.role == Role::kExtract ? 1 : subgraph.ops.size();
     for (const model::Op& op : subgraph.ops.first(n_ops)) {
       Step step = bind(op, subgraph, weights, buffers, kernels, precision);

@@ -33,7 +33,7 @@ inline constexpr size_t kMostStripsTogether = 8;
 inline constexpr size_t kStretch = 2048;
 inline constexpr size_t kStretchBytes =
     kMostStripsTogether * kernels::kPanelRows * kStretch * sizeof(uint16_t);
-// Of int8 strips, whole rows are unpacked together: more than this many bytes only where one strip
+// Whole rows of int8 strips are unpacked together: more than this many bytes only where one strip
 // takes more.
 inline constexpr size_t kMostUnpackedBytes = 640 << 10;
 
@@ -55,8 +55,8 @@ struct Step {
   int head_dim = 0;
   int n_kv_heads = 0;
   bool per_output = false;  // rows are wanted outputs, not tokens
-  // Of the output: rows of a product's weight, of experts of one part, or elements of what goes
-  // element by element. All of them but in a slice.
+  // The columns of the output that the step computes: rows of a product's weight, of experts of one
+  // part, or elements of what goes element by element. All of them but in a slice.
   int first_column = 0;
   int last_column = 0;
   // kAttention: heads of keys and values, likewise.
@@ -132,7 +132,7 @@ struct StepContext {
   size_t stretch_bytes;
   ItemCounter* counters;   // (n_steps, team.size())
   float* attention_parts;  // attention_parts_floats
-  // Of the product at hand, where it takes outliers out.
+  // The outliers of the product at hand, where it takes them out.
   kernels::Outlier* outliers;  // (n_rows, k)
   uint32_t* outlier_counts;    // (n_rows)
   float* scratch;              // (workers, scratch_floats): a row on its way into its form

@@ -39,7 +39,7 @@ class VirtualMachine : public Machine {
 
   // The machine takes no ownership of a lane; lanes register in the order of the bus's entries.
   void add_lane(Lane* lane) { lanes_.push_back(lane); }
-  // Of the queue of a lane; 1 where nothing is set.
+  // Sets how many tasks the queue of a lane takes; 1 where nothing is set.
   void set_queue_depth(int lane, int depth);
   void set_transitions(Transitions transitions) { transitions_ = std::move(transitions); }
   std::span<Lane* const> lanes() const override { return lanes_; }

@@ -77,7 +77,7 @@ lanes::CostModel model_of(const PhoneFolder& folder, const MicroGroup& group) {
   return {std::move(phone), stack};
 }
 
-// Of each value of the group.
+// Returns which split each value of the group belongs to.
 std::vector<Split> splits(const PhoneFolder& folder, const MicroGroup& group) {
   std::vector<Split> all(group.values.size(), Split::kFit);
   if (group.constants.empty()) return std::vector<Split>(group.values.size(), Split::kHeldOut);

@@ -39,7 +39,7 @@ struct MicroRow {
 struct MicroReport {
   std::vector<MicroRow> rows;  // every number of every row marked calibrate
   int n_fitted_constants = 0;  // those of groups with as many constants as rows counted too
-  // Of |error|, over the rows of that split.
+  // The median of |error| over the rows of that split.
   double median_error(Split split) const;
   int count(Split split) const;
   const MicroRow* worst(Split split) const;

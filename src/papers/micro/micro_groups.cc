@@ -26,7 +26,7 @@ double product_us(const CostModel& model, Processor processor, const Product& pr
 struct Shape {
   int64_t rows, columns, outputs;
 };
-// Of llm.npu's Table 3, in its order.
+// The shapes of llm.npu's Table 3, in its order.
 constexpr Shape kTable3[] = {{64, 2048, 2048}, {64, 2048, 8192}, {64, 2048, 11008},
                              {32, 4096, 4096}, {32, 4096, 8192}, {32, 4096, 11008}};
 

@@ -38,8 +38,8 @@ struct Patience {
   int n_warm = 1;  // not counted
   int least_runs = 3;
   int most_runs = 9;
-  // Of the machine's time, for the runs of one shape: beyond the least number of runs no more are
-  // begun when they have taken so long.
+  // How much of the machine's time the runs of one shape may take: beyond the least number of runs
+  // no more are begun when they have taken so long.
   double enough_us = 30'000.0;
   // Above 0, products of more tokens than decoding has are packed for int8, on so many threads.
   int pack_threads = 0;

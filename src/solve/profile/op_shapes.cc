@@ -123,7 +123,7 @@ OpShape shape_of(const model::Blueprint& blueprint, const model::Op& op,
   } else if (op.kind == OpKind::kAttention) {
     shape.type = kv_type;
     shape.k = width(op.inputs[1]);
-    // Of a window the whole chunk sees at most one before it, and itself.
+    // A chunk sees of a window at most what stands before it, and itself.
     shape.context = std::max(context, n_tokens);
     if (op.window > 0) shape.context = std::min(shape.context, op.window + n_tokens);
     shape.head_dim = blueprint.head_dim;

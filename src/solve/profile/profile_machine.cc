@@ -101,7 +101,7 @@ std::vector<Wanted> still_wanted(const std::vector<OpShape>& shapes, int n_lanes
   return wanted;
 }
 
-// Of an even number the faster one in the middle.
+// Returns the median, of an even number the faster one in the middle.
 OpTime median_of(std::vector<OpTime> times) {
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>((times.size() - 1) / 2);
   std::nth_element(times.begin(), middle, times.end(),
