@@ -34,7 +34,7 @@ for model in "${models[@]}"; do
 done
 for row in "${matrix[@]}"; do
   read -r cpu kernels <<<"$row"
-  found=$(qemu-aarch64 -cpu "$cpu" "$program" --version | sed -n '/^kernels:/{n;s/:.*//;p}')
+  found=$(qemu-aarch64 -cpu "$cpu" "$program" --version | sed -n 's/^kernels: \([a-z0-9_]*\).*/\1/p')
   [[ $found == "$kernels" ]] || die "$cpu chose the kernels '$found', not '$kernels'"
   for model in "${models[@]}"; do
     written=$(text "$model" qemu-aarch64 -cpu "$cpu" "$program") || die "$cpu: the program fails with $model"

@@ -29,6 +29,16 @@ void add_profile(Command& app);
 void add_cache(Command& app);
 void add_pull(Command& app);
 
+// The groups in which 'troika --help' lists the commands.
+inline constexpr const char* kUseGroup = "Use a model";
+inline constexpr const char* kTuneGroup = "Make it fast here";
+inline constexpr const char* kMeasureGroup = "Measure it";
+inline constexpr const char* kMakeGroup = "Make model files";
+inline constexpr const char* kPapersGroup = "Reproduce the papers";
+// Groups of options that more than one part of the program adds to.
+inline constexpr const char* kMachineGroup = "This machine";
+inline constexpr const char* kDraftGroup = "Drafts";
+
 // Options of every command that computes with a model.
 struct EngineFlags {
   prepare::Options options;

@@ -1,25 +1,56 @@
 // The program troika.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 
 #include "base/cpu_features.h"
 #include "base/error.h"
+#include "base/system.h"
 #include "cli/common.h"
 #include "kernels/choose.h"
+#include "plan/profile_cache.h"
 
 namespace {
 
 constexpr int kExitError = 1;
 constexpr int kExitUsage = 2;
 
+#ifdef __clang__
+constexpr const char* kCompiler = "clang";
+#else
+constexpr const char* kCompiler = "g++";
+#endif
+
+// The implementations that some function comes from, the fastest first.
+std::string names_of(const troika::kernels::Kernels& kernels) {
+  std::string names;
+  for (const auto& implementation : troika::kernels::implementations()) {
+    const bool is_used = std::any_of(
+        kernels.choices.begin(), kernels.choices.end(), [&](const troika::kernels::Choice& choice) {
+          return std::string_view(choice.implementation) == implementation.name;
+        });
+    if (is_used) names += (names.empty() ? "" : ", ") + std::string(implementation.name);
+  }
+  return names;
+}
+
 void print_version() {
   const troika::CpuFeatures features = troika::detect_cpu_features();
-  const std::string text =
-      fmt::format("troika {}\nprocessor: {}\nkernels:\n{}\n", TROIKA_VERSION,
-                  troika::to_string(features), describe(troika::kernels::choose(features)));
-  troika::cli::print(text);
+  const troika::kernels::Kernels kernels = troika::kernels::choose(features);
+  troika::cli::print(
+      fmt::format("troika {}\n"
+                  "processor: {} cores for this process; {}\n"
+                  "kernels: {} ('troika --kernels list' says which function comes from where)\n"
+                  "compiler: {} {}\n"
+                  "kept between runs: {}\n",
+                  TROIKA_VERSION, troika::usable_cores(), troika::to_string(features),
+                  names_of(kernels), kCompiler, __VERSION__, troika::plan::cache_folder()));
+}
+
+void print_kernels() {
+  troika::cli::print(describe(troika::kernels::choose(troika::detect_cpu_features())));
 }
 
 int run(int argc, char** argv) {
@@ -29,27 +60,32 @@ int run(int argc, char** argv) {
       "'troika COMMAND --help' shows the options of a command.\n"
       "Exit status: 0, 1 for an error, 2 for wrong usage.");
   bool version = false;
-  app.add_flag("--version", version, "Print the version and the kernels chosen, and exit");
+  app.add_flag("--version", version, "Print the version and what this processor gets, and exit");
+  std::string kernels;
+  app.add_option("--kernels", kernels, "list: print which kernels this processor gets, and exit")
+      ->check(troika::cli::one_of({"list"}));
   troika::cli::add_run(app);
   troika::cli::add_chat(app);
-  troika::cli::add_bench(app);
-  troika::cli::add_eval(app);
+  troika::cli::add_pull(app);
+  troika::cli::add_cache(app);
   troika::cli::add_inspect(app);
   troika::cli::add_tokenize(app);
+  troika::cli::add_tune(app);
+  troika::cli::add_plan(app);
+  troika::cli::add_profile(app);
+  troika::cli::add_bench(app);
+  troika::cli::add_eval(app);
   troika::cli::add_quantize(app);
   troika::cli::add_convert(app);
   troika::cli::add_synth(app);
-  troika::cli::add_tune(app);
-  troika::cli::add_plan(app);
   troika::cli::add_reproduce(app);
-  troika::cli::add_profile(app);
-  troika::cli::add_pull(app);
-  troika::cli::add_cache(app);
   const std::string help = app.parse(argc, argv);
   if (!help.empty()) {
     troika::cli::print(help);
   } else if (version) {
     print_version();
+  } else if (!kernels.empty()) {
+    print_kernels();
   } else if (!app.has_chosen_subcommand()) {
     troika::cli::note(app.help());
     return kExitUsage;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "cli/help.h"
 
 namespace troika::cli {
 namespace {
@@ -70,12 +71,12 @@ Option* Option::check(const Check& check) {
 }
 
 Option* Option::with_byte_units() {
-  option_->transform(CLI::AsSizeValue(false));
+  option_->type_name("BYTES")->transform(CLI::AsSizeValue(false));
   return this;
 }
 
 Option* Option::with_byte_units_or_auto() {
-  option_->transform(CLI::Validator(
+  option_->type_name("BYTES")->transform(CLI::Validator(
       [](std::string& text) -> std::string {
         if (text == "auto") {
           text = "0";
@@ -101,17 +102,24 @@ std::string Option::get_name() const { return option_->get_name(); }
 Command::Command(const std::string& description)
     : program_(std::make_unique<CLI::App>(description)), app_(program_.get()) {
   app_->require_subcommand(0, 1);
+  app_->formatter(std::make_shared<Help>());  // commands inherit it
 }
 
 Command::Command(CLI::App& app) : app_(&app) {}
 
 Command::~Command() = default;
 
-Command* Command::add_subcommand(const std::string& name, const std::string& description) {
+Command* Command::add_subcommand(const std::string& name, const std::string& description,
+                                 const std::string& group) {
   CLI::App* app = app_->add_subcommand(name, description);
+  app->group(group);
   subcommands_.push_back(std::unique_ptr<Command>(new Command(*app)));
   return subcommands_.back().get();
 }
+
+void Command::begin_group(const std::string& name) { app_->option_defaults()->group(name); }
+
+void Command::end_group() { begin_group("Options"); }
 
 void Command::footer(const std::string& text) { app_->footer(text); }
 

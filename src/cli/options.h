@@ -1,5 +1,6 @@
-// Commands and their options. They are read by the library CLI11, which only options.cc includes:
-// its header and what it instantiates take a compiler longer than all the rest of a command.
+// Commands and their options. They are read by the library CLI11, which only options.cc and help.cc
+// include: its header and what it instantiates take a compiler longer than all the rest of a
+// command.
 #pragma once
 
 #include <cstddef>
@@ -70,7 +71,12 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
-  Command* add_subcommand(const std::string& name, const std::string& description);
+  // --help lists commands of one group together, in the order in which they are added.
+  Command* add_subcommand(const std::string& name, const std::string& description,
+                          const std::string& group = "Commands");
+  // Options that are added from now on stand together in --help, behind the command's own.
+  void begin_group(const std::string& name);
+  void end_group();
   // Text at the end of --help.
   void footer(const std::string& text);
   // What the command does once its options are read.

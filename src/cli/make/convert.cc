@@ -45,8 +45,8 @@ void convert_model(ConvertFlags& flags) {
 }  // namespace
 
 void add_convert(Command& app) {
-  Command* command =
-      app.add_subcommand("convert", "Make a model file out of a folder of Hugging Face");
+  Command* command = app.add_subcommand(
+      "convert", "Make a model file out of a folder of Hugging Face", kMakeGroup);
   command->footer(
       "Reads config.json, *.safetensors and the tokenizer of the folder.\n"
       "Example: troika convert Qwen2.5-0.5B-Instruct qwen.gguf --type q8_0");

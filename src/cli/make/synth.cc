@@ -177,7 +177,7 @@ void synth(SynthFlags& flags) {
 
 void add_synth(Command& app) {
   Command* command = app.add_subcommand(
-      "synth", "Write a model with random weights, or one with planted outliers");
+      "synth", "Write a model with random weights, or one with planted outliers", kMakeGroup);
   command->footer(
       "Examples: troika synth --like qwen2.5-1.5b --type q4_0 random.gguf\n"
       "          troika synth --plant-outliers model.gguf planted.gguf --channels 0.3% --scale 64\n"

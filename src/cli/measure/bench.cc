@@ -224,7 +224,7 @@ void bench(const BenchFlags& flags) {
 }  // namespace
 
 void add_bench(Command& app) {
-  Command* command = app.add_subcommand("bench", "Measure prefill and decode rates");
+  Command* command = app.add_subcommand("bench", "Measure prefill and decode rates", kMeasureGroup);
   command->footer(
       "Examples:\n"
       "  troika bench model.gguf -p 128,512 -n 64 --threads 2\n"

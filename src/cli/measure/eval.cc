@@ -140,7 +140,8 @@ void eval(const EvalFlags& flags) {
 }  // namespace
 
 void add_eval(Command& app) {
-  Command* command = app.add_subcommand("eval", "Measure perplexity on a text, accuracy on tasks");
+  Command* command =
+      app.add_subcommand("eval", "Measure perplexity on a text, accuracy on tasks", kMeasureGroup);
   command->footer(
       "--perplexity takes a plain text (in windows of the context), JSONL with a \"text\" per "
       "line,\n"

@@ -320,8 +320,8 @@ void reproduce(const ReproduceFlags& flags) {
 }  // namespace
 
 void add_reproduce(Command& app) {
-  Command* command =
-      app.add_subcommand("reproduce", "Published figures beside what a virtual phone does");
+  Command* command = app.add_subcommand(
+      "reproduce", "Published figures beside what a virtual phone does", kPapersGroup);
   command->footer(
       "micro: the microbenchmarks that the phones are fitted to, and those held back.\n"
       "baselines: one processor and no technique, which nothing is fitted to: llama.cpp on the "

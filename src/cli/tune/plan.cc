@@ -170,8 +170,8 @@ void make(PlanFlags& flags) {
 }  // namespace
 
 void add_plan(Command& app) {
-  Command* command =
-      app.add_subcommand("plan", "Decide how a model runs here: lanes, shapes, precisions");
+  Command* command = app.add_subcommand(
+      "plan", "Decide how a model runs here: lanes, shapes, precisions", kTuneGroup);
   command->footer(
       "Examples:\n"
       "  troika plan model.gguf --explain\n"

@@ -246,7 +246,8 @@ void profile(const ProfileFlags& flags) {
 }  // namespace
 
 void add_profile(Command& app) {
-  Command* command = app.add_subcommand("profile", "Measure what each lane of this machine can do");
+  Command* command =
+      app.add_subcommand("profile", "Measure what each lane of this machine can do", kTuneGroup);
   command->footer(
       "Takes under a minute, and is kept for this machine: later runs measure what is missing.\n"
       "Example: troika profile model.gguf --lanes \"0;1\" --plot plots --check");

@@ -239,7 +239,7 @@ void tune_model(TuneFlags& flags, bool asks) {
 
 void add_tune(Command& app) {
   Command* command =
-      app.add_subcommand("tune", "Find out how a model runs best here, and keep that");
+      app.add_subcommand("tune", "Find out how a model runs best here, and keep that", kTuneGroup);
   command->footer(
       "Measures prompts in each precision. Where int8 is faster, it shows on a text how much worse "
       "the model predicts with it, finds the outliers that must stay in float, and takes it only "

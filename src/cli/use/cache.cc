@@ -129,7 +129,8 @@ void cache(const CacheFlags& flags) {
 }  // namespace
 
 void add_cache(Command& app) {
-  Command* command = app.add_subcommand("cache", "List or remove the files kept between runs");
+  Command* command =
+      app.add_subcommand("cache", "List or remove the files kept between runs", kUseGroup);
   command->footer(
       "Files lie in $XDG_CACHE_HOME/troika, by default ~/.cache/troika. Each is made or downloaded "
       "again when it is missing.\n"

@@ -195,7 +195,7 @@ void chat(ChatFlags& flags) {
 }  // namespace
 
 void add_chat(Command& app) {
-  Command* command = app.add_subcommand("chat", "Talk with a model");
+  Command* command = app.add_subcommand("chat", "Talk with a model", kUseGroup);
   command->footer(kHelp);
   auto flags = std::make_shared<ChatFlags>();
   flags->engine.add_to(*command);

@@ -32,6 +32,7 @@ std::string with_model_path(const std::string& kind) {
 }
 
 void DraftFlags::add_to(Command& command) {
+  command.begin_group(kDraftGroup);
   command.before([this] { options.kind = with_model_path(options.kind); });
   command
       .add_option("--draft", options.kind,
@@ -47,6 +48,7 @@ void DraftFlags::add_to(Command& command) {
                      "name for one in the cache folder");
   command.add_option("--draft-width", options.fixed_width,
                      "Always verify so many tokens together; 0: as many as pay");
+  command.end_group();
 }
 
 std::unique_ptr<draft::Drafter> DraftFlags::make(engine::Engine& engine,

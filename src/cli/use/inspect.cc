@@ -202,7 +202,7 @@ void inspect(const InspectFlags& flags) {
 }  // namespace
 
 void add_inspect(Command& app) {
-  Command* command = app.add_subcommand("inspect", "Show what a model file holds");
+  Command* command = app.add_subcommand("inspect", "Show what a model file holds", kUseGroup);
   auto flags = std::make_shared<InspectFlags>();
   add_model(*command, "MODEL", flags->model)->required();
   command->add_flag("--tensors", flags->tensors, "List every tensor");

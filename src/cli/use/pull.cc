@@ -60,7 +60,8 @@ void pull(const PullFlags& flags) {
 }  // namespace
 
 void add_pull(Command& app) {
-  Command* command = app.add_subcommand("pull", "Download a model by its name on Hugging Face");
+  Command* command =
+      app.add_subcommand("pull", "Download a model by its name on Hugging Face", kUseGroup);
   command->footer(
       "Every command that takes a MODEL takes such a name too, and downloads what is missing; what "
       "is in the cache is used without a question to the network. 'troika pull' asks: it "

@@ -172,7 +172,8 @@ void run(RunFlags& flags) {
 }  // namespace
 
 void add_run(Command& app) {
-  Command* command = app.add_subcommand("run", "Continue a prompt, or answer it with --chat");
+  Command* command =
+      app.add_subcommand("run", "Continue a prompt, or answer it with --chat", kUseGroup);
   command->footer(
       "Examples:\n"
       "  troika run model.gguf -p \"Once upon a time\" -n 100\n"
@@ -196,11 +197,13 @@ void add_run(Command& app) {
   command->add_flag("--ignore-end", flags->ignore_end, "Go on after the model's end token");
   flags->sampler.add_to(*command);
   flags->draft.add_to(*command);
+  command->begin_group(kDraftGroup);
   command->add_option("--force-text", flags->forced_file,
                       "Replay: the answer is this file's text, whatever the model says; drafts and "
                       "times are real");
   command->add_flag("--stats", flags->stats, "More figures about drafts");
   command->add_flag("--show-drafts", flags->show_drafts, "Colour the guesses that were right");
+  command->end_group();
   flags->trace.add_to(*command);
   command
       ->add_option("--answers", flags->n_answers,

@@ -54,7 +54,7 @@ void tokenize(const TokenizeFlags& flags) {
 }  // namespace
 
 void add_tokenize(Command& app) {
-  Command* command = app.add_subcommand("tokenize", "Show the tokens of a text");
+  Command* command = app.add_subcommand("tokenize", "Show the tokens of a text", kUseGroup);
   command->footer("Example: troika tokenize model.gguf -p \"Hello world\" --ids");
   auto flags = std::make_shared<TokenizeFlags>();
   add_model(*command, "MODEL", flags->model)->required();
