@@ -43,7 +43,7 @@ std::string wrapped_lines(const std::string& text) {
   return all;
 }
 
-// "N" for what CLI11 calls INT.
+// Returns what stands behind an option's name: "N" for what CLI11 calls INT.
 std::string kind_of(const CLI::Option& option) {
   if (option.get_type_size() == 0) return "";
   static const std::map<std::string, std::string> kKinds = {

@@ -1,4 +1,4 @@
-// How --help looks. Only options.cc includes this, because it reads CLI11's large header.
+// How --help looks. Beside help.cc only options.cc includes this, which reads CLI11's large header.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -23,7 +23,7 @@ constexpr const char* kCompiler = "clang";
 constexpr const char* kCompiler = "g++";
 #endif
 
-// The implementations that some function comes from, the fastest first.
+// Returns the implementations that some function comes from, the fastest first.
 std::string names_of(const troika::kernels::Kernels& kernels) {
   std::string names;
   for (const auto& implementation : troika::kernels::implementations()) {

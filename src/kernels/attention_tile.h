@@ -29,7 +29,7 @@ inline constexpr size_t kTileQueries = 96;
 // They begin no further from each other: then a block of each lies in so many rows.
 inline constexpr size_t kTileSpread = 32;
 inline constexpr size_t kTileRows = kAttentionBlock + kTileSpread;
-// Queries whose scores are kept at a time.
+// Queries that go through a block together: they and their scores stay in the first-level cache.
 inline constexpr size_t kTilePass = 24;
 // Rows that no query fills are multiplied along with the last ones.
 inline constexpr size_t kTileBuffers = kTileQueries + kTilePass;

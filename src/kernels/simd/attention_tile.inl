@@ -8,9 +8,6 @@
 // Queries for which a quad of scores, or two vectors of values, fits the registers.
 constexpr size_t kTileScores = V::kRegisters >= 32 ? 6 : 3;
 constexpr size_t kTileValues = V::kRegisters >= 32 ? 12 : 6;
-// Queries that go through a block together, so that they and their scores stay in the first-level
-// cache.
-constexpr size_t kTilePass = 24;
 static_assert(kTilePass % kTileScores == 0 && kTilePass % kTileValues == 0);
 // With less, unpacking costs more than is won.
 constexpr size_t kFewestTileQueries = 8;
