@@ -1,14 +1,12 @@
 #include "engine/engine.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <climits>
 #include <filesystem>
 
+#include "base/clock.h"
 #include "base/cpu_features.h"
-#include "base/error.h"
 #include "base/system.h"
 #include "engine/taken_memory.h"
 #include "machines/make_machine.h"
@@ -19,15 +17,13 @@
 namespace troika::engine {
 namespace {
 
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+using SteadyClock = std::chrono::steady_clock;
 
 // The time at which loading begins, if the options make sense without a look at the model.
-double begin(const prepare::Options& options) {
+SteadyClock::time_point begin(const prepare::Options& options) {
   prepare::check_layouts(options);
   prepare::check_memory(options);
-  return now_seconds();
+  return SteadyClock::now();
 }
 
 // A model that is only a name has shapes, and no weights.
@@ -121,7 +117,7 @@ Engine::Engine(const prepare::Options& options)
       loaded_(
           prepare::load_weights(options, kernels_.table, blueprint_, &file_, &weights_, &plan_)),
       rope_angles_(blueprint_.ropes, plan_.context),
-      graphs_started_(now_seconds()),
+      graphs_started_(SteadyClock::now()),
       machine_(make_machine()),
       graphs_(blueprint_, plan_, *machine_, weights_,
               {.has_values = has_values_,
@@ -140,8 +136,8 @@ Engine::Engine(const prepare::Options& options)
     enter_taken(*this, &ledger_);
     ledger_.check();
   }
-  build_seconds_ = now_seconds() - graphs_started_;
-  load_seconds_ = now_seconds() - started_;
+  build_seconds_ = seconds_since(graphs_started_);
+  load_seconds_ = seconds_since(started_);
 }
 
 Engine::~Engine() = default;

@@ -2,6 +2,7 @@
 // number of sessions; read this file and session.h first.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -120,7 +121,7 @@ class Engine {
  private:
   std::unique_ptr<lanes::Machine> make_machine() const;
 
-  double started_;
+  std::chrono::steady_clock::time_point started_;
   size_t program_bytes_;    // resident before loading
   size_t anonymous_bytes_;  // of it, what belongs to no file
   double build_seconds_ = 0.0;
@@ -137,7 +138,7 @@ class Engine {
   plan::Ledger ledger_;
   prepare::LoadedWeights loaded_;  // before anything keeps what it read of the weights
   model::RopeAngles rope_angles_;
-  double graphs_started_;
+  std::chrono::steady_clock::time_point graphs_started_;
   std::unique_ptr<lanes::Machine> machine_;
   schedule::Graphs graphs_;
   schedule::Runner runner_;
