@@ -117,8 +117,8 @@ double step_us(int n_tasks, int n_lanes) {
 
 void measure_decode(const char* model) {
   troika::prepare::Options options;
-  options.model = model;
-  options.context = 128;
+  options.model.file = model;
+  options.memory.context = 128;
   troika::engine::Engine engine(options);
   troika::engine::Session session(engine);
   troika::engine::SamplerOptions greedy;

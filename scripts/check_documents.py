@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Checks what the documents promise: links, files, scripts and commands of the program exist.
+"""Checks what documents and errors promise: links, files, scripts and commands of the program exist.
 
 Usage: scripts/check_documents.py [ROOT] [--program PATH/troika]
 
 In every Markdown file: a relative link leads to a file; in a block fenced as `sh`, a script of this
 project exists and may be executed, a `cmake --preset` is in CMakePresets.json, and (with --program)
-`troika COMMAND --option` is known to `troika COMMAND --help`. Exits with 1 and a line for each finding.
+`troika COMMAND --option` is known to `troika COMMAND --help`. With --program the same holds for the
+commands that texts in src/ advise, and an option that they mark, ‹context›, is one of some command. Exits
+with 1 and a line for each finding.
 """
 import argparse
 import functools
@@ -19,6 +21,11 @@ import sys
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)")
+# Texts of code, with those that follow directly; in them commands in quotes, and marks of options.
+TEXTS = re.compile(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*')
+SEAM = re.compile(r'"\s*"')
+COMMAND = re.compile(r"'troika ([^'\"]*)'")
+MARK = re.compile(r"‹([a-z0-9-]+)›")
 
 
 def documents(root):
@@ -64,6 +71,15 @@ class Program:
         done = subprocess.run([self.path, *command, "--help"], capture_output=True, text=True, timeout=60)
         return done.stdout + done.stderr if done.returncode == 0 else None
 
+    @functools.lru_cache(maxsize=None)
+    def commands(self):
+        names = re.findall(r"^\s+([a-z]+)  ", self.help() or "", re.MULTILINE)
+        return [name for name in names if self.help(name) is not None]
+
+    def has_option(self, option):
+        pattern = re.compile(rf"(?<![\w-])--{re.escape(option)}\b")
+        return any(pattern.search(self.help(command)) for command in self.commands())
+
     def problems(self, words):
         if not words:
             return
@@ -107,7 +123,30 @@ def command_problems(root, line, program):
             yield from program.problems(words[1:])
 
 
+def texts_of_code(root):
+    """(file, text) of every text in the program's own code."""
+    for path in sorted((root / "src").rglob("*")):
+        if path.suffix in {".h", ".cc"} and not re.search(r"_(test|test_support|fuzz)$", path.stem):
+            code = re.sub(r"(?m)^\s*//.*$", "", path.read_text(encoding="utf-8"))
+            for text in TEXTS.findall(code):
+                yield path.relative_to(root), SEAM.sub("", text[1:-1])
+
+
+def text_problems(root, program):
+    for where, text in texts_of_code(root):
+        for option in MARK.findall(text):
+            if not program.has_option(option):
+                yield f"{where}: no command has an option --{option}"
+        for command in COMMAND.findall(text):
+            # What a value will be is not known; the words around it are.
+            words = [word for word in command.split() if "{" not in word and word != "COMMAND"]
+            for problem in program.problems(words):
+                yield f"{where}: '{command}': {problem}"
+
+
 def findings(root, program):
+    if program:
+        yield from text_problems(root, program)
     for path in documents(root):
         text = path.read_text(encoding="utf-8")
         where = path.relative_to(root)

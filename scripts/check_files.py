@@ -5,7 +5,9 @@ Usage: scripts/check_files.py [ROOT]
 
 A source file has at most 800 lines, and a folder of src/ at most 3,000 of its own without tests (but the
 kernels, where every instruction set says the same thing). No file holds a mark of unfinished work, a
-comment that begins with 'Of', or a path of somebody's own machine. Exits with 1 and a line for each finding.
+comment that begins with 'Of', or a path of somebody's own machine. Only src/cli knows flags: what other
+rooms say names an option by a mark, ‹context›, which the command line and the C interface read in their own
+words. Exits with 1 and a line for each finding.
 """
 import collections
 import pathlib
@@ -27,6 +29,11 @@ FORBIDDEN = [
     (re.compile(r"(?<![\w.>*}])/(work|home|root)/\w"), "a path of one machine"),
     (re.compile(r"^\s*// O" r"f\b"), "a comment without a subject"),
 ]
+# Texts of code, with those that follow directly; in them commands in quotes, and flags.
+TEXTS = re.compile(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*')
+SEAM = re.compile(r'"\s*"')
+COMMAND = re.compile(r"'troika [^']*'")
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 # The one place that may know where real data lies on the machine that runs the checks.
 OUTSIDE_DATA = re.compile(r"\.\./shared")
 MAY_NAME_OUTSIDE_DATA = {".ci/run", "scripts/check_files.py"}
@@ -56,9 +63,23 @@ def large_folders(files):
             yield f"{folder}: {n} lines of product code, at most {MAX_FOLDER_LINES}: give it folders"
 
 
+def flags_below_the_command_line(files):
+    for name, path in files:
+        if not name.startswith("src/") or name.startswith("src/cli/") or path.suffix not in {".h", ".cc"}:
+            continue
+        if TESTS.search(name):
+            continue
+        code = re.sub(r"(?m)^\s*//.*$", "", path.read_text(encoding="utf-8", errors="replace"))
+        for text in TEXTS.finditer(code):
+            for flag in FLAG.findall(COMMAND.sub("", SEAM.sub("", text.group(0)))):
+                number = code.count("\n", 0, text.start()) + 1
+                yield f"{name}:{number}: {flag} in a text: write ‹{flag[2:]}›"
+
+
 def findings(root):
     files = project_files(root)
     yield from large_folders(files)
+    yield from flags_below_the_command_line(files)
     for name, path in files:
         try:
             lines = path.read_text(encoding="utf-8").splitlines()

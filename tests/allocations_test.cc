@@ -28,8 +28,8 @@ TinyModel small_model() {
 
 prepare::Options options() {
   prepare::Options options;
-  options.context = kMostPositions;
-  options.n_threads = 2;
+  options.memory.context = kMostPositions;
+  options.lanes.n_threads = 2;
   return options;
 }
 

@@ -48,9 +48,9 @@ TinyModel model_of(const std::string& architecture) {
 
 prepare::Options options_of(const std::string& prefill) {
   prepare::Options options;
-  options.context = kContext;
-  options.prefill = prefill;
-  options.chunk = 32;  // so that prompts have several parts
+  options.memory.context = kContext;
+  options.prompts.prefill = plan::prefill_from_name(prefill);
+  options.prompts.chunk = 32;  // so that prompts have several parts
   return options;
 }
 

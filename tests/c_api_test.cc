@@ -66,7 +66,11 @@ class CApi : public testing::Test {
   void expect_refused(troika_code code, troika_code wanted, const std::string& part) {
     EXPECT_EQ(code, wanted);
     EXPECT_EQ(error_.code, wanted);
-    EXPECT_NE(std::string(error_.message).find(part), std::string::npos) << error_.message;
+    const std::string message = error_.message;
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+    // Options are fields here, neither flags nor marks.
+    EXPECT_EQ(message.find("--"), std::string::npos) << message;
+    EXPECT_EQ(message.find("‹"), std::string::npos) << message;
     error_ = {};
   }
 
@@ -135,7 +139,7 @@ TEST_F(CApi, RefusesWrongFilesAndOptions) {
   using Options = troika_engine_options;
   expect_refused(open([](Options& o) { o.kv = "q3"; }), TROIKA_USAGE, "q3");
   expect_refused(open([](Options& o) { o.activations = "x"; }), TROIKA_USAGE, "x");
-  expect_refused(open([](Options& o) { o.threads = -3; }), TROIKA_USAGE, "-3");
+  expect_refused(open([](Options& o) { o.threads = -3; }), TROIKA_USAGE, "threads -3 ");
   expect_refused(open([](Options& o) { o.context = -3; }), TROIKA_USAGE, "-3");
   expect_refused(open([](Options& o) { o.context = 2000000000; }), TROIKA_ERROR, "2000000000");
   expect_refused(open([](Options& o) { o.draft = "hope"; }), TROIKA_USAGE, "hope");
@@ -146,9 +150,10 @@ TEST_F(CApi, RefusesWrongFilesAndOptions) {
     return troika_generate(session_, "a", 1, &options, nullptr, nullptr, nullptr, &error_);
   };
   using Generate = troika_generate_options;
-  expect_refused(generate([](Generate& o) { o.temperature = -1; }), TROIKA_USAGE, "-1");
-  expect_refused(generate([](Generate& o) { o.top_p = 0; }), TROIKA_USAGE, "top-p");
-  expect_refused(generate([](Generate& o) { o.top_k = -1; }), TROIKA_USAGE, "top-k");
+  expect_refused(generate([](Generate& o) { o.temperature = -1; }), TROIKA_USAGE,
+                 "temperature -1 ");
+  expect_refused(generate([](Generate& o) { o.top_p = 0; }), TROIKA_USAGE, "top_p 0 ");
+  expect_refused(generate([](Generate& o) { o.top_k = -1; }), TROIKA_USAGE, "top_k -1 ");
   expect_refused(generate([](Generate& o) { o.max_tokens = -2; }), TROIKA_USAGE, "max_tokens");
 }
 

@@ -34,24 +34,27 @@ TinyModel model() {
   return model;
 }
 
+constexpr plan::Order kOrders[] = {plan::Order::kInOrder, plan::Order::kLockStep,
+                                   plan::Order::kOutOfOrder};
+
 class ChunksTest : public testing::Test {
  protected:
   static prepare::Options one_lane() {
     static const TinyModelFile file(model());
     prepare::Options options;
-    options.model = file.path();
-    options.context = 512;
-    options.prefill = "bf16";
-    options.chunk = kChunk;
+    options.model.file = file.path();
+    options.memory.context = 512;
+    options.prompts.prefill = plan::Prefill::kBf16;
+    options.prompts.chunk = kChunk;
     return options;
   }
   // A lane for each of two cores; attention on the second.
-  static prepare::Options two_lanes(const std::string& order) {
+  static prepare::Options two_lanes(plan::Order order) {
     prepare::Options options = one_lane();
     const std::vector<int> cores = usable_core_numbers();
-    options.lanes = std::to_string(cores[0]) + ";" + std::to_string(cores[1]);
-    options.placements = {"attention=1"};
-    options.order = order;
+    options.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
+    options.lanes.placements = {{"attention", 0, 1}};
+    options.prompts.order = order;
     return options;
   }
   static bool has_two_cores() { return usable_core_numbers().size() >= 2; }
@@ -68,23 +71,25 @@ TEST_F(ChunksTest, N1N7PromptsOfAnyLengthInAnyOrderOnTwoLanes) {
   if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
   Engine alone(one_lane());
   ASSERT_EQ(alone.plan().chunk(), kChunk);
-  for (const char* order : {"in-order", "lock-step", "out-of-order"}) {
+  for (const plan::Order order : kOrders) {
     prepare::Options options = two_lanes(order);
     for (const int in_flight : {2, 3}) {
-      options.chunks_in_flight = in_flight;
-      options.is_cut_at_norms = in_flight == 3;
-      if (options.is_cut_at_norms) options.placements.push_back("norm=1");
+      options.prompts.chunks_in_flight = in_flight;
+      options.lanes.is_cut_at_norms = in_flight == 3;
+      if (options.lanes.is_cut_at_norms) options.lanes.placements.push_back({"norm", 0, 1});
       Engine engine(options);
       for (const int length : {1, kChunk - 1, kChunk, kChunk + 1, 2 * kChunk, 3 * kChunk + 7}) {
         const std::vector<Token> prompt = tokens(static_cast<size_t>(length));
         Session expected(alone), session(engine);
         expected.prefill(prompt);
         EXPECT_EQ(session.prefill(prompt), length);
-        EXPECT_EQ(row(session), row(expected)) << order << ", " << length << " tokens";
+        EXPECT_EQ(row(session), row(expected))
+            << plan::order_name(order) << ", " << length << " tokens";
         // The cache is the same too: generation goes on alike.
         expected.evaluate(tokens(3, 9), {});
         session.evaluate(tokens(3, 9), {});
-        EXPECT_EQ(row(session), row(expected)) << order << ", behind " << length << " tokens";
+        EXPECT_EQ(row(session), row(expected))
+            << plan::order_name(order) << ", behind " << length << " tokens";
       }
     }
   }
@@ -92,7 +97,7 @@ TEST_F(ChunksTest, N1N7PromptsOfAnyLengthInAnyOrderOnTwoLanes) {
 
 TEST_F(ChunksTest, N1N7ASharedBeginningIsNotComputedAgain) {
   if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
-  Engine alone(one_lane()), engine(two_lanes("out-of-order"));
+  Engine alone(one_lane()), engine(two_lanes(plan::Order::kOutOfOrder));
   Session expected(alone), session(engine);
   std::vector<Token> first = tokens(3 * kChunk + 7);
   std::vector<Token> second = first;
@@ -108,7 +113,7 @@ TEST_F(ChunksTest, N1N7ASharedBeginningIsNotComputedAgain) {
 
 TEST_F(ChunksTest, N1APaddedChunkLeavesTheCacheAsItIs) {
   if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
-  Engine engine(two_lanes("out-of-order"));
+  Engine engine(two_lanes(plan::Order::kOutOfOrder));
   Session session(engine);
   // The executables take 40 tokens, and the cache has room for no more than the prompt.
   session.prefill(tokens(500));
@@ -121,8 +126,8 @@ TEST_F(ChunksTest, N1APaddedChunkLeavesTheCacheAsItIs) {
 
 TEST_F(ChunksTest, N7APromptCanBeCancelledBetweenChunks) {
   if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
-  prepare::Options options = two_lanes("out-of-order");
-  options.chunks_in_flight = 2;
+  prepare::Options options = two_lanes(plan::Order::kOutOfOrder);
+  options.prompts.chunks_in_flight = 2;
   Engine engine(options);
   Session session(engine);
   const std::atomic<bool> cancel = true;
@@ -141,23 +146,25 @@ TEST_F(ChunksTest, N7APromptCanBeCancelledBetweenChunks) {
 // The phone's values are those of this machine, so its orders are held to the same bits.
 TEST_F(ChunksTest, N7APhoneRunsChunksInAnyOrder) {
   prepare::Options options = one_lane();
-  options.prefill = "same";
+  options.prompts.prefill = plan::Prefill::kSame;
   Engine alone(options);
-  for (const char* order : {"in-order", "lock-step", "out-of-order"}) {
+  for (const plan::Order order : kOrders) {
     prepare::Options phone = options;
-    phone.machine = test::repository_file("phones/8gen3.json");
-    phone.stack = "llm.npu";
-    phone.lanes = "cpu;npu";
-    phone.order = order;
-    phone.is_cut_at_norms = true;
-    phone.placements = {"norm=0", "attention=0", "qkv=1", "out=1", "ffn=1"};
+    phone.phone.file = test::repository_file("phones/8gen3.json");
+    phone.phone.stack = "llm.npu";
+    phone.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
+    phone.prompts.order = order;
+    phone.lanes.is_cut_at_norms = true;
+    phone.lanes.placements = {
+        {"norm", 0, 0}, {"attention", 0, 0}, {"qkv", 0, 1}, {"out", 0, 1}, {"ffn", 0, 1}};
     Engine engine(phone);
     for (const int length : {1, kChunk, kChunk + 1, 3 * kChunk + 7}) {
       const std::vector<Token> prompt = tokens(static_cast<size_t>(length));
       Session expected(alone), session(engine);
       expected.prefill(prompt);
       session.prefill(prompt);
-      EXPECT_EQ(row(session), row(expected)) << order << ", " << length << " tokens";
+      EXPECT_EQ(row(session), row(expected))
+          << plan::order_name(order) << ", " << length << " tokens";
     }
   }
 }
@@ -165,8 +172,8 @@ TEST_F(ChunksTest, N7APhoneRunsChunksInAnyOrder) {
 // Prompt on one lane, generation on another (N10): the cache goes with it.
 TEST_F(ChunksTest, N10PromptAndGenerationOnLanesOfTheirOwn) {
   if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
-  prepare::Options options = two_lanes("out-of-order");
-  options.placements = {"@2=0", "=1"};
+  prepare::Options options = two_lanes(plan::Order::kOutOfOrder);
+  options.lanes.placements = {{"", 2, 0}, {"", 0, 1}};
   Engine engine(options), alone(one_lane());
   Session session(engine), expected(alone);
   Trace trace({"prompt", "generation"});

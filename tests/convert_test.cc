@@ -75,8 +75,8 @@ TEST_P(Converted, ComputesWhatTheSourceDoes) {
   EXPECT_EQ(report.n_tensors, file_.tensors().size());
   const auto tokens = test_support::random_tokens(tiny(), 24);
   prepare::Options options = source_.float_options();
-  options.model = out_;
-  options.prefill = "f32";
+  options.model.file = out_;
+  options.prompts.prefill = plan::Prefill::kF32;
   const auto logits = test_support::engine_logits(options, tokens);
   EXPECT_LT(largest_difference(logits, test_support::reference_logits(tiny(), tokens)), 1e-3);
 }

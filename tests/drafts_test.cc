@@ -125,7 +125,7 @@ class Comparison {
     auto& engine = engines_[kv];
     if (engine == nullptr) {
       prepare::Options options = options_;
-      options.kv_type = kKvTypes[kv];
+      options.memory.kv_type = kKvTypes[kv];
       engine = std::make_unique<engine::Engine>(options);
     }
     return *engine;
@@ -162,12 +162,12 @@ class House : public testing::TestWithParam<std::string> {};
 
 TEST_P(House, DraftedTextIsPlainText) {
   prepare::Options options;
-  options.model = std::string(TROIKA_MODELS) + "/troika-" + GetParam() + "-q8_0.gguf";
-  if (!std::filesystem::exists(options.model)) {
-    GTEST_SKIP() << options.model << " is missing: the recipe in models/train makes it";
+  options.model.file = std::string(TROIKA_MODELS) + "/troika-" + GetParam() + "-q8_0.gguf";
+  if (!std::filesystem::exists(options.model.file)) {
+    GTEST_SKIP() << options.model.file << " is missing: the recipe in models/train makes it";
   }
-  options.n_threads = 2;
-  options.context = 256;
+  options.lanes.n_threads = 2;
+  options.memory.context = 256;
   Comparison comparison(options);
   prepare::Options for_tokens = options;
   const engine::Engine engine(for_tokens);
@@ -196,10 +196,10 @@ TEST_P(Tiny, DraftedTextIsPlainText) {
     test_support::TinyModel model = GetParam().model;
     model.type = type;
     prepare::Options options;
-    options.model = folder.file("tiny.gguf");
-    options.n_threads = 1;
-    options.context = 128;
-    write_tiny_model(model, options.model);
+    options.model.file = folder.file("tiny.gguf");
+    options.lanes.n_threads = 1;
+    options.memory.context = 128;
+    write_tiny_model(model, options.model.file);
     Comparison comparison(options);
     const int n_prompts = takes_all() ? 4 : 2;
     for (int i = 0; i < n_prompts; ++i, ++number) {

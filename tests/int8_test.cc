@@ -38,10 +38,10 @@ TEST_P(Int8Models, N4PiecesThreadsAndMethodsOfAPromptAgree) {
        {Int8Method::kToken, Int8Method::kTokenShadow, Int8Method::kStatic, Int8Method::kShadow,
         Int8Method::kSmooth, Int8Method::kSplit, Int8Method::kGroup}) {
     SCOPED_TRACE(plan::int8_method_name(method));
-    options.made_plan = plan_of(file.float_options(), method, 1.0f);
+    options.plan.exact = plan_of(file.float_options(), method, 1.0f);
     const auto whole = engine_logits(options, tokens);
     EXPECT_TRUE(engine_logits(options, tokens, {33, 40}) == whole);
-    options.made_plan->lanes[0].n_threads = 3;
+    options.plan.exact->lanes[0].n_threads = 3;
     EXPECT_TRUE(engine_logits(options, tokens, {60}) == whole);
     if (method == Int8Method::kStatic || method == Int8Method::kSmooth) continue;  // made-up limits
     EXPECT_LE(test_support::rounded_error(GetParam().model, whole, exact), 0.2);
@@ -54,10 +54,10 @@ TEST_P(Int8Models, N4EverythingBeyondTheLimitIsExactInTheActivations) {
   prepare::Options options = file.float_options();
   const auto tokens = test_support::random_tokens(GetParam().model, kPromptTokens);
   const auto error_at = [&](float limit, const auto& judge) {
-    options.made_plan = plan_of(file.float_options(), Int8Method::kShadow, limit);
+    options.plan.exact = plan_of(file.float_options(), Int8Method::kShadow, limit);
     return test_support::rounded_error(GetParam().model, engine_logits(options, tokens), judge);
   };
-  options.made_plan = plan_of(file.float_options(), Int8Method::kShadow, 1e-4f);
+  options.plan.exact = plan_of(file.float_options(), Int8Method::kShadow, 1e-4f);
   const auto judge = engine_logits(options, tokens);
   // What little the limits differ by moves roundings of the attention to bfloat16, and of the
   // activations of experts, which have no limits.
@@ -85,23 +85,21 @@ TEST(Int8Plan, N3IsRefusedWithoutACalibrationOrForAnotherModel) {
     }
     return std::string();
   };
-  options.int8 = "shadow";
-  options.prefill = "auto";
+  options.prompts.int8 = plan::Int8Method::kShadow;
+  options.prompts.prefill = std::nullopt;
   EXPECT_NE(refusal().find("--calibrate"), std::string::npos) << refusal();
-  options.int8 = "token";
+  options.prompts.int8 = plan::Int8Method::kToken;
   EXPECT_EQ(refusal(), "");
-  options.is_strict_npu = true;
-  EXPECT_NE(refusal().find("--strict-npu"), std::string::npos) << refusal();
-  options.is_strict_npu = false;
-  options.int8 = "shadows";
-  EXPECT_NE(refusal().find("token-shadow"), std::string::npos) << refusal();
-  options.int8.clear();
-  options.made_plan = plan_of(file.float_options(), Int8Method::kShadow, 1.0f);
+  options.lanes.is_strict_npu = true;
+  EXPECT_NE(refusal().find("‹strict-npu›"), std::string::npos) << refusal();
+  options.lanes.is_strict_npu = false;
+  options.prompts.int8.reset();
+  options.plan.exact = plan_of(file.float_options(), Int8Method::kShadow, 1.0f);
   EXPECT_EQ(refusal(), "");
-  options.made_plan->int8.inputs[1].weight = "blk.7.attn_q.weight";
+  options.plan.exact->int8.inputs[1].weight = "blk.7.attn_q.weight";
   EXPECT_NE(refusal().find("'int8.inputs[1].weight'"), std::string::npos) << refusal();
-  options.made_plan->int8.inputs.pop_back();
-  options.made_plan->int8.inputs[1].weight =
+  options.plan.exact->int8.inputs.pop_back();
+  options.plan.exact->int8.inputs[1].weight =
       plan_of(file.float_options(), Int8Method::kShadow, 1.0f).int8.inputs[1].weight;
   EXPECT_NE(refusal().find("is missing"), std::string::npos) << refusal();
 }
@@ -128,8 +126,8 @@ class Int8Planted : public testing::TestWithParam<std::string> {
     plant.input = path;
     plant.output = folder_.file("planted.gguf");
     forge::plant_outliers(plant);
-    how_.engine.model = plant.output;
-    how_.engine.n_threads = 2;
+    how_.engine.model.file = plant.output;
+    how_.engine.lanes.n_threads = 2;
     for (int i = 0; i < 4; ++i) how_.text += kText;
     how_.text_name = "a made-up story";
   }
@@ -167,13 +165,14 @@ TEST_P(Int8Planted, N4LosesLittleWhereOneScaleForATensorIsFarOff) {
   prepare::Options options = how_.engine;
   plan::Plan plan = engine::Engine(options).plan();
   plan.int8 = int8;
-  options.plan = folder_.file("plan.json");
+  options.plan.file = folder_.file("plan.json");
   {
     const engine::Engine engine(how_.engine);
-    std::ofstream(options.plan) << plan::to_json({prepare::plan_identity(engine.file()), plan});
+    std::ofstream(options.plan.file)
+        << plan::to_json({prepare::plan_identity(engine.file()), plan});
   }
-  options.int8 = "shadow";
-  options.outlier_prune = 0;
+  options.prompts.int8 = plan::Int8Method::kShadow;
+  options.prompts.outlier_prune = 0;
   engine::Engine engine(options);
   EXPECT_EQ(engine.plan().int8.inputs.size(), int8.inputs.size());
   EXPECT_EQ(engine.plan().int8.shadowed(), std::vector<bool>(int8.inputs.size(), true));

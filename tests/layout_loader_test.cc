@@ -28,13 +28,13 @@ TinyModel model_of(const std::string& architecture, uint32_t type = test_support
   return model;
 }
 
-Options options_for(const std::string& layouts, int n_threads = 1) {
+Options options_for(prepare::Layouts layouts, int n_threads = 1) {
   Options options;
-  options.prefill = "int8";
-  options.layouts = layouts;
-  options.chunk = kChunk;
-  options.context = 512;
-  options.n_threads = n_threads;
+  options.prompts.prefill = plan::Prefill::kInt8;
+  options.memory.layouts = layouts;
+  options.prompts.chunk = kChunk;
+  options.memory.context = 512;
+  options.lanes.n_threads = n_threads;
   return options;
 }
 
@@ -80,9 +80,10 @@ class Layouts : public testing::TestWithParam<std::string> {};
 TEST_P(Layouts, D1ResultsAreThoseOfOneLayout) {
   const TinyModel model = model_of(GetParam());
   const auto tokens = random_tokens(model, 512);
-  TinyEngine blocks(model, options_for("blocks"));
-  TinyEngine both(model, options_for("both"));
-  TinyEngine one(model, options_for("switch")), back(model, options_for("switch", 2));
+  TinyEngine blocks(model, options_for(prepare::Layouts::kBlocks));
+  TinyEngine both(model, options_for(prepare::Layouts::kBoth));
+  TinyEngine one(model, options_for(prepare::Layouts::kSwitch)),
+      back(model, options_for(prepare::Layouts::kSwitch, 2));
   back.engine->layouts()->force_plan(schedule::SwitchPlan{4, 4});
   for (const std::vector<size_t>& lengths : std::vector<std::vector<size_t>>{
            {5}, {33}, {kChunk}, {kChunk + 1}, {40, 60}, {100, 3, 50}, {200, 70, 90}}) {
@@ -106,10 +107,10 @@ TEST(LayoutLoader, D1EveryTypeOfWeightsAndOfTheCacheGivesTheSame) {
     for (const auto kv : {tensor::Type::kF32, tensor::Type::kF16, tensor::Type::kQ8_0}) {
       TinyModel model = model_of("llama", type);
       const auto tokens = random_tokens(model, 200);
-      Options options = options_for("blocks");
-      options.kv_type = kv;
+      Options options = options_for(prepare::Layouts::kBlocks);
+      options.memory.kv_type = kv;
       TinyEngine blocks(model, options);
-      options.layouts = "switch";
+      options.memory.layouts = prepare::Layouts::kSwitch;
       TinyEngine one(model, options);
       EXPECT_TRUE(conversation(*one.session, tokens, {100, 40}) ==
                   conversation(*blocks.session, tokens, {100, 40}));
@@ -122,12 +123,12 @@ TEST(LayoutLoader, D1EveryTypeOfWeightsAndOfTheCacheGivesTheSame) {
 TEST(LayoutLoader, D1TheWayBack) {
   const TinyModel model = model_of("llama");
   const auto tokens = random_tokens(model, 400);
-  TinyEngine tiny(model, options_for("switch"));
+  TinyEngine tiny(model, options_for(prepare::Layouts::kSwitch));
   LayoutLoader& loader = *tiny.engine->layouts();
   tiny.session->prefill(first(tokens, 5));  // a step
   ASSERT_TRUE(is_in_steps_layout(*tiny.engine));
   loader.force_plan(schedule::SwitchPlan{4, 1 << 20});
-  TinyEngine judge(model, options_for("blocks"));
+  TinyEngine judge(model, options_for(prepare::Layouts::kBlocks));
   judge.session->prefill(first(tokens, 384));
   for (int i = 0; i < 1000 && loader.counters().n_loads_back < 4; ++i) {
     tiny.session->truncate(0);
@@ -150,7 +151,7 @@ TEST(LayoutLoader, D1TheWayBack) {
 TEST(LayoutLoader, D1AStepWaitsForWhatIsMissing) {
   const TinyModel model = model_of("llama");
   const auto tokens = random_tokens(model, 100);
-  TinyEngine tiny(model, options_for("switch"));
+  TinyEngine tiny(model, options_for(prepare::Layouts::kSwitch));
   LayoutLoader& loader = *tiny.engine->layouts();
   loader.force_plan(schedule::SwitchPlan{0, 1 << 20});  // nothing during the prompt
   tiny.session->prefill(first(tokens, kChunk));
@@ -166,7 +167,8 @@ TEST(LayoutLoader, D1AStepWaitsForWhatIsMissing) {
 TEST(LayoutLoader, D1TreesOfDraftsAndSeveralSessions) {
   const TinyModel model = model_of("qwen2");
   const auto tokens = random_tokens(model, 300);
-  TinyEngine blocks(model, options_for("blocks")), one(model, options_for("switch", 2));
+  TinyEngine blocks(model, options_for(prepare::Layouts::kBlocks)),
+      one(model, options_for(prepare::Layouts::kSwitch, 2));
   const auto run_both = [&](TinyEngine& tiny) {
     std::vector<std::vector<Logits>> results(2);
     const auto use = [&](size_t which) {
@@ -197,7 +199,7 @@ TEST(LayoutLoader, D1TreesOfDraftsAndSeveralSessions) {
 TEST(LayoutLoader, D1AFileCutShortIsAnErrorAndNoMore) {
   const TinyModel model = model_of("llama");
   const auto tokens = random_tokens(model, 100);
-  TinyEngine tiny(model, options_for("switch"));
+  TinyEngine tiny(model, options_for(prepare::Layouts::kSwitch));
   tiny.engine->layouts()->force_plan(schedule::SwitchPlan{0, 1 << 20});
   tiny.session->prefill(first(tokens, kChunk));
   const std::string path = tiny.folder.file("tiny.gguf");
@@ -215,7 +217,7 @@ TEST(LayoutLoader, D1AFileCutShortIsAnErrorAndNoMore) {
 TEST(LayoutLoader, D1BlocksAndLoadsStandInTheTrace) {
   const TinyModel model = model_of("llama");
   const auto tokens = random_tokens(model, 100);
-  TinyEngine tiny(model, options_for("switch"));
+  TinyEngine tiny(model, options_for(prepare::Layouts::kSwitch));
   const auto rows = tiny.engine->trace_rows();
   ASSERT_EQ(rows.size(), 3u);
   Trace trace(rows);
@@ -236,7 +238,7 @@ TEST(LayoutLoader, D1BlocksAndLoadsStandInTheTrace) {
 TEST(LayoutLoader, D1WhatCannotBeIsSaid) {
   const TinyModel model = model_of("llama");
   const auto message = [&](const std::function<void(Options&)>& change) {
-    Options options = options_for("switch");
+    Options options = options_for(prepare::Layouts::kSwitch);
     change(options);
     return test::message_of<UsageError>([&] { TinyEngine tiny(model, options); });
   };
@@ -244,13 +246,14 @@ TEST(LayoutLoader, D1WhatCannotBeIsSaid) {
     const std::string text = message(change);
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  expect("there are blocks, both and switch", [](Options& o) { o.layouts = "panels"; });
-  expect("Add --prefill int8", [](Options& o) { o.prefill = "bf16"; });
-  expect("Add --prefill int8", [](Options& o) { o.layouts = "both", o.prefill = "auto"; });
-  expect("a scale for each row", [](Options& o) { o.int8_weights = "tensor"; });
-  expect("a scale for each row", [](Options& o) { o.int8 = "group"; });
-  expect("--load copy", [](Options& o) { o.load = "copy"; });
-  expect("--packed", [](Options& o) { o.packed_bytes = 1000; });
+  expect("Add ‹prefill› int8", [](Options& o) { o.prompts.prefill = plan::Prefill::kBf16; });
+  expect("Add ‹prefill› int8", [](Options& o) {
+    o.memory.layouts = prepare::Layouts::kBoth, o.prompts.prefill = std::nullopt;
+  });
+  expect("a scale for each row", [](Options& o) { o.prompts.has_one_weight_scale = true; });
+  expect("a scale for each row", [](Options& o) { o.prompts.int8 = plan::Int8Method::kGroup; });
+  expect("‹load› copy", [](Options& o) { o.memory.load = prepare::Load::kCopy; });
+  expect("‹packed›", [](Options& o) { o.memory.packed_bytes = 1000; });
 }
 
 }  // namespace

@@ -76,9 +76,9 @@ TEST_P(Variant, AgreesWithTheReferenceInFloat) {
 TEST_P(Variant, AgreesWithTheReferenceAsItRunsByDefault) {
   const TinyModelFile file(model());
   prepare::Options options;
-  options.model = file.path();
+  options.model.file = file.path();
   // Who wants more than the original context says so; then positions turn otherwise.
-  if (model().rope_scaling == "longrope") options.context = model().context;
+  if (model().rope_scaling == "longrope") options.memory.context = model().context;
   expect_error_below(
       kBf16Bound,
       rounded_error(model(), engine_logits(options, tokens_), reference_logits(model(), tokens_)),
@@ -148,12 +148,12 @@ TEST_P(Format, ACopyOfTheWeightsHasTheBitsOfTheFile) {
   const TinyModelFile file(model());
   prepare::Options options = file.float_options();
   options.activations = plan::Activations::kQ8;
-  options.n_threads = 2;
+  options.lanes.n_threads = 2;
   const auto check = [&](const std::string& what) {
     const std::vector<size_t> pieces = {33, 1, 1, 2};
-    options.load = "map";
+    options.memory.load = prepare::Load::kMap;
     const auto wanted = engine_logits(options, tokens_, pieces);
-    options.load = "copy";
+    options.memory.load = prepare::Load::kCopy;
     engine::Engine engine(options);
     engine::Session session(engine);
     EXPECT_EQ(engine_logits(session, tokens_, pieces), wanted) << name() << " " << what;
@@ -164,14 +164,14 @@ TEST_P(Format, ACopyOfTheWeightsHasTheBitsOfTheFile) {
     EXPECT_EQ(is_in_strips, kernels::find(strips, type) != nullptr) << engine.weight_pages().text;
   };
   for (const char* prefill : {"same", "bf16", "q8", "int8"}) {
-    options.prefill = prefill;
+    options.prompts.prefill = plan::prefill_from_name(prefill);
     check(prefill);
   }
   if (model().n_experts > 0) return;
-  options.int8 = "group";
+  options.prompts.int8 = plan::Int8Method::kGroup;
   check("int8 group");
-  options.int8.clear();
-  options.packed_bytes = 8000;
+  options.prompts.int8.reset();
+  options.memory.packed_bytes = 8000;
   check("int8, packed in part");
 }
 
@@ -186,7 +186,7 @@ TEST_P(Format, AgreesWithTheReferenceInEveryPrecisionOfPrompts) {
     options.kernels = kernels;
     for (const auto& [prefill, bound] :
          {std::pair{"f32", kFloatBound}, {"bf16", bf16_bound}, {"int8", kPanelBound}}) {
-      options.prefill = prefill;
+      options.prompts.prefill = plan::prefill_from_name(prefill);
       expect_error_below(bound, rounded_error(model(), engine_logits(options, tokens_), judge),
                          name() + ", " + kernels + ", prompts in " + prefill);
     }
@@ -236,7 +236,7 @@ TEST_P(Format, DoesNotDependOnPiecesOrThreads) {
     for (const auto activations : {plan::Activations::kF32, plan::Activations::kQ8}) {
       options.activations = activations;
       const std::string how = kernels + ", " + plan::activations_name(activations);
-      options.n_threads = 1;
+      options.lanes.n_threads = 1;
       const auto whole = engine_logits(options, tokens_);
       const std::vector<std::vector<size_t>> ways = {
           std::vector<size_t>(kTokens, 1), {8, 32}, {33, 7}, {1, 2, 3, 4, 5, 6, 7}};
@@ -245,7 +245,7 @@ TEST_P(Format, DoesNotDependOnPiecesOrThreads) {
             << how << ", first piece " << pieces[0];
       }
       for (int n_threads : {2, 3}) {
-        options.n_threads = n_threads;
+        options.lanes.n_threads = n_threads;
         EXPECT_EQ(engine_logits(options, tokens_), whole) << how << ", threads " << n_threads;
         EXPECT_EQ(engine_logits(options, tokens_, {17, 1, 1}), whole)
             << how << ", in pieces, threads " << n_threads;
@@ -270,13 +270,13 @@ TEST_P(KvType, StaysWithinItsBoundAndDoesNotDependOnPieces) {
     const auto tokens = test_support::random_tokens(model, kTokens);
     const TinyModelFile file(model);
     prepare::Options options = file.float_options();
-    options.kv_type = type;
+    options.memory.kv_type = type;
     const auto whole = engine_logits(options, tokens);
     expect_error_below(bound, rounded_error(model, whole, reference_logits(model, tokens)),
                        architecture + ", keys and values in " + GetParam());
     EXPECT_EQ(engine_logits(options, tokens, std::vector<size_t>(kTokens, 1)), whole);
     EXPECT_EQ(engine_logits(options, tokens, {19}), whole);
-    options.n_threads = 3;
+    options.lanes.n_threads = 3;
     EXPECT_EQ(engine_logits(options, tokens), whole);
   }
 }
@@ -292,12 +292,12 @@ TEST(LongText, AgreesWithTheReferenceAndDoesNotDependOnPieces) {
   const auto tokens = test_support::random_tokens(model, 600);
   const TinyModelFile file(model);
   prepare::Options options = file.float_options();
-  options.context = 1024;
+  options.memory.context = 1024;
   const auto whole = engine_logits(options, tokens);
   expect_error_below(kFloatBound, relative_error(whole, reference_logits(model, tokens)),
                      "600 tokens");
   EXPECT_EQ(engine_logits(options, tokens, {100, 1, 1, 300}), whole);
-  options.n_threads = 3;
+  options.lanes.n_threads = 3;
   EXPECT_EQ(engine_logits(options, tokens, {513}), whole);
 }
 
@@ -311,15 +311,15 @@ TEST(LongText, WindowsAgreeWithTheReferenceAndDoNotDependOnPieces) {
     const auto judge = reference_logits(model, tokens);
     const TinyModelFile file(model);
     prepare::Options options = file.float_options();
-    options.context = 1024;
+    options.memory.context = 1024;
     for (const auto& [prefill, bound] : {std::pair{"f32", kFloatBound}, {"bf16", kBf16Bound}}) {
-      options.prefill = prefill;
-      options.n_threads = 1;
+      options.prompts.prefill = plan::prefill_from_name(prefill);
+      options.lanes.n_threads = 1;
       const std::string what = "window " + std::to_string(window) + ", " + prefill;
       const auto whole = engine_logits(options, tokens);
       expect_error_below(bound, relative_error(whole, judge), what);
       EXPECT_EQ(engine_logits(options, tokens, {101, 33, 300}), whole) << what;
-      options.n_threads = 3;
+      options.lanes.n_threads = 3;
       EXPECT_EQ(engine_logits(options, tokens, {140}), whole) << what;
     }
   }
@@ -343,12 +343,12 @@ TEST(Mixture, OfMillionsOfWeightsAgreesWithTheReferenceWhateverThePieces) {
     }
     prepare::Options options = file.float_options();
     for (const auto& [prefill, bound] : {std::pair{"f32", kFloatBound}, {"bf16", kRoundedBound}}) {
-      options.prefill = prefill;
-      options.n_threads = 1;
+      options.prompts.prefill = plan::prefill_from_name(prefill);
+      options.lanes.n_threads = 1;
       const std::string what = "mixture, type " + std::to_string(type) + ", prompts in " + prefill;
       const auto whole = engine_logits(options, tokens);
       expect_error_below(bound, rounded_error(model, whole, judge), what);
-      options.n_threads = 3;
+      options.lanes.n_threads = 3;
       EXPECT_EQ(engine_logits(options, tokens, {40}), whole) << what;
     }
   }

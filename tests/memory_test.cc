@@ -13,18 +13,31 @@ namespace {
 
 using plan::Owner;
 
+using plan::Prefill;
+
 struct Setting {
-  const char* prefill;
-  const char* int8;
-  size_t packed_bytes;
-  const char* layouts;
+  Prefill prefill;
+  std::optional<plan::Int8Method> int8 = std::nullopt;
+  size_t packed_bytes = 0;
+  std::optional<prepare::Layouts> layouts = std::nullopt;
+
+  std::string name() const {
+    return fmt::format("{} {} {} {}", plan::prefill_name(prefill),
+                       int8 ? plan::int8_method_name(*int8) : "", packed_bytes,
+                       layouts ? prepare::layouts_name(*layouts) : "");
+  }
 };
 
 TEST(Memory, NoOwnerTakesMoreThanWasReckoned) {
-  const Setting settings[] = {
-      {"same", "", 0, ""},      {"f32", "", 0, ""},          {"bf16", "", 0, ""},
-      {"int8", "", 0, ""},      {"int8", "", 1u << 30, ""},  {"int8", "", 300000, ""},
-      {"int8", "group", 0, ""}, {"int8", "llm.int8", 0, ""}, {"int8", "", 0, "switch"}};
+  const Setting settings[] = {{Prefill::kSame},
+                              {Prefill::kF32},
+                              {Prefill::kBf16},
+                              {Prefill::kInt8},
+                              {Prefill::kInt8, std::nullopt, 1u << 30},
+                              {Prefill::kInt8, std::nullopt, 300000},
+                              {Prefill::kInt8, plan::Int8Method::kGroup},
+                              {Prefill::kInt8, plan::Int8Method::kSplit},
+                              {Prefill::kInt8, std::nullopt, 0, prepare::Layouts::kSwitch}};
   for (const std::string& architecture : test_support::tiny_architectures()) {
     test_support::TinyModel model = test_support::tiny_model(architecture);
     model.type = test_support::kQ8_0;
@@ -32,15 +45,14 @@ TEST(Memory, NoOwnerTakesMoreThanWasReckoned) {
     write_tiny_model(model, folder.file("m.gguf"));
     for (const Setting& setting : settings) {
       prepare::Options options;
-      options.model = folder.file("m.gguf");
-      options.n_threads = 2;
-      options.prefill = setting.prefill;
-      options.int8 = setting.int8;
-      options.packed_bytes = setting.packed_bytes;
-      options.layouts = setting.layouts;
+      options.model.file = folder.file("m.gguf");
+      options.lanes.n_threads = 2;
+      options.prompts.prefill = setting.prefill;
+      options.prompts.int8 = setting.int8;
+      options.memory.packed_bytes = setting.packed_bytes;
+      options.memory.layouts = setting.layouts;
       Engine engine(options);
-      const std::string name = fmt::format("{} {} {} {} {}", architecture, setting.prefill,
-                                           setting.int8, setting.packed_bytes, setting.layouts);
+      const std::string name = architecture + " " + setting.name();
       const plan::Ledger expected = prepare::expected_memory(
           options, engine.blueprint(), engine.weights(), engine.plan(), engine.memory_figures());
       // Attention's parts come with the first passes.

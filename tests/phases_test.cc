@@ -31,9 +31,9 @@ class Phases : public testing::TestWithParam<test_support::PromptCase> {
   }
   static prepare::Options options() {
     prepare::Options options;
-    options.context = kContext;
-    options.n_threads = 2;
-    options.prefill = GetParam().prefill;
+    options.memory.context = kContext;
+    options.lanes.n_threads = 2;
+    options.prompts.prefill = plan::prefill_from_name(GetParam().prefill);
     return options;
   }
   // Runs the tokens as one pass of a phase behind the history, and keeps them.

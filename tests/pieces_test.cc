@@ -129,13 +129,13 @@ std::vector<Row> rows_of(Engine& engine, const TinyModel& model) {
 void expect_equal(Engine& uncut, const std::vector<Row>& expected, const prepare::Options& options,
                   const TinyModel& model, uint64_t seed) {
   prepare::Options cut = options;
-  cut.made_plan = uncut.plan();
-  cut.made_plan->lanes = {{{}, 1}, {{}, static_cast<int>(1 + seed % 2)}};
-  cut.made_plan->chunks_in_flight = 2;
-  cut.made_plan->is_cut_at_norms = seed % 3 == 0;
-  cut.made_plan->placements = {{"out", 0, 1}, {"qkv", 2, 1}};
-  cut.parts = RandomCuts(seed);
-  cut.load = seed % 2 == 1 ? "copy" : "map";
+  cut.plan.exact = uncut.plan();
+  cut.plan.exact->lanes = {{{}, 1}, {{}, static_cast<int>(1 + seed % 2)}};
+  cut.plan.exact->chunks_in_flight = 2;
+  cut.plan.exact->is_cut_at_norms = seed % 3 == 0;
+  cut.plan.exact->placements = {{"out", 0, 1}, {"qkv", 2, 1}};
+  cut.lanes.parts = RandomCuts(seed);
+  cut.memory.load = seed % 2 == 1 ? prepare::Load::kCopy : prepare::Load::kMap;
   Engine engine(cut);
   size_t n_cut = 0, n_uncut = 0, n_on_second = 0;
   for (const schedule::TaskList& list : engine.graphs().bodies()) {
@@ -160,11 +160,11 @@ class Pieces : public testing::TestWithParam<test_support::PromptCase> {};
 TEST_P(Pieces, CutsAtRandomPlacesKeepTheBits) {
   const TinyModel model = model_of(GetParam().architecture);
   prepare::Options options;
-  options.context = kCutContext;
-  options.chunk = kChunk;
-  options.prefill = GetParam().prefill;
+  options.memory.context = kCutContext;
+  options.prompts.chunk = kChunk;
+  options.prompts.prefill = plan::prefill_from_name(GetParam().prefill);
   TinyEngine uncut(model, options);
-  options.model = uncut.folder.file("tiny.gguf");
+  options.model.file = uncut.folder.file("tiny.gguf");
   const std::vector<Row> expected = rows_of(*uncut.engine, model);
   for (const uint64_t seed : {1, 2, 3}) {
     expect_equal(*uncut.engine, expected, options, model, seed);
@@ -180,19 +180,19 @@ TEST(PiecesOfInt8, CutsAtRandomPlacesKeepTheBitsOfEveryMethod) {
   for (const char* architecture : {"llama", "qwen2"}) {
     const TinyModel model = model_of(architecture);
     prepare::Options options;
-    options.context = kCutContext;
-    options.chunk = kChunk;
+    options.memory.context = kCutContext;
+    options.prompts.chunk = kChunk;
     const TinyEngine file(model, options);
-    options.model = file.folder.file("tiny.gguf");
+    options.model.file = file.folder.file("tiny.gguf");
     uint64_t seed = 10;
     for (const Int8Method method : {Int8Method::kTokenShadow, Int8Method::kShadow,
                                     Int8Method::kSmooth, Int8Method::kSplit, Int8Method::kGroup}) {
       SCOPED_TRACE(plan::int8_method_name(method));
-      options.made_plan = test_support::plan_of(options, method, 1.0f);
+      options.plan.exact = test_support::plan_of(options, method, 1.0f);
       Engine uncut(options);
       const std::vector<Row> expected = rows_of(uncut, model);
       expect_equal(uncut, expected, options, model, ++seed);
-      options.made_plan = std::nullopt;
+      options.plan.exact = std::nullopt;
     }
   }
 }
@@ -201,12 +201,12 @@ TEST(PiecesOfInt8, CutsAtRandomPlacesKeepTheBitsOfEveryMethod) {
 TEST(PiecesOfInt8, PackedCopiesAreCutToo) {
   const TinyModel model = model_of("llama");
   prepare::Options options;
-  options.context = kCutContext;
-  options.chunk = kChunk;
-  options.prefill = "int8";
-  options.packed_bytes = size_t{1} << 30;
+  options.memory.context = kCutContext;
+  options.prompts.chunk = kChunk;
+  options.prompts.prefill = plan::Prefill::kInt8;
+  options.memory.packed_bytes = size_t{1} << 30;
   TinyEngine uncut(model, options);
-  options.model = uncut.folder.file("tiny.gguf");
+  options.model.file = uncut.folder.file("tiny.gguf");
   const std::vector<Row> expected = rows_of(*uncut.engine, model);
   for (const uint64_t seed : {21, 22}) {
     expect_equal(*uncut.engine, expected, options, model, seed);
@@ -216,7 +216,7 @@ TEST(PiecesOfInt8, PackedCopiesAreCutToo) {
 TEST(PiecesOfALlama, ACutThatDoesNotMakeUpAProductIsRefusedInASentence) {
   const TinyModel model = model_of("llama");
   prepare::Options options;
-  options.parts = [](const lanes::Subgraph& subgraph, plan::Shape) -> Parts {
+  options.lanes.parts = [](const lanes::Subgraph& subgraph, plan::Shape) -> Parts {
     if (std::string(subgraph.name) != "ffn") return {};
     Parts parts(1);
     parts[0].tokens = {1};

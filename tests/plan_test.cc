@@ -32,8 +32,8 @@ TEST(SavedPlan, RunsAsItSays) {
   write(folder.file("plan.json"), plan_of(options));
 
   prepare::Options from_file;
-  from_file.model = options.model;
-  from_file.plan = folder.file("plan.json");
+  from_file.model.file = options.model.file;
+  from_file.plan.file = folder.file("plan.json");
   const engine::Engine engine(from_file);
   EXPECT_EQ(engine.plan().context, 128);
   EXPECT_EQ(engine.plan().n_threads(), 1);
@@ -49,8 +49,8 @@ TEST(SavedPlan, IsRefusedForAnotherModelOrMachineOrWhenItIsMissing) {
   const std::string path = folder.file("plan.json");
   const auto refusal = [&](const std::string& model) {
     prepare::Options options;
-    options.model = model;
-    options.plan = path;
+    options.model.file = model;
+    options.plan.file = path;
     try {
       const engine::Engine engine(options);
     } catch (const Error& error) {
@@ -75,11 +75,11 @@ TEST(Lanes, PlacementsDoNotChangeABit) {
   const TinyModelFile model(test_support::tiny_model("llama"));
   const prepare::Options one_lane = model.float_options();
   prepare::Options two_lanes = one_lane;
-  two_lanes.n_threads = 0;
-  two_lanes.lanes = std::to_string(cores[0]) + ";" + std::to_string(cores[1]);
+  two_lanes.lanes.n_threads = 0;
+  two_lanes.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
   const auto expected = test_support::engine_logits(one_lane, kPromptOfPlan);
   for (const char* placement : {"=1", "ffn=1", "attention=1", "ffn@2=1", "head=1", "embed=1"}) {
-    two_lanes.placements = {placement};
+    two_lanes.lanes.placements = {plan::placement_from_text(placement)};
     EXPECT_EQ(test_support::engine_logits(two_lanes, kPromptOfPlan, {5, 1}), expected) << placement;
   }
 }

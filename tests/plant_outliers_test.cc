@@ -43,7 +43,7 @@ TEST_P(Planted, ComputesTheSame) {
   prepare::Options options = file.float_options();
   const auto before = engine_logits(options, tokens);
   const auto judge = test_support::reference_logits(model, tokens);
-  options.model = plant(file.path());
+  options.model.file = plant(file.path());
   const auto after = engine_logits(options, tokens);
   // Every layer has an activation that can be scaled before attention, in it, and (but for phi2,
   // where there is none, and experts, whose routers read it too) before and in the feed-forward.
@@ -53,7 +53,7 @@ TEST_P(Planted, ComputesTheSame) {
   std::printf("%s: error %.2e\n", GetParam().name.c_str(), error);
   EXPECT_LE(error, kBound);
   // The reference reads the planted file with its own reader.
-  const reference::Model planted(reference::read_gguf(options.model));
+  const reference::Model planted(reference::read_gguf(options.model.file));
   EXPECT_LE(relative_error(reference::forward(planted, tokens), judge), kBound);
 }
 

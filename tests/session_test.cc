@@ -46,10 +46,10 @@ class SessionTest : public testing::Test {
   static prepare::Options options(int context) {
     static const TinyModelFile file(model());
     prepare::Options options;
-    options.model = file.path();
-    options.n_threads = 2;
-    options.context = context;
-    options.prefill = "same";
+    options.model.file = file.path();
+    options.lanes.n_threads = 2;
+    options.memory.context = context;
+    options.prompts.prefill = plan::Prefill::kSame;
     return options;
   }
   static std::vector<Token> tokens(size_t n, uint64_t seed = 7) {
@@ -72,7 +72,7 @@ TEST_F(SessionTest, N3PiecesOfAPromptAreTheWholeInEveryPrecision) {
   const std::vector<Token> prompt = tokens(165);
   for (const char* prefill : {"f32", "bf16", "int8"}) {
     prepare::Options options = this->options(2048);
-    options.prefill = prefill;
+    options.prompts.prefill = plan::prefill_from_name(prefill);
     Engine engine(options);
     Session whole(engine);
     whole.prefill(prompt);
@@ -83,7 +83,7 @@ TEST_F(SessionTest, N3PiecesOfAPromptAreTheWholeInEveryPrecision) {
       }
       EXPECT_EQ(row(session), row(whole)) << prefill << ", pieces of " << length;
     }
-    options.n_threads = 1;
+    options.lanes.n_threads = 1;
     Engine alone(options);
     Session session(alone);
     session.prefill(prompt);
@@ -95,10 +95,10 @@ TEST_F(SessionTest, N3PiecesOfAPromptAreTheWholeInEveryPrecision) {
 TEST_F(SessionTest, N3PackedCopiesChangeNoBit) {
   const std::vector<Token> prompt = tokens(165);
   prepare::Options options = this->options(2048);
-  options.prefill = "int8";
+  options.prompts.prefill = plan::Prefill::kInt8;
   std::vector<Row> rows;
   for (const size_t bytes : {size_t{0}, size_t{20'000}, size_t{1} << 30}) {
-    options.packed_bytes = bytes;
+    options.memory.packed_bytes = bytes;
     Engine engine(options);
     EXPECT_EQ(engine.weights().packed_bytes() > 0, bytes > 0);
     EXPECT_LE(engine.weights().packed_bytes(), bytes);
@@ -113,16 +113,16 @@ TEST_F(SessionTest, N8_EquivalentShapesOfAProductGiveTheSameBits) {
   const std::vector<Token> prompt = tokens(165);
   for (const char* prefill : {"bf16", "int8"}) {
     prepare::Options options = this->options(2048);
-    options.prefill = prefill;
+    options.prompts.prefill = plan::prefill_from_name(prefill);
     Engine first(options);
     Session expected(first);
     expected.prefill(prompt);
     for (const char* layout : {"64 rows", "32 rows", "128 rows"}) {
-      options.made_plan = first.plan();
+      options.plan.exact = first.plan();
       for (const model::Weight& weight : first.blueprint().weights) {
         for (const int n : first.plan().prompt_shapes) {
           const plan::Shape shape = {plan::Phase::kPrompt, n};
-          options.made_plan->layouts.push_back(
+          options.plan.exact->layouts.push_back(
               {0, weight.n_rows, weight.row_length, shape, layout});
         }
       }
@@ -131,7 +131,7 @@ TEST_F(SessionTest, N8_EquivalentShapesOfAProductGiveTheSameBits) {
       session.prefill(prompt);
       EXPECT_EQ(row(session), row(expected)) << prefill << ", " << layout;
     }
-    for (auto& choice : options.made_plan->layouts) choice.layout = "7 rows";
+    for (auto& choice : options.plan.exact->layouts) choice.layout = "7 rows";
     try {
       Engine engine(options);
       FAIL();

@@ -37,7 +37,7 @@ constexpr int kLengths[] = {1,          kChunk - 1,      kChunk,     kChunk + 1,
 prepare::Options options_of(const TinyModelFile& file, Int8Method method, int n_lanes,
                             plan::Order order = plan::Order::kOutOfOrder, int prune = 0) {
   prepare::Options options = file.float_options();
-  options.chunk = kChunk;
+  options.prompts.chunk = kChunk;
   plan::Plan plan = test_support::plan_of(options, method, 1.0f);
   plan.int8.outlier_prune = prune;
   plan.order = order;
@@ -47,8 +47,8 @@ prepare::Options options_of(const TinyModelFile& file, Int8Method method, int n_
     plan.lanes = {{{cores[0]}, 1}, {{cores[1]}, 1}};
     plan.placements = {{"attention", 0, 1}, {"shadow", 2, 1}};
   }
-  options.made_plan = plan;
-  options.shadow_rows = "all";
+  options.plan.exact = plan;
+  options.memory.shadow_rows = prepare::ShadowRows::kAll;
   return options;
 }
 
@@ -261,6 +261,11 @@ TEST(Shadow, N4N7NoOrderInWhichTasksEndChangesABit) {
 }
 
 // A folder of side files of its own, and columns of a few channels in memory.
+constexpr std::pair<const char*, prepare::ShadowRows> kShadowRows[] = {
+    {"all", prepare::ShadowRows::kAll},
+    {"hot", prepare::ShadowRows::kHot},
+    {"none", prepare::ShadowRows::kNone}};
+
 class ShadowRows : public testing::Test {
  protected:
   void SetUp() override {
@@ -269,21 +274,21 @@ class ShadowRows : public testing::Test {
   }
   void TearDown() override { unsetenv("XDG_CACHE_HOME"); }
 
-  prepare::Options options(const std::string& rows, int prune = 0,
+  prepare::Options options(prepare::ShadowRows rows, int prune = 0,
                            Int8Method method = Int8Method::kShadow) const {
     prepare::Options options = options_of(file_, method, 2, plan::Order::kOutOfOrder, prune);
-    options.shadow_rows = rows;
+    options.memory.shadow_rows = rows;
     // Limits that few activations exceed, so that not every channel is in every chunk.
-    for (plan::Int8Input& input : options.made_plan->int8.inputs) {
+    for (plan::Int8Input& input : options.plan.exact->int8.inputs) {
       input.limit *= 2;
       input.hot_channels = {0, 5, 9, 2};
     }
     return options;
   }
   prepare::Options one_lane(int prune = 0) const {
-    prepare::Options one = options("all", prune);
-    one.made_plan->lanes = {{{}, 1}};
-    one.made_plan->placements.clear();
+    prepare::Options one = options(prepare::ShadowRows::kAll, prune);
+    one.plan.exact->lanes = {{{}, 1}};
+    one.plan.exact->placements.clear();
     return one;
   }
   std::vector<Row> rows(const prepare::Options& options) const {
@@ -316,8 +321,8 @@ TEST_F(ShadowRows, N5AColdOutlierGivesTheExactResult) {
   const std::vector<Row> expected = rows(one_lane());
   std::map<std::string, lanes::ShadowCounters> counters;
   std::map<std::string, size_t> bytes;
-  for (const char* which : {"all", "hot", "none"}) {
-    Engine engine(options(which));
+  for (const auto& [which, kept] : kShadowRows) {
+    Engine engine(options(kept));
     EXPECT_TRUE(rows_of(engine, model_, kLength) == expected) << which;
     counters[which] = engine.graphs().shadow()->counters();
     const weights::Channels& channels = *engine.weights().channels();
@@ -343,18 +348,18 @@ TEST_F(ShadowRows, N5AColdOutlierGivesTheExactResult) {
 TEST_F(ShadowRows, N4N5AWholeTextGivesTheSameLogits) {
   const auto tokens = test_support::random_tokens(model_, 2 * kChunk + 3);
   const auto expected = test_support::engine_logits(one_lane(), tokens);
-  for (const char* which : {"all", "none"}) {
-    EXPECT_TRUE(test_support::engine_logits(options(which), tokens) == expected) << which;
+  for (const auto& [which, kept] : kShadowRows) {
+    EXPECT_TRUE(test_support::engine_logits(options(kept), tokens) == expected) << which;
   }
 }
 
 TEST_F(ShadowRows, N5EveryFormOfScales) {
   for (const bool is_tensor : {false, true}) {
     for (const Int8Method method : {Int8Method::kShadow, Int8Method::kTokenShadow}) {
-      prepare::Options cold = options("none", 0, method);
-      prepare::Options resident = options("all", 0, method);
-      cold.made_plan->int8.one_weight_scale = is_tensor;
-      resident.made_plan->int8.one_weight_scale = is_tensor;
+      prepare::Options cold = options(prepare::ShadowRows::kNone, 0, method);
+      prepare::Options resident = options(prepare::ShadowRows::kAll, 0, method);
+      cold.plan.exact->int8.one_weight_scale = is_tensor;
+      resident.plan.exact->int8.one_weight_scale = is_tensor;
       EXPECT_TRUE(rows(cold) == rows(resident)) << is_tensor;
     }
   }
@@ -368,30 +373,31 @@ TEST_F(ShadowRows, N5TheSideFileIsMadeOnceAndAgainWhenItIsStale) {
     EXPECT_TRUE(rows_of(engine, model_, kLength) == expected);
     return engine.note();
   };
-  EXPECT_NE(note_of(options("hot")).find("wrote"), std::string::npos);
-  EXPECT_EQ(note_of(options("hot")), "");
+  EXPECT_NE(note_of(options(prepare::ShadowRows::kHot)).find("wrote"), std::string::npos);
+  EXPECT_EQ(note_of(options(prepare::ShadowRows::kHot)), "");
   ASSERT_EQ(side_files().size(), 1u);
   const std::string path = side_files().front();
   // Every word of the header, and a length that is not that of the file.
   for (const std::streamoff at : {0, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96}) {
     put_byte(path, at, 0x55);
-    EXPECT_NE(note_of(options("hot")).find("wrote"), std::string::npos) << "byte " << at;
-    EXPECT_EQ(note_of(options("none")), "") << "byte " << at;
+    EXPECT_NE(note_of(options(prepare::ShadowRows::kHot)).find("wrote"), std::string::npos)
+        << "byte " << at;
+    EXPECT_EQ(note_of(options(prepare::ShadowRows::kNone)), "") << "byte " << at;
   }
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
-  EXPECT_NE(note_of(options("hot")).find("wrote"), std::string::npos);
+  EXPECT_NE(note_of(options(prepare::ShadowRows::kHot)).find("wrote"), std::string::npos);
   std::filesystem::resize_file(path, 3);
-  EXPECT_NE(note_of(options("hot")).find("wrote"), std::string::npos);
+  EXPECT_NE(note_of(options(prepare::ShadowRows::kHot)).find("wrote"), std::string::npos);
   // The model's time of change is part of its content.
   std::filesystem::last_write_time(
       file_.path(), std::filesystem::file_time_type::clock::now() + std::chrono::seconds(5));
-  EXPECT_NE(note_of(options("hot")).find("another content"), std::string::npos);
+  EXPECT_NE(note_of(options(prepare::ShadowRows::kHot)).find("another content"), std::string::npos);
   EXPECT_EQ(side_files().size(), 1u);
 }
 
 TEST_F(ShadowRows, N6AFileThatLacksAProductIsMadeAgainWithWhatItHad) {
   const auto bytes = [&](int prune) {
-    Engine engine(options("hot", prune));
+    Engine engine(options(prepare::ShadowRows::kHot, prune));
     EXPECT_TRUE(rows_of(engine, model_, kLength) == rows(one_lane(prune)));
     return engine.channel_file()->bytes();
   };
@@ -404,18 +410,18 @@ TEST_F(ShadowRows, N6AFileThatLacksAProductIsMadeAgainWithWhatItHad) {
 TEST_F(ShadowRows, N5AFileThatCannotBeWrittenOrReadIsASentence) {
   ASSERT_EQ(setenv("XDG_CACHE_HOME", "/dev/null/no-folder", 1), 0);
   try {
-    Engine engine(options("hot"));
+    Engine engine(options(prepare::ShadowRows::kHot));
     FAIL() << "wrote to no folder";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("--no-cache"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("‹no-cache›"), std::string::npos) << error.what();
   }
-  prepare::Options without = options("hot");
-  without.has_cache = false;
+  prepare::Options without = options(prepare::ShadowRows::kHot);
+  without.memory.has_side_files = false;
   EXPECT_TRUE(rows(without) == rows(one_lane()));
   ASSERT_EQ(setenv("XDG_CACHE_HOME", folder_.file("cache").c_str(), 1), 0);
   EXPECT_TRUE(side_files().empty());
   // Cut short while it is in use.
-  Engine engine(options("none"));
+  Engine engine(options(prepare::ShadowRows::kNone));
   std::filesystem::resize_file(side_files().front(), 4096);
   try {
     rows_of(engine, model_, kLength);
@@ -426,7 +432,7 @@ TEST_F(ShadowRows, N5AFileThatCannotBeWrittenOrReadIsASentence) {
 }
 
 TEST_F(ShadowRows, N5ReadsAreTasksOfALaneOfTheirOwn) {
-  Engine engine(options("none"));
+  Engine engine(options(prepare::ShadowRows::kNone));
   ASSERT_EQ(engine.machine().lanes().size(), 3u);
   Trace trace({"matrix", "vector", "disk"});
   engine.set_trace(&trace);
@@ -454,9 +460,6 @@ TEST(Shadow, N4ALaneWithoutOutliersIsToldAndChangesNothing) {
   const Engine engine(options_of(file, Int8Method::kToken, 2));
   EXPECT_NE(engine.note().find("no outliers"), std::string::npos);
   EXPECT_EQ(engine.graphs().shadow(), nullptr);
-  prepare::Options options = options_of(file, Int8Method::kShadow, 2);
-  options.shadow_rows = "some";
-  EXPECT_THROW(Engine{options}, UsageError);
 }
 
 }  // namespace

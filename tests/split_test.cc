@@ -32,10 +32,10 @@ TEST_F(SplitModel, ComputesTheSameBits) {
   const auto tokens = test_support::random_tokens(model(), 40);
   prepare::Options options = whole_.float_options();
   const auto wanted = test_support::engine_logits(options, tokens);
-  for (const char* load : {"map", "copy"}) {
-    options.model = parts_[1];
-    options.load = load;
-    EXPECT_EQ(test_support::engine_logits(options, tokens), wanted) << load;
+  for (const auto load : {prepare::Load::kMap, prepare::Load::kCopy}) {
+    options.model.file = parts_[1];
+    options.memory.load = load;
+    EXPECT_EQ(test_support::engine_logits(options, tokens), wanted) << static_cast<int>(load);
   }
 }
 

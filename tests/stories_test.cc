@@ -22,8 +22,8 @@ class Stories : public testing::Test {
   void SetUp() override {
     const char* data = std::getenv("TROIKA_DATA");
     if (data == nullptr) GTEST_SKIP() << "TROIKA_DATA is not set: no trained model, no stories";
-    options_.model = std::string(data) + "/models/stories260K.gguf";
-    options_.context = kWindow;
+    options_.model.file = std::string(data) + "/models/stories260K.gguf";
+    options_.memory.context = kWindow;
     std::ifstream stream(std::string(data) + "/text/tinystories_1000.json");
     stories_ = nlohmann::json::parse(stream).get<std::vector<std::string>>();
   }
@@ -64,7 +64,7 @@ class Stories : public testing::Test {
 
 TEST_F(Stories, HaveTheKnownPerplexity) {
   options_.activations = plan::Activations::kF32;
-  options_.kv_type = tensor::Type::kF32;
+  options_.memory.kv_type = tensor::Type::kF32;
   const Score score = this->score(100);
   EXPECT_EQ(score.n_tokens, 38168u);
   EXPECT_NEAR(score.nll, 1.6639, 0.00005);
@@ -76,7 +76,7 @@ TEST_F(Stories, LoseLittleWithTheDefaultOptions) {
       score(20).nll,
       [&] {
         options_.activations = plan::Activations::kF32;
-        options_.kv_type = tensor::Type::kF32;
+        options_.memory.kv_type = tensor::Type::kF32;
         return score(20).nll;
       }(),
       0.002);
@@ -84,9 +84,9 @@ TEST_F(Stories, LoseLittleWithTheDefaultOptions) {
 
 TEST_F(Stories, AreAsLikelyForTheReference) {
   options_.activations = plan::Activations::kF32;
-  options_.kv_type = tensor::Type::kF32;
+  options_.memory.kv_type = tensor::Type::kF32;
   engine::Engine engine(options_);
-  const reference::Model model(reference::read_gguf(options_.model));
+  const reference::Model model(reference::read_gguf(options_.model.file));
   double nll = 0;
   size_t n_tokens = 0;
   for (size_t story = 0; story < 5; ++story) {

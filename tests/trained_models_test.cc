@@ -42,9 +42,9 @@ class Trained : public testing::TestWithParam<std::string> {
 
   prepare::Options options(int n_threads = 1) const {
     prepare::Options options;
-    options.model = path_;
-    options.n_threads = n_threads;
-    options.context = 512;
+    options.model.file = path_;
+    options.lanes.n_threads = n_threads;
+    options.memory.context = 512;
     return options;
   }
 
@@ -60,7 +60,7 @@ TEST_P(Trained, AgreesWithTheReference) {
   EXPECT_EQ(model.activation, GetParam());
   prepare::Options in_float = options();
   in_float.activations = plan::Activations::kF32;
-  in_float.kv_type = tensor::Type::kF32;
+  in_float.memory.kv_type = tensor::Type::kF32;
   engine::Engine engine(in_float);
   engine::Session session(engine);
   const std::vector<Token> tokens = tokens_of(engine, kStory);

@@ -18,12 +18,12 @@ struct Placed {
   std::string text;
 };
 
-Placed place(const test_support::TinyModel& model, const std::string& load,
-             const std::string& prefill = "same",
+Placed place(const test_support::TinyModel& model, Load load,
+             plan::Prefill prefill = plan::Prefill::kSame,
              plan::Activations activations = plan::Activations::kQ8) {
   Options options;
-  options.load = load;
-  options.prefill = prefill;
+  options.memory.load = load;
+  options.prompts.prefill = prefill;
   options.activations = activations;
   const test_support::TinyEngine tiny(model, options);
   Placed placed;
@@ -45,17 +45,19 @@ test_support::TinyModel quantised() {
 
 TEST(WeightStrips, ACopyHasAllProductsInStrips) {
   if (!has_strip_kernels()) GTEST_SKIP() << "these kernels read rows in the order of the file only";
-  const Placed copied = place(quantised(), "copy");
+  const Placed copied = place(quantised(), Load::kCopy);
   EXPECT_GT(copied.n_in_strips, 0u);
   EXPECT_LE(copied.n_as_in_file, 1u) << "the embedding table, if it is not the head too";
   EXPECT_NE(copied.text.find("16 rows side by side"), std::string::npos) << copied.text;
 }
 
 TEST(WeightStrips, WhatIsMappedOrReadAsFloatsStaysAsItIs) {
-  EXPECT_EQ(place(quantised(), "map").n_in_strips, 0u);
-  EXPECT_EQ(place(quantised(), "copy", "same", plan::Activations::kF32).n_in_strips, 0u);
-  EXPECT_EQ(place(quantised(), "copy", "f32").n_in_strips, 0u);
-  EXPECT_EQ(place(test_support::small_model("llama"), "copy").n_in_strips, 0u) << "of floats";
+  EXPECT_EQ(place(quantised(), Load::kMap).n_in_strips, 0u);
+  EXPECT_EQ(
+      place(quantised(), Load::kCopy, plan::Prefill::kSame, plan::Activations::kF32).n_in_strips,
+      0u);
+  EXPECT_EQ(place(quantised(), Load::kCopy, plan::Prefill::kF32).n_in_strips, 0u);
+  EXPECT_EQ(place(test_support::small_model("llama"), Load::kCopy).n_in_strips, 0u) << "of floats";
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ void check_head_length(tensor::Type type, int head_dim) {
   if (holds_heads(type, head_dim)) return;
   throw Error(
       fmt::format("A cache of type {} needs heads of a multiple of {} elements, and this "
-                  "model's have {}. Choose --kv f16 or --kv f32.",
+                  "model's have {}. Choose ‹kv› f16 or ‹kv› f32.",
                   tensor::type_name(type), tensor::type_info(type).block_length, head_dim));
 }
 
@@ -81,8 +81,8 @@ void KvCache::grow() {
     block = HugeBuffer(page_bytes * n_pages);
   } catch (const std::bad_alloc&) {
     throw Error(
-        fmt::format("No memory for {} more bytes of context. Use a smaller --context, or "
-                    "--kv q8_0.",
+        fmt::format("No memory for {} more bytes of context. Use a smaller ‹context›, or "
+                    "‹kv› q8_0.",
                     page_bytes * n_pages));
   }
   n_users_.resize(n_users_.size() + kPageSlots, 0);
@@ -210,7 +210,7 @@ void KvCache::check_room(const Batch& batch) const {
   if (n_positions > shape_.limit()) {
     throw Error(
         fmt::format("The context of {} tokens is full: {} more do not fit. Use a larger "
-                    "--context or a shorter text.",
+                    "‹context› or a shorter text.",
                     shape_.limit(), n_positions - shape_.limit()));
   }
   if (batch.size() > n_free()) {

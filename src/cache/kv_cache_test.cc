@@ -423,7 +423,7 @@ TEST(KvCache, StepsAllocateNothing) {
 TEST(KvCache, AFormatThatDoesNotDivideTheHeadsIsAnError) {
   KvShape bad = {1, 1, 48, tensor::Type::kQ8_0, 10};
   const std::string message = test::message_of<Error>([&] { KvCache kv(bad); });
-  EXPECT_NE(message.find("--kv f16"), std::string::npos) << message;
+  EXPECT_NE(message.find("‹kv› f16"), std::string::npos) << message;
   bad.head_dim = 64;
   KvCache good(bad);
   EXPECT_EQ(good.shape().slot_bytes(), 68u);

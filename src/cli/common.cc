@@ -15,10 +15,13 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/option_names.h"
 #include "base/progress.h"
+#include "base/system.h"
 #include "cli/idle_switches.h"
 #include "cli/use/kept_plan.h"
 #include "cli/use/models.h"
+#include "lanes/virtual/virtual_phone.h"
 #include "prepare/make_plan.h"
 
 namespace troika::cli {
@@ -30,8 +33,14 @@ bool EngineFlags::is_given(const std::string& name) const {
 prepare::Options EngineFlags::checked() const {
   refuse_idle_switches(*this);
   prepare::Options checked = options;
-  checked.activations = plan::activations_from_name(activations);
-  checked.kv_type = prepare::kv_type_from_name(kv);
+  if (!prepare::is_here(checked)) {
+    if (!lanes.empty()) checked.phone.processors = lanes::processors_from_text(lanes);
+  } else if (!lanes.empty()) {
+    checked.lanes.cores = plan::lanes_from_text(lanes, usable_core_numbers());
+  }
+  for (const std::string& text : placements) {
+    checked.lanes.placements.push_back(plan::placement_from_text(text));
+  }
   return checked;
 }
 
@@ -39,9 +48,9 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   prepare::Options options = flags.checked();
   Progress bar("measuring weights");
   options.progress = bar.function();
-  if (flags.uses_kept_plan()) options.base_plan = kept_plan(flags);
+  if (flags.uses_kept_plan()) options.plan.base = kept_plan(flags);
   auto engine = std::make_unique<engine::Engine>(options);
-  if (!engine->note().empty()) note("note: " + engine->note() + "\n");
+  if (!engine->note().empty()) note("note: " + with_flags(engine->note()) + "\n");
   for (const std::string& sentence : idle_switches(flags, *engine))
     note("note: " + sentence + "\n");
   const int trained = engine->blueprint().trained_context;
@@ -171,6 +180,13 @@ void SamplerFlags::check_tokens(const engine::Engine& engine) const {
                     text, n_tokens - 1));
   }
 }
+
+std::string with_flags(const std::string& text) {
+  return with_option_names(text,
+                           [](std::string_view option) { return fmt::format("--{}", option); });
+}
+
+std::string message_of(const std::exception& error) { return with_flags(error.what()); }
 
 std::string read_text(const std::string& path) {
   if (path == "-") {

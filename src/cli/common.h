@@ -1,9 +1,12 @@
 // What the commands share: options, output, errors.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/bytes_text.h"
 #include "cli/options.h"
@@ -42,14 +45,15 @@ inline constexpr const char* kDraftGroup = "Drafts";
 // Options of every command that computes with a model.
 struct EngineFlags {
   prepare::Options options;
-  std::string activations = "q8";
-  std::string kv = "f16";
+  // What --lanes and --place mean depends on --machine.
+  std::string lanes;
+  std::vector<std::string> placements;
 
   void add_to(Command& command);
   // For commands that run as 'troika tune' found best, unless --no-plan forbids it.
   void add_kept_plan(Command& command);
   bool uses_kept_plan() const { return uses_kept_plan_; }
-  // Throws UsageError for names that are not known and switches that cannot do anything.
+  // Throws UsageError for lanes that are not known and switches that cannot do anything.
   prepare::Options checked() const;
   // Whether the command line has this option: "--order".
   bool is_given(const std::string& name) const;
@@ -58,6 +62,15 @@ struct EngineFlags {
   const Command* command_ = nullptr;  // to which they were added
   bool uses_kept_plan_ = false;
 };
+
+// How prompts, keys and values are computed: the options that several commands have. The variables
+// must live as long as the command.
+Option* add_prefill(Command& command, std::optional<plan::Prefill>& prefill,
+                    const std::string& help);
+Option* add_activations(Command& command, plan::Activations& activations);
+Option* add_kv(Command& command, tensor::Type& type);
+// --lanes of this machine.
+Option* add_cores(Command& command, std::vector<plan::HostLane>& lanes, const std::string& help);
 
 // Loads with a note on standard error about the context that was chosen.
 std::unique_ptr<engine::Engine> load(const EngineFlags& flags);
@@ -91,6 +104,11 @@ struct SamplerFlags {
 
 // "bf16 (auto: ...), 12.3 MB packed in 0.4 s": how prompts are computed, and why so.
 std::string prefill_text(const engine::Engine& engine);
+
+// What an error says, with this program's options: --context.
+std::string message_of(const std::exception& error);
+// The same for any text in which options are marked, see base/option_names.h.
+std::string with_flags(const std::string& text);
 
 // The whole of a file, or of standard input for "-". Throws Error.
 std::string read_text(const std::string& path);

@@ -1,134 +1,180 @@
 // The options of every command that runs a model, in the groups in which --help shows them.
+#include "base/system.h"
 #include "cli/common.h"
 #include "cli/use/models.h"
 
 namespace troika::cli {
 namespace {
 
+using plan::int8_method_from_name;
+using prepare::has_one_weight_scale_from_name;
+using prepare::layouts_from_name;
+using prepare::load_from_name;
+using prepare::npu_step_from_name;
+using prepare::shadow_rows_from_name;
+
 void add_machine(Command& command, prepare::Options& options) {
-  command.add_option("-t,--threads", options.n_threads, "Threads (default: all usable cores)");
-  command.add_option("-c,--context", options.context,
+  command.add_option("-t,--threads", options.lanes.n_threads,
+                     "Threads (default: all usable cores)");
+  command.add_option("-c,--context", options.memory.context,
                      "Tokens of context (default: what model and memory allow, at most 8192)");
   command
-      .add_option("--memory", options.memory_bytes,
+      .add_option("--memory", options.memory.limit_bytes,
                   "What the program may keep in memory: 1900M, 2G; what does not fit is refused, "
                   "and a context that was not asked for is shortened. auto: of what is free, half "
                   "bounds what is copied and cached (default)")
       ->with_byte_units_or_auto();
   command
-      .add_option("--load", options.load,
-                  "Where weights lie: map (in the pages of the file, in its order), copy (in "
-                  "memory, in huge pages, 16 rows side by side, which several tokens read much "
-                  "faster), auto (copy if half of the free memory will do)")
-      ->capture_default_str();
-  command.add_flag("!--no-cache", options.has_cache,
+      .add_text(
+          "--load", [&](const auto& text) { options.memory.load = load_from_name(text); },
+          "Where weights lie: map (in the pages of the file, in its order), copy (in "
+          "memory, in huge pages, 16 rows side by side, which several tokens read much "
+          "faster), auto (copy if half of the free memory will do)")
+      ->shows_default("auto");
+  command.add_flag("!--no-cache", options.memory.has_side_files,
                    "Neither use nor keep side files: with '--place shadow' all weights of "
                    "outliers stay in memory");
-  command.add_option("--plan", options.plan,
+  command.add_option("--plan", options.plan.file,
                      "Run as this plan says (see 'troika plan'); it sets threads, lanes, "
                      "placements, context, --kv, --activations and --prefill");
   command.add_option("--kernels", options.kernels,
                      "The fastest kernels allowed, as named by --version (default: the fastest)");
-  command.add_option("--pre", options.pre_tokenizer,
+  command.add_option("--pre", options.model.pre_tokenizer,
                      "Use this pre-tokenizer instead of the one the file names");
 }
 
-void add_precision(Command& command, EngineFlags& flags) {
-  prepare::Options& options = flags.options;
-  command.add_option("--kv", flags.kv, "Type of cached keys and values: f32, f16 or q8_0")
-      ->capture_default_str();
-  command
-      .add_option("--activations", flags.activations,
-                  "How activations meet block-quantised weights: q8 (fast) or f32 (exact)")
-      ->capture_default_str();
-  command
-      .add_option(
-          "--prefill", options.prefill,
-          "How prompts are computed: f32 (exact), bf16, q8 (products as in generation, "
-          "attention in bf16), int8 (fastest; a model's outlying activations may suffer), "
-          "same (as generation), or auto: as 'troika tune' found, else q8 or bf16, the faster "
-          "one here")
-      ->capture_default_str();
-  command.add_option("--chunk", options.chunk,
+void add_precision(Command& command, prepare::Options& options) {
+  add_kv(command, options.memory.kv_type);
+  add_activations(command, options.activations);
+  add_prefill(command, options.prompts.prefill,
+              "How prompts are computed: f32 (exact), bf16, q8 (products as in generation, "
+              "attention in bf16), int8 (fastest; a model's outlying activations may suffer), "
+              "same (as generation), or auto: as 'troika tune' found, else q8 or bf16, the faster "
+              "one here");
+  command.add_option("--chunk", options.prompts.chunk,
                      "Tokens of a prompt that go together (default: the plan's)");
-  command.add_option("--int8", options.int8,
-                     "Prompts in int8 by this method: token (a scale for each token), static (one "
-                     "for each tensor), token-shadow and shadow (the same, outliers in float "
-                     "beside), smooth, llm.int8 or group; replaces the method of --plan");
-  command.add_option("--int8-weights", options.int8_weights,
-                     "Scales of int8 weights: one for each row, or for the whole tensor");
-  command.add_option("--outlier-prune", options.outlier_prune,
+  command.add_text(
+      "--int8", [&](const auto& text) { options.prompts.int8 = int8_method_from_name(text); },
+      "Prompts in int8 by this method: token (a scale for each token), static (one "
+      "for each tensor), token-shadow and shadow (the same, outliers in float "
+      "beside), smooth, llm.int8 or group; replaces the method of --plan");
+  command.add_text(
+      "--int8-weights",
+      [&](const auto& text) {
+        options.prompts.has_one_weight_scale = has_one_weight_scale_from_name(text);
+      },
+      "Scales of int8 weights: one for each row, or for the whole tensor");
+  command.add_option("--outlier-prune", options.prompts.outlier_prune,
                      "Percentage of the products, the least important, whose outliers are ignored "
                      "(default: as the plan says, else 85)");
-  command.add_flag("--strict-npu", options.is_strict_npu,
+  command.add_flag("--strict-npu", options.lanes.is_strict_npu,
                    "Matrix lanes may use only scales that are fixed beforehand");
   command
-      .add_option("--packed", options.packed_bytes,
+      .add_option("--packed", options.memory.packed_bytes,
                   "Most bytes of packed copies of weights, which spare int8 prompts the unpacking "
                   "(default: none)")
       ->with_byte_units();
-  command.add_option("--layouts", options.layouts,
-                     "Layouts of the weights for int8 prompts and for generation: blocks (those "
-                     "of the file for both), both (packed copies of all beside them) or switch "
-                     "(one copy, which changes its layout while the prompt is computed; default: "
-                     "as --packed says)");
+  command.add_text(
+      "--layouts", [&](const auto& text) { options.memory.layouts = layouts_from_name(text); },
+      "Layouts of the weights for int8 prompts and for generation: blocks (those "
+      "of the file for both), both (packed copies of all beside them) or switch "
+      "(one copy, which changes its layout while the prompt is computed; default: "
+      "as --packed says)");
 }
 
-void add_lanes(Command& command, prepare::Options& options) {
+void add_lanes(Command& command, EngineFlags& flags) {
+  prepare::Options& options = flags.options;
   command.add_option(
-      "--lanes", options.lanes,
+      "--lanes", flags.lanes,
       "Groups of cores that work as lanes: \"0,1\" is one lane, \"0;1\" are two; of a "
       "phone its processors: \"cpu;npu\"");
-  command.add_option("--place", options.placements,
+  command.add_option("--place", flags.placements,
                      "SUBGRAPH=LANE or SUBGRAPH@TOKENS=LANE: where embed, norm, qkv, attention, "
                      "out, ffn or head run (repeatable; default: lane 0); shadow: the lane of int8 "
                      "prompts' outliers, at the same time as the products they belong to");
-  command.add_option("--order", options.order,
-                     "Chunks of a prompt on several lanes: in-order, lock-step (two at a time) or "
-                     "out-of-order (default: the plan's, out-of-order)");
-  command.add_option("--in-flight", options.chunks_in_flight,
+  command.add_text(
+      "--order", [&](const auto& text) { options.prompts.order = plan::order_from_name(text); },
+      "Chunks of a prompt on several lanes: in-order, lock-step (two at a time) or "
+      "out-of-order (default: the plan's, out-of-order)");
+  command.add_option("--in-flight", options.prompts.chunks_in_flight,
                      "Chunks that several lanes work on at once, each with buffers of its own "
                      "(default: the plan's, 4; of a phone 8)");
-  command.add_flag("--cut-at-norms", options.is_cut_at_norms,
+  command.add_flag("--cut-at-norms", options.lanes.is_cut_at_norms,
                    "Norms, and the projection behind attention, are subgraphs that can be placed");
   command
-      .add_option("--shadow-rows", options.shadow_rows,
-                  "With '--place shadow', which channels' weights stay in memory: hot (those that "
-                  "calibration found; a disk lane reads the others from a side file), all or none")
-      ->capture_default_str();
+      .add_text(
+          "--shadow-rows",
+          [&](const auto& text) { options.memory.shadow_rows = shadow_rows_from_name(text); },
+          "With '--place shadow', which channels' weights stay in memory: hot (those that "
+          "calibration found; a disk lane reads the others from a side file), all or none")
+      ->shows_default("hot");
 }
 
 void add_phones(Command& command, prepare::Options& options) {
   command
-      .add_option("--machine", options.machine,
-                  "here, or a virtual phone: phones/8gen3.json (then --stack too)")
-      ->capture_default_str();
-  command.add_option("--stack", options.stack,
+      .add_text(
+          "--machine", [&](const auto& text) { options.phone.file = text == "here" ? "" : text; },
+          "here, or a virtual phone: phones/8gen3.json (then --stack too)")
+      ->shows_default("here");
+  command.add_option("--stack", options.phone.stack,
                      "The software on the phone, as measured for a paper: llm.npu, heterollm, ...");
-  command.add_option("--npu-step", options.npu_step,
-                     "On a phone, llm.npu up to a step of its ablation: naive, chunk, outlier or "
-                     "out-of-order");
+  command.add_text(
+      "--npu-step", [&](const auto& text) { options.phone.npu_step = npu_step_from_name(text); },
+      "On a phone, llm.npu up to a step of its ablation: naive, chunk, outlier or "
+      "out-of-order");
   command
-      .add_option("--npu-prune", options.npu_prune,
+      .add_option("--npu-prune", options.phone.npu_prune,
                   "With it: percent of the blocks whose outliers are ignored")
       ->capture_default_str();
-  command.add_flag("!--npu-plain-shapes", options.has_square_shapes,
+  command.add_flag("!--npu-plain-shapes", options.phone.has_square_shapes,
                    "On a phone: rows as they come, not the fastest of equivalent shapes");
-  command.add_flag("!--ordinary-handover", options.has_fast_handover,
+  command.add_flag("!--ordinary-handover", options.phone.has_fast_handover,
                    "On a phone: the system's synchronisation in place of a flag to poll on");
 }
 
 }  // namespace
 
+Option* add_prefill(Command& command, std::optional<plan::Prefill>& prefill,
+                    const std::string& help) {
+  const auto take = [&prefill](const std::string& text) {
+    prefill.reset();
+    if (text != "auto") prefill = plan::prefill_from_name(text);
+  };
+  return command.add_text("--prefill", take, help)->shows_default("auto");
+}
+
+Option* add_activations(Command& command, plan::Activations& activations) {
+  const auto take = [&](const std::string& text) {
+    activations = plan::activations_from_name(text);
+  };
+  return command
+      .add_text("--activations", take,
+                "How activations meet block-quantised weights: q8 (fast) or f32 (exact)")
+      ->shows_default("q8");
+}
+
+Option* add_kv(Command& command, tensor::Type& type) {
+  const auto take = [&](const std::string& text) { type = prepare::kv_type_from_name(text); };
+  return command.add_text("--kv", take, "Type of cached keys and values: f32, f16 or q8_0")
+      ->shows_default("f16");
+}
+
+Option* add_cores(Command& command, std::vector<plan::HostLane>& lanes, const std::string& help) {
+  const auto take = [&](const std::string& text) {
+    lanes = plan::lanes_from_text(text, usable_core_numbers());
+  };
+  return command.add_text("--lanes", take, help);
+}
+
 void EngineFlags::add_to(Command& command) {
   command_ = &command;
-  add_model(command, "MODEL", options.model)->required();
+  add_model(command, "MODEL", options.model.file)->required();
   command.begin_group(kMachineGroup);
   add_machine(command, options);
   command.begin_group("Precision of prompts and cache");
-  add_precision(command, *this);
+  add_precision(command, options);
   command.begin_group("Lanes");
-  add_lanes(command, options);
+  add_lanes(command, *this);
   command.begin_group("Virtual phones");
   add_phones(command, options);
   command.end_group();

@@ -25,7 +25,7 @@ bool has_work(const plan::Plan& plan, int lane) {
 }  // namespace
 
 void refuse_idle_switches(const EngineFlags& flags) {
-  if (flags.options.machine == "here") {
+  if (prepare::is_here(flags.options)) {
     for (const char* name : kOfPhones) {
       if (!flags.is_given(name)) continue;
       throw UsageError(fmt::format(
@@ -42,7 +42,7 @@ void refuse_idle_switches(const EngineFlags& flags) {
                     "--stack and --npu-step; leave {} out.",
                     name, name));
   }
-  if (flags.is_given("--npu-prune") && flags.options.npu_step.empty()) {
+  if (flags.is_given("--npu-prune") && !flags.options.phone.npu_step) {
     throw UsageError(
         "--npu-prune says which blocks have outliers of their own, which they have from a step of "
         "llm.npu on. Give --npu-step outlier or out-of-order too, or leave it out.");
@@ -56,10 +56,10 @@ std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::E
     if (flags.is_given(name))
       sentences.push_back(fmt::format("{} does nothing here: {}", name, why));
   };
-  if (!flags.options.plan.empty()) {
+  if (!flags.options.plan.file.empty()) {
     for (const char* name : kOfPlans) {
       say(name, fmt::format("{} says it; leave --plan out, or make another with 'troika plan'",
-                            flags.options.plan));
+                            flags.options.plan.file));
     }
   }
   if (plan.lanes.size() == 1) {
@@ -67,7 +67,7 @@ std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::E
     say("--order", why);
     say("--in-flight", why);
   }
-  if (flags.options.machine != "here") return sentences;
+  if (!prepare::is_here(flags.options)) return sentences;
   for (int lane = 0; lane < static_cast<int>(plan.lanes.size()); ++lane) {
     if (has_work(plan, lane)) continue;
     say("--lanes", fmt::format("lane {} has no work, and its cores stay idle; place some on it "

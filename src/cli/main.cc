@@ -104,16 +104,16 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const troika::UsageError& error) {
-    note(fmt::format("troika: {}\n", error.what()));
+    note(fmt::format("troika: {}\n", troika::cli::message_of(error)));
     return kExitUsage;
   } catch (const troika::Error& error) {
-    note(fmt::format("troika: {}\n", error.what()));
+    note(fmt::format("troika: {}\n", troika::cli::message_of(error)));
     return kExitError;
   } catch (const std::bad_alloc&) {
     note(fmt::format("troika: There is not enough memory. Use a smaller model or --context.\n"));
     return kExitError;
   } catch (const std::exception& error) {
-    note(fmt::format("troika: {}\n", error.what()));
+    note(fmt::format("troika: {}\n", troika::cli::message_of(error)));
     return kExitError;
   }
 }

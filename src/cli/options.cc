@@ -60,6 +60,11 @@ Option* Option::capture_default_str() {
   return this;
 }
 
+Option* Option::shows_default(const std::string& text) {
+  option_->default_str(text);
+  return this;
+}
+
 Option* Option::delimiter(char separator) {
   option_->delimiter(separator);
   return this;
@@ -154,6 +159,11 @@ TROIKA_OPTION_OF(std::string);
 TROIKA_OPTION_OF(std::vector<int>);
 TROIKA_OPTION_OF(std::vector<std::string>);
 #undef TROIKA_OPTION_OF
+
+Option* Command::add_text(const std::string& names, std::function<void(const std::string&)> take,
+                          const std::string& help) {
+  return keep(*app_->add_option_function<std::string>(names, take, help));
+}
 
 Option* Command::add_flag(const std::string& names, bool& value, const std::string& help) {
   return keep(*app_->add_flag(names, value, help));

@@ -46,6 +46,8 @@ class Option {
   Option* required();
   // --help shows the value that the variable has now.
   Option* capture_default_str();
+  // --help shows this in place of a value.
+  Option* shows_default(const std::string& text);
   // Several values may stand in one text, separated so.
   Option* delimiter(char separator);
   Option* check(const Check& check);
@@ -87,6 +89,9 @@ class Command {
   // in options.cc for the types that are used: another one needs a line there.
   template <typename T>
   Option* add_option(const std::string& names, T& value, const std::string& help);
+  // For a text that `take` reads; what it throws ends the program as any error does.
+  Option* add_text(const std::string& names, std::function<void(const std::string&)> take,
+                   const std::string& help);
   // "!--no-cache" sets `value` to false.
   Option* add_flag(const std::string& names, bool& value, const std::string& help);
 

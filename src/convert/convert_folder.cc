@@ -143,7 +143,7 @@ class RowWriter {
     throw Error(fmt::format(
         "{}: tensor {} holds values that are not finite numbers, or too large for {}. {}",
         job.found.file->path(), troika::quoted(job.found.tensor->name), tensor::type_name(job.type),
-        job.type == tensor::Type::kF16 ? "Try --type bf16." : "Download the model again."));
+        job.type == tensor::Type::kF16 ? "Try ‹type› bf16." : "Download the model again."));
   }
 
  private:

@@ -243,7 +243,7 @@ TEST_F(ConvertFolder, WeightsThatDoNotFitAreSentences) {
   const float large = 1e6F;
   source.tensors["model.layers.0.mlp.up_proj.weight"].bytes.replace(
       400, 4, reinterpret_cast<const char*>(&large), 4);
-  expect_refused(source, "too large for F16. Try --type bf16");
+  expect_refused(source, "too large for F16. Try ‹type› bf16");
   EXPECT_EQ(convert_again("bf16"), "");
 }
 

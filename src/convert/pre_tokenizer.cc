@@ -65,7 +65,7 @@ std::string pre_tokenizer_name(const Json& json, const std::string& path) {
   }
   throw Error(fmt::format(
       "{}: the pre-tokenizer ({}) is not known. Where you know that one of this program's does the "
-      "same, choose it with --pre NAME.",
+      "same, choose it with ‹pre› NAME.",
       path, troika::quoted(line, 300)));
 }
 

@@ -189,7 +189,7 @@ Vocabulary read_tokenizer_json(const Json& json, const std::string& path, const 
     if (!is_byte_level) {
       throw UsageError(
           fmt::format("{}: the tokenizer is no byte-level BPE and has no pre-tokenizer; leave "
-                      "--pre out.",
+                      "‹pre› out.",
                       path));
     }
     text::find_splitter(pre);  // a name that is wrong is refused now, not by the file that has it

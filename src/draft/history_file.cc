@@ -185,7 +185,7 @@ Texts HistoryFile::parse(std::span<const std::byte> bytes, size_t* n_valid,
   if (bytes.empty()) return {};
   const size_t n_magic = std::min(bytes.size(), sizeof kMagic);
   if (std::memcmp(bytes.data(), kMagic, n_magic) != 0) {
-    throw Error(fmt::format("{}: is no history of drafts. Give --history another name.", path_));
+    throw Error(fmt::format("{}: is no history of drafts. Give ‹history› another name.", path_));
   }
   const auto drop = [&](size_t from) {
     if (problem == nullptr) return;

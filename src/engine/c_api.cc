@@ -1,9 +1,11 @@
 // The C API over Engine, Session and generate: errors become codes and sentences.
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <new>
 
 #include "base/error.h"
+#include "base/option_names.h"
 #include "engine/chat.h"
 #include "engine/drafting.h"
 #include "engine/engine.h"
@@ -43,6 +45,19 @@ troika_code fail(troika_error* error, troika_code code, const char* message) {
   return code;
 }
 
+// The field of troika_engine_options or troika_generate_options that is this option.
+std::string field_of(std::string_view option) {
+  if (option == "temp") return "temperature";
+  if (option == "repeat-penalty") return "repetition_penalty";
+  std::string field(option);
+  std::replace(field.begin(), field.end(), '-', '_');
+  return field;
+}
+
+troika_code fail(troika_error* error, troika_code code, const std::exception& e) {
+  return fail(error, code, troika::with_option_names(e.what(), field_of).c_str());
+}
+
 // Runs a body that may throw and returns its code.
 template <typename Body>
 troika_code guarded(troika_error* error, Body&& body) {
@@ -51,13 +66,13 @@ troika_code guarded(troika_error* error, Body&& body) {
     if (code == TROIKA_OK && error != nullptr) *error = {};
     return code;
   } catch (const UsageError& e) {
-    return fail(error, TROIKA_USAGE, e.what());
+    return fail(error, TROIKA_USAGE, e);
   } catch (const Error& e) {
-    return fail(error, TROIKA_ERROR, e.what());
+    return fail(error, TROIKA_ERROR, e);
   } catch (const std::bad_alloc&) {
     return fail(error, TROIKA_ERROR, "There is not enough memory.");
   } catch (const std::exception& e) {
-    return fail(error, TROIKA_ERROR, e.what());
+    return fail(error, TROIKA_ERROR, e);
   }
 }
 
@@ -105,11 +120,13 @@ troika_code troika_engine_open(const char* path, const troika_engine_options* op
     *engine = nullptr;
     require(path != nullptr, "troika_engine_open needs the path of a GGUF file.");
     troika::prepare::Options o;
-    o.model = path;
+    o.model.file = path;
     if (options != nullptr) {
-      o.n_threads = options->threads;
-      o.context = options->context;
-      if (options->kv != nullptr) o.kv_type = troika::prepare::kv_type_from_name(options->kv);
+      o.lanes.n_threads = options->threads;
+      o.memory.context = options->context;
+      if (options->kv != nullptr) {
+        o.memory.kv_type = troika::prepare::kv_type_from_name(options->kv);
+      }
       if (options->activations != nullptr) {
         o.activations = troika::plan::activations_from_name(options->activations);
       }

@@ -92,8 +92,8 @@ ChatFormat::ChatFormat(const Engine& engine, const std::string& source) {
   if (source.empty() && own.empty()) {
     throw Error(
         fmt::format("{}: the file has no chat template, so it is probably not a chat "
-                    "model. Use 'troika run' without --chat, or give a template with "
-                    "--template FILE.",
+                    "model. Use 'troika run' without ‹chat›, or give a template with "
+                    "‹template› FILE.",
                     engine.file().path()));
   }
   state_ = std::make_unique<State>(engine.tokenizer(), source.empty() ? own : source);

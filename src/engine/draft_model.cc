@@ -37,13 +37,13 @@ std::pair<Token, float> best_of(std::span<const float> logits, const kernels::Ta
 
 DraftModel::DraftModel(const Engine& large, const prepare::Options& options,
                        const std::string& path) {
-  if (path.empty()) throw UsageError("--draft model: needs a file: model:FILE.");
+  if (path.empty()) throw UsageError("‹draft› model: needs a file: model:FILE.");
   prepare::Options own;
-  own.model = path;
-  own.n_threads = options.n_threads;
-  own.lanes = options.lanes.find(';') == std::string::npos ? options.lanes : "";
-  own.context = large.plan().context;
-  own.kv_type = options.kv_type;
+  own.model.file = path;
+  own.lanes.n_threads = options.lanes.n_threads;
+  if (options.lanes.cores.size() == 1) own.lanes.cores = options.lanes.cores;
+  own.memory.context = large.plan().context;
+  own.memory.kv_type = options.memory.kv_type;
   own.kernels = options.kernels;
   engine_ = std::make_unique<Engine>(own);
   if (!same_tokens(large.tokenizer(), engine_->tokenizer())) {

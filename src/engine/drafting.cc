@@ -72,12 +72,12 @@ std::unique_ptr<draft::Drafter> make_drafter(Engine& engine, const prepare::Opti
   draft::DrafterOptions how;
   if (draft.fixed_width < 0 || draft.fixed_width > draft::kMostWidth) {
     throw UsageError(
-        fmt::format("--draft-width {} makes no sense; use 1 to {}, or 0 for what pays.",
+        fmt::format("‹draft-width› {} makes no sense; use 1 to {}, or 0 for what pays.",
                     draft.fixed_width, draft::kMostWidth));
   }
   if (draft.coverage < 0 || draft.coverage > 100) {
     throw UsageError(
-        fmt::format("--calibrate-drafts {} makes no sense; use 0 to 100 percent.", draft.coverage));
+        fmt::format("‹calibrate-drafts› {} makes no sense; use 0 to 100 percent.", draft.coverage));
   }
   how.n_vocab = engine.blueprint().n_vocab;
   how.most_text = engine.plan().context;

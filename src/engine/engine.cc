@@ -21,29 +21,28 @@ using SteadyClock = std::chrono::steady_clock;
 
 // The time at which loading begins, if the options make sense without a look at the model.
 SteadyClock::time_point begin(const prepare::Options& options) {
-  prepare::check_layouts(options);
-  prepare::check_memory(options);
+  prepare::check_options(options);
   return SteadyClock::now();
 }
 
 // A model that is only a name has shapes, and no weights.
 std::unique_ptr<forge::HollowModel> make_hollow(const prepare::Options& options) {
-  if (prepare::is_here(options) || options.has_values) return nullptr;
+  if (prepare::is_here(options) || options.phone.has_values) return nullptr;
   std::error_code ignored;
-  if (std::filesystem::exists(options.model, ignored)) return nullptr;
-  const model::KnownModel* known = model::find_known(options.model);
+  if (std::filesystem::exists(options.model.file, ignored)) return nullptr;
+  const model::KnownModel* known = model::find_known(options.model.file);
   if (known == nullptr) return nullptr;
-  return std::make_unique<forge::HollowModel>(*known, options.type);
+  return std::make_unique<forge::HollowModel>(*known, options.model.type);
 }
 
 std::unique_ptr<text::Tokenizer> make_tokenizer(const gguf::File& file,
                                                 const prepare::Options& options, bool is_hollow) {
   if (is_hollow) return nullptr;
-  return text::make_tokenizer(file, {options.pre_tokenizer});
+  return text::make_tokenizer(file, {options.model.pre_tokenizer});
 }
 
 plan::Plan loaded_plan(const prepare::Options& options, const gguf::File& file) {
-  plan::Plan plan = prepare::load_plan(options.plan, prepare::plan_identity(file)).plan;
+  plan::Plan plan = prepare::load_plan(options.plan.file, prepare::plan_identity(file)).plan;
   prepare::apply_chunk_options(options, &plan);
   return plan;
 }
@@ -96,9 +95,9 @@ Engine::Engine(const prepare::Options& options)
     : started_(begin(options)),
       program_bytes_(resident_bytes()),
       anonymous_bytes_(resident_anonymous_bytes()),
-      has_values_(prepare::is_here(options) || options.has_values),
+      has_values_(prepare::is_here(options) || options.phone.has_values),
       hollow_(make_hollow(options)),
-      file_(hollow_ != nullptr ? hollow_->open() : gguf::File::open(options.model)),
+      file_(hollow_ != nullptr ? hollow_->open() : gguf::File::open(options.model.file)),
       blueprint_(model::read(file_)),
       tokenizer_(make_tokenizer(file_, options, hollow_ != nullptr)),
       kernels_(kernels::choose(detect_cpu_features(), options.kernels)),
@@ -108,9 +107,10 @@ Engine::Engine(const prepare::Options& options)
                        : machines::make_phone_setup(options, file_, blueprint_, weights_)),
       figures_(figures_here(program_bytes_, anonymous_bytes_, file_)),
       plan_(phone_setup_ != nullptr ? phone_setup_->plan
-            : options.made_plan     ? *options.made_plan
-            : options.plan.empty()  ? prepare::make_plan(options, blueprint_, weights_, figures_)
-                                    : loaded_plan(options, file_)),
+            : options.plan.exact    ? *options.plan.exact
+            : options.plan.file.empty()
+                ? prepare::make_plan(options, blueprint_, weights_, figures_)
+                : loaded_plan(options, file_)),
       ledger_(phone_setup_ != nullptr
                   ? plan::Ledger()
                   : checked_memory(options, blueprint_, weights_, plan_, figures_)),
@@ -122,8 +122,8 @@ Engine::Engine(const prepare::Options& options)
       graphs_(blueprint_, plan_, *machine_, weights_,
               {.has_values = has_values_,
                .shadow = phone_setup_ != nullptr ? phone_setup_->shadow : schedule::ShadowOptions(),
-               .is_op_by_op = options.is_op_by_op,
-               .parts = options.parts}),
+               .is_op_by_op = options.lanes.is_op_by_op,
+               .parts = options.lanes.parts}),
       runner_(*machine_),
       chunk_policy_(schedule::make_policy(plan_.order)),
       kv_(largest_cache(*this)),
@@ -131,7 +131,7 @@ Engine::Engine(const prepare::Options& options)
       batch_runner_(*this) {
   runner_.reserve(graphs_.most_nodes());
   runner_.set_watch(layouts());
-  if (options.is_strict_npu) machines::check_static_scales(*machine_, has_values_);
+  if (options.lanes.is_strict_npu) machines::check_static_scales(*machine_, has_values_);
   if (phone_setup_ == nullptr) {
     enter_taken(*this, &ledger_);
     ledger_.check();

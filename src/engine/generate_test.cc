@@ -16,7 +16,7 @@ class Generate : public testing::Test {
  protected:
   static prepare::Options options() {
     prepare::Options o;
-    o.context = 40;
+    o.memory.context = 40;
     return o;
   }
   Generated run(const GenerateOptions& o, size_t n_prompt = 5) {

@@ -48,9 +48,9 @@ TEST(PromptLogits, CoversTheShareEvenly) {
 // Prompts are computed as steps are, so everything is equal to the bit.
 prepare::Options in_chunks() {
   prepare::Options options;
-  options.prefill = "same";
-  options.chunk = 32;
-  options.context = 128;
+  options.prompts.prefill = plan::Prefill::kSame;
+  options.prompts.chunk = 32;
+  options.memory.context = 128;
   return options;
 }
 
@@ -97,10 +97,10 @@ TEST(PromptLogits, AreTheSameOnSeveralLanes) {
   TinyEngine alone(model, in_chunks());
   alone.session->prefill(prompt, nullptr, &one);
   prepare::Options options = in_chunks();
-  options.lanes = std::to_string(cores[0]) + ";" + std::to_string(cores[1]);
-  options.placements = {"attention=1"};
-  options.chunks_in_flight = 2;  // the prompt has four chunks
-  options.model = alone.folder.file("tiny.gguf");
+  options.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
+  options.lanes.placements = {{"attention", 0, 1}};
+  options.prompts.chunks_in_flight = 2;  // the prompt has four chunks
+  options.model.file = alone.folder.file("tiny.gguf");
   Engine lanes(options);
   Session session(lanes);
   session.prefill(prompt, nullptr, &two);

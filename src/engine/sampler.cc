@@ -21,19 +21,19 @@ void require(bool condition, const char* option, double value, const char* range
 }
 
 void check(const SamplerOptions& o) {
-  require(o.temperature >= 0 && std::isfinite(o.temperature), "--temp", o.temperature,
+  require(o.temperature >= 0 && std::isfinite(o.temperature), "‹temp›", o.temperature,
           "0 (the most likely token) or more");
-  require(o.top_k >= 0, "--top-k", o.top_k, "0 (off) or more");
-  require(o.top_p > 0 && o.top_p <= 1, "--top-p", o.top_p, "above 0 and at most 1 (off)");
-  require(o.min_p >= 0 && o.min_p < 1, "--min-p", o.min_p, "at least 0 (off) and below 1");
-  require(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty), "--repeat-penalty",
+  require(o.top_k >= 0, "‹top-k›", o.top_k, "0 (off) or more");
+  require(o.top_p > 0 && o.top_p <= 1, "‹top-p›", o.top_p, "above 0 and at most 1 (off)");
+  require(o.min_p >= 0 && o.min_p < 1, "‹min-p›", o.min_p, "at least 0 (off) and below 1");
+  require(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty), "‹repeat-penalty›",
           o.repetition_penalty, "above 0 (1 is off)");
-  require(std::isfinite(o.frequency_penalty), "--frequency-penalty", o.frequency_penalty, "finite");
-  require(std::isfinite(o.presence_penalty), "--presence-penalty", o.presence_penalty, "finite");
+  require(std::isfinite(o.frequency_penalty), "‹frequency-penalty›", o.frequency_penalty, "finite");
+  require(std::isfinite(o.presence_penalty), "‹presence-penalty›", o.presence_penalty, "finite");
   for (const auto& [token, bias] : o.logit_bias) {
-    require(!std::isnan(bias), "--logit-bias", bias, "a number, or -inf to forbid the token");
+    require(!std::isnan(bias), "‹logit-bias›", bias, "a number, or -inf to forbid the token");
   }
-  require(o.penalty_window >= -1, "--penalty-window", o.penalty_window, "-1 (all), 0 or more");
+  require(o.penalty_window >= -1, "‹penalty-window›", o.penalty_window, "-1 (all), 0 or more");
 }
 
 [[noreturn]] void throw_all_forbidden() {

@@ -44,7 +44,7 @@ void Session::check_room(size_t n_tokens) const {
   if (n_tokens <= static_cast<size_t>(context())) return;
   throw Error(
       fmt::format("The prompt has {} tokens, but the context holds {}. Shorten the prompt "
-                  "or use --context {}.",
+                  "or use ‹context› {}.",
                   n_tokens, context(), n_tokens));
 }
 
@@ -206,7 +206,7 @@ std::span<const float> Session::logits() {
 
 void Session::check_next() const {
   if (history_.size() < static_cast<size_t>(context())) return;
-  throw Error(fmt::format("The context of {} tokens is full. Use a larger --context.", context()));
+  throw Error(fmt::format("The context of {} tokens is full. Use a larger ‹context›.", context()));
 }
 
 Token Session::next(Sampler& sampler) {

@@ -143,8 +143,8 @@ class EveryModel : public testing::TestWithParam<NamedModel> {};
 TEST_P(EveryModel, DraftedTextIsThePlainText) {
   for (const tensor::Type kv : {tensor::Type::kF32, tensor::Type::kF16, tensor::Type::kQ8_0}) {
     prepare::Options options;
-    options.kv_type = kv;
-    options.n_threads = kv == tensor::Type::kF16 ? 2 : 1;
+    options.memory.kv_type = kv;
+    options.lanes.n_threads = kv == tensor::Type::kF16 ? 2 : 1;
     TinyEngine tiny(GetParam().model, options);
     const Tokens prompt = random_tokens(GetParam().model, 9);
     SCOPED_TRACE(tensor::type_name(kv));
@@ -168,7 +168,7 @@ class Step : public testing::Test {
  protected:
   static prepare::Options options() {
     prepare::Options o;
-    o.context = 64;
+    o.memory.context = 64;
     return o;
   }
   Tokens plain(int n_tokens) {

@@ -56,7 +56,7 @@ TEST_P(Tree, GivesTheLogitsOfEachBranchAlone) {
     model.type = test_support::kQ8_0;
     prepare::Options options;
     options.activations = activations;
-    options.n_threads = 2;
+    options.lanes.n_threads = 2;
     TinyEngine tiny(model, options);
     const auto past = random_tokens(model, 11);
     tiny.session->prefill(past);
@@ -114,7 +114,7 @@ TEST(Session, ATreeMayFollowATokenThatIsNotComputedYet) {
 // What a callback throws must not keep slots of the cache: the whole context stays usable.
 TEST(Session, AThrowingSinkLeavesTheSessionAsItWas) {
   prepare::Options options;
-  options.context = 16;
+  options.memory.context = 16;
   TinyEngine tiny(small_model(), options);
   const auto tokens = random_tokens(small_model(), 16);
   tiny.session->prefill(std::span(tokens).first(4));
@@ -133,7 +133,7 @@ TEST(Session, AThrowingSinkLeavesTheSessionAsItWas) {
 
 TEST(Session, AThrowingChoiceLeavesTheSessionAsItWas) {
   prepare::Options options;
-  options.context = 16;
+  options.memory.context = 16;
   TinyEngine tiny(small_model(), options);
   const auto past = random_tokens(small_model(), 4);
   tiny.session->prefill(past);
@@ -160,8 +160,8 @@ TEST(Session, ACancelledPrefillGivesTheLogitsOfWhatWasComputed) {
   auto model = small_model();
   model.context = 2048;
   prepare::Options options;
-  options.context = 1024;
-  options.prefill = "same";  // the last token is computed again, alone
+  options.memory.context = 1024;
+  options.prompts.prefill = plan::Prefill::kSame;  // the last token is computed again, alone
   TinyEngine tiny(model, options);
   auto tokens = random_tokens(model, 600);
   const std::atomic<bool> cancel{true};
@@ -184,12 +184,12 @@ TEST(Session, TokensThatAreNoneAreErrors) {
 
 TEST(Session, PromptsThatDoNotFitAreErrors) {
   prepare::Options options;
-  options.context = 16;
+  options.memory.context = 16;
   TinyEngine tiny(small_model(), options);
   EXPECT_THROW(tiny.session->prefill({}), Error);
   const auto tokens = random_tokens(small_model(), 17);
   const std::string message = test::message_of<Error>([&] { tiny.session->prefill(tokens); });
-  EXPECT_NE(message.find("--context 17"), std::string::npos) << message;
+  EXPECT_NE(message.find("‹context› 17"), std::string::npos) << message;
   tiny.session->prefill(std::span(tokens).first(16));
   Sampler sampler({.temperature = 0.0f});
   EXPECT_THROW(tiny.session->next(sampler), Error);

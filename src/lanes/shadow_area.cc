@@ -41,7 +41,7 @@ ShadowAreas::ShadowAreas(const weights::Channels& channels, int most_tokens, int
   if (storage_ == nullptr) {
     throw Error(fmt::format(
         "No memory for {} bytes of buffers for outliers, {} sets of them. Keep fewer chunks in "
-        "flight, or leave '--place shadow' out.",
+        "flight, or leave '‹place› shadow' out.",
         bytes, n_sets));
   }
   const auto address = reinterpret_cast<uintptr_t>(storage_.get());

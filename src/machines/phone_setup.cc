@@ -33,18 +33,8 @@ bool is_law_of_plain_products(const plan::Stack& stack) {
 
 // The system of llm.npu up to a step of its ablation: float parts on the CPU, products on the NPU.
 void apply_npu_step(const prepare::Options& options, PhoneSetup* setup) {
-  if (options.npu_step.empty()) return;
-  constexpr const char* kSteps[] = {"naive", "chunk", "outlier", "out-of-order"};
-  const auto at = std::find(std::begin(kSteps), std::end(kSteps), options.npu_step);
-  if (at == std::end(kSteps)) {
-    throw UsageError(fmt::format("'{}' is no step of llm.npu. Known are {}.", options.npu_step,
-                                 fmt::join(kSteps, ", ")));
-  }
-  if (options.npu_prune < 0 || options.npu_prune > 100) {
-    throw UsageError(
-        fmt::format("--npu-prune {} makes no sense; it is a percentage.", options.npu_prune));
-  }
-  const auto step = at - std::begin(kSteps);
+  if (!options.phone.npu_step) return;
+  const prepare::NpuStep step = *options.phone.npu_step;
   plan::Plan& plan = setup->plan;
   const auto lane_of = [&](const std::string& kind) {
     const auto found = std::find_if(plan.lanes.begin(), plan.lanes.end(),
@@ -54,15 +44,16 @@ void apply_npu_step(const prepare::Options& options, PhoneSetup* setup) {
   const int npu = lane_of("npu");
   const int floats = lane_of("cpu") >= 0 ? lane_of("cpu") : lane_of("gpu");
   if (npu < 0 || floats < 0) {
-    throw UsageError("A step of llm.npu needs the NPU and a lane for floats: --lanes \"cpu;npu\".");
+    throw UsageError("A step of llm.npu needs the NPU and a lane for floats: ‹lanes› \"cpu;npu\".");
   }
   plan.is_cut_at_norms = true;
-  plan.order = step >= 3 ? plan::Order::kOutOfOrder : plan::Order::kInOrder;
+  plan.order =
+      step >= prepare::NpuStep::kOutOfOrder ? plan::Order::kOutOfOrder : plan::Order::kInOrder;
   for (const char* kind : {"qkv", "out", "ffn"}) plan.placements.push_back({kind, 2, npu});
   plan.placements.push_back({"", 0, floats});
-  setup->options.has_group_scales = step < 2;
-  setup->makes_graphs_per_prompt = step == 0;
-  if (step >= 2) setup->shadow = {floats, options.npu_prune};
+  setup->options.has_group_scales = step < prepare::NpuStep::kOutlier;
+  setup->makes_graphs_per_prompt = step == prepare::NpuStep::kNaive;
+  if (step >= prepare::NpuStep::kOutlier) setup->shadow = {floats, options.phone.npu_prune};
 }
 
 std::string known_stacks(const fs::path& folder) {
@@ -75,28 +66,8 @@ std::string known_stacks(const fs::path& folder) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-std::vector<lanes::Processor> processors_of(const std::string& text) {
-  if (text.empty()) return lanes::PhoneOptions().lanes;
-  std::vector<lanes::Processor> processors;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find_first_of(";,", begin), text.size());
-    const lanes::Processor processor = lanes::processor_from_name(text.substr(begin, end - begin));
-    if (std::find(processors.begin(), processors.end(), processor) != processors.end()) {
-      throw UsageError(fmt::format("--lanes '{}' names {} twice, but a phone has one.", text,
-                                   lanes::processor_name(processor)));
-    }
-    processors.push_back(processor);
-    begin = end + 1;
-  }
-  return processors;
-}
-
 int context_of(const prepare::Options& options, const model::Blueprint& blueprint) {
-  if (options.context < 0) {
-    throw UsageError(
-        fmt::format("--context {} makes no sense; it is a number of tokens.", options.context));
-  }
-  if (options.context > 0) return options.context;
+  if (options.memory.context > 0) return options.memory.context;
   return std::min(blueprint.trained_context, kPhoneContext);
 }
 
@@ -128,21 +99,20 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
             const prepare::Options& options, PhoneSetup* setup) {
   plan::Plan& plan = setup->plan;
   solve::PlaceRequest request;
-  for (const std::string& text : options.placements) {
-    request.forced.push_back(plan::placement_from_text(text, static_cast<int>(plan.lanes.size())));
-  }
+  plan::check_placements(options.lanes.placements, plan.lanes.size());
+  request.forced = options.lanes.placements;
   for (const plan::Placement& rule : plan.placements) request.forced.push_back(rule);
   plan.step_shapes.assign(std::begin(kSmallShapes), std::end(kSmallShapes));
   plan.output_shapes = {1, 8, 32};
-  if (!options.small_shapes.empty()) {
-    plan.step_shapes = options.small_shapes;
-    plan.output_shapes = options.small_shapes;
+  if (!options.phone.small_shapes.empty()) {
+    plan.step_shapes = options.phone.small_shapes;
+    plan.output_shapes = options.phone.small_shapes;
     std::erase_if(plan.output_shapes, [](int n) { return n > kMostOutputs; });
   }
   plan.prompt_shapes.clear();
-  if (options.chunk > 0) {
-    std::erase_if(plan.step_shapes, [&](int n) { return n >= options.chunk; });
-    plan.prompt_shapes.push_back(options.chunk);
+  if (options.prompts.chunk > 0) {
+    std::erase_if(plan.step_shapes, [&](int n) { return n >= options.prompts.chunk; });
+    plan.prompt_shapes.push_back(options.prompts.chunk);
   } else {
     for (const int n : kChunks) {
       if (n < 2 * plan.context) plan.prompt_shapes.push_back(n);
@@ -159,9 +129,9 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   const solve::RunTimes times(phone, weights, buffers);
   solve::PlacementChoice first = solve::place(blueprint, weights, facts, times, request);
   const solve::ShapeChoice* best = nullptr;
-  if (options.chunk > 0) best = &first.shapes.back();
+  if (options.prompts.chunk > 0) best = &first.shapes.back();
   for (const solve::ShapeChoice& phase : first.shapes) {
-    if (options.chunk > 0) break;
+    if (options.prompts.chunk > 0) break;
     if (phase.shape.phase == plan::Phase::kStep) continue;
     if (best == nullptr ||
         mean_prompt_us(phase, plan.context) < mean_prompt_us(*best, plan.context)) {
@@ -195,20 +165,20 @@ std::string PhoneSetup::name() const {
 }
 
 lanes::CostModel read_cost_model(const prepare::Options& options) {
-  const fs::path folder = fs::path(options.machine).parent_path() / "stacks";
-  if (options.stack.empty()) {
+  const fs::path folder = fs::path(options.phone.file).parent_path() / "stacks";
+  if (options.phone.stack.empty()) {
     throw UsageError(
-        fmt::format("A virtual phone needs the software on it: --stack NAME. In {} there are: {}.",
+        fmt::format("A virtual phone needs the software on it: ‹stack› NAME. In {} there are: {}.",
                     folder.string(), known_stacks(folder)));
   }
-  const fs::path stack = folder / (options.stack + ".json");
+  const fs::path stack = folder / (options.phone.stack + ".json");
   std::error_code ignored;
-  if (options.stack.find('/') != std::string::npos || !fs::exists(stack, ignored)) {
-    throw UsageError(fmt::format("There is no stack '{}' in {}; there are: {}.", options.stack,
-                                 folder.string(), known_stacks(folder)));
+  if (options.phone.stack.find('/') != std::string::npos || !fs::exists(stack, ignored)) {
+    throw UsageError(fmt::format("There is no stack '{}' in {}; there are: {}.",
+                                 options.phone.stack, folder.string(), known_stacks(folder)));
   }
-  plan::Phone phone = plan::read_phone(options.machine);
-  if (options.npu_rate > 0.0) phone.npu.relative_rate.value = options.npu_rate;
+  plan::Phone phone = plan::read_phone(options.phone.file);
+  if (options.phone.npu_rate > 0.0) phone.npu.relative_rate.value = options.phone.npu_rate;
   return {std::move(phone), plan::read_stack(stack.string())};
 }
 
@@ -216,16 +186,17 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
                                              const gguf::File& file,
                                              const model::Blueprint& blueprint,
                                              const weights::Store& weights) {
+  prepare::check_options(options);
   lanes::PhoneOptions phone_options;
-  phone_options.lanes = processors_of(options.lanes);
-  phone_options.has_fast_handover = options.has_fast_handover;
+  if (!options.phone.processors.empty()) phone_options.lanes = options.phone.processors;
+  phone_options.has_fast_handover = options.phone.has_fast_handover;
   auto setup = std::make_unique<PhoneSetup>(read_cost_model(options), phone_options);
   setup->options.has_square_shapes =
-      options.has_square_shapes && is_law_of_plain_products(setup->model.stack());
-  setup->n_threads = options.n_threads > 0 ? options.n_threads : usable_cores();
-  if (!options.plan.empty()) {
+      options.phone.has_square_shapes && is_law_of_plain_products(setup->model.stack());
+  setup->n_threads = options.lanes.n_threads > 0 ? options.lanes.n_threads : usable_cores();
+  if (!options.plan.file.empty()) {
     setup->plan =
-        prepare::load_plan(options.plan, prepare::plan_identity(file, setup->name())).plan;
+        prepare::load_plan(options.plan.file, prepare::plan_identity(file, setup->name())).plan;
     setup->options.lanes.clear();
     for (const plan::HostLane& lane : setup->plan.lanes) {
       setup->options.lanes.push_back(lanes::processor_from_name(lane.kind));
@@ -239,7 +210,7 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
     plan.lanes.push_back({{}, 1, lanes::processor_name(processor)});
   }
   plan.activations = options.activations;
-  plan.kv_type = options.kv_type;
+  plan.kv_type = options.memory.kv_type;
   cache::check_head_length(plan.kv_type, blueprint.head_dim);
   plan.context = context_of(options, blueprint);
   plan.chunks_in_flight = kChunksInFlight;
@@ -256,8 +227,8 @@ void check_static_scales(const lanes::Machine& machine, bool has_values) {
   for (const lanes::Lane* lane : machine.lanes()) {
     if ((lane->info().capabilities & kMatrix) == 0) continue;
     throw Error(fmt::format(
-        "--strict-npu holds the lane '{}' to scales that are fixed when its executables are "
-        "built, and none have been profiled for this model. Leave --strict-npu out, so that scales "
+        "‹strict-npu› holds the lane '{}' to scales that are fixed when its executables are "
+        "built, and none have been profiled for this model. Leave ‹strict-npu› out, so that scales "
         "are computed as it runs, or use lanes without a matrix unit.",
         lane->info().name));
   }

@@ -175,7 +175,7 @@ Perplexity perplexity_of_second_halves(engine::Session& session, const std::stri
   if (tokens.size() < context) {
     throw Error(
         fmt::format("The text has {} tokens, and a window has {}: give a longer text, or a shorter "
-                    "--context.",
+                    "‹context›.",
                     tokens.size(), context));
   }
   Sums sums(tokenizer);

@@ -95,8 +95,8 @@ class ChainModel {
 std::vector<TaskScore> scores(const std::vector<Task>& tasks, const TaskOptions& how = {}) {
   const ChainModel model("qab\ncd");
   prepare::Options options;
-  options.model = model.write();
-  options.n_threads = 1;
+  options.model.file = model.write();
+  options.lanes.n_threads = 1;
   engine::Engine engine(options);
   engine::Session session(engine);
   return score_tasks(session, tasks, how, {});
@@ -136,9 +136,9 @@ TEST(ScoreTasks, OnlyTheFirstWordIfAskedFor) {
 TEST(SecondHalves, AreThoseOfWholeWindows) {
   const ChainModel model("qbcdfghj");
   prepare::Options options;
-  options.model = model.write();
-  options.n_threads = 1;
-  options.context = 8;
+  options.model.file = model.write();
+  options.lanes.n_threads = 1;
+  options.memory.context = 8;
   engine::Engine engine(options);
   engine::Session session(engine);
   // A window of the beginning, a space and six letters, of which the last three are predicted: each

@@ -38,9 +38,9 @@ std::map<std::string, std::vector<double>> measure_input_use(const std::string& 
                                                              const std::string& text,
                                                              size_t most_tokens) {
   prepare::Options options;
-  options.model = model;
+  options.model.file = model;
   options.activations = plan::Activations::kF32;
-  options.prefill = "f32";
+  options.prompts.prefill = plan::Prefill::kF32;
   engine::Engine engine(options);
   std::vector<text::Token> tokens = engine.tokenizer().encode(text);
   tokens.resize(std::min({tokens.size(), most_tokens, static_cast<size_t>(engine.plan().context)}));

@@ -137,7 +137,7 @@ Measurement measure(engine::Session& session, const MeasureOptions& options,
   if (needed > session.context()) {
     throw Error(
         fmt::format("The measurement needs {} tokens of context, and there are {}. Use "
-                    "--context {} or smaller lengths.",
+                    "‹context› {} or smaller lengths.",
                     needed, session.context(), needed));
   }
   Measurement m;

@@ -96,7 +96,7 @@ Replay replay(engine::Session& session, std::span<const cache::Token> prompt,
   if (answer.size() < 2) throw UsageError("A replay needs an answer of at least two tokens.");
   if (prompt.size() + answer.size() > static_cast<size_t>(session.context())) {
     throw Error(fmt::format(
-        "Prompt and answer have {} tokens, but the context holds {}. Use --context {}.",
+        "Prompt and answer have {} tokens, but the context holds {}. Use ‹context› {}.",
         prompt.size() + answer.size(), session.context(), prompt.size() + answer.size()));
   }
   std::vector<double> plain, drafted, ratios;

@@ -15,15 +15,15 @@ const std::string kPhoneFiles = test::repository_file("phones/");
 
 prepare::Options on_phone(const std::string& stack) {
   prepare::Options options;
-  options.machine = kPhoneFiles + "8gen3.json";
-  options.stack = stack;
+  options.phone.file = kPhoneFiles + "8gen3.json";
+  options.phone.stack = stack;
   return options;
 }
 
 prepare::Options timing_of(const std::string& model, const std::string& stack) {
   prepare::Options options = on_phone(stack);
-  options.model = model;
-  options.has_values = false;
+  options.model.file = model;
+  options.phone.has_values = false;
   return options;
 }
 
@@ -51,7 +51,7 @@ TEST(Phone, V4_ValuesDoNotChangeTheTime) {
   const auto model = test_support::small_model();
   test_support::TinyEngine with(model, on_phone("heterollm"));
   prepare::Options only_time = on_phone("heterollm");
-  only_time.has_values = false;
+  only_time.phone.has_values = false;
   test_support::TinyEngine without(model, only_time);
   const MeasureOptions options = {{5, 40}, 4, 8, 1};
   const Simulation a = simulate(*with.session, options);
@@ -78,7 +78,7 @@ TEST(Phone, EveryKnownModelCanBePlannedOnEveryPhoneAndStack) {
   for (const char* phone : {"8gen3", "8gen2", "8plusgen1", "8elite"}) {
     for (const char* stack : {"llm.npu", "heterollm", "shadowattn", "sd.npu", "powerinfer-2"}) {
       prepare::Options options = timing_of("tiny-mixtral", stack);
-      options.machine = kPhoneFiles + phone + ".json";
+      options.phone.file = kPhoneFiles + phone + ".json";
       const engine::Engine engine(options);
       EXPECT_EQ(engine.plan().lanes.size(), 3u);
     }
@@ -114,8 +114,8 @@ TEST(Phone, N8_TheFastestEquivalentShapeIsChosen) {
 
 TEST(Phone, LanesAndPlacesCanBeForced) {
   prepare::Options options = timing_of("tiny-llama", "llm.npu");
-  options.lanes = "cpu;npu";
-  options.placements = {"attention=0", "@2=1"};
+  options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
+  options.lanes.placements = {{"attention", 0, 0}, {"", 2, 1}};
   const engine::Engine engine(options);
   EXPECT_EQ(engine.phone()->lanes().size(), 2u);
   EXPECT_EQ(engine.plan().lane_of("attention", {plan::Phase::kPrompt, 512}), 0);
@@ -128,34 +128,29 @@ std::string error_of(const prepare::Options& options) {
 
 TEST(Phone, WhatIsWrongIsASentence) {
   prepare::Options options = timing_of("tiny-llama", "");
-  EXPECT_NE(error_of(options).find("--stack"), std::string::npos) << error_of(options);
-  options.stack = "nothing";
+  EXPECT_NE(error_of(options).find("‹stack›"), std::string::npos) << error_of(options);
+  options.phone.stack = "nothing";
   EXPECT_NE(error_of(options).find("llm.npu"), std::string::npos) << error_of(options);
   options = timing_of("tiny-llama", "llm.npu");
-  options.lanes = "cpu;dsp";
-  EXPECT_NE(error_of(options).find("dsp"), std::string::npos);
-  options.lanes = "cpu;cpu";
-  EXPECT_NE(error_of(options).find("twice"), std::string::npos);
-  options.lanes = "";
-  options.machine = kPhoneFiles + "nothing.json";
+  options.phone.file = kPhoneFiles + "nothing.json";
   EXPECT_NE(error_of(options).find("nothing.json"), std::string::npos);
   // A model that is only a name has nothing to compute with.
   options = on_phone("llm.npu");
-  options.model = "tiny-llama";
+  options.model.file = "tiny-llama";
   EXPECT_THROW(engine::Engine{options}, Error);
 }
 
 TEST(Phone, StrictNpuSaysThatScalesAreMissing) {
   const auto model = test_support::small_model();
   prepare::Options options = on_phone("llm.npu");
-  options.is_strict_npu = true;
+  options.lanes.is_strict_npu = true;
   try {
     test_support::TinyEngine engine(model, options);
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("scales"), std::string::npos) << error.what();
   }
-  options.lanes = "cpu;gpu";
+  options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kGpu};
   EXPECT_NO_THROW(test_support::TinyEngine(model, options));
 }
 

@@ -34,9 +34,9 @@ plan::Plan lanes_of(const ProfileRequest& request) {
   if (request.lanes.empty()) {
     plan.lanes = {{{}, request.n_threads > 0 ? request.n_threads : usable_cores()}};
   } else if (request.n_threads > 0) {
-    throw UsageError("--lanes already says how many threads there are; leave --threads out.");
+    throw UsageError("‹lanes› already says how many threads there are; leave ‹threads› out.");
   } else {
-    plan.lanes = plan::lanes_from_text(request.lanes, usable_core_numbers());
+    plan.lanes = request.lanes;
   }
   return plan;
 }
@@ -120,7 +120,7 @@ plan::Storage measure_storage(const ProgressFunction& progress) {
   std::error_code failure;
   std::filesystem::create_directories(options.folder, failure);
   if (failure) {
-    throw Error(fmt::format("{}: the folder cannot be made: {}. Use --no-storage.", options.folder,
+    throw Error(fmt::format("{}: the folder cannot be made: {}. Use ‹no-storage›.", options.folder,
                             failure.message()));
   }
   return solve::profile_storage(options, progress);

@@ -42,7 +42,7 @@ void check_context(const engine::Session& session, const MeasureOptions& options
   if (needed <= session.context()) return;
   throw Error(
       fmt::format("The measurement needs {} tokens of context, and there are {}. Use "
-                  "--context {} or smaller lengths.",
+                  "‹context› {} or smaller lengths.",
                   needed, session.context(), needed));
 }
 

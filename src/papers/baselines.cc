@@ -125,13 +125,13 @@ class Baselines {
   // Returns the time of a prompt, or of `n_steps` steps behind `context` tokens.
   double seconds(const Setting& setting, int n_prompt, int context, int n_steps) {
     prepare::Options options;
-    options.machine = folder_.path + "/8gen3.json";
-    options.stack = setting.stack;
-    options.model = setting.known;
-    options.type = setting.type;
-    options.lanes = setting.lane;
-    options.has_values = false;
-    options.context = std::max(n_prompt, context + n_steps) + 8;
+    options.phone.file = folder_.path + "/8gen3.json";
+    options.phone.stack = setting.stack;
+    options.model.file = setting.known;
+    options.model.type = setting.type;
+    options.phone.processors = {lanes::processor_from_name(setting.lane)};
+    options.phone.has_values = false;
+    options.memory.context = std::max(n_prompt, context + n_steps) + 8;
     engine::Engine engine(options);
     engine::Session session(engine);
     measure::MeasureOptions measure;

@@ -46,7 +46,7 @@ class Measurer {
     measurement_.options = options;
     measurement_.cores = usable_core_numbers();
     if (measurement_.cores.size() < 2) {
-      throw Error("--measure needs two cores that this program may use, for two lanes.");
+      throw Error("‹measure› needs two cores that this program may use, for two lanes.");
     }
     measurement_.cores.resize(2);
   }
@@ -68,19 +68,19 @@ class Measurer {
  private:
   prepare::Options engine_options() const {
     prepare::Options options;
-    options.model = options_.model;
-    options.context = options_.n_prompt + 8;
-    options.chunk = options_.chunk;
-    options.shadow_rows = options_.shadow_rows;
-    options.has_cache = options_.has_cache;
-    options.load = "map";  // of all settings the same pages
+    options.model.file = options_.model;
+    options.memory.context = options_.n_prompt + 8;
+    options.prompts.chunk = options_.chunk;
+    options.memory.shadow_rows = options_.shadow_rows;
+    options.memory.has_side_files = options_.has_cache;
+    options.memory.load = prepare::Load::kMap;  // of all settings the same pages
     return options;
   }
 
   // Limits of a plan, or of seeded tokens: how large activations are depends little on which.
   void calibrate() {
     prepare::Options options = engine_options();
-    options.prefill = "bf16";
+    options.prompts.prefill = plan::Prefill::kBf16;
     base_ = std::make_unique<engine::Engine>(options);
     if (!options_.plan.empty()) {
       int8_ = prepare::load_plan(options_.plan, prepare::plan_identity(base_->file())).plan.int8;
@@ -134,10 +134,14 @@ class Measurer {
   plan::Plan plan_of(bool has_two_lanes, Int8Method method, int prune, Order order,
                      int chunk) const {
     prepare::Options options = engine_options();
-    options.prefill = "bf16";
-    options.chunk = chunk;
+    options.prompts.prefill = plan::Prefill::kBf16;
+    options.prompts.chunk = chunk;
     const std::vector<int>& cores = measurement_.cores;
-    options.lanes = fmt::format("{}{}{}", cores[0], has_two_lanes ? ";" : ",", cores[1]);
+    if (has_two_lanes) {
+      options.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
+    } else {
+      options.lanes.cores = {{cores, 2}};
+    }
     plan::Plan plan = prepare::make_plan(options, base_->blueprint(), base_->weights());
     plan.prefill = plan::Prefill::kInt8;
     plan.int8 = int8_;
@@ -186,7 +190,7 @@ class Measurer {
     setting.session.reset();
     setting.engine.reset();
     prepare::Options options = engine_options();
-    options.made_plan = setting.plan;
+    options.plan.exact = setting.plan;
     setting.engine = std::make_unique<engine::Engine>(options);
     setting.session = std::make_unique<engine::Session>(*setting.engine);
     return 1e3 * (setting.engine->pack_seconds() + setting.engine->build_seconds());

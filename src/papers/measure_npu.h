@@ -19,7 +19,7 @@ struct MeasureNpuOptions {
   int n_prompt = 1024;
   int chunk = 128;
   int rounds = 5;
-  std::string shadow_rows = "all";
+  prepare::ShadowRows shadow_rows = prepare::ShadowRows::kAll;
   bool has_cache = true;
   ProgressFunction progress;
 };

@@ -19,15 +19,15 @@ constexpr int kPrunePercent = 85;  // nf046
 // 4.5); a graph of its own repeats weights and buffers, a shared one only what attention needs.
 NpuMemory npu_memory(const std::string& folder, const std::string& model, int n_prompt) {
   prepare::Options options;
-  options.machine = folder + "/8gen3.json";
-  options.stack = "llm.npu";
-  options.model = model;
-  options.type = "q8_0";
-  options.lanes = "cpu;npu";
-  options.npu_step = "out-of-order";
-  options.chunk = kNpuChunk;
-  options.has_values = false;
-  options.context = n_prompt + 8;
+  options.phone.file = folder + "/8gen3.json";
+  options.phone.stack = "llm.npu";
+  options.model.file = model;
+  options.model.type = "q8_0";
+  options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
+  options.phone.npu_step = prepare::NpuStep::kOutOfOrder;
+  options.prompts.chunk = kNpuChunk;
+  options.phone.has_values = false;
+  options.memory.context = n_prompt + 8;
   const engine::Engine engine(options);
   const model::Blueprint& blueprint = engine.blueprint();
   const schedule::SharedGraphs shared =

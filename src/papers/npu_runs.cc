@@ -9,21 +9,21 @@ const NpuResult& NpuRuns::result(const NpuRun& run) {
   if (!is_new) return at->second;
   constexpr int kSteps = 8;
   prepare::Options options;
-  options.machine = folder_ + "/" + run.phone + ".json";
-  options.stack = "llm.npu";
-  options.model = run.model;
-  options.type = "q8_0";
-  options.lanes = run.lanes;
-  options.has_values = false;
-  options.npu_step = run.step;
-  options.npu_prune = run.prune;
-  options.order = run.order;
+  options.phone.file = folder_ + "/" + run.phone + ".json";
+  options.phone.stack = "llm.npu";
+  options.model.file = run.model;
+  options.model.type = "q8_0";
+  options.phone.processors = run.processors;
+  options.phone.has_values = false;
+  options.phone.npu_step = run.step;
+  options.phone.npu_prune = run.prune;
+  options.prompts.order = run.order;
   // Polling on shared flags is another paper's technique (H8).
-  options.has_fast_handover = false;
-  options.has_square_shapes = run.has_square_shapes;
+  options.phone.has_fast_handover = false;
+  options.phone.has_square_shapes = run.has_square_shapes;
   // Without chunks a prompt has graphs of its own length.
-  options.chunk = run.step == "naive" ? run.n_prompt : kNpuChunk;
-  options.context = run.n_prompt + kSteps + 8;
+  options.prompts.chunk = run.step == NpuStep::kNaive ? run.n_prompt : kNpuChunk;
+  options.memory.context = run.n_prompt + kSteps + 8;
   engine::Engine engine(options);
   engine::Session session(engine);
   measure::MeasureOptions measure;

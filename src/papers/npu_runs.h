@@ -2,21 +2,27 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
-#include <tuple>
+#include <vector>
 
 #include "measure/simulate.h"
+#include "prepare/options.h"
 
 namespace troika::papers {
+
+using lanes::Processor;
+using prepare::NpuStep;
 
 struct NpuRun {
   std::string model;  // a known one
   int n_prompt = 0;
-  std::string step = "out-of-order";  // of the ablation; empty: all on the first lane
+  // How far the ablation goes; none: all on the first lane.
+  std::optional<NpuStep> step = NpuStep::kOutOfOrder;
   int prune = 85;
   std::string phone = "8gen3";
-  std::string lanes = "cpu;npu";
-  std::string order = {};  // other than that of the step
+  std::vector<Processor> processors = {Processor::kCpu, Processor::kNpu};
+  std::optional<plan::Order> order = std::nullopt;  // other than that of the step
   bool has_square_shapes = true;
 
   auto operator<=>(const NpuRun&) const = default;

@@ -88,13 +88,14 @@ class Reproduction {
   }
 
   // The mean over prompts of a task, as the paper's cells are (section 4.1).
-  Cell cell(const char* known, const TaskLengths& lengths, const char* lanes = "cpu;npu") {
+  Cell cell(const char* known, const TaskLengths& lengths,
+            const std::vector<Processor>& processors = NpuRun().processors) {
     Cell mean;
     for (const int n_prompt : lengths.prompts(kPromptSamples)) {
       NpuRun run;
       run.model = known;
       run.n_prompt = n_prompt;
-      run.lanes = lanes;
+      run.processors = processors;
       const NpuResult& result = runs_.result(run);
       mean.prefill_s += result.prefill.seconds / kPromptSamples;
       mean.decode_s += result.step_s * lengths.output / kPromptSamples;
@@ -191,7 +192,7 @@ class Reproduction {
     const NpuResult& one = runs_.result(whole);
     add("nf039", "", group, TestKind::kValue, one.npu_busy * one.prefill.seconds * 1e3,
         "Qwen1.5-1.8B, 256 tokens: time the NPU is busy (K2)");
-    NpuRun in_order{"qwen1.5-1.8b", 1024, "outlier"};
+    NpuRun in_order{"qwen1.5-1.8b", 1024, NpuStep::kOutlier};
     add("nf050", "", group, TestKind::kRatio, 100.0 * (1.0 - runs_.result(in_order).npu_busy),
         "Qwen1.5-1.8B, 1024 tokens in order: share of the time in which the NPU waits");
     // What the small products and their sums cost where no block is pruned.
@@ -210,12 +211,14 @@ class Reproduction {
     const char* group = "the ablation (Figure 19), 512 tokens";
     std::vector<double> naive, chunk, outlier, out_of_order;
     for (const char* model : kAblated) {
-      const auto seconds = [&](const char* step, const char* lanes = "cpu;npu") {
-        return runs_.result({model, kAblationTokens, step, 85, "8gen3", lanes}).prefill.seconds;
+      NpuRun run{model, kAblationTokens, std::nullopt};
+      run.processors = {Processor::kCpu};
+      const double on_cpu = runs_.result(run).prefill.seconds;
+      const auto seconds = [&](NpuStep step) {
+        return runs_.result({model, kAblationTokens, step}).prefill.seconds;
       };
-      const double on_cpu = seconds("", "cpu");
-      const double steps[] = {seconds("naive"), seconds("chunk"), seconds("outlier"),
-                              seconds("out-of-order")};
+      const double steps[] = {seconds(NpuStep::kNaive), seconds(NpuStep::kChunk),
+                              seconds(NpuStep::kOutlier), seconds(NpuStep::kOutOfOrder)};
       naive.push_back(steps[0] / on_cpu);
       chunk.push_back(steps[0] / steps[1]);
       outlier.push_back(steps[1] / steps[2]);
@@ -258,14 +261,14 @@ class Reproduction {
   // As the planner chooses it on the phone, with all lanes free.
   double chosen_chunk(const char* model) {
     prepare::Options options;
-    options.machine = folder_.path + "/8gen3.json";
-    options.stack = "llm.npu";
-    options.model = model;
-    options.type = "q8_0";
-    options.lanes = "cpu;npu";
-    options.npu_step = "out-of-order";
-    options.has_values = false;
-    options.context = 2048;
+    options.phone.file = folder_.path + "/8gen3.json";
+    options.phone.stack = "llm.npu";
+    options.model.file = model;
+    options.model.type = "q8_0";
+    options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
+    options.phone.npu_step = prepare::NpuStep::kOutOfOrder;
+    options.phone.has_values = false;
+    options.memory.context = 2048;
     return engine::Engine(options).plan().chunk();
   }
 
@@ -281,9 +284,10 @@ class Reproduction {
       std::vector<double> savings;
       for (const ModelName& model : kModels) {
         const double cpu =
-            runs_.result({model.known, n_prompt, "", 85, "8gen2", "cpu"}).prefill.joules;
+            runs_.result({model.known, n_prompt, std::nullopt, 85, "8gen2", {Processor::kCpu}})
+                .prefill.joules;
         const double ours =
-            runs_.result({model.known, n_prompt, "out-of-order", 85, "8gen2"}).prefill.joules;
+            runs_.result({model.known, n_prompt, NpuStep::kOutOfOrder, 85, "8gen2"}).prefill.joules;
         savings.push_back(cpu / ours);
       }
       add_range(id, name, group, savings,
@@ -295,7 +299,7 @@ class Reproduction {
     const char* group = "floats on the GPU (section 4.6)";
     const TaskLengths lengths = task_lengths(row_of("nf059"));  // LongBench 2wiki, Gemma-2B
     const Cell with_cpu = cell("gemma-2b", lengths);
-    const Cell with_gpu = cell("gemma-2b", lengths, "gpu;npu");
+    const Cell with_gpu = cell("gemma-2b", lengths, {Processor::kGpu, Processor::kNpu});
     add("nf193", "", group, TestKind::kRange,
         1e3 * (with_cpu.of("end to end") - with_gpu.of("end to end")),
         fmt::format("Gemma-2B, {:g} to {:g} tokens, then {:g}: prompts take {:.2f} s and {:.2f} s "

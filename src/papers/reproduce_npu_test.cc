@@ -16,17 +16,17 @@ namespace {
 
 const std::string kPhonesOfNpu = test::repository_file("phones");
 
-prepare::Options npu_options(const std::string& step) {
+prepare::Options npu_options(NpuStep step) {
   prepare::Options options;
-  options.machine = kPhonesOfNpu + "/8gen3.json";
-  options.stack = "llm.npu";
-  options.model = "qwen1.5-1.8b";
-  options.type = "q8_0";
-  options.lanes = "cpu;npu";
-  options.has_values = false;
-  options.npu_step = step;
-  options.chunk = 256;
-  options.context = 1100;
+  options.phone.file = kPhonesOfNpu + "/8gen3.json";
+  options.phone.stack = "llm.npu";
+  options.model.file = "qwen1.5-1.8b";
+  options.model.type = "q8_0";
+  options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
+  options.phone.has_values = false;
+  options.phone.npu_step = step;
+  options.prompts.chunk = 256;
+  options.memory.context = 1100;
   return options;
 }
 
@@ -60,19 +60,18 @@ TEST(ReproduceNpu, N12V3TheTestRowsOfThePaper) {
 TEST(ReproduceNpu, N12EachStepOfTheAblationIsFaster) {
   NpuRuns runs(kPhonesOfNpu);
   double before = 1e9;
-  for (const char* step : {"naive", "chunk", "outlier", "out-of-order"}) {
+  for (const NpuStep step :
+       {NpuStep::kNaive, NpuStep::kChunk, NpuStep::kOutlier, NpuStep::kOutOfOrder}) {
     NpuRun run{"qwen1.5-1.8b", 512, step};
     const double seconds = runs.result(run).prefill.seconds;
-    EXPECT_LT(seconds, before) << step;
+    EXPECT_LT(seconds, before) << static_cast<int>(step);
     before = seconds;
   }
-  prepare::Options options = npu_options("sideways");
+  prepare::Options options = npu_options(NpuStep::kOutlier);
+  options.phone.npu_prune = 101;
   EXPECT_THROW(engine::Engine{options}, UsageError);
-  options = npu_options("outlier");
-  options.npu_prune = 101;
-  EXPECT_THROW(engine::Engine{options}, UsageError);
-  options = npu_options("outlier");
-  options.lanes = "npu";
+  options = npu_options(NpuStep::kOutlier);
+  options.phone.processors = {lanes::Processor::kNpu};
   EXPECT_THROW(engine::Engine{options}, UsageError);
 }
 
@@ -85,8 +84,8 @@ TEST(ReproduceNpu, N8SquareShapesAreFasterAndCanBeSwitchedOff) {
 }
 
 TEST(ReproduceNpu, N4OutliersAreComputedWhileTheNpuWorks) {
-  prepare::Options options = npu_options("outlier");
-  options.npu_prune = 0;
+  prepare::Options options = npu_options(NpuStep::kOutlier);
+  options.phone.npu_prune = 0;
   engine::Engine engine(options);
   engine::Session session(engine);
   Trace trace({"cpu", "npu"});
@@ -108,7 +107,7 @@ TEST(ReproduceNpu, N4OutliersAreComputedWhileTheNpuWorks) {
   EXPECT_EQ(n_sum, n_shadow);
   EXPECT_EQ(n_beside, n_shadow);
   // N6: pruned blocks have none.
-  options.npu_prune = 100;
+  options.phone.npu_prune = 100;
   engine::Engine pruned(options);
   for (const schedule::Task& task : pruned.graphs().body(plan::Phase::kPrompt, 256).tasks) {
     EXPECT_NE(std::string(task.name), "shadow");
@@ -117,11 +116,11 @@ TEST(ReproduceNpu, N4OutliersAreComputedWhileTheNpuWorks) {
 
 TEST(ReproduceNpu, N7OutOfOrderKeepsTheNpuBusier) {
   NpuRuns runs(kPhonesOfNpu);
-  NpuRun run{"qwen1.5-1.8b", 1024, "outlier"};
+  NpuRun run{"qwen1.5-1.8b", 1024, NpuStep::kOutlier};
   const double in_order = runs.result(run).npu_busy;
-  run.order = "lock-step";
+  run.order = plan::Order::kLockStep;
   const double lock_step = runs.result(run).npu_busy;
-  run.order = "out-of-order";
+  run.order = plan::Order::kOutOfOrder;
   const NpuResult& out_of_order = runs.result(run);
   EXPECT_GT(lock_step, in_order);
   EXPECT_GT(out_of_order.npu_busy, lock_step);

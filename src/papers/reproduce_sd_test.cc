@@ -52,7 +52,7 @@ TEST(ReproduceSd, D1V3TheTestRowsOfThePaper) {
 TEST(ReproduceSd, D1PromptsTakeTheTimeOfTheBackendsOwnGraph) {
   SdRuns sd(kPhonesOfSd);
   NpuRuns npu(kPhonesOfSd);
-  const NpuRun in_order{"qwen1.5-1.8b", 512, "outlier", 100};
+  const NpuRun in_order{"qwen1.5-1.8b", 512, NpuStep::kOutlier, 100};
   const double backend_s = npu.result(in_order).prefill.seconds;
   const double prompt_s = sd.prompt("qwen1.5-1.8b", "8gen3", 512, kSdPromptShape).seconds;
   // They differ in the lane of the head.

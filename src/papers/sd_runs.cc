@@ -56,25 +56,26 @@ SdRuns::Machine& SdRuns::machine(const std::string& model, const std::string& ph
   std::unique_ptr<Machine>& known = machines_[{model, phone, is_cpu}];
   if (known != nullptr) return *known;
   prepare::Options options;
-  options.machine = phones_ + "/" + phone + ".json";
-  options.stack = "sd.npu";
-  options.npu_rate = npu_rate(phone, plan::read_stack(phones_ + "/stacks/sd.npu.json"));
-  options.model = model;
-  options.type = "q8_0";
-  options.has_values = false;
-  options.is_cut_at_norms = true;
-  options.chunk = kSdPromptShape;
-  options.context = kMostTokens;
+  options.phone.file = phones_ + "/" + phone + ".json";
+  options.phone.stack = "sd.npu";
+  options.phone.npu_rate = npu_rate(phone, plan::read_stack(phones_ + "/stacks/sd.npu.json"));
+  options.model.file = model;
+  options.model.type = "q8_0";
+  options.phone.has_values = false;
+  options.lanes.is_cut_at_norms = true;
+  options.prompts.chunk = kSdPromptShape;
+  options.memory.context = kMostTokens;
   if (is_cpu) {
-    options.lanes = "cpu";
-    options.small_shapes = {1, kSdRows};
+    options.phone.processors = {lanes::Processor::kCpu};
+    options.phone.small_shapes = {1, kSdRows};
   } else {
     // Floats on the CPU (footnote 2 of the paper). Whole passes were measured for this stack, so
     // what it takes to hand over is in its rates.
-    options.lanes = "cpu;npu";
-    options.placements = {"qkv=1", "out=1", "ffn=1", "head=1", "norm=0", "attention=0", "embed=0"};
-    options.has_fast_handover = true;
-    options.small_shapes = {1, kSdRows, kSdStepShape, kSdOneShape};
+    options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
+    options.lanes.placements = {{"qkv", 0, 1},  {"out", 0, 1},       {"ffn", 0, 1},  {"head", 0, 1},
+                                {"norm", 0, 0}, {"attention", 0, 0}, {"embed", 0, 0}};
+    options.phone.has_fast_handover = true;
+    options.phone.small_shapes = {1, kSdRows, kSdStepShape, kSdOneShape};
   }
   if (is_cpu) {
     known = std::make_unique<Machine>(options);
@@ -83,9 +84,9 @@ SdRuns::Machine& SdRuns::machine(const std::string& model, const std::string& ph
   // Prompts run in chunks as [75] does, which is llm.npu (section 3.1), with the kernels of its
   // backend (section 4.1). The stack of this paper was measured on verifying drafts.
   prepare::Options prompt_options = options;
-  prompt_options.stack = "llm.npu";
-  prompt_options.has_fast_handover = false;  // as llm.npu is simulated: H8 is another paper's
-  prompt_options.small_shapes = {1};
+  prompt_options.phone.stack = "llm.npu";
+  prompt_options.phone.has_fast_handover = false;  // as llm.npu is simulated: H8 is another paper's
+  prompt_options.phone.small_shapes = {1};
   known = std::make_unique<Machine>(options, prompt_options);
   return *known;
 }

@@ -21,12 +21,12 @@ constexpr OwnerInfo kInfos[kOwners] = {
     {"program", "program", nullptr},
     {"tokenizer and description", "model", nullptr},
     {"weights", "weights", "a smaller model or element type"},
-    {"changing layouts", "layouts", "--layouts blocks"},
-    {"packed weights", "packed", "less --packed"},
-    {"outliers' channels", "channels", "--shadow-rows none"},
-    {"values", "buffers", "a smaller --chunk"},
-    {"lanes", "lanes", "fewer --threads"},
-    {"keys and values", "cache", "a smaller --context, --kv q8_0"},
+    {"changing layouts", "layouts", "‹layouts› blocks"},
+    {"packed weights", "packed", "less ‹packed›"},
+    {"outliers' channels", "channels", "‹shadow-rows› none"},
+    {"values", "buffers", "a smaller ‹chunk›"},
+    {"lanes", "lanes", "fewer ‹threads›"},
+    {"keys and values", "cache", "a smaller ‹context›, ‹kv› q8_0"},
 };
 
 const OwnerInfo& info_of(Owner owner) { return kInfos[static_cast<size_t>(owner)]; }
@@ -92,7 +92,7 @@ void Ledger::check() const {
     advice += fmt::format(", {}", text);
   }
   throw Error(
-      fmt::format("--memory {} is too little: {} are needed, most of them for {}. Give it more, or "
+      fmt::format("‹memory› {} is too little: {} are needed, most of them for {}. Give it more, or "
                   "use less of what takes them{}{}.",
                   megabytes(limit_bytes_), megabytes(total), largest_text(),
                   advice.empty() ? "" : ": ", advice.empty() ? "" : advice.substr(2)));

@@ -136,7 +136,7 @@ bool is_subgraph_name(std::string_view name) {
 
 std::string subgraph_names() { return fmt::format("{}", fmt::join(kSubgraphs, ", ")); }
 
-Placement placement_from_text(std::string_view text, int n_lanes) {
+Placement placement_from_text(std::string_view text) {
   const auto number = [&](std::string_view digits) {
     int value = -1;
     const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value);
@@ -156,21 +156,28 @@ Placement placement_from_text(std::string_view text, int n_lanes) {
     if (!placement.phase) placement.least_tokens = number(which);
   }
   placement.lane = equals == std::string_view::npos ? -1 : number(text.substr(equals + 1));
-  if (!is_subgraph_name(placement.subgraph) || placement.least_tokens < 0 || placement.lane < 0 ||
-      placement.lane >= n_lanes) {
+  if (!is_subgraph_name(placement.subgraph) || placement.least_tokens < 0 || placement.lane < 0) {
     throw UsageError(
-        fmt::format("--place '{}' is not understood. Write SUBGRAPH=LANE, "
+        fmt::format("‹place› '{}' is not understood. Write SUBGRAPH=LANE, "
                     "SUBGRAPH@TOKENS=LANE, SUBGRAPH@prompt=LANE or SUBGRAPH@step=LANE, where "
-                    "SUBGRAPH is one of {}, and LANE is 0 to {}.",
-                    text, subgraph_names(), n_lanes - 1));
+                    "SUBGRAPH is one of {}.",
+                    text, subgraph_names()));
   }
   return placement;
+}
+
+void check_placements(const std::vector<Placement>& placements, size_t n_lanes) {
+  for (const Placement& placement : placements) {
+    if (placement.lane >= 0 && static_cast<size_t>(placement.lane) < n_lanes) continue;
+    throw UsageError(fmt::format("‹place› {}={}: there is no lane {}; LANE is 0 to {}.",
+                                 placement.subgraph, placement.lane, placement.lane, n_lanes - 1));
+  }
 }
 
 std::vector<HostLane> lanes_from_text(std::string_view text, const std::vector<int>& usable_cores) {
   const auto fail = [&](const std::string& problem) {
     throw UsageError(
-        fmt::format("--lanes '{}': {}. Write \"0,1\" for one lane on the cores 0 and "
+        fmt::format("‹lanes› '{}': {}. Write \"0,1\" for one lane on the cores 0 and "
                     "1, or \"0;1\" for two lanes; this process may use the cores {}.",
                     text, problem, fmt::join(usable_cores, ", ")));
   };
@@ -197,6 +204,14 @@ std::vector<HostLane> lanes_from_text(std::string_view text, const std::vector<i
     if (*at == ';') lanes.push_back({{}, 0});
     ++at;
   }
+}
+
+std::string lanes_text(const std::vector<HostLane>& lanes) {
+  std::string text;
+  for (const HostLane& lane : lanes) {
+    text += fmt::format("{}{}", text.empty() ? "" : ";", fmt::join(lane.cores, ","));
+  }
+  return text;
 }
 
 }  // namespace troika::plan

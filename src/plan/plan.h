@@ -187,10 +187,13 @@ std::string subgraph_names();
 // "ffn=1" runs every "ffn" subgraph on lane 1, "ffn@2=1" only executables of at least 2 tokens,
 // "@2=1" every subgraph of such, "ffn@prompt=1" and "ffn@step=1" those of a phase. Throws
 // UsageError.
-Placement placement_from_text(std::string_view text, int n_lanes);
+Placement placement_from_text(std::string_view text);
+// Throws UsageError where one names a lane that is not there.
+void check_placements(const std::vector<Placement>& placements, size_t n_lanes);
 
 // "0,1" is one lane on the cores 0 and 1, "0;1" two lanes. Throws UsageError for what is not
 // understood, a core named twice, or one that this process may not use.
 std::vector<HostLane> lanes_from_text(std::string_view text, const std::vector<int>& usable_cores);
+std::string lanes_text(const std::vector<HostLane>& lanes);  // such a text
 
 }  // namespace troika::plan

@@ -28,8 +28,8 @@ TEST(Lanes, RefusesWhatMakesNoSense) {
 TEST(Placement, FirstRuleThatMatchesCounts) {
   Plan plan;
   plan.lanes = {{{0}, 1}, {{1}, 1}};
-  plan.placements = {placement_from_text("ffn@2=1", 2), placement_from_text("ffn=0", 2),
-                     placement_from_text("=1", 2)};
+  plan.placements = {placement_from_text("ffn@2=1"), placement_from_text("ffn=0"),
+                     placement_from_text("=1")};
   EXPECT_EQ(plan.lane_of("ffn", {Phase::kStep, 8}), 1);
   EXPECT_EQ(plan.lane_of("ffn", {Phase::kStep, 1}), 0);
   EXPECT_EQ(plan.lane_of("head", {Phase::kStep, 1}), 1);
@@ -41,8 +41,8 @@ TEST(Placement, LaneZeroWhereNothingMatches) { EXPECT_EQ(Plan().lane_of("qkv", {
 TEST(Placement, ARuleMayHoldForAPhase) {
   Plan plan;
   plan.lanes = {{{0}, 1}, {{1}, 1}};
-  plan.placements = {placement_from_text("ffn@prompt=1", 2), placement_from_text("@step=0", 2),
-                     placement_from_text("=1", 2)};
+  plan.placements = {placement_from_text("ffn@prompt=1"), placement_from_text("@step=0"),
+                     placement_from_text("=1")};
   EXPECT_EQ(plan.lane_of("ffn", {Phase::kPrompt, 1}), 1);
   EXPECT_EQ(plan.lane_of("ffn", {Phase::kStep, 64}), 0);
   EXPECT_EQ(plan.lane_of("qkv", {Phase::kPrompt, 64}), 1);
@@ -84,9 +84,18 @@ TEST(Phase, EqualArithmeticIsOneClass) {
 }
 
 TEST(Placement, RefusesWhatMakesNoSense) {
-  for (const char* text : {"", "ffn", "ffn=", "ffn=2", "ffn=-1", "fnn=0", "ffn@=0", "ffn@x=0",
-                           "ffn@2", "@1=x", "ffn@prefill=0"}) {
-    EXPECT_THROW(placement_from_text(text, 2), UsageError) << text;
+  for (const char* text : {"", "ffn", "ffn=", "ffn=-1", "fnn=0", "ffn@=0", "ffn@x=0", "ffn@2",
+                           "@1=x", "ffn@prefill=0"}) {
+    EXPECT_THROW(placement_from_text(text), UsageError) << text;
+  }
+  const std::vector<Placement> on_lane_2 = {{"qkv", 0, 0}, {"ffn", 0, 2}};
+  EXPECT_THROW(check_placements(on_lane_2, 2), UsageError);
+  EXPECT_NO_THROW(check_placements(on_lane_2, 3));
+}
+
+TEST(Lanes, TextsGoBothWays) {
+  for (const char* text : {"3", "0,1", "0;1", "0,2;1,3"}) {
+    EXPECT_EQ(lanes_text(lanes_from_text(text, {0, 1, 2, 3})), text);
   }
 }
 
@@ -105,10 +114,10 @@ TEST(Activations, NamesGoBothWays) {
 TEST(Plan, N4OutliersGetALaneOnlyByARuleOfTheirOwn) {
   Plan plan;
   plan.lanes = {{}, {}};
-  plan.placements = {placement_from_text("@2=1", 2)};
+  plan.placements = {placement_from_text("@2=1")};
   EXPECT_EQ(plan.shadow_lane({Phase::kPrompt, 64}), -1);
   EXPECT_FALSE(plan.places_shadow());
-  plan.placements.push_back(placement_from_text("shadow@40=1", 2));
+  plan.placements.push_back(placement_from_text("shadow@40=1"));
   EXPECT_TRUE(plan.places_shadow());
   EXPECT_EQ(plan.shadow_lane({Phase::kPrompt, 64}), 1);
   EXPECT_EQ(plan.shadow_lane({Phase::kPrompt, 39}), -1);

@@ -32,7 +32,7 @@ std::string cache_folder() {
   if (home != nullptr && home[0] != '\0') return std::string(home) + "/.cache/troika";
   throw Error(
       "Neither XDG_CACHE_HOME nor HOME is set, so there is no place for what is kept between runs. "
-      "Set one of them, or give --no-cache where a command has it.");
+      "Set one of them, or give ‹no-cache› where a command has it.");
 }
 
 std::string kept_profile_path(const MachineIdentity& machine,
@@ -60,7 +60,7 @@ std::string keep_profile(const Profile& profile) {
   std::error_code failure;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failure);
   if (failure) {
-    throw Error(fmt::format("{}: the folder cannot be made: {}. Use --no-cache and -o FILE.", path,
+    throw Error(fmt::format("{}: the folder cannot be made: {}. Use ‹no-cache› and -o FILE.", path,
                             failure.message()));
   }
   write_file(path, profile_to_json(profile));

@@ -43,7 +43,7 @@ PublishedValue read_value(const PlainJson& json) {
 void read_file(const std::string& path, std::vector<PublishedRow>& rows) {
   std::ifstream in(path);
   if (!in) {
-    throw Error(fmt::format("{} cannot be opened. Give the folder of phones by --phones.", path));
+    throw Error(fmt::format("{} cannot be opened. Give the folder of phones by ‹phones›.", path));
   }
   const PlainJson json = PlainJson::parse(in, nullptr, false);
   if (!json.is_object() || !json.contains("rows") || !json["rows"].is_array()) {

@@ -17,28 +17,24 @@ using plan::Int8Method;
 
 void apply(const Options& options, plan::Plan* plan) {
   plan::Int8Plan& int8 = plan->int8;
-  if (!options.int8.empty()) {
-    int8.method = plan::int8_method_from_name(options.int8);
+  if (options.prompts.int8) {
+    int8.method = *options.prompts.int8;
     // A plan that was just made has decided already whether there is memory for it.
-    if (!options.plan.empty()) {
+    if (!options.plan.file.empty()) {
       plan->prefill = plan::Prefill::kInt8;
-      plan->prefill_reason = "--int8 asks for it";
+      plan->prefill_reason = "int8 was asked for";
     }
   }
-  if (options.outlier_prune) {
-    if (*options.outlier_prune < 0 || *options.outlier_prune > 100) {
+  if (options.prompts.outlier_prune) {
+    if (*options.prompts.outlier_prune < 0 || *options.prompts.outlier_prune > 100) {
       throw UsageError(
-          fmt::format("--outlier-prune {} makes no sense; it is a percentage, 0 to 100.",
-                      *options.outlier_prune));
+          fmt::format("‹outlier-prune› {} makes no sense; it is a percentage, 0 to 100.",
+                      *options.prompts.outlier_prune));
     }
-    int8.outlier_prune = *options.outlier_prune;
+    int8.outlier_prune = *options.prompts.outlier_prune;
   }
-  if (!options.int8_weights.empty()) {
-    if (options.int8_weights != "row" && options.int8_weights != "tensor") {
-      throw UsageError(fmt::format("--int8-weights '{}' is not understood; it is row or tensor.",
-                                   options.int8_weights));
-    }
-    int8.one_weight_scale = options.int8_weights == "tensor";
+  if (options.prompts.has_one_weight_scale) {
+    int8.one_weight_scale = *options.prompts.has_one_weight_scale;
   }
 }
 
@@ -79,8 +75,8 @@ void check_calibrated(const plan::Int8Plan& int8) {
   const char* name = plan::int8_method_name(int8.method);
   if (plan::needs_calibration(int8.method) && !int8.is_calibrated()) {
     throw UsageError(fmt::format(
-        "--int8 {} needs the scales of a calibration. Make a plan with 'troika plan MODEL "
-        "--calibrate TEXT -o plan.json', and add --plan plan.json.",
+        "‹int8› {} needs the scales of a calibration. Make a plan with 'troika plan MODEL "
+        "--calibrate TEXT -o plan.json', and add ‹plan› plan.json.",
         name));
   }
   if (int8.method != Int8Method::kSmooth) return;
@@ -89,24 +85,24 @@ void check_calibrated(const plan::Int8Plan& int8) {
                                        [](const auto& i) { return !i.channel_largest.empty(); });
   if (is_smoothed) return;
   throw UsageError(
-      "--int8 smooth needs the magnitudes of all channels. Make a plan with 'troika plan MODEL "
-      "--calibrate TEXT --alternatives -o plan.json', and add --plan plan.json.");
+      "‹int8› smooth needs the magnitudes of all channels. Make a plan with 'troika plan MODEL "
+      "--calibrate TEXT --alternatives -o plan.json', and add ‹plan› plan.json.");
 }
 
 // What an NPU takes: scales that are fixed when an executable is built.
 void check_static(Int8Method method, const model::Blueprint& blueprint) {
   if (blueprint.n_experts > 0) {
     throw UsageError(
-        "--strict-npu allows only scales that are fixed beforehand, and those of experts are "
-        "computed as they run. Leave --strict-npu out, or use a model without experts.");
+        "‹strict-npu› allows only scales that are fixed beforehand, and those of experts are "
+        "computed as they run. Leave ‹strict-npu› out, or use a model without experts.");
   }
   const bool is_static = method == Int8Method::kStatic || method == Int8Method::kShadow ||
                          method == Int8Method::kSmooth;
   if (is_static) return;
   throw UsageError(
-      fmt::format("--strict-npu allows only scales that are fixed beforehand, and --int8 {} "
+      fmt::format("‹strict-npu› allows only scales that are fixed beforehand, and ‹int8› {} "
                   "computes them as it "
-                  "runs. Use --int8 shadow, static or smooth with the plan of a calibration.",
+                  "runs. Use ‹int8› shadow, static or smooth with the plan of a calibration.",
                   plan::int8_method_name(method)));
 }
 
@@ -155,10 +151,10 @@ Int8Binding::Int8Binding(const Options& options, const model::Blueprint& bluepri
   apply(options, plan);
   const plan::Int8Plan& int8 = plan->int8;
   const std::vector<model::LinearInput> inputs = model::linear_inputs(blueprint);
-  if (int8.is_calibrated()) check_inputs(int8, inputs, options.plan);
+  if (int8.is_calibrated()) check_inputs(int8, inputs, options.plan.file);
   if (plan->prefill != plan::Prefill::kInt8) return;
   check_calibrated(int8);
-  if (options.is_strict_npu) check_static(int8.method, blueprint);
+  if (options.lanes.is_strict_npu) check_static(int8.method, blueprint);
   packing_.one_scale = int8.one_weight_scale;
   if (int8.method == Int8Method::kToken) return;
   rules_.resize(blueprint.weights.size());

@@ -54,42 +54,23 @@ class ReadEnd : public lanes::Completion {
 
 }  // namespace
 
-void check_layouts(const Options& options) {
-  const std::string& layouts = options.layouts;
-  if (layouts.empty()) return;
-  if (layouts != "blocks" && layouts != "both" && layouts != "switch") {
-    throw UsageError(fmt::format(
-        "--layouts '{}' is not understood; there are blocks, both and switch.", layouts));
-  }
-  if (options.packed_bytes > 0) {
-    throw UsageError(
-        "--layouts says which copies of the weights there are, and so does --packed; leave one of "
-        "them out.");
-  }
-  if (!is_here(options)) {
-    throw UsageError(
-        "--layouts is for this machine. On a virtual phone 'troika reproduce sd.npu' changes "
-        "layouts.");
-  }
-}
-
 bool apply_layouts(const Options& options, plan::Plan* plan) {
-  const std::string& layouts = options.layouts;
+  if (!options.memory.layouts || !is_here(options)) return false;
+  const Layouts layouts = *options.memory.layouts;
   const auto refuse = [&](const std::string& why) {
-    throw UsageError(fmt::format("--layouts {}: {}", layouts, why));
+    throw UsageError(fmt::format("‹layouts› {}: {}", layouts_name(layouts), why));
   };
-  if (layouts.empty() || !is_here(options)) return false;
-  if (layouts == "blocks") {
+  if (layouts == Layouts::kBlocks) {
     plan->packed_bytes = 0;
     return false;
   }
   if (plan->prefill != plan::Prefill::kInt8) {
     refuse(
         fmt::format("prompts in {} have no layout of their own, they read the file's blocks. "
-                    "Add --prefill int8.",
+                    "Add ‹prefill› int8.",
                     plan::prefill_name(plan->prefill)));
   }
-  if (layouts == "both") {
+  if (layouts == Layouts::kBoth) {
     plan->packed_bytes = std::numeric_limits<int64_t>::max();
     return false;
   }
@@ -98,16 +79,16 @@ bool apply_layouts(const Options& options, plan::Plan* plan) {
       plan->int8.method == plan::Int8Method::kSmooth) {
     refuse(
         "blocks that have changed are unpacked to what the panels held, which needs int8 weights "
-        "with a scale for each row and no more. Leave --int8-weights tensor, --int8 smooth and "
-        "--int8 group out.");
+        "with a scale for each row and no more. Leave ‹int8-weights› tensor, ‹int8› smooth and "
+        "‹int8› group out.");
   }
   if (plan->lanes.size() > 1) {
     refuse(
         "with several lanes chunks of a prompt stand at different blocks, and each block would "
         "need both layouts. Use one lane.");
   }
-  if (options.load == "copy") {
-    refuse("--load copy keeps the whole file in memory, which is the second copy. Leave it out.");
+  if (options.memory.load == Load::kCopy) {
+    refuse("‹load› copy keeps the whole file in memory, which is the second copy. Leave it out.");
   }
   return true;
 }

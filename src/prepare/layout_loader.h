@@ -28,9 +28,6 @@
 
 namespace troika::prepare {
 
-// Throws UsageError for a word that --layouts does not know, or where it does not go with the
-// others.
-void check_layouts(const Options& options);
 // Puts it into the plan. Returns whether weights change their layout; throws UsageError where the
 // plan's prompts cannot have what was asked for.
 bool apply_layouts(const Options& options, plan::Plan* plan);

@@ -45,7 +45,7 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
                            const model::Blueprint& blueprint, gguf::File* file,
                            weights::Store* weights, plan::Plan* plan) {
   const bool is_on_host = is_here(options);
-  const bool has_values = is_on_host || options.has_values;
+  const bool has_values = is_on_host || options.phone.has_values;
   LoadedWeights loaded = {has_values ? place_weights(options, *file) : WeightPages(),
                           Int8Binding(options, blueprint, *weights, plan), nullptr, nullptr, ""};
   const auto start = std::chrono::steady_clock::now();

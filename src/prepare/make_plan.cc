@@ -17,9 +17,6 @@ namespace {
 constexpr int kSensibleContext = 8192;
 // Where memory is short, other programs get their half only beyond this.
 constexpr int kUsefulContext = 512;
-constexpr int kMostThreads = 1024;
-// Smaller chunks read all weights for too few tokens.
-constexpr int kLeastChunk = 32;
 // Room for the program itself, its buffers, and whatever else runs.
 constexpr size_t kReserveBytes = 256u << 20;
 
@@ -69,19 +66,20 @@ int context_within_limit(const Options& options, const model::Blueprint& bluepri
   const cache::KvShape shape = kv_shape(plan, blueprint);
   const size_t room = ledger.room_for(plan::Owner::kCache);
   const int64_t fitting = slots_within(shape, std::min(room, memory.available_bytes));
-  const int wanted = options.context > 0 ? options.context : 1;
+  const int wanted = options.memory.context > 0 ? options.memory.context : 1;
   ledger.set(plan::Owner::kCache, cache_bytes(shape, wanted));
-  if (options.context == 0 || fitting == 0) ledger.check();
+  if (options.memory.context == 0 || fitting == 0) ledger.check();
   if (fitting == 0) throw_no_memory(shape.bytes_per_token(), memory);
-  if (options.context > 0) {
-    if (options.context <= fitting) return options.context;
+  if (options.memory.context > 0) {
+    if (options.memory.context <= fitting) return options.memory.context;
     ledger.set(plan::Owner::kCache, 0);  // what stands beside it is named
     throw Error(fmt::format(
-        "A context of {} tokens needs {:.1f} MB for keys and values, and --memory {:.1f} MB leaves "
-        "room for {} tokens beside everything else; most is for {}. Use --context {} or less{}.",
-        options.context, 1e-6 * static_cast<double>(cache_bytes(shape, options.context)),
+        "A context of {} tokens needs {:.1f} MB for keys and values, and ‹memory› {:.1f} MB leaves "
+        "room for {} tokens beside everything else; most is for {}. Use ‹context› {} or less{}.",
+        options.memory.context,
+        1e-6 * static_cast<double>(cache_bytes(shape, options.memory.context)),
         1e-6 * static_cast<double>(ledger.limit_bytes()), fitting, ledger.largest_text(), fitting,
-        can_shrink(plan, blueprint) ? ", or --kv q8_0 for smaller ones" : ""));
+        can_shrink(plan, blueprint) ? ", or ‹kv› q8_0 for smaller ones" : ""));
   }
   const size_t slack = std::min(room / 2, ledger.limit_bytes() / 64);
   const int64_t chosen = slots_within(shape, std::min(room - slack, memory.available_bytes));
@@ -97,15 +95,15 @@ int choose_context(const Options& options, const model::Blueprint& blueprint,
   const size_t per_token = kv_shape(plan, blueprint).bytes_per_token();
   const int64_t fitting = most_tokens_in_memory(ledger, per_token, memory);
   if (fitting < 1) throw_no_memory(per_token, memory);
-  if (options.context > 0) {
-    if (options.context > fitting) {
+  if (options.memory.context > 0) {
+    if (options.memory.context > fitting) {
       throw Error(fmt::format(
           "A context of {} tokens needs {:.1f} GB for keys and values, and memory allows {} tokens "
-          "beside the model. Use --context {} or less{}.",
-          options.context, 1e-9 * static_cast<double>(per_token) * options.context, fitting,
-          fitting, can_shrink(plan, blueprint) ? ", or --kv q8_0 for smaller ones" : ""));
+          "beside the model. Use ‹context› {} or less{}.",
+          options.memory.context, 1e-9 * static_cast<double>(per_token) * options.memory.context,
+          fitting, fitting, can_shrink(plan, blueprint) ? ", or ‹kv› q8_0 for smaller ones" : ""));
     }
-    return options.context;
+    return options.memory.context;
   }
   // Half of what fits, so that other programs live.
   const int64_t wanted = std::max(fitting / 2, std::min<int64_t>(fitting, kUsefulContext));
@@ -113,24 +111,21 @@ int choose_context(const Options& options, const model::Blueprint& blueprint,
 }
 
 uint64_t most_packed_bytes(const Options& options) {
-  return options.layouts == "both" ? std::numeric_limits<int64_t>::max() : options.packed_bytes;
+  return options.memory.layouts == Layouts::kBoth ? std::numeric_limits<int64_t>::max()
+                                                  : options.memory.packed_bytes;
 }
 
 // Decides how prompts are computed.
 void choose_prefill(const Options& options, tensor::Type type, plan::Plan* plan) {
-  if (!options.int8.empty() && options.prefill != "auto" && options.prefill != "int8") {
-    throw UsageError(
-        fmt::format("--int8 is for prompts in int8, but --prefill asks for {}.", options.prefill));
-  }
-  if (options.prefill == "auto" && options.int8.empty()) {
+  const std::optional<plan::Prefill> asked = options.prompts.prefill;
+  if (!asked && !options.prompts.int8) {
     plan->prefill = safe_prefill(options.activations, options.kernels, type);
     plan->prefill_reason = plan->prefill == plan::Prefill::kF32
                                ? "float activations were asked for"
                                : "auto: safe for a model whose activations nobody has measured";
     return;
   }
-  plan->prefill =
-      options.int8.empty() ? plan::prefill_from_name(options.prefill) : plan::Prefill::kInt8;
+  plan->prefill = asked.value_or(plan::Prefill::kInt8);
   if (plan->prefill != plan::Prefill::kInt8) return;
   plan->packed_bytes = most_packed_bytes(options);
 }
@@ -139,7 +134,7 @@ void choose_prefill(const Options& options, tensor::Type type, plan::Plan* plan)
 void explain_prefill(const Options& options, const model::Blueprint& blueprint,
                      const weights::Store& weights, plan::Plan* plan) {
   if (plan->prefill != plan::Prefill::kInt8) return;
-  if (options.layouts == "switch") {
+  if (options.memory.layouts == Layouts::kSwitch) {
     plan->prefill_reason = "packed, until the blocks change their layout";
     return;
   }
@@ -150,33 +145,27 @@ void explain_prefill(const Options& options, const model::Blueprint& blueprint,
                                                            : "from packed copies";
 }
 
-std::vector<plan::HostLane> choose_lanes(const Options& options) {
-  if (options.lanes.empty()) {
-    return {{{}, options.n_threads > 0 ? options.n_threads : usable_cores()}};
-  }
-  if (options.n_threads > 0) {
-    throw UsageError("--lanes already says how many threads there are; leave --threads out.");
-  }
-  return plan::lanes_from_text(options.lanes, usable_core_numbers());
+std::vector<plan::HostLane> choose_lanes(const LaneChoice& lanes) {
+  if (!lanes.cores.empty()) return lanes.cores;
+  return {{{}, lanes.n_threads > 0 ? lanes.n_threads : usable_cores()}};
 }
 
 // What is decided before anything is known of memory.
 plan::Plan begin_plan(const Options& options, const weights::Store& weights) {
-  if (options.base_plan) {
-    plan::Plan plan = *options.base_plan;
-    if (!options.int8.empty()) {
+  if (options.plan.base) {
+    plan::Plan plan = *options.plan.base;
+    if (options.prompts.int8) {
       plan.prefill = plan::Prefill::kInt8;
-      plan.prefill_reason = "--int8 asks for it";
+      plan.prefill_reason = "int8 was asked for";
     }
     return plan;
   }
   plan::Plan plan;
-  plan.lanes = choose_lanes(options);
-  for (const std::string& text : options.placements) {
-    plan.placements.push_back(plan::placement_from_text(text, static_cast<int>(plan.lanes.size())));
-  }
+  plan.lanes = choose_lanes(options.lanes);
+  plan::check_placements(options.lanes.placements, plan.lanes.size());
+  plan.placements = options.lanes.placements;
   plan.activations = options.activations;
-  plan.kv_type = options.kv_type;
+  plan.kv_type = options.memory.kv_type;
   choose_prefill(options, weights.main_type(), &plan);
   return plan;
 }
@@ -184,9 +173,10 @@ plan::Plan begin_plan(const Options& options, const weights::Store& weights) {
 // Packed copies get what a useful context, or the one that is asked for, leaves of the limit.
 void limit_copies(const Options& options, const model::Blueprint& blueprint,
                   const weights::Store& weights, const MemoryFigures& memory, plan::Plan* plan) {
-  if (options.memory_bytes == 0 || plan->packed_bytes == 0 || needs_copies(options, *plan)) return;
+  if (options.memory.limit_bytes == 0 || plan->packed_bytes == 0 || needs_copies(options, *plan))
+    return;
   plan::Plan useful = *plan;
-  if (options.context == 0) {
+  if (options.memory.context == 0) {
     useful.context = std::min(most_sensible_tokens(blueprint), kUsefulContext);
   }
   const plan::Ledger ledger = expected_memory(options, blueprint, weights, useful, memory);
@@ -196,27 +186,11 @@ void limit_copies(const Options& options, const model::Blueprint& blueprint,
 
 }  // namespace
 
-tensor::Type kv_type_from_name(const std::string& name) {
-  const std::optional<tensor::Type> type = tensor::type_from_name(name);
-  if (type == tensor::Type::kF32 || type == tensor::Type::kF16 || type == tensor::Type::kQ8_0) {
-    return *type;
-  }
-  throw UsageError(
-      fmt::format("'{}' is no type for keys and values. Known are f32, f16 and q8_0.", name));
-}
-
 void apply_chunk_options(const Options& options, plan::Plan* plan) {
-  if (!options.order.empty()) plan->order = plan::order_from_name(options.order);
-  if (options.chunks_in_flight < 0 || options.chunks_in_flight > plan::kMostChunksInFlight) {
-    throw UsageError(fmt::format("--in-flight {} makes no sense; use 1 to {} chunks.",
-                                 options.chunks_in_flight, plan::kMostChunksInFlight));
-  }
-  if (options.chunk != 0 && options.chunk < kLeastChunk) {
-    throw UsageError(fmt::format("--chunk {} makes no sense; use {} tokens or more.", options.chunk,
-                                 kLeastChunk));
-  }
-  if (options.chunks_in_flight > 0) plan->chunks_in_flight = options.chunks_in_flight;
-  if (options.is_cut_at_norms) plan->is_cut_at_norms = true;
+  if (options.prompts.order) plan->order = *options.prompts.order;
+  if (options.prompts.chunks_in_flight > 0)
+    plan->chunks_in_flight = options.prompts.chunks_in_flight;
+  if (options.lanes.is_cut_at_norms) plan->is_cut_at_norms = true;
 }
 
 plan::Prefill safe_prefill(plan::Activations activations, const std::string& kernels,
@@ -231,7 +205,8 @@ plan::Prefill safe_prefill(plan::Activations activations, const std::string& ker
 void fit_context(const Options& options, const model::Blueprint& blueprint,
                  const weights::Store& weights, plan::Plan* plan, const MemoryFigures& memory) {
   plan::Plan expected = *plan;
-  expected.context = options.context > 0 ? options.context : most_sensible_tokens(blueprint);
+  expected.context =
+      options.memory.context > 0 ? options.memory.context : most_sensible_tokens(blueprint);
   limit_copies(options, blueprint, weights, memory, &expected);
   plan->packed_bytes = expected.packed_bytes;
   const plan::Ledger ledger = expected_memory(options, blueprint, weights, expected, memory);
@@ -240,23 +215,16 @@ void fit_context(const Options& options, const model::Blueprint& blueprint,
 
 plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
                      const weights::Store& weights, const MemoryFigures& memory) {
-  if (options.n_threads < 0 || options.n_threads > kMostThreads) {
-    throw UsageError(fmt::format("--threads {} makes no sense; use 1 to {}, or 0 for all cores.",
-                                 options.n_threads, kMostThreads));
-  }
-  if (options.context < 0) {
-    throw UsageError(
-        fmt::format("--context {} makes no sense; it is a number of tokens.", options.context));
-  }
+  check_options(options);
   plan::Plan plan = begin_plan(options, weights);
   cache::check_head_length(plan.kv_type, blueprint.head_dim);
   apply_chunk_options(options, &plan);
-  if (options.chunk > 0) {
-    std::erase_if(plan.prompt_shapes, [&](int n) { return n >= options.chunk; });
-    plan.prompt_shapes.push_back(options.chunk);
+  if (options.prompts.chunk > 0) {
+    std::erase_if(plan.prompt_shapes, [&](int n) { return n >= options.prompts.chunk; });
+    plan.prompt_shapes.push_back(options.prompts.chunk);
   }
   fit_context(options, blueprint, weights, &plan, memory);
-  if (!options.base_plan) explain_prefill(options, blueprint, weights, &plan);
+  if (!options.plan.base) explain_prefill(options, blueprint, weights, &plan);
   // No executable for more tokens than the context holds. Steps of several sequences are wider.
   std::vector<int>& shapes = plan.prompt_shapes;
   while (shapes.size() > 1 && shapes[shapes.size() - 2] >= plan.context) shapes.pop_back();

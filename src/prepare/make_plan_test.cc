@@ -17,6 +17,8 @@ namespace {
 constexpr size_t kMega = size_t{1} << 20;
 constexpr size_t kGiga = size_t{1} << 30;
 
+constexpr std::string_view kAdvice = "Use ‹context› ";
+
 class MakePlan : public testing::Test {
  protected:
   MakePlan() : file_(known_.open()), blueprint_(model::read(file_)), weights_(file_, blueprint_) {
@@ -51,7 +53,7 @@ TEST_F(MakePlan, TheDefaultContextKeepsTheOriginalTurnsOfPositions) {
   blueprint_.ropes.front().original_context = 4096;
   blueprint_.ropes.front().long_divisors = {1.0f};
   EXPECT_EQ(make({64 * kGiga, 60 * kGiga}).context, 4096);
-  options_.context = 6000;
+  options_.memory.context = 6000;
   EXPECT_EQ(make({64 * kGiga, 60 * kGiga}).context, 6000);
 }
 
@@ -64,7 +66,7 @@ TEST_F(MakePlan, APlanToBeginWithIsFittedToTheMemory) {
   base.prompt_shapes = {32, 256};
   base.step_costs = {{1, 5.0}};
   base.context = 50;
-  options_.base_plan = base;
+  options_.plan.base = base;
   const plan::Plan plan = make({64 * kGiga, 60 * kGiga});
   EXPECT_EQ(plan.context, 8192);
   EXPECT_EQ(plan.n_threads(), 3);
@@ -74,9 +76,9 @@ TEST_F(MakePlan, APlanToBeginWithIsFittedToTheMemory) {
   EXPECT_EQ(plan.step_costs, base.step_costs);
   EXPECT_LT(make({64 * kGiga, 700 * kPerToken}).context, 8192);
   // What was asked for lies over it.
-  options_.context = 300;
-  options_.int8 = "token";
-  options_.chunk = 64;
+  options_.memory.context = 300;
+  options_.prompts.int8 = plan::Int8Method::kToken;
+  options_.prompts.chunk = 64;
   const plan::Plan asked = make({64 * kGiga, 60 * kGiga});
   EXPECT_EQ(asked.context, 300);
   EXPECT_EQ(asked.prefill, plan::Prefill::kInt8);
@@ -103,10 +105,10 @@ TEST_F(MakePlan, AShortMemoryStillGivesAUsefulContext) {
 TEST_F(MakePlan, WeightsOfOutliersChannelsTakeMemoryFromTheContext) {
   const std::vector<int> cores = usable_core_numbers();
   if (cores.size() < 2) GTEST_SKIP() << "two lanes need two cores";
-  options_.lanes = fmt::format("{};{}", cores[0], cores[1]);
-  options_.placements = {"shadow=1"};
-  options_.int8 = "llm.int8";
-  options_.context = 0;
+  options_.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
+  options_.lanes.placements = {{"shadow", 0, 1}};
+  options_.prompts.int8 = plan::Int8Method::kSplit;
+  options_.memory.context = 0;
   // All products keep their outliers, and before a calibration no channel is known to be cold.
   size_t all_bytes = 0;
   std::vector<model::LinearInput> inputs = model::linear_inputs(blueprint_);
@@ -120,7 +122,7 @@ TEST_F(MakePlan, WeightsOfOutliersChannelsTakeMemoryFromTheContext) {
   const size_t limit = weights_.total_bytes() + (256 * kMega) + all_bytes + 1000 * kPerToken;
   fit_context(options_, blueprint_, weights_, &plan, {limit, 60 * kGiga});
   EXPECT_EQ(plan.context, 512);
-  options_.shadow_rows = "none";
+  options_.memory.shadow_rows = prepare::ShadowRows::kNone;
   fit_context(options_, blueprint_, weights_, &plan, {limit, 60 * kGiga});
   // What was measured of rows to unpack them when they are needed takes its part too.
   const size_t measured = expected_memory(options_, blueprint_, weights_, plan, {limit, 60 * kGiga})
@@ -128,18 +130,18 @@ TEST_F(MakePlan, WeightsOfOutliersChannelsTakeMemoryFromTheContext) {
   EXPECT_EQ(static_cast<size_t>(plan.context),
             (1000 * kPerToken + all_bytes - measured) / kPerToken / 2);
   // After one, its hot channels, and only of the products whose outliers are not ignored.
-  options_.shadow_rows = "hot";
-  options_.int8 = "shadow";
+  options_.memory.shadow_rows = prepare::ShadowRows::kHot;
+  options_.prompts.int8 = plan::Int8Method::kShadow;
   for (const model::LinearInput& input : inputs) {
     plan.int8.inputs.push_back({input.name, 8.0f, 1.0f, 8.0f, 0.1, 2, {3, 5}, {}});
   }
-  options_.outlier_prune = 0;
+  options_.prompts.outlier_prune = 0;
   const size_t hot_bytes = resident_channel_bytes(options_, blueprint_, weights_, plan);
   EXPECT_GT(hot_bytes, 0u);
   EXPECT_LT(hot_bytes, all_bytes / 16);
-  options_.outlier_prune = 100;
+  options_.prompts.outlier_prune = 100;
   EXPECT_EQ(resident_channel_bytes(options_, blueprint_, weights_, plan), 0u);
-  options_.placements.clear();
+  options_.lanes.placements.clear();
   EXPECT_EQ(resident_channel_bytes(options_, blueprint_, weights_, make({64 * kGiga, 60 * kGiga})),
             0u);
 }
@@ -162,16 +164,14 @@ TEST_F(MakePlan, PromptsTakeThePrecisionThatIsAskedForOrTheNextThatFits) {
   options_.activations = plan::Activations::kF32;
   EXPECT_EQ(make(plenty).prefill, plan::Prefill::kF32);
   options_.activations = plan::Activations::kQ8;
-  options_.prefill = "same";
+  options_.prompts.prefill = plan::Prefill::kSame;
   EXPECT_EQ(make(plenty).prefill, plan::Prefill::kSame);
-  options_.prefill = "int8";
+  options_.prompts.prefill = plan::Prefill::kInt8;
   EXPECT_EQ(make(plenty).prefill, plan::Prefill::kInt8);
   const std::string unpacked = make(plenty).prefill_reason;
-  options_.packed_bytes = 1 << 30;
+  options_.memory.packed_bytes = 1 << 30;
   EXPECT_EQ(make(plenty).packed_bytes, size_t{1} << 30);
   EXPECT_NE(make(plenty).prefill_reason, unpacked);
-  options_.prefill = "fp4";
-  EXPECT_THROW(make(plenty), UsageError);
 }
 
 TEST_F(MakePlan, ALimitBoundsTheDefaultContext) {
@@ -179,7 +179,7 @@ TEST_F(MakePlan, ALimitBoundsTheDefaultContext) {
   plan::Plan plan = make(plenty);
   plan.context = 0;
   const size_t others = expected_memory(options_, blueprint_, weights_, plan, plenty).total_bytes();
-  options_.memory_bytes = others + 4096 * kPerToken;
+  options_.memory.limit_bytes = others + 4096 * kPerToken;
   plan = make(plenty);
   EXPECT_GE(plan.context, 3000);
   EXPECT_LE(plan.context, 4096);
@@ -187,49 +187,49 @@ TEST_F(MakePlan, ALimitBoundsTheDefaultContext) {
   // What the process had before counts.
   EXPECT_LT(make({64 * kGiga, 60 * kGiga, 6 * kMega, 3 * kMega}).context, plan.context);
   // Somebody asks for more: the hint is right, to a page of the cache.
-  options_.context = 5000;
+  options_.memory.context = 5000;
   const std::string message = error_of(plenty);
-  const size_t at = message.find("Use --context ");
+  const size_t at = message.find(kAdvice);
   ASSERT_NE(at, std::string::npos) << message;
   EXPECT_NE(message.find("values"), std::string::npos) << message;
-  options_.context = std::stoi(message.substr(at + 14));
-  EXPECT_EQ(options_.context, 4096);
+  options_.memory.context = std::stoi(message.substr(at + kAdvice.size()));
+  EXPECT_EQ(options_.memory.context, 4096);
   EXPECT_EQ(make(plenty).context, 4096);
-  options_.context += 1;
+  options_.memory.context += 1;
   EXPECT_NE(error_of(plenty), "");
-  options_.context = 0;
-  options_.memory_bytes = others;
-  EXPECT_NE(error_of(plenty).find("--memory"), std::string::npos);
+  options_.memory.context = 0;
+  options_.memory.limit_bytes = others;
+  EXPECT_NE(error_of(plenty).find("‹memory›"), std::string::npos);
 }
 
 TEST_F(MakePlan, ALimitBoundsPackedCopies) {
   const MemoryFigures plenty = {64 * kGiga, 60 * kGiga};
-  options_.prefill = "int8";
-  options_.packed_bytes = 1 << 30;
-  options_.context = 256;
+  options_.prompts.prefill = plan::Prefill::kInt8;
+  options_.memory.packed_bytes = 1 << 30;
+  options_.memory.context = 256;
   plan::Plan plan = make(plenty);
   const plan::Ledger all = expected_memory(options_, blueprint_, weights_, plan, plenty);
   const size_t packed = all.bytes(plan::Owner::kPacked);
-  options_.memory_bytes = all.total_bytes();
+  options_.memory.limit_bytes = all.total_bytes();
   plan = make(plenty);
   EXPECT_GE(plan.packed_bytes, packed);
   EXPECT_EQ(plan.prefill_reason, "from packed copies");
   // Room for half of the copies, beside what unpacking the others takes.
   plan.packed_bytes = 0;
-  options_.memory_bytes =
+  options_.memory.limit_bytes =
       expected_memory(options_, blueprint_, weights_, plan, plenty).total_bytes() + packed / 2;
   plan = make(plenty);
   EXPECT_LT(plan.packed_bytes, packed);
   EXPECT_EQ(plan.prefill_reason, "in part unpacked for each chunk");
   expected_memory(options_, blueprint_, weights_, plan, plenty).check();  // does not throw
   // A method that cannot do without copies is refused.
-  options_.int8_weights = "tensor";
-  EXPECT_NE(error_of(plenty).find("less --packed"), std::string::npos) << error_of(plenty);
+  options_.prompts.has_one_weight_scale = "tensor";
+  EXPECT_NE(error_of(plenty).find("less ‹packed›"), std::string::npos) << error_of(plenty);
 }
 
 TEST_F(MakePlan, SlotsOfSeveralAnswersAreWhatTheLedgerLeaves) {
-  options_.memory_bytes = 100 * kMega;
-  options_.context = 1024;
+  options_.memory.limit_bytes = 100 * kMega;
+  options_.memory.context = 1024;
   const MemoryFigures plenty = {64 * kGiga, 60 * kGiga};
   const plan::Plan plan = make(plenty);
   const cache::KvShape shape = kv_shape(plan, blueprint_);
@@ -248,7 +248,7 @@ TEST_F(MakePlan, SlotsOfSeveralAnswersAreWhatTheLedgerLeaves) {
 
 TEST_F(MakePlan, NoMemoryAtAllIsAnError) {
   for (const int context : {0, 1, 4096}) {
-    options_.context = context;
+    options_.memory.context = context;
     const std::string message = error_of({64 * kGiga, kPerToken - 1});
     EXPECT_NE(message.find("even one token"), std::string::npos) << message;
   }
@@ -256,26 +256,26 @@ TEST_F(MakePlan, NoMemoryAtAllIsAnError) {
 
 TEST_F(MakePlan, TheHintForATooLargeContextWorks) {
   const MemoryFigures memory = {64 * kGiga, 3000 * kPerToken + 5};
-  options_.context = 3001;
+  options_.memory.context = 3001;
   const std::string message = error_of(memory);
-  EXPECT_NE(message.find("--kv q8_0"), std::string::npos) << message;
-  const size_t at = message.find("Use --context ");
+  EXPECT_NE(message.find("‹kv› q8_0"), std::string::npos) << message;
+  const size_t at = message.find(kAdvice);
   ASSERT_NE(at, std::string::npos) << message;
-  options_.context = std::stoi(message.substr(at + 14));
+  options_.memory.context = std::stoi(message.substr(at + kAdvice.size()));
   EXPECT_EQ(make(memory).context, 3000);
-  options_.kv_type = tensor::Type::kQ8_0;
-  options_.context = 3001;
+  options_.memory.kv_type = tensor::Type::kQ8_0;
+  options_.memory.context = 3001;
   EXPECT_EQ(make(memory).context, 3001);
 }
 
 TEST_F(MakePlan, KeysAndValuesThatHaveNoFormAreAnError) {
   blueprint_.head_dim = 16;
-  options_.kv_type = tensor::Type::kQ8_0;
+  options_.memory.kv_type = tensor::Type::kQ8_0;
   const std::string message = error_of({64 * kGiga, 60 * kGiga});
-  EXPECT_NE(message.find("--kv f16"), std::string::npos) << message;
+  EXPECT_NE(message.find("‹kv› f16"), std::string::npos) << message;
   // And what cannot help is not offered.
-  options_.kv_type = tensor::Type::kF16;
-  options_.context = 1 << 30;
+  options_.memory.kv_type = tensor::Type::kF16;
+  options_.memory.context = 1 << 30;
   EXPECT_EQ(error_of({64 * kGiga, 60 * kMega}).find("q8_0"), std::string::npos);
 }
 
@@ -284,7 +284,7 @@ TEST_F(MakePlan, NoShapeIsLargerThanNeeded) {
   const std::pair<int, int> chunks[] = {{1, 32},    {32, 32},   {33, 128},  {128, 128},
                                         {129, 512}, {512, 512}, {513, 512}, {9999, 512}};
   for (const auto& [context, chunk] : chunks) {
-    options_.context = context;
+    options_.memory.context = context;
     EXPECT_EQ(make(memory).chunk(), chunk) << context;
   }
 }
@@ -292,14 +292,14 @@ TEST_F(MakePlan, NoShapeIsLargerThanNeeded) {
 TEST_F(MakePlan, Threads) {
   const MemoryFigures memory = {64 * kGiga, 60 * kGiga};
   EXPECT_EQ(make(memory).n_threads(), usable_cores());
-  options_.n_threads = 3;
+  options_.lanes.n_threads = 3;
   EXPECT_EQ(make(memory).n_threads(), 3);
   for (const int wrong : {-1, 1025}) {
-    options_.n_threads = wrong;
+    options_.lanes.n_threads = wrong;
     EXPECT_THROW(make(memory), UsageError);
   }
-  options_.n_threads = 1;
-  options_.context = -1;
+  options_.lanes.n_threads = 1;
+  options_.memory.context = -1;
   EXPECT_THROW(make(memory), UsageError);
 }
 

@@ -21,7 +21,7 @@ size_t matrix_bytes(const weights::Matrix& matrix) {
 }
 
 plan::Int8Method method_of(const Options& options, const plan::Plan& plan) {
-  return options.int8.empty() ? plan.int8.method : plan::int8_method_from_name(options.int8);
+  return options.prompts.int8.value_or(plan.int8.method);
 }
 
 bool has_int8_prompts(const plan::Plan& plan) { return plan.prefill == plan::Prefill::kInt8; }
@@ -96,15 +96,9 @@ cache::KvShape kv_shape(const plan::Plan& plan, const model::Blueprint& blueprin
   return {blueprint.n_layers, blueprint.n_kv_heads, blueprint.head_dim, plan.kv_type, plan.context};
 }
 
-void check_memory(const Options& options) {
-  if (options.memory_bytes == 0 || is_here(options)) return;
-  throw UsageError("--memory is for this machine. What a phone has stands in its own file.");
-}
-
 bool needs_copies(const Options& options, const plan::Plan& plan) {
   const plan::Int8Method method = method_of(options, plan);
-  const bool one_scale =
-      options.int8_weights.empty() ? plan.int8.one_weight_scale : options.int8_weights == "tensor";
+  const bool one_scale = options.prompts.has_one_weight_scale.value_or(plan.int8.one_weight_scale);
   return one_scale || method == plan::Int8Method::kSmooth || method == plan::Int8Method::kGroup;
 }
 
@@ -112,7 +106,7 @@ std::vector<model::WeightId> packed_matrices(const Options& options,
                                              const model::Blueprint& blueprint,
                                              const weights::Store& weights,
                                              const plan::Plan& plan) {
-  if (!has_int8_prompts(plan) || options.layouts == "switch") return {};
+  if (!has_int8_prompts(plan) || options.memory.layouts == Layouts::kSwitch) return {};
   const uint64_t most =
       needs_copies(options, plan) ? std::numeric_limits<uint64_t>::max() : plan.packed_bytes;
   return weights.packable(weights::prompt_matrices(blueprint), most);
@@ -121,11 +115,12 @@ std::vector<model::WeightId> packed_matrices(const Options& options,
 plan::Ledger expected_memory(const Options& options, const model::Blueprint& blueprint,
                              const weights::Store& weights, const plan::Plan& plan,
                              const MemoryFigures& memory) {
-  plan::Ledger ledger(options.memory_bytes > 0 ? options.memory_bytes : plan::Ledger::kUnlimited);
+  plan::Ledger ledger(options.memory.limit_bytes > 0 ? options.memory.limit_bytes
+                                                     : plan::Ledger::kUnlimited);
   ledger.set(Owner::kProgram, memory.program_bytes);
   ledger.set(Owner::kModel, memory.model_bytes);
   ledger.set(Owner::kWeights, weights.total_bytes());
-  if (options.layouts == "switch") enter_layouts(blueprint, weights, &ledger);
+  if (options.memory.layouts == Layouts::kSwitch) enter_layouts(blueprint, weights, &ledger);
   ledger.set(Owner::kPacked, packed_bytes(options, blueprint, weights, plan));
   ledger.set(Owner::kChannels, resident_channel_bytes(options, blueprint, weights, plan));
   ledger.set(Owner::kBuffers,

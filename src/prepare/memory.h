@@ -27,9 +27,6 @@ struct MemoryFigures {
 
 cache::KvShape kv_shape(const plan::Plan& plan, const model::Blueprint& blueprint);
 
-// Throws UsageError where the options limit memory that is not this machine's.
-void check_memory(const Options& options);
-
 // Everything that an engine of this plan will keep, with the option's limit; nothing is checked
 // against it. Keys and values are those of one full context.
 plan::Ledger expected_memory(const Options& options, const model::Blueprint& blueprint,

@@ -1,81 +1,121 @@
-// What a user may ask of an engine, of its model and of the machine.
+// What a caller may ask of an engine, of its model and of the machine. Texts are read at the edges
+// (the command line, the C interface): what stands here has a type.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/progress.h"
+#include "lanes/virtual/cost.h"
 #include "plan/plan.h"
 #include "schedule/graphs.h"
 #include "tensor/type.h"
 
 namespace troika::prepare {
 
-struct Options {
-  std::string model;  // a GGUF file; for timing also the name of a known model
-  // "here", or the file of a virtual phone; then `stack` names the software on it.
-  std::string machine = "here";
-  std::string stack;
-  std::string type = "q4_0";  // of the weights of a model that is only a name
-  bool has_values = true;     // false: a virtual phone takes time and computes nothing
-  // On a phone, how much of llm.npu there is (N12): "naive", "chunk", "outlier" or "out-of-order",
-  // each with what the ones before it have; empty: lanes and placements as everywhere.
-  std::string npu_step;
-  bool has_square_shapes = true;  // the same with the fastest of equivalent shapes (N8)
-  int npu_prune = 85;             // percent of the blocks without shadow tasks (N4, N6)
-  bool has_fast_handover = true;  // of a phone (H8)
-  // On a phone, numbers of tokens to build executables for beside the chunk; empty: 1 and 8.
-  std::vector<int> small_shapes = {};
-  double npu_rate = 0.0;              // of a phone's NPU beside the stack's; 0: as the phone says
-  bool is_strict_npu = false;         // matrix lanes may use static scales only
-  bool is_op_by_op = false;           // every op a subgraph of its own, to time it where it runs
-  schedule::PartsRequest parts = {};  // how subgraphs are divided between lanes; null: not at all
-  std::optional<plan::Plan> made_plan = std::nullopt;  // run as this says, whatever stands below
-  // Begin with this plan in place of the usual one: what was asked for of context, order, chunks in
-  // flight and int8 lies over it, and context and copies are fitted to the memory there is.
-  std::optional<plan::Plan> base_plan = std::nullopt;
-  int n_threads = 0;  // 0: all cores this process may use
-  std::string plan;  // a plan file; then threads, lanes, placements, context and types come from it
-  // "0,1" or "0;1"; empty: one lane of n_threads. On a phone "cpu;npu"; empty: all processors.
-  std::string lanes;
-  std::vector<std::string> placements;  // "ffn=1", "attention@2=0": see plan::Placement
-  // In which order the chunks of a prompt run, where there are several lanes; empty: the plan's.
-  std::string order;
-  int chunks_in_flight = 0;      // 0: the plan's
-  int chunk = 0;                 // tokens of a prompt that go together; 0: the plan's
-  bool is_cut_at_norms = false;  // norms can be placed apart
-  int context = 0;               // 0: what model, memory and common sense allow
-  plan::Activations activations = plan::Activations::kQ8;
-  std::string prefill = "auto";  // or a name of plan::Prefill
-  // How prompts in int8 are computed; each given one takes the place of what a plan file says.
-  std::string int8;                                 // a name of plan::Int8Method: then in int8
-  std::string int8_weights;                         // "row" or "tensor": a scale for each
-  std::optional<int> outlier_prune = std::nullopt;  // percent
-  std::string load = "auto";  // "map" or "copy": where weights lie, see weight_pages.h
-  // Which weights of outliers' channels stay in memory where outliers have a lane of their own:
-  // "hot" (the others come from a side file when they are needed), "all" or "none".
-  std::string shadow_rows = "hot";
-  // What the process may keep in memory, see memory.h; 0: of what is free, half bounds what is
-  // copied and cached.
-  size_t memory_bytes = 0;
-  bool has_cache = true;    // false: no side files
-  size_t packed_bytes = 0;  // most bytes of packed copies of weights
-  // Which layouts of the weights there are for prompts in int8: "blocks" (those of the file),
-  // "both" (packed copies of all beside them) or "switch" (one copy that changes, D1); empty: as
-  // packed_bytes says.
-  std::string layouts;
-  // Told of the slow parts of loading.
-  ProgressFunction progress;
-  tensor::Type kv_type = tensor::Type::kF16;
-  std::string kernels;        // the fastest implementation allowed, "" for any
+struct ModelChoice {
+  std::string file;           // a GGUF file; for timing also the name of a known model
+  std::string type = "q4_0";  // of the weights of a model that is only a name: a file type's name
   std::string pre_tokenizer;  // overrides what the file names
 };
 
-// The options mean this machine, not a phone.
-inline bool is_here(const Options& options) { return options.machine == "here"; }
+// How much of llm.npu there is (N12): each step has what the ones before it have.
+enum class NpuStep { kNaive, kChunk, kOutlier, kOutOfOrder };
 
-// "f32", "f16" or "q8_0"; throws UsageError.
-tensor::Type kv_type_from_name(const std::string& name);
+// A virtual phone in place of this machine.
+struct PhoneChoice {
+  std::string file;                          // empty: this machine
+  std::string stack;                         // the software on the phone
+  std::vector<lanes::Processor> processors;  // its lanes; empty: all
+  bool has_values = true;                    // false: it takes time and computes nothing
+  std::optional<NpuStep> npu_step;           // none: lanes and placements as everywhere
+  int npu_prune = 85;                        // percent of blocks without shadow tasks (N4, N6)
+  bool has_square_shapes = true;             // the fastest of equivalent shapes (N8)
+  bool has_fast_handover = true;             // a flag to poll on (H8)
+  std::vector<int> small_shapes;             // of executables beside the chunk; empty: 1 and 8
+  double npu_rate = 0.0;                     // of the NPU beside the stack's; 0: as it says
+};
+
+// Which cores work as lanes, and what runs on which of them.
+struct LaneChoice {
+  int n_threads = 0;                        // of one lane; 0: all cores this process may use
+  std::vector<plan::HostLane> cores;        // empty: one lane of n_threads
+  std::vector<plan::Placement> placements;  // of the lanes, or of a phone's processors
+  bool is_cut_at_norms = false;             // norms can be placed apart
+  bool is_strict_npu = false;               // matrix lanes may use static scales only
+  bool is_op_by_op = false;                 // every op a subgraph of its own, to time it
+  schedule::PartsRequest parts;             // how subgraphs are divided between lanes; null: not
+};
+
+// How prompts are computed. What is given takes the place of what a plan says.
+struct PromptChoice {
+  std::optional<plan::Prefill> prefill;      // none: the fastest that is safe
+  std::optional<plan::Int8Method> int8;      // then prompts are in int8
+  std::optional<bool> has_one_weight_scale;  // int8 weights have one scale, or one for each row
+  std::optional<int> outlier_prune;          // percent
+  std::optional<plan::Order> order;          // of chunks, where there are several lanes
+  int chunks_in_flight = 0;                  // 0: the plan's
+  int chunk = 0;                             // tokens that go together; 0: the plan's
+};
+
+// Where weights lie: see weight_pages.h.
+enum class Load { kAuto, kMap, kCopy };
+// Which weights of outliers' channels stay in memory where outliers have a lane of their own. With
+// kHot the others come from a side file when they are needed.
+enum class ShadowRows { kHot, kAll, kNone };
+// Which layouts of the weights there are for prompts in int8: that of the file, packed copies of
+// all beside it, or one copy that changes (D1).
+enum class Layouts { kBlocks, kBoth, kSwitch };
+
+struct MemoryChoice {
+  int context = 0;  // 0: what model, memory and common sense allow
+  tensor::Type kv_type = tensor::Type::kF16;
+  // What the process may keep in memory, see memory.h; 0: of what is free, half bounds what is
+  // copied and cached.
+  size_t limit_bytes = 0;
+  Load load = Load::kAuto;
+  std::optional<Layouts> layouts;  // none: as packed_bytes says
+  size_t packed_bytes = 0;         // most bytes of packed copies of weights
+  ShadowRows shadow_rows = ShadowRows::kHot;
+  bool has_side_files = true;  // false: none are read or written
+};
+
+// A plan that exists. At most one of the three is given.
+struct GivenPlan {
+  std::string file;                 // threads, lanes, placements, context and types come from it
+  std::optional<plan::Plan> exact;  // run as this says, whatever else was asked for
+  // Begin with this plan in place of the usual one: what was asked for of context, order, chunks in
+  // flight and int8 lies over it, and context and copies are fitted to the memory there is.
+  std::optional<plan::Plan> base;
+};
+
+struct Options {
+  ModelChoice model;
+  PhoneChoice phone;
+  LaneChoice lanes;
+  PromptChoice prompts;
+  MemoryChoice memory;
+  GivenPlan plan;
+  plan::Activations activations = plan::Activations::kQ8;
+  std::string kernels;        // the fastest implementation allowed, "" for any
+  ProgressFunction progress;  // told of the slow parts of loading
+};
+
+// The options mean this machine, not a phone.
+inline bool is_here(const Options& options) { return options.phone.file.empty(); }
+
+// Throws UsageError for what makes no sense, or does not fit together, whatever the model.
+void check_options(const Options& options);
+
+// What people call them. Each throws UsageError that lists what there is.
+tensor::Type kv_type_from_name(std::string_view name);
+Load load_from_name(std::string_view name);
+ShadowRows shadow_rows_from_name(std::string_view name);
+Layouts layouts_from_name(std::string_view name);
+const char* layouts_name(Layouts layouts);
+NpuStep npu_step_from_name(std::string_view name);
+bool has_one_weight_scale_from_name(std::string_view name);  // "row" or "tensor"
 
 }  // namespace troika::prepare

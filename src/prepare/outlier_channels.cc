@@ -19,14 +19,8 @@ bool takes_outliers_out(const plan::Plan& plan, plan::Int8Method method) {
          (plan::has_shadow(method) || method == plan::Int8Method::kSplit);
 }
 
-enum class Residency { kHot, kAll, kNone };
-
-Residency residency_of(const Options& options) {
-  if (options.shadow_rows == "all" || !options.has_cache) return Residency::kAll;
-  if (options.shadow_rows == "hot") return Residency::kHot;
-  if (options.shadow_rows == "none") return Residency::kNone;
-  throw UsageError(fmt::format("--shadow-rows '{}' is not understood; it is hot, all or none.",
-                               options.shadow_rows));
+ShadowRows resident_rows(const Options& options) {
+  return options.memory.has_side_files ? options.memory.shadow_rows : ShadowRows::kAll;
 }
 
 // In the folder of side files; the name tells which model of this machine it belongs to, and in
@@ -48,17 +42,17 @@ OutlierChannels make_channels(const Options& options, const gguf::File& file,
   if (!plan.places_shadow()) return {};
   if (!is_here(options)) {
     throw UsageError(
-        "--place shadow is for lanes of this machine. On a phone --npu-step outlier computes "
+        "‹place› shadow is for lanes of this machine. On a phone ‹npu-step› outlier computes "
         "outliers on another processor.");
   }
   OutlierChannels made;
   if (!takes_outliers_out(plan, plan.int8.method)) {
     made.note =
-        "prompts take no outliers out, so '--place shadow' has nothing to place; '--int8 shadow' "
+        "prompts take no outliers out, so '‹place› shadow' has nothing to place; '‹int8› shadow' "
         "with the plan of a calibration does";
     return made;
   }
-  const Residency residency = residency_of(options);
+  const ShadowRows resident = resident_rows(options);
   const lanes::Int8Rules* rules = int8.rules();
   if (rules == nullptr) return {};
   std::vector<weights::ChannelChoice> choices;
@@ -73,9 +67,9 @@ OutlierChannels make_channels(const Options& options, const gguf::File& file,
     kept.push_back(inputs[i]);
     weights::ChannelChoice choice{inputs[i]};
     // Without a calibration nobody knows which channels are hot.
-    choice.is_all = residency == Residency::kAll ||
-                    (residency == Residency::kHot && !plan.int8.is_calibrated());
-    if (residency == Residency::kHot && !choice.is_all) {
+    choice.is_all = resident == ShadowRows::kAll ||
+                    (resident == ShadowRows::kHot && !plan.int8.is_calibrated());
+    if (resident == ShadowRows::kHot && !choice.is_all) {
       choice.hot = plan.int8.inputs[i].hot_channels;
     }
     choices.push_back(std::move(choice));
@@ -105,11 +99,11 @@ OutlierChannels make_channels(const Options& options, const gguf::File& file,
 size_t resident_channel_bytes(const Options& options, const model::Blueprint& blueprint,
                               const weights::Store& weights, const plan::Plan& plan) {
   plan::Int8Plan int8 = plan.int8;
-  if (!options.int8.empty()) int8.method = plan::int8_method_from_name(options.int8);
-  if (options.outlier_prune) int8.outlier_prune = *options.outlier_prune;
+  if (options.prompts.int8) int8.method = *options.prompts.int8;
+  if (options.prompts.outlier_prune) int8.outlier_prune = *options.prompts.outlier_prune;
   if (!plan.places_shadow() || !takes_outliers_out(plan, int8.method)) return 0;
-  const Residency residency = residency_of(options);
-  if (residency == Residency::kNone) return 0;
+  const ShadowRows resident = resident_rows(options);
+  if (resident == ShadowRows::kNone) return 0;
   const bool keeps_all_inputs = int8.method == plan::Int8Method::kSplit || !int8.is_calibrated();
   const std::vector<bool> shadowed = int8.shadowed();
   const std::vector<model::LinearInput> inputs = model::linear_inputs(blueprint);
@@ -120,7 +114,7 @@ size_t resident_channel_bytes(const Options& options, const model::Blueprint& bl
     for (const model::WeightId id : inputs[i].weights) {
       n_rows += static_cast<size_t>(weights.matrix(id).n_rows);
     }
-    const bool is_all = residency == Residency::kAll || !int8.is_calibrated();
+    const bool is_all = resident == ShadowRows::kAll || !int8.is_calibrated();
     bytes += n_rows *
              (is_all ? static_cast<size_t>(inputs[i].width) : int8.inputs[i].hot_channels.size());
   }

@@ -51,7 +51,7 @@ WeightPages copy(const gguf::File& file) {
 // With a limit the weights were counted in it already, and a copy of them is no more than that.
 size_t most_copied_bytes(const Options& options) {
   const size_t available = available_memory_bytes();
-  return options.memory_bytes > 0 ? available : available / 2;
+  return options.memory.limit_bytes > 0 ? available : available / 2;
 }
 
 // The gaps between ranges of one part that are worth huge pages; the header is none.
@@ -73,7 +73,7 @@ WeightPages copy_between(const Options& options, gguf::File& file,
                          std::span<const weights::FileRead> ranges) {
   WeightPages pages;
   pages.text = "blocks in one of two layouts, the rest mapped";
-  if (options.load == "map" || !gives_huge_pages()) return pages;
+  if (options.memory.load == Load::kMap || !gives_huge_pages()) return pages;
   Team team(usable_cores());
   const RealClock clock;
   const double start_us = clock.now_us();
@@ -113,21 +113,18 @@ WeightPages place_weights_beside(const Options& options, gguf::File& file,
 }
 
 WeightPages place_weights(const Options& options, gguf::File& file) {
-  const bool is_auto = options.load == "auto";
-  if (!is_auto && options.load != "map" && options.load != "copy") {
-    throw UsageError(fmt::format("--load {}: there are auto, map and copy.", options.load));
-  }
+  const Load load = options.memory.load;
   const size_t bytes = mapped_bytes(file);
   if (bytes == 0) return {false, "given in memory"};
-  if (options.layouts == "switch") return {};  // see place_weights_beside
-  if (options.load == "copy") return copy(file);
+  if (options.memory.layouts == Layouts::kSwitch) return {};  // see place_weights_beside
+  if (load == Load::kCopy) return copy(file);
   std::string why;
-  if (is_auto && bytes >= kLeastBytes) {
+  if (load == Load::kAuto && bytes >= kLeastBytes) {
     if (!gives_huge_pages()) {
       why = "this system has no huge pages to copy it into";
     } else if (bytes > most_copied_bytes(options)) {
-      why = options.memory_bytes > 0 ? "a copy would take more than the free memory"
-                                     : "a copy would take more than half of the free memory";
+      why = options.memory.limit_bytes > 0 ? "a copy would take more than the free memory"
+                                           : "a copy would take more than half of the free memory";
     } else {
       return copy(file);
     }

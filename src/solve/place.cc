@@ -156,7 +156,7 @@ class Placer {
     }
     if (best >= 0) return best;
     throw Error(
-        "No lane has memory for all weights; give another lane, as in --lanes \"cpu;npu\".");
+        "No lane has memory for all weights; give another lane, as in ‹lanes› \"cpu;npu\".");
   }
 
   // Ordered by arithmetic per block: what gains most from a fast lane is placed first. The head is

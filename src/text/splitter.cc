@@ -85,7 +85,7 @@ Splitter find_splitter(std::string_view name) {
   }
   throw Error(
       fmt::format("The pre-tokenizer '{}' (tokenizer.ggml.pre) is not known. Choose the one "
-                  "that fits the model with --pre NAME; known are: {}.",
+                  "that fits the model with ‹pre› NAME; known are: {}.",
                   name, fmt::join(splitter_names(), ", ")));
 }
 

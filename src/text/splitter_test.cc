@@ -95,7 +95,7 @@ TEST(Splitter, NamesWhatItKnows) {
     const std::string message = error.what();
     EXPECT_NE(message.find("esperanto"), std::string::npos) << message;
     EXPECT_NE(message.find("llama-bpe"), std::string::npos) << message;
-    EXPECT_NE(message.find("--pre"), std::string::npos) << message;
+    EXPECT_NE(message.find("‹pre›"), std::string::npos) << message;
   }
 }
 

@@ -76,19 +76,19 @@ class Calibrator {
   // Once, in float unless it must be brief.
   void gather() {
     prepare::Options options = options_.engine;
-    options.int8.clear();
-    options.plan.clear();
-    options.made_plan.reset();
+    options.prompts.int8.reset();
+    options.plan.file.clear();
+    options.plan.exact.reset();
     if (!options_.is_brief) {
       options.activations = plan::Activations::kF32;
-      options.prefill = "f32";
-      options.kv_type = tensor::Type::kF32;
+      options.prompts.prefill = plan::Prefill::kF32;
+      options.memory.kv_type = tensor::Type::kF32;
     }
     // No bit depends on lanes, and one of them observes in one thread.
-    options.lanes.clear();
-    options.placements.clear();
-    options.is_strict_npu = false;
-    options.context = kPassTokens;
+    options.lanes.cores.clear();
+    options.lanes.placements.clear();
+    options.lanes.is_strict_npu = false;
+    options.memory.context = kPassTokens;
     engine::Engine engine(options);
     plan_ = engine.plan();
     safe_ = prepare::safe_prefill(options_.engine.activations, options_.engine.kernels,
@@ -105,7 +105,8 @@ class Calibrator {
     const prepare::Options& options = options_.engine;
     return fmt::format("{:016x} {:016x} {} {} {} {}{}", weights::content_key(engine.file()),
                        hash_of(text_), kernels::describe(engine.kernels()),
-                       static_cast<int>(options.activations), options.int8_weights,
+                       static_cast<int>(options.activations),
+                       options.prompts.has_one_weight_scale.value_or(false) ? "tensor" : "row",
                        options_.alternatives, options_.is_brief ? " brief" : "");
   }
 
@@ -233,12 +234,13 @@ class Calibrator {
       int outlier_prune;
     };
     const std::vector<Choice> choices =
-        options_.engine.is_strict_npu ? std::vector<Choice>{{Int8Method::kStatic, 100},
-                                                            {Int8Method::kShadow, kPrune},
-                                                            {Int8Method::kShadow, 0}}
-                                      : std::vector<Choice>{{Int8Method::kToken, 100},
-                                                            {Int8Method::kTokenShadow, kPrune},
-                                                            {Int8Method::kTokenShadow, 0}};
+        options_.engine.lanes.is_strict_npu
+            ? std::vector<Choice>{{Int8Method::kStatic, 100},
+                                  {Int8Method::kShadow, kPrune},
+                                  {Int8Method::kShadow, 0}}
+            : std::vector<Choice>{{Int8Method::kToken, 100},
+                                  {Int8Method::kTokenShadow, kPrune},
+                                  {Int8Method::kTokenShadow, 0}};
     Calibration result;
     result.int8 = int8_;
     double least = INFINITY;
@@ -296,16 +298,16 @@ class Calibrator {
 
   double run_int8(const plan::Int8Plan& int8, InputStatistics* observer) {
     prepare::Options options = options_.engine;
-    options.int8.clear();
-    options.plan.clear();
-    options.outlier_prune.reset();
-    options.is_strict_npu = false;
-    options.made_plan = plan_;
-    options.made_plan->activations = options_.engine.activations;
-    options.made_plan->prefill = plan::Prefill::kInt8;
-    options.made_plan->int8 = int8;
-    if (!options.int8_weights.empty()) {
-      options.made_plan->int8.one_weight_scale = options.int8_weights == "tensor";
+    options.prompts.int8.reset();
+    options.plan.file.clear();
+    options.prompts.outlier_prune.reset();
+    options.lanes.is_strict_npu = false;
+    options.plan.exact = plan_;
+    options.plan.exact->activations = options_.engine.activations;
+    options.plan.exact->prefill = plan::Prefill::kInt8;
+    options.plan.exact->int8 = int8;
+    if (options.prompts.has_one_weight_scale) {
+      options.plan.exact->int8.one_weight_scale = *options.prompts.has_one_weight_scale;
     }
     engine::Engine engine(options);
     engine.set_observer(observer);

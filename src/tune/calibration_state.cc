@@ -26,7 +26,7 @@ CalibrationState::CalibrationState(const std::string& folder, const std::string&
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
   if (failure) {
-    throw Error(fmt::format("{}: the folder cannot be made: {}. With --no-cache nothing is kept.",
+    throw Error(fmt::format("{}: the folder cannot be made: {}. With ‹no-cache› nothing is kept.",
                             folder, failure.message()));
   }
   Fnv hash;

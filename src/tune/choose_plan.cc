@@ -23,27 +23,28 @@ constexpr int kDecodeContext = 512;
 
 struct LaneSet {
   std::string name;
-  std::string lanes;  // as --lanes; empty: one lane of n_threads
+  std::vector<plan::HostLane> lanes;  // empty: one lane of n_threads
   int n_threads = 0;
 };
 
 // One lane of all cores, of half, of one; and a lane for each core, where they are few. Only what
 // is asked for where something is.
-std::vector<LaneSet> lane_sets(const prepare::Options& asked) {
+std::vector<LaneSet> lane_sets(const prepare::LaneChoice& asked) {
   constexpr size_t kMostLanes = 4;
   std::vector<LaneSet> sets;
-  if (!asked.lanes.empty()) return {{"lanes " + asked.lanes, asked.lanes, 0}};
+  if (!asked.cores.empty()) return {{"lanes " + plan::lanes_text(asked.cores), asked.cores, 0}};
   if (const int n = asked.n_threads; n > 0) {
-    return {{fmt::format("{} thread{}", n, n == 1 ? "" : "s"), "", n}};
+    return {{fmt::format("{} thread{}", n, n == 1 ? "" : "s"), {}, n}};
   }
   for (int n = usable_cores(); n >= 1; n /= 2) {
-    sets.push_back({fmt::format("{} thread{}", n, n == 1 ? "" : "s"), "", n});
+    sets.push_back({fmt::format("{} thread{}", n, n == 1 ? "" : "s"), {}, n});
   }
   std::vector<int> cores = usable_core_numbers();
   cores.resize(std::min(cores.size(), static_cast<size_t>(usable_cores())));  // a quota of time
   if (cores.size() >= 2 && cores.size() <= kMostLanes) {
-    const std::string text = fmt::format("{}", fmt::join(cores, ";"));
-    sets.push_back({"lanes " + text, text, 0});
+    std::vector<plan::HostLane> lanes;
+    for (const int core : cores) lanes.push_back({{core}, 1});
+    sets.push_back({"lanes " + plan::lanes_text(lanes), lanes, 0});
   }
   return sets;
 }
@@ -82,11 +83,11 @@ std::vector<plan::ProductLayout> chosen_layouts(const plan::Profile& profile,
 plan::Plan plan_of(prepare::Options options, const plan::Plan* like,
                    const model::Blueprint& blueprint, const weights::Store& weights) {
   if (like == nullptr) return prepare::make_plan(options, blueprint, weights);
-  options.prefill = plan::prefill_name(like->prefill);
-  options.int8.clear();
+  options.prompts.prefill = like->prefill;
+  options.prompts.int8.reset();
   options.activations = like->activations;
-  options.kv_type = like->kv_type;
-  options.packed_bytes = like->packed_bytes;
+  options.memory.kv_type = like->kv_type;
+  options.memory.packed_bytes = like->packed_bytes;
   plan::Plan plan = prepare::make_plan(options, blueprint, weights);
   plan.int8 = like->int8;
   plan.prefill_reason = like->prefill_reason;
@@ -97,24 +98,24 @@ plan::Plan plan_of(prepare::Options options, const plan::Plan* like,
 
 PlanChoice choose_plan(const ChooseRequest& request, const measure::StageFunction& stage) {
   TROIKA_ASSERT(!request.prompts.empty());
-  const gguf::File file = gguf::File::open(request.options.model);
+  const gguf::File file = gguf::File::open(request.options.model.file);
   const model::Blueprint blueprint = model::read(file);
   const weights::Store weights(file, blueprint);
   const int longest = *std::max_element(request.prompts.begin(), request.prompts.end());
   PlanChoice choice;
   double best_us = 0.0;
-  for (const LaneSet& set : lane_sets(request.options)) {
+  for (const LaneSet& set : lane_sets(request.options.lanes)) {
     prepare::Options options = request.options;
-    options.lanes = set.lanes;
-    options.n_threads = set.lanes.empty() ? set.n_threads : 0;
+    options.lanes.cores = set.lanes;
+    options.lanes.n_threads = set.lanes.empty() ? set.n_threads : 0;
     PlanCandidate candidate;
     candidate.name = set.name;
     candidate.plan = plan_of(options, request.like, blueprint, weights);
     candidate.has_single_lane = candidate.plan.lanes.size() == 1;
     measure::ProfileRequest profiling;
-    profiling.models = {request.options.model};
-    profiling.lanes = options.lanes;
-    profiling.n_threads = options.n_threads;
+    profiling.models = {request.options.model.file};
+    profiling.lanes = options.lanes.cores;
+    profiling.n_threads = options.lanes.n_threads;
     profiling.activations = candidate.plan.activations;
     profiling.prefill = candidate.plan.prefill;
     profiling.kv_type = candidate.plan.kv_type;

@@ -12,8 +12,8 @@ namespace {
 TEST(ChoosePlan, H11_CandidatesArePredictedAndTheBestOneRuns) {
   const test_support::TinyEngine tiny;
   ChooseRequest request;
-  request.options.model = tiny.engine->file().path();
-  request.options.context = 96;
+  request.options.model.file = tiny.engine->file().path();
+  request.options.memory.context = 96;
   request.prompts = {16, 64};
   request.budget_s = 1.0;
   request.use_cache = false;
@@ -30,7 +30,7 @@ TEST(ChoosePlan, H11_CandidatesArePredictedAndTheBestOneRuns) {
     has_single_thread |= c.plan.n_threads() == 1;
     // Whatever is chosen, it computes the same.
     prepare::Options options = request.options;
-    options.made_plan = c.plan;
+    options.plan.exact = c.plan;
     engine::Engine engine(options);
     engine::Session session(engine);
     const std::vector<cache::Token> prompt = {1, 5, 9, 200, 31};
@@ -52,9 +52,9 @@ TEST(ChoosePlan, KeepsPrecisionsAndCalibrationOfAPlanThatIsGiven) {
   like.int8.text = "a book";
   like.kv_type = tensor::Type::kF32;
   ChooseRequest request;
-  request.options.model = tiny.engine->file().path();
-  request.options.context = 96;
-  request.options.n_threads = 1;
+  request.options.model.file = tiny.engine->file().path();
+  request.options.memory.context = 96;
+  request.options.lanes.n_threads = 1;
   request.like = &like;
   request.prompts = {16, 64};
   request.budget_s = 0.5;

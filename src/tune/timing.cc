@@ -21,7 +21,7 @@ std::vector<PromptTime> time_plan(const prepare::Options& options, const plan::P
                                   const std::vector<int>& prompts, bool with_step,
                                   double patience_s, const ProgressFunction& progress) {
   prepare::Options as_planned = options;
-  as_planned.made_plan = plan;
+  as_planned.plan.exact = plan;
   engine::Engine engine(as_planned);
   engine::Session session(engine);
   measure::prefill_seconds(session, kWarmUpTokens);
@@ -67,7 +67,7 @@ std::vector<PromptTime> prompts_of(std::vector<PromptTime> times) {
 std::vector<plan::StepCost> time_steps(const prepare::Options& options, const plan::Plan& plan,
                                        const ProgressFunction& progress) {
   prepare::Options as_planned = options;
-  as_planned.made_plan = plan;
+  as_planned.plan.exact = plan;
   engine::Engine engine(as_planned);
   engine::Session session(engine);
   std::vector<int> widths;

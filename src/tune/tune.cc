@@ -31,6 +31,7 @@ namespace {
 using nlohmann::ordered_json;
 using plan::Int8Method;
 using plan::JsonFields;
+using plan::Prefill;
 
 constexpr int kWindow = 512;         // tokens of a text that are predicted together
 constexpr int kContextBeside = 144;  // more than the longest prompt: for steps of many rows
@@ -53,17 +54,17 @@ class Tuner {
   Tuner(const TuneRequest& request, const measure::StageFunction& stage)
       : request_(request),
         stage_(stage),
-        file_(gguf::File::open(request.options.model)),
+        file_(gguf::File::open(request.options.model.file)),
         blueprint_(model::read(file_)),
         weights_(file_, blueprint_),
         options_(request.options) {
     const int longest = *std::max_element(request.prompts.begin(), request.prompts.end());
     if (const int most = std::max(kWindow, blueprint_.trained_context); longest > most) {
       throw UsageError(fmt::format(
-          "--prompts {}: the model was trained on {} tokens of context; ask for {} or less.",
+          "‹prompts› {}: the model was trained on {} tokens of context; ask for {} or less.",
           longest, blueprint_.trained_context, most));
     }
-    options_.context = std::max(longest, kWindow) + kContextBeside;
+    options_.memory.context = std::max(longest, kWindow) + kContextBeside;
     state_ = std::make_unique<tune::CalibrationState>(request.folder, identity(), "tuning");
     result_.n_found_earlier = state_->n_found_earlier();
   }
@@ -87,8 +88,9 @@ class Tuner {
     return fmt::format("{}\n{:016x}\n{}\n{:016x}\n{} {} {} {} {}\n{}",
                        program_name(kernels::choose(detect_cpu_features(), options.kernels)),
                        weights::content_key(file_), prepare::plan_identity(file_).machine,
-                       hash_of(request_.text), options.n_threads, options.lanes, options.prefill,
-                       tensor::type_name(options.kv_type), request_.seconds,
+                       hash_of(request_.text), options.lanes.n_threads,
+                       plan::lanes_text(options.lanes.cores), asked_name(),
+                       tensor::type_name(options.memory.kv_type), request_.seconds,
                        fmt::join(request_.prompts, ","));
   }
 
@@ -98,12 +100,14 @@ class Tuner {
                              "'troika cache --remove-all' takes such files away.");
   }
 
-  bool is_asked(const char* precision) const { return request_.options.prefill == precision; }
-  bool is_free() const { return is_asked("auto"); }
+  // The precision of prompts that was asked for; none: the best.
+  const std::optional<Prefill>& asked() const { return request_.options.prompts.prefill; }
+  std::string asked_name() const { return asked() ? plan::prefill_name(*asked()) : "auto"; }
+  bool is_free() const { return !asked(); }
 
-  plan::Plan plan_of(const std::string& precision) const {
+  plan::Plan plan_of(std::optional<Prefill> precision) const {
     prepare::Options options = options_;
-    options.prefill = precision;
+    options.prompts.prefill = precision;
     return prepare::make_plan(options, blueprint_, weights_);
   }
 
@@ -122,31 +126,31 @@ class Tuner {
 
   // The usual class, the other safe one, and int8 at its simplest.
   void time_precisions() {
-    const plan::Plan usual = plan_of("auto");
+    const plan::Plan usual = plan_of(std::nullopt);
     add(plan::prefill_name(usual.prefill), usual);
-    const auto try_also = [&](const char* name) {
-      const bool is_known = name == result_.usual().name;
-      if ((is_free() || is_asked(name)) && !is_known) add(name, plan_of(name));
+    const auto try_also = [&](Prefill precision) {
+      if (precision == usual.prefill || !(is_free() || asked() == precision)) return;
+      add(plan::prefill_name(precision), plan_of(precision));
     };
-    if (!is_free() && !is_asked("int8")) {
-      try_also(request_.options.prefill.c_str());
+    if (!is_free() && asked() != Prefill::kInt8) {
+      try_also(*asked());
       return;
     }
     if (usual.activations == plan::Activations::kF32) return;  // whoever wants it exact
-    try_also("bf16");
-    try_also("q8");
-    int8_times_ = times_of(kFirst, "int8 token", plan_of("int8"));
+    try_also(Prefill::kBf16);
+    try_also(Prefill::kQ8);
+    int8_times_ = times_of(kFirst, "int8 token", plan_of(Prefill::kInt8));
   }
 
   // Nothing need be proven of what is not faster.
   bool wants_int8() {
     if (int8_times_.empty()) {
-      result_.int8_reason = fmt::format("prompts in {} were asked for", request_.options.prefill);
+      result_.int8_reason = fmt::format("prompts in {} were asked for", asked_name());
       return false;
     }
     const double gain =
         times_as_fast(prompts_of(int8_times_), prompts_of(result_.candidates[best_so_far()].times));
-    if (gain >= kClearlyFaster || is_asked("int8")) return true;
+    if (gain >= kClearlyFaster || asked() == Prefill::kInt8) return true;
     result_.int8_reason = fmt::format(
         "not int8: it was {:.2f} times as fast here as the fastest safe precision, "
         "which is not worth its loss",
@@ -177,8 +181,8 @@ class Tuner {
     const size_t n_tokens = kWindow * windows("held out");
     const JsonFields found = finding("held out " + name, [&] {
       prepare::Options options = options_;
-      options.made_plan = plan;
-      options.made_plan->context = kWindow;
+      options.plan.exact = plan;
+      options.plan.exact->context = kWindow;
       engine::Engine engine(options);
       engine::Session session(engine);
       const std::string text =
@@ -203,7 +207,7 @@ class Tuner {
     const JsonFields found = finding("calibration", [&] {
       tune::CalibrateOptions how;
       how.engine = options_;
-      how.engine.prefill = "auto";
+      how.engine.prompts.prefill.reset();
       how.text = halves(request_.text).first;
       how.text_name = request_.text_name;
       how.most_tokens = n_tokens;
@@ -233,7 +237,7 @@ class Tuner {
   // that run fast enough for more than the least of text, only for the products that need them
   // most.
   void prove_int8() {
-    plan::Plan plan = plan_of("int8");
+    plan::Plan plan = plan_of(Prefill::kInt8);
     bool is_found = is_good(Int8Method::kToken, 100, &plan);
     size_t taken = 0;
     if (!is_found) {
@@ -255,7 +259,7 @@ class Tuner {
     const std::string figure =
         fmt::format("{} of perplexity over {} tokens of {} against {}", loss_text(tried.loss),
                     tried.loss.n_tokens, request_.text_name, result_.usual().name);
-    if (!is_found && !is_asked("int8")) {
+    if (!is_found && asked() != Prefill::kInt8) {
       result_.int8_reason = fmt::format("not int8: {}, and {} % are allowed, {} % with two errors",
                                         figure, 100 * kMostLoss, 100 * kMostDoubtfulLoss);
       return;
@@ -276,8 +280,8 @@ class Tuner {
     const JsonFields found = finding("structure of " + before.name, [&] {
       tune::ChooseRequest request;
       request.options = options_;
-      const bool is_asked_for = options_.n_threads > 0 || !options_.lanes.empty();
-      if (request_.keeps_lanes && !is_asked_for) request.options.n_threads = usable_cores();
+      const bool is_asked_for = options_.lanes.n_threads > 0 || !options_.lanes.cores.empty();
+      if (request_.keeps_lanes && !is_asked_for) request.options.lanes.n_threads = usable_cores();
       request.like = &before.plan;
       request.prompts = request_.prompts;
       // One lane of all cores, of half, ..., of one, and perhaps a lane for each.
@@ -304,7 +308,7 @@ class Tuner {
     for (size_t i = 0; i < result_.candidates.size(); ++i) {
       const plan::Prefill prefill = result_.candidates[i].plan.prefill;
       if (result_.candidates[i].is_out) continue;
-      if (is_free() || is_asked(plan::prefill_name(prefill))) allowed.push_back(i);
+      if (is_free() || asked() == prefill) allowed.push_back(i);
     }
     size_t best = allowed.empty() ? 0 : allowed.front();
     for (const size_t i : allowed) {
@@ -347,7 +351,7 @@ class Tuner {
         "steps", [&] { return to_json(time_steps(options_, plan, stage_("cost of drafts"))); }));
     if (plan.prefill != plan::Prefill::kInt8) plan.prefill_reason = "tuned: " + reason();
     prepare::Options options = request_.options;
-    options.base_plan = plan;
+    options.plan.base = plan;
     plan::PlanFile& file = result_.file;
     file.plan = prepare::make_plan(options, blueprint_, weights_);
     file.made_for = prepare::plan_identity(file_);

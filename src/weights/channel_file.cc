@@ -68,7 +68,7 @@ ChannelFile::ChannelFile(const Store& store, const ChannelFileOptions& options,
   make(store, options, wanted);
   const std::string problem = read(options);
   if (!problem.empty()) {
-    throw Error(fmt::format("{}: the file that was just written {}. Try again, or use --no-cache.",
+    throw Error(fmt::format("{}: the file that was just written {}. Try again, or use ‹no-cache›.",
                             options.path, problem));
   }
 }
@@ -161,7 +161,7 @@ void ChannelFile::make(const Store& store, const ChannelFileOptions& options,
   } catch (const std::exception& error) {
     throw Error(fmt::format(
         "{} Weights by channel for outliers on a lane of their own take {:.1f} MB there; "
-        "--no-cache, or --shadow-rows all, keeps them in memory.",
+        "‹no-cache›, or ‹shadow-rows› all, keeps them in memory.",
         error.what(), 1e-6 * static_cast<double>(end)));
   }
   if (options.progress) options.progress(inputs.size(), inputs.size());

@@ -166,7 +166,7 @@ void Channels::make_arena(std::span<const ChannelChoice> choices) {
   if (arena_ == nullptr) {
     throw Error(fmt::format(
         "There is no memory for {:.1f} MB of weights by channel, which outliers on a lane of their "
-        "own need. Use --shadow-rows hot, a larger --outlier-prune, or leave '--place shadow' out.",
+        "own need. Use ‹shadow-rows› hot, a larger ‹outlier-prune›, or leave '‹place› shadow' out.",
         1e-6 * static_cast<double>(whole)));
   }
   auto* next = reinterpret_cast<int8_t*>(arena_.get());

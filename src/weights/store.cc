@@ -196,7 +196,7 @@ void Store::pack_int8(std::span<const model::WeightId> ids, int n_threads,
     } catch (const std::bad_alloc&) {
       throw Error(
           fmt::format("There is no memory for {:.1f} MB of packed weights beside {:.1f} MB "
-                      "of them. Use --prefill bf16, which packs nothing.",
+                      "of them. Use ‹prefill› bf16, which packs nothing.",
                       1e-6 * static_cast<double>(int8_panel_bytes(source)),
                       1e-6 * static_cast<double>(packed_bytes_)));
     }
@@ -327,7 +327,7 @@ void Store::group_int8(std::span<const model::WeightId> ids, int n_threads,
       copy.storage.resize(row_bytes * n_rows);
     } catch (const std::bad_alloc&) {
       throw Error(fmt::format(
-          "There is no memory for {:.1f} MB of weights in groups of 32. Use --int8 token.",
+          "There is no memory for {:.1f} MB of weights in groups of 32. Use ‹int8› token.",
           1e-6 * static_cast<double>(row_bytes * n_rows)));
     }
     copy.matrix = {tensor::Type::kQ8_0, copy.storage.data(), row_bytes, source.n_rows,

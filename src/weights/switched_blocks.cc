@@ -151,7 +151,7 @@ std::unique_ptr<BlockCopy> SwitchedBlocks::new_copy(int block, BlockForm form) {
   } catch (const std::bad_alloc&) {
     throw Error(fmt::format(
         "There is no memory for block {} in its other layout: {:.1f} MB beside the {:.1f} MB that "
-        "all blocks take. Use --layouts blocks, which needs no second one.",
+        "all blocks take. Use ‹layouts› blocks, which needs no second one.",
         block, 1e-6 * static_cast<double>(n_bytes), 1e-6 * static_cast<double>(held_->now)));
   }
 }

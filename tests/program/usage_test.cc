@@ -60,6 +60,19 @@ TEST_F(Usage, WrongValues) {
                                                                   {"--context", "99999999999"},
                                                                   {"--kv", "q3"},
                                                                   {"--activations", "x"},
+                                                                  {"--prefill", "fp4"},
+                                                                  {"--int8", "shadows"},
+                                                                  {"--int8-weights", "some"},
+                                                                  {"--outlier-prune", "101"},
+                                                                  {"--load", "huge"},
+                                                                  {"--layouts", "panels"},
+                                                                  {"--shadow-rows", "some"},
+                                                                  {"--order", "random"},
+                                                                  {"--lanes", "0,0"},
+                                                                  {"--place", "ffn=1"},
+                                                                  {"--place", "legs=0"},
+                                                                  {"--chunk", "31"},
+                                                                  {"--in-flight", "-1"},
                                                                   {"--kernels", "nosuch"},
                                                                   {"--logit-bias", "junk"},
                                                                   {"--logit-bias", "5"},
@@ -79,7 +92,23 @@ TEST_F(Usage, WrongValues) {
                 finished.err.find("'" + value + "'") != std::string::npos)
         << finished.err;
     EXPECT_EQ(finished.out, "");
+    EXPECT_EQ(finished.err.find("‹"), std::string::npos) << finished.err;
   }
+}
+
+TEST_F(Usage, WrongProcessorsAndStepsOfAPhone) {
+  const std::vector<std::string> phone = {"--machine", repository_file("phones/8gen3.json")};
+  const auto expect = [&](std::vector<std::string> words, const std::string& part) {
+    words.insert(words.begin(), phone.begin(), phone.end());
+    expect_refusal(run(words), 2, {part});
+  };
+  expect({"--stack", "nothing"}, "llm.npu");
+  expect({"--stack", "llm.npu", "--lanes", "cpu;dsp"}, "dsp");
+  expect({"--stack", "llm.npu", "--lanes", "cpu;cpu"}, "twice");
+  expect({"--stack", "llm.npu", "--npu-step", "sideways"}, "out-of-order");
+  expect({"--stack", "llm.npu", "--npu-step", "outlier", "--npu-prune", "101"}, "--npu-prune 101");
+  expect({"--stack", "llm.npu", "--memory", "1G"}, "--memory");
+  expect({"--stack", "llm.npu", "--layouts", "both"}, "--layouts");
 }
 
 TEST_F(Usage, SwitchesOfAPhoneAreRefusedHere) {

@@ -29,12 +29,12 @@ class TinyModelFile {
   // bits.
   prepare::Options float_options() const {
     prepare::Options options;
-    options.model = path_;
-    options.n_threads = 1;
-    options.context = 128;
+    options.model.file = path_;
+    options.lanes.n_threads = 1;
+    options.memory.context = 128;
     options.activations = plan::Activations::kF32;
-    options.kv_type = tensor::Type::kF32;
-    options.prefill = "same";
+    options.memory.kv_type = tensor::Type::kF32;
+    options.prompts.prefill = plan::Prefill::kSame;
     return options;
   }
 

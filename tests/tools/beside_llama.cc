@@ -192,13 +192,13 @@ void compare_large(const char* type, uint32_t number, bool is_decoded) {
     return;
   }
   prepare::Options options;
-  options.model = own_path;
-  options.n_threads = 1;
-  options.context = 256;
+  options.model.file = own_path;
+  options.lanes.n_threads = 1;
+  options.memory.context = 256;
   options.activations = plan::Activations::kF32;
-  options.kv_type = tensor::Type::kF32;
+  options.memory.kv_type = tensor::Type::kF32;
   for (const char* prefill : {"same", "f32", "bf16", "int8"}) {
-    options.prefill = prefill;
+    options.prompts.prefill = plan::prefill_from_name(prefill);
     const std::vector<Vector> logits = test_support::engine_logits(options, tokens);
     std::printf(", \"%s\": [%.3e, %.3e]", prefill, reference::relative_error(logits, judge),
                 median_error(logits, judge));

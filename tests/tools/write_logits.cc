@@ -15,11 +15,11 @@ int main(int argc, char** argv) {
   }
   try {
     troika::prepare::Options options;
-    options.model = argv[1];
-    options.context = 512;
+    options.model.file = argv[1];
+    options.memory.context = 512;
     options.activations = troika::plan::Activations::kF32;
-    options.kv_type = troika::tensor::Type::kF32;
-    options.prefill = "f32";
+    options.memory.kv_type = troika::tensor::Type::kF32;
+    options.prompts.prefill = troika::plan::Prefill::kF32;
     troika::engine::Engine engine(options);
     troika::engine::Session session(engine);
     std::vector<troika::text::Token> tokens;

@@ -185,7 +185,7 @@ void bench(const BenchFlags& flags) {
   options.decode_tokens = flags.n_tokens;
   options.decode_context = flags.depth;
   options.repetitions = flags.repetitions;
-  if (flags.engine.options.machine != "here") {
+  if (!prepare::is_here(flags.engine.options)) {
     bench_on_phone(flags.engine, options, flags.json);
     return;
   }
@@ -245,7 +245,7 @@ void add_bench(Command& app) {
       ->check(at_least(1))
       ->capture_default_str();
   command
-      ->add_option("--type", flags->engine.options.type,
+      ->add_option("--type", flags->engine.options.model.type,
                    "Of the weights, where MODEL is the name of a known model")
       ->capture_default_str();
   flags->drafts.add_to(*command);

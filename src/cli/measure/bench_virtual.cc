@@ -127,11 +127,11 @@ std::vector<const char*> kinds_of(const plan::Plan& plan) {
 
 void bench_on_phone(const EngineFlags& flags, const measure::MeasureOptions& options, bool json) {
   EngineFlags timing = flags;
-  timing.options.has_values = false;
-  if (timing.options.context == 0) {
+  timing.options.phone.has_values = false;
+  if (timing.options.memory.context == 0) {
     int needed = std::max(options.decode_context, 1) + options.decode_tokens + 2;
     for (const int n : options.prefill_tokens) needed = std::max(needed, n);
-    timing.options.context = needed;
+    timing.options.memory.context = needed;
   }
   const auto engine = load(timing);
   engine::Session session(*engine);

@@ -70,7 +70,7 @@ MeasuredSd measure_sd(const std::string& model, const std::string& tasks) {
   const std::vector<measure::ContextTask> all = read_context_tasks(tasks, 0);
   measured.n_tasks = static_cast<int>(all.size());
   prepare::Options options;
-  options.model = model;
+  options.model.file = model;
   engine::Engine engine(options);
   engine::Session session(engine);
   const measure::DraftEvaluation how = {kMostTokens, &options};

@@ -363,10 +363,13 @@ void add_reproduce(Command& app) {
       ->check(at_least(1))
       ->capture_default_str();
   command
-      ->add_option(
-          "--shadow-rows", flags->measure.shadow_rows,
+      ->add_text(
+          "--shadow-rows",
+          [options = &flags->measure](const std::string& text) {
+            options->shadow_rows = prepare::shadow_rows_from_name(text);
+          },
           "With llm.npu and --measure: which outliers' weights stay in memory: hot, all or none")
-      ->capture_default_str();
+      ->shows_default("all");
   command->add_flag("!--no-cache", flags->measure.has_cache,
                     "With llm.npu and --measure: neither use nor keep side files");
   command->add_option("--phones", flags->phones, "Folder of phones, stacks and published figures")

@@ -23,7 +23,7 @@ class CandidateRun {
  public:
   CandidateRun(const EngineFlags& flags, const PlanCandidate& candidate) {
     prepare::Options options = flags.checked();
-    options.made_plan = candidate.plan;
+    options.plan.exact = candidate.plan;
     engine_ = std::make_unique<engine::Engine>(options);
     session_ = std::make_unique<engine::Session>(*engine_);
   }
@@ -49,8 +49,8 @@ PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& pr
   request.like = like;
   request.options = flags.checked();
   request.prompts = prompts;
-  if (request.options.context == 0) {
-    request.options.context = *std::max_element(prompts.begin(), prompts.end()) + 64;
+  if (request.options.memory.context == 0) {
+    request.options.memory.context = *std::max_element(prompts.begin(), prompts.end()) + 64;
   }
   std::unique_ptr<Progress> bar;
   PlanChoice choice;

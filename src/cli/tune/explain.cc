@@ -217,8 +217,8 @@ void print_built(const engine::Engine& engine) {
 
 void explain_ops(const EngineFlags& flags, const plan::Plan& plan, const std::vector<int>& shapes) {
   prepare::Options options = flags.checked();
-  options.made_plan = plan;
-  options.is_op_by_op = true;
+  options.plan.exact = plan;
+  options.lanes.is_op_by_op = true;
   engine::Engine engine(options);
   const Times measured = measure(engine, shapes);
   const Times predicted = predict(engine, shapes, true);

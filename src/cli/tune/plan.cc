@@ -41,17 +41,18 @@ struct PlanFlags {
 // stands in the plan file that was given, stays.
 void choose(PlanFlags& flags) {
   prepare::Options& options = flags.engine.options;
-  std::optional<plan::Plan> like = options.made_plan;
-  if (!like && !options.plan.empty()) {
-    like = prepare::load_plan(options.plan, prepare::plan_identity(gguf::File::open(options.model)))
+  std::optional<plan::Plan> like = options.plan.exact;
+  if (!like && !options.plan.file.empty()) {
+    like = prepare::load_plan(options.plan.file,
+                              prepare::plan_identity(gguf::File::open(options.model.file)))
                .plan;
   }
-  options.plan.clear();
-  options.made_plan.reset();
+  options.plan.file.clear();
+  options.plan.exact.reset();
   const tune::PlanChoice choice =
       choose_and_print(flags.engine, flags.prompts, like ? &*like : nullptr);
   // Its context was that of the measurements; the plan's follows from memory.
-  options.base_plan = choice.candidates[choice.best].plan;
+  options.plan.base = choice.candidates[choice.best].plan;
   if (flags.n_turns > 0) compare_and_print(flags.engine, choice, flags.prompts, flags.n_turns);
 }
 
@@ -85,7 +86,7 @@ void print_important(const plan::Int8Plan& int8) {
 // Finds out how prompts can be computed in int8, and puts it into the plan that is made next.
 void calibrate(PlanFlags& flags) {
   prepare::Options& options = flags.engine.options;
-  if (options.machine != "here") {
+  if (!prepare::is_here(options)) {
     throw UsageError("--calibrate is for this machine; a virtual phone computes no values.");
   }
   tune::CalibrateOptions how;
@@ -94,7 +95,7 @@ void calibrate(PlanFlags& flags) {
   how.text_name = std::filesystem::path(flags.calibrate).filename().string();
   how.most_tokens = flags.calibrate_tokens;
   how.alternatives = flags.alternatives;
-  if (options.has_cache) how.folder = plan::cache_folder();
+  if (options.memory.has_side_files) how.folder = plan::cache_folder();
   tune::Calibration calibration;
   {
     Progress bar("calibrating");
@@ -109,21 +110,22 @@ void calibrate(PlanFlags& flags) {
   print_important(calibration.int8);
   // Asked for int8, so that its memory is planned for.
   prepare::Options planned = flags.engine.checked();
-  const bool is_free = planned.prefill == "auto" && planned.int8.empty();
-  if (is_free && calibration.prefill == plan::Prefill::kInt8) planned.prefill = "int8";
-  const std::string method = planned.int8;
-  planned.int8 = method.empty() ? "" : "token";
+  prepare::PromptChoice& prompts = planned.prompts;
+  const bool is_free = !prompts.prefill && !prompts.int8;
+  if (is_free && calibration.prefill == plan::Prefill::kInt8) prompts.prefill = calibration.prefill;
+  const std::optional<plan::Int8Method> method = prompts.int8;
+  if (method) prompts.int8 = plan::Int8Method::kToken;
   const engine::Engine engine(planned);
   plan::Plan plan = engine.plan();
   plan.int8 = calibration.int8;
-  if (!method.empty()) plan.int8.method = plan::int8_method_from_name(method);
-  planned.int8 = method;
+  if (method) plan.int8.method = *method;
+  prompts.int8 = method;
   prepare::fit_context(planned, engine.blueprint(), engine.weights(), &plan,
                        engine.memory_figures());
   if (is_free && plan.prefill == calibration.prefill) plan.prefill_reason = calibration.reason;
   note(fmt::format("prompts: {} ({})\n", plan::prefill_name(plan.prefill), plan.prefill_reason));
-  options.made_plan = std::move(plan);
-  options.int8.clear();
+  options.plan.exact = std::move(plan);
+  options.prompts.int8.reset();
 }
 
 void make(PlanFlags& flags) {
@@ -131,14 +133,14 @@ void make(PlanFlags& flags) {
     calibrate(flags);
   }
   if (flags.choose || flags.n_turns > 0) {
-    if (flags.engine.options.machine != "here") {
+    if (!prepare::is_here(flags.engine.options)) {
       throw UsageError("--choose is for this machine; on a phone every plan is chosen.");
     }
     choose(flags);
     if (!flags.explain && !flags.json && flags.output.empty()) return;
   }
   // On a phone nothing need be computed to plan, so that a name is enough.
-  flags.engine.options.has_values = flags.engine.options.machine == "here";
+  flags.engine.options.phone.has_values = prepare::is_here(flags.engine.options);
   const auto engine = load(flags.engine);
   const std::string machine =
       engine->phone_setup() != nullptr ? engine->phone_setup()->name() : std::string();
@@ -184,7 +186,7 @@ void add_plan(Command& app) {
   flags->engine.add_to(*command);
   command->add_option("-o,--output", flags->output, "Write the plan to this file");
   command
-      ->add_option("--type", flags->engine.options.type,
+      ->add_option("--type", flags->engine.options.model.type,
                    "Of the weights, where MODEL is the name of a known model")
       ->capture_default_str();
   command->add_flag("--explain", flags->explain,

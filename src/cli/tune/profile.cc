@@ -19,9 +19,7 @@ namespace {
 
 struct ProfileFlags {
   measure::ProfileRequest request;
-  std::string activations = "q8";
-  std::string prefill = "auto";
-  std::string kv = "f16";
+  std::optional<plan::Prefill> prefill;
   std::string type = "q4_0";
   std::string from;
   std::string output;
@@ -37,8 +35,6 @@ constexpr double kShownGain = 1.1;  // between layouts; less is hardly more than
 
 measure::ProfileRequest checked(const ProfileFlags& flags) {
   measure::ProfileRequest request = flags.request;
-  request.activations = plan::activations_from_name(flags.activations);
-  request.kv_type = prepare::kv_type_from_name(flags.kv);
   const std::optional<tensor::Type> type = tensor::type_from_name(flags.type);
   if (!type) {
     throw UsageError(
@@ -47,9 +43,8 @@ measure::ProfileRequest checked(const ProfileFlags& flags) {
                     flags.type));
   }
   request.type = *type;
-  request.prefill = flags.prefill == "auto"
-                        ? prepare::safe_prefill(request.activations, request.kernels, request.type)
-                        : plan::prefill_from_name(flags.prefill);
+  request.prefill = flags.prefill.value_or(
+      prepare::safe_prefill(request.activations, request.kernels, request.type));
   request.use_cache = !flags.no_cache;
   request.with_storage = !flags.no_storage;
   return request;
@@ -202,7 +197,7 @@ void print_check(const plan::Profile& profile) {
 
 void print_passes(const plan::Profile& profile, const ProfileFlags& flags) {
   const std::vector<measure::PassPrediction> passes =
-      measure::predict_passes(profile, flags.request.models, prepare::kv_type_from_name(flags.kv));
+      measure::predict_passes(profile, flags.request.models, flags.request.kv_type);
   if (passes.empty()) return;
   print(
       "\npasses, predicted (compare with 'troika bench')\nlane  tokens  context         ms    "
@@ -257,18 +252,12 @@ void add_profile(Command& app) {
              "GGUF files, hf:ORG/REPO[:QUANT], or names of 'troika synth --list', whose ops are "
              "measured first");
   command->add_option("-t,--threads", request.n_threads, "Threads (default: all usable cores)");
-  command->add_option("--lanes", request.lanes,
-                      "Groups of cores that work as lanes: \"0,1\" is one lane, \"0;1\" are two");
-  command->add_option("--kv", flags->kv, "Type of cached keys and values: f32, f16 or q8_0")
-      ->capture_default_str();
-  command
-      ->add_option("--activations", flags->activations,
-                   "How activations meet block-quantised weights: q8 (fast) or f32 (exact)")
-      ->capture_default_str();
-  command
-      ->add_option("--prefill", flags->prefill,
-                   "How prompts are computed: f32, bf16, int8, same (as generation), or auto")
-      ->capture_default_str();
+  add_cores(*command, request.lanes,
+            "Groups of cores that work as lanes: \"0,1\" is one lane, \"0;1\" are two");
+  add_kv(*command, request.kv_type);
+  add_activations(*command, request.activations);
+  add_prefill(*command, flags->prefill,
+              "How prompts are computed: f32, bf16, q8, int8, same (as generation), or auto");
   command->add_option("--kernels", request.kernels,
                       "The fastest kernels allowed, as named by --version (default: the fastest)");
   command->add_option("--type", flags->type, "Element type of weights where no file names one")

@@ -27,7 +27,6 @@ namespace {
 struct TuneFlags {
   tune::TuneRequest request;
   std::string text;  // a file; empty: the program's own
-  std::string kv = "f16";
   std::string output;
   bool again = false;
   bool json = false;
@@ -180,7 +179,7 @@ void write_plan(const std::string& path, const std::string& json) {
 bool is_done(const TuneFlags& flags, bool asks) {
   if (flags.again || asks) return false;
   std::string problem;
-  const auto kept = tune::find_kept_plan(flags.request.options.model, &problem);
+  const auto kept = tune::find_kept_plan(flags.request.options.model.file, &problem);
   if (!problem.empty()) note("note: tuned anew: " + problem + "\n");
   if (!kept) return false;
   note(fmt::format("This model was tuned on {}; --again measures anew.\n",
@@ -201,8 +200,6 @@ bool is_done(const TuneFlags& flags, bool asks) {
 void tune_model(TuneFlags& flags, bool asks) {
   if (is_done(flags, asks)) return;
   tune::TuneRequest& request = flags.request;
-  request.options.kv_type = prepare::kv_type_from_name(flags.kv);
-  if (request.options.prefill != "auto") plan::prefill_from_name(request.options.prefill);
   request.text = flags.text.empty() ? std::string(tune::default_text()) : read_text(flags.text);
   request.text_name = flags.text.empty() ? tune::kDefaultTextName
                                          : std::filesystem::path(flags.text).filename().string();
@@ -217,7 +214,7 @@ void tune_model(TuneFlags& flags, bool asks) {
     note(fmt::format("went on where a run of {} was cut off: {} measurements were there\n",
                      day_of(tuning.begun), tuning.n_found_earlier - 1));
   }
-  const gguf::File model = gguf::File::open(request.options.model);
+  const gguf::File model = gguf::File::open(request.options.model.file);
   const std::string path = tune::keep_plan(model, tuning.file);
   const double seconds = seconds_since(start);
   if (flags.json) {
@@ -257,7 +254,7 @@ void add_tune(Command& app) {
       "  troika tune model.gguf --prompts 128,512,2048 -o plan.json");
   auto flags = std::make_shared<TuneFlags>();
   prepare::Options& options = flags->request.options;
-  add_model(*command, "MODEL", options.model)->required();
+  add_model(*command, "MODEL", options.model.file)->required();
   command->add_option("--text", flags->text,
                       "What precisions are judged by; half of it calibrates, half is held out "
                       "(default: two chapters that the program carries)");
@@ -271,18 +268,14 @@ void add_tune(Command& app) {
                    "below what they need")
       ->check(non_negative())
       ->capture_default_str();
-  command->add_option("-t,--threads", options.n_threads,
+  command->add_option("-t,--threads", options.lanes.n_threads,
                       "For so many threads (default: what is fastest)");
-  command->add_option("--lanes", options.lanes,
-                      "For these groups of cores, as 'troika run' has them (default: what is "
-                      "fastest)");
-  command->add_option("--kv", flags->kv, "Type of cached keys and values: f32, f16 or q8_0")
-      ->capture_default_str();
-  command
-      ->add_option("--prefill", options.prefill,
-                   "For prompts in this precision, whatever it loses: f32, bf16, q8, int8 or same; "
-                   "auto takes the fastest that loses little")
-      ->capture_default_str();
+  add_cores(*command, options.lanes.cores,
+            "For these groups of cores, as 'troika run' has them (default: what is fastest)");
+  add_kv(*command, options.memory.kv_type);
+  add_prefill(*command, options.prompts.prefill,
+              "For prompts in this precision, whatever it loses: f32, bf16, q8, int8 or same; "
+              "auto takes the fastest that loses little");
   command->add_flag("--again", flags->again, "Also where a plan is kept already");
   command->add_option("-o,--output", flags->output, "Write the plan to this file as well");
   command->add_flag("--json", flags->json, "Print one JSON object");

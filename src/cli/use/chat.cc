@@ -187,7 +187,7 @@ void chat(ChatFlags& flags) {
       if (!handle(*message, &conversation)) break;
     } catch (const Error& error) {
       if (!editor.is_terminal()) throw;
-      note(fmt::format("troika: {}\n", error.what()));
+      note(fmt::format("troika: {}\n", message_of(error)));
     }
   }
 }

@@ -152,7 +152,7 @@ void print_model(const gguf::File& file) {
       if (!text.empty()) print(fmt::format("{}: {}\n", name, text));
     }
   } catch (const Error& error) {
-    print(fmt::format("\nThis program cannot run it: {}\n", error.what()));
+    print(fmt::format("\nThis program cannot run it: {}\n", message_of(error)));
   }
 }
 

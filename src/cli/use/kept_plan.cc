@@ -14,11 +14,11 @@ std::string option_against(const EngineFlags& flags, const plan::Plan& plan) {
   const auto differs = [&](const char* name, bool is_other) {
     return flags.is_given(name) && is_other;
   };
-  const bool other_threads = plan.lanes.size() != 1 || plan.n_threads() != wanted.n_threads;
+  const bool other_threads = plan.lanes.size() != 1 || plan.n_threads() != wanted.lanes.n_threads;
   if (differs("--threads", other_threads)) return "--threads";
-  if (differs("--kv", wanted.kv_type != plan.kv_type)) return "--kv";
+  if (differs("--kv", wanted.memory.kv_type != plan.kv_type)) return "--kv";
   if (differs("--activations", wanted.activations != plan.activations)) return "--activations";
-  if (differs("--prefill", wanted.prefill != plan::prefill_name(plan.prefill))) return "--prefill";
+  if (differs("--prefill", wanted.prompts.prefill != plan.prefill)) return "--prefill";
   for (const char* name :
        {"--lanes", "--place", "--packed", "--layouts", "--kernels", "--strict-npu"}) {
     if (flags.is_given(name)) return name;
@@ -41,12 +41,12 @@ std::string day_of(const std::string& when) {
 
 std::optional<plan::Plan> kept_plan(const EngineFlags& flags) {
   const prepare::Options& options = flags.options;
-  if (!flags.uses_kept_plan() || !options.plan.empty() || !options.has_cache ||
-      options.machine != "here") {
+  if (!flags.uses_kept_plan() || !options.plan.file.empty() || !options.memory.has_side_files ||
+      !prepare::is_here(options)) {
     return std::nullopt;
   }
   std::string problem;
-  const std::optional<tune::KeptPlan> kept = tune::find_kept_plan(options.model, &problem);
+  const std::optional<tune::KeptPlan> kept = tune::find_kept_plan(options.model.file, &problem);
   if (!problem.empty()) note("note: the tuned plan is not used: " + problem + "\n");
   if (!kept) return std::nullopt;
   const plan::Plan& plan = kept->file.plan;

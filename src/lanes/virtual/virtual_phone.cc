@@ -34,8 +34,23 @@ Processor processor_from_name(const std::string& name) {
     if (name == processor_name(processor)) return processor;
   }
   throw UsageError(fmt::format(
-      "'{}' is no processor of a phone. Known are cpu, gpu and npu, as in --lanes \"cpu;npu\".",
+      "'{}' is no processor of a phone. Known are cpu, gpu and npu, as in ‹lanes› \"cpu;npu\".",
       name));
+}
+
+std::vector<Processor> processors_from_text(const std::string& text) {
+  std::vector<Processor> processors;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find_first_of(";,", begin), text.size());
+    const Processor processor = processor_from_name(text.substr(begin, end - begin));
+    if (std::find(processors.begin(), processors.end(), processor) != processors.end()) {
+      throw UsageError(fmt::format("‹lanes› '{}' names {} twice, but a phone has one.", text,
+                                   processor_name(processor)));
+    }
+    processors.push_back(processor);
+    begin = end + 1;
+  }
+  return processors;
 }
 
 std::vector<Processor> all_processors() {

@@ -14,6 +14,8 @@ namespace troika::lanes {
 
 // Throws UsageError for what is none of "cpu", "gpu", "npu".
 Processor processor_from_name(const std::string& name);
+// "cpu;npu". Throws UsageError for what is no processor, or stands twice.
+std::vector<Processor> processors_from_text(const std::string& text);
 
 std::vector<Processor> all_processors();
 

@@ -75,7 +75,7 @@ class ScratchFile {
   }
   [[noreturn]] void fail(const char* problem) const {
     throw Error(
-        fmt::format("{}: {} to measure the disk with: {}. Use --no-storage, or another "
+        fmt::format("{}: {} to measure the disk with: {}. Use ‹no-storage›, or another "
                     "XDG_CACHE_HOME.",
                     folder_, problem, std::strerror(errno)));
   }

@@ -1,0 +1,129 @@
+#include "prepare/options.h"
+
+#include <fmt/format.h>
+
+#include <span>
+
+#include "base/error.h"
+
+namespace troika::prepare {
+namespace {
+
+constexpr int kMostThreads = 1024;
+// Smaller chunks read all weights for too few tokens.
+constexpr int kLeastChunk = 32;
+
+constexpr const char* kLoads[] = {"auto", "map", "copy"};
+constexpr const char* kShadowRows[] = {"hot", "all", "none"};
+constexpr const char* kLayouts[] = {"blocks", "both", "switch"};
+constexpr const char* kNpuSteps[] = {"naive", "chunk", "outlier", "out-of-order"};
+constexpr const char* kWeightScales[] = {"row", "tensor"};
+
+// The place of a name in its list, which is that of the enumerators.
+template <size_t kNames>
+int index_of(const char* const (&names)[kNames], std::string_view name, const char* option) {
+  for (size_t i = 0; i < kNames; ++i) {
+    if (name == names[i]) return static_cast<int>(i);
+  }
+  const std::span<const char* const> all(names);
+  throw UsageError(fmt::format("‹{}› '{}' is not understood; there are {} and {}.", option, name,
+                               fmt::join(all.first(kNames - 1), ", "), all.back()));
+}
+
+void check_percent(int percent, const char* option) {
+  if (percent >= 0 && percent <= 100) return;
+  throw UsageError(
+      fmt::format("‹{}› {} makes no sense; it is a percentage, 0 to 100.", option, percent));
+}
+
+void check_lanes(const LaneChoice& lanes) {
+  if (lanes.n_threads < 0 || lanes.n_threads > kMostThreads) {
+    throw UsageError(fmt::format("‹threads› {} makes no sense; use 1 to {}, or 0 for all cores.",
+                                 lanes.n_threads, kMostThreads));
+  }
+  if (!lanes.cores.empty() && lanes.n_threads > 0) {
+    throw UsageError("‹lanes› already says how many threads there are; leave ‹threads› out.");
+  }
+}
+
+void check_prompts(const PromptChoice& prompts) {
+  if (prompts.int8 && prompts.prefill && *prompts.prefill != plan::Prefill::kInt8) {
+    throw UsageError(fmt::format("‹int8› is for prompts in int8, but ‹prefill› asks for {}.",
+                                 plan::prefill_name(*prompts.prefill)));
+  }
+  if (prompts.outlier_prune) check_percent(*prompts.outlier_prune, "outlier-prune");
+  if (prompts.chunks_in_flight < 0 || prompts.chunks_in_flight > plan::kMostChunksInFlight) {
+    throw UsageError(fmt::format("‹in-flight› {} makes no sense; use 1 to {} chunks.",
+                                 prompts.chunks_in_flight, plan::kMostChunksInFlight));
+  }
+  if (prompts.chunk != 0 && prompts.chunk < kLeastChunk) {
+    throw UsageError(fmt::format("‹chunk› {} makes no sense; use {} tokens or more.", prompts.chunk,
+                                 kLeastChunk));
+  }
+}
+
+void check_memory(const MemoryChoice& memory) {
+  if (memory.context < 0) {
+    throw UsageError(
+        fmt::format("‹context› {} makes no sense; it is a number of tokens.", memory.context));
+  }
+  if (memory.layouts && memory.packed_bytes > 0) {
+    throw UsageError(
+        "‹layouts› says which copies of the weights there are, and so does ‹packed›; leave one of "
+        "them out.");
+  }
+}
+
+void check_phone(const Options& options) {
+  check_percent(options.phone.npu_prune, "npu-prune");
+  if (options.memory.limit_bytes > 0) {
+    throw UsageError("‹memory› is for this machine. What a phone has stands in its own file.");
+  }
+  if (options.memory.layouts) {
+    throw UsageError(
+        "‹layouts› is for this machine. On a virtual phone 'troika reproduce sd.npu' changes "
+        "layouts.");
+  }
+}
+
+}  // namespace
+
+void check_options(const Options& options) {
+  check_lanes(options.lanes);
+  check_prompts(options.prompts);
+  check_memory(options.memory);
+  if (!is_here(options)) check_phone(options);
+}
+
+tensor::Type kv_type_from_name(std::string_view name) {
+  const std::optional<tensor::Type> type = tensor::type_from_name(name);
+  if (type == tensor::Type::kF32 || type == tensor::Type::kF16 || type == tensor::Type::kQ8_0) {
+    return *type;
+  }
+  throw UsageError(
+      fmt::format("'{}' is no type for keys and values. Known are f32, f16 and q8_0.", name));
+}
+
+Load load_from_name(std::string_view name) {
+  return static_cast<Load>(index_of(kLoads, name, "load"));
+}
+
+ShadowRows shadow_rows_from_name(std::string_view name) {
+  return static_cast<ShadowRows>(index_of(kShadowRows, name, "shadow-rows"));
+}
+
+Layouts layouts_from_name(std::string_view name) {
+  return static_cast<Layouts>(index_of(kLayouts, name, "layouts"));
+}
+
+const char* layouts_name(Layouts layouts) { return kLayouts[static_cast<size_t>(layouts)]; }
+
+NpuStep npu_step_from_name(std::string_view name) {
+  return static_cast<NpuStep>(index_of(kNpuSteps, name, "npu-step"));
+}
+
+bool has_one_weight_scale_from_name(std::string_view name) {
+  return index_of(kWeightScales, name, "int8-weights") == 1;
+}
+
+}  // namespace troika::prepare
