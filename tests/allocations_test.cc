@@ -37,8 +37,8 @@ class Allocations : public testing::Test {
  protected:
   void SetUp() override {
     if (!test::AllocationCounter::is_on()) GTEST_SKIP() << "a sanitizer has the allocator";
-    const std::lock_guard<std::mutex> lock(tiny_.engine->pass_mutex());
-    tiny_.engine->kv().reserve_slots(4 * kMostPositions);
+    const std::lock_guard<std::mutex> lock(tiny_.engine->passes().mutex);
+    tiny_.engine->passes().kv.reserve_slots(4 * kMostPositions);
   }
   // A text that repeats itself, so that drafts are made and some are right.
   std::vector<Token> prompt() const {
@@ -94,8 +94,8 @@ TEST_F(Allocations, StepsOfSeveralAnswers) {
   }
   while (batcher.statistics().n_steps < 10) batcher.step();
   {  // which pages are taken between passes
-    const std::lock_guard<std::mutex> lock(tiny_.engine->pass_mutex());
-    tiny_.engine->kv().reserve_slots(4 * kMostPositions);
+    const std::lock_guard<std::mutex> lock(tiny_.engine->passes().mutex);
+    tiny_.engine->passes().kv.reserve_slots(4 * kMostPositions);
   }
   const test::AllocationCounter counter;
   for (int i = 0; i < kSteps; ++i) batcher.step();

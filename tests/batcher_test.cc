@@ -275,7 +275,7 @@ TEST_F(BatcherTest, NoMoreBeginThanHaveRoomToEnd) {
     batcher.submit(request(prompt, 66));
   }
   while (batcher.step()) {
-    EXPECT_LE(tiny_.engine->kv().n_limit(), tiny_.engine->kv().shape().most_slots);
+    EXPECT_LE(tiny_.engine->passes().kv.n_limit(), tiny_.engine->passes().kv.shape().most_slots);
   }
   for (int i = 0; i < 100; ++i) EXPECT_EQ(batcher.take(i).tokens.size(), 66u) << i;
   EXPECT_GT(batcher.statistics().most_together, 30);

@@ -177,7 +177,7 @@ TEST_F(ChunksTest, N10PromptAndGenerationOnLanesOfTheirOwn) {
   Engine engine(options), alone(one_lane());
   Session session(engine), expected(alone);
   Trace trace({"prompt", "generation"});
-  engine.set_trace(&trace);
+  session.watch({.trace = &trace});
   const std::vector<Token> prompt = tokens(2 * kChunk + 1);
   session.prefill(prompt);
   expected.prefill(prompt);

@@ -43,13 +43,13 @@ std::span<const cache::Token> first(const std::vector<cache::Token>& tokens, siz
 }
 
 void expect_one_copy(const engine::Engine& engine) {
-  const weights::SwitchedBlocks& blocks = engine.layouts()->blocks();
+  const weights::SwitchedBlocks& blocks = engine.loaded().layouts->blocks();
   EXPECT_GT(blocks.held().peak, 0u);
   EXPECT_LE(blocks.held().peak, blocks.copy_bytes() + blocks.largest_bytes());
 }
 
 bool is_in_steps_layout(const engine::Engine& engine) {
-  const auto& layouts = engine.layouts()->layouts().layouts();
+  const auto& layouts = engine.loaded().layouts->layouts().layouts();
   return std::count(layouts.begin(), layouts.end(), schedule::Layout::kPrompt) == 0;
 }
 
@@ -84,7 +84,7 @@ TEST_P(Layouts, D1ResultsAreThoseOfOneLayout) {
   TinyEngine both(model, options_for(prepare::Layouts::kBoth));
   TinyEngine one(model, options_for(prepare::Layouts::kSwitch)),
       back(model, options_for(prepare::Layouts::kSwitch, 2));
-  back.engine->layouts()->force_plan(schedule::SwitchPlan{4, 4});
+  back.engine->loaded().layouts->force_plan(schedule::SwitchPlan{4, 4});
   for (const std::vector<size_t>& lengths : std::vector<std::vector<size_t>>{
            {5}, {33}, {kChunk}, {kChunk + 1}, {40, 60}, {100, 3, 50}, {200, 70, 90}}) {
     for (TinyEngine* tiny : {&blocks, &both, &one, &back}) tiny->session->truncate(0);
@@ -96,7 +96,7 @@ TEST_P(Layouts, D1ResultsAreThoseOfOneLayout) {
   }
   expect_one_copy(*one.engine);
   expect_one_copy(*back.engine);
-  EXPECT_GT(one.engine->layouts()->counters().n_loads, 0);
+  EXPECT_GT(one.engine->loaded().layouts->counters().n_loads, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, Layouts, testing::ValuesIn(test_support::tiny_architectures()),
@@ -124,7 +124,7 @@ TEST(LayoutLoader, D1TheWayBack) {
   const TinyModel model = model_of("llama");
   const auto tokens = random_tokens(model, 400);
   TinyEngine tiny(model, options_for(prepare::Layouts::kSwitch));
-  LayoutLoader& loader = *tiny.engine->layouts();
+  LayoutLoader& loader = *tiny.engine->loaded().layouts;
   tiny.session->prefill(first(tokens, 5));  // a step
   ASSERT_TRUE(is_in_steps_layout(*tiny.engine));
   loader.force_plan(schedule::SwitchPlan{4, 1 << 20});
@@ -152,7 +152,7 @@ TEST(LayoutLoader, D1AStepWaitsForWhatIsMissing) {
   const TinyModel model = model_of("llama");
   const auto tokens = random_tokens(model, 100);
   TinyEngine tiny(model, options_for(prepare::Layouts::kSwitch));
-  LayoutLoader& loader = *tiny.engine->layouts();
+  LayoutLoader& loader = *tiny.engine->loaded().layouts;
   loader.force_plan(schedule::SwitchPlan{0, 1 << 20});  // nothing during the prompt
   tiny.session->prefill(first(tokens, kChunk));
   EXPECT_EQ(loader.counters().n_loads, 0);
@@ -200,7 +200,7 @@ TEST(LayoutLoader, D1AFileCutShortIsAnErrorAndNoMore) {
   const TinyModel model = model_of("llama");
   const auto tokens = random_tokens(model, 100);
   TinyEngine tiny(model, options_for(prepare::Layouts::kSwitch));
-  tiny.engine->layouts()->force_plan(schedule::SwitchPlan{0, 1 << 20});
+  tiny.engine->loaded().layouts->force_plan(schedule::SwitchPlan{0, 1 << 20});
   tiny.session->prefill(first(tokens, kChunk));
   const std::string path = tiny.folder.file("tiny.gguf");
   const auto size = std::filesystem::file_size(path);
@@ -221,9 +221,8 @@ TEST(LayoutLoader, D1BlocksAndLoadsStandInTheTrace) {
   const auto rows = tiny.engine->trace_rows();
   ASSERT_EQ(rows.size(), 3u);
   Trace trace(rows);
-  tiny.engine->set_trace(&trace);
+  tiny.session->watch({.trace = &trace});
   tiny.session->prefill(first(tokens, kChunk + 3));
-  tiny.engine->set_trace(nullptr);
   int n_loads = 0, n_panels = 0, n_blocks = 0;
   for (const TraceEvent& event : trace.events()) {
     n_loads += event.lane == 2;

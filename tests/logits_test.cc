@@ -159,9 +159,9 @@ TEST_P(Format, ACopyOfTheWeightsHasTheBitsOfTheFile) {
     EXPECT_EQ(engine_logits(session, tokens_, pieces), wanted) << name() << " " << what;
     const auto strips = engine.kernels().table.matmul_q8_strips;
     const bool is_in_strips =
-        engine.weight_pages().text.find("16 rows side by side") != std::string::npos;
+        engine.loaded().pages.text.find("16 rows side by side") != std::string::npos;
     const tensor::Type type = engine.weights().main_type();
-    EXPECT_EQ(is_in_strips, kernels::find(strips, type) != nullptr) << engine.weight_pages().text;
+    EXPECT_EQ(is_in_strips, kernels::find(strips, type) != nullptr) << engine.loaded().pages.text;
   };
   for (const char* prefill : {"same", "bf16", "q8", "int8"}) {
     options.prompts.prefill = plan::prefill_from_name(prefill);

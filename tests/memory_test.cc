@@ -54,7 +54,7 @@ TEST(Memory, NoOwnerTakesMoreThanWasReckoned) {
       Engine engine(options);
       const std::string name = architecture + " " + setting.name();
       const plan::Ledger expected = prepare::expected_memory(
-          options, engine.blueprint(), engine.weights(), engine.plan(), engine.memory_figures());
+          options, engine.blueprint(), engine.weights(), engine.plan(), engine.start().memory);
       // Attention's parts come with the first passes.
       Session session(engine);
       const std::vector<cache::Token> tokens(400, 1);

@@ -55,8 +55,10 @@ prepare::Options options_of(const TinyModelFile& file, Int8Method method, int n_
 bool has_two_cores() { return usable_core_numbers().size() >= 2; }
 
 // Logits behind a prompt, and behind what goes on from there: the cache is the same too.
-std::vector<Row> rows_of(Engine& engine, const test_support::TinyModel& model, int length) {
+std::vector<Row> rows_of(Engine& engine, const test_support::TinyModel& model, int length,
+                         Trace* trace = nullptr) {
   Session session(engine);
+  session.watch({.trace = trace});
   const auto copy = [&] {
     const std::span<const float> logits = session.logits();
     return Row(logits.begin(), logits.end());
@@ -119,9 +121,7 @@ INSTANTIATE_TEST_SUITE_P(Every, ShadowModels,
 std::vector<TraceEvent> events_of(Engine& engine, const test_support::TinyModel& model,
                                   int length) {
   Trace trace({"matrix", "vector"});
-  engine.set_trace(&trace);
-  rows_of(engine, model, length);
-  engine.set_trace(nullptr);
+  rows_of(engine, model, length, &trace);
   return trace.events();
 }
 
@@ -252,10 +252,10 @@ TEST(Shadow, N4N7NoOrderInWhichTasksEndChangesABit) {
     Engine engine(options_of(file, Int8Method::kShadow, 2, order, 30));
     for (uint64_t seed = 0; seed < 12; ++seed) {
       RandomMachine machine(engine.machine(), seed);
-      engine.set_machine(&machine);
+      engine.passes().runner.set_machine(machine);
       EXPECT_TRUE(rows_of(engine, model, 3 * kChunk + 7) == expected)
           << plan::order_name(order) << ", seed " << seed;
-      engine.set_machine(nullptr);
+      engine.passes().runner.set_machine(engine.machine());
     }
   }
 }
@@ -329,7 +329,7 @@ TEST_F(ShadowRows, N5AColdOutlierGivesTheExactResult) {
     bytes[which] = channels.resident_bytes();
     EXPECT_EQ(bytes[which] == channels.all_bytes(), std::string(which) == "all");
     EXPECT_GE(channels.measured_bytes(), bytes[which]);
-    EXPECT_EQ(engine.channel_file() == nullptr, std::string(which) == "all");
+    EXPECT_EQ(engine.loaded().channel_file == nullptr, std::string(which) == "all");
   }
   for (const auto& [which, c] : counters) EXPECT_EQ(c.n_outliers, counters["all"].n_outliers);
   EXPECT_EQ(counters["all"].n_reads, 0u);
@@ -371,7 +371,7 @@ TEST_F(ShadowRows, N5TheSideFileIsMadeOnceAndAgainWhenItIsStale) {
   const auto note_of = [&](const prepare::Options& options) {
     Engine engine(options);
     EXPECT_TRUE(rows_of(engine, model_, kLength) == expected);
-    return engine.note();
+    return engine.loaded().note;
   };
   EXPECT_NE(note_of(options(prepare::ShadowRows::kHot)).find("wrote"), std::string::npos);
   EXPECT_EQ(note_of(options(prepare::ShadowRows::kHot)), "");
@@ -399,7 +399,7 @@ TEST_F(ShadowRows, N6AFileThatLacksAProductIsMadeAgainWithWhatItHad) {
   const auto bytes = [&](int prune) {
     Engine engine(options(prepare::ShadowRows::kHot, prune));
     EXPECT_TRUE(rows_of(engine, model_, kLength) == rows(one_lane(prune)));
-    return engine.channel_file()->bytes();
+    return engine.loaded().channel_file->bytes();
   };
   const uint64_t few = bytes(70);
   const uint64_t all = bytes(0);
@@ -435,9 +435,7 @@ TEST_F(ShadowRows, N5ReadsAreTasksOfALaneOfTheirOwn) {
   Engine engine(options(prepare::ShadowRows::kNone));
   ASSERT_EQ(engine.machine().lanes().size(), 3u);
   Trace trace({"matrix", "vector", "disk"});
-  engine.set_trace(&trace);
-  rows_of(engine, model_, 2 * kChunk);
-  engine.set_trace(nullptr);
+  rows_of(engine, model_, 2 * kChunk, &trace);
   int n_reads = 0;
   for (const TraceEvent& event : trace.events()) {
     EXPECT_EQ(event.lane == 2, std::string(event.name) == "read");
@@ -458,7 +456,7 @@ TEST(Shadow, N4ALaneWithoutOutliersIsToldAndChangesNothing) {
   if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
   const TinyModelFile file(test_support::tiny_model("llama"));
   const Engine engine(options_of(file, Int8Method::kToken, 2));
-  EXPECT_NE(engine.note().find("no outliers"), std::string::npos);
+  EXPECT_NE(engine.loaded().note.find("no outliers"), std::string::npos);
   EXPECT_EQ(engine.graphs().shadow(), nullptr);
 }
 

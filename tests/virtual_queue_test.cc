@@ -162,8 +162,9 @@ TEST(VirtualQueue, ATraceShowsWhenTasksRan) {
   }
   Trace trace({"cpu", "npu"});
   schedule::Runner runner(machine);
-  runner.set_trace(&trace);
-  runner.run(schedule::Pass(nodes), lanes::Run());
+  schedule::RunOptions how;
+  how.trace = &trace;
+  runner.run(schedule::Pass(nodes), lanes::Run(), how);
   const std::vector<TraceEvent> events = trace.events();
   ASSERT_EQ(events.size(), nodes.size());
   for (size_t i = 1; i < events.size(); ++i) {

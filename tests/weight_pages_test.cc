@@ -17,7 +17,7 @@ std::vector<float> logits(prepare::Load load, std::string* text) {
   options.lanes.n_threads = 2;
   const auto model = test_support::small_model("llama");
   test_support::TinyEngine tiny(model, options);
-  *text = tiny.engine->weight_pages().text;
+  *text = tiny.engine->loaded().pages.text;
   Session session(*tiny.engine);
   session.prefill(test_support::random_tokens(model, 60));
   return test_support::copy_of(session.logits());

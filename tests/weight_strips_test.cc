@@ -27,7 +27,7 @@ Placed place(const test_support::TinyModel& model, Load load,
   options.activations = activations;
   const test_support::TinyEngine tiny(model, options);
   Placed placed;
-  placed.text = tiny.engine->weight_pages().text;
+  placed.text = tiny.engine->loaded().pages.text;
   const weights::Store& weights = tiny.engine->weights();
   for (size_t i = 0; i < tiny.engine->blueprint().weights.size(); ++i) {
     const auto id = static_cast<model::WeightId>(i);

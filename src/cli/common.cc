@@ -50,7 +50,7 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   options.progress = bar.function();
   if (flags.uses_kept_plan()) options.plan.base = kept_plan(flags);
   auto engine = std::make_unique<engine::Engine>(options);
-  if (!engine->note().empty()) note("note: " + with_flags(engine->note()) + "\n");
+  if (!engine->loaded().note.empty()) note("note: " + with_flags(engine->loaded().note) + "\n");
   for (const std::string& sentence : idle_switches(flags, *engine))
     note("note: " + sentence + "\n");
   const int trained = engine->blueprint().trained_context;
@@ -76,7 +76,7 @@ std::string prefill_text(const engine::Engine& engine) {
   }
   if (!plan.prefill_reason.empty()) text += fmt::format(" ({})", plan.prefill_reason);
   if (const size_t bytes = engine.weights().packed_bytes(); bytes > 0) {
-    text += fmt::format(", {} packed in {:.2f} s", bytes_text(bytes), engine.pack_seconds());
+    text += fmt::format(", {} packed in {:.2f} s", bytes_text(bytes), engine.loaded().pack_seconds);
   }
   return text;
 }
@@ -89,15 +89,14 @@ void TraceFlags::add_to(Command& command) {
   command.end_group();
 }
 
-void TraceFlags::begin(engine::Engine& engine) {
-  if (trace_path_.empty() && timeline_path_.empty()) return;
+engine::Watch TraceFlags::watch(const engine::Engine& engine) {
+  if (trace_path_.empty() && timeline_path_.empty()) return {};
   trace_ = std::make_unique<Trace>(engine.trace_rows());
-  engine.set_trace(trace_.get());
+  return {.trace = trace_.get()};
 }
 
 void TraceFlags::end(engine::Engine& engine) {
   if (trace_ == nullptr) return;
-  engine.set_trace(nullptr);
   if (!trace_path_.empty()) write_file(trace_path_, trace_->to_json());
   if (!timeline_path_.empty()) write_file(timeline_path_, timeline_svg(*trace_));
   const TraceSummary summary = summarise(*trace_);
@@ -106,7 +105,7 @@ void TraceFlags::end(engine::Engine& engine) {
                      100 * use.busy_us / summary.span_us, 100 * use.bubble_us / summary.span_us,
                      use.n_tasks));
   }
-  const schedule::SchedulerStatistics& scheduler = engine.scheduler_statistics();
+  const schedule::SchedulerStatistics& scheduler = engine.passes().statistics;
   if (scheduler.n_decisions == 0) return;
   note(fmt::format("{} decisions of what comes next ({}), {:.2f} us each\n", scheduler.n_decisions,
                    plan::order_name(engine.plan().order),

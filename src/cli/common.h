@@ -79,8 +79,8 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags);
 class TraceFlags {
  public:
   void add_to(Command& command);
-  // Begins to record if a file was asked for.
-  void begin(engine::Engine& engine);
+  // Who is to see the passes, so that they are recorded if a file was asked for.
+  engine::Watch watch(const engine::Engine& engine);
   // Writes the files and prints how busy each lane was to standard error.
   void end(engine::Engine& engine);
 

@@ -10,13 +10,14 @@
 
 namespace troika::engine {
 
-BatchRunner::BatchRunner(Engine& engine) : engine_(engine) {
+BatchRunner::BatchRunner(Engine& engine)
+    : engine_(engine), rope_angles_(engine.blueprint().ropes, engine.plan().context) {
   // Steps allocate nothing; what a longer prompt needs is taken when it comes.
   const plan::Plan& plan = engine.plan();
   const int most_rows = plan.most_step_rows();
   placement_.reserve(most_rows, most_rows);
   const auto n_rows = static_cast<size_t>(most_rows);
-  const auto n_pairs = static_cast<size_t>(engine.rope_angles().n_pairs());
+  const auto n_pairs = static_cast<size_t>(rope_angles_.n_pairs());
   tokens_.reserve(n_rows);
   rope_cos_.reserve(n_rows * n_pairs);
   rope_sin_.reserve(n_rows * n_pairs);
@@ -25,36 +26,42 @@ BatchRunner::BatchRunner(Engine& engine) : engine_(engine) {
 }
 
 // Slots that only idle sequences hold are there for whoever needs them.
-void BatchRunner::place(const cache::Batch& batch) {
-  engine_.sequences().evict_until(batch.size());
-  engine_.kv().place(batch, &placement_);
+void BatchRunner::begin(const cache::Batch& batch, const Watch& watch) {
+  watch_ = watch;
+  if (prepare::LayoutLoader* const layouts = engine_.loaded().layouts.get(); layouts != nullptr) {
+    layouts->set_trace(watch.trace, static_cast<int>(engine_.machine().lanes().size()));
+  }
+  engine_.passes().sequences.evict_until(batch.size());
+  engine_.passes().kv.place(batch, &placement_);
 }
 
 void BatchRunner::keep_all(const cache::Batch& batch) {
   all_rows_.resize(batch.rows.size());
   std::iota(all_rows_.begin(), all_rows_.end(), 0);
-  engine_.kv().keep(batch, placement_, all_rows_);
+  engine_.passes().kv.keep(batch, placement_, all_rows_);
 }
 
 void BatchRunner::run(const cache::Batch& batch, plan::Phase phase, RowSink sink, ChooseRows choose,
-                      PromptObserver* observer) {
-  place(batch);
+                      const Watch& watch) {
+  begin(batch, watch);
   std::span<const int> kept;
   try {
     fill_rows(batch);
     const lanes::Run run = run_of_rows(phase, 0, batch.rows.size());
-    engine_.runner().run(engine_.graphs().body(phase, batch.size()).pass, run);
-    if (observer != nullptr) observe(batch, run, 0, *observer);
+    schedule::RunOptions how;
+    how.trace = watch_.trace;
+    engine_.passes().runner.run(engine_.graphs().body(phase, batch.size()).pass, run, how);
+    if (watch_.prompt != nullptr) observe(batch, run, 0);
     run_head(batch, run, 0, sink);
     // Nothing read from a file that was cut short meanwhile may be believed.
     engine_.file().check_intact();
     if (choose) kept = choose();
   } catch (...) {
-    engine_.kv().drop(placement_);
+    engine_.passes().kv.drop(placement_);
     throw;
   }
   if (choose) {
-    engine_.kv().keep(batch, placement_, kept);
+    engine_.passes().kv.keep(batch, placement_, kept);
   } else {
     keep_all(batch);
   }
@@ -63,8 +70,8 @@ void BatchRunner::run(const cache::Batch& batch, plan::Phase phase, RowSink sink
 // All rows are placed before the first chunk begins, so each of them sees those of the chunks
 // before it as part of its own chain.
 void BatchRunner::run_prompt(const cache::Batch& batch, int n_prompt, RowSink sink,
-                             PromptObserver* observer) {
-  place(batch);
+                             const Watch& watch) {
+  begin(batch, watch);
   try {
     fill_rows(batch);
     const schedule::Graphs& graphs = engine_.graphs();
@@ -82,14 +89,15 @@ void BatchRunner::run_prompt(const cache::Batch& batch, int n_prompt, RowSink si
     }
     const schedule::Pass pass =
         schedule::pass_of_chunks(chunks, engine_.plan().order, graphs.n_sets());
-    engine_.runner().run(pass, runs, {&engine_.chunk_policy(), &engine_.scheduler_statistics()});
-    for (size_t i = 0; observer != nullptr && i < runs.size(); ++i) {
-      observe(batch, runs[i], firsts[i], *observer);
+    Passes& passes = engine_.passes();
+    passes.runner.run(pass, runs, {passes.chunk_policy.get(), &passes.statistics, watch_.trace});
+    for (size_t i = 0; watch_.prompt != nullptr && i < runs.size(); ++i) {
+      observe(batch, runs[i], firsts[i]);
     }
     run_head(batch, runs.back(), firsts.back(), sink);
     engine_.file().check_intact();
   } catch (...) {
-    engine_.kv().drop(placement_);
+    engine_.passes().kv.drop(placement_);
     throw;
   }
   keep_all(batch);
@@ -97,7 +105,7 @@ void BatchRunner::run_prompt(const cache::Batch& batch, int n_prompt, RowSink si
 
 // The parts of a run that follow from tokens and positions.
 void BatchRunner::fill_rows(const cache::Batch& batch) {
-  const auto n_pairs = static_cast<size_t>(engine_.rope_angles().n_pairs());
+  const auto n_pairs = static_cast<size_t>(rope_angles_.n_pairs());
   const auto n_rows = batch.rows.size();
   tokens_.resize(n_rows);
   rope_cos_.resize(n_rows * n_pairs);
@@ -105,13 +113,13 @@ void BatchRunner::fill_rows(const cache::Batch& batch) {
   for (size_t row = 0; row < n_rows; ++row) {
     tokens_[row] = batch.rows[row].token;
     TROIKA_ASSERT(tokens_[row] >= 0 && tokens_[row] < engine_.blueprint().n_vocab);
-    engine_.rope_angles().fill(batch.rows[row].position, rope_cos_.data() + row * n_pairs,
-                               rope_sin_.data() + row * n_pairs);
+    rope_angles_.fill(batch.rows[row].position, rope_cos_.data() + row * n_pairs,
+                      rope_sin_.data() + row * n_pairs);
   }
 }
 
 lanes::Run BatchRunner::run_of_rows(plan::Phase phase, size_t first, size_t n_rows) {
-  const auto n_pairs = static_cast<size_t>(engine_.rope_angles().n_pairs());
+  const auto n_pairs = static_cast<size_t>(rope_angles_.n_pairs());
   lanes::Run run;
   run.phase = phase;
   run.n_tokens = static_cast<int>(n_rows);
@@ -120,21 +128,23 @@ lanes::Run BatchRunner::run_of_rows(plan::Phase phase, size_t first, size_t n_ro
   run.rope_sin = rope_sin_.data() + first * n_pairs;
   run.slots = std::span<const cache::Slot>(placement_.slots).subspan(first, n_rows);
   run.visible = std::span<const cache::VisibleSlots>(placement_.visible).subspan(first, n_rows);
-  run.kv = &engine_.kv();
-  run.observer = engine_.observer();
+  run.kv = &engine_.passes().kv;
+  run.observer = watch_.inputs;
   return run;
 }
 
 const float* BatchRunner::run_outputs(lanes::Run* run) {
   run->output_rows = output_rows_;
   run->n_outputs = static_cast<int>(output_rows_.size());
-  engine_.runner().run(engine_.graphs().head(run->n_outputs).pass, *run);
+  schedule::RunOptions how;
+  how.trace = watch_.trace;
+  engine_.passes().runner.run(engine_.graphs().head(run->n_outputs).pass, *run, how);
   return engine_.graphs().logits(run->buffer_set);
 }
 
 // The head for the rows that the observer wants, of a run of the rows from `first` on.
-void BatchRunner::observe(const cache::Batch& batch, lanes::Run run, size_t first,
-                          PromptObserver& observer) {
+void BatchRunner::observe(const cache::Batch& batch, lanes::Run run, size_t first) {
+  PromptObserver& observer = *watch_.prompt;
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
   const auto most_outputs = static_cast<size_t>(engine_.plan().output_shapes.back());

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "base/function_ref.h"
+#include "base/trace.h"
 #include "cache/batch.h"
 #include "cache/kv_cache.h"
 #include "lanes/lane.h"
+#include "model/rope.h"
 #include "plan/plan.h"
 
 namespace troika::schedule {
@@ -30,7 +32,14 @@ class PromptObserver {
   virtual void took(double ms) = 0;
 };
 
-// All of it REQUIRES that the engine's pass mutex is held.
+// Who sees what a pass does; each may be null.
+struct Watch {
+  PromptObserver* prompt = nullptr;
+  lanes::InputObserver* inputs = nullptr;  // of products
+  Trace* trace = nullptr;                  // of every task; it has the rows that the engine names
+};
+
+// All of it REQUIRES that the mutex of the engine's passes is held.
 class BatchRunner {
  public:
   explicit BatchRunner(Engine& engine);
@@ -46,24 +55,25 @@ class BatchRunner {
   // thrown, the cache is as it was before. REQUIRES: it fits into an executable of the phase, and
   // its sequences are open.
   void run(const cache::Batch& batch, plan::Phase phase, RowSink sink, ChooseRows choose = {},
-           PromptObserver* observer = nullptr);
+           const Watch& watch = {});
   // Computes rows that follow each other in a prompt of n_prompt tokens, in the plan's chunks,
   // several of them at once where the machine has several lanes, and keeps all. REQUIRES: only the
   // last row may want logits.
-  void run_prompt(const cache::Batch& batch, int n_prompt, RowSink sink,
-                  PromptObserver* observer = nullptr);
+  void run_prompt(const cache::Batch& batch, int n_prompt, RowSink sink, const Watch& watch = {});
 
  private:
-  void place(const cache::Batch& batch);
+  void begin(const cache::Batch& batch, const Watch& watch);
   void fill_rows(const cache::Batch& batch);
   lanes::Run run_of_rows(plan::Phase phase, size_t first, size_t n_rows);
   void run_head(const cache::Batch& batch, lanes::Run run, size_t first, RowSink sink);
-  void observe(const cache::Batch& batch, lanes::Run run, size_t first, PromptObserver& observer);
+  void observe(const cache::Batch& batch, lanes::Run run, size_t first);
   // The head for the rows of `output_rows_`, and where their logits lie.
   const float* run_outputs(lanes::Run* run);
   void keep_all(const cache::Batch& batch);
 
   Engine& engine_;
+  model::RopeAngles rope_angles_;
+  Watch watch_;  // of the present pass
   cache::Placement placement_;
   std::vector<cache::Token> tokens_;
   std::vector<float> rope_cos_, rope_sin_;

@@ -134,14 +134,15 @@ void Batcher::admit() {
     Entry& entry = *queued;
     const int64_t n_wanted = n_slots_wanted();
     auto session = std::make_unique<Session>(engine_, Reuse::kAll);
+    session->watch(watch_);
     const int64_t n_context = session->context();
     const int most = entry.request.options.most_tokens;
     const auto n_prompt = static_cast<int64_t>(entry.request.prompt.size());
     entry.n_slots = most < 0 ? n_context : std::min<int64_t>(n_context, n_prompt + most);
     int64_t n_limit = 0;
     {
-      const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
-      n_limit = engine_.kv().n_limit();
+      const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+      n_limit = engine_.passes().kv.n_limit();
     }
     if (n_wanted > 0 && n_wanted + entry.n_slots > n_limit) return;
     entry.session = std::move(session);
@@ -326,7 +327,7 @@ void Batcher::run_steps() {
   taken_.clear();
   batch_.clear();
   {
-    const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+    const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
     add_steps();
     add_prompt_beside();
     if (shares_.empty()) return;
@@ -342,7 +343,7 @@ void Batcher::run_steps() {
     const bool is_mixed = shares_.back().is_prompt;
     const plan::Phase phase = is_mixed ? plan::Phase::kPrompt : plan::Phase::kStep;
     try {
-      engine_.batch_runner().run(batch_, phase, keep_row, choose);
+      engine_.passes().batches.run(batch_, phase, keep_row, choose, watch_);
     } catch (...) {
       // The pass itself failed: it ends all who were in it.
       for (const Share& share : shares_) fail(*share.entry);

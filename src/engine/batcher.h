@@ -40,6 +40,8 @@ class Batcher {
   explicit Batcher(Engine& engine);
   ~Batcher();
 
+  // Every pass is seen by these from now on, but the logits of prompts.
+  void watch(const Watch& watch) { watch_ = watch; }
   // Queues an answer and returns its number; numbers count up. What is wrong with it is thrown by
   // `take`.
   int submit(AnswerRequest request);
@@ -84,6 +86,7 @@ class Batcher {
   void guarded(Entry& entry, Body body);
 
   Engine& engine_;
+  Watch watch_;
   std::vector<std::unique_ptr<Entry>> entries_;  // by number, null once taken
   int first_ = 0;                                // all entries before are taken
   bool may_admit_ = false;

@@ -16,7 +16,7 @@ constexpr size_t kChunksBetweenLooks = 4;
 }  // namespace
 
 Session::Session(Engine& engine, Reuse reuse) : engine_(engine), reuse_(reuse) {
-  const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+  const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
   engine_.count_texts(+1);
   const auto most_rows = static_cast<size_t>(engine.plan().most_step_rows());
   history_.reserve(static_cast<size_t>(context()));
@@ -29,15 +29,15 @@ Session::Session(Engine& engine, Reuse reuse) : engine_(engine), reuse_(reuse) {
 }
 
 Session::~Session() {
-  const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
-  if (sequence_ >= 0 && reuse_ == Reuse::kAll) engine_.sequences().release(sequence_);
-  if (sequence_ >= 0 && reuse_ == Reuse::kOwn) engine_.sequences().forget(sequence_);
+  const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+  if (sequence_ >= 0 && reuse_ == Reuse::kAll) engine_.passes().sequences.release(sequence_);
+  if (sequence_ >= 0 && reuse_ == Reuse::kOwn) engine_.passes().sequences.forget(sequence_);
   engine_.count_texts(-1);
 }
 
 size_t Session::kv_bytes() const {
-  const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
-  return engine_.kv().bytes();
+  const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+  return engine_.passes().kv.bytes();
 }
 
 void Session::check_room(size_t n_tokens) const {
@@ -64,7 +64,7 @@ void Session::keep_logits(std::span<const float> row) {
 
 // These functions of the cache REQUIRE the pass mutex.
 void Session::need_sequence() {
-  if (sequence_ < 0) sequence_ = engine_.sequences().open();
+  if (sequence_ < 0) sequence_ = engine_.passes().sequences.open();
 }
 
 // What the cache holds of the tokens is this session's from now on. Returns how many these are.
@@ -76,15 +76,16 @@ int Session::begin_sequence(std::span<const Token> tokens) {
   const int granule = engine_.plan().reuse_granule;
   if (reuse_ == Reuse::kAll) {
     const cache::Sequences::Begun begun =
-        sequence_ < 0 ? engine_.sequences().begin(tokens, tags_, granule)
-                      : engine_.sequences().begin_again(sequence_, tokens, tags_, granule);
+        sequence_ < 0 ? engine_.passes().sequences.begin(tokens, tags_, granule)
+                      : engine_.passes().sequences.begin_again(sequence_, tokens, tags_, granule);
     sequence_ = begun.sequence;
     return begun.n_reused;
   }
   need_sequence();
-  const int n_common = engine_.kv().n_common(sequence_, tokens.first(tokens.size() - 1), tags_);
+  const int n_common =
+      engine_.passes().kv.n_common(sequence_, tokens.first(tokens.size() - 1), tags_);
   const int n_known = n_common / granule * granule;
-  engine_.kv().truncate(sequence_, n_known);
+  engine_.passes().kv.truncate(sequence_, n_known);
   return n_known;
 }
 
@@ -97,7 +98,7 @@ int Session::begin_prompt(std::span<const Token> tokens) {
   check_room(tokens.size());
   check_tokens(tokens);
   {
-    const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+    const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
     n_cached_ = begin_sequence(tokens);
   }
   prompt_.assign(tokens.begin(), tokens.end());
@@ -129,8 +130,14 @@ void Session::take_prompt(int n_rows, std::span<const float> logits) {
   if (n_unread() == 0) keep_logits(logits);
 }
 
+Watch Session::watch_of(PromptObserver* observer) const {
+  Watch watch = watch_;
+  if (observer != nullptr) watch.prompt = observer;
+  return watch;
+}
+
 int Session::read_prompt(int most_tokens, PromptObserver* observer) {
-  const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+  const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
   const auto n_prompt = static_cast<int>(prompt_.size());
   const auto position = static_cast<int>(n_read_);
   const bool has_lanes = engine_.machine().lanes().size() > 1;
@@ -142,9 +149,9 @@ int Session::read_prompt(int most_tokens, PromptObserver* observer) {
   const auto keep = [&](int, std::span<const float> row) { logits = row; };
   plan_layouts(n_prompt, position);
   if (has_lanes) {
-    engine_.batch_runner().run_prompt(batch_, n_prompt, keep, observer);
+    engine_.passes().batches.run_prompt(batch_, n_prompt, keep, watch_of(observer));
   } else {
-    engine_.batch_runner().run(batch_, shape.phase, keep, {}, observer);
+    engine_.passes().batches.run(batch_, shape.phase, keep, {}, watch_of(observer));
   }
   take_prompt(n_rows, logits);
   return n_unread();
@@ -173,10 +180,10 @@ int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* can
 // REQUIRES the pass mutex.
 void Session::plan_layouts(int n_prompt, int position) {
   const bool is_first = std::exchange(is_first_part_, false);
-  if (engine_.layouts() == nullptr) return;
+  if (engine_.loaded().layouts == nullptr) return;
   const plan::Plan& plan = engine_.plan();
   const int n_left = std::max(0, plan.n_prompt_phase(n_prompt) - position);
-  engine_.layouts()->plan_prompt(n_left, plan.chunk(), is_first);
+  engine_.loaded().layouts->plan_prompt(n_left, plan.chunk(), is_first);
 }
 
 // Brings the last token of the history into the cache, where it is not there yet.
@@ -186,15 +193,16 @@ void Session::compute_pending() {
 
 void Session::compute_last() {
   const auto position = static_cast<int>(history_.size()) - 1;
-  const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
-  engine_.kv().truncate(sequence_, position);
+  const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+  engine_.passes().kv.truncate(sequence_, position);
   n_cached_ = position;
   batch_.clear();
   batch_.add_chain(std::span<const Token>(history_).last(1), position, sequence_,
                    /*all_logits=*/true, engine_.tag_of(plan::Phase::kStep));
   has_logits_ = false;
-  engine_.batch_runner().run(batch_, plan::Phase::kStep,
-                             [this](int, std::span<const float> row) { keep_logits(row); });
+  engine_.passes().batches.run(
+      batch_, plan::Phase::kStep, [this](int, std::span<const float> row) { keep_logits(row); }, {},
+      watch_);
   n_cached_ = position + 1;
 }
 
@@ -240,12 +248,12 @@ void Session::evaluate(std::span<const Token> tokens, const LogitSink& sink) {
     };
     has_logits_ = false;
     {
-      const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+      const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
       need_sequence();
       batch_.clear();
       batch_.add_chain(part, position, sequence_, /*all_logits=*/true, engine_.tag_of(shape.phase));
       plan_layouts(n_prompt, position);
-      engine_.batch_runner().run(batch_, shape.phase, pass_on);
+      engine_.passes().batches.run(batch_, shape.phase, pass_on, {}, watch_);
     }
     history_.insert(history_.end(), part.begin(), part.end());
     n_cached_ = static_cast<int>(history_.size());
@@ -273,14 +281,14 @@ void Session::run_batch(const cache::Batch& batch, const LogitSink& sink, const 
     if (sink) sink(row, logits);
   };
   {
-    const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+    const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
     need_sequence();
     batch_ = batch;
     for (cache::Batch::Row& row : batch_.rows) {
       row.sequence = sequence_;
       row.tag = engine_.tag_of(phase);
     }
-    engine_.batch_runner().run(batch_, phase, pass_on, choose);
+    engine_.passes().batches.run(batch_, phase, pass_on, choose, watch_);
   }
   if (kept.empty()) return;
   for (const int row : kept) history_.push_back(batch.rows[static_cast<size_t>(row)].token);
@@ -294,8 +302,8 @@ void Session::truncate(int length) {
   history_.resize(static_cast<size_t>(length));
   has_logits_ = false;
   if (n_cached_ <= length) return;
-  const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
-  engine_.kv().truncate(sequence_, length);
+  const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+  engine_.passes().kv.truncate(sequence_, length);
   n_cached_ = length;
 }
 

@@ -32,6 +32,8 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   Engine& engine() { return engine_; }
+  // Every pass of this session alone is seen by these from now on.
+  void watch(const Watch& watch) { watch_ = watch; }
   int context() const { return engine_.plan().context; }
 
   // Makes `tokens` the whole history. Of what the cache holds of it nothing is computed again but
@@ -126,8 +128,11 @@ class Session {
   void predict(std::span<const std::span<const float>> logits, Token next);
   void keep_logits(std::span<const float> row);
 
+  Watch watch_of(PromptObserver* observer) const;
+
   Engine& engine_;
   Reuse reuse_;
+  Watch watch_;
   cache::SequenceId sequence_ =
       -1;             // in the engine's cache; none before there is something to keep
   int n_cached_ = 0;  // tokens that it holds, from the first one on

@@ -49,7 +49,7 @@ double Session::add_step(draft::Drafter* drafter, int most_tokens, int most_rows
   tree_ = drafter != nullptr ? &drafter->propose(history_, n_nodes, company) : &no_draft_;
   // The last token is computed again where it is in the cache already.
   const auto position = static_cast<int>(history_.size()) - 1;
-  engine_.kv().truncate(sequence_, position);
+  engine_.passes().kv.truncate(sequence_, position);
   n_cached_ = position;
   tree_->add_rows(history_.back(), position, sequence_, engine_.tag_of(plan::Phase::kStep), batch);
   return drafter != nullptr ? drafter->expected_tokens() : 1.0;
@@ -103,7 +103,7 @@ Session::Stepped Session::step(Sampler& sampler, draft::Drafter* drafter, int mo
     next(sampler);
     return {1, 0, false};
   }
-  const std::lock_guard<std::mutex> lock(engine_.pass_mutex());
+  const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
   batch_.clear();
   add_step(drafter, most_tokens, engine_.plan().most_step_rows(), {}, &batch_);
   rows_.clear();
@@ -115,7 +115,7 @@ Session::Stepped Session::step(Sampler& sampler, draft::Drafter* drafter, int mo
     stepped = take_step(sampler, drafter, rows_, ms, batch_.size(), is_last, &kept_);
     return kept_;
   };
-  engine_.batch_runner().run(batch_, plan::Phase::kStep, keep_row, choose);
+  engine_.passes().batches.run(batch_, plan::Phase::kStep, keep_row, choose, watch_);
   return stepped;
 }
 

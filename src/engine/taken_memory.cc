@@ -8,7 +8,7 @@ using plan::Owner;
 
 void enter_taken(const Engine& engine, plan::Ledger* ledger) {
   const weights::Store& weights = engine.weights();
-  if (prepare::LayoutLoader* layouts = engine.layouts(); layouts != nullptr) {
+  if (prepare::LayoutLoader* layouts = engine.loaded().layouts.get(); layouts != nullptr) {
     const weights::SwitchedBlocks& blocks = layouts->blocks();
     size_t of_file = 0;
     for (const weights::FileRead& range : blocks.file_ranges()) of_file += range.bytes;

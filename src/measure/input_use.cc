@@ -46,10 +46,9 @@ std::map<std::string, std::vector<double>> measure_input_use(const std::string& 
   tokens.resize(std::min({tokens.size(), most_tokens, static_cast<size_t>(engine.plan().context)}));
   if (tokens.empty()) return {};
   MeanMagnitudes means(engine.blueprint());
-  engine.set_observer(&means);
   engine::Session session(engine);
+  session.watch({.inputs = &means});
   session.prefill(tokens);
-  engine.set_observer(nullptr);
   return means.take(tokens.size());
 }
 

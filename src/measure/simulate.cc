@@ -63,12 +63,12 @@ Simulation simulate(engine::Session& session, const MeasureOptions& options) {
   for (const int n : options.prefill_tokens) {
     // The order is chosen by what tasks took before.
     if (engine.plan().n_buffer_sets() > 1) prefill(n);
-    engine.scheduler_statistics() = {};
+    engine.passes().statistics = {};
     const lanes::PhoneUse start = phone.use();
     prefill(n);
     simulation.prefill.push_back(rate_between(phone, start, n));
     SimulatedRate& rate = simulation.prefill.back();
-    const schedule::SchedulerStatistics& decisions = engine.scheduler_statistics();
+    const schedule::SchedulerStatistics& decisions = engine.passes().statistics;
     rate.n_decisions = decisions.n_decisions;
     rate.longest_decision_us = decisions.longest_decision_us;
     if (rate.n_decisions > 0) {

@@ -104,7 +104,7 @@ class Measurer {
   void guess_limits() {
     tune::InputStatistics statistics(base_->blueprint());
     engine::Session session(*base_);
-    base_->set_observer(&statistics);
+    session.watch({.inputs = &statistics});
     const int n_tokens = std::min(kCalibrationTokens, options_.n_prompt);
     measure::prefill_seconds(session, n_tokens);
     std::vector<float> limits;
@@ -120,7 +120,6 @@ class Measurer {
     }
     statistics.count_outliers(std::move(limits));
     measure::prefill_seconds(session, n_tokens);
-    base_->set_observer(nullptr);
     for (size_t i = 0; i < int8_.inputs.size(); ++i) {
       int8_.inputs[i].outliers_per_token = statistics.outliers_per_token(i);
       int8_.inputs[i].n_outlier_channels = statistics.n_outlier_channels(i);
@@ -193,20 +192,20 @@ class Measurer {
     options.plan.exact = setting.plan;
     setting.engine = std::make_unique<engine::Engine>(options);
     setting.session = std::make_unique<engine::Session>(*setting.engine);
-    return 1e3 * (setting.engine->pack_seconds() + setting.engine->build_seconds());
+    return 1e3 * (setting.engine->loaded().pack_seconds + setting.engine->start().build_seconds);
   }
 
   void run_once(Variation& setting, bool counts) const {
     const double build_ms = setting.is_built_anew ? build(setting) : 0.0;
     engine::Engine& engine = *setting.engine;
-    engine.scheduler_statistics() = {};
+    engine.passes().statistics = {};
     lanes::ShadowAreas* shadow = engine.graphs().shadow();
     if (shadow != nullptr) shadow->forget_counters();
     const double ms = 1e3 * measure::prefill_seconds(*setting.session, options_.n_prompt);
     if (!counts) return;
     setting.ms.push_back(build_ms + ms);
     setting.build_ms.push_back(build_ms);
-    const schedule::SchedulerStatistics& s = engine.scheduler_statistics();
+    const schedule::SchedulerStatistics& s = engine.passes().statistics;
     if (s.n_decisions > 0) setting.idle.push_back(1.0 - s.busy_us[0] / s.span_us);
     setting.scheduler.add(s);
     if (shadow != nullptr) setting.counters = shadow->counters();

@@ -72,8 +72,9 @@ lanes::Run PhonePasses::rows(int n_rows, int n_past) {
 
 void PhonePasses::run_block(int shape, int block, int n_rows, int n_past) {
   engine::Engine& engine = engine_of(shape);
-  engine.runner().run(pass_of_block(engine.graphs().body(plan::Phase::kPrompt, shape), block),
-                      rows(n_rows, n_past));
+  engine.passes().runner.run(
+      pass_of_block(engine.graphs().body(plan::Phase::kPrompt, shape), block),
+      rows(n_rows, n_past));
 }
 
 void PhonePasses::run_block_in_layout(schedule::Layout layout, int prompt_shape, int step_shape,
@@ -93,7 +94,7 @@ void PhonePasses::run_head(int n_rows) {
     const int n = std::min(widest, n_rows - done);
     lanes::Run run = rows(n, 0);
     run.n_outputs = n;
-    engine_.runner().run(engine_.graphs().head(n).pass, run);
+    engine_.passes().runner.run(engine_.graphs().head(n).pass, run);
   }
 }
 

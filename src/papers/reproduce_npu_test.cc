@@ -89,9 +89,8 @@ TEST(ReproduceNpu, N4OutliersAreComputedWhileTheNpuWorks) {
   engine::Engine engine(options);
   engine::Session session(engine);
   Trace trace({"cpu", "npu"});
-  engine.set_trace(&trace);
+  session.watch({.trace = &trace});
   session.prefill(std::vector<cache::Token>(256, 0));
-  engine.set_trace(nullptr);
   const std::vector<TraceEvent> events = trace.events();
   int n_shadow = 0, n_beside = 0, n_sum = 0;
   for (const TraceEvent& event : events) {

@@ -13,6 +13,7 @@ namespace troika::prepare {
 
 class Int8Binding {
  public:
+  Int8Binding() = default;  // nothing to bring
   // Puts the options' int8 part into the plan. Throws UsageError where they ask for what was not
   // calibrated, and Error where the plan's inputs are not those of the model.
   Int8Binding(const Options& options, const model::Blueprint& blueprint,

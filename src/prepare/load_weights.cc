@@ -42,27 +42,30 @@ void pack_for_prompts(const Options& options, const model::Blueprint& blueprint,
 }  // namespace
 
 LoadedWeights load_weights(const Options& options, const kernels::Table& kernels,
-                           const model::Blueprint& blueprint, gguf::File* file,
-                           weights::Store* weights, plan::Plan* plan) {
+                           OpenedModel* model, plan::Plan* plan) {
+  gguf::File& file = model->file;
+  weights::Store& weights = model->weights;
+  const model::Blueprint& blueprint = model->blueprint;
   const bool is_on_host = is_here(options);
   const bool has_values = is_on_host || options.phone.has_values;
-  LoadedWeights loaded = {has_values ? place_weights(options, *file) : WeightPages(),
-                          Int8Binding(options, blueprint, *weights, plan), nullptr, nullptr, ""};
+  LoadedWeights loaded;
+  if (has_values) loaded.pages = place_weights(options, file);
+  loaded.int8 = Int8Binding(options, blueprint, weights, plan);
   const auto start = std::chrono::steady_clock::now();
   if (apply_layouts(options, plan)) {
-    loaded.layouts = make_layouts(options, blueprint, *file, *plan, weights);
-    loaded.pages = place_weights_beside(options, *file, loaded.layouts->blocks().file_ranges());
+    loaded.layouts = make_layouts(options, blueprint, file, *plan, &weights);
+    loaded.pages = place_weights_beside(options, file, loaded.layouts->blocks().file_ranges());
   }
   if (is_on_host && plan->prefill == plan::Prefill::kInt8) {
-    pack_for_prompts(options, blueprint, loaded.int8.packing(), *plan, weights);
+    pack_for_prompts(options, blueprint, loaded.int8.packing(), *plan, &weights);
     loaded.pack_seconds = seconds_since(start);
   }
-  OutlierChannels outliers = make_channels(options, *file, blueprint, *weights, *plan, loaded.int8);
-  weights->set_channels(std::move(outliers.channels));
+  OutlierChannels outliers = make_channels(options, file, blueprint, weights, *plan, loaded.int8);
+  weights.set_channels(std::move(outliers.channels));
   loaded.channel_file = std::move(outliers.side_file);
   loaded.note = std::move(outliers.note);
   if (is_on_host && loaded.layouts == nullptr) {
-    place_in_strips(*file, blueprint, kernels, *plan, weights, &loaded.pages);
+    place_in_strips(file, blueprint, kernels, *plan, &weights, &loaded.pages);
   }
   return loaded;
 }

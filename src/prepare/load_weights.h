@@ -4,16 +4,14 @@
 #include <memory>
 #include <string>
 
-#include "gguf/file.h"
 #include "kernels/kernels.h"
-#include "model/blueprint.h"
 #include "plan/plan.h"
 #include "prepare/int8_binding.h"
 #include "prepare/layout_loader.h"
+#include "prepare/open_model.h"
 #include "prepare/options.h"
 #include "prepare/weight_pages.h"
 #include "weights/channel_file.h"
-#include "weights/store.h"
 
 namespace troika::prepare {
 
@@ -34,7 +32,6 @@ struct LoadedWeights {
 // store gets all of it. Throws Error where memory or the disk is short, UsageError for senseless
 // options.
 LoadedWeights load_weights(const Options& options, const kernels::Table& kernels,
-                           const model::Blueprint& blueprint, gguf::File* file,
-                           weights::Store* weights, plan::Plan* plan);
+                           OpenedModel* model, plan::Plan* plan);
 
 }  // namespace troika::prepare

@@ -16,10 +16,10 @@ namespace troika::prepare {
 
 // What there is to plan with.
 struct MemoryFigures {
-  size_t limit_bytes;        // that processes of this machine or cgroup may have in all
-  size_t available_bytes;    // of it free, or freed when asked for
-  size_t program_bytes = 0;  // that this process had before loading
-  size_t model_bytes = 0;    // that tokenizer and description have taken since
+  size_t limit_bytes = 0;      // that processes of this machine or cgroup may have in all
+  size_t available_bytes = 0;  // of it free, or freed when asked for
+  size_t program_bytes = 0;    // that this process had before loading
+  size_t model_bytes = 0;      // that tokenizer and description have taken since
 
   // All that this process has, files aside, counts as the program's.
   static MemoryFigures here();

@@ -128,6 +128,7 @@ void Runner::run(const Pass& pass, std::span<const lanes::Run> runs, const RunOp
   if (pass.n_nodes() == 0) return;
   TROIKA_ASSERT(pass.n_runs() <= runs.size());
   TROIKA_ASSERT(static_cast<size_t>(pass.n_lanes()) <= lanes_.size());
+  trace_ = options.trace;
   if (pass.only_lane() >= 0 && !lanes_[static_cast<size_t>(pass.only_lane())]->is_queue()) {
     walk(pass, runs);
     return;

@@ -41,6 +41,7 @@ struct SchedulerStatistics {
 struct RunOptions {
   Policy* policy = nullptr;                   // null: in order
   SchedulerStatistics* statistics = nullptr;  // to be added to; null: nobody asks
+  Trace* trace = nullptr;                     // records every task; null: nobody asks
 };
 
 class Runner {
@@ -65,8 +66,6 @@ class Runner {
   lanes::Machine& machine() const { return *machine_; }
   // Tasks go to the lanes through this one from now on. Nodes name its lanes by their places.
   void set_machine(lanes::Machine& machine);
-  // Records every task from now on; null ends that.
-  void set_trace(Trace* trace) { trace_ = trace; }
   // Told of the blocks of every pass from now on; null ends that. REQUIRES: all passes that are run
   // meanwhile lie on one lane, which is no queue: on several, blocks have no order.
   void set_watch(BlockWatch* watch) { watch_ = watch; }
@@ -95,7 +94,6 @@ class Runner {
   void submit_all(Starts starts);
 
   lanes::Machine* machine_ = nullptr;
-  Trace* trace_ = nullptr;
   BlockWatch* watch_ = nullptr;
   InOrder in_order_;
   std::unique_ptr<Walk> walk_;
@@ -106,6 +104,7 @@ class Runner {
   const Pass* pass_ = nullptr;
   std::span<const lanes::Run> runs_;
   Policy* policy_ = nullptr;
+  Trace* trace_ = nullptr;
   SchedulerStatistics statistics_;
   std::vector<NodeState> nodes_;
   std::vector<int> n_missing_;  // of each node, as `Situation` has it

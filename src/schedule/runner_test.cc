@@ -176,8 +176,7 @@ TEST(Runner, EveryNodeRunsOnceAfterWhatItWaitsFor) {
       Checking checking(*policy);
       Trace trace({"a", "b", "c"});
       Runner runner(machine);
-      runner.set_trace(&trace);
-      runner.run(random.pass, random.run, {&checking});
+      runner.run(random.pass, random.run, {&checking, nullptr, &trace});
       EXPECT_EQ(checking.n_chosen, 80);
       std::vector<int> started = machine.started();
       std::vector<size_t> place(started.size());

@@ -112,8 +112,7 @@ class Calibrator {
 
   nlohmann::ordered_json observe(engine::Engine& engine) {
     InputStatistics statistics(engine.blueprint());
-    engine.set_observer(&statistics);
-    const measure::Perplexity perplexity = measure(engine);
+    const measure::Perplexity perplexity = measure(engine, &statistics);
     plan::Int8Plan int8;
     int8.text = options_.text_name;
     int8.n_tokens = perplexity.n_tokens;
@@ -310,13 +309,13 @@ class Calibrator {
       options.plan.exact->int8.one_weight_scale = *options.prompts.has_one_weight_scale;
     }
     engine::Engine engine(options);
-    engine.set_observer(observer);
-    const double loss = measure(engine).perplexity / int8_.perplexity - 1.0;
+    const double loss = measure(engine, observer).perplexity / int8_.perplexity - 1.0;
     return std::isfinite(loss) ? std::min(loss, kWorst) : kWorst;
   }
 
-  measure::Perplexity measure(engine::Engine& engine) {
+  measure::Perplexity measure(engine::Engine& engine, lanes::InputObserver* inputs) {
     engine::Session session(engine);
+    session.watch({.inputs = inputs});
     const ProgressFunction& progress = options_.progress;
     return measure::perplexity_of_text(session, text_, [&](uint64_t done, uint64_t total) {
       if (progress) progress(n_done_ * total + done, n_passes_ * total);

@@ -36,7 +36,7 @@ nlohmann::ordered_json or_null(double value) {
 
 // What several lanes did while prompts were measured; null with one lane.
 nlohmann::ordered_json scheduler_json(engine::Engine& engine) {
-  const schedule::SchedulerStatistics& s = engine.scheduler_statistics();
+  const schedule::SchedulerStatistics& s = engine.passes().statistics;
   if (s.n_decisions == 0) return nullptr;
   nlohmann::ordered_json json = {
       {"order", plan::order_name(engine.plan().order)},
@@ -49,7 +49,7 @@ nlohmann::ordered_json scheduler_json(engine::Engine& engine) {
 }
 
 void print_scheduler(engine::Engine& engine) {
-  const schedule::SchedulerStatistics& s = engine.scheduler_statistics();
+  const schedule::SchedulerStatistics& s = engine.passes().statistics;
   if (s.n_decisions == 0) return;
   std::string busy;
   for (size_t lane = 0; lane < s.busy_us.size(); ++lane) {
@@ -71,7 +71,7 @@ nlohmann::ordered_json to_json(const measure::Measurement& m, const engine::Engi
   json["prefill_precision"] = plan::prefill_name(engine.plan().prefill);
   json["prefill_reason"] = engine.plan().prefill_reason;
   json["packed_bytes"] = engine.weights().packed_bytes();
-  json["pack_s"] = engine.pack_seconds();
+  json["pack_s"] = engine.loaded().pack_seconds;
   json["threads"] = engine.plan().n_threads();
   json["prefill"] = nlohmann::ordered_json::array();
   for (const measure::Rate& rate : m.prefill) {
@@ -97,8 +97,8 @@ nlohmann::ordered_json to_json(const measure::Measurement& m, const engine::Engi
                    {"int8_with", m.peaks.int8_name},
                    {"bf16_with", m.peaks.bf16_name},
                    {"f32_with", m.peaks.f32_name}};
-  json["load_s"] = engine.load_seconds();
-  json["weights"] = engine.weight_pages().text;
+  json["load_s"] = engine.start().seconds;
+  json["weights"] = engine.loaded().pages.text;
   json["first_token_s"] = m.first_token_s;
   json["was_cold"] = m.is_cold;
   json["peak_bytes"] = m.peak_bytes;
@@ -131,9 +131,9 @@ void print_table(const measure::Measurement& m, const engine::Engine& engine) {
                            100 * m.fraction_of_bandwidth, m.peaks.read_gb_s, 1e-6 * m.decode_bytes,
                            m.fits_last_cache ? " (the model fits the last cache)" : ""));
   }
-  print(fmt::format("\nweights: {}\n", engine.weight_pages().text));
+  print(fmt::format("\nweights: {}\n", engine.loaded().pages.text));
   print(fmt::format("load {:.2f} s, prompt to first token {:.3f} s, memory {} at its peak\n",
-                    engine.load_seconds(), m.first_token_s, bytes_text(m.peak_bytes)));
+                    engine.start().seconds, m.first_token_s, bytes_text(m.peak_bytes)));
   const auto peak = [](double value, const std::string& name) {
     return value > 0 ? fmt::format("{:.2f} ({})", value, name) : std::string("none");
   };

@@ -124,8 +124,8 @@ nlohmann::ordered_json outliers_json(const engine::Engine& engine) {
   json["resident_bytes"] = channels->resident_bytes();
   json["measured_bytes"] = channels->measured_bytes();
   json["all_bytes"] = channels->all_bytes();
-  json["side_file"] = engine.channel_file() != nullptr
-                          ? nlohmann::ordered_json(engine.channel_file()->path())
+  json["side_file"] = engine.loaded().channel_file != nullptr
+                          ? nlohmann::ordered_json(engine.loaded().channel_file->path())
                           : nlohmann::ordered_json();
   return json;
 }

@@ -94,9 +94,9 @@ Times measure(engine::Engine& engine, const std::vector<int>& shapes) {
       if (pass >= kFewestPasses && spent_us >= kLeastUs) break;
       session.truncate(0);
       Trace trace(lanes);
-      engine.set_trace(&trace);
+      session.watch({.trace = &trace});
       session.prefill(tokens);
-      engine.set_trace(nullptr);
+      session.watch({});
       if (pass < 0) continue;
       Times times;
       for (const TraceEvent& e : trace.events()) times[{e.name, n}] += e.end_us - e.start_us;
@@ -283,7 +283,7 @@ void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
                          plan.lanes[i].n_threads);
   }
   print(fmt::format("\nprompts: {}\n", prefill_text(engine)));
-  print(fmt::format("weights: {}\n", engine.weight_pages().text));
+  print(fmt::format("weights: {}\n", engine.loaded().pages.text));
   print(memory_text(engine));
   print(fmt::format(
       "\n{}context {}, chunks of {} tokens. Times are measured, medians of at least 3.\n", lanes,

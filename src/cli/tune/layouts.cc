@@ -20,7 +20,7 @@ int64_t n_in_steps_layout(const prepare::LayoutLoader& loader) {
 }  // namespace
 
 nlohmann::ordered_json layouts_json(const engine::Engine& engine) {
-  const prepare::LayoutLoader* loader = engine.layouts();
+  const prepare::LayoutLoader* loader = engine.loaded().layouts.get();
   if (loader == nullptr) return nullptr;
   const prepare::LayoutLoader::Counters& c = loader->counters();
   const weights::SwitchedBlocks& blocks = loader->blocks();
@@ -39,7 +39,7 @@ nlohmann::ordered_json layouts_json(const engine::Engine& engine) {
 }
 
 std::string layouts_text(const engine::Engine& engine) {
-  const prepare::LayoutLoader* loader = engine.layouts();
+  const prepare::LayoutLoader* loader = engine.loaded().layouts.get();
   if (loader == nullptr) return {};
   const prepare::LayoutLoader::Counters& c = loader->counters();
   const weights::SwitchedBlocks& blocks = loader->blocks();

@@ -120,8 +120,7 @@ void calibrate(PlanFlags& flags) {
   plan.int8 = calibration.int8;
   if (method) plan.int8.method = *method;
   prompts.int8 = method;
-  prepare::fit_context(planned, engine.blueprint(), engine.weights(), &plan,
-                       engine.memory_figures());
+  prepare::fit_context(planned, engine.blueprint(), engine.weights(), &plan, engine.start().memory);
   if (is_free && plan.prefill == calibration.prefill) plan.prefill_reason = calibration.reason;
   note(fmt::format("prompts: {} ({})\n", plan::prefill_name(plan.prefill), plan.prefill_reason));
   options.plan.exact = std::move(plan);

@@ -67,7 +67,7 @@ nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine&
   json["stop"] = engine::stop_name(g.stop);
   json["seed"] = seed;
   json["context"] = engine.plan().context;
-  json["load_s"] = engine.load_seconds();
+  json["load_s"] = engine.start().seconds;
   json["prefill"] = {{"tokens", g.n_prompt},
                      {"seconds", g.prefill_seconds},
                      {"tokens_per_s", g.prefill_tokens_per_s()}};
@@ -86,9 +86,9 @@ nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine&
 void print_summary(const engine::Generated& g, const engine::Engine& engine, uint64_t seed,
                    bool is_replay) {
   note(fmt::format("\nload       {:8.2f} s   {}, context {}, {} threads, seed {}\n",
-                   engine.load_seconds(), tensor::type_name(engine.weights().main_type()),
+                   engine.start().seconds, tensor::type_name(engine.weights().main_type()),
                    engine.plan().context, engine.plan().n_threads(), seed));
-  note(fmt::format("weights    {}\n", engine.weight_pages().text));
+  note(fmt::format("weights    {}\n", engine.loaded().pages.text));
   note(fmt::format("prompt     {:8.2f} s   {} tokens, {:.1f} tokens/s\n", g.prefill_seconds,
                    g.n_prompt, g.prefill_tokens_per_s()));
   note(fmt::format("{} {:8.2f} s   {} tokens, {:.1f} tokens/s, stopped by {}\n",
@@ -136,9 +136,14 @@ void run(RunFlags& flags) {
   if (flags.n_answers > 0) {
     const TaskHistory history(flags.draft.history, *engine);
     flags.draft.options.history = history.texts();
-    flags.trace.begin(*engine);
     run_answers(*engine, flags.engine, flags.draft,
-                {flags.n_answers, prompt, sampler_options, options, flags.json}, history);
+                {.n_answers = flags.n_answers,
+                 .prompt = prompt,
+                 .sampler = sampler_options,
+                 .options = options,
+                 .watch = flags.trace.watch(*engine),
+                 .is_json = flags.json},
+                history);
     flags.trace.end(*engine);
     return;
   }
@@ -154,7 +159,7 @@ void run(RunFlags& flags) {
   const auto stream = [&](std::string_view piece) {
     if (!flags.json) print(colours.coloured(piece));
   };
-  flags.trace.begin(*engine);
+  session.watch(flags.trace.watch(*engine));
   const engine::Generated generated = generate(session, prompt, sampler, options, stream);
   if (flags.json) {
     nlohmann::ordered_json json = to_json(generated, *engine, sampler_options.seed, is_replay);

@@ -32,6 +32,7 @@ struct Outcome {
 Outcome run_all(engine::Engine& engine, const AnswersRequest& request,
                 const std::vector<std::unique_ptr<draft::Drafter>>& drafters) {
   engine::Batcher batcher(engine);
+  batcher.watch(request.watch);
   for (int i = 0; i < request.n_answers; ++i) {
     engine::AnswerRequest one;
     one.prompt = request.prompt;
@@ -77,7 +78,7 @@ ordered_json to_json(const Outcome& outcome, const engine::Engine& engine, uint6
   }
   const engine::BatcherStatistics& s = outcome.statistics;
   json["context"] = engine.plan().context;
-  json["load_s"] = engine.load_seconds();
+  json["load_s"] = engine.start().seconds;
   json["together"] = {
       {"seconds", outcome.seconds},
       {"tokens", outcome.n_tokens()},
@@ -93,7 +94,7 @@ ordered_json to_json(const Outcome& outcome, const engine::Engine& engine, uint6
 void print_summary(const Outcome& outcome, const engine::Engine& engine) {
   const engine::BatcherStatistics& s = outcome.statistics;
   note(fmt::format("\nload       {:8.2f} s   {}, context {} for each, {} threads\n",
-                   engine.load_seconds(), tensor::type_name(engine.weights().main_type()),
+                   engine.start().seconds, tensor::type_name(engine.weights().main_type()),
                    engine.plan().context, engine.plan().n_threads()));
   note(fmt::format(
       "together   {:8.2f} s   {} tokens of {} answers, {:.1f} tokens/s with the prompt\n",

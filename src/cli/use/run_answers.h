@@ -14,6 +14,7 @@ struct AnswersRequest {
   std::vector<cache::Token> prompt;
   engine::SamplerOptions sampler;   // of the first answer; answer i has the seed i larger
   engine::GenerateOptions options;  // without a drafter: each answer gets its own
+  engine::Watch watch;              // of all passes
   bool is_json = false;
 };
 

@@ -1,0 +1,23 @@
+#include "engine/passes.h"
+
+#include "engine/engine.h"
+
+namespace troika::engine {
+namespace {
+
+// Closed texts that stay for those who begin alike.
+constexpr int kMostIdleTexts = 64;
+
+}  // namespace
+
+Passes::Passes(Engine& engine, const cache::KvShape& shape)
+    : runner(engine.machine()),
+      chunk_policy(schedule::make_policy(engine.plan().order)),
+      kv(shape),
+      sequences(kv, kMostIdleTexts),
+      batches(engine) {
+  runner.reserve(engine.graphs().most_nodes());
+  runner.set_watch(engine.loaded().layouts.get());
+}
+
+}  // namespace troika::engine

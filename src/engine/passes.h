@@ -1,0 +1,30 @@
+// What the passes of an engine share. All sessions do, one at a time.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "cache/kv_cache.h"
+#include "cache/sequences.h"
+#include "engine/batch_runner.h"
+#include "schedule/policy.h"
+#include "schedule/runner.h"
+
+namespace troika::engine {
+
+class Engine;
+
+struct Passes {
+  // The engine has its plan, its machine and its graphs.
+  Passes(Engine& engine, const cache::KvShape& shape);
+
+  std::mutex mutex;  // held during a pass, and by whoever touches any of the rest
+  schedule::Runner runner;
+  std::unique_ptr<schedule::Policy> chunk_policy;  // what lanes do next in a prompt of chunks
+  schedule::SchedulerStatistics statistics;        // and what was decided there
+  cache::KvCache kv;                               // keys and values of all texts
+  cache::Sequences sequences;                      // who uses which of them
+  BatchRunner batches;                             // computes them
+};
+
+}  // namespace troika::engine
