@@ -1,39 +1,85 @@
-// The timeline as SVG.
+#include "base/timeline.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-
-#include "base/trace.h"
+#include <span>
+#include <string_view>
 
 namespace troika {
 namespace {
 
 constexpr double kWidth = 1600.0;
-constexpr double kLeft = 110.0;  // lane names
-constexpr double kRowHeight = 44.0;
-constexpr double kTop = 34.0;  // the scale
-constexpr double kCharWidth = 6.2;
-// Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
-constexpr const char* kColours[] = {"#56B4E9", "#E69F00", "#009E73", "#F0E442",
-                                    "#CC79A7", "#0072B2", "#D55E00", "#999999"};
+constexpr double kLeft = 150.0;  // names of lanes
+constexpr double kRight = 20.0;
+constexpr double kRowHeight = 52.0;
+constexpr double kBox = 34.0;        // height of a task
+constexpr double kLegendTop = 66.0;  // its first line's base
+constexpr double kLegendLine = 20.0;
+constexpr double kLegendGap = 18.0;
+constexpr double kPhases = 18.0;  // height of the marks of prompts and steps
+constexpr double kScale = 26.0;
+// Wide enough for the letters of a sans-serif font of 12 pixels.
+constexpr double kCharWidth = 6.6;
+// A wait that is narrower is not drawn: it would be a line.
+constexpr double kLeastWait = 1.5;
 
-std::string xml_text(const std::string& text) {
+// Okabe and Ito's colours, which people with any kind of colour vision can tell apart, and tints of
+// them for kinds of tasks that seldom stand beside these.
+struct Kind {
+  std::string_view name;
+  const char* colour;
+  const char* words;
+};
+constexpr Kind kKinds[] = {
+    {"qkv", "#56B4E9", "queries, keys, values"},
+    {"attention", "#E69F00", "attention"},
+    {"out", "#0072B2", "projection behind attention"},
+    {"ffn", "#009E73", "feed-forward"},
+    {"norm", "#F0E442", "norms"},
+    {"embed", "#CC79A7", "embedding"},
+    {"head", "#D55E00", "logits"},
+    {"extract", "#E8B4D0", "outliers found"},
+    {"shadow", "#8C5A9E", "outliers in float"},
+    {"sum", "#C9A0DC", "outliers added"},
+    {"read", "#999999", "read from disk"},
+    {"panels", "#56B4E9", "block in the layout of prompts"},
+    {"blocks", "#009E73", "block in the layout of steps"},
+    {"load", "#E69F00", "block loaded for steps"},
+    {"load back", "#D55E00", "block made for prompts again"},
+};
+constexpr Kind kOther = {"", "#BBBBBB", "other tasks"};
+
+const Kind& kind_of(std::string_view name) {
+  const auto* found = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                   [&](const Kind& kind) { return kind.name == name; });
+  return found != std::end(kKinds) ? *found : kOther;
+}
+
+std::string xml_text(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '&')
-      out += "&amp;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
+    switch (c) {
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '&':
+        out += "&amp;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
   }
   return out;
 }
+
+double text_width(std::string_view text) { return kCharWidth * static_cast<double>(text.size()); }
 
 // 1, 2 or 5 times a power of ten, so that the scale has 5 to 12 marks.
 double mark_distance(double span_us) {
@@ -49,64 +95,161 @@ double mark_distance(double span_us) {
 std::string time_text(double us) {
   if (us >= 1e6) return fmt::format("{:g} s", us * 1e-6);
   if (us >= 1e3) return fmt::format("{:g} ms", us * 1e-3);
-  return fmt::format("{:g} us", us);
+  return fmt::format("{:g} µs", us);
 }
 
-std::string scale(double span_us, double pixels_per_us, double height) {
-  std::string svg;
-  const double distance = mark_distance(span_us);
-  for (double at = 0.0; at <= span_us; at += distance) {
-    const double x = kLeft + at * pixels_per_us;
-    svg += fmt::format(
-        "<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\" stroke=\"#ddd\"/>"
-        "<text x=\"{0:.1f}\" y=\"22\" text-anchor=\"middle\">{3}</text>\n",
-        x, kTop - 6, height, time_text(at));
+class Timeline {
+ public:
+  Timeline(const Trace& trace, const TimelineTitle& title)
+      : events_(trace.events()), summary_(summarise(trace)), title_(title) {
+    origin_us_ = events_.empty() ? 0.0 : events_.front().start_us;
+    pixels_per_us_ = (kWidth - kLeft - kRight) / std::max(summary_.span_us, 1e-3);
   }
-  return svg;
-}
+
+  std::string svg() {
+    std::string body = legend();
+    const double phases_top = y_;
+    y_ += kPhases + kScale;
+    const double lanes_top = y_;
+    y_ += kRowHeight * static_cast<double>(summary_.lanes.size());
+    body += scale(lanes_top) + phases(phases_top);
+    for (size_t lane = 0; lane < summary_.lanes.size(); ++lane) {
+      body += row(static_cast<int>(lane), lanes_top + kRowHeight * static_cast<double>(lane));
+    }
+    return head(y_ + 12.0) + body + "</svg>\n";
+  }
+
+ private:
+  double x_of(double us) const { return kLeft + (us - origin_us_) * pixels_per_us_; }
+
+  std::string head(double height) const {
+    return fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
+        "height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\">\n"
+        "<defs><pattern id=\"wait\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
+        "patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\" fill=\"#fff\"/>"
+        "<rect width=\"2\" height=\"6\" fill=\"#c8c8c8\"/></pattern></defs>\n"
+        "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n"
+        "<text x=\"12\" y=\"26\" font-size=\"18\" font-weight=\"bold\">{2}</text>\n"
+        "<text x=\"12\" y=\"45\" font-size=\"13\" fill=\"#555\">{3}</text>\n",
+        kWidth, height, xml_text(title_.what), xml_text(title_.how));
+  }
+
+  // The kinds of tasks that there are, in the order of the table.
+  std::string legend() {
+    double x = 12.0, y = kLegendTop;
+    std::string svg;
+    const auto add = [&](const char* fill, std::string_view words) {
+      if (x + text_width(words) > kWidth - kRight) x = 12.0, y += kLegendLine;
+      svg += fmt::format(
+          "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"12\" height=\"12\" fill=\"{}\" "
+          "stroke=\"#888\" stroke-width=\"0.5\"/><text x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n",
+          x, y - 10, fill, x + 17, y, words);
+      x += 17 + text_width(words) + kLegendGap;
+    };
+    const auto is_there = [&](const Kind& kind) {
+      return std::any_of(events_.begin(), events_.end(),
+                         [&](const TraceEvent& e) { return kind_of(e.name).words == kind.words; });
+    };
+    for (const Kind& kind : kKinds) {
+      if (is_there(kind)) add(kind.colour, kind.words);
+    }
+    if (is_there(kOther)) add(kOther.colour, kOther.words);
+    add("url(#wait)", "the lane waits");
+    y_ = y + 14.0;
+    return svg;
+  }
+
+  std::string scale(double lanes_top) const {
+    std::string svg;
+    const double distance = mark_distance(std::max(summary_.span_us, 1e-3));
+    for (double at = 0.0; at <= summary_.span_us; at += distance) {
+      svg += fmt::format(
+          "<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/>"
+          "<text x=\"{0:.1f}\" y=\"{3:.1f}\" text-anchor=\"middle\" fill=\"#555\">{4}</text>\n",
+          x_of(origin_us_ + at), lanes_top - 6, y_, lanes_top - 10, time_text(at));
+    }
+    return svg;
+  }
+
+  // Where passes of prompts run, and where steps do. Both may overlap for a moment.
+  std::string phases(double top) const {
+    std::string svg;
+    for (size_t i = 0; i < events_.size();) {
+      const bool is_prompt = events_[i].is_prompt;
+      const double start_us = events_[i].start_us;
+      double end_us = start_us;
+      for (; i < events_.size() && events_[i].is_prompt == is_prompt; ++i) {
+        end_us = std::max(end_us, events_[i].end_us);
+      }
+      const double x = x_of(start_us), width = x_of(end_us) - x;
+      const char* words = is_prompt ? "prompt" : "steps";
+      svg += fmt::format(
+          "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", x,
+          top, std::max(width, 1.0), kPhases - 3, is_prompt ? "#333" : "#bbb");
+      if (width < text_width(words) + 8) continue;
+      svg += fmt::format(
+          "<text x=\"{:.2f}\" y=\"{:.1f}\" text-anchor=\"middle\" fill=\"{}\">{}</text>\n",
+          x + width / 2, top + kPhases - 6, is_prompt ? "#fff" : "#000", words);
+    }
+    return svg;
+  }
+
+  std::string row(int lane, double top) const {
+    const LaneUse& use = summary_.lanes[static_cast<size_t>(lane)];
+    std::string svg = fmt::format(
+        "<text x=\"12\" y=\"{:.1f}\" font-weight=\"bold\">{}</text>"
+        "<text x=\"12\" y=\"{:.1f}\" fill=\"#555\">{:.0f} % busy</text>\n",
+        top + 18, xml_text(use.lane), top + 34,
+        100 * use.busy_us / std::max(summary_.span_us, 1e-3));
+    double free_since_us = -1.0;
+    for (const TraceEvent& event : events_) {
+      if (event.lane != lane) continue;
+      if (free_since_us >= 0.0) svg += wait(free_since_us, event.start_us, top);
+      svg += task(event, top);
+      free_since_us = std::max(free_since_us, event.end_us);
+    }
+    return svg;
+  }
+
+  std::string wait(double from_us, double to_us, double top) const {
+    const double width = (to_us - from_us) * pixels_per_us_;
+    if (width < kLeastWait) return {};
+    return fmt::format(
+        "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"url(#wait)\">"
+        "<title>waits {}</title></rect>\n",
+        x_of(from_us), top + 4, width, kBox, time_text(to_us - from_us));
+  }
+
+  std::string task(const TraceEvent& event, double top) const {
+    const double x = x_of(event.start_us);
+    const double width = std::max((event.end_us - event.start_us) * pixels_per_us_, 0.5);
+    const std::string label =
+        event.block < 0 ? std::string(event.name) : fmt::format("{} {}", event.name, event.block);
+    std::string svg = fmt::format(
+        "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\">"
+        "<title>{}, {} tokens, {:.1f} µs</title></rect>\n",
+        x, top + 4, width, kBox, kind_of(event.name).colour, xml_text(label), event.n_tokens,
+        event.end_us - event.start_us);
+    if (width > text_width(label) + 4) {
+      svg += fmt::format("<text x=\"{:.2f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
+                         x + width / 2, top + 4 + kBox / 2 + 4, xml_text(label));
+    }
+    return svg;
+  }
+
+  const std::vector<TraceEvent> events_;
+  const TraceSummary summary_;
+  const TimelineTitle title_;
+  double origin_us_ = 0.0;
+  double pixels_per_us_ = 1.0;
+  double y_ = 0.0;  // below what is drawn
+};
 
 }  // namespace
 
-std::string timeline_svg(const Trace& trace) {
-  const std::vector<TraceEvent> events = trace.events();
-  const TraceSummary summary = summarise(trace);
-  const double span = std::max(summary.span_us, 1e-3);
-  const double origin = events.empty() ? 0.0 : events.front().start_us;
-  const double pixels_per_us = (kWidth - kLeft - 20.0) / span;
-  const double height = kTop + kRowHeight * static_cast<double>(trace.lanes().size()) + 10.0;
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-      "height=\"{1}\" font-family=\"sans-serif\" font-size=\"11\">\n"
-      "<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n",
-      kWidth, height);
-  svg += scale(span, pixels_per_us, height - 6);
-  for (size_t lane = 0; lane < trace.lanes().size(); ++lane) {
-    const LaneUse& use = summary.lanes[lane];
-    svg += fmt::format(
-        "<text x=\"8\" y=\"{:.1f}\">{}</text><text x=\"8\" y=\"{:.1f}\" "
-        "fill=\"#666\">{:.0f}% busy</text>\n",
-        kTop + kRowHeight * static_cast<double>(lane) + 16, xml_text(use.lane),
-        kTop + kRowHeight * static_cast<double>(lane) + 31, 100 * use.busy_us / span);
-  }
-  std::map<std::string, size_t> colour_of;
-  for (const TraceEvent& e : events) {
-    const size_t colour = colour_of.try_emplace(e.name, colour_of.size()).first->second;
-    const double x = kLeft + (e.start_us - origin) * pixels_per_us;
-    const double width = std::max((e.end_us - e.start_us) * pixels_per_us, 0.5);
-    const double y = kTop + kRowHeight * e.lane + 4;
-    const std::string label =
-        e.block < 0 ? std::string(e.name) : fmt::format("{} {}", e.name, e.block);
-    svg += fmt::format(
-        "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\">"
-        "<title>{}, {} tokens, {:.1f} us</title></rect>\n",
-        x, y, width, kRowHeight - 8, kColours[colour % std::size(kColours)], xml_text(label),
-        e.n_tokens, e.end_us - e.start_us);
-    if (width > kCharWidth * static_cast<double>(label.size()) + 4) {
-      svg += fmt::format("<text x=\"{:.2f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
-                         x + width / 2, y + kRowHeight / 2, xml_text(label));
-    }
-  }
-  return svg + "</svg>\n";
+std::string timeline_svg(const Trace& trace, const TimelineTitle& title) {
+  return Timeline(trace, title).svg();
 }
 
 }  // namespace troika

@@ -16,6 +16,7 @@ struct TraceEvent {
   int n_tokens;
   double start_us;
   double end_us;
+  bool is_prompt = false;  // of a pass that reads a prompt, not of a step
 };
 
 // Recording takes a lock and a push; nothing is written before the end.
@@ -51,8 +52,5 @@ struct TraceSummary {
   std::vector<LaneUse> lanes;
 };
 TraceSummary summarise(const Trace& trace);
-
-// A picture for people: a row for each lane, a box for each task, with names where they fit.
-std::string timeline_svg(const Trace& trace);
 
 }  // namespace troika

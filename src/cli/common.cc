@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -18,10 +19,12 @@
 #include "base/option_names.h"
 #include "base/progress.h"
 #include "base/system.h"
+#include "base/timeline.h"
 #include "cli/idle_switches.h"
 #include "cli/use/kept_plan.h"
 #include "cli/use/models.h"
 #include "lanes/virtual/virtual_phone.h"
+#include "machines/phone_setup.h"
 #include "prepare/make_plan.h"
 
 namespace troika::cli {
@@ -89,6 +92,25 @@ void TraceFlags::add_to(Command& command) {
   command.end_group();
 }
 
+namespace {
+
+// "Qwen2.5 0.5B Instruct, Q8_0", and where and how it runs.
+TimelineTitle timeline_title(const engine::Engine& engine) {
+  const plan::Plan& plan = engine.plan();
+  std::string name = engine.blueprint().name;
+  if (name.empty()) name = std::filesystem::path(engine.file().path()).filename().string();
+  std::string how =
+      engine.phone_setup() != nullptr
+          ? fmt::format("virtual phone {}, modelled time", engine.phone_setup()->name())
+          : fmt::format("{}, {} threads, prompts in {}", processor_name(), plan.n_threads(),
+                        plan::prefill_name(plan.prefill));
+  how += fmt::format("; chunks of {} tokens", plan.chunk());
+  if (plan.lanes.size() > 1) how += fmt::format(", {}", plan::order_name(plan.order));
+  return {fmt::format("{}, {}", name, tensor::type_name(engine.weights().main_type())), how};
+}
+
+}  // namespace
+
 engine::Watch TraceFlags::watch(const engine::Engine& engine) {
   if (trace_path_.empty() && timeline_path_.empty()) return {};
   trace_ = std::make_unique<Trace>(engine.trace_rows());
@@ -98,7 +120,8 @@ engine::Watch TraceFlags::watch(const engine::Engine& engine) {
 void TraceFlags::end(engine::Engine& engine) {
   if (trace_ == nullptr) return;
   if (!trace_path_.empty()) write_file(trace_path_, trace_->to_json());
-  if (!timeline_path_.empty()) write_file(timeline_path_, timeline_svg(*trace_));
+  if (!timeline_path_.empty())
+    write_file(timeline_path_, timeline_svg(*trace_, timeline_title(engine)));
   const TraceSummary summary = summarise(*trace_);
   for (const LaneUse& use : summary.lanes) {
     note(fmt::format("lane {:<8} {:5.1f}% busy, {:5.1f}% bubbles, {} tasks\n", use.lane,

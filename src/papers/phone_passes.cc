@@ -169,7 +169,8 @@ SwitchedPrompt PhonePasses::switched_prompt(int n_tokens, int prompt_shape, int 
     result.switched_s = (load_end_us - start_us) / kUsPerS;
   };
   const auto add = [&](int row, const char* name, int block, int n, double from_us, double to_us) {
-    if (trace != nullptr) trace->add({row, name, block, n, from_us - start_us, to_us - start_us});
+    if (trace == nullptr) return;
+    trace->add({row, name, block, n, from_us - start_us, to_us - start_us, /*is_prompt=*/true});
   };
   result.cost = timed([&] {
     for (int done = 0; done < n_tokens; done += prompt_shape) {
@@ -186,7 +187,7 @@ SwitchedPrompt PhonePasses::switched_prompt(int n_tokens, int prompt_shape, int 
         }
         const schedule::Layout layout = layouts->layout(block);
         run_block_in_layout(layout, prompt_shape, step_shape, block, n_rows, done);
-        add(kBlocksRow, layout == schedule::Layout::kPrompt ? "prompt" : "step", block, n_rows,
+        add(kBlocksRow, layout == schedule::Layout::kPrompt ? "panels" : "blocks", block, n_rows,
             begin_us, now_us());
       }
       look();

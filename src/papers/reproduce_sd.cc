@@ -379,10 +379,15 @@ class Reproduction {
 
 TestReport simulate_sd_npu(const PhoneFolder& folder) { return Reproduction(folder).run(); }
 
-void trace_layout_switch(const PhoneFolder& folder, Trace* trace) {
+TimelineTitle trace_layout_switch(const PhoneFolder& folder, Trace* trace) {
+  constexpr int kTokens = 4 * kSdPromptShape;
+  constexpr const char* kModel = "qwen2.5-1.5b";
   SdRuns runs(folder.path);
   // The paper's example has two chunks; two here are over before all blocks are loaded.
-  runs.switched_prompt("qwen2.5-1.5b", kK60, 4 * kSdPromptShape, schedule::Layout::kPrompt, trace);
+  runs.switched_prompt(kModel, kK60, kTokens, schedule::Layout::kPrompt, trace);
+  return {
+      fmt::format("{}: blocks change their layout during a prompt of {} tokens", kModel, kTokens),
+      fmt::format("virtual phone {} with sd.npu; modelled time, nothing is computed", kK60)};
 }
 
 }  // namespace troika::papers

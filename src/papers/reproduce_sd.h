@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "base/trace.h"
+#include "base/timeline.h"
 #include "papers/test_rows.h"
 
 namespace troika::papers {
@@ -14,7 +14,8 @@ TestReport simulate_sd_npu(const PhoneFolder& folder);
 TestReport simulate_sd_npu(PhoneFolder&& folder) = delete;
 
 // A prompt of two chunks during which the blocks change their layout: a row for the blocks, named
-// by the layout they are computed in, and one for the loads. REQUIRES: the trace has two lanes.
-void trace_layout_switch(const PhoneFolder& folder, Trace* trace);
+// by the layout they are computed in, and one for the loads. Returns what to call the picture.
+// REQUIRES: the trace has two lanes.
+TimelineTitle trace_layout_switch(const PhoneFolder& folder, Trace* trace);
 
 }  // namespace troika::papers

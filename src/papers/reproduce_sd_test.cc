@@ -123,7 +123,7 @@ TEST(ReproduceSd, D1TheTraceShowsLoadsBesideBlocks) {
   for (const TraceEvent& load : events) {
     for (const TraceEvent& block : events) {
       if (load.lane != 1 || block.lane != 0 || block.block != load.block) continue;
-      EXPECT_EQ(std::string(block.name), block.start_us >= load.end_us ? "step" : "prompt");
+      EXPECT_EQ(std::string(block.name), block.start_us >= load.end_us ? "blocks" : "panels");
     }
   }
 }

@@ -225,7 +225,7 @@ void LayoutLoader::note_block_end() {
   Learned& learned = learned_[static_cast<size_t>(block_)];
   if (trace_ != nullptr) {
     trace_->add({trace_row_, layout_ == Layout::kPrompt ? "panels" : "blocks", block_, n_tokens_,
-                 block_start_us_, end_us});
+                 block_start_us_, end_us, is_prompt_});
   }
   block_ = -1;
   if (!is_prompt_) return;
@@ -279,7 +279,7 @@ void LayoutLoader::take_ended() {
   counters_.n_buffered_reads += made.n_buffered_reads;
   if (trace_ != nullptr) {
     trace_->add({trace_row_ + 1, is_back ? "load back" : "load", load.block, 0, made.start_us,
-                 made.end_us});
+                 made.end_us, is_prompt_});
   }
   if (is_back && !is_prompt_) {
     // A step has overtaken it, and could not read what it brings.

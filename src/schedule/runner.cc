@@ -164,8 +164,8 @@ void Runner::walk(const Pass& pass, std::span<const lanes::Run> runs) {
     const double start_us = trace_ != nullptr ? machine_->clock().now_us() : 0.0;
     const lanes::Status status = walk_->run(lane, node, run, *machine_);
     if (trace_ != nullptr) {
-      trace_->add(
-          {node.lane, node.name, node.block, run.n_tokens, start_us, machine_->clock().now_us()});
+      trace_->add({node.lane, node.name, node.block, run.n_tokens, start_us,
+                   machine_->clock().now_us(), run.phase == plan::Phase::kPrompt});
     }
     if (status == lanes::Status::kFailed) throw_failed(node.name, node.block, lane);
   }
@@ -303,8 +303,9 @@ void Runner::note_end(int index, lanes::Status status) {
   node_us_[i] = now_us - start_us;
   statistics_.busy_us[static_cast<size_t>(node.lane)] += node_us_[i];
   if (trace_ != nullptr) {
-    const int n_tokens = runs_[static_cast<size_t>(node.run)].n_tokens;
-    trace_->add({node.lane, node.name, node.block, n_tokens, start_us, now_us});
+    const lanes::Run& run = runs_[static_cast<size_t>(node.run)];
+    trace_->add({node.lane, node.name, node.block, run.n_tokens, start_us, now_us,
+                 run.phase == plan::Phase::kPrompt});
   }
   --lane.n_unfinished;
   --n_running_;

@@ -252,8 +252,8 @@ void reproduce_sd_npu(const ReproduceFlags& flags) {
   const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
   if (!flags.timeline.empty()) {
     Trace trace({"blocks", "flash"});
-    papers::trace_layout_switch(folder, &trace);
-    write_file(flags.timeline, timeline_svg(trace));
+    const TimelineTitle title = papers::trace_layout_switch(folder, &trace);
+    write_file(flags.timeline, timeline_svg(trace, title));
   }
   std::optional<MeasuredSd> measured;
   if (!flags.measure.model.empty()) measured = measure_sd(flags.measure.model, flags.tasks);
