@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <span>
 #include <string_view>
 
@@ -54,6 +55,17 @@ const Kind& kind_of(std::string_view name) {
   const auto* found = std::find_if(std::begin(kKinds), std::end(kKinds),
                                    [&](const Kind& kind) { return kind.name == name; });
   return found != std::end(kKinds) ? *found : kOther;
+}
+
+// Black or white, whichever can be read on a colour "#rrggbb".
+const char* ink_on(std::string_view colour) {
+  const auto part = [&](size_t at) {
+    int value = 0;
+    std::from_chars(colour.data() + at, colour.data() + at + 2, value, 16);
+    return value;
+  };
+  const int brightness = 299 * part(1) + 587 * part(3) + 114 * part(5);  // thousandths
+  return brightness > 125000 ? "#000" : "#fff";
 }
 
 std::string xml_text(std::string_view text) {
@@ -232,8 +244,10 @@ class Timeline {
         x, top + 4, width, kBox, kind_of(event.name).colour, xml_text(label), event.n_tokens,
         event.end_us - event.start_us);
     if (width > text_width(label) + 4) {
-      svg += fmt::format("<text x=\"{:.2f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
-                         x + width / 2, top + 4 + kBox / 2 + 4, xml_text(label));
+      svg += fmt::format(
+          "<text x=\"{:.2f}\" y=\"{:.1f}\" text-anchor=\"middle\" fill=\"{}\">{}</text>\n",
+          x + width / 2, top + 4 + kBox / 2 + 4, ink_on(kind_of(event.name).colour),
+          xml_text(label));
     }
     return svg;
   }
