@@ -3,7 +3,7 @@
 
 Usage: scripts/check_files.py [ROOT]
 
-A source file has at most 800 lines, and a folder of src/ at most 3,000 of its own without tests (but the
+A source file has at most 800 lines, a function 60, and a folder of src/ at most 3,000 of its own without tests (but the
 kernels, where every instruction set says the same thing). No file holds a mark of unfinished work, a
 comment that begins with 'Of', or a path of somebody's own machine. Only src/cli knows flags: what other
 rooms say names an option by a mark, ‹context›, which the command line and the C interface read in their own
@@ -16,6 +16,7 @@ import subprocess
 import sys
 
 MAX_LINES = 800
+MAX_FUNCTION_LINES = 60
 MAX_FOLDER_LINES = 3000
 MAY_BE_LARGER = "src/kernels"
 TESTS = re.compile(r"_(test|test_support|fuzz)\.\w+$")
@@ -29,6 +30,9 @@ FORBIDDEN = [
     (re.compile(r"(?<![\w.>*}])/(work|home|root)/\w"), "a path of one machine"),
     (re.compile(r"^\s*// O" r"f\b"), "a comment without a subject"),
 ]
+# The line that opens the body of a function, and words that open something else.
+OPENS_BODY = re.compile(r"^( {0,2})(?!\s)(.*\)( const| noexcept| override| final|\s*->[^{]*| TROIKA_INLINE)* \{| {4,}: .*\{)$")
+NO_FUNCTION = re.compile(r"^(namespace|class|struct|enum|union|switch|if|for|while|else|do|try|\}|extern|return|case|#)\b")
 # Texts of code, with those that follow directly; in them commands in quotes, and flags.
 TEXTS = re.compile(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*')
 SEAM = re.compile(r'"\s*"')
@@ -63,6 +67,18 @@ def large_folders(files):
             yield f"{folder}: {n} lines of product code, at most {MAX_FOLDER_LINES}: give it folders"
 
 
+def long_functions(name, lines):
+    """Functions whose body stands at the margin or in a class, from the line that opens it to the one that ends it."""
+    for number, line in enumerate(lines, 1):
+        match = OPENS_BODY.match(line)
+        if not match or NO_FUNCTION.match(line.strip()):
+            continue
+        end = (match.group(1) or "") + "}"
+        length = next((n for n, later in enumerate(lines[number:], 2) if later.startswith(end)), 0)
+        if length > MAX_FUNCTION_LINES:
+            yield f"{name}:{number}: a function of {length} lines, at most {MAX_FUNCTION_LINES}: divide it"
+
+
 def flags_below_the_command_line(files):
     for name, path in files:
         if not name.startswith("src/") or name.startswith("src/cli/") or path.suffix not in {".h", ".cc"}:
@@ -87,6 +103,8 @@ def findings(root):
             continue  # a binary file
         if path.suffix in SOURCE_SUFFIXES and len(lines) > MAX_LINES and not GENERATED_TABLE.search(name):
             yield f"{name}: {len(lines)} lines, at most {MAX_LINES}: split it"
+        if path.suffix in {".cc", ".h", ".inl"}:
+            yield from long_functions(name, lines)
         for number, line in enumerate(lines, 1):
             for pattern, what in FORBIDDEN:
                 if match := pattern.search(line):

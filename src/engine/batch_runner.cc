@@ -4,6 +4,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
 #include "schedule/chunks.h"
@@ -142,48 +143,46 @@ const float* BatchRunner::run_outputs(lanes::Run* run) {
   return engine_.graphs().logits(run->buffer_set);
 }
 
-// The head for the rows that the observer wants, of a run of the rows from `first` on.
-void BatchRunner::observe(const cache::Batch& batch, lanes::Run run, size_t first) {
-  PromptObserver& observer = *watch_.prompt;
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point start = Clock::now();
+// The head for the rows that are wanted, as many at a time as its largest executable takes; `take`
+// is told each of them and its logits.
+template <typename Wants, typename Take>
+void BatchRunner::for_outputs(lanes::Run run, Wants wants, Take take) {
   const auto most_outputs = static_cast<size_t>(engine_.plan().output_shapes.back());
   const auto n_vocab = static_cast<size_t>(engine_.blueprint().n_vocab);
-  const auto position = [&](int row) {
-    return batch.rows[first + static_cast<size_t>(row)].position;
-  };
   for (int row = 0; row < run.n_tokens;) {
     output_rows_.clear();
     for (; row < run.n_tokens && output_rows_.size() < most_outputs; ++row) {
-      if (observer.wants(position(row))) output_rows_.push_back(row);
+      if (wants(row)) output_rows_.push_back(row);
     }
     if (output_rows_.empty()) break;
     const float* logits = run_outputs(&run);
     for (size_t i = 0; i < output_rows_.size(); ++i) {
-      observer.see(position(output_rows_[i]), {logits + i * n_vocab, n_vocab});
+      take(output_rows_[i], std::span<const float>(logits + i * n_vocab, n_vocab));
     }
   }
-  observer.took(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
 }
 
-// The head runs for as many rows at a time as its largest executable takes. `run` is that of the
-// rows from `first` on.
-void BatchRunner::run_head(const cache::Batch& batch, lanes::Run run, size_t first, RowSink sink) {
-  const auto most_outputs = static_cast<size_t>(engine_.plan().output_shapes.back());
-  const auto n_vocab = static_cast<size_t>(engine_.blueprint().n_vocab);
-  const auto n_rows = static_cast<size_t>(run.n_tokens);
-  for (size_t row = 0; row < n_rows;) {
-    output_rows_.clear();
-    for (; row < n_rows && output_rows_.size() < most_outputs; ++row) {
-      if (batch.rows[first + row].wants_logits) output_rows_.push_back(static_cast<int>(row));
-    }
-    if (output_rows_.empty()) break;
-    const float* logits = run_outputs(&run);
-    for (size_t i = 0; i < output_rows_.size(); ++i) {
-      const int index = static_cast<int>(first) + output_rows_[i];
-      if (sink) sink(index, {logits + i * n_vocab, n_vocab});
-    }
-  }
+// Shows the observer what it wants, of a run of the rows from `first` on.
+void BatchRunner::observe(const cache::Batch& batch, const lanes::Run& run, size_t first) {
+  const auto start = std::chrono::steady_clock::now();
+  PromptObserver& observer = *watch_.prompt;
+  const auto position = [&](int row) {
+    return batch.rows[first + static_cast<size_t>(row)].position;
+  };
+  for_outputs(
+      run, [&](int row) { return observer.wants(position(row)); },
+      [&](int row, std::span<const float> logits) { observer.see(position(row), logits); });
+  observer.took(1e3 * seconds_since(start));
+}
+
+// The same for whoever runs the batch.
+void BatchRunner::run_head(const cache::Batch& batch, const lanes::Run& run, size_t first,
+                           RowSink sink) {
+  for_outputs(
+      run, [&](int row) { return batch.rows[first + static_cast<size_t>(row)].wants_logits; },
+      [&](int row, std::span<const float> logits) {
+        if (sink) sink(static_cast<int>(first) + row, logits);
+      });
 }
 
 }  // namespace troika::engine

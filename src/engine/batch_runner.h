@@ -65,8 +65,10 @@ class BatchRunner {
   void begin(const cache::Batch& batch, const Watch& watch);
   void fill_rows(const cache::Batch& batch);
   lanes::Run run_of_rows(plan::Phase phase, size_t first, size_t n_rows);
-  void run_head(const cache::Batch& batch, lanes::Run run, size_t first, RowSink sink);
-  void observe(const cache::Batch& batch, lanes::Run run, size_t first);
+  void run_head(const cache::Batch& batch, const lanes::Run& run, size_t first, RowSink sink);
+  void observe(const cache::Batch& batch, const lanes::Run& run, size_t first);
+  template <typename Wants, typename Take>
+  void for_outputs(lanes::Run run, Wants wants, Take take);
   // The head for the rows of `output_rows_`, and where their logits lie.
   const float* run_outputs(lanes::Run* run);
   void keep_all(const cache::Batch& batch);

@@ -117,6 +117,43 @@ void read_order(const JsonFields& fields, Plan* plan) {
   if (fields.has("cut_at_norms")) plan->is_cut_at_norms = fields.flag("cut_at_norms");
 }
 
+nlohmann::ordered_json to_json(const HostLane& lane) {
+  nlohmann::ordered_json json = {{"kind", lane.kind}};
+  if (lane.kind == "host") {
+    json["threads"] = lane.n_threads;
+    json["cores"] = lane.cores;
+  }
+  return json;
+}
+
+nlohmann::ordered_json to_json(const Placement& rule) {
+  nlohmann::ordered_json json = {
+      {"subgraph", rule.subgraph}, {"least_tokens", rule.least_tokens}, {"lane", rule.lane}};
+  if (rule.n_blocks != Placement::kAllBlocks) json["blocks"] = rule.n_blocks;
+  if (rule.phase) json["phase"] = phase_name(*rule.phase);
+  return json;
+}
+
+nlohmann::ordered_json to_json(const ProductLayout& layout) {
+  return {{"lane", layout.lane},
+          {"n_rows", layout.n_rows},
+          {"k", layout.k},
+          {"phase", phase_name(layout.shape.phase)},
+          {"n_tokens", layout.shape.n_rows},
+          {"layout", layout.layout}};
+}
+
+nlohmann::ordered_json to_json(const StepCost& cost) {
+  return {{"rows", cost.n_rows}, {"ms", cost.ms}};
+}
+
+template <typename Item>
+nlohmann::ordered_json list_of(const std::vector<Item>& items) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Item& item : items) list.push_back(to_json(item));
+  return list;
+}
+
 }  // namespace
 
 std::string to_json(const PlanFile& file) {
@@ -137,15 +174,7 @@ std::string to_json(const PlanFile& file) {
   json["prefill_reason"] = file.plan.prefill_reason;
   json["packed_bytes"] = file.plan.packed_bytes;
   json["kv"] = tensor::type_name(file.plan.kv_type);
-  json["lanes"] = nlohmann::ordered_json::array();
-  for (const HostLane& lane : file.plan.lanes) {
-    nlohmann::ordered_json entry = {{"kind", lane.kind}};
-    if (lane.kind == "host") {
-      entry["threads"] = lane.n_threads;
-      entry["cores"] = lane.cores;
-    }
-    json["lanes"].push_back(entry);
-  }
+  json["lanes"] = list_of(file.plan.lanes);
   json["step_shapes"] = file.plan.step_shapes;
   json["prompt_shapes"] = file.plan.prompt_shapes;
   json["output_shapes"] = file.plan.output_shapes;
@@ -154,29 +183,9 @@ std::string to_json(const PlanFile& file) {
   json["order"] = order_name(file.plan.order);
   json["chunks_in_flight"] = file.plan.chunks_in_flight;
   json["cut_at_norms"] = file.plan.is_cut_at_norms;
-  json["placements"] = nlohmann::ordered_json::array();
-  for (const Placement& rule : file.plan.placements) {
-    nlohmann::ordered_json entry = {
-        {"subgraph", rule.subgraph}, {"least_tokens", rule.least_tokens}, {"lane", rule.lane}};
-    if (rule.n_blocks != Placement::kAllBlocks) entry["blocks"] = rule.n_blocks;
-    if (rule.phase) entry["phase"] = phase_name(*rule.phase);
-    json["placements"].push_back(entry);
-  }
-  json["layouts"] = nlohmann::ordered_json::array();
-  for (const ProductLayout& layout : file.plan.layouts) {
-    json["layouts"].push_back({{"lane", layout.lane},
-                               {"n_rows", layout.n_rows},
-                               {"k", layout.k},
-                               {"phase", phase_name(layout.shape.phase)},
-                               {"n_tokens", layout.shape.n_rows},
-                               {"layout", layout.layout}});
-  }
-  if (!file.plan.step_costs.empty()) {
-    json["step_costs"] = nlohmann::ordered_json::array();
-    for (const StepCost& cost : file.plan.step_costs) {
-      json["step_costs"].push_back({{"rows", cost.n_rows}, {"ms", cost.ms}});
-    }
-  }
+  json["placements"] = list_of(file.plan.placements);
+  json["layouts"] = list_of(file.plan.layouts);
+  if (!file.plan.step_costs.empty()) json["step_costs"] = list_of(file.plan.step_costs);
   const Int8Plan& int8 = file.plan.int8;
   if (file.plan.prefill == Prefill::kInt8 || int8.is_calibrated()) json["int8"] = to_json(int8);
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

@@ -227,94 +227,94 @@ void like_gemma(TinyModel& model) {
   model.tied = true;
 }
 
-const std::map<std::string, std::function<void(TinyModel&)>>& recipes() {
-  static const std::map<std::string, std::function<void(TinyModel&)>> all = {
-      {"llama", [](TinyModel&) {}},
-      {"qwen2",
-       [](TinyModel& model) {
-         like_qwen(model);
-         model.attention_biases = true;
-       }},
-      {"gemma",
-       [](TinyModel& model) {
-         like_gemma(model);
-         model.n_kv_heads = 1;
-       }},
-      {"phi2",
-       [](TinyModel& model) {
-         model.n_kv_heads = 4;
-         model.rope_dims = 24;
-         model.fused_qkv = model.attention_biases = true;
-         model.output_biases = model.ffn_biases = true;
-         model.tokenizer = "bpe";
-       }},
-      {"qwen3",
-       [](TinyModel& model) {
-         like_qwen(model);
-         model.qk_norms = true;
-         model.head_dim = model.rope_dims = 128;
-       }},
-      {"phi3",
-       [](TinyModel& model) {
-         model.rope_dims = 48;
-         model.fused_qkv = model.fused_gate_up = true;
-       }},
-      {"internlm2", [](TinyModel& model) { model.rope_base = 1000000; }},
-      {"gemma2",
-       [](TinyModel& model) {
-         like_gemma(model);
-         model.post_norms = true;
-         model.window = 8;
-         model.attention_cap = 5;
-         model.logit_cap = 10;
-       }},
-      {"gemma3",
-       [](TinyModel& model) {
-         like_gemma(model);
-         model.n_kv_heads = 1;
-         model.post_norms = model.qk_norms = true;
-         model.window = 8;
-         model.window_period = 2;
-         model.rope_base = 1000000;
-       }},
-      {"mixtral",
-       [](TinyModel& model) {
-         model.architecture = "llama";
-         model.n_experts = 4;
-         model.expert_width = model.ffn_width = 256;
-       }},
-      {"qwen2moe",
-       [](TinyModel& model) {
-         like_qwen(model);
-         model.attention_biases = true;
-         model.n_experts = 6;
-         model.n_experts_used = 3;
-         model.shared_width = 512;
-       }},
-      {"qwen3moe",
-       [](TinyModel& model) {
-         like_qwen(model);
-         model.qk_norms = true;
-         model.n_experts = 8;
-         model.n_experts_used = 3;
-       }},
-      {"phonelm",
-       [](TinyModel& model) {
-         model.n_kv_heads = 4;
-         model.tied = true;
-         model.tokenizer = "bpe";
-         model.pre = "smollm";
-       }},
-      {"bamboo", [](TinyModel& model) { model.predictor_rank = 256; }},
-  };
-  return all;
-}
+using Recipe = void (*)(TinyModel&);
+
+constexpr std::pair<const char*, Recipe> kRecipes[] = {
+    {"llama", [](TinyModel&) {}},
+    {"qwen2",
+     [](TinyModel& model) {
+       like_qwen(model);
+       model.attention_biases = true;
+     }},
+    {"gemma",
+     [](TinyModel& model) {
+       like_gemma(model);
+       model.n_kv_heads = 1;
+     }},
+    {"phi2",
+     [](TinyModel& model) {
+       model.n_kv_heads = 4;
+       model.rope_dims = 24;
+       model.fused_qkv = model.attention_biases = true;
+       model.output_biases = model.ffn_biases = true;
+       model.tokenizer = "bpe";
+     }},
+    {"qwen3",
+     [](TinyModel& model) {
+       like_qwen(model);
+       model.qk_norms = true;
+       model.head_dim = model.rope_dims = 128;
+     }},
+    {"phi3",
+     [](TinyModel& model) {
+       model.rope_dims = 48;
+       model.fused_qkv = model.fused_gate_up = true;
+     }},
+    {"internlm2", [](TinyModel& model) { model.rope_base = 1000000; }},
+    {"gemma2",
+     [](TinyModel& model) {
+       like_gemma(model);
+       model.post_norms = true;
+       model.window = 8;
+       model.attention_cap = 5;
+       model.logit_cap = 10;
+     }},
+    {"gemma3",
+     [](TinyModel& model) {
+       like_gemma(model);
+       model.n_kv_heads = 1;
+       model.post_norms = model.qk_norms = true;
+       model.window = 8;
+       model.window_period = 2;
+       model.rope_base = 1000000;
+     }},
+    {"mixtral",
+     [](TinyModel& model) {
+       model.architecture = "llama";
+       model.n_experts = 4;
+       model.expert_width = model.ffn_width = 256;
+     }},
+    {"qwen2moe",
+     [](TinyModel& model) {
+       like_qwen(model);
+       model.attention_biases = true;
+       model.n_experts = 6;
+       model.n_experts_used = 3;
+       model.shared_width = 512;
+     }},
+    {"qwen3moe",
+     [](TinyModel& model) {
+       like_qwen(model);
+       model.qk_norms = true;
+       model.n_experts = 8;
+       model.n_experts_used = 3;
+     }},
+    {"phonelm",
+     [](TinyModel& model) {
+       model.n_kv_heads = 4;
+       model.tied = true;
+       model.tokenizer = "bpe";
+       model.pre = "smollm";
+     }},
+    {"bamboo", [](TinyModel& model) { model.predictor_rank = 256; }},
+};
 
 }  // namespace
 
 TinyModel tiny_model(const std::string& architecture) {
-  const auto recipe = recipes().find(architecture);
-  if (recipe == recipes().end()) {
+  const auto* recipe = std::find_if(std::begin(kRecipes), std::end(kRecipes),
+                                    [&](const auto& known) { return architecture == known.first; });
+  if (recipe == std::end(kRecipes)) {
     throw std::runtime_error("no tiny model of the architecture " + architecture);
   }
   TinyModel model;

@@ -110,6 +110,16 @@ measure::ForcedText forced_text(const RunFlags& flags, const engine::Engine& eng
   return forced;
 }
 
+std::vector<cache::Token> prompt_tokens(const RunFlags& flags, engine::Engine& engine,
+                                        const std::string& text) {
+  if (!flags.chat) return engine.tokenizer().encode(text, {true, flags.special});
+  const engine::ChatFormat format(engine);
+  std::vector<engine::Message> messages;
+  if (!flags.system.empty()) messages.push_back({"system", flags.system});
+  messages.push_back({"user", text});
+  return format.prompt(messages);
+}
+
 void run(RunFlags& flags) {
   if (flags.n_answers > 0 && (!flags.forced_file.empty() || flags.show_drafts)) {
     throw UsageError(
@@ -119,16 +129,7 @@ void run(RunFlags& flags) {
   const engine::SamplerOptions sampler_options = flags.sampler.checked();
   const auto engine = load(flags.engine);
   flags.sampler.check_tokens(*engine);
-  std::vector<cache::Token> prompt;
-  if (flags.chat) {
-    const engine::ChatFormat format(*engine);
-    std::vector<engine::Message> messages;
-    if (!flags.system.empty()) messages.push_back({"system", flags.system});
-    messages.push_back({"user", text});
-    prompt = format.prompt(messages);
-  } else {
-    prompt = engine->tokenizer().encode(text, {true, flags.special});
-  }
+  const std::vector<cache::Token> prompt = prompt_tokens(flags, *engine, text);
   engine::GenerateOptions options;
   options.most_tokens = flags.n_tokens;
   options.stops = flags.stops;

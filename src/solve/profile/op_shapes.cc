@@ -101,6 +101,35 @@ OpKind measured_kind(OpKind kind) {
   }
 }
 
+// Squares, wide and tall ones, and sizes that are no powers of two, as models have them.
+constexpr std::pair<int, int> kGridSizes[] = {
+    {256, 256},
+    {256, 2048},
+    {2048, 256},
+    {576, 1536},
+    {1536, 512},
+    {1000, 768},
+    {768, 3072},
+    {3072, 768},
+    {1536, 1536},
+    {2048, 2048},
+    {1280, 3584},
+    {4096, 1024},
+    {1024, 4096},
+    {5632, 2048},
+    {2048, 5632},
+    {3072, 3072},
+    {8192, 2048},
+    {2048, 8192},
+    {4096, 4096},
+    {512, 512},
+    {320, 6144},
+    {6144, 320},
+    {12288, 1024},
+    // As heads are: where a step of decoding spends a third of its time.
+    {32768, 1024},
+    {65536, 896}};
+
 }  // namespace
 
 OpShape shape_of(const model::Blueprint& blueprint, const model::Op& op,
@@ -228,35 +257,7 @@ std::vector<OpShape> order_shapes(tensor::Type type) {
 
 std::vector<OpShape> grid_shapes(tensor::Type type, tensor::Type kv_type) {
   std::set<OpShape> shapes;
-  // Squares, wide and tall ones, and sizes that are no powers of two, as models have them.
-  constexpr std::pair<int, int> kSizes[] = {
-      {256, 256},
-      {256, 2048},
-      {2048, 256},
-      {576, 1536},
-      {1536, 512},
-      {1000, 768},
-      {768, 3072},
-      {3072, 768},
-      {1536, 1536},
-      {2048, 2048},
-      {1280, 3584},
-      {4096, 1024},
-      {1024, 4096},
-      {5632, 2048},
-      {2048, 5632},
-      {3072, 3072},
-      {8192, 2048},
-      {2048, 8192},
-      {4096, 4096},
-      {512, 512},
-      {320, 6144},
-      {6144, 320},
-      {12288, 1024},
-      // As heads are: where a step of decoding spends a third of its time.
-      {32768, 1024},
-      {65536, 896}};
-  for (const auto& size : kSizes) {
+  for (const auto& size : kGridSizes) {
     const int n_rows = size.first, k = size.second;  // named, because the function below reads them
     if (k % static_cast<int>(tensor::type_info(type).block_length) != 0) continue;
     const auto add = [&](Phase phase, std::initializer_list<int> counts) {
