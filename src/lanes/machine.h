@@ -26,6 +26,18 @@ class Latch {
   std::atomic<bool> is_open_{false};
 };
 
+// Hears of the end of one task. REQUIRES: it outlives the lane's call of `finished`, which a lane
+// with a thread of its own may not have left when the latch is open.
+class Ended : public Completion {
+ public:
+  void finished(Status told) override {
+    status = told;
+    latch.open();
+  }
+  Status status = Status::kPending;
+  Latch latch;
+};
+
 class Machine {
  public:
   virtual ~Machine() = default;

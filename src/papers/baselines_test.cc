@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "base/error.h"
 #include "tests/support/repository.h"
 
@@ -22,6 +24,26 @@ TEST(Baselines, V3_RowsAreMarkedTestAndSimulated) {
     EXPECT_EQ(row.split, Split::kNone);
     n_table5 += row.row->what.starts_with("llama.cpp, CPU:") ? 1 : 0;
     n_gpu += row.row->id == "hf056" ? 1 : 0;
+  }
+  // A task's time is that of its prompt and of its answer, and a longer prompt takes longer.
+  std::map<std::string, std::map<std::string, double>> tasks;  // by row and name
+  for (const MicroRow& row : report.rows) {
+    if (row.row->what.starts_with("llama.cpp, CPU:")) {
+      tasks[row.row->id][row.value->name] = *row.simulated;
+    }
+  }
+  std::map<std::string, std::map<double, double>> prefill_s;  // by model and length
+  for (auto& [id, values] : tasks) {
+    EXPECT_NEAR(values["end to end"], values["prefill"] + values["decode"], 1e-9) << id;
+    const plan::PublishedRow& row = *plan::find_row(folder.published, id);
+    const std::string model = row.configuration.substr(0, row.configuration.find(','));
+    prefill_s[model][task_lengths(row).prompt] = values["prefill"];
+  }
+  EXPECT_EQ(prefill_s.size(), 5u);
+  for (const auto& [model, times] : prefill_s) {
+    for (auto at = times.begin(); std::next(at) != times.end(); ++at) {
+      EXPECT_LT(at->second, std::next(at)->second) << model << ", " << at->first << " tokens";
+    }
   }
   EXPECT_EQ(n_table5, 25 * 3);  // five models, five tasks; the sum, prefill and decode
   EXPECT_EQ(n_gpu, 3);

@@ -7,20 +7,6 @@
 #include "solve/profile/op_shapes.h"
 
 namespace troika::solve {
-namespace {
-
-class Ended : public lanes::Completion {
- public:
-  void finished(lanes::Status status) override {
-    this->status = status;
-    latch.open();
-  }
-  lanes::Status status = lanes::Status::kPending;
-  lanes::Latch latch;
-};
-
-}  // namespace
-
 RunTimes::RunTimes(lanes::Machine& machine, const weights::Store& weights,
                    const lanes::Buffers& buffers)
     : machine_(machine), weights_(weights), buffers_(buffers) {}
@@ -46,7 +32,7 @@ double RunTimes::task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape 
   double us = 0.0;
   // The second time the lane comes from itself: no handover, no restart.
   for (int i = 0; i < 2; ++i) {
-    Ended ended;
+    lanes::Ended ended;
     const double start_us = machine_.clock().now_us();
     worker.submit(*executable, run, ended);
     machine_.wait(ended.latch);

@@ -12,16 +12,6 @@ class FlashTask : public Executable {
   FlashTask() : Executable(0) {}
 };
 
-class Brought : public Completion {
- public:
-  void finished(Status told) override {
-    status = told;
-    latch.open();
-  }
-  Status status = Status::kPending;
-  Latch latch;
-};
-
 }  // namespace
 
 VirtualFlash::VirtualFlash(VirtualMachine& machine, const CostModel& model,
@@ -66,7 +56,7 @@ double VirtualFlash::read_us(std::span<const ReadRequest> reads) const {
 void VirtualFlash::submit(const Executable&, const Run& run, Completion& completion) {
   Status status = Status::kDone;
   if (options_.values != nullptr) {
-    Brought brought;
+    Ended brought;
     const FlashTask task;
     options_.values->submit(task, run, brought);
     brought.latch.wait();

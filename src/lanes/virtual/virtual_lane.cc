@@ -31,13 +31,6 @@ class VirtualExecutable : public Executable {
   std::unique_ptr<Executable> values;  // null: nothing is computed
 };
 
-// Hears of the end of a task that has ended when `submit` returns.
-class Ended : public Completion {
- public:
-  void finished(Status status) override { this->status = status; }
-  Status status = Status::kPending;
-};
-
 // Ops of one subgraph are one task. An NPU starts them as one graph; elsewhere each op is started.
 // Computing and reading of different ops overlap in the sum, which is a little too kind.
 void add(TaskCost& sum, const TaskCost& op, bool is_one_graph) {

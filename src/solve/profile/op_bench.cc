@@ -39,17 +39,14 @@ size_t matrix_bytes(const OpShape& shape) {
 }
 
 // Notes when a task has ended, by the machine's clock.
-class TimedCompletion : public lanes::Completion {
+class TimedEnd : public lanes::Ended {
  public:
-  explicit TimedCompletion(const Clock& clock) : clock_(clock) {}
-  void finished(Status status) override {
+  explicit TimedEnd(const Clock& clock) : clock_(clock) {}
+  void finished(Status told) override {
     end_us = clock_.now_us();
-    this->status = status;
-    latch.open();
+    Ended::finished(told);
   }
   double end_us = 0.0;
-  Status status = Status::kPending;
-  lanes::Latch latch;
 
  private:
   const Clock& clock_;
@@ -57,7 +54,7 @@ class TimedCompletion : public lanes::Completion {
 
 double run_us(lanes::Machine& machine, int lane, const lanes::Executable& executable,
               const lanes::Run& run) {
-  TimedCompletion completion(machine.clock());
+  TimedEnd completion(machine.clock());
   lanes::Lane& worker = *machine.lanes()[static_cast<size_t>(lane)];
   const double start_us = machine.clock().now_us();
   worker.submit(executable, run, completion);

@@ -1,0 +1,73 @@
+#include "papers/test_rows.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace troika::papers {
+namespace {
+
+plan::PublishedRow row_of(const std::string& id, std::vector<plan::PublishedValue> values) {
+  plan::PublishedRow row;
+  row.id = id;
+  row.use = "test";
+  row.values = std::move(values);
+  return row;
+}
+
+// One row with a value of 10, one with a range of 2 to 4, one with two named values.
+PhoneFolder folder() {
+  PhoneFolder folder;
+  folder.published = {
+      row_of("one", {{"", "s", 10.0, 10.0, 10.0, ""}}),
+      row_of("range", {{"", "x", std::nullopt, 2.0, 4.0, ""}}),
+      row_of("two", {{"latency", "s", 1.0, 1.0, 1.0, ""}, {"energy", "J", 5.0, 5.0, 5.0, ""}})};
+  return folder;
+}
+
+TEST(TestRows, ARangeIsHeldToItsFartherEnd) {
+  const PhoneFolder phones = folder();
+  TestRows rows(phones);
+  const TestRow& inside = rows.add_range("range", "", "g", {3.5, 2.5, 3.0}, "");
+  EXPECT_EQ(inside.base.simulated, 2.5);
+  EXPECT_EQ(inside.highest, 3.5);
+  EXPECT_DOUBLE_EQ(*inside.error(), 0.0);
+  EXPECT_NEAR(*rows.add_range("range", "", "g", {1.9, 8.0}, "").error(), 1.0, 1e-9);
+  EXPECT_NEAR(*rows.add_range("range", "", "g", {1.0, 4.1}, "").error(), -0.5, 1e-9);
+}
+
+TEST(TestRows, RowsThatDoNotCountAreNotInTheMedian) {
+  const PhoneFolder phones = folder();
+  TestRows rows(phones);
+  rows.add("one", "", "g", TestKind::kValue, 11.0, "");
+  rows.add("two", "energy", "g", TestKind::kValue, 6.0, "");
+  rows.add("two", "latency", "g", TestKind::kRatio, 2.0, "");
+  rows.add("one", "", "g", TestKind::kValue, 50.0, "").left_out = "a contradiction";
+  const TestReport report = rows.take();
+  EXPECT_EQ(report.count(), 3);
+  EXPECT_EQ(report.count(TestKind::kValue), 2);
+  EXPECT_NEAR(report.median_error(TestKind::kValue), 0.15, 1e-9);
+  EXPECT_NEAR(report.median_error(), 0.2, 1e-9);
+}
+
+TEST(TestRows, WhatNobodyPublishedIsRefused) {
+  const PhoneFolder phones = folder();
+  TestRows rows(phones);
+  EXPECT_THROW(rows.add("three", "", "g", TestKind::kValue, 1.0, ""), Error);
+  EXPECT_THROW(rows.add("two", "memory", "g", TestKind::kValue, 1.0, ""), Error);
+}
+
+TEST(TestRows, AnOrderingNeedsFiguresThatDiffer) {
+  const PhoneFolder phones = folder();
+  TestRows rows(phones);
+  rows.add_ordering("kept", 1.0, 2.0, 10.0, 11.0);
+  rows.add_ordering("not kept", 1.0, 2.0, 11.0, 10.0);
+  rows.add_ordering("a tie", 1.0, 1.04, 11.0, 10.0);
+  const TestReport report = rows.take();
+  ASSERT_EQ(report.orderings.size(), 2u);
+  EXPECT_TRUE(report.orderings[0].is_kept);
+  EXPECT_FALSE(report.orderings[1].is_kept);
+}
+
+}  // namespace
+}  // namespace troika::papers
