@@ -90,7 +90,6 @@ class Conversation {
     options.drafter = drafter_.get();
     if (drafter_ != nullptr) drafter_->clear_statistics();
     const DraftColours colours(flags_.show_drafts, &options);
-    interrupted = false;
     try {
       const std::vector<cache::Token> prompt = format_.prompt(messages_);
       last_ = generate(session_, prompt, sampler, options,
@@ -165,7 +164,7 @@ void chat(ChatFlags& flags) {
   const TaskHistory history(flags.draft.history, *engine);
   flags.draft.options.history = history.texts();
   Conversation conversation(flags, *engine, history);
-  LineEditor editor;
+  LineEditor editor(interrupted);
   struct sigaction action = {};
   action.sa_handler = on_interrupt;
   sigaction(SIGINT, &action, nullptr);
@@ -183,6 +182,8 @@ void chat(ChatFlags& flags) {
       print("\n");  // Ctrl-C at the prompt only drops the line
       continue;
     }
+    // What comes from now on is meant for the answer.
+    interrupted = false;
     try {
       if (!handle(*message, &conversation)) break;
     } catch (const Error& error) {

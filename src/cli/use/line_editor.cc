@@ -1,12 +1,16 @@
 #include "cli/use/line_editor.h"
 
-#include <editline/readline.h>
+#include <histedit.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <clocale>
+#include <csignal>
 #include <cstdlib>
+#include <cwchar>
 #include <filesystem>
 #include <iostream>
-#include <memory>
 #include <system_error>
 
 namespace troika::cli {
@@ -30,30 +34,136 @@ std::string history_file() {
   return error ? "" : (folder / "chat_history").string();
 }
 
+// What the keys of common terminals send, and what they do.
+constexpr const char* kKeys[][2] = {
+    {"\\e[1~", "ed-move-to-beg"}, {"\\e[H", "ed-move-to-beg"},       {"\\e[4~", "ed-move-to-end"},
+    {"\\e[F", "ed-move-to-end"},  {"\\e[3~", "ed-delete-next-char"}, {"\\e[1;5C", "em-next-word"},
+    {"\\e[1;5D", "ed-prev-word"}, {"^R", "em-inc-search-prev"},
+};
+
+// Holds back Ctrl-C but for the moments of waiting, so that none comes between a look at what its
+// handler has set and the wait.
+class HeldInterrupt {
+ public:
+  HeldInterrupt() {
+    sigset_t interrupt;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &interrupt, &before_);
+  }
+  ~HeldInterrupt() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  HeldInterrupt(const HeldInterrupt&) = delete;
+  HeldInterrupt& operator=(const HeldInterrupt&) = delete;
+
+  // Returns true when there is something to read, false when a signal was handled.
+  bool wait_for_input() const {
+    pollfd input = {STDIN_FILENO, POLLIN, 0};
+    return ppoll(&input, 1, nullptr, &before_) > 0;
+  }
+
+ private:
+  sigset_t before_;
+};
+
 }  // namespace
 
-LineEditor::LineEditor() : is_terminal_(isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0) {
-  if (!is_terminal_) return;
-  history_path_ = history_file();
-  using_history();
-  stifle_history(kMostHistoryLines);
-  if (!history_path_.empty()) read_history(history_path_.c_str());
-}
+// libedit reads through a function of ours. Its own one misses a Ctrl-C that comes while a key is
+// drawn: the signal's handler runs, and the read that begins behind it waits as if nothing were.
+class LineEditor::Terminal {
+ public:
+  explicit Terminal(const std::atomic<bool>& interrupted)
+      : interrupted_(interrupted),
+        history_(history_init()),
+        edit_(el_init("troika", stdin, stdout, stderr)) {
+    if (std::setlocale(LC_CTYPE, "") == nullptr || MB_CUR_MAX == 1) {
+      std::setlocale(LC_CTYPE, "C.UTF-8");
+    }
+    HistEvent event;
+    history(history_, &event, H_SETSIZE, kMostHistoryLines);
+    history(history_, &event, H_SETUNIQUE, 1);
+    history_path_ = history_file();
+    if (!history_path_.empty()) history(history_, &event, H_LOAD, history_path_.c_str());
+    el_set(edit_, EL_CLIENTDATA, this);
+    el_set(edit_, EL_EDITOR, "emacs");
+    el_set(edit_, EL_SIGNAL, 0);
+    el_set(edit_, EL_HIST, history, history_);
+    el_set(edit_, EL_PROMPT, &Terminal::prompt_of);
+    el_set(edit_, EL_GETCFN, &Terminal::read_character);
+    for (const auto& [key, action] : kKeys) {
+      el_set(edit_, EL_BIND, key, action, static_cast<char*>(nullptr));
+    }
+  }
+  ~Terminal() {
+    HistEvent event;
+    if (!history_path_.empty()) history(history_, &event, H_SAVE, history_path_.c_str());
+    el_end(edit_);
+    history_end(history_);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
 
-LineEditor::~LineEditor() {
-  if (is_terminal_ && !history_path_.empty()) write_history(history_path_.c_str());
-}
-
-std::optional<std::string> LineEditor::read(const char* prompt) {
-  if (!is_terminal_) {
-    std::string line;
-    if (!std::getline(std::cin, line)) return std::nullopt;
+  std::optional<std::string> read(const char* prompt) {
+    prompt_ = prompt;
+    int n_bytes = 0;
+    const char* const text = el_gets(edit_, &n_bytes);
+    if (text == nullptr || n_bytes <= 0) return std::nullopt;
+    std::string line(text, static_cast<size_t>(n_bytes));
+    if (line.back() == '\n') line.pop_back();
+    HistEvent event;
+    if (!line.empty()) history(history_, &event, H_ENTER, line.c_str());
     return line;
   }
-  const std::unique_ptr<char, void (*)(void*)> line(readline(prompt), &std::free);
-  if (line == nullptr) return std::nullopt;
-  if (*line != '\0') add_history(line.get());
-  return std::string(line.get());
+
+ private:
+  static Terminal& self(EditLine* edit) {
+    Terminal* terminal = nullptr;
+    el_get(edit, EL_CLIENTDATA, &terminal);
+    return *terminal;
+  }
+  static char* prompt_of(EditLine* edit) { return self(edit).prompt_.data(); }
+
+  // 1 and a character; 0 at the end of input; -1 for Ctrl-C, which drops the line.
+  static int read_character(EditLine* edit, wchar_t* character) {
+    const Terminal& terminal = self(edit);
+    const HeldInterrupt held;
+    std::mbstate_t state = {};
+    while (true) {
+      if (terminal.interrupted_.load(std::memory_order_relaxed)) return -1;
+      if (!held.wait_for_input()) continue;
+      char byte = 0;
+      const ssize_t n_read = ::read(STDIN_FILENO, &byte, 1);
+      if (n_read == 0) return 0;
+      if (n_read < 0 && errno != EINTR && errno != EAGAIN) return -1;
+      if (n_read < 0) continue;
+      const size_t n = std::mbrtowc(character, &byte, 1, &state);
+      if (n == static_cast<size_t>(-2)) continue;  // the character has more bytes
+      if (n == static_cast<size_t>(-1)) {          // no UTF-8: what comes next may be some
+        state = {};
+        continue;
+      }
+      return 1;
+    }
+  }
+
+  const std::atomic<bool>& interrupted_;
+  std::string prompt_;
+  std::string history_path_;
+  History* history_;
+  EditLine* edit_;
+};
+
+LineEditor::LineEditor(const std::atomic<bool>& interrupted) {
+  if (isatty(STDIN_FILENO) == 0 || isatty(STDOUT_FILENO) == 0) return;
+  terminal_ = std::make_unique<Terminal>(interrupted);
+}
+
+LineEditor::~LineEditor() = default;
+
+std::optional<std::string> LineEditor::read(const char* prompt) {
+  if (terminal_ != nullptr) return terminal_->read(prompt);
+  std::string line;
+  if (!std::getline(std::cin, line)) return std::nullopt;
+  return line;
 }
 
 }  // namespace troika::cli

@@ -1,6 +1,8 @@
 // Lines from a person: edited and remembered in a terminal, plain in a pipe.
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -9,19 +11,21 @@ namespace troika::cli {
 class LineEditor {
  public:
   // History is kept in $XDG_STATE_HOME/troika (~/.local/state/troika); where that cannot be
-  // written, only for this run.
-  LineEditor();
+  // written, only for this run. `interrupted` is set by whoever handles Ctrl-C, and must outlive
+  // the editor.
+  explicit LineEditor(const std::atomic<bool>& interrupted);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  // Empty at the end of input.
+  // Empty at the end of input, and where Ctrl-C dropped the line.
   std::optional<std::string> read(const char* prompt);
-  bool is_terminal() const { return is_terminal_; }
+  bool is_terminal() const { return terminal_ != nullptr; }
 
  private:
-  bool is_terminal_;
-  std::string history_path_;
+  class Terminal;
+
+  std::unique_ptr<Terminal> terminal_;  // null in a pipe
 };
 
 }  // namespace troika::cli
