@@ -95,7 +95,7 @@ void Team::work(int worker) {
   }
 }
 
-Part part_of(int64_t n_items, int worker, int n_workers, int64_t granularity) {
+Share share_of(int64_t n_items, int worker, int n_workers, int64_t granularity) {
   const int64_t n_units = (n_items + granularity - 1) / granularity;
   const int64_t begin = n_units * worker / n_workers * granularity;
   const int64_t end = n_units * (worker + 1) / n_workers * granularity;

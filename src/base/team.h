@@ -92,10 +92,10 @@ class Team {
 };
 
 // The part [begin, end) of `n_items` that falls to `worker`, in whole multiples of `granularity`.
-struct Part {
+struct Share {
   int64_t begin;
   int64_t end;
 };
-Part part_of(int64_t n_items, int worker, int n_workers, int64_t granularity = 1);
+Share share_of(int64_t n_items, int worker, int n_workers, int64_t granularity = 1);
 
 }  // namespace troika

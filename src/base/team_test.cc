@@ -69,10 +69,10 @@ TEST(Team, PartsCoverEverythingOnce) {
       for (int64_t granularity : {1, 4, 16}) {
         int64_t next = 0;
         for (int worker = 0; worker < n_workers; ++worker) {
-          const Part part = part_of(n_items, worker, n_workers, granularity);
-          EXPECT_EQ(part.begin, next);
-          EXPECT_LE(part.begin, part.end);
-          next = part.end;
+          const Share share = share_of(n_items, worker, n_workers, granularity);
+          EXPECT_EQ(share.begin, next);
+          EXPECT_LE(share.begin, share.end);
+          next = share.end;
         }
         EXPECT_EQ(next, n_items);
       }

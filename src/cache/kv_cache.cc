@@ -52,7 +52,7 @@ void check_head_length(tensor::Type type, int head_dim) {
                   tensor::type_name(type), tensor::type_info(type).block_length, head_dim));
 }
 
-void Placement::reserve(int most_rows, int most_branching_rows) {
+void PlacedBatch::reserve(int most_rows, int most_branching_rows) {
   const auto n = static_cast<size_t>(most_rows);
   const auto n_branching = static_cast<size_t>(most_branching_rows);
   slots.reserve(n);
@@ -221,32 +221,32 @@ void KvCache::check_room(const Batch& batch) const {
   }
 }
 
-void KvCache::place(const Batch& batch, Placement* placement) {
+void KvCache::place(const Batch& batch, PlacedBatch* placed) {
   check_room(batch);
   const auto n_rows = static_cast<size_t>(batch.size());
-  placement->slots.resize(n_rows);
-  placement->visible.resize(n_rows);
-  placement->chains.resize(n_rows);
-  placement->tree.resize(find_chains(batch, *this, &placement->chains));
+  placed->slots.resize(n_rows);
+  placed->visible.resize(n_rows);
+  placed->chains.resize(n_rows);
+  placed->tree.resize(find_chains(batch, *this, &placed->chains));
   reserve_for(batch);  // may throw; nothing is taken yet
-  for (size_t row = 0; row < n_rows; ++row) placement->slots[row] = take(batch.rows[row]);
+  for (size_t row = 0; row < n_rows; ++row) placed->slots[row] = take(batch.rows[row]);
 
-  std::span<Slot> tree = placement->tree;
+  std::span<Slot> tree = placed->tree;
   for (size_t row = 0; row < n_rows; ++row) {
     const std::span<const Slot> past = slots(batch.rows[row].sequence);
-    const auto chain = static_cast<size_t>(placement->chains[row]);
+    const auto chain = static_cast<size_t>(placed->chains[row]);
     if (chain > 0) {
-      const std::span<const Slot> all = placement->slots;
-      placement->visible[row] = {past, all.subspan(row + 1 - chain, chain)};
+      const std::span<const Slot> all = placed->slots;
+      placed->visible[row] = {past, all.subspan(row + 1 - chain, chain)};
       continue;
     }
     size_t n_own = static_cast<size_t>(batch.rows[row].position) + 1 - past.size();
     const std::span<Slot> own = tree.first(n_own);
     tree = tree.subspan(n_own);
     for (int i = static_cast<int>(row); i >= 0; i = batch.rows[static_cast<size_t>(i)].parent) {
-      own[--n_own] = placement->slots[static_cast<size_t>(i)];
+      own[--n_own] = placed->slots[static_cast<size_t>(i)];
     }
-    placement->visible[row] = {past, own};
+    placed->visible[row] = {past, own};
   }
 }
 
@@ -258,22 +258,22 @@ void KvCache::append(const Batch::Row& row, Slot slot) {
   ++n_users_[slot];
 }
 
-void KvCache::keep(const Batch& batch, const Placement& placement, std::span<const int> rows) {
+void KvCache::keep(const Batch& batch, const PlacedBatch& placed, std::span<const int> rows) {
   for (const int row : rows) {
-    append(batch.rows[static_cast<size_t>(row)], placement.slots[static_cast<size_t>(row)]);
+    append(batch.rows[static_cast<size_t>(row)], placed.slots[static_cast<size_t>(row)]);
   }
-  drop(placement);
+  drop(placed);
 }
 
-void KvCache::keep_all(const Batch& batch, const Placement& placement) {
-  for (size_t row = 0; row < placement.slots.size(); ++row) {
-    append(batch.rows[row], placement.slots[row]);
+void KvCache::keep_all(const Batch& batch, const PlacedBatch& placed) {
+  for (size_t row = 0; row < placed.slots.size(); ++row) {
+    append(batch.rows[row], placed.slots[row]);
   }
-  drop(placement);
+  drop(placed);
 }
 
-void KvCache::drop(const Placement& placement) {
-  for (const Slot slot : placement.slots) release(slot);
+void KvCache::drop(const PlacedBatch& placed) {
+  for (const Slot slot : placed.slots) release(slot);
 }
 
 int KvCache::n_common(SequenceId sequence, std::span<const Token> tokens,

@@ -57,7 +57,7 @@ struct VisibleSlots {
 
 // Where a batch lies in the cache. Valid until the next call of `place` with it or a change to one
 // of its sequences.
-struct Placement {
+struct PlacedBatch {
   std::vector<Slot> slots;            // one for each row
   std::vector<VisibleSlots> visible;  // one for each row
   std::vector<Slot> tree;             // storage behind `own` where rows branch
@@ -89,12 +89,12 @@ class KvCache {
   // sequences that grow side by side in long stretches all the same. Throws Error where a sequence
   // would become longer than its limit, or where all slots are taken; then nothing is taken.
   // REQUIRES: sequences are open.
-  void place(const Batch& batch, Placement* placement);
+  void place(const Batch& batch, PlacedBatch* placed);
   // Appends the rows (in this order) to the sequence they belong to and gives back the slots of
-  // all other rows of the placement. Every placement must be ended by `keep` or `drop`.
-  void keep(const Batch& batch, const Placement& placement, std::span<const int> rows);
-  void keep_all(const Batch& batch, const Placement& placement);
-  void drop(const Placement& placement);
+  // all other rows of the placed. Every placed must be ended by `keep` or `drop`.
+  void keep(const Batch& batch, const PlacedBatch& placed, std::span<const int> rows);
+  void keep_all(const Batch& batch, const PlacedBatch& placed);
+  void drop(const PlacedBatch& placed);
   // Takes the pages of the first so many slots, or of all: then `place` allocates nothing as long
   // as these last. Throws Error without memory.
   void reserve_slots(int n_slots);

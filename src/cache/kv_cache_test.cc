@@ -26,8 +26,8 @@ KvCache open_cache(const KvShape& shape, int n_sequences = 1) {
 std::vector<Token> tokens(int n) { return std::vector<Token>(static_cast<size_t>(n), 7); }
 
 // What a row sees, as one list.
-std::vector<Slot> seen(const Placement& placement, size_t row) {
-  const VisibleSlots& visible = placement.visible[row];
+std::vector<Slot> seen(const PlacedBatch& placed, size_t row) {
+  const VisibleSlots& visible = placed.visible[row];
   std::vector<Slot> all(visible.past.begin(), visible.past.end());
   all.insert(all.end(), visible.own.begin(), visible.own.end());
   return all;
@@ -37,21 +37,21 @@ std::vector<Slot> seen(const Placement& placement, size_t row) {
 std::vector<Slot> append(KvCache& kv, int n, SequenceId sequence = 0) {
   Batch batch;
   batch.add_chain(tokens(n), kv.length(sequence), sequence);
-  Placement placement;
-  kv.place(batch, &placement);
-  kv.keep_all(batch, placement);
-  return placement.slots;
+  PlacedBatch placed;
+  kv.place(batch, &placed);
+  kv.keep_all(batch, placed);
+  return placed.slots;
 }
 
 // The slots of a sequence, by asking what one more token would see.
 std::vector<Slot> slots_of(KvCache& kv, SequenceId sequence) {
   Batch batch;
   batch.add_chain(tokens(1), kv.length(sequence), sequence);
-  Placement placement;
-  kv.place(batch, &placement);
-  std::vector<Slot> slots = seen(placement, 0);
+  PlacedBatch placed;
+  kv.place(batch, &placed);
+  std::vector<Slot> slots = seen(placed, 0);
   slots.pop_back();
-  kv.drop(placement);
+  kv.drop(placed);
   return slots;
 }
 
@@ -76,15 +76,15 @@ TEST(KvCache, AChainSeesThePastAndItself) {
   const std::vector<Slot> past = append(kv, 3);
   Batch batch;
   batch.add_chain(tokens(2), 3, 0);
-  Placement placement;
-  kv.place(batch, &placement);
+  PlacedBatch placed;
+  kv.place(batch, &placed);
   std::vector<Slot> expected = past;
-  expected.push_back(placement.slots[0]);
-  EXPECT_EQ(seen(placement, 0), expected);
-  expected.push_back(placement.slots[1]);
-  EXPECT_EQ(seen(placement, 1), expected);
+  expected.push_back(placed.slots[0]);
+  EXPECT_EQ(seen(placed, 0), expected);
+  expected.push_back(placed.slots[1]);
+  EXPECT_EQ(seen(placed, 1), expected);
   EXPECT_EQ(kv.length(0), 3);
-  kv.keep_all(batch, placement);
+  kv.keep_all(batch, placed);
   EXPECT_EQ(kv.length(0), 5);
   EXPECT_EQ(slots_of(kv, 0), expected);
   EXPECT_EQ(kv.n_free(), 95);
@@ -95,8 +95,8 @@ TEST(KvCache, FullContextIsAnErrorAndTakesNothing) {
   append(kv, 8);
   Batch batch;
   batch.add_chain(tokens(3), 8, 0);
-  Placement placement;
-  const std::string message = test::message_of<Error>([&] { kv.place(batch, &placement); });
+  PlacedBatch placed;
+  const std::string message = test::message_of<Error>([&] { kv.place(batch, &placed); });
   EXPECT_NE(message.find("10 tokens is full: 1 more"), std::string::npos) << message;
   EXPECT_EQ(kv.n_free(), 2);
   EXPECT_EQ(kv.length(0), 8);
@@ -235,22 +235,22 @@ TEST(KvCache, TreesSeeTheirAncestorsInOrder) {
   KvCache kv = open_cache(shape(100), 6);
   const std::vector<Slot> past = append(kv, 4);
   const Batch batch = tree(4);
-  Placement placement;
-  kv.place(batch, &placement);
+  PlacedBatch placed;
+  kv.place(batch, &placed);
   const std::vector<std::vector<size_t>> paths = {
       {0}, {0, 1}, {0, 2}, {0, 1, 3}, {0, 1, 4}, {0, 1, 4, 5}, {0, 2, 6}, {7}, {7, 8}};
   for (size_t row = 0; row < paths.size(); ++row) {
     std::vector<Slot> expected = past;
-    for (const size_t i : paths[row]) expected.push_back(placement.slots[i]);
-    EXPECT_EQ(seen(placement, row), expected) << row;
+    for (const size_t i : paths[row]) expected.push_back(placed.slots[i]);
+    EXPECT_EQ(seen(placed, row), expected) << row;
   }
-  EXPECT_EQ(seen(placement, 9), std::vector<Slot>{placement.slots[9]});
-  EXPECT_EQ(seen(placement, 10), (std::vector<Slot>{placement.slots[9], placement.slots[10]}));
+  EXPECT_EQ(seen(placed, 9), std::vector<Slot>{placed.slots[9]});
+  EXPECT_EQ(seen(placed, 10), (std::vector<Slot>{placed.slots[9], placed.slots[10]}));
 
-  kv.keep(batch, placement, std::vector<int>{0, 1, 4, 9, 10});
+  kv.keep(batch, placed, std::vector<int>{0, 1, 4, 9, 10});
   EXPECT_EQ(kv.n_free(), 100 - 4 - 3 - 2);
   std::vector<Slot> kept = past;
-  for (const size_t i : {0, 1, 4}) kept.push_back(placement.slots[i]);
+  for (const size_t i : {0, 1, 4}) kept.push_back(placed.slots[i]);
   EXPECT_EQ(slots_of(kv, 0), kept);
   EXPECT_EQ(kv.length(5), 2);
 }
@@ -259,10 +259,10 @@ TEST(KvCache, ADroppedPlacementLeavesNothing) {
   KvCache kv = open_cache(shape(100), 6);
   append(kv, 4);
   const Batch batch = tree(4);
-  Placement placement;
-  kv.place(batch, &placement);
+  PlacedBatch placed;
+  kv.place(batch, &placed);
   EXPECT_EQ(kv.n_free(), 96 - batch.size());
-  kv.drop(placement);
+  kv.drop(placed);
   EXPECT_EQ(kv.n_free(), 96);
   EXPECT_EQ(kv.length(0), 4);
   EXPECT_EQ(kv.length(5), 0);
@@ -288,19 +288,19 @@ TEST(KvCache, RandomTreesOfSeveralSequences) {
           parent < 0 ? kv.length(s) : batch.rows[static_cast<size_t>(parent)].position + 1;
       batch.rows.push_back({7, position, s, parent, true});
     }
-    Placement placement;
-    kv.place(batch, &placement);
+    PlacedBatch placed;
+    kv.place(batch, &placed);
     for (int row = 0; row < batch.size(); ++row) {
       std::vector<Slot> path;
       for (int i = row; i >= 0; i = batch.rows[static_cast<size_t>(i)].parent) {
-        path.push_back(placement.slots[static_cast<size_t>(i)]);
+        path.push_back(placed.slots[static_cast<size_t>(i)]);
       }
       const auto index = static_cast<size_t>(row);
       std::vector<Slot> expected = past[static_cast<size_t>(batch.rows[index].sequence)];
       expected.insert(expected.end(), path.rbegin(), path.rend());
-      ASSERT_EQ(seen(placement, index), expected) << "seed " << seed << " row " << row;
+      ASSERT_EQ(seen(placed, index), expected) << "seed " << seed << " row " << row;
     }
-    kv.drop(placement);
+    kv.drop(placed);
     EXPECT_EQ(kv.n_free(), n_before);
   }
 }
@@ -339,9 +339,9 @@ TEST(KvCache, SlotsSayWhatTheyHold) {
   Batch batch;
   batch.add_chain(std::vector<Token>{5, 6}, 0, 0, false, /*tag=*/9);
   batch.add_chain(std::vector<Token>{7}, 0, 1, false, /*tag=*/3);
-  Placement placement;
-  kv.place(batch, &placement);
-  kv.keep_all(batch, placement);
+  PlacedBatch placed;
+  kv.place(batch, &placed);
+  kv.keep_all(batch, placed);
   kv.fork(0, 1, 1);
   append(kv, 1, 1);
   const Token expected_tokens[] = {5, 7};
@@ -379,10 +379,10 @@ TEST(KvCache, ForksThatShareTheirLastPageGoOnInAnother) {
   Batch batch;
   batch.add_chain(tokens(1), 255, 0);
   batch.add_chain(tokens(1), 255, 1);
-  Placement placement;
-  kv.place(batch, &placement);
-  EXPECT_NE(placement.slots[0], placement.slots[1]);
-  kv.keep_all(batch, placement);
+  PlacedBatch placed;
+  kv.place(batch, &placed);
+  EXPECT_NE(placed.slots[0], placed.slots[1]);
+  kv.keep_all(batch, placed);
   EXPECT_EQ(kv.bytes(), 512 * kv.shape().bytes_per_token());
 }
 
@@ -391,8 +391,8 @@ TEST(KvCache, StepsAllocateNothing) {
   if (!test::AllocationCounter::is_on()) GTEST_SKIP() << "Sanitizers count allocations themselves.";
   constexpr int kSequences = 6;
   KvCache kv = open_cache(shape(4000), kSequences);
-  Placement placement;
-  placement.reserve(64, 64);
+  PlacedBatch placed;
+  placed.reserve(64, 64);
   const std::vector<int> kept = {0, 1, 4, 9, 10};
   for (int step = 0; step < 100; ++step) {
     kv.truncate(5, 0);
@@ -404,12 +404,12 @@ TEST(KvCache, StepsAllocateNothing) {
     }
     kv.reserve_slots(4000 - kv.n_free() + 1000);
     const test::AllocationCounter counter;
-    kv.place(drafts, &placement);
-    kv.keep(drafts, placement, kept);
-    kv.place(plain, &placement);
-    kv.keep_all(plain, placement);
-    kv.place(next, &placement);
-    kv.drop(placement);
+    kv.place(drafts, &placed);
+    kv.keep(drafts, placed, kept);
+    kv.place(plain, &placed);
+    kv.keep_all(plain, placed);
+    kv.place(next, &placed);
+    kv.drop(placed);
     kv.truncate(1, kv.length(1) - 1);
     kv.fork(2, 3, kv.length(2));
     ASSERT_EQ(counter.n_allocations(), 0) << "step " << step;

@@ -254,10 +254,10 @@ class Schedule {
     });
     const int n_before = n_free();
     if (is_too_long || batch.size() > n_before) {
-      EXPECT_THROW(kv_.place(batch, &placement_), Error);
+      EXPECT_THROW(kv_.place(batch, &placed_), Error);
       return;
     }
-    kv_.place(batch, &placement_);
+    kv_.place(batch, &placed_);
     EXPECT_EQ(kv_.n_free(), n_before - batch.size());
     check_placement(batch);
     end_pass(batch);
@@ -267,16 +267,16 @@ class Schedule {
     std::vector<bool> is_taken = taken();
     for (int i = 0; i < batch.size(); ++i) {
       const auto index = static_cast<size_t>(i);
-      EXPECT_FALSE(is_taken.at(placement_.slots[index])) << "a slot in use";
-      is_taken.at(placement_.slots[index]) = true;
+      EXPECT_FALSE(is_taken.at(placed_.slots[index])) << "a slot in use";
+      is_taken.at(placed_.slots[index]) = true;
       std::vector<Slot> expected;
       for (int at = i; at >= 0; at = row(batch, at).parent) {
-        expected.push_back(placement_.slots[static_cast<size_t>(at)]);
+        expected.push_back(placed_.slots[static_cast<size_t>(at)]);
       }
       const std::vector<Item>& past = texts_[row(batch, i).sequence].items;
       for (size_t at = past.size(); at-- > 0;) expected.push_back(past[at].slot);
       std::reverse(expected.begin(), expected.end());
-      const VisibleSlots& visible = placement_.visible[index];
+      const VisibleSlots& visible = placed_.visible[index];
       std::vector<Slot> seen(visible.past.begin(), visible.past.end());
       seen.insert(seen.end(), visible.own.begin(), visible.own.end());
       ASSERT_EQ(seen, expected);
@@ -287,7 +287,7 @@ class Schedule {
   void end_pass(const Batch& batch) {
     const int how = below(4);
     if (how == 0) {
-      kv_.drop(placement_);
+      kv_.drop(placed_);
       return;
     }
     std::vector<int> kept;
@@ -301,15 +301,14 @@ class Schedule {
     }
     for (const int i : kept) {
       const Batch::Row& r = row(batch, i);
-      texts_[r.sequence].items.push_back(
-          {placement_.slots[static_cast<size_t>(i)], r.token, r.tag});
+      texts_[r.sequence].items.push_back({placed_.slots[static_cast<size_t>(i)], r.token, r.tag});
     }
     std::vector<int> all(batch.rows.size());
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
     if (kept == all) {
-      kv_.keep_all(batch, placement_);
+      kv_.keep_all(batch, placed_);
     } else {
-      kv_.keep(batch, placement_, kept);
+      kv_.keep(batch, placed_, kept);
     }
   }
 
@@ -338,7 +337,7 @@ class Schedule {
   int granule_;
   KvCache kv_;
   Sequences sequences_;
-  Placement placement_;
+  PlacedBatch placed_;
   std::map<SequenceId, Text> texts_;
   int now_ = 0;
 };

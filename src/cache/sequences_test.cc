@@ -19,9 +19,9 @@ class SequencesTest : public testing::Test {
     const int n = kv_.length(sequence);
     Batch batch;
     batch.add_chain(std::span(tokens).subspan(static_cast<size_t>(n)), n, sequence, false, tag);
-    Placement placement;
-    kv_.place(batch, &placement);
-    kv_.keep_all(batch, placement);
+    PlacedBatch placed;
+    kv_.place(batch, &placed);
+    kv_.keep_all(batch, placed);
   }
 
   SequenceId text(const Tokens& tokens) {

@@ -16,7 +16,7 @@ BatchRunner::BatchRunner(Engine& engine)
   // Steps allocate nothing; what a longer prompt needs is taken when it comes.
   const plan::Plan& plan = engine.plan();
   const int most_rows = plan.most_step_rows();
-  placement_.reserve(most_rows, most_rows);
+  placed_.reserve(most_rows, most_rows);
   const auto n_rows = static_cast<size_t>(most_rows);
   const auto n_pairs = static_cast<size_t>(rope_angles_.n_pairs());
   tokens_.reserve(n_rows);
@@ -33,13 +33,13 @@ void BatchRunner::begin(const cache::Batch& batch, const Watch& watch) {
     layouts->set_trace(watch.trace, static_cast<int>(engine_.machine().lanes().size()));
   }
   engine_.passes().sequences.evict_until(batch.size());
-  engine_.passes().kv.place(batch, &placement_);
+  engine_.passes().kv.place(batch, &placed_);
 }
 
 void BatchRunner::keep_all(const cache::Batch& batch) {
   all_rows_.resize(batch.rows.size());
   std::iota(all_rows_.begin(), all_rows_.end(), 0);
-  engine_.passes().kv.keep(batch, placement_, all_rows_);
+  engine_.passes().kv.keep(batch, placed_, all_rows_);
 }
 
 void BatchRunner::run(const cache::Batch& batch, plan::Phase phase, RowSink sink, ChooseRows choose,
@@ -58,11 +58,11 @@ void BatchRunner::run(const cache::Batch& batch, plan::Phase phase, RowSink sink
     engine_.file().check_intact();
     if (choose) kept = choose();
   } catch (...) {
-    engine_.passes().kv.drop(placement_);
+    engine_.passes().kv.drop(placed_);
     throw;
   }
   if (choose) {
-    engine_.passes().kv.keep(batch, placement_, kept);
+    engine_.passes().kv.keep(batch, placed_, kept);
   } else {
     keep_all(batch);
   }
@@ -98,7 +98,7 @@ void BatchRunner::run_prompt(const cache::Batch& batch, int n_prompt, RowSink si
     run_head(batch, runs.back(), firsts.back(), sink);
     engine_.file().check_intact();
   } catch (...) {
-    engine_.passes().kv.drop(placement_);
+    engine_.passes().kv.drop(placed_);
     throw;
   }
   keep_all(batch);
@@ -127,8 +127,8 @@ lanes::Run BatchRunner::run_of_rows(plan::Phase phase, size_t first, size_t n_ro
   run.tokens = std::span<const cache::Token>(tokens_).subspan(first, n_rows);
   run.rope_cos = rope_cos_.data() + first * n_pairs;
   run.rope_sin = rope_sin_.data() + first * n_pairs;
-  run.slots = std::span<const cache::Slot>(placement_.slots).subspan(first, n_rows);
-  run.visible = std::span<const cache::VisibleSlots>(placement_.visible).subspan(first, n_rows);
+  run.slots = std::span<const cache::Slot>(placed_.slots).subspan(first, n_rows);
+  run.visible = std::span<const cache::VisibleSlots>(placed_.visible).subspan(first, n_rows);
   run.kv = &engine_.passes().kv;
   run.observer = watch_.inputs;
   return run;

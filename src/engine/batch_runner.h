@@ -76,7 +76,7 @@ class BatchRunner {
   Engine& engine_;
   model::RopeAngles rope_angles_;
   Watch watch_;  // of the present pass
-  cache::Placement placement_;
+  cache::PlacedBatch placed_;
   std::vector<cache::Token> tokens_;
   std::vector<float> rope_cos_, rope_sin_;
   std::vector<int> output_rows_;  // of the part of a batch at hand

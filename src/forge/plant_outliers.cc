@@ -226,10 +226,10 @@ class Planter {
     for (Findings& findings : findings_) findings = {};
     const auto n_rows = static_cast<int64_t>(tensor.n_rows());
     team_.run([&](int worker) {
-      const Part part = part_of(n_rows, worker, team_.size());
+      const Share share = share_of(n_rows, worker, team_.size());
       std::vector<float>& row = rows_[static_cast<size_t>(worker)];
       Findings& findings = findings_[static_cast<size_t>(worker)];
-      for (int64_t r = part.begin; r < part.end; ++r) {
+      for (int64_t r = share.begin; r < share.end; ++r) {
         read_scaled(tensor, static_cast<uint64_t>(r), row, findings);
         for (const float value : row) {
           findings.is_finite &= std::isfinite(value);

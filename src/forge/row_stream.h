@@ -24,10 +24,10 @@ void stream_rows(gguf::Writer& writer, Team& team, uint64_t n_rows, uint64_t row
   for (uint64_t first = 0; first < n_rows; first += rows_per_chunk) {
     const uint64_t n = std::min(rows_per_chunk, n_rows - first);
     team.run([&](int worker) {
-      const Part part = part_of(static_cast<int64_t>(n), worker, team.size());
-      if (part.begin == part.end) return;
-      const auto begin = static_cast<uint64_t>(part.begin);
-      make(worker, first + begin, static_cast<uint64_t>(part.end) - begin,
+      const Share share = share_of(static_cast<int64_t>(n), worker, team.size());
+      if (share.begin == share.end) return;
+      const auto begin = static_cast<uint64_t>(share.begin);
+      make(worker, first + begin, static_cast<uint64_t>(share.end) - begin,
            chunk.data() + begin * row_bytes);
     });
     writer.write(std::span(chunk).first(n * row_bytes));

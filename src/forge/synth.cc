@@ -159,8 +159,8 @@ class Synthesizer {
     store.resize(kPieces * piece_bytes);
     team_.run([&](int worker) {
       std::vector<float> piece(kPieceLength);
-      const Part part = part_of(kPieces, worker, team_.size());
-      for (auto i = static_cast<uint64_t>(part.begin); i < static_cast<uint64_t>(part.end); ++i) {
+      const Share share = share_of(kPieces, worker, team_.size());
+      for (auto i = static_cast<uint64_t>(share.begin); i < static_cast<uint64_t>(share.end); ++i) {
         fill(piece, key, i * kPieceLength, distribution);
         tensor::quantize_row(type, piece.data(), store.data() + i * piece_bytes, kPieceLength);
       }

@@ -59,8 +59,8 @@ struct ReadProbe::State {
   template <typename Body>
   void for_part(Body&& body) {
     team.run([&](int worker) {
-      const Part part = part_of(static_cast<int64_t>(bytes), worker, team.size(), 4096);
-      body(worker, buffer.get() + part.begin, static_cast<size_t>(part.end - part.begin));
+      const Share share = share_of(static_cast<int64_t>(bytes), worker, team.size(), 4096);
+      body(worker, buffer.get() + share.begin, static_cast<size_t>(share.end - share.begin));
     });
   }
 

@@ -107,9 +107,9 @@ void transpose_channels(const Store& store, ChannelInput* input, int n_threads, 
     const size_t first = input->first_rows[i];
     team.run([&](int worker) {
       StripReader reader(store, id);
-      const Part part =
-          part_of(static_cast<int64_t>(kernels::n_strips(n_rows)), worker, team.size());
-      for (auto strip = static_cast<size_t>(part.begin); strip < static_cast<size_t>(part.end);
+      const Share share =
+          share_of(static_cast<int64_t>(kernels::n_strips(n_rows)), worker, team.size());
+      for (auto strip = static_cast<size_t>(share.begin); strip < static_cast<size_t>(share.end);
            ++strip) {
         const kernels::Int8Panels panels = reader.read(strip);
         scatter_strip(panels, strip, input->bytes, columns + first);

@@ -149,9 +149,9 @@ namespace {
 float largest_of(const Matrix& matrix, const float* factors, Team& team) {
   std::vector<float> largest(static_cast<size_t>(team.size()));
   team.run([&](int worker) {
-    const Part part = part_of(matrix.n_rows, worker, team.size());
+    const Share share = share_of(matrix.n_rows, worker, team.size());
     largest[static_cast<size_t>(worker)] = largest_magnitude(
-        matrix, static_cast<size_t>(part.begin), static_cast<size_t>(part.end), factors);
+        matrix, static_cast<size_t>(share.begin), static_cast<size_t>(share.end), factors);
   });
   return *std::max_element(largest.begin(), largest.end());
 }
@@ -205,8 +205,8 @@ void Store::pack_int8(std::span<const model::WeightId> ids, int n_threads,
     if (!packing.factors.empty()) rule.factors = packing.factors[static_cast<size_t>(id)];
     if (packing.one_scale) rule.limit = largest_of(source, rule.factors, team);
     team.run([&](int worker) {
-      const Part part = part_of(n_strips, worker, team.size());
-      packed->pack(source, static_cast<size_t>(part.begin), static_cast<size_t>(part.end), rule);
+      const Share share = share_of(n_strips, worker, team.size());
+      packed->pack(source, static_cast<size_t>(share.begin), static_cast<size_t>(share.end), rule);
     });
     packed_bytes_ += packed->bytes();
   });
@@ -222,8 +222,8 @@ void Store::measure_int8(std::span<const model::WeightId> ids, int n_threads,
     if (!fits_int8(source)) return;
     largest.resize(static_cast<size_t>(source.n_rows));
     team.run([&](int worker) {
-      const Part part = part_of(source.n_rows, worker, team.size());
-      measure_rows(source, static_cast<size_t>(part.begin), static_cast<size_t>(part.end),
+      const Share share = share_of(source.n_rows, worker, team.size());
+      measure_rows(source, static_cast<size_t>(share.begin), static_cast<size_t>(share.end),
                    largest.data());
     });
   });
@@ -260,8 +260,8 @@ size_t Store::place_in_strips(std::span<const model::WeightId> ids, int n_thread
     auto* const place = const_cast<std::byte*>(data);
     team.run([&](int worker) {
       std::vector<std::byte> rows(strip_bytes);
-      const Part part = part_of(static_cast<int64_t>(n_strips), worker, team.size());
-      for (auto strip = static_cast<size_t>(part.begin); strip < static_cast<size_t>(part.end);
+      const Share share = share_of(static_cast<int64_t>(n_strips), worker, team.size());
+      for (auto strip = static_cast<size_t>(share.begin); strip < static_cast<size_t>(share.end);
            ++strip) {
         std::byte* const to = place + strip * strip_bytes;
         std::memcpy(rows.data(), to, strip_bytes);
@@ -334,8 +334,8 @@ void Store::group_int8(std::span<const model::WeightId> ids, int n_threads,
                    source.row_length};
     team.run([&](int worker) {
       std::vector<float> row(k);
-      const Part part = part_of(source.n_rows, worker, team.size());
-      for (auto r = static_cast<size_t>(part.begin); r < static_cast<size_t>(part.end); ++r) {
+      const Share share = share_of(source.n_rows, worker, team.size());
+      for (auto r = static_cast<size_t>(share.begin); r < static_cast<size_t>(share.end); ++r) {
         tensor::dequantize_row(source.type, source.data + r * source.row_bytes, row.data(), k);
         tensor::quantize_row(tensor::Type::kQ8_0, row.data(), copy.storage.data() + r * row_bytes,
                              k);

@@ -185,8 +185,8 @@ void SwitchedBlocks::measure(const BlockCopy& rows, Team& team) {
     member.row_largest.resize(static_cast<size_t>(source.n_rows));
     member.now.row_largest = member.row_largest.data();
     team.run([&](int worker) {
-      const Part part = part_of(source.n_rows, worker, team.size());
-      measure_rows(source, static_cast<size_t>(part.begin), static_cast<size_t>(part.end),
+      const Share share = share_of(source.n_rows, worker, team.size());
+      measure_rows(source, static_cast<size_t>(share.begin), static_cast<size_t>(share.end),
                    member.row_largest.data());
     });
   }
@@ -206,9 +206,9 @@ void SwitchedBlocks::unpack(const BlockCopy& rows, Team& team) const {
       const PageBuffer levels(kernels::int8_strip_bytes(k));  // of one strip, at a page
       float scales[kernels::kPanelRows];
       int32_t starts[kernels::kPanelRows];
-      const Part part =
-          part_of(static_cast<int64_t>(kernels::n_strips(n_rows)), worker, team.size());
-      for (auto strip = static_cast<size_t>(part.begin); strip < static_cast<size_t>(part.end);
+      const Share share =
+          share_of(static_cast<int64_t>(kernels::n_strips(n_rows)), worker, team.size());
+      for (auto strip = static_cast<size_t>(share.begin); strip < static_cast<size_t>(share.end);
            ++strip) {
         const size_t first_row = strip * kernels::kPanelRows;
         unpack({rows.rows_[i], member.matrix.row_bytes, k, first_row,
@@ -231,8 +231,8 @@ std::unique_ptr<BlockCopy> SwitchedBlocks::make_panels(const BlockCopy& rows, Te
     Int8Matrix& panels = copy->panels_.emplace_back(source, to);
     const auto n_strips = static_cast<int64_t>(kernels::n_strips(panels.panels().n_rows));
     team.run([&](int worker) {
-      const Part part = part_of(n_strips, worker, team.size());
-      panels.pack(source, static_cast<size_t>(part.begin), static_cast<size_t>(part.end));
+      const Share share = share_of(n_strips, worker, team.size());
+      panels.pack(source, static_cast<size_t>(share.begin), static_cast<size_t>(share.end));
     });
     to += panels_room(source);
   }

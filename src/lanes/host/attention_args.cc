@@ -11,27 +11,27 @@ bool continues(const Run& run, size_t token) {
 
 }  // namespace
 
-kernels::Attention attention_of(const Step& step, const Run& run, size_t token, int head) {
+kernels::Attention attention_of(const BoundOp& bound, const Run& run, size_t token, int head) {
   const cache::KvShape& shape = run.kv->shape();
-  const auto head_dim = static_cast<size_t>(step.head_dim);
-  const auto q_width = static_cast<size_t>(step.output_width);
+  const auto head_dim = static_cast<size_t>(bound.head_dim);
+  const auto q_width = static_cast<size_t>(bound.output_width);
   const size_t n_group = q_width / (static_cast<size_t>(shape.n_kv_heads) * head_dim);
   const size_t offset = token * q_width + static_cast<size_t>(head) * n_group * head_dim;
   kernels::Attention args;
-  args.q = step.inputs[0] + offset;
+  args.q = bound.inputs[0] + offset;
   args.q_stride = head_dim;
   args.n_heads = static_cast<uint32_t>(n_group);
   args.head_size = static_cast<uint32_t>(head_dim);
-  args.k = {run.kv->key_pages(step.op.layer), cache::KvCache::kPageSlotsLog2, shape.head_bytes(),
+  args.k = {run.kv->key_pages(bound.op.layer), cache::KvCache::kPageSlotsLog2, shape.head_bytes(),
             run.kv->head_offset_bytes(head), shape.type};
   args.v = args.k;
-  args.v.pages = run.kv->value_pages(step.op.layer);
-  const cache::VisibleSlots visible = run.visible[token].within(step.op.window);
+  args.v.pages = run.kv->value_pages(bound.op.layer);
+  const cache::VisibleSlots visible = run.visible[token].within(bound.op.window);
   args.prefix = visible.past;
   args.own = visible.own;
-  args.scale = step.op.scale;
-  args.soft_cap = step.op.soft_cap;
-  args.out = step.output + offset;
+  args.scale = bound.op.scale;
+  args.soft_cap = bound.op.soft_cap;
+  args.out = bound.output + offset;
   args.out_stride = head_dim;
   return args;
 }
@@ -42,9 +42,9 @@ Tokens seeing_together(const Run& run, Tokens tokens) {
   return {tokens.first, last};
 }
 
-size_t first_seen(const Step& step, const Run& run, size_t token) {
+size_t first_seen(const BoundOp& bound, const Run& run, size_t token) {
   const cache::VisibleSlots& visible = run.visible[token];
-  return visible.size() - visible.within(step.op.window).size();
+  return visible.size() - visible.within(bound.op.window).size();
 }
 
 }  // namespace troika::lanes

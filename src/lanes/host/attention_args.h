@@ -1,12 +1,12 @@
 // What steps of attention ask of kernels, and which tokens can be asked for together.
 #pragma once
 
-#include "lanes/host/steps.h"
+#include "lanes/host/bound_ops.h"
 
 namespace troika::lanes {
 
 // What a (token, key/value head) asks for.
-kernels::Attention attention_of(const Step& step, const Run& run, size_t token, int head);
+kernels::Attention attention_of(const BoundOp& bound, const Run& run, size_t token, int head);
 
 // Tokens first .. last of a run.
 struct Tokens {
@@ -17,6 +17,6 @@ struct Tokens {
 Tokens seeing_together(const Run& run, Tokens tokens);
 
 // Returns how many of the positions that a token could see stand before its window.
-size_t first_seen(const Step& step, const Run& run, size_t token);
+size_t first_seen(const BoundOp& bound, const Run& run, size_t token);
 
 }  // namespace troika::lanes

@@ -15,35 +15,35 @@ constexpr size_t kItemsOfWorker = 4;
 // Fewer queries than these share too little of what is unpacked.
 constexpr size_t kFewestQueries = 12;
 
-size_t tokens_of_item(const Step& step, const Run& run, int n_workers) {
-  const size_t n_group =
-      static_cast<size_t>(step.output_width) / static_cast<size_t>(step.n_kv_heads * step.head_dim);
+size_t tokens_of_item(const BoundOp& bound, const Run& run, int n_workers) {
+  const size_t n_group = static_cast<size_t>(bound.output_width) /
+                         static_cast<size_t>(bound.n_kv_heads * bound.head_dim);
   const auto tokens_for = [&](size_t n_queries) {
     return std::max<size_t>(kFewestTokens, n_queries / n_group);
   };
-  const size_t all = static_cast<size_t>(run.n_tokens) * static_cast<size_t>(step.n_own_heads());
+  const size_t all = static_cast<size_t>(run.n_tokens) * static_cast<size_t>(bound.n_own_heads());
   return std::clamp(all / (kItemsOfWorker * static_cast<size_t>(n_workers)),
                     tokens_for(kFewestQueries), tokens_for(kernels::kTileQueries));
 }
 
-void attend_together(const Step& step, const StepContext& context, int worker, int head,
+void attend_together(const BoundOp& bound, const OpContext& context, int worker, int head,
                      Tokens tokens) {
   const Run& run = context.run;
   if (tokens.last - tokens.first < kFewestTokens) {
-    context.kernels.attention(attention_of(step, run, tokens.first, head));
+    context.kernels.attention(attention_of(bound, run, tokens.first, head));
     return;
   }
   std::array<kernels::SeenPositions, kernels::kTileQueries> seen;
   TROIKA_ASSERT(tokens.last - tokens.first <= seen.size());
   for (size_t token = tokens.first; token < tokens.last; ++token) {
-    seen[token - tokens.first] = {first_seen(step, run, token), run.visible[token].size()};
+    seen[token - tokens.first] = {first_seen(bound, run, token), run.visible[token].size()};
   }
   kernels::AttentionTile tile;
-  tile.first = attention_of(step, run, tokens.first, head);
+  tile.first = attention_of(bound, run, tokens.first, head);
   tile.first.prefix = run.visible[tokens.last - 1].past;
   tile.first.own = run.visible[tokens.last - 1].own;
   tile.seen = std::span(seen).first(tokens.last - tokens.first);
-  tile.q_token_stride = tile.out_token_stride = static_cast<size_t>(step.output_width);
+  tile.q_token_stride = tile.out_token_stride = static_cast<size_t>(bound.output_width);
   tile.workspace = reinterpret_cast<float*>(context.stretches +
                                             static_cast<size_t>(worker) * context.stretch_bytes);
   context.kernels.attention_tile(tile);
@@ -51,11 +51,11 @@ void attend_together(const Step& step, const StepContext& context, int worker, i
 
 }  // namespace
 
-int64_t n_attention_tiles(const Step& step, const Run& run, int n_workers) {
+int64_t n_attention_tiles(const BoundOp& bound, const Run& run, int n_workers) {
   if (run.n_tokens < kFewestTokens) return 0;
-  const size_t n_tokens = tokens_of_item(step, run, n_workers);
+  const size_t n_tokens = tokens_of_item(bound, run, n_workers);
   const size_t n_parts = (static_cast<size_t>(run.n_tokens) + n_tokens - 1) / n_tokens;
-  return static_cast<int64_t>(n_parts) * step.n_own_heads();
+  return static_cast<int64_t>(n_parts) * bound.n_own_heads();
 }
 
 size_t attention_tile_bytes(int head_dim, int n_tokens) {
@@ -63,16 +63,16 @@ size_t attention_tile_bytes(int head_dim, int n_tokens) {
   return kernels::attention_tile_floats(static_cast<size_t>(head_dim)) * sizeof(float);
 }
 
-void run_attention_tile(const Step& step, const StepContext& context, int worker, int64_t item) {
+void run_attention_tile(const BoundOp& bound, const OpContext& context, int worker, int64_t item) {
   const Run& run = context.run;
-  const auto n_heads = static_cast<int64_t>(step.n_own_heads());
-  const size_t n_together = tokens_of_item(step, run, context.team.size());
-  const int head = step.first_head + static_cast<int>(item % n_heads);
+  const auto n_heads = static_cast<int64_t>(bound.n_own_heads());
+  const size_t n_together = tokens_of_item(bound, run, context.team.size());
+  const int head = bound.first_head + static_cast<int>(item % n_heads);
   const size_t first = static_cast<size_t>(item / n_heads) * n_together;
   Tokens tokens = {first, std::min(first + n_together, static_cast<size_t>(run.n_tokens))};
   while (tokens.first < tokens.last) {
     const Tokens together = seeing_together(run, tokens);
-    attend_together(step, context, worker, head, together);
+    attend_together(bound, context, worker, head, together);
     tokens.first = together.last;
   }
 }

@@ -6,23 +6,23 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "lanes/host/expert_steps.h"
+#include "lanes/host/bound_ops.h"
+#include "lanes/host/experts.h"
 #include "lanes/host/slices.h"
-#include "lanes/host/steps.h"
 
 namespace troika::lanes {
 class HostExecutable : public Executable {
  public:
-  HostExecutable(int n_tokens, const TokenSlice& tokens, std::vector<Step> steps,
+  HostExecutable(int n_tokens, const TokenSlice& tokens, std::vector<BoundOp> ops,
                  const weights::Store& weights, const Buffers& buffers)
       : Executable(n_tokens),
         tokens_(tokens),
-        steps_(std::move(steps)),
+        ops_(std::move(ops)),
         weights_(weights),
         set_stride_(buffers.set_stride()) {
     TaskBindings bindings;
-    for (const Step& step : steps_) {
-      leases_.push_back(step.is_leased ? bindings.add(step.op.weight) : model::kNone);
+    for (const BoundOp& bound : ops_) {
+      leases_.push_back(bound.is_leased ? bindings.add(bound.op.weight) : model::kNone);
     }
     if (bindings.empty()) return;
     for (int set = 1; set < buffers.n_sets(); ++set) bindings_.push_back(bindings.unbound());
@@ -34,17 +34,17 @@ class HostExecutable : public Executable {
   }
   const weights::Store& weights() const { return weights_; }
   const TokenSlice& tokens() const { return tokens_; }
-  // The index of the lease of a step that is leased.
-  int lease_of(size_t step) const { return leases_[step]; }
+  // The index of the lease of an op whose weight is leased.
+  int lease_of(size_t bound) const { return leases_[bound]; }
 
-  const std::vector<Step>& steps() const { return steps_; }
+  const std::vector<BoundOp>& ops() const { return ops_; }
   size_t set_stride() const { return set_stride_; }
 
  private:
   TokenSlice tokens_;
-  std::vector<Step> steps_;
+  std::vector<BoundOp> ops_;
   const weights::Store& weights_;
-  std::vector<int> leases_;                     // by step
+  std::vector<int> leases_;                     // by op
   mutable std::vector<TaskBindings> bindings_;  // by set of buffers: a run has one to itself
   size_t set_stride_;                           // floats from one set of buffers to the next
 };
@@ -86,16 +86,16 @@ std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, plan::Shap
   const Precision precision = {activations_, is_prompt ? prefill_ : plan::Prefill::kSame,
                                int8_rules_};
   const TokenSlice tokens(subgraph);
-  std::vector<Step> steps = make_steps(subgraph, weights, buffers, kernels_, precision);
-  for (Step& step : steps) {
-    if (is_prompt && step.op.kind == model::OpKind::kLinear) {
-      step.strips_together = kStripsTogether[layout_index(subgraph, step.op, shape)];
+  std::vector<BoundOp> ops = bind_ops(subgraph, weights, buffers, kernels_, precision);
+  for (BoundOp& bound : ops) {
+    if (is_prompt && bound.op.kind == model::OpKind::kLinear) {
+      bound.strips_together = kStripsTogether[layout_index(subgraph, bound.op, shape)];
     }
-    reserve(step, tokens.n_rows(shape.n_rows));
+    reserve(bound, tokens.n_rows(shape.n_rows));
   }
-  const size_t n_counters = steps.size() * static_cast<size_t>(team_.size());
+  const size_t n_counters = ops.size() * static_cast<size_t>(team_.size());
   if (counters_.size() < n_counters) counters_ = std::vector<ItemCounter>(n_counters);
-  return std::make_unique<HostExecutable>(shape.n_rows, tokens, std::move(steps), weights, buffers);
+  return std::make_unique<HostExecutable>(shape.n_rows, tokens, std::move(ops), weights, buffers);
 }
 
 std::span<const char* const> HostLane::layouts(plan::Shape shape) const {
@@ -105,27 +105,27 @@ std::span<const char* const> HostLane::layouts(plan::Shape shape) const {
   return kProductLayouts;
 }
 
-// Room for what a step brings into another form.
-void HostLane::reserve(const Step& step, int n_tokens) {
-  const auto k = static_cast<size_t>(step.input_width);
+// Room for what an op brings into another form.
+void HostLane::reserve(const BoundOp& bound, int n_tokens) {
+  const auto k = static_cast<size_t>(bound.input_width);
   const auto n_rows = static_cast<size_t>(n_tokens);
-  const bool is_divided = step.role != Role::kWhole;  // rows and lists are those of the buffers
+  const bool is_divided = bound.role != Role::kWhole;  // rows and lists are those of the buffers
   if (!is_divided) {
-    const size_t n_prepared = n_prepared_rows(step, n_tokens);
-    prepared_.resize(std::max(prepared_.size(), n_prepared * prepared_row_bytes(step) + kLine));
+    const size_t n_prepared = n_prepared_rows(bound, n_tokens);
+    prepared_.resize(std::max(prepared_.size(), n_prepared * prepared_row_bytes(bound) + kLine));
   }
   const auto n_workers = static_cast<size_t>(info_.n_threads);
-  stretch_bytes_ = std::max(stretch_bytes_, unpacked_bytes(step, n_tokens));
+  stretch_bytes_ = std::max(stretch_bytes_, unpacked_bytes(bound, n_tokens));
   if (stretch_bytes_ > 0) stretches_.resize(n_workers * stretch_bytes_ + kLine);
-  if (is_of_experts(step.op)) {
+  if (is_of_experts(bound.op)) {
     expert_scratch_length_ =
-        std::max(expert_scratch_length_, expert_scratch_length(step, n_tokens));
+        std::max(expert_scratch_length_, expert_scratch_length(bound, n_tokens));
     expert_scratch_.resize(n_workers * expert_scratch_length_);
   }
-  if (step.form != InputForm::kInt8) return;
+  if (bound.form != InputForm::kInt8) return;
   scratch_floats_ = std::max(scratch_floats_, k);
   scratch_.resize(n_workers * scratch_floats_);
-  if (!step.int8_rule.takes_outliers() || is_divided) return;
+  if (!bound.int8_rule.takes_outliers() || is_divided) return;
   outlier_counts_.resize(std::max(outlier_counts_.size(), n_rows));
   if (n_rows * k <= n_outliers_) return;
   n_outliers_ = n_rows * k;
@@ -145,66 +145,66 @@ void HostLane::reserve_parts(size_t n_floats) {
 }
 
 // By how much columns came after the product beside had ended.
-void HostLane::note_shadow_end(const Step& step, const Run& run) {
-  if (step.shadow == nullptr) return;
-  ShadowArea& area = step.shadow->of(run.buffer_set);
-  if (step.role == Role::kProduct) area.product_end_us = RealClock().now_us();
-  if (step.role != Role::kSum || area.reads.empty()) return;
+void HostLane::note_shadow_end(const BoundOp& bound, const Run& run) {
+  if (bound.shadow == nullptr) return;
+  ShadowArea& area = bound.shadow->of(run.buffer_set);
+  if (bound.role == Role::kProduct) area.product_end_us = RealClock().now_us();
+  if (bound.role != Role::kSum || area.reads.empty()) return;
   area.counters.wait_us += std::max(0.0, area.read_end_us - area.product_end_us);
 }
 
 void HostLane::submit(const Executable& executable, const Run& run, Completion& completion) {
   const auto& host = static_cast<const HostExecutable&>(executable);
   if (host.tokens().is_all()) {
-    run_steps(host, run);
+    run_ops(host, run);
   } else {
     const Run own = host.tokens().of(run);
-    if (!host.tokens().is_empty(own)) run_steps(host, own);
+    if (!host.tokens().is_empty(own)) run_ops(host, own);
   }
   completion.finished(Status::kDone);
 }
 
-void HostLane::run_steps(const HostExecutable& host, const Run& run) {
-  const std::vector<Step>& steps = host.steps();
-  const size_t n_counters = steps.size() * static_cast<size_t>(team_.size());
+void HostLane::run_ops(const HostExecutable& host, const Run& run) {
+  const std::vector<BoundOp>& ops = host.ops();
+  const size_t n_counters = ops.size() * static_cast<size_t>(team_.size());
   for (size_t i = 0; i < n_counters; ++i) counters_[i].n_begun.store(0, std::memory_order_relaxed);
-  if (steps.front().op.kind == model::OpKind::kAttention) {
-    reserve_parts(attention_parts_floats(steps.front(), run, team_.size()));
+  if (ops.front().op.kind == model::OpKind::kAttention) {
+    reserve_parts(attention_parts_floats(ops.front(), run, team_.size()));
   }
-  const StepContext context = {kernels_,
-                               run,
-                               team_,
-                               aligned(prepared_),
-                               aligned(stretches_),
-                               stretch_bytes_,
-                               counters_.data(),
-                               attention_parts_.data(),
-                               outliers_.get(),
-                               outlier_counts_.data(),
-                               scratch_.data(),
-                               scratch_floats_,
-                               expert_scratch_.data(),
-                               expert_scratch_length_};
+  const OpContext context = {kernels_,
+                             run,
+                             team_,
+                             aligned(prepared_),
+                             aligned(stretches_),
+                             stretch_bytes_,
+                             counters_.data(),
+                             attention_parts_.data(),
+                             outliers_.get(),
+                             outlier_counts_.data(),
+                             scratch_.data(),
+                             scratch_floats_,
+                             expert_scratch_.data(),
+                             expert_scratch_length_};
   TaskBindings* const own = host.bindings(run.buffer_set);
   // Who submits a task has waited for what its weights need.
   if (own != nullptr) TROIKA_ASSERT(own->acquire(host.weights()));
   const size_t behind = host.set_stride() * static_cast<size_t>(run.buffer_set);
   team_.run_where_free([&](int worker) {
-    for (size_t i = 0; i < steps.size(); ++i) {
-      if (steps[i].meets_before) team_.barrier().wait();
+    for (size_t i = 0; i < ops.size(); ++i) {
+      if (ops[i].meets_before) team_.barrier().wait();
       const auto index = static_cast<int>(i);
-      if (steps[i].is_leased) {
+      if (ops[i].is_leased) {
         const weights::Lease& lease = own->lease(host.lease_of(i));
-        run_step(steps[i].with(lease).behind(behind), context, index, worker);
+        run_op(ops[i].with(lease).behind(behind), context, index, worker);
       } else if (behind == 0) {
-        run_step(steps[i], context, index, worker);
+        run_op(ops[i], context, index, worker);
       } else {
-        run_step(steps[i].behind(behind), context, index, worker);
+        run_op(ops[i].behind(behind), context, index, worker);
       }
     }
   });
   if (own != nullptr) own->give_back();  // before anybody hears that the task has ended
-  note_shadow_end(steps.front(), run);
+  note_shadow_end(ops.front(), run);
 }
 
 }  // namespace troika::lanes

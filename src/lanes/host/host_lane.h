@@ -5,7 +5,7 @@
 
 #include "base/team.h"
 #include "kernels/choose.h"
-#include "lanes/host/steps.h"
+#include "lanes/host/bound_ops.h"
 #include "lanes/lane.h"
 #include "plan/plan.h"
 
@@ -31,10 +31,10 @@ class HostLane : public Lane {
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
 
  private:
-  void run_steps(const HostExecutable& host, const Run& run);
+  void run_ops(const HostExecutable& host, const Run& run);
   void reserve_parts(size_t n_floats);
-  void reserve(const Step& step, int n_tokens);
-  void note_shadow_end(const Step& step, const Run& run);
+  void reserve(const BoundOp& bound, int n_tokens);
+  void note_shadow_end(const BoundOp& bound, const Run& run);
 
   const kernels::Table& kernels_;
   plan::Activations activations_;

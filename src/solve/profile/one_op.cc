@@ -135,7 +135,7 @@ void OneOp::add_attention() {
   const int n_past = shape_.context - shape_.n_tokens;
   if (n_past > 0) {
     cache::Batch past;
-    cache::Placement at;
+    cache::PlacedBatch at;
     past.add_chain(std::span(all).first(static_cast<size_t>(n_past)), 0, sequence);
     kv_->place(past, &at);
     const size_t row_bytes = kv_->shape().head_bytes();
@@ -149,9 +149,9 @@ void OneOp::add_attention() {
     kv_->keep_all(past, at);
   }
   batch_.add_chain(std::span(all).first(static_cast<size_t>(shape_.n_tokens)), n_past, sequence);
-  kv_->place(batch_, &placement_);
-  run_.slots = placement_.slots;
-  run_.visible = placement_.visible;
+  kv_->place(batch_, &placed_);
+  run_.slots = placed_.slots;
+  run_.visible = placed_.visible;
   run_.kv = kv_.get();
 }
 

@@ -40,7 +40,7 @@ class OneOp {
   std::unique_ptr<lanes::Buffers> buffers_;
   std::unique_ptr<cache::KvCache> kv_;
   cache::Batch batch_;
-  cache::Placement placement_;
+  cache::PlacedBatch placed_;
   std::vector<cache::Token> tokens_;
   std::vector<int> output_rows_;
   std::vector<float> cosines_;

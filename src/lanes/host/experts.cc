@@ -1,10 +1,10 @@
-#include "lanes/host/expert_steps.h"
+#include "lanes/host/experts.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
-#include "lanes/host/product_steps.h"
+#include "lanes/host/products.h"
 
 namespace troika::lanes {
 namespace {
@@ -19,9 +19,9 @@ constexpr float kLeastSum = 6.103515625e-5f;
 // tokens. Each worker finds out for itself, which takes less time than to wait for one that does.
 class Groups {
  public:
-  Groups(const Step& step, const StepContext& context, int worker, const float* routes)
-      : n_used_(static_cast<size_t>(step.n_experts_used)) {
-    const auto n_experts = static_cast<size_t>(step.n_experts);
+  Groups(const BoundOp& bound, const OpContext& context, int worker, const float* routes)
+      : n_used_(static_cast<size_t>(bound.n_experts_used)) {
+    const auto n_experts = static_cast<size_t>(bound.n_experts);
     const size_t n_parts = static_cast<size_t>(context.run.n_tokens) * n_used_;
     starts_ = context.expert_scratch + static_cast<size_t>(worker) * context.expert_scratch_length;
     active_ = starts_ + n_experts + 1;
@@ -65,25 +65,26 @@ class Groups {
 };
 
 // The product of one expert with what stands at its rows.
-Step of_expert(const Step& step, const Groups& groups, size_t expert) {
-  Step one = step;
-  const auto n_rows = static_cast<size_t>(step.output_width);
-  one.matrix.data += expert * n_rows * step.matrix.row_bytes;
-  one.matrix.n_rows = step.output_width;
-  one.matrix.n_strip_rows = std::min(one.matrix.n_strip_rows, step.output_width);
+BoundOp of_expert(const BoundOp& bound, const Groups& groups, size_t expert) {
+  BoundOp one = bound;
+  const auto n_rows = static_cast<size_t>(bound.output_width);
+  one.matrix.data += expert * n_rows * bound.matrix.row_bytes;
+  one.matrix.n_rows = bound.output_width;
+  one.matrix.n_strip_rows = std::min(one.matrix.n_strip_rows, bound.output_width);
   if (one.row_largest != nullptr) one.row_largest += expert * n_rows;
   one.output += groups.start(expert) * n_rows;
   return one;
 }
 
-void prepare_parts(const Step& step, const StepContext& context, int worker, const Groups& groups) {
-  const auto k = static_cast<size_t>(step.input_width);
-  const size_t stride = prepared_row_bytes(step);
-  const auto n_parts = static_cast<int64_t>(context.run.n_tokens) * step.n_experts_used;
-  const Part part = part_of(n_parts, worker, context.team.n_active());
-  for (auto row = static_cast<size_t>(part.begin); row < static_cast<size_t>(part.end); ++row) {
-    const size_t from = step.op.takes_parts ? row : groups.token_at(row);
-    prepare_row(step, context, worker, row, step.inputs[0] + from * k,
+void prepare_parts(const BoundOp& bound, const OpContext& context, int worker,
+                   const Groups& groups) {
+  const auto k = static_cast<size_t>(bound.input_width);
+  const size_t stride = prepared_row_bytes(bound);
+  const auto n_parts = static_cast<int64_t>(context.run.n_tokens) * bound.n_experts_used;
+  const Share share = share_of(n_parts, worker, context.team.n_active());
+  for (auto row = static_cast<size_t>(share.begin); row < static_cast<size_t>(share.end); ++row) {
+    const size_t from = bound.op.takes_parts ? row : groups.token_at(row);
+    prepare_row(bound, context, worker, row, bound.inputs[0] + from * k,
                 context.prepared + row * stride);
   }
 }
@@ -95,16 +96,16 @@ bool is_of_experts(const model::Op& op) {
          op.kind == OpKind::kExpertSum;
 }
 
-size_t expert_scratch_length(const Step& step, int n_tokens) {
-  return Groups::length(static_cast<size_t>(step.n_experts),
-                        static_cast<size_t>(n_tokens) * static_cast<size_t>(step.n_experts_used));
+size_t expert_scratch_length(const BoundOp& bound, int n_tokens) {
+  return Groups::length(static_cast<size_t>(bound.n_experts),
+                        static_cast<size_t>(n_tokens) * static_cast<size_t>(bound.n_experts_used));
 }
 
-void run_route(const Step& step, const StepContext& context, int row) {
-  const auto n_experts = static_cast<size_t>(step.n_experts);
-  const auto n_used = static_cast<size_t>(step.n_experts_used);
-  const float* logits = step.inputs[0] + static_cast<size_t>(row) * n_experts;
-  float* routes = step.output + static_cast<size_t>(row) * 2 * n_used;
+void run_route(const BoundOp& bound, const OpContext& context, int row) {
+  const auto n_experts = static_cast<size_t>(bound.n_experts);
+  const auto n_used = static_cast<size_t>(bound.n_experts_used);
+  const float* logits = bound.inputs[0] + static_cast<size_t>(row) * n_experts;
+  float* routes = bound.output + static_cast<size_t>(row) * 2 * n_used;
   float shares[kMostExperts];
   bool is_taken[kMostExperts] = {};
   TROIKA_ASSERT(n_experts <= kMostExperts && n_used <= n_experts);
@@ -122,44 +123,44 @@ void run_route(const Step& step, const StepContext& context, int row) {
     routes[2 * i + 1] = shares[best];
     sum += shares[best];
   }
-  float factor = step.op.scale;
-  if (step.op.normalizes_shares) factor /= std::max(sum, kLeastSum);
+  float factor = bound.op.scale;
+  if (bound.op.normalizes_shares) factor /= std::max(sum, kLeastSum);
   if (factor == 1.0f) return;
   for (size_t i = 0; i < n_used; ++i) routes[2 * i + 1] *= factor;
 }
 
-void run_expert_linear(const Step& step, const StepContext& context, int step_index, int worker) {
-  const Groups groups(step, context, worker, step.inputs[1]);
-  if (step.prepares_input) {
-    prepare_parts(step, context, worker, groups);
+void run_expert_linear(const BoundOp& bound, const OpContext& context, int index, int worker) {
+  const Groups groups(bound, context, worker, bound.inputs[1]);
+  if (bound.prepares_input) {
+    prepare_parts(bound, context, worker, groups);
     context.team.barrier().wait();
   }
-  const size_t stride = prepared_row_bytes(step);
-  const auto k = static_cast<size_t>(step.input_width);
-  const bool is_gathered = step.form == InputForm::kFloat && !step.op.takes_parts;
+  const size_t stride = prepared_row_bytes(bound);
+  const auto k = static_cast<size_t>(bound.input_width);
+  const bool is_gathered = bound.form == InputForm::kFloat && !bound.op.takes_parts;
   const float* floats =
-      is_gathered ? reinterpret_cast<const float*>(context.prepared) : step.inputs[0];
+      is_gathered ? reinterpret_cast<const float*>(context.prepared) : bound.inputs[0];
   const auto n_active = static_cast<int64_t>(groups.n_active());
-  const ProductItems items = items_of(step, context, n_active);
-  share_items(context, step_index, worker, items.n * n_active, [&](int64_t i) {
+  const ProductItems items = items_of(bound, context, n_active);
+  share_items(context, index, worker, items.n * n_active, [&](int64_t i) {
     const size_t expert = groups.active(static_cast<size_t>(i / items.n));
     const size_t start = groups.start(expert);
     const ProductRows rows = {context.prepared + start * stride, floats + start * k,
                               groups.size(expert)};
-    run_item(of_expert(step, groups, expert), context, worker, rows, items, i % items.n);
+    run_item(of_expert(bound, groups, expert), context, worker, rows, items, i % items.n);
   });
 }
 
-void run_expert_sum(const Step& step, const StepContext& context, int worker) {
-  const float* routes = step.inputs[1];
-  const Groups groups(step, context, worker, routes);
-  const auto n_used = static_cast<size_t>(step.n_experts_used);
-  const auto width = static_cast<size_t>(step.output_width);
-  const Part tokens = part_of(context.run.n_tokens, worker, context.team.n_active());
+void run_expert_sum(const BoundOp& bound, const OpContext& context, int worker) {
+  const float* routes = bound.inputs[1];
+  const Groups groups(bound, context, worker, routes);
+  const auto n_used = static_cast<size_t>(bound.n_experts_used);
+  const auto width = static_cast<size_t>(bound.output_width);
+  const Share tokens = share_of(context.run.n_tokens, worker, context.team.n_active());
   for (auto t = static_cast<size_t>(tokens.begin); t < static_cast<size_t>(tokens.end); ++t) {
-    float* out = step.output + t * width;
+    float* out = bound.output + t * width;
     for (size_t i = 0; i < n_used; ++i) {
-      const float* part = step.inputs[0] + groups.row_of(t, i) * width;
+      const float* part = bound.inputs[0] + groups.row_of(t, i) * width;
       const float share = routes[2 * (t * n_used + i) + 1];
       if (i == 0) {
         context.kernels.scale(part, share, out, width);

@@ -1,7 +1,7 @@
 // Outliers as tasks of their own (N4): extraction, the small product, and the sum.
 #pragma once
 
-#include "lanes/host/steps.h"
+#include "lanes/host/bound_ops.h"
 #include "lanes/shadow_area.h"
 
 namespace troika::lanes {
@@ -10,8 +10,8 @@ namespace troika::lanes {
 // rows have been prepared.
 void gather_channels(const weights::ChannelInput& input, int n_tokens, ShadowArea* area);
 
-// The parts of one worker, of a step whose role is kShadow or kSum.
-void run_shadow_product(const Step& step, const StepContext& context, int worker);
-void run_shadow_sum(const Step& step, const StepContext& context, int worker);
+// The share of one worker, of a product whose role is kShadow or kSum.
+void run_shadow_product(const BoundOp& bound, const OpContext& context, int worker);
+void run_shadow_sum(const BoundOp& bound, const OpContext& context, int worker);
 
 }  // namespace troika::lanes

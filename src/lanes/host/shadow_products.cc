@@ -1,4 +1,4 @@
-#include "lanes/host/shadow_steps.h"
+#include "lanes/host/shadow_products.h"
 
 #include <algorithm>
 
@@ -32,14 +32,14 @@ void gather_channels(const weights::ChannelInput& input, int n_tokens, ShadowAre
   }
 }
 
-void run_shadow_product(const Step& step, const StepContext& context, int worker) {
-  const ShadowArea& area = step.shadow->of(context.run.buffer_set);
-  const weights::ChannelInput& input = *step.channels;
-  const size_t first_row = input.first_row_of(step.op.weight);
-  const Part part = part_of(step.output_width, worker, context.team.n_active(), kGranularity);
+void run_shadow_product(const BoundOp& bound, const OpContext& context, int worker) {
+  const ShadowArea& area = bound.shadow->of(context.run.buffer_set);
+  const weights::ChannelInput& input = *bound.channels;
+  const size_t first_row = input.first_row_of(bound.op.weight);
+  const Share share = share_of(bound.output_width, worker, context.team.n_active(), kGranularity);
   kernels::ChannelProduct product;
-  product.first_row = first_row + static_cast<size_t>(part.begin);
-  product.last_row = first_row + static_cast<size_t>(part.end);
+  product.first_row = first_row + static_cast<size_t>(share.begin);
+  product.last_row = first_row + static_cast<size_t>(share.end);
   product.n_tokens = static_cast<size_t>(context.run.n_tokens);
   product.outliers = area.outliers;
   product.stride = input.k;
@@ -51,16 +51,16 @@ void run_shadow_product(const Step& step, const StepContext& context, int worker
   context.kernels.multiply_channels(product);
 }
 
-void run_shadow_sum(const Step& step, const StepContext& context, int worker) {
-  const ShadowArea& area = step.shadow->of(context.run.buffer_set);
-  const size_t first_row = step.channels->first_row_of(step.op.weight);
-  const auto width = static_cast<size_t>(step.output_width);
-  const Part part = part_of(context.run.n_tokens, worker, context.team.n_active());
-  for (auto token = static_cast<size_t>(part.begin); token < static_cast<size_t>(part.end);
+void run_shadow_sum(const BoundOp& bound, const OpContext& context, int worker) {
+  const ShadowArea& area = bound.shadow->of(context.run.buffer_set);
+  const size_t first_row = bound.channels->first_row_of(bound.op.weight);
+  const auto width = static_cast<size_t>(bound.output_width);
+  const Share share = share_of(context.run.n_tokens, worker, context.team.n_active());
+  for (auto token = static_cast<size_t>(share.begin); token < static_cast<size_t>(share.end);
        ++token) {
     if (area.counts[token] == 0) continue;
-    float* y = step.output + token * width;
-    context.kernels.add(y, area.addends + token * step.channels->bytes + first_row, y, width);
+    float* y = bound.output + token * width;
+    context.kernels.add(y, area.addends + token * bound.channels->bytes + first_row, y, width);
   }
 }
 

@@ -1,4 +1,4 @@
-// The steps of a host executable: an op with everything that is known before the run.
+// The ops of a host executable, each with everything that is known before the run.
 #pragma once
 
 #include <atomic>
@@ -37,9 +37,9 @@ inline constexpr size_t kStretchBytes =
 // takes more.
 inline constexpr size_t kMostUnpackedBytes = 640 << 10;
 
-// One op, bound to its weights and buffers. Steps run in order; workers meet between them where one
+// One op, bound to its weights and buffers. They run in order; workers meet between them where one
 // may need what another has made.
-struct Step {
+struct BoundOp {
   model::Op op;
   // kRope
   int n_rotated = 0;  // dimensions of a head
@@ -55,7 +55,7 @@ struct Step {
   int head_dim = 0;
   int n_kv_heads = 0;
   bool per_output = false;  // rows are wanted outputs, not tokens
-  // The columns of the output that the step computes: rows of a product's weight, of experts of one
+  // The columns of the output that are computed: rows of a product's weight, of experts of one
   // part, or elements of what goes element by element. All of them but in a slice.
   int first_column = 0;
   int last_column = 0;
@@ -80,9 +80,9 @@ struct Step {
   // kAttention of a prompt, in bfloat16.
   bool shares_keys = false;
   size_t strips_together = kStripsTogether[0];  // of products with panels
-  // The input must be brought into the form first; false where a step before has already done so.
+  // The input must be brought into the form first; false where an op before has already done so.
   bool prepares_input = false;
-  // The workers meet before this step.
+  // The workers meet before this op.
   bool meets_before = false;
   // Where outliers are tasks of their own (N4).
   Role role = Role::kWhole;
@@ -92,9 +92,9 @@ struct Step {
   int n_columns() const { return last_column - first_column; }
   int n_own_heads() const { return last_head - first_head; }
   // The same on buffers that lie so many floats behind.
-  Step behind(size_t n_floats) const;
+  BoundOp behind(size_t n_floats) const;
   // The same with the weight where a lease has it. REQUIRES: it is ready.
-  Step with(const weights::Lease& lease) const;
+  BoundOp with(const weights::Lease& lease) const;
 };
 
 // How an executable computes its products.
@@ -105,25 +105,25 @@ struct Precision {
 };
 
 // Bytes of a row of the product's input that is brought into its form; 0: it is taken as it stands.
-size_t prepared_row_bytes(const Step& step);
+size_t prepared_row_bytes(const BoundOp& bound);
 // Rows of it for so many tokens.
-size_t n_prepared_rows(const Step& step, int n_tokens);
+size_t n_prepared_rows(const BoundOp& bound, int n_tokens);
 
-// Bytes that each worker needs for what a step unpacks in runs of so many tokens, a multiple of 64.
-size_t unpacked_bytes(const Step& step, int n_tokens);
+// Bytes that each worker needs for what an op unpacks in runs of so many tokens, a multiple of 64.
+size_t unpacked_bytes(const BoundOp& bound, int n_tokens);
 
-std::vector<Step> make_steps(const Subgraph& subgraph, const weights::Store& weights,
-                             const Buffers& buffers, const kernels::Table& kernels,
-                             Precision precision);
+std::vector<BoundOp> bind_ops(const Subgraph& subgraph, const weights::Store& weights,
+                              const Buffers& buffers, const kernels::Table& kernels,
+                              Precision precision);
 
-// Counts the items of one step that one worker has begun, its own or another's. On a cache line of
+// Counts the items of one op that one worker has begun, its own or another's. On a cache line of
 // its own, because its worker counts often.
 struct alignas(64) ItemCounter {
   std::atomic<int64_t> n_begun{0};
 };
 
 // What the workers of one run share.
-struct StepContext {
+struct OpContext {
   const kernels::Table& kernels;
   const Run& run;
   Team& team;
@@ -143,11 +143,11 @@ struct StepContext {
 
 // Into how many segments the attention of each (token, head) is divided between the workers; 0
 // where they share whole ones.
-size_t n_shared_segments(const Step& step, const Run& run, int n_workers);
+size_t n_shared_segments(const BoundOp& bound, const Run& run, int n_workers);
 // Room for what these come to.
-size_t attention_parts_floats(const Step& step, const Run& run, int n_workers);
+size_t attention_parts_floats(const BoundOp& bound, const Run& run, int n_workers);
 
-// The part of a step that falls to one worker.
-void run_step(const Step& step, const StepContext& context, int step_index, int worker);
+// The share of an op that falls to one worker.
+void run_op(const BoundOp& bound, const OpContext& context, int index, int worker);
 
 }  // namespace troika::lanes
