@@ -117,21 +117,21 @@ TEST_F(SessionTest, N8_EquivalentShapesOfAProductGiveTheSameBits) {
     Engine first(options);
     Session expected(first);
     expected.prefill(prompt);
-    for (const char* layout : {"64 rows", "32 rows", "128 rows"}) {
+    for (const char* arrangement : {"64 rows", "32 rows", "128 rows"}) {
       options.plan.exact = first.plan();
       for (const model::Weight& weight : first.blueprint().weights) {
         for (const int n : first.plan().prompt_shapes) {
           const plan::Shape shape = {plan::Phase::kPrompt, n};
-          options.plan.exact->layouts.push_back(
-              {0, weight.n_rows, weight.row_length, shape, layout});
+          options.plan.exact->arrangements.push_back(
+              {0, weight.n_rows, weight.row_length, shape, arrangement});
         }
       }
       Engine engine(options);
       Session session(engine);
       session.prefill(prompt);
-      EXPECT_EQ(row(session), row(expected)) << prefill << ", " << layout;
+      EXPECT_EQ(row(session), row(expected)) << prefill << ", " << arrangement;
     }
-    for (auto& choice : options.plan.exact->layouts) choice.layout = "7 rows";
+    for (auto& choice : options.plan.exact->arrangements) choice.arrangement = "7 rows";
     try {
       Engine engine(options);
       FAIL();

@@ -6,10 +6,11 @@
 
 namespace troika::lanes {
 
-size_t Lane::layout_index(const Subgraph& subgraph, const model::Op& op, plan::Shape shape) const {
-  const std::string_view wanted = subgraph.layout_of(op, shape);
+size_t Lane::arrangement_index(const Subgraph& subgraph, const model::Op& op,
+                               plan::Shape shape) const {
+  const std::string_view wanted = subgraph.arrangement_of(op, shape);
   if (wanted.empty()) return 0;
-  const std::span<const char* const> known = layouts(shape);
+  const std::span<const char* const> known = arrangements(shape);
   for (size_t i = 0; i < known.size(); ++i) {
     if (wanted == known[i]) return i;
   }

@@ -95,12 +95,12 @@ class Lane {
  public:
   virtual ~Lane() = default;
   virtual const LaneInfo& info() const = 0;
-  // Names of the equivalent layouts in which it can compute the products of such an executable
+  // Names of the equivalent arrangements in which it can compute the products of such an executable
   // (N8); empty where there is no choice. Results are the same to the bit.
-  virtual std::span<const char* const> layouts(plan::Shape) const { return {}; }
-  // The index of the layout that the subgraph asks for. Throws Error for one the lane does not
+  virtual std::span<const char* const> arrangements(plan::Shape) const { return {}; }
+  // The index of the arrangement that the subgraph asks for. Throws Error for one the lane does not
   // know.
-  size_t layout_index(const Subgraph& subgraph, const model::Op& op, plan::Shape shape) const;
+  size_t arrangement_index(const Subgraph& subgraph, const model::Op& op, plan::Shape shape) const;
   // Throws Error where the lane cannot run such a subgraph, or such a slice of it. The arguments
   // must outlive the result.
   virtual std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,

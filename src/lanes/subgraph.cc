@@ -15,11 +15,11 @@ size_t whole_lines(size_t floats) { return (floats + kLineFloats - 1) / kLineFlo
 
 }  // namespace
 
-std::string_view Subgraph::layout_of(const model::Op& op, plan::Shape shape) const {
+std::string_view Subgraph::arrangement_of(const model::Op& op, plan::Shape shape) const {
   const model::Weight& weight = blueprint->weights[static_cast<size_t>(op.weight)];
-  for (const plan::ProductLayout& choice : layouts) {
+  for (const plan::ProductArrangement& choice : arrangements) {
     if (choice.n_rows == weight.n_rows && choice.k == weight.row_length && choice.shape == shape) {
-      return choice.layout;
+      return choice.arrangement;
     }
   }
   return {};

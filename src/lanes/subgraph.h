@@ -34,15 +34,15 @@ struct Subgraph {
   const char* name = "";
   Role role = Role::kWhole;
   // The plan's, of the lane that builds it.
-  std::span<const plan::ProductLayout> layouts = {};
+  std::span<const plan::ProductArrangement> arrangements = {};
   // What of the ops it is; others may be the rest.
   Slice slice = {};
 
   // Static: its shape depends on the number of tokens only, so chunks share its executable.
   bool is_dynamic() const { return ops.size() == 1 && ops.front().is_dynamic(); }
   int block() const { return ops.front().layer; }
-  // The layout that a product of the subgraph takes; empty: the lane's first one.
-  std::string_view layout_of(const model::Op& op, plan::Shape shape) const;
+  // The arrangement that a product of the subgraph takes; empty: the lane's first one.
+  std::string_view arrangement_of(const model::Op& op, plan::Shape shape) const;
 };
 
 // What lies behind the values of a blueprint, for the longest shape. Executables are bound to

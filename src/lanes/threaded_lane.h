@@ -22,8 +22,8 @@ class ThreadedLane : public Lane {
   std::string problem() const override { return inner_->problem(); }
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
-  std::span<const char* const> layouts(plan::Shape shape) const override {
-    return inner_->layouts(shape);
+  std::span<const char* const> arrangements(plan::Shape shape) const override {
+    return inner_->arrangements(shape);
   }
   // Returns at once. May be called from the completion of this lane's last task, and by whoever
   // else ends a task: the lane may be destroyed as soon as that which was submitted has ended.

@@ -72,17 +72,17 @@ int context_of(const prepare::Options& options, const model::Blueprint& blueprin
 }
 
 // Those that are not the lane's first.
-std::vector<plan::ProductLayout> layouts_of(const std::vector<plan::OpTime>& times,
-                                            const lanes::Machine& machine) {
-  std::vector<plan::ProductLayout> layouts;
+std::vector<plan::ProductArrangement> arrangements_of(const std::vector<plan::OpTime>& times,
+                                                      const lanes::Machine& machine) {
+  std::vector<plan::ProductArrangement> arrangements;
   for (const plan::OpTime& time : times) {
     const plan::OpShape& shape = time.shape;
     const plan::Shape built = {shape.phase, shape.n_tokens};
-    const auto known = machine.lanes()[static_cast<size_t>(time.lane)]->layouts(built);
-    if (known.empty() || time.layout == known.front()) continue;
-    layouts.push_back({time.lane, shape.n_rows, shape.k, built, time.layout});
+    const auto known = machine.lanes()[static_cast<size_t>(time.lane)]->arrangements(built);
+    if (known.empty() || time.arrangement == known.front()) continue;
+    arrangements.push_back({time.lane, shape.n_rows, shape.k, built, time.arrangement});
   }
-  return layouts;
+  return arrangements;
 }
 
 // A prompt in chunks of one length, whose last one is padded: the mean over all prompts of up to
@@ -151,11 +151,11 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
       solve::product_shapes(blueprint, weights, {{plan::Phase::kPrompt, plan.chunk()}});
   for (int lane = 0; lane < static_cast<int>(plan.lanes.size()); ++lane) {
     const plan::Shape chunk_shape = {plan::Phase::kPrompt, plan.chunk()};
-    if (phone.lanes()[static_cast<size_t>(lane)]->layouts(chunk_shape).empty()) continue;
-    const std::vector<plan::OpTime> times = solve::compare_layouts(phone, lane, products);
-    setup->layouts.insert(setup->layouts.end(), times.begin(), times.end());
+    if (phone.lanes()[static_cast<size_t>(lane)]->arrangements(chunk_shape).empty()) continue;
+    const std::vector<plan::OpTime> times = solve::compare_arrangements(phone, lane, products);
+    setup->arrangements.insert(setup->arrangements.end(), times.begin(), times.end());
   }
-  plan.layouts = layouts_of(setup->layouts, phone);
+  plan.arrangements = arrangements_of(setup->arrangements, phone);
 }
 
 }  // namespace

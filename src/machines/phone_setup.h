@@ -22,8 +22,9 @@ struct PhoneSetup {
   plan::Plan plan;
   // How the plan was chosen; no phases where it came from a file.
   solve::PlacementChoice choice;
-  std::vector<plan::OpTime> layouts;  // of the products of a chunk, on lanes that have a choice
-  int n_threads = 1;                  // of this machine, for the values
+  std::vector<plan::OpTime>
+      arrangements;   // of the products of a chunk, on lanes that have a choice
+  int n_threads = 1;  // of this machine, for the values
   schedule::ShadowOptions shadow;
   bool makes_graphs_per_prompt = false;  // then a prompt waits for them
 

@@ -103,12 +103,12 @@ TEST(Phone, N9_NoLaneHoldsMoreThanItsMemory) {
 
 TEST(Phone, N8_TheFastestEquivalentShapeIsChosen) {
   const engine::Engine engine(timing_of("qwen1.5-1.8b", "llm.npu"));
-  const std::vector<plan::OpTime>& layouts = engine.phone_setup()->layouts;
-  EXPECT_GE(layouts.size(), 3u);  // the NPU alone has a choice
-  for (const plan::OpTime& time : layouts) {
+  const std::vector<plan::OpTime>& arrangements = engine.phone_setup()->arrangements;
+  EXPECT_GE(arrangements.size(), 3u);  // the NPU alone has a choice
+  for (const plan::OpTime& time : arrangements) {
     EXPECT_EQ(engine.plan().lanes[static_cast<size_t>(time.lane)].kind, "npu");
-    EXPECT_EQ(time.layout, "square");
-    EXPECT_GT(time.layout_gain, 1.1);  // launches stay as they are
+    EXPECT_EQ(time.arrangement, "square");
+    EXPECT_GT(time.arrangement_gain, 1.1);  // launches stay as they are
   }
 }
 

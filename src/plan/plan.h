@@ -98,12 +98,12 @@ struct Placement {
 };
 
 // An equivalent shape in which a lane computes a product faster than in its first one (N8).
-struct ProductLayout {
+struct ProductArrangement {
   int lane = 0;
   int n_rows = 0;  // of the weight
   int k = 0;
-  Shape shape;         // of the executable
-  std::string layout;  // one of those that the lane names
+  Shape shape;              // of the executable
+  std::string arrangement;  // one of those that the lane names
 };
 
 // What a pass of so many rows of Phase::kStep takes, their logits included.
@@ -146,7 +146,7 @@ struct Plan {
   // be placed apart: six subgraphs a block instead of three (N2).
   bool is_cut_at_norms = false;
 
-  std::vector<ProductLayout> layouts;  // the lane's first one where none matches
+  std::vector<ProductArrangement> arrangements;  // the lane's first one where none matches
   // What drafts cost (D3), ascending by rows. Empty: it is learned while running.
   std::vector<StepCost> step_costs;
 

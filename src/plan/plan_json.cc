@@ -75,19 +75,19 @@ std::vector<Placement> read_placements(const JsonFields& fields, int n_lanes) {
   return placements;
 }
 
-std::vector<ProductLayout> read_layouts(const JsonFields& fields, int n_lanes) {
-  std::vector<ProductLayout> layouts;
+std::vector<ProductArrangement> read_arrangements(const JsonFields& fields, int n_lanes) {
+  std::vector<ProductArrangement> arrangements;
   fields.each("layouts", [&](const JsonFields& item) {
-    ProductLayout layout;
-    layout.lane = static_cast<int>(item.integer("lane", 0, n_lanes - 1));
-    layout.n_rows = static_cast<int>(item.integer("n_rows", 1, INT_MAX));
-    layout.k = static_cast<int>(item.integer("k", 1, INT_MAX));
-    layout.shape = {static_cast<Phase>(item.one_of("phase", kPhaseNames)),
-                    static_cast<int>(item.integer("n_tokens", 1, kMostTokens))};
-    layout.layout = item.text("layout");
-    layouts.push_back(layout);
+    ProductArrangement arrangement;
+    arrangement.lane = static_cast<int>(item.integer("lane", 0, n_lanes - 1));
+    arrangement.n_rows = static_cast<int>(item.integer("n_rows", 1, INT_MAX));
+    arrangement.k = static_cast<int>(item.integer("k", 1, INT_MAX));
+    arrangement.shape = {static_cast<Phase>(item.one_of("phase", kPhaseNames)),
+                         static_cast<int>(item.integer("n_tokens", 1, kMostTokens))};
+    arrangement.arrangement = item.text("layout");
+    arrangements.push_back(arrangement);
   });
-  return layouts;
+  return arrangements;
 }
 
 std::vector<StepCost> read_step_costs(const JsonFields& fields) {
@@ -134,13 +134,13 @@ nlohmann::ordered_json to_json(const Placement& rule) {
   return json;
 }
 
-nlohmann::ordered_json to_json(const ProductLayout& layout) {
-  return {{"lane", layout.lane},
-          {"n_rows", layout.n_rows},
-          {"k", layout.k},
-          {"phase", phase_name(layout.shape.phase)},
-          {"n_tokens", layout.shape.n_rows},
-          {"layout", layout.layout}};
+nlohmann::ordered_json to_json(const ProductArrangement& arrangement) {
+  return {{"lane", arrangement.lane},
+          {"n_rows", arrangement.n_rows},
+          {"k", arrangement.k},
+          {"phase", phase_name(arrangement.shape.phase)},
+          {"n_tokens", arrangement.shape.n_rows},
+          {"layout", arrangement.arrangement}};
 }
 
 nlohmann::ordered_json to_json(const StepCost& cost) {
@@ -184,7 +184,7 @@ std::string to_json(const PlanFile& file) {
   json["chunks_in_flight"] = file.plan.chunks_in_flight;
   json["cut_at_norms"] = file.plan.is_cut_at_norms;
   json["placements"] = list_of(file.plan.placements);
-  json["layouts"] = list_of(file.plan.layouts);
+  json["layouts"] = list_of(file.plan.arrangements);
   if (!file.plan.step_costs.empty()) json["step_costs"] = list_of(file.plan.step_costs);
   const Int8Plan& int8 = file.plan.int8;
   if (file.plan.prefill == Prefill::kInt8 || int8.is_calibrated()) json["int8"] = to_json(int8);
@@ -239,7 +239,7 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
   read_order(fields, &plan);
   const int n_lanes = static_cast<int>(plan.lanes.size());
   plan.placements = read_placements(fields, n_lanes);
-  if (fields.has("layouts")) plan.layouts = read_layouts(fields, n_lanes);
+  if (fields.has("layouts")) plan.arrangements = read_arrangements(fields, n_lanes);
   if (fields.has("step_costs")) plan.step_costs = read_step_costs(fields);
   return file;
 }

@@ -18,7 +18,7 @@ PlanFile example() {
   file.plan.activations = Activations::kF32;
   file.plan.lanes = {{{0, 2}, 2}, {{1}, 1}};
   file.plan.placements = {{"ffn", 2, 1}, {"", 0, 0}};
-  file.plan.layouts = {{1, 896, 4864, {Phase::kPrompt, 512}, "32 rows"}};
+  file.plan.arrangements = {{1, 896, 4864, {Phase::kPrompt, 512}, "32 rows"}};
   file.plan.short_rest = 24;
   file.plan.reuse_granule = 16;
   Int8Plan& int8 = file.plan.int8;
@@ -62,9 +62,9 @@ TEST(PlanJson, SurvivesTheRoundTrip) {
   EXPECT_EQ(again.made_for, file.made_for);
   EXPECT_EQ(to_json(again), to_json(file));
   EXPECT_EQ(again.plan.lane_of("ffn", {Phase::kStep, 8}), 1);
-  ASSERT_EQ(again.plan.layouts.size(), 1u);
-  EXPECT_EQ(again.plan.layouts[0].layout, "32 rows");
-  EXPECT_EQ(again.plan.layouts[0].shape, (Shape{Phase::kPrompt, 512}));
+  ASSERT_EQ(again.plan.arrangements.size(), 1u);
+  EXPECT_EQ(again.plan.arrangements[0].arrangement, "32 rows");
+  EXPECT_EQ(again.plan.arrangements[0].shape, (Shape{Phase::kPrompt, 512}));
   EXPECT_EQ(again.plan.short_rest, 24);
   EXPECT_EQ(again.plan.reuse_granule, 16);
   EXPECT_EQ(again.plan.lanes[0].cores, (std::vector<int>{0, 2}));

@@ -60,8 +60,8 @@ struct OpTime {
   int n_runs = 0;
   // Where the lane knows several shapes for a product (N8): the fastest, which the other numbers
   // belong to, and how often its time goes into that of the slowest.
-  std::string layout = {};
-  double layout_gain = 1.0;
+  std::string arrangement = {};
+  double arrangement_gain = 1.0;
 };
 
 // Lanes that read at once, and the rate of each.

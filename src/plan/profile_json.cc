@@ -92,8 +92,8 @@ OpTime read_op_time(const JsonFields& fields, int n_lanes) {
   time.spread = fields.number("spread", 0.0, 1e9);
   time.n_runs = small(fields, "n_runs", 1, 1 << 30);
   if (fields.has("layout")) {
-    time.layout = fields.text("layout");
-    time.layout_gain = fields.number("layout_gain", 1.0, 1e9);
+    time.arrangement = fields.text("layout");
+    time.arrangement_gain = fields.number("layout_gain", 1.0, 1e9);
   }
   return time;
 }
@@ -164,9 +164,9 @@ Json op_json(const OpTime& time) {
                {"us", rounded(time.us)},
                {"spread", rounded(time.spread)},
                {"n_runs", time.n_runs}};
-  if (!time.layout.empty()) {
-    json["layout"] = time.layout;
-    json["layout_gain"] = rounded(time.layout_gain);
+  if (!time.arrangement.empty()) {
+    json["layout"] = time.arrangement;
+    json["layout_gain"] = rounded(time.arrangement_gain);
   }
   return json;
 }

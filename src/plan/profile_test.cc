@@ -44,9 +44,9 @@ TEST(Profile, ComesBackFromItsJson) {
   EXPECT_EQ(after.ops[1].shape, before.ops[1].shape);
   EXPECT_EQ(after.ops[0].us, 123.4);
   EXPECT_EQ(after.ops[0].n_runs, 7);
-  EXPECT_EQ(after.ops[0].layout, "a b");
-  EXPECT_EQ(after.ops[0].layout_gain, 1.25);
-  EXPECT_EQ(after.ops[1].layout, "");
+  EXPECT_EQ(after.ops[0].arrangement, "a b");
+  EXPECT_EQ(after.ops[0].arrangement_gain, 1.25);
+  EXPECT_EQ(after.ops[1].arrangement, "");
   EXPECT_EQ(after.bandwidth[1].gb_s, before.bandwidth[1].gb_s);
   EXPECT_EQ(after.handovers[0].us, 2.25);
   EXPECT_EQ(after.cores[0].gops, 99.5);

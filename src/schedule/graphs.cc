@@ -175,12 +175,12 @@ void check_lane(const Piece& piece, const lanes::Machine& machine) {
                           piece.subgraph.name, piece.lane, n_lanes - 1));
 }
 
-std::vector<plan::ProductLayout> layouts_of(const plan::Plan& plan, int lane) {
-  std::vector<plan::ProductLayout> layouts;
-  for (const plan::ProductLayout& layout : plan.layouts) {
-    if (layout.lane == lane) layouts.push_back(layout);
+std::vector<plan::ProductArrangement> arrangements_of(const plan::Plan& plan, int lane) {
+  std::vector<plan::ProductArrangement> arrangements;
+  for (const plan::ProductArrangement& arrangement : plan.arrangements) {
+    if (arrangement.lane == lane) arrangements.push_back(arrangement);
   }
-  return layouts;
+  return arrangements;
 }
 
 }  // namespace
@@ -197,9 +197,9 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
   }
   const std::vector<lanes::Subgraph> subgraphs =
       cut_into_subgraphs(blueprint, plan.is_cut_at_norms);
-  std::vector<std::vector<plan::ProductLayout>> layouts;
+  std::vector<std::vector<plan::ProductArrangement>> arrangements;
   for (size_t lane = 0; lane < machine.lanes().size(); ++lane) {
-    layouts.push_back(layouts_of(plan, static_cast<int>(lane)));
+    arrangements.push_back(arrangements_of(plan, static_cast<int>(lane)));
   }
   const auto build = [&](const std::vector<plan::Shape>& shapes, bool for_head) {
     std::vector<TaskList> lists;
@@ -217,7 +217,7 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
         for (size_t i = 0; i < pieces.size(); ++i) {
           Piece& piece = pieces[i];
           check_lane(piece, machine);
-          piece.subgraph.layouts = layouts[static_cast<size_t>(piece.lane)];
+          piece.subgraph.arrangements = arrangements[static_cast<size_t>(piece.lane)];
           lanes::Lane& worker = *machine.lanes()[static_cast<size_t>(piece.lane)];
           Task task{piece.lane,
                     worker.build(piece.subgraph, shape, weights, buffers_),

@@ -64,20 +64,22 @@ void choose_chunk(const solve::TaskTimes& times, const model::Blueprint& bluepri
   }
 }
 
-// The layouts of the model's products that the profile found faster than the lane's first one (N8).
-std::vector<plan::ProductLayout> chosen_layouts(const plan::Profile& profile,
-                                                const plan::Plan& plan,
-                                                const model::Blueprint& blueprint,
-                                                const weights::Store& weights) {
-  std::vector<plan::ProductLayout> layouts;
+// The arrangements of the model's products that the profile found faster than the lane's first one
+// (N8).
+std::vector<plan::ProductArrangement> chosen_arrangements(const plan::Profile& profile,
+                                                          const plan::Plan& plan,
+                                                          const model::Blueprint& blueprint,
+                                                          const weights::Store& weights) {
+  std::vector<plan::ProductArrangement> arrangements;
   for (const plan::OpShape& shape : solve::product_shapes(blueprint, weights, plan.body_shapes())) {
     for (int lane = 0; lane < static_cast<int>(profile.lanes.size()); ++lane) {
       const plan::OpTime* time = profile.find(lane, shape);
-      if (time == nullptr || time->layout.empty()) continue;
-      layouts.push_back({lane, shape.n_rows, shape.k, {shape.phase, shape.n_tokens}, time->layout});
+      if (time == nullptr || time->arrangement.empty()) continue;
+      arrangements.push_back(
+          {lane, shape.n_rows, shape.k, {shape.phase, shape.n_tokens}, time->arrangement});
     }
   }
-  return layouts;
+  return arrangements;
 }
 
 plan::Plan plan_of(prepare::Options options, const plan::Plan* like,
@@ -136,7 +138,7 @@ PlanChoice choose_plan(const ChooseRequest& request, const measure::StageFunctio
       place.decode_context = kDecodeContext;
       candidate.plan.placements = solve::place(blueprint, weights, facts, times, place).placements;
     }
-    candidate.plan.layouts = chosen_layouts(profile, candidate.plan, blueprint, weights);
+    candidate.plan.arrangements = chosen_arrangements(profile, candidate.plan, blueprint, weights);
     candidate.step_us = solve::predict_step_us(times, candidate.plan, blueprint, kDecodeContext);
     double total_us = 0.0;
     for (const int n : request.prompts) {

@@ -274,7 +274,7 @@ class Tuner {
     int8_ = add(fmt::format("int8 {}", plan::int8_method_name(tried.method)), plan);
   }
 
-  // The precision that is best so far, with lanes, chunk and layouts chosen by the profile.
+  // The precision that is best so far, with lanes, chunk and arrangements chosen by the profile.
   void add_structure() {
     const Candidate before = result_.candidates[best_so_far()];
     const JsonFields found = finding("structure of " + before.name, [&] {
@@ -294,7 +294,7 @@ class Tuner {
           {"plan", plan::to_json({prepare::plan_identity(file_), best.plan, std::nullopt})}};
     });
     const plan::Plan plan = plan::plan_from_json(found.text("plan"), state_->path()).plan;
-    const bool is_same = plan.lanes.size() == 1 && plan.layouts.empty() &&
+    const bool is_same = plan.lanes.size() == 1 && plan.arrangements.empty() &&
                          plan.n_threads() == before.plan.n_threads() &&
                          plan.chunk() == before.plan.chunk();
     if (!is_same) {

@@ -172,12 +172,12 @@ void explain_on_phone(const engine::Engine& engine) {
   }
   print("\n");
   const auto lanes = engine.phone()->lanes();
-  for (const plan::OpTime& time : engine.phone_setup()->layouts) {
+  for (const plan::OpTime& time : engine.phone_setup()->arrangements) {
     print(
         fmt::format("{} computes {} x {} for {} tokens as {}: {:.2f} times as fast as the slowest "
                     "equivalent shape\n",
                     lanes[static_cast<size_t>(time.lane)]->info().name, time.shape.n_rows,
-                    time.shape.k, time.shape.n_tokens, time.layout, time.layout_gain));
+                    time.shape.k, time.shape.n_tokens, time.arrangement, time.arrangement_gain));
   }
   for (size_t i = 0; i < choice.weight_bytes.size(); ++i) {
     const size_t limit = lanes[i]->info().memory_limit_bytes;

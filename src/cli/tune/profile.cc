@@ -31,7 +31,7 @@ struct ProfileFlags {
 };
 
 constexpr uint64_t kCheckSeed = 1;
-constexpr double kShownGain = 1.1;  // between layouts; less is hardly more than noise
+constexpr double kShownGain = 1.1;  // between arrangements; less is hardly more than noise
 
 measure::ProfileRequest checked(const ProfileFlags& flags) {
   measure::ProfileRequest request = flags.request;
@@ -142,10 +142,10 @@ void print_products(const plan::Profile& profile) {
   }
 }
 
-void print_layouts(const plan::Profile& profile) {
+void print_arrangements(const plan::Profile& profile) {
   bool has_head = false;
   for (const plan::OpTime& time : profile.ops) {
-    if (time.layout.empty() || time.layout_gain < kShownGain) continue;
+    if (time.arrangement.empty() || time.arrangement_gain < kShownGain) continue;
     if (!has_head) {
       print(
           "\nproducts whose layout matters\nlane  type    rows     k  tokens  fastest     times as "
@@ -154,7 +154,7 @@ void print_layouts(const plan::Profile& profile) {
     has_head = true;
     print(fmt::format("{:>4}  {:<5} {:>6} {:>5} {:>7}  {:<10} {:>30.2f}\n", time.lane,
                       tensor::type_name(time.shape.type), time.shape.n_rows, time.shape.k,
-                      time.shape.n_tokens, time.layout, time.layout_gain));
+                      time.shape.n_tokens, time.arrangement, time.arrangement_gain));
   }
 }
 
@@ -231,7 +231,7 @@ void profile(const ProfileFlags& flags) {
   print_machine(profile);
   print_lanes(profile);
   print_products(profile);
-  print_layouts(profile);
+  print_arrangements(profile);
   print_storage(profile);
   if (!flags.check) return;
   print_check(profile);

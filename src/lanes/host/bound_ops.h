@@ -26,7 +26,7 @@ size_t form_bytes(InputForm form, size_t k);
 
 // Strips of 16 rows that are multiplied together, so that activations are read once for all. Which
 // number is best depends on the caches and on the shape, so a profile may tell (N8).
-inline constexpr const char* kProductLayouts[] = {"64 rows", "32 rows", "128 rows"};
+inline constexpr const char* kProductArrangements[] = {"64 rows", "32 rows", "128 rows"};
 inline constexpr size_t kStripsTogether[] = {4, 2, 8};
 inline constexpr size_t kMostStripsTogether = 8;
 // The longest stretch of k that is unpacked at a time: 64 rows of it fit a second-level cache.

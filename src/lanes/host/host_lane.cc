@@ -89,7 +89,7 @@ std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, plan::Shap
   std::vector<BoundOp> ops = bind_ops(subgraph, weights, buffers, kernels_, precision);
   for (BoundOp& bound : ops) {
     if (is_prompt && bound.op.kind == model::OpKind::kLinear) {
-      bound.strips_together = kStripsTogether[layout_index(subgraph, bound.op, shape)];
+      bound.strips_together = kStripsTogether[arrangement_index(subgraph, bound.op, shape)];
     }
     reserve(bound, tokens.n_rows(shape.n_rows));
   }
@@ -98,11 +98,11 @@ std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, plan::Shap
   return std::make_unique<HostExecutable>(shape.n_rows, tokens, std::move(ops), weights, buffers);
 }
 
-std::span<const char* const> HostLane::layouts(plan::Shape shape) const {
+std::span<const char* const> HostLane::arrangements(plan::Shape shape) const {
   const bool has_panels = shape.phase == plan::Phase::kPrompt &&
                           (prefill_ == plan::Prefill::kBf16 || prefill_ == plan::Prefill::kInt8);
   if (!has_panels) return {};
-  return kProductLayouts;
+  return kProductArrangements;
 }
 
 // Room for what an op brings into another form.

@@ -21,8 +21,8 @@ class HostLane : public Lane {
   ~HostLane() override;
 
   const LaneInfo& info() const override { return info_; }
-  // The layouts that prompts in panels may take.
-  std::span<const char* const> layouts(plan::Shape shape) const override;
+  // The arrangements that prompts in panels may take.
+  std::span<const char* const> arrangements(plan::Shape shape) const override;
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
   // Without the lists of outliers, of which little is ever touched.

@@ -116,7 +116,7 @@ TaskCost VirtualLane::shadow_cost(const Subgraph& subgraph, int n_tokens) const 
 }
 
 // An NPU takes the rows of an input as a square, or one below the other.
-std::span<const char* const> VirtualLane::layouts(plan::Shape shape) const {
+std::span<const char* const> VirtualLane::arrangements(plan::Shape shape) const {
   static constexpr const char* kOfNpu[] = {"square", "n x 1"};
   if (options_.processor != Processor::kNpu || !options_.has_square_shapes) return {};
   if (shape.n_rows == 1) return {};
@@ -143,7 +143,7 @@ TaskCost VirtualLane::op_cost(const Subgraph& subgraph, size_t index, plan::Shap
     product.weight_bytes = weight_bytes;
     product.has_group_scales = options_.has_group_scales;
     product.has_square_shape =
-        options_.has_square_shapes && n_tokens > 1 && layout_index(subgraph, op, shape) == 0;
+        options_.has_square_shapes && n_tokens > 1 && arrangement_index(subgraph, op, shape) == 0;
     return model_.product(options_.processor, product);
   }
   double floats = 0.0;
@@ -181,7 +181,7 @@ std::unique_ptr<Executable> VirtualLane::build(const Subgraph& subgraph, plan::S
   // The lane behind computes whole products.
   if (options_.values != nullptr && subgraph.role == Role::kWhole) {
     lanes::Subgraph for_values = subgraph;
-    for_values.layouts = {};  // they are this lane's
+    for_values.arrangements = {};  // they are this lane's
     static_cast<VirtualExecutable&>(*timed).values =
         options_.values->build(for_values, shape, weights, buffers);
   }

@@ -28,7 +28,7 @@ class VirtualLane : public Lane {
   VirtualLane(VirtualMachine& machine, const CostModel& model, const VirtualLaneOptions& options);
 
   const LaneInfo& info() const override { return info_; }
-  std::span<const char* const> layouts(plan::Shape shape) const override;
+  std::span<const char* const> arrangements(plan::Shape shape) const override;
   // Without a lane for values only the types of the weights are looked at.
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;

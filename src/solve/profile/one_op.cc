@@ -156,11 +156,11 @@ void OneOp::add_attention() {
 }
 
 std::unique_ptr<lanes::Executable> OneOp::build(lanes::Lane& lane, size_t variant,
-                                                const std::string& layout) const {
+                                                const std::string& arrangement) const {
   const plan::Shape shape = {shape_.phase, shape_.n_tokens};
-  const plan::ProductLayout choice = {0, shape_.n_rows, shape_.k, shape, layout};
+  const plan::ProductArrangement choice = {0, shape_.n_rows, shape_.k, shape, arrangement};
   lanes::Subgraph subgraph = subgraphs_[variant];
-  subgraph.layouts = {&choice, 1};
+  subgraph.arrangements = {&choice, 1};
   return lane.build(subgraph, shape, *weights_, *buffers_);
 }
 

@@ -21,9 +21,9 @@ class OneOp {
   OneOp(const OneOp&) = delete;
   OneOp& operator=(const OneOp&) = delete;
 
-  // `layout`: one of those that the lane names, empty for its first.
+  // `arrangement`: one of those that the lane names, empty for its first.
   std::unique_ptr<lanes::Executable> build(lanes::Lane& lane, size_t variant,
-                                           const std::string& layout = "") const;
+                                           const std::string& arrangement = "") const;
   const lanes::Run& run() const { return run_; }
 
  private:

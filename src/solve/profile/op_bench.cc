@@ -159,16 +159,16 @@ weights::Matrix Arena::take(tensor::Type type, int n_rows, int k) {
 
 namespace {
 
-// In one of the lane's layouts, empty for its first.
-plan::OpTime measure_layout(lanes::Machine& machine, int lane, const OpShape& shape,
-                            const OneOp& op, size_t n_variants, const std::string& layout,
-                            const Patience& patience) {
+// In one of the lane's arrangements, empty for its first.
+plan::OpTime measure_arrangement(lanes::Machine& machine, int lane, const OpShape& shape,
+                                 const OneOp& op, size_t n_variants, const std::string& arrangement,
+                                 const Patience& patience) {
   lanes::Lane& worker = *machine.lanes()[static_cast<size_t>(lane)];
   // All beforehand, so that runs follow each other as tasks of a pass do: between them the threads
   // of a team stay awake.
   std::vector<std::unique_ptr<lanes::Executable>> executables;
   executables.reserve(n_variants);
-  for (size_t i = 0; i < n_variants; ++i) executables.push_back(op.build(worker, i, layout));
+  for (size_t i = 0; i < n_variants; ++i) executables.push_back(op.build(worker, i, arrangement));
   std::vector<double> times;
   double spent_us = 0.0;
   int most_runs = patience.most_runs;
@@ -193,41 +193,41 @@ plan::OpTime measure_layout(lanes::Machine& machine, int lane, const OpShape& sh
   time.us = quantile(times, 0.5);
   time.spread = time.us > 0.0 ? (quantile(times, 0.75) - quantile(times, 0.25)) / time.us : 0.0;
   time.n_runs = static_cast<int>(times.size());
-  time.layout = layout;
+  time.arrangement = arrangement;
   return time;
 }
 
-plan::OpTime fastest_layout(lanes::Machine& machine, int lane, const OpShape& shape,
-                            const OneOp& op, size_t n_variants, const Patience& patience) {
+plan::OpTime fastest_arrangement(lanes::Machine& machine, int lane, const OpShape& shape,
+                                 const OneOp& op, size_t n_variants, const Patience& patience) {
   // Less is within the noise of a measurement, and the first one is as good.
   constexpr double kWorthwhile = 0.97;
-  const std::span<const char* const> layouts =
-      machine.lanes()[static_cast<size_t>(lane)]->layouts({shape.phase, shape.n_tokens});
-  if (shape.op != OpKind::kLinear || layouts.empty()) {
-    return measure_layout(machine, lane, shape, op, n_variants, "", patience);
+  const std::span<const char* const> arrangements =
+      machine.lanes()[static_cast<size_t>(lane)]->arrangements({shape.phase, shape.n_tokens});
+  if (shape.op != OpKind::kLinear || arrangements.empty()) {
+    return measure_arrangement(machine, lane, shape, op, n_variants, "", patience);
   }
   plan::OpTime best;
   double slowest_us = 0.0;
-  for (const char* const layout : layouts) {
+  for (const char* const arrangement : arrangements) {
     const plan::OpTime time =
-        measure_layout(machine, lane, shape, op, n_variants, layout, patience);
+        measure_arrangement(machine, lane, shape, op, n_variants, arrangement, patience);
     slowest_us = std::max(slowest_us, time.us);
-    if (best.layout.empty() || time.us < kWorthwhile * best.us) best = time;
+    if (best.arrangement.empty() || time.us < kWorthwhile * best.us) best = time;
   }
-  best.layout_gain = best.us > 0.0 ? slowest_us / best.us : 1.0;
+  best.arrangement_gain = best.us > 0.0 ? slowest_us / best.us : 1.0;
   return best;
 }
 
 }  // namespace
 
-std::vector<plan::OpTime> compare_layouts(lanes::Machine& machine, int lane,
-                                          const std::vector<OpShape>& products) {
+std::vector<plan::OpTime> compare_arrangements(lanes::Machine& machine, int lane,
+                                               const std::vector<OpShape>& products) {
   static constexpr std::byte kNothing{};  // an address; nobody reads there
   std::vector<plan::OpTime> times;
   for (const OpShape& shape : products) {
     const size_t row_bytes = tensor::row_bytes(shape.type, static_cast<size_t>(shape.k));
     const OneOp op(shape, {{shape.type, &kNothing, row_bytes, shape.n_rows, shape.k}});
-    times.push_back(fastest_layout(machine, lane, shape, op, 1, {0, 1, 1, 0.0}));
+    times.push_back(fastest_arrangement(machine, lane, shape, op, 1, {0, 1, 1, 0.0}));
   }
   return times;
 }
@@ -252,7 +252,7 @@ plan::OpTime measure_op(lanes::Machine& machine, int lane, const OpShape& shape,
     }
   }
   const OneOp op(shape, matrices, is_packed ? patience.pack_threads : 0);
-  return fastest_layout(machine, lane, shape, op, matrices.size(), patience);
+  return fastest_arrangement(machine, lane, shape, op, matrices.size(), patience);
 }
 
 double measure_start_us(lanes::Machine& machine, int lane, Arena& arena) {

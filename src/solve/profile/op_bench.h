@@ -52,10 +52,10 @@ struct Patience {
 plan::OpTime measure_op(lanes::Machine& machine, int lane, const plan::OpShape& shape, Arena& arena,
                         const Patience& patience);
 
-// Products in every layout that the lane names (N8), on machines whose lanes compute nothing: no
-// weights are needed, and one run tells.
-std::vector<plan::OpTime> compare_layouts(lanes::Machine& machine, int lane,
-                                          const std::vector<plan::OpShape>& products);
+// Products in every arrangement that the lane names (N8), on machines whose lanes compute nothing:
+// no weights are needed, and one run tells.
+std::vector<plan::OpTime> compare_arrangements(lanes::Machine& machine, int lane,
+                                               const std::vector<plan::OpShape>& products);
 
 // A task that does next to nothing.
 double measure_start_us(lanes::Machine& machine, int lane, Arena& arena);
