@@ -97,7 +97,8 @@ struct Placement {
   static constexpr int kAllBlocks = INT_MAX;
 };
 
-// An equivalent shape in which a lane computes a product faster than in its first one (N8).
+// An equivalent shape in which a lane computes a product faster than in its first one (N8). Files
+// of plans and profiles call it a layout.
 struct ProductArrangement {
   int lane = 0;
   int n_rows = 0;  // of the weight
