@@ -64,7 +64,7 @@ Engine::Engine(const prepare::Options& options) {
   choose_plan(options);
   loaded_ = prepare::load_weights(options, kernels_.table, model_.get(), &plan_);
   const auto build_start = std::chrono::steady_clock::now();
-  make_machine(options);
+  make_machine();
   make_graphs(options);
   make_passes();
   check_memory();
@@ -85,13 +85,12 @@ void Engine::choose_plan(const prepare::Options& options) {
   ledger_.check();
 }
 
-void Engine::make_machine(const prepare::Options& options) {
+void Engine::make_machine() {
   if (phone_setup_ != nullptr) {
     machine_ = machines::make_phone(*phone_setup_, kernels_.table, plan_, has_values_);
   } else {
     machine_ = machines::make_host(kernels_.table, plan_, loaded_);
   }
-  if (options.lanes.is_strict_npu) machines::check_static_scales(*machine_, has_values_);
 }
 
 void Engine::make_graphs(const prepare::Options& options) {

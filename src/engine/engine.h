@@ -76,7 +76,7 @@ class Engine {
 
  private:
   void choose_plan(const prepare::Options& options);
-  void make_machine(const prepare::Options& options);
+  void make_machine();
   void make_graphs(const prepare::Options& options);
   void make_passes();
   void check_memory();

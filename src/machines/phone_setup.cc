@@ -158,6 +158,19 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   plan.arrangements = arrangements_of(setup->arrangements, phone);
 }
 
+// Values on a phone are computed with a scale for every 32 activations, found as they run.
+void check_strict_npu(const prepare::Options& options) {
+  if (!options.lanes.is_strict_npu || !options.phone.has_values) return;
+  std::vector<lanes::Processor> processors = options.phone.processors;
+  if (processors.empty()) processors = lanes::PhoneOptions().lanes;
+  const auto npu = std::find(processors.begin(), processors.end(), lanes::Processor::kNpu);
+  if (npu == processors.end()) return;
+  throw Error(
+      "‹strict-npu› holds the lane 'npu' to scales that are fixed when its executables are built, "
+      "but a phone that computes values finds them as it runs. Leave ‹strict-npu› out, or use "
+      "lanes without a matrix unit.");
+}
+
 }  // namespace
 
 std::string PhoneSetup::name() const {
@@ -187,6 +200,7 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
                                              const model::Blueprint& blueprint,
                                              const weights::Store& weights) {
   prepare::check_options(options);
+  check_strict_npu(options);
   lanes::PhoneOptions phone_options;
   if (!options.phone.processors.empty()) phone_options.lanes = options.phone.processors;
   phone_options.has_fast_handover = options.phone.has_fast_handover;
@@ -219,19 +233,6 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
   prepare::apply_chunk_options(options, &plan);
   choose(blueprint, weights, options, setup.get());
   return setup;
-}
-
-void check_static_scales(const lanes::Machine& machine, bool has_values) {
-  constexpr uint32_t kMatrix = lanes::kInt8Matrix | lanes::kBf16Matrix;
-  if (!has_values) return;
-  for (const lanes::Lane* lane : machine.lanes()) {
-    if ((lane->info().capabilities & kMatrix) == 0) continue;
-    throw Error(fmt::format(
-        "‹strict-npu› holds the lane '{}' to scales that are fixed when its executables are "
-        "built, and none have been profiled for this model. Leave ‹strict-npu› out, so that scales "
-        "are computed as it runs, or use lanes without a matrix unit.",
-        lane->info().name));
-  }
 }
 
 }  // namespace troika::machines

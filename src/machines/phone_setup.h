@@ -39,8 +39,4 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
                                              const model::Blueprint& blueprint,
                                              const weights::Store& weights);
 
-// For --strict-npu: matrix lanes get static scales or nothing. Throws Error that says what is
-// missing. Lanes that only take modelled time have no scales to miss.
-void check_static_scales(const lanes::Machine& machine, bool has_values);
-
 }  // namespace troika::machines
