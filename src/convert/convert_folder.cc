@@ -70,6 +70,7 @@ std::optional<Job> find_job(const PlannedTensor& planned, const SourceFolder& fo
 void check_all_used(const std::vector<Job>& jobs, const SourceFolder& folder, const Plan& plan,
                     const std::string& where) {
   std::vector<const SourceTensor*> used;
+  used.reserve(jobs.size());
   for (const Job& job : jobs) used.push_back(job.found.tensor);
   std::sort(used.begin(), used.end());
   for (const auto& [name, found] : folder.tensors()) {

@@ -28,7 +28,7 @@ class Stopwatch {
 
 }  // namespace
 
-Drafter::Drafter(std::vector<std::unique_ptr<Source>> sources, DrafterOptions options)
+Drafter::Drafter(std::vector<std::unique_ptr<Source>> sources, const DrafterOptions& options)
     : sources_(std::move(sources)),
       options_(options),
       odds_(static_cast<int>(sources_.size())),
@@ -107,13 +107,13 @@ void Drafter::join() {
   std::vector<float>& sums = sums_;
   sums.assign(static_cast<size_t>(joined_.size()) + 1, 0.0f);
   for (const Node& node : joined_.nodes())
-    sums[static_cast<size_t>(node.parent + 1)] += node.chance;
+    sums[static_cast<size_t>(node.parent) + 1] += node.chance;
   order_.clear();
   for (int i = 0; i < joined_.size(); ++i) {
     const Node& node = joined_[i];
     const float before =
         node.parent == kRoot ? 1.0f : order_[static_cast<size_t>(node.parent)].path_chance;
-    const float sum = std::max(1.0f, sums[static_cast<size_t>(node.parent + 1)]);
+    const float sum = std::max(1.0f, sums[static_cast<size_t>(node.parent) + 1]);
     order_.push_back({i, before * node.chance / sum});
   }
   // No node is likelier than its parent, so parents stay in front of their children.

@@ -65,7 +65,8 @@ struct Company {
 class Drafter {
  public:
   // REQUIRES: 1 <= most_width <= kMostWidth.
-  explicit Drafter(std::vector<std::unique_ptr<Source>> sources, DrafterOptions options = {});
+  explicit Drafter(std::vector<std::unique_ptr<Source>> sources,
+                   const DrafterOptions& options = {});
 
   // The text from now on; what it shares with the one before at its beginning is kept, if it only
   // got longer.

@@ -35,10 +35,10 @@ void Session::predict(std::span<const std::span<const float>> logits, Token next
   }
   int at = draft::kRoot;
   for (const int node : path_) {
-    predicted_[static_cast<size_t>(at + 1)] = (*tree_)[node].token;
+    predicted_[static_cast<size_t>(at) + 1] = (*tree_)[node].token;
     at = node;
   }
-  if (next >= 0) predicted_[static_cast<size_t>(at + 1)] = next;
+  if (next >= 0) predicted_[static_cast<size_t>(at) + 1] = next;
 }
 
 double Session::add_step(draft::Drafter* drafter, int most_tokens, int most_rows,
@@ -65,7 +65,7 @@ Session::Stepped Session::take_step(Sampler& sampler, draft::Drafter* drafter,
   try {
     for (int node = draft::kRoot;;) {
       try {
-        next = sampler.sample(history_, logits[static_cast<size_t>(node + 1)]);
+        next = sampler.sample(history_, logits[static_cast<size_t>(node) + 1]);
       } catch (const Error&) {
         if (path_.empty()) throw;
         next = -1;  // the next call will say so again: what is accepted comes first

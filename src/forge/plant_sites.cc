@@ -132,6 +132,7 @@ std::vector<int> PlantSite::columns(int channel) const {
   if (head_dim == 0) return {channel};
   const int kv_head = channel / head_dim;
   std::vector<int> all;
+  all.reserve(static_cast<size_t>(n_shared));
   for (int i = 0; i < n_shared; ++i) {
     all.push_back((kv_head * n_shared + i) * head_dim + channel % head_dim);
   }

@@ -54,6 +54,7 @@ std::vector<double> step_ms(engine::Session& session, const std::vector<int>& wi
     const size_t which = i % widths.size();
     cache::Batch batch;
     std::vector<cache::Token> chain;
+    chain.reserve(static_cast<size_t>(widths[which]));
     for (int j = 0; j < widths[which]; ++j) {
       chain.push_back(some_token(session, i + static_cast<size_t>(j)));
     }
@@ -64,6 +65,7 @@ std::vector<double> step_ms(engine::Session& session, const std::vector<int>& wi
     if (i >= widths.size()) ms[which].push_back(taken);  // the first round warms up
   }
   std::vector<double> medians;
+  medians.reserve(ms.size());
   for (const std::vector<double>& times : ms) medians.push_back(median(times));
   return medians;
 }

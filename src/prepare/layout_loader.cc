@@ -16,7 +16,6 @@ namespace {
 using schedule::BlockLoad;
 using schedule::Layout;
 using weights::BlockCopy;
-using weights::BlockForm;
 
 double now_us() { return RealClock().now_us(); }
 

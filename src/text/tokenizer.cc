@@ -98,7 +98,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(Vocabulary vocabulary, const Tokenizer
 
 std::unique_ptr<Tokenizer> make_tokenizer(const gguf::File& file, const TokenizerOptions& options) {
   try {
-    return make_tokenizer(read_vocabulary(file), std::move(options));
+    return make_tokenizer(read_vocabulary(file), options);
   } catch (const UsageError&) {
     throw;
   } catch (const Error& error) {

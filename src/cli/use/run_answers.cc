@@ -118,6 +118,7 @@ void run_answers(engine::Engine& engine, const EngineFlags& flags, const DraftFl
         "none.");
   }
   std::vector<std::unique_ptr<draft::Drafter>> drafters;
+  drafters.reserve(static_cast<size_t>(request.n_answers));
   for (int i = 0; i < request.n_answers; ++i) {
     drafters.push_back(draft.make(engine, flags.checked()));
   }

@@ -229,6 +229,6 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Token> tokenize(std::string source) { return Lexer(std::move(source)).run(); }
+std::vector<Token> tokenize(const std::string& source) { return Lexer(source).run(); }
 
 }  // namespace troika::jinja

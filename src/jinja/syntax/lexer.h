@@ -31,7 +31,7 @@ struct Token {
 };
 
 // Throws an Error that names the line. The last token is kEnd.
-std::vector<Token> tokenize(std::string source);
+std::vector<Token> tokenize(const std::string& source);
 
 // Throws: "The chat template cannot be read: `what` (line 12)."
 [[noreturn]] void fail_at_line(int line, const std::string& what);

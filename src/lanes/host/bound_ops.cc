@@ -399,7 +399,7 @@ std::vector<BoundOp> bind_ops(const Subgraph& subgraph, const weights::Store& we
       bound.channels = weights.channels_of(op.weight);
       TROIKA_ASSERT(bound.shadow != nullptr && bound.channels != nullptr);
       TROIKA_ASSERT(bound.form == InputForm::kInt8 && bound.int8_rule.takes_outliers());
-      ops.push_back(std::move(bound));
+      ops.push_back(bound);
     }
     return ops;
   }
@@ -421,7 +421,7 @@ std::vector<BoundOp> bind_ops(const Subgraph& subgraph, const weights::Store& we
     }
     if (op.output == prepared) prepared = model::kNone;
     meetings.place(&bound);
-    ops.push_back(std::move(bound));
+    ops.push_back(bound);
   }
   return ops;
 }

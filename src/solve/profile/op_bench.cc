@@ -172,9 +172,9 @@ plan::OpTime measure_arrangement(lanes::Machine& machine, int lane, const OpShap
   std::vector<double> times;
   double spent_us = 0.0;
   int most_runs = patience.most_runs;
+  size_t next = 0;
   for (int i = -patience.n_warm; i < most_runs; ++i) {
-    const auto run = static_cast<size_t>(i + patience.n_warm);
-    const lanes::Executable& executable = *executables[run % executables.size()];
+    const lanes::Executable& executable = *executables[next++ % executables.size()];
     const double us = run_us(machine, lane, executable, op.run());
     if (i < 0) {
       // Beside so long a run the cost of the first time is small.
