@@ -160,7 +160,8 @@ TROIKA_OPTION_OF(std::vector<int>);
 TROIKA_OPTION_OF(std::vector<std::string>);
 #undef TROIKA_OPTION_OF
 
-Option* Command::add_text(const std::string& names, std::function<void(const std::string&)> take,
+Option* Command::add_text(const std::string& names,
+                          const std::function<void(const std::string&)>& take,
                           const std::string& help) {
   return keep(*app_->add_option_function<std::string>(names, take, help));
 }

@@ -90,7 +90,7 @@ class Command {
   template <typename T>
   Option* add_option(const std::string& names, T& value, const std::string& help);
   // For a text that `take` reads; what it throws ends the program as any error does.
-  Option* add_text(const std::string& names, std::function<void(const std::string&)> take,
+  Option* add_text(const std::string& names, const std::function<void(const std::string&)>& take,
                    const std::string& help);
   // "!--no-cache" sets `value` to false.
   Option* add_flag(const std::string& names, bool& value, const std::string& help);

@@ -43,6 +43,7 @@ std::vector<LaneSet> lane_sets(const prepare::LaneChoice& asked) {
   cores.resize(std::min(cores.size(), static_cast<size_t>(usable_cores())));  // a quota of time
   if (cores.size() >= 2 && cores.size() <= kMostLanes) {
     std::vector<plan::HostLane> lanes;
+    lanes.reserve(cores.size());
     for (const int core : cores) lanes.push_back({{core}, 1});
     sets.push_back({"lanes " + plan::lanes_text(lanes), lanes, 0});
   }
