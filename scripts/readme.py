@@ -16,6 +16,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "build" / "release" / "troika"
@@ -60,10 +61,11 @@ def table(options):
                          f"{row['ratio']:.2f} |")
         shares.append(found["decode"]["fraction_of_bandwidth"])
     cores = len(os.sched_getaffinity(0))
-    lines += ["", f"Tokens per second on {cores} cores ({processor_name()}), neither program told anything: a prompt of "
-              f"{PROMPT_TOKENS} tokens, an answer of {ANSWER_TOKENS}. Answers run at {min(shares):.0%} to {max(shares):.0%} "
-              "of the rate at which those cores can read memory at all. `scripts/readme.py` measures it again.", ""]
-    return "\n".join(lines)
+    text = (f"Tokens per second on {cores} cores ({processor_name()}), neither program told anything: a prompt of "
+            f"{PROMPT_TOKENS} tokens, an answer of {ANSWER_TOKENS}, random weights in real shapes. Answers run at "
+            f"{min(shares):.0%} to {max(shares):.0%} of the rate at which those cores can read memory at all. "
+            "`scripts/readme.py` measures it again.")
+    return "\n".join([*lines, "", *textwrap.wrap(text, 118), ""])
 
 
 def draw():
