@@ -19,11 +19,11 @@ import shlex
 import subprocess
 import sys
 
+from code_texts import texts_of
+
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)")
-# Texts of code, with those that follow directly; in them commands in quotes, and marks of options.
-TEXTS = re.compile(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*')
-SEAM = re.compile(r'"\s*"')
+# In the texts of code: commands in quotes, and marks of options.
 COMMAND = re.compile(r"'troika ([^'\"]*)'")
 MARK = re.compile(r"‹([a-z0-9-]+)›")
 
@@ -127,9 +127,8 @@ def texts_of_code(root):
     """(file, text) of every text in the program's own code."""
     for path in sorted((root / "src").rglob("*")):
         if path.suffix in {".h", ".cc"} and not re.search(r"_(test|test_support|fuzz)$", path.stem):
-            code = re.sub(r"(?m)^\s*//.*$", "", path.read_text(encoding="utf-8"))
-            for text in TEXTS.findall(code):
-                yield path.relative_to(root), SEAM.sub("", text[1:-1])
+            for _, text in texts_of(path.read_text(encoding="utf-8")):
+                yield path.relative_to(root), text
 
 
 def text_problems(root, program):

@@ -15,6 +15,8 @@ import re
 import subprocess
 import sys
 
+from code_texts import texts_of
+
 MAX_LINES = 800
 MAX_FUNCTION_LINES = 60
 MAX_FOLDER_LINES = 3000
@@ -33,9 +35,7 @@ FORBIDDEN = [
 # The line that opens the body of a function, and words that open something else.
 OPENS_BODY = re.compile(r"^( {0,2})(?!\s)(.*\)( const| noexcept| override| final|\s*->[^{]*| TROIKA_INLINE)* \{| {4,}: .*\{)$")
 NO_FUNCTION = re.compile(r"^(namespace|class|struct|enum|union|switch|if|for|while|else|do|try|\}|extern|return|case|#)\b")
-# Texts of code, with those that follow directly; in them commands in quotes, and flags.
-TEXTS = re.compile(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*')
-SEAM = re.compile(r'"\s*"')
+# In the texts of code: commands in quotes, and flags.
 COMMAND = re.compile(r"'troika [^']*'")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 # The one place that may know where real data lies on the machine that runs the checks.
@@ -85,10 +85,8 @@ def flags_below_the_command_line(files):
             continue
         if TESTS.search(name):
             continue
-        code = re.sub(r"(?m)^\s*//.*$", "", path.read_text(encoding="utf-8", errors="replace"))
-        for text in TEXTS.finditer(code):
-            for flag in FLAG.findall(COMMAND.sub("", SEAM.sub("", text.group(0)))):
-                number = code.count("\n", 0, text.start()) + 1
+        for number, text in texts_of(path.read_text(encoding="utf-8", errors="replace")):
+            for flag in FLAG.findall(COMMAND.sub("", text)):
                 yield f"{name}:{number}: {flag} in a text: write ‹{flag[2:]}›"
 
 

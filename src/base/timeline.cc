@@ -7,6 +7,8 @@
 #include <span>
 #include <string_view>
 
+#include "base/xml_text.h"
+
 namespace troika {
 namespace {
 
@@ -66,29 +68,6 @@ const char* ink_on(std::string_view colour) {
   };
   const int brightness = 299 * part(1) + 587 * part(3) + 114 * part(5);  // thousandths
   return brightness > 125000 ? "#000" : "#fff";
-}
-
-std::string xml_text(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
 }
 
 double text_width(std::string_view text) { return kCharWidth * static_cast<double>(text.size()); }

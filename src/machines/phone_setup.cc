@@ -199,7 +199,6 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
                                              const gguf::File& file,
                                              const model::Blueprint& blueprint,
                                              const weights::Store& weights) {
-  prepare::check_options(options);
   check_strict_npu(options);
   lanes::PhoneOptions phone_options;
   if (!options.phone.processors.empty()) phone_options.lanes = options.phone.processors;

@@ -32,7 +32,8 @@ struct PhoneSetup {
   std::string name() const;
 };
 
-// Throws Error for files that are no phone or stack, UsageError for options that do not fit.
+// Throw Error for files that are no phone or stack, UsageError for options that do not fit.
+// REQUIRES: prepare::check_options allows the options.
 lanes::CostModel read_cost_model(const prepare::Options& options);
 std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
                                              const gguf::File& file,

@@ -18,15 +18,8 @@ constexpr int kPrunePercent = 85;  // nf046
 // Every op has a buffer of its own for what it gives, as the paper's framework does it (section
 // 4.5); a graph of its own repeats weights and buffers, a shared one only what attention needs.
 NpuMemory npu_memory(const std::string& folder, const std::string& model, int n_prompt) {
-  prepare::Options options;
-  options.phone.file = folder + "/8gen3.json";
-  options.phone.stack = "llm.npu";
-  options.model.file = model;
-  options.model.type = "q8_0";
-  options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
-  options.phone.npu_step = prepare::NpuStep::kOutOfOrder;
+  prepare::Options options = npu_options(folder, model);
   options.prompts.chunk = kNpuChunk;
-  options.phone.has_values = false;
   options.memory.context = n_prompt + 8;
   const engine::Engine engine(options);
   const model::Blueprint& blueprint = engine.blueprint();

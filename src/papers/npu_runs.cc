@@ -4,17 +4,25 @@
 
 namespace troika::papers {
 
+prepare::Options npu_options(const std::string& folder, const std::string& model) {
+  prepare::Options options;
+  options.phone.file = folder + "/8gen3.json";
+  options.phone.stack = "llm.npu";
+  options.model.file = model;
+  options.model.type = "q8_0";
+  options.phone.processors = {Processor::kCpu, Processor::kNpu};
+  options.phone.npu_step = NpuStep::kOutOfOrder;
+  options.phone.has_values = false;
+  return options;
+}
+
 const NpuResult& NpuRuns::result(const NpuRun& run) {
   const auto [at, is_new] = known_.try_emplace(run);
   if (!is_new) return at->second;
   constexpr int kSteps = 8;
-  prepare::Options options;
+  prepare::Options options = npu_options(folder_, run.model);
   options.phone.file = folder_ + "/" + run.phone + ".json";
-  options.phone.stack = "llm.npu";
-  options.model.file = run.model;
-  options.model.type = "q8_0";
   options.phone.processors = run.processors;
-  options.phone.has_values = false;
   options.phone.npu_step = run.step;
   options.phone.npu_prune = run.prune;
   options.prompts.order = run.order;

@@ -44,6 +44,10 @@ class NpuRuns {
   std::map<NpuRun, NpuResult> known_;
 };
 
+// A model with the system of the paper, all of it, on the cores and the NPU of the 8 Gen 3; nothing
+// is computed.
+prepare::Options npu_options(const std::string& folder, const std::string& model);
+
 // The chunk length of the paper.
 inline constexpr int kNpuChunk = 256;
 

@@ -260,14 +260,7 @@ class Reproduction {
 
   // As the planner chooses it on the phone, with all lanes free.
   double chosen_chunk(const char* model) {
-    prepare::Options options;
-    options.phone.file = folder_.path + "/8gen3.json";
-    options.phone.stack = "llm.npu";
-    options.model.file = model;
-    options.model.type = "q8_0";
-    options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
-    options.phone.npu_step = prepare::NpuStep::kOutOfOrder;
-    options.phone.has_values = false;
+    prepare::Options options = npu_options(folder_.path, model);
     options.memory.context = 2048;
     return engine::Engine(options).plan().chunk();
   }

@@ -16,14 +16,8 @@ namespace {
 
 const std::string kPhonesOfNpu = test::repository_file("phones");
 
-prepare::Options npu_options(NpuStep step) {
-  prepare::Options options;
-  options.phone.file = kPhonesOfNpu + "/8gen3.json";
-  options.phone.stack = "llm.npu";
-  options.model.file = "qwen1.5-1.8b";
-  options.model.type = "q8_0";
-  options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
-  options.phone.has_values = false;
+prepare::Options options_of(NpuStep step) {
+  prepare::Options options = npu_options(kPhonesOfNpu, "qwen1.5-1.8b");
   options.phone.npu_step = step;
   options.prompts.chunk = 256;
   options.memory.context = 1100;
@@ -67,10 +61,10 @@ TEST(ReproduceNpu, N12EachStepOfTheAblationIsFaster) {
     EXPECT_LT(seconds, before) << static_cast<int>(step);
     before = seconds;
   }
-  prepare::Options options = npu_options(NpuStep::kOutlier);
+  prepare::Options options = options_of(NpuStep::kOutlier);
   options.phone.npu_prune = 101;
   EXPECT_THROW(engine::Engine{options}, UsageError);
-  options = npu_options(NpuStep::kOutlier);
+  options = options_of(NpuStep::kOutlier);
   options.phone.processors = {lanes::Processor::kNpu};
   EXPECT_THROW(engine::Engine{options}, UsageError);
 }
@@ -84,7 +78,7 @@ TEST(ReproduceNpu, N8SquareShapesAreFasterAndCanBeSwitchedOff) {
 }
 
 TEST(ReproduceNpu, N4OutliersAreComputedWhileTheNpuWorks) {
-  prepare::Options options = npu_options(NpuStep::kOutlier);
+  prepare::Options options = options_of(NpuStep::kOutlier);
   options.phone.npu_prune = 0;
   engine::Engine engine(options);
   engine::Session session(engine);

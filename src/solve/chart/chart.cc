@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/xml_text.h"
+
 namespace troika::solve {
 namespace {
 
@@ -19,29 +21,6 @@ constexpr double kPlotWidth = kPanelWidth - kLeft - kRight;
 // Okabe and Ito's colours without the yellow one, which white swallows.
 constexpr const char* kColours[] = {"#0072B2", "#E69F00", "#009E73", "#D55E00",
                                     "#CC79A7", "#56B4E9", "#555555", "#8C6D1F"};
-
-std::string xml_text(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 std::string text_at(double x, double y, const std::string& text, const std::string& attributes) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, attributes,

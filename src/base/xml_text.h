@@ -1,0 +1,12 @@
+// Text in a picture: SVG is XML.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace troika {
+
+// The text with <, >, & and quotes as XML writes them.
+std::string xml_text(std::string_view text);
+
+}  // namespace troika
