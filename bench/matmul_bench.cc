@@ -72,6 +72,32 @@ void matmul_q8(benchmark::State& state, const kernels::Table& table, Type type, 
   count(state, weights, shape, n_tokens);
 }
 
+// The same with tokens that were prepared before.
+void matmul_spread(benchmark::State& state, const kernels::Table& table, Type type, Shape shape,
+                   size_t n_tokens) {
+  const WeightPool& weights = pool(type, shape.k);
+  const std::vector<float> x = random_floats(shape.k, 1.0f);
+  std::vector<std::byte> q(kernels::q8_row_bytes(shape.k));
+  table.quantize_activations(x.data(), q.data(), shape.k);
+  const kernels::TokenGroups groups = {n_tokens};
+  const size_t n_blocks = kernels::n_token_blocks(shape.k);
+  std::vector<kernels::TokenBlock> blocks(n_tokens * n_blocks);
+  for (size_t t = 0; t < n_tokens; ++t) {
+    const size_t group = groups.of_token(t), first = groups.first(group);
+    find(table.spread_token, type)(q.data(), shape.k, &blocks[first * n_blocks + t - first],
+                                   groups.size(group));
+  }
+  std::vector<float> y(n_tokens * shape.n_rows);
+  size_t turn = 0;
+  for (auto _ : state) {
+    MatmulWeight weight = weights.matrix(turn++, shape.n_rows);
+    weight.n_strip_rows = shape.n_rows;
+    find(table.matmul_spread, type)(weight, n_tokens, blocks.data(), y.data(), shape.n_rows);
+    benchmark::DoNotOptimize(y.data());
+  }
+  count(state, weights, shape, n_tokens);
+}
+
 void matmul_f32(benchmark::State& state, const kernels::Table& table, Type type, Shape shape,
                 size_t n_tokens) {
   const WeightPool& weights = pool(type, shape.k);
@@ -109,6 +135,12 @@ bool register_all() {
                 (name + tail).c_str(), [&table, type, shape, n_tokens, in_strips](auto& state) {
                   matmul_q8(state, table, type, shape, n_tokens, in_strips);
                 });
+          }
+          if (find(table.matmul_spread, type) != nullptr) {
+            benchmark::RegisterBenchmark(("matmul_spread" + tail).c_str(),
+                                         [&table, type, shape, n_tokens](auto& state) {
+                                           matmul_spread(state, table, type, shape, n_tokens);
+                                         });
           }
           benchmark::RegisterBenchmark(("matmul_f32" + tail).c_str(),
                                        [&table, type, shape, n_tokens](auto& state) {

@@ -41,4 +41,34 @@ inline Q8Row q8_row(const std::byte* row, size_t k) {
           reinterpret_cast<const int16_t*>(sum)};
 }
 
+// 32 activations of a token for kernels that multiply several tokens with weights whose rows have a
+// lane each: all that such a kernel spreads over the lanes, on one line of the cache. What depends
+// on the type of the weights is made by `Table::spread_token`.
+struct alignas(64) TokenBlock {
+  int32_t fours[8];  // four q in each
+  int32_t start[2];  // of both groups of 16, or the first of the whole: what offsets add, negative
+  float scale;
+  float sum[2];          // of both groups of 16, or the first of the whole, scaled
+  int32_t pair_of_sums;  // of both groups of 16, two bytes each
+};
+static_assert(sizeof(TokenBlock) == 64);
+
+constexpr size_t n_token_blocks(size_t k) { return q8_padded(k) / kQ8Block; }
+
+// Such kernels take tokens in groups of about the same size, whose sums fit the first-level cache.
+// The blocks of a group stand together, block 0 of all its tokens first.
+inline constexpr size_t kGroupTokens = 32;
+struct TokenGroups {
+  size_t n_tokens;
+
+  constexpr size_t count() const { return (n_tokens + kGroupTokens - 1) / kGroupTokens; }
+  constexpr size_t first(size_t group) const { return n_tokens * group / count(); }
+  constexpr size_t size(size_t group) const { return first(group + 1) - first(group); }
+  constexpr size_t of_token(size_t t) const {
+    size_t group = t * count() / n_tokens;
+    while (first(group + 1) <= t) ++group;
+    return group;
+  }
+};
+
 }  // namespace troika::kernels

@@ -13,36 +13,31 @@
 namespace troika::kernels {
 namespace {
 
-// Calls visit(name, mine, theirs) for each function of the two tables.
+// Calls visit(name, mine, theirs) for each function of the two tables that is there for each type.
+template <typename Visit>
+void visit_functions_by_type(Table& mine, const Table& theirs, Visit visit) {
+  const auto visit_all = [&](const char* name, auto& of_mine, const auto& of_theirs) {
+    for (const tensor::TypeInfo& info : tensor::type_table()) {
+      const auto i = static_cast<size_t>(info.type);
+      visit(std::string(name) + " " + info.name, of_mine[i], of_theirs[i]);
+    }
+  };
+  visit_all("matmul_f32", mine.matmul_f32, theirs.matmul_f32);
+  visit_all("matmul_q8", mine.matmul_q8, theirs.matmul_q8);
+  visit_all("unpack_bf16", mine.unpack_bf16, theirs.unpack_bf16);
+  visit_all("largest_of_row", mine.largest_of_row, theirs.largest_of_row);
+  visit_all("unpack_int8", mine.unpack_int8, theirs.unpack_int8);
+  visit_all("matmul_q8_strips", mine.matmul_q8_strips, theirs.matmul_q8_strips);
+  visit_all("spread_token", mine.spread_token, theirs.spread_token);
+  visit_all("matmul_spread", mine.matmul_spread, theirs.matmul_spread);
+  visit_all("unpack_bf16_strips", mine.unpack_bf16_strips, theirs.unpack_bf16_strips);
+  visit_all("unpack_int8_strips", mine.unpack_int8_strips, theirs.unpack_int8_strips);
+}
+
+// The same for all functions.
 template <typename Visit>
 void visit_functions(Table& mine, const Table& theirs, Visit visit) {
-  for (const tensor::TypeInfo& info : tensor::type_table()) {
-    const auto i = static_cast<size_t>(info.type);
-    visit(std::string("matmul_f32 ") + info.name, mine.matmul_f32[i], theirs.matmul_f32[i]);
-  }
-  for (const tensor::TypeInfo& info : tensor::type_table()) {
-    const auto i = static_cast<size_t>(info.type);
-    visit(std::string("matmul_q8 ") + info.name, mine.matmul_q8[i], theirs.matmul_q8[i]);
-  }
-  for (const tensor::TypeInfo& info : tensor::type_table()) {
-    const auto i = static_cast<size_t>(info.type);
-    visit(std::string("unpack_bf16 ") + info.name, mine.unpack_bf16[i], theirs.unpack_bf16[i]);
-  }
-  for (const tensor::TypeInfo& info : tensor::type_table()) {
-    const auto i = static_cast<size_t>(info.type);
-    visit(std::string("largest_of_row ") + info.name, mine.largest_of_row[i],
-          theirs.largest_of_row[i]);
-    visit(std::string("unpack_int8 ") + info.name, mine.unpack_int8[i], theirs.unpack_int8[i]);
-  }
-  for (const tensor::TypeInfo& info : tensor::type_table()) {
-    const auto i = static_cast<size_t>(info.type);
-    visit(std::string("matmul_q8_strips ") + info.name, mine.matmul_q8_strips[i],
-          theirs.matmul_q8_strips[i]);
-    visit(std::string("unpack_bf16_strips ") + info.name, mine.unpack_bf16_strips[i],
-          theirs.unpack_bf16_strips[i]);
-    visit(std::string("unpack_int8_strips ") + info.name, mine.unpack_int8_strips[i],
-          theirs.unpack_int8_strips[i]);
-  }
+  visit_functions_by_type(mine, theirs, visit);
   visit("matmul_int8", mine.matmul_int8, theirs.matmul_int8);
   visit("matmul_bf16", mine.matmul_bf16, theirs.matmul_bf16);
   visit("quantize_int8", mine.quantize_int8, theirs.quantize_int8);

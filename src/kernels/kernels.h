@@ -49,6 +49,12 @@ using MatmulF32 = void(const MatmulWeight& weight, size_t n_tokens, const float*
 // Activations from `quantize_activations`: whole-number dot products in each block.
 using MatmulQ8 = void(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                       size_t x_stride_bytes, float* y, size_t y_stride);
+// The same of weights that stand in strips wholly, with the blocks of all groups of tokens.
+using MatmulSpread = void(const MatmulWeight& weight, size_t n_tokens, const TokenBlock* x,
+                          float* y, size_t y_stride);
+// Makes the blocks of one token out of its row, or of a piece of it: block b is blocks[b * step],
+// where `step` tokens are in a group.
+using SpreadToken = void(const std::byte* row, size_t k, TokenBlock* blocks, size_t step);
 
 // The same for many tokens, with int8 panels: whole-number sums over the whole of k, then times the
 // token's scale, times the row's, in this order: all implementations agree to the bit.
@@ -144,6 +150,8 @@ struct Table {
   // The same bits from weights of which rows stand in strips. Null for all types, or for float ones
   // only.
   ByType<MatmulQ8> matmul_q8_strips{};
+  ByType<SpreadToken> spread_token{};
+  ByType<MatmulSpread> matmul_spread{};
   ByType<UnpackBf16> unpack_bf16_strips{};
   ByType<UnpackInt8> unpack_int8_strips{};
 

@@ -99,6 +99,53 @@ TEST_P(StripKernels, ProductsHaveTheBitsOfTheFilesOrder) {
   });
 }
 
+TEST_P(StripKernels, ProductsOfPreparedTokensHaveTheSameBits) {
+  constexpr size_t kRows = 48, kTokens = 70;
+  ASSERT_NE(find(table().matmul_spread, Type::kQ4_0), nullptr);
+  for_each_type([&](Type type, size_t k) {
+    const TwoOrders weight(type, kRows, k);
+    const std::vector<std::byte> x = quantized(random_floats(kTokens * k, 2), kTokens, k);
+    const size_t stride = q8_row_bytes(k);
+    std::vector<float> wanted(kTokens * kRows);
+    find(table().matmul_q8, type)(weight.file.view, kTokens, x.data(), stride, wanted.data(),
+                                  kRows);
+    for (const size_t n_tokens : {1, 5, 15, 32, 33, 70}) {
+      const TokenGroups groups = {n_tokens};
+      std::vector<TokenBlock> blocks(n_tokens * n_token_blocks(k));
+      for (size_t t = 0; t < n_tokens; ++t) {
+        const size_t group = groups.of_token(t), first = groups.first(group);
+        find(table().spread_token, type)(x.data() + t * stride, k,
+                                         &blocks[first * n_token_blocks(k) + t - first],
+                                         groups.size(group));
+      }
+      std::vector<float> found(wanted);
+      std::fill_n(found.begin(), n_tokens * kRows, -7.0f);
+      for (const size_t r : {16, 0}) {  // in pieces, as workers take them
+        MatmulWeight part = weight.strips;
+        part.first_row = r;
+        part.last_row = r == 0 ? 16 : kRows;
+        find(table().matmul_spread, type)(part, n_tokens, blocks.data(), found.data(), kRows);
+      }
+      ASSERT_TRUE(are_equal(found, wanted))
+          << tensor::type_name(type) << " k " << k << " tokens " << n_tokens;
+    }
+  });
+}
+
+TEST(TokenGroups, CoverAllTokensInTheirOrder) {
+  for (size_t n_tokens = 1; n_tokens < 300; ++n_tokens) {
+    const TokenGroups groups = {n_tokens};
+    size_t n = 0;
+    for (size_t group = 0; group < groups.count(); ++group) {
+      EXPECT_EQ(groups.first(group), n);
+      EXPECT_LE(groups.size(group), kGroupTokens);
+      for (size_t t = n; t < n + groups.size(group); ++t) EXPECT_EQ(groups.of_token(t), group);
+      n += groups.size(group);
+    }
+    EXPECT_EQ(n, n_tokens);
+  }
+}
+
 TEST_P(StripKernels, PanelsHaveTheBitsOfTheFilesOrder) {
   constexpr size_t kRows = 37;
   for_each_type([&](Type type, size_t k) {

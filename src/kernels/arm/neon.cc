@@ -79,6 +79,10 @@ constinit const Table kNeonTable = {
 #include "kernels/simd/unpack_table.inl"
     .matmul_q8_strips =
         by_block_type<MatmulQ8>([]<Type kType>() { return matmul_q8_strips_neon<kType>; }),
+    .spread_token =
+        by_block_type<SpreadToken>([]<Type kType>() { return spread_token_neon<kType>; }),
+    .matmul_spread =
+        by_block_type<MatmulSpread>([]<Type kType>() { return matmul_spread_neon<kType>; }),
     .unpack_bf16_strips =
         by_block_type<UnpackBf16>([]<Type kType>() { return unpack_bf16_strip<kType>; }),
     .unpack_int8_strips =

@@ -47,6 +47,17 @@ void matmul_q8_strips_neon(const MatmulWeight& weight, size_t n_tokens, const st
                            size_t x_stride_bytes, float* y, size_t y_stride) {
   multiply_strips<kType>(weight, n_tokens, x, x_stride_bytes, y, y_stride, matmul_q8_neon<kType>);
 }
-#define TROIKA_PRODUCT(type)                    \
-  template MatmulQ8 matmul_q8_neon<Type::type>; \
-  template MatmulQ8 matmul_q8_strips_neon<Type::type>;
+template <Type kType>
+void spread_token_neon(const std::byte* row, size_t k, TokenBlock* blocks, size_t step) {
+  spread_blocks<typename Strip<kType>::Levels>(row, k, blocks, step);
+}
+template <Type kType>
+void matmul_spread_neon(const MatmulWeight& weight, size_t n_tokens, const TokenBlock* x, float* y,
+                        size_t y_stride) {
+  multiply_spread<kType>(weight, n_tokens, x, y, y_stride);
+}
+#define TROIKA_PRODUCT(type)                           \
+  template MatmulQ8 matmul_q8_neon<Type::type>;        \
+  template MatmulQ8 matmul_q8_strips_neon<Type::type>; \
+  template SpreadToken spread_token_neon<Type::type>;  \
+  template MatmulSpread matmul_spread_neon<Type::type>;

@@ -1,26 +1,14 @@
 // Walks a product of weights in strips (tensor/strips.h) with quantised activations. The arithmetic
 // of a strip is each instruction set's own: after
 //   template <Type kType> struct StripProduct, whose
-//     multiply(strip, k, tokens, n_tokens, y, y_stride)   writes 16 outputs of up to kMostTokens
+//     multiply(strip, k, tokens, n_tokens, y, y_stride)   writes the outputs of a strip and of
+//                   kGroupTokens or fewer
 //     kCountsFew    whether it wants numbers of few tokens as constants
+// `tokens` comes by value: what is written meanwhile cannot change a copy, and its addresses stay
+// in registers.
 //
-// A product finds its tokens as blocks side by side, prepared for many rows:
-template <typename Levels>
-struct PreparedTokens {
-  static constexpr bool kAreFew = false;
-  const TokenBlock* blocks;
-  size_t n_tokens;
-
-  TROIKA_INLINE const TokenBlock& at(size_t b, size_t t) const { return blocks[b * n_tokens + t]; }
-  TROIKA_INLINE const int32_t& four(size_t b, size_t t, int i) const { return at(b, t).levels[i]; }
-  TROIKA_INLINE float scale(size_t b, size_t t) const { return at(b, t).scale; }
-  TROIKA_INLINE int32_t start(size_t b, size_t t, int half) const { return at(b, t).start[half]; }
-  TROIKA_INLINE float sum(size_t b, size_t t, int half) const { return at(b, t).sum[half]; }
-  TROIKA_INLINE int32_t pair_of_sums(size_t b, size_t t) const { return at(b, t).pair_of_sums; }
-};
-
-// Or as they come: to prepare a few tokens would take as long as to multiply them with some rows,
-// and nothing is read from memory meanwhile.
+// Few tokens are taken as they come: to prepare them would take as long as to multiply them with
+// some rows, and nothing is read from memory meanwhile.
 template <typename Levels, size_t kRoom>
 struct PlainTokens {
   static constexpr bool kAreFew = true;
@@ -33,7 +21,7 @@ struct PlainTokens {
   TROIKA_INLINE float scale(size_t b, size_t t) const { return rows[t].scale[b]; }
   TROIKA_INLINE int32_t whole_sum(size_t b, size_t t, int half) const {
     const int16_t* sums = rows[t].sum + 2 * b;
-    return Levels::kGroup == 32 ? sums[0] + sums[1] : sums[half];
+    return Levels::kGroup == kQ8Block ? sums[0] + sums[1] : sums[half];
   }
   TROIKA_INLINE int32_t start(size_t b, size_t t, int half) const {
     return -Levels::kOffset * whole_sum(b, t, half);
@@ -46,6 +34,16 @@ struct PlainTokens {
   }
 };
 
+template <typename Product, typename Tokens>
+TROIKA_INLINE inline void multiply_rows(const MatmulWeight& weight, const Tokens& tokens,
+                                        size_t n_tokens, float* y, size_t y_stride,
+                                        Product* product) {
+  for (size_t r = weight.first_row; r < weight.last_row; r += kPanelRows) {
+    product->multiply(weight.data + r * weight.row_bytes, weight.k, tokens, n_tokens, y + r,
+                      y_stride);
+  }
+}
+
 // There is room for kRoom tokens.
 template <Type kType, size_t kRoom>
 void multiply_few(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
@@ -53,29 +51,31 @@ void multiply_few(const MatmulWeight& weight, size_t n_tokens, const std::byte* 
   PlainTokens<typename Strip<kType>::Levels, kRoom> tokens;
   for (size_t t = 0; t < n_tokens; ++t) tokens.rows[t] = q8_row(x + t * x_stride_bytes, weight.k);
   StripProduct<kType> product;
-  for (size_t r = weight.first_row; r < weight.last_row; r += kPanelRows) {
-    product.multiply(weight.data + r * weight.row_bytes, weight.k, tokens, n_tokens, y + r,
-                     y_stride);
-  }
+  multiply_rows(weight, tokens, n_tokens, y, y_stride, &product);
 }
 
 template <Type kType>
 void multiply_many(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                    size_t x_stride_bytes, float* y, size_t y_stride) {
-  using Levels = typename Strip<kType>::Levels;
-  const size_t n_fitting = kTokenBlocks / (q8_padded(weight.k) / kQ8Block);
-  const size_t most = n_fitting < kMostTokens ? n_fitting : kMostTokens;
-  const size_t n_groups = (n_tokens + most - 1) / most;
-  TokenBlock blocks[kTokenBlocks];
   StripProduct<kType> product;
-  for (size_t group = 0; group < n_groups; ++group) {  // of about the same size
-    const size_t t = n_tokens * group / n_groups, n = n_tokens * (group + 1) / n_groups - t;
-    prepare_tokens<Levels>(x + t * x_stride_bytes, x_stride_bytes, n, weight.k, blocks);
-    const PreparedTokens<Levels> tokens = {blocks, n};
-    for (size_t r = weight.first_row; r < weight.last_row; r += kPanelRows) {
-      product.multiply(weight.data + r * weight.row_bytes, weight.k, tokens, n,
-                       y + t * y_stride + r, y_stride);
-    }
+  with_prepared_tokens<typename Strip<kType>::Levels>(
+      x, x_stride_bytes, n_tokens, weight.k, [&](const PreparedTokens& tokens, size_t first) {
+        multiply_rows(weight, tokens, tokens.n_tokens, y + first * y_stride, y_stride, &product);
+      });
+}
+
+// Tokens that are prepared. All rows with one group after the other: the rows that a worker takes
+// at a time stay in the second-level cache.
+template <Type kType>
+void multiply_spread(const MatmulWeight& weight, size_t n_tokens, const TokenBlock* x, float* y,
+                     size_t y_stride) {
+  const TokenGroups groups = {n_tokens};
+  const size_t n_blocks = n_token_blocks(weight.k);
+  StripProduct<kType> product;
+  for (size_t group = 0; group < groups.count(); ++group) {
+    const size_t first = groups.first(group), n = groups.size(group);
+    multiply_rows(weight, PreparedTokens{x + first * n_blocks, n}, n, y + first * y_stride,
+                  y_stride, &product);
   }
 }
 

@@ -21,7 +21,7 @@ struct StripProduct {
   static constexpr size_t kParts = kPanelRows / kWordRows, kSums = V::kLanes;
   static constexpr size_t kBlocks = kSuperBlock / kQ8Block;
 
-  Floats sums[kParts][kSums][kMostTokens];
+  Floats sums[kParts][kSums][kGroupTokens];
   StripFactors<kType> factors;
 
   // `n_blocks` of 32 weights, from block `first_block` of the tokens on.
@@ -57,7 +57,7 @@ struct StripProduct {
   }
 
   template <typename Tokens>
-  void multiply(const std::byte* strip, size_t k, const Tokens& tokens, size_t n_tokens, float* y,
+  void multiply(const std::byte* strip, size_t k, Tokens tokens, size_t n_tokens, float* y,
                 size_t y_stride) {
     for (auto& of_part : sums) {
       for (auto& of_tokens : of_part) {

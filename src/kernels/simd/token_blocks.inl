@@ -1,36 +1,54 @@
 // Quantised activations of several tokens, ready to be spread over lanes that belong to rows.
 
 constexpr size_t kLeastTokens = 5;     // for which preparing them pays
-constexpr size_t kMostTokens = 32;     // whose sums wait in the first-level cache
-constexpr size_t kTokenBlocks = 4608;  // of all tokens together: 288 KB on the stack
+constexpr size_t kTokenBlocks = 4608;  // that wait in the second-level cache: 288 KB
 
-// 32 activations of a token.
-struct alignas(64) TokenBlock {
-  int32_t levels[8];  // four bytes each
-  int32_t start[2];   // of both groups of 16, or the first of the whole: what offsets add, negative
-  float scale;
-  float sum[2];          // of both groups of 16, or the first of the whole, scaled
-  int32_t pair_of_sums;  // of both groups of 16, two bytes each
+template <typename Levels>
+void spread_blocks(const std::byte* row, size_t k, TokenBlock* blocks, size_t step) {
+  const Q8Row x = q8_row(row, k);
+  const size_t n_blocks = n_token_blocks(k);
+  for (size_t b = 0; b < n_blocks; ++b) {
+    TokenBlock& block = blocks[b * step];
+    std::memcpy(block.fours, x.q + b * kQ8Block, kQ8Block);
+    std::memcpy(&block.pair_of_sums, x.sum + 2 * b, sizeof(block.pair_of_sums));
+    block.scale = x.scale[b];
+    int32_t sums[2] = {x.sum[2 * b], x.sum[2 * b + 1]};
+    if (Levels::kGroup == kQ8Block) sums[0] += sums[1];
+    for (int i = 0; i < 2; ++i) {
+      block.start[i] = -Levels::kOffset * sums[i];
+      block.sum[i] = static_cast<float>(sums[i]) * block.scale;
+    }
+  }
+}
+
+// A group of tokens: block b of token t is blocks[b * n_tokens + t].
+struct PreparedTokens {
+  static constexpr bool kAreFew = false;
+  const TokenBlock* blocks;
+  size_t n_tokens;
+
+  TROIKA_INLINE const TokenBlock& at(size_t b, size_t t) const { return blocks[b * n_tokens + t]; }
+  TROIKA_INLINE const int32_t& four(size_t b, size_t t, int i) const { return at(b, t).fours[i]; }
+  TROIKA_INLINE float scale(size_t b, size_t t) const { return at(b, t).scale; }
+  TROIKA_INLINE int32_t start(size_t b, size_t t, int half) const { return at(b, t).start[half]; }
+  TROIKA_INLINE float sum(size_t b, size_t t, int half) const { return at(b, t).sum[half]; }
+  TROIKA_INLINE int32_t pair_of_sums(size_t b, size_t t) const { return at(b, t).pair_of_sums; }
 };
 
-// Block b of token t is blocks[b * n_tokens + t].
-template <typename Levels>
-void prepare_tokens(const std::byte* x, size_t x_stride_bytes, size_t n_tokens, size_t k,
-                    TokenBlock* blocks) {
-  const size_t n_blocks = (k + kSuperBlock - 1) / kSuperBlock * (kSuperBlock / kQ8Block);
-  for (size_t t = 0; t < n_tokens; ++t) {
-    const Q8Row row = q8_row(x + t * x_stride_bytes, k);
-    for (size_t b = 0; b < n_blocks; ++b) {
-      TokenBlock& block = blocks[b * n_tokens + t];
-      std::memcpy(block.levels, row.q + b * kQ8Block, kQ8Block);
-      std::memcpy(&block.pair_of_sums, row.sum + 2 * b, sizeof(block.pair_of_sums));
-      block.scale = row.scale[b];
-      int32_t sums[2] = {row.sum[2 * b], row.sum[2 * b + 1]};
-      if (Levels::kGroup == 32) sums[0] += sums[1];
-      for (int i = 0; i < 2; ++i) {
-        block.start[i] = -Levels::kOffset * sums[i];
-        block.sum[i] = static_cast<float>(sums[i]) * block.scale;
-      }
+// Prepares tokens that come as rows, and calls body(prepared, first) for groups of them.
+template <typename Levels, typename Body>
+void with_prepared_tokens(const std::byte* x, size_t x_stride_bytes, size_t n_tokens, size_t k,
+                          Body body) {
+  const size_t n_fitting = kTokenBlocks / n_token_blocks(k);
+  const size_t most = n_fitting < kGroupTokens ? n_fitting : kGroupTokens;
+  const size_t n_groups = (n_tokens + most - 1) / most;
+  TokenBlock blocks[kTokenBlocks];
+  for (size_t group = 0; group < n_groups; ++group) {  // of about the same size
+    const size_t first = n_tokens * group / n_groups;
+    const size_t n = n_tokens * (group + 1) / n_groups - first;
+    for (size_t t = 0; t < n; ++t) {
+      spread_blocks<Levels>(x + (first + t) * x_stride_bytes, k, blocks + t, n);
     }
+    body(PreparedTokens{blocks, n}, first);
   }
 }

@@ -74,6 +74,10 @@ constinit const Table kAvx2Table = {
 #include "kernels/simd/unpack_table.inl"
     .matmul_q8_strips =
         by_block_type<MatmulQ8>([]<Type kType>() { return matmul_q8_strips_avx2<kType>; }),
+    .spread_token =
+        by_block_type<SpreadToken>([]<Type kType>() { return spread_token_avx2<kType>; }),
+    .matmul_spread =
+        by_block_type<MatmulSpread>([]<Type kType>() { return matmul_spread_avx2<kType>; }),
     .unpack_bf16_strips =
         by_block_type<UnpackBf16>([]<Type kType>() { return unpack_bf16_strip<kType>; }),
     .unpack_int8_strips =

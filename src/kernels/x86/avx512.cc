@@ -86,6 +86,10 @@ constinit const Table kAvx512Table = {
 #include "kernels/x86/unpack_table_int8.inl"
     .matmul_q8_strips =
         by_block_type<MatmulQ8>([]<Type kType>() { return matmul_q8_strips_avx512<kType>; }),
+    .spread_token =
+        by_block_type<SpreadToken>([]<Type kType>() { return spread_token_avx512<kType>; }),
+    .matmul_spread =
+        by_block_type<MatmulSpread>([]<Type kType>() { return matmul_spread_avx512<kType>; }),
     .unpack_bf16_strips =
         by_block_type<UnpackBf16>([]<Type kType>() { return unpack_bf16_strip<kType>; }),
     .unpack_int8_strips =

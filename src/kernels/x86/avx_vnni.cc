@@ -49,6 +49,11 @@ void matmul_q8_strips(const MatmulWeight& weight, size_t n_tokens, const std::by
                       size_t x_stride_bytes, float* y, size_t y_stride) {
   multiply_strips<kType>(weight, n_tokens, x, x_stride_bytes, y, y_stride, matmul_q8_avx2<kType>);
 }
+template <Type kType>
+void matmul_spread(const MatmulWeight& weight, size_t n_tokens, const TokenBlock* x, float* y,
+                   size_t y_stride) {
+  multiply_spread<kType>(weight, n_tokens, x, y, y_stride);
+}
 
 }  // namespace
 TROIKA_TARGET_END
@@ -60,6 +65,13 @@ constinit const Table kAvxVnniTable = {
         return nullptr;  // those of AVX2 multiply a group by its factor on the way
       } else {
         return matmul_q8_strips<kType>;
+      }
+    }),
+    .matmul_spread = by_block_type<MatmulSpread>([]<Type kType>() -> MatmulSpread* {
+      if constexpr (Format<kType>::kGroup == 16) {
+        return nullptr;
+      } else {
+        return matmul_spread<kType>;
       }
     }),
 };

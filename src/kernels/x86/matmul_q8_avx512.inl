@@ -34,7 +34,7 @@ constexpr size_t kLanes = 16;
 
 // The partial sums of each row for token t, added as `total` adds them.
 template <size_t kSums>
-TROIKA_INLINE inline __m512 total_of(const __m512 (&sums)[kSums][kMostTokens], size_t t) {
+TROIKA_INLINE inline __m512 total_of(const __m512 (&sums)[kSums][kGroupTokens], size_t t) {
   __m512 s[8];
   unrolled<8>([&](auto i) TROIKA_INLINE {
     s[i] = kSums == 16 ? _mm512_add_ps(sums[i][t], sums[(i + 8) % kSums][t]) : sums[i][t];
@@ -50,7 +50,7 @@ struct SixteenRows {
   static constexpr size_t kSums = kSuperBlock / Format::kGroup;
   static constexpr bool kHasMinima = Levels::kHasMinima;
 
-  alignas(64) __m512 sums[kSums][kMostTokens];
+  alignas(64) __m512 sums[kSums][kGroupTokens];
   alignas(64) __m512i levels[16];  // of 64 columns, four in a vector
   alignas(64) __m512 scales[kSums];
   alignas(64) __m512 minima[kSums];
@@ -71,8 +71,8 @@ struct SixteenRows {
 
   // Adds one group: kVectors levels from `first` on.
   template <int kVectors>
-  TROIKA_INLINE void add_group(int first, int group, int half, const TokenBlock* tokens,
-                               size_t n_tokens) {
+  TROIKA_INLINE void add_group(int first, int group, int half, const PreparedTokens& tokens,
+                               size_t block, size_t n_tokens) {
     const auto lane = static_cast<size_t>(Format::lane_of(group));
     __m512i w[kVectors];
     unrolled<kVectors>([&](auto j) TROIKA_INLINE { w[j] = levels[first + j]; });
@@ -80,10 +80,10 @@ struct SixteenRows {
     __m512 minimum;
     if constexpr (kHasMinima) minimum = minima[lane];
     for (size_t t = 0; t < n_tokens; ++t) {
-      const TokenBlock& token = tokens[t];
+      const TokenBlock& token = tokens.at(block, t);
       __m512i whole = _mm512_set1_epi32(token.start[half]);
       unrolled<kVectors>([&](auto j) TROIKA_INLINE {
-        const int32_t four = token.levels[kVectors * half + j];
+        const int32_t four = token.fours[kVectors * half + j];
         whole = _mm512_dpbusd_epi32(whole, w[j], _mm512_set1_epi32(four));
       });
       __m512 s = sums[lane][t];
@@ -93,8 +93,8 @@ struct SixteenRows {
     }
   }
 
-  void add_super_block(const std::byte* c, size_t row_bytes, const TokenBlock* tokens,
-                       size_t n_tokens) {
+  void add_super_block(const std::byte* c, size_t row_bytes, const PreparedTokens& tokens,
+                       size_t first_block, size_t n_tokens) {
     const auto row = [&](int r) TROIKA_INLINE { return c + static_cast<size_t>(r) * row_bytes; };
     gather([&](int r) TROIKA_INLINE { return Format::scales(row(r)); }, scales);
     if constexpr (kHasMinima) {
@@ -105,37 +105,36 @@ struct SixteenRows {
       unrolled<kLanes>([&](auto r) TROIKA_INLINE { v[r] = Levels::levels(row(r), quarter); });
       turn_around(v);
       unrolled<kLanes>([&](auto i) TROIKA_INLINE { levels[i] = v[i]; });
-      for (int block = 0; block < 2; ++block, tokens += n_tokens) {
-        const int b = 2 * quarter + block;
+      for (int i = 0; i < 2; ++i) {
+        const int b = 2 * quarter + i;
+        const size_t block = first_block + static_cast<size_t>(b);
         if constexpr (Format::kGroup == 32) {
-          add_group<8>(8 * block, b, 0, tokens, n_tokens);
+          add_group<8>(8 * i, b, 0, tokens, block, n_tokens);
         } else {
-          add_group<4>(8 * block, 2 * b, 0, tokens, n_tokens);
-          add_group<4>(8 * block + 4, 2 * b + 1, 1, tokens, n_tokens);
+          add_group<4>(8 * i, 2 * b, 0, tokens, block, n_tokens);
+          add_group<4>(8 * i + 4, 2 * b + 1, 1, tokens, block, n_tokens);
         }
       }
     }
   }
 
-  void multiply(const MatmulWeight& weight, size_t first_row, const TokenBlock* tokens,
+  void multiply(const MatmulWeight& weight, size_t first_row, const PreparedTokens& tokens,
                 size_t n_tokens, float* y, size_t y_stride) {
     for (auto& group : sums) {
       for (size_t t = 0; t < n_tokens; ++t) group[t] = _mm512_setzero_ps();
     }
     const std::byte* c = weight.data + first_row * weight.row_bytes;
-    constexpr size_t kBlocks = kSuperBlock / kQ8Block;
     size_t i = 0;
     for (; i + kSuperBlock <= weight.k; i += kSuperBlock, c += Format::kBytes) {
       prefetch_ahead<Format, kLanes>(c, weight.row_bytes);
-      add_super_block(c, weight.row_bytes, tokens, n_tokens);
-      tokens += kBlocks * n_tokens;
+      add_super_block(c, weight.row_bytes, tokens, i / kQ8Block, n_tokens);
     }
     if (Format::kBlock < kSuperBlock && i < weight.k) {
       std::byte rest[kLanes * Format::kBytes];
       for (size_t r = 0; r < kLanes; ++r) {
         pad_rest<Format>(c + r * weight.row_bytes, weight.k - i, rest + r * Format::kBytes);
       }
-      add_super_block(rest, Format::kBytes, tokens, n_tokens);
+      add_super_block(rest, Format::kBytes, tokens, i / kQ8Block, n_tokens);
     }
     for (size_t t = 0; t < n_tokens; ++t) {
       _mm512_storeu_ps(y + t * y_stride + first_row, total_of(sums, t));
@@ -146,29 +145,22 @@ struct SixteenRows {
 template <typename Format>
 void matmul_q8(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                size_t x_stride_bytes, float* y, size_t y_stride) {
-  const size_t n_blocks = q8_padded(weight.k) / kQ8Block;
-  const size_t n_fitting = kTokenBlocks / n_blocks;
   const size_t n_rows = weight.last_row - weight.first_row;
+  const size_t n_fitting = kTokenBlocks / n_token_blocks(weight.k);
   if (n_tokens < kLeastTokens || n_fitting < kLeastTokens || n_rows < kLanes) {
     matmul_q8_tiles<Format>(weight, n_tokens, x, x_stride_bytes, y, y_stride);
     return;
   }
-  const size_t most = n_fitting < kMostTokens ? n_fitting : kMostTokens;
-  const size_t n_groups = (n_tokens + most - 1) / most;
-  TokenBlock tokens[kTokenBlocks];
   SixteenRows<Format> rows;
   MatmulWeight rest = weight;
   rest.first_row = weight.first_row + n_rows / kLanes * kLanes;
-  for (size_t group = 0; group < n_groups; ++group) {  // of about the same size
-    const size_t t = n_tokens * group / n_groups, end = n_tokens * (group + 1) / n_groups;
-    const std::byte* xt = x + t * x_stride_bytes;
-    float* yt = y + t * y_stride;
-    prepare_tokens<typename Format::Levels>(xt, x_stride_bytes, end - t, weight.k, tokens);
-    for (size_t r = weight.first_row; r < rest.first_row; r += kLanes) {
-      rows.multiply(weight, r, tokens, end - t, yt, y_stride);
-    }
-    if (rest.first_row < rest.last_row) {
-      matmul_q8_tiles<Format>(rest, end - t, xt, x_stride_bytes, yt, y_stride);
-    }
+  with_prepared_tokens<typename Format::Levels>(
+      x, x_stride_bytes, n_tokens, weight.k, [&](const PreparedTokens& tokens, size_t first) {
+        for (size_t r = weight.first_row; r < rest.first_row; r += kLanes) {
+          rows.multiply(weight, r, tokens, tokens.n_tokens, y + first * y_stride, y_stride);
+        }
+      });
+  if (rest.first_row < rest.last_row) {
+    matmul_q8_tiles<Format>(rest, n_tokens, x, x_stride_bytes, y, y_stride);
   }
 }

@@ -406,6 +406,7 @@ std::vector<BoundOp> bind_ops(const Subgraph& subgraph, const weights::Store& we
   // The value that stands prepared at hand, and in which form.
   model::ValueId prepared = model::kNone;
   InputForm form = InputForm::kFloat;
+  kernels::SpreadToken* spread_token = nullptr;
   bool is_in_parts = false;
   for (size_t i = 0; i < subgraph.ops.size(); ++i) {
     const model::Op& op = subgraph.ops[i];
@@ -413,10 +414,11 @@ std::vector<BoundOp> bind_ops(const Subgraph& subgraph, const weights::Store& we
     if (!subgraph.slice.is_all()) take_slice(subgraph, i, buffers, &bound);
     if (prepared_row_bytes(bound) > 0) {
       const bool takes_parts = op.kind == OpKind::kExpertLinear;
-      bound.prepares_input =
-          op.inputs[0] != prepared || bound.form != form || takes_parts != is_in_parts;
+      bound.prepares_input = op.inputs[0] != prepared || bound.form != form ||
+                             bound.spread_token != spread_token || takes_parts != is_in_parts;
       prepared = op.inputs[0];
       form = bound.form;
+      spread_token = bound.spread_token;
       is_in_parts = takes_parts;
     }
     if (op.output == prepared) prepared = model::kNone;

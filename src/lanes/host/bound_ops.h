@@ -16,9 +16,10 @@ namespace troika::lanes {
 
 // In which form a product takes its input, and thus how it is computed.
 enum class InputForm : uint8_t {
-  kFloat,  // as it stands
-  kQ8,     // kernels/activations.h, in blocks
-  kInt8,   // kernels/panels.h, by an Int8Rule
+  kFloat,   // as it stands
+  kQ8,      // kernels/activations.h, as rows
+  kSpread,  // the same as blocks where there are several tokens, else as rows
+  kInt8,    // kernels/panels.h, by an Int8Rule
   kBf16,
 };
 // Bytes of one row of k elements; 0 for kFloat.
@@ -69,6 +70,9 @@ struct BoundOp {
   InputForm form = InputForm::kFloat;
   kernels::MatmulF32* matmul_f32 = nullptr;
   kernels::MatmulQ8* matmul_q8 = nullptr;
+  // Beside it, for kSpread.
+  kernels::SpreadToken* spread_token = nullptr;
+  kernels::MatmulSpread* matmul_spread = nullptr;
   const kernels::Int8Panels* int8 = nullptr;
   Int8Rule int8_rule;
   kernels::UnpackBf16* unpack_bf16 = nullptr;

@@ -17,7 +17,7 @@ constexpr int64_t kRowGranularity = Slice::kRowGranularity;
 constexpr size_t kItemBytes = 32 << 10;
 // The same for several tokens, which kernels bring into another form for each item; but every
 // worker has so many items, as far as there are rows.
-constexpr int kSeveralTokens = 5;
+constexpr size_t kSeveralTokens = 5;
 constexpr size_t kLargeItemBytes = 512 << 10;
 constexpr int64_t kLeastItems = 4;
 
@@ -145,6 +145,11 @@ void multiply_strips(const BoundOp& bound, const OpContext& context, int worker,
   }
 }
 
+// Whether the input stands there as blocks.
+bool takes_blocks(const BoundOp& bound, size_t n_rows) {
+  return bound.form == InputForm::kSpread && n_rows >= kSeveralTokens;
+}
+
 // Rows [begin, end) of the product.
 void multiply_rows(const BoundOp& bound, const OpContext& context, const ProductRows& rows,
                    int64_t begin, int64_t end) {
@@ -152,7 +157,10 @@ void multiply_rows(const BoundOp& bound, const OpContext& context, const Product
   const kernels::MatmulWeight weight =
       rows_of(bound, static_cast<size_t>(begin), static_cast<size_t>(end));
   const auto y_stride = static_cast<size_t>(bound.output_width);
-  if (bound.matmul_q8 != nullptr) {
+  if (takes_blocks(bound, rows.n)) {
+    bound.matmul_spread(weight, rows.n, reinterpret_cast<const kernels::TokenBlock*>(rows.prepared),
+                        bound.output, y_stride);
+  } else if (bound.matmul_q8 != nullptr) {
     bound.matmul_q8(weight, rows.n, rows.prepared, kernels::q8_row_bytes(k), bound.output,
                     y_stride);
   } else {
@@ -172,6 +180,35 @@ Function* reader_of(const weights::Matrix& matrix, const kernels::ByType<Functio
   Function* function = kernels::find(matrix.n_strip_rows > 0 ? of_strips : of_rows, matrix.type);
   TROIKA_ASSERT(function != nullptr);
   return function;
+}
+
+// Takes quantised activations; where a matrix stands in strips wholly, all workers share blocks of
+// them that are made once.
+void bind_q8(BoundOp* bound, const kernels::Table& kernels) {
+  const weights::Matrix& matrix = bound->matrix;
+  bound->form = InputForm::kQ8;
+  bound->matmul_q8 = reader_of(matrix, kernels.matmul_q8, kernels.matmul_q8_strips);
+  const bool has_strips_only = matrix.n_strip_rows > 0 && matrix.n_strip_rows == matrix.n_rows;
+  const bool is_of_experts = bound->op.kind == model::OpKind::kExpertLinear;
+  kernels::MatmulSpread* spread = kernels::find(kernels.matmul_spread, matrix.type);
+  if (has_strips_only && !is_of_experts && spread != nullptr) {
+    bound->form = InputForm::kSpread;
+    bound->matmul_spread = spread;
+    bound->spread_token = kernels::find(kernels.spread_token, matrix.type);
+  }
+}
+
+// One row as blocks, `step` apart, by way of a piece that stays in the first-level cache.
+void spread_row(const BoundOp& bound, const kernels::Table& kernels, const float* x,
+                kernels::TokenBlock* blocks, size_t step) {
+  const auto k = static_cast<size_t>(bound.input_width);
+  constexpr size_t kPiece = 8 * kernels::kQ8Padding;
+  alignas(64) std::byte quantized[kernels::q8_row_bytes(kPiece)];
+  for (size_t i = 0; i < k; i += kPiece) {
+    const size_t n = std::min(kPiece, k - i);
+    kernels.quantize_activations(x + i, quantized, n);
+    bound.spread_token(quantized, n, blocks + i / kernels::kQ8Block * step, step);
+  }
 }
 
 bool has_panels(const BoundOp& bound) {
@@ -195,8 +232,7 @@ void bind_product(BoundOp* bound, const weights::Store& weights, const kernels::
   }
   if (is_int8 && bound->int8_rule.kind == Int8Rule::Kind::kGroup) {
     bound->matrix = weights.grouped(bound->op.weight);
-    bound->matmul_q8 = reader_of(bound->matrix, kernels.matmul_q8, kernels.matmul_q8_strips);
-    bound->form = InputForm::kQ8;
+    bind_q8(bound, kernels);
     return;
   }
   if (is_int8) {
@@ -222,8 +258,7 @@ void bind_product(BoundOp* bound, const weights::Store& weights, const kernels::
   const bool is_exact = !is_q8 && (precision.activations == plan::Activations::kF32 ||
                                    precision.prefill == plan::Prefill::kF32);
   if (!is_exact && !is_float) {
-    bound->matmul_q8 = reader_of(bound->matrix, kernels.matmul_q8, kernels.matmul_q8_strips);
-    bound->form = InputForm::kQ8;
+    bind_q8(bound, kernels);
   } else {
     bound->matmul_f32 = kernels::find(kernels.matmul_f32, bound->matrix.type);
     TROIKA_ASSERT(bound->matmul_f32 != nullptr);
@@ -235,6 +270,7 @@ void prepare_row(const BoundOp& bound, const OpContext& context, int worker, siz
   const auto k = static_cast<size_t>(bound.input_width);
   switch (bound.form) {
     case InputForm::kQ8:
+    case InputForm::kSpread:
       context.kernels.quantize_activations(x, out, k);
       break;
     case InputForm::kInt8:
@@ -251,8 +287,20 @@ void prepare_row(const BoundOp& bound, const OpContext& context, int worker, siz
 
 void prepare_rows(const BoundOp& bound, const OpContext& context, int worker) {
   const auto k = static_cast<size_t>(bound.input_width);
-  const size_t stride = form_bytes(bound.form, k);
-  const Share share = share_of(n_rows_of(bound, context.run), worker, context.team.n_active());
+  const int n_rows = n_rows_of(bound, context.run);
+  const Share share = share_of(n_rows, worker, context.team.n_active());
+  if (takes_blocks(bound, static_cast<size_t>(n_rows))) {
+    const kernels::TokenGroups groups = {static_cast<size_t>(n_rows)};
+    auto* const blocks = reinterpret_cast<kernels::TokenBlock*>(context.prepared);
+    for (auto row = static_cast<size_t>(share.begin); row < static_cast<size_t>(share.end); ++row) {
+      const size_t group = groups.of_token(row), first = groups.first(group);
+      spread_row(bound, context.kernels, bound.inputs[0] + row * k,
+                 blocks + first * kernels::n_token_blocks(k) + (row - first), groups.size(group));
+    }
+    return;
+  }
+  const size_t stride =
+      form_bytes(bound.form == InputForm::kSpread ? InputForm::kQ8 : bound.form, k);
   for (auto row = static_cast<size_t>(share.begin); row < static_cast<size_t>(share.end); ++row) {
     prepare_row(bound, context, worker, row, bound.inputs[0] + row * k,
                 context.prepared + row * stride);
@@ -262,7 +310,7 @@ void prepare_rows(const BoundOp& bound, const OpContext& context, int worker) {
 ProductItems items_of(const BoundOp& bound, const OpContext& context, int64_t n_parallel) {
   const int64_t n_rows = bound.n_columns();
   if (!has_panels(bound)) {
-    const bool is_several = n_rows_of(bound, context.run) >= kSeveralTokens;
+    const bool is_several = static_cast<size_t>(n_rows_of(bound, context.run)) >= kSeveralTokens;
     const size_t bytes = is_several ? kLargeItemBytes : kItemBytes;
     auto fitting = static_cast<int64_t>(bytes / bound.matrix.row_bytes);
     if (is_several) {
@@ -323,6 +371,8 @@ size_t form_bytes(InputForm form, size_t k) {
       return 0;
     case InputForm::kQ8:
       return kernels::q8_row_bytes(k);
+    case InputForm::kSpread:
+      return kernels::n_token_blocks(k) * sizeof(kernels::TokenBlock);
     case InputForm::kInt8:
       return kernels::int8_token_bytes(k);
     case InputForm::kBf16:

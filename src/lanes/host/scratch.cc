@@ -11,7 +11,7 @@ namespace {
 // The largest form in which a row of the product's input may be wanted.
 size_t most_form_bytes(plan::Activations activations, plan::Prefill prefill, size_t k) {
   const bool is_q8 = activations == plan::Activations::kQ8 || prefill == plan::Prefill::kQ8;
-  size_t bytes = is_q8 ? form_bytes(InputForm::kQ8, k) : 0;
+  size_t bytes = is_q8 ? form_bytes(InputForm::kSpread, k) : 0;
   if (plan::shares_keys(prefill)) {
     bytes = std::max(bytes, form_bytes(InputForm::kBf16, k));
   }
