@@ -75,7 +75,7 @@ void read_file(const std::string& path, std::vector<PublishedRow>& rows) {
 
 std::vector<PublishedRow> read_published(const std::string& folder) {
   std::vector<PublishedRow> rows;
-  for (const char* paper : {"llm.npu", "heterollm", "shadowattn", "sd.npu", "powerinfer-2"}) {
+  for (const char* paper : kPapers) {
     read_file(fmt::format("{}/{}.json", folder, paper), rows);
   }
   return rows;

@@ -8,6 +8,10 @@
 
 namespace troika::plan {
 
+// As their files are called.
+inline constexpr const char* kPapers[] = {"llm.npu", "heterollm", "shadowattn", "sd.npu",
+                                          "powerinfer-2"};
+
 struct PublishedValue {
   std::string name;  // empty where a row has one value
   std::string unit;

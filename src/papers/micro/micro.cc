@@ -241,7 +241,7 @@ PhoneFolder read_phone_folder(const std::string& path) {
   folder.path = path;
   folder.phone = plan::read_phone(path + "/8gen3.json");
   folder.phone_8gen2 = plan::read_phone(path + "/8gen2.json");
-  for (const char* name : {"llm.npu", "heterollm", "shadowattn", "sd.npu", "powerinfer-2"}) {
+  for (const char* name : plan::kPapers) {
     folder.stacks[name] = plan::read_stack(fmt::format("{}/stacks/{}.json", path, name));
   }
   folder.published = plan::read_published(path + "/published");
