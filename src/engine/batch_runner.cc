@@ -42,18 +42,15 @@ void BatchRunner::keep_all(const cache::Batch& batch) {
   engine_.passes().kv.keep(batch, placed_, all_rows_);
 }
 
-void BatchRunner::run(const cache::Batch& batch, plan::Phase phase, RowSink sink, ChooseRows choose,
-                      const Watch& watch) {
+// What every pass is: its rows are placed, `compute` computes them, and those chosen are kept.
+template <typename Compute>
+void BatchRunner::run_placed(const cache::Batch& batch, const Watch& watch, ChooseRows choose,
+                             Compute compute) {
   begin(batch, watch);
   std::span<const int> kept;
   try {
     fill_rows(batch);
-    const lanes::Run run = run_of_rows(phase, 0, batch.rows.size());
-    schedule::RunOptions how;
-    how.trace = watch_.trace;
-    engine_.passes().runner.run(engine_.graphs().body(phase, batch.size()).pass, run, how);
-    if (watch_.prompt != nullptr) observe(batch, run, 0);
-    run_head(batch, run, 0, sink);
+    compute();
     // Nothing read from a file that was cut short meanwhile may be believed.
     engine_.file().check_intact();
     if (choose) kept = choose();
@@ -68,13 +65,23 @@ void BatchRunner::run(const cache::Batch& batch, plan::Phase phase, RowSink sink
   }
 }
 
+void BatchRunner::run(const cache::Batch& batch, plan::Phase phase, RowSink sink, ChooseRows choose,
+                      const Watch& watch) {
+  run_placed(batch, watch, choose, [&] {
+    const lanes::Run run = run_of_rows(phase, 0, batch.rows.size());
+    schedule::RunOptions how;
+    how.trace = watch_.trace;
+    engine_.passes().runner.run(engine_.graphs().body(phase, batch.size()).pass, run, how);
+    if (watch_.prompt != nullptr) observe(batch, run, 0);
+    run_head(batch, run, 0, sink);
+  });
+}
+
 // All rows are placed before the first chunk begins, so each of them sees those of the chunks
 // before it as part of its own chain.
 void BatchRunner::run_prompt(const cache::Batch& batch, int n_prompt, RowSink sink,
                              const Watch& watch) {
-  begin(batch, watch);
-  try {
-    fill_rows(batch);
+  run_placed(batch, watch, {}, [&] {
     const schedule::Graphs& graphs = engine_.graphs();
     std::vector<const schedule::TaskList*> chunks;
     std::vector<lanes::Run> runs;
@@ -96,12 +103,7 @@ void BatchRunner::run_prompt(const cache::Batch& batch, int n_prompt, RowSink si
       observe(batch, runs[i], firsts[i]);
     }
     run_head(batch, runs.back(), firsts.back(), sink);
-    engine_.file().check_intact();
-  } catch (...) {
-    engine_.passes().kv.drop(placed_);
-    throw;
-  }
-  keep_all(batch);
+  });
 }
 
 // The parts of a run that follow from tokens and positions.

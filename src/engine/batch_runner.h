@@ -62,6 +62,9 @@ class BatchRunner {
   void run_prompt(const cache::Batch& batch, int n_prompt, RowSink sink, const Watch& watch = {});
 
  private:
+  template <typename Compute>
+  void run_placed(const cache::Batch& batch, const Watch& watch, ChooseRows choose,
+                  Compute compute);
   void begin(const cache::Batch& batch, const Watch& watch);
   void fill_rows(const cache::Batch& batch);
   lanes::Run run_of_rows(plan::Phase phase, size_t first, size_t n_rows);
