@@ -12,8 +12,9 @@ namespace {
 constexpr int kFewestTokens = 2;
 // Items for each worker, so that none waits long for the others at the end: later tokens see more.
 constexpr size_t kItemsOfWorker = 4;
-// Fewer queries than these share too little of what is unpacked.
-constexpr size_t kFewestQueries = 12;
+// Fewer queries than the first share too little of what is unpacked; fewer than the second gain
+// from more, as long as every worker has an item.
+constexpr size_t kFewestQueries = 12, kEnoughQueries = 48;
 
 size_t tokens_of_item(const BoundOp& bound, const Run& run, int n_workers) {
   const size_t n_group = static_cast<size_t>(bound.output_width) /
@@ -22,8 +23,10 @@ size_t tokens_of_item(const BoundOp& bound, const Run& run, int n_workers) {
     return std::max<size_t>(kFewestTokens, n_queries / n_group);
   };
   const size_t all = static_cast<size_t>(run.n_tokens) * static_cast<size_t>(bound.n_own_heads());
-  return std::clamp(all / (kItemsOfWorker * static_cast<size_t>(n_workers)),
-                    tokens_for(kFewestQueries), tokens_for(kernels::kTileQueries));
+  const auto workers = static_cast<size_t>(n_workers);
+  const size_t fewest = tokens_for(kFewestQueries), most = tokens_for(kernels::kTileQueries);
+  const size_t enough = std::clamp(all / workers, fewest, tokens_for(kEnoughQueries));
+  return std::clamp(all / (kItemsOfWorker * workers), enough, most);
 }
 
 void attend_together(const BoundOp& bound, const OpContext& context, int worker, int head,
