@@ -29,6 +29,26 @@
 
 namespace troika::cli {
 
+namespace {
+
+// "1=2G"
+plan::LaneLimit lane_limit_from_text(const std::string& text) {
+  const size_t equals = text.find('=');
+  plan::LaneLimit limit;
+  const auto lane =
+      std::from_chars(text.data(), text.data() + std::min(equals, text.size()), limit.lane);
+  const std::optional<uint64_t> bytes =
+      equals == std::string::npos ? std::nullopt : bytes_from_text(text.substr(equals + 1));
+  if (lane.ec != std::errc() || lane.ptr != text.data() + equals || !bytes || limit.lane < 0) {
+    throw UsageError(
+        fmt::format("--lane-memory '{}' is not understood. Write LANE=BYTES, as in 1=2G.", text));
+  }
+  limit.bytes = *bytes;
+  return limit;
+}
+
+}  // namespace
+
 bool EngineFlags::is_given(const std::string& name) const {
   return command_ != nullptr && command_->is_given(name);
 }
@@ -44,6 +64,9 @@ prepare::Options EngineFlags::checked() const {
   for (const std::string& text : placements) {
     checked.lanes.placements.push_back(plan::placement_from_text(text));
   }
+  for (const std::string& text : lane_limits) {
+    checked.lanes.limits.push_back(lane_limit_from_text(text));
+  }
   return checked;
 }
 
@@ -56,6 +79,7 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   if (!engine->loaded().note.empty()) note("note: " + with_flags(engine->loaded().note) + "\n");
   for (const std::string& sentence : idle_switches(flags, *engine))
     note("note: " + sentence + "\n");
+  for (const std::string& sentence : broken_rules(flags, *engine)) note("note: " + sentence + "\n");
   const int trained = engine->blueprint().trained_context;
   const int context = engine->plan().context;
   if (context > trained) {

@@ -45,9 +45,10 @@ inline constexpr const char* kDraftGroup = "Drafts";
 // Options of every command that computes with a model.
 struct EngineFlags {
   prepare::Options options;
-  // What --lanes and --place mean depends on --machine.
+  // What --lanes, --place and --lane-memory mean depends on --machine.
   std::string lanes;
   std::vector<std::string> placements;
+  std::vector<std::string> lane_limits;
 
   void add_to(Command& command);
   // For commands that run as 'troika tune' found best, unless --no-plan forbids it.

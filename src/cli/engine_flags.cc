@@ -92,6 +92,10 @@ void add_lanes(Command& command, EngineFlags& flags) {
                      "SUBGRAPH=LANE or SUBGRAPH@TOKENS=LANE: where embed, norm, qkv, attention, "
                      "out, ffn or head run (repeatable; default: lane 0); shadow: the lane of int8 "
                      "prompts' outliers, at the same time as the products they belong to");
+  command.add_option("--lane-memory", flags.lane_limits,
+                     "LANE=BYTES, as in 1=2G: a lane may run with no more weights than this; what "
+                     "does not fit goes to another lane (repeatable; default: no limit, and of a "
+                     "phone's NPU what its file says)");
   command.add_text(
       "--order", [&](const auto& text) { options.prompts.order = plan::order_from_name(text); },
       "Chunks of a prompt on several lanes: in-order, lock-step (two at a time) or "

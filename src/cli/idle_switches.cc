@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "machines/phone_setup.h"
+#include "solve/lane_memory.h"
 
 namespace troika::cli {
 namespace {
@@ -12,8 +14,8 @@ namespace {
 constexpr const char* kOfPhones[] = {"--stack", "--npu-step", "--npu-prune", "--npu-plain-shapes",
                                      "--ordinary-handover"};
 // What a plan from a file says in their place.
-constexpr const char* kOfPlans[] = {"--threads", "--lanes",       "--place",  "--context",
-                                    "--kv",      "--activations", "--prefill"};
+constexpr const char* kOfPlans[] = {"--threads", "--lanes", "--place",       "--lane-memory",
+                                    "--context", "--kv",    "--activations", "--prefill"};
 constexpr const char* kOfThisMachine[] = {"--prefill", "--int8", "--int8-weights",
                                           "--outlier-prune", "--packed"};
 
@@ -88,6 +90,12 @@ std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::E
                                        plan::int8_method_name(plan.int8.method)));
   }
   return sentences;
+}
+
+std::vector<std::string> broken_rules(const EngineFlags& flags, const engine::Engine& engine) {
+  std::vector<plan::Placement> rules = flags.checked().lanes.placements;
+  if (const machines::PhoneSetup* phone = engine.phone_setup()) rules = phone->rules;
+  return solve::broken_rules(engine.blueprint(), engine.plan(), rules);
 }
 
 }  // namespace troika::cli

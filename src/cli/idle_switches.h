@@ -16,4 +16,7 @@ void refuse_idle_switches(const EngineFlags& flags);
 // A sentence for each switch that this engine's plan leaves without effect.
 std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::Engine& engine);
 
+// A sentence for each rule of --place, or of a step of llm.npu, that the memory of a lane breaks.
+std::vector<std::string> broken_rules(const EngineFlags& flags, const engine::Engine& engine);
+
 }  // namespace troika::cli

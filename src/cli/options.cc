@@ -75,6 +75,15 @@ Option* Option::check(const Check& check) {
   return this;
 }
 
+std::optional<uint64_t> bytes_from_text(std::string text) {
+  try {
+    if (!CLI::AsSizeValue(false)(text).empty()) return std::nullopt;
+  } catch (const CLI::Error&) {  // of a unit that is not known
+    return std::nullopt;
+  }
+  return std::stoull(text);
+}
+
 Option* Option::with_byte_units() {
   option_->type_name("BYTES")->transform(CLI::AsSizeValue(false));
   return this;

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -114,5 +116,8 @@ class Command {
   std::vector<std::function<void()>> before_;
   std::vector<std::unique_ptr<Command>> subcommands_;
 };
+
+// "2G", with the units that options of bytes have; none where it is no such text.
+std::optional<uint64_t> bytes_from_text(std::string text);
 
 }  // namespace troika::cli

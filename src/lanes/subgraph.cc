@@ -15,6 +15,10 @@ size_t whole_lines(size_t floats) { return (floats + kLineFloats - 1) / kLineFlo
 
 }  // namespace
 
+bool Subgraph::is_head() const {
+  return blueprint->values[static_cast<size_t>(ops.front().output)].per_output;
+}
+
 std::string_view Subgraph::arrangement_of(const model::Op& op, plan::Shape shape) const {
   const model::Weight& weight = blueprint->weights[static_cast<size_t>(op.weight)];
   for (const plan::ProductArrangement& choice : arrangements) {

@@ -41,6 +41,8 @@ struct Subgraph {
   // Static: its shape depends on the number of tokens only, so chunks share its executable.
   bool is_dynamic() const { return ops.size() == 1 && ops.front().is_dynamic(); }
   int block() const { return ops.front().layer; }
+  // Its rows are wanted outputs, not tokens.
+  bool is_head() const;
   // The arrangement that a product of the subgraph takes; empty: the lane's first one.
   std::string_view arrangement_of(const model::Op& op, plan::Shape shape) const;
 };

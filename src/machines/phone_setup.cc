@@ -102,6 +102,7 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   plan::check_placements(options.lanes.placements, plan.lanes.size());
   request.forced = options.lanes.placements;
   for (const plan::Placement& rule : plan.placements) request.forced.push_back(rule);
+  setup->rules = request.forced;
   plan.step_shapes.assign(std::begin(kSmallShapes), std::end(kSmallShapes));
   plan.output_shapes = {1, 8, 32};
   if (!options.phone.small_shapes.empty()) {
@@ -121,13 +122,13 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   request.shapes = plan.body_shapes();
   request.is_cut_at_norms = plan.is_cut_at_norms;
   lanes::VirtualPhone phone(setup->model, setup->options, nullptr);
-  std::vector<solve::LaneFacts> facts;
-  for (const lanes::Lane* lane : phone.lanes()) {
-    facts.push_back({lane->info().name, lane->info().memory_limit_bytes});
+  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+    plan.lanes[lane].memory_limit = phone.lanes()[lane]->info().memory_limit_bytes;
   }
+  plan::limit_lanes(options.lanes.limits, &plan.lanes);
   const lanes::Buffers buffers(blueprint, 1, 1, /*has_values=*/false);
   const solve::RunTimes times(phone, weights, buffers);
-  solve::PlacementChoice first = solve::place(blueprint, weights, facts, times, request);
+  solve::PlacementChoice first = solve::place(blueprint, weights, plan.lanes, times, request);
   const solve::ShapeChoice* best = nullptr;
   if (options.prompts.chunk > 0) best = &first.shapes.back();
   for (const solve::ShapeChoice& phase : first.shapes) {
@@ -141,7 +142,7 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   const int chunk = best->shape.n_rows;
   std::erase_if(plan.prompt_shapes, [&](int n) { return n > chunk; });
   request.shapes = plan.body_shapes();
-  setup->choice = solve::place(blueprint, weights, facts, times, request);
+  setup->choice = solve::place(blueprint, weights, plan.lanes, times, request);
   // For people: what the longer chunks would have cost.
   for (const solve::ShapeChoice& phase : first.shapes) {
     if (phase.shape.n_rows > chunk) setup->choice.shapes.push_back(phase);

@@ -22,6 +22,7 @@ struct PhoneSetup {
   plan::Plan plan;
   // How the plan was chosen; no phases where it came from a file.
   solve::PlacementChoice choice;
+  std::vector<plan::Placement> rules;  // that were to hold, as far as the lanes' memory goes
   std::vector<plan::OpTime>
       arrangements;   // of the products of a chunk, on lanes that have a choice
   int n_threads = 1;  // of this machine, for the values

@@ -174,6 +174,16 @@ void check_placements(const std::vector<Placement>& placements, size_t n_lanes) 
   }
 }
 
+void limit_lanes(const std::vector<LaneLimit>& limits, std::vector<HostLane>* lanes) {
+  for (const LaneLimit& limit : limits) {
+    if (limit.lane < 0 || static_cast<size_t>(limit.lane) >= lanes->size()) {
+      throw UsageError(fmt::format("‹lane-memory› {}=...: there is no lane {}; LANE is 0 to {}.",
+                                   limit.lane, limit.lane, lanes->size() - 1));
+    }
+    (*lanes)[static_cast<size_t>(limit.lane)].memory_limit = limit.bytes;
+  }
+}
+
 std::vector<HostLane> lanes_from_text(std::string_view text, const std::vector<int>& usable_cores) {
   const auto fail = [&](const std::string& problem) {
     throw UsageError(

@@ -3,6 +3,7 @@
 
 #include <climits>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -80,7 +81,18 @@ struct HostLane {
   std::vector<int> cores;  // empty: whichever the system gives
   int n_threads = 1;
   std::string kind = "host";  // or "cpu", "gpu", "npu" of a phone, which has neither of the above
+  uint64_t memory_limit = kNoLimit;  // bytes of weights that it may run with (N9)
+
+  static constexpr uint64_t kNoLimit = UINT64_MAX;
 };
+
+// That a lane may run with no more weights.
+struct LaneLimit {
+  int lane = 0;
+  uint64_t bytes = HostLane::kNoLimit;
+};
+// Throws UsageError for a lane that is not there.
+void limit_lanes(const std::vector<LaneLimit>& limits, std::vector<HostLane>* lanes);
 
 // Which lane runs a kind of subgraph. The first rule that matches counts.
 struct Placement {

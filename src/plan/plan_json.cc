@@ -23,6 +23,9 @@ std::vector<HostLane> read_lanes(const JsonFields& fields) {
   fields.each("lanes", [&](const JsonFields& lane) {
     HostLane host;
     host.kind = lane.text("kind");
+    if (lane.has("memory_limit")) {
+      host.memory_limit = static_cast<uint64_t>(lane.integer("memory_limit", 0, INT64_MAX));
+    }
     if (host.kind == "cpu" || host.kind == "gpu" || host.kind == "npu") {
       lanes.push_back(host);
       return;
@@ -123,6 +126,7 @@ nlohmann::ordered_json to_json(const HostLane& lane) {
     json["threads"] = lane.n_threads;
     json["cores"] = lane.cores;
   }
+  if (lane.memory_limit != HostLane::kNoLimit) json["memory_limit"] = lane.memory_limit;
   return json;
 }
 

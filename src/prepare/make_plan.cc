@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "kernels/choose.h"
+#include "prepare/lane_limits.h"
 
 namespace troika::prepare {
 namespace {
@@ -162,6 +163,7 @@ plan::Plan begin_plan(const Options& options, const weights::Store& weights) {
   }
   plan::Plan plan;
   plan.lanes = choose_lanes(options.lanes);
+  plan::limit_lanes(options.lanes.limits, &plan.lanes);
   plan::check_placements(options.lanes.placements, plan.lanes.size());
   plan.placements = options.lanes.placements;
   plan.activations = options.activations;
@@ -228,6 +230,7 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
   // No executable for more tokens than the context holds. Steps of several sequences are wider.
   std::vector<int>& shapes = plan.prompt_shapes;
   while (shapes.size() > 1 && shapes[shapes.size() - 2] >= plan.context) shapes.pop_back();
+  if (!options.plan.base) place_within_limits(blueprint, weights, &plan);
   return plan;
 }
 

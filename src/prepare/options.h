@@ -43,6 +43,7 @@ struct LaneChoice {
   int n_threads = 0;                        // of one lane; 0: all cores this process may use
   std::vector<plan::HostLane> cores;        // empty: one lane of n_threads
   std::vector<plan::Placement> placements;  // of the lanes, or of a phone's processors
+  std::vector<plan::LaneLimit> limits;      // likewise: how many weights a lane may run with
   bool is_cut_at_norms = false;             // norms can be placed apart
   bool is_strict_npu = false;               // matrix lanes may use static scales only
   bool is_op_by_op = false;                 // every op a subgraph of its own, to time it

@@ -22,11 +22,6 @@ bool starts_subgraph(const model::Op& op, const model::Op& before, bool is_cut_a
          op.layer != before.layer;
 }
 
-bool is_head(const lanes::Subgraph& subgraph) {
-  const model::ValueId output = subgraph.ops.front().output;
-  return subgraph.blueprint->values[static_cast<size_t>(output)].per_output;
-}
-
 bool has_products(const lanes::Subgraph& subgraph) {
   return std::any_of(subgraph.ops.begin(), subgraph.ops.end(), [](const model::Op& op) {
     return op.kind == model::OpKind::kLinear || op.kind == model::OpKind::kExpertLinear;
@@ -45,7 +40,7 @@ void name_all(std::vector<lanes::Subgraph>& subgraphs, bool is_cut_at_norms) {
       behind = nullptr;
     } else if (first.kind == model::OpKind::kEmbed) {
       subgraph.name = "embed";
-    } else if (is_head(subgraph)) {
+    } else if (subgraph.is_head()) {
       subgraph.name = "head";
     } else if (is_cut_at_norms && is_norm(first)) {
       subgraph.name = "norm";
@@ -207,7 +202,7 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
       TaskList list{shape, {}};
       std::vector<int> ends;  // of the subgraph before
       for (const lanes::Subgraph& subgraph : subgraphs) {
-        if (is_head(subgraph) != for_head) continue;
+        if (subgraph.is_head() != for_head) continue;
         const int lane = plan.lane_of(subgraph.name, shape, subgraph.block());
         // Each piece waits for what it names among the pieces, else for the end of the subgraph
         // before them all.

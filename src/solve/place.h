@@ -8,28 +8,22 @@
 #include <vector>
 
 #include "plan/plan.h"
-#include "schedule/graphs.h"
+#include "solve/lane_memory.h"
 #include "solve/task_times.h"
 
 namespace troika::solve {
 
-struct LaneFacts {
-  std::string name;
-  size_t memory_limit_bytes = SIZE_MAX;  // of weights
-};
-
 // What was found for one shape.
 struct ShapeChoice {
   plan::Shape shape;
-  std::map<std::string, int> lanes;    // of each kind of subgraph
-  double us = 0.0;                     // of the pass as chosen
-  std::vector<double> single_lane_us;  // of each lane, if it ran everything
+  std::map<std::string, int> lanes;    // of each kind of subgraph, where its memory is enough
+  double us = 0.0;                     // of the pass as it will run
+  std::vector<double> single_lane_us;  // the same with as much as fits on one lane, for each lane
 };
 
 struct PlacementChoice {
   std::vector<plan::Placement> placements;
-  std::vector<ShapeChoice> shapes;   // of the request, by their rows
-  std::vector<size_t> weight_bytes;  // that each lane holds, in any shape
+  std::vector<ShapeChoice> shapes;  // of the request, by their rows
 };
 
 struct PlaceRequest {
@@ -38,13 +32,14 @@ struct PlaceRequest {
   // phases compute alike.
   bool has_rules_of_phases = false;
   int decode_context = 512;  // positions that a single token sees
-  // Rules that a user gave; they stand before all others.
+  // Rules that a user gave. They stand before what takes least time, and behind the limits.
   std::vector<plan::Placement> forced = {};
   bool is_cut_at_norms = false;
 };
 
+// Throws Error where the lanes together have no memory for all weights.
 PlacementChoice place(const model::Blueprint& blueprint, const weights::Store& weights,
-                      const std::vector<LaneFacts>& lanes, const TaskTimes& times,
+                      const std::vector<plan::HostLane>& lanes, const TaskTimes& times,
                       const PlaceRequest& request);
 
 }  // namespace troika::solve

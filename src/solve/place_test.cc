@@ -26,6 +26,14 @@ class MadeUpTimes : public TaskTimes {
   double handover_;
 };
 
+std::vector<plan::HostLane> two_lanes(uint64_t limit_of_second = plan::HostLane::kNoLimit) {
+  std::vector<plan::HostLane> lanes(2);
+  lanes[0].kind = "slow";
+  lanes[1].kind = "matrix";
+  lanes[1].memory_limit = limit_of_second;
+  return lanes;
+}
+
 // For steps of one token and prompts of the others.
 PlaceRequest request_of(std::initializer_list<int> counts) {
   PlaceRequest request;
@@ -45,14 +53,15 @@ struct Model {
 
 plan::Plan plan_of(const PlacementChoice& choice) {
   plan::Plan plan;
+  plan.lanes = two_lanes();
   plan.placements = choice.placements;
   return plan;
 }
 
 TEST(Place, N10_PromptAndGenerationGetTheLaneThatSuitsEach) {
   const Model m;
-  const auto choice = place(m.blueprint, m.weights, {{"slow"}, {"matrix"}}, MadeUpTimes(1.0),
-                            request_of({1, 8, 128}));
+  const auto choice =
+      place(m.blueprint, m.weights, two_lanes(), MadeUpTimes(1.0), request_of({1, 8, 128}));
   const plan::Plan plan = plan_of(choice);
   EXPECT_EQ(plan.lane_of("ffn", {plan::Phase::kStep, 128}, 0), 1);
   EXPECT_EQ(plan.lane_of("qkv", {plan::Phase::kStep, 8}, 2), 1);
@@ -64,16 +73,15 @@ TEST(Place, N10_PromptAndGenerationGetTheLaneThatSuitsEach) {
 TEST(Place, TheChoiceIsNeverSlowerThanASingleLane) {
   const Model m;
   for (const double handover : {0.0, 10.0, 1e3, 1e6}) {
-    const auto choice = place(m.blueprint, m.weights, {{"slow"}, {"matrix"}}, MadeUpTimes(handover),
-                              request_of({1, 32, 512}));
+    const auto choice =
+        place(m.blueprint, m.weights, two_lanes(), MadeUpTimes(handover), request_of({1, 32, 512}));
     ASSERT_EQ(choice.shapes.size(), 3u);
     for (const ShapeChoice& phase : choice.shapes) {
       for (const double us : phase.single_lane_us) EXPECT_LE(phase.us, us);
     }
   }
   // Where a handover costs more than everything else, there is none.
-  const auto dear =
-      place(m.blueprint, m.weights, {{"slow"}, {"matrix"}}, MadeUpTimes(1e6), request_of({512}));
+  const auto dear = place(m.blueprint, m.weights, two_lanes(), MadeUpTimes(1e6), request_of({512}));
   for (const auto& [kind, lane] : dear.shapes[0].lanes) {
     EXPECT_EQ(lane, dear.shapes[0].lanes.at("ffn")) << kind;
   }
@@ -83,8 +91,7 @@ TEST(Place, RulesOfTheUserHold) {
   const Model m;
   PlaceRequest request = request_of({1, 128});
   request.forced = {{"ffn", 0, 0}};
-  const auto choice =
-      place(m.blueprint, m.weights, {{"slow"}, {"matrix"}}, MadeUpTimes(1.0), request);
+  const auto choice = place(m.blueprint, m.weights, two_lanes(), MadeUpTimes(1.0), request);
   EXPECT_EQ(plan_of(choice).lane_of("ffn", {plan::Phase::kStep, 128}, 0), 0);
   EXPECT_EQ(plan_of(choice).lane_of("qkv", {plan::Phase::kStep, 128}, 0), 1);
   EXPECT_EQ(choice.shapes[1].lanes.at("ffn"), 0);
@@ -96,8 +103,7 @@ TEST(Place, RulesMayHoldForOnePhaseEach) {
   request.shapes.push_back({plan::Phase::kStep, 128});
   request.has_rules_of_phases = true;
   request.forced = {{"qkv", 0, 0, plan::Placement::kAllBlocks, plan::Phase::kStep}};
-  const auto choice =
-      place(m.blueprint, m.weights, {{"slow"}, {"matrix"}}, MadeUpTimes(1.0), request);
+  const auto choice = place(m.blueprint, m.weights, two_lanes(), MadeUpTimes(1.0), request);
   const plan::Plan plan = plan_of(choice);
   EXPECT_EQ(plan.lane_of("qkv", {plan::Phase::kStep, 128}, 0), 0);
   EXPECT_EQ(plan.lane_of("qkv", {plan::Phase::kPrompt, 128}, 0), 1);
@@ -107,33 +113,98 @@ TEST(Place, RulesMayHoldForOnePhaseEach) {
   }
 }
 
-TEST(Place, N9_AFullLaneKeepsTheHeaviestAndTheRestGoesElsewhere) {
-  const Model m;
-  size_t ffn_bytes = 0;
-  for (const model::Op& op : m.blueprint.ops) {
-    if (op.kind != model::OpKind::kLinear || op.layer != 0) continue;
-    const weights::Matrix& matrix = m.weights.matrix(op.weight);
-    if (matrix.n_rows == 512 || matrix.row_length == 512) {
-      ffn_bytes += matrix.row_bytes * static_cast<size_t>(matrix.n_rows);
+// Bytes of the FFN of one block; the output product of attention is with it.
+size_t ffn_bytes(const Model& m) {
+  size_t bytes = 0;
+  for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(m.blueprint)) {
+    if (std::string(subgraph.name) == "ffn" && subgraph.block() == 0) {
+      bytes += weight_bytes(subgraph, m.weights);
     }
   }
-  // Room for the FFN of two of the three blocks (the output product of attention is with it).
-  const size_t limit = 3 * ffn_bytes - 1;
-  const auto choice = place(m.blueprint, m.weights, {{"slow"}, {"matrix", limit}}, MadeUpTimes(1.0),
-                            request_of({128}));
+  return bytes;
+}
+
+TEST(Place, N9_AFullLaneKeepsTheHeaviestAndTheRestGoesElsewhere) {
+  const Model m;
+  // Room for the FFN of two of the three blocks.
+  const size_t limit = 3 * ffn_bytes(m) - 1;
+  const auto choice =
+      place(m.blueprint, m.weights, two_lanes(limit), MadeUpTimes(1.0), request_of({128}));
   const plan::Plan plan = plan_of(choice);
   EXPECT_EQ(plan.lane_of("ffn", {plan::Phase::kStep, 128}, 0), 1);
   EXPECT_EQ(plan.lane_of("ffn", {plan::Phase::kStep, 128}, 1), 1);
   EXPECT_EQ(plan.lane_of("ffn", {plan::Phase::kStep, 128}, 2), 0);
-  EXPECT_LE(choice.weight_bytes[1], limit);
-  EXPECT_GT(choice.weight_bytes[1], limit / 2);
+  const std::vector<size_t> held = held_by_lanes(m.blueprint, m.weights, plan);
+  EXPECT_LE(held[1], limit);
+  EXPECT_GT(held[1], limit / 2);
+}
+
+TEST(Place, N9_LimitsHoldForRulesOfTheUserToo) {
+  const Model m;
+  const size_t limit = 2 * ffn_bytes(m);
+  PlaceRequest request = request_of({1, 128});
+  request.forced = {{"ffn", 2, 1}, {"", 0, 0}};
+  const auto choice = place(m.blueprint, m.weights, two_lanes(limit), MadeUpTimes(1.0), request);
+  plan::Plan plan = plan_of(choice);
+  plan.lanes = two_lanes(limit);
+  plan.step_shapes = {1};
+  plan.prompt_shapes = {128};
+  EXPECT_EQ(held_by_lanes(m.blueprint, m.weights, plan)[1], limit);
+  EXPECT_EQ(plan.lane_of("ffn", {plan::Phase::kPrompt, 128}, 1), 1);
+  EXPECT_EQ(plan.lane_of("ffn", {plan::Phase::kPrompt, 128}, 2), 0);
+  EXPECT_EQ(plan.lane_of("ffn", {plan::Phase::kStep, 1}, 0), 0);
+  const std::vector<std::string> sentences = broken_rules(m.blueprint, plan, request.forced);
+  ASSERT_EQ(sentences.size(), 1u);
+  EXPECT_NE(sentences[0].find("'ffn' in 2 of 3 blocks"), std::string::npos) << sentences[0];
+  plan.placements = request.forced;
+  EXPECT_TRUE(broken_rules(m.blueprint, plan, request.forced).empty());
+}
+
+// Sums what a pass takes by the rules, as they will be followed.
+double us_by_rules(const Model& m, const plan::Plan& plan, const TaskTimes& times, int n_rows) {
+  const plan::Shape shape = {plan::Phase::kPrompt, n_rows};
+  double us = 0.0;
+  int before = -1;
+  for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(m.blueprint)) {
+    const bool is_head = std::string(subgraph.name) == "head";
+    const plan::Shape built = is_head ? plan::Shape() : shape;
+    const int lane = plan.lane_of(subgraph.name, built, subgraph.block());
+    us += times.task_us(lane, subgraph, built, n_rows);
+    if (before >= 0) us += times.handover_us(before, lane);
+    before = lane;
+  }
+  return us;
+}
+
+TEST(Place, N9_WhatIsPromisedKnowsOfTheBlocksThatDoNotFit) {
+  const Model m;
+  const MadeUpTimes times(1.0);
+  for (const bool is_forced : {false, true}) {
+    PlaceRequest request = request_of({128});
+    if (is_forced) request.forced = {{"ffn", 0, 1}, {"", 0, 0}};
+    const size_t limit = 2 * ffn_bytes(m);
+    const auto tight = place(m.blueprint, m.weights, two_lanes(limit), times, request);
+    const auto wide = place(m.blueprint, m.weights, two_lanes(), times, request);
+    EXPECT_DOUBLE_EQ(tight.shapes[0].us, us_by_rules(m, plan_of(tight), times, 128));
+    EXPECT_GT(tight.shapes[0].us, wide.shapes[0].us);
+  }
+}
+
+TEST(Place, RulesForSeveralOutputsHoldBesideThatForOne) {
+  const Model m;
+  PlaceRequest request = request_of({1, 128});
+  request.forced = {{"head", 8, 1}, {"head", 0, 0}};
+  const plan::Plan plan =
+      plan_of(place(m.blueprint, m.weights, two_lanes(), MadeUpTimes(1.0), request));
+  EXPECT_EQ(plan.lane_of("head", {plan::Phase::kStep, 1}), 0);
+  EXPECT_EQ(plan.lane_of("head", {plan::Phase::kStep, 8}), 1);
 }
 
 TEST(Place, NoLaneWithRoomIsASentence) {
   const Model m;
-  EXPECT_THROW(place(m.blueprint, m.weights, {{"a", 1000}, {"b", 1000}}, MadeUpTimes(1.0),
-                     request_of({128})),
-               Error);
+  std::vector<plan::HostLane> lanes = two_lanes(1000);
+  lanes[0].memory_limit = 1000;
+  EXPECT_THROW(place(m.blueprint, m.weights, lanes, MadeUpTimes(1.0), request_of({128})), Error);
 }
 
 }  // namespace

@@ -8,11 +8,6 @@
 namespace troika::solve {
 namespace {
 
-bool is_head(const lanes::Subgraph& subgraph) {
-  const model::ValueId output = subgraph.ops.front().output;
-  return subgraph.blueprint->values[static_cast<size_t>(output)].per_output;
-}
-
 // Tasks in order, a handover wherever the lane changes. Rows that are absent cost nothing: lanes
 // that compute every row of a shape are timed by their shape, which `times` knows.
 double chunk_us(const TaskTimes& times, const plan::Plan& plan, const model::Blueprint& blueprint,
@@ -22,7 +17,7 @@ double chunk_us(const TaskTimes& times, const plan::Plan& plan, const model::Blu
   int before = -1;
   for (const lanes::Subgraph& subgraph :
        schedule::cut_into_subgraphs(blueprint, plan.is_cut_at_norms)) {
-    const bool is_of_head = is_head(subgraph);
+    const bool is_of_head = subgraph.is_head();
     if (is_of_head && !with_head) continue;
     const int lane =
         plan.lane_of(subgraph.name, is_of_head ? plan::Shape() : shape, subgraph.block());

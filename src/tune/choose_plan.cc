@@ -131,13 +131,12 @@ PlanChoice choose_plan(const ChooseRequest& request, const measure::StageFunctio
     const solve::ProfileTimes times(profile, weights, candidate.plan.kv_type);
     choose_chunk(times, blueprint, longest, &candidate.plan);
     if (!candidate.has_single_lane) {
-      std::vector<solve::LaneFacts> facts;
-      for (const plan::ProfileLane& lane : profile.lanes) facts.push_back({lane.name});
       solve::PlaceRequest place;
       place.shapes = candidate.plan.body_shapes();
       place.has_rules_of_phases = !candidate.plan.has_one_class();
       place.decode_context = kDecodeContext;
-      candidate.plan.placements = solve::place(blueprint, weights, facts, times, place).placements;
+      candidate.plan.placements =
+          solve::place(blueprint, weights, candidate.plan.lanes, times, place).placements;
     }
     candidate.plan.arrangements = chosen_arrangements(profile, candidate.plan, blueprint, weights);
     candidate.step_us = solve::predict_step_us(times, candidate.plan, blueprint, kDecodeContext);

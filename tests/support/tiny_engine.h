@@ -26,7 +26,7 @@ inline TinyModel small_model(const std::string& architecture = "llama") {
 struct TinyEngine {
   explicit TinyEngine(const TinyModel& model = small_model(), prepare::Options options = {}) {
     options.model.file = folder.file("tiny.gguf");
-    if (options.lanes.n_threads == 0) options.lanes.n_threads = 1;
+    if (options.lanes.n_threads == 0 && options.lanes.cores.empty()) options.lanes.n_threads = 1;
     if (options.memory.context == 0) options.memory.context = 128;
     write_tiny_model(model, options.model.file);
     engine = std::make_unique<engine::Engine>(options);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "cli/use/memory.h"
 #include "machines/phone_setup.h"
 #include "measure/simulate.h"
 
@@ -179,12 +180,7 @@ void explain_on_phone(const engine::Engine& engine) {
                     lanes[static_cast<size_t>(time.lane)]->info().name, time.shape.n_rows,
                     time.shape.k, time.shape.n_tokens, time.arrangement, time.arrangement_gain));
   }
-  for (size_t i = 0; i < choice.weight_bytes.size(); ++i) {
-    const size_t limit = lanes[i]->info().memory_limit_bytes;
-    print(fmt::format("{} holds {} of weights{}\n", lanes[i]->info().name,
-                      bytes_text(choice.weight_bytes[i]),
-                      limit == SIZE_MAX ? "" : fmt::format(", and has {}", bytes_text(limit))));
-  }
+  print(held_text(engine));
 }
 
 }  // namespace troika::cli

@@ -285,6 +285,7 @@ void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
   print(fmt::format("\nprompts: {}\n", prefill_text(engine)));
   print(fmt::format("weights: {}\n", engine.loaded().pages.text));
   print(memory_text(engine));
+  if (plan.lanes.size() > 1) print(held_text(engine));
   print(fmt::format(
       "\n{}context {}, chunks of {} tokens. Times are measured, medians of at least 3.\n", lanes,
       plan.context, plan.chunk()));

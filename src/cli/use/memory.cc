@@ -7,6 +7,7 @@
 
 #include "base/system.h"
 #include "cli/common.h"
+#include "solve/lane_memory.h"
 
 namespace troika::cli {
 namespace {
@@ -55,6 +56,20 @@ nlohmann::ordered_json memory_json(const engine::Engine& engine) {
   json["resident_bytes"] = resident_bytes();
   json["slots"] = slots_of(engine);
   return json;
+}
+
+std::string held_text(const engine::Engine& engine) {
+  const plan::Plan& plan = engine.plan();
+  const std::vector<size_t> held = solve::held_by_lanes(engine.blueprint(), engine.weights(), plan);
+  std::string text;
+  for (size_t i = 0; i < held.size(); ++i) {
+    const uint64_t limit = plan.lanes[i].memory_limit;
+    text += fmt::format(
+        "{} holds {} of weights{}\n", engine.machine().lanes()[i]->info().name, bytes_text(held[i]),
+        limit == plan::HostLane::kNoLimit ? ""
+                                          : fmt::format(", and may hold {}", bytes_text(limit)));
+  }
+  return text;
 }
 
 }  // namespace troika::cli

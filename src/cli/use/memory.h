@@ -13,4 +13,7 @@ std::string memory_text(const engine::Engine& engine);
 // The same, and what this process has now; null on a phone.
 nlohmann::ordered_json memory_json(const engine::Engine& engine);
 
+// A line for each lane: the weights that it runs with by the plan, and its limit.
+std::string held_text(const engine::Engine& engine);
+
 }  // namespace troika::cli

@@ -1,0 +1,34 @@
+#include "prepare/lane_limits.h"
+
+#include <algorithm>
+
+#include "solve/place.h"
+
+namespace troika::prepare {
+namespace {
+
+// Lanes of which nothing is known but that fewer handovers are better.
+class EvenTimes : public solve::TaskTimes {
+ public:
+  double task_us(int, const lanes::Subgraph&, plan::Shape, int) const override { return 1.0; }
+  double handover_us(int from, int to) const override { return from == to ? 0.0 : 1.0; }
+};
+
+}  // namespace
+
+void place_within_limits(const model::Blueprint& blueprint, const weights::Store& weights,
+                         plan::Plan* plan) {
+  const bool is_limited = std::any_of(
+      plan->lanes.begin(), plan->lanes.end(),
+      [](const plan::HostLane& lane) { return lane.memory_limit != plan::HostLane::kNoLimit; });
+  if (!is_limited) return;
+  solve::PlaceRequest request;
+  request.shapes = plan->body_shapes();
+  request.has_rules_of_phases = !plan->has_one_class();
+  request.is_cut_at_norms = plan->is_cut_at_norms;
+  request.forced = plan->placements;
+  request.forced.push_back({});  // lane 0 where no rule matches
+  plan->placements = solve::place(blueprint, weights, plan->lanes, EvenTimes(), request).placements;
+}
+
+}  // namespace troika::prepare

@@ -1,0 +1,16 @@
+// Placements of a plan within the memory of its lanes (N9), where no time tells lanes apart.
+#pragma once
+
+#include "model/blueprint.h"
+#include "plan/plan.h"
+#include "weights/store.h"
+
+namespace troika::prepare {
+
+// Leaves plans alone whose lanes have no limits. Otherwise what the plan places on a lane stays
+// there as far as the lane's memory goes, and the rest goes to another lane with room. Throws Error
+// where there is none.
+void place_within_limits(const model::Blueprint& blueprint, const weights::Store& weights,
+                         plan::Plan* plan);
+
+}  // namespace troika::prepare

@@ -1,0 +1,122 @@
+#include "solve/lane_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace troika::solve {
+namespace {
+
+// The shapes of all executables of a subgraph.
+std::vector<plan::Shape> shapes_of(const plan::Plan& plan, const lanes::Subgraph& subgraph) {
+  if (!subgraph.is_head()) return plan.body_shapes();
+  std::vector<plan::Shape> shapes;
+  for (const int n : plan.output_shapes) shapes.push_back({plan::Phase::kStep, n});
+  return shapes;
+}
+
+// The lane that the first matching rule names; -1: none matches.
+int ruled_lane(const std::vector<plan::Placement>& rules, const lanes::Subgraph& subgraph,
+               plan::Shape shape) {
+  for (const plan::Placement& rule : rules) {
+    if (!rule.subgraph.empty() && rule.subgraph != subgraph.name) continue;
+    if (rule.holds_for(shape, subgraph.block())) return rule.lane;
+  }
+  return -1;
+}
+
+}  // namespace
+
+size_t weight_bytes(const lanes::Subgraph& subgraph, const weights::Store& weights) {
+  size_t bytes = 0;
+  for (const model::Op& op : subgraph.ops) {
+    if (op.kind != model::OpKind::kLinear && op.kind != model::OpKind::kExpertLinear) continue;
+    const weights::Matrix& matrix = weights.matrix(op.weight);
+    bytes += matrix.row_bytes * static_cast<size_t>(matrix.n_rows);
+  }
+  return bytes;
+}
+
+LaneMemory::LaneMemory(const std::vector<plan::HostLane>& lanes,
+                       std::vector<size_t> bytes_of_subgraphs)
+    : bytes_of_subgraphs_(std::move(bytes_of_subgraphs)) {
+  for (const plan::HostLane& lane : lanes) {
+    lanes_.push_back({lane.memory_limit, 0, std::vector<char>(bytes_of_subgraphs_.size(), 0)});
+  }
+}
+
+bool LaneMemory::has_room(int lane, size_t subgraph) const {
+  const Lane& asked = lanes_[static_cast<size_t>(lane)];
+  return asked.holds[subgraph] != 0 ||
+         bytes_of_subgraphs_[subgraph] <= asked.limit - std::min(asked.limit, asked.bytes);
+}
+
+void LaneMemory::hold(int lane, size_t subgraph) {
+  TROIKA_ASSERT(has_room(lane, subgraph));
+  Lane& holder = lanes_[static_cast<size_t>(lane)];
+  if (holder.holds[subgraph] != 0) return;
+  holder.holds[subgraph] = 1;
+  holder.bytes += bytes_of_subgraphs_[subgraph];
+}
+
+std::vector<size_t> held_by_lanes(const model::Blueprint& blueprint, const weights::Store& weights,
+                                  const plan::Plan& plan) {
+  std::vector<size_t> held(plan.lanes.size(), 0);
+  for (const lanes::Subgraph& subgraph :
+       schedule::cut_into_subgraphs(blueprint, plan.is_cut_at_norms)) {
+    std::vector<char> is_there(plan.lanes.size(), 0);
+    for (const plan::Shape shape : shapes_of(plan, subgraph)) {
+      is_there[static_cast<size_t>(plan.lane_of(subgraph.name, shape, subgraph.block()))] = 1;
+    }
+    for (size_t lane = 0; lane < held.size(); ++lane) {
+      if (is_there[lane] != 0) held[lane] += weight_bytes(subgraph, weights);
+    }
+  }
+  return held;
+}
+
+std::vector<std::string> broken_rules(const model::Blueprint& blueprint, const plan::Plan& plan,
+                                      const std::vector<plan::Placement>& rules) {
+  struct Kept {
+    std::string kind;
+    int lane = 0;
+    int n_asked = 0, n_kept = 0;  // subgraphs
+  };
+  std::vector<Kept> all;
+  for (const lanes::Subgraph& subgraph :
+       schedule::cut_into_subgraphs(blueprint, plan.is_cut_at_norms)) {
+    // Where shapes differ, the least of them counts.
+    std::vector<char> is_asked(plan.lanes.size(), 0), is_kept(plan.lanes.size(), 1);
+    for (const plan::Shape shape : shapes_of(plan, subgraph)) {
+      const int lane = ruled_lane(rules, subgraph, shape);
+      if (lane < 0) continue;
+      const auto at = static_cast<size_t>(lane);
+      is_asked[at] = 1;
+      if (plan.lane_of(subgraph.name, shape, subgraph.block()) != lane) is_kept[at] = 0;
+    }
+    for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+      if (is_asked[lane] == 0) continue;
+      auto kept = std::find_if(all.begin(), all.end(), [&](const Kept& k) {
+        return k.kind == subgraph.name && k.lane == static_cast<int>(lane);
+      });
+      if (kept == all.end()) kept = all.insert(kept, {subgraph.name, static_cast<int>(lane)});
+      ++kept->n_asked;
+      kept->n_kept += is_kept[lane];
+    }
+  }
+  std::vector<std::string> sentences;
+  for (const Kept& kept : all) {
+    if (kept.n_kept == kept.n_asked) continue;
+    const plan::HostLane& lane = plan.lanes[static_cast<size_t>(kept.lane)];
+    sentences.push_back(fmt::format(
+        "Lane {} ({}) may hold {:.2f} GB of weights: it runs '{}' in {} of {} blocks, and another "
+        "lane runs the others.",
+        kept.lane, lane.kind, 1e-9 * static_cast<double>(lane.memory_limit), kept.kind, kept.n_kept,
+        kept.n_asked));
+  }
+  return sentences;
+}
+
+}  // namespace troika::solve

@@ -1,0 +1,46 @@
+// What lanes hold of a model's weights, and how much each of them may (N9).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+#include "schedule/graphs.h"
+
+namespace troika::solve {
+
+// Bytes of the weights that a subgraph multiplies with.
+size_t weight_bytes(const lanes::Subgraph& subgraph, const weights::Store& weights);
+
+// Which weights stand in the memory of which lane. A weight counts once for each lane, in however
+// many shapes the lane runs it.
+class LaneMemory {
+ public:
+  LaneMemory(const std::vector<plan::HostLane>& lanes, std::vector<size_t> bytes_of_subgraphs);
+
+  bool has_room(int lane, size_t subgraph) const;
+  // REQUIRES: there is room.
+  void hold(int lane, size_t subgraph);
+  size_t held_bytes(int lane) const { return lanes_[static_cast<size_t>(lane)].bytes; }
+
+ private:
+  struct Lane {
+    uint64_t limit = plan::HostLane::kNoLimit;
+    uint64_t bytes = 0;
+    std::vector<char> holds;  // of each subgraph, whether its weights are here
+  };
+  std::vector<size_t> bytes_of_subgraphs_;
+  std::vector<Lane> lanes_;
+};
+
+// Bytes that each lane holds if a model runs as its plan says, in all shapes of the plan.
+std::vector<size_t> held_by_lanes(const model::Blueprint& blueprint, const weights::Store& weights,
+                                  const plan::Plan& plan);
+
+// A sentence for each kind of subgraph of which a plan runs fewer blocks on a lane than the rules
+// of whoever asked for it say.
+std::vector<std::string> broken_rules(const model::Blueprint& blueprint, const plan::Plan& plan,
+                                      const std::vector<plan::Placement>& rules);
+
+}  // namespace troika::solve
