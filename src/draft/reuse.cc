@@ -70,6 +70,7 @@ void ReuseSource::observe(std::span<const Token> tokens) {
   std::erase_if(segments_, [](const Segment& s) { return s.n_tokens == 0; });
 }
 
+// Segments for which there is no room grow older too, so that the oldest stay in front.
 void ReuseSource::propose(int most, Tree* tree) {
   for (auto at = segments_.rbegin(); at != segments_.rend(); ++at) {
     Segment& segment = *at;
@@ -77,7 +78,7 @@ void ReuseSource::propose(int most, Tree* tree) {
     ++segment.n_steps;
     int parent = kRoot;
     for (const Token token : segment.text()) {
-      if (tree->size() >= most) return;
+      if (tree->size() >= most) break;
       parent = tree->add(parent, token, parent == kRoot ? first : kNextChance);
     }
   }

@@ -29,7 +29,7 @@ class ReuseSource : public Source {
   struct Segment {
     std::array<Token, kMostSegment> tokens;
     int n_tokens = 0;
-    int n_steps = 0;  // in which it was proposed
+    int n_steps = 0;  // since it was kept
 
     std::span<const Token> text() const { return {tokens.data(), static_cast<size_t>(n_tokens)}; }
     void drop_first();

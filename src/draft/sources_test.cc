@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "draft/lookup.h"
 #include "draft/reuse.h"
 #include "draft/sam.h"
@@ -142,6 +144,35 @@ TEST(Reuse, ForgetsWhatDoesNotCome) {
   }
   EXPECT_GE(n_steps, 1);
   EXPECT_LT(n_steps, 5);
+}
+
+// Also where older ones have no room beside it.
+TEST(Reuse, D4_NoSegmentIsProposedInMoreThanFourSteps) {
+  ReuseSource source;
+  const auto reject = [&](const Tokens& tokens) {
+    Tree tree;
+    tree.add_chain(kRoot, tokens, 0.5f);
+    Tokens predicted = tokens;
+    predicted[0] = 99;
+    predicted.push_back(98);
+    source.learn({tree, predicted, {}, 99});
+    source.observe(Tokens{99});
+  };
+  reject({10, 11, 12, 13});
+  reject({20, 21, 22, 23});
+  reject({30, 31, 32, 33});
+  const Tree nothing;
+  const Tokens predicted = {97};
+  std::map<Token, int> n_steps;
+  for (int step = 0; step < 20; ++step) {
+    Tree guesses;
+    source.propose(3, &guesses);
+    for (const Node& node : guesses.nodes()) ++n_steps[node.token];
+    source.learn({nothing, predicted, {}, 97});
+    source.observe(Tokens{97});
+  }
+  EXPECT_EQ(n_steps[31], 4);
+  for (const auto& [token, n] : n_steps) EXPECT_LE(n, 4) << token;
 }
 
 TEST(Reuse, MakesRoomWhereDraftsAreLongAnyway) {
