@@ -191,5 +191,56 @@ TEST_F(ChunksTest, N10PromptAndGenerationOnLanesOfTheirOwn) {
   }
 }
 
+// What an executable is built for decides where it runs: steps and prompts of as many rows go to
+// different lanes, and so do short prompts and long ones.
+TEST_F(ChunksTest, H11_TheLaneFollowsPhaseAndLength) {
+  if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
+  prepare::Options options = two_lanes(plan::Order::kOutOfOrder);
+  options.prompts.chunk = 64;
+  options.lanes.placements = {{"ffn", 33, 1, plan::Placement::kAllBlocks, plan::Phase::kPrompt},
+                              {"qkv", 2, 1, plan::Placement::kAllBlocks, plan::Phase::kStep},
+                              {"", 0, 0}};
+  prepare::Options on_one_lane = one_lane();
+  on_one_lane.prompts.chunk = 64;
+  Engine engine(options), alone(on_one_lane);
+  ASSERT_FALSE(engine.plan().has_one_class());
+  struct Case {
+    plan::Phase phase;
+    size_t n_rows;
+    int lane_of_ffn, lane_of_qkv;
+  };
+  for (const Case& c :
+       {Case{plan::Phase::kStep, 1, 0, 0}, Case{plan::Phase::kStep, 64, 0, 1},
+        Case{plan::Phase::kPrompt, 20, 0, 0}, Case{plan::Phase::kPrompt, 64, 1, 0}}) {
+    const std::vector<Token> before = tokens(64, 5), rows = tokens(c.n_rows, 6);
+    Session session(engine), expected(alone);
+    Trace trace({"0", "1"});
+    std::vector<Row> results, wanted;
+    cache::Batch batch;
+    batch.add_chain(rows, 64, 0, /*all_logits=*/true);
+    for (Session* s : {&session, &expected}) {
+      s->prefill(before);
+      std::vector<Row>& seen = s == &session ? results : wanted;
+      if (s == &session) s->watch({.trace = &trace});
+      s->run_batch(
+          batch,
+          [&](int, std::span<const float> row) { seen.emplace_back(row.begin(), row.end()); },
+          [] { return std::vector<int>(); }, c.phase);
+    }
+    EXPECT_EQ(results.size(), c.n_rows);
+    EXPECT_EQ(results, wanted);
+    int n_ffn = 0, n_qkv = 0;
+    for (const TraceEvent& event : trace.events()) {
+      const std::string name = event.name;
+      const int lane = name == "ffn" ? c.lane_of_ffn : name == "qkv" ? c.lane_of_qkv : 0;
+      EXPECT_EQ(event.lane, lane) << name << ", " << phase_name(c.phase) << " of " << c.n_rows;
+      n_ffn += name == "ffn";
+      n_qkv += name == "qkv";
+    }
+    EXPECT_EQ(n_ffn, engine.blueprint().n_layers);
+    EXPECT_EQ(n_qkv, engine.blueprint().n_layers);
+  }
+}
+
 }  // namespace
 }  // namespace troika

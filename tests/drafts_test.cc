@@ -160,7 +160,7 @@ std::string prompt_text(int number) {
 
 class House : public testing::TestWithParam<std::string> {};
 
-TEST_P(House, DraftedTextIsPlainText) {
+TEST_P(House, D3_DraftedTextIsPlainText) {
   prepare::Options options;
   options.model.file = std::string(TROIKA_MODELS) + "/troika-" + GetParam() + "-q8_0.gguf";
   if (!std::filesystem::exists(options.model.file)) {
@@ -186,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(Drafts, House, testing::Values("silu", "relu"),
 // models say the same again and again when the likeliest token is taken, and hardly otherwise.
 class Tiny : public testing::TestWithParam<test_support::NamedModel> {};
 
-TEST_P(Tiny, DraftedTextIsPlainText) {
+TEST_P(Tiny, D3_DraftedTextIsPlainText) {
   constexpr uint32_t kTypes[] = {test_support::kQ8_0, test_support::kQ4_0, test_support::kQ4_K,
                                  test_support::kQ6_K, test_support::kF16};
   test::TempFolder folder;

@@ -4,6 +4,9 @@
 
 #include <cmath>
 
+#include "base/random.h"
+#include "draft/drafter.h"
+
 namespace troika::draft {
 namespace {
 
@@ -37,7 +40,7 @@ constexpr Token kClinton = 1, kS = 2, kSecurity = 3, kDetail = 4, kHas = 5, kArr
 const Tokens kContext = {kClinton, kS,  kSecurity, kDetail, kHas,
                          kArrived, kAt, kDes,      kMoines, kSummary};
 
-TEST(Calibrated, GoesOnWhereTheModelsOwnTokenStands) {
+TEST(Calibrated, D2_GoesOnWhereTheModelsOwnTokenStands) {
   CalibratedSource source;
   source.observe(kContext);
   source.calibrate(std::vector<LikelyNext>{likely(0, {kHas, kArrived, kS})});
@@ -101,6 +104,74 @@ TEST(Calibrated, LearnsFromItsOwnAnswer) {
   source.propose(8, &guesses);
   EXPECT_NE(child(guesses, {4, 5}), Tree::kNoNode);
   EXPECT_NE(child(guesses, {7}), Tree::kNoNode) << "what it nearly said";
+}
+
+// A model that wants one certain token behind each. It reads a prompt in which half of the tokens
+// are followed by another than that, and answers in its own words.
+class OwnWords {
+ public:
+  static constexpr Token kTokens = 120;
+  static constexpr int kPrompt = 480, kAnswer = 60;
+
+  static Token wanted(Token token) { return (token + 7) % kTokens; }
+  static Token draw(uint64_t seed, int i, Token n) {
+    return static_cast<Token>(random_bits(seed, static_cast<uint64_t>(i)) %
+                              static_cast<uint64_t>(n));
+  }
+  OwnWords() {
+    prompt_.push_back(1);
+    for (int i = 1; i < kPrompt; ++i) {
+      prompt_.push_back(draw(1, i, 2) == 0 ? wanted(prompt_.back()) : draw(2, i, kTokens));
+    }
+  }
+  // What the model wanted behind so many percent of the prompt, another token beside it.
+  std::vector<LikelyNext> covered(int percent) const {
+    std::vector<LikelyNext> all;
+    for (int i = 0; i < kPrompt; ++i) {
+      const Token own = wanted(prompt_[static_cast<size_t>(i)]);
+      if (draw(3, i, 100) < percent) all.push_back(likely(i, {own, draw(4, i, kTokens)}));
+    }
+    return all;
+  }
+  // Drafts of 15 nodes from what is covered.
+  Statistics answer(int percent) const {
+    std::vector<std::unique_ptr<Source>> sources;
+    sources.push_back(std::make_unique<CalibratedSource>());
+    Drafter drafter(std::move(sources), {16, /*is_fixed=*/true});
+    Tokens text = prompt_;
+    drafter.begin(text);
+    drafter.calibrate(covered(percent));
+    for (int n = 0; n < kAnswer;) {
+      const Tree& tree = drafter.propose(text, kAnswer - n - 1);
+      std::vector<int> path;
+      Token next = wanted(text.back());
+      for (int at = tree.child(kRoot, next); at != Tree::kNoNode; at = tree.child(at, next)) {
+        path.push_back(at);
+        text.push_back(next);
+        next = wanted(next);
+      }
+      drafter.learn({tree, {}, path, next});
+      text.push_back(next);
+      n += static_cast<int>(path.size()) + 1;
+    }
+    return drafter.statistics();
+  }
+
+ private:
+  Tokens prompt_;
+};
+
+TEST(Calibrated, D2_MoreOfThePromptCoveredMeansMoreAccepted) {
+  const OwnWords model;
+  EXPECT_EQ(model.answer(0).n_accepted, 0);
+  int64_t before = 0;
+  for (const int coverage : {10, 30, 100}) {
+    const Statistics s = model.answer(coverage);
+    EXPECT_EQ(s.n_tokens, OwnWords::kAnswer);
+    EXPECT_GT(s.n_accepted, before) << coverage << " %";
+    before = s.n_accepted;
+  }
+  EXPECT_GT(before, OwnWords::kAnswer / 2);
 }
 
 TEST(Calibrated, IgnoresPositionsThatAreNotThere) {

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
+#include <vector>
 
+#include "draft/drafter.h"
 #include "draft/lookup.h"
 #include "draft/reuse.h"
 #include "draft/sam.h"
@@ -26,7 +29,7 @@ Tokens likeliest(const Tree& tree) {
   }
 }
 
-TEST(Sam, GoesOnAsTheLongestMatchDid) {
+TEST(Sam, D3_GoesOnAsTheLongestMatchDid) {
   SamSource source;
   source.observe(Tokens{1, 2, 3, 4, 5, 9, 2, 3, 7, 7, 8, 1, 2, 3});
   Tree tree;
@@ -106,7 +109,7 @@ struct Rejection {
   std::vector<int> path = {0};
 };
 
-TEST(Reuse, BringsBackTheLongestPartThatTheModelAgreedWith) {
+TEST(Reuse, D4_BringsBackWhatTheModelAgreedWith) {
   Rejection rejection;
   ReuseSource source;
   source.learn(rejection.verdict());
@@ -125,7 +128,46 @@ TEST(Reuse, BringsBackTheLongestPartThatTheModelAgreedWith) {
   EXPECT_TRUE(tree.empty());
 }
 
-TEST(Reuse, ForgetsWhatDoesNotCome) {
+// Behind the rejection the model agrees with runs of 2, 4 and 1 tokens.
+TEST(Reuse, D4_TheLongestRunIsTheOneThatComesBack) {
+  Tree tree;
+  tree.add_chain(kRoot, Tokens{10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}, 0.5f);
+  for (const bool is_longest_in_another_branch : {false, true}) {
+    Tokens longest = {14, 15, 16, 17};
+    Tokens said = {99, 11, 12, 50, 14, 15, 16, 17, 51, 19, 52, 53};
+    if (is_longest_in_another_branch) {
+      longest = {31, 32, 33, 34, 35};
+      tree.add_chain(kRoot, Tokens{30, 31, 32, 33, 34, 35}, 0.4f);
+      said = {99, 11, 12, 50, 14, 15, 16, 17, 51, 19, 52, 53, 31, 32, 33, 34, 35, 36};
+    }
+    ReuseSource source;
+    source.learn({tree, said, {}, 99});
+    source.observe(Tokens{99});
+    Tree guesses;
+    source.propose(16, &guesses);
+    EXPECT_EQ(likeliest(guesses), longest);
+    EXPECT_EQ(guesses.size(), static_cast<int>(longest.size()));
+  }
+}
+
+// However long the draft was that it comes from, and cut to what a segment may be.
+TEST(Reuse, D4_ASegmentIsKeptForOneStepAtLeastAndIsNeverLongerThan16Tokens) {
+  Tokens chain;
+  for (Token token = 10; token < 40; ++token) chain.push_back(token);
+  Tree tree;
+  tree.add_chain(kRoot, chain, 0.5f);
+  Tokens predicted = chain;
+  predicted[0] = 99;
+  predicted.push_back(40);
+  ReuseSource source;
+  source.learn({tree, predicted, {}, 99});
+  source.observe(Tokens{99});
+  Tree guesses;
+  source.propose(31, &guesses);
+  EXPECT_EQ(likeliest(guesses), Tokens(chain.begin() + 1, chain.begin() + 17));
+}
+
+TEST(Reuse, D4_ForgetsWhatDoesNotCome) {
   Rejection rejection;
   ReuseSource source;
   source.learn(rejection.verdict());
@@ -175,7 +217,7 @@ TEST(Reuse, D4_NoSegmentIsProposedInMoreThanFourSteps) {
   for (const auto& [token, n] : n_steps) EXPECT_LE(n, 4) << token;
 }
 
-TEST(Reuse, MakesRoomWhereDraftsAreLongAnyway) {
+TEST(Reuse, D4_MakesRoomWhereDraftsAreLongAnyway) {
   Rejection rejection;
   ReuseSource source;
   source.learn(rejection.verdict());
@@ -188,6 +230,52 @@ TEST(Reuse, MakesRoomWhereDraftsAreLongAnyway) {
   tree.clear();
   source.propose(8, &tree);
   EXPECT_TRUE(tree.empty());
+}
+
+// The context says "1 2 3 ... 12", and the model's answer has other words for two of these: behind
+// a word that the context does not have there is nothing to copy.
+Statistics answer_in_other_words(bool with_reuse) {
+  std::vector<std::unique_ptr<Source>> sources;
+  sources.push_back(std::make_unique<SamSource>());
+  if (with_reuse) sources.push_back(std::make_unique<ReuseSource>());
+  Drafter drafter(std::move(sources), {16, /*is_fixed=*/true});
+  const Tokens context = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 50};
+  // Its last token is in no draft.
+  const Tokens answer = {1, 2, 77, 4, 5, 6, 78, 8, 9, 10, 11, 12, 50, 79};
+  Tokens text = context;
+  text.push_back(60);
+  const size_t n_before = text.size();
+  drafter.begin(text);
+  while (text.size() < n_before + answer.size()) {
+    const Tree& tree = drafter.propose(text, 15);
+    // Behind a wrong guess the model goes on as the context does.
+    Tokens predicted = {0};
+    for (const Node& node : tree.nodes()) predicted.push_back(node.token < 12 ? node.token + 1 : 0);
+    std::vector<int> path;
+    int at = kRoot;
+    Token next = -1;
+    for (size_t i = text.size() - n_before; i < answer.size(); ++i) {
+      next = predicted[static_cast<size_t>(at) + 1] = answer[i];
+      at = tree.child(at, next);
+      if (at == Tree::kNoNode) break;
+      path.push_back(at);
+    }
+    drafter.learn({tree, predicted, path, next});
+    for (const int node : path) text.push_back(tree[node].token);
+    text.push_back(next);
+  }
+  return drafter.statistics();
+}
+
+TEST(Reuse, D4_DraftsAreLongerAndMoreIsAcceptedWhereAWordIsAnother) {
+  const Statistics without = answer_in_other_words(false), with = answer_in_other_words(true);
+  EXPECT_EQ(with.n_tokens, without.n_tokens);
+  EXPECT_LT(with.n_verifications, without.n_verifications);
+  EXPECT_GT(with.n_accepted, without.n_accepted);
+  EXPECT_GT(with.sources[1].n_accepted, 0);
+  // Without it two steps have no draft: those behind the words that the context does not have.
+  EXPECT_EQ(with.n_of_draft_nodes[0] + 2, without.n_of_draft_nodes[0]);
+  EXPECT_GT(with.n_verified, without.n_verified);
 }
 
 TEST(Reuse, KeepsNothingOfADraftThatWasRightOrWhollyWrong) {

@@ -4,8 +4,13 @@
 
 #include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/system.h"
+#include "base/trace.h"
+#include "engine/drafting.h"
+#include "engine/generate.h"
 #include "tests/support/tiny_engine.h"
 
 namespace troika::engine {
@@ -54,7 +59,7 @@ prepare::Options in_chunks() {
   return options;
 }
 
-TEST(PromptLogits, AreThoseOfEachBeginning) {
+TEST(PromptLogits, D2_AreThoseOfEachBeginning) {
   const auto model = small_model();
   TinyEngine tiny(model, in_chunks());
   const auto prompt = random_tokens(model, 80);
@@ -71,6 +76,47 @@ TEST(PromptLogits, AreThoseOfEachBeginning) {
     }
     alone.prefill(prompt);
     EXPECT_EQ(copy_of(session.logits()), copy_of(alone.logits()));
+  }
+}
+
+// A coverage costs the head of its positions, for each chunk; the answer is the same with every
+// one.
+TEST(PromptLogits, D2_ACoverageCostsTheHeadOfItsPositions) {
+  const auto model = small_model();
+  const auto prompt = random_tokens(model, 80);
+  prepare::Options options = in_chunks();
+  TinyEngine tiny(model, options);
+  options.model.file = tiny.engine->file().path();
+  SamplerOptions greedy;
+  greedy.temperature = 0.0f;
+  Sampler sampler(greedy);
+  std::vector<cache::Token> plain;
+  for (const int coverage : {0, 25, 50, 100}) {
+    DraftOptions draft;
+    draft.kind = "calibrated";
+    draft.coverage = coverage;
+    draft.fixed_width = 8;
+    const auto drafter = make_drafter(*tiny.engine, options, draft);
+    EXPECT_EQ(drafter->coverage(), coverage);
+    Trace trace({"host"});
+    Session session(*tiny.engine);
+    session.watch({.trace = &trace});
+    PromptLogits logits(coverage);
+    session.prefill(prompt, nullptr, coverage > 0 ? &logits : nullptr);
+    EXPECT_EQ(logits.likely().size(), static_cast<size_t>(80 * coverage / 100));
+    int n_heads = 0;
+    for (const TraceEvent& event : trace.events()) n_heads += std::string(event.name) == "head";
+    // The last row is wanted anyway.
+    EXPECT_EQ(n_heads, coverage > 0 ? 3 + 1 : 1);
+    GenerateOptions how;
+    how.most_tokens = 20;
+    how.ignore_end = true;
+    how.drafter = drafter.get();
+    Session answering(*tiny.engine);
+    const Generated g = generate(answering, prompt, sampler, how, {});
+    if (coverage == 0) plain = g.tokens;
+    EXPECT_EQ(g.tokens, plain);
+    EXPECT_EQ(g.calibration_seconds > 0.0, coverage > 0);
   }
 }
 

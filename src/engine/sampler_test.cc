@@ -269,7 +269,7 @@ TEST(Sampler, WhatIsNoNumberIsNeverChosen) {
   expect_shares(frequencies(plain(), {1, kInfinity, -3e38f}, 50), {0, 1, 0}, 50);
 }
 
-TEST(Sampler, RandomnessDependsOnSeedAndPositionAlone) {
+TEST(Sampler, D3_RandomnessDependsOnSeedAndPositionAlone) {
   const std::vector<float> logits(50, 0.0f);
   SamplerOptions o = plain();
   o.seed = 7;

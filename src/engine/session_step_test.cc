@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/trace.h"
 #include "draft/sam.h"
 #include "engine/generate.h"
 #include "tests/support/tiny_engine.h"
@@ -140,7 +142,7 @@ void expect_equal(TinyEngine& tiny, const Tokens& prompt, const SamplerOptions& 
 
 class EveryModel : public testing::TestWithParam<NamedModel> {};
 
-TEST_P(EveryModel, DraftedTextIsThePlainText) {
+TEST_P(EveryModel, D3_DraftedTextIsThePlainText) {
   for (const tensor::Type kv : {tensor::Type::kF32, tensor::Type::kF16, tensor::Type::kQ8_0}) {
     prepare::Options options;
     options.memory.kv_type = kv;
@@ -183,6 +185,38 @@ class Step : public testing::Test {
   TinyEngine tiny_{small_model(), options()};
   Tokens prompt_ = random_tokens(small_model(), 6);
 };
+
+// A token sees its ancestors and no other guess, so branches need no passes of their own.
+TEST_F(Step, D3_ATreeIsVerifiedInOnePass) {
+  const Tokens answer = plain(12);
+  draft::Drafter drafter = this->drafter();
+  Session& session = *tiny_.session;
+  Sampler sampler(greedy());
+  session.prefill(prompt_);
+  drafter.begin(session.history());
+  session.step(sampler, &drafter, 50);  // the prompt's own logits
+  int n_branched = 0;
+  for (int i = 0; i < 4; ++i) {
+    Trace trace({"host"});
+    session.watch({.trace = &trace});
+    const int64_t n_before = drafter.statistics().n_verified;
+    session.step(sampler, &drafter, 50);
+    const int64_t n_nodes = drafter.statistics().n_verified - n_before;
+    n_branched += n_nodes > 8;  // the oracle's own path has eight
+    int n_passes = 0;
+    for (const TraceEvent& event : trace.events()) {
+      if (std::string(event.name) != "qkv" || event.block != 0) continue;
+      ++n_passes;
+      EXPECT_EQ(event.n_tokens, n_nodes + 1);
+    }
+    EXPECT_EQ(n_passes, 1);
+  }
+  session.watch({});
+  EXPECT_GT(n_branched, 0);
+  ASSERT_GE(session.history().size(), prompt_.size() + answer.size());
+  const Tokens whole = with(prompt_, answer);
+  EXPECT_TRUE(std::equal(whole.begin(), whole.end(), session.history().begin()));
+}
 
 // The number of tokens and the end of the context cut a draft short, as they would cut plain text.
 TEST_F(Step, EndsWherePlainDecodingEnds) {

@@ -1,10 +1,20 @@
 // Engines on virtual phones: with values, and with time only.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/trace.h"
 #include "engine/generate.h"
 #include "machines/phone_setup.h"
 #include "measure/simulate.h"
+#include "solve/predict.h"
+#include "solve/profile/op_shapes.h"
+#include "solve/profile/profile_machine.h"
 #include "tests/support/repository.h"
 #include "tests/support/tiny_engine.h"
 
@@ -110,6 +120,76 @@ TEST(Phone, N8_TheFastestEquivalentShapeIsChosen) {
     EXPECT_EQ(engine.plan().lanes[static_cast<size_t>(time.lane)].kind, "npu");
     EXPECT_EQ(time.arrangement, "square");
     EXPECT_GT(time.arrangement_gain, 1.1);  // launches stay as they are
+  }
+}
+
+// The profiler sees a phone through the door of lanes alone. What it predicts for weights that it
+// has not seen lies near, also where the NPU goes by stages, order and shape.
+TEST(Phone, H9_TimesOfAPhonesLanesArePredicted) {
+  const lanes::CostModel model = machines::read_cost_model(on_phone("heterollm"));
+  lanes::VirtualPhone phone(model, {}, nullptr);
+  solve::ProfileOptions options;
+  options.arena_bytes = 64u << 20;
+  options.budget_us = 1e12;
+  options.patience = {0, 1, 1, 0.0};
+  options.n_visits = 1;
+  for (const plan::OpShape& shape : solve::grid_shapes(tensor::Type::kQ4_0, tensor::Type::kF16)) {
+    if (shape.op == model::OpKind::kLinear) options.shapes.push_back(shape);
+  }
+  const RealClock wall;
+  const plan::Profile profile = solve::profile_machine(phone, options, nullptr, wall, {});
+  const std::vector<solve::CheckRow> rows = solve::check_predictions(profile, 1);
+  ASSERT_EQ(rows.size(), 3u);
+  for (const solve::CheckRow& row : rows) {
+    const std::string& lane = profile.lanes[static_cast<size_t>(row.lane)].name;
+    EXPECT_GT(row.n_held_out, 20) << lane;
+    EXPECT_LT(row.tree_median, 0.1) << lane;
+    EXPECT_LT(row.tree_worst, 0.5) << lane;
+    if (lane == "npu") {
+      EXPECT_LT(row.tree_median, 0.5 * row.rate_median);
+    }
+  }
+}
+
+// Where each subgraph of a pass of so many tokens ran: lanes by the names of subgraphs.
+std::map<std::string, std::set<std::string>> lanes_of_pass(engine::Session& session, int n_tokens) {
+  Trace trace({"gpu", "npu"});
+  session.truncate(0);
+  if (n_tokens == 1) session.prefill(std::vector<cache::Token>(256, 0));
+  session.watch({.trace = &trace});
+  if (n_tokens == 1) {
+    session.evaluate(std::vector<cache::Token>{0}, {});
+  } else {
+    session.prefill(std::vector<cache::Token>(static_cast<size_t>(n_tokens), 0));
+  }
+  session.watch({});
+  std::map<std::string, std::set<std::string>> lanes;
+  for (const TraceEvent& event : trace.events()) {
+    lanes[event.name].insert(trace.lanes()[static_cast<size_t>(event.lane)]);
+  }
+  return lanes;
+}
+
+// Steps and short prompts run on the GPU; products of long prompts run on the NPU, which hands over
+// to the GPU for attention.
+TEST(Phone, H11_StepsAndPromptsRunOnTheLanesThatWereChosen) {
+  prepare::Options options = timing_of("qwen1.5-1.8b", "heterollm");
+  options.phone.processors = {lanes::Processor::kGpu, lanes::Processor::kNpu};
+  options.memory.context = 1024;
+  engine::Engine engine(options);
+  engine::Session session(engine);
+  const std::set<std::string> gpu = {"gpu"}, npu = {"npu"};
+  for (const int n_tokens : {1, 6, 300}) {
+    const bool is_long = n_tokens == 300;
+    const auto lanes = lanes_of_pass(session, n_tokens);
+    EXPECT_EQ(lanes.at("ffn"), is_long ? npu : gpu) << n_tokens;
+    EXPECT_EQ(lanes.at("qkv"), is_long ? npu : gpu) << n_tokens;
+    EXPECT_EQ(lanes.at("attention"), gpu) << n_tokens;
+  }
+  // The plan chose so by time: no lane alone is faster.
+  for (const solve::ShapeChoice& shape : engine.phone_setup()->choice.shapes) {
+    EXPECT_EQ(shape.lanes.at("ffn"), shape.shape.n_rows > 8 ? 1 : 0) << shape.shape.n_rows;
+    for (const double us : shape.single_lane_us) EXPECT_LE(shape.us, us * (1 + 1e-9));
   }
 }
 

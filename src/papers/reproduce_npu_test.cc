@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "machines/phone_setup.h"
+#include "papers/npu_memory.h"
 #include "papers/npu_runs.h"
 #include "tests/support/repository.h"
 
@@ -67,6 +68,24 @@ TEST(ReproduceNpu, N12EachStepOfTheAblationIsFaster) {
   options = options_of(NpuStep::kOutlier);
   options.phone.processors = {lanes::Processor::kNpu};
   EXPECT_THROW(engine::Engine{options}, UsageError);
+}
+
+// Qwen1.5-1.8B in chunks of 256 tokens: a chunk needs of its own what attention computes, and
+// shares the rest.
+TEST(NpuMemory, N2_WhatChunksShareIsThereOnce) {
+  double before = -1.0;
+  for (const int n_chunks : {1, 2, 4, 8}) {
+    const NpuMemory memory = npu_memory(kPhonesOfNpu, "qwen1.5-1.8b", 256 * n_chunks);
+    EXPECT_EQ(memory.n_subgraphs, 144);
+    EXPECT_EQ(memory.n_shared, 120);
+    // All but attention's buffers, of all chunks but one.
+    const double most = 1.0 - 1.0 / n_chunks;
+    const double saved = memory.saved_bytes() / memory.unshared_bytes;
+    EXPECT_LE(saved, most);
+    EXPECT_GE(saved, 0.97 * most);  // 75 % of four chunks, as the paper prints
+    EXPECT_GT(saved, before);
+    before = saved;
+  }
 }
 
 TEST(ReproduceNpu, N8SquareShapesAreFasterAndCanBeSwitchedOff) {

@@ -9,7 +9,7 @@
 #include "forge/hollow.h"
 #include "model/architecture.h"
 #include "model/known.h"
-#include "schedule/shared_graphs.h"
+#include "schedule/graphs.h"
 
 namespace troika::schedule {
 namespace {
@@ -142,40 +142,6 @@ TEST(Shadow, N4N5N6PiecesOfLanesThatCompute) {
       EXPECT_EQ(n_ops, whole.ops.size()) << name << ", " << whole.name;
       cut.keeps = [](const model::Op&) { return false; };
       EXPECT_EQ(lower(whole, {kMain, cut}).size(), 1u);
-    }
-  }
-}
-
-TEST(SharedGraphs, N2AllButAttentionIsShared) {
-  const Model m("qwen1.5-1.8b");
-  plan::Plan plan;
-  plan.prompt_shapes = {256};
-  plan.is_cut_at_norms = true;
-  const SharedGraphs shared = count_shared(m.blueprint, m.weights, plan);
-  EXPECT_EQ(shared.n_subgraphs, 144);  // llm.npu §3.2
-  EXPECT_EQ(shared.n_static, 120);
-  EXPECT_GT(shared.weight_bytes, size_t{1'200'000'000});
-  EXPECT_LT(shared.weight_bytes, m.weights.total_bytes());
-  EXPECT_GT(shared.static_buffer_bytes, shared.dynamic_buffer_bytes);
-  plan.is_cut_at_norms = false;
-  EXPECT_EQ(count_shared(m.blueprint, m.weights, plan).n_subgraphs, 3 * 24);
-}
-
-TEST(Cut, N2EveryOpIsInOneSubgraphWhereverNormsStand) {
-  for (const char* name : {"qwen1.5-1.8b", "phi-2", "gemma-2b", "llama-3-8b"}) {
-    const Model m(name);
-    for (const bool is_cut_at_norms : {false, true}) {
-      const model::Op* next = m.blueprint.ops.data();
-      std::set<std::string> names;
-      for (const lanes::Subgraph& subgraph : cut_into_subgraphs(m.blueprint, is_cut_at_norms)) {
-        EXPECT_EQ(subgraph.ops.data(), next) << name;
-        next += subgraph.ops.size();
-        names.insert(subgraph.name);
-        EXPECT_TRUE(plan::is_subgraph_name(subgraph.name)) << subgraph.name;
-      }
-      EXPECT_EQ(next, m.blueprint.ops.data() + m.blueprint.ops.size());
-      EXPECT_EQ(names.count("norm"), is_cut_at_norms ? 1u : 0u) << name;
-      EXPECT_EQ(names.count("ffn"), 1u) << name;
     }
   }
 }

@@ -97,6 +97,36 @@ TEST(Place, RulesOfTheUserHold) {
   EXPECT_EQ(choice.shapes[1].lanes.at("ffn"), 0);
 }
 
+// Prompts in int8, which lane 1 is made for, and steps in float, which it is bad at.
+class TimesByPhase : public TaskTimes {
+ public:
+  double task_us(int lane, const lanes::Subgraph&, plan::Shape shape, int) const override {
+    const double us = shape.n_rows;
+    if (lane == 0) return us;
+    return shape.phase == plan::Phase::kPrompt ? 0.1 * us + 4.0 : 3.0 * us;
+  }
+  double handover_us(int, int) const override { return 0.0; }
+};
+
+TEST(Place, H11_PhaseAndLengthDecide) {
+  const Model m;
+  PlaceRequest request;
+  request.shapes = {{plan::Phase::kStep, 1},
+                    {plan::Phase::kStep, 64},
+                    {plan::Phase::kPrompt, 2},
+                    {plan::Phase::kPrompt, 64}};
+  request.has_rules_of_phases = true;
+  const auto choice = place(m.blueprint, m.weights, {{"float"}, {"int8"}}, TimesByPhase(), request);
+  const plan::Plan plan = plan_of(choice);
+  for (const char* kind : {"qkv", "attention", "ffn"}) {
+    for (const plan::Shape& shape : request.shapes) {
+      const bool is_long_prompt = shape == plan::Shape{plan::Phase::kPrompt, 64};
+      EXPECT_EQ(plan.lane_of(kind, shape, 1), is_long_prompt ? 1 : 0)
+          << kind << ", " << phase_name(shape.phase) << " of " << shape.n_rows;
+    }
+  }
+}
+
 TEST(Place, RulesMayHoldForOnePhaseEach) {
   const Model m;
   PlaceRequest request = request_of({1, 8, 128});

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "solve/profile/op_shapes.h"
 
 namespace troika::solve {
@@ -62,7 +63,7 @@ TEST(FitRate, OneTimeIsEnough) {
   EXPECT_NEAR(fit_rate({{0, shape, 40.0, 0.0, 3}}, 0.0).predict_us(shape), 40.0, 1.0);
 }
 
-TEST(Predictor, AMeasuredShapeGivesItsTime) {
+TEST(Predictor, H9_AMeasuredShapeGivesItsTime) {
   const Predictor predictor(profile_of(times_of(staged_us)));
   const OpShape shape = product(256, 2048, 13);
   EXPECT_EQ(predictor.predict_us(0, shape), staged_us(shape));
@@ -70,13 +71,43 @@ TEST(Predictor, AMeasuredShapeGivesItsTime) {
   EXPECT_GT(predictor.added_us(0, shape), 0.0);
 }
 
-TEST(Predictor, TheTreeKnowsStagesThatARateDoesNot) {
+TEST(Predictor, H9_TheTreeKnowsStagesThatARateDoesNot) {
   const std::vector<CheckRow> rows = check_predictions(profile_of(times_of(staged_us)), 1);
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_GT(rows[0].n_held_out, 20);
   EXPECT_GT(rows[0].n_known, rows[0].n_held_out);
   EXPECT_LT(rows[0].tree_median, 0.15);
   EXPECT_LT(rows[0].tree_median, rows[0].rate_median);
+}
+
+// Every weight has a speed of its own, which no other tells: a prediction that is good here has
+// seen what it predicts.
+TEST(Predictor, H9_TheErrorIsOfShapesThatWereNotSeen) {
+  const auto whimsical_us = [](const OpShape& shape) {
+    const double whim = random_unit(static_cast<uint64_t>(shape.n_rows), shape.k);
+    return 5.0 + plan::op_flops(shape) / 1e5 * std::exp2(4.0 * whim - 2.0);
+  };
+  std::vector<OpTime> times;
+  constexpr int kTokens[] = {1, 2, 4, 8, 16, 32, 64, 128};
+  for (int n_rows = 256; n_rows <= 8192; n_rows *= 2) {
+    for (int k = 256; k <= 8192; k *= 2) {
+      for (const int n_tokens : kTokens) {
+        const OpShape shape = product(n_rows, k, n_tokens);
+        times.push_back({0, shape, whimsical_us(shape), 0.0, 5});
+      }
+    }
+  }
+  const Profile profile = profile_of(times);
+  for (const uint64_t seed : {1, 2, 3}) {
+    const std::vector<CheckRow> rows = check_predictions(profile, seed);
+    ASSERT_EQ(rows.size(), 1u);
+    EXPECT_EQ(rows[0].n_known + rows[0].n_held_out, static_cast<int>(times.size()));
+    // All token counts of a weight are held out, or none.
+    EXPECT_EQ(rows[0].n_held_out % static_cast<int>(std::size(kTokens)), 0);
+    EXPECT_GT(rows[0].n_held_out, 0);
+    EXPECT_GT(rows[0].tree_median, 0.25);
+    EXPECT_GE(rows[0].tree_worst, rows[0].tree_median);
+  }
 }
 
 TEST(Predictor, MoreWorkNeverTakesMuchLess) {

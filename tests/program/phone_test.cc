@@ -65,6 +65,20 @@ TEST_F(PhoneProgram, ExplainShowsWhereThingsRun) {
   }
 }
 
+TEST_F(PhoneProgram, N2_ExplainSaysWhatChunksShareAndWhatThatSaves) {
+  std::vector<std::string> words = {"plan",           "qwen1.5-1.8b", "--explain",
+                                    "--cut-at-norms", "--chunk",      "256"};
+  const Finished four = on_phone(words, "llm.npu");
+  expect_success(four);
+  for (const char* part : {"120 of the 144 subgraphs", "each of the 4 chunks", "sharing saves"}) {
+    EXPECT_NE(four.out.find(part), std::string::npos) << part << "\n" << four.out;
+  }
+  words.back() = "1024";
+  const Finished one = on_phone(words, "llm.npu");
+  expect_success(one);
+  EXPECT_NE(one.out.find("saves 0.0 KB (0 %)"), std::string::npos) << one.out;
+}
+
 TEST_F(PhoneProgram, WrongUseIsASentence) {
   expect_refusal(troika({"bench", "llama-3-8b", "--machine", kPhones + "8gen3.json"}), 2,
                  {"--stack", "llm.npu"});

@@ -282,7 +282,7 @@ TEST(ProfileMachine, AMatrixBeyondTheArenaIsLeftOut) {
   EXPECT_TRUE(profile_machine(machine, options, nullptr, wall, {}).ops.empty());
 }
 
-TEST(ProfileMachine, PredictsAKnownMachineFromAProfile) {
+TEST(ProfileMachine, H9_PredictsAKnownMachineFromAProfile) {
   KnownMachine machine({{3.0, 8e3, 2e5}});
   ProfileOptions options = small_options();
   options.shapes.clear();
