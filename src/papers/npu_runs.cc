@@ -1,6 +1,8 @@
 #include "papers/npu_runs.h"
 
 #include "machines/phone_setup.h"
+#include "schedule/graphs.h"
+#include "solve/lane_memory.h"
 
 namespace troika::papers {
 
@@ -16,6 +18,36 @@ prepare::Options npu_options(const std::string& folder, const std::string& model
   return options;
 }
 
+namespace {
+
+// One processor alone needs no graphs of one length, so that nothing of its prompts is padded.
+int chunk_of(const NpuRun& run) {
+  constexpr int kMostTokens = 512;
+  if (!run.step) {
+    const int n_chunks = (run.n_prompt + kMostTokens - 1) / kMostTokens;
+    return (run.n_prompt + n_chunks - 1) / n_chunks;
+  }
+  // Without chunks a prompt has graphs of its own length.
+  return *run.step == NpuStep::kNaive ? run.n_prompt : kNpuChunk;
+}
+
+// Returns which share of the products' weights in the blocks a lane multiplies with.
+double share_on(const engine::Engine& engine, int lane) {
+  const plan::Plan& plan = engine.plan();
+  const plan::Shape chunk = {plan::Phase::kPrompt, plan.chunk()};
+  double all = 0.0, there = 0.0;
+  for (const lanes::Subgraph& subgraph :
+       schedule::cut_into_subgraphs(engine.blueprint(), plan.is_cut_at_norms)) {
+    if (subgraph.is_head()) continue;
+    const auto bytes = static_cast<double>(solve::weight_bytes(subgraph, engine.weights()));
+    all += bytes;
+    if (plan.lane_of(subgraph.name, chunk, subgraph.block()) == lane) there += bytes;
+  }
+  return there / all;
+}
+
+}  // namespace
+
 const NpuResult& NpuRuns::result(const NpuRun& run) {
   const auto [at, is_new] = known_.try_emplace(run);
   if (!is_new) return at->second;
@@ -29,8 +61,12 @@ const NpuResult& NpuRuns::result(const NpuRun& run) {
   // Polling on shared flags is another paper's technique (H8).
   options.phone.has_fast_handover = false;
   options.phone.has_square_shapes = run.has_square_shapes;
-  // Without chunks a prompt has graphs of its own length.
-  options.prompts.chunk = run.step == NpuStep::kNaive ? run.n_prompt : kNpuChunk;
+  options.prompts.chunk = chunk_of(run);
+  if (!run.has_memory_limit) {
+    for (size_t lane = 0; lane < run.processors.size(); ++lane) {
+      options.lanes.limits.push_back({static_cast<int>(lane), plan::HostLane::kNoLimit});
+    }
+  }
   options.memory.context = run.n_prompt + kSteps + 8;
   engine::Engine engine(options);
   engine::Session session(engine);
@@ -44,6 +80,7 @@ const NpuResult& NpuRuns::result(const NpuRun& run) {
   for (size_t lane = 0; lane < engine.plan().lanes.size(); ++lane) {
     if (engine.plan().lanes[lane].kind == "npu") {
       at->second.npu_busy = simulation.prefill[0].busy_share[lane];
+      at->second.npu_share = share_on(engine, static_cast<int>(lane));
     }
   }
   return at->second;

@@ -14,6 +14,16 @@ namespace troika::papers {
 using lanes::Processor;
 using prepare::NpuStep;
 
+struct NpuModel {
+  const char* published;  // as the paper names it
+  const char* known;      // as this program does
+};
+inline constexpr NpuModel kNpuModels[] = {{"Qwen1.5-1.8B", "qwen1.5-1.8b"},
+                                          {"Gemma-2B", "gemma-2b"},
+                                          {"Phi-2-2.7B", "phi-2"},
+                                          {"LlaMA-2-7B", "llama-2-7b"},
+                                          {"Mistral-7B", "mistral-7b"}};
+
 struct NpuRun {
   std::string model;  // a known one
   int n_prompt = 0;
@@ -24,14 +34,16 @@ struct NpuRun {
   std::vector<Processor> processors = {Processor::kCpu, Processor::kNpu};
   std::optional<plan::Order> order = std::nullopt;  // other than that of the step
   bool has_square_shapes = true;
+  bool has_memory_limit = true;  // of the NPU (N9)
 
   auto operator<=>(const NpuRun&) const = default;
 };
 
 struct NpuResult {
   measure::SimulatedRate prefill;
-  double step_s = 0.0;    // of generating one token behind the prompt
-  double npu_busy = 0.0;  // share of the prompt's time; 0 without an NPU
+  double step_s = 0.0;     // of generating one token behind the prompt
+  double npu_busy = 0.0;   // share of the prompt's time; 0 without an NPU
+  double npu_share = 1.0;  // of the bytes of products that were to run there, those that do
 };
 
 class NpuRuns {

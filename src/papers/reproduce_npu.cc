@@ -9,25 +9,17 @@
 #include "papers/baselines.h"
 #include "papers/npu_memory.h"
 #include "papers/npu_runs.h"
+#include "papers/npu_speeds.h"
 
 namespace troika::papers {
 namespace {
 
-struct ModelName {
-  const char* published;
-  const char* known;
-};
-constexpr ModelName kModels[] = {{"Qwen1.5-1.8B", "qwen1.5-1.8b"},
-                                 {"Gemma-2B", "gemma-2b"},
-                                 {"Phi-2-2.7B", "phi-2"},
-                                 {"LlaMA-2-7B", "llama-2-7b"},
-                                 {"Mistral-7B", "mistral-7b"}};
 constexpr const char* kAblated[] = {"qwen1.5-1.8b", "gemma-2b", "llama-2-7b"};
 constexpr int kAblationTokens = 512;  // Figure 19
 constexpr int kPromptSamples = 8;     // of the range of lengths of a task
 
 const char* known_of(std::string_view text) {
-  for (const ModelName& name : kModels) {
+  for (const NpuModel& name : kNpuModels) {
     if (text.starts_with(name.published)) return name.known;
   }
   return nullptr;
@@ -39,7 +31,7 @@ bool is_of_table5(const plan::PublishedRow& row) {
          row.what.find(": end to end") != std::string::npos;
 }
 // Cells that the paper contradicts itself, and figures taken from another paper.
-std::string why_left_out(const plan::PublishedRow& row) {
+std::string why_not_counted(const plan::PublishedRow& row) {
   if (row.note.find("K4") != std::string::npos) return "contradicts the paper's own cells (K4)";
   if (row.what.starts_with("PowerInfer-V2")) return "copied there from another paper";
   return {};
@@ -59,6 +51,8 @@ class Reproduction {
   TestReport run() {
     add_table5();
     add_speedups();
+    add_simulated_speeds(runs_, rows_);
+    add_prompt_shares(runs_, rows_);
     add_rates();
     add_scheduling();
     add_ablation();
@@ -66,7 +60,7 @@ class Reproduction {
     add_energy();
     add_gpu();
     add_orderings();
-    return rows_.take();
+    return rows_.take("llm.npu");
   }
 
  private:
@@ -88,19 +82,28 @@ class Reproduction {
   }
 
   // The mean over prompts of a task, as the paper's cells are (section 4.1).
-  Cell cell(const char* known, const TaskLengths& lengths,
-            const std::vector<Processor>& processors = NpuRun().processors) {
+  Cell cell(const char* known, const TaskLengths& lengths, NpuRun run = {}) {
     Cell mean;
+    run.model = known;
     for (const int n_prompt : lengths.prompts(kPromptSamples)) {
-      NpuRun run;
-      run.model = known;
       run.n_prompt = n_prompt;
-      run.processors = processors;
       const NpuResult& result = runs_.result(run);
       mean.prefill_s += result.prefill.seconds / kPromptSamples;
       mean.decode_s += result.step_s * lengths.output / kPromptSamples;
     }
     return mean;
+  }
+
+  // What a figure would be if the NPU's memory had no limit, where it has an effect (N9).
+  std::string limit_text(const char* known, const TaskLengths& lengths, const std::string& name) {
+    NpuRun run;
+    run.model = known;
+    run.n_prompt = lengths.prompts(kPromptSamples).front();
+    const double share = runs_.result(run).npu_share;
+    if (share == 1.0 || name == "decode") return {};
+    run.has_memory_limit = false;
+    return fmt::format("; {:.0f} % of the products are on the NPU, with all of them {:.3g} s",
+                       100.0 * share, cell(known, lengths, run).of(name));
   }
 
   void add_table5() {
@@ -113,9 +116,12 @@ class Reproduction {
       for (const plan::PublishedValue& value : row.values) {
         TestRow& added = rows_.add(
             row, value, "llm.npu, whole tasks (Table 5)", TestKind::kValue, ours.of(value.name),
-            fmt::format("{}, {}, {:g} to {:g} tokens, then {:g}", known, task_of(row),
-                        lengths.shortest_prompt, lengths.longest_prompt, lengths.output));
-        added.left_out = why_left_out(row);
+            fmt::format("{}, {}, {:g} to {:g} tokens, then {:g}{}", known, task_of(row),
+                        lengths.shortest_prompt, lengths.longest_prompt, lengths.output,
+                        limit_text(known, lengths, value.name)));
+        added.reason = why_not_counted(row);
+        if (value.name == "prefill") added.part = TestPart::kPrompt;
+        if (value.name == "decode") added.part = TestPart::kDecode;
       }
     }
   }
@@ -135,6 +141,8 @@ class Reproduction {
       const char* begin;
     } kEngines[] = {
         {"MLC", "MLC-LLM"}, {"llama.cpp", "llama.cpp"}, {"MNN", "MNN"}, {"TFLite", "TFLite"}};
+    const char* group = "speed over other engines as published (Table 5)";
+    std::vector<double> all;
     for (const auto& [id, task] : kRows) {
       for (const auto& [name, begin] : kEngines) {
         double log_sum = 0.0;
@@ -143,19 +151,23 @@ class Reproduction {
           if (!is_of_table5(row) || task_of(row) != task || !row.what.starts_with(begin)) continue;
           const char* known = known_of(row.configuration);
           if (known == nullptr || !row.values[0].value) continue;
-          log_sum +=
-              std::log(*row.values[0].value / cell(known, task_lengths(row)).of("end to end"));
+          const double speedup =
+              *row.values[0].value / cell(known, task_lengths(row)).of("end to end");
+          log_sum += std::log(speedup);
           ++n;
+          if (why_not_counted(row).empty()) all.push_back(speedup);
         }
         if (n == 0) continue;
-        TestRow& added =
-            add(id, name, "speed over other engines, geometric means (Table 5)", TestKind::kRatio,
-                std::exp(log_sum / n), fmt::format("{} models; {} as published", n, name));
+        TestRow& added = add(id, name, group, TestKind::kRatio, std::exp(log_sum / n),
+                             fmt::format("geometric mean of {} models; {} as published", n, name));
+        added.part = TestPart::kRecombined;
         if (std::string_view(id) == "nf166" && std::string_view(name) == "MLC") {
-          added.left_out = "not the mean of its cells (K4)";
+          added.reason = "not the mean of its cells (K4)";
         }
       }
     }
+    add_range("nf176", "", group, all, "all engines, models and tasks; lowest and highest").part =
+        TestPart::kRecombined;
   }
 
   double rate(const char* model, int n_prompt, int prune) {
@@ -175,13 +187,16 @@ class Reproduction {
     for (const auto& [id, prune] : kPruned) {
       for (const char* name : {"Qwen1.5-1.8B", "Gemma-2B"}) {
         add(id, name, group, TestKind::kValue, rate(known_of(name), 256, prune),
-            fmt::format("256 tokens (K2), {} % pruned", prune));
+            fmt::format("256 tokens (K2), {} % pruned", prune))
+            .part = TestPart::kPrompt;
       }
     }
     add("nf174", "", group, TestKind::kRange, rate("qwen1.5-1.8b", 1561, 85),
-        "Qwen1.5-1.8B, 1561 tokens");
+        "Qwen1.5-1.8B, 1561 tokens")
+        .part = TestPart::kPrompt;
     add("hf044", "", group, TestKind::kValue, rate("internlm-1.8b", 256, 85),
-        "InternLM-1.8B, 256 tokens");
+        "InternLM-1.8B, 256 tokens")
+        .part = TestPart::kPrompt;
     rows_.add_ordering("hf045: 1024 tokens run at a higher rate than 256",
                        rate("internlm-1.8b", 256, 85) < rate("internlm-1.8b", 1024, 85));
   }
@@ -191,7 +206,8 @@ class Reproduction {
     NpuRun whole{"qwen1.5-1.8b", 256};
     const NpuResult& one = runs_.result(whole);
     add("nf039", "", group, TestKind::kValue, one.npu_busy * one.prefill.seconds * 1e3,
-        "Qwen1.5-1.8B, 256 tokens: time the NPU is busy (K2)");
+        "Qwen1.5-1.8B, 256 tokens: time the NPU is busy (K2)")
+        .part = TestPart::kPrompt;
     NpuRun in_order{"qwen1.5-1.8b", 1024, NpuStep::kOutlier};
     add("nf050", "", group, TestKind::kRatio, 100.0 * (1.0 - runs_.result(in_order).npu_busy),
         "Qwen1.5-1.8B, 1024 tokens in order: share of the time in which the NPU waits");
@@ -249,11 +265,14 @@ class Reproduction {
     for (const char* model : {"qwen1.5-1.8b", "gemma-2b"}) {
       add("nf038", "", group, TestKind::kValue, chosen_chunk(model), model);
     }
-    std::vector<double> shares;
-    for (const ModelName& name : kModels) {
+    std::vector<double> shares, over_weights;
+    for (const NpuModel& name : kNpuModels) {
       const NpuMemory memory = npu_memory(folder_.path, name.known, kAblationTokens);
       shares.push_back(100.0 * memory.shadow_bytes / memory.total_bytes());
+      over_weights.push_back(memory.total_bytes() / memory.model_bytes);
     }
+    add_range("nf190", "", group, over_weights,
+              "weights, buffers and float rows over the weights alone, which the others have");
     add_range("nf191", "", group, shares,
               "float rows of 3 % of the channels, of the inputs that are not pruned");
   }
@@ -265,26 +284,29 @@ class Reproduction {
     return engine::Engine(options).plan().chunk();
   }
 
-  // Over a plain CPU with the same power: the other engines' energies are printed as ratios only.
+  // Over a processor alone with the same power: the other engines' energies are printed as ratios
+  // only.
   void add_energy() {
     const char* group = "energy (Figure 15), 8 Gen 2";
     const struct {
-      const char* id;
       const char* name;
-      int n_prompt;
-    } kRows[] = {{"nf172", "llama.cpp", 1024}, {"nf173", "1", 64}};
-    for (const auto& [id, name, n_prompt] : kRows) {
-      std::vector<double> savings;
-      for (const ModelName& model : kModels) {
-        const double cpu =
-            runs_.result({model.known, n_prompt, std::nullopt, 85, "8gen2", {Processor::kCpu}})
-                .prefill.joules;
-        const double ours =
-            runs_.result({model.known, n_prompt, NpuStep::kOutOfOrder, 85, "8gen2"}).prefill.joules;
-        savings.push_back(cpu / ours);
+      Processor processor;
+    } kRivals[] = {
+        {"llama.cpp", Processor::kCpu}, {"MLC", Processor::kGpu}, {"TFLite", Processor::kGpu}};
+    for (const auto& [id, n_prompt] : {std::pair("nf172", 1024), std::pair("nf173", 64)}) {
+      const plan::PublishedRow& row = row_of(id);
+      for (size_t i = 0; i < std::min(row.values.size(), std::size(kRivals)); ++i) {
+        const auto& [name, processor] = kRivals[i];
+        std::vector<double> savings;
+        for (const NpuModel& model : kNpuModels) {
+          const NpuRun alone{model.known, n_prompt, std::nullopt, 85, "8gen2", {processor}};
+          const NpuRun ours{model.known, n_prompt, NpuStep::kOutOfOrder, 85, "8gen2"};
+          savings.push_back(runs_.result(alone).prefill.joules / runs_.result(ours).prefill.joules);
+        }
+        add_range(id, row.values[i].name, group, savings,
+                  fmt::format("{} tokens, five models; {} as the simulated {}", n_prompt, name,
+                              lanes::processor_name(processor)));
       }
-      add_range(id, name, group, savings,
-                fmt::format("{} tokens, five models; llama.cpp as the simulated CPU", n_prompt));
     }
   }
 
@@ -292,7 +314,9 @@ class Reproduction {
     const char* group = "floats on the GPU (section 4.6)";
     const TaskLengths lengths = task_lengths(row_of("nf059"));  // LongBench 2wiki, Gemma-2B
     const Cell with_cpu = cell("gemma-2b", lengths);
-    const Cell with_gpu = cell("gemma-2b", lengths, {Processor::kGpu, Processor::kNpu});
+    NpuRun on_gpu;
+    on_gpu.processors = {Processor::kGpu, Processor::kNpu};
+    const Cell with_gpu = cell("gemma-2b", lengths, on_gpu);
     add("nf193", "", group, TestKind::kRange,
         1e3 * (with_cpu.of("end to end") - with_gpu.of("end to end")),
         fmt::format("Gemma-2B, {:g} to {:g} tokens, then {:g}: prompts take {:.2f} s and {:.2f} s "
@@ -304,14 +328,15 @@ class Reproduction {
   void add_orderings() {
     std::vector<const plan::PublishedRow*> ours;
     for (const plan::PublishedRow& row : folder_.published) {
-      if (row.paper == "llm.npu" && is_ours(row) && why_left_out(row).empty()) ours.push_back(&row);
+      if (row.paper == "llm.npu" && is_ours(row) && why_not_counted(row).empty())
+        ours.push_back(&row);
     }
     for (const plan::PublishedRow* row : ours) {
       const Cell simulated = cell(known_of(row->configuration), task_lengths(*row));
       for (const plan::PublishedRow& other : folder_.published) {
         const bool is_rival = is_of_table5(other) && !is_ours(other) &&
                               other.configuration == row->configuration &&
-                              why_left_out(other).empty();
+                              why_not_counted(other).empty();
         if (!is_rival) continue;
         for (const plan::PublishedValue& value : row->values) {
           if (value.name == "decode") continue;  // of the CPU, whoever asks

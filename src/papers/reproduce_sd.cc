@@ -60,7 +60,7 @@ class Reproduction {
     add_energy();
     add_memory();
     add_table4();
-    return rows_.take();
+    return rows_.take("sd.npu");
   }
 
  private:
@@ -118,7 +118,7 @@ class Reproduction {
                       model->known, kPrompt, kOutput, accepted_tokens(column->system, t),
                       model->accepted, 1e3 * r.steps.seconds / kOutput));
       if (!column->counts) {
-        added.left_out = kK18;
+        added.reason = kK18;
       } else {
         counted.emplace_back(&row, model->published, column->name, ms);
       }
@@ -276,7 +276,7 @@ class Reproduction {
       rows_
           .add("df045", name, group, TestKind::kValue, mean,
                "Qwen2.5-1.5B with sd.npu, mean of four tasks")
-          .left_out = "which phone has which figure contradicts the sentence (K18)";
+          .reason = "which phone has which figure contradicts the sentence (K18)";
     }
   }
 
@@ -365,7 +365,7 @@ class Reproduction {
         TestRow& added = rows_.add(row, value, "tokens per verification (Table 4): inputs",
                                    TestKind::kValue, 0.0, row.configuration + ": " + text);
         added.base.simulated.reset();
-        added.left_out = "an input";
+        added.reason = "an input";
       }
     }
   }

@@ -13,8 +13,34 @@ namespace {
 
 // Published figures whose logarithms differ by less stand for no order.
 constexpr double kTie = 0.05;
+constexpr double kClose = 2.0;
+// Stands for what a row says that is no number.
+const plan::PublishedValue kNoNumber;
+
+template <typename Counts>
+double median_over(const std::vector<TestRow>& rows, const Counts& counts) {
+  std::vector<double> errors;
+  for (const TestRow& row : rows) {
+    if (row.reason.empty() && counts(row)) errors.push_back(std::abs(*row.error()));
+  }
+  return median(std::move(errors));
+}
 
 }  // namespace
+
+const char* part_name(TestPart part) {
+  switch (part) {
+    case TestPart::kPrompt:
+      return "prompts";
+    case TestPart::kDecode:
+      return "generation";
+    case TestPart::kRecombined:
+      return "recombined ratios";
+    case TestPart::kRest:
+      break;
+  }
+  return "rest";
+}
 
 std::optional<double> TestRow::error() const {
   const std::optional<double> low = base.error();
@@ -27,17 +53,32 @@ std::optional<double> TestRow::error() const {
 
 int TestReport::count(std::optional<TestKind> kind) const {
   return static_cast<int>(std::count_if(rows.begin(), rows.end(), [&](const TestRow& row) {
-    return row.left_out.empty() && (!kind || row.kind == *kind);
+    return row.reason.empty() && (!kind || row.kind == *kind);
   }));
 }
 
 double TestReport::median_error(std::optional<TestKind> kind) const {
-  std::vector<double> errors;
-  for (const TestRow& row : rows) {
-    if (!row.left_out.empty() || (kind && row.kind != *kind)) continue;
-    errors.push_back(std::abs(*row.error()));
+  return median_over(rows, [&](const TestRow& row) { return !kind || row.kind == *kind; });
+}
+
+int TestReport::count_of(TestPart part) const {
+  return static_cast<int>(std::count_if(rows.begin(), rows.end(), [&](const TestRow& row) {
+    return row.reason.empty() && row.part == part;
+  }));
+}
+
+double TestReport::median_error_of(TestPart part) const {
+  return median_over(rows, [&](const TestRow& row) { return row.part == part; });
+}
+
+OrderingCount TestReport::count_orderings(std::optional<bool> is_close) const {
+  OrderingCount count;
+  for (const Ordering& ordering : orderings) {
+    if (is_close && ordering.is_close != *is_close) continue;
+    ++count.n;
+    count.n_kept += ordering.is_kept ? 1 : 0;
   }
-  return median(std::move(errors));
+  return count;
 }
 
 const plan::PublishedRow& TestRows::row_of(const std::string& id) const {
@@ -74,8 +115,39 @@ TestRow& TestRows::add_range(const std::string& id, const std::string& name, con
 
 void TestRows::add_ordering(const std::string& text, double published_a, double published_b,
                             double simulated_a, double simulated_b) {
-  if (std::abs(std::log(published_a / published_b)) < kTie) return;
-  add_ordering(text, (published_a < published_b) == (simulated_a < simulated_b));
+  const double apart = std::abs(std::log(published_a / published_b));
+  if (apart < kTie) return;
+  const bool is_kept = (published_a < published_b) == (simulated_a < simulated_b);
+  report_.orderings.push_back({text, is_kept, apart < std::log(kClose)});
+}
+
+TestReport TestRows::take(const std::string& paper) {
+  for (const plan::PublishedRow& row : folder_.published) {
+    if (row.paper != paper || row.use != "test") continue;
+    std::vector<const plan::PublishedValue*> missing;
+    for (const plan::PublishedValue& value : row.values) {
+      const bool is_there = std::any_of(report_.rows.begin(), report_.rows.end(),
+                                        [&](const TestRow& r) { return r.base.value == &value; });
+      if (!is_there) missing.push_back(&value);
+    }
+    if (row.values.empty()) missing.push_back(&kNoNumber);
+    if (missing.empty()) continue;
+    const auto reason = folder_.reasons.find(row.id);
+    if (reason == folder_.reasons.end()) {
+      throw Error(
+          fmt::format("{}/published: the row '{}' is marked test, and is neither simulated nor has "
+                      "a reason in not_simulated.json.",
+                      folder_.path, row.id));
+    }
+    for (const plan::PublishedValue* value : missing) {
+      TestRow listed;
+      listed.base = {&row, value, "not simulated"};
+      listed.base.inputs = row.what;
+      listed.reason = reason->second;
+      report_.rows.push_back(std::move(listed));
+    }
+  }
+  return std::move(report_);
 }
 
 }  // namespace troika::papers

@@ -15,12 +15,26 @@ enum class TestKind {
   kRange,  // a range or a bound over models
 };
 
+// What of a system a row tells about; medians stand apart.
+enum class TestPart {
+  kPrompt,      // prompts of the paper's own system
+  kDecode,      // its generation
+  kRecombined,  // a published figure of another engine over a simulated one
+  kRest,
+};
+inline constexpr TestPart kTestParts[] = {TestPart::kPrompt, TestPart::kDecode,
+                                          TestPart::kRecombined, TestPart::kRest};
+const char* part_name(TestPart part);
+
 struct TestRow {
   MicroRow base;
   TestKind kind = TestKind::kValue;
-  std::string left_out = {};  // why it does not count (contradictions of the paper); empty: it does
+  // Why it does not count: the paper contradicts itself, or nothing was simulated. Empty: it
+  // counts.
+  std::string reason = {};
   std::optional<double> highest = std::nullopt;   // where models differ: `simulated` is the lowest
   std::optional<double> measured = std::nullopt;  // on this machine
+  TestPart part = TestPart::kRest;
 
   // As that of the base; of a range of models, of the end that is farther off.
   std::optional<double> error() const;
@@ -30,6 +44,12 @@ struct TestRow {
 struct Ordering {
   std::string text;
   bool is_kept = false;
+  bool is_close = false;  // the published figures differ by less than twice
+};
+
+// How many orderings there are, and how many are kept.
+struct OrderingCount {
+  int n = 0, n_kept = 0;
 };
 
 struct TestReport {
@@ -42,6 +62,10 @@ struct TestReport {
   // Over the rows that count, of a kind or of all.
   int count(std::optional<TestKind> kind = {}) const;
   double median_error(std::optional<TestKind> kind = {}) const;
+  int count_of(TestPart part) const;
+  double median_error_of(TestPart part) const;
+  // Counts those of close figures, those of others, or all.
+  OrderingCount count_orderings(std::optional<bool> is_close = {}) const;
 };
 
 // Puts simulated figures beside the published rows that they stand for.
@@ -62,13 +86,16 @@ class TestRows {
   // The range that several models give.
   TestRow& add_range(const std::string& id, const std::string& name, const char* group,
                      const std::vector<double>& simulated, const std::string& inputs);
+  // One that the paper states without figures.
   void add_ordering(const std::string& text, bool is_kept) {
     report_.orderings.push_back({text, is_kept});
   }
   // Whether a is the smaller one in both. Published figures that hardly differ stand for no order.
   void add_ordering(const std::string& text, double published_a, double published_b,
                     double simulated_a, double simulated_b);
-  TestReport take() { return std::move(report_); }
+  // Throws Error where a row of the paper that is marked test is neither simulated nor has a reason
+  // why not.
+  TestReport take(const std::string& paper);
 
  private:
   const PhoneFolder& folder_;

@@ -11,6 +11,7 @@ plan::PublishedRow row_of(const std::string& id, std::vector<plan::PublishedValu
   plan::PublishedRow row;
   row.id = id;
   row.use = "test";
+  row.paper = "a paper";
   row.values = std::move(values);
   return row;
 }
@@ -42,8 +43,8 @@ TEST(TestRows, RowsThatDoNotCountAreNotInTheMedian) {
   rows.add("one", "", "g", TestKind::kValue, 11.0, "");
   rows.add("two", "energy", "g", TestKind::kValue, 6.0, "");
   rows.add("two", "latency", "g", TestKind::kRatio, 2.0, "");
-  rows.add("one", "", "g", TestKind::kValue, 50.0, "").left_out = "a contradiction";
-  const TestReport report = rows.take();
+  rows.add("one", "", "g", TestKind::kValue, 50.0, "").reason = "a contradiction";
+  const TestReport report = rows.take("no paper");
   EXPECT_EQ(report.count(), 3);
   EXPECT_EQ(report.count(TestKind::kValue), 2);
   EXPECT_NEAR(report.median_error(TestKind::kValue), 0.15, 1e-9);
@@ -62,11 +63,38 @@ TEST(TestRows, AnOrderingNeedsFiguresThatDiffer) {
   TestRows rows(phones);
   rows.add_ordering("kept", 1.0, 2.0, 10.0, 11.0);
   rows.add_ordering("not kept", 1.0, 2.0, 11.0, 10.0);
+  rows.add_ordering("close", 1.0, 1.9, 10.0, 11.0);
   rows.add_ordering("a tie", 1.0, 1.04, 11.0, 10.0);
-  const TestReport report = rows.take();
-  ASSERT_EQ(report.orderings.size(), 2u);
+  const TestReport report = rows.take("no paper");
+  ASSERT_EQ(report.orderings.size(), 3u);
   EXPECT_TRUE(report.orderings[0].is_kept);
   EXPECT_FALSE(report.orderings[1].is_kept);
+  EXPECT_EQ(report.count_orderings().n, 3);
+  EXPECT_EQ(report.count_orderings(/*is_close=*/true).n, 1);
+  EXPECT_EQ(report.count_orderings(/*is_close=*/false).n_kept, 1);
+}
+
+TEST(TestRows, EveryTestRowIsSimulatedOrHasAReason) {
+  PhoneFolder phones = folder();
+  phones.published.push_back(row_of("text alone", {}));
+  phones.reasons = {{"range", "nobody knows"}, {"two", "no power"}, {"text alone", "no number"}};
+  const auto take = [&] {
+    TestRows rows(phones);
+    rows.add("one", "", "g", TestKind::kValue, 11.0, "");
+    rows.add("two", "latency", "g", TestKind::kValue, 2.0, "").part = TestPart::kDecode;
+    return rows.take("a paper");
+  };
+  const TestReport report = take();
+  ASSERT_EQ(report.rows.size(), 5u);
+  EXPECT_EQ(report.count(), 2);
+  EXPECT_EQ(report.count_of(TestPart::kDecode), 1);
+  EXPECT_NEAR(report.median_error_of(TestPart::kDecode), 1.0, 1e-9);
+  for (size_t i = 2; i < 5; ++i) {
+    EXPECT_FALSE(report.rows[i].base.simulated.has_value());
+    EXPECT_EQ(report.rows[i].reason, phones.reasons.at(report.rows[i].base.row->id));
+  }
+  phones.reasons.erase("two");
+  EXPECT_THROW(take(), Error);
 }
 
 }  // namespace

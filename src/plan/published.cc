@@ -40,15 +40,20 @@ PublishedValue read_value(const PlainJson& json) {
   return value;
 }
 
-void read_file(const std::string& path, std::vector<PublishedRow>& rows) {
+PlainJson parse_file(const std::string& path) {
   std::ifstream in(path);
   if (!in) {
     throw Error(fmt::format("{} cannot be opened. Give the folder of phones by ‹phones›.", path));
   }
-  const PlainJson json = PlainJson::parse(in, nullptr, false);
+  PlainJson json = PlainJson::parse(in, nullptr, false);
   if (!json.is_object() || !json.contains("rows") || !json["rows"].is_array()) {
     throw Error(fmt::format("{} holds no list 'rows' of published figures.", path));
   }
+  return json;
+}
+
+void read_file(const std::string& path, std::vector<PublishedRow>& rows) {
+  const PlainJson json = parse_file(path);
   for (const PlainJson& entry : json["rows"]) {
     PublishedRow row;
     row.id = text_of(entry, "id");
@@ -79,6 +84,24 @@ std::vector<PublishedRow> read_published(const std::string& folder) {
     read_file(fmt::format("{}/{}.json", folder, paper), rows);
   }
   return rows;
+}
+
+std::map<std::string, std::string> read_reasons(const std::string& folder) {
+  const std::string path = folder + "/not_simulated.json";
+  std::map<std::string, std::string> reasons;
+  const PlainJson json = parse_file(path);
+  for (const PlainJson& entry : json["rows"]) {
+    const std::string reason = text_of(entry, "reason");
+    if (reason.empty() || !entry.contains("rows") || !entry["rows"].is_array()) {
+      throw Error(fmt::format("{} has an entry without 'rows' or without 'reason'.", path));
+    }
+    for (const PlainJson& id : entry["rows"]) {
+      if (!id.is_string() || !reasons.emplace(id.get<std::string>(), reason).second) {
+        throw Error(fmt::format("{}: the row {} stands twice, or is no text.", path, id.dump()));
+      }
+    }
+  }
+  return reasons;
 }
 
 const PublishedRow* find_row(const std::vector<PublishedRow>& rows, std::string_view id) {

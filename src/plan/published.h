@@ -1,6 +1,7 @@
 // The published figures of the five papers as data: what phones are fitted to and checked against.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +28,10 @@ struct PublishedRow {
 
 // All rows of the folder `published`, file by file. Throws Error that names file and row.
 std::vector<PublishedRow> read_published(const std::string& folder);
+
+// Why rows marked test are not simulated, by their ids: not_simulated.json of the folder. Throws
+// Error.
+std::map<std::string, std::string> read_reasons(const std::string& folder);
 
 const PublishedRow* find_row(const std::vector<PublishedRow>& rows, std::string_view id);
 

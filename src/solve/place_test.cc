@@ -116,7 +116,7 @@ TEST(Place, H11_PhaseAndLengthDecide) {
                     {plan::Phase::kPrompt, 2},
                     {plan::Phase::kPrompt, 64}};
   request.has_rules_of_phases = true;
-  const auto choice = place(m.blueprint, m.weights, {{"float"}, {"int8"}}, TimesByPhase(), request);
+  const auto choice = place(m.blueprint, m.weights, two_lanes(), TimesByPhase(), request);
   const plan::Plan plan = plan_of(choice);
   for (const char* kind : {"qkv", "attention", "ffn"}) {
     for (const plan::Shape& shape : request.shapes) {

@@ -12,6 +12,7 @@
 #include "cli/common.h"
 #include "cli/papers/measured_npu.h"
 #include "cli/papers/measured_sd.h"
+#include "cli/papers/reports.h"
 #include "cli/use/models.h"
 #include "papers/baselines.h"
 #include "papers/micro/micro.h"
@@ -35,195 +36,18 @@ struct ReproduceFlags {
   bool json = false;
 };
 
-const char* split_name(Split split) {
-  switch (split) {
-    case Split::kFit:
-      return "fit";
-    case Split::kHeldOut:
-      return "held-out";
-    case Split::kTaken:
-      return "taken";
-    case Split::kNone:
-      break;
-  }
-  return "-";
-}
-
-std::string published_text(const plan::PublishedValue& value) {
-  const char* sign = value.bound == "most" ? "<= " : value.bound == "least" ? ">= " : "";
-  if (value.value) return fmt::format("{}{:.6g}", sign, *value.value);
-  return fmt::format("{:.6g} to {:.6g}", value.low, value.high);
-}
-
-nlohmann::ordered_json to_json(const MicroRow& row) {
-  nlohmann::ordered_json json;
-  json["id"] = row.row->id;
-  json["paper"] = row.row->paper;
-  json["where"] = row.row->where;
-  json["name"] = row.value->name.empty() ? row.row->what
-                                         : fmt::format("{}, {}", row.row->what, row.value->name);
-  json["unit"] = row.value->unit;
-  json["use"] = row.row->use;
-  // A row that is a constant belongs to what was fitted.
-  json["split"] = row.split == Split::kTaken  ? nlohmann::ordered_json("fit")
-                  : row.split == Split::kNone ? nlohmann::ordered_json()
-                                              : nlohmann::ordered_json(split_name(row.split));
-  json["published"] =
-      row.value->value ? nlohmann::ordered_json(*row.value->value) : nlohmann::ordered_json();
-  json["published_range"] = row.value->value
-                                ? nlohmann::ordered_json()
-                                : nlohmann::ordered_json::array({row.value->low, row.value->high});
-  json["simulated"] =
-      row.simulated ? nlohmann::ordered_json(*row.simulated) : nlohmann::ordered_json();
-  json["measured"] = nullptr;
-  json["inputs"] = row.inputs;
-  json["error"] = row.error() ? nlohmann::ordered_json(*row.error()) : nlohmann::ordered_json();
-  json["is_taken"] = row.split == Split::kTaken;
-  json["group"] = row.group;
-  return json;
-}
-
-void print_table(const MicroReport& report) {
-  std::string group;
-  for (const MicroRow& row : report.rows) {
-    if (row.group != group) print(fmt::format("\n{}\n", group = row.group));
-    const std::string name =
-        row.value->name.empty() ? row.row->id : fmt::format("{} {}", row.row->id, row.value->name);
-    print(fmt::format("  {:<24} {:>14} {:>10} {:<8} {:>7}  {:<8}  {}\n", name,
-                      published_text(*row.value),
-                      row.simulated ? fmt::format("{:.4g}", *row.simulated) : "-", row.value->unit,
-                      row.error() ? fmt::format("{:+.1f} %", 100.0 * *row.error()) : "-",
-                      split_name(row.split), row.inputs));
-  }
-}
-
-std::string worst_text(const MicroReport& report, Split split) {
-  const MicroRow* worst = report.worst(split);
-  if (worst == nullptr) return "none";
-  return fmt::format("{}{}{} {:+.1f} %", worst->row->id, worst->value->name.empty() ? "" : " ",
-                     worst->value->name, 100.0 * *worst->error());
-}
-
-void print_summary(const MicroReport& report) {
-  print(fmt::format(
-      "\nfitted: {} constants; median error {:.1f} % of the {} values that tell how well (worst "
-      "{})\n"
-      "held out: {} values, median error {:.1f} % (worst {})\n"
-      "taken: {} values, no more than the constants they set, so their errors tell nothing\n",
-      report.n_fitted_constants, 100.0 * report.median_error(Split::kFit),
-      report.count(Split::kFit), worst_text(report, Split::kFit), report.count(Split::kHeldOut),
-      100.0 * report.median_error(Split::kHeldOut), worst_text(report, Split::kHeldOut),
-      report.count(Split::kTaken)));
-  const auto n_missing = std::count_if(report.rows.begin(), report.rows.end(),
-                                       [](const MicroRow& row) { return !row.simulated; });
-  print(fmt::format("not simulated: {} values\n", n_missing));
-}
-
-// Prints how far rows are off to which nothing was fitted.
-void print_test_summary(const MicroReport& report) {
-  print(
-      fmt::format("\ntests: {} values, median error {:.1f} % (worst {}); none of them was fitted\n",
-                  report.count(Split::kNone), 100.0 * report.median_error(Split::kNone),
-                  worst_text(report, Split::kNone)));
-}
-
 void reproduce_baselines(const ReproduceFlags& flags) {
   const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
   const MicroReport report = papers::simulate_baselines(folder);
   if (!flags.json) {
     print_table(report);
     print_test_summary(report);
+    print(papers::record_text(papers::read_record(flags.phones), flags.what));
     return;
   }
-  nlohmann::ordered_json json;
-  json["rows"] = nlohmann::ordered_json::array();
-  for (const MicroRow& row : report.rows) json["rows"].push_back(to_json(row));
+  nlohmann::ordered_json json = report_json(report);
   json["median_error"] = {{"test", report.median_error(Split::kNone)}};
   print_json(json);
-}
-
-nlohmann::ordered_json to_json(const papers::TestRow& row) {
-  nlohmann::ordered_json json = to_json(row.base);
-  constexpr const char* kKinds[] = {"value", "ratio", "range"};
-  const auto or_null = [](const std::optional<double>& value) {
-    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
-  };
-  json["kind"] = kKinds[static_cast<size_t>(row.kind)];
-  json["measured"] = or_null(row.measured);
-  json["error"] = or_null(row.error());
-  if (row.highest) json["simulated_range"] = {*row.base.simulated, *row.highest};
-  json["left_out"] =
-      row.left_out.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(row.left_out);
-  return json;
-}
-
-void print_test_row(const papers::TestRow& row) {
-  const MicroRow& base = row.base;
-  const std::string name = base.value->name.empty()
-                               ? base.row->id
-                               : fmt::format("{} {}", base.row->id, base.value->name);
-  const auto number = [](double value) { return fmt::format("{:.4g}", value); };
-  const std::string simulated = !base.simulated ? "-"
-                                : row.highest
-                                    ? number(*base.simulated) + " to " + number(*row.highest)
-                                    : number(*base.simulated);
-  print(fmt::format("  {:<22} {:>14} {:>16} {:>8} {:<9} {:>8}  {}{}\n", name,
-                    published_text(*base.value), simulated,
-                    row.measured ? number(*row.measured) : "-", base.value->unit,
-                    row.error() ? fmt::format("{:+.1f} %", 100.0 * *row.error()) : "-", base.inputs,
-                    row.left_out.empty() ? "" : "; not counted: " + row.left_out));
-}
-
-void print_report(const papers::TestReport& report) {
-  using papers::TestKind;
-  print("  row                         published        simulated measured unit         error\n");
-  std::string group;
-  for (const papers::TestRow& row : report.rows) {
-    if (row.base.group != group) print(fmt::format("\n{}\n", group = row.base.group));
-    print_test_row(row);
-  }
-  const auto n_kept = std::count_if(report.orderings.begin(), report.orderings.end(),
-                                    [](const papers::Ordering& o) { return o.is_kept; });
-  print(fmt::format("\norderings: {} of {} kept\n", n_kept, report.orderings.size()));
-  for (const papers::Ordering& ordering : report.orderings) {
-    if (!ordering.is_kept) print(fmt::format("  not kept: {}\n", ordering.text));
-  }
-  print(fmt::format(
-      "tests: {} values with median error {:.1f} %; {} ratios, {:.1f} %; {} ranges, {:.1f} %; all "
-      "{}, {:.1f} %; none of them was fitted\n",
-      report.count(TestKind::kValue), 100 * report.median_error(TestKind::kValue),
-      report.count(TestKind::kRatio), 100 * report.median_error(TestKind::kRatio),
-      report.count(TestKind::kRange), 100 * report.median_error(TestKind::kRange), report.count(),
-      100 * report.median_error()));
-  if (report.n_decisions == 0) return;
-  print(fmt::format("this machine: {} decisions of what comes next, {:.2f} us each\n",
-                    report.n_decisions,
-                    report.decision_us / static_cast<double>(report.n_decisions)));
-}
-
-nlohmann::ordered_json report_json(const papers::TestReport& report) {
-  using papers::TestKind;
-  nlohmann::ordered_json json;
-  json["rows"] = nlohmann::ordered_json::array();
-  for (const papers::TestRow& row : report.rows) json["rows"].push_back(to_json(row));
-  json["orderings"] = nlohmann::ordered_json::array();
-  for (const papers::Ordering& ordering : report.orderings) {
-    json["orderings"].push_back({{"text", ordering.text}, {"is_kept", ordering.is_kept}});
-  }
-  json["counts"] = {{"values", report.count(TestKind::kValue)},
-                    {"ratios", report.count(TestKind::kRatio)},
-                    {"ranges", report.count(TestKind::kRange)},
-                    {"all", report.count()}};
-  json["median_error"] = {{"values", report.median_error(TestKind::kValue)},
-                          {"ratios", report.median_error(TestKind::kRatio)},
-                          {"ranges", report.median_error(TestKind::kRange)},
-                          {"all", report.median_error()}};
-  json["decision_us"] =
-      report.n_decisions > 0
-          ? nlohmann::ordered_json(report.decision_us / static_cast<double>(report.n_decisions))
-          : nlohmann::ordered_json();
-  json["this_machine"] = nullptr;
-  return json;
 }
 
 void reproduce_llm_npu(const ReproduceFlags& flags) {
@@ -244,7 +68,7 @@ void reproduce_llm_npu(const ReproduceFlags& flags) {
     print_json(json);
     return;
   }
-  print_report(report);
+  print_report(report, papers::read_record(flags.phones), flags.what);
   if (measured) print_measured_npu(*measured);
 }
 
@@ -264,8 +88,34 @@ void reproduce_sd_npu(const ReproduceFlags& flags) {
     print_json(json);
     return;
   }
-  print_report(report);
+  print_report(report, papers::read_record(flags.phones), flags.what);
   if (measured) print_measured_sd(*measured);
+}
+
+// One line for each report, and how it was when it was first predicted.
+void reproduce_all(const ReproduceFlags& flags) {
+  const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
+  const std::vector<papers::Change> record = papers::read_record(flags.phones);
+  const MicroReport micro = papers::simulate_micro(folder);
+  const MicroReport baselines = papers::simulate_baselines(folder);
+  const papers::TestReport npu = papers::simulate_llm_npu(folder);
+  const papers::TestReport sd = papers::simulate_sd_npu(folder);
+  const std::vector<Overview> overviews = {
+      {"micro", micro.count(Split::kFit) + micro.count(Split::kHeldOut), papers::figures_of(micro)},
+      {"baselines", baselines.count(Split::kNone), papers::figures_of(baselines)},
+      {"llm.npu", npu.count(), papers::figures_of(npu)},
+      {"sd.npu", sd.count(), papers::figures_of(sd)}};
+  if (flags.json) {
+    nlohmann::ordered_json json;
+    json["micro"] = report_json(micro);
+    json["baselines"] = report_json(baselines);
+    json["llm.npu"] = report_json(npu);
+    json["sd.npu"] = report_json(sd);
+    for (const Overview& overview : overviews) json["figures"][overview.report] = overview.figures;
+    print_json(json);
+    return;
+  }
+  print_overview(overviews, record);
 }
 
 void reproduce(const ReproduceFlags& flags) {
@@ -293,6 +143,10 @@ void reproduce(const ReproduceFlags& flags) {
     reproduce_sd_npu(flags);
     return;
   }
+  if (flags.what == "all") {
+    reproduce_all(flags);
+    return;
+  }
   if (flags.what == "baselines") {
     reproduce_baselines(flags);
     return;
@@ -302,12 +156,11 @@ void reproduce(const ReproduceFlags& flags) {
   const MicroReport report = papers::simulate_micro(folder);
   if (!flags.json) {
     print_table(report);
-    print_summary(report);
+    print_fit_summary(report);
+    print(papers::record_text(papers::read_record(flags.phones), flags.what));
     return;
   }
-  nlohmann::ordered_json json;
-  json["rows"] = nlohmann::ordered_json::array();
-  for (const MicroRow& row : report.rows) json["rows"].push_back(to_json(row));
+  nlohmann::ordered_json json = report_json(report);
   json["constants_fitted"] = report.n_fitted_constants;
   json["median_error"] = {{"fit", report.median_error(Split::kFit)},
                           {"held-out", report.median_error(Split::kHeldOut)}};
@@ -323,6 +176,7 @@ void add_reproduce(Command& app) {
   Command* command = app.add_subcommand(
       "reproduce", "Published figures beside what a virtual phone does", kPapersGroup);
   command->footer(
+      "all: one line for each of the others, and how it was first predicted.\n"
       "micro: the microbenchmarks that the phones are fitted to, and those held back.\n"
       "baselines: one processor and no technique, which nothing is fitted to: llama.cpp on the "
       "CPU,\n"
@@ -333,7 +187,7 @@ void add_reproduce(Command& app) {
   auto flags = std::make_shared<ReproduceFlags>();
   command->add_option("what", flags->what, "Which figures")
       ->required()
-      ->check(one_of({"micro", "baselines", "llm.npu", "sd.npu"}));
+      ->check(one_of({"all", "micro", "baselines", "llm.npu", "sd.npu"}));
   command->add_option("--timeline", flags->timeline,
                       "With sd.npu: draw a prompt during which the layout changes, as SVG");
   add_model(

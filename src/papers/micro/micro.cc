@@ -245,6 +245,7 @@ PhoneFolder read_phone_folder(const std::string& path) {
     folder.stacks[name] = plan::read_stack(fmt::format("{}/stacks/{}.json", path, name));
   }
   folder.published = plan::read_published(path + "/published");
+  folder.reasons = plan::read_reasons(path + "/published");
   return folder;
 }
 

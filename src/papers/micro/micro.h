@@ -18,6 +18,7 @@ struct PhoneFolder {
   plan::Phone phone_8gen2;                    // its memory scaled from that one
   std::map<std::string, plan::Stack> stacks;  // by name
   std::vector<plan::PublishedRow> published;
+  std::map<std::string, std::string> reasons;  // why rows are not simulated, by their ids
 };
 // Throws Error.
 PhoneFolder read_phone_folder(const std::string& path);

@@ -1,0 +1,253 @@
+#include "cli/papers/reports.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/common.h"
+
+namespace troika::cli {
+namespace {
+
+using papers::MicroReport;
+using papers::MicroRow;
+using papers::Split;
+using papers::TestKind;
+using papers::TestPart;
+
+const char* split_name(Split split) {
+  switch (split) {
+    case Split::kFit:
+      return "fit";
+    case Split::kHeldOut:
+      return "held-out";
+    case Split::kTaken:
+      return "taken";
+    case Split::kNone:
+      break;
+  }
+  return "-";
+}
+
+std::string published_text(const plan::PublishedValue& value) {
+  if (!value.value && value.low == 0.0 && value.high == 0.0) return "no number";
+  const char* sign = value.bound == "most" ? "<= " : value.bound == "least" ? ">= " : "";
+  if (value.value) return fmt::format("{}{:.6g}", sign, *value.value);
+  return fmt::format("{:.6g} to {:.6g}", value.low, value.high);
+}
+
+nlohmann::ordered_json to_json(const MicroRow& row) {
+  nlohmann::ordered_json json;
+  json["id"] = row.row->id;
+  json["paper"] = row.row->paper;
+  json["where"] = row.row->where;
+  json["name"] = row.value->name.empty() ? row.row->what
+                                         : fmt::format("{}, {}", row.row->what, row.value->name);
+  json["unit"] = row.value->unit;
+  json["use"] = row.row->use;
+  // A row that is a constant belongs to what was fitted.
+  json["split"] = row.split == Split::kTaken  ? nlohmann::ordered_json("fit")
+                  : row.split == Split::kNone ? nlohmann::ordered_json()
+                                              : nlohmann::ordered_json(split_name(row.split));
+  json["published"] =
+      row.value->value ? nlohmann::ordered_json(*row.value->value) : nlohmann::ordered_json();
+  json["published_range"] = row.value->value
+                                ? nlohmann::ordered_json()
+                                : nlohmann::ordered_json::array({row.value->low, row.value->high});
+  json["simulated"] =
+      row.simulated ? nlohmann::ordered_json(*row.simulated) : nlohmann::ordered_json();
+  json["measured"] = nullptr;
+  json["interval"] = nullptr;  // of what is simulated: constants have no ranges yet
+  json["inputs"] = row.inputs;
+  json["error"] = row.error() ? nlohmann::ordered_json(*row.error()) : nlohmann::ordered_json();
+  json["is_taken"] = row.split == Split::kTaken;
+  json["group"] = row.group;
+  return json;
+}
+
+std::string worst_text(const MicroReport& report, Split split) {
+  const MicroRow* worst = report.worst(split);
+  if (worst == nullptr) return "none";
+  return fmt::format("{}{}{} {:+.1f} %", worst->row->id, worst->value->name.empty() ? "" : " ",
+                     worst->value->name, 100.0 * *worst->error());
+}
+
+nlohmann::ordered_json to_json(const papers::TestRow& row) {
+  nlohmann::ordered_json json = to_json(row.base);
+  constexpr const char* kKinds[] = {"value", "ratio", "range"};
+  const auto or_null = [](const std::optional<double>& value) {
+    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+  };
+  json["kind"] = kKinds[static_cast<size_t>(row.kind)];
+  json["part"] = papers::part_name(row.part);
+  json["measured"] = or_null(row.measured);
+  json["error"] = or_null(row.base.simulated ? row.error() : std::nullopt);
+  if (row.highest) json["simulated_range"] = {*row.base.simulated, *row.highest};
+  json["reason"] =
+      row.reason.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(row.reason);
+  return json;
+}
+
+void print_test_row(const papers::TestRow& row) {
+  const MicroRow& base = row.base;
+  const std::string name = base.value->name.empty()
+                               ? base.row->id
+                               : fmt::format("{} {}", base.row->id, base.value->name);
+  const auto number = [](double value) { return fmt::format("{:.4g}", value); };
+  const std::string simulated = !base.simulated ? "-"
+                                : row.highest
+                                    ? number(*base.simulated) + " to " + number(*row.highest)
+                                    : number(*base.simulated);
+  print(fmt::format("  {:<22} {:>14} {:>16} {:>8} {:<9} {:>8}  {}{}\n", name,
+                    published_text(*base.value), simulated,
+                    row.measured ? number(*row.measured) : "-", base.value->unit,
+                    row.error() ? fmt::format("{:+.1f} %", 100.0 * *row.error()) : "-", base.inputs,
+                    row.reason.empty() ? "" : "; not counted: " + row.reason));
+}
+
+void print_median(const char* what, int n, double error) {
+  if (n > 0) print(fmt::format("  {:<18} {:>4} {:>8.1f} %\n", what, n, 100.0 * error));
+}
+
+void print_orderings(const papers::TestReport& report) {
+  const papers::OrderingCount close = report.count_orderings(true);
+  const papers::OrderingCount clear = report.count_orderings(false);
+  print(fmt::format(
+      "\norderings: {} of {} kept where figures differ by twice or more, {} of {} of the others\n",
+      clear.n_kept, clear.n, close.n_kept, close.n));
+  for (const papers::Ordering& ordering : report.orderings) {
+    if (ordering.is_kept) continue;
+    print(fmt::format("  not kept{}: {}\n", ordering.is_close ? ", close" : "", ordering.text));
+  }
+}
+
+}  // namespace
+
+void print_table(const MicroReport& report) {
+  std::string group;
+  for (const MicroRow& row : report.rows) {
+    if (row.group != group) print(fmt::format("\n{}\n", group = row.group));
+    const std::string name =
+        row.value->name.empty() ? row.row->id : fmt::format("{} {}", row.row->id, row.value->name);
+    print(fmt::format("  {:<24} {:>14} {:>10} {:<8} {:>7}  {:<8}  {}\n", name,
+                      published_text(*row.value),
+                      row.simulated ? fmt::format("{:.4g}", *row.simulated) : "-", row.value->unit,
+                      row.error() ? fmt::format("{:+.1f} %", 100.0 * *row.error()) : "-",
+                      split_name(row.split), row.inputs));
+  }
+}
+
+void print_fit_summary(const MicroReport& report) {
+  print(fmt::format(
+      "\nfitted: {} constants; median error {:.1f} % of the {} values that tell how well (worst "
+      "{})\n"
+      "held out: {} values, median error {:.1f} % (worst {})\n"
+      "taken: {} values, no more than the constants they set, so their errors tell nothing\n",
+      report.n_fitted_constants, 100.0 * report.median_error(Split::kFit),
+      report.count(Split::kFit), worst_text(report, Split::kFit), report.count(Split::kHeldOut),
+      100.0 * report.median_error(Split::kHeldOut), worst_text(report, Split::kHeldOut),
+      report.count(Split::kTaken)));
+  const auto n_missing = std::count_if(report.rows.begin(), report.rows.end(),
+                                       [](const MicroRow& row) { return !row.simulated; });
+  print(fmt::format("not simulated: {} values\n", n_missing));
+}
+
+void print_test_summary(const MicroReport& report) {
+  print(
+      fmt::format("\ntests: {} values, median error {:.1f} % (worst {}); none of them was fitted\n",
+                  report.count(Split::kNone), 100.0 * report.median_error(Split::kNone),
+                  worst_text(report, Split::kNone)));
+}
+
+nlohmann::ordered_json report_json(const MicroReport& report) {
+  nlohmann::ordered_json json;
+  json["rows"] = nlohmann::ordered_json::array();
+  for (const MicroRow& row : report.rows) json["rows"].push_back(to_json(row));
+  return json;
+}
+
+void print_report(const papers::TestReport& report, const std::vector<papers::Change>& record,
+                  const std::string& name) {
+  print("  row                         published        simulated measured unit         error\n");
+  std::string group;
+  for (const papers::TestRow& row : report.rows) {
+    if (row.base.group != group) print(fmt::format("\n{}\n", group = row.base.group));
+    print_test_row(row);
+  }
+  print_orderings(report);
+  print("medians of the error, nothing of it fitted:\n");
+  for (const auto& [kind, what] :
+       {std::pair(TestKind::kValue, "values"), std::pair(TestKind::kRatio, "ratios"),
+        std::pair(TestKind::kRange, "ranges")}) {
+    print_median(what, report.count(kind), report.median_error(kind));
+  }
+  print_median("all", report.count(), report.median_error());
+  print("the same rows by what they tell about:\n");
+  for (const TestPart part : papers::kTestParts) {
+    print_median(papers::part_name(part), report.count_of(part), report.median_error_of(part));
+  }
+  print(papers::record_text(record, name));
+  if (report.n_decisions == 0) return;
+  print(fmt::format("this machine: {} decisions of what comes next, {:.2f} us each\n",
+                    report.n_decisions,
+                    report.decision_us / static_cast<double>(report.n_decisions)));
+}
+
+nlohmann::ordered_json report_json(const papers::TestReport& report) {
+  nlohmann::ordered_json json;
+  json["rows"] = nlohmann::ordered_json::array();
+  for (const papers::TestRow& row : report.rows) json["rows"].push_back(to_json(row));
+  json["orderings"] = nlohmann::ordered_json::array();
+  for (const papers::Ordering& ordering : report.orderings) {
+    json["orderings"].push_back(
+        {{"text", ordering.text}, {"is_kept", ordering.is_kept}, {"is_close", ordering.is_close}});
+  }
+  json["counts"] = {{"values", report.count(TestKind::kValue)},
+                    {"ratios", report.count(TestKind::kRatio)},
+                    {"ranges", report.count(TestKind::kRange)},
+                    {"all", report.count()}};
+  json["median_error"] = {{"values", report.median_error(TestKind::kValue)},
+                          {"ratios", report.median_error(TestKind::kRatio)},
+                          {"ranges", report.median_error(TestKind::kRange)},
+                          {"all", report.median_error()}};
+  for (const TestPart part : papers::kTestParts) {
+    json["parts"][papers::part_name(part)] = {{"count", report.count_of(part)},
+                                              {"median_error", report.median_error_of(part)}};
+  }
+  json["decision_us"] =
+      report.n_decisions > 0
+          ? nlohmann::ordered_json(report.decision_us / static_cast<double>(report.n_decisions))
+          : nlohmann::ordered_json();
+  json["this_machine"] = nullptr;
+  return json;
+}
+
+void print_overview(const std::vector<Overview>& reports,
+                    const std::vector<papers::Change>& record) {
+  print(fmt::format("{:<10} {:>6}  {:<66}  {}\n", "report", "values", "median errors now",
+                    "as first predicted"));
+  for (const Overview& overview : reports) {
+    std::string first = "-";
+    for (const papers::Change& change : record) {
+      const auto figures = change.figures.find(overview.report);
+      if (change.kind != papers::ChangeKind::kFirst || figures == change.figures.end()) continue;
+      first = fmt::format("{}, on {}", papers::figures_text(figures->second), change.date);
+    }
+    print(fmt::format("{:<10} {:>6}  {:<66}  {}\n", overview.report, overview.n_values,
+                      papers::figures_text(overview.figures), first));
+  }
+  print("\nchanged since, with what each report came to behind it:\n");
+  for (const papers::Change& change : record) {
+    if (change.kind == papers::ChangeKind::kFirst) continue;
+    print(fmt::format("  {} {}: {}\n", change.date,
+                      change.kind == papers::ChangeKind::kAssumption ? "assumption" : "mended",
+                      change.what));
+    print(fmt::format("      why: {}\n", change.reason));
+    for (const auto& [report, figures] : change.figures) {
+      print(fmt::format("      {}: {}\n", report, papers::figures_text(figures)));
+    }
+  }
+}
+
+}  // namespace troika::cli

@@ -1,0 +1,35 @@
+// Reports of published figures as tables and as JSON.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "papers/micro/micro.h"
+#include "papers/record.h"
+#include "papers/test_rows.h"
+
+namespace troika::cli {
+
+void print_table(const papers::MicroReport& report);
+// How well constants fit, and how far rows are off that were held back.
+void print_fit_summary(const papers::MicroReport& report);
+// How far rows are off to which nothing was fitted.
+void print_test_summary(const papers::MicroReport& report);
+nlohmann::ordered_json report_json(const papers::MicroReport& report);
+
+// Rows, orderings and medians, and what the record says of the report.
+void print_report(const papers::TestReport& report, const std::vector<papers::Change>& record,
+                  const std::string& name);
+nlohmann::ordered_json report_json(const papers::TestReport& report);
+
+struct Overview {
+  std::string report;
+  int n_values = 0;
+  papers::Figures figures;
+};
+// A table of reports now and as first predicted, and what was changed between.
+void print_overview(const std::vector<Overview>& reports,
+                    const std::vector<papers::Change>& record);
+
+}  // namespace troika::cli

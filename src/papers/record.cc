@@ -1,0 +1,107 @@
+#include "papers/record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+#include "plan/json_fields.h"
+
+namespace troika::papers {
+namespace {
+
+constexpr const char* kKindNames[] = {"first", "assumption", "correction"};
+constexpr const char* kReports[] = {"micro", "baselines", "llm.npu", "sd.npu"};
+constexpr const char* kFigures[] = {"fit",    "held-out", "values", "ratios",
+                                    "ranges", "all",      "kept",   "orderings"};
+constexpr double kMostFigure = 1e6;
+
+Figures read_figures(const plan::JsonFields& json) {
+  Figures figures;
+  for (const char* name : kFigures) {
+    if (json.has(name)) figures[name] = json.number(name, 0.0, kMostFigure);
+  }
+  return figures;
+}
+
+bool is_of(const Change& change, const std::string& report) {
+  return change.figures.count(report) != 0;
+}
+
+}  // namespace
+
+std::vector<Change> read_record(const std::string& phones) {
+  const std::string path = phones + "/record.json";
+  std::ifstream in(path);
+  if (!in) {
+    throw Error(fmt::format("{} cannot be opened. Give the folder of phones by ‹phones›.", path));
+  }
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  const plan::JsonFields file = plan::JsonFields::parse(text, path);
+  std::vector<Change> record;
+  file.each("changes", [&](const plan::JsonFields& json) {
+    Change change;
+    change.date = json.text("date");
+    change.kind = static_cast<ChangeKind>(json.one_of("kind", kKindNames));
+    change.what = json.text("what");
+    change.reason = json.text("reason");
+    const plan::JsonFields figures = json.object("figures");
+    for (const char* report : kReports) {
+      if (figures.has(report)) change.figures[report] = read_figures(figures.object(report));
+    }
+    record.push_back(std::move(change));
+  });
+  return record;
+}
+
+Figures figures_of(const TestReport& report) {
+  const OrderingCount count = report.count_orderings();
+  return {{"values", 100.0 * report.median_error(TestKind::kValue)},
+          {"ratios", 100.0 * report.median_error(TestKind::kRatio)},
+          {"ranges", 100.0 * report.median_error(TestKind::kRange)},
+          {"all", 100.0 * report.median_error()},
+          {"kept", count.n_kept},
+          {"orderings", count.n}};
+}
+
+Figures figures_of(const MicroReport& report) {
+  if (report.count(Split::kFit) == 0) return {{"all", 100.0 * report.median_error(Split::kNone)}};
+  return {{"fit", 100.0 * report.median_error(Split::kFit)},
+          {"held-out", 100.0 * report.median_error(Split::kHeldOut)}};
+}
+
+std::string figures_text(const Figures& figures) {
+  std::string text;
+  for (const char* name : kFigures) {
+    const auto at = figures.find(name);
+    if (at == figures.end() || at->first == "kept" || at->first == "orderings") continue;
+    text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", name, at->second);
+  }
+  const auto kept = figures.find("kept");
+  const auto n = figures.find("orderings");
+  if (kept != figures.end() && n != figures.end() && n->second > 0) {
+    text += fmt::format(", {:.0f} of {:.0f} orderings", kept->second, n->second);
+  }
+  return text;
+}
+
+std::string record_text(const std::vector<Change>& record, const std::string& report) {
+  const auto count = [&](ChangeKind kind) {
+    return std::count_if(record.begin(), record.end(), [&](const Change& change) {
+      return change.kind == kind && is_of(change, report);
+    });
+  };
+  const auto first = std::find_if(record.begin(), record.end(), [&](const Change& change) {
+    return change.kind == ChangeKind::kFirst && is_of(change, report);
+  });
+  if (first == record.end()) return {};
+  return fmt::format(
+      "first prediction, {}: {}\nsince then: {} assumptions changed after a look at test rows, {} "
+      "faults mended (phones/record.json)\n",
+      first->date, figures_text(first->figures.at(report)), count(ChangeKind::kAssumption),
+      count(ChangeKind::kCorrection));
+}
+
+}  // namespace troika::papers
