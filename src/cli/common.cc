@@ -64,6 +64,9 @@ prepare::Options EngineFlags::checked() const {
   for (const std::string& text : placements) {
     checked.lanes.placements.push_back(plan::placement_from_text(text));
   }
+  for (const std::string& text : constants) {
+    checked.phone.constants.push_back(plan::constant_from_text(text));
+  }
   for (const std::string& text : lane_limits) {
     checked.lanes.limits.push_back(lane_limit_from_text(text));
   }

@@ -49,6 +49,7 @@ struct EngineFlags {
   std::string lanes;
   std::vector<std::string> placements;
   std::vector<std::string> lane_limits;
+  std::vector<std::string> constants;
 
   void add_to(Command& command);
   // For commands that run as 'troika tune' found best, unless --no-plan forbids it.

@@ -114,7 +114,8 @@ void add_lanes(Command& command, EngineFlags& flags) {
       ->shows_default("hot");
 }
 
-void add_phones(Command& command, prepare::Options& options) {
+void add_phones(Command& command, EngineFlags& flags) {
+  prepare::Options& options = flags.options;
   command
       .add_text(
           "--machine", [&](const auto& text) { options.phone.file = text == "here" ? "" : text; },
@@ -132,6 +133,9 @@ void add_phones(Command& command, prepare::Options& options) {
       ->capture_default_str();
   command.add_flag("!--npu-plain-shapes", options.phone.has_square_shapes,
                    "On a phone: rows as they come, not the fastest of equivalent shapes");
+  command.add_option("--constant", flags.constants,
+                     "On a phone: NAME=VALUE, a constant of its files with another value, as in "
+                     "cpu.vector_gflops=100 (repeatable)");
   command.add_flag("!--ordinary-handover", options.phone.has_fast_handover,
                    "On a phone: the system's synchronisation in place of a flag to poll on");
 }
@@ -180,7 +184,7 @@ void EngineFlags::add_to(Command& command) {
   command.begin_group("Lanes");
   add_lanes(command, *this);
   command.begin_group("Virtual phones");
-  add_phones(command, options);
+  add_phones(command, *this);
   command.end_group();
 }
 

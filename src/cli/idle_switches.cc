@@ -11,8 +11,9 @@
 namespace troika::cli {
 namespace {
 
-constexpr const char* kOfPhones[] = {"--stack", "--npu-step", "--npu-prune", "--npu-plain-shapes",
-                                     "--ordinary-handover"};
+constexpr const char* kOfPhones[] = {
+    "--stack",   "--npu-step", "--npu-prune", "--npu-plain-shapes", "--ordinary-handover",
+    "--constant"};
 // What a plan from a file says in their place.
 constexpr const char* kOfPlans[] = {"--threads", "--lanes", "--place",       "--lane-memory",
                                     "--context", "--kv",    "--activations", "--prefill"};

@@ -193,7 +193,14 @@ lanes::CostModel read_cost_model(const prepare::Options& options) {
   }
   plan::Phone phone = plan::read_phone(options.phone.file);
   if (options.phone.npu_rate > 0.0) phone.npu.relative_rate.value = options.phone.npu_rate;
-  return {std::move(phone), plan::read_stack(stack.string())};
+  plan::Stack software = plan::read_stack(stack.string());
+  for (const plan::ConstantChoice& choice : options.phone.constants) {
+    if (plan::choose_constant(choice, phone.fields())) continue;
+    if (plan::choose_constant(choice, software.fields())) continue;
+    throw UsageError(fmt::format("‹constant› {}: neither {} nor {} has such a constant.",
+                                 choice.name, options.phone.file, stack.string()));
+  }
+  return {std::move(phone), std::move(software)};
 }
 
 std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,

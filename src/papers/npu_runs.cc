@@ -61,6 +61,7 @@ const NpuResult& NpuRuns::result(const NpuRun& run) {
   // Polling on shared flags is another paper's technique (H8).
   options.phone.has_fast_handover = false;
   options.phone.has_square_shapes = run.has_square_shapes;
+  options.phone.constants = constants_;
   options.prompts.chunk = chunk_of(run);
   if (!run.has_memory_limit) {
     for (size_t lane = 0; lane < run.processors.size(); ++lane) {

@@ -48,11 +48,14 @@ struct NpuResult {
 
 class NpuRuns {
  public:
-  explicit NpuRuns(std::string folder) : folder_(std::move(folder)) {}
+  // `constants` stand in place of those of the phones' files.
+  explicit NpuRuns(std::string folder, std::vector<plan::ConstantChoice> constants = {})
+      : folder_(std::move(folder)), constants_(std::move(constants)) {}
   const NpuResult& result(const NpuRun& run);
 
  private:
   std::string folder_;
+  std::vector<plan::ConstantChoice> constants_;
   std::map<NpuRun, NpuResult> known_;
 };
 

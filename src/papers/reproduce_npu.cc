@@ -17,6 +17,8 @@ namespace {
 constexpr const char* kAblated[] = {"qwen1.5-1.8b", "gemma-2b", "llama-2-7b"};
 constexpr int kAblationTokens = 512;  // Figure 19
 constexpr int kPromptSamples = 8;     // of the range of lengths of a task
+// Constants that no row fixes, and that much hangs on.
+constexpr std::string_view kDeclared[] = {"cpu.vector_gflops", "cpu.launch_us"};
 
 const char* known_of(std::string_view text) {
   for (const NpuModel& name : kNpuModels) {
@@ -45,8 +47,8 @@ std::string task_of(const plan::PublishedRow& row) {
 
 class Reproduction {
  public:
-  explicit Reproduction(const PhoneFolder& folder)
-      : folder_(folder), runs_(folder.path), rows_(folder) {}
+  Reproduction(const PhoneFolder& folder, const std::vector<plan::ConstantChoice>& constants)
+      : folder_(folder), runs_(folder.path, constants), rows_(folder) {}
 
   TestReport run() {
     add_table5();
@@ -367,6 +369,29 @@ class Reproduction {
 
 }  // namespace
 
-TestReport simulate_llm_npu(const PhoneFolder& folder) { return Reproduction(folder).run(); }
+TestReport simulate_llm_npu(const PhoneFolder& folder,
+                            const std::vector<plan::ConstantChoice>& constants) {
+  return Reproduction(folder, constants).run();
+}
+
+std::vector<Sensitivity> sensitivities_of_llm_npu(const PhoneFolder& folder) {
+  plan::Stack stack = folder.stacks.at("llm.npu");
+  std::vector<Sensitivity> all;
+  for (const plan::Field& field : stack.fields()) {
+    if (std::find(std::begin(kDeclared), std::end(kDeclared), std::string_view(field.name)) ==
+        std::end(kDeclared)) {
+      continue;
+    }
+    for (const double factor : {0.5, 2.0}) {
+      const plan::ConstantChoice choice{field.name, *field.constant * factor};
+      const TestReport report = simulate_llm_npu(folder, {choice});
+      all.push_back({fmt::format("{} = {:.4g}", choice.name, choice.value),
+                     report.median_error(TestKind::kValue),
+                     report.median_error_of(TestPart::kPrompt), report.median_error(),
+                     report.count_orderings()});
+    }
+  }
+  return all;
+}
 
 }  // namespace troika::papers

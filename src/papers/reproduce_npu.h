@@ -9,7 +9,15 @@
 namespace troika::papers {
 
 // The folder must outlive the report, whose rows point into it.
-TestReport simulate_llm_npu(const PhoneFolder& folder);
+TestReport simulate_llm_npu(const PhoneFolder& folder,
+                            const std::vector<plan::ConstantChoice>& constants = {});
+// What declared constants would change: the report with other values of each.
+struct Sensitivity {
+  std::string text;  // "cpu.vector_gflops=100"
+  double median_of_values = 0.0, median_of_prompts = 0.0, median_of_all = 0.0;
+  OrderingCount orderings;
+};
+std::vector<Sensitivity> sensitivities_of_llm_npu(const PhoneFolder& folder);
 // A report of a folder that is gone would point to nothing.
 TestReport simulate_llm_npu(PhoneFolder&& folder) = delete;
 

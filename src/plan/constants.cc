@@ -83,7 +83,9 @@ void read_field(const Json& json, const Field& field, const std::string& path) {
     fail("must be an object with 'value' and 'source'");
   }
   for (const auto& [key, value] : json.items()) {
-    if (key != "value" && key != "source") fail(fmt::format("has an unknown part '{}'", key));
+    if (key != "value" && key != "source" && key != "range") {
+      fail(fmt::format("has an unknown part '{}'", key));
+    }
   }
   if (!json["value"].is_number()) fail("has a value that is not a number");
   if (!json["source"].is_string()) fail("has a source that is not a text");
@@ -98,6 +100,17 @@ void read_field(const Json& json, const Field& field, const std::string& path) {
         "'specification:', 'scaled from 8gen3 by public specifications:' or 'assumed:'");
   }
   *field.constant = {value, source};
+  if (!json.contains("range")) return;
+  const Json& range = json["range"];
+  if (!range.is_array() || range.size() != 2 || !range[0].is_number() || !range[1].is_number()) {
+    fail("has a range that is not two numbers");
+  }
+  field.constant->range = {range[0].get<double>(), range[1].get<double>()};
+  const auto [low, high] = *field.constant->range;
+  if (low > value || high < value || low < field.least || high > field.most) {
+    fail(fmt::format("has the range {} to {}, which must hold its value and lie within {} to {}",
+                     low, high, field.least, field.most));
+  }
 }
 
 // "hf009": the letters of a paper and three digits.
@@ -165,9 +178,40 @@ void update_constants(const std::string& path, const std::vector<Field>& changed
     Json::json_pointer pointer;
     std::istringstream parts(field.name);
     for (std::string part; std::getline(parts, part, '.');) pointer /= part;
-    json[pointer] = {{"value", field.constant->value}, {"source", field.constant->source}};
+    Json& constant = json[pointer];
+    constant["value"] = field.constant->value;
+    constant["source"] = field.constant->source;
   }
   write_file(path, json.dump(1) + "\n");
+}
+
+ConstantChoice constant_from_text(std::string_view text) {
+  const size_t equals = text.find('=');
+  ConstantChoice choice;
+  char* end = nullptr;
+  const std::string value(text.substr(std::min(text.size(), equals + 1)));
+  if (equals != std::string_view::npos) {
+    choice.name = std::string(text.substr(0, equals));
+    choice.value = std::strtod(value.c_str(), &end);
+  }
+  if (choice.name.empty() || end == nullptr || end == value.c_str() || *end != '\0') {
+    throw UsageError(fmt::format(
+        "‹constant› '{}' is not understood. Write NAME=VALUE, as in cpu.vector_gflops=100.", text));
+  }
+  return choice;
+}
+
+bool choose_constant(const ConstantChoice& choice, const std::vector<Field>& fields) {
+  for (const Field& field : fields) {
+    if (choice.name != field.name) continue;
+    if (!std::isfinite(choice.value) || choice.value < field.least || choice.value > field.most) {
+      throw UsageError(fmt::format("‹constant› {}={}: only {} to {} makes sense.", choice.name,
+                                   choice.value, field.least, field.most));
+    }
+    *field.constant = {choice.value, "assumed: given for this run"};
+    return true;
+  }
+  return false;
 }
 
 }  // namespace troika::plan

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace troika::plan {
@@ -17,6 +19,8 @@ struct Constant {
   //   "scaled from 8gen3 by public specifications: ...";
   //   "assumed: ...": no row says it, and why this value.
   std::string source;
+  // What else it could be, if somebody has said so: no run uses that yet.
+  std::optional<std::pair<double, double>> range = std::nullopt;
 
   operator double() const { return value; }
 };
@@ -35,9 +39,9 @@ struct Field {
 };
 
 // Reads a file {"version", "name", "title", [like], groups of constants}, each constant written as
-// {"value": 12.5, "source": "hf009"}. `base` is told the name behind "like", whose constants stand
-// where this file has none; without it "like" is not allowed. Throws Error that names the file and
-// the field.
+// {"value": 12.5, "source": "hf009"}, with "range": [10, 15] where somebody knows one. `base` is
+// told the name behind "like", whose constants stand where this file has none; without it "like" is
+// not allowed. Throws Error that names the file and the field.
 struct FileHead {
   std::string name;
   std::string title;
@@ -45,6 +49,16 @@ struct FileHead {
 };
 FileHead read_constants(const std::string& path, int version, const std::vector<Field>& fields,
                         const std::function<void(const std::string& like)>& base);
+
+// A constant with another value than its file has, as "cpu.vector_gflops=100" says.
+struct ConstantChoice {
+  std::string name;
+  double value = 0.0;
+};
+// Throws UsageError for other texts.
+ConstantChoice constant_from_text(std::string_view text);
+// Returns false where no field has the name. Throws UsageError for a value that makes no sense.
+bool choose_constant(const ConstantChoice& choice, const std::vector<Field>& fields);
 
 // Changes the value and the source of constants in a file and keeps the rest of it as it is.
 void update_constants(const std::string& path, const std::vector<Field>& changed);

@@ -57,8 +57,7 @@ std::vector<Field> Phone::fields() {
 std::vector<Field> Stack::fields() {
   return {
       {"cpu.launch_us", &cpu.launch_us, 0, kLongUs},
-      {"cpu.weights_g_s", &cpu.weights_g_s, kLeast, kMostRate},
-      {"cpu.rows_per_pass", &cpu.rows_per_pass, 1, 1e6},
+      {"cpu.int8_gops", &cpu.int8_gops, kLeast, 1e6},
       {"cpu.vector_gflops", &cpu.vector_gflops, kLeast, 1e6},
       {"cpu.measured_pipes_ghz", &cpu.measured_pipes_ghz, 0.1, 1e4},
       {"cpu.read_gb_s", &cpu.read_gb_s, 0, kMostGbPerS},

@@ -51,10 +51,9 @@ struct Stack {
   std::string title;
   std::string like;  // the stack that it takes the rest from; empty: none
   struct {
-    Constant launch_us;
-    Constant weights_g_s;         // weights unpacked for a block of rows, in billions per second
-    Constant rows_per_pass;       // rows of the input that one unpacking serves
-    Constant vector_gflops;       // float arithmetic outside of matrix products
+    Constant launch_us;           // of a call: the team of threads is told of work
+    Constant int8_gops;           // of 8-bit products, in billions of operations per second
+    Constant vector_gflops;       // of attention
     Constant measured_pipes_ghz;  // of the cores these rates were measured on: pipes x GHz
     Constant read_gb_s;           // 0: as the phone says
   } cpu;

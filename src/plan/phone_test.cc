@@ -178,5 +178,32 @@ TEST_F(BrokenFile, UpdatedKeepsTheRestAndIsReadBack) {
   EXPECT_EQ(again.memory.peak_gb_s.value, phone.memory.peak_gb_s.value);
 }
 
+TEST(Constants, CanBeGivenForARun) {
+  Stack stack = read_stack((kPhones / "stacks/llm.npu.json").string());
+  const ConstantChoice choice = constant_from_text("cpu.vector_gflops=100");
+  EXPECT_EQ(choice.name, "cpu.vector_gflops");
+  EXPECT_TRUE(choose_constant(choice, stack.fields()));
+  EXPECT_EQ(stack.cpu.vector_gflops, 100.0);
+  EXPECT_EQ(source_kind(stack.cpu.vector_gflops.source), SourceKind::kAssumed);
+  EXPECT_FALSE(choose_constant({"cpu.speed", 1.0}, stack.fields()));
+  EXPECT_THROW(choose_constant({"cpu.vector_gflops", -1.0}, stack.fields()), UsageError);
+  for (const char* text : {"", "cpu.launch_us", "=5", "cpu.launch_us=", "cpu.launch_us=5x"}) {
+    EXPECT_THROW(constant_from_text(text), UsageError) << text;
+  }
+}
+
+TEST_F(BrokenFile, ARangeBesideAConstantHoldsItsValue) {
+  Json json = load(kPhones / "8gen3.json");
+  Json& peak = json["memory"]["peak_gb_s"];  // 68
+  for (const Json& range : {Json(5), Json({60}), Json({60, 67}), Json({-1, 70}), Json({"a", 70})}) {
+    peak["range"] = range;
+    expect(json.dump(), false, {"memory.peak_gb_s", "range"});
+  }
+  peak["range"] = {60, 70};
+  const std::string path = (folder_ / "good.json").string();
+  std::ofstream(path) << json.dump();
+  EXPECT_EQ(read_phone(path).memory.peak_gb_s.range, std::pair(60.0, 70.0));
+}
+
 }  // namespace
 }  // namespace troika::plan

@@ -9,6 +9,7 @@
 
 #include "base/progress.h"
 #include "lanes/virtual/cost.h"
+#include "plan/constants.h"
 #include "plan/plan.h"
 #include "schedule/graphs.h"
 #include "tensor/type.h"
@@ -26,16 +27,17 @@ enum class NpuStep { kNaive, kChunk, kOutlier, kOutOfOrder };
 
 // A virtual phone in place of this machine.
 struct PhoneChoice {
-  std::string file;                          // empty: this machine
-  std::string stack;                         // the software on the phone
-  std::vector<lanes::Processor> processors;  // its lanes; empty: all
-  bool has_values = true;                    // false: it takes time and computes nothing
-  std::optional<NpuStep> npu_step;           // none: lanes and placements as everywhere
-  int npu_prune = 85;                        // percent of blocks without shadow tasks (N4, N6)
-  bool has_square_shapes = true;             // the fastest of equivalent shapes (N8)
-  bool has_fast_handover = true;             // a flag to poll on (H8)
-  std::vector<int> small_shapes;             // of executables beside the chunk; empty: 1 and 8
-  double npu_rate = 0.0;                     // of the NPU beside the stack's; 0: as it says
+  std::string file;                             // empty: this machine
+  std::string stack;                            // the software on the phone
+  std::vector<lanes::Processor> processors;     // its lanes; empty: all
+  bool has_values = true;                       // false: it takes time and computes nothing
+  std::optional<NpuStep> npu_step;              // none: lanes and placements as everywhere
+  int npu_prune = 85;                           // percent of blocks without shadow tasks (N4, N6)
+  bool has_square_shapes = true;                // the fastest of equivalent shapes (N8)
+  bool has_fast_handover = true;                // a flag to poll on (H8)
+  std::vector<int> small_shapes;                // of executables beside the chunk; empty: 1 and 8
+  double npu_rate = 0.0;                        // of the NPU beside the stack's; 0: as it says
+  std::vector<plan::ConstantChoice> constants;  // of phone or stack, in place of their files'
 };
 
 // Which cores work as lanes, and what runs on which of them.

@@ -69,6 +69,14 @@ void reproduce_llm_npu(const ReproduceFlags& flags) {
     return;
   }
   print_report(report, papers::read_record(flags.phones), flags.what);
+  print("constants that no row fixes, with half and twice their value:\n");
+  for (const papers::Sensitivity& s : papers::sensitivities_of_llm_npu(folder)) {
+    print(
+        fmt::format("  {:<26} values {:>5.1f} %, prompts {:>5.1f} %, all {:>5.1f} %, {} of {} "
+                    "orderings\n",
+                    s.text, 100 * s.median_of_values, 100 * s.median_of_prompts,
+                    100 * s.median_of_all, s.orderings.n_kept, s.orderings.n));
+  }
   if (measured) print_measured_npu(*measured);
 }
 

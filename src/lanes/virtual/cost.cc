@@ -78,21 +78,18 @@ TaskCost CostModel::product(const Cores& cores, const Product& product) const {
   return cpu_product(product, pipes_ghz(cores) / stack_.cpu.measured_pipes_ghz);
 }
 
-// Either row by row, each time through all weights in memory, or weights unpacked once for a block
-// of rows, whichever is faster. Half floats take twice the time of bytes.
+// Operations at a rate, or bytes at a bandwidth, whichever takes longer. Half floats take twice the
+// time of bytes.
 TaskCost CostModel::cpu_product(const Product& p, double relative_rate) const {
   TROIKA_ASSERT(relative_rate > 0.0);
   const double slower = p.arithmetic == Arithmetic::kFp16 ? 2.0 : 1.0;
-  const auto rows = static_cast<double>(p.rows);
-  const double passes = std::ceil(rows / stack_.cpu.rows_per_pass);
-  const double unpack_us =
-      slower * passes * weights(p) / (stack_.cpu.weights_g_s * relative_rate * kGiga) * kUsPerS;
+  const double ops = operations(static_cast<double>(p.rows), static_cast<double>(p.columns),
+                                static_cast<double>(p.outputs));
+  const double bytes = operand_bytes(p);
   // Those cores reach the bandwidth of the CPU; fewer are taken to reach their part of it.
   const double gb_s = read_gb_s(Processor::kCpu) * std::min(1.0, relative_rate);
-  const double by_rows_us = rows * weights(p) * p.weight_bytes / (gb_s * kBytesPerUsOfGbPerS);
-  // A single row needs no block, so the cost of starting one falls away with it.
-  const double blocked_us = stack_.cpu.launch_us + unpack_us;
-  return {0.0, std::min(blocked_us, by_rows_us), operand_bytes(p)};
+  const double compute_us = slower * ops / (stack_.cpu.int8_gops * relative_rate * kGiga) * kUsPerS;
+  return {stack_.cpu.launch_us, std::max(compute_us, bytes / (gb_s * kBytesPerUsOfGbPerS)), bytes};
 }
 
 // H §3.1: linear, then flat. Loading weights and arithmetic add up, so that the rate grows with the

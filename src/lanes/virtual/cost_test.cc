@@ -78,6 +78,20 @@ TEST(Cost, H1_AWeightFarLargerThanTheInputBringsTheNpuToTheLevelOfTheGpu) {
   EXPECT_LT(ratio, 2.0);
 }
 
+TEST(Cost, ACallOfTheCpuIsStartedAndThenComputesOrReads) {
+  const CostModel model = model_of("8gen3", "llm.npu");
+  const auto& cpu = model.stack().cpu;
+  const double launch_us = cpu.launch_us;
+  // Many rows compute: twice the rows take twice the time behind the start.
+  const double many = us(model, Processor::kCpu, Product{128, 2048, 2048});
+  const double more = us(model, Processor::kCpu, Product{256, 2048, 2048});
+  EXPECT_NEAR(more - launch_us, 2.0 * (many - launch_us), 1e-6);
+  EXPECT_NEAR(many - launch_us, 2.0 * 128 * 2048 * 2048 / (cpu.int8_gops * 1e3), 1e-6);
+  // One row reads.
+  const double one = us(model, Processor::kCpu, Product{1, 2048, 2048});
+  EXPECT_NEAR(one - launch_us, 2048.0 * 2048 / (model.read_gb_s(Processor::kCpu) * 1e3), 5.0);
+}
+
 TEST(Cost, TheCpuIsFastestForOneRowAndTheNpuForMany) {
   const CostModel model = model_of("8gen3", "powerinfer-2");
   const auto cpu_sparse = [&](double share) {
