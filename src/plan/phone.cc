@@ -69,7 +69,8 @@ std::vector<Field> Stack::fields() {
       {"gpu.matvec_share", &gpu.matvec_share, 0.001, 1},
       {"gpu.read_gb_s", &gpu.read_gb_s, 0, kMostGbPerS},
       {"npu.launch_us", &npu.launch_us, 0, kLongUs},
-      {"npu.weights_g_s", &npu.weights_g_s, 0, kMostRate},
+      {"npu.int8_weights_g_s", &npu.int8_weights_g_s, 0, kMostRate},
+      {"npu.fp16_weights_g_s", &npu.fp16_weights_g_s, 0, kMostRate},
       {"npu.int8_tops", &npu.int8_tops, kLeast, kMostRate},
       {"npu.fp16_tflops", &npu.fp16_tflops, kLeast, kMostRate},
       // Above 1, more rows would take less time.

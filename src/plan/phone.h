@@ -68,7 +68,9 @@ struct Stack {
   } gpu;
   struct {
     Constant launch_us;
-    Constant weights_g_s;             // 0: loading weights costs bandwidth only
+    // Weights loaded before they are multiplied with, in billions per second; 0: loading costs
+    // bandwidth only.
+    Constant int8_weights_g_s, fp16_weights_g_s;
     Constant int8_tops, fp16_tflops;  // at the ideal shape
     Constant shape_power;        // rate ~ (rows / columns of the streamed operand) to this power
     Constant ideal_ratio;        // rows / columns from which on the shape costs nothing
@@ -78,7 +80,7 @@ struct Stack {
     Constant is_float;           // 1: products in half floats, 0: in 8-bit whole numbers
     Constant is_permuted;        // 1: weights are streamed and activations stay, 0: the other way
     Constant per_group_factor;   // time of a product with scales per group, against one per tensor
-    Constant thin_shape_factor;  // time of 1024x1 rows against 32x32
+    Constant thin_shape_factor;  // time to multiply 1024x1 rows against 32x32
     Constant read_gb_s;          // 0: as the phone says
     Constant rate_8gen3;         // of the 8 Gen 3, beside the part these rates were measured on
   } npu;

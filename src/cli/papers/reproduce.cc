@@ -69,7 +69,7 @@ void reproduce_llm_npu(const ReproduceFlags& flags) {
     return;
   }
   print_report(report, papers::read_record(flags.phones), flags.what);
-  print("constants that no row fixes, with half and twice their value:\n");
+  print("what constants that no row fixes would change, and an NPU that holds any model:\n");
   for (const papers::Sensitivity& s : papers::sensitivities_of_llm_npu(folder)) {
     print(
         fmt::format("  {:<26} values {:>5.1f} %, prompts {:>5.1f} %, all {:>5.1f} %, {} of {} "

@@ -119,19 +119,20 @@ TaskCost CostModel::npu_product(const Product& p) const {
   const double rows = round_up(p.rows, npu.row_step);
   const double columns = round_up(p.columns, width);
   const double outputs = round_up(p.outputs, width);
-  const double tops = p.arithmetic == Arithmetic::kInt8 ? npu.int8_tops : npu.fp16_tflops;
+  const bool is_int8 = p.arithmetic == Arithmetic::kInt8;
+  const double tops = is_int8 ? npu.int8_tops : npu.fp16_tflops;
+  const double weights_g_s = is_int8 ? npu.int8_weights_g_s : npu.fp16_weights_g_s;
   const double streamed_rows = npu.is_permuted >= 0.5 ? outputs : rows;
   const double share =
       std::clamp(std::pow(streamed_rows / (npu.ideal_ratio * columns), npu.shape_power.value),
                  npu.least_share.value, 1.0);
   double us = operations(rows, columns, outputs) / (tops * npu_rate() * share * 1e12) * kUsPerS;
+  // A square of rows is multiplied faster; loading weights and starting are what they were (N8).
+  if (p.has_square_shape) us /= npu.thin_shape_factor;
   if (npu.reads_first >= 0.5) {
     us += weights(p) * p.weight_bytes / (read_gb_s(Processor::kNpu) * kBytesPerUsOfGbPerS);
   }
-  if (npu.weights_g_s > 0.0) {
-    us += columns * outputs / (npu.weights_g_s * npu_rate() * kGiga) * kUsPerS;
-  }
-  if (p.has_square_shape) us /= npu.thin_shape_factor;
+  if (weights_g_s > 0.0) us += columns * outputs / (weights_g_s * npu_rate() * kGiga) * kUsPerS;
   double fixed_us = npu.launch_us;
   // The paper's factor is one of the whole time (N §2.3).
   if (p.has_group_scales) {

@@ -117,6 +117,23 @@ TEST(Cost, N8_ASquareShapeCostsLessAndScalesPerGroupMore) {
   product.has_square_shape = false;
   product.has_group_scales = true;
   EXPECT_GT(us(model, Processor::kNpu, product), 8 * thin);
+  // The gain is one of multiplying: where starting and weights take the time, it is small.
+  Product few{32, 2048, 2048};
+  const double few_thin = us(model, Processor::kNpu, few);
+  few.has_square_shape = true;
+  EXPECT_GT(1.2 * us(model, Processor::kNpu, few), few_thin);
+}
+
+TEST(Cost, AnIntegerProductOfTheNpuIsStartedLoadsItsWeightsAndMultiplies) {
+  const CostModel model = model_of("8gen3", "llm.npu");
+  const auto& npu = model.stack().npu;
+  const double weights_us = 2048.0 * 8192 / (npu.int8_weights_g_s * 1e3);
+  const double ops_us = 2.0 * 64 * 2048 * 8192 / (npu.int8_tops * 1e6);
+  EXPECT_NEAR(us(model, Processor::kNpu, Product{64, 2048, 8192}),
+              npu.launch_us + weights_us + ops_us, 1e-6);
+  // What the rate can be lies between what Table 3 forbids and what another paper reached.
+  ASSERT_TRUE(npu.int8_tops.range.has_value());
+  EXPECT_LT(npu.int8_tops.range->first, npu.int8_tops);
 }
 
 TEST(Cost, D1_WeightsThatAreReadFirstHideBehindNoRow) {

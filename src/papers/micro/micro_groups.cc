@@ -46,6 +46,22 @@ MicroGroup table3(const char* name, std::vector<std::string> constants, int firs
   return group;
 }
 
+// Rows laid out as a square against rows one below the other (N8).
+MicroGroup equivalent_shapes() {
+  const auto gain = [](const CostModel& model) {
+    Product product{1024, 2048, 2048, Arithmetic::kInt8};
+    const double plain_us = product_us(model, Processor::kNpu, product);
+    product.has_square_shape = true;
+    return plain_us / product_us(model, Processor::kNpu, product);
+  };
+  return {"equivalent shapes on the NPU",
+          "llm.npu",
+          {"npu.thin_shape_factor"},
+          false,
+          {},
+          {{"nf028", "", "1024x2048 · 2048x2048 as 1024x1 and 32x32", gain}}};
+}
+
 MicroGroup one_lane_bandwidth() {
   const auto gb_s = [](Processor processor) {
     return [=](const CostModel& model) { return model.read_gb_s(processor); };
@@ -325,12 +341,13 @@ std::vector<MicroGroup> micro_groups() {
   return {
       one_lane_bandwidth(),
       together_bandwidth(),
-      table3("8-bit products on the NPU", {"npu.launch_us", "npu.int8_tops", "npu.shape_power"}, 1,
+      table3("8-bit products on the NPU", {"npu.launch_us", "npu.int8_weights_g_s"}, 1,
              Processor::kNpu, Arithmetic::kInt8),
+      equivalent_shapes(),
       table3("8-bit products on the CPU", {"cpu.int8_gops"}, 2, Processor::kCpu, Arithmetic::kInt8),
       table3("half-precision products on the GPU", {"gpu.weights_g_s", "gpu.tflops"}, 3,
              Processor::kGpu, Arithmetic::kFp16),
-      table3("half-precision products on the NPU", {"npu.fp16_tflops"}, 4, Processor::kNpu,
+      table3("half-precision products on the NPU", {"npu.fp16_weights_g_s"}, 4, Processor::kNpu,
              Arithmetic::kFp16),
       float_rates(),
       attention_launch(),
@@ -347,7 +364,6 @@ std::vector<MicroGroup> micro_groups() {
 
 const std::vector<TakenValue>& taken_values() {
   static const std::vector<TakenValue> kValues = {
-      {"nf028", "", "llm.npu", "npu.thin_shape_factor", 1},
       {"nf031", "", "llm.npu", "graph.optimise_ms", 1e-3},
       {"nf032", "", "llm.npu", "npu.per_group_factor", 1},
       {"nf033", "", nullptr, "npu.memory_limit_gb", 1},
