@@ -192,7 +192,6 @@ lanes::CostModel read_cost_model(const prepare::Options& options) {
                                  options.phone.stack, folder.string(), known_stacks(folder)));
   }
   plan::Phone phone = plan::read_phone(options.phone.file);
-  if (options.phone.npu_rate > 0.0) phone.npu.relative_rate.value = options.phone.npu_rate;
   plan::Stack software = plan::read_stack(stack.string());
   for (const plan::ConstantChoice& choice : options.phone.constants) {
     if (plan::choose_constant(choice, phone.fields())) continue;

@@ -52,7 +52,11 @@ PhoneCost PhonePasses::timed(const Run& run) {
   }
   run();
   PhoneCost cost{(now_us() - start_us) / kUsPerS, 0.0};
-  for (const auto& [phone, start] : phones) cost.joules += phone->energy_j(start, phone->use());
+  for (const auto& [phone, start] : phones) {
+    const lanes::PhoneUse end = phone->use();
+    cost.joules += phone->energy_j(start, end);
+    cost.cpu_busy_s += phone->busy_us(lanes::Processor::kCpu, start, end) / kUsPerS;
+  }
   return cost;
 }
 
@@ -172,8 +176,8 @@ SwitchedPrompt PhonePasses::switched_prompt(int n_tokens, int prompt_shape, int 
     if (trace == nullptr) return;
     trace->add({row, name, block, n, from_us - start_us, to_us - start_us, /*is_prompt=*/true});
   };
-  result.cost = timed([&] {
-    for (int done = 0; done < n_tokens; done += prompt_shape) {
+  for (int done = 0; done < n_tokens; done += prompt_shape) {
+    result.chunks.push_back(timed([&] {
       const int n_rows = std::min(prompt_shape, n_tokens - done);
       run_block(prompt_shape, -1, n_rows, done);
       for (int block = 0; block < n_blocks_; ++block) {
@@ -191,9 +195,10 @@ SwitchedPrompt PhonePasses::switched_prompt(int n_tokens, int prompt_shape, int 
             begin_us, now_us());
       }
       look();
-    }
-    run_head(1);
-  });
+    }));
+    result.cost += result.chunks.back();
+  }
+  result.cost += timed([&] { run_head(1); });
   result.n_switched = static_cast<int>(
       std::count(layouts->layouts().begin(), layouts->layouts().end(), schedule::Layout::kStep));
   return result;

@@ -18,20 +18,23 @@ namespace troika::papers {
 struct PhoneCost {
   double seconds = 0.0;
   double joules = 0.0;
+  double cpu_busy_s = 0.0;  // of the seconds, those in which the CPU had a task
 
   PhoneCost& operator+=(const PhoneCost& other) {
     seconds += other.seconds;
     joules += other.joules;
+    cpu_busy_s += other.cpu_busy_s;
     return *this;
   }
-  PhoneCost operator*(double n) const { return {n * seconds, n * joules}; }
+  PhoneCost operator*(double n) const { return {n * seconds, n * joules, n * cpu_busy_s}; }
 };
 
 // A prompt during which the layout changed.
 struct SwitchedPrompt {
-  PhoneCost cost;           // up to the end of the prompt
-  double switched_s = 0.0;  // when the last load ended that began within the prompt
-  int n_switched = 0;       // blocks in the step's layout when the prompt ended
+  PhoneCost cost;                 // up to the end of the prompt
+  std::vector<PhoneCost> chunks;  // of it, each chunk
+  double switched_s = 0.0;        // when the last load ended that began within the prompt
+  int n_switched = 0;             // blocks in the step's layout when the prompt ended
 };
 
 class PhonePasses {

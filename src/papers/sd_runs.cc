@@ -1,5 +1,7 @@
 #include "papers/sd_runs.h"
 
+#include <algorithm>
+
 #include "machines/phone_setup.h"
 #include "plan/phone.h"
 
@@ -9,12 +11,6 @@ namespace {
 constexpr int kMostTokens = 4096;
 // Steps of an answer are all taken to be behind so much of it.
 constexpr double kMiddle = 0.5;
-
-// K19: in this paper the 8 Gen 2 is faster than the 8 Gen 3, against their specifications. It is
-// taken to be the part that the steps of `stack` were measured on.
-double npu_rate(const std::string& phone, const plan::Stack& stack) {
-  return phone == "8gen2" ? 1.0 / stack.npu.rate_8gen3 : 0.0;
-}
 
 bool is_on_cpu(SdSystem system) {
   return system == SdSystem::kCpu || system == SdSystem::kCpuSam || system == SdSystem::kCpuEagle;
@@ -58,7 +54,6 @@ SdRuns::Machine& SdRuns::machine(const std::string& model, const std::string& ph
   prepare::Options options;
   options.phone.file = phones_ + "/" + phone + ".json";
   options.phone.stack = "sd.npu";
-  options.phone.npu_rate = npu_rate(phone, plan::read_stack(phones_ + "/stacks/sd.npu.json"));
   options.model.file = model;
   options.model.type = "q8_0";
   options.phone.has_values = false;
@@ -84,7 +79,7 @@ SdRuns::Machine& SdRuns::machine(const std::string& model, const std::string& ph
   // Prompts run in chunks as [75] does, which is llm.npu (section 3.1), with the kernels of its
   // backend (section 4.1). The stack of this paper was measured on verifying drafts.
   prepare::Options prompt_options = options;
-  prompt_options.phone.stack = "llm.npu";
+  prompt_options.phone.stack = "sd.npu.prompts";
   prompt_options.phone.has_fast_handover = false;  // as llm.npu is simulated: H8 is another paper's
   prompt_options.phone.small_shapes = {1};
   known = std::make_unique<Machine>(options, prompt_options);
@@ -118,6 +113,24 @@ PhoneCost SdRuns::cpu_ms(const std::string& model, const std::string& phone, dou
           1e-3 * ms * (costs.power_w(lanes::Processor::kCpu) + costs.phone().power.idle_w)};
 }
 
+PhoneCost SdRuns::calibration(const std::string& model, const std::string& phone,
+                              const SwitchedPrompt& prompt, int n_prompt) {
+  const lanes::CostModel& costs = machine(model, phone, false).engine.phone()->model();
+  const auto& cpu = costs.phone().cpu;
+  const double s_per_token =
+      1e-3 * costs.stack().draft.calibrate_ms_per_token / (cpu.prime.count + cpu.middle.count);
+  double left_s = 0.0;
+  for (size_t chunk = 0; chunk < prompt.chunks.size(); ++chunk) {
+    const double idle_s = prompt.chunks[chunk].seconds - prompt.chunks[chunk].cpu_busy_s;
+    left_s = std::max(0.0, left_s - idle_s);
+    const int done = static_cast<int>(chunk) * kSdPromptShape;
+    left_s += s_per_token * std::min(kSdPromptShape, n_prompt - done);
+  }
+  PhoneCost cost = cpu_ms(model, phone, 1e3 * left_s);
+  cost.joules += costs.power_w(lanes::Processor::kCpu) * (s_per_token * n_prompt - left_s);
+  return cost;
+}
+
 SwitchedPrompt SdRuns::switched_prompt(const std::string& model, const std::string& phone,
                                        int n_prompt, schedule::Layout now, Trace* trace) {
   const auto [at, is_new] = switched_.try_emplace({model, phone, n_prompt, now});
@@ -146,8 +159,11 @@ SdRequest SdRuns::request(const std::string& model, const std::string& phone, Sd
     request.prompt = prompt(model, phone, task.n_prompt, is_cpu ? kSdPromptShape : kSdOneShape);
   }
   if (system == SdSystem::kOurs) {
-    request.prompt +=
-        cpu_ms(model, phone, costs.stack().draft.calibrate_ms_per_token * task.n_prompt);
+    const PhoneCost added =
+        calibration(model, phone, switched_prompt(model, phone, task.n_prompt), task.n_prompt);
+    request.prompt += added;
+    request.more_if_behind_s =
+        1e-3 * costs.stack().draft.calibrate_ms_per_token * task.n_prompt - added.seconds;
   }
   const int n_rows = is_plain(system) ? 1 : kSdRows;
   const int n_past = task.n_prompt + static_cast<int>(kMiddle * task.n_output);

@@ -38,6 +38,9 @@ double accepted_tokens(SdSystem system, const SdTask& task);
 struct SdRequest {
   PhoneCost prompt;  // with the calibration, where there is one
   PhoneCost steps;   // of the whole answer
+  // How much longer it would take if the calibration stood in a row behind the prompt, which is the
+  // other way to read the paper (K16).
+  double more_if_behind_s = 0.0;
 
   double seconds() const { return prompt.seconds + steps.seconds; }
   double joules() const { return prompt.joules + steps.joules; }
@@ -79,6 +82,10 @@ class SdRuns {
                  int n_past, bool is_draft_model);
   // Work of the CPU that is not part of a pass.
   PhoneCost cpu_ms(const std::string& model, const std::string& phone, double ms);
+  // What calibration adds to a prompt. The large cores share it, chunk by chunk, in the time in
+  // which they have nothing else to do during the chunks behind; the rest follows the prompt (K16).
+  PhoneCost calibration(const std::string& model, const std::string& phone,
+                        const SwitchedPrompt& prompt, int n_prompt);
 
   std::string phones_;
   std::map<std::tuple<std::string, std::string, bool>, std::unique_ptr<Machine>> machines_;

@@ -85,6 +85,7 @@ std::vector<Field> Stack::fields() {
       {"npu.thin_shape_factor", &npu.thin_shape_factor, 1, 1e3},
       {"npu.read_gb_s", &npu.read_gb_s, 0, kMostGbPerS},
       {"npu.rate_8gen3", &npu.rate_8gen3, 1e-3, 1e3},
+      {"npu.rate_8gen2", &npu.rate_8gen2, 0, 1e3},
       {"handover.sync_us", &handover.sync_us, 0, kLongUs},
       {"handover.sleep_us", &handover.sleep_us, 0, kLongUs},
       {"handover.poll_us", &handover.poll_us, 0, kLongUs},

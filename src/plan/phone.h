@@ -83,6 +83,7 @@ struct Stack {
     Constant thin_shape_factor;  // time to multiply 1024x1 rows against 32x32
     Constant read_gb_s;          // 0: as the phone says
     Constant rate_8gen3;         // of the 8 Gen 3, beside the part these rates were measured on
+    Constant rate_8gen2;         // the same of the 8 Gen 2; 0: as the phone says
   } npu;
   struct {
     Constant sync_us;       // an ordinary one

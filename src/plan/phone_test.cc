@@ -20,8 +20,8 @@ using Json = nlohmann::ordered_json;
 
 const fs::path kPhones = test::repository_file("phones");
 constexpr const char* kPhoneNames[] = {"8gen3", "8gen2", "8plusgen1", "8elite"};
-constexpr const char* kStackNames[] = {"llm.npu", "heterollm", "shadowattn", "sd.npu",
-                                       "powerinfer-2"};
+constexpr const char* kStackNames[] = {"llm.npu", "heterollm",      "shadowattn",
+                                       "sd.npu",  "sd.npu.prompts", "powerinfer-2"};
 
 void check_sources(const std::vector<Field>& fields, const std::vector<PublishedRow>& rows,
                    const std::string& file) {

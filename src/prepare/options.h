@@ -36,7 +36,6 @@ struct PhoneChoice {
   bool has_square_shapes = true;                // the fastest of equivalent shapes (N8)
   bool has_fast_handover = true;                // a flag to poll on (H8)
   std::vector<int> small_shapes;                // of executables beside the chunk; empty: 1 and 8
-  double npu_rate = 0.0;                        // of the NPU beside the stack's; 0: as it says
   std::vector<plan::ConstantChoice> constants;  // of phone or stack, in place of their files'
 };
 

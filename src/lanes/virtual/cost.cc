@@ -57,7 +57,11 @@ Arithmetic CostModel::arithmetic(Processor processor) const {
 CostModel::CostModel(plan::Phone phone, plan::Stack stack)
     : phone_(std::move(phone)), stack_(std::move(stack)) {}
 
-double CostModel::npu_rate() const { return phone_.npu.relative_rate * stack_.npu.rate_8gen3; }
+double CostModel::npu_rate() const {
+  // A paper may have measured the 8 Gen 2 itself, against what the parts' specifications say (K19).
+  if (stack_.npu.rate_8gen2 > 0.0 && phone_.name == "8gen2") return stack_.npu.rate_8gen2;
+  return phone_.npu.relative_rate * stack_.npu.rate_8gen3;
+}
 
 double CostModel::pipes_ghz(const Cores& cores) const {
   const auto& cpu = phone_.cpu;

@@ -84,6 +84,14 @@ PhoneUse VirtualPhone::use() const {
   return use;
 }
 
+double VirtualPhone::busy_us(Processor processor, const PhoneUse& from, const PhoneUse& to) const {
+  double us = 0.0;
+  for (size_t lane = 0; lane < processors_.size(); ++lane) {
+    if (processors_[lane] == processor) us += to.busy_us[lane] - from.busy_us[lane];
+  }
+  return us;
+}
+
 double VirtualPhone::energy_j(const PhoneUse& from, const PhoneUse& to) const {
   double joules = model_.phone().power.idle_w * (to.now_us - from.now_us) / kUsPerS;
   for (size_t lane = 0; lane < processors_.size(); ++lane) {

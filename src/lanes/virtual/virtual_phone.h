@@ -46,6 +46,8 @@ class VirtualPhone : public Machine {
 
   const CostModel& model() const { return model_; }
   PhoneUse use() const;
+  // How long a processor had a task; 0 where the phone has no such lane.
+  double busy_us(Processor processor, const PhoneUse& from, const PhoneUse& to) const;
   // Power of each lane times the time it was busy, and that of an idle phone all the time.
   double energy_j(const PhoneUse& from, const PhoneUse& to) const;
 

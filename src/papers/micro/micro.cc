@@ -71,10 +71,7 @@ std::vector<plan::Field> rescale_memory(PhoneFolder& folder, plan::Phone& other)
 
 lanes::CostModel model_of(const PhoneFolder& folder, const MicroGroup& group) {
   const plan::Stack& stack = folder.stacks.at(group.stack);
-  if (!group.is_on_8gen2) return {folder.phone, stack};
-  plan::Phone phone = folder.phone_8gen2;
-  phone.npu.relative_rate.value = 1.0 / stack.npu.rate_8gen3;  // the part these rates are of
-  return {std::move(phone), stack};
+  return {group.is_on_8gen2 ? folder.phone_8gen2 : folder.phone, stack};
 }
 
 // Returns which split each value of the group belongs to.
