@@ -33,7 +33,12 @@ void add_graphs(const engine::Engine& engine, SimulatedRate* rate) {
   const double graphs_s = model.graph_us(rate->n_tokens) / kUsPerS;
   for (double& share : rate->busy_share) share *= rate->seconds / (rate->seconds + graphs_s);
   rate->seconds += graphs_s;
-  rate->joules += graphs_s * (model.power_w(lanes::Processor::kCpu) + model.phone().power.idle_w);
+  double power_w = model.power_w(lanes::Processor::kCpu) + model.phone().power.idle_w;
+  for (const lanes::Lane* lane : engine.phone()->lanes()) {
+    const lanes::Processor processor = lanes::processor_from_name(lane->info().name);
+    if (processor != lanes::Processor::kCpu) power_w += model.wait_w(processor);
+  }
+  rate->joules += graphs_s * power_w;
 }
 
 void check_context(const engine::Session& session, const MeasureOptions& options) {

@@ -146,7 +146,7 @@ TEST(ReproduceSd, D2CalibrationGoesOnBesideTheNextChunk) {
   EXPECT_NEAR(ours.more_if_behind_s, work_s - added_s, 1e-9);
   EXPECT_EQ(without.more_if_behind_s, 0.0);
   // The energy is that of all of it.
-  EXPECT_GT(ours.prompt.joules - without.prompt.joules, 0.99 * work_s / 5 * 4.065);
+  EXPECT_GT(ours.prompt.joules - without.prompt.joules, 0.85 * work_s / 5 * 4.065);
 }
 
 // The 8 Gen 2 is as much faster in prompts as in steps: two files say so.

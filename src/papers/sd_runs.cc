@@ -109,8 +109,9 @@ PhoneCost SdRuns::pass(const std::string& model, const std::string& phone, bool 
 
 PhoneCost SdRuns::cpu_ms(const std::string& model, const std::string& phone, double ms) {
   const lanes::CostModel& costs = machine(model, phone, false).engine.phone()->model();
-  return {1e-3 * ms,
-          1e-3 * ms * (costs.power_w(lanes::Processor::kCpu) + costs.phone().power.idle_w)};
+  return {1e-3 * ms, 1e-3 * ms *
+                         (costs.power_w(lanes::Processor::kCpu) +
+                          costs.wait_w(lanes::Processor::kNpu) + costs.phone().power.idle_w)};
 }
 
 PhoneCost SdRuns::calibration(const std::string& model, const std::string& phone,
@@ -127,7 +128,10 @@ PhoneCost SdRuns::calibration(const std::string& model, const std::string& phone
     left_s += s_per_token * std::min(kSdPromptShape, n_prompt - done);
   }
   PhoneCost cost = cpu_ms(model, phone, 1e3 * left_s);
-  cost.joules += costs.power_w(lanes::Processor::kCpu) * (s_per_token * n_prompt - left_s);
+  // What is hidden works where the CPU would have waited.
+  const double busy_w =
+      costs.power_w(lanes::Processor::kCpu) - costs.wait_w(lanes::Processor::kCpu);
+  cost.joules += busy_w * (s_per_token * n_prompt - left_s);
   return cost;
 }
 

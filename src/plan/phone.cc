@@ -50,6 +50,9 @@ std::vector<Field> Phone::fields() {
       {"power.cpu_w", &power.cpu_w, 0, 1e3},
       {"power.gpu_w", &power.gpu_w, 0, 1e3},
       {"power.npu_w", &power.npu_w, 0, 1e3},
+      {"power.cpu_wait_w", &power.cpu_wait_w, 0, 1e3},
+      {"power.gpu_wait_w", &power.gpu_wait_w, 0, 1e3},
+      {"power.npu_wait_w", &power.npu_wait_w, 0, 1e3},
       {"power.idle_w", &power.idle_w, 0, 1e3},
   };
 }

@@ -39,8 +39,9 @@ struct Phone {
     Constant relative_rate;       // for bandwidths that a stack measured itself
   } memory;
   struct {
-    Constant cpu_w, gpu_w, npu_w;  // while busy
-    Constant idle_w;
+    Constant cpu_w, gpu_w, npu_w;                 // while busy
+    Constant cpu_wait_w, gpu_wait_w, npu_wait_w;  // of a lane that has no task
+    Constant idle_w;                              // of the rest of the phone
   } power;
 
   std::vector<Field> fields();

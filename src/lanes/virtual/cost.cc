@@ -266,4 +266,16 @@ double CostModel::power_w(Processor processor) const {
   return 0.0;
 }
 
+double CostModel::wait_w(Processor processor) const {
+  switch (processor) {
+    case Processor::kCpu:
+      return phone_.power.cpu_wait_w;
+    case Processor::kGpu:
+      return phone_.power.gpu_wait_w;
+    case Processor::kNpu:
+      return phone_.power.npu_wait_w;
+  }
+  return 0.0;
+}
+
 }  // namespace troika::lanes

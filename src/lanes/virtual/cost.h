@@ -75,6 +75,7 @@ class CostModel {
   double read_gb_s(Processor processor) const;
   Bus bus(const std::vector<Processor>& lanes) const;
   double power_w(Processor processor) const;
+  double wait_w(Processor processor) const;  // between two tasks
 
  private:
   TaskCost cpu_product(const Product& product, double relative_rate) const;

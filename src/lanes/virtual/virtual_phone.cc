@@ -95,7 +95,11 @@ double VirtualPhone::busy_us(Processor processor, const PhoneUse& from, const Ph
 double VirtualPhone::energy_j(const PhoneUse& from, const PhoneUse& to) const {
   double joules = model_.phone().power.idle_w * (to.now_us - from.now_us) / kUsPerS;
   for (size_t lane = 0; lane < processors_.size(); ++lane) {
-    joules += model_.power_w(processors_[lane]) * (to.busy_us[lane] - from.busy_us[lane]) / kUsPerS;
+    const double busy_us = to.busy_us[lane] - from.busy_us[lane];
+    const double wait_us = to.now_us - from.now_us - busy_us;
+    joules +=
+        (model_.power_w(processors_[lane]) * busy_us + model_.wait_w(processors_[lane]) * wait_us) /
+        kUsPerS;
   }
   return joules;
 }

@@ -48,7 +48,7 @@ class VirtualPhone : public Machine {
   PhoneUse use() const;
   // How long a processor had a task; 0 where the phone has no such lane.
   double busy_us(Processor processor, const PhoneUse& from, const PhoneUse& to) const;
-  // Power of each lane times the time it was busy, and that of an idle phone all the time.
+  // Power of each lane while it was busy, of each that waited, and of the rest all the time.
   double energy_j(const PhoneUse& from, const PhoneUse& to) const;
 
  private:

@@ -74,8 +74,16 @@ TEST(VirtualPhone, V5_EnergyIsPowerTimesBusyTime) {
   const PhoneUse start = phone.use();
   us_after(phone, 0, 1);
   const PhoneUse end = phone.use();
-  const double expected = model.power_w(Processor::kGpu) * end.busy_us[0] * 1e-6 +
-                          model.power_w(Processor::kNpu) * end.busy_us[1] * 1e-6;
+  const double all_us = end.now_us - start.now_us;
+  double expected = model.phone().power.idle_w * all_us * 1e-6;
+  for (const auto& [processor, lane] :
+       {std::pair(Processor::kGpu, size_t{0}), std::pair(Processor::kNpu, size_t{1})}) {
+    expected += model.power_w(processor) * end.busy_us[lane] * 1e-6 +
+                model.wait_w(processor) * (all_us - end.busy_us[lane]) * 1e-6;
+    EXPECT_GT(model.wait_w(processor), 0.0);
+    EXPECT_LT(model.wait_w(processor), model.power_w(processor));
+    EXPECT_LT(end.busy_us[lane], all_us);  // so that waiting counts
+  }
   EXPECT_GT(end.busy_us[0], 0.0);
   EXPECT_GT(end.busy_us[1], 0.0);
   EXPECT_NEAR(phone.energy_j(start, end), expected, 1e-12);
