@@ -65,6 +65,14 @@ void reproduce_llm_npu(const ReproduceFlags& flags) {
   if (flags.json) {
     nlohmann::ordered_json json = report_json(report);
     if (measured) json["this_machine"] = measured_npu_json(*measured);
+    for (const papers::Sensitivity& s : papers::sensitivities_of_llm_npu(folder)) {
+      json["sensitivities"].push_back({{"constant", s.text},
+                                       {"values", s.median_of_values},
+                                       {"prompts", s.median_of_prompts},
+                                       {"all", s.median_of_all},
+                                       {"kept", s.orderings.n_kept},
+                                       {"orderings", s.orderings.n}});
+    }
     print_json(json);
     return;
   }

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Writes what `troika reproduce` prints into docs/virtual-phone.md and docs/sd-npu.md.
+
+Usage: scripts/phone_tables.py [--program PROGRAM] [--check]
+
+Replaces what stands between the marks of its tables. --check changes nothing and exits with 1 where a page
+is not what the command prints; it leaves out the table of what declared constants would change, which takes longest.
+"""
+import argparse
+import json
+import pathlib
+import re
+import sys
+
+from tables import ROOT, replace, run, table
+
+PAGES = {"virtual-phone.md": ["residuals", "baselines", "llm.npu", "sensitivities", "record micro", "record baselines",
+                              "record llm.npu"],
+         "sd-npu.md": ["sd.npu", "table 3", "record sd.npu"]}
+SLOW = "sensitivities"
+
+
+def reproduce(program, *arguments):
+    return run(program, "reproduce", *arguments, "--phones", ROOT / "phones")
+
+
+def percent(share):
+    return f"{100 * share:.1f} %"
+
+
+def signed(share):
+    return f"{100 * share:+.0f} %".replace("-", "−")
+
+
+def median(values):
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def residuals(program):
+    """The groups of `reproduce micro` without rows that are constants themselves, and its summary."""
+    text = reproduce(program, "micro")
+    groups = re.split(r"\n(?=\S)", text.strip("\n"))
+    kept = [group.rstrip() for group in groups if "\n" in group and not group.startswith(("taken as", "not simulated"))]
+    summary = [group for group in groups if group.startswith(("fitted:", "held out:", "taken:", "not simulated:"))
+               and "\n" not in group.strip()]
+    return "```\n" + "\n\n".join(kept) + "\n```\n\n```\n" + "\n".join(line.strip() for line in summary) + "\n```"
+
+
+def baselines(report):
+    groups = {}
+    for row in report["rows"]:
+        part = row["name"].split(", ")[-1] if row["where"] == "Table 5" else ""
+        groups.setdefault((row["group"], part), []).append(row["error"])
+    rows = [[f"{group}{': ' + part if part else ''}", len(errors), signed(median(errors)), signed(min(errors)),
+             signed(max(errors))] for (group, part), errors in groups.items()]
+    return table(["rows", "values", "error, median", "from", "to"], rows)
+
+
+def medians(report):
+    rows = [[name, report["counts"][name], percent(report["median_error"][name])]
+            for name in ("values", "ratios", "ranges", "all")]
+    rows += [[f"of these: {name}", part["count"], percent(part["median_error"])]
+             for name, part in report["parts"].items() if part["count"]]
+    text = table(["rows", "figures", "median error"], rows)
+    counts = {True: [0, 0], False: [0, 0]}
+    for ordering in report["orderings"]:
+        counts[ordering["is_close"]][0] += ordering["is_kept"]
+        counts[ordering["is_close"]][1] += 1
+    clear, close = counts[False], counts[True]
+    return (f"{text}\n\nOrderings kept: {clear[0]} of {clear[1]} where the figures differ by twice or more, "
+            f"{close[0]} of {close[1]} of the others.")
+
+
+def figures(of):
+    if "held-out" in of:
+        return f"fit {of['fit']:.1f} %, held out {of['held-out']:.1f} %"
+    text = ", ".join(f"{name} {of[name]:.1f} %" for name in ("values", "all") if name in of)
+    return text + (f", {of['kept']:.0f} of {of['orderings']:.0f}" if "kept" in of else "")
+
+
+def record(report):
+    """Every change that moved a report, with its figures before and after."""
+    rows, before = [], "–"
+    for change in json.loads((ROOT / "phones" / "record.json").read_text())["changes"]:
+        if report not in change["figures"]:
+            continue
+        after = figures(change["figures"][report])
+        reason = f": {change['reason']}" if change["reason"] else ""
+        rows.append([change["date"], change["kind"], change["what"] + reason, before, after])
+        before = after
+    return table(["date", "kind", "what, and why", "before", "after"], rows)
+
+
+def sensitivities(program):
+    found = json.loads(reproduce(program, "llm.npu", "--json"))["sensitivities"]
+    rows = [[f"`{s['constant']}`", percent(s["values"]), percent(s["prompts"]), percent(s["all"]),
+             f"{s['kept']} of {s['orderings']}"] for s in found]
+    return table(["constant", "values", "prompts", "all", "orderings"], rows)
+
+
+def table3(report):
+    cells = {}
+    for row in report["rows"]:
+        match = re.match(r"per-token latency, (NPU vanilla|\+SD|sd\.npu)", row["name"])
+        if row["where"] == "Table 3" and match:
+            model = row["inputs"].split(",")[0]
+            steps = re.search(r"steps ([\d.]+) ms", row["inputs"]).group(1)
+            behind = re.search(r"behind the prompt ([\d.]+) ms", row["inputs"])
+            cells.setdefault(model, []).extend([f"{row['published']:g}", f"{row['simulated']:.1f}", steps])
+            if behind:
+                cells[model].append(behind.group(1))
+    head = ["", "NPU", "", "", "+SD", "", "", "sd.npu", "", "", ""]
+    names = [""] + ["published", "simulated", "steps"] * 3 + ["calibrated behind the prompt"]
+    return table(head, [names] + [[model] + row for model, row in cells.items()])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default=str(ROOT / "build" / "release" / "troika"))
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    program = pathlib.Path(options.program).resolve()
+    reports = json.loads(reproduce(program, "all", "--json"))
+    texts = {"residuals": lambda: residuals(program), "baselines": lambda: baselines(reports["baselines"]),
+             "llm.npu": lambda: medians(reports["llm.npu"]), "sd.npu": lambda: medians(reports["sd.npu"]),
+             "table 3": lambda: table3(reports["sd.npu"]), SLOW: lambda: sensitivities(program)}
+    texts.update({f"record {report}": lambda report=report: record(report)
+                  for report in ("micro", "baselines", "llm.npu", "sd.npu")})
+    stale = []
+    for name, tables in PAGES.items():
+        page = ROOT / "docs" / name
+        text = new = page.read_text()
+        for key in tables:
+            if not (options.check and key == SLOW):
+                new = replace(new, key, texts[key]())
+        if new != text:
+            stale.append(name)
+            if not options.check:
+                page.write_text(new)
+    if options.check and stale:
+        print(f"Not what 'troika reproduce' prints: {', '.join(stale)}. Run scripts/phone_tables.py.")
+        return 1
+    print(f"Written: {', '.join(stale)}." if stale else "The pages say what 'troika reproduce' prints.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
