@@ -60,8 +60,9 @@ constexpr size_t n_token_blocks(size_t k) { return q8_padded(k) / kQ8Block; }
 inline constexpr size_t kGroupTokens = 32;
 struct TokenGroups {
   size_t n_tokens;
+  size_t most = kGroupTokens;  // tokens of a group
 
-  constexpr size_t count() const { return (n_tokens + kGroupTokens - 1) / kGroupTokens; }
+  constexpr size_t count() const { return (n_tokens + most - 1) / most; }
   constexpr size_t first(size_t group) const { return n_tokens * group / count(); }
   constexpr size_t size(size_t group) const { return first(group + 1) - first(group); }
   constexpr size_t of_token(size_t t) const {

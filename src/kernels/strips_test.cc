@@ -133,16 +133,19 @@ TEST_P(StripKernels, ProductsOfPreparedTokensHaveTheSameBits) {
 }
 
 TEST(TokenGroups, CoverAllTokensInTheirOrder) {
-  for (size_t n_tokens = 1; n_tokens < 300; ++n_tokens) {
-    const TokenGroups groups = {n_tokens};
-    size_t n = 0;
-    for (size_t group = 0; group < groups.count(); ++group) {
-      EXPECT_EQ(groups.first(group), n);
-      EXPECT_LE(groups.size(group), kGroupTokens);
-      for (size_t t = n; t < n + groups.size(group); ++t) EXPECT_EQ(groups.of_token(t), group);
-      n += groups.size(group);
+  for (const size_t most : {kGroupTokens, size_t{1}, size_t{5}}) {
+    for (size_t n_tokens = 1; n_tokens < 300; ++n_tokens) {
+      const TokenGroups groups = {n_tokens, most};
+      size_t n = 0;
+      for (size_t group = 0; group < groups.count(); ++group) {
+        EXPECT_EQ(groups.first(group), n);
+        EXPECT_GE(groups.size(group), 1u);
+        EXPECT_LE(groups.size(group), most);
+        for (size_t t = n; t < n + groups.size(group); ++t) EXPECT_EQ(groups.of_token(t), group);
+        n += groups.size(group);
+      }
+      EXPECT_EQ(n, n_tokens);
     }
-    EXPECT_EQ(n, n_tokens);
   }
 }
 

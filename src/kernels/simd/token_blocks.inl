@@ -40,12 +40,10 @@ template <typename Levels, typename Body>
 void with_prepared_tokens(const std::byte* x, size_t x_stride_bytes, size_t n_tokens, size_t k,
                           Body body) {
   const size_t n_fitting = kTokenBlocks / n_token_blocks(k);
-  const size_t most = n_fitting < kGroupTokens ? n_fitting : kGroupTokens;
-  const size_t n_groups = (n_tokens + most - 1) / most;
+  const TokenGroups groups = {n_tokens, n_fitting < kGroupTokens ? n_fitting : kGroupTokens};
   TokenBlock blocks[kTokenBlocks];
-  for (size_t group = 0; group < n_groups; ++group) {  // of about the same size
-    const size_t first = n_tokens * group / n_groups;
-    const size_t n = n_tokens * (group + 1) / n_groups - first;
+  for (size_t group = 0; group < groups.count(); ++group) {
+    const size_t first = groups.first(group), n = groups.size(group);
     for (size_t t = 0; t < n; ++t) {
       spread_blocks<Levels>(x + (first + t) * x_stride_bytes, k, blocks + t, n);
     }
