@@ -120,6 +120,7 @@ struct Table {
   void (*soft_cap)(const float* x, float cap, float* y, size_t n) = nullptr;
   // y = exp(x): within 2e-7 relative of std::exp; below -87.3 it may flush to zero.
   void (*exp)(const float* x, float* y, size_t n) = nullptr;
+  // Where an x is not a number or +infinity, or none is above -infinity, no y is a number.
   void (*softmax)(const float* x, float* y, size_t n) = nullptr;
   // Index of the largest value, the first of equals; not-a-number is never chosen unless all are.
   // n > 0.

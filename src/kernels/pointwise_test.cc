@@ -197,6 +197,25 @@ TEST_P(Pointwise, SoftmaxAgreesWithTheReference) {
   }
 }
 
+// A share beside one that is not a number would hide it.
+TEST_P(Pointwise, SoftmaxHasNoNumbersWhereALogitIsNone) {
+  for (size_t n : kLengths) {
+    std::vector<float> y(n);
+    const auto expect_no_numbers = [&](const std::vector<float>& x) {
+      table().softmax(x.data(), y.data(), n);
+      for (const float share : y) ASSERT_TRUE(std::isnan(share)) << n;
+    };
+    for (size_t at = 0; at < n; ++at) {
+      for (const float bad : {std::nanf(""), kInfinity}) {
+        std::vector<float> x = random_floats(n, 5, 50.0f);
+        x[at] = bad;
+        expect_no_numbers(x);
+      }
+    }
+    expect_no_numbers(std::vector<float>(n, -kInfinity));
+  }
+}
+
 TEST_P(Pointwise, ArgmaxIsTheFirstOfTheLargest) {
   for (size_t n : kLengths) {
     if (n == 0) continue;

@@ -112,7 +112,8 @@ void run_route(const BoundOp& bound, const OpContext& context, int row) {
   context.kernels.softmax(logits, shares, n_experts);
   float sum = 0.0f;
   for (size_t i = 0; i < n_used; ++i) {
-    // The first of equals; what is not a number comes last.
+    // The first of equals. Where a logit is no number, no share is one: the first experts are
+    // taken, and the token's results show it.
     size_t best = n_experts;
     for (size_t e = 0; e < n_experts; ++e) {
       if (is_taken[e]) continue;

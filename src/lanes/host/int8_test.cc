@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 
 #include "kernels/choose.h"
 #include "lanes/host/host_lane.h"
+#include "lanes/host/test_support.h"
 
 namespace troika::lanes {
 namespace {
@@ -14,18 +14,6 @@ namespace {
 constexpr int kDepth = 150;
 constexpr int kMostTokens = 40;
 constexpr int kRows[] = {70, 23};
-
-struct Done : Completion {
-  void finished(Status) override {}
-};
-
-std::vector<float> random_floats(size_t n, uint32_t seed, float scale) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, scale);
-  std::vector<float> x(n);
-  for (float& value : x) value = normal(random);
-  return x;
-}
 
 // Two products of one activation, the second with a bias.
 class TwoProducts {
