@@ -11,14 +11,16 @@ bool continues(const Run& run, size_t token) {
 
 }  // namespace
 
-kernels::Attention attention_of(const BoundOp& bound, const Run& run, size_t token, int head) {
+kernels::Attention attention_of(const BoundOp& bound, const OpContext& context, size_t token,
+                                int head) {
+  const Run& run = context.run;
   const cache::KvShape& shape = run.kv->shape();
   const auto head_dim = static_cast<size_t>(bound.head_dim);
   const auto q_width = static_cast<size_t>(bound.output_width);
   const size_t n_group = q_width / (static_cast<size_t>(shape.n_kv_heads) * head_dim);
   const size_t offset = token * q_width + static_cast<size_t>(head) * n_group * head_dim;
   kernels::Attention args;
-  args.q = bound.inputs[0] + offset;
+  args.q = context.input(bound) + offset;
   args.q_stride = head_dim;
   args.n_heads = static_cast<uint32_t>(n_group);
   args.head_size = static_cast<uint32_t>(head_dim);
@@ -31,7 +33,7 @@ kernels::Attention attention_of(const BoundOp& bound, const Run& run, size_t tok
   args.own = visible.own;
   args.scale = bound.op.scale;
   args.soft_cap = bound.op.soft_cap;
-  args.out = bound.output + offset;
+  args.out = context.output(bound) + offset;
   args.out_stride = head_dim;
   return args;
 }

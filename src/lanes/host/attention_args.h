@@ -6,7 +6,8 @@
 namespace troika::lanes {
 
 // What a (token, key/value head) asks for.
-kernels::Attention attention_of(const BoundOp& bound, const Run& run, size_t token, int head);
+kernels::Attention attention_of(const BoundOp& bound, const OpContext& context, size_t token,
+                                int head);
 
 // Tokens first .. last of a run.
 struct Tokens {

@@ -33,7 +33,7 @@ void attend_together(const BoundOp& bound, const OpContext& context, int worker,
                      Tokens tokens) {
   const Run& run = context.run;
   if (tokens.last - tokens.first < kFewestTokens) {
-    context.kernels.attention(attention_of(bound, run, tokens.first, head));
+    context.kernels.attention(attention_of(bound, context, tokens.first, head));
     return;
   }
   std::array<kernels::SeenPositions, kernels::kTileQueries> seen;
@@ -42,7 +42,7 @@ void attend_together(const BoundOp& bound, const OpContext& context, int worker,
     seen[token - tokens.first] = {first_seen(bound, run, token), run.visible[token].size()};
   }
   kernels::AttentionTile tile;
-  tile.first = attention_of(bound, run, tokens.first, head);
+  tile.first = attention_of(bound, context, tokens.first, head);
   tile.first.prefix = run.visible[tokens.last - 1].past;
   tile.first.own = run.visible[tokens.last - 1].own;
   tile.seen = std::span(seen).first(tokens.last - tokens.first);

@@ -64,7 +64,7 @@ BoundOp bind(const model::Op& op, const Subgraph& subgraph, const weights::Store
   if (op.kind == OpKind::kLinear || op.kind == OpKind::kExpertLinear) {
     bind_product(&bound, weights, kernels, precision);
   } else if (op.kind == OpKind::kEmbed) {
-    bound.matrix = weights.matrix(op.weight);
+    bound.weight.matrix = weights.matrix(op.weight);
   } else if (op.weight != model::kNone) {
     bound.weight_vector = weights.vector(op.weight);
   }
@@ -96,21 +96,25 @@ void take_slice(const Subgraph& subgraph, size_t index, const Buffers& buffers, 
 
 void embed(const BoundOp& bound, const OpContext& context, int row) {
   const auto token = static_cast<size_t>(context.run.tokens[static_cast<size_t>(row)]);
-  float* out = bound.output + static_cast<size_t>(row) * static_cast<size_t>(bound.output_width);
+  float* out =
+      context.output(bound) + static_cast<size_t>(row) * static_cast<size_t>(bound.output_width);
   const auto n = static_cast<size_t>(bound.output_width);
-  const std::byte* const rows = bound.matrix.data;
-  if (token < static_cast<size_t>(bound.matrix.n_strip_rows)) {
+  const std::byte* const rows = bound.weight.matrix.data;
+  if (token < static_cast<size_t>(bound.weight.matrix.n_strip_rows)) {
     const size_t in_strip = token % tensor::kStripRows;
-    tensor::decode_strip_row(bound.matrix.type, rows + (token - in_strip) * bound.matrix.row_bytes,
-                             in_strip, n, out);
+    tensor::decode_strip_row(bound.weight.matrix.type,
+                             rows + (token - in_strip) * bound.weight.matrix.row_bytes, in_strip, n,
+                             out);
   } else {
-    tensor::dequantize_row(bound.matrix.type, rows + token * bound.matrix.row_bytes, out, n);
+    tensor::dequantize_row(bound.weight.matrix.type, rows + token * bound.weight.matrix.row_bytes,
+                           out, n);
   }
   if (bound.op.scale != 1.0f) context.kernels.scale(out, bound.op.scale, out, n);
 }
 
 void rope(const BoundOp& bound, const OpContext& context, int row) {
-  float* x = bound.output + static_cast<size_t>(row) * static_cast<size_t>(bound.output_width);
+  float* x =
+      context.output(bound) + static_cast<size_t>(row) * static_cast<size_t>(bound.output_width);
   const auto n_rot = static_cast<size_t>(bound.n_rotated);
   const size_t first_pair = static_cast<size_t>(row) * static_cast<size_t>(bound.n_pairs) +
                             static_cast<size_t>(bound.first_pair);
@@ -119,12 +123,13 @@ void rope(const BoundOp& bound, const OpContext& context, int row) {
        context.run.rope_cos + first_pair, context.run.rope_sin + first_pair);
 }
 
-void activate(const BoundOp& bound, const kernels::Table& kernels, size_t offset) {
+void activate(const BoundOp& bound, const OpContext& context, size_t offset) {
+  const kernels::Table& kernels = context.kernels;
   const auto n = static_cast<size_t>(bound.n_columns());
-  const float* a = bound.inputs[0] + offset;
-  float* y = bound.output + offset;
+  const float* a = context.input(bound) + offset;
+  float* y = context.output(bound) + offset;
   const bool gated = bound.op.kind == OpKind::kGate;
-  const float* b = gated ? bound.inputs[1] + offset : nullptr;
+  const float* b = gated ? context.input(bound, 1) + offset : nullptr;
   switch (bound.op.activation) {
     case model::Activation::kSilu:
       gated ? kernels.silu_mul(a, b, y, n) : kernels.silu(a, y, n);
@@ -159,36 +164,38 @@ void run_row(const BoundOp& bound, const OpContext& context, int row) {
       const size_t n_heads = bound.op.n_heads > 0 ? static_cast<size_t>(bound.op.n_heads) : 1;
       const size_t length = n / n_heads;
       for (size_t i = 0; i < n; i += length) {
-        kernels.rms_norm(bound.inputs[0] + in + i, bound.weight_vector, bound.op.eps,
-                         bound.output + out + i, length);
+        kernels.rms_norm(context.input(bound) + in + i, bound.weight_vector, bound.op.eps,
+                         context.output(bound) + out + i, length);
       }
       break;
     }
     case OpKind::kLayerNorm:
-      kernels.layer_norm(bound.inputs[0] + in, bound.weight_vector, bound.bias, bound.op.eps,
-                         bound.output + out, n);
+      kernels.layer_norm(context.input(bound) + in, bound.weight_vector, bound.bias, bound.op.eps,
+                         context.output(bound) + out, n);
       break;
     case OpKind::kRope:
       rope(bound, context, row);
       break;
     case OpKind::kGate:
     case OpKind::kActivate:
-      activate(bound, kernels, part);
+      activate(bound, context, part);
       break;
     case OpKind::kAdd:
-      kernels.add(bound.inputs[0] + part, bound.inputs[1] + part, bound.output + part, n_part);
+      kernels.add(context.input(bound) + part, context.input(bound, 1) + part,
+                  context.output(bound) + part, n_part);
       break;
     case OpKind::kSelect: {
       const auto token = static_cast<size_t>(context.run.output_rows[static_cast<size_t>(row)]);
-      std::memcpy(bound.output + out, bound.inputs[0] + token * n, n * sizeof(float));
+      std::memcpy(context.output(bound) + out, context.input(bound) + token * n, n * sizeof(float));
       break;
     }
     case OpKind::kSoftCap:
-      kernels.soft_cap(bound.inputs[0] + part, bound.op.soft_cap, bound.output + part, n_part);
+      kernels.soft_cap(context.input(bound) + part, bound.op.soft_cap, context.output(bound) + part,
+                       n_part);
       break;
     case OpKind::kSigmoidGate: {
-      const float share = 1.0f / (1.0f + std::exp(-bound.inputs[1][row]));
-      kernels.scale(bound.inputs[0] + in, share, bound.output + out, n);
+      const float share = 1.0f / (1.0f + std::exp(-context.input(bound, 1)[row]));
+      kernels.scale(context.input(bound) + in, share, context.output(bound) + out, n);
       break;
     }
     case OpKind::kRoute:
@@ -214,9 +221,9 @@ void store_keys_and_values(const BoundOp& bound, const OpContext& context, int w
     const cache::Slot slot = run.slots[index];
     for (int head = bound.first_head; head < bound.last_head; ++head) {
       const size_t offset = index * kv_width + static_cast<size_t>(head) * head_dim;
-      context.kernels.store_kv(shape.type, bound.inputs[1] + offset,
+      context.kernels.store_kv(shape.type, context.input(bound, 1) + offset,
                                run.kv->key_row(layer, slot, head), head_dim);
-      context.kernels.store_kv(shape.type, bound.inputs[2] + offset,
+      context.kernels.store_kv(shape.type, context.input(bound, 2) + offset,
                                run.kv->value_row(layer, slot, head), head_dim);
     }
   }
@@ -237,7 +244,7 @@ void run_attention(const BoundOp& bound, const OpContext& context, int index, in
   const int n_heads = bound.n_own_heads();
   const int64_t n_items = static_cast<int64_t>(run.n_tokens) * n_heads;
   const auto args_of = [&](int64_t item) {
-    return attention_of(bound, run, static_cast<size_t>(item / n_heads),
+    return attention_of(bound, context, static_cast<size_t>(item / n_heads),
                         bound.first_head + static_cast<int>(item % n_heads));
   };
   const size_t most_segments = n_shared_segments(bound, run, context.team.size());
@@ -426,27 +433,6 @@ std::vector<BoundOp> bind_ops(const Subgraph& subgraph, const weights::Store& we
     ops.push_back(bound);
   }
   return ops;
-}
-
-BoundOp BoundOp::behind(size_t n_floats) const {
-  BoundOp moved = *this;
-  for (const float*& input : moved.inputs) {
-    if (input != nullptr) input += n_floats;
-  }
-  moved.output += n_floats;
-  return moved;
-}
-
-BoundOp BoundOp::with(const weights::Lease& lease) const {
-  BoundOp bound = *this;
-  bound.matrix.data = lease.rows();
-  if (form == InputForm::kInt8 && lease.panels() != nullptr) {
-    bound.int8 = lease.panels();
-    bound.unpack_int8 = nullptr;
-  }
-  // Panels are rounded: only what is computed in their numerics class may read them.
-  TROIKA_ASSERT(bound.int8 != nullptr || bound.matrix.data != nullptr);
-  return bound;
 }
 
 void run_op(const BoundOp& bound, const OpContext& context, int index, int worker) {

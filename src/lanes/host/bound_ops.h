@@ -10,7 +10,6 @@
 #include "lanes/int8_rule.h"
 #include "lanes/lane.h"
 #include "plan/plan.h"
-#include "weights/lease.h"
 
 namespace troika::lanes {
 
@@ -38,6 +37,15 @@ inline constexpr size_t kStretchBytes =
 // takes more.
 inline constexpr size_t kMostUnpackedBytes = 640 << 10;
 
+// A product's weight where it lies: in every run, in one that leases it, or of one expert.
+struct ProductWeight {
+  weights::Matrix matrix{};
+  // For kInt8. Without packed copy, strips are unpacked when they are needed, by the rows'
+  // magnitudes.
+  const kernels::Int8Panels* panels = nullptr;
+  const float* row_largest = nullptr;
+};
+
 // One op, bound to its weights and buffers. They run in order; workers meet between them where one
 // may need what another has made.
 struct BoundOp {
@@ -47,6 +55,7 @@ struct BoundOp {
   bool is_half_split = false;
   int first_pair = 0;  // of its rotation among those of all
   int n_pairs = 0;     // of all rotations
+  // In the first set of buffers: OpContext finds them in the run's.
   const float* inputs[3] = {};
   float* output = nullptr;
   int input_width = 0;   // of experts: of one part
@@ -63,7 +72,9 @@ struct BoundOp {
   // kAttention: heads of keys and values, likewise.
   int first_head = 0;
   int last_head = 0;
-  weights::Matrix matrix{};
+  ProductWeight weight;  // kEmbed has the matrix alone
+  // Where the run's leases say where the weight lies (D1): the index of its own.
+  int lease = model::kNone;
   const float* weight_vector = nullptr;
   const float* bias = nullptr;
   // kLinear, kExpertLinear. Of the products, the one for `form` is set.
@@ -73,14 +84,9 @@ struct BoundOp {
   // Beside it, for kSpread.
   kernels::SpreadToken* spread_token = nullptr;
   kernels::MatmulSpread* matmul_spread = nullptr;
-  const kernels::Int8Panels* int8 = nullptr;
   Int8Rule int8_rule;
   kernels::UnpackBf16* unpack_bf16 = nullptr;
-  // Without packed copy: strips are unpacked when they are needed, by the rows' magnitudes.
-  kernels::UnpackInt8* unpack_int8 = nullptr;
-  const float* row_largest = nullptr;
-  // Where the weight lies is known from a lease, for one run (D1).
-  bool is_leased = false;
+  kernels::UnpackInt8* unpack_int8 = nullptr;  // without packed copy
   // kAttention of a prompt, in bfloat16.
   bool shares_keys = false;
   size_t strips_together = kStripsTogether[0];  // of products with panels
@@ -95,10 +101,6 @@ struct BoundOp {
 
   int n_columns() const { return last_column - first_column; }
   int n_own_heads() const { return last_head - first_head; }
-  // The same on buffers that lie so many floats behind.
-  BoundOp behind(size_t n_floats) const;
-  // The same with the weight where a lease has it. REQUIRES: it is ready.
-  BoundOp with(const weights::Lease& lease) const;
 };
 
 // How an executable computes its products.
@@ -131,8 +133,10 @@ struct OpContext {
   const kernels::Table& kernels;
   const Run& run;
   Team& team;
-  std::byte* prepared;   // (n_rows, form_bytes): the input of the product at hand
-  std::byte* stretches;  // (workers, stretch_bytes): what is unpacked
+  size_t set_offset;           // floats from the first set of buffers to the run's
+  const TaskBindings* leases;  // of the run; null where none is needed
+  std::byte* prepared;         // (n_rows, form_bytes): the input of the product at hand
+  std::byte* stretches;        // (workers, stretch_bytes): what is unpacked
   size_t stretch_bytes;
   ItemCounter* counters;   // (n_steps, team.size())
   float* attention_parts;  // attention_parts_floats
@@ -143,6 +147,12 @@ struct OpContext {
   size_t scratch_floats;
   int32_t* expert_scratch;  // (workers, expert_scratch_length)
   size_t expert_scratch_length;
+
+  // Where an op finds and leaves its values in this run.
+  const float* input(const BoundOp& bound, size_t i = 0) const {
+    return bound.inputs[i] + set_offset;
+  }
+  float* output(const BoundOp& bound) const { return bound.output + set_offset; }
 };
 
 // Into how many segments the attention of each (token, head) is divided between the workers; 0

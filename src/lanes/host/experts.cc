@@ -65,14 +65,20 @@ class Groups {
 };
 
 // The product of one expert with what stands at its rows.
-BoundOp of_expert(const BoundOp& bound, const Groups& groups, size_t expert) {
-  BoundOp one = bound;
+Multiplication of_expert(const Multiplication& all, const Groups& groups, size_t expert) {
+  Multiplication one = all;
+  const BoundOp& bound = all.bound;
   const auto n_rows = static_cast<size_t>(bound.output_width);
-  one.matrix.data += expert * n_rows * bound.matrix.row_bytes;
-  one.matrix.n_rows = bound.output_width;
-  one.matrix.n_strip_rows = std::min(one.matrix.n_strip_rows, bound.output_width);
-  if (one.row_largest != nullptr) one.row_largest += expert * n_rows;
-  one.output += groups.start(expert) * n_rows;
+  weights::Matrix& matrix = one.weight.matrix;
+  matrix.data += expert * n_rows * matrix.row_bytes;
+  matrix.n_rows = bound.output_width;
+  matrix.n_strip_rows = std::min(matrix.n_strip_rows, bound.output_width);
+  if (one.weight.row_largest != nullptr) one.weight.row_largest += expert * n_rows;
+  const size_t first = groups.start(expert);
+  one.prepared += first * prepared_row_bytes(bound);
+  one.floats += first * static_cast<size_t>(bound.input_width);
+  one.n_rows = groups.size(expert);
+  one.output += first * n_rows;
   return one;
 }
 
@@ -84,7 +90,7 @@ void prepare_parts(const BoundOp& bound, const OpContext& context, int worker,
   const Share share = share_of(n_parts, worker, context.team.n_active());
   for (auto row = static_cast<size_t>(share.begin); row < static_cast<size_t>(share.end); ++row) {
     const size_t from = bound.op.takes_parts ? row : groups.token_at(row);
-    prepare_row(bound, context, worker, row, bound.inputs[0] + from * k,
+    prepare_row(bound, context, worker, row, context.input(bound) + from * k,
                 context.prepared + row * stride);
   }
 }
@@ -104,8 +110,8 @@ size_t expert_scratch_length(const BoundOp& bound, int n_tokens) {
 void run_route(const BoundOp& bound, const OpContext& context, int row) {
   const auto n_experts = static_cast<size_t>(bound.n_experts);
   const auto n_used = static_cast<size_t>(bound.n_experts_used);
-  const float* logits = bound.inputs[0] + static_cast<size_t>(row) * n_experts;
-  float* routes = bound.output + static_cast<size_t>(row) * 2 * n_used;
+  const float* logits = context.input(bound) + static_cast<size_t>(row) * n_experts;
+  float* routes = context.output(bound) + static_cast<size_t>(row) * 2 * n_used;
   float shares[kMostExperts];
   bool is_taken[kMostExperts] = {};
   TROIKA_ASSERT(n_experts <= kMostExperts && n_used <= n_experts);
@@ -131,37 +137,32 @@ void run_route(const BoundOp& bound, const OpContext& context, int row) {
 }
 
 void run_expert_linear(const BoundOp& bound, const OpContext& context, int index, int worker) {
-  const Groups groups(bound, context, worker, bound.inputs[1]);
+  const Groups groups(bound, context, worker, context.input(bound, 1));
   if (bound.prepares_input) {
     prepare_parts(bound, context, worker, groups);
     context.team.barrier().wait();
   }
-  const size_t stride = prepared_row_bytes(bound);
-  const auto k = static_cast<size_t>(bound.input_width);
+  Multiplication all = whole_product(bound, context, worker);
   const bool is_gathered = bound.form == InputForm::kFloat && !bound.op.takes_parts;
-  const float* floats =
-      is_gathered ? reinterpret_cast<const float*>(context.prepared) : bound.inputs[0];
+  if (is_gathered) all.floats = reinterpret_cast<const float*>(context.prepared);
   const auto n_active = static_cast<int64_t>(groups.n_active());
-  const ProductItems items = items_of(bound, context, n_active);
+  const ProductItems items = items_of(all, n_active);
   share_items(context, index, worker, items.n * n_active, [&](int64_t i) {
     const size_t expert = groups.active(static_cast<size_t>(i / items.n));
-    const size_t start = groups.start(expert);
-    const ProductRows rows = {context.prepared + start * stride, floats + start * k,
-                              groups.size(expert)};
-    run_item(of_expert(bound, groups, expert), context, worker, rows, items, i % items.n);
+    run_item(of_expert(all, groups, expert), items, i % items.n);
   });
 }
 
 void run_expert_sum(const BoundOp& bound, const OpContext& context, int worker) {
-  const float* routes = bound.inputs[1];
+  const float* routes = context.input(bound, 1);
   const Groups groups(bound, context, worker, routes);
   const auto n_used = static_cast<size_t>(bound.n_experts_used);
   const auto width = static_cast<size_t>(bound.output_width);
   const Share tokens = share_of(context.run.n_tokens, worker, context.team.n_active());
   for (auto t = static_cast<size_t>(tokens.begin); t < static_cast<size_t>(tokens.end); ++t) {
-    float* out = bound.output + t * width;
+    float* out = context.output(bound) + t * width;
     for (size_t i = 0; i < n_used; ++i) {
-      const float* part = bound.inputs[0] + groups.row_of(t, i) * width;
+      const float* part = context.input(bound) + groups.row_of(t, i) * width;
       const float share = routes[2 * (t * n_used + i) + 1];
       if (i == 0) {
         context.kernels.scale(part, share, out, width);

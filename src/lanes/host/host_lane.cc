@@ -21,8 +21,9 @@ class HostExecutable : public Executable {
         weights_(weights),
         set_stride_(buffers.set_stride()) {
     TaskBindings bindings;
-    for (const BoundOp& bound : ops_) {
-      leases_.push_back(bound.is_leased ? bindings.add(bound.op.weight) : model::kNone);
+    for (BoundOp& bound : ops_) {
+      const model::WeightId weight = bound.op.weight;
+      if (weight != model::kNone && weights.is_switched(weight)) bound.lease = bindings.add(weight);
     }
     if (bindings.empty()) return;
     for (int set = 1; set < buffers.n_sets(); ++set) bindings_.push_back(bindings.unbound());
@@ -34,8 +35,6 @@ class HostExecutable : public Executable {
   }
   const weights::Store& weights() const { return weights_; }
   const TokenSlice& tokens() const { return tokens_; }
-  // The index of the lease of an op whose weight is leased.
-  int lease_of(size_t bound) const { return leases_[bound]; }
 
   const std::vector<BoundOp>& ops() const { return ops_; }
   size_t set_stride() const { return set_stride_; }
@@ -44,7 +43,6 @@ class HostExecutable : public Executable {
   TokenSlice tokens_;
   std::vector<BoundOp> ops_;
   const weights::Store& weights_;
-  std::vector<int> leases_;                     // by op
   mutable std::vector<TaskBindings> bindings_;  // by set of buffers: a run has one to itself
   size_t set_stride_;                           // floats from one set of buffers to the next
 };
@@ -171,9 +169,14 @@ void HostLane::run_ops(const HostExecutable& host, const Run& run) {
   if (ops.front().op.kind == model::OpKind::kAttention) {
     reserve_parts(attention_parts_floats(ops.front(), run, team_.size()));
   }
+  TaskBindings* const own = host.bindings(run.buffer_set);
+  // Who submits a task has waited for what its weights need.
+  if (own != nullptr) TROIKA_ASSERT(own->acquire(host.weights()));
   const OpContext context = {kernels_,
                              run,
                              team_,
+                             host.set_stride() * static_cast<size_t>(run.buffer_set),
+                             own,
                              aligned(prepared_),
                              aligned(stretches_),
                              stretch_bytes_,
@@ -185,22 +188,10 @@ void HostLane::run_ops(const HostExecutable& host, const Run& run) {
                              scratch_floats_,
                              expert_scratch_.data(),
                              expert_scratch_length_};
-  TaskBindings* const own = host.bindings(run.buffer_set);
-  // Who submits a task has waited for what its weights need.
-  if (own != nullptr) TROIKA_ASSERT(own->acquire(host.weights()));
-  const size_t behind = host.set_stride() * static_cast<size_t>(run.buffer_set);
   team_.run_where_free([&](int worker) {
     for (size_t i = 0; i < ops.size(); ++i) {
       if (ops[i].meets_before) team_.barrier().wait();
-      const auto index = static_cast<int>(i);
-      if (ops[i].is_leased) {
-        const weights::Lease& lease = own->lease(host.lease_of(i));
-        run_op(ops[i].with(lease).behind(behind), context, index, worker);
-      } else if (behind == 0) {
-        run_op(ops[i], context, index, worker);
-      } else {
-        run_op(ops[i].behind(behind), context, index, worker);
-      }
+      run_op(ops[i], context, static_cast<int>(i), worker);
     }
   });
   if (own != nullptr) own->give_back();  // before anybody hears that the task has ended

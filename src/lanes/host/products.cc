@@ -63,86 +63,89 @@ size_t unpacked_strips(size_t k) {
   return n;
 }
 
-// Rows [first, last) of the product's weight.
-kernels::MatmulWeight rows_of(const BoundOp& bound, size_t first, size_t last) {
-  return {bound.matrix.data,
-          bound.matrix.row_bytes,
-          static_cast<size_t>(bound.input_width),
+// Rows [first, last) of a product's weight.
+kernels::MatmulWeight rows_of(const Multiplication& product, size_t first, size_t last) {
+  const weights::Matrix& matrix = product.weight.matrix;
+  return {matrix.data,
+          matrix.row_bytes,
+          static_cast<size_t>(product.bound.input_width),
           first,
-          std::min(last, static_cast<size_t>(bound.matrix.n_rows)),
-          static_cast<size_t>(bound.matrix.n_strip_rows)};
+          std::min(last, static_cast<size_t>(matrix.n_rows)),
+          static_cast<size_t>(matrix.n_strip_rows)};
 }
 
 // Some strips of a matrix without packed copy, unpacked for this worker.
-kernels::Int8Panels unpack_strips(const BoundOp& bound, const OpContext& context, int worker,
-                                  size_t first_strip, size_t last_strip) {
+kernels::Int8Panels unpack_strips(const Multiplication& product, size_t first_strip,
+                                  size_t last_strip) {
   constexpr size_t kRowsTogether = kMostStripsTogether * kernels::kPanelRows;
-  const auto k = static_cast<size_t>(bound.input_width);
-  const auto n_rows = static_cast<size_t>(bound.matrix.n_rows);
-  std::byte* const buffer = stretch_of(context, worker);
+  const auto k = static_cast<size_t>(product.bound.input_width);
+  const auto n_rows = static_cast<size_t>(product.weight.matrix.n_rows);
+  std::byte* const buffer = stretch_of(product.context, product.worker);
   auto* scales = reinterpret_cast<float*>(buffer);
   auto* starts = reinterpret_cast<int32_t*>(buffer + kRowsTogether * sizeof(float));
   auto* levels = reinterpret_cast<int8_t*>(buffer + kBesideBytes);
   for (size_t strip = first_strip; strip < last_strip; ++strip) {
     const size_t first_row = strip * kernels::kPanelRows, i = strip - first_strip;
-    bound.unpack_int8(rows_of(bound, first_row, first_row + kernels::kPanelRows),
-                      bound.row_largest + first_row,
-                      {levels + i * kernels::int8_strip_bytes(k), scales + i * kernels::kPanelRows,
-                       starts + i * kernels::kPanelRows});
+    product.bound.unpack_int8(rows_of(product, first_row, first_row + kernels::kPanelRows),
+                              product.weight.row_largest + first_row,
+                              {levels + i * kernels::int8_strip_bytes(k),
+                               scales + i * kernels::kPanelRows, starts + i * kernels::kPanelRows});
   }
   return {levels, scales, starts, n_rows, k, first_strip};
 }
 
 // Some strips with bfloat16: a stretch of their rows is unpacked, then multiplied with all tokens.
-void multiply_bf16(const BoundOp& bound, const OpContext& context, int worker,
-                   kernels::PanelProduct product) {
-  const auto k = static_cast<size_t>(bound.input_width);
-  const auto n_rows = static_cast<size_t>(bound.matrix.n_rows);
-  auto* panel = reinterpret_cast<uint16_t*>(stretch_of(context, worker));
-  const std::byte* x = product.x;
+void multiply_bf16(const Multiplication& product, kernels::PanelProduct strips) {
+  const auto k = static_cast<size_t>(product.bound.input_width);
+  const auto n_rows = static_cast<size_t>(product.weight.matrix.n_rows);
+  auto* panel = reinterpret_cast<uint16_t*>(stretch_of(product.context, product.worker));
+  const std::byte* x = strips.x;
   for (size_t first_k = 0; first_k < k; first_k += kStretch) {
     const size_t n_k = kernels::bf16_depth(std::min(kStretch, k - first_k));
-    for (size_t strip = product.first_strip; strip < product.last_strip; ++strip) {
+    for (size_t strip = strips.first_strip; strip < strips.last_strip; ++strip) {
       const size_t first_row = strip * kernels::kPanelRows;
-      bound.unpack_bf16(rows_of(bound, first_row, first_row + kernels::kPanelRows), first_k, n_k,
-                        panel + (strip - product.first_strip) * kernels::kPanelRows * n_k);
+      product.bound.unpack_bf16(rows_of(product, first_row, first_row + kernels::kPanelRows),
+                                first_k, n_k,
+                                panel + (strip - strips.first_strip) * kernels::kPanelRows * n_k);
     }
-    product.x = x + first_k * sizeof(uint16_t);
-    context.kernels.matmul_bf16({panel, n_rows, n_k, first_k == 0, first_k + kStretch >= k},
-                                product);
+    strips.x = x + first_k * sizeof(uint16_t);
+    product.context.kernels.matmul_bf16({panel, n_rows, n_k, first_k == 0, first_k + kStretch >= k},
+                                        strips);
   }
 }
 
 // What was taken out of the activations, in float (N4).
-void add_outliers(const BoundOp& bound, const OpContext& context, const kernels::Int8Panels& panels,
-                  const kernels::PanelProduct& product) {
+void add_outliers(const Multiplication& product, const kernels::Int8Panels& panels,
+                  const kernels::PanelProduct& strips) {
+  const BoundOp& bound = product.bound;
+  const OpContext& context = product.context;
   if (!bound.int8_rule.takes_outliers() || bound.role == Role::kProduct) return;
-  context.kernels.add_outliers(panels, {product.first_strip, product.last_strip, product.n_tokens,
+  context.kernels.add_outliers(panels, {strips.first_strip, strips.last_strip, strips.n_tokens,
                                         context.outliers, static_cast<size_t>(bound.input_width),
-                                        context.outlier_counts, product.y, product.y_stride});
+                                        context.outlier_counts, strips.y, strips.y_stride});
 }
 
 // Some strips of rows with all tokens: the sums of an output never depend on who takes which.
-void multiply_strips(const BoundOp& bound, const OpContext& context, int worker,
-                     const ProductRows& rows, size_t first_strip, size_t last_strip) {
-  kernels::PanelProduct product;
-  product.first_strip = first_strip;
-  product.last_strip = last_strip;
-  product.n_tokens = rows.n;
-  product.x = rows.prepared;
-  product.x_stride_bytes = form_bytes(bound.form, static_cast<size_t>(bound.input_width));
-  product.bias = bound.bias;
-  product.y = bound.output;
-  product.y_stride = static_cast<size_t>(bound.output_width);
-  if (bound.form == InputForm::kInt8) {
-    const kernels::Int8Panels panels =
-        bound.int8 != nullptr ? *bound.int8
-                              : unpack_strips(bound, context, worker, first_strip, last_strip);
-    context.kernels.matmul_int8(panels, product);
-    add_outliers(bound, context, panels, product);
-  } else {
-    multiply_bf16(bound, context, worker, product);
+void multiply_strips(const Multiplication& product, size_t first_strip, size_t last_strip) {
+  const BoundOp& bound = product.bound;
+  kernels::PanelProduct strips;
+  strips.first_strip = first_strip;
+  strips.last_strip = last_strip;
+  strips.n_tokens = product.n_rows;
+  strips.x = product.prepared;
+  strips.x_stride_bytes = form_bytes(bound.form, static_cast<size_t>(bound.input_width));
+  strips.bias = bound.bias;
+  strips.y = product.output;
+  strips.y_stride = static_cast<size_t>(bound.output_width);
+  if (bound.form == InputForm::kBf16) {
+    multiply_bf16(product, strips);
+    return;
   }
+  const kernels::Int8Panels panels = product.weight.panels != nullptr
+                                         ? *product.weight.panels
+                                         : unpack_strips(product, first_strip, last_strip);
+  product.context.kernels.matmul_int8(panels, strips);
+  add_outliers(product, panels, strips);
 }
 
 // Whether the input stands there as blocks.
@@ -151,25 +154,26 @@ bool takes_blocks(const BoundOp& bound, size_t n_rows) {
 }
 
 // Rows [begin, end) of the product.
-void multiply_rows(const BoundOp& bound, const OpContext& context, const ProductRows& rows,
-                   int64_t begin, int64_t end) {
+void multiply_rows(const Multiplication& product, int64_t begin, int64_t end) {
+  const BoundOp& bound = product.bound;
   const auto k = static_cast<size_t>(bound.input_width);
   const kernels::MatmulWeight weight =
-      rows_of(bound, static_cast<size_t>(begin), static_cast<size_t>(end));
+      rows_of(product, static_cast<size_t>(begin), static_cast<size_t>(end));
   const auto y_stride = static_cast<size_t>(bound.output_width);
-  if (takes_blocks(bound, rows.n)) {
-    bound.matmul_spread(weight, rows.n, reinterpret_cast<const kernels::TokenBlock*>(rows.prepared),
-                        bound.output, y_stride);
+  if (takes_blocks(bound, product.n_rows)) {
+    bound.matmul_spread(weight, product.n_rows,
+                        reinterpret_cast<const kernels::TokenBlock*>(product.prepared),
+                        product.output, y_stride);
   } else if (bound.matmul_q8 != nullptr) {
-    bound.matmul_q8(weight, rows.n, rows.prepared, kernels::q8_row_bytes(k), bound.output,
-                    y_stride);
+    bound.matmul_q8(weight, product.n_rows, product.prepared, kernels::q8_row_bytes(k),
+                    product.output, y_stride);
   } else {
-    bound.matmul_f32(weight, rows.n, rows.floats, k, bound.output, y_stride);
+    bound.matmul_f32(weight, product.n_rows, product.floats, k, product.output, y_stride);
   }
   if (bound.bias == nullptr) return;
-  for (size_t token = 0; token < rows.n; ++token) {
-    float* y = bound.output + token * y_stride + begin;
-    context.kernels.add(y, bound.bias + begin, y, static_cast<size_t>(end - begin));
+  for (size_t row = 0; row < product.n_rows; ++row) {
+    float* y = product.output + row * y_stride + begin;
+    product.context.kernels.add(y, bound.bias + begin, y, static_cast<size_t>(end - begin));
   }
 }
 
@@ -185,7 +189,7 @@ Function* reader_of(const weights::Matrix& matrix, const kernels::ByType<Functio
 // Takes quantised activations; where a matrix stands in strips wholly, all workers share blocks of
 // them that are made once.
 void bind_q8(BoundOp* bound, const kernels::Table& kernels) {
-  const weights::Matrix& matrix = bound->matrix;
+  const weights::Matrix& matrix = bound->weight.matrix;
   bound->form = InputForm::kQ8;
   bound->matmul_q8 = reader_of(matrix, kernels.matmul_q8, kernels.matmul_q8_strips);
   const bool has_strips_only = matrix.n_strip_rows > 0 && matrix.n_strip_rows == matrix.n_rows;
@@ -215,14 +219,24 @@ bool has_panels(const BoundOp& bound) {
   return bound.form == InputForm::kInt8 || bound.form == InputForm::kBf16;
 }
 
+ProductWeight weight_of(const BoundOp& bound, const OpContext& context) {
+  ProductWeight weight = bound.weight;
+  if (bound.lease == model::kNone) return weight;
+  const weights::Lease& lease = context.leases->lease(bound.lease);
+  weight.matrix.data = lease.rows();
+  if (bound.form == InputForm::kInt8 && lease.panels() != nullptr) weight.panels = lease.panels();
+  // Panels are rounded: only what is computed in their numerics class may read them.
+  TROIKA_ASSERT(weight.panels != nullptr || weight.matrix.data != nullptr);
+  return weight;
+}
+
 }  // namespace
 
 void bind_product(BoundOp* bound, const weights::Store& weights, const kernels::Table& kernels,
                   Precision precision) {
-  bound->matrix = weights.matrix(bound->op.weight);
-  bound->is_leased = weights.is_switched(bound->op.weight);
+  bound->weight.matrix = weights.matrix(bound->op.weight);
   if (bound->op.keeps_float) {
-    bound->matmul_f32 = kernels::find(kernels.matmul_f32, bound->matrix.type);
+    bound->matmul_f32 = kernels::find(kernels.matmul_f32, bound->weight.matrix.type);
     TROIKA_ASSERT(bound->matmul_f32 != nullptr);
     return;
   }
@@ -231,28 +245,29 @@ void bind_product(BoundOp* bound, const weights::Store& weights, const kernels::
     bound->int8_rule = (*precision.int8_rules)[static_cast<size_t>(bound->op.weight)];
   }
   if (is_int8 && bound->int8_rule.kind == Int8Rule::Kind::kGroup) {
-    bound->matrix = weights.grouped(bound->op.weight);
+    bound->weight.matrix = weights.grouped(bound->op.weight);
     bind_q8(bound, kernels);
     return;
   }
   if (is_int8) {
-    bound->int8 = weights.int8_panels(bound->op.weight);
-    bound->row_largest = weights.row_largest(bound->op.weight);
-    if (bound->int8 == nullptr && bound->row_largest != nullptr) {
+    bound->weight.panels = weights.int8_panels(bound->op.weight);
+    bound->weight.row_largest = weights.row_largest(bound->op.weight);
+    if (bound->weight.panels == nullptr && bound->weight.row_largest != nullptr) {
       bound->unpack_int8 =
-          reader_of(bound->matrix, kernels.unpack_int8, kernels.unpack_int8_strips);
+          reader_of(bound->weight.matrix, kernels.unpack_int8, kernels.unpack_int8_strips);
     }
   }
-  if (bound->int8 != nullptr || bound->unpack_int8 != nullptr) {
+  if (bound->weight.panels != nullptr || bound->unpack_int8 != nullptr) {
     bound->form = InputForm::kInt8;
     return;
   }
-  const bool is_float = tensor::is_float(bound->matrix.type);
+  const bool is_float = tensor::is_float(bound->weight.matrix.type);
   const bool is_q8 = precision.prefill == plan::Prefill::kQ8;
   // A matrix that has no form in whole numbers takes the next best.
   if (is_int8 || precision.prefill == plan::Prefill::kBf16 || (is_q8 && is_float)) {
     bound->form = InputForm::kBf16;
-    bound->unpack_bf16 = reader_of(bound->matrix, kernels.unpack_bf16, kernels.unpack_bf16_strips);
+    bound->unpack_bf16 =
+        reader_of(bound->weight.matrix, kernels.unpack_bf16, kernels.unpack_bf16_strips);
     return;
   }
   const bool is_exact = !is_q8 && (precision.activations == plan::Activations::kF32 ||
@@ -260,7 +275,7 @@ void bind_product(BoundOp* bound, const weights::Store& weights, const kernels::
   if (!is_exact && !is_float) {
     bind_q8(bound, kernels);
   } else {
-    bound->matmul_f32 = kernels::find(kernels.matmul_f32, bound->matrix.type);
+    bound->matmul_f32 = kernels::find(kernels.matmul_f32, bound->weight.matrix.type);
     TROIKA_ASSERT(bound->matmul_f32 != nullptr);
   }
 }
@@ -287,6 +302,7 @@ void prepare_row(const BoundOp& bound, const OpContext& context, int worker, siz
 
 void prepare_rows(const BoundOp& bound, const OpContext& context, int worker) {
   const auto k = static_cast<size_t>(bound.input_width);
+  const float* x = context.input(bound);
   const int n_rows = n_rows_of(bound, context.run);
   const Share share = share_of(n_rows, worker, context.team.n_active());
   if (takes_blocks(bound, static_cast<size_t>(n_rows))) {
@@ -294,7 +310,7 @@ void prepare_rows(const BoundOp& bound, const OpContext& context, int worker) {
     auto* const blocks = reinterpret_cast<kernels::TokenBlock*>(context.prepared);
     for (auto row = static_cast<size_t>(share.begin); row < static_cast<size_t>(share.end); ++row) {
       const size_t group = groups.of_token(row), first = groups.first(group);
-      spread_row(bound, context.kernels, bound.inputs[0] + row * k,
+      spread_row(bound, context.kernels, x + row * k,
                  blocks + first * kernels::n_token_blocks(k) + (row - first), groups.size(group));
     }
     return;
@@ -302,17 +318,29 @@ void prepare_rows(const BoundOp& bound, const OpContext& context, int worker) {
   const size_t stride =
       form_bytes(bound.form == InputForm::kSpread ? InputForm::kQ8 : bound.form, k);
   for (auto row = static_cast<size_t>(share.begin); row < static_cast<size_t>(share.end); ++row) {
-    prepare_row(bound, context, worker, row, bound.inputs[0] + row * k,
-                context.prepared + row * stride);
+    prepare_row(bound, context, worker, row, x + row * k, context.prepared + row * stride);
   }
 }
 
-ProductItems items_of(const BoundOp& bound, const OpContext& context, int64_t n_parallel) {
+Multiplication whole_product(const BoundOp& bound, const OpContext& context, int worker) {
+  return {bound,
+          context,
+          worker,
+          weight_of(bound, context),
+          context.prepared,
+          context.input(bound),
+          static_cast<size_t>(n_rows_of(bound, context.run)),
+          context.output(bound)};
+}
+
+ProductItems items_of(const Multiplication& product, int64_t n_parallel) {
+  const BoundOp& bound = product.bound;
+  const OpContext& context = product.context;
   const int64_t n_rows = bound.n_columns();
   if (!has_panels(bound)) {
-    const bool is_several = static_cast<size_t>(n_rows_of(bound, context.run)) >= kSeveralTokens;
+    const bool is_several = product.n_rows >= kSeveralTokens;
     const size_t bytes = is_several ? kLargeItemBytes : kItemBytes;
-    auto fitting = static_cast<int64_t>(bytes / bound.matrix.row_bytes);
+    auto fitting = static_cast<int64_t>(bytes / product.weight.matrix.row_bytes);
     if (is_several) {
       const int64_t n_items = kLeastItems * context.team.n_active();
       fitting = std::min(fitting, n_rows * n_parallel / n_items);
@@ -322,7 +350,7 @@ ProductItems items_of(const BoundOp& bound, const OpContext& context, int64_t n_
   }
   const size_t n_strips = kernels::n_strips(static_cast<size_t>(n_rows));
   size_t together = bound.strips_together;
-  if (bound.unpack_int8 != nullptr) {
+  if (bound.form == InputForm::kInt8 && product.weight.panels == nullptr) {
     together = std::min(together, unpacked_strips(static_cast<size_t>(bound.input_width)));
   }
   const auto n_enough = 2 * static_cast<size_t>(context.team.n_active());
@@ -333,19 +361,18 @@ ProductItems items_of(const BoundOp& bound, const OpContext& context, int64_t n_
           static_cast<int64_t>(together)};
 }
 
-void run_item(const BoundOp& bound, const OpContext& context, int worker, const ProductRows& rows,
-              ProductItems items, int64_t item) {
+void run_item(const Multiplication& product, ProductItems items, int64_t item) {
+  const BoundOp& bound = product.bound;
   if (!has_panels(bound)) {
     const int64_t begin = bound.first_column + item * items.size;
     const int64_t end = std::min<int64_t>(begin + items.size, bound.last_column);
-    multiply_rows(bound, context, rows, begin, end);
+    multiply_rows(product, begin, end);
     return;
   }
   const size_t last_strip = kernels::n_strips(static_cast<size_t>(bound.last_column));
   const auto first = static_cast<size_t>(bound.first_column) / kernels::kPanelRows +
                      static_cast<size_t>(item * items.size);
-  multiply_strips(bound, context, worker, rows, first,
-                  std::min(first + static_cast<size_t>(items.size), last_strip));
+  multiply_strips(product, first, std::min(first + static_cast<size_t>(items.size), last_strip));
 }
 
 void run_linear(const BoundOp& bound, const OpContext& context, int index, int worker) {
@@ -355,14 +382,13 @@ void run_linear(const BoundOp& bound, const OpContext& context, int index, int w
   }
   if (worker == 0 && context.run.observer != nullptr && bound.first_column == 0 &&
       !bound.per_output && !bound.op.keeps_float) {
-    context.run.observer->observe(bound.op, bound.inputs[0], context.run.n_tokens,
+    context.run.observer->observe(bound.op, context.input(bound), context.run.n_tokens,
                                   bound.input_width);
   }
-  const ProductRows rows = {context.prepared, bound.inputs[0],
-                            static_cast<size_t>(n_rows_of(bound, context.run))};
-  const ProductItems items = items_of(bound, context);
+  const Multiplication product = whole_product(bound, context, worker);
+  const ProductItems items = items_of(product);
   share_items(context, index, worker, items.n,
-              [&](int64_t item) { run_item(bound, context, worker, rows, items, item); });
+              [&](int64_t item) { run_item(product, items, item); });
 }
 
 size_t form_bytes(InputForm form, size_t k) {

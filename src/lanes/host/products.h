@@ -41,13 +41,20 @@ void prepare_row(const BoundOp& bound, const OpContext& context, int worker, siz
 // The rows that fall to this worker.
 void prepare_rows(const BoundOp& bound, const OpContext& context, int worker);
 
-// Rows of activations in the form that a product takes: `prepared`, or where that is kFloat
-// `floats`.
-struct ProductRows {
+// What a worker multiplies: all rows of a run with a weight, or those of an expert with its part.
+struct Multiplication {
+  const BoundOp& bound;
+  const OpContext& context;
+  int worker;
+  ProductWeight weight;  // where it lies in this run
+  // Activations in the form that the product takes: `prepared`, or where that is kFloat `floats`.
   const std::byte* prepared;
   const float* floats;
-  size_t n;
+  size_t n_rows;
+  float* output;  // (n_rows, bound.output_width)
 };
+// All rows of the run.
+Multiplication whole_product(const BoundOp& bound, const OpContext& context, int worker);
 
 // Into how many items a product is divided between the workers, and one of them.
 struct ProductItems {
@@ -55,9 +62,8 @@ struct ProductItems {
   int64_t size;  // strips, or rows of the weight
 };
 // `n_parallel`: so many such products are shared at the same time.
-ProductItems items_of(const BoundOp& bound, const OpContext& context, int64_t n_parallel = 1);
-void run_item(const BoundOp& bound, const OpContext& context, int worker, const ProductRows& rows,
-              ProductItems items, int64_t item);
+ProductItems items_of(const Multiplication& product, int64_t n_parallel = 1);
+void run_item(const Multiplication& product, ProductItems items, int64_t item);
 
 void run_linear(const BoundOp& bound, const OpContext& context, int index, int worker);
 

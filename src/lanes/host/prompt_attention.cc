@@ -140,7 +140,7 @@ class PromptAttention {
     std::fill_n(buffers_.softmax, n, kernels::OnlineSoftmax());
     std::byte* query = buffers_.queries;
     for (size_t token = tokens.first; token < tokens.last; ++token) {
-      const float* q = step_.inputs[0] + query_offset(token);
+      const float* q = context_.input(step_) + query_offset(token);
       for (size_t h = 0; h < shape_.n_group; ++h, q += shape_.head_dim) {
         context_.kernels.scale(q, step_.op.scale, buffers_.scaled, shape_.head_dim);
         context_.kernels.narrow_bf16(buffers_.scaled, query, shape_.head_dim);
@@ -258,7 +258,7 @@ class PromptAttention {
   void write(Tokens tokens) {
     size_t query = 0;
     for (size_t token = tokens.first; token < tokens.last; ++token) {
-      float* out = step_.output + query_offset(token);
+      float* out = context_.output(step_) + query_offset(token);
       for (size_t h = 0; h < shape_.n_group; ++h, ++query, out += shape_.head_dim) {
         const float total = buffers_.softmax[query].total;
         context_.kernels.scale(buffers_.sums + query * shape_.head_dim,

@@ -59,7 +59,7 @@ void run_shadow_sum(const BoundOp& bound, const OpContext& context, int worker) 
   for (auto token = static_cast<size_t>(share.begin); token < static_cast<size_t>(share.end);
        ++token) {
     if (area.counts[token] == 0) continue;
-    float* y = bound.output + token * width;
+    float* y = context.output(bound) + token * width;
     context.kernels.add(y, area.addends + token * bound.channels->bytes + first_row, y, width);
   }
 }
