@@ -15,9 +15,10 @@ kernels::Attention attention_of(const BoundOp& bound, const OpContext& context, 
                                 int head) {
   const Run& run = context.run;
   const cache::KvShape& shape = run.kv->shape();
-  const auto head_dim = static_cast<size_t>(bound.head_dim);
+  const auto& attention = bound.as<BoundAttention>();
+  const auto head_dim = static_cast<size_t>(attention.head_dim);
+  const auto n_group = static_cast<size_t>(attention.n_group);
   const auto q_width = static_cast<size_t>(bound.output_width);
-  const size_t n_group = q_width / (static_cast<size_t>(shape.n_kv_heads) * head_dim);
   const size_t offset = token * q_width + static_cast<size_t>(head) * n_group * head_dim;
   kernels::Attention args;
   args.q = context.input(bound) + offset;

@@ -1,7 +1,7 @@
 // What steps of attention ask of kernels, and which tokens can be asked for together.
 #pragma once
 
-#include "lanes/host/bound_ops.h"
+#include "lanes/host/op_context.h"
 
 namespace troika::lanes {
 

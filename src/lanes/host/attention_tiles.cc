@@ -16,13 +16,12 @@ constexpr size_t kItemsOfWorker = 4;
 // from more, as long as every worker has an item.
 constexpr size_t kFewestQueries = 12, kEnoughQueries = 48;
 
-size_t tokens_of_item(const BoundOp& bound, const Run& run, int n_workers) {
-  const size_t n_group = static_cast<size_t>(bound.output_width) /
-                         static_cast<size_t>(bound.n_kv_heads * bound.head_dim);
+size_t tokens_of_item(const BoundAttention& attention, const Run& run, int n_workers) {
+  const auto n_group = static_cast<size_t>(attention.n_group);
   const auto tokens_for = [&](size_t n_queries) {
     return std::max<size_t>(kFewestTokens, n_queries / n_group);
   };
-  const size_t all = static_cast<size_t>(run.n_tokens) * static_cast<size_t>(bound.n_own_heads());
+  const size_t all = static_cast<size_t>(run.n_tokens) * static_cast<size_t>(attention.n_heads());
   const auto workers = static_cast<size_t>(n_workers);
   const size_t fewest = tokens_for(kFewestQueries), most = tokens_for(kernels::kTileQueries);
   const size_t enough = std::clamp(all / workers, fewest, tokens_for(kEnoughQueries));
@@ -47,18 +46,17 @@ void attend_together(const BoundOp& bound, const OpContext& context, int worker,
   tile.first.own = run.visible[tokens.last - 1].own;
   tile.seen = std::span(seen).first(tokens.last - tokens.first);
   tile.q_token_stride = tile.out_token_stride = static_cast<size_t>(bound.output_width);
-  tile.workspace = reinterpret_cast<float*>(context.stretches +
-                                            static_cast<size_t>(worker) * context.stretch_bytes);
+  tile.workspace = reinterpret_cast<float*>(context.stretch_of(worker));
   context.kernels.attention_tile(tile);
 }
 
 }  // namespace
 
-int64_t n_attention_tiles(const BoundOp& bound, const Run& run, int n_workers) {
+int64_t n_attention_tiles(const BoundAttention& attention, const Run& run, int n_workers) {
   if (run.n_tokens < kFewestTokens) return 0;
-  const size_t n_tokens = tokens_of_item(bound, run, n_workers);
+  const size_t n_tokens = tokens_of_item(attention, run, n_workers);
   const size_t n_parts = (static_cast<size_t>(run.n_tokens) + n_tokens - 1) / n_tokens;
-  return static_cast<int64_t>(n_parts) * bound.n_own_heads();
+  return static_cast<int64_t>(n_parts) * attention.n_heads();
 }
 
 size_t attention_tile_bytes(int head_dim, int n_tokens) {
@@ -68,9 +66,10 @@ size_t attention_tile_bytes(int head_dim, int n_tokens) {
 
 void run_attention_tile(const BoundOp& bound, const OpContext& context, int worker, int64_t item) {
   const Run& run = context.run;
-  const auto n_heads = static_cast<int64_t>(bound.n_own_heads());
-  const size_t n_together = tokens_of_item(bound, run, context.team.size());
-  const int head = bound.first_head + static_cast<int>(item % n_heads);
+  const auto& attention = bound.as<BoundAttention>();
+  const auto n_heads = static_cast<int64_t>(attention.n_heads());
+  const size_t n_together = tokens_of_item(attention, run, context.team.size());
+  const int head = attention.first_head + static_cast<int>(item % n_heads);
   const size_t first = static_cast<size_t>(item / n_heads) * n_together;
   Tokens tokens = {first, std::min(first + n_together, static_cast<size_t>(run.n_tokens))};
   while (tokens.first < tokens.last) {

@@ -2,13 +2,13 @@
 // to the bits of the tokens one by one (kernels/attention_tile.h).
 #pragma once
 
-#include "lanes/host/bound_ops.h"
+#include "lanes/host/op_context.h"
 
 namespace troika::lanes {
 
 // Items that workers may take in any order: some tokens and a key/value head each. 0: the run has
 // too few tokens.
-int64_t n_attention_tiles(const BoundOp& bound, const Run& run, int n_workers);
+int64_t n_attention_tiles(const BoundAttention& attention, const Run& run, int n_workers);
 // Bytes of buffers that each worker needs for runs of so many tokens, a multiple of 64.
 size_t attention_tile_bytes(int head_dim, int n_tokens);
 // Computes one item. REQUIRES: keys and values of all tokens of the run are stored.

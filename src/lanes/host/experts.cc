@@ -9,8 +9,6 @@
 namespace troika::lanes {
 namespace {
 
-using model::OpKind;
-
 constexpr size_t kMostExperts = 1024;
 // Shares are divided by no less than this, the least normal number of half precision.
 constexpr float kLeastSum = 6.103515625e-5f;
@@ -19,9 +17,9 @@ constexpr float kLeastSum = 6.103515625e-5f;
 // tokens. Each worker finds out for itself, which takes less time than to wait for one that does.
 class Groups {
  public:
-  Groups(const BoundOp& bound, const OpContext& context, int worker, const float* routes)
-      : n_used_(static_cast<size_t>(bound.n_experts_used)) {
-    const auto n_experts = static_cast<size_t>(bound.n_experts);
+  Groups(const ExpertCounts& experts, const OpContext& context, int worker, const float* routes)
+      : n_used_(static_cast<size_t>(experts.n_used)) {
+    const auto n_experts = static_cast<size_t>(experts.n);
     const size_t n_parts = static_cast<size_t>(context.run.n_tokens) * n_used_;
     starts_ = context.expert_scratch + static_cast<size_t>(worker) * context.expert_scratch_length;
     active_ = starts_ + n_experts + 1;
@@ -65,18 +63,17 @@ class Groups {
 };
 
 // The product of one expert with what stands at its rows.
-Multiplication of_expert(const Multiplication& all, const Groups& groups, size_t expert) {
-  Multiplication one = all;
-  const BoundOp& bound = all.bound;
-  const auto n_rows = static_cast<size_t>(bound.output_width);
+ProductWork of_expert(const ProductWork& all, const Groups& groups, size_t expert) {
+  ProductWork one = all;
+  const size_t n_rows = all.output_width();
   weights::Matrix& matrix = one.weight.matrix;
   matrix.data += expert * n_rows * matrix.row_bytes;
-  matrix.n_rows = bound.output_width;
-  matrix.n_strip_rows = std::min(matrix.n_strip_rows, bound.output_width);
+  matrix.n_rows = all.bound.output_width;
+  matrix.n_strip_rows = std::min(matrix.n_strip_rows, matrix.n_rows);
   if (one.weight.row_largest != nullptr) one.weight.row_largest += expert * n_rows;
   const size_t first = groups.start(expert);
-  one.prepared += first * prepared_row_bytes(bound);
-  one.floats += first * static_cast<size_t>(bound.input_width);
+  one.prepared += first * prepared_row_bytes(all.bound);
+  one.floats += first * all.k();
   one.n_rows = groups.size(expert);
   one.output += first * n_rows;
   return one;
@@ -86,7 +83,8 @@ void prepare_parts(const BoundOp& bound, const OpContext& context, int worker,
                    const Groups& groups) {
   const auto k = static_cast<size_t>(bound.input_width);
   const size_t stride = prepared_row_bytes(bound);
-  const auto n_parts = static_cast<int64_t>(context.run.n_tokens) * bound.n_experts_used;
+  const auto n_parts =
+      static_cast<int64_t>(context.run.n_tokens) * bound.as<BoundProduct>().experts.n_used;
   const Share share = share_of(n_parts, worker, context.team.n_active());
   for (auto row = static_cast<size_t>(share.begin); row < static_cast<size_t>(share.end); ++row) {
     const size_t from = bound.op.takes_parts ? row : groups.token_at(row);
@@ -97,19 +95,21 @@ void prepare_parts(const BoundOp& bound, const OpContext& context, int worker,
 
 }  // namespace
 
-bool is_of_experts(const model::Op& op) {
-  return op.kind == OpKind::kRoute || op.kind == OpKind::kExpertLinear ||
-         op.kind == OpKind::kExpertSum;
+const ExpertCounts* experts_of(const BoundOp& bound) {
+  const BoundProduct* const product = bound.product();
+  if (product == nullptr) return std::get_if<ExpertCounts>(&bound.own);
+  return product->experts.n > 0 ? &product->experts : nullptr;
 }
 
-size_t expert_scratch_length(const BoundOp& bound, int n_tokens) {
-  return Groups::length(static_cast<size_t>(bound.n_experts),
-                        static_cast<size_t>(n_tokens) * static_cast<size_t>(bound.n_experts_used));
+size_t expert_scratch_length(const ExpertCounts& experts, int n_tokens) {
+  return Groups::length(static_cast<size_t>(experts.n),
+                        static_cast<size_t>(n_tokens) * static_cast<size_t>(experts.n_used));
 }
 
 void run_route(const BoundOp& bound, const OpContext& context, int row) {
-  const auto n_experts = static_cast<size_t>(bound.n_experts);
-  const auto n_used = static_cast<size_t>(bound.n_experts_used);
+  const auto& experts = bound.as<ExpertCounts>();
+  const auto n_experts = static_cast<size_t>(experts.n);
+  const auto n_used = static_cast<size_t>(experts.n_used);
   const float* logits = context.input(bound) + static_cast<size_t>(row) * n_experts;
   float* routes = context.output(bound) + static_cast<size_t>(row) * 2 * n_used;
   float shares[kMostExperts];
@@ -137,13 +137,14 @@ void run_route(const BoundOp& bound, const OpContext& context, int row) {
 }
 
 void run_expert_linear(const BoundOp& bound, const OpContext& context, int index, int worker) {
-  const Groups groups(bound, context, worker, context.input(bound, 1));
-  if (bound.prepares_input) {
+  const auto& product = bound.as<BoundProduct>();
+  const Groups groups(product.experts, context, worker, context.input(bound, 1));
+  if (product.prepares_input) {
     prepare_parts(bound, context, worker, groups);
     context.team.barrier().wait();
   }
-  Multiplication all = whole_product(bound, context, worker);
-  const bool is_gathered = bound.form == InputForm::kFloat && !bound.op.takes_parts;
+  ProductWork all = whole_product(bound, context, worker);
+  const bool is_gathered = product.form == InputForm::kFloat && !bound.op.takes_parts;
   if (is_gathered) all.floats = reinterpret_cast<const float*>(context.prepared);
   const auto n_active = static_cast<int64_t>(groups.n_active());
   const ProductItems items = items_of(all, n_active);
@@ -155,8 +156,9 @@ void run_expert_linear(const BoundOp& bound, const OpContext& context, int index
 
 void run_expert_sum(const BoundOp& bound, const OpContext& context, int worker) {
   const float* routes = context.input(bound, 1);
-  const Groups groups(bound, context, worker, routes);
-  const auto n_used = static_cast<size_t>(bound.n_experts_used);
+  const auto& experts = bound.as<ExpertCounts>();
+  const Groups groups(experts, context, worker, routes);
+  const auto n_used = static_cast<size_t>(experts.n_used);
   const auto width = static_cast<size_t>(bound.output_width);
   const Share tokens = share_of(context.run.n_tokens, worker, context.team.n_active());
   for (auto t = static_cast<size_t>(tokens.begin); t < static_cast<size_t>(tokens.end); ++t) {

@@ -2,14 +2,15 @@
 // of all tokens that an expert takes are multiplied together.
 #pragma once
 
-#include "lanes/host/bound_ops.h"
+#include "lanes/host/op_context.h"
 
 namespace troika::lanes {
 
-bool is_of_experts(const model::Op& op);
+// Null for an op that has nothing to do with experts.
+const ExpertCounts* experts_of(const BoundOp& bound);
 
 // What an op needs beside the blueprint's values: whole numbers for each worker.
-size_t expert_scratch_length(const BoundOp& bound, int n_tokens);
+size_t expert_scratch_length(const ExpertCounts& experts, int n_tokens);
 
 // Chooses the best experts of one row, with their shares.
 void run_route(const BoundOp& bound, const OpContext& context, int row);

@@ -6,8 +6,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "lanes/host/bound_ops.h"
+#include "lanes/host/attention.h"
 #include "lanes/host/experts.h"
+#include "lanes/host/products.h"
+#include "lanes/host/run_op.h"
 #include "lanes/host/slices.h"
 
 namespace troika::lanes {
@@ -22,8 +24,9 @@ class HostExecutable : public Executable {
         set_stride_(buffers.set_stride()) {
     TaskBindings bindings;
     for (BoundOp& bound : ops_) {
-      const model::WeightId weight = bound.op.weight;
-      if (weight != model::kNone && weights.is_switched(weight)) bound.lease = bindings.add(weight);
+      BoundProduct* const product = bound.product();
+      if (product == nullptr || !weights.is_switched(bound.op.weight)) continue;
+      product->lease = bindings.add(bound.op.weight);
     }
     if (bindings.empty()) return;
     for (int set = 1; set < buffers.n_sets(); ++set) bindings_.push_back(bindings.unbound());
@@ -87,7 +90,8 @@ std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, plan::Shap
   std::vector<BoundOp> ops = bind_ops(subgraph, weights, buffers, kernels_, precision);
   for (BoundOp& bound : ops) {
     if (is_prompt && bound.op.kind == model::OpKind::kLinear) {
-      bound.strips_together = kStripsTogether[arrangement_index(subgraph, bound.op, shape)];
+      bound.product()->strips_together =
+          kStripsTogether[arrangement_index(subgraph, bound.op, shape)];
     }
     reserve(bound, tokens.n_rows(shape.n_rows));
   }
@@ -105,29 +109,43 @@ std::span<const char* const> HostLane::arrangements(plan::Shape shape) const {
 
 // Room for what an op brings into another form.
 void HostLane::reserve(const BoundOp& bound, int n_tokens) {
+  if (bound.product() != nullptr) reserve_product(bound, n_tokens);
+  if (const auto* attention = std::get_if<BoundAttention>(&bound.own)) {
+    reserve_stretch(attention_bytes(*attention, n_tokens));
+  }
+  if (const ExpertCounts* experts = experts_of(bound)) {
+    expert_scratch_length_ =
+        std::max(expert_scratch_length_, expert_scratch_length(*experts, n_tokens));
+    expert_scratch_.resize(static_cast<size_t>(info_.n_threads) * expert_scratch_length_);
+  }
+}
+
+void HostLane::reserve_product(const BoundOp& bound, int n_tokens) {
+  const auto& product = bound.as<BoundProduct>();
   const auto k = static_cast<size_t>(bound.input_width);
   const auto n_rows = static_cast<size_t>(n_tokens);
-  const bool is_divided = bound.role != Role::kWhole;  // rows and lists are those of the buffers
+  reserve_stretch(unpacked_weight_bytes(bound));
+  // Parts that are tasks of their own have their rows and lists in the buffers.
+  const bool is_divided = product.outliers.role != Role::kWhole;
   if (!is_divided) {
-    const size_t n_prepared = n_prepared_rows(bound, n_tokens);
+    const size_t n_prepared = n_rows * static_cast<size_t>(std::max(product.experts.n_used, 1));
     prepared_.resize(std::max(prepared_.size(), n_prepared * prepared_row_bytes(bound) + kLine));
   }
-  const auto n_workers = static_cast<size_t>(info_.n_threads);
-  stretch_bytes_ = std::max(stretch_bytes_, unpacked_bytes(bound, n_tokens));
-  if (stretch_bytes_ > 0) stretches_.resize(n_workers * stretch_bytes_ + kLine);
-  if (is_of_experts(bound.op)) {
-    expert_scratch_length_ =
-        std::max(expert_scratch_length_, expert_scratch_length(bound, n_tokens));
-    expert_scratch_.resize(n_workers * expert_scratch_length_);
-  }
-  if (bound.form != InputForm::kInt8) return;
+  if (product.form != InputForm::kInt8) return;
   scratch_floats_ = std::max(scratch_floats_, k);
-  scratch_.resize(n_workers * scratch_floats_);
-  if (!bound.int8_rule.takes_outliers() || is_divided) return;
+  scratch_.resize(static_cast<size_t>(info_.n_threads) * scratch_floats_);
+  if (!product.int8_rule.takes_outliers() || is_divided) return;
   outlier_counts_.resize(std::max(outlier_counts_.size(), n_rows));
   if (n_rows * k <= n_outliers_) return;
   n_outliers_ = n_rows * k;
   outliers_ = std::make_unique_for_overwrite<kernels::Outlier[]>(n_outliers_);
+}
+
+// For each worker.
+void HostLane::reserve_stretch(size_t bytes) {
+  stretch_bytes_ = std::max(stretch_bytes_, bytes);
+  if (stretch_bytes_ == 0) return;
+  stretches_.resize(static_cast<size_t>(info_.n_threads) * stretch_bytes_ + kLine);
 }
 
 size_t HostLane::held_bytes() const {
@@ -144,10 +162,12 @@ void HostLane::reserve_parts(size_t n_floats) {
 
 // By how much columns came after the product beside had ended.
 void HostLane::note_shadow_end(const BoundOp& bound, const Run& run) {
-  if (bound.shadow == nullptr) return;
-  ShadowArea& area = bound.shadow->of(run.buffer_set);
-  if (bound.role == Role::kProduct) area.product_end_us = RealClock().now_us();
-  if (bound.role != Role::kSum || area.reads.empty()) return;
+  const BoundProduct* const product = bound.product();
+  if (product == nullptr || product->outliers.areas == nullptr) return;
+  const Role role = product->outliers.role;
+  ShadowArea& area = product->outliers.areas->of(run.buffer_set);
+  if (role == Role::kProduct) area.product_end_us = RealClock().now_us();
+  if (role != Role::kSum || area.reads.empty()) return;
   area.counters.wait_us += std::max(0.0, area.read_end_us - area.product_end_us);
 }
 

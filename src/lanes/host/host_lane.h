@@ -5,7 +5,7 @@
 
 #include "base/team.h"
 #include "kernels/choose.h"
-#include "lanes/host/bound_ops.h"
+#include "lanes/host/op_context.h"
 #include "lanes/lane.h"
 #include "plan/plan.h"
 
@@ -34,6 +34,8 @@ class HostLane : public Lane {
   void run_ops(const HostExecutable& host, const Run& run);
   void reserve_parts(size_t n_floats);
   void reserve(const BoundOp& bound, int n_tokens);
+  void reserve_product(const BoundOp& bound, int n_tokens);
+  void reserve_stretch(size_t bytes);
   void note_shadow_end(const BoundOp& bound, const Run& run);
 
   const kernels::Table& kernels_;

@@ -24,9 +24,9 @@ struct Shape {
   size_t n_tokens;  // of an item
   size_t n_queries;
 
-  Shape(const BoundOp& bound, size_t n_kv_heads)
-      : head_dim(static_cast<size_t>(bound.head_dim)),
-        n_group(static_cast<size_t>(bound.output_width) / (n_kv_heads * head_dim)),
+  explicit Shape(const BoundAttention& attention)
+      : head_dim(static_cast<size_t>(attention.head_dim)),
+        n_group(static_cast<size_t>(attention.n_group)),
         n_tokens(std::max<size_t>(1, kQueriesTogether / n_group)),
         n_queries(n_tokens * n_group) {}
 
@@ -80,9 +80,9 @@ class PromptAttention {
         run_(context.run),
         kv_(run_.kv->shape()),
         head_(head),
-        shape_(bound, static_cast<size_t>(kv_.n_kv_heads)),
+        shape_(bound.as<BoundAttention>()),
         unpack_keys_(kernels::find(context.kernels.unpack_bf16, kv_.type)),
-        buffers_(shape_, context.stretches + static_cast<size_t>(worker) * context.stretch_bytes) {
+        buffers_(shape_, context.stretch_of(worker)) {
     const size_t offset = run_.kv->head_offset_bytes(static_cast<int>(head));
     args_.k = {run_.kv->key_pages(bound.op.layer), cache::KvCache::kPageSlotsLog2, kv_.head_bytes(),
                offset, kv_.type};
@@ -280,24 +280,26 @@ class PromptAttention {
 
 }  // namespace
 
-int64_t n_prompt_attention_items(const BoundOp& bound, const Run& run) {
-  const size_t n_tokens = Shape(bound, static_cast<size_t>(bound.n_kv_heads)).n_tokens;
+int64_t n_prompt_attention_items(const BoundAttention& attention, const Run& run) {
+  const size_t n_tokens = Shape(attention).n_tokens;
   const size_t n_parts = (static_cast<size_t>(run.n_tokens) + n_tokens - 1) / n_tokens;
-  return static_cast<int64_t>(n_parts) * bound.n_own_heads();
+  return static_cast<int64_t>(n_parts) * attention.n_heads();
 }
 
-size_t prompt_attention_bytes(const BoundOp& bound) {
-  return Workspace(Shape(bound, static_cast<size_t>(bound.n_kv_heads)), nullptr).bytes;
+size_t prompt_attention_bytes(const BoundAttention& attention) {
+  return Workspace(Shape(attention), nullptr).bytes;
 }
 
 void run_prompt_attention(const BoundOp& bound, const OpContext& context, int worker,
                           int64_t item) {
-  const auto n_heads = static_cast<size_t>(bound.n_own_heads());
+  const auto& attention = bound.as<BoundAttention>();
+  const auto n_heads = static_cast<size_t>(attention.n_heads());
   const auto index = static_cast<size_t>(item);
-  const size_t n_together = Shape(bound, static_cast<size_t>(bound.n_kv_heads)).n_tokens;
+  const size_t n_together = Shape(attention).n_tokens;
   const auto n_tokens = static_cast<size_t>(context.run.n_tokens);
   const size_t first = index / n_heads * n_together;
-  PromptAttention(bound, context, worker, static_cast<size_t>(bound.first_head) + index % n_heads)
+  PromptAttention(bound, context, worker,
+                  static_cast<size_t>(attention.first_head) + index % n_heads)
       .attend({first, std::min(first + n_together, n_tokens)});
 }
 

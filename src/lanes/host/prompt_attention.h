@@ -1,14 +1,14 @@
 // Attention of a prompt's tokens in bfloat16: many queries share the keys and values of a block.
 #pragma once
 
-#include "lanes/host/bound_ops.h"
+#include "lanes/host/op_context.h"
 
 namespace troika::lanes {
 
 // Items that workers may take in any order: some tokens and a key/value head each.
-int64_t n_prompt_attention_items(const BoundOp& bound, const Run& run);
+int64_t n_prompt_attention_items(const BoundAttention& attention, const Run& run);
 // Bytes of buffers that each worker needs, a multiple of 64.
-size_t prompt_attention_bytes(const BoundOp& bound);
+size_t prompt_attention_bytes(const BoundAttention& attention);
 // Computes one item. REQUIRES: keys and values of all tokens of the run are stored.
 void run_prompt_attention(const BoundOp& bound, const OpContext& context, int worker, int64_t item);
 

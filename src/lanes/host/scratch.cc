@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lanes/host/attention_tiles.h"
-#include "lanes/host/bound_ops.h"
+#include "lanes/host/products.h"
 
 namespace troika::lanes {
 namespace {

@@ -33,8 +33,9 @@ void gather_channels(const weights::ChannelInput& input, int n_tokens, ShadowAre
 }
 
 void run_shadow_product(const BoundOp& bound, const OpContext& context, int worker) {
-  const ShadowArea& area = bound.shadow->of(context.run.buffer_set);
-  const weights::ChannelInput& input = *bound.channels;
+  const OutlierPart& part = bound.as<BoundProduct>().outliers;
+  const ShadowArea& area = part.areas->of(context.run.buffer_set);
+  const weights::ChannelInput& input = *part.channels;
   const size_t first_row = input.first_row_of(bound.op.weight);
   const Share share = share_of(bound.output_width, worker, context.team.n_active(), kGranularity);
   kernels::ChannelProduct product;
@@ -52,15 +53,16 @@ void run_shadow_product(const BoundOp& bound, const OpContext& context, int work
 }
 
 void run_shadow_sum(const BoundOp& bound, const OpContext& context, int worker) {
-  const ShadowArea& area = bound.shadow->of(context.run.buffer_set);
-  const size_t first_row = bound.channels->first_row_of(bound.op.weight);
+  const OutlierPart& part = bound.as<BoundProduct>().outliers;
+  const ShadowArea& area = part.areas->of(context.run.buffer_set);
+  const size_t first_row = part.channels->first_row_of(bound.op.weight);
   const auto width = static_cast<size_t>(bound.output_width);
   const Share share = share_of(context.run.n_tokens, worker, context.team.n_active());
   for (auto token = static_cast<size_t>(share.begin); token < static_cast<size_t>(share.end);
        ++token) {
     if (area.counts[token] == 0) continue;
     float* y = context.output(bound) + token * width;
-    context.kernels.add(y, area.addends + token * bound.channels->bytes + first_row, y, width);
+    context.kernels.add(y, area.addends + token * part.channels->bytes + first_row, y, width);
   }
 }
 

@@ -1,7 +1,7 @@
 // Outliers as tasks of their own (N4): extraction, the small product, and the sum.
 #pragma once
 
-#include "lanes/host/bound_ops.h"
+#include "lanes/host/op_context.h"
 #include "lanes/shadow_area.h"
 
 namespace troika::lanes {

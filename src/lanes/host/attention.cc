@@ -1,0 +1,130 @@
+#include "lanes/host/attention.h"
+
+#include <algorithm>
+
+#include "lanes/host/attention_args.h"
+#include "lanes/host/attention_tiles.h"
+#include "lanes/host/prompt_attention.h"
+
+namespace troika::lanes {
+namespace {
+
+void store_keys_and_values(const BoundOp& bound, const OpContext& context, int worker) {
+  const auto& attention = bound.as<BoundAttention>();
+  const Run& run = context.run;
+  const cache::KvShape& shape = run.kv->shape();
+  const auto head_dim = static_cast<size_t>(shape.head_dim);
+  const size_t kv_width = static_cast<size_t>(shape.n_kv_heads) * head_dim;
+  const int layer = bound.op.layer;
+  const float *keys = context.input(bound, 1), *values = context.input(bound, 2);
+  const Share share = share_of(run.n_tokens, worker, context.team.n_active());
+  for (int64_t token = share.begin; token < share.end; ++token) {
+    const auto index = static_cast<size_t>(token);
+    const cache::Slot slot = run.slots[index];
+    for (int head = attention.first_head; head < attention.last_head; ++head) {
+      const size_t offset = index * kv_width + static_cast<size_t>(head) * head_dim;
+      context.kernels.store_kv(shape.type, keys + offset, run.kv->key_row(layer, slot, head),
+                               head_dim);
+      context.kernels.store_kv(shape.type, values + offset, run.kv->value_row(layer, slot, head),
+                               head_dim);
+    }
+  }
+}
+
+// Into how many segments the attention of each (token, head) is divided between the workers; 0
+// where they share whole ones.
+size_t n_shared_segments(const BoundOp& bound, const Run& run, int n_workers) {
+  // With so many items for each worker, whole ones keep all busy.
+  constexpr int64_t kEnoughItems = 4;
+  const int64_t n_items = static_cast<int64_t>(run.n_tokens) * bound.as<BoundAttention>().n_heads();
+  if (n_workers == 1 || n_items >= kEnoughItems * n_workers) return 0;
+  size_t most_positions = 0;
+  for (int token = 0; token < run.n_tokens; ++token) {
+    const cache::VisibleSlots& visible = run.visible[static_cast<size_t>(token)];
+    most_positions = std::max(most_positions, visible.within(bound.op.window).size());
+  }
+  const size_t n = (most_positions + kernels::kAttentionSegment - 1) / kernels::kAttentionSegment;
+  return n > 1 ? n : 0;
+}
+
+// What a segment of the heads that share keys and values comes to.
+size_t segment_floats(const BoundAttention& attention) {
+  return static_cast<size_t>(attention.n_group) *
+         kernels::attention_part_floats(static_cast<uint32_t>(attention.head_dim));
+}
+
+// Items of one (token, key/value head) each: later tokens see more and cost more.
+struct SingleItems {
+  const BoundOp& bound;
+  const OpContext& context;
+  int n_heads = bound.as<BoundAttention>().n_heads();
+  int64_t n = static_cast<int64_t>(context.run.n_tokens) * n_heads;
+
+  kernels::Attention at(int64_t item) const {
+    return attention_of(bound, context, static_cast<size_t>(item / n_heads),
+                        bound.as<BoundAttention>().first_head + static_cast<int>(item % n_heads));
+  }
+};
+
+// Where items are few, the workers share their segments too, which changes no bit.
+void attend_in_segments(const SingleItems& items, size_t most_segments, int index, int worker) {
+  const OpContext& context = items.context;
+  const size_t floats = segment_floats(items.bound.as<BoundAttention>());
+  const size_t item_floats = most_segments * floats;
+  const auto n_segments = static_cast<int64_t>(most_segments);
+  share_items(context, index, worker, items.n * n_segments, [&](int64_t i) {
+    const kernels::Attention args = items.at(i / n_segments);
+    const auto segment = static_cast<size_t>(i % n_segments);
+    if (segment >= kernels::n_attention_segments(args)) return;
+    float* parts = context.attention_parts + static_cast<size_t>(i / n_segments) * item_floats;
+    context.kernels.attention_segment(args, segment, parts + segment * floats);
+  });
+  context.team.barrier().wait();
+  const Share share = share_of(items.n, worker, context.team.n_active());
+  for (int64_t item = share.begin; item < share.end; ++item) {
+    context.kernels.attention_merge(
+        items.at(item), context.attention_parts + static_cast<size_t>(item) * item_floats);
+  }
+}
+
+}  // namespace
+
+void run_attention(const BoundOp& bound, const OpContext& context, int index, int worker) {
+  store_keys_and_values(bound, context, worker);
+  context.team.barrier().wait();
+
+  const Run& run = context.run;
+  const auto& attention = bound.as<BoundAttention>();
+  if (attention.shares_keys) {
+    share_items(context, index, worker, n_prompt_attention_items(attention, run),
+                [&](int64_t item) { run_prompt_attention(bound, context, worker, item); });
+    return;
+  }
+  const SingleItems items = {bound, context};
+  const size_t most_segments = n_shared_segments(bound, run, context.team.size());
+  if (most_segments > 0) {
+    attend_in_segments(items, most_segments, index, worker);
+    return;
+  }
+  const int64_t n_tiles = n_attention_tiles(attention, run, context.team.size());
+  if (n_tiles > 0) {
+    share_items(context, index, worker, n_tiles,
+                [&](int64_t tile) { run_attention_tile(bound, context, worker, tile); });
+  } else {
+    share_items(context, index, worker, items.n,
+                [&](int64_t item) { context.kernels.attention(items.at(item)); });
+  }
+}
+
+size_t attention_parts_floats(const BoundOp& bound, const Run& run, int n_workers) {
+  const auto& attention = bound.as<BoundAttention>();
+  return n_shared_segments(bound, run, n_workers) * static_cast<size_t>(run.n_tokens) *
+         static_cast<size_t>(attention.n_heads()) * segment_floats(attention);
+}
+
+size_t attention_bytes(const BoundAttention& attention, int n_tokens) {
+  return attention.shares_keys ? prompt_attention_bytes(attention)
+                               : attention_tile_bytes(attention.head_dim, n_tokens);
+}
+
+}  // namespace troika::lanes

@@ -1,0 +1,67 @@
+// What the workers of one run share, and how they divide an op.
+#pragma once
+
+#include <atomic>
+
+#include "base/team.h"
+#include "lanes/host/bound_ops.h"
+#include "lanes/lane.h"
+
+namespace troika::lanes {
+
+// Counts the items of one op that one worker has begun, its own or another's. On a cache line of
+// its own, because its worker counts often.
+struct alignas(64) ItemCounter {
+  std::atomic<int64_t> n_begun{0};
+};
+
+struct OpContext {
+  const kernels::Table& kernels;
+  const Run& run;
+  Team& team;
+  size_t set_offset;           // floats from the first set of buffers to the run's
+  const TaskBindings* leases;  // of the run; null where none is needed
+  std::byte* prepared;         // (n_rows, form_bytes): the input of the product at hand
+  std::byte* stretches;        // (workers, stretch_bytes): what is unpacked
+  size_t stretch_bytes;
+  ItemCounter* counters;   // (n_steps, team.size())
+  float* attention_parts;  // attention_parts_floats
+  // The outliers of the product at hand, where it takes them out.
+  kernels::Outlier* outliers;  // (n_rows, k)
+  uint32_t* outlier_counts;    // (n_rows)
+  float* scratch;              // (workers, scratch_floats): a row on its way into its form
+  size_t scratch_floats;
+  int32_t* expert_scratch;  // (workers, expert_scratch_length)
+  size_t expert_scratch_length;
+
+  // Where an op finds and leaves its values in this run.
+  const float* input(const BoundOp& bound, size_t i = 0) const {
+    return bound.inputs[i] + set_offset;
+  }
+  float* output(const BoundOp& bound) const { return bound.output + set_offset; }
+  int n_rows(const BoundOp& bound) const { return bound.per_output ? run.n_outputs : run.n_tokens; }
+  std::byte* stretch_of(int worker) const {
+    return stretches + static_cast<size_t>(worker) * stretch_bytes;
+  }
+};
+
+// Calls body(item) for each of n_items on some worker. Each worker begins with a part of its own,
+// so that it reads on where it has read before, and helps the others when that is done.
+template <typename Body>
+void share_items(const OpContext& context, int index, int worker, int64_t n_items, Body body) {
+  const int n_workers = context.team.n_active();
+  ItemCounter* counters = context.counters + static_cast<ptrdiff_t>(index) * context.team.size();
+  for (int i = 0; i < n_workers; ++i) {
+    const int owner = (worker + i) % n_workers;
+    const Share share = share_of(n_items, owner, n_workers);
+    const int64_t n_own = share.end - share.begin;
+    std::atomic<int64_t>& n_begun = counters[owner].n_begun;
+    // Looked at first: a finished part's counter stays where it is, in every worker's cache.
+    while (n_begun.load(std::memory_order_relaxed) < n_own) {
+      const int64_t item = n_begun.fetch_add(1, std::memory_order_relaxed);
+      if (item < n_own) body(share.begin + item);
+    }
+  }
+}
+
+}  // namespace troika::lanes
