@@ -132,6 +132,23 @@ TEST_P(StripKernels, ProductsOfPreparedTokensHaveTheSameBits) {
   });
 }
 
+// Longer than what there is room to prepare.
+TEST_P(StripKernels, RowsOfAnyLengthHaveTheBitsOfTheFilesOrder) {
+  constexpr size_t kRows = 16, kTokens = 6, kLength = 147'712;
+  for (const Type type : {Type::kQ4_0, Type::kQ8_0, Type::kQ6_K, Type::kQ3_K}) {
+    const TwoOrders weight(type, kRows, kLength);
+    const std::vector<std::byte> x =
+        quantized(random_floats(kTokens * kLength, 2), kTokens, kLength);
+    const size_t stride = q8_row_bytes(kLength);
+    std::vector<float> wanted(kTokens * kRows), found(kTokens * kRows);
+    find(table().matmul_q8, type)(weight.file.view, kTokens, x.data(), stride, wanted.data(),
+                                  kRows);
+    find(table().matmul_q8_strips, type)(weight.strips, kTokens, x.data(), stride, found.data(),
+                                         kRows);
+    EXPECT_TRUE(are_equal(found, wanted)) << tensor::type_name(type);
+  }
+}
+
 TEST(TokenGroups, CoverAllTokensInTheirOrder) {
   for (const size_t most : {kGroupTokens, size_t{1}, size_t{5}}) {
     for (size_t n_tokens = 1; n_tokens < 300; ++n_tokens) {

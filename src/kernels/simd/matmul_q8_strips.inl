@@ -57,6 +57,15 @@ void multiply_few(const MatmulWeight& weight, size_t n_tokens, const std::byte* 
 template <Type kType>
 void multiply_many(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                    size_t x_stride_bytes, float* y, size_t y_stride) {
+  // Rows for which there is no room are taken as they come.
+  if (n_token_blocks(weight.k) > kTokenBlocks) {
+    constexpr size_t kRoom = StripProduct<kType>::kCountsFew ? 1 : kLeastTokens - 1;
+    for (size_t t = 0; t < n_tokens; ++t) {
+      multiply_few<kType, kRoom>(weight, 1, x + t * x_stride_bytes, x_stride_bytes,
+                                 y + t * y_stride, y_stride);
+    }
+    return;
+  }
   StripProduct<kType> product;
   with_prepared_tokens<typename Strip<kType>::Levels>(
       x, x_stride_bytes, n_tokens, weight.k, [&](const PreparedTokens& tokens, size_t first) {

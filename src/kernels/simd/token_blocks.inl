@@ -35,7 +35,8 @@ struct PreparedTokens {
   TROIKA_INLINE int32_t pair_of_sums(size_t b, size_t t) const { return at(b, t).pair_of_sums; }
 };
 
-// Prepares tokens that come as rows, and calls body(prepared, first) for groups of them.
+// Prepares tokens that come as rows, and calls body(prepared, first) for groups of them. REQUIRES:
+// n_token_blocks(k) <= kTokenBlocks.
 template <typename Levels, typename Body>
 void with_prepared_tokens(const std::byte* x, size_t x_stride_bytes, size_t n_tokens, size_t k,
                           Body body) {
