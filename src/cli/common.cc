@@ -33,13 +33,13 @@ namespace {
 
 // "1=2G"
 plan::LaneLimit lane_limit_from_text(const std::string& text) {
-  const size_t equals = text.find('=');
+  const size_t equals = std::min(text.find('='), text.size());
+  const char* const end = text.data() + equals;
   plan::LaneLimit limit;
-  const auto lane =
-      std::from_chars(text.data(), text.data() + std::min(equals, text.size()), limit.lane);
+  const auto lane = std::from_chars(text.data(), end, limit.lane);
   const std::optional<uint64_t> bytes =
-      equals == std::string::npos ? std::nullopt : bytes_from_text(text.substr(equals + 1));
-  if (lane.ec != std::errc() || lane.ptr != text.data() + equals || !bytes || limit.lane < 0) {
+      equals == text.size() ? std::nullopt : bytes_from_text(text.substr(equals + 1));
+  if (lane.ec != std::errc() || lane.ptr != end || !bytes || limit.lane < 0) {
     throw UsageError(
         fmt::format("--lane-memory '{}' is not understood. Write LANE=BYTES, as in 1=2G.", text));
   }

@@ -79,6 +79,41 @@ TEST_F(PhoneProgram, N2_ExplainSaysWhatChunksShareAndWhatThatSaves) {
   EXPECT_NE(one.out.find("saves 0.0 KB (0 %)"), std::string::npos) << one.out;
 }
 
+TEST_F(PhoneProgram, N9_ANoteSaysWhereTheMemoryOfALaneEnded) {
+  const std::vector<std::string> plan = {"plan",       "llama-2-7b",   "--type",   "q8_0",
+                                         "--lanes",    "cpu;npu",      "--chunk",  "256",
+                                         "--npu-step", "out-of-order", "--explain"};
+  const Finished limited = on_phone(plan, "llm.npu");
+  expect_success(limited);
+  EXPECT_NE(limited.err.find("it runs 'out' in 0 of 32 blocks"), std::string::npos) << limited.err;
+  EXPECT_NE(limited.out.find("npu holds 3.99 GB"), std::string::npos) << limited.out;
+  std::vector<std::string> words = plan;
+  words.insert(words.end(), {"--lane-memory", "1=64G"});
+  const Finished whole = on_phone(words, "llm.npu");
+  expect_success(whole);
+  EXPECT_EQ(whole.err.find("of 32 blocks"), std::string::npos) << whole.err;
+}
+
+TEST_F(PhoneProgram, AConstantCanBeGiven) {
+  const auto seconds = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"bench", "tiny-llama", "-p", "64", "-n", "1", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return json_of(on_phone(words, "llm.npu"))["prefill"][0]["tokens_per_s"].get<double>();
+  };
+  EXPECT_GT(seconds({}), 1.5 * seconds({"--constant", "cpu.launch_us=5000", "--lanes", "cpu"}));
+  expect_refusal(on_phone({"bench", "tiny-llama", "--constant", "cpu.speed=1"}), 2, {"cpu.speed"});
+  expect_refusal(on_phone({"bench", "tiny-llama", "--constant", "cpu.launch_us"}), 2,
+                 {"--constant", "NAME=VALUE"});
+}
+
+TEST_F(PhoneProgram, V3_AllReportsInOneTable) {
+  const Finished all = troika({"reproduce", "all", "--phones", kPhones});
+  expect_success(all);
+  for (const char* text : {"micro", "baselines", "llm.npu", "sd.npu", "as first predicted"}) {
+    EXPECT_NE(all.out.find(text), std::string::npos) << text;
+  }
+}
+
 TEST_F(PhoneProgram, WrongUseIsASentence) {
   expect_refusal(troika({"bench", "llama-3-8b", "--machine", kPhones + "8gen3.json"}), 2,
                  {"--stack", "llm.npu"});

@@ -111,12 +111,19 @@ TEST_F(Usage, WrongProcessorsAndStepsOfAPhone) {
   expect({"--stack", "llm.npu", "--layouts", "both"}, "--layouts");
 }
 
+TEST_F(Usage, MemoryOfLanesIsALaneAndBytes) {
+  for (const char* text : {"", "1", "=1G", "1=", "x=1G", "1=1X", "-1=1G", "1=1G;2=1G"}) {
+    expect_refusal(run({"--lane-memory", text}), 2, {"--lane-memory"});
+  }
+  expect_refusal(run({"--lane-memory", "3=1G"}), 2, {"there is no lane 3"});
+  // One lane has to hold all weights.
+  expect_refusal(run({"--lane-memory", "0=1K"}), 1, {"memory for all weights"});
+}
+
 TEST_F(Usage, SwitchesOfAPhoneAreRefusedHere) {
-  const std::vector<std::vector<std::string>> all = {{"--stack", "llm.npu"},
-                                                     {"--npu-step", "outlier"},
-                                                     {"--npu-prune", "50"},
-                                                     {"--npu-plain-shapes"},
-                                                     {"--ordinary-handover"}};
+  const std::vector<std::vector<std::string>> all = {
+      {"--stack", "llm.npu"}, {"--npu-step", "outlier"}, {"--npu-prune", "50"},
+      {"--npu-plain-shapes"}, {"--ordinary-handover"},   {"--constant", "npu.launch_us=1"}};
   for (const auto& words : all) expect_refusal(run(words), 2, {words[0], "--machine"});
 }
 

@@ -23,7 +23,6 @@ namespace troika::cli {
 namespace {
 
 using papers::MicroReport;
-using papers::MicroRow;
 using papers::Split;
 
 struct ReproduceFlags {
