@@ -94,6 +94,7 @@ std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::E
 }
 
 std::vector<std::string> broken_rules(const EngineFlags& flags, const engine::Engine& engine) {
+  if (!flags.options.plan.file.empty()) return {};  // rules are those of the plan
   std::vector<plan::Placement> rules = flags.checked().lanes.placements;
   if (const machines::PhoneSetup* phone = engine.phone_setup()) rules = phone->rules;
   return solve::broken_rules(engine.blueprint(), engine.plan(), rules);

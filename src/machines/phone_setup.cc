@@ -199,6 +199,7 @@ lanes::CostModel read_cost_model(const prepare::Options& options) {
     throw UsageError(fmt::format("‹constant› {}: neither {} nor {} has such a constant.",
                                  choice.name, options.phone.file, stack.string()));
   }
+  plan::check_phone(phone, "‹constant›");
   return {std::move(phone), std::move(software)};
 }
 

@@ -382,10 +382,13 @@ std::vector<Sensitivity> sensitivities_of_llm_npu(const PhoneFolder& folder) {
     const std::string_view name = field.name;
     if (std::find(std::begin(kDeclared), std::end(kDeclared), name) == std::end(kDeclared))
       continue;
-    const double value = *field.constant;
-    const auto [low, high] = field.constant->range.value_or(std::pair(0.5 * value, 2.0 * value));
-    choices.push_back({field.name, low});
-    choices.push_back({field.name, high});
+    if (!field.constant->range) {
+      throw Error(
+          fmt::format("{}/stacks/llm.npu.json: no row fixes '{}', so that it needs a range.",
+                      folder.path, field.name));
+    }
+    choices.push_back({field.name, field.constant->range->first});
+    choices.push_back({field.name, field.constant->range->second});
   }
   choices.push_back({"npu.memory_limit_gb", kNoLimitGb});
   std::vector<Sensitivity> all;

@@ -11,8 +11,8 @@ namespace troika::papers {
 // The folder must outlive the report, whose rows point into it.
 TestReport simulate_llm_npu(const PhoneFolder& folder,
                             const std::vector<plan::ConstantChoice>& constants = {});
-// What constants that no row fixes would change: the report with the ends of their range, or with
-// half and twice their value; and with an NPU that holds any model.
+// What constants that no row fixes would change: the report with the ends of their ranges; and with
+// an NPU that holds any model.
 struct Sensitivity {
   std::string text;  // "cpu.vector_gflops=100"
   double median_of_values = 0.0, median_of_prompts = 0.0, median_of_all = 0.0;

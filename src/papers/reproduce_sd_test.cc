@@ -46,10 +46,10 @@ TEST(ReproduceSd, D1V3TheTestRowsOfThePaper) {
     const std::string id = "df0" + std::to_string(i);
     EXPECT_EQ(ids.count(id), 1u) << id;
   }
-  const auto n_left_out = std::count_if(report.rows.begin(), report.rows.end(), [](const auto& r) {
-    return r.base.row->where == "Table 3" && !r.reason.empty();
-  });
-  EXPECT_EQ(n_left_out, 6);
+  const auto n_not_counted = std::count_if(
+      report.rows.begin(), report.rows.end(),
+      [](const auto& r) { return r.base.row->where == "Table 3" && !r.reason.empty(); });
+  EXPECT_EQ(n_not_counted, 6);
   EXPECT_GE(report.count(TestKind::kValue), 9);
   EXPECT_GE(report.count(TestKind::kRange), 15);
 }

@@ -107,11 +107,12 @@ PhoneCost SdRuns::pass(const std::string& model, const std::string& phone, bool 
   return at->second;
 }
 
-PhoneCost SdRuns::cpu_ms(const std::string& model, const std::string& phone, double ms) {
+PhoneCost SdRuns::cpu_ms(const std::string& model, const std::string& phone, bool is_cpu,
+                         double ms) {
   const lanes::CostModel& costs = machine(model, phone, false).engine.phone()->model();
-  return {1e-3 * ms, 1e-3 * ms *
-                         (costs.power_w(lanes::Processor::kCpu) +
-                          costs.wait_w(lanes::Processor::kNpu) + costs.phone().power.idle_w)};
+  const double npu_w = is_cpu ? 0.0 : costs.wait_w(lanes::Processor::kNpu);
+  return {1e-3 * ms,
+          1e-3 * ms * (costs.power_w(lanes::Processor::kCpu) + npu_w + costs.phone().power.idle_w)};
 }
 
 PhoneCost SdRuns::calibration(const std::string& model, const std::string& phone,
@@ -127,7 +128,7 @@ PhoneCost SdRuns::calibration(const std::string& model, const std::string& phone
     const int done = static_cast<int>(chunk) * kSdPromptShape;
     left_s += s_per_token * std::min(kSdPromptShape, n_prompt - done);
   }
-  PhoneCost cost = cpu_ms(model, phone, 1e3 * left_s);
+  PhoneCost cost = cpu_ms(model, phone, false, 1e3 * left_s);
   // What is hidden works where the CPU would have waited.
   const double busy_w =
       costs.power_w(lanes::Processor::kCpu) - costs.wait_w(lanes::Processor::kCpu);
@@ -175,7 +176,7 @@ SdRequest SdRuns::request(const std::string& model, const std::string& phone, Sd
   if (is_eagle(system)) {
     step += pass(model, phone, is_cpu, 1, n_past, true) * kEagleDrafts;
   } else if (!is_plain(system)) {
-    step += cpu_ms(model, phone, costs.stack().draft.step_ms);
+    step += cpu_ms(model, phone, is_cpu, costs.stack().draft.step_ms);
   }
   request.steps = step * (task.n_output / accepted_tokens(system, task));
   return request;

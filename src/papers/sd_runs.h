@@ -81,7 +81,7 @@ class SdRuns {
   PhoneCost pass(const std::string& model, const std::string& phone, bool is_cpu, int n_rows,
                  int n_past, bool is_draft_model);
   // Work of the CPU that is not part of a pass.
-  PhoneCost cpu_ms(const std::string& model, const std::string& phone, double ms);
+  PhoneCost cpu_ms(const std::string& model, const std::string& phone, bool is_cpu, double ms);
   // What calibration adds to a prompt. The large cores share it, chunk by chunk, in the time in
   // which they have nothing else to do during the chunks behind; the rest follows the prompt (K16).
   PhoneCost calibration(const std::string& model, const std::string& phone,

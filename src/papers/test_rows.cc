@@ -122,6 +122,7 @@ void TestRows::add_ordering(const std::string& text, double published_a, double 
 }
 
 TestReport TestRows::take(const std::string& paper) {
+  size_t n_reasons = 0;
   for (const plan::PublishedRow& row : folder_.published) {
     if (row.paper != paper || row.use != "test") continue;
     std::vector<const plan::PublishedValue*> missing;
@@ -139,6 +140,7 @@ TestReport TestRows::take(const std::string& paper) {
                       "a reason in not_simulated.json.",
                       folder_.path, row.id));
     }
+    ++n_reasons;
     for (const plan::PublishedValue* value : missing) {
       TestRow listed;
       listed.base = {&row, value, "not simulated"};
@@ -146,6 +148,17 @@ TestReport TestRows::take(const std::string& paper) {
       listed.reason = reason->second;
       report_.rows.push_back(std::move(listed));
     }
+  }
+  const auto n_given = static_cast<size_t>(
+      std::count_if(folder_.reasons.begin(), folder_.reasons.end(), [&](const auto& reason) {
+        const plan::PublishedRow* row = plan::find_row(folder_.published, reason.first);
+        return row == nullptr || row->paper == paper;
+      }));
+  if (n_reasons != n_given) {
+    throw Error(fmt::format(
+        "{}/published/not_simulated.json has {} reasons for rows of {} or of nobody, of which {} "
+        "are needed.",
+        folder_.path, n_given, paper, n_reasons));
   }
   return std::move(report_);
 }

@@ -114,19 +114,26 @@ std::vector<Field> Stack::fields() {
   };
 }
 
+void check_phone(const Phone& phone, const std::string& where) {
+  if (phone.cpu.prime.count + phone.cpu.middle.count < 1) {
+    throw Error(
+        fmt::format("{}: the fields 'cpu.prime.count' and 'cpu.middle.count' name no core; small "
+                    "ones alone do not compute here.",
+                    where));
+  }
+  if (phone.memory.reached_gb_s > phone.memory.peak_gb_s) {
+    throw Error(
+        fmt::format("{}: the field 'memory.reached_gb_s' is {}, but 'memory.peak_gb_s' only {}.",
+                    where, phone.memory.reached_gb_s.value, phone.memory.peak_gb_s.value));
+  }
+}
+
 Phone read_phone(const std::string& path) {
   Phone phone;
   const FileHead head = read_constants(path, kPhoneVersion, phone.fields(), nullptr);
   phone.name = head.name;
   phone.title = head.title;
-  if (phone.cpu.prime.count + phone.cpu.middle.count + phone.cpu.small.count < 1) {
-    throw Error(fmt::format("{}: the fields 'cpu.*.count' name no core at all.", path));
-  }
-  if (phone.memory.reached_gb_s > phone.memory.peak_gb_s) {
-    throw Error(
-        fmt::format("{}: the field 'memory.reached_gb_s' is {}, but 'memory.peak_gb_s' only {}.",
-                    path, phone.memory.reached_gb_s.value, phone.memory.peak_gb_s.value));
-  }
+  check_phone(phone, path);
   return phone;
 }
 

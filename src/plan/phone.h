@@ -123,6 +123,9 @@ struct Stack {
 inline constexpr int kPhoneVersion = 1;
 inline constexpr int kStackVersion = 1;
 
+// Throws Error, beginning with `where`, for constants that do not go together.
+void check_phone(const Phone& phone, const std::string& where);
+
 // Both throw Error that names the file and the field.
 Phone read_phone(const std::string& path);
 // A stack that is "like" another takes what it does not say from that file, in the same folder.

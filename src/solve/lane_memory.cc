@@ -92,6 +92,7 @@ std::vector<std::string> broken_rules(const model::Blueprint& blueprint, const p
     for (const plan::Shape shape : shapes_of(plan, subgraph)) {
       const int lane = ruled_lane(rules, subgraph, shape);
       if (lane < 0) continue;
+      TROIKA_ASSERT(static_cast<size_t>(lane) < plan.lanes.size());
       const auto at = static_cast<size_t>(lane);
       is_asked[at] = 1;
       if (plan.lane_of(subgraph.name, shape, subgraph.block()) != lane) is_kept[at] = 0;

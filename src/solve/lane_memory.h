@@ -22,7 +22,6 @@ class LaneMemory {
   bool has_room(int lane, size_t subgraph) const;
   // REQUIRES: there is room.
   void hold(int lane, size_t subgraph);
-  size_t held_bytes(int lane) const { return lanes_[static_cast<size_t>(lane)].bytes; }
 
  private:
   struct Lane {
@@ -39,7 +38,7 @@ std::vector<size_t> held_by_lanes(const model::Blueprint& blueprint, const weigh
                                   const plan::Plan& plan);
 
 // A sentence for each kind of subgraph of which a plan runs fewer blocks on a lane than the rules
-// of whoever asked for it say.
+// of whoever asked for it say. REQUIRES: the rules name lanes of the plan.
 std::vector<std::string> broken_rules(const model::Blueprint& blueprint, const plan::Plan& plan,
                                       const std::vector<plan::Placement>& rules);
 

@@ -205,7 +205,8 @@ class Placer {
     for (const plan::Placement& rule : request_.forced) {
       const bool is_of_head = rule.subgraph.empty() || rule.subgraph == head.name;
       const size_t subgraph = head.subgraphs.front();
-      if (!is_of_head || rule.least_tokens < 2 || rule.phase == plan::Phase::kPrompt) continue;
+      if (!is_of_head || rule.phase == plan::Phase::kPrompt) continue;
+      if (rule.least_tokens < 2) return;  // it holds for one output too, and for all behind it
       if (!memory_.has_room(rule.lane, subgraph)) continue;
       memory_.hold(rule.lane, subgraph);
       rules->push_back({head.name, rule.least_tokens, rule.lane});

@@ -228,6 +228,11 @@ TEST(Place, RulesForSeveralOutputsHoldBesideThatForOne) {
       plan_of(place(m.blueprint, m.weights, two_lanes(), MadeUpTimes(1.0), request));
   EXPECT_EQ(plan.lane_of("head", {plan::Phase::kStep, 1}), 0);
   EXPECT_EQ(plan.lane_of("head", {plan::Phase::kStep, 8}), 1);
+  // The first rule that matches counts.
+  request.forced = {{"head", 0, 0}, {"head", 8, 1}};
+  const plan::Plan first =
+      plan_of(place(m.blueprint, m.weights, two_lanes(), MadeUpTimes(1.0), request));
+  EXPECT_EQ(first.lane_of("head", {plan::Phase::kStep, 8}), 0);
 }
 
 TEST(Place, NoLaneWithRoomIsASentence) {

@@ -63,6 +63,10 @@ double CostModel::npu_rate() const {
   return phone_.npu.relative_rate * stack_.npu.rate_8gen3;
 }
 
+Cores CostModel::large_cores() const {
+  return {phone_.cpu.prime.count, phone_.cpu.middle.count, 0};
+}
+
 double CostModel::pipes_ghz(const Cores& cores) const {
   const auto& cpu = phone_.cpu;
   return cores.prime * cpu.prime.clock_ghz * cpu.prime.vector_pipes +
@@ -74,24 +78,26 @@ TaskCost CostModel::product(Processor processor, const Product& product) const {
   check(product);
   if (processor == Processor::kGpu) return gpu_product(product);
   if (processor == Processor::kNpu) return npu_product(product);
-  return this->product(Cores{phone_.cpu.prime.count, phone_.cpu.middle.count, 0}, product);
+  return this->product(large_cores(), product);
 }
 
 TaskCost CostModel::product(const Cores& cores, const Product& product) const {
   check(product);
-  return cpu_product(product, pipes_ghz(cores) / stack_.cpu.measured_pipes_ghz);
+  // All large cores reach the bandwidth of the CPU; fewer are taken to reach their part of it.
+  const double share = std::min(1.0, pipes_ghz(cores) / pipes_ghz(large_cores()));
+  return cpu_product(product, pipes_ghz(cores) / stack_.cpu.measured_pipes_ghz, share);
 }
 
 // Operations at a rate, or bytes at a bandwidth, whichever takes longer. Half floats take twice the
 // time of bytes.
-TaskCost CostModel::cpu_product(const Product& p, double relative_rate) const {
+TaskCost CostModel::cpu_product(const Product& p, double relative_rate,
+                                double share_of_bandwidth) const {
   TROIKA_ASSERT(relative_rate > 0.0);
   const double slower = p.arithmetic == Arithmetic::kFp16 ? 2.0 : 1.0;
   const double ops = operations(static_cast<double>(p.rows), static_cast<double>(p.columns),
                                 static_cast<double>(p.outputs));
   const double bytes = operand_bytes(p);
-  // Those cores reach the bandwidth of the CPU; fewer are taken to reach their part of it.
-  const double gb_s = read_gb_s(Processor::kCpu) * std::min(1.0, relative_rate);
+  const double gb_s = read_gb_s(Processor::kCpu) * share_of_bandwidth;
   const double compute_us = slower * ops / (stack_.cpu.int8_gops * relative_rate * kGiga) * kUsPerS;
   return {stack_.cpu.launch_us, std::max(compute_us, bytes / (gb_s * kBytesPerUsOfGbPerS)), bytes};
 }
@@ -170,8 +176,7 @@ TaskCost CostModel::attention(Processor processor, int64_t rows, int64_t positio
       2.0 * kv_heads * static_cast<double>(positions * head_dim) * kActivationBytes;
   switch (processor) {
     case Processor::kCpu: {
-      const Cores cores{phone_.cpu.prime.count, phone_.cpu.middle.count, 0};
-      const double rate = pipes_ghz(cores) / stack_.cpu.measured_pipes_ghz;
+      const double rate = pipes_ghz(large_cores()) / stack_.cpu.measured_pipes_ghz;
       return {0.0, ops / (stack_.cpu.vector_gflops * rate * kGiga) * kUsPerS, bytes};
     }
     case Processor::kGpu:

@@ -78,9 +78,11 @@ class CostModel {
   double wait_w(Processor processor) const;  // between two tasks
 
  private:
-  TaskCost cpu_product(const Product& product, double relative_rate) const;
+  TaskCost cpu_product(const Product& product, double relative_rate,
+                       double share_of_bandwidth) const;
   TaskCost gpu_product(const Product& product) const;
   TaskCost npu_product(const Product& product) const;
+  Cores large_cores() const;
   double pipes_ghz(const Cores& cores) const;
   // Phones are scaled from the 8 Gen 3, stacks from what they were measured on.
   double npu_rate() const;

@@ -92,6 +92,14 @@ TEST(Cost, ACallOfTheCpuIsStartedAndThenComputesOrReads) {
   EXPECT_NEAR(one - launch_us, 2048.0 * 2048 / (model.read_gb_s(Processor::kCpu) * 1e3), 5.0);
 }
 
+TEST(Cost, OneRowOnAnotherChipGoesByItsMemory) {
+  const auto reading_us = [](const char* phone) {
+    const CostModel model = model_of(phone, "llm.npu");
+    return us(model, Processor::kCpu, Product{1, 4096, 11008}) - model.stack().cpu.launch_us;
+  };
+  EXPECT_NEAR(reading_us("8gen3") / reading_us("8gen2"), 0.984, 0.001);
+}
+
 TEST(Cost, TheCpuIsFastestForOneRowAndTheNpuForMany) {
   const CostModel model = model_of("8gen3", "powerinfer-2");
   const auto cpu_sparse = [&](double share) {
