@@ -102,6 +102,9 @@ TEST_F(PhoneProgram, AConstantCanBeGiven) {
   };
   EXPECT_GT(seconds({}), 1.5 * seconds({"--constant", "cpu.launch_us=5000", "--lanes", "cpu"}));
   expect_refusal(on_phone({"bench", "tiny-llama", "--constant", "cpu.speed=1"}), 2, {"cpu.speed"});
+  expect_refusal(on_phone({"bench", "tiny-llama", "--constant", "cpu.prime.count=0", "--constant",
+                           "cpu.middle.count=0"}),
+                 1, {"cpu.middle.count"});
   expect_refusal(on_phone({"bench", "tiny-llama", "--constant", "cpu.launch_us"}), 2,
                  {"--constant", "NAME=VALUE"});
 }

@@ -161,8 +161,9 @@ TEST_F(Usage, SwitchesThatAPlanFileReplacesAreNoted) {
   const std::string plan = folder_.file("plan.json");
   expect_success(troika({"plan", model_, "-o", plan, "--threads", "1"}));
   const std::vector<std::vector<std::string>> all = {
-      {"--threads", "2"},   {"--context", "64"},      {"--kv", "q8_0"},
-      {"--place", "ffn=0"}, {"--activations", "f32"}, {"--prefill", "f32"}};
+      {"--threads", "2"},       {"--context", "64"},         {"--kv", "q8_0"},
+      {"--place", "ffn=0"},     {"--place", "ffn=50000000"}, {"--lane-memory", "1=1G"},
+      {"--activations", "f32"}, {"--prefill", "f32"}};
   for (std::vector<std::string> words : all) {
     const std::string noted = "note: " + words[0] + " does nothing here: " + plan;
     words.insert(words.end(), {"--plan", plan});
