@@ -25,7 +25,9 @@ struct Base {
 };
 constexpr Base kBases[] = {{"PLD", "lookup"}, {"SAM", "sam"}};
 
-std::vector<measure::DraftSetting> settings(int width) {
+std::string model_kind(const std::string& draft_model) { return "model:" + draft_model; }
+
+std::vector<measure::DraftSetting> settings(int width, const std::string& draft_model) {
   std::vector<measure::DraftSetting> all = {{kPlain, {}}};
   all[0].draft.kind = kPlain;
   for (const Base& base : kBases) {
@@ -37,6 +39,12 @@ std::vector<measure::DraftSetting> settings(int width) {
       draft.fixed_width = width;
       all.push_back({kind, draft});
     }
+  }
+  if (!draft_model.empty()) {
+    engine::DraftOptions draft;
+    draft.kind = model_kind(draft_model);
+    draft.fixed_width = width;
+    all.push_back({draft.kind, draft});
   }
   return all;
 }
@@ -63,8 +71,10 @@ double tokens_of(const MeasuredSd& measured, const std::string& kind, const std:
 
 }  // namespace
 
-MeasuredSd measure_sd(const std::string& model, const std::string& tasks) {
+MeasuredSd measure_sd(const std::string& model, const std::string& tasks,
+                      const std::string& draft_model) {
   MeasuredSd measured;
+  measured.draft_model = draft_model;
   measured.model = model;
   measured.tasks = tasks;
   const std::vector<measure::ContextTask> all = read_context_tasks(tasks, 0);
@@ -76,7 +86,8 @@ MeasuredSd measure_sd(const std::string& model, const std::string& tasks) {
   const measure::DraftEvaluation how = {kMostTokens, &options};
   const auto evaluate = [&](const char* title, int width) {
     Progress bar(title);
-    return measure::evaluate_drafts(session, all, settings(width), how, bar.function());
+    return measure::evaluate_drafts(session, all, settings(width, draft_model), how,
+                                    bar.function());
   };
   measured.counted = evaluate("tokens", kCountedWidth);
   measured.timed = evaluate("times", 0);
@@ -107,6 +118,10 @@ void print_measured_sd(const MeasuredSd& m) {
                       kind, plain.total_ms_per_token(), sam.total_ms_per_token(),
                       all.total_ms_per_token(), plain.ms_per_token(), sam.ms_per_token(),
                       all.ms_per_token()));
+    if (m.draft_model.empty()) continue;
+    const DraftScore& model = score_of(m.timed, kind, model_kind(m.draft_model));
+    print(fmt::format("  {:<10} {:>28.3f} {:>32.3f}\n", "  by model", model.total_ms_per_token(),
+                      model.ms_per_token()));
   }
   print(
       "  +SD: the suffix automaton alone. ours: with reuse, and calibration over the whole "
@@ -123,6 +138,10 @@ void print_measured_sd(const MeasuredSd& m) {
       const double with = tokens_of(m, kind, fmt::format("{}+{}", base.draft, kOurs));
       line += fmt::format(" {:>8.2f} {:>7.2f} (x{:.2f})    ", alone, with, with / alone);
     }
+    if (!m.draft_model.empty()) {
+      line += fmt::format(" {:>8.2f} by the draft model",
+                          tokens_of(m, kind, model_kind(m.draft_model)));
+    }
     line.erase(line.find_last_not_of(' ') + 1);
     print(line + "\n");
   }
@@ -131,6 +150,7 @@ void print_measured_sd(const MeasuredSd& m) {
 
 nlohmann::ordered_json measured_sd_json(const MeasuredSd& m) {
   nlohmann::ordered_json json = {{"model", m.model}, {"tasks", m.tasks}, {"n_tasks", m.n_tasks}};
+  if (!m.draft_model.empty()) json["draft_model"] = m.draft_model;
   json["scores"] = nlohmann::ordered_json::array();
   for (size_t i = 0; i < m.timed.size(); ++i) {
     const DraftScore& timed = m.timed[i];

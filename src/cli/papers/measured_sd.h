@@ -13,6 +13,7 @@ namespace troika::cli {
 struct MeasuredSd {
   std::string model;
   std::string tasks;
+  std::string draft_model;  // "": none
   int n_tasks = 0;
   // By kind, then of all: tokens of a pass are counted with a fixed width, times taken with as many
   // rows as pay.
@@ -22,7 +23,9 @@ struct MeasuredSd {
 
 // Throws Error for a model or tasks that cannot be read, and where an answer with drafts is another
 // than without.
-MeasuredSd measure_sd(const std::string& model, const std::string& tasks);
+// `draft_model`: a smaller one whose guesses are measured beside the others; may be empty.
+MeasuredSd measure_sd(const std::string& model, const std::string& tasks,
+                      const std::string& draft_model);
 
 void print_measured_sd(const MeasuredSd& measured);
 nlohmann::ordered_json measured_sd_json(const MeasuredSd& measured);

@@ -30,7 +30,7 @@ struct ReproduceFlags {
   std::string phones = "phones";
   std::string timeline;
   papers::MeasureNpuOptions measure;
-  std::string tasks;
+  std::string tasks, draft_model;
   bool write = false;
   bool json = false;
 };
@@ -95,7 +95,9 @@ void reproduce_sd_npu(const ReproduceFlags& flags) {
     write_file(flags.timeline, timeline_svg(trace, title));
   }
   std::optional<MeasuredSd> measured;
-  if (!flags.measure.model.empty()) measured = measure_sd(flags.measure.model, flags.tasks);
+  if (!flags.measure.model.empty()) {
+    measured = measure_sd(flags.measure.model, flags.tasks, flags.draft_model);
+  }
   const papers::TestReport report = papers::simulate_sd_npu(folder);
   if (flags.json) {
     nlohmann::ordered_json json = report_json(report);
@@ -144,6 +146,9 @@ void reproduce(const ReproduceFlags& flags) {
         "With sd.npu, --measure MODEL and --tasks FILE go together; scripts/cag_tasks.py writes "
         "such a file.");
   }
+  if (!measures_drafts && !flags.draft_model.empty()) {
+    throw UsageError("--draft-model goes with sd.npu and --measure.");
+  }
   if (flags.what != "sd.npu" && !flags.timeline.empty()) {
     throw UsageError("--timeline goes with sd.npu.");
   }
@@ -185,6 +190,37 @@ void reproduce(const ReproduceFlags& flags) {
   print(json.dump(2) + "\n");
 }
 
+// How the ablation of llm.npu is measured here.
+void add_measured_npu(Command& command, papers::MeasureNpuOptions& measure) {
+  command.add_option(
+      "--plan", measure.plan,
+      "With llm.npu and --measure: limits of outliers from this calibrated plan (default: a "
+      "guess from seeded tokens)");
+  command
+      .add_option("--prompt", measure.n_prompt, "With llm.npu and --measure: tokens of the prompt")
+      ->check(at_least(64))
+      ->capture_default_str();
+  command.add_option("--chunk", measure.chunk, "With llm.npu and --measure: tokens of a chunk")
+      ->check(at_least(33))
+      ->capture_default_str();
+  command
+      .add_option(
+          "--rounds", measure.rounds,
+          "With llm.npu and --measure: times that every setting runs, in turn; medians count")
+      ->check(at_least(1))
+      ->capture_default_str();
+  command
+      .add_text(
+          "--shadow-rows",
+          [options = &measure](const std::string& text) {
+            options->shadow_rows = prepare::shadow_rows_from_name(text);
+          },
+          "With llm.npu and --measure: which outliers' weights stay in memory: hot, all or none")
+      ->shows_default("all");
+  command.add_flag("!--no-cache", measure.has_cache,
+                   "With llm.npu and --measure: neither use nor keep side files");
+}
+
 }  // namespace
 
 void add_reproduce(Command& app) {
@@ -213,34 +249,10 @@ void add_reproduce(Command& app) {
                       "With sd.npu and --measure: tasks that come with their context "
                       "(scripts/cag_tasks.py writes them)");
   command->add_option(
-      "--plan", flags->measure.plan,
-      "With llm.npu and --measure: limits of outliers from this calibrated plan (default: a "
-      "guess from seeded tokens)");
-  command
-      ->add_option("--prompt", flags->measure.n_prompt,
-                   "With llm.npu and --measure: tokens of the prompt")
-      ->check(at_least(64))
-      ->capture_default_str();
-  command
-      ->add_option("--chunk", flags->measure.chunk, "With llm.npu and --measure: tokens of a chunk")
-      ->check(at_least(33))
-      ->capture_default_str();
-  command
-      ->add_option(
-          "--rounds", flags->measure.rounds,
-          "With llm.npu and --measure: times that every setting runs, in turn; medians count")
-      ->check(at_least(1))
-      ->capture_default_str();
-  command
-      ->add_text(
-          "--shadow-rows",
-          [options = &flags->measure](const std::string& text) {
-            options->shadow_rows = prepare::shadow_rows_from_name(text);
-          },
-          "With llm.npu and --measure: which outliers' weights stay in memory: hot, all or none")
-      ->shows_default("all");
-  command->add_flag("!--no-cache", flags->measure.has_cache,
-                    "With llm.npu and --measure: neither use nor keep side files");
+      "--draft-model", flags->draft_model,
+      "With them: a smaller model of the same vocabulary, whose guesses are measured "
+      "too");
+  add_measured_npu(*command, flags->measure);
   command->add_option("--phones", flags->phones, "Folder of phones, stacks and published figures")
       ->capture_default_str();
   command->add_flag("--write", flags->write, "Fit again, and write the constants to the files");
