@@ -88,7 +88,7 @@ TEST(VirtualQueue, StartingATaskHidesBehindTheOneBefore) {
 TEST(VirtualQueue, ARestartIsPaidOnce) {
   for (const int depth : {1, 3}) {
     lanes::VirtualMachine machine({0.0, {0.0, 0.0}});
-    machine.set_transitions({{}, {100.0, 0.0}});
+    machine.set_transitions({{{}, {100.0, 0.0}}});
     machine.set_queue_depth(0, depth);
     struct Count : lanes::Completion {
       void finished(lanes::Status) override {

@@ -79,7 +79,7 @@ void add_precision(Command& command, prepare::Options& options) {
       "Layouts of the weights for int8 prompts and for generation: blocks (those "
       "of the file for both), both (packed copies of all beside them) or switch "
       "(one copy, which changes its layout while the prompt is computed; default: "
-      "as --packed says)");
+      "as --packed says); on a phone switch: graphs for chunks and for steps change");
 }
 
 void add_lanes(Command& command, EngineFlags& flags) {
@@ -123,6 +123,8 @@ void add_phones(Command& command, EngineFlags& flags) {
       ->shows_default("here");
   command.add_option("--stack", options.phone.stack,
                      "The software on the phone, as measured for a paper: llm.npu, heterollm, ...");
+  command.add_option("--prompt-stack", options.phone.prompt_stack,
+                     "On a phone: another software that runs prompts (default: the same)");
   command.add_text(
       "--npu-step", [&](const auto& text) { options.phone.npu_step = npu_step_from_name(text); },
       "On a phone, llm.npu up to a step of its ablation: naive, chunk, outlier or "

@@ -12,8 +12,8 @@ namespace troika::cli {
 namespace {
 
 constexpr const char* kOfPhones[] = {
-    "--stack",   "--npu-step", "--npu-prune", "--npu-plain-shapes", "--ordinary-handover",
-    "--constant"};
+    "--stack",    "--prompt-stack",     "--npu-step", "--npu-prune", "--npu-plain-shapes",
+    "--constant", "--ordinary-handover"};
 // What a plan from a file says in their place.
 constexpr const char* kOfPlans[] = {"--threads", "--lanes", "--place",       "--lane-memory",
                                     "--context", "--kv",    "--activations", "--prefill"};

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "machines/phone_prompts.h"
 #include "schedule/chunks.h"
 
 namespace troika::engine {
@@ -29,7 +30,7 @@ BatchRunner::BatchRunner(Engine& engine)
 // Slots that only idle sequences hold are there for whoever needs them.
 void BatchRunner::begin(const cache::Batch& batch, const Watch& watch) {
   watch_ = watch;
-  if (prepare::LayoutLoader* const layouts = engine_.loaded().layouts.get(); layouts != nullptr) {
+  if (schedule::LayoutWatch* const layouts = engine_.layouts(); layouts != nullptr) {
     layouts->set_trace(watch.trace, static_cast<int>(engine_.machine().lanes().size()));
   }
   engine_.passes().sequences.evict_until(batch.size());
@@ -67,6 +68,9 @@ void BatchRunner::run_placed(const cache::Batch& batch, const Watch& watch, Choo
 
 void BatchRunner::run(const cache::Batch& batch, plan::Phase phase, RowSink sink, ChooseRows choose,
                       const Watch& watch) {
+  if (phase == plan::Phase::kStep && engine_.phone_prompts() != nullptr) {
+    engine_.phone_prompts()->finish();
+  }
   run_placed(batch, watch, choose, [&] {
     const lanes::Run run = run_of_rows(phase, 0, batch.rows.size());
     schedule::RunOptions how;
@@ -171,6 +175,12 @@ void BatchRunner::observe(const cache::Batch& batch, const lanes::Run& run, size
   const auto position = [&](int row) {
     return batch.rows[first + static_cast<size_t>(row)].position;
   };
+  if (!engine_.has_values()) {
+    int n_wanted = 0;
+    for (int row = 0; row < run.n_tokens; ++row) n_wanted += observer.wants(position(row));
+    engine_.phone_prompts()->calibrate(n_wanted);
+    return;
+  }
   for_outputs(
       run, [&](int row) { return observer.wants(position(row)); },
       [&](int row, std::span<const float> logits) { observer.see(position(row), logits); });

@@ -28,7 +28,7 @@ class PromptObserver {
   virtual ~PromptObserver() = default;
   virtual bool wants(int position) const = 0;
   virtual void see(int position, std::span<const float> logits) = 0;
-  // What that took in all: the head, and `see`.
+  // What that took in all: the head, and `see`. Where only time is taken, neither is called.
   virtual void took(double ms) = 0;
 };
 

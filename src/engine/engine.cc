@@ -9,6 +9,7 @@
 #include "base/system.h"
 #include "engine/taken_memory.h"
 #include "machines/make_machine.h"
+#include "machines/phone_prompts.h"
 #include "prepare/make_plan.h"
 #include "prepare/saved_plan.h"
 
@@ -100,6 +101,14 @@ void Engine::make_graphs(const prepare::Options& options) {
   how.parts = options.lanes.parts;
   if (phone_setup_ != nullptr) how.shadow = phone_setup_->shadow;
   graphs_ = std::make_unique<schedule::Graphs>(blueprint(), plan_, *machine_, weights(), how);
+  if (phone_setup_ == nullptr) return;
+  phone_prompts_ = std::make_unique<machines::PhonePrompts>(
+      *graphs_, blueprint(), weights(), static_cast<lanes::VirtualPhone&>(*machine_));
+}
+
+schedule::LayoutWatch* Engine::layouts() const {
+  if (phone_prompts_ != nullptr && phone_prompts_->has_layouts()) return phone_prompts_.get();
+  return loaded_.layouts.get();
 }
 
 // The cache has as many slots as there may ever be; `count_texts` says how many there are. Where
@@ -145,7 +154,7 @@ void Engine::count_texts(int n_more) {
 std::vector<std::string> Engine::trace_rows() const {
   std::vector<std::string> rows;
   for (const lanes::Lane* lane : machine_->lanes()) rows.push_back(lane->info().name);
-  if (loaded_.layouts != nullptr) rows.insert(rows.end(), {"layout", "loads"});
+  if (layouts() != nullptr) rows.insert(rows.end(), {"layout", "loads"});
   return rows;
 }
 

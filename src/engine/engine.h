@@ -20,8 +20,9 @@ namespace troika::lanes {
 class VirtualPhone;
 }
 namespace troika::machines {
+class PhonePrompts;
 struct PhoneSetup;
-}
+}  // namespace troika::machines
 
 namespace troika::engine {
 
@@ -59,6 +60,10 @@ class Engine {
   const lanes::VirtualPhone* phone() const;
   // What the phone was planned with; null on this machine.
   const machines::PhoneSetup* phone_setup() const { return phone_setup_.get(); }
+  // What goes on beside prompts on a phone; null on this machine.
+  machines::PhonePrompts* phone_prompts() const { return phone_prompts_.get(); }
+  // Who changes layouts of blocks, here or on a phone; null where nothing changes.
+  schedule::LayoutWatch* layouts() const;
   // False where passes take modelled time only, and logits mean nothing.
   bool has_values() const { return has_values_; }
 
@@ -92,6 +97,7 @@ class Engine {
   prepare::LoadedWeights loaded_;
   std::unique_ptr<lanes::Machine> machine_;
   std::unique_ptr<schedule::Graphs> graphs_;
+  std::unique_ptr<machines::PhonePrompts> phone_prompts_;
   std::unique_ptr<Passes> passes_;
   int n_texts_ = 0;
 };

@@ -17,7 +17,7 @@ Passes::Passes(Engine& engine, const cache::KvShape& shape)
       sequences(kv, kMostIdleTexts),
       batches(engine) {
   runner.reserve(engine.graphs().most_nodes());
-  runner.set_watch(engine.loaded().layouts.get());
+  runner.set_watch(engine.layouts());
 }
 
 }  // namespace troika::engine

@@ -180,10 +180,10 @@ int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* can
 // REQUIRES the pass mutex.
 void Session::plan_layouts(int n_prompt, int position) {
   const bool is_first = std::exchange(is_first_part_, false);
-  if (engine_.loaded().layouts == nullptr) return;
+  if (engine_.layouts() == nullptr) return;
   const plan::Plan& plan = engine_.plan();
   const int n_left = std::max(0, plan.n_prompt_phase(n_prompt) - position);
-  engine_.loaded().layouts->plan_prompt(n_left, plan.chunk(), is_first);
+  engine_.layouts()->plan_prompt(n_left, plan.chunk(), is_first);
 }
 
 // Brings the last token of the history into the cache, where it is not there yet.

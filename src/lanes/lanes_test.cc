@@ -241,5 +241,51 @@ TEST(TaskBindings, TakeAllLeasesAndGiveThemBack) {
   EXPECT_NE(bindings.missing(), nullptr);
 }
 
+// Work in the background gives way to tasks, and is done when asked for.
+TEST(VirtualMachine, BackgroundWorkPassesWhileALaneHasNoTask) {
+  VirtualMachine machine({0.0, {0.0, 0.0}});
+  machine.add_background(0, 30.0);
+  lanes::Ended mine, other;
+  machine.start(0, {0.0, 100.0, 0.0}, Status::kDone, mine);
+  machine.start(1, {0.0, 120.0, 0.0}, Status::kDone, other);
+  machine.wait(mine.latch);
+  EXPECT_EQ(machine.busy_us(0), 100.0);
+  machine.wait(other.latch);
+  EXPECT_EQ(machine.clock().now_us(), 120.0);
+  EXPECT_EQ(machine.busy_us(0), 120.0);
+  machine.finish_background(0);
+  EXPECT_EQ(machine.clock().now_us(), 130.0);
+  EXPECT_EQ(machine.busy_us(0), 130.0);
+  machine.finish_background(0);
+  EXPECT_EQ(machine.clock().now_us(), 130.0);
+}
+
+// A task goes on beside what is waited for.
+TEST(VirtualMachine, TasksGoOnWhileBackgroundWorkIsFinished) {
+  VirtualMachine machine({0.0, {0.0, 0.0}});
+  lanes::Ended other;
+  machine.start(1, {5.0, 10.0, 0.0}, Status::kDone, other);
+  machine.add_background(0, 40.0);
+  machine.finish_background(0);
+  EXPECT_TRUE(other.latch.is_open());
+  EXPECT_EQ(machine.clock().now_us(), 40.0);
+  EXPECT_EQ(machine.busy_us(1), 15.0);
+}
+
+// Each software on a phone hands over in its way.
+TEST(VirtualMachine, HandoversAreThoseOfTheSoftwareThatBegins) {
+  VirtualMachine machine({0.0, {0.0, 0.0}});
+  machine.set_transitions({{{{0.0, 5.0}, {5.0, 0.0}}, {}}, {{{0.0, 400.0}, {400.0, 0.0}}, {}}});
+  for (const int software : {0, 1}) {
+    lanes::Ended first, second;
+    machine.start(0, {0.0, 10.0, 0.0}, Status::kDone, first);
+    machine.wait(first.latch);
+    const double start_us = machine.clock().now_us();
+    machine.start(1, {0.0, 10.0, 0.0}, Status::kDone, second, software);
+    machine.wait(second.latch);
+    EXPECT_EQ(machine.clock().now_us() - start_us, software == 0 ? 15.0 : 410.0);
+  }
+}
+
 }  // namespace
 }  // namespace troika::lanes

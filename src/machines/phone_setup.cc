@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 constexpr int kPhoneContext = 4096;
 constexpr int kChunks[] = {32, 64, 128, 256, 512};  // lengths that are tried (N1)
 constexpr int kSmallShapes[] = {1, 8};
+constexpr int kSubChunk = 32;     // of a chunk whose blocks have graphs of steps only (D1)
 constexpr int kMostOutputs = 32;  // rows of the widest head
 constexpr int kChunksInFlight = 8;
 
@@ -104,6 +105,7 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   for (const plan::Placement& rule : plan.placements) request.forced.push_back(rule);
   setup->rules = request.forced;
   plan.step_shapes.assign(std::begin(kSmallShapes), std::end(kSmallShapes));
+  if (options.memory.layouts) plan.step_shapes.push_back(kSubChunk);
   plan.output_shapes = {1, 8, 32};
   if (!options.phone.small_shapes.empty()) {
     plan.step_shapes = options.phone.small_shapes;
@@ -175,21 +177,25 @@ void check_strict_npu(const prepare::Options& options) {
 }  // namespace
 
 std::string PhoneSetup::name() const {
-  return fmt::format("{} with {}", model.phone().name, model.stack().name);
+  std::string name = fmt::format("{} with {}", model.phone().name, model.stack().name);
+  if (prompt_model) name += fmt::format(", prompts with {}", prompt_model->stack().name);
+  return name;
 }
 
-lanes::CostModel read_cost_model(const prepare::Options& options) {
+namespace {
+
+lanes::CostModel read_stack_of(const prepare::Options& options, const std::string& name) {
   const fs::path folder = fs::path(options.phone.file).parent_path() / "stacks";
-  if (options.phone.stack.empty()) {
+  if (name.empty()) {
     throw UsageError(
         fmt::format("A virtual phone needs the software on it: ‹stack› NAME. In {} there are: {}.",
                     folder.string(), known_stacks(folder)));
   }
-  const fs::path stack = folder / (options.phone.stack + ".json");
+  const fs::path stack = folder / (name + ".json");
   std::error_code ignored;
-  if (options.phone.stack.find('/') != std::string::npos || !fs::exists(stack, ignored)) {
-    throw UsageError(fmt::format("There is no stack '{}' in {}; there are: {}.",
-                                 options.phone.stack, folder.string(), known_stacks(folder)));
+  if (name.find('/') != std::string::npos || !fs::exists(stack, ignored)) {
+    throw UsageError(fmt::format("There is no stack '{}' in {}; there are: {}.", name,
+                                 folder.string(), known_stacks(folder)));
   }
   plan::Phone phone = plan::read_phone(options.phone.file);
   plan::Stack software = plan::read_stack(stack.string());
@@ -203,6 +209,27 @@ lanes::CostModel read_cost_model(const prepare::Options& options) {
   return {std::move(phone), std::move(software)};
 }
 
+// Graphs of prompts and of steps change block by block (D1): one chunk at a time, and sub-chunks as
+// long as the longest graph of steps.
+void apply_layouts(const prepare::Options& options, PhoneSetup* setup) {
+  if (!options.memory.layouts) return;
+  plan::Plan& plan = setup->plan;
+  const int part_rows = plan.step_shapes.back();
+  if (plan.order != plan::Order::kInOrder || part_rows < 2) {
+    throw UsageError(
+        "‹layouts› switch needs a plan whose chunks run one after the other, and graphs of steps "
+        "of "
+        "more than one row.");
+  }
+  setup->options.part_rows = part_rows;
+}
+
+}  // namespace
+
+lanes::CostModel read_cost_model(const prepare::Options& options) {
+  return read_stack_of(options, options.phone.stack);
+}
+
 std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
                                              const gguf::File& file,
                                              const model::Blueprint& blueprint,
@@ -214,6 +241,12 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
   auto setup = std::make_unique<PhoneSetup>(read_cost_model(options), phone_options);
   setup->options.has_square_shapes =
       options.phone.has_square_shapes && is_law_of_plain_products(setup->model.stack());
+  if (!options.phone.prompt_stack.empty()) {
+    setup->prompt_model.emplace(read_stack_of(options, options.phone.prompt_stack));
+    setup->options.prompts = &*setup->prompt_model;
+    setup->options.prompts_have_square_shapes =
+        options.phone.has_square_shapes && is_law_of_plain_products(setup->prompt_model->stack());
+  }
   setup->n_threads = options.lanes.n_threads > 0 ? options.lanes.n_threads : usable_cores();
   if (!options.plan.file.empty()) {
     setup->plan =
@@ -223,6 +256,7 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
       setup->options.lanes.push_back(lanes::processor_from_name(lane.kind));
     }
     prepare::apply_chunk_options(options, &setup->plan);
+    apply_layouts(options, setup.get());
     return setup;
   }
   plan::Plan& plan = setup->plan;
@@ -237,8 +271,10 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
   plan.chunks_in_flight = kChunksInFlight;
   plan.short_rest = 0;
   apply_npu_step(options, setup.get());
+  if (options.memory.layouts) plan.order = plan::Order::kInOrder;
   prepare::apply_chunk_options(options, &plan);
   choose(blueprint, weights, options, setup.get());
+  apply_layouts(options, setup.get());
   return setup;
 }
 

@@ -1,6 +1,7 @@
 // A virtual phone for a model: its files, its lanes, and the plan of a model on it.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "gguf/file.h"
@@ -18,6 +19,7 @@ struct PhoneSetup {
       : model(std::move(cost_model)), options(phone_options) {}
 
   lanes::CostModel model;
+  std::optional<lanes::CostModel> prompt_model;  // of another software that runs prompts
   lanes::PhoneOptions options;
   plan::Plan plan;
   // How the plan was chosen; no phases where it came from a file.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/timeline.h"
 #include "papers/test_rows.h"
@@ -13,9 +14,11 @@ namespace troika::papers {
 TestReport simulate_sd_npu(const PhoneFolder& folder);
 TestReport simulate_sd_npu(PhoneFolder&& folder) = delete;
 
-// A prompt of two chunks during which the blocks change their layout: a row for the blocks, named
-// by the layout they are computed in, and one for the loads. Returns what to call the picture.
-// REQUIRES: the trace has two lanes.
+// The rows of such a trace: the phone's lanes, the blocks, named by the graphs that compute them,
+// and the loads.
+inline const std::vector<std::string> kLayoutSwitchRows = {"cpu", "npu", "blocks", "flash"};
+// A prompt of four chunks during which graphs of blocks change. Returns what to call the picture.
+// REQUIRES: the trace has those rows.
 TimelineTitle trace_layout_switch(const PhoneFolder& folder, Trace* trace);
 
 }  // namespace troika::papers

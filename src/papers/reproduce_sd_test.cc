@@ -7,6 +7,9 @@
 #include <set>
 
 #include "base/error.h"
+#include "engine/session.h"
+#include "lanes/virtual/virtual_machine.h"
+#include "measure/simulate.h"
 #include "papers/npu_runs.h"
 #include "papers/sd_runs.h"
 #include "tests/support/repository.h"
@@ -15,7 +18,7 @@ namespace troika::papers {
 namespace {
 
 const std::string kPhonesOfSd = test::repository_file("phones");
-const SdTask kSummary{"summary", 1000, 100, 3.6, 4.21};
+const SdTask kSummary{1000, 100, 3.6, 4.21};
 
 TEST(ReproduceSd, D1V3TheTestRowsOfThePaper) {
   const PhoneFolder folder = read_phone_folder(kPhonesOfSd);
@@ -69,7 +72,7 @@ TEST(ReproduceSd, D1PromptsTakeTheTimeOfTheBackendsOwnGraph) {
 // What was measured holds attention and handovers, so that nothing is added to it.
 TEST(ReproduceSd, D3APassTakesWhatWasMeasured) {
   SdRuns runs(kPhonesOfSd);
-  const SdTask task{"", 1500, 200, 3.6, 4.21};
+  const SdTask task{1500, 200, 3.6, 4.21};
   const SdRequest request = runs.request("qwen2.5-1.5b", "8gen2", SdSystem::kNpu, task);
   EXPECT_NEAR(1e3 * request.steps.seconds / task.n_output / 51.1, 1.0, 0.04);  // df002
 }
@@ -91,30 +94,34 @@ TEST(ReproduceSd, D1TheSwitchIsHiddenInThePrompt) {
     const double plain_s = runs.prompt(model, "8gen2", 1000, kSdPromptShape).seconds;
     const double load_s = runs.whole_load_s(model, "8gen2");
     // Less than loading behind the prompt, or than sub-chunks all the time.
-    EXPECT_LT(std::max(switched.cost.seconds, switched.switched_s), plain_s + load_s) << model;
-    EXPECT_LT(switched.cost.seconds, runs.prompt(model, "8gen2", 1000, kSdStepShape).seconds);
-    EXPECT_GE(switched.cost.seconds, plain_s * (1 - 1e-9));
+    EXPECT_LT(switched.finished_s, plain_s + load_s) << model;
+    EXPECT_LT(switched.prompt_s, runs.prompt(model, "8gen2", 1000, kSdStepShape).seconds);
+    EXPECT_GE(switched.prompt_s, plain_s * (1 - 1e-9));
     EXPECT_GT(switched.n_switched, 0);
     // The next prompt begins in the step's layout, and goes back where that pays.
     const double steps_s = runs.prompt(model, "8gen2", 1000, kSdStepShape).seconds;
     const SwitchedPrompt next = runs.switched_prompt(model, "8gen2", 1000, schedule::Layout::kStep);
-    EXPECT_LE(next.cost.seconds, steps_s);
-    EXPECT_GE(next.cost.seconds, switched.cost.seconds);
+    EXPECT_LE(next.prompt_s, steps_s);
+    EXPECT_GE(next.prompt_s, switched.prompt_s);
   }
 }
 
 TEST(ReproduceSd, D1TheTraceShowsLoadsBesideBlocks) {
   const PhoneFolder folder = read_phone_folder(kPhonesOfSd);
-  Trace trace({"blocks", "flash"});
+  Trace trace(kLayoutSwitchRows);
   trace_layout_switch(folder, &trace);
   const std::vector<TraceEvent> events = trace.events();
-  int n_loads = 0, n_hidden = 0, last_block = 1000;
+  constexpr int kCpu = 0, kNpu = 1, kBlocks = 2, kFlash = 3;
+  int n_loads = 0, n_hidden = 0, last_block = 1000, n_tasks[2] = {0, 0};
   double blocks_end_us = 0.0, load_end_us = 0.0;
   for (const TraceEvent& event : events) {
-    if (event.lane == 0) blocks_end_us = std::max(blocks_end_us, event.end_us);
+    if (event.lane == kBlocks) blocks_end_us = std::max(blocks_end_us, event.end_us);
+    if (event.lane == kCpu || event.lane == kNpu) ++n_tasks[event.lane];
   }
+  EXPECT_GT(n_tasks[kCpu], 4 * 28);
+  EXPECT_GT(n_tasks[kNpu], 4 * 28);
   for (const TraceEvent& event : events) {
-    if (event.lane != 1) continue;
+    if (event.lane != kFlash) continue;
     ++n_loads;
     EXPECT_LT(event.block, last_block);      // from the last block backwards
     EXPECT_GE(event.start_us, load_end_us);  // one at a time
@@ -122,28 +129,49 @@ TEST(ReproduceSd, D1TheTraceShowsLoadsBesideBlocks) {
     load_end_us = event.end_us;
     n_hidden += event.end_us <= blocks_end_us;
   }
-  EXPECT_GT(n_loads, 14);  // the others begin behind the prompt
-  EXPECT_GE(n_hidden + 1, n_loads);
+  EXPECT_EQ(n_loads, 28);
+  EXPECT_GT(n_hidden, 14);
   // A block that was loaded is computed in the step's layout from then on.
   for (const TraceEvent& load : events) {
     for (const TraceEvent& block : events) {
-      if (load.lane != 1 || block.lane != 0 || block.block != load.block) continue;
+      if (load.lane != kFlash || block.lane != kBlocks || block.block != load.block) continue;
       EXPECT_EQ(std::string(block.name), block.start_us >= load.end_us ? "blocks" : "panels");
     }
   }
 }
 
+// What a load reads takes the bus from the lanes, and they from it.
+TEST(ReproduceSd, D1LoadsGoOverTheBus) {
+  const PhoneFolder folder = read_phone_folder(kPhonesOfSd);
+  Trace trace(kLayoutSwitchRows);
+  trace_layout_switch(folder, &trace);
+  SdRuns runs(kPhonesOfSd);
+  const double alone_us = 1e6 * runs.whole_load_s("qwen2.5-1.5b", "8gen2") / 28;
+  for (const TraceEvent& event : trace.events()) {
+    if (event.lane != 3) continue;
+    EXPECT_GE(event.end_us - event.start_us, 0.99 * alone_us);
+  }
+  // A phone whose whole bus is not much faster than its flash loads more slowly.
+  lanes::VirtualMachine machine({10.0, {10.0, 4.0}});
+  lanes::Ended product, load;
+  machine.start(0, {0.0, 0.0, 1e7}, lanes::Status::kDone, product);
+  machine.start(1, {0.0, 0.0, 4e6}, lanes::Status::kDone, load);
+  machine.wait(product.latch);
+  EXPECT_NEAR(machine.clock().now_us(), 1000.0 + 400.0, 1.0);  // 6 GB/s meanwhile, then 10
+}
+
 // K16: the cores have time for it beside the NPU, but for the last chunk.
 TEST(ReproduceSd, D2CalibrationGoesOnBesideTheNextChunk) {
   SdRuns runs(kPhonesOfSd);
-  SdTask task{"", 1024, 100, 2.0, 2.0};
+  SdTask task{1024, 100, 2.0, 2.0};
   const SdRequest ours = runs.request("qwen2.5-1.5b", "8gen2", SdSystem::kOurs, task);
   const SdRequest without = runs.request("qwen2.5-1.5b", "8gen2", SdSystem::kNpuGraphSam, task);
   const double added_s = ours.prompt.seconds - without.prompt.seconds;
-  const double work_s = 2e-3 * 1024;            // of one core, df008
-  EXPECT_GE(added_s, work_s / 5 * 256 / 1024);  // five large cores share the last chunk's
+  const double work_s = 2e-3 * 1024;  // of one core, df008
+  // Five large cores share the last chunk's, beside the head alone.
+  EXPECT_GT(added_s, 0.9 * work_s / 5 * 256 / 1024);
   EXPECT_LT(added_s, work_s / 5);
-  EXPECT_NEAR(ours.more_if_behind_s, work_s - added_s, 1e-9);
+  EXPECT_GT(ours.more_if_behind_s, 0.8 * work_s);
   EXPECT_EQ(without.more_if_behind_s, 0.0);
   // The energy is that of all of it.
   EXPECT_GT(ours.prompt.joules - without.prompt.joules, 0.85 * work_s / 5 * 4.065);
@@ -159,19 +187,90 @@ TEST(ReproduceSd, TheTwoStacksOfThePaperAgreeOnTheNpus) {
 
 TEST(ReproduceSd, D6MoreAcceptedTokensAreFasterAndLanesDiffer) {
   SdRuns runs(kPhonesOfSd);
-  const auto steps_s = [&](SdSystem system, const SdTask& task) {
+  const auto steps_s = [&](const SdSystem& system, const SdTask& task) {
     return runs.request("qwen2.5-0.5b", "8gen2", system, task).steps.seconds;
   };
   SdTask better = kSummary;
-  better.sam_accepted = 5.0;
+  better.retrieved_accepted = 5.0;
   EXPECT_LT(steps_s(SdSystem::kNpuSam, better), steps_s(SdSystem::kNpuSam, kSummary));
   EXPECT_EQ(steps_s(SdSystem::kNpuEagle, better), steps_s(SdSystem::kNpuEagle, kSummary));
   EXPECT_LT(steps_s(SdSystem::kNpuSam, kSummary), steps_s(SdSystem::kNpu, kSummary));
-  EXPECT_NE(steps_s(SdSystem::kCpu, kSummary), steps_s(SdSystem::kNpu, kSummary));
   // A verification of a few rows costs less than as many steps.
-  EXPECT_LT(steps_s(SdSystem::kNpuSam, {"", 1000, 100, 1.0, 1.0}),
+  EXPECT_LT(steps_s(SdSystem::kNpuSam, {1000, 100, 1.0, 1.0}),
             kSdRows * steps_s(SdSystem::kNpu, kSummary));
   EXPECT_THROW(runs.request("no-such-model", "8gen2", SdSystem::kNpu, kSummary), Error);
+}
+
+// Every source of drafts, with steps on either lane, really verified by a session: as many passes
+// as the accepted tokens say.
+TEST(ReproduceSd, D6EverySourceDecodesOnEitherLane) {
+  SdRuns runs(kPhonesOfSd);
+  for (const SdDrafts drafts :
+       {SdDrafts::kNone, SdDrafts::kRetrieved, SdDrafts::kCalibrated, SdDrafts::kModel}) {
+    double seconds[2];
+    for (const bool is_on_cpu : {false, true}) {
+      const SdSystem system{is_on_cpu, false, drafts};
+      const SdRequest request = runs.request("qwen2.5-0.5b", "8gen2", system, kSummary);
+      seconds[is_on_cpu ? 1 : 0] = request.steps.seconds;
+      // The first token of the answer is the prompt's, and the last draft may be cut short.
+      EXPECT_NEAR(request.n_passes, (kSummary.n_output - 1) / accepted_tokens(system, kSummary),
+                  1.01)
+          << static_cast<int>(drafts) << " on " << is_on_cpu;
+    }
+    EXPECT_NE(seconds[0], seconds[1]);
+  }
+}
+
+// An ordinary run with the same files gives the same figures.
+TEST(ReproduceSd, TheFiguresAreThoseOfAnyRun) {
+  SdRuns runs(kPhonesOfSd);
+  prepare::Options options;
+  options.phone.file = kPhonesOfSd + "/8gen2.json";
+  options.phone.stack = "sd.npu";
+  options.phone.has_values = false;
+  options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
+  options.model.file = "qwen2.5-0.5b";
+  options.model.type = "q8_0";
+  options.memory.context = 1024;
+  options.lanes.is_cut_at_norms = true;
+  options.prompts.chunk = kSdOneShape;
+  options.prompts.order = plan::Order::kInOrder;
+  for (const char* text : {"qkv=1", "out=1", "ffn=1", "head=1", "=0"}) {
+    options.lanes.placements.push_back(plan::placement_from_text(text));
+  }
+  measure::MeasureOptions measure;
+  measure.prefill_tokens = {600};
+  measure.decode_tokens = 8;
+  measure.decode_context = 600;
+  const auto simulate = [&] {
+    engine::Engine engine(options);
+    engine::Session session(engine);
+    return measure::simulate(session, measure);
+  };
+  // The first token of an answer needs no pass.
+  const SdRequest request =
+      runs.request("qwen2.5-0.5b", "8gen2", SdSystem::kNpu, {600, 9, 1.0, 1.0});
+  const measure::Simulation plain = simulate();
+  EXPECT_NEAR(plain.prefill[0].seconds, request.prompt.seconds, 1e-9);
+  EXPECT_NEAR(plain.prefill[0].joules, request.prompt.joules, 1e-6);
+  EXPECT_NEAR(plain.decode.seconds, request.steps.seconds, 1e-9);
+  // With graphs that change.
+  options.phone.prompt_stack = "sd.npu.prompts";
+  options.memory.layouts = prepare::Layouts::kSwitch;
+  options.prompts.chunk = kSdPromptShape;
+  EXPECT_NEAR(simulate().prefill[0].seconds,
+              runs.switched_prompt("qwen2.5-0.5b", "8gen2", 600).prompt_s, 1e-9);
+}
+
+// A phone that switches goes on as long as its loads, and steps wait for them.
+TEST(ReproduceSd, D1StepsWaitForGraphsThatAreNotThere) {
+  SdRuns runs(kPhonesOfSd);
+  const SwitchedPrompt brief = runs.switched_prompt("qwen2.5-1.5b", "8gen2", 64);
+  EXPECT_LT(brief.n_switched, 28);
+  EXPECT_GT(brief.finished_s, brief.prompt_s);
+  const SdRequest request =
+      runs.request("qwen2.5-1.5b", "8gen2", SdSystem::kNpuGraph, {64, 2, 1.0, 1.0});
+  EXPECT_NEAR(request.prompt.seconds, brief.finished_s, 1e-9);
 }
 
 }  // namespace

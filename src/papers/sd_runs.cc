@@ -2,183 +2,223 @@
 
 #include <algorithm>
 
-#include "machines/phone_setup.h"
-#include "plan/phone.h"
+#include "draft/drafter.h"
+#include "engine/session.h"
+#include "lanes/virtual/virtual_phone.h"
+#include "machines/phone_prompts.h"
+#include "papers/scripted_drafts.h"
 
 namespace troika::papers {
 namespace {
 
 constexpr int kMostTokens = 4096;
-// Steps of an answer are all taken to be behind so much of it.
-constexpr double kMiddle = 0.5;
+constexpr size_t kCpuLane = 0;
+constexpr double kUsPerS = 1e6, kUsPerMs = 1e3;
 
-bool is_on_cpu(SdSystem system) {
-  return system == SdSystem::kCpu || system == SdSystem::kCpuSam || system == SdSystem::kCpuEagle;
-}
-bool has_two_graphs(SdSystem system) {
-  return system == SdSystem::kNpuGraph || system == SdSystem::kNpuGraphSam ||
-         system == SdSystem::kOurs;
-}
-bool is_plain(SdSystem system) {
-  return system == SdSystem::kNpu || system == SdSystem::kNpuGraph || system == SdSystem::kCpu;
-}
-bool is_eagle(SdSystem system) {
-  return system == SdSystem::kNpuEagle || system == SdSystem::kCpuEagle;
+// All positions of a prompt calibrate drafts.
+class Everything : public engine::PromptObserver {
+ public:
+  bool wants(int) const override { return true; }
+  void see(int, std::span<const float>) override {}
+  void took(double) override {}
+};
+
+engine::SamplerOptions greedy() {
+  engine::SamplerOptions options;
+  options.temperature = 0.0f;
+  return options;
 }
 
 }  // namespace
 
-double accepted_tokens(SdSystem system, const SdTask& task) {
-  if (is_plain(system)) return 1.0;
-  if (is_eagle(system)) return kEagleAccepted;
-  return system == SdSystem::kOurs ? task.ours_accepted : task.sam_accepted;
+double accepted_tokens(const SdSystem& system, const SdTask& task) {
+  switch (system.drafts) {
+    case SdDrafts::kNone:
+      break;
+    case SdDrafts::kRetrieved:
+      return task.retrieved_accepted;
+    case SdDrafts::kCalibrated:
+      return task.calibrated_accepted;
+    case SdDrafts::kModel:
+      return kEagleAccepted;
+  }
+  return 1.0;
 }
 
 struct SdRuns::Machine {
-  explicit Machine(const prepare::Options& options) : engine(options), passes(engine) {}
-  Machine(const prepare::Options& options, const prepare::Options& prompt_options)
-      : engine(options),
-        prompts(std::make_unique<engine::Engine>(prompt_options)),
-        passes(engine, prompts.get()) {}
+  explicit Machine(const prepare::Options& options) : engine(options), session(engine) {}
+
+  const lanes::VirtualPhone& phone() const { return *engine.phone(); }
+  lanes::VirtualPhone& phone() { return static_cast<lanes::VirtualPhone&>(engine.machine()); }
+  double now_s() const { return phone().clock().now_us() / kUsPerS; }
+  template <typename Run>
+  PhoneCost timed(const Run& run) {
+    const lanes::PhoneUse start = phone().use();
+    run();
+    const lanes::PhoneUse end = phone().use();
+    return {(end.now_us - start.now_us) / kUsPerS, phone().energy_j(start, end)};
+  }
+  // Which tokens makes no difference to the time.
+  void read(int n_tokens, engine::PromptObserver* observer = nullptr) {
+    session.truncate(0);
+    session.prefill(std::vector<cache::Token>(static_cast<size_t>(n_tokens), 0), nullptr, observer);
+  }
+  void work(double us) {
+    phone().add_background(kCpuLane, us);
+    phone().finish_background(kCpuLane);
+  }
+
   engine::Engine engine;
-  std::unique_ptr<engine::Engine> prompts;
-  PhonePasses passes;
+  engine::Session session;
 };
 
 SdRuns::SdRuns(std::string phones) : phones_(std::move(phones)) {}
 SdRuns::~SdRuns() = default;
 
-SdRuns::Machine& SdRuns::machine(const std::string& model, const std::string& phone, bool is_cpu) {
-  std::unique_ptr<Machine>& known = machines_[{model, phone, is_cpu}];
-  if (known != nullptr) return *known;
+// Floats on the CPU (footnote 2 of the paper). Whole passes were measured for the stack of steps,
+// so what it takes to hand over is in its rates. Chunks of 256 run as [75] runs them, which is
+// llm.npu (section 3.1), with the kernels of its backend (section 4.1).
+prepare::Options SdRuns::options_of(const std::string& model, const std::string& phone,
+                                    const Software& software) const {
   prepare::Options options;
   options.phone.file = phones_ + "/" + phone + ".json";
   options.phone.stack = "sd.npu";
+  if (software.chunk == kSdPromptShape) options.phone.prompt_stack = "sd.npu.prompts";
   options.model.file = model;
   options.model.type = "q8_0";
+  if (software.is_draft_model) options.model.n_blocks = 1;
   options.phone.has_values = false;
+  options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
+  options.phone.small_shapes = {1, kSdRows};
+  if (software.has_switch) options.phone.small_shapes.push_back(kSdStepShape);
   options.lanes.is_cut_at_norms = true;
-  options.prompts.chunk = kSdPromptShape;
+  for (const char* products : {"qkv", "out", "ffn", "head"}) {
+    plan::Placement on_npu{products, 0, 1};
+    if (software.is_on_cpu) on_npu.phase = plan::Phase::kPrompt;
+    options.lanes.placements.push_back(on_npu);
+  }
+  options.lanes.placements.push_back({"", 0, 0});
+  options.prompts.chunk = software.chunk;
+  options.prompts.order = plan::Order::kInOrder;
+  if (software.has_switch) options.memory.layouts = prepare::Layouts::kSwitch;
   options.memory.context = kMostTokens;
-  if (is_cpu) {
-    options.phone.processors = {lanes::Processor::kCpu};
-    options.phone.small_shapes = {1, kSdRows};
-  } else {
-    // Floats on the CPU (footnote 2 of the paper). Whole passes were measured for this stack, so
-    // what it takes to hand over is in its rates.
-    options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
-    options.lanes.placements = {{"qkv", 0, 1},  {"out", 0, 1},       {"ffn", 0, 1},  {"head", 0, 1},
-                                {"norm", 0, 0}, {"attention", 0, 0}, {"embed", 0, 0}};
-    options.phone.has_fast_handover = true;
-    options.phone.small_shapes = {1, kSdRows, kSdStepShape, kSdOneShape};
-  }
-  if (is_cpu) {
-    known = std::make_unique<Machine>(options);
-    return *known;
-  }
-  // Prompts run in chunks as [75] does, which is llm.npu (section 3.1), with the kernels of its
-  // backend (section 4.1). The stack of this paper was measured on verifying drafts.
-  prepare::Options prompt_options = options;
-  prompt_options.phone.stack = "sd.npu.prompts";
-  prompt_options.phone.has_fast_handover = false;  // as llm.npu is simulated: H8 is another paper's
-  prompt_options.phone.small_shapes = {1};
-  known = std::make_unique<Machine>(options, prompt_options);
+  return options;
+}
+
+SdRuns::Machine& SdRuns::machine(const std::string& model, const std::string& phone,
+                                 const Software& software) {
+  std::unique_ptr<Machine>& known = machines_[{model, phone, software}];
+  if (known == nullptr) known = std::make_unique<Machine>(options_of(model, phone, software));
   return *known;
 }
 
 const engine::Engine& SdRuns::engine(const std::string& model, const std::string& phone) {
-  return machine(model, phone, false).engine;
+  return machine(model, phone, {.has_switch = true}).engine;
 }
 
 PhoneCost SdRuns::prompt(const std::string& model, const std::string& phone, int n_prompt,
                          int shape) {
-  const auto [at, is_new] = prompts_.try_emplace({model, phone, n_prompt, shape});
-  if (is_new) at->second = machine(model, phone, false).passes.prompt(n_prompt, shape);
-  return at->second;
-}
-
-PhoneCost SdRuns::pass(const std::string& model, const std::string& phone, bool is_cpu, int n_rows,
-                       int n_past, bool is_draft_model) {
-  const auto [at, is_new] =
-      passes_.try_emplace({model, phone, is_cpu, n_rows, n_past, is_draft_model});
-  if (!is_new) return at->second;
-  PhonePasses& passes = machine(model, phone, is_cpu).passes;
-  at->second = is_draft_model ? passes.block_and_head(n_rows, n_past) : passes.pass(n_rows, n_past);
-  return at->second;
-}
-
-PhoneCost SdRuns::cpu_ms(const std::string& model, const std::string& phone, bool is_cpu,
-                         double ms) {
-  const lanes::CostModel& costs = machine(model, phone, false).engine.phone()->model();
-  const double npu_w = is_cpu ? 0.0 : costs.wait_w(lanes::Processor::kNpu);
-  return {1e-3 * ms,
-          1e-3 * ms * (costs.power_w(lanes::Processor::kCpu) + npu_w + costs.phone().power.idle_w)};
-}
-
-PhoneCost SdRuns::calibration(const std::string& model, const std::string& phone,
-                              const SwitchedPrompt& prompt, int n_prompt) {
-  const lanes::CostModel& costs = machine(model, phone, false).engine.phone()->model();
-  const auto& cpu = costs.phone().cpu;
-  const double s_per_token =
-      1e-3 * costs.stack().draft.calibrate_ms_per_token / (cpu.prime.count + cpu.middle.count);
-  double left_s = 0.0;
-  for (size_t chunk = 0; chunk < prompt.chunks.size(); ++chunk) {
-    const double idle_s = prompt.chunks[chunk].seconds - prompt.chunks[chunk].cpu_busy_s;
-    left_s = std::max(0.0, left_s - idle_s);
-    const int done = static_cast<int>(chunk) * kSdPromptShape;
-    left_s += s_per_token * std::min(kSdPromptShape, n_prompt - done);
-  }
-  PhoneCost cost = cpu_ms(model, phone, false, 1e3 * left_s);
-  // What is hidden works where the CPU would have waited.
-  const double busy_w =
-      costs.power_w(lanes::Processor::kCpu) - costs.wait_w(lanes::Processor::kCpu);
-  cost.joules += busy_w * (s_per_token * n_prompt - left_s);
-  return cost;
+  Machine& with = machine(model, phone, {.chunk = shape});
+  return with.timed([&] { with.read(n_prompt); });
 }
 
 SwitchedPrompt SdRuns::switched_prompt(const std::string& model, const std::string& phone,
                                        int n_prompt, schedule::Layout now, Trace* trace) {
-  const auto [at, is_new] = switched_.try_emplace({model, phone, n_prompt, now});
-  if (!is_new && trace == nullptr) return at->second;
-  PhonePasses& passes = machine(model, phone, false).passes;
-  schedule::LayoutSwitch layouts(passes.profile(n_prompt, kSdPromptShape, kSdStepShape), now);
-  const int n_chunks = (n_prompt + kSdPromptShape - 1) / kSdPromptShape;
-  layouts.follow(schedule::plan_switch(layouts.times(), layouts.layouts(), n_chunks));
-  at->second = passes.switched_prompt(n_prompt, kSdPromptShape, kSdStepShape, &layouts, trace);
-  return at->second;
+  Machine& with = machine(model, phone, {.has_switch = true});
+  machines::PhonePrompts& prompts = *with.engine.phone_prompts();
+  prompts.assume(now);
+  with.session.watch({.trace = trace});
+  SwitchedPrompt result;
+  const double start_s = with.now_s();
+  with.read(n_prompt);
+  result.prompt_s = with.now_s() - start_s;
+  result.n_switched = prompts.n_switched();
+  prompts.finish();
+  result.finished_s = with.now_s() - start_s;
+  with.session.watch({});
+  return result;
 }
 
 double SdRuns::whole_load_s(const std::string& model, const std::string& phone) {
-  const Machine& built = machine(model, phone, false);
-  return 1e-6 * built.passes.block_load_us() * built.engine.blueprint().n_layers;
+  const Machine& with = machine(model, phone, {.has_switch = true});
+  return with.engine.phone_prompts()->block_load_us() * with.engine.blueprint().n_layers / kUsPerS;
 }
 
-SdRequest SdRuns::request(const std::string& model, const std::string& phone, SdSystem system,
-                          const SdTask& task) {
-  const bool is_cpu = is_on_cpu(system);
-  const lanes::CostModel& costs = machine(model, phone, false).engine.phone()->model();
+SdRequest SdRuns::request(const std::string& model, const std::string& phone,
+                          const SdSystem& system, const SdTask& task) {
+  // Only what the system looks at, so that tasks which differ in nothing else are one.
+  SdTask seen{task.n_prompt, task.n_output, 1.0, 1.0};
+  if (system.drafts == SdDrafts::kRetrieved) seen.retrieved_accepted = task.retrieved_accepted;
+  if (system.drafts == SdDrafts::kCalibrated) seen.calibrated_accepted = task.calibrated_accepted;
+  const auto [at, is_new] = requests_.try_emplace({model, phone, system, seen});
+  if (is_new) at->second = simulate(model, phone, system, seen);
+  return at->second;
+}
+
+SdRequest SdRuns::simulate(const std::string& model, const std::string& phone,
+                           const SdSystem& system, const SdTask& task) {
+  const bool has_long_chunks = system.is_on_cpu || system.has_two_graphs;
+  const Software software{.chunk = has_long_chunks ? kSdPromptShape : kSdOneShape,
+                          .is_on_cpu = system.is_on_cpu,
+                          .has_switch = system.has_two_graphs};
+  Machine& with = machine(model, phone, software);
+  machines::PhonePrompts& prompts = *with.engine.phone_prompts();
+  prompts.assume(schedule::Layout::kPrompt);
+  const bool is_calibrated = system.drafts == SdDrafts::kCalibrated;
+  Everything everything;
   SdRequest request;
-  if (has_two_graphs(system)) {
-    request.prompt = switched_prompt(model, phone, task.n_prompt).cost;
-  } else {
-    request.prompt = prompt(model, phone, task.n_prompt, is_cpu ? kSdPromptShape : kSdOneShape);
-  }
-  if (system == SdSystem::kOurs) {
-    const PhoneCost added =
-        calibration(model, phone, switched_prompt(model, phone, task.n_prompt), task.n_prompt);
-    request.prompt += added;
+  double before_finish_s = 0.0;
+  request.prompt = with.timed([&] {
+    with.read(task.n_prompt, is_calibrated ? &everything : nullptr);
+    before_finish_s = with.now_s();
+    prompts.finish();
+  });
+  const plan::Stack& stack = with.phone().model().stack();
+  if (is_calibrated) {
+    const double left_s = with.now_s() - before_finish_s;
     request.more_if_behind_s =
-        1e-3 * costs.stack().draft.calibrate_ms_per_token * task.n_prompt - added.seconds;
+        std::max(0.0, 1e-3 * stack.draft.calibrate_ms_per_token * task.n_prompt - left_s);
   }
-  const int n_rows = is_plain(system) ? 1 : kSdRows;
-  const int n_past = task.n_prompt + static_cast<int>(kMiddle * task.n_output);
-  PhoneCost step = pass(model, phone, is_cpu, n_rows, n_past, false);
-  if (is_eagle(system)) {
-    step += pass(model, phone, is_cpu, 1, n_past, true) * kEagleDrafts;
-  } else if (!is_plain(system)) {
-    step += cpu_ms(model, phone, is_cpu, costs.stack().draft.step_ms);
+
+  Machine* draft_model = nullptr;
+  if (system.drafts == SdDrafts::kModel) {
+    Software smaller = software;
+    smaller.is_draft_model = true;
+    draft_model = &machine(model, phone, smaller);
+    request.prompt += draft_model->timed([&] { draft_model->read(task.n_prompt); });
   }
-  request.steps = step * (task.n_output / accepted_tokens(system, task));
+  const auto draft = [&](int n_drafts) {
+    if (draft_model == nullptr) {
+      with.work(kUsPerMs * stack.draft.step_ms);
+      return;
+    }
+    // Its guesses that were right are in its cache; the model's own token behind them is not.
+    engine::Session& session = draft_model->session;
+    session.truncate(static_cast<int>(with.session.history().size()) - 1);
+    request.steps += draft_model->timed([&] {
+      for (int i = 0; i < n_drafts; ++i) {
+        session.append(0);
+        (void)session.logits();
+      }
+    });
+  };
+  engine::Sampler sampler(greedy());
+  request.steps += with.timed([&] {
+    const draft::Token right = with.session.next(sampler);
+    std::unique_ptr<draft::Drafter> drafter;
+    if (system.drafts != SdDrafts::kNone) {
+      std::vector<std::unique_ptr<draft::Source>> sources;
+      sources.push_back(std::make_unique<ScriptedDrafts>(kSdRows - 1, accepted_tokens(system, task),
+                                                         right, draft));
+      drafter = std::make_unique<draft::Drafter>(
+          std::move(sources), draft::DrafterOptions{.most_width = kSdRows, .is_fixed = true});
+      drafter->begin(with.session.history());
+    }
+    for (int n_left = task.n_output - 1; n_left > 0;) {
+      n_left -= with.session.step(sampler, drafter.get(), n_left).n_tokens;
+      ++request.n_passes;
+    }
+  });
   return request;
 }
 

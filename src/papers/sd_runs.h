@@ -1,5 +1,6 @@
 // The systems that sd.npu compares, on virtual phones: what a request costs with each (D1, D3, D6).
-// How many draft tokens are accepted is not simulated: the published figure stands in the task.
+// Each is an engine and a session as everywhere, whose time is modelled. How many draft tokens are
+// accepted is not simulated: the published figure stands in the task.
 #pragma once
 
 #include <map>
@@ -7,37 +8,67 @@
 #include <string>
 #include <tuple>
 
-#include "papers/phone_passes.h"
+#include "engine/engine.h"
+#include "schedule/layout_switch.h"
 
 namespace troika::papers {
 
-// Every system runs prompts on the NPU (section 4.1).
-enum class SdSystem {
-  kNpu,       // steps too, with one graph for both
-  kNpuGraph,  // with a graph for each: +G
-  kCpu,       // steps on the CPU
-  kNpuSam,    // +SD
-  kNpuGraphSam,
-  kCpuSam,
-  kNpuEagle,
-  kCpuEagle,
-  kOurs,  // sd.npu
+// Where drafts come from.
+enum class SdDrafts {
+  kNone,
+  kRetrieved,   // found in the text: lookup (PLD), a suffix automaton (SAM)
+  kCalibrated,  // the same, with what the prompt's logits say, and rejected drafts reused
+  kModel,       // a smaller model: EAGLE, as the paper simulates it
 };
+
+// Every system runs prompts on the NPU (section 4.1).
+struct SdSystem {
+  bool is_on_cpu = false;       // its steps
+  bool has_two_graphs = false;  // of the NPU, for prompts and for steps: +G
+  SdDrafts drafts = SdDrafts::kNone;
+
+  auto operator<=>(const SdSystem&) const = default;
+
+  static const SdSystem kNpu, kNpuGraph, kNpuSam, kNpuGraphSam, kNpuEagle, kCpu, kCpuSam, kCpuEagle,
+      kOurs;
+};
+inline constexpr SdSystem SdSystem::kNpu{};
+inline constexpr SdSystem SdSystem::kNpuGraph{false, true, SdDrafts::kNone};
+inline constexpr SdSystem SdSystem::kNpuSam{false, false, SdDrafts::kRetrieved};
+inline constexpr SdSystem SdSystem::kNpuGraphSam{false, true, SdDrafts::kRetrieved};
+inline constexpr SdSystem SdSystem::kNpuEagle{false, false, SdDrafts::kModel};
+inline constexpr SdSystem SdSystem::kCpu{true, false, SdDrafts::kNone};
+inline constexpr SdSystem SdSystem::kCpuSam{true, false, SdDrafts::kRetrieved};
+inline constexpr SdSystem SdSystem::kCpuEagle{true, false, SdDrafts::kModel};
+inline constexpr SdSystem SdSystem::kOurs{false, true, SdDrafts::kCalibrated};
 
 struct SdTask {
-  std::string name;  // "summary"
   int n_prompt = 0;
   int n_output = 0;
-  double sam_accepted = 1.0;   // tokens per verification, the one behind the draft counted
-  double ours_accepted = 1.0;  // with calibration and reuse
+  double retrieved_accepted = 1.0;  // tokens of a verification, the one behind the draft counted
+  double calibrated_accepted = 1.0;
+
+  auto operator<=>(const SdTask&) const = default;
 };
 
-// Per verification; 1 without drafts.
-double accepted_tokens(SdSystem system, const SdTask& task);
+// Tokens of a verification; 1 without drafts.
+double accepted_tokens(const SdSystem& system, const SdTask& task);
+
+struct PhoneCost {
+  double seconds = 0.0;
+  double joules = 0.0;
+
+  PhoneCost& operator+=(const PhoneCost& other) {
+    seconds += other.seconds;
+    joules += other.joules;
+    return *this;
+  }
+};
 
 struct SdRequest {
-  PhoneCost prompt;  // with the calibration, where there is one
-  PhoneCost steps;   // of the whole answer
+  PhoneCost prompt;  // until steps may begin
+  PhoneCost steps;   // the whole answer
+  int n_passes = 0;  // of it
   // How much longer it would take if the calibration stood in a row behind the prompt, which is the
   // other way to read the paper (K16).
   double more_if_behind_s = 0.0;
@@ -45,6 +76,13 @@ struct SdRequest {
   double seconds() const { return prompt.seconds + steps.seconds; }
   double joules() const { return prompt.joules + steps.joules; }
   double steps_percent() const { return 100.0 * steps.seconds / seconds(); }
+};
+
+// A prompt during which graphs changed.
+struct SwitchedPrompt {
+  double prompt_s = 0.0;    // up to its end
+  double finished_s = 0.0;  // until all blocks have the graphs of steps too
+  int n_switched = 0;       // of them when the prompt ended
 };
 
 // The paper's graph for both phases, if there is only one ("32" is printed, which does not compute:
@@ -55,7 +93,6 @@ inline constexpr int kSdOneShape = 112, kSdPromptShape = 256, kSdStepShape = 32;
 // graph: what the passes of this stack take was measured over the length of the draft (Figure 6).
 inline constexpr int kSdRows = 6;
 inline constexpr double kEagleAccepted = 5.5;  // df013
-inline constexpr int kEagleDrafts = 5;         // a chain that can be accepted so far
 
 class SdRuns {
  public:
@@ -64,7 +101,7 @@ class SdRuns {
   ~SdRuns();
 
   // Throws Error for what is not known.
-  SdRequest request(const std::string& model, const std::string& phone, SdSystem system,
+  SdRequest request(const std::string& model, const std::string& phone, const SdSystem& system,
                     const SdTask& task);
   // `now`: the layout that all blocks have when the prompt begins; behind an answer the step's.
   SwitchedPrompt switched_prompt(const std::string& model, const std::string& phone, int n_prompt,
@@ -72,26 +109,30 @@ class SdRuns {
                                  Trace* trace = nullptr);
   // All blocks one after the other, without computing meanwhile.
   double whole_load_s(const std::string& model, const std::string& phone);
+  // Chunks of so many tokens, one of the three lengths above, without a change of graphs.
   PhoneCost prompt(const std::string& model, const std::string& phone, int n_prompt, int shape);
+  // With graphs that change.
   const engine::Engine& engine(const std::string& model, const std::string& phone);
 
  private:
+  // Which software runs a model.
+  struct Software {
+    int chunk = kSdPromptShape;
+    bool is_on_cpu = false;  // steps
+    bool has_switch = false;
+    bool is_draft_model = false;  // one block and the head
+    auto operator<=>(const Software&) const = default;
+  };
   struct Machine;
-  Machine& machine(const std::string& model, const std::string& phone, bool is_cpu);
-  PhoneCost pass(const std::string& model, const std::string& phone, bool is_cpu, int n_rows,
-                 int n_past, bool is_draft_model);
-  // Work of the CPU that is not part of a pass.
-  PhoneCost cpu_ms(const std::string& model, const std::string& phone, bool is_cpu, double ms);
-  // What calibration adds to a prompt. The large cores share it, chunk by chunk, in the time in
-  // which they have nothing else to do during the chunks behind; the rest follows the prompt (K16).
-  PhoneCost calibration(const std::string& model, const std::string& phone,
-                        const SwitchedPrompt& prompt, int n_prompt);
+  Machine& machine(const std::string& model, const std::string& phone, const Software& software);
+  prepare::Options options_of(const std::string& model, const std::string& phone,
+                              const Software& software) const;
+  SdRequest simulate(const std::string& model, const std::string& phone, const SdSystem& system,
+                     const SdTask& task);
 
   std::string phones_;
-  std::map<std::tuple<std::string, std::string, bool>, std::unique_ptr<Machine>> machines_;
-  std::map<std::tuple<std::string, std::string, bool, int, int, bool>, PhoneCost> passes_;
-  std::map<std::tuple<std::string, std::string, int, int>, PhoneCost> prompts_;
-  std::map<std::tuple<std::string, std::string, int, schedule::Layout>, SwitchedPrompt> switched_;
+  std::map<std::tuple<std::string, std::string, Software>, std::unique_ptr<Machine>> machines_;
+  std::map<std::tuple<std::string, std::string, SdSystem, SdTask>, SdRequest> requests_;
 };
 
 }  // namespace troika::papers

@@ -90,6 +90,7 @@ std::vector<Field> Stack::fields() {
       {"npu.rate_8gen3", &npu.rate_8gen3, 1e-3, 1e3},
       {"npu.rate_8gen2", &npu.rate_8gen2, 0, 1e3},
       {"handover.sync_us", &handover.sync_us, 0, kLongUs},
+      {"handover.is_ordinary", &handover.is_ordinary, 0, 1},
       {"handover.sleep_us", &handover.sleep_us, 0, kLongUs},
       {"handover.poll_us", &handover.poll_us, 0, kLongUs},
       {"handover.npu_first_us", &handover.npu_first_us, 0, kLongUs},

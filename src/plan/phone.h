@@ -88,6 +88,7 @@ struct Stack {
   } npu;
   struct {
     Constant sync_us;       // an ordinary one
+    Constant is_ordinary;   // 1: this software has no other, whatever is asked for
     Constant sleep_us;      // the shortest
     Constant poll_us;       // on a flag, after the sleep
     Constant npu_first_us;  // submission after the NPU has ended

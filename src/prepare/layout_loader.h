@@ -32,7 +32,7 @@ namespace troika::prepare {
 // plan's prompts cannot have what was asked for.
 bool apply_layouts(const Options& options, plan::Plan* plan);
 
-class LayoutLoader : public schedule::BlockWatch {
+class LayoutLoader : public schedule::LayoutWatch {
  public:
   struct Counters {
     int64_t n_loads = 0;  // into the layout of steps
@@ -51,14 +51,12 @@ class LayoutLoader : public schedule::BlockWatch {
   void load_all(const ProgressFunction& progress);
 
   // From here on: by the thread that holds the pass mutex.
-  // A prompt, or what is left of it: so many tokens of Phase::kPrompt, in chunks of so many.
-  void plan_prompt(int n_tokens, int chunk, bool is_first);
+  void plan_prompt(int n_tokens, int chunk, bool is_first) override;
   // Takes the place of what would be planned from now on: to test and to measure.
   void force_plan(std::optional<schedule::SwitchPlan> plan) { forced_ = plan; }
   void before_block(int block, plan::Phase phase, int n_tokens) override;
   void after_blocks() override;
-  // Records blocks and loads in rows `row` and `row` + 1 from now on; null ends that.
-  void set_trace(Trace* trace, int row);
+  void set_trace(Trace* trace, int row) override;
 
   // In the middle of a load, that does not count yet.
   const Counters& counters() const { return counters_; }

@@ -14,7 +14,9 @@ std::unique_ptr<forge::HollowModel> make_hollow(const Options& options) {
   if (std::filesystem::exists(options.model.file, ignored)) return nullptr;
   const model::KnownModel* known = model::find_known(options.model.file);
   if (known == nullptr) return nullptr;
-  return std::make_unique<forge::HollowModel>(*known, options.model.type);
+  model::KnownModel wanted = *known;
+  if (options.model.n_blocks > 0) wanted.n_layers = static_cast<uint32_t>(options.model.n_blocks);
+  return std::make_unique<forge::HollowModel>(wanted, options.model.type);
 }
 
 }  // namespace

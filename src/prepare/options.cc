@@ -79,10 +79,18 @@ void check_phone(const Options& options) {
   if (options.memory.limit_bytes > 0) {
     throw UsageError("‹memory› is for this machine. What a phone has stands in its own file.");
   }
-  if (options.memory.layouts) {
+  if (options.memory.layouts && *options.memory.layouts != Layouts::kSwitch) {
+    throw UsageError(fmt::format(
+        "‹layouts› {} is for this machine. On a virtual phone there is 'switch': graphs "
+        "of prompts and of steps, which change while a prompt runs.",
+        layouts_name(*options.memory.layouts)));
+  }
+  const bool is_in_order =
+      !options.prompts.order || *options.prompts.order == plan::Order::kInOrder;
+  if (options.memory.layouts && !is_in_order) {
     throw UsageError(
-        "‹layouts› is for this machine. On a virtual phone 'troika reproduce sd.npu' changes "
-        "layouts.");
+        "‹layouts› switch goes by blocks, and with several chunks in flight blocks have no order: "
+        "use ‹order› in-order.");
   }
 }
 

@@ -19,6 +19,7 @@ namespace troika::prepare {
 struct ModelChoice {
   std::string file;           // a GGUF file; for timing also the name of a known model
   std::string type = "q4_0";  // of the weights of a model that is only a name: a file type's name
+  int n_blocks = 0;           // of such a model, only the first so many; 0: all
   std::string pre_tokenizer;  // overrides what the file names
 };
 
@@ -29,6 +30,7 @@ enum class NpuStep { kNaive, kChunk, kOutlier, kOutOfOrder };
 struct PhoneChoice {
   std::string file;                             // empty: this machine
   std::string stack;                            // the software on the phone
+  std::string prompt_stack;                     // another one that runs prompts; empty: the same
   std::vector<lanes::Processor> processors;     // its lanes; empty: all
   bool has_values = true;                       // false: it takes time and computes nothing
   std::optional<NpuStep> npu_step;              // none: lanes and placements as everywhere

@@ -13,24 +13,6 @@ double n_units(const Node& node, const lanes::Run& run) {
   return node.is_dynamic ? n_positions(run) : 1.0;
 }
 
-// Names each block once, and the end of them whatever is thrown on the way.
-class BlockTeller {
- public:
-  explicit BlockTeller(BlockWatch* watch) : watch_(watch) {}
-  ~BlockTeller() {
-    if (block_ >= 0) watch_->after_blocks();
-  }
-  void tell(const Node& node, const lanes::Run& run) {
-    if (watch_ == nullptr || node.block < 0 || node.block == block_) return;
-    block_ = node.block;
-    watch_->before_block(block_, run.phase, run.n_tokens);
-  }
-
- private:
-  BlockWatch* watch_;
-  int block_ = -1;
-};
-
 }  // namespace
 
 // Waits for one task after the other. It outlives them all: a lane's thread may still be on its way
@@ -133,7 +115,6 @@ void Runner::run(const Pass& pass, std::span<const lanes::Run> runs, const RunOp
     walk(pass, runs);
     return;
   }
-  TROIKA_ASSERT(watch_ == nullptr);
   const double start_us = machine_->clock().now_us();
   Starts starts;
   {
@@ -143,6 +124,7 @@ void Runner::run(const Pass& pass, std::span<const lanes::Run> runs, const RunOp
   }
   submit_all(starts);
   machine_->wait(latch_);
+  end_watch();
   const std::lock_guard<std::mutex> lock(mutex_);  // the last worker has left `finished`
   // Whoever submitted the last tasks of a queue has left its lock, too.
   for (const auto& lane : lanes_) const std::lock_guard<std::mutex> left(lane->submitting);
@@ -155,12 +137,32 @@ void Runner::run(const Pass& pass, std::span<const lanes::Run> runs, const RunOp
   learn();
 }
 
+// Names each block of a run once.
+void Runner::tell_watch(const Node& node) {
+  if (watch_ == nullptr || node.block < 0) return;
+  if (node.block == watched_block_ && node.run == watched_run_) return;
+  watched_block_ = node.block;
+  watched_run_ = node.run;
+  const lanes::Run& run = runs_[static_cast<size_t>(node.run)];
+  watch_->before_block(node.block, run.phase, run.n_tokens);
+}
+
+void Runner::end_watch() {
+  if (watched_block_ >= 0) watch_->after_blocks();
+  watched_block_ = -1;
+}
+
 void Runner::walk(const Pass& pass, std::span<const lanes::Run> runs) {
-  BlockTeller teller(watch_);
+  runs_ = runs;
+  // Told whatever is thrown on the way.
+  struct End {
+    Runner& runner;
+    ~End() { runner.end_watch(); }
+  } const end{*this};
   lanes::Lane& lane = *lanes_[static_cast<size_t>(pass.only_lane())]->lane;
   for (const Node& node : pass.nodes()) {
     const lanes::Run& run = runs[static_cast<size_t>(node.run)];
-    teller.tell(node, run);
+    tell_watch(node);
     const double start_us = trace_ != nullptr ? machine_->clock().now_us() : 0.0;
     const lanes::Status status = walk_->run(lane, node, run, *machine_);
     if (trace_ != nullptr) {
@@ -339,6 +341,7 @@ void Runner::submit_all(Starts starts) {
     // held it cannot.
     index = state.next;
     const bool is_last_of_lane = index < 0 || pass_->node(index).lane != node.lane;
+    tell_watch(node);
     state.start_us = machine_->clock().now_us();
     const bool unlocks = lane.is_queue() && is_last_of_lane;
     lane.lane->submit(*node.executable, runs_[static_cast<size_t>(node.run)], state);

@@ -27,6 +27,15 @@ class BlockWatch {
   virtual void after_blocks() = 0;
 };
 
+// Whoever changes the layouts of blocks: also told of prompts before their passes.
+class LayoutWatch : public BlockWatch {
+ public:
+  // A prompt, or what is left of it: so many tokens of Phase::kPrompt, in chunks of so many.
+  virtual void plan_prompt(int n_tokens, int chunk, bool is_first) = 0;
+  // Records blocks and loads in rows `row` and `row` + 1 from now on; null ends that.
+  virtual void set_trace(Trace* trace, int row) = 0;
+};
+
 // What was done over one or several passes in which something was decided.
 struct SchedulerStatistics {
   uint64_t n_decisions = 0;
@@ -66,8 +75,9 @@ class Runner {
   lanes::Machine& machine() const { return *machine_; }
   // Tasks go to the lanes through this one from now on. Nodes name its lanes by their places.
   void set_machine(lanes::Machine& machine);
-  // Told of the blocks of every pass from now on; null ends that. REQUIRES: all passes that are run
-  // meanwhile lie on one lane, which is no queue: on several, blocks have no order.
+  // Told of the blocks of every pass from now on; null ends that. REQUIRES: tasks of a block begin
+  // when those of the block before have ended, as on one lane, which is no queue, or on several
+  // with one chunk in flight; on several lanes `before_block` throws nothing.
   void set_watch(BlockWatch* watch) { watch_ = watch; }
 
  private:
@@ -92,9 +102,12 @@ class Runner {
   void note_one_less(int node);
 
   void submit_all(Starts starts);
+  void tell_watch(const Node& node);
+  void end_watch();
 
   lanes::Machine* machine_ = nullptr;
   BlockWatch* watch_ = nullptr;
+  int watched_block_ = -1, watched_run_ = 0;  // that it was told of last
   InOrder in_order_;
   std::unique_ptr<Walk> walk_;
 

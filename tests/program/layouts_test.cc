@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/program/troika.h"
+#include "tests/support/repository.h"
 
 namespace troika::test {
 namespace {
@@ -68,8 +69,29 @@ TEST_F(LayoutsProgram, D1WhatCannotSwitchIsRefused) {
   expect_refusal(troika(run({"--layouts", "some"})), 2, {"blocks, both and switch"});
   expect_refusal(troika(run({"--layouts", "switch", "--prefill", "int8", "--packed", "1MB"})), 2,
                  {"--packed"});
-  expect_refusal(troika(run({"--layouts", "switch", "--machine", "phones/8gen3.json"})), 2,
-                 {"this machine"});
+  expect_refusal(troika(run({"--layouts", "both", "--machine", "phones/8gen3.json"})), 2,
+                 {"this machine", "switch"});
+  expect_refusal(troika(run({"--layouts", "switch", "--machine", "phones/8gen3.json", "--order",
+                             "out-of-order"})),
+                 2, {"--order in-order"});
+}
+
+// On a phone graphs of a known model change while its prompt runs, by another software for prompts.
+TEST_F(LayoutsProgram, D1AGraphOfAPhoneChangesToo) {
+  const std::string phones = test::repository_file("phones");
+  const Finished finished =
+      troika({"bench", "qwen2.5-0.5b", "--machine", phones + "/8gen2.json", "--stack", "sd.npu",
+              "--prompt-stack", "sd.npu.prompts", "--lanes", "cpu;npu", "--chunk", "256",
+              "--layouts", "switch", "-p", "800", "-n", "2", "--json"});
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  const json layouts = json::parse(finished.out)["layouts"];
+  EXPECT_EQ(layouts["blocks"], 24);
+  EXPECT_EQ(layouts["blocks_for_steps"], 24);
+  EXPECT_GE(layouts["loads"], 24);
+  EXPECT_GT(layouts["load_s"], 0.0);
+  expect_refusal(troika({"bench", "qwen2.5-0.5b", "--machine", phones + "/8gen2.json", "--stack",
+                         "sd.npu", "--prompt-stack", "no-such"}),
+                 2, {"no stack 'no-such'"});
 }
 
 }  // namespace

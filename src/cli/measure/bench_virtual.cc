@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "cli/tune/layouts.h"
 #include "cli/use/memory.h"
 #include "machines/phone_setup.h"
 #include "measure/simulate.h"
@@ -138,9 +139,12 @@ void bench_on_phone(const EngineFlags& flags, const measure::MeasureOptions& opt
   engine::Session session(*engine);
   const Simulation simulation = measure::simulate(session, options);
   if (json) {
-    print_json(to_json(simulation, *engine));
+    nlohmann::ordered_json json = to_json(simulation, *engine);
+    json["layouts"] = layouts_json(*engine);
+    print_json(json);
   } else {
     print_table(simulation, *engine);
+    print(layouts_text(*engine));
   }
 }
 

@@ -90,7 +90,7 @@ void reproduce_llm_npu(const ReproduceFlags& flags) {
 void reproduce_sd_npu(const ReproduceFlags& flags) {
   const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
   if (!flags.timeline.empty()) {
-    Trace trace({"blocks", "flash"});
+    Trace trace(papers::kLayoutSwitchRows);
     const TimelineTitle title = papers::trace_layout_switch(folder, &trace);
     write_file(flags.timeline, timeline_svg(trace, title));
   }

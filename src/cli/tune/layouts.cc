@@ -6,11 +6,18 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/common.h"
+#include "machines/phone_prompts.h"
 
 namespace troika::cli {
 namespace {
 
 constexpr double kUsPerS = 1e6;
+
+// Where a phone's graphs change; null elsewhere.
+const machines::PhonePrompts* phone_layouts(const engine::Engine& engine) {
+  const machines::PhonePrompts* prompts = engine.phone_prompts();
+  return prompts != nullptr && prompts->has_layouts() ? prompts : nullptr;
+}
 
 int64_t n_in_steps_layout(const prepare::LayoutLoader& loader) {
   const auto& layouts = loader.layouts().layouts();
@@ -20,6 +27,14 @@ int64_t n_in_steps_layout(const prepare::LayoutLoader& loader) {
 }  // namespace
 
 nlohmann::ordered_json layouts_json(const engine::Engine& engine) {
+  if (const machines::PhonePrompts* phone = phone_layouts(engine); phone != nullptr) {
+    return {{"blocks", phone->layouts().n_blocks()},
+            {"blocks_for_steps", phone->n_switched()},
+            {"loads", phone->counters().n_loads},
+            {"loads_back", phone->counters().n_loads_back},
+            {"load_s", phone->counters().load_us / kUsPerS},
+            {"wait_s", phone->counters().wait_us / kUsPerS}};
+  }
   const prepare::LayoutLoader* loader = engine.loaded().layouts.get();
   if (loader == nullptr) return nullptr;
   const prepare::LayoutLoader::Counters& c = loader->counters();
@@ -39,6 +54,13 @@ nlohmann::ordered_json layouts_json(const engine::Engine& engine) {
 }
 
 std::string layouts_text(const engine::Engine& engine) {
+  if (const machines::PhonePrompts* phone = phone_layouts(engine); phone != nullptr) {
+    const machines::PhonePrompts::Counters& c = phone->counters();
+    return fmt::format(
+        "layouts    {:8.2f} s   of loading graphs in {} + {} loads, {:.2f} s of them waited for "
+        "(all runs)\n",
+        c.load_us / kUsPerS, c.n_loads, c.n_loads_back, c.wait_us / kUsPerS);
+  }
   const prepare::LayoutLoader* loader = engine.loaded().layouts.get();
   if (loader == nullptr) return {};
   const prepare::LayoutLoader::Counters& c = loader->counters();

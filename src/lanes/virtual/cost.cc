@@ -224,9 +224,13 @@ double CostModel::flash_us(const FlashRead& read) const {
   return us * static_cast<double>(read.n_requests);
 }
 
+double CostModel::flash_gb_s() const {
+  return stack_.flash.sequential_gb_s * phone_.flash.relative_rate;
+}
+
 double CostModel::handover_us(bool is_fast, bool is_npu_first) const {
   const auto& handover = stack_.handover;
-  if (!is_fast) return handover.sync_us;
+  if (!is_fast || handover.is_ordinary >= 0.5) return handover.sync_us;
   return handover.poll_us + (is_npu_first ? handover.npu_first_us : handover.gpu_first_us);
 }
 

@@ -65,6 +65,9 @@ class CostModel {
   double sparse_attention_share(double ratio) const;
 
   double flash_us(const FlashRead& read) const;
+  // What flash needs of the bus while it reads in a row.
+  double flash_gb_s() const;
+  // Fast only where the stack has that.
   double handover_us(bool is_fast, bool is_npu_first) const;
   // The arithmetic of products on a processor: what the stack's system computes with there.
   Arithmetic arithmetic(Processor processor) const;

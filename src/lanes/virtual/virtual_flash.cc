@@ -9,7 +9,8 @@ namespace {
 
 class FlashTask : public Executable {
  public:
-  FlashTask() : Executable(0) {}
+  explicit FlashTask(double more_us) : Executable(0), more_us(more_us) {}
+  double more_us;
 };
 
 }  // namespace
@@ -33,8 +34,8 @@ std::unique_ptr<Executable> VirtualFlash::build(const Subgraph& subgraph, plan::
                   subgraph.name));
 }
 
-std::unique_ptr<Executable> VirtualFlash::make_read() const {
-  return std::make_unique<FlashTask>();
+std::unique_ptr<Executable> VirtualFlash::make_read(double more_us) const {
+  return std::make_unique<FlashTask>(more_us);
 }
 
 double VirtualFlash::read_us(std::span<const ReadRequest> reads) const {
@@ -53,16 +54,19 @@ double VirtualFlash::read_us(std::span<const ReadRequest> reads) const {
   return us;
 }
 
-void VirtualFlash::submit(const Executable&, const Run& run, Completion& completion) {
+// What is read goes into memory over the bus that all lanes share.
+void VirtualFlash::submit(const Executable& executable, const Run& run, Completion& completion) {
   Status status = Status::kDone;
   if (options_.values != nullptr) {
     Ended brought;
-    const FlashTask task;
-    options_.values->submit(task, run, brought);
+    options_.values->submit(executable, run, brought);
     brought.latch.wait();
     status = brought.status;
   }
-  machine_.start(index_, {read_us(run.reads), 0.0, 0.0}, status, completion);
+  double bytes = 0.0;
+  for (const ReadRequest& read : run.reads) bytes += static_cast<double>(read.bytes);
+  const double more_us = static_cast<const FlashTask&>(executable).more_us;
+  machine_.start(index_, {more_us, read_us(run.reads), bytes}, status, completion);
 }
 
 }  // namespace troika::lanes

@@ -16,14 +16,16 @@ struct FlashOptions {
 
 class VirtualFlash : public Lane {
  public:
-  // Registers itself with the machine, whose bus gives this lane no limit. Both must outlive it.
+  // Registers itself with the machine, whose bus gives this lane what CostModel::flash_gb_s says.
+  // Both must outlive it.
   VirtualFlash(VirtualMachine& machine, const CostModel& model, const FlashOptions& options);
 
   const LaneInfo& info() const override { return info_; }
   // Throws Error: flash computes nothing.
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
-  std::unique_ptr<Executable> make_read() const;
+  // `more_us`: what else belongs to the task, before it reads.
+  std::unique_ptr<Executable> make_read(double more_us = 0.0) const;
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
 
   // A read that begins where the one before ended is sequential.

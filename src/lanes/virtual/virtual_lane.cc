@@ -24,10 +24,13 @@ class VirtualExecutable : public Executable {
     }
   }
   const model::Blueprint& blueprint;
+  plan::Phase phase = plan::Phase::kStep;
+  int block = -1;
   int n_heads = blueprint.n_heads;  // of attention
   int n_kv_heads = blueprint.n_kv_heads;
   TaskCost cost;                       // of all ops but attention
   std::vector<int> windows;            // of each attention; 0: it sees all
+  TaskCost part_cost;                  // as `cost`, of one part of a block that has only those
   std::unique_ptr<Executable> values;  // null: nothing is computed
 };
 
@@ -62,10 +65,15 @@ LaneInfo describe(const CostModel& model, const VirtualLaneOptions& options) {
 VirtualLane::VirtualLane(VirtualMachine& machine, const CostModel& model,
                          const VirtualLaneOptions& options)
     : machine_(machine),
-      model_(model),
+      step_law_{&model, options.arithmetic, options.has_square_shapes, 0},
+      prompt_law_(step_law_),
       options_(options),
       info_(describe(model, options)),
       index_(static_cast<int>(machine.lanes().size())) {
+  if (options.prompts != nullptr) {
+    prompt_law_ = {options.prompts, options.prompts->arithmetic(options.processor),
+                   options.prompts_have_square_shapes, 1};
+  }
   machine.add_lane(this);
   machine.set_queue_depth(index_, options.queue_depth);
 }
@@ -73,16 +81,16 @@ VirtualLane::VirtualLane(VirtualMachine& machine, const CostModel& model,
 // A token uses some of the experts; several tokens together use more of them, each for fewer rows.
 // Taken: every choice is equally likely, and independent of the others.
 TaskCost VirtualLane::expert_cost(const model::Blueprint& blueprint, const model::Op& op,
-                                  int n_tokens, double weight_bytes) const {
+                                  const Law& law, int n_tokens, double weight_bytes) const {
   const model::Weight& weight = blueprint.weights[static_cast<size_t>(op.weight)];
   const double n_experts = blueprint.n_experts;
   const double n_choices = static_cast<double>(n_tokens) * blueprint.n_experts_used;
   const double share_used = static_cast<double>(blueprint.n_experts_used) / n_experts;
   const double n_touched = n_experts * (1.0 - std::pow(1.0 - share_used, n_tokens));
   Product product{std::max<int64_t>(1, std::llround(n_choices / n_touched)), weight.row_length,
-                  weight.n_rows / blueprint.n_experts, options_.arithmetic};
+                  weight.n_rows / blueprint.n_experts, law.arithmetic};
   product.weight_bytes = weight_bytes;
-  TaskCost cost = model_.product(options_.processor, product);
+  TaskCost cost = law.model->product(options_.processor, product);
   if (options_.processor != Processor::kNpu) cost.fixed_us *= n_touched;
   cost.compute_us *= n_touched;
   cost.bytes *= n_touched;
@@ -91,12 +99,14 @@ TaskCost VirtualLane::expert_cost(const model::Blueprint& blueprint, const model
 
 // The input is looked through once, and what exceeds the scale is taken out; then a product of
 // those channels alone, in floats, for each weight. The sum reads two results and writes one.
-TaskCost VirtualLane::shadow_cost(const Subgraph& subgraph, int n_tokens) const {
+TaskCost VirtualLane::shadow_cost(const Subgraph& subgraph, plan::Shape shape) const {
+  const CostModel& model = *law_of(shape).model;
+  const int n_tokens = shape.n_rows;
   TaskCost sum;
   const model::Blueprint& blueprint = *subgraph.blueprint;
   const bool is_sum = subgraph.role == Role::kSum;
   const auto add_pointwise = [&](double floats) {
-    add(sum, model_.pointwise(options_.processor, floats * n_tokens * kFloatBytes), false);
+    add(sum, model.pointwise(options_.processor, floats * n_tokens * kFloatBytes), false);
   };
   if (!is_sum) {
     add_pointwise(blueprint.values[static_cast<size_t>(subgraph.ops.front().inputs[0])].width);
@@ -110,7 +120,7 @@ TaskCost VirtualLane::shadow_cost(const Subgraph& subgraph, int n_tokens) const 
     Product product{n_tokens, std::min(options_.n_outlier_channels, weight.row_length),
                     weight.n_rows, Arithmetic::kFp16};
     product.weight_bytes = kFloatBytes;
-    add(sum, model_.product(options_.processor, product), false);
+    add(sum, model.product(options_.processor, product), false);
   }
   return sum;
 }
@@ -118,13 +128,14 @@ TaskCost VirtualLane::shadow_cost(const Subgraph& subgraph, int n_tokens) const 
 // An NPU takes the rows of an input as a square, or one below the other.
 std::span<const char* const> VirtualLane::arrangements(plan::Shape shape) const {
   static constexpr const char* kOfNpu[] = {"square", "n x 1"};
-  if (options_.processor != Processor::kNpu || !options_.has_square_shapes) return {};
+  if (options_.processor != Processor::kNpu || !law_of(shape).has_square_shapes) return {};
   if (shape.n_rows == 1) return {};
   return kOfNpu;
 }
 
 TaskCost VirtualLane::op_cost(const Subgraph& subgraph, size_t index, plan::Shape shape,
                               const weights::Store* weights) const {
+  const Law& law = law_of(shape);
   const model::Op& op = subgraph.ops[index];
   const int n_tokens = subgraph.slice.tokens.within(shape.n_rows).size();
   const Range columns = subgraph.slice.columns_of(index);
@@ -137,14 +148,14 @@ TaskCost VirtualLane::op_cost(const Subgraph& subgraph, size_t index, plan::Shap
       const weights::Matrix& matrix = weights->matrix(op.weight);
       weight_bytes = static_cast<double>(matrix.row_bytes) / matrix.row_length;
     }
-    if (is_experts) return expert_cost(blueprint, op, n_tokens, weight_bytes);
+    if (is_experts) return expert_cost(blueprint, op, law, n_tokens, weight_bytes);
     Product product{n_tokens, weight.row_length, columns.within(weight.n_rows).size(),
-                    options_.arithmetic};
+                    law.arithmetic};
     product.weight_bytes = weight_bytes;
     product.has_group_scales = options_.has_group_scales;
     product.has_square_shape =
-        options_.has_square_shapes && n_tokens > 1 && arrangement_index(subgraph, op, shape) == 0;
-    return model_.product(options_.processor, product);
+        law.has_square_shapes && n_tokens > 1 && arrangement_index(subgraph, op, shape) == 0;
+    return law.model->product(options_.processor, product);
   }
   double floats = 0.0;
   const auto add_value = [&](model::ValueId id) {
@@ -153,25 +164,35 @@ TaskCost VirtualLane::op_cost(const Subgraph& subgraph, size_t index, plan::Shap
   };
   for (const model::ValueId input : op.inputs) add_value(input);
   add_value(op.output);
-  return model_.pointwise(options_.processor, floats * n_tokens * kFloatBytes);
+  return law.model->pointwise(options_.processor, floats * n_tokens * kFloatBytes);
 }
 
-std::unique_ptr<Executable> VirtualLane::make_timed(const Subgraph& subgraph, plan::Shape shape,
-                                                    const weights::Store* weights) const {
-  const int n_tokens = shape.n_rows;
-  TROIKA_ASSERT(subgraph.blueprint != nullptr && n_tokens > 0);
+TaskCost VirtualLane::fixed_cost(const Subgraph& subgraph, plan::Shape shape,
+                                 const weights::Store* weights) const {
+  if (subgraph.role != Role::kWhole) return shadow_cost(subgraph, shape);
   TaskCost sum;
-  if (subgraph.role != Role::kWhole) {
-    return std::make_unique<VirtualExecutable>(n_tokens, subgraph, shadow_cost(subgraph, n_tokens));
-  }
   const Slice& slice = subgraph.slice;
   for (size_t i = 0; i < subgraph.ops.size(); ++i) {
     const model::Op& op = subgraph.ops[i];
     if (op.kind == model::OpKind::kAttention) continue;
-    if (slice.columns_of(i).size() == 0 || slice.tokens.within(n_tokens).size() == 0) continue;
+    if (slice.columns_of(i).size() == 0 || slice.tokens.within(shape.n_rows).size() == 0) continue;
     add(sum, op_cost(subgraph, i, shape, weights), options_.processor == Processor::kNpu);
   }
-  return std::make_unique<VirtualExecutable>(n_tokens, subgraph, sum);
+  return sum;
+}
+
+std::unique_ptr<Executable> VirtualLane::make_timed(const Subgraph& subgraph, plan::Shape shape,
+                                                    const weights::Store* weights) const {
+  TROIKA_ASSERT(subgraph.blueprint != nullptr && shape.n_rows > 0);
+  auto made = std::make_unique<VirtualExecutable>(shape.n_rows, subgraph,
+                                                  fixed_cost(subgraph, shape, weights));
+  made->phase = shape.phase;
+  made->block = subgraph.block();
+  if (options_.forms != nullptr && shape.phase == plan::Phase::kPrompt) {
+    made->part_cost =
+        fixed_cost(subgraph, {plan::Phase::kStep, options_.forms->part_rows}, weights);
+  }
+  return made;
 }
 
 std::unique_ptr<Executable> VirtualLane::build(const Subgraph& subgraph, plan::Shape shape,
@@ -188,11 +209,29 @@ std::unique_ptr<Executable> VirtualLane::build(const Subgraph& subgraph, plan::S
   return timed;
 }
 
+bool VirtualLane::runs_in_parts(const Executable& executable) const {
+  const auto& built = static_cast<const VirtualExecutable&>(executable);
+  return options_.forms != nullptr && built.phase == plan::Phase::kPrompt &&
+         options_.forms->holds_for(built.block);
+}
+
+const VirtualLane::Law& VirtualLane::law_of(const Executable& executable) const {
+  if (runs_in_parts(executable)) return step_law_;
+  const auto& built = static_cast<const VirtualExecutable&>(executable);
+  return law_of(plan::Shape{built.phase, built.n_tokens()});
+}
+
 // An executable takes as long as it was built for, however many of its rows are used; attention
 // goes by the rows and positions present.
 TaskCost VirtualLane::cost(const Executable& executable, const Run& run) const {
   const auto& built = static_cast<const VirtualExecutable&>(executable);
   TaskCost sum = built.cost;
+  if (runs_in_parts(executable)) {
+    const int n_parts = (run.n_tokens + options_.forms->part_rows - 1) / options_.forms->part_rows;
+    sum = {n_parts * built.part_cost.fixed_us, n_parts * built.part_cost.compute_us,
+           n_parts * built.part_cost.bytes};
+  }
+  const CostModel& model = *law_of(executable).model;
   for (const int window : built.windows) {
     size_t n_positions = 0;
     for (const cache::VisibleSlots& row : run.visible) n_positions += row.within(window).size();
@@ -201,8 +240,8 @@ TaskCost VirtualLane::cost(const Executable& executable, const Run& run) const {
     // Rows see different numbers of positions; the mean has the same operations.
     const auto mean = static_cast<int64_t>((n_positions + n_rows - 1) / n_rows);
     add(sum,
-        model_.attention(options_.processor, static_cast<int64_t>(n_rows), mean, built.n_heads,
-                         built.blueprint.head_dim, built.n_kv_heads),
+        model.attention(options_.processor, static_cast<int64_t>(n_rows), mean, built.n_heads,
+                        built.blueprint.head_dim, built.n_kv_heads),
         options_.processor == Processor::kNpu);
   }
   return sum;
@@ -211,13 +250,13 @@ TaskCost VirtualLane::cost(const Executable& executable, const Run& run) const {
 void VirtualLane::submit(const Executable& executable, const Run& run, Completion& completion) {
   const auto& built = static_cast<const VirtualExecutable&>(executable);
   Status status = Status::kDone;
-  if (built.values != nullptr) {
+  if (built.values != nullptr && options_.values != nullptr) {
     Ended ended;
     options_.values->submit(*built.values, run, ended);
     TROIKA_ASSERT(ended.status != Status::kPending);
     status = ended.status;
   }
-  machine_.start(index_, cost(executable, run), status, completion);
+  machine_.start(index_, cost(executable, run), status, completion, law_of(executable).software);
 }
 
 }  // namespace troika::lanes

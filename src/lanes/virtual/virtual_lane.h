@@ -10,15 +10,30 @@
 
 namespace troika::lanes {
 
+// Blocks whose prompt graphs are not loaded: they compute a chunk as parts, one after the other, by
+// the graphs of steps (D1). Results are the same.
+struct BlockForms {
+  int part_rows = 0;
+  std::vector<char> is_in_parts;  // of each block
+
+  bool holds_for(int block) const {
+    return block >= 0 && !is_in_parts.empty() && is_in_parts[static_cast<size_t>(block)] != 0;
+  }
+};
+
 struct VirtualLaneOptions {
   Processor processor = Processor::kCpu;
   Arithmetic arithmetic = Arithmetic::kInt8;  // of products
   double weight_bytes = 1.0;      // of one weight in memory, scales counted; `build` asks the store
   bool has_group_scales = false;  // of products, on an NPU (N §2.3)
   bool has_square_shapes = false;  // of the rows of its products (N8)
-  int n_outlier_channels = 10;     // of the input of a product, that its shadow multiplies (N4)
-  int queue_depth = 1;             // tasks that may be submitted before the first has ended
-  Lane* values = nullptr;          // runs the same task for its values; must outlive the lane
+  // Another software runs prompts; null: the same. It must outlive the lane.
+  const CostModel* prompts = nullptr;
+  bool prompts_have_square_shapes = false;
+  const BlockForms* forms = nullptr;  // null: every block has its prompt graphs
+  int n_outlier_channels = 10;        // of the input of a product, that its shadow multiplies (N4)
+  int queue_depth = 1;                // tasks that may be submitted before the first has ended
+  Lane* values = nullptr;             // runs the same task for its values; must outlive the lane
 };
 
 class VirtualLane : public Lane {
@@ -41,16 +56,31 @@ class VirtualLane : public Lane {
   TaskCost cost(const Executable& executable, const Run& run) const;
 
  private:
+  // What executables of a phase take their time by.
+  struct Law {
+    const CostModel* model;
+    Arithmetic arithmetic;
+    bool has_square_shapes;
+    int software;  // of the machine's transitions
+  };
+  const Law& law_of(plan::Shape shape) const {
+    return shape.phase == plan::Phase::kPrompt ? prompt_law_ : step_law_;
+  }
   std::unique_ptr<Executable> make_timed(const Subgraph& subgraph, plan::Shape shape,
                                          const weights::Store* weights) const;
+  // Without attention, which costs by the run.
+  TaskCost fixed_cost(const Subgraph& subgraph, plan::Shape shape,
+                      const weights::Store* weights) const;
+  bool runs_in_parts(const Executable& executable) const;
+  const Law& law_of(const Executable& executable) const;
   TaskCost op_cost(const Subgraph& subgraph, size_t index, plan::Shape shape,
                    const weights::Store* weights) const;
-  TaskCost shadow_cost(const Subgraph& subgraph, int n_tokens) const;
-  TaskCost expert_cost(const model::Blueprint& blueprint, const model::Op& op, int n_tokens,
-                       double weight_bytes) const;
+  TaskCost shadow_cost(const Subgraph& subgraph, plan::Shape shape) const;
+  TaskCost expert_cost(const model::Blueprint& blueprint, const model::Op& op, const Law& law,
+                       int n_tokens, double weight_bytes) const;
 
   VirtualMachine& machine_;
-  const CostModel& model_;
+  Law step_law_, prompt_law_;
   VirtualLaneOptions options_;
   LaneInfo info_;
   int index_;

@@ -16,33 +16,37 @@ VirtualMachine::VirtualMachine(Bus bus)
     : bus_(std::move(bus)),
       lane_ends_us_(bus_.lane_gb_s.size(), -1.0),
       depths_(bus_.lane_gb_s.size(), 1),
-      busy_us_(bus_.lane_gb_s.size(), 0.0) {}
+      busy_us_(bus_.lane_gb_s.size(), 0.0),
+      background_us_(bus_.lane_gb_s.size(), 0.0) {}
 
 void VirtualMachine::set_queue_depth(int lane, int depth) {
   TROIKA_ASSERT(depth >= 1);
   depths_.at(static_cast<size_t>(lane)) = depth;
 }
 
-double VirtualMachine::transition_us(size_t lane, bool has_tasks) const {
+double VirtualMachine::transition_us(size_t lane, bool has_tasks, int software) const {
+  if (transitions_.empty()) return 0.0;
+  const Transitions& transitions = transitions_[static_cast<size_t>(software)];
   double us = 0.0;
   const bool is_handed_over =
       last_lane_ >= 0 && last_lane_ != static_cast<int>(lane) && last_end_us_ == clock_.now;
-  if (is_handed_over && !transitions_.handover_us.empty()) {
-    us += transitions_.handover_us[static_cast<size_t>(last_lane_)][lane];
+  // What reads from flash hands nothing over.
+  if (is_handed_over && static_cast<size_t>(last_lane_) < transitions.handover_us.size()) {
+    us += transitions.handover_us[static_cast<size_t>(last_lane_)][lane];
   }
   const bool has_run_empty = !has_tasks && lane_ends_us_[lane] != clock_.now;
-  if (!transitions_.restart_us.empty() && has_run_empty) {
-    us += transitions_.restart_us[lane];
-  }
+  if (!transitions.restart_us.empty() && has_run_empty) us += transitions.restart_us[lane];
   return us;
 }
 
-void VirtualMachine::start(int lane, const TaskCost& cost, Status status, Completion& completion) {
+void VirtualMachine::start(int lane, const TaskCost& cost, Status status, Completion& completion,
+                           int software) {
   TROIKA_ASSERT(static_cast<size_t>(lane) < busy_us_.size());
   const auto n_before = std::count_if(running_.begin(), running_.end(),
                                       [&](const Running& task) { return task.lane == lane; });
   TROIKA_ASSERT(n_before < depths_[static_cast<size_t>(lane)]);
-  const double fixed_us = cost.fixed_us + transition_us(static_cast<size_t>(lane), n_before > 0);
+  const double fixed_us =
+      cost.fixed_us + transition_us(static_cast<size_t>(lane), n_before > 0, software);
   running_.push_back({lane, cost, status, &completion, fixed_us, 1.0});
 }
 
@@ -87,6 +91,15 @@ double VirtualMachine::duration_us(const Running& task, const std::vector<double
 }
 
 void VirtualMachine::advance(double us, const std::vector<double>& gb_s) {
+  for (size_t lane = 0; lane < background_us_.size(); ++lane) {
+    const bool has_task = std::any_of(running_.begin(), running_.end(), [&](const Running& task) {
+      return task.lane == static_cast<int>(lane);
+    });
+    if (has_task) continue;
+    const double done_us = std::min(us, background_us_[lane]);
+    background_us_[lane] -= done_us;
+    busy_us_[lane] += done_us;
+  }
   for (Running& task : running_) {
     if (task.is_first) busy_us_[static_cast<size_t>(task.lane)] += us;
     if (task.is_starting) {
@@ -104,30 +117,40 @@ void VirtualMachine::advance(double us, const std::vector<double>& gb_s) {
 void VirtualMachine::wait(const Latch& latch) {
   while (!latch.is_open()) {
     TROIKA_ASSERT(!running_.empty());
-    find_what_passes();
-    // The nearest moment at which a task ends or passes from its fixed part to the rest.
-    const std::vector<double> gb_s = share_bus();
-    double step = std::numeric_limits<double>::infinity();
-    for (const Running& task : running_) {
-      if (task.is_starting) step = std::min(step, task.fixed_left_us);
-      if (task.is_running()) step = std::min(step, task.share_left * duration_us(task, gb_s));
-    }
-    advance(step, gb_s);
-    // Collected first: a completion may start new tasks.
-    std::vector<Running> ended;
-    for (Running& task : running_) {
-      if (!task.is_running()) continue;
-      if (task.share_left * duration_us(task, gb_s) > kNothing) continue;
-      ended.push_back(task);
-      task.lane = -1;  // erased below, so that `gb_s` fits the list until then
-    }
-    std::erase_if(running_, [](const Running& task) { return task.lane < 0; });
-    for (const Running& task : ended) {
-      last_lane_ = task.lane;
-      last_end_us_ = clock_.now;
-      lane_ends_us_[static_cast<size_t>(task.lane)] = clock_.now;
-      task.completion->finished(task.status);
-    }
+    pass_time(std::numeric_limits<double>::infinity());
+  }
+}
+
+void VirtualMachine::finish_background(int lane) {
+  double& left_us = background_us_[static_cast<size_t>(lane)];
+  while (left_us > kNothing) pass_time(left_us);
+  left_us = 0.0;
+}
+
+void VirtualMachine::pass_time(double most_us) {
+  find_what_passes();
+  // The nearest moment at which a task ends or passes from its fixed part to the rest.
+  const std::vector<double> gb_s = share_bus();
+  double step = most_us;
+  for (const Running& task : running_) {
+    if (task.is_starting) step = std::min(step, task.fixed_left_us);
+    if (task.is_running()) step = std::min(step, task.share_left * duration_us(task, gb_s));
+  }
+  advance(step, gb_s);
+  // Collected first: a completion may start new tasks.
+  std::vector<Running> ended;
+  for (Running& task : running_) {
+    if (!task.is_running()) continue;
+    if (task.share_left * duration_us(task, gb_s) > kNothing) continue;
+    ended.push_back(task);
+    task.lane = -1;  // erased below, so that `gb_s` fits the list until then
+  }
+  std::erase_if(running_, [](const Running& task) { return task.lane < 0; });
+  for (const Running& task : ended) {
+    last_lane_ = task.lane;
+    last_end_us_ = clock_.now;
+    lane_ends_us_[static_cast<size_t>(task.lane)] = clock_.now;
+    task.completion->finished(task.status);
   }
 }
 

@@ -28,6 +28,7 @@ struct Bus {
 
 // What a task costs more by where it comes from. A task is handed over when it begins at the moment
 // at which, last of all, a task of another lane ended: in order, that is the one it waited for.
+// Each software on a phone has its own.
 struct Transitions {
   std::vector<std::vector<double>> handover_us;  // [from][to]; empty: none
   std::vector<double> restart_us;                // of a lane that had run empty; empty: none
@@ -41,7 +42,10 @@ class VirtualMachine : public Machine {
   void add_lane(Lane* lane) { lanes_.push_back(lane); }
   // Sets how many tasks the queue of a lane takes; 1 where nothing is set.
   void set_queue_depth(int lane, int depth);
-  void set_transitions(Transitions transitions) { transitions_ = std::move(transitions); }
+  // By the number of the software that `start` names.
+  void set_transitions(std::vector<Transitions> transitions) {
+    transitions_ = std::move(transitions);
+  }
   std::span<Lane* const> lanes() const override { return lanes_; }
   const Clock& clock() const override { return clock_; }
   void wait(const Latch& latch) override;
@@ -50,7 +54,13 @@ class VirtualMachine : public Machine {
   // passed. Where the lane has others already it waits for them, and its fixed part passes
   // meanwhile, behind those of the others: a queue hides it.
   // REQUIRES: the lane has fewer tasks than the depth of its queue.
-  void start(int lane, const TaskCost& cost, Status status, Completion& completion);
+  void start(int lane, const TaskCost& cost, Status status, Completion& completion,
+             int software = 0);
+
+  // Work of a lane that gives way to its tasks: it passes while the lane has none.
+  void add_background(int lane, double us) { background_us_[static_cast<size_t>(lane)] += us; }
+  // Waits until that is done.
+  void finish_background(int lane);
 
   // Time during which each lane had a task.
   double busy_us(int lane) const { return busy_us_[static_cast<size_t>(lane)]; }
@@ -73,16 +83,18 @@ class VirtualMachine : public Machine {
     bool is_starting = false;  // its fixed part passes now: of its lane the first that has any left
     bool is_running() const { return is_first && fixed_left_us <= 0.0; }
   };
+  // Lets time pass up to the next moment at which something changes, and no longer than so much.
+  void pass_time(double most_us);
   void find_what_passes();
   // Time for the whole part behind the fixed one, with those lanes reading at once.
   double duration_us(const Running& task, const std::vector<double>& gb_s) const;
   std::vector<double> share_bus() const;
   void advance(double us, const std::vector<double>& gb_s);
 
-  double transition_us(size_t lane, bool has_tasks) const;
+  double transition_us(size_t lane, bool has_tasks, int software) const;
 
   Bus bus_;
-  Transitions transitions_;
+  std::vector<Transitions> transitions_;
   int last_lane_ = -1;                // whose task ended last
   double last_end_us_ = -1.0;         // when that was
   std::vector<double> lane_ends_us_;  // of the last task of each lane
@@ -91,6 +103,7 @@ class VirtualMachine : public Machine {
   VirtualClock clock_;
   std::vector<Running> running_;  // in the order of their submission
   std::vector<double> busy_us_;
+  std::vector<double> background_us_;  // that is left, of each lane
 };
 
 }  // namespace troika::lanes

@@ -27,6 +27,13 @@ Transitions transitions_of(const CostModel& model, const PhoneOptions& options) 
   return transitions;
 }
 
+// For each processor, and for flash where it is a lane.
+Bus bus_of(const CostModel& model, const PhoneOptions& options) {
+  Bus bus = model.bus(options.lanes);
+  if (options.part_rows > 0) bus.lane_gb_s.push_back(model.flash_gb_s());
+  return bus;
+}
+
 }  // namespace
 
 Processor processor_from_name(const std::string& name) {
@@ -60,20 +67,29 @@ std::vector<Processor> all_processors() {
 VirtualPhone::VirtualPhone(const CostModel& model, const PhoneOptions& options,
                            std::unique_ptr<Lane> values)
     : model_(model),
+      options_(options),
       processors_(options.lanes),
       values_(std::move(values)),
-      machine_(model.bus(options.lanes)) {
+      machine_(bus_of(model, options)) {
+  forms_.part_rows = options.part_rows;
   for (const Processor processor : options.lanes) {
     VirtualLaneOptions lane;
     lane.processor = processor;
     lane.arithmetic = model.arithmetic(processor);
     lane.has_group_scales = options.has_group_scales;
     lane.has_square_shapes = options.has_square_shapes;
+    lane.prompts = options.prompts;
+    lane.prompts_have_square_shapes = options.prompts_have_square_shapes;
+    if (options.part_rows > 0) lane.forms = &forms_;
     if (processor != Processor::kCpu) lane.queue_depth = options.queue_depth;
     lane.values = values_.get();
     owned_.push_back(std::make_unique<VirtualLane>(machine_, model, lane));
   }
-  machine_.set_transitions(transitions_of(model, options));
+  std::vector<Transitions> transitions = {transitions_of(model, options)};
+  if (options.prompts != nullptr) transitions.push_back(transitions_of(*options.prompts, options));
+  machine_.set_transitions(std::move(transitions));
+  if (options.part_rows > 0)
+    flash_ = std::make_unique<VirtualFlash>(machine_, model, FlashOptions());
 }
 
 PhoneUse VirtualPhone::use() const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lanes/virtual/cost.h"
+#include "lanes/virtual/virtual_flash.h"
 #include "lanes/virtual/virtual_lane.h"
 #include "lanes/virtual/virtual_machine.h"
 
@@ -26,6 +27,12 @@ struct PhoneOptions {
   bool has_group_scales = false;   // of the NPU's products
   bool has_square_shapes = false;  // the same: the fastest of equivalent shapes (N8)
   int queue_depth = 1;             // of the GPU and of the NPU
+  // Another software runs prompts; null: there is one for all. It must outlive the phone.
+  const CostModel* prompts = nullptr;
+  bool prompts_have_square_shapes = false;
+  // More than 0: graphs of prompts and of steps change while prompts run (D1), and a block without
+  // its prompt graphs computes a chunk in parts of so many rows.
+  int part_rows = 0;
 };
 
 // What happened up to a moment; the difference of two is what happened between them.
@@ -40,11 +47,24 @@ class VirtualPhone : public Machine {
   // phone.
   VirtualPhone(const CostModel& model, const PhoneOptions& options, std::unique_ptr<Lane> values);
 
-  std::span<Lane* const> lanes() const override { return machine_.lanes(); }
+  // The processors; flash is none of them.
+  std::span<Lane* const> lanes() const override {
+    return machine_.lanes().first(processors_.size());
+  }
   const Clock& clock() const override { return machine_.clock(); }
   void wait(const Latch& latch) override { machine_.wait(latch); }
 
   const CostModel& model() const { return model_; }
+  const PhoneOptions& options() const { return options_; }
+  // Null unless options().part_rows is set.
+  VirtualFlash* flash() const { return flash_.get(); }
+  // Says for each block whether it runs in parts. REQUIRES: options().part_rows is set.
+  std::vector<char>& blocks_in_parts() { return forms_.is_in_parts; }
+  // Work of a lane for which no task waits: it passes while there are none.
+  void add_background(size_t lane, double us) {
+    machine_.add_background(static_cast<int>(lane), us);
+  }
+  void finish_background(size_t lane) { machine_.finish_background(static_cast<int>(lane)); }
   PhoneUse use() const;
   // How long a processor had a task; 0 where the phone has no such lane.
   double busy_us(Processor processor, const PhoneUse& from, const PhoneUse& to) const;
@@ -53,10 +73,13 @@ class VirtualPhone : public Machine {
 
  private:
   const CostModel& model_;
+  PhoneOptions options_;
   std::vector<Processor> processors_;
   std::unique_ptr<Lane> values_;
   VirtualMachine machine_;
+  BlockForms forms_;
   std::vector<std::unique_ptr<VirtualLane>> owned_;
+  std::unique_ptr<VirtualFlash> flash_;
 };
 
 }  // namespace troika::lanes

@@ -1,0 +1,86 @@
+// What goes on beside the chunks of a prompt on a virtual phone: graphs of blocks change from those
+// of prompts to those of steps (D1), read by the phone's flash over the bus that all lanes share,
+// and cores that wait calibrate drafts with the prompt's logits (D2). `schedule::LayoutSwitch` says
+// what to load and when; lanes compute a block by whichever graphs it has.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/trace.h"
+#include "lanes/virtual/virtual_phone.h"
+#include "schedule/graphs.h"
+#include "schedule/layout_switch.h"
+#include "schedule/runner.h"
+
+namespace troika::machines {
+
+class PhonePrompts : public schedule::LayoutWatch, private lanes::Completion {
+ public:
+  struct Counters {
+    int64_t n_loads = 0;  // of graphs of steps
+    int64_t n_loads_back = 0;
+    double load_us = 0.0;  // from begin to end, all together
+    double wait_us = 0.0;  // in which steps stood still for them
+  };
+
+  // All of them must outlive this.
+  PhonePrompts(const schedule::Graphs& graphs, const model::Blueprint& blueprint,
+               const weights::Store& weights, lanes::VirtualPhone& phone);
+
+  // Whether graphs change at all.
+  bool has_layouts() const { return layouts_.has_value(); }
+  // REQUIRES: they do.
+  const schedule::LayoutSwitch& layouts() const { return *layouts_; }
+  const Counters& counters() const { return counters_; }
+  int n_switched() const;  // blocks that have the graphs of steps
+  // What loading one block takes where nothing else reads: its weights, and its part of making a
+  // graph. REQUIRES: graphs change.
+  double block_load_us() const;
+
+  void plan_prompt(int n_tokens, int chunk, bool is_first) override;
+  void before_block(int block, plan::Phase phase, int n_tokens) override;
+  void after_blocks() override { note_block_end(); }
+  void set_trace(Trace* trace, int row) override;
+
+  // Takes every block to have these graphs, as before a first prompt or behind an answer: for
+  // experiments. Does nothing where graphs do not change. REQUIRES: no load is in flight.
+  void assume(schedule::Layout layout);
+  // Logits of so many positions of a prompt are looked through by the large cores, while they have
+  // no task.
+  void calibrate(int n_positions);
+  // Steps begin when all blocks have the graphs of steps, and all logits have been looked through:
+  // what is left of both goes on until then, and nothing else does.
+  void finish();
+
+ private:
+  void finished(lanes::Status status) override;
+  std::vector<schedule::BlockTimes> profile(int n_tokens, int chunk) const;
+  void begin(const schedule::BlockLoad& load);
+  void take_ended();
+  void note_block_end();
+
+  const schedule::Graphs& graphs_;
+  lanes::VirtualPhone& phone_;
+  int n_blocks_;
+  double create_us_ = 0.0;       // a block's part of making a graph
+  size_t calibrating_lane_ = 0;  // the CPU, where it is a lane
+  std::optional<schedule::LayoutSwitch> layouts_;
+  Counters counters_;
+  std::unique_ptr<lanes::Executable> load_task_;
+  std::array<lanes::ReadRequest, 2> reads_;  // of a load: where it begins, and what follows
+  double load_start_us_ = 0.0, load_end_us_ = 0.0;
+  lanes::Latch load_latch_;
+  // The block that is being computed.
+  int block_ = -1;
+  int n_tokens_ = 0;
+  bool is_prompt_ = false;
+  schedule::Layout layout_ = schedule::Layout::kPrompt;
+  double block_start_us_ = 0.0;
+  Trace* trace_ = nullptr;
+  int trace_row_ = 0;
+};
+
+}  // namespace troika::machines
