@@ -24,7 +24,7 @@ class SplitModel : public testing::Test {
 
   const TinyModelFile whole_{model()};
   test::TempFolder folder_;
-  const std::vector<std::string> parts_ =
+  const std::vector<std::string> shards_ =
       test_support::split_model(whole_.path(), folder_.file("m"), 3);
 };
 
@@ -33,23 +33,23 @@ TEST_F(SplitModel, ComputesTheSameBits) {
   prepare::Options options = whole_.float_options();
   const auto wanted = test_support::engine_logits(options, tokens);
   for (const auto load : {prepare::Load::kMap, prepare::Load::kCopy}) {
-    options.model.file = parts_[1];
+    options.model.file = shards_[1];
     options.memory.load = load;
     EXPECT_EQ(test_support::engine_logits(options, tokens), wanted) << static_cast<int>(load);
   }
 }
 
 TEST_F(SplitModel, TheKeyOfSideFilesCoversEveryPart) {
-  const uint64_t key = weights::content_key(gguf::File::open(parts_[0]));
-  EXPECT_EQ(weights::content_key(gguf::File::open(parts_[2])), key);
-  for (const std::string& part : parts_) {
-    const auto before = weights::content_key(gguf::File::open(parts_[0]));
-    std::string bytes = test::read_whole(part);
+  const uint64_t key = weights::content_key(gguf::File::open(shards_[0]));
+  EXPECT_EQ(weights::content_key(gguf::File::open(shards_[2])), key);
+  for (const std::string& shard : shards_) {
+    const auto before = weights::content_key(gguf::File::open(shards_[0]));
+    std::string bytes = test::read_whole(shard);
     bytes.back() = static_cast<char>(bytes.back() ^ 1);
-    const auto time = std::filesystem::last_write_time(part);
-    test::write_whole(part, bytes);
-    std::filesystem::last_write_time(part, time + std::chrono::seconds(1));
-    EXPECT_NE(weights::content_key(gguf::File::open(parts_[0])), before) << part;
+    const auto time = std::filesystem::last_write_time(shard);
+    test::write_whole(shard, bytes);
+    std::filesystem::last_write_time(shard, time + std::chrono::seconds(1));
+    EXPECT_NE(weights::content_key(gguf::File::open(shards_[0])), before) << shard;
   }
 }
 

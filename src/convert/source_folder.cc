@@ -44,8 +44,8 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   return files;
 }
 
-// model-00001-of-00003.safetensors: which parts there should be.
-void check_parts(const std::string& folder, const std::set<std::string>& names) {
+// model-00001-of-00003.safetensors: which shards there should be.
+void check_shards(const std::string& folder, const std::set<std::string>& names) {
   for (const std::string& name : names) {
     unsigned number = 0, count = 0;
     char end = 0;
@@ -53,10 +53,10 @@ void check_parts(const std::string& folder, const std::set<std::string>& names) 
       continue;
     }
     for (unsigned i = 1; i <= count && i <= kMostFiles; ++i) {
-      const std::string part = fmt::format("model-{:05}-of-{:05}.safetensors", i, count);
-      if (names.count(part) > 0) continue;
+      const std::string shard = fmt::format("model-{:05}-of-{:05}.safetensors", i, count);
+      if (names.count(shard) > 0) continue;
       throw Error(
-          fmt::format("{}/{}: this part of the model is missing. Download it too.", folder, part));
+          fmt::format("{}/{}: this part of the model is missing. Download it too.", folder, shard));
     }
   }
 }
@@ -77,7 +77,7 @@ std::set<std::string> list_weights(const std::string& folder) {
                                           "weights are programs and are not read"
                                         : ". Download the weights too"));
   }
-  check_parts(folder, names);
+  check_shards(folder, names);
   return names;
 }
 

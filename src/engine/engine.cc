@@ -34,8 +34,8 @@ prepare::MemoryFigures figures_since(const Resident& before, const gguf::File& f
   prepare::MemoryFigures figures = prepare::MemoryFigures::here();
   const size_t now = figures.program_bytes;
   figures.model_bytes = now - std::min(before.anonymous_bytes, now);
-  for (const gguf::File::Part& part : file.parts()) {
-    figures.model_bytes += std::min<size_t>(part.data_offset, part.bytes.size());
+  for (const gguf::File::Shard& shard : file.shards()) {
+    figures.model_bytes += std::min<size_t>(shard.data_offset, shard.bytes.size());
   }
   figures.program_bytes = before.bytes;
   return figures;

@@ -61,7 +61,7 @@ std::vector<std::string> words_of(std::string_view text, std::string_view separa
   return words;
 }
 
-// The type that a name without ".gguf" and number of a part ends on: "UD-Q4_K_XL". Empty where it
+// The type that a name without ".gguf" and number of a shard ends on: "UD-Q4_K_XL". Empty where it
 // names none.
 std::string type_in(std::string_view stem) {
   std::string found, before;
@@ -142,29 +142,29 @@ uint64_t HubModel::bytes() const {
 std::string HubModel::file_name() const { return name_of(files.front().path); }
 
 std::vector<HubModel> models_of(const std::vector<HubFile>& files) {
-  // By what is common to the parts of one model; parts come in the order of their numbers.
+  // By what is common to the shards of one model; shards come in the order of their numbers.
   std::map<std::string, std::map<uint32_t, HubFile>> groups;
   std::map<std::string, uint32_t> counts;
   for (const HubFile& file : files) {
     const std::string name = upper(name_of(file.path));
     if (name.starts_with("MMPROJ") || name.find("IMATRIX") != std::string::npos) continue;
-    const auto part = gguf::parse_part_name(file.path);
-    const uint32_t count = part ? part->count : 1;
+    const auto shard = gguf::parse_shard_name(file.path);
+    const uint32_t count = shard ? shard->count : 1;
     const std::string key =
-        part ? fmt::format("{}/{}", part->stem, count) : std::string(without_end(file.path));
-    groups[key].emplace(part ? part->number : 1, file);
+        shard ? fmt::format("{}/{}", shard->stem, count) : std::string(without_end(file.path));
+    groups[key].emplace(shard ? shard->number : 1, file);
     counts[key] = count;
   }
   std::vector<HubModel> models;
-  for (auto& [key, parts] : groups) {
+  for (auto& [key, shards] : groups) {
     HubModel model;
-    const auto first = gguf::parse_part_name(parts.begin()->second.path);
+    const auto first = gguf::parse_shard_name(shards.begin()->second.path);
     const std::string stem =
-        name_of(first ? std::string_view(first->stem) : without_end(parts.begin()->second.path));
+        name_of(first ? std::string_view(first->stem) : without_end(shards.begin()->second.path));
     model.label = type_in(stem);
     if (model.label.empty()) model.label = stem;
-    model.is_complete = parts.size() == counts[key];
-    for (auto& [number, file] : parts) model.files.push_back(std::move(file));
+    model.is_complete = shards.size() == counts[key];
+    for (auto& [number, file] : shards) model.files.push_back(std::move(file));
     models.push_back(std::move(model));
   }
   std::stable_sort(models.begin(), models.end(),

@@ -23,14 +23,14 @@ bool is_gguf_name(std::string_view path);
 // in messages.
 void add_page(std::string_view json, std::string_view name, std::vector<HubFile>* files);
 
-// Some files that are a model together: one, or all parts of one that is split.
+// Some files that are a model together: one, or all shards of one that is split.
 struct HubModel {
   std::string label;  // "Q4_K_M", or the file's name where it names no element type
   std::vector<HubFile> files;
-  bool is_complete = true;  // all parts are there
+  bool is_complete = true;  // all shards are there
 
   uint64_t bytes() const;
-  // The first part's name without folders.
+  // The first shard's name without folders.
   std::string file_name() const;
 };
 

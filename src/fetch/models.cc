@@ -36,7 +36,7 @@ struct Arrived {
   std::string target;
 };
 
-// Wherever this ends, no new part of a model lies beside an old one under their final names: old
+// Wherever this ends, no new shard of a model lies beside an old one under their final names: old
 // ones go first.
 void commit(const std::vector<Arrived>& arrived) {
   for (const Arrived& file : arrived) {
@@ -68,7 +68,7 @@ FoundModel pull(const ModelName& name, const ModelsOptions& options) {
   const std::string folder = folder_of(name, options);
   FoundModel result = found(choose_model(models, name.quant, name.text()), folder);
   std::vector<Arrived> arrived;
-  uint64_t bytes_before = 0;  // of the parts before this one
+  uint64_t bytes_before = 0;  // of the shards before this one
   for (size_t i = 0; i < result.files.size(); ++i) {
     const HubFile& file = result.files[i];
     DownloadHooks hooks = options.hooks;

@@ -42,7 +42,7 @@ HollowModel::HollowModel(const model::KnownModel& model, std::string_view type)
   if (!factors.empty()) {
     const gguf::File file = open();
     const gguf::TensorInfo& tensor = file.get_tensor("rope_freqs.weight");
-    std::memcpy(begin_ + file.parts()[0].data_offset + tensor.offset, factors.data(),
+    std::memcpy(begin_ + file.shards()[0].data_offset + tensor.offset, factors.data(),
                 factors.size() * sizeof(float));
   }
   // Whoever would write here believes these were weights.

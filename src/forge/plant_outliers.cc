@@ -334,7 +334,7 @@ class Planter {
 PlantReport plant_outliers(const PlantOptions& options) {
   check_options(options);
   const gguf::File file = gguf::File::open(options.input);
-  for (const auto& part : file.parts()) refuse_to_replace(part.path, options.output);
+  for (const auto& shard : file.shards()) refuse_to_replace(shard.path, options.output);
   PlantReport report;
   report.input_bytes = file.file_bytes();
   for (const TensorInfo& tensor : file.tensors()) (void)file.data(tensor);  // checks the types

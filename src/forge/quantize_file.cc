@@ -185,7 +185,7 @@ QuantizeReport quantize_file(const QuantizeOptions& options) {
   const gguf::File file = gguf::File::open(options.input);
   QuantizeReport report;
   report.input_bytes = file.file_bytes();
-  for (const auto& part : file.parts()) refuse_to_replace(part.path, options.output);
+  for (const auto& shard : file.shards()) refuse_to_replace(shard.path, options.output);
   const std::vector<Plan> plans = plan_tensors(file, type, report);
 
   gguf::Writer writer(options.output, file.alignment());

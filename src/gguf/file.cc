@@ -18,12 +18,12 @@ namespace troika::gguf {
 
 struct File::State {
   std::string name;
-  std::deque<MappedFile> maps;  // of the parts; none where the bytes were given
-  std::vector<Part> parts;
-  // Metadata of the first part, tensors of all.
+  std::deque<MappedFile> maps;  // of the shards; none where the bytes were given
+  std::vector<Shard> shards;
+  // Metadata of the first shard, tensors of all.
   Header header;
 
-  // Adds the part with this number (from 1).
+  // Adds the shard with this number (from 1).
   void add_mapped(const std::string& path, uint32_t number);
 
   [[noreturn]] void fail_type(std::string_view key, ValueType found, const char* wanted) const {
@@ -83,8 +83,8 @@ struct File::State {
 
 namespace {
 
-// Throws Error for a file that is one of several parts, but not by its name.
-void check_name(const std::string& path, const std::optional<PartName>& name,
+// Throws Error for a file that is one of several shards, but not by its name.
+void check_name(const std::string& path, const std::optional<ShardName>& name,
                 const SplitFacts& facts) {
   const uint32_t count_by_name = name ? name->count : 1;
   if (facts.count == count_by_name && facts.number == 1) return;
@@ -100,9 +100,9 @@ void check_name(const std::string& path, const std::optional<PartName>& name,
       path, facts.number, facts.count, facts.number, facts.count));
 }
 
-// Throws Error that names the parts that are not there, before any is read. A path that is not
+// Throws Error that names the shards that are not there, before any is read. A path that is not
 // there itself is told as any other file.
-void require_parts(const std::string& path, const std::optional<PartName>& name) {
+void require_shards(const std::string& path, const std::optional<ShardName>& name) {
   std::error_code ignored;
   if (!name || !std::filesystem::exists(path, ignored)) return;
   uint32_t n_missing = 0;
@@ -132,20 +132,20 @@ void File::State::add_mapped(const std::string& path, uint32_t number) {
   maps.push_back(MappedFile::open(path));
   MappedFile& map = maps.back();
   Header read = read_header(map.bytes(), path);
-  parts.push_back({path, map.bytes(), read.data_offset, &map});
+  shards.push_back({path, map.bytes(), read.data_offset, &map});
   if (number == 1) {
     header = std::move(read);
     return;
   }
-  check_part(read, path, number, header, name);
+  check_shard(read, path, number, header, name);
   for (TensorInfo& tensor : read.tensors) {
-    tensor.part = number - 1;
+    tensor.shard = number - 1;
     if (!header.tensor_by_name.emplace(tensor.name, header.tensors.size()).second) {
       throw Error(fmt::format(
           "{}: tensor {} stands in {} too: the two are no parts of one model. Put all parts of one "
           "model, as they were downloaded, into one folder.",
           path, quoted(tensor.name),
-          parts[header.tensors[header.tensor_by_name[tensor.name]].part].path));
+          shards[header.tensors[header.tensor_by_name[tensor.name]].shard].path));
     }
     header.tensors.push_back(std::move(tensor));
   }
@@ -153,9 +153,9 @@ void File::State::add_mapped(const std::string& path, uint32_t number) {
 
 File File::open(const std::string& path) {
   auto state = std::make_unique<State>();
-  const auto name = parse_part_name(path);
+  const auto name = parse_shard_name(path);
   state->name = name ? name->path_of(1) : path;
-  require_parts(path, name);
+  require_shards(path, name);
   state->add_mapped(state->name, 1);
   const SplitFacts facts = split_facts(state->header, state->name);
   check_name(state->name, name, facts);
@@ -177,7 +177,7 @@ File File::parse(std::span<const std::byte> bytes, std::string name) {
   auto state = std::make_unique<State>();
   state->name = std::move(name);
   state->header = read_header(bytes, state->name);
-  state->parts.push_back({state->name, bytes, state->header.data_offset, nullptr});
+  state->shards.push_back({state->name, bytes, state->header.data_offset, nullptr});
   check_name(state->name, {}, split_facts(state->header, state->name));
   return File(std::move(state));
 }
@@ -187,10 +187,10 @@ uint32_t File::version() const { return state_->header.version; }
 uint64_t File::alignment() const { return state_->header.alignment; }
 uint64_t File::file_bytes() const {
   uint64_t bytes = 0;
-  for (const Part& part : state_->parts) bytes += part.bytes.size();
+  for (const Shard& shard : state_->shards) bytes += shard.bytes.size();
   return bytes;
 }
-std::span<const File::Part> File::parts() const { return state_->parts; }
+std::span<const File::Shard> File::shards() const { return state_->shards; }
 std::span<const File::Entry> File::metadata() const { return state_->header.metadata; }
 const Value* File::find(std::string_view key) const { return state_->find(key); }
 
@@ -294,11 +294,11 @@ std::span<const std::byte> File::data(const TensorInfo& tensor) const {
         "{}: tensor {} has the element type {} ({}), which this program cannot compute with. It "
         "knows {}. Take a file of the model in one of these, or convert its F16 or BF16 file with "
         "'troika quantize'.",
-        state_->parts[tensor.part].path, quoted(tensor.name), tensor::type_name(tensor.type),
+        state_->shards[tensor.shard].path, quoted(tensor.name), tensor::type_name(tensor.type),
         static_cast<uint32_t>(tensor.type), supported));
   }
-  const Part& part = state_->parts[tensor.part];
-  return part.bytes.subspan(part.data_offset + tensor.offset, tensor.bytes);
+  const Shard& shard = state_->shards[tensor.shard];
+  return shard.bytes.subspan(shard.data_offset + tensor.offset, tensor.bytes);
 }
 
 void File::check_intact() const {

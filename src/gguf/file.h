@@ -27,7 +27,7 @@ struct TensorInfo {
   std::vector<uint64_t> shape;  // as in the file: shape[0] is the length of a row
   uint64_t offset;              // from the start of the data section
   uint64_t bytes;               // 0 where the type is unknown
-  uint32_t part = 0;            // which of the model's files holds it
+  uint32_t shard = 0;           // which of the model's files holds it
 
   uint64_t row_length() const { return shape.empty() ? 1 : shape[0]; }
   uint64_t n_rows() const { return n_elements() / row_length(); }
@@ -44,7 +44,7 @@ class File {
   // Maps the file; of a model that is split over several files all of them, whichever of them the
   // path names. Throws Error for whatever is wrong with them.
   static File open(const std::string& path);
-  // The same over bytes in memory, which must outlive the File; `name` stands in messages. A part
+  // The same over bytes in memory, which must outlive the File; `name` stands in messages. A shard
   // of a split model is refused.
   static File parse(std::span<const std::byte> bytes, std::string name);
 
@@ -52,7 +52,7 @@ class File {
   File& operator=(File&&) noexcept;
   ~File();
 
-  // The path of the first file, whichever part was named.
+  // The path of the first file, whichever shard was named.
   const std::string& path() const;
   uint32_t version() const;
   uint64_t alignment() const;
@@ -60,14 +60,14 @@ class File {
   uint64_t file_bytes() const;
 
   // The files of the model: one, or several where it is split. A tensor begins at data_offset +
-  // tensor.offset of its part.
-  struct Part {
+  // tensor.offset of its shard.
+  struct Shard {
     std::string path;
     std::span<const std::byte> bytes;  // the whole file, for keys made of its content
     uint64_t data_offset;              // where the tensor data starts, from the start of the file
     MappedFile* map;                   // null where the bytes were given in memory
   };
-  std::span<const Part> parts() const;
+  std::span<const Shard> shards() const;
 
   // Metadata, in the order of the file.
   struct Entry {

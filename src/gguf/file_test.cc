@@ -94,7 +94,7 @@ TEST(File, FindsTensorsAndTheirBytes) {
   EXPECT_EQ(first.row_length(), 3u);
   EXPECT_EQ(first.n_rows(), 2u);
   EXPECT_EQ(first.bytes, 24u);
-  EXPECT_EQ(file.data(first).data(), b.bytes().data() + file.parts()[0].data_offset);
+  EXPECT_EQ(file.data(first).data(), b.bytes().data() + file.shards()[0].data_offset);
   EXPECT_EQ(file.data(file.get_tensor("second")).size(), 18u);
   EXPECT_EQ(file.find_tensor("third"), nullptr);
   EXPECT_EQ(message_of<Error>([&] { (void)file.get_tensor("third"); }),
@@ -151,7 +151,7 @@ TEST(File, AlignmentIsTaken) {
   b.tensor("a", {1}, 0, 0).tensor("b", {1}, 0, 128).pad(128).f32(1).pad(128).f32(2);
   const File file = File::parse(b.bytes(), "aligned");
   EXPECT_EQ(file.alignment(), 128u);
-  EXPECT_EQ(file.parts()[0].data_offset % 128, 0u);
+  EXPECT_EQ(file.shards()[0].data_offset % 128, 0u);
   EXPECT_EQ(std::to_integer<int>(file.data(file.tensors()[1])[3]), 0x40);
 }
 

@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kEnd = ".gguf";
 constexpr std::string_view kOf = "-of-";
 constexpr size_t kDigits = 5;
-constexpr uint32_t kMostParts = 65535;  // of a uint16, which is what such files count with
+constexpr uint32_t kMostShards = 65535;  // of a uint16, which is what such files count with
 
 constexpr char kAdvice[] = "Put all parts of one model, as they were downloaded, into one folder";
 
@@ -61,27 +61,27 @@ std::string_view find_text(const Header& header, std::string_view key) {
 
 }  // namespace
 
-std::string PartName::path_of(uint32_t n) const {
+std::string ShardName::path_of(uint32_t n) const {
   return fmt::format("{}-{:05}{}{:05}{}", stem, n, kOf, count, kEnd);
 }
 
-std::optional<PartName> parse_part_name(std::string_view path) {
+std::optional<ShardName> parse_shard_name(std::string_view path) {
   std::string_view rest = path;
   if (take_end(rest, kEnd.size()) != kEnd) return std::nullopt;
   const auto count = read_digits(take_end(rest, kDigits));
   if (take_end(rest, kOf.size()) != kOf) return std::nullopt;
   const auto number = read_digits(take_end(rest, kDigits));
   if (take_end(rest, 1) != "-" || rest.empty() || !count || !number) return std::nullopt;
-  if (*number < 1 || *number > *count || *count > kMostParts) return std::nullopt;
-  return PartName{std::string(rest), *number, *count};
+  if (*number < 1 || *number > *count || *count > kMostShards) return std::nullopt;
+  return ShardName{std::string(rest), *number, *count};
 }
 
 SplitFacts split_facts(const Header& header, std::string_view name) {
   SplitFacts facts;
-  const auto count = find_count(header, "split.count", name, kMostParts);
+  const auto count = find_count(header, "split.count", name, kMostShards);
   if (count.value_or(1) <= 1) return facts;
   facts.count = static_cast<uint32_t>(*count);
-  const auto index = find_count(header, "split.no", name, kMostParts);
+  const auto index = find_count(header, "split.no", name, kMostShards);
   if (!index || *index >= *count) {
     throw Error(fmt::format(
         "{}: it says that it is one of {} parts of a model, but not which (split.no is missing or "
@@ -93,28 +93,29 @@ SplitFacts split_facts(const Header& header, std::string_view name) {
   return facts;
 }
 
-void check_part(const Header& part, std::string_view part_name, uint32_t number,
-                const Header& first, std::string_view first_name) {
-  const SplitFacts facts = split_facts(part, part_name);
+void check_shard(const Header& shard, std::string_view shard_name, uint32_t number,
+                 const Header& first, std::string_view first_name) {
+  const SplitFacts facts = split_facts(shard, shard_name);
   const SplitFacts wanted = split_facts(first, first_name);
   if (facts.number != number || facts.count != wanted.count) {
     throw Error(
         fmt::format("{}: by its header it is part {} of {}, by its name part {} of {}; it "
                     "was renamed or belongs to another model. {}.",
-                    part_name, facts.number, facts.count, number, wanted.count, kAdvice));
+                    shard_name, facts.number, facts.count, number, wanted.count, kAdvice));
   }
   if (facts.n_tensors != wanted.n_tensors) {
-    throw Error(fmt::format(
-        "{}: it belongs to another model than {} (a model of {} tensors, not "
-        "{}). {}.",
-        part_name, first_name, facts.n_tensors.value_or(0), wanted.n_tensors.value_or(0), kAdvice));
+    throw Error(
+        fmt::format("{}: it belongs to another model than {} (a model of {} tensors, not "
+                    "{}). {}.",
+                    shard_name, first_name, facts.n_tensors.value_or(0),
+                    wanted.n_tensors.value_or(0), kAdvice));
   }
-  // Only the first part has to say what the model is.
+  // Only the first shard has to say what the model is.
   for (const char* key : {"general.architecture", "general.name"}) {
-    const std::string_view theirs = find_text(part, key);
+    const std::string_view theirs = find_text(shard, key);
     if (theirs.empty() || theirs == find_text(first, key)) continue;
     throw Error(fmt::format("{}: it belongs to another model than {} ({} is {}, not {}). {}.",
-                            part_name, first_name, key, quoted(theirs),
+                            shard_name, first_name, key, quoted(theirs),
                             quoted(find_text(first, key)), kAdvice));
   }
 }

@@ -46,16 +46,16 @@ class SplitTest : public testing::Test {
   static std::string problem(const std::string& path) {
     return message_of<Error>([&] { (void)File::open(path); });
   }
-  static void expect_problem(const std::string& path, const std::string& part) {
+  static void expect_problem(const std::string& path, const std::string& wanted) {
     const std::string message = problem(path);
-    EXPECT_NE(message.find(part), std::string::npos) << message;
+    EXPECT_NE(message.find(wanted), std::string::npos) << message;
   }
 
   TempFolder folder_;
 };
 
-TEST(PartName, IsReadFromTheEnd) {
-  const auto name = parse_part_name("a/b-00001-of-00002-00012-of-00345.gguf");
+TEST(ShardName, IsReadFromTheEnd) {
+  const auto name = parse_shard_name("a/b-00001-of-00002-00012-of-00345.gguf");
   ASSERT_TRUE(name);
   EXPECT_EQ(name->stem, "a/b-00001-of-00002");
   EXPECT_EQ(name->number, 12u);
@@ -66,22 +66,22 @@ TEST(PartName, IsReadFromTheEnd) {
         "m-00003-of-00002.gguf", "m-0001-of-0002.gguf", "m-0000x-of-00002.gguf",
         "m-00001_of-00002.gguf", "m-00001-of-00002.ggu", "m-00001-of-99999.gguf",
         "m-+0001-of-00002.gguf", "m-00001-of-0000 .gguf"}) {
-    EXPECT_FALSE(parse_part_name(other)) << other;
+    EXPECT_FALSE(parse_shard_name(other)) << other;
   }
 }
 
-TEST_F(SplitTest, EveryPartOpensTheWholeModel) {
+TEST_F(SplitTest, EveryShardOpensTheWholeModel) {
   const File whole = File::open(path("whole.gguf"));
-  ASSERT_EQ(whole.parts().size(), 1u);
+  ASSERT_EQ(whole.shards().size(), 1u);
   for (const bool is_first_empty : {false, true}) {
-    for (const std::string& part : split(3, is_first_empty)) {
-      const File file = File::open(part);
+    for (const std::string& shard : split(3, is_first_empty)) {
+      const File file = File::open(shard);
       EXPECT_EQ(file.path(), path("m-00001-of-00003.gguf"));
-      ASSERT_EQ(file.parts().size(), 3u);
-      EXPECT_EQ(file.parts()[2].path, path("m-00003-of-00003.gguf"));
+      ASSERT_EQ(file.shards().size(), 3u);
+      EXPECT_EQ(file.shards()[2].path, path("m-00003-of-00003.gguf"));
       EXPECT_EQ(file.get_string("general.name"), "whole");
       uint64_t bytes = 0;
-      for (const auto& p : file.parts()) bytes += std::filesystem::file_size(p.path);
+      for (const auto& p : file.shards()) bytes += std::filesystem::file_size(p.path);
       EXPECT_EQ(file.file_bytes(), bytes);
       ASSERT_EQ(file.tensors().size(), whole.tensors().size());
       for (const TensorInfo& tensor : whole.tensors()) {
@@ -94,34 +94,36 @@ TEST_F(SplitTest, EveryPartOpensTheWholeModel) {
   }
 }
 
-TEST_F(SplitTest, MissingPartsAreNamed) {
-  const auto parts = split(3);
-  std::filesystem::remove(parts[1]);
-  EXPECT_EQ(problem(parts[0]), parts[0] +
-                                   ": the model is split over 3 files, and 1 of them is not "
-                                   "there: " +
-                                   parts[1] + ". Download the missing ones into the same folder.");
-  EXPECT_EQ(problem(parts[2]).substr(parts[2].size()), problem(parts[0]).substr(parts[0].size()));
-  expect_problem(parts[1], "cannot open it");
-  std::filesystem::remove(parts[0]);
-  expect_problem(parts[2], "2 of them are not there");
+TEST_F(SplitTest, MissingShardsAreNamed) {
+  const auto shards = split(3);
+  std::filesystem::remove(shards[1]);
+  EXPECT_EQ(problem(shards[0]), shards[0] +
+                                    ": the model is split over 3 files, and 1 of them is not "
+                                    "there: " +
+                                    shards[1] +
+                                    ". Download the missing ones into the same folder.");
+  EXPECT_EQ(problem(shards[2]).substr(shards[2].size()),
+            problem(shards[0]).substr(shards[0].size()));
+  expect_problem(shards[1], "cannot open it");
+  std::filesystem::remove(shards[0]);
+  expect_problem(shards[2], "2 of them are not there");
 }
 
-TEST_F(SplitTest, ARenamedPartIsASentence) {
-  const auto parts = split(3);
-  std::filesystem::rename(parts[0], path("other.gguf"));
+TEST_F(SplitTest, ARenamedShardIsASentence) {
+  const auto shards = split(3);
+  std::filesystem::rename(shards[0], path("other.gguf"));
   expect_problem(path("other.gguf"), "part 1 of a model that is split over 3 files. Put all of");
   std::filesystem::rename(path("other.gguf"), path("m-00001-of-00001.gguf"));
   expect_problem(path("m-00001-of-00001.gguf"), "is split over 3 files");
-  // The same part twice, in place of another.
-  std::filesystem::copy_file(parts[1], parts[0]);
-  expect_problem(parts[2], "is part 2 of a model that is split over 3 files");
+  // The same shard twice, in place of another.
+  std::filesystem::copy_file(shards[1], shards[0]);
+  expect_problem(shards[2], "is part 2 of a model that is split over 3 files");
   const auto again = split(3);
   std::filesystem::copy_file(again[1], again[2], std::filesystem::copy_options::overwrite_existing);
   expect_problem(again[0], "by its header it is part 2 of 3, by its name part 3 of 3");
 }
 
-TEST_F(SplitTest, AWholeModelUnderThePartsNameIsASentence) {
+TEST_F(SplitTest, AWholeModelUnderTheShardsNameIsASentence) {
   std::filesystem::copy_file(path("whole.gguf"), path("w-00001-of-00001.gguf"));
   EXPECT_EQ(problem(path("w-00001-of-00001.gguf")), "");
   std::filesystem::copy_file(path("whole.gguf"), path("w-00001-of-00002.gguf"));
@@ -129,7 +131,7 @@ TEST_F(SplitTest, AWholeModelUnderThePartsNameIsASentence) {
   expect_problem(path("w-00002-of-00002.gguf"), "one of 2 parts, but it holds a whole model");
 }
 
-TEST_F(SplitTest, APartOfAnotherModelIsASentence) {
+TEST_F(SplitTest, AShardOfAnotherModelIsASentence) {
   for (const uint32_t flawed : {2u, 3u}) {
     expect_problem(split(3, false, {.n_tensors_off = 1, .flawed = flawed})[0],
                    "belongs to another model than");
@@ -137,40 +139,40 @@ TEST_F(SplitTest, APartOfAnotherModelIsASentence) {
   }
   expect_problem(split(3, false, {.number_off = 7, .flawed = 1})[0], "but not which");
   expect_problem(split(3, false, {.n_tensors_off = 1, .flawed = 1})[0], "another model than");
-  // The parts agree about a number that is not true.
+  // The shards agree about a number that is not true.
   write_model(path("b.gguf"), 5.0F);
-  const auto parts = split(2);
+  const auto shards = split(2);
   const auto others = split_model(path("b.gguf"), path("n"), 2, true);
-  std::filesystem::copy_file(others[1], parts[1],
+  std::filesystem::copy_file(others[1], shards[1],
                              std::filesystem::copy_options::overwrite_existing);
-  expect_problem(parts[0], "stands in " + parts[0] + " too");
+  expect_problem(shards[0], "stands in " + shards[0] + " too");
   std::filesystem::copy_file(split(2)[1], others[1],
                              std::filesystem::copy_options::overwrite_existing);
   expect_problem(others[0], "hold 3 tensors, where the model has 5");
 }
 
-TEST_F(SplitTest, ADamagedPartIsNamed) {
-  const auto parts = split(3);
-  std::filesystem::resize_file(parts[2], std::filesystem::file_size(parts[2]) - 64);
-  expect_problem(parts[0], parts[2] + ": the data of tensor");
-  test::write_whole(parts[1], "no model");
-  expect_problem(parts[0], parts[1] + ": it is not a GGUF file");
-  std::filesystem::remove(parts[1]);
-  std::filesystem::create_directory(parts[1]);
-  expect_problem(parts[0], parts[1]);
+TEST_F(SplitTest, ADamagedShardIsNamed) {
+  const auto shards = split(3);
+  std::filesystem::resize_file(shards[2], std::filesystem::file_size(shards[2]) - 64);
+  expect_problem(shards[0], shards[2] + ": the data of tensor");
+  test::write_whole(shards[1], "no model");
+  expect_problem(shards[0], shards[1] + ": it is not a GGUF file");
+  std::filesystem::remove(shards[1]);
+  std::filesystem::create_directory(shards[1]);
+  expect_problem(shards[0], shards[1]);
 }
 
-TEST_F(SplitTest, APartThatIsCutShortInUseIsNoticed) {
-  const auto parts = split(2);
-  const File file = File::open(parts[0]);
+TEST_F(SplitTest, AShardThatIsCutShortInUseIsNoticed) {
+  const auto shards = split(2);
+  const File file = File::open(shards[0]);
   file.check_intact();
-  std::filesystem::resize_file(parts[1], 10);
-  EXPECT_NE(message_of<Error>([&] { file.check_intact(); }).find(parts[1]), std::string::npos);
+  std::filesystem::resize_file(shards[1], 10);
+  EXPECT_NE(message_of<Error>([&] { file.check_intact(); }).find(shards[1]), std::string::npos);
 }
 
-TEST_F(SplitTest, BytesOfOnePartAreRefused) {
-  const auto parts = split(2);
-  const std::string bytes = test::read_whole(parts[0]);
+TEST_F(SplitTest, BytesOfOneShardAreRefused) {
+  const auto shards = split(2);
+  const std::string bytes = test::read_whole(shards[0]);
   EXPECT_NE(message_of<Error>([&] {
               (void)File::parse(std::as_bytes(std::span(bytes)), "memory");
             }).find("memory: it is part 1 of a model that is split over 2 files"),

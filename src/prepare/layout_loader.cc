@@ -22,10 +22,10 @@ double now_us() { return RealClock().now_us(); }
 // The files that were checked, whatever takes their names meanwhile.
 lanes::DiskOptions disk_options(const gguf::File& file) {
   lanes::DiskOptions options;
-  for (const gguf::File::Part& part : file.parts()) {
-    TROIKA_ASSERT(part.map != nullptr);
-    options.files.push_back(fmt::format("/proc/self/fd/{}", part.map->descriptor()));
-    options.names.push_back(part.path);
+  for (const gguf::File::Shard& shard : file.shards()) {
+    TROIKA_ASSERT(shard.map != nullptr);
+    options.files.push_back(fmt::format("/proc/self/fd/{}", shard.map->descriptor()));
+    options.names.push_back(shard.path);
   }
   return options;
 }
@@ -117,7 +117,7 @@ void LayoutLoader::read_rows(int block, Made* made) {
   std::unique_ptr<BlockCopy> copy = blocks_.begin_rows(block, &wanted);
   std::vector<lanes::ReadRequest> reads;
   for (const weights::FileRead& read : wanted) {
-    reads.push_back({read.part, read.offset, read.bytes, read.to});
+    reads.push_back({read.shard, read.offset, read.bytes, read.to});
     made->read_bytes += read.bytes;
   }
   lanes::Run run;
@@ -134,7 +134,7 @@ void LayoutLoader::read_rows(int block, Made* made) {
     // What came through the page cache is not to stay there.
     made->n_buffered_reads += reads.size() - n_direct_now;
     for (const weights::FileRead& read : wanted) {
-      const MappedFile& map = *file_.parts()[static_cast<size_t>(read.part)].map;
+      const MappedFile& map = *file_.shards()[static_cast<size_t>(read.shard)].map;
       (void)posix_fadvise(map.descriptor(), static_cast<off_t>(read.offset),
                           static_cast<off_t>(read.bytes), POSIX_FADV_DONTNEED);
     }

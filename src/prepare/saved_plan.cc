@@ -13,13 +13,13 @@
 namespace troika::prepare {
 namespace {
 
-// Hashes what stands before the weights in every part of the model.
+// Hashes what stands before the weights in every shard of the model.
 uint64_t hash_of_headers(const gguf::File& file) {
   Fnv hash;
-  for (const gguf::File::Part& part : file.parts()) {
+  for (const gguf::File::Shard& shard : file.shards()) {
     const auto header_bytes =
-        static_cast<size_t>(std::min<uint64_t>(part.data_offset, part.bytes.size()));
-    hash.add(part.bytes.first(header_bytes));
+        static_cast<size_t>(std::min<uint64_t>(shard.data_offset, shard.bytes.size()));
+    hash.add(shard.bytes.first(header_bytes));
   }
   return hash.value();
 }

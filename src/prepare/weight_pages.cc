@@ -22,8 +22,8 @@ constexpr double kMb = 1e6;
 
 size_t mapped_bytes(const gguf::File& file) {
   size_t bytes = 0;
-  for (const gguf::File::Part& part : file.parts()) {
-    if (part.map != nullptr) bytes += part.bytes.size();
+  for (const gguf::File::Shard& shard : file.shards()) {
+    if (shard.map != nullptr) bytes += shard.bytes.size();
   }
   return bytes;
 }
@@ -33,9 +33,9 @@ WeightPages copy(const gguf::File& file) {
   const RealClock clock;
   const double start_us = clock.now_us();
   size_t bytes = 0, huge = 0;
-  for (const gguf::File::Part& part : file.parts()) {
-    bytes += part.map->copy_into_memory(team);
-    huge += huge_bytes_within(part.bytes.data(), part.bytes.size());
+  for (const gguf::File::Shard& shard : file.shards()) {
+    bytes += shard.map->copy_into_memory(team);
+    huge += huge_bytes_within(shard.bytes.data(), shard.bytes.size());
   }
   WeightPages pages;
   pages.seconds = 1e-6 * (clock.now_us() - start_us);
@@ -54,14 +54,14 @@ size_t most_copied_bytes(const Options& options) {
   return options.memory.limit_bytes > 0 ? available : available / 2;
 }
 
-// The gaps between ranges of one part that are worth huge pages; the header is none.
-std::vector<MappedFile::Range> gaps_between(const gguf::File::Part& part,
+// The gaps between ranges of one shard that are worth huge pages; the header is none.
+std::vector<MappedFile::Range> gaps_between(const gguf::File::Shard& shard,
                                             std::vector<MappedFile::Range> ranges) {
   std::sort(ranges.begin(), ranges.end(),
             [](const auto& a, const auto& b) { return a.begin < b.begin; });
-  ranges.push_back({part.bytes.size(), part.bytes.size()});
+  ranges.push_back({shard.bytes.size(), shard.bytes.size()});
   std::vector<MappedFile::Range> gaps;
-  size_t at = part.data_offset;
+  size_t at = shard.data_offset;
   for (const MappedFile::Range& range : ranges) {
     if (range.begin >= at + kHugePageBytes) gaps.push_back({at, range.begin});
     at = std::max(at, range.end);
@@ -78,14 +78,14 @@ WeightPages copy_between(const Options& options, gguf::File& file,
   const RealClock clock;
   const double start_us = clock.now_us();
   size_t bytes = 0;
-  for (size_t i = 0; i < file.parts().size(); ++i) {
+  for (size_t i = 0; i < file.shards().size(); ++i) {
     std::vector<MappedFile::Range> own;
     for (const weights::FileRead& range : ranges) {
-      if (static_cast<size_t>(range.part) != i) continue;
+      if (static_cast<size_t>(range.shard) != i) continue;
       own.push_back({range.offset, range.offset + range.bytes});
     }
-    const gguf::File::Part& part = file.parts()[i];
-    bytes += part.map->copy_into_memory(team, gaps_between(part, std::move(own)));
+    const gguf::File::Shard& shard = file.shards()[i];
+    bytes += shard.map->copy_into_memory(team, gaps_between(shard, std::move(own)));
   }
   pages.seconds = 1e-6 * (clock.now_us() - start_us);
   if (bytes == 0) return pages;
@@ -100,14 +100,14 @@ WeightPages copy_between(const Options& options, gguf::File& file,
 WeightPages place_weights_beside(const Options& options, gguf::File& file,
                                  std::span<const weights::FileRead> ranges) {
   for (const weights::FileRead& range : ranges) {
-    const gguf::File::Part& part = file.parts()[static_cast<size_t>(range.part)];
-    part.map->let_go({range.offset, range.offset + range.bytes});
+    const gguf::File::Shard& shard = file.shards()[static_cast<size_t>(range.shard)];
+    shard.map->let_go({range.offset, range.offset + range.bytes});
   }
   WeightPages pages = copy_between(options, file, ranges);
   // What was read through the map, and around it, is not to stay in the page cache as a second
   // copy.
-  for (const gguf::File::Part& part : file.parts()) {
-    (void)posix_fadvise(part.map->descriptor(), 0, 0, POSIX_FADV_DONTNEED);
+  for (const gguf::File::Shard& shard : file.shards()) {
+    (void)posix_fadvise(shard.map->descriptor(), 0, 0, POSIX_FADV_DONTNEED);
   }
   return pages;
 }
@@ -129,10 +129,10 @@ WeightPages place_weights(const Options& options, gguf::File& file) {
       return copy(file);
     }
   }
-  // Every part is asked for, so that none stays behind.
+  // Every shard is asked for, so that none stays behind.
   size_t n_huge = 0;
-  for (const gguf::File::Part& part : file.parts()) {
-    if (part.map->comes_in_huge_pages()) n_huge += part.bytes.size();
+  for (const gguf::File::Shard& shard : file.shards()) {
+    if (shard.map->comes_in_huge_pages()) n_huge += shard.bytes.size();
   }
   return {false, fmt::format("mapped in {} pages{}{}", n_huge * 2 > bytes ? "huge" : "small",
                              why.empty() ? "" : "; ", why)};

@@ -71,22 +71,22 @@ void place_in_strips(const gguf::File& file, const model::Blueprint& blueprint,
                      const kernels::Table& kernels, const plan::Plan& plan, weights::Store* weights,
                      WeightPages* pages) {
   if (!reads_strips(plan)) return;
-  for (const gguf::File::Part& part : file.parts()) {
-    if (part.map == nullptr || !part.map->is_copied()) return;
+  for (const gguf::File::Shard& shard : file.shards()) {
+    if (shard.map == nullptr || !shard.map->is_copied()) return;
   }
   const std::vector<model::WeightId> ids = strip_matrices(blueprint, kernels, *weights);
   if (ids.empty()) return;
   const RealClock clock;
   const double start_us = clock.now_us();
   const bool is_writable =
-      std::all_of(file.parts().begin(), file.parts().end(),
-                  [](const gguf::File::Part& part) { return part.map->set_writable(true); });
+      std::all_of(file.shards().begin(), file.shards().end(),
+                  [](const gguf::File::Shard& shard) { return shard.map->set_writable(true); });
   if (!is_writable) {
     pages->text += "; rows as in the file, because the system does not let the copy be changed";
     return;
   }
   const size_t n_bytes = weights->place_in_strips(ids, plan.n_threads());
-  for (const gguf::File::Part& part : file.parts()) part.map->set_writable(false);
+  for (const gguf::File::Shard& shard : file.shards()) shard.map->set_writable(false);
   pages->text +=
       fmt::format("; {:.0f} MB with 16 rows side by side, {:.2f} s",
                   1e-6 * static_cast<double>(n_bytes), 1e-6 * (clock.now_us() - start_us));

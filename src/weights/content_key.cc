@@ -11,17 +11,18 @@ namespace troika::weights {
 
 namespace {
 
-void add_part(const gguf::File::Part& part, Fnv& hash) {
+void add_shard(const gguf::File::Shard& shard, Fnv& hash) {
   constexpr size_t kSamples = 64, kSampleBytes = 4096;
-  hash.add(uint64_t{part.bytes.size()});
+  hash.add(uint64_t{shard.bytes.size()});
   struct stat status = {};
-  if (part.map != nullptr && ::fstat(part.map->descriptor(), &status) == 0) {
+  if (shard.map != nullptr && ::fstat(shard.map->descriptor(), &status) == 0) {
     hash.add(static_cast<uint64_t>(status.st_mtim.tv_sec));
     hash.add(static_cast<uint64_t>(status.st_mtim.tv_nsec));
   }
-  const auto header = static_cast<size_t>(std::min<uint64_t>(part.data_offset, part.bytes.size()));
-  hash.add(part.bytes.first(header));
-  const std::span<const std::byte> data = part.bytes.subspan(header);
+  const auto header =
+      static_cast<size_t>(std::min<uint64_t>(shard.data_offset, shard.bytes.size()));
+  hash.add(shard.bytes.first(header));
+  const std::span<const std::byte> data = shard.bytes.subspan(header);
   for (size_t i = 0; i < kSamples && !data.empty(); ++i) {
     const size_t begin = data.size() / kSamples * i;
     hash.add(data.subspan(begin, std::min(kSampleBytes, data.size() - begin)));
@@ -32,7 +33,7 @@ void add_part(const gguf::File::Part& part, Fnv& hash) {
 
 uint64_t content_key(const gguf::File& file) {
   Fnv hash;
-  for (const gguf::File::Part& part : file.parts()) add_part(part, hash);
+  for (const gguf::File::Shard& shard : file.shards()) add_shard(shard, hash);
   return hash.value();
 }
 

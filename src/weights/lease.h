@@ -22,7 +22,7 @@ struct RowChoice {
 
 // What would bring rows that are not in memory: bytes of one of the model's files.
 struct NeededRead {
-  int part = 0;
+  int shard = 0;
   uint64_t offset = 0;
   uint64_t bytes = 0;
 };

@@ -68,15 +68,15 @@ SwitchedBlocks::SwitchedBlocks(const model::Blueprint& blueprint, const Store& s
     if (block == model::kNone || !fits_int8(store.matrix(id))) continue;
     auto member = std::make_unique<Member>();
     member->matrix = store.matrix(id);
-    for (size_t i = 0; i < file.parts().size(); ++i) {
-      const std::span<const std::byte> bytes = file.parts()[i].bytes;
+    for (size_t i = 0; i < file.shards().size(); ++i) {
+      const std::span<const std::byte> bytes = file.shards()[i].bytes;
       const std::byte* const data = member->matrix.data;
       if (data < bytes.data() || data >= bytes.data() + bytes.size()) continue;
-      member->part = static_cast<int>(i);
+      member->shard = static_cast<int>(i);
       member->offset = static_cast<uint64_t>(data - bytes.data());
-      member->part_bytes = bytes.size();
+      member->shard_bytes = bytes.size();
     }
-    TROIKA_ASSERT(member->part_bytes > 0);
+    TROIKA_ASSERT(member->shard_bytes > 0);
     by_weight_[static_cast<size_t>(id)] = member.get();
     blocks_[static_cast<size_t>(block)].members.push_back(std::move(member));
   }
@@ -100,7 +100,7 @@ Lease SwitchedBlocks::acquire(model::WeightId id, const RowChoice& rows) const {
       first = rows.list.front();
       end = rows.list.back() + 1;
     }
-    return Lease(NeededRead{member.part,
+    return Lease(NeededRead{member.shard,
                             member.offset + static_cast<uint64_t>(first) * matrix.row_bytes,
                             static_cast<uint64_t>(end - first) * matrix.row_bytes});
   }
@@ -138,7 +138,7 @@ std::vector<FileRead> SwitchedBlocks::file_ranges() const {
   std::vector<FileRead> ranges;
   for (const Block& block : blocks_) {
     for (const auto& member : block.members) {
-      ranges.push_back({member->part, member->offset, matrix_bytes(member->matrix), nullptr});
+      ranges.push_back({member->shard, member->offset, matrix_bytes(member->matrix), nullptr});
     }
   }
   return ranges;
@@ -163,11 +163,11 @@ std::unique_ptr<BlockCopy> SwitchedBlocks::begin_rows(int block, std::vector<Fil
     const uint64_t begin = page_below(member->offset);
     const uint64_t end = member->offset + matrix_bytes(member->matrix);
     // The last page of a file may be a part of one only, which cannot be read directly.
-    const uint64_t whole_end = std::min(page_above(end), page_below(member->part_bytes));
+    const uint64_t whole_end = std::min(page_above(end), page_below(member->shard_bytes));
     const uint64_t rest_begin = std::max(begin, whole_end);
-    if (whole_end > begin) reads->push_back({member->part, begin, whole_end - begin, to});
+    if (whole_end > begin) reads->push_back({member->shard, begin, whole_end - begin, to});
     if (end > rest_begin) {
-      reads->push_back({member->part, rest_begin, end - rest_begin, to + (rest_begin - begin)});
+      reads->push_back({member->shard, rest_begin, end - rest_begin, to + (rest_begin - begin)});
     }
     copy->rows_.push_back(to + member->offset % kDirectPage);
     to += rows_room(member->matrix, member->offset);

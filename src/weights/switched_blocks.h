@@ -28,7 +28,7 @@ struct SwitchedMatrix {
 
 // Bytes of a file for a copy in the making, in whole pages as far as the file has them.
 struct FileRead {
-  int part = 0;  // of the model's files
+  int shard = 0;  // of the model's files
   uint64_t offset = 0;
   uint64_t bytes = 0;
   std::byte* to = nullptr;
@@ -103,9 +103,9 @@ class SwitchedBlocks {
  private:
   struct Member {
     Matrix matrix{};      // in the map, which is not read
-    int part = 0;         // of the file
+    int shard = 0;        // of the file
     uint64_t offset = 0;  // in that
-    uint64_t part_bytes = 0;
+    uint64_t shard_bytes = 0;
     std::vector<float> row_largest;
     SwitchedMatrix now;
     std::atomic<int> n_leases{0};

@@ -29,7 +29,7 @@ struct Model {
     std::vector<FileRead> reads;
     std::unique_ptr<BlockCopy> copy = blocks.begin_rows(block, &reads);
     for (const FileRead& read : reads) {
-      const std::span<const std::byte> bytes = file.parts()[static_cast<size_t>(read.part)].bytes;
+      const std::span<const std::byte> bytes = file.shards()[static_cast<size_t>(read.shard)].bytes;
       EXPECT_LE(read.offset + read.bytes, bytes.size());
       EXPECT_EQ(read.offset % 4096, 0u);
       EXPECT_EQ(reinterpret_cast<uintptr_t>(read.to) % 4096, 0u);
@@ -53,8 +53,8 @@ TEST(SwitchedBlocks, LeasesNameWhatMustBeReadAndHoldWhatIsThere) {
   const Matrix& matrix = m.store.matrix(id);
   const std::vector<int> list = {3, 7, 20};
   const auto offset_of = [&](const Lease& lease) {
-    const auto part = static_cast<size_t>(lease.needed_read().part);
-    return m.file.parts()[part].bytes.data() + lease.needed_read().offset;
+    const auto shard = static_cast<size_t>(lease.needed_read().shard);
+    return m.file.shards()[shard].bytes.data() + lease.needed_read().offset;
   };
   {
     const Lease whole = m.blocks.acquire(id, {});

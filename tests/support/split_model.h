@@ -1,4 +1,4 @@
-// Splits a model file over several, as llama-gguf-split does: all metadata in the first part, the
+// Splits a model file over several, as llama-gguf-split does: all metadata in the first shard, the
 // tensors in their order over all of them.
 #pragma once
 
@@ -14,37 +14,37 @@
 namespace troika::test_support {
 
 struct SplitFlaws {
-  uint64_t n_tensors_off = 0;  // added to the number that part `flawed` tells
+  uint64_t n_tensors_off = 0;  // added to the number that shard `flawed` tells
   uint32_t number_off = 0, count_off = 0;
-  uint32_t flawed = 0;  // the part, from 1, that is wrong; 0: none
+  uint32_t flawed = 0;  // the shard, from 1, that is wrong; 0: none
 };
 
 // Writes STEM-00001-of-0000N.gguf and so on; returns their paths.
 inline std::vector<std::string> split_model(const std::string& path, const std::string& stem,
-                                            uint32_t n_parts, bool is_first_empty = false,
+                                            uint32_t n_shards, bool is_first_empty = false,
                                             const SplitFlaws& flaws = {}) {
   using gguf::Value;
   using gguf::ValueType;
   const gguf::File file = gguf::File::open(path);
-  const gguf::PartName name{stem, 1, n_parts};
+  const gguf::ShardName name{stem, 1, n_shards};
   const auto tensors = file.tensors();
-  const uint32_t n_holders = is_first_empty ? n_parts - 1 : n_parts;
+  const uint32_t n_holders = is_first_empty ? n_shards - 1 : n_shards;
   std::vector<std::string> paths;
-  for (uint32_t part = 0; part < n_parts; ++part) {
-    const SplitFlaws off = flaws.flawed == part + 1 ? flaws : SplitFlaws();
-    paths.push_back(name.path_of(part + 1));
+  for (uint32_t shard = 0; shard < n_shards; ++shard) {
+    const SplitFlaws off = flaws.flawed == shard + 1 ? flaws : SplitFlaws();
+    paths.push_back(name.path_of(shard + 1));
     gguf::Writer writer(paths.back(), file.alignment());
-    if (part == 0) {
+    if (shard == 0) {
       for (const gguf::File::Entry& entry : file.metadata()) {
         if (entry.key != "general.alignment") writer.add_value(entry.key, entry.value);
       }
     }
-    writer.add_value("split.no", Value{ValueType::kUint16, uint64_t{part} + off.number_off});
-    writer.add_value("split.count", Value{ValueType::kUint16, uint64_t{n_parts} + off.count_off});
+    writer.add_value("split.no", Value{ValueType::kUint16, uint64_t{shard} + off.number_off});
+    writer.add_value("split.count", Value{ValueType::kUint16, uint64_t{n_shards} + off.count_off});
     writer.add_int32("split.tensors.count",
                      static_cast<int32_t>(tensors.size() + off.n_tensors_off));
-    const uint32_t holder = is_first_empty ? part - 1 : part;
-    const bool is_empty = is_first_empty && part == 0;
+    const uint32_t holder = is_first_empty ? shard - 1 : shard;
+    const bool is_empty = is_first_empty && shard == 0;
     const size_t begin = is_empty ? 0 : tensors.size() * holder / n_holders;
     const size_t end = is_empty ? 0 : tensors.size() * (holder + 1) / n_holders;
     for (size_t i = begin; i < end; ++i) {
