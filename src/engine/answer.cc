@@ -83,10 +83,10 @@ int Answer::most_in_a_step() const {
                   options_.most_tokens - static_cast<int>(result_.tokens.size()));
 }
 
-void Answer::show(const std::string& piece) {
-  if (piece.empty()) return;
-  result_.text += piece;
-  if (sink_) sink_(piece);
+void Answer::show(const std::string& fragment) {
+  if (fragment.empty()) return;
+  result_.text += fragment;
+  if (sink_) sink_(fragment);
 }
 
 bool Answer::take_one(Token token, bool is_drafted) {

@@ -78,7 +78,7 @@ class Answer {
 
  private:
   bool take_one(Token token, bool is_drafted);
-  void show(const std::string& piece);
+  void show(const std::string& fragment);
 
   const text::Tokenizer& tokenizer_;
   const GenerateOptions& options_;

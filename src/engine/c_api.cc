@@ -237,8 +237,8 @@ troika_code troika_generate(troika_session* session, const char* prompt, size_t 
     generate_options.cancel = &session->cancel;
     generate_options.drafter = session->drafter.get();
     const troika::engine::Generated g = troika::engine::generate(
-        session->session, tokens, sampler, generate_options, [&](std::string_view piece) {
-          if (callback != nullptr && callback(user, piece.data(), piece.size()) == 0) {
+        session->session, tokens, sampler, generate_options, [&](std::string_view fragment) {
+          if (callback != nullptr && callback(user, fragment.data(), fragment.size()) == 0) {
             session->cancel = true;
           }
         });

@@ -125,8 +125,8 @@ bool answers(engine::Session& session, std::span<const cache::Token> prompt, con
   std::atomic<bool> is_enough{false};
   options.cancel = &is_enough;
   const std::string text =
-      engine::generate(session, prompt, greedy, options, [&](std::string_view piece) {
-        written += piece;
+      engine::generate(session, prompt, greedy, options, [&](std::string_view fragment) {
+        written += fragment;
         is_enough = how.first_word_only && has_whole_word(written);
       }).text;
   return judged(text, how) == judged(task.answer, how);

@@ -93,7 +93,7 @@ class Conversation {
     try {
       const std::vector<cache::Token> prompt = format_.prompt(messages_);
       last_ = generate(session_, prompt, sampler, options,
-                       [&](std::string_view piece) { print(colours.coloured(piece)); });
+                       [&](std::string_view fragment) { print(colours.coloured(fragment)); });
       history_.keep(prompt, last_.tokens);
     } catch (const Error&) {
       messages_.pop_back();  // the conversation stays as it was before the question

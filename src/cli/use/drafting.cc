@@ -88,9 +88,9 @@ DraftColours::DraftColours(bool is_on, engine::GenerateOptions* options) : is_on
   options->on_token = [this](draft::Token, bool is_drafted) { is_drafted_ = is_drafted; };
 }
 
-std::string DraftColours::coloured(std::string_view piece) const {
-  if (!is_on_ || !is_drafted_) return std::string(piece);
-  return fmt::format("\x1b[32m{}\x1b[0m", piece);
+std::string DraftColours::coloured(std::string_view fragment) const {
+  if (!is_on_ || !is_drafted_) return std::string(fragment);
+  return fmt::format("\x1b[32m{}\x1b[0m", fragment);
 }
 
 nlohmann::ordered_json sources_json(const draft::Statistics& statistics) {

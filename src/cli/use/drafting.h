@@ -55,7 +55,7 @@ class DraftColours {
  public:
   // `options` must live as long as the text streams.
   DraftColours(bool is_on, engine::GenerateOptions* options);
-  std::string coloured(std::string_view piece) const;
+  std::string coloured(std::string_view fragment) const;
 
  private:
   bool is_on_;

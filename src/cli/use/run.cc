@@ -157,8 +157,8 @@ void run(RunFlags& flags) {
   const std::unique_ptr<draft::Drafter> drafter = flags.draft.make(*engine, flags.engine.checked());
   options.drafter = drafter.get();
   const DraftColours colours(flags.show_drafts && !flags.json, &options);
-  const auto stream = [&](std::string_view piece) {
-    if (!flags.json) print(colours.coloured(piece));
+  const auto stream = [&](std::string_view fragment) {
+    if (!flags.json) print(colours.coloured(fragment));
   };
   session.watch(flags.trace.watch(*engine));
   const engine::Generated generated = generate(session, prompt, sampler, options, stream);
