@@ -31,13 +31,8 @@ plan::Plan lanes_of(const ProfileRequest& request) {
   plan.activations = request.activations;
   plan.prefill = request.prefill;
   plan.kv_type = request.kv_type;
-  if (request.lanes.empty()) {
-    plan.lanes = {{{}, request.n_threads > 0 ? request.n_threads : usable_cores()}};
-  } else if (request.n_threads > 0) {
-    throw UsageError("‹lanes› already says how many threads there are; leave ‹threads› out.");
-  } else {
-    plan.lanes = request.lanes;
-  }
+  prepare::check_lanes(request.lanes);
+  plan.lanes = prepare::choose_lanes(request.lanes);
   return plan;
 }
 

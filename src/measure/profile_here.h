@@ -9,14 +9,14 @@
 #include "engine/engine.h"
 #include "plan/plan.h"
 #include "plan/profile.h"
+#include "prepare/options.h"
 #include "tensor/type.h"
 
 namespace troika::measure {
 
 struct ProfileRequest {
-  std::vector<std::string> models;    // files, or names of known models
-  std::vector<plan::HostLane> lanes;  // empty: one lane of n_threads
-  int n_threads = 0;                  // 0: all cores this process may use
+  std::vector<std::string> models;  // files, or names of known models
+  prepare::LaneChoice lanes;        // of it the cores
   plan::Activations activations = plan::Activations::kQ8;
   plan::Prefill prefill = plan::Prefill::kBf16;
   tensor::Type kv_type = tensor::Type::kF16;

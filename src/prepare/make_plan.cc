@@ -146,11 +146,6 @@ void explain_prefill(const Options& options, const model::Blueprint& blueprint,
                                                            : "from packed copies";
 }
 
-std::vector<plan::HostLane> choose_lanes(const LaneChoice& lanes) {
-  if (!lanes.cores.empty()) return lanes.cores;
-  return {{{}, lanes.n_threads > 0 ? lanes.n_threads : usable_cores()}};
-}
-
 // What is decided before anything is known of memory.
 plan::Plan begin_plan(const Options& options, const weights::Store& weights) {
   if (options.plan.base) {
@@ -193,6 +188,11 @@ void apply_chunk_options(const Options& options, plan::Plan* plan) {
   if (options.prompts.chunks_in_flight > 0)
     plan->chunks_in_flight = options.prompts.chunks_in_flight;
   if (options.lanes.is_cut_at_norms) plan->is_cut_at_norms = true;
+}
+
+std::vector<plan::HostLane> choose_lanes(const LaneChoice& lanes) {
+  if (!lanes.cores.empty()) return lanes.cores;
+  return {{{}, lanes.n_threads > 0 ? lanes.n_threads : usable_cores()}};
 }
 
 plan::Prefill safe_prefill(plan::Activations activations, const std::string& kernels,

@@ -10,6 +10,9 @@
 
 namespace troika::prepare {
 
+// Groups of cores of this machine; one of so many threads where none are named.
+std::vector<plan::HostLane> choose_lanes(const LaneChoice& lanes);
+
 // How prompts of a model are computed whose activations nobody has measured: the fastest of what
 // loses next to nothing, whatever the activations are. `kernels` are those that are allowed, as
 // options name them; `type` is that of most weights.

@@ -36,16 +36,6 @@ void check_percent(int percent, const char* option) {
       fmt::format("‹{}› {} makes no sense; it is a percentage, 0 to 100.", option, percent));
 }
 
-void check_lanes(const LaneChoice& lanes) {
-  if (lanes.n_threads < 0 || lanes.n_threads > kMostThreads) {
-    throw UsageError(fmt::format("‹threads› {} makes no sense; use 1 to {}, or 0 for all cores.",
-                                 lanes.n_threads, kMostThreads));
-  }
-  if (!lanes.cores.empty() && lanes.n_threads > 0) {
-    throw UsageError("‹lanes› already says how many threads there are; leave ‹threads› out.");
-  }
-}
-
 void check_prompts(const PromptChoice& prompts) {
   if (prompts.int8 && prompts.prefill && *prompts.prefill != plan::Prefill::kInt8) {
     throw UsageError(fmt::format("‹int8› is for prompts in int8, but ‹prefill› asks for {}.",
@@ -95,6 +85,16 @@ void check_phone(const Options& options) {
 }
 
 }  // namespace
+
+void check_lanes(const LaneChoice& lanes) {
+  if (lanes.n_threads < 0 || lanes.n_threads > kMostThreads) {
+    throw UsageError(fmt::format("‹threads› {} makes no sense; use 1 to {}, or 0 for all cores.",
+                                 lanes.n_threads, kMostThreads));
+  }
+  if (!lanes.cores.empty() && lanes.n_threads > 0) {
+    throw UsageError("‹lanes› already says how many threads there are; leave ‹threads› out.");
+  }
+}
 
 void check_options(const Options& options) {
   check_lanes(options.lanes);

@@ -112,6 +112,7 @@ inline bool is_here(const Options& options) { return options.phone.file.empty();
 
 // Throws UsageError for what makes no sense, or does not fit together, whatever the model.
 void check_options(const Options& options);
+void check_lanes(const LaneChoice& lanes);
 
 // What people call them. Each throws UsageError that lists what there is.
 tensor::Type kv_type_from_name(std::string_view name);

@@ -117,8 +117,7 @@ PlanChoice choose_plan(const ChooseRequest& request, const measure::StageFunctio
     candidate.has_single_lane = candidate.plan.lanes.size() == 1;
     measure::ProfileRequest profiling;
     profiling.models = {request.options.model.file};
-    profiling.lanes = options.lanes.cores;
-    profiling.n_threads = options.lanes.n_threads;
+    profiling.lanes = options.lanes;
     profiling.activations = candidate.plan.activations;
     profiling.prefill = candidate.plan.prefill;
     profiling.kv_type = candidate.plan.kv_type;

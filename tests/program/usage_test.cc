@@ -420,5 +420,12 @@ TEST_F(Usage, WrongWaysToQuantizeAndSynthesize) {
   EXPECT_TRUE(read_whole(model_) == model_bytes(small_model()));
 }
 
+// Lanes and threads are checked alike wherever they are chosen.
+TEST_F(Usage, ProfileChecksLanesAsARunDoes) {
+  expect_refusal(troika({"profile", "--threads", "-1"}), 2, {"--threads -1", "makes no sense"});
+  expect_refusal(troika({"profile", "--threads", "2", "--lanes", "0"}), 2,
+                 {"--lanes", "leave --threads out"});
+}
+
 }  // namespace
 }  // namespace troika::test

@@ -251,8 +251,9 @@ void add_profile(Command& app) {
   add_models(*command, "MODEL", request.models,
              "GGUF files, hf:ORG/REPO[:QUANT], or names of 'troika synth --list', whose ops are "
              "measured first");
-  command->add_option("-t,--threads", request.n_threads, "Threads (default: all usable cores)");
-  add_cores(*command, request.lanes,
+  command->add_option("-t,--threads", request.lanes.n_threads,
+                      "Threads (default: all usable cores)");
+  add_cores(*command, request.lanes.cores,
             "Groups of cores that work as lanes: \"0,1\" is one lane, \"0;1\" are two");
   add_kv(*command, request.kv_type);
   add_activations(*command, request.activations);

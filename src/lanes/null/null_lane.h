@@ -1,4 +1,7 @@
-// A lane that computes nothing: schedules can be tested without models.
+// A lane that computes nothing and ends each task at once, on the calling thread: what is built and
+// in which order it runs can be tested without a model. Tests that need more have lanes of their
+// own: a queue (tests/support/queue_lane.h), a clock that goes on (schedule/runner_test.cc), or a
+// cost (solve/profile/profile_machine_test.cc).
 #pragma once
 
 #include <mutex>
