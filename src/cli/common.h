@@ -48,6 +48,8 @@ struct EngineFlags {
   // What --lanes, --place and --lane-memory mean depends on --machine.
   std::string lanes;
   std::vector<std::string> placements;
+  std::vector<std::string> cuts;
+  std::vector<std::string> lengths;
   std::vector<std::string> lane_limits;
   std::vector<std::string> constants;
 

@@ -21,8 +21,17 @@ constexpr const char* kOfThisMachine[] = {"--prefill", "--int8", "--int8-weights
                                           "--outlier-prune", "--packed"};
 
 bool has_work(const plan::Plan& plan, int lane) {
-  return lane == 0 || std::any_of(plan.placements.begin(), plan.placements.end(),
-                                  [&](const plan::Placement& p) { return p.lane == lane; });
+  const auto is_here = [&](const auto& rule) { return rule.lane == lane; };
+  const auto has_share = [&](const plan::Shares& shares) {
+    return std::any_of(shares.begin(), shares.end(), is_here);
+  };
+  return lane == 0 || std::any_of(plan.placements.begin(), plan.placements.end(), is_here) ||
+         std::any_of(plan.cuts.begin(), plan.cuts.end(),
+                     [&](const plan::TensorCut& cut) {
+                       return has_share(cut.rows) || has_share(cut.tokens) || has_share(cut.heads);
+                     }) ||
+         std::any_of(plan.lengths.begin(), plan.lengths.end(),
+                     [&](const plan::LengthParts& length) { return has_share(length.parts); });
 }
 
 }  // namespace

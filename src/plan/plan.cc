@@ -83,11 +83,20 @@ int Plan::n_prompt_phase(int n_prompt) const {
 
 Shape Plan::prompt_part(int position, int n_prompt) const {
   const int n_in_phase = n_prompt_phase(n_prompt);
-  if (position < n_in_phase) return {Phase::kPrompt, std::min(chunk(), n_in_phase - position)};
-  return {Phase::kStep, std::min(most_step_rows(), n_prompt - position)};
+  if (position >= n_in_phase) {
+    return {Phase::kStep, std::min(most_step_rows(), n_prompt - position)};
+  }
+  const int n_left = n_in_phase - position;
+  const bool is_length = std::any_of(lengths.begin(), lengths.end(), [&](const LengthParts& l) {
+    return n_left >= l.least_tokens() && n_left <= l.n_tokens;
+  });
+  return {Phase::kPrompt, is_length ? n_left : std::min(chunk(), n_left)};
 }
 
-int Plan::most_rows() const { return std::max(step_shapes.back(), prompt_shapes.back()); }
+int Plan::most_rows() const {
+  const int most = std::max(step_shapes.back(), prompt_shapes.back());
+  return lengths.empty() ? most : std::max(most, lengths.back().n_tokens);
+}
 
 std::vector<Shape> Plan::body_shapes() const {
   std::vector<Shape> shapes;
@@ -96,14 +105,43 @@ std::vector<Shape> Plan::body_shapes() const {
     const bool is_there = std::find(step_shapes.begin(), step_shapes.end(), n) != step_shapes.end();
     if (!is_there || !has_one_class()) shapes.push_back({Phase::kPrompt, n});
   }
+  for (const LengthParts& length : lengths) {
+    const Shape shape = {Phase::kPrompt, length.n_tokens};
+    if (length_alone(shape) != nullptr) shapes.push_back(shape);
+  }
   return shapes;
+}
+
+const LengthParts* Plan::length_of(Shape shape) const {
+  if (shape.phase != Phase::kPrompt && !has_one_class()) return nullptr;
+  const auto at = std::find_if(lengths.begin(), lengths.end(), [&](const LengthParts& length) {
+    return length.n_tokens == shape.n_rows;
+  });
+  return at == lengths.end() ? nullptr : &*at;
+}
+
+const LengthParts* Plan::length_alone(Shape shape) const {
+  const auto has = [&](const std::vector<int>& shapes) {
+    return std::find(shapes.begin(), shapes.end(), shape.n_rows) != shapes.end();
+  };
+  if (has(prompt_shapes) || (has_one_class() && has(step_shapes))) return nullptr;
+  return shape.phase == Phase::kPrompt ? length_of(shape) : nullptr;
+}
+
+bool Plan::is_better(Shape a, Shape b, int n_rows) const {
+  const auto rank = [&](Shape shape) {
+    const LengthParts* const length = length_alone(shape);
+    if (length == nullptr) return 1;
+    return n_rows >= length->least_tokens() ? 0 : 2;
+  };
+  return std::pair(rank(a), a.n_rows) < std::pair(rank(b), b.n_rows);
 }
 
 Shape Plan::body_shape(Phase phase, int n_rows) const {
   Shape best = {phase, 0};
   for (const Shape& shape : body_shapes()) {
     const bool is_usable = shape.n_rows >= n_rows && (shape.phase == phase || has_one_class());
-    if (is_usable && (best.n_rows == 0 || shape.n_rows < best.n_rows)) best = shape;
+    if (is_usable && (best.n_rows == 0 || is_better(shape, best, n_rows))) best = shape;
   }
   TROIKA_ASSERT(best.n_rows > 0);
   return best;
@@ -171,6 +209,25 @@ void check_placements(const std::vector<Placement>& placements, size_t n_lanes) 
     if (placement.lane >= 0 && static_cast<size_t>(placement.lane) < n_lanes) continue;
     throw UsageError(fmt::format("‹place› {}={}: there is no lane {}; LANE is 0 to {}.",
                                  placement.subgraph, placement.lane, placement.lane, n_lanes - 1));
+  }
+}
+
+void check_cuts(const Plan& plan) {
+  const auto check = [](const std::string& option, const std::optional<CutProblem>& problem) {
+    if (!problem) return;
+    throw UsageError(fmt::format("{}: {} {}.", option, problem->field, problem->what));
+  };
+  for (const TensorCut& cut : plan.cuts) {
+    check(fmt::format("‹cut› {}", cut_text(cut)), problem_of(cut, plan.lanes.size()));
+  }
+  for (const LengthParts& length : plan.lengths) {
+    check(fmt::format("‹length› {}", shares_text(length.parts)),
+          problem_of(length, plan.lanes.size()));
+  }
+  for (size_t i = 1; i < plan.lengths.size(); ++i) {
+    if (plan.lengths[i - 1].n_tokens < plan.lengths[i].n_tokens) continue;
+    throw UsageError(fmt::format("‹length› {}: there are two of {} tokens.",
+                                 shares_text(plan.lengths[i].parts), plan.lengths[i].n_tokens));
   }
 }
 

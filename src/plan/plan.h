@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/cuts/cuts.h"
 #include "plan/int8.h"
+#include "plan/shape.h"
 #include "tensor/type.h"
 
 namespace troika::plan {
@@ -18,25 +20,6 @@ namespace troika::plan {
 enum class Activations : uint8_t {
   kF32,  // weights decoded exactly, float products: the judge
   kQ8,   // activations quantised in blocks of 32, whole-number products within a block
-};
-
-// The numerics class of a pass and of the executables it takes. It is said by whoever asks for the
-// pass and never follows from the number of rows: a step of 64 rows (drafts, several answers) has
-// the bits of 64 steps of one, and a prompt of 20 tokens those of its place in a longer one.
-enum class Phase : uint8_t {
-  kStep,    // products as `Activations` says
-  kPrompt,  // products as `Prefill` says
-};
-
-inline constexpr const char* kPhaseNames[] = {"step", "prompt"};  // by number
-const char* phase_name(Phase phase);
-
-// What an executable is built for.
-struct Shape {
-  Phase phase = Phase::kStep;
-  int n_rows = 1;
-
-  auto operator<=>(const Shape&) const = default;
 };
 
 // How the products of prompts are computed: of executables of Phase::kPrompt. Those of steps, which
@@ -160,6 +143,10 @@ struct Plan {
   bool is_cut_at_norms = false;
 
   std::vector<ProductArrangement> arrangements;  // the lane's first one where none matches
+  // The first that holds for an op counts; ops for which none does, and parts of prompts for which
+  // no length does, run whole on the lane of their subgraph.
+  std::vector<TensorCut> cuts;
+  std::vector<LengthParts> lengths;  // in ascending order
   // What drafts cost (D3), ascending by rows. Empty: it is learned while running.
   std::vector<StepCost> step_costs;
 
@@ -175,12 +162,21 @@ struct Plan {
   Shape prompt_part(int position, int n_prompt) const;
   // The largest number of rows of a pass.
   int most_rows() const;
-  // The shapes of every executable of a body, ascending within each phase. Where both phases
-  // compute alike, one of equal ones is left out.
+  // The shapes of every executable of a body, ascending within each phase, and those of lengths
+  // behind them. Where both phases compute alike, one of equal ones is left out.
   std::vector<Shape> body_shapes() const;
-  // The one that a pass of so many rows takes: the smallest that holds them, of its phase or, where
-  // both compute alike, of either. REQUIRES: 1 <= n_rows <= the largest of the phase.
+  // The one that a pass of so many rows takes: of those that hold them, of its phase or, where
+  // both compute alike, of either, the best as `is_better` says. REQUIRES: 1 <= n_rows <= the
+  // largest of the phase.
   Shape body_shape(Phase phase, int n_rows) const;
+  // Whether a pass of so many rows rather takes the executable of shape `a` than that of shape
+  // `b`: that of a length which the rows reach the last part of, else the smallest that is of no
+  // length, else that of a length all the same. REQUIRES: both hold the rows.
+  bool is_better(Shape a, Shape b, int n_rows) const;
+  // The length that an executable was built for alone; null: it is that of a usual shape.
+  const LengthParts* length_alone(Shape shape) const;
+  // The length by which a static subgraph of an executable is cut; null: by none.
+  const LengthParts* length_of(Shape shape) const;
   // How many sets of buffers that takes.
   int n_buffer_sets() const;
   int n_threads() const;
@@ -196,6 +192,10 @@ struct Plan {
 // shadow". The last is none by itself but what stands beside the products of the others.
 bool is_subgraph_name(std::string_view name);  // or empty: every one
 std::string subgraph_names();
+
+// Throws UsageError, for what was asked for, where a cut or a length names a lane that is not
+// there.
+void check_cuts(const Plan& plan);
 
 // "ffn=1" runs every "ffn" subgraph on lane 1, "ffn@2=1" only executables of at least 2 tokens,
 // "@2=1" every subgraph of such, "ffn@prompt=1" and "ffn@step=1" those of a phase. Throws

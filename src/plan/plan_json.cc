@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "plan/cuts/cuts_json.h"
 #include "plan/int8_json.h"
 #include "plan/json_fields.h"
 
@@ -189,6 +190,7 @@ std::string to_json(const PlanFile& file) {
   json["cut_at_norms"] = file.plan.is_cut_at_norms;
   json["placements"] = list_of(file.plan.placements);
   json["layouts"] = list_of(file.plan.arrangements);
+  write_cuts(file.plan, &json);
   if (!file.plan.step_costs.empty()) json["step_costs"] = list_of(file.plan.step_costs);
   const Int8Plan& int8 = file.plan.int8;
   if (file.plan.prefill == Prefill::kInt8 || int8.is_calibrated()) json["int8"] = to_json(int8);
@@ -244,6 +246,7 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
   const int n_lanes = static_cast<int>(plan.lanes.size());
   plan.placements = read_placements(fields, n_lanes);
   if (fields.has("layouts")) plan.arrangements = read_arrangements(fields, n_lanes);
+  read_cuts(fields, &plan);
   if (fields.has("step_costs")) plan.step_costs = read_step_costs(fields);
   return file;
 }

@@ -35,6 +35,10 @@ PlanFile example() {
   file.plan.chunks_in_flight = 3;
   file.plan.is_cut_at_norms = true;
   file.plan.step_costs = {{1, 25.5}, {8, 30.0}};
+  file.plan.cuts = {cut_from_text("ffn.ffn_down@2-64=rows:0:3328,1:1536+tokens:0:257,1:44"),
+                    cut_from_text("attention@step=heads:0:1,1:1")};
+  file.plan.cuts[0].mixes_classes = true;
+  file.plan.lengths = {length_from_text("0:301"), length_from_text("0:512,0:77,1:56")};
   file.tuned = {"2026-11-22T22:15:00Z", "troika 0.1.0", "0123456789abcdef"};
   return file;
 }
@@ -71,6 +75,8 @@ TEST(PlanJson, SurvivesTheRoundTrip) {
   EXPECT_EQ(again.plan.order, Order::kLockStep);
   EXPECT_EQ(again.plan.chunks_in_flight, 3);
   EXPECT_TRUE(again.plan.is_cut_at_norms);
+  EXPECT_EQ(again.plan.cuts, file.plan.cuts);
+  EXPECT_EQ(again.plan.lengths, file.plan.lengths);
 }
 
 TEST(PlanJson, N7OlderPlansSayNothingOfTheOrder) {
@@ -150,6 +156,34 @@ TEST(PlanJson, RefusalsNameFileAndField) {
       {"\"n_rows\": 896", "\"n_rows\": 0", "'layouts[0].n_rows'"},
       {"\"layout\": \"32 rows\"", "\"layout\": 32", "'layouts[0].layout'"},
       {"\"model_bytes\": 123456789012", "\"model_bytes\": -1", "'made_for.model_bytes'"},
+  };
+  for (const auto& c : kCases) {
+    const std::string message = refusal(changed(c.from, c.to));
+    EXPECT_NE(message.find("plan.json: " + std::string(c.field)), std::string::npos)
+        << c.from << " -> " << c.to << ": " << message;
+  }
+}
+
+TEST(PlanJson, H3H5RefusalsOfCutsAndLengthsNameTheField) {
+  const struct {
+    const char* from;
+    const char* to;
+    const char* field;
+  } kCases[] = {
+      {"\"op\": \"ffn_down\"", "\"op\": 3", "'cuts[0].op'"},
+      {"\"subgraph\": \"attention\"", "\"subgraph\": \"mind\"", "'cuts[1].subgraph'"},
+      {"\"subgraph\": \"attention\"", "\"subgraph\": \"head\"", "'cuts[1].heads'"},
+      {"\"most_tokens\": 64", "\"most_tokens\": 1", "'cuts[0].most_tokens'"},
+      {"\"most_tokens\": 64", "\"most_tokens\": -1", "'cuts[0].most_tokens'"},
+      {"\"n\": 1536", "\"n\": 0", "'cuts[0].rows[1].n'"},
+      {"\"n\": 1536", "\"n\": 16777216", "'cuts[0].rows'"},
+      {"\"n\": 1536", "\"n\": 1e9", "'cuts[0].rows[1].n'"},
+      {"\"n\": 257", "\"n\": 2000000", "'cuts[0].tokens'"},
+      {"\"mixes_classes\": true", "\"mixes_classes\": 1", "'cuts[0].mixes_classes'"},
+      {"\"n_tokens\": 645", "\"n_tokens\": 644", "'lengths[1].parts'"},
+      {"\"n_tokens\": 645", "\"n_tokens\": 0", "'lengths[1].n_tokens'"},
+      {"\"n_tokens\": 301", "\"n_tokens\": 99999999999999999999", "'lengths[0].n_tokens'"},
+      {"\"n\": 77", "\"n\": -5", "'lengths[1].parts[1].n'"},
   };
   for (const auto& c : kCases) {
     const std::string message = refusal(changed(c.from, c.to));

@@ -181,6 +181,26 @@ void limit_copies(const Options& options, const model::Blueprint& blueprint,
       std::min<uint64_t>(plan->packed_bytes, ledger.room_for(plan::Owner::kPacked));
 }
 
+// What was asked for stands before what the plan says.
+void apply_cuts(const LaneChoice& lanes, plan::Plan* plan) {
+  if (!lanes.has_cuts) {
+    plan->cuts.clear();
+    plan->lengths.clear();
+  }
+  plan->cuts.insert(plan->cuts.begin(), lanes.cuts.begin(), lanes.cuts.end());
+  for (const plan::LengthParts& length : lanes.lengths) {
+    std::erase_if(plan->lengths, [&](const plan::LengthParts& other) {
+      return other.n_tokens == length.n_tokens;
+    });
+    plan->lengths.push_back(length);
+  }
+  std::sort(plan->lengths.begin(), plan->lengths.end(),
+            [](const plan::LengthParts& a, const plan::LengthParts& b) {
+              return a.n_tokens < b.n_tokens;
+            });
+  plan::check_cuts(*plan);
+}
+
 }  // namespace
 
 void apply_chunk_options(const Options& options, plan::Plan* plan) {
@@ -188,6 +208,7 @@ void apply_chunk_options(const Options& options, plan::Plan* plan) {
   if (options.prompts.chunks_in_flight > 0)
     plan->chunks_in_flight = options.prompts.chunks_in_flight;
   if (options.lanes.is_cut_at_norms) plan->is_cut_at_norms = true;
+  apply_cuts(options.lanes, plan);
 }
 
 std::vector<plan::HostLane> choose_lanes(const LaneChoice& lanes) {

@@ -47,10 +47,13 @@ struct LaneChoice {
   std::vector<plan::HostLane> cores;        // empty: one lane of n_threads
   std::vector<plan::Placement> placements;  // of the lanes, or of a phone's processors
   std::vector<plan::LaneLimit> limits;      // likewise: how many weights a lane may run with
+  std::vector<plan::TensorCut> cuts;        // of them, or of a phone; before those of the plan
+  std::vector<plan::LengthParts> lengths;   // likewise, in any order
+  bool has_cuts = true;                     // false: those of the plan do not count
   bool is_cut_at_norms = false;             // norms can be placed apart
   bool is_strict_npu = false;               // matrix lanes may use static scales only
   bool is_op_by_op = false;                 // every op a subgraph of its own, to time it
-  schedule::PartsRequest parts;             // how subgraphs are divided between lanes; null: not
+  schedule::PartsRequest parts;             // in place of the plan's cuts; null: those
 };
 
 // How prompts are computed. What is given takes the place of what a plan says.

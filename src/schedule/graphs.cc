@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "schedule/plan_cuts.h"
 
 namespace troika::schedule {
 namespace {
@@ -96,10 +97,8 @@ Cut cut_of(const lanes::Subgraph& subgraph, plan::Shape shape, int lane, const p
            const lanes::Machine& machine, const weights::Store& weights,
            const GraphOptions& options) {
   if (options.is_op_by_op) return {lane, OpByOp()};
-  if (options.parts) {
-    Parts parts = options.parts(subgraph, shape);
-    if (!parts.empty()) return {lane, std::move(parts)};
-  }
+  Parts parts = options.parts ? options.parts(subgraph, shape) : parts_of(plan, subgraph, shape);
+  if (!parts.empty()) return {lane, std::move(parts)};
   if (subgraph.is_dynamic() || shape.phase == plan::Phase::kStep) return {lane};
   OutlierCut cut;
   const int here = weights.channels() == nullptr ? -1 : plan.shadow_lane(shape, subgraph.block());
@@ -190,6 +189,7 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
   if (weights.channels() != nullptr) {
     buffers_.add_shadow(*weights.channels(), plan.most_rows());
   }
+  check_cuts(plan, blueprint);
   const std::vector<lanes::Subgraph> subgraphs =
       cut_into_subgraphs(blueprint, plan.is_cut_at_norms);
   std::vector<std::vector<plan::ProductArrangement>> arrangements;
@@ -235,16 +235,24 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
     return lists;
   };
   bodies_ = build(plan.body_shapes(), false);
+  for (TaskList& list : bodies_) {
+    const plan::LengthParts* const length = plan.length_alone(list.shape);
+    if (length != nullptr) list.least_of_length = length->least_tokens();
+  }
   std::vector<plan::Shape> outputs;
   for (const int n : plan.output_shapes) outputs.push_back({plan::Phase::kStep, n});
   heads_ = build(outputs, true);
 }
 
 const TaskList& Graphs::body(plan::Phase phase, int n_rows) const {
+  const auto key = [&](const TaskList& list) {
+    const int rank = list.least_of_length == 0 ? 1 : n_rows >= list.least_of_length ? 0 : 2;
+    return std::pair(rank, list.shape.n_rows);
+  };
   const TaskList* best = nullptr;
   for (const TaskList& list : bodies_) {
     if (list.shape.n_rows < n_rows || (list.shape.phase != phase && !has_one_class_)) continue;
-    if (best == nullptr || list.shape.n_rows < best->shape.n_rows) best = &list;
+    if (best == nullptr || key(list) < key(*best)) best = &list;
   }
   TROIKA_ASSERT(best != nullptr);
   return *best;

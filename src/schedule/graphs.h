@@ -37,6 +37,9 @@ struct TaskList {
   plan::Shape shape;
   std::vector<Task> tasks;
   Pass pass = {};  // of all of them, bound by one run
+  // The fewest rows for which it is the best, where a length of the plan asks for it alone. 0: it
+  // is of a usual shape.
+  int least_of_length = 0;
 };
 // A part of a list, whose tasks wait for each other alone: what stands before has ended.
 Pass pass_of(std::span<const Task> tasks, int n_before = 0);
@@ -50,7 +53,9 @@ struct GraphOptions {
   // by the plan, and by the columns that the weights have.
   ShadowOptions shadow = {};
   bool is_op_by_op = false;  // every op is a task of its own, with its own name
-  PartsRequest parts = {};   // where it asks for parts, outliers stay with their product; or null
+  // In place of the cuts of the plan; null: those. Where parts are asked for, outliers stay with
+  // their product.
+  PartsRequest parts = {};
 };
 
 class Graphs {
@@ -59,8 +64,8 @@ class Graphs {
   Graphs(const model::Blueprint& blueprint, const plan::Plan& plan, const lanes::Machine& machine,
          const weights::Store& weights, const GraphOptions& options = {});
 
-  // The smallest list of the phase that holds so many rows, or of either phase where both compute
-  // alike. REQUIRES: 1 <= n_rows <= the largest shape of the phase.
+  // The list that plan::Plan::body_shape names. REQUIRES: 1 <= n_rows <= the largest shape of the
+  // phase.
   const TaskList& body(plan::Phase phase, int n_rows) const;
   // Final norm and head, for the rows whose logits are wanted. REQUIRES: n_outputs <= the largest
   // shape of outputs.

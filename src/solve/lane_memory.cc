@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "schedule/plan_cuts.h"
 
 namespace troika::solve {
 namespace {
@@ -68,6 +69,9 @@ std::vector<size_t> held_by_lanes(const model::Blueprint& blueprint, const weigh
        schedule::cut_into_subgraphs(blueprint, plan.is_cut_at_norms)) {
     std::vector<char> is_there(plan.lanes.size(), 0);
     for (const plan::Shape shape : shapes_of(plan, subgraph)) {
+      const schedule::Parts parts = schedule::parts_of(plan, subgraph, shape);
+      for (const schedule::CutPart& part : parts) is_there[static_cast<size_t>(part.lane)] = 1;
+      if (!parts.empty()) continue;
       is_there[static_cast<size_t>(plan.lane_of(subgraph.name, shape, subgraph.block()))] = 1;
     }
     for (size_t lane = 0; lane < held.size(); ++lane) {

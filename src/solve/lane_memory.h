@@ -33,7 +33,8 @@ class LaneMemory {
   std::vector<Lane> lanes_;
 };
 
-// Bytes that each lane holds if a model runs as its plan says, in all shapes of the plan.
+// Bytes that each lane holds if a model runs as its plan says, in all shapes of the plan. A part of
+// a subgraph counts as the whole of it.
 std::vector<size_t> held_by_lanes(const model::Blueprint& blueprint, const weights::Store& weights,
                                   const plan::Plan& plan);
 

@@ -234,6 +234,21 @@ void explain_ops(const EngineFlags& flags, const plan::Plan& plan, const std::ve
   print(fmt::format("{:<14}", "together") + total_text(measured, predicted, shapes));
 }
 
+// How tensors and prompts are divided between lanes.
+void print_cuts(const plan::Plan& plan) {
+  std::string text;
+  for (const plan::TensorCut& cut : plan.cuts) {
+    text += fmt::format("cut: {}{}\n", plan::cut_text(cut),
+                        cut.mixes_classes ? " (between numerics classes)" : "");
+  }
+  for (const plan::LengthParts& length : plan.lengths) {
+    text += fmt::format("length: prompts of {} to {} tokens as {}\n", length.least_tokens(),
+                        length.n_tokens, plan::shares_text(length.parts));
+  }
+  if (text.empty()) text = "no tensor is cut between lanes\n";
+  print("\n" + text);
+}
+
 }  // namespace
 
 void explain_shared(const engine::Engine& engine) {
@@ -286,6 +301,7 @@ void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
   print(fmt::format("weights: {}\n", engine.loaded().pages.text));
   print(memory_text(engine));
   if (plan.lanes.size() > 1) print(held_text(engine));
+  if (plan.lanes.size() > 1) print_cuts(plan);
   print(fmt::format(
       "\n{}context {}, chunks of {} tokens. Times are measured, medians of at least 3.\n", lanes,
       plan.context, plan.chunk()));

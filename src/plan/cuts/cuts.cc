@@ -1,0 +1,236 @@
+#include "plan/cuts/cuts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+
+#include "base/error.h"
+#include "plan/plan.h"
+
+namespace troika::plan {
+namespace {
+
+constexpr std::string_view kAttention = "attention";
+
+std::optional<int> number_from(std::string_view text) {
+  int value = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (result.ec != std::errc() || result.ptr != text.data() + text.size() || text.empty() ||
+      value < 0) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+// The text up to a letter, which is taken away with it. All of it where the letter is not there.
+std::string_view take_until(std::string_view* text, char letter) {
+  const size_t at = text->find(letter);
+  const std::string_view head = text->substr(0, at);
+  *text = at == std::string_view::npos ? std::string_view() : text->substr(at + 1);
+  return head;
+}
+
+std::optional<Shares> shares_from(std::string_view text) {
+  Shares shares;
+  if (text.ends_with(',')) return std::nullopt;
+  while (!text.empty() || shares.empty()) {
+    std::string_view one = take_until(&text, ',');
+    const std::optional<int> lane = number_from(take_until(&one, ':'));
+    const std::optional<int> n = number_from(one);
+    if (!lane || !n) return std::nullopt;
+    shares.push_back({*lane, *n});
+  }
+  return shares;
+}
+
+// "2", "2-64", "prompt" or "step".
+bool take_which(std::string_view text, TensorCut* cut) {
+  for (const Phase phase : {Phase::kStep, Phase::kPrompt}) {
+    if (text != phase_name(phase)) continue;
+    cut->phase = phase;
+    return true;
+  }
+  const bool is_range = text.find('-') != std::string_view::npos;
+  const std::optional<int> least = number_from(take_until(&text, '-'));
+  const std::optional<int> most = is_range ? number_from(text) : TensorCut::kAnyTokens;
+  if (!least || !most) return false;
+  cut->least_tokens = *least;
+  cut->most_tokens = *most;
+  return true;
+}
+
+bool take_how(std::string_view text, TensorCut* cut) {
+  if (text.ends_with('+')) return false;
+  while (!text.empty()) {
+    std::string_view one = take_until(&text, '+');
+    const std::string_view kind = take_until(&one, ':');
+    Shares* const shares = kind == "rows"     ? &cut->rows
+                           : kind == "tokens" ? &cut->tokens
+                           : kind == "heads"  ? &cut->heads
+                                              : nullptr;
+    const std::optional<Shares> read = shares_from(one);
+    if (shares == nullptr || !shares->empty() || !read) return false;
+    *shares = *read;
+  }
+  return true;
+}
+
+std::optional<CutProblem> problem_of_shares(const char* field, const Shares& shares, size_t n_lanes,
+                                            int most, bool has_each_lane_once) {
+  if (shares.size() > kMostShares) {
+    return CutProblem{field, fmt::format("holds more than {} parts", kMostShares)};
+  }
+  int64_t sum = 0;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    const auto [lane, n] = shares[i];
+    if (lane < 0 || static_cast<size_t>(lane) >= n_lanes) {
+      return CutProblem{field,
+                        fmt::format("names lane {}, but the lanes are 0 to {}", lane, n_lanes - 1)};
+    }
+    sum += n;
+    if (n < 1 || sum > most) {
+      return CutProblem{field, fmt::format("must hold numbers that add up to {} at most, each of "
+                                           "them 1 or more",
+                                           most)};
+    }
+    const auto is_same = [&, lane = lane](const LaneShare& other) { return other.lane == lane; };
+    if (has_each_lane_once &&
+        std::any_of(shares.begin(), shares.begin() + static_cast<int>(i), is_same)) {
+      return CutProblem{field, fmt::format("names lane {} twice", lane)};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool TensorCut::holds_for(std::string_view of_subgraph, Shape shape) const {
+  const bool is_meant = subgraph.empty() ? of_subgraph != kAttention : subgraph == of_subgraph;
+  return is_meant && shape.n_rows >= least_tokens && shape.n_rows <= most_tokens &&
+         (!phase || *phase == shape.phase);
+}
+
+std::vector<Span> divide(int n, const Shares& shares, int granule) {
+  TROIKA_ASSERT(!shares.empty() && granule >= 1);
+  int64_t sum = 0;
+  for (const LaneShare& share : shares) sum += share.n;
+  std::vector<Span> spans;
+  int64_t before = 0;
+  int begin = 0;
+  for (const LaneShare& share : shares) {
+    before += share.n;
+    // To the nearest granule.
+    const int64_t granules = (2 * before * n + sum * granule) / (2 * sum * granule);
+    const int end = before == sum ? n : static_cast<int>(std::min<int64_t>(granules * granule, n));
+    spans.push_back({begin, end});
+    begin = end;
+  }
+  return spans;
+}
+
+std::optional<CutProblem> problem_of(const TensorCut& cut, size_t n_lanes) {
+  if (!is_subgraph_name(cut.subgraph) || cut.subgraph == "shadow") {
+    return CutProblem{"subgraph", fmt::format("is '{}', which cannot be cut; known are {}",
+                                              cut.subgraph, subgraph_names())};
+  }
+  if (cut.least_tokens > cut.most_tokens) {
+    return CutProblem{"most_tokens", "is less than least_tokens, so that it holds for nothing"};
+  }
+  const bool is_attention = cut.subgraph == kAttention;
+  if (is_attention != !cut.heads.empty() ||
+      (is_attention && (!cut.rows.empty() || !cut.tokens.empty() || !cut.op.empty()))) {
+    return CutProblem{"heads", "are what attention is divided by, and nothing else is"};
+  }
+  if (cut.rows.empty() && cut.tokens.empty() && cut.heads.empty()) {
+    return CutProblem{"rows", "and 'tokens' are missing; give one of them"};
+  }
+  for (const auto& [field, shares, most, has_each_lane_once] :
+       {std::tuple("rows", &cut.rows, kMostSharedRows, true),
+        std::tuple("tokens", &cut.tokens, kMostSharedTokens, false),
+        std::tuple("heads", &cut.heads, kMostSharedRows, true)}) {
+    if (auto problem = problem_of_shares(field, *shares, n_lanes, most, has_each_lane_once)) {
+      return problem;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<CutProblem> problem_of(const LengthParts& length, size_t n_lanes) {
+  if (length.parts.empty()) return CutProblem{"parts", "must hold at least one part"};
+  if (auto problem = problem_of_shares("parts", length.parts, n_lanes, kMostSharedTokens, false)) {
+    return problem;
+  }
+  int64_t sum = 0;
+  for (const LaneShare& part : length.parts) sum += part.n;
+  if (sum == length.n_tokens) return std::nullopt;
+  return CutProblem{"parts",
+                    fmt::format("add up to {} tokens, but n_tokens is {}", sum, length.n_tokens)};
+}
+
+TensorCut cut_from_text(std::string_view text) {
+  const std::string_view whole = text;
+  TensorCut cut;
+  const bool has_equals = text.find('=') != std::string_view::npos;
+  std::string_view left = take_until(&text, '=');
+  std::string_view name = take_until(&left, '@');
+  const bool has_which = left.data() != nullptr;
+  cut.subgraph = std::string(take_until(&name, '.'));
+  cut.op = std::string(name);
+  const bool is_read = has_equals && (!has_which || take_which(left, &cut)) && take_how(text, &cut);
+  // Lanes are checked where they are known.
+  const auto problem = is_read ? problem_of(cut, SIZE_MAX) : CutProblem{"", "is not understood"};
+  if (!problem) return cut;
+  throw UsageError(fmt::format(
+      "‹cut› '{}': {}{}{}. Write SUBGRAPH=HOW, SUBGRAPH.OP=HOW, SUBGRAPH@TOKENS=HOW, "
+      "SUBGRAPH@FROM-TO=HOW or SUBGRAPH@prompt=HOW, where HOW is rows:LANE:N,LANE:N or "
+      "tokens:LANE:N,LANE:N, or both with a + between them, and for attention heads:LANE:N,LANE:N; "
+      "as in ffn.ffn_down@2=rows:0:60,1:40.",
+      whole, problem->field, *problem->field == '\0' ? "" : " ", problem->what));
+}
+
+std::string shares_text(const Shares& shares) {
+  std::string text;
+  for (const LaneShare& share : shares) {
+    text += fmt::format("{}{}:{}", text.empty() ? "" : ",", share.lane, share.n);
+  }
+  return text;
+}
+
+std::string cut_text(const TensorCut& cut) {
+  std::string text = cut.subgraph;
+  if (!cut.op.empty()) text += "." + cut.op;
+  if (cut.phase) {
+    text += fmt::format("@{}", phase_name(*cut.phase));
+  } else if (cut.most_tokens != TensorCut::kAnyTokens) {
+    text += fmt::format("@{}-{}", cut.least_tokens, cut.most_tokens);
+  } else if (cut.least_tokens > 0) {
+    text += fmt::format("@{}", cut.least_tokens);
+  }
+  const char* before = "=";
+  for (const auto& [kind, shares] : {std::pair("rows", &cut.rows), std::pair("tokens", &cut.tokens),
+                                     std::pair("heads", &cut.heads)}) {
+    if (shares->empty()) continue;
+    text += fmt::format("{}{}:{}", before, kind, shares_text(*shares));
+    before = "+";
+  }
+  return text;
+}
+
+LengthParts length_from_text(std::string_view text) {
+  LengthParts length;
+  const std::optional<Shares> parts = shares_from(text);
+  if (parts) length.parts = *parts;
+  int64_t sum = 0;
+  for (const LaneShare& part : length.parts) sum += part.n;
+  length.n_tokens = static_cast<int>(std::min<int64_t>(sum, INT_MAX));
+  const auto problem = parts ? problem_of(length, SIZE_MAX) : CutProblem{"", "is not understood"};
+  if (!problem) return length;
+  throw UsageError(fmt::format(
+      "‹length› '{}': {}{}{}. Write LANE:TOKENS,LANE:TOKENS as in 0:512,0:32,1:56, which is for "
+      "prompts of 600 tokens.",
+      text, problem->field, *problem->field == '\0' ? "" : " ", problem->what));
+}
+
+}  // namespace troika::plan

@@ -1,0 +1,16 @@
+// Cuts and lengths in the file of a plan (docs/plan.md).
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "plan/json_fields.h"
+#include "plan/plan.h"
+
+namespace troika::plan {
+
+// Nothing where the plan has none.
+void write_cuts(const Plan& plan, nlohmann::ordered_json* json);
+// Reads "cuts" and "lengths", which may be left out. REQUIRES: the plan has its lanes.
+void read_cuts(const JsonFields& fields, Plan* plan);
+
+}  // namespace troika::plan

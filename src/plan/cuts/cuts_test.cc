@@ -1,0 +1,140 @@
+#include "plan/cuts/cuts.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "plan/plan.h"
+
+namespace troika::plan {
+namespace {
+
+TEST(Cuts, H3TextsSayWhatACutSays) {
+  const TensorCut cut = cut_from_text("ffn.ffn_down@2-64=rows:0:60,1:40+tokens:0:256,1:44");
+  EXPECT_EQ(cut.subgraph, "ffn");
+  EXPECT_EQ(cut.op, "ffn_down");
+  EXPECT_EQ(cut.least_tokens, 2);
+  EXPECT_EQ(cut.most_tokens, 64);
+  EXPECT_EQ(cut.rows, (Shares{{0, 60}, {1, 40}}));
+  EXPECT_EQ(cut.tokens, (Shares{{0, 256}, {1, 44}}));
+  for (const char* text :
+       {"ffn.ffn_down@2-64=rows:0:60,1:40+tokens:0:256,1:44", "=tokens:0:1,1:2,0:3",
+        "head=rows:1:1", "@prompt=rows:0:3,2:1,1:7", "qkv@step=rows:0:1,1:1",
+        "attention@32=heads:0:1,1:1", ".attn_q=rows:0:1,1:1"}) {
+    EXPECT_EQ(cut_text(cut_from_text(text)), text);
+  }
+}
+
+TEST(Cuts, TextsThatAreNotUnderstoodAreRefusedInASentence) {
+  for (const char* text : {"",
+                           "ffn",
+                           "ffn=",
+                           "ffn=rows",
+                           "ffn=rows:",
+                           "ffn=rows:0",
+                           "ffn=rows:0:",
+                           "ffn=rows:0:1,",
+                           "ffn=rows:0:1,,1:1",
+                           "ffn=rows:0:1+",
+                           "ffn=rows:-1:1",
+                           "ffn=rows:0:0",
+                           "ffn=rows:0:1:2",
+                           "ffn=columns:0:1",
+                           "ffn=rows:0:1,0:2",
+                           "ffn=rows:0:1+rows:1:1",
+                           "nothing=rows:0:1",
+                           "shadow=rows:0:1",
+                           "ffn@=rows:0:1",
+                           "ffn@9-2=rows:0:1",
+                           "ffn@x=rows:0:1",
+                           "ffn=heads:0:1",
+                           "attention=rows:0:1,1:1",
+                           "attention.q=heads:0:1",
+                           "ffn=rows:0:99999999999,1:1",
+                           "ffn=rows:0:16777216,1:1",
+                           "ffn=tokens:0:1048576,1:1"}) {
+    EXPECT_THROW(cut_from_text(text), UsageError) << text;
+  }
+  for (const char* text : {"", "0", "0:", "0:256,", "0:256;1:44", "0:0", "0:1048576,1:1"}) {
+    EXPECT_THROW(length_from_text(text), UsageError) << text;
+  }
+}
+
+TEST(Cuts, H5TheTokensOfALengthAddUp) {
+  const LengthParts length = length_from_text("0:512,0:32,1:56");
+  EXPECT_EQ(length.n_tokens, 600);
+  EXPECT_EQ(length.least_tokens(), 545);
+  EXPECT_EQ(shares_text(length.parts), "0:512,0:32,1:56");
+}
+
+TEST(Cuts, H3RowsAreDividedInGranules) {
+  EXPECT_EQ(divide(4864, {{0, 3328}, {1, 1536}}, 16), (std::vector<Span>{{0, 3328}, {3328, 4864}}));
+  EXPECT_EQ(divide(896, {{0, 60}, {1, 40}}, 16), (std::vector<Span>{{0, 544}, {544, 896}}));
+  EXPECT_EQ(divide(40, {{0, 1}, {1, 1}}, 16), (std::vector<Span>{{0, 16}, {16, 40}}));
+  EXPECT_EQ(divide(7, {{0, 1}}, 16), (std::vector<Span>{{0, 7}}));
+  // Whatever the numbers, the spans make up all rows.
+  for (const int n : {1, 16, 17, 100, 151'936, (1 << 30) - 1}) {
+    const Shares shares = {{0, 1}, {1, kMostSharedRows - 2}, {2, 1}};
+    const std::vector<Span> spans = divide(n, shares, 16);
+    int end = 0;
+    for (const Span& span : spans) {
+      EXPECT_EQ(span.begin, end);
+      EXPECT_LE(span.begin, span.end);
+      end = span.end;
+    }
+    EXPECT_EQ(end, n);
+  }
+}
+
+Plan with_lengths(Prefill prefill) {
+  Plan plan;
+  plan.prefill = prefill;
+  plan.lanes = {{}, {}};
+  plan.lengths = {length_from_text("0:256,1:44"), length_from_text("0:512,0:32,1:56")};
+  return plan;
+}
+
+TEST(Cuts, H11APassTakesTheExecutableOfItsLength) {
+  const Plan plan = with_lengths(Prefill::kQ8);
+  const auto rows = [&](int n) { return plan.body_shape(Phase::kPrompt, n).n_rows; };
+  EXPECT_EQ(rows(300), 300);
+  EXPECT_EQ(rows(257), 300);
+  EXPECT_EQ(rows(256), 512);  // the length's last part would be empty
+  EXPECT_EQ(rows(301), 512);
+  EXPECT_EQ(rows(545), 600);
+  EXPECT_EQ(rows(520), 600);  // no other holds it
+  EXPECT_EQ(plan.most_rows(), 600);
+  // A length that is a usual shape divides that one.
+  EXPECT_EQ(plan.length_of({Phase::kPrompt, 128}), nullptr);
+  Plan usual = plan;
+  usual.lengths = {length_from_text("0:64,1:64")};
+  EXPECT_NE(usual.length_of({Phase::kPrompt, 128}), nullptr);
+  EXPECT_EQ(usual.length_of({Phase::kStep, 128}), nullptr);
+  EXPECT_EQ(usual.length_alone({Phase::kPrompt, 128}), nullptr);
+  EXPECT_EQ(usual.body_shapes().size(), usual.step_shapes.size() + usual.prompt_shapes.size());
+}
+
+TEST(Cuts, H5APromptEndsWithItsLength) {
+  const Plan plan = with_lengths(Prefill::kQ8);
+  EXPECT_EQ(plan.prompt_part(0, 600), (Shape{Phase::kPrompt, 600}));
+  EXPECT_EQ(plan.prompt_part(0, 1112), (Shape{Phase::kPrompt, 512}));
+  EXPECT_EQ(plan.prompt_part(512, 1112), (Shape{Phase::kPrompt, 600}));
+  EXPECT_EQ(plan.prompt_part(0, 601), (Shape{Phase::kPrompt, 512}));
+  // The short rest of a prompt keeps its phase, however the prompt is divided.
+  Plan without = plan;
+  without.lengths.clear();
+  for (int n = 1; n < 1300; ++n) EXPECT_EQ(plan.n_prompt_phase(n), without.n_prompt_phase(n));
+}
+
+TEST(Cuts, LanesThatAreNotThereAreNamed) {
+  Plan plan = with_lengths(Prefill::kQ8);
+  EXPECT_NO_THROW(check_cuts(plan));
+  Plan cut = plan;
+  cut.cuts = {cut_from_text("ffn=rows:0:1,2:1")};
+  EXPECT_THROW(check_cuts(cut), UsageError);
+  Plan length = plan;
+  length.lengths = {length_from_text("7:512")};
+  EXPECT_THROW(check_cuts(length), UsageError);
+}
+
+}  // namespace
+}  // namespace troika::plan

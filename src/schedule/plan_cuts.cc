@@ -1,0 +1,251 @@
+#include "schedule/plan_cuts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+#include "schedule/graphs.h"
+
+namespace troika::schedule {
+namespace {
+
+using lanes::Range;
+using plan::TensorCut;
+
+constexpr int kGranule = lanes::Slice::kRowGranularity;
+
+Range range_of(const plan::Span& span) { return {span.begin, span.end}; }
+
+// Ranges of tokens, one behind the other, the last of them to the end.
+std::vector<Range> ranges_of(const plan::Shares& tokens) {
+  std::vector<Range> ranges;
+  int begin = 0;
+  for (const plan::LaneShare& share : tokens) {
+    ranges.push_back({begin, begin + share.n});
+    begin += share.n;
+  }
+  ranges.back().end = Range::kEnd;
+  return ranges;
+}
+
+Parts by_tokens(const plan::Shares& tokens) {
+  Parts parts;
+  const std::vector<Range> ranges = ranges_of(tokens);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    parts.push_back({.lane = tokens[i].lane, .tokens = ranges[i]});
+  }
+  return parts;
+}
+
+Parts by_heads(const plan::Shares& heads, int n_heads) {
+  Parts parts;
+  const std::vector<plan::Span> spans = plan::divide(n_heads, heads, 1);
+  for (size_t i = 0; i < heads.size(); ++i) {
+    parts.push_back({.lane = heads[i].lane, .heads = range_of(spans[i])});
+  }
+  return parts;
+}
+
+// The ranges of an op's rows, or nothing where a lane would have too few of them.
+std::vector<plan::Span> spans_of_rows(int n_rows, const plan::Shares& rows) {
+  std::vector<plan::Span> spans = plan::divide(n_rows, rows, kGranule);
+  const bool is_cut = std::all_of(spans.begin(), spans.end(),
+                                  [](const plan::Span& span) { return span.size() >= kGranule; });
+  if (!is_cut && rows.size() > 1) spans.clear();
+  return spans;
+}
+
+// Divides the products of one subgraph, each by a cut of its own, or none. All parts of it together
+// are a grid of lanes and ranges of tokens.
+class Grid {
+ public:
+  Grid(const lanes::Subgraph& subgraph, int lane) : subgraph_(subgraph), lane_(lane) {}
+
+  // Null: the product is whole on the lane of the subgraph.
+  void add(const model::Op& op, const TensorCut* cut) {
+    const int n_rows = n_rows_of(op);
+    // A product that is too small to be cut stays as it is.
+    if (cut != nullptr && !cut->rows.empty() && spans_of_rows(n_rows, cut->rows).empty()) {
+      cut = nullptr;
+    }
+    products_.push_back({n_rows, cut});
+    note_lane(lane_);
+    if (cut == nullptr) return;
+    for (const plan::Shares* shares : {&cut->rows, &cut->tokens}) {
+      for (const plan::LaneShare& share : *shares) note_lane(share.lane);
+    }
+    if (cut->tokens.empty()) return;
+    for (const Range& range : ranges_of(cut->tokens)) borders_.push_back(range.begin);
+  }
+
+  // No parts: nothing is cut.
+  Parts take() {
+    const bool is_cut = std::any_of(products_.begin(), products_.end(),
+                                    [](const Product& product) { return product.cut != nullptr; });
+    if (!is_cut) return {};
+    std::sort(borders_.begin(), borders_.end());
+    borders_.erase(std::unique(borders_.begin(), borders_.end()), borders_.end());
+    Parts parts;
+    for (size_t t = 0; t < borders_.size(); ++t) {
+      const Range tokens = {borders_[t], t + 1 < borders_.size() ? borders_[t + 1] : Range::kEnd};
+      for (const int lane : lanes_) {
+        CutPart part{.lane = lane, .tokens = tokens};
+        for (const Product& product : products_) {
+          part.rows.push_back(rows_of(product, lane, tokens.begin));
+        }
+        parts.push_back(std::move(part));
+      }
+    }
+    return parts;
+  }
+
+ private:
+  struct Product {
+    int n_rows;
+    const TensorCut* cut;
+  };
+
+  int n_rows_of(const model::Op& op) const {
+    return subgraph_.blueprint->weights[static_cast<size_t>(op.weight)].n_rows;
+  }
+
+  void note_lane(int lane) {
+    if (std::find(lanes_.begin(), lanes_.end(), lane) == lanes_.end()) lanes_.push_back(lane);
+  }
+
+  // What a lane computes of a product, of the tokens from here to the next border.
+  Range rows_of(const Product& product, int lane, int first_token) const {
+    const Range all = {0, product.n_rows}, none = {0, 0};
+    if (product.cut == nullptr) return lane == lane_ ? all : none;
+    const plan::Shares& tokens = product.cut->tokens;
+    const plan::Shares& rows = product.cut->rows;
+    if (!tokens.empty()) {
+      const std::vector<Range> ranges = ranges_of(tokens);
+      size_t i = 0;
+      while (first_token >= ranges[i].end) ++i;
+      if (i > 0 || rows.empty()) return tokens[i].lane == lane ? all : none;
+    }
+    const std::vector<plan::Span> spans = spans_of_rows(product.n_rows, rows);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i].lane == lane) return range_of(spans[i]);
+    }
+    return none;
+  }
+
+  const lanes::Subgraph& subgraph_;
+  int lane_;
+  std::vector<Product> products_;
+  std::vector<int> lanes_;
+  std::vector<int> borders_ = {0};
+};
+
+// The first cut that holds for an op.
+const TensorCut* cut_of(const plan::Plan& plan, const lanes::Subgraph& subgraph, plan::Shape shape,
+                        const model::Op& op) {
+  for (const TensorCut& cut : plan.cuts) {
+    if (!cut.holds_for(subgraph.name, shape)) continue;
+    if (cut.op.empty() || cut.op == op_name(*subgraph.blueprint, op)) return &cut;
+  }
+  return nullptr;
+}
+
+// Lanes of this kind compute with the kernels of this program, which give one result to the bit; a
+// device computes as its own driver does.
+std::string class_of(const plan::HostLane& lane) {
+  const bool has_own_kernels =
+      lane.kind == "host" || lane.kind == "cpu" || lane.kind == "gpu" || lane.kind == "npu";
+  return has_own_kernels ? "host" : lane.kind;
+}
+
+void check_classes(const plan::Plan& plan, const TensorCut& cut) {
+  if (cut.mixes_classes) return;
+  const plan::HostLane* first = nullptr;
+  for (const plan::Shares* shares : {&cut.rows, &cut.heads}) {
+    for (const plan::LaneShare& share : *shares) {
+      const plan::HostLane& lane = plan.lanes[static_cast<size_t>(share.lane)];
+      if (first == nullptr) first = &lane;
+      if (class_of(lane) == class_of(*first)) continue;
+      throw Error(fmt::format(
+          "The cut {} divides an op between lanes of the kinds {} and {}, which compute in "
+          "different numerics classes, so that results depend on where it is cut. Give the cut "
+          "\"mixes_classes\": true in the plan if that is wanted, or leave it out.",
+          cut_text(cut), first->kind, lane.kind));
+    }
+  }
+}
+
+void check_rows(const model::Blueprint& blueprint, const TensorCut& cut, const model::Op& op) {
+  const int n_rows = blueprint.weights[static_cast<size_t>(op.weight)].n_rows;
+  if (cut.op.empty() || cut.rows.empty() || !spans_of_rows(n_rows, cut.rows).empty()) return;
+  throw Error(fmt::format(
+      "The cut {} leaves a lane fewer than {} of the {} rows of '{}'. Give each lane a larger "
+      "share, or leave the cut out.",
+      cut_text(cut), kGranule, n_rows, cut.op));
+}
+
+void check_heads(const model::Blueprint& blueprint, const TensorCut& cut) {
+  if (cut.heads.empty()) return;
+  for (const plan::Span& span : plan::divide(blueprint.n_kv_heads, cut.heads, 1)) {
+    if (span.size() > 0) continue;
+    throw Error(fmt::format(
+        "The cut {} leaves a lane none of the {} heads of keys and values. Give each lane a larger "
+        "share, or leave the cut out.",
+        cut_text(cut), blueprint.n_kv_heads));
+  }
+}
+
+}  // namespace
+
+Parts parts_of(const plan::Plan& plan, const lanes::Subgraph& subgraph, plan::Shape shape) {
+  if (plan.cuts.empty() && plan.lengths.empty()) return {};
+  if (subgraph.is_dynamic()) {
+    for (const TensorCut& cut : plan.cuts) {
+      if (!cut.holds_for(subgraph.name, shape) || cut.heads.empty()) continue;
+      return by_heads(cut.heads, subgraph.blueprint->n_kv_heads);
+    }
+    return {};
+  }
+  // Tokens go through the whole subgraph where no product wants them otherwise.
+  const TensorCut* const first = cut_of(plan, subgraph, shape, subgraph.ops.front());
+  bool is_whole = first != nullptr && first->op.empty() && first->rows.empty();
+  Grid grid(subgraph, plan.lane_of(subgraph.name, shape, subgraph.block()));
+  for (const model::Op& op : subgraph.ops) {
+    if (!is_product(op)) continue;
+    const TensorCut* const cut = cut_of(plan, subgraph, shape, op);
+    is_whole = is_whole && cut == first;
+    grid.add(op, cut);
+  }
+  if (is_whole) return by_tokens(first->tokens);
+  Parts parts = grid.take();
+  const plan::LengthParts* const length = plan.length_of(shape);
+  if (!parts.empty() || length == nullptr || subgraph.is_head()) return parts;
+  return by_tokens(length->parts);
+}
+
+void check_cuts(const plan::Plan& plan, const model::Blueprint& blueprint) {
+  const std::vector<lanes::Subgraph> subgraphs =
+      cut_into_subgraphs(blueprint, plan.is_cut_at_norms);
+  for (const TensorCut& cut : plan.cuts) {
+    check_classes(plan, cut);
+    check_heads(blueprint, cut);
+    bool is_there = false;
+    for (const lanes::Subgraph& subgraph : subgraphs) {
+      if (!cut.subgraph.empty() && cut.subgraph != subgraph.name) continue;
+      is_there = is_there || cut.op.empty();
+      for (const model::Op& op : subgraph.ops) {
+        if (!is_product(op) || cut.op != op_name(blueprint, op)) continue;
+        is_there = true;
+        check_rows(blueprint, cut, op);
+      }
+    }
+    if (is_there) continue;
+    throw Error(fmt::format(
+        "The cut {} is of nothing in this model. 'troika plan MODEL --explain --ops' shows its "
+        "subgraphs and ops; correct the cut, or leave it out.",
+        cut_text(cut)));
+  }
+}
+
+}  // namespace troika::schedule

@@ -1,0 +1,89 @@
+#include "schedule/plan_cuts.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/error.h"
+#include "forge/hollow.h"
+#include "model/architecture.h"
+#include "model/known.h"
+#include "schedule/graphs.h"
+
+namespace troika::schedule {
+namespace {
+
+struct CutModel {
+  explicit CutModel(const char* name) : hollow(model::get_known(name), "q8_0") {}
+  forge::HollowModel hollow;
+  gguf::File file = hollow.open();
+  model::Blueprint blueprint = model::read(file);
+};
+
+plan::Plan plan_of(const char* cut, const char* second_kind = "host") {
+  plan::Plan plan;
+  plan.lanes = {{}, {}};
+  plan.lanes[1].kind = second_kind;
+  plan.cuts = {plan::cut_from_text(cut)};
+  return plan;
+}
+
+std::string refusal(const plan::Plan& plan, const model::Blueprint& blueprint) {
+  try {
+    check_cuts(plan, blueprint);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(PlanCuts, RowsBetweenNumericsClassesAreCutOnlyWhereThePlanSaysSo) {
+  const CutModel m("llama-3-8b");
+  for (const char* cut : {"ffn.ffn_down=rows:0:3,1:1", "attention=heads:0:1,1:1"}) {
+    plan::Plan plan = plan_of(cut, "opencl");
+    EXPECT_NE(refusal(plan, m.blueprint).find("different numerics classes"), std::string::npos);
+    plan.cuts[0].mixes_classes = true;
+    EXPECT_EQ(refusal(plan, m.blueprint), "accepted");
+    EXPECT_EQ(refusal(plan_of(cut, "npu"), m.blueprint), "accepted");
+  }
+  // Each token is of one lane.
+  EXPECT_EQ(refusal(plan_of("ffn=tokens:0:3,1:1", "opencl"), m.blueprint), "accepted");
+}
+
+TEST(PlanCuts, H6BesideRowsTheFirstTokensAreCutAndOthersAreWhole) {
+  const CutModel m("llama-3-8b");
+  const plan::Plan plan = plan_of("out=rows:0:3,1:1+tokens:0:512,1:13");
+  for (const lanes::Subgraph& subgraph : cut_into_subgraphs(m.blueprint)) {
+    if (std::string(subgraph.name) == "qkv") {
+      EXPECT_TRUE(parts_of(plan, subgraph, {plan::Phase::kPrompt, 525}).empty());
+    }
+  }
+  plan::Plan ffn = plan_of("ffn.ffn_down=rows:0:3072,1:1024+tokens:0:512,1:13");
+  const auto all = cut_into_subgraphs(m.blueprint);
+  const auto at = std::find_if(all.begin(), all.end(), [](const lanes::Subgraph& subgraph) {
+    return std::string(subgraph.name) == "ffn";
+  });
+  const plan::Shape shape = {plan::Phase::kPrompt, 525};
+  int64_t cells = 0;  // rows times tokens of the last product
+  bool has_rest = false;
+  for (const Piece& piece : lower(*at, {0, parts_of(ffn, *at, shape)})) {
+    const lanes::Slice& slice = piece.subgraph.slice;
+    for (size_t i = 0; i < piece.subgraph.ops.size(); ++i) {
+      const model::Op& op = piece.subgraph.ops[i];
+      if (op.kind != model::OpKind::kLinear ||
+          std::string(op_name(m.blueprint, op)) != "ffn_down") {
+        continue;
+      }
+      const lanes::Range tokens = slice.tokens.within(shape.n_rows);
+      const lanes::Range rows = slice.columns_of(i).within(4096);
+      cells += int64_t{tokens.size()} * rows.size();
+      has_rest = has_rest || (piece.lane == 1 && tokens == lanes::Range{512, 525} &&
+                              rows == lanes::Range{0, 4096});
+    }
+  }
+  EXPECT_EQ(cells, int64_t{525} * 4096);
+  EXPECT_TRUE(has_rest);
+}
+
+}  // namespace
+}  // namespace troika::schedule
