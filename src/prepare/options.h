@@ -9,7 +9,7 @@
 
 #include "base/progress.h"
 #include "lanes/virtual/cost.h"
-#include "plan/constants.h"
+#include "plan/phones/constants.h"
 #include "plan/plan.h"
 #include "schedule/graphs.h"
 #include "tensor/type.h"

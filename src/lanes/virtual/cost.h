@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "lanes/virtual/virtual_machine.h"
-#include "plan/phone.h"
+#include "plan/phones/phone.h"
 
 namespace troika::lanes {
 

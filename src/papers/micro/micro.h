@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "plan/phone.h"
-#include "plan/published.h"
+#include "plan/phones/phone.h"
+#include "plan/phones/published.h"
 
 namespace troika::papers {
 

@@ -1,4 +1,4 @@
-#include "plan/phone.h"
+#include "plan/phones/phone.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "plan/published.h"
+#include "plan/phones/published.h"
 #include "tests/support/repository.h"
 
 namespace troika::plan {

@@ -1,4 +1,4 @@
-#include "plan/phone.h"
+#include "plan/phones/phone.h"
 
 #include <fmt/format.h>
 

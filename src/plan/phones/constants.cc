@@ -1,4 +1,4 @@
-#include "plan/constants.h"
+#include "plan/phones/constants.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "plan/published.h"
+#include "plan/phones/published.h"
 
 #include <fmt/format.h>
 

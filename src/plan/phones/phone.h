@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/constants.h"
+#include "plan/phones/constants.h"
 
 namespace troika::plan {
 
