@@ -133,7 +133,7 @@ TimelineTitle timeline_title(const engine::Engine& engine) {
   std::string how =
       engine.phone_setup() != nullptr
           ? fmt::format("virtual phone {}, modelled time", engine.phone_setup()->name())
-          : fmt::format("{}, {} threads, prompts in {}", processor_name(), plan.n_threads(),
+          : fmt::format("{}, {}, prompts in {}", processor_name(), plan.workers_text(),
                         plan::prefill_name(plan.prefill));
   how += fmt::format("; chunks of {} tokens", plan.chunk());
   if (plan.lanes.size() > 1) how += fmt::format(", {}", plan::order_name(plan.order));

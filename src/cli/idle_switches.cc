@@ -82,7 +82,7 @@ std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::E
   if (!prepare::is_here(flags.options)) return sentences;
   for (int lane = 0; lane < static_cast<int>(plan.lanes.size()); ++lane) {
     if (has_work(plan, lane)) continue;
-    say("--lanes", fmt::format("lane {} has no work, and its cores stay idle; place some on it "
+    say("--lanes", fmt::format("lane {} has no work and stays idle; place some on it "
                                "(--place ffn={}) or leave --lanes out",
                                lane, lane));
   }

@@ -8,6 +8,7 @@
 #include "base/cpu_features.h"
 #include "base/system.h"
 #include "engine/taken_memory.h"
+#include "machines/devices.h"
 #include "machines/make_machine.h"
 #include "machines/phone_prompts.h"
 #include "prepare/make_plan.h"
@@ -82,6 +83,7 @@ void Engine::choose_plan(const prepare::Options& options) {
     return;
   }
   plan_ = plan_here(options, *model_, start_.memory);
+  machines::check_devices(plan_);
   ledger_ = prepare::expected_memory(options, blueprint(), weights(), plan_, start_.memory);
   ledger_.check();
 }

@@ -4,6 +4,7 @@
 
 #include "lanes/host/host_lane.h"
 #include "lanes/host/host_machine.h"
+#include "machines/devices.h"
 
 namespace troika::machines {
 
@@ -11,12 +12,17 @@ std::unique_ptr<lanes::Machine> make_host(const kernels::Table& kernels, const p
                                           const prepare::LoadedWeights& weights) {
   const lanes::Int8Rules* rules = weights.int8.rules();
   const weights::ChannelFile* channels = weights.channel_file.get();
-  if (channels == nullptr) return std::make_unique<lanes::HostMachine>(kernels, plan, rules);
+  const auto make_device = [&](const plan::HostLane& lane) {
+    return make_device_lane(lane, plan, rules);
+  };
+  if (channels == nullptr) {
+    return std::make_unique<lanes::HostMachine>(kernels, plan, rules, nullptr, make_device);
+  }
   // The file that was checked, whatever takes its name meanwhile.
   lanes::DiskOptions disk;
   disk.files = {fmt::format("/proc/self/fd/{}", channels->descriptor())};
   disk.names = {channels->path()};
-  return std::make_unique<lanes::HostMachine>(kernels, plan, rules, &disk);
+  return std::make_unique<lanes::HostMachine>(kernels, plan, rules, &disk, make_device);
 }
 
 std::unique_ptr<lanes::VirtualPhone> make_phone(const PhoneSetup& setup,

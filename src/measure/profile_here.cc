@@ -13,6 +13,7 @@
 #include "kernels/choose.h"
 #include "lanes/host/host_machine.h"
 #include "model/architecture.h"
+#include "plan/device.h"
 #include "plan/profile_cache.h"
 #include "prepare/make_plan.h"
 #include "prepare/weight_strips.h"
@@ -126,6 +127,7 @@ plan::Storage measure_storage(const ProgressFunction& progress) {
 ProfileResult profile_here(const ProfileRequest& request, const StageFunction& stage) {
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features(), request.kernels);
   const plan::Plan plan = lanes_of(request);
+  plan::refuse_devices(plan.lanes, "only cores are profiled, so leave devices out here.");
   solve::ProfileOptions options;
   options.shapes = wanted_shapes(request);
   options.budget_us = request.budget_s * 1e6;

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "plan/device.h"
 
 namespace troika::plan {
 
@@ -67,7 +68,20 @@ int Plan::n_buffer_sets() const {
 int Plan::n_threads() const {
   int n = 0;
   for (const HostLane& lane : lanes) n += lane.n_threads;
-  return n;
+  return std::max(1, n);
+}
+
+std::string Plan::workers_text() const {
+  int n = 0;
+  std::string devices;
+  for (const HostLane& lane : lanes) {
+    n += lane.n_threads;
+    if (!lane.is_device()) continue;
+    devices += fmt::format("{}{}", devices.empty() ? "" : " and ", lane_text(lane));
+  }
+  if (n == 0) return devices;
+  const std::string threads = fmt::format("{} thread{}", n, n == 1 ? "" : "s");
+  return devices.empty() ? threads : threads + " and " + devices;
 }
 
 bool Plan::has_one_class() const {
@@ -241,42 +255,101 @@ void limit_lanes(const std::vector<LaneLimit>& limits, std::vector<HostLane>* la
   }
 }
 
-std::vector<HostLane> lanes_from_text(std::string_view text, const std::vector<int>& usable_cores) {
-  const auto fail = [&](const std::string& problem) {
+namespace {
+
+// Reads a text of lanes part by part.
+class LanesReader {
+ public:
+  LanesReader(std::string_view text, const std::vector<int>& usable_cores)
+      : text_(text), usable_cores_(usable_cores) {}
+
+  std::vector<HostLane> read() {
+    for (size_t begin = 0; begin <= text_.size();) {
+      const size_t end = std::min(text_.find(';', begin), text_.size());
+      add(text_.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return lanes_;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& problem) const {
     throw UsageError(
         fmt::format("‹lanes› '{}': {}. Write \"0,1\" for one lane on the cores 0 and "
                     "1, or \"0;1\" for two lanes; this process may use the cores {}.",
-                    text, problem, fmt::join(usable_cores, ", ")));
-  };
-  std::vector<HostLane> lanes = {{{}, 0}};
-  std::vector<int> seen;
-  const char* at = text.data();
-  const char* const end = text.data() + text.size();
-  while (true) {
-    int core = 0;
-    const std::from_chars_result result = std::from_chars(at, end, core);
-    if (result.ec != std::errc()) fail("a number of a core is missing");
-    if (std::find(usable_cores.begin(), usable_cores.end(), core) == usable_cores.end()) {
+                    text_, problem, fmt::join(usable_cores_, ", ")));
+  }
+
+  void add(std::string_view part) {
+    if (part.find(':') != part.npos) {
+      add_device(part);
+      return;
+    }
+    lanes_.push_back({read_cores(part), 0});
+    lanes_.back().n_threads = static_cast<int>(lanes_.back().cores.size());
+  }
+
+  void add_device(std::string_view part) {
+    DeviceText parsed = device_from_text(part);
+    check_device(parsed.lane, [&](const std::string& problem) { fail(problem); });
+    for (const HostLane& other : lanes_) {
+      if (other.kind != parsed.lane.kind || other.device != parsed.lane.device) continue;
+      fail(fmt::format("{}:{} stands twice, but lanes never share a device", other.kind,
+                       other.device));
+    }
+    if (part.find('@') != part.npos) parsed.lane.cores = read_cores(parsed.cores);
+    lanes_.push_back(std::move(parsed.lane));
+  }
+
+  std::vector<int> read_cores(std::string_view part) {
+    std::vector<int> cores;
+    const char* at = part.data();
+    const char* const end = part.data() + part.size();
+    while (true) {
+      int core = 0;
+      const std::from_chars_result result = std::from_chars(at, end, core);
+      if (result.ec != std::errc()) fail("a number of a core is missing");
+      add_core(core, &cores);
+      at = result.ptr;
+      if (at == end) return cores;
+      if (*at != ',') fail(fmt::format("'{}' is not understood", *at));
+      ++at;
+    }
+  }
+
+  void add_core(int core, std::vector<int>* cores) {
+    if (std::find(usable_cores_.begin(), usable_cores_.end(), core) == usable_cores_.end()) {
       fail(fmt::format("core {} cannot be used", core));
     }
-    if (std::find(seen.begin(), seen.end(), core) != seen.end()) {
+    if (std::find(seen_.begin(), seen_.end(), core) != seen_.end()) {
       fail(fmt::format("core {} stands twice, but lanes never share a core", core));
     }
-    seen.push_back(core);
-    lanes.back().cores.push_back(core);
-    ++lanes.back().n_threads;
-    at = result.ptr;
-    if (at == end) return lanes;
-    if (*at != ',' && *at != ';') fail(fmt::format("'{}' is not understood", *at));
-    if (*at == ';') lanes.push_back({{}, 0});
-    ++at;
+    seen_.push_back(core);
+    cores->push_back(core);
   }
+
+  std::string_view text_;
+  const std::vector<int>& usable_cores_;
+  std::vector<HostLane> lanes_;
+  std::vector<int> seen_;
+};
+
+}  // namespace
+
+std::vector<HostLane> lanes_from_text(std::string_view text, const std::vector<int>& usable_cores) {
+  return LanesReader(text, usable_cores).read();
+}
+
+std::string lane_text(const HostLane& lane) {
+  const std::string cores = fmt::format("{}", fmt::join(lane.cores, ","));
+  if (!lane.is_device()) return cores;
+  return fmt::format("{}:{}{}{}", lane.kind, lane.device, cores.empty() ? "" : "@", cores);
 }
 
 std::string lanes_text(const std::vector<HostLane>& lanes) {
   std::string text;
   for (const HostLane& lane : lanes) {
-    text += fmt::format("{}{}", text.empty() ? "" : ";", fmt::join(lane.cores, ","));
+    text += fmt::format("{}{}", text.empty() ? "" : ";", lane_text(lane));
   }
   return text;
 }

@@ -59,12 +59,16 @@ const char* order_name(Order order);
 // Throws UsageError that lists the names.
 Order order_from_name(std::string_view name);
 
-// A lane: cores of this machine, or a processor of a virtual phone.
+// A lane: cores of this machine, a device that a driver runs, or a processor of a virtual phone.
 struct HostLane {
-  std::vector<int> cores;  // empty: whichever the system gives
-  int n_threads = 1;
-  std::string kind = "host";  // or "cpu", "gpu", "npu" of a phone, which has neither of the above
+  std::vector<int> cores;  // empty: whichever the system gives; of a device: for its driver
+  int n_threads = 1;       // that compute; 0 of a device
+  // Or one of plan/device.h, or "cpu", "gpu", "npu" of a phone, which has neither of the above.
+  std::string kind = "host";
   uint64_t memory_limit = kNoLimit;  // bytes of weights that it may run with (N9)
+  std::string device = {};           // which one of its kind; of cores and of phones: empty
+
+  bool is_device() const { return !device.empty(); }
 
   static constexpr uint64_t kNoLimit = UINT64_MAX;
 };
@@ -179,7 +183,10 @@ struct Plan {
   const LengthParts* length_of(Shape shape) const;
   // How many sets of buffers that takes.
   int n_buffer_sets() const;
+  // Threads that compute on cores; 1 where all lanes are devices.
   int n_threads() const;
+  // "2 threads", "opencl:0", or "1 thread and opencl:0": for people.
+  std::string workers_text() const;
   // `block`: -1 before the first and behind the last.
   int lane_of(std::string_view subgraph, Shape shape, int block = -1) const;
   // Which lane a rule for "shadow" names: it multiplies the outliers of products at the same time
@@ -204,9 +211,12 @@ Placement placement_from_text(std::string_view text);
 // Throws UsageError where one names a lane that is not there.
 void check_placements(const std::vector<Placement>& placements, size_t n_lanes);
 
-// "0,1" is one lane on the cores 0 and 1, "0;1" two lanes. Throws UsageError for what is not
-// understood, a core named twice, or one that this process may not use.
+// "0,1" is one lane on the cores 0 and 1, "0;1" two lanes, "0;opencl:0" a core and a device
+// (plan/device.h), "opencl:0@1" a device whose driver's threads belong on core 1. Throws UsageError
+// for what is not understood, a core or a device named twice, or a core that this process may not
+// use.
 std::vector<HostLane> lanes_from_text(std::string_view text, const std::vector<int>& usable_cores);
+std::string lane_text(const HostLane& lane);
 std::string lanes_text(const std::vector<HostLane>& lanes);  // such a text
 
 }  // namespace troika::plan

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "plan/cuts/cuts_json.h"
+#include "plan/device.h"
 #include "plan/int8_json.h"
 #include "plan/json_fields.h"
 
@@ -17,6 +18,17 @@ constexpr int kMostCores = 4096;
 constexpr int kMostTokens = 1 << 20;
 constexpr int kMostContext = 1 << 27;
 constexpr double kMostMs = 1e9;
+
+void read_device(const JsonFields& fields, const std::vector<HostLane>& others, HostLane* lane) {
+  lane->n_threads = 0;
+  lane->device = fields.text("device");
+  check_device(*lane, [&](const std::string& problem) { fields.fail("device", "is: " + problem); });
+  for (const HostLane& other : others) {
+    if (other.kind != lane->kind || other.device != lane->device) continue;
+    fields.fail("device",
+                fmt::format("names {} again, but lanes never share a device", lane_text(other)));
+  }
+}
 
 std::vector<HostLane> read_lanes(const JsonFields& fields) {
   std::vector<HostLane> lanes;
@@ -31,12 +43,15 @@ std::vector<HostLane> read_lanes(const JsonFields& fields) {
       lanes.push_back(host);
       return;
     }
-    if (host.kind != "host") {
-      lane.fail("kind", fmt::format("is '{}', which is no lane; known are host, and cpu, gpu and "
-                                    "npu of a virtual phone",
-                                    host.kind));
+    if (device_kind(host.kind) != nullptr) {
+      read_device(lane, lanes, &host);
+    } else if (host.kind == "host") {
+      host.n_threads = static_cast<int>(lane.integer("threads", 1, kMostCores));
+    } else {
+      lane.fail("kind", fmt::format("is '{}', which is no lane; known are host, {}, and cpu, gpu "
+                                    "and npu of a virtual phone",
+                                    host.kind, device_kind_names()));
     }
-    host.n_threads = static_cast<int>(lane.integer("threads", 1, kMostCores));
     host.cores = lane.integers("cores", 0, kMostCores - 1);
     for (const int core : host.cores) {
       if (!seen.insert(core).second) {
@@ -125,6 +140,10 @@ nlohmann::ordered_json to_json(const HostLane& lane) {
   nlohmann::ordered_json json = {{"kind", lane.kind}};
   if (lane.kind == "host") {
     json["threads"] = lane.n_threads;
+    json["cores"] = lane.cores;
+  }
+  if (lane.is_device()) {
+    json["device"] = lane.device;
     json["cores"] = lane.cores;
   }
   if (lane.memory_limit != HostLane::kNoLimit) json["memory_limit"] = lane.memory_limit;

@@ -79,6 +79,19 @@ TEST(PlanJson, SurvivesTheRoundTrip) {
   EXPECT_EQ(again.plan.lengths, file.plan.lengths);
 }
 
+TEST(PlanJson, KeepsDevices) {
+  PlanFile file = example();
+  file.plan.lanes[0] = lanes_from_text("opencl:1@3", {3}).front();
+  const PlanFile again = plan_from_json(to_json(file), "plan.json");
+  EXPECT_EQ(lane_text(again.plan.lanes[0]), "opencl:1@3");
+  EXPECT_EQ(again.plan.lanes[0].n_threads, 0);
+  file.plan.lanes[0].device = "x";
+  EXPECT_THROW(plan_from_json(to_json(file), "plan.json"), Error);
+  file.plan.lanes = lanes_from_text("opencl:1", {});
+  file.plan.lanes.push_back(file.plan.lanes[0]);
+  EXPECT_THROW(plan_from_json(to_json(file), "plan.json"), Error);
+}
+
 TEST(PlanJson, N7OlderPlansSayNothingOfTheOrder) {
   const PlanFile again = plan_from_json(changed("  \"order\": \"lock-step\",\n", ""), "plan.json");
   EXPECT_EQ(again.plan.order, Order::kOutOfOrder);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "plan/device.h"
 
 namespace troika::plan {
 namespace {
@@ -23,6 +24,37 @@ TEST(Lanes, RefusesWhatMakesNoSense) {
        {"", ",", "0,", "0;", "a", "0 1", "0,0", "0;0", "7", "-1", "0;;1", "99999999999999999999"}) {
     EXPECT_THROW(lanes_from_text(text, {0, 1}), UsageError) << text;
   }
+}
+
+TEST(Lanes, AColonMakesADevice) {
+  const std::vector<HostLane> lanes = lanes_from_text("opencl:3@2;0,1", {0, 1, 2});
+  ASSERT_EQ(lanes.size(), 2u);
+  EXPECT_TRUE(lanes[0].is_device());
+  EXPECT_EQ(lanes[0].kind, "opencl");
+  EXPECT_EQ(lanes[0].device, "3");
+  EXPECT_EQ(lanes[0].cores, std::vector<int>{2});
+  EXPECT_EQ(lanes[0].n_threads, 0);
+  EXPECT_FALSE(lanes[1].is_device());
+  Plan plan;
+  plan.lanes = lanes;
+  EXPECT_EQ(plan.n_threads(), 2);
+  EXPECT_EQ(plan.workers_text(), "2 threads and opencl:3@2");
+  plan.lanes = {lanes[0]};
+  EXPECT_EQ(plan.n_threads(), 1);  // whoever loads weights needs one
+  EXPECT_EQ(plan.workers_text(), "opencl:3@2");
+}
+
+TEST(Lanes, RefusesDevicesThatMakeNoSense) {
+  for (const char* text : {"opencl:", "opencl", ":0", "gpu:0", "host:0", "opencl:x", "opencl:-1",
+                           "opencl:00", "opencl:256", "opencl:0@", "opencl:0@7", "opencl:0@0;0",
+                           "opencl:0;opencl:0", "opencl:0;", "opencl:0,1", "opencl:0@0,"}) {
+    EXPECT_THROW(lanes_from_text(text, {0, 1}), UsageError) << text;
+  }
+}
+
+TEST(Lanes, WhatDevicesCannotDoIsRefused) {
+  EXPECT_NO_THROW(refuse_devices(lanes_from_text("0;1", {0, 1}), "no."));
+  EXPECT_THROW(refuse_devices(lanes_from_text("0;opencl:0", {0, 1}), "no."), UsageError);
 }
 
 TEST(Placement, FirstRuleThatMatchesCounts) {
@@ -94,7 +126,8 @@ TEST(Placement, RefusesWhatMakesNoSense) {
 }
 
 TEST(Lanes, TextsGoBothWays) {
-  for (const char* text : {"3", "0,1", "0;1", "0,2;1,3"}) {
+  for (const char* text :
+       {"3", "0,1", "0;1", "0,2;1,3", "opencl:0", "opencl:0;0,1", "0;opencl:1@2,3"}) {
     EXPECT_EQ(lanes_text(lanes_from_text(text, {0, 1, 2, 3})), text);
   }
 }

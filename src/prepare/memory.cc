@@ -129,6 +129,7 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
                  shadow_bytes(blueprint, weights, plan));
   size_t scratch = 0;
   for (const plan::HostLane& lane : plan.lanes) {
+    if (lane.is_device()) continue;  // what its lane holds is entered when it has been taken
     scratch += lanes::host_scratch_bytes(blueprint, lane, plan.activations, plan.prefill,
                                          plan.most_rows());
   }

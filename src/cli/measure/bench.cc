@@ -111,10 +111,10 @@ void print_rate(const std::string& what, const measure::Rate& rate, const std::s
 }
 
 void print_table(const measure::Measurement& m, const engine::Engine& engine) {
-  print(fmt::format("{}: {} weights, {} activations, {} cache, {} threads\n", engine.file().path(),
+  print(fmt::format("{}: {} weights, {} activations, {} cache, {}\n", engine.file().path(),
                     tensor::type_name(engine.weights().main_type()),
                     plan::activations_name(engine.plan().activations),
-                    tensor::type_name(engine.plan().kv_type), engine.plan().n_threads()));
+                    tensor::type_name(engine.plan().kv_type), engine.plan().workers_text()));
   print(fmt::format("prompts: {}\n\n", prefill_text(engine)));
   print("tokens/s             median     lowest    highest\n");
   for (const measure::Rate& rate : m.prefill) {

@@ -85,9 +85,9 @@ nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine&
 
 void print_summary(const engine::Generated& g, const engine::Engine& engine, uint64_t seed,
                    bool is_replay) {
-  note(fmt::format("\nload       {:8.2f} s   {}, context {}, {} threads, seed {}\n",
-                   engine.start().seconds, tensor::type_name(engine.weights().main_type()),
-                   engine.plan().context, engine.plan().n_threads(), seed));
+  note(fmt::format("\nload       {:8.2f} s   {}, context {}, {}, seed {}\n", engine.start().seconds,
+                   tensor::type_name(engine.weights().main_type()), engine.plan().context,
+                   engine.plan().workers_text(), seed));
   note(fmt::format("weights    {}\n", engine.loaded().pages.text));
   note(fmt::format("prompt     {:8.2f} s   {} tokens, {:.1f} tokens/s\n", g.prefill_seconds,
                    g.n_prompt, g.prefill_tokens_per_s()));

@@ -93,9 +93,9 @@ ordered_json to_json(const Outcome& outcome, const engine::Engine& engine, uint6
 
 void print_summary(const Outcome& outcome, const engine::Engine& engine) {
   const engine::BatcherStatistics& s = outcome.statistics;
-  note(fmt::format("\nload       {:8.2f} s   {}, context {} for each, {} threads\n",
-                   engine.start().seconds, tensor::type_name(engine.weights().main_type()),
-                   engine.plan().context, engine.plan().n_threads()));
+  note(fmt::format("\nload       {:8.2f} s   {}, context {} for each, {}\n", engine.start().seconds,
+                   tensor::type_name(engine.weights().main_type()), engine.plan().context,
+                   engine.plan().workers_text()));
   note(fmt::format(
       "together   {:8.2f} s   {} tokens of {} answers, {:.1f} tokens/s with the prompt\n",
       outcome.seconds, outcome.n_tokens(), outcome.answers.size(), outcome.tokens_per_s()));

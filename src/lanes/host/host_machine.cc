@@ -1,5 +1,6 @@
 #include "lanes/host/host_machine.h"
 
+#include "base/error.h"
 #include "lanes/disk/channel_lane.h"
 #include "lanes/host/host_lane.h"
 #include "lanes/threaded_lane.h"
@@ -7,13 +8,22 @@
 namespace troika::lanes {
 
 HostMachine::HostMachine(const kernels::Table& kernels, const plan::Plan& plan,
-                         const Int8Rules* int8_rules, const DiskOptions* channels) {
+                         const Int8Rules* int8_rules, const DiskOptions* channels,
+                         const DeviceMaker& make_device) {
   for (const plan::HostLane& lane : plan.lanes) {
-    std::unique_ptr<Lane> host =
-        std::make_unique<HostLane>(kernels, lane, plan.activations, plan.prefill, int8_rules);
-    if (plan.lanes.size() > 1) host = std::make_unique<ThreadedLane>(std::move(host));
-    lanes_.push_back(host.get());
-    owned_.push_back(std::move(host));
+    std::unique_ptr<Lane> made;
+    if (lane.is_device()) {
+      TROIKA_ASSERT(make_device != nullptr);
+      made = make_device(lane);
+    } else {
+      made = std::make_unique<HostLane>(kernels, lane, plan.activations, plan.prefill, int8_rules);
+    }
+    // A queue has a thread of its own already.
+    if (plan.lanes.size() > 1 && made->info().queue_depth == 1) {
+      made = std::make_unique<ThreadedLane>(std::move(made));
+    }
+    lanes_.push_back(made.get());
+    owned_.push_back(std::move(made));
   }
   if (channels == nullptr) return;
   owned_.push_back(std::make_unique<ChannelLane>(*channels));

@@ -1,6 +1,7 @@
-// This machine: one or several host lanes on cores of their own.
+// This machine: lanes on cores of their own, and devices.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -12,13 +13,18 @@
 
 namespace troika::lanes {
 
+// Makes the lane of a device (plan/device.h), or throws Error.
+using DeviceMaker = std::function<std::unique_ptr<Lane>(const plan::HostLane&)>;
+
 class HostMachine : public Machine {
  public:
   // A single lane works on the calling thread; several have a thread each. `kernels` must outlive
   // the machine, and the rules until executables are built. Behind the lanes of the plan stands one
   // that reads columns, where a file of them is given. Throws Error where that cannot be opened.
+  // REQUIRES: the plan has no devices, or there is a maker of them.
   HostMachine(const kernels::Table& kernels, const plan::Plan& plan,
-              const Int8Rules* int8_rules = nullptr, const DiskOptions* channels = nullptr);
+              const Int8Rules* int8_rules = nullptr, const DiskOptions* channels = nullptr,
+              const DeviceMaker& make_device = nullptr);
 
   std::span<Lane* const> lanes() const override { return lanes_; }
   const Clock& clock() const override { return clock_; }

@@ -1,0 +1,40 @@
+// Kinds of lanes that are no cores: processors that a driver runs, found when the program runs.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "plan/plan.h"
+
+namespace troika::plan {
+
+struct DeviceKind {
+  const char* name;     // of a lane's `kind`
+  const char* meaning;  // of what stands behind its colon, for people
+  bool is_numbered;     // devices are counted from 0; else they have names
+};
+
+// All that a plan may name. Whether this program can make such a lane is for machines/ to say.
+std::span<const DeviceKind> device_kinds();
+// Returns null where a kind is no device's.
+const DeviceKind* device_kind(std::string_view name);
+std::string device_kind_names();  // "opencl"
+
+// Calls `fail` with the end of a sentence where the lane's kind or device makes no sense.
+void check_device(const HostLane& lane, const std::function<void(const std::string&)>& fail);
+
+// Understands KIND:DEVICE or KIND:DEVICE@CORE,CORE; the cores are those of the driver's threads.
+// Cores are left as text, empty where there are none.
+struct DeviceText {
+  HostLane lane;
+  std::string_view cores;
+};
+DeviceText device_from_text(std::string_view text);
+
+// Throws UsageError where a lane is a device, which cannot do what stands in `what`: "‹lanes›
+// opencl:0: WHAT".
+void refuse_devices(const std::vector<HostLane>& lanes, std::string_view what);
+
+}  // namespace troika::plan
