@@ -34,6 +34,29 @@ bool has_work(const plan::Plan& plan, int lane) {
                      [&](const plan::LengthParts& length) { return has_share(length.parts); });
 }
 
+std::string shapes_text(const plan::Plan& plan) {
+  std::vector<std::string> names;
+  for (const plan::Shape& shape : plan.body_shapes()) {
+    names.push_back(fmt::format("{} ({})", shape.n_rows, plan::phase_name(shape.phase)));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// Whether any executable of the plan has the phase and the rows that a cut is for.
+bool has_shape(const plan::Plan& plan, const plan::TensorCut& cut) {
+  const std::string name = cut.subgraph.empty() ? "ffn" : cut.subgraph;
+  std::vector<plan::Shape> shapes = plan.body_shapes();
+  for (const plan::LengthParts& length : plan.lengths) {
+    shapes.push_back({plan::Phase::kPrompt, length.n_tokens});
+  }
+  if (name == "head") {
+    shapes.clear();
+    for (const int n : plan.output_shapes) shapes.push_back({plan::Phase::kStep, n});
+  }
+  return std::any_of(shapes.begin(), shapes.end(),
+                     [&](plan::Shape shape) { return cut.holds_for(name, shape); });
+}
+
 }  // namespace
 
 void refuse_idle_switches(const EngineFlags& flags) {
@@ -78,6 +101,11 @@ std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::E
     const char* why = "one lane computes the parts of a prompt, one after the other";
     say("--order", why);
     say("--in-flight", why);
+  }
+  for (const plan::TensorCut& cut : plan.cuts) {
+    if (has_shape(plan, cut)) continue;
+    say("--cut", fmt::format("no executable has as many rows as {} is for; they are built for {}",
+                             plan::cut_text(cut), shapes_text(plan)));
   }
   if (!prepare::is_here(flags.options)) return sentences;
   for (int lane = 0; lane < static_cast<int>(plan.lanes.size()); ++lane) {

@@ -187,6 +187,21 @@ TEST_F(Usage, LanesWithoutWorkAreNoted) {
   EXPECT_EQ(placed.err.find("does nothing"), std::string::npos) << placed.err;
 }
 
+// A cut for numbers of rows that no executable has is none.
+TEST_F(Usage, CutsThatMeetNoExecutableAreNoted) {
+  cpu_set_t cores;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(cores), &cores), 0);
+  if (!CPU_ISSET(0, &cores) || !CPU_ISSET(1, &cores)) GTEST_SKIP() << "needs the cores 0 and 1";
+  const Finished idle = run({"--lanes", "0;1", "--cut", "ffn@5000-6000=rows:0:1,1:1"});
+  expect_success(idle);
+  EXPECT_NE(idle.err.find("--cut does nothing here: no executable has as many rows"),
+            std::string::npos)
+      << idle.err;
+  const Finished cut = run({"--lanes", "0;1", "--cut", "ffn@step=rows:0:1,1:1"});
+  expect_success(cut);
+  EXPECT_EQ(cut.err.find("--cut does nothing"), std::string::npos) << cut.err;
+}
+
 TEST_F(Usage, WrongNumbersOfTokens) {
   for (const std::string value : {"-1", "99999999999", "many", "1.5"}) {
     SCOPED_TRACE(value);

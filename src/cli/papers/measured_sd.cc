@@ -136,7 +136,10 @@ void print_measured_sd(const MeasuredSd& m) {
     for (const Base& base : kBases) {
       const double alone = tokens_of(m, kind, base.draft);
       const double with = tokens_of(m, kind, fmt::format("{}+{}", base.draft, kOurs));
-      line += fmt::format(" {:>8.2f} {:>7.2f} (x{:.2f})    ", alone, with, with / alone);
+      // An answer of one token needs no verification.
+      line += alone > 0.0
+                  ? fmt::format(" {:>8.2f} {:>7.2f} (x{:.2f})    ", alone, with, with / alone)
+                  : fmt::format(" {:>8} {:>7} {:<10}", "-", "-", "");
     }
     if (!m.draft_model.empty()) {
       line += fmt::format(" {:>8.2f} by the draft model",
