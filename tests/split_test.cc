@@ -39,7 +39,7 @@ TEST_F(SplitModel, ComputesTheSameBits) {
   }
 }
 
-TEST_F(SplitModel, TheKeyOfSideFilesCoversEveryPart) {
+TEST_F(SplitModel, TheKeyOfSideFilesCoversEveryShard) {
   const uint64_t key = weights::content_key(gguf::File::open(shards_[0]));
   EXPECT_EQ(weights::content_key(gguf::File::open(shards_[2])), key);
   for (const std::string& shard : shards_) {

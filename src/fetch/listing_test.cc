@@ -77,7 +77,7 @@ TEST(Listing, LabelsAreTypesInNames) {
   EXPECT_EQ(label_of("Q10.gguf"), "Q10");
 }
 
-TEST(Listing, PartsAreOneModel) {
+TEST(Listing, ShardsAreOneModel) {
   const auto models = models_named({{"d/m-Q8_0-00002-of-00002.gguf", 5},
                                     {"d/m-Q8_0-00001-of-00002.gguf", 7},
                                     {"m-Q4_0-00001-of-00003.gguf", 1},

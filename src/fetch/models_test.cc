@@ -64,51 +64,51 @@ class ModelsTest : public testing::Test {
   const ModelName name_ = {"a", "b", ""};
 };
 
-constexpr char kPart1[] = "m-Q8_0-00001-of-00002.gguf";
-constexpr char kPart2[] = "m-Q8_0-00002-of-00002.gguf";
+constexpr char kShard1[] = "m-Q8_0-00001-of-00002.gguf";
+constexpr char kShard2[] = "m-Q8_0-00002-of-00002.gguf";
 
-TEST_F(ModelsTest, PartsOfTwoVersionsNeverLieTogether) {
-  files_ = {{kPart1, "old one"}, {kPart2, "old two"}};
+TEST_F(ModelsTest, ShardsOfTwoVersionsNeverLieTogether) {
+  files_ = {{kShard1, "old one"}, {kShard2, "old two"}};
   EXPECT_EQ(pull(name_, options_).n_downloaded, 2);
-  files_ = {{kPart1, "new one"}, {kPart2, "new two"}};
+  files_ = {{kShard1, "new one"}, {kShard2, "new two"}};
   on_ask_ = [](const std::string& path) {
-    if (path == kPart2) throw Error("no more today.");
+    if (path == kShard2) throw Error("no more today.");
   };
   EXPECT_THROW(pull(name_, options_), Error);
-  EXPECT_EQ(read_whole(kept(kPart1)), "old one");
-  EXPECT_EQ(read_whole(kept(kPart2)), "old two");
+  EXPECT_EQ(read_whole(kept(kShard1)), "old one");
+  EXPECT_EQ(read_whole(kept(kShard2)), "old two");
   on_ask_ = nullptr;
   n_asked_ = 0;
   EXPECT_EQ(pull(name_, options_).n_replaced, 2);
-  EXPECT_EQ(n_asked_, 2) << "the list and the second part: the first was here";
-  EXPECT_EQ(read_whole(kept(kPart1)), "new one");
-  EXPECT_EQ(read_whole(kept(kPart2)), "new two");
+  EXPECT_EQ(n_asked_, 2) << "the list and the second shard: the first was here";
+  EXPECT_EQ(read_whole(kept(kShard1)), "new one");
+  EXPECT_EQ(read_whole(kept(kShard2)), "new two");
 }
 
 TEST_F(ModelsTest, AReplacementThatEndsHalfwayIsNoModel) {
-  files_ = {{kPart1, "old one"}, {kPart2, "old two"}};
+  files_ = {{kShard1, "old one"}, {kShard2, "old two"}};
   pull(name_, options_);
-  files_ = {{kPart1, "new one"}, {kPart2, "new two"}};
+  files_ = {{kShard1, "new one"}, {kShard2, "new two"}};
   on_ask_ = [this](const std::string& path) {
-    if (path != kPart2) return;
+    if (path != kShard2) return;
     for (const auto& entry : std::filesystem::directory_iterator(kept(""))) {
-      if (entry.path().string().starts_with(kept(kPart2) + ".")) remove(entry.path());
+      if (entry.path().string().starts_with(kept(kShard2) + ".")) remove(entry.path());
     }
   };
   EXPECT_THROW(pull(name_, options_), Error);
-  EXPECT_EQ(read_whole(kept(kPart1)), "new one");
-  EXPECT_FALSE(has(kPart2));
+  EXPECT_EQ(read_whole(kept(kShard1)), "new one");
+  EXPECT_FALSE(has(kShard2));
   on_ask_ = nullptr;
   EXPECT_EQ(find_or_fetch(name_, options_).n_downloaded, 1);
-  EXPECT_EQ(read_whole(kept(kPart2)), "new two");
+  EXPECT_EQ(read_whole(kept(kShard2)), "new two");
 }
 
-TEST_F(ModelsTest, APartThatCannotBeReplacedLeavesNoMixture) {
-  files_ = {{kPart1, "new one"}, {kPart2, "new two"}};
-  std::filesystem::create_directories(kept(std::string(kPart2) + "/in the way"));
+TEST_F(ModelsTest, AShardThatCannotBeReplacedLeavesNoMixture) {
+  files_ = {{kShard1, "new one"}, {kShard2, "new two"}};
+  std::filesystem::create_directories(kept(std::string(kShard2) + "/in the way"));
   const std::string message = message_of<Error>([&] { pull(name_, options_); });
   EXPECT_NE(message.find("cannot be replaced"), std::string::npos) << message;
-  EXPECT_FALSE(has(kPart1));
+  EXPECT_FALSE(has(kShard1));
 }
 
 TEST_F(ModelsTest, WhatIsHereIsFoundInAnyCaseOfLetters) {
