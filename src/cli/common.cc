@@ -64,7 +64,13 @@ prepare::Options EngineFlags::checked() const {
   for (const std::string& text : placements) {
     checked.lanes.placements.push_back(plan::placement_from_text(text));
   }
-  for (const std::string& text : cuts) checked.lanes.cuts.push_back(plan::cut_from_text(text));
+  for (const std::string& text : cuts) {
+    if (text == kCutAuto) {
+      checked.lanes.solves_cuts = true;
+    } else {
+      checked.lanes.cuts.push_back(plan::cut_from_text(text));
+    }
+  }
   for (const std::string& text : lengths) {
     checked.lanes.lengths.push_back(plan::length_from_text(text));
   }

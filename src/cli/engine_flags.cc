@@ -92,11 +92,13 @@ void add_lanes(Command& command, EngineFlags& flags) {
                      "SUBGRAPH=LANE or SUBGRAPH@TOKENS=LANE: where embed, norm, qkv, attention, "
                      "out, ffn or head run (repeatable; default: lane 0); shadow: the lane of int8 "
                      "prompts' outliers, at the same time as the products they belong to");
-  command.add_option("--cut", flags.cuts,
-                     "SUBGRAPH.OP@TOKENS=rows:LANE:N,LANE:N: divide the rows of a weight between "
-                     "lanes in this proportion, as in ffn.ffn_down@2=rows:0:60,1:40; without .OP "
-                     "all products; TOKENS may be a range 2-64, step or prompt; tokens:0:256,1:44 "
-                     "divides the tokens, attention=heads:0:1,1:1 the heads (repeatable)");
+  command.add_option(
+      "--cut", flags.cuts,
+      "SUBGRAPH.OP@TOKENS=rows:LANE:N,LANE:N: divide the rows of a weight between "
+      "lanes in this proportion, as in ffn.ffn_down@2=rows:0:60,1:40; without .OP "
+      "all products; TOKENS may be a range 2-64, step or prompt; tokens:0:256,1:44 "
+      "divides the tokens, attention=heads:0:1,1:1 the heads (repeatable); auto: on a "
+      "phone those of least time (here 'plan --choose' finds them)");
   command.add_option("--length", flags.lengths,
                      "LANE:TOKENS,...: divide prompts of so many tokens together between lanes, as "
                      "in 0:512,0:32,1:56 for 600 (repeatable)");

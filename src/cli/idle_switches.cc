@@ -108,6 +108,11 @@ std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::E
                              plan::cut_text(cut), shapes_text(plan)));
   }
   if (!prepare::is_here(flags.options)) return sentences;
+  if (flags.checked().lanes.solves_cuts) {
+    say("--cut",
+        "on this machine 'troika plan MODEL --choose' and 'troika tune' find the cuts of "
+        "least time, by what they measure");
+  }
   for (int lane = 0; lane < static_cast<int>(plan.lanes.size()); ++lane) {
     if (has_work(plan, lane)) continue;
     say("--lanes", fmt::format("lane {} has no work and stays idle; place some on it "

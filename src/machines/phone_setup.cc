@@ -95,6 +95,22 @@ double mean_prompt_us(const solve::ShapeChoice& chunk, int longest) {
   return chunk.us * n_chunks / longest;
 }
 
+// The placements of least time, with the cuts that save any where those are wanted.
+solve::CutChoice solve_phone(const model::Blueprint& blueprint, const weights::Store& weights,
+                             const plan::Plan& plan, const solve::TaskTimes& times,
+                             const solve::PlaceRequest& request, bool has_cuts) {
+  if (!has_cuts) {
+    solve::CutChoice choice;
+    choice.places = solve::place(blueprint, weights, plan.lanes, times, request);
+    return choice;
+  }
+  solve::CutRequest with_cuts;
+  with_cuts.place = request;
+  with_cuts.cuts.n_lanes = static_cast<int>(plan.lanes.size());
+  with_cuts.lengths = solve::length_rules(plan, with_cuts.cuts);
+  return solve::solve_cuts(blueprint, weights, plan, times, with_cuts);
+}
+
 // Where the lanes run what, and the chunk length whose prompts take least time.
 void choose(const model::Blueprint& blueprint, const weights::Store& weights,
             const prepare::Options& options, PhoneSetup* setup) {
@@ -130,7 +146,11 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   plan::limit_lanes(options.lanes.limits, &plan.lanes);
   const lanes::Buffers buffers(blueprint, 1, 1, /*has_values=*/false);
   const solve::RunTimes times(phone, weights, buffers);
-  solve::PlacementChoice first = solve::place(blueprint, weights, plan.lanes, times, request);
+  const auto solve = [&] {
+    return solve_phone(blueprint, weights, plan, times, request,
+                       options.lanes.solves_cuts && options.lanes.has_cuts);
+  };
+  solve::PlacementChoice first = solve().places;
   const solve::ShapeChoice* best = nullptr;
   if (options.prompts.chunk > 0) best = &first.shapes.back();
   for (const solve::ShapeChoice& phase : first.shapes) {
@@ -144,7 +164,13 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   const int chunk = best->shape.n_rows;
   std::erase_if(plan.prompt_shapes, [&](int n) { return n > chunk; });
   request.shapes = plan.body_shapes();
-  setup->choice = solve::place(blueprint, weights, plan.lanes, times, request);
+  solve::CutChoice cuts = solve();
+  setup->choice = std::move(cuts.places);
+  // Those that were asked for stand before them.
+  plan.cuts.insert(plan.cuts.end(), cuts.cuts.begin(), cuts.cuts.end());
+  if (plan.lengths.empty()) plan.lengths = cuts.lengths;
+  setup->notes = std::move(cuts.notes);
+  setup->length_notes = std::move(cuts.length_notes);
   // For people: what the longer chunks would have cost.
   for (const solve::ShapeChoice& phase : first.shapes) {
     if (phase.shape.n_rows > chunk) setup->choice.shapes.push_back(phase);

@@ -9,7 +9,7 @@
 #include "plan/plan.h"
 #include "plan/profile.h"
 #include "prepare/options.h"
-#include "solve/place.h"
+#include "solve/cuts/solve_cuts.h"
 #include "weights/store.h"
 
 namespace troika::machines {
@@ -24,6 +24,8 @@ struct PhoneSetup {
   plan::Plan plan;
   // How the plan was chosen; no phases where it came from a file.
   solve::PlacementChoice choice;
+  std::vector<solve::CutNote> notes;             // of all that could be cut, where cuts were sought
+  std::vector<solve::LengthFound> length_notes;  // likewise
   std::vector<plan::Placement> rules;  // that were to hold, as far as the lanes' memory goes
   std::vector<plan::OpTime>
       arrangements;   // of the products of a chunk, on lanes that have a choice

@@ -49,7 +49,8 @@ struct LaneChoice {
   std::vector<plan::LaneLimit> limits;      // likewise: how many weights a lane may run with
   std::vector<plan::TensorCut> cuts;        // of them, or of a phone; before those of the plan
   std::vector<plan::LengthParts> lengths;   // likewise, in any order
-  bool has_cuts = true;                     // false: those of the plan do not count
+  bool has_cuts = true;                     // false: those of the plan do not count, nor any found
+  bool solves_cuts = false;                 // on a phone: the cuts of least time (H10)
   bool is_cut_at_norms = false;             // norms can be placed apart
   bool is_strict_npu = false;               // matrix lanes may use static scales only
   bool is_op_by_op = false;                 // every op a subgraph of its own, to time it

@@ -130,10 +130,15 @@ const char* op_name(const model::Blueprint& blueprint, const model::Op& op) {
   if (op.kind != model::OpKind::kLinear && op.kind != model::OpKind::kExpertLinear) {
     return model::op_kind_name(op.kind);
   }
-  const std::string& name = blueprint.weights[static_cast<size_t>(op.weight)].name;
-  for (const char* known : kWeightNames) {
-    const std::string ending = std::string(known) + ".weight";
-    if (name == ending || name.ends_with("." + ending)) return known;
+  // "blk.3.ffn_down.weight": the word before the last.
+  constexpr std::string_view kEnding = ".weight";
+  std::string_view name = blueprint.weights[static_cast<size_t>(op.weight)].name;
+  if (name.ends_with(kEnding)) {
+    name.remove_suffix(kEnding.size());
+    name.remove_prefix(name.rfind('.') + 1);  // npos + 1 is 0
+    for (const char* known : kWeightNames) {
+      if (name == known) return known;
+    }
   }
   return model::op_kind_name(op.kind);
 }

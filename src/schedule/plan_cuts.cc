@@ -30,15 +30,6 @@ std::vector<Range> ranges_of(const plan::Shares& tokens) {
   return ranges;
 }
 
-Parts by_tokens(const plan::Shares& tokens) {
-  Parts parts;
-  const std::vector<Range> ranges = ranges_of(tokens);
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    parts.push_back({.lane = tokens[i].lane, .tokens = ranges[i]});
-  }
-  return parts;
-}
-
 Parts by_heads(const plan::Shares& heads, int n_heads) {
   Parts parts;
   const std::vector<plan::Span> spans = plan::divide(n_heads, heads, 1);
@@ -142,9 +133,9 @@ class Grid {
 };
 
 // The first cut that holds for an op.
-const TensorCut* cut_of(const plan::Plan& plan, const lanes::Subgraph& subgraph, plan::Shape shape,
-                        const model::Op& op) {
-  for (const TensorCut& cut : plan.cuts) {
+const TensorCut* cut_of(std::span<const TensorCut> cuts, const lanes::Subgraph& subgraph,
+                        plan::Shape shape, const model::Op& op) {
+  for (const TensorCut& cut : cuts) {
     if (!cut.holds_for(subgraph.name, shape)) continue;
     if (cut.op.empty() || cut.op == op_name(*subgraph.blueprint, op)) return &cut;
   }
@@ -198,30 +189,50 @@ void check_heads(const model::Blueprint& blueprint, const TensorCut& cut) {
 
 }  // namespace
 
-Parts parts_of(const plan::Plan& plan, const lanes::Subgraph& subgraph, plan::Shape shape) {
-  if (plan.cuts.empty() && plan.lengths.empty()) return {};
+Parts parts_of_tokens(const plan::Shares& tokens) {
+  Parts parts;
+  const std::vector<Range> ranges = ranges_of(tokens);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    parts.push_back({.lane = tokens[i].lane, .tokens = ranges[i]});
+  }
+  return parts;
+}
+
+Parts parts_of(std::span<const TensorCut> cuts, const lanes::Subgraph& subgraph, plan::Shape shape,
+               int home) {
   if (subgraph.is_dynamic()) {
-    for (const TensorCut& cut : plan.cuts) {
+    for (const TensorCut& cut : cuts) {
       if (!cut.holds_for(subgraph.name, shape) || cut.heads.empty()) continue;
       return by_heads(cut.heads, subgraph.blueprint->n_kv_heads);
     }
     return {};
   }
   // Tokens go through the whole subgraph where no product wants them otherwise.
-  const TensorCut* const first = cut_of(plan, subgraph, shape, subgraph.ops.front());
+  const TensorCut* const first = cut_of(cuts, subgraph, shape, subgraph.ops.front());
   bool is_whole = first != nullptr && first->op.empty() && first->rows.empty();
-  Grid grid(subgraph, plan.lane_of(subgraph.name, shape, subgraph.block()));
+  Grid grid(subgraph, home);
   for (const model::Op& op : subgraph.ops) {
     if (!is_product(op)) continue;
-    const TensorCut* const cut = cut_of(plan, subgraph, shape, op);
+    const TensorCut* const cut = cut_of(cuts, subgraph, shape, op);
     is_whole = is_whole && cut == first;
     grid.add(op, cut);
   }
-  if (is_whole) return by_tokens(first->tokens);
-  Parts parts = grid.take();
+  return is_whole ? parts_of_tokens(first->tokens) : grid.take();
+}
+
+Parts parts_of(const plan::Plan& plan, const lanes::Subgraph& subgraph, plan::Shape shape) {
+  if (plan.cuts.empty() && plan.lengths.empty()) return {};
+  const int home = plan.lane_of(subgraph.name, shape, subgraph.block());
+  Parts parts = parts_of(plan.cuts, subgraph, shape, home);
   const plan::LengthParts* const length = plan.length_of(shape);
-  if (!parts.empty() || length == nullptr || subgraph.is_head()) return parts;
-  return by_tokens(length->parts);
+  const bool has_length = length != nullptr && !subgraph.is_dynamic() && !subgraph.is_head();
+  if (!parts.empty() || !has_length) return parts;
+  return parts_of_tokens(length->parts);
+}
+
+bool share_class(const plan::Plan& plan, int lane, int other) {
+  return class_of(plan.lanes[static_cast<size_t>(lane)]) ==
+         class_of(plan.lanes[static_cast<size_t>(other)]);
 }
 
 void check_cuts(const plan::Plan& plan, const model::Blueprint& blueprint) {

@@ -3,13 +3,15 @@
 #include <algorithm>
 
 #include "schedule/graphs.h"
+#include "schedule/plan_cuts.h"
 #include "solve/profile/op_shapes.h"
 
 namespace troika::solve {
 namespace {
 
-// Tasks in order, a handover wherever the lane changes. Rows that are absent cost nothing: lanes
-// that compute every row of a shape are timed by their shape, which `times` knows.
+// Subgraphs in order, whole or as the plan divides them, and a handover wherever the home lane
+// changes. Rows that are absent cost nothing: lanes that compute every row of a shape are timed by
+// their shape, which `times` knows.
 double chunk_us(const TaskTimes& times, const plan::Plan& plan, const model::Blueprint& blueprint,
                 plan::Shape rows, int context, bool with_head) {
   const plan::Shape shape = plan.body_shape(rows.phase, rows.n_rows);
@@ -19,9 +21,13 @@ double chunk_us(const TaskTimes& times, const plan::Plan& plan, const model::Blu
        schedule::cut_into_subgraphs(blueprint, plan.is_cut_at_norms)) {
     const bool is_of_head = subgraph.is_head();
     if (is_of_head && !with_head) continue;
-    const int lane =
-        plan.lane_of(subgraph.name, is_of_head ? plan::Shape() : shape, subgraph.block());
-    us += times.task_us(lane, subgraph, is_of_head ? plan::Shape() : rows, context);
+    const plan::Shape built = is_of_head ? plan::Shape() : shape;
+    const plan::Shape present = is_of_head ? plan::Shape() : rows;
+    const int lane = plan.lane_of(subgraph.name, built, subgraph.block());
+    schedule::Parts parts = schedule::parts_of(plan, subgraph, built);
+    us += parts.empty() ? times.task_us(lane, subgraph, present, context)
+                        : times.pieces_us(schedule::lower(subgraph, {lane, std::move(parts)}), lane,
+                                          present, context);
     if (before >= 0 && before != lane) us += times.handover_us(before, lane);
     before = lane;
   }

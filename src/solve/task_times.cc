@@ -1,45 +1,150 @@
 #include "solve/task_times.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 
 #include "base/error.h"
+#include "schedule/lower.h"
+#include "schedule/runner.h"
 #include "solve/profile/op_bench.h"
 #include "solve/profile/op_shapes.h"
 
 namespace troika::solve {
+namespace {
+
+constexpr double kBytesPerUsOfGbPerS = 1e3;
+
+// What a run of one subgraph binds. Of positions only their numbers count.
+class BoundRun {
+ public:
+  BoundRun(bool is_dynamic, plan::Shape shape, int context)
+      : slots_(is_dynamic ? static_cast<size_t>(std::max(context, shape.n_rows)) : 0) {
+    const auto n = static_cast<size_t>(shape.n_rows);
+    for (size_t row = 0; is_dynamic && row < n; ++row) {
+      visible_.push_back({{slots_.data(), slots_.size() - n + row + 1}, {}});
+    }
+    run_.phase = shape.phase;
+    run_.n_tokens = shape.n_rows;
+    run_.n_outputs = shape.n_rows;
+    run_.visible = visible_;
+  }
+  BoundRun(const BoundRun&) = delete;
+  BoundRun& operator=(const BoundRun&) = delete;
+
+  const lanes::Run& run() const { return run_; }
+
+ private:
+  std::vector<cache::Slot> slots_;
+  std::vector<cache::VisibleSlots> visible_;
+  lanes::Run run_;
+};
+
+// When the pieces end, in the order of their list.
+class PieceClock {
+ public:
+  PieceClock(const TaskTimes& times, std::span<const schedule::Piece> pieces, int home)
+      : times_(times), pieces_(pieces), home_(home) {}
+
+  double run(plan::Shape shape, int context) {
+    for (const schedule::Piece& piece : pieces_) {
+      double start_us = free_us(piece.lane);
+      if (piece.waits_for.empty()) {
+        start_us = std::max(start_us, times_.handover_us(home_, piece.lane));
+      }
+      for (const int other : piece.waits_for) {
+        const auto at = static_cast<size_t>(other);
+        const double handover_us = times_.handover_us(pieces_[at].lane, piece.lane);
+        start_us = std::max(start_us, ends_us_[at] + handover_us);
+      }
+      const double us = std::max(
+          times_.task_us(piece.lane, piece.subgraph, shape, context),
+          times_.shared_us(piece.lane, lanes_beside(piece), piece.subgraph, shape, context));
+      ends_us_.push_back(start_us + us);
+    }
+    double end_us = 0.0;
+    for (const int last : schedule::last_of(pieces_)) {
+      const auto at = static_cast<size_t>(last);
+      end_us = std::max(end_us, ends_us_[at] + times_.handover_us(pieces_[at].lane, home_));
+    }
+    return end_us;
+  }
+
+ private:
+  double free_us(int lane) const {
+    double us = 0.0;
+    for (size_t i = 0; i < ends_us_.size(); ++i) {
+      if (pieces_[i].lane == lane) us = std::max(us, ends_us_[i]);
+    }
+    return us;
+  }
+
+  // The lanes of all pieces that wait for the same, its own too.
+  std::vector<int> lanes_beside(const schedule::Piece& piece) const {
+    std::set<int> lanes;
+    for (const schedule::Piece& other : pieces_) {
+      if (other.waits_for == piece.waits_for) lanes.insert(other.lane);
+    }
+    return {lanes.begin(), lanes.end()};
+  }
+
+  const TaskTimes& times_;
+  std::span<const schedule::Piece> pieces_;
+  int home_;
+  std::vector<double> ends_us_;
+};
+
+}  // namespace
+
+double TaskTimes::pieces_us(std::span<const schedule::Piece> pieces, int home, plan::Shape shape,
+                            int context) const {
+  return PieceClock(*this, pieces, home).run(shape, context);
+}
+
 RunTimes::RunTimes(lanes::Machine& machine, const weights::Store& weights,
                    const lanes::Buffers& buffers)
     : machine_(machine), weights_(weights), buffers_(buffers) {}
 
 double RunTimes::task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
                          int context) const {
-  const int n_tokens = shape.n_rows;
   lanes::Lane& worker = *machine_.lanes()[static_cast<size_t>(lane)];
   const auto executable = worker.build(subgraph, shape, weights_, buffers_);
-  const auto n = static_cast<size_t>(n_tokens);
-  const auto n_seen = static_cast<size_t>(std::max(context, n_tokens));
-  // Only the numbers of positions count.
-  const std::vector<cache::Slot> slots(subgraph.is_dynamic() ? n_seen : 0);
-  std::vector<cache::VisibleSlots> visible;
-  for (size_t row = 0; subgraph.is_dynamic() && row < n; ++row) {
-    visible.push_back({{slots.data(), n_seen - n + row + 1}, {}});
-  }
-  lanes::Run run;
-  run.phase = shape.phase;
-  run.n_tokens = n_tokens;
-  run.n_outputs = n_tokens;
-  run.visible = visible;
+  const BoundRun bound(subgraph.is_dynamic(), shape, context);
   double us = 0.0;
   // The second time the lane comes from itself: no handover, no restart.
   for (int i = 0; i < 2; ++i) {
     lanes::Ended ended;
     const double start_us = machine_.clock().now_us();
-    worker.submit(*executable, run, ended);
+    worker.submit(*executable, bound.run(), ended);
     machine_.wait(ended.latch);
     TROIKA_ASSERT(ended.status == lanes::Status::kDone);
     us = machine_.clock().now_us() - start_us;
   }
   return us;
+}
+
+double RunTimes::pieces_us(std::span<const schedule::Piece> pieces, int /*home*/, plan::Shape shape,
+                           int context) const {
+  std::vector<std::unique_ptr<lanes::Executable>> executables;
+  std::vector<schedule::Node> nodes;
+  for (const schedule::Piece& piece : pieces) {
+    lanes::Lane& worker = *machine_.lanes()[static_cast<size_t>(piece.lane)];
+    executables.push_back(worker.build(piece.subgraph, shape, weights_, buffers_));
+    schedule::Node node;
+    node.lane = piece.lane;
+    node.executable = executables.back().get();
+    node.name = piece.subgraph.name;
+    node.waits_for = piece.waits_for;
+    nodes.push_back(std::move(node));
+  }
+  const schedule::Pass pass(std::move(nodes));
+  const BoundRun bound(pieces.front().subgraph.is_dynamic(), shape, context);
+  schedule::Runner runner(machine_);
+  runner.reserve(pass.n_nodes());
+  runner.run(pass, bound.run());
+  const double start_us = machine_.clock().now_us();
+  runner.run(pass, bound.run());
+  return machine_.clock().now_us() - start_us;
 }
 
 double RunTimes::handover_us(int from, int to) const {
@@ -55,11 +160,31 @@ ProfileTimes::ProfileTimes(const plan::Profile& profile, const weights::Store& w
 double ProfileTimes::task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
                              int context) const {
   double us = predictor_.start_us(lane);
-  for (const model::Op& op : subgraph.ops) {
-    us += predictor_.added_us(
-        lane, shape_of(*subgraph.blueprint, op, weights_, kv_type_, shape, context));
+  for (size_t i = 0; i < subgraph.ops.size(); ++i) {
+    const std::optional<plan::OpShape> op =
+        shape_of(subgraph, i, weights_, kv_type_, shape, context);
+    if (op) us += predictor_.added_us(lane, *op);
   }
   return us;
+}
+
+double ProfileTimes::shared_us(int lane, std::span<const int> lanes,
+                               const lanes::Subgraph& subgraph, plan::Shape shape,
+                               int context) const {
+  if (lanes.size() < 2) return 0.0;
+  for (const plan::ReadRate& rate : profile_.bandwidth) {
+    if (!std::equal(rate.lanes.begin(), rate.lanes.end(), lanes.begin(), lanes.end())) continue;
+    double bytes = 0.0;
+    for (size_t i = 0; i < subgraph.ops.size(); ++i) {
+      const std::optional<plan::OpShape> op =
+          shape_of(subgraph, i, weights_, kv_type_, shape, context);
+      if (op) bytes += plan::op_bytes(*op);
+    }
+    const auto at =
+        static_cast<size_t>(std::find(lanes.begin(), lanes.end(), lane) - lanes.begin());
+    return bytes / (rate.gb_s[at] * kBytesPerUsOfGbPerS);
+  }
+  return 0.0;
 }
 
 double ProfileTimes::handover_us(int from, int to) const {

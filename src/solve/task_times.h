@@ -1,12 +1,15 @@
-// How long subgraphs take on lanes, from whatever source: the machine itself, or a profile of it.
+// How long subgraphs and pieces of them take on lanes, from whatever source: the machine itself, or
+// a profile of it.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <span>
 #include <tuple>
 #include <vector>
 
 #include "lanes/machine.h"
+#include "schedule/piece.h"
 #include "solve/predict.h"
 
 namespace troika::solve {
@@ -14,10 +17,21 @@ namespace troika::solve {
 class TaskTimes {
  public:
   virtual ~TaskTimes() = default;
-  // The last token sees `context` positions.
+  // The last token sees `context` positions. The subgraph may be a slice.
   virtual double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
                          int context) const = 0;
   virtual double handover_us(int from, int to) const = 0;
+  // The least that such a task takes while these lanes, in ascending order, all read.
+  virtual double shared_us(int /*lane*/, std::span<const int> /*lanes*/,
+                           const lanes::Subgraph& /*subgraph*/, plan::Shape /*shape*/,
+                           int /*context*/) const {
+    return 0.0;
+  }
+  // A subgraph as pieces, from when the `home` lane has what they read to when it has what they
+  // make. Here each lane takes its pieces in their order, as soon as what they wait for has ended
+  // and was handed over; those that wait for the same on several lanes share the bus.
+  virtual double pieces_us(std::span<const schedule::Piece> pieces, int home, plan::Shape shape,
+                           int context) const;
 };
 
 // Runs each task and reads the machine's clock: for machines whose time is modelled and whose lanes
@@ -29,6 +43,9 @@ class RunTimes : public TaskTimes {
   double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
                  int context) const override;
   double handover_us(int from, int to) const override;
+  // As the scheduler runs them, one such subgraph behind another.
+  double pieces_us(std::span<const schedule::Piece> pieces, int home, plan::Shape shape,
+                   int context) const override;
 
  private:
   lanes::Machine& machine_;
@@ -44,6 +61,8 @@ class ProfileTimes : public TaskTimes {
   double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
                  int context) const override;
   double handover_us(int from, int to) const override;
+  double shared_us(int lane, std::span<const int> lanes, const lanes::Subgraph& subgraph,
+                   plan::Shape shape, int context) const override;
 
  private:
   const plan::Profile& profile_;

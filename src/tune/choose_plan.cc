@@ -9,6 +9,8 @@
 #include "gguf/file.h"
 #include "model/architecture.h"
 #include "prepare/make_plan.h"
+#include "schedule/plan_cuts.h"
+#include "solve/cuts/solve_cuts.h"
 #include "solve/place.h"
 #include "solve/predict_pass.h"
 #include "solve/profile/op_shapes.h"
@@ -97,6 +99,97 @@ plan::Plan plan_of(prepare::Options options, const plan::Plan* like,
   return plan;
 }
 
+solve::PlaceRequest place_request(const plan::Plan& plan) {
+  solve::PlaceRequest request;
+  request.shapes = plan.body_shapes();
+  request.has_rules_of_phases = !plan.has_one_class();
+  request.decode_context = kDecodeContext;
+  return request;
+}
+
+// Divides products and prompts between the lanes where that is predicted to be clearly faster.
+// Returns whether anything is.
+bool add_cuts(const solve::TaskTimes& times, const model::Blueprint& blueprint,
+              const weights::Store& weights, PlanCandidate* candidate) {
+  plan::Plan* const plan = &candidate->plan;
+  solve::CutRequest request;
+  request.place = place_request(*plan);
+  request.cuts.n_lanes = static_cast<int>(plan->lanes.size());
+  request.cuts.may_share = [plan](int a, int b) { return schedule::share_class(*plan, a, b); };
+  request.cuts.least_gain = 1.0 - kClearlyFaster;
+  request.lengths = solve::length_rules(*plan, request.cuts);
+  solve::CutChoice choice = solve::solve_cuts(blueprint, weights, *plan, times, request);
+  candidate->notes = std::move(choice.notes);
+  candidate->length_notes = std::move(choice.length_notes);
+  plan->placements = choice.places.placements;
+  plan->cuts = choice.cuts;
+  plan->lengths = choice.lengths;
+  return !choice.cuts.empty() || !choice.lengths.empty();
+}
+
+void predict(const ChooseRequest& request, const solve::TaskTimes& times,
+             const model::Blueprint& blueprint, PlanCandidate* candidate) {
+  const plan::Plan& plan = candidate->plan;
+  candidate->step_us = solve::predict_step_us(times, plan, blueprint, kDecodeContext);
+  for (const int n : request.prompts) {
+    candidate->prompt_us.push_back(solve::predict_prompt_us(times, plan, blueprint, n));
+  }
+}
+
+plan::Profile profile_of(const ChooseRequest& request, const prepare::Options& options,
+                         const plan::Plan& plan, tensor::Type type,
+                         const measure::StageFunction& stage) {
+  measure::ProfileRequest profiling;
+  profiling.models = {options.model.file};
+  profiling.lanes = options.lanes;
+  profiling.activations = plan.activations;
+  profiling.prefill = plan.prefill;
+  profiling.kv_type = plan.kv_type;
+  profiling.kernels = options.kernels;
+  profiling.type = type;
+  profiling.budget_s = request.budget_s;
+  profiling.use_cache = request.use_cache;
+  profiling.with_storage = false;
+  return measure::profile_here(profiling, stage).profile;
+}
+
+// The lanes of a set, with whole subgraphs and with divided ones where that is faster.
+std::vector<PlanCandidate> candidates_of(const ChooseRequest& request, const LaneSet& set,
+                                         const model::Blueprint& blueprint,
+                                         const weights::Store& weights,
+                                         const measure::StageFunction& stage) {
+  prepare::Options options = request.options;
+  options.lanes.cores = set.lanes;
+  options.lanes.n_threads = set.lanes.empty() ? set.n_threads : 0;
+  const int longest = *std::max_element(request.prompts.begin(), request.prompts.end());
+  PlanCandidate whole;
+  whole.name = set.name;
+  whole.plan = plan_of(options, request.like, blueprint, weights);
+  whole.has_single_lane = whole.plan.lanes.size() == 1;
+  const plan::Profile profile =
+      profile_of(request, options, whole.plan, weights.main_type(), stage);
+  const solve::ProfileTimes times(profile, weights, whole.plan.kv_type);
+  choose_chunk(times, blueprint, longest, &whole.plan);
+  std::vector<PlanCandidate> candidates = {whole};
+  if (!whole.has_single_lane) {
+    plan::Plan& plan = candidates.front().plan;
+    plan.placements =
+        solve::place(blueprint, weights, plan.lanes, times, place_request(plan)).placements;
+    whole.name += ", cut";
+    if (options.lanes.has_cuts && add_cuts(times, blueprint, weights, &whole)) {
+      candidates.push_back(whole);
+    }
+    // Why there is no such candidate is told by this one.
+    candidates.front().notes = whole.notes;
+    candidates.front().length_notes = whole.length_notes;
+  }
+  for (PlanCandidate& candidate : candidates) {
+    candidate.plan.arrangements = chosen_arrangements(profile, candidate.plan, blueprint, weights);
+    predict(request, times, blueprint, &candidate);
+  }
+  return candidates;
+}
+
 }  // namespace
 
 PlanChoice choose_plan(const ChooseRequest& request, const measure::StageFunction& stage) {
@@ -104,48 +197,15 @@ PlanChoice choose_plan(const ChooseRequest& request, const measure::StageFunctio
   const gguf::File file = gguf::File::open(request.options.model.file);
   const model::Blueprint blueprint = model::read(file);
   const weights::Store weights(file, blueprint);
-  const int longest = *std::max_element(request.prompts.begin(), request.prompts.end());
   PlanChoice choice;
   double best_us = 0.0;
   for (const LaneSet& set : lane_sets(request.options.lanes)) {
-    prepare::Options options = request.options;
-    options.lanes.cores = set.lanes;
-    options.lanes.n_threads = set.lanes.empty() ? set.n_threads : 0;
-    PlanCandidate candidate;
-    candidate.name = set.name;
-    candidate.plan = plan_of(options, request.like, blueprint, weights);
-    candidate.has_single_lane = candidate.plan.lanes.size() == 1;
-    measure::ProfileRequest profiling;
-    profiling.models = {request.options.model.file};
-    profiling.lanes = options.lanes;
-    profiling.activations = candidate.plan.activations;
-    profiling.prefill = candidate.plan.prefill;
-    profiling.kv_type = candidate.plan.kv_type;
-    profiling.kernels = options.kernels;
-    profiling.type = weights.main_type();
-    profiling.budget_s = request.budget_s;
-    profiling.use_cache = request.use_cache;
-    profiling.with_storage = false;
-    const plan::Profile profile = measure::profile_here(profiling, stage).profile;
-    const solve::ProfileTimes times(profile, weights, candidate.plan.kv_type);
-    choose_chunk(times, blueprint, longest, &candidate.plan);
-    if (!candidate.has_single_lane) {
-      solve::PlaceRequest place;
-      place.shapes = candidate.plan.body_shapes();
-      place.has_rules_of_phases = !candidate.plan.has_one_class();
-      place.decode_context = kDecodeContext;
-      candidate.plan.placements =
-          solve::place(blueprint, weights, candidate.plan.lanes, times, place).placements;
-    }
-    candidate.plan.arrangements = chosen_arrangements(profile, candidate.plan, blueprint, weights);
-    candidate.step_us = solve::predict_step_us(times, candidate.plan, blueprint, kDecodeContext);
-    double total_us = 0.0;
-    for (const int n : request.prompts) {
-      candidate.prompt_us.push_back(solve::predict_prompt_us(times, candidate.plan, blueprint, n));
-      total_us += candidate.prompt_us.back() + request.n_steps * candidate.step_us;
-    }
-    choice.candidates.push_back(candidate);
-    if (best_us == 0.0 || total_us < kClearlyFaster * best_us) {
+    for (PlanCandidate& candidate : candidates_of(request, set, blueprint, weights, stage)) {
+      double total_us =
+          request.n_steps * candidate.step_us * static_cast<double>(request.prompts.size());
+      for (const double us : candidate.prompt_us) total_us += us;
+      choice.candidates.push_back(std::move(candidate));
+      if (best_us > 0.0 && total_us >= kClearlyFaster * best_us) continue;
       best_us = total_us;
       choice.best = choice.candidates.size() - 1;
     }

@@ -8,6 +8,7 @@
 #include "measure/profile_here.h"
 #include "plan/plan.h"
 #include "prepare/options.h"
+#include "solve/cuts/solve_cuts.h"
 
 namespace troika::tune {
 
@@ -18,6 +19,9 @@ struct PlanCandidate {
   bool has_single_lane = true;
   std::vector<double> prompt_us;  // predicted, for each prompt length
   double step_us = 0.0;           // of decoding
+  // What was found where cuts were sought.
+  std::vector<solve::CutNote> notes = {};
+  std::vector<solve::LengthFound> length_notes = {};
 };
 
 struct ChooseRequest {

@@ -43,6 +43,38 @@ TEST(ChoosePlan, H11_CandidatesArePredictedAndTheBestOneRuns) {
   EXPECT_TRUE(has_single_thread);
 }
 
+TEST(ChoosePlan, H10_LanesAreTriedWithAndWithoutCuts) {
+  if (usable_core_numbers().size() < 2) GTEST_SKIP() << "there is one core";
+  const test_support::TinyEngine tiny;
+  ChooseRequest request;
+  request.options.model.file = tiny.engine->file().path();
+  request.options.memory.context = 96;
+  const std::vector<int> cores = usable_core_numbers();
+  request.options.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
+  request.prompts = {64};
+  request.budget_s = 1.0;
+  request.use_cache = false;
+  const auto stage = [](const std::string&) { return [](uint64_t, uint64_t) {}; };
+  const PlanChoice choice = choose_plan(request, stage);
+  ASSERT_FALSE(choice.candidates.empty());
+  EXPECT_TRUE(choice.candidates[0].plan.cuts.empty());
+  EXPECT_FALSE(choice.candidates[0].notes.empty());
+  for (const PlanCandidate& c : choice.candidates) {
+    prepare::Options options = request.options;
+    options.plan.exact = c.plan;
+    engine::Engine engine(options);
+    engine::Session session(engine);
+    const std::vector<cache::Token> prompt = {1, 5, 9, 200, 31};
+    session.prefill(prompt);
+    tiny.session->prefill(prompt);
+    EXPECT_EQ(test_support::copy_of(session.logits()),
+              test_support::copy_of(tiny.session->logits()))
+        << c.name;
+  }
+  request.options.lanes.has_cuts = false;
+  EXPECT_EQ(choose_plan(request, stage).candidates.size(), 1u);
+}
+
 TEST(ChoosePlan, KeepsPrecisionsAndCalibrationOfAPlanThatIsGiven) {
   const test_support::TinyEngine tiny;
   plan::Plan like = tiny.engine->plan();

@@ -65,6 +65,28 @@ TEST_F(PhoneProgram, ExplainShowsWhereThingsRun) {
   }
 }
 
+TEST_F(PhoneProgram, H10_CutsOfLeastTimeAreFoundShownAndFaster) {
+  const std::vector<std::string> lanes = {"--lanes", "gpu;npu"};
+  const auto with = [&](std::vector<std::string> words, std::vector<std::string> more) {
+    words.insert(words.end(), lanes.begin(), lanes.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return on_phone(words);
+  };
+  const auto rate = [&](const char* kind, std::vector<std::string> more) {
+    const json j = json_of(with({"bench", "llama-3-8b", "-p", "300", "-n", "2", "--json"}, more));
+    return (kind == std::string("decode") ? j["decode"] : j["prefill"][0])["tokens_per_s"]
+        .get<double>();
+  };
+  EXPECT_GT(rate("decode", {"--cut", "auto"}), 1.1 * rate("decode", {}));
+  EXPECT_GT(rate("prefill", {"--cut", "auto"}), 1.1 * rate("prefill", {}));
+  EXPECT_EQ(rate("decode", {"--cut", "auto", "--no-cuts"}), rate("decode", {}));
+  const Finished explained = with({"plan", "llama-3-8b", "--explain"}, {"--cut", "auto"});
+  expect_success(explained);
+  for (const char* part : {"parts ms", "ffn_down rows:", "not cut, best would be heads:"}) {
+    EXPECT_NE(explained.out.find(part), std::string::npos) << part << "\n" << explained.out;
+  }
+}
+
 TEST_F(PhoneProgram, N2_ExplainSaysWhatChunksShareAndWhatThatSaves) {
   std::vector<std::string> words = {"plan",           "qwen1.5-1.8b", "--explain",
                                     "--cut-at-norms", "--chunk",      "256"};

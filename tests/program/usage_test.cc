@@ -200,6 +200,9 @@ TEST_F(Usage, CutsThatMeetNoExecutableAreNoted) {
   const Finished cut = run({"--lanes", "0;1", "--cut", "ffn@step=rows:0:1,1:1"});
   expect_success(cut);
   EXPECT_EQ(cut.err.find("--cut does nothing"), std::string::npos) << cut.err;
+  const Finished automatic = run({"--lanes", "0;1", "--cut", "auto"});
+  expect_success(automatic);
+  EXPECT_NE(automatic.err.find("'troika plan MODEL --choose'"), std::string::npos) << automatic.err;
 }
 
 TEST_F(Usage, WrongNumbersOfTokens) {

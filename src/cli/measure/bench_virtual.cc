@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "cli/tune/cut_notes.h"
 #include "cli/tune/layouts.h"
 #include "cli/use/memory.h"
 #include "machines/phone_setup.h"
@@ -184,6 +185,9 @@ void explain_on_phone(const engine::Engine& engine) {
                     lanes[static_cast<size_t>(time.lane)]->info().name, time.shape.n_rows,
                     time.shape.k, time.shape.n_tokens, time.arrangement, time.arrangement_gain));
   }
+  const machines::PhoneSetup& setup = *engine.phone_setup();
+  const std::string notes = cut_notes_text(setup.notes, setup.length_notes, plan);
+  if (!notes.empty()) print(notes + "\n");
   print(held_text(engine));
 }
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/median.h"
 #include "base/progress.h"
+#include "cli/tune/cut_notes.h"
 #include "engine/session.h"
 
 namespace troika::cli {
@@ -68,6 +69,13 @@ PlanChoice choose_and_print(const EngineFlags& flags, const std::vector<int>& pr
     for (const double us : c.prompt_us) row += fmt::format("{:>9.1f} ms", us / kUsInMs);
     row += fmt::format("{:>9.1f} ms{}\n", c.step_us / kUsInMs, i == choice.best ? "  chosen" : "");
     print(row);
+  }
+  for (size_t i = 0; i < choice.candidates.size(); ++i) {
+    const PlanCandidate& c = choice.candidates[i];
+    const bool is_told_by_next =
+        i + 1 < choice.candidates.size() && choice.candidates[i + 1].name == c.name + ", cut";
+    const std::string notes = cut_notes_text(c.notes, c.length_notes, c.plan);
+    if (!notes.empty() && !is_told_by_next) print(fmt::format("\n{}\n{}", c.name, notes));
   }
   return choice;
 }

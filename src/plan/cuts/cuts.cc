@@ -45,12 +45,17 @@ std::optional<Shares> shares_from(std::string_view text) {
   return shares;
 }
 
-// "2", "2-64", "prompt" or "step".
+// "2", "2-64", "prompt" or "step", or one of these with numbers behind it: "prompt:2-64".
 bool take_which(std::string_view text, TensorCut* cut) {
   for (const Phase phase : {Phase::kStep, Phase::kPrompt}) {
-    if (text != phase_name(phase)) continue;
+    const std::string_view name = phase_name(phase);
+    if (!text.starts_with(name)) continue;
     cut->phase = phase;
-    return true;
+    text.remove_prefix(name.size());
+    if (text.empty()) return true;
+    if (text.front() != ':') return false;
+    text.remove_prefix(1);
+    break;
   }
   const bool is_range = text.find('-') != std::string_view::npos;
   const std::optional<int> least = number_from(take_until(&text, '-'));
@@ -184,7 +189,8 @@ TensorCut cut_from_text(std::string_view text) {
   if (!problem) return cut;
   throw UsageError(fmt::format(
       "‹cut› '{}': {}{}{}. Write SUBGRAPH=HOW, SUBGRAPH.OP=HOW, SUBGRAPH@TOKENS=HOW, "
-      "SUBGRAPH@FROM-TO=HOW or SUBGRAPH@prompt=HOW, where HOW is rows:LANE:N,LANE:N or "
+      "SUBGRAPH@FROM-TO=HOW, SUBGRAPH@prompt=HOW or SUBGRAPH@step:FROM-TO=HOW, where HOW is "
+      "rows:LANE:N,LANE:N or "
       "tokens:LANE:N,LANE:N, or both with a + between them, and for attention heads:LANE:N,LANE:N; "
       "as in ffn.ffn_down@2=rows:0:60,1:40.",
       whole, problem->field, *problem->field == '\0' ? "" : " ", problem->what));
@@ -201,13 +207,14 @@ std::string shares_text(const Shares& shares) {
 std::string cut_text(const TensorCut& cut) {
   std::string text = cut.subgraph;
   if (!cut.op.empty()) text += "." + cut.op;
-  if (cut.phase) {
-    text += fmt::format("@{}", phase_name(*cut.phase));
-  } else if (cut.most_tokens != TensorCut::kAnyTokens) {
-    text += fmt::format("@{}-{}", cut.least_tokens, cut.most_tokens);
+  std::string which = cut.phase ? phase_name(*cut.phase) : "";
+  const char* const between = which.empty() ? "" : ":";
+  if (cut.most_tokens != TensorCut::kAnyTokens) {
+    which += fmt::format("{}{}-{}", between, cut.least_tokens, cut.most_tokens);
   } else if (cut.least_tokens > 0) {
-    text += fmt::format("@{}", cut.least_tokens);
+    which += fmt::format("{}{}", between, cut.least_tokens);
   }
+  if (!which.empty()) text += "@" + which;
   const char* before = "=";
   for (const auto& [kind, shares] : {std::pair("rows", &cut.rows), std::pair("tokens", &cut.tokens),
                                      std::pair("heads", &cut.heads)}) {

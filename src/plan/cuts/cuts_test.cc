@@ -19,7 +19,8 @@ TEST(Cuts, H3TextsSayWhatACutSays) {
   for (const char* text :
        {"ffn.ffn_down@2-64=rows:0:60,1:40+tokens:0:256,1:44", "=tokens:0:1,1:2,0:3",
         "head=rows:1:1", "@prompt=rows:0:3,2:1,1:7", "qkv@step=rows:0:1,1:1",
-        "attention@32=heads:0:1,1:1", ".attn_q=rows:0:1,1:1"}) {
+        "attention@32=heads:0:1,1:1", ".attn_q=rows:0:1,1:1", "@step:1-1=rows:0:1,1:1",
+        "ffn@prompt:32=rows:0:1,1:1"}) {
     EXPECT_EQ(cut_text(cut_from_text(text)), text);
   }
 }
@@ -27,6 +28,9 @@ TEST(Cuts, H3TextsSayWhatACutSays) {
 TEST(Cuts, TextsThatAreNotUnderstoodAreRefusedInASentence) {
   for (const char* text : {"",
                            "ffn",
+                           "ffn@step:=rows:0:1,1:1",
+                           "ffn@steps=rows:0:1,1:1",
+                           "ffn@step2=rows:0:1,1:1",
                            "ffn=",
                            "ffn=rows",
                            "ffn=rows:",

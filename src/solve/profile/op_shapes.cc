@@ -163,6 +163,32 @@ OpShape shape_of(const model::Blueprint& blueprint, const model::Op& op,
   return shape;
 }
 
+std::optional<OpShape> shape_of(const lanes::Subgraph& subgraph, size_t index,
+                                const weights::Store& weights, tensor::Type kv_type, Shape built,
+                                int context) {
+  const model::Op& op = subgraph.ops[index];
+  const lanes::Slice& slice = subgraph.slice;
+  const int n_present = slice.tokens.within(built.n_rows).size();
+  if (n_present == 0) return std::nullopt;
+  OpShape shape = shape_of(*subgraph.blueprint, op, weights, kv_type, built, context);
+  if (!slice.tokens.is_all()) {
+    const Shape part = {built.phase, n_present};
+    shape = shape_of(*subgraph.blueprint, op, weights, kv_type, part, context);
+  }
+  if (op.kind == OpKind::kAttention && !slice.heads.is_all()) {
+    const int n_heads = subgraph.blueprint->n_kv_heads;
+    const int n_here = slice.heads.within(n_heads).size();
+    shape.n_rows = shape.n_rows / n_heads * n_here;
+    shape.k = shape.k / n_heads * n_here;
+  } else if (!slice.columns_of(index).is_all()) {
+    const bool is_by_element = shape.n_rows == shape.k && op.kind != OpKind::kLinear;
+    shape.n_rows = slice.columns_of(index).within(shape.n_rows).size();
+    if (is_by_element) shape.k = shape.n_rows;
+  }
+  if (shape.n_rows == 0) return std::nullopt;
+  return shape;
+}
+
 std::vector<OpShape> model_shapes(const model::Blueprint& blueprint, const weights::Store& weights,
                                   tensor::Type kv_type) {
   std::set<OpShape> shapes;

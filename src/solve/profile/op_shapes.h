@@ -1,9 +1,11 @@
 // Which ops of which shapes a profile should hold.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "gguf/file.h"
+#include "lanes/subgraph.h"
 #include "model/known.h"
 #include "plan/profile.h"
 #include "weights/store.h"
@@ -14,6 +16,10 @@ namespace troika::solve {
 plan::OpShape shape_of(const model::Blueprint& blueprint, const model::Op& op,
                        const weights::Store& weights, tensor::Type kv_type, plan::Shape shape,
                        int context);
+// The same of what a sliced subgraph computes of an op. Nothing: it has no part in it.
+std::optional<plan::OpShape> shape_of(const lanes::Subgraph& subgraph, size_t index,
+                                      const weights::Store& weights, tensor::Type kv_type,
+                                      plan::Shape shape, int context);
 
 // Every different op of a model in the shapes of plans. One of each op first, then the dear ones.
 std::vector<plan::OpShape> model_shapes(const model::Blueprint& blueprint,

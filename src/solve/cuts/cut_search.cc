@@ -1,0 +1,254 @@
+#include "solve/cuts/cut_search.h"
+
+#include <algorithm>
+
+#include "schedule/graphs.h"
+#include "schedule/plan_cuts.h"
+
+namespace troika::solve {
+namespace {
+
+using plan::Shares;
+using plan::TensorCut;
+
+constexpr int kGranule = lanes::Slice::kRowGranularity;
+// Rows of the smallest products are still tried at so many places.
+constexpr int kLeastPlaces = 16;
+// The places at which three lanes divide, and those at which rows and tokens are cut together.
+constexpr int kPlacesOfThree = 16;
+constexpr int kPlacesOfBoth = 8;
+
+// The products of one input, which are cut alike.
+struct AlikeProducts {
+  std::vector<const char*> ops;
+  int n_rows = 0;  // of the largest
+};
+
+class Search {
+ public:
+  Search(const TaskTimes& times, const CutRules& rules, const lanes::Subgraph& subgraph,
+         plan::Shape shape, int home, int context)
+      : times_(times),
+        rules_(rules),
+        subgraph_(subgraph),
+        shape_(shape),
+        home_(home),
+        context_(context) {}
+
+  CutFound run() {
+    CutFound found;
+    found.whole_us = us_of({});
+    if (subgraph_.is_dynamic()) {
+      try_heads(&found);
+    } else {
+      find_groups();
+      if (!groups_.empty()) {
+        try_all_rows(&found);
+        improve_groups(&found);
+        try_tokens(&found);
+        try_both(&found);
+      }
+    }
+    found.is_worthwhile =
+        !found.cuts.empty() && found.us < (1.0 - rules_.least_gain) * found.whole_us;
+    return found;
+  }
+
+ private:
+  double us_of(const std::vector<TensorCut>& cuts) const {
+    return cut_us(times_, subgraph_, cuts, shape_, home_, context_);
+  }
+
+  void take_if_better(std::vector<TensorCut> cuts, CutFound* found) const {
+    const double us = us_of(cuts);
+    if (!found->cuts.empty() && us >= found->us) return;
+    found->cuts = std::move(cuts);
+    found->us = us;
+  }
+
+  TensorCut empty_cut(const char* op = "") const {
+    TensorCut cut;
+    cut.subgraph = subgraph_.name;
+    cut.op = op;
+    cut.least_tokens = cut.most_tokens = shape_.n_rows;
+    cut.phase = shape_.phase;
+    return cut;
+  }
+
+  void find_groups() {
+    const model::Op* before = nullptr;
+    for (const model::Op& op : subgraph_.ops) {
+      if (!schedule::is_product(op)) continue;
+      if (before == nullptr || before->inputs[0] != op.inputs[0]) groups_.emplace_back();
+      before = &op;
+      AlikeProducts& group = groups_.back();
+      group.ops.push_back(schedule::op_name(*subgraph_.blueprint, op));
+      const auto weight = static_cast<size_t>(op.weight);
+      group.n_rows = std::max(group.n_rows, subgraph_.blueprint->weights[weight].n_rows);
+    }
+  }
+
+  bool may_have(int lane) const {
+    return lane != home_ && rules_.may_share(home_, lane) && rules_.may_take(subgraph_.name, lane);
+  }
+
+  // Calls `take` with every way to divide n between home and one or two of the other lanes, and
+  // with each other lane alone.
+  void each_division(int n, int granule, int most_lanes,
+                     const std::function<void(const Shares&)>& take) const {
+    for (int a = 0; a < rules_.n_lanes; ++a) {
+      if (!may_have(a)) continue;
+      take({{a, n}});
+      for (int rows = granule; rows < n; rows += granule) take({{home_, rows}, {a, n - rows}});
+      if (most_lanes > 2) each_of_three(n, a, take);
+    }
+  }
+
+  void each_of_three(int n, int a, const std::function<void(const Shares&)>& take) const {
+    const int step = std::max(kGranule, n / kPlacesOfThree / kGranule * kGranule);
+    for (int b = a + 1; b < rules_.n_lanes; ++b) {
+      if (!may_have(b) || !rules_.may_share(a, b)) continue;
+      for (int first = step; first < n; first += step) {
+        for (int second = step; first + second < n; second += step) {
+          take({{home_, first}, {a, second}, {b, n - first - second}});
+        }
+      }
+      // Without home.
+      for (int first = step; first < n; first += step) take({{a, first}, {b, n - first}});
+    }
+  }
+
+  int row_granule(int n_rows) const {
+    return std::clamp(n_rows / kLeastPlaces / kGranule * kGranule, kGranule, rules_.row_granule);
+  }
+
+  std::vector<TensorCut> cuts_of_all(const std::vector<Shares>& by_group) const {
+    std::vector<TensorCut> cuts;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      if (by_group[g].empty()) continue;
+      for (const char* op : groups_[g].ops) {
+        cuts.push_back(empty_cut(op));
+        cuts.back().rows = by_group[g];
+      }
+    }
+    return cuts;
+  }
+
+  // All products alike.
+  void try_all_rows(CutFound* found) const {
+    const int n = groups_.front().n_rows;
+    each_division(n, row_granule(n), 3, [&](const Shares& rows) {
+      TensorCut cut = empty_cut();
+      cut.rows = rows;
+      take_if_better({cut}, found);
+    });
+  }
+
+  // Each group by itself, the others as they are, until nothing gets better. Whether a group is
+  // worth cutting depends on those beside it: between two that are cut nothing need be brought
+  // together. So this begins with none cut, with all of them cut alike, and with all on a lane.
+  void improve_groups(CutFound* found) const {
+    std::vector<Shares> starts = {{}};
+    if (!found->cuts.empty()) starts.push_back(found->cuts.front().rows);
+    for (int lane = 0; lane < rules_.n_lanes; ++lane) {
+      if (may_have(lane)) starts.push_back({{lane, 1}});
+    }
+    for (const Shares& rows : starts) {
+      std::vector<Shares> by_group(groups_.size(), rows);
+      double us = us_of(cuts_of_all(by_group));
+      while (improve_once(&by_group, &us)) {
+      }
+      if (std::vector<TensorCut> cuts = cuts_of_all(by_group); !cuts.empty()) {
+        take_if_better(cuts, found);
+      }
+    }
+  }
+
+  bool improve_once(std::vector<Shares>* by_group, double* us) const {
+    const double before_us = *us;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      Shares best = (*by_group)[g];
+      const auto try_rows = [&](const Shares& rows) {
+        (*by_group)[g] = rows;
+        const double with_us = us_of(cuts_of_all(*by_group));
+        if (with_us >= *us) return;
+        *us = with_us;
+        best = rows;
+      };
+      try_rows({});
+      const int n = groups_[g].n_rows;
+      each_division(n, row_granule(n), 3, try_rows);
+      (*by_group)[g] = best;
+    }
+    constexpr double kNoGain = 1e-9;
+    return *us < before_us * (1.0 - kNoGain);
+  }
+
+  // The whole subgraph, by tokens.
+  void try_tokens(CutFound* found) const {
+    if (subgraph_.is_head()) return;
+    each_division(shape_.n_rows, rules_.token_granule, 2, [&](const Shares& tokens) {
+      if (tokens.size() < 2) return;
+      TensorCut cut = empty_cut();
+      cut.tokens = tokens;
+      take_if_better({cut}, found);
+    });
+  }
+
+  // Rows of the first tokens; the others on one lane for all rows.
+  void try_both(CutFound* found) const {
+    if (subgraph_.is_head()) return;
+    const int n = groups_.front().n_rows;
+    const int step = std::max(row_granule(n), n / kPlacesOfBoth / kGranule * kGranule);
+    const int n_tokens = shape_.n_rows;
+    const int granule = rules_.token_granule;
+    const int token_step = std::max(granule, n_tokens / kPlacesOfBoth / granule * granule);
+    each_division(n_tokens, token_step, 2, [&](const Shares& tokens) {
+      if (tokens.size() < 2) return;
+      for (int rows = step; rows < n; rows += step) {
+        TensorCut cut = empty_cut();
+        cut.tokens = tokens;
+        cut.rows = {{tokens[0].lane, rows}, {tokens[1].lane, n - rows}};
+        take_if_better({cut}, found);
+      }
+    });
+  }
+
+  void try_heads(CutFound* found) const {
+    each_division(subgraph_.blueprint->n_kv_heads, 1, 2, [&](const Shares& heads) {
+      if (heads.size() < 2) return;
+      TensorCut cut = empty_cut();
+      cut.heads = heads;
+      take_if_better({cut}, found);
+    });
+  }
+
+  const TaskTimes& times_;
+  const CutRules& rules_;
+  const lanes::Subgraph& subgraph_;
+  plan::Shape shape_;
+  int home_;
+  int context_;
+  std::vector<AlikeProducts> groups_;
+};
+
+}  // namespace
+
+double cut_us(const TaskTimes& times, const lanes::Subgraph& subgraph,
+              std::span<const TensorCut> cuts, plan::Shape shape, int home, int context) {
+  schedule::Parts parts = schedule::parts_of(cuts, subgraph, shape, home);
+  if (parts.empty()) return times.task_us(home, subgraph, shape, context);
+  return times.pieces_us(schedule::lower(subgraph, {home, std::move(parts)}), home, shape, context);
+}
+
+const CutFound& CutSearch::find(const lanes::Subgraph& subgraph, plan::Shape shape, int home,
+                                int context) {
+  const std::tuple key(std::string(subgraph.name), key_of(subgraph, weights_), shape, home,
+                       context);
+  const auto known = found_.find(key);
+  if (known != found_.end()) return known->second;
+  return found_.emplace(key, Search(times_, rules_, subgraph, shape, home, context).run())
+      .first->second;
+}
+
+}  // namespace troika::solve

@@ -1,0 +1,172 @@
+#include "solve/cuts/length_search.h"
+
+#include <algorithm>
+
+#include "schedule/graphs.h"
+#include "schedule/plan_cuts.h"
+
+namespace troika::solve {
+namespace {
+
+using plan::Phase;
+using plan::Shape;
+using plan::Shares;
+
+bool has_fixed_shapes(const plan::HostLane& lane) {
+  return lane.kind == "npu" || lane.kind == "openvino";
+}
+
+class LengthSearch {
+ public:
+  LengthSearch(const TaskTimes& times, const std::vector<SubgraphKind>& kinds,
+               const plan::Plan& plan, const LengthRules& rules)
+      : times_(times), plan_(plan), rules_(rules) {
+    for (const SubgraphKind& kind : kinds) {
+      if (!kind.first.is_dynamic() && !kind.first.is_head()) kinds_.push_back(kind);
+    }
+    for (const int lane : rules.fixed_lanes) {
+      std::vector<double>& costs = part_us_.emplace_back();
+      for (const int n : rules.prebuilt) costs.push_back(lane_us(lane, n));
+    }
+  }
+
+  LengthFound find(int n_tokens) const {
+    LengthFound found;
+    found.n_tokens = n_tokens;
+    found.padded_us = padded_us(n_tokens);
+    const auto take_if_better = [&](const Shares& parts) {
+      const double us = parts_us(parts, n_tokens);
+      if (!found.parts.empty() && us >= found.us) return;
+      found.parts = parts;
+      found.us = us;
+    };
+    const int n_lanes = static_cast<int>(plan_.lanes.size());
+    for (int first = 0; first < n_lanes; ++first) {
+      for (int n = rules_.token_granule; n <= n_tokens; n += rules_.token_granule) {
+        const Shares head = parts_on(first, n);
+        if (head.empty()) continue;
+        if (n == n_tokens && head.size() > 1) take_if_better(head);
+        for (int rest = 0; rest < n_lanes; ++rest) {
+          if (rest == first || is_fixed(rest) >= 0 || n == n_tokens) continue;
+          Shares parts = head;
+          parts.push_back({rest, n_tokens - n});
+          take_if_better(parts);
+        }
+      }
+    }
+    found.is_worthwhile =
+        !found.parts.empty() && found.us < (1.0 - rules_.least_gain) * found.padded_us;
+    return found;
+  }
+
+ private:
+  // Its place among the lanes with fixed shapes; -1: it has none.
+  int is_fixed(int lane) const {
+    const auto at = std::find(rules_.fixed_lanes.begin(), rules_.fixed_lanes.end(), lane);
+    return at == rules_.fixed_lanes.end() ? -1 : static_cast<int>(at - rules_.fixed_lanes.begin());
+  }
+
+  Shares parts_on(int lane, int n) const {
+    const int fixed = is_fixed(lane);
+    if (fixed < 0) return {{lane, n}};
+    Shares parts;
+    for (const int part : cheapest_sum(n, rules_.prebuilt, part_us_[static_cast<size_t>(fixed)])) {
+      parts.push_back({lane, part});
+    }
+    return parts;
+  }
+
+  // All on one lane.
+  double lane_us(int lane, int n_tokens) const {
+    double us = 0.0;
+    for (const SubgraphKind& kind : kinds_) {
+      us += kind.n * times_.task_us(lane, kind.first, {Phase::kPrompt, n_tokens}, n_tokens);
+    }
+    return us;
+  }
+
+  double padded_us(int n_tokens) const {
+    double us = 0.0;
+    for (int done = 0; done < n_tokens;) {
+      const Shape part = plan_.prompt_part(done, n_tokens);
+      done += part.n_rows;
+      const Shape built = plan_.body_shape(part.phase, part.n_rows);
+      for (const SubgraphKind& kind : kinds_) {
+        const int home = plan_.lane_of(kind.first.name, built, kind.first.block());
+        us += kind.n * cut_us(times_, kind.first, plan_.cuts, built, home, done);
+      }
+    }
+    return us;
+  }
+
+  double parts_us(const Shares& parts, int n_tokens) const {
+    const Shape shape = {Phase::kPrompt, n_tokens};
+    double us = 0.0;
+    for (const SubgraphKind& kind : kinds_) {
+      const int home = plan_.lane_of(kind.first.name, shape, kind.first.block());
+      const std::vector<schedule::Piece> pieces =
+          schedule::lower(kind.first, {home, schedule::parts_of_tokens(parts)});
+      us += kind.n * times_.pieces_us(pieces, home, shape, n_tokens);
+    }
+    return us;
+  }
+
+  const TaskTimes& times_;
+  const plan::Plan& plan_;
+  const LengthRules& rules_;
+  std::vector<SubgraphKind> kinds_;           // static ones
+  std::vector<std::vector<double>> part_us_;  // [fixed lane][prebuilt]
+};
+
+}  // namespace
+
+std::vector<int> cheapest_sum(int n, const std::vector<int>& counts,
+                              const std::vector<double>& cost_us) {
+  constexpr double kNone = -1.0;
+  std::vector<double> best(static_cast<size_t>(n) + 1, kNone);
+  std::vector<size_t> last(static_cast<size_t>(n) + 1, 0);
+  best[0] = 0.0;
+  for (int sum = 1; sum <= n; ++sum) {
+    const auto at = static_cast<size_t>(sum);
+    for (size_t i = 0; i < counts.size(); ++i) {
+      if (counts[i] > sum) continue;
+      const double before = best[at - static_cast<size_t>(counts[i])];
+      if (before < 0.0 || (best[at] >= 0.0 && before + cost_us[i] >= best[at])) continue;
+      best[at] = before + cost_us[i];
+      last[at] = i;
+    }
+  }
+  std::vector<int> parts;
+  if (best.back() < 0.0) return parts;
+  for (int sum = n; sum > 0; sum -= parts.back()) {
+    parts.push_back(counts[last[static_cast<size_t>(sum)]]);
+  }
+  std::sort(parts.rbegin(), parts.rend());
+  return parts;
+}
+
+LengthRules length_rules(const plan::Plan& plan, const CutRules& cuts) {
+  LengthRules rules;
+  rules.token_granule = cuts.token_granule;
+  rules.least_gain = cuts.least_gain;
+  rules.prebuilt = plan.prompt_shapes;
+  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+    if (has_fixed_shapes(plan.lanes[lane])) rules.fixed_lanes.push_back(static_cast<int>(lane));
+  }
+  for (int n = cuts.token_granule; n < plan.chunk(); n += cuts.token_granule) {
+    const auto& shapes = plan.prompt_shapes;
+    if (std::find(shapes.begin(), shapes.end(), n) == shapes.end()) rules.lengths.push_back(n);
+  }
+  return rules;
+}
+
+std::vector<LengthFound> find_lengths(const TaskTimes& times,
+                                      const std::vector<SubgraphKind>& kinds,
+                                      const plan::Plan& plan, const LengthRules& rules) {
+  const LengthSearch search(times, kinds, plan, rules);
+  std::vector<LengthFound> found;
+  for (const int n : rules.lengths) found.push_back(search.find(n));
+  return found;
+}
+
+}  // namespace troika::solve

@@ -1,0 +1,167 @@
+#include "solve/cuts/solve_cuts.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "schedule/graphs.h"
+
+namespace troika::solve {
+namespace {
+
+// The lane on which all subgraphs of a name run in executables of a shape; nothing where the memory
+// of a lane parts them, since a cut holds for all of them.
+std::optional<int> home_of(const std::vector<lanes::Subgraph>& subgraphs, std::string_view name,
+                           const plan::Plan& plan, plan::Shape shape) {
+  std::optional<int> home;
+  for (const lanes::Subgraph& subgraph : subgraphs) {
+    if (name != subgraph.name) continue;
+    const int lane = plan.lane_of(name, shape, subgraph.block());
+    if (home && *home != lane) return std::nullopt;
+    home = lane;
+  }
+  return home;
+}
+
+bool names(const plan::Shares& shares, int lane) {
+  return std::any_of(shares.begin(), shares.end(),
+                     [&](const plan::LaneShare& share) { return share.lane == lane; });
+}
+
+// The lanes that would hold more weights than they may (N9).
+std::vector<int> full_lanes(const model::Blueprint& blueprint, const weights::Store& weights,
+                            const plan::Plan& plan) {
+  const std::vector<size_t> held = held_by_lanes(blueprint, weights, plan);
+  std::vector<int> full;
+  for (size_t lane = 0; lane < held.size(); ++lane) {
+    if (held[lane] > plan.lanes[lane].memory_limit) full.push_back(static_cast<int>(lane));
+  }
+  return full;
+}
+
+class Solver {
+ public:
+  Solver(const model::Blueprint& blueprint, const weights::Store& weights, const plan::Plan& plan,
+         const TaskTimes& times, const CutRequest& request)
+      : blueprint_(blueprint),
+        weights_(weights),
+        plan_(plan),
+        times_(times),
+        request_(request),
+        rules_(request.cuts),
+        subgraphs_(schedule::cut_into_subgraphs(blueprint, request.place.is_cut_at_norms)),
+        kinds_(kinds_of(subgraphs_, weights)) {
+    plan_.is_cut_at_norms = request.place.is_cut_at_norms;
+  }
+
+  CutChoice run() {
+    rules_.may_take = [this](std::string_view subgraph, int lane) {
+      return forbidden_.count({std::string(subgraph), lane}) == 0;
+    };
+    while (true) {
+      CutChoice choice = solve_once();
+      const std::vector<int> full = full_lanes(blueprint_, weights_, plan_);
+      if (std::none_of(full.begin(), full.end(),
+                       [&](int lane) { return forbid_least(choice, lane); })) {
+        for (const auto& [subgraph, lane] : forbidden_)
+          choice.without_room.emplace_back(subgraph, lane);
+        return choice;
+      }
+    }
+  }
+
+ private:
+  CutChoice solve_once() {
+    CutChoice choice;
+    CutSearch search(times_, weights_, rules_);
+    plan_.cuts.clear();
+    plan_.lengths.clear();
+    choice.places =
+        place(blueprint_, weights_, plan_.lanes, CutTimes(times_, search), request_.place);
+    plan_.placements = choice.places.placements;
+    find_cuts(&search, &choice);
+    plan_.cuts = choice.cuts;
+    // By tokens every lane takes part in all subgraphs.
+    if (forbidden_.empty()) {
+      choice.length_notes = find_lengths(times_, kinds_, plan_, request_.lengths);
+    }
+    for (const LengthFound& found : choice.length_notes) {
+      if (found.is_worthwhile) choice.lengths.push_back({found.n_tokens, found.parts});
+    }
+    plan_.lengths = choice.lengths;
+    return choice;
+  }
+
+  void find_cuts(CutSearch* search, CutChoice* choice) const {
+    for (const plan::Shape& shape : request_.place.shapes) {
+      std::vector<std::string_view> seen;
+      for (const SubgraphKind& kind : kinds_) {
+        const lanes::Subgraph& subgraph = kind.first;
+        // Kinds of one name may have other weights; the first one speaks for all.
+        if (std::find(seen.begin(), seen.end(), subgraph.name) != seen.end()) continue;
+        seen.emplace_back(subgraph.name);
+        const plan::Shape built = subgraph.is_head() ? plan::Shape() : shape;
+        const std::optional<int> home = home_of(subgraphs_, subgraph.name, plan_, built);
+        const bool is_again = subgraph.is_head() && shape != request_.place.shapes.front();
+        if (!home || is_again) continue;
+        const int context =
+            std::max(built.n_rows, shape.n_rows == 1 ? request_.place.decode_context : 0);
+        const CutFound& found = search->find(subgraph, built, *home, context);
+        choice->notes.push_back({subgraph.name, built, *home, found});
+        if (!found.is_worthwhile) continue;
+        choice->cuts.insert(choice->cuts.end(), found.cuts.begin(), found.cuts.end());
+      }
+    }
+  }
+
+  // A full lane gets no parts any more of the subgraph, among those of which it has some, whose
+  // cuts save least. Returns false where it has no parts at all.
+  bool forbid_least(const CutChoice& choice, int lane) {
+    std::map<std::string, double> saved_us;
+    for (const CutNote& note : choice.notes) {
+      if (!note.found.is_worthwhile || note.home == lane) continue;
+      const bool has_part = std::any_of(note.found.cuts.begin(), note.found.cuts.end(),
+                                        [&](const plan::TensorCut& cut) {
+                                          return names(cut.rows, lane) || names(cut.tokens, lane);
+                                        });
+      if (has_part) saved_us[note.subgraph] += note.found.whole_us - note.found.us;
+    }
+    for (const plan::LengthParts& length : choice.lengths) {
+      if (names(length.parts, lane)) saved_us.emplace("", 0.0);
+    }
+    if (saved_us.empty()) return false;
+    const auto least =
+        std::min_element(saved_us.begin(), saved_us.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    forbidden_.insert({least->first, lane});
+    return true;
+  }
+
+  const model::Blueprint& blueprint_;
+  const weights::Store& weights_;
+  plan::Plan plan_;  // as it stands
+  const TaskTimes& times_;
+  const CutRequest& request_;
+  CutRules rules_;
+  std::vector<lanes::Subgraph> subgraphs_;
+  std::vector<SubgraphKind> kinds_;
+  // Parts of what no lane has room for; without a name: of lengths.
+  std::set<std::pair<std::string, int>> forbidden_;
+};
+
+}  // namespace
+
+double CutTimes::task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
+                         int context) const {
+  return search_.find(subgraph, shape, lane, context).best_us();
+}
+
+CutChoice solve_cuts(const model::Blueprint& blueprint, const weights::Store& weights,
+                     const plan::Plan& plan, const TaskTimes& times, const CutRequest& request) {
+  return Solver(blueprint, weights, plan, times, request).run();
+}
+
+}  // namespace troika::solve

@@ -1,0 +1,57 @@
+// The plan of least time by what lanes take (H2, H10): which lane is home to which kind of
+// subgraph, how products are divided between lanes, and how prompts are; all of it for each shape.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "solve/cuts/cut_search.h"
+#include "solve/cuts/length_search.h"
+#include "solve/place.h"
+
+namespace troika::solve {
+
+// What was found about one kind of subgraph in one shape, for people.
+struct CutNote {
+  const char* subgraph = "";
+  plan::Shape shape;
+  int home = 0;
+  CutFound found;
+};
+
+struct CutChoice {
+  PlacementChoice places;
+  std::vector<plan::TensorCut> cuts;
+  std::vector<plan::LengthParts> lengths;
+  std::vector<CutNote> notes;
+  std::vector<LengthFound> length_notes;
+  // Subgraphs, or lengths where there is no name, of which a lane has no room for a part.
+  std::vector<std::pair<std::string, int>> without_room;
+};
+
+struct CutRequest {
+  PlaceRequest place;
+  CutRules cuts;
+  LengthRules lengths;  // of none: prompts are not divided
+};
+
+// `plan` has lanes and shapes. Throws Error as `place` does.
+CutChoice solve_cuts(const model::Blueprint& blueprint, const weights::Store& weights,
+                     const plan::Plan& plan, const TaskTimes& times, const CutRequest& request);
+
+// A pass in which each subgraph is cut where that is faster.
+class CutTimes : public TaskTimes {
+ public:
+  // All must outlive it.
+  CutTimes(const TaskTimes& times, CutSearch& search) : times_(times), search_(search) {}
+  double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
+                 int context) const override;
+  double handover_us(int from, int to) const override { return times_.handover_us(from, to); }
+
+ private:
+  const TaskTimes& times_;
+  CutSearch& search_;
+};
+
+}  // namespace troika::solve

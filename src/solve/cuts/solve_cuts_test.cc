@@ -1,0 +1,280 @@
+#include "solve/cuts/solve_cuts.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/random.h"
+#include "forge/hollow.h"
+#include "model/architecture.h"
+#include "model/known.h"
+#include "schedule/graphs.h"
+#include "schedule/plan_cuts.h"
+#include "solve/profile/op_shapes.h"
+
+namespace troika::solve {
+namespace {
+
+using plan::Phase;
+using plan::Shape;
+
+// Lanes by a few random numbers: a start, a rate that goes in stages of rows and tokens, a
+// bandwidth alone and together.
+class RandomTimes : public TaskTimes {
+ public:
+  RandomTimes(uint64_t seed, int n_lanes, const weights::Store& weights) : weights_(weights) {
+    for (int lane = 0; lane < n_lanes; ++lane) {
+      const auto pick = [&](uint64_t i, double least, double most) {
+        const double share = random_unit(seed, static_cast<uint64_t>(lane) * 16 + i);
+        return least * std::pow(most / least, share);
+      };
+      lanes_.push_back({pick(0, 0.1, 50.0), pick(1, 1e3, 1e5), pick(2, 1e2, 1e4),
+                        std::exp2(std::floor(pick(3, 1.0, 7.0))), pick(4, 0.4, 1.0)});
+    }
+    handover_us_ = std::pow(10.0, 3.0 * random_unit(seed, 1000) - 1.0);
+  }
+
+  double task_us(int lane, const lanes::Subgraph& subgraph, Shape shape, int) const override {
+    const LaneLaw& law = lanes_[static_cast<size_t>(lane)];
+    double us = law.start_us;
+    each_op(subgraph, shape, [&](const plan::OpShape& op) {
+      const double steps = std::ceil(op.n_tokens / law.stage);
+      const double flops = plan::op_flops(op) / op.n_tokens * steps * law.stage;
+      us += std::max(flops / law.flops_per_us, plan::op_bytes(op) / law.bytes_per_us);
+    });
+    return us;
+  }
+  double handover_us(int from, int to) const override { return from == to ? 0.0 : handover_us_; }
+  double shared_us(int lane, std::span<const int> lanes, const lanes::Subgraph& subgraph,
+                   Shape shape, int) const override {
+    if (lanes.size() < 2) return 0.0;
+    const LaneLaw& law = lanes_[static_cast<size_t>(lane)];
+    double us = 0.0;
+    each_op(subgraph, shape, [&](const plan::OpShape& op) {
+      us += plan::op_bytes(op) / (law.bytes_per_us * law.share_together);
+    });
+    return us;
+  }
+
+ private:
+  struct LaneLaw {
+    double start_us, flops_per_us, bytes_per_us, stage, share_together;
+  };
+  void each_op(const lanes::Subgraph& subgraph, Shape shape,
+               const std::function<void(const plan::OpShape&)>& take) const {
+    for (size_t i = 0; i < subgraph.ops.size(); ++i) {
+      const auto op = shape_of(subgraph, i, weights_, tensor::Type::kF16, shape, shape.n_rows);
+      if (op) take(*op);
+    }
+  }
+
+  const weights::Store& weights_;
+  std::vector<LaneLaw> lanes_;
+  double handover_us_ = 0.0;
+};
+
+struct TinyLlama {
+  TinyLlama() : hollow(model::get_known("tiny-llama"), "q8_0") {}
+  forge::HollowModel hollow;
+  gguf::File file = hollow.open();
+  model::Blueprint blueprint = model::read(file);
+  weights::Store weights{file, blueprint};
+  std::vector<lanes::Subgraph> subgraphs = schedule::cut_into_subgraphs(blueprint);
+
+  const lanes::Subgraph& named(std::string_view name) const {
+    for (const lanes::Subgraph& subgraph : subgraphs) {
+      if (name == subgraph.name) return subgraph;
+    }
+    throw std::out_of_range(std::string(name));
+  }
+};
+
+plan::Plan plan_with(int n_lanes) {
+  plan::Plan plan;
+  plan.lanes.assign(static_cast<size_t>(n_lanes), plan::HostLane());
+  plan.step_shapes = {1, 8};
+  plan.prompt_shapes = {32, 64, 128};
+  plan.output_shapes = {1};
+  return plan;
+}
+
+CutRequest request_of(const plan::Plan& plan) {
+  CutRequest request;
+  request.place.shapes = plan.body_shapes();
+  request.cuts.n_lanes = static_cast<int>(plan.lanes.size());
+  return request;
+}
+
+// Every cut of the products of a subgraph with two groups at most, each at every candidate place,
+// alike or not: what the search need not try one by one.
+double exhaustive_rows_us(const TaskTimes& times, const lanes::Subgraph& subgraph, Shape shape,
+                          int home, int other) {
+  std::vector<std::pair<std::vector<const char*>, int>> groups;
+  const model::Op* before = nullptr;
+  for (const model::Op& op : subgraph.ops) {
+    if (!schedule::is_product(op)) continue;
+    if (before == nullptr || before->inputs[0] != op.inputs[0]) groups.emplace_back();
+    before = &op;
+    groups.back().first.push_back(schedule::op_name(*subgraph.blueprint, op));
+    groups.back().second = std::max(
+        groups.back().second, subgraph.blueprint->weights[static_cast<size_t>(op.weight)].n_rows);
+  }
+  std::vector<std::vector<std::vector<plan::TensorCut>>> choices;
+  for (const auto& [ops, n] : groups) {
+    auto& of_group = choices.emplace_back();
+    of_group.emplace_back();
+    const int granule = std::max(16, n / 16 / 16 * 16);
+    for (int rows = 0; rows < n; rows += granule) {
+      std::vector<plan::TensorCut> cuts;
+      for (const char* op : ops) {
+        plan::TensorCut cut;
+        cut.subgraph = subgraph.name;
+        cut.op = op;
+        if (rows > 0) cut.rows.push_back({home, rows});
+        cut.rows.push_back({other, n - rows});
+        cuts.push_back(cut);
+      }
+      of_group.push_back(cuts);
+    }
+  }
+  double best = cut_us(times, subgraph, {}, shape, home, shape.n_rows);
+  std::vector<size_t> at(choices.size(), 0);
+  while (true) {
+    std::vector<plan::TensorCut> cuts;
+    for (size_t g = 0; g < at.size(); ++g) {
+      cuts.insert(cuts.end(), choices[g][at[g]].begin(), choices[g][at[g]].end());
+    }
+    best = std::min(best, cut_us(times, subgraph, cuts, shape, home, shape.n_rows));
+    size_t g = 0;
+    while (g < at.size() && ++at[g] == choices[g].size()) at[g++] = 0;
+    if (g == at.size()) return best;
+  }
+}
+
+TEST(SolveCuts, H10_TheSearchFindsWhatTryingEverythingFinds) {
+  const TinyLlama m;
+  constexpr int kProfiles = 1000;
+  int n_cut = 0;
+  for (int seed = 0; seed < kProfiles; ++seed) {
+    const RandomTimes times(static_cast<uint64_t>(seed), 2, m.weights);
+    CutRules rules;
+    rules.n_lanes = 2;
+    CutSearch search(times, m.weights, rules);
+    const Shape shape = seed % 2 == 0 ? Shape{Phase::kStep, 1} : Shape{Phase::kPrompt, 128};
+    const lanes::Subgraph& subgraph = m.named(seed % 3 == 0 ? "ffn" : "qkv");
+    const CutFound& found = search.find(subgraph, shape, 0, shape.n_rows);
+    const double best = exhaustive_rows_us(times, subgraph, shape, 0, 1);
+    EXPECT_LE(found.best_us(), best * (1.0 + 1e-12)) << "seed " << seed;
+    n_cut += found.is_worthwhile ? 1 : 0;
+  }
+  // Both answers occur.
+  EXPECT_GT(n_cut, kProfiles / 10);
+  EXPECT_LT(n_cut, kProfiles * 9 / 10);
+}
+
+TEST(SolveCuts, H10_APlanWithCutsIsNeverSlowerThanOneLane) {
+  const TinyLlama m;
+  for (int seed = 0; seed < 8; ++seed) {
+    for (const int n_lanes : {2, 3}) {
+      const RandomTimes times(static_cast<uint64_t>(seed), n_lanes, m.weights);
+      const plan::Plan plan = plan_with(n_lanes);
+      const CutRequest request = request_of(plan);
+      const CutChoice choice = solve_cuts(m.blueprint, m.weights, plan, times, request);
+      PlacementChoice uncut = place(m.blueprint, m.weights, plan.lanes, times, request.place);
+      ASSERT_EQ(choice.places.shapes.size(), uncut.shapes.size());
+      for (size_t i = 0; i < uncut.shapes.size(); ++i) {
+        EXPECT_LE(choice.places.shapes[i].us, uncut.shapes[i].us * (1.0 + 1e-12));
+        for (const double us : uncut.shapes[i].single_lane_us) {
+          EXPECT_LE(choice.places.shapes[i].us, us * (1.0 + 1e-12));
+        }
+      }
+    }
+  }
+}
+
+TEST(SolveCuts, WhatIsFoundIsAPlanThatCanBeBuilt) {
+  const TinyLlama m;
+  for (int seed = 0; seed < 12; ++seed) {
+    const RandomTimes times(static_cast<uint64_t>(seed), 3, m.weights);
+    plan::Plan plan = plan_with(3);
+    CutRequest request = request_of(plan);
+    request.lengths.lengths = {96, 160};
+    const CutChoice choice = solve_cuts(m.blueprint, m.weights, plan, times, request);
+    plan.placements = choice.places.placements;
+    plan.cuts = choice.cuts;
+    plan.lengths = choice.lengths;
+    plan::check_cuts(plan);
+    schedule::check_cuts(plan, m.blueprint);
+    for (const plan::TensorCut& cut : choice.cuts) {
+      EXPECT_EQ(plan::problem_of(cut, plan.lanes.size()), std::nullopt) << plan::cut_text(cut);
+    }
+    for (const Shape& shape : plan.body_shapes()) {
+      for (const lanes::Subgraph& subgraph : m.subgraphs) {
+        const int home = plan.lane_of(subgraph.name, shape, subgraph.block());
+        EXPECT_FALSE(
+            schedule::lower(subgraph, {home, schedule::parts_of(plan, subgraph, shape)}).empty());
+      }
+    }
+  }
+}
+
+TEST(SolveCuts, LanesOfOtherNumericsClassesShareNoRows) {
+  const TinyLlama m;
+  const RandomTimes times(4, 2, m.weights);
+  const plan::Plan plan = plan_with(2);
+  CutRequest request = request_of(plan);
+  request.cuts.may_share = [](int, int) { return false; };
+  EXPECT_TRUE(solve_cuts(m.blueprint, m.weights, plan, times, request).cuts.empty());
+}
+
+TEST(SolveCuts, N9_CutsGiveNoWeightsToALaneWithoutRoom) {
+  const TinyLlama m;
+  int n_without = 0;
+  for (int seed = 0; seed < 20; ++seed) {
+    const RandomTimes times(static_cast<uint64_t>(seed), 2, m.weights);
+    plan::Plan plan = plan_with(2);
+    plan.lanes[1].memory_limit = 1;
+    const CutChoice choice = solve_cuts(m.blueprint, m.weights, plan, times, request_of(plan));
+    EXPECT_TRUE(choice.cuts.empty() || !choice.cuts.front().heads.empty());
+    n_without += choice.without_room.empty() ? 0 : 1;
+  }
+  EXPECT_GT(n_without, 0);
+}
+
+TEST(SolveCuts, H5_ALengthIsASumOfPrebuiltCounts) {
+  EXPECT_EQ(cheapest_sum(544, {32, 64, 128, 256, 512}, {1, 2, 3, 4, 5}),
+            (std::vector<int>{512, 32}));
+  EXPECT_EQ(cheapest_sum(64, {32, 64}, {1, 3}), (std::vector<int>{32, 32}));
+  EXPECT_EQ(cheapest_sum(0, {32}, {1}), std::vector<int>());
+  EXPECT_EQ(cheapest_sum(48, {32}, {1}), std::vector<int>());
+}
+
+// Lane 1 multiplies ten times as fast, in shapes of 32 and 64 tokens, and pads the rest.
+class FixedShapes : public TaskTimes {
+ public:
+  double task_us(int lane, const lanes::Subgraph& subgraph, Shape shape, int) const override {
+    const int n = subgraph.slice.tokens.within(shape.n_rows).size();
+    if (lane == 0) return 10.0 * n;
+    return n <= 32 ? 40.0 : n <= 64 ? 64.0 : 128.0;
+  }
+  double handover_us(int from, int to) const override { return from == to ? 0.0 : 1.0; }
+};
+
+TEST(SolveCuts, H4_TheOddRestGoesToTheLaneThatTakesAnyLength) {
+  const TinyLlama m;
+  plan::Plan plan = plan_with(2);
+  plan.placements = {{"", 0, 1}};
+  LengthRules rules;
+  rules.lengths = {70};
+  rules.fixed_lanes = {1};
+  rules.prebuilt = {32, 64, 128};
+  const auto found = find_lengths(FixedShapes(), kinds_of(m.subgraphs, m.weights), plan, rules);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(found[0].is_worthwhile);
+  EXPECT_EQ(found[0].parts, (plan::Shares{{1, 64}, {0, 6}}));
+  // Beside 128 us for the padded one, of each static subgraph of the body.
+  EXPECT_LT(found[0].us, 0.55 * found[0].padded_us);
+}
+
+}  // namespace
+}  // namespace troika::solve
