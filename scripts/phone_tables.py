@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what `troika reproduce` prints into docs/virtual-phone.md and docs/sd-npu.md.
+"""Writes what `troika reproduce` prints into docs/virtual-phone.md, docs/sd-npu.md and docs/heterollm.md.
 
 Usage: scripts/phone_tables.py [--program PROGRAM] [--check]
 
@@ -16,7 +16,8 @@ from tables import ROOT, replace, run, table
 
 PAGES = {"virtual-phone.md": ["residuals", "baselines", "llm.npu", "sensitivities", "record micro", "record baselines",
                               "record llm.npu"],
-         "sd-npu.md": ["sd.npu", "table 3", "record sd.npu"]}
+         "sd-npu.md": ["sd.npu", "table 3", "record sd.npu"],
+         "heterollm.md": ["heterollm", "heterollm rows", "record heterollm"]}
 
 
 def reproduce(program, *arguments):
@@ -115,6 +116,22 @@ def table3(report):
     return table(head, [names] + [[model] + row for model, row in cells.items()])
 
 
+def rows_of(report):
+    """Every simulated row beside what is published."""
+    rows = []
+    for row in report["rows"]:
+        if row.get("simulated") is None:
+            continue
+        published = row.get("published")
+        if published is None:
+            published = "{:g} to {:g}".format(*row["published_range"])
+        simulated = f"{row['simulated']:.4g}"
+        if row.get("simulated_range"):
+            simulated = "{:.4g} to {:.4g}".format(*row["simulated_range"])
+        rows.append([row["id"], row["name"], published, simulated, row["unit"], signed(row["error"])])
+    return table(["row", "what", "published", "simulated", "unit", "error"], rows)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=str(ROOT / "build" / "release" / "troika"))
@@ -124,9 +141,10 @@ def main():
     reports = json.loads(reproduce(program, "all", "--json"))
     texts = {"residuals": lambda: residuals(program), "baselines": lambda: baselines(reports["baselines"]),
              "llm.npu": lambda: medians(reports["llm.npu"]), "sd.npu": lambda: medians(reports["sd.npu"]),
+             "heterollm": lambda: medians(reports["heterollm"]), "heterollm rows": lambda: rows_of(reports["heterollm"]),
              "table 3": lambda: table3(reports["sd.npu"]), "sensitivities": lambda: sensitivities(program)}
     texts.update({f"record {report}": lambda report=report: record(report)
-                  for report in ("micro", "baselines", "llm.npu", "sd.npu")})
+                  for report in ("micro", "baselines", "llm.npu", "sd.npu", "heterollm")})
     stale = []
     for name, tables in PAGES.items():
         page = ROOT / "docs" / name

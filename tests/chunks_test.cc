@@ -75,8 +75,8 @@ TEST_F(ChunksTest, N1N7PromptsOfAnyLengthInAnyOrderOnTwoLanes) {
     prepare::Options options = two_lanes(order);
     for (const int in_flight : {2, 3}) {
       options.prompts.chunks_in_flight = in_flight;
-      options.lanes.is_cut_at_norms = in_flight == 3;
-      if (options.lanes.is_cut_at_norms) options.lanes.placements.push_back({"norm", 0, 1});
+      options.lanes.splits.at_norms = in_flight == 3;
+      if (options.lanes.splits.at_norms) options.lanes.placements.push_back({"norm", 0, 1});
       Engine engine(options);
       for (const int length : {1, kChunk - 1, kChunk, kChunk + 1, 2 * kChunk, 3 * kChunk + 7}) {
         const std::vector<Token> prompt = tokens(static_cast<size_t>(length));
@@ -154,7 +154,7 @@ TEST_F(ChunksTest, N7APhoneRunsChunksInAnyOrder) {
     phone.phone.stack = "llm.npu";
     phone.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
     phone.prompts.order = order;
-    phone.lanes.is_cut_at_norms = true;
+    phone.lanes.splits.at_norms = true;
     phone.lanes.placements = {
         {"norm", 0, 0}, {"attention", 0, 0}, {"qkv", 0, 1}, {"out", 0, 1}, {"ffn", 0, 1}};
     Engine engine(phone);

@@ -132,7 +132,7 @@ void expect_equal(Engine& uncut, const std::vector<Row>& expected, const prepare
   cut.plan.exact = uncut.plan();
   cut.plan.exact->lanes = {{{}, 1}, {{}, static_cast<int>(1 + seed % 2)}};
   cut.plan.exact->chunks_in_flight = 2;
-  cut.plan.exact->is_cut_at_norms = seed % 3 == 0;
+  cut.plan.exact->splits.at_norms = seed % 3 == 0;
   cut.plan.exact->placements = {{"out", 0, 1}, {"qkv", 2, 1}};
   cut.lanes.parts = RandomCuts(seed);
   cut.memory.load = seed % 2 == 1 ? prepare::Load::kCopy : prepare::Load::kMap;

@@ -115,8 +115,11 @@ void add_lanes(Command& command, EngineFlags& flags) {
   command.add_option("--in-flight", options.prompts.chunks_in_flight,
                      "Chunks that several lanes work on at once, each with buffers of its own "
                      "(default: the plan's, 4; of a phone 8)");
-  command.add_flag("--cut-at-norms", options.lanes.is_cut_at_norms,
+  command.add_flag("--cut-at-norms", options.lanes.splits.at_norms,
                    "Norms, and the projection behind attention, are subgraphs that can be placed");
+  command.add_flag("--cut-at-activations", options.lanes.splits.at_activations,
+                   "The activation of the feed-forward part, and the product behind it (down), are "
+                   "subgraphs that can be placed");
   command
       .add_text(
           "--shadow-rows",
@@ -145,6 +148,11 @@ void add_phones(Command& command, EngineFlags& flags) {
       .add_option("--npu-prune", options.phone.npu_prune,
                   "With it: percent of the blocks whose outliers are ignored")
       ->capture_default_str();
+  command
+      .add_option("--prompt-shapes", options.phone.prompt_shapes,
+                  "On a phone: the token counts for which there are graphs of prompts, ascending "
+                  "(default: up to the chunk whose prompts take least time)")
+      ->delimiter(',');
   command.add_flag("!--npu-plain-shapes", options.phone.has_square_shapes,
                    "On a phone: rows as they come, not the fastest of equivalent shapes");
   command.add_option("--constant", flags.constants,

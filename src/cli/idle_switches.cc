@@ -12,8 +12,8 @@ namespace troika::cli {
 namespace {
 
 constexpr const char* kOfPhones[] = {
-    "--stack",    "--prompt-stack",     "--npu-step", "--npu-prune", "--npu-plain-shapes",
-    "--constant", "--ordinary-handover"};
+    "--stack",    "--prompt-stack",      "--npu-step",     "--npu-prune", "--npu-plain-shapes",
+    "--constant", "--ordinary-handover", "--prompt-shapes"};
 // What a plan from a file says in their place.
 constexpr const char* kOfPlans[] = {"--threads", "--lanes", "--place",       "--lane-memory",
                                     "--context", "--kv",    "--activations", "--prefill"};

@@ -29,8 +29,8 @@ enum class Role : uint8_t {
 struct Subgraph {
   const model::Blueprint* blueprint;
   std::span<const model::Op> ops;
-  // "embed", "norm", "qkv", "attention", "out", "ffn", "head", or what a task of outliers does: for
-  // people
+  // "embed", "norm", "qkv", "attention", "out", "ffn", "activation", "down", "head", or what a task
+  // of outliers does: for people
   const char* name = "";
   Role role = Role::kWhole;
   // The plan's, of the lane that builds it.

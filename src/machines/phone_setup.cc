@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/system.h"
@@ -47,7 +48,7 @@ void apply_npu_step(const prepare::Options& options, PhoneSetup* setup) {
   if (npu < 0 || floats < 0) {
     throw UsageError("A step of llm.npu needs the NPU and a lane for floats: ‹lanes› \"cpu;npu\".");
   }
-  plan.is_cut_at_norms = true;
+  plan.splits.at_norms = true;
   plan.order =
       step >= prepare::NpuStep::kOutOfOrder ? plan::Order::kOutOfOrder : plan::Order::kInOrder;
   for (const char* kind : {"qkv", "out", "ffn"}) plan.placements.push_back({kind, 2, npu});
@@ -95,6 +96,31 @@ double mean_prompt_us(const solve::ShapeChoice& chunk, int longest) {
   return chunk.us * n_chunks / longest;
 }
 
+std::vector<int> checked_shapes(const std::vector<int>& shapes) {
+  constexpr int kMostTokens = 1 << 16;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const int before = i == 0 ? 0 : shapes[i - 1];
+    if (shapes[i] > before && shapes[i] <= kMostTokens) continue;
+    throw UsageError(fmt::format(
+        "‹prompt-shapes› must be token counts in ascending order, each of them 1 to {}; {} stands "
+        "behind {}.",
+        kMostTokens, shapes[i], before));
+  }
+  return shapes;
+}
+
+// The chunk length whose prompts take least time.
+int best_chunk(const solve::PlacementChoice& choice, int context) {
+  const solve::ShapeChoice* best = nullptr;
+  for (const solve::ShapeChoice& phase : choice.shapes) {
+    if (phase.shape.phase == plan::Phase::kStep) continue;
+    if (best == nullptr || mean_prompt_us(phase, context) < mean_prompt_us(*best, context)) {
+      best = &phase;
+    }
+  }
+  return best->shape.n_rows;
+}
+
 // The placements of least time, with the cuts that save any where those are wanted.
 solve::CutChoice solve_phone(const model::Blueprint& blueprint, const weights::Store& weights,
                              const plan::Plan& plan, const solve::TaskTimes& times,
@@ -128,8 +154,10 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
     plan.output_shapes = options.phone.small_shapes;
     std::erase_if(plan.output_shapes, [](int n) { return n > kMostOutputs; });
   }
-  plan.prompt_shapes.clear();
-  if (options.prompts.chunk > 0) {
+  plan.prompt_shapes = checked_shapes(options.phone.prompt_shapes);
+  if (!plan.prompt_shapes.empty()) {
+    std::erase_if(plan.step_shapes, [&](int n) { return n >= plan.chunk(); });
+  } else if (options.prompts.chunk > 0) {
     std::erase_if(plan.step_shapes, [&](int n) { return n >= options.prompts.chunk; });
     plan.prompt_shapes.push_back(options.prompts.chunk);
   } else {
@@ -138,7 +166,7 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
     }
   }
   request.shapes = plan.body_shapes();
-  request.is_cut_at_norms = plan.is_cut_at_norms;
+  request.splits = plan.splits;
   lanes::VirtualPhone phone(setup->model, setup->options, nullptr);
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
     plan.lanes[lane].memory_limit = phone.lanes()[lane]->info().memory_limit_bytes;
@@ -150,20 +178,15 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
     return solve_phone(blueprint, weights, plan, times, request,
                        options.lanes.solves_cuts && options.lanes.has_cuts);
   };
-  solve::PlacementChoice first = solve().places;
-  const solve::ShapeChoice* best = nullptr;
-  if (options.prompts.chunk > 0) best = &first.shapes.back();
-  for (const solve::ShapeChoice& phase : first.shapes) {
-    if (options.prompts.chunk > 0) break;
-    if (phase.shape.phase == plan::Phase::kStep) continue;
-    if (best == nullptr ||
-        mean_prompt_us(phase, plan.context) < mean_prompt_us(*best, plan.context)) {
-      best = &phase;
-    }
+  std::vector<solve::ShapeChoice> longer;
+  if (options.prompts.chunk == 0 && options.phone.prompt_shapes.empty()) {
+    const solve::PlacementChoice first = solve().places;
+    const int chunk = best_chunk(first, plan.context);
+    std::erase_if(plan.prompt_shapes, [&](int n) { return n > chunk; });
+    request.shapes = plan.body_shapes();
+    std::copy_if(first.shapes.begin(), first.shapes.end(), std::back_inserter(longer),
+                 [&](const solve::ShapeChoice& shape) { return shape.shape.n_rows > chunk; });
   }
-  const int chunk = best->shape.n_rows;
-  std::erase_if(plan.prompt_shapes, [&](int n) { return n > chunk; });
-  request.shapes = plan.body_shapes();
   solve::CutChoice cuts = solve();
   setup->choice = std::move(cuts.places);
   // Those that were asked for stand before them.
@@ -172,9 +195,7 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   setup->notes = std::move(cuts.notes);
   setup->length_notes = std::move(cuts.length_notes);
   // For people: what the longer chunks would have cost.
-  for (const solve::ShapeChoice& phase : first.shapes) {
-    if (phase.shape.n_rows > chunk) setup->choice.shapes.push_back(phase);
-  }
+  setup->choice.shapes.insert(setup->choice.shapes.end(), longer.begin(), longer.end());
   plan.placements = setup->choice.placements;
   const std::vector<plan::OpShape> products =
       solve::product_shapes(blueprint, weights, {{plan::Phase::kPrompt, plan.chunk()}});
@@ -274,9 +295,12 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
         options.phone.has_square_shapes && is_law_of_plain_products(setup->prompt_model->stack());
   }
   setup->n_threads = options.lanes.n_threads > 0 ? options.lanes.n_threads : usable_cores();
-  if (!options.plan.file.empty()) {
+  if (!options.plan.file.empty() || options.plan.exact) {
     setup->plan =
-        prepare::load_plan(options.plan.file, prepare::plan_identity(file, setup->name())).plan;
+        options.plan.exact
+            ? *options.plan.exact
+            : prepare::load_plan(options.plan.file, prepare::plan_identity(file, setup->name()))
+                  .plan;
     setup->options.lanes.clear();
     for (const plan::HostLane& lane : setup->plan.lanes) {
       setup->options.lanes.push_back(lanes::processor_from_name(lane.kind));

@@ -148,7 +148,7 @@ class Measurer {
     plan.int8.outlier_prune = prune;
     plan.order = order;
     if (!has_two_lanes) return plan;
-    plan.is_cut_at_norms = true;
+    plan.splits.at_norms = true;
     plan.placements = {{"attention", 2, 1}, {"norm", 2, 1}};
     if (plan::has_shadow(method)) plan.placements.push_back({"shadow", 2, 1});
     return plan;

@@ -37,7 +37,7 @@ double share_on(const engine::Engine& engine, int lane) {
   const plan::Shape chunk = {plan::Phase::kPrompt, plan.chunk()};
   double all = 0.0, there = 0.0;
   for (const lanes::Subgraph& subgraph :
-       schedule::cut_into_subgraphs(engine.blueprint(), plan.is_cut_at_norms)) {
+       schedule::cut_into_subgraphs(engine.blueprint(), plan.splits)) {
     if (subgraph.is_head()) continue;
     const auto bytes = static_cast<double>(solve::weight_bytes(subgraph, engine.weights()));
     all += bytes;

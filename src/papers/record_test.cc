@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "papers/baselines.h"
+#include "papers/hetero/reproduce_hetero.h"
 #include "papers/reproduce_npu.h"
 #include "papers/reproduce_sd.h"
 #include "tests/support/repository.h"
@@ -22,10 +23,12 @@ const std::string kPhonesOfRecord = test::repository_file("phones");
 // prints.
 TEST(Record, V3_ItsLastFiguresAreThoseOfToday) {
   const PhoneFolder folder = read_phone_folder(kPhonesOfRecord);
-  const std::map<std::string, Figures> now = {{"micro", figures_of(simulate_micro(folder))},
-                                              {"baselines", figures_of(simulate_baselines(folder))},
-                                              {"llm.npu", figures_of(simulate_llm_npu(folder))},
-                                              {"sd.npu", figures_of(simulate_sd_npu(folder))}};
+  const std::map<std::string, Figures> now = {
+      {"micro", figures_of(simulate_micro(folder))},
+      {"baselines", figures_of(simulate_baselines(folder))},
+      {"llm.npu", figures_of(simulate_llm_npu(folder))},
+      {"sd.npu", figures_of(simulate_sd_npu(folder))},
+      {"heterollm", figures_of(simulate_heterollm(folder))}};
   std::map<std::string, Figures> last;
   for (const Change& change : read_record(kPhonesOfRecord)) {
     for (const auto& [report, figures] : change.figures) last[report] = figures;
@@ -53,7 +56,8 @@ TEST(Record, V3_EveryReportHasOneFirstPredictionAndEveryChangeAReason) {
     if (change.kind != ChangeKind::kFirst) continue;
     for (const auto& [report, figures] : change.figures) firsts.insert(report);
   }
-  EXPECT_EQ(firsts, (std::multiset<std::string>{"baselines", "llm.npu", "micro", "sd.npu"}));
+  EXPECT_EQ(firsts,
+            (std::multiset<std::string>{"baselines", "heterollm", "llm.npu", "micro", "sd.npu"}));
 }
 
 TEST(Record, AWrongFileIsASentence) {

@@ -232,7 +232,7 @@ TEST(ReproduceSd, TheFiguresAreThoseOfAnyRun) {
   options.model.file = "qwen2.5-0.5b";
   options.model.type = "q8_0";
   options.memory.context = 1024;
-  options.lanes.is_cut_at_norms = true;
+  options.lanes.splits.at_norms = true;
   options.prompts.chunk = kSdOneShape;
   options.prompts.order = plan::Order::kInOrder;
   for (const char* text : {"qkv=1", "out=1", "ffn=1", "head=1", "=0"}) {

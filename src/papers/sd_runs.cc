@@ -91,7 +91,7 @@ prepare::Options SdRuns::options_of(const std::string& model, const std::string&
   options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
   options.phone.small_shapes = {1, kSdRows};
   if (software.has_switch) options.phone.small_shapes.push_back(kSdStepShape);
-  options.lanes.is_cut_at_norms = true;
+  options.lanes.splits.at_norms = true;
   for (const char* products : {"qkv", "out", "ffn", "head"}) {
     plan::Placement on_npu{products, 0, 1};
     if (software.is_on_cpu) on_npu.phase = plan::Phase::kPrompt;

@@ -13,8 +13,8 @@ namespace troika::plan {
 namespace {
 
 constexpr std::string_view kShadow = "shadow";
-constexpr std::string_view kSubgraphs[] = {"embed", "norm", "qkv",  "attention",
-                                           "out",   "ffn",  "head", kShadow};
+constexpr std::string_view kSubgraphs[] = {"embed", "norm",       "qkv",  "attention", "out",
+                                           "ffn",   "activation", "down", "head",      kShadow};
 
 }  // namespace
 

@@ -59,6 +59,16 @@ const char* order_name(Order order);
 // Throws UsageError that lists the names.
 Order order_from_name(std::string_view name);
 
+// Which ops of a block are subgraphs of their own, so that they can be placed apart.
+struct Splits {
+  // Norms, and the projection behind attention: six subgraphs a block instead of three (N2).
+  bool at_norms = false;
+  // The activation of the feed-forward part, and the product behind it: two more (H2).
+  bool at_activations = false;
+
+  bool operator==(const Splits&) const = default;
+};
+
 // A lane: cores of this machine, a device that a driver runs, or a processor of a virtual phone.
 struct HostLane {
   std::vector<int> cores;  // empty: whichever the system gives; of a device: for its driver
@@ -142,9 +152,7 @@ struct Plan {
   // Chunks of a prompt that several lanes work on at once, each with buffers of its own; one lane
   // has no use for a second. Out of order; lock step takes two of them, in order one.
   int chunks_in_flight = 4;
-  // Norms are subgraphs of their own, and so is the projection behind attention, so that they can
-  // be placed apart: six subgraphs a block instead of three (N2).
-  bool is_cut_at_norms = false;
+  Splits splits;
 
   std::vector<ProductArrangement> arrangements;  // the lane's first one where none matches
   // The first that holds for an op counts; ops for which none does, and parts of prompts for which
@@ -195,8 +203,9 @@ struct Plan {
   bool places_shadow() const;
 };
 
-// The kinds of subgraphs that placements name: "embed, norm, qkv, attention, out, ffn, head,
-// shadow". The last is none by itself but what stands beside the products of the others.
+// The kinds of subgraphs that placements name: "embed, norm, qkv, attention, out, ffn, activation,
+// down, head, shadow". The last is none by itself but what stands beside the products of the
+// others.
 bool is_subgraph_name(std::string_view name);  // or empty: every one
 std::string subgraph_names();
 

@@ -133,7 +133,10 @@ void read_order(const JsonFields& fields, Plan* plan) {
     plan->chunks_in_flight =
         static_cast<int>(fields.integer("chunks_in_flight", 1, kMostChunksInFlight));
   }
-  if (fields.has("cut_at_norms")) plan->is_cut_at_norms = fields.flag("cut_at_norms");
+  if (fields.has("cut_at_norms")) plan->splits.at_norms = fields.flag("cut_at_norms");
+  if (fields.has("cut_at_activations")) {
+    plan->splits.at_activations = fields.flag("cut_at_activations");
+  }
 }
 
 nlohmann::ordered_json to_json(const HostLane& lane) {
@@ -206,7 +209,8 @@ std::string to_json(const PlanFile& file) {
   json["reuse_granule"] = file.plan.reuse_granule;
   json["order"] = order_name(file.plan.order);
   json["chunks_in_flight"] = file.plan.chunks_in_flight;
-  json["cut_at_norms"] = file.plan.is_cut_at_norms;
+  json["cut_at_norms"] = file.plan.splits.at_norms;
+  json["cut_at_activations"] = file.plan.splits.at_activations;
   json["placements"] = list_of(file.plan.placements);
   json["layouts"] = list_of(file.plan.arrangements);
   write_cuts(file.plan, &json);

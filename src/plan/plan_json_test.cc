@@ -33,7 +33,7 @@ PlanFile example() {
                  {"blk.0.ffn_up.weight", 8.0f, 4.0f, 4.0f, 0.5, 1, {}, {}}};
   file.plan.order = Order::kLockStep;
   file.plan.chunks_in_flight = 3;
-  file.plan.is_cut_at_norms = true;
+  file.plan.splits = {.at_norms = true, .at_activations = true};
   file.plan.step_costs = {{1, 25.5}, {8, 30.0}};
   file.plan.cuts = {cut_from_text("ffn.ffn_down@2-64=rows:0:3328,1:1536+tokens:0:257,1:44"),
                     cut_from_text("attention@step=heads:0:1,1:1")};
@@ -74,7 +74,7 @@ TEST(PlanJson, SurvivesTheRoundTrip) {
   EXPECT_EQ(again.plan.lanes[0].cores, (std::vector<int>{0, 2}));
   EXPECT_EQ(again.plan.order, Order::kLockStep);
   EXPECT_EQ(again.plan.chunks_in_flight, 3);
-  EXPECT_TRUE(again.plan.is_cut_at_norms);
+  EXPECT_EQ(again.plan.splits, file.plan.splits);
   EXPECT_EQ(again.plan.cuts, file.plan.cuts);
   EXPECT_EQ(again.plan.lengths, file.plan.lengths);
 }
@@ -150,6 +150,7 @@ TEST(PlanJson, RefusalsNameFileAndField) {
       {"\"chunks_in_flight\": 3", "\"chunks_in_flight\": 0", "'chunks_in_flight'"},
       {"\"chunks_in_flight\": 3", "\"chunks_in_flight\": 65", "'chunks_in_flight'"},
       {"\"cut_at_norms\": true", "\"cut_at_norms\": 1", "'cut_at_norms'"},
+      {"\"cut_at_activations\": true", "\"cut_at_activations\": 1", "'cut_at_activations'"},
       {"\"activations\": \"f32\"", "\"activations\": \"f8\"", "'activations'"},
       {"\"prefill\": \"int8\"", "\"prefill\": \"int9\"", "'prefill'"},
       {"\"reuse_granule\": 16", "\"reuse_granule\": 0", "'reuse_granule'"},

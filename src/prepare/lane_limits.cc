@@ -25,7 +25,7 @@ void place_within_limits(const model::Blueprint& blueprint, const weights::Store
   solve::PlaceRequest request;
   request.shapes = plan->body_shapes();
   request.has_rules_of_phases = !plan->has_one_class();
-  request.is_cut_at_norms = plan->is_cut_at_norms;
+  request.splits = plan->splits;
   request.forced = plan->placements;
   request.forced.push_back({});  // lane 0 where no rule matches
   plan->placements = solve::place(blueprint, weights, plan->lanes, EvenTimes(), request).placements;

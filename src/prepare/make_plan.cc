@@ -207,7 +207,8 @@ void apply_chunk_options(const Options& options, plan::Plan* plan) {
   if (options.prompts.order) plan->order = *options.prompts.order;
   if (options.prompts.chunks_in_flight > 0)
     plan->chunks_in_flight = options.prompts.chunks_in_flight;
-  if (options.lanes.is_cut_at_norms) plan->is_cut_at_norms = true;
+  if (options.lanes.splits.at_norms) plan->splits.at_norms = true;
+  if (options.lanes.splits.at_activations) plan->splits.at_activations = true;
   apply_cuts(options.lanes, plan);
 }
 

@@ -38,6 +38,7 @@ struct PhoneChoice {
   bool has_square_shapes = true;                // the fastest of equivalent shapes (N8)
   bool has_fast_handover = true;                // a flag to poll on (H8)
   std::vector<int> small_shapes;                // of executables beside the chunk; empty: 1 and 8
+  std::vector<int> prompt_shapes;               // empty: up to the chunk that is best
   std::vector<plan::ConstantChoice> constants;  // of phone or stack, in place of their files'
 };
 
@@ -51,7 +52,7 @@ struct LaneChoice {
   std::vector<plan::LengthParts> lengths;   // likewise, in any order
   bool has_cuts = true;                     // false: those of the plan do not count, nor any found
   bool solves_cuts = false;                 // on a phone: the cuts of least time (H10)
-  bool is_cut_at_norms = false;             // norms can be placed apart
+  plan::Splits splits;                      // what can be placed apart
   bool is_strict_npu = false;               // matrix lanes may use static scales only
   bool is_op_by_op = false;                 // every op a subgraph of its own, to time it
   schedule::PartsRequest parts;             // in place of the plan's cuts; null: those

@@ -17,8 +17,13 @@ bool is_norm(const model::Op& op) {
   return is_any && op.n_heads == 0 && op.layer != model::kNone;
 }
 
-bool starts_subgraph(const model::Op& op, const model::Op& before, bool is_cut_at_norms) {
-  if (is_cut_at_norms && is_norm(op) != is_norm(before)) return true;
+bool is_activation(const model::Op& op) {
+  return op.kind == model::OpKind::kGate || op.kind == model::OpKind::kActivate;
+}
+
+bool starts_subgraph(const model::Op& op, const model::Op& before, plan::Splits splits) {
+  if (splits.at_norms && is_norm(op) != is_norm(before)) return true;
+  if (splits.at_activations && is_activation(op) != is_activation(before)) return true;
   return op.is_dynamic() || before.is_dynamic() || op.kind == model::OpKind::kSelect ||
          op.layer != before.layer;
 }
@@ -30,8 +35,9 @@ bool has_products(const lanes::Subgraph& subgraph) {
 }
 
 // What people call them, from their place around the attention of their block.
-void name_all(std::vector<lanes::Subgraph>& subgraphs, bool is_cut_at_norms) {
+void name_all(std::vector<lanes::Subgraph>& subgraphs, plan::Splits splits) {
   int last_attention = -1;            // whose block it was in
+  int last_activation = -1;           // likewise
   lanes::Subgraph* behind = nullptr;  // the first static one behind the attention of this block
   for (lanes::Subgraph& subgraph : subgraphs) {
     const model::Op& first = subgraph.ops.front();
@@ -43,8 +49,13 @@ void name_all(std::vector<lanes::Subgraph>& subgraphs, bool is_cut_at_norms) {
       subgraph.name = "embed";
     } else if (subgraph.is_head()) {
       subgraph.name = "head";
-    } else if (is_cut_at_norms && is_norm(first)) {
+    } else if (splits.at_norms && is_norm(first)) {
       subgraph.name = "norm";
+    } else if (splits.at_activations && is_activation(first)) {
+      subgraph.name = "activation";
+      last_activation = subgraph.block();
+    } else if (last_activation == subgraph.block() && has_products(subgraph)) {
+      subgraph.name = "down";
     } else if (last_attention != subgraph.block()) {
       subgraph.name = "qkv";
     } else {
@@ -144,16 +155,16 @@ const char* op_name(const model::Blueprint& blueprint, const model::Op& op) {
 }
 
 std::vector<lanes::Subgraph> cut_into_subgraphs(const model::Blueprint& blueprint,
-                                                bool is_cut_at_norms) {
+                                                plan::Splits splits) {
   std::vector<lanes::Subgraph> subgraphs;
   const std::span<const model::Op> ops = blueprint.ops;
   size_t begin = 0;
   for (size_t i = 1; i <= ops.size(); ++i) {
-    if (i < ops.size() && !starts_subgraph(ops[i], ops[i - 1], is_cut_at_norms)) continue;
+    if (i < ops.size() && !starts_subgraph(ops[i], ops[i - 1], splits)) continue;
     subgraphs.push_back({&blueprint, ops.subspan(begin, i - begin)});
     begin = i;
   }
-  name_all(subgraphs, is_cut_at_norms);
+  name_all(subgraphs, splits);
   return subgraphs;
 }
 
@@ -195,8 +206,7 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
     buffers_.add_shadow(*weights.channels(), plan.most_rows());
   }
   check_cuts(plan, blueprint);
-  const std::vector<lanes::Subgraph> subgraphs =
-      cut_into_subgraphs(blueprint, plan.is_cut_at_norms);
+  const std::vector<lanes::Subgraph> subgraphs = cut_into_subgraphs(blueprint, plan.splits);
   std::vector<std::vector<plan::ProductArrangement>> arrangements;
   for (size_t lane = 0; lane < machine.lanes().size(); ++lane) {
     arrangements.push_back(arrangements_of(plan, static_cast<int>(lane)));

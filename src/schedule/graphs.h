@@ -96,9 +96,9 @@ class Graphs {
 
 // Cuts the ops into runs that a lane takes as one: a dynamic op stands alone, static ones are
 // joined up to the next dynamic one, the selection of outputs, or the start of a block. On demand
-// the norms of the blocks stand alone too (N2).
+// norms and activations of the blocks stand alone too (N2, H2).
 std::vector<lanes::Subgraph> cut_into_subgraphs(const model::Blueprint& blueprint,
-                                                bool is_cut_at_norms = false);
+                                                plan::Splits splits = {});
 
 // What people call an op: "ffn_down" by its weight, or the kind.
 const char* op_name(const model::Blueprint& blueprint, const model::Op& op);

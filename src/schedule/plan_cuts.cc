@@ -220,13 +220,17 @@ Parts parts_of(std::span<const TensorCut> cuts, const lanes::Subgraph& subgraph,
   return is_whole ? parts_of_tokens(first->tokens) : grid.take();
 }
 
+bool is_divided_by_lengths(const lanes::Subgraph& subgraph) {
+  return !subgraph.is_dynamic() && !subgraph.is_head() &&
+         std::any_of(subgraph.ops.begin(), subgraph.ops.end(), is_product);
+}
+
 Parts parts_of(const plan::Plan& plan, const lanes::Subgraph& subgraph, plan::Shape shape) {
   if (plan.cuts.empty() && plan.lengths.empty()) return {};
   const int home = plan.lane_of(subgraph.name, shape, subgraph.block());
   Parts parts = parts_of(plan.cuts, subgraph, shape, home);
   const plan::LengthParts* const length = plan.length_of(shape);
-  const bool has_length = length != nullptr && !subgraph.is_dynamic() && !subgraph.is_head();
-  if (!parts.empty() || !has_length) return parts;
+  if (!parts.empty() || length == nullptr || !is_divided_by_lengths(subgraph)) return parts;
   return parts_of_tokens(length->parts);
 }
 
@@ -236,8 +240,7 @@ bool share_class(const plan::Plan& plan, int lane, int other) {
 }
 
 void check_cuts(const plan::Plan& plan, const model::Blueprint& blueprint) {
-  const std::vector<lanes::Subgraph> subgraphs =
-      cut_into_subgraphs(blueprint, plan.is_cut_at_norms);
+  const std::vector<lanes::Subgraph> subgraphs = cut_into_subgraphs(blueprint, plan.splits);
   for (const TensorCut& cut : plan.cuts) {
     check_classes(plan, cut);
     check_heads(blueprint, cut);

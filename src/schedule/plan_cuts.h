@@ -16,7 +16,10 @@ Parts parts_of(const plan::Plan& plan, const lanes::Subgraph& subgraph, plan::Sh
 // The same by cuts that no plan has yet, of a subgraph whose home is a lane.
 Parts parts_of(std::span<const plan::TensorCut> cuts, const lanes::Subgraph& subgraph,
                plan::Shape shape, int home);
-// Those that divide it by tokens, as a length does.
+// Lengths divide what multiplies outside the head. Other ops are little work, and stay on the lane
+// that the plan places them on.
+bool is_divided_by_lengths(const lanes::Subgraph& subgraph);
+// The parts that divide it by tokens, as a length does.
 Parts parts_of_tokens(const plan::Shares& tokens);
 
 // Whether the lanes compute in one numerics class, so that it makes no difference to the results

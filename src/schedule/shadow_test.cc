@@ -50,7 +50,8 @@ TEST(Shadow, N4EveryOpIsComputedOnceAndEveryProductHasItsOutliers) {
   for (const char* name : {"qwen1.5-1.8b", "phi-2", "gemma-2b"}) {
     const Model m(name);
     for (const bool is_cut_at_norms : {false, true}) {
-      for (const lanes::Subgraph& whole : cut_into_subgraphs(m.blueprint, is_cut_at_norms)) {
+      for (const lanes::Subgraph& whole :
+           cut_into_subgraphs(m.blueprint, {.at_norms = is_cut_at_norms})) {
         if (whole.is_dynamic() || whole.block() != 0) continue;
         const std::vector<Piece> pieces = lower(whole, outliers());
         size_t n_ops = 0;
@@ -92,7 +93,7 @@ TEST(Shadow, N4N5N6PiecesOfLanesThatCompute) {
   using lanes::Role;
   for (const char* name : {"qwen1.5-1.8b", "phi-2", "gemma-2b"}) {
     const Model m(name);
-    for (const lanes::Subgraph& whole : cut_into_subgraphs(m.blueprint, true)) {
+    for (const lanes::Subgraph& whole : cut_into_subgraphs(m.blueprint, {.at_norms = true})) {
       if (whole.is_dynamic() || whole.block() != 0) continue;
       model::WeightId ignored = model::kNone;  // the input of the last product
       for (const model::Op& op : whole.ops) {

@@ -5,7 +5,7 @@ namespace troika::schedule {
 SharedGraphs count_shared(const model::Blueprint& blueprint, const weights::Store& weights,
                           const plan::Plan& plan) {
   SharedGraphs shared;
-  for (const lanes::Subgraph& subgraph : cut_into_subgraphs(blueprint, plan.is_cut_at_norms)) {
+  for (const lanes::Subgraph& subgraph : cut_into_subgraphs(blueprint, plan.splits)) {
     if (subgraph.block() != model::kNone) {
       ++shared.n_subgraphs;
       shared.n_static += subgraph.is_dynamic() ? 0 : 1;

@@ -32,7 +32,7 @@ plan::Plan plan_of_chunks(int chunk) {
   plan.step_shapes = {1};
   plan.prompt_shapes = {chunk};
   plan.output_shapes = {1};
-  plan.is_cut_at_norms = true;
+  plan.splits.at_norms = true;
   return plan;
 }
 
@@ -99,7 +99,7 @@ TEST(SharedGraphs, N2_AllButAttentionIsShared) {
   EXPECT_GT(shared.weight_bytes, size_t{1'200'000'000});
   EXPECT_LT(shared.weight_bytes, m.weights.total_bytes());
   EXPECT_GT(shared.static_buffer_bytes, shared.dynamic_buffer_bytes);
-  plan.is_cut_at_norms = false;
+  plan.splits.at_norms = false;
   EXPECT_EQ(count_shared(m.blueprint, m.weights, plan).n_subgraphs, 3 * 24);
 }
 
@@ -154,7 +154,8 @@ TEST(Cut, N2_EveryOpIsInOneSubgraphWhereverNormsStand) {
     for (const bool is_cut_at_norms : {false, true}) {
       const model::Op* next = m.blueprint.ops.data();
       std::set<std::string> names;
-      for (const lanes::Subgraph& subgraph : cut_into_subgraphs(m.blueprint, is_cut_at_norms)) {
+      for (const lanes::Subgraph& subgraph :
+           cut_into_subgraphs(m.blueprint, {.at_norms = is_cut_at_norms})) {
         EXPECT_EQ(subgraph.ops.data(), next) << name;
         next += subgraph.ops.size();
         names.insert(subgraph.name);

@@ -65,8 +65,7 @@ void LaneMemory::hold(int lane, size_t subgraph) {
 std::vector<size_t> held_by_lanes(const model::Blueprint& blueprint, const weights::Store& weights,
                                   const plan::Plan& plan) {
   std::vector<size_t> held(plan.lanes.size(), 0);
-  for (const lanes::Subgraph& subgraph :
-       schedule::cut_into_subgraphs(blueprint, plan.is_cut_at_norms)) {
+  for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(blueprint, plan.splits)) {
     std::vector<char> is_there(plan.lanes.size(), 0);
     for (const plan::Shape shape : shapes_of(plan, subgraph)) {
       const schedule::Parts parts = schedule::parts_of(plan, subgraph, shape);
@@ -89,8 +88,7 @@ std::vector<std::string> broken_rules(const model::Blueprint& blueprint, const p
     int n_asked = 0, n_kept = 0;  // subgraphs
   };
   std::vector<Kept> all;
-  for (const lanes::Subgraph& subgraph :
-       schedule::cut_into_subgraphs(blueprint, plan.is_cut_at_norms)) {
+  for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(blueprint, plan.splits)) {
     // Where shapes differ, the least of them counts.
     std::vector<char> is_asked(plan.lanes.size(), 0), is_kept(plan.lanes.size(), 1);
     for (const plan::Shape shape : shapes_of(plan, subgraph)) {

@@ -44,7 +44,7 @@ class Placer {
       : n_lanes_(static_cast<int>(lanes.size())),
         times_(times),
         request_(request),
-        subgraphs_(schedule::cut_into_subgraphs(blueprint, request.is_cut_at_norms)),
+        subgraphs_(schedule::cut_into_subgraphs(blueprint, request.splits)),
         memory_(lanes, bytes_of(subgraphs_, weights)) {
     for (size_t i = 0; i < subgraphs_.size(); ++i) {
       auto kind = std::find_if(kinds_.begin(), kinds_.end(),

@@ -34,7 +34,7 @@ struct PlaceRequest {
   int decode_context = 512;  // positions that a single token sees
   // Rules that a user gave. They stand before what takes least time, and behind the limits.
   std::vector<plan::Placement> forced = {};
-  bool is_cut_at_norms = false;
+  plan::Splits splits = {};
 };
 
 // Throws Error where the lanes together have no memory for all weights.

@@ -17,8 +17,7 @@ double chunk_us(const TaskTimes& times, const plan::Plan& plan, const model::Blu
   const plan::Shape shape = plan.body_shape(rows.phase, rows.n_rows);
   double us = 0.0;
   int before = -1;
-  for (const lanes::Subgraph& subgraph :
-       schedule::cut_into_subgraphs(blueprint, plan.is_cut_at_norms)) {
+  for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(blueprint, plan.splits)) {
     const bool is_of_head = subgraph.is_head();
     if (is_of_head && !with_head) continue;
     const plan::Shape built = is_of_head ? plan::Shape() : shape;

@@ -34,9 +34,14 @@ nlohmann::ordered_json to_json(const SimulatedRate& rate, const engine::Engine& 
 std::string precision_of(const engine::Engine& engine) {
   std::string text = fmt::format("{} weights", tensor::type_name(engine.weights().main_type()));
   for (const plan::HostLane& lane : engine.plan().lanes) {
-    const bool is_int8 = engine.phone()->model().arithmetic(
-                             lanes::processor_from_name(lane.kind)) == lanes::Arithmetic::kInt8;
-    text += fmt::format(", {} {}", lane.kind, is_int8 ? "int8" : "fp16");
+    const auto name_of = [&](plan::Phase phase) {
+      const lanes::Arithmetic arithmetic =
+          engine.phone()->model().arithmetic(lanes::processor_from_name(lane.kind), phase);
+      return arithmetic == lanes::Arithmetic::kInt8 ? "int8" : "fp16";
+    };
+    const std::string steps = name_of(plan::Phase::kStep), prompts = name_of(plan::Phase::kPrompt);
+    text += fmt::format(", {} {}", lane.kind, steps);
+    if (prompts != steps) text += fmt::format(" (prompts {})", prompts);
   }
   return text;
 }
@@ -122,8 +127,17 @@ std::string lanes_text(const engine::Engine& engine, const std::string& kind, pl
 }
 
 std::vector<const char*> kinds_of(const plan::Plan& plan) {
-  if (plan.is_cut_at_norms) return {"embed", "norm", "qkv", "attention", "out", "ffn", "head"};
-  return {"embed", "qkv", "attention", "ffn", "head"};
+  std::vector<const char*> kinds = {"embed"};
+  const auto add = [&](std::initializer_list<const char*> more) {
+    kinds.insert(kinds.end(), more);
+  };
+  if (plan.splits.at_norms) add({"norm"});
+  add({"qkv", "attention"});
+  if (plan.splits.at_norms) add({"out"});
+  add({"ffn"});
+  if (plan.splits.at_activations) add({"activation", "down"});
+  add({"head"});
+  return kinds;
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "cli/papers/reports.h"
 #include "cli/use/models.h"
 #include "papers/baselines.h"
+#include "papers/hetero/reproduce_hetero.h"
 #include "papers/micro/micro.h"
 #include "papers/reproduce_npu.h"
 #include "papers/reproduce_sd.h"
@@ -109,6 +110,16 @@ void reproduce_sd_npu(const ReproduceFlags& flags) {
   if (measured) print_measured_sd(*measured);
 }
 
+void reproduce_heterollm(const ReproduceFlags& flags) {
+  const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
+  const papers::TestReport report = papers::simulate_heterollm(folder);
+  if (flags.json) {
+    print_json(report_json(report));
+    return;
+  }
+  print_report(report, papers::read_record(flags.phones), flags.what);
+}
+
 // One line for each report, and how it was when it was first predicted.
 void reproduce_all(const ReproduceFlags& flags) {
   const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
@@ -117,17 +128,20 @@ void reproduce_all(const ReproduceFlags& flags) {
   const MicroReport baselines = papers::simulate_baselines(folder);
   const papers::TestReport npu = papers::simulate_llm_npu(folder);
   const papers::TestReport sd = papers::simulate_sd_npu(folder);
+  const papers::TestReport hetero = papers::simulate_heterollm(folder);
   const std::vector<Overview> overviews = {
       {"micro", micro.count(Split::kFit) + micro.count(Split::kHeldOut), papers::figures_of(micro)},
       {"baselines", baselines.count(Split::kNone), papers::figures_of(baselines)},
       {"llm.npu", npu.count(), papers::figures_of(npu)},
-      {"sd.npu", sd.count(), papers::figures_of(sd)}};
+      {"sd.npu", sd.count(), papers::figures_of(sd)},
+      {"heterollm", hetero.count(), papers::figures_of(hetero)}};
   if (flags.json) {
     nlohmann::ordered_json json;
     json["micro"] = report_json(micro);
     json["baselines"] = report_json(baselines);
     json["llm.npu"] = report_json(npu);
     json["sd.npu"] = report_json(sd);
+    json["heterollm"] = report_json(hetero);
     for (const Overview& overview : overviews) json["figures"][overview.report] = overview.figures;
     print_json(json);
     return;
@@ -161,6 +175,10 @@ void reproduce(const ReproduceFlags& flags) {
   }
   if (flags.what == "sd.npu") {
     reproduce_sd_npu(flags);
+    return;
+  }
+  if (flags.what == "heterollm") {
+    reproduce_heterollm(flags);
     return;
   }
   if (flags.what == "all") {
@@ -234,11 +252,12 @@ void add_reproduce(Command& app) {
       "generation on the GPU.\n"
       "llm.npu: the test rows of that paper, in and out of order, step by step.\n"
       "sd.npu: the test rows of that paper; how many drafts are accepted is taken as published.\n"
+      "heterollm: the test rows of that paper.\n"
       "Example: troika reproduce micro --phones phones");
   auto flags = std::make_shared<ReproduceFlags>();
   command->add_option("what", flags->what, "Which figures")
       ->required()
-      ->check(one_of({"all", "micro", "baselines", "llm.npu", "sd.npu"}));
+      ->check(one_of({"all", "micro", "baselines", "llm.npu", "sd.npu", "heterollm"}));
   command->add_option("--timeline", flags->timeline,
                       "With sd.npu: draw a prompt during which the layout changes, as SVG");
   add_model(

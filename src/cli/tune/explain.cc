@@ -43,7 +43,7 @@ struct Row {
 std::vector<Row> rows_of(const engine::Engine& engine) {
   std::vector<Row> rows;
   for (const lanes::Subgraph& subgraph :
-       schedule::cut_into_subgraphs(engine.blueprint(), engine.plan().is_cut_at_norms)) {
+       schedule::cut_into_subgraphs(engine.blueprint(), engine.plan().splits)) {
     auto row = std::find_if(rows.begin(), rows.end(),
                             [&](const Row& r) { return r.name == subgraph.name; });
     if (row == rows.end()) row = rows.insert(rows.end(), Row{subgraph.name, 0, 0, 0.0, ""});
@@ -136,7 +136,7 @@ Times predict(engine::Engine& engine, const std::vector<int>& shapes, bool op_by
   const solve::ProfileTimes times(*profile, engine.weights(), plan.kv_type);
   Times predicted;
   for (const lanes::Subgraph& subgraph :
-       schedule::cut_into_subgraphs(engine.blueprint(), engine.plan().is_cut_at_norms)) {
+       schedule::cut_into_subgraphs(engine.blueprint(), engine.plan().splits)) {
     for (const int n : shapes) {
       const bool is_head = std::string_view(subgraph.name) == "head";
       const plan::Shape rows = is_head ? plan::Shape() : plan.prompt_part(0, n);

@@ -48,10 +48,13 @@ const char* processor_name(Processor processor) {
   return "npu";
 }
 
-Arithmetic CostModel::arithmetic(Processor processor) const {
-  const bool is_float =
-      processor == Processor::kGpu || (processor == Processor::kNpu && stack_.npu.is_float >= 0.5);
-  return is_float ? Arithmetic::kFp16 : Arithmetic::kInt8;
+// H §5.1: the NPU of this paper takes 4-bit weights with half floats in prompts only, and its
+// integer unit in generation (K11).
+Arithmetic CostModel::arithmetic(Processor processor, plan::Phase phase) const {
+  if (processor == Processor::kGpu) return Arithmetic::kFp16;
+  if (processor == Processor::kCpu || stack_.npu.is_float < 0.5) return Arithmetic::kInt8;
+  const bool is_step = phase == plan::Phase::kStep;
+  return is_step && stack_.npu.steps_in_int8 >= 0.5 ? Arithmetic::kInt8 : Arithmetic::kFp16;
 }
 
 CostModel::CostModel(plan::Phone phone, plan::Stack stack)
@@ -228,10 +231,25 @@ double CostModel::flash_gb_s() const {
   return stack_.flash.sequential_gb_s * phone_.flash.relative_rate;
 }
 
-double CostModel::handover_us(bool is_fast, bool is_npu_first) const {
+// H §4.2. The ordinary way copies into memory of the GPU, and waits for it with a call of the
+// system. The fast one polls on a flag in shared memory; in prompts, where the NPU has most of the
+// work, the next kernel of the GPU is submitted when the NPU has ended, in generation before that.
+double CostModel::handover_us(bool is_fast, Processor from, Processor to, plan::Phase phase) const {
   const auto& handover = stack_.handover;
-  if (!is_fast || handover.is_ordinary >= 0.5) return handover.sync_us;
+  const bool is_to_gpu = to == Processor::kGpu;
+  if (!is_fast || handover.is_ordinary >= 0.5) {
+    return is_to_gpu ? std::max(handover.sync_us, stack_.gpu.copy_us) : handover.sync_us.value;
+  }
+  const bool is_npu_first =
+      phase == plan::Phase::kPrompt && from == Processor::kNpu && to == Processor::kGpu;
   return handover.poll_us + (is_npu_first ? handover.npu_first_us : handover.gpu_first_us);
+}
+
+// The submission behind a fast handover is the restart of a queue that ran empty, so it is not
+// counted again.
+double CostModel::restart_us(bool is_fast, Processor processor) const {
+  const bool is_ordinary = !is_fast || stack_.handover.is_ordinary >= 0.5;
+  return processor == Processor::kGpu && is_ordinary ? stack_.gpu.restart_us.value : 0.0;
 }
 
 double CostModel::graph_us(int64_t n_tokens) const {

@@ -67,10 +67,12 @@ class CostModel {
   double flash_us(const FlashRead& read) const;
   // What flash needs of the bus while it reads in a row.
   double flash_gb_s() const;
-  // Fast only where the stack has that.
-  double handover_us(bool is_fast, bool is_npu_first) const;
+  // From one processor to another, in executables of a phase. Fast only where the stack has that.
+  double handover_us(bool is_fast, Processor from, Processor to, plan::Phase phase) const;
+  // More, for a processor whose queue ran empty.
+  double restart_us(bool is_fast, Processor processor) const;
   // The arithmetic of products on a processor: what the stack's system computes with there.
-  Arithmetic arithmetic(Processor processor) const;
+  Arithmetic arithmetic(Processor processor, plan::Phase phase) const;
   // To make the graphs for a prompt that has none.
   double graph_us(int64_t n_tokens) const;
 

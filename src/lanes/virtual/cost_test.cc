@@ -203,8 +203,31 @@ TEST(Cost, FlashLikesLargeBlocksNearRangesAndOneLargeCore) {
 
 TEST(Cost, H8_AFastHandoverIsFarBelowAnOrdinaryOne) {
   const CostModel model = model_of("8gen3", "heterollm");
-  EXPECT_LT(model.handover_us(true, true), 0.2 * model.handover_us(false, true));
-  EXPECT_LT(model.handover_us(true, false), model.handover_us(true, true));
+  for (const plan::Phase phase : {plan::Phase::kStep, plan::Phase::kPrompt}) {
+    for (const auto& [from, to] : {std::pair(Processor::kGpu, Processor::kNpu),
+                                   std::pair(Processor::kNpu, Processor::kGpu)}) {
+      EXPECT_LT(model.handover_us(true, from, to, phase),
+                0.2 * model.handover_us(false, from, to, phase));
+    }
+  }
+}
+
+TEST(Cost, H8_InPromptsTheGpuIsSubmittedWhenTheNpuHasEnded) {
+  const CostModel model = model_of("8gen3", "heterollm");
+  const auto to_gpu = [&](plan::Phase phase) {
+    return model.handover_us(true, Processor::kNpu, Processor::kGpu, phase);
+  };
+  const double submit_us = model.stack().handover.npu_first_us;
+  EXPECT_DOUBLE_EQ(to_gpu(plan::Phase::kPrompt) - to_gpu(plan::Phase::kStep), submit_us);
+  EXPECT_DOUBLE_EQ(to_gpu(plan::Phase::kStep),
+                   model.handover_us(true, Processor::kGpu, Processor::kNpu, plan::Phase::kPrompt));
+}
+
+TEST(Cost, TheNpuOfHeteroLlmHasItsFloatsForPromptsOnly) {
+  const CostModel model = model_of("8gen3", "heterollm");
+  EXPECT_EQ(model.arithmetic(Processor::kNpu, plan::Phase::kPrompt), Arithmetic::kFp16);
+  EXPECT_EQ(model.arithmetic(Processor::kNpu, plan::Phase::kStep), Arithmetic::kInt8);
+  EXPECT_EQ(model.arithmetic(Processor::kGpu, plan::Phase::kStep), Arithmetic::kFp16);
 }
 
 TEST(Cost, OlderPhonesAreSlower) {

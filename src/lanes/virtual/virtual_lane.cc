@@ -13,8 +13,13 @@ constexpr double kBytesPerGb = 1e9;
 
 class VirtualExecutable : public Executable {
  public:
-  VirtualExecutable(int n_tokens, const Subgraph& subgraph, const TaskCost& cost)
-      : Executable(n_tokens), blueprint(*subgraph.blueprint), cost(cost) {
+  VirtualExecutable(int n_tokens, const Subgraph& subgraph, const weights::Store* weights,
+                    const TaskCost& cost)
+      : Executable(n_tokens),
+        subgraph(subgraph),
+        weights(weights),
+        blueprint(*subgraph.blueprint),
+        cost(cost) {
     if (const Range heads = subgraph.slice.heads; !heads.is_all()) {
       n_kv_heads = heads.within(blueprint.n_kv_heads).size();
       n_heads = blueprint.n_heads / blueprint.n_kv_heads * n_kv_heads;
@@ -23,6 +28,8 @@ class VirtualExecutable : public Executable {
       if (op.kind == model::OpKind::kAttention) windows.push_back(op.window);
     }
   }
+  Subgraph subgraph;
+  const weights::Store* weights;  // null: the lane's weight_bytes count
   const model::Blueprint& blueprint;
   plan::Phase phase = plan::Phase::kStep;
   int block = -1;
@@ -66,12 +73,14 @@ VirtualLane::VirtualLane(VirtualMachine& machine, const CostModel& model,
                          const VirtualLaneOptions& options)
     : machine_(machine),
       step_law_{&model, options.arithmetic, options.has_square_shapes, 0},
-      prompt_law_(step_law_),
+      prompt_law_{&model, model.arithmetic(options.processor, plan::Phase::kPrompt),
+                  options.has_square_shapes, 1},
       options_(options),
       info_(describe(model, options)),
       index_(static_cast<int>(machine.lanes().size())) {
   if (options.prompts != nullptr) {
-    prompt_law_ = {options.prompts, options.prompts->arithmetic(options.processor),
+    prompt_law_ = {options.prompts,
+                   options.prompts->arithmetic(options.processor, plan::Phase::kPrompt),
                    options.prompts_have_square_shapes, 1};
   }
   machine.add_lane(this);
@@ -184,7 +193,7 @@ TaskCost VirtualLane::fixed_cost(const Subgraph& subgraph, plan::Shape shape,
 std::unique_ptr<Executable> VirtualLane::make_timed(const Subgraph& subgraph, plan::Shape shape,
                                                     const weights::Store* weights) const {
   TROIKA_ASSERT(subgraph.blueprint != nullptr && shape.n_rows > 0);
-  auto made = std::make_unique<VirtualExecutable>(shape.n_rows, subgraph,
+  auto made = std::make_unique<VirtualExecutable>(shape.n_rows, subgraph, weights,
                                                   fixed_cost(subgraph, shape, weights));
   made->phase = shape.phase;
   made->block = subgraph.block();
@@ -221,11 +230,16 @@ const VirtualLane::Law& VirtualLane::law_of(const Executable& executable) const 
   return law_of(plan::Shape{built.phase, built.n_tokens()});
 }
 
-// An executable takes as long as it was built for, however many of its rows are used; attention
-// goes by the rows and positions present.
+// An executable takes as long as it was built for, however many of its rows are used. A GPU's
+// kernels take any shape (H §4.1.1), so that there the rows that are present count. Attention goes
+// by the rows and positions present everywhere.
 TaskCost VirtualLane::cost(const Executable& executable, const Run& run) const {
   const auto& built = static_cast<const VirtualExecutable&>(executable);
   TaskCost sum = built.cost;
+  const int n_present = built.subgraph.is_head() ? run.n_outputs : run.n_tokens;
+  if (options_.processor == Processor::kGpu && n_present > 0 && n_present < built.n_tokens()) {
+    sum = fixed_cost(built.subgraph, {built.phase, n_present}, built.weights);
+  }
   if (runs_in_parts(executable)) {
     const int n_parts = (run.n_tokens + options_.forms->part_rows - 1) / options_.forms->part_rows;
     sum = {n_parts * built.part_cost.fixed_us, n_parts * built.part_cost.compute_us,

@@ -7,22 +7,15 @@
 namespace troika::lanes {
 namespace {
 
-// One waits for the other's flag; work for the GPU is submitted behind it where the NPU comes first
-// (H §4.2). That submission is the restart of a queue that ran empty, so it is not counted again.
-Transitions transitions_of(const CostModel& model, const PhoneOptions& options) {
+Transitions transitions_of(const CostModel& model, const PhoneOptions& options, plan::Phase phase) {
   Transitions transitions;
   for (const Processor from : options.lanes) {
     std::vector<double>& row = transitions.handover_us.emplace_back();
     for (const Processor to : options.lanes) {
-      const bool is_same = from == to;
-      row.push_back(is_same ? 0.0
-                            : model.handover_us(options.has_fast_handover,
-                                                /*is_npu_first=*/from == Processor::kNpu &&
-                                                    to == Processor::kGpu));
+      row.push_back(from == to ? 0.0
+                               : model.handover_us(options.has_fast_handover, from, to, phase));
     }
-    transitions.restart_us.push_back(from == Processor::kGpu && !options.has_fast_handover
-                                         ? model.stack().gpu.restart_us.value
-                                         : 0.0);
+    transitions.restart_us.push_back(model.restart_us(options.has_fast_handover, from));
   }
   return transitions;
 }
@@ -75,7 +68,7 @@ VirtualPhone::VirtualPhone(const CostModel& model, const PhoneOptions& options,
   for (const Processor processor : options.lanes) {
     VirtualLaneOptions lane;
     lane.processor = processor;
-    lane.arithmetic = model.arithmetic(processor);
+    lane.arithmetic = model.arithmetic(processor, plan::Phase::kStep);
     lane.has_group_scales = options.has_group_scales;
     lane.has_square_shapes = options.has_square_shapes;
     lane.prompts = options.prompts;
@@ -85,9 +78,9 @@ VirtualPhone::VirtualPhone(const CostModel& model, const PhoneOptions& options,
     lane.values = values_.get();
     owned_.push_back(std::make_unique<VirtualLane>(machine_, model, lane));
   }
-  std::vector<Transitions> transitions = {transitions_of(model, options)};
-  if (options.prompts != nullptr) transitions.push_back(transitions_of(*options.prompts, options));
-  machine_.set_transitions(std::move(transitions));
+  const CostModel& of_prompts = options.prompts != nullptr ? *options.prompts : model;
+  machine_.set_transitions({transitions_of(model, options, plan::Phase::kStep),
+                            transitions_of(of_prompts, options, plan::Phase::kPrompt)});
   if (options.part_rows > 0)
     flash_ = std::make_unique<VirtualFlash>(machine_, model, FlashOptions());
 }

@@ -37,13 +37,14 @@ struct OneAdd {
 };
 
 // Time of the same small task on a lane, after one on another.
-double us_after(VirtualPhone& phone, size_t before, size_t lane) {
+double us_after(VirtualPhone& phone, size_t before, size_t lane,
+                plan::Phase phase = plan::Phase::kStep) {
   const OneAdd one;
   const Subgraph subgraph = {&one.blueprint, one.blueprint.ops, "ffn"};
   double start_us = 0.0;
   for (const size_t i : {before, before, lane}) {
     auto& worker = static_cast<VirtualLane&>(*phone.lanes()[i]);
-    const auto executable = worker.make(subgraph, {});
+    const auto executable = worker.make(subgraph, {phase, 1});
     start_us = phone.clock().now_us();
     Ended ended;
     worker.submit(*executable, {}, ended);
@@ -58,8 +59,12 @@ TEST(VirtualPhone, AHandoverCostsWhatTheStackSays) {
   VirtualPhone fast(model, {}, nullptr);
   const double on_gpu = us_after(fast, kGpu, kGpu);
   const double on_npu = us_after(fast, kNpu, kNpu);
-  EXPECT_NEAR(us_after(fast, kNpu, kGpu) - on_gpu, model.handover_us(true, true), 1e-6);
-  EXPECT_NEAR(us_after(fast, kGpu, kNpu) - on_npu, model.handover_us(true, false), 1e-6);
+  for (const plan::Phase phase : {plan::Phase::kStep, plan::Phase::kPrompt}) {
+    EXPECT_NEAR(us_after(fast, kNpu, kGpu, phase) - on_gpu,
+                model.handover_us(true, Processor::kNpu, Processor::kGpu, phase), 1e-6);
+    EXPECT_NEAR(us_after(fast, kGpu, kNpu, phase) - on_npu,
+                model.handover_us(true, Processor::kGpu, Processor::kNpu, phase), 1e-6);
+  }
   PhoneOptions ordinary;
   ordinary.has_fast_handover = false;
   VirtualPhone slow(model, ordinary, nullptr);

@@ -83,6 +83,7 @@ std::vector<Field> Stack::fields() {
       {"npu.row_step", &npu.row_step, 1, 4096},
       {"npu.reads_first", &npu.reads_first, 0, 1},
       {"npu.is_float", &npu.is_float, 0, 1},
+      {"npu.steps_in_int8", &npu.steps_in_int8, 0, 1},
       {"npu.is_permuted", &npu.is_permuted, 0, 1},
       {"npu.per_group_factor", &npu.per_group_factor, 1, 1e3},
       {"npu.thin_shape_factor", &npu.thin_shape_factor, 1, 1e3},

@@ -79,6 +79,7 @@ struct Stack {
     Constant row_step;           // rows of the input are rounded up to it
     Constant reads_first;        // 1: weights are read before the first row, 0: while rows stream
     Constant is_float;           // 1: products in half floats, 0: in 8-bit whole numbers
+    Constant steps_in_int8;      // 1: in generation whole numbers all the same
     Constant is_permuted;        // 1: weights are streamed and activations stay, 0: the other way
     Constant per_group_factor;   // time of a product with scales per group, against one per tensor
     Constant thin_shape_factor;  // time to multiply 1024x1 rows against 32x32

@@ -22,7 +22,7 @@ class LengthSearch {
                const plan::Plan& plan, const LengthRules& rules)
       : times_(times), plan_(plan), rules_(rules) {
     for (const SubgraphKind& kind : kinds) {
-      if (!kind.first.is_dynamic() && !kind.first.is_head()) kinds_.push_back(kind);
+      if (schedule::is_divided_by_lengths(kind.first)) kinds_.push_back(kind);
     }
     for (const int lane : rules.fixed_lanes) {
       std::vector<double>& costs = part_us_.emplace_back();
@@ -42,12 +42,13 @@ class LengthSearch {
     };
     const int n_lanes = static_cast<int>(plan_.lanes.size());
     for (int first = 0; first < n_lanes; ++first) {
+      if (is_left_out(first)) continue;
       for (int n = rules_.token_granule; n <= n_tokens; n += rules_.token_granule) {
         const Shares head = parts_on(first, n);
         if (head.empty()) continue;
         if (n == n_tokens && head.size() > 1) take_if_better(head);
         for (int rest = 0; rest < n_lanes; ++rest) {
-          if (rest == first || is_fixed(rest) >= 0 || n == n_tokens) continue;
+          if (rest == first || is_fixed(rest) >= 0 || n == n_tokens || is_left_out(rest)) continue;
           Shares parts = head;
           parts.push_back({rest, n_tokens - n});
           take_if_better(parts);
@@ -64,6 +65,10 @@ class LengthSearch {
   int is_fixed(int lane) const {
     const auto at = std::find(rules_.fixed_lanes.begin(), rules_.fixed_lanes.end(), lane);
     return at == rules_.fixed_lanes.end() ? -1 : static_cast<int>(at - rules_.fixed_lanes.begin());
+  }
+
+  bool is_left_out(int lane) const {
+    return std::find(rules_.left_out.begin(), rules_.left_out.end(), lane) != rules_.left_out.end();
   }
 
   Shares parts_on(int lane, int n) const {
@@ -114,7 +119,7 @@ class LengthSearch {
   const TaskTimes& times_;
   const plan::Plan& plan_;
   const LengthRules& rules_;
-  std::vector<SubgraphKind> kinds_;           // static ones
+  std::vector<SubgraphKind> kinds_;           // that a length divides
   std::vector<std::vector<double>> part_us_;  // [fixed lane][prebuilt]
 };
 

@@ -17,6 +17,7 @@ struct LengthRules {
   // Lanes on which parts have one of these token counts; the others take any.
   std::vector<int> fixed_lanes;
   std::vector<int> prebuilt;  // ascending
+  std::vector<int> left_out;  // lanes without room for the weights of every subgraph
   double least_gain = 0.0;
 };
 
@@ -26,14 +27,13 @@ LengthRules length_rules(const plan::Plan& plan, const CutRules& cuts);
 
 struct LengthFound {
   int n_tokens = 0;
-  double padded_us = 0.0;  // of the static subgraphs of a pass by the shapes and cuts of the plan
+  double padded_us = 0.0;  // of the divided subgraphs of a pass by the shapes and cuts of the plan
   plan::Shares parts;      // the best of those tried, better or not; empty: none could be tried
   double us = 0.0;
   bool is_worthwhile = false;
 };
 
-// Static subgraphs outside the head count, each on its home lane in the plan, which has no lengths
-// yet.
+// Subgraphs that lengths divide count, each on its home lane in the plan, which has no lengths yet.
 std::vector<LengthFound> find_lengths(const TaskTimes& times,
                                       const std::vector<SubgraphKind>& kinds,
                                       const plan::Plan& plan, const LengthRules& rules);

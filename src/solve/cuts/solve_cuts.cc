@@ -52,9 +52,9 @@ class Solver {
         times_(times),
         request_(request),
         rules_(request.cuts),
-        subgraphs_(schedule::cut_into_subgraphs(blueprint, request.place.is_cut_at_norms)),
+        subgraphs_(schedule::cut_into_subgraphs(blueprint, request.place.splits)),
         kinds_(kinds_of(subgraphs_, weights)) {
-    plan_.is_cut_at_norms = request.place.is_cut_at_norms;
+    plan_.splits = request.place.splits;
   }
 
   CutChoice run() {
@@ -63,13 +63,12 @@ class Solver {
     };
     while (true) {
       CutChoice choice = solve_once();
-      const std::vector<int> full = full_lanes(blueprint_, weights_, plan_);
-      if (std::none_of(full.begin(), full.end(),
-                       [&](int lane) { return forbid_least(choice, lane); })) {
-        for (const auto& [subgraph, lane] : forbidden_)
-          choice.without_room.emplace_back(subgraph, lane);
-        return choice;
+      const bool is_settled = fits_with_cuts(choice) && fits_with_lengths();
+      if (!is_settled) continue;
+      for (const auto& [subgraph, lane] : forbidden_) {
+        choice.without_room.emplace_back(subgraph, lane);
       }
+      return choice;
     }
   }
 
@@ -84,10 +83,11 @@ class Solver {
     plan_.placements = choice.places.placements;
     find_cuts(&search, &choice);
     plan_.cuts = choice.cuts;
-    // By tokens every lane takes part in all subgraphs.
-    if (forbidden_.empty()) {
-      choice.length_notes = find_lengths(times_, kinds_, plan_, request_.lengths);
+    LengthRules lengths = request_.lengths;
+    for (const auto& [subgraph, lane] : forbidden_) {
+      if (subgraph.empty()) lengths.left_out.push_back(lane);
     }
+    choice.length_notes = find_lengths(times_, kinds_, plan_, lengths);
     for (const LengthFound& found : choice.length_notes) {
       if (found.is_worthwhile) choice.lengths.push_back({found.n_tokens, found.parts});
     }
@@ -117,27 +117,43 @@ class Solver {
     }
   }
 
-  // A full lane gets no parts any more of the subgraph, among those of which it has some, whose
-  // cuts save least. Returns false where it has no parts at all.
-  bool forbid_least(const CutChoice& choice, int lane) {
-    std::map<std::string, double> saved_us;
-    for (const CutNote& note : choice.notes) {
-      if (!note.found.is_worthwhile || note.home == lane) continue;
-      const bool has_part = std::any_of(note.found.cuts.begin(), note.found.cuts.end(),
-                                        [&](const plan::TensorCut& cut) {
-                                          return names(cut.rows, lane) || names(cut.tokens, lane);
-                                        });
-      if (has_part) saved_us[note.subgraph] += note.found.whole_us - note.found.us;
+  // A lane that the cuts alone make too full gets no parts any more of the subgraph, among those of
+  // which it has some, whose cuts save least. Returns false where there is such a lane.
+  bool fits_with_cuts(const CutChoice& choice) {
+    plan::Plan without_lengths = plan_;
+    without_lengths.lengths.clear();
+    bool fits = true;
+    for (const int lane : full_lanes(blueprint_, weights_, without_lengths)) {
+      std::map<std::string, double> saved_us;
+      for (const CutNote& note : choice.notes) {
+        if (!note.found.is_worthwhile || note.home == lane) continue;
+        const bool has_part = std::any_of(note.found.cuts.begin(), note.found.cuts.end(),
+                                          [&](const plan::TensorCut& cut) {
+                                            return names(cut.rows, lane) || names(cut.tokens, lane);
+                                          });
+        if (has_part) saved_us[note.subgraph] += note.found.whole_us - note.found.us;
+      }
+      if (saved_us.empty()) continue;
+      const auto least =
+          std::min_element(saved_us.begin(), saved_us.end(),
+                           [](const auto& a, const auto& b) { return a.second < b.second; });
+      forbidden_.insert({least->first, lane});
+      fits = false;
     }
-    for (const plan::LengthParts& length : choice.lengths) {
-      if (names(length.parts, lane)) saved_us.emplace("", 0.0);
+    return fits;
+  }
+
+  bool fits_with_lengths() {
+    bool fits = true;
+    for (const int lane : full_lanes(blueprint_, weights_, plan_)) {
+      const bool has_part =
+          std::any_of(plan_.lengths.begin(), plan_.lengths.end(),
+                      [&](const plan::LengthParts& length) { return names(length.parts, lane); });
+      if (!has_part) continue;
+      forbidden_.insert({"", lane});
+      fits = false;
     }
-    if (saved_us.empty()) return false;
-    const auto least =
-        std::min_element(saved_us.begin(), saved_us.end(),
-                         [](const auto& a, const auto& b) { return a.second < b.second; });
-    forbidden_.insert({least->first, lane});
-    return true;
+    return fits;
   }
 
   const model::Blueprint& blueprint_;

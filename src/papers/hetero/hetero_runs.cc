@@ -1,0 +1,142 @@
+#include "papers/hetero/hetero_runs.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "machines/phone_setup.h"
+#include "schedule/graphs.h"
+#include "solve/task_times.h"
+
+namespace troika::papers {
+namespace {
+
+constexpr int kSteps = 8;
+constexpr int kLongestPrompt = 1024;
+// hf023: powers of two.
+const std::vector<int> kStandardLengths = {32, 64, 128, 256, 512, 1024};
+constexpr int kGpu = 0, kNpu = 1;
+
+// The standard lengths whose sum holds n tokens, largest first; the last one may be padded.
+plan::LengthParts piped(int n) {
+  plan::LengthParts length;
+  for (size_t i = kStandardLengths.size(); i > 0 && n > 0;) {
+    const int part = kStandardLengths[i - 1];
+    if (part > n && i > 1) {
+      --i;
+      continue;
+    }
+    length.parts.push_back({kNpu, part});
+    length.n_tokens += part;
+    n -= part;
+  }
+  return length;
+}
+
+// What the product behind the activation takes of all products, each by itself on the NPU.
+double down_share(const engine::Engine& engine, int n_tokens) {
+  const machines::PhoneSetup& setup = *engine.phone_setup();
+  lanes::VirtualPhone phone(setup.model, setup.options, nullptr);
+  const lanes::Buffers buffers(engine.blueprint(), 1, 1, /*has_values=*/false);
+  const solve::RunTimes times(phone, engine.weights(), buffers);
+  double all_us = 0.0, down_us = 0.0;
+  for (const model::Op& op : engine.blueprint().ops) {
+    const auto output = static_cast<size_t>(op.output);
+    if (!schedule::is_product(op) || engine.blueprint().values[output].per_output) continue;
+    const char* name = schedule::op_name(engine.blueprint(), op);
+    const double us = times.task_us(kNpu, {&engine.blueprint(), {&op, 1}, name},
+                                    {plan::Phase::kPrompt, n_tokens}, n_tokens);
+    all_us += us;
+    if (std::string_view(name) == "ffn_down") down_us += us;
+  }
+  return down_us / all_us;
+}
+
+bool is_on_gpu_alone(const plan::Plan& plan) {
+  const plan::Shape step;
+  return std::all_of(plan.placements.begin(), plan.placements.end(),
+                     [&](const plan::Placement& rule) {
+                       return rule.lane == kGpu || !rule.holds_for(step, 0) ||
+                              plan.lane_of(rule.subgraph, step, 0) == kGpu;
+                     }) &&
+         std::none_of(plan.cuts.begin(), plan.cuts.end(), [&](const plan::TensorCut& cut) {
+           return cut.holds_for(cut.subgraph, step) && cut.rows.size() > 1;
+         });
+}
+
+}  // namespace
+
+// Sections 4 and 5.1: norms, activations and attention on the GPU, 4-bit weights, graphs of the
+// standard lengths.
+prepare::Options HeteroRuns::options_of(const HeteroRun& run) const {
+  prepare::Options options;
+  options.phone.file = phones_ + "/8gen3.json";
+  options.phone.stack = "heterollm";
+  options.model.file = run.model;
+  options.model.type = "q4_0";
+  options.phone.has_values = false;
+  options.phone.has_fast_handover = run.has_fast_handover;
+  options.memory.context = kLongestPrompt + kSteps + 8;
+  if (run.system == HeteroSystem::kCpu || run.system == HeteroSystem::kGpu) {
+    options.phone.processors = {run.system == HeteroSystem::kCpu ? lanes::Processor::kCpu
+                                                                 : lanes::Processor::kGpu};
+    options.phone.prompt_shapes = {run.n_prompt};
+    return options;
+  }
+  options.phone.processors = {lanes::Processor::kGpu, lanes::Processor::kNpu};
+  options.phone.prompt_shapes = kStandardLengths;
+  options.lanes.splits = {.at_norms = true, .at_activations = true};
+  for (const char* kind : {"embed", "norm", "attention", "activation"}) {
+    options.lanes.placements.push_back({kind, 0, kGpu});
+  }
+  options.lanes.solves_cuts = run.system == HeteroSystem::kTensor;
+  if (run.odd_lengths == OddLengths::kPrepare) options.phone.prompt_shapes = {run.n_prompt};
+  if (run.odd_lengths == OddLengths::kPipe) options.lanes.lengths = {piped(run.n_prompt)};
+  return options;
+}
+
+const HeteroResult& HeteroRuns::result(const HeteroRun& run) {
+  const auto at = known_.find(run);
+  if (at != known_.end()) return at->second;
+  return known_.emplace(run, simulate(run)).first->second;
+}
+
+HeteroRuns::Machine& HeteroRuns::machine(const HeteroRun& run) {
+  HeteroRun key = run;
+  const bool has_two_lanes =
+      run.system == HeteroSystem::kLayer || run.system == HeteroSystem::kTensor;
+  if (has_two_lanes && run.odd_lengths == OddLengths::kPadding) key.n_prompt = 0;
+  std::unique_ptr<Machine>& known = machines_[key];
+  if (known != nullptr) return *known;
+  prepare::Options options = options_of(run);
+  if (!run.has_fast_handover && has_two_lanes) {
+    // Section 5.4 takes the fast handover away and nothing else: the plan stays.
+    HeteroRun fast = run;
+    fast.has_fast_handover = true;
+    options.plan.exact = machine(fast).engine.plan();
+    options.lanes = {};
+  }
+  known = std::make_unique<Machine>(options);
+  return *known;
+}
+
+HeteroResult HeteroRuns::simulate(const HeteroRun& run) {
+  Machine& with = machine(run);
+  measure::MeasureOptions measure;
+  measure.prefill_tokens = {run.n_prompt};
+  measure.decode_tokens = kSteps;
+  measure.decode_context = run.n_prompt;
+  const measure::Simulation simulation = measure::simulate(with.session, measure);
+  HeteroResult result;
+  result.prefill = simulation.prefill[0];
+  result.step_s = simulation.decode.seconds / kSteps;
+  result.decodes_on_gpu_alone = is_on_gpu_alone(with.engine.plan());
+  if (run.odd_lengths == OddLengths::kPrepare) {
+    result.graphs_s = with.engine.phone()->model().graph_us(run.n_prompt) / lanes::kUsPerS;
+  }
+  if (with.engine.plan().lanes.size() > kNpu) {
+    result.down_share = down_share(with.engine, run.n_prompt);
+  }
+  return result;
+}
+
+}  // namespace troika::papers

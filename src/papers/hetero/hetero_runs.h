@@ -1,0 +1,75 @@
+// Runs of HeteroLLM's systems, and of what they are compared with, on a virtual 8 Gen 3; each is
+// made once.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/session.h"
+#include "measure/simulate.h"
+#include "prepare/options.h"
+
+namespace troika::papers {
+
+enum class HeteroSystem : uint8_t {
+  kCpu,     // llama.cpp
+  kGpu,     // PPL-OpenCL
+  kLayer,   // Hetero-layer: products where they are fastest, the rest on the GPU (section 4)
+  kTensor,  // Hetero-tensor: the same, and tensors divided between GPU and NPU (section 4.1)
+};
+
+// What is done with a prompt that has no graph of its own length (section 5.2.2).
+enum class OddLengths : uint8_t {
+  kPadding,  // the next longer graph; Hetero-tensor also divides by tokens
+  kPipe,     // a sum of graphs, one after the other
+  kPrepare,  // a graph for this prompt, made when it comes
+};
+
+struct HeteroRun {
+  std::string model;  // a known one
+  HeteroSystem system = HeteroSystem::kTensor;
+  int n_prompt = 256;
+  bool has_fast_handover = true;  // H8
+  OddLengths odd_lengths = OddLengths::kPadding;
+
+  auto operator<=>(const HeteroRun&) const = default;
+};
+
+struct HeteroResult {
+  measure::SimulatedRate prefill;
+  double graphs_s = 0.0;  // made for this prompt, which waits for them
+  double step_s = 0.0;    // of generating one token behind the prompt
+  bool decodes_on_gpu_alone = false;
+  double down_share = 0.0;  // of the prompt's products: that of the product behind the activation
+
+  double prompt_s() const { return prefill.seconds + graphs_s; }
+  double prompt_rate() const { return prefill.n_tokens / prompt_s(); }
+  double step_rate() const { return 1.0 / step_s; }
+};
+
+class HeteroRuns {
+ public:
+  explicit HeteroRuns(std::string phones) : phones_(std::move(phones)) {}
+  const HeteroResult& result(const HeteroRun& run);
+
+ private:
+  // A model on the phone with a plan, which serves prompts of all lengths that have no graph of
+  // their own.
+  struct Machine {
+    explicit Machine(const prepare::Options& options) : engine(options), session(engine) {}
+    engine::Engine engine;
+    engine::Session session;
+  };
+  prepare::Options options_of(const HeteroRun& run) const;
+  Machine& machine(const HeteroRun& run);
+  HeteroResult simulate(const HeteroRun& run);
+
+  std::string phones_;
+  std::map<HeteroRun, std::unique_ptr<Machine>> machines_;
+  std::map<HeteroRun, HeteroResult> known_;
+};
+
+}  // namespace troika::papers

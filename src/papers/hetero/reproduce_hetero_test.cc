@@ -1,0 +1,76 @@
+#include "papers/hetero/reproduce_hetero.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "papers/hetero/hetero_runs.h"
+#include "tests/support/repository.h"
+
+namespace troika::papers {
+namespace {
+
+const std::string kPhonesOfHetero = test::repository_file("phones");
+constexpr const char* kSmall = "internlm-1.8b";
+
+TEST(ReproduceHetero, V3TheTestRowsOfThePaper) {
+  const PhoneFolder folder = read_phone_folder(kPhonesOfHetero);
+  const TestReport report = simulate_heterollm(folder);
+  std::set<std::string> ids;
+  for (const TestRow& row : report.rows) {
+    ids.insert(row.base.row->id);
+    EXPECT_EQ(row.base.row->use, "test") << row.base.row->id;
+    if (!row.base.simulated) {
+      EXPECT_FALSE(row.reason.empty()) << row.base.row->id;
+      continue;
+    }
+    ASSERT_TRUE(row.error().has_value()) << row.base.row->id;
+    EXPECT_TRUE(std::isfinite(*row.error())) << row.base.row->id;
+  }
+  EXPECT_EQ(ids.size(), 44u);
+  EXPECT_GE(report.count(), 60);
+  EXPECT_GE(report.count_orderings().n, 26);
+}
+
+// What the paper says of its systems holds for the runs that stand for them.
+TEST(ReproduceHetero, H2H10SystemsAreWhatTheirNamesSay) {
+  HeteroRuns runs(kPhonesOfHetero);
+  const HeteroResult& gpu = runs.result({.model = kSmall, .system = HeteroSystem::kGpu});
+  const HeteroResult& layer = runs.result({.model = kSmall, .system = HeteroSystem::kLayer});
+  const HeteroResult& tensor = runs.result({.model = kSmall, .system = HeteroSystem::kTensor});
+  EXPECT_GT(layer.prompt_rate(), gpu.prompt_rate());
+  EXPECT_GT(tensor.prompt_rate(), layer.prompt_rate());
+  EXPECT_GT(tensor.step_rate(), layer.step_rate());
+  EXPECT_FALSE(tensor.decodes_on_gpu_alone);
+  EXPECT_GT(layer.down_share, 0.2);
+  EXPECT_LT(layer.down_share, 0.8);
+}
+
+TEST(ReproduceHetero, H8OrdinaryHandoversCostTheSamePlanMore) {
+  HeteroRuns runs(kPhonesOfHetero);
+  HeteroRun run{.model = kSmall};
+  const HeteroResult fast = runs.result(run);
+  run.has_fast_handover = false;
+  const HeteroResult& ordinary = runs.result(run);
+  EXPECT_LT(ordinary.prompt_rate(), fast.prompt_rate());
+  EXPECT_LT(2.0 * ordinary.step_rate(), fast.step_rate());
+}
+
+TEST(ReproduceHetero, H12WaysWithOddLengthsDiffer) {
+  HeteroRuns runs(kPhonesOfHetero);
+  HeteroRun run{.model = kSmall, .system = HeteroSystem::kLayer, .n_prompt = 300};
+  const HeteroResult padding = runs.result(run);
+  run.odd_lengths = OddLengths::kPipe;
+  const HeteroResult pipe = runs.result(run);
+  run.odd_lengths = OddLengths::kPrepare;
+  const HeteroResult prepare = runs.result(run);
+  EXPECT_LT(pipe.prompt_s(), padding.prompt_s());
+  EXPECT_GT(prepare.graphs_s, 0.0);
+  EXPECT_LT(prepare.prefill.seconds, padding.prefill.seconds);
+  run = {.model = kSmall, .system = HeteroSystem::kTensor, .n_prompt = 300};
+  EXPECT_LT(runs.result(run).prompt_s(), pipe.prompt_s());
+}
+
+}  // namespace
+}  // namespace troika::papers
