@@ -124,6 +124,9 @@ bool add_cuts(const solve::TaskTimes& times, const model::Blueprint& blueprint,
   plan->placements = choice.places.placements;
   plan->cuts = choice.cuts;
   plan->lengths = choice.lengths;
+  // Every part of a prompt has all lanes, so that a second one beside it gains nothing and takes
+  // buffers.
+  if (!choice.cuts.empty()) plan->order = plan::Order::kInOrder;
   return !choice.cuts.empty() || !choice.lengths.empty();
 }
 

@@ -104,6 +104,7 @@ void compare_and_print(const EngineFlags& flags, const PlanChoice& choice,
                         ms, predicted, 100.0 * (predicted / ms - 1.0),
                         i == choice.best ? "  chosen" : ""));
     }
+    if (best_single == 0.0) continue;  // no lane alone was among them
     print(fmt::format("{:<18} {:>6} {:>+9.1f} % against the best single lane\n", "chosen plan",
                       prompts[p], 100.0 * (median(times[choice.best]) / best_single - 1.0)));
   }
