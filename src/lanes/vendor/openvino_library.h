@@ -1,0 +1,73 @@
+// OpenVINO's library, found and loaded when it is wanted, and one core of it: the object that
+// compiles graphs for a device.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lanes/vendor/openvino_api.h"
+
+namespace troika::lanes::openvino {
+
+// The one whose graphs and numbers the tests of this program have seen.
+inline constexpr int kMajorVersion = 2026;
+
+// Throws Error where a build number ("2026.4.1-22982-…") is not that of kMajorVersion.
+void check_version(std::string_view build_number);
+
+// Binds the calling thread to cores while it lives: threads that a driver makes meanwhile stay on
+// them. Empty: nothing is bound.
+class OnCores {
+ public:
+  explicit OnCores(const std::vector<int>& cores);
+  ~OnCores();
+  OnCores(const OnCores&) = delete;
+  OnCores& operator=(const OnCores&) = delete;
+
+ private:
+  std::vector<int> before_;
+};
+
+// Threads may take turns with it.
+class Library {
+ public:
+  // The file libopenvino_c of a folder or below it, as an installation has it; empty: the one that
+  // the system finds by its name. The device's threads stay on the cores. Throws Error, with what
+  // to do, where there is none, or one of another major version.
+  Library(const std::string& folder, const std::vector<int>& cores);
+  ~Library();
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  const Api& api() const { return api_; }
+  const Core* core() const { return core_; }
+  const std::string& version() const { return version_; }
+  ElementType float_type() const { return float_; }
+  ElementType byte_type() const { return byte_; }
+
+  // "CPU", "GPU.0", …
+  std::vector<std::string> devices() const;
+  // Throws Error that lists them where it is none.
+  void check_device(const std::string& name) const;
+  // One thread for each core, and none of them bound anywhere else. Throws Error.
+  void limit_threads(const std::string& device, int n_threads);
+
+  // What the last call of this thread that failed says, in one line.
+  std::string problem() const;
+  // Throws Error that says what could not be done, and why.
+  void check(Status status, std::string_view what) const;
+
+ private:
+  void find_symbols(void* library);
+  void read_version();
+  void read_types();
+
+  Api api_ = {};
+  Core* core_ = nullptr;
+  std::string version_;
+  ElementType float_ = 0, byte_ = 0;
+};
+
+}  // namespace troika::lanes::openvino

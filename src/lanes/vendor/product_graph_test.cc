@@ -1,0 +1,102 @@
+#include "lanes/vendor/product_graph.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "lanes/vendor/test_support.h"
+
+namespace troika::lanes::openvino {
+namespace {
+
+TEST(OpenVino, AnAbsentLibraryIsASentence) {
+  try {
+    const Library library("/nonexistent/folder", {});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("TROIKA_OPENVINO"), std::string::npos) << error.what();
+  }
+}
+
+TEST(OpenVino, AnotherMajorVersionIsASentence) {
+  EXPECT_NO_THROW(check_version("2026.4.1-22982-b13ec1a73f4"));
+  for (const char* other : {"2025.1.0-1", "2027.0.0", "1", "", "custom"}) {
+    EXPECT_THROW(check_version(other), Error) << other;
+  }
+}
+
+TEST(OpenVino, AnAbsentDeviceIsASentenceThatListsThoseThatAreThere) {
+  const FoundLibrary found = find_library();
+  if (found.library == nullptr) GTEST_SKIP() << found.problem;
+  try {
+    found.library->check_device("SIDEBOARD");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("CPU"), std::string::npos) << error.what();
+  }
+}
+
+// Whole-number sums, turned into floats once.
+std::vector<float> sums(const ProductShape& shape, const std::vector<uint8_t>& x,
+                        const std::vector<int8_t>& w) {
+  const auto n_tokens = static_cast<size_t>(shape.n_tokens), k = static_cast<size_t>(shape.k);
+  const auto n_rows = static_cast<size_t>(shape.n_rows);
+  std::vector<float> y;
+  for (size_t t = 0; t < n_tokens; ++t) {
+    for (size_t r = 0; r < n_rows; ++r) {
+      int32_t sum = 0;
+      for (size_t i = 0; i < k; ++i) sum += (x[t * k + i] - 128) * w[r * k + i];
+      y.push_back(static_cast<float>(sum));
+    }
+  }
+  return y;
+}
+
+TEST(OpenVino, AProductHasTheSumsOfWholeNumbers) {
+  const FoundLibrary found = find_library();
+  if (found.library == nullptr) GTEST_SKIP() << found.problem;
+  std::mt19937 random(1);
+  const auto level = [&] { return static_cast<int>(random() % 255) - 127; };
+  for (const ProductShape& shape : {ProductShape{1, 32, 16},
+                                    {5, 150, 7},
+                                    {33, 257, 70},
+                                    {16, 4864, 48},
+                                    {3, 11008, 20},
+                                    {3, 20000, 1}}) {
+    // The largest levels of which no sum can exceed what a float holds exactly.
+    const int most = std::min(127, kMostExactSum / 127 / shape.k);
+    for (const bool is_extreme : {false, true}) {
+      std::vector<uint8_t> x(static_cast<size_t>(shape.n_tokens * shape.k));
+      std::vector<int8_t> w(static_cast<size_t>(shape.n_rows * shape.k));
+      for (size_t i = 0; i < x.size(); ++i) {
+        x[i] = static_cast<uint8_t>(is_extreme ? (i / 7 % 2 == 0 ? 255 : 1) : level() + 128);
+      }
+      for (size_t i = 0; i < w.size(); ++i) {
+        const int extreme = i / 7 % 2 == 0 ? most : -most;
+        w[i] = static_cast<int8_t>(is_extreme ? extreme : level() % (most + 1));
+      }
+      ProductGraph graph(found.library, "CPU", shape,
+                         [&](int8_t* levels) { std::copy(w.begin(), w.end(), levels); });
+      std::vector<float> y(static_cast<size_t>(shape.n_tokens * shape.n_rows), -1.0f);
+      ASSERT_TRUE(graph.run(x.data(), y.data())) << found.library->problem();
+      EXPECT_EQ(y, sums(shape, x, w))
+          << shape.n_tokens << " x " << shape.n_rows << " x " << shape.k << " " << is_extreme;
+      // Buffers elsewhere.
+      std::vector<uint8_t> x2 = x;
+      std::vector<float> y2(y.size());
+      ASSERT_TRUE(graph.run(x2.data(), y2.data())) << found.library->problem();
+      EXPECT_EQ(y2, y);
+    }
+  }
+}
+
+TEST(OpenVino, AProductWithoutRowsIsRefusedWithASentence) {
+  const FoundLibrary found = find_library();
+  if (found.library == nullptr) GTEST_SKIP() << found.problem;
+  EXPECT_THROW(ProductGraph(found.library, "CPU", {4, -3, 2}, [](int8_t*) {}), Error);
+}
+
+}  // namespace
+}  // namespace troika::lanes::openvino

@@ -1,0 +1,42 @@
+// What the tests of this folder share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "lanes/vendor/openvino_library.h"
+
+namespace troika::lanes::openvino {
+
+// Null where this machine has no OpenVINO, and why. Where TROIKA_OPENVINO names a folder, its
+// library must load.
+struct FoundLibrary {
+  std::shared_ptr<Library> library;
+  std::string problem;
+};
+
+inline FoundLibrary find_library() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  // Without it OpenVINO's threads load their allocator in a way that sanitizers refuse.
+  setenv("TBB_ENABLE_SANITIZERS", "1", 0);
+#endif
+  const char* const folder = std::getenv("TROIKA_OPENVINO");
+  FoundLibrary found;
+  try {
+    found.library = std::make_shared<Library>(folder != nullptr ? folder : "", std::vector<int>());
+  } catch (const Error& error) {
+    // Whoever names a folder wants these tests.
+    if (folder != nullptr) throw;
+    found.problem = error.what();
+    return found;
+  }
+  found.library->check_device("CPU");
+  found.library->limit_threads("CPU", 1);
+  return found;
+}
+
+}  // namespace troika::lanes::openvino
