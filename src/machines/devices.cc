@@ -2,12 +2,49 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+#include <string_view>
+
 #include "base/error.h"
+#include "lanes/vendor/vendor_lane.h"
 
 namespace troika::machines {
 namespace {
 
-[[noreturn]] void refuse(const plan::HostLane& lane) {
+// What a lane is made from.
+struct DeviceRequest {
+  const kernels::Table& kernels;
+  const plan::HostLane& lane;
+  const plan::Plan& plan;
+  const lanes::Int8Rules* int8_rules;
+};
+
+lanes::VendorOptions vendor_options(const plan::HostLane& lane) {
+  const char* const folder = std::getenv("TROIKA_OPENVINO");
+  return {folder != nullptr ? folder : "", lane.device, lane.cores};
+}
+
+std::unique_ptr<lanes::Lane> make_vendor(const DeviceRequest& request) {
+  return std::make_unique<lanes::VendorLane>(vendor_options(request.lane), request.kernels,
+                                             request.plan.activations, request.plan.prefill,
+                                             request.int8_rules);
+}
+
+// A kind of plan/device.h that this program makes lanes of.
+struct Maker {
+  std::string_view kind;
+  std::unique_ptr<lanes::Lane> (*make)(const DeviceRequest&);
+  void (*check)(const plan::HostLane&);  // throws the Error that `make` would throw
+};
+constexpr Maker kMakers[] = {
+    {"openvino", make_vendor,
+     [](const plan::HostLane& lane) { lanes::VendorLane::check_device(vendor_options(lane)); }},
+};
+
+const Maker& maker_of(const plan::HostLane& lane) {
+  for (const Maker& maker : kMakers) {
+    if (maker.kind == lane.kind) return maker;
+  }
   throw Error(fmt::format(
       "The lane {}: this program has no lanes of the kind '{}' yet. Leave it out of ‹lanes›.",
       plan::lane_text(lane), lane.kind));
@@ -15,15 +52,15 @@ namespace {
 
 }  // namespace
 
-std::unique_ptr<lanes::Lane> make_device_lane(const plan::HostLane& lane,
-                                              const plan::Plan& /*plan*/,
-                                              const lanes::Int8Rules* /*int8_rules*/) {
-  refuse(lane);
+std::unique_ptr<lanes::Lane> make_device_lane(const kernels::Table& kernels,
+                                              const plan::HostLane& lane, const plan::Plan& plan,
+                                              const lanes::Int8Rules* int8_rules) {
+  return maker_of(lane).make({kernels, lane, plan, int8_rules});
 }
 
 void check_devices(const plan::Plan& plan) {
   for (const plan::HostLane& lane : plan.lanes) {
-    if (lane.is_device()) refuse(lane);
+    if (lane.is_device()) maker_of(lane).check(lane);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "kernels/kernels.h"
 #include "lanes/int8_rule.h"
 #include "lanes/lane.h"
 #include "plan/plan.h"
@@ -10,8 +11,10 @@
 namespace troika::machines {
 
 // Throws Error, with what to do, where this program has no lanes of the kind, or the device is not
-// there. The rules must live until the lane's executables are built; null: there are none.
-std::unique_ptr<lanes::Lane> make_device_lane(const plan::HostLane& lane, const plan::Plan& plan,
+// there. `kernels` must outlive the lane, and the rules live until its executables are built; null:
+// there are none.
+std::unique_ptr<lanes::Lane> make_device_lane(const kernels::Table& kernels,
+                                              const plan::HostLane& lane, const plan::Plan& plan,
                                               const lanes::Int8Rules* int8_rules);
 
 // Throws the Error that `make_device_lane` would throw, before anything else takes time.

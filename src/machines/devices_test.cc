@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "base/error.h"
+#include "kernels/choose.h"
 
 namespace troika::machines {
 namespace {
@@ -22,7 +25,24 @@ TEST(Devices, AKindThatIsNotBuiltIsASentence) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("opencl:0"), std::string::npos) << error.what();
   }
-  EXPECT_THROW(make_device_lane(plan.lanes[1], plan, nullptr), Error);
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
+  EXPECT_THROW(make_device_lane(kernels.table, plan.lanes[1], plan, nullptr), Error);
+}
+
+TEST(Devices, OpenVinoThatIsNotThereIsASentence) {
+  const char* const before = std::getenv("TROIKA_OPENVINO");
+  const std::string folder = before != nullptr ? before : "";
+  setenv("TROIKA_OPENVINO", "/nonexistent/folder", 1);
+  plan::Plan plan;
+  plan.lanes = plan::lanes_from_text("0;openvino:CPU@1", {0, 1});
+  std::string problem = "no error";
+  try {
+    check_devices(plan);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  before != nullptr ? setenv("TROIKA_OPENVINO", folder.c_str(), 1) : unsetenv("TROIKA_OPENVINO");
+  EXPECT_NE(problem.find("/nonexistent/folder"), std::string::npos) << problem;
 }
 
 }  // namespace

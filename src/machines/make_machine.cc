@@ -13,7 +13,7 @@ std::unique_ptr<lanes::Machine> make_host(const kernels::Table& kernels, const p
   const lanes::Int8Rules* rules = weights.int8.rules();
   const weights::ChannelFile* channels = weights.channel_file.get();
   const auto make_device = [&](const plan::HostLane& lane) {
-    return make_device_lane(lane, plan, rules);
+    return make_device_lane(kernels, lane, plan, rules);
   };
   if (channels == nullptr) {
     return std::make_unique<lanes::HostMachine>(kernels, plan, rules, nullptr, make_device);

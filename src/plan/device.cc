@@ -12,6 +12,7 @@ namespace {
 
 constexpr DeviceKind kKinds[] = {
     {"opencl", "the number of an OpenCL device", true},
+    {"openvino", "the name of a device of OpenVINO, as CPU", false},
 };
 constexpr int kMostDevices = 256;
 constexpr size_t kLongestName = 64;

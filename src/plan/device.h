@@ -20,7 +20,7 @@ struct DeviceKind {
 std::span<const DeviceKind> device_kinds();
 // Returns null where a kind is no device's.
 const DeviceKind* device_kind(std::string_view name);
-std::string device_kind_names();  // "opencl"
+std::string device_kind_names();  // "opencl, openvino"
 
 // Calls `fail` with the end of a sentence where the lane's kind or device makes no sense.
 void check_device(const HostLane& lane, const std::function<void(const std::string&)>& fail);

@@ -142,11 +142,12 @@ const TensorCut* cut_of(std::span<const TensorCut> cuts, const lanes::Subgraph& 
   return nullptr;
 }
 
-// Lanes of this kind compute with the kernels of this program, which give one result to the bit; a
-// device computes as its own driver does.
+// Lanes of this kind compute with the kernels of this program, which give one result to the bit, or
+// like 'openvino' only what gives the same (lanes/vendor/); another device computes as its own
+// driver does.
 std::string class_of(const plan::HostLane& lane) {
-  const bool has_own_kernels =
-      lane.kind == "host" || lane.kind == "cpu" || lane.kind == "gpu" || lane.kind == "npu";
+  const bool has_own_kernels = lane.kind == "host" || lane.kind == "cpu" || lane.kind == "gpu" ||
+                               lane.kind == "npu" || lane.kind == "openvino";
   return has_own_kernels ? "host" : lane.kind;
 }
 

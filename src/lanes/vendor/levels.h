@@ -1,0 +1,28 @@
+// The weights of products in the form that a device's graph takes them: rows of int8 levels.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lanes/host/bound_product.h"
+
+namespace troika::lanes {
+
+// Some rows of one or several weights, one behind the other. weight = level * scale, as in panels.
+struct LevelRows {
+  int k = 0;
+  std::vector<int8_t> levels;  // (n_rows, k)
+  std::vector<float> scales;   // (n_rows)
+
+  size_t n_rows() const { return scales.size(); }
+};
+
+// Appends rows [range.begin, range.end) of a product's weight. REQUIRES: the product is of
+// InputForm::kInt8, and the range begins at a multiple of kernels::kPanelRows.
+void append_rows(const BoundProduct& product, Range range, LevelRows* rows);
+
+// How long the parts are into which k must be divided so that no sum of a part, whatever the
+// activations are, can exceed `most`. The last may be shorter.
+int exact_part_length(const LevelRows& rows, int most);
+
+}  // namespace troika::lanes

@@ -1,0 +1,192 @@
+#include "lanes/vendor/vendor_lane.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "lanes/host/slices.h"
+#include "lanes/machine.h"
+
+namespace troika::lanes {
+namespace {
+
+using model::OpKind;
+
+bool is_of_experts(const model::Op& op) {
+  return op.kind == OpKind::kRoute || op.kind == OpKind::kExpertLinear ||
+         op.kind == OpKind::kExpertSum;
+}
+
+// Ops [begin, end) of the subgraph, with what of them is computed.
+Subgraph stretch_of(const Subgraph& subgraph, size_t begin, size_t end) {
+  Subgraph stretch = subgraph;
+  stretch.ops = subgraph.ops.subspan(begin, end - begin);
+  const std::vector<Range>& columns = subgraph.slice.columns;
+  if (columns.empty()) return stretch;
+  const auto at = [&](size_t i) { return columns.begin() + static_cast<std::ptrdiff_t>(i); };
+  stretch.slice.columns.assign(at(begin), at(end));
+  return stretch;
+}
+
+// Products that read one activation, one behind the other, or a stretch of what is none.
+size_t end_of_stage(const Subgraph& subgraph, size_t begin) {
+  const model::Op& first = subgraph.ops[begin];
+  size_t end = begin + 1;
+  while (end < subgraph.ops.size()) {
+    const model::Op& op = subgraph.ops[end];
+    if ((op.kind == OpKind::kLinear) != (first.kind == OpKind::kLinear)) break;
+    if (op.kind == OpKind::kLinear && op.inputs[0] != first.inputs[0]) break;
+    ++end;
+  }
+  return end;
+}
+
+// One of the two.
+struct VendorStage {
+  std::unique_ptr<Executable> host;
+  std::unique_ptr<VendorProducts> products;
+};
+
+class VendorExecutable : public Executable {
+ public:
+  VendorExecutable(int n_tokens, const TokenSlice& tokens, size_t set_stride,
+                   std::vector<VendorStage> stages)
+      : Executable(n_tokens),
+        tokens_(tokens),
+        set_stride_(set_stride),
+        stages_(std::move(stages)) {}
+  const TokenSlice& tokens() const { return tokens_; }
+  size_t set_stride() const { return set_stride_; }
+  const std::vector<VendorStage>& stages() const { return stages_; }
+
+ private:
+  TokenSlice tokens_;
+  size_t set_stride_;  // floats
+  std::vector<VendorStage> stages_;
+};
+
+int n_threads_of(const VendorOptions& options) {
+  return std::max(1, static_cast<int>(options.cores.size()));
+}
+
+std::shared_ptr<openvino::Library> open_device(const VendorOptions& options) {
+  auto library = std::make_shared<openvino::Library>(options.folder, options.cores);
+  library->check_device(options.device);
+  if (options.device == "CPU") library->limit_threads(options.device, n_threads_of(options));
+  return library;
+}
+
+}  // namespace
+
+VendorLane::VendorLane(const VendorOptions& options, const kernels::Table& kernels,
+                       plan::Activations activations, plan::Prefill prefill,
+                       const Int8Rules* int8_rules)
+    : library_(open_device(options)),
+      device_(options.device),
+      kernels_(kernels),
+      precision_{activations, prefill, int8_rules},
+      host_(kernels, {options.cores, n_threads_of(options)}, activations, prefill, int8_rules) {
+  info_.name = "openvino:" + device_;
+  info_.cores = options.cores;
+  info_.n_threads = n_threads_of(options);
+  info_.capabilities = kVector | kInt8Matrix;
+}
+
+void VendorLane::check_device(const VendorOptions& options) { open_device(options); }
+
+void VendorLane::refuse(const Subgraph& subgraph, const std::string& why) const {
+  throw Error(
+      fmt::format("The lane {} runs static graphs of prompts, and {} in '{}'. Let ‹place› put that "
+                  "on a lane of "
+                  "cores.",
+                  info_.name, why, subgraph.name));
+}
+
+void VendorLane::check(const Subgraph& subgraph, plan::Shape shape,
+                       const weights::Store& weights) const {
+  if (shape.phase != plan::Phase::kPrompt) {
+    refuse(subgraph, fmt::format("there is a step of {} rows", shape.n_rows));
+  }
+  if (subgraph.is_dynamic()) refuse(subgraph, "attention sees other positions in each run");
+  if (subgraph.role != Role::kWhole) refuse(subgraph, "outliers are tasks of their own");
+  check_slice(subgraph, info_);
+  for (const model::Op& op : subgraph.ops) {
+    if (is_of_experts(op)) refuse(subgraph, "tokens choose experts as they run");
+    if (op.kind == OpKind::kLinear && weights.is_switched(op.weight)) {
+      refuse(subgraph, "weights change their place");
+    }
+  }
+}
+
+VendorProduct VendorLane::product_of(const Subgraph& subgraph, size_t index,
+                                     const weights::Store& weights) const {
+  const model::Op& op = subgraph.ops[index];
+  BoundProduct bound = bind_product(op, weights, kernels_, precision_);
+  const std::string& name = subgraph.blueprint->weights[static_cast<size_t>(op.weight)].name;
+  if (bound.form != InputForm::kInt8) {
+    refuse(subgraph, fmt::format("{} is not multiplied in int8 with one scale for a token", name));
+  }
+  if (bound.int8_rule.takes_outliers()) {
+    refuse(subgraph, fmt::format("activations of {} are taken out", name));
+  }
+  return {&op, bound, subgraph.slice.columns_of(index).within(bound.weight.matrix.n_rows)};
+}
+
+std::unique_ptr<Executable> VendorLane::build(const Subgraph& subgraph, plan::Shape shape,
+                                              const weights::Store& weights,
+                                              const Buffers& buffers) {
+  check(subgraph, shape, weights);
+  const openvino::OnCores on_cores(info_.cores);
+  const TokenSlice tokens(subgraph);
+  const VendorContext context = {library_, device_, kernels_, weights, buffers, pool_};
+  std::vector<VendorStage> stages;
+  for (size_t begin = 0; begin < subgraph.ops.size();) {
+    const size_t end = end_of_stage(subgraph, begin);
+    VendorStage stage;
+    if (subgraph.ops[begin].kind != OpKind::kLinear) {
+      stage.host = host_.build(stretch_of(subgraph, begin, end), shape, weights, buffers);
+    } else {
+      std::vector<VendorProduct> products;
+      for (size_t i = begin; i < end; ++i) {
+        VendorProduct product = product_of(subgraph, i, weights);
+        if (product.rows.size() > 0) products.push_back(product);
+      }
+      const int n_rows = tokens.n_rows(shape.n_rows);
+      if (!products.empty() && n_rows > 0) {
+        stage.products = std::make_unique<VendorProducts>(context, std::move(products),
+                                                          subgraph.slice.tokens.begin, n_rows);
+        packed_bytes_ += stage.products->packed_bytes();
+      }
+    }
+    if (stage.host != nullptr || stage.products != nullptr) stages.push_back(std::move(stage));
+    begin = end;
+  }
+  return std::make_unique<VendorExecutable>(shape.n_rows, tokens, buffers.set_stride(),
+                                            std::move(stages));
+}
+
+void VendorLane::submit(const Executable& executable, const Run& run, Completion& completion) {
+  const auto& vendor = static_cast<const VendorExecutable&>(executable);
+  const Run own = vendor.tokens().of(run);
+  if (vendor.tokens().is_empty(own)) {
+    completion.finished(Status::kDone);
+    return;
+  }
+  const size_t set_offset = vendor.set_stride() * static_cast<size_t>(run.buffer_set);
+  for (const VendorStage& stage : vendor.stages()) {
+    if (stage.host != nullptr) {
+      Ended ended;
+      host_.submit(*stage.host, run, ended);
+    } else if (!stage.products->run(kernels_, own, set_offset, pool_)) {
+      problem_ = library_->problem();
+      completion.finished(Status::kFailed);
+      return;
+    }
+  }
+  completion.finished(Status::kDone);
+}
+
+size_t VendorLane::held_bytes() const { return host_.held_bytes() + pool_.bytes() + packed_bytes_; }
+
+}  // namespace troika::lanes

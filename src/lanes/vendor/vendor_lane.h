@@ -1,0 +1,60 @@
+// A lane that is a runtime of static graphs, as a phone's NPU has one: subgraphs of prompts, each a
+// graph for one number of tokens with its weights inside. What stands between the products is
+// computed by the kernels of the host lane, on the cores of this lane.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lanes/host/host_lane.h"
+#include "lanes/lane.h"
+#include "lanes/vendor/vendor_products.h"
+
+namespace troika::lanes {
+
+struct VendorOptions {
+  std::string folder;      // of OpenVINO's libraries; empty: the system knows it
+  std::string device;      // as OpenVINO calls it
+  std::vector<int> cores;  // of the device's threads and the lane's own; empty: any one
+};
+
+// It computes products in int8 whose activations have one scale for a token, or one for all, and
+// that take nothing out of them: those with the bits of the host lane.
+class VendorLane : public Lane {
+ public:
+  // `kernels` must outlive the lane, and the rules until its executables are built. Throws Error
+  // where there is no such library or device.
+  VendorLane(const VendorOptions& options, const kernels::Table& kernels,
+             plan::Activations activations, plan::Prefill prefill,
+             const Int8Rules* int8_rules = nullptr);
+  // Throws that Error.
+  static void check_device(const VendorOptions& options);
+
+  const LaneInfo& info() const override { return info_; }
+  std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
+                                    const weights::Store& weights, const Buffers& buffers) override;
+  // The calling thread works; the task has ended on return.
+  void submit(const Executable& executable, const Run& run, Completion& completion) override;
+  // Packed copies of weights too, one for each number of tokens.
+  size_t held_bytes() const override;
+  std::string problem() const override { return problem_; }
+
+ private:
+  void check(const Subgraph& subgraph, plan::Shape shape, const weights::Store& weights) const;
+  [[noreturn]] void refuse(const Subgraph& subgraph, const std::string& why) const;
+  VendorProduct product_of(const Subgraph& subgraph, size_t index,
+                           const weights::Store& weights) const;
+
+  std::shared_ptr<openvino::Library> library_;
+  std::string device_;
+  const kernels::Table& kernels_;
+  Precision precision_;
+  LaneInfo info_;
+  HostLane host_;
+  VendorPool pool_;
+  size_t packed_bytes_ = 0;
+  std::string problem_;
+};
+
+}  // namespace troika::lanes

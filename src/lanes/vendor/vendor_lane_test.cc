@@ -1,0 +1,273 @@
+// The lane of a vendor's runtime beside that of cores: equal to the bit, or a sentence.
+#include "lanes/vendor/vendor_lane.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/choose.h"
+#include "lanes/host/test_support.h"
+#include "lanes/machine.h"
+#include "lanes/vendor/test_support.h"
+
+namespace troika::lanes {
+namespace {
+
+constexpr int kMiddle = 71, kSmall = 23, kMost = 37;
+
+// A block's second half: norm, gate and up of one activation, an odd one with a bias, a down.
+class SmallBlock {
+ public:
+  // With extreme weights, gates have levels of 127 or -127 alone.
+  explicit SmallBlock(int width = 150, bool is_extreme = false) : width_(width) {
+    model::Blueprint& b = blueprint_;
+    b.values = {{"x", width_, false},   {"normed", width_, false}, {"gate", kMiddle, false},
+                {"up", kMiddle, false}, {"y", width_, false},      {"odd", kSmall, false}};
+    add_matrix("gate.weight", kMiddle, width_, 0.05f);
+    add_matrix("up.weight", kMiddle, width_, 0.05f);
+    add_matrix("odd.weight", kSmall, width_, 3.0f);
+    add_matrix("down.weight", width_, kMiddle, 1e-4f);
+    add_vector("norm.weight", width_);
+    add_vector("odd.bias", kSmall);
+    add_op(model::OpKind::kRmsNorm, {0}, 1, 4);
+    b.ops.back().eps = 1e-5f;
+    add_op(model::OpKind::kLinear, {1}, 2, 0);
+    add_op(model::OpKind::kLinear, {1}, 3, 1);
+    add_op(model::OpKind::kLinear, {1}, 5, 2);
+    b.ops.back().bias = 5;
+    add_op(model::OpKind::kGate, {2, 3}, 2, model::kNone);
+    add_op(model::OpKind::kLinear, {2}, 4, 3);
+    add_op(model::OpKind::kAdd, {4, 0}, 0, model::kNone);
+    if (is_extreme) {
+      for (float& w : floats_[0]) w = w < 0 ? -0.5f : 0.5f;
+      std::fill_n(floats_[0].begin(), width, 0.5f);
+    }
+    store_ = std::make_unique<weights::Store>(b, std::move(constants_));
+    buffers_ = std::make_unique<Buffers>(b, kMost, 1, true, 2);
+  }
+
+  // Some matrices with packed copies, the others unpacked from their rows.
+  void pack(const std::vector<model::WeightId>& packed, const weights::Int8Packing& packing = {}) {
+    store_->pack_int8(packed, 1, {}, packing);
+    if (!packing.is_plain()) return;
+    const model::WeightId all[] = {0, 1, 2, 3};
+    store_->measure_int8(all, 1);
+  }
+
+  Subgraph subgraph() const { return {&blueprint_, blueprint_.ops, "ffn"}; }
+  const weights::Store& store() const { return *store_; }
+  const Buffers& buffers() const { return *buffers_; }
+
+  void fill(int set) {
+    const std::vector<float> x = random_floats(size_t{kMost} * static_cast<size_t>(width_), 5);
+    float* const to = buffers_->view(0, set).floats();
+    std::copy(x.begin(), x.end(), to);
+    std::fill_n(to, width_, 0.0f);  // nothing
+    for (int i = 0; i < width_; ++i) to[width_ + i] = i % 2 == 0 ? 3e4f : -3e4f;
+    to[2 * width_ + 3] = 1e6f;                     // one far above the others
+    std::fill_n(to + 3 * width_, width_, 1e-30f);  // hardly anything
+    for (model::ValueId id = 1; id < 6; ++id) {
+      std::fill_n(buffers_->view(id, set).floats(), kMost * buffers_->width(id), -7.0f);
+    }
+  }
+
+  // All values, bit by bit.
+  std::vector<uint32_t> bits(int set) const {
+    std::vector<uint32_t> bits;
+    for (model::ValueId id = 0; id < 6; ++id) {
+      const auto n = static_cast<size_t>(kMost) * static_cast<size_t>(buffers_->width(id));
+      bits.resize(bits.size() + n);
+      std::memcpy(bits.data() + bits.size() - n, buffers_->view(id, set).floats(),
+                  n * sizeof(float));
+    }
+    return bits;
+  }
+
+ private:
+  void add_matrix(const char* name, int n_rows, int k, float size) {
+    floats_.push_back(random_floats(static_cast<size_t>(n_rows) * static_cast<size_t>(k),
+                                    static_cast<uint32_t>(floats_.size()), size));
+    blueprint_.weights.push_back({name, 0, n_rows, k, n_rows, 0});
+    weights::Constant constant;
+    constant.matrix = {tensor::Type::kF32, reinterpret_cast<std::byte*>(floats_.back().data()),
+                       static_cast<size_t>(k) * sizeof(float), n_rows, k};
+    constants_.push_back(std::move(constant));
+  }
+  void add_vector(const char* name, int n) {
+    blueprint_.weights.push_back({name, 0, 1, n, 1, 0});
+    weights::Constant constant;
+    constant.vector = random_floats(static_cast<size_t>(n), 77);
+    constants_.push_back(std::move(constant));
+  }
+  void add_op(model::OpKind kind, std::vector<model::ValueId> inputs, model::ValueId output,
+              model::WeightId weight) {
+    model::Op op{kind};
+    op.layer = 0;
+    std::copy(inputs.begin(), inputs.end(), op.inputs.begin());
+    op.output = output;
+    op.weight = weight;
+    blueprint_.ops.push_back(op);
+  }
+
+  int width_;
+  model::Blueprint blueprint_;
+  std::vector<std::vector<float>> floats_;
+  std::vector<weights::Constant> constants_;
+  std::unique_ptr<weights::Store> store_;
+  std::unique_ptr<Buffers> buffers_;
+};
+
+class VendorLanes : public testing::Test {
+ protected:
+  VendorLanes() : kernels_(kernels::choose(detect_cpu_features())) {}
+
+  void SetUp() override {
+    const openvino::FoundLibrary found = openvino::find_library();
+    if (found.library == nullptr) GTEST_SKIP() << found.problem;
+  }
+
+  std::unique_ptr<VendorLane> vendor(const Int8Rules* rules = nullptr,
+                                     plan::Prefill prefill = plan::Prefill::kInt8) {
+    const char* const folder = std::getenv("TROIKA_OPENVINO");
+    return std::make_unique<VendorLane>(VendorOptions{folder != nullptr ? folder : "", "CPU", {}},
+                                        kernels_.table, plan::Activations::kQ8, prefill, rules);
+  }
+  std::unique_ptr<HostLane> host(const Int8Rules* rules = nullptr) {
+    return std::make_unique<HostLane>(kernels_.table, plan::HostLane{{}, 1}, plan::Activations::kQ8,
+                                      plan::Prefill::kInt8, rules);
+  }
+
+  static void run(Lane& lane, const Executable& executable, int n_tokens, int set) {
+    lanes::Run run;
+    run.phase = plan::Phase::kPrompt;
+    run.n_tokens = n_tokens;
+    run.buffer_set = set;
+    lanes::Ended ended;
+    lane.submit(executable, run, ended);
+    ASSERT_EQ(ended.status, Status::kDone) << lane.problem();
+  }
+
+  static std::vector<uint32_t> bits_of(Lane& lane, SmallBlock* block, const Subgraph& subgraph,
+                                       int n_built, int n_tokens, int set) {
+    const auto executable =
+        lane.build(subgraph, {plan::Phase::kPrompt, n_built}, block->store(), block->buffers());
+    block->fill(set);
+    run(lane, *executable, n_tokens, set);
+    return block->bits(set);
+  }
+
+  std::string problem_of(VendorLane& lane, const SmallBlock& block, const Subgraph& subgraph,
+                         plan::Phase phase = plan::Phase::kPrompt) {
+    try {
+      lane.build(subgraph, {phase, 8}, block.store(), block.buffers());
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  kernels::Kernels kernels_;
+};
+
+TEST_F(VendorLanes, WholeSubgraphsHaveTheBitsOfTheHost) {
+  SmallBlock block;
+  block.pack({0, 3});
+  const auto vendor_lane = vendor();
+  const auto host_lane = host();
+  for (const int n_built : {kMost, 5, 1}) {
+    for (const int n_tokens : {n_built, n_built / 2}) {
+      for (const int set : {0, 1}) {
+        EXPECT_EQ(bits_of(*vendor_lane, &block, block.subgraph(), n_built, n_tokens, set),
+                  bits_of(*host_lane, &block, block.subgraph(), n_built, n_tokens, set))
+            << n_tokens << " of " << n_built;
+      }
+    }
+  }
+  EXPECT_GT(vendor_lane->held_bytes(), size_t{3 * 150 * kMiddle});
+}
+
+TEST_F(VendorLanes, SlicesOfRowsAndTokensHaveTheBitsOfTheHost) {
+  SmallBlock block;
+  block.pack({1});
+  const auto vendor_lane = vendor();
+  const auto host_lane = host();
+  const Range all, none = {0, 0};
+  Subgraph rows = block.subgraph();
+  rows.ops = rows.ops.subspan(1, 4);
+  rows.slice.columns = {{16, 48}, {16, 48}, none, {16, 48}};
+  Subgraph rest = block.subgraph();
+  rest.ops = rest.ops.subspan(1, 4);
+  rest.slice.columns = {{48, Range::kEnd}, {48, Range::kEnd}, {16, Range::kEnd}, all};
+  rest.slice.columns[3] = {48, Range::kEnd};
+  rest.slice.tokens = {7, Range::kEnd};
+  Subgraph tokens = block.subgraph();
+  tokens.slice.tokens = {4, 20};
+  for (const Subgraph& subgraph : {rows, rest, tokens}) {
+    for (const int n_tokens : {kMost, 12, 3}) {
+      EXPECT_EQ(bits_of(*vendor_lane, &block, subgraph, kMost, n_tokens, 0),
+                bits_of(*host_lane, &block, subgraph, kMost, n_tokens, 0))
+          << n_tokens;
+    }
+  }
+}
+
+// Sums of 2,100 products of the largest levels are no floats.
+TEST_F(VendorLanes, LongRowsOfExtremeWeightsHaveTheBitsOfTheHost) {
+  SmallBlock block(2100, true);
+  block.pack({});
+  EXPECT_EQ(bits_of(*vendor(), &block, block.subgraph(), kMost, 33, 0),
+            bits_of(*host(), &block, block.subgraph(), kMost, 33, 0));
+}
+
+TEST_F(VendorLanes, OneScaleForAllTokensAndFactorsHaveTheBitsOfTheHost) {
+  SmallBlock block;
+  block.pack({0, 1, 2, 3}, {true, {}});
+  const std::vector<float> factors = random_floats(150, 8);
+  Int8Rule rule;
+  rule.kind = Int8Rule::Kind::kLimit;
+  rule.range = {1.5f, true};
+  rule.factors = factors.data();
+  const Int8Rules rules(6, rule);
+  EXPECT_EQ(bits_of(*vendor(&rules), &block, block.subgraph(), kMost, kMost, 0),
+            bits_of(*host(&rules), &block, block.subgraph(), kMost, kMost, 0));
+}
+
+TEST_F(VendorLanes, WhatIsNotStaticOrNotExactIsASentence) {
+  SmallBlock block;
+  block.pack({0, 1, 2, 3});
+  const auto lane = vendor();
+  EXPECT_NE(problem_of(*lane, block, block.subgraph(), plan::Phase::kStep).find("step"),
+            std::string::npos);
+  Subgraph attention = block.subgraph();
+  model::Op op{model::OpKind::kAttention};
+  attention.ops = {&op, 1};
+  EXPECT_NE(problem_of(*lane, block, attention).find("attention"), std::string::npos);
+  op.kind = model::OpKind::kExpertLinear;
+  EXPECT_NE(problem_of(*lane, block, attention).find("experts"), std::string::npos);
+  for (const auto kind : {Int8Rule::Kind::kSplit, Int8Rule::Kind::kGroup}) {
+    Int8Rule rule;
+    rule.kind = kind;
+    const Int8Rules rules(6, rule);
+    EXPECT_NE(problem_of(*vendor(&rules), block, block.subgraph()).find("gate.weight"),
+              std::string::npos);
+  }
+  EXPECT_NE(problem_of(*vendor(nullptr, plan::Prefill::kBf16), block, block.subgraph())
+                .find("gate.weight"),
+            std::string::npos);
+}
+
+TEST(VendorLevels, LongRowsAreDividedUntilNoSumCanBeRounded) {
+  LevelRows rows;
+  rows.k = 5000;
+  rows.scales = {1.0f, 1.0f};
+  rows.levels.assign(10000, 1);
+  EXPECT_EQ(exact_part_length(rows, openvino::kMostExactSum), 5000);
+  std::fill_n(rows.levels.begin() + 5000, 5000, int8_t{-127});
+  const int length = exact_part_length(rows, openvino::kMostExactSum);
+  EXPECT_LE(length * 127 * 127, openvino::kMostExactSum);
+  EXPECT_GE(length, 960);
+}
+
+}  // namespace
+}  // namespace troika::lanes

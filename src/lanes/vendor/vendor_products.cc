@@ -1,0 +1,213 @@
+#include "lanes/vendor/vendor_products.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace troika::lanes {
+namespace {
+
+constexpr size_t kPoolLine = 64;  // bytes
+constexpr uint8_t kZeroLevel = 128;
+
+// Levels that make sums as large as they can be: the largest of both signs, and those whose signs
+// are a weight's.
+void fill_extremes(const LevelRows& rows, const openvino::ProductShape& shape, int first_k,
+                   uint8_t* x) {
+  const auto k = static_cast<size_t>(shape.k), first = static_cast<size_t>(first_k);
+  for (size_t t = 0; t < static_cast<size_t>(shape.n_tokens); ++t) {
+    const size_t row = t / 3 % rows.n_rows();
+    const int8_t* const w = rows.levels.data() + row * static_cast<size_t>(rows.k) + first;
+    for (size_t i = 0; i < k; ++i) {
+      const bool is_high = t % 3 == 0 ? w[i] > 0 : t % 3 == 1;
+      x[t * k + i] = is_high ? 255 : 1;
+    }
+  }
+}
+
+// Some tokens and rows of all, so that looking takes little beside compiling.
+bool are_exact(const LevelRows& rows, const openvino::ProductShape& shape, int first_k,
+               const uint8_t* x, const float* y) {
+  constexpr size_t kTokens = 3, kRows = 32;
+  const auto n_tokens = static_cast<size_t>(shape.n_tokens), k = static_cast<size_t>(shape.k);
+  const size_t row_step = std::max<size_t>(1, rows.n_rows() / kRows);
+  for (size_t t = 0; t < std::min(n_tokens, kTokens); ++t) {
+    for (size_t row = 0; row < rows.n_rows(); row += row_step) {
+      const int8_t* const w =
+          rows.levels.data() + row * static_cast<size_t>(rows.k) + static_cast<size_t>(first_k);
+      int32_t sum = 0;
+      for (size_t i = 0; i < k; ++i) sum += (x[t * k + i] - kZeroLevel) * w[i];
+      if (y[t * rows.n_rows() + row] != static_cast<float>(sum)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+template <typename T>
+T* VendorPool::aligned(std::vector<T>& values) {
+  const auto address = reinterpret_cast<uintptr_t>(values.data());
+  return values.data() + (kPoolLine - address % kPoolLine) % kPoolLine / sizeof(T);
+}
+
+void VendorPool::reserve(size_t n_tokens, size_t k, size_t n_rows, size_t n_parts) {
+  const auto grow = [](auto& values, size_t n) {
+    n += kPoolLine / sizeof(values[0]);
+    if (values.size() < n) values.resize(n);
+  };
+  grow(levels_, n_tokens * k);
+  grow(sums_, n_parts * n_tokens * n_rows);
+  grow(scales_, n_tokens);
+  grow(row_, k);
+  grow(whole_sums_, n_rows);
+  grow(token_, kernels::int8_token_bytes(k));
+}
+
+size_t VendorPool::bytes() const {
+  return levels_.capacity() + token_.capacity() +
+         (sums_.capacity() + scales_.capacity() + row_.capacity()) * sizeof(float) +
+         whole_sums_.capacity() * sizeof(int32_t);
+}
+
+VendorProducts::VendorProducts(const VendorContext& context, std::vector<VendorProduct> products,
+                               int first_token, int n_tokens)
+    : n_tokens_(n_tokens) {
+  const model::ValueId input = products.front().op->inputs[0];
+  k_ = context.buffers.width(input);
+  x_ = context.buffers.view(input).floats() + static_cast<size_t>(first_token) * k();
+  rule_ = products.front().bound.int8_rule;
+  LevelRows rows;
+  for (VendorProduct& product : products) {
+    const int width = context.buffers.width(product.op->output);
+    float* const y = context.buffers.view(product.op->output).floats() +
+                     static_cast<size_t>(first_token) * static_cast<size_t>(width);
+    const size_t first = rows.n_rows();
+    append_rows(product.bound, product.rows, &rows);
+    outputs_.push_back({product, y, width, first});
+  }
+  scales_ = rows.scales;
+  compile(context, rows);
+  context.pool.reserve(n_built(), k(), n_rows(), parts_.size());
+  prove(context, rows);
+}
+
+void VendorProducts::compile(const VendorContext& context, const LevelRows& rows) {
+  const int length = exact_part_length(rows, openvino::kMostExactSum);
+  for (int first = 0; first < k_; first += length) {
+    const auto n = static_cast<size_t>(std::min(length, k_ - first));
+    const auto copy = [&](int8_t* levels) {
+      for (size_t row = 0; row < n_rows(); ++row) {
+        std::memcpy(levels + row * n, rows.levels.data() + row * k() + first, n);
+      }
+    };
+    const openvino::ProductShape shape = {n_tokens_, static_cast<int>(n),
+                                          static_cast<int>(n_rows())};
+    parts_.push_back({first, std::make_unique<openvino::ProductGraph>(
+                                 context.library, context.device, shape, copy)});
+  }
+}
+
+void VendorProducts::prove(const VendorContext& context, const LevelRows& rows) {
+  for (const Part& part : parts_) {
+    uint8_t* const x = context.pool.levels();
+    float* const y = context.pool.sums();
+    fill_extremes(rows, part.graph->shape(), part.first_k, x);
+    if (!part.graph->run(x, y)) {
+      throw Error(
+          fmt::format("The device {} of OpenVINO does not run a product: {}. Leave it out "
+                      "of ‹lanes›.",
+                      context.device, context.library->problem()));
+    }
+    if (are_exact(rows, part.graph->shape(), part.first_k, x, y)) continue;
+    throw Error(fmt::format(
+        "The device {} of OpenVINO rounds sums of int8 products, so results would depend on which "
+        "lane computes them. Leave it out of ‹lanes›.",
+        context.device));
+  }
+}
+
+// Tokens stand part by part, each as its graph takes them.
+void VendorProducts::quantize(const kernels::Table& kernels, const float* x, size_t n_tokens,
+                              VendorPool& pool) {
+  std::byte* const token = pool.token();
+  const kernels::Int8Token quantized = kernels::int8_token(token, k());
+  for (size_t t = 0; t < n_tokens; ++t) {
+    const float* row = x + t * k();
+    if (rule_.factors != nullptr) {
+      for (size_t i = 0; i < k(); ++i) pool.row()[i] = row[i] * rule_.factors[i];
+      row = pool.row();
+    }
+    if (rule_.kind == Int8Rule::Kind::kLimit) {
+      kernels.quantize_int8_within(row, rule_.range, token, nullptr, k());
+    } else {
+      kernels.quantize_int8(row, token, k());
+    }
+    pool.scales()[t] = *quantized.scale;
+    for (const Part& part : parts_) {
+      const auto first = static_cast<size_t>(part.first_k);
+      const auto n = static_cast<size_t>(part.graph->shape().k);
+      std::memcpy(pool.levels() + first * n_built() + t * n, quantized.levels + first, n);
+    }
+  }
+}
+
+// The sum of all parts may be none that a float holds, and is rounded once, as on the host.
+void VendorProducts::join_parts(size_t token, VendorPool& pool) const {
+  if (parts_.size() == 1) return;
+  float* const sums = pool.sums() + token * n_rows();
+  const size_t stride = n_built() * n_rows();
+  int32_t* const whole = pool.whole_sums();
+  std::fill_n(whole, n_rows(), 0);
+  for (size_t part = 0; part < parts_.size(); ++part) {
+    const float* const of_part = sums + part * stride;
+    for (size_t i = 0; i < n_rows(); ++i) whole[i] += static_cast<int32_t>(of_part[i]);
+  }
+  for (size_t i = 0; i < n_rows(); ++i) sums[i] = static_cast<float>(whole[i]);
+}
+
+void VendorProducts::scale(size_t n_tokens, size_t set_offset, VendorPool& pool) const {
+  for (size_t t = 0; t < n_tokens; ++t) {
+    join_parts(t, pool);
+    const float x_scale = pool.scales()[t];
+    for (const Output& output : outputs_) {
+      const auto first_row = static_cast<size_t>(output.product.rows.begin);
+      const auto n = static_cast<size_t>(output.product.rows.size());
+      float* const y = output.y + set_offset + t * static_cast<size_t>(output.width) + first_row;
+      const float* const sums = pool.sums() + t * n_rows() + output.first;
+      const float* const w_scales = scales_.data() + output.first;
+      for (size_t i = 0; i < n; ++i) y[i] = sums[i] * x_scale * w_scales[i];
+      const float* const bias = output.product.bound.bias;
+      if (bias == nullptr) continue;
+      for (size_t i = 0; i < n; ++i) y[i] += bias[first_row + i];
+    }
+  }
+}
+
+bool VendorProducts::run(const kernels::Table& kernels, const Run& run, size_t set_offset,
+                         VendorPool& pool) {
+  const auto n_tokens = static_cast<size_t>(run.n_tokens);
+  const float* const x = x_ + set_offset;
+  if (run.observer != nullptr) {
+    for (const Output& output : outputs_) {
+      if (output.product.rows.begin > 0) continue;
+      run.observer->observe(*output.product.op, x, run.n_tokens, k_);
+    }
+  }
+  quantize(kernels, x, n_tokens, pool);
+  // Tokens that are not there keep the levels of whatever ran before.
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const auto first = static_cast<size_t>(parts_[i].first_k);
+    uint8_t* const levels = pool.levels() + first * n_built();
+    if (!parts_[i].graph->run(levels, pool.sums() + i * n_built() * n_rows())) return false;
+  }
+  scale(n_tokens, set_offset, pool);
+  return true;
+}
+
+size_t VendorProducts::packed_bytes() const { return n_rows() * k(); }
+
+}  // namespace troika::lanes
