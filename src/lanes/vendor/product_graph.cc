@@ -55,7 +55,7 @@ void ProductGraph::compile(const std::string& device, FunctionRef<void(int8_t*)>
   const Api& api = library_->api();
   const Constants constants(library_, constant_bytes(shape_));
   levels(reinterpret_cast<int8_t*>(constants.data()));
-  write_bounds(shape_, constants.data());
+  write_others(shape_, constants.data());
   const std::string text = product_text(shape_);
   Model* model = nullptr;
   library_->check(

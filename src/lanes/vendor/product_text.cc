@@ -9,12 +9,15 @@ namespace troika::lanes::openvino {
 namespace {
 
 constexpr float kBounds[] = {-128.0f, 127.0f, 128.0f};
+constexpr float kScale = 1.0f;
 constexpr size_t kAlignment = 64;
 
 size_t bounds_offset(const ProductShape& shape) {
   const size_t bytes = static_cast<size_t>(shape.n_rows) * static_cast<size_t>(shape.k);
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
+
+size_t scales_offset(const ProductShape& shape) { return bounds_offset(shape) + kAlignment; }
 
 struct ValueShape {
   const char* precision;
@@ -81,10 +84,16 @@ class GraphText {
 
 }  // namespace
 
-size_t constant_bytes(const ProductShape& shape) { return bounds_offset(shape) + sizeof(kBounds); }
+size_t constant_bytes(const ProductShape& shape) {
+  return scales_offset(shape) + static_cast<size_t>(shape.n_rows) * sizeof(float);
+}
 
-void write_bounds(const ProductShape& shape, std::byte* constants) {
+void write_others(const ProductShape& shape, std::byte* constants) {
   std::memcpy(constants + bounds_offset(shape), kBounds, sizeof(kBounds));
+  std::byte* scale = constants + scales_offset(shape);
+  for (int row = 0; row < shape.n_rows; ++row, scale += sizeof(kScale)) {
+    std::memcpy(scale, &kScale, sizeof(kScale));
+  }
 }
 
 std::string product_text(const ProductShape& shape) {
@@ -109,8 +118,12 @@ std::string product_text(const ProductShape& shape) {
       text.add("x_bounded", "FakeQuantize", "levels=\"256\" " + by_shape, range, x);
   const Output weight = text.constant("w", "i8", 0, n_levels, {"I8", shape.n_rows, shape.k});
   const Output wide_weight = text.add("w_float", "Convert", to_float, {weight}, w);
+  const size_t scale_bytes = static_cast<size_t>(shape.n_rows) * sizeof(float);
+  const Output scale =
+      text.constant("w_scale", "f32", scales_offset(shape), scale_bytes, {"FP32", shape.n_rows, 1});
+  const Output scaled = text.add("w_scaled", "Multiply", by_shape, {wide_weight, scale}, w);
   const Output y = text.add("product", "MatMul", R"(transpose_a="false" transpose_b="true")",
-                            {bounded, wide_weight}, {"FP32", shape.n_tokens, shape.n_rows});
+                            {bounded, scaled}, {"FP32", shape.n_tokens, shape.n_rows});
   return text.result(y);
 }
 

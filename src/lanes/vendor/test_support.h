@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "lanes/vendor/openvino_library.h"
+#include "lanes/vendor/sum_proof.h"
 
 namespace troika::lanes::openvino {
 
@@ -36,6 +37,12 @@ inline FoundLibrary find_library() {
   }
   found.library->check_device("CPU");
   found.library->limit_threads("CPU", 1);
+  try {
+    most_exact_sum(found.library, "CPU");
+  } catch (const Error& error) {
+    // A processor without the instruction.
+    found = {nullptr, error.what()};
+  }
   return found;
 }
 

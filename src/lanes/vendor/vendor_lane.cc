@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "lanes/host/slices.h"
 #include "lanes/machine.h"
+#include "lanes/vendor/sum_proof.h"
 
 namespace troika::lanes {
 namespace {
@@ -87,6 +88,10 @@ VendorLane::VendorLane(const VendorOptions& options, const kernels::Table& kerne
       kernels_(kernels),
       precision_{activations, prefill, int8_rules},
       host_(kernels, {options.cores, n_threads_of(options)}, activations, prefill, int8_rules) {
+  {
+    const openvino::OnCores on_cores(options.cores);
+    most_exact_sum_ = openvino::most_exact_sum(library_, device_);
+  }
   info_.name = "openvino:" + device_;
   info_.cores = options.cores;
   info_.n_threads = n_threads_of(options);
@@ -139,7 +144,8 @@ std::unique_ptr<Executable> VendorLane::build(const Subgraph& subgraph, plan::Sh
   check(subgraph, shape, weights);
   const openvino::OnCores on_cores(info_.cores);
   const TokenSlice tokens(subgraph);
-  const VendorContext context = {library_, device_, kernels_, weights, buffers, pool_};
+  const VendorContext context = {library_, device_, kernels_,       weights,
+                                 buffers,  pool_,   most_exact_sum_};
   std::vector<VendorStage> stages;
   for (size_t begin = 0; begin < subgraph.ops.size();) {
     const size_t end = end_of_stage(subgraph, begin);

@@ -50,6 +50,7 @@ class VendorLane : public Lane {
   std::string device_;
   const kernels::Table& kernels_;
   Precision precision_;
+  int most_exact_sum_ = 0;
   LaneInfo info_;
   HostLane host_;
   VendorPool pool_;

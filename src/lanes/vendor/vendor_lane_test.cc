@@ -220,6 +220,34 @@ TEST_F(VendorLanes, LongRowsOfExtremeWeightsHaveTheBitsOfTheHost) {
             bits_of(*host(), &block, block.subgraph(), kMost, 33, 0));
 }
 
+// As a device takes them whose sums are floats.
+TEST_F(VendorLanes, ProductsInPartsHaveTheBitsOfTheHost) {
+  SmallBlock block(1000, true);
+  block.pack({0});
+  Subgraph subgraph = block.subgraph();
+  subgraph.ops = subgraph.ops.subspan(1, 2);
+  const std::vector<uint32_t> expected = bits_of(*host(), &block, subgraph, kMost, kMost - 1, 1);
+  const openvino::FoundLibrary found = openvino::find_library();
+  const std::string device = "CPU";
+  for (const int most : {1 << 24, 6 << 20, 1 << 20}) {
+    VendorPool pool;
+    const Precision precision = {plan::Activations::kQ8, plan::Prefill::kInt8};
+    std::vector<VendorProduct> products;
+    for (const model::Op& op : subgraph.ops) {
+      const BoundProduct bound = bind_product(op, block.store(), kernels_.table, precision);
+      products.push_back({&op, bound, {0, kMiddle}});
+    }
+    VendorProducts parts(
+        {found.library, device, kernels_.table, block.store(), block.buffers(), pool, most},
+        products, 0, kMost);
+    block.fill(1);
+    lanes::Run run;
+    run.n_tokens = kMost - 1;
+    ASSERT_TRUE(parts.run(kernels_.table, run, block.buffers().set_stride(), pool));
+    EXPECT_EQ(block.bits(1), expected) << most;
+  }
+}
+
 TEST_F(VendorLanes, OneScaleForAllTokensAndFactorsHaveTheBitsOfTheHost) {
   SmallBlock block;
   block.pack({0, 1, 2, 3}, {true, {}});

@@ -6,44 +6,21 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "lanes/vendor/sum_proof.h"
 
 namespace troika::lanes {
 namespace {
 
 constexpr size_t kPoolLine = 64;  // bytes
-constexpr uint8_t kZeroLevel = 128;
-
-// Levels that make sums as large as they can be: the largest of both signs, and those whose signs
-// are a weight's.
-void fill_extremes(const LevelRows& rows, const openvino::ProductShape& shape, int first_k,
-                   uint8_t* x) {
-  const auto k = static_cast<size_t>(shape.k), first = static_cast<size_t>(first_k);
-  for (size_t t = 0; t < static_cast<size_t>(shape.n_tokens); ++t) {
-    const size_t row = t / 3 % rows.n_rows();
-    const int8_t* const w = rows.levels.data() + row * static_cast<size_t>(rows.k) + first;
-    for (size_t i = 0; i < k; ++i) {
-      const bool is_high = t % 3 == 0 ? w[i] > 0 : t % 3 == 1;
-      x[t * k + i] = is_high ? 255 : 1;
-    }
+// y = sums * x_scale * w_scales, in this order. Blocks of a fixed length become vectors.
+void scale_row(const float* __restrict sums, float x_scale, const float* __restrict w_scales,
+               float* __restrict y, size_t n) {
+  constexpr size_t kBlock = 16;
+  size_t i = 0;
+  for (; i + kBlock <= n; i += kBlock) {
+    for (size_t j = 0; j < kBlock; ++j) y[i + j] = sums[i + j] * x_scale * w_scales[i + j];
   }
-}
-
-// Some tokens and rows of all, so that looking takes little beside compiling.
-bool are_exact(const LevelRows& rows, const openvino::ProductShape& shape, int first_k,
-               const uint8_t* x, const float* y) {
-  constexpr size_t kTokens = 3, kRows = 32;
-  const auto n_tokens = static_cast<size_t>(shape.n_tokens), k = static_cast<size_t>(shape.k);
-  const size_t row_step = std::max<size_t>(1, rows.n_rows() / kRows);
-  for (size_t t = 0; t < std::min(n_tokens, kTokens); ++t) {
-    for (size_t row = 0; row < rows.n_rows(); row += row_step) {
-      const int8_t* const w =
-          rows.levels.data() + row * static_cast<size_t>(rows.k) + static_cast<size_t>(first_k);
-      int32_t sum = 0;
-      for (size_t i = 0; i < k; ++i) sum += (x[t * k + i] - kZeroLevel) * w[i];
-      if (y[t * rows.n_rows() + row] != static_cast<float>(sum)) return false;
-    }
-  }
-  return true;
+  for (; i < n; ++i) y[i] = sums[i] * x_scale * w_scales[i];
 }
 
 }  // namespace
@@ -91,43 +68,44 @@ VendorProducts::VendorProducts(const VendorContext& context, std::vector<VendorP
   }
   scales_ = rows.scales;
   compile(context, rows);
-  context.pool.reserve(n_built(), k(), n_rows(), parts_.size());
-  prove(context, rows);
 }
 
 void VendorProducts::compile(const VendorContext& context, const LevelRows& rows) {
-  const int length = exact_part_length(rows, openvino::kMostExactSum);
+  const int length = exact_part_length(rows, context.most_exact_sum);
+  std::vector<int8_t> levels;  // of a part
   for (int first = 0; first < k_; first += length) {
     const auto n = static_cast<size_t>(std::min(length, k_ - first));
-    const auto copy = [&](int8_t* levels) {
-      for (size_t row = 0; row < n_rows(); ++row) {
-        std::memcpy(levels + row * n, rows.levels.data() + row * k() + first, n);
-      }
-    };
+    levels.resize(n_rows() * n);
+    for (size_t row = 0; row < n_rows(); ++row) {
+      std::memcpy(levels.data() + row * n,
+                  rows.levels.data() + row * k() + static_cast<size_t>(first), n);
+    }
+    const auto copy = [&](int8_t* to) { std::memcpy(to, levels.data(), levels.size()); };
     const openvino::ProductShape shape = {n_tokens_, static_cast<int>(n),
                                           static_cast<int>(n_rows())};
     parts_.push_back({first, std::make_unique<openvino::ProductGraph>(
                                  context.library, context.device, shape, copy)});
+    context.pool.reserve(n_built(), k(), n_rows(), parts_.size());
+    prove(context, parts_.back(), levels);
   }
 }
 
-void VendorProducts::prove(const VendorContext& context, const LevelRows& rows) {
-  for (const Part& part : parts_) {
-    uint8_t* const x = context.pool.levels();
-    float* const y = context.pool.sums();
-    fill_extremes(rows, part.graph->shape(), part.first_k, x);
-    if (!part.graph->run(x, y)) {
-      throw Error(
-          fmt::format("The device {} of OpenVINO does not run a product: {}. Leave it out "
-                      "of ‹lanes›.",
-                      context.device, context.library->problem()));
-    }
-    if (are_exact(rows, part.graph->shape(), part.first_k, x, y)) continue;
+// Its first run.
+void VendorProducts::prove(const VendorContext& context, const Part& part,
+                           std::span<const int8_t> levels) {
+  uint8_t* const x = context.pool.levels();
+  float* const y = context.pool.sums();
+  openvino::fill_extremes(part.graph->shape(), levels, x);
+  if (!part.graph->run(x, y)) {
     throw Error(fmt::format(
-        "The device {} of OpenVINO rounds sums of int8 products, so results would depend on which "
-        "lane computes them. Leave it out of ‹lanes›.",
-        context.device));
+        "The device {} of OpenVINO does not run a product: {}. Leave it out of ‹lanes›.",
+        context.device, context.library->problem()));
   }
+  if (openvino::has_exact_sums(part.graph->shape(), levels, x, y)) return;
+  throw Error(fmt::format(
+      "The device {} of OpenVINO rounds sums of a product of {} x {} in int8, so results would "
+      "depend on which lane computes it. Leave the device out of ‹lanes›.",
+      context.device, part.graph->shape().n_rows, part.graph->shape().k));
 }
 
 // Tokens stand part by part, each as its graph takes them.
@@ -179,7 +157,7 @@ void VendorProducts::scale(size_t n_tokens, size_t set_offset, VendorPool& pool)
       float* const y = output.y + set_offset + t * static_cast<size_t>(output.width) + first_row;
       const float* const sums = pool.sums() + t * n_rows() + output.first;
       const float* const w_scales = scales_.data() + output.first;
-      for (size_t i = 0; i < n; ++i) y[i] = sums[i] * x_scale * w_scales[i];
+      scale_row(sums, x_scale, w_scales, y, n);
       const float* const bias = output.product.bound.bias;
       if (bias == nullptr) continue;
       for (size_t i = 0; i < n; ++i) y[i] += bias[first_row + i];

@@ -46,6 +46,7 @@ struct VendorContext {
   const weights::Store& weights;
   const Buffers& buffers;
   VendorPool& pool;
+  int most_exact_sum;  // of the device's
 };
 
 // One product of several: rows of its weight.
@@ -81,7 +82,7 @@ class VendorProducts {
   };
 
   void compile(const VendorContext& context, const LevelRows& rows);
-  void prove(const VendorContext& context, const LevelRows& rows);
+  static void prove(const VendorContext& context, const Part& part, std::span<const int8_t> levels);
   void quantize(const kernels::Table& kernels, const float* x, size_t n_tokens, VendorPool& pool);
   void join_parts(size_t token, VendorPool& pool) const;
   void scale(size_t n_tokens, size_t set_offset, VendorPool& pool) const;
