@@ -109,8 +109,9 @@ int run(const Product& p, const std::vector<int>& cores) {
   const RealClock clock;
   const size_t before = resident_anonymous_bytes();
   const double start = clock.now_us();
-  lanes::openvino::ProductGraph graph(library, "CPU", {p.n_tokens, p.k, p.n_rows},
-                                      [](int8_t* levels) { levels[0] = 1; });
+  const lanes::openvino::ProductWeights weights(library, p.k, p.n_rows,
+                                                [](int8_t* levels) { levels[0] = 1; });
+  lanes::openvino::ProductGraph graph(library, "CPU", weights, p.n_tokens);
   const double compiled = clock.now_us();
   std::vector<uint8_t> x(static_cast<size_t>(p.n_tokens) * static_cast<size_t>(p.k), 3);
   std::vector<float> y(static_cast<size_t>(p.n_tokens) * static_cast<size_t>(p.n_rows));

@@ -13,26 +13,31 @@ std::string shape_text(const ProductShape& shape) {
 
 }  // namespace
 
-Constants::Constants(std::shared_ptr<const Library> library, size_t bytes)
-    : library_(std::move(library)) {
-  auto size = static_cast<int64_t>(bytes);
-  library_->check(library_->api().create_tensor(library_->byte_type(), {1, &size}, &tensor_),
-                  fmt::format("OpenVINO has no {} bytes for constants", bytes));
-}
-
-Constants::~Constants() { library_->api().free_tensor(tensor_); }
-
-std::byte* Constants::data() const {
+ProductWeights::ProductWeights(std::shared_ptr<const Library> library, int k, int n_rows,
+                               FunctionRef<void(int8_t*)> levels)
+    : library_(std::move(library)),
+      k_(k),
+      n_rows_(n_rows),
+      n_bytes_(constant_bytes({0, k, n_rows})) {
+  const Api& api = library_->api();
+  auto size = static_cast<int64_t>(n_bytes_);
+  Status status = api.create_tensor(library_->byte_type(), {1, &size}, &tensor_);
   void* address = nullptr;
-  library_->check(library_->api().tensor_data(tensor_, &address), "OpenVINO's constants are lost");
-  return static_cast<std::byte*>(address);
+  if (status == kOk) status = api.tensor_data(tensor_, &address);
+  if (status != kOk && tensor_ != nullptr) api.free_tensor(tensor_);
+  library_->check(status, fmt::format("OpenVINO has no {} bytes for a weight", n_bytes_));
+  data_ = static_cast<std::byte*>(address);
+  levels(reinterpret_cast<int8_t*>(data_));
+  write_others({0, k, n_rows}, data_);
 }
+
+ProductWeights::~ProductWeights() { library_->api().free_tensor(tensor_); }
 
 ProductGraph::ProductGraph(std::shared_ptr<const Library> library, const std::string& device,
-                           const ProductShape& shape, FunctionRef<void(int8_t*)> levels)
-    : library_(std::move(library)), shape_(shape) {
+                           const ProductWeights& weights, int n_tokens)
+    : library_(std::move(library)), shape_{n_tokens, weights.k(), weights.n_rows()} {
   try {
-    compile(device, levels);
+    compile(device, weights);
     library_->check(library_->api().create_request(compiled_, &request_),
                     "OpenVINO does not run the product of " + shape_text(shape_));
   } catch (...) {
@@ -51,15 +56,12 @@ void ProductGraph::release() noexcept {
   if (compiled_ != nullptr) api.free_compiled(compiled_);
 }
 
-void ProductGraph::compile(const std::string& device, FunctionRef<void(int8_t*)> levels) {
+void ProductGraph::compile(const std::string& device, const ProductWeights& weights) {
   const Api& api = library_->api();
-  const Constants constants(library_, constant_bytes(shape_));
-  levels(reinterpret_cast<int8_t*>(constants.data()));
-  write_others(shape_, constants.data());
   const std::string text = product_text(shape_);
   Model* model = nullptr;
   library_->check(
-      api.read_model(library_->core(), text.data(), text.size(), constants.tensor(), &model),
+      api.read_model(library_->core(), text.data(), text.size(), weights.tensor(), &model),
       "OpenVINO does not read the product of " + shape_text(shape_));
   const Status status = api.compile(library_->core(), model, device.c_str(), 0, &compiled_);
   api.free_model(model);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/function_ref.h"
@@ -11,27 +12,39 @@
 
 namespace troika::lanes::openvino {
 
-// Memory of the library's, which graphs share the ownership of.
-class Constants {
+// A weight as a graph takes it, in memory of the library's. Graphs for several numbers of tokens
+// share it.
+class ProductWeights {
  public:
-  Constants(std::shared_ptr<const Library> library, size_t bytes);
-  ~Constants();
-  Constants(const Constants&) = delete;
-  Constants& operator=(const Constants&) = delete;
+  // `levels` writes (n_rows, k). Throws Error where there is no memory.
+  ProductWeights(std::shared_ptr<const Library> library, int k, int n_rows,
+                 FunctionRef<void(int8_t*)> levels);
+  ~ProductWeights();
+  ProductWeights(const ProductWeights&) = delete;
+  ProductWeights& operator=(const ProductWeights&) = delete;
+
+  int k() const { return k_; }
+  int n_rows() const { return n_rows_; }
   const Tensor* tensor() const { return tensor_; }
-  std::byte* data() const;
+  std::span<const std::byte> bytes() const { return {data_, n_bytes_}; }
+  std::span<const int8_t> levels() const {  // (n_rows, k)
+    const auto n = static_cast<size_t>(k_) * static_cast<size_t>(n_rows_);
+    return {reinterpret_cast<const int8_t*>(data_), n};
+  }
 
  private:
   std::shared_ptr<const Library> library_;
+  int k_, n_rows_;
   Tensor* tensor_ = nullptr;
+  std::byte* data_ = nullptr;
+  size_t n_bytes_;
 };
 
 class ProductGraph {
  public:
-  // `levels` writes the weight's, (n_rows, k). Throws Error where the device does not take the
-  // graph.
+  // Throws Error where the device does not take the graph.
   ProductGraph(std::shared_ptr<const Library> library, const std::string& device,
-               const ProductShape& shape, FunctionRef<void(int8_t*)> levels);
+               const ProductWeights& weights, int n_tokens);
   ~ProductGraph();
   ProductGraph(const ProductGraph&) = delete;
   ProductGraph& operator=(const ProductGraph&) = delete;
@@ -42,7 +55,7 @@ class ProductGraph {
   bool run(uint8_t* x, float* y);
 
  private:
-  void compile(const std::string& device, FunctionRef<void(int8_t*)> levels);
+  void compile(const std::string& device, const ProductWeights& weights);
   Status bind(uint8_t* x, float* y);
   void release() noexcept;
 

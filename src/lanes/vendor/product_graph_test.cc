@@ -79,8 +79,9 @@ TEST(OpenVino, AProductHasTheSumsOfWholeNumbers) {
         const int extreme = i / 7 % 2 == 0 ? most : -most;
         w[i] = static_cast<int8_t>(is_extreme ? extreme : level() % (most + 1));
       }
-      ProductGraph graph(found.library, "CPU", shape,
-                         [&](int8_t* levels) { std::copy(w.begin(), w.end(), levels); });
+      const ProductWeights weights(found.library, shape.k, shape.n_rows,
+                                   [&](int8_t* levels) { std::copy(w.begin(), w.end(), levels); });
+      ProductGraph graph(found.library, "CPU", weights, shape.n_tokens);
       std::vector<float> y(static_cast<size_t>(shape.n_tokens * shape.n_rows), -1.0f);
       ASSERT_TRUE(graph.run(x.data(), y.data())) << found.library->problem();
       EXPECT_EQ(y, sums(shape, x, w))
@@ -122,10 +123,13 @@ TEST(OpenVino, SumsThatARoundingDeviceWouldMakeAreSeen) {
   EXPECT_FALSE(has_exact_sums(shape, w, x.data(), y.data()));
 }
 
-TEST(OpenVino, AProductWithoutRowsIsRefusedWithASentence) {
+TEST(OpenVino, AProductThatCannotBeIsRefusedWithASentence) {
   const FoundLibrary found = find_library();
   if (found.library == nullptr) GTEST_SKIP() << found.problem;
-  EXPECT_THROW(ProductGraph(found.library, "CPU", {4, -3, 2}, [](int8_t*) {}), Error);
+  const ProductWeights weights(found.library, 3, 2,
+                               [](int8_t* levels) { std::fill_n(levels, 6, 1); });
+  EXPECT_THROW(ProductGraph(found.library, "CPU", weights, -4), Error);
+  EXPECT_THROW(ProductGraph(found.library, "SIDEBOARD", weights, 4), Error);
 }
 
 }  // namespace

@@ -35,8 +35,9 @@ bool adds_exactly(const std::shared_ptr<const Library>& library, const std::stri
     const int size = kLargestLevel - chance.below(8);
     level = static_cast<int8_t>(chance.below(2) == 0 ? size : -size);
   }
-  ProductGraph graph(library, device, shape,
-                     [&](int8_t* to) { std::copy(levels.begin(), levels.end(), to); });
+  const ProductWeights weights(library, shape.k, shape.n_rows,
+                               [&](int8_t* to) { std::copy(levels.begin(), levels.end(), to); });
+  ProductGraph graph(library, device, weights, shape.n_tokens);
   std::vector<uint8_t> x(k * static_cast<size_t>(shape.n_tokens));
   std::vector<float> y(n_rows * static_cast<size_t>(shape.n_tokens));
   fill_extremes(shape, levels, x.data());

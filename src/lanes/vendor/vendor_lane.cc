@@ -90,7 +90,7 @@ VendorLane::VendorLane(const VendorOptions& options, const kernels::Table& kerne
       host_(kernels, {options.cores, n_threads_of(options)}, activations, prefill, int8_rules) {
   {
     const openvino::OnCores on_cores(options.cores);
-    most_exact_sum_ = openvino::most_exact_sum(library_, device_);
+    shelf_ = std::make_unique<VendorShelf>(library_, openvino::most_exact_sum(library_, device_));
   }
   info_.name = "openvino:" + device_;
   info_.cores = options.cores;
@@ -144,8 +144,7 @@ std::unique_ptr<Executable> VendorLane::build(const Subgraph& subgraph, plan::Sh
   check(subgraph, shape, weights);
   const openvino::OnCores on_cores(info_.cores);
   const TokenSlice tokens(subgraph);
-  const VendorContext context = {library_, device_, kernels_,       weights,
-                                 buffers,  pool_,   most_exact_sum_};
+  const VendorContext context = {library_, device_, buffers, pool_, *shelf_};
   std::vector<VendorStage> stages;
   for (size_t begin = 0; begin < subgraph.ops.size();) {
     const size_t end = end_of_stage(subgraph, begin);
@@ -193,6 +192,8 @@ void VendorLane::submit(const Executable& executable, const Run& run, Completion
   completion.finished(Status::kDone);
 }
 
-size_t VendorLane::held_bytes() const { return host_.held_bytes() + pool_.bytes() + packed_bytes_; }
+size_t VendorLane::held_bytes() const {
+  return host_.held_bytes() + pool_.bytes() + shelf_->bytes() + packed_bytes_;
+}
 
 }  // namespace troika::lanes

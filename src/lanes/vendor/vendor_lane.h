@@ -36,7 +36,7 @@ class VendorLane : public Lane {
                                     const weights::Store& weights, const Buffers& buffers) override;
   // The calling thread works; the task has ended on return.
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
-  // Packed copies of weights too, one for each number of tokens.
+  // The weights as graphs take them too, and the device's copies, one for each number of tokens.
   size_t held_bytes() const override;
   std::string problem() const override { return problem_; }
 
@@ -50,7 +50,7 @@ class VendorLane : public Lane {
   std::string device_;
   const kernels::Table& kernels_;
   Precision precision_;
-  int most_exact_sum_ = 0;
+  std::unique_ptr<VendorShelf> shelf_;
   LaneInfo info_;
   HostLane host_;
   VendorPool pool_;

@@ -237,9 +237,9 @@ TEST_F(VendorLanes, ProductsInPartsHaveTheBitsOfTheHost) {
       const BoundProduct bound = bind_product(op, block.store(), kernels_.table, precision);
       products.push_back({&op, bound, {0, kMiddle}});
     }
-    VendorProducts parts(
-        {found.library, device, kernels_.table, block.store(), block.buffers(), pool, most},
-        products, 0, kMost);
+    VendorShelf shelf(found.library, most);
+    VendorProducts parts({found.library, device, block.buffers(), pool, shelf}, products, 0, kMost);
+    EXPECT_EQ(shelf.weights_of(products)->parts.size() > 1, most < 1 << 24);
     block.fill(1);
     lanes::Run run;
     run.n_tokens = kMost - 1;

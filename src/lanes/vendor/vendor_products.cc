@@ -50,62 +50,93 @@ size_t VendorPool::bytes() const {
          whole_sums_.capacity() * sizeof(int32_t);
 }
 
+size_t VendorWeights::bytes() const {
+  size_t bytes = scales.size() * sizeof(float);
+  for (const auto& part : parts) bytes += part->bytes().size();
+  return bytes;
+}
+
+std::shared_ptr<const VendorWeights> VendorShelf::weights_of(
+    std::span<const VendorProduct> products) {
+  std::string key;
+  for (const VendorProduct& product : products) {
+    key += fmt::format("{}:{}-{} ", product.op->weight, product.rows.begin, product.rows.end);
+  }
+  std::shared_ptr<const VendorWeights>& kept = weights_[key];
+  if (kept != nullptr) return kept;
+  LevelRows rows;
+  for (const VendorProduct& product : products) append_rows(product.bound, product.rows, &rows);
+  auto made = std::make_shared<VendorWeights>();
+  const int length = exact_part_length(rows, most_exact_sum_);
+  for (int first = 0; first < rows.k; first += length) {
+    const int k = std::min(length, rows.k - first);
+    const auto write = [&](int8_t* levels) {
+      const auto whole = static_cast<size_t>(rows.k), part = static_cast<size_t>(k);
+      for (size_t row = 0; row < rows.n_rows(); ++row) {
+        const int8_t* const from = rows.levels.data() + row * whole + static_cast<size_t>(first);
+        std::memcpy(levels + row * part, from, part);
+      }
+    };
+    made->parts.push_back(std::make_unique<openvino::ProductWeights>(
+        library_, k, static_cast<int>(rows.n_rows()), write));
+  }
+  made->scales = std::move(rows.scales);
+  return kept = std::move(made);
+}
+
+size_t VendorShelf::bytes() const {
+  size_t bytes = 0;
+  for (const auto& [key, weights] : weights_) bytes += weights->bytes();
+  return bytes;
+}
+
 VendorProducts::VendorProducts(const VendorContext& context, std::vector<VendorProduct> products,
                                int first_token, int n_tokens)
-    : n_tokens_(n_tokens) {
+    : n_tokens_(n_tokens), weights_(context.shelf.weights_of(products)) {
   const model::ValueId input = products.front().op->inputs[0];
   k_ = context.buffers.width(input);
   x_ = context.buffers.view(input).floats() + static_cast<size_t>(first_token) * k();
   rule_ = products.front().bound.int8_rule;
-  LevelRows rows;
+  size_t first = 0;
   for (VendorProduct& product : products) {
     const int width = context.buffers.width(product.op->output);
     float* const y = context.buffers.view(product.op->output).floats() +
                      static_cast<size_t>(first_token) * static_cast<size_t>(width);
-    const size_t first = rows.n_rows();
-    append_rows(product.bound, product.rows, &rows);
     outputs_.push_back({product, y, width, first});
+    first += static_cast<size_t>(product.rows.size());
   }
-  scales_ = rows.scales;
-  compile(context, rows);
+  compile(context);
 }
 
-void VendorProducts::compile(const VendorContext& context, const LevelRows& rows) {
-  const int length = exact_part_length(rows, context.most_exact_sum);
-  std::vector<int8_t> levels;  // of a part
-  for (int first = 0; first < k_; first += length) {
-    const auto n = static_cast<size_t>(std::min(length, k_ - first));
-    levels.resize(n_rows() * n);
-    for (size_t row = 0; row < n_rows(); ++row) {
-      std::memcpy(levels.data() + row * n,
-                  rows.levels.data() + row * k() + static_cast<size_t>(first), n);
-    }
-    const auto copy = [&](int8_t* to) { std::memcpy(to, levels.data(), levels.size()); };
-    const openvino::ProductShape shape = {n_tokens_, static_cast<int>(n),
-                                          static_cast<int>(n_rows())};
+void VendorProducts::compile(const VendorContext& context) {
+  int first = 0;
+  for (const auto& weights : weights_->parts) {
     parts_.push_back({first, std::make_unique<openvino::ProductGraph>(
-                                 context.library, context.device, shape, copy)});
-    context.pool.reserve(n_built(), k(), n_rows(), parts_.size());
-    prove(context, parts_.back(), levels);
+                                 context.library, context.device, *weights, n_tokens_)});
+    first += weights->k();
+  }
+  context.pool.reserve(n_built(), k(), n_rows(), parts_.size());
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    prove(context, *weights_->parts[i], parts_[i].graph.get());
   }
 }
 
 // Its first run.
-void VendorProducts::prove(const VendorContext& context, const Part& part,
-                           std::span<const int8_t> levels) {
+void VendorProducts::prove(const VendorContext& context, const openvino::ProductWeights& weights,
+                           openvino::ProductGraph* graph) {
   uint8_t* const x = context.pool.levels();
   float* const y = context.pool.sums();
-  openvino::fill_extremes(part.graph->shape(), levels, x);
-  if (!part.graph->run(x, y)) {
+  openvino::fill_extremes(graph->shape(), weights.levels(), x);
+  if (!graph->run(x, y)) {
     throw Error(fmt::format(
         "The device {} of OpenVINO does not run a product: {}. Leave it out of ‹lanes›.",
         context.device, context.library->problem()));
   }
-  if (openvino::has_exact_sums(part.graph->shape(), levels, x, y)) return;
+  if (openvino::has_exact_sums(graph->shape(), weights.levels(), x, y)) return;
   throw Error(fmt::format(
       "The device {} of OpenVINO rounds sums of a product of {} x {} in int8, so results would "
       "depend on which lane computes it. Leave the device out of ‹lanes›.",
-      context.device, part.graph->shape().n_rows, part.graph->shape().k));
+      context.device, weights.n_rows(), weights.k()));
 }
 
 // Tokens stand part by part, each as its graph takes them.
@@ -156,7 +187,7 @@ void VendorProducts::scale(size_t n_tokens, size_t set_offset, VendorPool& pool)
       const auto n = static_cast<size_t>(output.product.rows.size());
       float* const y = output.y + set_offset + t * static_cast<size_t>(output.width) + first_row;
       const float* const sums = pool.sums() + t * n_rows() + output.first;
-      const float* const w_scales = scales_.data() + output.first;
+      const float* const w_scales = weights_->scales.data() + output.first;
       scale_row(sums, x_scale, w_scales, y, n);
       const float* const bias = output.product.bound.bias;
       if (bias == nullptr) continue;
@@ -185,7 +216,5 @@ bool VendorProducts::run(const kernels::Table& kernels, const Run& run, size_t s
   scale(n_tokens, set_offset, pool);
   return true;
 }
-
-size_t VendorProducts::packed_bytes() const { return n_rows() * k(); }
 
 }  // namespace troika::lanes

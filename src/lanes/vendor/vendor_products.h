@@ -3,6 +3,7 @@
 // so that results are equal to the bit.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,22 +39,46 @@ class VendorPool {
   std::vector<std::byte> token_;
 };
 
-// What the products of a stage are made from.
-struct VendorContext {
-  std::shared_ptr<const openvino::Library> library;
-  const std::string& device;
-  const kernels::Table& kernels;
-  const weights::Store& weights;
-  const Buffers& buffers;
-  VendorPool& pool;
-  int most_exact_sum;  // of the device's
-};
-
 // One product of several: rows of its weight.
 struct VendorProduct {
   const model::Op* op;
   BoundProduct bound;  // of InputForm::kInt8
   Range rows;
+};
+
+// The weights of products that read one activation, one behind the other. They are the same for
+// every number of tokens.
+struct VendorWeights {
+  std::vector<float> scales;  // of all rows
+  // Stretches of k, one behind the other: one, where the device's sums are exact at any length.
+  std::vector<std::unique_ptr<openvino::ProductWeights>> parts;
+
+  size_t bytes() const;
+};
+
+// By what of a model they are made of: a lane serves one.
+class VendorShelf {
+ public:
+  // The device's sums are exact up to `most_exact_sum`.
+  VendorShelf(std::shared_ptr<const openvino::Library> library, int most_exact_sum)
+      : library_(std::move(library)), most_exact_sum_(most_exact_sum) {}
+  // Throws Error where there is no memory.
+  std::shared_ptr<const VendorWeights> weights_of(std::span<const VendorProduct> products);
+  size_t bytes() const;
+
+ private:
+  std::shared_ptr<const openvino::Library> library_;
+  int most_exact_sum_;
+  std::map<std::string, std::shared_ptr<const VendorWeights>> weights_;
+};
+
+// What the products of a stage are made from.
+struct VendorContext {
+  std::shared_ptr<const openvino::Library> library;
+  const std::string& device;
+  const Buffers& buffers;
+  VendorPool& pool;
+  VendorShelf& shelf;
 };
 
 class VendorProducts {
@@ -66,8 +91,8 @@ class VendorProducts {
 
   // Computes the tokens that are present in a run. Returns whether it went well.
   bool run(const kernels::Table& kernels, const Run& run, size_t set_offset, VendorPool& pool);
-  // The levels of its weights, which the device keeps in a form of its own.
-  size_t packed_bytes() const;
+  // What the device keeps of the weights in a form of its own, for these tokens alone.
+  size_t packed_bytes() const { return n_rows() * k(); }
 
  private:
   struct Part {
@@ -81,14 +106,15 @@ class VendorProducts {
     size_t first;  // of its rows among those of all
   };
 
-  void compile(const VendorContext& context, const LevelRows& rows);
-  static void prove(const VendorContext& context, const Part& part, std::span<const int8_t> levels);
+  void compile(const VendorContext& context);
+  static void prove(const VendorContext& context, const openvino::ProductWeights& weights,
+                    openvino::ProductGraph* graph);
   void quantize(const kernels::Table& kernels, const float* x, size_t n_tokens, VendorPool& pool);
   void join_parts(size_t token, VendorPool& pool) const;
   void scale(size_t n_tokens, size_t set_offset, VendorPool& pool) const;
   size_t k() const { return static_cast<size_t>(k_); }
   size_t n_built() const { return static_cast<size_t>(n_tokens_); }
-  size_t n_rows() const { return scales_.size(); }
+  size_t n_rows() const { return weights_->scales.size(); }
 
   int n_tokens_;
   int k_ = 0;
@@ -96,7 +122,7 @@ class VendorProducts {
   Int8Rule rule_;
   std::vector<Part> parts_;
   std::vector<Output> outputs_;
-  std::vector<float> scales_;  // of all rows
+  std::shared_ptr<const VendorWeights> weights_;
 };
 
 }  // namespace troika::lanes
