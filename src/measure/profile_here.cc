@@ -12,8 +12,8 @@
 #include "base/utc.h"
 #include "kernels/choose.h"
 #include "lanes/host/host_machine.h"
+#include "machines/devices.h"
 #include "model/architecture.h"
-#include "plan/device.h"
 #include "plan/profile_cache.h"
 #include "prepare/make_plan.h"
 #include "prepare/weight_strips.h"
@@ -52,7 +52,11 @@ std::vector<OpShape> wanted_shapes(const ProfileRequest& request) {
   const auto append = [&](const std::vector<OpShape>& more) {
     shapes.insert(shapes.end(), more.begin(), more.end());
   };
-  for (const std::string& model : request.models) append(shapes_of_model(model, request));
+  for (const std::string& model : request.models) {
+    const std::vector<OpShape> of_model = shapes_of_model(model, request);
+    append(of_model);
+    if (request.lanes.cores.size() > 1) append(solve::part_shapes(of_model));
+  }
   append(solve::stage_shapes(request.type));
   append(solve::order_shapes(request.type));
   append(solve::grid_shapes(request.type, request.kv_type));
@@ -127,7 +131,6 @@ plan::Storage measure_storage(const ProgressFunction& progress) {
 ProfileResult profile_here(const ProfileRequest& request, const StageFunction& stage) {
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features(), request.kernels);
   const plan::Plan plan = lanes_of(request);
-  plan::refuse_devices(plan.lanes, "only cores are profiled, so leave devices out here.");
   solve::ProfileOptions options;
   options.shapes = wanted_shapes(request);
   options.budget_us = request.budget_s * 1e6;
@@ -136,7 +139,10 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
   plan::MachineIdentity identity = plan::this_machine();
   identity.arithmetic = arithmetic_name(kernels, plan);
 
-  lanes::HostMachine machine(kernels.table, plan);
+  lanes::HostMachine machine(
+      kernels.table, plan, nullptr, nullptr, [&](const plan::HostLane& lane) {
+        return machines::make_device_lane(kernels.table, lane, plan, nullptr);
+      });
   ProfileResult result;
   std::optional<plan::Profile> kept;
   if (request.use_cache && !request.again) {

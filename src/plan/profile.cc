@@ -43,6 +43,10 @@ const OpTime* Profile::find(int lane, const OpShape& shape) const {
   return at == ops.end() ? nullptr : &*at;
 }
 
+bool Profile::refuses(int lane, model::OpKind op, Phase phase) const {
+  return std::find(refusals.begin(), refusals.end(), Refusal{lane, op, phase}) != refusals.end();
+}
+
 double Profile::start_us(int lane) const {
   for (const StartTime& start : starts) {
     if (start.lane == lane) return start.us;

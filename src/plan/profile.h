@@ -62,6 +62,8 @@ struct OpTime {
   // belong to, and how often its time goes into that of the slowest.
   std::string arrangement = {};
   double arrangement_gain = 1.0;
+  // The lane builds it for prompts alone, though it is the same in steps. Kept as a refusal.
+  bool is_of_prompts_alone = false;
 };
 
 // Lanes that read at once, and the rate of each.
@@ -73,6 +75,15 @@ struct ReadRate {
 struct StartTime {
   int lane = 0;
   double us = 0.0;  // a task that does next to nothing
+};
+
+// That a lane cannot build such an op, as a device that takes static graphs of prompts alone.
+struct Refusal {
+  int lane = 0;
+  model::OpKind op = model::OpKind::kLinear;
+  Phase phase = Phase::kStep;  // of the executable
+
+  auto operator<=>(const Refusal&) const = default;
 };
 
 // From the end of a task on one lane to the start of the next on another.
@@ -112,6 +123,7 @@ struct Profile {
   int n_left_out = 0;         // wanted ops for which there was no time
   std::vector<ProfileLane> lanes;
   std::vector<OpTime> ops;
+  std::vector<Refusal> refusals;
   std::vector<StartTime> starts;
   std::vector<ReadRate> bandwidth;
   std::vector<Handover> handovers;
@@ -121,6 +133,7 @@ struct Profile {
   // Null where it was not measured.
   const OpTime* find(int lane, const OpShape& shape) const;
   double start_us(int lane) const;  // 0 where unknown
+  bool refuses(int lane, model::OpKind op, Phase phase) const;
 };
 
 // Whether executables of different phases compute the op in different ways.

@@ -98,6 +98,14 @@ OpTime read_op_time(const JsonFields& fields, int n_lanes) {
   return time;
 }
 
+Refusal read_refusal(const JsonFields& fields, int n_lanes) {
+  Refusal refusal;
+  refusal.lane = small(fields, "lane", 0, n_lanes - 1);
+  refusal.op = read_op(fields);
+  refusal.phase = static_cast<Phase>(fields.one_of("phase", kPhaseNames));
+  return refusal;
+}
+
 ReadRate read_rate(const JsonFields& fields, int n_lanes) {
   ReadRate rate;
   rate.lanes = fields.integers("lanes", 0, n_lanes - 1);
@@ -130,6 +138,11 @@ void read_rates(const JsonFields& whole, int n_lanes, Profile* profile) {
     profile->starts.push_back(
         {small(item, "lane", 0, n_lanes - 1), item.number("us", 0.0, kMostUs)});
   });
+  if (whole.has("refusals")) {
+    whole.each("refusals", [&](const JsonFields& item) {
+      profile->refusals.push_back(read_refusal(item, n_lanes));
+    });
+  }
   whole.each("bandwidth", [&](const JsonFields& item) {
     profile->bandwidth.push_back(read_rate(item, n_lanes));
   });
@@ -214,6 +227,13 @@ std::string profile_to_json(const Profile& profile) {
   text += ",\n" + list_text("starts", profile.starts, [](const StartTime& start) -> Json {
             return {{"lane", start.lane}, {"us", rounded(start.us)}};
           });
+  if (!profile.refusals.empty()) {
+    text += ",\n" + list_text("refusals", profile.refusals, [](const Refusal& refusal) -> Json {
+              return {{"lane", refusal.lane},
+                      {"op", model::op_kind_name(refusal.op)},
+                      {"phase", phase_name(refusal.phase)}};
+            });
+  }
   text += ",\n" + list_text("handovers", profile.handovers, [](const Handover& handover) -> Json {
             return {{"from", handover.from}, {"to", handover.to}, {"us", rounded(handover.us)}};
           });

@@ -24,6 +24,7 @@ Profile example() {
       {0, {OpKind::kLinear, tensor::Type::kQ4_0, 4096, 1024, 8, 0, 0}, 123.4, 0.05, 7, "a b", 1.25},
       {1, {OpKind::kAttention, tensor::Type::kF16, 512, 128, 4, 64, 64}, 5.5, 0.0, 3, "", 1.0},
       {1, {OpKind::kRmsNorm, tensor::Type::kF32, 512, 512, 1, 0, 0}, 0.75, 0.5, 9, "", 1.0}};
+  profile.refusals = {{1, OpKind::kRope, Phase::kStep}};
   profile.starts = {{0, 1.5}, {1, 0.0}};
   profile.bandwidth = {{{0}, {10.5}}, {{0, 1}, {6.25, 7.5}}};
   profile.handovers = {{0, 1, 2.25}};
@@ -53,6 +54,10 @@ TEST(Profile, ComesBackFromItsJson) {
   ASSERT_TRUE(after.storage.has_value());
   EXPECT_EQ(after.storage->reads[0].mb_s, 48.25);
   EXPECT_TRUE(after.storage->is_direct);
+  EXPECT_EQ(after.refusals, before.refusals);
+  EXPECT_TRUE(after.refuses(1, OpKind::kRope, Phase::kStep));
+  EXPECT_FALSE(after.refuses(1, OpKind::kRope, Phase::kPrompt));
+  EXPECT_FALSE(after.refuses(0, OpKind::kRope, Phase::kStep));
   EXPECT_EQ(after.start_us(0), 1.5);
   EXPECT_NE(after.find(1, before.ops[1].shape), nullptr);
   EXPECT_EQ(after.find(0, before.ops[1].shape), nullptr);
@@ -92,6 +97,7 @@ TEST(Profile, ABrokenFileIsRefusedByFileAndField) {
       {"\"gb_s\":[6.25,7.5]", "\"gb_s\":[6.25]", "'bandwidth[1].gb_s'"},
       {"\"gb_s\":[6.25,7.5]", "\"gb_s\":7", "'bandwidth[1].gb_s' must be an array"},
       {"\"is_direct\": true", "\"is_direct\": 1", "'storage.is_direct'"},
+      {"\"lane\":1,\"op\":\"rope\"", "\"lane\":7,\"op\":\"rope\"", "'refusals[0].lane'"},
       {"\"depth\":4", "\"depth\":0", "'storage.reads[0].depth'"},
       {"\"n_threads\":2", "\"n_threads\":-1", "'lanes[1].n_threads'"},
   };

@@ -1,6 +1,7 @@
 #include "solve/task_times.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -163,7 +164,11 @@ double ProfileTimes::task_us(int lane, const lanes::Subgraph& subgraph, plan::Sh
   for (size_t i = 0; i < subgraph.ops.size(); ++i) {
     const std::optional<plan::OpShape> op =
         shape_of(subgraph, i, weights_, kv_type_, shape, context);
-    if (op) us += predictor_.added_us(lane, *op);
+    if (!op) continue;
+    if (profile_.refuses(lane, op->op, shape.phase)) {
+      return std::numeric_limits<double>::infinity();
+    }
+    us += predictor_.added_us(lane, *op);
   }
   return us;
 }

@@ -54,7 +54,7 @@ class RunTimes : public TaskTimes {
   mutable std::map<std::pair<int, int>, double> handovers_us_;
 };
 
-// From measurements of single ops.
+// From measurements of single ops. What a lane refuses takes for ever.
 class ProfileTimes : public TaskTimes {
  public:
   ProfileTimes(const plan::Profile& profile, const weights::Store& weights, tensor::Type kv_type);

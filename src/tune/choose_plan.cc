@@ -110,14 +110,15 @@ solve::PlaceRequest place_request(const plan::Plan& plan) {
 // Divides products and prompts between the lanes where that is predicted to be clearly faster.
 // Returns whether anything is.
 bool add_cuts(const solve::TaskTimes& times, const model::Blueprint& blueprint,
-              const weights::Store& weights, PlanCandidate* candidate) {
+              const weights::Store& weights, const std::vector<int>& prompts,
+              PlanCandidate* candidate) {
   plan::Plan* const plan = &candidate->plan;
   solve::CutRequest request;
   request.place = place_request(*plan);
   request.cuts.n_lanes = static_cast<int>(plan->lanes.size());
   request.cuts.may_share = [plan](int a, int b) { return schedule::share_class(*plan, a, b); };
   request.cuts.least_gain = 1.0 - kClearlyFaster;
-  request.lengths = solve::length_rules(*plan, request.cuts);
+  request.lengths = solve::length_rules(*plan, request.cuts, prompts);
   solve::CutChoice choice = solve::solve_cuts(blueprint, weights, *plan, times, request);
   candidate->notes = std::move(choice.notes);
   candidate->length_notes = std::move(choice.length_notes);
@@ -128,6 +129,27 @@ bool add_cuts(const solve::TaskTimes& times, const model::Blueprint& blueprint,
   // buffers.
   if (!choice.cuts.empty()) plan->order = plan::Order::kInOrder;
   return !choice.cuts.empty() || !choice.lengths.empty();
+}
+
+// The same with the chunk whose tokens are predicted to take least time each.
+bool choose_cuts(const solve::TaskTimes& times, const model::Blueprint& blueprint,
+                 const weights::Store& weights, const std::vector<int>& prompts,
+                 PlanCandidate* candidate) {
+  const int longest = *std::max_element(prompts.begin(), prompts.end());
+  const PlanCandidate all = *candidate;
+  double best_us = 0.0;
+  bool has_cuts = false;
+  for (size_t n = all.plan.prompt_shapes.size(); n > 0; --n) {
+    PlanCandidate shorter = all;
+    shorter.plan.prompt_shapes.resize(n);
+    const bool is_cut = add_cuts(times, blueprint, weights, prompts, &shorter);
+    const double us = solve::predict_prompt_us(times, shorter.plan, blueprint, longest);
+    if (best_us > 0.0 && us > kClearlyFaster * best_us) continue;
+    best_us = us;
+    has_cuts = is_cut;
+    *candidate = shorter;
+  }
+  return has_cuts;
 }
 
 void predict(const ChooseRequest& request, const solve::TaskTimes& times,
@@ -172,14 +194,14 @@ std::vector<PlanCandidate> candidates_of(const ChooseRequest& request, const Lan
   const plan::Profile profile =
       profile_of(request, options, whole.plan, weights.main_type(), stage);
   const solve::ProfileTimes times(profile, weights, whole.plan.kv_type);
-  choose_chunk(times, blueprint, longest, &whole.plan);
   std::vector<PlanCandidate> candidates = {whole};
+  choose_chunk(times, blueprint, longest, &candidates.front().plan);
   if (!whole.has_single_lane) {
     plan::Plan& plan = candidates.front().plan;
     plan.placements =
         solve::place(blueprint, weights, plan.lanes, times, place_request(plan)).placements;
     whole.name += ", cut";
-    if (options.lanes.has_cuts && add_cuts(times, blueprint, weights, &whole)) {
+    if (options.lanes.has_cuts && choose_cuts(times, blueprint, weights, request.prompts, &whole)) {
       candidates.push_back(whole);
     }
     // Why there is no such candidate is told by this one.

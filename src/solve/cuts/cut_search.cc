@@ -1,6 +1,7 @@
 #include "solve/cuts/cut_search.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "schedule/graphs.h"
 #include "schedule/plan_cuts.h"
@@ -49,6 +50,8 @@ class Search {
         try_both(&found);
       }
     }
+    // A lane that refuses the op would take for ever.
+    if (!std::isfinite(found.us)) found.cuts.clear();
     found.is_worthwhile =
         !found.cuts.empty() && found.us < (1.0 - rules_.least_gain) * found.whole_us;
     return found;

@@ -1,6 +1,7 @@
 #include "solve/cuts/length_search.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "schedule/graphs.h"
 #include "schedule/plan_cuts.h"
@@ -55,6 +56,7 @@ class LengthSearch {
         }
       }
     }
+    if (!std::isfinite(found.us)) found.parts.clear();
     found.is_worthwhile =
         !found.parts.empty() && found.us < (1.0 - rules_.least_gain) * found.padded_us;
     return found;
@@ -150,7 +152,8 @@ std::vector<int> cheapest_sum(int n, const std::vector<int>& counts,
   return parts;
 }
 
-LengthRules length_rules(const plan::Plan& plan, const CutRules& cuts) {
+LengthRules length_rules(const plan::Plan& plan, const CutRules& cuts,
+                         const std::vector<int>& wanted) {
   LengthRules rules;
   rules.token_granule = cuts.token_granule;
   rules.least_gain = cuts.least_gain;
@@ -158,9 +161,15 @@ LengthRules length_rules(const plan::Plan& plan, const CutRules& cuts) {
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
     if (has_fixed_shapes(plan.lanes[lane])) rules.fixed_lanes.push_back(static_cast<int>(lane));
   }
+  const bool is_dear = !rules.fixed_lanes.empty() && !wanted.empty();
   for (int n = cuts.token_granule; n < plan.chunk(); n += cuts.token_granule) {
     const auto& shapes = plan.prompt_shapes;
-    if (std::find(shapes.begin(), shapes.end(), n) == shapes.end()) rules.lengths.push_back(n);
+    if (std::find(shapes.begin(), shapes.end(), n) != shapes.end()) continue;
+    const bool is_wanted = std::any_of(wanted.begin(), wanted.end(), [&](int n_prompt) {
+      const int rest = n_prompt % plan.chunk();
+      return rest <= n && rest > n - cuts.token_granule;
+    });
+    if (!is_dear || is_wanted) rules.lengths.push_back(n);
   }
   return rules;
 }

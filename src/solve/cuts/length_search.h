@@ -22,8 +22,11 @@ struct LengthRules {
 };
 
 // Every multiple of the granule up to the plan's chunk for which there is no executable, on the
-// plan's lanes. Devices that take graphs of fixed shapes are its fixed lanes.
-LengthRules length_rules(const plan::Plan& plan, const CutRules& cuts);
+// plan's lanes. Devices that take graphs of fixed shapes are its fixed lanes; since each length
+// makes them compile graphs of its own, only those that prompts of `wanted` tokens come to are
+// looked at there. None wanted: all.
+LengthRules length_rules(const plan::Plan& plan, const CutRules& cuts,
+                         const std::vector<int>& wanted = {});
 
 struct LengthFound {
   int n_tokens = 0;

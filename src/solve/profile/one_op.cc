@@ -156,12 +156,20 @@ void OneOp::add_attention() {
 }
 
 std::unique_ptr<lanes::Executable> OneOp::build(lanes::Lane& lane, size_t variant,
-                                                const std::string& arrangement) const {
-  const plan::Shape shape = {shape_.phase, shape_.n_tokens};
+                                                const std::string& arrangement) {
+  const plan::Shape shape = {run_.phase, shape_.n_tokens};
   const plan::ProductArrangement choice = {0, shape_.n_rows, shape_.k, shape, arrangement};
   lanes::Subgraph subgraph = subgraphs_[variant];
   subgraph.arrangements = {&choice, 1};
-  return lane.build(subgraph, shape, *weights_, *buffers_);
+  try {
+    return lane.build(subgraph, shape, *weights_, *buffers_);
+  } catch (const Error& error) {
+    if (plan::depends_on_phase(shape_.op) || shape.phase == plan::Phase::kPrompt) {
+      throw NotBuilt(error.what());
+    }
+  }
+  run_.phase = plan::Phase::kPrompt;
+  return build(lane, variant, arrangement);
 }
 
 }  // namespace troika::solve

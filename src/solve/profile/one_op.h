@@ -4,11 +4,18 @@
 #include <memory>
 #include <vector>
 
+#include "base/error.h"
 #include "lanes/lane.h"
 #include "plan/profile.h"
 #include "weights/store.h"
 
 namespace troika::solve {
+
+// Says why a lane cannot build an op.
+class NotBuilt : public Error {
+ public:
+  using Error::Error;
+};
 
 // Nothing moves: executables keep addresses of what lies here.
 class OneOp {
@@ -21,9 +28,10 @@ class OneOp {
   OneOp(const OneOp&) = delete;
   OneOp& operator=(const OneOp&) = delete;
 
-  // `arrangement`: one of those that the lane names, empty for its first.
+  // `arrangement`: one of those that the lane names, empty for its first. An op that is the same in
+  // steps and prompts is built for prompts where the lane takes those alone. Throws NotBuilt.
   std::unique_ptr<lanes::Executable> build(lanes::Lane& lane, size_t variant,
-                                           const std::string& arrangement = "") const;
+                                           const std::string& arrangement = "");
   const lanes::Run& run() const { return run_; }
 
  private:

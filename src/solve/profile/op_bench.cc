@@ -160,8 +160,8 @@ weights::Matrix Arena::take(tensor::Type type, int n_rows, int k) {
 namespace {
 
 // In one of the lane's arrangements, empty for its first.
-plan::OpTime measure_arrangement(lanes::Machine& machine, int lane, const OpShape& shape,
-                                 const OneOp& op, size_t n_variants, const std::string& arrangement,
+plan::OpTime measure_arrangement(lanes::Machine& machine, int lane, const OpShape& shape, OneOp& op,
+                                 size_t n_variants, const std::string& arrangement,
                                  const Patience& patience) {
   lanes::Lane& worker = *machine.lanes()[static_cast<size_t>(lane)];
   // All beforehand, so that runs follow each other as tasks of a pass do: between them the threads
@@ -194,11 +194,12 @@ plan::OpTime measure_arrangement(lanes::Machine& machine, int lane, const OpShap
   time.spread = time.us > 0.0 ? (quantile(times, 0.75) - quantile(times, 0.25)) / time.us : 0.0;
   time.n_runs = static_cast<int>(times.size());
   time.arrangement = arrangement;
+  time.is_of_prompts_alone = op.run().phase != shape.phase;
   return time;
 }
 
-plan::OpTime fastest_arrangement(lanes::Machine& machine, int lane, const OpShape& shape,
-                                 const OneOp& op, size_t n_variants, const Patience& patience) {
+plan::OpTime fastest_arrangement(lanes::Machine& machine, int lane, const OpShape& shape, OneOp& op,
+                                 size_t n_variants, const Patience& patience) {
   // Less is within the noise of a measurement, and the first one is as good.
   constexpr double kWorthwhile = 0.97;
   const std::span<const char* const> arrangements =
@@ -226,7 +227,7 @@ std::vector<plan::OpTime> compare_arrangements(lanes::Machine& machine, int lane
   std::vector<plan::OpTime> times;
   for (const OpShape& shape : products) {
     const size_t row_bytes = tensor::row_bytes(shape.type, static_cast<size_t>(shape.k));
-    const OneOp op(shape, {{shape.type, &kNothing, row_bytes, shape.n_rows, shape.k}});
+    OneOp op(shape, {{shape.type, &kNothing, row_bytes, shape.n_rows, shape.k}});
     times.push_back(fastest_arrangement(machine, lane, shape, op, 1, {0, 1, 1, 0.0}));
   }
   return times;
@@ -251,7 +252,7 @@ plan::OpTime measure_op(lanes::Machine& machine, int lane, const OpShape& shape,
       }
     }
   }
-  const OneOp op(shape, matrices, is_packed ? patience.pack_threads : 0);
+  OneOp op(shape, matrices, is_packed ? patience.pack_threads : 0);
   return fastest_arrangement(machine, lane, shape, op, matrices.size(), patience);
 }
 
@@ -260,8 +261,8 @@ double measure_start_us(lanes::Machine& machine, int lane, Arena& arena) {
 }
 
 double measure_handover_us(lanes::Machine& machine, int from, int to) {
-  const OneOp a(kTiny, {weights::Matrix{}});
-  const OneOp b(kTiny, {weights::Matrix{}});
+  OneOp a(kTiny, {weights::Matrix{}});
+  OneOp b(kTiny, {weights::Matrix{}});
   std::vector<const OneOp*> ops(machine.lanes().size(), nullptr);
   std::vector<const lanes::Executable*> executables(machine.lanes().size(), nullptr);
   const auto on_from = a.build(*machine.lanes()[static_cast<size_t>(from)], 0);

@@ -48,7 +48,8 @@ struct Patience {
   bool in_strips = false;
 };
 
-// One op on one lane. Throws Error where the lane cannot build it, or a run failed.
+// One op on one lane. Throws NotBuilt (one_op.h) where the lane cannot build it, Error where a run
+// failed.
 plan::OpTime measure_op(lanes::Machine& machine, int lane, const plan::OpShape& shape, Arena& arena,
                         const Patience& patience);
 

@@ -242,6 +242,19 @@ std::vector<OpShape> model_shapes(const model::KnownModel& model, tensor::Type t
   return important_first(shapes);
 }
 
+std::vector<OpShape> part_shapes(const std::vector<OpShape>& shapes) {
+  constexpr int kGranule = lanes::Slice::kRowGranularity;
+  std::vector<OpShape> parts;
+  for (const OpShape& shape : shapes) {
+    for (int quarters = 1; shape.op == OpKind::kLinear && quarters < 4; ++quarters) {
+      OpShape part = shape;
+      part.n_rows = shape.n_rows / kGranule * quarters / 4 * kGranule;
+      if (part.n_rows > 0) parts.push_back(part);
+    }
+  }
+  return parts;
+}
+
 std::vector<OpShape> product_shapes(const model::Blueprint& blueprint,
                                     const weights::Store& weights,
                                     const std::vector<Shape>& built) {

@@ -28,6 +28,10 @@ std::vector<plan::OpShape> model_shapes(const model::Blueprint& blueprint,
 std::vector<plan::OpShape> model_shapes(const model::KnownModel& model, tensor::Type type,
                                         tensor::Type kv_type);
 
+// Parts of these products by rows, as lanes get them where a weight is cut: a quarter, a half and
+// three quarters.
+std::vector<plan::OpShape> part_shapes(const std::vector<plan::OpShape>& shapes);
+
 // The different products of a model's body in these shapes.
 std::vector<plan::OpShape> product_shapes(const model::Blueprint& blueprint,
                                           const weights::Store& weights,

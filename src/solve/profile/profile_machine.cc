@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/system.h"
+#include "solve/profile/one_op.h"
 
 namespace troika::solve {
 namespace {
@@ -31,11 +32,16 @@ double sum(const std::vector<double>& values) {
   return total;
 }
 
+// Without rates where a lane cannot build what reads.
 plan::ReadRate best_rate(lanes::Machine& machine, const std::vector<int>& lanes, Arena& arena) {
   plan::ReadRate best;
   for (const tensor::Type type : kStreamTypes) {
-    plan::ReadRate rate = measure_bandwidth(machine, lanes, type, arena);
-    if (best.gb_s.empty() || sum(rate.gb_s) > sum(best.gb_s)) best = std::move(rate);
+    try {
+      plan::ReadRate rate = measure_bandwidth(machine, lanes, type, arena);
+      if (best.gb_s.empty() || sum(rate.gb_s) > sum(best.gb_s)) best = std::move(rate);
+    } catch (const NotBuilt&) {
+      return {};
+    }
   }
   return best;
 }
@@ -52,13 +58,13 @@ void measure_rates(lanes::Machine& machine, Arena& arena, Profile* profile) {
       profile->handovers.push_back({from, to, measure_handover_us(machine, from, to)});
     }
   }
-  for (int lane = 0; lane < n_lanes; ++lane) {
-    profile->bandwidth.push_back(best_rate(machine, {lane}, arena));
-  }
+  const auto add_rate = [&](const std::vector<int>& lanes) {
+    plan::ReadRate rate = best_rate(machine, lanes, arena);
+    if (!rate.gb_s.empty()) profile->bandwidth.push_back(std::move(rate));
+  };
+  for (int lane = 0; lane < n_lanes; ++lane) add_rate({lane});
   for (int a = 0; a < n_lanes; ++a) {
-    for (int b = a + 1; b < n_lanes; ++b) {
-      profile->bandwidth.push_back(best_rate(machine, {a, b}, arena));
-    }
+    for (int b = a + 1; b < n_lanes; ++b) add_rate({a, b});
   }
 }
 
@@ -95,10 +101,33 @@ std::vector<Wanted> still_wanted(const std::vector<OpShape>& shapes, int n_lanes
   for (const OpShape& shape : shapes) {
     if (!arena.fits(shape)) continue;
     for (int lane = 0; lane < n_lanes; ++lane) {
+      if (plan::depends_on_phase(shape.op) && known.refuses(lane, shape.op, shape.phase)) continue;
       if (seen.insert({lane, shape}).second) wanted.push_back({lane, shape});
     }
   }
   return wanted;
+}
+
+// Adds its time, or that the lane refuses it.
+void measure_wanted(lanes::Machine& machine, const Wanted& wanted, Arena& arena,
+                    const Patience& patience, Profile* profile) {
+  const auto& [lane, shape] = wanted;
+  const auto is_alike = [&, lane = lane, &shape = shape](const OpTime& time) {
+    return time.lane == lane && time.shape.op == shape.op && time.shape.phase == shape.phase;
+  };
+  const auto refuse = [&, lane = lane, &shape = shape] {
+    if (profile->refuses(lane, shape.op, shape.phase)) return;
+    profile->refusals.push_back({lane, shape.op, shape.phase});
+  };
+  if (plan::depends_on_phase(shape.op) && profile->refuses(lane, shape.op, shape.phase)) return;
+  try {
+    profile->ops.push_back(measure_op(machine, lane, shape, arena, patience));
+    if (profile->ops.back().is_of_prompts_alone) refuse();
+  } catch (const NotBuilt&) {
+    ++profile->n_left_out;
+    // Where it has built others, this shape alone is refused.
+    if (std::none_of(profile->ops.begin(), profile->ops.end(), is_alike)) refuse();
+  }
 }
 
 // Returns the median, of an even number the faster one in the middle.
@@ -125,7 +154,10 @@ Profile profile_machine(lanes::Machine& machine, const ProfileOptions& options, 
                         const Clock& wall, const ProgressFunction& progress) {
   Profile profile;
   profile.lanes = profile_lanes(machine);
-  if (kept != nullptr) profile.ops = kept->ops;
+  if (kept != nullptr) {
+    profile.ops = kept->ops;
+    profile.refusals = kept->refusals;
+  }
   const int n_lanes = static_cast<int>(profile.lanes.size());
   const auto report = [&](size_t done, size_t total) {
     if (progress) progress(done, total);
@@ -147,8 +179,7 @@ Profile profile_machine(lanes::Machine& machine, const ProfileOptions& options, 
       ++profile.n_left_out;
       continue;
     }
-    profile.ops.push_back(
-        measure_op(machine, wanted[i].lane, wanted[i].shape, arena, options.patience));
+    measure_wanted(machine, wanted[i], arena, options.patience, &profile);
     known.insert(kind);
     report(i + 2, n_steps);
   }

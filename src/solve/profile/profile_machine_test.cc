@@ -48,6 +48,7 @@ class KnownLane : public lanes::Lane {
   const Costs& costs() const { return costs_; }
   int index() const { return index_; }
   bool fails = false;
+  bool is_static = false;  // takes prompts without attention alone
 
  private:
   KnownMachine& machine_;
@@ -118,6 +119,9 @@ std::unique_ptr<lanes::Executable> KnownLane::build(const lanes::Subgraph& subgr
                                                     const lanes::Buffers& buffers) {
   const model::Op& op = subgraph.ops.front();
   EXPECT_EQ(subgraph.ops.size(), 1u);
+  if (is_static && (shape.phase == plan::Phase::kStep || op.is_dynamic())) {
+    throw Error("This lane takes static graphs of prompts.");
+  }
   EXPECT_NE(buffers.view(op.output).address, nullptr);
   // The context is known when a run is submitted.
   return std::make_unique<KnownExecutable>(
@@ -185,6 +189,31 @@ TEST(ProfileMachine, GivesTheKnownTimesOfAnyMachine) {
   }
   ASSERT_EQ(profile.handovers.size(), 6u);
   for (const plan::Handover& handover : profile.handovers) EXPECT_NEAR(handover.us, 3.25, 1e-6);
+}
+
+TEST(ProfileMachine, WhatALaneRefusesIsLeftOutAndTakesForEver) {
+  KnownMachine machine({{2.0, 4e3, 1e5}, {9.0, 9e3, 7e5}});
+  machine.lane(1).is_static = true;
+  const ProfileOptions options = small_options();
+  const RealClock wall;
+  const plan::Profile profile = profile_machine(machine, options, nullptr, wall, {});
+  for (const OpShape& shape : options.shapes) {
+    const bool is_refused = plan::depends_on_phase(shape.op) &&
+                            (shape.phase == plan::Phase::kStep || shape.op == OpKind::kAttention);
+    EXPECT_EQ(profile.find(1, shape) == nullptr, is_refused) << model::op_kind_name(shape.op);
+    EXPECT_NE(profile.find(0, shape), nullptr);
+  }
+  // Ops that are the same in both phases are measured as in prompts, and refused in steps.
+  EXPECT_TRUE(profile.refuses(1, OpKind::kGate, plan::Phase::kStep));
+  EXPECT_FALSE(profile.refuses(1, OpKind::kGate, plan::Phase::kPrompt));
+  EXPECT_TRUE(profile.refuses(1, OpKind::kLinear, plan::Phase::kStep));
+  EXPECT_FALSE(profile.refuses(1, OpKind::kLinear, plan::Phase::kPrompt));
+  ASSERT_EQ(profile.bandwidth.size(), 1u);
+  EXPECT_EQ(profile.bandwidth[0].lanes, std::vector<int>{0});
+  // What is known needs no second look.
+  const plan::Profile again = profile_machine(machine, options, &profile, wall, {});
+  EXPECT_EQ(again.refusals, profile.refusals);
+  EXPECT_EQ(again.ops.size(), profile.ops.size());
 }
 
 TEST(ProfileMachine, ALongDisturbanceDoesNotShow) {
