@@ -212,6 +212,18 @@ TEST_F(VendorLanes, SlicesOfRowsAndTokensHaveTheBitsOfTheHost) {
   }
 }
 
+// Weights of two models have the same numbers.
+TEST_F(VendorLanes, ModelsOneAfterAnotherHaveTheirOwnWeights) {
+  const auto vendor_lane = vendor();
+  const auto host_lane = host();
+  for (const bool is_extreme : {false, true, false}) {
+    SmallBlock block(150, is_extreme);
+    block.pack({});
+    EXPECT_EQ(bits_of(*vendor_lane, &block, block.subgraph(), 5, 5, 0),
+              bits_of(*host_lane, &block, block.subgraph(), 5, 5, 0));
+  }
+}
+
 // Sums of 2,100 products of the largest levels are no floats.
 TEST_F(VendorLanes, LongRowsOfExtremeWeightsHaveTheBitsOfTheHost) {
   SmallBlock block(2100, true);

@@ -60,10 +60,12 @@ std::shared_ptr<const VendorWeights> VendorShelf::weights_of(
     std::span<const VendorProduct> products) {
   std::string key;
   for (const VendorProduct& product : products) {
-    key += fmt::format("{}:{}-{} ", product.op->weight, product.rows.begin, product.rows.end);
+    const weights::Matrix& matrix = product.bound.weight.matrix;
+    key += fmt::format("{}:{}x{}:{}-{} ", static_cast<const void*>(matrix.data), matrix.n_rows,
+                       matrix.row_length, product.rows.begin, product.rows.end);
   }
-  std::shared_ptr<const VendorWeights>& kept = weights_[key];
-  if (kept != nullptr) return kept;
+  std::weak_ptr<const VendorWeights>& shelved = weights_[key];
+  if (std::shared_ptr<const VendorWeights> kept = shelved.lock()) return kept;
   LevelRows rows;
   for (const VendorProduct& product : products) append_rows(product.bound, product.rows, &rows);
   auto made = std::make_shared<VendorWeights>();
@@ -81,12 +83,17 @@ std::shared_ptr<const VendorWeights> VendorShelf::weights_of(
         library_, k, static_cast<int>(rows.n_rows()), write));
   }
   made->scales = std::move(rows.scales);
-  return kept = std::move(made);
+  shelved = made;
+  return made;
 }
 
 size_t VendorShelf::bytes() const {
   size_t bytes = 0;
-  for (const auto& [key, weights] : weights_) bytes += weights->bytes();
+  for (const auto& [key, shelved] : weights_) {
+    if (const std::shared_ptr<const VendorWeights> weights = shelved.lock()) {
+      bytes += weights->bytes();
+    }
+  }
   return bytes;
 }
 

@@ -69,7 +69,9 @@ class VendorShelf {
  private:
   std::shared_ptr<const openvino::Library> library_;
   int most_exact_sum_;
-  std::map<std::string, std::shared_ptr<const VendorWeights>> weights_;
+  // By what they are of. They live as long as executables do: a model that comes later may lie
+  // where one lay before.
+  std::map<std::string, std::weak_ptr<const VendorWeights>> weights_;
 };
 
 // What the products of a stage are made from.
