@@ -108,12 +108,18 @@ def listings():
     yield "range", b"bytes 100-199/1000"
 
 
+def gbnf_texts():
+    yield "list", b'root ::= "[" item ("," item)* "]"\nitem ::= [a-z]+ | [^\\n"]{2,5} # end'
+    yield "sum", b'root ::= root "+" atom | atom\natom ::= "\\x41" | "(" root ")"'
+
+
 def main():
     if len(sys.argv) != 2:
         print(__doc__.strip(), file=sys.stderr)
         return 2
     corpora = {"fuzz_gguf_file": gguf_files, "fuzz_draft_history": histories,
-               "fuzz_convert_safetensors": safetensors_files, "fuzz_fetch_listing": listings}
+               "fuzz_convert_safetensors": safetensors_files, "fuzz_fetch_listing": listings,
+               "fuzz_grammar_gbnf": gbnf_texts}
     for target, files in corpora.items():
         folder = pathlib.Path(sys.argv[1]) / target
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,37 @@
+// Sets of Unicode characters, and what they look like in a text.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "grammar/pool.h"
+
+namespace troika::grammar {
+
+// Code points, surrogates never among them.
+class CharacterSet {
+ public:
+  static constexpr uint32_t kLast = 0x10ffff;
+  static CharacterSet all();
+  static CharacterSet of(uint32_t code) { return range(code, code); }
+  static CharacterSet range(uint32_t first, uint32_t last);
+
+  void add(uint32_t first, uint32_t last);
+  void add(const CharacterSet& other);
+  CharacterSet without(const CharacterSet& other) const;
+  CharacterSet inverted() const { return all().without(*this); }
+  CharacterSet both(const CharacterSet& other) const { return without(other.inverted()); }
+  bool has(uint32_t code) const;
+  bool empty() const { return ranges_.empty(); }
+  // In order, with gaps between them.
+  const std::vector<std::pair<uint32_t, uint32_t>>& ranges() const { return ranges_; }
+
+ private:
+  std::vector<std::pair<uint32_t, uint32_t>> ranges_;
+};
+
+// One character of the set in UTF-8.
+Expr utf8_character(Pool* pool, const CharacterSet& set);
+
+}  // namespace troika::grammar

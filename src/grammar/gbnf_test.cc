@@ -1,0 +1,125 @@
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "grammar/grammar_test_support.h"
+
+namespace troika::grammar {
+namespace {
+
+bool fits(std::string_view grammar, std::string_view text) {
+  return accepts(compiled(grammar, Format::kGbnf), text);
+}
+
+TEST(Gbnf, LiteralsSetsGroupsAndRepetitions) {
+  const char* const list = R"(
+# A list of words.
+root  ::= "[" word ("," " "? word)* "]"   # behind it nothing
+word  ::= [a-c]+ | "x" [^a-c\]] {2,3} "!"
+)";
+  for (const char* const good : {"[a]", "[abc,b, cc]", "[xzz!]", "[xyz]!,a]", "[x中é!]"}) {
+    const bool is_good = std::string_view(good) != "[xyz]!,a]";
+    EXPECT_EQ(fits(list, good), is_good) << good;
+  }
+  for (const char* const bad :
+       {"", "[", "[]", "[a,]", "[d]", "[xz!]", "[xzzzz!]", "[a]a", "[a,  b]"}) {
+    EXPECT_FALSE(fits(list, bad)) << bad;
+  }
+}
+
+TEST(Gbnf, RulesThatCallThemselves) {
+  const char* const balanced = "root ::= \"(\" root* \")\" | \"[\" root \"]\"";
+  EXPECT_TRUE(fits(balanced, "(()([()]))"));
+  EXPECT_FALSE(fits(balanced, "(()([()])"));
+  EXPECT_FALSE(fits(balanced, "([)]"));
+  // At the end, so that a text of any length has the same few states.
+  const auto list = compiled("root ::= \"a\" | \"a,\" root", Format::kGbnf);
+  std::string text = "a";
+  for (int i = 0; i < 40; ++i) text += ",a";
+  EXPECT_TRUE(accepts(list, text));
+  const size_t n = list->n_expressions();
+  for (int i = 0; i < 200; ++i) text += ",a";
+  EXPECT_TRUE(accepts(list, text));
+  EXPECT_EQ(list->n_expressions(), n);
+}
+
+TEST(Gbnf, RulesThatBeginWithThemselves) {
+  const char* const sum = R"x(root ::= root "+" product | product
+product ::= product "*" atom | atom
+atom ::= [a-z] | "(" root ")")x";
+  EXPECT_TRUE(fits(sum, "a+b*c+(d*e+f)*g"));
+  EXPECT_FALSE(fits(sum, "a+b*+c"));
+  EXPECT_FALSE(fits(sum, "a+(b"));
+  const char* const around =
+      "root ::= b \"x\" | \"r\"\nb ::= c \"y\" | root \"s\"\nc ::= root \"z\" | b";
+  EXPECT_TRUE(fits(around, "r"));
+  EXPECT_TRUE(fits(around, "rsx"));
+  EXPECT_TRUE(fits(around, "rzyxsxzyx"));
+  EXPECT_FALSE(fits(around, "rzx"));
+  EXPECT_NE(
+      error_of("root ::= \"a\"? root \"b\" | \"c\"", Format::kGbnf).find("begins with itself"),
+      std::string::npos);
+}
+
+TEST(Gbnf, AmbiguousOnesStaySmall) {
+  const auto grammar =
+      compiled("root ::= \"if \" root (\" else \" root)? | \"x\" | root root", Format::kGbnf);
+  std::string text;
+  for (int i = 0; i < 12; ++i) text += "if ";
+  text += "xx";
+  for (int i = 0; i < 12; ++i) text += " else x";
+  EXPECT_TRUE(accepts(grammar, text));
+  EXPECT_FALSE(accepts(grammar, text + " else x"));
+  EXPECT_LT(grammar->n_expressions(), 20'000u);
+}
+
+TEST(Gbnf, WhatNoTextFitsIsNeverBegun) {
+  const auto grammar =
+      compiled("root ::= \"a\" endless | \"ab\"\nendless ::= \"b\" endless", Format::kGbnf);
+  Matcher matcher(grammar);
+  EXPECT_EQ(matcher.forced(10), "ab");
+  EXPECT_NE(error_of("root ::= \"a\" root", Format::kGbnf).find("No text fits"), std::string::npos);
+}
+
+TEST(Gbnf, ErrorsNameTheirPlace) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "no rule 'root'"},
+      {"root ::= \"a\nb\"", ""},
+      {"root ::= \"a", "line 1, column 12: the grammar ends"},
+      {"root = \"a\"", "'::=' is expected"},
+      {"root ::= other", "line 1, column 10: there is no rule 'other'"},
+      {"root ::= \"a\"\nroot ::= \"b\"", "line 2"},
+      {"root ::= (\"a\"", "')' is expected"},
+      {"root ::= \"a\" )", "')' has no meaning"},
+      {"root ::= \"a\"{3,2}", "fewer than the least"},
+      {"root ::= \"a\"{9999999}", "at most 1000000"},
+      {"root ::= [z-a]", "ends before it begins"},
+      {"root ::= \"\\q\"", "escape has no meaning"},
+      {"root ::= \"\\uD800\"", "none of a Unicode character"},
+      {"root ::= <[17]>", "tokens (<...>) are not supported"},
+      {"root ::= \"\xff\"", "no UTF-8"}};
+  for (const auto& [text, part] : cases) {
+    const std::string error = error_of(text, Format::kGbnf);
+    EXPECT_EQ(error.empty(), *part == '\0') << text;
+    EXPECT_NE(error.find(part), std::string::npos) << text << ": " << error;
+  }
+  EXPECT_NE(error_of("root ::= " + std::string(5000, '('), Format::kGbnf).find("nested too deeply"),
+            std::string::npos);
+}
+
+TEST(Gbnf, LimitsEndInASentence) {
+  CompileOptions small;
+  small.limits.n_expressions = 2000;
+  const std::string text = "root ::= ([a-b]* \"a\" [a-b]{12} | \"c\")* \"d\"";
+  EXPECT_THROW(
+      {
+        const auto grammar = compiled(text, Format::kGbnf, small);
+        uint32_t random = 1;
+        for (int i = 0; i < 100; ++i) random_text(grammar, &random, 200);
+      },
+      Error);
+  small.limits.n_text_bytes = 10;
+  EXPECT_THROW(compiled(text, Format::kGbnf, small), Error);
+}
+
+}  // namespace
+}  // namespace troika::grammar

@@ -1,0 +1,115 @@
+#include "grammar/grammar.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "grammar/readers.h"
+
+namespace troika::grammar {
+namespace {
+
+Expr read(std::string_view text, Format format, const CompileOptions& options, Pool* pool) {
+  if (text.size() > options.limits.n_text_bytes) {
+    throw Error(fmt::format("The grammar is {} bytes long; at most {} are read.", text.size(),
+                            options.limits.n_text_bytes));
+  }
+  switch (format) {
+    case Format::kGbnf:
+      return read_gbnf(text, options.limits, pool);
+  }
+  return Pool::kNone;
+}
+
+}  // namespace
+
+Grammar::Grammar(std::string_view text, Format format, std::shared_ptr<const TokenTrie> tokens,
+                 const CompileOptions& options)
+    : tokens_(std::move(tokens)),
+      limits_(options.limits),
+      pool_(options.limits),
+      masks_(&pool_, *tokens_, options.limits.mask_bytes) {
+  start_ = pool_.seal(read(text, format, options, &pool_));
+  if (start_ == Pool::kNone) throw Error("No text fits the grammar: it asks for what cannot be.");
+}
+
+size_t Grammar::n_expressions() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return pool_.n_expressions();
+}
+
+std::shared_ptr<Grammar> compile(std::string_view text, Format format,
+                                 std::shared_ptr<const TokenTrie> tokens,
+                                 const CompileOptions& options) {
+  return std::make_shared<Grammar>(text, format, std::move(tokens), options);
+}
+
+Matcher::Matcher(std::shared_ptr<Grammar> grammar) : grammar_(std::move(grammar)) {
+  states_.push_back(grammar_->start_);
+}
+
+void Matcher::allowed(TokenSet* set) {
+  const std::lock_guard<std::mutex> lock(grammar_->mutex_);
+  const Expr state = states_.back();
+  if (state == kEnded) {
+    set->resize(grammar_->tokens().n_tokens());
+    return;
+  }
+  grammar_->pool_.allow_steps(grammar_->limits_.n_mask_steps);
+  grammar_->masks_.allowed(state, set);
+  if (grammar_->pool_.nullable(state)) set->add_all(grammar_->tokens().ends());
+}
+
+Expr Matcher::state_behind(Token token) {
+  const TokenTrie& tokens = grammar_->tokens();
+  Expr state = states_.back();
+  if (state == kEnded || token < 0 || token >= tokens.n_tokens()) return Pool::kNone;
+  if (tokens.is_end(token)) return grammar_->pool_.nullable(state) ? kEnded : Pool::kNone;
+  const std::string_view bytes = tokens.bytes(token);
+  if (bytes.empty()) return Pool::kNone;
+  grammar_->pool_.allow_steps(grammar_->limits_.n_mask_steps);
+  for (const char byte : bytes) {
+    state = grammar_->pool_.step(state, static_cast<uint8_t>(byte));
+    if (state == Pool::kNone) break;
+  }
+  return state;
+}
+
+bool Matcher::is_allowed(Token token) {
+  const std::lock_guard<std::mutex> lock(grammar_->mutex_);
+  return state_behind(token) != Pool::kNone;
+}
+
+bool Matcher::advance(Token token) {
+  const std::lock_guard<std::mutex> lock(grammar_->mutex_);
+  const Expr state = state_behind(token);
+  if (state == Pool::kNone) return false;
+  states_.push_back(state);
+  return true;
+}
+
+void Matcher::back(int n_tokens) {
+  TROIKA_ASSERT(n_tokens >= 0 && n_tokens <= this->n_tokens());
+  states_.resize(states_.size() - static_cast<size_t>(n_tokens));
+}
+
+bool Matcher::may_end() const {
+  const std::lock_guard<std::mutex> lock(grammar_->mutex_);
+  return states_.back() != kEnded && grammar_->pool_.nullable(states_.back());
+}
+
+std::string Matcher::forced(size_t most_bytes) {
+  const std::lock_guard<std::mutex> lock(grammar_->mutex_);
+  Pool& pool = grammar_->pool_;
+  pool.allow_steps(grammar_->limits_.n_mask_steps);
+  std::string bytes;
+  Expr state = states_.back();
+  while (state != kEnded && bytes.size() < most_bytes && !pool.nullable(state)) {
+    const int byte = pool.only_byte(state);
+    if (byte < 0) break;
+    bytes += static_cast<char>(byte);
+    state = pool.step(state, static_cast<uint8_t>(byte));
+  }
+  return bytes;
+}
+
+}  // namespace troika::grammar

@@ -1,0 +1,77 @@
+// Grammars that answers are held to: compile one for a vocabulary, then let a matcher follow an
+// answer and say which tokens may come next. See docs/grammar.md.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "grammar/limits.h"
+#include "grammar/masks.h"
+#include "grammar/pool.h"
+#include "grammar/token_trie.h"
+
+namespace troika::grammar {
+
+enum class Format : uint8_t { kGbnf };
+
+struct CompileOptions {
+  Limits limits{};
+};
+
+// A compiled grammar. What does not change is shared, and what is found out about it while it is
+// used is kept for all: matchers of several threads take turns.
+class Grammar {
+ public:
+  Grammar(std::string_view text, Format format, std::shared_ptr<const TokenTrie> tokens,
+          const CompileOptions& options);
+
+  const TokenTrie& tokens() const { return *tokens_; }
+  size_t n_expressions() const;
+
+ private:
+  friend class Matcher;
+  std::shared_ptr<const TokenTrie> tokens_;
+  Limits limits_;
+  mutable std::mutex mutex_;
+  Pool pool_;
+  Masks masks_;
+  Expr start_ = Pool::kNone;
+};
+
+// Throws Error for a text that is none of the format, that asks for something unsupported, which it
+// names with its place, or that takes more than the limits.
+std::shared_ptr<Grammar> compile(std::string_view text, Format format,
+                                 std::shared_ptr<const TokenTrie> tokens,
+                                 const CompileOptions& options = {});
+
+// Where one answer is in its grammar. What throws Error leaves it as it was.
+class Matcher {
+ public:
+  explicit Matcher(std::shared_ptr<Grammar> grammar);
+
+  const Grammar& grammar() const { return *grammar_; }
+  // The tokens that may come next: those after which the text can still be completed, and where it
+  // may end also the vocabulary's end tokens.
+  void allowed(TokenSet* set);
+  bool is_allowed(Token token);
+  // The token comes. False: it must not, and nothing changes.
+  bool advance(Token token);
+  // The last tokens did not come. REQUIRES: 0 <= n_tokens <= this->n_tokens().
+  void back(int n_tokens);
+  int n_tokens() const { return static_cast<int>(states_.size()) - 1; }
+  bool may_end() const;
+  // The bytes that must come next, at most so many.
+  std::string forced(size_t most_bytes);
+
+ private:
+  static constexpr Expr kEnded = Pool::kUnknown;  // behind an end token
+  Expr state_behind(Token token);
+
+  std::shared_ptr<Grammar> grammar_;
+  std::vector<Expr> states_;  // before the first token, then behind each
+};
+
+}  // namespace troika::grammar

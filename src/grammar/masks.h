@@ -1,0 +1,39 @@
+// Which tokens may follow a state: walks of the tries, and the masks that are kept.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "grammar/pool.h"
+#include "grammar/token_trie.h"
+
+namespace troika::grammar {
+
+class Masks {
+ public:
+  // All must outlive the masks. REQUIRES: the pool is not sealed yet.
+  Masks(Pool* pool, const TokenTrie& tokens, size_t most_bytes);
+
+  // Tokens whose bytes lead to a state that can be completed; end tokens are none of them.
+  void allowed(Expr state, TokenSet* set);
+
+ private:
+  static constexpr int kEndless = 1 << 30;
+  int n_plain(Expr state);
+  bool accepts_plain(Expr character);
+  void walk(const Trie& trie, Expr state, TokenSet* set);
+  bool is_mostly_plain(const Trie& trie, Expr state);
+
+  Pool& pool_;
+  const TokenTrie& tokens_;
+  size_t most_bytes_;
+  Expr plain_;                         // a plain character
+  std::vector<int8_t> accepts_plain_;  // by expression; -1: nobody looked
+  std::vector<Expr> stack_;            // states by depth
+  size_t n_visited_ = 0;               // by the mask that is made
+  size_t n_kept_bytes_ = 0;
+  std::unordered_map<Expr, TokenSet> kept_;
+};
+
+}  // namespace troika::grammar

@@ -1,0 +1,104 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "base/error.h"
+#include "grammar/grammar_test_support.h"
+
+namespace troika::grammar {
+namespace {
+
+// A grammar of everything that JSON can say, compactly.
+constexpr const char* kJson = R"(
+root ::= value
+value ::= object | array | string | number | "true" | "false" | "null"
+object ::= "{" (member ("," member)*)? "}"
+member ::= string ":" value
+array ::= "[" (value ("," value)*)? "]"
+string ::= "\"" ([^"\\\x00-\x1f] | "\\" (["\\bfnrt/] | "u" [0-9a-fA-F]{4}))* "\""
+number ::= "-"? ("0" | [1-9] [0-9]*) ("." [0-9]+)? ([eE] [+-]? [0-9]+)?
+)";
+
+TEST(Matcher, MasksAreWhatEachTokenSays) {
+  const auto json = compiled(kJson, Format::kGbnf);
+  EXPECT_TRUE(accepts(json, R"({"name":["abc\"é中",-12.5e3,{"":null}],"b":[]})"));
+  EXPECT_FALSE(accepts(json, R"({"name":[abc]})"));
+  uint32_t random = 3;
+  int n_ended = 0;
+  for (int i = 0; i < 40; ++i) {
+    const std::string text = random_text(json, &random, 40);
+    if (text.empty()) continue;
+    ++n_ended;
+    EXPECT_TRUE(accepts(json, text)) << text;
+  }
+  EXPECT_GT(n_ended, 5);
+}
+
+// Steps forwards and back at random come to the same masks as going there directly.
+TEST(Matcher, ComesBackFromAnywhere) {
+  const auto json = compiled(kJson, Format::kGbnf);
+  uint32_t random = 11;
+  Matcher wanderer(json);
+  std::vector<Token> path;
+  for (int i = 0; i < 400; ++i) {
+    TokenSet set;
+    wanderer.allowed(&set);
+    if (set.size() == 0 || path.size() > 30 || next_random(&random, 4) == 0) {
+      const uint32_t n = next_random(&random, static_cast<uint32_t>(path.size()) + 1);
+      wanderer.back(static_cast<int>(n));
+      path.resize(path.size() - n);
+    } else {
+      auto token = static_cast<Token>(next_random(&random, static_cast<uint32_t>(set.n_tokens())));
+      while (!set.has(token)) token = (token + 1) % set.n_tokens();
+      ASSERT_TRUE(wanderer.advance(token));
+      path.push_back(token);
+    }
+    Matcher direct(compiled(kJson, Format::kGbnf));
+    for (const Token token : path) ASSERT_TRUE(direct.advance(token));
+    TokenSet there, here;
+    direct.allowed(&there);
+    wanderer.allowed(&here);
+    ASSERT_TRUE(there == here);
+    ASSERT_EQ(direct.may_end(), wanderer.may_end());
+    ASSERT_EQ(direct.forced(20), wanderer.forced(20));
+  }
+}
+
+TEST(Matcher, EndsOnlyWhereItMay) {
+  Matcher matcher(compiled("root ::= \"ab\" \"c\"?", Format::kGbnf));
+  constexpr Token kEnd = 2;
+  EXPECT_FALSE(matcher.advance(kEnd));
+  EXPECT_EQ(matcher.forced(64), "ab");
+  EXPECT_EQ(matcher.forced(1), "a");
+  std::vector<Token> tokens;
+  matcher.grammar().tokens().write("abc", &tokens);
+  ASSERT_EQ(tokens.size(), 1u);
+  EXPECT_EQ(matcher.grammar().tokens().bytes(tokens[0]), "abc");
+  ASSERT_TRUE(matcher.advance(3 + 'a'));
+  ASSERT_TRUE(matcher.advance(3 + 'b'));
+  EXPECT_TRUE(matcher.may_end());
+  EXPECT_EQ(matcher.forced(64), "");
+  ASSERT_TRUE(matcher.advance(kEnd));
+  EXPECT_FALSE(matcher.may_end());
+  TokenSet set;
+  matcher.allowed(&set);
+  EXPECT_EQ(set.size(), 0);
+  EXPECT_FALSE(matcher.advance(3 + 'c'));
+  EXPECT_FALSE(matcher.advance(kEnd));
+  matcher.back(2);
+  EXPECT_FALSE(matcher.may_end());
+  EXPECT_FALSE(matcher.advance(0));  // <unk>
+  EXPECT_FALSE(matcher.advance(-1));
+  EXPECT_FALSE(matcher.advance(1 << 20));
+  EXPECT_TRUE(matcher.advance(3 + 'b'));
+}
+
+// A mask that is made again after all were given up is the same one.
+TEST(Matcher, MasksAreTheSameWithoutRoomToKeepThem) {
+  CompileOptions none;
+  none.limits.mask_bytes = 0;
+  EXPECT_TRUE(accepts(compiled(kJson, Format::kGbnf, none), R"({"name":["abc"]})"));
+}
+
+}  // namespace
+}  // namespace troika::grammar

@@ -1,0 +1,283 @@
+// What is done once with all rules of a pool: which accept the empty text, which accept none at
+// all, and those that begin with themselves, which a step could never finish, are written anew.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "grammar/pool.h"
+#include "grammar/pool_depth.h"
+
+namespace troika::grammar {
+
+class RuleWriter {
+ public:
+  explicit RuleWriter(Pool* pool) : pool_(*pool) {}
+
+  void find_nullable();
+  Expr drop_dead(Expr start);
+  void remove_left_recursion();
+
+ private:
+  using Node = Pool::Node;
+  Node node(Expr e) const { return pool_.nodes_[e]; }
+  bool has_ref(Expr e) const { return pool_.calls_rules(e); }
+  bool is_productive(const Node& node, const std::vector<bool>& expressions) const;
+  Expr without(Expr e, const std::vector<bool>& alive, std::map<Expr, Expr>* done);
+  const std::set<Rule>& fronts(Expr e);
+  void visit(Rule rule);
+  void rewrite(const std::vector<Rule>& cycle);
+  Expr behind(Expr e, Rule rule);
+  Expr elsewhere(Expr e, const std::set<Rule>& cycle);
+  bool begins_with(Expr e, const std::set<Rule>& cycle);
+
+  Pool& pool_;
+  std::map<Expr, std::set<Rule>> fronts_;
+  // Tarjan's search for cycles.
+  struct Visit {
+    int number = -1, low = 0;
+    bool is_open = false;
+  };
+  std::vector<Visit> visits_;
+  std::vector<Rule> open_;
+  int n_visits_ = 0;
+};
+
+// Operands have smaller numbers than what they stand in, but for the bodies of rules.
+void RuleWriter::find_nullable() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Expr e = 0; e < pool_.nodes_.size(); ++e) {
+      if (!has_ref(e)) continue;
+      pool_.count_step();
+      Node& n = pool_.nodes_[e];
+      if (n.nullable > 0) continue;
+      if (n.kind == Kind::kRef) {
+        Pool::RuleBody& rule = pool_.rules_[n.a];
+        rule.nullable = rule.nullable || pool_.nullable(rule.body);
+      }
+      n.nullable = pool_.compute_nullable(n) ? 1 : 0;
+      changed |= n.nullable > 0;
+    }
+  }
+}
+
+bool RuleWriter::is_productive(const Node& n, const std::vector<bool>& expressions) const {
+  switch (n.kind) {
+    case Kind::kConcat:
+      return expressions[n.a] && expressions[n.b];
+    case Kind::kAny: {
+      const auto first = pool_.lists_.begin() + n.a;
+      return std::any_of(first, first + n.b, [&](Expr e) { return expressions[e]; });
+    }
+    case Kind::kRepeat:
+      return n.least == 0 || expressions[n.a];
+    case Kind::kRef:
+      return expressions[pool_.rules_[n.a].body];
+    default:
+      return true;
+  }
+}
+
+Expr RuleWriter::drop_dead(Expr start) {
+  std::vector<bool> rules(pool_.rules_.size()), expressions(pool_.nodes_.size());
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Expr e = 0; e < expressions.size(); ++e) {
+      pool_.count_step();
+      if (expressions[e]) continue;
+      if (e == Pool::kNone || !is_productive(pool_.nodes_[e], expressions)) continue;
+      expressions[e] = changed = true;
+    }
+  }
+  for (size_t r = 0; r < rules.size(); ++r) rules[r] = expressions[pool_.rules_[r].body];
+  if (std::find(rules.begin(), rules.end(), false) == rules.end()) return start;
+  std::map<Expr, Expr> done;
+  for (Pool::RuleBody& rule : pool_.rules_) rule.body = without(rule.body, rules, &done);
+  return without(start, rules, &done);
+}
+
+// The expression without calls of rules that no text fits.
+Expr RuleWriter::without(Expr e, const std::vector<bool>& rules, std::map<Expr, Expr>* done) {
+  if (!has_ref(e)) return e;
+  const auto found = done->find(e);
+  if (found != done->end()) return found->second;
+  const DepthGuard guard(&pool_.depth_);
+  const Node n = node(e);
+  Expr kept = e;
+  if (n.kind == Kind::kRef) {
+    kept = rules[n.a] ? e : Pool::kNone;
+  } else if (n.kind == Kind::kConcat) {
+    kept = pool_.concat(without(n.a, rules, done), without(n.b, rules, done));
+  } else if (n.kind == Kind::kRepeat) {
+    kept = pool_.repeat(without(n.a, rules, done), n.least, n.most);
+  } else {
+    std::vector<Expr> list;
+    for (uint32_t i = 0; i < n.b; ++i) list.push_back(without(pool_.lists_[n.a + i], rules, done));
+    kept = pool_.any(list);
+  }
+  done->emplace(e, kept);
+  return kept;
+}
+
+// The rules with which a text of the expression may begin.
+const std::set<Rule>& RuleWriter::fronts(Expr e) {
+  const auto found = fronts_.find(e);
+  if (found != fronts_.end()) return found->second;
+  const DepthGuard guard(&pool_.depth_);
+  std::set<Rule> rules;
+  const auto add = [&](Expr part) {
+    if (!has_ref(part)) return;
+    const std::set<Rule>& more = fronts(part);
+    for (size_t i = 0; i < more.size(); ++i) pool_.count_step();
+    rules.insert(more.begin(), more.end());
+  };
+  const Node n = node(e);
+  if (n.kind == Kind::kRef) {
+    rules.insert(n.a);
+  } else if (n.kind == Kind::kConcat) {
+    add(n.a);
+    if (pool_.nullable(n.a)) add(n.b);
+  } else if (n.kind == Kind::kRepeat) {
+    add(n.a);
+  } else if (n.kind == Kind::kAny) {
+    for (uint32_t i = 0; i < n.b; ++i) add(pool_.lists_[n.a + i]);
+  }
+  return fronts_.emplace(e, std::move(rules)).first->second;
+}
+
+void RuleWriter::remove_left_recursion() {
+  visits_.resize(pool_.rules_.size());
+  for (Rule rule = 0; rule < visits_.size(); ++rule) {
+    if (visits_[rule].number < 0) visit(rule);
+  }
+}
+
+void RuleWriter::visit(Rule rule) {
+  const DepthGuard guard(&pool_.depth_);
+  visits_[rule] = {n_visits_, n_visits_, true};
+  ++n_visits_;
+  open_.push_back(rule);
+  const std::set<Rule> next = fronts(pool_.rules_[rule].body);
+  for (const Rule other : next) {
+    if (visits_[other].number < 0) visit(other);
+    if (!visits_[other].is_open) continue;
+    visits_[rule].low = std::min(visits_[rule].low, visits_[other].low);
+  }
+  if (visits_[rule].low != visits_[rule].number) return;
+  const auto first = std::find(open_.begin(), open_.end(), rule);
+  const std::vector<Rule> cycle(first, open_.end());
+  open_.erase(first, open_.end());
+  for (const Rule other : cycle) visits_[other].is_open = false;
+  if (cycle.size() > 1 || next.count(rule) > 0) rewrite(cycle);
+}
+
+// Each rule of a cycle is Xi = Xj Aij | ... | Bi. What stands for rules before it is put in, and
+// X = X A | B is B A*: then it begins with later rules only.
+void RuleWriter::rewrite(const std::vector<Rule>& cycle) {
+  const std::set<Rule> members(cycle.begin(), cycle.end());
+  const size_t n = cycle.size();
+  std::vector<std::vector<Expr>> a(n, std::vector<Expr>(n));
+  std::vector<Expr> b(n);
+  for (size_t i = 0; i < n; ++i) {
+    const Expr body = pool_.rules_[cycle[i]].body;
+    b[i] = elsewhere(body, members);
+    for (size_t j = 0; j < n; ++j) a[i][j] = behind(body, cycle[j]);
+  }
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t k = 0; k < i; ++k) {
+      const Expr tail = a[i][k];
+      for (size_t j = k + 1; j < n; ++j) {
+        a[i][j] = pool_.any(a[i][j], pool_.concat(a[k][j], tail));
+      }
+      b[i] = pool_.any(b[i], pool_.concat(b[k], tail));
+    }
+    const Expr again = pool_.star(a[i][i]);
+    for (size_t j = i + 1; j < n; ++j) a[i][j] = pool_.concat(a[i][j], again);
+    b[i] = pool_.concat(b[i], again);
+  }
+  for (size_t i = 0; i < n; ++i) {
+    std::vector<Expr> body = {b[i]};
+    for (size_t j = i + 1; j < n; ++j) {
+      body.push_back(pool_.concat(pool_.call(cycle[j]), a[i][j]));
+    }
+    pool_.rules_[cycle[i]].body = pool_.any(body);
+  }
+}
+
+// What follows the rule where a text begins with it.
+Expr RuleWriter::behind(Expr e, Rule rule) {
+  if (!has_ref(e)) return Pool::kNone;
+  const DepthGuard guard(&pool_.depth_);
+  const Node n = node(e);
+  switch (n.kind) {
+    case Kind::kRef:
+      return n.a == rule ? Pool::kEmpty : Pool::kNone;
+    case Kind::kConcat: {
+      const Expr through = pool_.concat(behind(n.a, rule), n.b);
+      return pool_.nullable(n.a) ? pool_.any(through, behind(n.b, rule)) : through;
+    }
+    case Kind::kAny: {
+      std::vector<Expr> list;
+      for (uint32_t i = 0; i < n.b; ++i) list.push_back(behind(pool_.lists_[n.a + i], rule));
+      return pool_.any(list);
+    }
+    case Kind::kRepeat: {
+      const int most = n.most == Pool::kMany ? Pool::kMany : n.most - 1;
+      return pool_.concat(behind(n.a, rule), pool_.repeat(n.a, std::max(n.least - 1, 0), most));
+    }
+    default:
+      return Pool::kNone;
+  }
+}
+
+bool RuleWriter::begins_with(Expr e, const std::set<Rule>& cycle) {
+  if (!has_ref(e)) return false;
+  const std::set<Rule>& rules = fronts(e);
+  return std::any_of(rules.begin(), rules.end(), [&](Rule r) { return cycle.count(r) > 0; });
+}
+
+// The expression but for texts that begin with a rule of the cycle.
+Expr RuleWriter::elsewhere(Expr e, const std::set<Rule>& cycle) {
+  if (!begins_with(e, cycle)) return e;
+  const DepthGuard guard(&pool_.depth_);
+  const auto refuse = [&] {
+    throw Error("The rule '" + pool_.rule_name(*cycle.begin()) +
+                "' begins with itself behind something that may be empty. Write it so that it "
+                "begins with something else, or with itself directly.");
+  };
+  const Node n = node(e);
+  switch (n.kind) {
+    case Kind::kRef:
+      return Pool::kNone;
+    case Kind::kConcat:
+      if (pool_.nullable(n.a) && begins_with(n.b, cycle)) refuse();
+      return pool_.concat(elsewhere(n.a, cycle), n.b);
+    case Kind::kAny: {
+      std::vector<Expr> list;
+      for (uint32_t i = 0; i < n.b; ++i) list.push_back(elsewhere(pool_.lists_[n.a + i], cycle));
+      return pool_.any(list);
+    }
+    case Kind::kRepeat: {
+      if (pool_.nullable(n.a)) refuse();
+      const int most = n.most == Pool::kMany ? Pool::kMany : n.most - 1;
+      const Expr once =
+          pool_.concat(elsewhere(n.a, cycle), pool_.repeat(n.a, std::max(n.least - 1, 0), most));
+      return n.least == 0 ? pool_.optional(once) : once;
+    }
+    default:
+      return e;
+  }
+}
+
+Expr Pool::seal(Expr start) {
+  TROIKA_ASSERT(!is_sealed_);
+  RuleWriter writer(this);
+  writer.find_nullable();
+  is_sealed_ = true;
+  start = writer.drop_dead(start);
+  writer.remove_left_recursion();
+  return start;
+}
+
+}  // namespace troika::grammar

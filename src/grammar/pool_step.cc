@@ -1,0 +1,241 @@
+// Steps of a pool: what an expression becomes behind a byte (Brzozowski's derivatives), with the
+// results kept by classes of bytes.
+#include <algorithm>
+
+#include "base/error.h"
+#include "grammar/pool.h"
+#include "grammar/pool_depth.h"
+
+namespace troika::grammar {
+
+uint32_t Pool::intern_partition(const std::string& classes) {
+  const auto [it, is_new] =
+      partition_index_.emplace(classes, static_cast<uint32_t>(partitions_.size()));
+  if (is_new) {
+    Partition partition{classes, {}};
+    for (size_t b = 0; b < classes.size(); ++b) {
+      const auto c = static_cast<uint8_t>(classes[b]);
+      if (c == partition.representatives.size()) partition.representatives += static_cast<char>(b);
+    }
+    partitions_.push_back(std::move(partition));
+  }
+  return it->second;
+}
+
+// Classes are numbered in the order of their first bytes, so equal partitions are one.
+uint32_t Pool::refine(uint32_t p, uint32_t q) {
+  if (p == q) return p;
+  if (p > q) std::swap(p, q);
+  const uint64_t key = uint64_t{p} << 32 | q;
+  const auto found = refined_.find(key);
+  if (found != refined_.end()) return found->second;
+  count_step();
+  std::unordered_map<int, char> numbers;
+  std::string classes(256, '\0');
+  for (size_t b = 0; b < 256; ++b) {
+    const int pair = static_cast<uint8_t>(partitions_[p].class_of[b]) << 8 |
+                     static_cast<uint8_t>(partitions_[q].class_of[b]);
+    classes[b] = numbers.emplace(pair, static_cast<char>(numbers.size())).first->second;
+  }
+  const uint32_t refined = intern_partition(classes);
+  refined_.emplace(key, refined);
+  return refined;
+}
+
+uint32_t Pool::partition_of(Expr e) {
+  if (nodes_[e].partition != 0) return nodes_[e].partition - 1;
+  const DepthGuard guard(&depth_);
+  count_step();
+  const Node node = nodes_[e];
+  uint32_t p = 0;
+  switch (node.kind) {
+    case Kind::kNone:
+    case Kind::kEmpty:
+      break;
+    case Kind::kBytes: {
+      std::string classes(256, '\0');
+      const ByteSet& set = sets_[node.a];
+      for (int b = 0; b < 256; ++b) {
+        const auto byte = static_cast<uint8_t>(b);
+        classes[byte] = set.has(byte) == set.has(0) ? '\0' : '\1';
+      }
+      p = intern_partition(classes);
+      break;
+    }
+    case Kind::kConcat:
+      p = partition_of(node.a);
+      if (nullable(node.a)) p = refine(p, partition_of(node.b));
+      break;
+    case Kind::kAny:
+    case Kind::kAll:
+      for (uint32_t i = 0; i < node.b; ++i) p = refine(p, partition_of(lists_[node.a + i]));
+      break;
+    case Kind::kNot:
+    case Kind::kRepeat:
+      p = partition_of(node.a);
+      break;
+    case Kind::kRef:
+      p = partition_of(rules_[node.a].body);
+      break;
+  }
+  nodes_[e].partition = p + 1;
+  return p;
+}
+
+std::span<const uint8_t> Pool::representatives(Expr e) {
+  const std::string& bytes = partitions_[partition_of(e)].representatives;
+  return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
+}
+
+std::span<const uint8_t> Pool::representatives(Expr e, Expr f) {
+  const uint32_t p = refine(partition_of(e), partition_of(f));
+  const std::string& bytes = partitions_[p].representatives;
+  return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
+}
+
+Pool::Table Pool::table(Expr e) {
+  const uint32_t partition = partition_of(e);
+  const auto n = static_cast<int>(partitions_[partition].representatives.size());
+  if (nodes_[e].table == 0) {
+    count_step();
+    const size_t size = tables_.size() + static_cast<size_t>(n);
+    if (size * sizeof(Expr) > limits_.table_bytes) {
+      throw Error("The grammar has too many states. Make it simpler, or its bounds smaller.");
+    }
+    nodes_[e].table = static_cast<uint32_t>(tables_.size());
+    tables_.resize(size, kUnknown);
+  }
+  return {reinterpret_cast<const uint8_t*>(partitions_[partition].class_of.data()),
+          tables_.data() + nodes_[e].table, n};
+}
+
+Expr Pool::step(Expr e, uint8_t byte) {
+  const Node& node = nodes_[e];
+  switch (node.kind) {
+    case Kind::kNone:
+    case Kind::kEmpty:
+      return kNone;
+    case Kind::kBytes:
+      return sets_[node.a].has(byte) ? kEmpty : kNone;
+    case Kind::kConcat:
+      if (nodes_[node.a].kind == Kind::kBytes) {
+        return sets_[nodes_[node.a].a].has(byte) ? node.b : kNone;
+      }
+      break;
+    case Kind::kRef:
+      return step(rules_[node.a].body, byte);
+    default:
+      break;
+  }
+  const Table known = table(e);
+  const uint8_t c = known.class_of[byte];
+  if (known.next[c] != kUnknown) return known.next[c];
+  const DepthGuard guard(&depth_);
+  count_step();
+  const Expr next = raw_step(e, byte);
+  tables_[nodes_[e].table + c] = next;
+  return next;
+}
+
+int Pool::only_byte(Expr e) {
+  const std::span<const uint8_t> bytes = representatives(e);
+  const std::string of_classes(bytes.begin(), bytes.end());
+  int only = -1;
+  for (size_t c = 0; c < of_classes.size(); ++c) {
+    const auto byte = static_cast<uint8_t>(of_classes[c]);
+    if (step(e, byte) == kNone) continue;
+    const std::string& class_of = partitions_[partition_of(e)].class_of;
+    const auto n = std::count(class_of.begin(), class_of.end(), static_cast<char>(c));
+    if (only >= 0 || n > 1) return -1;
+    only = byte;
+  }
+  return only;
+}
+
+Expr Pool::raw_step(Expr e, uint8_t byte) {
+  const Node node = nodes_[e];
+  switch (node.kind) {
+    case Kind::kConcat: {
+      const Expr through = concat(step(node.a, byte), node.b);
+      return nullable(node.a) ? any(through, step(node.b, byte)) : through;
+    }
+    case Kind::kAny: {
+      std::vector<Expr> list;
+      for (uint32_t i = 0; i < node.b; ++i) list.push_back(step(lists_[node.a + i], byte));
+      return any(list);
+    }
+    case Kind::kAll:
+      return alive(step_all(e, byte));
+    case Kind::kNot:
+      return no(step(node.a, byte));
+    case Kind::kRepeat: {
+      const int most = node.most == kMany ? kMany : node.most - 1;
+      return concat(step(node.a, byte), repeat(node.a, std::max(node.least - 1, 0), most));
+    }
+    default:
+      return kNone;
+  }
+}
+
+// The step of an intersection, of which nobody knows yet whether it leaves a text.
+Expr Pool::step_all(Expr e, uint8_t byte) {
+  const Node node = nodes_[e];
+  std::vector<Expr> list;
+  for (uint32_t i = 0; i < node.b; ++i) {
+    list.push_back(step(lists_[node.a + i], byte));
+    if (list.back() == kNone) return kNone;
+  }
+  return raw_all(list);
+}
+
+// Intersections and complements are the only ones whose language may be empty without being
+// none(): then they become that.
+Expr Pool::alive(Expr e) {
+  const Kind kind = nodes_[e].kind;
+  if (kind != Kind::kAll && kind != Kind::kNot) return e;
+  return has_text(e) ? e : kNone;
+}
+
+// Looks for a way to an expression that accepts the empty text, and remembers what it saw.
+bool Pool::has_text(Expr start) {
+  struct Seen {
+    Expr e;
+    size_t parent;
+  };
+  const auto is_open = [&](Expr e) {
+    const Kind kind = nodes_[e].kind;
+    return kind == Kind::kAll || kind == Kind::kNot;
+  };
+  std::vector<Seen> seen = {{start, 0}};
+  std::unordered_map<Expr, bool> is_seen = {{start, true}};
+  std::vector<size_t> stack = {0};
+  while (!stack.empty()) {
+    const size_t at = stack.back();
+    stack.pop_back();
+    const Expr e = seen[at].e;
+    count_step();
+    const bool found = nodes_[e].is_alive == 1 || nullable(e) || (!is_open(e) && e != kNone);
+    if (found) {
+      for (size_t i = at;; i = seen[i].parent) {
+        nodes_[seen[i].e].is_alive = 1;
+        if (i == 0) return true;
+      }
+    }
+    if (nodes_[e].is_alive == 0 || e == kNone) continue;
+    const std::span<const uint8_t> bytes = representatives(e);
+    const std::string all_bytes(bytes.begin(), bytes.end());
+    for (const char c : all_bytes) {
+      const auto byte = static_cast<uint8_t>(c);
+      const Expr next = nodes_[e].kind == Kind::kAll
+                            ? step_all(e, byte)
+                            : intern({.kind = Kind::kNot, .a = step(nodes_[e].a, byte)});
+      if (next == kNone || !is_seen.emplace(next, true).second) continue;
+      stack.push_back(seen.size());
+      seen.push_back({next, at});
+    }
+  }
+  for (const Seen& s : seen) nodes_[s.e].is_alive = 0;
+  return false;
+}
+
+}  // namespace troika::grammar

@@ -1,0 +1,15 @@
+// What turns texts into expressions. All throw Error for a text that they do not understand, and
+// for what they do not support, with its place.
+#pragma once
+
+#include <string_view>
+
+#include "grammar/limits.h"
+#include "grammar/pool.h"
+
+namespace troika::grammar {
+
+// Rules as llama.cpp writes them; the text begins with the rule "root".
+Expr read_gbnf(std::string_view text, const Limits& limits, Pool* pool);
+
+}  // namespace troika::grammar
