@@ -113,13 +113,18 @@ def gbnf_texts():
     yield "sum", b'root ::= root "+" atom | atom\natom ::= "\\x41" | "(" root ")"'
 
 
+def regexes():
+    yield "words", b"^(?:[a-c]+|\\w{2,3}\\x41)(,|$)"
+    yield "unicode", "[^\\u4e2d-\\u{1F600}]*?é|\\p{L}\\S".encode()
+
+
 def main():
     if len(sys.argv) != 2:
         print(__doc__.strip(), file=sys.stderr)
         return 2
     corpora = {"fuzz_gguf_file": gguf_files, "fuzz_draft_history": histories,
                "fuzz_convert_safetensors": safetensors_files, "fuzz_fetch_listing": listings,
-               "fuzz_grammar_gbnf": gbnf_texts}
+               "fuzz_grammar_gbnf": gbnf_texts, "fuzz_grammar_regex": regexes}
     for target, files in corpora.items():
         folder = pathlib.Path(sys.argv[1]) / target
         folder.mkdir(parents=True, exist_ok=True)

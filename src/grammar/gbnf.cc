@@ -14,8 +14,6 @@
 namespace troika::grammar {
 namespace {
 
-constexpr int kMostRepetitions = 1'000'000;
-
 class GbnfReader {
  public:
   GbnfReader(std::string_view text, const Limits& limits, Pool* pool)

@@ -16,6 +16,8 @@ Expr read(std::string_view text, Format format, const CompileOptions& options, P
   switch (format) {
     case Format::kGbnf:
       return read_gbnf(text, options.limits, pool);
+    case Format::kRegex:
+      return read_regex(text, options.limits, pool);
   }
   return Pool::kNone;
 }

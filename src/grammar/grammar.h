@@ -15,7 +15,7 @@
 
 namespace troika::grammar {
 
-enum class Format : uint8_t { kGbnf };
+enum class Format : uint8_t { kGbnf, kRegex };
 
 struct CompileOptions {
   Limits limits{};

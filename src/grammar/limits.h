@@ -7,6 +7,9 @@
 
 namespace troika::grammar {
 
+// How often something may be repeated, where a number says so.
+inline constexpr int kMostRepetitions = 1'000'000;
+
 struct Limits {
   size_t n_text_bytes = size_t{8} << 20;   // of the grammar's own text
   size_t n_expressions = size_t{1} << 20;  // alive in one grammar, those of its states included

@@ -12,4 +12,7 @@ namespace troika::grammar {
 // Rules as llama.cpp writes them; the text begins with the rule "root".
 Expr read_gbnf(std::string_view text, const Limits& limits, Pool* pool);
 
+// A regular expression, which the whole text fits.
+Expr read_regex(std::string_view text, const Limits& limits, Pool* pool);
+
 }  // namespace troika::grammar
