@@ -130,6 +130,8 @@ class Lane {
   // Why the last task that failed did so, as the end of a sentence; empty where the lane cannot
   // say.
   virtual std::string problem() const { return {}; }
+  // What people should know of how its executables were built; empty: nothing.
+  virtual std::string note() const { return {}; }
 };
 
 }  // namespace troika::lanes

@@ -20,6 +20,7 @@ class ThreadedLane : public Lane {
   Memory* memory() override { return inner_->memory(); }
   size_t held_bytes() const override { return inner_->held_bytes(); }
   std::string problem() const override { return inner_->problem(); }
+  std::string note() const override { return inner_->note(); }
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
   std::span<const char* const> arrangements(plan::Shape shape) const override {

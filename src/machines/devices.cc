@@ -20,8 +20,11 @@ struct DeviceRequest {
 };
 
 lanes::VendorOptions vendor_options(const plan::HostLane& lane) {
-  const char* const folder = std::getenv("TROIKA_OPENVINO");
-  return {folder != nullptr ? folder : "", lane.device, lane.cores};
+  const auto text_of = [](const char* name) {
+    const char* const text = std::getenv(name);
+    return std::string(text != nullptr ? text : "");
+  };
+  return {text_of("TROIKA_OPENVINO"), lane.device, lane.cores, text_of("TROIKA_OPENVINO_BLOBS")};
 }
 
 std::unique_ptr<lanes::Lane> make_vendor(const DeviceRequest& request) {

@@ -89,6 +89,9 @@ void print_summary(const engine::Generated& g, const engine::Engine& engine, uin
                    tensor::type_name(engine.weights().main_type()), engine.plan().context,
                    engine.plan().workers_text(), seed));
   note(fmt::format("weights    {}\n", engine.loaded().pages.text));
+  for (const lanes::Lane* lane : engine.machine().lanes()) {
+    if (!lane->note().empty()) note(fmt::format("lane       {}\n", lane->note()));
+  }
   note(fmt::format("prompt     {:8.2f} s   {} tokens, {:.1f} tokens/s\n", g.prefill_seconds,
                    g.n_prompt, g.prefill_tokens_per_s()));
   note(fmt::format("{} {:8.2f} s   {} tokens, {:.1f} tokens/s, stopped by {}\n",

@@ -2,13 +2,29 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+
 #include "base/error.h"
+#include "base/hash.h"
+#include "base/system.h"
 
 namespace troika::lanes::openvino {
 namespace {
 
 std::string shape_text(const ProductShape& shape) {
   return fmt::format("{} tokens with a weight of {} x {}", shape.n_tokens, shape.n_rows, shape.k);
+}
+
+// Everything that a compiled graph may depend on.
+uint64_t blob_key(const Library& library, const std::string& device, const std::string& text,
+                  const ProductWeights& weights) {
+  Fnv hash;
+  for (const std::string& part : {library.version(), device, processor_name(), text}) {
+    hash.add(static_cast<uint64_t>(part.size()));
+    hash.add(part);
+  }
+  hash.add(weights.bytes());
+  return hash.value();
 }
 
 }  // namespace
@@ -27,6 +43,7 @@ ProductWeights::ProductWeights(std::shared_ptr<const Library> library, int k, in
   if (status != kOk && tensor_ != nullptr) api.free_tensor(tensor_);
   library_->check(status, fmt::format("OpenVINO has no {} bytes for a weight", n_bytes_));
   data_ = static_cast<std::byte*>(address);
+  std::memset(data_, 0, n_bytes_);  // gaps belong to a blob's key
   levels(reinterpret_cast<int8_t*>(data_));
   write_others({0, k, n_rows}, data_);
 }
@@ -34,10 +51,20 @@ ProductWeights::ProductWeights(std::shared_ptr<const Library> library, int k, in
 ProductWeights::~ProductWeights() { library_->api().free_tensor(tensor_); }
 
 ProductGraph::ProductGraph(std::shared_ptr<const Library> library, const std::string& device,
-                           const ProductWeights& weights, int n_tokens)
+                           const ProductWeights& weights, int n_tokens, BlobShelf* blobs)
     : library_(std::move(library)), shape_{n_tokens, weights.k(), weights.n_rows()} {
   try {
-    compile(device, weights);
+    const std::string text = product_text(shape_);
+    const uint64_t key = blobs == nullptr ? 0 : blob_key(*library_, device, text, weights);
+    const std::optional<std::string> blob = blobs == nullptr ? std::nullopt : blobs->find(key);
+    is_imported_ = blob && import(device, *blob);
+    if (!is_imported_) compile(device, weights, text);
+    if (blob && !is_imported_) blobs->note_refused();
+    if (blobs != nullptr && !is_imported_) {
+      blobs->keep(key, [&](const std::string& path) {
+        return library_->api().export_to(compiled_, path.c_str()) == kOk;
+      });
+    }
     library_->check(library_->api().create_request(compiled_, &request_),
                     "OpenVINO does not run the product of " + shape_text(shape_));
   } catch (...) {
@@ -56,9 +83,16 @@ void ProductGraph::release() noexcept {
   if (compiled_ != nullptr) api.free_compiled(compiled_);
 }
 
-void ProductGraph::compile(const std::string& device, const ProductWeights& weights) {
+bool ProductGraph::import(const std::string& device, const std::string& blob) {
+  const Status status = library_->api().import(library_->core(), blob.data(), blob.size(),
+                                               device.c_str(), &compiled_);
+  if (status != kOk) compiled_ = nullptr;
+  return status == kOk;
+}
+
+void ProductGraph::compile(const std::string& device, const ProductWeights& weights,
+                           const std::string& text) {
   const Api& api = library_->api();
-  const std::string text = product_text(shape_);
   Model* model = nullptr;
   library_->check(
       api.read_model(library_->core(), text.data(), text.size(), weights.tensor(), &model),

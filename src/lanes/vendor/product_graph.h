@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/function_ref.h"
+#include "lanes/vendor/blob_shelf.h"
 #include "lanes/vendor/openvino_library.h"
 #include "lanes/vendor/product_text.h"
 
@@ -42,25 +43,30 @@ class ProductWeights {
 
 class ProductGraph {
  public:
-  // Throws Error where the device does not take the graph.
+  // Taken from `blobs` where it is there, and kept there where it is not; null: neither. Throws
+  // Error where the device does not take the graph.
   ProductGraph(std::shared_ptr<const Library> library, const std::string& device,
-               const ProductWeights& weights, int n_tokens);
+               const ProductWeights& weights, int n_tokens, BlobShelf* blobs = nullptr);
   ~ProductGraph();
   ProductGraph(const ProductGraph&) = delete;
   ProductGraph& operator=(const ProductGraph&) = delete;
 
   const ProductShape& shape() const { return shape_; }
+  // It came from a blob.
+  bool is_imported() const { return is_imported_; }
   // x is (n_tokens, k), y (n_tokens, n_rows): all rows are computed. Returns whether it went well;
   // else the library says why, to this thread.
   bool run(uint8_t* x, float* y);
 
  private:
-  void compile(const std::string& device, const ProductWeights& weights);
+  void compile(const std::string& device, const ProductWeights& weights, const std::string& text);
+  bool import(const std::string& device, const std::string& blob);
   Status bind(uint8_t* x, float* y);
   void release() noexcept;
 
   std::shared_ptr<const Library> library_;
   ProductShape shape_;
+  bool is_imported_ = false;
   CompiledModel* compiled_ = nullptr;
   Request* request_ = nullptr;
   // What the request is bound to: the same in most runs.

@@ -88,6 +88,7 @@ VendorLane::VendorLane(const VendorOptions& options, const kernels::Table& kerne
       kernels_(kernels),
       precision_{activations, prefill, int8_rules},
       host_(kernels, {options.cores, n_threads_of(options)}, activations, prefill, int8_rules) {
+  if (!options.blob_folder.empty()) blobs_.emplace(options.blob_folder);
   {
     const openvino::OnCores on_cores(options.cores);
     shelf_ = std::make_unique<VendorShelf>(library_, openvino::most_exact_sum(library_, device_));
@@ -144,7 +145,8 @@ std::unique_ptr<Executable> VendorLane::build(const Subgraph& subgraph, plan::Sh
   check(subgraph, shape, weights);
   const openvino::OnCores on_cores(info_.cores);
   const TokenSlice tokens(subgraph);
-  const VendorContext context = {library_, device_, buffers, pool_, *shelf_};
+  const VendorContext context = {
+      library_, device_, buffers, pool_, *shelf_, costs_, blobs_ ? &*blobs_ : nullptr};
   std::vector<VendorStage> stages;
   for (size_t begin = 0; begin < subgraph.ops.size();) {
     const size_t end = end_of_stage(subgraph, begin);
@@ -194,6 +196,16 @@ void VendorLane::submit(const Executable& executable, const Run& run, Completion
 
 size_t VendorLane::held_bytes() const {
   return host_.held_bytes() + pool_.bytes() + shelf_->bytes() + packed_bytes_;
+}
+
+std::string VendorLane::note() const {
+  constexpr double kUsPerS = 1e6;
+  std::string text = fmt::format(
+      "{}: {} graphs compiled in {:.2f} s, {} imported in {:.2f} s, first runs {:.2f} s",
+      info_.name, costs_.n_compiled, costs_.compile_us / kUsPerS, costs_.n_imported,
+      costs_.import_us / kUsPerS, costs_.first_run_us / kUsPerS);
+  const std::string problem = blobs_ ? blobs_->problem() : "";
+  return problem.empty() ? text : text + ". " + problem;
 }
 
 }  // namespace troika::lanes

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,10 @@
 namespace troika::lanes {
 
 struct VendorOptions {
-  std::string folder;      // of OpenVINO's libraries; empty: the system knows it
-  std::string device;      // as OpenVINO calls it
-  std::vector<int> cores;  // of the device's threads and the lane's own; empty: any one
+  std::string folder;            // of OpenVINO's libraries; empty: the system knows it
+  std::string device;            // as OpenVINO calls it
+  std::vector<int> cores;        // of the device's threads and the lane's own; empty: any one
+  std::string blob_folder = {};  // where compiled graphs are kept; empty: nowhere
 };
 
 // It computes products in int8 whose activations have one scale for a token, or one for all, and
@@ -39,6 +41,8 @@ class VendorLane : public Lane {
   // The weights as graphs take them too, and the device's copies, one for each number of tokens.
   size_t held_bytes() const override;
   std::string problem() const override { return problem_; }
+  std::string note() const override;
+  const GraphCosts& costs() const { return costs_; }
 
  private:
   void check(const Subgraph& subgraph, plan::Shape shape, const weights::Store& weights) const;
@@ -55,6 +59,8 @@ class VendorLane : public Lane {
   HostLane host_;
   VendorPool pool_;
   size_t packed_bytes_ = 0;
+  GraphCosts costs_;
+  std::optional<openvino::BlobShelf> blobs_;
   std::string problem_;
 };
 

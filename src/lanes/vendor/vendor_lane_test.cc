@@ -5,11 +5,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
+#include "base/atomic_file.h"
 #include "kernels/choose.h"
 #include "lanes/host/test_support.h"
 #include "lanes/machine.h"
 #include "lanes/vendor/test_support.h"
+#include "tests/support/temp_folder.h"
 
 namespace troika::lanes {
 namespace {
@@ -128,10 +132,12 @@ class VendorLanes : public testing::Test {
   }
 
   std::unique_ptr<VendorLane> vendor(const Int8Rules* rules = nullptr,
-                                     plan::Prefill prefill = plan::Prefill::kInt8) {
+                                     plan::Prefill prefill = plan::Prefill::kInt8,
+                                     const std::string& blobs = {}) {
     const char* const folder = std::getenv("TROIKA_OPENVINO");
-    return std::make_unique<VendorLane>(VendorOptions{folder != nullptr ? folder : "", "CPU", {}},
-                                        kernels_.table, plan::Activations::kQ8, prefill, rules);
+    const VendorOptions options = {folder != nullptr ? folder : "", "CPU", {}, blobs};
+    return std::make_unique<VendorLane>(options, kernels_.table, plan::Activations::kQ8, prefill,
+                                        rules);
   }
   std::unique_ptr<HostLane> host(const Int8Rules* rules = nullptr) {
     return std::make_unique<HostLane>(kernels_.table, plan::HostLane{{}, 1}, plan::Activations::kQ8,
@@ -250,7 +256,9 @@ TEST_F(VendorLanes, ProductsInPartsHaveTheBitsOfTheHost) {
       products.push_back({&op, bound, {0, kMiddle}});
     }
     VendorShelf shelf(found.library, most);
-    VendorProducts parts({found.library, device, block.buffers(), pool, shelf}, products, 0, kMost);
+    GraphCosts costs;
+    VendorProducts parts({found.library, device, block.buffers(), pool, shelf, costs}, products, 0,
+                         kMost);
     EXPECT_EQ(shelf.weights_of(products)->parts.size() > 1, most < 1 << 24);
     block.fill(1);
     lanes::Run run;
@@ -295,6 +303,55 @@ TEST_F(VendorLanes, WhatIsNotStaticOrNotExactIsASentence) {
   EXPECT_NE(problem_of(*vendor(nullptr, plan::Prefill::kBf16), block, block.subgraph())
                 .find("gate.weight"),
             std::string::npos);
+}
+
+TEST_F(VendorLanes, CompiledGraphsAreKeptAndDamagedOnesAreCompiledAgain) {
+  namespace fs = std::filesystem;
+  SmallBlock block;
+  block.pack({0, 1, 2, 3});
+  const auto expected = bits_of(*host(), &block, block.subgraph(), kMost, kMost, 0);
+  const test::TempFolder folder;
+  const std::string blobs = folder.file("blobs");
+  const auto make = [&](int n_compiled, int n_imported) {
+    const auto lane = vendor(nullptr, plan::Prefill::kInt8, blobs);
+    EXPECT_EQ(bits_of(*lane, &block, block.subgraph(), kMost, kMost, 0), expected);
+    EXPECT_EQ(lane->costs().n_compiled, n_compiled);
+    EXPECT_EQ(lane->costs().n_imported, n_imported);
+    return lane->note();
+  };
+  EXPECT_EQ(make(2, 0).find("damaged"), std::string::npos);
+  EXPECT_EQ(make(0, 2).find("damaged"), std::string::npos);
+  for (const fs::directory_entry& entry : fs::directory_iterator(blobs)) {
+    EXPECT_EQ(entry.path().extension(), ".blob");
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(entry.file_size() / 2));
+    file.put('\x5a').put('\xa5').put('\x5a');
+  }
+  EXPECT_NE(make(2, 0).find("damaged"), std::string::npos);
+  for (const fs::directory_entry& entry : fs::directory_iterator(blobs)) {
+    fs::resize_file(entry.path(), 20);
+  }
+  EXPECT_NE(make(2, 0).find("damaged"), std::string::npos);
+  // As it should be, but not what the library takes.
+  for (const fs::directory_entry& entry : fs::directory_iterator(blobs)) {
+    const uint64_t key = std::stoull(entry.path().stem().string(), nullptr, 16);
+    openvino::BlobShelf(blobs).keep(key, [](const std::string& path) {
+      write_file(path, "no blob at all");
+      return true;
+    });
+  }
+  EXPECT_NE(make(2, 0).find("damaged"), std::string::npos);
+  EXPECT_EQ(make(0, 2).find("damaged"), std::string::npos);
+}
+
+TEST_F(VendorLanes, AFolderThatCannotBeWrittenIsNoted) {
+  SmallBlock block;
+  block.pack({0, 1, 2, 3});
+  const test::TempFolder folder;
+  write_file(folder.file("taken"), "");
+  const auto lane = vendor(nullptr, plan::Prefill::kInt8, folder.file("taken"));
+  lane->build(block.subgraph(), {plan::Phase::kPrompt, 4}, block.store(), block.buffers());
+  EXPECT_NE(lane->note().find("not kept"), std::string::npos) << lane->note();
 }
 
 TEST(VendorLevels, LongRowsAreDividedUntilNoSumCanBeRounded) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "lanes/vendor/sum_proof.h"
 
@@ -117,9 +118,16 @@ VendorProducts::VendorProducts(const VendorContext& context, std::vector<VendorP
 
 void VendorProducts::compile(const VendorContext& context) {
   int first = 0;
+  const RealClock clock;
+  GraphCosts& costs = context.costs;
   for (const auto& weights : weights_->parts) {
-    parts_.push_back({first, std::make_unique<openvino::ProductGraph>(
-                                 context.library, context.device, *weights, n_tokens_)});
+    const double start = clock.now_us();
+    parts_.push_back(
+        {first, std::make_unique<openvino::ProductGraph>(context.library, context.device, *weights,
+                                                         n_tokens_, context.blobs)});
+    const bool is_imported = parts_.back().graph->is_imported();
+    ++(is_imported ? costs.n_imported : costs.n_compiled);
+    (is_imported ? costs.import_us : costs.compile_us) += clock.now_us() - start;
     first += weights->k();
   }
   context.pool.reserve(n_built(), k(), n_rows(), parts_.size());
@@ -134,7 +142,11 @@ void VendorProducts::prove(const VendorContext& context, const openvino::Product
   uint8_t* const x = context.pool.levels();
   float* const y = context.pool.sums();
   openvino::fill_extremes(graph->shape(), weights.levels(), x);
-  if (!graph->run(x, y)) {
+  const RealClock clock;
+  const double start = clock.now_us();
+  const bool has_run = graph->run(x, y);
+  context.costs.first_run_us += clock.now_us() - start;
+  if (!has_run) {
     throw Error(fmt::format(
         "The device {} of OpenVINO does not run a product: {}. Leave it out of ‹lanes›.",
         context.device, context.library->problem()));

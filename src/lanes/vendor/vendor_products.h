@@ -74,6 +74,13 @@ class VendorShelf {
   std::map<std::string, std::weak_ptr<const VendorWeights>> weights_;
 };
 
+// What making graphs took: what the papers call the costs of a graph.
+struct GraphCosts {
+  int n_compiled = 0, n_imported = 0;
+  double compile_us = 0.0, import_us = 0.0;  // of all
+  double first_run_us = 0.0;
+};
+
 // What the products of a stage are made from.
 struct VendorContext {
   std::shared_ptr<const openvino::Library> library;
@@ -81,6 +88,8 @@ struct VendorContext {
   const Buffers& buffers;
   VendorPool& pool;
   VendorShelf& shelf;
+  GraphCosts& costs;
+  openvino::BlobShelf* blobs = nullptr;  // null: graphs are not kept
 };
 
 class VendorProducts {
