@@ -160,7 +160,9 @@ int PhonePrompts::n_switched() const {
 void PhonePrompts::assume(Layout layout) {
   if (!has_layouts()) return;
   TROIKA_ASSERT(!layouts_->loading());
-  layouts_.emplace(layouts_->times(), layout);
+  // A copy: those in there end before the new ones begin.
+  const std::vector<schedule::BlockTimes> times = layouts_->times();
+  layouts_.emplace(times, layout);
   std::fill(phone_.blocks_in_parts().begin(), phone_.blocks_in_parts().end(),
             layout == Layout::kStep ? 1 : 0);
 }

@@ -1,0 +1,44 @@
+// What a phone's prompts assume of its graphs.
+#include <gtest/gtest.h>
+
+#include "engine/session.h"
+#include "machines/phone_prompts.h"
+#include "tests/support/repository.h"
+
+namespace troika {
+namespace {
+
+// A run takes the same time whenever the phone is told that its graphs are those of prompts: what
+// it knows of its blocks' times stays what it was.
+TEST(PhoneSession, D1GraphsThatAreAssumedAgainTakeTheSameTime) {
+  prepare::Options options;
+  options.phone.file = test::repository_file("phones/8gen2.json");
+  options.phone.stack = "sd.npu";
+  options.phone.processors = {lanes::Processor::kCpu, lanes::Processor::kNpu};
+  options.phone.has_values = false;
+  options.phone.small_shapes = {1, 32};
+  options.memory.layouts = prepare::Layouts::kSwitch;
+  options.prompts.order = plan::Order::kInOrder;
+  options.prompts.chunk = 64;
+  options.memory.context = 512;
+  options.model.file = "tiny-llama";
+  options.model.type = "q8_0";
+  engine::Engine engine(options);
+  engine::Session session(engine);
+  machines::PhonePrompts& prompts = *engine.phone_prompts();
+  double first_us = 0.0;
+  for (int turn = 0; turn < 3; ++turn) {
+    prompts.assume(schedule::Layout::kPrompt);
+    session.truncate(0);
+    const double start_us = engine.machine().clock().now_us();
+    session.prefill(std::vector<cache::Token>(256, 0));
+    prompts.finish();
+    const double us = engine.machine().clock().now_us() - start_us;
+    EXPECT_GT(us, 0.0);
+    if (turn == 0) first_us = us;
+    EXPECT_NEAR(us, first_us, 1e-6 * first_us) << turn;
+  }
+}
+
+}  // namespace
+}  // namespace troika
