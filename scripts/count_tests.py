@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the counts of a test report that ctest wrote, and why tests were skipped.
+"""Prints the counts of a test report that ctest wrote, which tests failed and why others were skipped.
 
 Usage: scripts/count_tests.py NAME REPORT.xml
 """
@@ -24,6 +24,9 @@ def main():
     total, failed, skipped = (int(suite.get(key, 0)) for key in ("tests", "failures", "skipped"))
     # ctest counts tests that could not be started (a missing program) apart from the failed ones.
     failed += int(suite.get("errors", 0))
+    for case in suite.iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None:
+            print(f"  failed: {case.get('name')}")
     reasons = collections.Counter(reason_of(case) for case in suite.iter("testcase") if case.find("skipped") is not None)
     for reason, n in sorted(reasons.items(), key=lambda item: (-item[1], item[0])):
         print(f"  {n:4} skipped: {reason}")
