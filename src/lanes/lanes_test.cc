@@ -287,5 +287,23 @@ TEST(VirtualMachine, HandoversAreThoseOfTheSoftwareThatBegins) {
   }
 }
 
+// A lane that reads from flash stands behind the processors, about which alone transitions speak.
+TEST(VirtualMachine, LanesBehindTheProcessorsTakeNothingOverAndNeedNoRestart) {
+  VirtualMachine machine({0.0, {0.0, 0.0}});
+  machine.set_transitions({{{{0.0}}, {7.0}}});
+  lanes::Ended processor, flash, idle_flash;
+  machine.start(0, {0.0, 10.0, 0.0}, Status::kDone, processor);
+  machine.wait(processor.latch);
+  EXPECT_EQ(machine.clock().now_us(), 17.0);
+  machine.start(1, {0.0, 10.0, 0.0}, Status::kDone, flash);
+  machine.wait(flash.latch);
+  EXPECT_EQ(machine.clock().now_us(), 27.0);
+  machine.add_background(0, 30.0);
+  machine.finish_background(0);
+  machine.start(1, {0.0, 10.0, 0.0}, Status::kDone, idle_flash);
+  machine.wait(idle_flash.latch);
+  EXPECT_EQ(machine.clock().now_us(), 67.0);
+}
+
 }  // namespace
 }  // namespace troika::lanes

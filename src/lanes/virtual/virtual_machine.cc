@@ -30,12 +30,13 @@ double VirtualMachine::transition_us(size_t lane, bool has_tasks, int software) 
   double us = 0.0;
   const bool is_handed_over =
       last_lane_ >= 0 && last_lane_ != static_cast<int>(lane) && last_end_us_ == clock_.now;
-  // What reads from flash hands nothing over.
-  if (is_handed_over && static_cast<size_t>(last_lane_) < transitions.handover_us.size()) {
+  // Lanes behind the processors read from flash: they take nothing over and hand nothing over.
+  const size_t n_processors = transitions.handover_us.size();
+  if (is_handed_over && lane < n_processors && static_cast<size_t>(last_lane_) < n_processors) {
     us += transitions.handover_us[static_cast<size_t>(last_lane_)][lane];
   }
   const bool has_run_empty = !has_tasks && lane_ends_us_[lane] != clock_.now;
-  if (!transitions.restart_us.empty() && has_run_empty) us += transitions.restart_us[lane];
+  if (lane < transitions.restart_us.size() && has_run_empty) us += transitions.restart_us[lane];
   return us;
 }
 
