@@ -118,13 +118,21 @@ def regexes():
     yield "unicode", "[^\\u4e2d-\\u{1F600}]*?é|\\p{L}\\S".encode()
 
 
+def json_schemas():
+    yield "object", (b'{"type":"object","properties":{"a":{"type":"integer","minimum":3},"b":{"$ref":"#"}},'
+                     b'"required":["a"],"patternProperties":{"^x":{"enum":[1,"y",null]}},"minProperties":1}')
+    yield "choice", b'{"oneOf":[{"const":1},{"not":{"type":"string"}}],"if":{"minimum":1},"then":{"maximum":5}}'
+    yield "array", b'{"prefixItems":[{"pattern":"a+$","maxLength":4}],"items":{"multipleOf":0.5},"maxItems":3}'
+
+
 def main():
     if len(sys.argv) != 2:
         print(__doc__.strip(), file=sys.stderr)
         return 2
     corpora = {"fuzz_gguf_file": gguf_files, "fuzz_draft_history": histories,
                "fuzz_convert_safetensors": safetensors_files, "fuzz_fetch_listing": listings,
-               "fuzz_grammar_gbnf": gbnf_texts, "fuzz_grammar_regex": regexes}
+               "fuzz_grammar_gbnf": gbnf_texts, "fuzz_grammar_regex": regexes,
+               "fuzz_grammar_json_schema": json_schemas}
     for target, files in corpora.items():
         folder = pathlib.Path(sys.argv[1]) / target
         folder.mkdir(parents=True, exist_ok=True)

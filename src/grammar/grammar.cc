@@ -18,6 +18,8 @@ Expr read(std::string_view text, Format format, const CompileOptions& options, P
       return read_gbnf(text, options.limits, pool);
     case Format::kRegex:
       return read_regex(text, options.limits, pool);
+    case Format::kJsonSchema:
+      return read_json_schema(text, options.limits, options.formats_bind, pool);
   }
   return Pool::kNone;
 }

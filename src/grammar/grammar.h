@@ -15,10 +15,13 @@
 
 namespace troika::grammar {
 
-enum class Format : uint8_t { kGbnf, kRegex };
+enum class Format : uint8_t { kGbnf, kRegex, kJsonSchema };
 
 struct CompileOptions {
   Limits limits{};
+  // JSON Schema: whether "format" binds (where it is known) or only tells people something, which
+  // is all that the standard wants unless somebody asks for more.
+  bool formats_bind = true;
 };
 
 // A compiled grammar. What does not change is shared, and what is found out about it while it is

@@ -15,4 +15,8 @@ Expr read_gbnf(std::string_view text, const Limits& limits, Pool* pool);
 // A regular expression, which the whole text fits.
 Expr read_regex(std::string_view text, const Limits& limits, Pool* pool);
 
+// A JSON schema, which a compact JSON text fits, with keys in the schema's order. `formats_bind`:
+// "format" is more than a remark.
+Expr read_json_schema(std::string_view text, const Limits& limits, bool formats_bind, Pool* pool);
+
 }  // namespace troika::grammar

@@ -1,0 +1,7 @@
+#include "grammar/fuzz_reader.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  troika::grammar::fuzz_reader({reinterpret_cast<const char*>(data), size},
+                               troika::grammar::Format::kJsonSchema);
+  return 0;
+}

@@ -1,0 +1,193 @@
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "grammar/grammar_test_support.h"
+
+namespace troika::grammar {
+namespace {
+
+struct SchemaCase {
+  const char* schema;
+  std::vector<const char*> good;
+  std::vector<const char*> bad;
+};
+
+void check(const std::vector<SchemaCase>& cases) {
+  for (const SchemaCase& c : cases) {
+    const auto grammar = compiled(c.schema, Format::kJsonSchema);
+    for (const char* const text : c.good) EXPECT_TRUE(accepts(grammar, text)) << c.schema << text;
+    for (const char* const text : c.bad) EXPECT_FALSE(accepts(grammar, text)) << c.schema << text;
+  }
+}
+
+TEST(JsonSchema, ObjectsHaveKeysInOrder) {
+  check(
+      {{R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"},
+              "c":{"type":"boolean"}},"required":["a","c"],"additionalProperties":false})",
+        {R"({"a":1,"c":true})", R"({"a":-20,"b":"x\"é\u00e9","c":false})"},
+        {R"({"c":true,"a":1})", R"({"a":1})", R"({"a":1,"c":true,"d":1})", R"({"a": 1,"c":true})",
+         R"({"a":1,"a":1,"c":true})", R"({"a":01,"c":true})"}},
+       {R"({"properties":{"a":{"type":"null"}}})",
+        {R"({})", R"({"a":null})", R"({"b":[{}],"ab":1e5})", R"({"a":null,"b":2})", R"([1,"x"])",
+         "3"},
+        {R"({"a":1})", R"({"b":2,"\u0061":1})"}},
+       {R"({"patternProperties":{"^x":{"type":"integer"},"y$":{"minimum":5}},
+              "additionalProperties":{"type":"string"},"type":"object"})",
+        {R"({"x":1,"by":7,"xy":5,"k":"v"})"},
+        {R"({"x":"1"})", R"({"xy":4})", R"({"k":1})"}},
+       {R"({"type":"object","minProperties":1,"maxProperties":2,"properties":{"a":true,"b":true}})",
+        {R"({"a":1})", R"({"a":1,"b":2})", R"({"z":0})", R"({"b":2,"z":0})"},
+        {R"({})", R"({"a":1,"b":2,"c":3})"}},
+       {R"({"type":"object","propertyNames":{"maxLength":2},"properties":{"abc":true}})",
+        {R"({"ab":1})"},
+        {R"({"abc":1})", R"({"abd":1})"}},
+       {R"({"type":"object","properties":{"a":true,"b":true},"dependentRequired":{"a":["b"]}})",
+        {R"({})", R"({"b":1})", R"({"a":1,"b":1})"},
+        {R"({"a":1})"}}});
+}
+
+TEST(JsonSchema, ArraysStringsAndValues) {
+  check({{R"({"type":"array","items":{"enum":[1,"a",null]},"minItems":1,"maxItems":3})",
+          {"[1]", "[1.0,\"a\",null]"},
+          {"[]", "[2]", "[1,1,1,1]", "[1,]"}},
+         {R"({"type":"array","prefixItems":[{"type":"string"},{"type":"integer"}],"items":false})",
+          {"[]", "[\"x\"]", "[\"x\",1]"},
+          {"[1]", "[\"x\",1,2]"}},
+         {R"({"type":"array","contains":{"const":7},"items":{"type":"integer"}})",
+          {"[7]", "[1,7,2]"},
+          {"[]", "[1,2]", "[\"7\",7,\"\"]"}},
+         {R"({"type":"string","minLength":2,"maxLength":3,"pattern":"^[a-z\"]+$"})",
+          {"\"ab\"", "\"a\\\"b\""},
+          {"\"a\"", "\"abcd\"", "\"aB\"", "\"a\"b\""}},
+         {R"({"type":"string","format":"date"})",
+          {"\"2024-02-29\""},
+          {"\"2023-02-29\"", "\"2023-13-01\"", "\"x\""}},
+         {R"({"const":{"a":[1,"b"],"c":null}})", {R"({"a":[1,"b"],"c":null})"}, {R"({"a":[1]})"}},
+         {R"({"enum":["red","green",5],"type":"string"})", {"\"red\""}, {"5", "\"blue\""}}});
+}
+
+TEST(JsonSchema, Numbers) {
+  check({{R"({"type":"integer","minimum":-3,"maximum":120})",
+          {"-3", "0", "-0", "9", "99", "120", "5.0"},
+          {"-4", "121", "1000", "5.5", "05", "1e1"}},
+         {R"({"type":"number","exclusiveMinimum":0,"maximum":1.25})",
+          {"0.001", "1", "1.25", "1.250", "1.1999"},
+          {"0", "-1", "0.0", "1.251", "1.3", "2", "10"}},
+         {R"({"type":"number","minimum":-1.5,"exclusiveMaximum":-0.25})",
+          {"-1.5", "-0.26", "-1", "-0.3"},
+          {"-0.25", "-1.51", "0", "-2", "-0.2"}},
+         {R"({"type":"integer","multipleOf":7})",
+          {"0", "7", "-14", "49", "700", "7.0"},
+          {"1", "8", "-15", "7.5"}},
+         {R"({"type":"number","multipleOf":0.05})",
+          {"0.05", "1", "2.35", "10.5", "0.10", "3.0500"},
+          {"0.01", "2.33", "10.55001"}},
+         {R"({"type":"number"})", {"0", "-1.5e+10", "12E3"}, {"01", ".5", "1.", "+1"}}});
+}
+
+// Every whole and every tenth from -35 to 35 against random bounds.
+TEST(JsonSchema, BoundsAgreeWithArithmetic) {
+  uint32_t random = 9;
+  for (int i = 0; i < 60; ++i) {
+    const auto bound = [&] { return static_cast<int>(next_random(&random, 601)) - 300; };
+    const int least = bound(), most = bound();
+    const bool is_open = next_random(&random, 2) == 0;
+    const auto written = [](int tenths) {
+      std::string text = tenths < 0 ? "-" : "";
+      text += std::to_string(std::abs(tenths) / 10);
+      return text + "." + std::to_string(std::abs(tenths) % 10);
+    };
+    const std::string schema = std::string("{\"type\":\"number\",\"") +
+                               (is_open ? "exclusiveMinimum" : "minimum") + "\":" + written(least) +
+                               ",\"maximum\":" + written(most) + "}";
+    std::shared_ptr<Grammar> grammar;
+    const std::string error = error_of(schema, Format::kJsonSchema);
+    const bool is_empty = least > most || (least == most && is_open);
+    ASSERT_EQ(error.empty(), !is_empty) << schema << error;
+    if (is_empty) continue;
+    grammar = compiled(schema, Format::kJsonSchema);
+    for (int tenths = -350; tenths <= 350; ++tenths) {
+      const bool is_in = (is_open ? tenths > least : tenths >= least) && tenths <= most;
+      Matcher matcher(grammar);
+      bool is_accepted = true;
+      for (const char c : written(tenths)) {
+        is_accepted = is_accepted && matcher.advance(3 + static_cast<uint8_t>(c));
+      }
+      ASSERT_EQ(is_accepted && matcher.may_end(), is_in) << schema << written(tenths);
+    }
+  }
+}
+
+TEST(JsonSchema, CombinationsAndReferences) {
+  check({{R"({"$defs":{"node":{"type":"object","properties":{"v":{"type":"integer"},
+              "next":{"$ref":"#/$defs/node"}},"required":["v"],"additionalProperties":false}},
+              "$ref":"#/$defs/node"})",
+          {R"({"v":1})", R"({"v":1,"next":{"v":2,"next":{"v":3}}})"},
+          {R"({"next":{"v":2}})", R"({"v":1,"next":{}})"}},
+         {R"({"allOf":[{"properties":{"a":{"type":"integer"}},"required":["a"]},
+              {"properties":{"a":{"minimum":10},"b":{"const":1}}}],"type":"object"})",
+          {R"({"a":10})", R"({"a":11,"b":1})"},
+          {R"({"a":9})", R"({"b":1})", R"({"a":10,"b":2})"}},
+         {R"({"oneOf":[{"type":"integer"},{"minimum":2,"type":"number"}]})",
+          {"1", "2.5"},
+          {"3", "1.5"}},
+         {R"({"type":"object","properties":{"k":{"enum":["a","b"]},"v":true},"required":["k","v"],
+              "if":{"properties":{"k":{"const":"a"}}},
+              "then":{"properties":{"v":{"type":"integer"}}},
+              "else":{"properties":{"v":{"type":"string"}}}})",
+          {R"({"k":"a","v":1})", R"({"k":"b","v":"x"})"},
+          {R"({"k":"a","v":"x"})", R"({"k":"b","v":1})"}},
+         {R"({"type":"string","not":{"enum":["a","b"]}})",
+          {"\"c\"", "\"ab\""},
+          {"\"a\"", "\"\\u0062\""}}});
+}
+
+TEST(JsonSchema, WhatIsNotSupportedIsRefusedWithItsPlace) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"properties":{"a":{"not":{"items":true}}}})", "#/properties/a/not: 'not' of 'items'"},
+      {R"({"items":{"uniqueItems":true}})", "#/items/uniqueItems"},
+      {R"({"$ref":"other.json"})", "#/$ref: 'other.json' is in another document"},
+      {R"({"$ref":"#/$defs/x"})", "there is no '#/$defs/x'"},
+      {R"({"oneOf":[{"items":true},{"items":{"type":"null"}}]})",
+       "#/oneOf: a value could fit both /0 and /1"},
+      {R"x({"pattern":"a(?=b)"})x", "#/pattern: in the regular expression, at byte 3"},
+      {R"({"type":"strin"})", "#/type: there is no type \"strin\""},
+      {R"({"format":"uri-template"})", "#/format: 'uri-template' is not supported"},
+      {R"({"properties":{"a~/b":7}})", "#/properties/a~0~1b: a schema is expected"},
+      {R"({"$dynamicRef":"#x"})", "#/$dynamicRef"},
+      {R"({"multipleOf":3,"minimum":1})", "#/multipleOf"},
+      {R"({"minLength":-1})", "#/minLength"},
+      {R"({"type":"object","required":["a"],"properties":{"a":false}})", "No text fits"},
+      {R"({"anyOf":[{"$ref":"#"},{"type":"integer"}]})", "schema's #: its choices lead back"},
+      {"{", "no JSON"},
+      {"7", "a schema is expected"},
+      {R"({"$schema":"http://example.com/mine"})", "#/$schema: this dialect"}};
+  for (const auto& [schema, part] : cases) {
+    const std::string error = error_of(schema, Format::kJsonSchema);
+    EXPECT_NE(error.find(part), std::string::npos) << schema << ": " << error;
+  }
+  std::string deep;
+  for (int i = 0; i < 3000; ++i) deep += "{\"items\":";
+  EXPECT_NE(error_of(deep, Format::kJsonSchema), "");
+}
+
+TEST(JsonSchema, FormatsMayBeRemarks) {
+  CompileOptions remarks;
+  remarks.formats_bind = false;
+  const char* const schema = R"({"type":"string","format":"date"})";
+  EXPECT_TRUE(accepts(compiled(schema, Format::kJsonSchema, remarks), "\"soon\""));
+}
+
+TEST(JsonSchema, WhatMustComeIsForced) {
+  Matcher matcher(compiled(R"({"type":"object","properties":{"name":{"type":"string"},
+      "ok":{"const":true}},"required":["name","ok"],"additionalProperties":false})",
+                           Format::kJsonSchema));
+  EXPECT_EQ(matcher.forced(100), "{\"name\":\"");
+  for (const char c : std::string("{\"name\":\"x\"")) {
+    ASSERT_TRUE(matcher.advance(3 + static_cast<uint8_t>(c)));
+  }
+  EXPECT_EQ(matcher.forced(100), ",\"ok\":true}");
+}
+
+}  // namespace
+}  // namespace troika::grammar

@@ -1,0 +1,49 @@
+// How JSON spells characters, strings, numbers and constants, as expressions.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "grammar/characters.h"
+#include "grammar/pool.h"
+#include "grammar/schema/constraints.h"
+
+namespace troika::grammar::schema {
+
+class JsonText {
+ public:
+  explicit JsonText(Pool* pool) : pool_(*pool) {}
+
+  // A character of the set within a string, in each of its spellings. No two characters share one,
+  // so that intersections and complements of strings are those of their texts.
+  Expr character(const CharacterSet& set);
+  // The inside of a string: any, or this one in all spellings.
+  Expr any_string() { return pool_.star(character(CharacterSet::all())); }
+  Expr spellings(const std::string& text);
+  Expr quoted(Expr inside);
+  // The value in the spelling that is usual; numbers also with zeros behind the point.
+  Expr value(const Json& value);
+  // Throws Error for numbers that are no decimals of reasonable length.
+  Expr number(const Constraints& constraints, const Document& document);
+
+ private:
+  Expr hex(uint32_t first, uint32_t last, int n_digits);
+  Expr escaped(uint32_t first, uint32_t last);
+  Expr number_value(const Json& value);
+  Expr digits(int least = 0);
+  Expr digit(int first, int last);
+  Expr fraction(int least_digits = 1);
+  Expr whole();
+  Expr at_least(const Bound& bound, const Document& document, const Json& where);
+  Expr at_most(const Bound& bound, const Document& document, const Json& where);
+  Expr magnitude_above(const std::string& whole, const std::string& part, bool is_open);
+  Expr magnitude_below(const std::string& whole, const std::string& part, bool is_open);
+  Expr multiples(const Json& of, bool has_negative, bool has_positive, const Document& document,
+                 const Json& where);
+
+  Pool& pool_;
+  std::map<std::vector<std::pair<uint32_t, uint32_t>>, Expr> characters_;
+};
+
+}  // namespace troika::grammar::schema

@@ -1,0 +1,298 @@
+#include "grammar/schema/schema_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "grammar/readers.h"
+
+namespace troika::grammar::schema {
+
+SchemaReader::SchemaReader(std::string_view text, const Limits& limits, bool formats_bind,
+                           Pool* pool)
+    : document_(text, limits),
+      limits_(limits),
+      formats_bind_(formats_bind),
+      pool_(*pool),
+      text_(pool) {}
+
+Expr SchemaReader::read() { return value_of(Schemas{&document_.root()}); }
+
+Expr SchemaReader::value_of(const Schemas& schemas) {
+  Items items;
+  for (const Json* schema : schemas) items.insert(item_of(*schema));
+  return value_of(items);
+}
+
+// The same schemas for a value are one rule, so schemas may contain themselves.
+Expr SchemaReader::value_of(const Items& items) {
+  const auto found = done_.find(items);
+  if (found != done_.end()) return found->second;
+  if (++n_nested_ > limits_.n_nested) {
+    document_.refuse(*items.begin()->schema, "", "schemas are nested too deeply");
+  }
+  const Rule rule = pool_.add_rule("schema");
+  done_[items] = pool_.call(rule);
+  const Expr body = written(items);
+  pool_.set_rule(rule, body);
+  if (!pool_.calls_rules(body)) done_[items] = body;
+  --n_nested_;
+  return done_[items];
+}
+
+const Json& SchemaReader::checked(const Json& schema) const {
+  if (!schema.is_object() && !schema.is_boolean()) {
+    document_.refuse(schema, "", "a schema is expected here: an object, true or false");
+  }
+  return schema;
+}
+
+SchemaReader::Choice SchemaReader::list_of(const Json& schema, const char* keyword) const {
+  Choice list;
+  const Json& value = schema[keyword];
+  if (!value.is_array() || value.empty()) {
+    document_.refuse(schema, keyword, "a list of schemas is expected");
+  }
+  for (const Json& part : value) list.push_back(&checked(part));
+  return list;
+}
+
+// Makes all items bare, with what they lead to beside them, and collects what there is to choose.
+// False: one of them is false.
+bool SchemaReader::open_up(Items* items, std::vector<Choice>* choices) {
+  std::vector<const Json*> open;
+  for (const Item& item : *items) {
+    if (!item.is_bare) open.push_back(item.schema);
+  }
+  std::erase_if(*items, [](const Item& item) { return !item.is_bare; });
+  std::set<const Json*> seen;
+  while (!open.empty()) {
+    const Json& schema = checked(*open.back());
+    open.pop_back();
+    if (schema.is_boolean()) {
+      if (!schema.get<bool>()) return false;
+      continue;
+    }
+    if (!seen.insert(&schema).second) continue;
+    if (const auto known = groups_.find(&schema); known != groups_.end()) {
+      const auto& [is_any, of] = known->second;
+      if (is_any) {
+        choices->push_back(of);
+      } else {
+        open.insert(open.end(), of.begin(), of.end());
+      }
+      continue;
+    }
+    if (!items->insert({document_.order(schema), &schema, true}).second) continue;
+    if (schema.contains("$ref")) {
+      if (!schema["$ref"].is_string()) document_.refuse(schema, "$ref", "a text is expected");
+      open.push_back(&document_.target(schema, schema["$ref"].get<std::string>()));
+    }
+    if (schema.contains("allOf")) {
+      for (const Json* part : list_of(schema, "allOf")) open.push_back(part);
+    }
+    if (schema.contains("not")) open.push_back(&negated(checked(schema["not"]), schema, 0));
+    add_choices(schema, choices);
+  }
+  return true;
+}
+
+// Whether what `from` says about a value asks what `to` says about the same value.
+bool SchemaReader::leads_to(const Json& from, const Json& to, std::set<const Json*>* seen) const {
+  if (!from.is_object() || !seen->insert(&from).second) return false;
+  const auto leads = [&](const Json& next) { return &next == &to || leads_to(next, to, seen); };
+  const auto ref = from.find("$ref");
+  if (ref != from.end() && ref->is_string()) {
+    if (leads(document_.target(from, ref->get<std::string>()))) return true;
+  }
+  for (const char* const keyword : {"allOf", "anyOf", "oneOf", "dependentSchemas"}) {
+    const auto found = from.find(keyword);
+    if (found != from.end() && std::any_of(found->begin(), found->end(), leads)) return true;
+  }
+  for (const char* const keyword : {"not", "if", "then", "else"}) {
+    const auto found = from.find(keyword);
+    if (found != from.end() && leads(*found)) return true;
+  }
+  return false;
+}
+
+void SchemaReader::add_choices(const Json& schema, std::vector<Choice>* choices) {
+  const auto [known, is_new] = choices_.try_emplace(&schema);
+  if (!is_new) {
+    choices->insert(choices->end(), known->second.begin(), known->second.end());
+    return;
+  }
+  std::vector<Choice> own;
+  if (schema.contains("anyOf")) own.push_back(list_of(schema, "anyOf"));
+  if (schema.contains("oneOf")) own.push_back(one_of(schema));
+  add_condition(schema, &own);
+  add_dependencies(schema, &own);
+  std::set<const Json*> seen;
+  if (!own.empty() && leads_to(schema, schema, &seen)) {
+    document_.refuse(schema, "", "its choices lead back to itself for the same value");
+  }
+  choices_[&schema] = own;
+  choices->insert(choices->end(), own.begin(), own.end());
+}
+
+// Each way without those that it is not certainly apart from.
+SchemaReader::Choice SchemaReader::one_of(const Json& schema) {
+  const Choice list = list_of(schema, "oneOf");
+  Choice ways;
+  for (size_t i = 0; i < list.size(); ++i) {
+    Choice all = {list[i]};
+    for (size_t j = 0; j < list.size(); ++j) {
+      if (i == j || are_disjoint(*list[i], *list[j], 0)) continue;
+      try {
+        all.push_back(&negated(*list[j], *list[j], 0));
+      } catch (const Error&) {
+        document_.refuse(schema, "oneOf",
+                         fmt::format("a value could fit both /{} and /{}; say anyOf if that is "
+                                     "meant, or give them different types or constants",
+                                     std::min(i, j), std::max(i, j)));
+      }
+    }
+    ways.push_back(all.size() == 1 ? list[i] : &group(false, all, schema));
+  }
+  return ways;
+}
+
+// A schema that stands for several: all of them, or one of them.
+const Json& SchemaReader::group(bool is_any, const Choice& of, const Json& from) {
+  const Json*& known = group_of_[{is_any, of}];
+  if (known == nullptr) {
+    known = &document_.made(Json::object(), from);
+    groups_[known] = {is_any, of};
+  }
+  return *known;
+}
+
+// Either "if" and "then", or not "if" and "else".
+void SchemaReader::add_condition(const Json& schema, std::vector<Choice>* choices) {
+  if (!schema.contains("if") || !(schema.contains("then") || schema.contains("else"))) return;
+  const Json& condition = checked(schema["if"]);
+  Choice yes = {&condition}, no = {&negated(condition, schema, 0)};
+  if (schema.contains("then")) yes.push_back(&checked(schema["then"]));
+  if (schema.contains("else")) no.push_back(&checked(schema["else"]));
+  choices->push_back({&group(false, yes, schema), &group(false, no, schema)});
+}
+
+// Either the key is absent, or what depends on it holds.
+void SchemaReader::add_dependencies(const Json& schema, std::vector<Choice>* choices) {
+  for (const char* const keyword : {"dependentRequired", "dependentSchemas"}) {
+    const auto found = schema.find(keyword);
+    if (found == schema.end()) continue;
+    if (!found->is_object()) document_.refuse(schema, keyword, "an object is expected");
+    const bool are_keys = std::string_view(keyword) == "dependentRequired";
+    for (const auto& [key, value] : found->items()) {
+      const Json& absent = document_.made({{"properties", {{key, false}}}}, schema);
+      Json keys = Json::array({key});
+      if (are_keys) {
+        if (!value.is_array()) document_.refuse(schema, keyword, "lists of keys are expected");
+        keys.insert(keys.end(), value.begin(), value.end());
+      }
+      Choice present = {&document_.made({{"required", keys}}, schema)};
+      if (!are_keys) present.push_back(&checked(value));
+      choices->push_back({&absent, &group(false, present, schema)});
+    }
+  }
+}
+
+Expr SchemaReader::written(Items items) {
+  std::vector<Choice> choices;
+  if (!open_up(&items, &choices)) return Pool::kNone;
+  if (choices.empty()) {
+    Constraints c;
+    c.origin = &document_.root();
+    if (!items.empty()) c.origin = items.begin()->schema;
+    for (const Item& item : items) add_keywords(*item.schema, document_, &c);
+    return plain(c);
+  }
+  // One choice at a time: the others are made behind it.
+  for (size_t i = 1; i < choices.size(); ++i) {
+    items.insert(item_of(group(true, choices[i], *choices[i].front())));
+  }
+  std::vector<Expr> ways;
+  for (const Json* way : choices.front()) {
+    Items with = items;
+    with.insert(item_of(*way));
+    ways.push_back(value_of(with));
+  }
+  return pool_.any(ways);
+}
+
+Expr SchemaReader::plain(const Constraints& c) {
+  if (c.values) return one_of_values(c);
+  std::vector<Expr> ways;
+  if ((c.types & kNull) != 0) ways.push_back(pool_.literal("null"));
+  for (const bool value : {true, false}) {
+    const auto is_out = [&](const Json& other) { return other == value; };
+    if ((c.types & kBoolean) == 0) continue;
+    if (std::any_of(c.not_values.begin(), c.not_values.end(), is_out)) continue;
+    ways.push_back(pool_.literal(value ? "true" : "false"));
+  }
+  for (const Json& value : c.not_values) {
+    const uint8_t type = type_of(value);
+    if ((type & c.types & (kNumber | kArray | kObject)) != 0) {
+      document_.refuse(*c.origin, "not",
+                       "numbers, arrays and objects that are named are not "
+                       "supported here");
+    }
+  }
+  ways.push_back(text_.number(c, document_));
+  if ((c.types & kString) != 0) ways.push_back(text_.quoted(string_inside(c)));
+  if ((c.types & kArray) != 0) ways.push_back(array(c));
+  if ((c.types & kObject) != 0) ways.push_back(object(c));
+  return pool_.any(ways);
+}
+
+Expr SchemaReader::one_of_values(const Constraints& c) {
+  std::vector<Expr> ways;
+  for (const Json& value : *c.values) {
+    if (fits(value, c)) ways.push_back(text_.value(value));
+  }
+  return pool_.any(ways);
+}
+
+// Whether a value of an enumeration fits what else is said.
+bool SchemaReader::fits(const Json& value, const Constraints& c) {
+  const uint8_t type = type_of(value);
+  if ((c.types & type) == 0) return false;
+  const auto is_out = [&](const Json& other) { return is_same(value, other); };
+  if (std::any_of(c.not_values.begin(), c.not_values.end(), is_out)) return false;
+  if ((type & kNumber) != 0) {
+    for (const Bound& b : c.least) {
+      if (b.is_open ? value <= b.value : value < b.value) return false;
+    }
+    for (const Bound& b : c.most) {
+      if (b.is_open ? value >= b.value : value > b.value) return false;
+    }
+    if (!c.multiples.empty()) {
+      document_.refuse(*c.origin, "multipleOf", "beside values that are named it is not supported");
+    }
+  }
+  if (type == kString) return accepts(string_inside(c), value.get<std::string>());
+  if (type == kArray && (!c.arrays.empty() || c.min_items > 0 || c.max_items)) {
+    document_.refuse(*c.origin, "",
+                     "arrays that are named, and keywords for arrays beside them, "
+                     "are not supported");
+  }
+  if (type == kObject && (!c.objects.empty() || !c.required.empty() || !c.names.empty() ||
+                          c.min_properties > 0 || c.max_properties)) {
+    document_.refuse(*c.origin, "",
+                     "objects that are named, and keywords for objects beside them, "
+                     "are not supported");
+  }
+  return true;
+}
+
+}  // namespace troika::grammar::schema
+
+namespace troika::grammar {
+
+Expr read_json_schema(std::string_view text, const Limits& limits, bool formats_bind, Pool* pool) {
+  return schema::SchemaReader(text, limits, formats_bind, pool).read();
+}
+
+}  // namespace troika::grammar

@@ -1,0 +1,148 @@
+// Strings: lengths, patterns and formats, as intersections of what may stand between the quotes.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "grammar/regex.h"
+#include "grammar/schema/schema_reader.h"
+
+namespace troika::grammar::schema {
+namespace {
+
+struct Format {
+  const char* name;
+  const char* regex;
+};
+
+#define TROIKA_TIME \
+  "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
+#define TROIKA_LEAP "([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)"
+#define TROIKA_DATE                                                                         \
+  "([0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|" \
+  "02-(0[1-9]|1[0-9]|2[0-8]))|" TROIKA_LEAP "-02-29)"
+#define TROIKA_BYTE "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+#define TROIKA_LABEL "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+
+constexpr Format kFormats[] = {
+    {"date", TROIKA_DATE},
+    {"time", TROIKA_TIME},
+    {"date-time", TROIKA_DATE "T" TROIKA_TIME},
+    {"duration",
+     "P([0-9]+W|([0-9]+Y([0-9]+M([0-9]+D)?)?|[0-9]+M([0-9]+D)?|[0-9]+D)"
+     "(T([0-9]+H([0-9]+M([0-9]+S)?)?|[0-9]+M([0-9]+S)?|[0-9]+S))?|"
+     "T([0-9]+H([0-9]+M([0-9]+S)?)?|[0-9]+M([0-9]+S)?|[0-9]+S))"},
+    {"uuid", "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"},
+    {"ipv4", TROIKA_BYTE "(\\." TROIKA_BYTE "){3}"},
+    {"ipv6",
+     "([0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}|"
+     "([0-9a-fA-F]{1,4}:){1,7}:|([0-9a-fA-F]{1,4}:){1,6}:[0-9a-fA-F]{1,4}|"
+     "([0-9a-fA-F]{1,4}:){1,5}(:[0-9a-fA-F]{1,4}){1,2}|"
+     "([0-9a-fA-F]{1,4}:){1,4}(:[0-9a-fA-F]{1,4}){1,3}|"
+     "([0-9a-fA-F]{1,4}:){1,3}(:[0-9a-fA-F]{1,4}){1,4}|"
+     "([0-9a-fA-F]{1,4}:){1,2}(:[0-9a-fA-F]{1,4}){1,5}|"
+     "[0-9a-fA-F]{1,4}:(:[0-9a-fA-F]{1,4}){1,6}|:((:[0-9a-fA-F]{1,4}){1,7}|:)"},
+    {"hostname", TROIKA_LABEL "(\\." TROIKA_LABEL ")*"},
+    {"email", "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@" TROIKA_LABEL
+              "(\\." TROIKA_LABEL ")*"},
+    {"uri",
+     "[A-Za-z][A-Za-z0-9+.-]*:([A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9a-fA-F]{2})+"
+     "(#([A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9a-fA-F]{2})*)?"},
+    {"json-pointer", "(/([^/~]|~[01])*)*"},
+};
+
+// The standard's own that are not known here; other names are people's remarks.
+constexpr const char* kRefused[] = {"idn-email", "idn-hostname",         "uri-reference",
+                                    "iri",       "iri-reference",        "uri-template",
+                                    "regex",     "relative-json-pointer"};
+
+}  // namespace
+
+Expr SchemaReader::pattern(const Json& where, const std::string& keyword,
+                           const std::string& regex) {
+  const auto found = patterns_.find(regex);
+  if (found != patterns_.end()) return found->second;
+  const auto write = [&](const CharacterSet& set) { return text_.character(set); };
+  try {
+    return patterns_[regex] = found_regex(regex, write, limits_, &pool_);
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    document_.refuse(where, keyword, what.substr(0, what.find_last_not_of('.') + 1));
+  }
+}
+
+Expr SchemaReader::format(const Json& schema) {
+  if (!schema["format"].is_string()) document_.refuse(schema, "format", "a name is expected");
+  const auto name = schema["format"].get<std::string>();
+  for (const char* const refused : kRefused) {
+    if (name == refused)
+      document_.refuse(schema, "format", fmt::format("'{}' is not supported", name));
+  }
+  for (const Format& known : kFormats) {
+    if (name != known.name) continue;
+    const auto write = [&](const CharacterSet& set) { return text_.character(set); };
+    const auto found = patterns_.find("format " + name);
+    if (found != patterns_.end()) return found->second;
+    return patterns_["format " + name] = whole_regex(known.regex, write, limits_, &pool_);
+  }
+  return text_.any_string();
+}
+
+Expr SchemaReader::string_inside(const Constraints& c) {
+  const Expr any = text_.character(CharacterSet::all());
+  if (c.max_length && *c.max_length < c.min_length) return Pool::kNone;
+  if (c.min_length > kMostRepetitions || c.max_length.value_or(0) > kMostRepetitions) {
+    document_.refuse(
+        *c.origin, "",
+        fmt::format("strings of more than {} characters are not counted", kMostRepetitions));
+  }
+  const int most = c.max_length ? static_cast<int>(*c.max_length) : Pool::kMany;
+  std::vector<Expr> all = {pool_.repeat(any, static_cast<int>(c.min_length), most)};
+  for (const Json* schema : c.strings) {
+    for (const char* const keyword : {"pattern", kNotPattern}) {
+      if (!schema->contains(keyword)) continue;
+      const Json& regex = (*schema)[keyword];
+      if (!regex.is_string()) document_.refuse(*schema, keyword, "a text is expected");
+      const Expr e = pattern(*schema, keyword, regex.get<std::string>());
+      all.push_back(keyword == kNotPattern ? pool_.no(e) : e);
+    }
+    if (schema->contains("format") && formats_bind_) all.push_back(format(*schema));
+  }
+  for (const Json& value : c.not_values) {
+    if (value.is_string()) all.push_back(pool_.no(text_.spellings(value.get<std::string>())));
+  }
+  return pool_.all(all);
+}
+
+// What keys may be. Schemas for keys are schemas for strings.
+Expr SchemaReader::names_inside(const std::vector<const Json*>& names) {
+  Items items;
+  for (const Json* name : names) items.insert(item_of(*name));
+  std::vector<Choice> choices;
+  if (!open_up(&items, &choices)) return Pool::kNone;
+  Constraints c;
+  c.origin = names.front();
+  if (!choices.empty()) {
+    document_.refuse(*names.front(), "", "choices between names are not supported");
+  }
+  for (const Item& item : items) add_keywords(*item.schema, document_, &c);
+  if ((c.types & kString) == 0) return Pool::kNone;
+  if (!c.values) return string_inside(c);
+  std::vector<Expr> ways;
+  for (const Json& value : *c.values) {
+    if (value.is_string() && fits(value, c)) {
+      ways.push_back(text_.spellings(value.get<std::string>()));
+    }
+  }
+  return pool_.any(ways);
+}
+
+bool SchemaReader::accepts(Expr inside, const std::string& text) {
+  const std::string quoted = Json(text).dump();
+  for (size_t i = 1; i + 1 < quoted.size() && inside != Pool::kNone; ++i) {
+    inside = pool_.step(inside, static_cast<uint8_t>(quoted[i]));
+  }
+  return pool_.nullable(inside);
+}
+
+}  // namespace troika::grammar::schema
