@@ -17,6 +17,7 @@ struct Limits {
   size_t mask_bytes = size_t{32} << 20;    // of masks that are kept
   uint64_t n_compile_steps = 20'000'000;   // one for each expression that is looked at
   uint64_t n_mask_steps = 10'000'000;      // the same, for one mask or one token
+  size_t n_schemas = 100'000;              // that stand for one value, alone or together
   int n_nested = 200;                      // groups in groups, schemas in schemas
 };
 

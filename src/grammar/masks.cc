@@ -55,8 +55,15 @@ bool Masks::accepts_plain(Expr character) {
   return accepts;
 }
 
+int Masks::find_n_plain(Expr state) {
+  const int n = count_plain(state);
+  if (state >= n_plain_.size()) n_plain_.resize(pool_.n_expressions(), -1);
+  n_plain_[state] = n;
+  return n;
+}
+
 // So many plain characters may follow the state, whichever they are. It may be more.
-int Masks::n_plain(Expr state) {
+int Masks::count_plain(Expr state) {
   const Pool::Shape shape = pool_.shape(state);
   switch (shape.kind) {
     case Kind::kConcat:

@@ -20,7 +20,12 @@ class Masks {
 
  private:
   static constexpr int kEndless = 1 << 30;
-  int n_plain(Expr state);
+  int n_plain(Expr state) {
+    if (state < n_plain_.size() && n_plain_[state] >= 0) return n_plain_[state];
+    return find_n_plain(state);
+  }
+  int find_n_plain(Expr state);
+  int count_plain(Expr state);
   bool accepts_plain(Expr character);
   void walk(const Trie& trie, Expr state, TokenSet* set);
   bool is_mostly_plain(const Trie& trie, Expr state);
@@ -29,6 +34,7 @@ class Masks {
   const TokenTrie& tokens_;
   size_t most_bytes_;
   Expr plain_;                         // a plain character
+  std::vector<int> n_plain_;           // by expression; -1: nobody looked
   std::vector<int8_t> accepts_plain_;  // by expression; -1: nobody looked
   std::vector<Expr> stack_;            // states by depth
   size_t n_visited_ = 0;               // by the mask that is made

@@ -18,8 +18,11 @@ Json parse(std::string_view text, const Limits& limits) {
   };
   try {
     return Json::parse(text, check);
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(fmt::format("The schema is no JSON: {}", error.what()));
+  } catch (const nlohmann::json::parse_error& error) {
+    throw Error(
+        fmt::format("The schema is no JSON text: something is wrong at byte {}.", error.byte));
+  } catch (const nlohmann::json::exception&) {
+    throw Error("The schema is no JSON text: it has numbers or characters that cannot be read.");
   }
 }
 
@@ -86,6 +89,11 @@ void Document::note(const Json& schema, const std::string& place) {
   } else if (schema.is_array()) {
     for (size_t i = 0; i < schema.size(); ++i) note(schema[i], fmt::format("{}/{}", place, i));
   }
+}
+
+bool Document::is_draft_4() const {
+  if (!root_.is_object() || !root_.contains("$schema")) return false;
+  return root_["$schema"].get<std::string>().find("/draft-04/") != std::string::npos;
 }
 
 const Json& Document::target(const Json& from, const std::string& reference) const {

@@ -21,6 +21,8 @@ class Document {
   const Json& root() const { return root_; }
   // What a reference in `from` means. Throws Error, e.g. for one to another document.
   const Json& target(const Json& from, const std::string& reference) const;
+  // Draft 4 takes 1.0 for no integer; what came later does.
+  bool is_draft_4() const;
   // A schema that stands in no text but follows from one that does.
   const Json& made(Json schema, const Json& from);
   // "#/properties/a", also for made ones.

@@ -171,6 +171,35 @@ TEST(JsonSchema, WhatIsNotSupportedIsRefusedWithItsPlace) {
   EXPECT_NE(error_of(deep, Format::kJsonSchema), "");
 }
 
+// Seven ways that exclude each other only by what they do not say would be written in hundreds of
+// thousands of combinations.
+TEST(JsonSchema, TooManyWaysTogetherAreRefused) {
+  std::string ways, required;
+  for (int i = 0; i < 7; ++i) {
+    const std::string k = std::to_string(i);
+    ways += (i > 0 ? "," : "") + std::string(R"({"properties":{"a)") + k +
+            R"(":{"type":"string"},"b)" + k + R"(":{"type":"null"},"c)" + k +
+            R"(":{"type":"null"}},"required":["a)" + k + R"(","b)" + k + R"("]})";
+  }
+  CompileOptions options;
+  options.limits.n_schemas = 2000;
+  try {
+    compiled(R"({"type":"object","oneOf":[)" + ways + "]}", Format::kJsonSchema, options);
+    FAIL() << "this was read";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("too many ways"), std::string::npos) << error.what();
+  }
+}
+
+TEST(JsonSchema, Draft4HasIntegersWithoutAPoint) {
+  check({{R"({"$schema":"http://json-schema.org/draft-04/schema#","type":"integer"})",
+          {"1", "-20"},
+          {"1.0", "1.5"}},
+         {R"({"$schema":"http://json-schema.org/draft-07/schema#","type":"integer"})",
+          {"1", "1.0"},
+          {"1.5"}}});
+}
+
 TEST(JsonSchema, FormatsMayBeRemarks) {
   CompileOptions remarks;
   remarks.formats_bind = false;

@@ -238,8 +238,9 @@ Expr JsonText::number(const Constraints& c, const Document& document) {
   const bool may_be_whole = (c.types & kInteger) != 0, may_be_fraction = (c.types & kFraction) != 0;
   if (!may_be_whole && !may_be_fraction) return Pool::kNone;
   const Expr zeros = pool_.repeat(pool_.literal("0"), 1, Pool::kMany);
-  const Expr integer =
-      pool_.concat(sign, pool_.concat(whole(), pool_.optional(pool_.literal(".", zeros))));
+  const Expr behind =
+      document.is_draft_4() ? Pool::kEmpty : pool_.optional(pool_.literal(".", zeros));
+  const Expr integer = pool_.concat(sign, pool_.concat(whole(), behind));
   if (!c.multiples.empty()) {
     const auto is_zero = [](const Bound& b) { return b.value.get<double>() == 0 && !b.is_open; };
     const bool is_simple = c.multiples.size() == 1 &&

@@ -32,6 +32,11 @@ Expr SchemaReader::value_of(const Items& items) {
   if (++n_nested_ > limits_.n_nested) {
     document_.refuse(*items.begin()->schema, "", "schemas are nested too deeply");
   }
+  if (done_.size() >= limits_.n_schemas) {
+    document_.refuse(*items.begin()->schema, "",
+                     "there are too many ways to choose among what oneOf, anyOf, if and not ask "
+                     "together; say anyOf in place of oneOf, or choose in fewer places");
+  }
   const Rule rule = pool_.add_rule("schema");
   done_[items] = pool_.call(rule);
   const Expr body = written(items);
