@@ -148,6 +148,7 @@ const Tree& Drafter::propose(std::span<const Token> text, int most_nodes, Compan
   for (size_t s = 0; s < sources_.size(); ++s) {
     guesses_[s].clear();
     if (most_nodes > 0) sources_[s]->propose(most_nodes, &guesses_[s]);
+    if (options_.rules != nullptr) pruner_.prune(text, options_.rules.get(), &guesses_[s]);
   }
   join();
   const int size = best_size(most_nodes, company);

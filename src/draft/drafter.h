@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "draft/odds.h"
+#include "draft/rules.h"
 #include "draft/source.h"
 #include "draft/width_costs.h"
 
@@ -29,6 +30,8 @@ struct DrafterOptions {
   int coverage = 0;       // percent of a prompt's positions whose logits `calibrate` is to get (D2)
   // What passes of so many rows took before; none: every drafter finds out by itself.
   std::vector<std::pair<int, double>> costs_ms = {};
+  // Guesses that they forbid are dropped; null: none are known.
+  std::shared_ptr<Rules> rules = nullptr;
   int most_text = 0;  // tokens for which room is taken at once, so that steps allocate nothing
 };
 
@@ -111,9 +114,10 @@ class Drafter {
   Statistics statistics_;
   std::vector<Token> seen_;    // what the sources have observed
   std::vector<Tree> guesses_;  // of each source
-  Tree joined_;                // of all of them
-  std::vector<Guess> order_;   // its nodes, the most likely first
-  Tree tree_;                  // the first of them
+  Pruner pruner_;
+  Tree joined_;               // of all of them
+  std::vector<Guess> order_;  // its nodes, the most likely first
+  Tree tree_;                 // the first of them
   double expected_tokens_ = 1.0;
   std::vector<int> moved_;   // scratch: a node of one tree in another
   std::vector<float> sums_;  // scratch
