@@ -50,6 +50,7 @@ std::string spelt_out(const DraftOptions& draft) {
 
 Sources make_sources(Engine& engine, const prepare::Options& options, const DraftOptions& draft) {
   Sources sources;
+  if (draft.constraint) sources.push_back(std::make_unique<ForcedSource>(draft.constraint));
   if (draft.kind.starts_with(kModel)) {
     sources.push_back(
         std::make_unique<DraftModel>(engine, options, draft.kind.substr(kModel.size())));
@@ -80,6 +81,7 @@ std::unique_ptr<draft::Drafter> make_drafter(Engine& engine, const prepare::Opti
         fmt::format("‹calibrate-drafts› {} makes no sense; use 0 to 100 percent.", draft.coverage));
   }
   how.n_vocab = engine.blueprint().n_vocab;
+  how.rules = draft.constraint;
   how.most_text = engine.plan().context;
   for (const plan::StepCost& cost : engine.plan().step_costs) {
     how.costs_ms.emplace_back(cost.n_rows, cost.ms);

@@ -6,6 +6,7 @@
 
 #include "draft/drafter.h"
 #include "draft/history_file.h"
+#include "engine/constrain/constraint.h"
 #include "engine/engine.h"
 #include "prepare/options.h"
 
@@ -22,6 +23,8 @@ struct DraftOptions {
   // Answers to the same task before; where there are any, every kind but "none" and a model takes
   // "history" too.
   std::shared_ptr<const draft::Texts> history;
+  // What the answer is held to: every kind but "none" drafts the text that must come, and no other.
+  std::shared_ptr<Constraint> constraint;
   int fixed_width = 0;  // 0: as wide as pays; else always so many rows in a pass
 
   // The coverage with the least time on the tasks that docs/drafts.md is about.

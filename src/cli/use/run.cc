@@ -8,6 +8,7 @@
 #include "cli/common.h"
 #include "cli/tune/layouts.h"
 #include "cli/use/drafting.h"
+#include "cli/use/grammar_flags.h"
 #include "cli/use/memory.h"
 #include "cli/use/run_answers.h"
 #include "engine/chat.h"
@@ -24,6 +25,7 @@ struct RunFlags {
   SamplerFlags sampler;
   TraceFlags trace;
   DraftFlags draft;
+  GrammarFlags grammar;
   std::string forced_file;
   bool stats = false;
   bool show_drafts = false;
@@ -123,59 +125,98 @@ std::vector<cache::Token> prompt_tokens(const RunFlags& flags, engine::Engine& e
   return format.prompt(messages);
 }
 
-void run(RunFlags& flags) {
+void check(const RunFlags& flags) {
   if (flags.n_answers > 0 && (!flags.forced_file.empty() || flags.show_drafts)) {
     throw UsageError(
         "--force-text and --show-drafts are for one answer that streams; leave --answers out.");
   }
-  const std::string text = read_prompt(flags);
-  const engine::SamplerOptions sampler_options = flags.sampler.checked();
-  const auto engine = load(flags.engine);
-  flags.sampler.check_tokens(*engine);
-  const std::vector<cache::Token> prompt = prompt_tokens(flags, *engine, text);
-  engine::GenerateOptions options;
-  options.most_tokens = flags.n_tokens;
-  options.stops = flags.stops;
-  options.ignore_end = flags.ignore_end;
-  if (flags.n_answers > 0) {
-    const TaskHistory history(flags.draft.history, *engine);
-    flags.draft.options.history = history.texts();
-    run_answers(*engine, flags.engine, flags.draft,
-                {.n_answers = flags.n_answers,
-                 .prompt = prompt,
-                 .sampler = sampler_options,
-                 .options = options,
-                 .watch = flags.trace.watch(*engine),
-                 .is_json = flags.json},
-                history);
-    flags.trace.end(*engine);
-    return;
+  if (flags.grammar.is_given() && (flags.ignore_end || !flags.forced_file.empty())) {
+    throw UsageError(fmt::format(
+        "{} says what the answer may be and where it ends; leave --ignore-end and --force-text "
+        "out.",
+        flags.grammar.name()));
   }
-  engine::Session session(*engine);
-  measure::ForcedText forced = forced_text(flags, *engine, prompt.size(), &options);
-  const bool is_replay = !flags.forced_file.empty();
-  engine::Sampler sampler(sampler_options, is_replay ? &forced : nullptr);
-  const TaskHistory history(is_replay ? std::string() : flags.draft.history, *engine);
+}
+
+// What is known of an answer before it begins.
+struct Request {
+  std::vector<cache::Token> prompt;
+  engine::SamplerOptions sampler;
+  engine::GenerateOptions options;
+  std::shared_ptr<grammar::Grammar> grammar;
+};
+
+void answer_several(RunFlags& flags, engine::Engine& engine, const Request& request) {
+  const TaskHistory history(flags.draft.history, engine);
   flags.draft.options.history = history.texts();
-  const std::unique_ptr<draft::Drafter> drafter = flags.draft.make(*engine, flags.engine.checked());
-  options.drafter = drafter.get();
-  const DraftColours colours(flags.show_drafts && !flags.json, &options);
+  run_answers(engine, flags.engine, flags.draft, flags.grammar,
+              {.n_answers = flags.n_answers,
+               .prompt = request.prompt,
+               .sampler = request.sampler,
+               .options = request.options,
+               .grammar = request.grammar,
+               .watch = flags.trace.watch(engine),
+               .is_json = flags.json},
+              history);
+}
+
+void answer_one(RunFlags& flags, engine::Engine& engine, Request& request) {
+  engine::Session session(engine);
+  measure::ForcedText forced = forced_text(flags, engine, request.prompt.size(), &request.options);
+  const bool is_replay = !flags.forced_file.empty();
+  std::shared_ptr<engine::Constraint> constraint;
+  if (request.grammar != nullptr) {
+    constraint = std::make_shared<engine::Constraint>(request.grammar, request.prompt.size());
+  }
+  engine::LogitMask* mask = constraint.get();
+  if (is_replay) mask = &forced;
+  engine::Sampler sampler(request.sampler, mask);
+  const TaskHistory history(is_replay ? std::string() : flags.draft.history, engine);
+  flags.draft.options.history = history.texts();
+  flags.draft.options.constraint = constraint;
+  const std::unique_ptr<draft::Drafter> drafter = flags.draft.make(engine, flags.engine.checked());
+  request.options.drafter = drafter.get();
+  const DraftColours colours(flags.show_drafts && !flags.json, &request.options);
   const auto stream = [&](std::string_view fragment) {
     if (!flags.json) print(colours.coloured(fragment));
   };
-  session.watch(flags.trace.watch(*engine));
-  const engine::Generated generated = generate(session, prompt, sampler, options, stream);
+  session.watch(flags.trace.watch(engine));
+  const engine::Generated generated =
+      generate(session, request.prompt, sampler, request.options, stream);
+  const uint64_t seed = request.sampler.seed;
   if (flags.json) {
-    nlohmann::ordered_json json = to_json(generated, *engine, sampler_options.seed, is_replay);
+    nlohmann::ordered_json json = to_json(generated, engine, seed, is_replay);
     json["draft"] = draft_json(flags.draft, drafter.get());
+    if (constraint != nullptr) json["grammar"] = flags.grammar.json(constraint->statistics());
     print_json(json);
   } else {
     print("\n");
-    print_summary(generated, *engine, sampler_options.seed, is_replay);
+    print_summary(generated, engine, seed, is_replay);
+    if (constraint != nullptr) note(flags.grammar.text(constraint->statistics()));
     if (drafter != nullptr) note(draft_text(flags.draft, *drafter, flags.stats));
   }
+  history.keep(request.prompt, generated.tokens);
+}
+
+void run(RunFlags& flags) {
+  check(flags);
+  flags.grammar.read();
+  const std::string text = read_prompt(flags);
+  Request request;
+  request.sampler = flags.sampler.checked();
+  const auto engine = load(flags.engine);
+  flags.sampler.check_tokens(*engine);
+  request.prompt = prompt_tokens(flags, *engine, text);
+  request.options.most_tokens = flags.n_tokens;
+  request.options.stops = flags.stops;
+  request.options.ignore_end = flags.ignore_end;
+  request.grammar = flags.grammar.compile(*engine);
+  if (flags.n_answers > 0) {
+    answer_several(flags, *engine, request);
+  } else {
+    answer_one(flags, *engine, request);
+  }
   flags.trace.end(*engine);
-  history.keep(prompt, generated.tokens);
 }
 
 }  // namespace
@@ -188,6 +229,7 @@ void add_run(Command& app) {
       "  troika run model.gguf -p \"Once upon a time\" -n 100\n"
       "  troika run model.gguf --chat -p \"Tell me a story.\" --seed 7\n"
       "  troika run model.gguf --chat -p \"Tell me a story.\" --answers 4\n"
+      "  troika run model.gguf --chat -p \"Name a city.\" --json-schema city.json\n"
       "  cat notes.txt | troika run model.gguf - --temp 0 --json");
   auto flags = std::make_shared<RunFlags>();
   flags->engine.add_to(*command);
@@ -204,6 +246,7 @@ void add_run(Command& app) {
   command->add_option("--stop", flags->stops, "Stop before this text (repeatable)");
   command->add_flag("--special", flags->special, "Special tokens in the prompt count as such");
   command->add_flag("--ignore-end", flags->ignore_end, "Go on after the model's end token");
+  flags->grammar.add_to(*command);
   flags->sampler.add_to(*command);
   flags->draft.add_to(*command);
   command->begin_group(kDraftGroup);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -28,9 +29,27 @@ struct Outcome {
   double tokens_per_s() const { return ratio(static_cast<double>(n_tokens()), seconds); }
 };
 
+// What serves one answer alone.
+struct Helpers {
+  std::shared_ptr<engine::Constraint> constraint;
+  std::unique_ptr<draft::Drafter> drafter;
+};
+
+engine::Constraint::Statistics masks_of(const std::vector<Helpers>& helpers) {
+  engine::Constraint::Statistics sum;
+  for (const Helpers& one : helpers) {
+    if (one.constraint == nullptr) continue;
+    const engine::Constraint::Statistics& s = one.constraint->statistics();
+    sum.n_masks += s.n_masks;
+    sum.sum_us += s.sum_us;
+    sum.longest_us = std::max(sum.longest_us, s.longest_us);
+  }
+  return sum;
+}
+
 // Answers are shown as soon as they and all before them have ended.
 Outcome run_all(engine::Engine& engine, const AnswersRequest& request,
-                const std::vector<std::unique_ptr<draft::Drafter>>& drafters) {
+                const std::vector<Helpers>& helpers) {
   engine::Batcher batcher(engine);
   batcher.watch(request.watch);
   for (int i = 0; i < request.n_answers; ++i) {
@@ -39,7 +58,8 @@ Outcome run_all(engine::Engine& engine, const AnswersRequest& request,
     one.sampler = request.sampler;
     one.sampler.seed += static_cast<uint64_t>(i);
     one.options = request.options;
-    one.options.drafter = drafters[static_cast<size_t>(i)].get();
+    one.options.drafter = helpers[static_cast<size_t>(i)].drafter.get();
+    one.mask = helpers[static_cast<size_t>(i)].constraint.get();
     batcher.submit(std::move(one));
   }
   Outcome outcome;
@@ -62,8 +82,7 @@ Outcome run_all(engine::Engine& engine, const AnswersRequest& request,
 }
 
 ordered_json to_json(const Outcome& outcome, const engine::Engine& engine, uint64_t seed,
-                     const DraftFlags& draft,
-                     const std::vector<std::unique_ptr<draft::Drafter>>& drafters) {
+                     const DraftFlags& draft, const std::vector<Helpers>& helpers) {
   ordered_json json;
   json["answers"] = ordered_json::array();
   for (size_t i = 0; i < outcome.answers.size(); ++i) {
@@ -74,7 +93,7 @@ ordered_json to_json(const Outcome& outcome, const engine::Engine& engine, uint6
                                {"tokens", g.tokens},
                                {"prompt_tokens", g.n_prompt},
                                {"computed_tokens", g.n_computed},
-                               {"draft", draft_json(draft, drafters[i].get())}});
+                               {"draft", draft_json(draft, helpers[i].drafter.get())}});
   }
   const engine::BatcherStatistics& s = outcome.statistics;
   json["context"] = engine.plan().context;
@@ -111,22 +130,32 @@ void print_summary(const Outcome& outcome, const engine::Engine& engine) {
 }  // namespace
 
 void run_answers(engine::Engine& engine, const EngineFlags& flags, const DraftFlags& draft,
-                 const AnswersRequest& request, const TaskHistory& history) {
+                 const GrammarFlags& grammar, const AnswersRequest& request,
+                 const TaskHistory& history) {
   if (draft.options.kind.starts_with("model:")) {
     throw UsageError(
         "A draft model drafts for one answer at a time. With --answers use --draft context or "
         "none.");
   }
-  std::vector<std::unique_ptr<draft::Drafter>> drafters;
-  drafters.reserve(static_cast<size_t>(request.n_answers));
+  std::vector<Helpers> helpers;
   for (int i = 0; i < request.n_answers; ++i) {
-    drafters.push_back(draft.make(engine, flags.checked()));
+    DraftFlags of_one = draft;
+    Helpers one;
+    if (request.grammar != nullptr) {
+      one.constraint = std::make_shared<engine::Constraint>(request.grammar, request.prompt.size());
+      of_one.options.constraint = one.constraint;
+    }
+    one.drafter = of_one.make(engine, flags.checked());
+    helpers.push_back(std::move(one));
   }
-  const Outcome outcome = run_all(engine, request, drafters);
+  const Outcome outcome = run_all(engine, request, helpers);
   if (request.is_json) {
-    print_json(to_json(outcome, engine, request.sampler.seed, draft, drafters));
+    ordered_json json = to_json(outcome, engine, request.sampler.seed, draft, helpers);
+    if (grammar.is_given()) json["grammar"] = grammar.json(masks_of(helpers));
+    print_json(json);
   } else {
     print_summary(outcome, engine);
+    if (grammar.is_given()) note(grammar.text(masks_of(helpers)));
   }
   for (const engine::Generated& g : outcome.answers) history.keep(request.prompt, g.tokens);
 }

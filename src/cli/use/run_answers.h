@@ -5,6 +5,7 @@
 
 #include "cli/common.h"
 #include "cli/use/drafting.h"
+#include "cli/use/grammar_flags.h"
 #include "engine/generate.h"
 
 namespace troika::cli {
@@ -12,14 +13,16 @@ namespace troika::cli {
 struct AnswersRequest {
   int n_answers = 1;
   std::vector<cache::Token> prompt;
-  engine::SamplerOptions sampler;   // of the first answer; answer i has the seed i larger
-  engine::GenerateOptions options;  // without a drafter: each answer gets its own
-  engine::Watch watch;              // of all passes
+  engine::SamplerOptions sampler;             // of the first answer; answer i has the seed i larger
+  engine::GenerateOptions options;            // without a drafter: each answer gets its own
+  std::shared_ptr<grammar::Grammar> grammar;  // that each is held to, if not null
+  engine::Watch watch;                        // of all passes
   bool is_json = false;
 };
 
 // Prints the answers in their order. Throws Error.
 void run_answers(engine::Engine& engine, const EngineFlags& flags, const DraftFlags& draft,
-                 const AnswersRequest& request, const TaskHistory& history);
+                 const GrammarFlags& grammar, const AnswersRequest& request,
+                 const TaskHistory& history);
 
 }  // namespace troika::cli

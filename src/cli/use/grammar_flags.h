@@ -1,0 +1,47 @@
+// --json-schema, --grammar and --regex: what an answer is held to.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "cli/options.h"
+#include "engine/constrain/constraint.h"
+#include "engine/engine.h"
+
+namespace troika::cli {
+
+class GrammarFlags {
+ public:
+  void add_to(Command& command);
+  bool is_given() const { return given() != nullptr; }
+  // As it is called: "--json-schema". REQUIRES: is_given().
+  const char* name() const;
+  // Reads the file, so that a missing one is said before a model is loaded. Throws Error.
+  void read();
+  // Compiles what `read` has read, for this model's vocabulary; null where nothing is given. Throws
+  // Error.
+  std::shared_ptr<grammar::Grammar> compile(const engine::Engine& engine);
+
+  // What it took so far, with the masks of these constraints.
+  nlohmann::ordered_json json(const engine::Constraint::Statistics& statistics) const;
+  std::string text(const engine::Constraint::Statistics& statistics) const;
+
+ private:
+  struct Given {
+    const char* name;
+    grammar::Format format;
+    bool is_file;
+    std::string value{};
+    Option* option = nullptr;
+  };
+  const Given* given() const;
+
+  Given all_[3] = {{"--json-schema", grammar::Format::kJsonSchema, true},
+                   {"--grammar", grammar::Format::kGbnf, true},
+                   {"--regex", grammar::Format::kRegex, false}};
+  std::string source_;  // what was read
+  double compile_ms_ = 0.0;
+};
+
+}  // namespace troika::cli

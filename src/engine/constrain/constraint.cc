@@ -1,0 +1,119 @@
+#include "engine/constrain/constraint.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+namespace troika::engine {
+namespace {
+
+// No draft has more tokens than that many bytes can be.
+constexpr size_t kMostForcedBytes = 256;
+// The model may write the same text in other tokens, and its last one may reach beyond it. The
+// drafter corrects both by experience.
+constexpr float kChance = 0.97f;
+constexpr float kLastChance = 0.5f;
+
+// Minus infinity for all logits but those of the set; a vocabulary may have fewer tokens.
+void forbid_others(const grammar::TokenSet& allowed, std::span<float> logits) {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  size_t first = 0;
+  for (const uint64_t word : allowed.words()) {
+    const size_t n = std::min<size_t>(64, logits.size() - first);
+    float* const of_word = logits.data() + first;
+    first += n;
+    if (word == ~uint64_t{0}) continue;
+    if (word == 0) {
+      std::fill_n(of_word, n, kNever);
+      continue;
+    }
+    for (size_t i = 0; i < n; ++i) {
+      if (((word >> i) & 1) == 0) of_word[i] = kNever;
+    }
+  }
+  std::fill(logits.begin() + static_cast<std::ptrdiff_t>(first), logits.end(), kNever);
+}
+
+}  // namespace
+
+Constraint::Constraint(std::shared_ptr<grammar::Grammar> grammar, size_t n_prompt)
+    : matcher_(std::move(grammar)), n_prompt_(n_prompt) {
+  if (matcher_.grammar().tokens().ends().size() > 0) return;
+  throw Error(
+      "The model's vocabulary has no token that ends an answer, so that an answer under a grammar "
+      "could never end. Use a model whose file names an end token.");
+}
+
+// Takes back what is no longer there, and goes on with what came.
+void Constraint::follow(std::span<const Token> text) {
+  TROIKA_ASSERT(text.size() >= n_prompt_);
+  const std::span<const Token> answer = text.subspan(n_prompt_);
+  const auto common = static_cast<size_t>(
+      std::mismatch(answer_.begin(), answer_.end(), answer.begin(), answer.end()).first -
+      answer_.begin());
+  matcher_.back(matcher_.n_tokens() - static_cast<int>(common));
+  answer_.resize(common);
+  for (const Token token : answer.subspan(common)) {
+    if (!matcher_.advance(token)) throw Error("The answer left its grammar; somebody changed it.");
+    answer_.push_back(token);
+  }
+}
+
+void Constraint::apply(std::span<const Token> history, std::span<float> logits) {
+  const RealClock clock;
+  const double start_us = clock.now_us();
+  follow(history);
+  matcher_.allowed(&allowed_);
+  forbid_others(allowed_, logits);
+  const double us = clock.now_us() - start_us;
+  ++statistics_.n_masks;
+  statistics_.sum_us += us;
+  statistics_.longest_us = std::max(statistics_.longest_us, us);
+}
+
+void Constraint::begin(std::span<const Token> text) { follow(text); }
+
+// Guesses that take the grammar more work than it may do are none that the text needs.
+bool Constraint::enter(Token token) {
+  try {
+    return matcher_.advance(token);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void Constraint::leave() { matcher_.back(1); }
+
+void Constraint::forced(std::span<const Token> text, std::vector<Token>* tokens) {
+  tokens->clear();
+  follow(text);
+  try {
+    matcher_.grammar().tokens().write(matcher_.forced(kMostForcedBytes), tokens);
+  } catch (const Error&) {
+    tokens->clear();
+  }
+}
+
+ForcedSource::ForcedSource(std::shared_ptr<Constraint> constraint)
+    : constraint_(std::move(constraint)) {}
+
+void ForcedSource::reserve(int most_text, int most_nodes) {
+  text_.reserve(static_cast<size_t>(most_text));
+  tokens_.reserve(std::max(static_cast<size_t>(most_nodes), kMostForcedBytes));
+}
+
+void ForcedSource::observe(std::span<const Token> tokens) {
+  text_.insert(text_.end(), tokens.begin(), tokens.end());
+}
+
+void ForcedSource::propose(int most, draft::Tree* tree) {
+  constraint_->forced(text_, &tokens_);
+  if (tokens_.empty()) return;
+  const auto n = std::min(tokens_.size() - 1, static_cast<size_t>(most));
+  const int last = tree->add_chain(draft::kRoot, std::span(tokens_).first(n), kChance);
+  if (n < static_cast<size_t>(most)) tree->add(last, tokens_.back(), kLastChance);
+}
+
+}  // namespace troika::engine

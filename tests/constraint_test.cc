@@ -1,0 +1,173 @@
+// Answers that are held to a grammar fit it, and neither drafts nor company change them.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/batcher.h"
+#include "engine/constrain/constraint.h"
+#include "engine/drafting.h"
+#include "engine/generate.h"
+#include "tests/support/tiny_engine.h"
+
+namespace troika {
+namespace {
+
+using engine::Constraint;
+using engine::Generated;
+using test_support::TinyEngine;
+using test_support::TinyModel;
+using text::Token;
+
+constexpr const char* kSchema = R"({
+  "type": "object",
+  "properties": {
+    "name_of_the_person": {"type": "string", "maxLength": 12},
+    "is_known_to_us": {"type": "boolean"},
+    "numbers": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 99}, "maxItems": 3}
+  },
+  "required": ["name_of_the_person", "is_known_to_us", "numbers"],
+  "additionalProperties": false
+})";
+
+class ConstrainedAnswers : public testing::Test {
+ protected:
+  ConstrainedAnswers() {
+    TinyModel model = test_support::small_model();
+    model.n_layers = 1;
+    model.context = 256;
+    options_.memory.context = 256;
+    tiny_ = std::make_unique<TinyEngine>(model, options_);
+    grammar_ = grammar::compile(kSchema, grammar::Format::kJsonSchema,
+                                std::make_shared<grammar::TokenTrie>(engine().tokenizer()));
+  }
+  engine::Engine& engine() { return *tiny_->engine; }
+
+  engine::SamplerOptions sampling(uint64_t seed) {
+    engine::SamplerOptions o;
+    o.temperature = seed % 2 == 0 ? 0.0f : 1.0f;
+    o.top_k = 0;
+    o.top_p = 1.0f;
+    o.min_p = 0.0f;
+    o.seed = seed;
+    return o;
+  }
+  std::vector<Token> prompt(uint64_t seed) {
+    return engine().tokenizer().encode("Once upon a time there were " + std::to_string(seed),
+                                       {true, false});
+  }
+  struct Held {
+    std::shared_ptr<Constraint> constraint;
+    std::unique_ptr<draft::Drafter> drafter;
+  };
+  Held hold(uint64_t seed, const std::string& kind) {
+    Held held;
+    held.constraint = std::make_shared<Constraint>(grammar_, prompt(seed).size());
+    engine::DraftOptions draft;
+    draft.kind = kind;
+    draft.fixed_width = kind == "none" ? 0 : 8;
+    draft.constraint = held.constraint;
+    held.drafter = engine::make_drafter(engine(), options_, draft);
+    return held;
+  }
+  Generated alone(uint64_t seed, const std::string& kind, int64_t* n_accepted = nullptr) {
+    Held held = hold(seed, kind);
+    engine::Sampler sampler(sampling(seed), held.constraint.get());
+    engine::GenerateOptions options;
+    options.drafter = held.drafter.get();
+    engine::Session session(engine());
+    Generated g = generate(session, prompt(seed), sampler, options, {});
+    if (n_accepted != nullptr) *n_accepted += held.drafter->statistics().n_accepted;
+    return g;
+  }
+
+  prepare::Options options_;
+  std::unique_ptr<TinyEngine> tiny_;
+  std::shared_ptr<grammar::Grammar> grammar_;
+};
+
+TEST_F(ConstrainedAnswers, FitTheirSchemaAndEndByThemselves) {
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    const Generated g = alone(seed, "none");
+    EXPECT_EQ(g.stop, engine::Stop::kEnd) << g.text;
+    const auto json = nlohmann::ordered_json::parse(g.text, nullptr, /*allow_exceptions=*/false);
+    ASSERT_TRUE(json.is_object()) << g.text;
+    EXPECT_EQ(json.size(), 3u);
+    EXPECT_TRUE(json["name_of_the_person"].is_string());
+    EXPECT_TRUE(json["is_known_to_us"].is_boolean());
+    EXPECT_LE(json["numbers"].size(), 3u);
+    for (const auto& number : json["numbers"]) EXPECT_LE(number.get<int>(), 99);
+  }
+}
+
+TEST_F(ConstrainedAnswers, AreTheSameWithDraftsOfWhatMustCome) {
+  int64_t n_accepted = 0, n_tokens = 0;
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    const Generated plain = alone(seed, "none"), drafted = alone(seed, "context", &n_accepted);
+    EXPECT_EQ(drafted.tokens, plain.tokens);
+    EXPECT_EQ(drafted.text, plain.text);
+    EXPECT_LT(drafted.n_steps, plain.n_steps);
+    n_tokens += static_cast<int64_t>(plain.tokens.size());
+  }
+  EXPECT_GT(n_accepted, n_tokens / 5);
+}
+
+TEST_F(ConstrainedAnswers, AreTheSameInCompany) {
+  engine::Batcher batcher(engine());
+  std::vector<Held> held;
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    held.push_back(hold(seed, seed % 3 == 0 ? "none" : "context"));
+    engine::AnswerRequest request;
+    request.prompt = prompt(seed);
+    request.sampler = sampling(seed);
+    request.mask = held.back().constraint.get();
+    request.options.drafter = held.back().drafter.get();
+    batcher.submit(std::move(request));
+  }
+  while (batcher.step()) {
+  }
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    EXPECT_EQ(batcher.take(static_cast<int>(seed)).tokens, alone(seed, "none").tokens);
+  }
+}
+
+// What a text says again and again is guessed, but not where the grammar forbids it.
+TEST_F(ConstrainedAnswers, PassesHoldNoGuessThatTheGrammarForbids) {
+  std::vector<Token> text;
+  for (int i = 0; i < 3; ++i) {
+    const std::vector<Token> again = prompt(0);
+    text.insert(text.end(), again.begin(), again.end());
+  }
+  engine::DraftOptions draft;
+  draft.kind = "lookup";
+  draft.fixed_width = 16;
+  const auto free = engine::make_drafter(engine(), options_, draft);
+  free->begin(text);
+  EXPECT_GT(free->propose(text, 15).size(), 0);
+  draft.constraint = std::make_shared<Constraint>(grammar_, text.size());
+  const auto held = engine::make_drafter(engine(), options_, draft);
+  held->begin(text);
+  const draft::Tree& tree = held->propose(text, 15);
+  std::string guessed;
+  for (const draft::Node& node : tree.nodes()) {
+    EXPECT_EQ(held->statistics().sources[static_cast<size_t>(node.source)].name, "grammar");
+    guessed += grammar_->tokens().bytes(node.token);
+  }
+  EXPECT_TRUE(std::string(R"({"name_of_the_person":")").starts_with(guessed)) << guessed;
+  EXPECT_GT(tree.size(), 5);
+}
+
+TEST_F(ConstrainedAnswers, AHistoryThatLeftTheGrammarIsASentence) {
+  Constraint constraint(grammar_, 1);
+  const std::vector<Token> history = {1, engine().tokenizer().encode("x", {false, false}).back()};
+  std::vector<float> logits(static_cast<size_t>(engine().blueprint().n_vocab));
+  EXPECT_THROW(constraint.apply(history, logits), Error);
+  constraint.apply(std::span(history).first(1), logits);
+  EXPECT_EQ(constraint.statistics().n_masks, 1);
+}
+
+}  // namespace
+}  // namespace troika
