@@ -106,6 +106,22 @@ TEST(Gbnf, ErrorsNameTheirPlace) {
             std::string::npos);
 }
 
+// What is forgotten because too many steps are kept is found again: the same texts fit.
+TEST(Gbnf, FewKeptStepsAllowTheSame) {
+  const std::string text =
+      "root ::= ([a-b]* \"a\" [a-b]{5} | \"c\" | list)* \"d\"\nlist ::= \"[\" (root \",\")* \"]\"";
+  CompileOptions small;
+  small.limits.table_bytes = 512;
+  const auto few = compiled(text, Format::kGbnf, small), many = compiled(text, Format::kGbnf);
+  uint32_t random = 7;
+  for (int i = 0; i < 30; ++i) {
+    const std::string fitting = random_text(many, &random, 60);
+    EXPECT_TRUE(fitting.empty() || accepts(few, fitting)) << fitting;
+    EXPECT_FALSE(accepts(few, fitting + "e"));
+    EXPECT_EQ(accepts(few, fitting + "d"), accepts(many, fitting + "d"));
+  }
+}
+
 TEST(Gbnf, LimitsEndInASentence) {
   CompileOptions small;
   small.limits.n_expressions = 2000;

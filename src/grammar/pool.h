@@ -62,7 +62,7 @@ class Pool {
   // Bytes of the same class lead to the same state.
   struct Table {
     const uint8_t* class_of;  // (256)
-    const Expr* next;         // by class; kUnknown where nobody asked yet
+    const Expr* next;  // by class; kUnknown where nobody asked yet, or where it was forgotten
     int n_classes;
   };
   static constexpr Expr kUnknown = 0xffffffff;
@@ -128,6 +128,7 @@ class Pool {
   Expr raw_step(Expr e, uint8_t byte);
   Expr step_all(Expr e, uint8_t byte);
   uint32_t partition_of(Expr e);
+  void forget_tables();
   uint32_t refine(uint32_t p, uint32_t q);
   uint32_t intern_partition(const std::string& classes);
   bool keeps_table(Expr e) const;

@@ -93,14 +93,21 @@ std::span<const uint8_t> Pool::representatives(Expr e, Expr f) {
   return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
 }
 
+// Steps that are asked for again are made again.
+void Pool::forget_tables() {
+  for (Node& node : nodes_) node.table = 0;
+  tables_.assign(1, kUnknown);
+}
+
 Pool::Table Pool::table(Expr e) {
   const uint32_t partition = partition_of(e);
   const auto n = static_cast<int>(partitions_[partition].representatives.size());
   if (nodes_[e].table == 0) {
     count_step();
-    const size_t size = tables_.size() + static_cast<size_t>(n);
+    size_t size = tables_.size() + static_cast<size_t>(n);
     if (size * sizeof(Expr) > limits_.table_bytes) {
-      throw Error("The grammar has too many states. Make it simpler, or its bounds smaller.");
+      forget_tables();
+      size = tables_.size() + static_cast<size_t>(n);
     }
     nodes_[e].table = static_cast<uint32_t>(tables_.size());
     tables_.resize(size, kUnknown);
@@ -133,6 +140,7 @@ Expr Pool::step(Expr e, uint8_t byte) {
   const DepthGuard guard(&depth_);
   count_step();
   const Expr next = raw_step(e, byte);
+  table(e);  // the steps in between may have had all tables forgotten
   tables_[nodes_[e].table + c] = next;
   return next;
 }
