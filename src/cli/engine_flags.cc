@@ -20,16 +20,18 @@ void add_machine(Command& command, prepare::Options& options) {
                      "Tokens of context (default: what model and memory allow, at most 8192)");
   command
       .add_option("--memory", options.memory.limit_bytes,
-                  "What the program may keep in memory: 1900M, 2G; what does not fit is refused, "
-                  "and a context that was not asked for is shortened. auto: of what is free, half "
-                  "bounds what is copied and cached (default)")
+                  "What the program may keep in memory: 1900M, 2G. A context that was not asked "
+                  "for is shortened, and blocks of weights that do not fit are read from the disk "
+                  "while others compute. auto: of what is free, half bounds what is copied and "
+                  "cached (default)")
       ->with_byte_units_or_auto();
   command
       .add_text(
           "--load", [&](const auto& text) { options.memory.load = load_from_name(text); },
           "Where weights lie: map (in the pages of the file, in its order), copy (in "
           "memory, in huge pages, 16 rows side by side, which several tokens read much "
-          "faster), auto (copy if half of the free memory will do)")
+          "faster), auto (copy if half of the free memory will do; with less than the "
+          "weights take, some blocks stay and the others are read for each pass)")
       ->shows_default("auto");
   command.add_flag("!--no-cache", options.memory.has_side_files,
                    "Neither use nor keep side files: with '--place shadow' all weights of "

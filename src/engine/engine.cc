@@ -64,7 +64,7 @@ Engine::Engine(const prepare::Options& options) {
   start_.memory = figures_since(before, model_->file);
   kernels_ = kernels::choose(detect_cpu_features(), options.kernels);
   choose_plan(options);
-  loaded_ = prepare::load_weights(options, kernels_.table, model_.get(), &plan_);
+  loaded_ = prepare::load_weights(options, kernels_.table, ledger_, model_.get(), &plan_);
   const auto build_start = std::chrono::steady_clock::now();
   make_machine();
   make_graphs(options);
@@ -110,6 +110,7 @@ void Engine::make_graphs(const prepare::Options& options) {
 
 schedule::LayoutWatch* Engine::layouts() const {
   if (phone_prompts_ != nullptr && phone_prompts_->has_layouts()) return phone_prompts_.get();
+  if (loaded_.stream != nullptr) return loaded_.stream.get();
   return loaded_.layouts.get();
 }
 

@@ -15,6 +15,9 @@ void enter_taken(const Engine& engine, plan::Ledger* ledger) {
     ledger->set(Owner::kWeights, weights.total_bytes() - of_file);
     ledger->set(Owner::kLayouts, blocks.copy_bytes() + blocks.largest_bytes());
   }
+  if (const prepare::WeightStream* stream = engine.loaded().stream.get(); stream != nullptr) {
+    ledger->set(Owner::kWeights, stream->most_bytes());
+  }
   ledger->set(Owner::kPacked, weights.packed_bytes() + weights.measured_bytes());
   const weights::Channels* channels = weights.channels();
   ledger->set(Owner::kChannels, channels != nullptr ? channels->resident_bytes() : 0);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "prepare/model_disk.h"
 
 namespace troika::prepare {
 namespace {
@@ -18,17 +19,6 @@ using schedule::Layout;
 using weights::BlockCopy;
 
 double now_us() { return RealClock().now_us(); }
-
-// The files that were checked, whatever takes their names meanwhile.
-lanes::DiskOptions disk_options(const gguf::File& file) {
-  lanes::DiskOptions options;
-  for (const gguf::File::Shard& shard : file.shards()) {
-    TROIKA_ASSERT(shard.map != nullptr);
-    options.files.push_back(fmt::format("/proc/self/fd/{}", shard.map->descriptor()));
-    options.names.push_back(shard.path);
-  }
-  return options;
-}
 
 // Waits for a task of the disk.
 class ReadEnd : public lanes::Completion {

@@ -42,14 +42,17 @@ void pack_for_prompts(const Options& options, const model::Blueprint& blueprint,
 }  // namespace
 
 LoadedWeights load_weights(const Options& options, const kernels::Table& kernels,
-                           OpenedModel* model, plan::Plan* plan) {
+                           const plan::Ledger& ledger, OpenedModel* model, plan::Plan* plan) {
   gguf::File& file = model->file;
   weights::Store& weights = model->weights;
   const model::Blueprint& blueprint = model->blueprint;
   const bool is_on_host = is_here(options);
   const bool has_values = is_on_host || options.phone.has_values;
   LoadedWeights loaded;
-  if (has_values) loaded.pages = place_weights(options, file);
+  const bool is_streamed = is_on_host &&
+                           ledger.bytes(plan::Owner::kWeights) < weights.total_bytes() &&
+                           options.memory.layouts != Layouts::kSwitch;
+  if (has_values && !is_streamed) loaded.pages = place_weights(options, file);
   loaded.int8 = Int8Binding(options, blueprint, weights, plan);
   const auto start = std::chrono::steady_clock::now();
   if (apply_layouts(options, plan)) {
@@ -64,7 +67,12 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
   weights.set_channels(std::move(outliers.channels));
   loaded.channel_file = std::move(outliers.side_file);
   loaded.note = std::move(outliers.note);
-  if (is_on_host && loaded.layouts == nullptr) {
+  if (is_streamed) {
+    loaded.stream = std::make_unique<WeightStream>(blueprint, file,
+                                                   ledger.bytes(plan::Owner::kWeights), &weights);
+    loaded.stream->load_kept(options.progress);
+    loaded.pages = {false, loaded.stream->text()};
+  } else if (is_on_host && loaded.layouts == nullptr) {
     place_in_strips(file, blueprint, kernels, *plan, &weights, &loaded.pages);
   }
   return loaded;

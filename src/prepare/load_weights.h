@@ -5,12 +5,14 @@
 #include <string>
 
 #include "kernels/kernels.h"
+#include "plan/ledger.h"
 #include "plan/plan.h"
 #include "prepare/int8_binding.h"
 #include "prepare/layout_loader.h"
 #include "prepare/open_model.h"
 #include "prepare/options.h"
 #include "prepare/weight_pages.h"
+#include "prepare/weight_stream.h"
 #include "weights/channel_file.h"
 
 namespace troika::prepare {
@@ -22,6 +24,8 @@ struct LoadedWeights {
   std::unique_ptr<weights::ChannelFile> channel_file;
   // Changes the layout of blocks (D1); null where none changes.
   std::unique_ptr<LayoutLoader> layouts;
+  // Reads blocks that memory has no room for when they are needed; null where it has.
+  std::unique_ptr<WeightStream> stream;
   // What happened that people should know; empty where nothing did.
   std::string note;
   double pack_seconds = 0.0;  // that measuring and packing weights for prompts took
@@ -29,9 +33,10 @@ struct LoadedWeights {
 
 // Places the weights in memory, completes the plan's int8 part, and makes what the plan asks for:
 // packed copies, columns for outliers, blocks that change their layout, rows side by side. The
-// store gets all of it. Throws Error where memory or the disk is short, UsageError for senseless
+// store gets all of it. Where the ledger has less for weights than there are, blocks are streamed.
+// Throws Error where memory or the disk is short, UsageError for senseless
 // options.
 LoadedWeights load_weights(const Options& options, const kernels::Table& kernels,
-                           OpenedModel* model, plan::Plan* plan);
+                           const plan::Ledger& ledger, OpenedModel* model, plan::Plan* plan);
 
 }  // namespace troika::prepare

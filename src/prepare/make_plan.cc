@@ -16,8 +16,6 @@ namespace {
 
 // Enough for long conversations; who needs more says so. Nothing is allocated before it is used.
 constexpr int kSensibleContext = 8192;
-// Where memory is short, other programs get their half only beyond this.
-constexpr int kUsefulContext = 512;
 // Room for the program itself, its buffers, and whatever else runs.
 constexpr size_t kReserveBytes = 256u << 20;
 

@@ -8,6 +8,7 @@
 #include "lanes/host/scratch.h"
 #include "model/linear_inputs.h"
 #include "prepare/outlier_channels.h"
+#include "prepare/weight_stream.h"
 
 namespace troika::prepare {
 namespace {
@@ -86,7 +87,33 @@ size_t shadow_bytes(const model::Blueprint& blueprint, const weights::Store& wei
          (kernels::int8_token_bytes(k) + most_rows * sizeof(float) + sizeof(uint32_t));
 }
 
+// What the process may take. A model that is larger than what is free is read while it runs, as if
+// that had been asked for: pages of a map would be lost in the order in which they are needed next.
+size_t limit_bytes(const Options& options, const weights::Store& weights, const plan::Plan& plan,
+                   const MemoryFigures& memory) {
+  constexpr size_t kOthers = size_t{256} << 20;  // that other programs may come to need
+  if (options.memory.limit_bytes > 0) return options.memory.limit_bytes;
+  const size_t free = memory.available_bytes;
+  const bool fits = weights.total_bytes() + kOthers <= free;
+  if (fits || free < 2 * kOthers || !may_stream(options, plan)) return plan::Ledger::kUnlimited;
+  return memory.program_bytes + memory.model_bytes + free - kOthers;
+}
+
+// What weights have beside all else: all of them, or the least with which blocks can be streamed.
+size_t kept_weight_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
+                         const plan::Ledger& ledger) {
+  const size_t all = weights.total_bytes(), room = ledger.room_for(Owner::kWeights);
+  if (!ledger.is_limited() || room >= all) return all;
+  const size_t slack = ledger.limit_bytes() / 64;  // by which estimates may be off
+  return std::max(room - std::min(room, slack), WeightStream::least_bytes(blueprint, weights));
+}
+
 }  // namespace
+
+bool may_stream(const Options& options, const plan::Plan& plan) {
+  return is_here(options) && options.memory.load == Load::kAuto && !options.memory.layouts &&
+         plan.lanes.size() == 1 && !plan.lanes.front().is_device() && !has_int8_prompts(plan);
+}
 
 MemoryFigures MemoryFigures::here() {
   return {memory_limit_bytes(), available_memory_bytes(), resident_anonymous_bytes(), 0};
@@ -115,8 +142,7 @@ std::vector<model::WeightId> packed_matrices(const Options& options,
 plan::Ledger expected_memory(const Options& options, const model::Blueprint& blueprint,
                              const weights::Store& weights, const plan::Plan& plan,
                              const MemoryFigures& memory) {
-  plan::Ledger ledger(options.memory.limit_bytes > 0 ? options.memory.limit_bytes
-                                                     : plan::Ledger::kUnlimited);
+  plan::Ledger ledger(limit_bytes(options, weights, plan, memory));
   ledger.set(Owner::kProgram, memory.program_bytes);
   ledger.set(Owner::kModel, memory.model_bytes);
   ledger.set(Owner::kWeights, weights.total_bytes());
@@ -134,7 +160,13 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
                                          plan.most_rows());
   }
   ledger.set(Owner::kLanes, scratch);
-  ledger.set(Owner::kCache, cache_bytes(kv_shape(plan, blueprint), plan.context));
+  const cache::KvShape shape = kv_shape(plan, blueprint);
+  if (may_stream(options, plan)) {
+    const int context = options.memory.context > 0 ? options.memory.context : kUsefulContext;
+    ledger.set(Owner::kCache, cache_bytes(shape, context));
+    ledger.set(Owner::kWeights, kept_weight_bytes(blueprint, weights, ledger));
+  }
+  ledger.set(Owner::kCache, cache_bytes(shape, plan.context));
   return ledger;
 }
 

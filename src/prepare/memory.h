@@ -25,6 +25,12 @@ struct MemoryFigures {
   static MemoryFigures here();
 };
 
+// A context that is useful: weights, packed copies and other programs give way to no more unasked.
+inline constexpr int kUsefulContext = 512;
+
+// Whether blocks may be read while passes run, where memory has no room for all weights.
+bool may_stream(const Options& options, const plan::Plan& plan);
+
 cache::KvShape kv_shape(const plan::Plan& plan, const model::Blueprint& blueprint);
 
 // Everything that an engine of this plan will keep, with the option's limit; nothing is checked

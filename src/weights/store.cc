@@ -276,6 +276,13 @@ size_t Store::place_in_strips(std::span<const model::WeightId> ids, int n_thread
   return n_bytes;
 }
 
+void Store::move(const std::byte* begin, size_t bytes, const std::byte* to) {
+  for (Constant& entry : entries_) {
+    const std::byte*& data = entry.matrix.data;
+    if (data != nullptr && data >= begin && data < begin + bytes) data = to + (data - begin);
+  }
+}
+
 size_t Store::measured_bytes() const {
   size_t bytes = 0;
   for (const std::vector<float>& largest : row_largest_) bytes += largest.size() * sizeof(float);

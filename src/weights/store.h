@@ -119,6 +119,10 @@ class Store {
   // them any more: packing, measuring, grouping. Returns the bytes moved.
   size_t place_in_strips(std::span<const model::WeightId> ids, int n_threads);
 
+  // The matrices that lie in this stretch of memory lie elsewhere from now on, where the stretch
+  // will be read. REQUIRES: nothing was built or packed of them.
+  void move(const std::byte* begin, size_t bytes, const std::byte* to);
+
   // Bytes of the file that one step of decoding reads: all matrices but the embedding table,
   // unless that is the head too, and but the experts that a token does not use.
   size_t bytes_per_step() const { return bytes_per_step_; }

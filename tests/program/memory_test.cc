@@ -93,7 +93,7 @@ TEST_F(LedgerProgram, TheSumIsWhatTheSystemCounts) {
 }
 
 TEST_F(LedgerProgram, WhatDoesNotFitIsRefusedInASentence) {
-  expect_refusal(run({"--memory", "64M"}), 1, {"--memory 67.1 MB", "weights 1", "a smaller model"});
+  expect_refusal(run({"--memory", "16M"}), 1, {"--memory 16.8 MB", "weights ", "a smaller model"});
   // Beside the weights, and a program that sanitizers make large.
   expect_refusal(run({"--memory", "500M", "-c", "100000"}), 1,
                  {"A context of 100000 tokens", "--context ", "--kv q8_0", "weights"});

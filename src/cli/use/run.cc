@@ -11,6 +11,7 @@
 #include "cli/use/grammar_flags.h"
 #include "cli/use/memory.h"
 #include "cli/use/run_answers.h"
+#include "cli/use/streaming.h"
 #include "engine/chat.h"
 #include "engine/generate.h"
 #include "measure/forced_text.h"
@@ -82,6 +83,7 @@ nlohmann::ordered_json to_json(const engine::Generated& g, const engine::Engine&
   json["peak_bytes"] = peak_resident_bytes();
   json["memory"] = memory_json(engine);
   json["layouts"] = layouts_json(engine);
+  json["stream"] = streaming_json(engine);
   return json;
 }
 
@@ -100,6 +102,7 @@ void print_summary(const engine::Generated& g, const engine::Engine& engine, uin
                    is_replay ? "replay    " : "generation", g.decode_seconds, g.tokens.size(),
                    g.decode_tokens_per_s(), engine::stop_name(g.stop)));
   note(layouts_text(engine));
+  note(streaming_text(engine));
   note(fmt::format("memory     {:>10}   at its peak\n", bytes_text(peak_resident_bytes())));
 }
 

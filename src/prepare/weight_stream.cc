@@ -1,0 +1,316 @@
+#include "prepare/weight_stream.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/bytes_text.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "prepare/model_disk.h"
+
+namespace troika::prepare {
+namespace {
+
+using weights::Matrix;
+
+// The block at work and the one that is read meanwhile.
+constexpr size_t kLeastSlots = 2;
+constexpr uint64_t kDirectPage = 4096;  // that direct reads ask for
+// The disk has several requests of one block under way.
+constexpr uint64_t kRequestBytes = uint64_t{1} << 20;
+
+double clock_us() { return RealClock().now_us(); }
+
+size_t bytes_of(const Matrix& matrix) {
+  return matrix.row_bytes * static_cast<size_t>(matrix.n_rows);
+}
+
+// Matrices of each block that nothing else reads; behind them those of no block that products read.
+// Tables that are read by rows stay in the map.
+std::vector<std::vector<Matrix>> matrices_of(const model::Blueprint& blueprint,
+                                             const weights::Store& weights) {
+  const int n_blocks = blueprint.n_layers;
+  constexpr int kMapped = -1;
+  struct Use {
+    Matrix matrix;
+    int block;
+  };
+  std::map<const std::byte*, Use> uses;  // fused matrices begin in different places
+  for (const model::Op& op : blueprint.ops) {
+    if (op.weight == model::kNone || !weights.is_matrix(op.weight)) continue;
+    const Matrix& matrix = weights.matrix(op.weight);
+    const int block = op.layer != model::kNone ? op.layer : n_blocks;
+    const auto [at, is_first] = uses.try_emplace(matrix.data, Use{matrix, block});
+    Use& use = at->second;
+    if (bytes_of(matrix) > bytes_of(use.matrix)) use.matrix = matrix;
+    if (use.block != block) use.block = n_blocks;
+    if (op.kind == model::OpKind::kEmbed && is_first) use.block = kMapped;
+  }
+  // The head may be the table of embeddings too: then it is read as a whole.
+  for (const model::Op& op : blueprint.ops) {
+    if (op.weight == model::kNone || !weights.is_matrix(op.weight)) continue;
+    Use& use = uses.at(weights.matrix(op.weight).data);
+    if (use.block == kMapped && op.kind != model::OpKind::kEmbed) use.block = n_blocks;
+  }
+  std::vector<std::vector<Matrix>> matrices(static_cast<size_t>(n_blocks) + 1);
+  for (const auto& [place, use] : uses) {
+    if (use.block != kMapped) matrices[static_cast<size_t>(use.block)].push_back(use.matrix);
+  }
+  return matrices;
+}
+
+// The memory that a matrix takes at most: it is read in whole pages.
+size_t room_of(const Matrix& matrix) {
+  return (bytes_of(matrix) + kDirectPage - 1) / kDirectPage * kDirectPage + kDirectPage;
+}
+
+size_t room_of(const std::vector<Matrix>& matrices) {
+  size_t bytes = 0;
+  for (const Matrix& matrix : matrices) bytes += room_of(matrix);
+  return bytes;
+}
+
+// What of all weights lies in none of these matrices.
+size_t bytes_beside(const weights::Store& weights,
+                    const std::vector<std::vector<Matrix>>& matrices) {
+  size_t bytes = weights.total_bytes();
+  for (const std::vector<Matrix>& of_block : matrices) {
+    for (const Matrix& matrix : of_block) bytes -= std::min(bytes, bytes_of(matrix));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+size_t WeightStream::least_bytes(const model::Blueprint& blueprint, const weights::Store& weights) {
+  const std::vector<std::vector<Matrix>> matrices = matrices_of(blueprint, weights);
+  size_t largest = 0;
+  for (size_t i = 0; i + 1 < matrices.size(); ++i)
+    largest = std::max(largest, room_of(matrices[i]));
+  return bytes_beside(weights, matrices) + room_of(matrices.back()) + kLeastSlots * largest;
+}
+
+WeightStream::WeightStream(const model::Blueprint& blueprint, const gguf::File& file,
+                           size_t most_bytes, weights::Store* weights)
+    : file_(file), disk_(disk_options(file)), read_(disk_.make_read()) {
+  find_parts(blueprint, *weights, file);
+  choose_kept(most_bytes);
+  for (const auto& block : blocks_) place(block.get(), weights);
+  // What was read of the file until now is not to stay in the page cache.
+  for (const gguf::File::Shard& shard : file.shards()) {
+    (void)posix_fadvise(shard.map->descriptor(), 0, 0, POSIX_FADV_DONTNEED);
+  }
+}
+
+WeightStream::~WeightStream() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  is_stopped_ = true;
+  ended_.wait(lock, [this] { return n_reading_ == 0; });
+}
+
+void WeightStream::find_parts(const model::Blueprint& blueprint, const weights::Store& weights,
+                              const gguf::File& file) {
+  const std::vector<std::vector<Matrix>> matrices = matrices_of(blueprint, weights);
+  mapped_bytes_ = bytes_beside(weights, matrices);
+  for (const std::vector<Matrix>& of_block : matrices) {
+    auto block = std::make_unique<Block>();
+    block->owner = this;
+    block->bytes = room_of(of_block);
+    for (const Matrix& matrix : of_block) {
+      for (size_t i = 0; i < file.shards().size(); ++i) {
+        const std::span<const std::byte> bytes = file.shards()[i].bytes;
+        if (matrix.data < bytes.data() || matrix.data >= bytes.data() + bytes.size()) continue;
+        block->parts.push_back({matrix.data, bytes_of(matrix), static_cast<int>(i),
+                                static_cast<uint64_t>(matrix.data - bytes.data()), bytes.size()});
+      }
+    }
+    TROIKA_ASSERT(block->parts.size() == of_block.size());
+    blocks_.push_back(std::move(block));
+  }
+}
+
+// As few blocks as possible are streamed, evenly among the others: then the disk works while those
+// compute, all the time. Memory that is left over makes up for reads of uneven speed.
+void WeightStream::choose_kept(size_t most_bytes) {
+  const auto n = static_cast<size_t>(n_blocks());
+  size_t largest = 0;
+  for (size_t i = 0; i < n; ++i) largest = std::max(largest, blocks_[i]->bytes);
+  for (size_t n_streamed = 1; n_streamed <= n; ++n_streamed) {
+    order_.clear();
+    kept_bytes_ = mapped_bytes_ + blocks_.back()->bytes;
+    for (size_t i = 0; i < n; ++i) {
+      const bool is_streamed = (i + 1) * n_streamed / n > i * n_streamed / n;
+      if (is_streamed) order_.push_back(static_cast<int>(i));
+      if (!is_streamed) kept_bytes_ += blocks_[i]->bytes;
+    }
+    n_shared_ = std::min(kLeastSlots, n_streamed);
+    if (kept_bytes_ + n_shared_ * largest > most_bytes) continue;
+    n_shared_ = std::min((most_bytes - kept_bytes_) / std::max<size_t>(largest, 1), n_streamed);
+    break;
+  }
+  shared_bytes_ = n_shared_ * largest;
+  TROIKA_ASSERT(kept_bytes_ + shared_bytes_ <= most_bytes);
+  for (size_t i = 0; i < order_.size(); ++i) {
+    Block& block = *blocks_[static_cast<size_t>(order_[i])];
+    block.state = State::kAbsent;
+    block.slot = i % n_shared_;
+  }
+  for (size_t i = 0; i < n_shared_; ++i) slots_.push_back({PageBuffer(largest)});
+  for (const auto& block : blocks_) {
+    if (block->state != State::kKept) continue;
+    block->slot = slots_.size();
+    slots_.push_back({PageBuffer(block->bytes)});
+  }
+}
+
+// Rows begin in memory as far behind a page as they do in the file, so that reads may be direct.
+void WeightStream::place(Block* block, weights::Store* weights) {
+  std::byte* to = slots_[block->slot].memory.get();
+  for (const Part& part : block->parts) {
+    const uint64_t begin = part.offset / kDirectPage * kDirectPage;
+    const uint64_t end = part.offset + part.bytes;
+    const uint64_t page_end = (end + kDirectPage - 1) / kDirectPage * kDirectPage;
+    // The last page of a file may be a part of one only, which cannot be read directly.
+    const uint64_t whole_end = std::min(page_end, part.shard_bytes / kDirectPage * kDirectPage);
+    for (uint64_t at = begin; at < whole_end; at += kRequestBytes) {
+      block->reads.push_back(
+          {part.shard, at, std::min(kRequestBytes, whole_end - at), to + (at - begin)});
+    }
+    const uint64_t rest = std::max(begin, whole_end);
+    if (end > rest) block->reads.push_back({part.shard, rest, end - rest, to + (rest - begin)});
+    weights->move(part.begin, part.bytes, to + (part.offset - begin));
+    to += page_end - begin;
+  }
+}
+
+void WeightStream::begin(Block* block) {
+  slots_[block->slot].is_taken = true;
+  block->state = State::kReading;
+  if (n_reading_++ == 0) read_start_us_ = clock_us();
+  n_reads_ += block->reads.size();
+  lanes::Run run;
+  run.reads = block->reads;
+  disk_.submit(*read_, run, *block);
+}
+
+void WeightStream::end(Block* block, lanes::Status status) {
+  if (disk_.n_direct_reads() < n_reads_) forget_cached(*block);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (--n_reading_ == 0) counters_.read_us += clock_us() - read_start_us_;
+  block->state = status == lanes::Status::kDone ? State::kReady : State::kFailed;
+  ++counters_.n_blocks;
+  counters_.read_bytes += block->bytes;
+  read_ahead();
+  ended_.notify_all();
+}
+
+// What came through the page cache is not to stay there.
+void WeightStream::forget_cached(const Block& block) const {
+  for (const Part& part : block.parts) {
+    const MappedFile& map = *file_.shards()[static_cast<size_t>(part.shard)].map;
+    (void)posix_fadvise(map.descriptor(), static_cast<off_t>(part.offset),
+                        static_cast<off_t>(part.bytes), POSIX_FADV_DONTNEED);
+  }
+}
+
+void WeightStream::read_ahead() {
+  while (!order_.empty() && !is_stopped_) {
+    Block& block = *blocks_[static_cast<size_t>(order_[next_])];
+    if (block.state != State::kAbsent || slots_[block.slot].is_taken) return;
+    begin(&block);
+    next_ = (next_ + 1) % order_.size();
+  }
+}
+
+void WeightStream::forget(Block* block) {
+  slots_[block->slot].is_taken = false;
+  block->state = State::kAbsent;
+}
+
+// A pass did not go on where the one before it ended: what was read ahead makes room.
+void WeightStream::start_again_at(int block, std::unique_lock<std::mutex>* lock) {
+  next_ = static_cast<size_t>(std::find(order_.begin(), order_.end(), block) - order_.begin());
+  is_stopped_ = true;
+  ended_.wait(*lock, [this] { return n_reading_ == 0; });
+  for (const int other : order_) {
+    Block& held = *blocks_[static_cast<size_t>(other)];
+    if (held.state != State::kAbsent) forget(&held);
+  }
+  is_stopped_ = false;
+  read_ahead();
+}
+
+void WeightStream::load_kept(const ProgressFunction& progress) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  uint64_t n_done = 0;
+  for (const auto& block : blocks_) {
+    if (block->state != State::kKept) continue;
+    if (progress) progress(n_done, kept_bytes_);
+    if (block->parts.empty()) continue;
+    begin(block.get());
+    ended_.wait(lock, [this] { return n_reading_ == 0; });
+    if (block->state != State::kReady) {
+      throw Error(fmt::format("The weights cannot be read: {}.", disk_.problem()));
+    }
+    n_done += block->bytes;
+    block->state = State::kKept;
+  }
+  if (progress) progress(kept_bytes_, kept_bytes_);
+  counters_ = {};
+  read_ahead();
+}
+
+void WeightStream::before_block(int block, plan::Phase /*phase*/, int /*n_tokens*/) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (current_ >= 0 && current_ != block) {
+    Block& before = *blocks_[static_cast<size_t>(current_)];
+    if (before.state != State::kKept) forget(&before);
+  }
+  current_ = -1;
+  Block& wanted = *blocks_[static_cast<size_t>(block)];
+  if (wanted.state == State::kKept) {
+    read_ahead();
+    return;
+  }
+  read_ahead();
+  const double start_us = clock_us();
+  if (wanted.state == State::kAbsent) start_again_at(block, &lock);
+  ended_.wait(lock, [&] { return wanted.state != State::kReading; });
+  counters_.wait_us += clock_us() - start_us;
+  if (wanted.state == State::kFailed) {
+    forget(&wanted);
+    throw Error(fmt::format("Block {} of the model cannot be read: {}.", block, disk_.problem()));
+  }
+  current_ = block;
+}
+
+void WeightStream::after_blocks() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (current_ < 0) return;
+  forget(blocks_[static_cast<size_t>(std::exchange(current_, -1))].get());
+  read_ahead();
+}
+
+uint64_t WeightStream::bytes_per_pass() const {
+  uint64_t bytes = 0;
+  for (const int block : order_) bytes += blocks_[static_cast<size_t>(block)]->bytes;
+  return bytes;
+}
+
+WeightStream::Counters WeightStream::counters() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return counters_;
+}
+
+std::string WeightStream::text() const {
+  return fmt::format(
+      "{} of {} blocks are read while the others compute, {} for each pass; {} at most in memory",
+      n_streamed(), n_blocks(), bytes_text(bytes_per_pass()), bytes_text(most_bytes()));
+}
+
+}  // namespace troika::prepare

@@ -1,0 +1,63 @@
+// A model that is larger than its memory, as a user meets it (P10).
+#include <nlohmann/json.hpp>
+
+#include "tests/program/troika.h"
+
+namespace troika::test {
+namespace {
+
+using nlohmann::json;
+
+class Streaming : public ProgramTest {
+ protected:
+  void SetUp() override {
+    test_support::TinyModel model = test_support::tiny_model("llama");
+    model.type = test_support::kQ8_0;
+    model.n_layers = 16;
+    model.width = 512;
+    model.n_heads = 8;
+    model.n_kv_heads = 4;
+    model.ffn_width = 2048;
+    model_ = write(model);
+  }
+  Finished run(std::vector<std::string> more) const {
+    std::vector<std::string> words = {"run", model_,   "-p", "Once upon a time", "-n",
+                                      "12",  "--temp", "0",  "--context",        "128"};
+    words.insert(words.end(), more.begin(), more.end());
+    return troika(words);
+  }
+  json run_json(std::vector<std::string> more) const {
+    more.push_back("--json");
+    const Finished finished = run(std::move(more));
+    expect_success(finished);
+    return json::parse(finished.out, nullptr, /*allow_exceptions=*/false);
+  }
+  std::string model_;
+};
+
+TEST_F(Streaming, P10TheTextIsThatOfAModelInMemory) {
+  const json whole = run_json({});
+  EXPECT_TRUE(whole["stream"].is_null());
+  const auto total = whole["memory"]["total_bytes"].get<int64_t>();
+  const std::string limit = std::to_string(total - (int64_t{24} << 20));
+  const json streamed = run_json({"--memory", limit});
+  EXPECT_EQ(streamed["tokens"], whole["tokens"]);
+  EXPECT_GT(streamed["stream"]["streamed_blocks"], 0);
+  EXPECT_GT(streamed["stream"]["read_bytes"], 0);
+  EXPECT_LE(streamed["memory"]["total_bytes"], streamed["memory"]["limit_bytes"]);
+  const Finished people = run({"--memory", limit});
+  expect_success(people);
+  EXPECT_NE(people.err.find("blocks are read while the others compute"), std::string::npos)
+      << people.err;
+  EXPECT_NE(people.err.find("streamed "), std::string::npos) << people.err;
+}
+
+TEST_F(Streaming, P10WhereBlocksMayNotBeReadTheLimitIsSaid) {
+  const json whole = run_json({});
+  const auto total = whole["memory"]["total_bytes"].get<int64_t>();
+  const std::string limit = std::to_string(total - (int64_t{24} << 20));
+  expect_refusal(run({"--memory", limit, "--load", "map"}), 1, {"--memory"});
+}
+
+}  // namespace
+}  // namespace troika::test

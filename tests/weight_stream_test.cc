@@ -1,0 +1,195 @@
+// Blocks that are read while others compute (P10): results are those of weights in memory, whatever
+// the budget is and in whatever order blocks are asked for.
+#include "prepare/weight_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "base/system.h"
+#include "model/architecture.h"
+#include "tests/support/tiny_engine.h"
+
+namespace troika::prepare {
+namespace {
+
+using test_support::copy_of;
+using test_support::random_tokens;
+using test_support::TinyEngine;
+using test_support::TinyModel;
+using Logits = std::vector<float>;
+
+constexpr int kContext = 256;
+
+// Large enough that a block is more than what estimates of memory may be off by.
+TinyModel model_of(const std::string& architecture) {
+  TinyModel model = test_support::tiny_model(architecture);
+  model.n_layers = 6;
+  model.type = test_support::kQ8_0;
+  if (model.n_experts == 0) model.ffn_width = 2048;
+  return model;
+}
+
+struct Case {
+  const char* architecture;
+  plan::Prefill prefill;
+};
+
+Options options_for(const Case& c) {
+  Options options;
+  options.prompts.prefill = c.prefill;
+  options.prompts.chunk = 32;  // so that a prompt has several chunks
+  options.memory.context = kContext;
+  return options;
+}
+
+std::vector<Logits> conversation(engine::Session& session, const TinyModel& model) {
+  const std::vector<cache::Token> tokens = random_tokens(model, 90, 5);
+  std::vector<Logits> all;
+  session.prefill(std::span(tokens).first(80));
+  all.push_back(copy_of(session.logits()));
+  for (size_t i = 80; i < tokens.size(); ++i) {
+    session.append(tokens[i]);
+    all.push_back(copy_of(session.logits()));
+  }
+  return all;
+}
+
+class StreamedModels : public testing::TestWithParam<Case> {};
+
+TEST_P(StreamedModels, P10ResultsAreThoseOfWeightsInMemory) {
+  const TinyModel model = model_of(GetParam().architecture);
+  Options options = options_for(GetParam());
+  const TinyEngine whole(model, options);
+  EXPECT_EQ(whole.engine->loaded().stream, nullptr);
+  const std::vector<Logits> expected = conversation(*whole.session, model);
+  // What the process has counts too, and varies by more than a block: a limit is looked for with
+  // which some blocks are streamed.
+  options.memory.limit_bytes = resident_bytes() + whole.engine->ledger().total_bytes();
+  std::unique_ptr<TinyEngine> streamed;
+  for (int i = 0; i < 200; ++i) {
+    try {
+      streamed = nullptr;
+      streamed = std::make_unique<TinyEngine>(model, options);
+      const WeightStream* const stream = streamed->engine->loaded().stream.get();
+      if (stream != nullptr && stream->n_streamed() >= 3) break;
+      options.memory.limit_bytes -= size_t{1} << 20;
+    } catch (const Error&) {
+      options.memory.limit_bytes += size_t{2} << 20;
+    }
+  }
+  ASSERT_NE(streamed, nullptr);
+  ASSERT_NE(streamed->engine->loaded().stream, nullptr);
+  EXPECT_EQ(conversation(*streamed->session, model), expected);
+  const WeightStream& stream = *streamed->engine->loaded().stream;
+  EXPECT_LT(stream.most_bytes(), streamed->engine->weights().total_bytes());
+  EXPECT_EQ(streamed->engine->ledger().bytes(plan::Owner::kWeights), stream.most_bytes());
+  EXPECT_GE(stream.counters().n_blocks, 12 * stream.n_streamed());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Every, StreamedModels,
+    testing::Values(Case{"llama", plan::Prefill::kSame}, Case{"llama", plan::Prefill::kBf16},
+                    Case{"llama", plan::Prefill::kF32}, Case{"gemma2", plan::Prefill::kQ8},
+                    Case{"phi3", plan::Prefill::kBf16}, Case{"qwen3moe", plan::Prefill::kQ8}),
+    [](const auto& info) {
+      return std::string(info.param.architecture) + "_" + plan::prefill_name(info.param.prefill);
+    });
+
+// A model whose blocks are read by hand.
+struct ByHand {
+  explicit ByHand(size_t n_blocks_kept) {
+    TinyModel model = model_of("llama");
+    model.n_layers = 5;
+    path = folder.file("tiny.gguf");
+    write_tiny_model(model, path);
+    file.emplace(gguf::File::open(path));
+    blueprint = model::read(*file);
+    weights.emplace(*file, blueprint);
+    for (const model::Op& op : blueprint.ops) {
+      if (op.weight == model::kNone || !weights->is_matrix(op.weight)) continue;
+      const weights::Matrix& matrix = weights->matrix(op.weight);
+      const size_t bytes = matrix.row_bytes * static_cast<size_t>(matrix.n_rows);
+      wanted.push_back({op.layer, op.weight, std::vector(matrix.data, matrix.data + bytes)});
+      if (op.layer == 0) block_bytes += bytes + 2 * 4096;  // read in whole pages
+    }
+    stream.emplace(blueprint, *file,
+                   WeightStream::least_bytes(blueprint, *weights) + n_blocks_kept * block_bytes,
+                   &*weights);
+  }
+  void expect_block(int block) {
+    for (const Wanted& one : wanted) {
+      if (one.block != block) continue;
+      EXPECT_EQ(std::memcmp(weights->matrix(one.weight).data, one.bytes.data(), one.bytes.size()),
+                0)
+          << block;
+    }
+  }
+
+  struct Wanted {
+    int block;
+    model::WeightId weight;
+    std::vector<std::byte> bytes;
+  };
+  test::TempFolder folder;
+  std::string path;
+  std::optional<gguf::File> file;
+  model::Blueprint blueprint;
+  std::optional<weights::Store> weights;
+  std::vector<Wanted> wanted;
+  size_t block_bytes = 0;
+  std::optional<WeightStream> stream;
+};
+
+TEST(WeightStream, P10BlocksAreThereInAnyOrderOfAsking) {
+  for (const size_t n_kept : {size_t{0}, size_t{1}, size_t{2}}) {
+    ByHand model(n_kept);
+    model.stream->load_kept({});
+    EXPECT_EQ(model.stream->n_streamed(), 5 - static_cast<int>(n_kept));
+    for (uint64_t i = 0; i < 400; ++i) {
+      // Mostly the next one, as passes go; sometimes the end of a pass, or any block.
+      const uint64_t what = random_bits(7, 2 * i) % 10;
+      const auto block = static_cast<int>(what < 7 ? i % 5 : random_bits(7, 2 * i + 1) % 5);
+      model.stream->before_block(block, plan::Phase::kStep, 1);
+      model.expect_block(block);
+      if (what == 9 || block == 4) model.stream->after_blocks();
+    }
+    model.expect_block(model::kNone);  // embedding and head
+  }
+}
+
+TEST(WeightStream, P10AFileThatIsCutShortIsASentence) {
+  ByHand model(0);
+  model.stream->load_kept({});
+  model.stream->before_block(0, plan::Phase::kStep, 1);
+  std::filesystem::resize_file(model.path, 4096);
+  std::string problem;
+  for (int i = 0; i < 12 && problem.empty(); ++i) {
+    try {
+      model.stream->before_block(i % 5, plan::Phase::kStep, 1);
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+  }
+  EXPECT_NE(problem.find("cannot be read"), std::string::npos) << problem;
+  EXPECT_NE(problem.find("tiny.gguf"), std::string::npos) << problem;
+  EXPECT_THROW(model.stream->before_block(1, plan::Phase::kStep, 1), Error);
+}
+
+TEST(WeightStream, P10WhatIsTooLittleForTwoBlocksIsRefused) {
+  Options options = options_for({"llama", plan::Prefill::kQ8});
+  options.memory.limit_bytes = resident_bytes() + (size_t{1} << 20);
+  try {
+    const TinyEngine tiny(model_of("llama"), options);
+    FAIL() << "it was loaded";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("‹memory›"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace troika::prepare
