@@ -71,6 +71,16 @@ void spread_word(const std::byte* from, size_t stride, std::byte* to) {
   for (size_t r = 0; r < kStripRows; ++r) std::memcpy(to + r * kBytes, from + r * stride, kBytes);
 }
 
+// Row `row` of one block of a strip.
+void copy_block(std::span<const Field> fields, const std::byte* strip, size_t row, std::byte* to) {
+  size_t at = 0;
+  for (const Field& field : fields) {
+    for (size_t word = 0; word < field.n_words; ++word, at += field.word_bytes) {
+      std::memcpy(to + at, strip + at * kStripRows + row * field.word_bytes, field.word_bytes);
+    }
+  }
+}
+
 }  // namespace
 
 void pack_strip(Type type, const std::byte* rows, size_t k, std::byte* strip) {
@@ -93,17 +103,20 @@ void pack_strip(Type type, const std::byte* rows, size_t k, std::byte* strip) {
   }
 }
 
+void copy_strip_row(Type type, const std::byte* strip, size_t row, size_t k, std::byte* to) {
+  const std::span<const Field> fields = fields_of(type);
+  const size_t block_bytes = type_info(type).block_bytes, end = row_bytes(type, k);
+  for (size_t at = 0; at < end; at += block_bytes) {
+    copy_block(fields, strip + at * kStripRows, row, to + at);
+  }
+}
+
 void decode_strip_row(Type type, const std::byte* strip, size_t row, size_t k, float* values) {
   const TypeInfo& info = type_info(type);
   constexpr size_t kMostBlockBytes = 256;
   for (size_t i = 0; i < k; i += info.block_length, strip += info.block_bytes * kStripRows) {
     std::byte block[kMostBlockBytes];
-    size_t at = 0;
-    for (const Field& field : fields_of(type)) {
-      for (size_t word = 0; word < field.n_words; ++word, at += field.word_bytes) {
-        std::memcpy(block + at, strip + at * kStripRows + row * field.word_bytes, field.word_bytes);
-      }
-    }
+    copy_block(fields_of(type), strip, row, block);
     dequantize_row(type, block, values + i, info.block_length);
   }
 }

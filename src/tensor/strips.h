@@ -17,6 +17,9 @@ inline constexpr size_t kStripRows = 16;
 // REQUIRES: a type with blocks.
 void pack_strip(Type type, const std::byte* rows, size_t k, std::byte* strip);
 
+// The reverse for row `row` of a strip: row_bytes(type, k), as it stood before.
+void copy_strip_row(Type type, const std::byte* strip, size_t row, size_t k, std::byte* to);
+
 // The weights of row `row` of a strip as floats, as their codec decodes them.
 void decode_strip_row(Type type, const std::byte* strip, size_t row, size_t k, float* values);
 

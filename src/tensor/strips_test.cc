@@ -26,6 +26,10 @@ TEST(Strips, HaveTheRowsThatWerePacked) {
       decode_strip_row(info.type, strip.data(), r, k, found.data());
       EXPECT_EQ(std::memcmp(wanted.data(), found.data(), k * sizeof(float)), 0)
           << info.name << " row " << r;
+      std::vector<std::byte> row(n_bytes);
+      copy_strip_row(info.type, strip.data(), r, k, row.data());
+      EXPECT_EQ(std::memcmp(row.data(), rows.data() + r * n_bytes, n_bytes), 0)
+          << info.name << " row " << r;
     }
   }
 }
