@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "lanes/opencl/opencl_lane.h"
 #include "lanes/vendor/vendor_lane.h"
 
 namespace troika::machines {
@@ -19,12 +20,26 @@ struct DeviceRequest {
   const lanes::Int8Rules* int8_rules;
 };
 
+std::string environment(const char* name) {
+  const char* const text = std::getenv(name);
+  return text != nullptr ? text : "";
+}
+
 lanes::VendorOptions vendor_options(const plan::HostLane& lane) {
-  const auto text_of = [](const char* name) {
-    const char* const text = std::getenv(name);
-    return std::string(text != nullptr ? text : "");
-  };
-  return {text_of("TROIKA_OPENVINO"), lane.device, lane.cores, text_of("TROIKA_OPENVINO_BLOBS")};
+  return {environment("TROIKA_OPENVINO"), lane.device, lane.cores,
+          environment("TROIKA_OPENVINO_BLOBS")};
+}
+
+// REQUIRES: the device is a number, as plans are checked for.
+lanes::opencl::DeviceOptions opencl_options(const plan::HostLane& lane) {
+  return {environment("TROIKA_OPENCL"), std::stoi(lane.device), lane.cores,
+          environment("TROIKA_OPENCL_PROGRAMS")};
+}
+
+std::unique_ptr<lanes::Lane> make_opencl(const DeviceRequest& request) {
+  return std::make_unique<lanes::OpenclLane>(opencl_options(request.lane), request.kernels,
+                                             request.plan.activations, request.plan.prefill,
+                                             request.int8_rules);
 }
 
 std::unique_ptr<lanes::Lane> make_vendor(const DeviceRequest& request) {
@@ -40,6 +55,8 @@ struct Maker {
   void (*check)(const plan::HostLane&);  // throws the Error that `make` would throw
 };
 constexpr Maker kMakers[] = {
+    {"opencl", make_opencl,
+     [](const plan::HostLane& lane) { lanes::OpenclLane::check_device(opencl_options(lane)); }},
     {"openvino", make_vendor,
      [](const plan::HostLane& lane) { lanes::VendorLane::check_device(vendor_options(lane)); }},
 };

@@ -16,17 +16,34 @@ TEST(Devices, CoresNeedNone) {
   EXPECT_NO_THROW(check_devices(plan));
 }
 
-TEST(Devices, AKindThatIsNotBuiltIsASentence) {
+TEST(Devices, OpenClThatIsNotThereIsASentence) {
+  const char* const before = std::getenv("TROIKA_OPENCL");
+  const std::string file = before != nullptr ? before : "";
+  setenv("TROIKA_OPENCL", "/nonexistent/libOpenCL.so", 1);
   plan::Plan plan;
   plan.lanes = plan::lanes_from_text("0;opencl:0", {0, 1});
+  std::string problem = "no error";
+  try {
+    check_devices(plan);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
+  EXPECT_THROW(make_device_lane(kernels.table, plan.lanes[1], plan, nullptr), Error);
+  before != nullptr ? setenv("TROIKA_OPENCL", file.c_str(), 1) : unsetenv("TROIKA_OPENCL");
+  EXPECT_NE(problem.find("/nonexistent/libOpenCL.so"), std::string::npos) << problem;
+}
+
+TEST(Devices, AKindThatIsNotBuiltIsASentence) {
+  plan::Plan plan;
+  plan.lanes = {{}, {{}, 0, "abacus"}};
+  plan.lanes[1].device = "0";
   try {
     check_devices(plan);
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("opencl:0"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("abacus"), std::string::npos) << error.what();
   }
-  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
-  EXPECT_THROW(make_device_lane(kernels.table, plan.lanes[1], plan, nullptr), Error);
 }
 
 TEST(Devices, OpenVinoThatIsNotThereIsASentence) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -143,27 +144,31 @@ const TensorCut* cut_of(std::span<const TensorCut> cuts, const lanes::Subgraph& 
 }
 
 // Lanes of this kind compute with the kernels of this program, which give one result to the bit, or
-// like 'openvino' only what gives the same (lanes/vendor/); another device computes as its own
-// driver does.
-std::string class_of(const plan::HostLane& lane) {
+// like 'openvino' only what gives the same (lanes/vendor/); 'opencl' does so for prompts in int8
+// (lanes/opencl/), and another device computes as its own driver does.
+std::string class_of(const plan::Plan& plan, int lane_index, std::optional<plan::Phase> phase) {
+  const plan::HostLane& lane = plan.lanes[static_cast<size_t>(lane_index)];
+  const bool is_exact_prompt =
+      phase == plan::Phase::kPrompt && plan.prefill == plan::Prefill::kInt8;
   const bool has_own_kernels = lane.kind == "host" || lane.kind == "cpu" || lane.kind == "gpu" ||
-                               lane.kind == "npu" || lane.kind == "openvino";
+                               lane.kind == "npu" || lane.kind == "openvino" ||
+                               (lane.kind == "opencl" && is_exact_prompt);
   return has_own_kernels ? "host" : lane.kind;
 }
 
 void check_classes(const plan::Plan& plan, const TensorCut& cut) {
   if (cut.mixes_classes) return;
-  const plan::HostLane* first = nullptr;
+  int first = model::kNone;
   for (const plan::Shares* shares : {&cut.rows, &cut.heads}) {
     for (const plan::LaneShare& share : *shares) {
-      const plan::HostLane& lane = plan.lanes[static_cast<size_t>(share.lane)];
-      if (first == nullptr) first = &lane;
-      if (class_of(lane) == class_of(*first)) continue;
+      if (first == model::kNone) first = share.lane;
+      if (class_of(plan, share.lane, cut.phase) == class_of(plan, first, cut.phase)) continue;
       throw Error(fmt::format(
           "The cut {} divides an op between lanes of the kinds {} and {}, which compute in "
           "different numerics classes, so that results depend on where it is cut. Give the cut "
           "\"mixes_classes\": true in the plan if that is wanted, or leave it out.",
-          cut_text(cut), first->kind, lane.kind));
+          cut_text(cut), plan.lanes[static_cast<size_t>(first)].kind,
+          plan.lanes[static_cast<size_t>(share.lane)].kind));
     }
   }
 }
@@ -236,8 +241,7 @@ Parts parts_of(const plan::Plan& plan, const lanes::Subgraph& subgraph, plan::Sh
 }
 
 bool share_class(const plan::Plan& plan, int lane, int other) {
-  return class_of(plan.lanes[static_cast<size_t>(lane)]) ==
-         class_of(plan.lanes[static_cast<size_t>(other)]);
+  return class_of(plan, lane, std::nullopt) == class_of(plan, other, std::nullopt);
 }
 
 void check_cuts(const plan::Plan& plan, const model::Blueprint& blueprint) {

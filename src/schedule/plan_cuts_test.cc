@@ -48,6 +48,13 @@ TEST(PlanCuts, RowsBetweenNumericsClassesAreCutOnlyWhereThePlanSaysSo) {
   }
   // Each token is of one lane.
   EXPECT_EQ(refusal(plan_of("ffn=tokens:0:3,1:1", "opencl"), m.blueprint), "accepted");
+  // Prompts in int8 have the bits of cores there.
+  plan::Plan plan = plan_of("@prompt=rows:0:3,1:1", "opencl");
+  EXPECT_NE(refusal(plan, m.blueprint).find("different numerics classes"), std::string::npos);
+  plan.prefill = plan::Prefill::kInt8;
+  EXPECT_EQ(refusal(plan, m.blueprint), "accepted");
+  plan.cuts = {plan::cut_from_text("=rows:0:3,1:1")};
+  EXPECT_NE(refusal(plan, m.blueprint).find("different numerics classes"), std::string::npos);
 }
 
 TEST(PlanCuts, H6BesideRowsTheFirstTokensAreCutAndOthersAreWhole) {

@@ -1,0 +1,209 @@
+// Products on an OpenCL device whose driver has one core, as a lane, beside the host lane and the
+// peak of the core's float instruction, all in one run; then what a handover to the device takes.
+//
+//   troika_opencl_bench [TOKENS K ROWS [CORE]]
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/median.h"
+#include "base/spin.h"
+#include "base/system.h"
+#include "kernels/choose.h"
+#include "lanes/host/host_lane.h"
+#include "lanes/machine.h"
+#include "lanes/opencl/opencl_lane.h"
+#include "measure/peaks.h"
+#include "tensor/codec.h"
+
+namespace {
+
+using namespace troika;
+
+constexpr int kRuns = 20;
+constexpr int kHandovers = 1000;
+
+struct Product {
+  int n_tokens, k, n_rows;
+  double operations() const { return 2.0 * n_tokens * k * n_rows; }
+};
+
+// The fastest of many runs, in microseconds.
+template <typename Body>
+double best_us(Body body) {
+  const RealClock clock;
+  double best = 1e30;
+  for (int i = 0; i < kRuns; ++i) {
+    const double start = clock.now_us();
+    body();
+    best = std::min(best, clock.now_us() - start);
+  }
+  return best;
+}
+
+std::vector<float> random_floats(size_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(n);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+struct OneProduct {
+  OneProduct(const Product& p, tensor::Type type, lanes::Memory* memory) {
+    const auto k = static_cast<size_t>(p.k), n_rows = static_cast<size_t>(p.n_rows);
+    const size_t row_bytes = tensor::row_bytes(type, k);
+    weight.resize(row_bytes * n_rows);
+    const std::vector<float> floats = random_floats(k * n_rows, 1);
+    for (size_t row = 0; row < n_rows; ++row) {
+      tensor::quantize_row(type, floats.data() + row * k, weight.data() + row * row_bytes, k);
+    }
+    blueprint.values = {{"x", p.k, false}, {"y", p.n_rows, false}};
+    blueprint.weights.push_back({"w", 0, p.n_rows, p.k, p.n_rows, 0});
+    model::Op op{model::OpKind::kLinear};
+    op.layer = 0;
+    op.inputs[0] = 0;
+    op.output = 1;
+    op.weight = 0;
+    blueprint.ops.push_back(op);
+    std::vector<weights::Constant> constants(1);
+    constants[0].matrix = {type, weight.data(), row_bytes, p.n_rows, p.k};
+    store = std::make_unique<weights::Store>(blueprint, std::move(constants));
+    const model::WeightId id[] = {0};
+    store->pack_int8(id, 1);
+    buffers = std::make_unique<lanes::Buffers>(blueprint, p.n_tokens, 1, true, 1, memory);
+    const std::vector<float> x = random_floats(k * static_cast<size_t>(p.n_tokens), 2);
+    std::copy(x.begin(), x.end(), buffers->view(0).floats());
+  }
+  model::Blueprint blueprint;
+  std::vector<std::byte> weight;
+  std::unique_ptr<weights::Store> store;
+  std::unique_ptr<lanes::Buffers> buffers;
+};
+
+double lane_us(lanes::Lane& lane, const Product& p, tensor::Type type) {
+  const OneProduct product(p, type, lane.memory());
+  const lanes::Subgraph subgraph = {&product.blueprint, product.blueprint.ops, "ffn"};
+  const auto executable =
+      lane.build(subgraph, {plan::Phase::kPrompt, p.n_tokens}, *product.store, *product.buffers);
+  lanes::Run run;
+  run.phase = plan::Phase::kPrompt;
+  run.n_tokens = p.n_tokens;
+  return best_us([&] {
+    lanes::Ended ended;
+    lane.submit(*executable, run, ended);
+    ended.latch.wait();
+  });
+}
+
+void print(const std::string& name, const Product& p, double us, double peak) {
+  const double rate = p.operations() / us / 1e6;
+  fmt::print("{:<34}{:>9.3f} ms{:>9.1f} GOPS{:>6.0f} % of peak\n", name, us / 1e3, rate * 1e3,
+             100 * rate / peak);
+}
+
+void print_products(const Product& p, const lanes::opencl::DeviceOptions& options,
+                    const kernels::Kernels& kernels, double peak) {
+  fmt::print("{} tokens, k {}, {} rows\n", p.n_tokens, p.k, p.n_rows);
+  const auto device = std::make_shared<const lanes::opencl::Device>(options);
+  lanes::OpenclLane in_floats(device, options, kernels.table, plan::Activations::kF32,
+                              plan::Prefill::kF32);
+  lanes::HostLane host(kernels.table, {options.cores, 1}, plan::Activations::kF32,
+                       plan::Prefill::kF32);
+  for (const tensor::Type type : {tensor::Type::kQ4_0, tensor::Type::kQ4_K, tensor::Type::kQ8_0,
+                                  tensor::Type::kQ6_K, tensor::Type::kF16, tensor::Type::kF32}) {
+    const char* const name = tensor::type_name(type);
+    print(fmt::format("{} in floats, opencl", name), p, lane_us(in_floats, p, type), peak);
+    print(fmt::format("{} in floats, host", name), p, lane_us(host, p, type), peak);
+  }
+  lanes::OpenclLane in_int8(device, options, kernels.table, plan::Activations::kF32,
+                            plan::Prefill::kInt8);
+  print("int8, opencl", p, lane_us(in_int8, p, tensor::Type::kQ8_0), peak);
+}
+
+// The kernel does nothing to speak of.
+constexpr const char* kNothing = "__kernel void nothing(__global int* x) { x[0] = 1; }";
+
+void print_handovers(const lanes::opencl::DeviceOptions& options) {
+  using namespace lanes::opencl;
+  const auto device = std::make_shared<const Device>(options);
+  Programs programs(device, "");
+  BoundKernel kernel(device, programs.build(kNothing, "nothing", ""), "nothing");
+  const DeviceMemory memory(device, 64);
+  kernel.set(0, memory.handle());
+  const Api& api = device->api();
+  const RealClock clock;
+  const auto median_us = [&](auto body) {
+    std::vector<double> times;
+    for (int i = 0; i < kHandovers; ++i) {
+      const double start = clock.now_us();
+      body();
+      times.push_back(clock.now_us() - start);
+    }
+    return median(times);
+  };
+  const double finish_us = median_us([&] {
+    kernel.run(1);
+    api.finish(device->queue());
+  });
+  const auto with_event = [&](auto wait) {
+    return median_us([&] {
+      Event event = nullptr;
+      kernel.run(1);
+      api.marker(device->queue(), 0, nullptr, &event);
+      api.flush(device->queue());
+      wait(event);
+      api.release_event(event);
+    });
+  };
+  const double wait_us = with_event([&](Event event) { api.wait(1, &event); });
+  const double poll_us = with_event([&](Event event) {
+    Int state = 1;
+    while (state > kComplete) {
+      api.event_info(event, kEventStatus, sizeof(state), &state, nullptr);
+      pause_cpu();
+    }
+  });
+  constexpr int kFilled = 100;
+  const double filled_us = median_us([&] {
+                             for (int i = 0; i < kFilled; ++i) kernel.run(1);
+                             api.finish(device->queue());
+                           }) /
+                           kFilled;
+  fmt::print(
+      "handover, median of {}: clFinish {:.1f} us, clWaitForEvents {:.1f} us, polling {:.1f} "
+      "us; a kernel in a filled queue {:.1f} us\n",
+      kHandovers, finish_us, wait_us, poll_us, filled_us);
+}
+
+int run(const Product& p, int core) {
+  const char* const file = std::getenv("TROIKA_OPENCL");
+  const lanes::opencl::DeviceOptions options = {file != nullptr ? file : "", 0, {core}};
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
+  bind_to_cores({core});
+  const double peak = measure::measure_peaks(1, 1.0).f32_tflops;
+  fmt::print("core {}: peak {:.1f} GOPS of floats\n", core, peak * 1e3);
+  print_products(p, options, kernels, peak);
+  print_products({1, p.k, p.n_rows}, options, kernels, peak);
+  print_handovers(options);
+  fmt::print("peak again {:.1f} GOPS\n", measure::measure_peaks(1, 1.0).f32_tflops * 1e3);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto number = [&](int i, int otherwise) {
+    return argc > i ? std::atoi(argv[i]) : otherwise;
+  };
+  try {
+    return run({number(1, 256), number(2, 2048), number(3, 2048)}, number(4, 1));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,153 @@
+#include "lanes/opencl/device.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/error.h"
+#include "base/system.h"
+
+namespace troika::lanes::opencl {
+namespace {
+
+// While it lives, threads that a driver makes stay on these cores. PoCL, which makes a device of
+// all cores, is told their number too: it asks the environment once, when it is first used.
+class OnCores {
+ public:
+  explicit OnCores(const std::vector<int>& cores) {
+    if (cores.empty()) return;
+    before_ = usable_core_numbers();
+    setenv("POCL_MAX_PTHREAD_COUNT", std::to_string(cores.size()).c_str(), 0);
+    bind_to_cores(cores);
+  }
+  ~OnCores() { bind_to_cores(before_); }
+  OnCores(const OnCores&) = delete;
+  OnCores& operator=(const OnCores&) = delete;
+
+ private:
+  std::vector<int> before_;
+};
+
+}  // namespace
+
+Device::Device(const DeviceOptions& options) {
+  const OnCores on_cores(options.cores);
+  library_ = std::make_shared<Library>(options.library);
+  entry_ = library_->device(options.number);
+  open();
+}
+
+Device::Device(std::shared_ptr<const Library> library, int number)
+    : library_(std::move(library)), entry_(library_->device(number)) {
+  open();
+}
+
+void Device::open() {
+  const std::string what = fmt::format("The OpenCL device '{}' cannot be opened", entry_.name);
+  Int status = kOk;
+  context_ = api().create_context(nullptr, 1, &entry_.id, nullptr, nullptr, &status);
+  check(status, what);
+  // Without properties it runs commands in their order.
+  queue_ = api().create_queue(context_, entry_.id, 0, &status);
+  if (status == kOk) return;
+  api().release_context(context_);
+  check(status, what);
+}
+
+Device::~Device() {
+  api().finish(queue_);
+  api().release_queue(queue_);
+  api().release_context(context_);
+}
+
+DeviceMemory::DeviceMemory(std::shared_ptr<const Device> device, Bits flags, const void* content,
+                           size_t bytes)
+    : device_(std::move(device)), bytes_(bytes) {
+  Int status = kOk;
+  // The driver copies what it is given.
+  handle_ = device_->api().create_buffer(device_->context(), flags, bytes,
+                                         const_cast<void*>(content), &status);
+  if (status == kOk) return;
+  throw Error(fmt::format(
+      "The OpenCL device '{}' has no memory for {} more bytes ({}; it gives {} at most at once). "
+      "Put less on its lane with ‹place›, or leave it out of ‹lanes›.",
+      device_->entry().name, bytes, status_name(status), device_->entry().most_allocation_bytes));
+}
+
+DeviceMemory::DeviceMemory(std::shared_ptr<const Device> device, const void* content, size_t bytes)
+    : DeviceMemory(std::move(device), kReadOnly | kCopyHostPointer, content, bytes) {}
+
+DeviceMemory::DeviceMemory(std::shared_ptr<const Device> device, size_t bytes)
+    : DeviceMemory(std::move(device), kReadWrite, nullptr, bytes) {}
+
+DeviceMemory::~DeviceMemory() { device_->api().release_buffer(handle_); }
+
+SharedMemory::~SharedMemory() {
+  while (!pieces_.empty()) free(const_cast<std::byte*>(pieces_.begin()->first));
+}
+
+bool SharedMemory::map(Piece* piece, size_t bytes, std::byte** begin) {
+  const Api& api = device_->api();
+  Int status = kOk;
+  if (device_->entry().is_cpu) {
+    try {
+      piece->own = PageBuffer(bytes);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    *begin = piece->own.get();
+    piece->handle =
+        api.create_buffer(device_->context(), kReadWrite | kUseHostPointer, bytes, *begin, &status);
+    return status == kOk;
+  }
+  piece->handle =
+      api.create_buffer(device_->context(), kReadWrite | kAllocateForHost, bytes, nullptr, &status);
+  if (status != kOk) return false;
+  *begin = static_cast<std::byte*>(api.map(device_->queue(), piece->handle, 1, kMapRead | kMapWrite,
+                                           0, bytes, 0, nullptr, nullptr, &status));
+  if (status != kOk) {
+    api.release_buffer(piece->handle);
+    return false;
+  }
+  std::memset(*begin, 0, bytes);
+  return true;
+}
+
+std::byte* SharedMemory::allocate(size_t bytes) {
+  Piece piece;
+  piece.bytes = bytes;
+  std::byte* begin = nullptr;
+  if (!map(&piece, bytes, &begin)) return nullptr;
+  pieces_.emplace(begin, std::move(piece));
+  return begin;
+}
+
+void SharedMemory::free(std::byte* begin) noexcept {
+  const auto at = pieces_.find(begin);
+  if (at == pieces_.end()) return;
+  const Api& api = device_->api();
+  if (!device_->entry().is_cpu) {
+    api.unmap(device_->queue(), at->second.handle, begin, 0, nullptr, nullptr);
+  }
+  api.finish(device_->queue());
+  api.release_buffer(at->second.handle);
+  pieces_.erase(at);
+}
+
+uint64_t SharedMemory::handle_of(const std::byte* begin) const {
+  return reinterpret_cast<uintptr_t>(locate(begin).buffer);
+}
+
+Place SharedMemory::locate(const void* address) const {
+  const auto* const byte = static_cast<const std::byte*>(address);
+  auto at = pieces_.upper_bound(byte);
+  if (at == pieces_.begin()) return {};
+  --at;
+  if (byte >= at->first + at->second.bytes) return {};
+  return {at->second.handle, static_cast<uint64_t>(byte - at->first)};
+}
+
+}  // namespace troika::lanes::opencl

@@ -1,0 +1,102 @@
+// One device of OpenCL: its context, a queue that works in order, and memory that it shares with
+// this program.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/huge_pages.h"
+#include "lanes/memory.h"
+#include "lanes/opencl/opencl_library.h"
+
+namespace troika::lanes::opencl {
+
+struct DeviceOptions {
+  std::string library;              // its file; empty: the system knows it
+  int number = 0;                   // behind "opencl:"
+  std::vector<int> cores = {};      // of the driver's threads; empty: any one
+  std::string program_folder = {};  // where compiled programs are kept; empty: nowhere
+};
+
+class Device {
+ public:
+  // Throws Error where there is no such library or device.
+  explicit Device(const DeviceOptions& options);
+  // With a library that is there already.
+  Device(std::shared_ptr<const Library> library, int number);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const Api& api() const { return library_->api(); }
+  const DeviceEntry& entry() const { return entry_; }
+  Context context() const { return context_; }
+  Queue queue() const { return queue_; }
+
+ private:
+  void open();
+
+  std::shared_ptr<const Library> library_;
+  DeviceEntry entry_;
+  Context context_ = nullptr;
+  Queue queue_ = nullptr;
+};
+
+// Memory of the device that this program writes once.
+class DeviceMemory {
+ public:
+  // Throws Error where there is none.
+  DeviceMemory(std::shared_ptr<const Device> device, const void* content, size_t bytes);
+  // What is in it is not known.
+  DeviceMemory(std::shared_ptr<const Device> device, size_t bytes);
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  Buffer handle() const { return handle_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  DeviceMemory(std::shared_ptr<const Device> device, Bits flags, const void* content, size_t bytes);
+
+  std::shared_ptr<const Device> device_;
+  Buffer handle_ = nullptr;
+  size_t bytes_;
+};
+
+// An address as kernels take it.
+struct Place {
+  Buffer buffer = nullptr;
+  uint64_t offset_bytes = 0;
+
+  uint64_t offset_floats() const { return offset_bytes / sizeof(float); }
+};
+
+// Pieces of memory that device and program see at any time. Devices that are cores work where the
+// pieces lie; for others the driver takes them, and they stay mapped for as long as they live.
+class SharedMemory : public lanes::Memory {
+ public:
+  explicit SharedMemory(std::shared_ptr<const Device> device) : device_(std::move(device)) {}
+  ~SharedMemory() override;
+
+  std::byte* allocate(size_t bytes) override;
+  void free(std::byte* begin) noexcept override;
+  uint64_t handle_of(const std::byte* begin) const override;
+  // Where an address lies that is within a piece; no memory: in none of them.
+  Place locate(const void* address) const;
+
+ private:
+  struct Piece {
+    Buffer handle = nullptr;
+    size_t bytes = 0;
+    PageBuffer own;  // of a device that is cores
+  };
+  bool map(Piece* piece, size_t bytes, std::byte** begin);
+
+  std::shared_ptr<const Device> device_;
+  std::map<const std::byte*, Piece> pieces_;
+};
+
+}  // namespace troika::lanes::opencl

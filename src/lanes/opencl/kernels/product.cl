@@ -1,0 +1,221 @@
+// Products of weights in panels with activations, and rows of an embedding table.
+//
+// A panel is 16 rows of a weight side by side: (k, 16), with a scale and perhaps a minimum for each
+// row and group of k: (n_groups, 16). weight = scale * level - minimum, or the level itself.
+// FORM   how a level is stored        GROUP     k of a group
+// HAS_SCALES, HAS_MINIMA              IS_EXACT  levels of both sides are whole numbers, sums int32
+// BASE   what a nibble of 0 stands for
+//
+// Each element is summed in the order of k within its group, then group by group: the same bits for
+// any number of tokens and panels that a work item takes.
+#pragma OPENCL FP_CONTRACT OFF
+
+#define FLOATS 0
+#define HALVES 1
+#define BFLOATS 2
+#define BYTES 3
+#define NIBBLES 4
+
+#if FORM == FLOATS
+typedef float stored_t;
+float16 levels_of(__global const float* w, ulong k) { return vload16(k, w); }
+float level_of(__global const float* w, ulong k, uint row) { return w[k * 16 + row]; }
+#elif FORM == HALVES
+typedef half stored_t;
+float16 levels_of(__global const half* w, ulong k) { return vload_half16(k, w); }
+float level_of(__global const half* w, ulong k, uint row) { return vload_half(k * 16 + row, w); }
+#elif FORM == BFLOATS
+typedef ushort stored_t;
+float16 levels_of(__global const ushort* w, ulong k) {
+  return as_float16(convert_uint16(vload16(k, w)) << 16);
+}
+float level_of(__global const ushort* w, ulong k, uint row) {
+  return as_float((uint)w[k * 16 + row] << 16);
+}
+#elif FORM == BYTES
+typedef char stored_t;
+float16 levels_of(__global const char* w, ulong k) { return convert_float16(vload16(k, w)); }
+float level_of(__global const char* w, ulong k, uint row) { return (float)w[k * 16 + row]; }
+#else
+// Byte i of 32 k holds k = i in its low half and k = i + 16 in its high one.
+typedef uchar stored_t;
+float16 low_levels_of(uchar16 pair) { return convert_float16(convert_char16(pair & (uchar)15) - (char)BASE); }
+float16 high_levels_of(uchar16 pair) { return convert_float16(convert_char16(pair >> (uchar)4) - (char)BASE); }
+float level_of(__global const uchar* w, ulong k, uint row) {
+  const uchar pair = w[(k / 32 * 16 + k % 16) * 16 + row];
+  return (float)((k % 32 < 16 ? pair & 15 : pair >> 4) - BASE);
+}
+#endif
+
+#if FORM == NIBBLES
+#define PANEL_ITEMS(k) ((ulong)(k) * 8)
+#else
+#define PANEL_ITEMS(k) ((ulong)(k) * 16)
+#endif
+
+#if IS_EXACT
+typedef int16 sum_t;
+#else
+typedef float16 sum_t;
+#endif
+
+// y[t][row] for TOKENS tokens and PANELS panels from (global id 0, global id 1) on.
+#define PRODUCT(NAME, TOKENS, PANELS)                                                              \
+  __kernel void NAME(__global const stored_t* w, __global const float* scales,                     \
+                     __global const float* minima, __global const float* bias, uint k,             \
+                     uint first_row, uint last_row, uint has_bias, uint y_stride,                  \
+                     __global const float* all_x, ulong x_offset, __global const float* group_x,   \
+                     __global float* all_y, ulong y_offset, uint first_token, uint n_tokens) {     \
+    const uint token = first_token + (uint)get_global_id(0) * TOKENS;                              \
+    const uint n_panels = (last_row - first_row + 15) / 16;                                        \
+    const uint panel = (uint)get_global_id(1) * PANELS;                                            \
+    const uint n_groups = (k + GROUP - 1) / GROUP;                                                 \
+    __global const float* x[TOKENS];                                                               \
+    __global const stored_t* panels[PANELS];                                                       \
+    uint tokens[TOKENS], indices[PANELS];                                                          \
+    sum_t sums[TOKENS][PANELS];                                                                    \
+    _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                           \
+      tokens[t] = min(token + (uint)t, n_tokens - 1);                                              \
+      x[t] = all_x + x_offset + (ulong)tokens[t] * k;                                              \
+    }                                                                                              \
+    _Pragma("unroll") for (int p = 0; p < PANELS; ++p) {                                           \
+      indices[p] = min(panel + (uint)p, n_panels - 1);                                             \
+      panels[p] = w + indices[p] * PANEL_ITEMS(k);                                                 \
+    }                                                                                              \
+    _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                           \
+      _Pragma("unroll") for (int p = 0; p < PANELS; ++p) sums[t][p] = (sum_t)0;                    \
+    }                                                                                              \
+    for (uint group = 0; group < n_groups; ++group) {                                              \
+      float16 parts[TOKENS][PANELS];                                                               \
+      _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                         \
+        _Pragma("unroll") for (int p = 0; p < PANELS; ++p) parts[t][p] = (float16)0.0f;            \
+      }                                                                                            \
+      ADD_GROUP(TOKENS, PANELS)                                                                    \
+      _Pragma("unroll") for (int p = 0; p < PANELS; ++p) {                                         \
+        ADD_PARTS(TOKENS)                                                                          \
+      }                                                                                            \
+    }                                                                                              \
+    _Pragma("unroll") for (int p = 0; p < PANELS; ++p) {                                           \
+      const uint row = first_row + indices[p] * 16;                                                \
+      _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                         \
+        if (token + t >= n_tokens || panel + p >= n_panels) continue;                              \
+        FINISH                                                                                     \
+        __global float* y = all_y + y_offset + (ulong)tokens[t] * y_stride + row;                  \
+        if (row + 16 <= last_row) {                                                                \
+          if (has_bias) value += vload16(0, bias + row);                                           \
+          vstore16(value, 0, y);                                                                   \
+          continue;                                                                                \
+        }                                                                                          \
+        float values[16];                                                                          \
+        vstore16(value, 0, values);                                                                \
+        for (uint r = 0; row + r < last_row; ++r) {                                                \
+          y[r] = has_bias ? values[r] + bias[row + r] : values[r];                                 \
+        }                                                                                          \
+      }                                                                                            \
+    }                                                                                              \
+  }
+
+#define ADD_K(TOKENS, PANELS, K)                                                                   \
+  {                                                                                                \
+    float16 levels[PANELS];                                                                        \
+    _Pragma("unroll") for (int p = 0; p < PANELS; ++p) levels[p] = levels_of(panels[p], K);        \
+    _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                           \
+      const float16 of_token = (float16)(x[t][K]);                                                 \
+      _Pragma("unroll") for (int p = 0; p < PANELS; ++p) {                                         \
+        parts[t][p] = fma(levels[p], of_token, parts[t][p]);                                       \
+      }                                                                                            \
+    }                                                                                              \
+  }
+
+#if FORM == NIBBLES
+#define ADD_GROUP(TOKENS, PANELS)                                                                  \
+  for (uint i = 0; i < 16; ++i) {                                                                  \
+    const uint low_k = group * 32 + i, high_k = low_k + 16;                                        \
+    float16 low[PANELS], high[PANELS];                                                             \
+    _Pragma("unroll") for (int p = 0; p < PANELS; ++p) {                                           \
+      const uchar16 pair = vload16((ulong)group * 16 + i, panels[p]);                              \
+      low[p] = low_levels_of(pair);                                                                \
+      high[p] = high_levels_of(pair);                                                              \
+    }                                                                                              \
+    _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                                           \
+      const float16 first = (float16)(x[t][low_k]), second = (float16)(x[t][high_k]);              \
+      _Pragma("unroll") for (int p = 0; p < PANELS; ++p) {                                         \
+        parts[t][p] = fma(low[p], first, parts[t][p]);                                             \
+        parts[t][p] = fma(high[p], second, parts[t][p]);                                           \
+      }                                                                                            \
+    }                                                                                              \
+  }
+#else
+#define ADD_GROUP(TOKENS, PANELS)                                                                  \
+  const uint end = min((group + 1) * (uint)GROUP, k);                                              \
+  for (uint i = group * GROUP; i < end; ++i) ADD_K(TOKENS, PANELS, i)
+#endif
+
+#if IS_EXACT
+// Sums of a group fit the 24 bits of a float exactly.
+#define ADD_PARTS(TOKENS)                                                                          \
+  _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) sums[t][p] += convert_int16(parts[t][p]);
+// In this order, as every lane does it.
+#define FINISH                                                                                     \
+  float16 value = convert_float16(sums[t][p]) * (float16)(group_x[tokens[t]]);                     \
+  value *= vload16(indices[p], scales);
+#else
+#if HAS_SCALES
+#define SCALED(PART, SUM) fma(PART, scale, SUM)
+#define LOAD_SCALE const float16 scale = vload16((ulong)indices[p] * n_groups + group, scales);
+#else
+#define SCALED(PART, SUM) ((SUM) + (PART))
+#define LOAD_SCALE
+#endif
+#if HAS_MINIMA
+#define LOAD_MINIMUM const float16 minimum = -vload16((ulong)indices[p] * n_groups + group, minima);
+#define LESS_MINIMUM(SUM) fma(minimum, (float16)(group_x[(ulong)tokens[t] * n_groups + group]), SUM)
+#else
+#define LOAD_MINIMUM
+#define LESS_MINIMUM(SUM) (SUM)
+#endif
+#define ADD_PARTS(TOKENS)                                                                          \
+  LOAD_SCALE LOAD_MINIMUM _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) {                     \
+    sums[t][p] = LESS_MINIMUM(SCALED(parts[t][p], sums[t][p]));                                    \
+  }
+#define FINISH float16 value = sums[t][p];
+#endif
+
+PRODUCT(product_8, 8, 2)
+PRODUCT(product_4, 4, 4)
+PRODUCT(product_1, 1, 4)
+
+// The sum of each group of each token: what minima take away.
+__kernel void sum_groups(__global const float* all_x, ulong x_offset, uint k,
+                         __global float* group_x) {
+  const uint group = get_global_id(0), token = get_global_id(1);
+  const uint n_groups = (k + GROUP - 1) / GROUP;
+  __global const float* x = all_x + x_offset + (ulong)token * k;
+  const uint end = min((group + 1) * (uint)GROUP, k);
+  float sum = 0.0f;
+  for (uint i = group * GROUP; i < end; ++i) sum += x[i];
+  group_x[(ulong)token * n_groups + group] = sum;
+}
+
+// A group of a token's row of the table.
+__kernel void embed(__global const stored_t* w, __global const float* scales,
+                    __global const float* minima, uint k, float factor,
+                    __global const uchar* run, ulong tokens_offset, __global float* all_y,
+                    ulong y_offset) {
+  const uint group = get_global_id(0), token = get_global_id(1);
+  const uint row = ((__global const uint*)(run + tokens_offset))[token];
+  const uint n_groups = (k + GROUP - 1) / GROUP;
+  const ulong panel = row / 16;
+  const uint end = min((group + 1) * (uint)GROUP, k);
+  __global float* y = all_y + y_offset + (ulong)token * k;
+  for (uint i = group * GROUP; i < end; ++i) {
+    float value = level_of(w + panel * PANEL_ITEMS(k), i, row % 16);
+#if HAS_SCALES
+    value *= scales[(panel * n_groups + group) * 16 + row % 16];
+#endif
+#if HAS_MINIMA
+    value -= minima[(panel * n_groups + group) * 16 + row % 16];
+#endif
+    y[i] = factor == 1.0f ? value : value * factor;
+  }
+}

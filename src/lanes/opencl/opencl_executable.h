@@ -1,0 +1,58 @@
+// What a lane of an OpenCL device has built of a subgraph.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "lanes/host/slices.h"
+#include "lanes/opencl/products.h"
+
+namespace troika::lanes {
+
+// An op in the device's queue, and what is told of its input to those who calibrate.
+struct QueuedOp {
+  std::unique_ptr<opencl::DeviceOp> op;
+  BoundOp bound;
+};
+
+// In this order; what is not there is left out. The device is idle while cores work.
+struct OpenclStage {
+  std::unique_ptr<Executable> host;
+  std::optional<opencl::Quantizer> quantizer;
+  std::vector<QueuedOp> ops;
+
+  bool needs_idle_device() const { return host != nullptr || quantizer.has_value(); }
+};
+
+class OpenclExecutable : public Executable {
+ public:
+  OpenclExecutable(int n_tokens, const TokenSlice& tokens, size_t set_stride, int n_pairs,
+                   bool sees_positions, std::vector<OpenclStage> stages)
+      : Executable(n_tokens),
+        tokens_(tokens),
+        set_stride_(set_stride),
+        n_pairs_(n_pairs),
+        sees_positions_(sees_positions),
+        stages_(std::move(stages)) {
+    for (const OpenclStage& stage : stages_) waits_ = waits_ || stage.needs_idle_device();
+  }
+  const TokenSlice& tokens() const { return tokens_; }
+  size_t set_stride() const { return set_stride_; }
+  int n_pairs() const { return n_pairs_; }
+  bool sees_positions() const { return sees_positions_; }
+  const std::vector<OpenclStage>& stages() const { return stages_; }
+  // Cores have a part in it, so that it cannot be put into a queue whole.
+  bool waits() const { return waits_; }
+
+ private:
+  TokenSlice tokens_;
+  size_t set_stride_;  // floats
+  int n_pairs_;        // of all rotations
+  bool sees_positions_;
+  std::vector<OpenclStage> stages_;
+  bool waits_ = false;
+};
+
+}  // namespace troika::lanes

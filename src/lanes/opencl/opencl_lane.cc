@@ -1,0 +1,208 @@
+#include "lanes/opencl/opencl_lane.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "lanes/machine.h"
+#include "lanes/opencl/opencl_executable.h"
+#include "model/rope.h"
+
+namespace troika::lanes {
+namespace {
+
+using model::OpKind;
+
+// Enough to keep a device busy while the next tasks are decided.
+constexpr int kQueueDepth = 4;
+
+bool is_of_experts(OpKind kind) {
+  return kind == OpKind::kRoute || kind == OpKind::kExpertLinear || kind == OpKind::kExpertSum;
+}
+
+// Op `index` of a subgraph, with what of it is computed.
+Subgraph one_of(const Subgraph& subgraph, size_t index) {
+  Subgraph one = subgraph;
+  one.ops = subgraph.ops.subspan(index, 1);
+  if (!subgraph.slice.columns.empty()) one.slice.columns = {subgraph.slice.columns[index]};
+  return one;
+}
+
+int n_threads_of(const opencl::DeviceOptions& options) {
+  return std::max(1, static_cast<int>(options.cores.size()));
+}
+
+}  // namespace
+
+OpenclLane::OpenclLane(const opencl::DeviceOptions& options, const kernels::Table& kernels,
+                       plan::Activations activations, plan::Prefill prefill,
+                       const Int8Rules* int8_rules)
+    : OpenclLane(std::make_shared<const opencl::Device>(options), options, kernels, activations,
+                 prefill, int8_rules) {}
+
+OpenclLane::OpenclLane(std::shared_ptr<const opencl::Device> device,
+                       const opencl::DeviceOptions& options, const kernels::Table& kernels,
+                       plan::Activations activations, plan::Prefill prefill,
+                       const Int8Rules* int8_rules)
+    : device_(std::move(device)),
+      kernels_(kernels),
+      activations_(activations),
+      prefill_(prefill),
+      int8_rules_(int8_rules),
+      memory_(device_),
+      programs_(device_, options.program_folder),
+      shelf_(device_),
+      pool_(&memory_),
+      host_(kernels, {options.cores, n_threads_of(options)}, activations, prefill, int8_rules),
+      tasks_(kQueueDepth) {
+  info_.name = fmt::format("opencl:{}", options.number);
+  info_.cores = options.cores;
+  info_.n_threads = n_threads_of(options);
+  info_.capabilities = kVector;
+  info_.queue_depth = kQueueDepth;
+  for (int i = 0; i < kQueueDepth; ++i) {
+    run_data_.push_back(std::make_unique<opencl::RunData>(&memory_));
+  }
+  thread_ = std::thread([this] { work(); });
+}
+
+OpenclLane::~OpenclLane() {
+  {
+    const std::lock_guard<std::mutex> lock(handover_);
+    stop_ = true;
+    n_submitted_.fetch_add(1, std::memory_order_release);
+    n_submitted_.notify_one();
+  }
+  thread_.join();
+}
+
+void OpenclLane::check_device(const opencl::DeviceOptions& options) {
+  const opencl::Device device(options);
+}
+
+void OpenclLane::refuse(const Subgraph& subgraph, const std::string& why) const {
+  throw Error(
+      fmt::format("The lane {} cannot run '{}': {}. Let ‹place› put that on a lane of cores.",
+                  info_.name, subgraph.name, why));
+}
+
+void OpenclLane::check(const Subgraph& subgraph, const weights::Store& weights, bool is_float,
+                       Precision precision) const {
+  if (subgraph.role != Role::kWhole) refuse(subgraph, "outliers are tasks of their own");
+  check_slice(subgraph, info_);
+  if (!is_float && precision.prefill != plan::Prefill::kInt8) {
+    refuse(subgraph,
+           "it computes in floats, or prompts in int8 with one scale for a token, and this is "
+           "neither. Choose ‹activations› f32, and ‹prefill› f32 or ‹int8› token");
+  }
+  if (is_float && !subgraph.slice.tokens.is_all()) {
+    refuse(subgraph,
+           "its floats are not those of cores, so that results would depend on which "
+           "tokens it has");
+  }
+  for (const model::Op& op : subgraph.ops) {
+    if (op.kind == OpKind::kLinear && weights.is_switched(op.weight)) {
+      refuse(subgraph, "weights change their place");
+    }
+  }
+}
+
+OpenclLane::Place OpenclLane::place_of(const Subgraph& subgraph, const BoundOp& bound,
+                                       bool is_float) const {
+  const BoundProduct* const product = bound.product();
+  if (is_of_experts(bound.op.kind)) return Place::kHost;
+  if (bound.op.kind == OpKind::kAttention) return Place::kHost;
+  if (bound.op.kind != OpKind::kLinear || is_float) return is_float ? Place::kDevice : Place::kHost;
+  // A product that keeps floats has the bits of cores too.
+  if (product->form == InputForm::kFloat) return Place::kHost;
+  const std::string& name = subgraph.blueprint->weights[static_cast<size_t>(bound.op.weight)].name;
+  if (product->form != InputForm::kInt8) {
+    refuse(subgraph, fmt::format("{} is not multiplied in int8 with one scale for a token", name));
+  }
+  if (product->int8_rule.takes_outliers()) {
+    refuse(subgraph, fmt::format("activations of {} are taken out", name));
+  }
+  return Place::kExactProduct;
+}
+
+std::unique_ptr<opencl::DeviceOp> OpenclLane::device_op(const BoundOp& bound, int n_tokens) const {
+  auto& self = const_cast<OpenclLane&>(*this);
+  const opencl::DeviceTools tools = {device_, self.programs_, self.shelf_, memory_};
+  if (bound.op.kind == OpKind::kLinear) return make_product(tools, bound, n_tokens);
+  if (bound.op.kind == OpKind::kEmbed) return make_embedding(tools, bound);
+  return make_pointwise(tools, bound);
+}
+
+std::unique_ptr<Executable> OpenclLane::build(const Subgraph& subgraph, plan::Shape shape,
+                                              const weights::Store& weights,
+                                              const Buffers& buffers) {
+  const bool is_prompt = shape.phase == plan::Phase::kPrompt;
+  const Precision precision = {activations_, is_prompt ? prefill_ : plan::Prefill::kSame,
+                               int8_rules_};
+  const bool is_float =
+      precision.prefill == plan::Prefill::kF32 ||
+      (precision.prefill == plan::Prefill::kSame && activations_ == plan::Activations::kF32);
+  check(subgraph, weights, is_float, precision);
+  const TokenSlice tokens(subgraph);
+  const int n_rows = tokens.n_rows(shape.n_rows);
+  const opencl::DeviceTools tools = {device_, programs_, shelf_, memory_};
+  const std::vector<BoundOp> ops = bind_ops(subgraph, weights, buffers, kernels_, precision);
+  std::vector<OpenclStage> stages;
+  const float* quantized = nullptr;  // the value whose levels are at hand
+  for (size_t i = 0; i < ops.size(); ++i) {
+    const BoundOp& bound = ops[i];
+    const Place place = place_of(subgraph, bound, is_float);
+    if (bound.output == quantized) quantized = nullptr;
+    if (n_rows == 0 || bound.n_columns() == 0) continue;
+    if (place == Place::kHost) {
+      stages.emplace_back().host = host_.build(one_of(subgraph, i), shape, weights, buffers);
+      host_ops_.insert(model::op_kind_name(bound.op.kind));
+      continue;
+    }
+    const bool quantizes = place == Place::kExactProduct && bound.inputs[0] != quantized;
+    if (stages.empty() || quantizes) stages.emplace_back();
+    if (quantizes) {
+      pool_.reserve(static_cast<size_t>(n_rows), static_cast<size_t>(bound.input_width));
+      stages.back().quantizer.emplace(bound);
+      quantized = bound.inputs[0];
+    }
+    stages.back().ops.push_back({place == Place::kDevice ? device_op(bound, n_rows)
+                                                         : make_exact_product(tools, bound, pool_),
+                                 bound});
+  }
+  const std::vector<model::Rope>& ropes = subgraph.blueprint->ropes;
+  return std::make_unique<OpenclExecutable>(
+      shape.n_rows, tokens, buffers.set_stride(),
+      model::first_pair_of(ropes, static_cast<int>(ropes.size())), false, std::move(stages));
+}
+
+size_t OpenclLane::held_bytes() const {
+  size_t n = host_.held_bytes() + shelf_.bytes() + pool_.bytes();
+  for (const auto& data : run_data_) n += data->bytes();
+  return n;
+}
+
+std::string OpenclLane::problem() const {
+  const std::lock_guard<std::mutex> lock(problem_mutex_);
+  return problem_;
+}
+
+std::string OpenclLane::note() const {
+  constexpr double kUsPerS = 1e6;
+  const opencl::ProgramCosts& costs = programs_.costs();
+  std::string text = fmt::format(
+      "{} is '{}' of {}: {} programs compiled in {:.2f} s, {} taken from a folder in {:.2f} s",
+      info_.name, device_->entry().name, device_->entry().platform, costs.n_compiled,
+      costs.compile_us / kUsPerS, costs.n_imported, costs.import_us / kUsPerS);
+  if (!host_ops_.empty()) {
+    text += ". Cores compute for it:";
+    for (const std::string& name : host_ops_) text += " " + name;
+  }
+  const std::string problem = programs_.problem();
+  return problem.empty() ? text : text + ". " + problem;
+}
+
+}  // namespace troika::lanes

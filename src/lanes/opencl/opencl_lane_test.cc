@@ -1,0 +1,320 @@
+// The lane of an OpenCL device beside that of cores: prompts in int8 equal to the bit, floats
+// within a bound and the same for any number of tokens, or a sentence.
+#include "lanes/opencl/opencl_lane.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "kernels/choose.h"
+#include "lanes/opencl/test_support.h"
+
+namespace troika::lanes::opencl {
+namespace {
+
+using model::OpKind;
+using plan::Activations;
+using plan::Prefill;
+using tensor::Type;
+
+constexpr int kMost = SmallGraph::kMostTokens;
+constexpr plan::Shape kPrompt = {plan::Phase::kPrompt, kMost};
+constexpr plan::Shape kStep = {plan::Phase::kStep, kMost};
+
+class OpenclLanes : public testing::Test {
+ protected:
+  OpenclLanes() : kernels_(kernels::choose(detect_cpu_features())) {}
+
+  void SetUp() override {
+    found_ = find_device();
+    if (found_.device == nullptr) GTEST_SKIP() << found_.problem;
+  }
+
+  std::unique_ptr<OpenclLane> device(Prefill prefill, const Int8Rules* rules = nullptr) {
+    return std::make_unique<OpenclLane>(found_.device, found_.options, kernels_.table,
+                                        Activations::kF32, prefill, rules);
+  }
+  std::unique_ptr<HostLane> host(Prefill prefill, const Int8Rules* rules = nullptr) {
+    return std::make_unique<HostLane>(kernels_.table, plan::HostLane{{}, 1}, Activations::kF32,
+                                      prefill, rules);
+  }
+  // All values of both after a run in floats.
+  void expect_near(SmallGraph& graph, float bound, const std::string& name) {
+    const auto device_lane = device(Prefill::kF32);
+    const auto host_lane = host(Prefill::kF32);
+    GraphRun on_device(*device_lane, graph), on_host(*host_lane, graph);
+    for (const int n : {kMost, 5, 1}) {
+      const auto expected = on_host.values(graph.subgraph(), kStep, n, 1);
+      EXPECT_LE(difference(expected, on_device.values(graph.subgraph(), kStep, n, 1)), bound)
+          << name << ", " << n << " tokens";
+    }
+  }
+  static std::string problem_of(Lane& lane, SmallGraph& graph, const Subgraph& subgraph,
+                                plan::Shape shape) {
+    const Buffers buffers(graph.blueprint(), kMost, kMost, true, 1, lane.memory());
+    try {
+      lane.build(subgraph, shape, graph.store(), buffers);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  kernels::Kernels kernels_;
+  FoundDevice found_;
+};
+
+TEST_F(OpenclLanes, ProductsOfEveryTypeAreNearThoseOfCores) {
+  for (const tensor::TypeInfo& info : tensor::type_table()) {
+    const bool is_odd = tensor::is_float(info.type);
+    SmallGraph graph = SmallGraph::block(info.type, is_odd ? 150 : 256, is_odd ? 71 : 512);
+    expect_near(graph, 2e-6f, info.name);
+  }
+}
+
+TEST_F(OpenclLanes, ATokenHasTheSameBitsInAnyCompany) {
+  for (const Type type : {Type::kF32, Type::kQ4_0, Type::kQ4_K, Type::kQ6_K}) {
+    SmallGraph graph = SmallGraph::block(type, 256, 512);
+    const auto lane = device(Prefill::kF32);
+    GraphRun run(*lane, graph);
+    const std::vector<float> whole = run.values(graph.subgraph(), kPrompt, kMost);
+    for (const int n : {13, 8, 4, 3, 2, 1}) {
+      const std::vector<float> part = run.values(graph.subgraph(), {plan::Phase::kStep, n}, n);
+      size_t at = 0;
+      for (const model::Value& value : graph.blueprint().values) {
+        const size_t n_floats = static_cast<size_t>(value.width) * static_cast<size_t>(n);
+        EXPECT_EQ(std::memcmp(&whole[at], &part[at], n_floats * sizeof(float)), 0)
+            << value.name << ", " << n << " tokens of " << tensor::type_name(type);
+        at += static_cast<size_t>(value.width) * kMost;
+      }
+    }
+  }
+}
+
+TEST_F(OpenclLanes, RowsOfAProductHaveTheBitsOfTheWhole) {
+  SmallGraph graph = SmallGraph::block(Type::kQ4_0, 256, 512);
+  const auto lane = device(Prefill::kF32);
+  GraphRun run(*lane, graph);
+  Subgraph subgraph = graph.subgraph();
+  subgraph.ops = subgraph.ops.subspan(1, 2);
+  const std::vector<float> whole = run.values(subgraph, kStep, 7);
+  Subgraph part = subgraph;
+  part.slice.columns = {{0, 208}, {208, 512}};
+  const std::vector<float> parts = run.values(part, kStep, 7);
+  run.fill(0);
+  const std::vector<float> untouched = run.read(0);
+  const size_t gate = 2 * 256 * size_t{kMost}, up = gate + 512 * size_t{kMost};
+  for (size_t t = 0; t < 7; ++t) {
+    for (size_t i = 0; i < 512; ++i) {
+      const size_t at_gate = gate + t * 512 + i, at_up = up + t * 512 + i;
+      EXPECT_EQ(parts[at_gate], i < 208 ? whole[at_gate] : untouched[at_gate]) << t << " " << i;
+      EXPECT_EQ(parts[at_up], i < 208 ? untouched[at_up] : whole[at_up]) << t << " " << i;
+    }
+  }
+}
+
+TEST_F(OpenclLanes, PromptsInInt8HaveTheBitsOfCores) {
+  for (const auto& [type, width, middle] :
+       {std::tuple{Type::kF32, 150, 71}, {Type::kQ8_0, 256, 512}, {Type::kQ4_K, 2304, 256}}) {
+    SmallGraph graph = SmallGraph::block(type, width, middle);
+    const model::WeightId packed[] = {2, 4}, all[] = {2, 3, 4};
+    graph.store().pack_int8(packed, 1);
+    graph.store().measure_int8(all, 1);
+    const auto device_lane = device(Prefill::kInt8);
+    const auto host_lane = host(Prefill::kInt8);
+    GraphRun on_device(*device_lane, graph), on_host(*host_lane, graph);
+    for (const int n_built : {kMost, 5, 1}) {
+      for (const int n : {n_built, n_built / 2}) {
+        const plan::Shape shape = {plan::Phase::kPrompt, n_built};
+        EXPECT_TRUE(on_device.values(graph.subgraph(), shape, n, 1) ==
+                    on_host.values(graph.subgraph(), shape, n, 1))
+            << tensor::type_name(type) << ", " << n << " of " << n_built;
+      }
+    }
+    // Rows of one product, tokens of all.
+    Subgraph part = graph.subgraph();
+    part.slice.columns.assign(6, {});
+    part.slice.columns[1] = {16, 48};
+    EXPECT_TRUE(on_device.values(part, kPrompt, kMost) == on_host.values(part, kPrompt, kMost));
+    part = graph.subgraph();
+    part.slice.tokens = {6, 17};
+    EXPECT_TRUE(on_device.values(part, kPrompt, kMost) == on_host.values(part, kPrompt, kMost));
+  }
+}
+
+TEST_F(OpenclLanes, OneScaleForAllTokensAndFactorsHaveTheBitsOfCores) {
+  SmallGraph graph = SmallGraph::block(Type::kF32, 150, 71);
+  const model::WeightId all[] = {2, 3, 4};
+  graph.store().pack_int8(all, 1, {}, {true, {}});
+  const std::vector<float> factors = random_floats(150, 8);
+  Int8Rule rule;
+  rule.kind = Int8Rule::Kind::kLimit;
+  rule.range = {1.5f, true};
+  rule.factors = factors.data();
+  const Int8Rules rules(5, rule);
+  const auto device_lane = device(Prefill::kInt8, &rules);
+  const auto host_lane = host(Prefill::kInt8, &rules);
+  GraphRun on_device(*device_lane, graph), on_host(*host_lane, graph);
+  EXPECT_TRUE(on_device.values(graph.subgraph(), kPrompt, kMost) ==
+              on_host.values(graph.subgraph(), kPrompt, kMost));
+}
+
+TEST_F(OpenclLanes, EveryOpOfRowsAndElementsIsNearThatOfCores) {
+  const auto check = [&](const char* name, auto add) {
+    for (const Type type : {Type::kF32, Type::kQ4_1}) {
+      SmallGraph graph(type);
+      graph.add_value(160);
+      graph.add_value(160);
+      add(graph);
+      expect_near(graph, 2e-6f, name);
+    }
+  };
+  check("layer norm", [](SmallGraph& g) {
+    const auto weight = g.add_vector(160), bias = g.add_vector(160);
+    g.add_op(OpKind::kLayerNorm, {0}, 1, weight).bias = bias;
+    g.add_op(OpKind::kLayerNorm, {1}, 0);
+  });
+  check("norm of heads", [](SmallGraph& g) {
+    g.add_op(OpKind::kRmsNorm, {0}, 1, g.add_vector(32)).n_heads = 5;
+    g.add_op(OpKind::kRmsNorm, {1}, 0);
+  });
+  for (const auto activation : {model::Activation::kSilu, model::Activation::kGelu,
+                                model::Activation::kRelu, model::Activation::kDoubleRelu}) {
+    check("activation", [&](SmallGraph& g) {
+      g.add_op(OpKind::kGate, {0, 1}, g.add_value(160)).activation = activation;
+      g.add_op(OpKind::kActivate, {1}, 0).activation = activation;
+    });
+  }
+  check("soft cap", [](SmallGraph& g) { g.add_op(OpKind::kSoftCap, {0}, 1).soft_cap = 1.5f; });
+  check("add", [](SmallGraph& g) { g.add_op(OpKind::kAdd, {0, 1}, 1); });
+  check("sigmoid gate", [](SmallGraph& g) {
+    g.add_op(OpKind::kSigmoidGate, {0, g.add_value(1)}, 1);
+  });
+  check("select", [](SmallGraph& g) { g.add_op(OpKind::kSelect, {0}, g.add_value(160, true)); });
+  check("embedding", [](SmallGraph& g) {
+    g.add_op(OpKind::kEmbed, {}, 1, g.add_matrix(19, 160)).scale = 12.5f;
+    g.add_op(OpKind::kEmbed, {}, 0, g.add_matrix(19, 160));
+  });
+  for (const bool is_half_split : {false, true}) {
+    check("rope", [&](SmallGraph& g) {
+      g.blueprint().ropes[0].is_half_split = is_half_split;
+      g.add_value(6 * 24);
+      g.add_op(OpKind::kRope, {2}, 2).n_heads = 6;
+    });
+  }
+}
+
+TEST_F(OpenclLanes, ManyTasksMayBeInTheQueueAndEndInTheirOrder) {
+  SmallGraph graph = SmallGraph::block(Type::kQ8_0, 256, 512);
+  const auto lane = device(Prefill::kF32);
+  ASSERT_GT(lane->info().queue_depth, 1);
+  GraphRun run(*lane, graph);
+  // Each adds to what the one before left.
+  Subgraph subgraph = graph.subgraph();
+  subgraph.ops = subgraph.ops.subspan(5, 1);
+  const auto executable = lane->build(subgraph, kStep, graph.store(), run.buffers());
+  struct Told : Completion {
+    void finished(Status status) override {
+      EXPECT_EQ(status, Status::kDone);
+      place = (*n)++;
+      latch.open();
+    }
+    std::atomic<int>* n = nullptr;
+    int place = -1;
+    Latch latch;
+  };
+  run.fill(0);
+  const std::vector<float> before = run.read(0);
+  const lanes::Run arguments = run.arguments(plan::Phase::kStep, kMost, 0);
+  constexpr int kRounds = 50;
+  const int depth = lane->info().queue_depth;
+  for (int round = 0; round < kRounds; ++round) {
+    std::atomic<int> n_told{0};
+    std::vector<Told> told(static_cast<size_t>(depth));
+    for (Told& one : told) one.n = &n_told;
+    for (Told& one : told) lane->submit(*executable, arguments, one);
+    for (Told& one : told) one.latch.wait();
+    for (size_t i = 0; i < told.size(); ++i) EXPECT_EQ(told[i].place, static_cast<int>(i));
+  }
+  const std::vector<float> after = run.read(0);
+  const size_t y = 2 * 256 * size_t{kMost} + 2 * 512 * size_t{kMost};
+  for (size_t i = 0; i < 256 * size_t{kMost}; ++i) {
+    float x = before[i];
+    for (int n = 0; n < kRounds * depth; ++n) x = before[y + i] + x;
+    ASSERT_EQ(after[i], x) << i;
+  }
+}
+
+TEST_F(OpenclLanes, WeightsLieOnTheDeviceOnceForAllExecutables) {
+  SmallGraph graph = SmallGraph::block(Type::kQ8_0, 256, 512);
+  const auto lane = device(Prefill::kF32);
+  GraphRun run(*lane, graph);
+  const size_t before = lane->held_bytes();
+  const auto a = lane->build(graph.subgraph(), kStep, graph.store(), run.buffers());
+  const size_t with_one = lane->held_bytes();
+  EXPECT_GE(with_one, before + 3 * 256 * 512);
+  {
+    const auto b = lane->build(graph.subgraph(), kPrompt, graph.store(), run.buffers());
+    EXPECT_EQ(lane->held_bytes(), with_one);
+  }
+}
+
+TEST_F(OpenclLanes, WhatItDoesNotComputeIsASentence) {
+  SmallGraph graph = SmallGraph::block(Type::kQ8_0, 256, 512);
+  const auto in_floats = device(Prefill::kF32);
+  Subgraph part = graph.subgraph();
+  part.slice.tokens = {0, 8};
+  EXPECT_NE(problem_of(*in_floats, graph, part, kPrompt).find("which tokens"), std::string::npos);
+  OpenclLane rounded(found_.device, found_.options, kernels_.table, Activations::kQ8,
+                     Prefill::kInt8);
+  EXPECT_NE(problem_of(rounded, graph, graph.subgraph(), kStep).find("‹activations› f32"),
+            std::string::npos);
+  // Its weights have no levels.
+  EXPECT_NE(problem_of(rounded, graph, graph.subgraph(), kPrompt).find("int8"), std::string::npos);
+  const Buffers elsewhere(graph.blueprint(), kMost, kMost);
+  EXPECT_THROW(in_floats->build(graph.subgraph(), kStep, graph.store(), elsewhere), Error);
+}
+
+// A device that is lost while tasks run: its driver refuses whatever it is given from then on.
+std::atomic<int> n_kernels_left;
+decltype(Api::run_kernel) real_run_kernel;
+
+Int run_kernel_until_lost(Queue queue, Kernel kernel, UInt n, const size_t* first,
+                          const size_t* sizes, const size_t* together, UInt n_events,
+                          const Event* events, Event* event) {
+  constexpr Int kLost = -5;
+  if (n_kernels_left.fetch_sub(1) <= 0) return kLost;
+  return real_run_kernel(queue, kernel, n, first, sizes, together, n_events, events, event);
+}
+
+TEST_F(OpenclLanes, ALostDeviceFailsItsTasksAndSaysWhy) {
+  Api api = found_.device->api();
+  real_run_kernel = api.run_kernel;
+  api.run_kernel = run_kernel_until_lost;
+  const auto library = std::make_shared<const Library>(api);
+  OpenclLane lane(std::make_shared<const Device>(library, 0), found_.options, kernels_.table,
+                  Activations::kF32, Prefill::kF32);
+  SmallGraph graph = SmallGraph::block(Type::kQ8_0, 256, 512);
+  GraphRun run(lane, graph);
+  const auto executable = lane.build(graph.subgraph(), kStep, graph.store(), run.buffers());
+  const lanes::Run arguments = run.arguments(plan::Phase::kStep, 3, 0);
+  for (const int n_left : {0, 3, 9}) {
+    n_kernels_left = n_left;
+    lanes::Ended ended[3];
+    for (lanes::Ended& one : ended) lane.submit(*executable, arguments, one);
+    for (lanes::Ended& one : ended) one.latch.wait();
+    // A block is six kernels.
+    EXPECT_EQ(ended[0].status, n_left < 6 ? Status::kFailed : Status::kDone);
+    EXPECT_EQ(ended[1].status, Status::kFailed);
+    EXPECT_EQ(ended[2].status, Status::kFailed);
+    EXPECT_NE(lane.problem().find("CL_OUT_OF_RESOURCES"), std::string::npos) << lane.problem();
+  }
+  n_kernels_left = 1000;
+  lanes::Ended again;
+  lane.submit(*executable, arguments, again);
+  again.latch.wait();
+  EXPECT_EQ(again.status, Status::kDone);
+}
+
+}  // namespace
+}  // namespace troika::lanes::opencl

@@ -1,0 +1,113 @@
+#include "lanes/opencl/opencl_library.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "lanes/opencl/opencl_lane.h"
+
+namespace troika::lanes::opencl {
+namespace {
+
+template <typename Body>
+std::string problem_of(Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// A platform with one device, which describes itself as a test likes.
+Platform platform() { return reinterpret_cast<Platform>(uintptr_t{1}); }
+
+Int give_text(const char* text, size_t size, void* to, size_t* length) {
+  if (length != nullptr) *length = std::strlen(text) + 1;
+  if (to != nullptr) std::memcpy(to, text, std::min(size, std::strlen(text) + 1));
+  return kOk;
+}
+
+template <bool kShares, bool kIsThere, bool kIsNew>
+Int describe(DeviceId, UInt info, size_t size, void* to, size_t* length) {
+  switch (info) {
+    case kDeviceName:
+      return give_text("a phone's", size, to, length);
+    case kDeviceVersion:
+      return give_text(kIsNew ? "OpenCL 3.0 full" : "OpenCL 1.1 full", size, to, length);
+    case kDriverVersion:
+      return give_text("7", size, to, length);
+    default:
+      std::memset(to, 0, size);
+      const bool is_set = info == kSharesMemory ? kShares : info != kIsAvailable || kIsThere;
+      static_cast<unsigned char*>(to)[0] = is_set ? 1 : 0;
+      return kOk;
+  }
+}
+
+Api fake(decltype(Api::device_info) info) {
+  Api api = {};
+  api.platforms = [](UInt, Platform* platforms, UInt* n) {
+    if (n != nullptr) *n = 1;
+    if (platforms != nullptr) *platforms = platform();
+    return kOk;
+  };
+  api.platform_info = [](Platform, UInt, size_t size, void* to, size_t* length) {
+    return give_text("Makers", size, to, length);
+  };
+  api.devices = [](Platform, Bits, UInt, DeviceId* ids, UInt* n) {
+    if (n != nullptr) *n = 1;
+    if (ids != nullptr) *ids = reinterpret_cast<DeviceId>(uintptr_t{2});
+    return kOk;
+  };
+  api.device_info = info;
+  return api;
+}
+
+TEST(OpenclLibrary, ThatIsNotThereIsASentence) {
+  const std::string problem = problem_of([] { Library("/nonexistent/libOpenCL.so"); });
+  EXPECT_NE(problem.find("/nonexistent/libOpenCL.so"), std::string::npos) << problem;
+#ifndef TROIKA_STATIC
+  EXPECT_NE(problem.find("TROIKA_OPENCL"), std::string::npos) << problem;
+#endif
+}
+
+TEST(OpenclLibrary, WithoutADeviceIsASentence) {
+  Api api = {};
+  api.platforms = [](UInt, Platform*, UInt*) { return kNoPlatform; };
+  const std::string problem = problem_of([&] { Library(api).device(0); });
+  EXPECT_NE(problem.find("no device"), std::string::npos) << problem;
+  api.platforms = [](UInt, Platform*, UInt* n) {
+    *n = 0;
+    return kOk;
+  };
+  EXPECT_TRUE(Library(api).devices().empty());
+  api = fake(describe<true, true, true>);
+  api.devices = [](Platform, Bits, UInt, DeviceId*, UInt*) { return kNoDevice; };
+  EXPECT_TRUE(Library(api).devices().empty());
+}
+
+TEST(OpenclLibrary, NamesTheDevicesThatThereAre) {
+  const Library library(fake(describe<true, true, true>));
+  EXPECT_EQ(library.device(0).name, "a phone's");
+  const std::string problem = problem_of([&] { library.device(1); });
+  EXPECT_NE(problem.find("opencl:0 is 'a phone's' of Makers"), std::string::npos) << problem;
+}
+
+TEST(OpenclLibrary, RefusesDevicesThatLanesCannotUse) {
+  const auto problem = [](auto info) { return problem_of([&] { Library(fake(info)).device(0); }); };
+  EXPECT_NE(problem(describe<false, true, true>).find("memory of its own"), std::string::npos);
+  EXPECT_NE(problem(describe<true, false, true>).find("not available"), std::string::npos);
+  EXPECT_NE(problem(describe<true, true, false>).find("OpenCL 1.2"), std::string::npos);
+}
+
+TEST(OpenclLibrary, StatusesHaveNames) {
+  EXPECT_EQ(status_name(-5), "CL_OUT_OF_RESOURCES");
+  EXPECT_EQ(status_name(-9999), "the error -9999 of OpenCL");
+  EXPECT_NO_THROW(check(kOk, "nothing"));
+  EXPECT_THROW(check(-5, "something"), Error);
+}
+
+}  // namespace
+}  // namespace troika::lanes::opencl

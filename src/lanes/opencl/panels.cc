@@ -1,0 +1,178 @@
+#include "lanes/opencl/panels.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "tensor/levels.h"
+#include "tensor/strips.h"
+
+namespace troika::lanes::opencl {
+namespace {
+
+using Levels = PanelForm::Levels;
+using tensor::Type;
+
+constexpr size_t kNibbleGroup = 32;
+
+size_t level_bytes(Levels levels) {
+  switch (levels) {
+    case Levels::kFloats:
+      return 4;
+    case Levels::kHalves:
+    case Levels::kBfloats:
+      return 2;
+    case Levels::kBytes:
+    case Levels::kNibbles:  // two in one
+      return 1;
+  }
+  return 0;
+}
+
+// Rows of a matrix one by one, as they stand in the file.
+class Rows {
+ public:
+  explicit Rows(const weights::Matrix& matrix) : matrix_(matrix), own_(matrix.row_bytes) {}
+
+  const std::byte* at(size_t row) {
+    const std::byte* const begin = matrix_.data + row * matrix_.row_bytes;
+    if (row >= static_cast<size_t>(matrix_.n_strip_rows)) return begin;
+    const size_t in_strip = row % tensor::kStripRows;
+    tensor::copy_strip_row(matrix_.type, begin - in_strip * matrix_.row_bytes, in_strip,
+                           static_cast<size_t>(matrix_.row_length), own_.data());
+    return own_.data();
+  }
+
+ private:
+  const weights::Matrix& matrix_;
+  std::vector<std::byte> own_;
+};
+
+// Puts elements of one row into the panels.
+void place_row(const std::byte* row, size_t bytes, size_t index, Panels* panels) {
+  std::byte* to = panels->levels.data() +
+                  (index / kPanelRows * panels->k * kPanelRows + index % kPanelRows) * bytes;
+  for (size_t i = 0; i < panels->k; ++i, to += kPanelRows * bytes) {
+    std::memcpy(to, row + i * bytes, bytes);
+  }
+}
+
+void place_nibbles(const int8_t* levels, size_t index, Panels* panels) {
+  std::byte* to =
+      panels->levels.data() + index / kPanelRows * panels->k / 2 * kPanelRows + index % kPanelRows;
+  const auto nibble = [&](size_t i) {
+    const int level = levels[i] + panels->form.base;
+    TROIKA_ASSERT(level >= 0 && level < 16);
+    return level;
+  };
+  for (size_t i = 0; i < panels->k; i += kNibbleGroup) {
+    for (size_t j = i; j < i + kNibbleGroup / 2; ++j, to += kPanelRows) {
+      *to = static_cast<std::byte>(nibble(j) | nibble(j + kNibbleGroup / 2) << 4);
+    }
+  }
+}
+
+void place_groups(const std::vector<tensor::Affine>& groups, size_t index, Panels* panels) {
+  size_t at = index / kPanelRows * groups.size() * kPanelRows + index % kPanelRows;
+  for (const tensor::Affine& group : groups) {
+    panels->scales[at] = group.scale;
+    if (panels->form.has_minima) panels->minima[at] = group.min;
+    at += kPanelRows;
+  }
+}
+
+void reserve(Panels* panels, size_t n_scales) {
+  const PanelForm& form = panels->form;
+  const size_t n = panels->n_panels() * panels->k * kPanelRows;
+  panels->levels.resize(n * level_bytes(form.levels) / (form.levels == Levels::kNibbles ? 2 : 1));
+  if (form.has_scales || form.is_exact) panels->scales.resize(panels->n_panels() * n_scales * 16);
+  if (form.has_minima) panels->minima.resize(panels->scales.size());
+}
+
+}  // namespace
+
+std::string PanelForm::options() const {
+  return fmt::format("-DFORM={} -DGROUP={} -DHAS_SCALES={} -DHAS_MINIMA={} -DIS_EXACT={} -DBASE={}",
+                     static_cast<int>(levels), group, has_scales ? 1 : 0, has_minima ? 1 : 0,
+                     is_exact ? 1 : 0, base);
+}
+
+PanelForm form_of(Type type) {
+  PanelForm form;
+  switch (type) {
+    case Type::kF32:
+      return form;
+    case Type::kF16:
+      form.levels = Levels::kHalves;
+      return form;
+    case Type::kBF16:
+      form.levels = Levels::kBfloats;
+      return form;
+    case Type::kQ4_0:
+      form.levels = Levels::kNibbles;
+      form.base = 8;
+      break;
+    case Type::kQ4_1:
+    case Type::kQ4_K:
+      form.levels = Levels::kNibbles;
+      form.has_minima = true;
+      break;
+    case Type::kQ5_1:
+    case Type::kQ2_K:
+    case Type::kQ5_K:
+      form.levels = Levels::kBytes;
+      form.has_minima = true;
+      break;
+    default:
+      form.levels = Levels::kBytes;
+  }
+  form.group = tensor::group_length(type);
+  form.has_scales = true;
+  return form;
+}
+
+Panels panels_of(const weights::Matrix& matrix, Range rows) {
+  const Range range = rows.within(matrix.n_rows);
+  Panels panels;
+  panels.form = form_of(matrix.type);
+  panels.k = static_cast<size_t>(matrix.row_length);
+  panels.n_rows = static_cast<size_t>(range.size());
+  reserve(&panels, panels.n_groups());
+  Rows from(matrix);
+  std::vector<int8_t> levels(panels.k);
+  std::vector<tensor::Affine> groups(panels.n_groups());
+  for (size_t i = 0; i < panels.n_rows; ++i) {
+    const std::byte* const row = from.at(static_cast<size_t>(range.begin) + i);
+    if (!panels.form.has_scales) {
+      place_row(row, level_bytes(panels.form.levels), i, &panels);
+      continue;
+    }
+    tensor::unpack_levels(matrix.type, row, panels.k, levels.data(), groups.data());
+    if (panels.form.levels == Levels::kNibbles) {
+      place_nibbles(levels.data(), i, &panels);
+    } else {
+      place_row(reinterpret_cast<const std::byte*>(levels.data()), 1, i, &panels);
+    }
+    place_groups(groups, i, &panels);
+  }
+  return panels;
+}
+
+Panels exact_panels(const LevelRows& rows) {
+  Panels panels;
+  panels.form.levels = Levels::kBytes;
+  panels.form.group = kExactGroup;
+  panels.form.is_exact = true;
+  panels.k = static_cast<size_t>(rows.k);
+  panels.n_rows = rows.n_rows();
+  reserve(&panels, 1);
+  for (size_t i = 0; i < panels.n_rows; ++i) {
+    const int8_t* const levels = rows.levels.data() + i * panels.k;
+    place_row(reinterpret_cast<const std::byte*>(levels), 1, i, &panels);
+    panels.scales[i] = rows.scales[i];
+  }
+  return panels;
+}
+
+}  // namespace troika::lanes::opencl

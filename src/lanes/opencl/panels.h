@@ -1,0 +1,52 @@
+// Weights in the form that kernels of a device read: panels of 16 rows side by side, one k behind
+// the other, with scales and minima of groups along k (kernels/product.cl).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lanes/slice.h"
+#include "lanes/vendor/levels.h"
+#include "weights/store.h"
+
+namespace troika::lanes::opencl {
+
+inline constexpr size_t kPanelRows = 16;
+// Groups of weights without scales, and of levels that are summed exactly: 1024 products of two
+// bytes fit the 24 bits of a float.
+inline constexpr size_t kFloatGroup = 32, kExactGroup = 1024;
+
+struct PanelForm {
+  enum class Levels : uint8_t { kFloats, kHalves, kBfloats, kBytes, kNibbles };  // as in product.cl
+  Levels levels = Levels::kFloats;
+  size_t group = kFloatGroup;
+  bool has_scales = false;
+  bool has_minima = false;
+  bool is_exact = false;  // one scale for each row, and whole numbers as activations
+  int base = 0;           // what a nibble of 0 stands for
+
+  // What a kernel is compiled with.
+  std::string options() const;
+};
+
+struct Panels {
+  PanelForm form;
+  size_t k = 0;
+  size_t n_rows = 0;
+  std::vector<std::byte> levels;      // (n_panels, k, 16)
+  std::vector<float> scales, minima;  // (n_panels, n_groups, 16); of exact ones (n_panels, 16)
+
+  size_t n_panels() const { return (n_rows + kPanelRows - 1) / kPanelRows; }
+  size_t n_groups() const { return (k + form.group - 1) / form.group; }
+};
+
+// Nothing is rounded: a level with its scale and minimum is what the file says.
+PanelForm form_of(tensor::Type type);
+// Rows of a matrix as it stands, in strips too.
+Panels panels_of(const weights::Matrix& matrix, Range rows);
+// Levels of int8 with a scale for each row.
+Panels exact_panels(const LevelRows& rows);
+
+}  // namespace troika::lanes::opencl

@@ -1,0 +1,193 @@
+#include "lanes/opencl/products.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace troika::lanes::opencl {
+namespace {
+
+// Tiles of kernels/product.cl: tokens, then panels of a work item.
+struct Tile {
+  const char* kernel;
+  size_t n_tokens, n_panels;
+};
+constexpr Tile kTiles[] = {{"product_8", 8, 2}, {"product_4", 4, 4}, {"product_1", 1, 4}};
+constexpr size_t kMany = 0, kSome = 1, kOne = 2;
+
+class Product : public DeviceOp {
+ public:
+  // `pool`: null where activations are floats.
+  Product(const DeviceTools& tools, const BoundOp& bound, const LevelPool* pool, size_t n_tokens)
+      : tools_(tools), bound_(bound), pool_(pool), y_(tools.place_of(bound.output)) {
+    const auto& product = bound.as<BoundProduct>();
+    const Range rows = {bound.first_column, bound.last_column};
+    weight_ = pool != nullptr ? tools.shelf.exact_panels_of(product, rows)
+                              : tools.shelf.panels_of(product.weight.matrix, rows);
+    bias_ = tools.shelf.vector_of(product.bias, static_cast<size_t>(bound.output_width));
+    if (pool == nullptr) x_ = tools.place_of(bound.inputs[0]);
+    for (size_t i = 0; i < std::size(kTiles); ++i) bind_tile(i);
+    if (!weight_->form.has_minima) return;
+    group_sums_ = std::make_unique<DeviceMemory>(tools.device,
+                                                 n_tokens * weight_->n_groups() * sizeof(float));
+    sum_groups_ = tools.programs.kernel("product", weight_->form.options(), "sum_groups");
+    sum_groups_->set(2, static_cast<uint32_t>(weight_->k), group_sums_->handle());
+  }
+
+  Int enqueue(const DeviceRun& run) override {
+    const size_t n_tokens = run.n_rows(bound_);
+    if (n_tokens == 0) return kOk;
+    Place x = x_, of_groups;
+    uint64_t x_offset = x_.offset_floats() + run.set_offset;
+    if (pool_ != nullptr) {
+      x = tools_.memory.locate(pool_->levels());
+      x_offset = x.offset_floats();
+      of_groups = tools_.memory.locate(pool_->scales());
+    } else if (group_sums_ != nullptr) {
+      of_groups.buffer = group_sums_->handle();
+      sum_groups_->set(0, x.buffer, x_offset);
+      const Int status = sum_groups_->run(weight_->n_groups(), n_tokens);
+      if (status != kOk) return status;
+    }
+    const auto run_tile = [&](size_t tile, size_t first, size_t n) {
+      kernels_[tile]->set(9, x.buffer, x_offset, of_groups.buffer, y_.buffer,
+                          y_.offset_floats() + run.set_offset, static_cast<uint32_t>(first),
+                          static_cast<uint32_t>(first + n));
+      const auto [name, tokens, panels] = kTiles[tile];
+      return kernels_[tile]->run((n + tokens - 1) / tokens,
+                                 (weight_->n_panels() + panels - 1) / panels);
+    };
+    const size_t n_full = n_tokens / kTiles[kMany].n_tokens * kTiles[kMany].n_tokens;
+    const size_t n_rest = n_tokens - n_full;
+    if (n_full > 0) {
+      const Int status = run_tile(kMany, 0, n_full);
+      if (status != kOk) return status;
+    }
+    if (n_rest == 0) return kOk;
+    if (n_rest == 1) return run_tile(kOne, n_full, 1);
+    return run_tile(n_rest <= kTiles[kSome].n_tokens ? kSome : kMany, n_full, n_rest);
+  }
+
+ private:
+  void bind_tile(size_t tile) {
+    const auto handle = [](const auto& memory) -> Buffer {
+      return memory != nullptr ? memory->handle() : nullptr;
+    };
+    kernels_[tile] =
+        tools_.programs.kernel("product", weight_->form.options(), kTiles[tile].kernel);
+    kernels_[tile]->set(
+        0, handle(weight_->levels), handle(weight_->scales), handle(weight_->minima), handle(bias_),
+        static_cast<uint32_t>(weight_->k), static_cast<uint32_t>(bound_.first_column),
+        static_cast<uint32_t>(bound_.last_column), static_cast<uint32_t>(bias_ != nullptr ? 1 : 0),
+        static_cast<uint32_t>(bound_.output_width));
+  }
+
+  DeviceTools tools_;
+  BoundOp bound_;
+  const LevelPool* pool_;
+  Place x_, y_;
+  std::shared_ptr<const DevicePanels> weight_;
+  std::shared_ptr<const DeviceMemory> bias_;
+  std::unique_ptr<BoundKernel> kernels_[std::size(kTiles)];
+  std::unique_ptr<DeviceMemory> group_sums_;
+  std::unique_ptr<BoundKernel> sum_groups_;
+};
+
+class Embedding : public DeviceOp {
+ public:
+  Embedding(const DeviceTools& tools, const BoundOp& bound)
+      : bound_(bound),
+        y_(tools.place_of(bound.output)),
+        weight_(tools.shelf.panels_of(bound.as<BoundEmbedding>().matrix,
+                                      {0, bound.as<BoundEmbedding>().matrix.n_rows})),
+        kernel_(tools.programs.kernel("product", weight_->form.options(), "embed")) {
+    const auto handle = [](const auto& memory) -> Buffer {
+      return memory != nullptr ? memory->handle() : nullptr;
+    };
+    kernel_->set(0, handle(weight_->levels), handle(weight_->scales), handle(weight_->minima),
+                 static_cast<uint32_t>(weight_->k), bound.op.scale);
+  }
+  Int enqueue(const DeviceRun& run) override {
+    kernel_->set(5, run.data.buffer(), run.data.tokens(), y_.buffer,
+                 y_.offset_floats() + run.set_offset);
+    return kernel_->run(weight_->n_groups(), run.n_rows(bound_));
+  }
+
+ private:
+  BoundOp bound_;
+  Place y_;
+  std::shared_ptr<const DevicePanels> weight_;
+  std::unique_ptr<BoundKernel> kernel_;
+};
+
+}  // namespace
+
+LevelPool::~LevelPool() {
+  if (levels_ != nullptr) memory_->free(reinterpret_cast<std::byte*>(levels_));
+  if (scales_ != nullptr) memory_->free(reinterpret_cast<std::byte*>(scales_));
+}
+
+void LevelPool::reserve(size_t n_tokens, size_t k) {
+  const auto grow = [&](float** values, size_t* n, size_t wanted) {
+    if (wanted <= *n) return;
+    if (*values != nullptr) memory_->free(reinterpret_cast<std::byte*>(*values));
+    *n = 0;
+    *values = reinterpret_cast<float*>(memory_->allocate(wanted * sizeof(float)));
+    if (*values == nullptr) {
+      throw Error(
+          fmt::format("No memory that the OpenCL device shares, of {} bytes. Use shorter "
+                      "parts of prompts (‹chunk›).",
+                      wanted * sizeof(float)));
+    }
+    *n = wanted;
+  };
+  grow(&levels_, &n_levels_, n_tokens * k);
+  grow(&scales_, &n_scales_, n_tokens);
+  if (row_.size() < k) row_.resize(k);
+  if (token_.size() < kernels::int8_token_bytes(k)) token_.resize(kernels::int8_token_bytes(k));
+}
+
+size_t LevelPool::bytes() const {
+  return (n_levels_ + n_scales_ + row_.capacity()) * sizeof(float) + token_.capacity();
+}
+
+void Quantizer::run(const kernels::Table& kernels, const DeviceRun& run, LevelPool& pool) const {
+  constexpr int kZeroLevel = 128;
+  const auto n_tokens = static_cast<size_t>(run.run.n_tokens);
+  const kernels::Int8Token token = kernels::int8_token(pool.token(), k_);
+  for (size_t t = 0; t < n_tokens; ++t) {
+    const float* row = x_ + run.set_offset + t * k_;
+    if (rule_.factors != nullptr) {
+      for (size_t i = 0; i < k_; ++i) pool.row()[i] = row[i] * rule_.factors[i];
+      row = pool.row();
+    }
+    if (rule_.kind == Int8Rule::Kind::kLimit) {
+      kernels.quantize_int8_within(row, rule_.range, pool.token(), nullptr, k_);
+    } else {
+      kernels.quantize_int8(row, pool.token(), k_);
+    }
+    pool.scales()[t] = *token.scale;
+    float* const levels = pool.levels() + t * k_;
+    for (size_t i = 0; i < k_; ++i) {
+      levels[i] = static_cast<float>(static_cast<int>(token.levels[i]) - kZeroLevel);
+    }
+  }
+}
+
+std::unique_ptr<DeviceOp> make_product(const DeviceTools& tools, const BoundOp& bound,
+                                       int n_tokens) {
+  return std::make_unique<Product>(tools, bound, nullptr, static_cast<size_t>(n_tokens));
+}
+
+std::unique_ptr<DeviceOp> make_exact_product(const DeviceTools& tools, const BoundOp& bound,
+                                             const LevelPool& pool) {
+  return std::make_unique<Product>(tools, bound, &pool, 0);
+}
+
+std::unique_ptr<DeviceOp> make_embedding(const DeviceTools& tools, const BoundOp& bound) {
+  return std::make_unique<Embedding>(tools, bound);
+}
+
+}  // namespace troika::lanes::opencl

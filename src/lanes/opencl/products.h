@@ -1,0 +1,58 @@
+// Products on a device, and activations that the kernels of the host lane bring into levels for
+// them.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "lanes/opencl/device_op.h"
+
+namespace troika::lanes::opencl {
+
+// Levels of activations as floats, and their scales: of the product at hand, for all products of a
+// lane, whose tasks with such products never overlap.
+class LevelPool {
+ public:
+  explicit LevelPool(SharedMemory* memory) : memory_(memory) {}
+  ~LevelPool();
+  LevelPool(const LevelPool&) = delete;
+  LevelPool& operator=(const LevelPool&) = delete;
+
+  // Before products are made that need it. Throws Error without memory. REQUIRES: no task runs.
+  void reserve(size_t n_tokens, size_t k);
+  float* levels() const { return levels_; }     // (n_tokens, k)
+  float* scales() const { return scales_; }     // (n_tokens)
+  float* row() { return row_.data(); }          // (k)
+  std::byte* token() { return token_.data(); }  // kernels::int8_token_bytes(k)
+  size_t bytes() const;
+
+ private:
+  SharedMemory* memory_;
+  float* levels_ = nullptr;
+  float* scales_ = nullptr;
+  size_t n_levels_ = 0, n_scales_ = 0;
+  std::vector<float> row_;
+  std::vector<std::byte> token_;
+};
+
+// Brings the input of some products into levels. REQUIRES: the device is idle.
+class Quantizer {
+ public:
+  explicit Quantizer(const BoundOp& bound)
+      : x_(bound.inputs[0]),
+        k_(static_cast<size_t>(bound.input_width)),
+        rule_(bound.as<BoundProduct>().int8_rule) {}
+  void run(const kernels::Table& kernels, const DeviceRun& run, LevelPool& pool) const;
+
+ private:
+  const float* x_;  // in the first set of buffers
+  size_t k_;
+  Int8Rule rule_;
+};
+
+// kLinear in int8 with one scale for a token, or one for all: behind a Quantizer.
+std::unique_ptr<DeviceOp> make_exact_product(const DeviceTools& tools, const BoundOp& bound,
+                                             const LevelPool& pool);
+
+}  // namespace troika::lanes::opencl

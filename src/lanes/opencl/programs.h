@@ -1,0 +1,90 @@
+// Kernels of this program, compiled by a device's driver when they are needed, and kept in a folder
+// from one run of the program to the next where one is named.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "lanes/opencl/device.h"
+
+namespace troika::lanes::opencl {
+
+// What compiling took.
+struct ProgramCosts {
+  int n_compiled = 0, n_imported = 0;
+  double compile_us = 0.0, import_us = 0.0;  // of all
+};
+
+// A kernel with arguments of its own. One thread at a time uses it.
+class BoundKernel {
+ public:
+  // Throws Error where the program has no such kernel.
+  BoundKernel(std::shared_ptr<const Device> device, Program program, const char* name);
+  ~BoundKernel();
+  BoundKernel(const BoundKernel&) = delete;
+  BoundKernel& operator=(const BoundKernel&) = delete;
+
+  // Arguments in order, from the first on, or from number `first` on: they stay until others take
+  // their places. The first failure is told when it runs.
+  template <typename... Arguments>
+  void set(UInt first, const Arguments&... arguments) {
+    (set_one(first++, arguments), ...);
+  }
+  // Puts it into the device's queue. Returns what went wrong.
+  Int run(size_t n_0, size_t n_1 = 1);
+
+ private:
+  template <typename Argument>
+  void set_one(UInt index, const Argument& argument) {
+    static_assert(std::is_trivially_copyable_v<Argument>);
+    const auto bytes = std::as_bytes(std::span(std::addressof(argument), 1));
+    const Int status = device_->api().set_argument(kernel_, index, bytes.size(), bytes.data());
+    if (status_ == kOk) status_ = status;
+  }
+
+  std::shared_ptr<const Device> device_;
+  Kernel kernel_ = nullptr;
+  Int status_ = kOk;
+};
+
+class Programs {
+ public:
+  // Programs are kept in `folder`; empty: nowhere.
+  Programs(std::shared_ptr<const Device> device, std::string folder);
+  ~Programs();
+  Programs(const Programs&) = delete;
+  Programs& operator=(const Programs&) = delete;
+
+  // A kernel of a source in kernels/, compiled with these options: "-DGROUP=32". Throws Error with
+  // what the driver says where it does not compile it.
+  std::unique_ptr<BoundKernel> kernel(const std::string& source, const std::string& options,
+                                      const char* name);
+  // A program of any text.
+  Program build(const std::string& text, const std::string& name, const std::string& options);
+
+  const ProgramCosts& costs() const { return costs_; }
+  // For people: what went wrong with the folder; empty: nothing.
+  std::string problem() const;
+
+ private:
+  Program compile(const std::string& text, const std::string& name, const std::string& options);
+  // Null where it cannot be taken from the folder.
+  Program import(uint64_t key, const std::string& options);
+  void keep(uint64_t key, Program program);
+  std::string path_of(uint64_t key) const;
+  uint64_t key_of(const std::string& text, const std::string& options) const;
+
+  std::shared_ptr<const Device> device_;
+  std::string folder_;
+  std::map<uint64_t, Program> programs_;
+  ProgramCosts costs_;
+  int n_damaged_ = 0;
+  std::string write_problem_;  // the first
+};
+
+}  // namespace troika::lanes::opencl

@@ -1,0 +1,171 @@
+// Models of every architecture on an OpenCL device: in floats near those of cores, and prompts in
+// int8 with the bits of cores, alone and shared with them by rows or by tokens.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "lanes/opencl/test_support.h"
+#include "tests/support/prompt_case.h"
+#include "tests/support/tiny_engine.h"
+
+namespace troika {
+namespace {
+
+using engine::Engine;
+using engine::Session;
+using test_support::copy_of;
+using test_support::TinyEngine;
+using test_support::TinyModel;
+using Logits = std::vector<std::vector<float>>;
+
+constexpr int kOpenclContext = 256;
+constexpr int kOpenclChunk = 32;
+
+TinyModel opencl_model(const std::string& architecture, uint32_t type) {
+  TinyModel model = test_support::small_model(architecture);
+  model.type = type;
+  model.context = kOpenclContext;
+  return model;
+}
+
+prepare::Options opencl_options(plan::Prefill prefill) {
+  prepare::Options options;
+  options.memory.context = kOpenclContext;
+  // A half would round what is a little apart to what is further apart.
+  options.memory.kv_type = tensor::Type::kF32;
+  options.prompts.chunk = kOpenclChunk;
+  options.prompts.prefill = prefill;
+  if (prefill == plan::Prefill::kInt8) options.prompts.int8 = plan::Int8Method::kToken;
+  options.activations = plan::Activations::kF32;
+  return options;
+}
+
+plan::HostLane opencl_lane() {
+  plan::HostLane lane = {{}, 0, "opencl"};
+  lane.device = "0";
+  return lane;
+}
+
+// Behind prompts of whole chunks and of rests, and behind steps; two texts at once.
+Logits logits_behind(Engine& engine, const TinyModel& model, int n_steps) {
+  Logits rows;
+  Session other(engine);
+  for (const int length : {5, kOpenclChunk, 2 * kOpenclChunk + 11}) {
+    Session session(engine);
+    session.prefill(test_support::random_tokens(model, static_cast<size_t>(length), 5));
+    rows.push_back(copy_of(session.logits()));
+    for (int i = 0; i < n_steps; ++i) {
+      session.append(test_support::random_tokens(model, 1, 6 + static_cast<unsigned>(i))[0]);
+      rows.push_back(copy_of(session.logits()));
+    }
+    other.prefill(test_support::random_tokens(model, 3, 9));
+    rows.push_back(copy_of(other.logits()));
+  }
+  return rows;
+}
+
+class OpenclModels : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const lanes::opencl::FoundDevice found = lanes::opencl::find_device();
+    if (found.device == nullptr) GTEST_SKIP() << found.problem;
+  }
+};
+
+TEST_P(OpenclModels, InFloatsAreNearThoseOfCores) {
+  constexpr float kBound = 2e-5f;
+  for (const uint32_t type : {test_support::kF32, test_support::kQ8_0}) {
+    const TinyModel model = opencl_model(GetParam(), type);
+    TinyEngine on_cores(model, opencl_options(plan::Prefill::kF32));
+    prepare::Options options = opencl_options(plan::Prefill::kF32);
+    options.lanes.cores = {opencl_lane()};
+    TinyEngine on_device(model, options);
+    const Logits expected = logits_behind(*on_cores.engine, model, 3);
+    const Logits rows = logits_behind(*on_device.engine, model, 3);
+    ASSERT_EQ(rows.size(), expected.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_LE(lanes::opencl::difference(expected[i], rows[i]), kBound) << i;
+    }
+  }
+}
+
+TEST_P(OpenclModels, PromptsInInt8HaveTheBitsOfCores) {
+  const TinyModel model = opencl_model(GetParam(), test_support::kQ8_0);
+  TinyEngine on_cores(model, opencl_options(plan::Prefill::kInt8));
+  const Logits expected = logits_behind(*on_cores.engine, model, 0);
+  const bool has_experts = model.n_experts > 0;
+  struct Case {
+    const char* name;
+    std::vector<const char*> places, cuts, lengths;
+  };
+  const Case cases[] = {
+      {"whole subgraphs",
+       {"embed@prompt=1", "qkv@prompt=1", "attention@prompt=1", "ffn@prompt=1"},
+       {},
+       {}},
+      {"rows of products", {}, {"@prompt=rows:0:1,1:2"}, {}},
+      {"lengths", {}, {}, {"1:16,0:16"}},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    prepare::Options options = opencl_options(plan::Prefill::kInt8);
+    options.lanes.cores = {{{}, 1}, opencl_lane()};
+    for (const char* text : c.places) {
+      options.lanes.placements.push_back(plan::placement_from_text(text));
+    }
+    for (const char* text : c.cuts) options.lanes.cuts.push_back(plan::cut_from_text(text));
+    for (const char* text : c.lengths) {
+      if (has_experts) continue;
+      options.lanes.lengths.push_back(plan::length_from_text(text));
+    }
+    TinyEngine shared(model, options);
+    EXPECT_TRUE(logits_behind(*shared.engine, model, 0) == expected);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OpenclModels, testing::ValuesIn(test_support::tiny_architectures()),
+                         [](const auto& info) { return info.param; });
+
+TEST(OpenclModel, OfALlamaSaysTheSameAsOnCores) {
+  const lanes::opencl::FoundDevice found = lanes::opencl::find_device();
+  if (found.device == nullptr) GTEST_SKIP() << found.problem;
+  const TinyModel model = opencl_model("llama", test_support::kQ8_0);
+  const auto greedy = [&](const prepare::Options& options) {
+    TinyEngine tiny(model, options);
+    Session& session = *tiny.session;
+    session.prefill(test_support::random_tokens(model, 20, 5));
+    std::vector<int> tokens;
+    for (int i = 0; i < 60; ++i) {
+      const auto logits = session.logits();
+      const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
+      tokens.push_back(static_cast<int>(best));
+      session.append(static_cast<cache::Token>(best));
+    }
+    return tokens;
+  };
+  prepare::Options options = opencl_options(plan::Prefill::kF32);
+  const std::vector<int> expected = greedy(options);
+  options.lanes.cores = {opencl_lane()};
+  EXPECT_EQ(greedy(options), expected);
+}
+
+TEST(OpenclModel, StepsAreNotCutBetweenItsFloatsAndThoseOfCores) {
+  const lanes::opencl::FoundDevice found = lanes::opencl::find_device();
+  if (found.device == nullptr) GTEST_SKIP() << found.problem;
+  for (const char* cut : {"@step=rows:0:1,1:1", "=rows:0:1,1:1"}) {
+    prepare::Options options = opencl_options(plan::Prefill::kInt8);
+    options.lanes.cores = {{{}, 1}, opencl_lane()};
+    options.lanes.cuts = {plan::cut_from_text(cut)};
+    try {
+      const TinyEngine engine(opencl_model("llama", test_support::kQ8_0), options);
+      ADD_FAILURE() << cut << ": no error";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("numerics classes"), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troika
