@@ -26,6 +26,7 @@ using namespace troika;
 
 constexpr int kRuns = 20;
 constexpr int kHandovers = 1000;
+constexpr int kPeaks = 3;
 
 struct Product {
   int n_tokens, k, n_rows;
@@ -110,8 +111,7 @@ void print_products(const Product& p, const lanes::opencl::DeviceOptions& option
                     const kernels::Kernels& kernels, double peak) {
   fmt::print("{} tokens, k {}, {} rows\n", p.n_tokens, p.k, p.n_rows);
   const auto device = std::make_shared<const lanes::opencl::Device>(options);
-  lanes::OpenclLane in_floats(device, options, kernels.table, plan::Activations::kF32,
-                              plan::Prefill::kF32);
+  lanes::OpenclLane in_floats(device, options, kernels.table, {});
   lanes::HostLane host(kernels.table, {options.cores, 1}, plan::Activations::kF32,
                        plan::Prefill::kF32);
   for (const tensor::Type type : {tensor::Type::kQ4_0, tensor::Type::kQ4_K, tensor::Type::kQ8_0,
@@ -120,8 +120,8 @@ void print_products(const Product& p, const lanes::opencl::DeviceOptions& option
     print(fmt::format("{} in floats, opencl", name), p, lane_us(in_floats, p, type), peak);
     print(fmt::format("{} in floats, host", name), p, lane_us(host, p, type), peak);
   }
-  lanes::OpenclLane in_int8(device, options, kernels.table, plan::Activations::kF32,
-                            plan::Prefill::kInt8);
+  lanes::OpenclLane in_int8(device, options, kernels.table,
+                            {plan::Activations::kF32, plan::Prefill::kInt8});
   print("int8, opencl", p, lane_us(in_int8, p, tensor::Type::kQ8_0), peak);
 }
 
@@ -185,7 +185,11 @@ int run(const Product& p, int core) {
   const lanes::opencl::DeviceOptions options = {file != nullptr ? file : "", 0, {core}};
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
   bind_to_cores({core});
-  const double peak = measure::measure_peaks(1, 1.0).f32_tflops;
+  // Another program may share the core meanwhile: the best of some.
+  double peak = 0.0;
+  for (int i = 0; i < kPeaks; ++i) {
+    peak = std::max(peak, measure::measure_peaks(1, 1.0).f32_tflops);
+  }
   fmt::print("core {}: peak {:.1f} GOPS of floats\n", core, peak * 1e3);
   print_products(p, options, kernels, peak);
   print_products({1, p.k, p.n_rows}, options, kernels, peak);

@@ -127,6 +127,26 @@ TEST_P(OpenclModels, PromptsInInt8HaveTheBitsOfCores) {
 INSTANTIATE_TEST_SUITE_P(All, OpenclModels, testing::ValuesIn(test_support::tiny_architectures()),
                          [](const auto& info) { return info.param; });
 
+TEST(OpenclModel, InFloatsIsNearCoresOverEveryTypeOfCache) {
+  const lanes::opencl::FoundDevice found = lanes::opencl::find_device();
+  if (found.device == nullptr) GTEST_SKIP() << found.problem;
+  // What is stored is rounded to 11 bits, and to 8.
+  for (const auto& [type, bound] :
+       {std::pair{tensor::Type::kF16, 1e-3f}, {tensor::Type::kQ8_0, 2e-2f}}) {
+    const TinyModel model = opencl_model("llama", test_support::kQ8_0);
+    prepare::Options options = opencl_options(plan::Prefill::kF32);
+    options.memory.kv_type = type;
+    TinyEngine on_cores(model, options);
+    options.lanes.cores = {opencl_lane()};
+    TinyEngine on_device(model, options);
+    const Logits expected = logits_behind(*on_cores.engine, model, 3);
+    const Logits rows = logits_behind(*on_device.engine, model, 3);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_LE(lanes::opencl::difference(expected[i], rows[i]), bound) << i;
+    }
+  }
+}
+
 TEST(OpenclModel, OfALlamaSaysTheSameAsOnCores) {
   const lanes::opencl::FoundDevice found = lanes::opencl::find_device();
   if (found.device == nullptr) GTEST_SKIP() << found.problem;

@@ -61,7 +61,7 @@ void PlacedBatch::reserve(int most_rows, int most_branching_rows) {
   tree.reserve(n_branching * (n_branching + 1) / 2);  // if each continues the one before
 }
 
-KvCache::KvCache(const KvShape& shape)
+KvCache::KvCache(const KvShape& shape, const PageSource& source)
     : shape_(shape), layers_(static_cast<size_t>(shape.n_layers)), n_limit_(shape.most_slots) {
   check_head_length(shape.type, shape.head_dim);
   // Page tables never move: kernels hold pointers to them.
@@ -71,30 +71,40 @@ KvCache::KvCache(const KvShape& shape)
     layer.key_pages.reserve(most_pages);
     layer.value_pages.reserve(most_pages);
   }
+  const size_t bytes = block_bytes() * most_pages;
+  if (source == nullptr || bytes == 0) return;
+  region_ = source(bytes);
+  if (region_ != nullptr) return;
+  throw Error(
+      fmt::format("No memory that a device shares for {} bytes of context. Use a smaller "
+                  "‹context›, or ‹kv› q8_0.",
+                  bytes));
 }
 
 void KvCache::grow() {
-  const size_t page_bytes = shape_.slot_bytes() * kPageSlots;
-  const size_t n_pages = 2 * static_cast<size_t>(shape_.n_layers);
+  const size_t page_bytes = this->page_bytes();
+  std::byte* next = region_ != nullptr ? region_.get() + n_blocks() * block_bytes() : nullptr;
   HugeBuffer block;
-  try {
-    block = HugeBuffer(page_bytes * n_pages);
-  } catch (const std::bad_alloc&) {
-    throw Error(
-        fmt::format("No memory for {} more bytes of context. Use a smaller ‹context›, or "
-                    "‹kv› q8_0.",
-                    page_bytes * n_pages));
+  if (next == nullptr) {
+    try {
+      block = HugeBuffer(block_bytes());
+    } catch (const std::bad_alloc&) {
+      throw Error(
+          fmt::format("No memory for {} more bytes of context. Use a smaller ‹context›, or "
+                      "‹kv› q8_0.",
+                      block_bytes()));
+    }
+    next = block.get();
   }
   n_users_.resize(n_users_.size() + kPageSlots, 0);
   held_.resize(n_users_.size());
   free_.resize(n_users_.size() / kGroupSlots, kWholeGroup);
-  std::byte* next = block.get();
   for (Layer& layer : layers_) {
     layer.key_pages.push_back(next);
     layer.value_pages.push_back(next + page_bytes);
     next += 2 * page_bytes;
   }
-  storage_.push_back(std::move(block));
+  if (region_ == nullptr) storage_.push_back(std::move(block));
 }
 
 void KvCache::reserve_slots(int n_slots) {
@@ -305,7 +315,7 @@ void KvCache::fork(SequenceId from, SequenceId to, int length) {
   for (const Slot slot : shared) ++n_users_[slot];
 }
 
-size_t KvCache::bytes() const { return storage_.size() * shape_.bytes_per_token() * kPageSlots; }
+size_t KvCache::bytes() const { return n_blocks() * block_bytes(); }
 
 const std::byte* const* KvCache::key_pages(int layer) const {
   return layers_[static_cast<size_t>(layer)].key_pages.data();

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -67,12 +69,16 @@ struct PlacedBatch {
   void reserve(int most_rows, int most_branching_rows);
 };
 
+// Gives memory for all pages at once, of which little may ever be touched; none where there is
+// none. For a device that does not see every address of this process.
+using PageSource = std::function<std::shared_ptr<std::byte>(size_t bytes)>;
+
 // Used by one thread at a time.
 class KvCache {
  public:
   // Throws Error where the type cannot hold heads of this length; then no function of the shape
-  // that counts bytes may be called either.
-  explicit KvCache(const KvShape& shape);
+  // that counts bytes may be called either. Without a source each page is plain memory of its own.
+  explicit KvCache(const KvShape& shape, const PageSource& source = {});
 
   const KvShape& shape() const { return shape_; }
 
@@ -127,6 +133,8 @@ class KvCache {
   // through memory.
   const std::byte* const* key_pages(int layer) const;
   const std::byte* const* value_pages(int layer) const;
+  // From one page of a layer to the next, where all of them are of one source; else 0.
+  size_t page_stride_bytes() const { return region_ != nullptr ? block_bytes() : 0; }
   size_t head_offset_bytes(int head) const {  // within a page
     return (shape_.head_bytes() << kPageSlotsLog2) * static_cast<size_t>(head);
   }
@@ -150,6 +158,9 @@ class KvCache {
     bool is_open = false;
   };
   void grow();
+  size_t page_bytes() const { return shape_.slot_bytes() << kPageSlotsLog2; }
+  size_t block_bytes() const { return page_bytes() * 2 * static_cast<size_t>(shape_.n_layers); }
+  size_t n_blocks() const { return n_users_.size() >> kPageSlotsLog2; }
   void check_room(const Batch& batch) const;
   Slot take(const Batch::Row& row);
   int n_new_groups(const Batch& batch);
@@ -166,10 +177,12 @@ class KvCache {
 
   KvShape shape_;
   std::vector<Layer> layers_;
-  std::vector<HugeBuffer> storage_;  // a page of every layer each
-  std::vector<uint32_t> n_users_;    // sequences and placements that hold a slot
-  std::vector<Held> held_;           // by each slot
-  std::vector<uint64_t> free_;       // a bit for each slot, a group in each number
+  // A page of every layer each: in the region, where there is one.
+  std::vector<HugeBuffer> storage_;
+  std::shared_ptr<std::byte> region_;
+  std::vector<uint32_t> n_users_;  // sequences and placements that hold a slot
+  std::vector<Held> held_;         // by each slot
+  std::vector<uint64_t> free_;     // a bit for each slot, a group in each number
   int n_taken_ = 0;
   int n_limit_;
   std::vector<Sequence> sequences_;

@@ -429,5 +429,37 @@ TEST(KvCache, AFormatThatDoesNotDivideTheHeadsIsAnError) {
   EXPECT_EQ(good.shape().slot_bytes(), 68u);
 }
 
+TEST(KvCache, TakesItsPagesFromASourceAtEqualDistances) {
+  const KvShape of = {2, 3, 32, tensor::Type::kF16, 600};
+  size_t asked = 0;
+  std::shared_ptr<std::byte> given;
+  {
+    KvCache kv(of, [&](size_t bytes) {
+      asked = bytes;
+      given = std::shared_ptr<std::byte>(new std::byte[bytes], std::default_delete<std::byte[]>());
+      return given;
+    });
+    EXPECT_EQ(asked, 3 * 256 * of.bytes_per_token());
+    EXPECT_EQ(kv.bytes(), 0u);
+    kv.reserve_slots(600);
+    EXPECT_EQ(kv.bytes(), asked);
+    const size_t stride = kv.page_stride_bytes();
+    EXPECT_EQ(stride, 256 * of.bytes_per_token());
+    for (int layer = 0; layer < 2; ++layer) {
+      for (size_t page = 0; page < 3; ++page) {
+        EXPECT_EQ(kv.key_pages(layer)[page], kv.key_pages(layer)[0] + page * stride);
+        EXPECT_EQ(kv.value_pages(layer)[page], kv.value_pages(layer)[0] + page * stride);
+        EXPECT_GE(kv.key_pages(layer)[page], given.get());
+        EXPECT_LE(kv.value_pages(layer)[page] + 256 * of.slot_bytes(), given.get() + asked);
+      }
+    }
+    EXPECT_GT(given.use_count(), 1);
+  }
+  EXPECT_EQ(given.use_count(), 1);
+  EXPECT_EQ(KvCache(of).page_stride_bytes(), 0u);
+  const PageSource none = [](size_t) { return std::shared_ptr<std::byte>(); };
+  EXPECT_THROW(KvCache(of, none), Error);
+}
+
 }  // namespace
 }  // namespace troika::cache

@@ -42,6 +42,14 @@ prepare::MemoryFigures figures_since(const Resident& before, const gguf::File& f
   return figures;
 }
 
+// As many whole pages as lie in one piece of memory.
+void limit_slots(size_t most_bytes, cache::KvShape* shape) {
+  constexpr uint32_t kPage = cache::KvCache::kPageSlotsLog2;
+  const size_t n_pages = (most_bytes / shape->bytes_per_token()) >> kPage;
+  const size_t most = std::min(static_cast<size_t>(INT_MAX) >> kPage, n_pages) << kPage;
+  shape->most_slots = std::min(shape->most_slots, static_cast<int>(most));
+}
+
 plan::Plan plan_here(const prepare::Options& options, const prepare::OpenedModel& model,
                      const prepare::MemoryFigures& memory) {
   if (options.plan.exact) return *options.plan.exact;
@@ -124,7 +132,9 @@ void Engine::make_passes() {
                                                   : int64_t{shape.most_slots} * kMostTexts;
   shape.most_slots = static_cast<int>(std::min<int64_t>(n_slots, INT_MAX));
   if (!has_values_) shape.n_layers = 0;
-  passes_ = std::make_unique<Passes>(*this, shape);
+  lanes::Memory* const memory = lanes::owned_memory(*machine_);
+  if (memory != nullptr && shape.n_layers > 0) limit_slots(memory->most_bytes(), &shape);
+  passes_ = std::make_unique<Passes>(*this, shape, lanes::pieces_of(memory));
 }
 
 // What was expected has been taken by now, and is known.

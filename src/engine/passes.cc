@@ -10,10 +10,10 @@ constexpr int kMostIdleTexts = 64;
 
 }  // namespace
 
-Passes::Passes(Engine& engine, const cache::KvShape& shape)
+Passes::Passes(Engine& engine, const cache::KvShape& shape, const cache::PageSource& pages)
     : runner(engine.machine()),
       chunk_policy(schedule::make_policy(engine.plan().order)),
-      kv(shape),
+      kv(shape, pages),
       sequences(kv, kMostIdleTexts),
       batches(engine) {
   runner.reserve(engine.graphs().most_nodes());

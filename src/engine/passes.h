@@ -16,7 +16,7 @@ class Engine;
 
 struct Passes {
   // The engine has its plan, its machine and its graphs.
-  Passes(Engine& engine, const cache::KvShape& shape);
+  Passes(Engine& engine, const cache::KvShape& shape, const cache::PageSource& pages);
 
   std::mutex mutex;  // held during a pass, and by whoever touches any of the rest
   schedule::Runner runner;

@@ -49,4 +49,12 @@ class Machine {
   virtual void wait(const Latch& latch) = 0;
 };
 
+// Returns the memory of the first lane that owns one; null where values may lie anywhere.
+inline Memory* owned_memory(const Machine& machine) {
+  for (Lane* const lane : machine.lanes()) {
+    if (Memory* const memory = lane->memory(); memory != nullptr) return memory;
+  }
+  return nullptr;
+}
+
 }  // namespace troika::lanes

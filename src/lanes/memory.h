@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
+#include <memory>
 
 #include "tensor/type.h"
 
@@ -19,7 +21,20 @@ class Memory {
   virtual void free(std::byte* begin) noexcept = 0;
   // What the lane's driver calls a piece that was allocated; 0 for plain memory.
   virtual uint64_t handle_of(const std::byte* /*begin*/) const { return 0; }
+  // No piece may be longer.
+  virtual size_t most_bytes() const { return SIZE_MAX; }
 };
+
+// Pieces of memory that are given back when nobody holds them (cache::PageSource); nothing where
+// `memory` is null. It must outlive them.
+inline std::function<std::shared_ptr<std::byte>(size_t)> pieces_of(Memory* memory) {
+  if (memory == nullptr) return {};
+  return [memory](size_t bytes) {
+    std::byte* const begin = memory->allocate(bytes);
+    if (begin == nullptr) return std::shared_ptr<std::byte>();
+    return std::shared_ptr<std::byte>(begin, [memory](std::byte* piece) { memory->free(piece); });
+  };
+}
 
 // Takes memory of this process.
 class PlainMemory : public Memory {

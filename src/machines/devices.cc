@@ -37,9 +37,11 @@ lanes::opencl::DeviceOptions opencl_options(const plan::HostLane& lane) {
 }
 
 std::unique_ptr<lanes::Lane> make_opencl(const DeviceRequest& request) {
+  const plan::Plan& plan = request.plan;
+  const lanes::OpenclPrecision precision = {plan.activations, plan.prefill, plan.kv_type,
+                                            request.int8_rules};
   return std::make_unique<lanes::OpenclLane>(opencl_options(request.lane), request.kernels,
-                                             request.plan.activations, request.plan.prefill,
-                                             request.int8_rules);
+                                             precision);
 }
 
 std::unique_ptr<lanes::Lane> make_vendor(const DeviceRequest& request) {

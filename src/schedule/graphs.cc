@@ -170,14 +170,6 @@ std::vector<lanes::Subgraph> cut_into_subgraphs(const model::Blueprint& blueprin
 
 namespace {
 
-// Returns the memory of the first lane that owns one; null where values may lie anywhere.
-lanes::Memory* owned_memory(const lanes::Machine& machine) {
-  for (lanes::Lane* lane : machine.lanes()) {
-    if (lanes::Memory* memory = lane->memory(); memory != nullptr) return memory;
-  }
-  return nullptr;
-}
-
 void check_lane(const Piece& piece, const lanes::Machine& machine) {
   const size_t n_lanes = machine.lanes().size();
   if (piece.lane >= 0 && static_cast<size_t>(piece.lane) < n_lanes) return;
@@ -201,7 +193,7 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
     : blueprint_(blueprint),
       has_one_class_(plan.has_one_class()),
       buffers_(blueprint, plan.most_rows(), plan.output_shapes.back(), options.has_values,
-               plan.n_buffer_sets(), owned_memory(machine)) {
+               plan.n_buffer_sets(), lanes::owned_memory(machine)) {
   if (weights.channels() != nullptr) {
     buffers_.add_shadow(*weights.channels(), plan.most_rows());
   }

@@ -84,6 +84,7 @@ class SharedMemory : public lanes::Memory {
   std::byte* allocate(size_t bytes) override;
   void free(std::byte* begin) noexcept override;
   uint64_t handle_of(const std::byte* begin) const override;
+  size_t most_bytes() const override { return device_->entry().most_allocation_bytes; }
   // Where an address lies that is within a piece; no memory: in none of them.
   Place locate(const void* address) const;
 

@@ -15,8 +15,9 @@ std::unique_ptr<DeviceMemory> copy_of(const std::shared_ptr<const Device>& devic
 }
 
 std::string key_of(const weights::Matrix& matrix, Range rows) {
-  return fmt::format("{}:{}x{}:{}-{}", static_cast<const void*>(matrix.data), matrix.n_rows,
-                     matrix.row_length, rows.begin, rows.end);
+  return fmt::format("{} {}:{}x{}:{}-{}", tensor::type_name(matrix.type),
+                     static_cast<const void*>(matrix.data), matrix.n_rows, matrix.row_length,
+                     rows.begin, rows.end);
 }
 
 }  // namespace

@@ -83,4 +83,8 @@ std::unique_ptr<DeviceOp> make_embedding(const DeviceTools& tools, const BoundOp
 std::unique_ptr<DeviceOp> make_product(const DeviceTools& tools, const BoundOp& bound,
                                        int n_tokens);
 
+// kAttention over a cache of this type. REQUIRES: heads of an even length.
+std::unique_ptr<DeviceOp> make_attention(const DeviceTools& tools, const BoundOp& bound,
+                                         int n_kv_heads, tensor::Type kv_type);
+
 }  // namespace troika::lanes::opencl

@@ -25,6 +25,8 @@ using ContextProblem = void (*)(const char*, const void*, size_t, void*);
 inline constexpr Int kOk = 0;
 inline constexpr Int kNoDevice = -1;       // CL_DEVICE_NOT_FOUND
 inline constexpr Int kNoPlatform = -1001;  // CL_PLATFORM_NOT_FOUND_KHR
+// Not OpenCL's: keys and values lie where a device does not see them, or in another type.
+inline constexpr Int kForeignCache = -100001;
 inline constexpr Bits kAllDevices = 0xFFFFFFFFu;
 inline constexpr Bits kIsCpu = 1u << 1;
 

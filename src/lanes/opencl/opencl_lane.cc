@@ -38,25 +38,21 @@ int n_threads_of(const opencl::DeviceOptions& options) {
 }  // namespace
 
 OpenclLane::OpenclLane(const opencl::DeviceOptions& options, const kernels::Table& kernels,
-                       plan::Activations activations, plan::Prefill prefill,
-                       const Int8Rules* int8_rules)
-    : OpenclLane(std::make_shared<const opencl::Device>(options), options, kernels, activations,
-                 prefill, int8_rules) {}
+                       const OpenclPrecision& precision)
+    : OpenclLane(std::make_shared<const opencl::Device>(options), options, kernels, precision) {}
 
 OpenclLane::OpenclLane(std::shared_ptr<const opencl::Device> device,
                        const opencl::DeviceOptions& options, const kernels::Table& kernels,
-                       plan::Activations activations, plan::Prefill prefill,
-                       const Int8Rules* int8_rules)
+                       const OpenclPrecision& precision)
     : device_(std::move(device)),
       kernels_(kernels),
-      activations_(activations),
-      prefill_(prefill),
-      int8_rules_(int8_rules),
+      precision_(precision),
       memory_(device_),
       programs_(device_, options.program_folder),
       shelf_(device_),
       pool_(&memory_),
-      host_(kernels, {options.cores, n_threads_of(options)}, activations, prefill, int8_rules),
+      host_(kernels, {options.cores, n_threads_of(options)}, precision.activations,
+            precision.prefill, precision.int8_rules),
       tasks_(kQueueDepth) {
   info_.name = fmt::format("opencl:{}", options.number);
   info_.cores = options.cores;
@@ -114,7 +110,8 @@ OpenclLane::Place OpenclLane::place_of(const Subgraph& subgraph, const BoundOp& 
                                        bool is_float) const {
   const BoundProduct* const product = bound.product();
   if (is_of_experts(bound.op.kind)) return Place::kHost;
-  if (bound.op.kind == OpKind::kAttention) return Place::kHost;
+  const bool has_odd_heads = subgraph.blueprint->head_dim % 2 != 0;
+  if (bound.op.kind == OpKind::kAttention && has_odd_heads) return Place::kHost;
   if (bound.op.kind != OpKind::kLinear || is_float) return is_float ? Place::kDevice : Place::kHost;
   // A product that keeps floats has the bits of cores too.
   if (product->form == InputForm::kFloat) return Place::kHost;
@@ -128,23 +125,31 @@ OpenclLane::Place OpenclLane::place_of(const Subgraph& subgraph, const BoundOp& 
   return Place::kExactProduct;
 }
 
-std::unique_ptr<opencl::DeviceOp> OpenclLane::device_op(const BoundOp& bound, int n_tokens) const {
-  auto& self = const_cast<OpenclLane&>(*this);
-  const opencl::DeviceTools tools = {device_, self.programs_, self.shelf_, memory_};
-  if (bound.op.kind == OpKind::kLinear) return make_product(tools, bound, n_tokens);
-  if (bound.op.kind == OpKind::kEmbed) return make_embedding(tools, bound);
-  return make_pointwise(tools, bound);
+std::unique_ptr<opencl::DeviceOp> OpenclLane::device_op(const Subgraph& subgraph,
+                                                        const BoundOp& bound, int n_tokens) {
+  const opencl::DeviceTools tools = {device_, programs_, shelf_, memory_};
+  switch (bound.op.kind) {
+    case OpKind::kLinear:
+      return make_product(tools, bound, n_tokens);
+    case OpKind::kEmbed:
+      return make_embedding(tools, bound);
+    case OpKind::kAttention:
+      return make_attention(tools, bound, subgraph.blueprint->n_kv_heads, precision_.kv_type);
+    default:
+      return make_pointwise(tools, bound);
+  }
 }
 
 std::unique_ptr<Executable> OpenclLane::build(const Subgraph& subgraph, plan::Shape shape,
                                               const weights::Store& weights,
                                               const Buffers& buffers) {
   const bool is_prompt = shape.phase == plan::Phase::kPrompt;
-  const Precision precision = {activations_, is_prompt ? prefill_ : plan::Prefill::kSame,
-                               int8_rules_};
-  const bool is_float =
-      precision.prefill == plan::Prefill::kF32 ||
-      (precision.prefill == plan::Prefill::kSame && activations_ == plan::Activations::kF32);
+  const Precision precision = {precision_.activations,
+                               is_prompt ? precision_.prefill : plan::Prefill::kSame,
+                               precision_.int8_rules};
+  const bool is_float = precision.prefill == plan::Prefill::kF32 ||
+                        (precision.prefill == plan::Prefill::kSame &&
+                         precision_.activations == plan::Activations::kF32);
   check(subgraph, weights, is_float, precision);
   const TokenSlice tokens(subgraph);
   const int n_rows = tokens.n_rows(shape.n_rows);
@@ -169,14 +174,15 @@ std::unique_ptr<Executable> OpenclLane::build(const Subgraph& subgraph, plan::Sh
       stages.back().quantizer.emplace(bound);
       quantized = bound.inputs[0];
     }
-    stages.back().ops.push_back({place == Place::kDevice ? device_op(bound, n_rows)
+    stages.back().ops.push_back({place == Place::kDevice ? device_op(subgraph, bound, n_rows)
                                                          : make_exact_product(tools, bound, pool_),
                                  bound});
   }
   const std::vector<model::Rope>& ropes = subgraph.blueprint->ropes;
   return std::make_unique<OpenclExecutable>(
       shape.n_rows, tokens, buffers.set_stride(),
-      model::first_pair_of(ropes, static_cast<int>(ropes.size())), false, std::move(stages));
+      model::first_pair_of(ropes, static_cast<int>(ropes.size())), subgraph.is_dynamic(),
+      std::move(stages));
 }
 
 size_t OpenclLane::held_bytes() const {

@@ -19,17 +19,23 @@ namespace troika::lanes {
 
 class OpenclExecutable;
 
+// How a lane computes, and over which cache. The rules live until its executables are built; null:
+// each token's own scale everywhere.
+struct OpenclPrecision {
+  plan::Activations activations = plan::Activations::kF32;
+  plan::Prefill prefill = plan::Prefill::kF32;
+  tensor::Type kv_type = tensor::Type::kF16;
+  const Int8Rules* int8_rules = nullptr;
+};
+
 class OpenclLane : public Lane {
  public:
-  // `kernels` must outlive the lane, and the rules until its executables are built. Throws Error
-  // where there is no such library or device.
+  // `kernels` must outlive the lane. Throws Error where there is no such library or device.
   OpenclLane(const opencl::DeviceOptions& options, const kernels::Table& kernels,
-             plan::Activations activations, plan::Prefill prefill,
-             const Int8Rules* int8_rules = nullptr);
+             const OpenclPrecision& precision);
   // On a device that is open already; its programs are kept nowhere.
   OpenclLane(std::shared_ptr<const opencl::Device> device, const opencl::DeviceOptions& options,
-             const kernels::Table& kernels, plan::Activations activations, plan::Prefill prefill,
-             const Int8Rules* int8_rules = nullptr);
+             const kernels::Table& kernels, const OpenclPrecision& precision);
   ~OpenclLane() override;
   // Throws the Error that the constructor would throw.
   static void check_device(const opencl::DeviceOptions& options);
@@ -60,7 +66,8 @@ class OpenclLane : public Lane {
   void check(const Subgraph& subgraph, const weights::Store& weights, bool is_float,
              Precision precision) const;
   Place place_of(const Subgraph& subgraph, const BoundOp& bound, bool is_float) const;
-  std::unique_ptr<opencl::DeviceOp> device_op(const BoundOp& bound, int n_tokens) const;
+  std::unique_ptr<opencl::DeviceOp> device_op(const Subgraph& subgraph, const BoundOp& bound,
+                                              int n_tokens);
 
   void work();
   void start(Task* task, opencl::RunData* data);
@@ -73,9 +80,7 @@ class OpenclLane : public Lane {
 
   std::shared_ptr<const opencl::Device> device_;
   const kernels::Table& kernels_;
-  plan::Activations activations_;
-  plan::Prefill prefill_;
-  const Int8Rules* int8_rules_;
+  OpenclPrecision precision_;
   LaneInfo info_;
   opencl::SharedMemory memory_;
   opencl::Programs programs_;

@@ -31,8 +31,8 @@ class OpenclLanes : public testing::Test {
   }
 
   std::unique_ptr<OpenclLane> device(Prefill prefill, const Int8Rules* rules = nullptr) {
-    return std::make_unique<OpenclLane>(found_.device, found_.options, kernels_.table,
-                                        Activations::kF32, prefill, rules);
+    const OpenclPrecision precision = {Activations::kF32, prefill, Type::kF16, rules};
+    return std::make_unique<OpenclLane>(found_.device, found_.options, kernels_.table, precision);
   }
   std::unique_ptr<HostLane> host(Prefill prefill, const Int8Rules* rules = nullptr) {
     return std::make_unique<HostLane>(kernels_.table, plan::HostLane{{}, 1}, Activations::kF32,
@@ -265,14 +265,160 @@ TEST_F(OpenclLanes, WhatItDoesNotComputeIsASentence) {
   Subgraph part = graph.subgraph();
   part.slice.tokens = {0, 8};
   EXPECT_NE(problem_of(*in_floats, graph, part, kPrompt).find("which tokens"), std::string::npos);
-  OpenclLane rounded(found_.device, found_.options, kernels_.table, Activations::kQ8,
-                     Prefill::kInt8);
+  OpenclLane rounded(found_.device, found_.options, kernels_.table,
+                     {Activations::kQ8, Prefill::kInt8});
   EXPECT_NE(problem_of(rounded, graph, graph.subgraph(), kStep).find("‹activations› f32"),
             std::string::npos);
   // Its weights have no levels.
   EXPECT_NE(problem_of(rounded, graph, graph.subgraph(), kPrompt).find("int8"), std::string::npos);
   const Buffers elsewhere(graph.blueprint(), kMost, kMost);
   EXPECT_THROW(in_floats->build(graph.subgraph(), kStep, graph.store(), elsewhere), Error);
+}
+
+// Attention of a prompt over what another one has left in the cache, and of a tree behind it.
+struct CacheRun {
+  CacheRun(Lane& lane, SmallGraph& graph, Type type)
+      : lane(lane),
+        graph(graph),
+        run(lane, graph),
+        kv({1, 3, 32, type, 1000}, pieces_of(lane.memory())),
+        sequence(kv.open()) {}
+
+  // Returns all values behind it, and the rows of the cache.
+  std::vector<float> attend(const cache::Batch& batch, const std::vector<int>& kept,
+                            std::vector<std::byte>* rows) {
+    const auto executable =
+        lane.build(graph.subgraph(), {plan::Phase::kStep, kMost}, graph.store(), run.buffers());
+    run.fill(1);
+    cache::PlacedBatch placed;
+    kv.place(batch, &placed);
+    lanes::Run arguments = run.arguments(plan::Phase::kStep, batch.size(), 1);
+    arguments.kv = &kv;
+    arguments.slots = placed.slots;
+    arguments.visible = placed.visible;
+    lanes::Ended ended;
+    lane.submit(*executable, arguments, ended);
+    ended.latch.wait();
+    EXPECT_EQ(ended.status, Status::kDone) << lane.problem();
+    for (const cache::Slot slot : placed.slots) {
+      for (int head = 0; head < 3; ++head) {
+        for (const std::byte* row : {kv.key_row(0, slot, head), kv.value_row(0, slot, head)}) {
+          rows->insert(rows->end(), row, row + kv.shape().head_bytes());
+        }
+      }
+    }
+    kept.empty() ? kv.keep_all(batch, placed) : kv.keep(batch, placed, kept);
+    return run.read(1);
+  }
+
+  Lane& lane;
+  SmallGraph& graph;
+  GraphRun run;
+  cache::KvCache kv;
+  cache::SequenceId sequence;
+};
+
+TEST_F(OpenclLanes, AttentionOverTheCacheIsNearThatOfCores) {
+  const std::vector<cache::Token> tokens(kMost, 0);
+  for (const Type type : {Type::kF32, Type::kF16, Type::kQ8_0}) {
+    for (const int window : {0, 19}) {
+      SmallGraph graph(Type::kF32);
+      graph.blueprint().head_dim = 32;
+      for (const int width : {192, 96, 96, 192}) graph.add_value(width);
+      model::Op& op = graph.add_op(OpKind::kAttention, {0, 1, 2}, 3);
+      op.scale = 0.3f;
+      op.window = window;
+      op.soft_cap = window > 0 ? 2.0f : 0.0f;
+      OpenclLane device_lane(found_.device, found_.options, kernels_.table,
+                             {Activations::kF32, Prefill::kF32, type});
+      const auto host_lane = host(Prefill::kF32);
+      CacheRun on_device(device_lane, graph, type), on_host(*host_lane, graph, type);
+      const auto compare = [&](const cache::Batch& batch, const std::vector<int>& kept) {
+        std::vector<std::byte> of_device, of_host;
+        const auto found = on_device.attend(batch, kept, &of_device);
+        const auto expected = on_host.attend(batch, kept, &of_host);
+        EXPECT_LE(difference(expected, found), 2e-6f) << tensor::type_name(type);
+        EXPECT_TRUE(of_device == of_host) << tensor::type_name(type);
+      };
+      // Beyond a page.
+      for (int i = 0; i < 14; ++i) {
+        cache::Batch batch;
+        batch.add_chain(tokens, i * kMost, 0);
+        compare(batch, {});
+      }
+      cache::Batch tree;
+      const int length = 14 * kMost;
+      tree.add_chain(std::span(tokens).first(3), length, 0);
+      for (const int parent : {0, 1, 1}) {
+        cache::Batch::Row row = tree.rows[static_cast<size_t>(parent)];
+        row.position += 1;
+        row.parent = parent;
+        tree.rows.push_back(row);
+      }
+      compare(tree, {0, 1, 4});
+      EXPECT_EQ(device_lane.note().find("Cores compute"), std::string::npos) << device_lane.note();
+    }
+  }
+}
+
+TEST_F(OpenclLanes, HeadsOfAttentionHaveTheBitsOfTheWhole) {
+  SmallGraph graph(Type::kF32);
+  graph.blueprint().head_dim = 32;
+  for (const int width : {192, 96, 96, 192}) graph.add_value(width);
+  graph.add_op(OpKind::kAttention, {0, 1, 2}, 3).scale = 0.3f;
+  const auto lane = device(Prefill::kF32);
+  GraphRun run(*lane, graph);
+  const auto values_of = [&](const std::vector<Range>& parts) {
+    cache::KvCache kv({1, 3, 32, Type::kF16, 1000}, pieces_of(lane->memory()));
+    kv.open();
+    cache::Batch batch;
+    batch.add_chain(std::vector<cache::Token>(kMost, 0), 0, 0);
+    cache::PlacedBatch placed;
+    kv.place(batch, &placed);
+    lanes::Run arguments = run.arguments(plan::Phase::kStep, kMost, 0);
+    arguments.kv = &kv;
+    arguments.slots = placed.slots;
+    arguments.visible = placed.visible;
+    run.fill(0);
+    for (const Range& heads : parts) {
+      Subgraph part = graph.subgraph();
+      part.slice.heads = heads;
+      const auto executable = lane->build(part, kStep, graph.store(), run.buffers());
+      lanes::Ended ended;
+      lane->submit(*executable, arguments, ended);
+      ended.latch.wait();
+      EXPECT_EQ(ended.status, Status::kDone) << lane->problem();
+    }
+    return run.read(0);
+  };
+  const std::vector<float> whole = values_of({{}});
+  EXPECT_TRUE(values_of({{0, 2}, {2, 3}}) == whole);
+  EXPECT_FALSE(values_of({{0, 2}}) == whole);
+}
+
+TEST_F(OpenclLanes, ACacheElsewhereFailsTheTask) {
+  SmallGraph graph(Type::kF32);
+  graph.blueprint().head_dim = 32;
+  for (const int width : {192, 96, 96, 192}) graph.add_value(width);
+  graph.add_op(OpKind::kAttention, {0, 1, 2}, 3);
+  const auto lane = device(Prefill::kF32);
+  GraphRun run(*lane, graph);
+  cache::KvCache kv({1, 3, 32, Type::kF16, 1000});
+  kv.open();
+  cache::Batch batch;
+  batch.add_chain(std::vector<cache::Token>(2, 0), 0, 0);
+  cache::PlacedBatch placed;
+  kv.place(batch, &placed);
+  lanes::Run arguments = run.arguments(plan::Phase::kStep, 2, 0);
+  arguments.kv = &kv;
+  arguments.slots = placed.slots;
+  arguments.visible = placed.visible;
+  const auto executable = lane->build(graph.subgraph(), kStep, graph.store(), run.buffers());
+  lanes::Ended ended;
+  lane->submit(*executable, arguments, ended);
+  ended.latch.wait();
+  EXPECT_EQ(ended.status, Status::kFailed);
+  EXPECT_NE(lane->problem().find("does not share"), std::string::npos) << lane->problem();
 }
 
 // A device that is lost while tasks run: its driver refuses whatever it is given from then on.
@@ -292,8 +438,7 @@ TEST_F(OpenclLanes, ALostDeviceFailsItsTasksAndSaysWhy) {
   real_run_kernel = api.run_kernel;
   api.run_kernel = run_kernel_until_lost;
   const auto library = std::make_shared<const Library>(api);
-  OpenclLane lane(std::make_shared<const Device>(library, 0), found_.options, kernels_.table,
-                  Activations::kF32, Prefill::kF32);
+  OpenclLane lane(std::make_shared<const Device>(library, 0), found_.options, kernels_.table, {});
   SmallGraph graph = SmallGraph::block(Type::kQ8_0, 256, 512);
   GraphRun run(lane, graph);
   const auto executable = lane.build(graph.subgraph(), kStep, graph.store(), run.buffers());

@@ -34,6 +34,7 @@ constexpr StatusName kStatusNames[] = {
     {-54, "CL_INVALID_WORK_GROUP_SIZE"},
     {-61, "CL_INVALID_BUFFER_SIZE"},
     {kNoPlatform, "CL_PLATFORM_NOT_FOUND_KHR"},
+    {kForeignCache, "keys and values lie in memory that it does not share, or in another type"},
 };
 
 #ifndef TROIKA_STATIC

@@ -21,9 +21,9 @@ std::vector<float> seeded_floats(size_t n, float centre) {
 
 }  // namespace
 
-OneOp::OneOp(const plan::OpShape& shape, const std::vector<weights::Matrix>& matrices,
-             int pack_threads)
-    : shape_(shape) {
+OneOp::OneOp(const lanes::Machine& machine, const plan::OpShape& shape,
+             const std::vector<weights::Matrix>& matrices, int pack_threads)
+    : shape_(shape), memory_(lanes::owned_memory(machine)) {
   model::Blueprint& b = blueprint_;
   b.architecture = "one-op";
   b.n_layers = 1;
@@ -42,7 +42,7 @@ OneOp::OneOp(const plan::OpShape& shape, const std::vector<weights::Matrix>& mat
   if (pack_threads > 0 && shape.op == OpKind::kLinear) {
     weights_->pack_int8(weights::prompt_matrices(b), pack_threads);
   }
-  buffers_ = std::make_unique<lanes::Buffers>(b, shape.n_tokens, shape.n_tokens);
+  buffers_ = std::make_unique<lanes::Buffers>(b, shape.n_tokens, shape.n_tokens, true, 1, memory_);
   fill_inputs();
   add_positions();
   if (shape.op == OpKind::kAttention) add_attention();
@@ -129,7 +129,8 @@ void OneOp::add_positions() {
 void OneOp::add_attention() {
   TROIKA_ASSERT(shape_.context >= shape_.n_tokens);
   kv_ = std::make_unique<cache::KvCache>(
-      cache::KvShape{1, blueprint_.n_kv_heads, blueprint_.head_dim, shape_.type, shape_.context});
+      cache::KvShape{1, blueprint_.n_kv_heads, blueprint_.head_dim, shape_.type, shape_.context},
+      lanes::pieces_of(memory_));
   const cache::SequenceId sequence = kv_->open();
   const std::vector<cache::Token> all(static_cast<size_t>(shape_.context), 0);
   const int n_past = shape_.context - shape_.n_tokens;

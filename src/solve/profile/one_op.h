@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "lanes/lane.h"
+#include "lanes/machine.h"
 #include "plan/profile.h"
 #include "weights/store.h"
 
@@ -22,9 +22,10 @@ class OneOp {
  public:
   // One variant of the op for each matrix: the same inputs and output, another weight. Ops without
   // a matrix have one variant for each entry all the same. With `pack_threads` the matrices are
-  // packed as prompts in int8 want them.
-  OneOp(const plan::OpShape& shape, const std::vector<weights::Matrix>& matrices,
-        int pack_threads = 0);
+  // packed as prompts in int8 want them. Values lie where a machine's lanes see them, which must
+  // outlive this.
+  OneOp(const lanes::Machine& machine, const plan::OpShape& shape,
+        const std::vector<weights::Matrix>& matrices, int pack_threads = 0);
   OneOp(const OneOp&) = delete;
   OneOp& operator=(const OneOp&) = delete;
 
@@ -42,6 +43,7 @@ class OneOp {
   void add_positions();
 
   plan::OpShape shape_;
+  lanes::Memory* memory_;  // null: anywhere
   model::Blueprint blueprint_;
   std::vector<lanes::Subgraph> subgraphs_;
   std::unique_ptr<weights::Store> weights_;

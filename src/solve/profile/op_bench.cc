@@ -227,7 +227,7 @@ std::vector<plan::OpTime> compare_arrangements(lanes::Machine& machine, int lane
   std::vector<plan::OpTime> times;
   for (const OpShape& shape : products) {
     const size_t row_bytes = tensor::row_bytes(shape.type, static_cast<size_t>(shape.k));
-    OneOp op(shape, {{shape.type, &kNothing, row_bytes, shape.n_rows, shape.k}});
+    OneOp op(machine, shape, {{shape.type, &kNothing, row_bytes, shape.n_rows, shape.k}});
     times.push_back(fastest_arrangement(machine, lane, shape, op, 1, {0, 1, 1, 0.0}));
   }
   return times;
@@ -252,7 +252,7 @@ plan::OpTime measure_op(lanes::Machine& machine, int lane, const OpShape& shape,
       }
     }
   }
-  OneOp op(shape, matrices, is_packed ? patience.pack_threads : 0);
+  OneOp op(machine, shape, matrices, is_packed ? patience.pack_threads : 0);
   return fastest_arrangement(machine, lane, shape, op, matrices.size(), patience);
 }
 
@@ -261,8 +261,8 @@ double measure_start_us(lanes::Machine& machine, int lane, Arena& arena) {
 }
 
 double measure_handover_us(lanes::Machine& machine, int from, int to) {
-  OneOp a(kTiny, {weights::Matrix{}});
-  OneOp b(kTiny, {weights::Matrix{}});
+  OneOp a(machine, kTiny, {weights::Matrix{}});
+  OneOp b(machine, kTiny, {weights::Matrix{}});
   std::vector<const OneOp*> ops(machine.lanes().size(), nullptr);
   std::vector<const lanes::Executable*> executables(machine.lanes().size(), nullptr);
   const auto on_from = a.build(*machine.lanes()[static_cast<size_t>(from)], 0);

@@ -107,7 +107,7 @@ Stream::Stream(Streams& all, int lane, const OpShape& shape, Arena& arena)
   for (size_t i = 0; i < n_chunks; ++i) {
     chunks.push_back(arena.take(shape.type, shape.n_rows, shape.k));
   }
-  ops_ = std::make_unique<OneOp>(shape, chunks);
+  ops_ = std::make_unique<OneOp>(all.machine(), shape, chunks);
   lanes::Lane& worker = *all.machine().lanes()[static_cast<size_t>(lane)];
   for (size_t i = 0; i < n_chunks; ++i) {
     // Lanes begin at different places, so that none finds what another has brought into a cache.
