@@ -90,6 +90,21 @@ TEST_P(OpenclModels, InFloatsAreNearThoseOfCores) {
   }
 }
 
+TEST_P(OpenclModels, InFloatsHaveTheSameBitsInAnyChunks) {
+  const TinyModel model = opencl_model(GetParam(), test_support::kQ8_0);
+  Logits expected;
+  for (const int chunk : {kOpenclChunk, 45, 64}) {
+    prepare::Options options = opencl_options(plan::Prefill::kF32);
+    options.memory.kv_type = tensor::Type::kF16;
+    options.lanes.cores = {opencl_lane()};
+    options.prompts.chunk = chunk;
+    TinyEngine tiny(model, options);
+    const Logits rows = logits_behind(*tiny.engine, model, 2);
+    if (expected.empty()) expected = rows;
+    EXPECT_TRUE(rows == expected) << chunk;
+  }
+}
+
 TEST_P(OpenclModels, PromptsInInt8HaveTheBitsOfCores) {
   const TinyModel model = opencl_model(GetParam(), test_support::kQ8_0);
   TinyEngine on_cores(model, opencl_options(plan::Prefill::kInt8));

@@ -32,6 +32,11 @@ inline FoundDevice find_device() {
   const char* const file = std::getenv("TROIKA_OPENCL");
   FoundDevice found;
   found.options.library = file != nullptr ? file : "";
+#if defined(__SANITIZE_THREAD__)
+  // It would judge what it cannot see.
+  found.problem = "drivers of OpenCL are not built with the thread sanitizer";
+  return found;
+#endif
   try {
     found.device = std::make_shared<const Device>(found.options);
   } catch (const Error& error) {
