@@ -121,20 +121,27 @@ std::byte* SharedMemory::allocate(size_t bytes) {
   piece.bytes = bytes;
   std::byte* begin = nullptr;
   if (!map(&piece, bytes, &begin)) return nullptr;
+  const std::lock_guard<std::mutex> lock(mutex_);
   pieces_.emplace(begin, std::move(piece));
   return begin;
 }
 
 void SharedMemory::free(std::byte* begin) noexcept {
-  const auto at = pieces_.find(begin);
-  if (at == pieces_.end()) return;
+  Piece piece;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto at = pieces_.find(begin);
+    if (at == pieces_.end()) return;
+    piece = std::move(at->second);
+    pieces_.erase(at);
+  }
   const Api& api = device_->api();
   if (!device_->entry().is_cpu) {
-    api.unmap(device_->queue(), at->second.handle, begin, 0, nullptr, nullptr);
+    api.unmap(device_->queue(), piece.handle, begin, 0, nullptr, nullptr);
   }
+  // Before its memory goes, with the piece.
   api.finish(device_->queue());
-  api.release_buffer(at->second.handle);
-  pieces_.erase(at);
+  api.release_buffer(piece.handle);
 }
 
 uint64_t SharedMemory::handle_of(const std::byte* begin) const {
@@ -143,6 +150,7 @@ uint64_t SharedMemory::handle_of(const std::byte* begin) const {
 
 Place SharedMemory::locate(const void* address) const {
   const auto* const byte = static_cast<const std::byte*>(address);
+  const std::lock_guard<std::mutex> lock(mutex_);
   auto at = pieces_.upper_bound(byte);
   if (at == pieces_.begin()) return {};
   --at;

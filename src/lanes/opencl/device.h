@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -75,7 +76,8 @@ struct Place {
 };
 
 // Pieces of memory that device and program see at any time. Devices that are cores work where the
-// pieces lie; for others the driver takes them, and they stay mapped for as long as they live.
+// pieces lie; for others the driver takes them, and they stay mapped for as long as they live. Any
+// thread may use it.
 class SharedMemory : public lanes::Memory {
  public:
   explicit SharedMemory(std::shared_ptr<const Device> device) : device_(std::move(device)) {}
@@ -97,6 +99,7 @@ class SharedMemory : public lanes::Memory {
   bool map(Piece* piece, size_t bytes, std::byte** begin);
 
   std::shared_ptr<const Device> device_;
+  mutable std::mutex mutex_;
   std::map<const std::byte*, Piece> pieces_;
 };
 
