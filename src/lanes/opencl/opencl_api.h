@@ -29,12 +29,13 @@ inline constexpr Int kNoPlatform = -1001;  // CL_PLATFORM_NOT_FOUND_KHR
 inline constexpr Int kForeignCache = -100001;
 inline constexpr Bits kAllDevices = 0xFFFFFFFFu;
 inline constexpr Bits kIsCpu = 1u << 1;
+inline constexpr Bits kRoundsDivisions = 1u << 7;  // of kFloatAbilities: as IEEE 754 says
 
 enum PlatformInfo : UInt { kPlatformName = 0x0902 };
 enum DeviceInfo : UInt {
   kDeviceType = 0x1000,
   kMostAllocationBytes = 0x1010,
-  kAddressAlignBits = 0x1019,
+  kFloatAbilities = 0x101B,
   kIsLittleEndian = 0x1026,
   kIsAvailable = 0x1027,
   kHasCompiler = 0x1028,

@@ -15,7 +15,8 @@ struct DeviceEntry {
   DeviceId id = nullptr;
   std::string name, platform, version, driver;
   bool is_cpu = false;
-  bool shares_memory = false;  // with the processor that this program runs on
+  bool shares_memory = false;     // with the processor that this program runs on
+  bool rounds_divisions = false;  // and roots, correctly, where it is told to
   size_t most_allocation_bytes = 0;
 };
 

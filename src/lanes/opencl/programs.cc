@@ -37,7 +37,9 @@ constexpr Source kSources[] = {
     },
 };
 
-constexpr const char* kAllOptions = "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt";
+constexpr const char* kStandard = "-cl-std=CL1.2";
+// A program asks for it only where the device can do it.
+constexpr const char* kRoundDivisions = " -cl-fp32-correctly-rounded-divide-sqrt";
 constexpr size_t kLongestLog = 1200;
 
 const char* text_of(const std::string& source) {
@@ -188,7 +190,8 @@ void Programs::keep(uint64_t key, Program program) {
 
 Program Programs::build(const std::string& text, const std::string& name,
                         const std::string& options) {
-  const std::string all_options = fmt::format("{} {}", kAllOptions, options);
+  const std::string all_options = fmt::format(
+      "{}{} {}", kStandard, device_->entry().rounds_divisions ? kRoundDivisions : "", options);
   const uint64_t key = key_of(text, all_options);
   const auto at = programs_.find(key);
   if (at != programs_.end()) return at->second;
