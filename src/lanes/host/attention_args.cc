@@ -39,6 +39,21 @@ kernels::Attention attention_of(const BoundOp& bound, const OpContext& context, 
   return args;
 }
 
+attention::Positions positions_of(const BoundOp& bound, const OpContext& context, size_t token,
+                                  int head) {
+  const kernels::Attention args = attention_of(bound, context, token, head);
+  const cache::VisibleSlots& visible = context.run.visible[token];
+  return {args.k, args.v, visible.past, visible.own};
+}
+
+attention::Queries queries_of(const BoundOp& bound, const OpContext& context, size_t token,
+                              int head) {
+  const kernels::Attention args = attention_of(bound, context, token, head);
+  return {args.q,         args.out,     static_cast<size_t>(bound.output_width),
+          args.head_size, args.n_heads, args.scale,
+          args.soft_cap};
+}
+
 Tokens seeing_together(const Run& run, Tokens tokens) {
   size_t last = tokens.first + 1;
   while (last < tokens.last && continues(run, last)) ++last;

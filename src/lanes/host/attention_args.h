@@ -1,6 +1,7 @@
 // What steps of attention ask of kernels, and which tokens can be asked for together.
 #pragma once
 
+#include "attention/positions.h"
 #include "lanes/host/op_context.h"
 
 namespace troika::lanes {
@@ -8,6 +9,13 @@ namespace troika::lanes {
 // What a (token, key/value head) asks for.
 kernels::Attention attention_of(const BoundOp& bound, const OpContext& context, size_t token,
                                 int head);
+
+// What a token sees, but for its window, of a key/value head.
+attention::Positions positions_of(const BoundOp& bound, const OpContext& context, size_t token,
+                                  int head);
+// The queries from a token on that share a key/value head.
+attention::Queries queries_of(const BoundOp& bound, const OpContext& context, size_t token,
+                              int head);
 
 // Tokens first .. last of a run.
 struct Tokens {

@@ -1,7 +1,7 @@
 // Attention of a prompt's tokens in bfloat16: many queries share the keys and values of a block.
 #pragma once
 
-#include "lanes/host/op_context.h"
+#include "lanes/host/attention_args.h"
 
 namespace troika::lanes {
 
@@ -9,6 +9,9 @@ namespace troika::lanes {
 int64_t n_prompt_attention_items(const BoundAttention& attention, const Run& run);
 // Bytes of buffers that each worker needs, a multiple of 64.
 size_t prompt_attention_bytes(const BoundAttention& attention);
+// Computes these tokens of a key/value head.
+void attend_to_all(const BoundOp& bound, const OpContext& context, int worker, int head,
+                   Tokens tokens);
 // Computes one item. REQUIRES: keys and values of all tokens of the run are stored.
 void run_prompt_attention(const BoundOp& bound, const OpContext& context, int worker, int64_t item);
 
