@@ -135,9 +135,12 @@ struct Table {
   void (*attention_tile)(const AttentionTile& tile) = nullptr;
   // Writes one row of n floats into a cache of `type`: F32, F16 or Q8_0 (n a multiple of 32).
   void (*store_kv)(Type type, const float* x, std::byte* row, size_t n) = nullptr;
+  // Reads such a row.
+  void (*load_kv)(Type type, const std::byte* row, float* x, size_t n) = nullptr;
 
   // Attention of many queries (kernels/prompt_attention.h).
   WeighScores* weigh_scores = nullptr;
+  RaiseLargest* raise_largest = nullptr;
   // The values of n positions (rows[p] of a cache type) as panels of bf16_depth(n): strips of 16
   // elements of the head, positions along k.
   void (*pack_values)(Type type, const std::byte* const* rows, size_t n, size_t head_size,

@@ -24,4 +24,9 @@ struct OnlineSoftmax {
 // are to be multiplied.
 using WeighScores = float(const float* scores, size_t n, OnlineSoftmax* softmax, uint16_t* weights);
 
+// For p < n, largest[p] becomes scores[q * stride + p] - minus[q] where a query q has more
+// than that. What is not a number raises nothing. All implementations agree to the bit.
+using RaiseLargest = void(const float* scores, size_t stride, const float* minus, size_t n_queries,
+                          size_t n, float* largest);
+
 }  // namespace troika::kernels

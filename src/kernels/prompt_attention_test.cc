@@ -68,6 +68,36 @@ TEST_P(PromptAttention, PackedValuesEqualTheReferenceToTheBit) {
   }
 }
 
+TEST_P(PromptAttention, S1LargestScoresEqualTheReferenceToTheBit) {
+  for (const size_t n : {1, 5, 16, 64, 100, 128}) {
+    for (const size_t n_queries : {1, 3, 64}) {
+      const size_t stride = 128;
+      std::vector<float> scores = random_floats(n_queries * stride, 9, 4.0f);
+      scores[n / 2] = std::numeric_limits<float>::quiet_NaN();
+      const std::vector<float> minus = random_floats(n_queries, 10);
+      std::vector<float> mine = random_floats(n, 11), theirs = mine;
+      mine.front() = theirs.front() = -std::numeric_limits<float>::infinity();
+      table().raise_largest(scores.data(), stride, minus.data(), n_queries, n, mine.data());
+      reference::kTable.raise_largest(scores.data(), stride, minus.data(), n_queries, n,
+                                      theirs.data());
+      EXPECT_EQ(mine, theirs) << n << " of " << n_queries;
+    }
+  }
+}
+
+TEST_P(PromptAttention, LoadedRowsEqualTheReferenceToTheBit) {
+  for (const Type type : {Type::kF32, Type::kF16, Type::kQ8_0}) {
+    for (const size_t n : {32, 40, 64, 80, 128}) {
+      if (type == Type::kQ8_0 && n % 32 != 0) continue;
+      const TestWeight row(type, 1, n, random_floats(n, 5));
+      std::vector<float> mine(n), theirs(n);
+      table().load_kv(type, row.view.data, mine.data(), n);
+      reference::kTable.load_kv(type, row.view.data, theirs.data(), n);
+      EXPECT_EQ(mine, theirs) << tensor::type_name(type) << ", " << n;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, PromptAttention, every_implementation(), implementation_name);
 
 }  // namespace

@@ -142,7 +142,9 @@ constinit const Table kTable = {
     .attention_merge = attention_merge,
     .attention_tile = attention_tile,
     .store_kv = store_kv,
+    .load_kv = load_kv,
     .weigh_scores = weigh_scores,
+    .raise_largest = raise_largest,
     .pack_values = pack_values,
     .unpack_bf16 =
         by_type<UnpackBf16>([]<Type kType>() { return WithType<kType, unpack_bf16>::call; }),

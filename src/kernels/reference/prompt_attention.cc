@@ -24,6 +24,20 @@ float weigh_scores(const float* scores, size_t n, OnlineSoftmax* softmax, uint16
   return static_cast<float>(factor);
 }
 
+void raise_largest(const float* scores, size_t stride, const float* minus, size_t n_queries,
+                   size_t n, float* largest) {
+  for (size_t q = 0; q < n_queries; ++q) {
+    for (size_t p = 0; p < n; ++p) {
+      const float score = scores[q * stride + p] - minus[q];
+      if (score > largest[p]) largest[p] = score;
+    }
+  }
+}
+
+void load_kv(Type type, const std::byte* row, float* x, size_t n) {
+  tensor::dequantize_row(type, row, x, n);
+}
+
 void pack_values(Type type, const std::byte* const* rows, size_t n, size_t head_size,
                  uint16_t* panel) {
   const size_t depth = bf16_depth(n);

@@ -41,6 +41,51 @@ float weigh_scores(const float* scores, size_t n, OnlineSoftmax* softmax, uint16
   return factor;
 }
 
+void raise_largest(const float* scores, size_t stride, const float* minus, size_t n_queries,
+                   size_t n, float* largest) {
+  constexpr int kTogether = 4;  // vectors, whose maxima do not wait for each other
+  size_t p = 0;
+  for (; p + kTogether * V::kLanes <= n; p += kTogether * V::kLanes) {
+    F most[kTogether];
+    unrolled<kTogether>([&](auto i)
+                            TROIKA_INLINE { most[i] = V::load(largest + p + i * V::kLanes); });
+    const float* score = scores + p;
+    for (size_t q = 0; q < n_queries; ++q, score += stride) {
+      const F shift = V::set(minus[q]);
+      unrolled<kTogether>([&](auto i) TROIKA_INLINE {
+        most[i] = V::max(V::sub(V::load(score + i * V::kLanes), shift), most[i]);
+      });
+    }
+    unrolled<kTogether>([&](auto i)
+                            TROIKA_INLINE { V::store(largest + p + i * V::kLanes, most[i]); });
+  }
+  for_each_vector(n - p, [&](size_t i, auto load, auto store) TROIKA_INLINE {
+    F most = load(largest + p + i);
+    const float* score = scores + p + i;
+    for (size_t q = 0; q < n_queries; ++q, score += stride) {
+      most = V::max(V::sub(load(score), V::set(minus[q])), most);
+    }
+    store(largest + p + i, most);
+  });
+}
+
+template <typename Rows>
+void load_kv_of(const std::byte* row, float* x, size_t n) {
+  for (size_t i = 0; i < n; i += V::kLanes) V::store(x + i, Rows::at(row, i));
+}
+
+void load_kv(Type type, const std::byte* row, float* x, size_t n) {
+  if (n % V::kLanes != 0) {
+    reference::load_kv(type, row, x, n);
+  } else if (type == Type::kF32) {
+    load_kv_of<RowsF32>(row, x, n);
+  } else if (type == Type::kF16) {
+    load_kv_of<RowsF16>(row, x, n);
+  } else {
+    load_kv_of<RowsQ8_0>(row, x, n);
+  }
+}
+
 template <typename Rows>
 void pack_values_of(const std::byte* const* rows, size_t n, size_t head_size, uint16_t* panel) {
   const size_t depth = bf16_depth(n);

@@ -34,5 +34,7 @@
 .attention_merge = attention_merge,
 .attention_tile = attention_tile,
 .store_kv = store_kv,
+.load_kv = load_kv,
 .weigh_scores = weigh_scores,
+.raise_largest = raise_largest,
 .pack_values = pack_values,
