@@ -1,0 +1,56 @@
+// Keys, values and queries for tests of attention, and what plain sums in double come to.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "attention/positions.h"
+#include "base/cpu_features.h"
+#include "kernels/choose.h"
+
+namespace troika::attention {
+
+// Memory at a multiple of 64 bytes.
+class Room {
+ public:
+  explicit Room(size_t bytes) : bytes_(bytes + 64) {}
+  std::byte* get() {
+    const auto address = reinterpret_cast<uintptr_t>(bytes_.data());
+    return bytes_.data() + (64 - address % 64) % 64;
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+// One head of keys over n positions, and the queries of the last n_tokens of them. Some positions
+// are heavy: most queries attend to them.
+struct TestHead {
+  size_t n, n_tokens, head_size, n_group;
+  std::vector<float> keys, values, q, out;
+  std::vector<uint32_t> slots;  // of each position, in no order
+  std::vector<std::byte> key_page, value_page;
+  const std::byte* pages[2];
+
+  TestHead(size_t n, size_t n_tokens, size_t head_size, size_t n_group, uint32_t seed,
+           tensor::Type type = tensor::Type::kF32, float key_bias = 0.0f);
+
+  Positions positions() const { return positions_of(n); }
+  Positions positions_of(size_t n_first) const;
+  Queries queries();
+  // The result of a token and query head over these positions of the list, in double.
+  std::vector<double> plain(size_t token, size_t head, const std::vector<uint32_t>& seen) const;
+  // What plain sums in double give as score of a position.
+  double score(size_t token, size_t head, size_t position) const;
+  const float* query(size_t token, size_t head) const {
+    return q.data() + (token * n_group + head) * head_size;
+  }
+  tensor::Type type;
+  float scale = 0.125f, soft_cap = 0.0f;
+};
+
+// The kernels of this machine.
+const kernels::Table& table_here();
+double largest_difference(const std::vector<float>& a, size_t offset, const std::vector<double>& b);
+
+}  // namespace troika::attention

@@ -1,0 +1,217 @@
+#include "attention/estimate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "attention/areas.h"
+#include "attention/key_levels.h"
+#include "base/error.h"
+
+namespace troika::attention {
+namespace {
+
+using kernels::kPromptBlock;
+
+// Scores of so many queries stay in the first-level cache until they are looked at.
+constexpr size_t kQueriesAtOnce = 48;
+constexpr size_t kMostQueries = 1024;
+constexpr size_t kMostTiles = 4;
+constexpr size_t kQueriesOfHead = kTileTokens / kQueryStep;  // of each head
+
+// What the weights of a query come to: those that are summed, and those that stand for others.
+struct Sums {
+  kernels::OnlineSoftmax summed, sampled;
+
+  // The logarithm of the sum of e^score.
+  float log_sum() const {
+    // A sample's total is relative to its largest, which counts once.
+    const double rest = sampled.total > 0 ? kSampleStep * (double{sampled.total} - 1) + 1 : 0;
+    const double largest = std::max(summed.largest, sampled.largest);
+    const double total = double{summed.total} * std::exp(summed.largest - largest) +
+                         (rest > 0 ? rest * std::exp(sampled.largest - largest) : 0);
+    return static_cast<float>(largest + std::log(total));
+  }
+};
+
+struct EstimateAreas {
+  KeyLevels keys;      // (kPromptBlock)
+  std::byte* queries;  // (n_queries, query_level_bytes)
+  float* scaled;       // (head_size)
+  float* scores;       // (kQueriesAtOnce, kPromptBlock)
+  Sums* sums;          // (n_queries)
+  float* log_sums;     // (n_queries)
+
+  EstimateAreas(const EstimateRoom& room, Areas& areas)
+      : keys(areas, room.head_size, kPromptBlock) {
+    const size_t n_queries = room.n_tiles * kQueriesOfHead * room.n_group;
+    queries = areas.take<std::byte>(n_queries * query_level_bytes(room.head_size));
+    scaled = areas.take<float>(room.head_size);
+    scores = areas.take<float>(kQueriesAtOnce * kPromptBlock);
+    sums = areas.take<Sums>(n_queries);
+    log_sums = areas.take<float>(n_queries);
+  }
+};
+
+class Estimate {
+ public:
+  Estimate(const kernels::Table& table, const Positions& positions, const Queries& queries,
+           size_t begin, const EstimateRoom& room, Areas& areas)
+      : table_(table),
+        positions_(positions),
+        queries_(queries),
+        begin_(begin),
+        n_tiles_(room.n_tiles),
+        n_queries_(kQueriesOfHead * queries.n_group),
+        buffers_(room, areas) {
+    TROIKA_ASSERT(begin % kTileTokens == 0 && begin >= kLeastPositions &&
+                  begin + n_tiles_ * kTileTokens <= positions.size());
+  }
+
+  void run(float* importance, size_t stride) {
+    buffers_.keys.set_mean(table_, positions_);
+    prepare_queries();
+    sum_first();
+    sum_samples();
+    for (size_t tile = 0; tile < n_tiles_; ++tile) sum_local(tile);
+    for (size_t i = 0; i < n_tiles_ * n_queries_; ++i) {
+      buffers_.log_sums[i] = buffers_.sums[i].log_sum();
+    }
+    for (size_t tile = 0; tile < n_tiles_; ++tile) {
+      std::fill(importance + tile * stride, importance + tile * stride + local_of(tile),
+                -std::numeric_limits<float>::infinity());
+    }
+    raise(importance, stride);
+  }
+
+ private:
+  // The first position that a tile keeps in any case.
+  size_t local_of(size_t tile) const { return begin_ + tile * kTileTokens - kLocal; }
+  // The last one of every step: each may choose for those before it.
+  static size_t token_of(size_t index) { return (index + 1) * kQueryStep - 1; }
+
+  void prepare_queries() {
+    std::byte* levels = buffers_.queries;
+    for (size_t i = 0; i < n_tiles_ * kQueriesOfHead; ++i) {
+      for (size_t h = 0; h < queries_.n_group; ++h) {
+        pack_query(table_, queries_, token_of(i), h, buffers_.scaled, levels);
+        levels += query_level_bytes(queries_.head_size);
+      }
+    }
+    std::fill_n(buffers_.sums, n_tiles_ * n_queries_, Sums());
+  }
+
+  // The scores of a tile's queries with the n keys at hand, some queries at a time: calls
+  // take(first query of the tile, how many, scores).
+  template <typename Take>
+  void score(size_t tile, size_t n, const Take& take) {
+    for (size_t first = 0; first < n_queries_; first += kQueriesAtOnce) {
+      const size_t n_now = std::min(kQueriesAtOnce, n_queries_ - first);
+      kernels::PanelProduct product;
+      product.last_strip = kernels::n_strips(n);
+      product.n_tokens = n_now;
+      product.x_stride_bytes = query_level_bytes(queries_.head_size);
+      product.x = buffers_.queries + (tile * n_queries_ + first) * product.x_stride_bytes;
+      product.y = buffers_.scores;
+      product.y_stride = kPromptBlock;
+      table_.matmul_int8(buffers_.keys.panels(n), product);
+      for (size_t i = 0; queries_.soft_cap > 0.0f && i < n_now; ++i) {
+        float* const scores = buffers_.scores + i * kPromptBlock;
+        table_.soft_cap(scores, queries_.soft_cap, scores, n);
+      }
+      take(first, n_now, buffers_.scores);
+    }
+  }
+
+  // Takes the keys at hand into the sums of a tile's queries; n_of(query) says how many of them.
+  template <typename NOf>
+  void add(size_t tile, size_t n, kernels::OnlineSoftmax Sums::*into, const NOf& n_of) {
+    uint16_t weights[kPromptBlock];
+    score(tile, n, [&](size_t first, size_t n_now, const float* scores) {
+      for (size_t i = 0; i < n_now; ++i) {
+        Sums& sums = buffers_.sums[tile * n_queries_ + first + i];
+        table_.weigh_scores(scores + i * kPromptBlock, n_of(first + i), &(sums.*into), weights);
+      }
+    });
+  }
+
+  void sum_first() {
+    buffers_.keys.pack(table_, positions_, 0, kFirst, [](size_t i) { return i; });
+    for (size_t tile = 0; tile < n_tiles_; ++tile) {
+      add(tile, kFirst, &Sums::summed, [](size_t) { return kFirst; });
+    }
+  }
+
+  // Positions kSampleStep, 2 kSampleStep, ... before those close by.
+  void sum_samples() {
+    const auto n_before = [&](size_t tile) { return (local_of(tile) - 1) / kSampleStep; };
+    const size_t n_all = n_before(n_tiles_ - 1);
+    for (size_t first = 0; first < n_all; first += kPromptBlock) {
+      const size_t n_packed = std::min(kPromptBlock, n_all - first);
+      buffers_.keys.pack(table_, positions_, 0, n_packed,
+                         [&](size_t i) { return (first + i + 1) * kSampleStep; });
+      for (size_t tile = 0; tile < n_tiles_; ++tile) {
+        if (n_before(tile) <= first) continue;
+        const size_t n = std::min(n_packed, n_before(tile) - first);
+        add(tile, n, &Sums::sampled, [&](size_t) { return n; });
+      }
+    }
+  }
+
+  // Those close by, and of the tile itself those up to the query's own.
+  void sum_local(size_t tile) {
+    const size_t first = local_of(tile);
+    buffers_.keys.pack(table_, positions_, 0, kLocal + kTileTokens,
+                       [&](size_t i) { return first + i; });
+    add(tile, kLocal + kTileTokens, &Sums::summed,
+        [&](size_t query) { return kLocal + token_of(query / queries_.n_group) + 1; });
+  }
+
+  void raise(float* importance, size_t stride) {
+    const size_t n_all = local_of(n_tiles_ - 1);
+    for (size_t first = 0; first < n_all; first += kPromptBlock) {
+      const size_t n_packed = std::min(kPromptBlock, n_all - first);
+      buffers_.keys.pack(table_, positions_, 0, n_packed, [&](size_t i) { return first + i; });
+      for (size_t tile = 0; tile < n_tiles_; ++tile) {
+        if (local_of(tile) <= first) continue;
+        const size_t n = std::min(n_packed, local_of(tile) - first);
+        score(tile, n, [&](size_t query, size_t n_now, const float* scores) {
+          table_.raise_largest(scores, kPromptBlock, buffers_.log_sums + tile * n_queries_ + query,
+                               n_now, n, importance + tile * stride + first);
+        });
+      }
+    }
+  }
+
+  const kernels::Table& table_;
+  const Positions& positions_;
+  const Queries& queries_;
+  size_t begin_;
+  size_t n_tiles_;
+  size_t n_queries_;  // of a tile
+  EstimateAreas buffers_;
+};
+
+static_assert(kLocal + kTileTokens <= kPromptBlock && kFirst <= kPromptBlock);
+static_assert(kLeastPositions >= kMeanEnd && kLeastPositions > kLocal + kSampleStep);
+
+}  // namespace
+
+size_t EstimateRoom::bytes() const {
+  Areas areas(nullptr);
+  const EstimateAreas counted(*this, areas);
+  return areas.bytes();
+}
+
+size_t tiles_together(size_t n_group) {
+  return std::clamp<size_t>(kMostQueries / (kQueriesOfHead * n_group), 1, kMostTiles);
+}
+
+void estimate_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,
+                    size_t begin, const EstimateRoom& room, std::byte* workspace, float* importance,
+                    size_t stride) {
+  Areas areas(workspace);
+  Estimate(table, positions, queries, begin, room, areas).run(importance, stride);
+}
+
+}  // namespace troika::attention

@@ -1,0 +1,57 @@
+#include "attention/key_levels.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace troika::attention {
+
+using kernels::kPanelRows;
+
+KeyLevels::KeyLevels(Areas& areas, size_t head_size, size_t n_positions) : head_size_(head_size) {
+  const size_t n_strips = kernels::n_strips(n_positions);
+  levels_ = areas.take<int8_t>(n_strips * kernels::int8_strip_bytes(head_size));
+  scales_ = areas.take<float>(n_strips * kPanelRows);
+  starts_ = areas.take<int32_t>(n_strips * kPanelRows);
+  rows_ = areas.take<float>(kPanelRows * head_size);
+  minus_mean_ = areas.take<float>(head_size);
+}
+
+void KeyLevels::set_mean(const kernels::Table& table, const Positions& positions) {
+  TROIKA_ASSERT(positions.size() >= kMeanEnd);
+  std::fill_n(minus_mean_, head_size_, 0.0f);
+  for (size_t p = kMeanStep; p < kMeanEnd; p += kMeanStep) {
+    table.load_kv(positions.k.type, positions.key(p), rows_, head_size_);
+    table.add(minus_mean_, rows_, minus_mean_, head_size_);
+  }
+  constexpr auto kSummands = static_cast<float>(kMeanEnd / kMeanStep - 1);
+  table.scale(minus_mean_, -1.0f / kSummands, minus_mean_, head_size_);
+}
+
+void KeyLevels::load(const kernels::Table& table, const Positions& positions, size_t position,
+                     size_t row) {
+  float* const key = rows_ + row * head_size_;
+  table.load_kv(positions.k.type, positions.key(position), key, head_size_);
+  table.add(key, minus_mean_, key, head_size_);
+}
+
+void KeyLevels::pack_strip(const kernels::Table& table, size_t strip, size_t n_rows) {
+  const auto* const data = reinterpret_cast<const std::byte*>(rows_);
+  const size_t row_bytes = head_size_ * sizeof(float);
+  kernels::LargestOfRow* const largest_of = kernels::find(table.largest_of_row, tensor::Type::kF32);
+  float largest[kPanelRows] = {};
+  for (size_t i = 0; i < n_rows; ++i) largest[i] = largest_of(data + i * row_bytes, head_size_);
+  kernels::find(table.unpack_int8, tensor::Type::kF32)(
+      {data, row_bytes, head_size_, 0, n_rows}, largest,
+      {levels_ + strip * kernels::int8_strip_bytes(head_size_), scales_ + strip * kPanelRows,
+       starts_ + strip * kPanelRows});
+}
+
+void pack_query(const kernels::Table& table, const Queries& queries, size_t token, size_t head,
+                float* scaled, std::byte* levels) {
+  const float* const q = queries.q + token * queries.stride + head * queries.head_size;
+  table.scale(q, queries.scale, scaled, queries.head_size);
+  table.quantize_int8(scaled, levels, queries.head_size);
+}
+
+}  // namespace troika::attention

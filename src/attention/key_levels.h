@@ -1,0 +1,57 @@
+// Keys and queries in the form in which their scores are estimated (S1): int8 with a scale for each
+// position and each query, symmetric. The mean of a head's keys is taken away before: it adds the
+// same to all scores of a query, which neither their order nor a softmax sees, and large biases of
+// keys would leave few levels for what differs.
+#pragma once
+
+#include "attention/areas.h"
+#include "attention/positions.h"
+#include "kernels/kernels.h"
+
+namespace troika::attention {
+
+// The mean is that of the positions kMeanStep, 2 kMeanStep, ... below kMeanEnd: who estimates has
+// as many positions before it, so that a mean does not depend on who asks.
+inline constexpr size_t kMeanStep = 8, kMeanEnd = 512;
+
+// Room for n_positions keys in strips, and for one strip on its way.
+class KeyLevels {
+ public:
+  KeyLevels(Areas& areas, size_t head_size, size_t n_positions);
+
+  // REQUIRES: there are kMeanEnd positions.
+  void set_mean(const kernels::Table& table, const Positions& positions);
+  // The keys of n positions, which position_of(i) names, from `row` on, a multiple of 16.
+  template <typename PositionOf>
+  void pack(const kernels::Table& table, const Positions& positions, size_t row, size_t n,
+            const PositionOf& position_of) {
+    for (size_t i = 0; i < n; i += kernels::kPanelRows) {
+      const size_t n_rows = n - i < kernels::kPanelRows ? n - i : kernels::kPanelRows;
+      for (size_t j = 0; j < n_rows; ++j) load(table, positions, position_of(i + j), j);
+      pack_strip(table, (row + i) / kernels::kPanelRows, n_rows);
+    }
+  }
+  // The first n_rows of them.
+  kernels::Int8Panels panels(size_t n_rows) const {
+    return {levels_, scales_, starts_, n_rows, head_size_, 0};
+  }
+
+ private:
+  void load(const kernels::Table& table, const Positions& positions, size_t position, size_t row);
+  void pack_strip(const kernels::Table& table, size_t strip, size_t n_rows);
+
+  size_t head_size_;
+  int8_t* levels_;
+  float* scales_;
+  int32_t* starts_;
+  float* rows_;        // (16, head_size): on their way
+  float* minus_mean_;  // (head_size)
+};
+
+// Bytes of a query in this form.
+inline size_t query_level_bytes(size_t head_size) { return kernels::int8_token_bytes(head_size); }
+// The query of a head of a token, times the scale of scores. `scaled` has room for one.
+void pack_query(const kernels::Table& table, const Queries& queries, size_t token, size_t head,
+                float* scaled, std::byte* levels);
+
+}  // namespace troika::attention

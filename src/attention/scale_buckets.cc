@@ -1,0 +1,53 @@
+#include "attention/scale_buckets.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace troika::attention {
+namespace {
+
+constexpr float kMostLevel = 127.0f;
+
+}  // namespace
+
+std::array<ScalePair, kScaleBuckets> scale_buckets(ScalePair mean, float sigma) {
+  const float factors[] = {1.0f, sigma, 1.0f / sigma};
+  std::array<ScalePair, kScaleBuckets> buckets;
+  size_t n = 0;
+  for (const float of_q : factors) {
+    for (const float of_k : factors) buckets[n++] = {mean.q * of_q, mean.k * of_k};
+  }
+  return buckets;
+}
+
+size_t nearest_bucket(std::span<const ScalePair> buckets, ScalePair scales) {
+  TROIKA_ASSERT(!buckets.empty());
+  const auto error = [&](const ScalePair& bucket) {
+    const double q = double{bucket.q} - scales.q, k = double{bucket.k} - scales.k;
+    return (q * q + k * k) / 2;
+  };
+  const auto nearest =
+      std::min_element(buckets.begin(), buckets.end(),
+                       [&](const ScalePair& a, const ScalePair& b) { return error(a) < error(b); });
+  return static_cast<size_t>(nearest - buckets.begin());
+}
+
+float scale_of(std::span<const float> values) {
+  float largest = 0.0f;
+  for (const float value : values) largest = std::max(largest, std::abs(value));
+  return largest > 0 ? largest / kMostLevel : 1.0f;
+}
+
+size_t quantize_by(std::span<const float> values, float scale, int8_t* levels) {
+  size_t n_clipped = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float level = std::round(values[i] / scale);
+    n_clipped += std::abs(level) > kMostLevel ? 1 : 0;
+    levels[i] = static_cast<int8_t>(std::clamp(level, -kMostLevel, kMostLevel));
+  }
+  return n_clipped;
+}
+
+}  // namespace troika::attention

@@ -1,0 +1,31 @@
+// Prebuilt graphs of the estimate for units whose graphs have fixed scales (S4): the scales of a
+// head's queries and keys that a calibration text has on average, and those a step around them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace troika::attention {
+
+// A level is a value divided by its scale, as int8.
+struct ScalePair {
+  float q = 1.0f;  // lambda^Q
+  float k = 1.0f;  // lambda^K
+};
+
+inline constexpr size_t kScaleBuckets = 9;
+inline constexpr float kScaleStep = 0.5f;  // sigma
+
+// <lambda^Q, lambda^K> times sigma, 1 and 1 / sigma each; the pair itself stands first.
+std::array<ScalePair, kScaleBuckets> scale_buckets(ScalePair mean, float sigma = kScaleStep);
+// The bucket with the smallest mean square error, the first of equals. REQUIRES: there is one.
+size_t nearest_bucket(std::span<const ScalePair> buckets, ScalePair scales);
+
+// The scale by which the largest magnitude of all values becomes 127; 1 for zeros.
+float scale_of(std::span<const float> values);
+// The values as levels -127 .. 127. What is larger is clipped: returns how many are.
+size_t quantize_by(std::span<const float> values, float scale, int8_t* levels);
+
+}  // namespace troika::attention

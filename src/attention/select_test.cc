@@ -1,0 +1,76 @@
+#include "attention/select.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace troika::attention {
+namespace {
+
+// The plain way: sorted by value, the earlier one first among equals.
+std::vector<uint32_t> plain_largest(const std::vector<float>& values, size_t k) {
+  std::vector<uint32_t> order(values.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<uint32_t>(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return values[a] > values[b]; });
+  order.resize(k);
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+std::vector<uint32_t> largest(const std::vector<float>& values, size_t k) {
+  std::vector<uint32_t> chosen(k);
+  select_largest(values, k, chosen.data());
+  return chosen;
+}
+
+TEST(Select, S2TheLargestAreThoseThatSortingFinds) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  for (const size_t n : {1, 2, 17, 100, 1000}) {
+    for (const int n_different : {0, 1, 5}) {  // 0: all
+      std::vector<float> values(n);
+      for (float& value : values) {
+        value = n_different == 0 ? normal(random)
+                                 : static_cast<float>(static_cast<int>(random()) % n_different);
+      }
+      for (const size_t k : {size_t{0}, size_t{1}, n / 3, n / 2, n}) {
+        EXPECT_EQ(largest(values, k), plain_largest(values, k)) << n << ", " << k;
+      }
+    }
+  }
+}
+
+TEST(Select, S2EdgesOfTheFloats) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> values = {0.0f, -inf, nan, -0.0f, inf, -1.0f, 1e-45f, 3e38f};
+  EXPECT_EQ(largest(values, 1), (std::vector<uint32_t>{4}));
+  EXPECT_EQ(largest(values, 2), (std::vector<uint32_t>{4, 7}));
+  EXPECT_EQ(largest(values, 4), (std::vector<uint32_t>{0, 4, 6, 7}));  // 0 before -0
+  EXPECT_EQ(largest(values, 7), (std::vector<uint32_t>{0, 1, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(largest(values, 8).size(), 8u);
+}
+
+TEST(Select, S2AboveAThreshold) {
+  const std::vector<float> values = {1.0f, 3.0f, 2.0f, std::numeric_limits<float>::quiet_NaN(),
+                                     2.5f};
+  std::vector<uint32_t> chosen(values.size());
+  ASSERT_EQ(select_above(values, 2.0f, chosen.data()), 2u);
+  EXPECT_EQ(chosen[0], 1u);
+  EXPECT_EQ(chosen[1], 4u);
+}
+
+TEST(Select, CountsOfShares) {
+  EXPECT_EQ(count_of_share(0.2, 0), 0u);
+  EXPECT_EQ(count_of_share(0.2, 1), 1u);
+  EXPECT_EQ(count_of_share(0.2, 11), 3u);
+  EXPECT_EQ(count_of_share(1.0, 11), 11u);
+  EXPECT_EQ(count_of_share(1e-9, 11), 1u);
+}
+
+}  // namespace
+}  // namespace troika::attention

@@ -1,0 +1,185 @@
+// Exact attention: in panels, over the list of a tile, and over a query's own.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "attention/attention_test_support.h"
+#include "attention/query_attention.h"
+#include "attention/tile_attention.h"
+
+namespace troika::attention {
+namespace {
+
+constexpr size_t kBegin = 768;
+
+std::vector<uint32_t> first_positions(size_t n) {
+  std::vector<uint32_t> all(n);
+  std::iota(all.begin(), all.end(), 0u);
+  return all;
+}
+
+// Dense attention of the tokens, as prompts have it.
+std::vector<float> dense(TestHead& head, size_t n_together) {
+  std::vector<kernels::SeenPositions> seen;
+  for (size_t t = 0; t < head.n_tokens; ++t) seen.push_back({0, head.n - head.n_tokens + t + 1});
+  const PanelRoom room = {head.head_size, head.n_group, head.n_tokens, n_together};
+  Room workspace(room.bytes());
+  attend_in_panels(table_here(), head.positions(), head.queries(), seen, room, workspace.get());
+  return head.out;
+}
+
+std::vector<float> by_tile(TestHead& head, double share, size_t n_together) {
+  std::fill(head.out.begin(), head.out.end(), -7.0f);
+  const size_t begin = head.n - head.n_tokens;
+  for (size_t first = 0; first < head.n_tokens; first += n_together * kTileTokens) {
+    const size_t n_tiles = std::min(n_together, (head.n_tokens - first) / kTileTokens);
+    const TileRoom room = {head.head_size, head.n_group, n_tiles};
+    const size_t n_positions = begin + first + n_tiles * kTileTokens;
+    Room workspace(room.bytes()), lists(room.list_bytes(n_positions));
+    attend_tiles(table_here(), head.positions_of(n_positions), head.queries().from(first),
+                 begin + first, share, room, workspace.get(), lists.get());
+  }
+  return head.out;
+}
+
+std::vector<float> by_query(TestHead& head, double share) {
+  std::fill(head.out.begin(), head.out.end(), -7.0f);
+  const QueryRoom room = {head.head_size, head.n_group};
+  Room workspace(room.bytes(head.n));
+  attend_by_query(table_here(), head.positions(), head.queries(), head.n - head.n_tokens,
+                  head.n_tokens, share, room, workspace.get());
+  return head.out;
+}
+
+TEST(PanelAttention, S2ListsAreAttendedToExactly) {
+  for (const size_t n_group : {1, 3, 7}) {
+    TestHead head(300, 40, 64, n_group, 5);
+    head.soft_cap = n_group == 3 ? 4.0f : 0.0f;
+    const std::vector<float> alone = dense(head, 1);
+    for (size_t t = 0; t < head.n_tokens; ++t) {
+      for (size_t h = 0; h < n_group; ++h) {
+        const std::vector<double> plain =
+            head.plain(t, h, first_positions(head.n - head.n_tokens + t + 1));
+        // Keys, queries, weights and values have 8 bits of bfloat16.
+        EXPECT_LT(largest_difference(alone, (t * n_group + h) * head.head_size, plain), 0.03);
+      }
+    }
+    // How many queries go together changes no bit.
+    for (const size_t n_together : {7, 16, 40}) EXPECT_EQ(dense(head, n_together), alone);
+  }
+}
+
+TEST(TileAttention, S2AllPositionsAreDenseAttentionToTheBit) {
+  for (const auto type : {tensor::Type::kF32, tensor::Type::kF16, tensor::Type::kQ8_0}) {
+    for (const size_t n_group : {1, 3, 7}) {
+      TestHead head(kBegin + 3 * 64, 3 * 64, 64, n_group, 21, type);
+      const std::vector<float> wanted = dense(head, tokens_together(n_group));
+      EXPECT_EQ(by_tile(head, 1.0, 3), wanted);
+      // Estimated, and all found worth it.
+      EXPECT_EQ(by_tile(head, 1.0 - 1e-9, 3), wanted);
+    }
+  }
+}
+
+TEST(TileAttention, S2TilesTogetherAndAloneAreEqualToTheBit) {
+  for (const size_t n_group : {1, 7}) {
+    TestHead head(kBegin + 4 * 64, 4 * 64, 64, n_group, 22, tensor::Type::kF16);
+    const std::vector<float> alone = by_tile(head, 0.2, 1);
+    for (const size_t n_together : {2, 3, 4}) {
+      EXPECT_EQ(by_tile(head, 0.2, n_together), alone);
+    }
+  }
+}
+
+TEST(TileAttention, S2KeepsFirstCloseAndHeavyPositions) {
+  std::vector<float> importance(kBegin, -9.0f);
+  importance[100] = -1.0f;
+  importance[102] = -2.0f;
+  importance[200] = -2.0f;
+  importance[16] = -1.5f;
+  importance[kBegin - kLocal - 1] = -3.0f;
+  const auto list = [&](double share) {
+    std::vector<float> values = importance;
+    std::vector<uint32_t> kept(kBegin);
+    kept.resize(list_of_tile(share, kBegin, values.data(), kept.data()));
+    return kept;
+  };
+  constexpr double kBetween = kBegin - kLocal - kFirst;
+  // The best five with their neighbours, of which the first has one and shares another.
+  std::vector<uint32_t> wanted = first_positions(18);
+  for (const uint32_t p : {99, 100, 101, 102, 103, 199, 200, 201, 702, 703}) wanted.push_back(p);
+  for (uint32_t p = kBegin - kLocal; p < kBegin; ++p) wanted.push_back(p);
+  EXPECT_EQ(list(12 / kBetween), wanted);
+  // Where not all of a position and its neighbours can be kept, the first ones are.
+  wanted.erase(std::find(wanted.begin(), wanted.end(), 702u),
+               std::find(wanted.begin(), wanted.end(), 704u));
+  wanted.erase(std::find(wanted.begin(), wanted.end(), 201u));
+  EXPECT_EQ(list(9 / kBetween), wanted);
+  EXPECT_EQ(list(1.0), first_positions(kBegin));
+}
+
+// Attention that some positions carry is kept by a fifth of them.
+TEST(TileAttention, S1S2AFifthOfThePositionsComesNearToAll) {
+  TestHead head(kBegin + 64, 64, 64, 2, 23);
+  head.scale = 0.5f;
+  const std::vector<float> all = by_tile(head, 1.0, 1);
+  const std::vector<float> some = by_tile(head, 0.2, 1);
+  const std::vector<float> few = by_tile(head, 0.001, 1);
+  double of_some = 0, of_few = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    of_some += std::abs(some[i] - all[i]);
+    of_few += std::abs(few[i] - all[i]);
+  }
+  EXPECT_NE(some, all);
+  EXPECT_LT(of_some, 0.1 * of_few);
+}
+
+TEST(QueryAttention, S2AllPositionsAreAttentionOfStepsToTheBit) {
+  for (const size_t n_group : {1, 3}) {
+    TestHead head(kBegin + 10, 10, 64, n_group, 31, tensor::Type::kF16);
+    const std::vector<float> mine = by_query(head, 1.0);
+    std::vector<float> theirs(head.out.size());
+    for (size_t t = 0; t < head.n_tokens; ++t) {
+      const Positions positions = head.positions_of(kBegin + t + 1);
+      kernels::Attention args;
+      args.q = head.query(t, 0);
+      args.q_stride = args.out_stride = head.head_size;
+      args.n_heads = static_cast<uint32_t>(n_group);
+      args.head_size = static_cast<uint32_t>(head.head_size);
+      args.k = positions.k;
+      args.v = positions.v;
+      args.prefix = positions.past;
+      args.own = positions.own;
+      args.scale = head.scale;
+      args.out = theirs.data() + t * n_group * head.head_size;
+      table_here().attention(args);
+    }
+    EXPECT_EQ(mine, theirs);
+  }
+}
+
+// The positions are those of the largest float scores but for a few, so the result is near to that
+// of exact attention over those.
+TEST(QueryAttention, S1S2EachQueryAttendsToItsOwnBestPositions) {
+  TestHead head(kBegin + 6, 6, 64, 2, 32);
+  head.scale = 0.5f;
+  const std::vector<float> mine = by_query(head, 0.2);
+  for (size_t t = 0; t < head.n_tokens; ++t) {
+    for (size_t h = 0; h < head.n_group; ++h) {
+      const size_t n = kBegin + t + 1, k = (n + 4) / 5;
+      std::vector<uint32_t> best = first_positions(n);
+      std::stable_sort(best.begin(), best.end(), [&](uint32_t a, uint32_t b) {
+        return head.score(t, h, a) > head.score(t, h, b);
+      });
+      best.resize(k);
+      const std::vector<double> plain = head.plain(t, h, best);
+      EXPECT_LT(largest_difference(mine, (t * head.n_group + h) * head.head_size, plain), 0.02);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troika::attention

@@ -1,0 +1,39 @@
+// Attention of a prompt over some of the positions (S1, S2), by tiles of 64 tokens: the queries of
+// a tile that share a head of keys share a list of positions, so that what is read of keys and
+// values is unpacked once for all of them, and the exact part is dense attention over a shorter
+// list. With all positions in the list it is dense attention to the bit.
+//
+// A tile keeps the first positions, those close by and its own, and of the others those that its
+// estimate finds worth most. A position is worth as much as its two neighbours: heads that look for
+// what followed a token earlier go on to the next position with the next token, and only every
+// second token is estimated.
+#pragma once
+
+#include "attention/estimate.h"
+#include "attention/panel_attention.h"
+
+namespace troika::attention {
+
+struct TileRoom {
+  size_t head_size;
+  size_t n_group;
+  size_t n_tiles;
+
+  size_t bytes() const;  // a multiple of 64
+  // What grows with the text.
+  size_t list_bytes(size_t n_positions) const;
+};
+
+// Tiles that follow each other from position `begin` on. Of the positions between the first and the
+// close ones each keeps this share; where that is 1, nothing is estimated. REQUIRES: as
+// estimate_tiles; the positions end with the last token of the last tile; both areas at multiples
+// of 64 bytes.
+void attend_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,
+                  size_t begin, double share, const TileRoom& room, std::byte* workspace,
+                  std::byte* lists);
+
+// The positions of a tile that begins at `begin`, in ascending order, but for its own, into `out`.
+// importance[p] belongs to the positions between the first and the close ones; it is overwritten.
+size_t list_of_tile(double share, size_t begin, float* importance, uint32_t* out);
+
+}  // namespace troika::attention
