@@ -1,39 +1,42 @@
 #include "attention/select.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
 
 namespace troika::attention {
 namespace {
 
-// Whole numbers in the order of the floats.
-int32_t key_of(float value) {
-  const auto bits = std::bit_cast<int32_t>(value + 0.0f);  // -0 is 0
-  if (std::isnan(value)) return std::numeric_limits<int32_t>::min();
-  return bits ^ ((bits >> 31) & std::numeric_limits<int32_t>::max());
+// Whole numbers in the order of the floats; what is not a number is the least.
+uint32_t key_of(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value + 0.0f);  // -0 is 0
+  if (std::isnan(value)) return 0;
+  return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-size_t count_from(std::span<const float> values, int32_t least) {
-  size_t n = 0;
-  for (const float value : values) n += key_of(value) >= least ? 1 : 0;
-  return n;
-}
-
-// The k-th largest value's key, by halving. It is the largest key that k values reach.
-int32_t key_of_kth(std::span<const float> values, size_t k) {
-  int64_t low = std::numeric_limits<int32_t>::min();
-  int64_t high = int64_t{std::numeric_limits<int32_t>::max()} + 1;
-  while (high - low > 1) {
-    const int64_t middle = low + (high - low) / 2;
-    const size_t n = count_from(values, static_cast<int32_t>(middle));
-    (n >= k ? low : high) = middle;
-    if (n == k) break;
+// The k-th largest key, a few bits after the other: of those that begin like it, how many there are
+// with each of the next bits.
+uint32_t kth_largest(std::span<const float> values, size_t k) {
+  constexpr int kBits[] = {11, 11, 10};
+  uint32_t known = 0;
+  int shift = 32;
+  for (const int n_bits : kBits) {
+    const uint32_t before = shift == 32 ? 0 : ~uint32_t{0} << shift;
+    shift -= n_bits;
+    const uint32_t mask = (uint32_t{1} << n_bits) - 1;
+    std::array<uint32_t, size_t{1} << kBits[0]> counts{};
+    for (const float value : values) {
+      const uint32_t key = key_of(value);
+      if ((key & before) == known) ++counts[key >> shift & mask];
+    }
+    uint32_t next = mask;
+    while (counts[next] < k) k -= counts[next--];
+    known |= next << shift;
   }
-  return static_cast<int32_t>(low);
+  return known;
 }
 
 }  // namespace
@@ -46,24 +49,15 @@ size_t count_of_share(double share, size_t n) {
 void select_largest(std::span<const float> values, size_t k, uint32_t* out) {
   TROIKA_ASSERT(k <= values.size());
   if (k == 0) return;
-  const int32_t least = key_of_kth(values, k);
-  const size_t n_above =
-      least == std::numeric_limits<int32_t>::max() ? 0 : count_from(values, least + 1);
-  size_t n_equal = k - n_above;  // of those that equal the least one, where more reach it than k
+  const uint32_t least = kth_largest(values, k);
+  size_t n_equal = k;  // of those that equal the least one, where more reach it than k
+  for (const float value : values) n_equal -= key_of(value) > least ? 1 : 0;
   for (size_t i = 0; i < values.size(); ++i) {
-    const int32_t key = key_of(values[i]);
+    const uint32_t key = key_of(values[i]);
     if (key < least || (key == least && n_equal == 0)) continue;
     if (key == least) --n_equal;
     *out++ = static_cast<uint32_t>(i);
   }
-}
-
-size_t select_above(std::span<const float> values, float least, uint32_t* out) {
-  size_t n = 0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i] > least) out[n++] = static_cast<uint32_t>(i);
-  }
-  return n;
 }
 
 }  // namespace troika::attention

@@ -15,7 +15,4 @@ size_t count_of_share(double share, size_t n);
 // counts as least. REQUIRES: k <= values.size().
 void select_largest(std::span<const float> values, size_t k, uint32_t* out);
 
-// Returns how many values are larger than `least`, their indices into `out`.
-size_t select_above(std::span<const float> values, float least, uint32_t* out);
-
 }  // namespace troika::attention

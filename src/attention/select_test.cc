@@ -55,15 +55,6 @@ TEST(Select, S2EdgesOfTheFloats) {
   EXPECT_EQ(largest(values, 8).size(), 8u);
 }
 
-TEST(Select, S2AboveAThreshold) {
-  const std::vector<float> values = {1.0f, 3.0f, 2.0f, std::numeric_limits<float>::quiet_NaN(),
-                                     2.5f};
-  std::vector<uint32_t> chosen(values.size());
-  ASSERT_EQ(select_above(values, 2.0f, chosen.data()), 2u);
-  EXPECT_EQ(chosen[0], 1u);
-  EXPECT_EQ(chosen[1], 4u);
-}
-
 TEST(Select, CountsOfShares) {
   EXPECT_EQ(count_of_share(0.2, 0), 0u);
   EXPECT_EQ(count_of_share(0.2, 1), 1u);
