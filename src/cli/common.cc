@@ -118,6 +118,11 @@ std::string prefill_text(const engine::Engine& engine) {
   if (const size_t bytes = engine.weights().packed_bytes(); bytes > 0) {
     text += fmt::format(", {} packed in {:.2f} s", bytes_text(bytes), engine.loaded().pack_seconds);
   }
+  if (plan.attention.is_sparse()) {
+    text += fmt::format("; attention by {} to {:.4g} % of the positions from {} on",
+                        plan::attention_form_name(plan.attention.form), 100 * plan.attention.share,
+                        plan.attention.from);
+  }
   return text;
 }
 

@@ -53,6 +53,21 @@ void add_precision(Command& command, prepare::Options& options) {
               "attention in bf16), int8 (fastest; a model's outlying activations may suffer), "
               "same (as generation), or auto: as 'troika tune' found, else q8 or bf16, the faster "
               "one here");
+  command
+      .add_text(
+          "--attention",
+          [&](const auto& text) {
+            options.prompts.attention = plan::attention_form_from_name(text);
+          },
+          "What tokens of long prompts attend to: dense (all positions), tile (those that 64 "
+          "tokens need together, by an estimate in int8) or query (those that each query needs, "
+          "as shadowAttn has it); generation attends to all")
+      ->shows_default("dense");
+  command.add_option("--attention-share", options.prompts.attention_share,
+                     "With tile and query: most percent of the positions that are kept (default: "
+                     "20)");
+  command.add_option("--attention-from", options.prompts.attention_from,
+                     "With them: tokens before this position attend to all (default: 1024)");
   command.add_option("--chunk", options.prompts.chunk,
                      "Tokens of a prompt that go together (default: the plan's)");
   command.add_text(

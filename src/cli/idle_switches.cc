@@ -15,10 +15,12 @@ constexpr const char* kOfPhones[] = {
     "--stack",    "--prompt-stack",      "--npu-step",     "--npu-prune", "--npu-plain-shapes",
     "--constant", "--ordinary-handover", "--prompt-shapes"};
 // What a plan from a file says in their place.
-constexpr const char* kOfPlans[] = {"--threads", "--lanes", "--place",       "--lane-memory",
-                                    "--context", "--kv",    "--activations", "--prefill"};
-constexpr const char* kOfThisMachine[] = {"--prefill", "--int8", "--int8-weights",
-                                          "--outlier-prune", "--packed"};
+constexpr const char* kOfPlans[] = {
+    "--threads",     "--lanes",   "--place",     "--lane-memory",     "--context",       "--kv",
+    "--activations", "--prefill", "--attention", "--attention-share", "--attention-from"};
+constexpr const char* kOfThisMachine[] = {"--prefill",        "--attention", "--attention-share",
+                                          "--attention-from", "--int8",      "--int8-weights",
+                                          "--outlier-prune",  "--packed"};
 
 bool has_work(const plan::Plan& plan, int lane) {
   const auto is_here = [&](const auto& rule) { return rule.lane == lane; };
@@ -55,6 +57,16 @@ bool has_shape(const plan::Plan& plan, const plan::TensorCut& cut) {
   }
   return std::any_of(shapes.begin(), shapes.end(),
                      [&](plan::Shape shape) { return cut.holds_for(name, shape); });
+}
+
+// Why an option of sparse attention changes nothing; empty: it does.
+std::string idle_attention(const plan::Plan& plan, std::string_view option) {
+  if (!plan.attention.is_sparse()) {
+    return option == "--attention" ? "" : "prompts attend to all positions (see --attention)";
+  }
+  if (plan.context > plan.attention.from) return "";
+  return fmt::format("the context holds {} tokens, and tokens before position {} attend to all",
+                     plan.context, plan.attention.from);
 }
 
 }  // namespace
@@ -121,6 +133,9 @@ std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::E
   }
   if (!plan.places_shadow()) {
     say("--shadow-rows", "no lane has the outliers of products (--place shadow=LANE)");
+  }
+  for (const char* name : {"--attention", "--attention-share", "--attention-from"}) {
+    if (const std::string why = idle_attention(plan, name); !why.empty()) say(name, why);
   }
   if (plan.prefill != plan::Prefill::kInt8) {
     const std::string why =

@@ -71,9 +71,16 @@ class Engine {
   // So many more texts, or fewer, may grow to a full context each: as far as memory allows, there
   // are slots for all of them. REQUIRES: the mutex of the passes is held.
   void count_texts(int n_more);
-  // What marks keys and values that a pass of this phase made.
+  // What marks keys and values that a pass of this phase made, of any rows: where these may be
+  // parts of tiles of sparse attention, nothing else has this tag.
   cache::Tag tag_of(plan::Phase phase) const {
-    return plan_.has_one_class() ? 0 : static_cast<cache::Tag>(phase);
+    if (plan_.has_one_class()) return 0;
+    const bool is_unlike = phase == plan::Phase::kPrompt && plan_.attention.is_sparse();
+    return is_unlike ? plan::kMostClasses : static_cast<cache::Tag>(phase);
+  }
+  // The same of a prompt of n_prompt tokens that is computed from `first` on.
+  cache::Tag tag_at(int position, int n_prompt, int first = 0) const {
+    return static_cast<cache::Tag>(plan_.class_at(position, n_prompt, first));
   }
   // The rows of a trace: the machine's lanes, and where weights change their layout two more, for
   // its blocks and loads.

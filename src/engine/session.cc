@@ -70,9 +70,8 @@ void Session::need_sequence() {
 // What the cache holds of the tokens is this session's from now on. Returns how many these are.
 int Session::begin_sequence(std::span<const Token> tokens) {
   const auto n_prompt = static_cast<int>(tokens.size());
-  const auto n_in_phase = static_cast<size_t>(engine_.plan().n_prompt_phase(n_prompt));
-  tags_.assign(tokens.size(), engine_.tag_of(plan::Phase::kStep));
-  std::fill_n(tags_.begin(), n_in_phase, engine_.tag_of(plan::Phase::kPrompt));
+  tags_.resize(tokens.size());
+  for (int i = 0; i < n_prompt; ++i) tags_[static_cast<size_t>(i)] = engine_.tag_at(i, n_prompt);
   const int granule = engine_.plan().reuse_granule;
   if (reuse_ == Reuse::kAll) {
     const cache::Sequences::Begun begun =
@@ -143,8 +142,8 @@ int Session::read_prompt(int most_tokens, PromptObserver* observer) {
   const bool has_lanes = engine_.machine().lanes().size() > 1;
   const plan::Shape shape = engine_.plan().prompt_part(position, n_prompt);
   batch_.clear();
-  const int n_rows =
-      add_prompt(has_lanes ? most_tokens : std::min(most_tokens, shape.n_rows), &batch_);
+  const int most = has_lanes ? most_tokens : std::min(most_tokens, shape.n_rows);
+  const int n_rows = add_prompt(engine_.plan().whole_granules(position, n_prompt, most), &batch_);
   std::span<const float> logits;
   const auto keep = [&](int, std::span<const float> row) { logits = row; };
   plan_layouts(n_prompt, position);
@@ -234,7 +233,8 @@ void Session::evaluate(std::span<const Token> tokens, const LogitSink& sink) {
   check_room(history_.size() + tokens.size());
   check_tokens(tokens);
   compute_pending();
-  const auto n_prompt = static_cast<int>(history_.size() + tokens.size());
+  const auto n_known = static_cast<int>(history_.size());
+  const int n_prompt = n_known + static_cast<int>(tokens.size());
   is_first_part_ = true;
   for (size_t n_done = 0; n_done < tokens.size();) {
     const auto position = static_cast<int>(history_.size());
@@ -251,7 +251,8 @@ void Session::evaluate(std::span<const Token> tokens, const LogitSink& sink) {
       const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
       need_sequence();
       batch_.clear();
-      batch_.add_chain(part, position, sequence_, /*all_logits=*/true, engine_.tag_of(shape.phase));
+      batch_.add_chain(part, position, sequence_, /*all_logits=*/true);
+      for (auto& row : batch_.rows) row.tag = engine_.tag_at(row.position, n_prompt, n_known);
       plan_layouts(n_prompt, position);
       engine_.passes().batches.run(batch_, shape.phase, pass_on, {}, watch_);
     }

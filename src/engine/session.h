@@ -44,7 +44,7 @@ class Session {
               PromptObserver* observer = nullptr);
   // The same in parts, for whoever has other things to do between them. `begin_prompt` returns how
   // many tokens are known already. Each `read_prompt` computes some more, at least one and no more
-  // than wanted, and returns how many are left.
+  // than wanted or than whole granules of the plan hold, and returns how many are left.
   int begin_prompt(std::span<const Token> tokens);
   int read_prompt(int most_tokens, PromptObserver* observer = nullptr);
   // Tokens of the prompt that are not read yet.

@@ -101,10 +101,29 @@ Shape Plan::prompt_part(int position, int n_prompt) const {
     return {Phase::kStep, std::min(most_step_rows(), n_prompt - position)};
   }
   const int n_left = n_in_phase - position;
+  const int n_together = whole_granules(position, n_prompt, std::min(chunk(), n_left));
   const bool is_length = std::any_of(lengths.begin(), lengths.end(), [&](const LengthParts& l) {
     return n_left >= l.least_tokens() && n_left <= l.n_tokens;
   });
-  return {Phase::kPrompt, is_length ? n_left : std::min(chunk(), n_left)};
+  return {Phase::kPrompt, is_length ? n_left : n_together};
+}
+
+int Plan::whole_granules(int position, int n_prompt, int most) const {
+  const int end = std::min(position + most, n_prompt);
+  if (reuse_granule == 1 || end >= n_prompt_phase(n_prompt)) return end - position;
+  const int whole = end / reuse_granule * reuse_granule;
+  const int next = (position / reuse_granule + 1) * reuse_granule;
+  return std::min(std::max(whole, next), n_prompt) - position;
+}
+
+int Plan::class_at(int position, int n_prompt, int first) const {
+  const int n_in_phase = n_prompt_phase(n_prompt);
+  if (has_one_class() || position >= n_in_phase) return 0;
+  // All tokens of a tile are there, or it is dense.
+  const int begin = position / kAttentionTile * kAttentionTile;
+  const bool is_whole = attention.form != AttentionForm::kTile ||
+                        (begin >= first && begin + kAttentionTile <= n_in_phase);
+  return attention.is_sparse() && position >= attention.from && is_whole ? 2 : 1;
 }
 
 int Plan::most_rows() const {

@@ -11,6 +11,7 @@
 
 #include "plan/cuts/cuts.h"
 #include "plan/int8.h"
+#include "plan/prompt_attention.h"
 #include "plan/shape.h"
 #include "tensor/type.h"
 
@@ -54,6 +55,9 @@ enum class Order : uint8_t {
 };
 
 inline constexpr int kMostChunksInFlight = 64;
+
+// Plan::class_at is less.
+inline constexpr int kMostClasses = 3;
 
 const char* order_name(Order order);
 // Throws UsageError that lists the names.
@@ -129,6 +133,7 @@ struct Plan {
   std::vector<Placement> placements;  // lane 0 where none matches
   Activations activations = Activations::kQ8;
   Prefill prefill = Prefill::kSame;
+  PromptAttention attention;
   // Most bytes of packed copies of weights, which spare int8 prompts the unpacking.
   uint64_t packed_bytes = 0;
   Int8Plan int8;
@@ -172,6 +177,12 @@ struct Plan {
   int n_prompt_phase(int n_prompt) const;
   // What one pass takes of a prompt of n_prompt tokens from this position on.
   Shape prompt_part(int position, int n_prompt) const;
+  // How many of at most so many tokens go together where whole granules are computed together: more
+  // than that, up to the next granule, where fewer would end inside of one.
+  int whole_granules(int position, int n_prompt, int most) const;
+  // The numerics class of a prompt's token, where it is computed from `first` on: 0 as steps are, 1
+  // as prompts are, 2 with sparse attention. 0 where both phases compute alike.
+  int class_at(int position, int n_prompt, int first = 0) const;
   // The largest number of rows of a pass.
   int most_rows() const;
   // The shapes of every executable of a body, ascending within each phase, and those of lengths
@@ -209,6 +220,8 @@ struct Plan {
 bool is_subgraph_name(std::string_view name);  // or empty: every one
 std::string subgraph_names();
 
+// Throws UsageError where the plan's prompts cannot attend as it says.
+void check_attention(const Plan& plan);
 // Throws UsageError, for what was asked for, where a cut or a length names a lane that is not
 // there.
 void check_cuts(const Plan& plan);

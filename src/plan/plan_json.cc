@@ -120,6 +120,30 @@ std::vector<StepCost> read_step_costs(const JsonFields& fields) {
   return costs;
 }
 
+nlohmann::ordered_json to_json(const PromptAttention& attention) {
+  return {{"form", attention_form_name(attention.form)},
+          {"share", attention.share},
+          {"from", attention.from}};
+}
+
+// What the rest of the plan must fit.
+void read_attention(const JsonFields& fields, Plan* plan) {
+  const JsonFields attention = fields.object("attention");
+  try {
+    plan->attention.form = attention_form_from_name(attention.text("form"));
+    plan->attention.share = attention.positive("share", 1.0);
+    plan->attention.from = static_cast<int>(attention.integer("from", 0, kMostContext));
+    check_attention(*plan);
+  } catch (const UsageError& error) {
+    fields.fail("attention", fmt::format("is not understood: {}", error.what()));
+  }
+  if (plan->attention.form == AttentionForm::kTile && plan->reuse_granule % kAttentionTile != 0) {
+    fields.fail("reuse_granule",
+                fmt::format("must be a multiple of {}, which 'attention' computes together",
+                            kAttentionTile));
+  }
+}
+
 // Plans from before chunks could be in flight together say nothing of them.
 void read_order(const JsonFields& fields, Plan* plan) {
   if (fields.has("order")) {
@@ -215,6 +239,7 @@ std::string to_json(const PlanFile& file) {
   json["layouts"] = list_of(file.plan.arrangements);
   write_cuts(file.plan, &json);
   if (!file.plan.step_costs.empty()) json["step_costs"] = list_of(file.plan.step_costs);
+  if (file.plan.attention.is_sparse()) json["attention"] = to_json(file.plan.attention);
   const Int8Plan& int8 = file.plan.int8;
   if (file.plan.prefill == Prefill::kInt8 || int8.is_calibrated()) json["int8"] = to_json(int8);
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -271,6 +296,7 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
   if (fields.has("layouts")) plan.arrangements = read_arrangements(fields, n_lanes);
   read_cuts(fields, &plan);
   if (fields.has("step_costs")) plan.step_costs = read_step_costs(fields);
+  if (fields.has("attention")) read_attention(fields, &plan);
   return file;
 }
 

@@ -60,6 +60,37 @@ std::string changed(const std::string& from, const std::string& to) {
   return text.replace(at, from.size(), to);
 }
 
+PlanFile with_sparse_attention() {
+  PlanFile file = example();
+  file.plan.prefill = Prefill::kBf16;
+  file.plan.prompt_shapes = {32, 128};
+  file.plan.attention = {AttentionForm::kTile, 0.125, 2048};
+  file.plan.reuse_granule = kAttentionTile;
+  return file;
+}
+
+TEST(PlanJson, SparseAttentionSurvivesTheRoundTrip) {
+  const std::string text = to_json(with_sparse_attention());
+  const Plan again = plan_from_json(text, "plan.json").plan;
+  EXPECT_EQ(again.attention, (PromptAttention{AttentionForm::kTile, 0.125, 2048}));
+  EXPECT_EQ(plan_from_json(to_json(example()), "p").plan.attention, PromptAttention());
+  const std::pair<const char*, const char*> damages[] = {
+      {"\"form\": \"tile\"", "\"form\": \"block\""},
+      {"\"share\": 0.125", "\"share\": 1.5"},
+      {"\"from\": 2048", "\"from\": 2047"},
+      {"\"prefill\": \"bf16\"", "\"prefill\": \"same\""},
+      {"\"reuse_granule\": 64", "\"reuse_granule\": 32"},
+      {"    128\n", "    100\n"},
+  };
+  for (const auto& [from, to] : damages) {
+    std::string other = text;
+    const size_t at = other.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    other.replace(at, std::string_view(from).size(), to);
+    EXPECT_THROW(plan_from_json(other, "plan.json"), Error) << to;
+  }
+}
+
 TEST(PlanJson, SurvivesTheRoundTrip) {
   const PlanFile file = example();
   const PlanFile again = plan_from_json(to_json(file), "plan.json");

@@ -8,6 +8,42 @@
 namespace troika::plan {
 namespace {
 
+// Parts that end inside of a granule would divide what is computed together.
+TEST(Plan, S2PartsOfAPromptEndWithWholeGranules) {
+  Plan plan;
+  plan.prefill = Prefill::kBf16;
+  plan.attention = {AttentionForm::kTile, 0.2, 512};
+  EXPECT_EQ(plan.whole_granules(0, 2000, 100), 100);
+  EXPECT_EQ(plan.prompt_part(700, 2000).n_rows, 512);
+  plan.reuse_granule = kAttentionTile;
+  EXPECT_EQ(plan.whole_granules(0, 2000, 100), 64);
+  EXPECT_EQ(plan.whole_granules(0, 2000, 10), 64);  // none would be whole
+  EXPECT_EQ(plan.whole_granules(128, 2000, 192), 192);
+  EXPECT_EQ(plan.whole_granules(1984, 2000, 10), 16);  // the rest
+  EXPECT_EQ(plan.whole_granules(1920, 1980, 60), 60);  // the end
+  EXPECT_EQ(plan.prompt_part(0, 2000).n_rows, 512);
+  EXPECT_EQ(plan.prompt_part(700, 2000).n_rows, 1152 - 700);
+  EXPECT_EQ(plan.prompt_part(1536, 2000).n_rows, 2000 - 1536);
+}
+
+TEST(Plan, S2ClassesOfAPromptsTokens) {
+  Plan plan;
+  plan.prefill = Prefill::kBf16;
+  plan.attention = {AttentionForm::kTile, 0.2, 512};
+  EXPECT_EQ(plan.class_at(511, 2000), 1);
+  EXPECT_EQ(plan.class_at(512, 2000), 2);
+  EXPECT_EQ(plan.class_at(1983, 2000), 2);
+  EXPECT_EQ(plan.class_at(1984, 2000), 1);            // its tile has 16 tokens
+  EXPECT_EQ(plan.class_at(1536 + 20, 1536 + 30), 0);  // a short rest
+  EXPECT_EQ(plan.class_at(700, 2000, 700), 1);        // its tile began before
+  EXPECT_EQ(plan.class_at(704, 2000, 700), 2);
+  plan.attention.form = AttentionForm::kQuery;
+  EXPECT_EQ(plan.class_at(1984, 2000), 2);
+  EXPECT_EQ(plan.class_at(511, 2000), 1);
+  plan.prefill = Prefill::kSame;
+  EXPECT_EQ(plan.class_at(1984, 2000), 0);
+}
+
 TEST(Lanes, CommasJoinCoresAndSemicolonsPartLanes) {
   const std::vector<HostLane> one = lanes_from_text("0,1", {0, 1, 2});
   ASSERT_EQ(one.size(), 1u);

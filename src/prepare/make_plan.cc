@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "base/cpu_features.h"
 #include "base/error.h"
@@ -129,6 +130,17 @@ void choose_prefill(const Options& options, tensor::Type type, plan::Plan* plan)
   plan->packed_bytes = most_packed_bytes(options);
 }
 
+// What was asked for stands before what the plan says.
+void choose_attention(const PromptChoice& prompts, plan::Plan* plan) {
+  plan::PromptAttention& attention = plan->attention;
+  attention.form = prompts.attention.value_or(attention.form);
+  if (prompts.attention_share) attention.share = *prompts.attention_share / 100;
+  attention.from = prompts.attention_from.value_or(attention.from);
+  plan::check_attention(*plan);
+  if (attention.form != plan::AttentionForm::kTile) return;
+  plan->reuse_granule = std::lcm(plan->reuse_granule, plan::kAttentionTile);
+}
+
 // Says where int8 weights come from.
 void explain_prefill(const Options& options, const model::Blueprint& blueprint,
                      const weights::Store& weights, plan::Plan* plan) {
@@ -245,6 +257,7 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
     std::erase_if(plan.prompt_shapes, [&](int n) { return n >= options.prompts.chunk; });
     plan.prompt_shapes.push_back(options.prompts.chunk);
   }
+  choose_attention(options.prompts, &plan);
   fit_context(options, blueprint, weights, &plan, memory);
   if (!options.plan.base) explain_prefill(options, blueprint, weights, &plan);
   // No executable for more tokens than the context holds. Steps of several sequences are wider.

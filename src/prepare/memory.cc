@@ -156,8 +156,7 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
   size_t scratch = 0;
   for (const plan::HostLane& lane : plan.lanes) {
     if (lane.is_device()) continue;  // what its lane holds is entered when it has been taken
-    scratch += lanes::host_scratch_bytes(blueprint, lane, plan.activations, plan.prefill,
-                                         plan.most_rows());
+    scratch += lanes::host_scratch_bytes(blueprint, lane, plan);
   }
   ledger.set(Owner::kLanes, scratch);
   const cache::KvShape shape = kv_shape(plan, blueprint);

@@ -60,7 +60,10 @@ struct LaneChoice {
 
 // How prompts are computed. What is given takes the place of what a plan says.
 struct PromptChoice {
-  std::optional<plan::Prefill> prefill;      // none: the fastest that is safe
+  std::optional<plan::Prefill> prefill;  // none: the fastest that is safe
+  std::optional<plan::AttentionForm> attention;
+  std::optional<double> attention_share;     // of positions that sparse attention keeps, percent
+  std::optional<int> attention_from;         // the position from which on it is sparse
   std::optional<plan::Int8Method> int8;      // then prompts are in int8
   std::optional<bool> has_one_weight_scale;  // int8 weights have one scale, or one for each row
   std::optional<int> outlier_prune;          // percent

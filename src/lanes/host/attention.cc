@@ -5,6 +5,7 @@
 #include "lanes/host/attention_args.h"
 #include "lanes/host/attention_tiles.h"
 #include "lanes/host/prompt_attention.h"
+#include "lanes/host/sparse_attention.h"
 
 namespace troika::lanes {
 namespace {
@@ -95,6 +96,12 @@ void run_attention(const BoundOp& bound, const OpContext& context, int index, in
 
   const Run& run = context.run;
   const auto& attention = bound.as<BoundAttention>();
+  if (attention.sparse.is_sparse()) {
+    share_items(context, index, worker,
+                n_sparse_attention_items(attention, run, context.team.size()),
+                [&](int64_t item) { run_sparse_attention(bound, context, worker, item); });
+    return;
+  }
   if (attention.shares_keys) {
     share_items(context, index, worker, n_prompt_attention_items(attention, run),
                 [&](int64_t item) { run_prompt_attention(bound, context, worker, item); });
@@ -118,11 +125,15 @@ void run_attention(const BoundOp& bound, const OpContext& context, int index, in
 
 size_t attention_parts_floats(const BoundOp& bound, const Run& run, int n_workers) {
   const auto& attention = bound.as<BoundAttention>();
+  if (attention.sparse.is_sparse()) {
+    return static_cast<size_t>(n_workers) * sparse_list_bytes(attention, run) / sizeof(float);
+  }
   return n_shared_segments(bound, run, n_workers) * static_cast<size_t>(run.n_tokens) *
          static_cast<size_t>(attention.n_heads()) * segment_floats(attention);
 }
 
 size_t attention_bytes(const BoundAttention& attention, int n_tokens) {
+  if (attention.sparse.is_sparse()) return sparse_attention_bytes(attention);
   return attention.shares_keys ? prompt_attention_bytes(attention)
                                : attention_tile_bytes(attention.head_dim, n_tokens);
 }

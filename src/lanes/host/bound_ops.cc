@@ -19,7 +19,8 @@ BoundRope bind_rope(const model::Op& op, const model::Blueprint& blueprint) {
           model::first_pair_of(blueprint.ropes, static_cast<int>(blueprint.ropes.size()))};
 }
 
-BoundAttention bind_attention(const Subgraph& subgraph, int output_width, Precision precision) {
+BoundAttention bind_attention(const Subgraph& subgraph, const model::Op& op, int output_width,
+                              const Precision& precision) {
   const model::Blueprint& blueprint = *subgraph.blueprint;
   const int head_dim = blueprint.head_dim;
   if (static_cast<size_t>(head_dim) > kernels::kMaxHeadSize) {
@@ -29,8 +30,13 @@ BoundAttention bind_attention(const Subgraph& subgraph, int output_width, Precis
                     head_dim, kernels::kMaxHeadSize));
   }
   const Range heads = subgraph.slice.heads.within(blueprint.n_kv_heads);
-  return {head_dim, output_width / (blueprint.n_kv_heads * head_dim), heads.begin, heads.end,
-          plan::shares_keys(precision.prefill)};
+  return {head_dim,
+          output_width / (blueprint.n_kv_heads * head_dim),
+          heads.begin,
+          heads.end,
+          plan::shares_keys(precision.prefill),
+          plan::is_sparse(precision.attention, op.window) ? precision.attention
+                                                          : plan::PromptAttention()};
 }
 
 // The rows that a selection reads are those of the whole batch.
@@ -88,7 +94,7 @@ BoundOp bind(const Subgraph& subgraph, size_t index, const weights::Store& weigh
       bound.own = bind_rope(op, blueprint);
       break;
     case OpKind::kAttention:
-      bound.own = bind_attention(subgraph, bound.output_width, precision);
+      bound.own = bind_attention(subgraph, op, bound.output_width, precision);
       break;
     case OpKind::kLinear:
       bound.own = bind_product(op, weights, kernels, precision);

@@ -82,6 +82,7 @@ struct Precision {
   plan::Activations activations;
   plan::Prefill prefill;                  // kSame in an executable for decoding
   const Int8Rules* int8_rules = nullptr;  // null: each token's own scale everywhere
+  plan::PromptAttention attention = {};   // dense in an executable for decoding
 };
 
 // Chooses the form and its functions.

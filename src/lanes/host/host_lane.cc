@@ -52,22 +52,24 @@ class HostExecutable : public Executable {
 
 namespace {
 
-constexpr size_t kLine = 64;  // bytes to which both buffers are aligned
+constexpr size_t kLine = 64;  // bytes to which these buffers are aligned
 
-std::byte* aligned(std::vector<std::byte>& bytes) {
-  const auto address = reinterpret_cast<uintptr_t>(bytes.data());
-  return bytes.data() + (kLine - address % kLine) % kLine;
+template <typename T>
+T* aligned(std::vector<T>& values) {
+  const auto address = reinterpret_cast<uintptr_t>(values.data());
+  return values.data() + (kLine - address % kLine) % kLine / sizeof(T);
 }
 
 }  // namespace
 
 HostLane::HostLane(const kernels::Table& kernels, const plan::HostLane& lane,
                    plan::Activations activations, plan::Prefill prefill,
-                   const Int8Rules* int8_rules)
+                   const Int8Rules* int8_rules, const plan::PromptAttention& attention)
     : kernels_(kernels),
       activations_(activations),
       prefill_(prefill),
       int8_rules_(int8_rules),
+      attention_(attention),
       team_(lane.n_threads, lane.cores) {
   info_.name = "host";
   for (size_t i = 0; i < lane.cores.size(); ++i) {
@@ -85,7 +87,7 @@ std::unique_ptr<Executable> HostLane::build(const Subgraph& subgraph, plan::Shap
   check_slice(subgraph, info_);
   const bool is_prompt = shape.phase == plan::Phase::kPrompt;
   const Precision precision = {activations_, is_prompt ? prefill_ : plan::Prefill::kSame,
-                               int8_rules_};
+                               int8_rules_, is_prompt ? attention_ : plan::PromptAttention()};
   const TokenSlice tokens(subgraph);
   std::vector<BoundOp> ops = bind_ops(subgraph, weights, buffers, kernels_, precision);
   for (BoundOp& bound : ops) {
@@ -157,7 +159,8 @@ size_t HostLane::held_bytes() const {
 
 // In leaps, so that a growing context asks for memory rarely.
 void HostLane::reserve_parts(size_t n_floats) {
-  if (attention_parts_.size() < n_floats) attention_parts_.resize(2 * n_floats);
+  const size_t n_aligned = n_floats + kLine / sizeof(float);
+  if (n_floats > 0 && attention_parts_.size() < n_aligned) attention_parts_.resize(2 * n_aligned);
 }
 
 // By how much columns came after the product beside had ended.
@@ -201,7 +204,7 @@ void HostLane::run_ops(const HostExecutable& host, const Run& run) {
                              aligned(stretches_),
                              stretch_bytes_,
                              counters_.data(),
-                             attention_parts_.data(),
+                             aligned(attention_parts_),
                              outliers_.get(),
                              outlier_counts_.data(),
                              scratch_.data(),

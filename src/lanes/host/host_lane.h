@@ -17,7 +17,8 @@ class HostLane : public Lane {
  public:
   // `kernels` must outlive the lane, and the rules until its executables are built.
   HostLane(const kernels::Table& kernels, const plan::HostLane& lane, plan::Activations activations,
-           plan::Prefill prefill, const Int8Rules* int8_rules = nullptr);
+           plan::Prefill prefill, const Int8Rules* int8_rules = nullptr,
+           const plan::PromptAttention& attention = {});
   ~HostLane() override;
 
   const LaneInfo& info() const override { return info_; }
@@ -42,6 +43,7 @@ class HostLane : public Lane {
   plan::Activations activations_;
   plan::Prefill prefill_;
   const Int8Rules* int8_rules_;
+  plan::PromptAttention attention_;  // of prompts
   LaneInfo info_;
   Team team_;
   // Activations of the product at hand in the form it takes, and weights unpacked by each worker.

@@ -16,7 +16,8 @@ HostMachine::HostMachine(const kernels::Table& kernels, const plan::Plan& plan,
       TROIKA_ASSERT(make_device != nullptr);
       made = make_device(lane);
     } else {
-      made = std::make_unique<HostLane>(kernels, lane, plan.activations, plan.prefill, int8_rules);
+      made = std::make_unique<HostLane>(kernels, lane, plan.activations, plan.prefill, int8_rules,
+                                        plan.attention);
     }
     // A queue has a thread of its own already.
     if (plan.lanes.size() > 1 && made->info().queue_depth == 1) {

@@ -4,6 +4,7 @@
 
 #include "lanes/host/attention_tiles.h"
 #include "lanes/host/products.h"
+#include "lanes/host/sparse_attention.h"
 
 namespace troika::lanes {
 namespace {
@@ -23,18 +24,27 @@ size_t most_form_bytes(plan::Activations activations, plan::Prefill prefill, siz
 
 // What each worker needs for weights that are unpacked, or for the queries, keys and values of
 // attention of many tokens, which fit a second-level cache.
-size_t unpacking_bytes(plan::Prefill prefill, int head_dim, int most_tokens, size_t longest_row) {
+size_t unpacking_bytes(const plan::Plan& plan, const model::Blueprint& blueprint,
+                       size_t longest_row) {
   constexpr size_t kAttentionBytes = size_t{1} << 20;
-  if (!plan::shares_keys(prefill)) return attention_tile_bytes(head_dim, most_tokens);
-  const size_t one_strip = kernels::int8_strip_bytes(longest_row);
-  return std::max({kAttentionBytes, kStretchBytes,
-                   prefill == plan::Prefill::kInt8 ? std::max(kMostUnpackedBytes, one_strip) : 0});
+  if (!plan::shares_keys(plan.prefill)) {
+    return attention_tile_bytes(blueprint.head_dim, plan.most_rows());
+  }
+  size_t bytes = std::max(kAttentionBytes, kStretchBytes);
+  if (plan.prefill == plan::Prefill::kInt8) {
+    bytes = std::max({bytes, kMostUnpackedBytes, kernels::int8_strip_bytes(longest_row)});
+  }
+  if (!plan.attention.is_sparse()) return bytes;
+  const int n_group = blueprint.n_heads / std::max(blueprint.n_kv_heads, 1);
+  return std::max(bytes, sparse_attention_bytes({blueprint.head_dim, std::max(n_group, 1), 0,
+                                                 blueprint.n_kv_heads, true, plan.attention}));
 }
 
 }  // namespace
 
 size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLane& lane,
-                          plan::Activations activations, plan::Prefill prefill, int most_tokens) {
+                          const plan::Plan& plan) {
+  const int most_tokens = plan.most_rows();
   const auto n_tokens = static_cast<size_t>(most_tokens);
   const auto n_workers = static_cast<size_t>(lane.n_threads);
   size_t prepared = 0, longest_row = 0;
@@ -43,7 +53,7 @@ size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLan
     if (op.kind != model::OpKind::kLinear && !is_expert) continue;
     const auto k =
         static_cast<size_t>(blueprint.weights[static_cast<size_t>(op.weight)].row_length);
-    size_t row_bytes = most_form_bytes(activations, prefill, k);
+    size_t row_bytes = most_form_bytes(plan.activations, plan.prefill, k);
     if (is_expert) row_bytes = std::max(row_bytes, k * sizeof(float));
     const size_t n_rows =
         n_tokens * static_cast<size_t>(is_expert ? std::max(blueprint.n_experts_used, 1) : 1);
@@ -56,9 +66,8 @@ size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLan
           ? sizeof(int32_t) * (2 * static_cast<size_t>(blueprint.n_experts) + 1 +
                                2 * n_tokens * static_cast<size_t>(blueprint.n_experts_used))
           : 0;
-  return prepared +
-         n_workers * (unpacking_bytes(prefill, blueprint.head_dim, most_tokens, longest_row) +
-                      routes + longest_row * sizeof(float));
+  return prepared + n_workers * (unpacking_bytes(plan, blueprint, longest_row) + routes +
+                                 longest_row * sizeof(float));
 }
 
 }  // namespace troika::lanes

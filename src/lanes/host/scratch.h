@@ -11,6 +11,6 @@ namespace troika::lanes {
 // At least what HostLane::held_bytes() will be, and little more. Parts of attention are left out,
 // which grow with the context and stay small.
 size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLane& lane,
-                          plan::Activations activations, plan::Prefill prefill, int most_tokens);
+                          const plan::Plan& plan);
 
 }  // namespace troika::lanes

@@ -1,0 +1,179 @@
+#include "lanes/host/sparse_attention.h"
+
+#include <algorithm>
+
+#include "attention/query_attention.h"
+#include "attention/tile_attention.h"
+#include "lanes/host/prompt_attention.h"
+
+namespace troika::lanes {
+namespace {
+
+constexpr size_t kTile = attention::kTileTokens;
+static_assert(kTile == plan::kAttentionTile);
+static_assert(attention::kLeastPositions == plan::PromptAttention::kLeastFrom);
+// Items for each worker, so that none waits long for the others at the end: later tiles see more.
+constexpr int64_t kItemsOfWorker = 2;
+
+bool is_by_tile(const BoundAttention& attention) {
+  return attention.sparse.form == plan::AttentionForm::kTile;
+}
+
+// Tokens of an item. How many tiles share what is unpacked of keys changes no bit.
+size_t tokens_of_item(const BoundAttention& attention, const Run& run, int n_workers) {
+  if (!is_by_tile(attention)) return kTile;
+  const auto n_tiles =
+      static_cast<int64_t>((static_cast<size_t>(run.n_tokens) + kTile - 1) / kTile);
+  const int64_t most = n_tiles * attention.n_heads() / (kItemsOfWorker * n_workers);
+  const size_t together = attention::tiles_together(static_cast<size_t>(attention.n_group));
+  return kTile * static_cast<size_t>(std::clamp<int64_t>(most, 1, static_cast<int64_t>(together)));
+}
+
+size_t position_of(const Run& run, size_t token) { return run.visible[token].size() - 1; }
+
+attention::TileRoom tile_room(const BoundAttention& attention, size_t n_tiles) {
+  return {static_cast<size_t>(attention.head_dim), static_cast<size_t>(attention.n_group), n_tiles};
+}
+
+// Tokens of a run that attend in the same way: whole tiles, or those that choose for themselves, or
+// such as see everything.
+struct Stretch {
+  Tokens tokens;
+  bool is_sparse;
+};
+
+// A token's tile is whole where the run has all of its tokens, one behind the other.
+bool begins_tile(const BoundAttention& attention, const Run& run, Tokens together, size_t token) {
+  return position_of(run, token) % kTile == 0 && token + kTile <= together.last &&
+         position_of(run, token) >= static_cast<size_t>(attention.sparse.from) &&
+         position_of(run, token + kTile - 1) == position_of(run, token) + kTile - 1;
+}
+
+// The stretch that begins with the first of some tokens that see together.
+Stretch stretch_of(const BoundAttention& attention, const Run& run, Tokens together) {
+  const auto is_sparse = [&](size_t token) {
+    if (is_by_tile(attention)) return begins_tile(attention, run, together, token);
+    return position_of(run, token) >= static_cast<size_t>(attention.sparse.from);
+  };
+  const bool first_is = is_sparse(together.first);
+  const size_t step = first_is && is_by_tile(attention) ? kTile : 1;
+  size_t last = together.first + step;
+  while (last < together.last && is_sparse(last) == first_is) last += step;
+  return {{together.first, last}, first_is};
+}
+
+class SparseItem {
+ public:
+  SparseItem(const BoundOp& bound, const OpContext& context, int worker, int head)
+      : bound_(bound),
+        attention_(bound.as<BoundAttention>()),
+        context_(context),
+        run_(context.run),
+        worker_(worker),
+        head_(head) {
+    const size_t bytes = sparse_list_bytes(attention_, run_);
+    auto* const lists = reinterpret_cast<std::byte*>(context.attention_parts);
+    lists_ = lists + static_cast<size_t>(worker) * bytes;
+  }
+
+  // A tile belongs to the item in which it begins.
+  void attend(Tokens tokens) {
+    Tokens together = {0, 0};
+    const auto n_tokens = static_cast<size_t>(run_.n_tokens);
+    while (together.last <= tokens.first) {
+      together = seeing_together(run_, {together.last, n_tokens});
+    }
+    Tokens rest = together;
+    while (rest.first < tokens.last) {
+      const Stretch stretch = stretch_of(attention_, run_, rest);
+      take(stretch, tokens);
+      rest.first = stretch.tokens.last;
+      if (rest.first == rest.last && rest.last < n_tokens) {
+        rest = seeing_together(run_, {rest.last, n_tokens});
+      } else if (rest.first == rest.last) {
+        return;
+      }
+    }
+  }
+
+ private:
+  // What of a stretch belongs to the item's tokens.
+  void take(const Stretch& stretch, Tokens tokens) {
+    Tokens part = stretch.tokens;
+    if (stretch.is_sparse && is_by_tile(attention_)) {
+      while (part.first < tokens.first) part.first += kTile;
+      while (part.last >= tokens.last + kTile) part.last -= kTile;
+    } else {
+      part.first = std::max(part.first, tokens.first);
+      part.last = std::min(part.last, tokens.last);
+    }
+    if (part.first >= part.last) return;
+    if (!stretch.is_sparse) {
+      attend_to_all(bound_, context_, worker_, head_, part);
+    } else if (is_by_tile(attention_)) {
+      attend_by_tile(part);
+    } else {
+      attend_by_query(part);
+    }
+  }
+
+  void attend_by_tile(Tokens tokens) {
+    const attention::TileRoom room = tile_room(attention_, (tokens.last - tokens.first) / kTile);
+    attention::attend_tiles(
+        context_.kernels, positions_of(bound_, context_, tokens.last - 1, head_),
+        queries_of(bound_, context_, tokens.first, head_), position_of(run_, tokens.first),
+        attention_.sparse.share, room, context_.stretch_of(worker_), lists_);
+  }
+
+  void attend_by_query(Tokens tokens) {
+    const attention::QueryRoom room = {static_cast<size_t>(attention_.head_dim),
+                                       static_cast<size_t>(attention_.n_group)};
+    attention::attend_by_query(
+        context_.kernels, positions_of(bound_, context_, tokens.last - 1, head_),
+        queries_of(bound_, context_, tokens.first, head_), position_of(run_, tokens.first),
+        tokens.last - tokens.first, attention_.sparse.share, room, lists_);
+  }
+
+  const BoundOp& bound_;
+  const BoundAttention& attention_;
+  const OpContext& context_;
+  const Run& run_;
+  int worker_;
+  int head_;
+  std::byte* lists_;
+};
+
+}  // namespace
+
+int64_t n_sparse_attention_items(const BoundAttention& attention, const Run& run, int n_workers) {
+  const size_t n_tokens = tokens_of_item(attention, run, n_workers);
+  const size_t n_parts = (static_cast<size_t>(run.n_tokens) + n_tokens - 1) / n_tokens;
+  return static_cast<int64_t>(n_parts) * attention.n_heads();
+}
+
+size_t sparse_attention_bytes(const BoundAttention& attention) {
+  const size_t n_tiles = attention::tiles_together(static_cast<size_t>(attention.n_group));
+  return std::max(prompt_attention_bytes(attention), tile_room(attention, n_tiles).bytes());
+}
+
+size_t sparse_list_bytes(const BoundAttention& attention, const Run& run) {
+  size_t most = 0;
+  for (const cache::VisibleSlots& visible : run.visible) most = std::max(most, visible.size());
+  const auto n_group = static_cast<size_t>(attention.n_group);
+  if (is_by_tile(attention)) {
+    return tile_room(attention, attention::tiles_together(n_group)).list_bytes(most);
+  }
+  return attention::QueryRoom{static_cast<size_t>(attention.head_dim), n_group}.bytes(most);
+}
+
+void run_sparse_attention(const BoundOp& bound, const OpContext& context, int worker,
+                          int64_t item) {
+  const auto& attention = bound.as<BoundAttention>();
+  const int64_t n_heads = attention.n_heads();
+  const size_t n_tokens = tokens_of_item(attention, context.run, context.team.size());
+  const size_t first = static_cast<size_t>(item / n_heads) * n_tokens;
+  SparseItem(bound, context, worker, attention.first_head + static_cast<int>(item % n_heads))
+      .attend({first, std::min(first + n_tokens, static_cast<size_t>(context.run.n_tokens))});
+}
+
+}  // namespace troika::lanes
