@@ -77,6 +77,7 @@ class Calibrator {
   void gather() {
     prepare::Options options = options_.engine;
     options.prompts.int8.reset();
+    options.prompts.attention.reset();
     options.plan.file.clear();
     options.plan.exact.reset();
     if (!options_.is_brief) {
