@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/batcher.h"
-#include "engine/drafting.h"
+#include "engine/drafting/drafting.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/tiny_engine.h"
 

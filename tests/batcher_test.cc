@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "engine/batcher.h"
-#include "engine/drafting.h"
+#include "engine/drafting/drafting.h"
 #include "engine/generate.h"
 #include "tests/support/prompt_case.h"
 #include "tests/support/tiny_engine.h"

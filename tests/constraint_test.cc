@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "engine/batcher.h"
 #include "engine/constrain/constraint.h"
-#include "engine/drafting.h"
+#include "engine/drafting/drafting.h"
 #include "engine/generate.h"
 #include "tests/support/tiny_engine.h"
 

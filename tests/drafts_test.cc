@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "engine/drafting.h"
+#include "engine/drafting/drafting.h"
 #include "engine/generate.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"

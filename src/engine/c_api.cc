@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/option_names.h"
 #include "engine/chat.h"
-#include "engine/drafting.h"
+#include "engine/drafting/drafting.h"
 #include "engine/engine.h"
 #include "engine/generate.h"
 #include "engine/session.h"

@@ -9,7 +9,7 @@
 
 #include "base/system.h"
 #include "base/trace.h"
-#include "engine/drafting.h"
+#include "engine/drafting/drafting.h"
 #include "engine/generate.h"
 #include "tests/support/tiny_engine.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/progress.h"
 #include "engine/chat.h"
-#include "engine/drafting.h"
+#include "engine/drafting/drafting.h"
 #include "engine/session.h"
 
 namespace troika::measure {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/options.h"
-#include "engine/drafting.h"
+#include "engine/drafting/drafting.h"
 #include "engine/generate.h"
 
 namespace troika::cli {

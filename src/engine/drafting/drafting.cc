@@ -1,4 +1,4 @@
-#include "engine/drafting.h"
+#include "engine/drafting/drafting.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "draft/lookup.h"
 #include "draft/reuse.h"
 #include "draft/sam.h"
-#include "engine/draft_model.h"
+#include "engine/drafting/draft_model.h"
 
 namespace troika::engine {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/draft_model.h"
+#include "engine/drafting/draft_model.h"
 
 #include <fmt/format.h>
 
