@@ -62,17 +62,31 @@ struct CgroupMemory {
   }
 };
 
-// The folder of this process's cgroup (version 2), and those above it to the root.
-std::vector<std::string> cgroup_folders(const std::string& root) {
+// Whether a line "4:cpu,cpuacct:/path" of /proc/self/cgroup is about this controller.
+bool names_controller(const std::string& line, const std::string& controller) {
+  const size_t begin = line.find(':') + 1, end = line.find(':', begin);
+  if (begin == 0 || end == std::string::npos) return false;
+  return ("," + line.substr(begin, end - begin) + ",").find("," + controller + ",") !=
+         std::string::npos;
+}
+
+// The folder of this process's cgroup, and those above it to the root: of version 2, or of a
+// controller of version 1. A container may see its own folder as the root, and then not the others.
+std::vector<std::string> cgroup_folders(const std::string& root,
+                                        const std::string& controller = "") {
   std::vector<std::string> folders;
   std::ifstream file(root + "/proc/self/cgroup");
   std::string line;
-  std::string path;
+  std::string path = controller.empty() ? "" : "/";
   while (std::getline(file, line)) {
-    if (line.compare(0, 4, "0::/") == 0) path = line.substr(3);
+    const size_t slash = line.find(":/");
+    const bool is_own =
+        controller.empty() ? line.compare(0, 4, "0::/") == 0 : names_controller(line, controller);
+    if (is_own && slash != std::string::npos) path = line.substr(slash + 1);
   }
+  const std::string mount = root + "/sys/fs/cgroup" + (controller.empty() ? "" : "/") + controller;
   while (!path.empty()) {
-    folders.push_back(root + "/sys/fs/cgroup" + path);
+    folders.push_back(mount + path);
     if (path == "/") break;
     const size_t slash = path.rfind('/');
     path = slash == 0 ? "/" : path.substr(0, slash);
@@ -80,7 +94,7 @@ std::vector<std::string> cgroup_folders(const std::string& root) {
   return folders;
 }
 
-// All limits on the way from this process's cgroup (version 2) to the root, or that of version 1.
+// All limits on the way from this process's cgroup to the root, of either version.
 CgroupMemory cgroup_memory(const std::string& root) {
   CgroupMemory memory;
   for (const std::string& folder : cgroup_folders(root)) {
@@ -90,11 +104,13 @@ CgroupMemory cgroup_memory(const std::string& root) {
                     entry_of(stat, "active_file") + entry_of(stat, "inactive_file"));
     }
   }
-  const std::string v1 = root + "/sys/fs/cgroup/memory/memory.";
-  if (const std::optional<size_t> limit = number_in(v1 + "limit_in_bytes")) {
-    memory.narrow(
-        *limit, number_in(v1 + "usage_in_bytes").value_or(0),
-        entry_of(v1 + "stat", "total_active_file") + entry_of(v1 + "stat", "total_inactive_file"));
+  for (const std::string& folder : cgroup_folders(root, "memory")) {
+    const std::string v1 = folder + "/memory.";
+    if (const std::optional<size_t> limit = number_in(v1 + "limit_in_bytes")) {
+      memory.narrow(*limit, number_in(v1 + "usage_in_bytes").value_or(0),
+                    entry_of(v1 + "stat", "total_active_file") +
+                        entry_of(v1 + "stat", "total_inactive_file"));
+    }
   }
   return memory;
 }
@@ -111,11 +127,12 @@ double cgroup_cores(const std::string& root) {
     double quota_us = 0, period_us = 0;
     if (file >> quota_us >> period_us) narrow(quota_us, period_us);  // the word max is no number
   }
-  // Version 1, where the root that a container sees is its own; a quota of -1 is none.
-  const std::string v1 = root + "/sys/fs/cgroup/cpu/cpu.cfs_";
-  double quota_us = 0;
-  if (std::ifstream(v1 + "quota_us") >> quota_us) {
-    narrow(quota_us, static_cast<double>(number_in(v1 + "period_us").value_or(0)));
+  // In version 1 a quota of -1 is none.
+  for (const std::string& folder : cgroup_folders(root, "cpu")) {
+    double quota_us = 0;
+    if (std::ifstream(folder + "/cpu.cfs_quota_us") >> quota_us) {
+      narrow(quota_us, static_cast<double>(number_in(folder + "/cpu.cfs_period_us").value_or(0)));
+    }
   }
   return cores;
 }

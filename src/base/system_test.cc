@@ -78,6 +78,18 @@ TEST(System, TheFirstVersionOfCgroupsCountsToo) {
   EXPECT_EQ(available_memory_bytes(machine.root()), 1500000000u);
 }
 
+// A process may have been put into a cgroup of its own, whose limit is not the root's.
+TEST(System, TheOwnCgroupOfTheFirstVersionCounts) {
+  FakeMachine machine;
+  machine.write("proc/self/cgroup", "9:cpu,cpuacct:/\n4:hugetlb,memory:/outer/inner\n0::/\n");
+  machine.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  machine.write("sys/fs/cgroup/memory/outer/memory.limit_in_bytes", "3000000000\n");
+  machine.write("sys/fs/cgroup/memory/outer/inner/memory.limit_in_bytes", "2000000000\n");
+  machine.write("sys/fs/cgroup/memory/outer/inner/memory.usage_in_bytes", "500000000\n");
+  EXPECT_EQ(memory_limit_bytes(machine.root()), 2000000000u);
+  EXPECT_EQ(available_memory_bytes(machine.root()), 1500000000u);
+}
+
 TEST(System, AQuotaOfTimeLimitsTheCores) {
   const int n_cores = static_cast<int>(usable_core_numbers().size());
   FakeMachine machine;
