@@ -2,8 +2,8 @@
 # one test program for the unit tests that stand beside its files.
 
 # In the order in which the data walks; scripts/check_layers.py reads this list too.
-set(TROIKA_ROOMS base tensor gguf fetch text grammar jinja kernels attention model plan cache weights
-                 forge convert lanes schedule solve draft prepare machines engine measure tune papers
+set(TROIKA_ROOMS base tensor gguf fetch http text grammar jinja kernels attention model plan cache
+                 weights forge convert lanes schedule solve draft prepare machines engine measure tune papers
                  server cli)
 
 set(troika_fmt fmt::fmt)

@@ -125,12 +125,20 @@ def json_schemas():
     yield "array", b'{"prefixItems":[{"pattern":"a+$","maxLength":4}],"items":{"multipleOf":0.5},"maxItems":3}'
 
 
+def requests():
+    yield "get", b"GET /health?a=b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nGET / HTTP/1.0\r\n\r\n"
+    yield "body", b"POST /v1 HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabcPRI"
+    chunks = b"3\r\nabc\r\n0a\r\n0123456789\r\n0\r\n\r\n"
+    yield "chunks", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks
+
+
 def main():
     if len(sys.argv) != 2:
         print(__doc__.strip(), file=sys.stderr)
         return 2
     corpora = {"fuzz_gguf_file": gguf_files, "fuzz_draft_history": histories,
                "fuzz_convert_safetensors": safetensors_files, "fuzz_fetch_listing": listings,
+               "fuzz_http_parser": requests,
                "fuzz_grammar_gbnf": gbnf_texts, "fuzz_grammar_regex": regexes,
                "fuzz_grammar_json_schema": json_schemas}
     for target, files in corpora.items():

@@ -1,0 +1,71 @@
+#include "http/exchange.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "base/os_error.h"
+
+namespace troika::http {
+
+Mailbox::Mailbox() : event_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  if (event_.get() < 0) throw_errno("A counter of events", "be made");
+}
+
+void Mailbox::wake() const {
+  const uint64_t one = 1;
+  // It fails only where the counter is full, and then the server is awake.
+  [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof(one));
+}
+
+void Mailbox::post(Letter letter) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (is_closed_) return;
+    letters_.push_back(std::move(letter));
+    if (letters_.size() > 1) return;  // the first one has woken the server
+  }
+  wake();
+}
+
+std::vector<Mailbox::Letter> Mailbox::take() {
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t n = ::read(event_.get(), &count, sizeof(count));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(letters_, {});
+}
+
+void Mailbox::close() {
+  std::vector<Letter> dropped;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  is_closed_ = true;
+  dropped.swap(letters_);
+}
+
+// The mark stands before the second look: if the server takes bytes away between the two looks,
+// the second one sees it, and if it does so later, it sees the mark.
+bool Exchange::is_full() {
+  if (n_waiting() <= kMostUnsent) return false;
+  is_awaited_.store(true);
+  return n_waiting() > kMostUnsent;
+}
+
+void Exchange::reply(Response response) {
+  mailbox_->post({shared_from_this(), Mailbox::Kind::kReply, std::move(response), {}});
+}
+
+void Exchange::begin(Response head) {
+  mailbox_->post({shared_from_this(), Mailbox::Kind::kBegin, std::move(head), {}});
+}
+
+void Exchange::write(std::string bytes) {
+  if (bytes.empty() || is_gone()) return;
+  posted_.fetch_add(bytes.size());
+  mailbox_->post({shared_from_this(), Mailbox::Kind::kWrite, {}, std::move(bytes)});
+}
+
+void Exchange::end() { mailbox_->post({shared_from_this(), Mailbox::Kind::kEnd, {}, {}}); }
+
+}  // namespace troika::http

@@ -1,0 +1,376 @@
+#include "http/server.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/error.h"
+#include "base/os_error.h"
+
+namespace troika::http {
+namespace {
+
+// Descriptors for what is no connection: files, listeners, other libraries.
+constexpr int kOtherDescriptors = 64;
+
+// As many connections as the system lets this process have, at most those that are wanted.
+int connections_allowed(int wanted) {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
+  const auto needed = static_cast<rlim_t>(wanted) + kOtherDescriptors;
+  if (limit.rlim_cur < needed) {
+    limit.rlim_cur = std::min(needed, limit.rlim_max);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    getrlimit(RLIMIT_NOFILE, &limit);
+  }
+  if (limit.rlim_cur >= needed) return wanted;
+  return std::max(1, static_cast<int>(limit.rlim_cur) - kOtherDescriptors);
+}
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kMostEvents = 256;
+constexpr int kMostAccepted = 64;  // in one turn
+constexpr int kTickMs = 100;
+constexpr size_t kMailboxId = 0;
+constexpr size_t kFirstListenerId = 1;
+constexpr size_t kFirstConnectionId = 1000;
+
+const char* late_text(Connection::Late late) {
+  return late == Connection::Late::kHead
+             ? "The head of the request did not come in time."
+             : "The body of the request did not come in time; it may be slow, but not this slow.";
+}
+
+}  // namespace
+
+Server::Server(std::vector<Listener> listeners, const ServerOptions& options, Handler& handler)
+    : listeners_(std::move(listeners)),
+      options_(options),
+      handler_(handler),
+      mailbox_(std::make_shared<Mailbox>()),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      next_id_(kFirstConnectionId),
+      now_(Clock::now()),
+      next_tick_(now_) {
+  TROIKA_ASSERT(listeners_.size() < kFirstConnectionId - kFirstListenerId);
+  options_.most_connections = connections_allowed(options_.most_connections);
+  if (epoll_.get() < 0) throw_errno("The list of sockets", "be made");
+  wait_for(mailbox_->fd(), kMailboxId, EPOLLIN, true);
+  for (size_t i = 0; i < listeners_.size(); ++i) {
+    wait_for(listeners_[i].fd(), kFirstListenerId + i, EPOLLIN, true);
+  }
+}
+
+Server::~Server() {
+  mailbox_->close();
+  for (const auto& [id, connection] : connections_) leave(*connection);
+}
+
+void Server::stop() {
+  n_stops_.fetch_add(1);
+  mailbox_->wake();
+}
+
+void Server::wait_for(int fd, Id id, uint32_t events, bool is_new) {
+  epoll_event event = {};
+  event.events = events;
+  event.data.u64 = id;
+  if (epoll_ctl(epoll_.get(), is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &event) != 0) {
+    throw_errno("A socket", "be waited for");
+  }
+}
+
+void Server::run() {
+  epoll_event events[kMostEvents];
+  while (true) {
+    const int n = epoll_wait(epoll_.get(), events, kMostEvents, kTickMs);
+    if (n < 0 && errno != EINTR) throw_errno("The list of sockets", "be waited for");
+    now_ = Clock::now();
+    for (int i = 0; i < n; ++i) {
+      const Id id = events[i].data.u64;
+      if (id >= kFirstConnectionId) {
+        serve(id, events[i].events);
+      } else if (id != kMailboxId && !is_stopping_) {
+        accept_from(listeners_[id - kFirstListenerId]);
+      }
+    }
+    read_mail();
+    if (now_ >= next_tick_) {
+      look_at_times();
+      handler_.on_tick();
+      next_tick_ = now_ + std::chrono::milliseconds(kTickMs);
+    }
+    if (n_stops_.load() > 0) begin_stop();
+    const bool is_over = n_stops_.load() > 1 || now_ >= stop_deadline_ || is_quiet();
+    if (is_stopping_ && is_over) return;
+  }
+}
+
+void Server::begin_stop() {
+  if (std::exchange(is_stopping_, true)) return;
+  stop_deadline_ = now_ + std::chrono::duration_cast<Clock::duration>(
+                              std::chrono::duration<double>(options_.grace));
+  for (const Listener& listener : listeners_) {
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener.fd(), nullptr);
+  }
+  std::vector<Id> idle;
+  for (const auto& [id, connection] : connections_) {
+    if (connection->exchange == nullptr && connection->n_unsent() == 0) idle.push_back(id);
+  }
+  for (const Id id : idle) close(id);
+}
+
+bool Server::is_quiet() const {
+  return std::all_of(connections_.begin(), connections_.end(),
+                     [](const auto& entry) { return entry.second->is_lingering(); });
+}
+
+// Who is between two requests for the longest time goes before anybody is turned away.
+bool Server::end_an_idle_one() {
+  auto oldest = connections_.end();
+  for (auto it = connections_.begin(); it != connections_.end(); ++it) {
+    const bool may_go = it->second->is_idle() && it->second->n_unsent() == 0;
+    if (may_go && (oldest == connections_.end() || it->first < oldest->first)) oldest = it;
+  }
+  ++statistics_.n_crowded;
+  if (oldest == connections_.end()) return false;
+  close(oldest->first);
+  return true;
+}
+
+void Server::turn_away(const Descriptor& socket) {
+  const Response response =
+      handler_.refusal({503, "The server has as many connections as it may. Try again."});
+  const std::string bytes =
+      head_of(response, static_cast<long long>(response.body.size()), false, true) + response.body;
+  // What a new socket does not take at once is not worth a place.
+  [[maybe_unused]] const ssize_t n =
+      send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void Server::accept_from(const Listener& listener) {
+  for (int i = 0; i < kMostAccepted; ++i) {
+    Descriptor socket(accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (socket.get() < 0) {
+      // Without descriptors the listener stays ready: whoever is idle makes room for the next turn.
+      if (errno == EMFILE || errno == ENFILE) end_an_idle_one();
+      return;
+    }
+    const bool has_room = connections_.size() < static_cast<size_t>(options_.most_connections);
+    if (!has_room && !end_an_idle_one()) {
+      turn_away(socket);
+      continue;
+    }
+    if (listener.is_tcp()) {
+      const int on = 1;
+      setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    }
+    const Id id = next_id_++;
+    const int fd = socket.get();
+    auto connection =
+        std::make_unique<Connection>(std::move(socket), options_.limits, options_.patience, now_);
+    connection->events = EPOLLIN | EPOLLRDHUP;
+    wait_for(fd, id, connection->events, true);
+    connections_.emplace(id, std::move(connection));
+    ++statistics_.n_connections;
+    statistics_.n_open = static_cast<int>(connections_.size());
+  }
+}
+
+void Server::leave(Connection& connection) {
+  n_body_bytes_ -= std::exchange(connection.n_body_counted, 0);
+  const std::shared_ptr<Exchange> exchange = std::move(connection.exchange);
+  connection.exchange = nullptr;
+  if (exchange == nullptr) return;
+  exchange->is_gone_.store(true, std::memory_order_release);
+  handler_.on_gone(exchange);
+}
+
+void Server::close(Id id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  const std::unique_ptr<Connection> connection = std::move(found->second);
+  connections_.erase(found);
+  statistics_.n_open = static_cast<int>(connections_.size());
+  leave(*connection);
+}
+
+void Server::serve(Id id, uint32_t events) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  Connection& connection = *found->second;
+  const bool reads = (events & (EPOLLIN | EPOLLRDHUP)) != 0;
+  if ((events & (EPOLLERR | EPOLLHUP)) != 0 || (reads && !connection.receive())) {
+    close(id);
+    return;
+  }
+  if ((events & EPOLLRDHUP) != 0 && !connection.wants_to_read() && !connection.saw_end()) {
+    // It has sent more requests than are read ahead, and has gone.
+    close(id);
+    return;
+  }
+  if (connection.saw_end()) left_.push_back(id);
+  read_requests(id, connection);
+  settle(id);
+}
+
+// Requests are read one at a time: the next one when the answer to this one has ended.
+void Server::read_requests(Id id, Connection& connection) {
+  while (connection.exchange == nullptr && !connection.is_ending() && connection.has_unread()) {
+    connection.parse(now_);
+    count_body(connection);
+    if (n_body_bytes_ > options_.most_body_bytes) {
+      refuse(connection, {503, "The server holds as many bytes of requests as it may. Try again."});
+    } else if (connection.parser().is_refused()) {
+      refuse(connection, connection.parser().refusal());
+    } else if (connection.parser().is_done()) {
+      begin_request(id, connection);
+    } else if (connection.parser().awaits_continue()) {
+      connection.parser().told_continue();
+      connection.send(kContinue, now_);
+    }
+  }
+}
+
+void Server::count_body(Connection& connection) {
+  const size_t n = connection.parser().n_body_bytes();
+  n_body_bytes_ = n_body_bytes_ - connection.n_body_counted + n;
+  connection.n_body_counted = n;
+}
+
+void Server::begin_request(Id id, Connection& connection) {
+  ++statistics_.n_requests;
+  Request request = connection.parser().take();
+  connection.exchange = std::make_shared<Exchange>(mailbox_, id);
+  connection.is_begun = false;
+  connection.is_head_only = request.method == "HEAD";
+  connection.is_last = request.wants_close || is_stopping_;
+  connection.is_chunked = request.minor_version > 0;
+  handler_.on_request(connection.exchange, std::move(request));
+}
+
+// Behind what is no request nothing can be found any more.
+void Server::refuse(Connection& connection, const Refusal& refusal) {
+  ++statistics_.n_refused;
+  Response response = handler_.refusal(refusal);
+  const bool is_head = connection.parser().request().method == "HEAD";
+  connection.send(head_of(response, static_cast<long long>(response.body.size()), false, true),
+                  now_);
+  if (!is_head) connection.send(response.body, now_);
+  n_body_bytes_ -= std::exchange(connection.n_body_counted, 0);
+  connection.end_after_sending();
+}
+
+void Server::read_mail() {
+  for (Mailbox::Letter& letter : mailbox_->take()) do_letter(letter);
+  // Whoever has left while its answer is not there yet is not waited for.
+  for (const Id id : std::exchange(left_, {})) {
+    const auto found = connections_.find(id);
+    if (found != connections_.end() && found->second->exchange != nullptr) close(id);
+  }
+}
+
+void Server::do_letter(Mailbox::Letter& letter) {
+  Exchange& exchange = *letter.exchange;
+  const auto found = connections_.find(exchange.connection_);
+  const bool is_here = found != connections_.end() && found->second->exchange == letter.exchange;
+  if (is_here) {
+    Connection& connection = *found->second;
+    switch (letter.kind) {
+      case Mailbox::Kind::kReply:
+        begin_answer(connection, letter.response, true);
+        end_answer(exchange.connection_, connection);
+        break;
+      case Mailbox::Kind::kBegin:
+        begin_answer(connection, letter.response, false);
+        break;
+      case Mailbox::Kind::kWrite:
+        TROIKA_ASSERT(connection.is_begun);
+        if (connection.is_head_only) break;
+        connection.send(connection.is_chunked ? chunk_of(letter.bytes) : letter.bytes, now_);
+        exchange.unsent_.store(connection.n_unsent());
+        break;
+      case Mailbox::Kind::kEnd:
+        if (connection.is_chunked && !connection.is_head_only) connection.send(kLastChunk, now_);
+        end_answer(exchange.connection_, connection);
+        break;
+    }
+  }
+  exchange.posted_.fetch_sub(letter.bytes.size());
+  if (is_here) settle(exchange.connection_);
+}
+
+void Server::begin_answer(Connection& connection, const Response& head, bool is_whole) {
+  TROIKA_ASSERT(!connection.is_begun);
+  connection.is_begun = true;
+  connection.is_last = connection.is_last || is_stopping_ || (!is_whole && !connection.is_chunked);
+  const auto length = is_whole ? static_cast<long long>(head.body.size()) : -1;
+  connection.send(head_of(head, length, !is_whole && connection.is_chunked, connection.is_last),
+                  now_);
+  if (is_whole && !connection.is_head_only) connection.send(head.body, now_);
+}
+
+void Server::end_answer(Id id, Connection& connection) {
+  connection.exchange = nullptr;
+  n_body_bytes_ -= std::exchange(connection.n_body_counted, 0);
+  connection.begin_idle(now_);
+  if (connection.is_last || is_stopping_) {
+    connection.end_after_sending();
+  } else {
+    read_requests(id, connection);
+  }
+}
+
+void Server::settle(Id id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  Connection& connection = *found->second;
+  if (!connection.flush(now_)) {
+    close(id);
+    return;
+  }
+  const bool is_sent = connection.n_unsent() == 0;
+  if (const std::shared_ptr<Exchange> exchange = connection.exchange; exchange != nullptr) {
+    exchange->unsent_.store(connection.n_unsent());
+    const bool is_read = exchange->n_waiting() <= Exchange::kMostUnsent / 2;
+    if (is_read && exchange->is_awaited_.exchange(false)) handler_.on_drained(exchange);
+  }
+  if (is_sent && connection.is_ending() && !connection.is_lingering()) connection.linger(now_);
+  const bool is_idle_end = connection.saw_end() && connection.exchange == nullptr;
+  if (is_idle_end && is_sent && (connection.is_lingering() || !connection.has_unread())) {
+    close(id);
+    return;
+  }
+  uint32_t events = connection.saw_end() ? 0u : static_cast<uint32_t>(EPOLLRDHUP);
+  if (connection.wants_to_read()) events |= EPOLLIN;
+  if (!is_sent) events |= EPOLLOUT;
+  if (events == connection.events) return;
+  connection.events = events;
+  wait_for(connection.fd(), id, events, false);
+}
+
+void Server::look_at_times() {
+  std::vector<std::pair<Id, Connection::Late>> late;
+  for (const auto& [id, connection] : connections_) {
+    const Connection::Late what = connection->late(now_);
+    if (what != Connection::Late::kNo) late.emplace_back(id, what);
+  }
+  for (const auto& [id, what] : late) {
+    const bool has_sentence = what == Connection::Late::kHead || what == Connection::Late::kBody;
+    if (!has_sentence) {
+      close(id);
+      continue;
+    }
+    refuse(*connections_.at(id), {408, late_text(what)});
+    settle(id);
+  }
+}
+
+}  // namespace troika::http

@@ -1,0 +1,106 @@
+// The HTTP server: one thread that waits for sockets, for other threads, and for the time.
+// Everything that a client can make it hold or wait for has a bound.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "http/connection.h"
+#include "http/exchange.h"
+#include "http/listener.h"
+#include "http/parser.h"
+
+namespace troika::http {
+
+// Who answers. All functions are called by the server's thread and must not take long.
+class Handler {
+ public:
+  virtual ~Handler() = default;
+  // Is answered now or later, from any thread.
+  virtual void on_request(const std::shared_ptr<Exchange>& exchange, Request request) = 0;
+  // The client has left before the end of the answer.
+  virtual void on_gone(const std::shared_ptr<Exchange>& exchange) = 0;
+  // The client has read what was too much, so that more may be written.
+  virtual void on_drained(const std::shared_ptr<Exchange>& exchange) = 0;
+  // Now and then, a few times a second.
+  virtual void on_tick() {}
+  // How the refusal of what is no good request looks.
+  virtual Response refusal(const Refusal& refusal) = 0;
+};
+
+struct ServerOptions {
+  Limits limits{};
+  Patience patience{};
+  int most_connections = 2048;
+  size_t most_body_bytes = size_t{128} << 20;  // of all requests that are not answered yet
+  double grace = 20;  // seconds that answers under way have once the server is told to stop
+};
+
+// What has happened so far.
+struct ServerStatistics {
+  int64_t n_connections = 0;  // accepted
+  int64_t n_requests = 0;
+  int64_t n_refused = 0;  // that were no good requests, or came too slowly
+  int64_t n_crowded = 0;  // connections that had no room
+  int n_open = 0;
+};
+
+class Server {
+ public:
+  // Throws Error. The handler must outlive the server.
+  Server(std::vector<Listener> listeners, const ServerOptions& options, Handler& handler);
+  ~Server();
+
+  // Serves until `stop`: then nobody new is served, and answers under way have a time to end,
+  // unless `stop` comes again.
+  void run();
+  // May be called from any thread and by a signal's handler.
+  void stop();
+
+  const std::vector<Listener>& listeners() const { return listeners_; }
+  // To be read by the server's thread.
+  const ServerStatistics& statistics() const { return statistics_; }
+
+ private:
+  using Id = size_t;
+  void wait_for(int fd, Id id, uint32_t events, bool is_new);
+  void accept_from(const Listener& listener);
+  bool end_an_idle_one();
+  void turn_away(const Descriptor& socket);
+  void serve(Id id, uint32_t events);
+  void read_requests(Id id, Connection& connection);
+  void begin_request(Id id, Connection& connection);
+  void refuse(Connection& connection, const Refusal& refusal);
+  void count_body(Connection& connection);
+  void read_mail();
+  void do_letter(Mailbox::Letter& letter);
+  void begin_answer(Connection& connection, const Response& head, bool is_whole);
+  void end_answer(Id id, Connection& connection);
+  // Sends, and looks what is to happen to the connection then.
+  void settle(Id id);
+  void look_at_times();
+  void close(Id id);
+  void leave(Connection& connection);
+  bool is_quiet() const;
+  void begin_stop();
+
+  std::vector<Listener> listeners_;
+  ServerOptions options_;
+  Handler& handler_;
+  std::shared_ptr<Mailbox> mailbox_;
+  Descriptor epoll_;
+  std::unordered_map<Id, std::unique_ptr<Connection>> connections_;
+  Id next_id_ = 0;
+  std::vector<Id> left_;  // whose clients send no more
+  size_t n_body_bytes_ = 0;
+  std::atomic<int> n_stops_ = 0;
+  bool is_stopping_ = false;
+  Time stop_deadline_;
+  Time now_;
+  Time next_tick_;
+  ServerStatistics statistics_;
+};
+
+}  // namespace troika::http
