@@ -282,5 +282,61 @@ TEST_F(BatcherTest, NoMoreBeginThanHaveRoomToEnd) {
   EXPECT_LE(batcher.statistics().most_together, 64);
 }
 
+// Whoever pauses is left out of passes, loses nothing by it, and can still be cancelled; and nobody
+// waits for ever behind it in the queue.
+TEST(Pauses, LeaveTheAnswerAsItWouldBe) {
+  TinyEngine tiny(model_of("llama"), options_of("same"));
+  const std::vector<Token> prompt = test_support::random_tokens(model_of("llama"), 9, 1);
+  std::atomic<bool> pause = false, cancel = false;
+  const auto request = [&](bool pauses, bool cancels) {
+    AnswerRequest wanted;
+    wanted.prompt = prompt;
+    wanted.sampler.seed = 5;
+    wanted.options.most_tokens = 20;
+    wanted.options.ignore_end = true;
+    if (pauses) wanted.options.pause = &pause;
+    if (cancels) wanted.options.cancel = &cancel;
+    return wanted;
+  };
+  Batcher batcher(*tiny.engine);
+  const int paused = batcher.submit(request(true, false));
+  while (batcher.statistics().n_steps < 3) ASSERT_TRUE(batcher.step());
+  pause = true;
+  const int other = batcher.submit(request(false, false));
+  const int dropped = batcher.submit(request(true, true));
+  while (batcher.step()) {
+  }
+  EXPECT_FALSE(batcher.is_done(paused));
+  ASSERT_TRUE(batcher.is_done(other));
+  const Generated whole = batcher.take(other);
+  EXPECT_EQ(whole.tokens.size(), 20u);
+  EXPECT_FALSE(batcher.is_done(dropped));
+  cancel = true;
+  EXPECT_FALSE(batcher.step());
+  ASSERT_TRUE(batcher.is_done(dropped));
+  EXPECT_EQ(batcher.take(dropped).stop, engine::Stop::kCancelled);
+  pause = false;
+  while (batcher.step()) {
+  }
+  ASSERT_TRUE(batcher.is_done(paused));
+  EXPECT_EQ(batcher.take(paused).tokens, whole.tokens);
+}
+
+// An answer that waits for a place is dropped where it stands.
+TEST(Pauses, WhoWaitsInTheQueueCanBeCancelled) {
+  TinyEngine tiny(model_of("llama"), options_of("same"));
+  std::atomic<bool> cancel = true;
+  AnswerRequest wanted;
+  wanted.prompt = test_support::random_tokens(model_of("llama"), 9, 1);
+  wanted.options.cancel = &cancel;
+  Batcher batcher(*tiny.engine);
+  const int dropped = batcher.submit(std::move(wanted));
+  EXPECT_FALSE(batcher.step());
+  ASSERT_TRUE(batcher.is_done(dropped));
+  const Generated nothing = batcher.take(dropped);
+  EXPECT_EQ(nothing.stop, engine::Stop::kCancelled);
+  EXPECT_EQ(nothing.n_prompt, 0);
+}
+
 }  // namespace
 }  // namespace troika

@@ -29,6 +29,8 @@ struct GenerateOptions {
   std::vector<std::string> stops;  // the text ends before the first of them
   bool ignore_end = false;         // go on after the model's end token
   const std::atomic<bool>* cancel = nullptr;
+  // While it is set, a batcher takes no step of the answer; others go on. May be null.
+  const std::atomic<bool>* pause = nullptr;
   // Guesses what comes, to verify several tokens in one pass; the tokens stay the same. May be null
   // and must outlive the answer.
   draft::Drafter* drafter = nullptr;

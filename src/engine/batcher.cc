@@ -32,6 +32,12 @@ struct Batcher::Entry {
     const std::atomic<bool>* cancel = request.options.cancel;
     return cancel != nullptr && cancel->load(std::memory_order_relaxed);
   }
+  // Its prompt is read, and a step of it may be taken now.
+  bool may_step() const {
+    const std::atomic<bool>* pause = request.options.pause;
+    const bool is_paused = pause != nullptr && pause->load(std::memory_order_relaxed);
+    return state == State::kStepping && !is_paused;
+  }
   // What is left of its prompt, as far as anybody can say.
   int n_unread() const {
     return is_begun ? session->n_unread() : static_cast<int>(request.prompt.size());
@@ -155,7 +161,10 @@ void Batcher::admit() {
 void Batcher::look_for_ends() {
   for (const auto& entry : live()) {
     if (entry == nullptr) continue;
-    if (entry->state == State::kPrompt && entry->is_cancelled()) {
+    if (entry->state == State::kQueued && entry->is_cancelled()) {
+      entry->result.stop = Stop::kCancelled;
+      entry->state = State::kDone;
+    } else if (entry->state == State::kPrompt && entry->is_cancelled()) {
       entry->answer->cancel();
       end(*entry);
     } else if (entry->state == State::kStepping && entry->answer->must_stop(*entry->session)) {
@@ -235,7 +244,7 @@ void Batcher::read_prompt(Entry& entry, bool has_company) {
 // Behind a prompt the logits of the first token are there already.
 void Batcher::take_first_tokens() {
   for (const auto& entry : live()) {
-    if (entry == nullptr || entry->state != State::kStepping) continue;
+    if (entry == nullptr || !entry->may_step()) continue;
     if (!entry->session->has_logits() || entry->answer->must_stop(*entry->session)) continue;
     guarded(*entry, [&] {
       draft::Drafter* const drafter = entry->request.options.drafter;
@@ -251,7 +260,7 @@ void Batcher::take_first_tokens() {
 void Batcher::add_steps() {
   ready_.clear();
   for (const auto& entry : live()) {
-    if (entry != nullptr && entry->state == State::kStepping) ready_.push_back(entry.get());
+    if (entry != nullptr && entry->may_step()) ready_.push_back(entry.get());
   }
   const plan::Plan& plan = engine_.plan();
   const int most_rows = std::min(plan.most_step_rows(), plan.output_shapes.back());
@@ -363,13 +372,16 @@ bool Batcher::step() {
   look_for_ends();
   drop_sessions();
   admit();
-  const auto is_any = [&](State state) {
-    return std::any_of(live().begin(), live().end(), [&](const auto& entry) {
-      return entry != nullptr && entry->state == state;
-    });
-  };
-  const bool has_steps = is_any(State::kStepping), has_prompts = is_any(State::kPrompt);
-  if (!has_steps && !has_prompts) return is_any(State::kQueued);
+  bool has_steps = false, has_prompts = false, has_begun = false, has_queued = false;
+  for (const auto& entry : live()) {
+    if (entry == nullptr) continue;
+    has_steps = has_steps || entry->may_step();
+    has_prompts = has_prompts || entry->state == State::kPrompt;
+    has_begun = has_begun || entry->state == State::kStepping;
+    has_queued = has_queued || entry->state == State::kQueued;
+  }
+  // Behind answers that pause, those in the queue wait too.
+  if (!has_steps && !has_prompts) return has_queued && !has_begun;
   if (has_prompts && (is_turn_of_prompts_ || !has_steps)) {
     read_prompt(*next_prompt(), has_steps);
     is_turn_of_prompts_ = false;

@@ -49,7 +49,8 @@ class Batcher {
   // part of a prompt. They take turns, and while somebody waits for a step no part takes longer
   // than the smallest one or 150 ms, as far as the times of earlier parts can tell. Of several
   // prompts the one with the least left goes first; each turn that another one waits counts as a
-  // chunk less of its own. Returns false where nothing is left to do.
+  // chunk less of its own. Returns false where nothing is left to do, but perhaps answers that
+  // pause.
   bool step();
 
   bool is_done(int answer) const;
