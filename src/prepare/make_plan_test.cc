@@ -202,6 +202,19 @@ TEST_F(MakePlan, ALimitBoundsTheDefaultContext) {
   EXPECT_NE(error_of(plenty).find("‹memory›"), std::string::npos);
 }
 
+// A model of two blocks has none that could be read while another computes.
+TEST_F(MakePlan, P10WeightsGiveWayToNoMoreThanTheyCan) {
+  const MemoryFigures plenty = {64 * kGiga, 60 * kGiga};
+  plan::Plan plan = make(plenty);
+  plan.context = 0;
+  const size_t others = expected_memory(options_, blueprint_, weights_, plan, plenty).total_bytes();
+  for (const size_t more : {size_t{0}, size_t{100} * kPerToken, size_t{3000} * kPerToken}) {
+    options_.memory.limit_bytes = others + more;
+    const plan::Ledger ledger = expected_memory(options_, blueprint_, weights_, plan, plenty);
+    EXPECT_EQ(ledger.bytes(plan::Owner::kWeights), weights_.total_bytes());
+  }
+}
+
 TEST_F(MakePlan, ALimitBoundsPackedCopies) {
   const MemoryFigures plenty = {64 * kGiga, 60 * kGiga};
   options_.prompts.prefill = plan::Prefill::kInt8;

@@ -104,8 +104,9 @@ size_t kept_weight_bytes(const model::Blueprint& blueprint, const weights::Store
                          const plan::Ledger& ledger) {
   const size_t all = weights.total_bytes(), room = ledger.room_for(Owner::kWeights);
   if (!ledger.is_limited() || room >= all) return all;
+  const size_t least = WeightStream::least_bytes(blueprint, weights);
   const size_t slack = ledger.limit_bytes() / 64;  // by which estimates may be off
-  return std::max(room - std::min(room, slack), WeightStream::least_bytes(blueprint, weights));
+  return std::min(all, std::max(room - std::min(room, slack), least));
 }
 
 }  // namespace
