@@ -48,7 +48,7 @@ Answer::Answer(const text::Tokenizer& tokenizer, const GenerateOptions& options,
     : tokenizer_(tokenizer),
       options_(options),
       sink_(sink),
-      stream_(tokenizer, {options.stops, false, false}),
+      stream_(tokenizer, {options.stops, options.shows_control, false}),
       first_token_(Clock::now()) {
   const bool is_limited = options.most_tokens >= 0 && options.most_tokens < kUsualTokens;
   const auto n_tokens = static_cast<size_t>(is_limited ? options.most_tokens : kUsualTokens);
@@ -97,7 +97,10 @@ bool Answer::take_one(Token token, bool is_drafted) {
     return false;
   }
   show(stream_.push(token));
-  if (stream_.stopped()) result_.stop = Stop::kString;
+  if (stream_.stopped()) {
+    result_.stop = Stop::kString;
+    result_.stop_string = stream_.stop();
+  }
   return !stream_.stopped();
 }
 

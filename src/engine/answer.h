@@ -28,6 +28,7 @@ struct GenerateOptions {
   int most_tokens = -1;            // -1: until the model ends its answer or the context is full
   std::vector<std::string> stops;  // the text ends before the first of them
   bool ignore_end = false;         // go on after the model's end token
+  bool shows_control = false;      // the text has the names of control tokens, too
   const std::atomic<bool>* cancel = nullptr;
   // While it is set, a batcher takes no step of the answer; others go on. May be null.
   const std::atomic<bool>* pause = nullptr;
@@ -42,8 +43,9 @@ struct Generated {
   std::string text;
   std::vector<Token> tokens;
   Stop stop = Stop::kLength;
-  int n_prompt = 0;    // tokens of the prompt
-  int n_computed = 0;  // of them not known from before
+  std::string stop_string;  // which one, if that was the end
+  int n_prompt = 0;         // tokens of the prompt
+  int n_computed = 0;       // of them not known from before
   double prefill_seconds = 0;
   double calibration_seconds = 0;  // of these, for logits of the prompt's positions (D2)
   double decode_seconds = 0;       // all tokens but the first

@@ -12,6 +12,15 @@ namespace troika::engine {
 namespace {
 
 using cache::Token;
+using Json = nlohmann::ordered_json;
+
+Json as_json(const std::vector<Message>& messages) {
+  Json array = Json::array();
+  for (const Message& message : messages) {
+    array.push_back({{"role", message.role}, {"content", message.content}});
+  }
+  return array;
+}
 
 // Unicode noncharacters, which no text contains: they mark where a message spells a special token,
 // so that it stays text when the rendered template is tokenized.
@@ -40,7 +49,7 @@ std::string_view token_text(const text::Tokenizer& tokenizer, Token token) {
 
 struct ChatFormat::State {
   State(const text::Tokenizer& tokenizer, const std::string& source)
-      : tokenizer(tokenizer), chat_template(source) {
+      : tokenizer(tokenizer), source(source), chat_template(source) {
     for (Token token = 0; token < tokenizer.n_tokens(); ++token) {
       if (!tokenizer.is_control(token)) continue;
       const std::string_view name = tokenizer.piece(token, /*render_special=*/true);
@@ -68,21 +77,29 @@ struct ChatFormat::State {
     return result;
   }
 
-  std::string render(const std::vector<Message>& messages, bool protected_messages) const {
-    nlohmann::ordered_json context;
-    context["messages"] = nlohmann::ordered_json::array();
-    for (const Message& message : messages) {
-      context["messages"].push_back(
-          {{"role", protected_messages ? protect(message.role) : message.role},
-           {"content", protected_messages ? protect(message.content) : message.content}});
-    }
-    context["add_generation_prompt"] = true;
+  // The same for all texts in it. REQUIRES: its depth is bounded by whoever has read it.
+  Json protect(const Json& json) const {
+    if (json.is_string()) return protect(json.get_ref<const std::string&>());
+    if (!json.is_structured()) return json;
+    Json result = json;
+    for (Json& part : result) part = protect(Json(part));
+    return result;
+  }
+
+  std::string render(const Conversation& conversation, bool is_protected) const {
+    const auto text_of = [&](const Json& json) { return is_protected ? protect(json) : json; };
+    Json context;
+    context["messages"] = text_of(conversation.messages);
+    if (conversation.tools != nullptr) context["tools"] = text_of(*conversation.tools);
+    context["add_generation_prompt"] = conversation.adds_prompt;
     context["bos_token"] = token_text(tokenizer, tokenizer.bos());
     context["eos_token"] = token_text(tokenizer, tokenizer.eos());
+    if (conversation.extra != nullptr) context.update(*conversation.extra);
     return chat_template.render(context);
   }
 
   const text::Tokenizer& tokenizer;
+  std::string source;
   jinja::ChatTemplate chat_template;
   std::vector<std::string> special;
 };
@@ -101,13 +118,25 @@ ChatFormat::ChatFormat(const Engine& engine, const std::string& source) {
 
 ChatFormat::~ChatFormat() = default;
 
+const std::string& ChatFormat::source() const { return state_->source; }
+
 std::string ChatFormat::text(const std::vector<Message>& messages) const {
-  return state_->render(messages, false);
+  const Json json = as_json(messages);
+  return text(Conversation{.messages = json});
 }
 
 std::vector<Token> ChatFormat::prompt(const std::vector<Message>& messages) const {
+  const Json json = as_json(messages);
+  return prompt(Conversation{.messages = json});
+}
+
+std::string ChatFormat::text(const Conversation& conversation) const {
+  return state_->render(conversation, false);
+}
+
+std::vector<Token> ChatFormat::prompt(const Conversation& conversation) const {
   const text::Tokenizer& tokenizer = state_->tokenizer;
-  std::string rest = state_->render(messages, true);
+  std::string rest = state_->render(conversation, true);
   std::vector<Token> tokens;
   // Templates that write the begin token themselves must not get a second one; and no end token,
   // which some models want behind texts, may stand before the answer.

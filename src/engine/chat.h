@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,14 @@ namespace troika::engine {
 struct Message {
   std::string role;  // "system", "user", "assistant"
   std::string content;
+};
+
+// All that a template may be told.
+struct Conversation {
+  const nlohmann::ordered_json& messages;         // an array of objects, as templates know them
+  const nlohmann::ordered_json* tools = nullptr;  // likewise; null leaves the variable undefined
+  const nlohmann::ordered_json* extra = nullptr;  // further variables; they win over the others
+  bool adds_prompt = true;                        // what comes before an answer
 };
 
 class ChatFormat {
@@ -25,6 +34,10 @@ class ChatFormat {
   std::vector<cache::Token> prompt(const std::vector<Message>& messages) const;
   // The same before tokenization.
   std::string text(const std::vector<Message>& messages) const;
+  std::vector<cache::Token> prompt(const Conversation& conversation) const;
+  std::string text(const Conversation& conversation) const;
+  // The template itself.
+  const std::string& source() const;
 
  private:
   struct State;
