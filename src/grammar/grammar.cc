@@ -26,13 +26,12 @@ Expr read(std::string_view text, Format format, const CompileOptions& options, P
 
 }  // namespace
 
-Grammar::Grammar(std::string_view text, Format format, std::shared_ptr<const TokenTrie> tokens,
-                 const CompileOptions& options)
+Grammar::Grammar(const Build& build, std::shared_ptr<const TokenTrie> tokens, const Limits& limits)
     : tokens_(std::move(tokens)),
-      limits_(options.limits),
-      pool_(options.limits),
-      masks_(&pool_, *tokens_, options.limits.mask_bytes) {
-  start_ = pool_.seal(read(text, format, options, &pool_));
+      limits_(limits),
+      pool_(limits),
+      masks_(&pool_, *tokens_, limits.mask_bytes) {
+  start_ = pool_.seal(build(&pool_));
   if (start_ == Pool::kNone) throw Error("No text fits the grammar: it asks for what cannot be.");
 }
 
@@ -44,7 +43,13 @@ size_t Grammar::n_expressions() const {
 std::shared_ptr<Grammar> compile(std::string_view text, Format format,
                                  std::shared_ptr<const TokenTrie> tokens,
                                  const CompileOptions& options) {
-  return std::make_shared<Grammar>(text, format, std::move(tokens), options);
+  return compile([&](Pool* pool) { return read(text, format, options, pool); }, std::move(tokens),
+                 options.limits);
+}
+
+std::shared_ptr<Grammar> compile(const Grammar::Build& build,
+                                 std::shared_ptr<const TokenTrie> tokens, const Limits& limits) {
+  return std::make_shared<Grammar>(build, std::move(tokens), limits);
 }
 
 Matcher::Matcher(std::shared_ptr<Grammar> grammar) : grammar_(std::move(grammar)) {

@@ -2,6 +2,7 @@
 // answer and say which tokens may come next. See docs/grammar.md.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -28,8 +29,9 @@ struct CompileOptions {
 // used is kept for all: matchers of several threads take turns.
 class Grammar {
  public:
-  Grammar(std::string_view text, Format format, std::shared_ptr<const TokenTrie> tokens,
-          const CompileOptions& options);
+  // Writes the grammar as an expression, perhaps with what the functions of readers.h read.
+  using Build = std::function<Expr(Pool* pool)>;
+  Grammar(const Build& build, std::shared_ptr<const TokenTrie> tokens, const Limits& limits);
 
   const TokenTrie& tokens() const { return *tokens_; }
   size_t n_expressions() const;
@@ -49,6 +51,11 @@ class Grammar {
 std::shared_ptr<Grammar> compile(std::string_view text, Format format,
                                  std::shared_ptr<const TokenTrie> tokens,
                                  const CompileOptions& options = {});
+
+// The same for what is built of several parts.
+std::shared_ptr<Grammar> compile(const Grammar::Build& build,
+                                 std::shared_ptr<const TokenTrie> tokens,
+                                 const Limits& limits = {});
 
 // Where one answer is in its grammar. What throws Error leaves it as it was.
 class Matcher {

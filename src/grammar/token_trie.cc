@@ -69,12 +69,13 @@ Trie make_trie(const std::vector<Piece>& pieces, int n_tokens, int most_plain) {
 
 bool is_plain(uint32_t code) { return code >= 0x20 && code != '"' && code != '\\' && code != 0x7f; }
 
-TokenTrie::TokenTrie(const text::Tokenizer& tokenizer)
+TokenTrie::TokenTrie(const text::Tokenizer& tokenizer, bool has_control)
     : n_tokens_(tokenizer.n_tokens()), ends_(tokenizer.n_tokens()) {
   begins_.push_back(0);
   for (const Token token : tokenizer.ends()) ends_.add(token);
   for (Token token = 0; token < n_tokens_; ++token) {
-    const std::string_view piece = ends_.has(token) ? std::string_view() : tokenizer.piece(token);
+    const std::string_view piece =
+        ends_.has(token) ? std::string_view() : tokenizer.piece(token, has_control);
     // A deeper node could not say how deep it is; no vocabulary has such tokens.
     if (piece.size() <= UINT16_MAX) pieces_ += piece;
     begins_.push_back(static_cast<uint32_t>(pieces_.size()));

@@ -33,8 +33,9 @@ struct Trie {
 
 class TokenTrie {
  public:
-  // Tokens without bytes, control tokens and end tokens stand in no trie.
-  explicit TokenTrie(const text::Tokenizer& tokenizer);
+  // Tokens without bytes and end tokens stand in no trie, and control tokens only where a text may
+  // have their names.
+  explicit TokenTrie(const text::Tokenizer& tokenizer, bool has_control = false);
 
   int n_tokens() const { return n_tokens_; }
   int n_most_bytes() const { return n_most_bytes_; }
