@@ -18,6 +18,7 @@ namespace troika::cli {
 // Each command adds itself to the program; its callback runs it.
 void add_run(Command& app);
 void add_chat(Command& app);
+void add_serve(Command& app);
 void add_bench(Command& app);
 void add_eval(Command& app);
 void add_inspect(Command& app);

@@ -66,6 +66,7 @@ int run(int argc, char** argv) {
       ->check(troika::cli::one_of({"list"}));
   troika::cli::add_run(app);
   troika::cli::add_chat(app);
+  troika::cli::add_serve(app);
   troika::cli::add_pull(app);
   troika::cli::add_cache(app);
   troika::cli::add_inspect(app);

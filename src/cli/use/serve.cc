@@ -1,0 +1,174 @@
+// troika serve: answers programs over HTTP, several at once.
+#include <fmt/format.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "base/error.h"
+#include "cli/common.h"
+#include "cli/use/drafting.h"
+#include "http/server.h"
+#include "server/service.h"
+
+namespace troika::cli {
+namespace {
+
+constexpr int kMostParallel = 1024;
+constexpr int kMostQueue = 100'000;
+
+struct ServeFlags {
+  EngineFlags engine;
+  SamplerFlags sampler;
+  DraftFlags draft;
+  std::string host = "127.0.0.1";
+  int port = 8080;
+  std::string socket;
+  std::vector<std::string> keys;
+  std::string key_file;
+  std::string name;
+  std::string template_file;
+  std::string forced_file;
+  int n_parallel = 4;
+  int n_queue = 64;
+  double ping_seconds = 1.0;
+};
+
+http::Server* running = nullptr;  // for the signal's handler, which is given nothing else
+
+void on_signal(int) {
+  if (running != nullptr) running->stop();
+}
+
+std::vector<std::string> keys_of(const ServeFlags& flags) {
+  std::vector<std::string> keys = flags.keys;
+  if (flags.key_file.empty()) return keys;
+  const std::string text = read_text(flags.key_file);
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    if (end > at) keys.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  if (keys.empty()) {
+    throw UsageError(
+        fmt::format("{}: the file holds no key. Write one on each line.", flags.key_file));
+  }
+  return keys;
+}
+
+std::string name_of(const ServeFlags& flags, const engine::Engine& engine) {
+  if (!flags.name.empty()) return flags.name;
+  return std::filesystem::path(engine.file().path()).stem().string();
+}
+
+server::Options options_of(const ServeFlags& flags, engine::Engine& engine) {
+  server::Options options;
+  options.model_name = name_of(flags, engine);
+  options.n_parallel = flags.n_parallel;
+  options.n_queue = flags.n_queue;
+  options.ping_seconds = flags.ping_seconds;
+  options.keys = keys_of(flags);
+  options.sampler = flags.sampler.checked();
+  if (!flags.template_file.empty()) options.chat_template = read_text(flags.template_file);
+  if (!flags.forced_file.empty()) options.forced_text = read_text(flags.forced_file);
+  if (options.forced_text && options.forced_text->empty()) {
+    throw UsageError(
+        fmt::format("{}: the file is empty, so that no answer has a text.", flags.forced_file));
+  }
+  const DraftFlags draft = flags.draft;
+  const prepare::Options prepared = flags.engine.checked();
+  options.make_drafter = [&engine, draft,
+                          prepared](std::shared_ptr<engine::Constraint> constraint) {
+    DraftFlags of_one = draft;
+    of_one.options.constraint = std::move(constraint);
+    return of_one.make(engine, prepared);
+  };
+  return options;
+}
+
+std::vector<http::Listener> listeners_of(const ServeFlags& flags) {
+  std::vector<http::Listener> listeners;
+  if (flags.socket.empty()) {
+    listeners.push_back(http::Listener::tcp(flags.host, flags.port));
+  } else {
+    listeners.push_back(http::Listener::unix_socket(flags.socket));
+  }
+  return listeners;
+}
+
+void serve(const ServeFlags& flags) {
+  if (flags.draft.options.kind.starts_with("model:")) {
+    throw UsageError(
+        "A draft model drafts for one answer at a time. A server takes --draft context or none.");
+  }
+  if (!flags.draft.history.empty()) {
+    throw UsageError("--history keeps the answers of one task; a server has many. Leave it out.");
+  }
+  // Before the model is loaded: a port that is taken is known at once.
+  std::vector<http::Listener> listeners = listeners_of(flags);
+  const auto engine = load(flags.engine);
+  flags.sampler.check_tokens(*engine);
+  server::Service service(*engine, options_of(flags, *engine));
+  http::Server server(std::move(listeners), {}, service);
+  service.set_statistics(&server.statistics());
+  running = &server;
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  const std::string& name = server.listeners().front().name();
+  const bool is_tcp = server.listeners().front().is_tcp();
+  note(fmt::format("{} serves {}, {} answers at once, context {}. Ctrl-C ends it.\n",
+                   is_tcp ? name + "/v1" : name, service.context().options().model_name,
+                   flags.n_parallel, engine->plan().context));
+  server.run();
+  running = nullptr;
+}
+
+}  // namespace
+
+void add_serve(Command& app) {
+  Command* command = app.add_subcommand(
+      "serve", "Answer programs over HTTP, as OpenAI's and Anthropic's services do", kUseGroup);
+  command->footer(
+      "Examples:\n"
+      "  troika serve model.gguf\n"
+      "  troika serve hf:Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q4_0 --port 9000 --api-key SECRET\n"
+      "  curl http://127.0.0.1:8080/v1/chat/completions -H 'content-type: application/json' \\\n"
+      "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello!\"}]}'\n"
+      "Clients: set the base URL to http://127.0.0.1:8080/v1 and any key.");
+  auto flags = std::make_shared<ServeFlags>();
+  flags->engine.add_to(*command);
+  flags->engine.add_kept_plan(*command);
+  command->add_option("--host", flags->host, "Address to listen at; 0.0.0.0 lets others in")
+      ->capture_default_str();
+  command->add_option("--port", flags->port, "Port to listen at; 0: any that is free")
+      ->capture_default_str()
+      ->check(within(0, 65535));
+  command->add_option("--socket", flags->socket, "Listen at this unix socket in place of a port");
+  command->add_option("--api-key", flags->keys,
+                      "Serve only who sends this key (repeatable; default: everybody)");
+  command->add_option("--api-key-file", flags->key_file, "The same, a key on each line of a file");
+  command->add_option("--parallel", flags->n_parallel, "Most answers that are computed at once")
+      ->capture_default_str()
+      ->check(within(1, kMostParallel));
+  command
+      ->add_option("--queue", flags->n_queue,
+                   "Most answers that wait; whoever comes then is told to come again (429)")
+      ->capture_default_str()
+      ->check(within(0, kMostQueue));
+  command
+      ->add_option("--ping", flags->ping_seconds,
+                   "Seconds of silence in a stream until a comment shows life; 0: none")
+      ->capture_default_str()
+      ->check(non_negative());
+  command->add_option("--name", flags->name, "The model's name (default: that of its file)");
+  command->add_option("--template", flags->template_file,
+                      "Use this Jinja template instead of the one in the model file");
+  command->add_option("--force-text", flags->forced_file,
+                      "Replay: every answer is this file's text, whatever the model says");
+  flags->sampler.add_to(*command);
+  flags->draft.add_to(*command);
+  command->callback([flags] { serve(*flags); });
+}
+
+}  // namespace troika::cli

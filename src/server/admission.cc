@@ -1,0 +1,80 @@
+#include "server/admission.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/os_error.h"
+#include "server/fields.h"
+
+namespace troika::server {
+namespace {
+
+bool is_address(const std::string& text) {
+  in6_addr address = {};
+  return inet_pton(AF_INET, text.c_str(), &address) == 1 ||
+         inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
+// "[::1]:80" and "localhost:80" to what stands before the port.
+std::string host_of(const std::string& text) {
+  if (text.starts_with('[')) return text.substr(1, text.find(']') - 1);
+  return text.substr(0, text.rfind(':'));
+}
+
+// How long it takes does not tell how much of the key was right.
+bool is_same_key(std::string_view a, std::string_view b) {
+  unsigned difference = a.size() == b.size() ? 0 : 1;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference |= static_cast<unsigned char>(a[i] ^ (b.empty() ? '\1' : b[i % b.size()]));
+  }
+  return difference == 0;
+}
+
+std::string key_of(const http::Request& request) {
+  constexpr std::string_view kBearer = "Bearer ";
+  if (const std::string* const value = request.header("authorization"); value != nullptr) {
+    if (http::is_same_word(std::string_view(*value).substr(0, kBearer.size()), kBearer)) {
+      return value->substr(kBearer.size());
+    }
+  }
+  const std::string* const value = request.header("x-api-key");
+  return value != nullptr ? *value : "";
+}
+
+}  // namespace
+
+void check_host(const http::Request& request) {
+  const std::string* const value = request.header("host");
+  if (value == nullptr || value->empty()) return;  // a program of an old kind, and no browser
+  const std::string host = host_of(*value);
+  if (http::is_same_word(host, "localhost") || is_address(host)) return;
+  throw Refused(403, fmt::format("The request is for {}. This server is reached by an address in "
+                                 "digits or as localhost, so that pages of strangers cannot reach "
+                                 "it under a name of theirs.",
+                                 troika::quoted(*value)));
+}
+
+void check_key(const http::Request& request, const std::vector<std::string>& keys) {
+  if (keys.empty()) return;
+  const std::string given = key_of(request);
+  bool is_known = false;
+  for (const std::string& key : keys) is_known = is_same_key(given, key) || is_known;
+  if (is_known) return;
+  throw Refused(401, given.empty() ? "This server wants a key: send Authorization: Bearer KEY, or "
+                                     "x-api-key: KEY."
+                                   : "The key is not one that this server knows.");
+}
+
+void check_type(const http::Request& request) {
+  const std::string* const value = request.header("content-type");
+  const std::string type = value == nullptr ? "" : value->substr(0, value->find_first_of("; \t"));
+  if (http::is_same_word(type, "application/json")) return;
+  throw Refused(415, fmt::format("The body has the type {}; send JSON with content-type: "
+                                 "application/json.",
+                                 troika::quoted(type)));
+}
+
+}  // namespace troika::server

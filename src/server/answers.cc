@@ -1,0 +1,82 @@
+#include "server/answers.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace troika::server {
+
+Answers::Answers(const Wanted& wanted, std::unique_ptr<Writer> writer,
+                 const MakeReader& make_reader)
+    : n_returned_(wanted.n_returned),
+      n_computed_(wanted.n_computed),
+      writer_(std::move(writer)),
+      answers_(static_cast<size_t>(wanted.n_answers())) {
+  for (One& one : answers_) one.reader = make_reader();
+}
+
+void Answers::on_token(int index, engine::Token token, LogprobRecorder* recorder) {
+  if (recorder == nullptr) return;
+  answers_[static_cast<size_t>(index)].logprobs.push_back(recorder->take(token));
+}
+
+void Answers::pass_on(int index, Delta delta) {
+  One& one = answers_[static_cast<size_t>(index)];
+  if (delta.kind == Delta::Kind::kCall) ++one.n_calls;
+  delta.logprobs = std::exchange(one.logprobs, {});
+  if (n_computed_ > n_returned_) {
+    one.whole.add(delta);
+  } else {
+    writer_->write(index, delta);
+  }
+}
+
+void Answers::on_text(int index, std::string_view text) {
+  for (Delta& delta : answers_[static_cast<size_t>(index)].reader->push(text)) {
+    pass_on(index, std::move(delta));
+  }
+}
+
+void Answers::on_end(int index, engine::Generated generated) {
+  if (has_failed_) return;
+  One& one = answers_[static_cast<size_t>(index)];
+  for (Delta& delta : one.reader->finish()) pass_on(index, std::move(delta));
+  const bool has_end = generated.stop == engine::Stop::kEnd && !one.logprobs.empty();
+  if (has_end) one.logprobs.pop_back();  // nobody is shown the token that ends an answer
+  if (!one.logprobs.empty()) pass_on(index, {});
+  Ending ending{std::move(generated), "", one.n_calls};
+  ending.stop = ending.generated.stop_string;
+  if (n_computed_ > n_returned_) {
+    one.whole.ending = std::move(ending);
+  } else {
+    writer_->end(index, ending);
+  }
+  if (++n_ended_ < answers_.size()) return;
+  if (n_computed_ > n_returned_) choose();
+  writer_->finish();
+}
+
+// The most likely answers to each prompt, by the mean of their tokens, in the order of likelihood.
+void Answers::choose() {
+  const auto n_computed = static_cast<size_t>(n_computed_);
+  int next = 0;
+  for (size_t first = 0; first < answers_.size(); first += n_computed) {
+    std::vector<size_t> order(n_computed);
+    std::iota(order.begin(), order.end(), first);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return answers_[a].whole.mean_logprob() > answers_[b].whole.mean_logprob();
+    });
+    for (int i = 0; i < n_returned_; ++i, ++next) {
+      const Message& message = answers_[order[static_cast<size_t>(i)]].whole;
+      writer_->write(next, {.text = message.text, .logprobs = message.logprobs});
+      writer_->end(next, message.ending);
+    }
+  }
+}
+
+void Answers::on_error(const std::string& why) {
+  if (has_failed_) return;
+  has_failed_ = true;
+  writer_->fail(why);
+}
+
+}  // namespace troika::server

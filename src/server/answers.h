@@ -1,0 +1,45 @@
+// The answers to one request on their way from the worker to a writer.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "server/wanted.h"
+#include "server/worker.h"
+#include "server/writer.h"
+
+namespace troika::server {
+
+class Answers : public Reply {
+ public:
+  using MakeReader = std::function<std::unique_ptr<Reader>()>;
+
+  Answers(const Wanted& wanted, std::unique_ptr<Writer> writer, const MakeReader& make_reader);
+
+  Writer& writer() { return *writer_; }
+
+  void on_token(int index, engine::Token token, LogprobRecorder* recorder) override;
+  void on_text(int index, std::string_view text) override;
+  void on_end(int index, engine::Generated generated) override;
+  void on_error(const std::string& why) override;
+
+ private:
+  struct One {
+    std::unique_ptr<Reader> reader;
+    std::vector<TokenLogprobs> logprobs;  // of tokens whose text has not come out yet
+    int n_calls = 0;
+    Message whole;  // where it is compared with others
+  };
+  void pass_on(int index, Delta delta);
+  void end_one(int index, Ending ending);
+  void choose();
+
+  const int n_returned_, n_computed_;
+  std::unique_ptr<Writer> writer_;
+  std::vector<One> answers_;
+  size_t n_ended_ = 0;
+  bool has_failed_ = false;
+};
+
+}  // namespace troika::server

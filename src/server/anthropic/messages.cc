@@ -1,0 +1,199 @@
+#include "server/anthropic/messages.h"
+
+#include <limits>
+
+#include "server/anthropic/read_messages.h"
+#include "server/blocks.h"
+#include "server/calls/turn.h"
+#include "server/refusals.h"
+
+namespace troika::server {
+namespace {
+
+Json block_json(const Block& block, bool is_whole) {
+  const std::string text = is_whole ? block.text : "";
+  switch (block.kind) {
+    case Block::Kind::kText:
+      return {{"type", "text"}, {"text", text}};
+    case Block::Kind::kThought:
+      return {{"type", "thinking"}, {"thinking", text}, {"signature", ""}};
+    case Block::Kind::kCall:
+      break;
+  }
+  Json input = Json::object();
+  if (is_whole) {
+    input = Json::parse(block.text, nullptr, false);
+    // An answer that was cut may end within its arguments.
+    if (!input.is_object()) input = Json::object();
+  }
+  return {{"type", "tool_use"}, {"id", block.id}, {"name", block.name}, {"input", input}};
+}
+
+const char* stop_reason(const Ending& ending) {
+  switch (ending.generated.stop) {
+    case engine::Stop::kLength:
+      return "max_tokens";
+    case engine::Stop::kContext:
+      return "model_context_window_exceeded";
+    case engine::Stop::kString:
+      return "stop_sequence";
+    default:
+      return ending.n_calls > 0 ? "tool_use" : "end_turn";
+  }
+}
+
+Json usage_json(int n_input, int n_cached, size_t n_output) {
+  return {{"input_tokens", n_input - n_cached},
+          {"cache_creation_input_tokens", 0},
+          {"cache_read_input_tokens", n_cached},
+          {"output_tokens", n_output}};
+}
+
+Json usage_of(const engine::Generated& g) {
+  return usage_json(g.n_prompt, g.n_prompt - g.n_computed, g.tokens.size());
+}
+
+Json stop_sequence(const Ending& ending) {
+  return ending.stop.empty() ? Json(nullptr) : Json(ending.stop);
+}
+
+// An answer as one object, or as events.
+class MessageWriter : public BlockWriter {
+ public:
+  MessageWriter(const Context& context, const std::shared_ptr<http::Exchange>& exchange,
+                const Wanted& wanted)
+      : model_(context.options().model_name),
+        n_prompt_(static_cast<int>(wanted.prompts.front().size())),
+        is_stream_(wanted.is_stream),
+        exchange_(exchange),
+        events_(exchange) {}
+
+  void begin() override {
+    if (!is_stream_) return;
+    events_.begin();
+    Json message = heading();
+    message["usage"] = usage_json(n_prompt_, 0, 0);
+    send("message_start", {{"message", message}});
+  }
+  void open_block() override {
+    send("content_block_start",
+         {{"index", index()}, {"content_block", block_json(blocks().back(), false)}});
+  }
+  void grow_block(const std::string& text) override {
+    Json delta;
+    switch (blocks().back().kind) {
+      case Block::Kind::kText:
+        delta = {{"type", "text_delta"}, {"text", text}};
+        break;
+      case Block::Kind::kThought:
+        delta = {{"type", "thinking_delta"}, {"thinking", text}};
+        break;
+      case Block::Kind::kCall:
+        delta = {{"type", "input_json_delta"}, {"partial_json", text}};
+        break;
+    }
+    send("content_block_delta", {{"index", index()}, {"delta", delta}});
+  }
+  void close_block() override { send("content_block_stop", {{"index", index()}}); }
+  void finish() override {
+    if (is_stream_) {
+      send("message_delta",
+           {{"delta",
+             {{"stop_reason", stop_reason(ending())}, {"stop_sequence", stop_sequence(ending())}}},
+            {"usage", usage_of(ending().generated)}});
+      send("message_stop", Json::object());
+      events_.end();
+      return;
+    }
+    Json message = heading();
+    for (const Block& block : blocks()) message["content"].push_back(block_json(block, true));
+    message["stop_reason"] = stop_reason(ending());
+    message["stop_sequence"] = stop_sequence(ending());
+    message["usage"] = usage_of(ending().generated);
+    http::Response response;
+    response.body = dump(message);
+    exchange_->reply(response);
+  }
+  void fail(const std::string& why) override {
+    if (!is_stream_) {
+      exchange_->reply(refusal_response("/v1/messages", Refused(500, why)));
+      return;
+    }
+    send("error", {{"error", {{"type", error_type(500)}, {"message", why}}}});
+    events_.end();
+  }
+  void ping(double seconds) override {
+    events_.ping("event: ping\ndata: {\"type\":\"ping\"}\n\n", seconds);
+  }
+
+ private:
+  int index() const { return static_cast<int>(blocks().size()) - 1; }
+  Json heading() const {
+    return {{"id", id_},
+            {"type", "message"},
+            {"role", "assistant"},
+            {"model", model_},
+            {"content", Json::array()},
+            {"stop_reason", nullptr},
+            {"stop_sequence", nullptr}};
+  }
+  void send(const char* type, const Json& more) {
+    if (!is_stream_) return;
+    Json event = {{"type", type}};
+    event.update(more);
+    events_.event(event, type);
+  }
+
+  const std::string id_ = random_id("msg_");
+  const std::string model_;
+  const int n_prompt_;
+  const bool is_stream_;
+  std::shared_ptr<http::Exchange> exchange_;
+  EventStream events_;
+};
+
+void ignore_wishes(Fields& fields) {
+  ignore_remarks(fields);
+  for (const char* const name :
+       {"cache_control", "context_management", "inference_geo", "output_config", "speed"}) {
+    fields.ignore(name);
+  }
+  fields.refuse("container", "this server runs no programs");
+  fields.refuse("mcp_servers", "this server calls no other servers");
+}
+
+}  // namespace
+
+void serve_messages(Context& context, const std::shared_ptr<http::Exchange>& exchange,
+                    const Json& body) {
+  context.chat();
+  Fields fields(body);
+  const Conversation conversation = read_messages(fields);
+  Wanted wanted;
+  read_sampling(fields, context.tokenizer(), context.options().sampler, &wanted);
+  wanted.stops = read_stops(fields, "stop_sequences");
+  if (fields.find("max_tokens") == nullptr) fields.fail("max_tokens", "is missing");
+  wanted.most_tokens =
+      static_cast<int>(fields.whole("max_tokens", 1, 1, std::numeric_limits<int>::max()));
+  if (wanted.n_returned != 1) fields.fail("n", "must be 1 in this interface");
+  ignore_wishes(fields);
+  fields.finish();
+  const Answers::MakeReader make_reader =
+      prepare_turn(context, conversation, std::nullopt, &wanted);
+  auto writer = std::make_unique<MessageWriter>(context, exchange, wanted);
+  context.start(exchange, wanted, std::move(writer), make_reader);
+}
+
+void serve_count_tokens(Context& context, const std::shared_ptr<http::Exchange>& exchange,
+                        const Json& body) {
+  context.chat();
+  Fields fields(body);
+  const Conversation conversation = read_messages(fields);
+  ignore_wishes(fields);
+  fields.finish();
+  http::Response response;
+  response.body = dump({{"input_tokens", prompt_of(context, conversation).size()}});
+  exchange->reply(response);
+}
+
+}  // namespace troika::server

@@ -1,0 +1,163 @@
+#include "server/anthropic/read_messages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/os_error.h"
+
+namespace troika::server {
+namespace {
+
+// The text blocks, and nothing else.
+std::string text_of(const Json& content, const std::string& where) {
+  return content.is_null() ? "" : text_of_parts(content, where);
+}
+
+// One message of theirs may be several of ours: results of tools are messages of their own.
+class MessageReader {
+ public:
+  MessageReader(const Json& given, std::string where, Json* messages)
+      : where_(std::move(where)), messages_(messages) {
+    Fields fields(given, where_ + ".");
+    role_ = fields.text("role");
+    if (role_ != "user" && role_ != "assistant") fields.fail("role", "must be user or assistant");
+    const Json* const content = fields.find("content");
+    if (content == nullptr) fields.fail("content", "is missing");
+    fields.finish();
+    if (content->is_string()) {
+      text_ = content->get<std::string>();
+    } else if (content->is_array()) {
+      for (size_t i = 0; i < content->size(); ++i) {
+        read_block((*content)[i], fmt::format("{}.content[{}]", where_, i));
+      }
+    } else {
+      fields.fail("content", "must be a string or a list of blocks");
+    }
+    if (role_ == "assistant" || !text_.empty() || n_results_ == 0) add_message();
+  }
+
+ private:
+  void read_block(const Json& given, const std::string& where) {
+    Fields block(given, where + ".");
+    block.ignore("cache_control");
+    const std::string type = block.text("type");
+    if (type == "text") {
+      text_ += block.text("text");
+      block.ignore("citations");
+    } else if (type == "tool_use" && role_ == "assistant") {
+      const Json* const input = block.find("input");
+      calls_.push_back({{"id", block.text("id")},
+                        {"type", "function"},
+                        {"function",
+                         {{"name", block.text("name")},
+                          {"arguments", input != nullptr ? *input : Json::object()}}}});
+      block.ignore("caller");
+    } else if (type == "tool_result" && role_ == "user") {
+      const Json* const content = block.find("content");
+      const bool is_error = block.flag("is_error");
+      const std::string text = content == nullptr ? "" : text_of(*content, where + ".content");
+      messages_->push_back({{"role", "tool"},
+                            {"tool_call_id", block.text("tool_use_id")},
+                            {"content", (is_error ? "Error: " : "") + text}});
+      ++n_results_;
+    } else if (type == "thinking") {
+      thought_ += block.text("thinking");
+      block.ignore("signature");
+    } else {
+      throw Refused(400,
+                    fmt::format("{} is a block of the type {}, which this server does not read: "
+                                "it knows text, thinking, tool_use and tool_result.",
+                                where, troika::quoted(type)),
+                    where, "unsupported");
+    }
+    block.finish();
+  }
+
+  void add_message() {
+    Json message = {{"role", role_}, {"content", text_}};
+    if (!calls_.empty()) message["tool_calls"] = calls_;
+    if (!thought_.empty()) message["reasoning_content"] = thought_;
+    messages_->push_back(message);
+  }
+
+  std::string where_, role_, text_, thought_;
+  Json calls_ = Json::array();
+  int n_results_ = 0;
+  Json* messages_;
+};
+
+void read_custom_tools(Fields& fields, Conversation* conversation) {
+  const Json* const tools = fields.find("tools");
+  if (tools == nullptr) return;
+  if (!tools->is_array()) fields.fail("tools", "must be a list");
+  for (size_t i = 0; i < tools->size(); ++i) {
+    Fields tool((*tools)[i], fmt::format("tools[{}].", i));
+    if (const std::string type = tool.text("type", "custom"); type != "custom") {
+      tool.fail("type",
+                fmt::format("is {}; this server runs no tools of its own", troika::quoted(type)));
+    }
+    const Json* const schema = tool.find("input_schema");
+    const std::string name = tool.text("name");
+    if (name.empty() || schema == nullptr) tool.fail("name", "and input_schema must be there");
+    conversation->tools.push_back({name, tool.text("description"), *schema});
+    for (const char* const remark : {"cache_control", "strict", "defer_loading", "input_examples",
+                                     "allowed_callers", "eager_input_streaming"}) {
+      tool.ignore(remark);
+    }
+    tool.finish();
+  }
+}
+
+void read_custom_choice(Fields& fields, Conversation* conversation) {
+  const Json* const given = fields.find("tool_choice");
+  if (given == nullptr) return;
+  Fields choice(*given, "tool_choice.");
+  const std::string type = choice.text("type");
+  ToolChoice& c = conversation->choice;
+  c.is_parallel = !choice.flag("disable_parallel_tool_use");
+  if (type == "none") {
+    c.mode = ToolChoice::Mode::kNone;
+  } else if (type == "any" || type == "tool") {
+    c.mode = ToolChoice::Mode::kRequired;
+    if (type == "tool") c.name = choice.text("name");
+  } else if (type != "auto") {
+    choice.fail("type", "must be auto, any, tool or none");
+  }
+  choice.finish();
+  const bool is_known =
+      c.name.empty() || std::any_of(conversation->tools.begin(), conversation->tools.end(),
+                                    [&](const Tool& tool) { return tool.name == c.name; });
+  if (!is_known || (c.mode == ToolChoice::Mode::kRequired && conversation->tools.empty())) {
+    fields.fail("tool_choice", "wants a tool that is not among the tools");
+  }
+}
+
+}  // namespace
+
+Conversation read_messages(Fields& fields) {
+  Conversation conversation;
+  if (const Json* const system = fields.find("system"); system != nullptr) {
+    conversation.messages.push_back({{"role", "system"}, {"content", text_of(*system, "system")}});
+  }
+  const Json* const messages = fields.find("messages");
+  if (messages == nullptr || !messages->is_array() || messages->empty()) {
+    fields.fail("messages", "must be a list of messages, and not empty");
+  }
+  for (size_t i = 0; i < messages->size(); ++i) {
+    MessageReader((*messages)[i], fmt::format("messages[{}]", i), &conversation.messages);
+  }
+  read_custom_tools(fields, &conversation);
+  read_custom_choice(fields, &conversation);
+  if (const Json* const thinking = fields.find("thinking"); thinking != nullptr) {
+    Fields wish(*thinking, "thinking.");
+    const std::string type = wish.text("type");
+    conversation.extra["enable_thinking"] = type == "enabled" || type == "adaptive";
+    wish.ignore("budget_tokens");
+    wish.ignore("display");
+    wish.finish();
+  }
+  return conversation;
+}
+
+}  // namespace troika::server

@@ -1,0 +1,11 @@
+// A request of Anthropic's interface to a conversation.
+#pragma once
+
+#include "server/conversation.h"
+
+namespace troika::server {
+
+// Reads system, messages, tools and tool_choice. Throws Refused.
+Conversation read_messages(Fields& fields);
+
+}  // namespace troika::server

@@ -1,0 +1,199 @@
+#include "server/calls/answer_readers.h"
+
+#include <algorithm>
+
+#include "server/writer.h"
+
+namespace troika::server {
+namespace {
+
+constexpr const char* kSpaces = " \n\r\t";
+
+// How many bytes at the end of the text may be the beginning of the mark.
+size_t possible_bytes(std::string_view text, std::string_view mark) {
+  for (size_t n = std::min(text.size(), mark.size() - 1); n > 0; --n) {
+    if (text.substr(text.size() - n) == mark.substr(0, n)) return n;
+  }
+  return 0;
+}
+
+// The same, with the white space before it.
+size_t possible_with_space(std::string_view text, std::string_view mark) {
+  const size_t n = possible_bytes(text, mark);
+  const size_t last = text.substr(0, text.size() - n).find_last_not_of(kSpaces);
+  return text.size() - (last == std::string_view::npos ? 0 : last + 1);
+}
+
+void append(std::vector<Delta>* to, std::vector<Delta> from) {
+  std::move(from.begin(), from.end(), std::back_inserter(*to));
+}
+
+Delta text_delta(Delta::Kind kind, std::string text) {
+  return {.kind = kind, .text = std::move(text)};
+}
+
+}  // namespace
+
+bool CallReader::read_text(std::vector<Delta>* deltas) {
+  const size_t at = held_.find(trigger_);
+  if (at == std::string::npos) {
+    const size_t n = held_.size() - possible_with_space(held_, trigger_);
+    if (n > 0) deltas->push_back(text_delta(Delta::Kind::kText, held_.substr(0, n)));
+    held_.erase(0, n);
+    return false;
+  }
+  const size_t last = at == 0 ? std::string::npos : held_.find_last_not_of(kSpaces, at - 1);
+  const size_t n = last == std::string::npos ? 0 : last + 1;
+  if (n > 0) deltas->push_back(text_delta(Delta::Kind::kText, held_.substr(0, n)));
+  read_ = held_.substr(n, at + trigger_.size() - n);
+  held_.erase(0, at + trigger_.size());
+  state_ = State::kName;
+  return true;
+}
+
+bool CallReader::read_name(std::vector<Delta>* deltas) {
+  constexpr size_t kMostBytes = 256;  // of a name
+  const size_t at = held_.find(shape_.middle);
+  if (at == std::string::npos) {
+    if (held_.size() < kMostBytes + shape_.middle.size()) return false;
+    flush(deltas);
+    return true;
+  }
+  deltas->push_back(
+      {.kind = Delta::Kind::kCall, .text = held_.substr(0, at), .id = random_id("call_")});
+  ++n_calls_;
+  read_.clear();
+  held_.erase(0, at + shape_.middle.size());
+  state_ = State::kArguments;
+  depth_ = 0;
+  is_string_ = is_escaped_ = false;
+  return true;
+}
+
+bool CallReader::read_arguments(std::vector<Delta>* deltas) {
+  size_t n = 0;
+  bool is_done = false;
+  while (n < held_.size() && !is_done) {
+    const char c = held_[n++];
+    if (is_escaped_) {
+      is_escaped_ = false;
+    } else if (is_string_) {
+      is_escaped_ = c == '\\';
+      is_string_ = c != '"';
+    } else if (c == '"') {
+      is_string_ = true;
+    } else if (c == '{' || c == '[') {
+      ++depth_;
+    } else if (c == '}' || c == ']') {
+      is_done = --depth_ <= 0;
+    }
+  }
+  if (n > 0) deltas->push_back(text_delta(Delta::Kind::kArguments, held_.substr(0, n)));
+  held_.erase(0, n);
+  if (is_done) state_ = State::kBehind;
+  return is_done;
+}
+
+// What stands between calls and behind the last one is for nobody; another call begins with the
+// trigger, or with all that stands between.
+bool CallReader::read_behind() {
+  if (!shape_.between.empty() && held_.starts_with(shape_.between)) {
+    held_.erase(0, shape_.between.size());
+    state_ = State::kName;
+    return true;
+  }
+  const std::string_view between = shape_.between;
+  if (held_.size() < between.size() && between.starts_with(held_)) return false;
+  if (held_.size() < shape_.after.size() && shape_.after.starts_with(held_)) return false;
+  if (held_.starts_with(shape_.after)) held_.erase(0, shape_.after.size());
+  state_ = State::kText;
+  return true;
+}
+
+// What looked like a call is text.
+void CallReader::flush(std::vector<Delta>* deltas) {
+  const std::string text = read_ + std::exchange(held_, "");
+  read_.clear();
+  state_ = State::kText;
+  if (!text.empty()) deltas->push_back(text_delta(Delta::Kind::kText, text));
+}
+
+std::vector<Delta> CallReader::push(std::string_view text) {
+  held_ += text;
+  std::vector<Delta> deltas;
+  bool goes_on = true;
+  while (goes_on && !held_.empty()) {
+    switch (state_) {
+      case State::kText:
+        goes_on = read_text(&deltas);
+        break;
+      case State::kName:
+        goes_on = read_name(&deltas);
+        break;
+      case State::kArguments:
+        goes_on = read_arguments(&deltas);
+        break;
+      case State::kBehind:
+        goes_on = read_behind();
+        break;
+    }
+  }
+  return deltas;
+}
+
+std::vector<Delta> CallReader::finish() {
+  std::vector<Delta> deltas;
+  const bool is_white = held_.find_first_not_of(kSpaces) == std::string::npos;
+  if (state_ == State::kBehind || (n_calls_ > 0 && state_ == State::kText && is_white)) return {};
+  flush(&deltas);
+  return deltas;
+}
+
+std::vector<Delta> ThoughtReader::push(std::string_view text) {
+  if (state_ == State::kAnswer) return inner_->push(text);
+  held_ += text;
+  std::vector<Delta> deltas;
+  if (state_ == State::kBegin) {
+    const size_t begin = std::min(held_.find_first_not_of(kSpaces), held_.size());
+    const std::string_view rest = std::string_view(held_).substr(begin);
+    if (rest.starts_with(marks_.open)) {
+      held_.erase(0, begin + marks_.open.size());
+      state_ = State::kThought;
+    } else if (marks_.open.starts_with(rest)) {
+      return {};
+    } else {
+      state_ = State::kAnswer;
+      return inner_->push(std::exchange(held_, ""));
+    }
+  }
+  if (state_ == State::kThought) {
+    const size_t at = held_.find(marks_.close);
+    const bool is_over = at != std::string::npos;
+    const size_t n = is_over ? at : held_.size() - possible_bytes(held_, marks_.close);
+    if (n > 0) deltas.push_back(text_delta(Delta::Kind::kThought, held_.substr(0, n)));
+    held_.erase(0, is_over ? n + marks_.close.size() : n);
+    if (is_over) state_ = State::kBetween;
+  }
+  if (state_ == State::kBetween) {
+    held_.erase(0, std::min(held_.find_first_not_of(kSpaces), held_.size()));
+    if (held_.empty()) return deltas;
+    state_ = State::kAnswer;
+    append(&deltas, inner_->push(std::exchange(held_, "")));
+  }
+  return deltas;
+}
+
+std::vector<Delta> ThoughtReader::finish() {
+  std::vector<Delta> deltas;
+  if (!held_.empty()) {
+    if (state_ == State::kThought) {
+      deltas.push_back(text_delta(Delta::Kind::kThought, held_));
+    } else {
+      append(&deltas, inner_->push(held_));
+    }
+  }
+  append(&deltas, inner_->finish());
+  return deltas;
+}
+
+}  // namespace troika::server

@@ -1,0 +1,58 @@
+// Texts of models to what they mean: thoughts, calls of tools, words.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "server/calls/shape.h"
+#include "server/deltas.h"
+
+namespace troika::server {
+
+// Finds calls in a text. Whatever only looks like the beginning of one stays text.
+class CallReader : public Reader {
+ public:
+  explicit CallReader(CallShape shape) : shape_(std::move(shape)), trigger_(shape_.trigger()) {}
+
+  std::vector<Delta> push(std::string_view text) override;
+  std::vector<Delta> finish() override;
+
+ private:
+  enum class State : uint8_t { kText, kName, kArguments, kBehind };
+  bool read_text(std::vector<Delta>* deltas);
+  bool read_name(std::vector<Delta>* deltas);
+  bool read_arguments(std::vector<Delta>* deltas);
+  bool read_behind();
+  void flush(std::vector<Delta>* deltas);
+
+  const CallShape shape_;
+  const std::string trigger_;
+  State state_ = State::kText;
+  std::string held_;  // not yet understood
+  std::string read_;  // of a call that may turn out to be none: back to text
+  int n_calls_ = 0;
+  int depth_ = 0;  // in the arguments
+  bool is_string_ = false, is_escaped_ = false;
+};
+
+// Takes thoughts from the beginning of a text.
+class ThoughtReader : public Reader {
+ public:
+  // `is_thinking`: the prompt has opened them already.
+  ThoughtReader(ThoughtMarks marks, bool is_thinking, std::unique_ptr<Reader> inner)
+      : marks_(std::move(marks)),
+        state_(is_thinking ? State::kThought : State::kBegin),
+        inner_(std::move(inner)) {}
+
+  std::vector<Delta> push(std::string_view text) override;
+  std::vector<Delta> finish() override;
+
+ private:
+  enum class State : uint8_t { kBegin, kThought, kBetween, kAnswer };
+  const ThoughtMarks marks_;
+  State state_;
+  std::string held_;
+  std::unique_ptr<Reader> inner_;
+};
+
+}  // namespace troika::server

@@ -1,0 +1,87 @@
+#include "server/calls/answer_readers.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace troika::server {
+namespace {
+
+const CallShape kShape = {"<tool_call>\n{\"name\": \"",
+                          "\", \"arguments\": ", "}\n</tool_call>\n<tool_call>\n{\"name\": \"",
+                          "}\n</tool_call>", true};
+constexpr const char* kTwo =
+    "I look it up.\n<tool_call>\n{\"name\": \"first\", \"arguments\": "
+    "{\"a\":\"}\\\"\"}}\n</tool_call>\n"
+    "<tool_call>\n{\"name\": \"second\", \"arguments\": {\"b\":[1,{}]}}\n</tool_call>";
+
+// Thoughts in parentheses, calls in brackets, all else as it is.
+std::string shown(const std::vector<Delta>& deltas) {
+  std::string text;
+  Delta::Kind last = Delta::Kind::kText;
+  for (const Delta& delta : deltas) {
+    if (delta.kind == Delta::Kind::kCall) text += "[" + delta.text + "]";
+    if (delta.kind == Delta::Kind::kThought && last != delta.kind) text += "(thought)";
+    if (delta.kind == Delta::Kind::kText && last != delta.kind) text += "(text)";
+    if (delta.kind != Delta::Kind::kCall) text += delta.text;
+    last = delta.kind;
+  }
+  return text;
+}
+
+std::vector<Delta> read_in_parts(Reader& reader, const std::string& text, size_t n_bytes) {
+  std::vector<Delta> all;
+  for (size_t at = 0; at < text.size(); at += n_bytes) {
+    for (Delta& delta : reader.push(std::string_view(text).substr(at, n_bytes))) {
+      all.push_back(std::move(delta));
+    }
+  }
+  for (Delta& delta : reader.finish()) all.push_back(std::move(delta));
+  return all;
+}
+
+std::string read_calls(const std::string& text, size_t n_bytes) {
+  CallReader reader(kShape);
+  return shown(read_in_parts(reader, text, n_bytes));
+}
+
+TEST(CallReader, FindsCallsHoweverTheTextIsCut) {
+  for (size_t n = 1; n <= 40; ++n) {
+    EXPECT_EQ(read_calls(kTwo, n), "I look it up.[first]{\"a\":\"}\\\"\"}[second]{\"b\":[1,{}]}")
+        << n;
+  }
+}
+
+TEST(CallReader, LeavesTextThatOnlyLooksLikeACall) {
+  for (const std::string text :
+       {"a < b", "<tool_call>", "<tool_call>\n{\"name\": \"half", "x <tool"}) {
+    for (size_t n = 1; n < 8; ++n) EXPECT_EQ(read_calls(text, n), text) << n;
+  }
+  const std::string no_name = "<tool_call>\n{\"name\": \"" + std::string(1000, 'x') + "\"}";
+  EXPECT_EQ(read_calls(no_name, 7), no_name);
+}
+
+TEST(CallReader, GoesOnWithTextBehindACall) {
+  const std::string text = "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\nDone.";
+  for (size_t n = 1; n < 9; ++n) EXPECT_EQ(read_calls(text, n), "[f]{}(text)\nDone.") << n;
+}
+
+std::string read_thoughts(const std::string& text, bool is_thinking, size_t n_bytes) {
+  ThoughtReader reader({"<think>", "</think>"}, is_thinking, std::make_unique<PlainReader>());
+  return shown(read_in_parts(reader, text, n_bytes));
+}
+
+TEST(ThoughtReader, TakesThoughtsFromTheBeginning) {
+  for (size_t n = 1; n < 12; ++n) {
+    EXPECT_EQ(read_thoughts("\n<think>so < so</think>\n\nYes.", false, n),
+              "(thought)so < so(text)Yes.");
+    EXPECT_EQ(read_thoughts("so</think>Yes.", true, n), "(thought)so(text)Yes.");
+    EXPECT_EQ(read_thoughts("never ends </thi", true, n), "(thought)never ends </thi");
+    EXPECT_EQ(read_thoughts("No <think>later</think>", false, n), "No <think>later</think>");
+    EXPECT_EQ(read_thoughts("<th", false, n), "<th");
+  }
+}
+
+}  // namespace
+}  // namespace troika::server

@@ -1,0 +1,164 @@
+#include "server/calls/shape.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+
+namespace troika::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Names that stand nowhere in a template by themselves.
+constexpr const char* kNames[] = {"probe_alpha", "probe_omega"};
+constexpr const char* kId = "probeid01";
+constexpr const char* kValue = "probe_value";
+
+Json probe_tools() {
+  Json tools = Json::array();
+  for (const char* const name : kNames) {
+    const Json parameters = {{"type", "object"},
+                             {"properties", {{"probe_key", {{"type", "string"}}}}},
+                             {"required", {"probe_key"}}};
+    tools.push_back(
+        {{"type", "function"},
+         {"function", {{"name", name}, {"description", "Probe."}, {"parameters", parameters}}}});
+  }
+  return tools;
+}
+
+Json probe_messages(int n_calls) {
+  Json messages = Json::array();
+  messages.push_back({{"role", "user"}, {"content", "Probe?"}});
+  if (n_calls == 0) return messages;
+  Json calls = Json::array();
+  for (int i = 0; i < n_calls; ++i) {
+    calls.push_back({{"id", kId},
+                     {"type", "function"},
+                     {"function", {{"name", kNames[i]}, {"arguments", {{"probe_key", kValue}}}}}});
+  }
+  messages.push_back({{"role", "assistant"}, {"content", ""}, {"tool_calls", calls}});
+  return messages;
+}
+
+// What the template writes behind the generation prompt for an answer of so many calls.
+std::optional<std::string> answer_with(const engine::ChatFormat& chat, int n_calls) {
+  const Json tools = probe_tools(), question = probe_messages(0), whole = probe_messages(n_calls);
+  try {
+    const std::string prompt =
+        chat.text(engine::Conversation{.messages = question, .tools = &tools});
+    const std::string text =
+        chat.text(engine::Conversation{.messages = whole, .tools = &tools, .adds_prompt = false});
+    const auto common =
+        std::mismatch(prompt.begin(), prompt.end(), text.begin(), text.end()).second;
+    return std::string(common, text.end());
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// The end of the JSON object that begins at `from`; npos where there is none.
+size_t end_of_object(const std::string& text, size_t from) {
+  int depth = 0;
+  bool is_string = false;
+  for (size_t i = from; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_string) {
+      if (c == '\\') ++i;
+      is_string = c != '"';
+    } else if (c == '"') {
+      is_string = true;
+    } else if (c == '{') {
+      ++depth;
+    } else if (c == '}' && --depth == 0) {
+      return i + 1;
+    }
+  }
+  return std::string::npos;
+}
+
+struct Found {
+  size_t name, name_end, arguments, arguments_end;
+};
+
+std::optional<Found> find_call(const std::string& text, const char* name, size_t from) {
+  Found found{};
+  found.name = text.find(name, from);
+  if (found.name == std::string::npos) return std::nullopt;
+  found.name_end = found.name + std::string_view(name).size();
+  found.arguments = text.find('{', found.name_end);
+  const size_t value = text.find(kValue, found.name_end);
+  if (found.arguments == std::string::npos || value < found.arguments) return std::nullopt;
+  found.arguments_end = end_of_object(text, found.arguments);
+  if (found.arguments_end == std::string::npos || value > found.arguments_end) return std::nullopt;
+  const Json arguments = Json::parse(
+      text.substr(found.arguments, found.arguments_end - found.arguments), nullptr, false);
+  if (arguments != Json{{"probe_key", kValue}}) return std::nullopt;
+  return found;
+}
+
+// Up to what ends an answer: that is no text.
+std::string without_end(const std::string& text) {
+  static constexpr std::string_view kEnds[] = {
+      "<|im_end|>",    "<|eot_id|>",      "<|eom_id|>",           "</s>",
+      "<|end|>",       "<|call|>",        "<end_of_turn>",        "<｜end▁of▁sentence｜>",
+      "<|endoftext|>", "<|end_of_text|>", "<|END_OF_TURN_TOKEN|>"};
+  size_t end = text.size();
+  for (const std::string_view mark : kEnds) end = std::min(end, text.find(mark));
+  std::string kept = text.substr(0, end);
+  while (!kept.empty() && kept.back() == '\n') kept.pop_back();
+  return kept;
+}
+
+// Tools are told in the system message, and calls look as most models have seen them.
+CallShape common_shape() {
+  constexpr const char* kBefore = "<tool_call>\n{\"name\": \"";
+  constexpr const char* kAfter = "}\n</tool_call>";
+  return {kBefore, "\", \"arguments\": ", std::string(kAfter) + "\n" + kBefore, kAfter, false};
+}
+
+}  // namespace
+
+std::string CallShape::trigger() const {
+  const size_t begin = before.find_first_not_of(" \n\r\t");
+  return begin == std::string::npos ? before : before.substr(begin);
+}
+
+CallShape find_shape(const engine::ChatFormat& chat) {
+  const std::optional<std::string> one = answer_with(chat, 1);
+  if (!one) return common_shape();
+  const std::optional<Found> call = find_call(*one, kNames[0], 0);
+  if (!call) return common_shape();
+  CallShape shape;
+  shape.is_of_template = true;
+  shape.before = one->substr(0, call->name);
+  shape.middle = one->substr(call->name_end, call->arguments - call->name_end);
+  shape.after = without_end(one->substr(call->arguments_end));
+  // An id that the template writes would have to be made up by the model.
+  for (const std::string& part : {shape.before, shape.middle, shape.after}) {
+    if (part.find(kId) != std::string::npos) return common_shape();
+  }
+  if (shape.trigger().empty()) return common_shape();
+  const std::optional<std::string> two = answer_with(chat, 2);
+  if (!two) return shape;
+  const std::optional<Found> first = find_call(*two, kNames[0], 0);
+  const std::optional<Found> second =
+      first ? find_call(*two, kNames[1], first->arguments_end) : std::nullopt;
+  if (!second || two->substr(0, first->name) != shape.before) return shape;
+  shape.between = two->substr(first->arguments_end, second->name - first->arguments_end);
+  if (shape.between.find(kId) != std::string::npos) shape.between.clear();
+  return shape;
+}
+
+ThoughtMarks find_thought_marks(const engine::ChatFormat& chat) {
+  static constexpr const char* kMarks[][2] = {
+      {"<think>", "</think>"}, {"[THINK]", "[/THINK]"}, {"<seed:think>", "</seed:think>"}};
+  for (const auto& marks : kMarks) {
+    if (chat.source().find(marks[1]) != std::string::npos) return {marks[0], marks[1]};
+  }
+  return {};
+}
+
+}  // namespace troika::server

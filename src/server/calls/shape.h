@@ -1,0 +1,32 @@
+// How a model writes calls of tools, which its chat template tells: a conversation with calls of
+// known names is rendered, and what stands around them is the shape.
+#pragma once
+
+#include <string>
+
+#include "engine/chat.h"
+
+namespace troika::server {
+
+// before NAME middle ARGUMENTS [between NAME middle ARGUMENTS]... after; the arguments are JSON.
+struct CallShape {
+  std::string before, middle;
+  std::string between;  // empty: one call at a time
+  std::string after;
+  // False: the template says nothing of tools, so that they stand in the system message.
+  bool is_of_template = false;
+
+  // With what a call begins, behind any white space.
+  std::string trigger() const;
+};
+
+// The shape that the template has, or a common one where it has none that can be found.
+CallShape find_shape(const engine::ChatFormat& chat);
+
+// How thoughts are marked; both empty: the template knows none.
+struct ThoughtMarks {
+  std::string open, close;
+};
+ThoughtMarks find_thought_marks(const engine::ChatFormat& chat);
+
+}  // namespace troika::server

@@ -1,0 +1,120 @@
+#include "server/context.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+
+#include "server/given_text.h"
+
+namespace troika::server {
+
+Context::Context(engine::Engine& engine, Options options)
+    : engine_(engine),
+      options_(std::move(options)),
+      started_s_(std::time(nullptr)),
+      grammars_(engine.tokenizer()),
+      worker_(engine, options_.n_parallel, options_.n_queue) {
+  try {
+    chat_.emplace(engine, options_.chat_template);
+    call_shape_ = find_shape(*chat_);
+    thought_marks_ = find_thought_marks(*chat_);
+  } catch (const Error& error) {
+    if (!options_.chat_template.empty()) throw;
+    chat_problem_ = error.what();
+  }
+  if (options_.forced_text) forced_ = tokenizer().encode(*options_.forced_text, {false, true});
+}
+
+const engine::ChatFormat& Context::chat() const {
+  if (chat_) return *chat_;
+  throw Refused(400, fmt::format("This model cannot be talked with, only be continued, as by "
+                                 "/v1/completions. {}",
+                                 chat_problem_));
+}
+
+void Context::check(const Wanted& wanted) const {
+  const int n_most = options_.n_parallel + options_.n_queue;
+  if (wanted.n_answers() > n_most) {
+    throw Refused(400, fmt::format("The request asks for {} answers; this server computes or keeps "
+                                   "waiting at most {}.",
+                                   wanted.n_answers(), n_most));
+  }
+  for (const auto& prompt : wanted.prompts) {
+    if (prompt.empty())
+      throw Refused(400, "The prompt is empty. Give at least one token.", "prompt");
+    if (static_cast<int>(prompt.size()) < n_context()) continue;
+    throw Refused(400,
+                  fmt::format("The prompt has {} tokens, but the context of this server holds {}, "
+                              "with the answer. Shorten the prompt, or start the server with a "
+                              "larger context.",
+                              prompt.size(), n_context()),
+                  "prompt", "context_length_exceeded");
+  }
+}
+
+std::shared_ptr<Job> Context::make_job(const Wanted& wanted, int index) const {
+  auto job = std::make_shared<Job>();
+  job->index = index;
+  job->prompt = wanted.prompts[static_cast<size_t>(index / wanted.n_computed)];
+  job->sampler = wanted.sampler;
+  job->sampler.seed += static_cast<uint64_t>(index % wanted.n_computed);
+  job->options.most_tokens = wanted.most_tokens;
+  job->options.stops = wanted.stops;
+  job->options.ignore_end = wanted.ignores_end;
+  job->options.shows_control = wanted.shows_control;
+  std::shared_ptr<engine::Constraint> constraint;
+  if (options_.forced_text) {
+    job->mask = std::make_shared<GivenText>(job->prompt.size(), forced_, tokenizer().ends());
+  } else if (wanted.grammar != nullptr) {
+    constraint = std::make_shared<engine::Constraint>(wanted.grammar, job->prompt.size());
+    job->mask = constraint;
+  }
+  if (wanted.n_logprobs >= 0 || wanted.n_computed > wanted.n_returned) {
+    job->recorder = std::make_unique<LogprobRecorder>(
+        job->prompt.size(), std::max(wanted.n_logprobs, 0), job->mask.get());
+  }
+  if (options_.make_drafter) job->drafter = options_.make_drafter(constraint);
+  return job;
+}
+
+void Context::start(const std::shared_ptr<http::Exchange>& exchange, const Wanted& wanted,
+                    std::unique_ptr<Writer> writer, const Answers::MakeReader& make_reader) {
+  check(wanted);
+  const auto answers = std::make_shared<Answers>(wanted, std::move(writer), make_reader);
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (int i = 0; i < wanted.n_answers(); ++i) {
+    jobs.push_back(make_job(wanted, i));
+    jobs.back()->exchange = exchange;
+    jobs.back()->reply = answers;
+  }
+  if (wanted.is_stream) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    live_.emplace_back(exchange.get(), answers);
+  }
+  if (worker_.submit(jobs, [&] { answers->writer().begin(); })) return;
+  Refused refused(429,
+                  fmt::format("The server computes {} answers and lets {} wait; there is no room "
+                              "for more now. Try again later.",
+                              options_.n_parallel, options_.n_queue),
+                  "", "queue_full");
+  refused.retry_after_s = worker_.seconds_until_room();
+  throw Refused(refused);
+}
+
+void Context::forget(const http::Exchange* exchange) {
+  worker_.cancel(exchange);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::erase_if(live_, [&](const auto& entry) { return entry.first == exchange; });
+}
+
+void Context::tick() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::erase_if(live_, [&](const auto& entry) {
+    const std::shared_ptr<Answers> answers = entry.second.lock();
+    if (answers == nullptr) return true;
+    if (options_.ping_seconds > 0) answers->writer().ping(options_.ping_seconds);
+    return false;
+  });
+}
+
+}  // namespace troika::server

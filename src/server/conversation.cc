@@ -1,0 +1,184 @@
+#include "server/conversation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/os_error.h"
+
+namespace troika::server {
+namespace {
+
+[[noreturn]] void fail(const std::string& where, const std::string& problem) {
+  throw Refused(400, fmt::format("The field {} {}.", troika::quoted(where), problem), where);
+}
+
+// {"id", "type", "function": {"name", "arguments"}}, where templates want the arguments as they
+// are, not as a text.
+Json read_call(const Json& call, const std::string& where) {
+  Fields fields(call, where + ".");
+  const Json* const function = fields.find("function");
+  if (function == nullptr) fail(where + ".function", "is missing");
+  Fields parts(*function, where + ".function.");
+  const std::string name = parts.text("name");
+  const Json* const given = parts.find("arguments");
+  Json arguments = given == nullptr ? Json::object() : *given;
+  if (arguments.is_string()) {
+    const std::string text = arguments.get<std::string>();
+    arguments = text.empty() ? Json::object() : object_from(text);
+  }
+  if (name.empty()) fail(where + ".function.name", "is missing");
+  return {{"id", fields.text("id")},
+          {"type", "function"},
+          {"function", {{"name", name}, {"arguments", arguments}}}};
+}
+
+Json read_message(const Json& given, const std::string& where) {
+  Fields fields(given, where + ".");
+  Json message;
+  std::string role = fields.text("role");
+  static constexpr const char* kRoles[] = {"system",    "developer", "user",
+                                           "assistant", "tool",      "function"};
+  if (std::find(std::begin(kRoles), std::end(kRoles), role) == std::end(kRoles)) {
+    fail(where + ".role", "must be system, developer, user, assistant or tool");
+  }
+  message["role"] = role == "developer" ? "system" : role == "function" ? "tool" : role;
+  const Json* const content = fields.find("content");
+  const Json* const calls = fields.find("tool_calls");
+  if (content == nullptr && role != "assistant") fail(where + ".content", "is missing");
+  message["content"] = content == nullptr ? "" : text_of_parts(*content, where + ".content");
+  if (calls != nullptr) {
+    if (!calls->is_array()) fail(where + ".tool_calls", "must be a list");
+    Json list = Json::array();
+    for (size_t i = 0; i < calls->size(); ++i) {
+      list.push_back(read_call((*calls)[i], fmt::format("{}.tool_calls[{}]", where, i)));
+    }
+    if (!list.empty()) message["tool_calls"] = list;
+  }
+  for (const char* const name : {"tool_call_id", "name", "reasoning_content"}) {
+    if (const std::string text = fields.text(name); !text.empty()) message[name] = text;
+  }
+  for (const char* const name : {"refusal", "annotations", "audio", "function_call"}) {
+    fields.refuse(name, "this server answers in text and calls");
+  }
+  fields.finish();
+  return message;
+}
+
+void read_tools(Fields& fields, Conversation* conversation) {
+  const Json* const tools = fields.find("tools");
+  if (tools == nullptr) return;
+  if (!tools->is_array()) fields.fail("tools", "must be a list");
+  for (size_t i = 0; i < tools->size(); ++i) {
+    const std::string where = fmt::format("tools[{}]", i);
+    Fields tool((*tools)[i], where + ".");
+    if (const std::string type = tool.text("type", "function"); type != "function") {
+      tool.fail("type",
+                fmt::format("is {}; this server knows functions only", troika::quoted(type)));
+    }
+    const Json* const given = tool.find("function");
+    if (given == nullptr) tool.fail("function", "is missing");
+    Fields function(*given, where + ".function.");
+    const std::string name = function.text("name");
+    if (name.empty()) function.fail("name", "is missing");
+    const Json* const parameters = function.find("parameters");
+    conversation->tools.push_back({name, function.text("description"),
+                                   parameters != nullptr
+                                       ? *parameters
+                                       : Json{{"type", "object"}, {"properties", Json::object()}}});
+    function.ignore("strict");  // arguments always fit the schema
+    function.finish();
+    tool.finish();
+  }
+}
+
+void read_choice(Fields& fields, Conversation* conversation) {
+  ToolChoice& choice = conversation->choice;
+  choice.is_parallel = fields.flag("parallel_tool_calls", true);
+  const Json* const given = fields.find("tool_choice");
+  if (given == nullptr) return;
+  if (given->is_string()) {
+    const std::string word = given->get<std::string>();
+    if (word == "none") {
+      choice.mode = ToolChoice::Mode::kNone;
+    } else if (word == "required") {
+      choice.mode = ToolChoice::Mode::kRequired;
+    } else if (word != "auto") {
+      fields.fail("tool_choice", "must be none, auto, required or a function");
+    }
+  } else {
+    Fields object(*given, "tool_choice.");
+    object.ignore("type");
+    const Json* const function = object.find("function");
+    if (function == nullptr) object.fail("function", "is missing");
+    choice.mode = ToolChoice::Mode::kRequired;
+    choice.name = Fields(*function, "tool_choice.function.").text("name");
+    const bool is_known = std::any_of(conversation->tools.begin(), conversation->tools.end(),
+                                      [&](const Tool& tool) { return tool.name == choice.name; });
+    if (!is_known) {
+      fields.fail("tool_choice",
+                  fmt::format("names {}, which is none of the tools", troika::quoted(choice.name)));
+    }
+  }
+  if (choice.mode == ToolChoice::Mode::kRequired && conversation->tools.empty()) {
+    fields.fail("tool_choice", "wants a call, but there are no tools");
+  }
+}
+
+}  // namespace
+
+std::string text_of_parts(const Json& content, const std::string& where) {
+  if (content.is_string()) return content.get<std::string>();
+  if (!content.is_array()) fail(where, "must be a string or a list of parts");
+  std::string text;
+  for (size_t i = 0; i < content.size(); ++i) {
+    const Json& part = content[i];
+    const std::string type = part.is_object() ? part.value("type", "") : "";
+    const bool is_text = type == "text" || type == "input_text" || type == "output_text";
+    if (!is_text || !part.contains("text") || !part["text"].is_string()) {
+      throw Refused(400,
+                    fmt::format("{}[{}] is a part of the type {}; this server reads texts only.",
+                                where, i, troika::quoted(type)),
+                    where, "unsupported");
+    }
+    text += part["text"].get<std::string>();
+  }
+  return text;
+}
+
+Json Conversation::tools_json() const {
+  if (tools.empty()) return nullptr;
+  Json list = Json::array();
+  for (const Tool& tool : tools) {
+    list.push_back({{"type", "function"},
+                    {"function",
+                     {{"name", tool.name},
+                      {"description", tool.description},
+                      {"parameters", tool.parameters}}}});
+  }
+  return list;
+}
+
+Conversation read_conversation(Fields& fields) {
+  Conversation conversation;
+  const Json* const messages = fields.find("messages");
+  if (messages == nullptr || !messages->is_array() || messages->empty()) {
+    fields.fail("messages", "must be a list of messages, and not empty");
+  }
+  for (size_t i = 0; i < messages->size(); ++i) {
+    conversation.messages.push_back(read_message((*messages)[i], fmt::format("messages[{}]", i)));
+  }
+  read_tools(fields, &conversation);
+  read_choice(fields, &conversation);
+  if (const std::string effort = fields.text("reasoning_effort"); !effort.empty()) {
+    conversation.extra["reasoning_effort"] = effort;
+  }
+  if (const Json* const extra = fields.find("chat_template_kwargs"); extra != nullptr) {
+    if (!extra->is_object()) fields.fail("chat_template_kwargs", "must be an object");
+    conversation.extra.update(*extra);
+  }
+  conversation.adds_prompt = fields.flag("add_generation_prompt", true);
+  return conversation;
+}
+
+}  // namespace troika::server

@@ -1,0 +1,46 @@
+// Messages and tools of a request, as the clients of OpenAI write them, for a chat template.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/chat.h"
+#include "server/fields.h"
+
+namespace troika::server {
+
+struct Tool {
+  std::string name;
+  std::string description;
+  Json parameters;  // a JSON schema
+};
+
+// Whether the answer is to call tools.
+struct ToolChoice {
+  enum class Mode : uint8_t { kNone, kAuto, kRequired };
+  Mode mode = Mode::kAuto;
+  std::string name;         // the only one that may be called; empty: any
+  bool is_parallel = true;  // several at once
+};
+
+struct Conversation {
+  Json messages = Json::array();
+  std::vector<Tool> tools;
+  ToolChoice choice;
+  Json extra = Json::object();  // variables of the template
+  bool adds_prompt = true;
+
+  // Tools as templates know them; null where there are none.
+  Json tools_json() const;
+  engine::Conversation view() const {
+    return {.messages = messages, .extra = &extra, .adds_prompt = adds_prompt};
+  }
+};
+
+// Reads messages, tools and what belongs to them. Throws Refused.
+Conversation read_conversation(Fields& fields);
+
+// A text, or a list of parts that are texts. Throws Refused for images and the like.
+std::string text_of_parts(const Json& content, const std::string& where);
+
+}  // namespace troika::server

@@ -1,0 +1,34 @@
+#include "server/desk.h"
+
+namespace troika::server {
+
+Desk::~Desk() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_stopping_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void Desk::post(std::shared_ptr<http::Exchange> exchange, Work work) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  items_.push_back({std::move(exchange), std::move(work)});
+  changed_.notify_all();
+}
+
+void Desk::run() {
+  while (true) {
+    Item item;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [&] { return !items_.empty() || is_stopping_; });
+      if (is_stopping_) return;
+      item = std::move(items_.front());
+      items_.pop_front();
+    }
+    if (!item.exchange->is_gone()) item.work();
+  }
+}
+
+}  // namespace troika::server

@@ -1,0 +1,116 @@
+#include "server/fields.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/os_error.h"
+
+namespace troika::server {
+namespace {
+
+constexpr int kMostNested = 100;
+
+// Whether brackets outside of strings stand deeper than this. Readers of JSON call themselves for
+// each level, and a stranger must not say how often.
+bool is_nested_deeper(std::string_view text, int most) {
+  int depth = 0;
+  bool is_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_string) {
+      if (c == '\\') ++i;
+      is_string = c != '"';
+    } else if (c == '"') {
+      is_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > most) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Json object_from(std::string_view text) {
+  if (is_nested_deeper(text, kMostNested)) {
+    throw Refused(400, fmt::format("The body is nested more than {} times.", kMostNested));
+  }
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) throw Refused(400, "The body is no JSON.");
+  if (!json.is_object()) throw Refused(400, "The body is JSON, but no object.");
+  return json;
+}
+
+Fields::Fields(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
+  if (!object.is_object()) {
+    throw Refused(400, fmt::format("{} must be an object.", troika::quoted(where_)));
+  }
+}
+
+void Fields::fail(const std::string& name, const std::string& problem) const {
+  throw Refused(400, fmt::format("The field {} {}.", troika::quoted(where_ + name), problem),
+                where_ + name);
+}
+
+const Json* Fields::find(const std::string& name) {
+  asked_.insert(name);
+  const auto found = object_.find(name);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::string Fields::text(const std::string& name, const std::string& otherwise) {
+  const Json* const value = find(name);
+  if (value == nullptr) return otherwise;
+  if (!value->is_string()) fail(name, "must be a string");
+  return value->get<std::string>();
+}
+
+bool Fields::flag(const std::string& name, bool otherwise) {
+  const Json* const value = find(name);
+  if (value == nullptr) return otherwise;
+  if (!value->is_boolean()) fail(name, "must be true or false");
+  return value->get<bool>();
+}
+
+int64_t Fields::whole(const std::string& name, int64_t otherwise, int64_t least, int64_t most) {
+  const Json* const value = find(name);
+  if (value == nullptr) return otherwise;
+  const bool is_too_large =
+      value->is_number_unsigned() &&
+      value->get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  if (!value->is_number_integer() || is_too_large) fail(name, "must be a whole number");
+  const auto number = value->get<int64_t>();
+  if (number < least || number > most) {
+    fail(name, fmt::format("is {}, but must be from {} to {}", number, least, most));
+  }
+  return number;
+}
+
+float Fields::number(const std::string& name, float otherwise) {
+  const Json* const value = find(name);
+  if (value == nullptr) return otherwise;
+  if (!value->is_number()) fail(name, "must be a number");
+  const auto number = static_cast<float>(value->get<double>());
+  if (!std::isfinite(number)) fail(name, "is too large");
+  return number;
+}
+
+void Fields::refuse(const std::string& name, const std::string& why) {
+  const Json* const value = find(name);
+  if (value == nullptr || (value->is_boolean() && !value->get<bool>())) return;
+  if ((value->is_structured() || value->is_string()) && value->empty()) return;
+  throw Refused(
+      400, fmt::format("The field {} is not supported: {}", troika::quoted(where_ + name), why),
+      where_ + name, "unsupported");
+}
+
+void Fields::finish() const {
+  for (const auto& [name, value] : object_.items()) {
+    if (asked_.count(name) == 0) fail(name, "is not known to this server. Leave it out");
+  }
+}
+
+}  // namespace troika::server

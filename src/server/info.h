@@ -1,0 +1,16 @@
+// What the server says of itself: all of it at once, without waiting for a pass.
+#pragma once
+
+#include "http/server.h"
+#include "server/context.h"
+
+namespace troika::server {
+
+http::Response show_health(const Context& context, const http::ServerStatistics* statistics);
+http::Response show_models(const Context& context, const http::ServerStatistics* statistics);
+http::Response show_props(const Context& context, const http::ServerStatistics* statistics);
+http::Response show_slots(const Context& context, const http::ServerStatistics* statistics);
+// In the text format of Prometheus.
+http::Response show_metrics(const Context& context, const http::ServerStatistics* statistics);
+
+}  // namespace troika::server

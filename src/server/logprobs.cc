@@ -1,0 +1,45 @@
+#include "server/logprobs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace troika::server {
+
+using engine::Token;
+
+void LogprobRecorder::apply(std::span<const Token> history, std::span<float> logits) {
+  logits_[history.size() - n_prompt_].assign(logits.begin(), logits.end());
+  if (inner_ != nullptr) inner_->apply(history, logits);
+}
+
+TokenLogprobs LogprobRecorder::take(Token token) {
+  const auto found = logits_.find(n_taken_++);
+  TROIKA_ASSERT(found != logits_.end());
+  const std::vector<float> logits = std::move(found->second);
+  logits_.erase(found);
+  const float most = *std::max_element(logits.begin(), logits.end());
+  double sum = 0.0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit - most));
+  const float log_sum = most + static_cast<float>(std::log(sum));
+  const auto logprob = [&](Token t) { return logits[static_cast<size_t>(t)] - log_sum; };
+
+  TokenLogprobs result{{token, logprob(token)}, {}};
+  std::vector<Token> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto n =
+      static_cast<std::ptrdiff_t>(std::min<size_t>(static_cast<size_t>(n_top_), order.size()));
+  std::partial_sort(order.begin(), order.begin() + n, order.end(), [&](Token a, Token b) {
+    const float x = logits[static_cast<size_t>(a)], y = logits[static_cast<size_t>(b)];
+    return x != y ? x > y : a < b;
+  });
+  for (std::ptrdiff_t i = 0; i < n; ++i) {
+    const Token t = order[static_cast<size_t>(i)];
+    result.top.push_back({t, logprob(t)});
+  }
+  return result;
+}
+
+}  // namespace troika::server

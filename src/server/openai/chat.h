@@ -1,0 +1,12 @@
+// /v1/chat/completions
+#pragma once
+
+#include "server/context.h"
+
+namespace troika::server {
+
+// Throws Refused.
+void serve_chat(Context& context, const std::shared_ptr<http::Exchange>& exchange,
+                const Json& body);
+
+}  // namespace troika::server

@@ -1,0 +1,208 @@
+#include "server/openai/completions.h"
+
+#include <ctime>
+
+#include "server/calls/turn.h"
+#include "server/openai/usage.h"
+#include "server/refusals.h"
+#include "server/text_tools.h"
+
+namespace troika::server {
+namespace {
+
+// The text of each prompt, which its answers repeat.
+struct Echo {
+  std::vector<std::string> texts;  // empty: nothing is repeated
+  int n_each = 1;
+  std::string of(int answer) const {
+    return texts.empty() ? "" : texts[static_cast<size_t>(answer / n_each)];
+  }
+};
+
+// {"tokens": [...], "token_logprobs": [...], "top_logprobs": [...], "text_offset": [...]}.
+Json old_logprobs(const std::vector<TokenLogprobs>& tokens, const text::Tokenizer& tokenizer,
+                  size_t offset) {
+  Json json = {{"tokens", Json::array()},
+               {"token_logprobs", Json::array()},
+               {"top_logprobs", Json::array()},
+               {"text_offset", Json::array()}};
+  for (const TokenLogprobs& token : tokens) {
+    const std::string piece(tokenizer.piece(token.taken.token, true));
+    Json top = Json::object();
+    for (const Likelihood& other : token.top) {
+      top[std::string(tokenizer.piece(other.token, true))] = other.logprob;
+    }
+    json["tokens"].push_back(piece);
+    json["token_logprobs"].push_back(token.taken.logprob);
+    json["top_logprobs"].push_back(top);
+    json["text_offset"].push_back(offset);
+    offset += piece.size();
+  }
+  return json;
+}
+
+class CompletionWriter : public Writer {
+ public:
+  CompletionWriter(const Context& context, const std::shared_ptr<http::Exchange>& exchange,
+                   const Wanted& wanted, Echo echo)
+      : context_(context),
+        exchange_(exchange),
+        events_(exchange),
+        is_stream_(wanted.is_stream),
+        has_usage_(wanted.wants_usage),
+        has_logprobs_(wanted.n_logprobs >= 0),
+        echo_(std::move(echo)),
+        messages_(static_cast<size_t>(wanted.n_returned) * wanted.prompts.size()) {}
+
+  void begin() override {
+    if (is_stream_) events_.begin();
+    for (size_t i = 0; is_stream_ && i < messages_.size(); ++i) {
+      const std::string text = echo_.of(static_cast<int>(i));
+      if (!text.empty()) send(static_cast<int>(i), text, nullptr, nullptr);
+    }
+  }
+  void write(int answer, const Delta& delta) override {
+    Message& message = messages_[static_cast<size_t>(answer)];
+    if (!is_stream_) {
+      message.add(delta);
+      return;
+    }
+    send(answer, delta.text, logprobs_of(delta.logprobs, message.text.size()), nullptr);
+    message.text += delta.text;
+  }
+  void end(int answer, const Ending& ending) override {
+    usage_.add(ending.generated);
+    messages_[static_cast<size_t>(answer)].ending = ending;
+    if (is_stream_) send(answer, "", nullptr, finish_reason(ending));
+  }
+  void finish() override {
+    if (is_stream_) {
+      finish_stream();
+      return;
+    }
+    Json body = heading();
+    body["choices"] = Json::array();
+    for (size_t i = 0; i < messages_.size(); ++i) {
+      const Message& message = messages_[i];
+      const std::string text = echo_.of(static_cast<int>(i)) + message.text;
+      body["choices"].push_back(choice(static_cast<int>(i), text, logprobs_of(message.logprobs, 0),
+                                       finish_reason(message.ending)));
+    }
+    body["usage"] = usage_.json();
+    body["timings"] = Usage::timings(messages_.front().ending.generated);
+    http::Response response;
+    response.body = dump(body);
+    exchange_->reply(response);
+  }
+  void fail(const std::string& why) override {
+    if (!is_stream_) {
+      exchange_->reply(refusal_response("", Refused(500, why)));
+      return;
+    }
+    events_.event({{"error", {{"message", why}, {"type", error_type(500)}, {"code", 500}}}});
+    events_.end();
+  }
+  void ping(double seconds) override { events_.ping(": still here\n\n", seconds); }
+
+ private:
+  Json heading() const {
+    return {{"id", id_},
+            {"object", "text_completion"},
+            {"created", created_},
+            {"model", context_.options().model_name},
+            {"system_fingerprint", "troika-" TROIKA_VERSION}};
+  }
+  Json logprobs_of(const std::vector<TokenLogprobs>& tokens, size_t offset) const {
+    return has_logprobs_ ? old_logprobs(tokens, context_.tokenizer(), offset) : Json(nullptr);
+  }
+  static Json choice(int answer, const std::string& text, const Json& logprobs,
+                     const Json& reason) {
+    return {{"text", text}, {"index", answer}, {"logprobs", logprobs}, {"finish_reason", reason}};
+  }
+  void send(int answer, const std::string& text, const Json& logprobs, const Json& reason) {
+    Json chunk = heading();
+    chunk["choices"] = Json::array({choice(answer, text, logprobs, reason)});
+    if (has_usage_) chunk["usage"] = nullptr;
+    events_.event(chunk);
+  }
+  void finish_stream() {
+    if (has_usage_) {
+      Json chunk = heading();
+      chunk["choices"] = Json::array();
+      chunk["usage"] = usage_.json();
+      events_.event(chunk);
+    }
+    events_.line("data: [DONE]\n\n");
+    events_.end();
+  }
+
+  const Context& context_;
+  std::shared_ptr<http::Exchange> exchange_;
+  EventStream events_;
+  const std::string id_ = random_id("cmpl-");
+  const int64_t created_ = std::time(nullptr);
+  const bool is_stream_, has_usage_, has_logprobs_;
+  const Echo echo_;
+  std::vector<Message> messages_;
+  Usage usage_;
+};
+
+bool is_tokens(const Json& json) { return json.is_array() && !json.empty() && json[0].is_number(); }
+
+// A text, tokens, or a list of either.
+std::vector<std::vector<engine::Token>> read_prompts(Context& context, Fields& fields) {
+  const Json* const prompt = fields.find("prompt");
+  if (prompt == nullptr) fields.fail("prompt", "is missing");
+  const text::Tokenizer& tokenizer = context.tokenizer();
+  const auto read_one = [&](const Json& one) -> std::vector<engine::Token> {
+    if (one.is_string()) return tokenizer.encode(one.get<std::string>(), {true, true});
+    if (is_tokens(one)) return tokens_from(tokenizer, one, "prompt");
+    fields.fail("prompt", "must be a text, tokens, or a list of texts or of tokens");
+  };
+  if (!prompt->is_array() || is_tokens(*prompt)) return {read_one(*prompt)};
+  if (prompt->empty() || prompt->size() > kMostAnswers) {
+    fields.fail("prompt", "must hold at least one text and at most 128");
+  }
+  std::vector<std::vector<engine::Token>> prompts;
+  for (const Json& one : *prompt) prompts.push_back(read_one(one));
+  return prompts;
+}
+
+void read_best_of(Fields& fields, Wanted* wanted) {
+  const int64_t best_of = fields.whole("best_of", wanted->n_returned, 1, kMostAnswers);
+  if (best_of < wanted->n_returned) fields.fail("best_of", "must be at least n");
+  if (best_of > wanted->n_returned && wanted->is_stream) {
+    fields.fail("best_of", "cannot be streamed: the best answer is known at the end alone");
+  }
+  wanted->n_computed = static_cast<int>(best_of);
+}
+
+}  // namespace
+
+void serve_completions(Context& context, const std::shared_ptr<http::Exchange>& exchange,
+                       const Json& body) {
+  Fields fields(body);
+  Wanted wanted;
+  wanted.prompts = read_prompts(context, fields);
+  read_sampling(fields, context.tokenizer(), context.options().sampler, &wanted);
+  constexpr int kUsualTokens = 16;  // as OpenAI's interface has it
+  wanted.most_tokens = static_cast<int>(
+      fields.whole("max_tokens", kUsualTokens, -1, std::numeric_limits<int>::max()));
+  wanted.n_logprobs = static_cast<int>(fields.whole("logprobs", -1, 0, kMostLogprobs));
+  read_best_of(fields, &wanted);
+  const std::optional<AnswerForm> form = read_form(fields);
+  if (form) wanted.grammar = context.grammars().compile(form->text, form->format);
+  fields.refuse("suffix", "this server fills no gaps in texts");
+  Echo echo{{}, wanted.n_returned};
+  if (fields.flag("echo")) {
+    for (const auto& prompt : wanted.prompts) {
+      echo.texts.push_back(context.tokenizer().decode(prompt));
+    }
+  }
+  fields.finish();
+  auto writer = std::make_unique<CompletionWriter>(context, exchange, wanted, std::move(echo));
+  context.start(exchange, wanted, std::move(writer),
+                [] { return std::make_unique<PlainReader>(); });
+}
+
+}  // namespace troika::server

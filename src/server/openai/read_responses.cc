@@ -1,0 +1,154 @@
+#include "server/openai/read_responses.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/os_error.h"
+#include "server/writer.h"
+
+namespace troika::server {
+namespace {
+
+void read_message_item(Fields& item, const std::string& where, Json* messages) {
+  std::string role = item.text("role");
+  if (role == "developer") role = "system";
+  if (role != "system" && role != "user" && role != "assistant") {
+    item.fail("role", "must be system, developer, user or assistant");
+  }
+  const Json* const content = item.find("content");
+  if (content == nullptr) item.fail("content", "is missing");
+  messages->push_back({{"role", role}, {"content", text_of_parts(*content, where + ".content")}});
+}
+
+// Calls that follow each other belong to one message.
+void read_call_item(Fields& item, Json* messages) {
+  const std::string arguments = item.text("arguments");
+  const Json call = {
+      {"id", item.text("call_id")},
+      {"type", "function"},
+      {"function",
+       {{"name", item.text("name")},
+        {"arguments", arguments.empty() ? Json::object() : object_from(arguments)}}}};
+  const bool continues = !messages->empty() && messages->back()["role"] == "assistant";
+  if (!continues) messages->push_back({{"role", "assistant"}, {"content", ""}});
+  messages->back()["tool_calls"].push_back(call);
+}
+
+void read_output(Fields& item, const std::string& where, Json* messages) {
+  const Json* const output = item.find("output");
+  if (output == nullptr) item.fail("output", "is missing");
+  messages->push_back({{"role", "tool"},
+                       {"tool_call_id", item.text("call_id")},
+                       {"content", text_of_parts(*output, where + ".output")}});
+}
+
+void read_item(const Json& given, const std::string& where, Json* messages) {
+  Fields item(given, where + ".");
+  const std::string type = item.text("type", "message");
+  for (const char* const remark : {"id", "status", "phase", "namespace"}) item.ignore(remark);
+  if (type == "message") {
+    read_message_item(item, where, messages);
+  } else if (type == "function_call") {
+    read_call_item(item, messages);
+  } else if (type == "function_call_output") {
+    read_output(item, where, messages);
+  } else if (type == "reasoning") {
+    return;  // models do not want to read their old thoughts
+  } else {
+    throw Refused(400,
+                  fmt::format("{} is an item of the type {}, which this server does not read: it "
+                              "knows message, function_call, function_call_output and reasoning.",
+                              where, troika::quoted(type)),
+                  where, "unsupported");
+  }
+  item.finish();
+}
+
+void read_functions(Fields& fields, Conversation* conversation) {
+  const Json* const tools = fields.find("tools");
+  if (tools == nullptr) return;
+  if (!tools->is_array()) fields.fail("tools", "must be a list");
+  for (size_t i = 0; i < tools->size(); ++i) {
+    Fields tool((*tools)[i], fmt::format("tools[{}].", i));
+    if (const std::string type = tool.text("type"); type != "function") {
+      tool.fail("type",
+                fmt::format("is {}; this server knows functions only", troika::quoted(type)));
+    }
+    const std::string name = tool.text("name");
+    if (name.empty()) tool.fail("name", "is missing");
+    const Json* const parameters = tool.find("parameters");
+    conversation->tools.push_back({name, tool.text("description"),
+                                   parameters != nullptr ? *parameters : Json{{"type", "object"}}});
+    tool.ignore("strict");
+    tool.finish();
+  }
+}
+
+void read_function_choice(Fields& fields, Conversation* conversation) {
+  ToolChoice& choice = conversation->choice;
+  choice.is_parallel = fields.flag("parallel_tool_calls", true);
+  const Json* const given = fields.find("tool_choice");
+  if (given == nullptr || *given == "auto") return;
+  if (*given == "none") {
+    choice.mode = ToolChoice::Mode::kNone;
+    return;
+  }
+  choice.mode = ToolChoice::Mode::kRequired;
+  if (given->is_object()) {
+    choice.name = given->value("name", "");
+  } else if (*given != "required") {
+    fields.fail("tool_choice", "must be none, auto, required or a function");
+  }
+  const bool is_known =
+      choice.name.empty() ? !conversation->tools.empty()
+                          : std::any_of(conversation->tools.begin(), conversation->tools.end(),
+                                        [&](const Tool& tool) { return tool.name == choice.name; });
+  if (!is_known) fields.fail("tool_choice", "wants a tool that is not among the tools");
+}
+
+}  // namespace
+
+Conversation read_responses(Fields& fields) {
+  Conversation conversation;
+  if (const std::string text = fields.text("instructions"); !text.empty()) {
+    conversation.messages.push_back({{"role", "system"}, {"content", text}});
+  }
+  const Json* const input = fields.find("input");
+  if (input == nullptr || (!input->is_string() && !input->is_array()) || input->empty()) {
+    fields.fail("input", "must be a text or a list of items, and not empty");
+  }
+  if (input->is_string()) {
+    conversation.messages.push_back({{"role", "user"}, {"content", *input}});
+  } else {
+    for (size_t i = 0; i < input->size(); ++i) {
+      read_item((*input)[i], fmt::format("input[{}]", i), &conversation.messages);
+    }
+  }
+  read_functions(fields, &conversation);
+  read_function_choice(fields, &conversation);
+  if (const Json* const given = fields.find("reasoning"); given != nullptr) {
+    Fields reasoning(*given, "reasoning.");
+    const std::string effort = reasoning.text("effort");
+    if (!effort.empty()) conversation.extra["reasoning_effort"] = effort;
+    reasoning.ignore("summary");
+    reasoning.ignore("generate_summary");
+    reasoning.finish();
+  }
+  return conversation;
+}
+
+std::optional<AnswerForm> read_text_form(Fields& fields) {
+  const Json* const given = fields.find("text");
+  if (given == nullptr) return std::nullopt;
+  Fields text(*given, "text.");
+  text.ignore("verbosity");
+  const Json* const format = text.find("format");
+  text.finish();
+  if (format == nullptr) return std::nullopt;
+  const Json wrapped = {{"response_format", *format}};
+  Fields as_chat(wrapped, "text.");
+  return read_form(as_chat);
+}
+
+}  // namespace troika::server

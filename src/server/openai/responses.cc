@@ -1,0 +1,239 @@
+#include "server/openai/responses.h"
+
+#include <ctime>
+#include <limits>
+
+#include "server/blocks.h"
+#include "server/openai/read_responses.h"
+#include "server/refusals.h"
+
+namespace troika::server {
+namespace {
+
+Json part_json(const Block& block) {
+  if (block.kind == Block::Kind::kThought)
+    return {{"type", "reasoning_text"}, {"text", block.text}};
+  return {{"type", "output_text"},
+          {"text", block.text},
+          {"annotations", Json::array()},
+          {"logprobs", Json::array()}};
+}
+
+// A block as an item of the output.
+Json item_json(const Block& block, const std::string& id, const char* status, bool has_parts) {
+  const Json parts = has_parts ? Json::array({part_json(block)}) : Json::array();
+  switch (block.kind) {
+    case Block::Kind::kText:
+      return {{"id", id},
+              {"type", "message"},
+              {"status", status},
+              {"role", "assistant"},
+              {"content", parts}};
+    case Block::Kind::kThought:
+      return {{"id", id},
+              {"type", "reasoning"},
+              {"status", status},
+              {"summary", Json::array()},
+              {"content", parts}};
+    case Block::Kind::kCall:
+      break;
+  }
+  return {{"id", id},           {"type", "function_call"},
+          {"status", status},   {"call_id", block.id},
+          {"name", block.name}, {"arguments", block.text}};
+}
+
+const char* id_prefix(Block::Kind kind) {
+  if (kind == Block::Kind::kText) return "msg_";
+  return kind == Block::Kind::kThought ? "rs_" : "fc_";
+}
+
+Json response_usage(const engine::Generated& g) {
+  return {{"input_tokens", g.n_prompt},
+          {"input_tokens_details", {{"cached_tokens", g.n_prompt - g.n_computed}}},
+          {"output_tokens", g.tokens.size()},
+          {"output_tokens_details", {{"reasoning_tokens", 0}}},
+          {"total_tokens", static_cast<size_t>(g.n_prompt) + g.tokens.size()}};
+}
+
+// What a response repeats of its request.
+Json echo_of(const Json& body, const Wanted& wanted) {
+  const auto given = [&](const char* name, const Json& otherwise) {
+    return body.contains(name) ? body[name] : otherwise;
+  };
+  return {{"instructions", given("instructions", nullptr)},
+          {"max_output_tokens", given("max_output_tokens", nullptr)},
+          {"metadata", given("metadata", Json::object())},
+          {"parallel_tool_calls", given("parallel_tool_calls", true)},
+          {"previous_response_id", nullptr},
+          {"reasoning", given("reasoning", {{"effort", nullptr}, {"summary", nullptr}})},
+          {"store", false},
+          {"temperature", wanted.sampler.temperature},
+          {"text", given("text", {{"format", {{"type", "text"}}}})},
+          {"tool_choice", given("tool_choice", "auto")},
+          {"tools", given("tools", Json::array())},
+          {"top_p", wanted.sampler.top_p},
+          {"truncation", "disabled"},
+          {"user", given("user", nullptr)}};
+}
+
+class ResponseWriter : public BlockWriter {
+ public:
+  ResponseWriter(const Context& context, const std::shared_ptr<http::Exchange>& exchange,
+                 const Wanted& wanted, Json echo)
+      : model_(context.options().model_name),
+        is_stream_(wanted.is_stream),
+        echo_(std::move(echo)),
+        exchange_(exchange),
+        events_(exchange) {}
+
+  void begin() override {
+    if (!is_stream_) return;
+    events_.begin();
+    send("response.created", {{"response", response("in_progress")}});
+    send("response.in_progress", {{"response", response("in_progress")}});
+  }
+  void open_block() override {
+    const Block& block = blocks().back();
+    ids_.push_back(random_id(id_prefix(block.kind)));
+    send(
+        "response.output_item.added",
+        {{"output_index", index()}, {"item", item_json(block, ids_.back(), "in_progress", false)}});
+    if (block.kind != Block::Kind::kCall)
+      send_part("response.content_part.added", part_json(block));
+  }
+  void grow_block(const std::string& text) override {
+    Json delta = {{"item_id", ids_.back()}, {"output_index", index()}};
+    const Block::Kind kind = blocks().back().kind;
+    if (kind != Block::Kind::kCall) delta["content_index"] = 0;
+    delta["delta"] = text;
+    if (kind == Block::Kind::kText) delta["logprobs"] = Json::array();
+    send(delta_name(kind, ".delta"), delta);
+  }
+  void close_block() override {
+    const Block& block = blocks().back();
+    Json done = {{"item_id", ids_.back()}, {"output_index", index()}};
+    if (block.kind == Block::Kind::kCall) {
+      done["arguments"] = block.text;
+      done["name"] = block.name;
+    } else {
+      done["content_index"] = 0;
+      done["text"] = block.text;
+      if (block.kind == Block::Kind::kText) done["logprobs"] = Json::array();
+    }
+    send(delta_name(block.kind, ".done"), done);
+    if (block.kind != Block::Kind::kCall) send_part("response.content_part.done", part_json(block));
+    send("response.output_item.done",
+         {{"output_index", index()}, {"item", item_json(block, ids_.back(), "completed", true)}});
+  }
+  void finish() override {
+    const engine::Stop stop = ending().generated.stop;
+    const bool is_cut = stop == engine::Stop::kLength || stop == engine::Stop::kContext;
+    Json json = response(is_cut ? "incomplete" : "completed");
+    for (size_t i = 0; i < blocks().size(); ++i) {
+      json["output"].push_back(item_json(blocks()[i], ids_[i], "completed", true));
+    }
+    if (is_cut) json["incomplete_details"] = {{"reason", "max_output_tokens"}};
+    json["usage"] = response_usage(ending().generated);
+    if (is_stream_) {
+      send(is_cut ? "response.incomplete" : "response.completed", {{"response", json}});
+      events_.end();
+      return;
+    }
+    http::Response whole;
+    whole.body = dump(json);
+    exchange_->reply(whole);
+  }
+  void fail(const std::string& why) override {
+    if (!is_stream_) {
+      exchange_->reply(refusal_response("", Refused(500, why)));
+      return;
+    }
+    Json json = response("failed");
+    json["error"] = {{"code", "server_error"}, {"message", why}};
+    send("response.failed", {{"response", json}});
+    events_.end();
+  }
+  void ping(double seconds) override { events_.ping(": still here\n\n", seconds); }
+
+ private:
+  static std::string delta_name(Block::Kind kind, const char* end) {
+    const char* const begin = kind == Block::Kind::kText      ? "response.output_text"
+                              : kind == Block::Kind::kThought ? "response.reasoning_text"
+                                                              : "response.function_call_arguments";
+    return std::string(begin) + end;
+  }
+  int index() const { return static_cast<int>(blocks().size()) - 1; }
+  Json response(const char* status) const {
+    Json json = {{"id", id_},
+                 {"object", "response"},
+                 {"created_at", created_},
+                 {"status", status},
+                 {"background", false},
+                 {"error", nullptr},
+                 {"incomplete_details", nullptr},
+                 {"model", model_},
+                 {"output", Json::array()},
+                 {"usage", nullptr}};
+    json.update(echo_);
+    return json;
+  }
+  void send_part(const char* type, const Json& part) {
+    send(type, {{"item_id", ids_.back()},
+                {"output_index", index()},
+                {"content_index", 0},
+                {"part", part}});
+  }
+  void send(const std::string& type, const Json& more) {
+    if (!is_stream_) return;
+    Json event = {{"type", type}, {"sequence_number", n_sent_++}};
+    event.update(more);
+    events_.event(event, type);
+  }
+
+  const std::string id_ = random_id("resp_");
+  const int64_t created_ = std::time(nullptr);
+  const std::string model_;
+  const bool is_stream_;
+  const Json echo_;
+  std::shared_ptr<http::Exchange> exchange_;
+  EventStream events_;
+  std::vector<std::string> ids_;  // of items
+  int n_sent_ = 0;
+};
+
+void refuse_memory(Fields& fields) {
+  fields.refuse("previous_response_id",
+                "this server keeps no responses: send the conversation with each request");
+  fields.refuse("conversation", "this server keeps none: send it with each request");
+  fields.refuse("background", "an answer ends with its request");
+  fields.refuse("prompt", "this server keeps no prompts");
+  if (fields.text("truncation", "disabled") != "disabled") {
+    fields.fail("truncation", "must be disabled: this server cuts no prompt");
+  }
+  for (const char* const name : {"include", "max_tool_calls", "top_logprobs", "client_metadata"}) {
+    fields.ignore(name);
+  }
+}
+
+}  // namespace
+
+void serve_responses(Context& context, const std::shared_ptr<http::Exchange>& exchange,
+                     const Json& body) {
+  context.chat();
+  Fields fields(body);
+  const Conversation conversation = read_responses(fields);
+  Wanted wanted;
+  read_sampling(fields, context.tokenizer(), context.options().sampler, &wanted);
+  wanted.most_tokens =
+      static_cast<int>(fields.whole("max_output_tokens", -1, 1, std::numeric_limits<int>::max()));
+  if (wanted.n_returned != 1) fields.fail("n", "must be 1 in this interface");
+  const std::optional<AnswerForm> form = read_text_form(fields);
+  refuse_memory(fields);
+  fields.finish();
+  const Answers::MakeReader make_reader = prepare_turn(context, conversation, form, &wanted);
+  auto writer = std::make_unique<ResponseWriter>(context, exchange, wanted, echo_of(body, wanted));
+  context.start(exchange, wanted, std::move(writer), make_reader);
+}
+
+}  // namespace troika::server

@@ -1,0 +1,58 @@
+#include "server/openai/usage.h"
+
+namespace troika::server {
+namespace {
+
+Json likelihood_json(const Likelihood& one, const text::Tokenizer& tokenizer) {
+  const std::string piece(tokenizer.piece(one.token, true));
+  Json bytes = Json::array();
+  for (const char c : piece) bytes.push_back(static_cast<unsigned char>(c));
+  return {{"token", piece}, {"logprob", one.logprob}, {"bytes", bytes}};
+}
+
+}  // namespace
+
+const char* finish_reason(const Ending& ending) {
+  const bool is_cut = ending.generated.stop == engine::Stop::kLength ||
+                      ending.generated.stop == engine::Stop::kContext;
+  if (is_cut) return "length";
+  return ending.n_calls > 0 ? "tool_calls" : "stop";
+}
+
+void Usage::add(const engine::Generated& generated) {
+  n_prompt_ += generated.n_prompt;
+  n_cached_ += generated.n_prompt - generated.n_computed;
+  n_tokens_ += static_cast<int64_t>(generated.tokens.size());
+}
+
+Json Usage::json() const {
+  return {{"prompt_tokens", n_prompt_},
+          {"completion_tokens", n_tokens_},
+          {"total_tokens", n_prompt_ + n_tokens_},
+          {"prompt_tokens_details", {{"cached_tokens", n_cached_}}}};
+}
+
+Json Usage::timings(const engine::Generated& generated) {
+  return {{"cache_n", generated.n_prompt - generated.n_computed},
+          {"prompt_n", generated.n_computed},
+          {"prompt_ms", generated.prefill_seconds * 1e3},
+          {"prompt_per_second", generated.prefill_tokens_per_s()},
+          {"predicted_n", generated.tokens.size()},
+          {"predicted_ms", generated.decode_seconds * 1e3},
+          {"predicted_per_second", generated.decode_tokens_per_s()}};
+}
+
+Json logprobs_json(const std::vector<TokenLogprobs>& tokens, const text::Tokenizer& tokenizer) {
+  Json content = Json::array();
+  for (const TokenLogprobs& token : tokens) {
+    Json one = likelihood_json(token.taken, tokenizer);
+    one["top_logprobs"] = Json::array();
+    for (const Likelihood& other : token.top) {
+      one["top_logprobs"].push_back(likelihood_json(other, tokenizer));
+    }
+    content.push_back(one);
+  }
+  return {{"content", content}, {"refusal", nullptr}};
+}
+
+}  // namespace troika::server

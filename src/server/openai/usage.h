@@ -1,0 +1,29 @@
+// What the interfaces of OpenAI say at the end of answers.
+#pragma once
+
+#include <vector>
+
+#include "server/writer.h"
+#include "text/tokenizer.h"
+
+namespace troika::server {
+
+// "stop", "length" or "tool_calls".
+const char* finish_reason(const Ending& ending);
+
+// Tokens of all answers to a request.
+class Usage {
+ public:
+  void add(const engine::Generated& generated);
+  Json json() const;
+  // How long the answer took: the fields that llama.cpp's clients know.
+  static Json timings(const engine::Generated& generated);
+
+ private:
+  int64_t n_prompt_ = 0, n_cached_ = 0, n_tokens_ = 0;
+};
+
+// {"content": [...]} of a chat.
+Json logprobs_json(const std::vector<TokenLogprobs>& tokens, const text::Tokenizer& tokenizer);
+
+}  // namespace troika::server

@@ -1,0 +1,113 @@
+#include "server/service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "server/admission.h"
+#include "server/anthropic/messages.h"
+#include "server/info.h"
+#include "server/openai/chat.h"
+#include "server/openai/completions.h"
+#include "server/openai/responses.h"
+#include "server/refusals.h"
+#include "server/text_tools.h"
+
+namespace troika::server {
+namespace {
+
+using ExchangePtr = std::shared_ptr<http::Exchange>;
+
+// Reads a request's body, and answers it at once or later.
+using Serve = void (*)(Context&, const ExchangePtr&, const Json& body);
+using Show = http::Response (*)(const Context&, const http::ServerStatistics*);
+
+// What takes a body. Its work is done at the desk.
+struct Post {
+  std::string_view path;
+  Serve serve;
+};
+constexpr Post kPosts[] = {
+    {"/v1/chat/completions", serve_chat},   {"/chat/completions", serve_chat},
+    {"/v1/completions", serve_completions}, {"/v1/responses", serve_responses},
+    {"/v1/messages", serve_messages},       {"/v1/messages/count_tokens", serve_count_tokens},
+    {"/tokenize", serve_tokenize},          {"/detokenize", serve_detokenize},
+    {"/apply-template", serve_template},
+};
+
+// What is shown at once, without waiting for anybody.
+struct Get {
+  std::string_view path;
+  Show show;
+  bool needs_key;
+};
+constexpr Get kGets[] = {
+    {"/health", show_health, false},    {"/v1/health", show_health, false},
+    {"/v1/models", show_models, false}, {"/models", show_models, false},
+    {"/props", show_props, true},       {"/slots", show_slots, true},
+    {"/metrics", show_metrics, true},
+};
+
+template <typename Table>
+auto find(const Table& table, std::string_view path) {
+  return std::find_if(std::begin(table), std::end(table),
+                      [&](const auto& row) { return row.path == path; });
+}
+
+}  // namespace
+
+Service::Service(engine::Engine& engine, Options options) : context_(engine, std::move(options)) {}
+
+Service::~Service() = default;
+
+http::Response Service::refusal(const http::Refusal& refusal) {
+  return refusal_response("", Refused(refusal.status, refusal.why));
+}
+
+void Service::on_gone(const ExchangePtr& exchange) { context_.forget(exchange.get()); }
+
+void Service::on_drained(const ExchangePtr&) { context_.worker().look_again(); }
+
+void Service::on_tick() { context_.tick(); }
+
+void Service::on_request(const ExchangePtr& exchange, http::Request request) {
+  const std::string path = request.path;
+  try {
+    serve(exchange, std::move(request));
+  } catch (const Refused& refused) {
+    exchange->reply(refusal_response(path, refused));
+  } catch (const std::exception& error) {
+    exchange->reply(refusal_response(path, Refused(500, error.what())));
+  }
+}
+
+void Service::serve(const ExchangePtr& exchange, http::Request request) {
+  check_host(request);
+  const std::string& path = request.path;
+  const bool is_read = request.method == "GET" || request.method == "HEAD";
+  if (const auto get = find(kGets, path); get != std::end(kGets)) {
+    if (get->needs_key) check_key(request, context_.options().keys);
+    if (!is_read) throw Refused(405, fmt::format("{} is read with GET.", path));
+    exchange->reply(get->show(context_, statistics_));
+    return;
+  }
+  check_key(request, context_.options().keys);
+  const auto post = find(kPosts, path);
+  if (post == std::end(kPosts)) throw Refused(404, why_unknown(path));
+  if (request.method != "POST") throw Refused(405, fmt::format("{} takes a POST.", path));
+  check_type(request);
+  const Serve serve = post->serve;
+  desk_.post(exchange, [this, exchange, serve, request = std::move(request)] {
+    try {
+      serve(context_, exchange, object_from(request.body));
+    } catch (const Refused& refused) {
+      exchange->reply(refusal_response(request.path, refused));
+    } catch (const Error& error) {
+      exchange->reply(refusal_response(request.path, Refused(400, error.what())));
+    } catch (const std::exception& error) {
+      exchange->reply(refusal_response(request.path, Refused(500, error.what())));
+    }
+  });
+}
+
+}  // namespace troika::server

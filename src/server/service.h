@@ -1,0 +1,38 @@
+// Who answers the requests of an HTTP server: looks whether the client may ask, and finds who
+// knows.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "http/server.h"
+#include "server/context.h"
+#include "server/desk.h"
+
+namespace troika::server {
+
+class Service : public http::Handler {
+ public:
+  // The engine must outlive it. Throws Error for a template that is none.
+  Service(engine::Engine& engine, Options options);
+  ~Service() override;
+
+  void on_request(const std::shared_ptr<http::Exchange>& exchange, http::Request request) override;
+  void on_gone(const std::shared_ptr<http::Exchange>& exchange) override;
+  void on_drained(const std::shared_ptr<http::Exchange>& exchange) override;
+  void on_tick() override;
+  http::Response refusal(const http::Refusal& refusal) override;
+
+  const Context& context() const { return context_; }
+  // The number of connections and the like, for /metrics; null: not known.
+  void set_statistics(const http::ServerStatistics* statistics) { statistics_ = statistics; }
+
+ private:
+  void serve(const std::shared_ptr<http::Exchange>& exchange, http::Request request);
+
+  Context context_;
+  const http::ServerStatistics* statistics_ = nullptr;
+  Desk desk_;  // ends first
+};
+
+}  // namespace troika::server

@@ -1,0 +1,91 @@
+#include "server/text_tools.h"
+
+#include <fmt/format.h>
+
+#include "base/os_error.h"
+#include "server/conversation.h"
+
+namespace troika::server {
+namespace {
+
+void reply(const std::shared_ptr<http::Exchange>& exchange, const Json& json) {
+  http::Response response;
+  response.body = dump(json);
+  exchange->reply(response);
+}
+
+// As text where it is whole characters, else as a list of bytes.
+Json piece_json(std::string_view piece) {
+  const std::string text(piece);
+  const bool is_text =
+      Json(text).dump(-1, ' ', false, Json::error_handler_t::ignore) == dump(Json(text));
+  if (is_text) return text;
+  Json bytes = Json::array();
+  for (const char c : piece) bytes.push_back(static_cast<unsigned char>(c));
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<engine::Token> tokens_from(const text::Tokenizer& tokenizer, const Json& list,
+                                       const std::string& field) {
+  std::vector<engine::Token> tokens;
+  for (const Json& one : list) {
+    const bool is_token = one.is_number_integer() && one.get<int64_t>() >= 0 &&
+                          one.get<int64_t>() < tokenizer.n_tokens();
+    if (!is_token) {
+      throw Refused(
+          400,
+          fmt::format("The field {} holds {}, which is no token of this model; they are "
+                      "0 to {}.",
+                      troika::quoted(field), troika::quoted(dump(one)), tokenizer.n_tokens() - 1),
+          field);
+    }
+    tokens.push_back(one.get<engine::Token>());
+  }
+  return tokens;
+}
+
+void serve_tokenize(Context& context, const std::shared_ptr<http::Exchange>& exchange,
+                    const Json& body) {
+  Fields fields(body);
+  const std::string content = fields.text("content");
+  const bool adds_special = fields.flag("add_special");
+  const bool parses_special = fields.flag("parse_special", true);
+  const bool with_pieces = fields.flag("with_pieces");
+  fields.ignore("model");
+  fields.finish();
+  Json tokens = Json::array();
+  for (const engine::Token token :
+       context.tokenizer().encode(content, {adds_special, parses_special})) {
+    if (with_pieces) {
+      tokens.push_back(
+          {{"id", token}, {"piece", piece_json(context.tokenizer().piece(token, true))}});
+    } else {
+      tokens.push_back(token);
+    }
+  }
+  reply(exchange, {{"tokens", tokens}});
+}
+
+void serve_detokenize(Context& context, const std::shared_ptr<http::Exchange>& exchange,
+                      const Json& body) {
+  Fields fields(body);
+  const Json* const list = fields.find("tokens");
+  fields.ignore("model");
+  fields.finish();
+  if (list == nullptr || !list->is_array()) fields.fail("tokens", "must be a list of tokens");
+  const std::vector<engine::Token> tokens = tokens_from(context.tokenizer(), *list, "tokens");
+  reply(exchange, {{"content", context.tokenizer().decode(tokens, true)}});
+}
+
+void serve_template(Context& context, const std::shared_ptr<http::Exchange>& exchange,
+                    const Json& body) {
+  Fields fields(body);
+  const Conversation conversation = read_conversation(fields);
+  ignore_remarks(fields);
+  fields.finish();
+  reply(exchange, {{"prompt", context.chat().text(conversation.view())}});
+}
+
+}  // namespace troika::server

@@ -1,0 +1,136 @@
+#include "server/wanted.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+#include <random>
+
+#include "base/os_error.h"
+
+namespace troika::server {
+namespace {
+
+constexpr size_t kMostStops = 64;
+constexpr float kMostTemperature = 100.0f;
+constexpr float kLeastTopP = 1e-6f;  // what 0 means: the most likely token
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+uint64_t random_seed() {
+  std::random_device device;
+  return (static_cast<uint64_t>(device()) << 32 | device()) >> 1;
+}
+
+engine::Token token_from(Fields& fields, const std::string& text,
+                         const text::Tokenizer& tokenizer) {
+  engine::Token token = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), token);
+  if (error != std::errc() || end != text.data() + text.size() || !tokenizer.is_token(token)) {
+    fields.fail("logit_bias", fmt::format("names the token {}, which is none of the model's, whose "
+                                          "tokens are 0 to {}",
+                                          troika::quoted(text), tokenizer.n_tokens() - 1));
+  }
+  return token;
+}
+
+float bias_from(Fields& fields, const Json& value) {
+  if (value.is_boolean() && !value.get<bool>()) return kNever;
+  if (!value.is_number()) fields.fail("logit_bias", "must give numbers to tokens");
+  return static_cast<float>(value.get<double>());
+}
+
+// {"15043": -100}, or [[15043, -100]].
+void read_biases(Fields& fields, const text::Tokenizer& tokenizer,
+                 std::vector<std::pair<engine::Token, float>>* biases) {
+  const Json* const value = fields.find("logit_bias");
+  if (value == nullptr) return;
+  if (value->is_object()) {
+    for (const auto& [name, bias] : value->items()) {
+      biases->emplace_back(token_from(fields, name, tokenizer), bias_from(fields, bias));
+    }
+    return;
+  }
+  if (!value->is_array()) fields.fail("logit_bias", "must be an object of tokens and numbers");
+  for (const Json& pair : *value) {
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number_integer()) {
+      fields.fail("logit_bias", "must be an object of tokens and numbers");
+    }
+    biases->emplace_back(token_from(fields, pair[0].dump(), tokenizer), bias_from(fields, pair[1]));
+  }
+}
+
+float between(Fields& fields, const std::string& name, float otherwise, float least, float most) {
+  const float value = fields.number(name, otherwise);
+  if (value < least || value > most) {
+    fields.fail(name, fmt::format("is {}, but must be from {} to {}", value, least, most));
+  }
+  return value;
+}
+
+void read_stream(Fields& fields, Wanted* wanted) {
+  wanted->is_stream = fields.flag("stream");
+  const Json* const value = fields.find("stream_options");
+  if (value == nullptr) return;
+  if (!wanted->is_stream) fields.fail("stream_options", "is only for streams");
+  Fields options(*value, "stream_options.");
+  wanted->wants_usage = options.flag("include_usage");
+  options.ignore("include_obfuscation");
+  options.finish();
+}
+
+}  // namespace
+
+std::vector<std::string> read_stops(Fields& fields, const std::string& name) {
+  const Json* const value = fields.find(name);
+  if (value == nullptr) return {};
+  if (value->is_string()) return {value->get<std::string>()};
+  if (!value->is_array()) fields.fail(name, "must be a string or a list of strings");
+  if (value->size() > kMostStops) {
+    fields.fail(
+        name, fmt::format("has {} strings; at most {} are looked for", value->size(), kMostStops));
+  }
+  std::vector<std::string> stops;
+  for (const Json& stop : *value) {
+    if (!stop.is_string()) fields.fail(name, "must be a string or a list of strings");
+    stops.push_back(stop.get<std::string>());
+  }
+  return stops;
+}
+
+void ignore_remarks(Fields& fields) {
+  for (const char* const name :
+       {"model", "user", "metadata", "store", "service_tier", "prompt_cache_key",
+        "prompt_cache_retention", "safety_identifier", "cache_prompt", "timings_per_token",
+        "return_progress", "verbosity", "prediction"}) {
+    fields.ignore(name);
+  }
+}
+
+void read_sampling(Fields& fields, const text::Tokenizer& tokenizer,
+                   const engine::SamplerOptions& sampler, Wanted* wanted) {
+  engine::SamplerOptions& s = wanted->sampler;
+  s = sampler;
+  s.temperature = between(fields, "temperature", s.temperature, 0.0f, kMostTemperature);
+  s.top_p = std::max(between(fields, "top_p", s.top_p, 0.0f, 1.0f), kLeastTopP);
+  s.top_k = static_cast<int>(fields.whole("top_k", s.top_k, -1, tokenizer.n_tokens()));
+  s.top_k = std::max(s.top_k, 0);  // -1 is what other servers call off
+  s.min_p = between(fields, "min_p", s.min_p, 0.0f, 0.999f);
+  const float repeat = between(fields, "repetition_penalty", s.repetition_penalty, 0.01f, 100.0f);
+  s.repetition_penalty = between(fields, "repeat_penalty", repeat, 0.01f, 100.0f);
+  s.penalty_window = static_cast<int>(
+      fields.whole("repeat_last_n", s.penalty_window, -1, std::numeric_limits<int>::max()));
+  s.frequency_penalty = between(fields, "frequency_penalty", s.frequency_penalty, -100.0f, 100.0f);
+  s.presence_penalty = between(fields, "presence_penalty", s.presence_penalty, -100.0f, 100.0f);
+  read_biases(fields, tokenizer, &s.logit_bias);
+  const int64_t seed = fields.whole("seed", -1);
+  s.seed = seed < 0 ? random_seed() : static_cast<uint64_t>(seed);
+
+  wanted->n_returned = static_cast<int>(fields.whole("n", 1, 1, kMostAnswers));
+  wanted->n_computed = wanted->n_returned;
+  wanted->stops = read_stops(fields, "stop");
+  wanted->ignores_end = fields.flag("ignore_eos");
+  read_stream(fields, wanted);
+  ignore_remarks(fields);
+}
+
+}  // namespace troika::server

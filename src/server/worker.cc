@@ -1,0 +1,199 @@
+#include "server/worker.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+namespace troika::server {
+namespace {
+
+constexpr int kMostWaitSeconds = 600;
+// The share of the last answer in what answers take.
+constexpr double kNewest = 0.25;
+
+}  // namespace
+
+Worker::Worker(engine::Engine& engine, int n_parallel, int n_queue)
+    : engine_(engine),
+      n_parallel_(static_cast<size_t>(n_parallel)),
+      n_queue_(static_cast<size_t>(n_queue)),
+      batcher_(std::in_place, engine_),
+      thread_([this] { run(); }) {}
+
+Worker::~Worker() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_stopping_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+bool Worker::submit(const std::vector<std::shared_ptr<Job>>& jobs,
+                    const std::function<void()>& accepted) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (running_.size() + waiting_.size() + jobs.size() > n_parallel_ + n_queue_) return false;
+  accepted();
+  waiting_.insert(waiting_.end(), jobs.begin(), jobs.end());
+  ++n_events_;
+  changed_.notify_all();
+  return true;
+}
+
+void Worker::cancel(const http::Exchange* exchange) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto is_of_it = [&](const auto& job) { return job->exchange.get() == exchange; };
+  figures_.n_cancelled += static_cast<int64_t>(std::erase_if(waiting_, is_of_it));
+  for (const auto& job : running_) {
+    if (is_of_it(job)) job->is_cancelled.store(true);
+  }
+  ++n_events_;
+  changed_.notify_all();
+}
+
+void Worker::look_again() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++n_events_;
+  changed_.notify_all();
+}
+
+Worker::Figures Worker::figures() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Figures figures = figures_;
+  figures.n_waiting = static_cast<int>(waiting_.size());
+  for (const auto& job : running_) {
+    figures.running.push_back({job->number, static_cast<int>(job->prompt.size()),
+                               job->n_tokens.load(), job->is_paused.load()});
+  }
+  return figures;
+}
+
+int Worker::seconds_until_room() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const double turns =
+      1.0 + static_cast<double>(waiting_.size()) / static_cast<double>(n_parallel_);
+  return std::clamp(static_cast<int>(std::ceil(turns * answer_seconds_)), 1, kMostWaitSeconds);
+}
+
+// Answers that pause behind slow readers take nobody's place.
+void Worker::start_waiting() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto n_computing = static_cast<size_t>(std::count_if(
+      running_.begin(), running_.end(), [](const auto& job) { return !job->is_paused.load(); }));
+  while (!waiting_.empty() && n_computing < n_parallel_) {
+    const std::shared_ptr<Job> job = std::move(waiting_.front());
+    waiting_.pop_front();
+    if (job->exchange->is_gone()) {
+      ++figures_.n_cancelled;
+      continue;
+    }
+    engine::AnswerRequest request;
+    request.prompt = job->prompt;
+    request.sampler = job->sampler;
+    request.mask = job->recorder != nullptr ? job->recorder.get() : job->mask.get();
+    request.options = job->options;
+    request.options.cancel = &job->is_cancelled;
+    request.options.pause = &job->is_paused;
+    request.options.drafter = job->drafter.get();
+    Job* const raw = job.get();
+    request.options.on_token = [raw](engine::Token token, bool) {
+      raw->n_tokens.fetch_add(1);
+      raw->reply->on_token(raw->index, token, raw->recorder.get());
+    };
+    request.sink = [raw](std::string_view text) { raw->reply->on_text(raw->index, text); };
+    try {
+      job->number = batcher_->submit(std::move(request));
+      running_.push_back(job);
+      ++n_computing;
+    } catch (const std::exception& error) {
+      ++figures_.n_failed;
+      job->reply->on_error(error.what());
+    }
+  }
+}
+
+// The batcher hears of it before its next pass; an answer that writes a little more meanwhile does
+// no harm.
+void Worker::pause_those_unread() {
+  for (const auto& job : running_) job->is_paused.store(job->exchange->is_full());
+}
+
+void Worker::end(Job& job) {
+  try {
+    engine::Generated generated = batcher_->take(job.number);
+    const bool is_cancelled = generated.stop == engine::Stop::kCancelled;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ++(is_cancelled ? figures_.n_cancelled : figures_.n_answers);
+      figures_.n_prompt_tokens += generated.n_prompt;
+      figures_.n_computed_tokens += generated.n_computed;
+      figures_.n_tokens += static_cast<int64_t>(generated.tokens.size());
+      const double seconds = generated.prefill_seconds + generated.decode_seconds;
+      answer_seconds_ += kNewest * (seconds - answer_seconds_);
+    }
+    if (!is_cancelled) job.reply->on_end(job.index, std::move(generated));
+  } catch (const std::exception& error) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ++figures_.n_failed;
+    }
+    job.is_cancelled.store(true);
+    job.reply->on_error(error.what());
+    cancel(job.exchange.get());
+  }
+}
+
+bool Worker::take_ended() {
+  std::vector<std::shared_ptr<Job>> ended;
+  for (const auto& job : running_) {
+    if (batcher_->is_done(job->number)) ended.push_back(job);
+  }
+  for (const auto& job : ended) end(*job);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& job : ended) std::erase(running_, job);
+  figures_.n_passes = batcher_->statistics().n_steps + batcher_->statistics().n_prompt_parts;
+  return !ended.empty();
+}
+
+// What goes wrong outside of every answer, as where there is no memory, ends them all, but not the
+// server.
+void Worker::begin_anew(const std::string& why) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& job : running_) job->reply->on_error(why);
+  figures_.n_failed += static_cast<int64_t>(running_.size());
+  batcher_.emplace(engine_);
+  running_.clear();
+}
+
+void Worker::count_busy(double seconds) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  figures_.busy_seconds += seconds;
+}
+
+void Worker::run() {
+  while (true) {
+    uint64_t n_seen = 0;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (is_stopping_) return;
+      n_seen = n_events_;
+    }
+    pause_those_unread();
+    start_waiting();
+    const auto start = std::chrono::steady_clock::now();
+    bool has_more = true;
+    try {
+      has_more = batcher_->step();
+    } catch (const std::exception& error) {
+      begin_anew(error.what());
+    }
+    count_busy(seconds_since(start));
+    if (take_ended() || has_more) continue;
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return n_events_ != n_seen || is_stopping_; });
+  }
+}
+
+}  // namespace troika::server

@@ -1,0 +1,76 @@
+#include "server/writer.h"
+
+#include <fmt/format.h>
+
+#include <random>
+
+namespace troika::server {
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string random_id(const std::string& prefix) {
+  static constexpr std::string_view kLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  constexpr int kLength = 24;
+  std::random_device device;
+  std::uniform_int_distribution<size_t> letter(0, kLetters.size() - 1);
+  std::string id = prefix;
+  for (int i = 0; i < kLength; ++i) id += kLetters[letter(device)];
+  return id;
+}
+
+void EventStream::begin() {
+  exchange_->begin({200, "text/event-stream", "", {{"cache-control", "no-cache"}}});
+  last_.store(Clock::now().time_since_epoch().count());
+  is_open_.store(true);
+}
+
+void EventStream::line(std::string_view text) {
+  last_.store(Clock::now().time_since_epoch().count());
+  exchange_->write(std::string(text));
+}
+
+void EventStream::event(const Json& data, std::string_view name) {
+  line(name.empty() ? fmt::format("data: {}\n\n", dump(data))
+                    : fmt::format("event: {}\ndata: {}\n\n", name, dump(data)));
+}
+
+void EventStream::end() {
+  is_open_.store(false);
+  exchange_->end();
+}
+
+void EventStream::ping(std::string_view text, double seconds) {
+  if (!is_open_.load() || exchange_->is_gone()) return;
+  const Clock::duration now = Clock::now().time_since_epoch();
+  const std::chrono::duration<double> waited = now - Clock::duration(last_.load());
+  if (waited.count() >= seconds) line(text);
+}
+
+void Message::add(const Delta& delta) {
+  logprobs.insert(logprobs.end(), delta.logprobs.begin(), delta.logprobs.end());
+  switch (delta.kind) {
+    case Delta::Kind::kText:
+      text += delta.text;
+      break;
+    case Delta::Kind::kThought:
+      thought += delta.text;
+      break;
+    case Delta::Kind::kCall:
+      calls.push_back({delta.id, delta.text, ""});
+      break;
+    case Delta::Kind::kArguments:
+      calls.back().arguments += delta.text;
+      break;
+  }
+}
+
+double Message::mean_logprob() const {
+  double sum = 0.0;
+  for (const TokenLogprobs& token : logprobs) sum += static_cast<double>(token.taken.logprob);
+  return logprobs.empty() ? 0.0 : sum / static_cast<double>(logprobs.size());
+}
+
+}  // namespace troika::server

@@ -1,0 +1,438 @@
+// The server as its clients see it: a tiny model behind a socket, with answers whose text is given
+// where it matters.
+#include "server/service.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "engine/generate.h"
+#include "http/server.h"
+#include "tests/support/http_client.h"
+#include "tests/support/tiny_engine.h"
+
+namespace troika {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using test_support::HttpAnswer;
+using test_support::HttpClient;
+
+constexpr const char* kTemplate =
+    "{%- if tools %}{{ '<|im_start|>tools ' }}{{ tools | tojson }}{{ '<|im_end|>' }}{% endif -%}"
+    "{%- for m in messages -%}{{ '<|im_start|>' + m.role + '\n' + m.content }}"
+    "{%- if m.tool_calls -%}{%- for c in m.tool_calls -%}"
+    "{{ '<call>' + c.function.name + '(' }}{{ c.function.arguments | tojson }}{{ ')</call>' }}"
+    "{%- endfor -%}{%- endif -%}{{ '<|im_end|>\n' }}{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\n' }}{%- endif -%}";
+constexpr const char* kTools =
+    R"("tools":[{"type":"function","function":{"name":"weather","description":"It.","parameters":)"
+    R"({"type":"object","properties":{"city":{"type":"string","maxLength":4}},"required":["city"],)"
+    R"("additionalProperties":false}}}])";
+
+// An answer that fills it takes seconds.
+constexpr int kServerContext = 16384;
+
+test_support::TinyModel chat_model() {
+  test_support::TinyModel model = test_support::small_model("qwen2");
+  model.context = kServerContext;
+  model.chat_template = kTemplate;
+  return model;
+}
+
+class Server : public testing::Test {
+ protected:
+  void start(server::Options options = {}, int context = 1024) {
+    options.model_name = "tiny";
+    options.sampler.temperature = 0.0f;
+    prepare::Options prepared;
+    prepared.memory.context = context;
+    tiny_ = std::make_unique<test_support::TinyEngine>(chat_model(), prepared);
+    service_ = std::make_unique<server::Service>(*tiny_->engine, std::move(options));
+    std::vector<http::Listener> listeners;
+    listeners.push_back(http::Listener::unix_socket(folder_.file("s")));
+    server_ =
+        std::make_unique<http::Server>(std::move(listeners), http::ServerOptions(), *service_);
+    thread_ = std::thread([this] { server_->run(); });
+  }
+  void start_with_text(const std::string& text) {
+    server::Options options;
+    options.forced_text = text;
+    start(std::move(options));
+  }
+  void TearDown() override {
+    if (server_ == nullptr) return;
+    server_->stop();
+    server_->stop();
+    thread_.join();
+    server_.reset();
+    service_.reset();
+  }
+  HttpClient client() const { return HttpClient(folder_.file("s")); }
+  Json post(const std::string& path, const std::string& body, int status = 200) const {
+    const HttpAnswer answer = client().post(path, body);
+    EXPECT_EQ(answer.status, status) << path << " " << body << "\n" << answer.body;
+    return Json::parse(answer.body);
+  }
+  // The data of all events of a stream.
+  std::vector<Json> stream(const std::string& path, const std::string& body) const {
+    const HttpAnswer answer = client().post(path, body);
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    EXPECT_NE(answer.head.find("text/event-stream"), std::string::npos);
+    std::vector<Json> events;
+    for (size_t at = 0; (at = answer.body.find("data: ", at)) != std::string::npos; ++at) {
+      const size_t end = answer.body.find("\n\n", at);
+      const std::string data = answer.body.substr(at + 6, end - at - 6);
+      events.push_back(data == "[DONE]" ? Json(data) : Json::parse(data));
+    }
+    return events;
+  }
+  static std::string chat(const std::string& more) {
+    return R"({"messages":[{"role":"user","content":"Hi"}],"max_tokens":60)" + more + "}";
+  }
+  std::string metric(const std::string& name) const {
+    const std::string text = "\n" + client().get("/metrics").body;
+    const size_t at = text.find("\ntroika_" + name + " ");
+    if (at == std::string::npos) return "none";
+    const size_t begin = at + name.size() + 9;
+    return text.substr(begin, text.find('\n', begin) - begin);
+  }
+  void wait_for(const std::string& name, const std::string& value) const {
+    for (int i = 0; i < 1000 && metric(name) != value; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_EQ(metric(name), value) << name;
+  }
+
+  test::TempFolder folder_;
+  std::unique_ptr<test_support::TinyEngine> tiny_;
+  std::unique_ptr<server::Service> service_;
+  std::unique_ptr<http::Server> server_;
+  std::thread thread_;
+};
+
+TEST_F(Server, AnswersAsTheEngineDoesAloneAndInCompany) {
+  start();
+  const std::vector<text::Token> prompt = tiny_->engine->tokenizer().encode("Once", {true, true});
+  engine::Session session(*tiny_->engine);
+  engine::SamplerOptions options;
+  options.temperature = 1.5f;
+  options.seed = 7;
+  engine::Sampler sampler(options);
+  engine::GenerateOptions generate_options;
+  generate_options.most_tokens = 40;
+  const std::string expected =
+      engine::generate(session, prompt, sampler, generate_options, {}).text;
+  const std::string body =
+      R"({"prompt":"Once","max_tokens":40,"temperature":1.5,"seed":7,"top_k":40,"ignore_eos":false})";
+  EXPECT_EQ(post("/v1/completions", body)["choices"][0]["text"], expected);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back(
+        [&] { EXPECT_EQ(post("/v1/completions", body)["choices"][0]["text"], expected); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::string streamed;
+  std::string in_stream = body;
+  in_stream.insert(1, R"("stream":true,)");
+  for (const Json& event : stream("/v1/completions", in_stream)) {
+    if (event.is_object()) streamed += event["choices"][0]["text"].get<std::string>();
+  }
+  EXPECT_EQ(streamed, expected);
+}
+
+TEST_F(Server, ChatsInOnePieceAndInAStream) {
+  start_with_text("Good day, you!");
+  const Json whole = post("/v1/chat/completions", chat(""));
+  EXPECT_EQ(whole["object"], "chat.completion");
+  EXPECT_EQ(whole["choices"][0]["message"]["content"], "Good day, you!");
+  EXPECT_EQ(whole["choices"][0]["finish_reason"], "stop");
+  EXPECT_EQ(
+      whole["usage"]["total_tokens"].get<int>(),
+      whole["usage"]["prompt_tokens"].get<int>() + whole["usage"]["completion_tokens"].get<int>());
+
+  const std::vector<Json> events =
+      stream("/v1/chat/completions",
+             chat(R"(,"stream":true,"n":2,"stream_options":{"include_usage":true})"));
+  std::string texts[2], reasons[2];
+  for (const Json& event : events) {
+    if (!event.is_object() || event["choices"].empty()) continue;
+    const Json& choice = event["choices"][0];
+    const auto index = choice["index"].get<size_t>();
+    texts[index] += choice["delta"].value("content", "");
+    if (!choice["finish_reason"].is_null()) reasons[index] = choice["finish_reason"];
+  }
+  for (const size_t i : {0, 1}) {
+    EXPECT_EQ(texts[i], "Good day, you!");
+    EXPECT_EQ(reasons[i], "stop");
+  }
+  EXPECT_EQ(events.front()["choices"][0]["delta"]["role"], "assistant");
+  EXPECT_EQ(events.back(), "[DONE]");
+  EXPECT_GT(events[events.size() - 2]["usage"]["completion_tokens"], 0);
+}
+
+TEST_F(Server, EndsAtStopsAndLengths) {
+  start_with_text("one two three");
+  const Json stopped = post("/v1/chat/completions", chat(R"(,"stop":[" th","zzz"])"));
+  EXPECT_EQ(stopped["choices"][0]["message"]["content"], "one two");
+  EXPECT_EQ(stopped["choices"][0]["finish_reason"], "stop");
+  const Json cut = post("/v1/chat/completions", chat(R"(,"max_completion_tokens":2)"));
+  EXPECT_EQ(cut["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(cut["usage"]["completion_tokens"], 2);
+  const Json message = post(
+      "/v1/messages",
+      R"({"max_tokens":50,"stop_sequences":[" tw"],"messages":[{"role":"user","content":"a"}]})");
+  EXPECT_EQ(message["stop_reason"], "stop_sequence");
+  EXPECT_EQ(message["stop_sequence"], " tw");
+  EXPECT_EQ(message["content"], Json::parse(R"([{"type":"text","text":"one"}])"));
+}
+
+TEST_F(Server, TellsHowLikelyTokensWere) {
+  start();
+  const Json answer =
+      post("/v1/chat/completions", chat(R"(,"logprobs":true,"top_logprobs":3,"ignore_eos":true)"));
+  const Json& tokens = answer["choices"][0]["logprobs"]["content"];
+  ASSERT_EQ(tokens.size(), 60u);
+  for (const Json& token : tokens) {
+    ASSERT_EQ(token["top_logprobs"].size(), 3u);
+    EXPECT_EQ(token["token"], token["top_logprobs"][0]["token"]);  // at temperature 0
+    EXPECT_LE(token["logprob"], 0.0);
+    EXPECT_LE(token["top_logprobs"][1]["logprob"], token["logprob"]);
+  }
+  const Json best =
+      post("/v1/completions", R"({"prompt":"a","best_of":4,"n":2,"temperature":2,"logprobs":0})");
+  ASSERT_EQ(best["choices"].size(), 2u);
+  const auto mean = [&](size_t i) {
+    double sum = 0.0;
+    const Json& all = best["choices"][i]["logprobs"]["token_logprobs"];
+    for (const Json& one : all) sum += one.get<double>();
+    return sum / static_cast<double>(all.size());
+  };
+  EXPECT_GE(mean(0), mean(1));
+}
+
+TEST_F(Server, CallsToolsInEveryInterface) {
+  start_with_text("<call>weather({\"city\":\"Rome\"})</call>");
+  const Json chat_answer = post("/v1/chat/completions", chat(std::string(",") + kTools));
+  const Json& call = chat_answer["choices"][0]["message"]["tool_calls"][0];
+  EXPECT_EQ(call["function"]["name"], "weather") << chat_answer;
+  EXPECT_EQ(call["function"]["arguments"], "{\"city\":\"Rome\"}");
+  EXPECT_EQ(chat_answer["choices"][0]["finish_reason"], "tool_calls");
+
+  std::string arguments;
+  for (const Json& event :
+       stream("/v1/chat/completions", chat(std::string(",\"stream\":true,") + kTools))) {
+    if (!event.is_object()) continue;
+    const Json& delta = event["choices"][0]["delta"];
+    if (!delta.contains("tool_calls")) continue;
+    EXPECT_EQ(delta["tool_calls"][0]["index"], 0);
+    arguments += delta["tool_calls"][0]["function"]["arguments"].get<std::string>();
+  }
+  EXPECT_EQ(arguments, "{\"city\":\"Rome\"}");
+
+  const Json message = post(
+      "/v1/messages",
+      R"({"max_tokens":99,"messages":[{"role":"user","content":"a"}],"tools":[{"name":"weather",)"
+      R"("input_schema":{"type":"object","properties":{"city":{"type":"string"}}}}]})");
+  EXPECT_EQ(message["stop_reason"], "tool_use");
+  EXPECT_EQ(message["content"][0]["input"], Json::parse(R"({"city":"Rome"})"));
+  const Json response = post(
+      "/v1/responses", R"({"input":"a","tools":[{"type":"function","name":"weather","parameters":)"
+                       R"({"type":"object","properties":{"city":{"type":"string"}}}}]})");
+  EXPECT_EQ(response["status"], "completed");
+  EXPECT_EQ(response["output"][0]["type"], "function_call");
+  EXPECT_EQ(response["output"][0]["arguments"], "{\"city\":\"Rome\"}");
+}
+
+TEST_F(Server, HoldsAnswersToGrammars) {
+  start();
+  // A model of random weights calls the tool, because nothing else is allowed.
+  const Json called = post("/v1/chat/completions",
+                           chat(std::string(R"(,"max_tokens":200,"tool_choice":"required",)") +
+                                R"("parallel_tool_calls":false,)" + kTools));
+  const Json& calls = called["choices"][0]["message"]["tool_calls"];
+  ASSERT_EQ(calls.size(), 1u) << called;
+  const Json arguments = Json::parse(calls[0]["function"]["arguments"].get<std::string>());
+  EXPECT_TRUE(arguments["city"].is_string());
+  const Json held =
+      post("/v1/chat/completions",
+           chat(R"(,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":)"
+                R"({"enum":["left","right"]}}})"));
+  const std::string text = held["choices"][0]["message"]["content"];
+  EXPECT_TRUE(text == "\"left\"" || text == "\"right\"") << text;
+  const Json grammar = post("/v1/completions",
+                            R"({"prompt":"a","grammar":"root ::= \"x\" | \"yy\"","max_tokens":9})");
+  const std::string short_text = grammar["choices"][0]["text"];
+  EXPECT_TRUE(short_text == "x" || short_text == "yy") << short_text;
+  const Json bad = post("/v1/chat/completions",
+                        chat(R"(,"response_format":{"type":"json_schema","json_schema":{"name":)"
+                             R"("a","schema":{"type":"nothing"}}})"),
+                        400);
+  EXPECT_NE(bad["error"]["message"].get<std::string>().find("nothing"), std::string::npos) << bad;
+}
+
+TEST_F(Server, StreamsMessagesAndResponsesAsEvents) {
+  start_with_text("Fine.");
+  std::vector<std::string> types;
+  for (const Json& event :
+       stream("/v1/messages",
+              R"({"max_tokens":9,"stream":true,"messages":[{"role":"user","content":"a"}]})")) {
+    if (types.empty() || types.back() != event["type"]) types.push_back(event["type"]);
+  }
+  EXPECT_EQ(types,
+            (std::vector<std::string>{"message_start", "content_block_start", "content_block_delta",
+                                      "content_block_stop", "message_delta", "message_stop"}));
+  int number = 0;
+  std::string text;
+  const std::vector<Json> events = stream("/v1/responses", R"({"input":"a","stream":true})");
+  for (const Json& event : events) {
+    EXPECT_EQ(event["sequence_number"], number++);
+    if (event["type"] == "response.output_text.delta") text += event["delta"].get<std::string>();
+  }
+  EXPECT_EQ(text, "Fine.");
+  EXPECT_EQ(events.back()["type"], "response.completed");
+  EXPECT_EQ(events.back()["response"]["output"][0]["content"][0]["text"], "Fine.");
+}
+
+TEST_F(Server, RefusesInWordsBeforeTheFirstByte) {
+  start();
+  const struct {
+    const char* path;
+    std::string body;
+    int status;
+    const char* part;
+  } cases[] = {
+      {"/v1/chat/completions", "{", 400, "no JSON"},
+      {"/v1/chat/completions", std::string(200, '['), 400, "nested"},
+      {"/v1/chat/completions", "[]", 400, "no object"},
+      {"/v1/chat/completions", "{}", 400, "messages"},
+      {"/v1/chat/completions", chat(R"(,"stream":true,"wish":1)"), 400, "wish"},
+      {"/v1/chat/completions", chat(R"(,"temperature":-1)"), 400, "temperature"},
+      {"/v1/chat/completions", chat(R"(,"n":1000)"), 400, "from 1 to 128"},
+      {"/v1/chat/completions", chat(R"(,"n":100)"), 400, "at most 68"},
+      {"/v1/chat/completions", chat(R"(,"logit_bias":{"x":1})"), 400, "token"},
+      {"/v1/chat/completions", chat(R"(,"tool_choice":"required")"), 400, "no tools"},
+      {"/v1/chat/completions",
+       R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]})",
+       400, "reads texts only"},
+      {"/v1/completions", R"({"prompt":""})", 400, "empty"},
+      {"/v1/completions", R"({"prompt":[99999]})", 400, "no token"},
+      {"/v1/completions", R"({"prompt":"a","suffix":"b"})", 400, "suffix"},
+      {"/v1/responses", R"({"input":"a","previous_response_id":"r"})", 400, "keeps no responses"},
+      {"/v1/messages", R"({"messages":[{"role":"user","content":"a"}]})", 400, "max_tokens"},
+      {"/v1/embeddings", R"({"input":"a"})", 404, "embeddings"},
+      {"/nowhere", "{}", 404, "/nowhere"},
+  };
+  for (const auto& one : cases) {
+    const Json answer = post(one.path, one.body, one.status);
+    EXPECT_NE(answer["error"]["message"].get<std::string>().find(one.part), std::string::npos)
+        << one.path << " " << answer;
+  }
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += "word ";
+  const Json longer = post("/v1/completions", Json{{"prompt", text}}.dump(), 400);
+  EXPECT_EQ(longer["error"]["code"], "context_length_exceeded");
+  EXPECT_NE(longer["error"]["message"].get<std::string>().find("1024"), std::string::npos)
+      << longer;
+  HttpClient plain = client();
+  plain.send("POST /v1/completions HTTP/1.1\r\nHost: a.evil.com\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_EQ(plain.read_answer().status, 403);
+  plain.send(
+      "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1:80\r\nContent-Type: text/plain\r\n"
+      "Content-Length: 2\r\n\r\n{}");
+  EXPECT_EQ(plain.read_answer().status, 415);
+  EXPECT_EQ(client().get("/v1/completions").status, 405);
+}
+
+TEST_F(Server, WantsAKey) {
+  server::Options options;
+  options.keys = {"first", "second"};
+  start(std::move(options));
+  EXPECT_EQ(client().get("/health").status, 200);
+  EXPECT_EQ(client().get("/metrics").status, 401);
+  EXPECT_EQ(client().get("/metrics", "Authorization: Bearer firs\r\n").status, 401);
+  EXPECT_EQ(client().get("/metrics", "Authorization: Bearer second\r\n").status, 200);
+  EXPECT_EQ(client().get("/metrics", "X-Api-Key: first\r\n").status, 200);
+  EXPECT_EQ(client().post("/tokenize", R"({"content":"a"})").status, 401);
+}
+
+TEST_F(Server, LeavesOffWhereTheClientHasLeft) {
+  server::Options options;
+  options.n_parallel = 1;
+  options.n_queue = 1;
+  start(std::move(options), kServerContext);
+  const std::string endless = R"({"prompt":"a","max_tokens":-1,"ignore_eos":true,"stream":true})";
+  HttpClient first = client(), second = client();
+  const auto ask = [&](HttpClient& who) {
+    who.send(
+        "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Content-Length: " +
+        std::to_string(endless.size()) + "\r\n\r\n" + endless);
+  };
+  ask(first);
+  first.read_until("data: ");
+  ask(second);
+  wait_for("answers_waiting", "1");
+  const HttpAnswer third = client().post("/v1/completions", endless);
+  EXPECT_EQ(third.status, 429);
+  EXPECT_NE(third.head.find("retry-after: "), std::string::npos) << third.head;
+  second.leave();
+  wait_for("answers_waiting", "0");
+  first.leave();
+  wait_for("answers_running", "0");
+  wait_for("answers_cancelled_total", "2");
+  EXPECT_EQ(post("/v1/completions", R"({"prompt":"a"})")["choices"].size(), 1u);
+}
+
+TEST_F(Server, PausesBehindAClientThatReadsNothing) {
+  start_with_text(std::string(800, 'x'));
+  // Each token makes an event of some 200 bytes. Others take the places of those that pause.
+  const std::string body = R"({"prompt":"a","max_tokens":900,"stream":true,"n":4})";
+  HttpClient slow = client();
+  slow.send(
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+      "Content-Length: " +
+      std::to_string(body.size()) + "\r\n\r\n" + body);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(post("/v1/completions", R"({"prompt":"b","max_tokens":5})")["choices"].size(), 1u);
+  }
+  EXPECT_NE(slow.read_until("[DONE]").find("[DONE]"), std::string::npos);
+}
+
+TEST_F(Server, KnowsTextsAndTokens) {
+  start();
+  const Json tokens = post("/tokenize", R"({"content":"héllo","with_pieces":false})")["tokens"];
+  EXPECT_EQ(post("/detokenize", Json{{"tokens", tokens}}.dump())["content"], "héllo");
+  const Json prompt = post("/apply-template", R"({"messages":[{"role":"user","content":"Hi"}]})");
+  EXPECT_EQ(prompt["prompt"], "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+  const Json count =
+      post("/v1/messages/count_tokens", R"({"messages":[{"role":"user","content":"Hi"}]})");
+  EXPECT_GT(count["input_tokens"], 2);
+  EXPECT_EQ(Json::parse(client().get("/v1/models").body)["data"][0]["id"], "tiny");
+  EXPECT_EQ(Json::parse(client().get("/props").body)["context"], 1024);
+  EXPECT_EQ(Json::parse(client().get("/slots").body), Json::array());
+}
+
+TEST_F(Server, ShowsLifeWhileNothingComes) {
+  server::Options options;
+  options.n_parallel = 1;
+  options.ping_seconds = 0.05;
+  start(std::move(options), kServerContext);
+  HttpClient first = client(), second = client();
+  const auto send = [](HttpClient& who, const std::string& body) {
+    who.send(
+        "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Content-Length: " +
+        std::to_string(body.size()) + "\r\n\r\n" + body);
+  };
+  // One that computes for long, and tells nothing before its end.
+  send(first, R"({"prompt":"a","max_tokens":-1,"ignore_eos":true})");
+  wait_for("answers_running", "1");
+  send(second, R"({"prompt":"a","stream":true})");
+  EXPECT_NE(second.read_until(": still here").find(": still here"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace troika

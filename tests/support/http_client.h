@@ -1,0 +1,38 @@
+// A client of an HTTP server at a unix socket: one request at a time, or bytes as they are.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace troika::test_support {
+
+struct HttpAnswer {
+  int status = 0;  // 0: none came
+  std::string head;
+  std::string body;  // without the lengths of chunks
+};
+
+class HttpClient {
+ public:
+  explicit HttpClient(const std::string& socket_path);
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  HttpAnswer get(const std::string& path, const std::string& headers = "");
+  HttpAnswer post(const std::string& path, std::string_view json, const std::string& headers = "");
+  void send(std::string_view bytes) const;
+  // Reads until the text has come, or the end; returns all since the last call.
+  std::string read_until(std::string_view text);
+  HttpAnswer read_answer();
+  // Closes the connection.
+  void leave();
+
+ private:
+  bool read_more();
+
+  int socket_ = -1;
+  std::string seen_;
+};
+
+}  // namespace troika::test_support
