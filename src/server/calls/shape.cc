@@ -43,17 +43,24 @@ Json probe_messages(int n_calls) {
   return messages;
 }
 
-// What the template writes behind the generation prompt for an answer of so many calls.
-std::optional<std::string> answer_with(const engine::ChatFormat& chat, int n_calls) {
-  const Json tools = probe_tools(), question = probe_messages(0), whole = probe_messages(n_calls);
+// Where two texts part, but not within a mark such as <think>: there both begin with "<t".
+size_t common_bytes(const std::string& a, const std::string& b) {
+  const auto n =
+      static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+  const size_t open = n == 0 || n == a.size() ? std::string::npos : a.find_last_of("<[", n - 1);
+  const bool is_within = open != std::string::npos && a.find_last_of(">]\n", n - 1) + 1 <= open;
+  return is_within ? open : n;
+}
+
+// What the template writes behind the generation prompt for this answer.
+std::optional<std::string> answer_with(const engine::ChatFormat& chat, const Json& whole) {
+  const Json tools = probe_tools(), question = probe_messages(0);
   try {
     const std::string prompt =
         chat.text(engine::Conversation{.messages = question, .tools = &tools});
     const std::string text =
         chat.text(engine::Conversation{.messages = whole, .tools = &tools, .adds_prompt = false});
-    const auto common =
-        std::mismatch(prompt.begin(), prompt.end(), text.begin(), text.end()).second;
-    return std::string(common, text.end());
+    return text.substr(common_bytes(prompt, text));
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -99,8 +106,28 @@ std::optional<Found> find_call(const std::string& text, const char* name, size_t
   return found;
 }
 
+// What the template writes behind an answer in words.
+std::string end_of_words(const engine::ChatFormat& chat) {
+  Json whole = probe_messages(0);
+  whole.push_back({{"role", "assistant"}, {"content", kValue}});
+  const std::optional<std::string> text = answer_with(chat, whole);
+  const size_t at = text ? text->rfind(kValue) : std::string::npos;
+  return at == std::string::npos ? "" : text->substr(at + std::string_view(kValue).size());
+}
+
+// Thoughts that a template writes before a call are no part of it.
+std::string without_thoughts(const std::string& before, const ThoughtMarks& marks) {
+  const size_t close = marks.close.empty() ? std::string::npos : before.rfind(marks.close);
+  if (close == std::string::npos) return before;
+  const size_t begin = before.find_first_not_of(" \n", close + marks.close.size());
+  return begin == std::string::npos ? "" : before.substr(begin);
+}
+
 // Up to what ends an answer: that is no text.
-std::string without_end(const std::string& text) {
+std::string without_end(std::string text, const std::string& usual_end) {
+  if (!usual_end.empty() && text.ends_with(usual_end)) {
+    text.resize(text.size() - usual_end.size());
+  }
   static constexpr std::string_view kEnds[] = {
       "<|im_end|>",    "<|eot_id|>",      "<|eom_id|>",           "</s>",
       "<|end|>",       "<|call|>",        "<end_of_turn>",        "<｜end▁of▁sentence｜>",
@@ -127,26 +154,30 @@ std::string CallShape::trigger() const {
 }
 
 CallShape find_shape(const engine::ChatFormat& chat) {
-  const std::optional<std::string> one = answer_with(chat, 1);
+  const std::optional<std::string> one = answer_with(chat, probe_messages(1));
   if (!one) return common_shape();
   const std::optional<Found> call = find_call(*one, kNames[0], 0);
   if (!call) return common_shape();
   CallShape shape;
   shape.is_of_template = true;
-  shape.before = one->substr(0, call->name);
+  const ThoughtMarks marks = find_thought_marks(chat);
+  shape.before = without_thoughts(one->substr(0, call->name), marks);
   shape.middle = one->substr(call->name_end, call->arguments - call->name_end);
-  shape.after = without_end(one->substr(call->arguments_end));
+  shape.after = without_end(one->substr(call->arguments_end), end_of_words(chat));
   // An id that the template writes would have to be made up by the model.
   for (const std::string& part : {shape.before, shape.middle, shape.after}) {
     if (part.find(kId) != std::string::npos) return common_shape();
   }
-  if (shape.trigger().empty()) return common_shape();
-  const std::optional<std::string> two = answer_with(chat, 2);
+  if (shape.trigger().empty() || shape.middle.empty()) return common_shape();
+  const std::optional<std::string> two = answer_with(chat, probe_messages(2));
   if (!two) return shape;
   const std::optional<Found> first = find_call(*two, kNames[0], 0);
   const std::optional<Found> second =
       first ? find_call(*two, kNames[1], first->arguments_end) : std::nullopt;
-  if (!second || two->substr(0, first->name) != shape.before) return shape;
+  if (!second || without_thoughts(two->substr(0, first->name), marks) != shape.before) return shape;
+  // Some count their calls behind the name: then there is one at a time.
+  const auto middle = two->substr(second->name_end, second->arguments - second->name_end);
+  if (middle != shape.middle) return shape;
   shape.between = two->substr(first->arguments_end, second->name - first->arguments_end);
   if (shape.between.find(kId) != std::string::npos) shape.between.clear();
   return shape;

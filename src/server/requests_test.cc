@@ -1,0 +1,138 @@
+// Bodies of requests as strangers may send them: good ones with bytes changed, lost and repeated.
+// A fuzzing program of its own would have to be linked to the whole engine.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/random.h"
+#include "server/anthropic/read_messages.h"
+#include "server/calls/answer_readers.h"
+#include "server/openai/read_responses.h"
+
+namespace troika::server {
+namespace {
+
+constexpr int kChanged = 1000;  // of each body
+
+constexpr const char* kBodies[] = {
+    R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","tool_calls":[{"id":"1",)"
+    R"("type":"function","function":{"name":"f","arguments":"{\"x\":[1,null,\"\\u00e9\"]}"}}]},)"
+    R"({"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"b"}]}],"tools":[{"type":)"
+    R"("function","function":{"name":"f","parameters":{"type":"object"}}}],"tool_choice":"required",)"
+    R"("response_format":{"type":"json_object"}})",
+    R"({"system":[{"type":"text","text":"a"}],"messages":[{"role":"assistant","content":[{"type":)"
+    R"("tool_use","id":"1","name":"f","input":{}}]},{"role":"user","content":[{"type":)"
+    R"("tool_result","tool_use_id":"1","content":"b","is_error":true}]}],"tools":[{"name":"f",)"
+    R"("input_schema":{}}],"tool_choice":{"type":"tool","name":"f"},"thinking":{"type":"enabled"}})",
+    R"({"instructions":"a","input":[{"role":"user","content":"a"},{"type":"function_call",)"
+    R"("call_id":"1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"1",)"
+    R"("output":[{"type":"input_text","text":"b"}]}],"text":{"format":{"type":"json_schema","name":)"
+    R"("n","schema":{}}},"reasoning":{"effort":"low"}})",
+};
+
+// Numbers that follow from a seed.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : seed_(seed) {}
+  uint64_t next() { return random_bits(seed_, n_++); }
+
+ private:
+  uint64_t seed_, n_ = 0;
+};
+
+std::string changed(std::string text, Random& random) {
+  const auto n_changes = 1 + random.next() % 4;
+  for (uint64_t i = 0; i < n_changes && !text.empty(); ++i) {
+    const size_t at = random.next() % text.size();
+    const size_t n = std::min<size_t>(1 + random.next() % 12, text.size() - at);
+    static constexpr std::string_view kBytes = "{}[]\":,0x\\nte\x80\xff";
+    switch (random.next() % 4) {
+      case 0:
+        text[at] = kBytes[random.next() % kBytes.size()];
+        break;
+      case 1:
+        text.erase(at, n);
+        break;
+      case 2:
+        text.insert(at, text.substr(random.next() % text.size(), n));
+        break;
+      default:
+        text.insert(at, 1, kBytes[random.next() % kBytes.size()]);
+    }
+  }
+  return text;
+}
+
+// What is thrown is a refusal with a sentence, and nothing else.
+template <typename Read>
+bool is_taken(const std::string& text, Read read) {
+  try {
+    const Json body = object_from(text);
+    Fields fields(body);
+    read(fields);
+    read_form(fields);
+    read_text_form(fields);
+    fields.finish();
+    return true;
+  } catch (const Refused& refused) {
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_TRUE(std::string_view(refused.what()).ends_with('.')) << refused.what();
+    return false;
+  }
+}
+
+bool is_taken_as(size_t kind, const std::string& text) {
+  switch (kind) {
+    case 0:
+      return is_taken(text, read_conversation);
+    case 1:
+      return is_taken(text, read_messages);
+    default:
+      return is_taken(text, read_responses);
+  }
+}
+
+TEST(Requests, AreTakenOrRefusedInWordsWhateverTheyAre) {
+  Random random(7);
+  for (size_t i = 0; i < std::size(kBodies); ++i) {
+    EXPECT_TRUE(is_taken_as(i, kBodies[i])) << kBodies[i];
+    for (int j = 0; j < kChanged; ++j) {
+      const std::string text = changed(kBodies[i], random);
+      for (size_t kind = 0; kind < 3; ++kind) is_taken_as(kind, text);
+    }
+  }
+}
+
+std::string read_in_parts(std::string_view text, size_t part) {
+  CallReader reader({"<tool_call>\n{\"name\": \"", "\", \"arguments\": ",
+                     "}\n</tool_call>\n<tool_call>\n{\"name\": \"", "}\n</tool_call>", true});
+  std::string seen;
+  const auto add = [&](const std::vector<Delta>& deltas) {
+    for (const Delta& delta : deltas) {
+      if (delta.kind == Delta::Kind::kCall) seen += '\x01';
+      seen += delta.text;
+    }
+  };
+  for (; !text.empty(); text.remove_prefix(std::min(part, text.size()))) {
+    add(reader.push(text.substr(0, part)));
+  }
+  add(reader.finish());
+  return seen;
+}
+
+TEST(Requests, CallsAreTheSameHoweverTheirTextIsCut) {
+  const std::string calls =
+      "a\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\":\"}\"}}\n</tool_call>\n<tool_call>\n"
+      "{\"name\": \"g\", \"arguments\": {}}\n</tool_call>\nb";
+  Random random(8);
+  for (int i = 0; i < kChanged; ++i) {
+    const std::string text = changed(calls, random);
+    const std::string whole = read_in_parts(text, text.size() + 1);
+    EXPECT_EQ(read_in_parts(text, 1), whole) << text;
+    EXPECT_EQ(read_in_parts(text, 7), whole) << text;
+  }
+}
+
+}  // namespace
+}  // namespace troika::server
