@@ -73,7 +73,9 @@ std::shared_ptr<Job> Context::make_job(const Wanted& wanted, int index) const {
     job->recorder = std::make_unique<LogprobRecorder>(
         job->prompt.size(), std::max(wanted.n_logprobs, 0), job->mask.get());
   }
-  if (options_.make_drafter) job->drafter = options_.make_drafter(constraint);
+  if (options_.make_drafter) {
+    job->make_drafter = [this, constraint] { return options_.make_drafter(constraint); };
+  }
   return job;
 }
 

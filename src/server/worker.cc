@@ -96,7 +96,6 @@ void Worker::start_waiting() {
     request.options = job->options;
     request.options.cancel = &job->is_cancelled;
     request.options.pause = &job->is_paused;
-    request.options.drafter = job->drafter.get();
     Job* const raw = job.get();
     request.options.on_token = [raw](engine::Token token, bool) {
       raw->n_tokens.fetch_add(1);
@@ -104,6 +103,8 @@ void Worker::start_waiting() {
     };
     request.sink = [raw](std::string_view text) { raw->reply->on_text(raw->index, text); };
     try {
+      if (job->make_drafter) job->drafter = job->make_drafter();
+      request.options.drafter = job->drafter.get();
       job->number = batcher_->submit(std::move(request));
       running_.push_back(job);
       ++n_computing;

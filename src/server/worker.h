@@ -40,6 +40,8 @@ struct Job {
   engine::GenerateOptions options;            // the worker sets cancel, pause and drafter
   std::shared_ptr<engine::LogitMask> mask;    // a grammar, or a text that is given; null: none
   std::unique_ptr<LogprobRecorder> recorder;  // in front of the mask; null where nobody asks
+  // Made when the answer begins: a drafter takes memory, and many answers may wait.
+  std::function<std::unique_ptr<draft::Drafter>()> make_drafter;
   std::unique_ptr<draft::Drafter> drafter;
 
   std::atomic<bool> is_cancelled = false;
