@@ -161,7 +161,8 @@ TEST_F(Server, ChatsInOnePieceAndInAStream) {
     if (!event.is_object() || event["choices"].empty()) continue;
     const Json& choice = event["choices"][0];
     const auto index = choice["index"].get<size_t>();
-    texts[index] += choice["delta"].value("content", "");
+    const Json content = choice["delta"].value("content", Json());
+    if (content.is_string()) texts[index] += content.get<std::string>();
     if (!choice["finish_reason"].is_null()) reasons[index] = choice["finish_reason"];
   }
   for (const size_t i : {0, 1}) {
@@ -410,6 +411,11 @@ TEST_F(Server, KnowsTextsAndTokens) {
   const Json count =
       post("/v1/messages/count_tokens", R"({"messages":[{"role":"user","content":"Hi"}]})");
   EXPECT_GT(count["input_tokens"], 2);
+  for (const char* const path :
+       {"/v1/chat/completions/input_tokens", "/v1/responses/input_tokens"}) {
+    const Json other = post(path, R"({"messages":[{"role":"user","content":"Hi"}],"input":"Hi"})");
+    EXPECT_EQ(other["input_tokens"], count["input_tokens"]) << path;
+  }
   EXPECT_EQ(Json::parse(client().get("/v1/models").body)["data"][0]["id"], "tiny");
   EXPECT_EQ(Json::parse(client().get("/props").body)["context"], 1024);
   EXPECT_EQ(Json::parse(client().get("/slots").body), Json::array());

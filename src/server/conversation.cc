@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 
 #include "base/os_error.h"
 
@@ -146,6 +147,15 @@ std::string text_of_parts(const Json& content, const std::string& where) {
   return text;
 }
 
+Json usual_variables() {
+  const std::time_t now = std::time(nullptr);
+  std::tm today = {};
+  localtime_r(&now, &today);
+  char date[32];
+  const size_t n = std::strftime(date, sizeof(date), "%d %b %Y", &today);
+  return {{"enable_thinking", true}, {"date_string", std::string(date, n)}};
+}
+
 Json Conversation::tools_json() const {
   if (tools.empty()) return nullptr;
   Json list = Json::array();
@@ -172,6 +182,7 @@ Conversation read_conversation(Fields& fields) {
   read_choice(fields, &conversation);
   if (const std::string effort = fields.text("reasoning_effort"); !effort.empty()) {
     conversation.extra["reasoning_effort"] = effort;
+    if (effort == "none") conversation.extra["enable_thinking"] = false;
   }
   if (const Json* const extra = fields.find("chat_template_kwargs"); extra != nullptr) {
     if (!extra->is_object()) fields.fail("chat_template_kwargs", "must be an object");

@@ -23,11 +23,15 @@ struct ToolChoice {
   bool is_parallel = true;  // several at once
 };
 
+// What templates ask for of the one who uses them: the date, and that the model may think, unless a
+// request says otherwise.
+Json usual_variables();
+
 struct Conversation {
   Json messages = Json::array();
   std::vector<Tool> tools;
   ToolChoice choice;
-  Json extra = Json::object();  // variables of the template
+  Json extra = usual_variables();  // of the template
   bool adds_prompt = true;
 
   // Tools as templates know them; null where there are none.

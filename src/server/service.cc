@@ -28,10 +28,19 @@ struct Post {
   Serve serve;
 };
 constexpr Post kPosts[] = {
-    {"/v1/chat/completions", serve_chat},   {"/chat/completions", serve_chat},
-    {"/v1/completions", serve_completions}, {"/v1/responses", serve_responses},
-    {"/v1/messages", serve_messages},       {"/v1/messages/count_tokens", serve_count_tokens},
-    {"/tokenize", serve_tokenize},          {"/detokenize", serve_detokenize},
+    {"/v1/chat/completions", serve_chat},
+    {"/chat/completions", serve_chat},
+    {"/v1/completions", serve_completions},
+    {"/completions", serve_completions},
+    {"/v1/responses", serve_responses},
+    {"/responses", serve_responses},
+    {"/v1/chat/completions/input_tokens", count_chat},
+    {"/chat/completions/input_tokens", count_chat},
+    {"/v1/responses/input_tokens", count_responses},
+    {"/v1/messages", serve_messages},
+    {"/v1/messages/count_tokens", serve_count_tokens},
+    {"/tokenize", serve_tokenize},
+    {"/detokenize", serve_detokenize},
     {"/apply-template", serve_template},
 };
 

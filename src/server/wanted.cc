@@ -101,7 +101,7 @@ void ignore_remarks(Fields& fields) {
   for (const char* const name :
        {"model", "user", "metadata", "store", "service_tier", "prompt_cache_key",
         "prompt_cache_retention", "safety_identifier", "cache_prompt", "timings_per_token",
-        "return_progress", "verbosity", "prediction"}) {
+        "return_progress", "verbosity", "prediction", "id_slot"}) {
     fields.ignore(name);
   }
 }

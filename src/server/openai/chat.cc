@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include "server/calls/turn.h"
+#include "server/openai/read_responses.h"
 #include "server/openai/usage.h"
 #include "server/refusals.h"
 
@@ -40,7 +41,7 @@ class ChatStream : public Writer {
   void begin() override {
     events_.begin();
     for (int i = 0; i < n_answers_; ++i) {
-      send(i, {{"role", "assistant"}, {"content", ""}}, nullptr, nullptr);
+      send(i, {{"role", "assistant"}, {"content", nullptr}}, nullptr, nullptr);
     }
   }
   void write(int answer, const Delta& delta) override {
@@ -70,13 +71,15 @@ class ChatStream : public Writer {
   }
   void end(int answer, const Ending& ending) override {
     usage_.add(ending.generated);
-    send(answer, Json::object(), nullptr, finish_reason(ending), Usage::timings(ending.generated));
+    timings_ = Usage::timings(ending.generated);
+    send(answer, Json::object(), nullptr, finish_reason(ending), has_usage_ ? nullptr : timings_);
   }
   void finish() override {
     if (has_usage_) {
       Json chunk = heading_.json("chat.completion.chunk");
       chunk["choices"] = Json::array();
       chunk["usage"] = usage_.json();
+      chunk["timings"] = timings_;
       events_.event(chunk);
     }
     events_.line("data: [DONE]\n\n");
@@ -106,6 +109,7 @@ class ChatStream : public Writer {
   const bool has_logprobs_, has_usage_;
   std::vector<int> n_calls_;  // by answer
   Usage usage_;
+  Json timings_;  // of the answer that ended last
 };
 
 class ChatWhole : public Writer {
@@ -187,7 +191,27 @@ void refuse_what_is_no_text(Fields& fields) {
   }
 }
 
+http::Response count_response(Context& context, const Conversation& conversation) {
+  http::Response response;
+  response.body = dump({{"object", "response.input_tokens"},
+                        {"input_tokens", prompt_of(context, conversation).size()}});
+  return response;
+}
+
 }  // namespace
+
+// Both look at the conversation alone; what else a request says makes no difference.
+void count_chat(Context& context, const std::shared_ptr<http::Exchange>& exchange,
+                const Json& body) {
+  Fields fields(body);
+  exchange->reply(count_response(context, read_conversation(fields)));
+}
+
+void count_responses(Context& context, const std::shared_ptr<http::Exchange>& exchange,
+                     const Json& body) {
+  Fields fields(body);
+  exchange->reply(count_response(context, read_responses(fields)));
+}
 
 void serve_chat(Context& context, const std::shared_ptr<http::Exchange>& exchange,
                 const Json& body) {

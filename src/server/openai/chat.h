@@ -9,4 +9,10 @@ namespace troika::server {
 void serve_chat(Context& context, const std::shared_ptr<http::Exchange>& exchange,
                 const Json& body);
 
+// How many tokens the prompt of a chat, or of a response, would have. Both throw Refused.
+void count_chat(Context& context, const std::shared_ptr<http::Exchange>& exchange,
+                const Json& body);
+void count_responses(Context& context, const std::shared_ptr<http::Exchange>& exchange,
+                     const Json& body);
+
 }  // namespace troika::server

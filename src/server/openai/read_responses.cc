@@ -131,6 +131,7 @@ Conversation read_responses(Fields& fields) {
     Fields reasoning(*given, "reasoning.");
     const std::string effort = reasoning.text("effort");
     if (!effort.empty()) conversation.extra["reasoning_effort"] = effort;
+    if (effort == "none") conversation.extra["enable_thinking"] = false;
     reasoning.ignore("summary");
     reasoning.ignore("generate_summary");
     reasoning.finish();
