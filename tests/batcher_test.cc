@@ -199,6 +199,7 @@ class BatcherTest : public testing::Test {
 TEST_F(BatcherTest, APromptOfSeveralAnswersIsReadOnce) {
   Batcher batcher(*tiny_.engine);
   std::vector<int> numbers;
+  numbers.reserve(4);
   for (int i = 0; i < 4; ++i) numbers.push_back(batcher.submit(request(tokens(60), 5)));
   while (batcher.step()) {
   }

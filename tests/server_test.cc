@@ -129,6 +129,7 @@ TEST_F(Server, AnswersAsTheEngineDoesAloneAndInCompany) {
       R"({"prompt":"Once","max_tokens":40,"temperature":1.5,"seed":7,"top_k":40,"ignore_eos":false})";
   EXPECT_EQ(post("/v1/completions", body)["choices"][0]["text"], expected);
   std::vector<std::thread> threads;
+  threads.reserve(6);
   for (int i = 0; i < 6; ++i) {
     threads.emplace_back(
         [&] { EXPECT_EQ(post("/v1/completions", body)["choices"][0]["text"], expected); });

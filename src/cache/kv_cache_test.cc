@@ -277,6 +277,7 @@ TEST(KvCache, RandomTreesOfSeveralSequences) {
       return static_cast<int>(random_bits(seed, counter++) % static_cast<uint64_t>(n));
     };
     std::vector<std::vector<Slot>> past;
+    past.reserve(3);
     for (SequenceId s = 0; s < 3; ++s) past.push_back(append(kv, below(5) + 1, s));
     const int n_before = kv.n_free();
     Batch batch;
