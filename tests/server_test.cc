@@ -422,6 +422,30 @@ TEST_F(Server, KnowsTextsAndTokens) {
   EXPECT_EQ(Json::parse(client().get("/slots").body), Json::array());
 }
 
+TEST_F(Server, GoesOnFromTheAssistantsLastMessage) {
+  start();
+  const std::string begun =
+      R"({"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Once"}]})";
+  EXPECT_EQ(post("/apply-template", begun)["prompt"],
+            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nOnce");
+  // It is what the same text gives as a prompt.
+  const std::string opened = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
+  Json tokens =
+      post("/tokenize", Json{{"content", opened}, {"add_special", true}}.dump())["tokens"];
+  const Json more = post("/tokenize", R"({"content":"Once"})");
+  for (const Json& token : more["tokens"]) tokens.push_back(token);
+  const Json plain = post(
+      "/v1/completions", Json{{"prompt", tokens}, {"max_tokens", 20}, {"ignore_eos", true}}.dump());
+  std::string chat_body = begun;
+  chat_body.insert(1, R"("max_tokens":20,"ignore_eos":true,)");
+  const Json chat_answer = post("/v1/chat/completions", chat_body);
+  EXPECT_EQ(chat_answer["usage"]["prompt_tokens"], tokens.size());
+  EXPECT_EQ(chat_answer["choices"][0]["message"]["content"], plain["choices"][0]["text"]) << tokens;
+  const std::string twice =
+      R"({"messages":[{"role":"assistant","content":"a"},{"role":"assistant","content":"b"}]})";
+  EXPECT_EQ(client().post("/v1/chat/completions", twice).status, 400);
+}
+
 TEST_F(Server, ShowsLifeWhileNothingComes) {
   server::Options options;
   options.n_parallel = 1;

@@ -156,6 +156,19 @@ Json usual_variables() {
   return {{"enable_thinking", true}, {"date_string", std::string(date, n)}};
 }
 
+void Conversation::take_beginning() {
+  const Json& last = messages.back();
+  if (!adds_prompt || last["role"] != "assistant" || last.contains("tool_calls")) return;
+  beginning = last["content"].get<std::string>();
+  messages.erase(messages.size() - 1);
+  if (!messages.empty() && messages.back()["role"] == "assistant") {
+    throw Refused(400,
+                  "The last two messages are both the assistant's. Join them: the answer goes on "
+                  "from the last one.",
+                  "messages");
+  }
+}
+
 Json Conversation::tools_json() const {
   if (tools.empty()) return nullptr;
   Json list = Json::array();
@@ -189,6 +202,7 @@ Conversation read_conversation(Fields& fields) {
     conversation.extra.update(*extra);
   }
   conversation.adds_prompt = fields.flag("add_generation_prompt", true);
+  conversation.take_beginning();
   return conversation;
 }
 

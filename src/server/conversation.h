@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/chat.h"
 #include "server/fields.h"
 
 namespace troika::server {
@@ -33,12 +32,13 @@ struct Conversation {
   ToolChoice choice;
   Json extra = usual_variables();  // of the template
   bool adds_prompt = true;
+  std::string beginning;  // of the answer, which the client gives as a last message
 
+  // Takes the beginning from the messages, if the last one is the assistant's and calls no tool.
+  // To be called once, behind the last message. Throws Refused.
+  void take_beginning();
   // Tools as templates know them; null where there are none.
   Json tools_json() const;
-  engine::Conversation view() const {
-    return {.messages = messages, .extra = &extra, .adds_prompt = adds_prompt};
-  }
 };
 
 // Reads messages, tools and what belongs to them. Throws Refused.

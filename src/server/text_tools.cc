@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/os_error.h"
-#include "server/conversation.h"
+#include "server/calls/turn.h"
 
 namespace troika::server {
 namespace {
@@ -85,7 +85,7 @@ void serve_template(Context& context, const std::shared_ptr<http::Exchange>& exc
   const Conversation conversation = read_conversation(fields);
   ignore_remarks(fields);
   fields.finish();
-  reply(exchange, {{"prompt", context.chat().text(conversation.view())}});
+  reply(exchange, {{"prompt", prompt_text_of(context, conversation)}});
 }
 
 }  // namespace troika::server

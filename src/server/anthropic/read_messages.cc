@@ -147,6 +147,7 @@ Conversation read_messages(Fields& fields) {
   for (size_t i = 0; i < messages->size(); ++i) {
     MessageReader((*messages)[i], fmt::format("messages[{}]", i), &conversation.messages);
   }
+  conversation.take_beginning();
   read_custom_tools(fields, &conversation);
   read_custom_choice(fields, &conversation);
   if (const Json* const thinking = fields.find("thinking"); thinking != nullptr) {

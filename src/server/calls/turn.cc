@@ -170,18 +170,27 @@ std::string key_of(const Conversation& conversation, const std::optional<AnswerF
 }  // namespace
 
 std::vector<engine::Token> prompt_of(Context& context, const Conversation& conversation) {
-  return context.chat().prompt(rendering_of(conversation, context.call_shape()).view());
+  std::vector<engine::Token> prompt =
+      context.chat().prompt(rendering_of(conversation, context.call_shape()).view());
+  const std::vector<engine::Token> more =
+      context.tokenizer().encode(conversation.beginning, {false, false});
+  prompt.insert(prompt.end(), more.begin(), more.end());
+  return prompt;
+}
+
+std::string prompt_text_of(Context& context, const Conversation& conversation) {
+  return context.chat().text(rendering_of(conversation, context.call_shape()).view()) +
+         conversation.beginning;
 }
 
 Answers::MakeReader prepare_turn(Context& context, const Conversation& conversation,
                                  const std::optional<AnswerForm>& form, Wanted* wanted) {
   const CallShape& shape = context.call_shape();
-  const Rendering rendering = rendering_of(conversation, shape);
-  wanted->prompts = {context.chat().prompt(rendering.view())};
+  wanted->prompts = {prompt_of(context, conversation)};
   const bool has_calls =
       !conversation.tools.empty() && conversation.choice.mode != ToolChoice::Mode::kNone;
   const ThoughtMarks& marks = context.thought_marks();
-  const bool is_thinking = ends_with_open_thought(context.chat().text(rendering.view()), marks);
+  const bool is_thinking = ends_with_open_thought(prompt_text_of(context, conversation), marks);
   const bool is_marked = has_calls || !marks.close.empty();
   wanted->shows_control =
       is_marked && has_control(context.tokenizer(), has_calls ? shape : CallShape{}, marks);

@@ -23,7 +23,8 @@ std::optional<AnswerForm> read_form(Fields& fields);
 Answers::MakeReader prepare_turn(Context& context, const Conversation& conversation,
                                  const std::optional<AnswerForm>& form, Wanted* wanted);
 
-// The tokens of the prompt alone.
+// The prompt alone: its tokens, or its text.
 std::vector<engine::Token> prompt_of(Context& context, const Conversation& conversation);
+std::string prompt_text_of(Context& context, const Conversation& conversation);
 
 }  // namespace troika::server

@@ -125,6 +125,7 @@ Conversation read_responses(Fields& fields) {
       read_item((*input)[i], fmt::format("input[{}]", i), &conversation.messages);
     }
   }
+  conversation.take_beginning();
   read_functions(fields, &conversation);
   read_function_choice(fields, &conversation);
   if (const Json* const given = fields.find("reasoning"); given != nullptr) {
