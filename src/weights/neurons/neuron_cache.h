@@ -1,0 +1,195 @@
+// Which neurons of which layers are in memory, and what makes room for others (P5, 4.2): a
+// structure of ids, places and bytes, without weights and without reads. Whoever reads them, or
+// simulates that, asks it what must be read, and to where.
+//
+// Three regions share a number of bytes. The fixed one (attention, keys and values, scales,
+// predictors) is only counted. The hot one holds clusters, neurons that follow each other in their
+// layer's order of heat; the cluster that was not used for the longest time makes room. The cold
+// one holds single neurons, by the same rule, or pinned by how often they fire. The share of the
+// hot region follows the number of sequences in a batch.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace troika::weights {
+
+struct NeuronCacheShape {
+  int n_groups = 0;         // of neurons: layers, or layers times experts
+  int n_neurons = 0;        // of each group
+  int cluster_neurons = 1;  // of a hot cluster; the last of a group may have fewer
+  uint64_t neuron_bytes = 0;
+};
+
+// REQUIRES of a neuron: its place in the group's order of heat, below n_neurons.
+struct NeuronId {
+  int group = 0;
+  int neuron = 0;
+  bool operator==(const NeuronId&) const = default;
+};
+
+struct NeuronCacheOptions {
+  uint64_t capacity_bytes = 0;  // of all three regions
+  uint64_t fixed_bytes = 0;
+  // The share of what the fixed region leaves, by the sequences of a batch: the first for one; the
+  // last for all above. Empty: no hot region.
+  std::vector<double> hot_share = {};
+  // Neurons by how often they fire, the most frequent one first, and the share of the cold region
+  // that is theirs: 0 is LRU alone, 1 pinning alone.
+  std::vector<NeuronId> frequent = {};
+  double pinned_share = 0.0;
+};
+
+class NeuronCache {
+ public:
+  enum class Region : uint8_t { kHot, kCold };
+  enum class Found : uint8_t {
+    kHit,     // in memory
+    kComing,  // somebody reads it
+    kMiss,    // the caller has to read it to its place and to call `filled` or `failed`
+    kNoRoom,  // everything that could make room is in use: read it to memory of one's own
+    kFailed,  // it could not be read, and is still in use
+  };
+  // The right to a place until it is given back. There is none with kNoRoom and kFailed.
+  struct Held {
+    Found found = Found::kNoRoom;
+    Region region = Region::kCold;
+    int64_t slot = -1;  // of neurons: its bytes begin at slot * neuron_bytes
+    int entry = -1;     // the cache's own
+    bool is_held() const { return entry >= 0; }
+  };
+  // Bytes of one neuron that lie elsewhere from now on.
+  struct Move {
+    int64_t from = 0;
+    int64_t to = 0;
+  };
+  // What happened in one region; an acquisition is one of the first four.
+  struct Counters {
+    int64_t hits = 0;
+    int64_t coming = 0;
+    int64_t misses = 0;
+    int64_t no_room = 0;
+    int64_t evictions = 0;
+    uint64_t read_bytes = 0;  // that misses and those without room ask for
+  };
+
+  // Throws Error where the capacity has not room for the fixed region and a neuron.
+  NeuronCache(const NeuronCacheShape& shape, const NeuronCacheOptions& options);
+
+  // A neuron, to use it: from the hot region where its cluster is in memory. What is acquired is
+  // neither evicted nor moved before it is given back, as often as it was acquired.
+  Held acquire(NeuronId id);
+  // A cluster as a whole: neurons [cluster * cluster_neurons, …) of the group. It takes the place
+  // of those of its neurons that are in the cold region.
+  Held acquire_cluster(int group, int cluster);
+  // REQUIRES: `held` came with kMiss, and neither of these was called before. A failed entry goes
+  // when it is given back.
+  void filled(const Held& held);
+  void failed(const Held& held);
+  // It becomes the one that was used last. REQUIRES: it is held and not being read; once for each.
+  void give_back(const Held& held);
+
+  // How many sequences the next batches have. What cannot be done because of leases is done by a
+  // later call. The moves must be carried out, in their order, before anything else is acquired.
+  // Valid until the next call.
+  std::span<const Move> set_batch(int n_sequences);
+  // Forgets all that is not in use.
+  void clear();
+
+  // Without counting or using anything.
+  bool is_resident(NeuronId id) const;
+  bool is_cluster_resident(int group, int cluster) const;
+  bool is_pinned(NeuronId id) const;
+
+  int n_clusters() const { return n_clusters_; }  // of a group
+  int cluster_size(int cluster) const;            // in neurons
+  int64_t n_slots() const { return n_slots_; }    // memory for hot and cold: slots * neuron_bytes
+  int64_t n_hot_slots() const;                    // that are the hot region's now
+  int64_t n_pins() const { return n_pins_; }
+  uint64_t resident_bytes() const;  // of neurons in memory or being read, and the fixed region
+  uint64_t most_resident_bytes() const { return most_resident_bytes_; }
+  uint64_t capacity_bytes() const { return capacity_bytes_; }
+  const Counters& counters(Region region) const {
+    return region == Region::kHot ? hot_counters_ : cold_counters_;
+  }
+  void reset_counters();
+
+ private:
+  enum class State : uint8_t { kAbsent, kReading, kReady, kFailed };
+  static constexpr int kNothing = -1;
+
+  // A neuron of the cold region, or a cluster of the hot one. While nobody holds it and it is not
+  // pinned, it is a link of its region's chain.
+  struct Entry {
+    int newer = kNothing;
+    int older = kNothing;
+    int place = kNothing;  // a slot, or a frame
+    uint16_t n_leases = 0;
+    State state = State::kAbsent;
+    bool is_pinned = false;
+  };
+  struct Chain {
+    int newest = kNothing;
+    int oldest = kNothing;
+  };
+  // cluster_neurons slots that follow each other: one cluster, or single neurons.
+  struct Frame {
+    bool is_hot = false;
+    int n_used = 0;    // slots, or 1 with a cluster
+    int n_leased = 0;  // of these
+  };
+
+  int neuron_entry(NeuronId id) const { return id.group * shape_.n_neurons + id.neuron; }
+  int cluster_entry(int group, int cluster) const { return group * n_clusters_ + cluster; }
+  Frame* frame_of_slot(int64_t slot);
+  void push_newest(std::vector<Entry>& entries, Chain* chain, int index);
+  void push_oldest(std::vector<Entry>& entries, Chain* chain, int index);
+  void unlink(std::vector<Entry>& entries, Chain* chain, int index);
+
+  void take_slot(int entry, int slot);
+  void leave_slot(int entry);
+  void drop_neuron(int entry);
+  void drop_cluster(int entry);
+  bool evict_neuron();
+  bool evict_cluster();
+  Held lease_neuron(int entry, Found found);
+  Held lease_cluster(int entry, Found found, int64_t slot);
+  void give_back_neuron(int index);
+  void give_back_cluster(int index);
+  void drop_cold_copies(int cluster_entry);
+  bool is_covered(int neuron_entry) const;
+
+  void pin_for_share();
+  void settle();
+  bool turn_a_frame_hot();
+  bool turn_a_frame_cold();
+  void note_bytes();
+
+  NeuronCacheShape shape_;
+  NeuronCacheOptions options_;
+  uint64_t capacity_bytes_ = 0;
+  int n_clusters_ = 0;
+  int64_t n_slots_ = 0;
+  int n_frames_ = 0;  // the slots behind the last are always cold
+  int n_hot_frames_ = 0;
+  int n_wanted_hot_frames_ = 0;
+  int64_t n_pins_ = 0;
+
+  std::vector<Entry> neurons_;   // (n_groups, n_neurons)
+  std::vector<Entry> clusters_;  // (n_groups, n_clusters)
+  Chain neuron_chain_;
+  Chain cluster_chain_;
+  std::vector<Frame> frames_;     // one more, for the slots behind the last
+  std::vector<int> owners_;       // (n_slots) the neuron in a cold slot
+  std::vector<int> free_slots_;   // of cold frames
+  std::vector<int> free_frames_;  // of hot ones
+  int64_t n_used_slots_ = 0;
+  int64_t n_used_cluster_slots_ = 0;
+  std::vector<Move> moves_;
+  Counters hot_counters_;
+  Counters cold_counters_;
+  uint64_t most_resident_bytes_ = 0;
+};
+
+}  // namespace troika::weights
