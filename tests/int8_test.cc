@@ -145,7 +145,7 @@ class Int8Planted : public testing::TestWithParam<std::string> {
 
 TEST_P(Int8Planted, N4LosesLittleWhereOneScaleForATensorIsFarOff) {
   // Sparse attention may be asked for: what is calibrated attends to everything, in float.
-  how_.engine.prompts.attention = plan::AttentionForm::kTile;
+  how_.engine.prompts.attention = plan::AttentionForm::kSparse;
   const tune::Calibration calibration = tune::calibrate(how_);
   const plan::Int8Plan& int8 = calibration.int8;
   const double plain = loss_of(int8, "static", 100);

@@ -2,7 +2,9 @@
 // and its bits depend neither on chunks, threads, lanes and company nor on what was known before.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/error.h"
@@ -11,6 +13,10 @@
 #include "engine/session.h"
 #include "tests/support/logits.h"
 #include "tests/support/repository.h"
+#include "tune/attention_statistics.h"
+#include "tune/default_text.h"
+#include "tune/findings.h"
+#include "tune/tune_attention.h"
 
 namespace troika {
 namespace {
@@ -39,7 +45,8 @@ TinyModel long_model() {
 
 class SparseAttention : public testing::Test {
  protected:
-  static prepare::Options options(AttentionForm form = AttentionForm::kTile, double percent = 20) {
+  static prepare::Options options(AttentionForm form = AttentionForm::kSparse,
+                                  double percent = 20) {
     static const TinyModelFile file(long_model());
     prepare::Options options;
     options.model.file = file.path();
@@ -48,7 +55,7 @@ class SparseAttention : public testing::Test {
     options.prompts.prefill = plan::Prefill::kBf16;
     options.prompts.attention = form;
     options.prompts.attention_from = 512;
-    if (form != AttentionForm::kDense) options.prompts.attention_share = percent;
+    if (form != AttentionForm::kFull) options.prompts.attention_share = percent;
     return options;
   }
   static std::vector<Token> tokens(size_t n, uint64_t seed = 3) {
@@ -71,23 +78,123 @@ class SparseAttention : public testing::Test {
 
 TEST_F(SparseAttention, S2AllPositionsAreDenseAttentionToTheBit) {
   for (const size_t n : {600, 1000}) {
-    const Row dense = last_logits(options(AttentionForm::kDense), tokens(n));
-    EXPECT_EQ(last_logits(options(AttentionForm::kTile, 100), tokens(n)), dense) << n;
-    EXPECT_NE(last_logits(options(AttentionForm::kTile, 5), tokens(n)), dense) << n;
+    const Row dense = last_logits(options(AttentionForm::kFull), tokens(n));
+    EXPECT_EQ(last_logits(options(AttentionForm::kSparse, 100), tokens(n)), dense) << n;
+    EXPECT_NE(last_logits(options(AttentionForm::kSparse, 5), tokens(n)), dense) << n;
     EXPECT_NE(last_logits(options(AttentionForm::kQuery, 5), tokens(n)), dense) << n;
   }
+}
+
+// Shares of heads, of a plan.
+TEST_F(SparseAttention, S3EachHeadKeepsItsShare) {
+  const prepare::Options uniform = options();
+  const plan::Plan usual = Engine(uniform).plan();
+  const auto with = [&](AttentionForm form, std::vector<float> shares) {
+    prepare::Options other = uniform;
+    other.prompts.attention = form;
+    other.prompts.attention_share.reset();
+    other.plan.base = usual;
+    other.plan.base->attention.head_shares = std::move(shares);
+    return last_logits(other, tokens(900));
+  };
+  const TinyModel model = long_model();
+  const auto n = static_cast<size_t>(model.n_layers * model.n_heads);
+  const Row full = last_logits(options(AttentionForm::kFull), tokens(900));
+  const Row fifth = last_logits(uniform, tokens(900));
+  for (const AttentionForm form : {AttentionForm::kSparse, AttentionForm::kQuery}) {
+    std::vector<float> shares(n, 0.2f);
+    const Row equal = with(form, shares);
+    EXPECT_EQ(equal, last_logits(options(form), tokens(900)));
+    shares.back() = 1.0f;
+    EXPECT_NE(with(form, shares), equal);
+  }
+  EXPECT_EQ(with(AttentionForm::kSparse, std::vector<float>(n, 1.0f)), full);
+  // Heads that choose together have the mean of theirs.
+  std::vector<float> mixed(n);
+  for (size_t i = 0; i < n; ++i) mixed[i] = 0.1f * static_cast<float>(1 + i % 3);  // groups of 3
+  EXPECT_EQ(with(AttentionForm::kSparse, mixed), fifth);
+  EXPECT_NE(with(AttentionForm::kQuery, mixed), with(AttentionForm::kQuery, {}));
+  // A head that is left out matters, and only where heads choose.
+  std::vector<float> without(n, 1.0f);
+  without[1] = plan::kLeftOut;
+  EXPECT_NE(with(AttentionForm::kSparse, without), full);
+  EXPECT_THROW(with(AttentionForm::kSparse, std::vector<float>(n + 1, 0.2f)), Error);
+}
+
+// What heads attend to, seen while a prompt runs; and the shares that tuning makes of it.
+TEST_F(SparseAttention, S3WhatHeadsKeepIsSeenOnAText) {
+  prepare::Options full = options(AttentionForm::kFull);
+  Engine engine(full);
+  tune::AttentionStatistics statistics(engine.kernels().table, engine.blueprint(), 512, 1);
+  Session session(engine);
+  session.watch({.inputs = &statistics});
+  session.prefill(tokens(960));
+  EXPECT_GT(statistics.n_seen(), 0u);
+  for (const auto& kept : {statistics.mean_kept(), statistics.worst_kept()}) {
+    ASSERT_EQ(kept.size(), static_cast<size_t>(long_model().n_layers * 2));
+    for (const tune::KeptMass& mass : kept) {
+      EXPECT_TRUE(std::is_sorted(mass.begin(), mass.end()));
+      EXPECT_GT(mass.front(), 0.0);
+      EXPECT_NEAR(mass.back(), 1.0, 1e-5);
+    }
+  }
+}
+
+TEST_F(SparseAttention, S3TuningFindsSharesAndMeasuresWhatTheyLose) {
+  TinyModel model = long_model();
+  model.context = 2048;
+  const TinyModelFile file(model);
+  tune::AttentionRequest request;
+  request.options = options(AttentionForm::kFull);
+  request.options.model.file = file.path();
+  request.options.memory.context = 2048 + 256;
+  request.options.prompts.attention.reset();
+  request.options.prompts.attention_from.reset();
+  request.plan = Engine(request.options).plan();
+  std::tie(request.calibration, request.held_out) = tune::halves(std::string(tune::default_text()));
+  request.text_name = "a text";
+  request.trained_context = 2048;
+  request.seconds_per_token = 1e-6;
+  request.seconds = 0.02;  // for one window of each half
+  request.stage = [](const std::string&) { return [](uint64_t, uint64_t) {}; };
+  for (const tune::ShareRule rule : {tune::ShareRule::kKeptMass, tune::ShareRule::kImportance}) {
+    tune::CalibrationState state("", "test");
+    request.rule = rule;
+    const tune::AttentionTuning tuning = tune::tune_attention(request, &state);
+    EXPECT_EQ(tuning.window, 2048);
+    ASSERT_EQ(tuning.attention.head_shares.size(), model.n_layers * model.n_heads);
+    EXPECT_NEAR(plan::mean_share(tuning.attention.head_shares), 0.2, 0.01);
+    ASSERT_TRUE(tuning.loss);
+    EXPECT_GT(tuning.loss->n_tokens, 900u);
+    if (!tune::is_proven(*tuning.loss)) {
+      EXPECT_EQ(tuning.attention.form, AttentionForm::kFull);
+    }
+    EXPECT_EQ(tuning.attention.reason.starts_with("sparse: "), tuning.attention.is_sparse());
+  }
+  const auto reason_of = [&] {
+    tune::CalibrationState state("", "test");
+    return tune::tune_attention(request, &state).attention.reason;
+  };
+  request.held_out = request.held_out.substr(0, 600);
+  EXPECT_NE(reason_of().find("no more than 1024 tokens"), std::string::npos);
+  request.seconds = 0.001;
+  EXPECT_NE(reason_of().find("‹seconds›"), std::string::npos);
+  request.trained_context = 512;
+  EXPECT_NE(reason_of().find("trained on 512 tokens"), std::string::npos);
+  request.plan.prefill = plan::Prefill::kSame;
+  EXPECT_NE(reason_of().find("attend as steps do"), std::string::npos);
 }
 
 // Before the position from which on attention is sparse there is no difference.
 TEST_F(SparseAttention, S2ShortPromptsAreDense) {
   for (const size_t n : {40, 512, 575}) {  // the tile from 512 on is not whole
-    EXPECT_EQ(last_logits(options(AttentionForm::kTile, 5), tokens(n)),
-              last_logits(options(AttentionForm::kDense), tokens(n)));
+    EXPECT_EQ(last_logits(options(AttentionForm::kSparse, 5), tokens(n)),
+              last_logits(options(AttentionForm::kFull), tokens(n)));
   }
 }
 
 TEST_F(SparseAttention, S1S2ChunksAndThreadsChangeNoBit) {
-  for (const AttentionForm form : {AttentionForm::kTile, AttentionForm::kQuery}) {
+  for (const AttentionForm form : {AttentionForm::kSparse, AttentionForm::kQuery}) {
     for (const size_t n : {size_t{640}, size_t{929}}) {
       const Row wanted = last_logits(options(form), tokens(n));
       for (const int chunk : {64, 128, 192}) {
@@ -105,10 +212,26 @@ TEST_F(SparseAttention, S1S2ChunksAndThreadsChangeNoBit) {
   }
 }
 
+// What shadowAttn is compared with.
+TEST_F(SparseAttention, S8AlternativesDifferAndNeitherChunksNorThreadsChangeABit) {
+  const Row full = last_logits(options(AttentionForm::kFull), tokens(768));
+  for (const AttentionForm form : {AttentionForm::kBlock, AttentionForm::kInt8}) {
+    const Row wanted = last_logits(options(form, 5), tokens(768));
+    EXPECT_NE(wanted, full);
+    for (const int chunk : {64, 128}) {
+      prepare::Options other = options(form, 5);
+      other.prompts.chunk = chunk;
+      other.lanes.n_threads = 2;
+      EXPECT_EQ(last_logits(other, tokens(768)), wanted);
+    }
+  }
+  EXPECT_EQ(last_logits(options(AttentionForm::kBlock, 100), tokens(768)), full);
+}
+
 // Parts as short as others' waiting allows.
 TEST_F(SparseAttention, S2PartsOfAnyLengthChangeNoBit) {
   const std::vector<int> cores = usable_core_numbers();
-  for (const AttentionForm form : {AttentionForm::kTile, AttentionForm::kQuery}) {
+  for (const AttentionForm form : {AttentionForm::kSparse, AttentionForm::kQuery}) {
     const Row wanted = last_logits(options(form), tokens(900));
     for (const size_t n_lanes : {1, 2}) {
       if (cores.size() < n_lanes) continue;
@@ -132,7 +255,7 @@ TEST_F(SparseAttention, S2PartsOfAnyLengthChangeNoBit) {
 TEST_F(SparseAttention, S2LanesAndOrdersChangeNoBit) {
   const std::vector<int> cores = usable_core_numbers();
   if (cores.size() < 2) GTEST_SKIP() << "two lanes need two cores";
-  for (const AttentionForm form : {AttentionForm::kTile, AttentionForm::kQuery}) {
+  for (const AttentionForm form : {AttentionForm::kSparse, AttentionForm::kQuery}) {
     prepare::Options one = options(form);
     one.prompts.chunk = 128;
     const Row wanted = last_logits(one, tokens(960));
@@ -153,7 +276,7 @@ TEST_F(SparseAttention, S2LanesAndOrdersChangeNoBit) {
 // A prompt takes over what it shares with one before it, in whole tiles, and gets the bits of a
 // fresh one.
 TEST_F(SparseAttention, S2WhatIsTakenOverChangesNoBit) {
-  for (const AttentionForm form : {AttentionForm::kTile, AttentionForm::kQuery}) {
+  for (const AttentionForm form : {AttentionForm::kSparse, AttentionForm::kQuery}) {
     Engine engine(options(form));
     for (const size_t n_common : {500, 600, 700, 707, 768, 800}) {
       std::vector<Token> first = tokens(860), second = first;
@@ -235,7 +358,7 @@ TEST_F(SparseAttention, WhatDoesNotFitIsASentence) {
   chunk.prompts.attention = AttentionForm::kQuery;
   EXPECT_EQ(engine_refusal(chunk), "accepted");
   for (const double percent : {0.0, -3.0, 101.0}) {
-    EXPECT_NE(engine_refusal(options(AttentionForm::kTile, percent)).find("‹attention-share›"),
+    EXPECT_NE(engine_refusal(options(AttentionForm::kSparse, percent)).find("‹attention-share›"),
               std::string::npos);
   }
   for (const int from : {0, 500, 530, -64}) {

@@ -46,6 +46,22 @@ TEST(HeadShares, S3WithoutAnyImportanceAllAreEqual) {
             std::vector<double>(4, 0.3));
 }
 
+TEST(HeadShares, S3KeptMassGoesToTheHeadsThatGainMost) {
+  const std::vector<double> grid = {0.1, 0.2, 0.5, 1.0};
+  // One that needs few positions, one that is diffuse, and one that gains late.
+  const std::vector<std::vector<double>> kept = {
+      {0.95, 0.99, 1.0, 1.0}, {0.1, 0.2, 0.5, 1.0}, {0.5, 0.5, 0.95, 1.0}};
+  // The late one first (0.45 for 0.4), then the diffuse one.
+  const std::vector<double> third = shares_by_kept_mass(grid, kept, 0.3);
+  const double wanted[] = {0.1, 0.3, 0.5};
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(third[i], wanted[i], 1e-12);
+  for (const double r : {0.1, 0.15, 0.2, 0.5, 0.77, 1.0}) {
+    const std::vector<double> shares = shares_by_kept_mass(grid, kept, r);
+    EXPECT_NEAR(mean_of(shares), r, 1e-12);
+    for (const double share : shares) EXPECT_LE(share, 1.0);
+  }
+}
+
 TEST(ScaleBuckets, S4NineAroundTheMeanAndTheNearestIsTaken) {
   const auto buckets = scale_buckets({0.2f, 0.8f});
   ASSERT_EQ(buckets.size(), 9u);

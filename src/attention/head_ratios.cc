@@ -57,4 +57,36 @@ std::vector<double> head_shares(std::span<const double> head_importance,
   return shares;
 }
 
+std::vector<double> shares_by_kept_mass(std::span<const double> grid,
+                                        const std::vector<std::vector<double>>& kept, double r) {
+  TROIKA_ASSERT(!grid.empty() && grid.back() == 1.0 && grid.front() <= r && r <= 1.0);
+  const size_t n = kept.size();
+  std::vector<size_t> at(n, 0);
+  std::vector<double> shares(n, grid.front());
+  double left = (r - grid.front()) * static_cast<double>(n);
+  while (left > 0) {
+    double best_slope = -1;
+    size_t head = n, to = 0;
+    for (size_t i = 0; i < n; ++i) {
+      for (size_t j = at[i] + 1; j < grid.size(); ++j) {
+        const double slope = (kept[i][j] - kept[i][at[i]]) / (grid[j] - grid[at[i]]);
+        if (slope <= best_slope) continue;
+        best_slope = slope;
+        head = i;
+        to = j;
+      }
+    }
+    if (head == n) break;  // all keep all
+    const double step = grid[to] - grid[at[head]];
+    if (step > left) {  // a part of the step is what is left
+      shares[head] += left;
+      break;
+    }
+    left -= step;
+    at[head] = to;
+    shares[head] = grid[to];
+  }
+  return shares;
+}
+
 }  // namespace troika::attention

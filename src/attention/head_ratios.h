@@ -17,4 +17,11 @@ inline constexpr double kMostImportance = 1e-3;
 std::vector<double> head_shares(std::span<const double> head_importance,
                                 std::span<const double> layer_importance, double r);
 
+// The shares, out of those of `grid`, with which all heads together keep most of their softmax'
+// weight, and whose mean is r: kept[head][i] is what a head keeps with grid[i]. Greedy: what a head
+// gains for each position more decides who gets the next ones. REQUIRES: `grid` ascends and ends
+// with 1; grid.front() <= r <= 1.
+std::vector<double> shares_by_kept_mass(std::span<const double> grid,
+                                        const std::vector<std::vector<double>>& kept, double r);
+
 }  // namespace troika::attention

@@ -51,8 +51,9 @@ size_t QueryRoom::bytes(size_t n_positions) const {
 }
 
 void attend_by_query(const kernels::Table& table, const Positions& positions,
-                     const Queries& queries, size_t begin, size_t n_tokens, double share,
-                     const QueryRoom& room, std::byte* workspace) {
+                     const Queries& queries, size_t begin, size_t n_tokens,
+                     const std::function<double(size_t head)>& share_of, const QueryRoom& room,
+                     std::byte* workspace) {
   const size_t n_positions = positions.size();
   TROIKA_ASSERT(begin + n_tokens == n_positions && begin >= kMeanEnd);
   Areas areas(workspace);
@@ -76,7 +77,7 @@ void attend_by_query(const kernels::Table& table, const Positions& positions,
     table.matmul_int8(buffers.keys.panels(n_positions), product);
     for (size_t i = 0; i < product.n_tokens; ++i) {
       const size_t token = first + i / room.n_group, head = i % room.n_group;
-      const size_t n_seen = begin + token + 1, k = count_of_share(share, n_seen);
+      const size_t n_seen = begin + token + 1, k = count_of_share(share_of(head), n_seen);
       select_largest({buffers.scores + i * n_positions, n_seen}, k, buffers.chosen);
       for (size_t j = 0; j < k; ++j) buffers.chosen[j] = positions.slot(buffers.chosen[j]);
       const size_t offset = token * queries.stride + head * queries.head_size;

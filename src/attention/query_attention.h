@@ -3,6 +3,8 @@
 // attends to those exactly, in float. With all positions it is attention of steps to the bit.
 #pragma once
 
+#include <functional>
+
 #include "attention/positions.h"
 #include "kernels/kernels.h"
 
@@ -15,11 +17,12 @@ struct QueryRoom {
   size_t bytes(size_t n_positions) const;  // a multiple of 64
 };
 
-// The tokens at positions `begin` .. begin + n_tokens, of one head of keys. Each query keeps this
-// share of what it sees. REQUIRES: begin >= kLeastPositions; the positions end with the last token;
-// `workspace` is at a multiple of 64 bytes.
+// The tokens at positions `begin` .. begin + n_tokens, of one head of keys. A query of query head h
+// of those that share it keeps share_of(h) of what it sees (S3). REQUIRES: begin >=
+// kLeastPositions; the positions end with the last token; `workspace` is at a multiple of 64 bytes.
 void attend_by_query(const kernels::Table& table, const Positions& positions,
-                     const Queries& queries, size_t begin, size_t n_tokens, double share,
-                     const QueryRoom& room, std::byte* workspace);
+                     const Queries& queries, size_t begin, size_t n_tokens,
+                     const std::function<double(size_t head)>& share_of, const QueryRoom& room,
+                     std::byte* workspace);
 
 }  // namespace troika::attention

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "attention/attention_test_support.h"
+#include "attention/int8_attention.h"
 #include "attention/query_attention.h"
 #include "attention/tile_attention.h"
 
@@ -40,7 +41,7 @@ std::vector<float> by_tile(TestHead& head, double share, size_t n_together) {
     const size_t n_positions = begin + first + n_tiles * kTileTokens;
     Room workspace(room.bytes()), lists(room.list_bytes(n_positions));
     attend_tiles(table_here(), head.positions_of(n_positions), head.queries().from(first),
-                 begin + first, share, room, workspace.get(), lists.get());
+                 begin + first, {Choice::kPositions, share}, room, workspace.get(), lists.get());
   }
   return head.out;
 }
@@ -49,8 +50,9 @@ std::vector<float> by_query(TestHead& head, double share) {
   std::fill(head.out.begin(), head.out.end(), -7.0f);
   const QueryRoom room = {head.head_size, head.n_group};
   Room workspace(room.bytes(head.n));
-  attend_by_query(table_here(), head.positions(), head.queries(), head.n - head.n_tokens,
-                  head.n_tokens, share, room, workspace.get());
+  attend_by_query(
+      table_here(), head.positions(), head.queries(), head.n - head.n_tokens, head.n_tokens,
+      [&](size_t) { return share; }, room, workspace.get());
   return head.out;
 }
 
@@ -177,6 +179,50 @@ TEST(QueryAttention, S1S2EachQueryAttendsToItsOwnBestPositions) {
       best.resize(k);
       const std::vector<double> plain = head.plain(t, h, best);
       EXPECT_LT(largest_difference(mine, (t * head.n_group + h) * head.head_size, plain), 0.02);
+    }
+  }
+}
+
+TEST(TileAttention, S8BlocksAreChosenWhole) {
+  TestHead head(kBegin + 64, 64, 64, 2, 41);
+  // The keys of one block look where all queries do.
+  for (size_t p = 5 * 64; p < 6 * 64; ++p) {
+    for (size_t i = 0; i < 64; ++i) {
+      float sum = 0;
+      for (size_t t = 0; t < 64; ++t) sum += head.query(t, 0)[i] / 64;
+      head.keys[p * 64 + i] = sum;
+    }
+    table_here().store_kv(head.type, head.keys.data() + p * 64,
+                          head.key_page.data() + head.slots[p] * 64 * sizeof(float), 64);
+  }
+  std::vector<uint32_t> list(kBegin);
+  const double one = 1.0 / static_cast<double>(kBegin / 64 - 2);
+  list.resize(
+      list_of_blocks(table_here(), head.positions(), head.queries(), kBegin, one, list.data()));
+  std::vector<uint32_t> wanted;
+  for (const size_t block : {size_t{0}, size_t{5}, kBegin / 64 - 1}) {
+    for (size_t i = 0; i < 64; ++i) wanted.push_back(static_cast<uint32_t>(block * 64 + i));
+  }
+  EXPECT_EQ(list, wanted);
+}
+
+TEST(Int8Attention, S8IsNearToFloats) {
+  for (const size_t n_group : {1, 3}) {
+    for (const float soft_cap : {0.0f, 5.0f}) {
+      TestHead head(kBegin + 64, 64, 64, n_group, 42, tensor::Type::kF16);
+      head.soft_cap = soft_cap;
+      const Int8Room rooms = {64, n_group};
+      Room workspace(rooms.bytes());
+      attend_in_int8(table_here(), head.positions(), head.queries(), kBegin, rooms,
+                     workspace.get());
+      for (size_t t = 0; t < 64; ++t) {
+        for (size_t h = 0; h < n_group; ++h) {
+          const std::vector<double> plain = head.plain(t, h, first_positions(kBegin + t + 1));
+          const double difference = largest_difference(head.out, (t * n_group + h) * 64, plain);
+          EXPECT_LT(difference, 0.3);
+          EXPECT_GT(difference, 1e-4);  // it is coarse
+        }
+      }
     }
   }
 }

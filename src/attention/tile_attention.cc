@@ -62,13 +62,13 @@ size_t list_of_tile(double share, size_t begin, float* importance, uint32_t* out
 }
 
 void attend_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,
-                  size_t begin, double share, const TileRoom& room, std::byte* workspace,
+                  size_t begin, TileChoice choice, const TileRoom& room, std::byte* workspace,
                   std::byte* lists) {
   const size_t n_positions = positions.size();
   TROIKA_ASSERT(begin + room.n_tiles * kTileTokens == n_positions);
   const Lists made(room, n_positions, lists);
-  const bool keeps_all = share >= 1.0;
-  if (!keeps_all) {
+  const bool keeps_all = choice.share >= 1.0;
+  if (!keeps_all && choice.choice == Choice::kPositions) {
     const EstimateRoom estimate = {room.head_size, room.n_group, room.n_tiles};
     estimate_tiles(table, positions, queries, begin, estimate, workspace, made.importance,
                    n_positions);
@@ -77,8 +77,11 @@ void attend_tiles(const kernels::Table& table, const Positions& positions, const
     size_t n = begin;
     if (keeps_all) {
       for (size_t p = 0; p < begin; ++p) made.kept[p] = static_cast<uint32_t>(p);
+    } else if (choice.choice == Choice::kBlocks) {
+      n = list_of_blocks(table, positions, queries.from(tile * kTileTokens), begin, choice.share,
+                         made.kept);
     } else {
-      n = list_of_tile(share, begin, made.importance + tile * n_positions, made.kept);
+      n = list_of_tile(choice.share, begin, made.importance + tile * n_positions, made.kept);
     }
     kernels::SeenPositions seen[kTileTokens];
     for (size_t i = 0; i < kTileTokens; ++i) {

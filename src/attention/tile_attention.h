@@ -24,16 +24,31 @@ struct TileRoom {
   size_t list_bytes(size_t n_positions) const;
 };
 
-// Tiles that follow each other from position `begin` on. Of the positions between the first and the
-// close ones each keeps this share; where that is 1, nothing is estimated. REQUIRES: as
+// What a tile chooses of the positions between the first and the close ones, and which share of
+// them.
+enum class Choice : unsigned char { kPositions, kBlocks };
+struct TileChoice {
+  Choice choice = Choice::kPositions;
+  double share = 1.0;
+};
+
+// Tiles that follow each other from position `begin` on. Where the share is 1, nothing is
+// estimated. REQUIRES: as
 // estimate_tiles; the positions end with the last token of the last tile; both areas at multiples
 // of 64 bytes.
 void attend_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,
-                  size_t begin, double share, const TileRoom& room, std::byte* workspace,
+                  size_t begin, TileChoice choice, const TileRoom& room, std::byte* workspace,
                   std::byte* lists);
 
 // The positions of a tile that begins at `begin`, in ascending order, but for its own, into `out`.
 // importance[p] belongs to the positions between the first and the close ones; it is overwritten.
 size_t list_of_tile(double share, size_t begin, float* importance, uint32_t* out);
+
+// The alternative with blocks of 64 positions (S8): the mean of a head's queries and that of a
+// block's keys say what a block is worth to the head, and a tile keeps the blocks that are worth
+// most to any head; the first one, the last one and its own besides. The positions, in ascending
+// order, but for the tile's own, into `out`, which has room for `begin`.
+size_t list_of_blocks(const kernels::Table& table, const Positions& positions,
+                      const Queries& queries, size_t begin, double share, uint32_t* out);
 
 }  // namespace troika::attention

@@ -104,6 +104,15 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   return engine;
 }
 
+std::string attention_text(const plan::PromptAttention& attention) {
+  const char* const form = plan::attention_form_name(attention.form);
+  if (!attention.is_sparse()) return fmt::format("attention {}", form);
+  std::string text = fmt::format("attention {}: {:.4g} % of the positions from {} on", form,
+                                 100 * attention.share, attention.from);
+  if (!attention.head_shares.empty()) text += ", by head";
+  return text;
+}
+
 std::string prefill_text(const engine::Engine& engine) {
   const plan::Plan& plan = engine.plan();
   std::string text = plan::prefill_name(plan.prefill);
@@ -118,11 +127,7 @@ std::string prefill_text(const engine::Engine& engine) {
   if (const size_t bytes = engine.weights().packed_bytes(); bytes > 0) {
     text += fmt::format(", {} packed in {:.2f} s", bytes_text(bytes), engine.loaded().pack_seconds);
   }
-  if (plan.attention.is_sparse()) {
-    text += fmt::format("; attention by {} to {:.4g} % of the positions from {} on",
-                        plan::attention_form_name(plan.attention.form), 100 * plan.attention.share,
-                        plan.attention.from);
-  }
+  if (plan.attention.is_sparse()) text += "; " + attention_text(plan.attention);
   return text;
 }
 

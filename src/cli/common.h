@@ -113,6 +113,9 @@ struct SamplerFlags {
 // "bf16 (auto: ...), 12.3 MB packed in 0.4 s": how prompts are computed, and why so.
 std::string prefill_text(const engine::Engine& engine);
 
+// "attention sparse: 20 % of the positions from 1024 on, by head".
+std::string attention_text(const plan::PromptAttention& attention);
+
 // What an error says, with this program's options: --context.
 std::string message_of(const std::exception& error);
 // The same for any text in which options are marked, see base/option_names.h.

@@ -57,15 +57,17 @@ void add_precision(Command& command, prepare::Options& options) {
       .add_text(
           "--attention",
           [&](const auto& text) {
-            options.prompts.attention = plan::attention_form_from_name(text);
+            options.prompts.attention.reset();
+            if (text != "auto") options.prompts.attention = plan::attention_form_from_name(text);
           },
-          "What tokens of long prompts attend to: dense (all positions), tile (those that 64 "
-          "tokens need together, by an estimate in int8) or query (those that each query needs, "
-          "as shadowAttn has it); generation attends to all")
-      ->shows_default("dense");
+          "What tokens of long prompts attend to: full (all positions), sparse (those that 64 "
+          "tokens need together, by an estimate in int8), query (those that each query needs, "
+          "as shadowAttn has it), or auto: sparse where 'troika tune' measured that little is "
+          "lost, else full; generation attends to all")
+      ->shows_default("auto");
   command.add_option("--attention-share", options.prompts.attention_share,
-                     "With tile and query: most percent of the positions that are kept (default: "
-                     "20)");
+                     "With sparse and query: most percent of the positions that each head keeps "
+                     "(default: as 'troika tune' found for each, else 20)");
   command.add_option("--attention-from", options.prompts.attention_from,
                      "With them: tokens before this position attend to all (default: 1024)");
   command.add_option("--chunk", options.prompts.chunk,

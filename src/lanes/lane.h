@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "attention/positions.h"
 #include "cache/kv_cache.h"
 #include "lanes/bindings.h"
 #include "lanes/memory.h"
@@ -38,13 +39,17 @@ struct LaneInfo {
   int queue_depth = 1;
 };
 
-// Told of the inputs of products before they are computed, by one thread at a time: to calibrate.
-// REQUIRES: no slices by tokens.
+// Told of the inputs of products and of attention before they are computed, by one thread at a
+// time: to calibrate. REQUIRES: no slices by tokens.
 class InputObserver {
  public:
   virtual ~InputObserver() = default;
   // x  // (n_rows, width)
   virtual void observe(const model::Op& op, const float* x, int n_rows, int width) = 0;
+  // On cores, of a prompt whose queries share keys: the queries of n_tokens that follow each other
+  // and share a head of keys, and the positions that the last of them sees.
+  virtual void observe_attention(const model::Op&, int /*key_head*/, const attention::Positions&,
+                                 const attention::Queries&, size_t /*n_tokens*/) {}
 };
 
 // What a pass binds to the slots of its executables, beside the buffers they were built with.

@@ -121,8 +121,8 @@ int Plan::class_at(int position, int n_prompt, int first) const {
   if (has_one_class() || position >= n_in_phase) return 0;
   // All tokens of a tile are there, or it is dense.
   const int begin = position / kAttentionTile * kAttentionTile;
-  const bool is_whole = attention.form != AttentionForm::kTile ||
-                        (begin >= first && begin + kAttentionTile <= n_in_phase);
+  const bool is_whole =
+      !is_by_tile(attention.form) || (begin >= first && begin + kAttentionTile <= n_in_phase);
   return attention.is_sparse() && position >= attention.from && is_whole ? 2 : 1;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -121,9 +122,17 @@ std::vector<StepCost> read_step_costs(const JsonFields& fields) {
 }
 
 nlohmann::ordered_json to_json(const PromptAttention& attention) {
-  return {{"form", attention_form_name(attention.form)},
-          {"share", attention.share},
-          {"from", attention.from}};
+  nlohmann::ordered_json json = {{"form", attention_form_name(attention.form)},
+                                 {"share", attention.share},
+                                 {"from", attention.from}};
+  if (!attention.reason.empty()) json["reason"] = attention.reason;
+  if (attention.head_shares.empty()) return json;
+  json["head_shares"] = nlohmann::ordered_json::array();
+  constexpr double kDigits = 1e4;  // whoever makes shares makes them no finer
+  for (const float share : attention.head_shares) {
+    json["head_shares"].push_back(std::round(kDigits * double{share}) / kDigits);
+  }
+  return json;
 }
 
 // What the rest of the plan must fit.
@@ -133,11 +142,17 @@ void read_attention(const JsonFields& fields, Plan* plan) {
     plan->attention.form = attention_form_from_name(attention.text("form"));
     plan->attention.share = attention.positive("share", 1.0);
     plan->attention.from = static_cast<int>(attention.integer("from", 0, kMostContext));
+    if (attention.has("reason")) plan->attention.reason = attention.text("reason");
+    if (attention.has("head_shares")) {
+      for (const double share : attention.positives("head_shares", 1.0)) {
+        plan->attention.head_shares.push_back(static_cast<float>(share));
+      }
+    }
     check_attention(*plan);
   } catch (const UsageError& error) {
     fields.fail("attention", fmt::format("is not understood: {}", error.what()));
   }
-  if (plan->attention.form == AttentionForm::kTile && plan->reuse_granule % kAttentionTile != 0) {
+  if (is_by_tile(plan->attention.form) && plan->reuse_granule % kAttentionTile != 0) {
     fields.fail("reuse_granule",
                 fmt::format("must be a multiple of {}, which 'attention' computes together",
                             kAttentionTile));
@@ -239,7 +254,7 @@ std::string to_json(const PlanFile& file) {
   json["layouts"] = list_of(file.plan.arrangements);
   write_cuts(file.plan, &json);
   if (!file.plan.step_costs.empty()) json["step_costs"] = list_of(file.plan.step_costs);
-  if (file.plan.attention.is_sparse()) json["attention"] = to_json(file.plan.attention);
+  if (file.plan.attention != PromptAttention()) json["attention"] = to_json(file.plan.attention);
   const Int8Plan& int8 = file.plan.int8;
   if (file.plan.prefill == Prefill::kInt8 || int8.is_calibrated()) json["int8"] = to_json(int8);
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

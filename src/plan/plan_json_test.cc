@@ -64,7 +64,7 @@ PlanFile with_sparse_attention() {
   PlanFile file = example();
   file.plan.prefill = Prefill::kBf16;
   file.plan.prompt_shapes = {32, 128};
-  file.plan.attention = {AttentionForm::kTile, 0.125, 2048};
+  file.plan.attention = {AttentionForm::kSparse, 0.125, 2048};
   file.plan.reuse_granule = kAttentionTile;
   return file;
 }
@@ -72,10 +72,15 @@ PlanFile with_sparse_attention() {
 TEST(PlanJson, SparseAttentionSurvivesTheRoundTrip) {
   const std::string text = to_json(with_sparse_attention());
   const Plan again = plan_from_json(text, "plan.json").plan;
-  EXPECT_EQ(again.attention, (PromptAttention{AttentionForm::kTile, 0.125, 2048}));
+  EXPECT_EQ(again.attention, (PromptAttention{AttentionForm::kSparse, 0.125, 2048}));
   EXPECT_EQ(plan_from_json(to_json(example()), "p").plan.attention, PromptAttention());
+  // Shares of heads are kept beside full attention too, for whoever asks for it (S3).
+  PlanFile full = example();
+  full.plan.attention.head_shares = {0.2f, 1.0f, 0.0333f, 0.7f};
+  full.plan.attention.reason = "full: measured";
+  EXPECT_EQ(plan_from_json(to_json(full), "p").plan.attention, full.plan.attention);
   const std::pair<const char*, const char*> damages[] = {
-      {"\"form\": \"tile\"", "\"form\": \"block\""},
+      {"\"form\": \"sparse\"", "\"form\": \"block\""},
       {"\"share\": 0.125", "\"share\": 1.5"},
       {"\"from\": 2048", "\"from\": 2047"},
       {"\"prefill\": \"bf16\"", "\"prefill\": \"same\""},

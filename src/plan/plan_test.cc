@@ -12,7 +12,7 @@ namespace {
 TEST(Plan, S2PartsOfAPromptEndWithWholeGranules) {
   Plan plan;
   plan.prefill = Prefill::kBf16;
-  plan.attention = {AttentionForm::kTile, 0.2, 512};
+  plan.attention = {AttentionForm::kSparse, 0.2, 512};
   EXPECT_EQ(plan.whole_granules(0, 2000, 100), 100);
   EXPECT_EQ(plan.prompt_part(700, 2000).n_rows, 512);
   plan.reuse_granule = kAttentionTile;
@@ -29,7 +29,7 @@ TEST(Plan, S2PartsOfAPromptEndWithWholeGranules) {
 TEST(Plan, S2ClassesOfAPromptsTokens) {
   Plan plan;
   plan.prefill = Prefill::kBf16;
-  plan.attention = {AttentionForm::kTile, 0.2, 512};
+  plan.attention = {AttentionForm::kSparse, 0.2, 512};
   EXPECT_EQ(plan.class_at(511, 2000), 1);
   EXPECT_EQ(plan.class_at(512, 2000), 2);
   EXPECT_EQ(plan.class_at(1983, 2000), 2);

@@ -1,38 +1,81 @@
 // How the queries of a prompt choose what they see.
 #pragma once
 
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace troika::plan {
 
 enum class AttentionForm : unsigned char {
-  kDense,  // everything
-  kTile,   // 64 tokens choose together, by an estimate in int8 (S1, S2)
-  kQuery,  // each query of each head chooses for itself, as shadowAttn has it (S1, S2)
+  kFull,    // everything
+  kSparse,  // 64 tokens choose together, by an estimate in int8 (S1, S2)
+  kQuery,   // each query of each head chooses for itself, as shadowAttn has it (S1, S2)
+  // What shadowAttn is compared with (S8), to be measured:
+  kBlock,  // 64 tokens choose blocks of 64 positions, by the means of both
+  kInt8,   // everything, keys, values and weights in int8 with a scale for a head
 };
+
+// Whether 64 tokens are computed together.
+constexpr bool is_by_tile(AttentionForm form) {
+  return form == AttentionForm::kSparse || form == AttentionForm::kBlock ||
+         form == AttentionForm::kInt8;
+}
 
 const char* attention_form_name(AttentionForm form);
 // Throws UsageError that lists the names.
 AttentionForm attention_form_from_name(std::string_view name);
 
 struct PromptAttention {
-  AttentionForm form = AttentionForm::kDense;
-  // At most this share of the positions is kept.
-  double share = 0.2;
+  AttentionForm form = AttentionForm::kFull;
+  // At most this share of the positions is kept: by each head, or by the mean of them.
+  double share = kUsualShare;
   // Tokens before this position see everything: a multiple of 64. No bit depends on the length of
   // the prompt.
   int from = kUsualFrom;
+  // (n_layers, n_heads), heads of queries: a share for each (S3), or kLeftOut. Empty: all have
+  // `share`. Those that share a head of keys, and so a list, have the mean of theirs.
+  std::vector<float> head_shares = {};
+  std::string reason = {};  // where the shares come from and what was measured; for people
 
-  bool is_sparse() const { return form != AttentionForm::kDense; }
+  bool is_sparse() const { return form != AttentionForm::kFull; }
   bool operator==(const PromptAttention&) const = default;
 
+  static constexpr double kUsualShare = 0.2;
   static constexpr int kUsualFrom = 1024;
   // Fewer positions are too few to estimate from.
   static constexpr int kLeastFrom = 512;
 };
 
-// Whether a layer chooses: one that sees a window of positions only, 0 is none, sees all of those.
-bool is_sparse(const PromptAttention& attention, int window);
+// Instead of a head's share: where it could choose, it gives zeros, to find out what it matters.
+// Not in files.
+inline constexpr float kLeftOut = -1.0f;
+
+// The same for one layer.
+struct LayerAttention {
+  AttentionForm form = AttentionForm::kFull;
+  double share = PromptAttention::kUsualShare;
+  int from = PromptAttention::kUsualFrom;
+  std::vector<float> head_shares = {};  // (n_heads), or empty
+
+  bool is_sparse() const { return form != AttentionForm::kFull; }
+  bool is_left_out(int head) const;
+  // What a head of queries keeps. One that is left out keeps everything.
+  double share_of(int head) const;
+  // What heads keep that choose together.
+  double share_of(int first_head, int n_heads) const;
+};
+
+// How a layer chooses: one that sees a window of positions only, 0 is none, sees all of those.
+LayerAttention attention_of_layer(const PromptAttention& attention, int layer, int n_heads,
+                                  int window);
+
+// The mean of what heads keep. REQUIRES: there are some.
+double mean_share(std::span<const float> head_shares);
+
+// Throws Error where there are shares for the heads of another model.
+void check_head_shares(const PromptAttention& attention, int n_layers, int n_heads);
 
 // Tokens of a tile, from multiples of it on.
 inline constexpr int kAttentionTile = 64;

@@ -131,13 +131,19 @@ void choose_prefill(const Options& options, tensor::Type type, plan::Plan* plan)
 }
 
 // What was asked for stands before what the plan says.
-void choose_attention(const PromptChoice& prompts, plan::Plan* plan) {
+void choose_attention(const PromptChoice& prompts, const model::Blueprint& blueprint,
+                      plan::Plan* plan) {
   plan::PromptAttention& attention = plan->attention;
+  plan::check_head_shares(attention, blueprint.n_layers, blueprint.n_heads);
   attention.form = prompts.attention.value_or(attention.form);
-  if (prompts.attention_share) attention.share = *prompts.attention_share / 100;
+  if (prompts.attention_share) {
+    attention.share = *prompts.attention_share / 100;
+    attention.head_shares.clear();  // all have the same
+    attention.reason.clear();
+  }
   attention.from = prompts.attention_from.value_or(attention.from);
   plan::check_attention(*plan);
-  if (attention.form != plan::AttentionForm::kTile) return;
+  if (!plan::is_by_tile(attention.form)) return;
   plan->reuse_granule = std::lcm(plan->reuse_granule, plan::kAttentionTile);
 }
 
@@ -257,7 +263,7 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
     std::erase_if(plan.prompt_shapes, [&](int n) { return n >= options.prompts.chunk; });
     plan.prompt_shapes.push_back(options.prompts.chunk);
   }
-  choose_attention(options.prompts, &plan);
+  choose_attention(options.prompts, blueprint, &plan);
   fit_context(options, blueprint, weights, &plan, memory);
   if (!options.plan.base) explain_prefill(options, blueprint, weights, &plan);
   // No executable for more tokens than the context holds. Steps of several sequences are wider.

@@ -140,7 +140,8 @@ std::string summary(const plan::Plan& plan) {
   const int n_threads = plan.n_threads();
   std::string lanes = fmt::format("{} thread{}", n_threads, n_threads == 1 ? "" : "s");
   if (plan.lanes.size() > 1) lanes = fmt::format("{} lanes", plan.lanes.size());
-  return fmt::format("prompts {}, chunks of {}, {}", prompts, plan.chunk(), lanes);
+  return fmt::format("prompts {}, chunks of {}, {}{}", prompts, plan.chunk(), lanes,
+                     plan.attention.is_sparse() ? ", sparse attention" : "");
 }
 
 }  // namespace troika::tune

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "base/cpu_features.h"
 #include "base/error.h"
@@ -40,6 +41,7 @@ constexpr double kPatience = 0.02;  // for the prompts of one length of one cand
 constexpr double kProfiling = 0.15;
 constexpr double kProving = 0.25;
 constexpr double kCalibrating = 0.2;
+constexpr double kAttending = 0.35;
 // Passes over a part of the text that are counted with.
 constexpr double kProvingPasses = 3, kCalibratingPasses = 5;
 constexpr size_t kLeastProofWindows = 2, kMostWindows = 8;
@@ -85,13 +87,14 @@ class Tuner {
   // All that what is found out depends on.
   std::string identity() const {
     const prepare::Options& options = request_.options;
-    return fmt::format("{}\n{:016x}\n{}\n{:016x}\n{} {} {} {} {}\n{}",
+    return fmt::format("{}\n{:016x}\n{}\n{:016x}\n{} {} {} {} {}\n{}\n{} {}",
                        program_name(kernels::choose(detect_cpu_features(), options.kernels)),
                        weights::content_key(file_), prepare::plan_identity(file_).machine,
                        hash_of(request_.text), options.lanes.n_threads,
                        plan::lanes_text(options.lanes.cores), asked_name(),
                        tensor::type_name(options.memory.kv_type), request_.seconds,
-                       fmt::join(request_.prompts, ","));
+                       fmt::join(request_.prompts, ","), request_.attention_share,
+                       share_rule_name(request_.share_rule));
   }
 
   JsonFields finding(const std::string& name, const std::function<ordered_json()>& run) {
@@ -350,6 +353,7 @@ class Tuner {
     plan.step_costs = read_costs(finding(
         "steps", [&] { return to_json(time_steps(options_, plan, stage_("cost of drafts"))); }));
     if (plan.prefill != plan::Prefill::kInt8) plan.prefill_reason = "tuned: " + reason();
+    plan.attention = tuned_attention(plan);
     prepare::Options options = request_.options;
     options.plan.base = plan;
     plan::PlanFile& file = result_.file;
@@ -357,6 +361,23 @@ class Tuner {
     file.made_for = prepare::plan_identity(file_);
     file.tuned = {utc_now(), program_name(kernels::choose(detect_cpu_features())),
                   fmt::format("{:016x}", weights::content_key(file_))};
+  }
+
+  plan::PromptAttention tuned_attention(const plan::Plan& plan) {
+    AttentionRequest request;
+    request.options = options_;
+    request.plan = plan;
+    std::tie(request.calibration, request.held_out) = halves(request_.text);
+    request.text_name = request_.text_name;
+    request.share = request_.attention_share;
+    request.rule = request_.share_rule;
+    request.seconds = kAttending * request_.seconds;
+    const PromptTime longest = prompts_of(result_.best().times).back();
+    request.seconds_per_token = 1e-3 * longest.ms / longest.n_tokens;
+    request.trained_context = blueprint_.trained_context;
+    request.stage = stage_;
+    result_.attention = tune_attention(request, state_.get());
+    return result_.attention.attention;
   }
 
   std::string reason() const {

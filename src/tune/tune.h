@@ -10,6 +10,7 @@
 #include "plan/plan_json.h"
 #include "prepare/options.h"
 #include "tune/proof.h"
+#include "tune/tune_attention.h"
 
 namespace troika::tune {
 
@@ -25,6 +26,10 @@ struct TuneRequest {
   // Threads and lanes stay the usual ones. Where other programs take the cores, fewer threads are
   // faster, which is no longer so when those have ended.
   bool keeps_lanes = false;
+  // Long prompts attend to this share of the positions, as the mean of all heads; the rule says how
+  // each gets its own.
+  double attention_share = plan::PromptAttention::kUsualShare;
+  ShareRule share_rule = ShareRule::kKeptMass;
 };
 
 // A plan that was tried.
@@ -49,7 +54,8 @@ struct Tuning {
   std::vector<Candidate> candidates;  // the usual plan first
   size_t chosen = 0;
   std::vector<TriedMethod> tried;
-  std::string int8_reason;     // why prompts are in int8, or why not
+  std::string int8_reason;  // why prompts are in int8, or why not
+  AttentionTuning attention;
   size_t n_found_earlier = 0;  // measurements of a run that was cut off
   std::string begun;           // when that run, or this one, began
 

@@ -131,7 +131,7 @@ TEST_F(Usage, SwitchesOfThisMachineAreRefusedOnAPhone) {
   const std::vector<std::vector<std::string>> all = {
       {"--prefill", "bf16"},     {"--int8", "token"},        {"--int8-weights", "row"},
       {"--outlier-prune", "50"}, {"--packed", "1M"},         {"--npu-prune", "50"},
-      {"--attention", "tile"},   {"--attention-share", "10"}};
+      {"--attention", "sparse"}, {"--attention-share", "10"}};
   for (std::vector<std::string> words : all) {
     const std::string name = words[0];
     words.insert(words.end(),
@@ -164,7 +164,7 @@ TEST_F(Usage, SwitchesThatAPlanFileReplacesAreNoted) {
   const std::vector<std::vector<std::string>> all = {
       {"--threads", "2"},       {"--context", "64"},         {"--kv", "q8_0"},
       {"--place", "ffn=0"},     {"--place", "ffn=50000000"}, {"--lane-memory", "1=1G"},
-      {"--activations", "f32"}, {"--prefill", "f32"},        {"--attention", "tile"}};
+      {"--activations", "f32"}, {"--prefill", "f32"},        {"--attention", "sparse"}};
   for (std::vector<std::string> words : all) {
     const std::string noted = "note: " + words[0] + " does nothing here: " + plan;
     words.insert(words.end(), {"--plan", plan});
@@ -177,14 +177,14 @@ TEST_F(Usage, SwitchesThatAPlanFileReplacesAreNoted) {
 }
 
 TEST_F(Usage, SparseAttentionThatNoPromptCanReachIsNoted) {
-  const Finished idle = run({"--attention", "tile", "--context", "128"});
+  const Finished idle = run({"--attention", "sparse", "--context", "128"});
   expect_success(idle);
   EXPECT_NE(idle.err.find("--attention does nothing here: the context holds 128 tokens"),
             std::string::npos)
       << idle.err;
-  expect_refusal(run({"--attention", "blocks"}), 2, {"'blocks'", "tile"});
-  expect_refusal(run({"--attention", "tile", "--prefill", "f32"}), 2, {"--prefill", "steps"});
-  expect_refusal(run({"--attention", "tile", "--chunk", "100"}), 2, {"--chunk 100", "64"});
+  expect_refusal(run({"--attention", "blocks"}), 2, {"'blocks'", "sparse"});
+  expect_refusal(run({"--attention", "sparse", "--prefill", "f32"}), 2, {"--prefill", "steps"});
+  expect_refusal(run({"--attention", "sparse", "--chunk", "100"}), 2, {"--chunk 100", "64"});
 }
 
 TEST_F(Usage, LanesWithoutWorkAreNoted) {

@@ -249,6 +249,22 @@ void print_cuts(const plan::Plan& plan) {
   print("\n" + text);
 }
 
+// What tokens of long prompts attend to, and what each head keeps.
+void print_attention(const engine::Engine& engine) {
+  const plan::PromptAttention& attention = engine.plan().attention;
+  std::string text = attention_text(attention);
+  if (!attention.reason.empty()) text += fmt::format(" ({})", with_flags(attention.reason));
+  print(text + "\n");
+  if (attention.head_shares.empty()) return;
+  print("percent of the positions that heads of queries keep\n");
+  const auto n_heads = static_cast<size_t>(engine.blueprint().n_heads);
+  for (size_t i = 0; i < attention.head_shares.size(); ++i) {
+    if (i % n_heads == 0) print(fmt::format("layer {:>3}:", i / n_heads));
+    print(fmt::format(" {:>4.0f}{}", 100 * attention.head_shares[i],
+                      (i + 1) % n_heads == 0 ? "\n" : ""));
+  }
+}
+
 }  // namespace
 
 void explain_shared(const engine::Engine& engine) {
@@ -298,6 +314,7 @@ void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
                          plan.lanes[i].n_threads);
   }
   print(fmt::format("\nprompts: {}\n", prefill_text(engine)));
+  print_attention(engine);
   print(fmt::format("weights: {}\n", engine.loaded().pages.text));
   print(memory_text(engine));
   if (plan.lanes.size() > 1) print(held_text(engine));

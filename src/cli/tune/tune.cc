@@ -28,6 +28,7 @@ struct TuneFlags {
   tune::TuneRequest request;
   std::string text;  // a file; empty: the program's own
   std::string output;
+  double attention_percent = 100 * plan::PromptAttention::kUsualShare;
   bool again = false;
   bool json = false;
 };
@@ -130,6 +131,7 @@ void print_result(const tune::Tuning& tuning, const std::string& text_name) {
   }
   print(fmt::format("\n{}\n", tune::summary(tuning.file.plan)));
   if (!tuning.int8_reason.empty()) print(tuning.int8_reason + "\n");
+  print(fmt::format("attention {}\n", with_flags(tuning.attention.attention.reason)));
   for (size_t i = 0; i < tuning.usual().times.size(); ++i) {
     const tune::PromptTime& usual = tuning.usual().times[i];
     if (usual.n_tokens == 1) continue;
@@ -148,6 +150,15 @@ nlohmann::ordered_json to_json(const tune::Tuning& tuning) {
   json["is_new"] = true;
   json["found_earlier"] = tuning.n_found_earlier;
   json["int8_reason"] = tuning.int8_reason;
+  const tune::AttentionTuning& attention = tuning.attention;
+  json["attention"] = {{"form", plan::attention_form_name(attention.attention.form)},
+                       {"reason", with_flags(attention.attention.reason)}};
+  if (attention.loss) {
+    json["attention"]["tokens"] = attention.loss->n_tokens;
+    json["attention"]["loss"] = attention.loss->share;
+    json["attention"]["standard_error"] = attention.loss->error;
+    json["attention"]["is_proven"] = tune::is_proven(*attention.loss);
+  }
   json["tried"] = ordered_json::array();
   for (const tune::TriedMethod& tried : tuning.tried) {
     json["tried"].push_back({{"method", plan::int8_method_name(tried.method)},
@@ -204,6 +215,11 @@ void tune_model(TuneFlags& flags, bool asks) {
   request.text_name = flags.text.empty() ? tune::kDefaultTextName
                                          : std::filesystem::path(flags.text).filename().string();
   request.folder = plan::cache_folder();
+  if (!(flags.attention_percent >= 2.0 && flags.attention_percent <= 100.0)) {
+    throw UsageError(fmt::format("--attention-share {:g} makes no sense; it is between 2 and 100.",
+                                 flags.attention_percent));
+  }
+  request.attention_share = flags.attention_percent / 100;
   listen_to_signals();
   request.keeps_lanes = is_machine_busy();
   const auto start = std::chrono::steady_clock::now();
@@ -230,6 +246,23 @@ void tune_model(TuneFlags& flags, bool asks) {
                   "now on\n",
                   seconds, path, bytes_text(std::filesystem::file_size(path))));
   if (!flags.output.empty()) write_plan(flags.output, plan::to_json(tuning.file));
+}
+
+void add_attention(Command& command, const std::shared_ptr<TuneFlags>& flags) {
+  command
+      .add_option("--attention-share", flags->attention_percent,
+                  "The percent of the positions that heads keep on average where long prompts "
+                  "attend sparsely")
+      ->shows_default("20");
+  command
+      .add_text(
+          "--attention-shares",
+          [flags](const auto& text) {
+            flags->request.share_rule = tune::share_rule_from_name(text);
+          },
+          "How heads get their shares: kept-mass (most of the softmax weight is kept), importance "
+          "(by what is lost without a head, as shadowAttn has it; takes minutes) or equal")
+      ->shows_default("kept-mass");
 }
 
 }  // namespace
@@ -276,12 +309,14 @@ void add_tune(Command& app) {
   add_prefill(*command, options.prompts.prefill,
               "For prompts in this precision, whatever it loses: f32, bf16, q8, int8 or same; "
               "auto takes the fastest that loses little");
+  add_attention(*command, flags);
   command->add_flag("--again", flags->again, "Also where a plan is kept already");
   command->add_option("-o,--output", flags->output, "Write the plan to this file as well");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags, command] {
     bool asks = false;
-    for (const char* name : {"--text", "--prompts", "--threads", "--lanes", "--kv", "--prefill"}) {
+    for (const char* name : {"--text", "--prompts", "--threads", "--lanes", "--kv", "--prefill",
+                             "--attention-share", "--attention-shares"}) {
       asks |= command->is_given(name);
     }
     tune_model(*flags, asks);

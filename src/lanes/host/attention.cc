@@ -88,6 +88,20 @@ void attend_in_segments(const SingleItems& items, size_t most_segments, int inde
   }
 }
 
+// REQUIRES: keys are stored.
+void show(const BoundOp& bound, const OpContext& context) {
+  const auto& attention = bound.as<BoundAttention>();
+  const auto n_tokens = static_cast<size_t>(context.run.n_tokens);
+  for (Tokens next = {0, 0}; next.last < n_tokens;) {
+    next = seeing_together(context.run, {next.last, n_tokens});
+    for (int head = attention.first_head; head < attention.last_head; ++head) {
+      context.run.observer->observe_attention(
+          bound.op, head, positions_of(bound, context, next.last - 1, head),
+          queries_of(bound, context, next.first, head), next.last - next.first);
+    }
+  }
+}
+
 }  // namespace
 
 void run_attention(const BoundOp& bound, const OpContext& context, int index, int worker) {
@@ -96,6 +110,7 @@ void run_attention(const BoundOp& bound, const OpContext& context, int index, in
 
   const Run& run = context.run;
   const auto& attention = bound.as<BoundAttention>();
+  if (worker == 0 && run.observer != nullptr && attention.shares_keys) show(bound, context);
   if (attention.sparse.is_sparse()) {
     share_items(context, index, worker,
                 n_sparse_attention_items(attention, run, context.team.size()),

@@ -30,13 +30,13 @@ BoundAttention bind_attention(const Subgraph& subgraph, const model::Op& op, int
                     head_dim, kernels::kMaxHeadSize));
   }
   const Range heads = subgraph.slice.heads.within(blueprint.n_kv_heads);
-  return {head_dim,
-          output_width / (blueprint.n_kv_heads * head_dim),
-          heads.begin,
-          heads.end,
-          plan::shares_keys(precision.prefill),
-          plan::is_sparse(precision.attention, op.window) ? precision.attention
-                                                          : plan::PromptAttention()};
+  return {
+      head_dim,
+      output_width / (blueprint.n_kv_heads * head_dim),
+      heads.begin,
+      heads.end,
+      plan::shares_keys(precision.prefill),
+      plan::attention_of_layer(precision.attention, op.layer, output_width / head_dim, op.window)};
 }
 
 // The rows that a selection reads are those of the whole batch.

@@ -37,8 +37,8 @@ struct BoundAttention {
   // Heads of keys and values: all of them but in a slice.
   int first_head;
   int last_head;
-  bool shares_keys;                   // of a prompt, in bfloat16
-  plan::PromptAttention sparse = {};  // of a prompt: what its tokens attend to; here often all
+  bool shares_keys;                  // of a prompt, in bfloat16
+  plan::LayerAttention sparse = {};  // of a prompt: what its tokens attend to; here often all
 
   int n_heads() const { return last_head - first_head; }
 };

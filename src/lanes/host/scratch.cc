@@ -36,8 +36,9 @@ size_t unpacking_bytes(const plan::Plan& plan, const model::Blueprint& blueprint
   }
   if (!plan.attention.is_sparse()) return bytes;
   const int n_group = blueprint.n_heads / std::max(blueprint.n_kv_heads, 1);
+  const plan::LayerAttention attention = plan::attention_of_layer(plan.attention, 0, 0, 0);
   return std::max(bytes, sparse_attention_bytes({blueprint.head_dim, std::max(n_group, 1), 0,
-                                                 blueprint.n_kv_heads, true, plan.attention}));
+                                                 blueprint.n_kv_heads, true, attention}));
 }
 
 }  // namespace

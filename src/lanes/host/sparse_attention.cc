@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "attention/int8_attention.h"
 #include "attention/query_attention.h"
 #include "attention/tile_attention.h"
 #include "lanes/host/prompt_attention.h"
@@ -15,9 +16,7 @@ static_assert(attention::kLeastPositions == plan::PromptAttention::kLeastFrom);
 // Items for each worker, so that none waits long for the others at the end: later tiles see more.
 constexpr int64_t kItemsOfWorker = 2;
 
-bool is_by_tile(const BoundAttention& attention) {
-  return attention.sparse.form == plan::AttentionForm::kTile;
-}
+bool is_by_tile(const BoundAttention& attention) { return plan::is_by_tile(attention.sparse.form); }
 
 // Tokens of an item. How many tiles share what is unpacked of keys changes no bit.
 size_t tokens_of_item(const BoundAttention& attention, const Run& run, int n_workers) {
@@ -33,6 +32,10 @@ size_t position_of(const Run& run, size_t token) { return run.visible[token].siz
 
 attention::TileRoom tile_room(const BoundAttention& attention, size_t n_tiles) {
   return {static_cast<size_t>(attention.head_dim), static_cast<size_t>(attention.n_group), n_tiles};
+}
+
+attention::Int8Room int8_room(const BoundAttention& attention) {
+  return {static_cast<size_t>(attention.head_dim), static_cast<size_t>(attention.n_group)};
 }
 
 // Tokens of a run that attend in the same way: whole tiles, or those that choose for themselves, or
@@ -110,10 +113,32 @@ class SparseItem {
     if (part.first >= part.last) return;
     if (!stretch.is_sparse) {
       attend_to_all(bound_, context_, worker_, head_, part);
-    } else if (is_by_tile(attention_)) {
-      attend_by_tile(part);
-    } else {
+      return;
+    }
+    if (!is_by_tile(attention_)) {
       attend_by_query(part);
+    } else if (attention_.sparse.form == plan::AttentionForm::kInt8) {
+      attend_in_int8(part);
+    } else if (group_share() >= 1.0) {
+      attend_to_all(bound_, context_, worker_, head_, part);  // to the same bits, and faster
+    } else {
+      attend_by_tile(part);
+    }
+    leave_out(part);
+  }
+  int first_query_head() const { return head_ * attention_.n_group; }
+  double group_share() const {
+    return attention_.sparse.share_of(first_query_head(), attention_.n_group);
+  }
+
+  void leave_out(Tokens tokens) {
+    const attention::Queries queries = queries_of(bound_, context_, tokens.first, head_);
+    for (int i = 0; i < attention_.n_group; ++i) {
+      if (!attention_.sparse.is_left_out(first_query_head() + i)) continue;
+      for (size_t t = 0; t < tokens.last - tokens.first; ++t) {
+        std::fill_n(queries.out + t * queries.stride + static_cast<size_t>(i) * queries.head_size,
+                    queries.head_size, 0.0f);
+      }
     }
   }
 
@@ -122,7 +147,19 @@ class SparseItem {
     attention::attend_tiles(
         context_.kernels, positions_of(bound_, context_, tokens.last - 1, head_),
         queries_of(bound_, context_, tokens.first, head_), position_of(run_, tokens.first),
-        attention_.sparse.share, room, context_.stretch_of(worker_), lists_);
+        {attention_.sparse.form == plan::AttentionForm::kBlock ? attention::Choice::kBlocks
+                                                               : attention::Choice::kPositions,
+         group_share()},
+        room, context_.stretch_of(worker_), lists_);
+  }
+
+  void attend_in_int8(Tokens tokens) {
+    for (size_t first = tokens.first; first < tokens.last; first += kTile) {
+      attention::attend_in_int8(
+          context_.kernels, positions_of(bound_, context_, first + kTile - 1, head_),
+          queries_of(bound_, context_, first, head_), position_of(run_, first),
+          int8_room(attention_), context_.stretch_of(worker_));
+    }
   }
 
   void attend_by_query(Tokens tokens) {
@@ -131,7 +168,11 @@ class SparseItem {
     attention::attend_by_query(
         context_.kernels, positions_of(bound_, context_, tokens.last - 1, head_),
         queries_of(bound_, context_, tokens.first, head_), position_of(run_, tokens.first),
-        tokens.last - tokens.first, attention_.sparse.share, room, lists_);
+        tokens.last - tokens.first,
+        [&](size_t head) {
+          return attention_.sparse.share_of(first_query_head() + static_cast<int>(head));
+        },
+        room, lists_);
   }
 
   const BoundOp& bound_;
@@ -153,7 +194,8 @@ int64_t n_sparse_attention_items(const BoundAttention& attention, const Run& run
 
 size_t sparse_attention_bytes(const BoundAttention& attention) {
   const size_t n_tiles = attention::tiles_together(static_cast<size_t>(attention.n_group));
-  return std::max(prompt_attention_bytes(attention), tile_room(attention, n_tiles).bytes());
+  return std::max({prompt_attention_bytes(attention), tile_room(attention, n_tiles).bytes(),
+                   int8_room(attention).bytes()});
 }
 
 size_t sparse_list_bytes(const BoundAttention& attention, const Run& run) {

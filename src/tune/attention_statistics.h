@@ -1,0 +1,49 @@
+// How much of its attention each head would keep of a text, by the share of positions that it may
+// keep (S3).
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "lanes/lane.h"
+#include "model/blueprint.h"
+
+namespace troika::tune {
+
+// Shares of positions that are looked at.
+inline constexpr std::array<double, 10> kKeptShares = {0.02, 0.05, 0.1, 0.15, 0.2,
+                                                       0.3,  0.4,  0.6, 0.8,  1.0};
+using KeptMass = std::array<double, kKeptShares.size()>;
+
+// Looks at some tiles of a prompt, at some of their queries, and at how much of the weight of their
+// softmax lies in the list that the tile would have.
+class AttentionStatistics : public lanes::InputObserver {
+ public:
+  // Tiles from position `from` on, each tile_step-th of them.
+  AttentionStatistics(const kernels::Table& table, const model::Blueprint& blueprint, size_t from,
+                      size_t tile_step);
+
+  void observe(const model::Op&, const float*, int, int) override {}
+  void observe_attention(const model::Op& op, int key_head, const attention::Positions& positions,
+                         const attention::Queries& queries, size_t n_tokens) override;
+
+  // (n_layers * n_kv_heads): what a head of keys keeps of its queries' weight, on average, and in
+  // the worst tenth of its queries. All of it where nothing was seen.
+  std::vector<KeptMass> mean_kept() const;
+  std::vector<KeptMass> worst_kept() const;
+  size_t n_seen() const;  // queries
+
+ private:
+  void look_at_tile(const attention::Positions& positions, const attention::Queries& queries,
+                    size_t begin, std::vector<std::array<float, kKeptShares.size()>>* kept);
+
+  const kernels::Table& table_;
+  size_t n_kv_heads_;
+  size_t from_;
+  size_t tile_step_;
+  // What each head of keys kept for each query that was looked at.
+  std::vector<std::vector<std::array<float, kKeptShares.size()>>> kept_;
+};
+
+}  // namespace troika::tune

@@ -1,0 +1,324 @@
+#include "tune/tune_attention.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "attention/head_ratios.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/session.h"
+#include "measure/evaluate.h"
+#include "plan/json_fields.h"
+#include "tune/attention_statistics.h"
+#include "tune/calibrate.h"
+#include "tune/timing.h"
+
+namespace troika::tune {
+namespace {
+
+using nlohmann::ordered_json;
+using plan::AttentionForm;
+using plan::JsonFields;
+using plan::PromptAttention;
+
+constexpr const char* kRuleNames[] = {"kept-mass", "importance", "equal"};
+constexpr int kLongestWindow = 4096;
+constexpr int kShortestWindow = 2 * PromptAttention::kUsualFrom;
+constexpr size_t kMostTextWindows = 8;
+// A head is left out from half of this window on, to find out what it matters.
+constexpr int kImportanceWindow = 2 * PromptAttention::kLeastFrom;
+constexpr size_t kImportanceWindows = 2;
+// Passes over a window that the first one of each text takes, and those that are timed.
+constexpr double kPassesOfWindow = 4, kTimedPasses = 4;
+constexpr size_t kTileStep = 2;       // of the tiles of a calibration text, each such one
+constexpr double kShareDigits = 1e4;  // of shares in plans
+constexpr double kLeastShare = 1e-4;  // no head keeps nothing
+constexpr double kWorstNll = 1e6;
+
+double rounded(double share) {
+  return std::clamp(std::round(kShareDigits * share) / kShareDigits, kLeastShare, 1.0);
+}
+
+class AttentionTuner {
+ public:
+  AttentionTuner(const AttentionRequest& request, CalibrationState* state)
+      : request_(request), state_(*state) {
+    result_.window = std::min(kLongestWindow, request.trained_context);
+    result_.window -= result_.window % plan::kAttentionTile;
+    while (seconds_of(result_.window) > request.seconds && result_.window >= 2 * kShortestWindow) {
+      result_.window /= 2;
+    }
+  }
+
+  AttentionTuning run() {
+    PromptAttention& attention = result_.attention;
+    if (const std::string why = why_not(); !why.empty()) {
+      attention.reason = "full: " + why;
+      return result_;
+    }
+    PromptAttention sparse;
+    sparse.form = AttentionForm::kSparse;
+    sparse.share = request_.share;
+    sparse.head_shares = shares();
+    attention = sparse;
+    attention.form = AttentionForm::kFull;
+    result_.loss = loss_of(sparse);
+    if (!result_.loss) {
+      attention.reason = fmt::format(
+          "full: half of the text has no more than {} tokens, and what is lost shows behind them",
+          sparse.from);
+      return result_;
+    }
+    const std::string figure = fmt::format(
+        "{} of perplexity over {} tokens of {} behind the first {}", loss_text(*result_.loss),
+        result_.loss->n_tokens, request_.text_name, sparse.from);
+    if (!is_proven(*result_.loss)) {
+      attention.reason =
+          fmt::format("full: sparse costs {}, and {} % are allowed, {} % with two errors", figure,
+                      100 * kMostLoss, 100 * kMostDoubtfulLoss);
+      return result_;
+    }
+    result_.gain = gain_of(sparse);
+    if (result_.gain < kClearlyFaster) {
+      attention.reason = fmt::format("full: sparse was {:.2f} times as fast with prompts of {}",
+                                     result_.gain, result_.window);
+      return result_;
+    }
+    attention.form = AttentionForm::kSparse;
+    attention.reason =
+        fmt::format("sparse: {}; {:.2f} times as fast with prompts of {}; shares by {}", figure,
+                    result_.gain, result_.window, share_rule_name(request_.rule));
+    return result_;
+  }
+
+ private:
+  // What is measured with one window takes about so long.
+  double seconds_of(int window) const {
+    return request_.seconds_per_token * window * (kPassesOfWindow + kTimedPasses);
+  }
+
+  // Why sparse attention is out of question, or cannot be measured; empty: it can.
+  std::string why_not() const {
+    const plan::Plan& plan = request_.plan;
+    if (!plan::shares_keys(plan.prefill)) {
+      return fmt::format("prompts in {} attend as steps do", plan::prefill_name(plan.prefill));
+    }
+    for (const plan::HostLane& lane : plan.lanes) {
+      if (lane.is_device()) return "devices compute attention over all positions only";
+    }
+    if (plan.chunk() % plan::kAttentionTile != 0) {
+      return fmt::format("chunks of {} divide tiles of {} tokens", plan.chunk(),
+                         plan::kAttentionTile);
+    }
+    if (result_.window < kShortestWindow) {
+      return fmt::format("the model was trained on {} tokens, and prompts of {} gain by it",
+                         request_.trained_context, kShortestWindow);
+    }
+    if (const double least = seconds_of(result_.window); least > request_.seconds) {
+      return fmt::format(
+          "to measure sparse attention takes about {:.0f} s, and {:.0f} s of ‹seconds› are for it",
+          least, request_.seconds);
+    }
+    return "";
+  }
+
+  JsonFields finding(const std::string& name, const std::function<ordered_json()>& run) {
+    const nlohmann::json found = state_.finding(name, run);
+    return JsonFields::parse(found.dump(), state_.path(),
+                             "'troika cache --remove-all' takes such files away.");
+  }
+
+  size_t n_windows() {
+    const JsonFields found = finding("attention windows", [&] {
+      const double of_window = request_.seconds_per_token * result_.window * kPassesOfWindow;
+      const double n = request_.seconds / of_window - kTimedPasses / kPassesOfWindow;
+      return ordered_json{
+          {"n", std::clamp<size_t>(static_cast<size_t>(std::max(n, 1.0)), 1, kMostTextWindows)}};
+    });
+    return static_cast<size_t>(found.integer("n", 1, kMostTextWindows));
+  }
+
+  plan::Plan plan_with(const PromptAttention& attention, int context) const {
+    plan::Plan plan = request_.plan;
+    plan.attention = attention;
+    plan.context = context;
+    plan.reuse_granule = std::lcm(plan.reuse_granule, plan::kAttentionTile);
+    return plan;
+  }
+
+  prepare::Options options_with(const plan::Plan& plan) const {
+    prepare::Options options = request_.options;
+    options.plan.exact = plan;
+    return options;
+  }
+
+  // Shares as plans keep them, whose mean is what was asked for but for rounding.
+  std::vector<float> shares() {
+    if (request_.rule == ShareRule::kEqual) return {};
+    const bool by_mass = request_.rule == ShareRule::kKeptMass;
+    const JsonFields found = finding(
+        fmt::format("attention shares {} {}", share_rule_name(request_.rule), request_.share), [&] {
+          ordered_json list = ordered_json::array();
+          for (const double share : by_mass ? by_kept_mass() : by_importance()) {
+            list.push_back(rounded(share));
+          }
+          return ordered_json{{"shares", list}};
+        });
+    std::vector<float> shares;
+    for (const double share : found.positives("shares", 1.0)) {
+      shares.push_back(static_cast<float>(share));
+    }
+    return shares;
+  }
+
+  // The heads that share keys have a share together.
+  std::vector<double> by_kept_mass() {
+    plan::Plan plan = plan_with({}, result_.window);
+    plan.lanes = {{{}, plan.n_threads()}};  // one lane shows whole tensors
+    plan.placements.clear();
+    plan.cuts.clear();
+    plan.lengths.clear();
+    engine::Engine engine(options_with(plan));
+    AttentionStatistics statistics(engine.kernels().table, engine.blueprint(),
+                                   PromptAttention::kUsualFrom, kTileStep);
+    engine::Session session(engine);
+    session.watch({.inputs = &statistics});
+    measure::perplexity_of_text(
+        session, beginning_of_text(engine.tokenizer(), request_.calibration, n_tokens()),
+        request_.stage("what heads attend to"));
+    std::vector<std::vector<double>> kept;
+    for (const KeptMass& mass : statistics.mean_kept()) kept.emplace_back(mass.begin(), mass.end());
+    const std::vector<double> of_keys =
+        attention::shares_by_kept_mass(kKeptShares, kept, request_.share);
+    const auto n_group = static_cast<size_t>(engine.blueprint().n_heads) /
+                         static_cast<size_t>(engine.blueprint().n_kv_heads);
+    std::vector<double> shares;
+    for (const double share : of_keys) shares.insert(shares.end(), n_group, share);
+    return shares;
+  }
+
+  std::vector<double> by_importance() {
+    const model::Blueprint blueprint = engine::Engine(options_with(plan_with({}, 64))).blueprint();
+    const auto n_heads = static_cast<size_t>(blueprint.n_heads);
+    const auto n_layers = static_cast<size_t>(blueprint.n_layers);
+    const double usual = loss_without({}, blueprint);
+    std::vector<double> of_heads, of_layers;
+    const ProgressFunction progress = request_.stage("what heads matter");
+    for (size_t layer = 0; layer < n_layers; ++layer) {
+      std::vector<size_t> all;
+      for (size_t head = layer * n_heads; head < (layer + 1) * n_heads; ++head) {
+        of_heads.push_back(loss_without({head}, blueprint) - usual);
+        all.push_back(head);
+      }
+      of_layers.push_back(loss_without(all, blueprint) - usual);
+      if (progress) progress(layer + 1, n_layers);
+    }
+    return attention::head_shares(of_heads, of_layers, request_.share);
+  }
+
+  // The mean negative log likelihood of the calibration text without these heads.
+  double loss_without(const std::vector<size_t>& heads, const model::Blueprint& blueprint) {
+    std::string name = "attention without";
+    for (const size_t head : heads) name += fmt::format(" {}", head);
+    const JsonFields found = finding(name, [&] {
+      PromptAttention attention;
+      attention.form = AttentionForm::kSparse;
+      attention.from = PromptAttention::kLeastFrom;
+      attention.head_shares.assign(
+          static_cast<size_t>(blueprint.n_layers) * static_cast<size_t>(blueprint.n_heads), 1.0f);
+      for (const size_t head : heads) attention.head_shares[head] = plan::kLeftOut;
+      const std::vector<double> losses =
+          losses_of(plan_with(attention, kImportanceWindow), request_.calibration,
+                    kImportanceWindows * kImportanceWindow, nullptr, attention.from);
+      const double mean =
+          std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+      return ordered_json{{"nll", std::isfinite(mean) ? std::min(mean, kWorstNll) : kWorstNll}};
+    });
+    return found.number("nll", 0, kWorstNll);
+  }
+
+  // How much of each text is run.
+  size_t n_tokens() { return n_windows() * static_cast<size_t>(result_.window); }
+
+  // Negative log likelihoods of the tokens that positions from `from` on predict.
+  std::vector<double> losses_of(const plan::Plan& plan, const std::string& text, size_t n_tokens,
+                                const ProgressFunction& progress, int from) {
+    engine::Engine engine(options_with(plan));
+    engine::Session session(engine);
+    std::vector<double> all, losses;
+    measure::perplexity_of_text(session, beginning_of_text(engine.tokenizer(), text, n_tokens),
+                                progress, &all);
+    const size_t n_in_window = static_cast<size_t>(plan.context) - 1;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (i % n_in_window >= static_cast<size_t>(from)) losses.push_back(all[i]);
+    }
+    return losses;
+  }
+
+  // None where the text is too short.
+  std::optional<Loss> loss_of(const PromptAttention& sparse) {
+    const JsonFields found = finding(
+        fmt::format("attention loss {} {}", share_rule_name(request_.rule), sparse.share), [&] {
+          const auto losses = [&](const PromptAttention& attention, const char* name) {
+            return losses_of(plan_with(attention, result_.window), request_.held_out, n_tokens(),
+                             request_.stage(name), sparse.from);
+          };
+          const std::vector<double> full = losses({}, "predictions of full attention");
+          const std::vector<double> some = losses(sparse, "predictions of sparse attention");
+          if (full.size() < 2) return ordered_json{{"tokens", 0}};
+          const Loss loss = loss_between(full, some);
+          const bool is_finite = std::isfinite(loss.share) && std::isfinite(loss.error);
+          return ordered_json{{"tokens", loss.n_tokens},
+                              {"share", is_finite ? std::min(loss.share, kWorstNll) : kWorstNll},
+                              {"error", is_finite ? std::min(loss.error, kWorstNll) : 0.0}};
+        });
+    const auto n_tokens = static_cast<size_t>(found.integer("tokens", 0, INT64_MAX));
+    if (n_tokens == 0) return std::nullopt;
+    return Loss{n_tokens, found.number("share", -1, kWorstNll),
+                found.number("error", 0, kWorstNll)};
+  }
+
+  double gain_of(const PromptAttention& sparse) {
+    const JsonFields found = finding("attention gain", [&] {
+      const auto ms = [&](const PromptAttention& attention, const char* name) {
+        // A pass for the prompt, and one for the token that is read from it.
+        const plan::Plan plan = plan_with(attention, result_.window + plan::kAttentionTile);
+        return time_plan(options_with(plan), plan, {result_.window}, false,
+                         request_.seconds_per_token * result_.window, request_.stage(name))
+            .front()
+            .ms;
+      };
+      const double full = ms({}, "speed of full attention");
+      return ordered_json{{"gain", full / ms(sparse, "speed of sparse attention")}};
+    });
+    return found.positive("gain", kWorstNll);
+  }
+
+  const AttentionRequest& request_;
+  CalibrationState& state_;
+  AttentionTuning result_;
+};
+
+}  // namespace
+
+const char* share_rule_name(ShareRule rule) { return kRuleNames[static_cast<size_t>(rule)]; }
+
+ShareRule share_rule_from_name(std::string_view name) {
+  for (const ShareRule rule : {ShareRule::kKeptMass, ShareRule::kImportance, ShareRule::kEqual}) {
+    if (name == share_rule_name(rule)) return rule;
+  }
+  throw UsageError(fmt::format(
+      "'{}' is no rule for the shares of heads. Known are kept-mass (most of the softmax weight is "
+      "kept), importance (by what is lost without a head) and equal.",
+      name));
+}
+
+AttentionTuning tune_attention(const AttentionRequest& request, CalibrationState* state) {
+  return AttentionTuner(request, state).run();
+}
+
+}  // namespace troika::tune
