@@ -1,5 +1,5 @@
-# `cmake --install`: the program, the models, the library behind the C API, its header, and what
-# pkg-config and find_package need to find them.
+# `cmake --install`: the program, the models, the libraries behind the C APIs (of the engine, and of
+# attention alone), their headers, and what pkg-config and find_package need to find them.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -23,30 +23,46 @@ if(TROIKA_STATIC OR NOT TARGET troika_engine
   return()
 endif()
 
-# One shared library out of the rooms up to engine/. It shows the functions of the C API and nothing
-# else, so that a program may use another version of what it is made from.
-add_library(troika_shared SHARED ${CMAKE_CURRENT_LIST_DIR}/empty.c)
-set_target_properties(troika_shared PROPERTIES
-  OUTPUT_NAME troika EXPORT_NAME troika LINKER_LANGUAGE CXX
-  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-  LINK_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/exported_symbols.map)
-target_include_directories(troika_shared INTERFACE
-  $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_options(troika_shared PRIVATE
-  LINKER:--version-script=${CMAKE_CURRENT_LIST_DIR}/exported_symbols.map)
-# Whole, because nothing inside the library calls the C API.
-target_link_libraries(troika_shared PRIVATE
-  -Wl,--whole-archive $<TARGET_FILE:troika_engine> -Wl,--no-whole-archive troika_engine)
-add_dependencies(troika_shared troika_engine)
+# A shared library out of the rooms up to one. It shows the functions of a C API and nothing else, so
+# that a program may use another version of what it is made from.
+function(troika_add_shared target room name)
+  set(symbols ${CMAKE_SOURCE_DIR}/cmake/exported_symbols.map)
+  add_library(${target} SHARED ${CMAKE_SOURCE_DIR}/cmake/empty.c)
+  set_target_properties(${target} PROPERTIES
+    OUTPUT_NAME ${name} EXPORT_NAME ${name} LINKER_LANGUAGE CXX
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${symbols})
+  target_include_directories(${target} INTERFACE
+    $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  # What rooms above name and this one does not use is not asked for.
+  target_link_options(${target} PRIVATE LINKER:--version-script=${symbols} LINKER:--as-needed)
+  # Whole, because nothing inside the library calls the C API.
+  target_link_libraries(${target} PRIVATE
+    -Wl,--whole-archive $<TARGET_FILE:${room}> -Wl,--no-whole-archive ${room})
+  add_dependencies(${target} ${room})
+  install(TARGETS ${target} EXPORT troika
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_COMPONENT Development)
+endfunction()
 
-install(TARGETS troika_shared EXPORT troika
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_COMPONENT Development)
+troika_add_shared(troika_shared troika_engine troika)
+troika_add_shared(troika_attention_shared troika_attention troika_attention)
+
+# Another engine in small: it links attention and nothing else.
+if(TROIKA_TESTS)
+  add_executable(troika_example_attention ${CMAKE_SOURCE_DIR}/examples/attention.c)
+  target_link_libraries(troika_example_attention PRIVATE troika_attention_shared m)
+  set_target_properties(troika_example_attention PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
+  add_test(NAME attention.S9TheExampleLinksTheLibraryAlone COMMAND troika_example_attention 1500)
+  set_tests_properties(attention.S9TheExampleLinksTheLibraryAlone PROPERTIES
+                       LABELS unit PASS_REGULAR_EXPRESSION "sparse attention is [0-9.]+ % from")
+endif()
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/troika DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 # Relative to where the file itself lies, so that `cmake --install --prefix` may choose another place.
 file(RELATIVE_PATH troika_prefix_from_pc /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
-configure_file(${CMAKE_CURRENT_LIST_DIR}/troika.pc.in ${CMAKE_BINARY_DIR}/troika.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/troika.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(name troika troika_attention)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/${name}.pc.in ${CMAKE_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
 
 set(config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/troika)
 install(EXPORT troika FILE troikaConfig.cmake NAMESPACE troika:: DESTINATION ${config_folder})

@@ -73,6 +73,22 @@ class InstallTest(unittest.TestCase):
         output_of("cmake", "--build", source / "build")
         self.assert_example_works(source / "build" / "generate")
 
+    def test_attention_is_a_library_of_its_own(self):
+        environment = dict(os.environ, PKG_CONFIG_PATH=str(self.library / "pkgconfig"))
+        flags = output_of("pkg-config", "--cflags", "--libs", "troika_attention", env=environment).decode().split()
+        program = self.folder / "attention"
+        output_of(COMPILER, "-std=c99", "-Wall", "-Wextra", "-Werror", ROOT / "examples" / "attention.c", "-o",
+                  program, *flags, "-lm")
+        said = output_of(program, "1300", env={"LD_LIBRARY_PATH": str(self.library)})
+        self.assertIn(b"1300 tokens", said)
+        needed = output_of("readelf", "-d", program).decode()
+        self.assertIn("libtroika_attention", needed)
+        self.assertNotIn("libtroika.so", needed)
+        names = output_of("nm", "-D", "--defined-only", "--format=just-symbols",
+                          self.library / "libtroika_attention.so").decode().split()
+        self.assertIn("troika_attention_run", names)
+        self.assertEqual([name for name in names if not name.startswith("troika_attention")], [])
+
     def test_the_library_shows_the_c_api_alone(self):
         names = output_of("nm", "-D", "--defined-only", "--format=just-symbols",
                           self.library / "libtroika.so").decode().split()

@@ -1,0 +1,286 @@
+// Attention alone, as another engine would call it (S9).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "attention/attention_test_support.h"
+#include "tensor/half.h"
+#include "troika/attention.h"
+
+namespace troika::attention {
+namespace {
+
+constexpr size_t kFirstPosition = 768;
+constexpr int32_t kCallTokens = 200;  // three whole tiles, and some tokens of a fourth
+
+// Heads of keys side by side, each with its group of queries.
+struct CallData {
+  size_t n_kv, n_group, head_size;
+  std::vector<TestHead> heads;
+  std::vector<std::byte> q, k, v;
+  std::vector<uint32_t> slots;
+  std::vector<float> out;
+  std::vector<std::byte> workspace;
+  troika_attention_options options = {};
+  troika_attention_call call = {};
+
+  CallData(size_t n_kv, size_t n_group, size_t head_size)
+      : n_kv(n_kv), n_group(n_group), head_size(head_size) {
+    for (size_t h = 0; h < n_kv; ++h) {
+      heads.emplace_back(kFirstPosition + kCallTokens, kCallTokens, head_size, n_group, 50 + h);
+    }
+    options.size = sizeof(options);
+    options.n_heads = static_cast<int32_t>(n_kv * n_group);
+    options.n_kv_heads = static_cast<int32_t>(n_kv);
+    options.head_size = static_cast<int32_t>(head_size);
+    options.scale = heads[0].scale;
+    options.mode = TROIKA_ATTENTION_SPARSE;
+    options.from = 512;
+    call.size = sizeof(call);
+    call.n_tokens = kCallTokens;
+    call.first_position = kFirstPosition;
+    call.n_workers = 1;
+    set_types(TROIKA_ATTENTION_F32, 0, true);
+  }
+
+  static void put(troika_attention_type type, float value, std::byte* at) {
+    if (type == TROIKA_ATTENTION_F32) {
+      std::memcpy(at, &value, sizeof(value));
+      return;
+    }
+    const uint16_t half =
+        type == TROIKA_ATTENTION_F16 ? tensor::f32_to_f16(value) : tensor::f32_to_bf16(value);
+    std::memcpy(at, &half, sizeof(half));
+  }
+
+  // Heads side by side within a row, with `gap` bytes behind each row; or row by row within a head.
+  troika_attention_rows rows_of(troika_attention_type type, size_t gap, bool rows_first,
+                                size_t n_rows, size_t n_heads, std::vector<std::byte>* data,
+                                const std::function<float(size_t row, size_t head, size_t i)>& at) {
+    const size_t element = type == TROIKA_ATTENTION_F32 ? 4 : 2, head = head_size * element;
+    troika_attention_rows rows = {};
+    rows.type = type;
+    rows.row_bytes = rows_first ? n_heads * head + gap : head + gap;
+    rows.head_bytes = rows_first ? head : n_rows * rows.row_bytes;
+    data->assign(n_heads * n_rows * (head + gap) + gap, std::byte{0x7f});
+    for (size_t r = 0; r < n_rows; ++r) {
+      for (size_t h = 0; h < n_heads; ++h) {
+        for (size_t i = 0; i < head_size; ++i) {
+          put(type, at(r, h, i),
+              data->data() + r * rows.row_bytes + h * rows.head_bytes + i * element);
+        }
+      }
+    }
+    rows.data = data->data();
+    return rows;
+  }
+
+  // Everything in this type. Positions lie backwards where there are slots.
+  void set_types(troika_attention_type type, size_t gap, bool rows_first, bool has_slots = false) {
+    const size_t n = kFirstPosition + kCallTokens;
+    slots.resize(n);
+    for (size_t p = 0; p < n; ++p) slots[p] = static_cast<uint32_t>(n - 1 - p);
+    call.slots = has_slots ? slots.data() : nullptr;
+    const auto position = [=](size_t row) { return has_slots ? n - 1 - row : row; };
+    call.q = rows_of(type, gap, rows_first, kCallTokens, n_kv * n_group, &q,
+                     [&](size_t row, size_t head, size_t i) {
+                       return heads[head / n_group].query(row, head % n_group)[i];
+                     });
+    call.k = rows_of(type, gap, rows_first, n, n_kv, &k, [&](size_t row, size_t head, size_t i) {
+      return heads[head].keys[position(row) * head_size + i];
+    });
+    call.v = rows_of(type, gap, rows_first, n, n_kv, &v, [&](size_t row, size_t head, size_t i) {
+      return heads[head].values[position(row) * head_size + i];
+    });
+  }
+
+  troika_attention_code run(troika_attention_error* error = nullptr) {
+    troika_attention* attention = nullptr;
+    const troika_attention_code made = troika_attention_create(&options, &attention, error);
+    if (made != TROIKA_ATTENTION_OK) return made;
+    const size_t row = n_kv * n_group * head_size + 3;
+    out.assign(kCallTokens * row, -7.0f);
+    call.out = out.data();
+    call.out_row_bytes = row * sizeof(float);
+    call.out_head_bytes = head_size * sizeof(float);
+    workspace.resize(troika_attention_workspace(attention, &call));
+    call.workspace = workspace.data();
+    call.workspace_bytes = workspace.size();
+    const troika_attention_code code = troika_attention_run(attention, &call, error);
+    troika_attention_destroy(attention);
+    return code;
+  }
+  std::vector<float> result() {
+    troika_attention_error error;
+    EXPECT_EQ(run(&error), TROIKA_ATTENTION_OK) << error.message;
+    return out;
+  }
+};
+
+TEST(AttentionAlone, S9AllPositionsAreFullAttentionToTheBit) {
+  for (const size_t n_group : {1, 3}) {
+    CallData data(2, n_group, 64);
+    data.options.mode = TROIKA_ATTENTION_FULL;
+    const std::vector<float> full = data.result();
+    data.options.mode = TROIKA_ATTENTION_SPARSE;
+    data.options.share = 1.0f;
+    EXPECT_EQ(data.result(), full);
+    data.options.share = 0.1f;
+    EXPECT_NE(data.result(), full);
+    for (size_t h = 0; h < 2 * n_group; ++h) {
+      const std::vector<double> plain =
+          data.heads[h / n_group].plain(kCallTokens - 1, h % n_group, [&] {
+            std::vector<uint32_t> all(kFirstPosition + kCallTokens);
+            for (size_t p = 0; p < all.size(); ++p) all[p] = static_cast<uint32_t>(p);
+            return all;
+          }());
+      const size_t row = 2 * n_group * 64 + 3;
+      EXPECT_LT(largest_difference(full, (kCallTokens - 1) * row + h * 64, plain), 0.03);
+    }
+    // What lies between the rows of the result is the caller's.
+    EXPECT_EQ(full[2 * n_group * 64], -7.0f);
+  }
+}
+
+TEST(AttentionAlone, S9EachQueryChoosesForItself) {
+  CallData data(1, 2, 64);
+  data.options.mode = TROIKA_ATTENTION_QUERY;
+  data.options.share = 1.0f;
+  const std::vector<float> all = data.result();
+  data.options.share = 0.2f;
+  EXPECT_NE(data.result(), all);
+  const float shares[] = {1.0f, 0.2f};
+  data.options.head_shares = shares;
+  const std::vector<float> mixed = data.result();
+  EXPECT_TRUE(std::equal(all.begin(), all.begin() + 64, mixed.begin()));
+  EXPECT_NE(mixed, all);
+}
+
+TEST(AttentionAlone, S9StridesAndSlotsChangeNoBit) {
+  for (const auto type : {TROIKA_ATTENTION_F32, TROIKA_ATTENTION_F16, TROIKA_ATTENTION_BF16}) {
+    CallData data(2, 3, 80);
+    data.set_types(type, 0, true);
+    const std::vector<float> wanted = data.result();
+    for (const bool rows_first : {true, false}) {
+      for (const bool has_slots : {true, false}) {
+        data.set_types(type, 12, rows_first, has_slots);
+        EXPECT_EQ(data.result(), wanted) << type << rows_first << has_slots;
+      }
+    }
+  }
+}
+
+TEST(AttentionAlone, S9TypesComeNearToFloats) {
+  CallData data(1, 2, 64);
+  data.options.mode = TROIKA_ATTENTION_FULL;
+  const std::vector<float> floats = data.result();
+  for (const auto type : {TROIKA_ATTENTION_F16, TROIKA_ATTENTION_BF16}) {
+    data.set_types(type, 0, true);
+    const std::vector<float> halves = data.result();
+    double largest = 0;
+    for (size_t i = 0; i < floats.size(); ++i) {
+      largest = std::max(largest, double{std::abs(floats[i] - halves[i])});
+    }
+    EXPECT_GT(largest, 0.0);
+    EXPECT_LT(largest, 0.05) << type;
+  }
+}
+
+void backwards(void* user, int64_t n_items, void (*item)(void*, int64_t, int32_t), void* arg) {
+  ++*static_cast<int*>(user);
+  for (int64_t i = n_items; i-- > 0;) item(arg, i, static_cast<int32_t>(i % 3));
+}
+
+void in_threads(void*, int64_t n_items, void (*item)(void*, int64_t, int32_t), void* arg) {
+  std::vector<std::thread> threads;
+  for (int32_t worker = 0; worker < 3; ++worker) {
+    threads.emplace_back([=] {
+      for (int64_t i = worker; i < n_items; i += 3) item(arg, i, worker);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(AttentionAlone, S9WorkersAndTheirOrderChangeNoBit) {
+  for (const auto mode : {TROIKA_ATTENTION_SPARSE, TROIKA_ATTENTION_QUERY}) {
+    CallData data(2, 2, 64);
+    data.options.mode = mode;
+    const std::vector<float> wanted = data.result();
+    int n_calls = 0;
+    data.call.n_workers = 3;
+    data.call.pool = backwards;
+    data.call.pool_user = &n_calls;
+    EXPECT_EQ(data.result(), wanted);
+    EXPECT_GT(n_calls, 0);
+    data.call.pool = in_threads;
+    EXPECT_EQ(data.result(), wanted);
+  }
+}
+
+// Whole tiles, and in the last of them what is left.
+TEST(AttentionAlone, S9PartsOfAPromptChangeNoBit) {
+  CallData data(1, 2, 64);
+  const std::vector<float> whole = data.result();
+  const size_t row = 2 * 64 + 3;
+  for (const int32_t first : {64, 128}) {
+    CallData part(1, 2, 64);
+    part.call.first_position += first;
+    part.call.n_tokens -= first;
+    part.call.q.data = part.q.data() + static_cast<size_t>(first) * part.call.q.row_bytes;
+    const std::vector<float> later = part.result();
+    EXPECT_TRUE(std::equal(whole.begin() + static_cast<ptrdiff_t>(first * row), whole.end(),
+                           later.begin()));
+  }
+}
+
+TEST(AttentionAlone, S9BadArgumentsAreCodesAndSentences) {
+  const auto refusal = [](const std::function<void(CallData&)>& damage,
+                          troika_attention_code wanted = TROIKA_ATTENTION_USAGE) {
+    CallData data(1, 1, 64);
+    damage(data);
+    troika_attention_error error;
+    EXPECT_EQ(data.run(&error), wanted) << error.message;
+    EXPECT_EQ(error.code, wanted);
+    return std::string(error.message);
+  };
+  const auto names = [&](const char* what, const std::function<void(CallData&)>& damage) {
+    EXPECT_NE(refusal(damage).find(what), std::string::npos) << what;
+  };
+  names("size", [](CallData& d) { d.options.size = 8; });
+  names("size", [](CallData& d) { d.call.size = sizeof(d.call) + 8; });
+  names("n_kv_heads", [](CallData& d) { d.options.n_kv_heads = 0; });
+  names("head_size", [](CallData& d) { d.options.head_size = 100000; });
+  names("mode", [](CallData& d) { d.options.mode = static_cast<troika_attention_mode>(9); });
+  names("share", [](CallData& d) { d.options.share = 1.5f; });
+  names("share", [](CallData& d) { d.options.share = -1.0f; });
+  names("from", [](CallData& d) { d.options.from = 500; });
+  names("scale", [](CallData& d) { d.options.scale = std::nanf(""); });
+  names("n_tokens", [](CallData& d) { d.call.n_tokens = 0; });
+  names("n_tokens", [](CallData& d) { d.call.first_position = INT32_MAX; });
+  names("n_workers", [](CallData& d) { d.call.n_workers = 0; });
+  names("k.row_bytes", [](CallData& d) { d.call.k.row_bytes = 2; });
+  names("v.type", [](CallData& d) { d.call.v.type = static_cast<troika_attention_type>(7); });
+  names("null", [](CallData& d) { d.call.q.data = nullptr; });
+  troika_attention_error error;
+  EXPECT_EQ(troika_attention_create(nullptr, nullptr, &error), TROIKA_ATTENTION_USAGE);
+  EXPECT_EQ(troika_attention_run(nullptr, nullptr, nullptr), TROIKA_ATTENTION_USAGE);
+  EXPECT_EQ(troika_attention_workspace(nullptr, nullptr), 0u);
+  troika_attention_destroy(nullptr);
+
+  CallData data(1, 1, 64);
+  data.result();
+  troika_attention* attention = nullptr;
+  ASSERT_EQ(troika_attention_create(&data.options, &attention, &error), TROIKA_ATTENTION_OK);
+  data.call.workspace_bytes = 100;
+  EXPECT_EQ(troika_attention_run(attention, &data.call, &error), TROIKA_ATTENTION_TOO_SMALL);
+  EXPECT_NE(std::string(error.message).find("troika_attention_workspace"), std::string::npos);
+  troika_attention_destroy(attention);
+}
+
+}  // namespace
+}  // namespace troika::attention
