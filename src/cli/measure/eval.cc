@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/common.h"
@@ -18,6 +19,7 @@ struct EvalFlags {
   std::string text;
   std::string tasks;
   bool is_second_half = false;  // of each window of a text
+  std::string losses;           // a file for what each token of a text loses
   ContextTaskFlags context_tasks;
   int most = 0;
   measure::TaskOptions how;
@@ -60,15 +62,24 @@ void eval_text(const EvalFlags& flags, engine::Session& session) {
   if (flags.is_second_half && !documents.empty()) {
     throw UsageError("--second-half is for a plain text: documents have no windows.");
   }
+  if (!flags.losses.empty() && (flags.is_second_half || !documents.empty())) {
+    throw UsageError("--losses is for a plain text, all of it: leave --second-half out.");
+  }
   measure::Perplexity p;
+  std::vector<double> losses;
   {
     Progress bar("perplexity");
     if (flags.is_second_half) {
       p = measure::perplexity_of_second_halves(session, content, bar.function());
     } else {
-      p = documents.empty() ? measure::perplexity_of_text(session, content, bar.function())
+      p = documents.empty() ? measure::perplexity_of_text(session, content, bar.function(), &losses)
                             : measure::perplexity_of_documents(session, documents, bar.function());
     }
+  }
+  if (!flags.losses.empty()) {
+    std::string lines;
+    for (const double loss : losses) lines += fmt::format("{:.6f}\n", loss);
+    write_file(flags.losses, lines);
   }
   if (flags.json) {
     print_json({{"tokens", p.n_tokens},
@@ -156,6 +167,10 @@ void add_eval(Command& app) {
   command->add_flag("--second-half", flags->is_second_half,
                     "With --perplexity: judge the second half of each whole window only, as "
                     "llama.cpp's llama-perplexity does");
+  command->add_option(
+      "--losses", flags->losses,
+      "With --perplexity of a plain text: write the negative log likelihood of each "
+      "token to this file, a line each, to compare runs token by token");
   command->add_option("--tasks", flags->tasks, "A JSONL file of tasks");
   flags->context_tasks.add_to(*command);
   command->add_option("--first", flags->most, "Only so many documents or tasks")

@@ -1,0 +1,191 @@
+// Where the time of a prompt's attention goes, of one head of keys: all positions, and tiles that
+// choose (S1, S2), part by part. One thread; random keys and queries, which costs what real ones
+// do.
+//
+//   troika_attention_bench [POSITIONS,... [PERCENT]]
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "attention/tile_attention.h"
+#include "kernels/choose.h"
+
+namespace {
+
+using namespace troika::attention;
+namespace kernels = troika::kernels;
+namespace tensor = troika::tensor;
+
+constexpr size_t kFrom = 1024;
+constexpr size_t kChunk = 512;
+constexpr int kRounds = 3;
+
+struct Shape {
+  size_t head_size, n_group;
+};
+constexpr Shape kShapes[] = {{64, 7}, {64, 3}, {64, 1}, {128, 6}, {128, 4}, {128, 1}};
+
+class Workspace {
+ public:
+  explicit Workspace(size_t bytes) : bytes_(bytes + kernels::kLineBytes) {}
+  std::byte* get() {
+    const auto address = reinterpret_cast<uintptr_t>(bytes_.data());
+    return bytes_.data() + (kernels::kLineBytes - address % kernels::kLineBytes);
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+// A prompt's keys and values in half precision, as caches have them, and its queries.
+struct Prompt {
+  Shape shape;
+  size_t n;
+  std::vector<float> q, out;
+  std::vector<std::byte> k, v;
+  std::vector<uint32_t> slots;
+  const std::byte* pages[2];
+
+  Prompt(const kernels::Table& table, Shape shape, size_t n) : shape(shape), n(n) {
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal;
+    const size_t d = shape.head_size;
+    q.resize(n * shape.n_group * d);
+    for (float& value : q) value = normal(random);
+    out.resize(q.size());
+    slots.resize(n);
+    for (size_t p = 0; p < n; ++p) slots[p] = static_cast<uint32_t>(p);
+    const size_t row = tensor::row_bytes(tensor::Type::kF16, d);
+    std::vector<float> values(d);
+    for (std::vector<std::byte>* page : {&k, &v}) {
+      page->resize(n * row);
+      for (size_t p = 0; p < n; ++p) {
+        for (float& value : values) value = normal(random);
+        table.store_kv(tensor::Type::kF16, values.data(), page->data() + p * row, d);
+      }
+    }
+    pages[0] = k.data();
+    pages[1] = v.data();
+  }
+  // Those that the last of the tokens before `end` sees.
+  Positions positions(size_t end) const {
+    Positions positions;
+    positions.k = {&pages[0], 31, tensor::row_bytes(tensor::Type::kF16, shape.head_size), 0,
+                   tensor::Type::kF16};
+    positions.v = positions.k;
+    positions.v.pages = &pages[1];
+    positions.past = std::span(slots).first(end);
+    return positions;
+  }
+  Queries queries(size_t token) {
+    const size_t stride = shape.n_group * shape.head_size;
+    return {q.data() + token * stride,
+            out.data() + token * stride,
+            stride,
+            shape.head_size,
+            shape.n_group,
+            0.125f};
+  }
+};
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Tokens first .. last of a prompt see everything before them.
+void attend_to_all(const kernels::Table& table, Prompt& prompt, size_t first, size_t last,
+                   std::byte* work) {
+  const size_t together = tokens_together(prompt.shape.n_group);
+  std::vector<kernels::SeenPositions> seen(together);
+  for (size_t t = first; t < last; t += together) {
+    const size_t n = std::min(together, last - t);
+    for (size_t i = 0; i < n; ++i) seen[i] = {0, t + i + 1};
+    attend_in_panels(table, prompt.positions(t + n), prompt.queries(t), {seen.data(), n},
+                     {prompt.shape.head_size, prompt.shape.n_group, together, together}, work);
+  }
+}
+
+struct Times {
+  double full = 0, sparse = 0, begin = 0, estimate = 0, select = 0;
+};
+
+Times time_of(const kernels::Table& table, Prompt& prompt, double share) {
+  const size_t n_tiles = tiles_together(prompt.shape.n_group),
+               together = tokens_together(prompt.shape.n_group);
+  const TileRoom room = {prompt.shape.head_size, prompt.shape.n_group, n_tiles};
+  const PanelRoom panels = {prompt.shape.head_size, prompt.shape.n_group, together, together};
+  Workspace work(std::max(room.bytes(), panels.bytes())), lists(room.list_bytes(prompt.n));
+  std::vector<float> importance(n_tiles * prompt.n);
+  std::vector<uint32_t> kept(prompt.n);
+  Times times;
+  double start = seconds();
+  attend_to_all(table, prompt, 0, prompt.n, work.get());
+  times.full = seconds() - start;
+  start = seconds();
+  attend_to_all(table, prompt, 0, std::min(kFrom, prompt.n), work.get());
+  times.begin = seconds() - start;
+  const size_t step = n_tiles * kTileTokens;
+  for (size_t begin = kFrom; begin + step <= prompt.n; begin += step) {
+    const Positions positions = prompt.positions(begin + step);
+    start = seconds();
+    attend_tiles(table, positions, prompt.queries(begin), begin, {Choice::kPositions, share}, room,
+                 work.get(), lists.get());
+    times.sparse += seconds() - start;
+    // The same parts once more, each by itself.
+    start = seconds();
+    estimate_tiles(table, positions, prompt.queries(begin), begin,
+                   {prompt.shape.head_size, prompt.shape.n_group, n_tiles}, work.get(),
+                   importance.data(), prompt.n);
+    times.estimate += seconds() - start;
+    start = seconds();
+    for (size_t tile = 0; tile < n_tiles; ++tile) {
+      list_of_tile(share, begin + tile * kTileTokens, importance.data() + tile * prompt.n,
+                   kept.data());
+    }
+    times.select += seconds() - start;
+  }
+  times.sparse += times.begin;
+  return times;
+}
+
+std::vector<size_t> numbers(std::string text) {
+  std::vector<size_t> result;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    result.push_back(std::strtoul(text.substr(begin, comma - begin).c_str(), nullptr, 10));
+    begin = comma + 1;
+  }
+  return result;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<size_t> lengths = numbers(argc > 1 ? argv[1] : "2048,4096,8192,16384");
+  const double share = (argc > 2 ? std::atof(argv[2]) : 20.0) / 100;
+  const kernels::Table table = kernels::choose(troika::detect_cpu_features()).table;
+  fmt::print(
+      "head size, group, positions: ms of all positions; of {:g} % and what that is of it; "
+      "of it the first {}, estimate, selection, exact part\n",
+      100 * share, kFrom);
+  for (const Shape shape : kShapes) {
+    for (const size_t n : lengths) {
+      Prompt prompt(table, shape, n / kChunk * kChunk);
+      Times best;
+      for (int round = 0; round < kRounds; ++round) {
+        const Times times = time_of(table, prompt, share);
+        if (round == 0 || times.sparse / times.full < best.sparse / best.full) best = times;
+      }
+      const double exact = best.sparse - best.begin - best.estimate - best.select;
+      fmt::print("{:>3} {:>2} {:>6}: {:>8.1f} {:>8.1f} {:.3f}   {:.3f} {:.3f} {:.3f} {:.3f}\n",
+                 shape.head_size, shape.n_group, prompt.n, 1e3 * best.full, 1e3 * best.sparse,
+                 best.sparse / best.full, best.begin / best.full, best.estimate / best.full,
+                 best.select / best.full, exact / best.full);
+    }
+  }
+}
