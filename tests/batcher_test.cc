@@ -205,9 +205,35 @@ TEST_F(BatcherTest, APromptOfSeveralAnswersIsReadOnce) {
   }
   EXPECT_EQ(batcher.take(numbers[0]).n_computed, 60);
   for (int i = 1; i < 4; ++i) {
-    EXPECT_EQ(batcher.take(numbers[static_cast<size_t>(i)]).n_computed, 1);
+    EXPECT_EQ(batcher.take(numbers[static_cast<size_t>(i)]).n_computed, 0);
   }
+  EXPECT_EQ(batcher.statistics().n_prompt_rows, 60);
+  EXPECT_EQ(batcher.statistics().n_steps, 4);  // the first tokens come of the prompt
   EXPECT_EQ(batcher.statistics().most_together, 4);
+}
+
+// Each goes on by itself from what they share, also where one of them ends before the others.
+TEST_F(BatcherTest, AnswersToOnePromptAreThoseThatTheirSeedsGiveAlone) {
+  constexpr int kAnswers = 5;
+  const auto of_seed = [&](int i) {
+    AnswerRequest asked = request(tokens(45), 4 + 5 * i);
+    asked.sampler.temperature = 1.0f;
+    asked.sampler.seed = static_cast<uint64_t>(i);
+    return asked;
+  };
+  Batcher batcher(*tiny_.engine);
+  for (int i = 0; i < kAnswers; ++i) batcher.submit(of_seed(i));
+  while (batcher.step()) {
+  }
+  for (int i = 0; i < kAnswers; ++i) {
+    const AnswerRequest asked = of_seed(i);
+    TinyEngine other{model_of("llama"), options_of("bf16")};
+    Session session(*other.engine);
+    engine::Sampler sampler(asked.sampler);
+    EXPECT_EQ(batcher.take(i).tokens,
+              generate(session, asked.prompt, sampler, asked.options, {}).tokens)
+        << i;
+  }
 }
 
 TEST_F(BatcherTest, WhatIsWrongWithAnAnswerEndsThisOneAlone) {

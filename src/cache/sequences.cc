@@ -65,6 +65,13 @@ Sequences::Begun Sequences::share(const Prefix& prefix) {
   return {sequence, prefix.length};
 }
 
+SequenceId Sequences::copy(SequenceId busy) {
+  TROIKA_ASSERT(!is_idle(busy));
+  const SequenceId sequence = open();
+  kv_.fork(busy, sequence, kv_.length(busy));
+  return sequence;
+}
+
 SequenceId Sequences::open() {
   const SequenceId sequence = kv_.open();
   uses_.resize(static_cast<size_t>(kv_.sequence_end()));

@@ -44,6 +44,8 @@ class Sequences {
   Begun begin_again(SequenceId own, std::span<const Token> tokens, std::span<const Tag> tags,
                     int granule);
 
+  // A busy sequence that holds what this busy one holds; they share its slots.
+  SequenceId copy(SequenceId busy);
   // A busy sequence without tokens.
   SequenceId open();
   // Lets go of a busy sequence and keeps it idle, if it holds anything.

@@ -241,6 +241,29 @@ void Batcher::read_prompt(Entry& entry, bool has_company) {
   });
 }
 
+// Who asks for the same as somebody whose prompt has just been read takes it over. What it would
+// read itself has the same bits: its last tokens, which no cache gives back, would take a pass.
+void Batcher::share_prompts() {
+  for (const auto& to : live()) {
+    if (to == nullptr || to->state != State::kPrompt || to->is_begun) continue;
+    for (const auto& from : live()) {
+      if (from == nullptr || from->state != State::kStepping || !from->session->has_logits() ||
+          from->coverage() != to->coverage() || from->session->history() != to->request.prompt) {
+        continue;
+      }
+      guarded(*to, [&] {
+        to->start = Clock::now();
+        to->session->share_prompt(*from->session);
+        to->likely.share(from->likely);
+        to->is_begun = true;
+        to->answer->result().n_prompt = static_cast<int>(to->request.prompt.size());
+        end_prompt(*to);
+      });
+      break;
+    }
+  }
+}
+
 // Behind a prompt the logits of the first token are there already.
 void Batcher::take_first_tokens() {
   for (const auto& entry : live()) {
@@ -372,6 +395,7 @@ bool Batcher::step() {
   look_for_ends();
   drop_sessions();
   admit();
+  share_prompts();
   bool has_steps = false, has_prompts = false, has_begun = false, has_queued = false;
   for (const auto& entry : live()) {
     if (entry == nullptr) continue;

@@ -72,6 +72,7 @@ class Batcher {
   void look_for_ends();
   Entry* next_prompt();
   void read_prompt(Entry& entry, bool has_company);
+  void share_prompts();
   int rows_in_time() const;
   void begin_prompt(Entry& entry);
   void end_prompt(Entry& entry);

@@ -17,6 +17,8 @@ class PromptLogits : public PromptObserver {
   bool wants(int position) const override;
   void see(int position, std::span<const float> logits) override;
   void took(double ms) override { ms_ += ms; }
+  // Takes over what another one with the same coverage has seen of the same prompt.
+  void share(const PromptLogits& other) { likely_ = other.likely_; }
 
   const std::vector<draft::LikelyNext>& likely() const { return likely_; }
   double ms() const { return ms_; }

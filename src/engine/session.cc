@@ -108,6 +108,18 @@ int Session::begin_prompt(std::span<const Token> tokens) {
   return n_cached_;
 }
 
+void Session::share_prompt(const Session& other) {
+  TROIKA_ASSERT(sequence_ < 0 && history_.empty() && other.has_logits_);
+  TROIKA_ASSERT(other.n_cached_ == static_cast<int>(other.history_.size()));
+  {
+    const std::lock_guard<std::mutex> lock(engine_.passes().mutex);
+    sequence_ = engine_.passes().sequences.copy(other.sequence_);
+  }
+  n_cached_ = other.n_cached_;
+  history_ = other.history_;
+  keep_logits(other.logits_);
+}
+
 int Session::add_prompt(int most_rows, cache::Batch* batch) {
   TROIKA_ASSERT(n_unread() > 0 && most_rows >= 1);
   const int n_rows = std::min(most_rows, n_unread());

@@ -47,6 +47,10 @@ class Session {
   // than wanted or than whole granules of the plan hold, and returns how many are left.
   int begin_prompt(std::span<const Token> tokens);
   int read_prompt(int most_tokens, PromptObserver* observer = nullptr);
+  // In place of `begin_prompt` and all that follows: takes over the prompt that another session has
+  // just read, with its keys, values and logits. REQUIRES: this session has no text yet; the other
+  // one has logits, and all of its history is in the cache.
+  void share_prompt(const Session& other);
   // Tokens of the prompt that are not read yet.
   int n_unread() const { return static_cast<int>(prompt_.size() - n_read_); }
   // `read_prompt` in two halves, so that steps of other sessions share its pass where the plan has
