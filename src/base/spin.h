@@ -7,9 +7,11 @@
 
 namespace troika {
 
-// Longer than the gap between two ops of a decode step, shorter than anyone would notice on a
-// battery. A time and not a count: a pause takes 10 cycles on one processor and 140 on another.
-inline constexpr std::chrono::microseconds kSpinTime{50};
+// Longer than the gap between two ops of a decode step, and than what lies between two steps (60 to
+// 130 µs of sampling and text, after which waking takes 40 more), shorter than anyone would notice
+// on a battery. A time and not a count: a pause takes 10 cycles on one processor and 140 on
+// another.
+inline constexpr std::chrono::microseconds kSpinTime{200};
 
 inline void pause_cpu() {
 #if defined(__x86_64__)
