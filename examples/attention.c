@@ -40,7 +40,7 @@ static troika_attention_rows rows_of(const float* data, int n_heads) {
 static int run(troika_attention_mode mode, float share, troika_attention_call call, float* out) {
   troika_attention_error error;
   troika_attention* attention = NULL;
-  troika_attention_options options = {sizeof(options)};
+  troika_attention_options options = {.size = sizeof(options)};
   options.n_heads = kHeads;
   options.n_kv_heads = kKvHeads;
   options.head_size = kHeadSize;
@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   float* const full = malloc(n_results * sizeof(float));
   float* const sparse = malloc(n_results * sizeof(float));
   if (full == NULL || sparse == NULL) return 1;
-  troika_attention_call call = {sizeof(call)};
+  troika_attention_call call = {.size = sizeof(call)};
   call.n_tokens = n;
   call.q = rows_of(q, kHeads);
   call.k = rows_of(k, kKvHeads);
