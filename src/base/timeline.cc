@@ -37,6 +37,9 @@ struct Kind {
 constexpr Kind kKinds[] = {
     {"qkv", "#56B4E9", "queries, keys, values"},
     {"attention", "#E69F00", "attention"},
+    {"estimate", "#0072B2", "estimate of heads"},
+    {"select", "#F0E442", "selection of positions"},
+    {"exact", "#E69F00", "exact attention of a head"},
     {"out", "#0072B2", "projection behind attention"},
     {"ffn", "#009E73", "feed-forward"},
     {"norm", "#F0E442", "norms"},

@@ -2,6 +2,7 @@
 #include "base/system.h"
 #include "cli/common.h"
 #include "cli/use/models.h"
+#include "lanes/virtual/virtual_phone.h"
 
 namespace troika::cli {
 namespace {
@@ -12,6 +13,17 @@ using prepare::layouts_from_name;
 using prepare::load_from_name;
 using prepare::npu_step_from_name;
 using prepare::shadow_rows_from_name;
+using schedule::head_step_from_name;
+
+std::vector<lanes::Processor> attention_lanes_from_text(const std::string& text) {
+  std::vector<lanes::Processor> lanes;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find_first_of(";,", begin), text.size());
+    lanes.push_back(lanes::processor_from_name(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return lanes;
+}
 
 void add_machine(Command& command, prepare::Options& options) {
   command.add_option("-t,--threads", options.lanes.n_threads,
@@ -148,6 +160,33 @@ void add_lanes(Command& command, EngineFlags& flags) {
       ->shows_default("hot");
 }
 
+// How sparse attention goes over a phone's lanes.
+void add_phone_heads(Command& command, prepare::Options& options) {
+  command.add_text(
+      "--attention-lanes",
+      [&](const auto& text) { options.phone.heads.lanes = attention_lanes_from_text(text); },
+      "On a phone, with --attention query: the processors of the estimate, of the selection and "
+      "of exact attention (default: npu,cpu,cpu)");
+  command
+      .add_text(
+          "--attention-heads",
+          [&](const auto& text) { options.phone.heads.step = head_step_from_name(text); },
+          "With it, how heads go through them: in-turn (one after the other), overlap (lanes work "
+          "on several), fused (heads of one graph are launched together) or ordered (in the order "
+          "of shadowAttn's Algorithm 1)")
+      ->shows_default("ordered");
+  command
+      .add_option("--attention-buckets", options.phone.heads.n_buckets,
+                  "With it: for how many pairs of scales the NPU has graphs: 9, 5 or 1")
+      ->capture_default_str();
+  command
+      .add_option("--attention-block", options.phone.heads.block,
+                  "With it: so many positions are chosen together, by so many queries")
+      ->capture_default_str();
+  command.add_flag("--attention-equal", options.phone.heads.has_equal_shares,
+                   "With it: each head keeps as many positions, whatever it matters");
+}
+
 void add_phones(Command& command, EngineFlags& flags) {
   prepare::Options& options = flags.options;
   command
@@ -177,6 +216,13 @@ void add_phones(Command& command, EngineFlags& flags) {
   command.add_option("--constant", flags.constants,
                      "On a phone: NAME=VALUE, a constant of its files with another value, as in "
                      "cpu.vector_gflops=100 (repeatable)");
+  command.add_text(
+      "--phone-cores",
+      [&](const auto& text) { options.phone.cores = lanes::cores_from_text(text); },
+      "On a phone: the cores of its CPU that are there for the model, as in middle=1 or "
+      "prime=1,middle=3 (default: all prime and middle ones)");
+  command.add_option("--bus-taken", options.phone.bus_taken_gb_s,
+                     "On a phone: GB/s that other programs read and write all the time");
   command.add_flag("!--ordinary-handover", options.phone.has_fast_handover,
                    "On a phone: the system's synchronisation in place of a flag to poll on");
 }
@@ -226,6 +272,7 @@ void EngineFlags::add_to(Command& command) {
   add_lanes(command, *this);
   command.begin_group("Virtual phones");
   add_phones(command, *this);
+  add_phone_heads(command, options);
   command.end_group();
 }
 

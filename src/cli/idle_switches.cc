@@ -11,16 +11,31 @@
 namespace troika::cli {
 namespace {
 
-constexpr const char* kOfPhones[] = {
-    "--stack",    "--prompt-stack",      "--npu-step",     "--npu-prune", "--npu-plain-shapes",
-    "--constant", "--ordinary-handover", "--prompt-shapes"};
+constexpr const char* kOfPhones[] = {"--stack",
+                                     "--prompt-stack",
+                                     "--npu-step",
+                                     "--npu-prune",
+                                     "--npu-plain-shapes",
+                                     "--constant",
+                                     "--ordinary-handover",
+                                     "--prompt-shapes",
+                                     "--phone-cores",
+                                     "--bus-taken",
+                                     "--attention-lanes",
+                                     "--attention-heads",
+                                     "--attention-buckets",
+                                     "--attention-block",
+                                     "--attention-equal"};
+// What says how a phone's sparse attention goes.
+constexpr const char* kOfPhoneHeads[] = {"--attention-lanes",   "--attention-heads",
+                                         "--attention-buckets", "--attention-block",
+                                         "--attention-equal",   "--attention-share"};
 // What a plan from a file says in their place.
 constexpr const char* kOfPlans[] = {
     "--threads",     "--lanes",   "--place",     "--lane-memory",     "--context",       "--kv",
     "--activations", "--prefill", "--attention", "--attention-share", "--attention-from"};
-constexpr const char* kOfThisMachine[] = {"--prefill",        "--attention", "--attention-share",
-                                          "--attention-from", "--int8",      "--int8-weights",
-                                          "--outlier-prune",  "--packed"};
+constexpr const char* kOfThisMachine[] = {"--prefill",      "--attention-from", "--int8",
+                                          "--int8-weights", "--outlier-prune",  "--packed"};
 
 bool has_work(const plan::Plan& plan, int lane) {
   const auto is_here = [&](const auto& rule) { return rule.lane == lane; };
@@ -94,6 +109,15 @@ void refuse_idle_switches(const EngineFlags& flags) {
         "--npu-prune says which blocks have outliers of their own, which they have from a step of "
         "llm.npu on. Give --npu-step outlier or out-of-order too, or leave it out.");
   }
+  for (const char* name : kOfPhoneHeads) {
+    if (!flags.is_given(name) || flags.options.prompts.attention == plan::AttentionForm::kQuery) {
+      continue;
+    }
+    throw UsageError(fmt::format(
+        "{} says how sparse attention goes, and here prompts attend to all positions. Give "
+        "--attention query too, or leave it out.",
+        name));
+  }
 }
 
 std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::Engine& engine) {
@@ -104,9 +128,12 @@ std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::E
       sentences.push_back(fmt::format("{} does nothing here: {}", name, why));
   };
   if (!flags.options.plan.file.empty()) {
-    for (const char* name : kOfPlans) {
-      say(name, fmt::format("{} says it; leave --plan out, or make another with 'troika plan'",
-                            flags.options.plan.file));
+    for (const std::string_view name : kOfPlans) {
+      // Plans of phones do not hold how heads go.
+      if (!prepare::is_here(flags.options) && name.starts_with("--attention")) continue;
+      say(name.data(),
+          fmt::format("{} says it; leave --plan out, or make another with 'troika plan'",
+                      flags.options.plan.file));
     }
   }
   if (plan.lanes.size() == 1) {

@@ -109,7 +109,10 @@ void Engine::make_graphs(const prepare::Options& options) {
   how.has_values = has_values_;
   how.is_op_by_op = options.lanes.is_op_by_op;
   how.parts = options.lanes.parts;
-  if (phone_setup_ != nullptr) how.shadow = phone_setup_->shadow;
+  if (phone_setup_ != nullptr) {
+    how.shadow = phone_setup_->shadow;
+    how.heads = phone_setup_->heads;
+  }
   graphs_ = std::make_unique<schedule::Graphs>(blueprint(), plan_, *machine_, weights(), how);
   if (phone_setup_ == nullptr) return;
   phone_prompts_ = std::make_unique<machines::PhonePrompts>(

@@ -24,6 +24,23 @@ enum class Role : uint8_t {
   kRead,     // columns of outliers' channels that are not in memory (N5)
   kShadow,   // what the outliers add
   kSum,      // adds that to what the products came to without them
+  // Parts of sparse attention, which only phones divide so: each has heads of its own.
+  kEstimate,  // the scores of heads that have one graph, in int8 (S1, S5)
+  kSelect,    // the best positions of each query of a head (S2)
+  kExact,     // a head over those positions (S2)
+};
+
+// Whether it is a part of sparse attention.
+constexpr bool is_of_heads(Role role) { return role >= Role::kEstimate; }
+
+// The heads whose part of sparse attention a task computes.
+struct SparseHeads {
+  std::vector<int> heads;  // of queries
+  int n_built = 1;         // heads of the graph that estimates: as many, or more
+  double share = 1.0;      // of the positions that each query keeps
+  int block = 1;           // so many positions are chosen together, by so many queries
+
+  bool operator==(const SparseHeads&) const = default;
 };
 
 struct Subgraph {
@@ -37,6 +54,7 @@ struct Subgraph {
   std::span<const plan::ProductArrangement> arrangements = {};
   // What of the ops it is; others may be the rest.
   Slice slice = {};
+  SparseHeads sparse = {};  // where its role is of heads
 
   // Static: its shape depends on the number of tokens only, so chunks share its executable.
   bool is_dynamic() const { return ops.size() == 1 && ops.front().is_dynamic(); }

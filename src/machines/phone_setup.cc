@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/system.h"
+#include "machines/phone_heads.h"
 #include "prepare/make_plan.h"
 #include "prepare/saved_plan.h"
 #include "solve/profile/op_bench.h"
@@ -253,7 +254,10 @@ lanes::CostModel read_stack_of(const prepare::Options& options, const std::strin
                                  choice.name, options.phone.file, stack.string()));
   }
   plan::check_phone(phone, "‹constant›");
-  return {std::move(phone), std::move(software)};
+  lanes::CostModel model(std::move(phone), std::move(software));
+  if (options.phone.cores) model.use_cores(*options.phone.cores);
+  model.share_bus(options.phone.bus_taken_gb_s);
+  return model;
 }
 
 // Graphs of prompts and of steps change block by block (D1): one chunk at a time, and sub-chunks as
@@ -307,6 +311,7 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
     }
     prepare::apply_chunk_options(options, &setup->plan);
     apply_layouts(options, setup.get());
+    apply_heads(options, blueprint, setup.get());
     return setup;
   }
   plan::Plan& plan = setup->plan;
@@ -321,6 +326,7 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
   plan.chunks_in_flight = kChunksInFlight;
   plan.short_rest = 0;
   apply_npu_step(options, setup.get());
+  apply_heads(options, blueprint, setup.get());
   if (options.memory.layouts) plan.order = plan::Order::kInOrder;
   prepare::apply_chunk_options(options, &plan);
   choose(blueprint, weights, options, setup.get());

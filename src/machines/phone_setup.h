@@ -31,7 +31,14 @@ struct PhoneSetup {
       arrangements;   // of the products of a chunk, on lanes that have a choice
   int n_threads = 1;  // of this machine, for the values
   schedule::ShadowOptions shadow;
+  schedule::HeadPipeline heads;
   bool makes_graphs_per_prompt = false;  // then a prompt waits for them
+
+  // Whether a policy plans in which order heads run (S7).
+  bool orders_heads() const {
+    return heads.is_on() && heads.step == schedule::HeadStep::kOrdered &&
+           plan.order != plan::Order::kLockStep;
+  }
 
   // "8gen3 with llm.npu": what plans are made for.
   std::string name() const;

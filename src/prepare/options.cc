@@ -64,7 +64,53 @@ void check_memory(const MemoryChoice& memory) {
   }
 }
 
+// What phones know of sparse attention: each query chooses for itself, from the first token on, and
+// nothing is computed.
+void check_phone_attention(const Options& options) {
+  const PhoneHeads& heads = options.phone.heads;
+  if (heads.n_buckets != 1 && heads.n_buckets != 5 && heads.n_buckets != 9) {
+    throw UsageError(fmt::format(
+        "‹attention-buckets› {} makes no sense: there are 9 around the mean, 5 of them that differ "
+        "from it in one scale at most, or it alone, 1.",
+        heads.n_buckets));
+  }
+  if (heads.block < 1 || heads.block > 1024) {
+    throw UsageError(
+        fmt::format("‹attention-block› {} makes no sense; 1 to 1024 positions are chosen together.",
+                    heads.block));
+  }
+  if (!heads.lanes.empty() && heads.lanes.size() != 3) {
+    throw UsageError(
+        "‹attention-lanes› names three processors: of the estimate, of the selection and of the "
+        "exact part, as in npu,cpu,cpu.");
+  }
+  const plan::AttentionForm form = options.prompts.attention.value_or(plan::AttentionForm());
+  if (form == plan::AttentionForm()) return;
+  if (form != plan::AttentionForm::kQuery) {
+    throw UsageError(fmt::format(
+        "‹attention› {} is for this machine. On a phone there are {} and {}; use one of them, or "
+        "leave it out.",
+        plan::attention_form_name(form), plan::attention_form_name(plan::AttentionForm()),
+        plan::attention_form_name(plan::AttentionForm::kQuery)));
+  }
+  if (options.phone.has_values) {
+    throw UsageError(
+        "‹attention› query on a phone takes time and computes nothing: use it with 'bench'.");
+  }
+  if (options.prompts.attention_from) {
+    throw UsageError(
+        "On a phone sparse attention begins with the first token: leave "
+        "‹attention-from› out.");
+  }
+  const double percent = options.prompts.attention_share.value_or(20.0);
+  if (!(percent > 0.0 && percent <= 100.0)) {
+    throw UsageError(fmt::format(
+        "‹attention-share› {} makes no sense; it is a percentage above 0, up to 100.", percent));
+  }
+}
+
 void check_phone(const Options& options) {
+  check_phone_attention(options);
   check_percent(options.phone.npu_prune, "npu-prune");
   if (options.memory.limit_bytes > 0) {
     throw UsageError("‹memory› is for this machine. What a phone has stands in its own file.");

@@ -26,6 +26,17 @@ struct ModelChoice {
 // How much of llm.npu there is (N12): each step has what the ones before it have.
 enum class NpuStep { kNaive, kChunk, kOutlier, kOutOfOrder };
 
+// How sparse attention of prompts goes over the lanes of a phone.
+struct PhoneHeads {
+  // They run the estimate, the selection and the exact part; empty: the NPU takes the first where
+  // it is a lane, the CPU the rest.
+  std::vector<lanes::Processor> lanes;
+  schedule::HeadStep step = schedule::HeadStep::kOrdered;
+  int n_buckets = 9;              // of scales, for each of which there are graphs (S4)
+  int block = 1;                  // positions that are chosen together, by so many queries
+  bool has_equal_shares = false;  // each head keeps as many positions (else S3)
+};
+
 // A virtual phone in place of this machine.
 struct PhoneChoice {
   std::string file;                             // empty: this machine
@@ -40,6 +51,9 @@ struct PhoneChoice {
   std::vector<int> small_shapes;                // of executables beside the chunk; empty: 1 and 8
   std::vector<int> prompt_shapes;               // empty: up to the chunk that is best
   std::vector<plan::ConstantChoice> constants;  // of phone or stack, in place of their files'
+  std::optional<lanes::Cores> cores;            // that the CPU's lane has; none: all large ones
+  double bus_taken_gb_s = 0.0;                  // by other programs, all the time
+  PhoneHeads heads;                             // with prompts.attention
 };
 
 // Which cores work as lanes, and what runs on which of them.

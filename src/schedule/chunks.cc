@@ -82,7 +82,11 @@ class Builder {
       node.waits_for.push_back(nodes_[chunk][static_cast<size_t>(other)]);
     }
     if (task.waits_for.empty()) wait_for_buffers(chunk, &node);
-    if (task.is_dynamic) wait_for_keys(chunk, task.block, number, &node);
+    if (task.is_dynamic) {
+      // What waits for an estimate of this chunk has that behind it.
+      const bool is_behind = lanes::is_of_heads(task.role) && task.role != lanes::Role::kEstimate;
+      wait_for_keys(chunk, task.block, number, is_behind, &node);
+    }
     node.waits_for.insert(node.waits_for.end(), more.begin(), more.end());
     std::sort(node.waits_for.begin(), node.waits_for.end());
     node.waits_for.erase(std::unique(node.waits_for.begin(), node.waits_for.end()),
@@ -108,13 +112,16 @@ class Builder {
 
   // Every piece of a chunk's attention waits for all pieces of that of the chunk before, which may
   // be cut at other heads.
-  void wait_for_keys(size_t chunk, int block, int number, Node* node) {
+  void wait_for_keys(size_t chunk, int block, int number, bool is_behind, Node* node) {
     Attention& attention = attention_[block];
     if (attention.nodes.empty() || attention.chunk != chunk) {
       attention.before = std::exchange(attention.nodes, {});
       attention.chunk = chunk;
     }
-    node->waits_for.insert(node->waits_for.end(), attention.before.begin(), attention.before.end());
+    if (!is_behind) {
+      node->waits_for.insert(node->waits_for.end(), attention.before.begin(),
+                             attention.before.end());
+    }
     attention.nodes.push_back(number);
   }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "schedule/plan_cuts.h"
@@ -94,6 +95,17 @@ double operations_of(const lanes::Subgraph& subgraph, int most_rows) {
   return operations;
 }
 
+// Heads are alike where as many are launched together, or each keeps as many positions. By the
+// place in the cut, heads of other blocks would pass for the same.
+int kind_of(const Piece& piece, size_t index) {
+  constexpr double kShares = 1000.0;
+  constexpr int kBehindAllCuts = 1 << 20;
+  const lanes::SparseHeads& heads = piece.subgraph.sparse;
+  if (!lanes::is_of_heads(piece.subgraph.role)) return static_cast<int>(index);
+  if (piece.subgraph.role == lanes::Role::kEstimate) return kBehindAllCuts + heads.n_built;
+  return 2 * kBehindAllCuts + static_cast<int>(std::lround(kShares * heads.share));
+}
+
 // -1: none does.
 int reading_lane(const lanes::Machine& machine) {
   const std::span<lanes::Lane* const> lanes = machine.lanes();
@@ -110,6 +122,11 @@ Cut cut_of(const lanes::Subgraph& subgraph, plan::Shape shape, int lane, const p
   if (options.is_op_by_op) return {lane, OpByOp()};
   Parts parts = options.parts ? options.parts(subgraph, shape) : parts_of(plan, subgraph, shape);
   if (!parts.empty()) return {lane, std::move(parts)};
+  // A layer that sees a window of positions sees all of those.
+  const bool is_of_prompt = subgraph.is_dynamic() && shape.phase == plan::Phase::kPrompt;
+  if (is_of_prompt && options.heads.is_on() && subgraph.ops.front().window == 0) {
+    return {lane, HeadCut{&options.heads}};
+  }
   if (subgraph.is_dynamic() || shape.phase == plan::Phase::kStep) return {lane};
   OutlierCut cut;
   const int here = weights.channels() == nullptr ? -1 : plan.shadow_lane(shape, subgraph.block());
@@ -228,7 +245,8 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
                     {},
                     piece.subgraph.is_dynamic(),
                     operations_of(piece.subgraph, shape.n_rows),
-                    times_.of(piece.subgraph.name, piece.lane, shape, static_cast<int>(i))};
+                    times_.of(piece.subgraph.name, piece.lane, shape, kind_of(piece, i)),
+                    piece.subgraph.role};
           for (const int other : piece.waits_for) task.waits_for.push_back(n_before + other);
           if (task.waits_for.empty()) task.waits_for = ends;
           list.tasks.push_back(std::move(task));
@@ -291,6 +309,7 @@ Node node_of(const Task& task) {
   node.is_dynamic = task.is_dynamic;
   node.operations = task.operations;
   node.time = task.time;
+  node.role = task.role;
   return node;
 }
 

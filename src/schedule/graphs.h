@@ -27,6 +27,7 @@ struct Task {
   // whole task.
   double operations = 0.0;
   TaskTime* time = nullptr;  // of its kind; null: nobody asks
+  lanes::Role role = lanes::Role::kWhole;
 };
 
 // The task in a pass of such tasks. It must outlive the pass.
@@ -52,6 +53,8 @@ struct GraphOptions {
   // How executables for prompts take outliers where lanes only take time. Lanes of this machine go
   // by the plan, and by the columns that the weights have.
   ShadowOptions shadow = {};
+  // How attention of prompts is divided between lanes that only take time.
+  HeadPipeline heads = {};
   bool is_op_by_op = false;  // every op is a task of its own, with its own name
   // In place of the cuts of the plan; null: those. Where parts are asked for, outliers stay with
   // their product.

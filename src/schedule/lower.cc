@@ -24,6 +24,9 @@ std::vector<Piece> lower(const lanes::Subgraph& subgraph, const Cut& cut) {
   if (const auto* parts = std::get_if<Parts>(&cut.by); parts != nullptr && !parts->empty()) {
     return lower_parts(subgraph, cut.lane, *parts);
   }
+  if (const auto* heads = std::get_if<HeadCut>(&cut.by)) {
+    return lower_heads(subgraph, cut.lane, *heads->pipeline);
+  }
   if (std::holds_alternative<OpByOp>(cut.by)) return lower_ops(subgraph, cut.lane);
   return {{subgraph, cut.lane, {}}};
 }

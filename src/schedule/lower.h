@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "schedule/head_pipeline.h"
 #include "schedule/piece.h"
 #include "schedule/shadow.h"
 
@@ -40,10 +41,14 @@ struct OpByOp {};
 //   parts of the group before, and those of the next group wait for it. Products of experts and
 //   whatever treats whole rows or heads are such a rest.
 using Parts = std::vector<CutPart>;
+// Attention by heads, as a pipeline says.
+struct HeadCut {
+  const HeadPipeline* pipeline;
+};
 
 struct Cut {
   int lane = 0;  // of whatever is not divided
-  std::variant<Undivided, OpByOp, OutlierCut, Parts> by = Undivided();
+  std::variant<Undivided, OpByOp, OutlierCut, Parts, HeadCut> by = Undivided();
 };
 
 // The pieces stand behind those they wait for. What follows the subgraph waits for all that no

@@ -19,8 +19,9 @@ struct Node {
   int run = 0;                 // index into what a run of the pass binds, which its tasks share
   std::vector<int> waits_for;  // earlier nodes
   bool is_dynamic = false;     // attention: its time goes by positions
-  double operations = 0.0;     // of attention for each position, else of the whole task
-  TaskTime* time = nullptr;    // what its kind took before, and learns; null: nobody asks
+  lanes::Role role = lanes::Role::kWhole;
+  double operations = 0.0;   // of attention for each position, else of the whole task
+  TaskTime* time = nullptr;  // what its kind took before, and learns; null: nobody asks
 };
 
 class Pass {

@@ -1,12 +1,15 @@
 #include "schedule/policy.h"
 
+#include "schedule/ordered_heads.h"
 #include "schedule/out_of_order.h"
 
 namespace troika::schedule {
 
-std::unique_ptr<Policy> make_policy(plan::Order order) {
-  if (order == plan::Order::kOutOfOrder) return std::make_unique<OutOfOrder>();
-  return std::make_unique<InOrder>();
+std::unique_ptr<Policy> make_policy(plan::Order order, bool orders_heads) {
+  std::unique_ptr<Policy> policy = std::make_unique<InOrder>();
+  if (order == plan::Order::kOutOfOrder) policy = std::make_unique<OutOfOrder>();
+  if (!orders_heads) return policy;
+  return std::make_unique<OrderedHeads>(std::move(policy));
 }
 
 }  // namespace troika::schedule

@@ -1,6 +1,8 @@
 // What a lane does next, where several tasks could: a choice that a plan makes.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -21,6 +23,19 @@ struct Situation {
   std::span<const double> expected_us;  // of every node, for a policy that wants them
 };
 
+// What plans that a policy made before passes took of real time.
+struct PlanningTime {
+  uint64_t n_plans = 0;
+  double us = 0.0;  // all together
+  double longest_us = 0.0;
+
+  void add(double plan_us) {
+    ++n_plans;
+    us += plan_us;
+    longest_us = std::max(longest_us, plan_us);
+  }
+};
+
 // Chooses what an idle lane does next.
 class Policy {
  public:
@@ -31,6 +46,8 @@ class Policy {
   virtual void begin(const Pass& /*pass*/, std::span<const double> /*expected_us*/) {}
   // Returns a ready node, or -1 to let the lane wait. REQUIRES: one is ready.
   virtual int choose(const Situation& situation) = 0;
+  // Null: it plans nothing.
+  virtual const PlanningTime* planning() const { return nullptr; }
 };
 
 // Each lane runs its nodes in the order of the pass and waits where the next one is not ready.
@@ -41,6 +58,7 @@ class InOrder : public Policy {
   }
 };
 
-std::unique_ptr<Policy> make_policy(plan::Order order);
+// `orders_heads`: heads of sparse attention go as Algorithm 1 says (S7).
+std::unique_ptr<Policy> make_policy(plan::Order order, bool orders_heads = false);
 
 }  // namespace troika::schedule

@@ -134,7 +134,8 @@ TEST_F(PhoneProgram, AConstantCanBeGiven) {
 TEST_F(PhoneProgram, V3_AllReportsInOneTable) {
   const Finished all = troika({"reproduce", "all", "--phones", kPhones});
   expect_success(all);
-  for (const char* text : {"micro", "baselines", "llm.npu", "sd.npu", "as first predicted"}) {
+  for (const char* text :
+       {"micro", "baselines", "llm.npu", "sd.npu", "shadowattn", "as first predicted"}) {
     EXPECT_NE(all.out.find(text), std::string::npos) << text;
   }
 }
@@ -146,6 +147,58 @@ TEST_F(PhoneProgram, WrongUseIsASentence) {
   expect_refusal(on_phone({"bench", "llama-9-1b"}), 1, {"llama-9-1b"});
   expect_refusal(on_phone({"bench", "llama-3-8b", "--lanes", "cpu;tpu"}), 2, {"tpu", "npu"});
   expect_refusal(on_phone({"run", "llama-3-8b", "-p", "x"}), 1, {"llama-3-8b"});
+}
+
+TEST_F(PhoneProgram, S6S7S8SparseAttentionHasSwitchesForItsParts) {
+  const auto bench = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"bench",
+                                      "tiny-qwen2",
+                                      "-p",
+                                      "256",
+                                      "-n",
+                                      "1",
+                                      "-c",
+                                      "512",
+                                      "--chunk",
+                                      "128",
+                                      "--lanes",
+                                      "cpu;npu",
+                                      "--phone-cores",
+                                      "middle=1",
+                                      "--ordinary-handover",
+                                      "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return on_phone(words, "shadowattn");
+  };
+  const auto seconds = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--attention", "query"});
+    return json_of(bench(more))["prefill"][0]["seconds"].get<double>();
+  };
+  const double all = seconds({});
+  EXPECT_LT(all, seconds({"--attention-heads", "in-turn"}));
+  EXPECT_LE(all, seconds({"--attention-heads", "overlap"}));
+  EXPECT_LT(seconds({"--attention-lanes", "cpu,cpu,cpu", "--attention-block", "64"}),
+            seconds({"--attention-lanes", "cpu,cpu,cpu"}));
+  EXPECT_LE(seconds({"--attention-share", "10", "--attention-equal"}),
+            seconds({"--attention-share", "90", "--attention-equal"}));
+  expect_refusal(bench({"--attention-heads", "fused"}), 2, {"--attention-heads", "query"});
+  expect_refusal(bench({"--attention", "query", "--attention-heads", "all"}), 2,
+                 {"--attention-heads", "in-turn"});
+  expect_refusal(bench({"--attention", "query", "--attention-buckets", "2"}), 2,
+                 {"--attention-buckets 2", "9"});
+  expect_refusal(bench({"--attention", "query", "--attention-lanes", "npu,npu,cpu"}), 2,
+                 {"--attention-lanes", "selection"});
+  const auto cores = [&](const char* text) {
+    return on_phone({"bench", "tiny-qwen2", "--phone-cores", text}, "shadowattn");
+  };
+  expect_refusal(cores("large=2"), 2, {"--phone-cores", "large=2"});
+  expect_refusal(cores("middle=9"), 1, {"--phone-cores", "9 middle"});
+  expect_refusal(bench({"--bus-taken", "70"}), 1, {"--bus-taken 70"});
+  expect_refusal(troika({"bench", write(small_model()), "--attention-block", "64"}), 2,
+                 {"--attention-block", "--machine"});
+  const std::string model = write(small_model());
+  expect_refusal(on_phone({"run", model, "-p", "Once", "--attention", "query"}, "shadowattn"), 2,
+                 {"--attention query", "bench"});
 }
 
 TEST_F(PhoneProgram, CacheListsAndRemovesWhatIsKept) {

@@ -159,6 +159,9 @@ void run_product(const BoundOp& bound, const OpContext& context, int index, int 
       break;
     case Role::kRead:
     case Role::kWhole:
+    case Role::kEstimate:
+    case Role::kSelect:
+    case Role::kExact:
       TROIKA_ASSERT(false);
   }
 }

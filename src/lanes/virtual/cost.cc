@@ -1,5 +1,7 @@
 #include "lanes/virtual/cost.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -58,7 +60,33 @@ Arithmetic CostModel::arithmetic(Processor processor, plan::Phase phase) const {
 }
 
 CostModel::CostModel(plan::Phone phone, plan::Stack stack)
-    : phone_(std::move(phone)), stack_(std::move(stack)) {}
+    : phone_(std::move(phone)), stack_(std::move(stack)), cores_(large_cores()) {}
+
+void CostModel::use_cores(const Cores& cores) {
+  const auto& cpu = phone_.cpu;
+  const bool is_there = cores.prime <= cpu.prime.count && cores.middle <= cpu.middle.count &&
+                        cores.small <= cpu.small.count;
+  if (!is_there || cores.prime + cores.middle + cores.small < 1) {
+    throw Error(fmt::format(
+        "‹phone-cores› asks for {} prime, {} middle and {} small cores, and {} has {}, {} and {}.",
+        cores.prime, cores.middle, cores.small, phone_.name, cpu.prime.count.value,
+        cpu.middle.count.value, cpu.small.count.value));
+  }
+  cores_ = cores;
+}
+
+void CostModel::share_bus(double taken_gb_s) {
+  if (taken_gb_s < 0.0 || taken_gb_s >= phone_.memory.reached_gb_s) {
+    throw Error(
+        fmt::format("‹bus-taken› {} GB/s leaves nothing of the {} GB/s that the bus of {} reaches.",
+                    taken_gb_s, phone_.memory.reached_gb_s.value, phone_.name));
+  }
+  taken_gb_s_ = taken_gb_s;
+}
+
+double CostModel::share_of_cpu(const Cores& cores) const {
+  return std::min(1.0, pipes_ghz(cores) / pipes_ghz(large_cores()));
+}
 
 double CostModel::npu_rate() const {
   // A paper may have measured the 8 Gen 2 itself, against what the parts' specifications say (K19).
@@ -81,14 +109,14 @@ TaskCost CostModel::product(Processor processor, const Product& product) const {
   check(product);
   if (processor == Processor::kGpu) return gpu_product(product);
   if (processor == Processor::kNpu) return npu_product(product);
-  return this->product(large_cores(), product);
+  return this->product(used_cores(), product);
 }
 
 TaskCost CostModel::product(const Cores& cores, const Product& product) const {
   check(product);
   // All large cores reach the bandwidth of the CPU; fewer are taken to reach their part of it.
-  const double share = std::min(1.0, pipes_ghz(cores) / pipes_ghz(large_cores()));
-  return cpu_product(product, pipes_ghz(cores) / stack_.cpu.measured_pipes_ghz, share);
+  return cpu_product(product, pipes_ghz(cores) / stack_.cpu.measured_pipes_ghz,
+                     share_of_cpu(cores));
 }
 
 // Operations at a rate, or bytes at a bandwidth, whichever takes longer. Half floats take twice the
@@ -100,7 +128,7 @@ TaskCost CostModel::cpu_product(const Product& p, double relative_rate,
   const double ops = operations(static_cast<double>(p.rows), static_cast<double>(p.columns),
                                 static_cast<double>(p.outputs));
   const double bytes = operand_bytes(p);
-  const double gb_s = read_gb_s(Processor::kCpu) * share_of_bandwidth;
+  const double gb_s = whole_gb_s(Processor::kCpu) * share_of_bandwidth;
   const double compute_us = slower * ops / (stack_.cpu.int8_gops * relative_rate * kGiga) * kUsPerS;
   return {stack_.cpu.launch_us, std::max(compute_us, bytes / (gb_s * kBytesPerUsOfGbPerS)), bytes};
 }
@@ -179,7 +207,7 @@ TaskCost CostModel::attention(Processor processor, int64_t rows, int64_t positio
       2.0 * kv_heads * static_cast<double>(positions * head_dim) * kActivationBytes;
   switch (processor) {
     case Processor::kCpu: {
-      const double rate = pipes_ghz(large_cores()) / stack_.cpu.measured_pipes_ghz;
+      const double rate = pipes_ghz(used_cores()) / stack_.cpu.measured_pipes_ghz;
       return {0.0, ops / (stack_.cpu.vector_gflops * rate * kGiga) * kUsPerS, bytes};
     }
     case Processor::kGpu:
@@ -187,7 +215,7 @@ TaskCost CostModel::attention(Processor processor, int64_t rows, int64_t positio
               ops / (stack_.gpu.tflops * phone_.gpu.relative_rate * 1e12) * kUsPerS, bytes};
     case Processor::kNpu: {
       TaskCost cost = attention_estimate(rows, positions, n_heads, head_dim);
-      cost.compute_us *= 2.0;  // scores, then the sum of values
+      cost.compute_us *= 2.0 + stack_.attention.softmax_share;  // scores, then the sum of values
       cost.bytes = bytes;
       return cost;
     }
@@ -203,6 +231,42 @@ TaskCost CostModel::attention_estimate(int64_t rows, int64_t positions, int64_t 
       operations(round_up(rows, width), round_up(head_dim, width), round_up(positions, width));
   const double us = ops / (stack_.attention.estimate_tops * npu_rate() * 1e12) * kUsPerS;
   return {stack_.attention.launch_us, us, static_cast<double>(n_heads * positions * head_dim)};
+}
+
+// Only the products of queries and keys that choose: of pooled blocks, their pooling and little.
+TaskCost CostModel::estimate(Processor processor, int64_t rows, int64_t positions, int64_t n_heads,
+                             int64_t head_dim, int64_t block) const {
+  if (processor == Processor::kNpu) {
+    return attention_estimate((rows + block - 1) / block, (positions + block - 1) / block, n_heads,
+                              head_dim);
+  }
+  TaskCost cost = attention(processor, rows, positions, n_heads, head_dim);
+  const auto& of = stack_.attention;
+  const auto pairs = static_cast<double>(block * block);
+  cost.compute_us *= std::max(0.0, of.estimate_share - of.select_share) / pairs;
+  const auto values = static_cast<double>((rows + positions) * head_dim * n_heads);
+  cost.bytes = values * kActivationBytes;
+  return cost;
+}
+
+// Every score is looked at.
+TaskCost CostModel::select(Processor processor, int64_t rows, int64_t positions, int64_t n_heads,
+                           int64_t head_dim, int64_t block) const {
+  TaskCost cost = attention(processor, rows, positions, n_heads, head_dim);
+  const auto pairs = static_cast<double>(block * block);
+  cost.compute_us *= stack_.attention.select_share / pairs;
+  cost.bytes = static_cast<double>(rows * positions * n_heads) * kActivationBytes / pairs;
+  return cost;
+}
+
+// Single positions are gathered, which takes longer than their part of full attention.
+TaskCost CostModel::exact(Processor processor, int64_t rows, int64_t positions, int64_t n_heads,
+                          int64_t head_dim, double share, int64_t block) const {
+  TaskCost cost = attention(processor, rows, positions, n_heads, head_dim);
+  const double each = block > 1 ? 1.0 : stack_.attention.exact_share.value;
+  cost.compute_us *= share * each;
+  cost.bytes *= share;
+  return cost;
 }
 
 double CostModel::sparse_attention_share(double ratio) const {
@@ -259,6 +323,11 @@ double CostModel::graph_us(int64_t n_tokens) const {
 }
 
 double CostModel::read_gb_s(Processor processor) const {
+  const double share = processor == Processor::kCpu ? share_of_cpu(used_cores()) : 1.0;
+  return whole_gb_s(processor) * share;
+}
+
+double CostModel::whole_gb_s(Processor processor) const {
   const auto& memory = phone_.memory;
   const auto choose = [&](double of_stack, double of_phone) {
     return of_stack > 0.0 ? of_stack * memory.relative_rate : of_phone;
@@ -276,7 +345,7 @@ double CostModel::read_gb_s(Processor processor) const {
 
 Bus CostModel::bus(const std::vector<Processor>& lanes) const {
   Bus bus;
-  bus.total_gb_s = phone_.memory.reached_gb_s;
+  bus.total_gb_s = phone_.memory.reached_gb_s - taken_gb_s_;
   for (const Processor processor : lanes) bus.lane_gb_s.push_back(read_gb_s(processor));
   return bus;
 }
@@ -284,7 +353,7 @@ Bus CostModel::bus(const std::vector<Processor>& lanes) const {
 double CostModel::power_w(Processor processor) const {
   switch (processor) {
     case Processor::kCpu:
-      return phone_.power.cpu_w;
+      return phone_.power.cpu_w * share_of_cpu(used_cores());
     case Processor::kGpu:
       return phone_.power.gpu_w;
     case Processor::kNpu:
@@ -296,7 +365,7 @@ double CostModel::power_w(Processor processor) const {
 double CostModel::wait_w(Processor processor) const {
   switch (processor) {
     case Processor::kCpu:
-      return phone_.power.cpu_wait_w;
+      return phone_.power.cpu_wait_w * share_of_cpu(used_cores());
     case Processor::kGpu:
       return phone_.power.gpu_wait_w;
     case Processor::kNpu:

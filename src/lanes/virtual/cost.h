@@ -45,11 +45,16 @@ struct FlashRead {
 class CostModel {
  public:
   CostModel(plan::Phone phone, plan::Stack stack);
+  // The CPU is these cores alone; other programs have the rest. What they reach of its bandwidth
+  // and take of its power is their part of its rate. Throws Error for cores that the phone has not.
+  void use_cores(const Cores& cores);
+  // Other programs read so much over the bus all the time. Throws Error where nothing is left.
+  void share_bus(double taken_gb_s);
 
   const plan::Phone& phone() const { return phone_; }
   const plan::Stack& stack() const { return stack_; }
 
-  // Without `cores`: all prime and middle cores.
+  // Without `cores`: those that are used, all prime and middle cores if none were named.
   TaskCost product(Processor processor, const Product& product) const;
   TaskCost product(const Cores& cores, const Product& product) const;
   // Ops that go through their operands once: norms, activations, sums.
@@ -57,6 +62,16 @@ class CostModel {
   // Full attention of `rows` queries over `positions` each. `n_kv_heads` 0: as many as heads.
   TaskCost attention(Processor processor, int64_t rows, int64_t positions, int64_t n_heads,
                      int64_t head_dim, int64_t n_kv_heads = 0) const;
+  // The parts of sparse attention (S1, S2). The sum of the first two and of the last over all kept
+  // positions is what `sparse_attention_share` of full attention takes on a core.
+  // The scores in int8, of blocks of positions by blocks of queries where those choose together. On
+  // the NPU every position counts, on other processors those that rows see on average.
+  TaskCost estimate(Processor processor, int64_t rows, int64_t positions, int64_t n_heads,
+                    int64_t head_dim, int64_t block = 1) const;
+  TaskCost select(Processor processor, int64_t rows, int64_t positions, int64_t n_heads,
+                  int64_t head_dim, int64_t block = 1) const;
+  TaskCost exact(Processor processor, int64_t rows, int64_t positions, int64_t n_heads,
+                 int64_t head_dim, double share, int64_t block = 1) const;
   // The int8 estimate of the scores on the NPU, heads of one graph together (S1, S5).
   TaskCost attention_estimate(int64_t rows, int64_t positions, int64_t n_heads,
                               int64_t head_dim) const;
@@ -88,12 +103,18 @@ class CostModel {
   TaskCost gpu_product(const Product& product) const;
   TaskCost npu_product(const Product& product) const;
   Cores large_cores() const;
+  const Cores& used_cores() const { return cores_; }
+  // Their part of the large cores' rate: 1 or less.
+  double share_of_cpu(const Cores& cores) const;
+  double whole_gb_s(Processor processor) const;
   double pipes_ghz(const Cores& cores) const;
   // Phones are scaled from the 8 Gen 3, stacks from what they were measured on.
   double npu_rate() const;
 
   plan::Phone phone_;
   plan::Stack stack_;
+  Cores cores_;
+  double taken_gb_s_ = 0.0;
 };
 
 }  // namespace troika::lanes

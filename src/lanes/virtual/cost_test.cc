@@ -1,9 +1,11 @@
 #include "lanes/virtual/cost.h"
-#include "tests/support/repository.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+
+#include "base/error.h"
+#include "tests/support/repository.h"
 
 namespace troika::lanes {
 namespace {
@@ -241,6 +243,57 @@ TEST(Cost, OlderPhonesAreSlower) {
     EXPECT_GT(middle, fitted);
     EXPECT_GT(fitted, newer);
   }
+}
+
+// The parts of sparse attention on a core come to the kernel that was measured, and selection reads
+// every score.
+TEST(Cost, S1S2PartsOfSparseAttentionAreTheWholeKernel) {
+  CostModel model = model_of("8gen3", "shadowattn");
+  model.use_cores({0, 1, 0});
+  const Processor cpu = Processor::kCpu;
+  const double full = model.attention(cpu, 256, 1000, 4, 64).compute_us;
+  for (const double share : {0.1, 0.2, 1.0}) {
+    const double parts = model.estimate(cpu, 256, 1000, 4, 64).compute_us +
+                         model.select(cpu, 256, 1000, 4, 64).compute_us +
+                         model.exact(cpu, 256, 1000, 4, 64, share).compute_us;
+    EXPECT_NEAR(parts, full * model.sparse_attention_share(share), 1e-6 * full);
+    // Whole blocks are not gathered, and few of them are looked at.
+    EXPECT_NEAR(model.exact(cpu, 256, 1000, 4, 64, share, 64).compute_us, share * full,
+                1e-6 * full);
+  }
+  EXPECT_EQ(model.select(cpu, 256, 1000, 4, 64).bytes, 256.0 * 1000 * 4 * 2);
+  EXPECT_LT(model.estimate(cpu, 256, 1000, 4, 64, 64).compute_us, 1e-3 * full);
+}
+
+TEST(Cost, S6FewerCoresHaveTheirPartOfRateBandwidthAndPower) {
+  const CostModel all = model_of("8gen3", "shadowattn");
+  CostModel one = all;
+  one.use_cores({0, 1, 0});
+  const auto& cpu = all.phone().cpu;
+  const double part = cpu.middle.clock_ghz * cpu.middle.vector_pipes /
+                      (cpu.prime.count * cpu.prime.clock_ghz * cpu.prime.vector_pipes +
+                       cpu.middle.count * cpu.middle.clock_ghz * cpu.middle.vector_pipes);
+  const Processor processor = Processor::kCpu;
+  EXPECT_NEAR(one.attention(processor, 64, 512, 8, 64).compute_us * part,
+              all.attention(processor, 64, 512, 8, 64).compute_us, 1e-6);
+  EXPECT_NEAR(one.read_gb_s(processor), part * all.read_gb_s(processor), 1e-9);
+  EXPECT_NEAR(one.power_w(processor), part * all.power_w(processor), 1e-9);
+  EXPECT_NEAR(one.wait_w(processor), part * all.wait_w(processor), 1e-9);
+  const Product product{1, 4096, 4096};
+  EXPECT_NEAR(one.product(processor, product).compute_us,
+              all.product(Cores{0, 1, 0}, product).compute_us, 1e-9);
+  EXPECT_EQ(one.read_gb_s(Processor::kNpu), all.read_gb_s(Processor::kNpu));
+  EXPECT_THROW(one.use_cores({2, 0, 0}), Error);
+  EXPECT_THROW(one.use_cores({0, 0, 0}), Error);
+}
+
+TEST(Cost, V1OtherProgramsTakeTheirPartOfTheBus) {
+  CostModel model = model_of("8gen3", "shadowattn");
+  const double whole = model.bus({Processor::kCpu}).total_gb_s;
+  model.share_bus(10.0);
+  EXPECT_NEAR(model.bus({Processor::kCpu}).total_gb_s, whole - 10.0, 1e-9);
+  EXPECT_THROW(model.share_bus(whole), Error);
+  EXPECT_THROW(model.share_bus(-1.0), Error);
 }
 
 }  // namespace

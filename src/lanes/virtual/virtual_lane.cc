@@ -49,6 +49,28 @@ void add(TaskCost& sum, const TaskCost& op, bool is_one_graph) {
   sum.bytes += op.bytes;
 }
 
+// How many positions so many queries see, each.
+struct Seen {
+  int64_t rows = 0;
+  int64_t positions = 0;
+};
+
+// A graph of the NPU has all its rows and every position that any of them sees: no mask spares work
+// there. Elsewhere rows that are present see different numbers of positions, and their mean has the
+// same operations.
+Seen seen_on(Processor processor, int n_built_rows, const Run& run, int window) {
+  size_t n_positions = 0, most = 0;
+  for (const cache::VisibleSlots& row : run.visible) {
+    const size_t n = row.within(window).size();
+    n_positions += n;
+    most = std::max(most, n);
+  }
+  const size_t n_rows = run.visible.size();
+  if (n_rows == 0 || n_positions == 0) return {};
+  if (processor == Processor::kNpu) return {n_built_rows, static_cast<int64_t>(most)};
+  return {static_cast<int64_t>(n_rows), static_cast<int64_t>((n_positions + n_rows - 1) / n_rows)};
+}
+
 LaneInfo describe(const CostModel& model, const VirtualLaneOptions& options) {
   LaneInfo info;
   info.name = processor_name(options.processor);
@@ -178,6 +200,7 @@ TaskCost VirtualLane::op_cost(const Subgraph& subgraph, size_t index, plan::Shap
 
 TaskCost VirtualLane::fixed_cost(const Subgraph& subgraph, plan::Shape shape,
                                  const weights::Store* weights) const {
+  if (is_of_heads(subgraph.role)) return {};  // they cost by the run
   if (subgraph.role != Role::kWhole) return shadow_cost(subgraph, shape);
   TaskCost sum;
   const Slice& slice = subgraph.slice;
@@ -235,6 +258,7 @@ const VirtualLane::Law& VirtualLane::law_of(const Executable& executable) const 
 // by the rows and positions present everywhere.
 TaskCost VirtualLane::cost(const Executable& executable, const Run& run) const {
   const auto& built = static_cast<const VirtualExecutable&>(executable);
+  if (is_of_heads(built.subgraph.role)) return sparse_cost(executable, run);
   TaskCost sum = built.cost;
   const int n_present = built.subgraph.is_head() ? run.n_outputs : run.n_tokens;
   if (options_.processor == Processor::kGpu && n_present > 0 && n_present < built.n_tokens()) {
@@ -247,18 +271,37 @@ TaskCost VirtualLane::cost(const Executable& executable, const Run& run) const {
   }
   const CostModel& model = *law_of(executable).model;
   for (const int window : built.windows) {
-    size_t n_positions = 0;
-    for (const cache::VisibleSlots& row : run.visible) n_positions += row.within(window).size();
-    const size_t n_rows = run.visible.size();
-    if (n_rows == 0 || n_positions == 0) return sum;
-    // Rows see different numbers of positions; the mean has the same operations.
-    const auto mean = static_cast<int64_t>((n_positions + n_rows - 1) / n_rows);
+    const Seen seen = seen_on(options_.processor, built.n_tokens(), run, window);
+    if (seen.rows == 0 || seen.positions == 0) return sum;
     add(sum,
-        model.attention(options_.processor, static_cast<int64_t>(n_rows), mean, built.n_heads,
+        model.attention(options_.processor, seen.rows, seen.positions, built.n_heads,
                         built.blueprint.head_dim, built.n_kv_heads),
         options_.processor == Processor::kNpu);
   }
   return sum;
+}
+
+TaskCost VirtualLane::sparse_cost(const Executable& executable, const Run& run) const {
+  const auto& built = static_cast<const VirtualExecutable&>(executable);
+  const CostModel& model = *law_of(executable).model;
+  const SparseHeads& sparse = built.subgraph.sparse;
+  const Seen seen = seen_on(options_.processor, built.n_tokens(), run, 0);
+  if (seen.rows == 0) return {};
+  const int64_t head_dim = built.blueprint.head_dim;
+  const auto n_heads = static_cast<int64_t>(sparse.heads.size());
+  switch (built.subgraph.role) {
+    case Role::kEstimate: {
+      const int64_t n = options_.processor == Processor::kNpu ? sparse.n_built : n_heads;
+      return model.estimate(options_.processor, seen.rows, seen.positions, n, head_dim,
+                            sparse.block);
+    }
+    case Role::kSelect:
+      return model.select(options_.processor, seen.rows, seen.positions, n_heads, head_dim,
+                          sparse.block);
+    default:
+      return model.exact(options_.processor, seen.rows, seen.positions, n_heads, head_dim,
+                         sparse.share, sparse.block);
+  }
 }
 
 void VirtualLane::submit(const Executable& executable, const Run& run, Completion& completion) {

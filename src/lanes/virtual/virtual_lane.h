@@ -71,6 +71,8 @@ class VirtualLane : public Lane {
   // Without attention, which costs by the run.
   TaskCost fixed_cost(const Subgraph& subgraph, plan::Shape shape,
                       const weights::Store* weights) const;
+  // What a part of sparse attention costs.
+  TaskCost sparse_cost(const Executable& executable, const Run& run) const;
   bool runs_in_parts(const Executable& executable) const;
   const Law& law_of(const Executable& executable) const;
   TaskCost op_cost(const Subgraph& subgraph, size_t index, plan::Shape shape,

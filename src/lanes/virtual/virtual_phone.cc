@@ -53,6 +53,32 @@ std::vector<Processor> processors_from_text(const std::string& text) {
   return processors;
 }
 
+Cores cores_from_text(const std::string& text) {
+  Cores cores;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    const size_t equals = part.find('=');
+    const std::string kind = part.substr(0, equals);
+    double* const n = kind == "prime"    ? &cores.prime
+                      : kind == "middle" ? &cores.middle
+                      : kind == "small"  ? &cores.small
+                                         : nullptr;
+    const std::string digits = equals == std::string::npos ? "" : part.substr(equals + 1);
+    const bool is_number = !digits.empty() && digits.size() < 3 &&
+                           digits.find_first_not_of("0123456789") == std::string::npos;
+    if (n == nullptr || !is_number) {
+      throw UsageError(fmt::format(
+          "‹phone-cores› '{}' is not understood. Write how many of which, as in middle=1 or "
+          "prime=1,middle=3; there are prime, middle and small ones.",
+          text));
+    }
+    *n = std::stod(digits);
+    begin = end + 1;
+  }
+  return cores;
+}
+
 std::vector<Processor> all_processors() {
   return {Processor::kCpu, Processor::kGpu, Processor::kNpu};
 }

@@ -18,6 +18,9 @@ Processor processor_from_name(const std::string& name);
 // "cpu;npu". Throws UsageError for what is no processor, or stands twice.
 std::vector<Processor> processors_from_text(const std::string& text);
 
+// "middle=1", "prime=1,middle=3". Throws UsageError for other texts.
+Cores cores_from_text(const std::string& text);
+
 std::vector<Processor> all_processors();
 
 struct PhoneOptions {

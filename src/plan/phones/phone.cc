@@ -58,7 +58,8 @@ std::vector<Field> Phone::fields() {
 }
 
 std::vector<Field> Stack::fields() {
-  return {
+  std::vector<Field> fields = fields_of_attention();
+  const std::vector<Field> others = {
       {"cpu.launch_us", &cpu.launch_us, 0, kLongUs},
       {"cpu.int8_gops", &cpu.int8_gops, kLeast, 1e6},
       {"cpu.vector_gflops", &cpu.vector_gflops, kLeast, 1e6},
@@ -101,10 +102,6 @@ std::vector<Field> Stack::fields() {
       {"graph.prepare_ms", &graph.prepare_ms, 0, 1e6},
       {"graph.prepare_ms_per_token", &graph.prepare_ms_per_token, 0, 1e4},
       {"graph.size_kb", &graph.size_kb, 0, 1e7},
-      {"attention.launch_us", &attention.launch_us, 0, kLongUs},
-      {"attention.estimate_tops", &attention.estimate_tops, kLeast, kMostRate},
-      {"attention.estimate_share", &attention.estimate_share, 0, 10},
-      {"attention.exact_share", &attention.exact_share, 0, 10},
       {"flash.kcycles_per_request", &flash.kcycles_per_request, 0, 1e6},
       {"flash.latency_us", &flash.latency_us, 0, kLongUs},
       {"flash.sequential_gb_s", &flash.sequential_gb_s, kLeast, kMostGbPerS},
@@ -113,6 +110,25 @@ std::vector<Field> Stack::fields() {
       {"flash.several_cores_share", &flash.several_cores_share, 0, 0.99},
       {"draft.calibrate_ms_per_token", &draft.calibrate_ms_per_token, 0, 1e4},
       {"draft.step_ms", &draft.step_ms, 0, 1e4},
+  };
+  fields.insert(fields.end(), others.begin(), others.end());
+  return fields;
+}
+
+std::vector<Field> Stack::fields_of_attention() {
+  return {
+      {"attention.launch_us", &attention.launch_us, 0, kLongUs},
+      {"attention.estimate_tops", &attention.estimate_tops, kLeast, kMostRate},
+      {"attention.estimate_share", &attention.estimate_share, 0, 10},
+      {"attention.exact_share", &attention.exact_share, 0, 10},
+      {"attention.select_share", &attention.select_share, 0, 10},
+      {"attention.softmax_share", &attention.softmax_share, 0, 100},
+      {"attention.scale_spread", &attention.scale_spread, 0, 10},
+      {"attention.importance_spread", &attention.importance_spread, 0, 10},
+      {"apps.photos_gb_s", &apps.photos_gb_s, 0, kMostGbPerS},
+      {"apps.videos_gb_s", &apps.videos_gb_s, 0, kMostGbPerS},
+      {"apps.music_gb_s", &apps.music_gb_s, 0, kMostGbPerS},
+      {"apps.shopping_gb_s", &apps.shopping_gb_s, 0, kMostGbPerS},
   };
 }
 

@@ -106,7 +106,15 @@ struct Stack {
     Constant estimate_tops;   // int8 product of queries and keys, per head
     Constant estimate_share;  // of the time of full attention on a CPU core: estimate and top-k
     Constant exact_share;     // the same for the exact part, if all positions were kept
+    Constant select_share;    // of estimate_share: top-k alone, which stays on the core
+    Constant softmax_share;   // softmax and mask on the NPU, of the time of a product there
+    // How far apart heads are: the standard deviation of the logarithm of what is drawn for each.
+    Constant scale_spread;       // scales of queries and of keys
+    Constant importance_spread;  // what a loss gains where a head, or a layer, is left out
   } attention;
+  struct {
+    Constant photos_gb_s, videos_gb_s, music_gb_s, shopping_gb_s;  // that another program reads
+  } apps;
   struct {
     Constant kcycles_per_request;  // thousands of cycles of the core that asks
     Constant latency_us;           // more, for a request that waits alone (depth 1)
@@ -120,6 +128,9 @@ struct Stack {
   } draft;
 
   std::vector<Field> fields();
+
+ private:
+  std::vector<Field> fields_of_attention();  // and of other programs
 };
 
 inline constexpr int kPhoneVersion = 1;

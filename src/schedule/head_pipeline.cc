@@ -1,0 +1,84 @@
+#include "schedule/head_pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "base/error.h"
+
+namespace troika::schedule {
+namespace {
+
+constexpr const char* kSteps[] = {"in-turn", "overlap", "fused", "ordered"};
+
+// Heads that one launch estimates, in the order of the launches.
+std::vector<std::vector<int>> launches_of(const BlockHeads& block, HeadStep step) {
+  std::vector<std::vector<int>> launches;
+  const auto n_heads = static_cast<int>(block.buckets.size());
+  if (step < HeadStep::kFused) {
+    for (int head = 0; head < n_heads; ++head) launches.push_back({head});
+    return launches;
+  }
+  constexpr size_t kMost = *std::rbegin(kBuiltHeads);
+  std::map<int, std::vector<int>> of_bucket;
+  for (int head = 0; head < n_heads; ++head) {
+    std::vector<int>& heads = of_bucket[block.buckets[static_cast<size_t>(head)]];
+    heads.push_back(head);
+    if (heads.size() == kMost) launches.push_back(std::exchange(heads, {}));
+  }
+  for (auto& [bucket, heads] : of_bucket) {
+    if (!heads.empty()) launches.push_back(std::move(heads));
+  }
+  return launches;
+}
+
+}  // namespace
+
+const char* head_step_name(HeadStep step) { return kSteps[static_cast<size_t>(step)]; }
+
+HeadStep head_step_from_name(std::string_view name) {
+  const auto at = std::find(std::begin(kSteps), std::end(kSteps), name);
+  if (at != std::end(kSteps)) return static_cast<HeadStep>(at - std::begin(kSteps));
+  throw UsageError(fmt::format("‹attention-heads› '{}' is not understood; there are {}.", name,
+                               fmt::join(kSteps, ", ")));
+}
+
+std::vector<Piece> lower_heads(const lanes::Subgraph& subgraph, int lane,
+                               const HeadPipeline& pipeline) {
+  using lanes::Role;
+  TROIKA_ASSERT(subgraph.is_dynamic() && pipeline.is_on());
+  const BlockHeads& block = pipeline.heads.at(static_cast<size_t>(subgraph.block()));
+  TROIKA_ASSERT(block.shares.size() == block.buckets.size());
+  std::vector<Piece> pieces;
+  const auto add = [&](Role role, const char* name, int where, lanes::SparseHeads heads,
+                       std::vector<int> waits_for) {
+    lanes::Subgraph part = subgraph;
+    part.role = role;
+    part.name = name;
+    part.sparse = std::move(heads);
+    part.sparse.block = pipeline.block;
+    pieces.push_back({std::move(part), where, std::move(waits_for)});
+    return static_cast<int>(pieces.size()) - 1;
+  };
+  int last = -1;  // the exact part before
+  for (const std::vector<int>& launch : launches_of(block, pipeline.step)) {
+    const auto n_heads = static_cast<int>(launch.size());
+    const int n_built = *std::lower_bound(std::begin(kBuiltHeads), std::end(kBuiltHeads), n_heads);
+    std::vector<int> before;
+    if (pipeline.step == HeadStep::kInTurn && last >= 0) before = {last};
+    const int estimate =
+        add(Role::kEstimate, "estimate", pipeline.estimate_lane, {launch, n_built}, before);
+    for (const int head : launch) {
+      const double share = block.shares[static_cast<size_t>(head)];
+      const int select =
+          add(Role::kSelect, "select", pipeline.select_lane, {{head}, 1, share}, {estimate});
+      last = add(Role::kExact, "exact", lane, {{head}, 1, share}, {select});
+    }
+  }
+  return pieces;
+}
+
+}  // namespace troika::schedule
