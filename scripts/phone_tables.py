@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what `troika reproduce` prints into docs/virtual-phone.md, docs/sd-npu.md and docs/heterollm.md.
+"""Writes what `troika reproduce` prints into docs/virtual-phone.md, docs/sd-npu.md, docs/heterollm.md and docs/shadowattn.md.
 
 Usage: scripts/phone_tables.py [--program PROGRAM] [--check]
 
@@ -17,7 +17,9 @@ from tables import ROOT, replace, run, table
 PAGES = {"virtual-phone.md": ["residuals", "baselines", "llm.npu", "sensitivities", "record micro", "record baselines",
                               "record llm.npu"],
          "sd-npu.md": ["sd.npu", "table 3", "record sd.npu"],
-         "heterollm.md": ["heterollm", "heterollm rows", "record heterollm"]}
+         "heterollm.md": ["heterollm", "heterollm rows", "record heterollm"],
+         "shadowattn.md": ["shadowattn", "shadowattn rows", "shadowattn kernels", "shadowattn ablation",
+                           "shadowattn sensitivities", "record shadowattn"]}
 
 
 def reproduce(program, *arguments):
@@ -132,6 +134,30 @@ def rows_of(report):
     return table(["row", "what", "published", "simulated", "unit", "error"], rows)
 
 
+def kernels(report):
+    """Time and energy of attention over 1,024 tokens, each beside full attention on the CPU."""
+    systems = list(dict.fromkeys(kernel["system"] for kernel in report["kernels"]))
+    rows = {}
+    for kernel in report["kernels"]:
+        first = rows.setdefault(kernel["model"], [kernel])[0]
+        if kernel is not first:
+            rows[kernel["model"]].append(kernel)
+    text = [[model] + [f"{1e3 * k['seconds']:.0f} ms · {k['joules'] / of[0]['joules']:.2f}" for k in of]
+            for model, of in rows.items()]
+    return table(["time · energy over C/G-Full"] + systems, text)
+
+
+def ablation(report):
+    return table(["", "request, s", "prompt, J"],
+                 [[row["what"], f"{row['seconds']:.2f}", f"{row['joules']:.2f}"] for row in report["ablation"]])
+
+
+def shadow_sensitivities(report):
+    rows = [[f"`{s['constant']}`", percent(s["all"]), f"{s['kept']} of {s['orderings']}", f"{s['kernels']:.2f}",
+             f"{s['requests']:.2f}"] for s in report["sensitivities"]]
+    return table(["constant", "median error", "orderings", "mean gain of kernels", "of requests"], rows)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=str(ROOT / "build" / "release" / "troika"))
@@ -139,12 +165,16 @@ def main():
     options = parser.parse_args()
     program = pathlib.Path(options.program).resolve()
     reports = json.loads(reproduce(program, "all", "--json"))
+    shadow = json.loads(reproduce(program, "shadowattn", "--json"))
     texts = {"residuals": lambda: residuals(program), "baselines": lambda: baselines(reports["baselines"]),
              "llm.npu": lambda: medians(reports["llm.npu"]), "sd.npu": lambda: medians(reports["sd.npu"]),
              "heterollm": lambda: medians(reports["heterollm"]), "heterollm rows": lambda: rows_of(reports["heterollm"]),
+             "shadowattn": lambda: medians(shadow), "shadowattn rows": lambda: rows_of(shadow),
+             "shadowattn kernels": lambda: kernels(shadow), "shadowattn ablation": lambda: ablation(shadow),
+             "shadowattn sensitivities": lambda: shadow_sensitivities(shadow),
              "table 3": lambda: table3(reports["sd.npu"]), "sensitivities": lambda: sensitivities(program)}
     texts.update({f"record {report}": lambda report=report: record(report)
-                  for report in ("micro", "baselines", "llm.npu", "sd.npu", "heterollm")})
+                  for report in ("micro", "baselines", "llm.npu", "sd.npu", "heterollm", "shadowattn")})
     stale = []
     for name, tables in PAGES.items():
         page = ROOT / "docs" / name

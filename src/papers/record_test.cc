@@ -11,6 +11,7 @@
 #include "papers/hetero/reproduce_hetero.h"
 #include "papers/reproduce_npu.h"
 #include "papers/reproduce_sd.h"
+#include "papers/shadow/reproduce_shadow.h"
 #include "tests/support/repository.h"
 #include "tests/support/temp_folder.h"
 
@@ -28,7 +29,8 @@ TEST(Record, V3_ItsLastFiguresAreThoseOfToday) {
       {"baselines", figures_of(simulate_baselines(folder))},
       {"llm.npu", figures_of(simulate_llm_npu(folder))},
       {"sd.npu", figures_of(simulate_sd_npu(folder))},
-      {"heterollm", figures_of(simulate_heterollm(folder))}};
+      {"heterollm", figures_of(simulate_heterollm(folder))},
+      {"shadowattn", figures_of(simulate_shadowattn(folder))}};
   std::map<std::string, Figures> last;
   for (const Change& change : read_record(kPhonesOfRecord)) {
     for (const auto& [report, figures] : change.figures) last[report] = figures;
@@ -56,8 +58,8 @@ TEST(Record, V3_EveryReportHasOneFirstPredictionAndEveryChangeAReason) {
     if (change.kind != ChangeKind::kFirst) continue;
     for (const auto& [report, figures] : change.figures) firsts.insert(report);
   }
-  EXPECT_EQ(firsts,
-            (std::multiset<std::string>{"baselines", "heterollm", "llm.npu", "micro", "sd.npu"}));
+  EXPECT_EQ(firsts, (std::multiset<std::string>{"baselines", "heterollm", "llm.npu", "micro",
+                                                "sd.npu", "shadowattn"}));
 }
 
 TEST(Record, AWrongFileIsASentence) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -19,6 +20,7 @@
 #include "papers/micro/micro.h"
 #include "papers/reproduce_npu.h"
 #include "papers/reproduce_sd.h"
+#include "papers/shadow/reproduce_shadow.h"
 
 namespace troika::cli {
 namespace {
@@ -120,6 +122,71 @@ void reproduce_heterollm(const ReproduceFlags& flags) {
   print_report(report, papers::read_record(flags.phones), flags.what);
 }
 
+nlohmann::ordered_json shadow_json(const papers::PhoneFolder& folder) {
+  nlohmann::ordered_json json = report_json(papers::simulate_shadowattn(folder));
+  for (const papers::ShadowSensitivity& s : papers::sensitivities_of_shadowattn(folder)) {
+    json["sensitivities"].push_back({{"constant", s.text},
+                                     {"all", s.median_error},
+                                     {"kernels", s.kernel_speedup},
+                                     {"requests", s.request_speedup},
+                                     {"kept", s.orderings.n_kept},
+                                     {"orderings", s.orderings.n}});
+  }
+  for (const papers::AblationRow& row : papers::ablation_of_shadowattn(folder)) {
+    json["ablation"].push_back(
+        {{"what", row.what}, {"seconds", row.seconds}, {"joules", row.joules}});
+  }
+  for (const papers::KernelRow& row : papers::kernels_of_shadowattn(folder)) {
+    json["kernels"].push_back({{"model", row.model},
+                               {"system", papers::system_name(row.system)},
+                               {"seconds", row.result.seconds},
+                               {"joules", row.result.joules}});
+  }
+  return json;
+}
+
+void print_shadow_tables(const papers::PhoneFolder& folder) {
+  print("what each part is worth, Qwen2-0.5B and a request of Octopus:\n");
+  for (const papers::AblationRow& row : papers::ablation_of_shadowattn(folder)) {
+    print(fmt::format("  {:<40} {:>7.2f} s {:>7.2f} J\n", row.what, row.seconds, row.joules));
+  }
+  print("attention of one block over 1,024 tokens on the 8 Gen 2, over C/G-Full:\n");
+  double full_s = 0.0, full_j = 0.0;
+  for (const papers::KernelRow& row : papers::kernels_of_shadowattn(folder)) {
+    const papers::KernelResult& result = row.result;
+    if (row.system == papers::ShadowSystem::kFull) {
+      full_s = result.seconds;
+      full_j = result.joules;
+    }
+    print(fmt::format("  {:<14} {:<18} {:>8.1f} ms {:>6.2f} {:>9.4f} J {:>6.2f}\n", row.model,
+                      papers::system_name(row.system), 1e3 * result.seconds,
+                      result.seconds / full_s, result.joules, result.joules / full_j));
+  }
+  print("what constants that no row fixes would change:\n");
+  for (const papers::ShadowSensitivity& s : papers::sensitivities_of_shadowattn(folder)) {
+    print(
+        fmt::format("  {:<32} all {:>5.1f} %, {} of {} orderings, mean gain of kernels {:.2f} and "
+                    "of requests {:.2f}\n",
+                    s.text, 100 * s.median_error, s.orderings.n_kept, s.orderings.n,
+                    s.kernel_speedup, s.request_speedup));
+  }
+}
+
+void reproduce_shadowattn(const ReproduceFlags& flags) {
+  const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
+  if (!flags.timeline.empty()) {
+    Trace trace(papers::kHeadPipelineRows);
+    const TimelineTitle title = papers::trace_head_pipeline(folder, &trace);
+    write_file(flags.timeline, timeline_svg(trace, title));
+  }
+  if (flags.json) {
+    print_json(shadow_json(folder));
+    return;
+  }
+  print_report(papers::simulate_shadowattn(folder), papers::read_record(flags.phones), flags.what);
+  print_shadow_tables(folder);
+}
+
 // One line for each report, and how it was when it was first predicted.
 void reproduce_all(const ReproduceFlags& flags) {
   const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
@@ -129,12 +196,14 @@ void reproduce_all(const ReproduceFlags& flags) {
   const papers::TestReport npu = papers::simulate_llm_npu(folder);
   const papers::TestReport sd = papers::simulate_sd_npu(folder);
   const papers::TestReport hetero = papers::simulate_heterollm(folder);
+  const papers::TestReport shadow = papers::simulate_shadowattn(folder);
   const std::vector<Overview> overviews = {
       {"micro", micro.count(Split::kFit) + micro.count(Split::kHeldOut), papers::figures_of(micro)},
       {"baselines", baselines.count(Split::kNone), papers::figures_of(baselines)},
       {"llm.npu", npu.count(), papers::figures_of(npu)},
       {"sd.npu", sd.count(), papers::figures_of(sd)},
-      {"heterollm", hetero.count(), papers::figures_of(hetero)}};
+      {"heterollm", hetero.count(), papers::figures_of(hetero)},
+      {"shadowattn", shadow.count(), papers::figures_of(shadow)}};
   if (flags.json) {
     nlohmann::ordered_json json;
     json["micro"] = report_json(micro);
@@ -142,6 +211,7 @@ void reproduce_all(const ReproduceFlags& flags) {
     json["llm.npu"] = report_json(npu);
     json["sd.npu"] = report_json(sd);
     json["heterollm"] = report_json(hetero);
+    json["shadowattn"] = report_json(shadow);
     for (const Overview& overview : overviews) json["figures"][overview.report] = overview.figures;
     print_json(json);
     return;
@@ -163,30 +233,22 @@ void reproduce(const ReproduceFlags& flags) {
   if (!measures_drafts && !flags.draft_model.empty()) {
     throw UsageError("--draft-model goes with sd.npu and --measure.");
   }
-  if (flags.what != "sd.npu" && !flags.timeline.empty()) {
-    throw UsageError("--timeline goes with sd.npu.");
+  if (flags.what != "sd.npu" && flags.what != "shadowattn" && !flags.timeline.empty()) {
+    throw UsageError("--timeline goes with sd.npu and shadowattn.");
   }
   if (flags.what != "micro" && flags.write) {
     throw UsageError("--write is for micro: tests fit nothing.");
   }
-  if (flags.what == "llm.npu") {
-    reproduce_llm_npu(flags);
-    return;
-  }
-  if (flags.what == "sd.npu") {
-    reproduce_sd_npu(flags);
-    return;
-  }
-  if (flags.what == "heterollm") {
-    reproduce_heterollm(flags);
-    return;
-  }
-  if (flags.what == "all") {
-    reproduce_all(flags);
-    return;
-  }
-  if (flags.what == "baselines") {
-    reproduce_baselines(flags);
+  constexpr std::pair<const char*, void (*)(const ReproduceFlags&)> kReports[] = {
+      {"all", reproduce_all},
+      {"baselines", reproduce_baselines},
+      {"llm.npu", reproduce_llm_npu},
+      {"sd.npu", reproduce_sd_npu},
+      {"heterollm", reproduce_heterollm},
+      {"shadowattn", reproduce_shadowattn}};
+  for (const auto& [what, report] : kReports) {
+    if (flags.what != what) continue;
+    report(flags);
     return;
   }
   papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
@@ -253,13 +315,17 @@ void add_reproduce(Command& app) {
       "llm.npu: the test rows of that paper, in and out of order, step by step.\n"
       "sd.npu: the test rows of that paper; how many drafts are accepted is taken as published.\n"
       "heterollm: the test rows of that paper.\n"
+      "shadowattn: the test rows of that paper, what its parts are worth, and what constants would "
+      "change\nthat no row fixes.\n"
       "Example: troika reproduce micro --phones phones");
   auto flags = std::make_shared<ReproduceFlags>();
   command->add_option("what", flags->what, "Which figures")
       ->required()
-      ->check(one_of({"all", "micro", "baselines", "llm.npu", "sd.npu", "heterollm"}));
+      ->check(
+          one_of({"all", "micro", "baselines", "llm.npu", "sd.npu", "heterollm", "shadowattn"}));
   command->add_option("--timeline", flags->timeline,
-                      "With sd.npu: draw a prompt during which the layout changes, as SVG");
+                      "With sd.npu: draw a prompt during which the layout changes, as SVG; with "
+                      "shadowattn: heads in their pipeline");
   add_model(
       *command, "--measure", flags->measure.model,
       "A GGUF file for the column of this machine. With llm.npu the ablation, the orders of chunks "

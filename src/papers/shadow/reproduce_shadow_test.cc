@@ -1,0 +1,175 @@
+#include "papers/shadow/reproduce_shadow.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <string_view>
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/session.h"
+#include "tests/support/repository.h"
+
+namespace troika::papers {
+namespace {
+
+using schedule::HeadStep;
+
+const std::string kPhonesOfShadow = test::repository_file("phones");
+constexpr const char* kPhoneLm = "phonelm-0.5b";
+
+TEST(ReproduceShadow, V3TheTestRowsOfThePaper) {
+  const PhoneFolder folder = read_phone_folder(kPhonesOfShadow);
+  const TestReport report = simulate_shadowattn(folder);
+  std::set<std::string> ids;
+  for (const TestRow& row : report.rows) {
+    ids.insert(row.base.row->id);
+    EXPECT_EQ(row.base.row->use, "test") << row.base.row->id;
+    if (!row.base.simulated) {
+      EXPECT_FALSE(row.reason.empty()) << row.base.row->id;
+      continue;
+    }
+    ASSERT_TRUE(row.error().has_value()) << row.base.row->id;
+    EXPECT_TRUE(std::isfinite(*row.error())) << row.base.row->id;
+  }
+  EXPECT_EQ(ids.size(), 15u);  // sf007, sf021 to sf034
+  EXPECT_GE(report.count(), 14);
+  EXPECT_GE(report.count_orderings().n, 150);
+}
+
+// What can be had from `troika bench` with the same files and options.
+TEST(ReproduceShadow, V3TheFiguresAreThoseOfAnyRun) {
+  prepare::Options options;
+  options.phone.file = kPhonesOfShadow + "/8gen3.json";
+  options.phone.stack = "shadowattn";
+  options.phone.has_values = false;
+  options.phone.has_fast_handover = false;
+  options.phone.processors = lanes::processors_from_text("cpu;npu");
+  options.phone.cores = lanes::cores_from_text("middle=1");
+  options.model.file = kPhoneLm;
+  options.model.type = "q8_0";
+  options.memory.context = 1024;
+  options.prompts.chunk = 256;
+  options.prompts.attention = plan::AttentionForm::kQuery;
+  measure::MeasureOptions measure;
+  measure.prefill_tokens = {768};
+  measure.decode_tokens = 8;
+  measure.decode_context = 768;
+  const auto simulate = [&] {
+    engine::Engine engine(options);
+    engine::Session session(engine);
+    return measure::simulate(session, measure);
+  };
+  ShadowRuns runs(kPhonesOfShadow);
+  const ShadowResult& shadow = runs.request({.model = kPhoneLm, .n_prompt = 768});
+  const measure::Simulation same = simulate();
+  EXPECT_NEAR(same.prefill[0].seconds, shadow.prefill.seconds, 1e-9);
+  EXPECT_NEAR(same.prefill[0].joules, shadow.prefill.joules, 1e-6);
+  EXPECT_NEAR(same.decode.seconds / 8, shadow.step_s, 1e-9);
+  options.phone.heads.step = HeadStep::kInTurn;
+  EXPECT_GT(simulate().prefill[0].seconds, same.prefill[0].seconds);
+}
+
+double shadow_prompt_s(ShadowRuns& runs, HeadStep step, int n_buckets = 9) {
+  return runs.request({.model = kPhoneLm, .n_prompt = 1024, .step = step, .n_buckets = n_buckets})
+      .prefill.seconds;
+}
+
+TEST(ReproduceShadow, S8EachPartOfThePipelineTakesTimeAway) {
+  ShadowRuns runs(kPhonesOfShadow);
+  const double in_turn = shadow_prompt_s(runs, HeadStep::kInTurn);
+  const double overlap = shadow_prompt_s(runs, HeadStep::kOverlap);
+  const double fused = shadow_prompt_s(runs, HeadStep::kFused);
+  EXPECT_LT(overlap, in_turn);
+  EXPECT_LT(fused, overlap);
+  // More heads have the same graph where there is only one.
+  EXPECT_LE(shadow_prompt_s(runs, HeadStep::kFused, 1), fused);
+}
+
+TEST(ReproduceShadow, S8AlternativesCostWhatTheyCompute) {
+  ShadowRuns runs(kPhonesOfShadow);
+  const auto kernel_s = [&](ShadowSystem system) {
+    return runs.kernel({.model = kPhoneLm, .system = system, .n_prompt = 2048}).seconds;
+  };
+  const double full = kernel_s(ShadowSystem::kFull);
+  EXPECT_LT(kernel_s(ShadowSystem::kSparse), full);
+  EXPECT_LT(kernel_s(ShadowSystem::kBlocks), kernel_s(ShadowSystem::kSparse));
+  EXPECT_LT(kernel_s(ShadowSystem::kShadow), kernel_s(ShadowSystem::kSparse));
+}
+
+// sf004: what a kernel of a fifth of the positions takes beside one of all, on a core.
+TEST(ReproduceShadow, S8SparseAttentionOnTheCpuIsTheKernelThatWasFitted) {
+  ShadowRuns runs(kPhonesOfShadow);
+  const auto kernel_s = [&](ShadowSystem system) {
+    return runs.kernel({.model = kPhoneLm, .system = system, .n_prompt = 4096}).seconds;
+  };
+  const PhoneFolder folder = read_phone_folder(kPhonesOfShadow);
+  const lanes::CostModel model(folder.phone, folder.stacks.at("shadowattn"));
+  EXPECT_NEAR(kernel_s(ShadowSystem::kSparse) / kernel_s(ShadowSystem::kFull),
+              model.sparse_attention_share(0.2), 0.05);
+}
+
+// Lanes work on several heads at once, on a restricted set of cores, and each does its own part.
+TEST(ReproduceShadow, S6HeadsOverlapInTheTrace) {
+  const ShadowRuns runs(kPhonesOfShadow);
+  double estimate_us = 0.0, core_us = 0.0, begin_us = 1e300, end_us = 0.0;
+  for (const TraceEvent& task : runs.first_block({.model = kPhoneLm, .n_prompt = 256})) {
+    const std::string_view name = task.name;
+    EXPECT_NE(name, "attention");
+    if (name != "estimate" && name != "select" && name != "exact") continue;
+    EXPECT_EQ(task.lane, name == "estimate" ? 1 : 0);
+    (name == "estimate" ? estimate_us : core_us) += task.end_us - task.start_us;
+    begin_us = std::min(begin_us, task.start_us);
+    end_us = std::max(end_us, task.end_us);
+  }
+  EXPECT_GT(estimate_us, 0.0);
+  EXPECT_GT(core_us, 0.0);
+  EXPECT_LT(end_us - begin_us, estimate_us + core_us);
+}
+
+TEST(ReproduceShadow, S7ThePlannerPlansEveryBlockOfEveryChunk) {
+  ShadowRuns runs(kPhonesOfShadow);
+  const ShadowResult& result = runs.request({.model = kPhoneLm, .n_prompt = 512});
+  // Three prompts of two chunks: one to know what tasks take, one timed, one before decoding.
+  EXPECT_EQ(result.planning.n_plans, 3u * 2u * 24u);
+  EXPECT_GT(result.planning.us, 0.0);
+  EXPECT_GE(result.planning.longest_us * static_cast<double>(result.planning.n_plans),
+            result.planning.us);
+}
+
+TEST(ReproduceShadow, S8OptionsThatMakeNoSenseAreSentences) {
+  const auto refused = [](const auto& change) {
+    ShadowRuns runs(kPhonesOfShadow);
+    prepare::Options options = runs.options_of({.model = kPhoneLm, .n_prompt = 256});
+    change(options);
+    EXPECT_THROW(engine::Engine engine(options), Error);
+  };
+  refused([](auto& o) { o.phone.heads.n_buckets = 3; });
+  refused([](auto& o) { o.phone.heads.block = 0; });
+  refused([](auto& o) { o.phone.heads.lanes = {lanes::Processor::kNpu}; });
+  refused([](auto& o) {
+    o.phone.heads.lanes = {lanes::Processor::kNpu, lanes::Processor::kNpu, lanes::Processor::kCpu};
+  });
+  refused([](auto& o) { o.prompts.attention_share = 0.0; });
+  refused([](auto& o) { o.prompts.attention_from = 1024; });
+  refused([](auto& o) { o.phone.has_values = true; });
+  refused([](auto& o) { o.phone.cores = lanes::Cores{0, 9, 0}; });
+  refused([](auto& o) { o.phone.bus_taken_gb_s = 100.0; });
+  for (const char* text : {"", "middle", "middle=", "large=1", "middle=x", "middle=1,"}) {
+    EXPECT_THROW(lanes::cores_from_text(text), UsageError) << text;
+  }
+}
+
+TEST(ReproduceShadow, S6ThePictureHasOneChunkOfBothLanes) {
+  const PhoneFolder folder = read_phone_folder(kPhonesOfShadow);
+  Trace trace(kHeadPipelineRows);
+  const TimelineTitle title = trace_head_pipeline(folder, &trace);
+  EXPECT_FALSE(title.what.empty());
+  std::set<std::string> names;
+  for (const TraceEvent& event : trace.events()) names.insert(event.name);
+  EXPECT_EQ(names, (std::set<std::string>{"estimate", "exact", "ffn", "qkv", "select"}));
+}
+
+}  // namespace
+}  // namespace troika::papers

@@ -1,0 +1,86 @@
+// Runs of shadowAttn, and of what it is compared with, on virtual phones; each is made once.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/trace.h"
+#include "measure/simulate.h"
+#include "prepare/options.h"
+
+namespace troika::papers {
+
+// Section 5: where attention of prompts runs. Everything else is the same in all of them.
+enum class ShadowSystem : uint8_t {
+  kFull,    // C/G-Full: all positions, on the CPU
+  kSparse,  // C/G-Sparse: estimate, selection and exact part on the CPU
+  kBlocks,  // C/G-Block-Sparse: the same, 64 positions by 64 queries at a time
+  kNpu,     // NPU-Full: all positions, on the NPU in int8
+  kShadow,  // shadowAttn: the estimate on the NPU
+  kGpu,     // llm.npu's other attention: all positions, on the GPU (Figure 12)
+};
+inline constexpr ShadowSystem kShadowSystems[] = {ShadowSystem::kFull, ShadowSystem::kSparse,
+                                                  ShadowSystem::kBlocks, ShadowSystem::kNpu,
+                                                  ShadowSystem::kShadow};
+const char* system_name(ShadowSystem system);
+
+// The CPU's cores that are there for the model: one middle core in the paper (section 4).
+inline constexpr const char* kOneMiddle = "middle=1";
+
+struct ShadowRun {
+  std::string model;  // a known one
+  ShadowSystem system = ShadowSystem::kShadow;
+  int n_prompt = 0;
+  std::string phone = "8gen3";
+  std::string cores = kOneMiddle;
+  schedule::HeadStep step = schedule::HeadStep::kOrdered;
+  int n_buckets = 9;
+  bool has_equal_shares = false;
+  double bus_taken_gb_s = 0.0;
+
+  auto operator<=>(const ShadowRun&) const = default;
+};
+
+struct ShadowResult {
+  measure::SimulatedRate prefill;
+  double step_s = 0.0;              // of generating one token behind the prompt
+  schedule::PlanningTime planning;  // of heads, in real time
+
+  double request_s(int n_output) const { return prefill.seconds + n_output * step_s; }
+};
+
+// Attention of one block over a whole prompt, chunk by chunk (Figure 10, Table 8).
+struct KernelResult {
+  double seconds = 0.0;
+  double joules = 0.0;  // of the phone's lanes meanwhile
+};
+
+class ShadowRuns {
+ public:
+  // `constants` stand in place of those of the phones' files.
+  explicit ShadowRuns(std::string phones, std::vector<plan::ConstantChoice> constants = {})
+      : phones_(std::move(phones)), constants_(std::move(constants)) {}
+
+  prepare::Options options_of(const ShadowRun& run) const;
+  const ShadowResult& request(const ShadowRun& run);
+  // Random values, so that all heads have the same scales, and equal shares (5.1).
+  const KernelResult& kernel(const ShadowRun& run);
+  // The tasks of a prompt of the model's first block, its chunks in order.
+  std::vector<TraceEvent> first_block(const ShadowRun& run) const;
+
+ private:
+  ShadowResult simulate(const ShadowRun& run) const;
+  KernelResult simulate_kernel(const ShadowRun& run) const;
+
+  std::string phones_;
+  std::vector<plan::ConstantChoice> constants_;
+  std::map<ShadowRun, ShadowResult> requests_;
+  std::map<ShadowRun, KernelResult> kernels_;
+};
+
+// That of llm.npu, into which the paper puts its attention; the prompts of its datasets are
+// multiples of it.
+inline constexpr int kShadowChunk = 256;
+
+}  // namespace troika::papers
