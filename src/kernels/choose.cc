@@ -11,6 +11,25 @@
 #endif
 
 namespace troika::kernels {
+
+const char* column_form_name(ColumnForm form) {
+  switch (form) {
+    case ColumnForm::kOffsetNibbles:
+      return "offset nibbles";
+    case ColumnForm::kBytes:
+      return "bytes";
+    case ColumnForm::kNibbles:
+      return "nibbles";
+    case ColumnForm::kWideBytes:
+      return "wide bytes";
+    case ColumnForm::kFloats:
+      return "floats";
+    case ColumnForm::kHalves:
+      return "halves";
+  }
+  return "";
+}
+
 namespace {
 
 // Calls visit(name, mine, theirs) for each function of the two tables that is there for each type.
@@ -38,6 +57,10 @@ void visit_functions_by_type(Table& mine, const Table& theirs, Visit visit) {
 template <typename Visit>
 void visit_functions(Table& mine, const Table& theirs, Visit visit) {
   visit_functions_by_type(mine, theirs, visit);
+  for (size_t i = 0; i < kColumnForms; ++i) {
+    visit(std::string("add_columns ") + column_form_name(static_cast<ColumnForm>(i)),
+          mine.add_columns[i], theirs.add_columns[i]);
+  }
   visit("matmul_int8", mine.matmul_int8, theirs.matmul_int8);
   visit("matmul_bf16", mine.matmul_bf16, theirs.matmul_bf16);
   visit("quantize_int8", mine.quantize_int8, theirs.quantize_int8);

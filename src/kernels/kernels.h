@@ -18,6 +18,7 @@
 #include "kernels/activations.h"
 #include "kernels/attention.h"
 #include "kernels/attention_tile.h"
+#include "kernels/columns.h"
 #include "kernels/outliers.h"
 #include "kernels/panels.h"
 #include "kernels/prompt_attention.h"
@@ -79,11 +80,14 @@ inline constexpr size_t kTypeLimit = 40;
 template <typename Function>
 using ByType = std::array<Function*, kTypeLimit>;
 
+using ByColumnForm = std::array<AddColumns*, kColumnForms>;
+
 // Pointwise functions allow y == x (or a, b) and no other overlap.
 struct Table {
   // Weights times activations.
   ByType<MatmulF32> matmul_f32{};
   ByType<MatmulQ8> matmul_q8{};
+  ByColumnForm add_columns{};
   // x: k floats -> q8_row_bytes(k) bytes, 4-byte aligned. Not-a-number counts as 0, infinity as the
   // largest float.
   void (*quantize_activations)(const float* x, std::byte* y, size_t k) = nullptr;
@@ -191,6 +195,17 @@ constexpr ByType<Function> by_block_type(Choose choose) {
       return choose.template operator()<kType>();
     }
   });
+}
+
+// The same by the form of columns.
+template <typename Choose>
+constexpr ByColumnForm by_column_form(Choose choose) {
+  ByColumnForm functions{};
+  [&]<size_t... kIndices>(std::index_sequence<kIndices...>) {
+    ((functions[kIndices] = choose.template operator()<static_cast<ColumnForm>(kIndices)>()), ...);
+  }
+  (std::make_index_sequence<kColumnForms>());
+  return functions;
 }
 
 template <typename Function>

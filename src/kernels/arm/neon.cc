@@ -31,6 +31,7 @@ namespace {
 #include "kernels/simd/attention.inl"
 #include "kernels/simd/attention_tile.inl"
 #include "kernels/simd/matmul_f32.inl"
+#include "kernels/simd/columns.inl"
 #include "kernels/simd/super_block.inl"
 #include "kernels/arm/formats_neon.inl"
 #include "kernels/simd/narrow.inl"

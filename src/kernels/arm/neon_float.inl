@@ -60,6 +60,18 @@ struct V {
     std::memcpy(&bytes, p, 4);
     return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(bytes))));
   }
+  // 4 bytes: the lower and the upper half of each, less kOffset.
+  template <int kOffset>
+  static void load_nibbles(const std::byte* p, F* low, F* high) {
+    uint8x8_t packed = vdup_n_u8(0);
+    std::memcpy(&packed, p, 4);
+    const int32x4_t offset = vdupq_n_s32(kOffset);
+    const uint32x4_t bytes = vmovl_u16(vget_low_u16(vmovl_u8(packed)));
+    const int32x4_t lower = vreinterpretq_s32_u32(vandq_u32(bytes, vdupq_n_u32(15)));
+    const int32x4_t upper = vreinterpretq_s32_u32(vshrq_n_u32(bytes, 4));
+    *low = vcvtq_f32_s32(vsubq_s32(lower, offset));
+    *high = vcvtq_f32_s32(vsubq_s32(upper, offset));
+  }
   static float f16(const std::byte* p) {
     uint16_t half;
     std::memcpy(&half, p, sizeof(half));

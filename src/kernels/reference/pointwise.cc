@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/reference/columns.h"
 #include "kernels/reference/matmul.h"
 #include "kernels/reference/outliers.h"
 #include "kernels/reference/panels.h"
@@ -116,6 +117,7 @@ constinit const Table kTable = {
     .matmul_f32 =
         by_type<MatmulF32>([]<Type kType>() { return WithType<kType, matmul_f32>::call; }),
     .matmul_q8 = by_type<MatmulQ8>([]<Type kType>() { return WithType<kType, matmul_q8>::call; }),
+    .add_columns = by_column_form([]<ColumnForm kForm>() { return add_columns<kForm>; }),
     .quantize_activations = quantize_activations,
     .quantize_int8 = quantize_int8,
     .narrow_bf16 = narrow_bf16,

@@ -8,6 +8,7 @@
     return matmul_q8_blocks<kType>;
   }
 }),
+.add_columns = by_column_form([]<ColumnForm kForm>() { return add_columns<kForm>; }),
 .quantize_activations = quantize_activations,
 .quantize_int8 = quantize_int8,
 .narrow_bf16 = narrow_bf16,

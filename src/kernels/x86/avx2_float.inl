@@ -54,6 +54,16 @@ struct V {
     const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
   }
+  // 8 bytes: the lower and the upper half of each, less kOffset.
+  template <int kOffset>
+  static void load_nibbles(const std::byte* p, F* low, F* high) {
+    const __m256i offset = _mm256_set1_epi32(kOffset);
+    const __m256i bytes =
+        _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+    const __m256i lower = _mm256_and_si256(bytes, _mm256_set1_epi32(15));
+    *low = _mm256_cvtepi32_ps(_mm256_sub_epi32(lower, offset));
+    *high = _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_srli_epi32(bytes, 4), offset));
+  }
   static float f16(const std::byte* p) {
     uint16_t half;
     std::memcpy(&half, p, sizeof(half));

@@ -36,6 +36,7 @@ namespace {
 #include "kernels/simd/attention.inl"
 #include "kernels/simd/attention_tile.inl"
 #include "kernels/simd/matmul_f32.inl"
+#include "kernels/simd/columns.inl"
 #include "kernels/simd/super_block.inl"
 #include "kernels/x86/quantize_avx2.inl"
 #include "kernels/x86/formats_avx2.inl"

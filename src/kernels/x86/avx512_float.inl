@@ -62,6 +62,19 @@ struct V {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
   }
+  // 16 bytes: the lower and the upper half of each, less kOffset.
+  template <int kOffset>
+  static void load_nibbles(const std::byte* p, F* low, F* high) {
+    constexpr float kFirst = -kOffset;
+    const F values =
+        _mm512_setr_ps(kFirst, kFirst + 1, kFirst + 2, kFirst + 3, kFirst + 4, kFirst + 5,
+                       kFirst + 6, kFirst + 7, kFirst + 8, kFirst + 9, kFirst + 10, kFirst + 11,
+                       kFirst + 12, kFirst + 13, kFirst + 14, kFirst + 15);
+    const __m128i packed = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const __m512i bytes = _mm512_cvtepu8_epi32(packed);
+    *low = _mm512_permutexvar_ps(bytes, values);  // by the lowest 4 bits
+    *high = _mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), values);
+  }
   static float f16(const std::byte* p) {
     uint16_t half;
     std::memcpy(&half, p, sizeof(half));

@@ -1,0 +1,109 @@
+// Products by neuron, written once for all instruction sets (see math.inl, which V also serves with
+//   V::load_nibbles<kOffset>(bytes, &low, &high)   kLanes bytes; both halves of each, less
+//   kOffset).
+
+// Vectors of outputs that are summed together, of kBlocks blocks.
+template <size_t kBlocks>
+struct ColumnTile {
+  static constexpr int kVectors = static_cast<int>(kBlocks * kColumnBlock / V::kLanes);
+  F sums[kVectors];
+};
+
+template <ColumnForm kForm>
+inline constexpr bool kHasNibbles =
+    kForm == ColumnForm::kNibbles || kForm == ColumnForm::kOffsetNibbles;
+template <ColumnForm kForm>
+inline constexpr bool kHasMinima = kForm == ColumnForm::kNibbles || kForm == ColumnForm::kWideBytes;
+
+// sums += value * the levels of a column from output `first` on.
+template <ColumnForm kForm, size_t kBlocks>
+TROIKA_INLINE inline void add_column(const std::byte* levels, size_t first, float value,
+                                     ColumnTile<kBlocks>& tile) {
+  const F factor = V::set(value);
+  if constexpr (kHasNibbles<kForm>) {
+    constexpr int kOffset = kForm == ColumnForm::kOffsetNibbles ? 8 : 0;
+    constexpr int kHalf = static_cast<int>(kColumnBlock / 2 / V::kLanes);  // vectors
+    const std::byte* bytes = levels + first / 2;
+    unrolled<static_cast<int>(kBlocks)>([&](auto b) TROIKA_INLINE {
+      unrolled<kHalf>([&](auto i) TROIKA_INLINE {
+        F low, high;
+        V::load_nibbles<kOffset>(bytes + b * 16 + i * V::kLanes, &low, &high);
+        F& sum = tile.sums[b * 2 * kHalf + i];
+        F& other = tile.sums[b * 2 * kHalf + kHalf + i];
+        sum = V::fma(factor, low, sum);
+        other = V::fma(factor, high, other);
+      });
+    });
+  } else {
+    unrolled<ColumnTile<kBlocks>::kVectors>([&](auto i) TROIKA_INLINE {
+      const size_t at = first + i * V::kLanes;
+      F level;
+      if constexpr (kForm == ColumnForm::kFloats) {
+        level = V::load(reinterpret_cast<const float*>(levels + at * sizeof(float)));
+      } else if constexpr (kForm == ColumnForm::kHalves) {
+        level = V::load_f16(levels + at * sizeof(uint16_t));
+      } else {
+        level = V::load_i8(levels + at);
+      }
+      tile.sums[i] = V::fma(factor, level, tile.sums[i]);
+    });
+  }
+}
+
+// y += scale * sums - minimum * total, of outputs from `first` on.
+template <ColumnForm kForm, size_t kBlocks>
+TROIKA_INLINE inline void add_group(const ColumnPlanes& planes, size_t group, size_t first,
+                                    float total, const ColumnTile<kBlocks>& tile, float* y) {
+  constexpr bool kIsFloat = kForm == ColumnForm::kFloats || kForm == ColumnForm::kHalves;
+  unrolled<ColumnTile<kBlocks>::kVectors>([&](auto i) TROIKA_INLINE {
+    float* out = y + first + i * V::kLanes;
+    const size_t at = group * planes.n_outputs + first + i * V::kLanes;
+    F sum = V::load(out);
+    if constexpr (kIsFloat) {
+      sum = V::add(sum, tile.sums[i]);
+    } else if constexpr (kHasMinima<kForm>) {
+      const auto* scales = reinterpret_cast<const float*>(planes.scales);
+      sum = V::fma(V::load(scales + at), tile.sums[i], sum);
+      sum = V::sub(sum, V::mul(V::load(planes.minima + at), V::set(total)));
+    } else {
+      sum = V::fma(V::load_f16(planes.scales + at * sizeof(uint16_t)), tile.sums[i], sum);
+    }
+    V::store(out, sum);
+  });
+}
+
+// A stretch of outputs with the live neurons of a group.
+template <ColumnForm kForm, size_t kBlocks>
+TROIKA_INLINE inline void add_group_tile(const ColumnPlanes& planes, size_t group,
+                                         std::span<const LiveColumn> live, float total,
+                                         size_t first, float* y) {
+  ColumnTile<kBlocks> tile;
+  unrolled<ColumnTile<kBlocks>::kVectors>([&](auto i) TROIKA_INLINE { tile.sums[i] = V::zero(); });
+  for (const LiveColumn& column : live) {
+    add_column<kForm, kBlocks>(column.levels, first, column.value, tile);
+  }
+  add_group<kForm, kBlocks>(planes, group, first, total, tile, y);
+}
+
+template <ColumnForm kForm>
+void add_columns(const ColumnPlanes& planes, std::span<const LiveColumn> live, size_t first,
+                 size_t last, float* y) {
+  constexpr size_t kBlocks = V::kLanes * static_cast<size_t>(V::kRegisters) / 4 / kColumnBlock;
+  static_assert(kBlocks > 0);
+  for (size_t o = first; o < last; o += V::kLanes) V::store(y + o, V::zero());
+  while (!live.empty()) {
+    const size_t group = live.front().neuron / planes.group;
+    size_t n = 0;
+    float total = 0.0f;
+    for (; n < live.size() && live[n].neuron / planes.group == group; ++n) total += live[n].value;
+    const std::span<const LiveColumn> own = live.first(n);
+    size_t o = first;
+    for (; o + kBlocks * kColumnBlock <= last; o += kBlocks * kColumnBlock) {
+      add_group_tile<kForm, kBlocks>(planes, group, own, total, o, y);
+    }
+    for (; o < last; o += kColumnBlock) {
+      add_group_tile<kForm, 1>(planes, group, own, total, o, y);
+    }
+    live = live.subspan(n);
+  }
+}
