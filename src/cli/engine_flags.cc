@@ -113,6 +113,16 @@ void add_precision(Command& command, prepare::Options& options) {
       "as --packed says); on a phone switch: graphs for chunks and for steps change");
 }
 
+void add_ffn(Command& command, prepare::Options& options) {
+  command
+      .add_text(
+          "--ffn", [&](const auto& text) { options.ffn.form = plan::ffn_form_from_name(text); },
+          "How generation computes feed-forward blocks with ReLU: by-output (all neurons), "
+          "by-neuron (those whose activation is not 0, with a copy of the last matrix by column) "
+          "or every-neuron (the sums of by-neuron with all neurons, to compare)")
+      ->shows_default("by-output, or the plan's");
+}
+
 void add_lanes(Command& command, EngineFlags& flags) {
   prepare::Options& options = flags.options;
   command.add_option(
@@ -268,6 +278,7 @@ void EngineFlags::add_to(Command& command) {
   add_machine(command, options);
   command.begin_group("Precision of prompts and cache");
   add_precision(command, options);
+  add_ffn(command, options);
   command.begin_group("Lanes");
   add_lanes(command, *this);
   command.begin_group("Virtual phones");

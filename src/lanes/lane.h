@@ -50,6 +50,11 @@ class InputObserver {
   // and share a head of keys, and the positions that the last of them sees.
   virtual void observe_attention(const model::Op&, int /*key_head*/, const attention::Positions&,
                                  const attention::Queries&, size_t /*n_tokens*/) {}
+  // What the gate of a feed-forward block that is computed by neuron came to, behind its
+  // activation.
+  // activated  // (n_rows, width)
+  virtual void observe_gate(int /*layer*/, const float* /*activated*/, int /*n_rows*/,
+                            int /*width*/) {}
 };
 
 // What a pass binds to the slots of its executables, beside the buffers they were built with.

@@ -23,6 +23,7 @@ constexpr OwnerInfo kInfos[kOwners] = {
     {"weights", "weights", "a smaller model or element type"},
     {"changing layouts", "layouts", "‹layouts› blocks"},
     {"packed weights", "packed", "less ‹packed›"},
+    {"weights by neuron", "neurons", "‹ffn› by-output"},
     {"outliers' channels", "channels", "‹shadow-rows› none"},
     {"values", "buffers", "a smaller ‹chunk›"},
     {"lanes", "lanes", "fewer ‹threads›"},

@@ -16,12 +16,13 @@ enum class Owner : uint8_t {
   kWeights,   // tensors of the file, whether mapped or copied to the place of the map
   kLayouts,   // copies that change their layout, in place of the file's (D1)
   kPacked,    // copies for prompts, and what was measured to make them when they are needed
+  kNeurons,   // columns of feed-forward blocks that are computed by neuron (P1)
   kChannels,  // weights of outliers' channels (N5)
   kBuffers,   // values between ops, of all sets
   kLanes,     // scratch of lanes: rows in another form, weights unpacked, parts of attention
   kCache,     // keys and values of all tokens that sequences may have together
 };
-inline constexpr int kOwners = 9;
+inline constexpr int kOwners = 10;
 
 // For people: "keys and values".
 const char* owner_name(Owner owner);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "plan/cuts/cuts.h"
+#include "plan/ffn.h"
 #include "plan/int8.h"
 #include "plan/prompt_attention.h"
 #include "plan/shape.h"
@@ -134,6 +135,7 @@ struct Plan {
   Activations activations = Activations::kQ8;
   Prefill prefill = Prefill::kSame;
   PromptAttention attention;
+  FfnPlan ffn;
   // Most bytes of packed copies of weights, which spare int8 prompts the unpacking.
   uint64_t packed_bytes = 0;
   Int8Plan int8;

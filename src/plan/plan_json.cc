@@ -19,6 +19,7 @@ constexpr int kMostCores = 4096;
 constexpr int kMostTokens = 1 << 20;
 constexpr int kMostContext = 1 << 27;
 constexpr double kMostMs = 1e9;
+constexpr double kMostThreshold = 1e6;
 
 void read_device(const JsonFields& fields, const std::vector<HostLane>& others, HostLane* lane) {
   lane->n_threads = 0;
@@ -159,6 +160,27 @@ void read_attention(const JsonFields& fields, Plan* plan) {
   }
 }
 
+nlohmann::ordered_json to_json(const FfnPlan& ffn) {
+  nlohmann::ordered_json json = {{"form", ffn_form_name(ffn.form)}};
+  if (!ffn.thresholds.empty()) json["thresholds"] = ffn.thresholds;
+  return json;
+}
+
+void read_ffn(const JsonFields& fields, Plan* plan) {
+  const JsonFields ffn = fields.object("ffn");
+  try {
+    plan->ffn.form = ffn_form_from_name(ffn.text("form"));
+    if (ffn.has("thresholds")) {
+      for (const double value : ffn.positives("thresholds", kMostThreshold)) {
+        plan->ffn.thresholds.push_back(static_cast<float>(value));
+      }
+    }
+    check_ffn(*plan);
+  } catch (const UsageError& error) {
+    fields.fail("ffn", fmt::format("is not understood: {}", error.what()));
+  }
+}
+
 // Plans from before chunks could be in flight together say nothing of them.
 void read_order(const JsonFields& fields, Plan* plan) {
   if (fields.has("order")) {
@@ -255,6 +277,7 @@ std::string to_json(const PlanFile& file) {
   write_cuts(file.plan, &json);
   if (!file.plan.step_costs.empty()) json["step_costs"] = list_of(file.plan.step_costs);
   if (file.plan.attention != PromptAttention()) json["attention"] = to_json(file.plan.attention);
+  if (file.plan.ffn.is_by_neuron()) json["ffn"] = to_json(file.plan.ffn);
   const Int8Plan& int8 = file.plan.int8;
   if (file.plan.prefill == Prefill::kInt8 || int8.is_calibrated()) json["int8"] = to_json(int8);
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -312,6 +335,7 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
   read_cuts(fields, &plan);
   if (fields.has("step_costs")) plan.step_costs = read_step_costs(fields);
   if (fields.has("attention")) read_attention(fields, &plan);
+  if (fields.has("ffn")) read_ffn(fields, &plan);
   return file;
 }
 

@@ -65,6 +65,7 @@ PlanFile with_sparse_attention() {
   file.plan.prefill = Prefill::kBf16;
   file.plan.prompt_shapes = {32, 128};
   file.plan.attention = {AttentionForm::kSparse, 0.125, 2048};
+  file.plan.ffn = {FfnForm::kByNeuron, {0.5f, 0.25f}};
   file.plan.reuse_granule = kAttentionTile;
   return file;
 }
@@ -73,6 +74,7 @@ TEST(PlanJson, SparseAttentionSurvivesTheRoundTrip) {
   const std::string text = to_json(with_sparse_attention());
   const Plan again = plan_from_json(text, "plan.json").plan;
   EXPECT_EQ(again.attention, (PromptAttention{AttentionForm::kSparse, 0.125, 2048}));
+  EXPECT_EQ(again.ffn, (FfnPlan{FfnForm::kByNeuron, {0.5f, 0.25f}}));
   EXPECT_EQ(plan_from_json(to_json(example()), "p").plan.attention, PromptAttention());
   // Shares of heads are kept beside full attention too, for whoever asks for it (S3).
   PlanFile full = example();

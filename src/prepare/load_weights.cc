@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/clock.h"
+#include "prepare/neuron_blocks.h"
 #include "prepare/outlier_channels.h"
 #include "prepare/weight_strips.h"
 
@@ -67,6 +68,8 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
   weights.set_channels(std::move(outliers.channels));
   loaded.channel_file = std::move(outliers.side_file);
   loaded.note = std::move(outliers.note);
+  const std::string by_neuron =
+      is_on_host ? place_neurons(blueprint, *plan, options.progress, &weights) : "";
   if (is_streamed) {
     loaded.stream = std::make_unique<WeightStream>(blueprint, file,
                                                    ledger.bytes(plan::Owner::kWeights), &weights);
@@ -75,6 +78,7 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
   } else if (is_on_host && loaded.layouts == nullptr) {
     place_in_strips(file, blueprint, kernels, *plan, &weights, &loaded.pages);
   }
+  if (!by_neuron.empty()) loaded.pages.text += "; " + by_neuron;
   return loaded;
 }
 

@@ -47,7 +47,8 @@ int64_t most_tokens_in_memory(const plan::Ledger& ledger, size_t bytes_per_token
                               const MemoryFigures& memory) {
   using plan::Owner;
   size_t needed = 0, others = 0;
-  for (const Owner owner : {Owner::kWeights, Owner::kLayouts, Owner::kPacked, Owner::kChannels}) {
+  for (const Owner owner :
+       {Owner::kWeights, Owner::kLayouts, Owner::kPacked, Owner::kNeurons, Owner::kChannels}) {
     needed += ledger.bytes(owner);
   }
   for (const Owner owner : {Owner::kProgram, Owner::kModel, Owner::kBuffers, Owner::kLanes}) {
@@ -147,6 +148,12 @@ void choose_attention(const PromptChoice& prompts, const model::Blueprint& bluep
   plan->reuse_granule = std::lcm(plan->reuse_granule, plan::kAttentionTile);
 }
 
+void choose_ffn(const FfnChoice& ffn, plan::Plan* plan) {
+  plan->ffn.form = ffn.form.value_or(plan->ffn.form);
+  if (!plan->ffn.is_by_neuron()) plan->ffn.thresholds.clear();
+  plan::check_ffn(*plan);
+}
+
 // Says where int8 weights come from.
 void explain_prefill(const Options& options, const model::Blueprint& blueprint,
                      const weights::Store& weights, plan::Plan* plan) {
@@ -226,6 +233,7 @@ void apply_chunk_options(const Options& options, plan::Plan* plan) {
   if (options.lanes.splits.at_norms) plan->splits.at_norms = true;
   if (options.lanes.splits.at_activations) plan->splits.at_activations = true;
   apply_cuts(options.lanes, plan);
+  choose_ffn(options.ffn, plan);
 }
 
 std::vector<plan::HostLane> choose_lanes(const LaneChoice& lanes) {

@@ -32,9 +32,9 @@ void fit_context(const Options& options, const model::Blueprint& blueprint,
                  const weights::Store& weights, plan::Plan* plan,
                  const MemoryFigures& memory = MemoryFigures::here());
 
-// What a user says of chunks and cuts: the order of chunks, how many are in flight, where blocks
-// are cut, and how tensors and lengths are divided between lanes. It counts for plans from files
-// too. Throws UsageError.
+// What a user says of chunks, cuts and feed-forward blocks: the order of chunks, how many are in
+// flight, where blocks are cut, how tensors and lengths are divided between lanes, and whether
+// blocks are computed by neuron. It counts for plans from files too. Throws UsageError.
 void apply_chunk_options(const Options& options, plan::Plan* plan);
 
 }  // namespace troika::prepare

@@ -7,6 +7,7 @@
 #include "base/system.h"
 #include "lanes/host/scratch.h"
 #include "model/linear_inputs.h"
+#include "prepare/neuron_blocks.h"
 #include "prepare/outlier_channels.h"
 #include "prepare/weight_stream.h"
 
@@ -113,7 +114,8 @@ size_t kept_weight_bytes(const model::Blueprint& blueprint, const weights::Store
 
 bool may_stream(const Options& options, const plan::Plan& plan) {
   return is_here(options) && options.memory.load == Load::kAuto && !options.memory.layouts &&
-         plan.lanes.size() == 1 && !plan.lanes.front().is_device() && !has_int8_prompts(plan);
+         plan.lanes.size() == 1 && !plan.lanes.front().is_device() && !has_int8_prompts(plan) &&
+         !plan.ffn.is_by_neuron();
 }
 
 MemoryFigures MemoryFigures::here() {
@@ -149,6 +151,7 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
   ledger.set(Owner::kWeights, weights.total_bytes());
   if (options.memory.layouts == Layouts::kSwitch) enter_layouts(blueprint, weights, &ledger);
   ledger.set(Owner::kPacked, packed_bytes(options, blueprint, weights, plan));
+  ledger.set(Owner::kNeurons, neuron_bytes(blueprint, weights, plan));
   ledger.set(Owner::kChannels, resident_channel_bytes(options, blueprint, weights, plan));
   ledger.set(Owner::kBuffers,
              lanes::Buffers::bytes_for(blueprint, plan.most_rows(), plan.output_shapes.back(),

@@ -52,6 +52,22 @@ void check_prompts(const PromptChoice& prompts) {
   }
 }
 
+void check_ffn(const Options& options) {
+  if (!options.ffn.form || *options.ffn.form == plan::FfnForm::kByOutput) return;
+  const char* const name = plan::ffn_form_name(*options.ffn.form);
+  if (!is_here(options)) {
+    throw UsageError(fmt::format(
+        "‹ffn› {} is for this machine; a virtual phone has no such lane. Leave it out.", name));
+  }
+  if (options.memory.layouts == Layouts::kSwitch) {
+    throw UsageError(
+        fmt::format("‹ffn› {} needs the rows of the file, and with ‹layouts› switch they come and "
+                    "go. Leave one "
+                    "of them out.",
+                    name));
+  }
+}
+
 void check_memory(const MemoryChoice& memory) {
   if (memory.context < 0) {
     throw UsageError(
@@ -146,6 +162,7 @@ void check_options(const Options& options) {
   check_lanes(options.lanes);
   check_prompts(options.prompts);
   check_memory(options.memory);
+  check_ffn(options);
   if (!is_here(options)) check_phone(options);
 }
 

@@ -86,6 +86,11 @@ struct PromptChoice {
   int chunk = 0;                             // tokens that go together; 0: the plan's
 };
 
+// How steps compute feed-forward blocks. What is given takes the place of what a plan says.
+struct FfnChoice {
+  std::optional<plan::FfnForm> form;
+};
+
 // Where weights lie: see weight_pages.h.
 enum class Load { kAuto, kMap, kCopy };
 // Which weights of outliers' channels stay in memory where outliers have a lane of their own. With
@@ -122,6 +127,7 @@ struct Options {
   PhoneChoice phone;
   LaneChoice lanes;
   PromptChoice prompts;
+  FfnChoice ffn;
   MemoryChoice memory;
   GivenPlan plan;
   plan::Activations activations = plan::Activations::kQ8;

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/mapped_file.h"
 #include "tensor/strips.h"
+#include "weights/neurons/neurons.h"
 
 namespace troika::prepare {
 namespace {
@@ -44,6 +45,11 @@ std::vector<model::WeightId> strip_matrices(const model::Blueprint& blueprint,
     bool is_product = false, is_other = false;
   };
   std::map<const std::byte*, Use> uses;  // by place
+  // Their rows are read one by one.
+  std::set<model::WeightId> by_neuron;
+  if (weights.neurons() != nullptr) {
+    for (const weights::NeuronFfn& ffn : weights.neurons()->ffns()) by_neuron.insert(ffn.ffn.up);
+  }
   for (const model::Op& op : blueprint.ops) {
     if (op.weight == model::kNone || !weights.is_matrix(op.weight)) continue;
     const weights::Matrix& matrix = weights.matrix(op.weight);
@@ -52,7 +58,7 @@ std::vector<model::WeightId> strip_matrices(const model::Blueprint& blueprint,
     use.is_product |= op.kind != model::OpKind::kEmbed;
     use.is_other |= !has_kernels(kernels, matrix.type) ||
                     static_cast<size_t>(matrix.row_length) > kernels::kMostStripDepth ||
-                    !reads_strips(op, matrix, blueprint.n_experts);
+                    !reads_strips(op, matrix, blueprint.n_experts) || by_neuron.contains(op.weight);
   }
   std::vector<model::WeightId> ids;
   for (const auto& [place, use] : uses) {

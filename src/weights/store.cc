@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "tensor/codec.h"
 #include "tensor/strips.h"
+#include "weights/neurons/neurons.h"
 #include "weights/switched_blocks.h"
 
 namespace troika::weights {
@@ -288,6 +289,8 @@ size_t Store::measured_bytes() const {
   for (const std::vector<float>& largest : row_largest_) bytes += largest.size() * sizeof(float);
   return bytes;
 }
+
+void Store::set_neurons(std::unique_ptr<Neurons> neurons) { neurons_ = std::move(neurons); }
 
 void Store::set_switched(std::unique_ptr<SwitchedBlocks> blocks) { switched_ = std::move(blocks); }
 

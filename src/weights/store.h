@@ -15,6 +15,7 @@
 
 namespace troika::weights {
 
+class Neurons;
 class SwitchedBlocks;
 
 // Rows of one matrix, as they stand in the file, but for those before n_strip_rows, which stand in
@@ -104,6 +105,12 @@ class Store {
     return channels_ != nullptr ? channels_->find(id) : nullptr;
   }
 
+  // Blocks that are computed by neuron by executables that are built from now on. Their first
+  // matrices must stay in rows.
+  void set_neurons(std::unique_ptr<Neurons> neurons);
+  // Null where there are none.
+  Neurons* neurons() const { return neurons_.get(); }
+
   // Makes copies of these matrices in Q8_0, a scale for each 32 weights, of those that are not.
   // Rows that are no multiple of 32 stay as they are. Throws Error where memory is short.
   void group_int8(std::span<const model::WeightId> ids, int n_threads,
@@ -143,6 +150,7 @@ class Store {
   std::vector<std::vector<float>> row_largest_;    // by weight; empty where not measured
   std::unique_ptr<SwitchedBlocks> switched_;
   std::unique_ptr<Channels> channels_;
+  std::unique_ptr<Neurons> neurons_;
   std::vector<GroupedMatrix> grouped_;  // by weight; empty, or without storage where not made
   size_t packed_bytes_ = 0;
   size_t bytes_per_step_ = 0;

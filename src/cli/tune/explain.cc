@@ -12,6 +12,7 @@
 #include "measure/profile_here.h"
 #include "schedule/shared_graphs.h"
 #include "solve/task_times.h"
+#include "weights/neurons/neurons.h"
 
 namespace troika::cli {
 namespace {
@@ -73,6 +74,18 @@ std::vector<Row> rows_of(const engine::Engine& engine) {
     }
   }
   return rows;
+}
+
+// How steps compute feed-forward blocks.
+std::string ffn_text(const engine::Engine& engine) {
+  const plan::FfnPlan& ffn = engine.plan().ffn;
+  std::string text = fmt::format("feed-forward blocks of steps: {}", plan::ffn_form_name(ffn.form));
+  if (const weights::Neurons* neurons = engine.weights().neurons()) {
+    text += fmt::format(", {} blocks of {} neurons", neurons->ffns().size(),
+                        neurons->ffns().front().n_neurons());
+  }
+  if (!ffn.thresholds.empty()) text += ", with a threshold for each block";
+  return text + "\n";
 }
 
 using Times = std::map<std::pair<std::string, int>, double>;  // us by name and tokens
@@ -315,6 +328,7 @@ void explain(engine::Engine& engine, const EngineFlags& flags, bool op_by_op) {
   }
   print(fmt::format("\nprompts: {}\n", prefill_text(engine)));
   print_attention(engine);
+  print(ffn_text(engine));
   print(fmt::format("weights: {}\n", engine.loaded().pages.text));
   print(memory_text(engine));
   if (plan.lanes.size() > 1) print(held_text(engine));

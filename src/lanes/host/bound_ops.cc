@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "lanes/host/neurons/neuron_ffn.h"
 #include "model/rope.h"
 
 namespace troika::lanes {
@@ -152,7 +153,11 @@ class Meetings {
   // products need all of their input, and make what others need.
   void place(BoundOp* bound) {
     const BoundProduct* const product = bound->product();
-    if (bound->op.kind == OpKind::kLinear) {
+    if (product != nullptr && product->neurons != nullptr) {
+      bound->meets_before = true;  // it reads what the product before it makes
+      clear();
+      products_.push_back({bound->op.inputs[0], bound->op.output});
+    } else if (bound->op.kind == OpKind::kLinear) {
       const bool by_rows = product->prepares_input;  // at first: then they meet within the product
       bound->meets_before = by_rows ? needed_by_rows(*bound) : needed_by_product(*bound);
       if (by_rows || bound->meets_before) clear();
@@ -220,6 +225,25 @@ std::vector<BoundOp> bind_outlier_parts(const Subgraph& subgraph, const weights:
   return ops;
 }
 
+// Three ops as one, which reads the gate beside its input and writes what the last one writes.
+BoundOp bind_neurons(const Subgraph& subgraph, size_t index, const weights::NeuronFfn& ffn,
+                     const weights::Store& weights, const Buffers& buffers,
+                     const kernels::Table& kernels, Precision precision) {
+  BoundOp bound = bind(subgraph, index, weights, buffers, kernels, precision);
+  const BoundOp activation = bind_values(subgraph, index + 1, buffers);
+  const BoundOp down = bind_values(subgraph, index + 2, buffers);
+  bound.op.inputs[1] = activation.op.inputs[0];
+  bound.inputs[1] = activation.inputs[0];
+  bound.op.output = down.op.output;
+  bound.output = down.output;
+  bound.output_width = down.output_width;
+  bound.last_column = down.last_column;
+  BoundProduct* const product = bound.product();
+  TROIKA_ASSERT(product->form == InputForm::kFloat || product->form == InputForm::kQ8);
+  product->neurons = &ffn;
+  return bound;
+}
+
 }  // namespace
 
 size_t prepared_row_bytes(const BoundOp& bound) {
@@ -239,8 +263,16 @@ std::vector<BoundOp> bind_ops(const Subgraph& subgraph, const weights::Store& we
   std::vector<BoundOp> ops;
   PreparedInput prepared;
   Meetings meetings;
+  // What both phases compute alike, and steps: prompts of their own read the matrices.
+  const bool is_by_neuron = precision.prefill == plan::Prefill::kSame;
+  if (is_by_neuron) check_neuron_ffns(subgraph, weights);
   for (size_t i = 0; i < subgraph.ops.size(); ++i) {
-    BoundOp bound = bind(subgraph, i, weights, buffers, kernels, precision);
+    const weights::NeuronFfn* const ffn =
+        is_by_neuron ? neuron_ffn_at(subgraph, i, weights) : nullptr;
+    BoundOp bound = ffn != nullptr
+                        ? bind_neurons(subgraph, i, *ffn, weights, buffers, kernels, precision)
+                        : bind(subgraph, i, weights, buffers, kernels, precision);
+    if (ffn != nullptr) i += 2;
     prepared.place(&bound);
     meetings.place(&bound);
     ops.push_back(bound);

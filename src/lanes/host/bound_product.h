@@ -5,6 +5,7 @@
 #include "lanes/int8_rule.h"
 #include "lanes/subgraph.h"
 #include "plan/plan.h"
+#include "weights/neurons/neurons.h"
 #include "weights/store.h"
 
 namespace troika::lanes {
@@ -54,6 +55,9 @@ struct BoundProduct {
   // Where the run's leases say where the weight lies (D1): the index of its own.
   int lease = model::kNone;
   const float* bias = nullptr;
+  // The product is the first of a feed-forward block that is computed by neuron (P1): the second
+  // input is what its gate came to, and the output is that of the whole block.
+  const weights::NeuronFfn* neurons = nullptr;
   ExpertCounts experts;  // kExpertLinear: the weight is that of all experts
   InputForm form = InputForm::kFloat;
   // The input must be brought into the form first; false where an op before has already done so.

@@ -126,6 +126,7 @@ void HostLane::reserve_product(const BoundOp& bound, int n_tokens) {
   const auto& product = bound.as<BoundProduct>();
   const auto k = static_cast<size_t>(bound.input_width);
   const auto n_rows = static_cast<size_t>(n_tokens);
+  if (product.neurons != nullptr) neurons_.reserve(*product.neurons, info_.n_threads);
   reserve_stretch(unpacked_weight_bytes(bound));
   // Parts that are tasks of their own have their rows and lists in the buffers.
   const bool is_divided = product.outliers.role != Role::kWhole;
@@ -154,7 +155,7 @@ size_t HostLane::held_bytes() const {
   return prepared_.capacity() + stretches_.capacity() +
          outlier_counts_.capacity() * sizeof(uint32_t) + scratch_.capacity() * sizeof(float) +
          expert_scratch_.capacity() * sizeof(int32_t) + counters_.capacity() * sizeof(ItemCounter) +
-         attention_parts_.capacity() * sizeof(float);
+         attention_parts_.capacity() * sizeof(float) + neurons_.bytes();
 }
 
 // In leaps, so that a growing context asks for memory rarely.
@@ -210,7 +211,8 @@ void HostLane::run_ops(const HostExecutable& host, const Run& run) {
                              scratch_.data(),
                              scratch_floats_,
                              expert_scratch_.data(),
-                             expert_scratch_length_};
+                             expert_scratch_length_,
+                             &neurons_};
   team_.run_where_free([&](int worker) {
     for (size_t i = 0; i < ops.size(); ++i) {
       if (ops[i].meets_before) team_.barrier().wait();

@@ -5,6 +5,7 @@
 
 #include "base/team.h"
 #include "kernels/choose.h"
+#include "lanes/host/neurons/neuron_ffn.h"
 #include "lanes/host/op_context.h"
 #include "lanes/lane.h"
 #include "plan/plan.h"
@@ -60,6 +61,7 @@ class HostLane : public Lane {
   size_t scratch_floats_ = 0;
   std::vector<int32_t> expert_scratch_;
   size_t expert_scratch_length_ = 0;
+  NeuronScratch neurons_;
   // As many counters as the longest executable needs.
   std::vector<ItemCounter> counters_;
   // What segments of attention come to, where workers share them.

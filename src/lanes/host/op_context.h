@@ -15,6 +15,8 @@ struct alignas(64) ItemCounter {
   std::atomic<int64_t> n_begun{0};
 };
 
+class NeuronScratch;
+
 struct OpContext {
   const kernels::Table& kernels;
   const Run& run;
@@ -33,6 +35,7 @@ struct OpContext {
   size_t scratch_floats;
   int32_t* expert_scratch;  // (workers, expert_scratch_length)
   size_t expert_scratch_length;
+  NeuronScratch* neurons;  // of the block that is computed by neuron
 
   // Where an op finds and leaves its values in this run.
   const float* input(const BoundOp& bound, size_t i = 0) const {

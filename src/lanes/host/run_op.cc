@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "lanes/host/attention.h"
 #include "lanes/host/experts.h"
+#include "lanes/host/neurons/neuron_ffn.h"
 #include "lanes/host/products.h"
 #include "lanes/host/shadow_products.h"
 #include "tensor/codec.h"
@@ -136,6 +137,10 @@ OpContext with_area(const OpContext& context, const ShadowArea& area) {
 
 // A product, or what of it is a task of its own.
 void run_product(const BoundOp& bound, const OpContext& context, int index, int worker) {
+  if (bound.as<BoundProduct>().neurons != nullptr) {
+    run_neuron_ffn(bound, context, index, worker);
+    return;
+  }
   const OutlierPart& part = bound.as<BoundProduct>().outliers;
   if (part.role == Role::kWhole) {
     run_linear(bound, context, index, worker);

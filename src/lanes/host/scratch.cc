@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lanes/host/attention_tiles.h"
+#include "lanes/host/neurons/neuron_ffn.h"
 #include "lanes/host/products.h"
 #include "lanes/host/sparse_attention.h"
 
@@ -41,6 +42,17 @@ size_t unpacking_bytes(const plan::Plan& plan, const model::Blueprint& blueprint
                                                  blueprint.n_kv_heads, true, attention}));
 }
 
+size_t neuron_bytes(const model::Blueprint& blueprint, const plan::Plan& plan, int n_workers) {
+  if (!plan.ffn.is_by_neuron()) return 0;
+  size_t bytes = 0;
+  for (const model::GatedFfn& ffn : model::gated_ffns(blueprint)) {
+    const model::Weight& down = blueprint.weights[static_cast<size_t>(ffn.down)];
+    bytes = std::max(bytes, NeuronScratch::bytes_for(static_cast<size_t>(down.row_length),
+                                                     static_cast<size_t>(down.n_rows), n_workers));
+  }
+  return bytes;
+}
+
 }  // namespace
 
 size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLane& lane,
@@ -67,8 +79,9 @@ size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLan
           ? sizeof(int32_t) * (2 * static_cast<size_t>(blueprint.n_experts) + 1 +
                                2 * n_tokens * static_cast<size_t>(blueprint.n_experts_used))
           : 0;
-  return prepared + n_workers * (unpacking_bytes(plan, blueprint, longest_row) + routes +
-                                 longest_row * sizeof(float));
+  return prepared + neuron_bytes(blueprint, plan, lane.n_threads) +
+         n_workers *
+             (unpacking_bytes(plan, blueprint, longest_row) + routes + longest_row * sizeof(float));
 }
 
 }  // namespace troika::lanes

@@ -1,0 +1,261 @@
+#include "lanes/host/neurons/neuron_ffn.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/rows.h"
+#include "lanes/host/op_context.h"
+#include "lanes/host/products.h"
+
+namespace troika::lanes {
+namespace {
+
+using weights::kSegmentNeurons;
+using weights::NeuronFfn;
+
+// Some tokens of a run, and where their values are.
+struct TokenGroup {
+  const BoundOp& bound;
+  const OpContext& context;
+  const NeuronFfn& ffn;
+  int first;
+  int n;
+
+  size_t n_neurons() const { return ffn.layout.n_neurons; }
+  size_t n_outputs() const { return ffn.layout.n_outputs; }
+  int n_segments() const { return weights::n_segments(ffn.n_neurons()); }
+  const float* gate(int t) const {
+    return context.input(bound, 1) + static_cast<size_t>(first + t) * n_neurons();
+  }
+  float* activated(int t) const {
+    return context.neurons->activated.data() + static_cast<size_t>(t) * n_neurons();
+  }
+  float* part(int t, int segment) const {
+    return context.neurons->parts.data() +
+           static_cast<size_t>(t * n_segments() + segment) * n_outputs();
+  }
+  // The neurons of a segment.
+  Range neurons_of(int segment) const {
+    const int begin = segment * kSegmentNeurons;
+    return {begin, std::min(begin + kSegmentNeurons, ffn.n_neurons())};
+  }
+  // Those of them that are live for some token.
+  std::span<const uint32_t> live_of(int segment) const {
+    const NeuronScratch& scratch = *context.neurons;
+    return {scratch.live.data() + segment * kSegmentNeurons,
+            scratch.n_live[static_cast<size_t>(segment)]};
+  }
+};
+
+bool is_live(const NeuronFfn& ffn, float activated) {
+  if (ffn.keeps_all) return true;
+  // What is not a number is live, so that it is seen.
+  return ffn.threshold > 0.0f ? !(std::fabs(activated) < ffn.threshold) : activated != 0.0f;
+}
+
+void activate_gate(model::Activation activation, const kernels::Table& kernels, const float* gate,
+                   float* y, size_t n) {
+  switch (activation) {
+    case model::Activation::kSilu:
+      return kernels.silu(gate, y, n);
+    case model::Activation::kGelu:
+      return kernels.gelu(gate, y, n);
+    case model::Activation::kRelu:
+    case model::Activation::kDoubleRelu:
+      return kernels.relu(gate, y, n);
+  }
+}
+
+// The activations of a segment, and which neurons live for any token of the group.
+void find_live(const TokenGroup& group, int segment) {
+  const Range neurons = group.neurons_of(segment);
+  const auto first = static_cast<size_t>(neurons.begin);
+  const auto n = static_cast<size_t>(neurons.size());
+  for (int t = 0; t < group.n; ++t) {
+    activate_gate(group.ffn.ffn.activation, group.context.kernels, group.gate(t) + first,
+                  group.activated(t) + first, n);
+  }
+  NeuronScratch& scratch = *group.context.neurons;
+  uint32_t* live = scratch.live.data() + first;
+  for (int i = neurons.begin; i < neurons.end; ++i) {
+    bool is_any = false;
+    for (int t = 0; t < group.n; ++t) is_any |= is_live(group.ffn, group.activated(t)[i]);
+    if (is_any) *live++ = static_cast<uint32_t>(i);
+  }
+  scratch.n_live[static_cast<size_t>(segment)] =
+      static_cast<uint32_t>(live - (scratch.live.data() + first));
+}
+
+// The products of the token with the rows of its own live neurons.
+void multiply_up(const TokenGroup& group, int t, std::span<const std::byte* const> rows, float* y) {
+  const BoundProduct& up = group.bound.as<BoundProduct>();
+  const auto k = static_cast<size_t>(group.bound.input_width);
+  const auto row = static_cast<size_t>(group.first + t);
+  if (up.matmul_q8 != nullptr) {
+    const std::byte* x = group.context.prepared + row * kernels::q8_row_bytes(k);
+    kernels::matmul_rows(up.matmul_q8, rows, k, x, y);
+  } else {
+    kernels::matmul_rows(up.matmul_f32, rows, k, group.context.input(group.bound) + row * k, y);
+  }
+}
+
+// What a token's live neurons of a segment add.
+void compute_token(const TokenGroup& group, int t, int segment, NeuronScratch::Worker* own) {
+  const std::span<const uint32_t> live = group.live_of(segment);
+  const float* const activated = group.activated(t);
+  size_t n = 0;
+  for (size_t i = 0; i < live.size(); ++i) {
+    if (!is_live(group.ffn, activated[live[i]])) continue;
+    own->own[n] = live[i];
+    own->rows[n] = own->places[i].up;
+    own->columns[n] = {live[i], 0.0f, own->places[i].down};
+    ++n;
+  }
+  multiply_up(group, t, {own->rows, n}, own->up);
+  const bool is_double = group.ffn.ffn.activation == model::Activation::kDoubleRelu;
+  size_t n_columns = 0;
+  for (size_t i = 0; i < n; ++i) {
+    float value = activated[own->own[i]] * own->up[i];
+    if (is_double && value < 0.0f) value = 0.0f;
+    if (value == 0.0f && !group.ffn.keeps_all) continue;
+    own->columns[n_columns] = own->columns[i];
+    own->columns[n_columns++].value = value;
+  }
+  const auto form = static_cast<size_t>(group.ffn.layout.form);
+  group.context.kernels.add_columns[form](group.ffn.planes, {own->columns, n_columns}, 0,
+                                          group.n_outputs(), group.part(t, segment));
+}
+
+void compute_segment(const TokenGroup& group, int segment, int worker) {
+  weights::NeuronSource& source = *group.ffn.source;
+  NeuronScratch::Worker* const own = &group.context.neurons->workers[static_cast<size_t>(worker)];
+  source.take(group.ffn.index, segment, group.live_of(segment), own->places);
+  for (int t = 0; t < group.n; ++t) compute_token(group, t, segment, own);
+  source.done(group.ffn.index, segment);
+}
+
+// The sums of some outputs, in the order of the segments.
+void add_parts(const TokenGroup& group, int worker) {
+  const auto width = static_cast<size_t>(group.bound.output_width);
+  const Share share = share_of(static_cast<int64_t>(group.n_outputs() / kernels::kColumnBlock),
+                               worker, group.context.team.n_active());
+  const size_t begin = static_cast<size_t>(share.begin) * kernels::kColumnBlock;
+  const size_t end = std::min(static_cast<size_t>(share.end) * kernels::kColumnBlock, width);
+  if (begin >= end) return;
+  for (int t = 0; t < group.n; ++t) {
+    float* y = group.context.output(group.bound) + static_cast<size_t>(group.first + t) * width;
+    std::memcpy(y + begin, group.part(t, 0) + begin, (end - begin) * sizeof(float));
+    for (int segment = 1; segment < group.n_segments(); ++segment) {
+      group.context.kernels.add(y + begin, group.part(t, segment) + begin, y + begin, end - begin);
+    }
+  }
+}
+
+// Tells the source what the group needs: segment after segment, so that it is one list.
+void tell_wanted(const TokenGroup& group) {
+  for (int segment = 0; segment < group.n_segments(); ++segment) {
+    group.ffn.source->want(group.ffn.index, group.live_of(segment));
+  }
+}
+
+// Every worker draws tickets until one is past the last item of the group, so that the next group
+// goes on from a number that all know.
+void run_group(const TokenGroup& group, int64_t first_ticket, std::atomic<int64_t>& tickets,
+               int worker) {
+  Barrier& barrier = group.context.team.barrier();
+  const Share share = share_of(group.n_segments(), worker, group.context.team.n_active());
+  for (int64_t i = share.begin; i < share.end; ++i) find_live(group, static_cast<int>(i));
+  barrier.wait();
+  if (worker == 0 && group.context.run.observer != nullptr) {
+    group.context.run.observer->observe_gate(group.ffn.ffn.layer, group.activated(0), group.n,
+                                             group.ffn.n_neurons());
+  }
+  weights::NeuronSource& source = *group.ffn.source;
+  if (source.reads_ahead()) {
+    if (worker == 0) tell_wanted(group);
+    barrier.wait();
+  }
+  for (;;) {
+    const int64_t item = tickets.fetch_add(1, std::memory_order_relaxed) - first_ticket;
+    if (item >= group.n_segments()) break;
+    const int segment = source.segment_of(group.ffn.index, static_cast<int>(item));
+    compute_segment(group, segment, worker);
+  }
+  barrier.wait();
+  if (worker == 0) source.finish(group.ffn.index);
+  add_parts(group, worker);
+}
+
+}  // namespace
+
+void NeuronScratch::reserve(const NeuronFfn& ffn, int n_workers) {
+  const auto n_segments = static_cast<size_t>(weights::n_segments(ffn.n_neurons()));
+  const size_t n = ffn.layout.n_neurons;
+  activated.resize(std::max(activated.size(), kNeuronTokens * n));
+  live.resize(std::max(live.size(), n));
+  n_live.resize(std::max(n_live.size(), n_segments));
+  parts.resize(std::max(parts.size(), kNeuronTokens * n_segments * ffn.layout.n_outputs));
+  workers.resize(std::max(workers.size(), static_cast<size_t>(n_workers)));
+}
+
+size_t NeuronScratch::bytes() const {
+  return (activated.capacity() + parts.capacity()) * sizeof(float) +
+         (live.capacity() + n_live.capacity()) * sizeof(uint32_t) +
+         workers.capacity() * sizeof(Worker);
+}
+
+size_t NeuronScratch::bytes_for(size_t n_neurons, size_t n_outputs, int n_workers) {
+  const auto n_segments = static_cast<size_t>(weights::n_segments(static_cast<int>(n_neurons)));
+  return kNeuronTokens * (n_neurons + n_segments * n_outputs) * sizeof(float) +
+         (n_neurons + n_segments) * sizeof(uint32_t) +
+         static_cast<size_t>(n_workers) * sizeof(Worker);
+}
+
+const NeuronFfn* neuron_ffn_at(const Subgraph& subgraph, size_t index,
+                               const weights::Store& weights) {
+  const std::span<const model::Op> ops = subgraph.ops;
+  if (weights.neurons() == nullptr || index + 2 >= ops.size()) return nullptr;
+  if (ops[index + 2].kind != model::OpKind::kLinear) return nullptr;
+  const NeuronFfn* const ffn = weights.neurons()->find(ops[index + 2].weight);
+  const bool is_whole = ffn != nullptr && ops[index].weight == ffn->ffn.up &&
+                        ops[index + 1].kind == model::OpKind::kGate;
+  return is_whole ? ffn : nullptr;
+}
+
+void check_neuron_ffns(const Subgraph& subgraph, const weights::Store& weights) {
+  if (weights.neurons() == nullptr) return;
+  for (size_t i = 0; i < subgraph.ops.size(); ++i) {
+    if (subgraph.ops[i].kind != model::OpKind::kLinear) continue;
+    if (weights.neurons()->find(subgraph.ops[i].weight) == nullptr) continue;
+    const bool is_cut = !subgraph.slice.columns.empty();
+    if (!is_cut && i >= 2 && neuron_ffn_at(subgraph, i - 2, weights) != nullptr) continue;
+    throw Error(
+        fmt::format("The product of '{}' is computed by neuron, together with what stands before "
+                    "it, but the plan cuts '{}'. Leave that cut out, or use ‹ffn› by-output.",
+                    subgraph.blueprint->weights[static_cast<size_t>(subgraph.ops[i].weight)].name,
+                    subgraph.name));
+  }
+}
+
+void run_neuron_ffn(const BoundOp& bound, const OpContext& context, int index, int worker) {
+  const BoundProduct& up = bound.as<BoundProduct>();
+  if (up.prepares_input) {
+    prepare_rows(bound, context, worker);
+    context.team.barrier().wait();
+  }
+  std::atomic<int64_t>& tickets =
+      context.counters[static_cast<ptrdiff_t>(index) * context.team.size()].n_begun;
+  const int n_tokens = context.n_rows(bound);
+  int64_t first_ticket = 0;
+  for (int first = 0; first < n_tokens; first += kNeuronTokens) {
+    const TokenGroup group = {bound, context, *up.neurons, first,
+                              std::min(kNeuronTokens, n_tokens - first)};
+    run_group(group, first_ticket, tickets, worker);
+    first_ticket += group.n_segments() + context.team.n_active();
+  }
+}
+
+}  // namespace troika::lanes

@@ -1,0 +1,27 @@
+// The feed-forward blocks of a model that could be computed by neuron (P1): of a gate, an up
+// product, their activation and a down product, without biases.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "model/blueprint.h"
+
+namespace troika::model {
+
+struct GatedFfn {
+  int layer = kNone;
+  WeightId gate = kNone, up = kNone, down = kNone;
+  Activation activation = Activation::kSilu;
+  size_t first_op = 0;  // of the blueprint: the up product; the activation and down follow it
+};
+
+// In the order of the model.
+std::vector<GatedFfn> gated_ffns(const Blueprint& blueprint);
+
+// Whether neurons are dead by the activation itself.
+constexpr bool has_dead_neurons(Activation activation) {
+  return activation == Activation::kRelu || activation == Activation::kDoubleRelu;
+}
+
+}  // namespace troika::model

@@ -1,0 +1,44 @@
+#include "plan/ffn.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "plan/plan.h"
+
+namespace troika::plan {
+
+const char* ffn_form_name(FfnForm form) {
+  constexpr const char* kNames[] = {"by-output", "by-neuron", "every-neuron"};
+  return kNames[static_cast<size_t>(form)];
+}
+
+FfnForm ffn_form_from_name(std::string_view name) {
+  for (const FfnForm form : {FfnForm::kByOutput, FfnForm::kByNeuron, FfnForm::kEveryNeuron}) {
+    if (name == ffn_form_name(form)) return form;
+  }
+  throw UsageError(fmt::format(
+      "'{}' is no way to compute feed-forward blocks. Known are by-output (all neurons), by-neuron "
+      "(those whose activation is not 0) and every-neuron (the sums of by-neuron with all of "
+      "them).",
+      name));
+}
+
+void check_ffn(const Plan& plan) {
+  if (!plan.ffn.is_by_neuron()) return;
+  const char* const name = ffn_form_name(plan.ffn.form);
+  if (plan.splits.at_activations) {
+    throw UsageError(
+        fmt::format("‹ffn› {} computes a feed-forward block as one, and ‹cut-at-activations› cuts "
+                    "it. Leave one "
+                    "of them out.",
+                    name));
+  }
+  for (const HostLane& lane : plan.lanes) {
+    if (lane.kind == "host") continue;
+    throw UsageError(
+        fmt::format("‹ffn› {} is for lanes of cores, and {} is none. Leave it out, or use cores.",
+                    name, lane_text(lane)));
+  }
+}
+
+}  // namespace troika::plan

@@ -1,0 +1,65 @@
+#include "prepare/neuron_blocks.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "weights/neurons/neurons.h"
+
+namespace troika::prepare {
+
+std::vector<model::GatedFfn> neuron_blocks(const model::Blueprint& blueprint,
+                                           const plan::Plan& plan) {
+  if (!plan.ffn.is_by_neuron()) return {};
+  const char* const name = plan::ffn_form_name(plan.ffn.form);
+  std::vector<model::GatedFfn> ffns = model::gated_ffns(blueprint);
+  if (ffns.empty()) {
+    throw UsageError(
+        fmt::format("‹ffn› {} is for feed-forward blocks with a gate and without biases, and '{}' "
+                    "has none that every token takes. Use by-output.",
+                    name, blueprint.architecture));
+  }
+  const bool has_dead = model::has_dead_neurons(ffns.front().activation);
+  if (plan.ffn.form == plan::FfnForm::kByNeuron && !has_dead && plan.ffn.thresholds.empty()) {
+    throw UsageError(
+        fmt::format("‹ffn› {} skips neurons whose activation is 0, and in this model none ever is: "
+                    "its activation is not ReLU. Use by-output, or a plan with thresholds.",
+                    name));
+  }
+  if (!plan.ffn.thresholds.empty() &&
+      plan.ffn.thresholds.size() != static_cast<size_t>(blueprint.n_layers)) {
+    throw UsageError(fmt::format(
+        "The plan has thresholds of neurons for {} blocks, and the model has {} blocks. "
+        "Make the plan again for this model.",
+        plan.ffn.thresholds.size(), blueprint.n_layers));
+  }
+  return ffns;
+}
+
+size_t neuron_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
+                    const plan::Plan& plan) {
+  return weights::ResidentNeurons::bytes_for(neuron_blocks(blueprint, plan), weights);
+}
+
+std::string place_neurons(const model::Blueprint& blueprint, const plan::Plan& plan,
+                          const ProgressFunction& progress, weights::Store* weights) {
+  const std::vector<model::GatedFfn> ffns = neuron_blocks(blueprint, plan);
+  if (ffns.empty()) return "";
+  const RealClock clock;
+  const double start_us = clock.now_us();
+  auto neurons =
+      std::make_unique<weights::ResidentNeurons>(ffns, *weights, plan.n_threads(), progress);
+  for (weights::NeuronFfn& ffn : neurons->ffns()) {
+    ffn.keeps_all = plan.ffn.form == plan::FfnForm::kEveryNeuron;
+    if (plan.ffn.thresholds.empty()) continue;
+    ffn.threshold = plan.ffn.thresholds[static_cast<size_t>(ffn.ffn.layer)];
+  }
+  const size_t bytes = neurons->bytes();
+  weights->set_neurons(std::move(neurons));
+  return fmt::format("{:.0f} MB of columns by neuron, {:.2f} s", 1e-6 * static_cast<double>(bytes),
+                     1e-6 * (clock.now_us() - start_us));
+}
+
+}  // namespace troika::prepare

@@ -1,0 +1,65 @@
+// The columns of a matrix are its weights, exactly (P1).
+#include "weights/neurons/columns.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "kernels/reference/columns.h"
+#include "tensor/codec.h"
+
+namespace troika::weights {
+namespace {
+
+constexpr size_t kNeurons = 768;
+
+class EveryType : public testing::TestWithParam<size_t> {
+ protected:
+  tensor::Type type() const { return tensor::type_table()[GetParam()].type; }
+};
+
+TEST_P(EveryType, P1ColumnsAreTheWeightsOfTheFile) {
+  for (const size_t n_rows : {40, 96}) {
+    std::mt19937 random(5);
+    std::normal_distribution<float> normal;
+    const size_t row_bytes = tensor::row_bytes(type(), kNeurons);
+    std::vector<std::byte> bytes(n_rows * row_bytes);
+    std::vector<float> decoded(n_rows * kNeurons);
+    for (size_t r = 0; r < n_rows; ++r) {
+      std::vector<float> row(kNeurons);
+      for (float& value : row) value = normal(random);
+      tensor::quantize_row(type(), row.data(), bytes.data() + r * row_bytes, kNeurons);
+      tensor::dequantize_row(type(), bytes.data() + r * row_bytes, decoded.data() + r * kNeurons,
+                             kNeurons);
+    }
+    const Matrix matrix = {type(), bytes.data(), row_bytes, static_cast<int>(n_rows),
+                           static_cast<int>(kNeurons)};
+    for (const int n_threads : {1, 3}) {
+      Team team(n_threads);
+      const DownColumns columns(matrix, team);
+      const ColumnLayout& layout = columns.layout();
+      ASSERT_EQ(layout.n_neurons, kNeurons);
+      ASSERT_EQ(layout.n_outputs, n_rows == 40 ? 64u : 96u);
+      const kernels::ColumnPlanes planes = columns.planes();
+      for (size_t n = 0; n < kNeurons; ++n) {
+        for (size_t o = 0; o < n_rows; ++o) {
+          namespace reference = kernels::reference;
+          const size_t group = n / layout.group;
+          const float level = reference::column_level(layout.form, columns.column(n), o);
+          const float weight = reference::column_scale(layout.form, planes, group, o) * level -
+                               reference::column_minimum(planes, group, o);
+          ASSERT_EQ(weight, decoded[o * kNeurons + n]) << "neuron " << n << " output " << o;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Columns, EveryType, testing::Range(size_t{0}, tensor::type_table().size()),
+                         [](const auto& info) {
+                           return std::string(tensor::type_table()[info.param].name);
+                         });
+
+}  // namespace
+}  // namespace troika::weights

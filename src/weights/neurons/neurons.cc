@@ -1,0 +1,62 @@
+#include "weights/neurons/neurons.h"
+
+#include <fmt/format.h>
+
+#include <new>
+
+#include "base/error.h"
+
+namespace troika::weights {
+
+const NeuronFfn* Neurons::find(model::WeightId down) const {
+  for (const NeuronFfn& ffn : ffns_) {
+    if (ffn.ffn.down == down) return &ffn;
+  }
+  return nullptr;
+}
+
+size_t ResidentNeurons::bytes_for(std::span<const model::GatedFfn> ffns, const Store& weights) {
+  size_t bytes = 0;
+  for (const model::GatedFfn& ffn : ffns) {
+    const ColumnLayout layout = column_layout(weights.matrix(ffn.down));
+    bytes += layout.plane_bytes() + layout.level_bytes();
+  }
+  return bytes;
+}
+
+ResidentNeurons::ResidentNeurons(std::span<const model::GatedFfn> ffns, const Store& weights,
+                                 int n_threads, const ProgressFunction& progress) {
+  Team team(n_threads);
+  for (const model::GatedFfn& ffn : ffns) {
+    if (progress) progress(columns_.size(), ffns.size());
+    try {
+      columns_.emplace_back(weights.matrix(ffn.down), team);
+    } catch (const std::bad_alloc&) {
+      throw Error(
+          fmt::format("There is no memory for {:.1f} MB of weights by neuron beside the model. "
+                      "Use ‹ffn› by-output.",
+                      1e-6 * static_cast<double>(bytes_for(ffns, weights))));
+    }
+    up_.push_back(weights.matrix(ffn.up));
+    NeuronFfn own;
+    own.index = static_cast<int>(Neurons::ffns().size());
+    own.ffn = ffn;
+    own.layout = columns_.back().layout();
+    own.planes = columns_.back().planes();
+    own.source = this;
+    Neurons::ffns().push_back(own);
+    bytes_ += columns_.back().bytes();
+  }
+  if (progress) progress(ffns.size(), ffns.size());
+}
+
+void ResidentNeurons::take(int ffn, int /*segment*/, std::span<const uint32_t> neurons,
+                           NeuronPlaces* places) {
+  const Matrix& up = up_[static_cast<size_t>(ffn)];
+  const DownColumns& down = columns_[static_cast<size_t>(ffn)];
+  for (const uint32_t neuron : neurons) {
+    *places++ = {up.data + neuron * up.row_bytes, down.column(neuron)};
+  }
+}
+
+}  // namespace troika::weights

@@ -1,0 +1,64 @@
+// The feed-forward blocks of a model that are computed by neuron (P1), and where the weights of
+// their neurons are.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernels/columns.h"
+#include "model/gated_ffns.h"
+#include "weights/neurons/columns.h"
+#include "weights/neurons/source.h"
+#include "weights/store.h"
+
+namespace troika::weights {
+
+// What an op must know of one of them.
+struct NeuronFfn {
+  int index = 0;  // that the source knows it by
+  model::GatedFfn ffn;
+  ColumnLayout layout;           // of the last matrix
+  kernels::ColumnPlanes planes;  // of its scales, in memory
+  NeuronSource* source = nullptr;
+  // An activation less than this in magnitude is dead; 0: one that is 0 (P12).
+  float threshold = 0.0f;
+  // Nothing is dead: the judge of the others, which has their bits where only zeros are dead.
+  bool keeps_all = false;
+
+  int n_neurons() const { return static_cast<int>(layout.n_neurons); }
+};
+
+class Neurons {
+ public:
+  virtual ~Neurons() = default;
+  // What is in memory for them beside the store's matrices.
+  virtual size_t bytes() const = 0;
+  // Null where it is computed by output.
+  const NeuronFfn* find(model::WeightId down) const;
+  std::vector<NeuronFfn>& ffns() { return ffns_; }
+  const std::vector<NeuronFfn>& ffns() const { return ffns_; }
+
+ private:
+  std::vector<NeuronFfn> ffns_;
+};
+
+// All neurons in memory: rows where the store has them, columns as copies.
+class ResidentNeurons : public Neurons, private NeuronSource {
+ public:
+  // What the copies take.
+  static size_t bytes_for(std::span<const model::GatedFfn> ffns, const Store& weights);
+  // The store must outlive this. Throws Error where memory is short.
+  ResidentNeurons(std::span<const model::GatedFfn> ffns, const Store& weights, int n_threads,
+                  const ProgressFunction& progress);
+
+  size_t bytes() const override { return bytes_; }
+
+ private:
+  void take(int ffn, int segment, std::span<const uint32_t> neurons, NeuronPlaces* places) override;
+
+  std::vector<DownColumns> columns_;
+  std::vector<Matrix> up_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace troika::weights
