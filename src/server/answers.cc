@@ -60,13 +60,13 @@ void Answers::choose() {
   const auto n_computed = static_cast<size_t>(n_computed_);
   int next = 0;
   for (size_t first = 0; first < answers_.size(); first += n_computed) {
-    std::vector<size_t> order(n_computed);
-    std::iota(order.begin(), order.end(), first);
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return answers_[a].whole.mean_logprob() > answers_[b].whole.mean_logprob();
-    });
+    std::vector<double> means;
+    for (size_t i = 0; i < n_computed; ++i) {
+      means.push_back(answers_[first + i].whole.mean_logprob());
+    }
+    const std::vector<size_t> order = engine::best_first(means);
     for (int i = 0; i < n_returned_; ++i, ++next) {
-      const Message& message = answers_[order[static_cast<size_t>(i)]].whole;
+      const Message& message = answers_[first + order[static_cast<size_t>(i)]].whole;
       writer_->write(next, {.text = message.text, .logprobs = message.logprobs});
       writer_->end(next, message.ending);
     }

@@ -67,10 +67,6 @@ void Message::add(const Delta& delta) {
   }
 }
 
-double Message::mean_logprob() const {
-  double sum = 0.0;
-  for (const TokenLogprobs& token : logprobs) sum += static_cast<double>(token.taken.logprob);
-  return logprobs.empty() ? 0.0 : sum / static_cast<double>(logprobs.size());
-}
+double Message::mean_logprob() const { return engine::mean_logprob(logprobs); }
 
 }  // namespace troika::server

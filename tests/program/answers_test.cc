@@ -51,9 +51,32 @@ TEST_F(Answers, PeopleSeeEachUnderItsSeed) {
   EXPECT_NE(finished.err.find("2 answers"), std::string::npos) << finished.err;
 }
 
+// The answer that is shown is the one whose tokens were likeliest in the mean (P9).
+TEST_F(Answers, P9TheBestIsTheMostLikely) {
+  for (const std::string draft : {"none", "context"}) {
+    const json best = run_json({"--seed", "11", "--best", "4", "--temp", "1.5", "--draft", draft});
+    const json all =
+        run_json({"--seed", "11", "--answers", "4", "--temp", "1.5", "--draft", draft});
+    ASSERT_EQ(best["answers"].size(), 4u);
+    const size_t chosen = best["best"];
+    ASSERT_LT(chosen, 4u);
+    for (size_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(best["answers"][i]["tokens"], all["answers"][i]["tokens"]);
+      EXPECT_LE(best["answers"][i]["mean_logprob"], best["answers"][chosen]["mean_logprob"]);
+      EXPECT_LT(best["answers"][i]["mean_logprob"], 0.0);
+    }
+    const Finished shown = run({"--seed", "11", "--best", "4", "--temp", "1.5", "--draft", draft});
+    expect_success(shown);
+    EXPECT_EQ(shown.out, best["answers"][chosen]["text"].get<std::string>() + "\n");
+    EXPECT_NE(shown.err.find("mean log-probability"), std::string::npos) << shown.err;
+  }
+}
+
 TEST_F(Answers, WhatGoesWithOneAnswerOnlyIsRefused) {
   expect_refusal(run({"--answers", "0"}), 2, {"--answers"});
   expect_refusal(run({"--answers", "2", "--show-drafts"}), 2, {"--show-drafts"});
+  expect_refusal(run({"--best", "2", "--show-drafts"}), 2, {"--show-drafts"});
+  expect_refusal(run({"--best", "2", "--answers", "2"}), 2, {"--best"});
   expect_refusal(run({"--answers", "2", "--draft", "model:" + model_}), 2, {"--answers"});
 }
 

@@ -42,6 +42,7 @@ struct RunFlags {
   bool ignore_end = false;
   bool json = false;
   int n_answers = 0;  // 0: one that streams
+  int n_best = 0;     // likewise, of which the best is shown; 0: all are
 };
 
 std::string read_prompt(const RunFlags& flags) {
@@ -129,9 +130,13 @@ std::vector<cache::Token> prompt_tokens(const RunFlags& flags, engine::Engine& e
 }
 
 void check(const RunFlags& flags) {
-  if (flags.n_answers > 0 && (!flags.forced_file.empty() || flags.show_drafts)) {
+  if (flags.n_answers > 0 && flags.n_best > 0) {
+    throw UsageError("--best already says how many answers there are; leave --answers out.");
+  }
+  if (flags.n_answers + flags.n_best > 0 && (!flags.forced_file.empty() || flags.show_drafts)) {
     throw UsageError(
-        "--force-text and --show-drafts are for one answer that streams; leave --answers out.");
+        "--force-text and --show-drafts are for one answer that streams; leave --answers and "
+        "--best out.");
   }
   if (flags.grammar.is_given() && (flags.ignore_end || !flags.forced_file.empty())) {
     throw UsageError(fmt::format(
@@ -153,13 +158,14 @@ void answer_several(RunFlags& flags, engine::Engine& engine, const Request& requ
   const TaskHistory history(flags.draft.history, engine);
   flags.draft.options.history = history.texts();
   run_answers(engine, flags.engine, flags.draft, flags.grammar,
-              {.n_answers = flags.n_answers,
+              {.n_answers = std::max(flags.n_answers, flags.n_best),
                .prompt = request.prompt,
                .sampler = request.sampler,
                .options = request.options,
                .grammar = request.grammar,
                .watch = flags.trace.watch(engine),
-               .is_json = flags.json},
+               .is_json = flags.json,
+               .is_best = flags.n_best > 0},
               history);
 }
 
@@ -214,7 +220,7 @@ void run(RunFlags& flags) {
   request.options.stops = flags.stops;
   request.options.ignore_end = flags.ignore_end;
   request.grammar = flags.grammar.compile(*engine);
-  if (flags.n_answers > 0) {
+  if (flags.n_answers + flags.n_best > 0) {
     answer_several(flags, *engine, request);
   } else {
     answer_one(flags, *engine, request);
@@ -264,6 +270,11 @@ void add_run(Command& app) {
       ->add_option("--answers", flags->n_answers,
                    "So many answers to the prompt, computed together; answer i has the seed of the "
                    "first plus i")
+      ->check(within(1, kMostAnswers));
+  command
+      ->add_option("--best", flags->n_best,
+                   "So many answers, of which the most likely is shown: by the mean "
+                   "log-probability of its tokens; give --temp more than 0, or all are the same")
       ->check(within(1, kMostAnswers));
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { run(*flags); });

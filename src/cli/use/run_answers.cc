@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "engine/batcher.h"
+#include "engine/scoring/logprobs.h"
 
 namespace troika::cli {
 namespace {
@@ -33,7 +34,18 @@ struct Outcome {
 struct Helpers {
   std::shared_ptr<engine::Constraint> constraint;
   std::unique_ptr<draft::Drafter> drafter;
+  // Where answers are compared.
+  std::unique_ptr<engine::LogprobRecorder> recorder;
+  std::vector<engine::TokenLogprobs> logprobs;
 };
+
+// How likely an answer was, for each token that is shown.
+double mean_of(const engine::Generated& answer, const Helpers& helpers) {
+  std::span<const engine::TokenLogprobs> tokens = helpers.logprobs;
+  if (answer.stop == engine::Stop::kEnd && !tokens.empty())
+    tokens = tokens.first(tokens.size() - 1);
+  return engine::mean_logprob(tokens);
+}
 
 engine::Constraint::Statistics masks_of(const std::vector<Helpers>& helpers) {
   engine::Constraint::Statistics sum;
@@ -49,7 +61,7 @@ engine::Constraint::Statistics masks_of(const std::vector<Helpers>& helpers) {
 
 // Answers are shown as soon as they and all before them have ended.
 Outcome run_all(engine::Engine& engine, const AnswersRequest& request,
-                const std::vector<Helpers>& helpers) {
+                std::vector<Helpers>& helpers) {
   engine::Batcher batcher(engine);
   batcher.watch(request.watch);
   for (int i = 0; i < request.n_answers; ++i) {
@@ -58,8 +70,16 @@ Outcome run_all(engine::Engine& engine, const AnswersRequest& request,
     one.sampler = request.sampler;
     one.sampler.seed += static_cast<uint64_t>(i);
     one.options = request.options;
-    one.options.drafter = helpers[static_cast<size_t>(i)].drafter.get();
-    one.mask = helpers[static_cast<size_t>(i)].constraint.get();
+    Helpers& own = helpers[static_cast<size_t>(i)];
+    one.options.drafter = own.drafter.get();
+    one.mask = own.constraint.get();
+    if (request.is_best) {
+      own.recorder = std::make_unique<engine::LogprobRecorder>(one.prompt.size(), 0, one.mask);
+      one.mask = own.recorder.get();
+      one.options.on_token = [&own](engine::Token token, bool) {
+        own.logprobs.push_back(own.recorder->take(token));
+      };
+    }
     batcher.submit(std::move(one));
   }
   Outcome outcome;
@@ -68,7 +88,7 @@ Outcome run_all(engine::Engine& engine, const AnswersRequest& request,
     auto next = static_cast<int>(outcome.answers.size());
     for (; next < request.n_answers && batcher.is_done(next); ++next) {
       outcome.answers.push_back(batcher.take(next));
-      if (request.is_json) continue;
+      if (request.is_json || request.is_best) continue;
       print(fmt::format("{}--- answer {}, seed {}\n{}\n", next > 0 ? "\n" : "", next + 1,
                         request.sampler.seed + static_cast<uint64_t>(next),
                         outcome.answers.back().text));
@@ -81,9 +101,29 @@ Outcome run_all(engine::Engine& engine, const AnswersRequest& request,
   return outcome;
 }
 
+// The answers' numbers, the most likely one first.
+std::vector<size_t> compare(const Outcome& outcome, const std::vector<Helpers>& helpers) {
+  std::vector<double> means;
+  for (size_t i = 0; i < outcome.answers.size(); ++i) {
+    means.push_back(mean_of(outcome.answers[i], helpers[i]));
+  }
+  return engine::best_first(means);
+}
+
+void print_best(const Outcome& outcome, const std::vector<Helpers>& helpers, uint64_t seed) {
+  const std::vector<size_t> order = compare(outcome, helpers);
+  print(outcome.answers[order.front()].text + "\n");
+  for (const size_t i : order) {
+    note(fmt::format("{} answer {}, seed {}: mean log-probability {:.4f}, {} tokens\n",
+                     i == order.front() ? "\nbest      " : "          ", i + 1, seed + i,
+                     mean_of(outcome.answers[i], helpers[i]), outcome.answers[i].tokens.size()));
+  }
+}
+
 ordered_json to_json(const Outcome& outcome, const engine::Engine& engine, uint64_t seed,
                      const DraftFlags& draft, const std::vector<Helpers>& helpers) {
   ordered_json json;
+  if (helpers.front().recorder != nullptr) json["best"] = compare(outcome, helpers).front();
   json["answers"] = ordered_json::array();
   for (size_t i = 0; i < outcome.answers.size(); ++i) {
     const engine::Generated& g = outcome.answers[i];
@@ -94,6 +134,8 @@ ordered_json to_json(const Outcome& outcome, const engine::Engine& engine, uint6
                                {"prompt_tokens", g.n_prompt},
                                {"computed_tokens", g.n_computed},
                                {"draft", draft_json(draft, helpers[i].drafter.get())}});
+    if (helpers[i].recorder == nullptr) continue;
+    json["answers"].back()["mean_logprob"] = mean_of(g, helpers[i]);
   }
   const engine::BatcherStatistics& s = outcome.statistics;
   json["context"] = engine.plan().context;
@@ -134,7 +176,8 @@ void run_answers(engine::Engine& engine, const EngineFlags& flags, const DraftFl
                  const TaskHistory& history) {
   if (draft.options.kind.starts_with("model:")) {
     throw UsageError(
-        "A draft model drafts for one answer at a time. With --answers use --draft context or "
+        "A draft model drafts for one answer at a time. With --answers and --best use --draft "
+        "context or "
         "none.");
   }
   std::vector<Helpers> helpers;
@@ -154,6 +197,7 @@ void run_answers(engine::Engine& engine, const EngineFlags& flags, const DraftFl
     if (grammar.is_given()) json["grammar"] = grammar.json(masks_of(helpers));
     print_json(json);
   } else {
+    if (request.is_best) print_best(outcome, helpers, request.sampler.seed);
     print_summary(outcome, engine);
     if (grammar.is_given()) note(grammar.text(masks_of(helpers)));
   }

@@ -1,4 +1,5 @@
-// troika run --answers N: several answers to one prompt, computed together.
+// troika run --answers N: several answers to one prompt, computed together; with --best N the most
+// likely of them (P9).
 #pragma once
 
 #include <vector>
@@ -18,6 +19,7 @@ struct AnswersRequest {
   std::shared_ptr<grammar::Grammar> grammar;  // that each is held to, if not null
   engine::Watch watch;                        // of all passes
   bool is_json = false;
+  bool is_best = false;  // only the most likely is shown
 };
 
 // Prints the answers in their order. Throws Error.

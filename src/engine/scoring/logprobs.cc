@@ -1,4 +1,4 @@
-#include "server/logprobs.h"
+#include "engine/scoring/logprobs.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,9 +6,7 @@
 
 #include "base/error.h"
 
-namespace troika::server {
-
-using engine::Token;
+namespace troika::engine {
 
 void LogprobRecorder::apply(std::span<const Token> history, std::span<float> logits) {
   logits_[history.size() - n_prompt_].assign(logits.begin(), logits.end());
@@ -42,4 +40,18 @@ TokenLogprobs LogprobRecorder::take(Token token) {
   return result;
 }
 
-}  // namespace troika::server
+double mean_logprob(std::span<const TokenLogprobs> tokens) {
+  double sum = 0.0;
+  for (const TokenLogprobs& token : tokens) sum += static_cast<double>(token.taken.logprob);
+  return tokens.empty() ? 0.0 : sum / static_cast<double>(tokens.size());
+}
+
+std::vector<size_t> best_first(std::span<const double> means) {
+  std::vector<size_t> order(means.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return means[a] > means[b]; });
+  return order;
+}
+
+}  // namespace troika::engine
