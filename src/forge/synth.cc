@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -12,7 +13,9 @@
 #include "base/random.h"
 #include "base/team.h"
 #include "forge/file_type.h"
+#include "forge/plant_sparsity.h"
 #include "forge/random_key.h"
+#include "forge/random_normal.h"
 #include "forge/row_stream.h"
 #include "forge/synth_tokenizer.h"
 #include "gguf/writer.h"
@@ -31,22 +34,6 @@ using model::TensorRole;
 constexpr uint64_t kMaxFreshElements = uint64_t{1} << 18;
 constexpr uint64_t kPieces = 2048;
 constexpr uint64_t kPieceLength = 256;
-
-// Close to a normal distribution with mean 0 and variance 1, within +-5. Sums of uniform integers
-// are the same on every machine; logarithms and cosines are not.
-float random_normal(uint64_t key, uint64_t counter) {
-  int64_t sum = 0;
-  for (uint64_t half = 0; half < 2; ++half) {
-    const uint64_t bits = random_bits(key, 2 * counter + half);
-    for (int shift = 0; shift < 64; shift += 16) {
-      sum += static_cast<int64_t>(bits >> shift & 0xffff);
-    }
-  }
-  constexpr int64_t kTwiceMean = 8 * 65535;
-  // Half of 1 / sqrt(8 * 65536^2 / 12), for the doubled value.
-  constexpr float kScale = 9.34406e-6F;
-  return static_cast<float>(2 * sum - kTwiceMean) * kScale;
-}
 
 struct Distribution {
   float mean;
@@ -97,7 +84,10 @@ class Synthesizer {
         model_(model),
         writer_(writer),
         team_(std::max(options.n_threads, 1)),
-        rows_(static_cast<size_t>(team_.size())) {}
+        rows_(static_cast<size_t>(team_.size())) {
+    if (!options.sparsity.is_planted()) return;
+    planter_ = std::make_unique<SparsityPlanter>(options.sparsity, model, options.seed);
+  }
 
   void add_total(uint64_t bytes) { total_bytes_ += bytes; }
 
@@ -105,6 +95,10 @@ class Synthesizer {
     if (tensor.role == TensorRole::kRopeFactors) {
       const std::vector<float> factors = model::rope_factors(model_);
       writer_.write(std::as_bytes(std::span(factors)));
+      return;
+    }
+    if (planter_ != nullptr &&
+        planter_->write(tensor, type, writer_, team_, [&](uint64_t bytes) { report(bytes); })) {
       return;
     }
     uint64_t n_elements = 1;
@@ -178,6 +172,7 @@ class Synthesizer {
   gguf::Writer& writer_;
   Team team_;
   std::vector<std::vector<float>> rows_;  // one per worker
+  std::unique_ptr<SparsityPlanter> planter_;
   std::map<std::pair<tensor::Type, float>, std::vector<std::byte>> stores_;
   uint64_t total_bytes_ = 0;
   uint64_t done_bytes_ = 0;
@@ -198,6 +193,7 @@ SynthReport synth(const SynthOptions& options) {
                          model.n_heads / model.n_kv_heads};
   const std::vector<KnownTensor> tensors = model::known_tensors(model);
 
+  if (options.sparsity.is_planted()) SparsityPlanter(options.sparsity, model, options.seed);
   gguf::Writer writer(options.output);
   model::add_known_metadata(model, writer);
   writer.add_uint32("general.file_type", file_type.number);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/progress.h"
+#include "forge/plant_sparsity.h"
 
 namespace troika::forge {
 
@@ -14,6 +15,7 @@ struct SynthOptions {
   std::string output;
   std::string type = "q4_0";  // a name of file_types()
   uint64_t seed = 1;
+  SparsityLaw sparsity{};  // by which neurons fire; none: as they happen to
   int n_threads = 1;
   ProgressFunction progress{};  // in bytes of the output; may be empty
 };

@@ -23,7 +23,9 @@ struct SynthFlags {
   forge::PlantOptions plant;
   std::string channels = "0.3%";
   std::string hidden_channels = "2.5%";
-  std::string text;                   // a file
+  std::string text;  // a file
+  std::string live;  // share of live neurons
+  Option* overlap = nullptr;
   std::vector<Option*> for_random;    // options that make no sense with --plant-outliers
   std::vector<Option*> for_planting;  // and without
   Option* type = nullptr;
@@ -56,7 +58,7 @@ void list(bool as_json) {
 }
 
 // "0.3%" or "0.003"
-double share_of(const std::string& text) {
+double share_of(const std::string& text, const char* option = "--channels") {
   double number = 0.0;
   size_t end = 0;
   try {
@@ -67,7 +69,7 @@ double share_of(const std::string& text) {
   if (end != std::string::npos && text.substr(end) == "%") return number / 100;
   if (end == text.size() && !text.empty()) return number;
   throw UsageError(
-      fmt::format("--channels: '{}' is no share. Give a percentage, for example 0.3%.", text));
+      fmt::format("{}: '{}' is no share. Give a percentage, for example 0.3%.", option, text));
 }
 
 nlohmann::ordered_json to_json(const PlantReport& report) {
@@ -152,6 +154,14 @@ void synth(SynthFlags& flags) {
         "and "
         "the file.");
   }
+  if (!flags.live.empty()) {
+    flags.options.sparsity.live = share_of(flags.live, "--plant-sparsity");
+    if (flags.options.sparsity.live <= 0.0) {
+      throw UsageError("--plant-sparsity: give the share of live neurons, for example 15%.");
+    }
+  } else if (flags.overlap->count() > 0) {
+    throw UsageError("--overlap needs --plant-sparsity LIVE.");
+  }
   flags.options.n_threads = usable_cores();
   forge::SynthReport report;
   {
@@ -181,6 +191,7 @@ void add_synth(Command& app) {
   command->footer(
       "Examples: troika synth --like qwen2.5-1.5b --type q4_0 random.gguf\n"
       "          troika synth --plant-outliers model.gguf planted.gguf --channels 0.3% --scale 64\n"
+      "          troika synth --like bamboo-7b --plant-sparsity 15% --overlap 0.9 sparse.gguf\n"
       "Planting scales some channels of the activations by powers of two, and the weights that "
       "read\nthem back, so that the model computes what it did.");
   auto flags = std::make_shared<SynthFlags>();
@@ -195,6 +206,15 @@ void add_synth(Command& app) {
       ->add_option("--seed", flags->options.seed,
                    "The same seed gives the same file; it chooses the channels to plant")
       ->capture_default_str();
+  Option* live = command->add_option(
+      "--plant-sparsity", flags->live,
+      "With --like: so many neurons of a feed-forward block with ReLU are live for a token (15%), "
+      "each as often as a law says; docs/powerinfer-2.md says what such models may show");
+  flags->overlap = command
+                       ->add_option("--overlap", flags->options.sparsity.overlap,
+                                    "With it: how much successive tokens have in common, 0 to less "
+                                    "than 1")
+                       ->capture_default_str();
   Option* show = command->add_flag("--list", flags->list, "Show the known models");
   add_model(*command, "--plant-outliers", flags->plant.input, "A GGUF file to plant outliers in");
   Option* channels =
@@ -205,7 +225,7 @@ void add_synth(Command& app) {
           ->add_option("--scale", flags->plant.scale,
                        "Of the strongest channel in the first and last layer: a power of two")
           ->capture_default_str();
-  flags->for_random = {like, show};
+  flags->for_random = {like, show, live, flags->overlap};
   Option* hidden = command
                        ->add_option("--hidden-channels", flags->hidden_channels,
                                     "The same of the inputs of down matrices, whose "

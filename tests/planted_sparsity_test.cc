@@ -1,0 +1,162 @@
+// Models with planted sparsity: their neurons fire by the law that was asked for, and what they
+// compute by neuron is what they compute with all neurons.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <vector>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "engine/session.h"
+#include "forge/plant_sparsity.h"
+#include "forge/synth.h"
+#include "model/gated_ffns.h"
+#include "tests/support/temp_folder.h"
+
+namespace troika {
+namespace {
+
+using engine::Engine;
+using engine::Session;
+using forge::SparsityLaw;
+
+TEST(PlantedLaw, FrequenciesHaveTheWantedMean) {
+  for (const double live : {0.02, 0.15, 0.5}) {
+    const std::vector<double> f = forge::live_frequencies({.live = live}, 1000);
+    EXPECT_NEAR(std::accumulate(f.begin(), f.end(), 0.0) / 1000, live, 1e-6);
+    EXPECT_TRUE(std::is_sorted(f.rbegin(), f.rend()));
+    EXPECT_LE(f.front(), 0.98);
+  }
+  EXPECT_NEAR(forge::normal_quantile_above(0.5), 0.0, 1e-9);
+  EXPECT_NEAR(forge::normal_quantile_above(0.15865525393), 1.0, 1e-6);
+}
+
+// Which neurons were live for each token, by block.
+class LiveNeurons : public lanes::InputObserver {
+ public:
+  explicit LiveNeurons(const model::Blueprint& blueprint) {
+    for (const model::GatedFfn& ffn : model::gated_ffns(blueprint)) layers_[ffn.down] = ffn.layer;
+  }
+  void observe(const model::Op& op, const float* x, int n_rows, int width) override {
+    if (!layers_.contains(op.weight)) return;
+    for (int row = 0; row < n_rows; ++row, x += width) {
+      std::vector<char> live(static_cast<size_t>(width));
+      for (size_t i = 0; i < live.size(); ++i) live[i] = x[i] != 0.0f;
+      seen[layers_[op.weight]].push_back(std::move(live));
+    }
+  }
+  std::map<int, std::vector<std::vector<char>>> seen;
+
+ private:
+  std::map<model::WeightId, int> layers_;
+};
+
+struct Measured {
+  double live = 0.0;   // mean share of a token
+  double again = 0.0;  // of those that are live, how many were for the token before
+};
+
+// Tokens at random, of one topic.
+Measured measure(const SparsityLaw& law, const std::string& type) {
+  test::TempFolder folder;
+  const std::string path = folder.file("planted.gguf");
+  forge::synth({.like = "tiny-bamboo", .output = path, .type = type, .sparsity = law});
+  prepare::Options options;
+  options.model.file = path;
+  options.lanes.n_threads = 1;
+  Engine engine(options);
+  Session session(engine);
+  LiveNeurons live(engine.blueprint());
+  engine::Watch watch;
+  watch.inputs = &live;
+  session.watch(watch);
+  session.prefill(std::vector<text::Token>{3});
+  const auto n_topic = static_cast<uint64_t>(engine.blueprint().n_vocab) / forge::kPlantedTopics;
+  for (uint64_t i = 0; i < 100; ++i) {
+    session.append(
+        static_cast<text::Token>(3 + forge::kPlantedTopics * (random_bits(9, i) % n_topic)));
+    session.logits();  // each is a step
+  }
+  Measured result;
+  double n_live = 0, n_again = 0, n_pairs = 0;
+  for (const auto& [layer, tokens] : live.seen) {
+    for (size_t t = 1; t < tokens.size(); ++t) {
+      for (size_t i = 0; i < tokens[t].size(); ++i) {
+        n_live += tokens[t][i];
+        n_again += tokens[t][i] & tokens[t - 1][i];
+        ++n_pairs;
+      }
+    }
+  }
+  return {n_live / n_pairs, n_again / n_live};
+}
+
+TEST(PlantedLaw, TokensHaveTheWantedShareOfLiveNeurons) {
+  for (const auto& [type, live] :
+       {std::pair("q4_0", 0.05), std::pair("q4_0", 0.15), std::pair("q4_0", 0.4),
+        std::pair("f16", 0.15), std::pair("q8_0", 0.15)}) {
+    EXPECT_NEAR(measure({.live = live, .overlap = 0.5}, type).live, live, 0.25 * live) << type;
+  }
+}
+
+// At random tokens without a topic are as alike as their neurons' frequencies make them.
+TEST(PlantedLaw, TokensHaveMoreInCommonTheLargerTheOverlap) {
+  const std::vector<double> f = forge::live_frequencies({.live = 0.15}, 512);
+  double sum = 0, squares = 0;
+  for (double value : f) {
+    value = std::min(value, 0.98 * 0.8);  // with ReLU of both factors
+    sum += value;
+    squares += value * value;
+  }
+  const double none = measure({.live = 0.15, .overlap = 0.0}, "q8_0").again;
+  const double half = measure({.live = 0.15, .overlap = 0.5}, "q8_0").again;
+  const double most = measure({.live = 0.15, .overlap = 0.9}, "q8_0").again;
+  EXPECT_NEAR(none, squares / sum, 0.25 * squares / sum);
+  EXPECT_GT(half, none + 0.05);
+  EXPECT_GT(most, half + 0.05);
+}
+
+TEST(PlantedLaw, P1WhatIsComputedByNeuronIsWhatAllNeuronsCompute) {
+  test::TempFolder folder;
+  const std::string path = folder.file("planted.gguf");
+  forge::synth({.like = "tiny-bamboo",
+                .output = path,
+                .type = "q4_0",
+                .sparsity = {.live = 0.15, .overlap = 0.9}});
+  std::vector<std::vector<float>> rows;
+  for (const plan::FfnForm form : {plan::FfnForm::kByNeuron, plan::FfnForm::kEveryNeuron}) {
+    prepare::Options options;
+    options.model.file = path;
+    options.ffn.form = form;
+    Engine engine(options);
+    Session session(engine);
+    session.prefill(std::vector<text::Token>{3});
+    for (const text::Token token : {19, 35, 51, 67}) {
+      session.append(token);
+      session.logits();
+    }
+    rows.emplace_back(session.logits().begin(), session.logits().end());
+  }
+  EXPECT_EQ(rows[0], rows[1]);
+}
+
+TEST(PlantedLaw, WhatCannotBePlantedIsRefusedInWords) {
+  test::TempFolder folder;
+  const auto error_of = [&](const std::string& like, const std::string& type, SparsityLaw law) {
+    return test::message_of<UsageError>([&] {
+      forge::synth({.like = like, .output = folder.file("x.gguf"), .type = type, .sparsity = law});
+    });
+  };
+  EXPECT_NE(error_of("tiny-llama", "q4_0", {.live = 0.2}).find("with ReLU"), std::string::npos);
+  EXPECT_NE(error_of("tiny-bamboo", "q4_0", {.live = 0.9}).find("share of live"),
+            std::string::npos);
+  EXPECT_NE(error_of("tiny-bamboo", "q4_0", {.live = 0.2, .overlap = 1.0}).find("‹overlap›"),
+            std::string::npos);
+  EXPECT_NE(error_of("tiny-bamboo", "q4_k_m", {.live = 0.2}).find("thresholds"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace troika
