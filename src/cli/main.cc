@@ -72,6 +72,7 @@ int run(int argc, char** argv) {
   troika::cli::add_inspect(app);
   troika::cli::add_tokenize(app);
   troika::cli::add_tune(app);
+  troika::cli::add_sparsity(app);
   troika::cli::add_plan(app);
   troika::cli::add_profile(app);
   troika::cli::add_bench(app);

@@ -1,0 +1,109 @@
+// troika sparsity: which neurons a model can do without, and what that costs.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+#include "base/progress.h"
+#include "cli/common.h"
+#include "plan/plan_json.h"
+#include "prepare/make_plan.h"
+#include "prepare/saved_plan.h"
+#include "tune/default_text.h"
+#include "tune/sparsity.h"
+
+namespace troika::cli {
+namespace {
+
+struct SparsityFlags {
+  EngineFlags engine;
+  std::string file;
+  std::vector<double> percents = {100, 70, 50, 30};
+  size_t n_tokens = 4096;
+  std::string output;
+  bool json = false;
+};
+
+void print_table(const tune::SparsityReport& report) {
+  print(
+      fmt::format("{} tokens gave the thresholds, {} others were predicted; perplexity with all "
+                  "neurons {:.3f}\n\n{:>8} {:>8} {:>12} {:>10} {:>14}\n",
+                  report.n_found, report.n_measured, report.perplexity, "kept", "live",
+                  "perplexity", "change", "same likeliest"));
+  for (const tune::SparsityRow& row : report.rows) {
+    print(fmt::format("{:>6.1f} % {:>6.1f} % {:>12.3f} {:>+8.2f} % {:>12.1f} %\n", 100 * row.kept,
+                      100 * row.live, row.perplexity,
+                      100 * (row.perplexity / report.perplexity - 1.0), 100 * row.agreement));
+  }
+}
+
+nlohmann::ordered_json to_json(const tune::SparsityReport& report) {
+  nlohmann::ordered_json json = {{"found_on", report.n_found},
+                                 {"measured_on", report.n_measured},
+                                 {"perplexity", report.perplexity},
+                                 {"rows", nlohmann::ordered_json::array()}};
+  for (const tune::SparsityRow& row : report.rows) {
+    json["rows"].push_back({{"kept", row.kept},
+                            {"live", row.live},
+                            {"perplexity", row.perplexity},
+                            {"agreement", row.agreement},
+                            {"thresholds", row.thresholds}});
+  }
+  return json;
+}
+
+// The plan that the options make, with the thresholds of the last share.
+void write_plan(const SparsityFlags& flags, const tune::SparsityReport& report) {
+  prepare::Options options = flags.engine.checked();
+  options.ffn.form = plan::FfnForm::kEveryNeuron;  // its memory is planned for
+  const engine::Engine engine(options);
+  plan::Plan plan = engine.plan();
+  plan.ffn = report.rows.back().plan.ffn;
+  write_file(flags.output, plan::to_json({prepare::plan_identity(engine.file()), plan}));
+  note(fmt::format("{}: {:g} % of the neurons; use it with --plan\n", flags.output,
+                   100 * report.rows.back().kept));
+}
+
+void run(SparsityFlags& flags) {
+  tune::SparsityOptions how;
+  how.engine = flags.engine.checked();
+  how.text = flags.file.empty() ? std::string(tune::default_text()) : read_text(flags.file);
+  how.most_tokens = flags.n_tokens;
+  how.kept.clear();
+  for (const double percent : flags.percents) how.kept.push_back(percent / 100);
+  tune::SparsityReport report;
+  {
+    Progress bar("measuring");
+    how.progress = bar.function();
+    report = tune::measure_sparsity(how);
+  }
+  flags.json ? print_json(to_json(report)) : print_table(report);
+  if (!flags.output.empty()) write_plan(flags, report);
+}
+
+}  // namespace
+
+void add_sparsity(Command& app) {
+  Command* command = app.add_subcommand(
+      "sparsity", "Find out which neurons a model can do without, and what that costs", kTuneGroup);
+  command->footer(
+      "A neuron whose gate's activation is small adds little. The first half of a text says below\n"
+      "which magnitude the wanted share of each block's neurons lies; the second half says what "
+      "is\n"
+      "lost without them. Example: troika sparsity model.gguf --keep 70,50 -o half.json");
+  auto flags = std::make_shared<SparsityFlags>();
+  flags->engine.add_to(*command);
+  command->add_option("-f,--file", flags->file, "A text (default: the program's own)");
+  command
+      ->add_option("--keep", flags->percents, "Percent of the neurons that stay live, one or more")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--tokens", flags->n_tokens, "Most tokens of the text")
+      ->capture_default_str();
+  command->add_option("-o,--output", flags->output,
+                      "Write a plan with the thresholds of the last share");
+  command->add_flag("--json", flags->json, "Print JSON");
+  command->callback([flags] { run(*flags); });
+}
+
+}  // namespace troika::cli

@@ -1,0 +1,42 @@
+// Which neurons of a model matter little: thresholds below which an activation of the gate counts
+// as 0, so that models without ReLU can skip neurons too (P12), and what that costs on a text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "plan/plan.h"
+#include "prepare/options.h"
+
+namespace troika::tune {
+
+struct SparsityOptions {
+  prepare::Options engine;
+  std::string text;           // its first half gives the thresholds, the second one is measured
+  size_t most_tokens = 4096;  // of it
+  std::vector<double> kept = {1.0, 0.7, 0.5, 0.3};  // shares of neurons that stay live
+  ProgressFunction progress{};
+};
+
+struct SparsityRow {
+  double kept = 1.0;              // as asked for
+  double live = 1.0;              // share of neurons that were live on the measured half
+  std::vector<float> thresholds;  // by block
+  double perplexity = 0.0;
+  double agreement = 1.0;  // share of positions whose likeliest token is that of all neurons
+  plan::Plan plan;
+};
+
+struct SparsityReport {
+  size_t n_found = 0;       // tokens that gave the thresholds
+  size_t n_measured = 0;    // tokens predicted
+  double perplexity = 0.0;  // with all neurons, in the same numerics class
+  std::vector<SparsityRow> rows;
+};
+
+// Prompts are computed as steps are meanwhile, so that every token skips neurons. Throws UsageError
+// for a model without a gate or a share that makes no sense, Error for a text that is too short.
+SparsityReport measure_sparsity(const SparsityOptions& options);
+
+}  // namespace troika::tune

@@ -1,0 +1,56 @@
+#include "tune/sparsity.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
+#include "tune/default_text.h"
+
+namespace troika::tune {
+namespace {
+
+SparsityOptions options_for(const std::string& path) {
+  SparsityOptions options;
+  options.engine.model.file = path;
+  options.engine.lanes.n_threads = 1;
+  options.text = std::string(default_text());
+  options.most_tokens = 600;
+  options.kept = {1.0, 0.5};
+  return options;
+}
+
+TEST(Sparsity, P12ThresholdsLeaveTheWantedShareLive) {
+  test::TempFolder folder;
+  const std::string path = folder.file("tiny.gguf");
+  test_support::TinyModel model = test_support::tiny_model("llama");
+  write_tiny_model(model, path);
+  const SparsityReport report = measure_sparsity(options_for(path));
+  EXPECT_EQ(report.n_found, 300u);
+  EXPECT_EQ(report.n_measured, 299u);
+  ASSERT_EQ(report.rows.size(), 2u);
+  EXPECT_EQ(report.rows[0].live, 1.0);
+  EXPECT_EQ(report.rows[0].agreement, 1.0);
+  EXPECT_EQ(report.rows[0].perplexity, report.perplexity);
+  EXPECT_NEAR(report.rows[1].live, 0.5, 0.05);
+  EXPECT_NE(report.rows[1].perplexity, report.perplexity);
+  EXPECT_EQ(report.rows[1].thresholds.size(), model.n_layers);
+  EXPECT_TRUE(report.rows[1].plan.ffn.is_by_neuron());
+}
+
+TEST(Sparsity, P12WhatCannotBeMeasuredIsRefusedInWords) {
+  test::TempFolder folder;
+  const std::string path = folder.file("tiny.gguf");
+  write_tiny_model(test_support::tiny_model("llama"), path);
+  SparsityOptions options = options_for(path);
+  options.text = "too short";
+  EXPECT_NE(test::message_of<Error>([&] { measure_sparsity(options); }).find("too few"),
+            std::string::npos);
+  options = options_for(path);
+  options.kept = {1.5};
+  EXPECT_NE(test::message_of<UsageError>([&] { measure_sparsity(options); }).find("‹keep›"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace troika::tune
