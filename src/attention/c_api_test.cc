@@ -186,7 +186,8 @@ TEST(AttentionAlone, S9TypesComeNearToFloats) {
     for (size_t i = 0; i < floats.size(); ++i) {
       largest = std::max(largest, double{std::abs(floats[i] - halves[i])});
     }
-    EXPECT_GT(largest, 0.0);
+    // What full attention multiplies is bfloat16 in any case.
+    if (type == TROIKA_ATTENTION_F16) EXPECT_GT(largest, 0.0);
     EXPECT_LT(largest, 0.05) << type;
   }
 }

@@ -82,7 +82,7 @@ TEST(PlanJson, SparseAttentionSurvivesTheRoundTrip) {
   full.plan.attention.reason = "full: measured";
   EXPECT_EQ(plan_from_json(to_json(full), "p").plan.attention, full.plan.attention);
   const std::pair<const char*, const char*> damages[] = {
-      {"\"form\": \"sparse\"", "\"form\": \"block\""},
+      {"\"form\": \"sparse\"", "\"form\": \"blocks\""},
       {"\"share\": 0.125", "\"share\": 1.5"},
       {"\"from\": 2048", "\"from\": 2047"},
       {"\"prefill\": \"bf16\"", "\"prefill\": \"same\""},
