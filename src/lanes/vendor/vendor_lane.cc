@@ -201,9 +201,10 @@ size_t VendorLane::held_bytes() const {
 std::string VendorLane::note() const {
   constexpr double kUsPerS = 1e6;
   std::string text = fmt::format(
-      "{}: {} graphs compiled in {:.2f} s, {} imported in {:.2f} s, first runs {:.2f} s",
+      "{}: {} graphs compiled in {:.2f} s, {} imported in {:.2f} s, {} taken from other shapes, "
+      "first runs {:.2f} s",
       info_.name, costs_.n_compiled, costs_.compile_us / kUsPerS, costs_.n_imported,
-      costs_.import_us / kUsPerS, costs_.first_run_us / kUsPerS);
+      costs_.import_us / kUsPerS, costs_.n_shared, costs_.first_run_us / kUsPerS);
   const std::string problem = blobs_ ? blobs_->problem() : "";
   return problem.empty() ? text : text + ". " + problem;
 }

@@ -218,6 +218,34 @@ TEST_F(VendorLanes, SlicesOfRowsAndTokensHaveTheBitsOfTheHost) {
   }
 }
 
+// A length of 5 tokens and others: its first part has the graphs of a prompt of 5.
+TEST_F(VendorLanes, H5PartsOfLengthsShareTheGraphsOfUsualShapes) {
+  SmallBlock block;
+  block.pack({0, 1, 2, 3});
+  const auto lane = vendor();
+  const auto host_lane = host();
+  const auto usual =
+      lane->build(block.subgraph(), {plan::Phase::kPrompt, 5}, block.store(), block.buffers());
+  const GraphCosts before = lane->costs();
+  const size_t held = lane->held_bytes();
+  Subgraph part = block.subgraph();
+  part.slice.tokens = {0, 5};
+  EXPECT_EQ(bits_of(*lane, &block, part, kMost, kMost, 0),
+            bits_of(*host_lane, &block, part, kMost, kMost, 0));
+  EXPECT_EQ(lane->costs().n_compiled, before.n_compiled);
+  EXPECT_EQ(lane->costs().n_shared, 2);
+  EXPECT_EQ(lane->held_bytes(), held);
+  // The one that was built first still has its own results.
+  block.fill(1);
+  run(*lane, *usual, 5, 1);
+  EXPECT_EQ(block.bits(1), bits_of(*host_lane, &block, block.subgraph(), 5, 5, 1));
+  // Another part of as many tokens, elsewhere, has them too.
+  part.slice.tokens = {7, 12};
+  EXPECT_EQ(bits_of(*lane, &block, part, kMost, kMost, 0),
+            bits_of(*host_lane, &block, part, kMost, kMost, 0));
+  EXPECT_EQ(lane->costs().n_compiled, before.n_compiled);
+}
+
 // Weights of two models have the same numbers.
 TEST_F(VendorLanes, ModelsOneAfterAnotherHaveTheirOwnWeights) {
   const auto vendor_lane = vendor();

@@ -88,6 +88,16 @@ std::shared_ptr<const VendorWeights> VendorShelf::weights_of(
   return made;
 }
 
+std::shared_ptr<openvino::ProductGraph> VendorShelf::graph_of(
+    const openvino::ProductWeights& weights, int n_tokens,
+    FunctionRef<std::shared_ptr<openvino::ProductGraph>()> make) {
+  std::weak_ptr<openvino::ProductGraph>& shelved = graphs_[{&weights, n_tokens}];
+  if (std::shared_ptr<openvino::ProductGraph> kept = shelved.lock()) return kept;
+  std::shared_ptr<openvino::ProductGraph> made = make();
+  shelved = made;
+  return made;
+}
+
 size_t VendorShelf::bytes() const {
   size_t bytes = 0;
   for (const auto& [key, shelved] : weights_) {
@@ -117,22 +127,29 @@ VendorProducts::VendorProducts(const VendorContext& context, std::vector<VendorP
 }
 
 void VendorProducts::compile(const VendorContext& context) {
+  context.pool.reserve(n_built(), k(), n_rows(), weights_->parts.size());
   int first = 0;
   const RealClock clock;
   GraphCosts& costs = context.costs;
   for (const auto& weights : weights_->parts) {
-    const double start = clock.now_us();
-    parts_.push_back(
-        {first, std::make_unique<openvino::ProductGraph>(context.library, context.device, *weights,
-                                                         n_tokens_, context.blobs)});
-    const bool is_imported = parts_.back().graph->is_imported();
-    ++(is_imported ? costs.n_imported : costs.n_compiled);
-    (is_imported ? costs.import_us : costs.compile_us) += clock.now_us() - start;
+    bool is_new = false;
+    const auto make = [&] {
+      const double start = clock.now_us();
+      auto graph = std::make_shared<openvino::ProductGraph>(context.library, context.device,
+                                                            *weights, n_tokens_, context.blobs);
+      is_new = true;
+      ++(graph->is_imported() ? costs.n_imported : costs.n_compiled);
+      (graph->is_imported() ? costs.import_us : costs.compile_us) += clock.now_us() - start;
+      prove(context, *weights, graph.get());
+      return graph;
+    };
+    parts_.push_back({first, context.shelf.graph_of(*weights, n_tokens_, make)});
+    if (is_new) {
+      packed_bytes_ += n_rows() * static_cast<size_t>(weights->k());
+    } else {
+      ++costs.n_shared;
+    }
     first += weights->k();
-  }
-  context.pool.reserve(n_built(), k(), n_rows(), parts_.size());
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    prove(context, *weights_->parts[i], parts_[i].graph.get());
   }
 }
 

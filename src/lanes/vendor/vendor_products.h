@@ -64,6 +64,12 @@ class VendorShelf {
       : library_(std::move(library)), most_exact_sum_(most_exact_sum) {}
   // Throws Error where there is no memory.
   std::shared_ptr<const VendorWeights> weights_of(std::span<const VendorProduct> products);
+  // The graph of these weights for so many tokens, which several executables may share because the
+  // lane's tasks never overlap: parts of lengths are often as long as a prompt's usual shapes.
+  // `make` makes it where there is none.
+  std::shared_ptr<openvino::ProductGraph> graph_of(
+      const openvino::ProductWeights& weights, int n_tokens,
+      FunctionRef<std::shared_ptr<openvino::ProductGraph>()> make);
   size_t bytes() const;
 
  private:
@@ -72,11 +78,14 @@ class VendorShelf {
   // By what they are of. They live as long as executables do: a model that comes later may lie
   // where one lay before.
   std::map<std::string, std::weak_ptr<const VendorWeights>> weights_;
+  // Whoever keeps a graph keeps its weights, too.
+  std::map<std::pair<const openvino::ProductWeights*, int>, std::weak_ptr<openvino::ProductGraph>>
+      graphs_;
 };
 
 // What making graphs took: what the papers call the costs of a graph.
 struct GraphCosts {
-  int n_compiled = 0, n_imported = 0;
+  int n_compiled = 0, n_imported = 0, n_shared = 0;
   double compile_us = 0.0, import_us = 0.0;  // of all
   double first_run_us = 0.0;
 };
@@ -102,13 +111,14 @@ class VendorProducts {
 
   // Computes the tokens that are present in a run. Returns whether it went well.
   bool run(const kernels::Table& kernels, const Run& run, size_t set_offset, VendorPool& pool);
-  // What the device keeps of the weights in a form of its own, for these tokens alone.
-  size_t packed_bytes() const { return n_rows() * k(); }
+  // What the device keeps of the weights in a form of its own, for these tokens alone; nothing for
+  // graphs that another has made.
+  size_t packed_bytes() const { return packed_bytes_; }
 
  private:
   struct Part {
     int first_k;
-    std::unique_ptr<openvino::ProductGraph> graph;
+    std::shared_ptr<openvino::ProductGraph> graph;
   };
   struct Output {
     VendorProduct product;
@@ -132,6 +142,7 @@ class VendorProducts {
   const float* x_ = nullptr;  // in the first set of buffers, from the first token on
   Int8Rule rule_;
   std::vector<Part> parts_;
+  size_t packed_bytes_ = 0;
   std::vector<Output> outputs_;
   std::shared_ptr<const VendorWeights> weights_;
 };
