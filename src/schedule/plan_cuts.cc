@@ -173,6 +173,30 @@ void check_classes(const plan::Plan& plan, const TensorCut& cut) {
   }
 }
 
+// A lane with floats of its own has all tokens of an executable or none, or results would depend on
+// which of them it has.
+void check_tokens(const plan::Plan& plan, const std::string& what, const plan::Shares& tokens,
+                  plan::Phase phase) {
+  for (const plan::LaneShare& share : tokens) {
+    const std::string kind = class_of(plan, share.lane, phase);
+    if (kind == "host") continue;
+    throw Error(fmt::format(
+        "{} divides the tokens of {}s, and lane {} is of the kind {}, whose floats are not those "
+        "of cores, so that results would depend on which tokens it has. Compute prompts in int8 "
+        "(‹int8› token) and divide those, divide rows, or leave it out.",
+        what, plan::phase_name(phase), share.lane, kind));
+  }
+}
+
+void check_tokens(const plan::Plan& plan, const TensorCut& cut) {
+  if (cut.tokens.empty()) return;
+  const std::string_view name = cut.subgraph.empty() ? "ffn" : std::string_view(cut.subgraph);
+  for (const plan::Shape& shape : plan.body_shapes()) {
+    if (!cut.holds_for(name, shape)) continue;
+    check_tokens(plan, "The cut " + cut_text(cut), cut.tokens, shape.phase);
+  }
+}
+
 void check_rows(const model::Blueprint& blueprint, const TensorCut& cut, const model::Op& op) {
   const int n_rows = blueprint.weights[static_cast<size_t>(op.weight)].n_rows;
   if (cut.op.empty() || cut.rows.empty() || !spans_of_rows(n_rows, cut.rows).empty()) return;
@@ -245,9 +269,14 @@ bool share_class(const plan::Plan& plan, int lane, int other) {
 }
 
 void check_cuts(const plan::Plan& plan, const model::Blueprint& blueprint) {
+  for (const plan::LengthParts& length : plan.lengths) {
+    check_tokens(plan, "The length " + plan::shares_text(length.parts), length.parts,
+                 plan::Phase::kPrompt);
+  }
   const std::vector<lanes::Subgraph> subgraphs = cut_into_subgraphs(blueprint, plan.splits);
   for (const TensorCut& cut : plan.cuts) {
     check_classes(plan, cut);
+    check_tokens(plan, cut);
     check_heads(blueprint, cut);
     bool is_there = false;
     for (const lanes::Subgraph& subgraph : subgraphs) {

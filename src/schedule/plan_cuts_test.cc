@@ -46,8 +46,6 @@ TEST(PlanCuts, RowsBetweenNumericsClassesAreCutOnlyWhereThePlanSaysSo) {
     EXPECT_EQ(refusal(plan, m.blueprint), "accepted");
     EXPECT_EQ(refusal(plan_of(cut, "npu"), m.blueprint), "accepted");
   }
-  // Each token is of one lane.
-  EXPECT_EQ(refusal(plan_of("ffn=tokens:0:3,1:1", "opencl"), m.blueprint), "accepted");
   // Prompts in int8 have the bits of cores there.
   plan::Plan plan = plan_of("@prompt=rows:0:3,1:1", "opencl");
   EXPECT_NE(refusal(plan, m.blueprint).find("different numerics classes"), std::string::npos);
@@ -55,6 +53,27 @@ TEST(PlanCuts, RowsBetweenNumericsClassesAreCutOnlyWhereThePlanSaysSo) {
   EXPECT_EQ(refusal(plan, m.blueprint), "accepted");
   plan.cuts = {plan::cut_from_text("=rows:0:3,1:1")};
   EXPECT_NE(refusal(plan, m.blueprint).find("different numerics classes"), std::string::npos);
+}
+
+// What a lane would refuse when it builds is refused before anything is built.
+TEST(PlanCuts, H4TokensAreCutOnlyBetweenLanesWhoseTokensHaveTheSameBits) {
+  const CutModel m("llama-3-8b");
+  for (const char* cut : {"ffn=tokens:0:3,1:1", "ffn@prompt=rows:0:1,1:1+tokens:0:64,1:64"}) {
+    plan::Plan plan = plan_of(cut, "opencl");
+    plan.cuts[0].mixes_classes = true;
+    EXPECT_NE(refusal(plan, m.blueprint).find("which tokens it has"), std::string::npos) << cut;
+    EXPECT_EQ(refusal(plan_of(cut, "openvino"), m.blueprint), "accepted") << cut;
+  }
+  plan::Plan plan = plan_of("ffn@prompt=tokens:0:3,1:1", "opencl");
+  plan.prefill = plan::Prefill::kInt8;
+  EXPECT_EQ(refusal(plan, m.blueprint), "accepted");
+  plan.cuts = {plan::cut_from_text("ffn@step=tokens:0:3,1:1")};
+  EXPECT_NE(refusal(plan, m.blueprint).find("tokens of steps"), std::string::npos);
+  plan.cuts.clear();
+  plan.lengths = {plan::length_from_text("0:256,1:44")};
+  EXPECT_EQ(refusal(plan, m.blueprint), "accepted");
+  plan.prefill = plan::Prefill::kF32;
+  EXPECT_NE(refusal(plan, m.blueprint).find("The length 0:256,1:44"), std::string::npos);
 }
 
 TEST(PlanCuts, H6BesideRowsTheFirstTokensAreCutAndOthersAreWhole) {
