@@ -47,6 +47,22 @@ plan::LaneLimit lane_limit_from_text(const std::string& text) {
   return limit;
 }
 
+plan::LaneCap lane_cap_from_text(const std::string& text) {
+  const size_t equals = std::min(text.find('='), text.size());
+  const char* const middle = text.data() + equals;
+  const char* const end = text.data() + text.size();
+  plan::LaneCap cap;
+  const auto lane = std::from_chars(text.data(), middle, cap.lane);
+  const char* const behind = equals == text.size() ? end : middle + 1;
+  const auto percent = std::from_chars(behind, end, cap.busy_percent);
+  if (lane.ec != std::errc() || lane.ptr != middle || percent.ec != std::errc() ||
+      percent.ptr != end) {
+    throw UsageError(
+        fmt::format("--lane-busy '{}' is not understood. Write LANE=PERCENT, as in 1=50.", text));
+  }
+  return cap;
+}
+
 }  // namespace
 
 bool EngineFlags::is_given(const std::string& name) const {
@@ -79,6 +95,9 @@ prepare::Options EngineFlags::checked() const {
   }
   for (const std::string& text : lane_limits) {
     checked.lanes.limits.push_back(lane_limit_from_text(text));
+  }
+  for (const std::string& text : lane_caps) {
+    checked.lanes.caps.push_back(lane_cap_from_text(text));
   }
   return checked;
 }

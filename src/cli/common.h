@@ -50,12 +50,13 @@ inline constexpr std::string_view kCutAuto = "auto";
 // Options of every command that computes with a model.
 struct EngineFlags {
   prepare::Options options;
-  // What --lanes, --place and --lane-memory mean depends on --machine.
+  // What --lanes, --place, --lane-memory and --lane-busy mean depends on --machine.
   std::string lanes;
   std::vector<std::string> placements;
   std::vector<std::string> cuts;
   std::vector<std::string> lengths;
   std::vector<std::string> lane_limits;
+  std::vector<std::string> lane_caps;
   std::vector<std::string> constants;
 
   void add_to(Command& command);

@@ -149,6 +149,13 @@ void add_lanes(Command& command, EngineFlags& flags) {
                      "LANE=BYTES, as in 1=2G: a lane may run with no more weights than this; what "
                      "does not fit goes to another lane (repeatable; default: no limit, and of a "
                      "phone's NPU what its file says)");
+  command.add_option("--lane-busy", flags.lane_caps,
+                     "LANE=PERCENT, as in 1=50: a lane rests behind each task, so that it is busy "
+                     "for no more of the time than this and the screen gets the rest (repeatable; "
+                     "default: 100)");
+  command.add_flag("--fast-handover", options.lanes.has_fast_handover,
+                   "On this machine with several lanes: a lane that waits sleeps for as long as it "
+                   "expects to, then stays awake until its task comes");
   command.add_text(
       "--order", [&](const auto& text) { options.prompts.order = plan::order_from_name(text); },
       "Chunks of a prompt on several lanes: in-order, lock-step (two at a time) or "
@@ -233,6 +240,13 @@ void add_phones(Command& command, EngineFlags& flags) {
       "prime=1,middle=3 (default: all prime and middle ones)");
   command.add_option("--bus-taken", options.phone.bus_taken_gb_s,
                      "On a phone: GB/s that other programs read and write all the time");
+  command.add_flag("--rendering", options.phone.has_rendering,
+                   "On a phone: a game draws on the GPU meanwhile (constants rendering.frame_ms "
+                   "and rendering.frames_per_s)");
+  command
+      .add_option("--device-queue", options.phone.queue_depth,
+                  "On a phone: tasks that the GPU and the NPU take before the first has ended")
+      ->capture_default_str();
   command.add_flag("!--ordinary-handover", options.phone.has_fast_handover,
                    "On a phone: the system's synchronisation in place of a flag to poll on");
 }

@@ -25,15 +25,18 @@ constexpr const char* kOfPhones[] = {"--stack",
                                      "--attention-heads",
                                      "--attention-buckets",
                                      "--attention-block",
-                                     "--attention-equal"};
+                                     "--attention-equal",
+                                     "--rendering",
+                                     "--device-queue"};
 // What says how a phone's sparse attention goes.
 constexpr const char* kOfPhoneHeads[] = {"--attention-lanes",   "--attention-heads",
                                          "--attention-buckets", "--attention-block",
                                          "--attention-equal",   "--attention-share"};
 // What a plan from a file says in their place.
-constexpr const char* kOfPlans[] = {
-    "--threads",     "--lanes",   "--place",     "--lane-memory",     "--context",       "--kv",
-    "--activations", "--prefill", "--attention", "--attention-share", "--attention-from"};
+constexpr const char* kOfPlans[] = {"--threads",     "--lanes",           "--place",
+                                    "--lane-memory", "--lane-busy",       "--context",
+                                    "--kv",          "--activations",     "--prefill",
+                                    "--attention",   "--attention-share", "--attention-from"};
 constexpr const char* kOfThisMachine[] = {"--prefill",      "--attention-from", "--int8",
                                           "--int8-weights", "--outlier-prune",  "--packed"};
 
@@ -104,6 +107,11 @@ void refuse_idle_switches(const EngineFlags& flags) {
                     "--stack and --npu-step; leave {} out.",
                     name, name));
   }
+  if (flags.is_given("--fast-handover")) {
+    throw UsageError(
+        "--fast-handover is for lanes of this machine. On a phone handovers are fast unless "
+        "--ordinary-handover is given; leave it out.");
+  }
   if (flags.is_given("--npu-prune") && !flags.options.phone.npu_step) {
     throw UsageError(
         "--npu-prune says which blocks have outliers of their own, which they have from a step of "
@@ -137,6 +145,7 @@ std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::E
     }
   }
   if (plan.lanes.size() == 1) {
+    say("--fast-handover", "one lane hands nothing over");
     const char* why = "one lane computes the parts of a prompt, one after the other";
     say("--order", why);
     say("--in-flight", why);

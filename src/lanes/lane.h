@@ -140,6 +140,9 @@ class Lane {
   // Why the last task that failed did so, as the end of a sentence; empty where the lane cannot
   // say.
   virtual std::string problem() const { return {}; }
+  // When the task whose end is being told began, by the machine's clock; less than 0: when it was
+  // submitted, or the one before it had ended. REQUIRES: called while that end is being told.
+  virtual double started_us() const { return -1.0; }
   // What people should know of how its executables were built; empty: nothing.
   virtual std::string note() const { return {}; }
 };

@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "lanes/bindings.h"
+#include "lanes/capped_lane.h"
+#include "lanes/next_task.h"
 #include "lanes/null/null_lane.h"
 #include "lanes/threaded_lane.h"
 #include "lanes/virtual/virtual_machine.h"
@@ -303,6 +305,144 @@ TEST(VirtualMachine, LanesBehindTheProcessorsTakeNothingOverAndNeedNoRestart) {
   machine.start(1, {0.0, 10.0, 0.0}, Status::kDone, idle_flash);
   machine.wait(idle_flash.latch);
   EXPECT_EQ(machine.clock().now_us(), 67.0);
+}
+
+// A lane whose tasks take time, on a clock that goes on by itself.
+class TimedLane : public NullLane {
+ public:
+  explicit TimedLane(double task_us) : NullLane("timed"), task_us_(task_us) {}
+  void submit(const Executable&, const Run&, Completion& completion) override {
+    const double end_us = RealClock().now_us() + task_us_;
+    while (RealClock().now_us() < end_us) continue;
+    completion.finished(Status::kDone);
+  }
+
+ private:
+  double task_us_;
+};
+
+TEST(CappedLane, H14RestsBehindEachTaskForItsShareOfTheTime) {
+  constexpr double kTaskUs = 300.0;
+  for (const double share : {0.25, 0.5, 1.0}) {
+    const RealClock clock;
+    auto inner = std::make_unique<TimedLane>(kTaskUs);
+    const auto executable = inner->make(1);
+    CappedLane lane(std::move(inner), share, clock);
+    EXPECT_EQ(lane.info().queue_depth, 1);
+    double rested_us = 0.0;  // until when the lane has to rest, as this test reckons it
+    for (int i = 0; i < 5; ++i) {
+      lanes::Ended ended;
+      lane.submit(*executable, {}, ended);
+      ASSERT_EQ(ended.status, Status::kDone);
+      const double now_us = clock.now_us();
+      EXPECT_GE(lane.started_us(), rested_us);
+      EXPECT_LE(lane.started_us() + kTaskUs, now_us);
+      rested_us = lane.started_us() + kTaskUs / share;
+    }
+  }
+}
+
+class FailingLane : public NullLane {
+ public:
+  FailingLane() : NullLane("failing") {}
+  void submit(const Executable&, const Run&, Completion& completion) override {
+    completion.finished(Status::kFailed);
+  }
+  std::string problem() const override { return "it is gone"; }
+};
+
+// A failed task is told of as one.
+TEST(CappedLane, H14TellsWhatTheLaneInsideSays) {
+  auto inner = std::make_unique<FailingLane>();
+  const auto executable = inner->make(1);
+  const RealClock clock;
+  CappedLane lane(std::move(inner), 0.5, clock);
+  lanes::Ended ended;
+  lane.submit(*executable, {}, ended);
+  EXPECT_EQ(ended.status, Status::kFailed);
+  EXPECT_EQ(lane.problem(), "it is gone");
+}
+
+TEST(VirtualMachine, H14ALaneRestsAndTheNextTaskWaitsForThat) {
+  VirtualMachine machine({0.0, {0.0, 0.0}});
+  machine.set_queue_depth(0, 2);
+  machine.set_busy_share(0, 0.25);
+  lanes::Ended first, second, other;
+  machine.start(0, {0.0, 10.0, 0.0}, Status::kDone, first);
+  machine.start(0, {0.0, 20.0, 0.0}, Status::kDone, second);
+  machine.start(1, {0.0, 100.0, 0.0}, Status::kDone, other);
+  machine.wait(first.latch);
+  EXPECT_EQ(machine.clock().now_us(), 10.0);
+  machine.wait(second.latch);
+  EXPECT_EQ(machine.clock().now_us(), 60.0);  // 30 of rest behind the first
+  EXPECT_EQ(machine.started_us(0), 40.0);
+  EXPECT_EQ(machine.busy_us(0), 30.0);
+  machine.wait(other.latch);
+  EXPECT_EQ(machine.clock().now_us(), 100.0);  // another lane does not rest
+}
+
+// Frames stand in the queue behind what was submitted before them.
+TEST(VirtualMachine, H14FramesAreLateBehindAFullQueue) {
+  VirtualMachine machine({0.0, {0.0}});
+  machine.set_queue_depth(0, 8);
+  lanes::Ended tasks[3];
+  for (lanes::Ended& task : tasks) machine.start(0, {0.0, 40.0, 0.0}, Status::kDone, task);
+  machine.set_rendering({0, 5.0, 20.0});
+  machine.wait(tasks[2].latch);
+  EXPECT_EQ(machine.clock().now_us(), 120.0);
+  EXPECT_EQ(machine.frames().n_periods, 6);
+  EXPECT_EQ(machine.frames().n_drawn, 0);
+  EXPECT_EQ(machine.busy_us(0), 120.0);  // frames are not the lane's
+}
+
+TEST(VirtualMachine, H14FramesAreInTimeBetweenTasksThatRest) {
+  VirtualMachine machine({0.0, {0.0}});
+  machine.set_rendering({0, 5.0, 20.0});
+  machine.set_busy_share(0, 0.5);
+  for (int i = 0; i < 10; ++i) {
+    lanes::Ended task;
+    machine.start(0, {0.0, 8.0, 0.0}, Status::kDone, task);
+    machine.wait(task.latch);
+  }
+  EXPECT_GE(machine.frames().n_periods, 8);
+  EXPECT_GE(machine.frames().n_in_time, machine.frames().n_periods - 1);
+  EXPECT_GE(machine.clock().now_us(), 10 * 8.0 + 9 * 8.0);
+}
+
+TEST(NextTask, H8ExpectsWhatAWaitBehindTheSameTaskTook) {
+  NextTask next;
+  std::atomic<uint32_t> n{0};
+  const int some = 0, other = 0;
+  EXPECT_LT(next.expected_us(&some), 0.0);
+  for (uint32_t i = 0; i < 4; ++i) {
+    std::thread later([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      n.fetch_add(1, std::memory_order_release);
+      n.notify_one();
+    });
+    next.wait(n, i, &some);
+    EXPECT_EQ(n.load(), i + 1);
+    later.join();
+  }
+  EXPECT_GE(next.expected_us(&some), 1000.0);
+  EXPECT_LT(next.expected_us(&other), 0.0);
+  next.wait(n, 0, &some);  // what has come already is not waited for
+}
+
+// Nothing is lost however long a wait is beside what was expected.
+TEST(ThreadedLane, H8FastHandoversRunEveryTask) {
+  auto inner = std::make_unique<NullLane>("null");
+  NullLane* null = inner.get();
+  const auto executable = null->make(1);
+  ThreadedLane lane(std::move(inner), plan::HandoverKind::kFast);
+  const lanes::Run run;
+  for (int i = 0; i < 200; ++i) {
+    Counting counting(1);
+    lane.submit(*executable, run, counting);
+    counting.latch.wait();
+    if (i % 10 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50 * i));
+  }
+  EXPECT_EQ(null->ran().size(), 200u);
 }
 
 }  // namespace

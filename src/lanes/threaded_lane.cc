@@ -5,8 +5,8 @@
 
 namespace troika::lanes {
 
-ThreadedLane::ThreadedLane(std::unique_ptr<Lane> inner)
-    : inner_(std::move(inner)), thread_([this] { work(); }) {}
+ThreadedLane::ThreadedLane(std::unique_ptr<Lane> inner, plan::HandoverKind handover)
+    : inner_(std::move(inner)), handover_kind_(handover), thread_([this] { work(); }) {}
 
 ThreadedLane::~ThreadedLane() {
   {
@@ -33,11 +33,19 @@ void ThreadedLane::submit(const Executable& executable, const Run& run, Completi
 
 void ThreadedLane::work() {
   bind_to_cores(inner_->info().cores);
+  const bool is_fast = handover_kind_ == plan::HandoverKind::kFast;
+  const auto next = is_fast ? std::make_unique<NextTask>() : nullptr;
+  const Executable* last = nullptr;  // that ran
   uint32_t n_seen = 0;
   while (true) {
-    wait_for_change(n_submitted_, n_seen);
+    if (is_fast) {
+      next->wait(n_submitted_, n_seen, last);
+    } else {
+      wait_for_change(n_submitted_, n_seen);
+    }
     ++n_seen;
     if (stop_) return;
+    last = task_.executable;
     // A copy: the completion may submit the next task, which takes the place of this one.
     const Task task = task_;
     inner_->submit(*task.executable, *task.run, *task.completion);

@@ -8,12 +8,14 @@
 #include <thread>
 
 #include "lanes/lane.h"
+#include "lanes/next_task.h"
 
 namespace troika::lanes {
 
 class ThreadedLane : public Lane {
  public:
-  explicit ThreadedLane(std::unique_ptr<Lane> inner);
+  explicit ThreadedLane(std::unique_ptr<Lane> inner,
+                        plan::HandoverKind handover = plan::HandoverKind::kOrdinary);
   ~ThreadedLane() override;
 
   const LaneInfo& info() const override { return inner_->info(); }
@@ -21,6 +23,7 @@ class ThreadedLane : public Lane {
   size_t held_bytes() const override { return inner_->held_bytes(); }
   std::string problem() const override { return inner_->problem(); }
   std::string note() const override { return inner_->note(); }
+  double started_us() const override { return inner_->started_us(); }
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
   std::span<const char* const> arrangements(plan::Shape shape) const override {
@@ -39,6 +42,7 @@ class ThreadedLane : public Lane {
   void work();
 
   std::unique_ptr<Lane> inner_;
+  plan::HandoverKind handover_kind_;
   // Held while a task is handed over. The thread may have run it, and the pass have ended, before
   // the one who submitted it has left: the destructor waits for that.
   std::mutex handover_;

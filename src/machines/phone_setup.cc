@@ -168,13 +168,18 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   }
   request.shapes = plan.body_shapes();
   request.splits = plan.splits;
-  lanes::VirtualPhone phone(setup->model, setup->options, nullptr);
+  // What a game takes is not known beforehand.
+  lanes::PhoneOptions alone = setup->options;
+  alone.has_rendering = false;
+  lanes::VirtualPhone phone(setup->model, alone, nullptr);
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
     plan.lanes[lane].memory_limit = phone.lanes()[lane]->info().memory_limit_bytes;
   }
   plan::limit_lanes(options.lanes.limits, &plan.lanes);
+  plan::cap_lanes(options.lanes.caps, &plan.lanes);
   const lanes::Buffers buffers(blueprint, 1, 1, /*has_values=*/false);
-  const solve::RunTimes times(phone, weights, buffers);
+  const solve::RunTimes whole_times(phone, weights, buffers);
+  const solve::CappedTimes times(whole_times, plan.lanes);
   const auto solve = [&] {
     return solve_phone(blueprint, weights, plan, times, request,
                        options.lanes.solves_cuts && options.lanes.has_cuts);
@@ -275,6 +280,13 @@ void apply_layouts(const prepare::Options& options, PhoneSetup* setup) {
   setup->options.part_rows = part_rows;
 }
 
+// Lanes rest as the plan says (H14).
+void apply_caps(PhoneSetup* setup) {
+  for (const plan::HostLane& lane : setup->plan.lanes) {
+    setup->options.busy_shares.push_back(lane.busy_share());
+  }
+}
+
 }  // namespace
 
 lanes::CostModel read_cost_model(const prepare::Options& options) {
@@ -289,6 +301,8 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
   lanes::PhoneOptions phone_options;
   if (!options.phone.processors.empty()) phone_options.lanes = options.phone.processors;
   phone_options.has_fast_handover = options.phone.has_fast_handover;
+  phone_options.has_rendering = options.phone.has_rendering;
+  phone_options.queue_depth = options.phone.queue_depth;
   auto setup = std::make_unique<PhoneSetup>(read_cost_model(options), phone_options);
   setup->options.has_square_shapes =
       options.phone.has_square_shapes && is_law_of_plain_products(setup->model.stack());
@@ -312,6 +326,7 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
     prepare::apply_chunk_options(options, &setup->plan);
     apply_layouts(options, setup.get());
     apply_heads(options, blueprint, setup.get());
+    apply_caps(setup.get());
     return setup;
   }
   plan::Plan& plan = setup->plan;
@@ -331,6 +346,7 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
   prepare::apply_chunk_options(options, &plan);
   choose(blueprint, weights, options, setup.get());
   apply_layouts(options, setup.get());
+  apply_caps(setup.get());
   return setup;
 }
 

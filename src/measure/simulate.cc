@@ -21,6 +21,9 @@ SimulatedRate rate_between(const lanes::VirtualPhone& phone, const lanes::PhoneU
   rate.n_tokens = n_tokens;
   rate.seconds = (to.now_us - from.now_us) / kUsPerS;
   rate.joules = phone.energy_j(from, to);
+  rate.frames = {to.frames.n_periods - from.frames.n_periods,
+                 to.frames.n_drawn - from.frames.n_drawn,
+                 to.frames.n_in_time - from.frames.n_in_time};
   for (size_t lane = 0; lane < to.busy_us.size(); ++lane) {
     rate.busy_share.push_back((to.busy_us[lane] - from.busy_us[lane]) / (to.now_us - from.now_us));
   }

@@ -13,12 +13,15 @@ struct SimulatedRate {
   double seconds = 0.0;  // of the phone's time, all tokens together
   double joules = 0.0;
   std::vector<double> busy_share;  // of each lane
+  lanes::Frames frames;            // of a game beside it
   // What the scheduler decided with several chunks on several lanes, and the real time of each
   // choice.
   uint64_t n_decisions = 0;
   double decision_us = 0.0;
   double longest_decision_us = 0.0;
 
+  double frames_per_s() const { return seconds > 0.0 ? frames.n_drawn / seconds : 0.0; }
+  double frames_in_time_per_s() const { return seconds > 0.0 ? frames.n_in_time / seconds : 0.0; }
   double tokens_per_s() const { return seconds > 0.0 ? n_tokens / seconds : 0.0; }
   double joules_per_token() const { return n_tokens > 0 ? joules / n_tokens : 0.0; }
 };

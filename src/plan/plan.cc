@@ -58,6 +58,17 @@ Order order_from_name(std::string_view name) {
       "'{}' is no order of chunks. Known are in-order, lock-step and out-of-order.", name));
 }
 
+const char* handover_name(HandoverKind handover) {
+  return handover == HandoverKind::kFast ? "fast" : "ordinary";
+}
+
+HandoverKind handover_from_name(std::string_view name) {
+  for (const HandoverKind handover : {HandoverKind::kOrdinary, HandoverKind::kFast}) {
+    if (name == handover_name(handover)) return handover;
+  }
+  throw UsageError(fmt::format("'{}' is no kind of handover. Known are fast and ordinary.", name));
+}
+
 int Plan::n_buffer_sets() const {
   if (lanes.size() == 1 || order == Order::kInOrder) return 1;
   const int most = order == Order::kLockStep ? 2 : chunks_in_flight;
@@ -271,6 +282,21 @@ void limit_lanes(const std::vector<LaneLimit>& limits, std::vector<HostLane>* la
                                    limit.lane, limit.lane, lanes->size() - 1));
     }
     (*lanes)[static_cast<size_t>(limit.lane)].memory_limit = limit.bytes;
+  }
+}
+
+void cap_lanes(const std::vector<LaneCap>& caps, std::vector<HostLane>* lanes) {
+  for (const LaneCap& cap : caps) {
+    if (cap.lane < 0 || static_cast<size_t>(cap.lane) >= lanes->size()) {
+      throw UsageError(fmt::format("‹lane-busy› {}=...: there is no lane {}; LANE is 0 to {}.",
+                                   cap.lane, cap.lane, lanes->size() - 1));
+    }
+    if (cap.busy_percent < 1 || cap.busy_percent > HostLane::kAllTime) {
+      throw UsageError(
+          fmt::format("‹lane-busy› {}={}: a lane may be busy for 1 to {} percent of the time.",
+                      cap.lane, cap.busy_percent, HostLane::kAllTime));
+    }
+    (*lanes)[static_cast<size_t>(cap.lane)].busy_percent = cap.busy_percent;
   }
 }
 

@@ -82,10 +82,15 @@ struct HostLane {
   std::string kind = "host";
   uint64_t memory_limit = kNoLimit;  // bytes of weights that it may run with (N9)
   std::string device = {};           // which one of its kind; of cores and of phones: empty
+  int busy_percent = kAllTime;       // of the time, at most: what else uses it needs the rest (H14)
 
   bool is_device() const { return !device.empty(); }
 
+  bool is_capped() const { return busy_percent < kAllTime; }
+  double busy_share() const { return busy_percent / 100.0; }
+
   static constexpr uint64_t kNoLimit = UINT64_MAX;
+  static constexpr int kAllTime = 100;
 };
 
 // That a lane may run with no more weights.
@@ -95,6 +100,23 @@ struct LaneLimit {
 };
 // Throws UsageError for a lane that is not there.
 void limit_lanes(const std::vector<LaneLimit>& limits, std::vector<HostLane>* lanes);
+
+// That a lane may be busy for so much of the time (H14).
+struct LaneCap {
+  int lane = 0;
+  int busy_percent = HostLane::kAllTime;
+};
+// Throws UsageError for a lane that is not there, and for no share of the time.
+void cap_lanes(const std::vector<LaneCap>& caps, std::vector<HostLane>* lanes);
+
+// How a lane's thread waits for its next task where there are several lanes (H8).
+enum class HandoverKind : uint8_t {
+  kOrdinary,  // awake for a moment, then asleep until the system wakes it
+  kFast,      // asleep for as long as it expects, then awake until the task comes
+};
+const char* handover_name(HandoverKind handover);
+// Throws UsageError that lists the names.
+HandoverKind handover_from_name(std::string_view name);
 
 // Which lane runs a kind of subgraph. The first rule that matches counts.
 struct Placement {
@@ -156,6 +178,7 @@ struct Plan {
   // computes positions in groups.
   int reuse_granule = 1;
   Order order = Order::kOutOfOrder;
+  HandoverKind handover = HandoverKind::kOrdinary;
   // Chunks of a prompt that several lanes work on at once, each with buffers of its own; one lane
   // has no use for a second. Out of order; lock step takes two of them, in order one.
   int chunks_in_flight = 4;

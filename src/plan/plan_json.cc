@@ -41,6 +41,9 @@ std::vector<HostLane> read_lanes(const JsonFields& fields) {
     if (lane.has("memory_limit")) {
       host.memory_limit = static_cast<uint64_t>(lane.integer("memory_limit", 0, INT64_MAX));
     }
+    if (lane.has("busy_percent")) {
+      host.busy_percent = static_cast<int>(lane.integer("busy_percent", 1, HostLane::kAllTime));
+    }
     if (host.kind == "cpu" || host.kind == "gpu" || host.kind == "npu") {
       lanes.push_back(host);
       return;
@@ -190,6 +193,13 @@ void read_order(const JsonFields& fields, Plan* plan) {
       fields.fail("order", fmt::format("is not understood: {}", error.what()));
     }
   }
+  if (fields.has("handover")) {
+    try {
+      plan->handover = handover_from_name(fields.text("handover"));
+    } catch (const UsageError& error) {
+      fields.fail("handover", fmt::format("is not understood: {}", error.what()));
+    }
+  }
   if (fields.has("chunks_in_flight")) {
     plan->chunks_in_flight =
         static_cast<int>(fields.integer("chunks_in_flight", 1, kMostChunksInFlight));
@@ -211,6 +221,7 @@ nlohmann::ordered_json to_json(const HostLane& lane) {
     json["cores"] = lane.cores;
   }
   if (lane.memory_limit != HostLane::kNoLimit) json["memory_limit"] = lane.memory_limit;
+  if (lane.is_capped()) json["busy_percent"] = lane.busy_percent;
   return json;
 }
 
@@ -269,6 +280,9 @@ std::string to_json(const PlanFile& file) {
   json["short_rest"] = file.plan.short_rest;
   json["reuse_granule"] = file.plan.reuse_granule;
   json["order"] = order_name(file.plan.order);
+  if (file.plan.handover != HandoverKind::kOrdinary) {
+    json["handover"] = handover_name(file.plan.handover);
+  }
   json["chunks_in_flight"] = file.plan.chunks_in_flight;
   json["cut_at_norms"] = file.plan.splits.at_norms;
   json["cut_at_activations"] = file.plan.splits.at_activations;

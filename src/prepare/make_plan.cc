@@ -182,6 +182,7 @@ plan::Plan begin_plan(const Options& options, const weights::Store& weights) {
   plan::Plan plan;
   plan.lanes = choose_lanes(options.lanes);
   plan::limit_lanes(options.lanes.limits, &plan.lanes);
+  plan::cap_lanes(options.lanes.caps, &plan.lanes);
   plan::check_placements(options.lanes.placements, plan.lanes.size());
   plan.placements = options.lanes.placements;
   plan.activations = options.activations;
@@ -230,6 +231,7 @@ void apply_chunk_options(const Options& options, plan::Plan* plan) {
   if (options.prompts.order) plan->order = *options.prompts.order;
   if (options.prompts.chunks_in_flight > 0)
     plan->chunks_in_flight = options.prompts.chunks_in_flight;
+  if (options.lanes.has_fast_handover) plan->handover = plan::HandoverKind::kFast;
   if (options.lanes.splits.at_norms) plan->splits.at_norms = true;
   if (options.lanes.splits.at_activations) plan->splits.at_activations = true;
   apply_cuts(options.lanes, plan);

@@ -33,8 +33,9 @@ void fit_context(const Options& options, const model::Blueprint& blueprint,
                  const MemoryFigures& memory = MemoryFigures::here());
 
 // What a user says of chunks, cuts and feed-forward blocks: the order of chunks, how many are in
-// flight, where blocks are cut, how tensors and lengths are divided between lanes, and whether
-// blocks are computed by neuron. It counts for plans from files too. Throws UsageError.
+// flight, where blocks are cut, how tensors and lengths are divided between lanes and how these
+// hand over, and whether blocks are computed by neuron. It counts for plans from files too. Throws
+// UsageError.
 void apply_chunk_options(const Options& options, plan::Plan* plan);
 
 }  // namespace troika::prepare

@@ -48,6 +48,8 @@ struct PhoneChoice {
   int npu_prune = 85;                           // percent of blocks without shadow tasks (N4, N6)
   bool has_square_shapes = true;                // the fastest of equivalent shapes (N8)
   bool has_fast_handover = true;                // a flag to poll on (H8)
+  bool has_rendering = false;                   // a game draws on the GPU meanwhile (H14)
+  int queue_depth = 1;                          // tasks that GPU and NPU take before one has ended
   std::vector<int> small_shapes;                // of executables beside the chunk; empty: 1 and 8
   std::vector<int> prompt_shapes;               // empty: up to the chunk that is best
   std::vector<plan::ConstantChoice> constants;  // of phone or stack, in place of their files'
@@ -62,6 +64,8 @@ struct LaneChoice {
   std::vector<plan::HostLane> cores;        // empty: one lane of n_threads
   std::vector<plan::Placement> placements;  // of the lanes, or of a phone's processors
   std::vector<plan::LaneLimit> limits;      // likewise: how many weights a lane may run with
+  std::vector<plan::LaneCap> caps;          // likewise: how much of the time it may be busy (H14)
+  bool has_fast_handover = false;           // between lanes of this machine (H8)
   std::vector<plan::TensorCut> cuts;        // of them, or of a phone; before those of the plan
   std::vector<plan::LengthParts> lengths;   // likewise, in any order
   bool has_cuts = true;                     // false: those of the plan do not count, nor any found

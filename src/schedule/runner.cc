@@ -166,8 +166,9 @@ void Runner::walk(const Pass& pass, std::span<const lanes::Run> runs) {
     const double start_us = trace_ != nullptr ? machine_->clock().now_us() : 0.0;
     const lanes::Status status = walk_->run(lane, node, run, *machine_);
     if (trace_ != nullptr) {
-      trace_->add({node.lane, node.name, node.block, run.n_tokens, start_us,
-                   machine_->clock().now_us(), run.phase == plan::Phase::kPrompt});
+      trace_->add({node.lane, node.name, node.block, run.n_tokens,
+                   std::max(start_us, lane.started_us()), machine_->clock().now_us(),
+                   run.phase == plan::Phase::kPrompt});
     }
     if (status == lanes::Status::kFailed) throw_failed(node.name, node.block, lane);
   }
@@ -300,7 +301,7 @@ void Runner::note_end(int index, lanes::Status status) {
   LaneState& lane = *lanes_[static_cast<size_t>(node.lane)];
   const double now_us = machine_->clock().now_us();
   // In a queue it began when the one before it had ended.
-  const double start_us = std::max(nodes_[i].start_us, lane.last_end_us);
+  const double start_us = std::max({nodes_[i].start_us, lane.last_end_us, lane.lane->started_us()});
   lane.last_end_us = now_us;
   node_us_[i] = now_us - start_us;
   statistics_.busy_us[static_cast<size_t>(node.lane)] += node_us_[i];

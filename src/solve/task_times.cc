@@ -102,6 +102,15 @@ double TaskTimes::pieces_us(std::span<const schedule::Piece> pieces, int home, p
   return PieceClock(*this, pieces, home).run(shape, context);
 }
 
+double CappedTimes::pieces_us(std::span<const schedule::Piece> pieces, int home, plan::Shape shape,
+                              int context) const {
+  const auto is_capped = [](const plan::HostLane& lane) { return lane.is_capped(); };
+  if (std::none_of(lanes_.begin(), lanes_.end(), is_capped)) {
+    return times_.pieces_us(pieces, home, shape, context);
+  }
+  return TaskTimes::pieces_us(pieces, home, shape, context);
+}
+
 RunTimes::RunTimes(lanes::Machine& machine, const weights::Store& weights,
                    const lanes::Buffers& buffers)
     : machine_(machine), weights_(weights), buffers_(buffers) {}

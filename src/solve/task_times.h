@@ -54,6 +54,32 @@ class RunTimes : public TaskTimes {
   mutable std::map<std::pair<int, int>, double> handovers_us_;
 };
 
+// Lanes rest behind each task, so that they are busy for no more than a share of the time (H14):
+// what others find for such a lane takes so much longer.
+class CappedTimes : public TaskTimes {
+ public:
+  // Both must outlive this.
+  CappedTimes(const TaskTimes& times, std::span<const plan::HostLane> lanes)
+      : times_(times), lanes_(lanes) {}
+  double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
+                 int context) const override {
+    return times_.task_us(lane, subgraph, shape, context) /
+           lanes_[static_cast<size_t>(lane)].busy_share();
+  }
+  double handover_us(int from, int to) const override { return times_.handover_us(from, to); }
+  double shared_us(int lane, std::span<const int> lanes, const lanes::Subgraph& subgraph,
+                   plan::Shape shape, int context) const override {
+    return times_.shared_us(lane, lanes, subgraph, shape, context) /
+           lanes_[static_cast<size_t>(lane)].busy_share();
+  }
+  double pieces_us(std::span<const schedule::Piece> pieces, int home, plan::Shape shape,
+                   int context) const override;
+
+ private:
+  const TaskTimes& times_;
+  std::span<const plan::HostLane> lanes_;
+};
+
 // From measurements of single ops. What a lane refuses takes for ever.
 class ProfileTimes : public TaskTimes {
  public:

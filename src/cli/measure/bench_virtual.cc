@@ -28,6 +28,12 @@ nlohmann::ordered_json to_json(const SimulatedRate& rate, const engine::Engine& 
   for (size_t i = 0; i < rate.busy_share.size(); ++i) {
     json["busy"][lanes[i]->info().name] = rate.busy_share[i];
   }
+  if (rate.frames.n_periods > 0) {
+    json["frames"] = {{"periods", rate.frames.n_periods},
+                      {"drawn", rate.frames.n_drawn},
+                      {"in_time", rate.frames.n_in_time},
+                      {"per_s", rate.frames_per_s()}};
+  }
   return json;
 }
 
@@ -85,6 +91,13 @@ void print_rate(const std::string& what, const SimulatedRate& rate, const engine
                     rate.seconds, rate.joules, rate.joules_per_token(), busy));
 }
 
+void print_frames(const char* what, const SimulatedRate& rate) {
+  if (rate.frames.n_periods == 0) return;
+  print(fmt::format("{} {}: a game beside it draws {:.1f} frames/s, {} of {} in time\n", what,
+                    rate.n_tokens, rate.frames_per_s(), rate.frames.n_in_time,
+                    rate.frames.n_periods));
+}
+
 void print_table(const Simulation& s, const engine::Engine& engine) {
   print(fmt::format("{} on {}: {}, chunks of {} tokens. Modelled time; nothing is computed.\n\n",
                     engine.file().path(), engine.phone_setup()->name(), precision_of(engine),
@@ -93,6 +106,8 @@ void print_table(const Simulation& s, const engine::Engine& engine) {
   for (const SimulatedRate& rate : s.prefill) {
     print_rate(fmt::format("prefill {}", rate.n_tokens), rate, engine);
   }
+  for (const SimulatedRate& rate : s.prefill) print_frames("prefill", rate);
+  print_frames("decode", s.decode);
   for (const SimulatedRate& rate : s.prefill) {
     if (rate.n_decisions == 0) continue;
     print(fmt::format(

@@ -19,8 +19,8 @@ std::string option_against(const EngineFlags& flags, const plan::Plan& plan) {
   if (differs("--kv", wanted.memory.kv_type != plan.kv_type)) return "--kv";
   if (differs("--activations", wanted.activations != plan.activations)) return "--activations";
   if (differs("--prefill", wanted.prompts.prefill != plan.prefill)) return "--prefill";
-  for (const char* name : {"--lanes", "--place", "--lane-memory", "--packed", "--layouts",
-                           "--kernels", "--strict-npu"}) {
+  for (const char* name : {"--lanes", "--place", "--lane-memory", "--lane-busy", "--packed",
+                           "--layouts", "--kernels", "--strict-npu"}) {
     if (flags.is_given(name)) return name;
   }
   return {};

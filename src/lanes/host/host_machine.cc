@@ -1,6 +1,7 @@
 #include "lanes/host/host_machine.h"
 
 #include "base/error.h"
+#include "lanes/capped_lane.h"
 #include "lanes/disk/channel_lane.h"
 #include "lanes/host/host_lane.h"
 #include "lanes/threaded_lane.h"
@@ -19,9 +20,12 @@ HostMachine::HostMachine(const kernels::Table& kernels, const plan::Plan& plan,
       made = std::make_unique<HostLane>(kernels, lane, plan.activations, plan.prefill, int8_rules,
                                         plan.attention);
     }
+    if (lane.is_capped()) {
+      made = std::make_unique<CappedLane>(std::move(made), lane.busy_share(), clock_);
+    }
     // A queue has a thread of its own already.
     if (plan.lanes.size() > 1 && made->info().queue_depth == 1) {
-      made = std::make_unique<ThreadedLane>(std::move(made));
+      made = std::make_unique<ThreadedLane>(std::move(made), plan.handover);
     }
     lanes_.push_back(made.get());
     owned_.push_back(std::move(made));

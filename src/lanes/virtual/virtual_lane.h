@@ -52,6 +52,8 @@ class VirtualLane : public Lane {
   }
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
 
+  double started_us() const override { return machine_.started_us(index_); }
+
   // What a run costs. Attention costs by the positions that the run lets its tokens see.
   TaskCost cost(const Executable& executable, const Run& run) const;
 

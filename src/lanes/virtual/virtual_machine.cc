@@ -16,12 +16,27 @@ VirtualMachine::VirtualMachine(Bus bus)
     : bus_(std::move(bus)),
       lane_ends_us_(bus_.lane_gb_s.size(), -1.0),
       depths_(bus_.lane_gb_s.size(), 1),
+      busy_shares_(bus_.lane_gb_s.size(), 1.0),
+      rests_until_us_(bus_.lane_gb_s.size(), 0.0),
+      lanes_started_us_(bus_.lane_gb_s.size(), -1.0),
       busy_us_(bus_.lane_gb_s.size(), 0.0),
       background_us_(bus_.lane_gb_s.size(), 0.0) {}
 
 void VirtualMachine::set_queue_depth(int lane, int depth) {
   TROIKA_ASSERT(depth >= 1);
   depths_.at(static_cast<size_t>(lane)) = depth;
+}
+
+void VirtualMachine::set_busy_share(int lane, double share) {
+  TROIKA_ASSERT(share > 0.0 && share <= 1.0);
+  busy_shares_.at(static_cast<size_t>(lane)) = share;
+}
+
+void VirtualMachine::set_rendering(const Rendering& rendering) {
+  TROIKA_ASSERT(rendering.lane < static_cast<int>(busy_us_.size()) &&
+                (rendering.lane < 0 || rendering.period_us > 0.0));
+  rendering_ = rendering;
+  next_frame_us_ = clock_.now;
 }
 
 double VirtualMachine::transition_us(size_t lane, bool has_tasks, int software) const {
@@ -43,12 +58,57 @@ double VirtualMachine::transition_us(size_t lane, bool has_tasks, int software) 
 void VirtualMachine::start(int lane, const TaskCost& cost, Status status, Completion& completion,
                            int software) {
   TROIKA_ASSERT(static_cast<size_t>(lane) < busy_us_.size());
-  const auto n_before = std::count_if(running_.begin(), running_.end(),
-                                      [&](const Running& task) { return task.lane == lane; });
+  const auto is_before = [&](const Running& task) {
+    return task.lane == lane && task.completion != nullptr;
+  };
+  const auto n_before = std::count_if(running_.begin(), running_.end(), is_before) +
+                        std::count_if(resting_.begin(), resting_.end(), is_before);
   TROIKA_ASSERT(n_before < depths_[static_cast<size_t>(lane)]);
   const double fixed_us =
       cost.fixed_us + transition_us(static_cast<size_t>(lane), n_before > 0, software);
-  running_.push_back({lane, cost, status, &completion, fixed_us, 1.0});
+  const bool is_capped = busy_shares_[static_cast<size_t>(lane)] < 1.0;
+  (is_capped ? resting_ : running_).push_back({lane, cost, status, &completion, fixed_us, 1.0});
+}
+
+bool VirtualMachine::has_task(int lane) const {
+  return std::any_of(running_.begin(), running_.end(), [&](const Running& task) {
+    return task.lane == lane && task.completion != nullptr;
+  });
+}
+
+// A lane that may not always be busy has one task at a time in its queue, when it has rested.
+void VirtualMachine::end_rests() {
+  for (size_t i = 0; i < resting_.size();) {
+    const Running& task = resting_[i];
+    const double until_us = rests_until_us_[static_cast<size_t>(task.lane)];
+    if (has_task(task.lane) || clock_.now < until_us - kNothing) {
+      ++i;
+      continue;
+    }
+    running_.push_back(task);
+    resting_.erase(resting_.begin() + static_cast<ptrdiff_t>(i));
+  }
+}
+
+void VirtualMachine::begin_frame() {
+  if (rendering_.lane < 0 || clock_.now < next_frame_us_ - kNothing) return;
+  next_frame_us_ += rendering_.period_us;
+  ++frames_.n_periods;
+  if (is_drawing_) return;
+  is_drawing_ = true;
+  running_.push_back(
+      {rendering_.lane, {0.0, rendering_.frame_us, 0.0}, Status::kDone, nullptr, 0.0, 1.0});
+  frame_end_us_ = next_frame_us_;
+}
+
+// The next moment at which a frame begins, or a lane that has something to do has rested.
+double VirtualMachine::next_change_us() const {
+  double us = std::numeric_limits<double>::infinity();
+  if (rendering_.lane >= 0) us = next_frame_us_;
+  for (const Running& task : resting_) {
+    if (!has_task(task.lane)) us = std::min(us, rests_until_us_[static_cast<size_t>(task.lane)]);
+  }
+  return us;
 }
 
 void VirtualMachine::find_what_passes() {
@@ -61,6 +121,7 @@ void VirtualMachine::find_what_passes() {
       task.is_first = false;
       if (running_[before].fixed_left_us > 0.0) task.is_starting = false;
     }
+    if (task.is_first && task.begin_us < 0.0) task.begin_us = clock_.now;
   }
 }
 
@@ -102,7 +163,9 @@ void VirtualMachine::advance(double us, const std::vector<double>& gb_s) {
     busy_us_[lane] += done_us;
   }
   for (Running& task : running_) {
-    if (task.is_first) busy_us_[static_cast<size_t>(task.lane)] += us;
+    if (task.is_first && task.completion != nullptr) {
+      busy_us_[static_cast<size_t>(task.lane)] += us;
+    }
     if (task.is_starting) {
       task.fixed_left_us -= us;
       if (task.fixed_left_us < kNothing) task.fixed_left_us = 0.0;
@@ -117,7 +180,7 @@ void VirtualMachine::advance(double us, const std::vector<double>& gb_s) {
 
 void VirtualMachine::wait(const Latch& latch) {
   while (!latch.is_open()) {
-    TROIKA_ASSERT(!running_.empty());
+    TROIKA_ASSERT(!running_.empty() || !resting_.empty());
     pass_time(std::numeric_limits<double>::infinity());
   }
 }
@@ -128,11 +191,30 @@ void VirtualMachine::finish_background(int lane) {
   left_us = 0.0;
 }
 
+void VirtualMachine::end(const Running& task) {
+  if (task.completion == nullptr) {
+    is_drawing_ = false;
+    ++frames_.n_drawn;
+    if (clock_.now <= frame_end_us_ + kNothing) ++frames_.n_in_time;
+    return;
+  }
+  const auto lane = static_cast<size_t>(task.lane);
+  last_lane_ = task.lane;
+  last_end_us_ = clock_.now;
+  lane_ends_us_[lane] = clock_.now;
+  lanes_started_us_[lane] = task.begin_us;
+  rests_until_us_[lane] =
+      clock_.now + (clock_.now - task.begin_us) * (1.0 / busy_shares_[lane] - 1.0);
+  task.completion->finished(task.status);
+}
+
 void VirtualMachine::pass_time(double most_us) {
+  begin_frame();
+  end_rests();
   find_what_passes();
   // The nearest moment at which a task ends or passes from its fixed part to the rest.
   const std::vector<double> gb_s = share_bus();
-  double step = most_us;
+  double step = std::min(most_us, std::max(0.0, next_change_us() - clock_.now));
   for (const Running& task : running_) {
     if (task.is_starting) step = std::min(step, task.fixed_left_us);
     if (task.is_running()) step = std::min(step, task.share_left * duration_us(task, gb_s));
@@ -147,12 +229,7 @@ void VirtualMachine::pass_time(double most_us) {
     task.lane = -1;  // erased below, so that `gb_s` fits the list until then
   }
   std::erase_if(running_, [](const Running& task) { return task.lane < 0; });
-  for (const Running& task : ended) {
-    last_lane_ = task.lane;
-    last_end_us_ = clock_.now;
-    lane_ends_us_[static_cast<size_t>(task.lane)] = clock_.now;
-    task.completion->finished(task.status);
-  }
+  for (const Running& task : ended) end(task);
 }
 
 }  // namespace troika::lanes

@@ -34,6 +34,19 @@ struct Transitions {
   std::vector<double> restart_us;                // of a lane that had run empty; empty: none
 };
 
+// What draws the screen meanwhile: so much of a lane's time for each frame (H14). A frame begins
+// with a period, and is to end with it; where it has not, none begins until it has.
+struct Rendering {
+  int lane = -1;  // none draws
+  double frame_us = 0.0;
+  double period_us = 0.0;
+};
+struct Frames {
+  int64_t n_periods = 0;
+  int64_t n_drawn = 0;
+  int64_t n_in_time = 0;  // of those drawn
+};
+
 class VirtualMachine : public Machine {
  public:
   explicit VirtualMachine(Bus bus);
@@ -42,6 +55,12 @@ class VirtualMachine : public Machine {
   void add_lane(Lane* lane) { lanes_.push_back(lane); }
   // Sets how many tasks the queue of a lane takes; 1 where nothing is set.
   void set_queue_depth(int lane, int depth);
+  // A lane rests behind each task, so that it is busy for no more than this share of the time
+  // (H14). Until then no other task goes into its queue.
+  void set_busy_share(int lane, double share);
+  // Frames are drawn from now on, behind what is in the lane's queue.
+  void set_rendering(const Rendering& rendering);
+  const Frames& frames() const { return frames_; }
   // By the number of the software that `start` names.
   void set_transitions(std::vector<Transitions> transitions) {
     transitions_ = std::move(transitions);
@@ -64,6 +83,8 @@ class VirtualMachine : public Machine {
 
   // Time during which each lane had a task.
   double busy_us(int lane) const { return busy_us_[static_cast<size_t>(lane)]; }
+  // When the task of the lane began that ended last.
+  double started_us(int lane) const { return lanes_started_us_[static_cast<size_t>(lane)]; }
 
  private:
   class VirtualClock : public Clock {
@@ -75,9 +96,10 @@ class VirtualMachine : public Machine {
     int lane;
     TaskCost cost;
     Status status;
-    Completion* completion;
+    Completion* completion;  // null: a frame
     double fixed_left_us;
-    double share_left;  // of the part behind the fixed one, 1 to 0
+    double share_left;       // of the part behind the fixed one, 1 to 0
+    double begin_us = -1.0;  // when it became the first of its lane
     // Found again whenever time passes.
     bool is_first = false;     // of its lane
     bool is_starting = false;  // its fixed part passes now: of its lane the first that has any left
@@ -85,6 +107,11 @@ class VirtualMachine : public Machine {
   };
   // Lets time pass up to the next moment at which something changes, and no longer than so much.
   void pass_time(double most_us);
+  void begin_frame();
+  void end_rests();
+  double next_change_us() const;
+  void end(const Running& task);
+  bool has_task(int lane) const;
   void find_what_passes();
   // Time for the whole part behind the fixed one, with those lanes reading at once.
   double duration_us(const Running& task, const std::vector<double>& gb_s) const;
@@ -102,6 +129,16 @@ class VirtualMachine : public Machine {
   std::vector<int> depths_;
   VirtualClock clock_;
   std::vector<Running> running_;  // in the order of their submission
+  // Lanes that rest: the shares that they may be busy, until when they rest, what waits for that.
+  std::vector<double> busy_shares_;
+  std::vector<double> rests_until_us_;
+  std::vector<Running> resting_;
+  std::vector<double> lanes_started_us_;
+  Rendering rendering_;
+  Frames frames_;
+  double next_frame_us_ = 0.0;
+  double frame_end_us_ = 0.0;  // of the one that is drawn: in time up to then
+  bool is_drawing_ = false;
   std::vector<double> busy_us_;
   std::vector<double> background_us_;  // that is left, of each lane
 };

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace troika::lanes {
@@ -25,6 +27,15 @@ Bus bus_of(const CostModel& model, const PhoneOptions& options) {
   Bus bus = model.bus(options.lanes);
   if (options.part_rows > 0) bus.lane_gb_s.push_back(model.flash_gb_s());
   return bus;
+}
+
+Rendering rendering_of(const CostModel& model, const PhoneOptions& options) {
+  constexpr double kUsPerMs = 1e3;
+  const auto gpu = std::find(options.lanes.begin(), options.lanes.end(), Processor::kGpu);
+  if (gpu == options.lanes.end()) return {};
+  const auto& rendering = model.phone().rendering;
+  return {static_cast<int>(gpu - options.lanes.begin()), kUsPerMs * rendering.frame_ms,
+          kUsPerS / rendering.frames_per_s};
 }
 
 }  // namespace
@@ -107,12 +118,16 @@ VirtualPhone::VirtualPhone(const CostModel& model, const PhoneOptions& options,
   const CostModel& of_prompts = options.prompts != nullptr ? *options.prompts : model;
   machine_.set_transitions({transitions_of(model, options, plan::Phase::kStep),
                             transitions_of(of_prompts, options, plan::Phase::kPrompt)});
+  for (size_t lane = 0; lane < options.busy_shares.size(); ++lane) {
+    machine_.set_busy_share(static_cast<int>(lane), options.busy_shares[lane]);
+  }
+  if (options.has_rendering) machine_.set_rendering(rendering_of(model, options));
   if (options.part_rows > 0)
     flash_ = std::make_unique<VirtualFlash>(machine_, model, FlashOptions());
 }
 
 PhoneUse VirtualPhone::use() const {
-  PhoneUse use{machine_.clock().now_us(), {}};
+  PhoneUse use{machine_.clock().now_us(), {}, machine_.frames()};
   for (size_t lane = 0; lane < processors_.size(); ++lane) {
     use.busy_us.push_back(machine_.busy_us(static_cast<int>(lane)));
   }

@@ -36,12 +36,16 @@ struct PhoneOptions {
   // More than 0: graphs of prompts and of steps change while prompts run (D1), and a block without
   // its prompt graphs computes a chunk in parts of so many rows.
   int part_rows = 0;
+  // Each lane may be busy for such a share of the time (H14); empty: for all of it.
+  std::vector<double> busy_shares = {};
+  bool has_rendering = false;  // a game draws on the GPU meanwhile, as the phone's file says (H14)
 };
 
 // What happened up to a moment; the difference of two is what happened between them.
 struct PhoneUse {
   double now_us = 0.0;
   std::vector<double> busy_us;  // of each lane
+  Frames frames;
 };
 
 class VirtualPhone : public Machine {

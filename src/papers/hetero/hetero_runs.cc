@@ -12,25 +12,8 @@ namespace {
 
 constexpr int kSteps = 8;
 constexpr int kLongestPrompt = 1024;
-// hf023: powers of two.
-const std::vector<int> kStandardLengths = {32, 64, 128, 256, 512, 1024};
 constexpr int kGpu = 0, kNpu = 1;
-
-// The standard lengths whose sum holds n tokens, largest first; the last one may be padded.
-plan::LengthParts piped(int n) {
-  plan::LengthParts length;
-  for (size_t i = kStandardLengths.size(); i > 0 && n > 0;) {
-    const int part = kStandardLengths[i - 1];
-    if (part > n && i > 1) {
-      --i;
-      continue;
-    }
-    length.parts.push_back({kNpu, part});
-    length.n_tokens += part;
-    n -= part;
-  }
-  return length;
-}
+constexpr int kFullQueue = 1024;  // more than a prompt has tasks
 
 // What the product behind the activation takes of all products, each by itself on the NPU.
 double down_share(const engine::Engine& engine, int n_tokens) {
@@ -65,6 +48,27 @@ bool is_on_gpu_alone(const plan::Plan& plan) {
 
 }  // namespace
 
+const std::vector<int>& hetero_lengths() {
+  static const std::vector<int> kLengths = {32, 64, 128, 256, 512, 1024};
+  return kLengths;
+}
+
+plan::LengthParts piped_length(int n, int lane) {
+  const std::vector<int>& known = hetero_lengths();
+  plan::LengthParts length;
+  for (size_t i = known.size(); i > 0 && n > 0;) {
+    const int part = known[i - 1];
+    if (part > n && i > 1) {
+      --i;
+      continue;
+    }
+    length.parts.push_back({lane, part});
+    length.n_tokens += part;
+    n -= part;
+  }
+  return length;
+}
+
 // Sections 4 and 5.1: norms, activations and attention on the GPU, 4-bit weights, graphs of the
 // standard lengths.
 prepare::Options HeteroRuns::options_of(const HeteroRun& run) const {
@@ -75,22 +79,26 @@ prepare::Options HeteroRuns::options_of(const HeteroRun& run) const {
   options.model.type = "q4_0";
   options.phone.has_values = false;
   options.phone.has_fast_handover = run.has_fast_handover;
+  options.phone.has_rendering = run.has_game;
   options.memory.context = kLongestPrompt + kSteps + 8;
   if (run.system == HeteroSystem::kCpu || run.system == HeteroSystem::kGpu) {
     options.phone.processors = {run.system == HeteroSystem::kCpu ? lanes::Processor::kCpu
                                                                  : lanes::Processor::kGpu};
     options.phone.prompt_shapes = {run.n_prompt};
+    // Section 5.5: its kernels "fully occupy the GPU submission queue".
+    if (run.has_game) options.phone.queue_depth = kFullQueue;
     return options;
   }
   options.phone.processors = {lanes::Processor::kGpu, lanes::Processor::kNpu};
-  options.phone.prompt_shapes = kStandardLengths;
+  options.phone.prompt_shapes = hetero_lengths();
   options.lanes.splits = {.at_norms = true, .at_activations = true};
   for (const char* kind : {"embed", "norm", "attention", "activation"}) {
     options.lanes.placements.push_back({kind, 0, kGpu});
   }
   options.lanes.solves_cuts = run.system == HeteroSystem::kTensor;
   if (run.odd_lengths == OddLengths::kPrepare) options.phone.prompt_shapes = {run.n_prompt};
-  if (run.odd_lengths == OddLengths::kPipe) options.lanes.lengths = {piped(run.n_prompt)};
+  if (run.odd_lengths == OddLengths::kPipe)
+    options.lanes.lengths = {piped_length(run.n_prompt, kNpu)};
   return options;
 }
 

@@ -34,6 +34,7 @@ struct HeteroRun {
   int n_prompt = 256;
   bool has_fast_handover = true;  // H8
   OddLengths odd_lengths = OddLengths::kPadding;
+  bool has_game = false;  // that draws on the GPU meanwhile (H14)
 
   auto operator<=>(const HeteroRun&) const = default;
 };
@@ -49,6 +50,11 @@ struct HeteroResult {
   double prompt_rate() const { return prefill.n_tokens / prompt_s(); }
   double step_rate() const { return 1.0 / step_s; }
 };
+
+// hf023: the token counts for which there are graphs, powers of two.
+const std::vector<int>& hetero_lengths();
+// Those whose sum holds n tokens, largest first, on a lane; the last one may be padded.
+plan::LengthParts piped_length(int n, int lane);
 
 class HeteroRuns {
  public:

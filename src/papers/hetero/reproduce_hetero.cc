@@ -33,6 +33,7 @@ constexpr const char* kOdd = "prompts of odd lengths";
 constexpr const char* kGeneration = "generation, HeteroLLM";
 constexpr const char* kHandover = "what fast handovers gain";
 constexpr const char* kEnergy = "power and energy of a prompt";
+constexpr const char* kGame = "prompts beside a game";
 
 double more_percent(double a, double b) { return kPercent * (a / b - 1.0); }
 
@@ -48,6 +49,7 @@ class HeteroReproduction {
     add_generation();
     add_handovers();
     add_energy();
+    add_game();
     add_orderings();
     return rows_.take("heterollm");
   }
@@ -263,6 +265,29 @@ class HeteroReproduction {
     add_value("hf073", "Hetero-tensor", kEnergy, part, tensor.joules, "");
     add_value("hf073", "Hetero-layer", kEnergy, part, layer.joules, "");
     add_value("hf073", "PPL-OpenCL", kEnergy, part, gpu.joules, "");
+  }
+
+  void add_game() {
+    const auto tensor = HeteroSystem::kTensor, layer = HeteroSystem::kLayer;
+    const auto beside = [&](HeteroSystem system) -> const measure::SimulatedRate& {
+      return runs_.result({.model = kLlama8b, .system = system, .has_game = true}).prefill;
+    };
+    const auto part = TestPart::kRest;
+    for (const auto& [name, system] :
+         {std::pair("Hetero-layer", layer), {"Hetero-tensor", tensor}}) {
+      add_ratio("hf065", name, kGame, part,
+                more_percent(beside(system).tokens_per_s(), rate(kLlama8b, system)),
+                "how much of the GPU the game takes is assumed");
+    }
+    add_ratio("hf066", "", kGame, part,
+              more_percent(beside(tensor).tokens_per_s(), rate(kLlama8b, layer)), "likewise");
+    const auto frames = [&](HeteroSystem system) { return beside(system).frames_in_time_per_s(); };
+    add_value("hf067", "Hetero-layer, Hetero-tensor", kGame, part,
+              std::min(frames(layer), frames(tensor)), "the lower of both; frames in time");
+    add_value("hf067", "PPL-OpenCL", kGame, part, frames(HeteroSystem::kGpu),
+              "its queue is always full");
+    rows_.add_ordering("a game keeps more frames beside both than beside PPL-OpenCL",
+                       frames(HeteroSystem::kGpu) < std::min(frames(layer), frames(tensor)));
   }
 
   void add_orderings() {

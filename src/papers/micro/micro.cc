@@ -42,6 +42,12 @@ bool is_countable(const PhoneFolder& folder, const SimulatedValue& simulated) {
 }
 
 double log_error(const plan::PublishedValue& value, double simulated) {
+  if (value.high < 0.0) {  // what is lost
+    plan::PublishedValue loss = value;
+    loss.low = -value.high;
+    loss.high = -value.low;
+    return log_error(loss, -simulated);
+  }
   if (simulated <= 0.0) return -10.0;
   if (simulated < value.low) return std::log(simulated / value.low);
   if (simulated > value.high) return std::log(simulated / value.high);

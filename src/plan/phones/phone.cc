@@ -54,6 +54,8 @@ std::vector<Field> Phone::fields() {
       {"power.gpu_wait_w", &power.gpu_wait_w, 0, 1e3},
       {"power.npu_wait_w", &power.npu_wait_w, 0, 1e3},
       {"power.idle_w", &power.idle_w, 0, 1e3},
+      {"rendering.frames_per_s", &rendering.frames_per_s, 1, 1e3},
+      {"rendering.frame_ms", &rendering.frame_ms, 0, 1e3},
   };
 }
 

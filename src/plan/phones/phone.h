@@ -43,6 +43,11 @@ struct Phone {
     Constant cpu_wait_w, gpu_wait_w, npu_wait_w;  // of a lane that has no task
     Constant idle_w;                              // of the rest of the phone
   } power;
+  // What a game draws, where one runs beside the model (H14).
+  struct {
+    Constant frames_per_s;  // of the screen
+    Constant frame_ms;      // of the GPU, for each
+  } rendering;
 
   std::vector<Field> fields();
 };

@@ -1,0 +1,149 @@
+// Lanes that are busy for no more than a share of the time (H14): what they compute stays the same,
+// the cap is kept in the trace, and a game that draws meanwhile has its frames in time.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "base/trace.h"
+#include "measure/simulate.h"
+#include "plan/plan_json.h"
+#include "tests/support/prompt_case.h"
+#include "tests/support/repository.h"
+#include "tests/support/tiny_engine.h"
+
+namespace troika {
+namespace {
+
+using engine::Session;
+using test_support::copy_of;
+using test_support::TinyEngine;
+using test_support::TinyModel;
+
+constexpr int kBusyContext = 300;
+
+TinyModel busy_model() {
+  TinyModel model = test_support::small_model("llama");
+  model.type = test_support::kQ8_0;
+  model.context = kBusyContext;
+  return model;
+}
+
+prepare::Options beside_a_game(int busy_percent, bool has_game) {
+  prepare::Options options;
+  options.phone.file = test::repository_file("phones/8gen3.json");
+  options.phone.stack = "heterollm";
+  options.phone.has_values = false;
+  options.phone.has_rendering = has_game;
+  options.phone.processors = {lanes::Processor::kGpu};
+  options.phone.prompt_shapes = {256};
+  options.memory.context = 512;
+  options.model.file = "internlm-1.8b";
+  options.lanes.caps = {{0, busy_percent}};
+  return options;
+}
+
+measure::SimulatedRate prompt_of(const prepare::Options& options) {
+  engine::Engine engine(options);
+  Session session(engine);
+  measure::MeasureOptions measure;
+  measure.prefill_tokens = {256};
+  measure.decode_tokens = 0;
+  return measure::simulate(session, measure).prefill[0];
+}
+
+TEST(LaneBusy, H14ACapChangesNoBit) {
+  if (usable_core_numbers().size() < 2) GTEST_SKIP() << "two lanes need two cores";
+  const TinyModel model = busy_model();
+  const std::vector<int> cores = usable_core_numbers();
+  prepare::Options options;
+  options.memory.context = kBusyContext;
+  options.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
+  options.lanes.placements = {{"ffn", 0, 1}};
+  prepare::Options capped = options;
+  capped.lanes.caps = {{1, 50}};
+  TinyEngine free(model, options), rests(model, capped);
+  EXPECT_EQ(rests.engine->plan().lanes[1].busy_percent, 50);
+  const auto prompt = test_support::random_tokens(model, 100, 3);
+  for (TinyEngine* tiny : {&free, &rests}) tiny->session->prefill(prompt);
+  EXPECT_EQ(copy_of(free.session->logits()), copy_of(rests.session->logits()));
+  for (TinyEngine* tiny : {&free, &rests}) tiny->session->append(5);
+  EXPECT_EQ(copy_of(free.session->logits()), copy_of(rests.session->logits()));
+}
+
+TEST(LaneBusy, H14TheCapIsKeptInTheTrace) {
+  for (const int percent : {30, 75}) {
+    engine::Engine engine(beside_a_game(percent, true));
+    Session session(engine);
+    Trace trace(engine.trace_rows());
+    session.watch({.trace = &trace});
+    session.prefill(std::vector<text::Token>(256, 1));
+    const std::vector<TraceEvent> events = trace.events();
+    ASSERT_GT(events.size(), 50u);
+    double busy_us = 0.0;
+    for (size_t i = 0; i + 1 < events.size(); ++i) {
+      const double us = events[i].end_us - events[i].start_us;
+      busy_us += us;
+      const double begin_us = events[i].start_us;
+      EXPECT_GE(events[i + 1].start_us - begin_us, us * 100 / percent * (1 - 1e-9));
+    }
+    const double span_us = events.back().start_us - events.front().start_us;
+    EXPECT_LE(busy_us / span_us, percent / 100.0 * (1 + 1e-9));
+  }
+}
+
+TEST(LaneBusy, H14AGameTakesTimeAndACapGivesItItsFrames) {
+  const measure::SimulatedRate alone = prompt_of(beside_a_game(100, false));
+  const measure::SimulatedRate beside = prompt_of(beside_a_game(100, true));
+  const measure::SimulatedRate capped = prompt_of(beside_a_game(50, true));
+  EXPECT_EQ(alone.frames.n_periods, 0);
+  EXPECT_GT(beside.frames.n_periods, 10);
+  EXPECT_GT(beside.seconds, alone.seconds);
+  EXPECT_GT(capped.seconds, 1.5 * alone.seconds);
+  EXPECT_GT(capped.frames_per_s(), beside.frames_per_s());
+  // A queue that is always full leaves no frame its time.
+  prepare::Options full = beside_a_game(100, true);
+  full.phone.queue_depth = 1024;
+  EXPECT_LT(prompt_of(full).frames_per_s(), 2.0);
+  full.lanes.caps = {{0, 50}};
+  EXPECT_GT(prompt_of(full).frames_per_s(), 2.0);
+}
+
+TEST(LaneBusy, H14APlanKeepsIt) {
+  plan::PlanFile file;
+  file.plan.context = 64;
+  plan::cap_lanes({{0, 40}}, &file.plan.lanes);
+  file.plan.handover = plan::HandoverKind::kFast;
+  const plan::PlanFile read = plan::plan_from_json(plan::to_json(file), "plan.json");
+  EXPECT_EQ(read.plan.lanes[0].busy_percent, 40);
+  EXPECT_EQ(read.plan.handover, plan::HandoverKind::kFast);
+  EXPECT_THROW(plan::cap_lanes({{1, 40}}, &file.plan.lanes), UsageError);
+  EXPECT_THROW(plan::cap_lanes({{0, 0}}, &file.plan.lanes), UsageError);
+  EXPECT_THROW(plan::cap_lanes({{0, 101}}, &file.plan.lanes), UsageError);
+}
+
+// Only a switch away: the bits of a run whose lanes hand over in the ordinary way.
+TEST(LaneBusy, H8FastHandoversChangeNoBit) {
+  if (usable_core_numbers().size() < 2) GTEST_SKIP() << "two lanes need two cores";
+  const TinyModel model = busy_model();
+  const std::vector<int> cores = usable_core_numbers();
+  prepare::Options options;
+  options.memory.context = kBusyContext;
+  options.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
+  options.lanes.cuts = {plan::cut_from_text("ffn=rows:0:1,1:1")};
+  prepare::Options fast = options;
+  fast.lanes.has_fast_handover = true;
+  TinyEngine ordinary(model, options), quick(model, fast);
+  EXPECT_EQ(quick.engine->plan().handover, plan::HandoverKind::kFast);
+  const auto prompt = test_support::random_tokens(model, 100, 3);
+  for (TinyEngine* tiny : {&ordinary, &quick}) tiny->session->prefill(prompt);
+  for (int i = 0; i < 4; ++i) {
+    for (TinyEngine* tiny : {&ordinary, &quick}) tiny->session->append(5 + i);
+    EXPECT_EQ(copy_of(ordinary.session->logits()), copy_of(quick.session->logits()));
+  }
+}
+
+}  // namespace
+}  // namespace troika
