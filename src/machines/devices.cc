@@ -31,16 +31,18 @@ lanes::VendorOptions vendor_options(const plan::HostLane& lane) {
 }
 
 // REQUIRES: the device is a number, as plans are checked for.
-lanes::opencl::DeviceOptions opencl_options(const plan::HostLane& lane) {
+lanes::opencl::DeviceOptions opencl_options(const plan::HostLane& lane, bool is_fast = false) {
   return {environment("TROIKA_OPENCL"), std::stoi(lane.device), lane.cores,
-          environment("TROIKA_OPENCL_PROGRAMS")};
+          environment("TROIKA_OPENCL_PROGRAMS"), is_fast};
 }
 
 std::unique_ptr<lanes::Lane> make_opencl(const DeviceRequest& request) {
   const plan::Plan& plan = request.plan;
   const lanes::OpenclPrecision precision = {plan.activations, plan.prefill, plan.kv_type,
                                             request.int8_rules};
-  return std::make_unique<lanes::OpenclLane>(opencl_options(request.lane), request.kernels,
+  // With one lane there is nobody to hand over to.
+  const bool is_fast = plan.handover == plan::HandoverKind::kFast && plan.lanes.size() > 1;
+  return std::make_unique<lanes::OpenclLane>(opencl_options(request.lane, is_fast), request.kernels,
                                              precision);
 }
 

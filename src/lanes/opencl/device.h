@@ -19,6 +19,8 @@ struct DeviceOptions {
   int number = 0;                   // behind "opencl:"
   std::vector<int> cores = {};      // of the driver's threads; empty: any one
   std::string program_folder = {};  // where compiled programs are kept; empty: nowhere
+  // Ends of tasks are told by the driver's own thread, and not by one that waits for them (H8).
+  bool has_fast_handover = false;
 };
 
 class Device {

@@ -95,6 +95,7 @@ struct Api {
 
   Int (*marker)(Queue, UInt, const Event*, Event*);
   Int (*wait)(UInt, const Event*);
+  Int (*tell)(Event, Int state, void (*)(Event, Int state, void*), void*);
   Int (*event_info)(Event, UInt, size_t, void*, size_t*);
   Int (*release_event)(Event);
 };

@@ -53,7 +53,8 @@ OpenclLane::OpenclLane(std::shared_ptr<const opencl::Device> device,
       pool_(&memory_),
       host_(kernels, {options.cores, n_threads_of(options)}, precision.activations,
             precision.prefill, precision.int8_rules),
-      tasks_(kQueueDepth) {
+      tasks_(kQueueDepth),
+      is_fast_(options.has_fast_handover) {
   info_.name = fmt::format("opencl:{}", options.number);
   info_.cores = options.cores;
   info_.n_threads = n_threads_of(options);
@@ -71,8 +72,11 @@ OpenclLane::~OpenclLane() {
     stop_ = true;
     n_submitted_.fetch_add(1, std::memory_order_release);
     n_submitted_.notify_one();
+    n_changes_.fetch_add(1, std::memory_order_release);
+    n_changes_.notify_one();
   }
   thread_.join();
+  const std::lock_guard<std::mutex> lock(telling_);
 }
 
 void OpenclLane::check_device(const opencl::DeviceOptions& options) {

@@ -13,6 +13,7 @@
 
 #include "lanes/host/host_lane.h"
 #include "lanes/lane.h"
+#include "lanes/next_task.h"
 #include "lanes/opencl/products.h"
 
 namespace troika::lanes {
@@ -59,6 +60,8 @@ class OpenclLane : public Lane {
     Completion* completion = nullptr;
     opencl::Event event = nullptr;  // told when it has ended; none: it has, or has failed
     bool has_failed = false;
+    OpenclLane* lane = nullptr;
+    bool has_ended = false;  // and is not told yet, where the driver tells
   };
   enum class Place : uint8_t { kHost, kDevice, kExactProduct };
 
@@ -75,6 +78,11 @@ class OpenclLane : public Lane {
                            const opencl::RunData& data);
   opencl::Int wait_for(opencl::Event event, uint32_t n_started);
   void end_oldest(uint32_t n_started);
+  void wait_for_work(uint32_t n_started, uint32_t n_changes, const Executable* last,
+                     NextTask* next);
+  void ask_to_be_told(Task* task);
+  static void note_end_of(opencl::Event event, opencl::Int state, void* task);
+  void note_end(Task* task, opencl::Int state);
   void note_problem(const char* what, opencl::Int status);
   Task& task_at(uint32_t number) { return tasks_[number % tasks_.size()]; }
 
@@ -94,8 +102,13 @@ class OpenclLane : public Lane {
   // Held while a task is handed over: the lane may be destroyed as soon as it has ended.
   std::mutex handover_;
   std::atomic<uint32_t> n_submitted_{0};
-  uint32_t n_told_ = 0;  // of the lane's thread
+  std::atomic<uint32_t> n_told_{0};
   bool stop_ = false;
+  // Where the driver tells: held while it does. It may be on its way out of that when the lane is
+  // destroyed.
+  bool is_fast_;
+  std::mutex telling_;
+  std::atomic<uint32_t> n_changes_{0};  // tasks submitted, and tasks told
   mutable std::mutex problem_mutex_;
   std::string problem_;
   std::thread thread_;

@@ -30,9 +30,12 @@ class OpenclLanes : public testing::Test {
     if (found_.device == nullptr) GTEST_SKIP() << found_.problem;
   }
 
-  std::unique_ptr<OpenclLane> device(Prefill prefill, const Int8Rules* rules = nullptr) {
+  std::unique_ptr<OpenclLane> device(Prefill prefill, const Int8Rules* rules = nullptr,
+                                     bool is_fast = false) {
     const OpenclPrecision precision = {Activations::kF32, prefill, Type::kF16, rules};
-    return std::make_unique<OpenclLane>(found_.device, found_.options, kernels_.table, precision);
+    DeviceOptions options = found_.options;
+    options.has_fast_handover = is_fast;
+    return std::make_unique<OpenclLane>(found_.device, options, kernels_.table, precision);
   }
   std::unique_ptr<HostLane> host(Prefill prefill, const Int8Rules* rules = nullptr) {
     return std::make_unique<HostLane>(kernels_.table, plan::HostLane{{}, 1}, Activations::kF32,
@@ -204,9 +207,14 @@ TEST_F(OpenclLanes, EveryOpOfRowsAndElementsIsNearThatOfCores) {
   }
 }
 
-TEST_F(OpenclLanes, ManyTasksMayBeInTheQueueAndEndInTheirOrder) {
+class OpenclQueues : public OpenclLanes, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(H8, OpenclQueues, testing::Bool(), [](const auto& info) {
+  return std::string(info.param ? "DriversTell" : "LanesWait");
+});
+
+TEST_P(OpenclQueues, ManyTasksMayBeInTheQueueAndEndInTheirOrder) {
   SmallGraph graph = SmallGraph::block(Type::kQ8_0, 256, 512);
-  const auto lane = device(Prefill::kF32);
+  const auto lane = device(Prefill::kF32, nullptr, GetParam());
   ASSERT_GT(lane->info().queue_depth, 1);
   GraphRun run(*lane, graph);
   // Each adds to what the one before left.
@@ -433,12 +441,14 @@ Int run_kernel_until_lost(Queue queue, Kernel kernel, UInt n, const size_t* firs
   return real_run_kernel(queue, kernel, n, first, sizes, together, n_events, events, event);
 }
 
-TEST_F(OpenclLanes, ALostDeviceFailsItsTasksAndSaysWhy) {
+TEST_P(OpenclQueues, ALostDeviceFailsItsTasksAndSaysWhy) {
   Api api = found_.device->api();
   real_run_kernel = api.run_kernel;
   api.run_kernel = run_kernel_until_lost;
   const auto library = std::make_shared<const Library>(api);
-  OpenclLane lane(std::make_shared<const Device>(library, 0), found_.options, kernels_.table, {});
+  DeviceOptions options = found_.options;
+  options.has_fast_handover = GetParam();
+  OpenclLane lane(std::make_shared<const Device>(library, 0), options, kernels_.table, {});
   SmallGraph graph = SmallGraph::block(Type::kQ8_0, 256, 512);
   GraphRun run(lane, graph);
   const auto executable = lane.build(graph.subgraph(), kStep, graph.store(), run.buffers());
@@ -459,6 +469,23 @@ TEST_F(OpenclLanes, ALostDeviceFailsItsTasksAndSaysWhy) {
   lane.submit(*executable, arguments, again);
   again.latch.wait();
   EXPECT_EQ(again.status, Status::kDone);
+}
+
+// The thread that told of the last task may still be in the lane.
+TEST_P(OpenclQueues, ALaneMayBeDestroyedAsSoonAsItsTaskHasEnded) {
+  SmallGraph graph = SmallGraph::block(Type::kQ8_0, 256, 512);
+  for (int i = 0; i < 30; ++i) {
+    lanes::Ended ended[2];
+    const auto lane = device(Prefill::kF32, nullptr, GetParam());
+    GraphRun run(*lane, graph);
+    const auto executable = lane->build(graph.subgraph(), kStep, graph.store(), run.buffers());
+    const lanes::Run arguments = run.arguments(plan::Phase::kStep, 3, 0);
+    for (lanes::Ended& one : ended) lane->submit(*executable, arguments, one);
+    for (lanes::Ended& one : ended) {
+      one.latch.wait();
+      EXPECT_EQ(one.status, Status::kDone);
+    }
+  }
 }
 
 }  // namespace

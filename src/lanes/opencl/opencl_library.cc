@@ -90,6 +90,7 @@ void find_programs(void* library, Api* api) {
   find(library, "clReleaseKernel", &api->release_kernel);
   find(library, "clSetKernelArg", &api->set_argument);
   find(library, "clEnqueueNDRangeKernel", &api->run_kernel);
+  find(library, "clSetEventCallback", &api->tell);
   find(library, "clEnqueueMarkerWithWaitList", &api->marker);
   find(library, "clWaitForEvents", &api->wait);
   find(library, "clGetEventInfo", &api->event_info);

@@ -17,18 +17,25 @@ using opencl::kOk;
 void OpenclLane::submit(const Executable& executable, const Run& run, Completion& completion) {
   const std::lock_guard<std::mutex> lock(handover_);
   const uint32_t number = n_submitted_.load(std::memory_order_relaxed);
-  task_at(number) = {&static_cast<const OpenclExecutable&>(executable), &run, &completion};
+  Task& task = task_at(number);
+  task = {&static_cast<const OpenclExecutable&>(executable), &run, &completion};
+  task.lane = this;
   n_submitted_.store(number + 1, std::memory_order_release);
   n_submitted_.notify_one();
+  n_changes_.fetch_add(1, std::memory_order_release);
+  n_changes_.notify_one();
 }
 
 // What waits for nothing goes into the queue at once; before anything else, and when there is
 // nothing more, the oldest task is waited for.
 void OpenclLane::work() {
   bind_to_cores(info_.cores);
+  const auto next = is_fast_ ? std::make_unique<NextTask>() : nullptr;
+  const Executable* last = nullptr;  // that was started
   uint32_t n_started = 0;
   while (true) {
-    if (n_started == n_told_) wait_for_change(n_submitted_, n_started);
+    const uint32_t n_changes = n_changes_.load(std::memory_order_acquire);
+    if (!is_fast_ && n_started == n_told_) wait_for_change(n_submitted_, n_started);
     if (n_submitted_.load(std::memory_order_acquire) != n_started) {
       // Only when nothing is unfinished may the lane be destroyed.
       if (n_started == n_told_) {
@@ -38,12 +45,69 @@ void OpenclLane::work() {
       Task& task = task_at(n_started);
       if (n_started == n_told_ || !task.executable->waits()) {
         start(&task, run_data_[n_started % run_data_.size()].get());
+        last = task.executable;
+        if (is_fast_) ask_to_be_told(&task);
         ++n_started;
         continue;
       }
     }
-    end_oldest(n_started);
+    if (is_fast_) {
+      wait_for_work(n_started, n_changes, last, next.get());
+    } else {
+      end_oldest(n_started);
+    }
   }
+}
+
+// Until a task comes, or one is told of: then that which waits for an idle device may start. While
+// a driver works on the lane's cores nothing here may stay awake.
+void OpenclLane::wait_for_work(uint32_t n_started, uint32_t n_changes, const Executable* last,
+                               NextTask* next) {
+  if (n_started == n_told_.load(std::memory_order_acquire)) {
+    next->wait(n_changes_, n_changes, last);
+    return;
+  }
+  n_changes_.wait(n_changes, std::memory_order_acquire);
+}
+
+// From here on the task is the driver's: it may be told of, and its place taken, before this
+// returns.
+void OpenclLane::ask_to_be_told(Task* task) {
+  const opencl::Api& api = device_->api();
+  if (task->event != nullptr) {
+    const Int status = api.tell(task->event, opencl::kComplete, note_end_of, task);
+    if (status == kOk) return;
+    note_problem("it does not say when a task ends", status);
+    task->has_failed = true;
+    api.finish(device_->queue());
+  }
+  note_end(task, kOk);
+}
+
+void OpenclLane::note_end_of(opencl::Event, Int state, void* task) {
+  Task* const ended = static_cast<Task*>(task);
+  ended->lane->note_end(ended, state);
+}
+
+// Calls of drivers come in any order, and tasks are told of in theirs.
+void OpenclLane::note_end(Task* task, Int state) {
+  const std::lock_guard<std::mutex> lock(telling_);
+  if (state < opencl::kComplete) {
+    note_problem("a task failed on it", state);
+    task->has_failed = true;
+  }
+  if (task->event != nullptr) device_->api().release_event(task->event);
+  task->has_ended = true;
+  for (Task* oldest = &task_at(n_told_); oldest->has_ended; oldest = &task_at(n_told_)) {
+    // Copies: the completion may submit a task that takes this one's place.
+    Completion* const completion = oldest->completion;
+    const Status status = oldest->has_failed ? Status::kFailed : Status::kDone;
+    oldest->has_ended = false;
+    n_told_.fetch_add(1, std::memory_order_release);
+    completion->finished(status);
+  }
+  n_changes_.fetch_add(1, std::memory_order_release);
+  n_changes_.notify_one();
 }
 
 void OpenclLane::start(Task* task, opencl::RunData* data) {
