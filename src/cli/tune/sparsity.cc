@@ -18,7 +18,7 @@ namespace {
 struct SparsityFlags {
   EngineFlags engine;
   std::string file;
-  std::vector<double> percents = {100, 70, 50, 30};
+  std::vector<int> percents = {100, 70, 50, 30};
   size_t n_tokens = 4096;
   std::string output;
   bool json = false;
@@ -70,7 +70,7 @@ void run(SparsityFlags& flags) {
   how.text = flags.file.empty() ? std::string(tune::default_text()) : read_text(flags.file);
   how.most_tokens = flags.n_tokens;
   how.kept.clear();
-  for (const double percent : flags.percents) how.kept.push_back(percent / 100);
+  for (const int percent : flags.percents) how.kept.push_back(percent / 100.0);
   tune::SparsityReport report;
   {
     Progress bar("measuring");
