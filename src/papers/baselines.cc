@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "measure/simulate.h"
+#include "papers/figures.h"
 
 namespace troika::papers {
 namespace {
@@ -18,18 +19,16 @@ struct BaselineModel {
   const char* known;
 };
 constexpr BaselineModel kBaselineModels[] = {
-    {"Qwen1.5-1.8B", "qwen1.5-1.8b"}, {"Gemma-2B", "gemma-2b"},
-    {"Phi-2-2.7B", "phi-2"},          {"LlaMA-2-7B", "llama-2-7b"},
-    {"Mistral-7B", "mistral-7b"},     {"Llama-8B", "llama-3-8b"},
-    {"Llama-3B", "llama-3.2-3b"},     {"InternLM-1.8B", "internlm-1.8b"},
+    {"Qwen1.5-1.8B", "qwen1.5-1.8b"}, {"Gemma-2B", "gemma-2b"},     {"Phi-2-2.7B", "phi-2"},
+    {"LlaMA-2-7B", "llama-2-7b"},     {"Mistral-7B", "mistral-7b"},
 };
 
 // What a model does on one processor of the 8 Gen 3.
 struct Setting {
-  const char* known;
-  const char* stack;
-  const char* lane;
-  const char* type;  // of the weights
+  std::string known;
+  std::string stack;
+  std::string lane;
+  std::string type;  // of the weights
 
   std::string text() const { return fmt::format("{} {} on the {}", known, type, lane); }
 };
@@ -54,21 +53,11 @@ class Baselines {
     for (const plan::PublishedRow& row : folder_.published) {
       if (row.use == "test" && row.what.starts_with("llama.cpp, CPU:")) add_table5(row);
     }
-    add_rate("hf041", "llama.cpp", {"llama-3-8b", "heterollm", "cpu", "q4_0"}, 256, 0);
-    add_rate("hf042", "llama.cpp", {"llama-3-8b", "heterollm", "cpu", "q4_0"}, 1024, 0);
-    const plan::PublishedRow& decode = row_of("hf056");
-    for (const plan::PublishedValue& value : decode.values) {
-      add_rate("hf056", value.name, {known_of(value.name), "heterollm", "gpu", "q4_0"}, 0, 256);
-    }
+    add_rates();
     return std::move(report_);
   }
 
  private:
-  const plan::PublishedRow& row_of(const std::string& id) const {
-    const plan::PublishedRow* row = plan::find_row(folder_.published, id);
-    if (row == nullptr) throw Error(fmt::format("{}/published has no row '{}'.", folder_.path, id));
-    return *row;
-  }
   static const char* known_of(std::string_view text) {
     for (const BaselineModel& name : kBaselineModels) {
       if (text.starts_with(name.published)) return name.known;
@@ -104,22 +93,27 @@ class Baselines {
     }
   }
 
-  // One value in tokens per second: of a prompt, or of decoding behind `context` tokens.
-  void add_rate(const std::string& id, const std::string& name, const Setting& setting,
-                int n_prompt, int context) {
-    const plan::PublishedRow& row = row_of(id);
+  // In tokens per second, of a prompt, or of steps behind so many tokens: beside the rows that
+  // phones/simulated/baselines.json names.
+  void add_rates() {
     constexpr int kSteps = 64;
-    const double rate = n_prompt > 0 ? n_prompt / seconds(setting, n_prompt, 0, 0)
-                                     : kSteps / seconds(setting, 0, context, kSteps);
-    const char* group = std::string_view(setting.lane) == "gpu"
-                            ? "generation on the GPU alone, in HeteroLLM"
-                            : "llama.cpp on the CPU, in HeteroLLM";
-    for (const plan::PublishedValue& value : row.values) {
-      if (value.name != name) continue;
-      add(row, value, group, rate,
-          n_prompt > 0 ? fmt::format("{}, {} tokens", setting.text(), n_prompt)
-                       : fmt::format("{}, behind {} tokens", setting.text(), context));
-    }
+    const auto setting = [](const plan::FigureCall& call) {
+      return Setting{call.text("model"), call.text("stack"), call.text("processor"),
+                     call.text("type")};
+    };
+    Figures figures;
+    figures.add("prompt rate", {"model", "stack", "processor", "type", "tokens"},
+                [&](const plan::FigureCall& call) {
+                  const int n_prompt = call.count("tokens");
+                  return n_prompt / seconds(setting(call), n_prompt, 0, 0);
+                });
+    figures.add("step rate", {"model", "stack", "processor", "type", "behind"},
+                [&](const plan::FigureCall& call) {
+                  return kSteps / seconds(setting(call), 0, call.count("behind"), kSteps);
+                });
+    TestRows rows(folder_);
+    add_rows(plan::read_simulated(folder_.path + "/simulated/baselines.json"), figures, &rows);
+    for (TestRow& row : rows.take_rows()) report_.rows.push_back(std::move(row.base));
   }
 
   // Returns the time of a prompt, or of `n_steps` steps behind `context` tokens.

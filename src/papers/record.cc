@@ -18,8 +18,8 @@ constexpr const char* kFigures[] = {"fit",    "held-out", "values", "ratios",
                                     "ranges", "all",      "kept",   "orderings"};
 constexpr double kMostFigure = 1e6;
 
-Figures read_figures(const plan::JsonFields& json) {
-  Figures figures;
+RecordedFigures read_figures(const plan::JsonFields& json) {
+  RecordedFigures figures;
   for (const char* name : kFigures) {
     if (json.has(name)) figures[name] = json.number(name, 0.0, kMostFigure);
   }
@@ -56,7 +56,7 @@ std::vector<Change> read_record(const std::string& phones) {
   return record;
 }
 
-Figures figures_of(const TestReport& report) {
+RecordedFigures figures_of(const TestReport& report) {
   const OrderingCount count = report.count_orderings();
   return {{"values", 100.0 * report.median_error(TestKind::kValue)},
           {"ratios", 100.0 * report.median_error(TestKind::kRatio)},
@@ -66,13 +66,13 @@ Figures figures_of(const TestReport& report) {
           {"orderings", count.n}};
 }
 
-Figures figures_of(const MicroReport& report) {
+RecordedFigures figures_of(const MicroReport& report) {
   if (report.count(Split::kFit) == 0) return {{"all", 100.0 * report.median_error(Split::kNone)}};
   return {{"fit", 100.0 * report.median_error(Split::kFit)},
           {"held-out", 100.0 * report.median_error(Split::kHeldOut)}};
 }
 
-std::string figures_text(const Figures& figures) {
+std::string figures_text(const RecordedFigures& figures) {
   std::string text;
   for (const char* name : kFigures) {
     const auto at = figures.find(name);

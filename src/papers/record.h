@@ -17,24 +17,24 @@ enum class ChangeKind {
 };
 
 // Medians in percent and counts, by name: "values", "all", "kept", "orderings", ...
-using Figures = std::map<std::string, double>;
+using RecordedFigures = std::map<std::string, double>;
 
 struct Change {
   std::string date;
   ChangeKind kind = ChangeKind::kCorrection;
   std::string what, reason;
-  std::map<std::string, Figures> figures;  // of each report that it moved, after it
+  std::map<std::string, RecordedFigures> figures;  // of each report that it moved, after it
 };
 
 // In the order in which they were made. Throws Error that names file and entry.
 std::vector<Change> read_record(const std::string& phones);
 
-Figures figures_of(const TestReport& report);
-Figures figures_of(const MicroReport& report);
+RecordedFigures figures_of(const TestReport& report);
+RecordedFigures figures_of(const MicroReport& report);
 
 // Sentences for people: the first prediction of a report, and how often it was changed since.
 std::string record_text(const std::vector<Change>& record, const std::string& report);
 // "values 30.2 %, all 31.3 %, 170 of 183 orderings".
-std::string figures_text(const Figures& figures);
+std::string figures_text(const RecordedFigures& figures);
 
 }  // namespace troika::papers

@@ -24,14 +24,14 @@ const std::string kPhonesOfRecord = test::repository_file("phones");
 // prints.
 TEST(Record, V3_ItsLastFiguresAreThoseOfToday) {
   const PhoneFolder folder = read_phone_folder(kPhonesOfRecord);
-  const std::map<std::string, Figures> now = {
+  const std::map<std::string, RecordedFigures> now = {
       {"micro", figures_of(simulate_micro(folder))},
       {"baselines", figures_of(simulate_baselines(folder))},
       {"llm.npu", figures_of(simulate_llm_npu(folder))},
       {"sd.npu", figures_of(simulate_sd_npu(folder))},
       {"heterollm", figures_of(simulate_heterollm(folder))},
       {"shadowattn", figures_of(simulate_shadowattn(folder))}};
-  std::map<std::string, Figures> last;
+  std::map<std::string, RecordedFigures> last;
   for (const Change& change : read_record(kPhonesOfRecord)) {
     for (const auto& [report, figures] : change.figures) last[report] = figures;
   }

@@ -4,19 +4,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/error.h"
 #include "papers/baselines.h"
-#include "papers/npu_memory.h"
+#include "papers/figures.h"
+#include "papers/npu_figures.h"
 #include "papers/npu_runs.h"
-#include "papers/npu_speeds.h"
 
 namespace troika::papers {
 namespace {
 
 constexpr const char* kAblated[] = {"qwen1.5-1.8b", "gemma-2b", "llama-2-7b"};
 constexpr int kAblationTokens = 512;  // Figure 19
-constexpr int kPromptSamples = 8;     // of the range of lengths of a task
+constexpr const char* kEngines[] = {"MLC", "llama.cpp", "MNN", "TFLite"};
+constexpr int kPromptSamples = 8;  // of the range of lengths of a task
 // Constants that no row fixes, and that much hangs on.
 constexpr std::string_view kDeclared[] = {"cpu.vector_gflops", "cpu.launch_us", "npu.int8_tops"};
 constexpr double kNoLimitGb = 1000.0;  // of an NPU that holds any model
@@ -53,15 +55,11 @@ class Reproduction {
 
   TestReport run() {
     add_table5();
-    add_speedups();
-    add_simulated_speeds(runs_, rows_);
-    add_prompt_shares(runs_, rows_);
-    add_rates();
-    add_scheduling();
-    add_ablation();
-    add_memory();
-    add_energy();
-    add_gpu();
+    add_npu_figures(runs_, rows_, &figures_);
+    add_figures_of_speedups();
+    add_figures_of_tasks();
+    add_rows(plan::read_simulated(folder_.path + "/simulated/llm.npu.json"), figures_, &rows_);
+    add_orderings_of_steps();
     add_orderings();
     return rows_.take("llm.npu");
   }
@@ -74,18 +72,8 @@ class Reproduction {
     }
   };
 
-  const plan::PublishedRow& row_of(const std::string& id) const { return rows_.row_of(id); }
-  TestRow& add(const std::string& id, const std::string& name, const char* group, TestKind kind,
-               double simulated, const std::string& inputs) {
-    return rows_.add(id, name, group, kind, simulated, inputs);
-  }
-  TestRow& add_range(const std::string& id, const std::string& name, const char* group,
-                     const std::vector<double>& simulated, const std::string& inputs) {
-    return rows_.add_range(id, name, group, simulated, inputs);
-  }
-
   // The mean over prompts of a task, as the paper's cells are (section 4.1).
-  Cell cell(const char* known, const TaskLengths& lengths, NpuRun run = {}) {
+  Cell cell(const std::string& known, const TaskLengths& lengths, NpuRun run = {}) {
     Cell mean;
     run.model = known;
     for (const int n_prompt : lengths.prompts(kPromptSamples)) {
@@ -129,106 +117,102 @@ class Reproduction {
     }
   }
 
-  // Geometric means over the models of a task: the other engines as published, ours simulated.
-  void add_speedups() {
-    const struct {
-      const char* id;
-      const char* task;
-    } kRows[] = {{"nf074", "LongBench 2wiki"},
-                 {"nf097", "LongBench TriviaQA"},
-                 {"nf120", "DroidTask (1st \"clock\")"},
-                 {"nf143", "DroidTask (2nd \"clock\")"},
-                 {"nf166", "Persona-Chat"}};
-    const struct {
-      const char* name;
-      const char* begin;
-    } kEngines[] = {
-        {"MLC", "MLC-LLM"}, {"llama.cpp", "llama.cpp"}, {"MNN", "MNN"}, {"TFLite", "TFLite"}};
-    const char* group = "speed over other engines as published (Table 5)";
+  // The other engines as published, ours simulated.
+  struct Speedup {
+    double times;
+    bool counts;  // the paper does not contradict it
+  };
+  std::vector<Speedup> speedups(std::string_view task, std::string_view engine) {
+    std::vector<Speedup> all;
+    for (const plan::PublishedRow& row : folder_.published) {
+      if (!is_of_table5(row) || task_of(row) != task || !row.what.starts_with(engine)) continue;
+      const char* known = known_of(row.configuration);
+      if (known == nullptr || !row.values[0].value) continue;
+      all.push_back({*row.values[0].value / cell(known, task_lengths(row)).of("end to end"),
+                     why_not_counted(row).empty()});
+    }
+    return all;
+  }
+  // Over all tasks and engines.
+  std::vector<double> counted_speedups() {
     std::vector<double> all;
-    for (const auto& [id, task] : kRows) {
-      for (const auto& [name, begin] : kEngines) {
-        double log_sum = 0.0;
-        int n = 0;
-        for (const plan::PublishedRow& row : folder_.published) {
-          if (!is_of_table5(row) || task_of(row) != task || !row.what.starts_with(begin)) continue;
-          const char* known = known_of(row.configuration);
-          if (known == nullptr || !row.values[0].value) continue;
-          const double speedup =
-              *row.values[0].value / cell(known, task_lengths(row)).of("end to end");
-          log_sum += std::log(speedup);
-          ++n;
-          if (why_not_counted(row).empty()) all.push_back(speedup);
-        }
-        if (n == 0) continue;
-        TestRow& added = add(id, name, group, TestKind::kRatio, std::exp(log_sum / n),
-                             fmt::format("geometric mean of {} models; {} as published", n, name));
-        added.part = TestPart::kRecombined;
-        if (std::string_view(id) == "nf166" && std::string_view(name) == "MLC") {
-          added.reason = "not the mean of its cells (K4)";
+    std::set<std::string> tasks;
+    for (const plan::PublishedRow& row : folder_.published) {
+      if (is_of_table5(row)) tasks.insert(task_of(row));
+    }
+    for (const std::string& task : tasks) {
+      for (const char* engine : kEngines) {
+        for (const Speedup& one : speedups(task, engine)) {
+          if (one.counts) all.push_back(one.times);
         }
       }
     }
-    add_range("nf176", "", group, all, "all engines, models and tasks; lowest and highest").part =
-        TestPart::kRecombined;
+    return all;
   }
 
-  double rate(const char* model, int n_prompt, int prune) {
-    NpuRun run;
-    run.model = model;
-    run.n_prompt = n_prompt;
-    run.prune = prune;
-    return runs_.result(run).prefill.tokens_per_s();
-  }
-
-  void add_rates() {
-    const char* group = "rates of prompts (Figure 16, abstract, HeteroLLM)";
-    const struct {
-      const char* id;
-      int prune;
-    } kPruned[] = {{"nf187", 0}, {"nf188", 80}, {"nf189", 100}};
-    for (const auto& [id, prune] : kPruned) {
-      for (const char* name : {"Qwen1.5-1.8B", "Gemma-2B"}) {
-        add(id, name, group, TestKind::kValue, rate(known_of(name), 256, prune),
-            fmt::format("256 tokens (K2), {} % pruned", prune))
-            .part = TestPart::kPrompt;
+  // Each stands beside published rows as phones/simulated/llm.npu.json says.
+  void add_figures_of_speedups() {
+    const auto of_task = [this](const plan::FigureCall& call) {
+      std::vector<Speedup> all = speedups(call.text("task"), call.text("engine"));
+      if (all.empty()) {
+        throw Error(fmt::format("{}/published has no times of '{}' with {} in Table 5.",
+                                folder_.path, call.text("task"), call.text("engine")));
       }
-    }
-    add("nf174", "", group, TestKind::kRange, rate("qwen1.5-1.8b", 1561, 85),
-        "Qwen1.5-1.8B, 1561 tokens")
-        .part = TestPart::kPrompt;
-    add("hf044", "", group, TestKind::kValue, rate("internlm-1.8b", 256, 85),
-        "InternLM-1.8B, 256 tokens")
-        .part = TestPart::kPrompt;
-    rows_.add_ordering("hf045: 1024 tokens run at a higher rate than 256",
-                       rate("internlm-1.8b", 256, 85) < rate("internlm-1.8b", 1024, 85));
+      return all;
+    };
+    figures_.add("models of a task", {"task", "engine"}, [=](const plan::FigureCall& call) {
+      return static_cast<double>(of_task(call).size());
+    });
+    // The geometric mean over the models.
+    figures_.add("mean speedup of a task", {"task", "engine"}, [=](const plan::FigureCall& call) {
+      const std::vector<Speedup> all = of_task(call);
+      double log_sum = 0.0;
+      for (const Speedup& one : all) log_sum += std::log(one.times);
+      return std::exp(log_sum / static_cast<double>(all.size()));
+    });
+    figures_.add("lowest speedup of a task", {}, [this](const plan::FigureCall&) {
+      const std::vector<double> all = counted_speedups();
+      return *std::min_element(all.begin(), all.end());
+    });
+    figures_.add("highest speedup of a task", {}, [this](const plan::FigureCall&) {
+      const std::vector<double> all = counted_speedups();
+      return *std::max_element(all.begin(), all.end());
+    });
   }
 
-  void add_scheduling() {
-    const char* group = "scheduling (sections 3.3, 3.4)";
-    NpuRun whole{"qwen1.5-1.8b", 256};
-    const NpuResult& one = runs_.result(whole);
-    add("nf039", "", group, TestKind::kValue, one.npu_busy * one.prefill.seconds * 1e3,
-        "Qwen1.5-1.8B, 256 tokens: time the NPU is busy (K2)")
-        .part = TestPart::kPrompt;
-    NpuRun in_order{"qwen1.5-1.8b", 1024, NpuStep::kOutlier};
-    add("nf050", "", group, TestKind::kRatio, 100.0 * (1.0 - runs_.result(in_order).npu_busy),
-        "Qwen1.5-1.8B, 1024 tokens in order: share of the time in which the NPU waits");
-    // What the small products and their sums cost where no block is pruned.
-    NpuRun none{"qwen1.5-1.8b", 1024}, all{"qwen1.5-1.8b", 1024};
-    none.prune = 0;
-    all.prune = 100;
-    const measure::SimulatedRate &with = runs_.result(none).prefill,
-                                 &without = runs_.result(all).prefill;
-    add("nf049", "latency", group, TestKind::kRatio, 100.0 * (1.0 - without.seconds / with.seconds),
-        "Qwen1.5-1.8B, 1024 tokens, nothing pruned against everything");
-    add("nf049", "energy", group, TestKind::kRatio, 100.0 * (1.0 - without.joules / with.joules),
-        "the same");
+  // Of a task whose lengths a row prints, with the floats on the CPU or on the GPU.
+  void add_figures_of_tasks() {
+    const auto lengths_of = [this](const plan::FigureCall& call) {
+      return task_lengths(rows_.row_of(call.text("lengths of")));
+    };
+    const auto cell_of = [=, this](const plan::FigureCall& call, const std::string& processor) {
+      NpuRun run;
+      run.processors = {lanes::processor_from_name(processor), Processor::kNpu};
+      return cell(call.text("model"), lengths_of(call), run);
+    };
+    figures_.add("task ms", {"model", "lengths of", "floats on"},
+                 [=](const plan::FigureCall& call) {
+                   return 1e3 * cell_of(call, call.text("floats on")).of("end to end");
+                 });
+    figures_.add("prompt s, floats on the CPU", {"model", "lengths of"},
+                 [=](const plan::FigureCall& call) { return cell_of(call, "cpu").prefill_s; });
+    figures_.add("prompt s, floats on the GPU", {"model", "lengths of"},
+                 [=](const plan::FigureCall& call) { return cell_of(call, "gpu").prefill_s; });
+    figures_.add("shortest prompt", {"lengths of"},
+                 [=](const plan::FigureCall& call) { return lengths_of(call).shortest_prompt; });
+    figures_.add("longest prompt", {"lengths of"},
+                 [=](const plan::FigureCall& call) { return lengths_of(call).longest_prompt; });
+    figures_.add("answer", {"lengths of"},
+                 [=](const plan::FigureCall& call) { return lengths_of(call).output; });
   }
 
-  void add_ablation() {
-    const char* group = "the ablation (Figure 19), 512 tokens";
-    std::vector<double> naive, chunk, outlier, out_of_order;
+  // What the paper says in words.
+  void add_orderings_of_steps() {
+    const auto rate = [&](int n_prompt) {
+      return runs_.result({"internlm-1.8b", n_prompt}).prefill.tokens_per_s();
+    };
+    rows_.add_ordering("HeteroLLM of llm.npu: 1024 tokens run at a higher rate than 256",
+                       rate(256) < rate(1024));
     for (const char* model : kAblated) {
       NpuRun run{model, kAblationTokens, std::nullopt};
       run.processors = {Processor::kCpu};
@@ -238,94 +222,12 @@ class Reproduction {
       };
       const double steps[] = {seconds(NpuStep::kNaive), seconds(NpuStep::kChunk),
                               seconds(NpuStep::kOutlier), seconds(NpuStep::kOutOfOrder)};
-      naive.push_back(steps[0] / on_cpu);
-      chunk.push_back(steps[0] / steps[1]);
-      outlier.push_back(steps[1] / steps[2]);
-      out_of_order.push_back(100.0 * (1.0 - steps[3] / steps[2]));
       for (int i = 1; i < 4; ++i) {
         rows_.add_ordering(fmt::format("{}: each step of the ablation is faster, {}", model, i),
                            steps[i] < steps[i - 1]);
       }
       rows_.add_ordering(fmt::format("{}: naive is slower than the CPU", model), steps[0] > on_cpu);
     }
-    const std::string inputs = "Qwen1.5-1.8B, Gemma-2B, LlaMA-2-7B: lowest and highest";
-    add_range("nf194", "", group, naive, inputs + "; the CPU simulated");
-    add_range("nf195", "", group, chunk, inputs);
-    add_range("nf196", "", group, outlier, inputs);
-    add_range("nf197", "", group, out_of_order, inputs);
-  }
-
-  void add_memory() {
-    const char* group = "graphs and memory";
-    const NpuMemory qwen = npu_memory(folder_.path, "qwen1.5-1.8b", 1024);
-    add("nf040", "shared", group, TestKind::kValue, qwen.n_shared, "Qwen1.5-1.8B, counted");
-    add("nf040", "all", group, TestKind::kValue, qwen.n_subgraphs, "Qwen1.5-1.8B, counted");
-    add("nf041", "", group, TestKind::kRange, 100.0 * qwen.saved_bytes() / qwen.unshared_bytes,
-        fmt::format("Qwen1.5-1.8B, 4 chunks: {:.1f} GB of {:.1f} GB", 1e-9 * qwen.saved_bytes(),
-                    1e-9 * qwen.unshared_bytes));
-    add("nf042", "", group, TestKind::kRange, qwen.saved_bytes() / qwen.model_bytes,
-        "Qwen1.5-1.8B, 4 chunks: what graphs of their own take more, over the weights");
-    for (const char* model : {"qwen1.5-1.8b", "gemma-2b"}) {
-      add("nf038", "", group, TestKind::kValue, chosen_chunk(model), model);
-    }
-    std::vector<double> shares, over_weights;
-    for (const NpuModel& name : kNpuModels) {
-      const NpuMemory memory = npu_memory(folder_.path, name.known, kAblationTokens);
-      shares.push_back(100.0 * memory.shadow_bytes / memory.total_bytes());
-      over_weights.push_back(memory.total_bytes() / memory.model_bytes);
-    }
-    add_range("nf190", "", group, over_weights,
-              "weights, buffers and float rows over the weights alone, which the others have");
-    add_range("nf191", "", group, shares,
-              "float rows of 3 % of the channels, of the inputs that are not pruned");
-  }
-
-  // As the planner chooses it on the phone, with all lanes free.
-  double chosen_chunk(const char* model) {
-    prepare::Options options = npu_options(folder_.path, model);
-    options.memory.context = 2048;
-    return engine::Engine(options).plan().chunk();
-  }
-
-  // Over a processor alone with the same power: the other engines' energies are printed as ratios
-  // only.
-  void add_energy() {
-    const char* group = "energy (Figure 15), 8 Gen 2";
-    const struct {
-      const char* name;
-      Processor processor;
-    } kRivals[] = {
-        {"llama.cpp", Processor::kCpu}, {"MLC", Processor::kGpu}, {"TFLite", Processor::kGpu}};
-    for (const auto& [id, n_prompt] : {std::pair("nf172", 1024), std::pair("nf173", 64)}) {
-      const plan::PublishedRow& row = row_of(id);
-      for (size_t i = 0; i < std::min(row.values.size(), std::size(kRivals)); ++i) {
-        const auto& [name, processor] = kRivals[i];
-        std::vector<double> savings;
-        for (const NpuModel& model : kNpuModels) {
-          const NpuRun alone{model.known, n_prompt, std::nullopt, 85, "8gen2", {processor}};
-          const NpuRun ours{model.known, n_prompt, NpuStep::kOutOfOrder, 85, "8gen2"};
-          savings.push_back(runs_.result(alone).prefill.joules / runs_.result(ours).prefill.joules);
-        }
-        add_range(id, row.values[i].name, group, savings,
-                  fmt::format("{} tokens, five models; {} as the simulated {}", n_prompt, name,
-                              lanes::processor_name(processor)));
-      }
-    }
-  }
-
-  void add_gpu() {
-    const char* group = "floats on the GPU (section 4.6)";
-    const TaskLengths lengths = task_lengths(row_of("nf059"));  // LongBench 2wiki, Gemma-2B
-    const Cell with_cpu = cell("gemma-2b", lengths);
-    NpuRun on_gpu;
-    on_gpu.processors = {Processor::kGpu, Processor::kNpu};
-    const Cell with_gpu = cell("gemma-2b", lengths, on_gpu);
-    add("nf193", "", group, TestKind::kRange,
-        1e3 * (with_cpu.of("end to end") - with_gpu.of("end to end")),
-        fmt::format("Gemma-2B, {:g} to {:g} tokens, then {:g}: prompts take {:.2f} s and {:.2f} s "
-                    "(nf192: equal)",
-                    lengths.shortest_prompt, lengths.longest_prompt, lengths.output,
-                    with_cpu.prefill_s, with_gpu.prefill_s));
   }
 
   void add_orderings() {
@@ -352,7 +254,7 @@ class Reproduction {
           }
         }
       }
-      // Models of one task among each other.
+      // Models are compared with each other where the task is the same.
       for (const plan::PublishedRow* other : ours) {
         if (other <= row || task_of(*other) != task_of(*row)) continue;
         const Cell theirs = cell(known_of(other->configuration), task_lengths(*other));
@@ -366,6 +268,7 @@ class Reproduction {
   const PhoneFolder& folder_;
   NpuRuns runs_;
   TestRows rows_;
+  Figures figures_;
 };
 
 }  // namespace

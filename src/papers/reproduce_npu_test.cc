@@ -108,7 +108,7 @@ TEST(NpuMemory, N2_WhatChunksShareIsThereOnce) {
     const NpuMemory memory = npu_memory(kPhonesOfNpu, "qwen1.5-1.8b", 256 * n_chunks);
     EXPECT_EQ(memory.n_subgraphs, 144);
     EXPECT_EQ(memory.n_shared, 120);
-    // All but attention's buffers, of all chunks but one.
+    // All but attention's buffers is saved, for all chunks but one.
     const double most = 1.0 - 1.0 / n_chunks;
     const double saved = memory.saved_bytes() / memory.unshared_bytes;
     EXPECT_LE(saved, most);

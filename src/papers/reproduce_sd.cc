@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "base/error.h"
+#include "papers/figures.h"
 #include "papers/sd_runs.h"
 #include "prepare/make_plan.h"
 #include "schedule/shared_graphs.h"
@@ -28,7 +28,6 @@ struct ModelName {
 constexpr ModelName kModels[] = {{"Q-0.5B", "qwen2.5-0.5b", "Q-1.5B"},
                                  {"Q-1.5B", "qwen2.5-1.5b", "Q-1.5B"},
                                  {"L-3B", "llama-3.2-3b", "L-1B"}};
-constexpr const char* kTasks[] = {"summary", "rag", "ui", "tweet"};
 constexpr const char* kK60 = "8gen2";
 constexpr const char* kK70 = "8gen3";
 constexpr const char* kOnePlus13 = "8elite";
@@ -37,15 +36,38 @@ struct Column {
   const char* begin;  // of `what`, behind "per-token latency, "
   const char* name;
   SdSystem system;
-  bool counts;  // K18: the others look computed
+  bool looks_computed = false;  // K18: from other columns, so that it does not count
 };
-constexpr Column kColumns[] = {{"NPU vanilla", "NPU", SdSystem::kNpu, true},
-                               {"+G (", "+G", SdSystem::kNpuGraph, false},
-                               {"+SD (", "+SD", SdSystem::kNpuSam, true},
-                               {"+G+SD", "+G+SD", SdSystem::kNpuGraphSam, false},
-                               {"sd.npu", "sd.npu", SdSystem::kOurs, true}};
+constexpr Column kColumns[] = {
+    {.begin = "NPU vanilla", .name = "NPU", .system = SdSystem::kNpu},
+    {.begin = "+G (", .name = "+G", .system = SdSystem::kNpuGraph, .looks_computed = true},
+    {.begin = "+SD (", .name = "+SD", .system = SdSystem::kNpuSam},
+    {.begin = "+G+SD", .name = "+G+SD", .system = SdSystem::kNpuGraphSam, .looks_computed = true},
+    {.begin = "sd.npu", .name = "sd.npu", .system = SdSystem::kOurs}};
+const std::pair<const char*, SdSystem> kSystems[] = {
+    {"NPU", SdSystem::kNpu},           {"+G", SdSystem::kNpuGraph},
+    {"+SD", SdSystem::kNpuSam},        {"+G+SD", SdSystem::kNpuGraphSam},
+    {"sd.npu", SdSystem::kOurs},       {"NPU-EAGLE", SdSystem::kNpuEagle},
+    {"CPU", SdSystem::kCpu},           {"CPU-SAM", SdSystem::kCpuSam},
+    {"CPU-EAGLE", SdSystem::kCpuEagle}};
 constexpr std::string_view kTable3 = "per-token latency, ";
 constexpr const char* kK18 = "the paper's row looks computed from the others (K18)";
+
+const ModelName& model_of(const plan::FigureCall& call) {
+  const std::string& name = call.text("model");
+  for (const ModelName& model : kModels) {
+    if (name == model.known) return model;
+  }
+  throw Error(fmt::format("A figure of sd.npu is asked for '{}', no model of the paper.", name));
+}
+
+SdSystem system_of(const plan::FigureCall& call) {
+  const std::string& name = call.text("system");
+  for (const auto& [known, system] : kSystems) {
+    if (name == known) return system;
+  }
+  throw Error(fmt::format("A figure of sd.npu is asked for '{}', no system of the paper.", name));
+}
 
 class Reproduction {
  public:
@@ -54,11 +76,10 @@ class Reproduction {
 
   TestReport run() {
     add_table3();
-    add_graphs();
-    add_shares();
-    add_speedups();
-    add_energy();
-    add_memory();
+    add_figures();
+    add_figures_of_memory();
+    add_rows(plan::read_simulated(folder_.path + "/simulated/sd.npu.json"), figures_, &rows_);
+    add_orderings();
     add_table4();
     return rows_.take("sd.npu");
   }
@@ -131,7 +152,7 @@ class Reproduction {
               "{}, {} tokens, then {}; {:g} accepted as published for {}; steps {:.1f} ms{}",
               model->known, kPrompt, kOutput, accepted_tokens(column->system, t), model->accepted,
               1e3 * r.steps.seconds / kOutput, remark(*model, r)));
-      if (!column->counts) {
+      if (column->looks_computed) {
         added.reason = kK18;
       } else {
         counted.emplace_back(&row, model->published, column->name, ms);
@@ -149,149 +170,83 @@ class Reproduction {
     }
   }
 
-  void add_graphs() {
-    const char* group = "one graph and two (sections 1, 3.2)";
-    const ModelName& model = kModels[1];
-    const double load_s = runs_.whole_load_s(model.known, kK60);
-    const SdRequest ours = request(model, kK60, SdSystem::kOurs);
-    const SwitchedPrompt switched = runs_.switched_prompt(model.known, kK60, kPrompt);
-    const double next_s =
-        runs_.switched_prompt(model.known, kK60, kPrompt, schedule::Layout::kStep).prompt_s;
-    const double plain_s = runs_.prompt(model.known, kK60, kPrompt, kSdPromptShape).seconds;
-    const double steps_s = runs_.prompt(model.known, kK60, kPrompt, kSdStepShape).seconds;
-    rows_.add("df006", "", group, TestKind::kRatio, 100.0 * load_s / ours.seconds(),
-              fmt::format("Qwen2.5-1.5B, 8 Gen 2: loading takes {:.2f} s, a request {:.2f} s; "
-                          "hidden, the prompt takes {:.2f} s instead of {:.2f} s, and with the way "
-                          "back {:.2f} s; in the step's layout all the time {:.2f} s",
-                          load_s, ours.seconds(), switched.prompt_s, plain_s, next_s, steps_s));
-    rows_.add_ordering("section 3.2: a switch during the prompt is faster than one behind it",
-                       switched.finished_s < plain_s + load_s);
-    const Memory memory = memory_of(model);
-    rows_.add(
-        "df007", "", group, TestKind::kRatio,
-        (2.0 * memory.weights + memory.buffers(kSdPromptShape) + memory.buffers(kSdStepShape)) /
-            (memory.weights + memory.buffers(kSdPromptShape)),
-        "Qwen2.5-1.5B: weights and buffers of two graphs over those of one");
-  }
-
-  void add_shares() {
-    const char* group = "prompts and shares of time, 8 Elite";
-    const ModelName& model = kModels[1];
-    rows_.add("df014", "", group, TestKind::kRange,
-              kPrompt / runs_.prompt(model.known, kOnePlus13, kPrompt, kSdPromptShape).seconds,
-              fmt::format("Qwen2.5-1.5B, {} tokens", kPrompt));
-    const double cpu = request(model, kOnePlus13, SdSystem::kCpu).steps_percent();
-    for (const char* name : {"question answering", "summary"}) {
-      rows_.add("df015", name, group, TestKind::kRatio, cpu,
-                "Qwen2.5-1.5B, steps on the CPU; lengths are assumed to be the same");
-    }
-    std::vector<double> all, npu, reduction;
-    for (const ModelName& m : kModels) {
-      for (const char* phone : {kK60, kK70, kOnePlus13}) {
-        all.push_back(request(m, phone, SdSystem::kCpu).steps_percent());
-      }
-      const SdRequest vanilla = request(m, kOnePlus13, SdSystem::kNpu);
-      npu.push_back(vanilla.steps_percent());
-      reduction.push_back(vanilla.steps.seconds /
-                          request(m, kOnePlus13, SdSystem::kOurs).steps.seconds);
-    }
-    double mean = 0.0;
-    for (const double percent : all) mean += percent / static_cast<double>(all.size());
-    rows_.add("df016", "", group, TestKind::kRatio, mean,
-              "steps on the CPU, three models on three phones");
-    rows_.add_range("df017", "", group, npu, "three models");
-    rows_.add_range("df018", "", group, reduction, "three models");
-  }
-
-  using Measure = std::function<double(const SdRequest&)>;
-  // How much better sd.npu is than any of the systems, over models, tasks and phones.
-  std::vector<double> gains(const std::vector<ModelName>& models,
-                            const std::vector<const char*>& phones,
-                            const std::vector<const char*>& tasks,
-                            const std::vector<SdSystem>& systems, const Measure& measure,
-                            const SdSystem& ours = SdSystem::kOurs) {
-    std::vector<double> result;
-    for (const ModelName& model : models) {
-      for (const char* phone : phones) {
-        for (const char* name : tasks) {
-          for (const SdSystem& other : systems) {
-            result.push_back(measure(request(model, phone, other, name)) /
-                             measure(request(model, phone, ours, name)));
-          }
-        }
-      }
-    }
-    return result;
-  }
-  const std::vector<ModelName> models_{std::begin(kModels), std::end(kModels)};
-  const std::vector<const char*> tasks_{std::begin(kTasks), std::end(kTasks)};
-  const std::vector<const char*> phones_{kK60, kK70, kOnePlus13};
-  const std::vector<SdSystem> npu_{SdSystem::kNpu}, cpu_{SdSystem::kCpu},
-      plain_{SdSystem::kNpu, SdSystem::kCpu}, sam_{SdSystem::kNpuSam, SdSystem::kCpuSam},
-      eagle_{SdSystem::kNpuEagle, SdSystem::kCpuEagle};
-
-  void add_speedups() {
-    const char* group = "speed over the other systems, whole requests (section 4.2)";
-    const Measure seconds = [](const SdRequest& r) { return r.seconds(); };
-    const std::string all = "three models, three phones, four tasks";
-    const auto add = [&](const char* id, const char* name, const std::vector<const char*>& phones,
-                         const std::vector<const char*>& tasks,
-                         const std::vector<SdSystem>& systems, const std::string& inputs) {
-      rows_.add_range(id, name, group, gains(models_, phones, tasks, systems, seconds), inputs);
+  // Each stands beside published rows as phones/simulated/sd.npu.json says.
+  void add_figures() {
+    const auto of_request = [&](const char* name, auto figure_of) {
+      figures_.add(name, {"model", "phone", "system", "task"},
+                   [this, figure_of](const plan::FigureCall& call) {
+                     return figure_of(request(model_of(call), call.text("phone").c_str(),
+                                              system_of(call), call.text("task").c_str()));
+                   });
     };
-    add("df035", "NPU vanilla", phones_, tasks_, npu_, all);
-    add("df035", "CPU vanilla", phones_, tasks_, cpu_, all);
-    add("df036", "over NPU vanilla", phones_, {"summary"}, npu_, "three models, three phones");
-    add("df036", "CPU vanilla", phones_, {"summary"}, cpu_, "three models, three phones");
-    add("df037", "SAM", phones_, tasks_, sam_, all + "; SAM on NPU and CPU");
-    add("df037", "EAGLE", phones_, tasks_, eagle_, all + "; 5.5 accepted (df013)");
-    rows_.add_range("df038", "SAM", group,
-                    gains(models_, phones_, tasks_, cpu_, seconds, SdSystem::kCpuSam), all);
-    rows_.add_range("df038", "EAGLE on CPU against CPU vanilla", group,
-                    gains(models_, phones_, tasks_, cpu_, seconds, SdSystem::kCpuEagle), all);
-    add("df039", "over NPU vanilla", {kK70}, tasks_, npu_, "8 Gen 3, three models, four tasks");
-    add("df039", "CPU vanilla", {kK70}, tasks_, cpu_, "8 Gen 3, three models, four tasks");
-    add("df048", "", phones_, tasks_, plain_, all + "; steps on NPU or CPU");
+    of_request("request s", [](const SdRequest& r) { return r.seconds(); });
+    of_request("request joules", [](const SdRequest& r) { return r.joules(); });
+    of_request("steps s", [](const SdRequest& r) { return r.steps.seconds; });
+    of_request("steps percent", [](const SdRequest& r) { return r.steps_percent(); });
+    const auto of_prompt = [&](const char* name, auto figure_of) {
+      figures_.add(name, {"model", "phone"}, [figure_of](const plan::FigureCall& call) {
+        return figure_of(call.text("model"), call.text("phone"));
+      });
+    };
+    using Text = const std::string&;
+    of_prompt("load s",
+              [this](Text model, Text phone) { return runs_.whole_load_s(model, phone); });
+    of_prompt("plain prompt s", [this](Text model, Text phone) {
+      return runs_.prompt(model, phone, kPrompt, kSdPromptShape).seconds;
+    });
+    of_prompt("steps' prompt s", [this](Text model, Text phone) {
+      return runs_.prompt(model, phone, kPrompt, kSdStepShape).seconds;
+    });
+    of_prompt("prompt rate", [this](Text model, Text phone) {
+      return kPrompt / runs_.prompt(model, phone, kPrompt, kSdPromptShape).seconds;
+    });
+    of_prompt("switched prompt s", [this](Text model, Text phone) {
+      return runs_.switched_prompt(model, phone, kPrompt).prompt_s;
+    });
+    of_prompt("next prompt s", [this](Text model, Text phone) {
+      return runs_.switched_prompt(model, phone, kPrompt, schedule::Layout::kStep).prompt_s;
+    });
+    of_prompt("prompt tokens", [](Text, Text) { return double{kPrompt}; });
+  }
+
+  // Likewise.
+  void add_figures_of_memory() {
+    const auto add = [&](const char* name, auto figure_of) {
+      figures_.add(name, {"model"}, [this, figure_of](const plan::FigureCall& call) {
+        return figure_of(memory_of(model_of(call)));
+      });
+    };
+    add("products GB", [](const Memory& m) { return m.weights / kGiga; });
+    add("embedding GB", [](const Memory& m) { return m.embedding / kGiga; });
+    add("block GB", [](const Memory& m) { return m.block / kGiga; });
+    add("draft model GB", [](const Memory& m) { return m.draft_model / kGiga; });
+    add("calibration MB", [](const Memory& m) { return m.calibration() / kMega; });
+    add("bytes of one graph",
+        [](const Memory& m) { return m.weights + m.buffers(kSdPromptShape); });
+    add("bytes of two graphs", [](const Memory& m) {
+      return 2.0 * m.weights + m.buffers(kSdPromptShape) + m.buffers(kSdStepShape);
+    });
+    figures_.add("memory GB", {"model", "system"}, [this](const plan::FigureCall& call) {
+      const Memory memory = memory_of(model_of(call));
+      const SdSystem system = system_of(call);
+      if (system == SdSystem::kOurs) return memory.ours() / kGiga;
+      return (memory.vanilla() + (system.is_on_cpu ? memory.weights : 0.0)) / kGiga;
+    });
+  }
+
+  // What the paper says in words.
+  void add_orderings() {
+    const std::string model = kModels[1].known;
     const auto prompt_s = [&](const char* phone) {
-      return runs_.prompt(kModels[1].known, phone, kPrompt, kSdPromptShape).seconds;
+      return runs_.prompt(model, phone, kPrompt, kSdPromptShape).seconds;
     };
-    rows_.add_ordering("df040: the NPU of the 8 Gen 3 is slower than that of the 8 Elite",
+    rows_.add_ordering("section 3.2: a switch during the prompt is faster than one behind it",
+                       runs_.switched_prompt(model, kK60, kPrompt).finished_s <
+                           prompt_s(kK60) + runs_.whole_load_s(model, kK60));
+    rows_.add_ordering("section 4.2: the NPU of the 8 Gen 3 is slower than that of the 8 Elite",
                        prompt_s(kK70) > prompt_s(kOnePlus13));
-    rows_.add_ordering("df040: the NPU of the 8 Gen 3 is slower than that of the 8 Gen 2",
+    rows_.add_ordering("section 4.2: the NPU of the 8 Gen 3 is slower than that of the 8 Gen 2",
                        prompt_s(kK70) > 1.001 * prompt_s(kK60));
-  }
-
-  void add_energy() {
-    const char* group = "energy of whole requests (section 4.2), 8 Gen 2 and 8 Elite";
-    const Measure joules = [](const SdRequest& r) { return r.joules(); };
-    const std::vector<const char*> phones{kK60, kOnePlus13};
-    const auto add = [&](const char* id, const char* name, const std::vector<ModelName>& models,
-                         const std::vector<SdSystem>& systems) {
-      rows_.add_range(id, name, group, gains(models, phones, tasks_, systems, joules),
-                      models.size() == 1 ? "one model, two phones, four tasks"
-                                         : "three models, two phones, four tasks");
-    };
-    add("df041", "NPU vanilla", models_, npu_);
-    add("df041", "CPU vanilla", models_, cpu_);
-    add("df042", "SAM", models_, sam_);
-    add("df042", "EAGLE", models_, eagle_);
-    add("df043", "", {kModels[2]}, plain_);
-    add("df044", "", {kModels[0]}, npu_);
-    const struct {
-      const char* name;
-      const char* phone;
-    } kRequests[] = {{"OP13", kOnePlus13}, {"K60 in the order of the text", kK60}};
-    for (const auto& [name, phone] : kRequests) {
-      double mean = 0.0;
-      for (const char* task_name : kTasks) {
-        mean += request(kModels[1], phone, SdSystem::kOurs, task_name).joules() /
-                static_cast<double>(std::size(kTasks));
-      }
-      rows_
-          .add("df045", name, group, TestKind::kValue, mean,
-               "Qwen2.5-1.5B with sd.npu, mean of four tasks")
-          .reason = "which phone has which figure contradicts the sentence (K18)";
-    }
   }
 
   // Bytes. Weights of products in 8 bits, the embedding in floats beside them, a buffer for what
@@ -339,26 +294,6 @@ class Reproduction {
     return memory;
   }
 
-  void add_memory() {
-    const char* group = "memory (section 4.3)";
-    const Memory qwen = memory_of(kModels[1]);
-    const std::string inputs = fmt::format(
-        "Qwen2.5-1.5B: products {:.2f} GB, embedding in floats {:.2f} GB, a block {:.3f} GB",
-        qwen.weights / kGiga, qwen.embedding / kGiga, qwen.block / kGiga);
-    rows_.add("df046", "sd.npu", group, TestKind::kValue, qwen.ours() / kGiga,
-              inputs + "; one copy and one block");
-    rows_.add("df046", "NPU vanilla", group, TestKind::kRange, qwen.vanilla() / kGiga, inputs);
-    rows_.add("df046", "CPU vanilla", group, TestKind::kValue,
-              (qwen.vanilla() + qwen.weights) / kGiga, inputs + "; the products twice");
-    std::vector<double> eagle;
-    for (const ModelName& model : kModels) {
-      eagle.push_back(memory_of(model).draft_model / kGiga);
-    }
-    rows_.add_range("df047", "", group, eagle, "one block and a head in half floats, three models");
-    rows_.add("df011", "", group, TestKind::kRange, memory_of(kModels[2]).calibration() / kMega,
-              "Llama-3.2-3B: logits of 32 positions, 8 likely tokens of each of all positions");
-  }
-
   // Measured on another machine, so an input; beside it what it comes to on the phone, with steps
   // on either lane.
   void add_table4() {
@@ -392,6 +327,7 @@ class Reproduction {
   const PhoneFolder& folder_;
   SdRuns runs_;
   TestRows rows_;
+  Figures figures_;
 };
 
 }  // namespace

@@ -93,7 +93,7 @@ TEST(ReproduceSd, D1TheSwitchIsHiddenInThePrompt) {
     const SwitchedPrompt switched = runs.switched_prompt(model, "8gen2", 1000);
     const double plain_s = runs.prompt(model, "8gen2", 1000, kSdPromptShape).seconds;
     const double load_s = runs.whole_load_s(model, "8gen2");
-    // Less than loading behind the prompt, or than sub-chunks all the time.
+    // The switch takes less than loading behind the prompt, or than sub-chunks all the time.
     EXPECT_LT(switched.finished_s, plain_s + load_s) << model;
     EXPECT_LT(switched.prompt_s, runs.prompt(model, "8gen2", 1000, kSdStepShape).seconds);
     EXPECT_GE(switched.prompt_s, plain_s * (1 - 1e-9));

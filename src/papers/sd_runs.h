@@ -33,14 +33,15 @@ struct SdSystem {
       kOurs;
 };
 inline constexpr SdSystem SdSystem::kNpu{};
-inline constexpr SdSystem SdSystem::kNpuGraph{false, true, SdDrafts::kNone};
-inline constexpr SdSystem SdSystem::kNpuSam{false, false, SdDrafts::kRetrieved};
-inline constexpr SdSystem SdSystem::kNpuGraphSam{false, true, SdDrafts::kRetrieved};
-inline constexpr SdSystem SdSystem::kNpuEagle{false, false, SdDrafts::kModel};
-inline constexpr SdSystem SdSystem::kCpu{true, false, SdDrafts::kNone};
-inline constexpr SdSystem SdSystem::kCpuSam{true, false, SdDrafts::kRetrieved};
-inline constexpr SdSystem SdSystem::kCpuEagle{true, false, SdDrafts::kModel};
-inline constexpr SdSystem SdSystem::kOurs{false, true, SdDrafts::kCalibrated};
+inline constexpr SdSystem SdSystem::kNpuGraph{.has_two_graphs = true};
+inline constexpr SdSystem SdSystem::kNpuSam{.drafts = SdDrafts::kRetrieved};
+inline constexpr SdSystem SdSystem::kNpuGraphSam{.has_two_graphs = true,
+                                                 .drafts = SdDrafts::kRetrieved};
+inline constexpr SdSystem SdSystem::kNpuEagle{.drafts = SdDrafts::kModel};
+inline constexpr SdSystem SdSystem::kCpu{.is_on_cpu = true};
+inline constexpr SdSystem SdSystem::kCpuSam{.is_on_cpu = true, .drafts = SdDrafts::kRetrieved};
+inline constexpr SdSystem SdSystem::kCpuEagle{.is_on_cpu = true, .drafts = SdDrafts::kModel};
+inline constexpr SdSystem SdSystem::kOurs{.has_two_graphs = true, .drafts = SdDrafts::kCalibrated};
 
 struct SdTask {
   int n_prompt = 0;

@@ -35,6 +35,7 @@ struct TestRow {
   std::optional<double> highest = std::nullopt;   // where models differ: `simulated` is the lowest
   std::optional<double> measured = std::nullopt;  // on this machine
   TestPart part = TestPart::kRest;
+  std::string measured_by = {};  // the figure that would be measured here; empty: none
 
   // As that of the base; of a range of models, of the end that is farther off.
   std::optional<double> error() const;
@@ -93,6 +94,8 @@ class TestRows {
   // Whether a is the smaller one in both. Published figures that hardly differ stand for no order.
   void add_ordering(const std::string& text, double published_a, double published_b,
                     double simulated_a, double simulated_b);
+  // What was added, where it is not all of a paper.
+  std::vector<TestRow> take_rows() { return std::move(report_.rows); }
   // Throws Error where a row of the paper that is marked test is neither simulated nor has a reason
   // why not.
   TestReport take(const std::string& paper);

@@ -26,7 +26,7 @@ nlohmann::ordered_json report_json(const papers::TestReport& report);
 struct Overview {
   std::string report;
   int n_values = 0;
-  papers::Figures figures;
+  papers::RecordedFigures figures;
 };
 // A table of reports now and as first predicted, and what was changed between.
 void print_overview(const std::vector<Overview>& reports,

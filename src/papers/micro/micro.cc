@@ -8,13 +8,15 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/median.h"
-#include "papers/micro/micro_groups.h"
+#include "papers/micro/micro_figures.h"
 #include "solve/fit.h"
 
 namespace troika::papers {
 namespace {
 
-std::string full_name(const SimulatedValue& value) {
+constexpr const char* kPhone8Gen2 = "8gen2";
+
+std::string full_name(const plan::SimulatedRow& value) {
   return value.name.empty() ? value.id : value.id + "/" + value.name;
 }
 
@@ -27,7 +29,8 @@ const plan::PublishedRow& row_of(const PhoneFolder& folder, const std::string& i
   return *row;
 }
 
-const plan::PublishedValue& value_of(const PhoneFolder& folder, const SimulatedValue& simulated) {
+const plan::PublishedValue& value_of(const PhoneFolder& folder,
+                                     const plan::SimulatedRow& simulated) {
   const plan::PublishedRow& row = row_of(folder, simulated.id);
   for (const plan::PublishedValue& value : row.values) {
     if (value.name == simulated.name) return value;
@@ -36,9 +39,8 @@ const plan::PublishedValue& value_of(const PhoneFolder& folder, const SimulatedV
                           simulated.name));
 }
 
-// A bound alone (less than 8 ms) says too little to fit or to count.
-bool is_countable(const PhoneFolder& folder, const SimulatedValue& simulated) {
-  return value_of(folder, simulated).bound.empty() || simulated.id != "df004";
+double simulate(const lanes::CostModel& model, const plan::SimulatedRow& row) {
+  return micro_figures(model).values(row).front();
 }
 
 double log_error(const plan::PublishedValue& value, double simulated) {
@@ -75,23 +77,23 @@ std::vector<plan::Field> rescale_memory(PhoneFolder& folder, plan::Phone& other)
   return changed;
 }
 
-lanes::CostModel model_of(const PhoneFolder& folder, const MicroGroup& group) {
+lanes::CostModel model_of(const PhoneFolder& folder, const plan::SimulatedGroup& group) {
   const plan::Stack& stack = folder.stacks.at(group.stack);
-  return {group.is_on_8gen2 ? folder.phone_8gen2 : folder.phone, stack};
+  return {group.phone == kPhone8Gen2 ? folder.phone_8gen2 : folder.phone, stack};
 }
 
 // Returns which split each value of the group belongs to.
-std::vector<Split> splits(const PhoneFolder& folder, const MicroGroup& group) {
-  std::vector<Split> all(group.values.size(), Split::kFit);
-  if (group.constants.empty()) return std::vector<Split>(group.values.size(), Split::kHeldOut);
+std::vector<Split> splits(const plan::SimulatedGroup& group) {
+  std::vector<Split> all(group.rows.size(), Split::kFit);
+  if (group.constants.empty()) return std::vector<Split>(group.rows.size(), Split::kHeldOut);
   std::vector<std::string> names;
   std::vector<size_t> places;
-  for (size_t i = 0; i < group.values.size(); ++i) {
-    if (!is_countable(folder, group.values[i])) {
+  for (size_t i = 0; i < group.rows.size(); ++i) {
+    if (!group.rows[i].reason.empty()) {
       all[i] = Split::kNone;
       continue;
     }
-    names.push_back(full_name(group.values[i]));
+    names.push_back(full_name(group.rows[i]));
     places.push_back(i);
   }
   if (names.size() > group.constants.size()) {
@@ -105,11 +107,11 @@ std::vector<Split> splits(const PhoneFolder& folder, const MicroGroup& group) {
   return all;
 }
 
-std::vector<plan::Field> fields_of(PhoneFolder& folder, const MicroGroup& group) {
+std::vector<plan::Field> fields_of(PhoneFolder& folder, const plan::SimulatedGroup& group) {
   return group.is_of_phone ? folder.phone.fields() : folder.stacks.at(group.stack).fields();
 }
 
-void set_constants(PhoneFolder& folder, const MicroGroup& group,
+void set_constants(PhoneFolder& folder, const plan::SimulatedGroup& group,
                    const std::vector<double>& values) {
   const std::vector<plan::Field> fields = fields_of(folder, group);
   for (size_t i = 0; i < values.size(); ++i) {
@@ -121,8 +123,8 @@ void set_constants(PhoneFolder& folder, const MicroGroup& group,
   }
 }
 
-void fit_group(PhoneFolder& folder, const MicroGroup& group) {
-  const std::vector<Split> split = splits(folder, group);
+void fit_group(PhoneFolder& folder, const plan::SimulatedGroup& group) {
+  const std::vector<Split> split = splits(group);
   const std::vector<plan::Field> fields = fields_of(folder, group);
   std::vector<double> constants;
   for (const std::string& name : group.constants) {
@@ -131,8 +133,8 @@ void fit_group(PhoneFolder& folder, const MicroGroup& group) {
   std::vector<std::string> ids;
   for (size_t i = 0; i < split.size(); ++i) {
     const bool is_used = split[i] == Split::kFit || split[i] == Split::kTaken;
-    const bool is_known = std::find(ids.begin(), ids.end(), group.values[i].id) != ids.end();
-    if (is_used && !is_known) ids.push_back(group.values[i].id);
+    const bool is_known = std::find(ids.begin(), ids.end(), group.rows[i].id) != ids.end();
+    if (is_used && !is_known) ids.push_back(group.rows[i].id);
   }
   const auto residuals = [&](const std::vector<double>& tried) {
     set_constants(folder, group, tried);
@@ -140,8 +142,7 @@ void fit_group(PhoneFolder& folder, const MicroGroup& group) {
     std::vector<double> errors;
     for (size_t i = 0; i < split.size(); ++i) {
       if (split[i] != Split::kFit && split[i] != Split::kTaken) continue;
-      errors.push_back(
-          log_error(value_of(folder, group.values[i]), group.values[i].simulate(model)));
+      errors.push_back(log_error(value_of(folder, group.rows[i]), simulate(model, group.rows[i])));
     }
     return errors;
   };
@@ -157,17 +158,26 @@ void fit_group(PhoneFolder& folder, const MicroGroup& group) {
 }
 
 void add_taken(PhoneFolder& folder, MicroReport& report) {
-  for (const TakenValue& taken : taken_values()) {
-    const SimulatedValue simulated{taken.id, taken.name, "", nullptr};
+  for (const plan::TakenConstant& taken : folder.micro.taken) {
     const auto fields =
-        taken.stack == nullptr ? folder.phone.fields() : folder.stacks.at(taken.stack).fields();
-    MicroRow row{&row_of(folder, taken.id), &value_of(folder, simulated), "taken as it is"};
+        taken.stack.empty() ? folder.phone.fields() : folder.stacks.at(taken.stack).fields();
+    MicroRow row{&row_of(folder, taken.id), &value_of(folder, {taken.id, taken.name}),
+                 "taken as it is"};
     row.split = Split::kTaken;
     row.simulated = find_field(fields, taken.constant).constant->value * taken.factor;
     row.inputs =
-        fmt::format("{} of {}", taken.constant, taken.stack == nullptr ? "the phone" : taken.stack);
+        fmt::format("{} of {}", taken.constant, taken.stack.empty() ? "the phone" : taken.stack);
     report.rows.push_back(std::move(row));
   }
+}
+
+// The first reason that holds for the value.
+std::string reason_not_simulated(const PhoneFolder& folder, const std::string& id,
+                                 const std::string& name) {
+  for (const plan::NotSimulated& reason : folder.micro.not_simulated) {
+    if (reason.id == id && (reason.name.empty() || reason.name == name)) return reason.reason;
+  }
+  return "the model has no constant for it yet";
 }
 
 void add_not_simulated(const PhoneFolder& folder, MicroReport& report) {
@@ -179,8 +189,7 @@ void add_not_simulated(const PhoneFolder& folder, MicroReport& report) {
                       [&](const MicroRow& other) { return other.value == &value; });
       if (is_there) continue;
       MicroRow missing{&row, &value, "not simulated"};
-      missing.inputs = reason_not_simulated(row.id, value.name);
-      if (missing.inputs.empty()) missing.inputs = "the model has no constant for it yet";
+      missing.inputs = reason_not_simulated(folder, row.id, value.name);
       report.rows.push_back(std::move(missing));
     }
   }
@@ -195,7 +204,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 // A stack that measured nothing of its own has the constants of the one that did. Those that it
 // assumes otherwise, and says so, stay. What is borrowed is added to `changed`.
 void borrow(PhoneFolder& folder, NamesOfStacks& changed) {
-  for (const MicroGroup& group : micro_groups()) {
+  for (const plan::SimulatedGroup& group : folder.micro.groups) {
     if (group.is_of_phone) continue;
     for (auto& [name, stack] : folder.stacks) {
       if (!stack.like.empty()) continue;
@@ -249,6 +258,7 @@ PhoneFolder read_phone_folder(const std::string& path) {
   }
   folder.published = plan::read_published(path + "/published");
   folder.reasons = plan::read_reasons(path + "/published");
+  folder.micro = plan::read_simulated(path + "/simulated/micro.json");
   return folder;
 }
 
@@ -279,15 +289,14 @@ const MicroRow* MicroReport::worst(Split split) const {
 
 MicroReport simulate_micro(const PhoneFolder& folder) {
   MicroReport report;
-  for (const MicroGroup& group : micro_groups()) {
+  for (const plan::SimulatedGroup& group : folder.micro.groups) {
     const lanes::CostModel model = model_of(folder, group);
-    const std::vector<Split> split = splits(folder, group);
+    const std::vector<Split> split = splits(group);
     for (size_t i = 0; i < split.size(); ++i) {
-      MicroRow row{&row_of(folder, group.values[i].id), &value_of(folder, group.values[i]),
-                   group.name};
+      MicroRow row{&row_of(folder, group.rows[i].id), &value_of(folder, group.rows[i]), group.name};
       row.split = split[i];
-      row.simulated = group.values[i].simulate(model);
-      row.inputs = group.values[i].inputs;
+      row.simulated = simulate(model, group.rows[i]);
+      row.inputs = group.rows[i].inputs;
       report.rows.push_back(std::move(row));
     }
     report.n_fitted_constants += static_cast<int>(group.constants.size());
@@ -309,7 +318,7 @@ MicroReport simulate_micro(const PhoneFolder& folder) {
 
 std::map<std::string, std::vector<std::string>> fit_micro(PhoneFolder& folder) {
   NamesOfStacks changed;
-  for (const MicroGroup& group : micro_groups()) {
+  for (const plan::SimulatedGroup& group : folder.micro.groups) {
     if (group.constants.empty()) continue;
     fit_group(folder, group);
     if (group.is_of_phone) rescale_memory(folder, folder.phone_8gen2);

@@ -9,6 +9,7 @@
 
 #include "plan/phones/phone.h"
 #include "plan/phones/published.h"
+#include "plan/phones/simulated.h"
 
 namespace troika::papers {
 
@@ -19,6 +20,7 @@ struct PhoneFolder {
   std::map<std::string, plan::Stack> stacks;  // by name
   std::vector<plan::PublishedRow> published;
   std::map<std::string, std::string> reasons;  // why rows are not simulated, by their ids
+  plan::SimulatedFile micro;  // the microbenchmarks, in the order in which they must be fitted
 };
 // Throws Error.
 PhoneFolder read_phone_folder(const std::string& path);

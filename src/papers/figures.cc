@@ -1,0 +1,150 @@
+#include "papers/figures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace troika::papers {
+namespace {
+
+double published_value(const TestRows& rows, const std::string& id, const std::string& name) {
+  for (const plan::PublishedValue& value : rows.row_of(id).values) {
+    if (value.name == name && value.value) return *value.value;
+  }
+  throw Error(fmt::format("The published row '{}' has no value '{}'.", id, name));
+}
+
+double compared(double a, double b, const std::string& as) {
+  if (as.empty() || as == "times") return a / b;
+  if (as == "percent") return kPercent * (a / b);
+  if (as == "percent more") return kPercent * (a / b - 1.0);
+  if (as == "percent less") return kPercent * (1.0 - a / b);
+  if (as == "difference") return a - b;
+  throw Error(fmt::format("Two figures give no '{}'.", as));
+}
+
+TestKind kind_of(const plan::SimulatedRow& row) {
+  if (row.together == "range" || row.kind == "range") return TestKind::kRange;
+  if (row.kind == "value") return TestKind::kValue;
+  if (row.kind == "ratio") return TestKind::kRatio;
+  throw Error(fmt::format("The simulated row '{}' is of no kind '{}'.", row.id, row.kind));
+}
+
+TestPart part_of(const plan::SimulatedRow& row) {
+  if (row.part.empty()) return TestPart::kRest;
+  for (const TestPart part : kTestParts) {
+    if (row.part == part_name(part)) return part;
+  }
+  throw Error(fmt::format("The simulated row '{}' is of no part '{}'.", row.id, row.part));
+}
+
+}  // namespace
+
+void Figures::add(const std::string& name, std::vector<std::string> arguments, Function function) {
+  known_[name] = {std::move(arguments), std::move(function)};
+}
+
+void Figures::add_published(const TestRows& rows) {
+  add("published", {"row", "value"}, [&rows](const plan::FigureCall& call) {
+    return published_value(rows, call.text("row"), call.has("value") ? call.text("value") : "");
+  });
+  add("published quotient", {"row", "by row", "by value"}, [&rows](const plan::FigureCall& call) {
+    return published_value(rows, call.text("row"), "") /
+           published_value(rows, call.text("by row"), call.text("by value"));
+  });
+}
+
+const Figures::Entry& Figures::find(const std::string& name) const {
+  const auto at = known_.find(name);
+  if (at != known_.end()) return at->second;
+  std::vector<std::string> names;
+  for (const auto& [known, entry] : known_) names.push_back(known);
+  throw Error(fmt::format("There is no figure '{}'; there are: {}.", name, fmt::join(names, ", ")));
+}
+
+double Figures::value(const plan::FigureCall& call) const {
+  const Entry& entry = find(call.figure);
+  for (const auto& [name, text] : call.with) {
+    const auto& known = entry.arguments;
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw Error(fmt::format("The figure '{}' knows no '{}'; it knows: {}.", call.figure, name,
+                              fmt::join(known, ", ")));
+    }
+  }
+  return entry.function(call);
+}
+
+double Figures::value(const plan::FigureTerm& term, const std::string& as) const {
+  const double of = value(term.of);
+  if (term.beside) return compared(of, value(*term.beside), as);
+  if (as.empty()) return of;
+  throw Error(fmt::format("The figure '{}' stands alone and gives no '{}'.", term.of.figure, as));
+}
+
+std::vector<double> Figures::values(const plan::SimulatedRow& row) const {
+  std::vector<double> all;
+  all.reserve(row.terms.size());
+  for (const plan::FigureTerm& term : row.terms) all.push_back(value(term, row.as));
+  if (row.together.empty() && all.size() == 1) return all;
+  const auto n = static_cast<double>(all.size());
+  double sum = 0.0;
+  if (row.together == "mean") {
+    for (const double one : all) sum += one;
+    return {sum / n};
+  }
+  if (row.together == "geometric mean") {
+    for (const double one : all) sum += std::log(one);
+    return {std::exp(sum / n)};
+  }
+  if (row.together == "range") {
+    const auto [low, high] = std::minmax_element(all.begin(), all.end());
+    return {*low, *high};
+  }
+  if (row.together == "lowest") return {*std::min_element(all.begin(), all.end())};
+  throw Error(fmt::format("Several figures of row '{}' give no '{}'.", row.id, row.together));
+}
+
+std::string Figures::inputs(const plan::SimulatedRow& row) const {
+  std::string text;
+  size_t at = 0;
+  for (size_t open; (open = row.inputs.find('{', at)) != std::string::npos;) {
+    const size_t close = row.inputs.find('}', open);
+    const size_t colon = row.inputs.find(':', open);
+    if (close == std::string::npos || colon > close) {
+      throw Error(fmt::format("The inputs of row '{}' hold a figure without a form.", row.id));
+    }
+    const std::string name = row.inputs.substr(open + 1, colon - open - 1);
+    // It is asked for what the row's own figures are asked for, as far as it knows of that.
+    plan::FigureCall call{name, {}};
+    for (const std::string& argument : find(name).arguments) {
+      const plan::FigureTerm& term = row.terms.front();
+      if (term.beside && term.beside->has(argument)) {
+        call.with[argument] = term.beside->text(argument);
+      }
+      if (term.of.has(argument)) call.with[argument] = term.of.text(argument);
+    }
+    const std::string form = "{" + row.inputs.substr(colon, close - colon + 1);
+    text += row.inputs.substr(at, open - at) + fmt::format(fmt::runtime(form), value(call));
+    at = close + 1;
+  }
+  return text + row.inputs.substr(at);
+}
+
+void add_rows(const plan::SimulatedFile& file, const Figures& figures, TestRows* rows) {
+  for (const plan::SimulatedGroup& group : file.groups) {
+    for (const plan::SimulatedRow& row : group.rows) {
+      const std::vector<double> values = figures.values(row);
+      TestRow& added = rows->add(row.id, row.name, group.name.c_str(), kind_of(row), values.front(),
+                                 figures.inputs(row));
+      if (values.size() > 1) added.highest = values.back();
+      added.part = part_of(row);
+      added.reason = row.reason;
+      added.measured_by = row.measured;
+    }
+  }
+}
+
+}  // namespace troika::papers

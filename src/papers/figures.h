@@ -1,0 +1,47 @@
+// Figures of runs by their names, and the published rows beside which they stand, as the files of
+// phones/simulated say.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "papers/test_rows.h"
+#include "plan/phones/simulated.h"
+
+namespace troika::papers {
+
+inline constexpr double kPercent = 100.0;
+
+class Figures {
+ public:
+  using Function = std::function<double(const plan::FigureCall&)>;
+
+  // `arguments`: what a call may say, each of which the function asks for where it needs it.
+  void add(const std::string& name, std::vector<std::string> arguments, Function function);
+  // The published values themselves: "published", and "published quotient" of two.
+  void add_published(const TestRows& rows);
+
+  // Throws Error for a figure that is not known, and for what it cannot be asked for.
+  double value(const plan::FigureCall& call) const;
+  double value(const plan::FigureTerm& term, const std::string& as) const;
+  // One for each term of the row, or what they are together: two, the ends, for a range.
+  std::vector<double> values(const plan::SimulatedRow& row) const;
+  // What the row says of its inputs, with the figures that stand in it.
+  std::string inputs(const plan::SimulatedRow& row) const;
+
+ private:
+  struct Entry {
+    std::vector<std::string> arguments;
+    Function function;
+  };
+  const Entry& find(const std::string& name) const;
+
+  std::map<std::string, Entry> known_;
+};
+
+// Adds all rows of a file.
+void add_rows(const plan::SimulatedFile& file, const Figures& figures, TestRows* rows);
+
+}  // namespace troika::papers

@@ -1,0 +1,120 @@
+#include "papers/npu_figures.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+
+#include "base/error.h"
+#include "papers/npu_memory.h"
+
+namespace troika::papers {
+namespace {
+
+constexpr double kGiga = 1e9, kMsPerS = 1e3;
+constexpr int kContextOfChunks = 2048;
+
+// What a run is called: a step of the ablation, all of them, or one processor alone.
+void choose_run(const std::string& name, NpuRun* run) {
+  constexpr std::pair<const char*, NpuStep> kSteps[] = {{"naive", NpuStep::kNaive},
+                                                        {"chunk", NpuStep::kChunk},
+                                                        {"outlier", NpuStep::kOutlier},
+                                                        {"llm.npu", NpuStep::kOutOfOrder}};
+  for (const auto& [known, step] : kSteps) {
+    if (name != known) continue;
+    run->step = step;
+    return;
+  }
+  run->step = std::nullopt;
+  run->processors = {lanes::processor_from_name(name)};
+}
+
+NpuRun npu_run_of(const plan::FigureCall& call) {
+  NpuRun run;
+  run.model = call.text("model");
+  run.n_prompt = call.count("tokens");
+  if (call.has("run")) choose_run(call.text("run"), &run);
+  if (call.has("prune")) run.prune = call.count("prune");
+  if (call.has("phone")) run.phone = call.text("phone");
+  return run;
+}
+
+// The middle of what a row of inputs prints.
+double input(const TestRows& rows, const std::string& id, const std::string& name) {
+  for (const plan::PublishedValue& value : rows.row_of(id).values) {
+    if (value.name == name) return (value.low + value.high) / 2.0;
+  }
+  throw Error(fmt::format("The published row '{}' has no value '{}'.", id, name));
+}
+
+double prompt_percent(NpuRuns& runs, const TestRows& rows, const plan::FigureCall& call) {
+  const std::string& task = call.text("task");
+  NpuRun run;
+  run.model = call.text("model");
+  run.n_prompt = static_cast<int>(std::lround(input(rows, call.text("prompt row"), task)));
+  choose_run(call.text("run"), &run);
+  const NpuResult& result = runs.result(run);
+  const double decode_s = result.step_s * input(rows, call.text("answer row"), task);
+  return kPercent * result.prefill.seconds / (result.prefill.seconds + decode_s);
+}
+
+void add_figures_of_memory(const std::string& folder, Figures* figures) {
+  // Several figures ask for one model.
+  const auto known = std::make_shared<std::map<std::pair<std::string, int>, NpuMemory>>();
+  const auto add = [&](const char* name, auto figure_of) {
+    figures->add(name, {"model", "tokens"}, [=, &folder](const plan::FigureCall& call) {
+      const std::pair key(call.text("model"), call.count("tokens"));
+      auto at = known->find(key);
+      if (at == known->end()) {
+        at = known->emplace(key, npu_memory(folder, key.first, key.second)).first;
+      }
+      return figure_of(at->second);
+    });
+  };
+  add("graphs", [](const NpuMemory& m) { return double(m.n_subgraphs); });
+  add("graphs shared by chunks", [](const NpuMemory& m) { return double(m.n_shared); });
+  add("saved GB", [](const NpuMemory& m) { return m.saved_bytes() / kGiga; });
+  add("unshared GB", [](const NpuMemory& m) { return m.unshared_bytes / kGiga; });
+  add("model GB", [](const NpuMemory& m) { return m.model_bytes / kGiga; });
+  add("total over model", [](const NpuMemory& m) { return m.total_bytes() / m.model_bytes; });
+  add("float rows percent",
+      [](const NpuMemory& m) { return kPercent * m.shadow_bytes / m.total_bytes(); });
+  // As the planner chooses it on the phone, with all lanes free.
+  figures->add("chunk length", {"model"}, [&folder](const plan::FigureCall& call) {
+    prepare::Options options = npu_options(folder, call.text("model"));
+    options.memory.context = kContextOfChunks;
+    return double(engine::Engine(options).plan().chunk());
+  });
+}
+
+}  // namespace
+
+void add_npu_figures(NpuRuns& runs, const TestRows& rows, Figures* figures) {
+  const auto add = [&](const char* name, auto figure_of) {
+    figures->add(name, {"model", "tokens", "run", "prune", "phone"},
+                 [&runs, figure_of](const plan::FigureCall& call) {
+                   return figure_of(runs.result(npu_run_of(call)));
+                 });
+  };
+  add("prompt s", [](const NpuResult& r) { return r.prefill.seconds; });
+  add("prompt rate", [](const NpuResult& r) { return r.prefill.tokens_per_s(); });
+  add("prompt joules", [](const NpuResult& r) { return r.prefill.joules; });
+  add("ms the NPU is busy",
+      [](const NpuResult& r) { return kMsPerS * r.npu_busy * r.prefill.seconds; });
+  add("percent the NPU waits", [](const NpuResult& r) { return kPercent * (1.0 - r.npu_busy); });
+  // How many times longer a prompt takes on one processor.
+  figures->add("prompt speedup", {"model", "tokens", "run", "phone"},
+               [&runs](const plan::FigureCall& call) {
+                 plan::FigureCall ours = call;
+                 ours.with.erase("run");
+                 return runs.result(npu_run_of(call)).prefill.seconds /
+                        runs.result(npu_run_of(ours)).prefill.seconds;
+               });
+  figures->add("prompt percent of a task", {"model", "run", "task", "prompt row", "answer row"},
+               [&](const plan::FigureCall& call) { return prompt_percent(runs, rows, call); });
+  figures->add_published(rows);
+  add_figures_of_memory(rows.folder().path, figures);
+}
+
+}  // namespace troika::papers

@@ -1,0 +1,208 @@
+#include "plan/phones/simulated.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace troika::plan {
+namespace {
+
+using PlainJson = nlohmann::json;
+using Choices = std::map<std::string, std::vector<std::string>>;
+
+void check_keys(const PlainJson& json, std::initializer_list<std::string_view> allowed) {
+  if (!json.is_object()) throw Error("something that is no object");
+  for (const auto& [key, value] : json.items()) {
+    if (std::find(allowed.begin(), allowed.end(), key) == allowed.end()) {
+      throw Error(fmt::format("an unknown key '{}'", key));
+    }
+  }
+}
+
+std::string string_of(const PlainJson& json, const char* key, const std::string& otherwise = "") {
+  if (!json.contains(key)) return otherwise;
+  if (!json[key].is_string()) throw Error(fmt::format("a '{}' that is no text", key));
+  return json[key].get<std::string>();
+}
+
+std::vector<std::string> texts_of(const PlainJson& json) {
+  std::vector<std::string> texts;
+  const auto take = [&](const PlainJson& one) {
+    if (one.is_string()) return texts.push_back(one.get<std::string>());
+    if (one.is_number()) return texts.push_back(one.dump());
+    throw Error(fmt::format("{}, which is neither a text nor a number", one.dump()));
+  };
+  if (!json.is_array()) take(json);
+  if (json.is_array()) std::for_each(json.begin(), json.end(), take);
+  if (texts.empty()) throw Error("an empty list");
+  return texts;
+}
+
+std::vector<std::string> list_of(const PlainJson& json, const char* key) {
+  return json.contains(key) ? texts_of(json[key]) : std::vector<std::string>();
+}
+
+// What stands later counts.
+Choices merged(Choices choices, const PlainJson& json) {
+  if (!json.contains("with")) return choices;
+  for (const auto& [name, values] : json["with"].items()) choices[name] = texts_of(values);
+  return choices;
+}
+
+// A call for each combination of figures and arguments.
+std::vector<FigureCall> calls_of(const std::vector<std::string>& figures, const Choices& with) {
+  std::vector<FigureCall> calls;
+  for (const std::string& figure : figures) calls.push_back({figure, {}});
+  for (const auto& [name, values] : with) {
+    std::vector<FigureCall> more;
+    for (const FigureCall& call : calls) {
+      for (const std::string& value : values) {
+        more.push_back(call);
+        more.back().with[name] = value;
+      }
+    }
+    calls = std::move(more);
+  }
+  return calls;
+}
+
+// The calls beside one call. A figure of its own has arguments of its own.
+std::vector<FigureCall> calls_beside(const FigureCall& of, const PlainJson& json) {
+  if (json.is_array()) {
+    std::vector<FigureCall> all;
+    for (const PlainJson& one : json) {
+      for (FigureCall& call : calls_beside(of, one)) all.push_back(std::move(call));
+    }
+    return all;
+  }
+  check_keys(json, {"figure", "with"});
+  Choices with;
+  if (json.contains("figure")) return calls_of(texts_of(json["figure"]), merged({}, json));
+  for (const auto& [name, value] : of.with) with[name] = {value};
+  return calls_of({of.figure}, merged(with, json));
+}
+
+SimulatedRow read_row(const PlainJson& json, const PlainJson& group) {
+  check_keys(json, {"row", "value", "kind", "part", "inputs", "reason", "measured", "figure",
+                    "with", "beside", "as", "together"});
+  SimulatedRow row;
+  row.id = string_of(json, "row");
+  row.name = string_of(json, "value");
+  row.kind = string_of(json, "kind", string_of(group, "kind"));
+  row.part = string_of(json, "part", string_of(group, "part"));
+  row.inputs = string_of(json, "inputs");
+  row.reason = string_of(json, "reason");
+  row.measured = string_of(json, "measured");
+  row.as = string_of(json, "as");
+  row.together = string_of(json, "together");
+  if (row.id.empty()) throw Error("no 'row'");
+  const Choices with = merged(merged({}, group), json);
+  for (const FigureCall& call : calls_of(list_of(json, "figure"), with)) {
+    if (!json.contains("beside")) {
+      row.terms.push_back({call});
+      continue;
+    }
+    for (FigureCall& other : calls_beside(call, json["beside"])) {
+      row.terms.push_back({call, std::move(other)});
+    }
+  }
+  if (row.terms.empty()) throw Error("no 'figure'");
+  if (row.terms.size() > 1 && row.together.empty()) {
+    throw Error("several figures and no 'together'");
+  }
+  return row;
+}
+
+SimulatedGroup read_group(const PlainJson& json) {
+  check_keys(json, {"group", "kind", "part", "with", "stack", "constants", "equal constants",
+                    "of the phone", "phone", "rows"});
+  SimulatedGroup group{string_of(json, "group")};
+  group.stack = string_of(json, "stack");
+  group.constants = list_of(json, "constants");
+  group.equal_constants = list_of(json, "equal constants");
+  group.is_of_phone = json.value("of the phone", false);
+  group.phone = string_of(json, "phone");
+  if (group.name.empty() || !json.contains("rows")) throw Error("a group without name or rows");
+  for (const PlainJson& row : json["rows"]) {
+    try {
+      group.rows.push_back(read_row(row, json));
+    } catch (const std::exception& error) {
+      throw Error(
+          fmt::format("in '{}', row {}: {}", group.name, row.value("row", "?"), error.what()));
+    }
+  }
+  return group;
+}
+
+TakenConstant read_taken(const PlainJson& json) {
+  check_keys(json, {"row", "value", "stack", "constant", "factor"});
+  TakenConstant taken{string_of(json, "row"), string_of(json, "value"), string_of(json, "stack"),
+                      string_of(json, "constant")};
+  taken.factor = json.value("factor", 1.0);
+  if (taken.id.empty() || taken.constant.empty()) throw Error("no 'row' or no 'constant'");
+  return taken;
+}
+
+}  // namespace
+
+const std::string& FigureCall::text(const std::string& name) const {
+  const auto at = with.find(name);
+  if (at == with.end()) throw Error(fmt::format("The figure '{}' needs '{}'.", figure, name));
+  return at->second;
+}
+
+double FigureCall::number(const std::string& name) const {
+  const std::string& text = this->text(name);
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw Error(
+        fmt::format("The figure '{}' needs a number as '{}', not '{}'.", figure, name, text));
+  }
+  return value;
+}
+
+int FigureCall::count(const std::string& name) const {
+  const double value = number(name);
+  if (value != std::floor(value) || value < 0 || value > 1e9) {
+    throw Error(fmt::format("The figure '{}' needs a whole number as '{}'.", figure, name));
+  }
+  return static_cast<int>(value);
+}
+
+SimulatedFile read_simulated(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) {
+    throw Error(fmt::format("{} cannot be opened. Give the folder of phones by ‹phones›.", path));
+  }
+  try {
+    const PlainJson json = PlainJson::parse(in);
+    check_keys(json, {"version", "groups", "taken", "not simulated"});
+    SimulatedFile file;
+    for (const PlainJson& group : json.at("groups")) file.groups.push_back(read_group(group));
+    if (json.contains("taken")) {
+      for (const PlainJson& taken : json["taken"]) file.taken.push_back(read_taken(taken));
+    }
+    if (json.contains("not simulated")) {
+      for (const PlainJson& entry : json["not simulated"]) {
+        check_keys(entry, {"rows", "value", "reason"});
+        for (const std::string& id : list_of(entry, "rows")) {
+          file.not_simulated.push_back({id, string_of(entry, "value"), string_of(entry, "reason")});
+        }
+      }
+    }
+    return file;
+  } catch (const std::exception& error) {
+    throw Error(fmt::format("{} cannot be read: {}.", path, error.what()));
+  }
+}
+
+}  // namespace troika::plan

@@ -1,0 +1,75 @@
+#include "plan/phones/simulated.h"
+
+#include <gtest/gtest.h>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "tests/support/temp_folder.h"
+
+namespace troika::plan {
+namespace {
+
+SimulatedFile read_text(const std::string& text) {
+  const test::TempFolder folder;
+  write_file(folder.file("simulated.json"), text);
+  return read_simulated(folder.file("simulated.json"));
+}
+
+std::string one_row(const std::string& row) {
+  return R"({"version": 1, "groups": [{"group": "g", "kind": "value", "with": {"model": "m"},
+            "rows": [)" +
+         row + "]}]}";
+}
+
+TEST(Simulated, V3_ARowAsksForEachCombinationOfItsArguments) {
+  const SimulatedFile file =
+      read_text(one_row(R"({"row": "x001", "figure": "f", "with": {"tokens": [1, 2], "phone": ["a",
+                            "b"]}, "beside": {"with": {"phone": "c"}}, "together": "range"})"));
+  const SimulatedRow& row = file.groups.at(0).rows.at(0);
+  ASSERT_EQ(row.terms.size(), 4u);
+  EXPECT_EQ(row.kind, "value");
+  for (const FigureTerm& term : row.terms) {
+    EXPECT_EQ(term.of.text("model"), "m");
+    EXPECT_EQ(term.beside->figure, "f");
+    EXPECT_EQ(term.beside->text("phone"), "c");
+    EXPECT_EQ(term.beside->count("tokens"), term.of.count("tokens"));
+  }
+  EXPECT_EQ(row.terms[0].of.text("phone"), "a");
+  EXPECT_EQ(row.terms[3].of.text("phone"), "b");
+}
+
+TEST(Simulated, V3_AFigureBesideAnotherHasArgumentsOfItsOwn) {
+  const SimulatedFile file = read_text(one_row(
+      R"({"row": "x001", "figure": "f", "together": "mean",
+          "beside": [{"figure": "g", "with": {"row": "x002"}}, {"with": {"model": "n"}}]})"));
+  const SimulatedRow& row = file.groups.at(0).rows.at(0);
+  ASSERT_EQ(row.terms.size(), 2u);
+  EXPECT_EQ(row.terms[0].beside->with, (std::map<std::string, std::string>{{"row", "x002"}}));
+  EXPECT_EQ(row.terms[1].beside->text("model"), "n");
+}
+
+TEST(Simulated, V3_WhatIsWrongIsNamed) {
+  const auto expect_error = [](const std::string& text, const std::string& says) {
+    try {
+      read_text(text);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
+    }
+  };
+  expect_error("no JSON", "cannot be read");
+  expect_error(one_row(R"({"row": "x001", "figur": "f"})"), "an unknown key 'figur'");
+  expect_error(one_row(R"({"row": "x001"})"), "no 'figure'");
+  expect_error(one_row(R"({"row": "x001", "figure": ["f", "g"]})"), "no 'together'");
+  expect_error(one_row(R"({"row": "x001", "figure": "f", "with": {"tokens": []}})"),
+               "an empty list");
+  EXPECT_THROW(read_simulated("/no/such/file.json"), Error);
+  const FigureCall call{"f", {{"tokens", "1.5"}, {"model", "m"}}};
+  EXPECT_EQ(call.number("tokens"), 1.5);
+  EXPECT_THROW(call.count("tokens"), Error);
+  EXPECT_THROW(call.number("model"), Error);
+  EXPECT_THROW(call.text("phone"), Error);
+}
+
+}  // namespace
+}  // namespace troika::plan
