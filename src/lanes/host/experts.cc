@@ -26,7 +26,9 @@ class Groups {
     order_ = active_ + n_experts;
     ranks_ = order_ + n_parts;
     std::fill_n(starts_, n_experts + 1, 0);
-    const auto expert_of = [&](size_t part) { return static_cast<size_t>(routes[2 * part]); };
+    const auto expert_of = [&](size_t part) {
+      return static_cast<size_t>(read_route(routes, part).expert);
+    };
     for (size_t part = 0; part < n_parts; ++part) ++starts_[expert_of(part) + 1];
     for (size_t expert = 0; expert < n_experts; ++expert) {
       if (starts_[expert + 1] > 0) active_[n_active_++] = static_cast<int32_t>(expert);
@@ -113,6 +115,7 @@ void run_route(const BoundOp& bound, const OpContext& context, int row) {
   const float* logits = context.input(bound) + static_cast<size_t>(row) * n_experts;
   float* routes = context.output(bound) + static_cast<size_t>(row) * 2 * n_used;
   float shares[kMostExperts];
+  Route chosen[kMostExperts];
   bool is_taken[kMostExperts] = {};
   TROIKA_ASSERT(n_experts <= kMostExperts && n_used <= n_experts);
   context.kernels.softmax(logits, shares, n_experts);
@@ -126,14 +129,14 @@ void run_route(const BoundOp& bound, const OpContext& context, int row) {
       if (best == n_experts || shares[e] > shares[best]) best = e;
     }
     is_taken[best] = true;
-    routes[2 * i] = static_cast<float>(best);
-    routes[2 * i + 1] = shares[best];
+    chosen[i] = {static_cast<int32_t>(best), shares[best]};
     sum += shares[best];
   }
   float factor = bound.op.scale;
   if (bound.op.normalizes_shares) factor /= std::max(sum, kLeastSum);
-  if (factor == 1.0f) return;
-  for (size_t i = 0; i < n_used; ++i) routes[2 * i + 1] *= factor;
+  for (size_t i = 0; i < n_used; ++i) {
+    write_route(routes, i, {chosen[i].expert, factor * chosen[i].share});
+  }
 }
 
 void run_expert_linear(const BoundOp& bound, const OpContext& context, int index, int worker) {
@@ -165,7 +168,7 @@ void run_expert_sum(const BoundOp& bound, const OpContext& context, int worker) 
     float* out = context.output(bound) + t * width;
     for (size_t i = 0; i < n_used; ++i) {
       const float* part = context.input(bound) + groups.row_of(t, i) * width;
-      const float share = routes[2 * (t * n_used + i) + 1];
+      const float share = read_route(routes, t * n_used + i).share;
       if (i == 0) {
         context.kernels.scale(part, share, out, width);
         continue;

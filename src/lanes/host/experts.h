@@ -2,9 +2,29 @@
 // of all tokens that an expert takes are multiplied together.
 #pragma once
 
+#include <cstdint>
+#include <cstring>
+
 #include "lanes/host/op_context.h"
 
 namespace troika::lanes {
+
+// An expert that a token takes, and its share of the sum. It fills two floats of the value that the
+// router writes and the other ops of a mixture read.
+struct Route {
+  int32_t expert;
+  float share;
+};
+static_assert(sizeof(Route) == 2 * sizeof(float));
+
+inline Route read_route(const float* routes, size_t i) {
+  Route route;
+  std::memcpy(&route, routes + 2 * i, sizeof(route));
+  return route;
+}
+inline void write_route(float* routes, size_t i, const Route& route) {
+  std::memcpy(routes + 2 * i, &route, sizeof(route));
+}
 
 // Null for an op that has nothing to do with experts.
 const ExpertCounts* experts_of(const BoundOp& bound);

@@ -98,12 +98,11 @@ std::vector<std::vector<float>> bad_logits() {
 }
 
 void expect_valid_experts(const std::vector<float>& routes) {
-  std::set<float> experts;
-  for (size_t i = 0; i < routes.size(); i += 2) {
-    EXPECT_TRUE(routes[i] >= 0 && routes[i] < Mixture::kExperts &&
-                routes[i] == std::floor(routes[i]))
-        << routes[i];
-    experts.insert(routes[i]);
+  std::set<int32_t> experts;
+  for (size_t i = 0; i < routes.size() / 2; ++i) {
+    const int32_t expert = read_route(routes.data(), i).expert;
+    EXPECT_TRUE(expert >= 0 && expert < Mixture::kExperts) << expert;
+    experts.insert(expert);
   }
   EXPECT_EQ(experts.size(), size_t{Mixture::kUsed}) << "an expert was chosen twice";
 }
