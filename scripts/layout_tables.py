@@ -161,42 +161,12 @@ def section(first, later, model):
     ])  # fmt: skip
 
 
-COLOURS = {"panels": "#56B4E9", "blocks": "#009E73", "load": "#E69F00", "load back": "#CC79A7"}
-WIDTH, LEFT, ROW, TOP = 1600.0, 110.0, 44.0, 34.0
-
-
 def picture(program, model, options, n_tokens, folder):
-    """Blocks and loads of a prompt and the steps behind it, from the trace of a new process."""
-    trace = folder / "trace.json"
+    """Blocks and loads of a prompt and the steps behind it, as the program draws them."""
     prompt = prompt_of(program, model, n_tokens, folder)
     drop_from_page_cache(model)
     run([program, "run", str(model), "-f", str(prompt), "-n", "3", "--ignore-end", "--temp", "0", "--prefill", "int8", "--draft",
-         "none", "--json", "--layouts", "switch", "--trace", str(trace), *options])  # fmt: skip
-    every = json.loads(trace.read_text())["traceEvents"]
-    rows = {e["tid"]: e["args"]["name"] for e in every if e["ph"] == "M"}
-    events = [e for e in every if e["ph"] == "X" and rows[e["tid"]] in ("layout", "loads")]
-    first = min(e["ts"] for e in events)
-    span = max(e["ts"] + e["dur"] for e in events) - first
-    scale = (WIDTH - LEFT - 20) / span
-    height = TOP + 2 * ROW + 10
-    svg = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-           'font-family="sans-serif" font-size="11">', f'<rect width="{WIDTH}" height="{height}" fill="white"/>']  # fmt: skip
-    mark = next(m for m in (1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 1e8) if span / m <= 12)
-    for i in range(int(span / mark) + 1):
-        x = LEFT + i * mark * scale
-        svg.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 6}" y2="{height - 6}" stroke="#ddd"/>'
-                   f'<text x="{x:.1f}" y="22" text-anchor="middle">{i * mark / 1e6:g} s</text>')  # fmt: skip
-    for row, name in enumerate(("blocks", "loads")):
-        svg.append(f'<text x="8" y="{TOP + ROW * row + 22}">{name}</text>')
-    for e in events:
-        row = rows[e["tid"]] == "loads"
-        x, width, y = LEFT + (e["ts"] - first) * scale, max(e["dur"] * scale, 0.5), TOP + ROW * row + 4
-        block = e["args"]["block"]
-        svg.append(f'<rect x="{x:.2f}" y="{y}" width="{width:.2f}" height="{ROW - 8}" fill="{COLOURS[e["name"]]}">'
-                   f'<title>{e["name"]} {block}, {e["dur"] / 1e3:.1f} ms</title></rect>')  # fmt: skip
-        if width > 16:
-            svg.append(f'<text x="{x + width / 2:.2f}" y="{y + 22}" text-anchor="middle">{block}</text>')
-    PICTURE.write_text("\n".join(svg) + "\n</svg>\n")
+         "none", "--json", "--layouts", "switch", "--timeline", str(PICTURE), *options])  # fmt: skip
 
 
 def main():
