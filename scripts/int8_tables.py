@@ -49,12 +49,11 @@ differ in what they do about it:
 | --- | --- |
 {methods}
 
-`shadow` and `token-shadow` take out what exceeds a calibrated limit, x = s · c + r with c = round(x / s) clamped to
-−127 … 127, and add the residual r, a short list of channels, in float times the same int8 weights. For s · c + r = x
+`shadow` and `token-shadow` take out what exceeds a calibrated limit: x = s · c + r, with c = round(x / s) clamped to −127 …
+127. The residual r is a short list of channels. It is multiplied in float by the same int8 weights and added. For s · c + r = x
 nothing is lost but the rounding of what lies within the limit. The weights of a channel are read from the int8 panels
-themselves, so that no second copy stands in memory. LLM.int8() marks a channel for all tokens of a batch where one
-token exceeds the threshold; here each token decides for itself, so that the result does not depend on how a prompt is
-divided.
+themselves, so that no second copy stands in memory. LLM.int8() marks a channel for all tokens of a batch where one token
+exceeds the threshold; here each token decides for itself, so that the result does not depend on how a prompt is divided.
 
 `troika plan MODEL --calibrate TEXT -o plan.json` runs a text in float, gathers the magnitudes of every product's
 input, and tries limits from the 99.99 % quantile down: the largest is taken that loses nothing worth mentioning

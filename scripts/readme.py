@@ -61,9 +61,10 @@ def table(options):
                          f"{row['ratio']:.2f} |")
         shares.append(found["decode"]["fraction_of_bandwidth"])
     cores = len(os.sched_getaffinity(0))
-    text = (f"Tokens per second on {cores} cores ({processor_name()}), neither program told anything: a prompt of "
-            f"{PROMPT_TOKENS} tokens, an answer of {ANSWER_TOKENS}, random weights in real shapes. Answers run at "
-            f"{min(shares):.0%} to {max(shares):.0%} of the rate at which those cores can read memory at all. "
+    text = (f"Tokens, which are words or parts of words, per second on {cores} cores ({processor_name()}); both programs "
+            f"ran without options. The prompt has {PROMPT_TOKENS} tokens and the answer {ANSWER_TOKENS}. The models have real "
+            "shapes and random weights, which are as fast as trained ones. To write a token all weights must be read: answers "
+            f"run at {min(shares):.0%} to {max(shares):.0%} of the rate at which those cores can read memory at all. "
             "`scripts/readme.py` measures it again.")
     return "\n".join([*lines, "", *textwrap.wrap(text, 118), ""])
 

@@ -37,10 +37,10 @@ This page is written by one command and not by hand:
 python3 models/train/table.py DATA OUT/prepared
 ```
 
-`DATA` is the folder of texts and `OUT/prepared` what the [recipe](../models/train/README.md) made of it. Texts,
-tasks and planting are measured by the program `troika` with its default options (weights in Q8_0, activations
-rounded to 8 bits), activity and attention by PyTorch on the weights of the same files. What the models are and
-how they were trained stands in [models](../models/README.md) and on their cards there.
+`DATA` is the folder of texts and `OUT/prepared` what the [recipe](../models/train/README.md) made of it. Texts, tasks and
+planting are measured by the program `troika` with its default options: weights in Q8_0, activations rounded to 8 bits. Activity
+and attention are measured by PyTorch on the weights of the same files. What the models are and how they were trained stands in
+[models](../models/README.md) and on their cards there.
 
 They are small, so the limits are plain: a few million parameters, some millions of tokens, generated tasks with
 invented names, one language, contexts of 2048 tokens. A figure here says how a technique works on these models;
@@ -50,12 +50,12 @@ whether it helps a model of a billion parameters needs one to be measured.
 PLANTED = """\
 ## Planted outliers
 
-Models of this size hardly have activation outliers of the kind that the llm.npu paper describes (few channels,
-mostly the same ones, larger in the first and last layers), so that methods that handle outliers have little to do
-on them. `troika synth --plant-outliers` makes some: it scales chosen channels of the activations up by powers
-of two, and the weights that read them down; of the hidden channels of the feed-forward part, whose magnitudes have
-a long tail of their own, those that are largest over another book. In float nothing changes, to the last bit.
-Where hardly any neuron fires, as in one layer of troika-relu, no neuron can stand out in most tokens.
+The llm.npu paper describes outliers of activations: few channels, mostly the same ones, larger in the first and last layers.
+Models of this size hardly have them, so that methods that handle outliers have little to do. `troika synth --plant-outliers`
+makes some: it scales chosen channels of the activations up by powers of two, and the weights that read them down; of the hidden
+channels of the feed-forward part, whose magnitudes have a long tail of their own, those that are largest over another book. In
+float nothing changes, to the last bit. Where hardly any neuron fires, as in one layer of troika-relu, no neuron can stand out
+in most tokens.
 
 **Planted models show that a mechanism works and is exact. They support no claim about which method is better on
 real models, nor about how many layers may go without it**: where the outliers lie and how large they are was
@@ -69,9 +69,9 @@ other 31 of its block only.
 
 {perplexity}
 
-With one static scale for each tensor, as the paper's matrix unit wants it, it harms all. Here the scale is the
-largest magnitude over a calibration text, the weights are in float, and the text is the first {n_windows} windows of
-{window} tokens of a held-out book (in PyTorch). No method against outliers is at work.
+With one static scale for each tensor, as the paper's matrix unit wants it, it harms all. Here the scale is the largest
+magnitude over a calibration text, and the weights are in float. The text is the first {n_windows} windows of {window} tokens of a held-out
+book (in PyTorch). No method against outliers is at work.
 
 {per_tensor}
 
