@@ -48,7 +48,7 @@ class ChunksTest : public testing::Test {
     options.prompts.chunk = kChunk;
     return options;
   }
-  // A lane for each of two cores; attention on the second.
+  // Two cores are a lane each, and attention runs on the second.
   static prepare::Options two_lanes(plan::Order order) {
     prepare::Options options = one_lane();
     const std::vector<int> cores = usable_core_numbers();

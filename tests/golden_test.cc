@@ -44,7 +44,7 @@ const test_support::TinyModel& find_model(const std::string& name) {
   throw std::runtime_error("no tiny model called " + name);
 }
 
-// Part of the largest logit: two ways of adding up floats.
+// Two ways of adding up floats differ by no more than this part of the largest logit.
 constexpr double kGoldenBound = 1e-5;
 
 class GoldenNumbers : public testing::TestWithParam<Golden> {};

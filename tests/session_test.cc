@@ -200,7 +200,7 @@ TEST_F(SessionTest, ASharedBeginningIsNotComputedAgain) {
   // Back to the first: what was overwritten is computed again.
   EXPECT_EQ(session.prefill(first), 40);
   EXPECT_EQ(row(session), logits_after(first));
-  // The same again: its last token alone, for its logits.
+  // Only the last token of the same prompt is computed again, for its logits.
   EXPECT_EQ(session.prefill(first), 1);
   EXPECT_EQ(row(session), logits_after(first));
   // A beginning of what is known.

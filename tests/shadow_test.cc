@@ -28,7 +28,8 @@ using text::Token;
 using Row = std::vector<float>;
 
 constexpr int kChunk = 36;
-// Around the borders of chunks, odd and even numbers of them, and last chunks of any length.
+// These lie around the borders of chunks: odd and even numbers of them, and last chunks of any
+// length.
 constexpr int kLengths[] = {1,          kChunk - 1,      kChunk,     kChunk + 1,
                             2 * kChunk, 2 * kChunk + 34, 3 * kChunk, 3 * kChunk + 7};
 

@@ -14,7 +14,7 @@
 namespace troika {
 namespace {
 
-// In the order of CpuFeature.
+// The names stand in the order of CpuFeature.
 constexpr std::array<const char*, static_cast<size_t>(CpuFeature::kCount)> kNames = {
     "avx2",        "fma",         "f16c",           "avx512f",  "avx512bw", "avx512vl", "avx512dq",
     "avx512_vnni", "avx512_bf16", "full_rate_bf16", "avx_vnni", "amx_int8", "amx_bf16", "neon",

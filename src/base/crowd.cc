@@ -19,7 +19,7 @@ void Crowd::record(double run_us, double slept_us) {
   const bool is_crowded =
       n_active_ > 1 && run_us > kShortestCrowdedUs && slept_us > kCrowdedShare * run_us * n_active_;
   if (is_crowded) {
-    // In vain again: wait longer before the next trial.
+    // The trial was in vain again: wait longer before the next one.
     if (is_trial_) patience_ = std::min(2 * patience_, kMostPatience);
     n_active_ -= std::max(1, n_active_ / 4);
     n_quiet_ = 0;

@@ -9,7 +9,7 @@ class Crowd {
  public:
   explicit Crowd(int n_workers) : n_workers_(n_workers), n_active_(n_workers) {}
 
-  // For the next run.
+  // Says how many work in the next run.
   int n_active() const { return n_active_; }
 
   // What a run with n_active() workers took, and how long its workers together slept while they

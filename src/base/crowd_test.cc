@@ -52,7 +52,7 @@ TEST(Crowd, TrialsInVainBecomeRare) {
   }
   EXPECT_GE(n_trials, 15);
   EXPECT_LE(n_trials, 40);
-  // And when the others have gone, it is not long before all work again.
+  // When the others have gone, it is not long before all work again.
   for (int i = 0; i < 600; ++i) quiet(crowd);
   EXPECT_EQ(crowd.n_active(), 2);
   crowded(crowd);

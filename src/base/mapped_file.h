@@ -36,7 +36,7 @@ class MappedFile {
   // it in place of the mapping: addresses stay. Later changes of the file are not seen. Where
   // memory runs out the rest stays mapped. Returns the bytes copied.
   size_t copy_into_memory(Team& team) { return copy_into_memory(team, {{0, size_}}); }
-  // The same for parts of it, each of which begins with the whole huge page that it begins in.
+  // Does it for parts, each of which begins with the whole huge page that it begins in.
   struct Range {
     size_t begin, end;
   };

@@ -176,7 +176,7 @@ void bind_to_cores(const std::vector<int>& cores) {
   for (const int core : cores) {
     if (core >= 0 && core < CPU_SETSIZE) CPU_SET(core, &set);
   }
-  // Only a wish: where the system refuses, the thread runs elsewhere.
+  // This is only a wish: where the system refuses, the thread runs elsewhere.
   sched_setaffinity(0, sizeof(set), &set);
 }
 

@@ -54,7 +54,7 @@ class Team {
   void run(Body&& body) {
     run_some(n_threads_, body);
   }
-  // The same on as many workers as find free cores, the first n_active(): fewer than all where
+  // Runs it on as many workers as find free cores, the first n_active(): fewer than all where
   // other programs keep workers from running.
   template <typename Body>
   void run_where_free(Body&& body) {

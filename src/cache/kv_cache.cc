@@ -137,7 +137,7 @@ int KvCache::n_whole_groups() const {
 void KvCache::reserve_for(const Batch& batch) {
   const auto n_slots = [&] { return static_cast<int>(n_users_.size()); };
   while (n_slots() < n_limit_ && n_slots() - n_taken_ < batch.size()) grow();
-  // Rather a page more than two sequences in a group.
+  // A page more is taken before two sequences share a group.
   const int n_groups = n_new_groups(batch);
   if (n_groups == 0) return;
   while (n_slots() < n_limit_ && n_whole_groups() < n_groups) grow();

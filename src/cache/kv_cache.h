@@ -108,7 +108,7 @@ class KvCache {
   void reserve_for(const Batch& batch);
 
   int length(SequenceId sequence) const { return static_cast<int>(slots(sequence).size()); }
-  // In the order of positions. Valid until the sequence changes.
+  // Returns the slots in the order of positions. They are valid until the sequence changes.
   std::span<const Slot> slots(SequenceId sequence) const;
   Token token_of(SequenceId sequence, int position) const { return held(sequence, position).token; }
   Tag tag_of(SequenceId sequence, int position) const { return held(sequence, position).tag; }
@@ -120,7 +120,7 @@ class KvCache {
   // `to` becomes the first `length` tokens of `from`; no key or value is copied.
   void fork(SequenceId from, SequenceId to, int length);
 
-  // From now on no more slots than these are given out, of which some may be taken already.
+  // No more slots than these are given out from now on; some of them may be taken already.
   // REQUIRES: no more than the shape has.
   void limit_slots(int n_slots);
   int n_limit() const { return n_limit_; }
@@ -133,7 +133,7 @@ class KvCache {
   // through memory.
   const std::byte* const* key_pages(int layer) const;
   const std::byte* const* value_pages(int layer) const;
-  // From one page of a layer to the next, where all of them are of one source; else 0.
+  // The distance from one page of a layer to the next, where all of them are of one source; else 0.
   size_t page_stride_bytes() const { return region_ != nullptr ? block_bytes() : 0; }
   size_t head_offset_bytes(int head) const {  // within a page
     return (shape_.head_bytes() << kPageSlotsLog2) * static_cast<size_t>(head);

@@ -16,7 +16,7 @@ namespace {
 
 KvShape shape(int most_slots) { return {2, 2, 32, tensor::Type::kF16, most_slots}; }
 
-// With sequences 0 .. n - 1.
+// Makes a cache with sequences 0 .. n - 1.
 KvCache open_cache(const KvShape& shape, int n_sequences = 1) {
   KvCache kv(shape);
   for (SequenceId s = 0; s < n_sequences; ++s) EXPECT_EQ(kv.open(), s);

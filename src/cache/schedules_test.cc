@@ -101,7 +101,7 @@ class Schedule {
     std::vector<Token> tokens;
     std::vector<Tag> tags;
   };
-  // Often the beginning of some text.
+  // Makes a prompt, which often is the beginning of some text.
   Prompt any_prompt() {
     Prompt prompt;
     if (!texts_.empty() && below(4) > 0) {
@@ -213,7 +213,7 @@ class Schedule {
                                           [](const auto& text) { return text.second.is_idle; }));
   }
 
-  // By each slot of the pages.
+  // Says of each slot of the pages whether it is taken.
   std::vector<bool> taken() const {
     std::vector<bool> is_taken(512);
     for (const auto& [id, text] : texts_) {
@@ -227,7 +227,7 @@ class Schedule {
     return kv_.shape().most_slots - static_cast<int>(n);
   }
 
-  // Chains and trees behind a few texts.
+  // Makes a batch of chains and trees that continue a few texts.
   Batch any_batch() {
     Batch batch;
     for (int n = 1 + below(3); n > 0; --n) {

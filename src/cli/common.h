@@ -79,7 +79,7 @@ Option* add_prefill(Command& command, std::optional<plan::Prefill>& prefill,
                     const std::string& help);
 Option* add_activations(Command& command, plan::Activations& activations);
 Option* add_kv(Command& command, tensor::Type& type);
-// --lanes of this machine.
+// Adds --lanes, the cores of this machine.
 Option* add_cores(Command& command, std::vector<plan::HostLane>& lanes, const std::string& help);
 
 // Loads with a note on standard error about the context that was chosen.
@@ -120,7 +120,7 @@ std::string attention_text(const plan::PromptAttention& attention);
 
 // What an error says, with this program's options: --context.
 std::string message_of(const std::exception& error);
-// The same for any text in which options are marked, see base/option_names.h.
+// Puts options into any text in which they are marked, see base/option_names.h.
 std::string with_flags(const std::string& text);
 
 // The whole of a file, or of standard input for "-". Throws Error.

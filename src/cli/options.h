@@ -55,7 +55,7 @@ class Option {
   Option* check(const Check& check);
   // The text may end in a unit of bytes: 2G, 512MiB; K is 1024 if it stands alone.
   Option* with_byte_units();
-  // The same, not 0; "auto" becomes 0.
+  // A whole number that is not 0; "auto" becomes 0.
   Option* with_byte_units_or_auto();
   Option* excludes(Option* other);
 
@@ -91,7 +91,7 @@ class Command {
   // in options.cc for the types that are used: another one needs a line there.
   template <typename T>
   Option* add_option(const std::string& names, T& value, const std::string& help);
-  // For a text that `take` reads; what it throws ends the program as any error does.
+  // Adds an option whose text `take` reads; what it throws ends the program as any error does.
   Option* add_text(const std::string& names, const std::function<void(const std::string&)>& take,
                    const std::string& help);
   // "!--no-cache" sets `value` to false.

@@ -15,14 +15,14 @@ using Json = nlohmann::json;
 // Throws Error where the file cannot be read, is longer than `most_bytes`, nested deeper than any
 // such file, or no JSON object.
 Json read_json(const std::string& path, uint64_t most_bytes);
-// The same over a text; `path` stands in messages.
+// Reads a text; `path` stands in messages.
 Json parse_json(std::string_view text, const std::string& path);
 // Empty where there is no such file.
 std::optional<Json> find_json(const std::string& path, uint64_t most_bytes);
 
 // The member of an object; null where the value is no object, or has none of this name but null.
 const Json* member(const Json& object, std::string_view key);
-// The same where it is a string.
+// Returns the value where it is a string.
 std::optional<std::string> text_member(const Json& object, std::string_view key);
 std::optional<bool> bool_member(const Json& object, std::string_view key);
 

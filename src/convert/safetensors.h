@@ -49,7 +49,7 @@ class SafetensorsFile {
 
   const std::string& path() const { return path_; }
   uint64_t file_bytes() const { return file_bytes_; }
-  // In the order of the header.
+  // Returns the tensors in the order of the header.
   std::span<const SourceTensor> tensors() const { return tensors_; }
   // Throws an Error if the file was cut short while it was mapped.
   void check_intact() const;

@@ -124,7 +124,8 @@ class OwnWords {
       prompt_.push_back(draw(1, i, 2) == 0 ? wanted(prompt_.back()) : draw(2, i, kTokens));
     }
   }
-  // What the model wanted behind so many percent of the prompt, another token beside it.
+  // Returns what the model would say next at so many percent of the prompt's tokens, with another
+  // token beside it.
   std::vector<LikelyNext> covered(int percent) const {
     std::vector<LikelyNext> all;
     for (int i = 0; i < kPrompt; ++i) {

@@ -69,7 +69,7 @@ TEST_F(HistoryFileTest, DropsWhatACutOffWriteLeft) {
   std::string problem;
   EXPECT_EQ(file_.read(&problem), (Texts{{1, 2, 3}, {8}}));
   EXPECT_EQ(problem, "");
-  // The same within the header.
+  // A file that ends within its header is refused too.
   for (const size_t n : {0u, 1u, 7u, 8u, 20u, 31u}) {
     write(path_, whole.substr(0, n));
     EXPECT_TRUE(file_.read(&problem).empty());

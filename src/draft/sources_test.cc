@@ -14,7 +14,7 @@ namespace {
 
 using Tokens = std::vector<Token>;
 
-// Down the tree by the best chance.
+// Returns the tokens on the way down that takes the likeliest child each time.
 Tokens likeliest(const Tree& tree) {
   Tokens tokens;
   for (int at = kRoot;;) {

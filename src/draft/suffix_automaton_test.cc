@@ -43,7 +43,7 @@ SuffixAutomaton::State state_of(const SuffixAutomaton& automaton, const Text& pa
 
 class OfSymbols : public testing::TestWithParam<int> {};
 
-// After every token, against a search through the text.
+// After every token the automaton is compared with a search through the text.
 TEST_P(OfSymbols, KnowsTheLongestSuffixThatOccurredBefore) {
   const Text text = random_text(7, 120, GetParam());
   SuffixAutomaton automaton;

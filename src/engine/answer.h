@@ -65,7 +65,7 @@ class Answer {
 
   // What is known of it so far. The prompt is whoever reads it to fill in.
   Generated& result() { return result_; }
-  // False behind its last token.
+  // Returns false once the last token was taken.
   bool goes_on() const { return goes_on_; }
   // Looks whether it must stop before another token is sampled, and says so from then on.
   bool must_stop(const Session& session);
@@ -77,7 +77,7 @@ class Answer {
   // Takes over what a step has appended to the history, of which the first n_drafted were guessed,
   // and cuts the history behind the answer's end: what came behind it was never there.
   void take(Session& session, const Session::Stepped& step);
-  // The rest of the text, which waited for more. Once.
+  // Returns the answer with the rest of its text, which waited for more. To be called once.
   Generated finish();
 
  private:

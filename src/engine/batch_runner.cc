@@ -187,7 +187,7 @@ void BatchRunner::observe(const cache::Batch& batch, const lanes::Run& run, size
   observer.took(1e3 * seconds_since(start));
 }
 
-// The same for whoever runs the batch.
+// Tells whoever runs the batch of the head's rows.
 void BatchRunner::run_head(const cache::Batch& batch, const lanes::Run& run, size_t first,
                            RowSink sink) {
   for_outputs(

@@ -77,7 +77,7 @@ struct ChatFormat::State {
     return result;
   }
 
-  // The same for all texts in it. REQUIRES: its depth is bounded by whoever has read it.
+  // Goes through all texts in a value. REQUIRES: its depth is bounded by whoever has read it.
   Json protect(const Json& json) const {
     if (json.is_string()) return protect(json.get_ref<const std::string&>());
     if (!json.is_structured()) return json;

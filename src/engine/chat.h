@@ -32,7 +32,7 @@ class ChatFormat {
 
   // The tokens after which the model writes its answer. Special tokens in the messages are text.
   std::vector<cache::Token> prompt(const std::vector<Message>& messages) const;
-  // The same before tokenization.
+  // Returns the prompt as a text, before it becomes tokens.
   std::string text(const std::vector<Message>& messages) const;
   std::vector<cache::Token> prompt(const Conversation& conversation) const;
   std::string text(const Conversation& conversation) const;

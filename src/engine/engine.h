@@ -56,7 +56,7 @@ class Engine {
   // What this engine keeps in memory, and the limit of it; nothing on a phone.
   const plan::Ledger& ledger() const { return ledger_; }
 
-  // Null on this machine.
+  // Returns the phone that stands in for this machine; null where there is none.
   const lanes::VirtualPhone* phone() const;
   // What the phone was planned with; null on this machine.
   const machines::PhoneSetup* phone_setup() const { return phone_setup_.get(); }

@@ -17,7 +17,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Everything off: plain sampling from the softmax.
+// Everything is off: tokens are drawn from the softmax as it is.
 SamplerOptions plain() {
   SamplerOptions o;
   o.temperature = 1.0f;
@@ -58,7 +58,7 @@ std::vector<float> logs(const std::vector<double>& probabilities) {
   return logits;
 }
 
-// Five deviations of a binomial distribution.
+// Expects each share within five standard deviations of its binomial distribution.
 void expect_shares(const std::map<Token, int>& counts, const std::vector<double>& shares, int n) {
   for (size_t token = 0; token < shares.size(); ++token) {
     const auto found = counts.find(static_cast<Token>(token));

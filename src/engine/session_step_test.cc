@@ -291,7 +291,7 @@ TEST_F(Step, AnErrorBehindAcceptedTokensComesWithTheNextCall) {
   }
 }
 
-// With a source that really looks for repetitions: greedy text of a random model soon repeats.
+// This source really looks for repetitions: greedy text of a random model soon repeats.
 TEST_F(Step, TheWidthFollowsWhatPays) {
   std::vector<std::unique_ptr<draft::Source>> sources;
   sources.push_back(std::make_unique<draft::SamSource>());

@@ -86,7 +86,7 @@ TEST(Session, TheChosenPathOfATreeBecomesHistory) {
   const auto expected = branch(batch, past, 4);
   EXPECT_EQ(tiny.session->history(), expected);
   EXPECT_EQ(copy_of(tiny.session->logits()), fresh_logits(tiny, expected));
-  // And the session goes on from there.
+  // The session goes on from there.
   Sampler sampler({.temperature = 0.0f});
   tiny.session->next(sampler);
   const auto longer = tiny.session->history();

@@ -142,7 +142,8 @@ uint64_t HubModel::bytes() const {
 std::string HubModel::file_name() const { return name_of(files.front().path); }
 
 std::vector<HubModel> models_of(const std::vector<HubFile>& files) {
-  // By what is common to the shards of one model; shards come in the order of their numbers.
+  // Shards of one model are found by what their names have in common, and come in the order of
+  // their numbers.
   std::map<std::string, std::map<uint32_t, HubFile>> groups;
   std::map<std::string, uint32_t> counts;
   for (const HubFile& file : files) {

@@ -1,4 +1,4 @@
-// From somebody's bytes to a file whose size and hash are right.
+// Turns somebody's bytes into a file whose size and hash are right.
 #pragma once
 
 #include <cstdint>

@@ -60,7 +60,7 @@ bool is_safe_path(std::string_view path) {
   for (size_t i = 0; i < path.size(); ++i) {
     const auto c = static_cast<unsigned char>(path[i]);
     if (c < 0x20 || c == 0x7f || c == '\\') return false;
-    // U+0080 to U+009F, which some terminals obey too.
+    // Some terminals obey U+0080 to U+009F too.
     if (c == 0xc2 && i + 1 < path.size() && static_cast<unsigned char>(path[i + 1]) < 0xa0) {
       return false;
     }

@@ -80,7 +80,7 @@ PartFile::~PartFile() {
   close();
 }
 
-// Also lets the next process have it.
+// The next process may have the file then.
 void PartFile::close() {
   if (descriptor_ >= 0) ::close(descriptor_);
   descriptor_ = -1;

@@ -23,7 +23,7 @@ struct FileType {
 std::span<const FileType> file_types();
 // "f32, f16, ... or the mixes q2_k, ..."
 std::string file_type_names();
-// In any case of letters. Throws a UsageError that lists the names.
+// The name may stand in any case of letters. Throws a UsageError that lists the names.
 const FileType& get_file_type(std::string_view name);
 
 // What the choice for one tensor depends on besides the tensor itself.

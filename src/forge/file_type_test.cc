@@ -39,7 +39,7 @@ TEST(FileType, PlainTypesAreTheSameEverywhere) {
   }
 }
 
-// For 32 layers: 0 to 3, 28 to 31, and 6, 9, 12, ... between.
+// Among 32 layers these are 0 to 3, 28 to 31, and 6, 9, 12, ... between.
 TEST(FileType, TheMixGivesSensitiveMatricesMoreBits) {
   EXPECT_EQ(choose("q4_k_m", "output.weight", {4096, 32000}), Type::kQ6_K);
   EXPECT_EQ(choose("q4_k_m", "token_embd.weight", {4096, 32000}), Type::kQ4_K);

@@ -19,8 +19,8 @@ struct PlantOptions {
   std::string output;       // may be the same path: it is replaced when the new file is complete
   double channels = 0.003;  // share of the channels of each activation, above 0, at most 0.5; one
                             // channel is scaled at least
-  // The same for the inputs of down matrices behind a gate. Their own magnitudes have a long tail
-  // over all channels, which few planted ones do not rise above.
+  // How much larger the inputs of down matrices behind a gate become. Their own magnitudes have a
+  // long tail over all channels, which few planted ones do not rise above.
   double hidden_channels = 0.025;
   // How large each input of a matrix is in use, by the name of the matrix, where that is known: the
   // largest hidden channels are planted. Otherwise the lengths of their rows tell.

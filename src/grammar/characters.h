@@ -24,7 +24,7 @@ class CharacterSet {
   CharacterSet both(const CharacterSet& other) const { return without(other.inverted()); }
   bool has(uint32_t code) const;
   bool empty() const { return ranges_.empty(); }
-  // In order, with gaps between them.
+  // Returns the ranges in order; there is a gap between any two.
   const std::vector<std::pair<uint32_t, uint32_t>>& ranges() const { return ranges_; }
 
  private:

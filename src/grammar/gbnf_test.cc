@@ -31,7 +31,7 @@ TEST(Gbnf, RulesThatCallThemselves) {
   EXPECT_TRUE(fits(balanced, "(()([()]))"));
   EXPECT_FALSE(fits(balanced, "(()([()])"));
   EXPECT_FALSE(fits(balanced, "([)]"));
-  // At the end, so that a text of any length has the same few states.
+  // The loop stands at the end, so that a text of any length has the same few states.
   const auto list = compiled("root ::= \"a\" | \"a,\" root", Format::kGbnf);
   std::string text = "a";
   for (int i = 0; i < 40; ++i) text += ",a";

@@ -52,7 +52,7 @@ std::shared_ptr<Grammar> compile(std::string_view text, Format format,
                                  std::shared_ptr<const TokenTrie> tokens,
                                  const CompileOptions& options = {});
 
-// The same for what is built of several parts.
+// Reads what is built of several parts.
 std::shared_ptr<Grammar> compile(const Grammar::Build& build,
                                  std::shared_ptr<const TokenTrie> tokens,
                                  const Limits& limits = {});

@@ -215,7 +215,7 @@ void Pool::join_heads(std::vector<Expr>* list) {
   *list = std::move(joined);
 }
 
-// The same for [ab] x | c x.
+// Joins expressions that differ in their first characters only, as [ab] x | c x does.
 void Pool::join_tails(std::vector<Expr>* list) {
   const auto is_joinable = [&](Expr e) {
     return nodes_[e].kind == Kind::kConcat && nodes_[nodes_[e].a].kind == Kind::kBytes;

@@ -29,13 +29,13 @@ size_t common_bytes(std::string_view a, std::string_view b) {
       a.begin());
 }
 
-struct Piece {
+struct TokenText {
   std::string_view bytes;
   Token token;
 };
 
 // The pieces are sorted. Tokens of equal bytes stand side by side.
-Trie make_trie(const std::vector<Piece>& pieces, int n_tokens, int most_plain) {
+Trie make_trie(const std::vector<TokenText>& pieces, int n_tokens, int most_plain) {
   Trie trie;
   trie.most_plain = most_plain;
   trie.tokens.resize(n_tokens);
@@ -46,7 +46,7 @@ Trie make_trie(const std::vector<Piece>& pieces, int n_tokens, int most_plain) {
     }
   };
   std::string_view last;
-  for (const Piece& piece : pieces) {
+  for (const TokenText& piece : pieces) {
     size_t common = common_bytes(last, piece.bytes);
     if (common == piece.bytes.size()) --common;
     close(common);
@@ -80,7 +80,7 @@ TokenTrie::TokenTrie(const text::Tokenizer& tokenizer, bool has_control)
     if (piece.size() <= UINT16_MAX) pieces_ += piece;
     begins_.push_back(static_cast<uint32_t>(pieces_.size()));
   }
-  std::vector<Piece> of[3];
+  std::vector<TokenText> of[3];
   int longest = kShort;
   for (Token token = 0; token < n_tokens_; ++token) {
     const std::string_view piece = bytes(token);
@@ -92,7 +92,7 @@ TokenTrie::TokenTrie(const text::Tokenizer& tokenizer, bool has_control)
   }
   const int most_plain[3] = {kShort, longest, 0};
   for (int i = 0; i < 3; ++i) {
-    std::sort(of[i].begin(), of[i].end(), [](const Piece& a, const Piece& b) {
+    std::sort(of[i].begin(), of[i].end(), [](const TokenText& a, const TokenText& b) {
       return a.bytes != b.bytes ? a.bytes < b.bytes : a.token < b.token;
     });
     tries_.push_back(make_trie(of[i], n_tokens_, most_plain[i]));

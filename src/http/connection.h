@@ -59,7 +59,7 @@ class Connection {
   void begin_idle(Time now) { deadline_ = now + seconds(patience_.idle); }
 
   enum class Late : uint8_t { kNo, kIdle, kHead, kBody, kWrite, kLinger };
-  // For what the client has taken too long.
+  // Says what the client has taken too long for.
   Late late(Time now) const;
 
   // The request that is being answered; null between requests. Of its answer:

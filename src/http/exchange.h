@@ -52,9 +52,9 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   Exchange(std::shared_ptr<Mailbox> mailbox, size_t connection)
       : mailbox_(std::move(mailbox)), connection_(connection) {}
 
-  // The whole answer, once.
+  // Sends the whole answer. To be called once.
   void reply(Response response);
-  // Or its head, any number of parts, and its end.
+  // Sends an answer in parts: its head, any number of parts, and its end.
   void begin(Response head);
   void write(std::string bytes);
   void end();

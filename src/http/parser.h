@@ -42,7 +42,7 @@ class Parser {
   Request take();
 
  private:
-  // In the order of the bytes.
+  // The states come in the order of the bytes.
   enum class State : uint8_t {
     kBegin,  // the request line
     kHeaders,

@@ -159,7 +159,8 @@ void Server::accept_from(const Listener& listener) {
   for (int i = 0; i < kMostAccepted; ++i) {
     Descriptor socket(accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (socket.get() < 0) {
-      // Without descriptors the listener stays ready: whoever is idle makes room for the next turn.
+      // The listener stays ready while no descriptor is left: whoever is idle makes room for the
+      // next turn.
       if (errno == EMFILE || errno == ENFILE) end_an_idle_one();
       return;
     }
@@ -256,7 +257,7 @@ void Server::begin_request(Id id, Connection& connection) {
   handler_.on_request(connection.exchange, std::move(request));
 }
 
-// Behind what is no request nothing can be found any more.
+// What follows something that is no request cannot be told apart any more.
 void Server::refuse(Connection& connection, const Refusal& refusal) {
   ++statistics_.n_refused;
   Response response = handler_.refusal(refusal);

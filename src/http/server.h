@@ -60,7 +60,7 @@ class Server {
   void stop();
 
   const std::vector<Listener>& listeners() const { return listeners_; }
-  // To be read by the server's thread.
+  // Only the server's thread reads it.
   const ServerStatistics& statistics() const { return statistics_; }
 
  private:

@@ -26,7 +26,7 @@ class Runtime {
 
   // Throws an Error with the line: "The chat template fails at line 3: `what`."
   [[noreturn]] void fail(const std::string& what) const;
-  // For a use of an undefined value that needs it to be there.
+  // Throws what a use of an undefined value throws where the value must be there.
   [[noreturn]] void fail_undefined(const Value& v) const;
   void require_defined(const Value& v) const {
     if (v.is_undefined()) {

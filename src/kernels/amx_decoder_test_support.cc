@@ -27,7 +27,7 @@ struct Form {
   Operands operands;
 };
 
-// In the order of AmxOperation. All of them in VEX map 0F38, of 128 bits, with W = 0.
+// The rows stand in the order of AmxOperation. All are in VEX map 0F38, of 128 bits, with W = 0.
 constexpr Form kForms[] = {
     {AmxOperation::kLdtilecfg, "ldtilecfg", 0x49, kNoPrefix, Operands::kMemory},
     {AmxOperation::kSttilecfg, "sttilecfg", 0x49, k66, Operands::kMemory},

@@ -349,7 +349,7 @@ TEST_F(AmxRefusals, OfShapesThatDoNotFit) {
   expect_refused(
       "tdpbf16ps %tmm4,%tmm7,%tmm1: "
       "3 lines of 20 bytes times 7 of 12 do not make 7 of 20");
-  // In bytes, because assemblers refuse it too.
+  // The instruction stands in bytes, because assemblers refuse it.
   asm volatile(".byte 0xc4, 0xe2, 0x5b, 0x5e, 0xcc");
   expect_refused("tdpbssd %tmm4,%tmm4,%tmm1: it names a tile twice");
   configure({.line_bytes = {64, 62, 64}, .n_lines = {16, 16, 16}});

@@ -25,7 +25,7 @@ class AmxEmulator {
   // The first instruction since the last call that a processor would have refused, and why; empty
   // if there was none. The program went on behind it.
   std::string take_refusal();
-  // Emulated so far, in all threads.
+  // Returns how many instructions were emulated so far, in all threads.
   size_t n_instructions() const;
 };
 

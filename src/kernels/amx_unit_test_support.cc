@@ -184,8 +184,8 @@ template AmxRefusal AmxUnit::add_bytes<uint8_t, uint8_t>(int tile, int left, int
 
 AmxRefusal AmxUnit::add_bf16(int tile, int left, int right) {
   if (const AmxRefusal why = why_not(tile, left, right)) return why;
-  // To the nearest number, ties to even; what is too small for a normal float is zero, before and
-  // after each operation; no exceptions. Whatever the thread has set.
+  // Rounds to the nearest number, ties to even; what is too small for a normal float is zero,
+  // before and after each operation; no exceptions. Whatever the thread has set.
   constexpr unsigned kNoExceptions = 0x1f80, kZerosForResults = 0x8000, kZerosForOperands = 0x40;
   const unsigned before = _mm_getcsr();
   _mm_setcsr(kNoExceptions | kZerosForResults | kZerosForOperands);

@@ -37,7 +37,7 @@ class AttentionTest : public EveryImplementation {
     if (in_segments) {
       const size_t stride = c.n_heads * attention_part_floats(args.head_size);
       std::vector<float> parts(n_attention_segments(args) * stride);
-      // In any order.
+      // The slots may stand in any order.
       for (size_t s = n_attention_segments(args); s-- > 0;) {
         table.attention_segment(args, s, parts.data() + s * stride);
       }

@@ -53,7 +53,7 @@ void visit_functions_by_type(Table& mine, const Table& theirs, Visit visit) {
   visit_all("unpack_int8_strips", mine.unpack_int8_strips, theirs.unpack_int8_strips);
 }
 
-// The same for all functions.
+// Visits all functions of the tables, those for each type and the others.
 template <typename Visit>
 void visit_functions(Table& mine, const Table& theirs, Visit visit) {
   visit_functions_by_type(mine, theirs, visit);

@@ -49,7 +49,7 @@ struct ChannelProduct {
   const Outlier* outliers = nullptr;  // a list for each token
   size_t stride = 0;                  // from one list to the next
   const uint32_t* counts = nullptr;   // (n_tokens)
-  // By channel: its level in row 0, and so on; of every channel that a list names.
+  // For every channel that a list names: its level in row 0, in row 1, and so on.
   const int8_t* const* channels = nullptr;
   const float* scales = nullptr;  // (n_rows)
   float* y = nullptr;

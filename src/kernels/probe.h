@@ -1,5 +1,5 @@
 // Loops that find out what this processor can do at best: what measured rates are fractions of.
-// Not part of the table: nothing computes with them.
+// They are in no table, because nothing computes with them.
 #pragma once
 
 #include <cstddef>

@@ -86,7 +86,7 @@ TEST_P(StripKernels, ProductsHaveTheBitsOfTheFilesOrder) {
       ASSERT_TRUE(are_equal(found, wanted))
           << tensor::type_name(type) << " k " << k << " tokens " << n_tokens;
     }
-    // In pieces, as workers take them.
+    // Rows are computed in parts, as workers take them.
     std::vector<float> found(wanted.size(), -7.0f);
     for (size_t r = 0; r < kRows; r += tensor::kStripRows) {
       MatmulWeight part = weight.strips;

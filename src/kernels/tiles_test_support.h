@@ -16,7 +16,7 @@ inline std::vector<Shape> tile_shapes() {
   return shapes;
 }
 
-// To the bit like the reference.
+// Expects the bits of the reference.
 inline void compare_int8_products(MatmulInt8* matmul) {
   for (const Shape& s : tile_shapes()) {
     const TestWeight weight(Type::kF32, s.n_rows, s.k, random_floats(s.n_rows * s.k, 1, 0.05f));
@@ -36,7 +36,7 @@ inline void compare_int8_products(MatmulInt8* matmul) {
   }
 }
 
-// Stretch by stretch of k.
+// Compares stretches of k one after the other.
 inline void compare_bf16_products(MatmulBf16* matmul) {
   for (const Shape& s : tile_shapes()) {
     const TestWeight weight(Type::kF32, s.n_rows, s.k, random_floats(s.n_rows * s.k, 1, 0.05f));

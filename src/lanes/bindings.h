@@ -21,7 +21,7 @@ class TaskBindings {
     return static_cast<int>(wanted_.size()) - 1;
   }
   bool empty() const { return wanted_.empty(); }
-  // The same for another run, without leases.
+  // Binds another run, which needs no leases.
   TaskBindings unbound() const {
     TaskBindings other;
     for (const Wanted& wanted : wanted_) other.add(wanted.weight, wanted.rows);

@@ -25,7 +25,7 @@ struct Int8Rule {
 // The threshold that LLM.int8() takes for all models.
 inline constexpr float kSplitLimit = 6.0f;
 
-// By weight. Products that read the same activation have the same rule.
+// There is a rule for each weight. Products that read the same activation have the same rule.
 using Int8Rules = std::vector<Int8Rule>;
 
 }  // namespace troika::lanes

@@ -44,7 +44,7 @@ struct ShadowArea {
 
 class ShadowAreas {
  public:
-  // For the largest of these inputs. Memory is taken when it is first written. Throws Error where
+  // Holds the largest of these inputs. Memory is taken when it is first written. Throws Error where
   // the system has no such address space.
   ShadowAreas(const weights::Channels& channels, int most_tokens, int n_sets);
 

@@ -29,8 +29,8 @@ struct Range {
 struct Slice {
   static constexpr int kNoList = -1;
 
-  // By op, of its output: rows of a product's weight, elements of what is element by element. Each
-  // begins at a multiple of kRowGranularity. Empty: all columns of all ops.
+  // For each op a part of its output: rows of a product's weight, elements of what goes element by
+  // element. Each begins at a multiple of kRowGranularity. Empty: all columns of all ops.
   std::vector<Range> columns;
   // Rows of the batch, or of the wanted outputs. They are fixed in the shape that the executable is
   // built for: a pass of fewer rows leaves the last slices with less to do, or nothing.

@@ -17,7 +17,7 @@ namespace troika::machines {
 std::unique_ptr<lanes::Machine> make_host(const kernels::Table& kernels, const plan::Plan& plan,
                                           const prepare::LoadedWeights& weights);
 
-// Without values it only takes modelled time; with them the cores of this machine compute them.
+// A phone without values takes modelled time only; else cores of this machine compute them.
 std::unique_ptr<lanes::VirtualPhone> make_phone(const PhoneSetup& setup,
                                                 const kernels::Table& kernels,
                                                 const plan::Plan& plan, bool has_values);

@@ -200,7 +200,7 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   if (plan.lengths.empty()) plan.lengths = cuts.lengths;
   setup->notes = std::move(cuts.notes);
   setup->length_notes = std::move(cuts.length_notes);
-  // For people: what the longer chunks would have cost.
+  // Says to people what the longer chunks would have cost.
   setup->choice.shapes.insert(setup->choice.shapes.end(), longer.begin(), longer.end());
   plan.placements = setup->choice.placements;
   const std::vector<plan::OpShape> products =

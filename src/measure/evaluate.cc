@@ -87,7 +87,7 @@ bool is_punctuation(char c) {
   return c > ' ' && c < '\x7f' && std::isalnum(static_cast<unsigned char>(c)) == 0;
 }
 
-// Without the punctuation around it.
+// Returns the first word without the punctuation around it.
 std::string first_word(const std::string& text) {
   std::string word = trimmed(text);
   word.erase(std::find_if(word.begin(), word.end(), is_space), word.end());

@@ -15,8 +15,8 @@ struct LinearInput {
   int width = 0;
 };
 
-// In the order of the model: the inputs of all products but the head. Where attention stands
-// between two products of the same activation, they count as two inputs.
+// Returns, in the order of the model, the inputs of all products but the head. Where attention
+// stands between two products of the same activation, they count as two inputs.
 std::vector<LinearInput> linear_inputs(const Blueprint& blueprint);
 
 }  // namespace troika::model

@@ -7,7 +7,7 @@
 
 namespace troika::model {
 
-// `attention.sliding_window`; 0: none.
+// Returns `attention.sliding_window`; 0: none.
 int read_window(const Metadata& metadata, int fallback);
 
 // Which blocks have the window: as `attention.sliding_window_pattern` lists them, or the last block

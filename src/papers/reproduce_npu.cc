@@ -180,7 +180,7 @@ class Reproduction {
     });
   }
 
-  // Of a task whose lengths a row prints, with the floats on the CPU or on the GPU.
+  // Figures about a task whose lengths a row prints, with the floats on the CPU or on the GPU.
   void add_figures_of_tasks() {
     const auto lengths_of = [this](const plan::FigureCall& call) {
       return task_lengths(rows_.row_of(call.text("lengths of")));

@@ -11,8 +11,10 @@ namespace troika::plan {
 namespace {
 
 constexpr DeviceKind kKinds[] = {
-    {"opencl", "the number of an OpenCL device", true},
-    {"openvino", "the name of a device of OpenVINO, as CPU", false},
+    {.name = "opencl", .meaning = "the number of an OpenCL device", .is_numbered = true},
+    {.name = "openvino",
+     .meaning = "the name of a device of OpenVINO, as CPU",
+     .is_numbered = false},
 };
 constexpr int kMostDevices = 256;
 constexpr size_t kLongestName = 64;

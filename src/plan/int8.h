@@ -24,7 +24,7 @@ inline constexpr int kInt8Methods = 7;
 const char* int8_method_name(Int8Method method);
 // Throws UsageError that lists the names.
 Int8Method int8_method_from_name(std::string_view name);
-// In words, for people: "one scale for each tensor, outliers in float beside".
+// Says it in words: "one scale for each tensor, outliers in float beside".
 const char* int8_method_text(Int8Method method);
 // Scales or limits must have been measured.
 bool needs_calibration(Int8Method method);

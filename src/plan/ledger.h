@@ -24,9 +24,9 @@ enum class Owner : uint8_t {
 };
 inline constexpr int kOwners = 10;
 
-// For people: "keys and values".
+// What people call it: "keys and values".
 const char* owner_name(Owner owner);
-// For scripts: "cache".
+// What scripts call it: "cache".
 const char* owner_key(Owner owner);
 
 class Ledger {

@@ -18,7 +18,7 @@
 
 namespace troika::plan {
 
-// In which form activations meet block-quantised weights.
+// The form in which activations meet block-quantised weights.
 enum class Activations : uint8_t {
   kF32,  // weights decoded exactly, float products: the judge
   kQ8,   // activations quantised in blocks of 32, whole-number products within a block
@@ -48,7 +48,7 @@ const char* activations_name(Activations activations);
 // Throws UsageError that lists the names.
 Activations activations_from_name(std::string_view name);
 
-// In which order the chunks of a prompt run where there are several lanes (N7).
+// The order in which the chunks of a prompt run where there are several lanes (N7).
 enum class Order : uint8_t {
   kInOrder,     // one chunk after the other
   kLockStep,    // two chunks, one step of each at a time, as most public code has it
@@ -169,7 +169,7 @@ struct Plan {
   // several answers, drafts and short rests of prompts need.
   std::vector<int> step_shapes = {1, 8, 32, 64};
   std::vector<int> prompt_shapes = {32, 128, 512};
-  // The same for the rows whose logits are wanted: always in Phase::kStep.
+  // Rows whose logits are wanted are always computed in Phase::kStep.
   std::vector<int> output_shapes = {1, 8, 32, 64};
   // What is left of a prompt behind its whole chunks is computed in Phase::kStep where it is no
   // more than so many tokens: to unpack every weight for a few rows would take longer. 0: never.

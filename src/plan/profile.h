@@ -86,7 +86,7 @@ struct Refusal {
   auto operator<=>(const Refusal&) const = default;
 };
 
-// From the end of a task on one lane to the start of the next on another.
+// The time from the end of a task on one lane to the start of the next on another.
 struct Handover {
   int from = 0;
   int to = 0;

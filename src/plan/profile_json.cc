@@ -157,7 +157,7 @@ void read_rates(const JsonFields& whole, int n_lanes, Profile* profile) {
   });
 }
 
-// To four digits: more would only pretend. Whole numbers stay whole.
+// Numbers are written to four digits: more would only pretend. Whole numbers stay whole.
 double rounded(double value) {
   if (value == 0.0 || !std::isfinite(value)) return value;
   const double unit = std::pow(10.0, 3.0 - std::floor(std::log10(std::abs(value))));

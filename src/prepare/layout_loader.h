@@ -50,7 +50,7 @@ class LayoutLoader : public schedule::LayoutWatch {
   // Brings all blocks into the layout of prompts, and measures what loads take. Once, first.
   void load_all(const ProgressFunction& progress);
 
-  // From here on: by the thread that holds the pass mutex.
+  // The functions from here on are called by the thread that holds the pass mutex.
   void plan_prompt(int n_tokens, int chunk, bool is_first) override;
   // Takes the place of what would be planned from now on: to test and to measure.
   void force_plan(std::optional<schedule::SwitchPlan> plan) { forced_ = plan; }
@@ -58,7 +58,7 @@ class LayoutLoader : public schedule::LayoutWatch {
   void after_blocks() override;
   void set_trace(Trace* trace, int row) override;
 
-  // In the middle of a load, that does not count yet.
+  // A load that is not finished does not count yet.
   const Counters& counters() const { return counters_; }
   const weights::SwitchedBlocks& blocks() const { return blocks_; }
   const schedule::LayoutSwitch& layouts() const { return switch_; }

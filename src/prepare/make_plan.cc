@@ -42,7 +42,7 @@ int most_sensible_tokens(const model::Blueprint& blueprint) {
       bytes_per_token, 1e-6 * static_cast<double>(memory.available_bytes)));
 }
 
-// Without a limit: tokens whose keys and values fit beside the weights.
+// Where there is no limit, so many tokens have keys and values that fit beside the weights.
 int64_t most_tokens_in_memory(const plan::Ledger& ledger, size_t bytes_per_token,
                               const MemoryFigures& memory) {
   using plan::Owner;

@@ -48,7 +48,7 @@ TEST_F(MakePlan, TheDefaultContextIsSensible) {
   EXPECT_EQ(make({64 * kGiga, 60 * kGiga}).context, 700);
 }
 
-// Else the answer would depend on how much memory is free.
+// Otherwise the answer would depend on how much memory is free.
 TEST_F(MakePlan, TheDefaultContextKeepsTheOriginalTurnsOfPositions) {
   blueprint_.ropes.front().original_context = 4096;
   blueprint_.ropes.front().long_divisors = {1.0f};
@@ -286,7 +286,7 @@ TEST_F(MakePlan, KeysAndValuesThatHaveNoFormAreAnError) {
   options_.memory.kv_type = tensor::Type::kQ8_0;
   const std::string message = error_of({64 * kGiga, 60 * kGiga});
   EXPECT_NE(message.find("‹kv› f16"), std::string::npos) << message;
-  // And what cannot help is not offered.
+  // What cannot help is not offered.
   options_.memory.kv_type = tensor::Type::kF16;
   options_.memory.context = 1 << 30;
   EXPECT_EQ(error_of({64 * kGiga, 60 * kMega}).find("q8_0"), std::string::npos);

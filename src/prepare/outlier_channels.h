@@ -17,7 +17,7 @@ namespace troika::prepare {
 struct OutlierChannels {
   std::unique_ptr<weights::Channels> channels;      // null: outliers stay with their products
   std::unique_ptr<weights::ChannelFile> side_file;  // null: all channels are in memory
-  // For people: a file that was written, and why; or why there is nothing to place.
+  // Says to people that a file was written, and why; or why there is nothing to place.
   std::string note;
 };
 

@@ -48,7 +48,7 @@ WeightPages copy(const gguf::File& file) {
   return pages;
 }
 
-// With a limit the weights were counted in it already, and a copy of them is no more than that.
+// A limit has counted the weights already, and a copy of them is no more than that.
 size_t most_copied_bytes(const Options& options) {
   const size_t available = available_memory_bytes();
   return options.memory.limit_bytes > 0 ? available : available / 2;

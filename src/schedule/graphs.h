@@ -56,8 +56,8 @@ struct GraphOptions {
   // How attention of prompts is divided between lanes that only take time.
   HeadPipeline heads = {};
   bool is_op_by_op = false;  // every op is a task of its own, with its own name
-  // In place of the cuts of the plan; null: those. Where parts are asked for, outliers stay with
-  // their product.
+  // What takes the place of the plan's cuts; null: nothing does. Where parts are asked for,
+  // outliers stay with their product.
   PartsRequest parts = {};
 };
 

@@ -147,7 +147,7 @@ SwitchForecast forecast(const std::vector<BlockTimes>& times, const std::vector<
   }
   result.prompt_us = now_us;
   result.is_finished = state.is_done();
-  // Behind the prompt one load follows the other.
+  // After the prompt one load follows the other.
   if (state.loading()) {
     now_us = result.loads.back().end_us;
     end_load();
@@ -179,7 +179,7 @@ SwitchPlan plan_switch(const std::vector<BlockTimes>& times, const std::vector<L
     if (!moves_one) continue;
     for (int chunk = 0; chunk <= n_chunks; ++chunk) take({n_back, chunk * n_blocks});
   }
-  // Within the chunk before the best start, or the one behind it.
+  // The start lies within the chunk before the best start, or within the one behind it.
   const int middle = best.plan.start;
   const int first = std::max(0, middle - n_blocks);
   const int last = std::min(n_chunks * n_blocks, middle + n_blocks);

@@ -64,7 +64,7 @@ class LayoutSwitch {
   void expect(std::vector<BlockTimes> times);
   // Every block has the step's layout, and none is on its way.
   bool is_done() const;
-  // In flight: the one block of which there are two copies.
+  // The block whose load is in flight: the only one of which there are two copies.
   const std::optional<BlockLoad>& loading() const { return loading_; }
 
   // A prompt begins. A load in flight goes on.
@@ -72,7 +72,7 @@ class LayoutSwitch {
   // Called before each block of each pass, of prompts and of steps: where a load shall begin now,
   // it is in flight from now on. The block that it names may be computed meanwhile, as it is.
   std::optional<BlockLoad> before_block(int block);
-  // The same before a block that can be computed in the step's layout only, where that of prompts
+  // Is asked before a block that can be computed in the step's layout only, where that of prompts
   // is rounded: whoever computes waits, asking again after each load, until the block has it.
   // Blocks then go over in the order in which they are met.
   std::optional<BlockLoad> before_step(int block);

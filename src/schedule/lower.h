@@ -1,4 +1,4 @@
-// From a subgraph and a cut to pieces: the one way by which a subgraph becomes tasks.
+// Turns a subgraph and a cut into pieces: the one way by which a subgraph becomes tasks.
 #pragma once
 
 #include <span>

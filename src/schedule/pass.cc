@@ -8,7 +8,7 @@
 namespace troika::schedule {
 namespace {
 
-// From how many each has to where each begins: a 0 in front, sums behind.
+// Turns how many each has into where each begins: a 0 in front, then sums.
 void sum_up(std::vector<size_t>* counts) {
   counts->insert(counts->begin(), 0);
   std::partial_sum(counts->begin(), counts->end(), counts->begin());

@@ -13,7 +13,7 @@ namespace troika::schedule {
 // executable, when it is built (H11).
 Parts parts_of(const plan::Plan& plan, const lanes::Subgraph& subgraph, plan::Shape shape);
 
-// The same by cuts that no plan has yet, of a subgraph whose home is a lane.
+// Divides a subgraph whose home is a lane by cuts that no plan has yet.
 Parts parts_of(std::span<const plan::TensorCut> cuts, const lanes::Subgraph& subgraph,
                plan::Shape shape, int home);
 // Lengths divide what multiplies outside the head. Other ops are little work, and stay on the lane

@@ -105,7 +105,7 @@ struct RandomGraph {
     const int id = static_cast<const NumberedExecutable&>(executable).id;
     const auto i = static_cast<size_t>(id);
     ++n_ran;
-    // Behind a failed task of its queue a task may run too early.
+    // A task may run too early where one before it in its queue has failed.
     for (const int other : nodes[i].waits_for) {
       const auto before = static_cast<size_t>(other);
       const bool may_miss = has_failed && nodes[before].lane == nodes[i].lane;

@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(Vocabularies, Reference,
                            return name;
                          });
 
-// From Hugging Face's tokenizers library (0.23.3), which reads the same file.
+// The expected ids come from Hugging Face's tokenizers library (0.23.3), which reads the same file.
 TEST(Smollm, IdsAreEqual) {
   if (!data_path("")) GTEST_SKIP() << kSkipped;
   const auto tokenizer = load("smollm");

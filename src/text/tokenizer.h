@@ -51,7 +51,7 @@ class Tokenizer {
 
  protected:
   explicit Tokenizer(Vocabulary vocabulary);
-  // To be called by the constructor of a derived class, in the order of the ids: the pieces.
+  // The constructor of a derived class calls it for each piece, in the order of the ids.
   void add_piece(std::string_view bytes);
 
   // Appends the tokens of text that holds no special token. `first`: it stands at the beginning or

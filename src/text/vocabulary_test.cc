@@ -188,7 +188,7 @@ TEST(EndTokens, AreKnownByNameToo) {
   EXPECT_EQ(ends({{"</s>", normal}, {"<|im_end|>", normal}, {"x", control}}, 2),
             (std::vector<Token>{1, 2}));
   EXPECT_EQ(ends({{"</s>", control}}, kNoToken), (std::vector<Token>{0}));
-  // With channels, <|end|> does not end the answer.
+  // Where a model has channels, <|end|> does not end the answer.
   EXPECT_EQ(ends({{"<|end|>", control}, {"<|return|>", control}, {"<|call|>", control}}, 1),
             (std::vector<Token>{1, 2}));
 }

@@ -1,4 +1,4 @@
-// Within one call of encode the same words come again and again: what they became is copied.
+// The same words come again and again within one call of encode: what they became is copied.
 #pragma once
 
 #include <cstddef>

@@ -212,7 +212,7 @@ TEST_F(Terminal, RemembersLinesOfEarlierTimes) {
   }
   TerminalProgram chat(words({}), environment());
   EXPECT_TRUE(chat.at_prompt()) << chat.pending();
-  // Two lines up, before /quit.
+  // The line is found two lines up, before /quit.
   EXPECT_TRUE(chat.type_until("\x1b[A\x1b[A\r", "'/remembered' is no command")) << chat.pending();
   // What was typed once too often may stand in the line, and Ctrl-D ends only an empty one: Ctrl-U
   // clears it.

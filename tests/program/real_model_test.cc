@@ -22,7 +22,7 @@ class RealModel : public testing::Test {
   std::string model_;
 };
 
-// In every precision of prompts.
+// The answer is the same in every precision of prompts.
 TEST_F(RealModel, KnowsTheCapitalOfFrance) {
   for (const char* prefill : {"f32", "bf16", "same", "int8"}) {
     const Finished finished = troika({"run", model_, "-p", "The capital of France is", "-n", "5",

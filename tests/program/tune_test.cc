@@ -16,7 +16,7 @@ constexpr const char* kNotice = "Plan: tuned on ";
 class Tune : public ProgramTest {
  protected:
   void SetUp() override {
-    // Enough for both halves of a text, whatever the tokens.
+    // This is enough for both halves of a text, whatever the tokens.
     std::string text;
     for (int i = 0; i < 400; ++i) {
       text += "The cat number " + std::to_string(i * 7919 % 1000) + " sat on a mat by the sea. ";

@@ -62,7 +62,7 @@ struct HfFolder {
     write_settings(path);
     test::write_whole(path + "/model.safetensors", safetensors_bytes(tensors));
   }
-  // In two files, with an index or without.
+  // Writes two files, with an index or without.
   void write_parts(const std::string& path, bool has_index) const {
     write_settings(path);
     std::map<std::string, RawTensor> parts[2];

@@ -32,7 +32,7 @@ struct NamedType {
   const char* name;
   TensorType type;
 };
-// All of them, plain and common ones first.
+// Returns all types, plain and common ones first.
 const std::vector<NamedType>& tensor_types();
 // Whether tests of many things use it: the first eight.
 bool is_common(uint32_t type);

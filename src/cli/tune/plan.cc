@@ -159,7 +159,7 @@ void make(PlanFlags& flags) {
     }
   }
   if (flags.json && flags.explain && engine->phone() == nullptr) {
-    // Beside the plan, of which it is no part.
+    // This stands beside the plan and is no part of it.
     nlohmann::ordered_json both = nlohmann::ordered_json::parse(json);
     both["memory"] = memory_json(*engine);
     print_json(both);

@@ -37,9 +37,10 @@ class GrammarFlags {
   };
   const Given* given() const;
 
-  Given all_[3] = {{"--json-schema", grammar::Format::kJsonSchema, true},
-                   {"--grammar", grammar::Format::kGbnf, true},
-                   {"--regex", grammar::Format::kRegex, false}};
+  Given all_[3] = {
+      {.name = "--json-schema", .format = grammar::Format::kJsonSchema, .is_file = true},
+      {.name = "--grammar", .format = grammar::Format::kGbnf, .is_file = true},
+      {.name = "--regex", .format = grammar::Format::kRegex, .is_file = false}};
   std::string source_;  // what was read
   double compile_ms_ = 0.0;
 };

@@ -10,7 +10,7 @@ namespace troika::cli {
 
 // A table of the ledger, with the limit and how many slots it leaves.
 std::string memory_text(const engine::Engine& engine);
-// The same, and what this process has now; null on a phone.
+// Tells it with what this process has now; null on a phone.
 nlohmann::ordered_json memory_json(const engine::Engine& engine);
 
 // A line for each lane: the weights that it runs with by the plan, and its limit.

@@ -20,7 +20,7 @@ Option* add_models(Command& command, const std::string& names, std::vector<std::
 // The path of a model's file: of hf:ORG/REPO[:QUANT] as above, of all else what was given.
 std::string model_path(const std::string& model);
 
-// From the environment: the folder of models in the cache, HF_ENDPOINT, HF_TOKEN.
+// Reads the environment: the folder of models in the cache, HF_ENDPOINT, HF_TOKEN.
 fetch::ModelsOptions models_options();
 
 }  // namespace troika::cli

@@ -39,7 +39,7 @@ std::unique_ptr<draft::Source> make_source(std::string_view name, const DraftOpt
                   draft.kind));
 }
 
-// With "context" and the history as the sources that they stand for.
+// Returns the kinds with "context" and the history replaced by the sources that they stand for.
 std::string spelt_out(const DraftOptions& draft) {
   if (draft.kind.starts_with(kModel)) return draft.kind;
   std::string names = draft.kind;

@@ -88,7 +88,7 @@ Expr SchemaReader::array(const Constraints& c) {
   }
   const uint64_t most = c.max_items.value_or(kMost + 1);
   if (c.min_items > most) return Pool::kNone;
-  // From the last one on: what may follow `i` elements.
+  // The loop goes from the last element on and finds what may follow `i` elements.
   Expr rest = Pool::kEmpty;
   const auto with_comma = [&](uint64_t i, Expr e) { return i > 0 ? pool_.literal(",", e) : e; };
   const auto left = [&](uint64_t i) {

@@ -52,9 +52,9 @@ void add_keywords(const Json& schema, const Document& document, Constraints* to)
 
 // What negated schemas say with "pattern" that must not be found.
 inline constexpr const char* kNotPattern = "$notPattern";
-// And what they say with "enum".
+// They may say with "enum" which values there are.
 inline constexpr const char* kNotValues = "$notValues";
-// And with "type": numbers that are no integers.
+// They may say with "type" that numbers need not be integers.
 inline constexpr const char* kFractions = "$fraction";
 
 uint8_t type_of(const Json& value);

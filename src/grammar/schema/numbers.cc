@@ -59,7 +59,7 @@ Expr JsonText::digit(int first, int last) {
 
 Expr JsonText::digits(int least) { return pool_.repeat(digit(0, 9), least, Pool::kMany); }
 
-// Nothing, or a point and digits.
+// The fraction may be missing; else it is a point and digits.
 Expr JsonText::fraction(int least_digits) {
   return pool_.optional(pool_.literal(".", digits(least_digits)));
 }
@@ -95,7 +95,7 @@ Expr JsonText::magnitude_above(const std::string& whole, const std::string& part
     ways.push_back(
         pool_.literal(whole.substr(0, i), pool_.concat(digit(whole[i] - '0' + 1, 9), tail)));
   }
-  // The same in front of the point.
+  // Zeros too many are refused in front of the point too.
   const Expr more =
       pool_.concat(pool_.star(pool_.literal("0")), pool_.concat(digit(1, 9), digits()));
   if (part.empty()) {

@@ -25,7 +25,7 @@ Expr SchemaReader::value_of(const Schemas& schemas) {
   return value_of(items);
 }
 
-// The same schemas for a value are one rule, so schemas may contain themselves.
+// A schema that occurs again is the same rule, so schemas may contain themselves.
 Expr SchemaReader::value_of(const Items& items) {
   const auto found = done_.find(items);
   if (found != done_.end()) return found->second;

@@ -254,7 +254,7 @@ std::string format_number(Runtime& rt, const Value& v, const FormatSpec& spec) {
 std::string format_value(Runtime& rt, const Value& v, const FormatSpec& spec) {
   const bool plain = spec.width == 0 && spec.precision < 0 && spec.type == '\0' &&
                      spec.sign == '-' && spec.group == '\0' && spec.align == '\0';
-  // Only without any format does a bool print as a word.
+  // A bool prints as a word only where there is no format at all.
   if (v.is_int() || v.is_float() || (v.is_bool() && !plain && spec.type != 's')) {
     if (spec.type == 'c' && v.is_integral() && v.as_int() >= 0 && v.as_int() < 0x110000) {
       std::string c;

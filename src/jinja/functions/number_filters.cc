@@ -128,7 +128,7 @@ Value abs_filter(Runtime& rt, Args& a) {
   return v.is_integral() && v.as_int() >= 0 ? Value::of(v.as_int()) : negative(rt, v);
 }
 
-// To the nearest 10^-precision, ties to even, from the exact decimal value.
+// Rounds to the nearest 10^-precision, ties to even, from the exact decimal value.
 double rounded(double d, int precision) {
   if (!std::isfinite(d) || precision > 340) {
     return d;

@@ -33,7 +33,7 @@ std::optional<Value> own_attribute(Runtime& rt, const Value& object, const std::
   if (object.is(Shape::kFunction) && name == "name") {
     return rt.text(static_cast<Function&>(*object.object()).name());
   }
-  // A pair that groupby gave.
+  // Pairs that groupby gave have names for their two parts.
   if (object.is(Shape::kTuple) && std::string_view(object.sequence().label) == "group") {
     if (name == "grouper" || name == "list") {
       return object.sequence().items[name == "list" ? 1 : 0];

@@ -27,7 +27,7 @@ class Heap {
       out_of_steps();
     }
   }
-  // For work that goes through `bytes` of text.
+  // Counts work that goes through `bytes` of text.
   void step_bytes(size_t bytes) { step(1 + bytes / 16); }
 
   // Throws an Error when the template holds too much.

@@ -62,7 +62,7 @@ Value Value::as_safe(bool safe) const {
 Range::Range(int64_t first_number, int64_t stop_before, int64_t by)
     : Object(Shape::kRange), first(first_number), stop(stop_before), step(by), n(0) {
   TROIKA_ASSERT(step != 0);
-  // In 128 bits, so that no pair of bounds overflows.
+  // 128 bits are wide enough for any pair of bounds.
   const __int128 span =
       step > 0 ? static_cast<__int128>(stop) - first : static_cast<__int128>(first) - stop;
   const __int128 stride = step > 0 ? static_cast<__int128>(step) : -static_cast<__int128>(step);

@@ -1,6 +1,6 @@
 // What simd/unpack_strips.inl asks of NEON. After words_neon.inl.
 
-// Neither infinity nor not-a-number.
+// Returns whether no value is an infinity or not-a-number.
 TROIKA_INLINE inline bool are_finite(Floats a, Floats b) {
   const Floats infinity = vdupq_n_f32(__builtin_inff());
   const Words of_a = vcltq_f32(V::magnitude(a), infinity);

@@ -14,7 +14,7 @@ TROIKA_INLINE inline float total(float32x4_t sums) {
   return vpadds_f32(vadd_f32(vget_low_f32(sums), vget_high_f32(sums)));
 }
 
-// Both factors of each of four pairs.
+// The factors of four pairs of groups.
 struct PairFactors {
   int32x4_t evens, odds;
   TROIKA_INLINE explicit PairFactors(int8x8_t factors) {

@@ -61,7 +61,7 @@ void multiply_floats(const MatmulWeight& weight, size_t n_tokens, const std::byt
                              });
 }
 
-// In four sums: one alone would wait for each of its additions.
+// There are four sums, because one alone would wait for each of its additions.
 double dot(const float* a, const float* b, size_t n) {
   double sums[4] = {};
   size_t i = 0;

@@ -9,7 +9,7 @@
 constexpr size_t kTileScores = V::kRegisters >= 32 ? 6 : 3;
 constexpr size_t kTileValues = V::kRegisters >= 32 ? 12 : 6;
 static_assert(kTilePass % kTileScores == 0 && kTilePass % kTileValues == 0);
-// With less, unpacking costs more than is won.
+// With fewer queries, unpacking costs more than is won.
 constexpr size_t kFewestTileQueries = 8;
 constexpr size_t kTilePair = 2 * V::kLanes;  // elements of a head that are added up together
 static_assert(kTilePair <= kTilePadding);

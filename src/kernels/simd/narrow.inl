@@ -6,7 +6,7 @@ TROIKA_INLINE inline F finite_of(F v) {
   return V::max(V::sub(V::zero(), limit), V::min(V::numbers(v), limit));
 }
 
-// To the bit like the reference.
+// Gives the bits of the reference.
 void quantize_int8(const float* x, std::byte* y, size_t k) {
   F most = V::zero();
   for_each_vector(k, [&](size_t i, auto load, auto) TROIKA_INLINE {

@@ -19,7 +19,7 @@ inline size_t list_outliers(const float* x, size_t n, size_t first, float invers
   return n_outliers;
 }
 
-// To the bit like the reference.
+// Gives the bits of the reference.
 size_t quantize_int8_within(const float* x, Int8Range range, std::byte* y, Outlier* outliers,
                             size_t k) {
   float most = range.limit;

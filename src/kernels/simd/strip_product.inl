@@ -16,7 +16,7 @@ constexpr size_t kStripAhead = 8192, kStripSoon = 2048;
 template <Type kType>
 struct StripProduct {
   static constexpr size_t kBytes = kPanelRows * StripLevels<kType>::kBytes;  // of a super-block
-  // Else levels are unpacked before a loop over tokens, and wait in memory.
+  // Otherwise levels are unpacked before a loop over tokens, and wait in memory.
   static constexpr bool kCountsFew = true;
   static constexpr size_t kParts = kPanelRows / kWordRows, kSums = V::kLanes;
   static constexpr size_t kBlocks = kSuperBlock / kQ8Block;

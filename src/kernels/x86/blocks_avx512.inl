@@ -192,7 +192,7 @@ struct EightBlocksOfWords {
     constexpr int kLoad = kBlock == 0 ? 0 : 1;
     return _mm512_permutex2var_epi32(loaded[kLoad], load_64(kIndex.lanes), loaded[kLoad + 1]);
   }
-  // The first word of each of the eight.
+  // Returns the first word of each of the eight blocks.
   TROIKA_INLINE __m256i firsts() const {
     static constexpr Index kEarly = eight_index(false), kLate = eight_index(true);
     constexpr int kInEarly = (31 + kWords) / kWords;  // blocks that begin in the first two loads
@@ -263,7 +263,7 @@ struct Wide<Type::kMXFP4> : EightBlocks<Type::kMXFP4> {
   }
 };
 
-// Not eight blocks, but eight groups of one whose codes lie side by side.
+// Here eight groups of one block, whose codes lie side by side, stand in for eight blocks.
 template <>
 struct Wide<Type::kIQ4_XS> : EightBlocks<Type::kIQ4_XS> {
   static Row row(const std::byte* c) {

@@ -118,7 +118,7 @@ struct GroupsOfSixteen {
   }
   static constexpr Order kOrder = order();
 
-  // All of a token but its levels.
+  // Returns what a token has beside its levels.
   TROIKA_INLINE static Token token_of(const Q8Row& x, size_t i) {
     const auto* words = reinterpret_cast<const std::byte*>(x.sum + i / kQ8SumBlock);
     const __m512i sums =

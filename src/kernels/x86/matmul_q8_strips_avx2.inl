@@ -28,7 +28,7 @@ struct StripFactors {
 
   alignas(32) __m256 scales[8];
   alignas(32) __m256 minima[8];
-  // By which both groups of 16 of a block multiply, as words.
+  // The factors of both groups of 16 of a block, as words.
   alignas(32) __m256i evens[8], odds[8], offsets[8], min_pairs[8];
 
   void load(StripAt c, size_t n_blocks) {
@@ -98,7 +98,7 @@ struct StripFactors {
   }
 
  private:
-  // Two signed bytes of each lane.
+  // Returns two signed bytes of each lane as 16-bit words.
   template <int kFirst, int kSecond>
   TROIKA_INLINE static __m256i as_words(__m256i bytes) {
     constexpr int kOrder = kFirst << 8 | kSecond << 24;

@@ -68,7 +68,7 @@ struct Ordered<Type::kQ6_K> : Format<Type::kQ6_K> {
     const __m512i high =
         upper == 0 ? join_halves(_mm256_slli_epi16(packed, 4), _mm256_slli_epi16(packed, 2))
                    : join_halves(packed, _mm256_srli_epi16(packed, 2));
-    // Bit by bit: the low four from `low`, the next two from `high`.
+    // Each byte gets its low four bits from `low`, the next two from `high`.
     const __m512i both = _mm512_ternarylogic_epi32(_mm512_set1_epi8(15), low, high, 0xca);
     return _mm512_and_si512(both, _mm512_set1_epi8(0x3f));
   }

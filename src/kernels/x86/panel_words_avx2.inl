@@ -1,6 +1,6 @@
 // What simd/unpack_strips.inl asks of AVX2. After words_avx2.inl.
 
-// Neither infinity nor not-a-number.
+// Returns whether no value is an infinity or not-a-number.
 TROIKA_INLINE inline bool are_finite(Floats a, Floats b) {
   const Floats infinity = _mm256_set1_ps(__builtin_inff());
   const Floats of_a = _mm256_cmp_ps(V::magnitude(a), infinity, _CMP_LT_OQ);

@@ -1,6 +1,6 @@
 // What simd/unpack_strips.inl asks of AVX-512. Needs bf16_of, as unpack_avx512.inl does.
 
-// Neither infinity nor not-a-number.
+// Returns whether no value is an infinity or not-a-number.
 TROIKA_INLINE inline bool are_finite(Floats a, Floats b) {
   constexpr int kInfinityOrNan = 0x99;
   return (_mm512_fpclass_ps_mask(a, kInfinityOrNan) | _mm512_fpclass_ps_mask(b, kInfinityOrNan)) ==

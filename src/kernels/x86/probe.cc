@@ -98,7 +98,7 @@ double int8(size_t turns) {
     unrolled<kChains>([&](auto i)
                           TROIKA_INLINE { sums[i] = _mm256_dpbusd_avx_epi32(sums[i], a, a); });
   }
-  // By a variable of its own: clang 14 does not capture what only an asm statement names.
+  // The variable is needed because clang 14 does not capture what only an asm statement names.
   unrolled<kChains>([&](auto i) TROIKA_INLINE {
     const auto sum = sums[i];
     asm volatile("" ::"x"(sum));

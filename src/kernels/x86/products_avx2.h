@@ -9,7 +9,7 @@ namespace troika::kernels::x86 {
 template <Type kType>
 void matmul_q8_avx2(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                     size_t x_stride_bytes, float* y, size_t y_stride);
-// The same of weights in strips.
+// Multiplies weights in strips.
 template <Type kType>
 void matmul_q8_strips_avx2(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                            size_t x_stride_bytes, float* y, size_t y_stride);

@@ -199,7 +199,7 @@ struct Wide<Type::kQ6_K> : GroupsOfSixteen<Type::kQ6_K, lane_in_order> {
   }
 
  private:
-  // Bit by bit: the low four from `low`, the next two from `high`.
+  // Each byte gets its low four bits from `low`, the next two from `high`.
   TROIKA_INLINE static __m512i merge(__m512i low, __m512i high) {
     const __m512i both = _mm512_ternarylogic_epi32(_mm512_set1_epi8(15), low, high, 0xca);
     return _mm512_and_si512(both, _mm512_set1_epi8(0x3f));

@@ -32,7 +32,7 @@ template <int kBits>
 TROIKA_INLINE inline Words down_16(Words v) {
   return _mm512_srli_epi16(v, kBits);
 }
-// Each byte by itself.
+// Shifts each byte by itself.
 template <int kBits>
 TROIKA_INLINE inline Words down_8(Words v) {
   return down_16<kBits>(v) & splat_bytes(255 >> kBits);

@@ -282,7 +282,7 @@ void DiskLane::reap() {
       const bool is_idle = waiting_.empty() && free_reads_.size() == reads_.size();
       if (stop_ && is_idle && completion == nullptr) return;
     }
-    // Without the mutex: it may submit the next task.
+    // The mutex is free meanwhile: what is told may submit the next task.
     if (completion == nullptr) continue;
     completion->finished(status);
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -32,7 +32,7 @@ std::vector<std::byte> random_bytes(size_t n) {
   return bytes;
 }
 
-// With io_uring, and as it is where that is forbidden.
+// Each test runs with io_uring, and as it does where io_uring is forbidden.
 class DiskLaneTest : public testing::TestWithParam<bool> {
  protected:
   DiskLaneTest() : content(random_bytes(1'000'003)), path(folder.file("data")) {

@@ -47,7 +47,7 @@ struct BoundAttention {
 // may need what another has made.
 struct BoundOp {
   model::Op op;
-  // In the first set of buffers: OpContext finds them in the run's.
+  // The inputs and the output stand in the first set of buffers; OpContext finds them in the run's.
   const float* inputs[3] = {};
   float* output = nullptr;
   int input_width = 0;   // of kExpertLinear that takes parts: of one

@@ -144,7 +144,7 @@ void HostLane::reserve_product(const BoundOp& bound, int n_tokens) {
   outliers_ = std::make_unique_for_overwrite<kernels::Outlier[]>(n_outliers_);
 }
 
-// For each worker.
+// Each worker has room of its own.
 void HostLane::reserve_stretch(size_t bytes) {
   stretch_bytes_ = std::max(stretch_bytes_, bytes);
   if (stretch_bytes_ == 0) return;
@@ -158,13 +158,13 @@ size_t HostLane::held_bytes() const {
          attention_parts_.capacity() * sizeof(float) + neurons_.bytes();
 }
 
-// In leaps, so that a growing context asks for memory rarely.
+// Room grows in leaps, so that a growing context asks for memory rarely.
 void HostLane::reserve_parts(size_t n_floats) {
   const size_t n_aligned = n_floats + kLine / sizeof(float);
   if (n_floats > 0 && attention_parts_.size() < n_aligned) attention_parts_.resize(2 * n_aligned);
 }
 
-// By how much columns came after the product beside had ended.
+// Tells by how much columns came after the product beside had ended.
 void HostLane::note_shadow_end(const BoundOp& bound, const Run& run) {
   const BoundProduct* const product = bound.product();
   if (product == nullptr || product->outliers.areas == nullptr) return;

@@ -27,7 +27,7 @@ class HostLane : public Lane {
   std::span<const char* const> arrangements(plan::Shape shape) const override;
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
-  // Without the lists of outliers, of which little is ever touched.
+  // The lists of outliers are not counted, because little of them is ever touched.
   size_t held_bytes() const override;
   // The calling thread is the team's first worker; the task has ended on return.
   void submit(const Executable& executable, const Run& run, Completion& completion) override;

@@ -14,7 +14,7 @@ constexpr int64_t kRowGranularity = Slice::kRowGranularity;
 // Bytes of a weight that a worker takes at a time: little enough that none waits long for the last
 // one, enough that a stream of reads gets under way.
 constexpr size_t kItemBytes = 32 << 10;
-// The same for several tokens, which kernels bring into another form for each item; but every
+// With several tokens kernels bring them into another form for each item; but every
 // worker has so many items, as far as there are rows.
 constexpr size_t kSeveralTokens = 5;
 constexpr size_t kLargeItemBytes = 512 << 10;

@@ -126,7 +126,7 @@ void gate_by_sigmoid(const BoundOp& bound, const OpContext& context, int row) {
                         static_cast<size_t>(bound.output_width));
 }
 
-// With the rows and lists of a set of buffers in place of the lane's own.
+// Returns the context with the rows and lists of a set of buffers in place of the lane's own.
 OpContext with_area(const OpContext& context, const ShadowArea& area) {
   OpContext with = context;
   with.prepared = area.prepared;

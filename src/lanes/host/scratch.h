@@ -8,8 +8,8 @@
 
 namespace troika::lanes {
 
-// At least what HostLane::held_bytes() will be, and little more. Parts of attention are left out,
-// which grow with the context and stay small.
+// Returns at least what HostLane::held_bytes() will be, and little more. Parts of attention are
+// left out, which grow with the context and stay small.
 size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLane& lane,
                           const plan::Plan& plan);
 

@@ -8,7 +8,7 @@
 
 namespace troika::lanes {
 
-// For tasks that have ended when `submit` returns.
+// Is told of tasks that have ended when `submit` returns.
 struct Done : Completion {
   void finished(Status) override {}
 };

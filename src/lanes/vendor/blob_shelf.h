@@ -22,7 +22,7 @@ class BlobShelf {
   // `write` puts the blob into the file of that name, and returns whether it could.
   void keep(uint64_t key, const std::function<bool(const std::string& path)>& write);
 
-  // For people; empty where all went well.
+  // A sentence for people; empty where all went well.
   std::string problem() const;
 
  private:

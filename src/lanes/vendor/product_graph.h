@@ -52,7 +52,7 @@ class ProductGraph {
   ProductGraph& operator=(const ProductGraph&) = delete;
 
   const ProductShape& shape() const { return shape_; }
-  // It came from a blob.
+  // Returns whether the graph came from a blob.
   bool is_imported() const { return is_imported_; }
   // x is (n_tokens, k), y (n_tokens, n_rows): all rows are computed. Returns whether it went well;
   // else the library says why, to this thread.

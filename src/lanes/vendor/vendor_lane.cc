@@ -43,7 +43,7 @@ size_t end_of_stage(const Subgraph& subgraph, size_t begin) {
   return end;
 }
 
-// One of the two.
+// A stage is an executable of the host or a product of the vendor's runtime, never both.
 struct VendorStage {
   std::unique_ptr<Executable> host;
   std::unique_ptr<VendorProducts> products;

@@ -56,7 +56,7 @@ struct VendorWeights {
   size_t bytes() const;
 };
 
-// By what of a model they are made of: a lane serves one.
+// Products are found by what of a model they are made of: a lane serves one model.
 class VendorShelf {
  public:
   // The device's sums are exact up to `most_exact_sum`.
@@ -75,8 +75,8 @@ class VendorShelf {
  private:
   std::shared_ptr<const openvino::Library> library_;
   int most_exact_sum_;
-  // By what they are of. They live as long as executables do: a model that comes later may lie
-  // where one lay before.
+  // Found by what they are made of. They live as long as executables do: a model that comes later
+  // may lie where one lay before.
   std::map<std::string, std::weak_ptr<const VendorWeights>> weights_;
   // Whoever keeps a graph keeps its weights, too.
   std::map<std::pair<const openvino::ProductWeights*, int>, std::weak_ptr<openvino::ProductGraph>>

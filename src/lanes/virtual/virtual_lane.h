@@ -44,7 +44,7 @@ class VirtualLane : public Lane {
 
   const LaneInfo& info() const override { return info_; }
   std::span<const char* const> arrangements(plan::Shape shape) const override;
-  // Without a lane for values only the types of the weights are looked at.
+  // Where no lane computes values, only the types of the weights are looked at.
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
   std::unique_ptr<Executable> make(const Subgraph& subgraph, plan::Shape shape) const {
@@ -70,7 +70,7 @@ class VirtualLane : public Lane {
   }
   std::unique_ptr<Executable> make_timed(const Subgraph& subgraph, plan::Shape shape,
                                          const weights::Store* weights) const;
-  // Without attention, which costs by the run.
+  // Attention is not counted: what it costs depends on the run.
   TaskCost fixed_cost(const Subgraph& subgraph, plan::Shape shape,
                       const weights::Store* weights) const;
   // What a part of sparse attention costs.

@@ -25,7 +25,7 @@ std::vector<Processor> all_processors();
 
 struct PhoneOptions {
   std::vector<Processor> lanes = all_processors();
-  // Shared buffers and a flag to poll on (H8), or the ordinary synchronisation of the system.
+  // Whether lanes share buffers and poll on a flag (H8), or synchronise as the system does.
   bool has_fast_handover = true;
   bool has_group_scales = false;   // of the NPU's products
   bool has_square_shapes = false;  // the same: the fastest of equivalent shapes (N8)

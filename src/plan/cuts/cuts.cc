@@ -126,7 +126,7 @@ std::vector<Span> divide(int n, const Shares& shares, int granule) {
   int begin = 0;
   for (const LaneShare& share : shares) {
     before += share.n;
-    // To the nearest granule.
+    // Ends are rounded to the nearest granule.
     const int64_t granules = (2 * before * n + sum * granule) / (2 * sum * granule);
     const int end = before == sum ? n : static_cast<int>(std::min<int64_t>(granules * granule, n));
     spans.push_back({begin, end});

@@ -11,7 +11,7 @@
 
 namespace troika::plan {
 
-// So much of something on a lane.
+// How much of a whole, in parts of any size, a lane gets.
 struct LaneShare {
   int lane = 0;
   int n = 1;
