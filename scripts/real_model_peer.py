@@ -147,6 +147,7 @@ def tables(options, kept):
     return {
         "peer perplexity": f"{n_tokens} tokens of `wikitext2.test.txt`: the second half of each window of {WINDOW}, as "
                            f"llama-perplexity judges. Keys and values in float; behind ours, the difference.\n\n{perplexity}",
-        "peer greedy": f"Tokens of at most {N_GREEDY} that two answers have in common, from the first on, of both programs on the "
-                       f"same file, and of each program on two files that hold the same weights.\n\n{greedy}",
+        "peer greedy": f"How many tokens, from the first of at most {N_GREEDY} on, two answers have in common: those of both programs "
+                       "on the same file, and those of each program on two files that hold the same weights.\n\n"
+                       f"{greedy}",
     }
