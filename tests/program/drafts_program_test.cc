@@ -104,7 +104,7 @@ TEST_F(DraftSources, ReproduceMeasuresDraftsOnThisMachine) {
   expect_refusal(troika({"reproduce", "sd.npu", "--phones", phones, "--measure", model_}), 2,
                  {"--tasks", "cag_tasks.py"});
   expect_refusal(troika({"reproduce", "micro", "--phones", phones, "--measure", model_}), 2,
-                 {"llm.npu and sd.npu"});
+                 {"sd.npu and heterollm"});
 }
 
 }  // namespace

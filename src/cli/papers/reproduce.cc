@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "base/trace.h"
 #include "cli/common.h"
+#include "cli/papers/measured_hetero.h"
 #include "cli/papers/measured_npu.h"
 #include "cli/papers/measured_sd.h"
 #include "cli/papers/reports.h"
@@ -33,6 +34,7 @@ struct ReproduceFlags {
   std::string phones = "phones";
   std::string timeline;
   papers::MeasureNpuOptions measure;
+  papers::MeasureHeteroOptions hetero;
   std::string tasks, draft_model;
   bool write = false;
   bool json = false;
@@ -114,12 +116,24 @@ void reproduce_sd_npu(const ReproduceFlags& flags) {
 
 void reproduce_heterollm(const ReproduceFlags& flags) {
   const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
+  std::optional<papers::HeteroMeasurement> measured;
+  if (!flags.measure.model.empty()) {
+    papers::MeasureHeteroOptions options = flags.hetero;
+    options.model = flags.measure.model;
+    options.rounds = flags.measure.rounds;
+    Progress bar("measuring");
+    options.progress = bar.function();
+    measured = papers::measure_hetero(options);
+  }
   const papers::TestReport report = papers::simulate_heterollm(folder);
   if (flags.json) {
-    print_json(report_json(report));
+    nlohmann::ordered_json json = report_json(report);
+    if (measured) json["this_machine"] = measured_hetero_json(*measured);
+    print_json(json);
     return;
   }
   print_report(report, papers::read_record(flags.phones), flags.what);
+  if (measured) print_measured_hetero(*measured);
 }
 
 nlohmann::ordered_json shadow_json(const papers::PhoneFolder& folder) {
@@ -220,9 +234,10 @@ void reproduce_all(const ReproduceFlags& flags) {
 }
 
 void reproduce(const ReproduceFlags& flags) {
-  const bool has_measured_form = flags.what == "llm.npu" || flags.what == "sd.npu";
+  const bool has_measured_form =
+      flags.what == "llm.npu" || flags.what == "sd.npu" || flags.what == "heterollm";
   if (!has_measured_form && !flags.measure.model.empty()) {
-    throw UsageError("--measure goes with llm.npu and sd.npu.");
+    throw UsageError("--measure goes with llm.npu, sd.npu and heterollm.");
   }
   const bool measures_drafts = flags.what == "sd.npu" && !flags.measure.model.empty();
   if (measures_drafts == flags.tasks.empty()) {
@@ -286,7 +301,8 @@ void add_measured_npu(Command& command, papers::MeasureNpuOptions& measure) {
   command
       .add_option(
           "--rounds", measure.rounds,
-          "With llm.npu and --measure: times that every setting runs, in turn; medians count")
+          "With llm.npu, heterollm and --measure: times that every setting runs, in turn; medians "
+          "count")
       ->check(at_least(1))
       ->capture_default_str();
   command
@@ -329,7 +345,17 @@ void add_reproduce(Command& app) {
   add_model(
       *command, "--measure", flags->measure.model,
       "A GGUF file for the column of this machine. With llm.npu the ablation, the orders of chunks "
-      "and the cost of outliers really run on two lanes; with sd.npu drafts really verified");
+      "and the cost of outliers really run on two lanes; with sd.npu drafts really verified; with "
+      "heterollm prompts and generation really divided between a core and a device");
+  command
+      ->add_option("--device", flags->hetero.device,
+                   "With heterollm and --measure: the lane beside the core, as in openvino:CPU "
+                   "or opencl:0")
+      ->capture_default_str();
+  command
+      ->add_option("--prompts", flags->hetero.prompts,
+                   "With heterollm and --measure: tokens of the prompts")
+      ->delimiter(',');
   command->add_option("--tasks", flags->tasks,
                       "With sd.npu and --measure: tasks that come with their context "
                       "(scripts/cag_tasks.py writes them)");

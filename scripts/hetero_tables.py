@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Writes into docs/heterollm.md how HeteroLLM's alternatives compare on this machine.
+
+    TROIKA_OPENVINO=FOLDER python3 scripts/hetero_tables.py MODEL... [--program build/release/troika]
+        [--device openvino:CPU] [--prompts 256,300,525,600,1024] [--rounds 3] [--kept build/hetero.json]
+
+Each MODEL is a GGUF file; `troika synth --like NAME` makes some with the shapes of a known model. `troika reproduce
+heterollm --measure` runs every system in turn with one core, on an otherwise idle machine; what was measured is kept
+in a file, so that models can be added one by one.
+"""
+import argparse
+import json
+import pathlib
+
+from tables import ROOT, Kept, replace, run, table
+
+PAGE = ROOT / "docs" / "heterollm.md"
+
+
+def measured(options, model):
+    command = [options.program, "reproduce", "heterollm", "--phones", ROOT / "phones", "--measure", model, "--device", options.device,
+               "--prompts", options.prompts, "--rounds", options.rounds, "--json"]
+    return json.loads(run(*command))["this_machine"]
+
+
+def prompts_table(model, result):
+    prompts = result["prompts"]
+    rows = []
+    for system in result["systems"]:
+        cells = [f"{ms:.0f} ms ({ratio:.2f})" for ms, ratio in zip(system["ms"], system["of_one_core"])]
+        rows.append([system["name"], *cells, system["how"]])
+    gains = [f"{gain:.2f} ×" for gain in result["gain_over_one_lane"]]
+    rows.append(["**tensor-level over the better lane alone**", *gains, ""])
+    text = table([f"{model}, tokens", *map(str, prompts), "how"], rows)
+    return f"{text}\n\nWhat the solver found: {result['cuts']}."
+
+
+def steps_table(results):
+    names = [step["name"] for step in next(iter(results.values()))["steps"]]
+    rows = []
+    for i, name in enumerate(names):
+        steps = [result["steps"][i] for result in results.values()]
+        rows.append([name, *[f"{step['tokens_per_s']:.2f} tokens/s ({step['of_one_core']:.2f} ×)" for step in steps]])
+    return table(["generation", *results], rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--program", default=ROOT / "build" / "release" / "troika")
+    parser.add_argument("--device", default="openvino:CPU")
+    parser.add_argument("--prompts", default="256,300,525,600,1024")
+    parser.add_argument("--rounds", default=3, type=int)
+    parser.add_argument("--kept", default=ROOT / "build" / "hetero.json", type=pathlib.Path)
+    options = parser.parse_args()
+    kept = Kept(options.kept)
+    results = {}
+    for model in options.models:
+        name = pathlib.Path(model).stem
+        results[name] = kept.get(f"{name} {options.device} {options.prompts}", lambda model=model: measured(options, model))
+    parts = [prompts_table(name, result) for name, result in results.items()]
+    page = PAGE.read_text("utf-8")
+    page = replace(page, "hetero here", "\n\n".join([*parts, steps_table(results)]))
+    PAGE.write_text(page, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

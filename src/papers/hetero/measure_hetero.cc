@@ -1,0 +1,307 @@
+#include "papers/hetero/measure_hetero.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/error.h"
+#include "base/median.h"
+#include "base/system.h"
+#include "gguf/file.h"
+#include "machines/devices.h"
+#include "measure/measure.h"
+#include "model/architecture.h"
+#include "papers/hetero/hetero_runs.h"
+#include "prepare/make_plan.h"
+#include "tune/choose_plan.h"
+
+namespace troika::papers {
+namespace {
+
+constexpr int kHost = 0, kDevice = 1;
+constexpr int kChunkedTokens = 256;
+constexpr int kStepContext = 256;
+constexpr uint64_t kAllCopies = 1ull << 40;
+constexpr double kMsPerS = 1e3;
+
+struct HeteroMachine {
+  explicit HeteroMachine(const prepare::Options& options) : engine(options), session(engine) {}
+  double graphs_ms() const {
+    return kMsPerS * (engine.loaded().pack_seconds + engine.start().build_seconds);
+  }
+  engine::Engine engine;
+  engine::Session session;
+};
+
+class HeteroMeasurer {
+ public:
+  explicit HeteroMeasurer(const MeasureHeteroOptions& options)
+      : options_(options),
+        file_(gguf::File::open(options.model)),
+        blueprint_(model::read(file_)),
+        weights_(file_, blueprint_) {
+    measurement_.options = options;
+    std::vector<int> cores = usable_core_numbers();
+    if (cores.size() < 2) throw Error("‹measure› needs two cores that this program may use.");
+    one_core_ = {{{cores[0]}, 1}};
+    two_cores_ = {{{cores[0]}, 1}, {{cores[1]}, 1}};
+    both_cores_ = {{{cores[0], cores[1]}, 2}};
+    const std::string text = fmt::format("{};{}@{}", cores[0], options.device, cores[1]);
+    lanes_ = plan::lanes_from_text(text, usable_core_numbers());
+    measurement_.lanes = text;
+    plan::Plan check;
+    check.lanes = lanes_;
+    machines::check_devices(check);
+  }
+
+  HeteroMeasurement run() {
+    reference_ = machine(prompt_plan(one_core_));
+    const tune::PlanChoice choice = choose();
+    const plan::Plan layer = layer_plan(hetero_lengths());
+    n_left_ = 8;
+    add(
+        "one lane, device", "products of exact lengths on the device, made beforehand",
+        [&](int n) { return layer_plan({n}); }, /*is_single=*/true, /*is_anew=*/false);
+    add(
+        "online-prepare", "the same, made when the prompt comes",
+        [&](int n) { return layer_plan({n}); }, false, /*is_anew=*/true);
+    add("padding", "the next longer of 32, 64, ... 1024 tokens", layer, true);
+    add("pipe", "a sum of these, one behind the other", pipe_plan());
+    add("chunked", fmt::format("chunks of {}, the last one padded", kChunkedTokens),
+        layer_plan({kChunkedTokens}));
+    add("layer-level", "each kind of subgraph on the lane where it is fastest",
+        choice.candidates.front().plan);
+    add(kTensorLevel, "the cuts and lengths that the solver found",
+        choice.candidates[choice.candidates.size() - 1].plan);
+    add("both cores", "one lane of both cores", prompt_plan(both_cores_));
+    add_reference();
+    reference_.reset();
+    measure_steps();
+    return std::move(measurement_);
+  }
+
+ private:
+  prepare::Options engine_options() const {
+    prepare::Options options;
+    options.model.file = options_.model;
+    const int longest = *std::max_element(options_.prompts.begin(), options_.prompts.end());
+    options.memory.context = std::max(longest, kStepContext) + options_.n_steps + 8;
+    options.prompts.prefill = plan::Prefill::kInt8;
+    options.prompts.int8 = plan::Int8Method::kToken;
+    return options;
+  }
+
+  // Every system has the same graphs, and int8 weights from copies.
+  plan::Plan prompt_plan(const std::vector<plan::HostLane>& lanes) const {
+    prepare::Options options = engine_options();
+    options.lanes.cores = lanes;
+    plan::Plan plan = prepare::make_plan(options, blueprint_, weights_);
+    plan.prefill = plan::Prefill::kInt8;
+    plan.int8.method = plan::Int8Method::kToken;
+    plan.packed_bytes = kAllCopies;
+    plan.prompt_shapes = hetero_lengths();
+    plan.order = plan::Order::kInOrder;
+    return plan;
+  }
+
+  // Static subgraphs of prompts on the device, all else on the core.
+  plan::Plan layer_plan(std::vector<int> shapes) const {
+    plan::Plan plan = prompt_plan(lanes_);
+    plan.packed_bytes = 0;
+    plan.prompt_shapes = std::move(shapes);
+    plan.short_rest = 0;
+    plan.splits.at_norms = true;
+    for (const char* kind : {"qkv", "out", "ffn"}) {
+      plan.placements.push_back(
+          {kind, 0, kDevice, plan::Placement::kAllBlocks, plan::Phase::kPrompt});
+    }
+    plan.placements.push_back({"", 0, kHost});
+    return plan;
+  }
+
+  plan::Plan pipe_plan() const {
+    plan::Plan plan = layer_plan(hetero_lengths());
+    for (const int n : options_.prompts) {
+      plan::LengthParts length = piped_length(n, kDevice);
+      const auto is_same = [&](const plan::LengthParts& other) {
+        return other.n_tokens == length.n_tokens;
+      };
+      const bool is_known = std::any_of(plan.lengths.begin(), plan.lengths.end(), is_same);
+      if (length.parts.size() > 1 && !is_known) plan.lengths.push_back(std::move(length));
+    }
+    std::sort(plan.lengths.begin(), plan.lengths.end(),
+              [](const auto& a, const auto& b) { return a.n_tokens < b.n_tokens; });
+    return plan;
+  }
+
+  tune::PlanChoice choose() const {
+    tune::ChooseRequest request;
+    request.options = engine_options();
+    request.options.lanes.cores = lanes_;
+    plan::Plan base = prompt_plan(lanes_);
+    base.splits.at_norms = true;
+    request.options.plan.base = base;
+    request.prompts = options_.prompts;
+    request.n_steps = 1;
+    const auto silent = [](uint64_t, uint64_t) {};
+    return tune::choose_plan(request, [&](const std::string&) { return ProgressFunction(silent); });
+  }
+
+  std::unique_ptr<HeteroMachine> machine(const plan::Plan& plan) const {
+    prepare::Options options = engine_options();
+    options.plan.exact = plan;
+    return std::make_unique<HeteroMachine>(options);
+  }
+
+  // In turn with the lane of one core.
+  void time_prompt(HeteroMachine& with, int n_tokens, double graphs_ms, HeteroSystemTimes* times) {
+    std::vector<double> ms, ratios;
+    for (int round = -1; round < options_.rounds; ++round) {  // the first one warms up
+      const double ours = graphs_ms + kMsPerS * measure::prefill_seconds(with.session, n_tokens);
+      const double other = kMsPerS * measure::prefill_seconds(reference_->session, n_tokens);
+      if (round < 0) continue;
+      ms.push_back(ours);
+      ratios.push_back(ours / other);
+    }
+    times->ms.push_back(median(ms));
+    times->graphs_ms.push_back(graphs_ms);
+    times->of_reference.push_back(median(ratios));
+  }
+
+  void end_system() {
+    ++n_done_;
+    if (options_.progress) options_.progress(n_done_, n_left_);
+  }
+
+  void add(const std::string& name, const std::string& how, const plan::Plan& plan,
+           bool is_single = false) {
+    HeteroSystemTimes times{name, how, {}, {}, {}, is_single};
+    const auto with = machine(plan);
+    for (const int n : options_.prompts) time_prompt(*with, n, 0.0, &times);
+    measurement_.systems.push_back(std::move(times));
+    if (name == kTensorLevel) measurement_.cuts = cuts_text(with->engine.plan());
+    end_system();
+  }
+
+  // A plan for each length.
+  template <typename PlanOf>
+  void add(const std::string& name, const std::string& how, PlanOf plan_of, bool is_single,
+           bool is_anew) {
+    HeteroSystemTimes times{name, how, {}, {}, {}, is_single};
+    for (const int n : options_.prompts) {
+      const auto with = machine(plan_of(n));
+      time_prompt(*with, n, is_anew ? with->graphs_ms() : 0.0, &times);
+    }
+    measurement_.systems.push_back(std::move(times));
+    end_system();
+  }
+
+  void add_reference() {
+    HeteroSystemTimes times{"one lane, core", "one core computes everything", {}, {}, {}, true};
+    for (const int n : options_.prompts) {
+      std::vector<double> ms;
+      for (int round = 0; round < options_.rounds; ++round) {
+        ms.push_back(kMsPerS * measure::prefill_seconds(reference_->session, n));
+      }
+      times.ms.push_back(median(ms));
+      times.graphs_ms.push_back(0.0);
+      times.of_reference.push_back(1.0);
+    }
+    measurement_.systems.insert(measurement_.systems.begin(), std::move(times));
+  }
+
+  static std::string cuts_text(const plan::Plan& plan) {
+    std::vector<std::string> texts;
+    for (const plan::TensorCut& cut : plan.cuts) texts.push_back(plan::cut_text(cut));
+    for (const plan::LengthParts& length : plan.lengths) {
+      texts.push_back(
+          fmt::format("{} tokens {}", length.n_tokens, plan::shares_text(length.parts)));
+    }
+    return texts.empty() ? "nothing is cut" : fmt::format("{}", fmt::join(texts, "; "));
+  }
+
+  plan::Plan step_plan(const std::vector<plan::HostLane>& lanes,
+                       plan::HandoverKind handover) const {
+    plan::Plan plan = prompt_plan(lanes);
+    plan.prefill = plan::Prefill::kSame;
+    plan.packed_bytes = 0;
+    plan.prompt_shapes = {kStepContext};
+    plan.handover = handover;
+    if (lanes.size() < 2) return plan;
+    plan.cuts = {plan::cut_from_text("@step=rows:0:1,1:1")};
+    return plan;
+  }
+
+  // Generation with the rows of every product divided between two cores.
+  void measure_steps() {
+    using plan::HandoverKind;
+    const auto one = machine(step_plan(one_core_, HandoverKind::kOrdinary));
+    struct Way {
+      const char* name;
+      std::unique_ptr<HeteroMachine> with;
+      std::vector<double> rates = {}, gains = {};
+    };
+    std::vector<Way> ways;
+    ways.push_back({"rows on {0};{1}, ordinary handover",
+                    machine(step_plan(two_cores_, HandoverKind::kOrdinary))});
+    ways.push_back(
+        {"rows on {0};{1}, fast handover", machine(step_plan(two_cores_, HandoverKind::kFast))});
+    ways.push_back(
+        {"one lane of both cores", machine(step_plan(both_cores_, HandoverKind::kOrdinary))});
+    std::vector<double> rates;
+    for (int round = -1; round < options_.rounds; ++round) {
+      const double alone =
+          measure::decode_run(one->session, kStepContext, options_.n_steps).tokens_per_s;
+      if (round >= 0) rates.push_back(alone);
+      for (Way& way : ways) {
+        const double rate =
+            measure::decode_run(way.with->session, kStepContext, options_.n_steps).tokens_per_s;
+        if (round < 0) continue;
+        way.rates.push_back(rate);
+        way.gains.push_back(rate / alone);
+      }
+    }
+    measurement_.steps.push_back({"one core", median(rates), 1.0});
+    for (Way& way : ways) {
+      measurement_.steps.push_back({way.name, median(way.rates), median(way.gains)});
+    }
+  }
+
+  MeasureHeteroOptions options_;
+  gguf::File file_;
+  model::Blueprint blueprint_;
+  weights::Store weights_;
+  std::vector<plan::HostLane> one_core_, two_cores_, both_cores_, lanes_;
+  std::unique_ptr<HeteroMachine> reference_;
+  HeteroMeasurement measurement_;
+  uint64_t n_done_ = 0, n_left_ = 0;
+};
+
+}  // namespace
+
+const HeteroSystemTimes& HeteroMeasurement::system(const std::string& name) const {
+  for (const HeteroSystemTimes& times : systems) {
+    if (times.name == name) return times;
+  }
+  throw Error(fmt::format("No system '{}' was measured.", name));
+}
+
+double HeteroMeasurement::gain_over(const std::string& name, size_t prompt) const {
+  return system(name).ratio(prompt) / system(kTensorLevel).ratio(prompt);
+}
+
+double HeteroMeasurement::gain_over_one_lane(size_t prompt) const {
+  double best = 0.0;
+  for (const HeteroSystemTimes& times : systems) {
+    if (!times.is_single_lane) continue;
+    if (best == 0.0 || times.ratio(prompt) < best) best = times.ratio(prompt);
+  }
+  return best / system(kTensorLevel).ratio(prompt);
+}
+
+HeteroMeasurement measure_hetero(const MeasureHeteroOptions& options) {
+  return HeteroMeasurer(options).run();
+}
+
+}  // namespace troika::papers

@@ -1,0 +1,64 @@
+// HeteroLLM's alternatives on this machine, as a user asks for them.
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "tests/program/troika.h"
+#include "tests/support/repository.h"
+
+namespace troika::test {
+namespace {
+
+using nlohmann::json;
+
+class HeteroProgram : public ProgramTest {
+ protected:
+  void SetUp() override {
+    if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "two lanes need two cores";
+    test_support::TinyModel model = small_model();
+    model.type = test_support::kQ8_0;
+    model_ = write(model);
+  }
+  std::vector<std::string> words(const std::string& device) const {
+    return {"reproduce", "heterollm", "--phones", repository_file("phones"),
+            "--measure", model_,      "--device", device,
+            "--prompts", "40,100",    "--rounds", "1",
+            "--json"};
+  }
+  std::string model_;
+};
+
+TEST_F(HeteroProgram, H12EveryAlternativeRunsOnThisMachine) {
+  if (std::getenv("TROIKA_OPENVINO") == nullptr) {
+    GTEST_SKIP() << "TROIKA_OPENVINO names no folder of OpenVINO";
+  }
+  const Finished finished = troika(words("openvino:CPU"));
+  expect_success(finished);
+  const json measured = json::parse(finished.out, nullptr, false)["this_machine"];
+  std::set<std::string> names;
+  for (const json& system : measured["systems"]) {
+    names.insert(system["name"]);
+    ASSERT_EQ(system["ms"].size(), 2u);
+    for (const json& ms : system["ms"]) EXPECT_GT(ms, 0) << system;
+  }
+  for (const char* name : {"one lane, core", "one lane, device", "online-prepare", "padding",
+                           "pipe", "chunked", "layer-level", "tensor-level", "both cores"}) {
+    EXPECT_EQ(names.count(name), 1u) << name;
+  }
+  for (const json& system : measured["systems"]) {
+    if (system["name"] == "online-prepare") {
+      EXPECT_GT(system["graphs_ms"][0], 0);
+    }
+  }
+  ASSERT_EQ(measured["steps"].size(), 4u);
+  for (const json& step : measured["steps"]) EXPECT_GT(step["tokens_per_s"], 0) << step;
+}
+
+TEST_F(HeteroProgram, H12ADeviceThatIsNotThereIsASentence) {
+  expect_refusal(troika(words("openvino:NOWHERE")), 1, {"OpenVINO"});
+  expect_refusal(troika(words("fpga:0")), 2, {"fpga"});
+}
+
+}  // namespace
+}  // namespace troika::test
