@@ -23,7 +23,7 @@ namespace tensor = troika::tensor;
 
 constexpr size_t kFrom = 1024;
 constexpr size_t kChunk = 512;
-constexpr int kRounds = 3;
+constexpr size_t kRounds = 5;  // the median of their ratios counts
 
 struct Shape {
   size_t head_size, n_group;
@@ -176,16 +176,19 @@ int main(int argc, char** argv) {
   for (const Shape shape : kShapes) {
     for (const size_t n : lengths) {
       Prompt prompt(table, shape, n / kChunk * kChunk);
-      Times best;
-      for (int round = 0; round < kRounds; ++round) {
-        const Times times = time_of(table, prompt, share);
-        if (round == 0 || times.sparse / times.full < best.sparse / best.full) best = times;
+      std::vector<Times> rounds;
+      for (size_t round = 0; round < kRounds; ++round) {
+        rounds.push_back(time_of(table, prompt, share));
       }
-      const double exact = best.sparse - best.begin - best.estimate - best.select;
+      std::sort(rounds.begin(), rounds.end(), [](const Times& a, const Times& b) {
+        return a.sparse / a.full < b.sparse / b.full;
+      });
+      const Times& median = rounds[kRounds / 2];
+      const double exact = median.sparse - median.begin - median.estimate - median.select;
       fmt::print("{:>3} {:>2} {:>6}: {:>8.1f} {:>8.1f} {:.3f}   {:.3f} {:.3f} {:.3f} {:.3f}\n",
-                 shape.head_size, shape.n_group, prompt.n, 1e3 * best.full, 1e3 * best.sparse,
-                 best.sparse / best.full, best.begin / best.full, best.estimate / best.full,
-                 best.select / best.full, exact / best.full);
+                 shape.head_size, shape.n_group, prompt.n, 1e3 * median.full, 1e3 * median.sparse,
+                 median.sparse / median.full, median.begin / median.full,
+                 median.estimate / median.full, median.select / median.full, exact / median.full);
     }
   }
 }
