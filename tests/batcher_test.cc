@@ -349,6 +349,36 @@ TEST(Pauses, LeaveTheAnswerAsItWouldBe) {
   EXPECT_EQ(batcher.take(paused).tokens, whole.tokens);
 }
 
+// Somebody leaves while the first tokens of others are taken: his own logits lie there then, and no
+// step of his may be taken any more.
+TEST(Pauses, WhoIsCancelledBeforeTheFirstTokenTakesNoStep) {
+  TinyEngine tiny(model_of("llama"), options_of("same"));
+  std::atomic<bool> pause = true, cancel = false;
+  const auto request = [&](int seed) {
+    AnswerRequest wanted;
+    wanted.prompt = test_support::random_tokens(model_of("llama"), 9, seed);
+    wanted.options.most_tokens = 5;
+    wanted.options.ignore_end = true;
+    wanted.options.pause = &pause;
+    return wanted;
+  };
+  Batcher batcher(*tiny.engine);
+  AnswerRequest first = request(1), second = request(2);
+  first.options.on_token = [&](Token, bool) { cancel = true; };
+  second.options.cancel = &cancel;
+  const int kept = batcher.submit(std::move(first));
+  const int dropped = batcher.submit(std::move(second));
+  while (batcher.step()) {
+  }
+  pause = false;
+  while (batcher.step()) {
+  }
+  EXPECT_EQ(batcher.take(kept).tokens.size(), 5u);
+  const Generated nothing = batcher.take(dropped);
+  EXPECT_EQ(nothing.stop, engine::Stop::kCancelled);
+  EXPECT_TRUE(nothing.tokens.empty());
+}
+
 // An answer that waits for a place is dropped where it stands.
 TEST(Pauses, WhoWaitsInTheQueueCanBeCancelled) {
   TinyEngine tiny(model_of("llama"), options_of("same"));

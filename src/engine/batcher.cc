@@ -283,7 +283,9 @@ void Batcher::take_first_tokens() {
 void Batcher::add_steps() {
   ready_.clear();
   for (const auto& entry : live()) {
-    if (entry != nullptr && entry->may_step()) ready_.push_back(entry.get());
+    // One that still has the logits behind its prompt was cancelled just now.
+    const bool is_ready = entry != nullptr && entry->may_step() && !entry->session->has_logits();
+    if (is_ready) ready_.push_back(entry.get());
   }
   const plan::Plan& plan = engine_.plan();
   const int most_rows = std::min(plan.most_step_rows(), plan.output_shapes.back());
