@@ -5,113 +5,25 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "engine/generate.h"
-#include "http/server.h"
-#include "tests/support/http_client.h"
-#include "tests/support/tiny_engine.h"
+#include "tests/support/tiny_server.h"
 
 namespace troika {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using test_support::HttpAnswer;
 using test_support::HttpClient;
+using test_support::Json;
+using test_support::kServerContext;
 
-constexpr const char* kTemplate =
-    "{%- if tools %}{{ '<|im_start|>tools ' }}{{ tools | tojson }}{{ '<|im_end|>' }}{% endif -%}"
-    "{%- for m in messages -%}{{ '<|im_start|>' + m.role + '\n' + m.content }}"
-    "{%- if m.tool_calls -%}{%- for c in m.tool_calls -%}"
-    "{{ '<call>' + c.function.name + '(' }}{{ c.function.arguments | tojson }}{{ ')</call>' }}"
-    "{%- endfor -%}{%- endif -%}{{ '<|im_end|>\n' }}{%- endfor -%}"
-    "{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\n' }}{%- endif -%}";
 constexpr const char* kTools =
     R"("tools":[{"type":"function","function":{"name":"weather","description":"It.","parameters":)"
     R"({"type":"object","properties":{"city":{"type":"string","maxLength":4}},"required":["city"],)"
     R"("additionalProperties":false}}}])";
 
-// An answer that fills it takes seconds.
-constexpr int kServerContext = 16384;
-
-test_support::TinyModel chat_model() {
-  test_support::TinyModel model = test_support::small_model("qwen2");
-  model.context = kServerContext;
-  model.chat_template = kTemplate;
-  return model;
-}
-
-class Server : public testing::Test {
- protected:
-  void start(server::Options options = {}, int context = 1024) {
-    options.model_name = "tiny";
-    options.sampler.temperature = 0.0f;
-    prepare::Options prepared;
-    prepared.memory.context = context;
-    tiny_ = std::make_unique<test_support::TinyEngine>(chat_model(), prepared);
-    service_ = std::make_unique<server::Service>(*tiny_->engine, std::move(options));
-    std::vector<http::Listener> listeners;
-    listeners.push_back(http::Listener::unix_socket(folder_.file("s")));
-    server_ =
-        std::make_unique<http::Server>(std::move(listeners), http::ServerOptions(), *service_);
-    thread_ = std::thread([this] { server_->run(); });
-  }
-  void start_with_text(const std::string& text) {
-    server::Options options;
-    options.forced_text = text;
-    start(std::move(options));
-  }
-  void TearDown() override {
-    if (server_ == nullptr) return;
-    server_->stop();
-    server_->stop();
-    thread_.join();
-    server_.reset();
-    service_.reset();
-  }
-  HttpClient client() const { return HttpClient(folder_.file("s")); }
-  Json post(const std::string& path, const std::string& body, int status = 200) const {
-    const HttpAnswer answer = client().post(path, body);
-    EXPECT_EQ(answer.status, status) << path << " " << body << "\n" << answer.body;
-    return Json::parse(answer.body);
-  }
-  // The data of all events of a stream.
-  std::vector<Json> stream(const std::string& path, const std::string& body) const {
-    const HttpAnswer answer = client().post(path, body);
-    EXPECT_EQ(answer.status, 200) << answer.body;
-    EXPECT_NE(answer.head.find("text/event-stream"), std::string::npos);
-    std::vector<Json> events;
-    for (size_t at = 0; (at = answer.body.find("data: ", at)) != std::string::npos; ++at) {
-      const size_t end = answer.body.find("\n\n", at);
-      const std::string data = answer.body.substr(at + 6, end - at - 6);
-      events.push_back(data == "[DONE]" ? Json(data) : Json::parse(data));
-    }
-    return events;
-  }
-  static std::string chat(const std::string& more) {
-    return R"({"messages":[{"role":"user","content":"Hi"}],"max_tokens":60)" + more + "}";
-  }
-  std::string metric(const std::string& name) const {
-    const std::string text = "\n" + client().get("/metrics").body;
-    const size_t at = text.find("\ntroika_" + name + " ");
-    if (at == std::string::npos) return "none";
-    const size_t begin = at + name.size() + 9;
-    return text.substr(begin, text.find('\n', begin) - begin);
-  }
-  void wait_for(const std::string& name, const std::string& value) const {
-    for (int i = 0; i < 1000 && metric(name) != value; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    EXPECT_EQ(metric(name), value) << name;
-  }
-
-  test::TempFolder folder_;
-  std::unique_ptr<test_support::TinyEngine> tiny_;
-  std::unique_ptr<server::Service> service_;
-  std::unique_ptr<http::Server> server_;
-  std::thread thread_;
-};
+using Server = test_support::ServerTest;
 
 TEST_F(Server, AnswersAsTheEngineDoesAloneAndInCompany) {
   start();
@@ -419,7 +331,9 @@ TEST_F(Server, KnowsTextsAndTokens) {
   }
   EXPECT_EQ(Json::parse(client().get("/v1/models").body)["data"][0]["id"], "tiny");
   EXPECT_EQ(Json::parse(client().get("/props").body)["context"], 1024);
-  EXPECT_EQ(Json::parse(client().get("/slots").body), Json::array());
+  const Json slots = Json::parse(client().get("/slots").body);
+  EXPECT_EQ(slots.size(), 4u);
+  for (const Json& slot : slots) EXPECT_EQ(slot["is_processing"], false);
 }
 
 TEST_F(Server, GoesOnFromTheAssistantsLastMessage) {
@@ -444,6 +358,104 @@ TEST_F(Server, GoesOnFromTheAssistantsLastMessage) {
   const std::string twice =
       R"({"messages":[{"role":"assistant","content":"a"},{"role":"assistant","content":"b"}]})";
   EXPECT_EQ(client().post("/v1/chat/completions", twice).status, 400);
+}
+
+TEST_F(Server, KnowsTheRequestsOfLlamaCppsClients) {
+  start_with_text("one\ntwo three");
+  const Json whole = post("/completion", R"({"prompt":"Once","n_predict":30,"n_probs":2,)"
+                                         R"("return_tokens":true,"seed":3,"stop":["thr"]})");
+  EXPECT_EQ(whole["content"], "one\ntwo ");
+  EXPECT_EQ(whole["stop_type"], "word");
+  EXPECT_EQ(whole["stopping_word"], "thr");
+  EXPECT_EQ(whole["has_new_line"], true);
+  EXPECT_EQ(whole["prompt"], "Once");
+  EXPECT_EQ(whole["generation_settings"]["seed"], 3);
+  EXPECT_EQ(whole["tokens"].size(), whole["tokens_predicted"]);
+  EXPECT_EQ(whole["completion_probabilities"][0]["top_logprobs"].size(), 2u);
+  EXPECT_EQ(whole["timings"]["predicted_n"], whole["tokens_predicted"]);
+
+  const Json few =
+      post("/completion", R"({"prompt":"Once","n_predict":2,)"
+                          R"("response_fields":["content","generation_settings/seed","x"]})");
+  EXPECT_EQ(few.size(), 2u);
+  EXPECT_TRUE(few.contains("generation_settings/seed"));
+
+  const Json list =
+      post("/completion", R"({"prompt":["a",[1,2],{"prompt_string":"a"}],"n_predict":2})");
+  ASSERT_EQ(list.size(), 3u);
+  EXPECT_EQ(list[0]["content"], list[2]["content"]);
+  EXPECT_EQ(list[0]["stop_type"], "limit");
+  EXPECT_EQ(post("/completion", R"({"prompt":[1,"a",2],"n_predict":1})")["tokens_predicted"], 1);
+
+  std::string text;
+  int n_tokens = 0;
+  for (const Json& event : stream("/completion", R"({"prompt":"Once","stream":true})")) {
+    text += event["content"].get<std::string>();
+    n_tokens += static_cast<int>(event["tokens"].size());
+    if (!event["stop"].get<bool>()) continue;
+    EXPECT_EQ(event["stop_type"], "eos");
+    EXPECT_GE(event["tokens_predicted"], n_tokens);
+  }
+  EXPECT_EQ(text, "one\ntwo three");
+  EXPECT_GT(n_tokens, 2);
+  post("/completion", R"({"prompt":{"prompt_string":"a","multimodal_data":["b"]}})", 400);
+  post("/completion", R"({"prompt":"a","lora":[{"id":0}]})", 400);
+  EXPECT_NE(client().get("/metrics").body.find("llamacpp:tokens_predicted_total "),
+            std::string::npos);
+}
+
+TEST_F(Server, ShowsProgressAndTimingsOnDemand) {
+  start_with_text("Good day");
+  std::string text;
+  for (int i = 0; i < 150; ++i) text += "word ";
+  const Json message = {{"role", "user"}, {"content", text}};
+  const Json wishes = {
+      {"stream", true}, {"return_progress", true}, {"timings_per_token", true}, {"max_tokens", 50}};
+  Json chat_body = wishes, plain_body = wishes, response_body = wishes;
+  chat_body["messages"] = Json::array({message});
+  plain_body["prompt"] = text;
+  response_body["input"] = text;
+  response_body.erase("max_tokens");
+  const std::pair<const char*, Json> cases[] = {{"/v1/chat/completions", chat_body},
+                                                {"/v1/messages", chat_body},
+                                                {"/v1/completions", plain_body},
+                                                {"/v1/responses", response_body}};
+  for (const auto& [path, body] : cases) {
+    int n_progress = 0, n_timings = 0, n_read = -1, n_prompt = 0, n_tokens = 0;
+    for (const Json& event : stream(path, body.dump())) {
+      if (!event.is_object()) continue;
+      if (event.contains("prompt_progress")) {
+        const Json& progress = event["prompt_progress"];
+        n_prompt = progress["total"];
+        if (n_progress++ == 0) {
+          EXPECT_EQ(progress["processed"], progress["cache"]) << path;
+        }
+        EXPECT_GT(progress["processed"].get<int>(), n_read) << path;
+        n_read = progress["processed"];
+        EXPECT_EQ(n_timings, 0) << path << ": a prompt is read before its answer";
+      }
+      if (event.contains("timings") && !event.contains("prompt_progress")) {
+        ++n_timings;
+        EXPECT_GE(event["timings"]["predicted_n"].get<int>(), n_tokens) << path;
+        n_tokens = event["timings"]["predicted_n"];
+        EXPECT_EQ(event["timings"]["prompt_n"].get<int>() + event["timings"]["cache_n"].get<int>(),
+                  n_prompt)
+            << path;
+      }
+    }
+    EXPECT_GE(n_progress, 2) << path;
+    EXPECT_GE(n_timings, 2) << path;
+    EXPECT_GT(n_tokens, 1) << path;
+    EXPECT_EQ(n_read, n_prompt) << path;
+    EXPECT_GT(n_prompt, 150) << path;
+    // Nobody who does not ask is told.
+    Json quiet = body;
+    quiet.erase("return_progress");
+    quiet.erase("timings_per_token");
+    for (const Json& event : stream(path, quiet.dump())) {
+      EXPECT_FALSE(event.is_object() && event.contains("prompt_progress")) << path;
+    }
+  }
 }
 
 TEST_F(Server, ShowsLifeWhileNothingComes) {

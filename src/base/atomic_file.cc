@@ -25,7 +25,8 @@ std::string next_partial_path(const std::string& target) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), target_(path_) {
+AtomicFile::AtomicFile(std::string path, unsigned mode)
+    : mode_(mode), path_(std::move(path)), target_(path_) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   if (path_.empty()) throw Error("The path of the file to write is empty; give a path.");
@@ -48,13 +49,13 @@ void AtomicFile::open_partial() {
 #ifdef O_TMPFILE
   // Without /proc such a file could not get its name later.
   if (::access("/proc/self/fd", X_OK) == 0) {
-    descriptor_ = ::open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    descriptor_ = ::open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode_);
     if (descriptor_ >= 0) return;
   }
 #endif
   // Also finds the reason why the folder cannot be written.
   partial_path_ = next_partial_path(target_);
-  descriptor_ = ::open(partial_path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+  descriptor_ = ::open(partial_path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode_);
   if (descriptor_ < 0) {
     partial_path_.clear();
     throw_errno(path_, "write it");

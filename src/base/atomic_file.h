@@ -15,8 +15,9 @@ namespace troika {
 class AtomicFile {
  public:
   // Throws Error where the folder cannot be written or the path names something else than a file.
-  // A path that is a symbolic link replaces the file that the link leads to.
-  explicit AtomicFile(std::string path);
+  // A path that is a symbolic link replaces the file that the link leads to. `mode` says who may
+  // read and write it, as far as the process's umask lets them.
+  explicit AtomicFile(std::string path, unsigned mode = 0666);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
   // Removes what was written unless `commit` has returned.
@@ -36,6 +37,7 @@ class AtomicFile {
   void discard() noexcept;
   [[noreturn]] void fail(std::string_view action);
 
+  unsigned mode_;
   std::string path_;          // as the caller gave it, for messages
   std::string target_;        // with a symbolic link resolved
   std::string folder_;        // of the target

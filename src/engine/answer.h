@@ -24,6 +24,14 @@ enum class Stop : uint8_t {
 
 const char* stop_name(Stop stop);
 
+// How far a prompt is read.
+struct PromptProgress {
+  int n_prompt = 0;
+  int n_known = 0;  // of them, from before
+  int n_read = 0;   // those that were known among them
+  double seconds = 0.0;
+};
+
 struct GenerateOptions {
   int most_tokens = -1;            // -1: until the model ends its answer or the context is full
   std::vector<std::string> stops;  // the text ends before the first of them
@@ -37,6 +45,8 @@ struct GenerateOptions {
   draft::Drafter* drafter = nullptr;
   // Called for each token before its text is shown; `is_drafted`: it was guessed.
   std::function<void(Token token, bool is_drafted)> on_token{};
+  // Called by a batcher when the prompt begins, and whenever more of it is read.
+  std::function<void(const PromptProgress& progress)> on_prompt{};
 };
 
 struct Generated {

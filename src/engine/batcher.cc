@@ -42,6 +42,14 @@ struct Batcher::Entry {
   int n_unread() const {
     return is_begun ? session->n_unread() : static_cast<int>(request.prompt.size());
   }
+  void tell_progress() {
+    if (!request.options.on_prompt) return;
+    const Generated& known = answer->result();
+    const int n_known = known.n_prompt - known.n_computed;
+    const int n_read = known.n_prompt - session->n_unread();
+    const double seconds = n_read > n_known ? ms_since(start) / 1e3 : 0.0;
+    request.options.on_prompt({known.n_prompt, n_known, n_read, seconds});
+  }
 
   AnswerRequest request;
   Sampler sampler;
@@ -210,6 +218,7 @@ void Batcher::begin_prompt(Entry& entry) {
   result.n_prompt = static_cast<int>(entry.request.prompt.size());
   result.n_computed = result.n_prompt - entry.session->begin_prompt(entry.request.prompt);
   entry.is_begun = true;
+  entry.tell_progress();
 }
 
 void Batcher::end_prompt(Entry& entry) {
@@ -237,6 +246,7 @@ void Batcher::read_prompt(Entry& entry, bool has_company) {
     if (n_rows <= engine_.plan().most_rows()) part_costs_.learn(n_rows, ms_since(start));
     ++statistics_.n_prompt_parts;
     statistics_.n_prompt_rows += n_rows;
+    entry.tell_progress();
     if (n_left == 0) end_prompt(entry);
   });
 }
@@ -342,6 +352,7 @@ void Batcher::take_steps(double pass_ms) {
       for (int row = 0; row < share.n_rows; ++row) kept_.push_back(share.first_row + row);
       guarded(entry, [&] {
         entry.session->take_prompt(share.n_rows, logits.back());
+        entry.tell_progress();
         if (entry.session->n_unread() == 0) end_prompt(entry);
       });
       continue;

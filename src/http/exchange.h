@@ -59,6 +59,11 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void write(std::string bytes);
   void end();
 
+  // Who asks, as whoever handles requests has found out: empty for nobody in particular. To be set
+  // before another thread sees the exchange.
+  void set_asker(std::string asker) { asker_ = std::move(asker); }
+  const std::string& asker() const { return asker_; }
+
   // The client has left, so that nobody waits for the answer.
   bool is_gone() const { return is_gone_.load(std::memory_order_acquire); }
   // The client reads too slowly: nothing more is to be written until the server tells that it has
@@ -71,6 +76,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   std::shared_ptr<Mailbox> mailbox_;
   size_t connection_;
+  std::string asker_;
   std::atomic<bool> is_gone_ = false;
   std::atomic<size_t> posted_ = 0;        // bytes in letters
   std::atomic<size_t> unsent_ = 0;        // bytes that the connection holds

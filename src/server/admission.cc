@@ -57,12 +57,12 @@ void check_host(const http::Request& request) {
                                  troika::quoted(*value)));
 }
 
-void check_key(const http::Request& request, const std::vector<std::string>& keys) {
-  if (keys.empty()) return;
+std::string check_key(const http::Request& request, const std::vector<std::string>& keys) {
+  if (keys.empty()) return "";
   const std::string given = key_of(request);
   bool is_known = false;
   for (const std::string& key : keys) is_known = is_same_key(given, key) || is_known;
-  if (is_known) return;
+  if (is_known) return given;
   throw Refused(401, given.empty() ? "This server wants a key: send Authorization: Bearer KEY, or "
                                      "x-api-key: KEY."
                                    : "The key is not one that this server knows.");

@@ -13,7 +13,8 @@ namespace troika::server {
 void check_host(const http::Request& request);
 
 // One of the keys must stand in "Authorization: Bearer" or "x-api-key", unless there are none.
-void check_key(const http::Request& request, const std::vector<std::string>& keys);
+// Returns it, or an empty text.
+std::string check_key(const http::Request& request, const std::vector<std::string>& keys);
 
 // A form that a page sends elsewhere without asking has another type than JSON.
 void check_type(const http::Request& request);

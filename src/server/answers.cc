@@ -3,26 +3,48 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/clock.h"
+
 namespace troika::server {
 
 Answers::Answers(const Wanted& wanted, std::unique_ptr<Writer> writer,
                  const MakeReader& make_reader)
     : n_returned_(wanted.n_returned),
       n_computed_(wanted.n_computed),
+      wants_progress_(wanted.wants_progress),
+      wants_timings_(wanted.wants_timings),
+      wants_tokens_(wanted.wants_tokens),
       writer_(std::move(writer)),
       answers_(static_cast<size_t>(wanted.n_answers())) {
   for (One& one : answers_) one.reader = make_reader();
 }
 
+void Answers::on_prompt(int index, const engine::PromptProgress& progress) {
+  Timings& timings = answers_[static_cast<size_t>(index)].timings;
+  timings.n_cached = progress.n_known;
+  timings.n_computed = progress.n_read - progress.n_known;
+  timings.prompt_seconds = progress.seconds;
+  if (!wants_progress_) return;
+  writer_->progress(index, {progress, wants_timings_ ? std::optional(timings) : std::nullopt});
+}
+
 void Answers::on_token(int index, engine::Token token, LogprobRecorder* recorder) {
+  One& one = answers_[static_cast<size_t>(index)];
+  if (++one.timings.n_tokens == 1) one.first_token = std::chrono::steady_clock::now();
+  if (wants_tokens_) one.tokens.push_back(token);
   if (recorder == nullptr) return;
-  answers_[static_cast<size_t>(index)].logprobs.push_back(recorder->take(token));
+  one.logprobs.push_back(recorder->take(token));
 }
 
 void Answers::pass_on(int index, Delta delta) {
   One& one = answers_[static_cast<size_t>(index)];
   if (delta.kind == Delta::Kind::kCall) ++one.n_calls;
   delta.logprobs = std::exchange(one.logprobs, {});
+  delta.tokens = std::exchange(one.tokens, {});
+  if (wants_timings_) {
+    one.timings.answer_seconds = seconds_since(one.first_token);
+    delta.timings = one.timings;
+  }
   if (n_computed_ > n_returned_) {
     one.whole.add(delta);
   } else {

@@ -1,6 +1,7 @@
 // The answers to one request on their way from the worker to a writer.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -19,6 +20,7 @@ class Answers : public Reply {
 
   Writer& writer() { return *writer_; }
 
+  void on_prompt(int index, const engine::PromptProgress& progress) override;
   void on_token(int index, engine::Token token, LogprobRecorder* recorder) override;
   void on_text(int index, std::string_view text) override;
   void on_end(int index, engine::Generated generated) override;
@@ -28,14 +30,17 @@ class Answers : public Reply {
   struct One {
     std::unique_ptr<Reader> reader;
     std::vector<TokenLogprobs> logprobs;  // of tokens whose text has not come out yet
+    std::vector<engine::Token> tokens;    // the same, where somebody asks
+    Timings timings;
+    std::chrono::steady_clock::time_point first_token;
     int n_calls = 0;
     Message whole;  // where it is compared with others
   };
   void pass_on(int index, Delta delta);
-  void end_one(int index, Ending ending);
   void choose();
 
   const int n_returned_, n_computed_;
+  const bool wants_progress_, wants_timings_, wants_tokens_;
   std::unique_ptr<Writer> writer_;
   std::vector<One> answers_;
   size_t n_ended_ = 0;

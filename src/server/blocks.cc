@@ -28,6 +28,7 @@ void BlockWriter::write(int /*answer*/, const Delta& delta) {
       open({.kind = kind, .text = {}, .id = {}, .name = {}});
   }
   blocks_.back().text += delta.text;
+  timings_ = delta.timings;
   grow_block(delta.text);
 }
 

@@ -2,6 +2,7 @@
 // closed.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ class BlockWriter : public Writer {
   virtual void close_block() {}
 
   const std::vector<Block>& blocks() const { return blocks_; }
+  // What the answer took until the last block grew; empty where nobody asks.
+  const std::optional<Timings>& timings() const { return timings_; }
   // REQUIRES: the answer has ended.
   const Ending& ending() const { return ending_; }
 
@@ -38,6 +41,7 @@ class BlockWriter : public Writer {
 
   std::vector<Block> blocks_;
   bool is_open_ = false;
+  std::optional<Timings> timings_;
   Ending ending_;
 };
 

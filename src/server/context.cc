@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <ctime>
+#include <random>
 
 #include "server/given_text.h"
 
@@ -13,7 +14,7 @@ Context::Context(engine::Engine& engine, Options options)
       options_(std::move(options)),
       started_s_(std::time(nullptr)),
       grammars_(engine.tokenizer()),
-      worker_(engine, options_.n_parallel, options_.n_queue) {
+      worker_(engine, options_.n_parallel, options_.n_queue, options_.keep) {
   try {
     chat_.emplace(engine, options_.chat_template);
     call_shape_ = find_shape(*chat_);
@@ -30,6 +31,14 @@ const engine::ChatFormat& Context::chat() const {
   throw Refused(400, fmt::format("This model cannot be talked with, only be continued, as by "
                                  "/v1/completions. {}",
                                  chat_problem_));
+}
+
+engine::SamplerOptions Context::sampler() const {
+  engine::SamplerOptions sampler = options_.sampler;
+  if (options_.has_seed) return sampler;
+  std::random_device device;
+  sampler.seed = (static_cast<uint64_t>(device()) << 32 | device()) >> 1;
+  return sampler;
 }
 
 void Context::check(const Wanted& wanted) const {

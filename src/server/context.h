@@ -13,6 +13,7 @@
 #include "server/answers.h"
 #include "server/calls/shape.h"
 #include "server/grammars.h"
+#include "server/kept/kept_prefixes.h"
 #include "server/wanted.h"
 #include "server/worker.h"
 
@@ -25,8 +26,10 @@ struct Options {
   double ping_seconds = 1.0;       // of silence in a stream until a comment shows life; 0: none
   std::vector<std::string> keys;   // one of which a client must know; empty: nobody is asked
   engine::SamplerOptions sampler;  // what a request does not say
+  bool has_seed = false;           // its seed is for all of them; else each gets one by chance
   std::string chat_template;       // in place of the model's; empty: that one
   std::optional<std::string> forced_text;  // of every answer, for tests
+  KeepOptions keep;                        // on disk, of texts that were computed
   // What drafts for an answer that is held to this, or to nothing; may be empty, and give null.
   std::function<std::unique_ptr<draft::Drafter>(std::shared_ptr<engine::Constraint>)> make_drafter;
 };
@@ -42,6 +45,8 @@ class Context {
   Worker& worker() { return worker_; }
   const Worker& worker() const { return worker_; }
   Grammars& grammars() { return grammars_; }
+  // What a request does not say of how tokens are chosen.
+  engine::SamplerOptions sampler() const;
   int64_t started_s() const { return started_s_; }  // since 1970
   int n_context() const { return engine_.plan().context; }
   // Throws Refused where the model has no template for chats.

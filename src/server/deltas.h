@@ -2,6 +2,7 @@
 // tools.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,15 @@
 #include "server/logprobs.h"
 
 namespace troika::server {
+
+// What an answer has taken so far.
+struct Timings {
+  int n_cached = 0;    // tokens of the prompt that were known
+  int n_computed = 0;  // and those that were not
+  double prompt_seconds = 0.0;
+  int n_tokens = 0;
+  double answer_seconds = 0.0;  // behind the first token
+};
 
 struct Delta {
   enum class Kind : uint8_t {
@@ -21,6 +31,8 @@ struct Delta {
   std::string text{};  // kCall: the name
   std::string id{};    // of a call
   std::vector<TokenLogprobs> logprobs{};
+  std::vector<engine::Token> tokens{};
+  std::optional<Timings> timings{};  // where somebody asks for them
 };
 
 // One text, as it comes, to what it means.

@@ -11,10 +11,36 @@ http::Response json_response(const Json& json) {
   return response;
 }
 
-void add_metric(std::string* text, const char* name, const char* type, const char* help,
-                double value) {
-  *text += fmt::format("# HELP troika_{0} {1}\n# TYPE troika_{0} {2}\ntroika_{0} {3}\n", name, help,
+void add_metric(std::string* text, const char* prefix, const char* name, const char* type,
+                const char* help, double value) {
+  *text += fmt::format("# HELP {0}{1} {2}\n# TYPE {0}{1} {3}\n{0}{1} {4}\n", prefix, name, help,
                        type, value);
+}
+
+// The same figures, as far as there are some, by the names that boards made for llama.cpp look for.
+void add_llama_metrics(std::string* text, const Worker::Figures& f) {
+  const auto add = [&](const char* name, const char* type, const char* help, double value) {
+    add_metric(text, "llamacpp:", name, type, help, value);
+  };
+  const auto number = [](int64_t n) { return static_cast<double>(n); };
+  const auto rate = [](double n, double seconds) { return seconds > 0.0 ? n / seconds : 0.0; };
+  add("prompt_tokens_total", "counter", "Tokens of prompts that were computed.",
+      number(f.n_computed_tokens));
+  add("prompt_tokens_cached_total", "counter", "Tokens of prompts that were known.",
+      number(f.n_prompt_tokens - f.n_computed_tokens));
+  add("prompt_seconds_total", "counter", "Time until prompts were read.", f.prompt_seconds);
+  add("tokens_predicted_total", "counter", "Tokens of answers.", number(f.n_tokens));
+  add("tokens_predicted_seconds_total", "counter", "Time of answers behind their first token.",
+      f.answer_seconds);
+  add("n_decode_total", "counter", "Passes through the model.", number(f.n_passes));
+  add("n_tokens_max", "counter", "The longest prompt with its answer.", number(f.n_most_tokens));
+  add("prompt_tokens_seconds", "gauge", "Tokens of prompts in a second.",
+      rate(number(f.n_computed_tokens), f.prompt_seconds));
+  add("predicted_tokens_seconds", "gauge", "Tokens of an answer in a second.",
+      rate(number(f.n_tokens - f.n_answers), f.answer_seconds));
+  add("requests_processing", "gauge", "Answers that are being computed.",
+      number(std::ssize(f.running)));
+  add("requests_deferred", "gauge", "Answers that wait for their turn.", f.n_waiting);
 }
 
 }  // namespace
@@ -42,6 +68,15 @@ http::Response show_props(const Context& context, const http::ServerStatistics*)
   props["queue"] = options.n_queue;
   props["ping_s"] = options.ping_seconds;
   props["chat_template"] = context.has_chat() ? Json(context.chat().source()) : Json(nullptr);
+  if (const KeptPrefixes* const kept = context.worker().kept(); kept != nullptr) {
+    const KeptPrefixes::Figures f = kept->figures();
+    props["kept"] = {{"bytes", f.bytes},
+                     {"most_bytes", f.most_bytes},
+                     {"files", f.n_files},
+                     {"block_tokens", kept->block_tokens()},
+                     {"shared", options.keep.is_shared},
+                     {"problem", f.problem.empty() ? Json(nullptr) : Json(f.problem)}};
+  }
   props["text_is_given"] = options.forced_text.has_value();
   props["defaults"] = {{"temperature", options.sampler.temperature},
                        {"top_k", options.sampler.top_k},
@@ -51,12 +86,20 @@ http::Response show_props(const Context& context, const http::ServerStatistics*)
 }
 
 http::Response show_slots(const Context& context, const http::ServerStatistics*) {
+  // Answers that wait for their readers take no place: then there may be more than places.
   Json slots = Json::array();
   for (const Worker::View& view : context.worker().figures().running) {
-    slots.push_back({{"id", view.number},
+    slots.push_back({{"id", std::ssize(slots)},
+                     {"is_processing", true},
+                     {"n_ctx", context.n_context()},
+                     {"answer", view.number},
                      {"prompt_tokens", view.n_prompt},
                      {"tokens", view.n_tokens},
                      {"waits_for_its_reader", view.is_paused}});
+  }
+  while (std::ssize(slots) < context.options().n_parallel) {
+    slots.push_back(
+        {{"id", std::ssize(slots)}, {"is_processing", false}, {"n_ctx", context.n_context()}});
   }
   return json_response(slots);
 }
@@ -65,10 +108,10 @@ http::Response show_metrics(const Context& context, const http::ServerStatistics
   const Worker::Figures f = context.worker().figures();
   std::string text;
   const auto counter = [&](const char* name, const char* help, double value) {
-    add_metric(&text, name, "counter", help, value);
+    add_metric(&text, "troika_", name, "counter", help, value);
   };
   const auto gauge = [&](const char* name, const char* help, double value) {
-    add_metric(&text, name, "gauge", help, value);
+    add_metric(&text, "troika_", name, "gauge", help, value);
   };
   const auto number = [](int64_t n) { return static_cast<double>(n); };
   counter("answers_total", "Answers that have ended.", number(f.n_answers));
@@ -82,13 +125,24 @@ http::Response show_metrics(const Context& context, const http::ServerStatistics
   counter("busy_seconds_total", "Time in passes.", f.busy_seconds);
   gauge("answers_running", "Answers that are being computed.", number(std::ssize(f.running)));
   gauge("answers_waiting", "Answers that wait for their turn.", f.n_waiting);
+  if (const KeptPrefixes* const kept = context.worker().kept(); kept != nullptr) {
+    const KeptPrefixes::Figures k = kept->figures();
+    gauge("kept_bytes", "Prefixes on disk.", static_cast<double>(k.bytes));
+    counter("kept_tokens_saved_total", "Tokens whose keys and values went to the disk.",
+            number(k.n_tokens_saved));
+    counter("kept_tokens_loaded_total", "Tokens whose keys and values came from the disk.",
+            number(k.n_tokens_loaded));
+    counter("kept_failed_total", "Writes that the disk did not take.", number(k.n_failed));
+  }
   if (statistics != nullptr) {
     counter("http_requests_total", "Requests.", number(statistics->n_requests));
     counter("http_refused_total", "Requests that were no good HTTP, or came too slowly.",
             number(statistics->n_refused));
     gauge("http_connections", "Open connections.", statistics->n_open);
   }
+  add_llama_metrics(&text, f);
   http::Response response;
+  response.headers.push_back({"Process-Start-Time-Unix", fmt::format("{}", context.started_s())});
   response.type = "text/plain; version=0.0.4; charset=utf-8";
   response.body = text;
   return response;

@@ -63,7 +63,6 @@ std::string why_unknown(const std::string& path) {
       {"/v1/models/", "This server has one model, which /v1/models names."},
       {"/v1/responses/", "This server keeps no responses: send the conversation with each."},
       {"/infill", "This server fills no gaps in texts. Use /v1/completions."},
-      {"/completion", "Use /v1/completions, which other servers know too."},
       {"/v1/files", "This server keeps no files."},
       {"/v1/batches", "This server keeps no batches: send requests at once, they share passes."},
   };

@@ -7,6 +7,7 @@
 #include "server/admission.h"
 #include "server/anthropic/messages.h"
 #include "server/info.h"
+#include "server/llama/completion.h"
 #include "server/openai/chat.h"
 #include "server/openai/completions.h"
 #include "server/openai/responses.h"
@@ -32,6 +33,7 @@ constexpr Post kPosts[] = {
     {"/chat/completions", serve_chat},
     {"/v1/completions", serve_completions},
     {"/completions", serve_completions},
+    {"/completion", serve_completion},
     {"/v1/responses", serve_responses},
     {"/responses", serve_responses},
     {"/v1/chat/completions/input_tokens", count_chat},
@@ -100,7 +102,7 @@ void Service::serve(const ExchangePtr& exchange, http::Request request) {
     exchange->reply(get->show(context_, statistics_));
     return;
   }
-  check_key(request, context_.options().keys);
+  exchange->set_asker(check_key(request, context_.options().keys));
   const auto post = find(kPosts, path);
   if (post == std::end(kPosts)) throw Refused(404, why_unknown(path));
   if (request.method != "POST") throw Refused(405, fmt::format("{} takes a POST.", path));

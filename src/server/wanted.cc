@@ -4,7 +4,6 @@
 
 #include <charconv>
 #include <limits>
-#include <random>
 
 #include "base/os_error.h"
 
@@ -15,11 +14,6 @@ constexpr size_t kMostStops = 64;
 constexpr float kMostTemperature = 100.0f;
 constexpr float kLeastTopP = 1e-6f;  // what 0 means: the most likely token
 constexpr float kNever = -std::numeric_limits<float>::infinity();
-
-uint64_t random_seed() {
-  std::random_device device;
-  return (static_cast<uint64_t>(device()) << 32 | device()) >> 1;
-}
 
 engine::Token token_from(Fields& fields, const std::string& text,
                          const text::Tokenizer& tokenizer) {
@@ -69,6 +63,8 @@ float between(Fields& fields, const std::string& name, float otherwise, float le
 
 void read_stream(Fields& fields, Wanted* wanted) {
   wanted->is_stream = fields.flag("stream");
+  wanted->wants_progress = fields.flag("return_progress") && wanted->is_stream;
+  wanted->wants_timings = fields.flag("timings_per_token") && wanted->is_stream;
   const Json* const value = fields.find("stream_options");
   if (value == nullptr) return;
   if (!wanted->is_stream) fields.fail("stream_options", "is only for streams");
@@ -98,10 +94,9 @@ std::vector<std::string> read_stops(Fields& fields, const std::string& name) {
 }
 
 void ignore_remarks(Fields& fields) {
-  for (const char* const name :
-       {"model", "user", "metadata", "store", "service_tier", "prompt_cache_key",
-        "prompt_cache_retention", "safety_identifier", "cache_prompt", "timings_per_token",
-        "return_progress", "verbosity", "prediction", "id_slot"}) {
+  for (const char* const name : {"model", "user", "metadata", "store", "service_tier",
+                                 "prompt_cache_key", "prompt_cache_retention", "safety_identifier",
+                                 "cache_prompt", "verbosity", "prediction", "id_slot"}) {
     fields.ignore(name);
   }
 }
@@ -123,7 +118,7 @@ void read_sampling(Fields& fields, const text::Tokenizer& tokenizer,
   s.presence_penalty = between(fields, "presence_penalty", s.presence_penalty, -100.0f, 100.0f);
   read_biases(fields, tokenizer, &s.logit_bias);
   const int64_t seed = fields.whole("seed", -1);
-  s.seed = seed < 0 ? random_seed() : static_cast<uint64_t>(seed);
+  if (seed >= 0) s.seed = static_cast<uint64_t>(seed);
 
   wanted->n_returned = static_cast<int>(fields.whole("n", 1, 1, kMostAnswers));
   wanted->n_computed = wanted->n_returned;

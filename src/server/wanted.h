@@ -23,7 +23,9 @@ struct Wanted {
   bool shows_control = false;  // the text has the names of control tokens
   int n_logprobs = -1;         // most likely tokens beside the one that was taken; -1: none at all
   bool is_stream = false;
-  bool wants_usage = false;  // in a stream
+  bool wants_usage = false;                            // in a stream
+  bool wants_progress = false, wants_timings = false;  // there too
+  bool wants_tokens = false;                           // with their text
   std::shared_ptr<grammar::Grammar> grammar;
 
   int n_answers() const { return n_computed * static_cast<int>(prompts.size()); }

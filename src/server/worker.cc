@@ -10,16 +10,21 @@ namespace troika::server {
 namespace {
 
 constexpr int kMostWaitSeconds = 600;
+// At the end.
+constexpr double kMostSavingSeconds = 5.0;
 // The share of the last answer in what answers take.
 constexpr double kNewest = 0.25;
 
 }  // namespace
 
-Worker::Worker(engine::Engine& engine, int n_parallel, int n_queue)
+Worker::Worker(engine::Engine& engine, int n_parallel, int n_queue, const KeepOptions& keep)
     : engine_(engine),
       n_parallel_(static_cast<size_t>(n_parallel)),
       n_queue_(static_cast<size_t>(n_queue)),
       batcher_(std::in_place, engine_),
+      kept_(keep.folder.empty()
+                ? nullptr
+                : std::make_unique<KeptPrefixes>(engine, keep, [this] { look_again(); })),
       thread_([this] { run(); }) {}
 
 Worker::~Worker() {
@@ -29,6 +34,8 @@ Worker::~Worker() {
     changed_.notify_all();
   }
   thread_.join();
+  if (kept_ != nullptr) kept_->save_all(kMostSavingSeconds);
+  kept_.reset();  // its thread calls this
 }
 
 bool Worker::submit(const std::vector<std::shared_ptr<Job>>& jobs,
@@ -77,15 +84,38 @@ int Worker::seconds_until_room() const {
   return std::clamp(static_cast<int>(std::ceil(turns * answer_seconds_)), 1, kMostWaitSeconds);
 }
 
-// Answers that pause behind slow readers take nobody's place.
-void Worker::start_waiting() {
+// The first in the line gets a block of what the disk knows of its prompt; then others have their
+// turn.
+void Worker::load_first() {
+  std::shared_ptr<Job> job;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (kept_ == nullptr || waiting_.empty()) return;
+    job = waiting_.front();
+  }
+  if (job->is_looked_up || job->exchange->is_gone()) return;
+  job->is_looked_up = !kept_->load_part(job->prompt, job->exchange->asker());
+}
+
+void Worker::keep(const Job& job, const engine::Generated& generated) {
+  if (kept_ == nullptr) return;
+  std::vector<engine::Token> text = job.prompt;
+  text.insert(text.end(), generated.tokens.begin(), generated.tokens.end());
+  kept_->note(std::move(text), static_cast<int>(job.prompt.size()), job.exchange->asker());
+}
+
+// Answers that pause behind slow readers take nobody's place. Returns whether there is a place for
+// one that is not looked up yet.
+bool Worker::start_waiting() {
   const std::lock_guard<std::mutex> lock(mutex_);
   auto n_computing = static_cast<size_t>(std::count_if(
       running_.begin(), running_.end(), [](const auto& job) { return !job->is_paused.load(); }));
   while (!waiting_.empty() && n_computing < n_parallel_) {
+    const bool is_gone = waiting_.front()->exchange->is_gone();
+    if (kept_ != nullptr && !waiting_.front()->is_looked_up && !is_gone) return true;
     const std::shared_ptr<Job> job = std::move(waiting_.front());
     waiting_.pop_front();
-    if (job->exchange->is_gone()) {
+    if (is_gone) {
       ++figures_.n_cancelled;
       continue;
     }
@@ -101,6 +131,9 @@ void Worker::start_waiting() {
       raw->n_tokens.fetch_add(1);
       raw->reply->on_token(raw->index, token, raw->recorder.get());
     };
+    request.options.on_prompt = [raw](const engine::PromptProgress& progress) {
+      raw->reply->on_prompt(raw->index, progress);
+    };
     request.sink = [raw](std::string_view text) { raw->reply->on_text(raw->index, text); };
     try {
       if (job->make_drafter) job->drafter = job->make_drafter();
@@ -113,6 +146,7 @@ void Worker::start_waiting() {
       job->reply->on_error(error.what());
     }
   }
+  return false;
 }
 
 // The batcher hears of it before its next pass; an answer that writes a little more meanwhile does
@@ -131,9 +165,14 @@ void Worker::end(Job& job) {
       figures_.n_prompt_tokens += generated.n_prompt;
       figures_.n_computed_tokens += generated.n_computed;
       figures_.n_tokens += static_cast<int64_t>(generated.tokens.size());
+      figures_.prompt_seconds += generated.prefill_seconds;
+      figures_.answer_seconds += generated.decode_seconds;
+      const int64_t n_all = generated.n_prompt + std::ssize(generated.tokens);
+      figures_.n_most_tokens = std::max(figures_.n_most_tokens, n_all);
       const double seconds = generated.prefill_seconds + generated.decode_seconds;
       answer_seconds_ += kNewest * (seconds - answer_seconds_);
     }
+    keep(job, generated);
     if (!is_cancelled) job.reply->on_end(job.index, std::move(generated));
   } catch (const std::exception& error) {
     {
@@ -182,7 +221,8 @@ void Worker::run() {
       n_seen = n_events_;
     }
     pause_those_unread();
-    start_waiting();
+    load_first();
+    const bool must_look_up = start_waiting();
     const auto start = std::chrono::steady_clock::now();
     bool has_more = true;
     try {
@@ -191,7 +231,9 @@ void Worker::run() {
       begin_anew(error.what());
     }
     count_busy(seconds_since(start));
-    if (take_ended() || has_more) continue;
+    const bool has_ended = take_ended();
+    const bool has_saved = kept_ != nullptr && kept_->save_part();
+    if (has_ended || has_saved || has_more || must_look_up) continue;
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return n_events_ != n_seen || is_stopping_; });
   }

@@ -15,6 +15,7 @@
 
 #include "engine/batcher.h"
 #include "http/exchange.h"
+#include "server/kept/kept_prefixes.h"
 #include "server/logprobs.h"
 
 namespace troika::server {
@@ -23,6 +24,7 @@ namespace troika::server {
 class Reply {
  public:
   virtual ~Reply() = default;
+  virtual void on_prompt(int index, const engine::PromptProgress& progress) = 0;
   // A token comes, before its text does. `recorder` may be null.
   virtual void on_token(int index, engine::Token token, LogprobRecorder* recorder) = 0;
   virtual void on_text(int index, std::string_view text) = 0;
@@ -48,12 +50,14 @@ struct Job {
   std::atomic<bool> is_paused = false;
   std::atomic<int> n_tokens = 0;  // so far
   int number = -1;                // in the batcher
+  bool is_looked_up = false;      // what the disk knew of the prompt is there
 };
 
 class Worker {
  public:
   // So many answers are computed at once, and so many wait. The engine must outlive the worker.
-  Worker(engine::Engine& engine, int n_parallel, int n_queue);
+  // Throws Error where what is to be kept on disk cannot be.
+  Worker(engine::Engine& engine, int n_parallel, int n_queue, const KeepOptions& keep);
   // Cancels what is left; their replies hear nothing more.
   ~Worker();
 
@@ -79,18 +83,25 @@ class Worker {
     int64_t n_computed_tokens = 0;  // of prompts
     int64_t n_tokens = 0;
     int64_t n_passes = 0;
-    double busy_seconds = 0.0;  // in passes
+    int64_t n_most_tokens = 0;    // of a prompt and its answer
+    double prompt_seconds = 0.0;  // until prompts were read
+    double answer_seconds = 0.0;  // of answers behind their first token
+    double busy_seconds = 0.0;    // in passes
     int n_waiting = 0;
     std::vector<View> running;
   };
   // Never waits for a pass.
   Figures figures() const;
+  // Null where nothing is kept on disk.
+  const KeptPrefixes* kept() const { return kept_.get(); }
   // How long it may take until one more answer has room, as far as the last ones tell; in seconds.
   int seconds_until_room() const;
 
  private:
   void run();
-  void start_waiting();
+  void keep(const Job& job, const engine::Generated& generated);
+  void load_first();
+  bool start_waiting();
   void pause_those_unread();
   bool take_ended();
   void end(Job& job);
@@ -100,6 +111,7 @@ class Worker {
   engine::Engine& engine_;
   const size_t n_parallel_, n_queue_;
   std::optional<engine::Batcher> batcher_;  // of the thread
+  std::unique_ptr<KeptPrefixes> kept_;      // of the thread too
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   uint64_t n_events_ = 0;

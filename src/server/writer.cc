@@ -10,6 +10,27 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+Json progress_json(const engine::PromptProgress& progress) {
+  return {{"total", progress.n_prompt},
+          {"cache", progress.n_known},
+          {"processed", progress.n_read},
+          {"time_ms", progress.seconds * 1e3}};
+}
+
+Json timings_json(const Timings& timings) {
+  const auto rate = [](int n, double seconds) { return seconds > 0.0 ? n / seconds : 0.0; };
+  const auto each_ms = [](int n, double seconds) { return n > 0 ? seconds * 1e3 / n : 0.0; };
+  return {{"cache_n", timings.n_cached},
+          {"prompt_n", timings.n_computed},
+          {"prompt_ms", timings.prompt_seconds * 1e3},
+          {"prompt_per_token_ms", each_ms(timings.n_computed, timings.prompt_seconds)},
+          {"prompt_per_second", rate(timings.n_computed, timings.prompt_seconds)},
+          {"predicted_n", timings.n_tokens},
+          {"predicted_ms", timings.answer_seconds * 1e3},
+          {"predicted_per_token_ms", each_ms(timings.n_tokens - 1, timings.answer_seconds)},
+          {"predicted_per_second", rate(timings.n_tokens - 1, timings.answer_seconds)}};
+}
+
 std::string random_id(const std::string& prefix) {
   static constexpr std::string_view kLetters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,13 +22,21 @@ struct Ending {
   int n_calls = 0;
 };
 
-// Called by one thread at a time, in this order: begin, deltas, ends, finish; or `fail`, behind
-// which nothing comes.
+// How far a prompt is read, and what that took, where somebody asks for it.
+struct Progress {
+  engine::PromptProgress prompt;
+  std::optional<Timings> timings;
+};
+
+// Called by one thread at a time, in this order: begin, progress, deltas, ends, finish; or `fail`,
+// behind which nothing comes.
 class Writer {
  public:
   virtual ~Writer() = default;
   // The request is taken: from now on it can no longer be refused.
   virtual void begin() {}
+  // So much of the prompt is read; where somebody asks for it.
+  virtual void progress(int /*answer*/, const Progress& /*progress*/) {}
   virtual void write(int answer, const Delta& delta) = 0;
   virtual void end(int answer, const Ending& ending) = 0;
   // All answers have ended.
@@ -74,6 +83,9 @@ struct Message {
 
 // Bytes that are no UTF-8, as they may stand in a file's name, become U+FFFD.
 std::string dump(const Json& json);
+// The fields that llama.cpp's clients know.
+Json progress_json(const engine::PromptProgress& progress);
+Json timings_json(const Timings& timings);
 // Letters and digits that nobody can guess.
 std::string random_id(const std::string& prefix);
 

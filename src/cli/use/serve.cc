@@ -31,6 +31,9 @@ struct ServeFlags {
   int n_parallel = 4;
   int n_queue = 64;
   double ping_seconds = 1.0;
+  std::string cache_folder;
+  uint64_t cache_bytes = 0;  // as usual
+  bool is_cache_shared = false;
 };
 
 http::Server* running = nullptr;  // for the signal's handler, which is given nothing else
@@ -67,7 +70,11 @@ server::Options options_of(const ServeFlags& flags, engine::Engine& engine) {
   options.n_queue = flags.n_queue;
   options.ping_seconds = flags.ping_seconds;
   options.keys = keys_of(flags);
+  constexpr uint64_t kUsualCacheBytes = uint64_t{4} << 30;
+  options.keep = {flags.cache_folder, flags.cache_bytes > 0 ? flags.cache_bytes : kUsualCacheBytes,
+                  flags.is_cache_shared};
   options.sampler = flags.sampler.checked();
+  options.has_seed = flags.sampler.seed->count() > 0;
   if (!flags.template_file.empty()) options.chat_template = read_text(flags.template_file);
   if (!flags.forced_file.empty()) options.forced_text = read_text(flags.forced_file);
   if (options.forced_text && options.forced_text->empty()) {
@@ -102,6 +109,9 @@ void serve(const ServeFlags& flags) {
   }
   if (!flags.draft.history.empty()) {
     throw UsageError("--history keeps the answers of one task; a server has many. Leave it out.");
+  }
+  if (flags.cache_folder.empty() && (flags.cache_bytes > 0 || flags.is_cache_shared)) {
+    throw UsageError("--cache-size and --cache-shared say how --cache-dir keeps. Name a folder.");
   }
   // Before the model is loaded: a port that is taken is known at once.
   std::vector<http::Listener> listeners = listeners_of(flags);
@@ -161,6 +171,15 @@ void add_serve(Command& app) {
                    "Seconds of silence in a stream until a comment shows life; 0: none")
       ->capture_default_str()
       ->check(non_negative());
+  command->add_option("--cache-dir", flags->cache_folder,
+                      "Keep what was computed of prompts in this folder, also for later starts");
+  command
+      ->add_option("--cache-size", flags->cache_bytes,
+                   "Most bytes of that folder; what nobody asked for the longest goes first")
+      ->shows_default("4G")
+      ->with_byte_units();
+  command->add_flag("--cache-shared", flags->is_cache_shared,
+                    "Clients with different keys share what is kept there");
   command->add_option("--name", flags->name, "The model's name (default: that of its file)");
   command->add_option("--template", flags->template_file,
                       "Use this Jinja template instead of the one in the model file");

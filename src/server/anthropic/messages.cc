@@ -75,6 +75,10 @@ class MessageWriter : public BlockWriter {
     message["usage"] = usage_json(n_prompt_, 0, 0);
     send("message_start", {{"message", message}});
   }
+  // As a sign of life, which clients of this interface know.
+  void progress(int, const Progress& progress) override {
+    send("ping", {{"prompt_progress", progress_json(progress.prompt)}});
+  }
   void open_block() override {
     send("content_block_start",
          {{"index", index()}, {"content_block", block_json(blocks().back(), false)}});
@@ -92,7 +96,9 @@ class MessageWriter : public BlockWriter {
         delta = {{"type", "input_json_delta"}, {"partial_json", text}};
         break;
     }
-    send("content_block_delta", {{"index", index()}, {"delta", delta}});
+    Json event = {{"index", index()}, {"delta", delta}};
+    if (timings()) event["timings"] = timings_json(*timings());
+    send("content_block_delta", event);
   }
   void close_block() override { send("content_block_stop", {{"index", index()}}); }
   void finish() override {
@@ -170,7 +176,7 @@ void serve_messages(Context& context, const std::shared_ptr<http::Exchange>& exc
   Fields fields(body);
   const Conversation conversation = read_messages(fields);
   Wanted wanted;
-  read_sampling(fields, context.tokenizer(), context.options().sampler, &wanted);
+  read_sampling(fields, context.tokenizer(), context.sampler(), &wanted);
   wanted.stops = read_stops(fields, "stop_sequences");
   if (fields.find("max_tokens") == nullptr) fields.fail("max_tokens", "is missing");
   wanted.most_tokens =

@@ -67,7 +67,14 @@ class ChatStream : public Writer {
         break;
     }
     const Json logprobs = has_logprobs_ ? logprobs_json(delta.logprobs, tokenizer_) : Json(nullptr);
-    send(answer, json, logprobs, nullptr);
+    send(answer, json, logprobs, nullptr,
+         delta.timings ? timings_json(*delta.timings) : Json(nullptr));
+  }
+  void progress(int answer, const Progress& progress) override {
+    Json chunk = chunk_of(answer, Json::object(), nullptr, nullptr);
+    chunk["prompt_progress"] = progress_json(progress.prompt);
+    if (progress.timings) chunk["timings"] = timings_json(*progress.timings);
+    events_.event(chunk);
   }
   void end(int answer, const Ending& ending) override {
     usage_.add(ending.generated);
@@ -92,12 +99,16 @@ class ChatStream : public Writer {
   void ping(double seconds) override { events_.ping(": still here\n\n", seconds); }
 
  private:
-  void send(int answer, const Json& delta, const Json& logprobs, const Json& reason,
-            const Json& timings = nullptr) {
+  Json chunk_of(int answer, const Json& delta, const Json& logprobs, const Json& reason) const {
     Json chunk = heading_.json("chat.completion.chunk");
     chunk["choices"] = Json::array(
         {{{"index", answer}, {"delta", delta}, {"logprobs", logprobs}, {"finish_reason", reason}}});
     if (has_usage_) chunk["usage"] = nullptr;
+    return chunk;
+  }
+  void send(int answer, const Json& delta, const Json& logprobs, const Json& reason,
+            const Json& timings = nullptr) {
+    Json chunk = chunk_of(answer, delta, logprobs, reason);
     if (!timings.is_null()) chunk["timings"] = timings;
     events_.event(chunk);
   }
@@ -219,7 +230,7 @@ void serve_chat(Context& context, const std::shared_ptr<http::Exchange>& exchang
   Fields fields(body);
   const Conversation conversation = read_conversation(fields);
   Wanted wanted;
-  read_sampling(fields, context.tokenizer(), context.options().sampler, &wanted);
+  read_sampling(fields, context.tokenizer(), context.sampler(), &wanted);
   const int64_t most = fields.whole("max_tokens", -1, -1, std::numeric_limits<int>::max());
   wanted.most_tokens = static_cast<int>(
       fields.whole("max_completion_tokens", most, -1, std::numeric_limits<int>::max()));

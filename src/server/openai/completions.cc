@@ -67,8 +67,17 @@ class CompletionWriter : public Writer {
       message.add(delta);
       return;
     }
-    send(answer, delta.text, logprobs_of(delta.logprobs, message.text.size()), nullptr);
+    Json chunk =
+        chunk_of(answer, delta.text, logprobs_of(delta.logprobs, message.text.size()), nullptr);
+    if (delta.timings) chunk["timings"] = timings_json(*delta.timings);
+    events_.event(chunk);
     message.text += delta.text;
+  }
+  void progress(int answer, const Progress& progress) override {
+    Json chunk = chunk_of(answer, "", nullptr, nullptr);
+    chunk["prompt_progress"] = progress_json(progress.prompt);
+    if (progress.timings) chunk["timings"] = timings_json(*progress.timings);
+    events_.event(chunk);
   }
   void end(int answer, const Ending& ending) override {
     usage_.add(ending.generated);
@@ -119,11 +128,15 @@ class CompletionWriter : public Writer {
                      const Json& reason) {
     return {{"text", text}, {"index", answer}, {"logprobs", logprobs}, {"finish_reason", reason}};
   }
-  void send(int answer, const std::string& text, const Json& logprobs, const Json& reason) {
+  Json chunk_of(int answer, const std::string& text, const Json& logprobs,
+                const Json& reason) const {
     Json chunk = heading();
     chunk["choices"] = Json::array({choice(answer, text, logprobs, reason)});
     if (has_usage_) chunk["usage"] = nullptr;
-    events_.event(chunk);
+    return chunk;
+  }
+  void send(int answer, const std::string& text, const Json& logprobs, const Json& reason) {
+    events_.event(chunk_of(answer, text, logprobs, reason));
   }
   void finish_stream() {
     if (has_usage_) {
@@ -184,7 +197,7 @@ void serve_completions(Context& context, const std::shared_ptr<http::Exchange>& 
   Fields fields(body);
   Wanted wanted;
   wanted.prompts = read_prompts(context, fields);
-  read_sampling(fields, context.tokenizer(), context.options().sampler, &wanted);
+  read_sampling(fields, context.tokenizer(), context.sampler(), &wanted);
   constexpr int kUsualTokens = 16;  // as OpenAI's interface has it
   wanted.most_tokens = static_cast<int>(
       fields.whole("max_tokens", kUsualTokens, -1, std::numeric_limits<int>::max()));

@@ -50,7 +50,8 @@ const char* id_prefix(Block::Kind kind) {
 
 Json response_usage(const engine::Generated& g) {
   return {{"input_tokens", g.n_prompt},
-          {"input_tokens_details", {{"cached_tokens", g.n_prompt - g.n_computed}}},
+          {"input_tokens_details",
+           {{"cached_tokens", g.n_prompt - g.n_computed}, {"cache_write_tokens", 0}}},
           {"output_tokens", g.tokens.size()},
           {"output_tokens_details", {{"reasoning_tokens", 0}}},
           {"total_tokens", static_cast<size_t>(g.n_prompt) + g.tokens.size()}};
@@ -67,7 +68,6 @@ Json echo_of(const Json& body, const Wanted& wanted) {
           {"parallel_tool_calls", given("parallel_tool_calls", true)},
           {"previous_response_id", nullptr},
           {"reasoning", given("reasoning", {{"effort", nullptr}, {"summary", nullptr}})},
-          {"store", false},
           {"temperature", wanted.sampler.temperature},
           {"text", given("text", {{"format", {{"type", "text"}}}})},
           {"tool_choice", given("tool_choice", "auto")},
@@ -93,6 +93,10 @@ class ResponseWriter : public BlockWriter {
     send("response.created", {{"response", response("in_progress")}});
     send("response.in_progress", {{"response", response("in_progress")}});
   }
+  void progress(int, const Progress& progress) override {
+    send("response.in_progress", {{"response", response("in_progress")},
+                                  {"prompt_progress", progress_json(progress.prompt)}});
+  }
   void open_block() override {
     const Block& block = blocks().back();
     ids_.push_back(random_id(id_prefix(block.kind)));
@@ -108,6 +112,7 @@ class ResponseWriter : public BlockWriter {
     if (kind != Block::Kind::kCall) delta["content_index"] = 0;
     delta["delta"] = text;
     if (kind == Block::Kind::kText) delta["logprobs"] = Json::array();
+    if (timings()) delta["timings"] = timings_json(*timings());
     send(delta_name(kind, ".delta"), delta);
   }
   void close_block() override {
@@ -115,7 +120,6 @@ class ResponseWriter : public BlockWriter {
     Json done = {{"item_id", ids_.back()}, {"output_index", index()}};
     if (block.kind == Block::Kind::kCall) {
       done["arguments"] = block.text;
-      done["name"] = block.name;
     } else {
       done["content_index"] = 0;
       done["text"] = block.text;
@@ -136,7 +140,9 @@ class ResponseWriter : public BlockWriter {
     if (is_cut) json["incomplete_details"] = {{"reason", "max_output_tokens"}};
     json["usage"] = response_usage(ending().generated);
     if (is_stream_) {
-      send(is_cut ? "response.incomplete" : "response.completed", {{"response", json}});
+      Json event = {{"response", json}};
+      if (timings()) event["timings"] = Usage::timings(ending().generated);
+      send(is_cut ? "response.incomplete" : "response.completed", event);
       events_.end();
       return;
     }
@@ -224,7 +230,7 @@ void serve_responses(Context& context, const std::shared_ptr<http::Exchange>& ex
   Fields fields(body);
   const Conversation conversation = read_responses(fields);
   Wanted wanted;
-  read_sampling(fields, context.tokenizer(), context.options().sampler, &wanted);
+  read_sampling(fields, context.tokenizer(), context.sampler(), &wanted);
   wanted.most_tokens =
       static_cast<int>(fields.whole("max_output_tokens", -1, 1, std::numeric_limits<int>::max()));
   if (wanted.n_returned != 1) fields.fail("n", "must be 1 in this interface");

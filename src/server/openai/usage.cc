@@ -1,16 +1,12 @@
 #include "server/openai/usage.h"
 
 namespace troika::server {
-namespace {
-
 Json likelihood_json(const Likelihood& one, const text::Tokenizer& tokenizer) {
   const std::string piece(tokenizer.piece(one.token, true));
   Json bytes = Json::array();
   for (const char c : piece) bytes.push_back(static_cast<unsigned char>(c));
   return {{"token", piece}, {"logprob", one.logprob}, {"bytes", bytes}};
 }
-
-}  // namespace
 
 const char* finish_reason(const Ending& ending) {
   const bool is_cut = ending.generated.stop == engine::Stop::kLength ||
@@ -33,13 +29,11 @@ Json Usage::json() const {
 }
 
 Json Usage::timings(const engine::Generated& generated) {
-  return {{"cache_n", generated.n_prompt - generated.n_computed},
-          {"prompt_n", generated.n_computed},
-          {"prompt_ms", generated.prefill_seconds * 1e3},
-          {"prompt_per_second", generated.prefill_tokens_per_s()},
-          {"predicted_n", generated.tokens.size()},
-          {"predicted_ms", generated.decode_seconds * 1e3},
-          {"predicted_per_second", generated.decode_tokens_per_s()}};
+  return timings_json({.n_cached = generated.n_prompt - generated.n_computed,
+                       .n_computed = generated.n_computed,
+                       .prompt_seconds = generated.prefill_seconds,
+                       .n_tokens = static_cast<int>(generated.tokens.size()),
+                       .answer_seconds = generated.decode_seconds});
 }
 
 Json logprobs_json(const std::vector<TokenLogprobs>& tokens, const text::Tokenizer& tokenizer) {

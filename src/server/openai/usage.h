@@ -16,13 +16,14 @@ class Usage {
  public:
   void add(const engine::Generated& generated);
   Json json() const;
-  // How long the answer took: the fields that llama.cpp's clients know.
+  // How long the answer took.
   static Json timings(const engine::Generated& generated);
 
  private:
   int64_t n_prompt_ = 0, n_cached_ = 0, n_tokens_ = 0;
 };
 
+Json likelihood_json(const Likelihood& one, const text::Tokenizer& tokenizer);
 // {"content": [...]} of a chat.
 Json logprobs_json(const std::vector<TokenLogprobs>& tokens, const text::Tokenizer& tokenizer);
 

@@ -1,0 +1,255 @@
+#include "server/kept/block_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/os_error.h"
+
+namespace troika::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "prefix-";
+constexpr size_t kKeyLength = 64;
+constexpr mode_t kForItsOwner = 0600;
+constexpr char kMagic[] = {'T', 'R', 'O', 'I', 'K', 'A', 'K', 'V'};
+
+// What stands before the content. Little end first, as all machines are that this program runs on.
+struct Header {
+  char magic[sizeof kMagic];
+  char key[kKeyLength];
+  uint64_t n_bytes;   // of the content
+  uint64_t checksum;  // of the key and the content
+};
+static_assert(sizeof(Header) == sizeof kMagic + kKeyLength + 16);
+
+// Eight bytes at a time: a prefix has millions, and somebody waits for it.
+uint64_t checksum_of(std::string_view key, std::span<const std::byte> content) {
+  Fnv hash;
+  hash.add(key);
+  uint64_t sum = hash.value();
+  constexpr uint64_t kOdd = 0x9E3779B97F4A7C15u;
+  size_t at = 0;
+  for (; at + 8 <= content.size(); at += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, content.data() + at, 8);
+    sum = (sum ^ word) * kOdd;
+    sum ^= sum >> 29;
+  }
+  Fnv rest;
+  rest.add(sum);
+  rest.add(content.subspan(at));
+  return rest.value();
+}
+
+bool is_key(std::string_view text) {
+  return text.size() == kKeyLength &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// The key in the name of one of these files; empty: it is none.
+std::string key_in(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return {};
+  const std::string key = name.substr(kPrefix.size());
+  return is_key(key) ? key : std::string();
+}
+
+// What a process left behind that was killed between giving a file its first name and its last.
+bool is_left_over(const std::string& name) {
+  return name.starts_with(kPrefix) && name.size() > kPrefix.size() + kKeyLength &&
+         name.substr(kPrefix.size() + kKeyLength).starts_with(".partial-");
+}
+
+class OpenFile {
+ public:
+  explicit OpenFile(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  ~OpenFile() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  bool read(void* to, size_t bytes) const {
+    auto* next = static_cast<std::byte*>(to);
+    while (bytes > 0) {
+      const ssize_t n = ::read(fd_, next, bytes);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      next += n;
+      bytes -= static_cast<size_t>(n);
+    }
+    return true;
+  }
+  // Returns 0 for what is no regular file.
+  uint64_t size() const {
+    struct stat status = {};
+    if (fd_ < 0 || ::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) return 0;
+    return static_cast<uint64_t>(status.st_size);
+  }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+BlockFolder::BlockFolder(std::string path, uint64_t most_bytes)
+    : path_(std::move(path)), most_bytes_(most_bytes) {
+  if (::mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) throw_errno(path_, "make this folder");
+  std::error_code ignored;
+  if (!fs::is_directory(path_, ignored)) {
+    throw Error(fmt::format("{}: it is no folder. Name one for what is kept.", path_));
+  }
+  lock_folder();
+  try {
+    look_around();
+  } catch (...) {
+    ::close(lock_);
+    throw;
+  }
+}
+
+BlockFolder::~BlockFolder() { ::close(lock_); }
+
+// The lock goes with the process, however that ends.
+void BlockFolder::lock_folder() {
+  const std::string file = path_ + "/lock";
+  lock_ = ::open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, kForItsOwner);
+  if (lock_ < 0) throw_errno(file, "open it");
+  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
+  ::close(lock_);
+  throw Error(
+      fmt::format("{}: another server keeps its prefixes there. Give each a folder of its "
+                  "own.",
+                  path_));
+}
+
+void BlockFolder::look_around() {
+  struct Seen {
+    fs::file_time_type when;
+    std::string key;
+  };
+  std::vector<Seen> seen;
+  std::error_code failure;
+  for (auto entry = fs::directory_iterator(path_, failure);
+       !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code of_one;
+    if (is_left_over(name)) fs::remove(entry->path(), of_one);
+    const std::string key = key_in(name);
+    if (key.empty() || !entry->is_regular_file(of_one)) continue;
+    const uint64_t bytes = entry->file_size(of_one);
+    if (of_one) continue;
+    files_[key] = {bytes, 0};
+    bytes_ += bytes;
+    seen.push_back({entry->last_write_time(of_one), key});
+  }
+  if (failure) throw Error(fmt::format("{}: cannot be listed: {}.", path_, failure.message()));
+  std::sort(seen.begin(), seen.end(), [](const Seen& a, const Seen& b) {
+    return a.when != b.when ? a.when < b.when : a.key < b.key;
+  });
+  for (const Seen& one : seen) files_[one.key].last = ++now_;
+  make_room(0);
+}
+
+std::string BlockFolder::path_of(const std::string& key) const {
+  return fmt::format("{}/{}{}", path_, kPrefix, key);
+}
+
+bool BlockFolder::has(const std::string& key) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return files_.contains(key);
+}
+
+uint64_t BlockFolder::bytes() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return bytes_;
+}
+
+size_t BlockFolder::n_files() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return files_.size();
+}
+
+std::optional<std::vector<std::byte>> BlockFolder::read(const std::string& key) {
+  if (!has(key)) return std::nullopt;
+  const OpenFile file(path_of(key));
+  Header header = {};
+  const uint64_t size = file.size();
+  if (size >= sizeof header && file.read(&header, sizeof header) &&
+      std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 &&
+      std::memcmp(header.key, key.data(), kKeyLength) == 0 &&
+      header.n_bytes == size - sizeof header) {
+    std::vector<std::byte> content(header.n_bytes);
+    if (file.read(content.data(), content.size()) && checksum_of(key, content) == header.checksum) {
+      return content;
+    }
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  remove(key);
+  return std::nullopt;
+}
+
+void BlockFolder::write(const std::string& key, std::span<const std::byte> content) {
+  TROIKA_ASSERT(is_key(key));
+  const uint64_t bytes = sizeof(Header) + content.size();
+  if (bytes > most_bytes_) return;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    make_room(bytes);
+  }
+  Header header = {};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  std::memcpy(header.key, key.data(), kKeyLength);
+  header.n_bytes = content.size();
+  header.checksum = checksum_of(key, content);
+  AtomicFile file(path_of(key), kForItsOwner);
+  file.write(std::as_bytes(std::span(&header, 1)));
+  file.write(content);
+  file.commit();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  File& entry = files_[key];
+  bytes_ += bytes - entry.bytes;
+  entry = {bytes, ++now_};
+}
+
+// The time of the file tells it to whoever comes after this process.
+void BlockFolder::touch(const std::string& key) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = files_.find(key);
+  if (found == files_.end()) return;
+  found->second.last = ++now_;
+  (void)::utimensat(AT_FDCWD, path_of(key).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+}
+
+// These REQUIRE the mutex.
+void BlockFolder::remove(const std::string& key) {
+  const auto found = files_.find(key);
+  if (found == files_.end()) return;
+  ::unlink(path_of(key).c_str());
+  bytes_ -= found->second.bytes;
+  files_.erase(found);
+}
+
+void BlockFolder::make_room(uint64_t bytes) {
+  while (bytes_ + bytes > most_bytes_ && !files_.empty()) {
+    const auto oldest = std::min_element(
+        files_.begin(), files_.end(),
+        [](const auto& a, const auto& b) { return a.second.last < b.second.last; });
+    remove(std::string(oldest->first));
+  }
+}
+
+}  // namespace troika::server

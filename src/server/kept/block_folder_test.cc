@@ -1,0 +1,112 @@
+#include "server/kept/block_folder.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <random>
+
+#include "base/error.h"
+#include "tests/support/temp_folder.h"
+
+namespace troika::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string key_of(int number) {
+  std::string key(64, '0');
+  for (size_t at = key.size(); number > 0; number /= 10) {
+    key[--at] = static_cast<char>('0' + number % 10);
+  }
+  return key;
+}
+
+std::vector<std::byte> content_of(int number, size_t bytes) {
+  std::mt19937 random(static_cast<unsigned>(number));
+  std::vector<std::byte> content(bytes);
+  for (std::byte& b : content) b = static_cast<std::byte>(random() & 0xff);
+  return content;
+}
+
+TEST(BlockFolder, LetsGoOfWhatNobodyAskedForTheLongest) {
+  const test::TempFolder temp;
+  const std::string path = temp.file("kept");
+  constexpr size_t kBytes = 1000;
+  constexpr uint64_t kMost = 4 * (kBytes + 88);
+  {
+    BlockFolder folder(path, kMost);
+    for (int i = 0; i < 4; ++i) folder.write(key_of(i), content_of(i, kBytes));
+    EXPECT_EQ(folder.bytes(), kMost);
+    EXPECT_EQ(folder.read(key_of(0)), content_of(0, kBytes));
+    folder.touch(key_of(0));
+    folder.write(key_of(4), content_of(4, kBytes));
+    EXPECT_TRUE(folder.has(key_of(0)));
+    EXPECT_FALSE(folder.has(key_of(1)));
+    EXPECT_LE(folder.bytes(), kMost);
+    folder.write(key_of(9), content_of(9, kMost));  // larger than all of it
+    EXPECT_FALSE(folder.has(key_of(9)));
+    EXPECT_EQ(folder.n_files(), 4u);
+  }
+  // A smaller one keeps the latest of them.
+  BlockFolder folder(path, kMost / 2);
+  EXPECT_EQ(folder.n_files(), 2u);
+  EXPECT_EQ(folder.read(key_of(4)), content_of(4, kBytes));
+  EXPECT_EQ(folder.read(key_of(2)), std::nullopt);
+}
+
+TEST(BlockFolder, LeavesAloneWhatIsNotItsOwn) {
+  const test::TempFolder temp;
+  const std::string path = temp.file("kept");
+  fs::create_directory(path);
+  for (const char* const name : {"/letter.txt", "/prefix-abc", "/prefix-"}) {
+    test::write_whole(path + name, "mine");
+  }
+  test::write_whole(path + "/prefix-" + key_of(1) + ".partial-12-3", "half");
+  BlockFolder folder(path, 10);
+  EXPECT_EQ(folder.n_files(), 0u);
+  EXPECT_TRUE(fs::exists(path + "/letter.txt"));
+  EXPECT_TRUE(fs::exists(path + "/prefix-abc"));
+  EXPECT_FALSE(fs::exists(path + "/prefix-" + key_of(1) + ".partial-12-3"));
+}
+
+// Whenever a process that writes is killed, the next one finds whole files or none, and no lock.
+TEST(BlockFolder, IsCleanAfterAProcessWasKilled) {
+  const test::TempFolder temp;
+  const std::string path = temp.file("kept");
+  constexpr size_t kBytes = 300'000;
+  std::mt19937 random(3);
+  int n_found = 0;
+  for (int round = 0; round < 20; ++round) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      try {
+        BlockFolder folder(path, 10'000'000);
+        for (int i = 0;; ++i) folder.write(key_of(i % 50), content_of(i % 50, kBytes));
+      } catch (...) {
+      }
+      _exit(1);
+    }
+    usleep(1000 + random() % 60'000);
+    ASSERT_EQ(kill(child, SIGKILL), 0);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "it ended by itself";
+    BlockFolder folder(path, 10'000'000);
+    for (int i = 0; i < 50; ++i) {
+      if (!folder.has(key_of(i))) continue;
+      ASSERT_EQ(folder.read(key_of(i)), content_of(i, kBytes)) << i;
+      ++n_found;
+    }
+    for (const auto& entry : fs::directory_iterator(path)) {
+      EXPECT_EQ(entry.path().string().find(".partial-"), std::string::npos) << entry.path();
+    }
+  }
+  EXPECT_GT(n_found, 0);
+}
+
+}  // namespace
+}  // namespace troika::server
