@@ -59,12 +59,19 @@ bool CallReader::read_name(std::vector<Delta>* deltas) {
     flush(deltas);
     return true;
   }
-  deltas->push_back(
-      {.kind = Delta::Kind::kCall, .text = held_.substr(0, at), .id = random_id("call_")});
+  name_ = held_.substr(0, at);
+  std::string id = random_id("call_");
+  const size_t id_end = shape_.behind_id.empty() ? std::string::npos : name_.find(shape_.behind_id);
+  if (id_end != std::string::npos) {
+    id = name_.substr(0, id_end);
+    name_.erase(0, id_end + shape_.behind_id.size());
+  }
+  deltas->push_back({.kind = Delta::Kind::kCall, .text = name_, .id = id});
   ++n_calls_;
+  n_pairs_ = 0;
   read_.clear();
   held_.erase(0, at + shape_.middle.size());
-  state_ = State::kArguments;
+  state_ = shape_.pairs ? State::kPairs : State::kArguments;
   depth_ = 0;
   is_string_ = is_escaped_ = false;
   return true;
@@ -92,6 +99,37 @@ bool CallReader::read_arguments(std::vector<Delta>* deltas) {
   held_.erase(0, n);
   if (is_done) state_ = State::kBehind;
   return is_done;
+}
+
+// Each pair becomes a part of a JSON object once it is whole: before that nobody knows what its
+// value is.
+bool CallReader::read_pairs(std::vector<Delta>* deltas) {
+  const CallShape::Pairs& pairs = *shape_.pairs;
+  const auto add = [&](std::string text) {
+    deltas->push_back(text_delta(Delta::Kind::kArguments, std::move(text)));
+  };
+  if (!held_.starts_with(pairs.open)) {
+    if (held_.size() < pairs.open.size() && pairs.open.starts_with(held_)) return false;
+    add(n_pairs_ == 0 ? "{}" : "}");
+    state_ = State::kBehind;
+    return true;
+  }
+  const size_t key = pairs.open.size();
+  const size_t to_text = held_.find(pairs.to_text, key), to_json = held_.find(pairs.to_json, key);
+  const size_t key_end = std::min(to_text, to_json);
+  if (key_end == std::string::npos) return false;
+  const bool is_text = to_text <= to_json;
+  const size_t value = key_end + (is_text ? pairs.to_text : pairs.to_json).size();
+  const size_t value_end = held_.find(pairs.close, value);
+  if (value_end == std::string::npos) return false;
+  const std::string name = held_.substr(key, key_end - key);
+  ValueKinds kinds = kinds_of_(name_, name);
+  // Where the marks differ they tell more than the schema.
+  if (pairs.to_text != pairs.to_json) kinds = {is_text, !is_text};
+  add((n_pairs_++ == 0 ? "{" : ",") + dump(Json(name)) + ":" +
+      value_json(held_.substr(value, value_end - value), kinds));
+  held_.erase(0, value_end + pairs.close.size());
+  return true;
 }
 
 // What stands between calls and behind the last one is for nobody; another call begins with the
@@ -133,6 +171,9 @@ std::vector<Delta> CallReader::push(std::string_view text) {
       case State::kArguments:
         goes_on = read_arguments(&deltas);
         break;
+      case State::kPairs:
+        goes_on = read_pairs(&deltas);
+        break;
       case State::kBehind:
         goes_on = read_behind();
         break;
@@ -145,6 +186,9 @@ std::vector<Delta> CallReader::finish() {
   std::vector<Delta> deltas;
   const bool is_white = held_.find_first_not_of(kSpaces) == std::string::npos;
   if (state_ == State::kBehind || (n_calls_ > 0 && state_ == State::kText && is_white)) return {};
+  // What was cut off within a pair: the object ends before it.
+  if (state_ == State::kPairs)
+    return {text_delta(Delta::Kind::kArguments, n_pairs_ > 0 ? "}" : "{}")};
   flush(&deltas);
   return deltas;
 }

@@ -1,9 +1,11 @@
 // Texts of models to what they mean: thoughts, calls of tools, words.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "server/calls/pairs.h"
 #include "server/calls/shape.h"
 #include "server/deltas.h"
 
@@ -12,24 +14,33 @@ namespace troika::server {
 // Finds calls in a text. Whatever only looks like the beginning of one stays text.
 class CallReader : public Reader {
  public:
-  explicit CallReader(CallShape shape) : shape_(std::move(shape)), trigger_(shape_.trigger()) {}
+  // Which kinds of values an argument of a tool may have; asked for where arguments are pairs.
+  using KindsOf = std::function<ValueKinds(const std::string& name, const std::string& key)>;
+
+  explicit CallReader(
+      CallShape shape, KindsOf kinds = [](const auto&, const auto&) { return ValueKinds{}; })
+      : shape_(std::move(shape)), trigger_(shape_.trigger()), kinds_of_(std::move(kinds)) {}
 
   std::vector<Delta> push(std::string_view text) override;
   std::vector<Delta> finish() override;
 
  private:
-  enum class State : uint8_t { kText, kName, kArguments, kBehind };
+  enum class State : uint8_t { kText, kName, kArguments, kPairs, kBehind };
   bool read_text(std::vector<Delta>* deltas);
   bool read_name(std::vector<Delta>* deltas);
   bool read_arguments(std::vector<Delta>* deltas);
+  bool read_pairs(std::vector<Delta>* deltas);
   bool read_behind();
   void flush(std::vector<Delta>* deltas);
 
   const CallShape shape_;
   const std::string trigger_;
+  const KindsOf kinds_of_;
   State state_ = State::kText;
   std::string held_;  // not yet understood
   std::string read_;  // of a call that may turn out to be none: back to text
+  std::string name_;  // of the last call
+  int n_pairs_ = 0;   // of it
   int n_calls_ = 0;
   int depth_ = 0;  // in the arguments
   bool is_string_ = false, is_escaped_ = false;

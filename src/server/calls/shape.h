@@ -2,19 +2,28 @@
 // known names is rendered, and what stands around them is the shape.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "engine/chat.h"
 
 namespace troika::server {
 
-// before NAME middle ARGUMENTS [between NAME middle ARGUMENTS]... after; the arguments are JSON.
+// before NAME middle ARGUMENTS [between NAME middle ARGUMENTS]... after; the arguments are JSON, or
+// pairs. Where calls have ids, one and `behind_id` stand in front of each name.
 struct CallShape {
   std::string before, middle;
   std::string between;  // empty: one call at a time
   std::string after;
   // False: the template says nothing of tools, so that they stand in the system message.
   bool is_of_template = false;
+  std::string behind_id{};  // empty: there are no ids
+
+  // open KEY to_text TEXT close, or open KEY to_json JSON close.
+  struct Pairs {
+    std::string open, to_text, to_json, close;
+  };
+  std::optional<Pairs> pairs{};
 
   // With what a call begins, behind any white space.
   std::string trigger() const;

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "engine/chat.h"
+#include "grammar/pool.h"
 #include "server/calls/answer_readers.h"
 #include "tests/support/tiny_engine.h"
 
@@ -65,22 +66,105 @@ TEST(CallShapes, ReadBackWhatRealTemplatesWrite) {
     const ThoughtMarks marks = find_thought_marks(chat);
     RecordProperty(name, shape.is_of_template ? shape.before + "NAME" + shape.middle : "none");
     if (std::getenv("TROIKA_SHOW") != nullptr) {
-      std::cout << name << (shape.is_of_template ? " | " : " | (common) ")
+      std::cout << name
+                << (shape.is_of_template ? shape.pairs ? " | (pairs) " : " | " : " | (common) ")
                 << ShapeJson(shape.before + "NAME" + shape.middle + "ARGS" + shape.after).dump()
                 << " | " << ShapeJson(shape.between).dump() << " | " << marks.open << "\n";
     }
     if (!shape.is_of_template) continue;
     ++n_of_template;
-    const std::string arguments = R"({"a":"}\"","b":[1]})";
-    std::string text = shape.before + "first" + shape.middle + arguments;
+    std::string arguments = R"({"a":"}\"","b":[1]})", none = "{}", id;
     std::string expected = "|first:" + arguments;
+    if (shape.pairs) {
+      const CallShape::Pairs& p = *shape.pairs;
+      arguments =
+          p.open + "a" + p.to_text + "}\"" + p.close + p.open + "b" + p.to_json + "[1]" + p.close;
+      none.clear();
+    }
+    if (!shape.behind_id.empty()) id = "a1" + shape.behind_id;
+    std::string text = shape.before + id + "first" + shape.middle + arguments;
     if (!shape.between.empty()) {
-      text += shape.between + "second" + shape.middle + "{}";
+      text += shape.between + id + "second" + shape.middle + none;
       expected += "|second:{}";
     }
     EXPECT_EQ(read_back(shape, text + shape.after), expected) << name;
   }
   EXPECT_GT(n_of_template, 10) << "of " << templates.size();
+}
+
+// As several families write it: texts without quotes, other values in JSON.
+CallShape shape_of_pairs() {
+  CallShape shape;
+  shape.before = "<call>\n<function=";
+  shape.middle = ">\n";
+  shape.after = "</function>\n</call>";
+  shape.between = shape.after + "\n" + shape.before;
+  shape.is_of_template = true;
+  shape.pairs = {"<parameter=", ">\n", ">\n", "\n</parameter>\n"};
+  return shape;
+}
+
+const ShapeJson& pairs_schema() {
+  static const ShapeJson schema = ShapeJson::parse(R"({"type": "object", "properties": {
+    "city": {"type": "string", "maxLength": 5}, "days": {"$ref": "#/$defs/count"},
+    "kind": {"enum": ["warm", "cold"]}, "more": {"type": ["string", "null"]}},
+    "required": ["city"], "$defs": {"count": {"type": "integer", "minimum": 1}}})");
+  return schema;
+}
+
+TEST(Pairs, BecomeJsonByTheirSchema) {
+  const CallShape shape = shape_of_pairs();
+  CallReader reader(shape, [](const std::string& name, const std::string& key) {
+    EXPECT_EQ(name, "weather");
+    return kinds_of_property(pairs_schema(), key);
+  });
+  std::string arguments, text;
+  const auto pair = [](const std::string& key, const std::string& value) {
+    return "<parameter=" + key + ">\n" + value + "\n</parameter>\n";
+  };
+  const std::string whole = "Well. " + shape.before + "weather" + shape.middle +
+                            pair("city", "12") + pair("days", "3") + pair("kind", "warm") +
+                            pair("more", "a \"b\" <c>\n") + shape.after;
+  const auto take = [&](const std::vector<Delta>& deltas) {
+    for (const Delta& delta : deltas) {
+      if (delta.kind == Delta::Kind::kArguments) arguments += delta.text;
+      if (delta.kind == Delta::Kind::kText) text += delta.text;
+    }
+  };
+  for (const char c : whole) take(reader.push(std::string_view(&c, 1)));
+  take(reader.finish());
+  EXPECT_EQ(arguments, R"({"city":"12","days":3,"kind":"warm","more":"a \"b\" <c>\n"})");
+  EXPECT_EQ(text, "Well.");
+}
+
+TEST(Pairs, AreHeldToTheSchema) {
+  const CallShape shape = shape_of_pairs();
+  const auto is_accepted = [&](const ShapeJson& schema, const std::string& text) {
+    const grammar::Limits limits;
+    grammar::Pool pool(limits);
+    grammar::Expr at = pool.seal(pairs_expr(&pool, schema, *shape.pairs));
+    for (const char c : text) at = pool.step(at, static_cast<uint8_t>(c));
+    return pool.nullable(at);
+  };
+  const auto pair = [](const std::string& key, const std::string& value) {
+    return "<parameter=" + key + ">\n" + value + "\n</parameter>\n";
+  };
+  const ShapeJson& schema = pairs_schema();
+  EXPECT_TRUE(is_accepted(schema, pair("city", "Rome")));
+  EXPECT_TRUE(is_accepted(schema, pair("city", "") + pair("days", "3") + pair("kind", "cold")));
+  EXPECT_TRUE(is_accepted(schema, pair("city", "a\nb") + pair("more", "null")));
+  EXPECT_FALSE(is_accepted(schema, "")) << "the city is missing";
+  EXPECT_FALSE(is_accepted(schema, pair("city", "London")));
+  EXPECT_FALSE(is_accepted(schema, pair("city", "Rome") + pair("days", "0")));
+  EXPECT_FALSE(is_accepted(schema, pair("city", "Rome") + pair("kind", "hot")));
+  EXPECT_FALSE(is_accepted(schema, pair("days", "3") + pair("city", "Rome"))) << "another order";
+  EXPECT_TRUE(is_accepted(ShapeJson{{"type", "object"}}, ""));
+  for (const char* const refused :
+       {R"({"anyOf": []})", R"({"properties": {"a": {"type": "string", "pattern": "b"}}})",
+        R"({"properties": {}, "required": ["a"]})", R"({"properties": {"a": {"$ref": "#/b"}}})",
+        "true"}) {
+    EXPECT_THROW(is_accepted(ShapeJson::parse(refused), ""), Error) << refused;
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "grammar/readers.h"
 #include "server/calls/answer_readers.h"
+#include "server/calls/pairs.h"
 #include "server/writer.h"
 
 namespace troika::server {
@@ -87,10 +88,15 @@ Expr call(Pool* pool, const Conversation& conversation, const CallShape& shape) 
   for (const Tool& tool : conversation.tools) {
     const std::string& only = conversation.choice.name;
     if (!only.empty() && tool.name != only) continue;
-    const Expr arguments = grammar::read_json_schema(dump(tool.parameters), limits, true, pool);
+    const Expr arguments =
+        shape.pairs ? pairs_expr(pool, tool.parameters, *shape.pairs)
+                    : grammar::read_json_schema(dump(tool.parameters), limits, true, pool);
     calls.push_back(pool->literal(tool.name + shape.middle, arguments));
   }
-  return pool->any(calls);
+  const Expr named = pool->any(calls);
+  if (shape.behind_id.empty()) return named;
+  return pool->concat(grammar::read_regex("[A-Za-z0-9]{1,24}", limits, pool),
+                      pool->literal(shape.behind_id, named));
 }
 
 Expr calls(Pool* pool, const Conversation& conversation, const CallShape& shape) {
@@ -146,9 +152,11 @@ bool ends_with_open_thought(const std::string& prompt, const ThoughtMarks& marks
 
 bool has_control(const text::Tokenizer& tokenizer, const CallShape& shape,
                  const ThoughtMarks& marks) {
-  for (const std::string* const part :
-       {&shape.before, &shape.middle, &shape.between, &shape.after, &marks.open, &marks.close}) {
-    for (const text::Token token : tokenizer.encode(*part, {false, true})) {
+  const CallShape::Pairs pairs = shape.pairs.value_or(CallShape::Pairs());
+  for (const std::string& part :
+       {shape.before, shape.behind_id, shape.middle, shape.between, shape.after, pairs.open,
+        pairs.to_text, pairs.to_json, pairs.close, marks.open, marks.close}) {
+    for (const text::Token token : tokenizer.encode(part, {false, true})) {
       if (tokenizer.is_control(token)) return true;
     }
   }
@@ -203,9 +211,18 @@ Answers::MakeReader prepare_turn(Context& context, const Conversation& conversat
         key_of(conversation, form, is_thinking), wanted->shows_control,
         [&](const auto& tokens) { return grammar::compile(build, tokens); });
   }
-  return [shape, marks, is_thinking, has_calls]() -> std::unique_ptr<Reader> {
+  return [shape, marks, is_thinking, has_calls,
+          tools = conversation.tools]() -> std::unique_ptr<Reader> {
     std::unique_ptr<Reader> reader = std::make_unique<PlainReader>();
-    if (has_calls) reader = std::make_unique<CallReader>(shape);
+    if (has_calls) {
+      reader = std::make_unique<CallReader>(
+          shape, [tools](const std::string& name, const std::string& key) {
+            for (const Tool& tool : tools) {
+              if (tool.name == name) return kinds_of_property(tool.parameters, key);
+            }
+            return ValueKinds{};
+          });
+    }
     if (marks.close.empty()) return reader;
     return std::make_unique<ThoughtReader>(marks, is_thinking, std::move(reader));
   };
