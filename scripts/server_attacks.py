@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Attacks a server with slowhttptest and hey, and measures what healthy clients notice.
+
+Usage: scripts/server_attacks.py URL [--connections N] [--seconds N] [--idle N] [--queued N]
+
+URL is that of a server of this machine, such as http://127.0.0.1:8080; others are refused. slowhttptest and hey are packages
+of Debian. First two streams are measured alone (scripts/server_load.py), then during each attack: headers that come a bit at
+a time (-H), bodies (-B), answers that are read slowly (-X), ranges (-R), and a flood of requests. With --idle and --queued
+one more: so many connections that say nothing, and so many streams that wait for their turn. For each, the tokens per
+second of the healthy streams, the longest time between their events, and what /health takes are printed.
+"""
+import argparse
+import asyncio
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+
+HERE = pathlib.Path(__file__).resolve().parent
+FLOOD = ["-m", "POST", "-T", "application/json", "-d", '{"content": "words and words"}']
+
+
+def attacks(url, connections, seconds):
+    slow = ["slowhttptest", "-c", str(connections), "-r", "200", "-l", str(seconds), "-i", "5", "-p", "3"]
+    chat = url + "/v1/chat/completions"
+    return {"-H, slow headers": [*slow, "-H", "-u", url + "/health"],
+            "-B, slow bodies": [*slow, "-B", "-s", "65536", "-t", "POST", "-f", "application/json", "-u", chat],
+            "-R, ranges": [*slow, "-R", "-t", "GET", "-u", url + "/v1/models"],
+            "-X, slow readers": [*slow, "-X", "-w", "10", "-y", "20", "-z", "32", "-k", "3", "-u", url + "/metrics"],
+            "hey": ["hey", "-z", f"{seconds}s", "-c", "50", *FLOOD, url + "/tokenize"]}
+
+
+async def health(host, port, times, is_over):
+    while not is_over.is_set():
+        start = time.perf_counter()
+        try:
+            reader, writer = await asyncio.wait_for(asyncio.open_connection(host, port), 20)
+            writer.write(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            answer = await asyncio.wait_for(reader.read(), 20)
+            writer.close()
+            times.append(time.perf_counter() - start if b" 200 " in answer[:20] else float("inf"))
+        except (OSError, asyncio.TimeoutError):
+            times.append(float("inf"))
+        await asyncio.sleep(0.02)
+
+
+async def load(url, rounds):
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, HERE / "server_load.py", url, "--streams", "2", "--tokens", "48", "--rounds", str(rounds), "--json",
+        stdout=subprocess.PIPE)
+    out, _ = await process.communicate()
+    return json.loads(out)
+
+
+async def crowd(host, port, n_idle, n_queued):
+    body = json.dumps({"prompt": "Once", "max_tokens": 400, "ignore_eos": True, "stream": True}).encode()
+    request = (b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+               b"Content-Length: %d\r\n\r\n" % len(body)) + body
+    writers = []
+    for i in range(n_idle + n_queued):
+        _, writer = await asyncio.open_connection(host, port)
+        if i >= n_idle:
+            writer.write(request)
+        writers.append(writer)
+    return writers
+
+
+async def measure(options, url, command, writers=()):
+    times, is_over = [], asyncio.Event()
+    watch = asyncio.create_task(health(url.hostname, url.port, times, is_over))
+    with tempfile.TemporaryDirectory() as folder:
+        attack = None
+        if command:
+            attack = await asyncio.create_subprocess_exec(*command, cwd=folder, stdout=subprocess.DEVNULL,
+                                                          stderr=subprocess.DEVNULL)
+            await asyncio.sleep(1)
+        figures = await load(options.url, options.rounds) if not writers else None
+        if writers:
+            await asyncio.sleep(options.seconds)
+        if attack:
+            if attack.returncode is None:
+                attack.terminate()
+            await attack.wait()
+    is_over.set()
+    await watch
+    return figures, sorted(times)
+
+
+def show(name, figures, times):
+    rate = gap = ""
+    if figures:
+        rate, gap = f"{figures['tokens_per_s']:.1f}", f"{figures['between_events_ms']['longest']:.0f}"
+    print(f"{name:22} {rate:>10} {gap:>14} {times[len(times) // 2] * 1e3:14.2f} {times[int(len(times) * .99)] * 1e3:9.2f} "
+          f"{times[-1] * 1e3:9.2f} {len(times):8}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("url", metavar="URL")
+    parser.add_argument("--connections", type=int, default=500, metavar="N", help="of slowhttptest")
+    parser.add_argument("--seconds", type=int, default=15, metavar="N", help="of an attack at most")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="of the healthy streams")
+    parser.add_argument("--idle", type=int, default=0, metavar="N")
+    parser.add_argument("--queued", type=int, default=0, metavar="N")
+    options = parser.parse_args()
+    url = urllib.parse.urlsplit(options.url)
+    if url.hostname not in ("127.0.0.1", "::1", "localhost") or url.port is None:
+        parser.error("URL must be of this machine, with a port: http://127.0.0.1:8080")
+    missing = [name for name in ("slowhttptest", "hey") if not shutil.which(name)]
+    if missing:
+        parser.error(f"{' and '.join(missing)} not found: apt-get install {' '.join(missing)}")
+    print(f"{'':22} {'tokens/s':>10} {'longest gap ms':>14} {'/health ms p50':>14} {'p99':>9} {'longest':>9} {'asked':>8}")
+    failed = False
+    for name, command in {"alone": None, **attacks(options.url, options.connections, options.seconds), "alone again": None}.items():
+        figures, times = asyncio.run(measure(options, url, command))
+        failed = failed or times[-1] == float("inf")
+        show(name, figures, times)
+    if options.idle or options.queued:
+        async def both():
+            writers = await crowd(url.hostname, url.port, options.idle, options.queued)
+            result = await measure(options, url, None, writers)
+            for writer in writers:
+                writer.close()
+            return result
+        figures, times = asyncio.run(both())
+        failed = failed or times[-1] == float("inf")
+        show(f"{options.idle} idle, {options.queued} wait", figures, times)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
