@@ -267,6 +267,7 @@ void Batcher::share_prompts() {
         to->likely.share(from->likely);
         to->is_begun = true;
         to->answer->result().n_prompt = static_cast<int>(to->request.prompt.size());
+        to->tell_progress();
         end_prompt(*to);
       });
       break;
