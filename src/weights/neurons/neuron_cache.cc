@@ -35,6 +35,14 @@ NeuronCache::NeuronCache(const NeuronCacheShape& shape, const NeuronCacheOptions
   set_batch(1);
 }
 
+uint64_t NeuronCache::list_bytes(const NeuronCacheShape& shape, uint64_t n_slots) {
+  const auto n_groups = static_cast<uint64_t>(shape.n_groups);
+  const auto cluster = static_cast<uint64_t>(shape.cluster_neurons);
+  const uint64_t n_clusters = (static_cast<uint64_t>(shape.n_neurons) + cluster - 1) / cluster;
+  return n_groups * (static_cast<uint64_t>(shape.n_neurons) + n_clusters) * sizeof(Entry) +
+         n_slots * 2 * sizeof(int) + (n_slots / cluster + 1) * (sizeof(Frame) + sizeof(int));
+}
+
 int NeuronCache::cluster_size(int cluster) const {
   return std::min(shape_.cluster_neurons, shape_.n_neurons - cluster * shape_.cluster_neurons);
 }

@@ -74,6 +74,9 @@ class NeuronCache {
     uint64_t read_bytes = 0;  // that misses and those without room ask for
   };
 
+  // What its lists take beside the neurons themselves, with so many slots.
+  static uint64_t list_bytes(const NeuronCacheShape& shape, uint64_t n_slots);
+
   // Throws Error where the capacity has not room for the fixed region and a neuron.
   NeuronCache(const NeuronCacheShape& shape, const NeuronCacheOptions& options);
 

@@ -1,0 +1,256 @@
+#include "weights/neurons/bundle_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/os_error.h"
+
+namespace troika::weights {
+namespace {
+
+constexpr char kBundleMagic[16] = "troika-bundles";
+constexpr uint64_t kBundleVersion = 1;
+constexpr uint64_t kPieceBytes = uint64_t{1} << 20;  // that are written and checked at once
+
+// Words of 8 bytes in four rows, so that the multiplications do not wait for each other.
+class FastHash {
+ public:
+  void add(std::span<const std::byte> bytes) {
+    size_t i = 0;
+    for (; i + 32 <= bytes.size(); i += 32) {
+      uint64_t words[4];
+      std::memcpy(words, bytes.data() + i, 32);
+      for (int row = 0; row < 4; ++row) mix(row, words[row]);
+    }
+    for (int row = 0; i < bytes.size(); i += 8, row = (row + 1) % 4) {
+      uint64_t word = 0;
+      std::memcpy(&word, bytes.data() + i, std::min<size_t>(8, bytes.size() - i));
+      mix(row, word);
+    }
+    n_ += bytes.size();
+  }
+  uint64_t value() const {
+    uint64_t value = n_;
+    for (const uint64_t row : rows_) {
+      value = (value ^ row ^ row >> 32) * 0x9E3779B97F4A7C15u;
+      value ^= value >> 29;
+    }
+    return value;
+  }
+
+ private:
+  void mix(int row, uint64_t word) {
+    rows_[row] = (rows_[row] ^ word) * 0xD6E8FEB86659FD93u;
+    rows_[row] ^= rows_[row] >> 31;
+  }
+  uint64_t rows_[4] = {1, 2, 3, 4};
+  uint64_t n_ = 0;
+};
+
+uint64_t fast_hash(std::span<const std::byte> bytes) {
+  FastHash hash;
+  hash.add(bytes);
+  return hash.value();
+}
+
+uint64_t header_hash(const BundleLayout::Header& header) {
+  return hash_of(std::as_bytes(std::span(&header, 1)).first(offsetof(BundleLayout::Header, hash)));
+}
+
+void pad_bundles(AtomicFile& file) {
+  const std::vector<std::byte> zeros(in_pages(file.bytes_written()) - file.bytes_written());
+  if (!zeros.empty()) file.write(zeros);
+}
+
+// Returns the hash of the layer's tables.
+uint64_t write_layer(const BundleLayout& layout, uint64_t layer, BundleSource& source,
+                     AtomicFile& file) {
+  const BundleShape& shape = layout.shape();
+  const PageBuffer bundles(shape.n_neurons * shape.bundle_bytes);
+  const PageBuffer resident(shape.resident_bytes);
+  const std::span<std::byte> shared(resident.get(), shape.resident_bytes);
+  source.make(layer, {bundles.get(), bundles.size()}, shared);
+  const std::vector<uint32_t> order = source.order(layer);
+  TROIKA_ASSERT(order.size() == shape.n_neurons);
+  std::vector<uint32_t> checks;
+  std::vector<std::byte> piece;  // of the file
+  uint64_t piece_begin = layout.bundles_offset(layer);
+  for (uint64_t place = 0; place < shape.n_neurons; ++place) {
+    const std::span<const std::byte> bundle(bundles.get() + order[place] * shape.bundle_bytes,
+                                            shape.bundle_bytes);
+    checks.push_back(bundle_check(bundle));
+    piece.resize(layout.bundle_offset(layer, place) - piece_begin);
+    piece.insert(piece.end(), bundle.begin(), bundle.end());
+    if (piece.size() < kPieceBytes) continue;
+    file.write(piece);
+    piece_begin += piece.size();
+    piece.clear();
+  }
+  piece.resize(layout.tables_offset(layer) - piece_begin);
+  file.write(piece);
+  FastHash hash;
+  for (const std::span<const std::byte> table :
+       {std::as_bytes(std::span(order)), std::as_bytes(std::span(checks)),
+        std::span<const std::byte>(shared)}) {
+    hash.add(table);
+    if (!table.empty()) file.write(table);
+  }
+  pad_bundles(file);
+  return hash.value();
+}
+
+bool is_permutation(std::span<const uint32_t> order) {
+  std::vector<bool> has(order.size());
+  for (const uint32_t neuron : order) {
+    if (neuron >= order.size() || has[neuron]) return false;
+    has[neuron] = true;
+  }
+  return true;
+}
+
+}  // namespace
+
+uint32_t bundle_check(std::span<const std::byte> bundle) {
+  return static_cast<uint32_t>(fast_hash(bundle));
+}
+
+std::string BundleTables::read(ReadAt read_at, uint64_t file_bytes, const BundleShape& shape,
+                               const Keys& keys) {
+  const BundleLayout layout(shape);
+  BundleLayout::Header header;
+  if (file_bytes < sizeof(header)) return "is too short";
+  if (!read_at(0, std::as_writable_bytes(std::span(&header, 1)))) return "cannot be read";
+  if (std::memcmp(header.magic, kBundleMagic, sizeof(kBundleMagic)) != 0)
+    return "is no file of bundles";
+  if (header.version != kBundleVersion) return "was made by another version of this program";
+  if (header.model_key != keys.model) return "was made for another content of the model";
+  if (header.form_key != keys.form || header.shape != shape) {
+    return "was made for another form of the weights";
+  }
+  if (header.file_bytes != file_bytes || file_bytes != layout.file_bytes()) {
+    return "has not the length that it says";
+  }
+  std::vector<uint64_t> hashes(shape.n_layers + 1);
+  if (!read_at(layout.hashes_offset(), std::as_writable_bytes(std::span(hashes)))) {
+    return "cannot be read";
+  }
+  const uint64_t hash_of_hashes = hash_of(std::as_bytes(std::span(hashes).first(shape.n_layers)));
+  if (header_hash(header) != header.hash || hash_of_hashes != hashes.back()) return "is damaged";
+  shape_ = shape;
+  orders_.resize(shape.n_layers * shape.n_neurons);
+  checks_.resize(orders_.size());
+  resident_.clear();
+  for (uint64_t layer = 0; layer < shape.n_layers; ++layer) {
+    resident_.emplace_back(shape.resident_bytes);
+    std::string problem = read_layer(read_at, layer, hashes[layer]);
+    if (!problem.empty()) return problem;
+  }
+  return {};
+}
+
+std::string BundleTables::read_layer(ReadAt read_at, uint64_t layer, uint64_t hash) {
+  const BundleLayout layout(shape_);
+  const uint64_t begin = layout.tables_offset(layer);
+  const uint64_t words = layout.order_bytes();
+  const std::span<uint32_t> order(orders_.data() + layer * shape_.n_neurons, shape_.n_neurons);
+  const std::span<uint32_t> checks(checks_.data() + layer * shape_.n_neurons, shape_.n_neurons);
+  const std::span<std::byte> resident(resident_[layer].get(), shape_.resident_bytes);
+  const bool is_read = read_at(begin, std::as_writable_bytes(order)) &&
+                       read_at(begin + words, std::as_writable_bytes(checks)) &&
+                       read_at(begin + 2 * words, resident);
+  if (!is_read) return "cannot be read";
+  FastHash found;
+  found.add(std::as_bytes(order));
+  found.add(std::as_bytes(checks));
+  found.add(resident);
+  if (found.value() != hash || !is_permutation(order)) return "is damaged";
+  return {};
+}
+
+BundleFile::BundleFile(const Options& options, const BundleShape& shape, BundleSource& source)
+    : path_(options.path), layout_(shape) {
+  TROIKA_ASSERT(shape.n_layers > 0 && shape.n_neurons > 0 && shape.bundle_bytes > 0);
+  std::error_code ignored;
+  if (std::filesystem::exists(path_, ignored)) {
+    problem_ = open(options);
+    if (problem_.empty()) return;
+  }
+  make(options, source);
+  is_new_ = true;
+  const std::string problem = open(options);
+  if (!problem.empty()) {
+    throw Error(fmt::format("{}: the file that was just written {}. Try again, or use ‹no-cache›.",
+                            path_, problem));
+  }
+}
+
+BundleFile::~BundleFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+std::string BundleFile::open(const Options& options) {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat status = {};
+  if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) {
+    return fmt::format("cannot be read ({})", explain_errno(errno));
+  }
+  const auto read_at = [&](uint64_t offset, std::span<std::byte> to) {
+    while (!to.empty()) {
+      const size_t most = std::min<size_t>(to.size(), kPieceBytes);
+      const ssize_t n = ::pread(descriptor_, to.data(), most, static_cast<off_t>(offset));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      to = to.subspan(static_cast<size_t>(n));
+      offset += static_cast<uint64_t>(n);
+    }
+    return true;
+  };
+  std::string problem =
+      tables_.read(read_at, static_cast<uint64_t>(status.st_size), layout_.shape(), options.keys);
+  // It is in memory now, and bundles are read past the page cache.
+  (void)posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
+  return problem;
+}
+
+void BundleFile::make(const Options& options, BundleSource& source) const {
+  const BundleShape& shape = layout_.shape();
+  BundleLayout::Header header = {
+      {}, kBundleVersion, options.keys.model, options.keys.form, shape, layout_.file_bytes(), 0};
+  std::memcpy(header.magic, kBundleMagic, sizeof(kBundleMagic));
+  header.hash = header_hash(header);
+  try {
+    std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
+    AtomicFile file(path_);
+    file.write(std::as_bytes(std::span(&header, 1)));
+    pad_bundles(file);
+    std::vector<uint64_t> hashes;
+    for (uint64_t layer = 0; layer < shape.n_layers; ++layer) {
+      if (options.progress) options.progress(layer, shape.n_layers);
+      hashes.push_back(write_layer(layout_, layer, source, file));
+    }
+    hashes.push_back(hash_of(std::as_bytes(std::span(hashes))));
+    file.write(std::as_bytes(std::span(hashes)));
+    pad_bundles(file);
+    TROIKA_ASSERT(file.bytes_written() == layout_.file_bytes());
+    file.commit();
+  } catch (const std::exception& error) {
+    throw Error(
+        fmt::format("{} The bundles of the model's neurons take {:.1f} MB there; "
+                    "‹ffn› by-output reads whole blocks of the model instead.",
+                    error.what(), 1e-6 * static_cast<double>(layout_.file_bytes())));
+  }
+  if (options.progress) options.progress(shape.n_layers, shape.n_layers);
+}
+
+}  // namespace troika::weights

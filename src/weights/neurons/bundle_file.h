@@ -1,0 +1,107 @@
+// The side file of bundles (P7): made once for a content of the model and a form of its weights,
+// checked whenever it is opened, never used where it is stale or damaged.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "base/huge_pages.h"
+#include "base/progress.h"
+#include "weights/neurons/bundle_layout.h"
+
+namespace troika::weights {
+
+// Tells what a bundle's bytes are known by again when they were read.
+uint32_t bundle_check(std::span<const std::byte> bundle);
+
+// What of a file of bundles is kept in memory.
+class BundleTables {
+ public:
+  struct Keys {
+    uint64_t model = 0;  // content_key of the model
+    uint64_t form = 0;   // what bundles are made of, and in which order
+  };
+  // Reads these bytes of a file; false where it has them not.
+  using ReadAt = FunctionRef<bool(uint64_t offset, std::span<std::byte> to)>;
+
+  // Empty, or what is wrong with the file, to follow its name in a sentence. REQUIRES: the shape is
+  // that of a model in memory, all of its numbers above 0. Throws std::bad_alloc.
+  std::string read(ReadAt read_at, uint64_t file_bytes, const BundleShape& shape, const Keys& keys);
+
+  // (n_neurons) neurons in the order in which their bundles lie.
+  std::span<const uint32_t> order(uint64_t layer) const { return words(orders_, layer); }
+  // (n_neurons) by place
+  std::span<const uint32_t> checks(uint64_t layer) const { return words(checks_, layer); }
+  // (resident_bytes)
+  std::span<const std::byte> resident(uint64_t layer) const {
+    return {resident_[layer].get(), shape_.resident_bytes};
+  }
+  // What orders, checks and resident bytes take.
+  static uint64_t memory_bytes(const BundleShape& shape) {
+    return shape.n_layers * BundleLayout(shape).table_bytes();
+  }
+
+ private:
+  std::span<const uint32_t> words(const std::vector<uint32_t>& all, uint64_t layer) const {
+    return std::span(all).subspan(layer * shape_.n_neurons, shape_.n_neurons);
+  }
+  std::string read_layer(ReadAt read_at, uint64_t layer, uint64_t hash);
+
+  BundleShape shape_;
+  std::vector<uint32_t> orders_;  // (n_layers, n_neurons)
+  std::vector<uint32_t> checks_;  // (n_layers, n_neurons)
+  std::vector<PageBuffer> resident_;
+};
+
+// Makes what stands in such a file.
+class BundleSource {
+ public:
+  virtual ~BundleSource() = default;
+  // (n_neurons) of a layer, the hottest first.
+  virtual std::vector<uint32_t> order(uint64_t layer) = 0;
+  // `bundles` (n_neurons, bundle_bytes) by neuron; `resident` (resident_bytes).
+  virtual void make(uint64_t layer, std::span<std::byte> bundles,
+                    std::span<std::byte> resident) = 0;
+};
+
+class BundleFile {
+ public:
+  struct Options {
+    std::string path;
+    BundleTables::Keys keys;
+    ProgressFunction progress = {};
+  };
+
+  // Opens the file, or makes it where there is none, where it is of another content, form or
+  // version, or damaged. Throws Error where it cannot be written or read.
+  BundleFile(const Options& options, const BundleShape& shape, BundleSource& source);
+  BundleFile(const BundleFile&) = delete;
+  BundleFile& operator=(const BundleFile&) = delete;
+  ~BundleFile();
+
+  const std::string& path() const { return path_; }
+  const BundleLayout& layout() const { return layout_; }
+  const BundleTables& tables() const { return tables_; }
+  uint64_t bytes() const { return layout_.file_bytes(); }
+  // The file that was checked, whatever takes its name meanwhile.
+  int descriptor() const { return descriptor_; }
+  bool is_new() const { return is_new_; }
+  // Why a file that was there had to be made again; empty where it was not.
+  const std::string& problem() const { return problem_; }
+
+ private:
+  std::string open(const Options& options);
+  void make(const Options& options, BundleSource& source) const;
+
+  std::string path_;
+  BundleLayout layout_;
+  BundleTables tables_;
+  int descriptor_ = -1;
+  bool is_new_ = false;
+  std::string problem_;
+};
+
+}  // namespace troika::weights

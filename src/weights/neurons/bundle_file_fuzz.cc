@@ -1,0 +1,29 @@
+// Any bytes are either refused in words or are the tables of a file of bundles: every neuron once
+// in the order of each layer.
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "weights/neurons/bundle_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using troika::weights::BundleTables;
+  const troika::weights::BundleShape shape = {2, 5, 300, 40};
+  const auto read_at = [&](uint64_t offset, std::span<std::byte> to) {
+    if (offset > size || to.size() > size - offset) return false;
+    std::memcpy(to.data(), data + offset, to.size());
+    return true;
+  };
+  BundleTables tables;
+  if (!tables.read(read_at, size, shape, {1, 2}).empty()) return 0;
+  for (uint64_t layer = 0; layer < shape.n_layers; ++layer) {
+    std::vector<bool> has(shape.n_neurons);
+    for (const uint32_t neuron : tables.order(layer)) {
+      TROIKA_ASSERT(!has.at(neuron));
+      has.at(neuron) = true;
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,219 @@
+#include "weights/neurons/bundle_file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "tests/support/temp_folder.h"
+
+namespace troika::weights {
+namespace {
+
+std::byte byte_of(uint64_t layer, uint64_t neuron, uint64_t i) {
+  return static_cast<std::byte>(random_bits(layer * 1000 + neuron, i) & 0xff);
+}
+
+// Bundles of random bytes; every layer has an order of its own.
+struct RandomSource : BundleSource {
+  explicit RandomSource(const BundleShape& shape) : shape(shape) {}
+  std::vector<uint32_t> order(uint64_t layer) override {
+    std::vector<uint32_t> order(shape.n_neurons);
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+      return random_bits(layer, a) < random_bits(layer, b);
+    });
+    return order;
+  }
+  void make(uint64_t layer, std::span<std::byte> bundles, std::span<std::byte> resident) override {
+    ++n_made;
+    for (uint64_t neuron = 0; neuron < shape.n_neurons; ++neuron) {
+      for (uint64_t i = 0; i < shape.bundle_bytes; ++i) {
+        bundles[neuron * shape.bundle_bytes + i] = byte_of(layer, neuron, i);
+      }
+    }
+    for (uint64_t i = 0; i < resident.size(); ++i) resident[i] = byte_of(layer, 999, i);
+  }
+  BundleShape shape;
+  int n_made = 0;
+};
+
+std::vector<char> content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write_content(const std::string& path, const std::vector<char>& content) {
+  std::ofstream(path, std::ios::binary)
+      .write(content.data(), static_cast<std::streamsize>(content.size()));
+}
+
+class BundleFileTest : public testing::TestWithParam<uint64_t /*bundle_bytes*/> {
+ protected:
+  BundleFileTest()
+      : shape{3, 37, GetParam(), 500}, source(shape), options{folder.file("sub/bundles"), {1, 2}} {}
+
+  void expect_content(const BundleFile& file) {
+    const std::vector<char> all = content_of(file.path());
+    ASSERT_EQ(all.size(), file.bytes());
+    const BundleLayout& layout = file.layout();
+    for (uint64_t layer = 0; layer < shape.n_layers; ++layer) {
+      const std::span<const uint32_t> order = file.tables().order(layer);
+      EXPECT_TRUE(std::ranges::equal(order, source.order(layer)));
+      for (uint64_t place = 0; place < shape.n_neurons; ++place) {
+        const BundleRange pages = layout.pages(layer, place);
+        EXPECT_EQ(pages.offset % kBundlePage, 0u);
+        EXPECT_EQ(pages.bytes, layout.read_bytes());
+        const uint64_t offset = layout.bundle_offset(layer, place);
+        ASSERT_GE(offset, pages.offset);
+        ASSERT_LE(offset + shape.bundle_bytes, pages.offset + pages.bytes);
+        const auto bundle = std::as_bytes(std::span(all)).subspan(offset, shape.bundle_bytes);
+        EXPECT_EQ(bundle_check(bundle), file.tables().checks(layer)[place]);
+        for (uint64_t i = 0; i < shape.bundle_bytes; ++i) {
+          ASSERT_EQ(bundle[i], byte_of(layer, order[place], i));
+        }
+      }
+      const std::span<const std::byte> resident = file.tables().resident(layer);
+      ASSERT_EQ(resident.size(), 500u);
+      for (uint64_t i = 0; i < 500; ++i) ASSERT_EQ(resident[i], byte_of(layer, 999, i));
+    }
+  }
+
+  test::TempFolder folder;
+  BundleShape shape;
+  RandomSource source;
+  BundleFile::Options options;
+};
+
+TEST_P(BundleFileTest, P7ANeuronIsOnePieceInWholePages) {
+  const BundleFile made(options, shape, source);
+  EXPECT_TRUE(made.is_new());
+  EXPECT_TRUE(made.problem().empty());
+  expect_content(made);
+  const BundleFile opened(options, shape, source);
+  EXPECT_FALSE(opened.is_new());
+  EXPECT_EQ(source.n_made, 3);
+  expect_content(opened);
+}
+
+TEST_P(BundleFileTest, P7AStaleFileIsMadeAgain) {
+  { const BundleFile first(options, shape, source); }
+  const auto expect_made_again = [&](const char* problem) {
+    const BundleFile file(options, shape, source);
+    EXPECT_TRUE(file.is_new());
+    EXPECT_NE(file.problem().find(problem), std::string::npos) << file.problem();
+    expect_content(file);
+    EXPECT_FALSE(BundleFile(options, shape, source).is_new());
+  };
+  options.keys.model = 7;
+  expect_made_again("another content");
+  options.keys.form = 7;
+  expect_made_again("another form");
+  shape.n_neurons = source.shape.n_neurons = 36;
+  expect_made_again("another form");
+  std::vector<char> content = content_of(options.path);
+  content[16] = 99;  // the version
+  write_content(options.path, content);
+  expect_made_again("another version");
+  write_content(options.path, {'t', 'r', 'o'});
+  expect_made_again("too short");
+  write_content(options.path, std::vector<char>(5000));
+  expect_made_again("no file of bundles");
+}
+
+TEST_P(BundleFileTest, P7AFileCutAnywhereIsMadeAgain) {
+  std::vector<char> content;
+  {
+    const BundleFile file(options, shape, source);
+    content = content_of(file.path());
+  }
+  for (size_t bytes = 0; bytes < content.size(); bytes += 1 + content.size() / 7) {
+    write_content(options.path, {content.begin(), content.begin() + static_cast<long>(bytes)});
+    const BundleFile file(options, shape, source);
+    EXPECT_TRUE(file.is_new());
+    EXPECT_FALSE(file.problem().empty());
+    EXPECT_EQ(content_of(options.path), content);
+  }
+}
+
+TEST_P(BundleFileTest, P7AnyDamageIsNoticed) {
+  std::vector<char> content;
+  {
+    const BundleFile file(options, shape, source);
+    content = content_of(file.path());
+  }
+  const BundleLayout layout(shape);
+  int n_noticed = 0;
+  for (uint64_t draw = 0; draw < 100; ++draw) {
+    std::vector<char> damaged = content;
+    const uint64_t in_tables =
+        layout.tables_offset(draw % shape.n_layers) + random_bits(6, draw) % layout.table_bytes();
+    const uint64_t at = draw % 2 == 0 ? random_bits(5, draw) % content.size() : in_tables;
+    damaged[at] = static_cast<char>(damaged[at] ^ (1 << draw % 8));
+    const auto read_at = [&](uint64_t offset, std::span<std::byte> to) {
+      if (offset > damaged.size() || to.size() > damaged.size() - offset) return false;
+      std::memcpy(to.data(), damaged.data() + offset, to.size());
+      return true;
+    };
+    BundleTables tables;
+    const std::string problem = tables.read(read_at, damaged.size(), shape, options.keys);
+    n_noticed += problem.empty() ? 0 : 1;
+    if (!problem.empty()) continue;
+    // Where not, it lies in a bundle, whose check tells when it is read, or between two.
+    for (uint64_t layer = 0; layer < shape.n_layers; ++layer) {
+      for (uint64_t place = 0; place < shape.n_neurons; ++place) {
+        const uint64_t begin = layout.bundle_offset(layer, place);
+        const auto bundle = std::as_bytes(std::span(damaged)).subspan(begin, shape.bundle_bytes);
+        const bool is_whole = bundle_check(bundle) == tables.checks(layer)[place];
+        ASSERT_EQ(is_whole, at < begin || at >= begin + shape.bundle_bytes) << at;
+      }
+    }
+  }
+  EXPECT_GE(n_noticed, 50);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, BundleFileTest, testing::Values(1, 100, 4096, 4352, 24576));
+
+TEST(BundleFile, P7ADiskThatIsFullIsASentenceAndLeavesNothing) {
+  const BundleShape shape = {2, 100, 4096, 64};
+  const test::TempFolder folder;
+  RandomSource source(shape);
+  const BundleFile::Options options = {folder.file("bundles"), {1, 2}};
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small = {100'000, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::string message;
+  try {
+    const BundleFile file(options, shape, source);
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_NE(message.find("‹ffn›"), std::string::npos) << message;
+  EXPECT_FALSE(std::filesystem::exists(options.path));
+}
+
+TEST(BundleFile, P7ABundleOf4BitWeightsWithoutItsGateIsAPage) {
+  // 4096 wide, without scales: up 2,048 and down 2,048; with the gate and rows as in the file
+  // 6,656, which take two pages.
+  EXPECT_EQ(BundleLayout({1, 1, 4096, 0}).read_bytes(), 4096u);
+  EXPECT_EQ(BundleLayout({1, 1, 6656, 0}).read_bytes(), 8192u);
+  EXPECT_EQ(BundleLayout({1, 1, 24576, 0}).read_bytes(), 24576u);
+  EXPECT_EQ(BundleLayout({1, 8, 1000, 0}).bundles_bytes(), 8192u);
+}
+
+}  // namespace
+}  // namespace troika::weights

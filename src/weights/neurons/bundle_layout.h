@@ -1,0 +1,88 @@
+// Where the bundles of neurons lie in their side file (P7, 4.4): what one neuron needs from the
+// disk, in one piece. First comes a page that says whose file this is; then for each layer its
+// bundles, in the order of heat, and its tables, which are kept in memory; last the hashes of
+// these.
+//
+// Reads past the page cache are of whole pages. A bundle that is smaller than a page lies within
+// one, several of them together; a larger one begins at a page.
+#pragma once
+
+#include <cstdint>
+
+namespace troika::weights {
+
+inline constexpr uint64_t kBundlePage = 4096;
+
+constexpr uint64_t in_pages(uint64_t bytes) {
+  return (bytes + kBundlePage - 1) / kBundlePage * kBundlePage;
+}
+
+struct BundleShape {
+  uint64_t n_layers = 0;
+  uint64_t n_neurons = 0;       // of each
+  uint64_t bundle_bytes = 0;    // of a neuron
+  uint64_t resident_bytes = 0;  // of a layer: what all its neurons share, such as scales
+  bool operator==(const BundleShape&) const = default;
+};
+
+struct BundleRange {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+// REQUIRES of a place: where a neuron stands in its layer's order of heat.
+class BundleLayout {
+ public:
+  struct Header {  // all words little end first, as the machines that this runs on have them
+    char magic[16];
+    uint64_t version;
+    uint64_t model_key;
+    uint64_t form_key;
+    BundleShape shape;
+    uint64_t file_bytes;
+    uint64_t hash;  // of all before
+  };
+  // At the end: (n_layers) hashes of tables, and the hash of these.
+
+  explicit BundleLayout(const BundleShape& shape)
+      : shape_(shape),
+        per_page_(shape.bundle_bytes <= kBundlePage ? kBundlePage / shape.bundle_bytes : 1) {}
+
+  // The tables of a layer: the order and the checks (n_neurons words of 4 bytes each), then what is
+  // resident.
+  uint64_t order_bytes() const { return shape_.n_neurons * sizeof(uint32_t); }
+  uint64_t table_bytes() const { return 2 * order_bytes() + shape_.resident_bytes; }
+  uint64_t bundles_bytes() const {
+    if (shape_.bundle_bytes > kBundlePage) {
+      return shape_.n_neurons * in_pages(shape_.bundle_bytes);
+    }
+    return (shape_.n_neurons + per_page_ - 1) / per_page_ * kBundlePage;
+  }
+  uint64_t bundles_offset(uint64_t layer) const {
+    return in_pages(sizeof(Header)) + layer * (bundles_bytes() + in_pages(table_bytes()));
+  }
+  uint64_t tables_offset(uint64_t layer) const { return bundles_offset(layer) + bundles_bytes(); }
+  uint64_t hashes_offset() const { return bundles_offset(shape_.n_layers); }
+  uint64_t bundle_offset(uint64_t layer, uint64_t place) const {
+    const uint64_t begin = bundles_offset(layer);
+    if (shape_.bundle_bytes > kBundlePage) return begin + place * in_pages(shape_.bundle_bytes);
+    return begin + place / per_page_ * kBundlePage + place % per_page_ * shape_.bundle_bytes;
+  }
+  // The pages around a bundle.
+  BundleRange pages(uint64_t layer, uint64_t place) const {
+    const uint64_t begin = bundle_offset(layer, place) / kBundlePage * kBundlePage;
+    return {begin, in_pages(bundle_offset(layer, place) + shape_.bundle_bytes) - begin};
+  }
+  // That `pages` are at most.
+  uint64_t read_bytes() const { return in_pages(shape_.bundle_bytes); }
+  uint64_t file_bytes() const {
+    return hashes_offset() + in_pages((shape_.n_layers + 1) * sizeof(uint64_t));
+  }
+  const BundleShape& shape() const { return shape_; }
+
+ private:
+  BundleShape shape_;
+  uint64_t per_page_;
+};
+
+}  // namespace troika::weights
