@@ -24,7 +24,7 @@ using test_support::engine_logits;
 using test_support::TinyModel;
 using test_support::TinyModelFile;
 
-constexpr size_t kTokens = 40;
+constexpr size_t kTextTokens = 40;
 
 // Three segments of neurons, of which the last is not whole.
 TinyModel sparse_model(const std::string& architecture, const std::string& activation,
@@ -55,7 +55,7 @@ class NeuronFfn : public testing::TestWithParam<Case> {
   const TinyModel model_ =
       sparse_model(GetParam().architecture, GetParam().activation, GetParam().type);
   const TinyModelFile file_{model_};
-  const std::vector<int32_t> tokens_ = test_support::random_tokens(model_, kTokens);
+  const std::vector<int32_t> tokens_ = test_support::random_tokens(model_, kTextTokens);
 
   // Steps for all tokens, so that each is computed by neuron.
   prepare::Options options(FfnForm form = FfnForm::kByNeuron) const {
@@ -88,7 +88,7 @@ TEST_P(NeuronFfn, P1SparseIsDenseToTheBit) {
 TEST_P(NeuronFfn, P1WidthsChangeNoBit) {
   const auto wanted = engine_logits(options(), tokens_);
   for (size_t width = 1; width <= 8; ++width) {
-    std::vector<size_t> pieces(kTokens / width, width);
+    std::vector<size_t> pieces(kTextTokens / width, width);
     EXPECT_EQ(engine_logits(options(), tokens_, pieces), wanted) << width;
   }
   EXPECT_EQ(engine_logits(options(), tokens_, {17}), wanted);

@@ -1,6 +1,6 @@
 // Blocks that are read while others compute (P10): results are those of weights in memory, whatever
 // the budget is and in whatever order blocks are asked for.
-#include "prepare/weight_stream.h"
+#include "prepare/streaming/weight_stream.h"
 
 #include <gtest/gtest.h>
 

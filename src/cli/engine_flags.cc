@@ -121,6 +121,15 @@ void add_ffn(Command& command, prepare::Options& options) {
           "by-neuron (those whose activation is not 0, with a copy of the last matrix by column) "
           "or every-neuron (the sums of by-neuron with all neurons, to compare)")
       ->shows_default("by-output, or the plan's");
+  command
+      .add_text(
+          "--neuron-pipeline",
+          [&](const auto& text) {
+            options.ffn.pipeline = prepare::neuron_pipeline_from_name(text);
+          },
+          "Where memory has no room for all neurons: compute those of a cluster as soon as they "
+          "have been read (cluster), or when all of the matrix have been (matrix)")
+      ->shows_default("cluster");
 }
 
 void add_lanes(Command& command, EngineFlags& flags) {

@@ -1,11 +1,20 @@
 #include "prepare/load_weights.h"
 
-#include <chrono>
+#include <fmt/format.h>
 
+#include <chrono>
+#include <filesystem>
+
+#include "base/bytes_text.h"
 #include "base/clock.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "plan/profile_cache.h"
 #include "prepare/neuron_blocks.h"
 #include "prepare/outlier_channels.h"
+#include "prepare/streaming/neuron_stream.h"
 #include "prepare/weight_strips.h"
+#include "weights/content_key.h"
 
 namespace troika::prepare {
 namespace {
@@ -40,6 +49,42 @@ void pack_for_prompts(const Options& options, const model::Blueprint& blueprint,
   }
 }
 
+// In the folder of side files; the name tells which model of this machine it belongs to.
+std::string bundle_path(const gguf::File& file) {
+  std::error_code failure;
+  const std::filesystem::path whole = std::filesystem::absolute(file.path(), failure);
+  const std::string name = failure ? file.path() : whole.lexically_normal().string();
+  return fmt::format("{}/bundles-{:016x}.bin", plan::cache_folder(), hash_of(name));
+}
+
+// Neurons that are read when they are needed.
+NeuronStream* stream_neurons(const Options& options, const OpenedModel& model,
+                             std::span<const model::GatedFfn> ffns, const plan::Plan& plan,
+                             size_t most_bytes, std::string* note, weights::Store* weights) {
+  if (!options.memory.has_side_files) {
+    throw UsageError(
+        "Neurons that memory has no room for are read from a side file, and ‹no-cache› forbids it. "
+        "Leave that out, or use ‹ffn› by-output, which reads whole blocks of the model.");
+  }
+  NeuronStreamOptions how;
+  how.path = bundle_path(model.file);
+  how.model_key = weights::content_key(model.file);
+  how.most_bytes = most_bytes;
+  how.pipeline = options.ffn.pipeline;
+  how.n_threads = plan.n_threads();
+  how.progress = options.progress;
+  auto neurons = std::make_unique<NeuronStream>(how, ffns, *weights);
+  NeuronStream* const stream = neurons.get();
+  if (const weights::BundleFile& made = stream->file(); made.is_new()) {
+    const std::string why =
+        made.problem().empty() ? "" : fmt::format(": the one there {}", made.problem());
+    *note = fmt::format("wrote {} ({} of neurons in bundles{})", made.path(),
+                        bytes_text(made.bytes()), why);
+  }
+  set_neurons(plan, std::move(neurons), weights);
+  return stream;
+}
+
 }  // namespace
 
 LoadedWeights load_weights(const Options& options, const kernels::Table& kernels,
@@ -68,14 +113,22 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
   weights.set_channels(std::move(outliers.channels));
   loaded.channel_file = std::move(outliers.side_file);
   loaded.note = std::move(outliers.note);
-  const std::string by_neuron =
-      is_on_host ? place_neurons(blueprint, *plan, options.progress, &weights) : "";
+  std::string by_neuron;
+  const std::vector<model::GatedFfn> ffns = neuron_blocks(blueprint, *plan);
   if (is_streamed) {
-    loaded.stream = std::make_unique<WeightStream>(blueprint, file,
-                                                   ledger.bytes(plan::Owner::kWeights), &weights);
+    NeuronStream* neurons = nullptr;
+    if (!ffns.empty()) {
+      neurons = stream_neurons(options, *model, ffns, *plan, ledger.bytes(plan::Owner::kNeurons),
+                               &loaded.note, &weights);
+      by_neuron = neurons->text();
+    }
+    loaded.stream = std::make_unique<WeightStream>(
+        blueprint, file, ledger.bytes(plan::Owner::kWeights), &weights, neuron_matrices(ffns));
+    loaded.stream->set_neurons(neurons);
     loaded.stream->load_kept(options.progress);
     loaded.pages = {false, loaded.stream->text()};
   } else if (is_on_host && loaded.layouts == nullptr) {
+    by_neuron = place_neurons(blueprint, *plan, options.progress, &weights);
     place_in_strips(file, blueprint, kernels, *plan, &weights, &loaded.pages);
   }
   if (!by_neuron.empty()) loaded.pages.text += "; " + by_neuron;

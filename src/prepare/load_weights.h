@@ -11,8 +11,8 @@
 #include "prepare/layout_loader.h"
 #include "prepare/open_model.h"
 #include "prepare/options.h"
+#include "prepare/streaming/weight_stream.h"
 #include "prepare/weight_pages.h"
-#include "prepare/weight_stream.h"
 #include "weights/channel_file.h"
 
 namespace troika::prepare {

@@ -118,7 +118,14 @@ uint64_t most_packed_bytes(const Options& options) {
 
 // Decides how prompts are computed.
 void choose_prefill(const Options& options, tensor::Type type, plan::Plan* plan) {
-  const std::optional<plan::Prefill> asked = options.prompts.prefill;
+  std::optional<plan::Prefill> asked = options.prompts.prefill;
+  // Prompts that go by neuron need no other form of the weights than steps do.
+  const bool by_neuron = options.ffn.form && *options.ffn.form != plan::FfnForm::kByOutput;
+  if (!asked && !options.prompts.int8 && by_neuron && options.memory.limit_bytes > 0) {
+    plan->prefill = plan::Prefill::kSame;
+    plan->prefill_reason = "by neuron too, as memory is limited";
+    return;
+  }
   if (!asked && !options.prompts.int8) {
     plan->prefill = safe_prefill(options.activations, options.kernels, type);
     plan->prefill_reason = plan->prefill == plan::Prefill::kF32

@@ -9,7 +9,8 @@
 #include "model/linear_inputs.h"
 #include "prepare/neuron_blocks.h"
 #include "prepare/outlier_channels.h"
-#include "prepare/weight_stream.h"
+#include "prepare/streaming/neuron_stream.h"
+#include "prepare/streaming/weight_stream.h"
 
 namespace troika::prepare {
 namespace {
@@ -91,13 +92,36 @@ size_t shadow_bytes(const model::Blueprint& blueprint, const weights::Store& wei
 // What the process may take. A model that is larger than what is free is read while it runs, as if
 // that had been asked for: pages of a map would be lost in the order in which they are needed next.
 size_t limit_bytes(const Options& options, const weights::Store& weights, const plan::Plan& plan,
-                   const MemoryFigures& memory) {
+                   size_t n_neuron_bytes, const MemoryFigures& memory) {
   constexpr size_t kOthers = size_t{256} << 20;  // that other programs may come to need
   if (options.memory.limit_bytes > 0) return options.memory.limit_bytes;
   const size_t free = memory.available_bytes;
-  const bool fits = weights.total_bytes() + kOthers <= free;
+  const bool fits = weights.total_bytes() + n_neuron_bytes + kOthers <= free;
   if (fits || free < 2 * kOthers || !may_stream(options, plan)) return plan::Ledger::kUnlimited;
   return memory.program_bytes + memory.model_bytes + free - kOthers;
+}
+
+// What weights and neurons have beside all else, where memory has no room for all neurons: what is
+// not theirs stays if there is room for it and for the least that neurons need; they get the rest.
+void enter_neurons(const model::Blueprint& blueprint, const weights::Store& weights,
+                   const plan::Plan& plan, plan::Ledger* ledger) {
+  if (!ledger->is_limited()) return;
+  const std::vector<model::GatedFfn> ffns = neuron_blocks(blueprint, plan);
+  const size_t copies = ledger->bytes(Owner::kNeurons);
+  ledger->set(Owner::kNeurons, 0);
+  const size_t room = ledger->room_for(Owner::kWeights);
+  ledger->set(Owner::kNeurons, copies);
+  if (weights.total_bytes() + copies <= room) return;
+  const std::vector<model::WeightId> elsewhere = neuron_matrices(ffns);
+  const size_t least = NeuronStream::least_bytes(ffns, weights);
+  const size_t most = NeuronStream::most_bytes(ffns, weights);
+  const size_t others = WeightStream::whole_bytes(blueprint, weights, elsewhere);
+  const size_t least_of_others = WeightStream::least_bytes(blueprint, weights, elsewhere);
+  const size_t left = room - std::min(room, ledger->limit_bytes() / 64);  // estimates may be off
+  const size_t for_others = left - std::min(left, least);
+  ledger->set(Owner::kWeights, std::min(others, std::max(for_others, least_of_others)));
+  const size_t kept = ledger->bytes(Owner::kWeights);
+  ledger->set(Owner::kNeurons, std::min(most, std::max(left - std::min(left, kept), least)));
 }
 
 // What weights have beside all else: all of them, or the least with which blocks can be streamed.
@@ -115,7 +139,7 @@ size_t kept_weight_bytes(const model::Blueprint& blueprint, const weights::Store
 bool may_stream(const Options& options, const plan::Plan& plan) {
   return is_here(options) && options.memory.load == Load::kAuto && !options.memory.layouts &&
          plan.lanes.size() == 1 && !plan.lanes.front().is_device() && !has_int8_prompts(plan) &&
-         !plan.ffn.is_by_neuron();
+         (!plan.ffn.is_by_neuron() || plan.prefill == plan::Prefill::kSame);
 }
 
 MemoryFigures MemoryFigures::here() {
@@ -145,13 +169,14 @@ std::vector<model::WeightId> packed_matrices(const Options& options,
 plan::Ledger expected_memory(const Options& options, const model::Blueprint& blueprint,
                              const weights::Store& weights, const plan::Plan& plan,
                              const MemoryFigures& memory) {
-  plan::Ledger ledger(limit_bytes(options, weights, plan, memory));
+  const size_t by_neuron = neuron_bytes(blueprint, weights, plan);
+  plan::Ledger ledger(limit_bytes(options, weights, plan, by_neuron, memory));
   ledger.set(Owner::kProgram, memory.program_bytes);
   ledger.set(Owner::kModel, memory.model_bytes);
   ledger.set(Owner::kWeights, weights.total_bytes());
   if (options.memory.layouts == Layouts::kSwitch) enter_layouts(blueprint, weights, &ledger);
   ledger.set(Owner::kPacked, packed_bytes(options, blueprint, weights, plan));
-  ledger.set(Owner::kNeurons, neuron_bytes(blueprint, weights, plan));
+  ledger.set(Owner::kNeurons, by_neuron);
   ledger.set(Owner::kChannels, resident_channel_bytes(options, blueprint, weights, plan));
   ledger.set(Owner::kBuffers,
              lanes::Buffers::bytes_for(blueprint, plan.most_rows(), plan.output_shapes.back(),
@@ -167,7 +192,11 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
   if (may_stream(options, plan)) {
     const int context = options.memory.context > 0 ? options.memory.context : kUsefulContext;
     ledger.set(Owner::kCache, cache_bytes(shape, context));
-    ledger.set(Owner::kWeights, kept_weight_bytes(blueprint, weights, ledger));
+    if (plan.ffn.is_by_neuron()) {
+      enter_neurons(blueprint, weights, plan, &ledger);
+    } else {
+      ledger.set(Owner::kWeights, kept_weight_bytes(blueprint, weights, ledger));
+    }
   }
   ledger.set(Owner::kCache, cache_bytes(shape, plan.context));
   return ledger;

@@ -38,9 +38,25 @@ std::vector<model::GatedFfn> neuron_blocks(const model::Blueprint& blueprint,
   return ffns;
 }
 
+std::vector<model::WeightId> neuron_matrices(std::span<const model::GatedFfn> ffns) {
+  std::vector<model::WeightId> ids;
+  for (const model::GatedFfn& ffn : ffns) ids.insert(ids.end(), {ffn.up, ffn.down});
+  return ids;
+}
+
 size_t neuron_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
                     const plan::Plan& plan) {
   return weights::ResidentNeurons::bytes_for(neuron_blocks(blueprint, plan), weights);
+}
+
+void set_neurons(const plan::Plan& plan, std::unique_ptr<weights::Neurons> neurons,
+                 weights::Store* weights) {
+  for (weights::NeuronFfn& ffn : neurons->ffns()) {
+    ffn.keeps_all = plan.ffn.form == plan::FfnForm::kEveryNeuron;
+    if (plan.ffn.thresholds.empty()) continue;
+    ffn.threshold = plan.ffn.thresholds[static_cast<size_t>(ffn.ffn.layer)];
+  }
+  weights->set_neurons(std::move(neurons));
 }
 
 std::string place_neurons(const model::Blueprint& blueprint, const plan::Plan& plan,
@@ -51,13 +67,8 @@ std::string place_neurons(const model::Blueprint& blueprint, const plan::Plan& p
   const double start_us = clock.now_us();
   auto neurons =
       std::make_unique<weights::ResidentNeurons>(ffns, *weights, plan.n_threads(), progress);
-  for (weights::NeuronFfn& ffn : neurons->ffns()) {
-    ffn.keeps_all = plan.ffn.form == plan::FfnForm::kEveryNeuron;
-    if (plan.ffn.thresholds.empty()) continue;
-    ffn.threshold = plan.ffn.thresholds[static_cast<size_t>(ffn.ffn.layer)];
-  }
   const size_t bytes = neurons->bytes();
-  weights->set_neurons(std::move(neurons));
+  set_neurons(plan, std::move(neurons), weights);
   return fmt::format("{:.0f} MB of columns by neuron, {:.2f} s", 1e-6 * static_cast<double>(bytes),
                      1e-6 * (clock.now_us() - start_us));
 }

@@ -158,6 +158,13 @@ void check_lanes(const LaneChoice& lanes) {
   }
 }
 
+NeuronPipeline neuron_pipeline_from_name(std::string_view name) {
+  if (name == "cluster") return NeuronPipeline::kCluster;
+  if (name == "matrix") return NeuronPipeline::kMatrix;
+  throw UsageError(
+      fmt::format("'{}' is no pipeline of neurons. There are cluster and matrix.", name));
+}
+
 void check_options(const Options& options) {
   check_lanes(options.lanes);
   check_prompts(options.prompts);

@@ -90,9 +90,20 @@ struct PromptChoice {
   int chunk = 0;                             // tokens that go together; 0: the plan's
 };
 
+// What is computed while reads of neurons are under way (P6: 4.3, Figure 6).
+enum class NeuronPipeline : uint8_t {
+  kCluster,  // each segment of neurons as soon as its own are there
+  kMatrix,   // segments that need no reads; the others when all reads have ended
+};
+
+// Throws UsageError that lists the names.
+NeuronPipeline neuron_pipeline_from_name(std::string_view name);
+
 // How steps compute feed-forward blocks. What is given takes the place of what a plan says.
 struct FfnChoice {
   std::optional<plan::FfnForm> form;
+  // Where neurons are read when they are needed.
+  NeuronPipeline pipeline = NeuronPipeline::kCluster;
 };
 
 // Where weights lie: see weight_pages.h.

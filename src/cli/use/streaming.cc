@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/bytes_text.h"
+#include "prepare/streaming/neuron_stream.h"
 
 namespace troika::cli {
 namespace {
@@ -14,29 +16,56 @@ double rate_mb_per_s(const prepare::WeightStream::Counters& c) {
   return c.read_us > 0 ? static_cast<double>(c.read_bytes) / c.read_us : 0.0;
 }
 
+nlohmann::ordered_json neurons_json(const prepare::NeuronStream& neurons) {
+  const prepare::NeuronStream::Counters c = neurons.counters();
+  return {{"places", neurons.cache().n_slots()},
+          {"bytes_at_most", neurons.bytes()},
+          {"hits", c.cache.hits},
+          {"misses", c.cache.misses},
+          {"evictions", c.cache.evictions},
+          {"reads", c.n_reads},
+          {"read_bytes", c.read_bytes},
+          {"read_s", c.read_us / 1e6},
+          {"wait_s", c.wait_us / 1e6}};
+}
+
+std::string neurons_text(const prepare::NeuronStream& neurons) {
+  const prepare::NeuronStream::Counters c = neurons.counters();
+  const auto n_used = static_cast<double>(c.cache.hits + c.cache.misses);
+  return fmt::format(
+      "neurons    {:>10}   in {} reads; {:.1f} % were in memory; workers waited {:.2f} s\n",
+      bytes_text(c.read_bytes), c.n_reads,
+      100.0 * static_cast<double>(c.cache.hits) / std::max(n_used, 1.0), c.wait_us / 1e6);
+}
+
 }  // namespace
 
 nlohmann::ordered_json streaming_json(const engine::Engine& engine) {
   const prepare::WeightStream* const stream = engine.loaded().stream.get();
   if (stream == nullptr) return nullptr;
   const prepare::WeightStream::Counters c = stream->counters();
-  return {{"blocks", stream->n_blocks()},
-          {"streamed_blocks", stream->n_streamed()},
-          {"bytes_per_pass", stream->bytes_per_pass()},
-          {"weight_bytes_at_most", stream->most_bytes()},
-          {"read_blocks", c.n_blocks},
-          {"read_bytes", c.read_bytes},
-          {"read_mb_per_s", rate_mb_per_s(c)},
-          {"wait_s", c.wait_us / 1e6}};
+  nlohmann::ordered_json json = {{"blocks", stream->n_blocks()},
+                                 {"streamed_blocks", stream->n_streamed()},
+                                 {"bytes_per_pass", stream->bytes_per_pass()},
+                                 {"weight_bytes_at_most", stream->most_bytes()},
+                                 {"read_blocks", c.n_blocks},
+                                 {"read_bytes", c.read_bytes},
+                                 {"read_mb_per_s", rate_mb_per_s(c)},
+                                 {"wait_s", c.wait_us / 1e6}};
+  if (stream->neurons() != nullptr) json["neurons"] = neurons_json(*stream->neurons());
+  return json;
 }
 
 std::string streaming_text(const engine::Engine& engine) {
   const prepare::WeightStream* const stream = engine.loaded().stream.get();
   if (stream == nullptr) return {};
   const prepare::WeightStream::Counters c = stream->counters();
-  return fmt::format(
-      "streamed   {:>10}   in {} blocks at {:.0f} MB/s; passes waited {:.2f} s for them\n",
-      bytes_text(c.read_bytes), c.n_blocks, rate_mb_per_s(c), c.wait_us / 1e6);
+  const std::string neurons = stream->neurons() != nullptr ? neurons_text(*stream->neurons()) : "";
+  if (stream->n_streamed() == 0) return neurons;
+  return neurons +
+         fmt::format(
+             "streamed   {:>10}   in {} blocks at {:.0f} MB/s; passes waited {:.2f} s for them\n",
+             bytes_text(c.read_bytes), c.n_blocks, rate_mb_per_s(c), c.wait_us / 1e6);
 }
 
 }  // namespace troika::cli

@@ -1,4 +1,4 @@
-#include "prepare/weight_stream.h"
+#include "prepare/streaming/weight_stream.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "prepare/model_disk.h"
+#include "prepare/streaming/neuron_stream.h"
 
 namespace troika::prepare {
 namespace {
@@ -33,7 +34,8 @@ size_t bytes_of(const Matrix& matrix) {
 // Matrices of each block that nothing else reads; behind them those of no block that products read.
 // Tables that are read by rows stay in the map.
 std::vector<std::vector<Matrix>> matrices_of(const model::Blueprint& blueprint,
-                                             const weights::Store& weights) {
+                                             const weights::Store& weights,
+                                             WeightStream::Elsewhere elsewhere) {
   const int n_blocks = blueprint.n_layers;
   constexpr int kMapped = -1;
   struct Use {
@@ -43,6 +45,7 @@ std::vector<std::vector<Matrix>> matrices_of(const model::Blueprint& blueprint,
   std::map<const std::byte*, Use> uses;  // fused matrices begin in different places
   for (const model::Op& op : blueprint.ops) {
     if (op.weight == model::kNone || !weights.is_matrix(op.weight)) continue;
+    if (std::find(elsewhere.begin(), elsewhere.end(), op.weight) != elsewhere.end()) continue;
     const Matrix& matrix = weights.matrix(op.weight);
     const int block = op.layer != model::kNone ? op.layer : n_blocks;
     const auto [at, is_first] = uses.try_emplace(matrix.data, Use{matrix, block});
@@ -54,7 +57,9 @@ std::vector<std::vector<Matrix>> matrices_of(const model::Blueprint& blueprint,
   // The head may be the table of embeddings too: then it is read as a whole.
   for (const model::Op& op : blueprint.ops) {
     if (op.weight == model::kNone || !weights.is_matrix(op.weight)) continue;
-    Use& use = uses.at(weights.matrix(op.weight).data);
+    const auto at = uses.find(weights.matrix(op.weight).data);
+    if (at == uses.end()) continue;
+    Use& use = at->second;
     if (use.block == kMapped && op.kind != model::OpKind::kEmbed) use.block = n_blocks;
   }
   std::vector<std::vector<Matrix>> matrices(static_cast<size_t>(n_blocks) + 1);
@@ -76,9 +81,10 @@ size_t room_of(const std::vector<Matrix>& matrices) {
 }
 
 // What of all weights lies in none of these matrices.
-size_t bytes_beside(const weights::Store& weights,
-                    const std::vector<std::vector<Matrix>>& matrices) {
+size_t bytes_beside(const weights::Store& weights, const std::vector<std::vector<Matrix>>& matrices,
+                    WeightStream::Elsewhere elsewhere) {
   size_t bytes = weights.total_bytes();
+  for (const model::WeightId id : elsewhere) bytes -= std::min(bytes, bytes_of(weights.matrix(id)));
   for (const std::vector<Matrix>& of_block : matrices) {
     for (const Matrix& matrix : of_block) bytes -= std::min(bytes, bytes_of(matrix));
   }
@@ -87,18 +93,28 @@ size_t bytes_beside(const weights::Store& weights,
 
 }  // namespace
 
-size_t WeightStream::least_bytes(const model::Blueprint& blueprint, const weights::Store& weights) {
-  const std::vector<std::vector<Matrix>> matrices = matrices_of(blueprint, weights);
+size_t WeightStream::least_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
+                                 Elsewhere elsewhere) {
+  const std::vector<std::vector<Matrix>> matrices = matrices_of(blueprint, weights, elsewhere);
   size_t largest = 0;
   for (size_t i = 0; i + 1 < matrices.size(); ++i)
     largest = std::max(largest, room_of(matrices[i]));
-  return bytes_beside(weights, matrices) + room_of(matrices.back()) + kLeastSlots * largest;
+  return bytes_beside(weights, matrices, elsewhere) + room_of(matrices.back()) +
+         kLeastSlots * largest;
+}
+
+size_t WeightStream::whole_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
+                                 Elsewhere elsewhere) {
+  const std::vector<std::vector<Matrix>> matrices = matrices_of(blueprint, weights, elsewhere);
+  size_t bytes = bytes_beside(weights, matrices, elsewhere);
+  for (const std::vector<Matrix>& of_block : matrices) bytes += room_of(of_block);
+  return bytes;
 }
 
 WeightStream::WeightStream(const model::Blueprint& blueprint, const gguf::File& file,
-                           size_t most_bytes, weights::Store* weights)
+                           size_t most_bytes, weights::Store* weights, Elsewhere elsewhere)
     : file_(file), disk_(disk_options(file)), read_(disk_.make_read()) {
-  find_parts(blueprint, *weights, file);
+  find_parts(blueprint, *weights, file, elsewhere);
   choose_kept(most_bytes);
   for (const auto& block : blocks_) place(block.get(), weights);
   // What was read of the file until now is not to stay in the page cache.
@@ -114,9 +130,9 @@ WeightStream::~WeightStream() {
 }
 
 void WeightStream::find_parts(const model::Blueprint& blueprint, const weights::Store& weights,
-                              const gguf::File& file) {
-  const std::vector<std::vector<Matrix>> matrices = matrices_of(blueprint, weights);
-  mapped_bytes_ = bytes_beside(weights, matrices);
+                              const gguf::File& file, Elsewhere elsewhere) {
+  const std::vector<std::vector<Matrix>> matrices = matrices_of(blueprint, weights, elsewhere);
+  mapped_bytes_ = bytes_beside(weights, matrices, elsewhere);
   for (const std::vector<Matrix>& of_block : matrices) {
     auto block = std::make_unique<Block>();
     block->owner = this;
@@ -140,7 +156,7 @@ void WeightStream::choose_kept(size_t most_bytes) {
   const auto n = static_cast<size_t>(n_blocks());
   size_t largest = 0;
   for (size_t i = 0; i < n; ++i) largest = std::max(largest, blocks_[i]->bytes);
-  for (size_t n_streamed = 1; n_streamed <= n; ++n_streamed) {
+  for (size_t n_streamed = 0; n_streamed <= n; ++n_streamed) {
     order_.clear();
     kept_bytes_ = mapped_bytes_ + blocks_.back()->bytes;
     for (size_t i = 0; i < n; ++i) {
@@ -296,6 +312,10 @@ void WeightStream::after_blocks() {
   read_ahead();
 }
 
+void WeightStream::check_pass() {
+  if (neurons_ != nullptr) neurons_->check();
+}
+
 uint64_t WeightStream::bytes_per_pass() const {
   uint64_t bytes = 0;
   for (const int block : order_) bytes += blocks_[static_cast<size_t>(block)]->bytes;
@@ -308,6 +328,7 @@ WeightStream::Counters WeightStream::counters() const {
 }
 
 std::string WeightStream::text() const {
+  if (order_.empty()) return fmt::format("{} of all blocks stay", bytes_text(kept_bytes_));
   return fmt::format(
       "{} of {} blocks are read while the others compute, {} for each pass; {} at most in memory",
       n_streamed(), n_blocks(), bytes_text(bytes_per_pass()), bytes_text(most_bytes()));

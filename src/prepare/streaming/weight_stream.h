@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@
 
 namespace troika::prepare {
 
+class NeuronStream;
+
 class WeightStream : public schedule::LayoutWatch {
  public:
   struct Counters {
@@ -32,8 +35,14 @@ class WeightStream : public schedule::LayoutWatch {
     double wait_us = 0.0;  // in which passes stood still for them
   };
 
-  // What weights need at least where all blocks but those at work are streamed.
-  static size_t least_bytes(const model::Blueprint& blueprint, const weights::Store& weights);
+  // Matrices that products read elsewhere.
+  using Elsewhere = std::span<const model::WeightId>;
+
+  // What weights need at least where all blocks but those at work are streamed; and where none is.
+  static size_t least_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
+                            Elsewhere elsewhere = {});
+  static size_t whole_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
+                            Elsewhere elsewhere = {});
 
   // At most so many bytes of weights are in memory. Moves the store's matrices of blocks to where
   // they will be; nobody may read them but in passes that tell of each block before. All must
@@ -41,9 +50,13 @@ class WeightStream : public schedule::LayoutWatch {
   // and most_bytes >= least_bytes(). Throws Error where the file cannot be opened again, or memory
   // is short.
   WeightStream(const model::Blueprint& blueprint, const gguf::File& file, size_t most_bytes,
-               weights::Store* weights);
+               weights::Store* weights, Elsewhere elsewhere = {});
   // Waits for the reads under way.
   ~WeightStream() override;
+
+  // What reads the neurons of blocks that are computed by neuron: it is asked after each pass.
+  void set_neurons(NeuronStream* neurons) { neurons_ = neurons; }
+  const NeuronStream* neurons() const { return neurons_; }
 
   // Reads what is kept. Once, first. Throws Error.
   void load_kept(const ProgressFunction& progress);
@@ -52,6 +65,7 @@ class WeightStream : public schedule::LayoutWatch {
   // ones read. Throws Error where it cannot be read.
   void before_block(int block, plan::Phase phase, int n_tokens) override;
   void after_blocks() override;
+  void check_pass() override;
   void plan_prompt(int /*n_tokens*/, int /*chunk*/, bool /*is_first*/) override {}
   void set_trace(Trace* /*trace*/, int /*row*/) override {}
 
@@ -89,7 +103,7 @@ class WeightStream : public schedule::LayoutWatch {
   };
 
   void find_parts(const model::Blueprint& blueprint, const weights::Store& weights,
-                  const gguf::File& file);
+                  const gguf::File& file, Elsewhere elsewhere);
   void choose_kept(size_t most_bytes);
   void place(Block* block, weights::Store* weights);
   // All REQUIRE the mutex.
@@ -102,6 +116,7 @@ class WeightStream : public schedule::LayoutWatch {
   void forget_cached(const Block& block) const;
 
   const gguf::File& file_;
+  NeuronStream* neurons_ = nullptr;
   std::vector<std::unique_ptr<Block>> blocks_;  // behind the last one, what stands in none
   std::vector<int> order_;                      // those that are streamed
   std::vector<Slot> slots_;                     // first those that they share

@@ -1,0 +1,66 @@
+#include "prepare/streaming/bundle_maker.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace troika::prepare {
+namespace {
+
+using weights::Matrix;
+
+// Its pages in the map of the file are not needed any more.
+void forget_pages(const Matrix& matrix) {
+  const auto begin = reinterpret_cast<uintptr_t>(matrix.data);
+  const uintptr_t end = begin + matrix.row_bytes * static_cast<size_t>(matrix.n_rows);
+  const uintptr_t first = (begin + weights::kBundlePage - 1) / weights::kBundlePage;
+  const uintptr_t last = end / weights::kBundlePage;
+  if (first >= last) return;
+  (void)::madvise(reinterpret_cast<void*>(first * weights::kBundlePage),
+                  (last - first) * weights::kBundlePage, MADV_PAGEOUT);
+}
+
+}  // namespace
+
+BundleMaker::BundleMaker(std::span<const model::GatedFfn> ffns, const weights::Store& weights,
+                         int n_threads)
+    : ffns_(ffns.begin(), ffns.end()), weights_(weights), n_threads_(n_threads) {
+  TROIKA_ASSERT(!ffns.empty());
+  shape_.n_layers = ffns.size();
+  for (const model::GatedFfn& ffn : ffns) {
+    const weights::NeuronForm form(weights.matrix(ffn.up), weights.matrix(ffn.down));
+    shape_.n_neurons = std::max<uint64_t>(shape_.n_neurons, form.n_neurons());
+    shape_.bundle_bytes = std::max<uint64_t>(shape_.bundle_bytes, form.bundle_bytes());
+    shape_.resident_bytes = std::max<uint64_t>(shape_.resident_bytes, form.resident_bytes());
+    place_bytes_ = std::max(place_bytes_, form.place_bytes());
+    forms_.push_back(form);
+  }
+}
+
+uint64_t BundleMaker::key() const {
+  Fnv hash;
+  for (const weights::NeuronForm& form : forms_) hash.add(form.key());
+  return hash.value();
+}
+
+std::vector<uint32_t> BundleMaker::order(uint64_t /*layer*/) {
+  std::vector<uint32_t> order(shape_.n_neurons);
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+void BundleMaker::make(uint64_t layer, std::span<std::byte> bundles,
+                       std::span<std::byte> resident) {
+  const Matrix& up = weights_.matrix(ffns_[layer].up);
+  const Matrix& down = weights_.matrix(ffns_[layer].down);
+  Team team(n_threads_);
+  forms_[layer].write(up, down, shape_.bundle_bytes, team, bundles.data(), resident.data());
+  forget_pages(up);
+  forget_pages(down);
+}
+
+}  // namespace troika::prepare

@@ -1,0 +1,41 @@
+// Makes the side file of bundles (P7) of the matrices of a model.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/team.h"
+#include "model/gated_ffns.h"
+#include "weights/neurons/bundle_file.h"
+#include "weights/neurons/neuron_form.h"
+#include "weights/store.h"
+
+namespace troika::prepare {
+
+class BundleMaker : public weights::BundleSource {
+ public:
+  // The store must outlive this, its matrices lie as in the file. REQUIRES: there are FFNs.
+  BundleMaker(std::span<const model::GatedFfn> ffns, const weights::Store& weights, int n_threads);
+
+  // By FFN: with types that differ among layers, forms do too, and bundles are as large as the
+  // largest.
+  const std::vector<weights::NeuronForm>& forms() const { return forms_; }
+  const weights::BundleShape& shape() const { return shape_; }
+  size_t place_bytes() const { return place_bytes_; }
+  uint64_t key() const;
+
+  // As in the model: nobody has said yet which neurons are hot.
+  std::vector<uint32_t> order(uint64_t layer) override;
+  void make(uint64_t layer, std::span<std::byte> bundles, std::span<std::byte> resident) override;
+
+ private:
+  std::vector<model::GatedFfn> ffns_;
+  const weights::Store& weights_;
+  int n_threads_;
+  std::vector<weights::NeuronForm> forms_;
+  weights::BundleShape shape_;
+  size_t place_bytes_ = 0;
+};
+
+}  // namespace troika::prepare

@@ -1,0 +1,354 @@
+#include "prepare/streaming/neuron_stream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/bytes_text.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "prepare/streaming/bundle_maker.h"
+
+namespace troika::prepare {
+namespace {
+
+using weights::BundleFile;
+using weights::BundleLayout;
+using weights::BundleShape;
+using weights::kBundlePage;
+using weights::kSegmentNeurons;
+using weights::NeuronCache;
+using weights::NeuronForm;
+
+// Bundles that stand so near to each other are read together: what lies between them costs less
+// than another request.
+constexpr uint64_t kGapBytes = kBundlePage;
+constexpr uint64_t kJointBytes = uint64_t{256} << 10;
+constexpr int kDepth = 128;
+
+double time_us() { return RealClock().now_us(); }
+
+// With these two a segment always finds room while another is computed.
+uint64_t least_slots(const BundleShape& shape) {
+  return std::min<uint64_t>(2 * kSegmentNeurons, shape.n_layers * shape.n_neurons);
+}
+
+// What the reads of a segment come to at most.
+uint64_t staging_bytes(const BundleShape& shape) {
+  const BundleLayout layout(shape);
+  return std::min(kSegmentNeurons * (layout.read_bytes() + kGapBytes), layout.bundles_bytes());
+}
+
+weights::NeuronCacheShape cache_shape(const BundleShape& shape, size_t place_bytes) {
+  return {static_cast<int>(shape.n_layers), static_cast<int>(shape.n_neurons), kSegmentNeurons,
+          place_bytes};
+}
+
+// All that is not the places of neurons; for so many of these.
+uint64_t fixed_bytes(const BundleShape& shape, size_t place_bytes, uint64_t n_slots) {
+  return weights::BundleTables::memory_bytes(shape) +
+         shape.n_layers * shape.n_neurons * sizeof(uint32_t) + staging_bytes(shape) + place_bytes +
+         NeuronCache::list_bytes(cache_shape(shape, place_bytes), n_slots);
+}
+
+}  // namespace
+
+size_t NeuronStream::least_bytes(std::span<const model::GatedFfn> ffns,
+                                 const weights::Store& weights) {
+  const BundleMaker maker(ffns, weights, 1);
+  const uint64_t n_slots = least_slots(maker.shape());
+  return fixed_bytes(maker.shape(), maker.place_bytes(), n_slots) + n_slots * maker.place_bytes();
+}
+
+size_t NeuronStream::most_bytes(std::span<const model::GatedFfn> ffns,
+                                const weights::Store& weights) {
+  const BundleMaker maker(ffns, weights, 1);
+  const uint64_t n_slots = maker.shape().n_layers * maker.shape().n_neurons;
+  return fixed_bytes(maker.shape(), maker.place_bytes(), n_slots) + n_slots * maker.place_bytes();
+}
+
+NeuronStream::NeuronStream(const NeuronStreamOptions& options,
+                           std::span<const model::GatedFfn> ffns, const weights::Store& weights)
+    : options_(options) {
+  BundleMaker maker(ffns, weights, options.n_threads);
+  forms_ = maker.forms();
+  place_bytes_ = maker.place_bytes();
+  const BundleFile::Options file = {
+      options.path, {options.model_key, maker.key()}, options.progress};
+  try {
+    file_ = std::make_unique<BundleFile>(file, maker.shape(), maker);
+    make_ranks();
+    make_cache();
+  } catch (const std::bad_alloc&) {
+    throw Error(fmt::format("There is no memory for {} of neurons. Use less ‹memory›.",
+                            bytes_text(options.most_bytes)));
+  }
+  open_disk();
+  for (size_t i = 0; i < ffns.size(); ++i) {
+    weights::NeuronFfn ffn;
+    ffn.index = static_cast<int>(i);
+    ffn.ffn = ffns[i];
+    ffn.layout = forms_[i].columns();
+    ffn.planes = forms_[i].planes(file_->tables().resident(i).data());
+    ffn.source = this;
+    Neurons::ffns().push_back(ffn);
+  }
+}
+
+NeuronStream::~NeuronStream() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return n_reading_ == 0; });
+}
+
+void NeuronStream::make_ranks() {
+  const BundleShape& shape = file_->layout().shape();
+  ranks_.resize(shape.n_layers * shape.n_neurons);
+  for (uint64_t layer = 0; layer < shape.n_layers; ++layer) {
+    const std::span<const uint32_t> order = file_->tables().order(layer);
+    for (uint32_t i = 0; i < order.size(); ++i) ranks_[layer * shape.n_neurons + order[i]] = i;
+  }
+}
+
+// As many neurons as the budget holds, with the lists that each takes.
+void NeuronStream::make_cache() {
+  const BundleShape& shape = file_->layout().shape();
+  const uint64_t n_all = shape.n_layers * shape.n_neurons;
+  uint64_t n_slots = std::min(n_all, uint64_t{options_.most_bytes} / place_bytes_);
+  const auto needed = [&] {
+    return fixed_bytes(shape, place_bytes_, n_slots) + n_slots * place_bytes_;
+  };
+  while (n_slots > 0 && needed() > options_.most_bytes) {
+    n_slots -= std::min(n_slots, 1 + (needed() - options_.most_bytes) / (place_bytes_ + 64));
+  }
+  TROIKA_ASSERT(n_slots >= least_slots(shape));
+  weights::NeuronCacheOptions how;
+  how.fixed_bytes = fixed_bytes(shape, place_bytes_, n_slots);
+  how.capacity_bytes = how.fixed_bytes + n_slots * place_bytes_;
+  cache_ = std::make_unique<NeuronCache>(cache_shape(shape, place_bytes_), how);
+  places_ = PageBuffer(n_slots * place_bytes_);
+  nothing_ = PageBuffer(place_bytes_);
+  const auto n_segments =
+      static_cast<size_t>(weights::n_segments(static_cast<int>(shape.n_neurons)));
+  staging_ = Staging(staging_bytes(shape), n_segments);
+  segments_ = std::vector<Segment>(n_segments);
+  for (Segment& segment : segments_) {
+    segment.owner = this;
+    segment.held.reserve(kSegmentNeurons);
+    segment.missing.reserve(kSegmentNeurons);
+    segment.reads.reserve(kSegmentNeurons);
+  }
+}
+
+void NeuronStream::open_disk() {
+  lanes::DiskOptions disk;
+  disk.files = {fmt::format("/proc/self/fd/{}", file_->descriptor())};
+  disk.names = {file_->path()};
+  disk.depth = kDepth;
+  disk.may_use_io_uring = options_.may_use_io_uring;
+  disk_ = std::make_unique<lanes::DiskLane>(disk);
+  read_ = disk_->make_read();
+}
+
+size_t NeuronStream::bytes() const { return cache_->capacity_bytes(); }
+
+void NeuronStream::want(int ffn, std::span<const uint32_t> neurons) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  TROIKA_ASSERT(n_wanted_ < segments_.size() && (n_wanted_ == 0 || ffn == ffn_));
+  ffn_ = ffn;
+  Segment& segment = segments_[n_wanted_++];
+  segment.neurons = neurons;
+  segment.held.clear();
+  segment.missing.clear();
+  segment.has_failed = false;
+  segment.state = neurons.empty() ? State::kReady : State::kWanted;
+  begin_segments();
+}
+
+void NeuronStream::begin_segments() {
+  for (; n_begun_ < n_wanted_; ++n_begun_) {
+    Segment& segment = segments_[n_begun_];
+    if (segment.state != State::kWanted) continue;
+    if (!acquire_neurons(&segment) || !begin_reads(&segment)) return;
+  }
+}
+
+// False where all places are in use: it goes on when a segment is done.
+bool NeuronStream::acquire_neurons(Segment* segment) {
+  while (segment->held.size() < segment->neurons.size()) {
+    const size_t index = segment->held.size();
+    const uint64_t at = rank(ffn_, segment->neurons[index]);
+    const Held held = cache_->acquire({ffn_, static_cast<int>(at)});
+    if (held.found == NeuronCache::Found::kNoRoom) return false;
+    TROIKA_ASSERT(held.is_held());
+    segment->held.push_back(held);
+    if (held.found != NeuronCache::Found::kMiss) continue;
+    segment->missing.push_back(
+        {index, file_->layout().bundle_offset(static_cast<uint64_t>(ffn_), at)});
+  }
+  return true;
+}
+
+bool NeuronStream::begin_reads(Segment* segment) {
+  std::vector<Missing>& missing = segment->missing;
+  if (missing.empty()) {
+    segment->state = State::kReady;
+    return true;
+  }
+  std::sort(missing.begin(), missing.end(),
+            [](const Missing& a, const Missing& b) { return a.offset < b.offset; });
+  const uint64_t bundle_bytes = file_->layout().shape().bundle_bytes;
+  std::vector<lanes::ReadRequest>& reads = segment->reads;
+  reads.clear();
+  uint64_t total = 0;
+  for (const Missing& one : missing) {
+    const uint64_t begin = one.offset / kBundlePage * kBundlePage;
+    const uint64_t end = weights::in_pages(one.offset + bundle_bytes);
+    if (!reads.empty()) {
+      lanes::ReadRequest& before = reads.back();
+      const uint64_t end_before = before.offset + before.bytes;
+      if (end <= end_before) continue;  // it shares a page with the one before
+      if (begin <= end_before + kGapBytes && end - before.offset <= kJointBytes) {
+        total += end - end_before;
+        before.bytes = end - before.offset;
+        continue;
+      }
+    }
+    total += end - begin;
+    reads.push_back({0, begin, end - begin, nullptr});
+  }
+  segment->staging = staging_.take(total);
+  if (segment->staging.memory == nullptr) return false;
+  std::byte* to = segment->staging.memory;
+  auto one = missing.begin();
+  for (lanes::ReadRequest& read : reads) {
+    read.to = to;
+    for (; one != missing.end() && one->offset < read.offset + read.bytes; ++one) {
+      one->bundle = to + (one->offset - read.offset);
+    }
+    to += read.bytes;
+  }
+  segment->state = State::kReading;
+  if (n_reading_++ == 0) read_start_us_ = time_us();
+  counters_.n_reads += static_cast<int64_t>(reads.size());
+  counters_.read_bytes += total;
+  lanes::Run run;
+  run.reads = reads;
+  disk_->submit(*read_, run, *segment);
+  return true;
+}
+
+void NeuronStream::end(Segment* segment, lanes::Status status) {
+  std::string problem;
+  if (status != lanes::Status::kDone) problem = disk_->problem();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (--n_reading_ == 0) counters_.read_us += time_us() - read_start_us_;
+  segment->has_failed = status != lanes::Status::kDone;
+  if (segment->has_failed) note(std::move(problem));
+  segment->state = State::kReady;
+  changed_.notify_all();
+}
+
+void NeuronStream::note(std::string problem) {
+  if (problem_.empty()) problem_ = std::move(problem);
+}
+
+int NeuronStream::next_ready() const {
+  for (size_t i = 0; i < n_wanted_; ++i) {
+    if (segments_[i].state != State::kReady) continue;
+    const bool may_go = options_.pipeline == NeuronPipeline::kCluster || n_reading_ == 0 ||
+                        segments_[i].missing.empty();
+    if (may_go) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+int NeuronStream::segment_of(int /*ffn*/, int /*i*/) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  int ready = next_ready();
+  if (ready < 0) {
+    const double start_us = time_us();
+    changed_.wait(lock, [&] { return (ready = next_ready()) >= 0; });
+    counters_.wait_us += time_us() - start_us;
+  }
+  segments_[static_cast<size_t>(ready)].state = State::kHanded;
+  return ready;
+}
+
+bool NeuronStream::assemble(const Segment& segment, int ffn) {
+  const auto layer = static_cast<uint64_t>(ffn);
+  const uint64_t bundle_bytes = file_->layout().shape().bundle_bytes;
+  const std::span<const uint32_t> checks = file_->tables().checks(layer);
+  const std::byte* const resident = file_->tables().resident(layer).data();
+  for (const Missing& one : segment.missing) {
+    const uint32_t neuron = segment.neurons[one.index];
+    if (weights::bundle_check({one.bundle, bundle_bytes}) != checks[rank(ffn, neuron)])
+      return false;
+    forms_[layer].assemble(resident, neuron, one.bundle, place(segment.held[one.index].slot));
+  }
+  return true;
+}
+
+void NeuronStream::take(int ffn, int index, std::span<const uint32_t> neurons,
+                        weights::NeuronPlaces* places) {
+  Segment& segment = segments_[static_cast<size_t>(index)];
+  TROIKA_ASSERT(segment.neurons.data() == neurons.data());
+  const NeuronForm& form = forms_[static_cast<size_t>(ffn)];
+  for (size_t i = 0; i < neurons.size(); ++i) places[i] = form.places(place(segment.held[i].slot));
+  if (segment.missing.empty()) return;
+  const bool is_whole = segment.has_failed || assemble(segment, ffn);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!is_whole) {
+    note(fmt::format("{}: it was changed while the model ran; it is made again when you remove it",
+                     file_->path()));
+  }
+  for (const Missing& one : segment.missing) {
+    if (is_whole && !segment.has_failed) {
+      cache_->filled(segment.held[one.index]);
+    } else {
+      cache_->failed(segment.held[one.index]);
+      places[one.index] = form.places(nothing_.get());
+    }
+  }
+  staging_.give_back(segment.staging);
+  begin_segments();
+  changed_.notify_all();
+}
+
+void NeuronStream::done(int /*ffn*/, int index) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Segment& segment = segments_[static_cast<size_t>(index)];
+  for (const Held& held : segment.held) cache_->give_back(held);
+  segment.state = State::kNothing;
+  begin_segments();
+  changed_.notify_all();
+}
+
+void NeuronStream::finish(int /*ffn*/) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  n_wanted_ = n_begun_ = 0;
+}
+
+void NeuronStream::check() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (problem_.empty()) return;
+  throw Error(fmt::format("Neurons cannot be read: {}.", std::exchange(problem_, {})));
+}
+
+NeuronStream::Counters NeuronStream::counters() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Counters counters = counters_;
+  counters.cache = cache_->counters(NeuronCache::Region::kCold);
+  return counters;
+}
+
+std::string NeuronStream::text() const {
+  const BundleShape& shape = file_->layout().shape();
+  return fmt::format("{} of {} neurons have places ({} with scales); the others are read from {}",
+                     cache_->n_slots(), shape.n_layers * shape.n_neurons, bytes_text(bytes()),
+                     file_->path());
+}
+
+}  // namespace troika::prepare

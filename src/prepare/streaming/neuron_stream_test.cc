@@ -1,0 +1,299 @@
+// Neurons that are read while others are computed (P6): their bytes are those of the model,
+// whatever the budget is and in whatever order they come.
+#include "prepare/streaming/neuron_stream.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "prepare/streaming/bundle_maker.h"
+#include "tensor/codec.h"
+#include "tests/support/temp_folder.h"
+
+namespace troika::prepare {
+namespace {
+
+using tensor::Type;
+using weights::kSegmentNeurons;
+using weights::Matrix;
+
+constexpr int kFfns = 3;
+constexpr int kNeurons = 1280;  // two segments and a half
+
+// Feed-forward blocks of random weights, in memory.
+struct RandomFfns {
+  RandomFfns(Type type, int width) : width(width) {
+    for (int i = 0; i < kFfns; ++i) {
+      model::GatedFfn ffn;
+      ffn.layer = i;
+      ffn.up = add(type, kNeurons, width);
+      ffn.down = add(type, width, kNeurons);
+      ffns.push_back(ffn);
+    }
+    for (const std::vector<std::byte>& one : bytes) {
+      const bool is_up = constants.size() % 2 == 0;
+      const int n_rows = is_up ? kNeurons : width, row_length = is_up ? width : kNeurons;
+      const size_t row_bytes = tensor::row_bytes(type, static_cast<size_t>(row_length));
+      constants.push_back({{type, one.data(), row_bytes, n_rows, row_length}, {}});
+    }
+    store = std::make_unique<weights::Store>(blueprint, constants);
+    Team team(1);
+    for (const model::GatedFfn& ffn : ffns) columns.emplace_back(store->matrix(ffn.down), team);
+  }
+
+  model::WeightId add(Type type, int n_rows, int row_length) {
+    std::vector<float> row(static_cast<size_t>(row_length));
+    const size_t row_bytes = tensor::row_bytes(type, row.size());
+    std::vector<std::byte> all(row_bytes * static_cast<size_t>(n_rows));
+    for (int r = 0; r < n_rows; ++r) {
+      for (size_t i = 0; i < row.size(); ++i) {
+        row[i] = static_cast<float>(random_unit(bytes.size(), uint64_t(r) << 32 | i) - 0.5);
+      }
+      tensor::quantize_row(type, row.data(), all.data() + size_t(r) * row_bytes, row.size());
+    }
+    bytes.push_back(std::move(all));
+    blueprint.weights.emplace_back();
+    return static_cast<model::WeightId>(bytes.size() - 1);
+  }
+
+  int width;
+  model::Blueprint blueprint;
+  std::vector<std::vector<std::byte>> bytes;
+  std::vector<weights::Constant> constants;
+  std::vector<model::GatedFfn> ffns;
+  std::unique_ptr<weights::Store> store;
+  std::vector<weights::DownColumns> columns;
+};
+
+struct Way {
+  bool may_use_io_uring = true;
+  NeuronPipeline pipeline = NeuronPipeline::kCluster;
+};
+
+class NeuronStreams : public testing::TestWithParam<Way> {
+ protected:
+  // With room for so many more neurons than it must have.
+  std::unique_ptr<NeuronStream> stream_over(const RandomFfns& model, size_t n_more) {
+    NeuronStreamOptions options;
+    options.path = folder.file("bundles.bin");
+    options.model_key = 1;
+    const BundleMaker maker(model.ffns, *model.store, 1);
+    options.most_bytes =
+        NeuronStream::least_bytes(model.ffns, *model.store) + n_more * (maker.place_bytes() + 8);
+    options.may_use_io_uring = GetParam().may_use_io_uring;
+    options.pipeline = GetParam().pipeline;
+    auto stream = std::make_unique<NeuronStream>(options, model.ffns, *model.store);
+    EXPECT_LE(stream->bytes(), options.most_bytes);
+    return stream;
+  }
+
+  // Uses neurons as an op does; how many of them had other bytes than the model's.
+  int use(NeuronStream& stream, const RandomFfns& model, int ffn, const std::vector<uint32_t>& live,
+          int n_workers = 1) {
+    weights::NeuronSource& source = *stream.ffns()[static_cast<size_t>(ffn)].source;
+    const int n_segments = weights::n_segments(kNeurons);
+    std::vector<std::span<const uint32_t>> of_segment;
+    auto at = live.begin();
+    for (int i = 0; i < n_segments; ++i) {
+      const auto begin = at;
+      while (at != live.end() && *at < uint32_t((i + 1) * kSegmentNeurons)) ++at;
+      of_segment.push_back(
+          std::span(live).subspan(size_t(begin - live.begin()), size_t(at - begin)));
+    }
+    EXPECT_TRUE(source.reads_ahead());
+    for (const std::span<const uint32_t> neurons : of_segment) source.want(ffn, neurons);
+    std::atomic<int> ticket = 0, n_wrong = 0, sum_of_segments = 0;
+    const auto work = [&] {
+      std::vector<weights::NeuronPlaces> places(kSegmentNeurons);
+      for (int item = ticket++; item < n_segments; item = ticket++) {
+        const int segment = source.segment_of(ffn, item);
+        sum_of_segments += 1 << segment;
+        const std::span<const uint32_t> neurons = of_segment[size_t(segment)];
+        source.take(ffn, segment, neurons, places.data());
+        for (size_t i = 0; i < neurons.size(); ++i) {
+          n_wrong += is_right(model, ffn, neurons[i], places[i]) ? 0 : 1;
+        }
+        source.done(ffn, segment);
+      }
+    };
+    std::vector<std::thread> others;
+    for (int i = 1; i < n_workers; ++i) others.emplace_back(work);
+    work();
+    for (std::thread& other : others) other.join();
+    source.finish(ffn);
+    EXPECT_EQ(sum_of_segments, (1 << n_segments) - 1);  // each came once
+    return n_wrong;
+  }
+
+  static bool is_right(const RandomFfns& model, int ffn, uint32_t neuron,
+                       const weights::NeuronPlaces& places) {
+    const Matrix& up = model.store->matrix(model.ffns[size_t(ffn)].up);
+    const weights::DownColumns& down = model.columns[size_t(ffn)];
+    return std::memcmp(places.up, up.data + neuron * up.row_bytes, up.row_bytes) == 0 &&
+           std::memcmp(places.down, down.column(neuron), down.layout().column_bytes) == 0;
+  }
+
+  static std::vector<uint32_t> random_neurons(uint64_t seed, double share) {
+    std::vector<uint32_t> live;
+    for (uint32_t i = 0; i < kNeurons; ++i) {
+      if (random_unit(seed, i) < share) live.push_back(i);
+    }
+    return live;
+  }
+
+  test::TempFolder folder;
+};
+
+TEST_P(NeuronStreams, P6BytesAreThoseOfTheModelAtAnyBudget) {
+  struct Form {
+    Type type;
+    int width;
+  };
+  // Several to a page; a page without scales; two pages.
+  for (const Form form : {Form{Type::kQ4_0, 256}, Form{Type::kF16, 1024}, Form{Type::kF32, 1024}}) {
+    const RandomFfns model(form.type, form.width);
+    for (const size_t n_more : {0, 300, 5000}) {
+      const auto stream = stream_over(model, n_more);
+      for (uint64_t round = 0; round < 40; ++round) {
+        const double share = round % 5 == 0 ? 1.0 : 0.02 + random_unit(7, round) * 0.4;
+        const int ffn = static_cast<int>(round % kFfns);
+        const int n_workers = 1 + static_cast<int>(round / 3 % 3);
+        ASSERT_EQ(use(*stream, model, ffn, random_neurons(round / 2, share), n_workers), 0);
+        stream->check();
+      }
+      EXPECT_LE(stream->cache().most_resident_bytes(), stream->bytes());
+    }
+  }
+}
+
+TEST_P(NeuronStreams, P6ThousandOrdersOfArrival) {
+  const RandomFfns model(Type::kQ4_0, 256);
+  const auto stream = stream_over(model, 100);
+  for (uint64_t round = 0; round < 1000; ++round) {
+    const int ffn = static_cast<int>(random_bits(4, round) % kFfns);
+    ASSERT_EQ(use(*stream, model, ffn, random_neurons(round, 0.1), 2), 0) << round;
+  }
+  stream->check();
+  const NeuronStream::Counters counters = stream->counters();
+  EXPECT_GT(counters.cache.hits, 0);
+  EXPECT_GT(counters.cache.evictions, 0);
+}
+
+TEST_P(NeuronStreams, P5WhatIsInTheCacheIsNotReadAgain) {
+  const RandomFfns model(Type::kF16, 1024);
+  const auto stream = stream_over(model, 5000);
+  const std::vector<uint32_t> live = random_neurons(3, 0.1);
+  EXPECT_EQ(use(*stream, model, 1, live), 0);
+  const NeuronStream::Counters first = stream->counters();
+  EXPECT_EQ(first.cache.misses, static_cast<int64_t>(live.size()));
+  EXPECT_EQ(use(*stream, model, 1, live), 0);
+  const NeuronStream::Counters second = stream->counters();
+  EXPECT_EQ(second.cache.misses, first.cache.misses);
+  EXPECT_EQ(second.cache.hits, static_cast<int64_t>(live.size()));
+  EXPECT_EQ(second.read_bytes, first.read_bytes);
+}
+
+TEST_P(NeuronStreams, P2AllNeuronsOfALayerAreReadInLongRequests) {
+  const RandomFfns model(Type::kF16, 1024);
+  const auto stream = stream_over(model, 5000);
+  EXPECT_EQ(use(*stream, model, 0, random_neurons(0, 2.0)), 0);
+  const NeuronStream::Counters counters = stream->counters();
+  EXPECT_EQ(counters.read_bytes, uint64_t{kNeurons} * 4096);
+  EXPECT_LE(counters.n_reads, kNeurons * 4096 / (256 << 10) + 3);
+}
+
+TEST_P(NeuronStreams, P10AFileCutShortWhileRunningIsASentence) {
+  const RandomFfns model(Type::kF16, 1024);
+  const auto stream = stream_over(model, 0);
+  const std::string path = stream->file().path();
+  EXPECT_EQ(use(*stream, model, 0, random_neurons(1, 0.1)), 0);
+  const std::string copy = folder.file("copy");
+  std::filesystem::copy_file(path, copy);
+  ASSERT_EQ(::truncate(path.c_str(), 10 * 4096), 0);
+  EXPECT_GT(use(*stream, model, 2, random_neurons(1, 0.1)), 0);
+  try {
+    stream->check();
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("the file ends at byte"), std::string::npos)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find("bundles.bin"), std::string::npos) << error.what();
+  }
+  // Nothing wrong was kept, and the stream goes on.
+  std::ofstream(path, std::ios::binary) << std::ifstream(copy, std::ios::binary).rdbuf();
+  EXPECT_EQ(use(*stream, model, 2, random_neurons(1, 0.1)), 0);
+  stream->check();
+}
+
+TEST_P(NeuronStreams, P7ABundleThatWasChangedWhileRunningIsASentence) {
+  const RandomFfns model(Type::kQ4_0, 256);
+  const auto stream = stream_over(model, 0);
+  const uint64_t at = stream->file().layout().bundle_offset(1, 77);
+  {
+    std::fstream file(stream->file().path(), std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(at + 5));
+    file.write("damaged", 7);
+  }
+  EXPECT_EQ(use(*stream, model, 1, {76, 78}), 0);
+  stream->check();
+  EXPECT_GT(use(*stream, model, 1, {76, 77}), 0);
+  try {
+    stream->check();
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("changed"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(use(*stream, model, 1, {76, 78, 500}), 0);
+  stream->check();
+}
+
+TEST_P(NeuronStreams, P7AFileThatIsReplacedWhileRunningIsStillTheOneThatWasOpened) {
+  const RandomFfns model(Type::kQ4_0, 256);
+  const auto stream = stream_over(model, 0);
+  std::filesystem::remove(stream->file().path());
+  std::ofstream(stream->file().path()) << "another";
+  EXPECT_EQ(use(*stream, model, 1, random_neurons(1, 0.3)), 0);
+  stream->check();
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, NeuronStreams,
+                         testing::Values(Way{true, NeuronPipeline::kCluster},
+                                         Way{false, NeuronPipeline::kCluster},
+                                         Way{true, NeuronPipeline::kMatrix}),
+                         [](const auto& info) {
+                           return std::string(info.param.may_use_io_uring ? "IoUring" : "Pread") +
+                                  (info.param.pipeline == NeuronPipeline::kMatrix ? "ByMatrix"
+                                                                                  : "");
+                         });
+
+TEST(Staging, P6PiecesAreApartAndComeBackInAnyOrder) {
+  Staging staging(1000, 8);
+  std::vector<Staging::Piece> out;
+  for (uint64_t i = 0; i < 20'000; ++i) {
+    if (random_bits(1, i) % 2 == 0 && out.size() < 8) {
+      const Staging::Piece piece = staging.take(1 + random_bits(2, i) % 1000);
+      EXPECT_TRUE(piece.memory != nullptr || !out.empty());
+      if (piece.memory == nullptr) continue;
+      for (const Staging::Piece& other : out) {
+        ASSERT_TRUE(piece.memory + piece.bytes <= other.memory ||
+                    other.memory + other.bytes <= piece.memory);
+      }
+      out.push_back(piece);
+    } else if (!out.empty()) {
+      const auto at = out.begin() + static_cast<long>(random_bits(3, i) % out.size());
+      staging.give_back(*at);
+      out.erase(at);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troika::prepare
