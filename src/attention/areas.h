@@ -9,7 +9,7 @@ namespace troika::attention {
 
 class Areas {
  public:
-  // At a multiple of 64 bytes; null only counts what is taken.
+  // Begins at a multiple of 64 bytes; null only counts what is taken.
   explicit Areas(std::byte* begin) : begin_(begin) {}
 
   template <typename T>

@@ -28,7 +28,7 @@ struct HeadOrder {
 // Algorithm 1 as it is printed. Each head belongs to one group. To end each step soonest puts short
 // heads first, which may leave the long ones alone at the end: it can be worse than no plan at all.
 HeadOrder greedy_order(std::span<const FusedHeads> groups, std::span<const HeadTimes> heads);
-// The same, or the order in which they stand where that ends sooner.
+// Returns that order, or the one in which they stand where that ends sooner.
 HeadOrder planned_order(std::span<const FusedHeads> groups, std::span<const HeadTimes> heads);
 // The time of the groups and of their heads in the order in which they stand.
 double pipeline_time(std::span<const FusedHeads> groups, std::span<const HeadTimes> heads);

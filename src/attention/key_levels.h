@@ -31,7 +31,7 @@ class KeyLevels {
       pack_strip(table, (row + i) / kernels::kPanelRows, n_rows);
     }
   }
-  // The first n_rows of them.
+  // Returns the first n_rows keys.
   kernels::Int8Panels panels(size_t n_rows) const {
     return {levels_, scales_, starts_, n_rows, head_size_, 0};
   }

@@ -80,7 +80,7 @@ TEST(TileAttention, S2AllPositionsAreDenseAttentionToTheBit) {
       TestHead head(kBegin + 3 * 64, 3 * 64, 64, n_group, 21, type);
       const std::vector<float> wanted = dense(head, tokens_together(n_group));
       EXPECT_EQ(by_tile(head, 1.0, 3), wanted);
-      // Estimated, and all found worth it.
+      // All positions are estimated and found worth it.
       EXPECT_EQ(by_tile(head, 1.0 - 1e-9, 3), wanted);
     }
   }

@@ -35,7 +35,7 @@ struct Conversation {
   std::string beginning;  // of the answer, which the client gives as a last message
 
   // Takes the beginning from the messages, if the last one is the assistant's and calls no tool.
-  // To be called once, behind the last message. Throws Refused.
+  // Is called once, after the last message. Throws Refused.
   void take_beginning();
   // Tools as templates know them; null where there are none.
   Json tools_json() const;

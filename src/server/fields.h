@@ -41,7 +41,7 @@ class Fields {
                 int64_t least = std::numeric_limits<int64_t>::min(),
                 int64_t most = std::numeric_limits<int64_t>::max());
   float number(const std::string& name, float otherwise);
-  // Known and without any effect here.
+  // Fields that are known and have no effect here.
   void ignore(const std::string& name) { asked_.insert(name); }
   // Refused in these words unless it is absent, null, false, or empty.
   void refuse(const std::string& name, const std::string& why);

@@ -10,7 +10,7 @@ namespace troika::server {
 
 class GivenText : public engine::LogitMask {
  public:
-  // Behind the text the answer ends, where the model has tokens that end one.
+  // The answer ends with the text, where the model has tokens that end one.
   GivenText(size_t n_prompt, const std::vector<engine::Token>& text,
             const std::vector<engine::Token>& ends)
       : n_prompt_(n_prompt), text_(text), ends_(ends) {}

@@ -17,7 +17,7 @@ class Grammars {
 
   // Throws Error for what is no grammar.
   std::shared_ptr<grammar::Grammar> compile(const std::string& text, grammar::Format format);
-  // The same for what `make` makes of the tokens; equal keys mean equal grammars.
+  // Finds the grammar that `make` makes of the tokens; equal keys mean equal grammars.
   using Make =
       std::function<std::shared_ptr<grammar::Grammar>(std::shared_ptr<const grammar::TokenTrie>)>;
   // The tokens have the names of control tokens where `has_control`.

@@ -10,7 +10,7 @@ http::Response show_health(const Context& context, const http::ServerStatistics*
 http::Response show_models(const Context& context, const http::ServerStatistics* statistics);
 http::Response show_props(const Context& context, const http::ServerStatistics* statistics);
 http::Response show_slots(const Context& context, const http::ServerStatistics* statistics);
-// In the text format of Prometheus.
+// Writes it in the text format of Prometheus.
 http::Response show_metrics(const Context& context, const http::ServerStatistics* statistics);
 
 }  // namespace troika::server

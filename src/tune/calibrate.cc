@@ -34,7 +34,7 @@ constexpr double kAlphas[] = {0.3, 0.4, 0.5, 0.6, 0.7, 0.8};
 // A limit is no smaller part of the largest magnitude: where nearly all values are zero, a quantile
 // says nothing.
 constexpr float kLeastPart = 1.0f / 4096;
-// For inputs that were zero all over the text; whatever comes there exceeds the first.
+// The limit of inputs that were zero all over the text; whatever comes there exceeds it.
 constexpr float kLimitOfZeros = 1e-6f;
 constexpr float kClampOfZeros = 1.0f;
 constexpr double kWorst = 1e30;  // a loss that is not finite

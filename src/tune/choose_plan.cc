@@ -131,7 +131,7 @@ bool add_cuts(const solve::TaskTimes& times, const model::Blueprint& blueprint,
   return !choice.cuts.empty() || !choice.lengths.empty();
 }
 
-// The same with the chunk whose tokens are predicted to take least time each.
+// Returns the plan with the chunk whose tokens are predicted to take least time each.
 bool choose_cuts(const solve::TaskTimes& times, const model::Blueprint& blueprint,
                  const weights::Store& weights, const std::vector<int>& prompts,
                  PlanCandidate* candidate) {

@@ -14,7 +14,7 @@ class InputStatistics : public lanes::InputObserver {
   explicit InputStatistics(const model::Blueprint& blueprint);
 
   void observe(const model::Op& op, const float* x, int n_rows, int width) override;
-  // From now on only outliers beyond these are counted, one limit for each input.
+  // Only outliers beyond these are counted from now on, one limit for each input.
   void count_outliers(std::vector<float> limits);
 
   size_t n_inputs() const { return inputs_.size(); }

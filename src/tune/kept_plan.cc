@@ -26,7 +26,7 @@ std::string key_of(const gguf::File& model) {
   return fmt::format("{:016x}", weights::content_key(model));
 }
 
-// Processor, cores and instructions.
+// Names the processor, its cores and its instructions.
 uint64_t machine_hash(const gguf::File& model) {
   Fnv hash;
   hash.add(prepare::plan_identity(model).machine);
@@ -107,7 +107,7 @@ std::optional<KeptPlan> find_kept_plan(const std::string& model_path, std::strin
     if (!fs::is_regular_file(model_path, ignored)) return std::nullopt;
     model = gguf::File::open(model_path);
   } catch (const Error&) {
-    // Without a folder nothing is kept; and what is wrong with the model tells whoever runs it.
+    // Nothing is kept without a folder; what is wrong with the model, whoever runs it is told.
     return std::nullopt;
   }
   try {

@@ -18,7 +18,7 @@ struct Loss {
 inline constexpr double kMostLoss = 0.005;
 inline constexpr double kMostDoubtfulLoss = 0.01;
 
-// From the negative log likelihoods of the same tokens in both classes: their differences vary far
+// Compares the negative log likelihoods of the same tokens in both classes: differences vary far
 // less than they do. REQUIRES: as many of one as of the other, two at least.
 Loss loss_between(const std::vector<double>& usual, const std::vector<double>& other);
 

@@ -21,7 +21,7 @@ std::vector<PromptTime> time_plan(const prepare::Options& options, const plan::P
 std::vector<PromptTime> best_of(const std::vector<PromptTime>& earlier,
                                 const std::vector<PromptTime>& later);
 
-// Without the step.
+// Returns the times of prompts without the step.
 std::vector<PromptTime> prompts_of(std::vector<PromptTime> times);
 
 // What steps of several rows take, for drafts.

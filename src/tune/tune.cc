@@ -45,7 +45,7 @@ constexpr double kAttending = 0.35;
 // Passes over a part of the text that are counted with.
 constexpr double kProvingPasses = 3, kCalibratingPasses = 5;
 constexpr size_t kLeastProofWindows = 2, kMostWindows = 8;
-// At first so much slower than the best, and a candidate is not timed again.
+// A candidate that is so much slower than the best at first is not timed again.
 constexpr double kHopeless = 0.85;
 constexpr const char* kFirst = "first";
 constexpr const char* kAgain = "again";

@@ -50,7 +50,7 @@ class Channels {
   // memory. Throws Error where memory is short.
   Channels(const Store& store, std::span<const ChannelChoice> choices, int n_threads,
            const ProgressFunction& progress = {});
-  // From a side file that has all of them. The others stay there. Throws Error too.
+  // Reads a side file that has all of them. The others stay there. Throws Error too.
   Channels(const Store& store, std::span<const ChannelChoice> choices, const ChannelFile& file);
 
   // Null where the outliers of its product are not multiplied by channels.

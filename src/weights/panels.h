@@ -38,7 +38,7 @@ inline constexpr size_t kPanelAlignment = 64;
 // One packed matrix. Its bytes lie in one piece: levels, scales, starts.
 class Int8Matrix {
  public:
-  // Without contents. REQUIRES: fits_int8.
+  // Makes panels without contents. REQUIRES: fits_int8.
   explicit Int8Matrix(const Matrix& matrix);
   // The same in memory of others, int8_panel_bytes from an address that kPanelAlignment divides.
   Int8Matrix(const Matrix& matrix, std::byte* storage);

@@ -95,7 +95,7 @@ class SwitchedBlocks {
   // Panels of a block that was measured. Throws Error where memory is short.
   std::unique_ptr<BlockCopy> make_panels(const BlockCopy& rows, Team& team);
 
-  // Null before the first.
+  // Returns the copy that is in use; null before the first.
   const BlockCopy* in_use(int block) const { return in_use_[static_cast<size_t>(block)].get(); }
   // Returns what was in use before. REQUIRES: nobody has a lease of the block.
   std::unique_ptr<BlockCopy> use(std::unique_ptr<BlockCopy> copy);

@@ -50,7 +50,7 @@ void Device::open() {
   Int status = kOk;
   context_ = api().create_context(nullptr, 1, &entry_.id, nullptr, nullptr, &status);
   check(status, what);
-  // Without properties it runs commands in their order.
+  // A queue without properties runs commands in their order.
   queue_ = api().create_queue(context_, entry_.id, 0, &status);
   if (status == kOk) return;
   api().release_context(context_);

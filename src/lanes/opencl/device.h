@@ -27,7 +27,7 @@ class Device {
  public:
   // Throws Error where there is no such library or device.
   explicit Device(const DeviceOptions& options);
-  // With a library that is there already.
+  // Uses a library that is there already.
   Device(std::shared_ptr<const Library> library, int number);
   ~Device();
   Device(const Device&) = delete;

@@ -134,7 +134,7 @@ TEST_F(OpenclLanes, PromptsInInt8HaveTheBitsOfCores) {
             << tensor::type_name(type) << ", " << n << " of " << n_built;
       }
     }
-    // Rows of one product, tokens of all.
+    // A slice has rows of one product, or tokens of all.
     Subgraph part = graph.subgraph();
     part.slice.columns.assign(6, {});
     part.slice.columns[1] = {16, 48};

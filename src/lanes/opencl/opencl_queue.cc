@@ -37,7 +37,7 @@ void OpenclLane::work() {
     const uint32_t n_changes = n_changes_.load(std::memory_order_acquire);
     if (!is_fast_ && n_started == n_told_) wait_for_change(n_submitted_, n_started);
     if (n_submitted_.load(std::memory_order_acquire) != n_started) {
-      // Only when nothing is unfinished may the lane be destroyed.
+      // The lane may be destroyed only when nothing is unfinished.
       if (n_started == n_told_) {
         const std::lock_guard<std::mutex> lock(handover_);
         if (stop_) return;

@@ -68,7 +68,7 @@ class Programs {
   Program build(const std::string& text, const std::string& name, const std::string& options);
 
   const ProgramCosts& costs() const { return costs_; }
-  // For people: what went wrong with the folder; empty: nothing.
+  // Says to people what went wrong with the folder; empty: nothing.
   std::string problem() const;
 
  private:

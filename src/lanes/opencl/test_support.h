@@ -104,7 +104,7 @@ class SmallGraph {
     blueprint_.ops.push_back(op);
     return blueprint_.ops.back();
   }
-  // Once, behind all of the above.
+  // Is called once, after all of the above.
   weights::Store& store() {
     if (store_ == nullptr) {
       store_ = std::make_unique<weights::Store>(blueprint_, std::move(constants_));

@@ -17,7 +17,7 @@ size_t possible_bytes(std::string_view text, std::string_view mark) {
   return 0;
 }
 
-// The same, with the white space before it.
+// Takes the white space before it too.
 size_t possible_with_space(std::string_view text, std::string_view mark) {
   const size_t n = possible_bytes(text, mark);
   const size_t last = text.substr(0, text.size() - n).find_last_not_of(kSpaces);

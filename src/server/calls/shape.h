@@ -25,7 +25,7 @@ struct CallShape {
   };
   std::optional<Pairs> pairs{};
 
-  // With what a call begins, behind any white space.
+  // What a call begins with, after any white space.
   std::string trigger() const;
 };
 

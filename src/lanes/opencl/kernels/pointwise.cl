@@ -116,7 +116,7 @@ ELEMENTS(relu_mul, RELU(a) * b)
 ELEMENTS(double_relu_mul, RELU(a) * RELU(b))
 ELEMENTS(soft_cap, factor * tanh(a / factor))
 
-// Each row by the sigmoid of one number.
+// Multiplies each row by the sigmoid of one number.
 __kernel void gate_by_sigmoid(uint width, __global const float* all_a, ulong a_offset,
                               __global const float* all_b, ulong b_offset, __global float* all_y,
                               ulong y_offset) {

@@ -155,7 +155,7 @@ typedef float16 sum_t;
 // Sums of a group fit the 24 bits of a float exactly.
 #define ADD_PARTS(TOKENS)                                                                          \
   _Pragma("unroll") for (int t = 0; t < TOKENS; ++t) sums[t][p] += convert_int16(parts[t][p]);
-// In this order, as every lane does it.
+// The order is that of every lane.
 #define FINISH                                                                                     \
   float16 value = convert_float16(sums[t][p]) * (float16)(group_x[tokens[t]]);                     \
   value *= vload16(indices[p], scales);
