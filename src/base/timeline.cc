@@ -53,6 +53,16 @@ constexpr Kind kKinds[] = {
     {"blocks", "#009E73", "block in the layout of steps"},
     {"load", "#E69F00", "block loaded for steps"},
     {"load back", "#D55E00", "block made for prompts again"},
+    {"predict", "#8C5A9E", "which neurons fire"},
+    {"hot", "#009E73", "hot neurons, dense"},
+    {"in memory", "#66C2A4", "cold neurons in memory"},
+    {"gate read", "#999999", "neurons read"},
+    {"up-down read", "#555555", "up and down read"},
+    {"gate", "#F4A582", "gates that were read"},
+    {"up-down", "#D6604D", "up and down that were read"},
+    {"hot read", "#BBBB88", "hot neurons read"},
+    {"read ahead", "#BBBB88", "next block read"},
+    {"merge", "#C9A0DC", "sums of the lanes"},
 };
 constexpr Kind kOther = {"", "#BBBBBB", "other tasks"};
 

@@ -213,6 +213,29 @@ void add_phone_heads(Command& command, prepare::Options& options) {
                    "With it: each head keeps as many positions, whatever it matters");
 }
 
+void add_neurons(Command& command, plan::NeuronChoice& neurons) {
+  command.add_text(
+      "--neurons", [&](const auto& text) { neurons.system = plan::neuron_system_from_name(text); },
+      "On a phone: the FFN by neurons, as a step of PowerInfer-2's ablation has it (mmap, plain, "
+      "bundle, cache, pipeline, powerinfer-2), or as llmflash or powerinfer (default: powerinfer-2 "
+      "where --memory limits it)");
+  command.add_option(
+      "--ffn-share", neurons.ffn_share,
+      "With it: how much of the FFN is in memory, 0 to 1 (default: as --memory says)");
+  command.add_option("--live", neurons.live_share,
+                     "With it: which share of the neurons fires at a token (default: the stack's)");
+  command.add_option("--overlap", neurons.overlap,
+                     "With it: how likely a neuron is to do what it did at the token before");
+  command.add_text(
+      "--phone-pipeline",
+      [&](const auto& text) { neurons.pipeline = plan::neuron_pipeline_from_name(text); },
+      "With it: reads and products overlap by cluster, by matrix, or none (default: the system's)");
+  command.add_option(
+      "--neuron-reads", neurons.reads_twice,
+      "With it: true reads gate first and up and down once it is known, false all at "
+      "once (default: what is faster on this flash)");
+}
+
 void add_phones(Command& command, EngineFlags& flags) {
   prepare::Options& options = flags.options;
   command
@@ -256,6 +279,7 @@ void add_phones(Command& command, EngineFlags& flags) {
       .add_option("--device-queue", options.phone.queue_depth,
                   "On a phone: tasks that the GPU and the NPU take before the first has ended")
       ->capture_default_str();
+  add_neurons(command, options.phone.neurons);
   command.add_flag("!--ordinary-handover", options.phone.has_fast_handover,
                    "On a phone: the system's synchronisation in place of a flag to poll on");
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "machines/phone_neurons.h"
 #include "machines/phone_prompts.h"
 #include "schedule/chunks.h"
 
@@ -75,6 +76,9 @@ void BatchRunner::run(const cache::Batch& batch, plan::Phase phase, RowSink sink
     const lanes::Run run = run_of_rows(phase, 0, batch.rows.size());
     schedule::RunOptions how;
     how.trace = watch_.trace;
+    if (engine_.phone_neurons() != nullptr && phase == plan::Phase::kStep) {
+      how.policy = &engine_.phone_neurons()->policy();
+    }
     engine_.passes().runner.run(engine_.graphs().body(phase, batch.size()).pass, run, how);
     if (watch_.prompt != nullptr) observe(batch, run, 0);
     run_head(batch, run, 0, sink);

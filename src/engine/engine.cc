@@ -10,6 +10,7 @@
 #include "engine/taken_memory.h"
 #include "machines/devices.h"
 #include "machines/make_machine.h"
+#include "machines/phone_neurons.h"
 #include "machines/phone_prompts.h"
 #include "prepare/make_plan.h"
 #include "prepare/saved_plan.h"
@@ -19,6 +20,9 @@ namespace {
 
 // Texts that are counted to grow to a full context at once.
 constexpr int kMostTexts = 64;
+
+// A phone's neurons are cached as behind a text of so many tokens.
+constexpr int kWarmTokens = 12;
 
 // What the process has in memory.
 struct Resident {
@@ -112,6 +116,12 @@ void Engine::make_graphs(const prepare::Options& options) {
   if (phone_setup_ != nullptr) {
     how.shadow = phone_setup_->shadow;
     how.heads = phone_setup_->heads;
+  }
+  if (phone_setup_ != nullptr && plan_.neurons) {
+    phone_neurons_ = std::make_unique<machines::PhoneNeurons>(phone_setup_->model,
+                                                              *phone_setup_->neurons, plan_);
+    phone_neurons_->work().warm(kWarmTokens);
+    how.ffn = &phone_neurons_->tasks();
   }
   graphs_ = std::make_unique<schedule::Graphs>(blueprint(), plan_, *machine_, weights(), how);
   if (phone_setup_ == nullptr) return;

@@ -20,6 +20,7 @@ namespace troika::lanes {
 class VirtualPhone;
 }
 namespace troika::machines {
+class PhoneNeurons;
 class PhonePrompts;
 struct PhoneSetup;
 }  // namespace troika::machines
@@ -62,6 +63,8 @@ class Engine {
   const machines::PhoneSetup* phone_setup() const { return phone_setup_.get(); }
   // What goes on beside prompts on a phone; null on this machine.
   machines::PhonePrompts* phone_prompts() const { return phone_prompts_.get(); }
+  // The FFN by neurons of a phone whose plan has them; else null.
+  machines::PhoneNeurons* phone_neurons() const { return phone_neurons_.get(); }
   // Who changes layouts of blocks, here or on a phone; null where nothing changes.
   schedule::LayoutWatch* layouts() const;
   // False where passes take modelled time only, and logits mean nothing.
@@ -103,6 +106,7 @@ class Engine {
   plan::Ledger ledger_;
   prepare::LoadedWeights loaded_;
   std::unique_ptr<lanes::Machine> machine_;
+  std::unique_ptr<machines::PhoneNeurons> phone_neurons_;
   std::unique_ptr<schedule::Graphs> graphs_;
   std::unique_ptr<machines::PhonePrompts> phone_prompts_;
   std::unique_ptr<Passes> passes_;

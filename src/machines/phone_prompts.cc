@@ -39,7 +39,7 @@ PhonePrompts::PhonePrompts(const schedule::Graphs& graphs, const model::Blueprin
   for (size_t lane = 0; lane < phone.lanes().size(); ++lane) {
     if (phone.lanes()[lane]->info().name == "cpu") calibrating_lane_ = lane;
   }
-  if (phone.flash() == nullptr) return;
+  if (phone.options().part_rows == 0) return;
   layouts_.emplace(std::vector<schedule::BlockTimes>(static_cast<size_t>(n_blocks_)));
   phone.blocks_in_parts().assign(static_cast<size_t>(n_blocks_), 0);
   // All but its beginning is read in a row.

@@ -175,6 +175,10 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
     plan.lanes[lane].memory_limit = phone.lanes()[lane]->info().memory_limit_bytes;
   }
+  if (prepare::has_neurons(options)) {
+    // Blocks come and go; what stays on the NPU is counted when hot neurons are chosen.
+    for (plan::HostLane& lane : plan.lanes) lane.memory_limit = plan::HostLane::kNoLimit;
+  }
   plan::limit_lanes(options.lanes.limits, &plan.lanes);
   plan::cap_lanes(options.lanes.caps, &plan.lanes);
   const lanes::Buffers buffers(blueprint, 1, 1, /*has_values=*/false);
@@ -185,7 +189,9 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
                        options.lanes.solves_cuts && options.lanes.has_cuts);
   };
   std::vector<solve::ShapeChoice> longer;
-  if (options.prompts.chunk == 0 && options.phone.prompt_shapes.empty()) {
+  // Where a chunk brings the blocks with it, it is as long as the prompt allows.
+  const bool is_free = options.prompts.chunk == 0 && options.phone.prompt_shapes.empty();
+  if (is_free && !prepare::has_neurons(options)) {
     const solve::PlacementChoice first = solve().places;
     const int chunk = best_chunk(first, plan.context);
     std::erase_if(plan.prompt_shapes, [&](int n) { return n > chunk; });
@@ -289,6 +295,40 @@ void apply_caps(PhoneSetup* setup) {
 
 }  // namespace
 
+// Systems without the NPU are on the CPU alone; where a plan says nothing else, NPU and CPU share
+// an FFN by neurons, and all of the rest is the NPU's but what is small.
+void apply_neurons(const prepare::Options& options, PhoneSetup* setup) {
+  if (!prepare::has_neurons(options)) return;
+  if (!options.phone.processors.empty()) return;
+  const auto system = options.phone.neurons.system.value_or(plan::NeuronSystem::kXpu);
+  setup->options.lanes = {lanes::Processor::kCpu};
+  if (system == plan::NeuronSystem::kXpu) setup->options.lanes.push_back(lanes::Processor::kNpu);
+}
+
+void use_flash(PhoneSetup* setup) {
+  const plan::NeuronPlan& neurons = *setup->plan.neurons;
+  setup->options.flash_queue = neurons.queue_depth;
+  if (!neurons.reads_on_large_core) {
+    setup->options.flash_core_ghz = setup->model.phone().cpu.small.clock_ghz;
+  }
+}
+
+// The planner (P8): what is in memory, how neurons are read, and how many are hot.
+void plan_neurons(const prepare::Options& options, const model::Blueprint& blueprint,
+                  const weights::Store& weights, PhoneSetup* setup) {
+  if (!prepare::has_neurons(options)) return;
+  plan::Plan& plan = setup->plan;
+  setup->neurons =
+      neuron_shape(blueprint, weights, setup->model.stack().neurons.predictor_rank_share);
+  const cache::KvShape kv = prepare::kv_shape(plan, blueprint);
+  const uint64_t kv_bytes = kv.bytes_per_token() * static_cast<uint64_t>(plan.context);
+  plan.neurons =
+      neuron_budget(options, *setup->neurons, setup->model, kv_bytes, &setup->neuron_choice);
+  use_flash(setup);
+  choose_hot(setup->model, setup->options, *setup->neurons, blueprint, weights, &plan,
+             &setup->neuron_choice);
+}
+
 lanes::CostModel read_cost_model(const prepare::Options& options) {
   return read_stack_of(options, options.phone.stack);
 }
@@ -327,8 +367,14 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
     apply_layouts(options, setup.get());
     apply_heads(options, blueprint, setup.get());
     apply_caps(setup.get());
+    if (setup->plan.neurons) {
+      setup->neurons =
+          neuron_shape(blueprint, weights, setup->model.stack().neurons.predictor_rank_share);
+      use_flash(setup.get());
+    }
     return setup;
   }
+  apply_neurons(options, setup.get());
   plan::Plan& plan = setup->plan;
   plan.lanes.clear();
   for (const lanes::Processor processor : setup->options.lanes) {
@@ -343,10 +389,16 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
   apply_npu_step(options, setup.get());
   apply_heads(options, blueprint, setup.get());
   if (options.memory.layouts) plan.order = plan::Order::kInOrder;
+  if (prepare::has_neurons(options)) {
+    plan.order = plan::Order::kInOrder;
+    plan.splits.at_norms = true;
+    if (plan.chunks_in_flight > 1) plan.chunks_in_flight = 1;
+  }
   prepare::apply_chunk_options(options, &plan);
   choose(blueprint, weights, options, setup.get());
   apply_layouts(options, setup.get());
   apply_caps(setup.get());
+  plan_neurons(options, blueprint, weights, setup.get());
   return setup;
 }
 

@@ -6,6 +6,7 @@
 
 #include "gguf/file.h"
 #include "lanes/virtual/virtual_phone.h"
+#include "machines/plan_neurons.h"
 #include "plan/plan.h"
 #include "plan/profile.h"
 #include "prepare/options.h"
@@ -32,7 +33,9 @@ struct PhoneSetup {
   int n_threads = 1;  // of this machine, for the values
   schedule::ShadowOptions shadow;
   schedule::HeadPipeline heads;
-  bool makes_graphs_per_prompt = false;  // then a prompt waits for them
+  bool makes_graphs_per_prompt = false;       // then a prompt waits for them
+  std::optional<lanes::NeuronShape> neurons;  // of a plan by neurons
+  NeuronChoiceMade neuron_choice;             // how it was chosen; empty where it came from a file
 
   // Whether a policy plans in which order heads run (S7).
   bool orders_heads() const {

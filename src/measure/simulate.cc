@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "machines/phone_neurons.h"
 #include "machines/phone_setup.h"
 #include "measure/work.h"
 #include "prepare/make_plan.h"
@@ -27,6 +28,10 @@ SimulatedRate rate_between(const lanes::VirtualPhone& phone, const lanes::PhoneU
   for (size_t lane = 0; lane < to.busy_us.size(); ++lane) {
     rate.busy_share.push_back((to.busy_us[lane] - from.busy_us[lane]) / (to.now_us - from.now_us));
   }
+  const double us = to.now_us - from.now_us;
+  rate.flash_share = (to.flash_us - from.flash_us) / us;
+  rate.flash_alone_share = (to.flash_alone_us - from.flash_alone_us) / us;
+  rate.bus_gb_s = (to.bytes - from.bytes) / us / lanes::kBytesPerUsOfGbPerS;
   return rate;
 }
 
@@ -38,6 +43,7 @@ void add_graphs(const engine::Engine& engine, SimulatedRate* rate) {
   rate->seconds += graphs_s;
   double power_w = model.power_w(lanes::Processor::kCpu) + model.phone().power.idle_w;
   for (const lanes::Lane* lane : engine.phone()->lanes()) {
+    if ((lane->info().capabilities & lanes::kRead) != 0) continue;
     const lanes::Processor processor = lanes::processor_from_name(lane->info().name);
     if (processor != lanes::Processor::kCpu) power_w += model.wait_w(processor);
   }
@@ -90,9 +96,21 @@ Simulation simulate(engine::Session& session, const MeasureOptions& options) {
     engine::Sampler sampler(greedy);
     prefill(std::max(options.decode_context, 1));
     session.next(sampler);
+    machines::PhoneNeurons* const neurons = engine.phone_neurons();
+    if (neurons != nullptr) neurons->work().forget_counters();
     const lanes::PhoneUse start = phone.use();
-    for (int i = 0; i < options.decode_tokens; ++i) session.next(sampler);
+    std::vector<double> step_s;
+    for (int i = 0; i < options.decode_tokens; ++i) {
+      const double step_start_us = phone.clock().now_us();
+      session.next(sampler);
+      step_s.push_back((phone.clock().now_us() - step_start_us) / kUsPerS);
+    }
     simulation.decode = rate_between(phone, start, options.decode_tokens);
+    simulation.decode.step_s = std::move(step_s);
+    if (neurons != nullptr) {
+      simulation.neurons = neurons->work().counters();
+      simulation.miss_rates = neurons->work().miss_rates();
+    }
   }
   const double mean_context = std::max(options.decode_context, 1) + options.decode_tokens / 2.0;
   simulation.decode_bytes =
@@ -101,6 +119,48 @@ Simulation simulate(engine::Session& session, const MeasureOptions& options) {
                         mean_context);
   simulation.read_gb_s = phone.model().phone().memory.reached_gb_s;
   return simulation;
+}
+
+std::vector<SimulatedRate> simulate_together(engine::Engine& engine, int n_sequences, int n_context,
+                                             int n_steps) {
+  TROIKA_ASSERT(engine.phone() != nullptr && n_sequences > 0 && n_context > 0);
+  engine::Passes& passes = engine.passes();
+  const std::lock_guard<std::mutex> lock(passes.mutex);
+  engine.count_texts(n_sequences);
+  std::vector<cache::SequenceId> sequences;
+  for (int i = 0; i < n_sequences; ++i) sequences.push_back(passes.sequences.open());
+  int position = n_context;
+  const auto step = [&] {
+    cache::Batch batch;
+    for (const cache::SequenceId sequence : sequences) {
+      batch.rows.push_back({0, position, sequence, -1, true, engine.tag_of(plan::Phase::kStep)});
+    }
+    passes.batches.run(batch, plan::Phase::kStep, {});
+    ++position;
+  };
+  // What stands before takes time that does not count.
+  const std::vector<cache::Token> text(static_cast<size_t>(n_context), 0);
+  for (const cache::SequenceId sequence : sequences) {
+    for (int first = 0; first < n_context; first += engine.plan().chunk()) {
+      const int n = std::min(n_context - first, engine.plan().chunk());
+      cache::Batch part;
+      part.add_chain(std::span(text).first(static_cast<size_t>(n)), first, sequence, false,
+                     engine.tag_of(plan::Phase::kPrompt));
+      passes.batches.run_prompt(part, n_context, {});
+    }
+  }
+  step();
+  std::vector<SimulatedRate> rates;
+  while (!sequences.empty()) {
+    const lanes::PhoneUse start = engine.phone()->use();
+    for (int i = 0; i < n_steps; ++i) step();
+    rates.push_back(
+        rate_between(*engine.phone(), start, n_steps * static_cast<int>(sequences.size())));
+    passes.sequences.forget(sequences.back());
+    sequences.pop_back();
+  }
+  engine.count_texts(-n_sequences);
+  return rates;
 }
 
 }  // namespace troika::measure

@@ -12,6 +12,7 @@
 #include "plan/cuts/cuts.h"
 #include "plan/ffn.h"
 #include "plan/int8.h"
+#include "plan/phones/neuron_plan.h"
 #include "plan/prompt_attention.h"
 #include "plan/shape.h"
 #include "tensor/type.h"
@@ -191,6 +192,8 @@ struct Plan {
   std::vector<LengthParts> lengths;  // in ascending order
   // What drafts cost (D3), ascending by rows. Empty: it is learned while running.
   std::vector<StepCost> step_costs;
+  // How a virtual phone runs an FFN by neurons; none: as a whole.
+  std::optional<NeuronPlan> neurons;
 
   int chunk() const { return prompt_shapes.back(); }
   int most_step_rows() const { return step_shapes.back(); }

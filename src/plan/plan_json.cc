@@ -11,6 +11,7 @@
 #include "plan/device.h"
 #include "plan/int8_json.h"
 #include "plan/json_fields.h"
+#include "plan/phones/neuron_plan_json.h"
 
 namespace troika::plan {
 namespace {
@@ -292,6 +293,7 @@ std::string to_json(const PlanFile& file) {
   if (!file.plan.step_costs.empty()) json["step_costs"] = list_of(file.plan.step_costs);
   if (file.plan.attention != PromptAttention()) json["attention"] = to_json(file.plan.attention);
   if (file.plan.ffn.is_by_neuron()) json["ffn"] = to_json(file.plan.ffn);
+  if (file.plan.neurons) json["neurons"] = to_json(*file.plan.neurons);
   const Int8Plan& int8 = file.plan.int8;
   if (file.plan.prefill == Prefill::kInt8 || int8.is_calibrated()) json["int8"] = to_json(int8);
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -350,6 +352,7 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
   if (fields.has("step_costs")) plan.step_costs = read_step_costs(fields);
   if (fields.has("attention")) read_attention(fields, &plan);
   if (fields.has("ffn")) read_ffn(fields, &plan);
+  if (fields.has("neurons")) plan.neurons = read_neurons(fields.object("neurons"));
   return file;
 }
 

@@ -128,9 +128,8 @@ void check_phone_attention(const Options& options) {
 void check_phone(const Options& options) {
   check_phone_attention(options);
   check_percent(options.phone.npu_prune, "npu-prune");
-  if (options.memory.limit_bytes > 0) {
-    throw UsageError("‹memory› is for this machine. What a phone has stands in its own file.");
-  }
+  plan::check_neuron_choice(options.phone.neurons, options.memory.limit_bytes > 0,
+                            options.phone.has_values);
   if (options.memory.layouts && *options.memory.layouts != Layouts::kSwitch) {
     throw UsageError(fmt::format(
         "‹layouts› {} is for this machine. On a virtual phone there is 'switch': graphs "

@@ -56,6 +56,7 @@ struct PhoneChoice {
   std::optional<lanes::Cores> cores;            // that the CPU's lane has; none: all large ones
   double bus_taken_gb_s = 0.0;                  // by other programs, all the time
   PhoneHeads heads;                             // with prompts.attention
+  plan::NeuronChoice neurons;
 };
 
 // Which cores work as lanes, and what runs on which of them.
@@ -156,6 +157,11 @@ inline bool is_here(const Options& options) { return options.phone.file.empty();
 // Throws UsageError for what makes no sense, or does not fit together, whatever the model.
 void check_options(const Options& options);
 void check_lanes(const LaneChoice& lanes);
+
+// Whether a phone runs an FFN by neurons.
+inline bool has_neurons(const Options& options) {
+  return !is_here(options) && (options.phone.neurons.is_wanted() || options.memory.limit_bytes > 0);
+}
 
 // What people call them. Each throws UsageError that lists what there is.
 tensor::Type kv_type_from_name(std::string_view name);

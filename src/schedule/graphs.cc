@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "schedule/plan_cuts.h"
@@ -202,6 +204,19 @@ std::vector<plan::ProductArrangement> arrangements_of(const plan::Plan& plan, in
   return arrangements;
 }
 
+// Takes the place of an FFN, or stands before it. Returns whether it stays.
+bool add_ffn_tasks(const FfnTasks& ffn, int block, plan::Shape shape, const FfnPlace& place,
+                   TaskList* list, std::vector<int>* ends) {
+  std::vector<Task> tasks = ffn.in_place(block, shape, place);
+  const bool stays = tasks.empty();
+  if (stays) tasks = ffn.before(block, shape, place);
+  for (Task& task : tasks) list->tasks.push_back(std::move(task));
+  const int last = static_cast<int>(list->tasks.size()) - 1;
+  if (!stays) *ends = {last};
+  if (stays && last >= place.n_tasks) ends->push_back(last);
+  return stays;
+}
+
 }  // namespace
 
 Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
@@ -225,8 +240,18 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
     for (const plan::Shape& shape : shapes) {
       TaskList list{shape, {}};
       std::vector<int> ends;  // of the subgraph before
+      FfnPlace place;
+      int block = -1;
       for (const lanes::Subgraph& subgraph : subgraphs) {
         if (subgraph.is_head() != for_head) continue;
+        if (subgraph.block() != std::exchange(block, subgraph.block())) {
+          place.previous_begin = std::exchange(place.block_begin, ends);
+        }
+        if (options.ffn != nullptr && std::string_view(subgraph.name) == "ffn") {
+          place.n_tasks = static_cast<int>(list.tasks.size());
+          place.ends = ends;
+          if (!add_ffn_tasks(*options.ffn, subgraph.block(), shape, place, &list, &ends)) continue;
+        }
         const int lane = plan.lane_of(subgraph.name, shape, subgraph.block());
         // Each piece waits for what it names among the pieces, else for the end of the subgraph
         // before them all.

@@ -9,6 +9,7 @@
 
 #include "lanes/machine.h"
 #include "plan/plan.h"
+#include "schedule/ffn/ffn_tasks.h"
 #include "schedule/lower.h"
 #include "schedule/pass.h"
 #include "schedule/task_time.h"
@@ -59,6 +60,7 @@ struct GraphOptions {
   // What takes the place of the plan's cuts; null: nothing does. Where parts are asked for,
   // outliers stay with their product.
   PartsRequest parts = {};
+  const FfnTasks* ffn = nullptr;  // null: an FFN is a subgraph like the others
 };
 
 class Graphs {

@@ -108,6 +108,8 @@ TEST_F(Usage, WrongProcessorsAndStepsOfAPhone) {
   expect({"--stack", "llm.npu", "--npu-step", "sideways"}, "out-of-order");
   expect({"--stack", "llm.npu", "--npu-step", "outlier", "--npu-prune", "101"}, "--npu-prune 101");
   expect({"--stack", "llm.npu", "--memory", "1G"}, "--memory");
+  expect({"--stack", "powerinfer-2", "--neurons", "sideways"}, "llmflash");
+  expect({"--stack", "powerinfer-2", "--phone-pipeline", "sideways"}, "cluster");
   expect({"--stack", "llm.npu", "--layouts", "both"}, "--layouts");
 }
 
@@ -123,7 +125,8 @@ TEST_F(Usage, MemoryOfLanesIsALaneAndBytes) {
 TEST_F(Usage, SwitchesOfAPhoneAreRefusedHere) {
   const std::vector<std::vector<std::string>> all = {
       {"--stack", "llm.npu"}, {"--npu-step", "outlier"}, {"--npu-prune", "50"},
-      {"--npu-plain-shapes"}, {"--ordinary-handover"},   {"--constant", "npu.launch_us=1"}};
+      {"--npu-plain-shapes"}, {"--ordinary-handover"},   {"--constant", "npu.launch_us=1"},
+      {"--neurons", "cache"}, {"--ffn-share", "0.5"},    {"--phone-pipeline", "matrix"}};
   for (const auto& words : all) expect_refusal(run(words), 2, {words[0], "--machine"});
 }
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "cli/tune/cut_notes.h"
 #include "cli/tune/layouts.h"
+#include "cli/tune/neurons.h"
 #include "cli/use/memory.h"
 #include "machines/phone_setup.h"
 #include "measure/simulate.h"
@@ -75,6 +76,7 @@ nlohmann::ordered_json to_json(const Simulation& s, const engine::Engine& engine
       s.decode.tokens_per_s() * s.decode_bytes / (s.read_gb_s * 1e9);
   json["peaks"] = {{"int8_tops", nullptr}, {"bf16_tflops", nullptr}, {"read_gb_s", s.read_gb_s}};
   json["load_s"] = s.graphs_s;
+  json["neurons"] = neurons_json(s, engine);
   json["first_token_s"] =
       s.prefill.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(s.prefill[0].seconds);
   json["peak_bytes"] = nullptr;
@@ -122,6 +124,7 @@ void print_table(const Simulation& s, const engine::Engine& engine) {
                       100 * s.decode.tokens_per_s() * s.decode_bytes / (s.read_gb_s * 1e9),
                       s.read_gb_s));
   }
+  print(neurons_text(s, engine));
   print(fmt::format("graphs are made in {:.2f} s, once; weights are {}\n", s.graphs_s,
                     bytes_text(engine.weights().total_bytes())));
 }
@@ -217,6 +220,7 @@ void explain_on_phone(const engine::Engine& engine) {
   const machines::PhoneSetup& setup = *engine.phone_setup();
   const std::string notes = cut_notes_text(setup.notes, setup.length_notes, plan);
   if (!notes.empty()) print(notes + "\n");
+  print(neuron_plan_text(engine));
   print(held_text(engine));
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "lanes/virtual/timed_task.h"
 
 namespace troika::lanes {
 namespace {
@@ -23,7 +24,9 @@ VirtualFlash::VirtualFlash(VirtualMachine& machine, const CostModel& model,
       index_(static_cast<int>(machine.lanes().size())) {
   info_.name = "flash";
   info_.capabilities = kRead;
+  info_.queue_depth = options.queue_depth;
   machine.add_lane(this);
+  machine.set_queue_depth(index_, options.queue_depth);
 }
 
 std::unique_ptr<Executable> VirtualFlash::build(const Subgraph& subgraph, plan::Shape,
@@ -57,6 +60,10 @@ double VirtualFlash::read_us(std::span<const ReadRequest> reads) const {
 // What is read goes into memory over the bus that all lanes share.
 void VirtualFlash::submit(const Executable& executable, const Run& run, Completion& completion) {
   Status status = Status::kDone;
+  if (const auto* timed = dynamic_cast<const TimedTask*>(&executable)) {
+    machine_.start(index_, timed->cost(run), status, completion);
+    return;
+  }
   if (options_.values != nullptr) {
     Ended brought;
     options_.values->submit(executable, run, brought);

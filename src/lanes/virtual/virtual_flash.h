@@ -11,6 +11,7 @@ struct FlashOptions {
   double core_ghz = 0.0;            // of the core that asks; 0: the prime core
   bool has_several_cores = false;   // that ask at once
   int64_t range_bytes = 128 << 20;  // that reads are spread over
+  int queue_depth = 1;              // tasks that may be submitted before the first has ended
   Lane* values = nullptr;           // a disk that brings the bytes; must outlive the lane
 };
 

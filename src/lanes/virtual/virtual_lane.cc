@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "lanes/virtual/timed_task.h"
 
 namespace troika::lanes {
 namespace {
@@ -305,6 +306,17 @@ TaskCost VirtualLane::sparse_cost(const Executable& executable, const Run& run) 
 }
 
 void VirtualLane::submit(const Executable& executable, const Run& run, Completion& completion) {
+  if (const auto* timed = dynamic_cast<const TimedTask*>(&executable)) {
+    const TaskCost cost = timed->cost(run);
+    const bool is_empty = cost.fixed_us <= 0.0 && cost.compute_us <= 0.0 && cost.bytes <= 0.0;
+    if (is_empty && options_.queue_depth == 1) {
+      completion.finished(Status::kDone);
+      return;
+    }
+    const int software = run.phase == plan::Phase::kPrompt ? 1 : 0;
+    machine_.start(index_, cost, Status::kDone, completion, software);
+    return;
+  }
   const auto& built = static_cast<const VirtualExecutable&>(executable);
   Status status = Status::kDone;
   if (built.values != nullptr && options_.values != nullptr) {

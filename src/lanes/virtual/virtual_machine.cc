@@ -20,6 +20,8 @@ VirtualMachine::VirtualMachine(Bus bus)
       rests_until_us_(bus_.lane_gb_s.size(), 0.0),
       lanes_started_us_(bus_.lane_gb_s.size(), -1.0),
       busy_us_(bus_.lane_gb_s.size(), 0.0),
+      alone_us_(bus_.lane_gb_s.size(), 0.0),
+      bytes_(bus_.lane_gb_s.size(), 0.0),
       background_us_(bus_.lane_gb_s.size(), 0.0) {}
 
 void VirtualMachine::set_queue_depth(int lane, int depth) {
@@ -68,6 +70,7 @@ void VirtualMachine::start(int lane, const TaskCost& cost, Status status, Comple
       cost.fixed_us + transition_us(static_cast<size_t>(lane), n_before > 0, software);
   const bool is_capped = busy_shares_[static_cast<size_t>(lane)] < 1.0;
   (is_capped ? resting_ : running_).push_back({lane, cost, status, &completion, fixed_us, 1.0});
+  bytes_[static_cast<size_t>(lane)] += cost.bytes;
 }
 
 bool VirtualMachine::has_task(int lane) const {
@@ -162,10 +165,13 @@ void VirtualMachine::advance(double us, const std::vector<double>& gb_s) {
     background_us_[lane] -= done_us;
     busy_us_[lane] += done_us;
   }
+  const auto n_lanes = std::count_if(running_.begin(), running_.end(),
+                                     [](const Running& task) { return task.is_first; });
   for (Running& task : running_) {
     if (task.is_first && task.completion != nullptr) {
       busy_us_[static_cast<size_t>(task.lane)] += us;
     }
+    if (task.is_first && n_lanes == 1) alone_us_[static_cast<size_t>(task.lane)] += us;
     if (task.is_starting) {
       task.fixed_left_us -= us;
       if (task.fixed_left_us < kNothing) task.fixed_left_us = 0.0;

@@ -85,6 +85,10 @@ class VirtualMachine : public Machine {
   double busy_us(int lane) const { return busy_us_[static_cast<size_t>(lane)]; }
   // When the task of the lane began that ended last.
   double started_us(int lane) const { return lanes_started_us_[static_cast<size_t>(lane)]; }
+  // That part of it during which no other lane had one.
+  double alone_us(int lane) const { return alone_us_[static_cast<size_t>(lane)]; }
+  // What its tasks were to read and write over the bus.
+  double bytes(int lane) const { return bytes_[static_cast<size_t>(lane)]; }
 
  private:
   class VirtualClock : public Clock {
@@ -139,7 +143,7 @@ class VirtualMachine : public Machine {
   double next_frame_us_ = 0.0;
   double frame_end_us_ = 0.0;  // of the one that is drawn: in time up to then
   bool is_drawing_ = false;
-  std::vector<double> busy_us_;
+  std::vector<double> busy_us_, alone_us_, bytes_;
   std::vector<double> background_us_;  // that is left, of each lane
 };
 

@@ -25,7 +25,7 @@ Transitions transitions_of(const CostModel& model, const PhoneOptions& options, 
 // There is one for each processor, and one for flash where it is a lane.
 Bus bus_of(const CostModel& model, const PhoneOptions& options) {
   Bus bus = model.bus(options.lanes);
-  if (options.part_rows > 0) bus.lane_gb_s.push_back(model.flash_gb_s());
+  if (options.part_rows > 0 || options.flash_queue > 0) bus.lane_gb_s.push_back(model.flash_gb_s());
   return bus;
 }
 
@@ -122,14 +122,26 @@ VirtualPhone::VirtualPhone(const CostModel& model, const PhoneOptions& options,
     machine_.set_busy_share(static_cast<int>(lane), options.busy_shares[lane]);
   }
   if (options.has_rendering) machine_.set_rendering(rendering_of(model, options));
-  if (options.part_rows > 0)
-    flash_ = std::make_unique<VirtualFlash>(machine_, model, FlashOptions());
+  if (options.part_rows > 0 || options.flash_queue > 0) {
+    FlashOptions flash;
+    flash.core_ghz = options.flash_core_ghz;
+    flash.queue_depth = std::max(1, options.flash_queue);
+    flash_ = std::make_unique<VirtualFlash>(machine_, model, flash);
+  }
 }
 
 PhoneUse VirtualPhone::use() const {
-  PhoneUse use{machine_.clock().now_us(), {}, machine_.frames()};
+  PhoneUse use;
+  use.frames = machine_.frames();
+  use.now_us = machine_.clock().now_us();
   for (size_t lane = 0; lane < processors_.size(); ++lane) {
     use.busy_us.push_back(machine_.busy_us(static_cast<int>(lane)));
+    use.bytes += machine_.bytes(static_cast<int>(lane));
+  }
+  if (flash_ != nullptr) {
+    const int flash = static_cast<int>(processors_.size());
+    use.flash_us = machine_.busy_us(flash);
+    use.flash_alone_us = machine_.alone_us(flash);
   }
   return use;
 }
@@ -150,6 +162,14 @@ double VirtualPhone::energy_j(const PhoneUse& from, const PhoneUse& to) const {
     joules +=
         (model_.power_w(processors_[lane]) * busy_us + model_.wait_w(processors_[lane]) * wait_us) /
         kUsPerS;
+  }
+  if (options_.flash_queue > 0) {
+    const auto& cpu = model_.phone().cpu;
+    const double prime = cpu.prime.clock_ghz * cpu.prime.vector_pipes;
+    const double all =
+        cpu.prime.count * prime + cpu.middle.count * cpu.middle.clock_ghz * cpu.middle.vector_pipes;
+    joules +=
+        model_.power_w(Processor::kCpu) * prime / all * (to.flash_us - from.flash_us) / kUsPerS;
   }
   return joules;
 }

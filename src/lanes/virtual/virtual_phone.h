@@ -39,6 +39,9 @@ struct PhoneOptions {
   // Each lane may be busy for such a share of the time (H14); empty: for all of it.
   std::vector<double> busy_shares = {};
   bool has_rendering = false;  // a game draws on the GPU meanwhile, as the phone's file says (H14)
+  // More than 0: the flash is a lane behind the processors, whose queue takes so many tasks (P).
+  int flash_queue = 0;
+  double flash_core_ghz = 0.0;  // of the core that asks for reads; 0: the prime core
 };
 
 // What happened up to a moment; the difference of two is what happened between them.
@@ -46,6 +49,9 @@ struct PhoneUse {
   double now_us = 0.0;
   std::vector<double> busy_us;  // of each lane
   Frames frames;
+  double flash_us = 0.0;        // in which the flash had a task
+  double flash_alone_us = 0.0;  // of it, while no processor had one
+  double bytes = 0.0;           // over the bus, by processors
 };
 
 class VirtualPhone : public Machine {
@@ -54,16 +60,17 @@ class VirtualPhone : public Machine {
   // phone.
   VirtualPhone(const CostModel& model, const PhoneOptions& options, std::unique_ptr<Lane> values);
 
-  // The processors; flash is none of them.
+  // The processors, and behind them the flash where it is a lane of passes.
   std::span<Lane* const> lanes() const override {
-    return machine_.lanes().first(processors_.size());
+    return machine_.lanes().first(processors_.size() + (options_.flash_queue > 0 ? 1 : 0));
   }
+  size_t n_processors() const { return processors_.size(); }
   const Clock& clock() const override { return machine_.clock(); }
   void wait(const Latch& latch) override { machine_.wait(latch); }
 
   const CostModel& model() const { return model_; }
   const PhoneOptions& options() const { return options_; }
-  // Null unless options().part_rows is set.
+  // Null unless options().part_rows or flash_queue is set.
   VirtualFlash* flash() const { return flash_.get(); }
   // Says for each block whether it runs in parts. REQUIRES: options().part_rows is set.
   std::vector<char>& blocks_in_parts() { return forms_.is_in_parts; }
@@ -75,7 +82,8 @@ class VirtualPhone : public Machine {
   PhoneUse use() const;
   // How long a processor had a task; 0 where the phone has no such lane.
   double busy_us(Processor processor, const PhoneUse& from, const PhoneUse& to) const;
-  // Power of each lane while it was busy, of each that waited, and of the rest all the time.
+  // Power of each lane while it was busy, of each that waited, and of the rest all the time; of the
+  // core that asks for reads, its part of the CPU's while the flash reads for passes.
   double energy_j(const PhoneUse& from, const PhoneUse& to) const;
 
  private:

@@ -59,6 +59,19 @@ std::vector<Field> Phone::fields() {
   };
 }
 
+std::vector<Field> Stack::fields_of_neurons() {
+  return {
+      {"neurons.live_share", &neurons.live_share, 1e-3, 1},
+      {"neurons.power", &neurons.power, 0, 10},
+      {"neurons.most", &neurons.most, 1e-3, 1},
+      {"neurons.overlap", &neurons.overlap, 0, 1},
+      {"neurons.continue_share", &neurons.continue_share, 1e-3, 1},
+      {"neurons.predictor_rank_share", &neurons.predictor_rank_share, 0, 1},
+      {"neurons.segment", &neurons.segment, 1, 1 << 20},
+      {"neurons.runtime_gb", &neurons.runtime_gb, 0, 1e3},
+  };
+}
+
 std::vector<Field> Stack::fields() {
   std::vector<Field> fields = fields_of_attention();
   const std::vector<Field> others = {
@@ -110,10 +123,13 @@ std::vector<Field> Stack::fields() {
       {"flash.random_gb_s", &flash.random_gb_s, kLeast, kMostGbPerS},
       {"flash.range_us", &flash.range_us, 0, kLongUs},
       {"flash.several_cores_share", &flash.several_cores_share, 0, 0.99},
+      {"flash.readahead_kb", &flash.readahead_kb, 4, 1 << 20},
       {"draft.calibrate_ms_per_token", &draft.calibrate_ms_per_token, 0, 1e4},
       {"draft.step_ms", &draft.step_ms, 0, 1e4},
   };
   fields.insert(fields.end(), others.begin(), others.end());
+  const std::vector<Field> of_neurons = fields_of_neurons();
+  fields.insert(fields.end(), of_neurons.begin(), of_neurons.end());
   return fields;
 }
 

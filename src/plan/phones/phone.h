@@ -126,7 +126,18 @@ struct Stack {
     Constant sequential_gb_s, random_gb_s;
     Constant range_us;             // more per request and doubling of the range over 128 MB
     Constant several_cores_share;  // of the rate lost where several cores ask
+    Constant readahead_kb;         // that the system reads of a mapped file when it is touched
   } flash;
+  // A model's FFN by neurons: what is taken of its activations, and sizes that papers choose.
+  struct {
+    Constant live_share;            // of neurons, that fire at a token
+    Constant power, most;           // f(q) = min(most, c * q^-power)
+    Constant overlap;               // of a token and the one before
+    Constant continue_share;        // of gates that need up and down
+    Constant predictor_rank_share;  // of the width
+    Constant segment;               // neurons of a unit of work
+    Constant runtime_gb;            // beside weights and cache
+  } neurons;
   struct {
     Constant calibrate_ms_per_token;
     Constant step_ms;
@@ -136,6 +147,7 @@ struct Stack {
 
  private:
   std::vector<Field> fields_of_attention();  // and of other programs
+  std::vector<Field> fields_of_neurons();
 };
 
 inline constexpr int kPhoneVersion = 1;

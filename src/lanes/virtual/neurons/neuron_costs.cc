@@ -1,0 +1,173 @@
+// The times of tasks of an FFN by neurons.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "lanes/virtual/neurons/neuron_work.h"
+
+namespace troika::lanes {
+namespace {
+
+constexpr int64_t kSequentialBytes = 512 << 10;  // of a read in a row
+constexpr double kTiny = 1e-9;                   // bytes of a weight that is there already
+constexpr int kNumbersOfAGraphKb = 1024;
+
+}  // namespace
+
+// Where reading and computing overlap, one large core asks for reads and computes nothing.
+Cores NeuronWork::cores() const {
+  const auto& cpu = model_.phone().cpu;
+  Cores cores{cpu.prime.count, cpu.middle.count, 0};
+  const bool has_reader = plan_.pipeline != plan::NeuronPipeline::kNone && !holds_all_;
+  if (has_reader && plan_.reads_on_large_core) cores.prime = std::max(0.0, cores.prime - 1.0);
+  return cores;
+}
+
+double NeuronWork::read_us(int request_bytes) const {
+  FlashRead read;
+  read.request_bytes = request_bytes;
+  read.range_bytes =
+      static_cast<int64_t>(shape_.n_groups()) * shape_.n_neurons * shape_.bundle_bytes();
+  const auto& cpu = model_.phone().cpu;
+  if (!plan_.reads_on_large_core) read.core_ghz = cpu.small.clock_ghz;
+  return model_.flash_us(read);
+}
+
+// What a request waits for by itself passes while those before it are read.
+TaskCost NeuronWork::read_cost(int n, int request_bytes) {
+  if (n == 0 || request_bytes == 0) return {};
+  counters_.n_requests += n;
+  counters_.read_bytes += static_cast<double>(n) * request_bytes;
+  return {model_.stack().flash.latency_us / model_.phone().flash.relative_rate,
+          n * read_us(request_bytes), static_cast<double>(n) * request_bytes};
+}
+
+// The team of threads is told once, when the block's FFN begins; threads that are awake take the
+// next cluster by themselves. Weights are read once, and multiplied with each row that fires them.
+TaskCost NeuronWork::cold_cost(int n_neurons, int n_rows_all, int n_matrices) const {
+  if (n_neurons == 0) return {};
+  Product weights{1, shape_.width, n_neurons, Arithmetic::kInt8};
+  weights.weight_bytes = shape_.weight_bytes;
+  TaskCost cost = model_.product(cores(), weights);
+  Product rows = weights;
+  rows.outputs = std::max(1, n_rows_all);
+  rows.weight_bytes = kTiny;
+  cost.fixed_us = 0.0;
+  cost.compute_us =
+      n_matrices * std::max(cost.compute_us, model_.product(cores(), rows).compute_us);
+  cost.bytes *= n_matrices;
+  return cost;
+}
+
+TaskCost NeuronWork::predict_cost(int block, int n_rows) {
+  set_rows(n_rows);
+  begin_block(block, n_rows);
+  TaskCost sum;
+  const auto add = [&](int columns, int outputs) {
+    if (columns == 0 || outputs == 0) return;
+    Product product{n_rows, columns, outputs, Arithmetic::kInt8};
+    product.weight_bytes = shape_.weight_bytes;
+    const TaskCost cost = model_.product(cores(), product);
+    sum.fixed_us = std::max(sum.fixed_us, cost.fixed_us);
+    sum.compute_us += cost.compute_us;
+    sum.bytes += cost.bytes;
+  };
+  if (shape_.n_experts > 1) add(shape_.width, shape_.n_experts);
+  const int n_cold = shape_.n_neurons - hot_.n_hot - hot_.n_streamed;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    add(shape_.width, shape_.rank);
+    add(shape_.rank, n_cold);
+  }
+  return sum;
+}
+
+// Gate, up and down of the hot neurons of all experts that are used, as one graph.
+TaskCost NeuronWork::hot_cost(int n_rows) const {
+  const int n_hot = hot_.n_hot + hot_.n_streamed;
+  TaskCost sum;
+  if (n_hot == 0) return sum;
+  for (int matrix = 0; matrix < shape_.n_matrices; ++matrix) {
+    const bool is_down = matrix == shape_.n_matrices - 1;
+    Product product{n_rows, is_down ? n_hot : shape_.width, is_down ? shape_.width : n_hot,
+                    model_.arithmetic(Processor::kNpu, plan::Phase::kStep)};
+    product.weight_bytes = shape_.weight_bytes;
+    const TaskCost cost = model_.product(Processor::kNpu, product);
+    const auto n = static_cast<double>(groups_.size());
+    sum.fixed_us = std::max(sum.fixed_us, cost.fixed_us);
+    sum.compute_us += n * cost.compute_us;
+    sum.bytes += n * cost.bytes;
+  }
+  return sum;
+}
+
+// In a row, while attention computes; where there is a router, behind it. Another number of rows
+// needs another graph, which is read with them (P §4.1.3).
+TaskCost NeuronWork::hot_read_cost(int block, int n_rows) {
+  const bool is_other_graph = n_rows != n_rows_ && block == 0;
+  set_rows(n_rows);
+  if (reads_ahead()) acquire_hot(block);
+  const double n_neurons =
+      n_hot_missed_ + (holds_all_ ? 0.0
+                                  : static_cast<double>(hot_.n_streamed) *
+                                        static_cast<double>(reads_ahead() ? 1 : groups_.size()));
+  double bytes = n_neurons * shape_.bundle_bytes();
+  if (is_other_graph) bytes += model_.stack().graph.size_kb * kNumbersOfAGraphKb;
+  if (bytes <= 0.0) return {};
+  counters_.read_bytes += bytes;
+  FlashRead read;
+  read.request_bytes = static_cast<int64_t>(bytes);
+  read.is_sequential = true;
+  return {model_.stack().flash.latency_us / model_.phone().flash.relative_rate,
+          model_.flash_us(read), bytes};
+}
+
+// A pass touches the weights in a cycle, so that of a file which does not fit nothing stays until
+// it is needed again: all of it is read, in the pieces that the system reads ahead, each when it
+// is touched.
+TaskCost NeuronWork::pages_cost() {
+  if (plan_.budget_bytes >= shape_.model_bytes) return {};
+  const double bytes = static_cast<double>(shape_.model_bytes) / shape_.n_layers;
+  FlashRead read;
+  read.request_bytes = static_cast<int64_t>(model_.stack().flash.readahead_kb * 1024.0);
+  read.n_requests = static_cast<int64_t>(bytes / static_cast<double>(read.request_bytes)) + 1;
+  read.is_sequential = read.is_alone = true;
+  counters_.read_bytes += bytes;
+  return {0.0, model_.flash_us(read), bytes};
+}
+
+// Those that are not in memory, in a row; or, where a system knows random reads only, of those
+// the ones that any row of the prompt fires.
+TaskCost NeuronWork::whole_read_cost(int block, int n_rows) {
+  if (holds_all_ || !cache_) return {};
+  int64_t n_absent = 0;
+  double n_fired = 0.0;
+  for (int expert = 0; expert < shape_.n_experts; ++expert) {
+    const int group = block * shape_.n_experts + expert;
+    for (int neuron = 0; neuron < shape_.n_neurons; ++neuron) {
+      const int cluster = neuron / std::max(1, plan_.segment);
+      if (cache_->is_resident({group, neuron}) || cache_->is_cluster_resident(group, cluster)) {
+        continue;
+      }
+      ++n_absent;
+      n_fired += 1.0 - std::pow(1.0 - activity_.shares()[static_cast<size_t>(neuron)], n_rows);
+    }
+  }
+  const bool is_in_a_row =
+      plan_.system == plan::NeuronSystem::kPipeline || plan_.system == plan::NeuronSystem::kXpu;
+  if (!is_in_a_row) {
+    const int n_reads = plan_.has_bundles() ? 1 : shape_.n_matrices;
+    return read_cost(static_cast<int>(n_fired) * n_reads,
+                     plan_.has_bundles() ? shape_.bundle_bytes() : shape_.row_read_bytes());
+  }
+  const double bytes = static_cast<double>(n_absent) * shape_.bundle_bytes();
+  if (bytes <= 0.0) return {};
+  FlashRead read;
+  read.request_bytes = kSequentialBytes;
+  read.n_requests = static_cast<int64_t>(std::ceil(bytes / kSequentialBytes));
+  read.is_sequential = true;
+  counters_.read_bytes += bytes;
+  return {model_.stack().flash.latency_us / model_.phone().flash.relative_rate,
+          model_.flash_us(read), bytes};
+}
+
+}  // namespace troika::lanes

@@ -1,0 +1,128 @@
+#include "lanes/virtual/neurons/neuron_work.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "tests/support/repository.h"
+
+namespace troika::lanes {
+namespace {
+
+const std::string kPhonesOfNeurons = test::repository_file("phones/");
+
+CostModel powerinfer2() {
+  return {plan::read_phone(kPhonesOfNeurons + "8gen3.json"),
+          plan::read_stack(kPhonesOfNeurons + "stacks/powerinfer-2.json")};
+}
+
+NeuronShape small_shape() {
+  NeuronShape shape;
+  shape.n_layers = 4;
+  shape.n_neurons = 4096;
+  shape.width = 4096;
+  shape.weight_bytes = 18.0 / 32.0;
+  shape.rank = 1024;
+  return shape;
+}
+
+plan::NeuronPlan plan_of(const NeuronShape& shape, double share, double overlap) {
+  plan::NeuronPlan plan;
+  plan.system = plan::NeuronSystem::kPipeline;
+  plan.statistics.overlap = overlap;
+  plan.cache_bytes = static_cast<uint64_t>(share * static_cast<double>(shape.cacheable_bytes()));
+  return plan;
+}
+
+// What P §2.2 and §7.2.2 print of batches follows from the law: pf024, pf028.
+TEST(NeuronActivity, P8TheLawGivesWhatThePaperSaysOfBatches) {
+  const std::vector<double> shares = firing_shares({}, 14336);
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  EXPECT_NEAR(sum / 14336, 0.15, 1e-4);
+  const auto share_above = [&](double often, int batch) {
+    double n = 0;
+    for (const double share : shares) n += 1.0 - std::pow(1.0 - share, batch) > often ? 1 : 0;
+    return n / 14336;
+  };
+  EXPECT_LT(share_above(0.95, 1), 0.02);
+  EXPECT_NEAR(share_above(0.9, 32), 0.75, 0.03);
+  double all = 0.0;
+  for (const double share : shares) all += 1.0 - std::pow(1.0 - share, 128);
+  EXPECT_GT(all / 14336, 0.999);
+}
+
+TEST(NeuronActivity, TokensOverlapAsStated) {
+  for (const double overlap : {0.0, 0.5, 0.9}) {
+    plan::NeuronStatistics statistics;
+    statistics.overlap = overlap;
+    NeuronActivity activity(statistics, 1, 2000);
+    double n = 0, n_again = 0, expected = 0;
+    std::vector<uint8_t> before(2000, 0);
+    for (int token = 0; token < 400; ++token) {
+      const auto fires = activity.advance(0, 0);
+      for (size_t i = 0; i < fires.size() && token > 0; ++i) {
+        if (before[i] == 0) continue;
+        n += 1;
+        n_again += fires[i];
+        expected += overlap + (1.0 - overlap) * activity.shares()[i];
+      }
+      before.assign(fires.begin(), fires.end());
+    }
+    EXPECT_NEAR(n_again / n, expected / n, 0.01) << overlap;
+  }
+}
+
+TEST(NeuronWork, P5MissesFallWithMemoryAndTheBudgetHolds) {
+  const CostModel model = powerinfer2();
+  const NeuronShape shape = small_shape();
+  double before = 1.0;
+  for (const double share : {0.02, 0.25, 0.5, 0.75}) {
+    const plan::NeuronPlan plan = plan_of(shape, share, 0.7);
+    NeuronWork work(model, shape, plan);
+    work.warm(30);
+    lanes::Run run;
+    run.n_tokens = 1;
+    for (int token = 0; token < 20; ++token) {
+      for (int block = 0; block < shape.n_layers; ++block) {
+        work.cost(NeuronStage::kPredict, block, -1, run);
+        work.cost(NeuronStage::kMerge, block, -1, run);
+      }
+    }
+    EXPECT_EQ(work.counters().n_passes, 20);
+    EXPECT_LT(work.counters().miss_rate(), before);
+    EXPECT_LE(work.most_resident_bytes(), plan.cache_bytes);
+    before = work.counters().miss_rate();
+  }
+  EXPECT_LT(before, 0.08);
+}
+
+TEST(NeuronWork, P7RequestsAreWhatThePlanSays) {
+  const CostModel model = powerinfer2();
+  const NeuronShape shape = small_shape();
+  EXPECT_EQ(shape.bundle_bytes(), 8192);
+  EXPECT_EQ(shape.row_read_bytes(), 4096);
+  EXPECT_EQ(shape.neuron_bytes(), 3u * 2048);
+  plan::NeuronPlan plan = plan_of(shape, 0.25, 0.5);
+  NeuronWork once(model, shape, plan);
+  plan.first_read_bytes = plan.second_read_bytes = 4096;
+  NeuronWork twice(model, shape, plan);
+  lanes::Run run;
+  run.n_tokens = 1;
+  const auto read = [&](NeuronWork& work) {
+    work.cost(NeuronStage::kPredict, 0, -1, run);
+    for (int segment = 0; segment < work.n_segments(1); ++segment) {
+      work.cost(NeuronStage::kGateRead, 0, segment, run);
+      work.cost(NeuronStage::kUpRead, 0, segment, run);
+    }
+    work.cost(NeuronStage::kMerge, 0, -1, run);
+    return work.counters();
+  };
+  const NeuronCounters one = read(once), two = read(twice);
+  EXPECT_GT(two.n_requests, one.n_requests);
+  EXPECT_LT(two.read_bytes, one.read_bytes);
+  EXPECT_DOUBLE_EQ(one.read_bytes, 8192.0 * static_cast<double>(one.n_requests));
+}
+
+}  // namespace
+}  // namespace troika::lanes

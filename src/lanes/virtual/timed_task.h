@@ -1,0 +1,16 @@
+// A task of a virtual lane that says itself what it costs, when it is submitted.
+#pragma once
+
+#include "lanes/lane.h"
+#include "lanes/virtual/virtual_machine.h"
+
+namespace troika::lanes {
+
+class TimedTask : public Executable {
+ public:
+  explicit TimedTask(int n_tokens) : Executable(n_tokens) {}
+  // Called once for each run of the task, when all that it waits for has ended.
+  virtual TaskCost cost(const Run& run) const = 0;
+};
+
+}  // namespace troika::lanes
