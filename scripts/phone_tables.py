@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes what `troika reproduce` prints into docs/virtual-phone.md, docs/sd-npu.md, docs/heterollm.md and docs/shadowattn.md.
+"""Writes what `troika reproduce` prints into docs/virtual-phone.md, docs/sd-npu.md, docs/heterollm.md, docs/shadowattn.md and
+docs/powerinfer-2.md.
 
 Usage: scripts/phone_tables.py [--program PROGRAM] [--check]
 
@@ -19,7 +20,8 @@ PAGES = {"virtual-phone.md": ["residuals", "baselines", "llm.npu", "sensitivitie
          "sd-npu.md": ["sd.npu", "table 3", "record sd.npu"],
          "heterollm.md": ["heterollm", "heterollm rows", "record heterollm"],
          "shadowattn.md": ["shadowattn", "shadowattn rows", "shadowattn kernels", "shadowattn ablation",
-                           "shadowattn sensitivities", "record shadowattn"]}
+                           "shadowattn sensitivities", "record shadowattn"],
+         "powerinfer-2.md": ["powerinfer-2", "powerinfer-2 rows", "overlaps", "record powerinfer-2"]}
 
 
 def reproduce(program, *arguments):
@@ -102,6 +104,13 @@ def sensitivities(program):
     return table(["constant", "values", "prompts", "all", "orderings"], rows)
 
 
+def overlaps(program):
+    found = json.loads(reproduce(program, "powerinfer-2", "--json"))["overlaps"]
+    rows = [[f"{o['overlap']:g}", percent(o["miss_rate"]), f"{o['tokens_per_s']:.2f}", f"{o['by_matrix']:.2f}",
+             f"{o['llmflash']:.2f}"] for o in found]
+    return table(["overlap", "read", "tokens/s", "by matrices", "as LLMFlash"], rows)
+
+
 def table3(report):
     cells = {}
     for row in report["rows"]:
@@ -168,13 +177,16 @@ def main():
     shadow = json.loads(reproduce(program, "shadowattn", "--json"))
     texts = {"residuals": lambda: residuals(program), "baselines": lambda: baselines(reports["baselines"]),
              "llm.npu": lambda: medians(reports["llm.npu"]), "sd.npu": lambda: medians(reports["sd.npu"]),
+             "powerinfer-2": lambda: medians(reports["powerinfer-2"]), "overlaps": lambda: overlaps(program),
+             "powerinfer-2 rows": lambda: rows_of(reports["powerinfer-2"]),
              "heterollm": lambda: medians(reports["heterollm"]), "heterollm rows": lambda: rows_of(reports["heterollm"]),
              "shadowattn": lambda: medians(shadow), "shadowattn rows": lambda: rows_of(shadow),
              "shadowattn kernels": lambda: kernels(shadow), "shadowattn ablation": lambda: ablation(shadow),
              "shadowattn sensitivities": lambda: shadow_sensitivities(shadow),
              "table 3": lambda: table3(reports["sd.npu"]), "sensitivities": lambda: sensitivities(program)}
     texts.update({f"record {report}": lambda report=report: record(report)
-                  for report in ("micro", "baselines", "llm.npu", "sd.npu", "heterollm", "shadowattn")})
+                  for report in ("micro", "baselines", "llm.npu", "sd.npu", "heterollm", "shadowattn",
+                                 "powerinfer-2")})
     stale = []
     for name, tables in PAGES.items():
         page = ROOT / "docs" / name

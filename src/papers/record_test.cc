@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "papers/baselines.h"
 #include "papers/hetero/reproduce_hetero.h"
+#include "papers/power/reproduce_power.h"
 #include "papers/reproduce_npu.h"
 #include "papers/reproduce_sd.h"
 #include "papers/shadow/reproduce_shadow.h"
@@ -30,7 +31,8 @@ TEST(Record, V3_ItsLastFiguresAreThoseOfToday) {
       {"llm.npu", figures_of(simulate_llm_npu(folder))},
       {"sd.npu", figures_of(simulate_sd_npu(folder))},
       {"heterollm", figures_of(simulate_heterollm(folder))},
-      {"shadowattn", figures_of(simulate_shadowattn(folder))}};
+      {"shadowattn", figures_of(simulate_shadowattn(folder))},
+      {"powerinfer-2", figures_of(simulate_powerinfer2(folder))}};
   std::map<std::string, RecordedFigures> last;
   for (const Change& change : read_record(kPhonesOfRecord)) {
     for (const auto& [report, figures] : change.figures) last[report] = figures;
@@ -59,7 +61,7 @@ TEST(Record, V3_EveryReportHasOneFirstPredictionAndEveryChangeAReason) {
     for (const auto& [report, figures] : change.figures) firsts.insert(report);
   }
   EXPECT_EQ(firsts, (std::multiset<std::string>{"baselines", "heterollm", "llm.npu", "micro",
-                                                "sd.npu", "shadowattn"}));
+                                                "powerinfer-2", "sd.npu", "shadowattn"}));
 }
 
 TEST(Record, AWrongFileIsASentence) {

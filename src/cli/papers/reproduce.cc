@@ -19,6 +19,7 @@
 #include "papers/baselines.h"
 #include "papers/hetero/reproduce_hetero.h"
 #include "papers/micro/micro.h"
+#include "papers/power/reproduce_power.h"
 #include "papers/reproduce_npu.h"
 #include "papers/reproduce_sd.h"
 #include "papers/shadow/reproduce_shadow.h"
@@ -32,7 +33,7 @@ using papers::Split;
 struct ReproduceFlags {
   std::string what;
   std::string phones = "phones";
-  std::string timeline;
+  std::string timeline, picture;
   papers::MeasureNpuOptions measure;
   papers::MeasureHeteroOptions hetero;
   std::string tasks, draft_model;
@@ -201,6 +202,42 @@ void reproduce_shadowattn(const ReproduceFlags& flags) {
   print_shadow_tables(folder);
 }
 
+void reproduce_powerinfer2(const ReproduceFlags& flags) {
+  const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
+  if (!flags.timeline.empty()) {
+    Trace trace(papers::kPipelineRows);
+    const TimelineTitle title = papers::trace_pipeline(folder, &trace);
+    write_file(flags.timeline, timeline_svg(trace, title));
+  }
+  if (!flags.picture.empty()) {
+    write_file(flags.picture,
+               papers::budget_picture(papers::budgets_of_powerinfer2(folder),
+                                      "mixtral-8x7b by neurons on a virtual 8 Gen 3"));
+  }
+  const papers::TestReport report = papers::simulate_powerinfer2(folder);
+  const std::vector<papers::OverlapRow> overlaps = papers::overlaps_of_powerinfer2(folder);
+  if (flags.json) {
+    nlohmann::ordered_json json = report_json(report);
+    for (const papers::OverlapRow& row : overlaps) {
+      json["overlaps"].push_back({{"overlap", row.overlap},
+                                  {"miss_rate", row.miss_rate},
+                                  {"tokens_per_s", row.tokens_per_s},
+                                  {"by_matrix", row.by_matrix},
+                                  {"llmflash", row.llmflash}});
+    }
+    print_json(json);
+    return;
+  }
+  print_report(report, papers::read_record(flags.phones), flags.what);
+  print("bamboo-7b, half of its FFN in memory, by how much tokens are like those before them:\n");
+  for (const papers::OverlapRow& row : overlaps) {
+    print(fmt::format(
+        "  overlap {:<4g} {:>5.1f} % read, {:>6.2f} tokens/s; by matrices {:.2f}, as "
+        "LLMFlash {:.2f}\n",
+        row.overlap, 100 * row.miss_rate, row.tokens_per_s, row.by_matrix, row.llmflash));
+  }
+}
+
 // One line for each report, and how it was when it was first predicted.
 void reproduce_all(const ReproduceFlags& flags) {
   const papers::PhoneFolder folder = papers::read_phone_folder(flags.phones);
@@ -211,13 +248,15 @@ void reproduce_all(const ReproduceFlags& flags) {
   const papers::TestReport sd = papers::simulate_sd_npu(folder);
   const papers::TestReport hetero = papers::simulate_heterollm(folder);
   const papers::TestReport shadow = papers::simulate_shadowattn(folder);
+  const papers::TestReport power = papers::simulate_powerinfer2(folder);
   const std::vector<Overview> overviews = {
       {"micro", micro.count(Split::kFit) + micro.count(Split::kHeldOut), papers::figures_of(micro)},
       {"baselines", baselines.count(Split::kNone), papers::figures_of(baselines)},
       {"llm.npu", npu.count(), papers::figures_of(npu)},
       {"sd.npu", sd.count(), papers::figures_of(sd)},
       {"heterollm", hetero.count(), papers::figures_of(hetero)},
-      {"shadowattn", shadow.count(), papers::figures_of(shadow)}};
+      {"shadowattn", shadow.count(), papers::figures_of(shadow)},
+      {"powerinfer-2", power.count(), papers::figures_of(power)}};
   if (flags.json) {
     nlohmann::ordered_json json;
     json["micro"] = report_json(micro);
@@ -226,6 +265,7 @@ void reproduce_all(const ReproduceFlags& flags) {
     json["sd.npu"] = report_json(sd);
     json["heterollm"] = report_json(hetero);
     json["shadowattn"] = report_json(shadow);
+    json["powerinfer-2"] = report_json(power);
     for (const Overview& overview : overviews) json["figures"][overview.report] = overview.figures;
     print_json(json);
     return;
@@ -248,8 +288,13 @@ void reproduce(const ReproduceFlags& flags) {
   if (!measures_drafts && !flags.draft_model.empty()) {
     throw UsageError("--draft-model goes with sd.npu and --measure.");
   }
-  if (flags.what != "sd.npu" && flags.what != "shadowattn" && !flags.timeline.empty()) {
-    throw UsageError("--timeline goes with sd.npu and shadowattn.");
+  const bool draws =
+      flags.what == "sd.npu" || flags.what == "shadowattn" || flags.what == "powerinfer-2";
+  if (!draws && !flags.timeline.empty()) {
+    throw UsageError("--timeline goes with sd.npu, shadowattn and powerinfer-2.");
+  }
+  if (flags.what != "powerinfer-2" && !flags.picture.empty()) {
+    throw UsageError("--picture goes with powerinfer-2.");
   }
   if (flags.what != "micro" && flags.write) {
     throw UsageError("--write is for micro: tests fit nothing.");
@@ -260,7 +305,8 @@ void reproduce(const ReproduceFlags& flags) {
       {"llm.npu", reproduce_llm_npu},
       {"sd.npu", reproduce_sd_npu},
       {"heterollm", reproduce_heterollm},
-      {"shadowattn", reproduce_shadowattn}};
+      {"shadowattn", reproduce_shadowattn},
+      {"powerinfer-2", reproduce_powerinfer2}};
   for (const auto& [what, report] : kReports) {
     if (flags.what != what) continue;
     report(flags);
@@ -333,15 +379,19 @@ void add_reproduce(Command& app) {
       "heterollm: the test rows of that paper.\n"
       "shadowattn: the test rows of that paper, what its parts are worth, and what constants would "
       "change\nthat no row fixes.\n"
+      "powerinfer-2: the test rows of that paper; which neurons fire is drawn from a stated law.\n"
       "Example: troika reproduce micro --phones phones");
   auto flags = std::make_shared<ReproduceFlags>();
   command->add_option("what", flags->what, "Which figures")
       ->required()
-      ->check(
-          one_of({"all", "micro", "baselines", "llm.npu", "sd.npu", "heterollm", "shadowattn"}));
+      ->check(one_of({"all", "micro", "baselines", "llm.npu", "sd.npu", "heterollm", "shadowattn",
+                      "powerinfer-2"}));
   command->add_option("--timeline", flags->timeline,
-                      "With sd.npu: draw a prompt during which the layout changes, as SVG; with "
-                      "shadowattn: heads in their pipeline");
+                      "Draw, as SVG: with sd.npu a prompt during which the layout changes, with "
+                      "shadowattn heads in their pipeline, with powerinfer-2 a step by clusters of "
+                      "neurons");
+  command->add_option("--picture", flags->picture,
+                      "With powerinfer-2: draw speed over memory, as SVG");
   add_model(
       *command, "--measure", flags->measure.model,
       "A GGUF file for the column of this machine. With llm.npu the ablation, the orders of chunks "

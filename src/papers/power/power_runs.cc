@@ -1,0 +1,108 @@
+#include "papers/power/power_runs.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/session.h"
+#include "machines/phone_setup.h"
+
+namespace troika::papers {
+namespace {
+
+// Section 7.1: prompts of up to 64 tokens before generation.
+constexpr int kTextBefore = 64;
+constexpr double kBytesOfAGb = 1e9;
+
+// pf030: 3 billion weights at a token, of which 1.6 are no FFN's, in 11.3 of two experts.
+constexpr double kLiveOfMixtral = 0.124;
+// pf029.
+constexpr double kLiveOfSilu = 0.5;
+
+std::optional<double> live_share(const std::string& model) {
+  if (model == "mixtral-8x7b") return kLiveOfMixtral;
+  if (model == "mistral-7b") return kLiveOfSilu;
+  return std::nullopt;
+}
+
+}  // namespace
+
+double at_share(std::vector<double> values, double share) {
+  TROIKA_ASSERT(!values.empty());
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
+}
+
+prepare::Options PowerRuns::options_of(const PowerRun& run) const {
+  prepare::Options options;
+  options.phone.file = phones_ + "/" + run.phone + ".json";
+  options.phone.stack = "powerinfer-2";
+  options.model.file = run.model;
+  options.model.type = "q4_0";
+  options.phone.has_values = false;
+  options.phone.small_shapes.clear();
+  for (int n = 1; n <= run.n_sequences; ++n) options.phone.small_shapes.push_back(n);
+  options.phone.prompt_shapes = {std::max(run.n_prompt, kTextBefore)};
+  options.memory.context = std::max(run.n_prompt, kTextBefore + run.n_sequences * run.n_steps) + 8;
+  if (!run.system) {
+    options.phone.processors = {run.dense_on};
+    options.lanes.limits = {{0, plan::HostLane::kNoLimit}};
+    return options;
+  }
+  plan::NeuronChoice& neurons = options.phone.neurons;
+  neurons.system = run.system;
+  neurons.live_share = live_share(run.model);
+  neurons.overlap = run.overlap;
+  neurons.pipeline = run.pipeline;
+  if (run.memory_gb > 0.0) {
+    options.memory.limit_bytes = static_cast<size_t>(run.memory_gb * kBytesOfAGb);
+  } else {
+    neurons.ffn_share = run.ffn_share;
+  }
+  return options;
+}
+
+const PowerResult& PowerRuns::result(const PowerRun& run) {
+  const auto at = known_.find(run);
+  if (at != known_.end()) return at->second;
+  return known_.emplace(run, simulate(run)).first->second;
+}
+
+PowerResult PowerRuns::simulate(const PowerRun& run) {
+  engine::Engine engine(options_of(run));
+  PowerResult result;
+  result.plan = engine.plan().neurons;
+  result.model_bytes = engine.weights().total_bytes();
+  result.runtime_gb = engine.phone()->model().stack().neurons.runtime_gb;
+  if (run.n_sequences > 1) {
+    result.together = measure::simulate_together(engine, run.n_sequences, kTextBefore, run.n_steps);
+    result.rate = result.together.front();
+    return result;
+  }
+  engine::Session session(engine);
+  measure::MeasureOptions measure;
+  measure.prefill_tokens.clear();
+  if (run.n_prompt > 0) measure.prefill_tokens = {run.n_prompt};
+  measure.decode_tokens = run.n_prompt > 0 ? 0 : run.n_steps;
+  measure.decode_context = kTextBefore;
+  measure::Simulation simulation = measure::simulate(session, measure);
+  result.rate = run.n_prompt > 0 ? simulation.prefill[0] : simulation.decode;
+  result.neurons = simulation.neurons;
+  result.miss_rates = std::move(simulation.miss_rates);
+  return result;
+}
+
+void PowerRuns::trace(const PowerRun& run, Trace* trace) {
+  engine::Engine engine(options_of(run));
+  engine::Session session(engine);
+  session.prefill(std::vector<cache::Token>(kTextBefore, 0));
+  engine::SamplerOptions greedy;
+  greedy.temperature = 0.0f;
+  engine::Sampler sampler(greedy);
+  session.next(sampler);
+  session.watch({.trace = trace});
+  session.next(sampler);
+  session.watch({});
+}
+
+}  // namespace troika::papers

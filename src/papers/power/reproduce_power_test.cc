@@ -1,0 +1,168 @@
+#include "papers/power/reproduce_power.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "engine/engine.h"
+#include "papers/power/power_runs.h"
+#include "plan/plan_json.h"
+#include "tests/support/repository.h"
+
+namespace troika::papers {
+namespace {
+
+using plan::NeuronPipeline;
+using plan::NeuronSystem;
+
+const std::string kPhonesOfPower = test::repository_file("phones");
+constexpr const char* kModel = "bamboo-7b";
+constexpr int kFew = 6;
+
+double rate(PowerRuns& runs, const PowerRun& run) { return runs.result(run).tokens_per_s(); }
+
+TEST(ReproducePower, V3TheTestRowsOfThePaper) {
+  const PhoneFolder folder = read_phone_folder(kPhonesOfPower);
+  const TestReport report = simulate_powerinfer2(folder);
+  std::set<std::string> ids;
+  for (const TestRow& row : report.rows) {
+    ids.insert(row.base.row->id);
+    EXPECT_EQ(row.base.row->use, "test") << row.base.row->id;
+    if (!row.base.simulated) {
+      EXPECT_FALSE(row.reason.empty()) << row.base.row->id;
+      continue;
+    }
+    ASSERT_TRUE(row.error().has_value()) << row.base.row->id;
+    EXPECT_TRUE(std::isfinite(*row.error())) << row.base.row->id;
+  }
+  EXPECT_EQ(ids.size(), 45u);
+  EXPECT_GE(report.count(), 70);
+  EXPECT_GE(report.count_orderings().n, 30);
+}
+
+// Each step of the ablation has what the ones before it have.
+TEST(ReproducePower, P13EachSystemIsOneSwitch) {
+  PowerRuns runs(kPhonesOfPower);
+  const auto result = [&](NeuronSystem system) -> const PowerResult& {
+    return runs.result({.model = kModel, .system = system, .n_steps = kFew});
+  };
+  const PowerResult& plain = result(NeuronSystem::kPlain);
+  const PowerResult& bundle = result(NeuronSystem::kBundle);
+  const PowerResult& cache = result(NeuronSystem::kCache);
+  EXPECT_GT(plain.neurons.n_requests, 2 * bundle.neurons.n_requests);
+  EXPECT_GT(bundle.tokens_per_s(), plain.tokens_per_s());
+  EXPECT_LT(cache.neurons.miss_rate(), bundle.neurons.miss_rate());
+  EXPECT_GT(cache.tokens_per_s(), bundle.tokens_per_s());
+  EXPECT_GT(result(NeuronSystem::kFlash).tokens_per_s(), result(NeuronSystem::kMap).tokens_per_s());
+}
+
+// A core that only asks for reads is one less that computes: by matrix that may cost what it gains.
+TEST(ReproducePower, P6ClustersHideMoreReadsThanMatrices) {
+  PowerRuns runs(kPhonesOfPower);
+  const auto with = [&](NeuronPipeline pipeline) {
+    return rate(runs, {.model = kModel, .system = NeuronSystem::kPipeline, .pipeline = pipeline});
+  };
+  const double by_cluster = with(NeuronPipeline::kCluster);
+  EXPECT_GT(by_cluster, with(NeuronPipeline::kMatrix));
+  EXPECT_GT(by_cluster, with(NeuronPipeline::kNone));
+}
+
+TEST(ReproducePower, P2ThePromptsNextBlockIsReadMeanwhile) {
+  PowerRuns runs(kPhonesOfPower);
+  PowerRun run{.model = kModel, .n_prompt = 512};
+  const PowerResult ahead = runs.result(run);
+  run.pipeline = NeuronPipeline::kNone;
+  const PowerResult& first = runs.result(run);
+  EXPECT_LT(ahead.rate.seconds, first.rate.seconds);
+  EXPECT_LT(ahead.rate.flash_alone_share, first.rate.flash_alone_share);
+}
+
+TEST(ReproducePower, P1P3HotNeuronsAreTheNpus) {
+  PowerRuns runs(kPhonesOfPower);
+  const PowerResult& both = runs.result({.model = kModel});
+  ASSERT_EQ(both.rate.busy_share.size(), 2u);
+  EXPECT_GT(both.rate.busy_share[0], 0.0);
+  EXPECT_GT(both.rate.busy_share[1], 0.0);
+  EXPECT_GT(both.plan->hot_for(1).n_hot, 0);
+  EXPECT_GT(both.tokens_per_s(), rate(runs, {.model = kModel, .system = NeuronSystem::kPipeline}));
+}
+
+TEST(ReproducePower, P4P9TheSplitFollowsTheSequences) {
+  PowerRuns runs(kPhonesOfPower);
+  const PowerRun run{.model = kModel, .ffn_share = 1.0, .n_steps = kFew, .n_sequences = 4};
+  const PowerResult& four = runs.result(run);
+  EXPECT_GE(four.plan->hot_for(4).n_hot, four.plan->hot_for(1).n_hot);
+  EXPECT_GT(four.tokens_per_s(), rate(runs, {.model = kModel, .ffn_share = 1.0, .n_steps = kFew}));
+}
+
+TEST(ReproducePower, P10MoreMemoryIsNeverSlowerAndTheBudgetHolds) {
+  PowerRuns runs(kPhonesOfPower);
+  double before = 0.0;
+  for (const double gb : {7.0, 13.0, 19.0}) {
+    const PowerResult& result =
+        runs.result({.model = "mixtral-8x7b", .memory_gb = gb, .n_steps = kFew});
+    EXPECT_GT(result.tokens_per_s(), before);
+    before = result.tokens_per_s();
+    const plan::NeuronPlan& plan = *result.plan;
+    EXPECT_LE(plan.other_bytes + plan.predictor_bytes + plan.scale_bytes + plan.cache_bytes,
+              static_cast<uint64_t>(gb * 1e9));
+  }
+}
+
+// The plan file says all of it: a run by it is the run it was made in.
+TEST(ReproducePower, P8ThePlanFileHoldsNeuronsAndHardware) {
+  PowerRuns runs(kPhonesOfPower);
+  prepare::Options options = runs.options_of({.model = kModel});
+  measure::MeasureOptions measure;
+  measure.prefill_tokens = {64};
+  measure.decode_tokens = 4;
+  measure.decode_context = 16;
+  const auto simulate = [&](engine::Engine& engine) {
+    engine::Session session(engine);
+    return measure::simulate(session, measure);
+  };
+  engine::Engine first(options);
+  ASSERT_TRUE(first.plan().neurons.has_value());
+  EXPECT_FALSE(first.plan().neurons->hot.empty());
+  const std::string text = plan::to_json({{}, first.plan()});
+  const plan::Plan read = plan::plan_from_json(text, "plan.json").plan;
+  ASSERT_TRUE(read.neurons.has_value());
+  EXPECT_EQ(*read.neurons, *first.plan().neurons);
+  options.plan.exact = read;
+  engine::Engine again(options);
+  EXPECT_EQ(simulate(first).decode.seconds, simulate(again).decode.seconds);
+}
+
+// An ordinary run with the same files gives the same figures.
+TEST(ReproducePower, TheFiguresAreThoseOfAnyRun) {
+  PowerRuns runs(kPhonesOfPower);
+  prepare::Options options;
+  options.phone.file = kPhonesOfPower + "/8gen3.json";
+  options.phone.stack = "powerinfer-2";
+  options.phone.has_values = false;
+  options.model.file = "mixtral-8x7b";
+  options.phone.neurons.live_share = 0.124;
+  options.phone.small_shapes = {1};
+  options.phone.prompt_shapes = {64};
+  options.memory.limit_bytes = 13'000'000'000;
+  options.memory.context = 64 + kFew + 8;
+  measure::MeasureOptions measure;
+  measure.prefill_tokens.clear();
+  measure.decode_tokens = kFew;
+  measure.decode_context = 64;
+  engine::Engine engine(options);
+  engine::Session session(engine);
+  const PowerResult& ours =
+      runs.result({.model = "mixtral-8x7b", .memory_gb = 13.0, .n_steps = kFew});
+  EXPECT_DOUBLE_EQ(measure::simulate(session, measure).decode.seconds, ours.rate.seconds);
+}
+
+TEST(ReproducePower, ThePictureHasALineForEachSystem) {
+  const std::string svg = budget_picture({{7, 2, 1, 0.5}, {19, 11, 4, 0.5}}, "a < b");
+  EXPECT_NE(svg.find("a &lt; b"), std::string::npos);
+  EXPECT_NE(svg.find("memory, GB"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace troika::papers
