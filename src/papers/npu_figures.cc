@@ -8,11 +8,12 @@
 
 #include "base/error.h"
 #include "papers/npu_memory.h"
+#include "papers/units.h"
 
 namespace troika::papers {
 namespace {
 
-constexpr double kGiga = 1e9, kMsPerS = 1e3;
+constexpr double kGiga = 1e9;
 constexpr int kContextOfChunks = 2048;
 
 // What a run is called: a step of the ablation, all of them, or one processor alone.

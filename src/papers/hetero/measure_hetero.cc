@@ -13,6 +13,7 @@
 #include "measure/measure.h"
 #include "model/architecture.h"
 #include "papers/hetero/hetero_runs.h"
+#include "papers/units.h"
 #include "prepare/make_plan.h"
 #include "tune/choose_plan.h"
 
@@ -23,7 +24,6 @@ constexpr int kHost = 0, kDevice = 1;
 constexpr int kChunkedTokens = 256;
 constexpr int kStepContext = 256;
 constexpr uint64_t kAllCopies = 1ull << 40;
-constexpr double kMsPerS = 1e3;
 
 struct HeteroMachine {
   explicit HeteroMachine(const prepare::Options& options) : engine(options), session(engine) {}

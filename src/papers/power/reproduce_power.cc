@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "papers/power/power_runs.h"
+#include "papers/units.h"
 
 namespace troika::papers {
 namespace {
@@ -27,7 +28,7 @@ constexpr int kManySteps = 100;
 constexpr int kTokensOfLong = 512, kTokensOfShort = 128;
 constexpr int kSamples = 4;
 constexpr double kHalfOfFfn = 0.5, kQuarterOfFfn = 0.25;
-constexpr double kPercentOfPower = 100.0, kMsPerS = 1e3, kBytesOfGb = 1e9;
+constexpr double kPercentOfPower = 100.0, kBytesOfGb = 1e9;
 
 constexpr const char* kMotivation = "existing systems, Mistral-7B (Table 2)";
 constexpr const char* kOffloaded = "generation, part of the FFN in memory";
