@@ -105,7 +105,7 @@ TEST_F(SparseAttention, S3EachHeadKeepsItsShare) {
     std::vector<float> shares(n, 0.2f);
     const Row equal = with(form, shares);
     EXPECT_EQ(equal, last_logits(options(form), tokens(900)));
-    shares.back() = 1.0f;
+    shares.front() = 1.0f;  // of the first layer: the last token of all stands in no whole tile
     EXPECT_NE(with(form, shares), equal);
   }
   EXPECT_EQ(with(AttentionForm::kSparse, std::vector<float>(n, 1.0f)), full);

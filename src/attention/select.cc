@@ -42,7 +42,9 @@ uint32_t kth_largest(std::span<const float> values, size_t k) {
 }  // namespace
 
 size_t count_of_share(double share, size_t n) {
-  const double wanted = std::ceil(share * static_cast<double>(n));
+  // A plan keeps shares of heads as floats: what they are too large by rounding is no position.
+  constexpr double kRounding = 1e-3;
+  const double wanted = std::ceil(std::max(0.0, share * static_cast<double>(n) - kRounding));
   return n == 0 ? 0 : std::clamp<size_t>(static_cast<size_t>(wanted), 1, n);
 }
 

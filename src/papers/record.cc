@@ -13,8 +13,8 @@ namespace troika::papers {
 namespace {
 
 constexpr const char* kKindNames[] = {"first", "assumption", "correction"};
-constexpr const char* kReports[] = {"micro",  "baselines", "llm.npu",
-                                    "sd.npu", "heterollm", "shadowattn"};
+constexpr const char* kReports[] = {"micro",     "baselines",  "llm.npu",     "sd.npu",
+                                    "heterollm", "shadowattn", "powerinfer-2"};
 constexpr const char* kFigures[] = {"fit",    "held-out", "values", "ratios",
                                     "ranges", "all",      "kept",   "orderings"};
 constexpr double kMostFigure = 1e6;

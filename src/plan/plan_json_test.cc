@@ -65,6 +65,7 @@ PlanFile with_sparse_attention() {
   file.plan.prefill = Prefill::kBf16;
   file.plan.prompt_shapes = {32, 128};
   file.plan.attention = {AttentionForm::kSparse, 0.125, 2048};
+  file.plan.splits.at_activations = false;  // by neuron, both products of a block are one
   file.plan.ffn = {FfnForm::kByNeuron, {0.5f, 0.25f}};
   file.plan.reuse_granule = kAttentionTile;
   return file;
