@@ -97,7 +97,8 @@ TEST_F(LedgerProgram, WhatDoesNotFitIsRefusedInASentence) {
   // Beside the weights, and a program that sanitizers make large.
   expect_refusal(run({"--memory", "500M", "-c", "100000"}), 1,
                  {"A context of 100000 tokens", "--context ", "--kv q8_0", "weights"});
-  expect_refusal(run({"--memory", "1G", "--machine", "phones/8gen3.json"}), 2, {"this machine"});
+  expect_refusal(run({"--memory", "1G", "--machine", "phones/8gen3.json"}), 2,
+                 {"--memory", "modelled time"});
 }
 
 TEST_F(LedgerProgram, PackedCopiesShrinkToTheLimit) {
