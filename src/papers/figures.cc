@@ -104,11 +104,13 @@ std::vector<double> Figures::values(const plan::SimulatedRow& row) const {
     return {*low, *high};
   }
   if (row.together == "lowest") return {*std::min_element(all.begin(), all.end())};
+  if (row.together == "highest") return {*std::max_element(all.begin(), all.end())};
   throw Error(fmt::format("Several figures of row '{}' give no '{}'.", row.id, row.together));
 }
 
 std::string Figures::inputs(const plan::SimulatedRow& row) const {
   std::string text;
+  if (row.terms.empty()) return row.inputs;
   size_t at = 0;
   for (size_t open; (open = row.inputs.find('{', at)) != std::string::npos;) {
     const size_t close = row.inputs.find('}', open);
@@ -133,12 +135,41 @@ std::string Figures::inputs(const plan::SimulatedRow& row) const {
   return text + row.inputs.substr(at);
 }
 
+namespace {
+
+// Each two of a row's values: which of them is the smaller one.
+void add_order(const plan::SimulatedRow& row, const Figures& figures, TestRows* rows) {
+  const std::vector<plan::PublishedValue>& published = rows->row_of(row.id).values;
+  if (published.size() != row.terms.size()) {
+    throw Error(fmt::format("The row '{}' has {} values, and {} figures to stand beside them.",
+                            row.id, published.size(), row.terms.size()));
+  }
+  std::vector<double> simulated;
+  for (const plan::FigureTerm& term : row.terms) simulated.push_back(figures.value(term, row.as));
+  for (size_t i = 0; i < published.size(); ++i) {
+    for (size_t j = i + 1; j < published.size(); ++j) {
+      if (!published[i].value || !published[j].value) continue;
+      rows->add_ordering(
+          fmt::format("{}: {} against {}", row.inputs, published[i].name, published[j].name),
+          *published[i].value, *published[j].value, simulated[i], simulated[j]);
+    }
+  }
+}
+
+}  // namespace
+
 void add_rows(const plan::SimulatedFile& file, const Figures& figures, TestRows* rows) {
   for (const plan::SimulatedGroup& group : file.groups) {
     for (const plan::SimulatedRow& row : group.rows) {
-      const std::vector<double> values = figures.values(row);
-      TestRow& added = rows->add(row.id, row.name, group.name.c_str(), kind_of(row), values.front(),
-                                 figures.inputs(row));
+      if (row.kind == plan::kOrderedRow) {
+        add_order(row, figures, rows);
+        continue;
+      }
+      const std::vector<double> values =
+          row.terms.empty() ? std::vector<double>() : figures.values(row);
+      TestRow& added = rows->add(row.id, row.name, group.name.c_str(), kind_of(row),
+                                 values.empty() ? 0.0 : values.front(), figures.inputs(row));
+      if (values.empty()) added.base.simulated.reset();
       if (values.size() > 1) added.highest = values.back();
       added.part = part_of(row);
       added.reason = row.reason;

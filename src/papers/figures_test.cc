@@ -36,6 +36,8 @@ TEST(Figures, V3_SeveralTermsAreAMeanOrARange) {
   EXPECT_THROW(figures.values(row), Error);
   row.together = "range";
   EXPECT_EQ(figures.values(row), (std::vector<double>{2.0, 8.0}));
+  row.together = "highest";
+  EXPECT_EQ(figures.values(row), std::vector<double>{8.0});
   row.together = "geometric mean";
   EXPECT_NEAR(figures.values(row).at(0), 4.0, 1e-12);
   row.together = "mean";
@@ -50,6 +52,30 @@ TEST(Figures, V3_InputsHoldFigures) {
   EXPECT_EQ(figures.inputs(row), "this is 8.0, no more");
   row.inputs = "this is {number";
   EXPECT_THROW(figures.inputs(row), Error);
+}
+
+TEST(Figures, V3_OnlyTheOrderOfSomeRowsCounts) {
+  PhoneFolder folder;
+  folder.published.emplace_back();
+  plan::PublishedRow& published = folder.published.back();
+  published.id = "x001";
+  published.values = {{"small", "J", 1.0, 1.0, 1.0, ""}, {"large", "J", 3.0, 3.0, 3.0, ""}};
+  TestRows rows(folder);
+  plan::SimulatedRow row{"x001"};
+  row.kind = plan::kOrderedRow;
+  row.terms = {{number("5")}, {number("4")}};
+  plan::SimulatedRow other{"x001", "large"};
+  other.kind = "value";
+  other.reason = "nobody can";
+  add_rows({{{"g", {row, other}}}, {}, {}}, some_figures(), &rows);
+  row.terms.pop_back();
+  EXPECT_THROW(add_rows({{{"g", {row}}}, {}, {}}, some_figures(), &rows), Error);
+  const TestReport report = rows.take("no paper");
+  ASSERT_EQ(report.orderings.size(), 1u);
+  EXPECT_FALSE(report.orderings[0].is_kept);
+  ASSERT_EQ(report.rows.size(), 1u);
+  EXPECT_FALSE(report.rows[0].base.simulated.has_value());
+  EXPECT_EQ(report.rows[0].reason, "nobody can");
 }
 
 TEST(Figures, V3_WhatIsNotKnownIsNamed) {

@@ -121,6 +121,20 @@ void TestRows::add_ordering(const std::string& text, double published_a, double 
   report_.orderings.push_back({text, is_kept, apart < std::log(kClose)});
 }
 
+void TestRows::add_rising(const std::string& group) {
+  const TestRow* before = nullptr;
+  for (const TestRow& row : report_.rows) {
+    if (row.base.group != group) continue;
+    if (before != nullptr) {
+      add_ordering(fmt::format("{}: more than with the step before", row.base.inputs),
+                   *before->base.value->value, *row.base.value->value, *before->base.simulated,
+                   *row.base.simulated);
+    }
+    before = &row;
+  }
+  if (before == nullptr) throw Error(fmt::format("No row is in the group '{}'.", group));
+}
+
 TestReport TestRows::take(const std::string& paper) {
   size_t n_reasons = 0;
   for (const plan::PublishedRow& row : folder_.published) {

@@ -74,6 +74,20 @@ TEST(TestRows, AnOrderingNeedsFiguresThatDiffer) {
   EXPECT_EQ(report.count_orderings(/*is_close=*/false).n_kept, 1);
 }
 
+TEST(TestRows, TheRowsOfAGroupRiseOrDoNot) {
+  PhoneFolder phones = folder();
+  phones.published.push_back(row_of("more", {{"", "s", 20.0, 20.0, 20.0, ""}}));
+  TestRows rows(phones);
+  rows.add("one", "", "steps", TestKind::kValue, 3.0, "the first");
+  rows.add("two", "latency", "others", TestKind::kValue, 9.0, "");
+  rows.add("more", "", "steps", TestKind::kValue, 2.0, "the second");
+  EXPECT_THROW(rows.add_rising("no group"), Error);
+  rows.add_rising("steps");
+  const TestReport report = rows.take("no paper");
+  ASSERT_EQ(report.orderings.size(), 1u);
+  EXPECT_FALSE(report.orderings[0].is_kept);
+}
+
 TEST(TestRows, EveryTestRowIsSimulatedOrHasAReason) {
   PhoneFolder phones = folder();
   phones.published.push_back(row_of("text alone", {}));

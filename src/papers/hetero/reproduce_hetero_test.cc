@@ -2,10 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <set>
-
 #include "papers/hetero/hetero_runs.h"
+#include "tests/support/paper_report.h"
 #include "tests/support/repository.h"
 
 namespace troika::papers {
@@ -17,18 +15,7 @@ constexpr const char* kSmall = "internlm-1.8b";
 TEST(ReproduceHetero, V3TheTestRowsOfThePaper) {
   const PhoneFolder folder = read_phone_folder(kPhonesOfHetero);
   const TestReport report = simulate_heterollm(folder);
-  std::set<std::string> ids;
-  for (const TestRow& row : report.rows) {
-    ids.insert(row.base.row->id);
-    EXPECT_EQ(row.base.row->use, "test") << row.base.row->id;
-    if (!row.base.simulated) {
-      EXPECT_FALSE(row.reason.empty()) << row.base.row->id;
-      continue;
-    }
-    ASSERT_TRUE(row.error().has_value()) << row.base.row->id;
-    EXPECT_TRUE(std::isfinite(*row.error())) << row.base.row->id;
-  }
-  EXPECT_EQ(ids.size(), 44u);
+  test::expect_whole_report(report, 44u);
   EXPECT_GE(report.count(), 60);
   EXPECT_GE(report.count_orderings().n, 26);
 }

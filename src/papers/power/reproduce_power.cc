@@ -7,51 +7,89 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/error.h"
+#include "papers/figures.h"
 #include "papers/power/power_runs.h"
 #include "papers/units.h"
 
 namespace troika::papers {
 namespace {
 
+using plan::NeuronPipeline;
 using plan::NeuronSystem;
 
 constexpr const char* kBamboo = "bamboo-7b";
 constexpr const char* kMistral = "mistral-7b";
 constexpr const char* kMixtral = "mixtral-8x7b";
-constexpr const char* kLlama13b = "llama-2-13b";
 // Section 7.1.
-constexpr std::array kPowerModels = {kMistral, "qwen2-7b", kBamboo, kLlama13b, kMixtral};
+constexpr std::array kPowerModels = {kMistral, "qwen2-7b", kBamboo, "llama-2-13b", kMixtral};
 constexpr const char* kAce2 = "8plusgen1";
 constexpr std::array kBudgetsGb = {7.0, 10.0, 13.0, 16.0, 19.0};
 constexpr double kLeastGb = 7.0, kMostGb = 19.0;
-constexpr int kManySteps = 100;
-constexpr int kTokensOfLong = 512, kTokensOfShort = 128;
+constexpr int kTokensOfLong = 512;
 constexpr int kSamples = 4;
+// Each sample ends four steps after the one before (section 7.4).
+constexpr int kStepsOfASample = 4;
 constexpr double kHalfOfFfn = 0.5, kQuarterOfFfn = 0.25;
-constexpr double kPercentOfPower = 100.0, kBytesOfGb = 1e9;
-
-constexpr const char* kMotivation = "existing systems, Mistral-7B (Table 2)";
-constexpr const char* kOffloaded = "generation, part of the FFN in memory";
-constexpr const char* kPromptsOfPower = "prompts";
-constexpr const char* kBudgets = "TurboSparse-Mixtral-47B over memory";
-constexpr const char* kLatency = "latencies and misses";
-constexpr const char* kInMemory = "all in memory";
-constexpr const char* kBest = "Best-of-4";
+constexpr double kBytesOfGb = 1e9;
+// The group whose rows are the steps of Figure 14, each with one part more than the one before.
 constexpr const char* kAblation = "ablation (Figure 14)";
-constexpr const char* kEnergyOfPower = "power and energy";
 
-struct AblationSwitch {
-  const char* row;
-  NeuronSystem system;
+// What the paper measures. Those without a system of neurons are dense with all weights in memory.
+struct MeasuredSystem {
+  const char* name;
+  std::optional<NeuronSystem> system;
+  lanes::Processor dense_on = lanes::Processor::kNpu;
 };
-constexpr AblationSwitch kAblationSteps[] = {{"pf070", NeuronSystem::kPlain},
-                                             {"pf071", NeuronSystem::kBundle},
-                                             {"pf072", NeuronSystem::kCache},
-                                             {"pf073", NeuronSystem::kPipeline},
-                                             {"pf074", NeuronSystem::kXpu}};
+constexpr MeasuredSystem kMeasuredSystems[] = {
+    {.name = "PowerInfer-2", .system = NeuronSystem::kXpu},
+    {.name = "PowerInfer-2 on the CPU alone", .system = NeuronSystem::kPipeline},
+    {.name = "with a cache", .system = NeuronSystem::kCache},
+    {.name = "with bundles", .system = NeuronSystem::kBundle},
+    {.name = "with live neurons only", .system = NeuronSystem::kPlain},
+    {.name = "PowerInfer", .system = NeuronSystem::kPowerInfer},
+    {.name = "LLMFlash", .system = NeuronSystem::kFlash},
+    {.name = "llama.cpp", .system = NeuronSystem::kMap},
+    {.name = "llama.cpp in memory", .system = {}, .dense_on = lanes::Processor::kCpu},
+    {.name = "MLC", .system = {}, .dense_on = lanes::Processor::kGpu},
+    {.name = "QNN", .system = {}, .dense_on = lanes::Processor::kNpu}};
+
+const MeasuredSystem& measured_system(const std::string& name) {
+  for (const MeasuredSystem& system : kMeasuredSystems) {
+    if (name == system.name) return system;
+  }
+  throw Error(fmt::format("A figure of PowerInfer-2 is asked for '{}', which is not known.", name));
+}
+
+// 47B on the smaller phone: a quarter (section 7.2.1).
+double usual_ffn_share(const std::string& model, const std::string& phone) {
+  return phone == kAce2 && model == kMixtral ? kQuarterOfFfn : kHalfOfFfn;
+}
+
+PowerRun power_run_of(const plan::FigureCall& call) {
+  const MeasuredSystem& system = measured_system(call.text("system"));
+  PowerRun run{.model = call.text("model"), .system = system.system, .dense_on = system.dense_on};
+  if (call.has("phone")) run.phone = call.text("phone");
+  run.ffn_share = usual_ffn_share(run.model, run.phone);
+  if (call.has("FFN in memory")) run.ffn_share = call.number("FFN in memory");
+  if (call.has("memory GB")) run.memory_gb = call.number("memory GB");
+  if (call.has("tokens")) run.n_prompt = call.count("tokens");
+  if (call.has("steps")) run.n_steps = call.count("steps");
+  if (call.has("blocks ahead")) run.pipeline = NeuronPipeline::kNone;
+  if (call.has("samples")) {
+    run.n_sequences = call.count("samples");
+    run.n_steps = kStepsOfASample;
+  }
+  return run;
+}
 
 double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// "mean", or the share of them, 0 to 1, that are no larger.
+double at_point(const std::vector<double>& values, const plan::FigureCall& call) {
+  return call.text("at") == "mean" ? mean(values) : at_share(values, call.number("at"));
 }
 
 class PowerReproduction {
@@ -59,280 +97,138 @@ class PowerReproduction {
   explicit PowerReproduction(const PhoneFolder& folder) : runs_(folder.path), rows_(folder) {}
 
   TestReport run() {
-    add_motivation();
-    add_offloaded();
-    add_prompts();
-    add_budgets();
-    add_latencies();
-    add_in_memory();
-    add_best_of_four();
-    add_ablation();
-    add_energy();
+    add_figures();
+    add_rows(plan::read_simulated(rows_.folder().path + "/simulated/powerinfer-2.json"), figures_,
+             &rows_);
+    add_offloading_orders();
+    add_prompt_orders();
+    add_budget_orders();
+    add_best_of_four_orders();
+    rows_.add_rising(kAblation);
     return rows_.take("powerinfer-2");
   }
 
  private:
-  double half(const std::string& model, NeuronSystem system, const std::string& phone = "8gen3") {
-    // 47B on the smaller phone: a quarter (section 7.2.1).
-    const bool is_quarter = phone == kAce2 && model == kMixtral;
-    return runs_
-        .result({.model = model,
-                 .system = system,
-                 .phone = phone,
-                 .ffn_share = is_quarter ? kQuarterOfFfn : kHalfOfFfn})
-        .tokens_per_s();
-  }
-  const PowerResult& half_of(const char* model, NeuronSystem system) {
-    return runs_.result({.model = model, .system = system});
-  }
-  const PowerResult& whole(const char* model, NeuronSystem system) {
-    return runs_.result({.model = model, .system = system, .ffn_share = 1.0});
-  }
-  double dense(const char* model, lanes::Processor processor) {
-    return runs_.result({.model = model, .system = std::nullopt, .dense_on = processor})
-        .tokens_per_s();
-  }
-  double prompt(const std::string& model, std::optional<NeuronSystem> system, int n_prompt,
-                double ffn_share = kHalfOfFfn, const std::string& phone = "8gen3",
-                std::optional<plan::NeuronPipeline> pipeline = {}) {
-    return runs_
-        .result({.model = model,
-                 .system = system,
-                 .phone = phone,
-                 .ffn_share = ffn_share,
-                 .n_prompt = n_prompt,
-                 .pipeline = pipeline})
-        .tokens_per_s();
-  }
-  double dense_prompt(lanes::Processor processor) {
-    return runs_
-        .result({.model = kMistral,
-                 .system = std::nullopt,
-                 .dense_on = processor,
-                 .n_prompt = kTokensOfLong})
-        .tokens_per_s();
-  }
-
-  void value(const char* id, const char* name, const char* group, TestPart part, double simulated,
-             const std::string& inputs = "") {
-    rows_.add(id, name, group, TestKind::kValue, simulated, inputs).part = part;
-  }
-  void ratio(const char* id, const char* name, const char* group, TestPart part, double simulated,
-             const std::string& inputs = "") {
-    rows_.add(id, name, group, TestKind::kRatio, simulated, inputs).part = part;
-  }
-
-  void add_motivation() {
-    const auto power = NeuronSystem::kPowerInfer, flash = NeuronSystem::kFlash;
-    for (const auto& [id, system] : {std::pair("pf035", power), {"pf036", flash}}) {
-      value(id, "in memory", kMotivation, TestPart::kRest, whole(kMistral, system).tokens_per_s());
-      value(id, "50 %", kMotivation, TestPart::kRest, half(kMistral, system));
-    }
-    for (const auto& [name, system] : {std::pair("PowerInfer", power), {"LLMFlash", flash}}) {
-      const PowerResult& in_memory = whole(kMistral, system);
-      const PowerResult& offloaded = half_of(kMistral, system);
-      value("pf037", name, kMotivation, TestPart::kRest, in_memory.rate.bus_gb_s);
-      value("pf038", name, kMotivation, TestPart::kRest,
-            kPercentOfPower * offloaded.rate.flash_alone_share);
-      value("pf039", name, kMotivation, TestPart::kRest,
-            kPercentOfPower * offloaded.rate.busy_share[0]);
-      value("pf040", name, kMotivation, TestPart::kRest,
-            kPercentOfPower * (1.0 - offloaded.tokens_per_s() / in_memory.tokens_per_s()));
-    }
-    rows_.add_ordering("PowerInfer loses more by offloading than LLMFlash", 1.4 / 12.4, 2.3 / 12.9,
-                       half(kMistral, power) / whole(kMistral, power).tokens_per_s(),
-                       half(kMistral, flash) / whole(kMistral, flash).tokens_per_s());
-  }
-
-  std::vector<double> gains(NeuronSystem over, const std::string& phone) {
-    std::vector<double> gains;
-    for (const char* model : kPowerModels) {
-      gains.push_back(half(model, NeuronSystem::kXpu, phone) / half(model, over, phone));
-    }
-    return gains;
-  }
-
-  void add_offloaded() {
-    const std::string five = "five models";
-    const std::vector<double> over_flash = gains(NeuronSystem::kFlash, "8gen3");
-    const std::vector<double> over_llama = gains(NeuronSystem::kMap, "8gen3");
-    const auto best = [](const std::vector<double>& gains) {
-      return *std::max_element(gains.begin(), gains.end());
+  // Each stands beside published rows as phones/simulated/powerinfer-2.json says.
+  void add_figures() {
+    const auto add = [&](const char* name, auto figure_of) {
+      figures_.add(name,
+                   {"model", "system", "phone", "FFN in memory", "memory GB", "tokens", "steps",
+                    "blocks ahead", "at"},
+                   [this, figure_of](const plan::FigureCall& call) {
+                     return figure_of(runs_.result(power_run_of(call)), call);
+                   });
     };
-    ratio("pf041", "mean", kOffloaded, TestPart::kDecode, mean(over_flash), five);
-    ratio("pf041", "best", kOffloaded, TestPart::kDecode, best(over_flash), five);
-    ratio("pf042", "mean", kOffloaded, TestPart::kDecode, mean(over_llama), five);
-    ratio("pf042", "best", kOffloaded, TestPart::kDecode, best(over_llama), five);
-    ratio("pf043", "LLMFlash", kOffloaded, TestPart::kDecode,
-          mean(gains(NeuronSystem::kFlash, kAce2)), five + ", 8+ Gen 1");
-    ratio("pf043", "llama.cpp", kOffloaded, TestPart::kDecode,
-          mean(gains(NeuronSystem::kMap, kAce2)), five + ", 8+ Gen 1");
-    std::vector<double> flash_over_llama;
-    for (size_t i = 0; i < kPowerModels.size(); ++i) {
-      flash_over_llama.push_back(over_llama[i] / over_flash[i]);
-    }
-    ratio("pf044", "", kOffloaded, TestPart::kRest, mean(flash_over_llama), five);
-    value("pf045", "", kOffloaded, TestPart::kDecode, half(kMixtral, NeuronSystem::kXpu));
-    ratio("pf046", "", kOffloaded, TestPart::kDecode,
-          half(kBamboo, NeuronSystem::kXpu) / half(kLlama13b, NeuronSystem::kXpu));
-    for (const auto& [id, system] :
-         {std::pair("pf047", NeuronSystem::kXpu), {"pf048", NeuronSystem::kFlash}}) {
-      const double alone = half_of(kBamboo, system).rate.flash_alone_share;
-      value(id, "compute", kOffloaded, TestPart::kRest, kPercentOfPower * (1.0 - alone));
-      value(id, "I/O", kOffloaded, TestPart::kRest, kPercentOfPower * alone);
-    }
-    for (const auto& [id, model] : {std::pair("pf061", kMistral), {"pf062", kBamboo}}) {
-      value(id, "PowerInfer-2", kOffloaded, TestPart::kDecode, half(model, NeuronSystem::kXpu));
-      value(id, "LLMFlash", kOffloaded, TestPart::kRest, half(model, NeuronSystem::kFlash));
-    }
-    for (size_t i = 0; i < kPowerModels.size(); ++i) {
-      rows_.add_ordering(fmt::format("{}: faster than LLMFlash", kPowerModels[i]),
-                         over_flash[i] > 1.0);
-      rows_.add_ordering(fmt::format("{}: LLMFlash is faster than llama.cpp", kPowerModels[i]),
-                         flash_over_llama[i] > 1.0);
-    }
-    rows_.add_ordering("a ReLU model gains more over LLMFlash than a SiLU model", 2.4, 4.6,
-                       over_flash[0], over_flash[2]);
-  }
-
-  void add_prompts() {
-    const auto cpu = lanes::Processor::kCpu, gpu = lanes::Processor::kGpu,
-               npu = lanes::Processor::kNpu;
-    value("pf034", "NPU", kPromptsOfPower, TestPart::kRest, dense_prompt(npu));
-    value("pf034", "GPU", kPromptsOfPower, TestPart::kRest, dense_prompt(gpu));
-    value("pf034", "CPU", kPromptsOfPower, TestPart::kRest, dense_prompt(cpu));
-    const auto over = [&](NeuronSystem system, int n, const std::string& phone,
-                          std::optional<plan::NeuronPipeline> pipeline = {}) {
-      std::vector<double> gains;
-      for (const char* model : kPowerModels) {
-        const double share = phone == kAce2 && model == kMixtral ? kQuarterOfFfn : kHalfOfFfn;
-        gains.push_back(prompt(model, NeuronSystem::kXpu, n, share, phone) /
-                        prompt(model, system, n, share, phone, pipeline));
-      }
-      return gains;
-    };
-    const std::string five = "mean of five models";
-    ratio("pf049", "LLMFlash", kPromptsOfPower, TestPart::kPrompt,
-          mean(over(NeuronSystem::kFlash, kTokensOfLong, "8gen3")), five);
-    ratio("pf049", "llama.cpp", kPromptsOfPower, TestPart::kPrompt,
-          mean(over(NeuronSystem::kMap, kTokensOfLong, "8gen3")), five);
-    ratio("pf049", "QNN", kPromptsOfPower, TestPart::kPrompt,
-          mean(over(NeuronSystem::kXpu, kTokensOfLong, "8gen3", plan::NeuronPipeline::kNone)),
-          five + "; a block is read before it is computed");
-    ratio("pf050", "LLMFlash", kPromptsOfPower, TestPart::kPrompt,
-          mean(over(NeuronSystem::kFlash, kTokensOfLong, kAce2)), five);
-    ratio("pf050", "llama.cpp", kPromptsOfPower, TestPart::kPrompt,
-          mean(over(NeuronSystem::kMap, kTokensOfLong, kAce2)), five);
-    const std::vector<double> brief = over(NeuronSystem::kFlash, kTokensOfShort, "8gen3");
-    ratio("pf051", "", kPromptsOfPower, TestPart::kPrompt,
-          *std::max_element(brief.begin(), brief.end()), "the best of five models");
-    value("pf063", "PowerInfer-2", kPromptsOfPower, TestPart::kPrompt,
-          prompt(kBamboo, NeuronSystem::kXpu, kTokensOfLong, 1.0));
-    value("pf063", "QNN", kPromptsOfPower, TestPart::kRest, dense_prompt(npu));
-    ratio("pf063", "over other frameworks", kPromptsOfPower, TestPart::kPrompt,
-          prompt(kBamboo, NeuronSystem::kXpu, kTokensOfLong, 1.0) /
-              std::max(dense_prompt(cpu), dense_prompt(gpu)),
-          "over the faster of CPU and GPU");
-    value("pf064", "", kPromptsOfPower, TestPart::kPrompt,
-          prompt(kBamboo, NeuronSystem::kXpu, kTokensOfLong));
-    rows_.add_ordering("the NPU reads prompts faster than the GPU",
-                       dense_prompt(npu) > dense_prompt(gpu));
-    rows_.add_ordering("the GPU reads prompts faster than the CPU",
-                       dense_prompt(gpu) > dense_prompt(cpu));
-    rows_.add_ordering("reading the next block ahead gains over reading it first",
-                       prompt(kBamboo, NeuronSystem::kXpu, kTokensOfLong) >
-                           prompt(kBamboo, NeuronSystem::kXpu, kTokensOfLong, kHalfOfFfn, "8gen3",
-                                  plan::NeuronPipeline::kNone));
-  }
-
-  double at_gb(NeuronSystem system, double gb) {
-    return runs_.result({.model = kMixtral, .system = system, .memory_gb = gb}).tokens_per_s();
-  }
-
-  void add_budgets() {
-    const auto ours = NeuronSystem::kXpu, flash = NeuronSystem::kFlash;
-    const double least = at_gb(ours, kLeastGb), most = at_gb(ours, kMostGb);
-    value("pf052", "PowerInfer-2", kBudgets, TestPart::kDecode, least);
-    ratio("pf052", "over LLMFlash", kBudgets, TestPart::kDecode, least / at_gb(flash, kLeastGb));
-    value("pf053", "PowerInfer-2", kBudgets, TestPart::kDecode, most);
-    ratio("pf053", "over LLMFlash", kBudgets, TestPart::kDecode, most / at_gb(flash, kMostGb));
-    ratio("pf053", "over llama.cpp", kBudgets, TestPart::kDecode,
-          most / at_gb(NeuronSystem::kMap, kMostGb));
-    const PowerResult& at_least =
-        runs_.result({.model = kMixtral, .system = ours, .memory_gb = kLeastGb});
-    const plan::NeuronPlan& plan = *at_least.plan;
+    using Result = const PowerResult&;
+    using Call = const plan::FigureCall&;
+    add("prompt rate", [](Result r, Call) { return r.tokens_per_s(); });
+    add("step rate", [](Result r, Call) { return r.tokens_per_s(); });
+    add("step ms", [](Result r, Call call) { return kMsPerS * at_point(r.rate.step_s, call); });
+    add("bus GB/s", [](Result r, Call) { return r.rate.bus_gb_s; });
+    add("reads alone %", [](Result r, Call) { return kPercent * r.rate.flash_alone_share; });
+    add("computing %", [](Result r, Call) { return kPercent * (1.0 - r.rate.flash_alone_share); });
+    add("CPU busy %", [](Result r, Call) { return kPercent * r.rate.busy_share[0]; });
+    add("watts", [](Result r, Call) { return r.rate.joules / r.rate.seconds; });
+    add("joules a token", [](Result r, Call) { return r.rate.joules_per_token(); });
+    add("hits %", [](Result r, Call) { return kPercent * (1.0 - r.neurons.miss_rate()); });
+    add("misses %", [](Result r, Call call) {
+      return kPercent *
+             (call.text("at") == "mean" ? r.neurons.miss_rate() : at_point(r.miss_rates, call));
+    });
     const auto gb = [](uint64_t bytes) { return static_cast<double>(bytes) / kBytesOfGb; };
-    value("pf055", "non-FFN", kBudgets, TestPart::kRest,
-          gb(plan.other_bytes) - at_least.runtime_gb);
-    value("pf055", "predictors", kBudgets, TestPart::kRest, gb(plan.predictor_bytes));
-    value("pf055", "FFN scales", kBudgets, TestPart::kRest, gb(plan.scale_bytes));
-    value("pf055", "cache", kBudgets, TestPart::kRest, gb(plan.cache_bytes));
-    for (size_t i = 1; i < kBudgetsGb.size(); ++i) {
-      rows_.add_ordering(
-          fmt::format("47B: faster with {:g} GB than with {:g}", kBudgetsGb[i], kBudgetsGb[i - 1]),
-          at_gb(ours, kBudgetsGb[i]) > at_gb(ours, kBudgetsGb[i - 1]));
-    }
-    const double middle = at_gb(ours, (kLeastGb + kMostGb) / 2.0);
-    const double straight = (least + most) / 2.0;
-    rows_.add_ordering(
-        fmt::format("47B: speed grows in a line: in the middle {:.0f} % of what a line would give",
-                    kPercentOfPower * middle / straight),
-        std::abs(middle / straight - 1.0) < 0.1);
+    add("cache GB", [gb](Result r, Call) { return gb(r.plan->cache_bytes); });
+    add("cache % of the model",
+        [gb](Result r, Call) { return kPercent * gb(r.plan->cache_bytes) / gb(r.model_bytes); });
+    add("predictors GB", [gb](Result r, Call) { return gb(r.plan->predictor_bytes); });
+    add("scales GB", [gb](Result r, Call) { return gb(r.plan->scale_bytes); });
+    add("no FFN GB", [gb](Result r, Call) { return gb(r.plan->other_bytes) - r.runtime_gb; });
+    // Samples end one after the other: the rate while so many of them are `left`.
+    figures_.add("rate together", {"model", "system", "FFN in memory", "samples", "left"},
+                 [this](Call call) {
+                   const PowerResult& result = runs_.result(power_run_of(call));
+                   const int n_ended = call.count("samples") - call.count("left");
+                   return result.together.at(static_cast<size_t>(n_ended)).tokens_per_s();
+                 });
   }
 
-  void add_latencies() {
-    for (const auto& [name, model] : {std::pair("47B", kMixtral), {"Bamboo-7B", kBamboo}}) {
-      const PowerResult& many = runs_.result({.model = model, .n_steps = kManySteps});
-      const std::vector<double>& steps = many.rate.step_s;
-      value("pf057", name, kLatency, TestPart::kDecode, kMsPerS * mean(steps));
-      value("pf058", name, kLatency, TestPart::kDecode, kMsPerS * at_share(steps, 0.5));
-      value("pf059", name, kLatency, TestPart::kDecode, kMsPerS * at_share(steps, 0.9));
-      value("pf060", name, kLatency, TestPart::kDecode, kMsPerS * at_share(steps, 0.99));
-    }
-    const PowerResult& mixtral = runs_.result({.model = kMixtral, .n_steps = kManySteps});
-    value("pf032", "mean", kLatency, TestPart::kRest,
-          kPercentOfPower * mixtral.neurons.miss_rate());
-    value("pf032", "P99", kLatency, TestPart::kRest,
-          kPercentOfPower * at_share(mixtral.miss_rates, 0.99));
-    value("pf033", "", kLatency, TestPart::kRest,
-          kPercentOfPower * (1.0 - half_of(kBamboo, NeuronSystem::kCache).neurons.miss_rate()));
+  double half(const std::string& model, NeuronSystem system) {
+    return runs_.result({.model = model, .system = system, .ffn_share = kHalfOfFfn}).tokens_per_s();
   }
-
-  void add_in_memory() {
-    const double ours = whole(kBamboo, NeuronSystem::kXpu).tokens_per_s();
-    const double cpu = dense(kBamboo, lanes::Processor::kCpu);
-    const double gpu = dense(kBamboo, lanes::Processor::kGpu);
-    const double npu = dense(kBamboo, lanes::Processor::kNpu);
-    ratio("pf065", "llama.cpp", kInMemory, TestPart::kDecode, ours / cpu);
-    ratio("pf065", "MLC", kInMemory, TestPart::kDecode, ours / gpu);
-    ratio("pf065", "QNN", kInMemory, TestPart::kDecode, ours / npu);
-    const double all = static_cast<double>(whole(kBamboo, NeuronSystem::kXpu).plan->cache_bytes);
-    const double some = static_cast<double>(half_of(kBamboo, NeuronSystem::kXpu).plan->cache_bytes);
-    value("pf066", "saved", kInMemory, TestPart::kRest, (all - some) / kBytesOfGb);
-    value("pf066", "share", kInMemory, TestPart::kRest,
-          kPercentOfPower * (all - some) /
-              static_cast<double>(whole(kBamboo, NeuronSystem::kXpu).model_bytes));
-    rows_.add_ordering("in memory faster than QNN", ours > npu);
-    rows_.add_ordering("in memory faster than llama.cpp", ours > cpu);
-    rows_.add_ordering("in memory faster than MLC", ours > gpu);
+  double whole(const char* model, NeuronSystem system) {
+    return runs_.result({.model = model, .system = system, .ffn_share = 1.0}).tokens_per_s();
   }
-
-  // The batch falls by one every four iterations (section 7.4).
+  double dense(const char* model, lanes::Processor processor, int n_prompt = 0) {
+    return runs_.result({.model = model, .system = {}, .dense_on = processor, .n_prompt = n_prompt})
+        .tokens_per_s();
+  }
+  double at_gb(double gb) {
+    return runs_.result({.model = kMixtral, .memory_gb = gb}).tokens_per_s();
+  }
   double together(std::optional<NeuronSystem> system, int n) {
     const PowerRun run{.model = kBamboo,
                        .system = system,
                        .ffn_share = 1.0,
-                       .n_steps = 4,
+                       .n_steps = kStepsOfASample,
                        .n_sequences = kSamples};
     return runs_.result(run).together[static_cast<size_t>(kSamples - n)].tokens_per_s();
   }
 
-  void add_best_of_four() {
+  // What the paper says in words.
+  void add_offloading_orders() {
+    const auto power = NeuronSystem::kPowerInfer, flash = NeuronSystem::kFlash;
+    rows_.add_ordering("PowerInfer loses more by offloading than LLMFlash", 1.4 / 12.4, 2.3 / 12.9,
+                       half(kMistral, power) / whole(kMistral, power),
+                       half(kMistral, flash) / whole(kMistral, flash));
+    const auto gain = [&](const char* model) {
+      return half(model, NeuronSystem::kXpu) / half(model, flash);
+    };
+    for (const char* model : kPowerModels) {
+      rows_.add_ordering(fmt::format("{}: faster than LLMFlash", model), gain(model) > 1.0);
+      rows_.add_ordering(fmt::format("{}: LLMFlash is faster than llama.cpp", model),
+                         half(model, flash) > half(model, NeuronSystem::kMap));
+    }
+    rows_.add_ordering("a ReLU model gains more over LLMFlash than a SiLU model", 2.4, 4.6,
+                       gain(kMistral), gain(kBamboo));
+    const double ours = whole(kBamboo, NeuronSystem::kXpu);
+    const auto cpu = lanes::Processor::kCpu, gpu = lanes::Processor::kGpu,
+               npu = lanes::Processor::kNpu;
+    rows_.add_ordering("in memory faster than QNN", ours > dense(kBamboo, npu));
+    rows_.add_ordering("in memory faster than llama.cpp", ours > dense(kBamboo, cpu));
+    rows_.add_ordering("in memory faster than MLC", ours > dense(kBamboo, gpu));
+  }
+
+  void add_prompt_orders() {
+    const auto prompt = [&](lanes::Processor processor) {
+      return dense(kMistral, processor, kTokensOfLong);
+    };
+    const double gpu = prompt(lanes::Processor::kGpu);
+    rows_.add_ordering("the NPU reads prompts faster than the GPU",
+                       prompt(lanes::Processor::kNpu) > gpu);
+    rows_.add_ordering("the GPU reads prompts faster than the CPU",
+                       gpu > prompt(lanes::Processor::kCpu));
+    PowerRun run{.model = kBamboo, .n_prompt = kTokensOfLong};
+    const double ahead = runs_.result(run).tokens_per_s();
+    run.pipeline = NeuronPipeline::kNone;
+    rows_.add_ordering("reading the next block ahead gains over reading it first",
+                       ahead > runs_.result(run).tokens_per_s());
+  }
+
+  void add_budget_orders() {
+    for (size_t i = 1; i < kBudgetsGb.size(); ++i) {
+      rows_.add_ordering(
+          fmt::format("47B: faster with {:g} GB than with {:g}", kBudgetsGb[i], kBudgetsGb[i - 1]),
+          at_gb(kBudgetsGb[i]) > at_gb(kBudgetsGb[i - 1]));
+    }
+    const double middle = at_gb((kLeastGb + kMostGb) / 2.0);
+    const double straight = (at_gb(kLeastGb) + at_gb(kMostGb)) / 2.0;
+    rows_.add_ordering(
+        fmt::format("47B: speed grows in a line: in the middle {:.0f} % of what a line would give",
+                    kPercent * middle / straight),
+        std::abs(middle / straight - 1.0) < 0.1);
+  }
+
+  void add_best_of_four_orders() {
     const auto ours = NeuronSystem::kXpu, cpu = NeuronSystem::kPipeline;
-    ratio("pf067", "QNN", kBest, TestPart::kDecode, together(ours, 4) / together({}, 4));
-    ratio("pf067", "CPU only", kBest, TestPart::kDecode, together(ours, 4) / together(cpu, 4));
-    ratio("pf069", "CPU only", kBest, TestPart::kDecode, together(ours, 1) / together(cpu, 1));
-    ratio("pf069", "QNN", kBest, TestPart::kDecode, together(ours, 1) / together({}, 1));
     rows_.add_ordering("one sample left: QNN is slower than the CPU alone",
                        together({}, 1) < together(cpu, 1));
     for (int n = 2; n <= kSamples; ++n) {
@@ -343,39 +239,9 @@ class PowerReproduction {
     }
   }
 
-  void add_ablation() {
-    double before = 0.0, published_before = 0.0;
-    for (const auto& [id, system] : kAblationSteps) {
-      const double rate = half(kBamboo, system);
-      const double published = *rows_.row_of(id).values[0].value;
-      value(id, "", kAblation, TestPart::kDecode, rate);
-      if (before > 0.0) {
-        rows_.add_ordering(
-            fmt::format("{} is faster than the step before", plan::neuron_system_name(system)),
-            published_before, published, before, rate);
-      }
-      before = rate;
-      published_before = published;
-    }
-  }
-
-  void add_energy() {
-    const auto of = [&](const PowerResult& result, const char* name) {
-      value("pf076", name, kEnergyOfPower, TestPart::kRest, result.rate.joules_per_token(),
-            "Bamboo-7B, all in memory, generation");
-      return result.rate.joules / result.rate.seconds;
-    };
-    const double ours = of(whole(kBamboo, NeuronSystem::kXpu), "PowerInfer-2");
-    const double qnn = of(runs_.result({.model = kBamboo, .system = std::nullopt}), "QNN");
-    (void)of(runs_.result(
-                 {.model = kBamboo, .system = std::nullopt, .dense_on = lanes::Processor::kCpu}),
-             "llama.cpp");
-    value("pf075", "PowerInfer-2", kEnergyOfPower, TestPart::kRest, ours, "mean, not peak");
-    value("pf075", "QNN", kEnergyOfPower, TestPart::kRest, qnn, "mean, not peak");
-  }
-
   PowerRuns runs_;
   TestRows rows_;
+  Figures figures_;
 };
 
 }  // namespace

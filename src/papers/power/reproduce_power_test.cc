@@ -2,12 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <set>
-
 #include "engine/engine.h"
 #include "papers/power/power_runs.h"
 #include "plan/plan_json.h"
+#include "tests/support/paper_report.h"
 #include "tests/support/repository.h"
 
 namespace troika::papers {
@@ -25,18 +23,7 @@ double rate(PowerRuns& runs, const PowerRun& run) { return runs.result(run).toke
 TEST(ReproducePower, V3TheTestRowsOfThePaper) {
   const PhoneFolder folder = read_phone_folder(kPhonesOfPower);
   const TestReport report = simulate_powerinfer2(folder);
-  std::set<std::string> ids;
-  for (const TestRow& row : report.rows) {
-    ids.insert(row.base.row->id);
-    EXPECT_EQ(row.base.row->use, "test") << row.base.row->id;
-    if (!row.base.simulated) {
-      EXPECT_FALSE(row.reason.empty()) << row.base.row->id;
-      continue;
-    }
-    ASSERT_TRUE(row.error().has_value()) << row.base.row->id;
-    EXPECT_TRUE(std::isfinite(*row.error())) << row.base.row->id;
-  }
-  EXPECT_EQ(ids.size(), 45u);
+  test::expect_whole_report(report, 45u);
   EXPECT_GE(report.count(), 70);
   EXPECT_GE(report.count_orderings().n, 30);
 }

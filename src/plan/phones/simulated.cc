@@ -105,7 +105,8 @@ SimulatedRow read_row(const PlainJson& json, const PlainJson& group) {
   row.together = string_of(json, "together");
   if (row.id.empty()) throw Error("no 'row'");
   const Choices with = merged(merged({}, group), json);
-  for (const FigureCall& call : calls_of(list_of(json, "figure"), with)) {
+  const std::vector<std::string> figures = list_of(json, "figure");
+  for (const FigureCall& call : calls_of(figures, with)) {
     if (!json.contains("beside")) {
       row.terms.push_back({call});
       continue;
@@ -114,8 +115,8 @@ SimulatedRow read_row(const PlainJson& json, const PlainJson& group) {
       row.terms.push_back({call, std::move(other)});
     }
   }
-  if (row.terms.empty()) throw Error("no 'figure'");
-  if (row.terms.size() > 1 && row.together.empty()) {
+  if (row.terms.empty() && row.reason.empty()) throw Error("no 'figure', and no 'reason' why not");
+  if (row.terms.size() > 1 && row.together.empty() && row.kind != kOrderedRow) {
     throw Error("several figures and no 'together'");
   }
   return row;

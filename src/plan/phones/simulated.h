@@ -28,17 +28,20 @@ struct FigureTerm {
   std::optional<FigureCall> beside = std::nullopt;
 };
 
+// The kind of a row of which only the order of its values counts: a term stands for each of them.
+inline constexpr const char* kOrderedRow = "order";
+
 struct SimulatedRow {
   std::string id;             // of the published row
   std::string name = {};      // of its value, where it has several
-  std::string kind = {};      // "value", "ratio", "range"; empty where `together` is a range
+  std::string kind = {};      // "value", "ratio", "range", kOrderedRow; none with a range together
   std::string part = {};      // as papers/test_rows.h calls it
   std::string inputs = {};    // a sentence for readers; figures may stand in it as {name:.1f}
   std::string reason = {};    // why the row does not count; empty: it counts
   std::string measured = {};  // what would be measured on this machine for it, if anything
   std::string as = {};        // what a term gives: see read_simulated
   std::string together = {};  // what several terms give: "mean", "geometric mean", "range", ...
-  std::vector<FigureTerm> terms = {};
+  std::vector<FigureTerm> terms = {};  // none: nothing simulates the row, for a `reason`
 };
 
 // Rows that are printed together.

@@ -48,6 +48,20 @@ TEST(Simulated, V3_AFigureBesideAnotherHasArgumentsOfItsOwn) {
   EXPECT_EQ(row.terms[1].beside->text("model"), "n");
 }
 
+TEST(Simulated, V3_ARowOfWhichOnlyTheOrderCountsHasATermForEachValue) {
+  const SimulatedFile file = read_text(one_row(R"({"row": "x001", "kind": "order", "figure": "f",
+                            "with": {"system": ["b", "a"]}})"));
+  const SimulatedRow& row = file.groups.at(0).rows.at(0);
+  ASSERT_EQ(row.terms.size(), 2u);
+  EXPECT_EQ(row.terms[0].of.text("system"), "b");
+  EXPECT_EQ(row.terms[1].of.text("system"), "a");
+}
+
+TEST(Simulated, V3_ARowWithAReasonNeedsNoFigure) {
+  const SimulatedFile file = read_text(one_row(R"({"row": "x001", "reason": "nobody can"})"));
+  EXPECT_TRUE(file.groups.at(0).rows.at(0).terms.empty());
+}
+
 TEST(Simulated, V3_WhatIsWrongIsNamed) {
   const auto expect_error = [](const std::string& text, const std::string& says) {
     try {
