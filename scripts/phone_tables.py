@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Writes what `troika reproduce` prints into docs/virtual-phone.md, docs/sd-npu.md, docs/heterollm.md, docs/shadowattn.md and
-docs/powerinfer-2.md.
+docs/powerinfer-2.md, and looks whether phones/record.json ends with today's figures.
 
 Usage: scripts/phone_tables.py [--program PROGRAM] [--check]
 
 Replaces what stands between the marks of its tables. --check changes nothing and exits with 1 where a page
-is not what the command prints.
+is not what the command prints. Either way it exits with 1 where a figure moved and phones/record.json does not
+say what moved it.
 """
 import argparse
+import functools
 import json
 import pathlib
 import re
@@ -24,8 +26,19 @@ PAGES = {"virtual-phone.md": ["residuals", "baselines", "llm.npu", "sensitivitie
          "powerinfer-2.md": ["powerinfer-2", "powerinfer-2 rows", "overlaps", "record powerinfer-2"]}
 
 
+REPORTS = ("micro", "baselines", "llm.npu", "sd.npu", "heterollm", "shadowattn", "powerinfer-2")
+# The record holds figures with one digit behind the point.
+ROUNDING = 0.051
+
+
 def reproduce(program, *arguments):
     return run(program, "reproduce", *arguments, "--phones", ROOT / "phones")
+
+
+@functools.lru_cache(maxsize=None)
+def report_of(program, name):
+    """What a command simulates takes up to half a minute: each runs once."""
+    return json.loads(reproduce(program, name, "--json"))
 
 
 def percent(share):
@@ -97,15 +110,39 @@ def record(report):
     return table(["date", "kind", "what, and why", "before", "after"], rows)
 
 
-def sensitivities(program):
-    found = json.loads(reproduce(program, "llm.npu", "--json"))["sensitivities"]
+def figures_now(report):
+    """A report's figures as the record holds them."""
+    medians_now = {name: 100 * error for name, error in report["median_error"].items()}
+    if "orderings" not in report:
+        return {"all": medians_now["test"]} if "test" in medians_now else medians_now
+    return {**medians_now, "kept": sum(ordering["is_kept"] for ordering in report["orderings"]),
+            "orderings": len(report["orderings"])}
+
+
+def unrecorded(program):
+    """Figures that are not those of the last entry for their report: whoever moves one writes down why."""
+    last = {}
+    for change in json.loads((ROOT / "phones" / "record.json").read_text())["changes"]:
+        last.update(change["figures"])
+    lines = [f"{name} has reports that nobody makes" for name in sorted(set(last) - set(REPORTS))]
+    for name in REPORTS:
+        now, then = figures_now(report_of(program, name)), last.get(name, {})
+        for figure in sorted(set(now) | set(then)):
+            a, b = now.get(figure), then.get(figure)
+            if a is None or b is None or abs(a - b) > ROUNDING:
+                lines.append(f"{name}, {figure}: {a} now, {b} in the record")
+    return lines
+
+
+def sensitivities(report):
+    found = report["sensitivities"]
     rows = [[f"`{s['constant']}`", percent(s["values"]), percent(s["prompts"]), percent(s["all"]),
              f"{s['kept']} of {s['orderings']}"] for s in found]
     return table(["constant", "values", "prompts", "all", "orderings"], rows)
 
 
-def overlaps(program):
-    found = json.loads(reproduce(program, "powerinfer-2", "--json"))["overlaps"]
+def overlaps(report):
+    found = report["overlaps"]
     rows = [[f"{o['overlap']:g}", percent(o["miss_rate"]), f"{o['tokens_per_s']:.2f}", f"{o['by_matrix']:.2f}",
              f"{o['llmflash']:.2f}"] for o in found]
     return table(["overlap", "read", "tokens/s", "by matrices", "as LLMFlash"], rows)
@@ -173,20 +210,18 @@ def main():
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     program = pathlib.Path(options.program).resolve()
-    reports = json.loads(reproduce(program, "all", "--json"))
-    shadow = json.loads(reproduce(program, "shadowattn", "--json"))
-    texts = {"residuals": lambda: residuals(program), "baselines": lambda: baselines(reports["baselines"]),
-             "llm.npu": lambda: medians(reports["llm.npu"]), "sd.npu": lambda: medians(reports["sd.npu"]),
-             "powerinfer-2": lambda: medians(reports["powerinfer-2"]), "overlaps": lambda: overlaps(program),
-             "powerinfer-2 rows": lambda: rows_of(reports["powerinfer-2"]),
-             "heterollm": lambda: medians(reports["heterollm"]), "heterollm rows": lambda: rows_of(reports["heterollm"]),
-             "shadowattn": lambda: medians(shadow), "shadowattn rows": lambda: rows_of(shadow),
-             "shadowattn kernels": lambda: kernels(shadow), "shadowattn ablation": lambda: ablation(shadow),
-             "shadowattn sensitivities": lambda: shadow_sensitivities(shadow),
-             "table 3": lambda: table3(reports["sd.npu"]), "sensitivities": lambda: sensitivities(program)}
-    texts.update({f"record {report}": lambda report=report: record(report)
-                  for report in ("micro", "baselines", "llm.npu", "sd.npu", "heterollm", "shadowattn",
-                                 "powerinfer-2")})
+    report = functools.partial(report_of, program)
+    texts = {"residuals": lambda: residuals(program), "baselines": lambda: baselines(report("baselines")),
+             "llm.npu": lambda: medians(report("llm.npu")), "sd.npu": lambda: medians(report("sd.npu")),
+             "powerinfer-2": lambda: medians(report("powerinfer-2")), "overlaps": lambda: overlaps(report("powerinfer-2")),
+             "powerinfer-2 rows": lambda: rows_of(report("powerinfer-2")),
+             "heterollm": lambda: medians(report("heterollm")), "heterollm rows": lambda: rows_of(report("heterollm")),
+             "shadowattn": lambda: medians(report("shadowattn")), "shadowattn rows": lambda: rows_of(report("shadowattn")),
+             "shadowattn kernels": lambda: kernels(report("shadowattn")),
+             "shadowattn ablation": lambda: ablation(report("shadowattn")),
+             "shadowattn sensitivities": lambda: shadow_sensitivities(report("shadowattn")),
+             "table 3": lambda: table3(report("sd.npu")), "sensitivities": lambda: sensitivities(report("llm.npu"))}
+    texts.update({f"record {name}": lambda name=name: record(name) for name in REPORTS})
     stale = []
     for name, tables in PAGES.items():
         page = ROOT / "docs" / name
@@ -197,6 +232,10 @@ def main():
             stale.append(name)
             if not options.check:
                 page.write_text(new)
+    moved = unrecorded(program)
+    if moved:
+        print("Add what changed to phones/record.json:", *moved, sep="\n  ")
+        return 1
     if options.check and stale:
         print(f"Not what 'troika reproduce' prints: {', '.join(stale)}. Run scripts/phone_tables.py.")
         return 1
