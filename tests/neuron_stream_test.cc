@@ -8,9 +8,10 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/system.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_engine.h"
+#include "tune/default_text.h"
+#include "tune/heat.h"
 
 namespace troika::prepare {
 namespace {
@@ -36,6 +37,7 @@ Options by_neuron() {
   options.prompts.prefill = plan::Prefill::kSame;
   options.prompts.chunk = 32;
   options.memory.context = 256;
+  options.memory.held_bytes = 0;
   options.lanes.n_threads = 2;
   return options;
 }
@@ -57,29 +59,25 @@ const NeuronStream* neurons_of(const TinyEngine& engine) {
   return stream != nullptr ? stream->neurons() : nullptr;
 }
 
-// What the process has counts too, and varies: a limit is looked for with which this share of the
-// neurons, or less, has a place.
+// The largest limit, to 64 KB, with which this share of the neurons, or less, has a place.
 std::unique_ptr<TinyEngine> engine_with_share(const TinyModel& model, Options options,
                                               size_t whole_bytes, double share) {
-  options.memory.limit_bytes = resident_bytes() + whole_bytes;
-  for (int i = 0; i < 200; ++i) {
+  const double wanted = share * double(model.n_layers) * model.ffn_width;
+  size_t low = 0, high = whole_bytes;  // the first may be refused, the second holds too many
+  std::unique_ptr<TinyEngine> found;
+  while (high - low > size_t{64} << 10) {
+    options.memory.limit_bytes = low + (high - low) / 2;
     try {
       auto engine = std::make_unique<TinyEngine>(model, options);
       const NeuronStream* const neurons = neurons_of(*engine);
-      const double wanted = share * double(model.n_layers) * model.ffn_width;
-      size_t less = size_t{1} << 20;
-      if (neurons != nullptr) {
-        const auto n_places = static_cast<double>(neurons->cache().n_slots());
-        if (n_places <= wanted) return engine;
-        const double place_bytes = double(neurons->bytes()) / n_places;
-        less = size_t{64 << 10} + static_cast<size_t>((n_places - wanted) * place_bytes);
-      }
-      options.memory.limit_bytes -= less;
+      const bool is_more = neurons == nullptr || double(neurons->cache().n_slots()) > wanted;
+      (is_more ? high : low) = options.memory.limit_bytes;
+      if (!is_more) found = std::move(engine);
     } catch (const Error&) {
-      options.memory.limit_bytes += size_t{80} << 10;
+      low = options.memory.limit_bytes;
     }
   }
-  return nullptr;
+  return found;
 }
 
 struct Case {
@@ -125,6 +123,50 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"llama", test_support::kQ4_0, NeuronPipeline::kCluster},
                     Case{"llama", test_support::kQ8_0, NeuronPipeline::kMatrix},
                     Case{"bamboo", test_support::kQ4_0, NeuronPipeline::kCluster}));
+
+// Counting which neurons are hot moves them on the disk and in memory, and changes no bit.
+class HotNeurons : public OwnSideFiles, public testing::Test {};
+
+TEST_F(HotNeurons, P5P8TheyStayInMemoryAndChangeNoBit) {
+  const TinyModel model = relu_model("llama", test_support::kQ4_0);
+  Options options = by_neuron();
+  std::vector<Logits> expected;
+  size_t whole_bytes = 0;
+  {
+    const TinyEngine whole(model, options);
+    expected = talk(*whole.session, model);
+    whole_bytes = whole.engine->ledger().total_bytes();
+  }
+  options.memory.limit_bytes =
+      engine_with_share(model, options, whole_bytes, 0.5)->engine->ledger().limit_bytes();
+  const test::TempFolder folder;
+  options.model.file = folder.file("tiny.gguf");
+  write_tiny_model(model, options.model.file);
+  options.ffn.pinned_percent = 50;
+  EXPECT_NE(test::message_of<UsageError>([&] { engine::Engine engine(options); })
+                .find("troika neurons"),
+            std::string::npos);
+  tune::HeatOptions how;
+  how.engine = options;
+  how.engine.memory.limit_bytes = 0;
+  how.engine.ffn.pinned_percent.reset();
+  how.text = tune::default_text();
+  how.most_tokens = 200;
+  const tune::HeatReport report = tune::measure_heat(how);
+  EXPECT_EQ(report.heat.n_tokens(), 200u);
+  EXPECT_GT(report.heat.live_share(), 0.2);
+  EXPECT_LT(report.heat.live_share(), 0.8);
+  for (const int percent : {0, 50, 100}) {
+    options.ffn.pinned_percent = percent;
+    engine::Engine engine(options);
+    ASSERT_NE(engine.loaded().stream, nullptr);
+    engine::Session session(engine);
+    EXPECT_EQ(talk(session, model), expected) << percent;
+    const NeuronStream& neurons = *engine.loaded().stream->neurons();
+    EXPECT_EQ(neurons.cache().n_pins() > 0, percent > 0);
+    EXPECT_GT(neurons.counters().cache.hits, 0);
+  }
+}
 
 TEST_F(NeuronFaults, P10AFileCutShortWhileRunningEndsThePassWithASentence) {
   const TinyModel model = relu_model("llama", test_support::kQ8_0);

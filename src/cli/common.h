@@ -29,6 +29,7 @@ void add_synth(Command& app);
 void add_plan(Command& app);
 void add_tune(Command& app);
 void add_sparsity(Command& app);
+void add_neurons(Command& app);
 void add_reproduce(Command& app);
 void add_profile(Command& app);
 void add_cache(Command& app);

@@ -130,6 +130,10 @@ void add_ffn(Command& command, prepare::Options& options) {
           "Where memory has no room for all neurons: compute those of a cluster as soon as they "
           "have been read (cluster), or when all of the matrix have been (matrix)")
       ->shows_default("cluster");
+  command.add_option("--neuron-pins", options.ffn.pinned_percent,
+                     "Likewise: percent of the places that the hottest neurons have for good, as "
+                     "'troika neurons' counted them; the others go by who was used last "
+                     "(default: 50 where that was counted)");
 }
 
 void add_lanes(Command& command, EngineFlags& flags) {

@@ -73,6 +73,7 @@ int run(int argc, char** argv) {
   troika::cli::add_tokenize(app);
   troika::cli::add_tune(app);
   troika::cli::add_sparsity(app);
+  troika::cli::add_neurons(app);
   troika::cli::add_plan(app);
   troika::cli::add_profile(app);
   troika::cli::add_bench(app);

@@ -35,14 +35,15 @@ Resident resident_now() { return {resident_bytes(), resident_anonymous_bytes()};
 // The tokenizer and all else that was read of the model are there, but nothing of its weights. Of
 // the file's pages only those before the tensors are the description's: what the map has of tensors
 // near what was read counts as weights.
-prepare::MemoryFigures figures_since(const Resident& before, const gguf::File& file) {
+prepare::MemoryFigures figures_since(const Resident& before, std::optional<size_t> held_bytes,
+                                     const gguf::File& file) {
   prepare::MemoryFigures figures = prepare::MemoryFigures::here();
   const size_t now = figures.program_bytes;
-  figures.model_bytes = now - std::min(before.anonymous_bytes, now);
+  figures.model_bytes = held_bytes ? 0 : now - std::min(before.anonymous_bytes, now);
   for (const gguf::File::Shard& shard : file.shards()) {
     figures.model_bytes += std::min<size_t>(shard.data_offset, shard.bytes.size());
   }
-  figures.program_bytes = before.bytes;
+  figures.program_bytes = held_bytes.value_or(before.bytes);
   return figures;
 }
 
@@ -73,7 +74,7 @@ Engine::Engine(const prepare::Options& options) {
   has_values_ = prepare::is_here(options) || options.phone.has_values;
   const Resident before = resident_now();
   model_ = prepare::open_model(options);
-  start_.memory = figures_since(before, model_->file);
+  start_.memory = figures_since(before, options.memory.held_bytes, model_->file);
   kernels_ = kernels::choose(detect_cpu_features(), options.kernels);
   choose_plan(options);
   loaded_ = prepare::load_weights(options, kernels_.table, ledger_, model_.get(), &plan_);

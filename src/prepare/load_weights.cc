@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <filesystem>
 
 #include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/hash.h"
-#include "plan/profile_cache.h"
 #include "prepare/neuron_blocks.h"
 #include "prepare/outlier_channels.h"
+#include "prepare/side_files.h"
 #include "prepare/streaming/neuron_stream.h"
 #include "prepare/weight_strips.h"
 #include "weights/content_key.h"
@@ -49,12 +47,8 @@ void pack_for_prompts(const Options& options, const model::Blueprint& blueprint,
   }
 }
 
-// In the folder of side files; the name tells which model of this machine it belongs to.
-std::string bundle_path(const gguf::File& file) {
-  std::error_code failure;
-  const std::filesystem::path whole = std::filesystem::absolute(file.path(), failure);
-  const std::string name = failure ? file.path() : whole.lexically_normal().string();
-  return fmt::format("{}/bundles-{:016x}.bin", plan::cache_folder(), hash_of(name));
+void add_note(const std::string& more, std::string* note) {
+  if (!more.empty()) *note += (note->empty() ? "" : "; ") + more;
 }
 
 // Neurons that are read when they are needed.
@@ -67,19 +61,31 @@ NeuronStream* stream_neurons(const Options& options, const OpenedModel& model,
         "Leave that out, or use ‹ffn› by-output, which reads whole blocks of the model.");
   }
   NeuronStreamOptions how;
-  how.path = bundle_path(model.file);
+  how.path = neuron_file_path("bundles", model.file);
   how.model_key = weights::content_key(model.file);
   how.most_bytes = most_bytes;
   how.pipeline = options.ffn.pipeline;
   how.n_threads = plan.n_threads();
   how.progress = options.progress;
+  std::string about_heat;
+  const std::optional<weights::NeuronHeat> heat =
+      kept_heat(model.file, ffns, model.weights, &about_heat);
+  add_note(about_heat, note);
+  if (heat) how.heat = &*heat;
+  if (options.ffn.pinned_percent && !heat) {
+    throw UsageError(
+        "‹neuron-pins› keeps hot neurons in memory, and nobody has counted which are hot. Run "
+        "'troika neurons' with this model first.");
+  }
+  how.pinned_share = 0.01 * options.ffn.pinned_percent.value_or(kUsualPinnedPercent);
   auto neurons = std::make_unique<NeuronStream>(how, ffns, *weights);
   NeuronStream* const stream = neurons.get();
   if (const weights::BundleFile& made = stream->file(); made.is_new()) {
     const std::string why =
         made.problem().empty() ? "" : fmt::format(": the one there {}", made.problem());
-    *note = fmt::format("wrote {} ({} of neurons in bundles{})", made.path(),
-                        bytes_text(made.bytes()), why);
+    add_note(fmt::format("wrote {} ({} of neurons in bundles{})", made.path(),
+                         bytes_text(made.bytes()), why),
+             note);
   }
   set_neurons(plan, std::move(neurons), weights);
   return stream;

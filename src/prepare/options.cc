@@ -53,6 +53,10 @@ void check_prompts(const PromptChoice& prompts) {
 }
 
 void check_ffn(const Options& options) {
+  if (const std::optional<int> pinned = options.ffn.pinned_percent;
+      pinned && (*pinned < 0 || *pinned > 100)) {
+    throw UsageError(fmt::format("‹neuron-pins› {} makes no sense; it is a percentage.", *pinned));
+  }
   if (!options.ffn.form || *options.ffn.form == plan::FfnForm::kByOutput) return;
   const char* const name = plan::ffn_form_name(*options.ffn.form);
   if (!is_here(options)) {

@@ -105,7 +105,12 @@ struct FfnChoice {
   std::optional<plan::FfnForm> form;
   // Where neurons are read when they are needed.
   NeuronPipeline pipeline = NeuronPipeline::kCluster;
+  // Of their places in memory, how many percent are those of the hottest for good; the others go by
+  // who was used last (P5). None: the usual share where it is known which are hot, else 0.
+  std::optional<int> pinned_percent;
 };
+
+inline constexpr int kUsualPinnedPercent = 50;
 
 // Where weights lie: see weight_pages.h.
 enum class Load { kAuto, kMap, kCopy };
@@ -122,6 +127,9 @@ struct MemoryChoice {
   // What the process may keep in memory, see memory.h; 0: of what is free, half bounds what is
   // copied and cached.
   size_t limit_bytes = 0;
+  // What the process is taken to hold before loading; none: what it does hold, which in a sanitised
+  // program is mostly the sanitizer's.
+  std::optional<size_t> held_bytes = {};
   Load load = Load::kAuto;
   std::optional<Layouts> layouts;  // none: as packed_bytes says
   size_t packed_bytes = 0;         // most bytes of packed copies of weights

@@ -237,6 +237,7 @@ void DiskLane::note_problem(const Read& read, int error_number) {
 }
 
 bool DiskLane::take_result(Read* read, int64_t result) {
+  if (options_.spoil) result = options_.spoil(read->request, result);
   if (result > 0) read->n_done += static_cast<uint64_t>(result);
   if (result >= 0 && read->n_done >= read->request.bytes) return true;
   const bool is_passing = result == -EINTR || result == -EAGAIN;

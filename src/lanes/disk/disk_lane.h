@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -23,6 +24,9 @@ struct DiskOptions {
   size_t buffer_bytes = 0;         // of memory that the lane registers with the kernel
   bool may_use_io_uring = true;
   bool may_read_directly = true;  // past the page cache, where address, offset and length allow
+  // Makes of what a read returned, bytes or -errno, what it is taken to have returned: a disk that
+  // fails, for tests. Called by one thread at a time.
+  std::function<int64_t(const ReadRequest& read, int64_t returned)> spoil = {};
 };
 
 class DiskLane : public Lane {

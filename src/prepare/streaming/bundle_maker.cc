@@ -27,8 +27,8 @@ void forget_pages(const Matrix& matrix) {
 }  // namespace
 
 BundleMaker::BundleMaker(std::span<const model::GatedFfn> ffns, const weights::Store& weights,
-                         int n_threads)
-    : ffns_(ffns.begin(), ffns.end()), weights_(weights), n_threads_(n_threads) {
+                         int n_threads, const weights::NeuronHeat* heat)
+    : ffns_(ffns.begin(), ffns.end()), weights_(weights), n_threads_(n_threads), heat_(heat) {
   TROIKA_ASSERT(!ffns.empty());
   shape_.n_layers = ffns.size();
   for (const model::GatedFfn& ffn : ffns) {
@@ -44,10 +44,12 @@ BundleMaker::BundleMaker(std::span<const model::GatedFfn> ffns, const weights::S
 uint64_t BundleMaker::key() const {
   Fnv hash;
   for (const weights::NeuronForm& form : forms_) hash.add(form.key());
+  if (heat_ != nullptr) hash.add(heat_->key());
   return hash.value();
 }
 
-std::vector<uint32_t> BundleMaker::order(uint64_t /*layer*/) {
+std::vector<uint32_t> BundleMaker::order(uint64_t layer) {
+  if (heat_ != nullptr) return heat_->order(layer);
   std::vector<uint32_t> order(shape_.n_neurons);
   std::iota(order.begin(), order.end(), 0);
   return order;

@@ -8,6 +8,7 @@
 #include "base/team.h"
 #include "model/gated_ffns.h"
 #include "weights/neurons/bundle_file.h"
+#include "weights/neurons/heat.h"
 #include "weights/neurons/neuron_form.h"
 #include "weights/store.h"
 
@@ -16,7 +17,8 @@ namespace troika::prepare {
 class BundleMaker : public weights::BundleSource {
  public:
   // The store must outlive this, its matrices lie as in the file. REQUIRES: there are FFNs.
-  BundleMaker(std::span<const model::GatedFfn> ffns, const weights::Store& weights, int n_threads);
+  BundleMaker(std::span<const model::GatedFfn> ffns, const weights::Store& weights, int n_threads,
+              const weights::NeuronHeat* heat = nullptr);
 
   // By FFN: with types that differ among layers, forms do too, and bundles are as large as the
   // largest.
@@ -25,7 +27,7 @@ class BundleMaker : public weights::BundleSource {
   size_t place_bytes() const { return place_bytes_; }
   uint64_t key() const;
 
-  // As in the model: nobody has said yet which neurons are hot.
+  // As in the model where nobody has said which neurons are hot.
   std::vector<uint32_t> order(uint64_t layer) override;
   void make(uint64_t layer, std::span<std::byte> bundles, std::span<std::byte> resident) override;
 
@@ -33,6 +35,7 @@ class BundleMaker : public weights::BundleSource {
   std::vector<model::GatedFfn> ffns_;
   const weights::Store& weights_;
   int n_threads_;
+  const weights::NeuronHeat* heat_;
   std::vector<weights::NeuronForm> forms_;
   weights::BundleShape shape_;
   size_t place_bytes_ = 0;

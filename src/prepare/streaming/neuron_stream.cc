@@ -47,11 +47,12 @@ weights::NeuronCacheShape cache_shape(const BundleShape& shape, size_t place_byt
           place_bytes};
 }
 
-// All that is not the places of neurons; for so many of these.
+// All that is not the places of neurons; for so many of these, all of them pinned.
 uint64_t fixed_bytes(const BundleShape& shape, size_t place_bytes, uint64_t n_slots) {
   return weights::BundleTables::memory_bytes(shape) +
          shape.n_layers * shape.n_neurons * sizeof(uint32_t) + staging_bytes(shape) + place_bytes +
-         NeuronCache::list_bytes(cache_shape(shape, place_bytes), n_slots);
+         NeuronCache::list_bytes(cache_shape(shape, place_bytes), n_slots) +
+         n_slots * sizeof(weights::NeuronId);
 }
 
 }  // namespace
@@ -73,7 +74,7 @@ size_t NeuronStream::most_bytes(std::span<const model::GatedFfn> ffns,
 NeuronStream::NeuronStream(const NeuronStreamOptions& options,
                            std::span<const model::GatedFfn> ffns, const weights::Store& weights)
     : options_(options) {
-  BundleMaker maker(ffns, weights, options.n_threads);
+  BundleMaker maker(ffns, weights, options.n_threads, options.heat);
   forms_ = maker.forms();
   place_bytes_ = maker.place_bytes();
   const BundleFile::Options file = {
@@ -87,6 +88,8 @@ NeuronStream::NeuronStream(const NeuronStreamOptions& options,
                             bytes_text(options.most_bytes)));
   }
   open_disk();
+  if (options.heat != nullptr) read_hottest();
+  options_.heat = nullptr;  // it need not outlive this call
   for (size_t i = 0; i < ffns.size(); ++i) {
     weights::NeuronFfn ffn;
     ffn.index = static_cast<int>(i);
@@ -127,6 +130,13 @@ void NeuronStream::make_cache() {
   weights::NeuronCacheOptions how;
   how.fixed_bytes = fixed_bytes(shape, place_bytes_, n_slots);
   how.capacity_bytes = how.fixed_bytes + n_slots * place_bytes_;
+  // What is not pinned is where segments of other neurons take turns.
+  const uint64_t n_most_pins = n_slots - std::min(n_slots, least_slots(shape));
+  const auto n_pins = static_cast<uint64_t>(options_.pinned_share * static_cast<double>(n_slots));
+  if (options_.heat != nullptr && n_slots < n_all) {
+    how.frequent = options_.heat->hottest(std::min(n_pins, n_most_pins));
+    how.pinned_share = 1.0;
+  }
   cache_ = std::make_unique<NeuronCache>(cache_shape(shape, place_bytes_), how);
   places_ = PageBuffer(n_slots * place_bytes_);
   nothing_ = PageBuffer(place_bytes_);
@@ -148,6 +158,7 @@ void NeuronStream::open_disk() {
   disk.names = {file_->path()};
   disk.depth = kDepth;
   disk.may_use_io_uring = options_.may_use_io_uring;
+  disk.spoil = options_.spoil;
   disk_ = std::make_unique<lanes::DiskLane>(disk);
   read_ = disk_->make_read();
 }
@@ -346,8 +357,10 @@ NeuronStream::Counters NeuronStream::counters() const {
 
 std::string NeuronStream::text() const {
   const BundleShape& shape = file_->layout().shape();
-  return fmt::format("{} of {} neurons have places ({} with scales); the others are read from {}",
-                     cache_->n_slots(), shape.n_layers * shape.n_neurons, bytes_text(bytes()),
+  const std::string pins =
+      cache_->n_pins() > 0 ? fmt::format(", the {} hottest for good", cache_->n_pins()) : "";
+  return fmt::format("{} of {} neurons have places ({} with scales){}; the others are read from {}",
+                     cache_->n_slots(), shape.n_layers * shape.n_neurons, bytes_text(bytes()), pins,
                      file_->path());
 }
 

@@ -18,6 +18,7 @@
 #include "prepare/options.h"
 #include "prepare/streaming/staging.h"
 #include "weights/neurons/bundle_file.h"
+#include "weights/neurons/heat.h"
 #include "weights/neurons/neuron_cache.h"
 #include "weights/neurons/neuron_form.h"
 #include "weights/neurons/neurons.h"
@@ -29,8 +30,13 @@ struct NeuronStreamOptions {
   uint64_t model_key = 0;
   size_t most_bytes = 0;  // of memory, as `bytes` counts it
   NeuronPipeline pipeline = NeuronPipeline::kCluster;
+  // Which neurons are hot; null: nobody knows. Those are read at the start, as many as there are
+  // places, and this share of the places is theirs for good.
+  const weights::NeuronHeat* heat = nullptr;
+  double pinned_share = 0.0;
   int n_threads = 1;  // that make the side file
   bool may_use_io_uring = true;
+  decltype(lanes::DiskOptions::spoil) spoil = {};
   ProgressFunction progress = {};
 };
 
@@ -97,6 +103,9 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   void done(int ffn, int segment) override;
   void finish(int ffn) override;
 
+  // Reads the hottest neurons to their places. Once, before anything is asked for.
+  void read_hottest();
+  void read_first(uint64_t layer, uint64_t n);
   void make_ranks();
   void make_cache();
   void open_disk();

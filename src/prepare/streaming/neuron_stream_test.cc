@@ -3,9 +3,12 @@
 #include "prepare/streaming/neuron_stream.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -90,6 +93,9 @@ class NeuronStreams : public testing::TestWithParam<Way> {
         NeuronStream::least_bytes(model.ffns, *model.store) + n_more * (maker.place_bytes() + 8);
     options.may_use_io_uring = GetParam().may_use_io_uring;
     options.pipeline = GetParam().pipeline;
+    options.spoil = spoil;
+    options.heat = heat;
+    options.pinned_share = pinned_share;
     auto stream = std::make_unique<NeuronStream>(options, model.ffns, *model.store);
     EXPECT_LE(stream->bytes(), options.most_bytes);
     return stream;
@@ -150,6 +156,9 @@ class NeuronStreams : public testing::TestWithParam<Way> {
   }
 
   test::TempFolder folder;
+  decltype(NeuronStreamOptions::spoil) spoil;  // what the disk does wrong
+  const weights::NeuronHeat* heat = nullptr;
+  double pinned_share = 0.0;
 };
 
 TEST_P(NeuronStreams, P6BytesAreThoseOfTheModelAtAnyBudget) {
@@ -264,6 +273,91 @@ TEST_P(NeuronStreams, P7AFileThatIsReplacedWhileRunningIsStillTheOneThatWasOpene
   stream->check();
 }
 
+TEST_P(NeuronStreams, P5TheHottestAreThereFromTheStartAndStay) {
+  const RandomFfns model(Type::kQ4_0, 1024);
+  weights::NeuronHeat counted(kFfns, kNeurons);
+  std::vector<uint32_t> hot;
+  for (uint64_t ffn = 0; ffn < kFfns; ++ffn) {
+    for (uint32_t i = 0; i < kNeurons; ++i) {
+      const bool is_hot = random_bits(11, i) % 16 == 0;  // the same ones in each
+      counted.counts(ffn)[i] = static_cast<uint32_t>(random_bits(10 + ffn, i) % 50) +
+                               (is_hot ? 1000 : 0);
+      if (ffn == 0 && is_hot) hot.push_back(i);
+    }
+  }
+  counted.set_tokens(2000);
+  heat = &counted;
+  for (const double share : {0.0, 0.5, 1.0}) {
+    pinned_share = share;
+    const auto stream = stream_over(model, 600);
+    for (int ffn = 0; ffn < kFfns; ++ffn) EXPECT_EQ(use(*stream, model, ffn, hot), 0);
+    EXPECT_EQ(stream->counters().cache.misses, 0);
+    EXPECT_EQ(stream->counters().n_reads, 0);
+    // All neurons of all blocks pass by, more than there are places.
+    for (int ffn = 0; ffn < kFfns; ++ffn) {
+      ASSERT_EQ(use(*stream, model, ffn, random_neurons(1, 2.0), 2), 0);
+    }
+    const int64_t n_misses = stream->counters().cache.misses;
+    EXPECT_GT(n_misses, 0);
+    for (int ffn = 0; ffn < kFfns; ++ffn) ASSERT_EQ(use(*stream, model, ffn, hot), 0);
+    if (share == 0.0) {
+      EXPECT_EQ(stream->cache().n_pins(), 0);
+      EXPECT_GT(stream->counters().cache.misses, n_misses);
+    } else {
+      EXPECT_EQ(stream->counters().cache.misses, n_misses) << share;
+      EXPECT_LE(stream->cache().n_pins() + 2 * kSegmentNeurons, stream->cache().n_slots());
+    }
+    stream->check();
+    EXPECT_LE(stream->cache().most_resident_bytes(), stream->bytes());
+  }
+}
+
+TEST_P(NeuronStreams, P10ShortReadsGoOnWhereTheyEnded) {
+  const RandomFfns model(Type::kF16, 1024);
+  std::atomic<uint64_t> n_calls = 0;
+  std::atomic<int> n_short = 0;
+  spoil = [&](const lanes::ReadRequest&, int64_t returned) -> int64_t {
+    const uint64_t call = n_calls++;
+    if (returned < 2 || random_bits(5, call) % 3 == 0) return returned;
+    ++n_short;
+    if (random_bits(6, call) % 4 == 0) return -EINTR;
+    return 1 + static_cast<int64_t>(random_bits(7, call) % static_cast<uint64_t>(returned - 1));
+  };
+  const auto stream = stream_over(model, 300);
+  for (uint64_t round = 0; round < 30; ++round) {
+    const int ffn = static_cast<int>(round % kFfns);
+    ASSERT_EQ(use(*stream, model, ffn, random_neurons(round, 0.2), 2), 0) << round;
+  }
+  stream->check();
+  EXPECT_GT(n_short, 100);
+}
+
+TEST_P(NeuronStreams, P10ADiskThatFailsIsASentenceAndNothingOfItIsKept) {
+  const RandomFfns model(Type::kF16, 1024);
+  std::atomic<bool> is_broken = false;
+  spoil = [&](const lanes::ReadRequest& read, int64_t returned) -> int64_t {
+    return is_broken && read.offset / 4096 % 7 == 0 ? -EIO : returned;
+  };
+  const auto stream = stream_over(model, 5000);
+  for (int i = 0; i < 20; ++i) {
+    const std::vector<uint32_t> live = random_neurons(static_cast<uint64_t>(i), 0.1);
+    is_broken = true;
+    if (use(*stream, model, i % kFfns, live, 2) > 0) {
+      try {
+        stream->check();
+        FAIL() << "no error";
+      } catch (const Error& error) {
+        const std::string text = error.what();
+        EXPECT_NE(text.find("bundles.bin"), std::string::npos) << text;
+        EXPECT_NE(text.find("cannot be read"), std::string::npos) << text;
+      }
+    }
+    is_broken = false;
+    ASSERT_EQ(use(*stream, model, i % kFfns, live, 2), 0) << i;
+    stream->check();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, NeuronStreams,
                          testing::Values(Way{true, NeuronPipeline::kCluster},
                                          Way{false, NeuronPipeline::kCluster},
@@ -273,6 +367,43 @@ INSTANTIATE_TEST_SUITE_P(Ways, NeuronStreams,
                                   (info.param.pipeline == NeuronPipeline::kMatrix ? "ByMatrix"
                                                                                   : "");
                          });
+
+// Whenever a process that writes bundles is killed, the next one finds a whole file or none.
+TEST(BundlesOfAKilledProcess, P7AreNeverUsed) {
+  const RandomFfns model(Type::kQ4_0, 1024);
+  const test::TempFolder folder;
+  NeuronStreamOptions options;
+  options.path = folder.file("bundles/bundles.bin");
+  options.model_key = 1;
+  options.most_bytes = NeuronStream::least_bytes(model.ffns, *model.store);
+  int n_absent = 0, n_whole = 0;
+  for (uint64_t round = 0; round < 24; ++round) {
+    std::filesystem::remove(options.path);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      try {
+        const NeuronStream written(options, model.ffns, *model.store);
+        for (;;) pause();
+      } catch (...) {
+      }
+      _exit(1);
+    }
+    usleep(static_cast<useconds_t>(500 + random_bits(8, round) % (round < 16 ? 20'000 : 300'000)));
+    ASSERT_EQ(kill(child, SIGKILL), 0);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "it ended by itself";
+    const bool was_there = std::filesystem::exists(options.path);
+    ++(was_there ? n_whole : n_absent);
+    NeuronStream stream(options, model.ffns, *model.store);
+    EXPECT_EQ(stream.file().is_new(), !was_there);
+    EXPECT_EQ(stream.file().problem(), "");
+    const auto files = std::filesystem::directory_iterator(folder.file("bundles"));
+    EXPECT_EQ(std::distance(begin(files), end(files)), 1) << "something was left behind";
+  }
+  EXPECT_GT(n_absent, 0);
+}
 
 TEST(Staging, P6PiecesAreApartAndComeBackInAnyOrder) {
   Staging staging(1000, 8);

@@ -1,0 +1,101 @@
+// troika neurons: which neurons of a model fire, and how often.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/progress.h"
+#include "cli/common.h"
+#include "tune/default_text.h"
+#include "tune/heat.h"
+
+namespace troika::cli {
+namespace {
+
+struct NeuronFlags {
+  EngineFlags engine;
+  std::string file;
+  size_t n_tokens = 2048;
+  bool json = false;
+};
+
+// Of a layer: the share of neurons that fire at a token, and the least share of neurons that makes
+// up 80 % of what fires.
+struct LayerHeat {
+  double live = 0.0;
+  double for_most = 0.0;
+};
+
+LayerHeat heat_of(const weights::NeuronHeat& heat, uint64_t layer) {
+  const std::vector<uint32_t> order = heat.order(layer);
+  uint64_t n_all = 0, n_sum = 0;
+  for (const uint32_t neuron : order) n_all += heat.counts(layer)[neuron];
+  LayerHeat of;
+  const auto n = static_cast<double>(order.size());
+  of.live = static_cast<double>(n_all) / (n * static_cast<double>(heat.n_tokens()));
+  for (size_t i = 0; i < order.size() && n_all > 0; ++i) {
+    n_sum += heat.counts(layer)[order[i]];
+    of.for_most = static_cast<double>(i + 1) / n;
+    if (n_sum * 10 >= n_all * 8) break;
+  }
+  return of;
+}
+
+void print_table(const tune::HeatReport& report) {
+  print(fmt::format("{} tokens; {:.1f} % of the neurons fire at one\n\n{:>6} {:>10} {:>22}\n",
+                    report.heat.n_tokens(), 100 * report.heat.live_share(), "layer", "live",
+                    "neurons for 80 %"));
+  for (uint64_t layer = 0; layer < report.heat.n_layers(); ++layer) {
+    const LayerHeat of = heat_of(report.heat, layer);
+    print(fmt::format("{:>6} {:>8.1f} % {:>20.1f} %\n", layer, 100 * of.live, 100 * of.for_most));
+  }
+}
+
+nlohmann::ordered_json to_json(const tune::HeatReport& report) {
+  nlohmann::ordered_json json = {{"file", report.path},
+                                 {"tokens", report.heat.n_tokens()},
+                                 {"live", report.heat.live_share()},
+                                 {"layers", nlohmann::ordered_json::array()}};
+  for (uint64_t layer = 0; layer < report.heat.n_layers(); ++layer) {
+    const LayerHeat of = heat_of(report.heat, layer);
+    json["layers"].push_back({{"live", of.live}, {"neurons_for_80_percent", of.for_most}});
+  }
+  return json;
+}
+
+void run_neurons(NeuronFlags& flags) {
+  tune::HeatOptions how;
+  how.engine = flags.engine.checked();
+  how.text = flags.file.empty() ? std::string(tune::default_text()) : read_text(flags.file);
+  how.most_tokens = flags.n_tokens;
+  tune::HeatReport report;
+  {
+    Progress bar("counting");
+    how.progress = bar.function();
+    report = tune::measure_heat(how);
+  }
+  flags.json ? print_json(to_json(report)) : print_table(report);
+  note(fmt::format("{}: the hot neurons stay in memory where --ffn by-neuron has no room for all\n",
+                   report.path));
+}
+
+}  // namespace
+
+void add_neurons(Command& app) {
+  Command* command = app.add_subcommand(
+      "neurons", "Count on a text which neurons of a model fire, and how often", kTuneGroup);
+  command->footer(
+      "For models with ReLU, or a plan with thresholds. What is counted is kept beside the model's\n"
+      "other side files. Where --ffn by-neuron has a --memory that is too small for all neurons,\n"
+      "the hot ones then lie together on the disk, are read first, and stay in memory\n"
+      "(--neuron-pins). Results do not change.\n"
+      "Example: troika neurons model.gguf -f text.txt");
+  auto flags = std::make_shared<NeuronFlags>();
+  flags->engine.add_to(*command);
+  command->add_option("-f,--file", flags->file, "A text (default: the program's own)");
+  command->add_option("--tokens", flags->n_tokens, "Most tokens of the text")
+      ->capture_default_str();
+  command->add_flag("--json", flags->json, "Print JSON");
+  command->callback([flags] { run_neurons(*flags); });
+}
+
+}  // namespace troika::cli

@@ -1,0 +1,88 @@
+#include "tune/heat.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "engine/session.h"
+#include "prepare/side_files.h"
+#include "weights/content_key.h"
+#include "weights/neurons/neurons.h"
+
+namespace troika::tune {
+namespace {
+
+constexpr size_t kCountedTogether = 512;  // tokens that are read from a fresh beginning
+constexpr size_t kLeastCounted = 64;
+
+// Which FFN a layer's is, and below which magnitude its neurons are dead.
+struct HeatCounts : lanes::InputObserver {
+  HeatCounts(const weights::Neurons& neurons, weights::NeuronHeat* heat)
+      : neurons(neurons), heat(heat) {}
+
+  void observe(const model::Op&, const float*, int, int) override {}
+  void observe_gate(int layer, const float* activated, int n_rows, int width) override {
+    const auto ffn = std::find_if(
+        neurons.ffns().begin(), neurons.ffns().end(),
+        [&](const weights::NeuronFfn& candidate) { return candidate.ffn.layer == layer; });
+    if (ffn == neurons.ffns().end()) return;
+    const std::span<uint32_t> counts = heat->counts(static_cast<uint64_t>(ffn->index));
+    for (int row = 0; row < n_rows; ++row) {
+      for (int i = 0; i < width; ++i) {
+        const float value = std::fabs(*activated++);
+        counts[static_cast<size_t>(i)] += ffn->threshold > 0 ? !(value < ffn->threshold)
+                                                             : value != 0.0f;
+      }
+    }
+  }
+
+  const weights::Neurons& neurons;
+  weights::NeuronHeat* heat;
+};
+
+prepare::Options counting(const prepare::Options& asked) {
+  prepare::Options options = asked;
+  options.prompts = {};
+  options.prompts.prefill = plan::Prefill::kSame;
+  options.ffn.form = plan::FfnForm::kByNeuron;
+  options.memory.context = kCountedTogether;
+  return options;
+}
+
+}  // namespace
+
+HeatReport measure_heat(const HeatOptions& options) {
+  engine::Engine engine(counting(options.engine));
+  std::vector<text::Token> tokens = engine.tokenizer().encode(options.text);
+  tokens.resize(std::min(tokens.size(), options.most_tokens));
+  if (tokens.size() < kLeastCounted) {
+    throw Error(fmt::format("The text has {} tokens, too few to count which neurons fire; give one "
+                            "of {} or more.",
+                            tokens.size(), kLeastCounted));
+  }
+  const weights::Neurons& neurons = *engine.weights().neurons();
+  size_t n_neurons = 0;
+  for (const weights::NeuronFfn& ffn : neurons.ffns()) {
+    n_neurons = std::max(n_neurons, ffn.layout.n_neurons);
+  }
+  HeatReport report;
+  report.heat = weights::NeuronHeat(neurons.ffns().size(), n_neurons);
+  HeatCounts counts(neurons, &report.heat);
+  for (size_t first = 0; first < tokens.size(); first += kCountedTogether) {
+    if (options.progress) options.progress(first, tokens.size());
+    engine::Session session(engine);
+    engine::Watch watch;
+    watch.inputs = &counts;
+    session.watch(watch);
+    session.prefill(std::span(tokens).subspan(first, std::min(kCountedTogether, tokens.size() - first)));
+  }
+  if (options.progress) options.progress(tokens.size(), tokens.size());
+  report.heat.set_tokens(tokens.size());
+  report.path = prepare::neuron_file_path("heat", engine.file());
+  weights::write_heat(report.path, weights::content_key(engine.file()), report.heat);
+  return report;
+}
+
+}  // namespace troika::tune

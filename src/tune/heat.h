@@ -1,0 +1,28 @@
+// How often each neuron of a model fires on a text (P8).
+#pragma once
+
+#include <string>
+
+#include "base/progress.h"
+#include "prepare/options.h"
+#include "weights/neurons/heat.h"
+
+namespace troika::tune {
+
+struct HeatOptions {
+  prepare::Options engine;
+  std::string text;
+  size_t most_tokens = 4096;  // of it
+  ProgressFunction progress{};
+};
+
+struct HeatReport {
+  weights::NeuronHeat heat{1, 1};
+  std::string path;  // of the side file
+};
+
+// Reads the text as steps are computed, counts, and writes the side file that runs look for. Throws
+// UsageError for a model without neurons that are ever dead, Error for a text that is too short.
+HeatReport measure_heat(const HeatOptions& options);
+
+}  // namespace troika::tune

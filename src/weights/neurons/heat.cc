@@ -1,0 +1,133 @@
+#include "weights/neurons/heat.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "base/atomic_file.h"
+#include "base/hash.h"
+
+namespace troika::weights {
+namespace {
+
+constexpr char kHeatMagic[16] = "troika-heat";
+constexpr uint64_t kHeatVersion = 1;
+
+struct HeatHeader {  // all words little end first, as the machines that this runs on have them
+  char magic[16];
+  uint64_t version;
+  uint64_t model_key;
+  uint64_t n_layers;
+  uint64_t n_neurons;
+  uint64_t n_tokens;
+  uint64_t hash;  // of the counts and of all before
+};
+
+uint64_t heat_hash(const HeatHeader& header, const NeuronHeat& heat) {
+  Fnv hash;
+  hash.add(std::as_bytes(std::span(&header, 1)).first(offsetof(HeatHeader, hash)));
+  hash.add(heat.key());
+  return hash.value();
+}
+
+}  // namespace
+
+std::vector<uint32_t> NeuronHeat::order(uint64_t layer) const {
+  std::vector<uint32_t> order(n_neurons_);
+  std::iota(order.begin(), order.end(), 0);
+  const std::span<const uint32_t> counts = this->counts(layer);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return counts[a] > counts[b]; });
+  return order;
+}
+
+std::vector<NeuronId> NeuronHeat::hottest(uint64_t n) const {
+  struct Hot {
+    uint32_t count;
+    NeuronId id;
+  };
+  std::vector<Hot> all;
+  all.reserve(counts_.size());
+  for (uint64_t layer = 0; layer < n_layers_; ++layer) {
+    std::vector<uint32_t> counts(this->counts(layer).begin(), this->counts(layer).end());
+    std::sort(counts.rbegin(), counts.rend());
+    for (uint64_t place = 0; place < n_neurons_; ++place) {
+      all.push_back({counts[place], {static_cast<int>(layer), static_cast<int>(place)}});
+    }
+  }
+  // By place where counts are equal, so that each layer has its first ones, and all have about as
+  // many.
+  std::sort(all.begin(), all.end(), [](const Hot& a, const Hot& b) {
+    if (a.count != b.count) return a.count > b.count;
+    return a.id.neuron != b.id.neuron ? a.id.neuron < b.id.neuron : a.id.group < b.id.group;
+  });
+  std::vector<NeuronId> hottest;
+  for (uint64_t i = 0; i < std::min<uint64_t>(n, all.size()); ++i) hottest.push_back(all[i].id);
+  return hottest;
+}
+
+double NeuronHeat::live_share() const {
+  uint64_t n_live = 0;
+  for (const uint32_t count : counts_) n_live += count;
+  const double most = static_cast<double>(n_tokens_) * static_cast<double>(counts_.size());
+  return most > 0 ? static_cast<double>(n_live) / most : 0.0;
+}
+
+uint64_t NeuronHeat::key() const { return hash_of(std::as_bytes(std::span(counts_))); }
+
+void write_heat(const std::string& path, uint64_t model_key, const NeuronHeat& heat) {
+  HeatHeader header = {{},
+                       kHeatVersion,
+                       model_key,
+                       heat.n_layers(),
+                       heat.n_neurons(),
+                       heat.n_tokens(),
+                       0};
+  std::memcpy(header.magic, kHeatMagic, sizeof(kHeatMagic));
+  header.hash = heat_hash(header, heat);
+  std::error_code ignored;  // the file says what is wrong
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(&header, 1)));
+  for (uint64_t layer = 0; layer < heat.n_layers(); ++layer) {
+    file.write(std::as_bytes(heat.counts(layer)));
+  }
+  file.commit();
+}
+
+std::optional<NeuronHeat> read_heat(const std::string& path, uint64_t model_key, uint64_t n_layers,
+                                    uint64_t n_neurons, std::string* problem) {
+  problem->clear();
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  HeatHeader header;
+  const auto refuse = [&](const char* why) {
+    *problem = why;
+    return std::nullopt;
+  };
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof(header))) return refuse("is too short");
+  if (std::memcmp(header.magic, kHeatMagic, sizeof(kHeatMagic)) != 0) {
+    return refuse("is no file of such counts");
+  }
+  if (header.version != kHeatVersion) return refuse("was made by another version of this program");
+  if (header.model_key != model_key) return refuse("was made for another content of the model");
+  if (header.n_layers != n_layers || header.n_neurons != n_neurons) {
+    return refuse("was made for a model of another shape");
+  }
+  NeuronHeat heat(n_layers, n_neurons);
+  heat.set_tokens(header.n_tokens);
+  for (uint64_t layer = 0; layer < n_layers; ++layer) {
+    const std::span<uint32_t> counts = heat.counts(layer);
+    if (!file.read(reinterpret_cast<char*>(counts.data()),
+                   static_cast<std::streamsize>(counts.size_bytes()))) {
+      return refuse("is too short");
+    }
+  }
+  if (heat_hash(header, heat) != header.hash) return refuse("is damaged");
+  return heat;
+}
+
+}  // namespace troika::weights

@@ -1,0 +1,62 @@
+// How often neurons fire (P8), and what a file of that is worth.
+#include "weights/neurons/heat.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "tests/support/temp_folder.h"
+
+namespace troika::weights {
+namespace {
+
+NeuronHeat some_heat() {
+  NeuronHeat heat(2, 5);
+  const uint32_t counts[2][5] = {{3, 9, 0, 9, 4}, {1, 2, 8, 0, 0}};
+  for (uint64_t layer = 0; layer < 2; ++layer) {
+    std::copy(std::begin(counts[layer]), std::end(counts[layer]), heat.counts(layer).begin());
+  }
+  heat.set_tokens(10);
+  return heat;
+}
+
+TEST(Heat, P8TheHottestComeFirstAndOfEachLayerItsFirstOnes) {
+  const NeuronHeat heat = some_heat();
+  EXPECT_EQ(heat.order(0), (std::vector<uint32_t>{1, 3, 4, 0, 2}));
+  EXPECT_EQ(heat.order(1), (std::vector<uint32_t>{2, 1, 0, 3, 4}));
+  EXPECT_EQ(heat.hottest(4), (std::vector<NeuronId>{{0, 0}, {0, 1}, {1, 0}, {0, 2}}));
+  EXPECT_EQ(heat.hottest(100).size(), 10u);
+  EXPECT_NEAR(heat.live_share(), 0.36, 1e-12);
+}
+
+TEST(Heat, P8AFileIsReadBackOrRefusedInWords) {
+  const test::TempFolder folder;
+  const std::string path = folder.file("new/heat.bin");
+  std::string problem;
+  EXPECT_FALSE(read_heat(path, 1, 2, 5, &problem));
+  EXPECT_EQ(problem, "");
+  write_heat(path, 1, some_heat());
+  const std::optional<NeuronHeat> read = read_heat(path, 1, 2, 5, &problem);
+  ASSERT_TRUE(read) << problem;
+  EXPECT_EQ(read->key(), some_heat().key());
+  EXPECT_EQ(read->n_tokens(), 10u);
+  EXPECT_FALSE(read_heat(path, 2, 2, 5, &problem));
+  EXPECT_NE(problem.find("another content"), std::string::npos);
+  EXPECT_FALSE(read_heat(path, 1, 3, 5, &problem));
+  EXPECT_NE(problem.find("another shape"), std::string::npos);
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::string changed = bytes;
+    changed[i] = static_cast<char>(changed[i] ^ 1);
+    std::ofstream(folder.file("changed"), std::ios::binary) << changed;
+    EXPECT_FALSE(read_heat(folder.file("changed"), 1, 2, 5, &problem)) << i;
+    std::ofstream(folder.file("short"), std::ios::binary) << bytes.substr(0, i);
+    EXPECT_FALSE(read_heat(folder.file("short"), 1, 2, 5, &problem)) << i;
+    EXPECT_NE(problem, "") << i;
+  }
+}
+
+}  // namespace
+}  // namespace troika::weights
