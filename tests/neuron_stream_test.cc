@@ -8,10 +8,11 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/trace.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_engine.h"
 #include "tune/default_text.h"
-#include "tune/heat.h"
+#include "tune/neurons/heat.h"
 
 namespace troika::prepare {
 namespace {
@@ -118,11 +119,68 @@ TEST_P(StreamedNeurons, P6P10ResultsAreThoseOfNeuronsInMemory) {
   }
 }
 
+TEST_F(NeuronFaults, P13StepsOfTheAblationDifferInReadsAndInNoBit) {
+  const TinyModel model = relu_model("llama", test_support::kQ4_0);
+  Options options = by_neuron();
+  options.ffn.form.reset();
+  std::vector<Logits> expected;
+  size_t whole_bytes = 0;
+  {
+    Options whole = by_neuron();
+    const TinyEngine engine(model, whole);
+    expected = talk(*engine.session, model);
+    whole_bytes = engine.engine->ledger().total_bytes();
+  }
+  int64_t n_read = 0;
+  for (const plan::NeuronSystem step :
+       {plan::NeuronSystem::kBundle, plan::NeuronSystem::kCache, plan::NeuronSystem::kPipeline}) {
+    Options own = options;
+    own.phone.neurons.system = step;
+    take_neuron_step(&own);
+    const auto streamed = engine_with_share(model, own, whole_bytes, 0.7);
+    ASSERT_NE(streamed, nullptr);
+    EXPECT_EQ(talk(*streamed->session, model), expected);
+    const int64_t misses = neurons_of(*streamed)->counters().cache.misses;
+    const bool is_first = step == plan::NeuronSystem::kBundle;
+    EXPECT_TRUE(is_first || misses < n_read) << misses << " of " << n_read;
+    if (is_first) n_read = misses;
+  }
+  options.phone.neurons.system = plan::NeuronSystem::kPlain;
+  EXPECT_THROW(take_neuron_step(&options), UsageError);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Every, StreamedNeurons,
     testing::Values(Case{"llama", test_support::kQ4_0, NeuronPipeline::kCluster},
                     Case{"llama", test_support::kQ8_0, NeuronPipeline::kMatrix},
                     Case{"bamboo", test_support::kQ4_0, NeuronPipeline::kCluster}));
+
+class StreamTraces : public OwnSideFiles, public testing::Test {};
+
+TEST_F(StreamTraces, P10ReadsHaveRowsOfTheirOwn) {
+  const TinyModel model = relu_model("llama", test_support::kQ4_0);
+  const Options options = by_neuron();
+  size_t whole_bytes = 0;
+  {
+    const TinyEngine whole(model, options);
+    whole_bytes = whole.engine->ledger().total_bytes();
+  }
+  const auto streamed = engine_with_share(model, options, whole_bytes, 0.1);
+  ASSERT_NE(streamed, nullptr);
+  const std::vector<std::string> rows = streamed->engine->trace_rows();
+  ASSERT_EQ(rows.back(), "reads of neurons");
+  Trace trace(rows);
+  streamed->session->watch({.trace = &trace});
+  (void)talk(*streamed->session, model);
+  int n_neurons = 0;
+  for (const TraceEvent& event : trace.events()) {
+    if (event.lane + 1 != static_cast<int>(rows.size())) continue;
+    ++n_neurons;
+    EXPECT_GE(event.end_us, event.start_us);
+    EXPECT_LT(event.block, int(model.n_layers));
+  }
+  EXPECT_GT(n_neurons, 0);
+}
 
 // Counting which neurons are hot moves them on the disk and in memory, and changes no bit.
 class HotNeurons : public OwnSideFiles, public testing::Test {};
@@ -143,9 +201,9 @@ TEST_F(HotNeurons, P5P8TheyStayInMemoryAndChangeNoBit) {
   options.model.file = folder.file("tiny.gguf");
   write_tiny_model(model, options.model.file);
   options.ffn.pinned_percent = 50;
-  EXPECT_NE(test::message_of<UsageError>([&] { engine::Engine engine(options); })
-                .find("troika neurons"),
-            std::string::npos);
+  EXPECT_NE(
+      test::message_of<UsageError>([&] { engine::Engine engine(options); }).find("troika neurons"),
+      std::string::npos);
   tune::HeatOptions how;
   how.engine = options;
   how.engine.memory.limit_bytes = 0;

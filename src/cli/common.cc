@@ -72,6 +72,7 @@ bool EngineFlags::is_given(const std::string& name) const {
 prepare::Options EngineFlags::checked() const {
   refuse_idle_switches(*this);
   prepare::Options checked = options;
+  if (prepare::is_here(checked)) prepare::take_neuron_step(&checked);
   if (!prepare::is_here(checked)) {
     if (!lanes.empty()) checked.phone.processors = lanes::processors_from_text(lanes);
   } else if (!lanes.empty()) {

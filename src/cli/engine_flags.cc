@@ -134,6 +134,18 @@ void add_ffn(Command& command, prepare::Options& options) {
                      "Likewise: percent of the places that the hottest neurons have for good, as "
                      "'troika neurons' counted them; the others go by who was used last "
                      "(default: 50 where that was counted)");
+  command.add_flag(
+      "--neuron-predictor", options.ffn.has_predictor,
+      "With by-neuron: compute only those rows of the gate whose neurons the predictor "
+      "of 'troika neurons --predictor' expects to fire; a missed one counts as 0");
+  command
+      .add_text(
+          "--neuron-gates",
+          [&](const auto& text) { options.ffn.gates = plan::ffn_gates_from_name(text); },
+          "With it, where memory has no room for all neurons: gates stay in memory, so that only "
+          "what fires is read (memory), or are read with the neurons that are expected to fire, "
+          "which leaves more memory to these (bundles)")
+      ->shows_default("memory, or the plan's");
 }
 
 void add_lanes(Command& command, EngineFlags& flags) {
@@ -222,7 +234,8 @@ void add_neurons(Command& command, plan::NeuronChoice& neurons) {
       "--neurons", [&](const auto& text) { neurons.system = plan::neuron_system_from_name(text); },
       "On a phone: the FFN by neurons, as a step of PowerInfer-2's ablation has it (mmap, plain, "
       "bundle, cache, pipeline, powerinfer-2), or as llmflash or powerinfer (default: powerinfer-2 "
-      "where --memory limits it)");
+      "where --memory limits it); on this machine bundle, cache, pipeline or powerinfer-2, by the "
+      "options of --ffn by-neuron");
   command.add_option(
       "--ffn-share", neurons.ffn_share,
       "With it: how much of the FFN is in memory, 0 to 1 (default: as --memory says)");

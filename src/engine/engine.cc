@@ -14,6 +14,7 @@
 #include "machines/phone_prompts.h"
 #include "prepare/make_plan.h"
 #include "prepare/saved_plan.h"
+#include "prepare/side_files.h"
 
 namespace troika::engine {
 namespace {
@@ -97,6 +98,7 @@ void Engine::choose_plan(const prepare::Options& options) {
   }
   plan_ = plan_here(options, *model_, start_.memory);
   machines::check_devices(plan_);
+  prepare::choose_predictor(options, file(), &plan_);
   ledger_ = prepare::expected_memory(options, blueprint(), weights(), plan_, start_.memory);
   ledger_.check();
 }
@@ -181,7 +183,11 @@ void Engine::count_texts(int n_more) {
 std::vector<std::string> Engine::trace_rows() const {
   std::vector<std::string> rows;
   for (const lanes::Lane* lane : machine_->lanes()) rows.push_back(lane->info().name);
-  if (layouts() != nullptr) rows.insert(rows.end(), {"layout", "loads"});
+  if (loaded_.stream != nullptr) {
+    rows.insert(rows.end(), {"reads of blocks", "reads of neurons"});
+  } else if (layouts() != nullptr) {
+    rows.insert(rows.end(), {"layout", "loads"});
+  }
   return rows;
 }
 

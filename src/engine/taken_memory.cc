@@ -21,7 +21,8 @@ void enter_taken(const Engine& engine, plan::Ledger* ledger) {
   }
   ledger->set(Owner::kPacked, weights.packed_bytes() + weights.measured_bytes());
   const weights::Neurons* neurons = weights.neurons();
-  ledger->set(Owner::kNeurons, neurons != nullptr ? neurons->bytes() : 0);
+  ledger->set(Owner::kNeurons,
+              neurons != nullptr ? neurons->bytes() + neurons->predictor_bytes() : 0);
   const weights::Channels* channels = weights.channels();
   ledger->set(Owner::kChannels, channels != nullptr ? channels->resident_bytes() : 0);
   const lanes::ShadowAreas* shadow = engine.graphs().shadow();

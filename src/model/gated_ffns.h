@@ -13,6 +13,7 @@ struct GatedFfn {
   int layer = kNone;
   WeightId gate = kNone, up = kNone, down = kNone;
   Activation activation = Activation::kSilu;
+  bool has_gate_by_neuron = false;  // where neurons are read: with them
   size_t first_op = 0;  // of the blueprint: the up product; the activation and down follow it
 };
 

@@ -23,9 +23,26 @@ FfnForm ffn_form_from_name(std::string_view name) {
       name));
 }
 
+const char* ffn_gates_name(FfnGates gates) {
+  return gates == FfnGates::kInMemory ? "memory" : "bundles";
+}
+
+FfnGates ffn_gates_from_name(std::string_view name) {
+  for (const FfnGates gates : {FfnGates::kInMemory, FfnGates::kInBundles}) {
+    if (name == ffn_gates_name(gates)) return gates;
+  }
+  throw UsageError(fmt::format("'{}' is no place for gates. There are memory and bundles.", name));
+}
+
 void check_ffn(const Plan& plan) {
   if (!plan.ffn.is_by_neuron()) return;
   const char* const name = ffn_form_name(plan.ffn.form);
+  if (plan.ffn.predictor.is_there() && plan.ffn.form != FfnForm::kByNeuron) {
+    throw UsageError(
+        fmt::format("‹neuron-predictor› says which neurons may be live, and ‹ffn› {} computes all "
+                    "of them. Use by-neuron, or leave one of them out.",
+                    name));
+  }
   if (plan.splits.at_activations) {
     throw UsageError(
         fmt::format("‹ffn› {} computes a feed-forward block as one, and ‹cut-at-activations› cuts "

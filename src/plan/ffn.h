@@ -1,6 +1,7 @@
 // How feed-forward blocks of a gate are computed in steps.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -19,11 +20,33 @@ const char* ffn_form_name(FfnForm form);
 // Throws UsageError that lists the names.
 FfnForm ffn_form_from_name(std::string_view name);
 
+// What says which rows of the gate are computed (P3), a side file: the key of its content, and what
+// it takes.
+struct FfnPredictor {
+  uint64_t key = 0;  // 0: there is none, and all are
+  int rank = 0;
+  size_t bytes = 0;
+
+  bool is_there() const { return key != 0; }
+  bool operator==(const FfnPredictor&) const = default;
+};
+
+// Where the gates are whose blocks have a predictor and whose neurons are read when they live.
+enum class FfnGates : uint8_t {
+  kInMemory,   // beside the neurons: what is read is live
+  kInBundles,  // read with the neurons that the predictor names
+};
+const char* ffn_gates_name(FfnGates gates);
+// Throws UsageError that lists the names.
+FfnGates ffn_gates_from_name(std::string_view name);
+
 struct FfnPlan {
   FfnForm form = FfnForm::kByOutput;
   // By block: an activation of the gate less than this in magnitude counts as 0 (P12). Empty: only
   // what is 0.
   std::vector<float> thresholds = {};
+  FfnPredictor predictor = {};
+  FfnGates gates = FfnGates::kInMemory;  // changes no bit
 
   bool is_by_neuron() const { return form != FfnForm::kByOutput; }
   bool operator==(const FfnPlan&) const = default;

@@ -54,7 +54,8 @@ void add_note(const std::string& more, std::string* note) {
 // Neurons that are read when they are needed.
 NeuronStream* stream_neurons(const Options& options, const OpenedModel& model,
                              std::span<const model::GatedFfn> ffns, const plan::Plan& plan,
-                             size_t most_bytes, std::string* note, weights::Store* weights) {
+                             size_t most_bytes, std::unique_ptr<weights::NeuronPredictor> predictor,
+                             std::string* note, weights::Store* weights) {
   if (!options.memory.has_side_files) {
     throw UsageError(
         "Neurons that memory has no room for are read from a side file, and ‹no-cache› forbids it. "
@@ -63,7 +64,7 @@ NeuronStream* stream_neurons(const Options& options, const OpenedModel& model,
   NeuronStreamOptions how;
   how.path = neuron_file_path("bundles", model.file);
   how.model_key = weights::content_key(model.file);
-  how.most_bytes = most_bytes;
+  how.most_bytes = most_bytes - plan.ffn.predictor.bytes;
   how.pipeline = options.ffn.pipeline;
   how.n_threads = plan.n_threads();
   how.progress = options.progress;
@@ -72,11 +73,12 @@ NeuronStream* stream_neurons(const Options& options, const OpenedModel& model,
       kept_heat(model.file, ffns, model.weights, &about_heat);
   add_note(about_heat, note);
   if (heat) how.heat = &*heat;
-  if (options.ffn.pinned_percent && !heat) {
+  if (options.ffn.pinned_percent.value_or(0) > 0 && !heat) {
     throw UsageError(
         "‹neuron-pins› keeps hot neurons in memory, and nobody has counted which are hot. Run "
         "'troika neurons' with this model first.");
   }
+  how.keeps_neurons = options.ffn.keeps_neurons;
   how.pinned_share = 0.01 * options.ffn.pinned_percent.value_or(kUsualPinnedPercent);
   auto neurons = std::make_unique<NeuronStream>(how, ffns, *weights);
   NeuronStream* const stream = neurons.get();
@@ -87,7 +89,7 @@ NeuronStream* stream_neurons(const Options& options, const OpenedModel& model,
                          bytes_text(made.bytes()), why),
              note);
   }
-  set_neurons(plan, std::move(neurons), weights);
+  set_neurons(plan, std::move(neurons), std::move(predictor), weights);
   return stream;
 }
 
@@ -121,11 +123,13 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
   loaded.note = std::move(outliers.note);
   std::string by_neuron;
   const std::vector<model::GatedFfn> ffns = neuron_blocks(blueprint, *plan);
+  std::unique_ptr<weights::NeuronPredictor> predictor =
+      is_on_host ? load_predictor(*plan, file, ffns, weights) : nullptr;
   if (is_streamed) {
     NeuronStream* neurons = nullptr;
     if (!ffns.empty()) {
       neurons = stream_neurons(options, *model, ffns, *plan, ledger.bytes(plan::Owner::kNeurons),
-                               &loaded.note, &weights);
+                               std::move(predictor), &loaded.note, &weights);
       by_neuron = neurons->text();
     }
     loaded.stream = std::make_unique<WeightStream>(
@@ -134,7 +138,7 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
     loaded.stream->load_kept(options.progress);
     loaded.pages = {false, loaded.stream->text()};
   } else if (is_on_host && loaded.layouts == nullptr) {
-    by_neuron = place_neurons(blueprint, *plan, options.progress, &weights);
+    by_neuron = place_neurons(blueprint, *plan, std::move(predictor), options.progress, &weights);
     place_in_strips(file, blueprint, kernels, *plan, &weights, &loaded.pages);
   }
   if (!by_neuron.empty()) loaded.pages.text += "; " + by_neuron;

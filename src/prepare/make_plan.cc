@@ -158,6 +158,7 @@ void choose_attention(const PromptChoice& prompts, const model::Blueprint& bluep
 void choose_ffn(const FfnChoice& ffn, plan::Plan* plan) {
   plan->ffn.form = ffn.form.value_or(plan->ffn.form);
   if (!plan->ffn.is_by_neuron()) plan->ffn.thresholds.clear();
+  if (plan->ffn.form != plan::FfnForm::kByNeuron) plan->ffn.predictor = {};
   plan::check_ffn(*plan);
 }
 

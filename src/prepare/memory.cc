@@ -109,9 +109,11 @@ void enter_neurons(const model::Blueprint& blueprint, const weights::Store& weig
   const std::vector<model::GatedFfn> ffns = neuron_blocks(blueprint, plan);
   const size_t copies = ledger->bytes(Owner::kNeurons);
   ledger->set(Owner::kNeurons, 0);
-  const size_t room = ledger->room_for(Owner::kWeights);
+  const size_t all_room = ledger->room_for(Owner::kWeights);
   ledger->set(Owner::kNeurons, copies);
-  if (weights.total_bytes() + copies <= room) return;
+  if (weights.total_bytes() + copies <= all_room) return;
+  const size_t predictor = plan.ffn.predictor.bytes;
+  const size_t room = all_room - std::min(all_room, predictor);
   const std::vector<model::WeightId> elsewhere = neuron_matrices(ffns);
   const size_t least = NeuronStream::least_bytes(ffns, weights);
   const size_t most = NeuronStream::most_bytes(ffns, weights);
@@ -121,7 +123,8 @@ void enter_neurons(const model::Blueprint& blueprint, const weights::Store& weig
   const size_t for_others = left - std::min(left, least);
   ledger->set(Owner::kWeights, std::min(others, std::max(for_others, least_of_others)));
   const size_t kept = ledger->bytes(Owner::kWeights);
-  ledger->set(Owner::kNeurons, std::min(most, std::max(left - std::min(left, kept), least)));
+  ledger->set(Owner::kNeurons,
+              predictor + std::min(most, std::max(left - std::min(left, kept), least)));
 }
 
 // What weights have beside all else: all of them, or the least with which blocks can be streamed.

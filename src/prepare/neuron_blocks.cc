@@ -35,22 +35,31 @@ std::vector<model::GatedFfn> neuron_blocks(const model::Blueprint& blueprint,
         "Make the plan again for this model.",
         plan.ffn.thresholds.size(), blueprint.n_layers));
   }
+  for (model::GatedFfn& ffn : ffns) {
+    ffn.has_gate_by_neuron =
+        plan.ffn.predictor.is_there() && plan.ffn.gates == plan::FfnGates::kInBundles;
+  }
   return ffns;
 }
 
 std::vector<model::WeightId> neuron_matrices(std::span<const model::GatedFfn> ffns) {
   std::vector<model::WeightId> ids;
-  for (const model::GatedFfn& ffn : ffns) ids.insert(ids.end(), {ffn.up, ffn.down});
+  for (const model::GatedFfn& ffn : ffns) {
+    ids.insert(ids.end(), {ffn.up, ffn.down});
+    if (ffn.has_gate_by_neuron) ids.push_back(ffn.gate);
+  }
   return ids;
 }
 
 size_t neuron_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
                     const plan::Plan& plan) {
-  return weights::ResidentNeurons::bytes_for(neuron_blocks(blueprint, plan), weights);
+  return weights::ResidentNeurons::bytes_for(neuron_blocks(blueprint, plan), weights) +
+         plan.ffn.predictor.bytes;
 }
 
 void set_neurons(const plan::Plan& plan, std::unique_ptr<weights::Neurons> neurons,
-                 weights::Store* weights) {
+                 std::unique_ptr<weights::NeuronPredictor> predictor, weights::Store* weights) {
+  neurons->set_predictor(std::move(predictor));
   for (weights::NeuronFfn& ffn : neurons->ffns()) {
     ffn.keeps_all = plan.ffn.form == plan::FfnForm::kEveryNeuron;
     if (plan.ffn.thresholds.empty()) continue;
@@ -60,6 +69,7 @@ void set_neurons(const plan::Plan& plan, std::unique_ptr<weights::Neurons> neuro
 }
 
 std::string place_neurons(const model::Blueprint& blueprint, const plan::Plan& plan,
+                          std::unique_ptr<weights::NeuronPredictor> predictor,
                           const ProgressFunction& progress, weights::Store* weights) {
   const std::vector<model::GatedFfn> ffns = neuron_blocks(blueprint, plan);
   if (ffns.empty()) return "";
@@ -68,7 +78,7 @@ std::string place_neurons(const model::Blueprint& blueprint, const plan::Plan& p
   auto neurons =
       std::make_unique<weights::ResidentNeurons>(ffns, *weights, plan.n_threads(), progress);
   const size_t bytes = neurons->bytes();
-  set_neurons(plan, std::move(neurons), weights);
+  set_neurons(plan, std::move(neurons), std::move(predictor), weights);
   return fmt::format("{:.0f} MB of columns by neuron, {:.2f} s", 1e-6 * static_cast<double>(bytes),
                      1e-6 * (clock.now_us() - start_us));
 }

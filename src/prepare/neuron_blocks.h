@@ -19,7 +19,8 @@ namespace troika::prepare {
 std::vector<model::GatedFfn> neuron_blocks(const model::Blueprint& blueprint,
                                            const plan::Plan& plan);
 
-// Their matrices that are read by neuron: of the up and the down product.
+// Their matrices that are read by neuron: of the up and the down product, and the gates where they
+// are too.
 std::vector<model::WeightId> neuron_matrices(std::span<const model::GatedFfn> ffns);
 
 // What their copies take beside the file's matrices, which prompts read.
@@ -28,10 +29,11 @@ size_t neuron_bytes(const model::Blueprint& blueprint, const weights::Store& wei
 
 // Says which neurons are dead, as the plan has it, and gives them to the store.
 void set_neurons(const plan::Plan& plan, std::unique_ptr<weights::Neurons> neurons,
-                 weights::Store* weights);
+                 std::unique_ptr<weights::NeuronPredictor> predictor, weights::Store* weights);
 
 // Gives them to the store, all in memory. Returns what people should know; empty: there are none.
 std::string place_neurons(const model::Blueprint& blueprint, const plan::Plan& plan,
+                          std::unique_ptr<weights::NeuronPredictor> predictor,
                           const ProgressFunction& progress, weights::Store* weights);
 
 }  // namespace troika::prepare

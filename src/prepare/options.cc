@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <span>
+#include <utility>
 
 #include "base/error.h"
 
@@ -158,6 +159,31 @@ void check_lanes(const LaneChoice& lanes) {
   }
   if (!lanes.cores.empty() && lanes.n_threads > 0) {
     throw UsageError("‹lanes› already says how many threads there are; leave ‹threads› out.");
+  }
+}
+
+void take_neuron_step(Options* options) {
+  if (!options->phone.neurons.system) return;
+  const plan::NeuronSystem step = *std::exchange(options->phone.neurons.system, std::nullopt);
+  FfnChoice& ffn = options->ffn;
+  ffn.form = ffn.form.value_or(plan::FfnForm::kByNeuron);
+  switch (step) {
+    case plan::NeuronSystem::kBundle:
+      ffn.keeps_neurons = false;
+      [[fallthrough]];
+    case plan::NeuronSystem::kCache:
+      ffn.pipeline = NeuronPipeline::kMatrix;
+      [[fallthrough]];
+    case plan::NeuronSystem::kPipeline:
+      ffn.pinned_percent = 0;
+      return;
+    case plan::NeuronSystem::kXpu:
+      return;
+    default:
+      throw UsageError(fmt::format(
+          "‹neurons› {} is for a virtual phone. On this machine there are bundle, cache, "
+          "pipeline and powerinfer-2; a mapped file is ‹load› map without them.",
+          plan::neuron_system_name(step)));
   }
 }
 

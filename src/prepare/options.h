@@ -105,9 +105,17 @@ struct FfnChoice {
   std::optional<plan::FfnForm> form;
   // Where neurons are read when they are needed.
   NeuronPipeline pipeline = NeuronPipeline::kCluster;
-  // Of their places in memory, how many percent are those of the hottest for good; the others go by
+  // False: what one layer has read the next token reads anew, to see what a cache is worth.
+  bool keeps_neurons = true;
+  // How many percent of their places in memory are those of the hottest for good; the others go by
   // who was used last (P5). None: the usual share where it is known which are hot, else 0.
   std::optional<int> pinned_percent;
+  // Whether a predictor says which rows of the gate are computed (P3); a plan that has one says so
+  // too, unless it may not.
+  bool has_predictor = false;
+  bool may_predict = true;
+  // With a predictor, where neurons are read: none: as the plan says.
+  std::optional<plan::FfnGates> gates;
 };
 
 inline constexpr int kUsualPinnedPercent = 50;
@@ -165,6 +173,10 @@ inline bool is_here(const Options& options) { return options.phone.file.empty();
 // Throws UsageError for what makes no sense, or does not fit together, whatever the model.
 void check_options(const Options& options);
 void check_lanes(const LaneChoice& lanes);
+
+// What a step of PowerInfer-2's ablation, as a phone is asked for it, means on this machine (P13).
+// Throws UsageError for one that there is not.
+void take_neuron_step(Options* options);
 
 // Whether a phone runs an FFN by neurons.
 inline bool has_neurons(const Options& options) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "plan/profile_cache.h"
 #include "weights/content_key.h"
@@ -27,15 +28,69 @@ std::optional<weights::NeuronHeat> kept_heat(const gguf::File& file,
   }
   const std::string path = neuron_file_path("heat", file);
   std::string problem;
-  std::optional<weights::NeuronHeat> heat =
-      weights::read_heat(path, weights::content_key(file), ffns.size(),
-                         static_cast<uint64_t>(n_neurons), &problem);
+  std::optional<weights::NeuronHeat> heat = weights::read_heat(
+      path, weights::content_key(file), ffns.size(), static_cast<uint64_t>(n_neurons), &problem);
   if (!problem.empty()) {
-    *note = fmt::format("{} {}, so it does not say which neurons are hot; 'troika neurons' counts "
-                        "them again",
-                        path, problem);
+    *note = fmt::format(
+        "{} {}, so it does not say which neurons are hot; 'troika neurons' counts "
+        "them again",
+        path, problem);
   }
   return heat;
+}
+
+void choose_predictor(const Options& options, const gguf::File& file, plan::Plan* plan) {
+  plan::FfnPredictor& chosen = plan->ffn.predictor;
+  if (!options.ffn.may_predict || !(options.ffn.has_predictor || chosen.is_there())) {
+    chosen = {};
+    if (options.ffn.gates.value_or(plan->ffn.gates) == plan::FfnGates::kInBundles &&
+        options.ffn.may_predict) {
+      throw UsageError(
+          "‹neuron-gates› bundles reads the gates of those neurons that a predictor names. Use "
+          "‹neuron-predictor› too, or leave it out.");
+    }
+    plan->ffn.gates = plan::FfnGates::kInMemory;
+    return;
+  }
+  if (!is_here(options) || plan->ffn.form != plan::FfnForm::kByNeuron) {
+    throw UsageError(
+        "‹neuron-predictor› says which neurons may be live, for ‹ffn› by-neuron on this machine. "
+        "Use that, or leave it out.");
+  }
+  plan->ffn.gates = options.ffn.gates.value_or(plan->ffn.gates);
+  const std::string path = neuron_file_path("predictor", file);
+  const weights::NeuronPredictor::Info info =
+      weights::NeuronPredictor::info(path, weights::content_key(file));
+  if (chosen.is_there() && chosen.key != info.key) {
+    throw Error(
+        fmt::format("The plan was made with another predictor than {}. Make the plan again, "
+                    "or leave ‹plan› out.",
+                    path));
+  }
+  chosen = {info.key, static_cast<int>(info.shape.rank), info.bytes()};
+}
+
+std::unique_ptr<weights::NeuronPredictor> load_predictor(const plan::Plan& plan,
+                                                         const gguf::File& file,
+                                                         std::span<const model::GatedFfn> ffns,
+                                                         const weights::Store& weights) {
+  if (!plan.ffn.predictor.is_there() || ffns.empty()) return nullptr;
+  const std::string path = neuron_file_path("predictor", file);
+  auto predictor = weights::NeuronPredictor::read(path, weights::content_key(file));
+  const weights::PredictorShape& shape = predictor->shape();
+  bool fits = shape.n_layers == ffns.size() && predictor->key() == plan.ffn.predictor.key;
+  for (const model::GatedFfn& ffn : ffns) {
+    const weights::Matrix& gate = weights.matrix(ffn.gate);
+    fits = fits && static_cast<uint64_t>(gate.n_rows) == shape.n_neurons &&
+           static_cast<uint64_t>(gate.row_length) == shape.width;
+  }
+  if (!fits) {
+    throw Error(
+        fmt::format("{} does not fit the model's feed-forward blocks. Make it again with "
+                    "'troika neurons --predictor RANK'.",
+                    path));
+  }
+  return predictor;
 }
 
 }  // namespace troika::prepare

@@ -2,6 +2,7 @@
 // path of the model.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,7 +10,10 @@
 
 #include "gguf/file.h"
 #include "model/gated_ffns.h"
+#include "plan/plan.h"
+#include "prepare/options.h"
 #include "weights/neurons/heat.h"
+#include "weights/neurons/predictor.h"
 #include "weights/store.h"
 
 namespace troika::prepare {
@@ -22,5 +26,14 @@ std::string neuron_file_path(std::string_view kind, const gguf::File& file);
 std::optional<weights::NeuronHeat> kept_heat(const gguf::File& file,
                                              std::span<const model::GatedFfn> ffns,
                                              const weights::Store& weights, std::string* note);
+
+// Says in the plan which predictor is used, if one is asked for or the plan has one. Throws Error
+// where there is none, or another than the plan's; UsageError where it makes no sense.
+void choose_predictor(const Options& options, const gguf::File& file, plan::Plan* plan);
+// The plan's; null where it has none. Throws Error where it does not fit the blocks.
+std::unique_ptr<weights::NeuronPredictor> load_predictor(const plan::Plan& plan,
+                                                         const gguf::File& file,
+                                                         std::span<const model::GatedFfn> ffns,
+                                                         const weights::Store& weights);
 
 }  // namespace troika::prepare

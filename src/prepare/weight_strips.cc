@@ -48,7 +48,10 @@ std::vector<model::WeightId> strip_matrices(const model::Blueprint& blueprint,
   // Their rows are read one by one.
   std::set<model::WeightId> by_neuron;
   if (weights.neurons() != nullptr) {
-    for (const weights::NeuronFfn& ffn : weights.neurons()->ffns()) by_neuron.insert(ffn.ffn.up);
+    for (const weights::NeuronFfn& ffn : weights.neurons()->ffns()) {
+      by_neuron.insert(ffn.ffn.up);
+      if (ffn.predictor != nullptr) by_neuron.insert(ffn.ffn.gate);
+    }
   }
   for (const model::Op& op : blueprint.ops) {
     if (op.weight == model::kNone || !weights.is_matrix(op.weight)) continue;

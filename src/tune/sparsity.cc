@@ -6,15 +6,14 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "engine/session.h"
 #include "model/gated_ffns.h"
+#include "tune/neurons/text_reading.h"
 
 namespace troika::tune {
 namespace {
 
 using text::Token;
 
-constexpr int kReadTogether = 512;  // tokens that are read from a fresh beginning
 constexpr size_t kLeastText = 256;
 
 // Magnitudes of the gate's activations, by block, and how many were live at thresholds.
@@ -40,45 +39,6 @@ struct GateStatistics : lanes::InputObserver {
   std::vector<std::vector<float>> magnitudes;
   size_t n_all = 0, n_live = 0;
 };
-
-// What a model says of a text.
-struct Reading {
-  double nll = 0.0;
-  size_t n_tokens = 0;
-  std::vector<Token> likeliest;
-
-  double perplexity() const { return std::exp(nll / static_cast<double>(n_tokens)); }
-};
-
-void note_row(std::span<const float> logits, const kernels::Table& kernels, Token next,
-              Reading* reading) {
-  const size_t best = kernels.argmax(logits.data(), logits.size());
-  double sum = 0.0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit - logits[best]));
-  reading->nll += std::log(sum) + static_cast<double>(logits[best]) -
-                  static_cast<double>(logits[static_cast<size_t>(next)]);
-  reading->likeliest.push_back(static_cast<Token>(best));
-  ++reading->n_tokens;
-}
-
-Reading read(engine::Engine& engine, std::span<const Token> tokens, GateStatistics* statistics) {
-  Reading reading;
-  for (size_t first = 0; first + 1 < tokens.size(); first += kReadTogether) {
-    const std::span<const Token> window =
-        tokens.subspan(first, std::min<size_t>(kReadTogether, tokens.size() - first));
-    engine::Session session(engine);
-    engine::Watch watch;
-    watch.inputs = statistics;
-    session.watch(watch);
-    session.evaluate(window, [&](int i, std::span<const float> logits) {
-      const auto next = static_cast<size_t>(i) + 1;
-      if (next < window.size()) {
-        note_row(logits, engine.kernels().table, window[next], &reading);
-      }
-    });
-  }
-  return reading;
-}
 
 // The quantiles that leave so many neurons live.
 std::vector<float> thresholds_for(double kept, std::vector<std::vector<float>>* magnitudes) {
@@ -137,9 +97,9 @@ SparsityReport measure_sparsity(const SparsityOptions& options) {
   tell(0);
   GateStatistics statistics(engine, nullptr);
   SparsityReport report;
-  report.n_found = read(engine, all.first(half), &statistics).n_tokens + 1;
+  report.n_found = read_tokens(engine, all.first(half), &statistics).n_tokens + 1;
   tell(1);
-  const Reading judge = read(engine, all.subspan(half), nullptr);
+  const Reading judge = read_tokens(engine, all.subspan(half), nullptr);
   report.n_measured = judge.n_tokens;
   report.perplexity = judge.perplexity();
   for (const double kept : options.kept) {
@@ -154,14 +114,10 @@ SparsityReport measure_sparsity(const SparsityOptions& options) {
     own.plan.exact = row.plan;
     engine::Engine sparse(own);
     GateStatistics counts(sparse, &row.thresholds);
-    const Reading reading = read(sparse, all.subspan(half), &counts);
+    const Reading reading = read_tokens(sparse, all.subspan(half), &counts);
     row.live = static_cast<double>(counts.n_live) / static_cast<double>(counts.n_all);
     row.perplexity = reading.perplexity();
-    size_t n_equal = 0;
-    for (size_t i = 0; i < judge.likeliest.size(); ++i) {
-      n_equal += reading.likeliest[i] == judge.likeliest[i];
-    }
-    row.agreement = static_cast<double>(n_equal) / static_cast<double>(judge.likeliest.size());
+    row.agreement = agreement(judge, reading);
     report.rows.push_back(std::move(row));
   }
   tell(n_steps);

@@ -126,7 +126,7 @@ TEST_F(Usage, SwitchesOfAPhoneAreRefusedHere) {
   const std::vector<std::vector<std::string>> all = {
       {"--stack", "llm.npu"}, {"--npu-step", "outlier"}, {"--npu-prune", "50"},
       {"--npu-plain-shapes"}, {"--ordinary-handover"},   {"--constant", "npu.launch_us=1"},
-      {"--neurons", "cache"}, {"--ffn-share", "0.5"},    {"--phone-pipeline", "matrix"}};
+      {"--live", "0.2"},      {"--ffn-share", "0.5"},    {"--phone-pipeline", "matrix"}};
   for (const auto& words : all) expect_refusal(run(words), 2, {words[0], "--machine"});
 }
 

@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/progress.h"
 #include "cli/common.h"
 #include "tune/default_text.h"
-#include "tune/heat.h"
+#include "tune/neurons/heat.h"
+#include "tune/neurons/learn_predictor.h"
 
 namespace troika::cli {
 namespace {
@@ -15,11 +17,13 @@ struct NeuronFlags {
   EngineFlags engine;
   std::string file;
   size_t n_tokens = 2048;
+  std::optional<int> rank;  // of a predictor
+  int recall_percent = 95;
   bool json = false;
 };
 
-// Of a layer: the share of neurons that fire at a token, and the least share of neurons that makes
-// up 80 % of what fires.
+// The share of a layer's neurons that fire at a token, and the least share of neurons that makes up
+// 80 % of what fires.
 struct LayerHeat {
   double live = 0.0;
   double for_most = 0.0;
@@ -62,6 +66,60 @@ nlohmann::ordered_json to_json(const tune::HeatReport& report) {
   return json;
 }
 
+void print_predictor(const tune::PredictorReport& report) {
+  print(fmt::format(
+      "\nA predictor of rank {} ({}) from {} tokens, its scores from {}, judged on {} "
+      "others; {:.1f} s\n\n{:>6} {:>10} {:>12} {:>10} {:>18}\n",
+      report.rank, bytes_text(report.bytes), report.n_directions, report.n_scores, report.n_judged,
+      report.seconds, "layer", "live", "predicted", "recall", "of activations"));
+  for (size_t i = 0; i < report.layers.size(); ++i) {
+    const tune::PredictorQuality& q = report.layers[i];
+    print(fmt::format("{:>6} {:>8.1f} % {:>10.1f} % {:>8.1f} % {:>16.2f} %\n", i, 100 * q.live,
+                      100 * q.predicted, 100 * q.recall, 100 * q.mass));
+  }
+  print(fmt::format(
+      "\nperplexity {:.3f} with the exact gate, {:.3f} with the predictor ({:+.2f} %); "
+      "{:.1f} % have the same likeliest token\n",
+      report.perplexity, report.predicted_perplexity,
+      100 * (report.predicted_perplexity / report.perplexity - 1.0), 100 * report.agreement));
+}
+
+nlohmann::ordered_json predictor_json(const tune::PredictorReport& report) {
+  nlohmann::ordered_json json = {{"file", report.path},
+                                 {"bytes", report.bytes},
+                                 {"rank", report.rank},
+                                 {"directions_from", report.n_directions},
+                                 {"scores_from", report.n_scores},
+                                 {"judged_on", report.n_judged},
+                                 {"perplexity", report.perplexity},
+                                 {"predicted_perplexity", report.predicted_perplexity},
+                                 {"agreement", report.agreement},
+                                 {"seconds", report.seconds},
+                                 {"layers", nlohmann::ordered_json::array()}};
+  for (const tune::PredictorQuality& q : report.layers) {
+    json["layers"].push_back(
+        {{"live", q.live}, {"predicted", q.predicted}, {"recall", q.recall}, {"mass", q.mass}});
+  }
+  return json;
+}
+
+void learn(NeuronFlags& flags, const std::string& text, nlohmann::ordered_json* json) {
+  tune::PredictorOptions how;
+  how.engine = flags.engine.checked();
+  how.text = text;
+  how.most_tokens = flags.n_tokens;
+  how.rank = *flags.rank;
+  how.recall = 0.01 * flags.recall_percent;
+  tune::PredictorReport report;
+  {
+    Progress bar("learning");
+    how.progress = bar.function();
+    report = tune::learn_predictor(how);
+  }
+  flags.json ? void((*json)["predictor"] = predictor_json(report)) : print_predictor(report);
+  note(fmt::format("{}: used with --ffn by-neuron --neuron-predictor\n", report.path));
+}
+
 void run_neurons(NeuronFlags& flags) {
   tune::HeatOptions how;
   how.engine = flags.engine.checked();
@@ -73,9 +131,12 @@ void run_neurons(NeuronFlags& flags) {
     how.progress = bar.function();
     report = tune::measure_heat(how);
   }
-  flags.json ? print_json(to_json(report)) : print_table(report);
+  nlohmann::ordered_json json = to_json(report);
+  if (!flags.json) print_table(report);
   note(fmt::format("{}: the hot neurons stay in memory where --ffn by-neuron has no room for all\n",
                    report.path));
+  if (flags.rank) learn(flags, how.text, &json);
+  if (flags.json) print_json(json);
 }
 
 }  // namespace
@@ -84,15 +145,27 @@ void add_neurons(Command& app) {
   Command* command = app.add_subcommand(
       "neurons", "Count on a text which neurons of a model fire, and how often", kTuneGroup);
   command->footer(
-      "For models with ReLU, or a plan with thresholds. What is counted is kept beside the model's\n"
+      "For models with ReLU, or a plan with thresholds. What is counted is kept beside the "
+      "model's\n"
       "other side files. Where --ffn by-neuron has a --memory that is too small for all neurons,\n"
       "the hot ones then lie together on the disk, are read first, and stay in memory\n"
       "(--neuron-pins). Results do not change.\n"
+      "--predictor makes two small matrices for each block, which tell from its input which "
+      "neurons\n"
+      "may fire. A run with --neuron-predictor computes the gate of these only: a missed one "
+      "counts\n"
+      "as 0, so results change; the table says by how much.\n"
       "Example: troika neurons model.gguf -f text.txt");
   auto flags = std::make_shared<NeuronFlags>();
   flags->engine.add_to(*command);
   command->add_option("-f,--file", flags->file, "A text (default: the program's own)");
   command->add_option("--tokens", flags->n_tokens, "Most tokens of the text")
+      ->capture_default_str();
+  command->add_option("--predictor", flags->rank,
+                      "Make a predictor too, of this rank; 0: a quarter of the model's width");
+  command
+      ->add_option("--recall", flags->recall_percent,
+                   "Percent of the tokens at which a neuron fires that it is to be predicted for")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "Print JSON");
   command->callback([flags] { run_neurons(*flags); });

@@ -225,6 +225,34 @@ std::vector<BoundOp> bind_outlier_parts(const Subgraph& subgraph, const weights:
   return ops;
 }
 
+// What multiplies the gate's rows where a predictor chooses them: in the form of the block's input.
+NeuronGate bind_gate(const BoundProduct& up, const weights::NeuronFfn& ffn,
+                     const weights::Store& weights, const kernels::Table& kernels) {
+  NeuronGate gate;
+  gate.matrix = weights.matrix(ffn.ffn.gate);
+  const tensor::Type type = ffn.predictor->shape().type;
+  gate.f32 = kernels::find(kernels.matmul_f32, gate.matrix.type);
+  gate.predictor_f32 = kernels::find(kernels.matmul_f32, type);
+  if (up.form == InputForm::kFloat) return gate;
+  gate.q8 = kernels::find(kernels.matmul_q8, gate.matrix.type);
+  gate.predictor_q8 = kernels::find(kernels.matmul_q8, type);
+  TROIKA_ASSERT(gate.q8 != nullptr && gate.predictor_q8 != nullptr);
+  return gate;
+}
+
+// Whether an op is a gate whose rows are computed by the block that follows.
+bool is_predicted_gate(const Subgraph& subgraph, size_t index, const weights::Store& weights) {
+  const model::Op& op = subgraph.ops[index];
+  if (op.kind != OpKind::kLinear || weights.neurons() == nullptr) return false;
+  for (size_t i = index + 1; i < subgraph.ops.size(); ++i) {
+    const weights::NeuronFfn* const ffn = neuron_ffn_at(subgraph, i, weights);
+    if (ffn != nullptr && ffn->ffn.gate == op.weight && predicts(*ffn)) {
+      return subgraph.ops[i].inputs[0] == op.inputs[0];
+    }
+  }
+  return false;
+}
+
 // Three ops as one, which reads the gate beside its input and writes what the last one writes.
 BoundOp bind_neurons(const Subgraph& subgraph, size_t index, const weights::NeuronFfn& ffn,
                      const weights::Store& weights, const Buffers& buffers,
@@ -241,6 +269,7 @@ BoundOp bind_neurons(const Subgraph& subgraph, size_t index, const weights::Neur
   BoundProduct* const product = bound.product();
   TROIKA_ASSERT(product->form == InputForm::kFloat || product->form == InputForm::kQ8);
   product->neurons = &ffn;
+  if (predicts(ffn)) product->gate = bind_gate(*product, ffn, weights, kernels);
   return bound;
 }
 
@@ -267,6 +296,7 @@ std::vector<BoundOp> bind_ops(const Subgraph& subgraph, const weights::Store& we
   const bool is_by_neuron = precision.prefill == plan::Prefill::kSame;
   if (is_by_neuron) check_neuron_ffns(subgraph, weights);
   for (size_t i = 0; i < subgraph.ops.size(); ++i) {
+    if (is_by_neuron && is_predicted_gate(subgraph, i, weights)) continue;
     const weights::NeuronFfn* const ffn =
         is_by_neuron ? neuron_ffn_at(subgraph, i, weights) : nullptr;
     BoundOp bound = ffn != nullptr

@@ -49,6 +49,17 @@ struct OutlierPart {
   const weights::ChannelInput* channels = nullptr;
 };
 
+// The gate of a block that is computed by neuron, where a predictor says which of its rows are
+// computed (P3): in the form of the product's input, what multiplies the gate's rows, and the
+// predictor's.
+struct NeuronGate {
+  weights::Matrix matrix{};
+  kernels::MatmulF32* f32 = nullptr;
+  kernels::MatmulQ8* q8 = nullptr;
+  kernels::MatmulF32* predictor_f32 = nullptr;
+  kernels::MatmulQ8* predictor_q8 = nullptr;
+};
+
 // kLinear, kExpertLinear.
 struct BoundProduct {
   ProductWeight weight;
@@ -58,6 +69,7 @@ struct BoundProduct {
   // The product is the first of a feed-forward block that is computed by neuron (P1): the second
   // input is what its gate came to, and the output is that of the whole block.
   const weights::NeuronFfn* neurons = nullptr;
+  NeuronGate gate;
   ExpertCounts experts;  // kExpertLinear: the weight is that of all experts
   InputForm form = InputForm::kFloat;
   // The input must be brought into the form first; false where an op before has already done so.

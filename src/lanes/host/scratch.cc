@@ -48,7 +48,8 @@ size_t neuron_bytes(const model::Blueprint& blueprint, const plan::Plan& plan, i
   for (const model::GatedFfn& ffn : model::gated_ffns(blueprint)) {
     const model::Weight& down = blueprint.weights[static_cast<size_t>(ffn.down)];
     bytes = std::max(bytes, NeuronScratch::bytes_for(static_cast<size_t>(down.row_length),
-                                                     static_cast<size_t>(down.n_rows), n_workers));
+                                                     static_cast<size_t>(down.n_rows), n_workers,
+                                                     static_cast<size_t>(plan.ffn.predictor.rank)));
   }
   return bytes;
 }

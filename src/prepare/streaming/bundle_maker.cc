@@ -32,7 +32,8 @@ BundleMaker::BundleMaker(std::span<const model::GatedFfn> ffns, const weights::S
   TROIKA_ASSERT(!ffns.empty());
   shape_.n_layers = ffns.size();
   for (const model::GatedFfn& ffn : ffns) {
-    const weights::NeuronForm form(weights.matrix(ffn.up), weights.matrix(ffn.down));
+    const Matrix* const gate = ffn.has_gate_by_neuron ? &weights.matrix(ffn.gate) : nullptr;
+    const weights::NeuronForm form(weights.matrix(ffn.up), weights.matrix(ffn.down), gate);
     shape_.n_neurons = std::max<uint64_t>(shape_.n_neurons, form.n_neurons());
     shape_.bundle_bytes = std::max<uint64_t>(shape_.bundle_bytes, form.bundle_bytes());
     shape_.resident_bytes = std::max<uint64_t>(shape_.resident_bytes, form.resident_bytes());
@@ -59,8 +60,11 @@ void BundleMaker::make(uint64_t layer, std::span<std::byte> bundles,
                        std::span<std::byte> resident) {
   const Matrix& up = weights_.matrix(ffns_[layer].up);
   const Matrix& down = weights_.matrix(ffns_[layer].down);
+  const Matrix* const gate =
+      ffns_[layer].has_gate_by_neuron ? &weights_.matrix(ffns_[layer].gate) : nullptr;
   Team team(n_threads_);
-  forms_[layer].write(up, down, shape_.bundle_bytes, team, bundles.data(), resident.data());
+  forms_[layer].write(up, down, gate, shape_.bundle_bytes, team, bundles.data(), resident.data());
+  if (gate != nullptr) forget_pages(*gate);
   forget_pages(up);
   forget_pages(down);
 }

@@ -90,8 +90,8 @@ void NeuronStream::read_first(uint64_t layer, uint64_t n) {
     for (; first < last; ++first) {
       const std::byte* const bundle = piece.memory + (layout.bundle_offset(layer, first) - begin);
       if (weights::bundle_check({bundle, bundle_bytes}) != file_->tables().checks(layer)[first]) {
-        throw Error(fmt::format("{} was damaged since it was made. Remove it, and it is made again.",
-                                file_->path()));
+        throw Error(fmt::format(
+            "{} was damaged since it was made. Remove it, and it is made again.", file_->path()));
       }
       const Held held = cache_->acquire({static_cast<int>(layer), static_cast<int>(first)});
       TROIKA_ASSERT(held.found == NeuronCache::Found::kMiss);

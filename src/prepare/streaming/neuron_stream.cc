@@ -97,6 +97,7 @@ NeuronStream::NeuronStream(const NeuronStreamOptions& options,
     ffn.layout = forms_[i].columns();
     ffn.planes = forms_[i].planes(file_->tables().resident(i).data());
     ffn.source = this;
+    ffn.reads_gates = ffns[i].has_gate_by_neuron;
     Neurons::ffns().push_back(ffn);
   }
 }
@@ -255,7 +256,12 @@ void NeuronStream::end(Segment* segment, lanes::Status status) {
   std::string problem;
   if (status != lanes::Status::kDone) problem = disk_->problem();
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (--n_reading_ == 0) counters_.read_us += time_us() - read_start_us_;
+  if (--n_reading_ == 0) {
+    const double now_us = time_us();
+    counters_.read_us += now_us - read_start_us_;
+    const int layer = Neurons::ffns()[static_cast<size_t>(ffn_)].ffn.layer;
+    if (is_traced_) traced_.push_back({layer, read_start_us_, now_us});
+  }
   segment->has_failed = status != lanes::Status::kDone;
   if (segment->has_failed) note(std::move(problem));
   segment->state = State::kReady;
@@ -340,6 +346,7 @@ void NeuronStream::done(int /*ffn*/, int index) {
 void NeuronStream::finish(int /*ffn*/) {
   const std::lock_guard<std::mutex> lock(mutex_);
   n_wanted_ = n_begun_ = 0;
+  if (!options_.keeps_neurons) cache_->clear();
 }
 
 void NeuronStream::check() {

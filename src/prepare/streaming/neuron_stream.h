@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/huge_pages.h"
@@ -34,7 +35,8 @@ struct NeuronStreamOptions {
   // places, and this share of the places is theirs for good.
   const weights::NeuronHeat* heat = nullptr;
   double pinned_share = 0.0;
-  int n_threads = 1;  // that make the side file
+  bool keeps_neurons = true;  // false: each layer reads all it needs
+  int n_threads = 1;          // that make the side file
   bool may_use_io_uring = true;
   decltype(lanes::DiskOptions::spoil) spoil = {};
   ProgressFunction progress = {};
@@ -48,6 +50,12 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
     uint64_t read_bytes = 0;
     double read_us = 0.0;  // while at least one was read
     double wait_us = 0.0;  // in which workers stood still for them, all together
+  };
+
+  // A time in which neurons of a layer were read.
+  struct LayerReads {
+    int layer = 0;
+    double start_us = 0.0, end_us = 0.0;
   };
 
   // The least that `most_bytes` may be: what is resident, and a cache of two segments.
@@ -71,6 +79,9 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   const weights::BundleFile& file() const { return *file_; }
   const weights::NeuronCache& cache() const { return *cache_; }
   Counters counters() const;
+  // Whether such times are noted; what was noted since the last call. Not while something computes.
+  void set_tracing(bool is_traced) { is_traced_ = is_traced; }
+  std::vector<LayerReads> take_reads() { return std::exchange(traced_, {}); }
   // For people: what is kept and what is read.
   std::string text() const;
 
@@ -144,6 +155,8 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   int n_reading_ = 0;    // segments
   double read_start_us_ = 0.0;
   std::string problem_;
+  bool is_traced_ = false;
+  std::vector<LayerReads> traced_;
   Counters counters_;
   Staging staging_;
   std::unique_ptr<lanes::DiskLane> disk_;  // the last members: they wait for their reads

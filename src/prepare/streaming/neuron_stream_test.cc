@@ -280,8 +280,8 @@ TEST_P(NeuronStreams, P5TheHottestAreThereFromTheStartAndStay) {
   for (uint64_t ffn = 0; ffn < kFfns; ++ffn) {
     for (uint32_t i = 0; i < kNeurons; ++i) {
       const bool is_hot = random_bits(11, i) % 16 == 0;  // the same ones in each
-      counted.counts(ffn)[i] = static_cast<uint32_t>(random_bits(10 + ffn, i) % 50) +
-                               (is_hot ? 1000 : 0);
+      counted.counts(ffn)[i] =
+          static_cast<uint32_t>(random_bits(10 + ffn, i) % 50) + (is_hot ? 1000 : 0);
       if (ffn == 0 && is_hot) hot.push_back(i);
     }
   }

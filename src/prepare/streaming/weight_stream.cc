@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/trace.h"
 #include "prepare/model_disk.h"
 #include "prepare/streaming/neuron_stream.h"
 
@@ -207,7 +208,8 @@ void WeightStream::place(Block* block, weights::Store* weights) {
 void WeightStream::begin(Block* block) {
   slots_[block->slot].is_taken = true;
   block->state = State::kReading;
-  if (n_reading_++ == 0) read_start_us_ = clock_us();
+  block->start_us = clock_us();
+  if (n_reading_++ == 0) read_start_us_ = block->start_us;
   n_reads_ += block->reads.size();
   lanes::Run run;
   run.reads = block->reads;
@@ -217,7 +219,8 @@ void WeightStream::begin(Block* block) {
 void WeightStream::end(Block* block, lanes::Status status) {
   if (disk_.n_direct_reads() < n_reads_) forget_cached(*block);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (--n_reading_ == 0) counters_.read_us += clock_us() - read_start_us_;
+  block->end_us = clock_us();
+  if (--n_reading_ == 0) counters_.read_us += block->end_us - read_start_us_;
   block->state = status == lanes::Status::kDone ? State::kReady : State::kFailed;
   ++counters_.n_blocks;
   counters_.read_bytes += block->bytes;
@@ -281,8 +284,16 @@ void WeightStream::load_kept(const ProgressFunction& progress) {
   read_ahead();
 }
 
-void WeightStream::before_block(int block, plan::Phase /*phase*/, int /*n_tokens*/) {
+void WeightStream::set_trace(Trace* trace, int row) {
+  const bool has_rows = trace != nullptr && trace->lanes().size() > static_cast<size_t>(row) + 1;
+  trace_ = has_rows ? trace : nullptr;
+  trace_row_ = row;
+  if (neurons_ != nullptr) neurons_->set_tracing(has_rows);
+}
+
+void WeightStream::before_block(int block, plan::Phase phase, int /*n_tokens*/) {
   std::unique_lock<std::mutex> lock(mutex_);
+  is_prompt_ = phase == plan::Phase::kPrompt;
   if (current_ >= 0 && current_ != block) {
     Block& before = *blocks_[static_cast<size_t>(current_)];
     if (before.state != State::kKept) forget(&before);
@@ -303,6 +314,9 @@ void WeightStream::before_block(int block, plan::Phase /*phase*/, int /*n_tokens
     throw Error(fmt::format("Block {} of the model cannot be read: {}.", block, disk_.problem()));
   }
   current_ = block;
+  if (trace_ != nullptr) {
+    trace_->add({trace_row_, "read", block, 0, wanted.start_us, wanted.end_us, is_prompt_});
+  }
 }
 
 void WeightStream::after_blocks() {
@@ -313,7 +327,13 @@ void WeightStream::after_blocks() {
 }
 
 void WeightStream::check_pass() {
-  if (neurons_ != nullptr) neurons_->check();
+  if (neurons_ == nullptr) return;
+  for (const NeuronStream::LayerReads& reads : neurons_->take_reads()) {
+    if (trace_ == nullptr) break;
+    trace_->add(
+        {trace_row_ + 1, "neurons", reads.layer, 0, reads.start_us, reads.end_us, is_prompt_});
+  }
+  neurons_->check();
 }
 
 uint64_t WeightStream::bytes_per_pass() const {

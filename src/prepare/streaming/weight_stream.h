@@ -67,7 +67,8 @@ class WeightStream : public schedule::LayoutWatch {
   void after_blocks() override;
   void check_pass() override;
   void plan_prompt(int /*n_tokens*/, int /*chunk*/, bool /*is_first*/) override {}
-  void set_trace(Trace* /*trace*/, int /*row*/) override {}
+  // Reads of blocks have that row, and those of neurons the one behind it.
+  void set_trace(Trace* trace, int row) override;
 
   int n_blocks() const { return static_cast<int>(blocks_.size()) - 1; }
   int n_streamed() const { return static_cast<int>(order_.size()); }
@@ -93,7 +94,8 @@ class WeightStream : public schedule::LayoutWatch {
     WeightStream* owner = nullptr;
     State state = State::kKept;
     size_t slot = 0;
-    size_t bytes = 0;  // of memory
+    size_t bytes = 0;                     // of memory
+    double start_us = 0.0, end_us = 0.0;  // of its last read
     std::vector<Part> parts;
     std::vector<lanes::ReadRequest> reads;
   };
@@ -117,6 +119,9 @@ class WeightStream : public schedule::LayoutWatch {
 
   const gguf::File& file_;
   NeuronStream* neurons_ = nullptr;
+  Trace* trace_ = nullptr;
+  int trace_row_ = 0;
+  bool is_prompt_ = false;                      // the pass at work
   std::vector<std::unique_ptr<Block>> blocks_;  // behind the last one, what stands in none
   std::vector<int> order_;                      // those that are streamed
   std::vector<Slot> slots_;                     // first those that they share

@@ -79,13 +79,8 @@ double NeuronHeat::live_share() const {
 uint64_t NeuronHeat::key() const { return hash_of(std::as_bytes(std::span(counts_))); }
 
 void write_heat(const std::string& path, uint64_t model_key, const NeuronHeat& heat) {
-  HeatHeader header = {{},
-                       kHeatVersion,
-                       model_key,
-                       heat.n_layers(),
-                       heat.n_neurons(),
-                       heat.n_tokens(),
-                       0};
+  HeatHeader header = {
+      {}, kHeatVersion, model_key, heat.n_layers(), heat.n_neurons(), heat.n_tokens(), 0};
   std::memcpy(header.magic, kHeatMagic, sizeof(kHeatMagic));
   header.hash = heat_hash(header, heat);
   std::error_code ignored;  // the file says what is wrong

@@ -36,8 +36,8 @@ void join_blocks(const std::byte* scales, const std::byte* levels, size_t n, std
   }
 }
 
-void join(const std::byte* scales, const std::byte* levels, size_t n, size_t n_scales,
-          size_t n_levels, std::byte* row) {
+void join_row(const std::byte* scales, const std::byte* levels, size_t n, size_t n_scales,
+              size_t n_levels, std::byte* row) {
   if (n_scales == 2 && n_levels == 16) return join_blocks<2, 16>(scales, levels, n, row);
   if (n_scales == 2 && n_levels == 32) return join_blocks<2, 32>(scales, levels, n, row);
   if (n_scales == 4 && n_levels == 16) return join_blocks<4, 16>(scales, levels, n, row);
@@ -48,37 +48,58 @@ void join(const std::byte* scales, const std::byte* levels, size_t n, size_t n_s
 
 }  // namespace
 
-NeuronForm::NeuronForm(const Matrix& up, const Matrix& down) : columns_(column_layout(down)) {
-  TROIKA_ASSERT(up.n_strip_rows == 0 && up.n_rows == down.row_length);
-  const tensor::TypeInfo& type = tensor::type_info(up.type);
-  block_bytes_ = static_cast<size_t>(type.block_bytes);
-  n_blocks_ = up.row_bytes / block_bytes_;
-  const uint64_t whole = in_pages(up.row_bytes + columns_.column_bytes);
-  const size_t scales = scales_before_levels(up.type);
-  const uint64_t without = in_pages(up.row_bytes - n_blocks_ * scales + columns_.column_bytes);
-  if (without < whole) n_scale_bytes_ = scales;
+NeuronForm::Row::Row(const Matrix& matrix) {
+  TROIKA_ASSERT(matrix.n_strip_rows == 0);
+  block_bytes = static_cast<size_t>(tensor::type_info(matrix.type).block_bytes);
+  n_blocks = matrix.row_bytes / block_bytes;
+}
+
+void NeuronForm::Row::divide(const std::byte* row, std::byte* scales, std::byte* levels) const {
+  const size_t n_levels = block_bytes - n_scale_bytes;
+  for (size_t i = 0; i < n_blocks; ++i) {
+    const std::byte* const block = row + i * block_bytes;
+    std::memcpy(scales + i * n_scale_bytes, block, n_scale_bytes);
+    std::memcpy(levels + i * n_levels, block + n_scale_bytes, n_levels);
+  }
+}
+
+void NeuronForm::Row::join(const std::byte* scales, const std::byte* levels, std::byte* row) const {
+  join_row(scales, levels, n_blocks, n_scale_bytes, block_bytes - n_scale_bytes, row);
+}
+
+NeuronForm::NeuronForm(const Matrix& up, const Matrix& down, const Matrix* gate)
+    : columns_(column_layout(down)), up_(up) {
+  TROIKA_ASSERT(up.n_rows == down.row_length);
+  if (gate != nullptr) {
+    TROIKA_ASSERT(gate->n_rows == down.row_length);
+    gate_ = Row(*gate);
+  }
+  const uint64_t whole = in_pages(bundle_bytes());
+  up_.n_scale_bytes = scales_before_levels(up.type);
+  if (gate != nullptr) gate_.n_scale_bytes = scales_before_levels(gate->type);
+  if (in_pages(bundle_bytes()) == whole) up_.n_scale_bytes = gate_.n_scale_bytes = 0;
 }
 
 uint64_t NeuronForm::key() const {
-  constexpr uint64_t kVersion = 1;
+  constexpr uint64_t kVersion = 2;
   Fnv hash;
   for (const uint64_t part :
-       {kVersion, uint64_t{block_bytes_}, uint64_t{n_blocks_}, uint64_t{n_scale_bytes_},
-        static_cast<uint64_t>(columns_.form), uint64_t{columns_.n_neurons},
-        uint64_t{columns_.n_outputs}, uint64_t{columns_.group}}) {
+       {kVersion, uint64_t{gate_.block_bytes}, uint64_t{gate_.n_blocks},
+        uint64_t{gate_.n_scale_bytes}, uint64_t{up_.block_bytes}, uint64_t{up_.n_blocks},
+        uint64_t{up_.n_scale_bytes}, static_cast<uint64_t>(columns_.form),
+        uint64_t{columns_.n_neurons}, uint64_t{columns_.n_outputs}, uint64_t{columns_.group}}) {
     hash.add(part);
   }
   return hash.value();
 }
 
-void NeuronForm::write(const Matrix& up, const Matrix& down, size_t stride, Team& team,
-                       std::byte* bundles, std::byte* resident) const {
+void NeuronForm::write(const Matrix& up, const Matrix& down, const Matrix* gate, size_t stride,
+                       Team& team, std::byte* bundles, std::byte* resident) const {
   std::byte* const scales = resident;
   auto* const minima = reinterpret_cast<float*>(resident + columns_.scale_bytes);
   // Whole super-blocks of neurons for each worker.
   constexpr size_t kTogether = 256;
   const size_t n_items = (n_neurons() + kTogether - 1) / kTogether;
-  const size_t n_levels = block_bytes_ - n_scale_bytes_;
   team.run([&](int worker) {
     std::vector<std::byte> levels(kTogether * columns_.column_bytes);
     const Share share = share_of(static_cast<int64_t>(n_items), worker, team.size());
@@ -87,15 +108,15 @@ void NeuronForm::write(const Matrix& up, const Matrix& down, size_t stride, Team
       const size_t last = std::min(first + kTogether, n_neurons());
       write_columns(down, columns_, first, last, levels.data(), scales, minima);
       for (size_t neuron = first; neuron < last; ++neuron) {
-        const std::byte* const row = up.data + neuron * up.row_bytes;
-        std::byte* const bundle = bundles + neuron * stride;
-        auto* const own = const_cast<std::byte*>(scales_of(resident, neuron));
-        for (size_t i = 0; i < n_blocks_; ++i) {
-          const std::byte* const block = row + i * block_bytes_;
-          std::memcpy(own + i * n_scale_bytes_, block, n_scale_bytes_);
-          std::memcpy(bundle + i * n_levels, block + n_scale_bytes_, n_levels);
+        std::byte* bundle = bundles + neuron * stride;
+        std::byte* own = resident + scales_offset(neuron);
+        if (gate != nullptr) {
+          gate_.divide(gate->data + neuron * gate->row_bytes, own, bundle);
+          own += gate_.scales();
+          bundle += gate_.levels();
         }
-        std::memcpy(bundle + row_levels(), levels.data() + (neuron - first) * columns_.column_bytes,
+        up_.divide(up.data + neuron * up.row_bytes, own, bundle);
+        std::memcpy(bundle + up_.levels(), levels.data() + (neuron - first) * columns_.column_bytes,
                     columns_.column_bytes);
       }
     }
@@ -104,9 +125,15 @@ void NeuronForm::write(const Matrix& up, const Matrix& down, size_t stride, Team
 
 void NeuronForm::assemble(const std::byte* resident, size_t neuron, const std::byte* bundle,
                           std::byte* place) const {
-  join(scales_of(resident, neuron), bundle, n_blocks_, n_scale_bytes_,
-       block_bytes_ - n_scale_bytes_, place);
-  std::memcpy(place + n_blocks_ * block_bytes_, bundle + row_levels(), columns_.column_bytes);
+  const std::byte* scales = resident + scales_offset(neuron);
+  if (has_gate()) {
+    gate_.join(scales, bundle, place);
+    scales += gate_.scales();
+    bundle += gate_.levels();
+    place += gate_.bytes();
+  }
+  up_.join(scales, bundle, place);
+  std::memcpy(place + up_.bytes(), bundle + up_.levels(), columns_.column_bytes);
 }
 
 kernels::ColumnPlanes NeuronForm::planes(const std::byte* resident) const {

@@ -1,7 +1,7 @@
-// What a neuron's bundle is made of where the gate stays in memory (P7): its row of the product
-// before the activation, and its column of the product behind it. Scales stay in memory: those of
-// columns, which groups of neurons share, always; those of rows where the disk then has a page less
-// to read for each neuron. Together they are the file's weights, exactly.
+// What a neuron's bundle is made of (P7): its row of the gate, unless gates stay in memory, its row
+// of the product before the activation, and its column of the product behind it. Scales stay in
+// memory: those of columns, which groups of neurons share, always; those of rows where the disk
+// then has a page less to read for each neuron. Together they are the file's weights, exactly.
 #pragma once
 
 #include <cstddef>
@@ -17,43 +17,59 @@ namespace troika::weights {
 
 class NeuronForm {
  public:
-  // REQUIRES: rows as in the file, and a row of `up` for each column of `down`.
-  NeuronForm(const Matrix& up, const Matrix& down);
+  // REQUIRES: rows as in the file, and a row of `up`, and of the gate if it is given, for each
+  // column of `down`.
+  NeuronForm(const Matrix& up, const Matrix& down, const Matrix* gate = nullptr);
 
   const ColumnLayout& columns() const { return columns_; }
   size_t n_neurons() const { return columns_.n_neurons; }
-  // How much of each block of a row stays in memory; 0: rows are whole.
-  size_t scale_bytes() const { return n_scale_bytes_; }
+  // How much of each block of a row of `up` stays in memory; 0: rows are whole.
+  size_t scale_bytes() const { return up_.n_scale_bytes; }
+  bool has_gate() const { return gate_.n_blocks > 0; }
 
   // On disk; of a layer, in memory; of a neuron in memory.
-  size_t bundle_bytes() const { return row_levels() + columns_.column_bytes; }
+  size_t bundle_bytes() const { return gate_.levels() + up_.levels() + columns_.column_bytes; }
   size_t resident_bytes() const { return columns_.plane_bytes() + n_neurons() * row_scales(); }
-  size_t place_bytes() const { return n_blocks_ * block_bytes_ + columns_.column_bytes; }
+  size_t place_bytes() const { return gate_.bytes() + up_.bytes() + columns_.column_bytes; }
   // Tells forms apart.
   uint64_t key() const;
 
   // Writes what is resident, and neuron i to `bundles` + i * stride.
-  void write(const Matrix& up, const Matrix& down, size_t stride, Team& team, std::byte* bundles,
-             std::byte* resident) const;
+  void write(const Matrix& up, const Matrix& down, const Matrix* gate, size_t stride, Team& team,
+             std::byte* bundles, std::byte* resident) const;
   // Puts a bundle together with its scales where products read it: `place_bytes` of memory.
   void assemble(const std::byte* resident, size_t neuron, const std::byte* bundle,
                 std::byte* place) const;
   NeuronPlaces places(const std::byte* place) const {
-    return {place, place + n_blocks_ * block_bytes_};
+    const std::byte* const up = place + gate_.bytes();
+    return {up, up + up_.bytes(), has_gate() ? place : nullptr};
   }
   kernels::ColumnPlanes planes(const std::byte* resident) const;
 
  private:
-  size_t row_levels() const { return n_blocks_ * (block_bytes_ - n_scale_bytes_); }
-  size_t row_scales() const { return n_blocks_ * n_scale_bytes_; }
-  const std::byte* scales_of(const std::byte* resident, size_t neuron) const {
-    return resident + columns_.plane_bytes() + neuron * row_scales();
+  // A row of blocks, each of which begins with its scales.
+  struct Row {
+    Row() = default;
+    explicit Row(const Matrix& matrix);
+    size_t levels() const { return n_blocks * (block_bytes - n_scale_bytes); }
+    size_t scales() const { return n_blocks * n_scale_bytes; }
+    size_t bytes() const { return n_blocks * block_bytes; }
+    void divide(const std::byte* row, std::byte* scales, std::byte* levels) const;
+    void join(const std::byte* scales, const std::byte* levels, std::byte* row) const;
+
+    size_t block_bytes = 0;
+    size_t n_blocks = 0;
+    size_t n_scale_bytes = 0;  // of each block, that stay in memory
+  };
+
+  size_t row_scales() const { return gate_.scales() + up_.scales(); }
+  size_t scales_offset(size_t neuron) const {
+    return columns_.plane_bytes() + neuron * row_scales();
   }
 
   ColumnLayout columns_;
-  size_t block_bytes_ = 0;  // of a row of `up`
-  size_t n_blocks_ = 0;
-  size_t n_scale_bytes_ = 0;  // at the beginning of each block
+  Row gate_;  // no blocks: it is in memory
+  Row up_;
 };
 
 }  // namespace troika::weights

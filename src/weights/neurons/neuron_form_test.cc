@@ -55,7 +55,7 @@ TEST_P(NeuronForms, P7ABundleAndWhatIsResidentAreTheWeightsOfTheFile) {
   std::vector<float> resident(form.resident_bytes() / sizeof(float) + 1);
   auto* const shared = reinterpret_cast<std::byte*>(resident.data());
   Team team(2);
-  form.write(up.matrix, down.matrix, stride, team, bundles.data(), shared);
+  form.write(up.matrix, down.matrix, nullptr, stride, team, bundles.data(), shared);
   const DownColumns whole(down.matrix, team);
   const kernels::ColumnPlanes planes = form.planes(shared), expected = whole.planes();
   EXPECT_EQ(planes.group, expected.group);
@@ -90,6 +90,40 @@ INSTANTIATE_TEST_SUITE_P(Types, NeuronForms,
                                          FormCase{Type::kF16, Type::kF16, 4096, 16384, 0},
                                          FormCase{Type::kQ4_0, Type::kQ4_0, 256, 144 + 128, 0},
                                          FormCase{Type::kF32, Type::kF32, 96, 768, 0}));
+
+TEST(NeuronForm, P7AGateIsAPartOfTheBundle) {
+  constexpr int kNeurons = 64;
+  struct GateCase {
+    Type type;
+    int width;
+    size_t bundle_bytes;
+  };
+  // The first in two pages with its scales, the second in one without them.
+  for (const GateCase& c : {GateCase{Type::kQ4_0, 4096, 6656}, GateCase{Type::kQ4_0, 2688, 4032},
+                            GateCase{Type::kF16, 256, 1536}}) {
+    const RandomMatrix gate(c.type, kNeurons, c.width, 3), up(c.type, kNeurons, c.width, 1),
+        down(c.type, c.width, kNeurons, 2);
+    const NeuronForm form(up.matrix, down.matrix, &gate.matrix);
+    ASSERT_EQ(form.bundle_bytes(), c.bundle_bytes);
+    EXPECT_NE(form.key(), NeuronForm(up.matrix, down.matrix).key());
+    std::vector<std::byte> bundles(kNeurons * form.bundle_bytes());
+    std::vector<float> resident(form.resident_bytes() / sizeof(float) + 1);
+    auto* const shared = reinterpret_cast<std::byte*>(resident.data());
+    Team team(2);
+    form.write(up.matrix, down.matrix, &gate.matrix, form.bundle_bytes(), team, bundles.data(),
+               shared);
+    const DownColumns whole(down.matrix, team);
+    std::vector<std::byte> place(form.place_bytes());
+    for (size_t neuron = 0; neuron < kNeurons; ++neuron) {
+      form.assemble(shared, neuron, bundles.data() + neuron * form.bundle_bytes(), place.data());
+      const NeuronPlaces places = form.places(place.data());
+      const size_t row_bytes = up.matrix.row_bytes;
+      ASSERT_EQ(std::memcmp(places.gate, gate.matrix.data + neuron * row_bytes, row_bytes), 0);
+      ASSERT_EQ(std::memcmp(places.up, up.matrix.data + neuron * row_bytes, row_bytes), 0);
+      ASSERT_EQ(std::memcmp(places.down, whole.column(neuron), whole.layout().column_bytes), 0);
+    }
+  }
+}
 
 TEST(NeuronForm, P7FormsThatDifferHaveOtherKeys) {
   const RandomMatrix up(Type::kQ4_0, 256, 512, 1), down(Type::kQ4_0, 512, 256, 2);

@@ -15,6 +15,11 @@ const NeuronFfn* Neurons::find(model::WeightId down) const {
   return nullptr;
 }
 
+void Neurons::set_predictor(std::unique_ptr<NeuronPredictor> predictor) {
+  predictor_ = std::move(predictor);
+  for (NeuronFfn& ffn : ffns_) ffn.predictor = predictor_.get();
+}
+
 size_t ResidentNeurons::bytes_for(std::span<const model::GatedFfn> ffns, const Store& weights) {
   size_t bytes = 0;
   for (const model::GatedFfn& ffn : ffns) {

@@ -8,6 +8,7 @@
 #include "kernels/columns.h"
 #include "model/gated_ffns.h"
 #include "weights/neurons/columns.h"
+#include "weights/neurons/predictor.h"
 #include "weights/neurons/source.h"
 #include "weights/store.h"
 
@@ -22,6 +23,10 @@ struct NeuronFfn {
   NeuronSource* source = nullptr;
   // An activation less than this in magnitude is dead; 0: one that is 0 (P12).
   float threshold = 0.0f;
+  // What says which rows of the gate are worth computing (P3), its layer `index`; null: all.
+  const NeuronPredictor* predictor = nullptr;
+  // Rows of the gate come with the neurons that the predictor names.
+  bool reads_gates = false;
   // Nothing is dead: the judge of the others, which has their bits where only zeros are dead.
   bool keeps_all = false;
 
@@ -36,10 +41,14 @@ class Neurons {
   // Null where it is computed by output.
   const NeuronFfn* find(model::WeightId down) const;
   std::vector<NeuronFfn>& ffns() { return ffns_; }
+  // Null: there is none.
+  void set_predictor(std::unique_ptr<NeuronPredictor> predictor);
+  size_t predictor_bytes() const { return predictor_ != nullptr ? predictor_->bytes() : 0; }
   const std::vector<NeuronFfn>& ffns() const { return ffns_; }
 
  private:
   std::vector<NeuronFfn> ffns_;
+  std::unique_ptr<NeuronPredictor> predictor_;
 };
 
 // All neurons in memory: rows where the store has them, columns as copies.

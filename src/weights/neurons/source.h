@@ -20,6 +20,7 @@ constexpr int n_segments(int n_neurons) {
 struct NeuronPlaces {
   const std::byte* up = nullptr;
   const std::byte* down = nullptr;
+  const std::byte* gate = nullptr;  // its row of the gate; null: that is in memory elsewhere
 };
 
 // Functions may be called by several workers at once, but for those that say otherwise. They do not

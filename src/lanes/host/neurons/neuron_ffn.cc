@@ -37,6 +37,23 @@ struct TokenGroup {
     return context.neurons->parts.data() +
            static_cast<size_t>(t * n_segments() + segment) * n_outputs();
   }
+  const BoundProduct& up() const { return bound.as<BoundProduct>(); }
+  size_t width() const { return static_cast<size_t>(bound.input_width); }
+  // The input of a token, in the forms that products take.
+  const float* x(int t) const {
+    return context.input(bound) + static_cast<size_t>(first + t) * width();
+  }
+  const std::byte* x_q8(int t) const {
+    return context.prepared + static_cast<size_t>(first + t) * kernels::q8_row_bytes(width());
+  }
+  size_t rank() const { return ffn.predictor->shape().rank; }
+  float* hidden(int t) const {
+    return context.neurons->hidden.data() + static_cast<size_t>(t) * rank();
+  }
+  std::byte* hidden_q8(int t) const {
+    return context.neurons->hidden_q8.data() +
+           static_cast<size_t>(t) * kernels::q8_row_bytes(rank());
+  }
   // The neurons of a segment.
   Range neurons_of(int segment) const {
     const int begin = segment * kSegmentNeurons;
@@ -69,42 +86,123 @@ void activate_gate(model::Activation activation, const kernels::Table& kernels, 
   }
 }
 
+// The products of a token's input with rows of weights, wherever they lie.
+void multiply_single_rows(const TokenGroup& group, int t, kernels::MatmulQ8* q8,
+                          kernels::MatmulF32* f32, std::span<const std::byte* const> rows,
+                          float* y) {
+  if (q8 != nullptr) {
+    kernels::matmul_rows(q8, rows, group.width(), group.x_q8(t), y);
+  } else {
+    kernels::matmul_rows(f32, rows, group.width(), group.x(t), y);
+  }
+}
+
+// What the predictor's first matrix makes of the inputs: each worker some rows of it.
+void multiply_hidden(const TokenGroup& group, int worker) {
+  const NeuronGate& gate = group.up().gate;
+  const weights::PredictorShape& shape = group.ffn.predictor->shape();
+  const Share share =
+      share_of(static_cast<int64_t>(shape.rank), worker, group.context.team.n_active());
+  const kernels::MatmulWeight rows = {
+      group.ffn.predictor->layer(static_cast<uint64_t>(group.ffn.index)).in, shape.in_row_bytes(),
+      shape.width, static_cast<size_t>(share.begin), static_cast<size_t>(share.end)};
+  for (int t = 0; t < group.n; ++t) {
+    if (gate.q8 != nullptr) {
+      gate.predictor_q8(rows, 1, group.x_q8(t), 0, group.hidden(t), 0);
+    } else {
+      gate.predictor_f32(rows, 1, group.x(t), 0, group.hidden(t), 0);
+    }
+  }
+}
+
+// Brings that into the form in which the second matrix takes it: each worker some tokens.
+void prepare_hidden(const TokenGroup& group, int worker) {
+  const Share share = share_of(group.n, worker, group.context.team.n_active());
+  for (auto t = static_cast<int>(share.begin); t < static_cast<int>(share.end); ++t) {
+    group.context.kernels.quantize_activations(group.hidden(t), group.hidden_q8(t), group.rank());
+  }
+}
+
+// The gates of the n neurons of `own`, whose rows are in memory by now.
+void compute_gates(const TokenGroup& group, int t, size_t n, NeuronScratch::Worker* own) {
+  const NeuronGate& gate = group.up().gate;
+  multiply_single_rows(group, t, gate.q8, gate.f32, {own->rows, n}, own->up);
+  activate_gate(group.ffn.ffn.activation, group.context.kernels, own->up, own->up, n);
+  for (size_t i = 0; i < n; ++i) group.activated(t)[own->own[i]] = own->up[i];
+}
+
+// Computes, of the neurons that were read, those that were named for this token.
+void compute_read_gates(const TokenGroup& group, int t, std::span<const uint32_t> read,
+                        NeuronScratch::Worker* own) {
+  size_t n = 0;
+  for (size_t i = 0; i < read.size(); ++i) {
+    if (group.activated(t)[read[i]] == 0.0f) continue;
+    own->own[n] = read[i];
+    own->rows[n++] = own->places[i].gate;
+  }
+  compute_gates(group, t, n, own);
+}
+
+// The gate of a segment for a token: of those neurons only whose score is above their threshold;
+// what is not a number is. The others count as 0.
+void compute_predicted(const TokenGroup& group, int t, Range neurons, NeuronScratch::Worker* own) {
+  const NeuronGate& gate = group.up().gate;
+  const weights::PredictorShape& shape = group.ffn.predictor->shape();
+  const weights::NeuronPredictor::Layer layer =
+      group.ffn.predictor->layer(static_cast<uint64_t>(group.ffn.index));
+  const kernels::MatmulWeight rows = {layer.out, shape.out_row_bytes(), shape.rank,
+                                      static_cast<size_t>(neurons.begin),
+                                      static_cast<size_t>(neurons.end)};
+  float* const activated = group.activated(t);  // scores, at first
+  if (gate.q8 != nullptr) {
+    gate.predictor_q8(rows, 1, group.hidden_q8(t), 0, activated, 0);
+  } else {
+    gate.predictor_f32(rows, 1, group.hidden(t), 0, activated, 0);
+  }
+  size_t n = 0;
+  for (int i = neurons.begin; i < neurons.end; ++i) {
+    const bool is_dead = activated[i] <= layer.thresholds[i];
+    // Where gates are read too, what is not 0 is read.
+    activated[i] = group.ffn.reads_gates && !is_dead ? 1.0f : 0.0f;
+    if (is_dead || group.ffn.reads_gates) continue;
+    own->own[n] = static_cast<uint32_t>(i);
+    own->rows[n++] = gate.matrix.data + static_cast<size_t>(i) * gate.matrix.row_bytes;
+  }
+  compute_gates(group, t, n, own);
+}
+
 // The activations of a segment, and which neurons live for any token of the group.
-void find_live(const TokenGroup& group, int segment) {
+void find_live(const TokenGroup& group, int segment, int worker) {
   const Range neurons = group.neurons_of(segment);
   const auto first = static_cast<size_t>(neurons.begin);
   const auto n = static_cast<size_t>(neurons.size());
+  NeuronScratch::Worker* const own = &group.context.neurons->workers[static_cast<size_t>(worker)];
   for (int t = 0; t < group.n; ++t) {
-    activate_gate(group.ffn.ffn.activation, group.context.kernels, group.gate(t) + first,
-                  group.activated(t) + first, n);
+    if (predicts(group.ffn)) {
+      compute_predicted(group, t, neurons, own);
+    } else {
+      activate_gate(group.ffn.ffn.activation, group.context.kernels, group.gate(t) + first,
+                    group.activated(t) + first, n);
+    }
   }
   NeuronScratch& scratch = *group.context.neurons;
   uint32_t* live = scratch.live.data() + first;
   for (int i = neurons.begin; i < neurons.end; ++i) {
     bool is_any = false;
-    for (int t = 0; t < group.n; ++t) is_any |= is_live(group.ffn, group.activated(t)[i]);
+    for (int t = 0; t < group.n; ++t) {
+      const float activated = group.activated(t)[i];
+      is_any |= group.ffn.reads_gates ? activated != 0.0f : is_live(group.ffn, activated);
+    }
     if (is_any) *live++ = static_cast<uint32_t>(i);
   }
   scratch.n_live[static_cast<size_t>(segment)] =
       static_cast<uint32_t>(live - (scratch.live.data() + first));
 }
 
-// The products of the token with the rows of its own live neurons.
-void multiply_up(const TokenGroup& group, int t, std::span<const std::byte* const> rows, float* y) {
-  const BoundProduct& up = group.bound.as<BoundProduct>();
-  const auto k = static_cast<size_t>(group.bound.input_width);
-  const auto row = static_cast<size_t>(group.first + t);
-  if (up.matmul_q8 != nullptr) {
-    const std::byte* x = group.context.prepared + row * kernels::q8_row_bytes(k);
-    kernels::matmul_rows(up.matmul_q8, rows, k, x, y);
-  } else {
-    kernels::matmul_rows(up.matmul_f32, rows, k, group.context.input(group.bound) + row * k, y);
-  }
-}
-
 // What a token's live neurons of a segment add.
 void compute_token(const TokenGroup& group, int t, int segment, NeuronScratch::Worker* own) {
   const std::span<const uint32_t> live = group.live_of(segment);
+  if (group.ffn.reads_gates) compute_read_gates(group, t, live, own);
   const float* const activated = group.activated(t);
   size_t n = 0;
   for (size_t i = 0; i < live.size(); ++i) {
@@ -114,7 +212,8 @@ void compute_token(const TokenGroup& group, int t, int segment, NeuronScratch::W
     own->columns[n] = {live[i], 0.0f, own->places[i].down};
     ++n;
   }
-  multiply_up(group, t, {own->rows, n}, own->up);
+  multiply_single_rows(group, t, group.up().matmul_q8, group.up().matmul_f32, {own->rows, n},
+                       own->up);
   const bool is_double = group.ffn.ffn.activation == model::Activation::kDoubleRelu;
   size_t n_columns = 0;
   for (size_t i = 0; i < n; ++i) {
@@ -167,9 +266,15 @@ void run_group(const TokenGroup& group, int64_t first_ticket, std::atomic<int64_
                int worker) {
   Barrier& barrier = group.context.team.barrier();
   const Share share = share_of(group.n_segments(), worker, group.context.team.n_active());
-  for (int64_t i = share.begin; i < share.end; ++i) find_live(group, static_cast<int>(i));
+  if (predicts(group.ffn)) {
+    multiply_hidden(group, worker);
+    barrier.wait();
+    prepare_hidden(group, worker);
+    barrier.wait();
+  }
+  for (int64_t i = share.begin; i < share.end; ++i) find_live(group, static_cast<int>(i), worker);
   barrier.wait();
-  if (worker == 0 && group.context.run.observer != nullptr) {
+  if (worker == 0 && group.context.run.observer != nullptr && !group.ffn.reads_gates) {
     group.context.run.observer->observe_gate(group.ffn.ffn.layer, group.activated(0), group.n,
                                              group.ffn.n_neurons());
   }
@@ -199,18 +304,23 @@ void NeuronScratch::reserve(const NeuronFfn& ffn, int n_workers) {
   n_live.resize(std::max(n_live.size(), n_segments));
   parts.resize(std::max(parts.size(), kNeuronTokens * n_segments * ffn.layout.n_outputs));
   workers.resize(std::max(workers.size(), static_cast<size_t>(n_workers)));
+  if (!predicts(ffn)) return;
+  const size_t rank = ffn.predictor->shape().rank;
+  hidden.resize(std::max(hidden.size(), kNeuronTokens * rank));
+  hidden_q8.resize(std::max(hidden_q8.size(), kNeuronTokens * kernels::q8_row_bytes(rank)));
 }
 
 size_t NeuronScratch::bytes() const {
-  return (activated.capacity() + parts.capacity()) * sizeof(float) +
-         (live.capacity() + n_live.capacity()) * sizeof(uint32_t) +
+  return (activated.capacity() + parts.capacity() + hidden.capacity()) * sizeof(float) +
+         hidden_q8.capacity() + (live.capacity() + n_live.capacity()) * sizeof(uint32_t) +
          workers.capacity() * sizeof(Worker);
 }
 
-size_t NeuronScratch::bytes_for(size_t n_neurons, size_t n_outputs, int n_workers) {
+size_t NeuronScratch::bytes_for(size_t n_neurons, size_t n_outputs, int n_workers, size_t rank) {
   const auto n_segments = static_cast<size_t>(weights::n_segments(static_cast<int>(n_neurons)));
   return kNeuronTokens * (n_neurons + n_segments * n_outputs) * sizeof(float) +
          (n_neurons + n_segments) * sizeof(uint32_t) +
+         kNeuronTokens * (rank * sizeof(float) + kernels::q8_row_bytes(rank)) +
          static_cast<size_t>(n_workers) * sizeof(Worker);
 }
 

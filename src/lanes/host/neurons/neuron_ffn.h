@@ -24,8 +24,8 @@ class NeuronScratch {
  public:
   void reserve(const weights::NeuronFfn& ffn, int n_workers);
   size_t bytes() const;
-  // What that comes to.
-  static size_t bytes_for(size_t n_neurons, size_t n_outputs, int n_workers);
+  // What that comes to; with a predictor of some rank, or 0.
+  static size_t bytes_for(size_t n_neurons, size_t n_outputs, int n_workers, size_t rank);
 
   // What a worker needs for a segment.
   struct Worker {
@@ -40,8 +40,15 @@ class NeuronScratch {
   std::vector<uint32_t> live;    // (n_neurons): of a group of tokens, each segment in its place
   std::vector<uint32_t> n_live;  // (segments)
   std::vector<float> parts;      // (kNeuronTokens, segments, n_outputs)
+  std::vector<float> hidden;     // (kNeuronTokens, rank): of a predictor
+  std::vector<std::byte> hidden_q8;
   std::vector<Worker> workers;
 };
+
+// Whether its gate is computed for those neurons only that a predictor names.
+inline bool predicts(const weights::NeuronFfn& ffn) {
+  return ffn.predictor != nullptr && !ffn.keeps_all;
+}
 
 // Whether the ops from this one on are such a block that is computed by neuron; null: not.
 const weights::NeuronFfn* neuron_ffn_at(const Subgraph& subgraph, size_t index,

@@ -1,4 +1,4 @@
-#include "tune/heat.h"
+#include "tune/neurons/heat.h"
 
 #include <fmt/format.h>
 
@@ -32,8 +32,8 @@ struct HeatCounts : lanes::InputObserver {
     for (int row = 0; row < n_rows; ++row) {
       for (int i = 0; i < width; ++i) {
         const float value = std::fabs(*activated++);
-        counts[static_cast<size_t>(i)] += ffn->threshold > 0 ? !(value < ffn->threshold)
-                                                             : value != 0.0f;
+        counts[static_cast<size_t>(i)] +=
+            ffn->threshold > 0 ? !(value < ffn->threshold) : value != 0.0f;
       }
     }
   }
@@ -58,9 +58,10 @@ HeatReport measure_heat(const HeatOptions& options) {
   std::vector<text::Token> tokens = engine.tokenizer().encode(options.text);
   tokens.resize(std::min(tokens.size(), options.most_tokens));
   if (tokens.size() < kLeastCounted) {
-    throw Error(fmt::format("The text has {} tokens, too few to count which neurons fire; give one "
-                            "of {} or more.",
-                            tokens.size(), kLeastCounted));
+    throw Error(
+        fmt::format("The text has {} tokens, too few to count which neurons fire; give one "
+                    "of {} or more.",
+                    tokens.size(), kLeastCounted));
   }
   const weights::Neurons& neurons = *engine.weights().neurons();
   size_t n_neurons = 0;
@@ -76,7 +77,8 @@ HeatReport measure_heat(const HeatOptions& options) {
     engine::Watch watch;
     watch.inputs = &counts;
     session.watch(watch);
-    session.prefill(std::span(tokens).subspan(first, std::min(kCountedTogether, tokens.size() - first)));
+    session.prefill(
+        std::span(tokens).subspan(first, std::min(kCountedTogether, tokens.size() - first)));
   }
   if (options.progress) options.progress(tokens.size(), tokens.size());
   report.heat.set_tokens(tokens.size());

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Writes into docs/powerinfer-2.md, and draws as docs/neuron-budgets.svg, how fast planted models run with less memory than they need.
+
+    python3 scripts/neuron_tables.py OVERLAP=MODEL... [--program build/release/troika] [--ways mmap,neurons] [--budgets 50:2860,25:2280]
+        [--rounds 1] [--steps 16] [--kept build/neurons.json]
+
+Each MODEL comes from `troika synth --like bamboo-7b --type q4_0 --plant-sparsity 15% --overlap OVERLAP`, counted by `troika neurons MODEL
+--predictor RANK`. A budget is the share of the FFN that it means, in percent, and the megabytes that all of the process may take. Each run is in a
+cgroup (version 1) of its own, of that size for maps, and that size and 64 MB for the others, with its files not in the page cache; the rounds of all
+ways alternate. Needs root, and a machine that does nothing else.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+
+from tables import ROOT, Kept, replace, table
+
+PAGE = ROOT / "docs" / "powerinfer-2.md"
+PICTURE = ROOT / "docs" / "neuron-budgets.svg"
+GROUPS = pathlib.Path("/sys/fs/cgroup/memory")
+COMMON = ["-p", "x", "--temp", "1", "--seed", "7", "--ignore-end", "--draft", "none", "--no-plan", "--context", "512", "--json"]
+# What each way is called, and its options; {} is the budget.
+WAYS = {
+    "mmap": ("the file mapped, by output", ["--load", "map"]),
+    "blocks": ("blocks of weights take turns", ["--memory", "{}M"]),
+    "matrix": ("neurons, LRU, by matrix", ["--ffn", "by-neuron", "--memory", "{}M", "--neuron-pins", "0", "--neuron-pipeline", "matrix"]),
+    "lru": ("neurons, LRU, by cluster", ["--ffn", "by-neuron", "--memory", "{}M", "--neuron-pins", "0"]),
+    "neurons": ("neurons, half of the places pinned", ["--ffn", "by-neuron", "--memory", "{}M", "--neuron-pins", "50"]),
+    "pins": ("neurons, all places pinned", ["--ffn", "by-neuron", "--memory", "{}M", "--neuron-pins", "100"]),
+    "predictor": ("a predictor, gates in memory", ["--ffn", "by-neuron", "--memory", "{}M", "--neuron-predictor"]),
+    "bundles": ("a predictor, gates in bundles",
+                ["--ffn", "by-neuron", "--memory", "{}M", "--neuron-predictor", "--neuron-gates", "bundles"]),
+}
+
+
+def cool(paths):
+    """Drops the files from the page cache."""
+    for path in paths:
+        subprocess.run(["dd", f"if={path}", "iflag=nocache", "count=0"], check=False, stderr=subprocess.DEVNULL)
+
+
+def one_run(options, model, way, megabytes):
+    """Tokens a second and what was read; none where the program fails, with its words."""
+    group = GROUPS / f"troika-neurons-{os.getpid()}"
+    group.mkdir()
+    extra = 0 if way == "mmap" else 64
+    (group / "memory.limit_in_bytes").write_text(str((megabytes + extra) * 1000000), "utf-8")
+    words = [word.format(megabytes) for word in WAYS[way][1]]
+    command = [str(options.program), "run", str(model), "-n", str(options.map_steps if way == "mmap" else options.steps), *COMMON, *words]
+    folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "troika"
+    cool([model, *folder.glob("bundles-*")])
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=options.limit_s,
+                              preexec_fn=lambda: (group / "cgroup.procs").write_text("0", "utf-8"))
+    except subprocess.TimeoutExpired:
+        return {"problem": f"did not end within {options.limit_s} s"}
+    finally:
+        peak = int((group / "memory.max_usage_in_bytes").read_text("utf-8"))
+        group.rmdir()
+    if done.returncode != 0:
+        return {"problem": done.stderr.strip().splitlines()[-1][:300] if done.stderr.strip() else f"ended with {done.returncode}"}
+    result = json.loads(done.stdout)
+    return {"tokens_per_s": result["decode"]["tokens_per_s"], "peak_mb": peak / 1e6, "stream": result.get("stream")}
+
+
+def speeds(rounds):
+    return [one["tokens_per_s"] for one in rounds if "tokens_per_s" in one]
+
+
+def cell(rounds, mapped):
+    """A speed, and how many times that of the map."""
+    own, other = speeds(rounds), speeds(mapped)
+    if not own:
+        return rounds[0]["problem"].split(".")[0] if rounds else ""
+    text = f"{statistics.median(own):.2f}"
+    return text + (f" ({statistics.median(own) / statistics.median(other):.1f} ×)" if other and rounds is not mapped else "")
+
+
+def hits(rounds):
+    neurons = (rounds[0].get("stream") or {}).get("neurons") if rounds else None
+    if not neurons:
+        return ""
+    return f"{100 * neurons['hits'] / max(1, neurons['hits'] + neurons['misses']):.0f} %"
+
+
+def picture(results, budgets, overlaps, ways):
+    """Speed over budget, a line for each overlap of the best way, and the map's."""
+    width, height, left, bottom = 560, 300, 50, 40
+    colors = ["#1b6ca8", "#d1495b", "#3a7d44", "#6b4e9b"]
+    lines = {}
+    for overlap in overlaps:
+        points = []
+        for share, megabytes in budgets:
+            best = max((statistics.median(speeds(results[overlap, megabytes, way])) for way in ways
+                        if way != "mmap" and speeds(results[overlap, megabytes, way])), default=None)
+            if best is not None:
+                points.append((share, best))
+        lines[f"overlap {overlap}"] = points
+    lines["mapped"] = [(share, statistics.median(speeds(results[overlaps[0], megabytes, "mmap"]))) for share, megabytes in budgets
+                       if "mmap" in ways and speeds(results[overlaps[0], megabytes, "mmap"])]
+    top = max((y for points in lines.values() for _, y in points), default=1) * 1.1
+    most = max(share for share, _ in budgets) * 1.1
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
+             f'<rect width="{width}" height="{height}" fill="white"/>']
+
+    def place(share, speed):
+        return left + share / most * (width - left - 120), height - bottom - speed / top * (height - bottom - 20)
+
+    for i in range(5):
+        _, y = place(0, top * i / 4)
+        parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{width - 120}" y2="{y:.1f}" stroke="#ddd"/>'
+                     f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{top * i / 4:.1f}</text>')
+    for share, _ in budgets:
+        x, y = place(share, 0)
+        parts.append(f'<text x="{x:.1f}" y="{y + 16:.1f}" text-anchor="middle">{share:g} %</text>')
+    for i, (name, points) in enumerate(lines.items()):
+        places = [place(*point) for point in sorted(points)]
+        if not places:
+            continue
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colors[i % 4]}" stroke-width="2"/>')
+        parts.extend(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colors[i % 4]}"/>' for x, y in places)
+        parts.append(f'<text x="{places[-1][0] + 8:.1f}" y="{places[-1][1] + 4:.1f}" fill="{colors[i % 4]}">{name}</text>')
+    parts.append(f'<text x="{left}" y="14">tokens/s</text><text x="{(width - 120) / 2}" y="{height - 6}" text-anchor="middle">'
+                 'share of the FFN in memory</text></svg>')
+    return "\n".join(parts) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", metavar="OVERLAP=MODEL")
+    parser.add_argument("--program", default=ROOT / "build" / "release" / "troika")
+    parser.add_argument("--ways", default="mmap,matrix,lru,neurons,pins")
+    parser.add_argument("--budgets", default="50:2860,25:2280,2:1560")
+    parser.add_argument("--rounds", default=1, type=int)
+    parser.add_argument("--steps", default=24, type=int)
+    parser.add_argument("--map-steps", default=6, type=int)
+    parser.add_argument("--limit-s", default=120, type=int)
+    parser.add_argument("--kept", default=ROOT / "build" / "neurons.json", type=pathlib.Path)
+    parser.add_argument("--only-kept", action="store_true", help="measure nothing, write what there is")
+    options = parser.parse_args()
+    models = dict(one.split("=", 1) for one in options.models)
+    budgets = [(float(one.split(":")[0]), int(one.split(":")[1])) for one in options.budgets.split(",")]
+    ways = options.ways.split(",")
+    kept = Kept(options.kept, not options.only_kept)
+    results = {(overlap, megabytes, way): [] for overlap in models for _, megabytes in budgets for way in ways}
+    for i in range(options.rounds):
+        for (overlap, megabytes, way), rounds in results.items():
+            found = kept.get(f"{overlap} {megabytes} {way} {i}",
+                             lambda way=way, overlap=overlap, megabytes=megabytes: one_run(options, models[overlap], way, megabytes))
+            if found:
+                rounds.append(found)
+    rows = []
+    for way in ways:
+        for share, megabytes in budgets:
+            cells = []
+            for overlap in models:
+                rounds = results[overlap, megabytes, way]
+                found = hits(rounds)
+                cells.append(cell(rounds, results.get((overlap, megabytes, "mmap"), [])) + (f", {found} found" if found else ""))
+            if any(cells):
+                rows.append([WAYS[way][0], f"{share:g} %", f"{megabytes} MB", *cells])
+    text = table(["way", "of the FFN", "all memory", *[f"overlap {overlap}" for overlap in models]], rows)
+    PAGE.write_text(replace(PAGE.read_text("utf-8"), "neuron budgets here", text), "utf-8")
+    PICTURE.write_text(picture(results, budgets, list(models), ways), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+// A predictor of which neurons fire (P3), in closed form: the gate's outputs over a text span less
+// than they could; the product of their leading directions with the gate's weights is a matrix of
+// low rank that is near to the gate where it matters.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "weights/neurons/predictor.h"
+#include "weights/store.h"
+
+namespace troika::tune {
+
+// Inputs of a feed-forward block, and what says which of its neurons are live.
+struct GateSamples {
+  std::vector<float> x;  // (n_tokens, width)
+  size_t width = 0;
+  size_t n_tokens() const { return x.size() / width; }
+  std::span<const float> rows(size_t first, size_t n) const {
+    return std::span(x).subspan(first * width, n * width);
+  }
+};
+
+struct LiveRule {
+  model::Activation activation = model::Activation::kRelu;
+  float threshold = 0.0f;  // 0: what is not 0 is live
+};
+
+// How a layer's predictor does on tokens that it was not made of.
+struct PredictorQuality {
+  double live = 0.0;       // share of neurons
+  double predicted = 0.0;  // likewise
+  double recall = 1.0;     // of what is live, how much was predicted
+  double mass = 1.0;       // of the sum of live activations, how much was predicted
+};
+
+struct LayerFit {
+  const kernels::Table& kernels;
+  const weights::Matrix& gate;
+  LiveRule rule;
+  double recall = 0.95;  // wanted for each neuron
+};
+
+// Fills a layer from the first n_directions tokens and, for the scores, the following n_scores; the
+// rest is measured. REQUIRES: rank <= n_directions.
+PredictorQuality fit_predictor_layer(const LayerFit& fit, const GateSamples& samples,
+                                     size_t n_directions, size_t n_scores,
+                                     weights::NeuronPredictor* predictor, uint64_t layer);
+
+}  // namespace troika::tune

@@ -1,0 +1,169 @@
+#include "tune/neurons/learn_predictor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <map>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "prepare/side_files.h"
+#include "tune/neurons/text_reading.h"
+#include "weights/content_key.h"
+#include "weights/neurons/neurons.h"
+
+namespace troika::tune {
+namespace {
+
+constexpr size_t kRankGranule = 32;  // blocks of the predictor's weights
+constexpr size_t kLeastJudged = 32;
+
+// Inputs of the gates.
+struct GateInputs : lanes::InputObserver {
+  explicit GateInputs(const weights::Neurons& neurons) : samples(neurons.ffns().size()) {
+    for (size_t i = 0; i < samples.size(); ++i) gates[neurons.ffns()[i].ffn.gate] = i;
+  }
+  void observe(const model::Op& op, const float* x, int n_rows, int width) override {
+    const auto gate = gates.find(op.weight);
+    if (gate == gates.end()) return;
+    GateSamples& own = samples[gate->second];
+    own.width = static_cast<size_t>(width);
+    own.x.insert(own.x.end(), x, x + static_cast<size_t>(n_rows) * own.width);
+  }
+
+  std::map<model::WeightId, size_t> gates;
+  std::vector<GateSamples> samples;
+};
+
+prepare::Options exactly(const prepare::Options& asked) {
+  prepare::Options options = asked;
+  options.prompts = {};
+  options.prompts.prefill = plan::Prefill::kSame;
+  options.ffn.form = plan::FfnForm::kByNeuron;
+  options.ffn.has_predictor = options.ffn.may_predict = false;
+  options.memory.context = kReadTogether;
+  options.memory.limit_bytes = 0;
+  options.memory.load = prepare::Load::kMap;  // rows as in the file
+  return options;
+}
+
+// Where each neuron's weights are found in blocks, so that scores stay small beside the gate.
+tensor::Type predictor_type(tensor::Type of_gate) {
+  return of_gate == tensor::Type::kQ4_0 ? tensor::Type::kQ4_0 : tensor::Type::kQ8_0;
+}
+
+weights::PredictorShape shape_for(const PredictorOptions& options, const engine::Engine& engine,
+                                  size_t n_directions) {
+  const std::vector<weights::NeuronFfn>& ffns = engine.weights().neurons()->ffns();
+  const weights::Matrix& gate = engine.weights().matrix(ffns.front().ffn.gate);
+  const auto width = static_cast<size_t>(gate.row_length);
+  for (const weights::NeuronFfn& ffn : ffns) {
+    const weights::Matrix& other = engine.weights().matrix(ffn.ffn.gate);
+    if (other.n_rows == gate.n_rows && other.row_length == gate.row_length) continue;
+    throw UsageError(
+        "The feed-forward blocks of this model differ in size, and a predictor is for blocks of "
+        "one "
+        "size.");
+  }
+  const size_t wanted = options.rank > 0 ? static_cast<size_t>(options.rank) : width / 4;
+  const size_t rank = (wanted + kRankGranule - 1) / kRankGranule * kRankGranule;
+  if (rank > width || rank > n_directions) {
+    throw UsageError(
+        fmt::format("‹predictor› {} makes no sense: a rank is at most the width of the model, {}, "
+                    "and the number of tokens that give its directions, {} (half of ‹tokens›).",
+                    rank, width, n_directions));
+  }
+  return {ffns.size(), static_cast<uint64_t>(gate.n_rows), width, rank, predictor_type(gate.type)};
+}
+
+void check_predictor_options(const PredictorOptions& options) {
+  if (options.recall > 0.0 && options.recall <= 1.0) return;
+  throw UsageError(
+      fmt::format("‹recall› {:g} makes no sense; it is a percentage, more than 0 and at most 100.",
+                  100 * options.recall));
+}
+
+// Each thread takes the next layer.
+std::vector<PredictorQuality> fit_layers(const PredictorOptions& options,
+                                         const engine::Engine& engine,
+                                         const PredictorReport& counts,
+                                         std::vector<GateSamples>* samples,
+                                         weights::NeuronPredictor* predictor,
+                                         const std::function<void(size_t)>& tell) {
+  const std::vector<weights::NeuronFfn>& ffns = engine.weights().neurons()->ffns();
+  std::vector<PredictorQuality> layers(ffns.size());
+  std::atomic<size_t> next = 0;
+  const auto work = [&](bool tells) {
+    for (size_t layer = next++; layer < ffns.size(); layer = next++) {
+      if (tells) tell(1 + layer);
+      const weights::NeuronFfn& ffn = ffns[layer];
+      const LayerFit fit = {engine.kernels().table,
+                            engine.weights().matrix(ffn.ffn.gate),
+                            {ffn.ffn.activation, ffn.threshold},
+                            options.recall};
+      layers[layer] = fit_predictor_layer(fit, (*samples)[layer], counts.n_directions,
+                                          counts.n_scores, predictor, layer);
+      (*samples)[layer] = {};
+    }
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < engine.plan().n_threads(); ++i) others.emplace_back(work, false);
+  work(true);
+  for (std::thread& other : others) other.join();
+  return layers;
+}
+
+}  // namespace
+
+PredictorReport learn_predictor(const PredictorOptions& options) {
+  check_predictor_options(options);
+  const RealClock clock;
+  const double start_us = clock.now_us();
+  engine::Engine engine(exactly(options.engine));
+  std::vector<text::Token> tokens = engine.tokenizer().encode(options.text);
+  tokens.resize(std::min(tokens.size(), options.most_tokens));
+  PredictorReport report;
+  report.n_directions = tokens.size() / 2;
+  report.n_scores = tokens.size() / 4;
+  const size_t behind = report.n_directions + report.n_scores;
+  if (tokens.size() < behind + kLeastJudged) {
+    throw Error(
+        fmt::format("The text has {} tokens, too few to learn which neurons fire.", tokens.size()));
+  }
+  const weights::PredictorShape shape = shape_for(options, engine, report.n_directions);
+  const size_t n_steps = shape.n_layers + 3;
+  const auto tell = [&](size_t done) {
+    if (options.progress) options.progress(done, n_steps);
+  };
+  tell(0);
+  const weights::Neurons& neurons = *engine.weights().neurons();
+  GateInputs inputs(neurons);
+  // What judges is read anew at the end, from a beginning of its own.
+  (void)read_tokens(engine, std::span(tokens).first(behind), &inputs);
+  const std::span<const text::Token> judging = std::span(tokens).subspan(behind);
+  const Reading exact = read_tokens(engine, judging, &inputs);
+  report.n_judged = exact.n_tokens;
+  report.perplexity = exact.perplexity();
+  weights::NeuronPredictor predictor(shape, options.recall);
+  report.layers = fit_layers(options, engine, report, &inputs.samples, &predictor, tell);
+  report.path = prepare::neuron_file_path("predictor", engine.file());
+  report.bytes = predictor.bytes();
+  report.rank = static_cast<int>(shape.rank);
+  predictor.write(report.path, weights::content_key(engine.file()));
+  tell(1 + shape.n_layers);
+  prepare::Options predicting = exactly(options.engine);
+  predicting.ffn.has_predictor = predicting.ffn.may_predict = true;
+  engine::Engine sparse(predicting);
+  const Reading predicted = read_tokens(sparse, judging, nullptr);
+  report.predicted_perplexity = predicted.perplexity();
+  report.agreement = agreement(exact, predicted);
+  tell(n_steps);
+  report.seconds = 1e-6 * (clock.now_us() - start_us);
+  return report;
+}
+
+}  // namespace troika::tune

@@ -1,0 +1,49 @@
+#include "tune/neurons/text_reading.h"
+
+#include <algorithm>
+
+#include "engine/session.h"
+
+namespace troika::tune {
+namespace {
+
+void note_row(std::span<const float> logits, const kernels::Table& kernels, text::Token next,
+              Reading* reading) {
+  const size_t best = kernels.argmax(logits.data(), logits.size());
+  double sum = 0.0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit - logits[best]));
+  reading->nll += std::log(sum) + static_cast<double>(logits[best]) -
+                  static_cast<double>(logits[static_cast<size_t>(next)]);
+  reading->likeliest.push_back(static_cast<text::Token>(best));
+  ++reading->n_tokens;
+}
+
+}  // namespace
+
+Reading read_tokens(engine::Engine& engine, std::span<const text::Token> tokens,
+                    lanes::InputObserver* observer) {
+  Reading reading;
+  for (size_t first = 0; first + 1 < tokens.size(); first += kReadTogether) {
+    const std::span<const text::Token> window =
+        tokens.subspan(first, std::min<size_t>(kReadTogether, tokens.size() - first));
+    engine::Session session(engine);
+    engine::Watch watch;
+    watch.inputs = observer;
+    session.watch(watch);
+    session.evaluate(window, [&](int i, std::span<const float> logits) {
+      const auto next = static_cast<size_t>(i) + 1;
+      if (next < window.size()) {
+        note_row(logits, engine.kernels().table, window[next], &reading);
+      }
+    });
+  }
+  return reading;
+}
+
+double agreement(const Reading& a, const Reading& b) {
+  size_t n_equal = 0;
+  for (size_t i = 0; i < a.likeliest.size(); ++i) n_equal += a.likeliest[i] == b.likeliest[i];
+  return static_cast<double>(n_equal) / static_cast<double>(a.likeliest.size());
+}
+
+}  // namespace troika::tune

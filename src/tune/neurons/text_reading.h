@@ -1,0 +1,29 @@
+// What a model makes of a text, read in windows from fresh beginnings: to compare two ways of
+// computing it.
+#pragma once
+
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include "engine/engine.h"
+#include "lanes/lane.h"
+
+namespace troika::tune {
+
+inline constexpr int kReadTogether = 512;  // tokens that are read from a fresh beginning
+
+struct Reading {
+  double nll = 0.0;
+  size_t n_tokens = 0;  // predicted
+  std::vector<text::Token> likeliest;
+
+  double perplexity() const { return std::exp(nll / static_cast<double>(n_tokens)); }
+};
+
+Reading read_tokens(engine::Engine& engine, std::span<const text::Token> tokens,
+                    lanes::InputObserver* observer);
+// The share of positions that have the same likeliest token. REQUIRES: both are of one text.
+double agreement(const Reading& a, const Reading& b);
+
+}  // namespace troika::tune

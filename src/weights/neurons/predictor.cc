@@ -1,0 +1,166 @@
+#include "weights/neurons/predictor.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <new>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "weights/neurons/bundle_file.h"
+
+namespace troika::weights {
+namespace {
+
+constexpr char kPredictorMagic[16] = "troika-predict";
+constexpr uint64_t kPredictorVersion = 1;
+constexpr uint64_t kMostOfShape = uint64_t{1} << 20;  // that a number of the shape may be
+
+struct PredictorHeader {  // all words little end first, as the machines that this runs on have them
+  char magic[16];
+  uint64_t version;
+  uint64_t model_key;
+  uint64_t n_layers;
+  uint64_t n_neurons;
+  uint64_t width;
+  uint64_t rank;
+  uint64_t type;
+  double recall;
+  uint64_t key;   // of what follows
+  uint64_t hash;  // of all before
+};
+
+uint64_t predictor_header_hash(const PredictorHeader& header) {
+  return hash_of(std::as_bytes(std::span(&header, 1)).first(offsetof(PredictorHeader, hash)));
+}
+
+[[noreturn]] void refuse_predictor(const std::string& path, std::string_view why) {
+  throw Error(
+      fmt::format("{} {}. Make it again with 'troika neurons --predictor RANK', or leave "
+                  "‹neuron-predictor› out.",
+                  path, why));
+}
+
+// Where the file begins, checked.
+PredictorHeader read_predictor_header(std::ifstream& file, const std::string& path,
+                                      uint64_t model_key, PredictorShape* shape) {
+  PredictorHeader header;
+  if (!file) {
+    throw Error(
+        fmt::format("There is no predictor of this model's neurons ({}). Make one with 'troika "
+                    "neurons --predictor RANK', or leave ‹neuron-predictor› out.",
+                    path));
+  }
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof(header)))
+    refuse_predictor(path, "is too short");
+  if (std::memcmp(header.magic, kPredictorMagic, sizeof(kPredictorMagic)) != 0)
+    refuse_predictor(path, "is no predictor");
+  if (header.version != kPredictorVersion)
+    refuse_predictor(path, "was made by another version of this program");
+  if (header.hash != predictor_header_hash(header)) refuse_predictor(path, "is damaged");
+  if (header.model_key != model_key)
+    refuse_predictor(path, "was made for another content of the model");
+  *shape = {header.n_layers, header.n_neurons, header.width, header.rank, tensor::Type::kQ8_0};
+  const bool is_known = header.type == static_cast<uint64_t>(tensor::Type::kQ8_0) ||
+                        header.type == static_cast<uint64_t>(tensor::Type::kQ4_0);
+  shape->type = static_cast<tensor::Type>(header.type);
+  for (const uint64_t n : {header.n_layers, header.n_neurons, header.width, header.rank}) {
+    if (n == 0 || n > kMostOfShape || !is_known) refuse_predictor(path, "is damaged");
+  }
+  std::error_code failure;
+  const uint64_t file_bytes = std::filesystem::file_size(path, failure);
+  if (failure || file_bytes != sizeof(header) + shape->n_layers * shape->layer_bytes())
+    refuse_predictor(path, "has not the length that it says");
+  return header;
+}
+
+}  // namespace
+
+size_t PredictorShape::in_row_bytes() const { return tensor::row_bytes(type, width); }
+size_t PredictorShape::out_row_bytes() const { return tensor::row_bytes(type, rank); }
+size_t PredictorShape::layer_bytes() const {
+  const size_t bytes = rank * in_row_bytes() + n_neurons * (out_row_bytes() + sizeof(float));
+  return (bytes + 63) / 64 * 64;
+}
+
+NeuronPredictor::NeuronPredictor(const PredictorShape& shape, double recall)
+    : shape_(shape), recall_(recall), memory_(shape.n_layers * shape.layer_bytes()) {}
+
+NeuronPredictor::Layer NeuronPredictor::layer(uint64_t i) const {
+  std::byte* const begin = memory_.get() + i * shape_.layer_bytes();
+  const size_t threshold_bytes = shape_.n_neurons * sizeof(float);
+  std::byte* const in = begin + threshold_bytes;  // thresholds first: they want alignment
+  return {in, in + shape_.rank * shape_.in_row_bytes(), reinterpret_cast<float*>(begin)};
+}
+
+uint64_t NeuronPredictor::key() const {
+  Fnv hash;
+  for (const uint64_t n : {shape_.n_layers, shape_.n_neurons, shape_.width, shape_.rank,
+                           static_cast<uint64_t>(shape_.type)}) {
+    hash.add(n);
+  }
+  for (uint64_t i = 0; i < shape_.n_layers; ++i) {
+    const std::byte* const begin = memory_.get() + i * shape_.layer_bytes();
+    hash.add(uint64_t{bundle_check({begin, shape_.layer_bytes()})});
+  }
+  return hash.value();
+}
+
+void NeuronPredictor::write(const std::string& path, uint64_t model_key) const {
+  PredictorHeader header = {{},
+                            kPredictorVersion,
+                            model_key,
+                            shape_.n_layers,
+                            shape_.n_neurons,
+                            shape_.width,
+                            shape_.rank,
+                            static_cast<uint64_t>(shape_.type),
+                            recall_,
+                            key(),
+                            0};
+  std::memcpy(header.magic, kPredictorMagic, sizeof(kPredictorMagic));
+  header.hash = predictor_header_hash(header);
+  std::error_code ignored;  // the file says what is wrong
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(&header, 1)));
+  for (uint64_t i = 0; i < shape_.n_layers; ++i) {
+    file.write({memory_.get() + i * shape_.layer_bytes(), shape_.layer_bytes()});
+  }
+  file.commit();
+}
+
+NeuronPredictor::Info NeuronPredictor::info(const std::string& path, uint64_t model_key) {
+  std::ifstream file(path, std::ios::binary);
+  Info info;
+  const PredictorHeader header = read_predictor_header(file, path, model_key, &info.shape);
+  info.key = header.key;
+  info.recall = header.recall;
+  return info;
+}
+
+std::unique_ptr<NeuronPredictor> NeuronPredictor::read(const std::string& path,
+                                                       uint64_t model_key) {
+  std::ifstream file(path, std::ios::binary);
+  PredictorShape shape;
+  const PredictorHeader header = read_predictor_header(file, path, model_key, &shape);
+  std::unique_ptr<NeuronPredictor> predictor;
+  try {
+    predictor = std::make_unique<NeuronPredictor>(shape, header.recall);
+  } catch (const std::bad_alloc&) {
+    throw Error(
+        fmt::format("There is no memory for a predictor of {:.1f} MB ({}). Leave "
+                    "‹neuron-predictor› out.",
+                    1e-6 * static_cast<double>(shape.n_layers * shape.layer_bytes()), path));
+  }
+  if (!file.read(reinterpret_cast<char*>(predictor->memory_.get()),
+                 static_cast<std::streamsize>(shape.n_layers * shape.layer_bytes())))
+    refuse_predictor(path, "is too short");
+  if (predictor->key() != header.key) refuse_predictor(path, "is damaged");
+  return predictor;
+}
+
+}  // namespace troika::weights

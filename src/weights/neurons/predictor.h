@@ -1,0 +1,72 @@
+// Tells from the input of a feed-forward block which of its neurons may fire, for a fraction of
+// what the gate costs (P3): two small matrices for each layer, whose product is near to the gate's,
+// and for each neuron the score above which its row of the gate is worth computing. Kept in a side
+// file, made by `troika neurons`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/huge_pages.h"
+#include "tensor/type.h"
+
+namespace troika::weights {
+
+struct PredictorShape {
+  uint64_t n_layers = 0;
+  uint64_t n_neurons = 0;
+  uint64_t width = 0;  // of the block's input
+  uint64_t rank = 0;
+  tensor::Type type = tensor::Type::kQ8_0;
+  bool operator==(const PredictorShape&) const = default;
+
+  size_t in_row_bytes() const;
+  size_t out_row_bytes() const;
+  size_t layer_bytes() const;
+};
+
+class NeuronPredictor {
+ public:
+  // What a file says of itself.
+  struct Info {
+    PredictorShape shape;
+    uint64_t key = 0;     // of its content
+    double recall = 0.0;  // that its scores were chosen for
+    size_t bytes() const { return shape.n_layers * shape.layer_bytes(); }
+  };
+  // Rows of the first matrix, (rank, width), and of the second one, (n_neurons, rank).
+  struct Layer {
+    std::byte* in = nullptr;
+    std::byte* out = nullptr;
+    float* thresholds = nullptr;  // (n_neurons)
+  };
+
+  // All zeros. REQUIRES: width and rank are multiples of a block of the type. Throws
+  // std::bad_alloc.
+  NeuronPredictor(const PredictorShape& shape, double recall);
+
+  const PredictorShape& shape() const { return shape_; }
+  double recall() const { return recall_; }
+  size_t bytes() const { return memory_.size(); }
+  Layer layer(uint64_t i) const;
+  // Tells contents apart.
+  uint64_t key() const;
+
+  // Throws Error where the file cannot be written.
+  void write(const std::string& path, uint64_t model_key) const;
+  // Throws Error where there is none, or it is of another content of the model, or cut short; the
+  // sentence says how to make one.
+  static Info info(const std::string& path, uint64_t model_key);
+  // Also where it is damaged.
+  static std::unique_ptr<NeuronPredictor> read(const std::string& path, uint64_t model_key);
+
+ private:
+  PredictorShape shape_;
+  double recall_ = 0.0;
+  PageBuffer memory_;  // by layer: in, out, thresholds
+};
+
+}  // namespace troika::weights

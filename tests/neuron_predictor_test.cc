@@ -1,0 +1,191 @@
+// A predictor that says which rows of the gate are computed (P3): what it predicts has the exact
+// gate's value, what it misses counts as 0, and nothing else changes a bit.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
+#include "base/error.h"
+#include "prepare/side_files.h"
+#include "prepare/streaming/neuron_stream.h"
+#include "tests/support/repository.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_engine.h"
+#include "tune/default_text.h"
+#include "tune/neurons/learn_predictor.h"
+#include "weights/content_key.h"
+
+namespace troika {
+namespace {
+
+using engine::Engine;
+using engine::Session;
+using prepare::Options;
+using test_support::copy_of;
+using test_support::random_tokens;
+using test_support::TinyModel;
+using weights::NeuronPredictor;
+using weights::PredictorShape;
+using Logits = std::vector<float>;
+
+constexpr float kAlways = -std::numeric_limits<float>::infinity();
+
+class NeuronPredictors : public testing::Test {
+ protected:
+  NeuronPredictors() {
+    setenv("XDG_CACHE_HOME", folder_.file("cache").c_str(), 1);
+    model_ = test_support::tiny_model("llama");
+    model_.activation = "relu";
+    model_.n_layers = 3;
+    model_.ffn_width = 1280;
+    model_.type = test_support::kQ4_0;
+    options_.model.file = folder_.file("tiny.gguf");
+    options_.ffn.form = plan::FfnForm::kByNeuron;
+    options_.prompts.prefill = plan::Prefill::kSame;
+    options_.prompts.chunk = 32;
+    options_.memory.context = 128;
+    options_.memory.held_bytes = 0;
+    options_.lanes.n_threads = 2;
+    write_tiny_model(model_, options_.model.file);
+  }
+  ~NeuronPredictors() override { unsetenv("XDG_CACHE_HOME"); }
+
+  std::vector<Logits> talk(const Options& options) const {
+    Engine engine(options);
+    Session session(engine);
+    const std::vector<cache::Token> tokens = random_tokens(model_, 40, 5);
+    std::vector<Logits> all;
+    session.prefill(std::span(tokens).first(32));
+    all.push_back(copy_of(session.logits()));
+    for (size_t i = 32; i < tokens.size(); ++i) {
+      session.append(tokens[i]);
+      all.push_back(copy_of(session.logits()));
+    }
+    return all;
+  }
+  Options predicting() const {
+    Options options = options_;
+    options.ffn.has_predictor = true;
+    return options;
+  }
+  // With all scores 0 and one threshold for all.
+  void write_constant(float threshold) const {
+    NeuronPredictor predictor({model_.n_layers, model_.ffn_width, model_.width, 32}, 1.0);
+    for (uint64_t layer = 0; layer < model_.n_layers; ++layer) {
+      std::fill_n(predictor.layer(layer).thresholds, model_.ffn_width, threshold);
+    }
+    write(predictor);
+  }
+  void write(const NeuronPredictor& predictor) const {
+    const gguf::File file = gguf::File::open(options_.model.file);
+    predictor.write(prepare::neuron_file_path("predictor", file), weights::content_key(file));
+  }
+  std::string path() const {
+    return prepare::neuron_file_path("predictor", gguf::File::open(options_.model.file));
+  }
+
+  test::TempFolder folder_;
+  TinyModel model_;
+  Options options_;
+};
+
+TEST_F(NeuronPredictors, P3WhatIsPredictedHasTheExactGatesBits) {
+  const std::vector<Logits> exact = talk(options_);
+  write_constant(kAlways);
+  EXPECT_EQ(talk(predicting()), exact);
+  Options floats = options_;
+  floats.activations = plan::Activations::kF32;
+  const std::vector<Logits> exact_floats = talk(floats);
+  floats.ffn.has_predictor = true;
+  EXPECT_EQ(talk(floats), exact_floats);
+  write_constant(0.5f);  // nothing is predicted
+  EXPECT_NE(talk(predicting()), exact);
+}
+
+TEST_F(NeuronPredictors, P3ThreadsWidthsMemoryAndReadsChangeNoBit) {
+  tune::PredictorOptions how;
+  how.engine = options_;
+  how.text = tune::default_text();
+  how.most_tokens = 400;
+  how.rank = 64;
+  const tune::PredictorReport report = tune::learn_predictor(how);
+  EXPECT_EQ(report.rank, 64);
+  ASSERT_EQ(report.layers.size(), model_.n_layers);
+  for (const tune::PredictorQuality& q : report.layers) {
+    EXPECT_GT(q.predicted, 0.0);
+    EXPECT_GT(q.recall, 0.5);
+    EXPECT_LE(q.recall, 1.0);
+  }
+  const std::vector<Logits> expected = talk(predicting());
+  EXPECT_NE(expected, talk(options_));
+  for (const int n_threads : {1, 3}) {
+    Options other = predicting();
+    other.lanes.n_threads = n_threads;
+    other.prompts.chunk = n_threads == 1 ? 64 : 32;
+    EXPECT_EQ(talk(other), expected) << n_threads;
+  }
+  size_t whole_bytes = 0;
+  {
+    const Engine engine(predicting());
+    whole_bytes = engine.ledger().total_bytes();
+    EXPECT_EQ(engine.weights().neurons()->predictor_bytes(), report.bytes);
+  }
+  Options small = predicting();
+  bool has_streamed = false;
+  for (int i = 1; i < 40 && !has_streamed; ++i) {
+    small.memory.limit_bytes = whole_bytes - whole_bytes / 40 * static_cast<size_t>(i);
+    const Engine engine(small);
+    has_streamed = engine.loaded().stream != nullptr;
+  }
+  ASSERT_TRUE(has_streamed);
+  EXPECT_EQ(talk(small), expected);
+  // Gates that are read with the neurons leave more places to these.
+  small.ffn.gates = plan::FfnGates::kInBundles;
+  EXPECT_EQ(talk(small), expected);
+  small.ffn.has_predictor = false;
+  EXPECT_THROW(Engine{small}, UsageError);
+}
+
+TEST_F(NeuronPredictors, P3AFileThatDoesNotFitIsASentence) {
+  const auto problem = [&] {
+    return test::message_of<Error>([&] { const Engine engine(predicting()); });
+  };
+  EXPECT_NE(problem().find("There is no predictor"), std::string::npos) << problem();
+  write(NeuronPredictor({model_.n_layers, 640, model_.width, 32}, 1.0));
+  EXPECT_NE(problem().find("does not fit"), std::string::npos) << problem();
+  write_constant(kAlways);
+  std::string whole = test::read_whole(path());
+  for (const size_t at : {size_t{3}, size_t{30}, whole.size() - 100}) {
+    std::string changed = whole;
+    changed[at] = static_cast<char>(changed[at] ^ 4);
+    test::write_whole(path(), changed);
+    EXPECT_NE(problem().find("Make it again"), std::string::npos) << problem();
+  }
+  test::write_whole(path(), whole.substr(0, whole.size() / 2));
+  EXPECT_NE(problem().find("length"), std::string::npos) << problem();
+  Options by_output = predicting();
+  by_output.ffn.form = plan::FfnForm::kByOutput;
+  EXPECT_THROW(Engine{by_output}, UsageError);
+}
+
+// A model with real weights: what the predictor names holds nearly all of what is live.
+TEST_F(NeuronPredictors, P3ATrainedModelLosesLittle) {
+  tune::PredictorOptions how;
+  how.engine.model.file = test::repository_file("models/troika-relu-q8_0.gguf");
+  how.engine.lanes.n_threads = 2;
+  how.text = tune::default_text();
+  how.most_tokens = 2000;
+  how.rank = 64;
+  const tune::PredictorReport report = tune::learn_predictor(how);
+  for (const tune::PredictorQuality& q : report.layers) {
+    if (q.live < 0.001) continue;  // a dead layer
+    EXPECT_GT(q.recall, 0.8);
+    EXPECT_GT(q.mass, 0.9);
+    EXPECT_LT(q.predicted, 0.9);
+  }
+  EXPECT_LT(report.predicted_perplexity, 1.2 * report.perplexity);
+}
+
+}  // namespace
+}  // namespace troika

@@ -1,0 +1,88 @@
+// A model that is larger than the memory it may have (P10), with a real limit of the system: a
+// cgroup (version 1) of its own, which only root can make. Bytes and reads are looked at, never
+// time.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/program/troika.h"
+
+namespace troika::test {
+namespace {
+
+constexpr uint64_t kMegabyte = 1'000'000;
+
+// Memory for those who enter it; what it held at most.
+class LimitedGroup {
+ public:
+  explicit LimitedGroup(uint64_t bytes)
+      : path_("/sys/fs/cgroup/memory/troika-test-" + std::to_string(getpid())) {
+    std::error_code failure;
+    if (!std::filesystem::create_directory(path_, failure)) return;
+    std::ofstream(path_ + "/memory.limit_in_bytes") << bytes;
+    std::ifstream limit(path_ + "/memory.limit_in_bytes");
+    uint64_t found = 0;
+    is_there_ = (limit >> found) && found <= bytes;
+  }
+  ~LimitedGroup() { ::rmdir(path_.c_str()); }
+
+  bool is_there() const { return is_there_; }
+  // The command, as a member of the group.
+  Command member(Command command) const {
+    std::string line = "echo $$ > " + path_ + "/cgroup.procs && exec \"$@\"";
+    std::vector<std::string> words = {"/bin/sh", "-c", line, "sh"};
+    words.insert(words.end(), command.words.begin(), command.words.end());
+    command.words = words;
+    return command;
+  }
+  uint64_t most_bytes() const {
+    uint64_t bytes = 0;
+    std::ifstream(path_ + "/memory.max_usage_in_bytes") >> bytes;
+    return bytes;
+  }
+
+ private:
+  std::string path_;
+  bool is_there_ = false;
+};
+
+class LimitedMemory : public ProgramTest {};
+
+TEST_F(LimitedMemory, P10AModelLargerThanItsBudgetKeepsToIt) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitised program's own memory is none of the model's";
+#endif
+  constexpr uint64_t kBudget = 80 * kMegabyte;
+  const LimitedGroup group(2 * kBudget);
+  if (!group.is_there()) GTEST_SKIP() << "no cgroup with a limit of memory can be made here";
+  test_support::TinyModel tiny = test_support::tiny_model("llama");
+  tiny.activation = "relu";
+  tiny.type = test_support::kQ4_0;
+  tiny.width = 1024;
+  tiny.n_layers = 8;
+  tiny.ffn_width = 4096;
+  const std::string model = write(tiny);
+  const uint64_t model_bytes = std::filesystem::file_size(model);
+  ASSERT_GT(model_bytes, kBudget / 4 * 3);
+  const std::vector<std::string> run = {
+      "run",       model,     "-p",       "x",         "-n",          "6",     "--temp",
+      "1",         "--draft", "none",     "--no-plan", "--json",      "--ffn", "by-neuron",
+      "--context", "128",     "--memory", "80M",       "--ignore-end"};
+  // The first run writes the bundles, which takes the page cache of whoever does it.
+  expect_success(troika(run));
+  const Finished finished = run_program(group.member(troika_command(run)));
+  expect_success(finished);
+  const auto json = nlohmann::json::parse(finished.out, nullptr, false);
+  ASSERT_FALSE(json["stream"].is_null());
+  const auto& neurons = json["stream"]["neurons"];
+  EXPECT_LE(group.most_bytes(), kBudget + 64 * kMegabyte);
+  EXPECT_GT(neurons["misses"].get<int64_t>(), 0);
+  EXPECT_GT(neurons["hits"].get<int64_t>(), 0);
+  EXPECT_LE(neurons["reads"].get<int64_t>(), neurons["misses"].get<int64_t>());
+}
+
+}  // namespace
+}  // namespace troika::test

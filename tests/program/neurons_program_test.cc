@@ -1,0 +1,35 @@
+// `troika neurons` as a user meets it: which neurons fire (P8), and a predictor of them (P3).
+#include <nlohmann/json.hpp>
+
+#include "tests/program/troika.h"
+#include "tests/support/repository.h"
+
+namespace troika::test {
+namespace {
+
+using nlohmann::json;
+
+TEST(NeuronsProgram, P3P8CountsAndPredictsTheNeuronsOfATrainedModel) {
+  const std::string model = repository_file("models/troika-relu-q8_0.gguf");
+  const Finished learned =
+      troika({"neurons", model, "--tokens", "800", "--predictor", "64", "--json"});
+  expect_success(learned);
+  const json found = json::parse(learned.out, nullptr, false);
+  ASSERT_EQ(found["layers"].size(), 4u);
+  EXPECT_GT(found["live"].get<double>(), 0.05);
+  EXPECT_LT(found["live"].get<double>(), 0.3);
+  EXPECT_EQ(found["predictor"]["rank"], 64);
+  EXPECT_GT(found["predictor"]["layers"][0]["recall"].get<double>(), 0.7);
+  const std::vector<std::string> run = {"run", model,    "-p", "Once",  "-n",
+                                        "8",   "--temp", "0",  "--ffn", "by-neuron"};
+  std::vector<std::string> predicting = run;
+  predicting.push_back("--neuron-predictor");
+  expect_success(troika(predicting));
+  predicting = {"run", model, "-p", "Once", "--neuron-predictor"};
+  expect_refusal(troika(predicting), 2, {"--neuron-predictor", "--ffn"});
+  expect_refusal(troika({"neurons", model, "--tokens", "800", "--predictor", "4096"}), 2,
+                 {"--predictor", "rank"});
+}
+
+}  // namespace
+}  // namespace troika::test
