@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures models beside llama.cpp and writes the tables of docs/performance.md.
 
-Usage: scripts/peer_tables.py --peer FOLDER [--runs PART]... [--pairs N] [--kernels avx2] [--mark peer-avx2] [--print] MODEL.gguf...
+Usage: scripts/peer_tables.py --peer FOLDER [--runs PART]... [--pairs N] [--repetitions N] [--program FILE] [--kernels avx2] [--mark peer-avx2] [--print] MODEL.gguf...
        scripts/peer_tables.py --peer FOLDER --starts MODEL.gguf...
        scripts/peer_tables.py
 
@@ -47,7 +47,7 @@ PROMPT = "Once upon a time there was a little dog who lived in a house by the se
 
 
 def measure(model, options, name, ours, theirs):
-    command = [PROGRAM, "bench", model, "-r", "3", *ours, "--no-plan", "--pairs", str(options.pairs),
+    command = [options.program, "bench", model, "-r", str(options.repetitions), *ours, "--no-plan", "--pairs", str(options.pairs),
                "--compare", str(options.peer / "llama-bench") + theirs, "--json"]
     if options.kernels:
         command += ["--kernels", options.kernels]
@@ -82,7 +82,7 @@ def starts(model, options):
     """Seconds and megabytes of each way to answer one token, in alternation, the file in the page cache."""
     same = ["-p", PROMPT, "-n", "1", "-t", "2", "-c", "2048"]
     peer = [options.peer / "llama-completion", "-m", model, *same, "-no-cnv", "--no-warmup"]
-    ways = {"here": [PROGRAM, "run", model, *same], "here, --load map": [PROGRAM, "run", model, *same, "--load", "map"],
+    ways = {"here": [options.program, "run", model, *same], "here, --load map": [options.program, "run", model, *same, "--load", "map"],
             "llama.cpp": peer, "llama.cpp, --no-repack": [*peer, "--no-repack"]}
     runs = {way: [] for way in ways}
     for _ in range(5):
@@ -107,6 +107,8 @@ def main():
     parser.add_argument("--peer", type=pathlib.Path)
     parser.add_argument("--runs", action="append")
     parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--program", type=pathlib.Path, default=PROGRAM)
     parser.add_argument("--kernels", default="")
     parser.add_argument("--mark", default="peer")
     parser.add_argument("--starts", action="store_true")
