@@ -40,6 +40,12 @@ size_t Grammar::n_expressions() const {
   return pool_.n_expressions();
 }
 
+void Grammar::make_first_mask() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  TokenSet set;
+  masks_.allowed(start_, &set);
+}
+
 std::shared_ptr<Grammar> compile(std::string_view text, Format format,
                                  std::shared_ptr<const TokenTrie> tokens,
                                  const CompileOptions& options) {

@@ -35,6 +35,9 @@ class Grammar {
 
   const TokenTrie& tokens() const { return *tokens_; }
   size_t n_expressions() const;
+  // Makes the first mask, with the steps that compiling has left. To be called before any matcher
+  // is made, by whoever has more time than those who ask matchers. Throws Error.
+  void make_first_mask();
 
  private:
   friend class Matcher;

@@ -5,10 +5,18 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/error.h"
+
 namespace troika::grammar {
 
 // How often something may be repeated, where a number says so.
 inline constexpr int kMostRepetitions = 1'000'000;
+
+// Thrown where the number of steps is what a grammar has too few of: with more of them it may do.
+class TooMuchWork : public Error {
+ public:
+  using Error::Error;
+};
 
 struct Limits {
   size_t n_text_bytes = size_t{8} << 20;   // of the grammar's own text

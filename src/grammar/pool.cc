@@ -8,6 +8,8 @@
 namespace troika::grammar {
 namespace {
 
+constexpr size_t kMostClasses = 256;  // of bytes
+
 uint64_t mixed(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
   return hash ^ hash >> 29;
@@ -26,14 +28,12 @@ void sort_unique(std::vector<Expr>* parts) {
 
 }  // namespace
 
-size_t Pool::KeyHash::operator()(const Key& key) const {
-  uint64_t hash = mixed(static_cast<uint64_t>(key.kind), uint64_t{key.a} << 32 | key.b);
-  hash = mixed(hash,
-               uint64_t{static_cast<uint32_t>(key.least)} << 32 | static_cast<uint32_t>(key.most));
-  return static_cast<size_t>(hash);
-}
-
+// What may become large has its room from the beginning: memory that nobody has written to costs
+// nothing, and nothing is ever moved, which would make a single step take long.
 Pool::Pool(const Limits& limits) : limits_(limits), n_steps_left_(limits.n_compile_steps) {
+  nodes_.reserve(limits.n_expressions);
+  lists_.reserve(2 * limits.n_expressions);
+  tables_.reserve(limits.table_bytes / sizeof(Expr) + 2 * kMostClasses);
   intern_partition(std::string(256, '\0'));  // 0: not known
   tables_.push_back(kUnknown);               // 0: none
   intern({.kind = Kind::kNone});
@@ -42,16 +42,25 @@ Pool::Pool(const Limits& limits) : limits_(limits), n_steps_left_(limits.n_compi
 
 void Pool::count_step() {
   if (n_steps_left_ == 0) {
-    throw Error(
+    throw TooMuchWork(
         "The grammar asks for too much work: it is too large or too ambiguous. Make it simpler.");
   }
   --n_steps_left_;
 }
 
 Expr Pool::intern(const Node& node) {
-  const Key key{node.kind, node.a, node.b, node.least, node.most};
-  const auto found = index_.find(key);
-  if (found != index_.end()) return found->second;
+  uint64_t hash = mixed(static_cast<uint64_t>(node.kind), uint64_t{node.a} << 32 | node.b);
+  hash = mixed(
+      hash, uint64_t{static_cast<uint32_t>(node.least)} << 32 | static_cast<uint32_t>(node.most));
+  const Expr found = index_.find(hash, [&](Expr e) {
+    const Node& other = nodes_[e];
+    return other.kind == node.kind && other.a == node.a && other.b == node.b &&
+           other.least == node.least && other.most == node.most;
+  });
+  return found != ExprIndex::kNotFound ? found : add_node(hash, node);
+}
+
+Expr Pool::add_node(uint64_t hash, const Node& node) {
   count_step();
   if (nodes_.size() >= limits_.n_expressions) {
     throw Error("The grammar has too many states. Make it simpler, or its bounds smaller.");
@@ -61,20 +70,18 @@ Expr Pool::intern(const Node& node) {
   Node& added = nodes_.back();
   const bool waits = (added.flags & kHasRef) != 0 && !is_sealed_;
   if (!waits) added.nullable = compute_nullable(added) ? 1 : 0;
-  index_.emplace(key, e);
+  index_.add(hash, e);
   return e;
 }
 
 Expr Pool::intern_list(Kind kind, std::span<const Expr> list) {
   const uint64_t hash = hash_of_list(kind, list);
-  const auto [first, last] = list_index_.equal_range(hash);
-  for (auto it = first; it != last; ++it) {
-    const std::span<const Expr> other = parts(it->second);
-    if (nodes_[it->second].kind == kind &&
-        std::equal(other.begin(), other.end(), list.begin(), list.end())) {
-      return it->second;
-    }
-  }
+  const Expr found = index_.find(hash, [&](Expr e) {
+    if (nodes_[e].kind != kind) return false;
+    const std::span<const Expr> other = parts(e);
+    return std::equal(other.begin(), other.end(), list.begin(), list.end());
+  });
+  if (found != ExprIndex::kNotFound) return found;
   Node node{.kind = kind};
   node.a = static_cast<uint32_t>(lists_.size());
   node.b = static_cast<uint32_t>(list.size());
@@ -82,9 +89,7 @@ Expr Pool::intern_list(Kind kind, std::span<const Expr> list) {
     node.flags |= nodes_[part].flags;
     lists_.push_back(part);
   }
-  const Expr e = intern(node);
-  list_index_.emplace(hash, e);
-  return e;
+  return add_node(hash, node);
 }
 
 bool Pool::compute_nullable(const Node& node) const {

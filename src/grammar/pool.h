@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "grammar/byte_set.h"
+#include "grammar/expr_index.h"
 #include "grammar/limits.h"
 
 namespace troika::grammar {
@@ -92,20 +93,12 @@ class Pool {
     uint8_t flags = 0;
     int8_t nullable = -1;  // 0, 1; -1: not known before the rules are sealed
     int8_t is_alive = -1;  // kAll: 0 no text, 1 some, -1: nobody looked
+    uint32_t epoch = 0;    // in which the table was made; those of others are forgotten
     uint32_t a = 0,
              b = 0;  // operands; kBytes: the set; kAny, kAll: where their parts lie, how many
     int least = 0, most = 0;
     uint32_t partition = 0;  // of bytes into classes, 0: not known
     uint32_t table = 0;      // where its transitions lie, 0: none
-  };
-  struct Key {
-    Kind kind;
-    uint32_t a, b;
-    int least, most;
-    bool operator==(const Key&) const = default;
-  };
-  struct KeyHash {
-    size_t operator()(const Key& key) const;
   };
   struct RuleBody {
     std::string name;
@@ -116,6 +109,7 @@ class Pool {
 
   void count_step();
   Expr intern(const Node& node);
+  Expr add_node(uint64_t hash, const Node& node);
   Expr intern_list(Kind kind, std::span<const Expr> parts);
   bool compute_nullable(const Node& node) const;
   void flatten(Kind kind, const std::vector<Expr>& from, std::vector<Expr>* to) const;
@@ -127,6 +121,7 @@ class Pool {
   bool has_text(Expr e);
   Expr raw_step(Expr e, uint8_t byte);
   Expr step_all(Expr e, uint8_t byte);
+  Expr open_step(Expr e, uint8_t byte);
   uint32_t partition_of(Expr e);
   void forget_tables();
   uint32_t refine(uint32_t p, uint32_t q);
@@ -136,8 +131,7 @@ class Pool {
   Limits limits_;
   std::vector<Node> nodes_;
   std::vector<Expr> lists_;
-  std::unordered_map<Key, Expr, KeyHash> index_;
-  std::unordered_multimap<uint64_t, Expr> list_index_;
+  ExprIndex index_;
   std::vector<ByteSet> sets_;
   std::unordered_map<uint64_t, std::vector<uint32_t>> set_index_;
   std::vector<RuleBody> rules_;
@@ -149,6 +143,7 @@ class Pool {
   std::unordered_map<std::string, uint32_t> partition_index_;
   std::unordered_map<uint64_t, uint32_t> refined_;
   std::vector<Expr> tables_;
+  uint32_t epoch_ = 0;
   uint64_t n_steps_left_;
   int depth_ = 0;
   bool is_sealed_ = false;

@@ -1,12 +1,19 @@
 // Steps of a pool: what an expression becomes behind a byte (Brzozowski's derivatives), with the
 // results kept by classes of bytes.
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "grammar/pool.h"
 #include "grammar/pool_depth.h"
 
 namespace troika::grammar {
+namespace {
+
+// Only these may have no text without being none().
+bool is_open(Kind kind) { return kind == Kind::kAll || kind == Kind::kNot; }
+
+}  // namespace
 
 uint32_t Pool::intern_partition(const std::string& classes) {
   const auto [it, is_new] =
@@ -95,22 +102,21 @@ std::span<const uint8_t> Pool::representatives(Expr e, Expr f) {
 
 // Steps that are asked for again are made again.
 void Pool::forget_tables() {
-  for (Node& node : nodes_) node.table = 0;
+  ++epoch_;
   tables_.assign(1, kUnknown);
 }
 
 Pool::Table Pool::table(Expr e) {
   const uint32_t partition = partition_of(e);
   const auto n = static_cast<int>(partitions_[partition].representatives.size());
-  if (nodes_[e].table == 0) {
+  if (nodes_[e].table == 0 || nodes_[e].epoch != epoch_) {
     count_step();
-    size_t size = tables_.size() + static_cast<size_t>(n);
-    if (size * sizeof(Expr) > limits_.table_bytes) {
-      forget_tables();
-      size = tables_.size() + static_cast<size_t>(n);
-    }
+    // Steps of which nobody knows yet whether they leave a text stand behind the others.
+    const size_t size = static_cast<size_t>(n) * (is_open(nodes_[e].kind) ? 2 : 1);
+    if ((tables_.size() + size) * sizeof(Expr) > limits_.table_bytes) forget_tables();
+    nodes_[e].epoch = epoch_;
     nodes_[e].table = static_cast<uint32_t>(tables_.size());
-    tables_.resize(size, kUnknown);
+    tables_.resize(tables_.size() + size, kUnknown);
   }
   return {reinterpret_cast<const uint8_t*>(partitions_[partition].class_of.data()),
           tables_.data() + nodes_[e].table, n};
@@ -173,7 +179,7 @@ Expr Pool::raw_step(Expr e, uint8_t byte) {
       return any(list);
     }
     case Kind::kAll:
-      return alive(step_all(e, byte));
+      return alive(open_step(e, byte));
     case Kind::kNot:
       return no(step(node.a, byte));
     case Kind::kRepeat: {
@@ -196,50 +202,70 @@ Expr Pool::step_all(Expr e, uint8_t byte) {
   return raw_all(list);
 }
 
-// Intersections and complements are the only ones whose language may be empty without being
-// none(): then they become that.
-Expr Pool::alive(Expr e) {
-  const Kind kind = nodes_[e].kind;
-  if (kind != Kind::kAll && kind != Kind::kNot) return e;
-  return has_text(e) ? e : kNone;
+// A step of what is open, of which nobody knows yet whether it leaves a text.
+Expr Pool::open_step(Expr e, uint8_t byte) {
+  Table known = table(e);
+  const uint8_t c = known.class_of[byte];
+  if (known.next[known.n_classes + c] != kUnknown) return known.next[known.n_classes + c];
+  const Expr next = nodes_[e].kind == Kind::kAll
+                        ? step_all(e, byte)
+                        : intern({.kind = Kind::kNot, .a = step(nodes_[e].a, byte)});
+  known = table(e);  // the steps in between may have had all tables forgotten
+  tables_[nodes_[e].table + static_cast<size_t>(known.n_classes) + c] = next;
+  return next;
 }
 
-// Looks for a way to an expression that accepts the empty text, and remembers what it saw.
+// Intersections and complements are the only ones whose language may be empty without being
+// none(): then they become that.
+Expr Pool::alive(Expr e) { return !is_open(nodes_[e].kind) || has_text(e) ? e : kNone; }
+
+// Looks for a way to an expression that accepts the empty text, and remembers what it saw: all from
+// which such ways are known, or that there is none.
 bool Pool::has_text(Expr start) {
+  if (nodes_[start].is_alive >= 0) return nodes_[start].is_alive > 0;
   struct Seen {
     Expr e;
-    size_t parent;
+    int last_edge;  // that leads here; -1: none
   };
-  const auto is_open = [&](Expr e) {
-    const Kind kind = nodes_[e].kind;
-    return kind == Kind::kAll || kind == Kind::kNot;
+  struct Edge {
+    size_t from;
+    int before;  // the edge to the same one that was found before
   };
-  std::vector<Seen> seen = {{start, 0}};
-  std::unordered_map<Expr, bool> is_seen = {{start, true}};
-  std::vector<size_t> stack = {0};
-  while (!stack.empty()) {
-    const size_t at = stack.back();
-    stack.pop_back();
+  std::vector<Seen> seen = {{start, -1}};
+  std::vector<Edge> edges;
+  std::unordered_map<Expr, size_t> places = {{start, 0}};
+  std::vector<size_t> open = {0};
+  while (!open.empty()) {
+    const size_t at = open.back();
+    open.pop_back();
     const Expr e = seen[at].e;
     count_step();
-    const bool found = nodes_[e].is_alive == 1 || nullable(e) || (!is_open(e) && e != kNone);
-    if (found) {
-      for (size_t i = at;; i = seen[i].parent) {
-        nodes_[seen[i].e].is_alive = 1;
-        if (i == 0) return true;
-      }
-    }
     if (nodes_[e].is_alive == 0 || e == kNone) continue;
+    if (nodes_[e].is_alive == 1 || nullable(e) || !is_open(nodes_[e].kind)) {
+      open = {at};
+      while (!open.empty()) {
+        const Seen alive = seen[open.back()];
+        open.pop_back();
+        nodes_[alive.e].is_alive = 1;
+        for (int i = alive.last_edge; i >= 0; i = edges[static_cast<size_t>(i)].before) {
+          const size_t from = edges[static_cast<size_t>(i)].from;
+          if (nodes_[seen[from].e].is_alive != 1) open.push_back(from);
+        }
+      }
+      return true;
+    }
     const std::span<const uint8_t> bytes = representatives(e);
     const std::string all_bytes(bytes.begin(), bytes.end());
     for (const char c : all_bytes) {
-      const auto byte = static_cast<uint8_t>(c);
-      const Expr next = nodes_[e].kind == Kind::kAll
-                            ? step_all(e, byte)
-                            : intern({.kind = Kind::kNot, .a = step(nodes_[e].a, byte)});
-      if (next == kNone || !is_seen.emplace(next, true).second) continue;
-      stack.push_back(seen.size());
-      seen.push_back({next, at});
+      const Expr next = open_step(e, static_cast<uint8_t>(c));
+      if (next == kNone) continue;
+      const auto [place, is_new] = places.emplace(next, seen.size());
+      if (is_new) {
+        open.push_back(seen.size());
+        seen.push_back({next, -1});
+      }
+      edges.push_back(
+          {at, std::exchange(seen[place->second].last_edge, static_cast<int>(edges.size()))});
     }
   }
   for (const Seen& s : seen) nodes_[s.e].is_alive = 0;
