@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Holds every answer and event of a server to the types of OpenAI's and Anthropic's packages, strictly.
 
-Usage: scripts/server_types.py URL        in a venv with the packages openai and anthropic of PyPI
+Usage: scripts/server_types.py URL [DOCUMENT]    in a venv with the packages openai and anthropic of PyPI
+
+DOCUMENT is OpenAI's own description of its interface, openapi.json of github.com/openai/openai-openapi: then what answers
+as OpenAI does is held to its schemas, too (with the package jsonschema of PyPI).
 
 The packages' types are made from the interfaces' official descriptions. The packages themselves take whatever comes; here a
 field that is missing, has another type, or is none of a type's fields is a finding, but for the fields listed in EXTRA,
@@ -51,6 +54,37 @@ EVENT = {"/v1/chat/completions": ChatCompletionChunk, "/v1/completions": Complet
          "/v1/responses": ResponseStreamEvent, "/v1/messages": RawMessageStreamEvent}
 
 
+# The schemas of OpenAI's document.
+SCHEMA_OF = {"/v1/chat/completions": "CreateChatCompletionResponse", "/v1/completions": "CreateCompletionResponse",
+             "/v1/responses": "Response", "/v1/models": "Model",
+             "/v1/chat/completions (event)": "CreateChatCompletionStreamResponse",
+             "/v1/completions (event)": "CreateCompletionResponse", "/v1/responses (event)": "ResponseStreamEvent"}
+
+
+def with_null(schema):
+    """What the document calls nullable, as JSON Schema says it."""
+    if isinstance(schema, list):
+        return [with_null(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    plain = {key: with_null(value) for key, value in schema.items() if key != "nullable"}
+    return {"anyOf": [plain, {"type": "null"}]} if schema.get("nullable") is True else plain
+
+
+def judges(path):
+    """For each kind of answer what its schema in the document objects to."""
+    import jsonschema
+    with open(path) as file:
+        components = with_null(json.load(file)["components"])
+    kinds = dict(SCHEMA_OF)
+    for event in components["schemas"]["ResponseStreamEvent"]["anyOf"]:  # one by one: a union tells nothing of what is wrong
+        name = event["$ref"].rsplit("/", 1)[1]
+        for value in components["schemas"][name]["properties"]["type"]["enum"]:
+            kinds["/v1/responses (event) " + value] = name
+    return {kind: jsonschema.Draft202012Validator({"$ref": f"#/components/schemas/{name}", "components": components})
+            for kind, name in kinds.items()}
+
+
 def strangers(model, path=""):
     """Names of fields that a type does not have, wherever they stand."""
     found = []
@@ -85,9 +119,10 @@ def events_of(text):
 
 
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    url, n, findings = sys.argv[1].rstrip("/"), 0, []
+    document = judges(sys.argv[2]) if len(sys.argv) == 3 else {}
+    url, n, n_judged, findings = sys.argv[1].rstrip("/"), 0, 0, []
     checked = [("/v1/models", Model, one) for one in json.loads(ask(url, "/v1/models", None))["data"]]
     count = {"model": "any", "messages": USER}
     checked.append(("count_tokens", MessageTokensCount, json.loads(ask(url, "/v1/messages/count_tokens", count))))
@@ -108,9 +143,14 @@ def main():
     for path, kind, value in checked:
         n += 1
         findings += [f"{path} {value.get('type', '')}: {problem}" for problem in check(kind, value)]
+        judge = document.get(f"{path} {value.get('type', '')}") or document.get(path)
+        if judge:
+            n_judged += 1
+            findings += [f"{path} {value.get('type', '')}, by the document: {'.'.join(map(str, error.path))}: "
+                         f"{error.message[:300]}" for error in judge.iter_errors(value)]
     for finding in dict.fromkeys(findings):
         print(finding)
-    print(f"{n} answers and events, {len(findings)} findings")
+    print(f"{n} answers and events, {n_judged} of them by OpenAI's document too, {len(findings)} findings")
     return 1 if findings else 0
 
 

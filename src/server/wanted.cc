@@ -33,6 +33,18 @@ float bias_from(Fields& fields, const Json& value) {
   return static_cast<float>(value.get<double>());
 }
 
+// A text that is no number stands for all of its tokens, as clients of llama.cpp write it.
+void add_biases(Fields& fields, const text::Tokenizer& tokenizer, const std::string& name,
+                float bias, std::vector<std::pair<engine::Token, float>>* biases) {
+  if (!name.empty() && name.find_first_not_of("0123456789") == std::string::npos) {
+    biases->emplace_back(token_from(fields, name, tokenizer), bias);
+    return;
+  }
+  for (const engine::Token token : tokenizer.encode(name, {false, false})) {
+    biases->emplace_back(token, bias);
+  }
+}
+
 // {"15043": -100}, or [[15043, -100]].
 void read_biases(Fields& fields, const text::Tokenizer& tokenizer,
                  std::vector<std::pair<engine::Token, float>>* biases) {
@@ -40,16 +52,19 @@ void read_biases(Fields& fields, const text::Tokenizer& tokenizer,
   if (value == nullptr) return;
   if (value->is_object()) {
     for (const auto& [name, bias] : value->items()) {
-      biases->emplace_back(token_from(fields, name, tokenizer), bias_from(fields, bias));
+      add_biases(fields, tokenizer, name, bias_from(fields, bias), biases);
     }
     return;
   }
   if (!value->is_array()) fields.fail("logit_bias", "must be an object of tokens and numbers");
   for (const Json& pair : *value) {
-    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number_integer()) {
+    if (!pair.is_array() || pair.size() != 2 ||
+        (!pair[0].is_number_unsigned() && !pair[0].is_string())) {
       fields.fail("logit_bias", "must be an object of tokens and numbers");
     }
-    biases->emplace_back(token_from(fields, pair[0].dump(), tokenizer), bias_from(fields, pair[1]));
+    const std::string name =
+        pair[0].is_string() ? pair[0].get<std::string>() : std::string(pair[0].dump());
+    add_biases(fields, tokenizer, name, bias_from(fields, pair[1]), biases);
   }
 }
 

@@ -21,7 +21,7 @@ struct Heading {
             {"object", object},
             {"created", created},
             {"model", model},
-            {"system_fingerprint", "troika-" TROIKA_VERSION}};
+            {"system_fingerprint", "build-" TROIKA_VERSION}};
   }
 };
 

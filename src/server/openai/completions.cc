@@ -119,7 +119,7 @@ class CompletionWriter : public Writer {
             {"object", "text_completion"},
             {"created", created_},
             {"model", context_.options().model_name},
-            {"system_fingerprint", "troika-" TROIKA_VERSION}};
+            {"system_fingerprint", "build-" TROIKA_VERSION}};
   }
   Json logprobs_of(const std::vector<TokenLogprobs>& tokens, size_t offset) const {
     return has_logprobs_ ? old_logprobs(tokens, context_.tokenizer(), offset) : Json(nullptr);

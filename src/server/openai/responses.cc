@@ -62,19 +62,20 @@ Json echo_of(const Json& body, const Wanted& wanted) {
   const auto given = [&](const char* name, const Json& otherwise) {
     return body.contains(name) ? body[name] : otherwise;
   };
-  return {{"instructions", given("instructions", nullptr)},
-          {"max_output_tokens", given("max_output_tokens", nullptr)},
-          {"metadata", given("metadata", Json::object())},
-          {"parallel_tool_calls", given("parallel_tool_calls", true)},
-          {"previous_response_id", nullptr},
-          {"reasoning", given("reasoning", {{"effort", nullptr}, {"summary", nullptr}})},
-          {"temperature", wanted.sampler.temperature},
-          {"text", given("text", {{"format", {{"type", "text"}}}})},
-          {"tool_choice", given("tool_choice", "auto")},
-          {"tools", given("tools", Json::array())},
-          {"top_p", wanted.sampler.top_p},
-          {"truncation", "disabled"},
-          {"user", given("user", nullptr)}};
+  Json echo = {{"instructions", given("instructions", nullptr)},
+               {"max_output_tokens", given("max_output_tokens", nullptr)},
+               {"metadata", given("metadata", Json::object())},
+               {"parallel_tool_calls", given("parallel_tool_calls", true)},
+               {"previous_response_id", nullptr},
+               {"reasoning", given("reasoning", {{"effort", nullptr}, {"summary", nullptr}})},
+               {"temperature", wanted.sampler.temperature},
+               {"text", given("text", {{"format", {{"type", "text"}}}})},
+               {"tool_choice", given("tool_choice", "auto")},
+               {"tools", given("tools", Json::array())},
+               {"top_p", wanted.sampler.top_p},
+               {"truncation", "disabled"}};
+  if (body.contains("user")) echo["user"] = body["user"];
+  return echo;
 }
 
 class ResponseWriter : public BlockWriter {
@@ -179,8 +180,7 @@ class ResponseWriter : public BlockWriter {
                  {"error", nullptr},
                  {"incomplete_details", nullptr},
                  {"model", model_},
-                 {"output", Json::array()},
-                 {"usage", nullptr}};
+                 {"output", Json::array()}};
     json.update(echo_);
     return json;
   }
