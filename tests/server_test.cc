@@ -226,7 +226,7 @@ TEST_F(Server, RefusesInWordsBeforeTheFirstByte) {
       {"/v1/chat/completions", chat(R"(,"temperature":-1)"), 400, "temperature"},
       {"/v1/chat/completions", chat(R"(,"n":1000)"), 400, "from 1 to 128"},
       {"/v1/chat/completions", chat(R"(,"n":100)"), 400, "at most 68"},
-      {"/v1/chat/completions", chat(R"(,"logit_bias":{"x":1})"), 400, "token"},
+      {"/v1/chat/completions", chat(R"(,"logit_bias":{"99999999":1})"), 400, "token"},
       {"/v1/chat/completions", chat(R"(,"tool_choice":"required")"), 400, "no tools"},
       {"/v1/chat/completions",
        R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]})",

@@ -2,6 +2,7 @@
 // for what they do not support, with its place.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "grammar/limits.h"
@@ -18,5 +19,13 @@ Expr read_regex(std::string_view text, const Limits& limits, Pool* pool);
 // A JSON schema, which a compact JSON text fits, with keys in the schema's order. `formats_bind`:
 // "format" is more than a remark.
 Expr read_json_schema(std::string_view text, const Limits& limits, bool formats_bind, Pool* pool);
+
+// Marks between which texts stand as they are, in place of quotes and escapes; what closes a text
+// is no part of one. Keys are bare then.
+struct TextMarks {
+  std::string open, close;
+};
+Expr read_marked_schema(std::string_view text, const TextMarks& marks, const Limits& limits,
+                        Pool* pool);
 
 }  // namespace troika::grammar

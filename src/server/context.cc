@@ -5,6 +5,7 @@
 #include <ctime>
 #include <random>
 
+#include "server/calls/channels.h"
 #include "server/given_text.h"
 
 namespace troika::server {
@@ -19,6 +20,7 @@ Context::Context(engine::Engine& engine, Options options)
     chat_.emplace(engine, options_.chat_template);
     call_shape_ = find_shape(*chat_);
     thought_marks_ = find_thought_marks(*chat_);
+    has_channels_ = server::has_channels(*chat_);
   } catch (const Error& error) {
     if (!options_.chat_template.empty()) throw;
     chat_problem_ = error.what();

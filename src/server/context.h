@@ -27,6 +27,7 @@ struct Options {
   std::vector<std::string> keys;   // one of which a client must know; empty: nobody is asked
   engine::SamplerOptions sampler;  // what a request does not say
   bool has_seed = false;           // its seed is for all of them; else each gets one by chance
+  bool thinks = true;              // whether models that think before they answer do so
   std::string chat_template;       // in place of the model's; empty: that one
   std::optional<std::string> forced_text;  // of every answer, for tests
   KeepOptions keep;                        // on disk, of texts that were computed
@@ -55,6 +56,7 @@ class Context {
   // How this model writes calls of tools, and thoughts.
   const CallShape& call_shape() const { return call_shape_; }
   const ThoughtMarks& thought_marks() const { return thought_marks_; }
+  bool has_channels() const { return has_channels_; }
 
   // Takes the request: its answers are computed and told to the writer. Throws Refused, and then
   // the writer has heard nothing.
@@ -76,6 +78,7 @@ class Context {
   std::string chat_problem_;  // why there is none
   CallShape call_shape_;
   ThoughtMarks thought_marks_;
+  bool has_channels_ = false;
   std::vector<engine::Token> forced_;
   Grammars grammars_;
   std::mutex mutex_;

@@ -59,6 +59,10 @@ Json read_message(const Json& given, const std::string& where) {
   for (const char* const name : {"tool_call_id", "name", "reasoning_content"}) {
     if (const std::string text = fields.text(name); !text.empty()) message[name] = text;
   }
+  // The template of gpt-oss knows thoughts in front of calls by another name.
+  if (message.contains("reasoning_content") && message["content"] == "") {
+    message["thinking"] = message["reasoning_content"];
+  }
   for (const char* const name : {"refusal", "annotations", "audio", "function_call"}) {
     fields.refuse(name, "this server answers in text and calls");
   }
@@ -151,9 +155,13 @@ Json usual_variables() {
   const std::time_t now = std::time(nullptr);
   std::tm today = {};
   localtime_r(&now, &today);
-  char date[32];
-  const size_t n = std::strftime(date, sizeof(date), "%d %b %Y", &today);
-  return {{"enable_thinking", true}, {"date_string", std::string(date, n)}};
+  const auto written = [&](const char* form) {
+    char date[32];
+    return std::string(date, std::strftime(date, sizeof(date), form, &today));
+  };
+  return {{"enable_thinking", true},
+          {"date_string", written("%d %b %Y")},
+          {"datetime", written("%b %d %Y")}};
 }
 
 void Conversation::take_beginning() {

@@ -1,6 +1,13 @@
 #include "server/desk.h"
 
+#include <sys/resource.h>
+
 namespace troika::server {
+namespace {
+
+constexpr int kBehind = 10;  // "nice"
+
+}  // namespace
 
 Desk::~Desk() {
   {
@@ -17,7 +24,9 @@ void Desk::post(std::shared_ptr<http::Exchange> exchange, Work work) {
   changed_.notify_all();
 }
 
-void Desk::run() {
+void Desk::run(Pace pace) {
+  // Linux knows threads by this name, too. Where it refuses, the thread is as others are.
+  if (pace == Pace::kBehindOthers) setpriority(PRIO_PROCESS, 0, kBehind);
   while (true) {
     Item item;
     {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -17,7 +18,10 @@ class Desk {
  public:
   using Work = std::function<void()>;
 
-  Desk() : thread_([this] { run(); }) {}
+  // Whether the thread stands back where others want to compute.
+  enum class Pace : uint8_t { kUsual, kBehindOthers };
+
+  explicit Desk(Pace pace = Pace::kUsual) : thread_([this, pace] { run(pace); }) {}
   ~Desk();
 
   // Does the work later, unless its client has gone by then.
@@ -28,7 +32,7 @@ class Desk {
     std::shared_ptr<http::Exchange> exchange;
     Work work;
   };
-  void run();
+  void run(Pace pace);
 
   std::mutex mutex_;
   std::condition_variable changed_;

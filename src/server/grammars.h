@@ -4,34 +4,52 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "grammar/grammar.h"
 
 namespace troika::server {
 
-// Used by one thread.
+// May be used by several threads.
 class Grammars {
  public:
+  // Makes a grammar of the tokens within the limits. Another thread may call it later, so it holds
+  // whatever it needs.
+  using Make = std::function<std::shared_ptr<grammar::Grammar>(
+      std::shared_ptr<const grammar::TokenTrie>, const grammar::Limits&)>;
+  // What must be made known before the request can be read again.
+  struct TakesLonger {
+    std::string key;
+    bool has_control;
+    Make make;
+  };
+
   explicit Grammars(const text::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // Throws Error for what is no grammar.
+  // Throws Error for what is no grammar, and TakesLonger.
   std::shared_ptr<grammar::Grammar> compile(const std::string& text, grammar::Format format);
-  // Finds the grammar that `make` makes of the tokens; equal keys mean equal grammars.
-  using Make =
-      std::function<std::shared_ptr<grammar::Grammar>(std::shared_ptr<const grammar::TokenTrie>)>;
-  // The tokens have the names of control tokens where `has_control`.
+  // Finds the grammar that `make` makes; equal keys mean equal grammars. The tokens have the names
+  // of control tokens where `has_control`. Throws TakesLonger instead of much work.
   std::shared_ptr<grammar::Grammar> find(const std::string& key, bool has_control,
                                          const Make& make);
+  // Does the work: then find() has the grammar, or the error that it is.
+  void make(const TakesLonger& wanted);
 
  private:
-  const text::Tokenizer& tokenizer_;
-  std::shared_ptr<const grammar::TokenTrie>
-      tokens_[2];  // without and with control tokens, once somebody needs them
   struct Kept {
     std::string key;
-    std::shared_ptr<grammar::Grammar> grammar;
+    std::shared_ptr<grammar::Grammar> grammar;  // null: it is none
+    std::string why;
   };
+  std::shared_ptr<const grammar::TokenTrie> tokens(bool has_control);
+  bool has(const std::string& key, Kept* found);
+  void keep(Kept kept);
+
+  const text::Tokenizer& tokenizer_;
+  std::mutex mutex_;
+  std::shared_ptr<const grammar::TokenTrie>
+      tokens_[2];         // without and with control tokens, once somebody needs them
   std::list<Kept> kept_;  // the last one that was asked for first
 };
 

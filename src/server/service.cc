@@ -19,14 +19,13 @@ namespace {
 
 using ExchangePtr = std::shared_ptr<http::Exchange>;
 
-// Reads a request's body, and answers it at once or later.
-using Serve = void (*)(Context&, const ExchangePtr&, const Json& body);
 using Show = http::Response (*)(const Context&, const http::ServerStatistics*);
 
 // What takes a body. Its work is done at the desk.
 struct Post {
   std::string_view path;
-  Serve serve;
+  // Reads a request's body, and answers it at once or later.
+  void (*serve)(Context&, const ExchangePtr&, const Json& body);
 };
 constexpr Post kPosts[] = {
     {"/v1/chat/completions", serve_chat},
@@ -107,18 +106,28 @@ void Service::serve(const ExchangePtr& exchange, http::Request request) {
   if (post == std::end(kPosts)) throw Refused(404, why_unknown(path));
   if (request.method != "POST") throw Refused(405, fmt::format("{} takes a POST.", path));
   check_type(request);
-  const Serve serve = post->serve;
-  desk_.post(exchange, [this, exchange, serve, request = std::move(request)] {
-    try {
-      serve(context_, exchange, object_from(request.body));
-    } catch (const Refused& refused) {
-      exchange->reply(refusal_response(request.path, refused));
-    } catch (const Error& error) {
-      exchange->reply(refusal_response(request.path, Refused(400, error.what())));
-    } catch (const std::exception& error) {
-      exchange->reply(refusal_response(request.path, Refused(500, error.what())));
-    }
+  desk_.post(exchange, [this, exchange, serve = post->serve,
+                        request = std::make_shared<const http::Request>(std::move(request))] {
+    read(exchange, serve, request);
   });
+}
+
+void Service::read(const ExchangePtr& exchange, Serve serve,
+                   std::shared_ptr<const http::Request> request) {
+  try {
+    serve(context_, exchange, object_from(request->body));
+  } catch (const Grammars::TakesLonger& wanted) {
+    slow_desk_.post(exchange, [this, exchange, serve, request, wanted] {
+      context_.grammars().make(wanted);
+      desk_.post(exchange, [this, exchange, serve, request] { read(exchange, serve, request); });
+    });
+  } catch (const Refused& refused) {
+    exchange->reply(refusal_response(request->path, refused));
+  } catch (const Error& error) {
+    exchange->reply(refusal_response(request->path, Refused(400, error.what())));
+  } catch (const std::exception& error) {
+    exchange->reply(refusal_response(request->path, Refused(500, error.what())));
+  }
 }
 
 }  // namespace troika::server

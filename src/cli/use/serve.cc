@@ -34,6 +34,7 @@ struct ServeFlags {
   std::string cache_folder;
   uint64_t cache_bytes = 0;  // as usual
   bool is_cache_shared = false;
+  bool has_no_thinking = false;
 };
 
 http::Server* running = nullptr;  // for the signal's handler, which is given nothing else
@@ -75,6 +76,7 @@ server::Options options_of(const ServeFlags& flags, engine::Engine& engine) {
                   flags.is_cache_shared};
   options.sampler = flags.sampler.checked();
   options.has_seed = flags.sampler.seed->count() > 0;
+  options.thinks = !flags.has_no_thinking;
   if (!flags.template_file.empty()) options.chat_template = read_text(flags.template_file);
   if (!flags.forced_file.empty()) options.forced_text = read_text(flags.forced_file);
   if (options.forced_text && options.forced_text->empty()) {
@@ -183,6 +185,8 @@ void add_serve(Command& app) {
   command->add_option("--name", flags->name, "The model's name (default: that of its file)");
   command->add_option("--template", flags->template_file,
                       "Use this Jinja template instead of the one in the model file");
+  command->add_flag("--no-thinking", flags->has_no_thinking,
+                    "Models that think before they answer are told not to");
   command->add_option("--force-text", flags->forced_file,
                       "Replay: every answer is this file's text, whatever the model says");
   flags->sampler.add_to(*command);

@@ -79,6 +79,7 @@ Expr JsonText::escaped(uint32_t first, uint32_t last) {
 Expr JsonText::character(const CharacterSet& set) {
   const auto found = characters_.find(set.ranges());
   if (found != characters_.end()) return found->second;
+  if (marks_) return characters_[set.ranges()] = utf8_character(&pool_, set);
   static const CharacterSet kUnescaped = unescaped();
   std::vector<Expr> ways = {utf8_character(&pool_, set.both(kUnescaped))};
   ByteSet names;
@@ -105,18 +106,42 @@ Expr JsonText::spellings(const std::string& text) {
 }
 
 Expr JsonText::quoted(Expr inside) {
+  if (marks_) {
+    const Expr all = pool_.no(Pool::kNone);
+    const Expr without = pool_.no(pool_.concat(all, pool_.literal(marks_->close, all)));
+    return pool_.literal(marks_->open,
+                         pool_.concat(pool_.all({inside, without}), pool_.literal(marks_->close)));
+  }
   return pool_.literal("\"", pool_.concat(inside, pool_.literal("\"")));
+}
+
+Expr JsonText::key(Expr inside) {
+  if (!marks_) return quoted(inside);
+  ByteSet word = ByteSet::range('a', 'z') | ByteSet::range('A', 'Z') | ByteSet::range('0', '9');
+  for (const char c : {'_', '-'}) word.add(static_cast<uint8_t>(c));
+  return pool_.all({inside, pool_.repeat(pool_.bytes(word), 1, Pool::kMany)});
+}
+
+std::string JsonText::key(const std::string& text) const {
+  return marks_ ? text : Json(text).dump();
+}
+
+std::string JsonText::spelling(const std::string& text) const {
+  if (marks_) return text;
+  const std::string quoted = Json(text).dump();
+  return quoted.substr(1, quoted.size() - 2);
 }
 
 Expr JsonText::value(const Json& value) {
   if (value.is_number()) return number_value(value);
+  if (value.is_string()) return quoted(pool_.literal(spelling(value.get<std::string>())));
   if (!value.is_structured()) return pool_.literal(value.dump());
   std::vector<Expr> parts;
   const bool is_list = value.is_array();
   parts.push_back(pool_.literal(is_list ? "[" : "{"));
   for (const auto& [key, part] : value.items()) {
     if (parts.size() > 1) parts.push_back(pool_.literal(","));
-    if (!is_list) parts.push_back(pool_.literal(Json(key).dump() + ":"));
+    if (!is_list) parts.push_back(pool_.literal(this->key(key) + ":"));
     parts.push_back(this->value(part));
   }
   Expr e = pool_.literal(is_list ? "]" : "}");

@@ -2,18 +2,21 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "grammar/characters.h"
 #include "grammar/pool.h"
+#include "grammar/readers.h"
 #include "grammar/schema/constraints.h"
 
 namespace troika::grammar::schema {
 
 class JsonText {
  public:
-  explicit JsonText(Pool* pool) : pool_(*pool) {}
+  // Without marks texts are in quotes.
+  JsonText(Pool* pool, const std::optional<TextMarks>& marks) : pool_(*pool), marks_(marks) {}
 
   // A character of the set within a string, in each of its spellings. No two characters share one,
   // so that intersections and complements of strings are those of their texts.
@@ -22,6 +25,11 @@ class JsonText {
   Expr any_string() { return pool_.star(character(CharacterSet::all())); }
   Expr spellings(const std::string& text);
   Expr quoted(Expr inside);
+  // A key with this inside, and one that is known.
+  Expr key(Expr inside);
+  std::string key(const std::string& text) const;
+  // The usual spelling of the inside of a string.
+  std::string spelling(const std::string& text) const;
   // The value in the spelling that is usual; numbers also with zeros behind the point.
   Expr value(const Json& value);
   // Throws Error for numbers that are no decimals of reasonable length.
@@ -43,6 +51,7 @@ class JsonText {
                  const Json& where);
 
   Pool& pool_;
+  std::optional<TextMarks> marks_;
   std::map<std::vector<std::pair<uint32_t, uint32_t>>, Expr> characters_;
 };
 

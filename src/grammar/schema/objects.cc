@@ -68,7 +68,7 @@ std::vector<SchemaReader::Member> SchemaReader::members(const Constraints& c) {
 
 Expr SchemaReader::member(const Member& member) {
   const Expr value = value_of(member.value);
-  return pool_.literal(Json(member.key).dump() + ":", value);
+  return pool_.literal(text_.key(member.key) + ":", value);
 }
 
 // A key that is not declared, with its value: for each set of patterns that it may fit.
@@ -116,7 +116,7 @@ Expr SchemaReader::other_member(const Constraints& c, const std::vector<Member>&
       if (!is_known && other != nullptr) value.insert(&checked(*other));
     }
     const Expr written = value_of(value);
-    ways.push_back(pool_.concat(text_.quoted(key), pool_.literal(":", written)));
+    ways.push_back(pool_.concat(text_.key(key), pool_.literal(":", written)));
   }
   return pool_.any(ways);
 }

@@ -10,12 +10,12 @@
 namespace troika::grammar::schema {
 
 SchemaReader::SchemaReader(std::string_view text, const Limits& limits, bool formats_bind,
-                           Pool* pool)
+                           const std::optional<TextMarks>& marks, Pool* pool)
     : document_(text, limits),
       limits_(limits),
       formats_bind_(formats_bind),
       pool_(*pool),
-      text_(pool) {}
+      text_(pool, marks) {}
 
 Expr SchemaReader::read() { return value_of(Schemas{&document_.root()}); }
 
@@ -297,7 +297,12 @@ bool SchemaReader::fits(const Json& value, const Constraints& c) {
 namespace troika::grammar {
 
 Expr read_json_schema(std::string_view text, const Limits& limits, bool formats_bind, Pool* pool) {
-  return schema::SchemaReader(text, limits, formats_bind, pool).read();
+  return schema::SchemaReader(text, limits, formats_bind, std::nullopt, pool).read();
+}
+
+Expr read_marked_schema(std::string_view text, const TextMarks& marks, const Limits& limits,
+                        Pool* pool) {
+  return schema::SchemaReader(text, limits, true, marks, pool).read();
 }
 
 }  // namespace troika::grammar

@@ -15,7 +15,8 @@ namespace troika::grammar::schema {
 
 class SchemaReader {
  public:
-  SchemaReader(std::string_view text, const Limits& limits, bool formats_bind, Pool* pool);
+  SchemaReader(std::string_view text, const Limits& limits, bool formats_bind,
+               const std::optional<TextMarks>& marks, Pool* pool);
 
   Expr read();
 

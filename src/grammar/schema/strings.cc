@@ -138,9 +138,9 @@ Expr SchemaReader::names_inside(const std::vector<const Json*>& names) {
 }
 
 bool SchemaReader::accepts(Expr inside, const std::string& text) {
-  const std::string quoted = Json(text).dump();
-  for (size_t i = 1; i + 1 < quoted.size() && inside != Pool::kNone; ++i) {
-    inside = pool_.step(inside, static_cast<uint8_t>(quoted[i]));
+  for (const char c : text_.spelling(text)) {
+    inside = pool_.step(inside, static_cast<uint8_t>(c));
+    if (inside == Pool::kNone) break;
   }
   return pool_.nullable(inside);
 }

@@ -2,20 +2,13 @@
 
 #include <algorithm>
 
+#include "server/calls/partial.h"
 #include "server/writer.h"
 
 namespace troika::server {
 namespace {
 
 constexpr const char* kSpaces = " \n\r\t";
-
-// How many bytes at the end of the text may be the beginning of the mark.
-size_t possible_bytes(std::string_view text, std::string_view mark) {
-  for (size_t n = std::min(text.size(), mark.size() - 1); n > 0; --n) {
-    if (text.substr(text.size() - n) == mark.substr(0, n)) return n;
-  }
-  return 0;
-}
 
 // Takes the white space before it too.
 size_t possible_with_space(std::string_view text, std::string_view mark) {
@@ -53,13 +46,14 @@ bool CallReader::read_text(std::vector<Delta>* deltas) {
 
 bool CallReader::read_name(std::vector<Delta>* deltas) {
   constexpr size_t kMostBytes = 256;  // of a name
-  const size_t at = held_.find(shape_.middle);
+  const size_t at = shape_.end_of_name(held_);
   if (at == std::string::npos) {
     if (held_.size() < kMostBytes + shape_.middle.size()) return false;
     flush(deltas);
     return true;
   }
   name_ = held_.substr(0, at);
+  if (!shape_.behind_count.empty()) name_.resize(std::min(name_.rfind(shape_.middle), at));
   std::string id = random_id("call_");
   const size_t id_end = shape_.behind_id.empty() ? std::string::npos : name_.find(shape_.behind_id);
   if (id_end != std::string::npos) {
@@ -70,8 +64,11 @@ bool CallReader::read_name(std::vector<Delta>* deltas) {
   ++n_calls_;
   n_pairs_ = 0;
   read_.clear();
-  held_.erase(0, at + shape_.middle.size());
-  state_ = shape_.pairs ? State::kPairs : State::kArguments;
+  held_.erase(0, at + (shape_.behind_count.empty() ? shape_.middle : shape_.behind_count).size());
+  state_ = shape_.pairs               ? State::kPairs
+           : shape_.text_mark.empty() ? State::kArguments
+                                      : State::kMarked;
+  marked_ = MarkedJson(shape_.text_mark);
   depth_ = 0;
   is_string_ = is_escaped_ = false;
   return true;
@@ -101,6 +98,14 @@ bool CallReader::read_arguments(std::vector<Delta>* deltas) {
   return is_done;
 }
 
+bool CallReader::read_marked(std::vector<Delta>* deltas) {
+  std::string json;
+  const bool is_done = marked_.read(&held_, &json);
+  if (!json.empty()) deltas->push_back(text_delta(Delta::Kind::kArguments, std::move(json)));
+  if (is_done) state_ = State::kBehind;
+  return is_done;
+}
+
 // Each pair becomes a part of a JSON object once it is whole: before that nobody knows what its
 // value is.
 bool CallReader::read_pairs(std::vector<Delta>* deltas) {
@@ -108,7 +113,10 @@ bool CallReader::read_pairs(std::vector<Delta>* deltas) {
   const auto add = [&](std::string text) {
     deltas->push_back(text_delta(Delta::Kind::kArguments, std::move(text)));
   };
-  if (!held_.starts_with(pairs.open)) {
+  // Where a call ends, a pair may seem to begin.
+  const bool is_ending = !ending_.empty() && held_.starts_with(ending_);
+  if (held_.size() < ending_.size() && ending_.starts_with(held_)) return false;
+  if (!held_.starts_with(pairs.open) || is_ending) {
     if (held_.size() < pairs.open.size() && pairs.open.starts_with(held_)) return false;
     add(n_pairs_ == 0 ? "{}" : "}");
     state_ = State::kBehind;
@@ -120,15 +128,16 @@ bool CallReader::read_pairs(std::vector<Delta>* deltas) {
   if (key_end == std::string::npos) return false;
   const bool is_text = to_text <= to_json;
   const size_t value = key_end + (is_text ? pairs.to_text : pairs.to_json).size();
-  const size_t value_end = held_.find(pairs.close, value);
-  if (value_end == std::string::npos) return false;
   const std::string name = held_.substr(key, key_end - key);
+  const std::string close = pairs.close_of(name);
+  const size_t value_end = held_.find(close, value);
+  if (value_end == std::string::npos) return false;
   ValueKinds kinds = kinds_of_(name_, name);
   // Where the marks differ they tell more than the schema.
   if (pairs.to_text != pairs.to_json) kinds = {is_text, !is_text};
   add((n_pairs_++ == 0 ? "{" : ",") + dump(Json(name)) + ":" +
       value_json(held_.substr(value, value_end - value), kinds));
-  held_.erase(0, value_end + pairs.close.size());
+  held_.erase(0, value_end + close.size());
   return true;
 }
 
@@ -173,6 +182,9 @@ std::vector<Delta> CallReader::push(std::string_view text) {
         break;
       case State::kPairs:
         goes_on = read_pairs(&deltas);
+        break;
+      case State::kMarked:
+        goes_on = read_marked(&deltas);
         break;
       case State::kBehind:
         goes_on = read_behind();

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "server/calls/marked_json.h"
 #include "server/calls/pairs.h"
 #include "server/calls/shape.h"
 #include "server/deltas.h"
@@ -19,22 +20,26 @@ class CallReader : public Reader {
 
   explicit CallReader(
       CallShape shape, KindsOf kinds = [](const auto&, const auto&) { return ValueKinds{}; })
-      : shape_(std::move(shape)), trigger_(shape_.trigger()), kinds_of_(std::move(kinds)) {}
+      : shape_(std::move(shape)),
+        trigger_(shape_.trigger()),
+        ending_(shape_.ending()),
+        kinds_of_(std::move(kinds)) {}
 
   std::vector<Delta> push(std::string_view text) override;
   std::vector<Delta> finish() override;
 
  private:
-  enum class State : uint8_t { kText, kName, kArguments, kPairs, kBehind };
+  enum class State : uint8_t { kText, kName, kArguments, kPairs, kMarked, kBehind };
   bool read_text(std::vector<Delta>* deltas);
   bool read_name(std::vector<Delta>* deltas);
   bool read_arguments(std::vector<Delta>* deltas);
   bool read_pairs(std::vector<Delta>* deltas);
+  bool read_marked(std::vector<Delta>* deltas);
   bool read_behind();
   void flush(std::vector<Delta>* deltas);
 
   const CallShape shape_;
-  const std::string trigger_;
+  const std::string trigger_, ending_;
   const KindsOf kinds_of_;
   State state_ = State::kText;
   std::string held_;  // not yet understood
@@ -44,6 +49,7 @@ class CallReader : public Reader {
   int n_calls_ = 0;
   int depth_ = 0;  // in the arguments
   bool is_string_ = false, is_escaped_ = false;
+  MarkedJson marked_{""};
 };
 
 // Takes thoughts from the beginning of a text.

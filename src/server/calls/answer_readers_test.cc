@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "server/calls/channels.h"
+
 namespace troika::server {
 namespace {
 
@@ -80,6 +82,49 @@ TEST(ThoughtReader, TakesThoughtsFromTheBeginning) {
     EXPECT_EQ(read_thoughts("never ends </thi", true, n), "(thought)never ends </thi");
     EXPECT_EQ(read_thoughts("No <think>later</think>", false, n), "No <think>later</think>");
     EXPECT_EQ(read_thoughts("<th", false, n), "<th");
+  }
+}
+
+std::string read_channels(const std::string& text, bool has_calls, bool is_in_words, size_t n) {
+  ChannelReader reader(has_calls, is_in_words);
+  return shown(read_in_parts(reader, text, n));
+}
+
+TEST(ChannelReader, TellsThoughtsWordsAndCallsApart) {
+  const std::string thought = "<|channel|>analysis<|message|>a < b<|end|><|start|>assistant";
+  for (size_t n = 1; n < 40; ++n) {
+    EXPECT_EQ(read_channels(thought + "<|channel|>final<|message|>Yes <|.", true, false, n),
+              "(thought)a < b(text)Yes <|.");
+    EXPECT_EQ(read_channels(thought + "<|channel|>commentary to=functions.f <|constrain|>json"
+                                      "<|message|>{\"a\":1}<|call|>",
+                            true, false, n),
+              "(thought)a < b[f]{\"a\":1}");
+    EXPECT_EQ(
+        read_channels(" to=functions.f<|channel|>commentary json<|message|>{}", true, false, n),
+        "[f]{}");
+    EXPECT_EQ(read_channels("<|channel|>commentary<|message|>I look.<|end|>", true, false, n),
+              "I look.");
+    EXPECT_EQ(read_channels("goes on<|return|>", false, true, n), "goes on");
+    EXPECT_EQ(read_channels("Plain words.", false, false, n), "Plain words.");
+    EXPECT_EQ(read_channels("<|channel|>ana", true, false, n), "");
+  }
+}
+
+TEST(MarkedJson, BecomesJson) {
+  CallShape shape;
+  shape.before = "<|tool_call>call:";
+  shape.after = "<tool_call|>";
+  shape.between = shape.after + shape.before;
+  shape.is_of_template = true;
+  shape.text_mark = "<|\"|>";
+  const std::string text = shape.before +
+                           "f{a:<|\"|>x \"<é\n<|\"|>,b:{c:[1,<|\"|><|\"|>],d:true},e:{}}" +
+                           shape.between + "g{}" + shape.after;
+  for (size_t n = 1; n < 50; ++n) {
+    CallReader reader(shape);
+    EXPECT_EQ(shown(read_in_parts(reader, text, n)),
+              "[f]{\"a\":\"x \\\"<é\\n\",\"b\":{\"c\":[1,\"\"],\"d\":true},\"e\":{}}[g]{}")
+        << n;
   }
 }
 

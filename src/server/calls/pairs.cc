@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/os_error.h"
-#include "grammar/characters.h"
 #include "grammar/readers.h"
 #include "server/writer.h"
 
@@ -40,51 +39,14 @@ ValueKinds kinds_of_values(const Json& values) {
   return kinds;
 }
 
-int count_of(const Json& schema, const char* name, int otherwise) {
-  if (!schema.contains(name) || !schema[name].is_number_unsigned()) return otherwise;
-  const auto n = schema[name].get<uint64_t>();
-  if (n > 100'000) throw Error(fmt::format("{} is {}: that is too many.", name, n));
-  return static_cast<int>(n);
-}
-
-Expr without(Pool* pool, const std::string& mark) {
-  const Expr all = pool->no(Pool::kNone);
-  return pool->no(pool->concat(all, pool->literal(mark, all)));
-}
-
-// A text of this schema, without quotes.
-Expr text_expr(Pool* pool, const Json& schema, const std::string& key, const std::string& close) {
-  for (const char* const name : {"pattern", "format"}) {
-    if (!schema.contains(name)) continue;
-    throw Error(
-        fmt::format("#/properties/{}/{}: this model writes texts without quotes, and then "
-                    "it cannot be held to that. Leave it out.",
-                    key, name));
-  }
-  Json values = schema.value("enum", Json::array());
-  if (schema.contains("const")) values.push_back(schema["const"]);
-  std::vector<Expr> texts;
-  for (const Json& value : values) {
-    if (value.is_string()) texts.push_back(pool->literal(value.get<std::string>()));
-  }
-  Expr text = without(pool, close);
-  if (!texts.empty()) text = pool->all({text, pool->any(texts)});
-  const int least = count_of(schema, "minLength", 0);
-  const int most = count_of(schema, "maxLength", Pool::kMany);
-  if (least > 0 || most != Pool::kMany) {
-    const Expr character = grammar::utf8_character(pool, grammar::CharacterSet::all());
-    text = pool->all({text, pool->repeat(character, least, most)});
-  }
-  return text;
-}
-
-// Any other value, in JSON. Definitions of the whole schema stay where references look for them.
-Expr json_expr(Pool* pool, const Json& schema, const Json& whole) {
-  Json alone = schema.is_object() ? schema : Json{{"allOf", Json::array({schema})}};
+// The schema of values that are of these types too. Definitions of the whole schema stay where
+// references look for them.
+std::string narrowed(const Json& schema, const Json& whole, const Json& types) {
+  Json alone = {{"allOf", Json::array({schema, Json{{"type", types}}})}};
   for (const char* const name : {"$defs", "definitions"}) {
     if (whole.contains(name)) alone[name] = whole[name];
   }
-  return grammar::read_json_schema(dump(alone), grammar::Limits(), true, pool);
+  return dump(alone);
 }
 
 }  // namespace
@@ -148,16 +110,19 @@ Expr pairs_expr(Pool* pool, const Json& schema, const CallShape::Pairs& pairs) {
     }
     const ValueKinds kinds = kinds_of(*value, *at);
     std::vector<Expr> forms;
+    const std::string close = pairs.close_of(key);
+    const grammar::Limits limits;
     if (kinds.text) {
-      const Json none = Json::object();
-      const Expr text = text_expr(pool, value->is_object() ? *value : none, key, pairs.close);
-      forms.push_back(pool->literal(pairs.to_text, text));
+      const grammar::TextMarks marks = {pairs.to_text, close};
+      forms.push_back(
+          grammar::read_marked_schema(narrowed(*value, *at, "string"), marks, limits, pool));
     }
     if (kinds.other) {
-      forms.push_back(pool->literal(pairs.to_json, json_expr(pool, *value, *at)));
+      const Json types = {"null", "boolean", "number", "array", "object"};
+      const Expr json = grammar::read_json_schema(narrowed(*value, *at, types), limits, true, pool);
+      forms.push_back(pool->literal(pairs.to_json, pool->concat(json, pool->literal(close))));
     }
-    const Expr one =
-        pool->literal(pairs.open + key, pool->concat(pool->any(forms), pool->literal(pairs.close)));
+    const Expr one = pool->literal(pairs.open + key, pool->any(forms));
     const bool is_required =
         std::find(required.begin(), required.end(), Json(key)) != required.end();
     rest = pool->concat(is_required ? one : pool->optional(one), rest);

@@ -11,7 +11,7 @@
 namespace troika::server {
 
 // All arguments that fit a tool's schema, in the order of its properties. Texts may be of any
-// characters but those that end one. Throws Error for a schema that cannot be held so.
+// characters but what ends one. Throws Error for a schema that cannot be held so.
 grammar::Expr pairs_expr(grammar::Pool* pool, const Json& schema, const CallShape::Pairs& pairs);
 
 // Whether a value of this schema may be a text, and whether it may be anything else.

@@ -18,15 +18,31 @@ struct CallShape {
   // False: the template says nothing of tools, so that they stand in the system message.
   bool is_of_template = false;
   std::string behind_id{};  // empty: there are no ids
+  // Not empty: calls are counted, and a number and this stand behind `middle`.
+  std::string behind_count{};
 
-  // open KEY to_text TEXT close, or open KEY to_json JSON close.
+  // open KEY to_text TEXT close, or open KEY to_json JSON close. Where `behind_key` is not empty,
+  // the key and that follow.
   struct Pairs {
     std::string open, to_text, to_json, close;
+    std::string behind_key{};
+    std::string close_of(const std::string& key) const {
+      return behind_key.empty() ? close : close + key + behind_key;
+    }
   };
   std::optional<Pairs> pairs{};
+  // Not empty: arguments are JSON but for texts, which stand as they are between these marks, and
+  // for keys, which have no marks.
+  std::string text_mark{};
+  // The template shows tools only if their properties are described.
+  bool wants_descriptions = false;
 
   // What a call begins with, after any white space.
   std::string trigger() const;
+  // What every call ends with, whether another one follows or not.
+  std::string ending() const;
+  // Where a name ends at the beginning of this text; npos where it does not yet.
+  size_t end_of_name(const std::string& text) const;
 };
 
 // The shape that the template has, or a common one where it has none that can be found.

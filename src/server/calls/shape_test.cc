@@ -14,6 +14,7 @@
 
 #include "engine/chat.h"
 #include "grammar/pool.h"
+#include "grammar/readers.h"
 #include "server/calls/answer_readers.h"
 #include "tests/support/tiny_engine.h"
 
@@ -77,14 +78,18 @@ TEST(CallShapes, ReadBackWhatRealTemplatesWrite) {
     std::string expected = "|first:" + arguments;
     if (shape.pairs) {
       const CallShape::Pairs& p = *shape.pairs;
-      arguments =
-          p.open + "a" + p.to_text + "}\"" + p.close + p.open + "b" + p.to_json + "[1]" + p.close;
+      arguments = p.open + "a" + p.to_text + "}\"" + p.close_of("a") + p.open + "b" + p.to_json +
+                  "[1]" + p.close_of("b");
       none.clear();
     }
+    if (!shape.text_mark.empty()) {
+      arguments = "{a:" + shape.text_mark + "}\"" + shape.text_mark + ",b:[1]}";
+    }
     if (!shape.behind_id.empty()) id = "a1" + shape.behind_id;
-    std::string text = shape.before + id + "first" + shape.middle + arguments;
+    const std::string count = shape.behind_count.empty() ? "" : "0" + shape.behind_count;
+    std::string text = shape.before + id + "first" + shape.middle + count + arguments;
     if (!shape.between.empty()) {
-      text += shape.between + id + "second" + shape.middle + none;
+      text += shape.between + id + "second" + shape.middle + count + none;
       expected += "|second:{}";
     }
     EXPECT_EQ(read_back(shape, text + shape.after), expected) << name;
@@ -137,6 +142,29 @@ TEST(Pairs, BecomeJsonByTheirSchema) {
   EXPECT_EQ(text, "Well.");
 }
 
+TEST(MarkedSchemas, HoldTextsBetweenMarks) {
+  const auto is_accepted = [](const std::string& schema, const std::string& text) {
+    const grammar::Limits limits;
+    grammar::Pool pool(limits);
+    grammar::Expr at =
+        pool.seal(grammar::read_marked_schema(schema, {"<q>", "<q>"}, limits, &pool));
+    for (const char c : text) at = pool.step(at, static_cast<uint8_t>(c));
+    return pool.nullable(at);
+  };
+  const std::string schema = R"({"type": "object", "properties": {
+    "name": {"type": "string", "pattern": "^[A-Z\"]", "maxLength": 4}, "kind": {"enum": ["a b", 3]},
+    "more": {"type": "array", "items": {"type": "string"}}}, "required": ["name"],
+    "additionalProperties": {"type": "boolean"}})";
+  EXPECT_TRUE(is_accepted(schema, "{name:<q>Rome<q>}"));
+  EXPECT_TRUE(is_accepted(schema, "{name:<q>\"\n<é<q>,kind:<q>a b<q>,more:[<q><q>,<q>,<q>]}"));
+  EXPECT_TRUE(is_accepted(schema, "{name:<q>Ro<q>,kind:3,other:true}"));
+  EXPECT_FALSE(is_accepted(schema, "{name:<q>rome<q>}"));
+  EXPECT_FALSE(is_accepted(schema, "{name:<q>Romes<q>}"));
+  EXPECT_FALSE(is_accepted(schema, "{name:\"Rome\"}"));
+  EXPECT_FALSE(is_accepted(schema, "{\"name\":<q>Rome<q>}"));
+  EXPECT_FALSE(is_accepted(schema, "{name:<q>Ro<q>,kind:<q>ab<q>}"));
+}
+
 TEST(Pairs, AreHeldToTheSchema) {
   const CallShape shape = shape_of_pairs();
   const auto is_accepted = [&](const ShapeJson& schema, const std::string& text) {
@@ -159,10 +187,12 @@ TEST(Pairs, AreHeldToTheSchema) {
   EXPECT_FALSE(is_accepted(schema, pair("city", "Rome") + pair("kind", "hot")));
   EXPECT_FALSE(is_accepted(schema, pair("days", "3") + pair("city", "Rome"))) << "another order";
   EXPECT_TRUE(is_accepted(ShapeJson{{"type", "object"}}, ""));
-  for (const char* const refused :
-       {R"({"anyOf": []})", R"({"properties": {"a": {"type": "string", "pattern": "b"}}})",
-        R"({"properties": {}, "required": ["a"]})", R"({"properties": {"a": {"$ref": "#/b"}}})",
-        "true"}) {
+  const ShapeJson with_pattern =
+      ShapeJson::parse(R"({"properties": {"a": {"type": "string", "pattern": "^b+$"}}})");
+  EXPECT_TRUE(is_accepted(with_pattern, pair("a", "bb")));
+  EXPECT_FALSE(is_accepted(with_pattern, pair("a", "bc")));
+  for (const char* const refused : {R"({"anyOf": []})", R"({"properties": {}, "required": ["a"]})",
+                                    R"({"properties": {"a": {"$ref": "#/b"}}})", "true"}) {
     EXPECT_THROW(is_accepted(ShapeJson::parse(refused), ""), Error) << refused;
   }
 }

@@ -4,6 +4,7 @@
 
 #include "grammar/readers.h"
 #include "server/calls/answer_readers.h"
+#include "server/calls/channels.h"
 #include "server/calls/pairs.h"
 #include "server/writer.h"
 
@@ -15,13 +16,13 @@ using grammar::Pool;
 
 // What a conversation becomes before it is rendered: with tools where the template wants them.
 struct Rendering {
-  Json messages, tools;
-  const Conversation* conversation;
+  Json messages, tools, extra;
+  bool adds_prompt;
   engine::Conversation view() const {
     return {.messages = messages,
             .tools = tools.is_null() ? nullptr : &tools,
-            .extra = &conversation->extra,
-            .adds_prompt = conversation->adds_prompt};
+            .extra = &extra,
+            .adds_prompt = adds_prompt};
   }
 };
 
@@ -69,16 +70,53 @@ Json plain_messages(const Json& messages, const Json& tools, const CallShape& sh
   return plain;
 }
 
-Rendering rendering_of(const Conversation& conversation, const CallShape& shape) {
-  const bool has_tools = conversation.choice.mode != ToolChoice::Mode::kNone;
-  const Json tools = has_tools ? conversation.tools_json() : Json(nullptr);
-  if (shape.is_of_template) return {conversation.messages, tools, &conversation};
-  return {plain_messages(conversation.messages, tools, shape), nullptr, &conversation};
+// Some templates know no property without a description.
+Json described(Json tools) {
+  for (Json& tool : tools) {
+    Json& parameters = tool["function"]["parameters"];
+    if (!parameters.is_object() || !parameters.contains("properties")) continue;
+    for (Json& property : parameters["properties"]) {
+      if (property.is_object() && !property.contains("description")) property["description"] = "";
+    }
+  }
+  return tools;
+}
+
+// Some templates know tools as a text.
+Json extra_of(const Conversation& conversation, const Json& tools) {
+  Json extra = conversation.extra;
+  if (extra.contains("functions")) return extra;
+  Json functions = Json::array();
+  for (const Json& tool : tools) functions.push_back(tool["function"]);
+  extra["functions"] =
+      functions.empty() ? "" : functions.dump(2, ' ', false, Json::error_handler_t::replace);
+  return extra;
+}
+
+Rendering rendering_of(const Context& context, const Conversation& conversation) {
+  const CallShape& shape = context.call_shape();
+  const bool has_tools =
+      conversation.choice.mode != ToolChoice::Mode::kNone && !conversation.tools.empty();
+  Json tools = has_tools ? conversation.tools_json() : Json(nullptr);
+  if (has_tools && shape.wants_descriptions) tools = described(std::move(tools));
+  Json extra = extra_of(conversation, tools);
+  if (!context.options().thinks) extra["enable_thinking"] = false;
+  const bool adds = conversation.adds_prompt;
+  if (shape.is_of_template) return {conversation.messages, tools, extra, adds};
+  return {plain_messages(conversation.messages, tools, shape), nullptr, extra, adds};
 }
 
 Expr text_without(Pool* pool, const std::string& mark) {
   const Expr all = pool->no(Pool::kNone);
   return pool->no(pool->concat(all, pool->literal(mark, all)));
+}
+
+Expr arguments_expr(Pool* pool, const Tool& tool, const CallShape& shape) {
+  if (shape.pairs) return pairs_expr(pool, tool.parameters, *shape.pairs);
+  const grammar::Limits limits;
+  const std::string schema = dump(tool.parameters);
+  if (shape.text_mark.empty()) return grammar::read_json_schema(schema, limits, true, pool);
+  return grammar::read_marked_schema(schema, {shape.text_mark, shape.text_mark}, limits, pool);
 }
 
 // One call behind what stands before its name.
@@ -88,9 +126,11 @@ Expr call(Pool* pool, const Conversation& conversation, const CallShape& shape) 
   for (const Tool& tool : conversation.tools) {
     const std::string& only = conversation.choice.name;
     if (!only.empty() && tool.name != only) continue;
-    const Expr arguments =
-        shape.pairs ? pairs_expr(pool, tool.parameters, *shape.pairs)
-                    : grammar::read_json_schema(dump(tool.parameters), limits, true, pool);
+    Expr arguments = arguments_expr(pool, tool, shape);
+    if (!shape.behind_count.empty()) {
+      arguments = pool->concat(grammar::read_regex("[0-9]{1,4}", limits, pool),
+                               pool->literal(shape.behind_count, arguments));
+    }
     calls.push_back(pool->literal(tool.name + shape.middle, arguments));
   }
   const Expr named = pool->any(calls);
@@ -108,18 +148,39 @@ Expr calls(Pool* pool, const Conversation& conversation, const CallShape& shape)
   return pool->concat(all, pool->literal(shape.after));
 }
 
+Expr form_expr(Pool* pool, const AnswerForm& form) {
+  const grammar::Limits limits;
+  switch (form.format) {
+    case grammar::Format::kJsonSchema:
+      return grammar::read_json_schema(form.text, limits, true, pool);
+    case grammar::Format::kGbnf:
+      return grammar::read_gbnf(form.text, limits, pool);
+    case grammar::Format::kRegex:
+      return grammar::read_regex(form.text, limits, pool);
+  }
+  return Pool::kNone;
+}
+
+// What an answer in channels may be; `shape` is null where there are no calls.
+Expr answer_in_channels(Pool* pool, const Conversation& conversation,
+                        const std::optional<AnswerForm>& form, const CallShape* shape) {
+  Expr words = form ? form_expr(pool, *form) : text_without(pool, "<|end|>");
+  if (!conversation.beginning.empty()) return words;
+  if (shape == nullptr) return channels_expr(pool, words, {});
+  const ToolChoice& choice = conversation.choice;
+  std::vector<ChannelCall> calls;
+  for (const Tool& tool : conversation.tools) {
+    if (!choice.name.empty() && tool.name != choice.name) continue;
+    calls.push_back({tool.name, arguments_expr(pool, tool, *shape)});
+  }
+  if (choice.mode == ToolChoice::Mode::kRequired) words = Pool::kNone;
+  return channels_expr(pool, words, calls);
+}
+
 // What an answer may be, behind its thoughts.
 Expr answer(Pool* pool, const Conversation& conversation, const std::optional<AnswerForm>& form,
             const CallShape* shape) {
-  Expr text = pool->no(Pool::kNone);
-  const grammar::Limits limits;
-  if (form && form->format == grammar::Format::kJsonSchema) {
-    text = grammar::read_json_schema(form->text, limits, true, pool);
-  } else if (form && form->format == grammar::Format::kGbnf) {
-    text = grammar::read_gbnf(form->text, limits, pool);
-  } else if (form) {
-    text = grammar::read_regex(form->text, limits, pool);
-  }
+  const Expr text = form ? form_expr(pool, *form) : pool->no(Pool::kNone);
   if (shape == nullptr) return text;
   const std::string trigger = shape->trigger();
   const Expr called = calls(pool, conversation, *shape);
@@ -154,8 +215,9 @@ bool has_control(const text::Tokenizer& tokenizer, const CallShape& shape,
                  const ThoughtMarks& marks) {
   const CallShape::Pairs pairs = shape.pairs.value_or(CallShape::Pairs());
   for (const std::string& part :
-       {shape.before, shape.behind_id, shape.middle, shape.between, shape.after, pairs.open,
-        pairs.to_text, pairs.to_json, pairs.close, marks.open, marks.close}) {
+       {shape.before, shape.behind_id, shape.middle, shape.between, shape.after, shape.text_mark,
+        shape.behind_count, pairs.open, pairs.to_text, pairs.to_json, pairs.close, marks.open,
+        marks.close}) {
     for (const text::Token token : tokenizer.encode(part, {false, true})) {
       if (tokenizer.is_control(token)) return true;
     }
@@ -172,23 +234,75 @@ std::string key_of(const Conversation& conversation, const std::optional<AnswerF
                    {"parallel", c.is_parallel},
                    {"format", form ? static_cast<int>(form->format) : -1},
                    {"text", form ? form->text : ""},
-                   {"thinks", is_thinking}});
+                   {"thinks", is_thinking},
+                   {"begun", !conversation.beginning.empty()}});
+}
+
+}  // namespace
+
+namespace {
+
+// What stands between the prompt that the template writes and the client's own beginning of the
+// answer: a header of words, or the end of a thought where none is wanted and the template begins
+// one all the same.
+std::string bridge_of(const Context& context, const Conversation& conversation,
+                      const Rendering& rendering, const std::string& prompt) {
+  const ThoughtMarks& marks = context.thought_marks();
+  if (rendering.extra.value("enable_thinking", true) == false && rendering.adds_prompt &&
+      ends_with_open_thought(prompt, marks)) {
+    return marks.close;
+  }
+  const bool is_begun = !conversation.beginning.empty() && context.has_channels();
+  return is_begun ? words_header() : "";
+}
+
+// Equal answers to equal turns: whatever the grammar depends on.
+std::shared_ptr<grammar::Grammar> grammar_of(Context& context, const Conversation& conversation,
+                                             const std::optional<AnswerForm>& form, bool has_calls,
+                                             bool is_thinking, bool has_control) {
+  // The shape and the marks live as long as the server.
+  const auto build = [conversation, form, is_thinking, &marks = context.thought_marks(),
+                      in_channels = context.has_channels(),
+                      shape = has_calls ? &context.call_shape() : nullptr](Pool* pool) {
+    if (in_channels) return answer_in_channels(pool, conversation, form, shape);
+    return behind_thoughts(pool, marks, is_thinking, answer(pool, conversation, form, shape));
+  };
+  return context.grammars().find(key_of(conversation, form, is_thinking), has_control,
+                                 [build](auto tokens, const grammar::Limits& limits) {
+                                   return grammar::compile(build, std::move(tokens), limits);
+                                 });
+}
+
+std::unique_ptr<Reader> reader_of_calls(const CallShape& shape, const std::vector<Tool>& tools) {
+  return std::make_unique<CallReader>(shape,
+                                      [tools](const std::string& name, const std::string& key) {
+                                        for (const Tool& tool : tools) {
+                                          if (tool.name == name)
+                                            return kinds_of_property(tool.parameters, key);
+                                        }
+                                        return ValueKinds{};
+                                      });
 }
 
 }  // namespace
 
 std::vector<engine::Token> prompt_of(Context& context, const Conversation& conversation) {
-  std::vector<engine::Token> prompt =
-      context.chat().prompt(rendering_of(conversation, context.call_shape()).view());
-  const std::vector<engine::Token> more =
-      context.tokenizer().encode(conversation.beginning, {false, false});
-  prompt.insert(prompt.end(), more.begin(), more.end());
+  const Rendering rendering = rendering_of(context, conversation);
+  std::vector<engine::Token> prompt = context.chat().prompt(rendering.view());
+  const std::string bridge =
+      bridge_of(context, conversation, rendering, context.chat().text(rendering.view()));
+  const text::Tokenizer& tokenizer = context.tokenizer();
+  for (const auto& more : {tokenizer.encode(bridge, {false, true}),
+                           tokenizer.encode(conversation.beginning, {false, false})}) {
+    prompt.insert(prompt.end(), more.begin(), more.end());
+  }
   return prompt;
 }
 
 std::string prompt_text_of(Context& context, const Conversation& conversation) {
-  return context.chat().text(rendering_of(conversation, context.call_shape()).view()) +
-         conversation.beginning;
+  const Rendering rendering = rendering_of(context, conversation);
+  const std::string text = context.chat().text(rendering.view());
+  return text + bridge_of(context, conversation, rendering, text) + conversation.beginning;
 }
 
 Answers::MakeReader prepare_turn(Context& context, const Conversation& conversation,
@@ -199,30 +313,20 @@ Answers::MakeReader prepare_turn(Context& context, const Conversation& conversat
       !conversation.tools.empty() && conversation.choice.mode != ToolChoice::Mode::kNone;
   const ThoughtMarks& marks = context.thought_marks();
   const bool is_thinking = ends_with_open_thought(prompt_text_of(context, conversation), marks);
+  const bool in_channels = context.has_channels();
   const bool is_marked = has_calls || !marks.close.empty();
   wanted->shows_control =
-      is_marked && has_control(context.tokenizer(), has_calls ? shape : CallShape{}, marks);
+      in_channels ||
+      (is_marked && has_control(context.tokenizer(), has_calls ? shape : CallShape{}, marks));
   if (has_calls || form) {
-    const auto build = [&](Pool* pool) {
-      return behind_thoughts(pool, marks, is_thinking,
-                             answer(pool, conversation, form, has_calls ? &shape : nullptr));
-    };
-    wanted->grammar = context.grammars().find(
-        key_of(conversation, form, is_thinking), wanted->shows_control,
-        [&](const auto& tokens) { return grammar::compile(build, tokens); });
+    wanted->grammar =
+        grammar_of(context, conversation, form, has_calls, is_thinking, wanted->shows_control);
   }
-  return [shape, marks, is_thinking, has_calls,
-          tools = conversation.tools]() -> std::unique_ptr<Reader> {
+  return [shape, marks, is_thinking, has_calls, in_channels, tools = conversation.tools,
+          is_begun = !conversation.beginning.empty()]() -> std::unique_ptr<Reader> {
+    if (in_channels) return std::make_unique<ChannelReader>(has_calls, is_begun);
     std::unique_ptr<Reader> reader = std::make_unique<PlainReader>();
-    if (has_calls) {
-      reader = std::make_unique<CallReader>(
-          shape, [tools](const std::string& name, const std::string& key) {
-            for (const Tool& tool : tools) {
-              if (tool.name == name) return kinds_of_property(tool.parameters, key);
-            }
-            return ValueKinds{};
-          });
-    }
+    if (has_calls) reader = reader_of_calls(shape, tools);
     if (marks.close.empty()) return reader;
     return std::make_unique<ThoughtReader>(marks, is_thinking, std::move(reader));
   };

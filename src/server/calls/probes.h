@@ -1,0 +1,50 @@
+// Conversations of known words, with which a chat template shows how it writes calls, and what
+// comes of them.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engine/chat.h"
+#include "server/calls/shape.h"
+
+namespace troika::server::probes {
+
+using Json = nlohmann::ordered_json;
+
+// Names that stand nowhere in a template by themselves.
+inline constexpr const char* kNames[] = {"probe_alpha", "probe_omega"};
+inline constexpr const char* kId = "probeid01";
+inline constexpr const char* kKey = "probe_key";
+inline constexpr const char* kValue = "probe_value";
+// A number, whose surroundings may differ from those of a text.
+inline constexpr const char* kSecondKey = "probe_num";
+inline constexpr const char* kSecondValue = "73921";
+
+Json arguments();      // a text
+Json two_arguments();  // a text and a number
+Json messages(int n_calls, const Json& arguments = probes::arguments());
+
+// What the template writes behind the generation prompt for this answer. Throws nothing: a template
+// that refuses says nothing. `has_descriptions`: of the tool's properties.
+std::optional<std::string> answer_with(const engine::ChatFormat& chat, const Json& whole,
+                                       bool has_descriptions = true);
+
+// Where two texts part, but not within a mark such as <think>: there both begin with "<t".
+size_t common_bytes(const std::string& a, const std::string& b);
+// What the template writes behind an answer in words.
+std::string end_of_words(const engine::ChatFormat& chat);
+// Thoughts that a template writes before a call are no part of it.
+std::string without_thoughts(const std::string& before, const ThoughtMarks& marks);
+// Up to what ends an answer: that is no text.
+std::string without_end(std::string text, const std::string& usual_end);
+// The shapes of calls whose arguments are no JSON: pairs of keys and values, and JSON with other
+// marks around texts. None where they are something else.
+std::optional<CallShape> find_shape_of_pairs(const engine::ChatFormat& chat);
+std::optional<CallShape> find_shape_of_marks(const engine::ChatFormat& chat);
+
+inline size_t length(const char* text) { return std::string_view(text).size(); }
+
+}  // namespace troika::server::probes

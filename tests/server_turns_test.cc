@@ -1,0 +1,100 @@
+// Turns of a conversation that ask much of a server: grammars that take long, answers in channels.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/support/tiny_server.h"
+
+namespace troika {
+namespace {
+
+using test_support::HttpAnswer;
+using test_support::HttpClient;
+using test_support::Json;
+
+constexpr const char* kWeatherTool =
+    R"("tools":[{"type":"function","function":{"name":"weather","description":"It.","parameters":)"
+    R"({"type":"object","properties":{"city":{"type":"string","maxLength":4}},"required":["city"],)"
+    R"("additionalProperties":false}}}])";
+
+using ServerTurns = test_support::ServerTest;
+
+// A grammar that takes seconds is made elsewhere; whoever asks for less is answered meanwhile.
+TEST_F(ServerTurns, AnswersOthersWhileASlowGrammarIsRead) {
+  start();
+  HttpClient slow = client();
+  // The shortest text has 17 x 19 x 23 characters.
+  const std::string body = chat(
+      R"(,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"allOf":)"
+      R"([{"type":"string","pattern":"^(.{17})+$"},{"pattern":"^(.{19})+$"},)"
+      R"({"pattern":"^(.{23})+$"}]}}})");
+  slow.send(
+      "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+      "Content-Length: " +
+      std::to_string(body.size()) + "\r\n\r\n" + body);
+  std::atomic<bool> is_answered = false;
+  HttpAnswer slow_answer;
+  std::thread reader([&] {
+    slow_answer = slow.read_answer();
+    is_answered.store(true);
+  });
+  const Json quick = post("/v1/completions", R"({"prompt":"a","regex":"yes|no"})");
+  EXPECT_FALSE(is_answered.load());
+  reader.join();
+  const std::string text = quick["choices"][0]["text"];
+  EXPECT_TRUE(text == "yes" || text == "no") << text;
+  EXPECT_EQ(slow_answer.status, 200) << slow_answer.body;
+  EXPECT_EQ(Json::parse(slow_answer.body)["choices"][0]["finish_reason"], "length");
+  // What is no grammar after much work is told with the same words as what is none at once.
+  const Json refused = post("/v1/completions",
+                            R"({"prompt":"a","json_schema":{"allOf":[{"type":"string","pattern":)"
+                            R"("^(.{97})+$"},{"pattern":"^(.{89})+$"},{"pattern":"^(.{83})+$"}]}})",
+                            400);
+  EXPECT_NE(refused["error"]["message"].get<std::string>().find("Make it simpler"),
+            std::string::npos)
+      << refused;
+}
+
+// As gpt-oss writes: each message of an answer has a channel.
+constexpr const char* kChannelTemplate =
+    "{%- for m in messages -%}{%- if m.role != 'assistant' -%}"
+    "{{ '<|start|>' + m.role + '<|message|>' + m.content + '<|end|>' }}{%- elif m.tool_calls -%}"
+    "{{ '<|start|>assistant to=functions.' + m.tool_calls[0].function.name }}"
+    "{{ '<|channel|>commentary json<|message|>' }}"
+    "{{ m.tool_calls[0].function.arguments | tojson }}{{ '<|call|>' }}{%- else -%}"
+    "{{ '<|start|>assistant<|channel|>final<|message|>' + m.content + '<|return|>' }}"
+    "{%- endif -%}{%- endfor -%}{%- if add_generation_prompt -%}{{ '<|start|>assistant' }}{%- "
+    "endif -%}";
+
+TEST_F(ServerTurns, ReadsAnswersInChannels) {
+  server::Options options;
+  options.chat_template = kChannelTemplate;
+  options.forced_text =
+      "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Rome.";
+  start(options);
+  const Json message =
+      post("/v1/chat/completions", chat(R"(,"max_tokens":200)"))["choices"][0]["message"];
+  EXPECT_EQ(message["content"], "Rome.");
+  EXPECT_EQ(message["reasoning_content"], "Hm.");
+  options.forced_text =
+      "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{\"city\":\"Rome\"}";
+  start_again(options);
+  const Json called =
+      post("/v1/chat/completions", chat(std::string(R"(,"max_tokens":200,)") + kWeatherTool));
+  const Json& call = called["choices"][0]["message"]["tool_calls"][0];
+  EXPECT_EQ(call["function"]["name"], "weather") << called;
+  EXPECT_EQ(call["function"]["arguments"], "{\"city\":\"Rome\"}");
+  // A model of random weights: thoughts may come first, and the call must.
+  options.forced_text.reset();
+  start_again(options);
+  const Json must =
+      post("/v1/chat/completions", chat(std::string(R"(,"temperature":1,"seed":3,)") +
+                                        R"("tool_choice":"required",)" + kWeatherTool));
+  const Json& first = must["choices"][0];
+  EXPECT_TRUE(first["finish_reason"] == "length" || first["message"].contains("tool_calls"))
+      << must;
+}
+
+}  // namespace
+}  // namespace troika
