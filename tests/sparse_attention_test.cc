@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -30,6 +31,9 @@ using text::Token;
 using Row = std::vector<float>;
 
 constexpr int kLongContext = 1024;
+constexpr double kByWeight = 0;  // not by a share
+constexpr std::pair<AttentionForm, double> kForms[] = {
+    {AttentionForm::kSparse, 20}, {AttentionForm::kSparse, kByWeight}, {AttentionForm::kQuery, 20}};
 
 TinyModel long_model() {
   TinyModel model = test_support::tiny_model("llama");
@@ -55,7 +59,11 @@ class SparseAttention : public testing::Test {
     options.prompts.prefill = plan::Prefill::kBf16;
     options.prompts.attention = form;
     options.prompts.attention_from = 512;
-    if (form != AttentionForm::kFull) options.prompts.attention_share = percent;
+    if (percent == kByWeight) {
+      options.prompts.attention_above = 1.1;
+    } else if (form != AttentionForm::kFull) {
+      options.prompts.attention_share = percent;
+    }
     return options;
   }
   static std::vector<Token> tokens(size_t n, uint64_t seed = 3) {
@@ -83,6 +91,33 @@ TEST_F(SparseAttention, S2AllPositionsAreDenseAttentionToTheBit) {
     EXPECT_NE(last_logits(options(AttentionForm::kSparse, 5), tokens(n)), dense) << n;
     EXPECT_NE(last_logits(options(AttentionForm::kQuery, 5), tokens(n)), dense) << n;
   }
+}
+
+// Where weights decide, block 0 sees everything until somebody looked which heads must; then heads
+// with a share of 1 do.
+TEST_F(SparseAttention, S2WeightsDecideInUntunedModelsButForTheFirstBlock) {
+  const prepare::Options by_weight = options(AttentionForm::kSparse, kByWeight);
+  const plan::Plan usual = Engine(by_weight).plan();
+  EXPECT_TRUE(usual.attention.is_untuned());
+  const auto with = [&](std::vector<float> shares, double above) {
+    prepare::Options other = by_weight;
+    other.prompts.attention_above = above;
+    other.plan.base = usual;
+    other.plan.base->attention.head_shares = std::move(shares);
+    return last_logits(other, tokens(768));
+  };
+  const TinyModel model = long_model();
+  const auto n_heads = static_cast<size_t>(model.n_heads);
+  const auto n = static_cast<size_t>(model.n_layers) * n_heads;
+  const Row full = last_logits(options(AttentionForm::kFull), tokens(768));
+  const Row untuned = with({}, 1.1);
+  EXPECT_NE(untuned, full);
+  EXPECT_EQ(with(std::vector<float>(n, 1.0f), 1.1), full);
+  std::vector<float> first(n, 0.2f);
+  EXPECT_NE(with(first, 1.1), untuned);
+  std::fill_n(first.begin(), n_heads, 1.0f);
+  EXPECT_EQ(with(first, 1.1), untuned);
+  EXPECT_NE(with(first, 1e5), untuned);
 }
 
 // Shares of heads, of a plan.
@@ -138,6 +173,15 @@ TEST_F(SparseAttention, S3WhatHeadsKeepIsSeenOnAText) {
       EXPECT_NEAR(mass.back(), 1.0, 1e-5);
     }
   }
+  for (const auto& thresholds : statistics.kept_by_weight()) {
+    for (const tune::KeptByWeight& kept : thresholds) {
+      EXPECT_GT(kept.worst, 0.0);
+      EXPECT_LE(kept.worst, kept.mean);
+      EXPECT_LE(kept.mean, 1.0 + 1e-5);
+      EXPECT_GT(kept.share, 0.0);
+      EXPECT_LT(kept.share, 1.0);
+    }
+  }
 }
 
 TEST_F(SparseAttention, S3TuningFindsSharesAndMeasuresWhatTheyLose) {
@@ -155,15 +199,20 @@ TEST_F(SparseAttention, S3TuningFindsSharesAndMeasuresWhatTheyLose) {
   request.text_name = "a text";
   request.trained_context = 2048;
   request.seconds_per_token = 1e-6;
-  request.seconds = 0.02;  // for one window of each half
+  request.seconds = 0.025;  // for one window of each half
   request.stage = [](const std::string&) { return [](uint64_t, uint64_t) {}; };
-  for (const tune::ShareRule rule : {tune::ShareRule::kKeptMass, tune::ShareRule::kImportance}) {
+  for (const tune::ShareRule rule :
+       {tune::ShareRule::kWeight, tune::ShareRule::kKeptMass, tune::ShareRule::kImportance}) {
     tune::CalibrationState state("", "test");
     request.rule = rule;
     const tune::AttentionTuning tuning = tune::tune_attention(request, &state);
     EXPECT_EQ(tuning.window, 2048);
     ASSERT_EQ(tuning.attention.head_shares.size(), model.n_layers * model.n_heads);
-    EXPECT_NEAR(plan::mean_share(tuning.attention.head_shares), 0.2, 0.01);
+    const bool is_by_weight = rule == tune::ShareRule::kWeight;
+    EXPECT_EQ(tuning.attention.above > 0, is_by_weight);
+    if (!is_by_weight) {
+      EXPECT_NEAR(plan::mean_share(tuning.attention.head_shares), 0.2, 0.01);
+    }
     ASSERT_TRUE(tuning.loss);
     EXPECT_GT(tuning.loss->n_tokens, 900u);
     if (!tune::is_proven(*tuning.loss)) {
@@ -194,12 +243,12 @@ TEST_F(SparseAttention, S2ShortPromptsAreDense) {
 }
 
 TEST_F(SparseAttention, S1S2ChunksAndThreadsChangeNoBit) {
-  for (const AttentionForm form : {AttentionForm::kSparse, AttentionForm::kQuery}) {
+  for (const auto& [form, percent] : kForms) {
     for (const size_t n : {size_t{640}, size_t{929}}) {
-      const Row wanted = last_logits(options(form), tokens(n));
+      const Row wanted = last_logits(options(form, percent), tokens(n));
       for (const int chunk : {64, 128, 192}) {
         for (const int n_threads : {1, 2, 3}) {
-          prepare::Options other = options(form);
+          prepare::Options other = options(form, percent);
           other.prompts.chunk = chunk;
           other.lanes.n_threads = n_threads;
           // What is computed as a step depends on the chunk: here nothing.
@@ -231,11 +280,13 @@ TEST_F(SparseAttention, S8AlternativesDifferAndNeitherChunksNorThreadsChangeABit
 // Parts as short as others' waiting allows.
 TEST_F(SparseAttention, S2PartsOfAnyLengthChangeNoBit) {
   const std::vector<int> cores = usable_core_numbers();
-  for (const AttentionForm form : {AttentionForm::kSparse, AttentionForm::kQuery}) {
-    const Row wanted = last_logits(options(form), tokens(900));
+  for (const auto& [form, percent] : kForms) {
+    // Where block 0 sees everything, the last token must be in a whole tile to show anything.
+    const std::vector<Token> prompt = tokens(percent == kByWeight ? 896 : 900);
+    const Row wanted = last_logits(options(form, percent), prompt);
     for (const size_t n_lanes : {1, 2}) {
       if (cores.size() < n_lanes) continue;
-      prepare::Options other = options(form);
+      prepare::Options other = options(form, percent);
       if (n_lanes == 2) {
         other.lanes.n_threads = 0;
         other.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
@@ -244,7 +295,7 @@ TEST_F(SparseAttention, S2PartsOfAnyLengthChangeNoBit) {
       Engine engine(other);
       for (const int most : {10, 100, 300}) {
         Session session(engine, engine::Reuse::kOwn);
-        session.begin_prompt(tokens(900));
+        session.begin_prompt(prompt);
         while (session.n_unread() > 0) session.read_prompt(most, nullptr);
         EXPECT_EQ(row(session), wanted) << most << " on " << n_lanes;
       }
@@ -255,8 +306,8 @@ TEST_F(SparseAttention, S2PartsOfAnyLengthChangeNoBit) {
 TEST_F(SparseAttention, S2LanesAndOrdersChangeNoBit) {
   const std::vector<int> cores = usable_core_numbers();
   if (cores.size() < 2) GTEST_SKIP() << "two lanes need two cores";
-  for (const AttentionForm form : {AttentionForm::kSparse, AttentionForm::kQuery}) {
-    prepare::Options one = options(form);
+  for (const auto& [form, percent] : kForms) {
+    prepare::Options one = options(form, percent);
     one.prompts.chunk = 128;
     const Row wanted = last_logits(one, tokens(960));
     for (const plan::Order order : {plan::Order::kInOrder, plan::Order::kOutOfOrder}) {
@@ -276,13 +327,13 @@ TEST_F(SparseAttention, S2LanesAndOrdersChangeNoBit) {
 // A prompt takes over what it shares with one before it, in whole tiles, and gets the bits of a
 // fresh one.
 TEST_F(SparseAttention, S2WhatIsTakenOverChangesNoBit) {
-  for (const AttentionForm form : {AttentionForm::kSparse, AttentionForm::kQuery}) {
-    Engine engine(options(form));
+  for (const auto& [form, percent] : kForms) {
+    Engine engine(options(form, percent));
     for (const size_t n_common : {500, 600, 700, 707, 768, 800}) {
       std::vector<Token> first = tokens(860), second = first;
       for (size_t i = n_common; i < second.size(); ++i) second[i] = (second[i] + 1) % 256;
       second.resize(820);
-      const Row wanted = last_logits(options(form), second);
+      const Row wanted = last_logits(options(form, percent), second);
       Session session(engine);
       session.prefill(first);
       EXPECT_GT(session.prefill(second), 0);
@@ -290,7 +341,7 @@ TEST_F(SparseAttention, S2WhatIsTakenOverChangesNoBit) {
       // And a shorter one, whose last tile has fewer tokens.
       second.resize(n_common + 20);
       session.prefill(second);
-      EXPECT_EQ(row(session), last_logits(options(form), second)) << n_common;
+      EXPECT_EQ(row(session), last_logits(options(form, percent), second)) << n_common;
     }
   }
 }
@@ -358,9 +409,18 @@ TEST_F(SparseAttention, WhatDoesNotFitIsASentence) {
   chunk.prompts.attention = AttentionForm::kQuery;
   EXPECT_EQ(engine_refusal(chunk), "accepted");
   for (const double percent : {0.0, -3.0, 101.0}) {
-    EXPECT_NE(engine_refusal(options(AttentionForm::kSparse, percent)).find("‹attention-share›"),
-              std::string::npos);
+    prepare::Options share = options();
+    share.prompts.attention_share = percent;
+    EXPECT_NE(engine_refusal(share).find("‹attention-share›"), std::string::npos);
   }
+  for (const double above : {0.0, -3.0, 1e7}) {
+    prepare::Options weight = options(AttentionForm::kSparse, kByWeight);
+    weight.prompts.attention_above = above;
+    EXPECT_NE(engine_refusal(weight).find("‹attention-above›"), std::string::npos);
+  }
+  prepare::Options both = options();
+  both.prompts.attention_above = 3;
+  EXPECT_NE(engine_refusal(both).find("Leave one of them out"), std::string::npos);
   for (const int from : {0, 500, 530, -64}) {
     prepare::Options early = options();
     early.prompts.attention_from = from;

@@ -56,11 +56,12 @@ struct EstimateAreas {
 class Estimate {
  public:
   Estimate(const kernels::Table& table, const Positions& positions, const Queries& queries,
-           size_t begin, const EstimateRoom& room, Areas& areas)
+           size_t begin, size_t first_token, const EstimateRoom& room, Areas& areas)
       : table_(table),
         positions_(positions),
         queries_(queries),
         begin_(begin),
+        first_token_(first_token),
         n_tiles_(room.n_tiles),
         n_queries_(kQueriesOfHead * queries.n_group),
         buffers_(room, areas) {
@@ -68,7 +69,45 @@ class Estimate {
                   begin + n_tiles_ * kTileTokens <= positions.size());
   }
 
-  void run(float* importance, size_t stride) {
+  void raise(float* importance, size_t stride) {
+    sum_up();
+    for (size_t tile = 0; tile < n_tiles_; ++tile) {
+      std::fill(importance + tile * stride, importance + tile * stride + local_of(tile),
+                -std::numeric_limits<float>::infinity());
+    }
+    score_all([&](size_t tile, size_t first, size_t n, size_t query, size_t n_now) {
+      table_.raise_largest(buffers_.scores, kPromptBlock,
+                           buffers_.log_sums + tile * n_queries_ + query, n_now, n,
+                           importance + tile * stride + first);
+    });
+  }
+
+  void mark(double above, float* marks, size_t stride) {
+    sum_up();
+    for (size_t tile = 0; tile < n_tiles_; ++tile) {
+      std::fill(marks + tile * stride, marks + tile * stride + local_of(tile), kNeverSeen);
+      const auto begin = static_cast<double>(begin_ + tile * kTileTokens);
+      const auto least = static_cast<float>(std::log(above / begin));
+      for (size_t i = 0; i < n_queries_; ++i) buffers_.log_sums[tile * n_queries_ + i] += least;
+    }
+    float tokens[kQueriesAtOnce];
+    score_all([&](size_t tile, size_t first, size_t n, size_t query, size_t n_now) {
+      for (size_t i = 0; i < n_now; ++i) {
+        tokens[i] = static_cast<float>(token_of((query + i) / queries_.n_group));
+      }
+      table_.mark_first(buffers_.scores, kPromptBlock,
+                        buffers_.log_sums + tile * n_queries_ + query, tokens, n_now, n,
+                        marks + tile * stride + first);
+    });
+  }
+
+ private:
+  // The first position that a tile keeps in any case.
+  size_t local_of(size_t tile) const { return begin_ + tile * kTileTokens - kLocal; }
+  size_t token_of(size_t index) const { return index * kQueryStep + first_token_; }
+
+  // What the weights of each query come to.
+  void sum_up() {
     buffers_.keys.set_mean(table_, positions_);
     prepare_queries();
     sum_first();
@@ -77,18 +116,7 @@ class Estimate {
     for (size_t i = 0; i < n_tiles_ * n_queries_; ++i) {
       buffers_.log_sums[i] = buffers_.sums[i].log_sum();
     }
-    for (size_t tile = 0; tile < n_tiles_; ++tile) {
-      std::fill(importance + tile * stride, importance + tile * stride + local_of(tile),
-                -std::numeric_limits<float>::infinity());
-    }
-    raise(importance, stride);
   }
-
- private:
-  // The first position that a tile keeps in any case.
-  size_t local_of(size_t tile) const { return begin_ + tile * kTileTokens - kLocal; }
-  // The last one of every step: each may choose for those before it.
-  static size_t token_of(size_t index) { return (index + 1) * kQueryStep - 1; }
 
   void prepare_queries() {
     std::byte* levels = buffers_.queries;
@@ -101,11 +129,13 @@ class Estimate {
     std::fill_n(buffers_.sums, n_tiles_ * n_queries_, Sums());
   }
 
-  // The scores of a tile's queries with the n keys at hand, some queries at a time: calls
-  // take(first query of the tile, how many, scores).
+  // The scores of a tile's queries with the n keys at hand, some queries at a time, the last ones
+  // first: calls take(first query of the tile, how many, scores).
   template <typename Take>
   void score(size_t tile, size_t n, const Take& take) {
-    for (size_t first = 0; first < n_queries_; first += kQueriesAtOnce) {
+    const size_t n_times = (n_queries_ + kQueriesAtOnce - 1) / kQueriesAtOnce;
+    for (size_t time = n_times; time-- > 0;) {
+      const size_t first = time * kQueriesAtOnce;
       const size_t n_now = std::min(kQueriesAtOnce, n_queries_ - first);
       kernels::PanelProduct product;
       product.last_strip = kernels::n_strips(n);
@@ -167,7 +197,10 @@ class Estimate {
         [&](size_t query) { return kLocal + token_of(query / queries_.n_group) + 1; });
   }
 
-  void raise(float* importance, size_t stride) {
+  // The scores of every tile with the positions among which it chooses: calls take(tile, first
+  // position, how many, first query, how many).
+  template <typename Take>
+  void score_all(const Take& take) {
     const size_t n_all = local_of(n_tiles_ - 1);
     for (size_t first = 0; first < n_all; first += kPromptBlock) {
       const size_t n_packed = std::min(kPromptBlock, n_all - first);
@@ -175,9 +208,8 @@ class Estimate {
       for (size_t tile = 0; tile < n_tiles_; ++tile) {
         if (local_of(tile) <= first) continue;
         const size_t n = std::min(n_packed, local_of(tile) - first);
-        score(tile, n, [&](size_t query, size_t n_now, const float* scores) {
-          table_.raise_largest(scores, kPromptBlock, buffers_.log_sums + tile * n_queries_ + query,
-                               n_now, n, importance + tile * stride + first);
+        score(tile, n, [&](size_t query, size_t n_now, const float*) {
+          take(tile, first, n, query, n_now);
         });
       }
     }
@@ -187,6 +219,7 @@ class Estimate {
   const Positions& positions_;
   const Queries& queries_;
   size_t begin_;
+  size_t first_token_;  // of a tile that is estimated
   size_t n_tiles_;
   size_t n_queries_;  // of a tile
   EstimateAreas buffers_;
@@ -210,8 +243,16 @@ size_t tiles_together(size_t n_group) {
 void estimate_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,
                     size_t begin, const EstimateRoom& room, std::byte* workspace, float* importance,
                     size_t stride) {
+  // The last one of every step: each may choose for those before it.
   Areas areas(workspace);
-  Estimate(table, positions, queries, begin, room, areas).run(importance, stride);
+  Estimate(table, positions, queries, begin, kQueryStep - 1, room, areas).raise(importance, stride);
+}
+
+void mark_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,
+                size_t begin, double above, const EstimateRoom& room, std::byte* workspace,
+                float* marks, size_t stride) {
+  Areas areas(workspace);
+  Estimate(table, positions, queries, begin, 0, room, areas).mark(above, marks, stride);
 }
 
 }  // namespace troika::attention

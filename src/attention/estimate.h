@@ -6,6 +6,10 @@
 // twice would cost as much again. So it is estimated too: the first positions and those close by
 // are summed, of the others every 32nd stands for its neighbours. But the largest of these counts
 // once: where a heavy position happens to be looked at, its neighbours are no heavier for it.
+//
+// Or a position matters from the first query on to which it does (mark_tiles): where a query gives
+// it more than so many times what it would have if all had the same. No query sees what a later one
+// chose, and what a query chooses depends on nothing behind it.
 #pragma once
 
 #include "attention/positions.h"
@@ -38,5 +42,13 @@ size_t tiles_together(size_t n_group);
 void estimate_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,
                     size_t begin, const EstimateRoom& room, std::byte* workspace, float* importance,
                     size_t stride);
+
+// Says for the same positions from which token of tile t on each is seen, in marks[t * stride + p],
+// kNeverSeen where it is by none: every second token, from the first one on, chooses what weighs
+// more than `above` / (the position of the tile's first token). REQUIRES: the same.
+inline constexpr float kNeverSeen = kTileTokens;
+void mark_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,
+                size_t begin, double above, const EstimateRoom& room, std::byte* workspace,
+                float* marks, size_t stride);
 
 }  // namespace troika::attention

@@ -48,21 +48,30 @@ class PlainEstimate {
 
   // Every second token of a tile and each of its heads count, for the positions before those close.
   std::vector<double> importance(size_t tile) const {
+    std::vector<double> largest(begin_ + tile * 64 - 64, -1e300);
+    for (size_t token = 1; token < 64; token += 2) {
+      const std::vector<double> of_token = logs(tile, token);
+      for (size_t p = 0; p < largest.size(); ++p) largest[p] = std::max(largest[p], of_token[p]);
+    }
+    return largest;
+  }
+
+  // The logarithms of the probabilities that a token of a tile gives, those of the head that gives
+  // most.
+  std::vector<double> logs(size_t tile, size_t token) const {
     const size_t tile_begin = begin_ + tile * 64, local = tile_begin - 64;
     std::vector<double> largest(local, -1e300);
-    for (size_t token = 1; token < 64; token += 2) {
-      for (size_t h = 0; h < head_.n_group; ++h) {
-        const std::vector<double> scores = scores_of(tile * 64 + token, h);
-        double summed = 0, sampled = 0, heaviest = 0;
-        for (size_t p = 0; p < 16; ++p) summed += std::exp(scores[p]);
-        for (size_t p = local; p <= tile_begin + token; ++p) summed += std::exp(scores[p]);
-        for (size_t p = 32; p < local; p += 32) {
-          sampled += std::exp(scores[p]);
-          heaviest = std::max(heaviest, std::exp(scores[p]));
-        }
-        const double log_sum = std::log(summed + 32 * (sampled - heaviest) + heaviest);
-        for (size_t p = 0; p < local; ++p) largest[p] = std::max(largest[p], scores[p] - log_sum);
+    for (size_t h = 0; h < head_.n_group; ++h) {
+      const std::vector<double> scores = scores_of(tile * 64 + token, h);
+      double summed = 0, sampled = 0, heaviest = 0;
+      for (size_t p = 0; p < 16; ++p) summed += std::exp(scores[p]);
+      for (size_t p = local; p <= tile_begin + token; ++p) summed += std::exp(scores[p]);
+      for (size_t p = 32; p < local; p += 32) {
+        sampled += std::exp(scores[p]);
+        heaviest = std::max(heaviest, std::exp(scores[p]));
       }
+      const double log_sum = std::log(summed + 32 * (sampled - heaviest) + heaviest);
+      for (size_t p = 0; p < local; ++p) largest[p] = std::max(largest[p], scores[p] - log_sum);
     }
     return largest;
   }
@@ -113,6 +122,42 @@ TEST(Estimate, S1EqualsThePlainOneOnEveryShape) {
         }
       }
     }
+  }
+}
+
+// Which token of a tile is the first to find a position worth it.
+TEST(Estimate, S1S2MarksEqualThePlainOnes) {
+  for (const size_t n_group : {1, 3, 7}) {
+    TestHead head(kTextBefore + 2 * 64, 2 * 64, 64, n_group, 15);
+    const PlainEstimate plain(head, kTextBefore);
+    const EstimateRoom room = {head.head_size, head.n_group, 2};
+    Room workspace(room.bytes());
+    std::vector<float> mine(2 * head.n);
+    constexpr double kAbove = 2;
+    mark_tiles(table_here(), head.positions(), head.queries(), kTextBefore, kAbove, room,
+               workspace.get(), mine.data(), head.n);
+    size_t n_marked = 0;
+    for (size_t tile = 0; tile < 2; ++tile) {
+      const double begin = static_cast<double>(kTextBefore + tile * 64);
+      const double least = std::log(kAbove / begin);
+      std::vector<double> theirs(kTextBefore + tile * 64 - kLocal, kNeverSeen);
+      for (size_t token = 64; token >= 2;) {
+        token -= 2;
+        const std::vector<double> logs = plain.logs(tile, token);
+        for (size_t p = 0; p < theirs.size(); ++p) {
+          if (logs[p] > least + 0.02) theirs[p] = static_cast<double>(token);
+          // What is too near to tell is not compared.
+          if (std::abs(logs[p] - least) <= 0.02 && theirs[p] >= 0) theirs[p] = -1.0 - theirs[p];
+        }
+      }
+      for (size_t p = kFirst; p < theirs.size(); ++p) {
+        if (theirs[p] >= 0) {
+          EXPECT_EQ(mine[tile * head.n + p], theirs[p]) << tile << " at " << p;
+        }
+        n_marked += mine[tile * head.n + p] < kNeverSeen ? 1 : 0;
+      }
+    }
+    EXPECT_GT(n_marked, 10u);
   }
 }
 

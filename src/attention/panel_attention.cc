@@ -202,7 +202,7 @@ class PanelAttention {
     const bool all_see_all =
         seen_[tokens.first].last >= block_.first + block_.n && n_hidden(tokens.last - 1) == 0;
     // Weight 0 takes out what a token does not see, unless that is no number.
-    if (all_see_all || std::none_of(buffers_.values, buffers_.values + n_values, is_no_number)) {
+    if (all_see_all || are_numbers(buffers_.values, n_values)) {
       multiply(tokens, 0);
       return;
     }
@@ -214,7 +214,15 @@ class PanelAttention {
       multiply({token, token + 1}, token - tokens.first);
     }
   }
-  static bool is_no_number(uint16_t value) { return (value & 0x7f80u) == 0x7f80u; }
+  static bool are_numbers(const uint16_t* values, size_t n) {
+    constexpr int16_t kExponent = 0x7f80;
+    int16_t most = 0;  // of the exponents; looked at to the end, many at once
+    for (size_t i = 0; i < n; ++i) {
+      const auto exponent = static_cast<int16_t>(values[i] & kExponent);
+      most = most > exponent ? most : exponent;
+    }
+    return most != kExponent;
+  }
   // Makes zeros of the values of the positions first .. last of the block.
   void hide_values(size_t first, size_t last) {
     is_hidden_ = true;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <set>
 #include <vector>
@@ -32,7 +33,7 @@ std::vector<float> dense(TestHead& head, size_t n_together) {
   return head.out;
 }
 
-std::vector<float> by_tile(TestHead& head, double share, size_t n_together) {
+std::vector<float> by_tile(TestHead& head, TileChoice choice, size_t n_together) {
   std::fill(head.out.begin(), head.out.end(), -7.0f);
   const size_t begin = head.n - head.n_tokens;
   for (size_t first = 0; first < head.n_tokens; first += n_together * kTileTokens) {
@@ -41,10 +42,14 @@ std::vector<float> by_tile(TestHead& head, double share, size_t n_together) {
     const size_t n_positions = begin + first + n_tiles * kTileTokens;
     Room workspace(room.bytes()), lists(room.list_bytes(n_positions));
     attend_tiles(table_here(), head.positions_of(n_positions), head.queries().from(first),
-                 begin + first, {Choice::kPositions, share}, room, workspace.get(), lists.get());
+                 begin + first, choice, room, workspace.get(), lists.get());
   }
   return head.out;
 }
+std::vector<float> by_tile(TestHead& head, double share, size_t n_together) {
+  return by_tile(head, {Choice::kPositions, share}, n_together);
+}
+TileChoice what_weighs(double above) { return {Choice::kWeighty, 0.0, above}; }
 
 std::vector<float> by_query(TestHead& head, double share) {
   std::fill(head.out.begin(), head.out.end(), -7.0f);
@@ -90,10 +95,93 @@ TEST(TileAttention, S2TilesTogetherAndAloneAreEqualToTheBit) {
   for (const size_t n_group : {1, 7}) {
     TestHead head(kBegin + 4 * 64, 4 * 64, 64, n_group, 22, tensor::Type::kF16);
     const std::vector<float> alone = by_tile(head, 0.2, 1);
+    const std::vector<float> weighty = by_tile(head, what_weighs(2), 1);
+    EXPECT_NE(weighty, alone);
     for (const size_t n_together : {2, 3, 4}) {
       EXPECT_EQ(by_tile(head, 0.2, n_together), alone);
+      EXPECT_EQ(by_tile(head, what_weighs(2), n_together), weighty);
     }
   }
+}
+
+// Keys, values and queries of later tokens change no bit of what earlier ones see, in the same tile
+// as well.
+TEST(TileAttention, S2NoTokenSeesWhatALaterOneChose) {
+  for (const size_t n_group : {1, 3}) {
+    TestHead head(kBegin + 64, 64, 64, n_group, 25, tensor::Type::kF16);
+    const std::vector<float> before = by_tile(head, what_weighs(2), 1);
+    const std::vector<float> by_share = by_tile(head, 0.2, 1);
+    for (const size_t token : {63, 40, 3}) {
+      TestHead other(kBegin + 64, 64, 64, n_group, 26, tensor::Type::kF16);
+      std::copy_n(head.q.begin(), token * n_group * 64, other.q.begin());
+      other.keys = head.keys;
+      other.slots = head.slots;
+      other.key_page = head.key_page;
+      other.value_page = head.value_page;
+      for (size_t p = kBegin + token; p < head.n; ++p) {
+        const std::vector<float> far(64, -3.0f);
+        for (std::vector<std::byte>* page : {&other.key_page, &other.value_page}) {
+          table_here().store_kv(head.type, far.data(), page->data() + head.slots[p] * 128, 64);
+        }
+      }
+      other.pages[0] = other.key_page.data();
+      other.pages[1] = other.value_page.data();
+      const auto n_same = static_cast<std::ptrdiff_t>(token * n_group * 64);
+      const auto same = [&](const std::vector<float>& a, const std::vector<float>& b) {
+        return std::equal(a.begin(), a.begin() + n_same, b.begin());
+      };
+      const std::vector<float> after = by_tile(other, what_weighs(2), 1);
+      EXPECT_TRUE(same(after, before)) << token;
+      EXPECT_NE(after, before);
+      // Where the best are kept, later ones choose for earlier ones.
+      if (token == 3) {
+        EXPECT_FALSE(same(by_tile(other, 0.2, 1), by_share));
+      }
+    }
+  }
+}
+
+// Without a position's share below the threshold, nothing is left out; far above it only what is
+// always there.
+TEST(TileAttention, S2TheThresholdSaysHowMuchIsKept) {
+  TestHead head(kBegin + 64, 64, 64, 2, 27);
+  head.scale = 0.5f;
+  std::vector<float> plain_all = by_tile(head, 1.0, 1);
+  const auto off_by = [&](double above) {
+    const std::vector<float> some = by_tile(head, what_weighs(above), 1);
+    double sum = 0;
+    for (size_t i = 0; i < some.size(); ++i) sum += std::abs(some[i] - plain_all[i]);
+    return sum;
+  };
+  EXPECT_LT(off_by(1e-6), 1e-2 * off_by(1e6));
+  EXPECT_LT(off_by(3), 0.2 * off_by(1e6));
+}
+
+TEST(TileAttention, S2TokensSeeWhatEarlierOnesMarked) {
+  std::vector<float> marks(kBegin, kNeverSeen);
+  marks[100] = 6;
+  marks[101] = 2;
+  marks[16] = 62;
+  marks[300] = 0;
+  std::vector<uint32_t> list(kBegin + 64);
+  std::array<size_t, kTileTokens> n_seen{};
+  list_of_marks(kBegin, marks.data(), list.data(), n_seen);
+  constexpr size_t kAlways = kFirst + kLocal;
+  const auto part = [&](size_t begin, size_t n) {
+    return std::vector<uint32_t>(list.begin() + static_cast<std::ptrdiff_t>(begin),
+                                 list.begin() + static_cast<std::ptrdiff_t>(begin + n));
+  };
+  const auto from = static_cast<uint32_t>(kBegin);
+  EXPECT_EQ(part(0, kFirst), first_positions(kFirst));
+  EXPECT_EQ(part(kFirst, 1).front(), kBegin - kLocal);
+  // Neighbours come with what was marked, and the token itself at the end.
+  EXPECT_EQ(part(kAlways, 4), (std::vector<uint32_t>{299, 300, 301, from}));
+  EXPECT_EQ(n_seen[0], kAlways + 4);
+  EXPECT_EQ(n_seen[1], kAlways + 5);
+  EXPECT_EQ(part(n_seen[1], 4), (std::vector<uint32_t>{100, 101, 102, from + 2}));
+  EXPECT_EQ(part(n_seen[5], 2), (std::vector<uint32_t>{99, from + 6}));
+  EXPECT_EQ(part(n_seen[61], 3), (std::vector<uint32_t>{16, 17, from + 62}));
+  EXPECT_EQ(n_seen[63], kAlways + 64 + 9);
 }
 
 TEST(TileAttention, S2KeepsFirstCloseAndHeavyPositions) {

@@ -1,6 +1,7 @@
 #include "attention/tile_attention.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "attention/areas.h"
 #include "attention/select.h"
@@ -28,15 +29,75 @@ struct Lists {
   }
 };
 
-// Each value becomes the largest of itself and its neighbours.
-void spread(std::span<float> values) {
+// Each value becomes the first in order of itself and its neighbours.
+template <typename IsBefore>
+void spread(std::span<float> values, const IsBefore& is_before) {
   float before = values.front();
   for (size_t i = 0; i < values.size(); ++i) {
     const float own = values[i], behind = i + 1 < values.size() ? values[i + 1] : own;
-    values[i] = std::max({before, own, behind});
+    values[i] = std::min({before, own, behind}, is_before);
     before = own;
   }
 }
+
+// The lists of tiles that follow each other, each with the tile's own positions.
+class TileLists {
+ public:
+  TileLists(const kernels::Table& table, const Positions& positions, const Queries& queries,
+            TileChoice choice, const TileRoom& room, std::byte* workspace, const Lists& made)
+      : table_(table),
+        positions_(positions),
+        queries_(queries),
+        choice_(choice),
+        room_(room),
+        workspace_(workspace),
+        made_(made) {}
+
+  void estimate(size_t begin) {
+    if (keeps_all()) return;
+    const EstimateRoom room = {room_.head_size, room_.n_group, room_.n_tiles};
+    if (choice_.choice == Choice::kPositions) {
+      estimate_tiles(table_, positions_, queries_, begin, room, workspace_, made_.importance,
+                     positions_.size());
+    } else if (choice_.choice == Choice::kWeighty) {
+      mark_tiles(table_, positions_, queries_, begin, choice_.above, room, workspace_,
+                 made_.importance, positions_.size());
+    }
+  }
+
+  // What token i of a tile sees are the first n_seen[i].
+  void list(size_t tile, size_t begin, std::span<size_t, kTileTokens> n_seen) const {
+    float* const values = made_.importance + tile * positions_.size();
+    if (!keeps_all() && choice_.choice == Choice::kWeighty) {
+      list_of_marks(begin, values, made_.kept, n_seen);
+      return;
+    }
+    size_t n = begin;
+    if (keeps_all()) {
+      std::iota(made_.kept, made_.kept + n, 0u);
+    } else if (choice_.choice == Choice::kBlocks) {
+      n = list_of_blocks(table_, positions_, queries_.from(tile * kTileTokens), begin,
+                         choice_.share, made_.kept);
+    } else {
+      n = list_of_tile(choice_.share, begin, values, made_.kept);
+    }
+    for (size_t i = 0; i < kTileTokens; ++i) {
+      made_.kept[n + i] = static_cast<uint32_t>(begin + i);
+      n_seen[i] = n + i + 1;
+    }
+  }
+
+ private:
+  bool keeps_all() const { return choice_.share >= 1.0; }
+
+  const kernels::Table& table_;
+  const Positions& positions_;
+  const Queries& queries_;
+  TileChoice choice_;
+  TileRoom room_;
+  std::byte* workspace_;
+  const Lists& made_;
+};
 
 }  // namespace
 
@@ -53,12 +114,35 @@ size_t list_of_tile(double share, size_t begin, float* importance, uint32_t* out
   size_t n = 0;
   for (size_t p = 0; p < kFirst; ++p) out[n++] = static_cast<uint32_t>(p);
   const std::span<float> between(importance + kFirst, local - kFirst);
-  spread(between);
+  spread(between, std::greater<>());
   const size_t k = count_of_share(share, between.size());
   select_largest(between, k, out + n);
   for (const size_t end = n + k; n < end; ++n) out[n] += static_cast<uint32_t>(kFirst);
   for (size_t p = local; p < begin; ++p) out[n++] = static_cast<uint32_t>(p);
   return n;
+}
+
+void list_of_marks(size_t begin, float* marks, uint32_t* out,
+                   std::span<size_t, kTileTokens> n_seen) {
+  const size_t local = begin - kLocal;
+  const std::span<float> between(marks + kFirst, local - kFirst);
+  spread(between, std::less<>());
+  size_t n_marked[kTileTokens + 1] = {};
+  for (const float mark : between) ++n_marked[static_cast<size_t>(mark)];
+  for (size_t p = 0; p < kFirst; ++p) *out++ = static_cast<uint32_t>(p);
+  for (size_t p = local; p < begin; ++p) *out++ = static_cast<uint32_t>(p);
+  // Where those of a token go on, which end with the token itself.
+  uint32_t* next[kTileTokens];
+  size_t n = kFirst + kLocal;
+  for (size_t i = 0; i < kTileTokens; ++i) {
+    next[i] = out;
+    out += n_marked[i];
+    *out++ = static_cast<uint32_t>(begin + i);
+    n_seen[i] = n += n_marked[i] + 1;
+  }
+  for (size_t p = kFirst; p < local; ++p) {
+    if (marks[p] < kNeverSeen) *next[static_cast<size_t>(marks[p])]++ = static_cast<uint32_t>(p);
+  }
 }
 
 void attend_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,
@@ -67,29 +151,16 @@ void attend_tiles(const kernels::Table& table, const Positions& positions, const
   const size_t n_positions = positions.size();
   TROIKA_ASSERT(begin + room.n_tiles * kTileTokens == n_positions);
   const Lists made(room, n_positions, lists);
-  const bool keeps_all = choice.share >= 1.0;
-  if (!keeps_all && choice.choice == Choice::kPositions) {
-    const EstimateRoom estimate = {room.head_size, room.n_group, room.n_tiles};
-    estimate_tiles(table, positions, queries, begin, estimate, workspace, made.importance,
-                   n_positions);
-  }
+  TileLists lists_of(table, positions, queries, choice, room, workspace, made);
+  lists_of.estimate(begin);
   for (size_t tile = 0; tile < room.n_tiles; ++tile, begin += kTileTokens) {
-    size_t n = begin;
-    if (keeps_all) {
-      for (size_t p = 0; p < begin; ++p) made.kept[p] = static_cast<uint32_t>(p);
-    } else if (choice.choice == Choice::kBlocks) {
-      n = list_of_blocks(table, positions, queries.from(tile * kTileTokens), begin, choice.share,
-                         made.kept);
-    } else {
-      n = list_of_tile(choice.share, begin, made.importance + tile * n_positions, made.kept);
-    }
+    size_t n_seen[kTileTokens];
+    lists_of.list(tile, begin, n_seen);
+    const size_t n = n_seen[kTileTokens - 1];
     kernels::SeenPositions seen[kTileTokens];
-    for (size_t i = 0; i < kTileTokens; ++i) {
-      made.kept[n + i] = static_cast<uint32_t>(begin + i);
-      seen[i] = {0, n + i + 1};
-    }
-    for (size_t i = 0; i < n + kTileTokens; ++i) made.kept[i] = positions.slot(made.kept[i]);
-    const Positions kept = {positions.k, positions.v, {made.kept, n + kTileTokens}, {}};
+    for (size_t i = 0; i < kTileTokens; ++i) seen[i] = {0, n_seen[i]};
+    for (size_t i = 0; i < n; ++i) made.kept[i] = positions.slot(made.kept[i]);
+    const Positions kept = {positions.k, positions.v, {made.kept, n}, {}};
     attend_in_panels(table, kept, queries.from(tile * kTileTokens), seen, panels_of(room),
                      workspace);
   }

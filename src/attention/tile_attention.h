@@ -4,9 +4,12 @@
 // list. With all positions in the list it is dense attention to the bit.
 //
 // A tile keeps the first positions, those close by and its own, and of the others those that its
-// estimate finds worth most. A position is worth as much as its two neighbours: heads that look for
+// estimate finds worth it. A position is worth as much as its two neighbours: heads that look for
 // what followed a token earlier go on to the next position with the next token, and only every
 // second token is estimated.
+//
+// Which others: those that weigh enough to a token, seen from that token on, so that no token sees
+// what a later one chose; or a share of them, those that weigh most to any token, seen by all.
 #pragma once
 
 #include "attention/estimate.h"
@@ -24,18 +27,18 @@ struct TileRoom {
   size_t list_bytes(size_t n_positions) const;
 };
 
-// What a tile chooses of the positions between the first and the close ones, and which share of
-// them.
-enum class Choice : unsigned char { kPositions, kBlocks };
+// What a tile chooses of the positions between the first and the close ones: those that weigh more
+// than `above` times what each would if all weighed the same, the best share, or whole blocks.
+enum class Choice : unsigned char { kWeighty, kPositions, kBlocks };
 struct TileChoice {
   Choice choice = Choice::kPositions;
   double share = 1.0;
+  double above = 0.0;
 };
 
 // Tiles that follow each other from position `begin` on. Where the share is 1, nothing is
-// estimated. REQUIRES: as
-// estimate_tiles; the positions end with the last token of the last tile; both areas at multiples
-// of 64 bytes.
+// estimated. REQUIRES: as estimate_tiles; the positions end with the last token of the last tile;
+// both areas at multiples of 64 bytes.
 void attend_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,
                   size_t begin, TileChoice choice, const TileRoom& room, std::byte* workspace,
                   std::byte* lists);
@@ -43,6 +46,12 @@ void attend_tiles(const kernels::Table& table, const Positions& positions, const
 // The positions of a tile that begins at `begin`, in ascending order, but for its own, into `out`.
 // importance[p] belongs to the positions between the first and the close ones; it is overwritten.
 size_t list_of_tile(double share, size_t begin, float* importance, uint32_t* out);
+
+// The positions of a tile with its own, in the order in which its tokens come to see them, into
+// `out`: token i sees the first n_seen[i]. marks[p] is what mark_tiles says of a position; it is
+// overwritten.
+void list_of_marks(size_t begin, float* marks, uint32_t* out,
+                   std::span<size_t, kTileTokens> n_seen);
 
 // The alternative with blocks of 64 positions (S8): the mean of a head's queries and that of a
 // block's keys say what a block is worth to the head, and a tile keeps the blocks that are worth

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <climits>
@@ -110,6 +111,13 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   if (flags.uses_kept_plan()) options.plan.base = kept_plan(flags);
   auto engine = std::make_unique<engine::Engine>(options);
   if (!engine->loaded().note.empty()) note("note: " + with_flags(engine->loaded().note) + "\n");
+  if (const plan::PromptAttention& attention = engine->plan().attention; attention.is_untuned()) {
+    note(fmt::format(
+        "note: sparse attention is not tuned for this model: it keeps what weighs {:g} "
+        "times the mean, as was found on SmolLM2-135M, and all in block 0. 'troika tune' "
+        "measures what that loses here\n",
+        attention.above));
+  }
   for (const std::string& sentence : idle_switches(flags, *engine))
     note("note: " + sentence + "\n");
   for (const std::string& sentence : broken_rules(flags, *engine)) note("note: " + sentence + "\n");
@@ -127,6 +135,15 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
 std::string attention_text(const plan::PromptAttention& attention) {
   const char* const form = plan::attention_form_name(attention.form);
   if (!attention.is_sparse()) return fmt::format("attention {}", form);
+  if (attention.is_by_weight()) {
+    const auto& shares = attention.head_shares;
+    const auto n_full = std::count_if(shares.begin(), shares.end(), [](float s) { return s >= 1; });
+    return fmt::format("attention {}: positions above {:.4g} times the mean weight, from {} on; {}",
+                       form, attention.above, attention.from,
+                       attention.is_untuned()
+                           ? "block 0 full, not tuned"
+                           : fmt::format("{} of {} heads full", n_full, shares.size()));
+  }
   std::string text = fmt::format("attention {}: {:.4g} % of the positions from {} on", form,
                                  100 * attention.share, attention.from);
   if (!attention.head_shares.empty()) text += ", by head";

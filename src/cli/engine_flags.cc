@@ -72,14 +72,19 @@ void add_precision(Command& command, prepare::Options& options) {
             options.prompts.attention.reset();
             if (text != "auto") options.prompts.attention = plan::attention_form_from_name(text);
           },
-          "What tokens of long prompts attend to: full (all positions), sparse (those that 64 "
-          "tokens need together, by an estimate in int8), query (those that each query needs, "
+          "What tokens of long prompts attend to: full (all positions), sparse (those that "
+          "weigh much, by an estimate in int8 that 64 tokens share), query (those that each query "
+          "needs, "
           "as shadowAttn has it), or auto: sparse where 'troika tune' measured that little is "
           "lost, else full; generation attends to all")
       ->shows_default("auto");
+  command.add_option("--attention-above", options.prompts.attention_above,
+                     "With sparse: positions are kept that weigh more than so many times the mean "
+                     "(default: as 'troika tune' found, else 2.5)");
   command.add_option("--attention-share", options.prompts.attention_share,
-                     "With sparse and query: most percent of the positions that each head keeps "
-                     "(default: as 'troika tune' found for each, else 20)");
+                     "With query, block and sparse: the percent of the positions that each head "
+                     "keeps, those that weigh most (default: as 'troika tune' found for each, else "
+                     "20; sparse goes by their weight)");
   command.add_option("--attention-from", options.prompts.attention_from,
                      "With them: tokens before this position attend to all (default: 1024)");
   command.add_option("--chunk", options.prompts.chunk,

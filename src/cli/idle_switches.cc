@@ -38,12 +38,22 @@ constexpr const char* kOfPhoneHeads[] = {"--attention-lanes",   "--attention-hea
                                          "--attention-buckets", "--attention-block",
                                          "--attention-equal",   "--attention-share"};
 // What a plan from a file says in their place.
-constexpr const char* kOfPlans[] = {"--threads",     "--lanes",           "--place",
-                                    "--lane-memory", "--lane-busy",       "--context",
-                                    "--kv",          "--activations",     "--prefill",
-                                    "--attention",   "--attention-share", "--attention-from"};
-constexpr const char* kOfThisMachine[] = {"--prefill",      "--attention-from", "--int8",
-                                          "--int8-weights", "--outlier-prune",  "--packed"};
+constexpr const char* kOfPlans[] = {"--threads",
+                                    "--lanes",
+                                    "--place",
+                                    "--lane-memory",
+                                    "--lane-busy",
+                                    "--context",
+                                    "--kv",
+                                    "--activations",
+                                    "--prefill",
+                                    "--attention",
+                                    "--attention-share",
+                                    "--attention-from",
+                                    "--attention-above"};
+constexpr const char* kOfThisMachine[] = {"--prefill", "--attention-from", "--attention-above",
+                                          "--int8",    "--int8-weights",   "--outlier-prune",
+                                          "--packed"};
 
 bool has_work(const plan::Plan& plan, int lane) {
   const auto is_here = [&](const auto& rule) { return rule.lane == lane; };
@@ -86,6 +96,9 @@ bool has_shape(const plan::Plan& plan, const plan::TensorCut& cut) {
 std::string idle_attention(const plan::Plan& plan, std::string_view option) {
   if (!plan.attention.is_sparse()) {
     return option == "--attention" ? "" : "prompts attend to all positions (see --attention)";
+  }
+  if (option == "--attention-above" && !plan.attention.is_by_weight()) {
+    return fmt::format("{} goes by shares", plan::attention_form_name(plan.attention.form));
   }
   if (plan.context > plan.attention.from) return "";
   return fmt::format("the context holds {} tokens, and tokens before position {} attend to all",
@@ -175,7 +188,8 @@ std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::E
   if (!plan.places_shadow()) {
     say("--shadow-rows", "no lane has the outliers of products (--place shadow=LANE)");
   }
-  for (const char* name : {"--attention", "--attention-share", "--attention-from"}) {
+  for (const char* name :
+       {"--attention", "--attention-share", "--attention-from", "--attention-above"}) {
     if (const std::string why = idle_attention(plan, name); !why.empty()) say(name, why);
   }
   if (plan.prefill != plan::Prefill::kInt8) {

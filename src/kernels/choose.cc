@@ -91,6 +91,7 @@ void visit_functions(Table& mine, const Table& theirs, Visit visit) {
   visit("attention_tile", mine.attention_tile, theirs.attention_tile);
   visit("weigh_scores", mine.weigh_scores, theirs.weigh_scores);
   visit("raise_largest", mine.raise_largest, theirs.raise_largest);
+  visit("mark_first", mine.mark_first, theirs.mark_first);
   visit("pack_values", mine.pack_values, theirs.pack_values);
   visit("store_kv", mine.store_kv, theirs.store_kv);
   visit("load_kv", mine.load_kv, theirs.load_kv);

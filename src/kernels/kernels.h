@@ -145,6 +145,7 @@ struct Table {
   // Attention of many queries (kernels/prompt_attention.h).
   WeighScores* weigh_scores = nullptr;
   RaiseLargest* raise_largest = nullptr;
+  MarkFirst* mark_first = nullptr;
   // The values of n positions (rows[p] of a cache type) as panels of bf16_depth(n): strips of 16
   // elements of the head, positions along k.
   void (*pack_values)(Type type, const std::byte* const* rows, size_t n, size_t head_size,

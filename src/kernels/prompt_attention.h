@@ -29,4 +29,10 @@ using WeighScores = float(const float* scores, size_t n, OnlineSoftmax* softmax,
 using RaiseLargest = void(const float* scores, size_t stride, const float* minus, size_t n_queries,
                           size_t n, float* largest);
 
+// For p < n, first[p] becomes marks[q] of the first query q whose score scores[q * stride + p] is
+// above limits[q], where there is one. What is not a number is above nothing. All implementations
+// agree to the bit.
+using MarkFirst = void(const float* scores, size_t stride, const float* limits, const float* marks,
+                       size_t n_queries, size_t n, float* first);
+
 }  // namespace troika::kernels

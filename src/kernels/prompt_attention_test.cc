@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "kernels/panels_test_support.h"
 #include "tensor/half.h"
@@ -80,6 +81,25 @@ TEST_P(PromptAttention, S1LargestScoresEqualTheReferenceToTheBit) {
       table().raise_largest(scores.data(), stride, minus.data(), n_queries, n, mine.data());
       reference::kTable.raise_largest(scores.data(), stride, minus.data(), n_queries, n,
                                       theirs.data());
+      EXPECT_EQ(mine, theirs) << n << " of " << n_queries;
+    }
+  }
+}
+
+TEST_P(PromptAttention, S2FirstScoresAboveEqualTheReferenceToTheBit) {
+  for (const size_t n : {1, 5, 16, 64, 100, 128}) {
+    for (const size_t n_queries : {1, 3, 64}) {
+      const size_t stride = 128;
+      std::vector<float> scores = random_floats(n_queries * stride, 19, 4.0f);
+      scores[n / 2] = std::numeric_limits<float>::quiet_NaN();
+      std::vector<float> limits = random_floats(n_queries, 20, 8.0f), marks(n_queries);
+      if (n_queries > 1) limits.back() = scores[(n_queries - 1) * stride];  // equal is not above
+      std::iota(marks.begin(), marks.end(), 0.0f);
+      std::vector<float> mine(n, 99.0f), theirs = mine;
+      table().mark_first(scores.data(), stride, limits.data(), marks.data(), n_queries, n,
+                         mine.data());
+      reference::kTable.mark_first(scores.data(), stride, limits.data(), marks.data(), n_queries, n,
+                                   theirs.data());
       EXPECT_EQ(mine, theirs) << n << " of " << n_queries;
     }
   }

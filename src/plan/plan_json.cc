@@ -129,6 +129,7 @@ std::vector<StepCost> read_step_costs(const JsonFields& fields) {
 
 nlohmann::ordered_json to_json(const PromptAttention& attention) {
   nlohmann::ordered_json json = {{"form", attention_form_name(attention.form)},
+                                 {"above", attention.above},
                                  {"share", attention.share},
                                  {"from", attention.from}};
   if (!attention.reason.empty()) json["reason"] = attention.reason;
@@ -146,6 +147,8 @@ void read_attention(const JsonFields& fields, Plan* plan) {
   const JsonFields attention = fields.object("attention");
   try {
     plan->attention.form = attention_form_from_name(attention.text("form"));
+    plan->attention.above =
+        attention.has("above") ? attention.number("above", 0.0, PromptAttention::kMostAbove) : 0.0;
     plan->attention.share = attention.positive("share", 1.0);
     plan->attention.from = static_cast<int>(attention.integer("from", 0, kMostContext));
     if (attention.has("reason")) plan->attention.reason = attention.text("reason");

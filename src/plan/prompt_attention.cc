@@ -20,7 +20,7 @@ AttentionForm attention_form_from_name(std::string_view name) {
   }
   throw UsageError(fmt::format(
       "'{}' is no form of a prompt's attention. Known are full (over all positions), sparse (64 "
-      "tokens choose together), query (each query chooses for itself), auto (sparse where 'troika "
+      "tokens share a list), query (each query chooses for itself), auto (sparse where 'troika "
       "tune' found that little is lost, else full), and to compare with block (64 tokens choose "
       "blocks of 64 positions) and int8 (over all positions in int8).",
       name));
@@ -41,6 +41,12 @@ void check_attention(const Plan& plan) {
         fmt::format("‹attention-share› {:g} makes no sense; it is a percentage, more than 0 and at "
                     "most 100.",
                     100 * attention.share));
+  }
+  if (!(attention.above >= 0.0 && attention.above <= PromptAttention::kMostAbove)) {
+    throw UsageError(fmt::format(
+        "‹attention-above› {:g} makes no sense; it is how many times as much as the mean "
+        "a position must weigh, above 0 and at most {:g}.",
+        attention.above, PromptAttention::kMostAbove));
   }
   if (attention.from < PromptAttention::kLeastFrom || attention.from % kAttentionTile != 0) {
     throw UsageError(
@@ -73,7 +79,8 @@ double LayerAttention::share_of(int first_head, int n_heads) const {
 LayerAttention attention_of_layer(const PromptAttention& attention, int layer, int n_heads,
                                   int window) {
   if (!attention.is_sparse() || window != 0) return {};
-  LayerAttention result = {attention.form, attention.share, attention.from};
+  if (attention.is_untuned() && layer == 0) return {};
+  LayerAttention result = {attention.form, attention.share, attention.from, attention.above};
   if (!attention.head_shares.empty()) {
     const auto first = attention.head_shares.begin() + ptrdiff_t{layer} * n_heads;
     result.head_shares.assign(first, first + n_heads);

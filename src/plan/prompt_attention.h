@@ -10,7 +10,7 @@ namespace troika::plan {
 
 enum class AttentionForm : unsigned char {
   kFull,    // everything
-  kSparse,  // 64 tokens choose together, by an estimate in int8 (S1, S2)
+  kSparse,  // 64 tokens share a list, by an estimate in int8 (S1, S2)
   kQuery,   // each query of each head chooses for itself, as shadowAttn has it (S1, S2)
   // What shadowAttn is compared with (S8), to be measured:
   kBlock,  // 64 tokens choose blocks of 64 positions, by the means of both
@@ -34,14 +34,23 @@ struct PromptAttention {
   // Tokens before this position see everything: a multiple of 64. No bit depends on the length of
   // the prompt.
   int from = kUsualFrom;
+  // kSparse keeps the positions that weigh more than so many times what each would if all weighed
+  // the same: a threshold that falls as the text grows. 0: it keeps the best `share` of them.
+  double above = kUsualAbove;
   // (n_layers, n_heads), heads of queries: a share for each (S3), or kLeftOut. Empty: all have
-  // `share`. Those that share a head of keys, and so a list, have the mean of theirs.
+  // `share`. Those that share a head of keys, and so a list, have the mean of theirs. Where weights
+  // decide what is kept, a head whose share is 1 keeps everything, and other shares say nothing.
   std::vector<float> head_shares = {};
   std::string reason = {};  // where the shares come from and what was measured; for people
 
   bool is_sparse() const { return form != AttentionForm::kFull; }
+  bool is_by_weight() const { return form == AttentionForm::kSparse && above > 0.0; }
+  // Nobody looked which heads of the model must see everything: those of the first block do.
+  bool is_untuned() const { return is_by_weight() && head_shares.empty(); }
   bool operator==(const PromptAttention&) const = default;
 
+  static constexpr double kUsualAbove = 2.5;  // on SmolLM2-135M (docs/shadowattn.md)
+  static constexpr double kMostAbove = 1e6;
   static constexpr double kUsualShare = 0.2;
   static constexpr int kUsualFrom = 1024;
   // Fewer positions are too few to estimate from.
@@ -57,6 +66,7 @@ struct LayerAttention {
   AttentionForm form = AttentionForm::kFull;
   double share = PromptAttention::kUsualShare;
   int from = PromptAttention::kUsualFrom;
+  double above = PromptAttention::kUsualAbove;
   std::vector<float> head_shares = {};  // (n_heads), or empty
 
   bool is_sparse() const { return form != AttentionForm::kFull; }

@@ -144,10 +144,25 @@ void choose_attention(const PromptChoice& prompts, const model::Blueprint& bluep
   plan::PromptAttention& attention = plan->attention;
   plan::check_head_shares(attention, blueprint.n_layers, blueprint.n_heads);
   attention.form = prompts.attention.value_or(attention.form);
+  if (prompts.attention_share && prompts.attention_above) {
+    throw UsageError(
+        "‹attention-share› keeps the best positions whatever they weigh, ‹attention-above› those "
+        "that weigh enough, however many. Leave one of them out.");
+  }
   if (prompts.attention_share) {
     attention.share = *prompts.attention_share / 100;
+    attention.above = 0.0;
     attention.head_shares.clear();  // all have the same
     attention.reason.clear();
+  }
+  if (prompts.attention_above) {
+    attention.above = *prompts.attention_above;
+    attention.reason.clear();
+    if (attention.above == 0.0) {
+      throw UsageError(
+          "‹attention-above› 0 keeps everything, which is ‹attention› full. Name a number above "
+          "0.");
+    }
   }
   attention.from = prompts.attention_from.value_or(attention.from);
   plan::check_attention(*plan);

@@ -82,6 +82,7 @@ struct PromptChoice {
   std::optional<plan::Prefill> prefill;  // none: the fastest that is safe
   std::optional<plan::AttentionForm> attention;
   std::optional<double> attention_share;     // of positions that sparse attention keeps, percent
+  std::optional<double> attention_above;     // times the mean weight that a kept position has
   std::optional<int> attention_from;         // the position from which on it is sparse
   std::optional<plan::Int8Method> int8;      // then prompts are in int8
   std::optional<bool> has_one_weight_scale;  // int8 weights have one scale, or one for each row

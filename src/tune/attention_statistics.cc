@@ -73,6 +73,25 @@ std::vector<std::vector<float>> weights_of(const kernels::Table& table,
   return weights;
 }
 
+// All of it where there is none.
+template <typename Kept, typename Of>
+double mean_of(const std::vector<Kept>& queries, const Of& of) {
+  if (queries.empty()) return 1.0;
+  double sum = 0;
+  for (const Kept& query : queries) sum += of(query);
+  return sum / static_cast<double>(queries.size());
+}
+
+// The mean of the worst tenth.
+template <typename Kept, typename Of>
+double worst_of(const std::vector<Kept>& queries, const Of& of) {
+  std::vector<float> values;
+  for (const Kept& query : queries) values.push_back(of(query));
+  std::sort(values.begin(), values.end());
+  values.resize(static_cast<size_t>(std::ceil(kWorstShare * static_cast<double>(queries.size()))));
+  return mean_of(values, [](float value) { return value; });
+}
+
 }  // namespace
 
 AttentionStatistics::AttentionStatistics(const kernels::Table& table,
@@ -100,7 +119,7 @@ void AttentionStatistics::observe_attention(const model::Op& op, int key_head,
 
 void AttentionStatistics::look_at_tile(const attention::Positions& positions,
                                        const attention::Queries& queries, size_t begin,
-                                       std::vector<std::array<float, kKeptShares.size()>>* kept) {
+                                       std::vector<Kept>* kept) const {
   const attention::EstimateRoom room = {queries.head_size, queries.n_group, 1};
   Workspace workspace(room.bytes());
   std::vector<float> importance(begin + kTileTokens), values;
@@ -119,7 +138,32 @@ void AttentionStatistics::look_at_tile(const attention::Positions& positions,
       double sum = 0;
       for (const uint32_t p : list) sum += row[p];
       for (size_t p = begin; p < row.size(); ++p) sum += row[p];
-      (*kept)[first + query][i] = static_cast<float>(sum);
+      (*kept)[first + query].by_share[i] = static_cast<float>(sum);
+    }
+  }
+  look_by_weight(positions, queries, begin, weights, std::span(*kept).subspan(first));
+}
+
+void AttentionStatistics::look_by_weight(const attention::Positions& positions,
+                                         const attention::Queries& queries, size_t begin,
+                                         const std::vector<std::vector<float>>& weights,
+                                         std::span<Kept> kept) const {
+  const attention::EstimateRoom room = {queries.head_size, queries.n_group, 1};
+  Workspace workspace(room.bytes());
+  std::vector<float> marks(begin + kTileTokens);
+  std::vector<uint32_t> list(begin + kTileTokens);
+  for (size_t i = 0; i < kTriedAbove.size(); ++i) {
+    attention::mark_tiles(table_, positions, queries, begin, kTriedAbove[i], room, workspace.get(),
+                          marks.data(), marks.size());
+    std::array<size_t, kTileTokens> n_seen{};
+    attention::list_of_marks(begin, marks.data(), list.data(), n_seen);
+    for (size_t query = 0; query < weights.size(); ++query) {
+      const std::vector<float>& row = weights[query];
+      const size_t n = n_seen[row.size() - 1 - begin];
+      double sum = 0;
+      for (size_t j = 0; j < n; ++j) sum += row[list[j]];
+      kept[query].by_weight[i] = static_cast<float>(sum);
+      kept[query].share_by_weight[i] = static_cast<float>(n) / static_cast<float>(row.size());
     }
   }
 }
@@ -127,11 +171,8 @@ void AttentionStatistics::look_at_tile(const attention::Positions& positions,
 std::vector<KeptMass> AttentionStatistics::mean_kept() const {
   std::vector<KeptMass> result(kept_.size());
   for (size_t head = 0; head < kept_.size(); ++head) {
-    result[head].fill(kept_[head].empty() ? 1.0 : 0.0);
-    for (const auto& query : kept_[head]) {
-      for (size_t i = 0; i < query.size(); ++i) {
-        result[head][i] += query[i] / static_cast<double>(kept_[head].size());
-      }
+    for (size_t i = 0; i < kKeptShares.size(); ++i) {
+      result[head][i] = mean_of(kept_[head], [&](const Kept& kept) { return kept.by_share[i]; });
     }
   }
   return result;
@@ -140,16 +181,22 @@ std::vector<KeptMass> AttentionStatistics::mean_kept() const {
 std::vector<KeptMass> AttentionStatistics::worst_kept() const {
   std::vector<KeptMass> result(kept_.size());
   for (size_t head = 0; head < kept_.size(); ++head) {
-    result[head].fill(1.0);
-    const size_t n = kept_[head].size();
-    const auto n_worst = static_cast<size_t>(std::ceil(kWorstShare * static_cast<double>(n)));
-    std::vector<float> values(n);
-    for (size_t i = 0; i < kKeptShares.size() && n > 0; ++i) {
-      for (size_t query = 0; query < n; ++query) values[query] = kept_[head][query][i];
-      std::sort(values.begin(), values.end());
-      double sum = 0;
-      for (size_t j = 0; j < n_worst; ++j) sum += values[j];
-      result[head][i] = sum / static_cast<double>(n_worst);
+    for (size_t i = 0; i < kKeptShares.size(); ++i) {
+      result[head][i] = worst_of(kept_[head], [&](const Kept& kept) { return kept.by_share[i]; });
+    }
+  }
+  return result;
+}
+
+std::vector<std::array<KeptByWeight, kTriedAbove.size()>> AttentionStatistics::kept_by_weight()
+    const {
+  std::vector<std::array<KeptByWeight, kTriedAbove.size()>> result(kept_.size());
+  for (size_t head = 0; head < kept_.size(); ++head) {
+    for (size_t i = 0; i < kTriedAbove.size(); ++i) {
+      const auto weight = [&](const Kept& kept) { return kept.by_weight[i]; };
+      const auto share = [&](const Kept& kept) { return kept.share_by_weight[i]; };
+      result[head][i] = {mean_of(kept_[head], weight), worst_of(kept_[head], weight),
+                         mean_of(kept_[head], share)};
     }
   }
   return result;

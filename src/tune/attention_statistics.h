@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <vector>
 
 #include "kernels/kernels.h"
@@ -15,6 +16,15 @@ namespace troika::tune {
 inline constexpr std::array<double, 10> kKeptShares = {0.02, 0.05, 0.1, 0.15, 0.2,
                                                        0.3,  0.4,  0.6, 0.8,  1.0};
 using KeptMass = std::array<double, kKeptShares.size()>;
+// And thresholds: how many times the mean weight a position must have.
+inline constexpr std::array<double, 4> kTriedAbove = {20, 10, 5, 2.5};
+
+// What the threshold kTriedAbove[i] keeps of a head.
+struct KeptByWeight {
+  double mean = 1.0;   // of the weight of a query
+  double worst = 1.0;  // the same in the worst tenth of its queries
+  double share = 1.0;  // of the positions
+};
 
 // Looks at some tiles of a prompt, at some of their queries, and at how much of the weight of their
 // softmax lies in the list that the tile would have.
@@ -32,18 +42,30 @@ class AttentionStatistics : public lanes::InputObserver {
   // the worst tenth of its queries. All of it where nothing was seen.
   std::vector<KeptMass> mean_kept() const;
   std::vector<KeptMass> worst_kept() const;
+  // (n_layers * n_kv_heads)
+  std::vector<std::array<KeptByWeight, kTriedAbove.size()>> kept_by_weight() const;
   size_t n_seen() const;  // queries
 
  private:
+  // A query's.
+  struct Kept {
+    std::array<float, kKeptShares.size()> by_share;
+    std::array<float, kTriedAbove.size()> by_weight;
+    std::array<float, kTriedAbove.size()> share_by_weight;
+  };
+
   void look_at_tile(const attention::Positions& positions, const attention::Queries& queries,
-                    size_t begin, std::vector<std::array<float, kKeptShares.size()>>* kept);
+                    size_t begin, std::vector<Kept>* kept) const;
+  void look_by_weight(const attention::Positions& positions, const attention::Queries& queries,
+                      size_t begin, const std::vector<std::vector<float>>& weights,
+                      std::span<Kept> kept) const;
 
   const kernels::Table& table_;
   size_t n_kv_heads_;
   size_t from_;
   size_t tile_step_;
   // What each head of keys kept for each query that was looked at.
-  std::vector<std::vector<std::array<float, kKeptShares.size()>>> kept_;
+  std::vector<std::vector<Kept>> kept_;
 };
 
 }  // namespace troika::tune

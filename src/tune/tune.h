@@ -29,7 +29,7 @@ struct TuneRequest {
   // Long prompts attend to this share of the positions, as the mean of all heads; the rule says how
   // each gets its own.
   double attention_share = plan::PromptAttention::kUsualShare;
-  ShareRule share_rule = ShareRule::kKeptMass;
+  ShareRule share_rule = ShareRule::kWeight;
 };
 
 // A plan that was tried.

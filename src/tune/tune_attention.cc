@@ -25,7 +25,7 @@ using plan::AttentionForm;
 using plan::JsonFields;
 using plan::PromptAttention;
 
-constexpr const char* kRuleNames[] = {"kept-mass", "importance", "equal"};
+constexpr const char* kRuleNames[] = {"weight", "kept-mass", "importance", "equal"};
 constexpr int kLongestWindow = 4096;
 constexpr int kShortestWindow = 2 * PromptAttention::kUsualFrom;
 constexpr size_t kMostTextWindows = 8;
@@ -33,11 +33,14 @@ constexpr size_t kMostTextWindows = 8;
 constexpr int kImportanceWindow = 2 * PromptAttention::kLeastFrom;
 constexpr size_t kImportanceWindows = 2;
 // Passes over a window that the first one of each text takes, and those that are timed.
-constexpr double kPassesOfWindow = 4, kTimedPasses = 4;
+constexpr double kPassesOfWindow = 6, kTimedPasses = 4;
 constexpr size_t kTileStep = 2;       // of the tiles of a calibration text, each such one
 constexpr double kShareDigits = 1e4;  // of shares in plans
 constexpr double kLeastShare = 1e-4;  // no head keeps nothing
 constexpr double kWorstNll = 1e6;
+// Where the worst tenth of a head's queries keep less of their weight, it is diffuse and keeps all.
+constexpr double kLeastWorst = 0.5;
+constexpr double kNotAll = 1 - 1 / kShareDigits;
 
 double rounded(double share) {
   return std::clamp(std::round(kShareDigits * share) / kShareDigits, kLeastShare, 1.0);
@@ -61,12 +64,13 @@ class AttentionTuner {
       return result_;
     }
     PromptAttention sparse;
-    sparse.form = AttentionForm::kSparse;
-    sparse.share = request_.share;
-    sparse.head_shares = shares();
+    for (PromptAttention& candidate : candidates()) {
+      sparse = std::move(candidate);
+      result_.loss = loss_of(sparse);
+      if (!result_.loss || is_proven(*result_.loss)) break;
+    }
     attention = sparse;
     attention.form = AttentionForm::kFull;
-    result_.loss = loss_of(sparse);
     if (!result_.loss) {
       attention.reason = fmt::format(
           "full: half of the text has no more than {} tokens, and what is lost shows behind them",
@@ -90,7 +94,7 @@ class AttentionTuner {
     }
     attention.form = AttentionForm::kSparse;
     attention.reason =
-        fmt::format("sparse: {}; {:.2f} times as fast with prompts of {}; shares by {}", figure,
+        fmt::format("sparse: {}; {:.2f} times as fast with prompts of {}; by {}", figure,
                     result_.gain, result_.window, share_rule_name(request_.rule));
     return result_;
   }
@@ -156,27 +160,67 @@ class AttentionTuner {
     return options;
   }
 
+  // What is tried, the least that is kept first.
+  std::vector<PromptAttention> candidates() {
+    PromptAttention sparse;
+    sparse.form = AttentionForm::kSparse;
+    sparse.share = request_.share;
+    if (request_.rule != ShareRule::kWeight) {
+      sparse.above = 0.0;
+      sparse.head_shares = shares();
+      return {sparse};
+    }
+    const JsonFields found = finding("attention shares weight", [&] {
+      const Seen seen = look();
+      ordered_json json;
+      for (size_t i = 0; i < kTriedAbove.size(); ++i) {
+        json[fmt::format("above {}", kTriedAbove[i])] = as_json(by_weight(seen, i));
+      }
+      return json;
+    });
+    std::vector<PromptAttention> candidates;
+    for (const double above : kTriedAbove) {
+      sparse.above = above;
+      sparse.head_shares = floats_of(found, fmt::format("above {}", above));
+      candidates.push_back(sparse);
+    }
+    return candidates;
+  }
+
   // Shares as plans keep them, whose mean is what was asked for but for rounding.
   std::vector<float> shares() {
     if (request_.rule == ShareRule::kEqual) return {};
     const bool by_mass = request_.rule == ShareRule::kKeptMass;
-    const JsonFields found = finding(
-        fmt::format("attention shares {} {}", share_rule_name(request_.rule), request_.share), [&] {
-          ordered_json list = ordered_json::array();
-          for (const double share : by_mass ? by_kept_mass() : by_importance()) {
-            list.push_back(rounded(share));
-          }
-          return ordered_json{{"shares", list}};
-        });
+    return floats_of(finding(fmt::format("attention shares {} {}", share_rule_name(request_.rule),
+                                         request_.share),
+                             [&] {
+                               return ordered_json{{"shares", as_json(by_mass ? by_kept_mass(look())
+                                                                              : by_importance())}};
+                             }),
+                     "shares");
+  }
+
+  static ordered_json as_json(const std::vector<double>& shares) {
+    ordered_json list = ordered_json::array();
+    for (const double share : shares) list.push_back(rounded(share));
+    return list;
+  }
+  static std::vector<float> floats_of(const JsonFields& fields, const std::string& name) {
     std::vector<float> shares;
-    for (const double share : found.positives("shares", 1.0)) {
+    for (const double share : fields.positives(name.c_str(), 1.0)) {
       shares.push_back(static_cast<float>(share));
     }
     return shares;
   }
 
-  // The heads that share keys have a share together.
-  std::vector<double> by_kept_mass() {
+  // What heads of keys keep, (n_layers * n_kv_heads), and how many heads share each.
+  struct Seen {
+    std::vector<KeptMass> by_share;
+    std::vector<std::array<KeptByWeight, kTriedAbove.size()>> by_weight;
+    size_t n_group = 1;
+  };
+
+  Seen look() {
     plan::Plan plan = plan_with({}, result_.window);
     plan.lanes = {{{}, plan.n_threads()}};  // one lane shows whole tensors
     plan.placements.clear();
@@ -190,14 +234,30 @@ class AttentionTuner {
     measure::perplexity_of_text(
         session, beginning_of_text(engine.tokenizer(), request_.calibration, n_tokens()),
         request_.stage("what heads attend to"));
+    return {statistics.mean_kept(), statistics.kept_by_weight(),
+            static_cast<size_t>(engine.blueprint().n_heads) /
+                static_cast<size_t>(engine.blueprint().n_kv_heads)};
+  }
+
+  // The heads that share keys have a share together.
+  std::vector<double> by_kept_mass(const Seen& seen) const {
     std::vector<std::vector<double>> kept;
-    for (const KeptMass& mass : statistics.mean_kept()) kept.emplace_back(mass.begin(), mass.end());
-    const std::vector<double> of_keys =
-        attention::shares_by_kept_mass(kKeptShares, kept, request_.share);
-    const auto n_group = static_cast<size_t>(engine.blueprint().n_heads) /
-                         static_cast<size_t>(engine.blueprint().n_kv_heads);
+    for (const KeptMass& mass : seen.by_share) kept.emplace_back(mass.begin(), mass.end());
     std::vector<double> shares;
-    for (const double share : of_keys) shares.insert(shares.end(), n_group, share);
+    for (const double share : attention::shares_by_kept_mass(kKeptShares, kept, request_.share)) {
+      shares.insert(shares.end(), seen.n_group, share);
+    }
+    return shares;
+  }
+
+  // Those that are diffuse with that threshold keep everything. The shares of the others count
+  // where each query chooses.
+  std::vector<double> by_weight(const Seen& seen, size_t threshold) const {
+    std::vector<double> shares = by_kept_mass(seen);
+    for (size_t head = 0; head < shares.size(); ++head) {
+      const KeptByWeight& kept = seen.by_weight[head / seen.n_group][threshold];
+      shares[head] = kept.worst < kLeastWorst ? 1.0 : std::min(shares[head], kNotAll);
+    }
     return shares;
   }
 
@@ -262,15 +322,17 @@ class AttentionTuner {
   // None where the text is too short.
   std::optional<Loss> loss_of(const PromptAttention& sparse) {
     const JsonFields found = finding(
-        fmt::format("attention loss {} {}", share_rule_name(request_.rule), sparse.share), [&] {
+        fmt::format("attention loss {} {} {}", share_rule_name(request_.rule), sparse.share,
+                    sparse.above),
+        [&] {
           const auto losses = [&](const PromptAttention& attention, const char* name) {
             return losses_of(plan_with(attention, result_.window), request_.held_out, n_tokens(),
                              request_.stage(name), sparse.from);
           };
-          const std::vector<double> full = losses({}, "predictions of full attention");
-          const std::vector<double> some = losses(sparse, "predictions of sparse attention");
-          if (full.size() < 2) return ordered_json{{"tokens", 0}};
-          const Loss loss = loss_between(full, some);
+          if (full_losses_.empty()) full_losses_ = losses({}, "predictions of full attention");
+          if (full_losses_.size() < 2) return ordered_json{{"tokens", 0}};
+          const Loss loss =
+              loss_between(full_losses_, losses(sparse, "predictions of sparse attention"));
           const bool is_finite = std::isfinite(loss.share) && std::isfinite(loss.error);
           return ordered_json{{"tokens", loss.n_tokens},
                               {"share", is_finite ? std::min(loss.share, kWorstNll) : kWorstNll},
@@ -300,6 +362,7 @@ class AttentionTuner {
 
   const AttentionRequest& request_;
   CalibrationState& state_;
+  std::vector<double> full_losses_;  // of full attention; empty: not measured yet
   AttentionTuning result_;
 };
 
@@ -308,13 +371,16 @@ class AttentionTuner {
 const char* share_rule_name(ShareRule rule) { return kRuleNames[static_cast<size_t>(rule)]; }
 
 ShareRule share_rule_from_name(std::string_view name) {
-  for (const ShareRule rule : {ShareRule::kKeptMass, ShareRule::kImportance, ShareRule::kEqual}) {
+  for (const ShareRule rule :
+       {ShareRule::kWeight, ShareRule::kKeptMass, ShareRule::kImportance, ShareRule::kEqual}) {
     if (name == share_rule_name(rule)) return rule;
   }
-  throw UsageError(fmt::format(
-      "'{}' is no rule for the shares of heads. Known are kept-mass (most of the softmax weight is "
-      "kept), importance (by what is lost without a head) and equal.",
-      name));
+  throw UsageError(
+      fmt::format("'{}' is no rule for the shares of heads. Known are weight (positions go by "
+                  "their weight, heads "
+                  "that are diffuse keep all), kept-mass (most of the softmax weight is kept), "
+                  "importance (by what is lost without a head) and equal.",
+                  name));
 }
 
 AttentionTuning tune_attention(const AttentionRequest& request, CalibrationState* state) {

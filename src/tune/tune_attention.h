@@ -16,6 +16,7 @@ namespace troika::tune {
 
 // How shares are found.
 enum class ShareRule : uint8_t {
+  kWeight,      // positions go by their weight, and heads of which it says too little keep all
   kKeptMass,    // so that the softmax weight that all heads keep is most
   kImportance,  // by what the model loses without a head: eq. (1) to (3) of shadowAttn
   kEqual,       // all the same
@@ -32,7 +33,7 @@ struct AttentionRequest {
   std::string held_out;
   std::string text_name;
   double share = plan::PromptAttention::kUsualShare;  // the mean of all heads
-  ShareRule rule = ShareRule::kKeptMass;
+  ShareRule rule = ShareRule::kWeight;
   double seconds = 0;            // that it may take
   double seconds_per_token = 0;  // of a prompt, about
   int trained_context = 0;

@@ -260,9 +260,10 @@ void add_attention(Command& command, const std::shared_ptr<TuneFlags>& flags) {
           [flags](const auto& text) {
             flags->request.share_rule = tune::share_rule_from_name(text);
           },
-          "How heads get their shares: kept-mass (most of the softmax weight is kept), importance "
-          "(by what is lost without a head, as shadowAttn has it; takes minutes) or equal")
-      ->shows_default("kept-mass");
+          "What heads keep: what weighs enough (weight; diffuse heads keep all), or shares, "
+          "kept-mass (most of the softmax weight is kept), importance (by what is lost without a "
+          "head, as shadowAttn has it; takes minutes) or equal")
+      ->shows_default("weight");
 }
 
 }  // namespace

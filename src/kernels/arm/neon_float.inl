@@ -27,6 +27,9 @@ struct V {
   // As on x86 the second operand wins where one is not a number; NEON's own would spread it.
   static F min(F a, F b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
   static F max(F a, F b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+  static F where_above(F a, F b, F then, F otherwise) {
+    return vbslq_f32(vcgtq_f32(a, b), then, otherwise);
+  }
   static F fma(F a, F b, F c) { return vfmaq_f32(c, a, b); }
   static F round(F a) { return vrndnq_f32(a); }
   static F power_of_two(F n) {

@@ -147,6 +147,7 @@ constinit const Table kTable = {
     .load_kv = load_kv,
     .weigh_scores = weigh_scores,
     .raise_largest = raise_largest,
+    .mark_first = mark_first,
     .pack_values = pack_values,
     .unpack_bf16 =
         by_type<UnpackBf16>([]<Type kType>() { return WithType<kType, unpack_bf16>::call; }),

@@ -34,6 +34,17 @@ void raise_largest(const float* scores, size_t stride, const float* minus, size_
   }
 }
 
+void mark_first(const float* scores, size_t stride, const float* limits, const float* marks,
+                size_t n_queries, size_t n, float* first) {
+  for (size_t p = 0; p < n; ++p) {
+    for (size_t q = 0; q < n_queries; ++q) {
+      if (!(scores[q * stride + p] > limits[q])) continue;
+      first[p] = marks[q];
+      break;
+    }
+  }
+}
+
 void load_kv(Type type, const std::byte* row, float* x, size_t n) {
   tensor::dequantize_row(type, row, x, n);
 }

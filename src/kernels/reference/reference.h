@@ -17,6 +17,8 @@ void pack_values(Type type, const std::byte* const* rows, size_t n, size_t head_
 float weigh_scores(const float* scores, size_t n, OnlineSoftmax* softmax, uint16_t* weights);
 void raise_largest(const float* scores, size_t stride, const float* minus, size_t n_queries,
                    size_t n, float* largest);
+void mark_first(const float* scores, size_t stride, const float* limits, const float* marks,
+                size_t n_queries, size_t n, float* first);
 void load_kv(Type type, const std::byte* row, float* x, size_t n);
 void store_kv(Type type, const float* x, std::byte* row, size_t n);
 

@@ -69,6 +69,35 @@ void raise_largest(const float* scores, size_t stride, const float* minus, size_
   });
 }
 
+// From the last query to the first, each over what later ones left.
+void mark_first(const float* scores, size_t stride, const float* limits, const float* marks,
+                size_t n_queries, size_t n, float* first) {
+  constexpr int kTogether = 4;
+  size_t p = 0;
+  for (; p + kTogether * V::kLanes <= n; p += kTogether * V::kLanes) {
+    F found[kTogether];
+    unrolled<kTogether>([&](auto i)
+                            TROIKA_INLINE { found[i] = V::load(first + p + i * V::kLanes); });
+    for (size_t q = n_queries; q-- > 0;) {
+      const float* const score = scores + q * stride + p;
+      const F limit = V::set(limits[q]), mark = V::set(marks[q]);
+      unrolled<kTogether>([&](auto i) TROIKA_INLINE {
+        found[i] = V::where_above(V::load(score + i * V::kLanes), limit, mark, found[i]);
+      });
+    }
+    unrolled<kTogether>([&](auto i)
+                            TROIKA_INLINE { V::store(first + p + i * V::kLanes, found[i]); });
+  }
+  for_each_vector(n - p, [&](size_t i, auto load, auto store) TROIKA_INLINE {
+    F found = load(first + p + i);
+    for (size_t q = n_queries; q-- > 0;) {
+      const F score = load(scores + q * stride + p + i);
+      found = V::where_above(score, V::set(limits[q]), V::set(marks[q]), found);
+    }
+    store(first + p + i, found);
+  });
+}
+
 template <typename Rows>
 void load_kv_of(const std::byte* row, float* x, size_t n) {
   for (size_t i = 0; i < n; i += V::kLanes) V::store(x + i, Rows::at(row, i));

@@ -38,4 +38,5 @@
 .load_kv = load_kv,
 .weigh_scores = weigh_scores,
 .raise_largest = raise_largest,
+.mark_first = mark_first,
 .pack_values = pack_values,

@@ -22,6 +22,9 @@ struct V {
   static F div(F a, F b) { return _mm256_div_ps(a, b); }
   static F min(F a, F b) { return _mm256_min_ps(a, b); }
   static F max(F a, F b) { return _mm256_max_ps(a, b); }
+  static F where_above(F a, F b, F then, F otherwise) {
+    return _mm256_blendv_ps(otherwise, then, _mm256_cmp_ps(a, b, _CMP_GT_OQ));
+  }
   static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
   static F round(F a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
   static F power_of_two(F n) {

@@ -126,6 +126,11 @@ class SparseItem {
     }
     leave_out(part);
   }
+  attention::Choice choice() const {
+    if (attention_.sparse.form == plan::AttentionForm::kBlock) return attention::Choice::kBlocks;
+    return attention_.sparse.above > 0.0 ? attention::Choice::kWeighty
+                                         : attention::Choice::kPositions;
+  }
   int first_query_head() const { return head_ * attention_.n_group; }
   double group_share() const {
     return attention_.sparse.share_of(first_query_head(), attention_.n_group);
@@ -147,10 +152,8 @@ class SparseItem {
     attention::attend_tiles(
         context_.kernels, positions_of(bound_, context_, tokens.last - 1, head_),
         queries_of(bound_, context_, tokens.first, head_), position_of(run_, tokens.first),
-        {attention_.sparse.form == plan::AttentionForm::kBlock ? attention::Choice::kBlocks
-                                                               : attention::Choice::kPositions,
-         group_share()},
-        room, context_.stretch_of(worker_), lists_);
+        {choice(), group_share(), attention_.sparse.above}, room, context_.stretch_of(worker_),
+        lists_);
   }
 
   void attend_in_int8(Tokens tokens) {
