@@ -27,9 +27,9 @@ using test_support::random_tokens;
 using test_support::TinyModel;
 using weights::NeuronPredictor;
 using weights::PredictorShape;
-using Logits = std::vector<float>;
+using AllLogits = std::vector<float>;
 
-constexpr float kAlways = -std::numeric_limits<float>::infinity();
+constexpr float kPredictsAll = -std::numeric_limits<float>::infinity();
 
 class NeuronPredictors : public testing::Test {
  protected:
@@ -51,11 +51,11 @@ class NeuronPredictors : public testing::Test {
   }
   ~NeuronPredictors() override { unsetenv("XDG_CACHE_HOME"); }
 
-  std::vector<Logits> talk(const Options& options) const {
+  std::vector<AllLogits> talk(const Options& options) const {
     Engine engine(options);
     Session session(engine);
     const std::vector<cache::Token> tokens = random_tokens(model_, 40, 5);
-    std::vector<Logits> all;
+    std::vector<AllLogits> all;
     session.prefill(std::span(tokens).first(32));
     all.push_back(copy_of(session.logits()));
     for (size_t i = 32; i < tokens.size(); ++i) {
@@ -91,12 +91,12 @@ class NeuronPredictors : public testing::Test {
 };
 
 TEST_F(NeuronPredictors, P3WhatIsPredictedHasTheExactGatesBits) {
-  const std::vector<Logits> exact = talk(options_);
-  write_constant(kAlways);
+  const std::vector<AllLogits> exact = talk(options_);
+  write_constant(kPredictsAll);
   EXPECT_EQ(talk(predicting()), exact);
   Options floats = options_;
   floats.activations = plan::Activations::kF32;
-  const std::vector<Logits> exact_floats = talk(floats);
+  const std::vector<AllLogits> exact_floats = talk(floats);
   floats.ffn.has_predictor = true;
   EXPECT_EQ(talk(floats), exact_floats);
   write_constant(0.5f);  // nothing is predicted
@@ -117,7 +117,7 @@ TEST_F(NeuronPredictors, P3ThreadsWidthsMemoryAndReadsChangeNoBit) {
     EXPECT_GT(q.recall, 0.5);
     EXPECT_LE(q.recall, 1.0);
   }
-  const std::vector<Logits> expected = talk(predicting());
+  const std::vector<AllLogits> expected = talk(predicting());
   EXPECT_NE(expected, talk(options_));
   for (const int n_threads : {1, 3}) {
     Options other = predicting();
@@ -154,7 +154,7 @@ TEST_F(NeuronPredictors, P3AFileThatDoesNotFitIsASentence) {
   EXPECT_NE(problem().find("There is no predictor"), std::string::npos) << problem();
   write(NeuronPredictor({model_.n_layers, 640, model_.width, 32}, 1.0));
   EXPECT_NE(problem().find("does not fit"), std::string::npos) << problem();
-  write_constant(kAlways);
+  write_constant(kPredictsAll);
   std::string whole = test::read_whole(path());
   for (const size_t at : {size_t{3}, size_t{30}, whole.size() - 100}) {
     std::string changed = whole;

@@ -138,7 +138,7 @@ void add_ffn(Command& command, prepare::Options& options) {
   command.add_option("--neuron-pins", options.ffn.pinned_percent,
                      "Likewise: percent of the places that the hottest neurons have for good, as "
                      "'troika neurons' counted them; the others go by who was used last "
-                     "(default: 50 where that was counted)");
+                     "(default: 0)");
   command.add_flag(
       "--neuron-predictor", options.ffn.has_predictor,
       "With by-neuron: compute only those rows of the gate whose neurons the predictor "

@@ -109,7 +109,7 @@ struct FfnChoice {
   // False: what one layer has read the next token reads anew, to see what a cache is worth.
   bool keeps_neurons = true;
   // How many percent of their places in memory are those of the hottest for good; the others go by
-  // who was used last (P5). None: the usual share where it is known which are hot, else 0.
+  // who was used last (P5). None: the usual share.
   std::optional<int> pinned_percent;
   // Whether a predictor says which rows of the gate are computed (P3); a plan that has one says so
   // too, unless it may not.
@@ -119,7 +119,7 @@ struct FfnChoice {
   std::optional<plan::FfnGates> gates;
 };
 
-inline constexpr int kUsualPinnedPercent = 50;
+inline constexpr int kUsualPinnedPercent = 0;
 
 // Where weights lie: see weight_pages.h.
 enum class Load { kAuto, kMap, kCopy };

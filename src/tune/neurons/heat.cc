@@ -83,7 +83,9 @@ HeatReport measure_heat(const HeatOptions& options) {
   if (options.progress) options.progress(tokens.size(), tokens.size());
   report.heat.set_tokens(tokens.size());
   report.path = prepare::neuron_file_path("heat", engine.file());
-  weights::write_heat(report.path, weights::content_key(engine.file()), report.heat);
+  // Read anew, as the engine may have put rows side by side in its copy.
+  const gguf::File file = gguf::File::open(engine.file().path());
+  weights::write_heat(report.path, weights::content_key(file), report.heat);
   return report;
 }
 

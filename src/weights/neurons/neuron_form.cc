@@ -55,6 +55,10 @@ NeuronForm::Row::Row(const Matrix& matrix) {
 }
 
 void NeuronForm::Row::divide(const std::byte* row, std::byte* scales, std::byte* levels) const {
+  if (n_scale_bytes == 0) {
+    std::memcpy(levels, row, bytes());
+    return;
+  }
   const size_t n_levels = block_bytes - n_scale_bytes;
   for (size_t i = 0; i < n_blocks; ++i) {
     const std::byte* const block = row + i * block_bytes;
