@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <random>
 #include <vector>
 
 #include "base/clock.h"
@@ -14,6 +13,7 @@
 #include "base/spin.h"
 #include "base/system.h"
 #include "bench/busy_lane.h"
+#include "bench/one_product.h"
 #include "kernels/choose.h"
 #include "lanes/host/host_lane.h"
 #include "lanes/machine.h"
@@ -31,77 +31,10 @@ constexpr int kRuns = 20;
 constexpr int kHandovers = 1000;
 constexpr int kPeaks = 3;
 
-struct Product {
-  int n_tokens, k, n_rows;
-  double operations() const { return 2.0 * n_tokens * k * n_rows; }
-};
-
-// The fastest of many runs, in microseconds.
-template <typename Body>
-double best_us(Body body) {
-  const RealClock clock;
-  double best = 1e30;
-  for (int i = 0; i < kRuns; ++i) {
-    const double start = clock.now_us();
-    body();
-    best = std::min(best, clock.now_us() - start);
-  }
-  return best;
-}
-
-std::vector<float> random_floats(size_t n, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(n);
-  for (float& value : values) value = normal(random);
-  return values;
-}
-
-struct OneProduct {
-  OneProduct(const Product& p, tensor::Type type, lanes::Memory* memory) {
-    const auto k = static_cast<size_t>(p.k), n_rows = static_cast<size_t>(p.n_rows);
-    const size_t row_bytes = tensor::row_bytes(type, k);
-    weight.resize(row_bytes * n_rows);
-    const std::vector<float> floats = random_floats(k * n_rows, 1);
-    for (size_t row = 0; row < n_rows; ++row) {
-      tensor::quantize_row(type, floats.data() + row * k, weight.data() + row * row_bytes, k);
-    }
-    blueprint.values = {{"x", p.k, false}, {"y", p.n_rows, false}};
-    blueprint.weights.push_back({"w", 0, p.n_rows, p.k, p.n_rows, 0});
-    model::Op op{model::OpKind::kLinear};
-    op.layer = 0;
-    op.inputs[0] = 0;
-    op.output = 1;
-    op.weight = 0;
-    blueprint.ops.push_back(op);
-    std::vector<weights::Constant> constants(1);
-    constants[0].matrix = {type, weight.data(), row_bytes, p.n_rows, p.k};
-    store = std::make_unique<weights::Store>(blueprint, std::move(constants));
-    const model::WeightId id[] = {0};
-    store->pack_int8(id, 1);
-    buffers = std::make_unique<lanes::Buffers>(blueprint, p.n_tokens, 1, true, 1, memory);
-    const std::vector<float> x = random_floats(k * static_cast<size_t>(p.n_tokens), 2);
-    std::copy(x.begin(), x.end(), buffers->view(0).floats());
-  }
-  model::Blueprint blueprint;
-  std::vector<std::byte> weight;
-  std::unique_ptr<weights::Store> store;
-  std::unique_ptr<lanes::Buffers> buffers;
-};
+using bench::Product;
 
 double lane_us(lanes::Lane& lane, const Product& p, tensor::Type type) {
-  const OneProduct product(p, type, lane.memory());
-  const lanes::Subgraph subgraph = {&product.blueprint, product.blueprint.ops, "ffn"};
-  const auto executable =
-      lane.build(subgraph, {plan::Phase::kPrompt, p.n_tokens}, *product.store, *product.buffers);
-  lanes::Run run;
-  run.phase = plan::Phase::kPrompt;
-  run.n_tokens = p.n_tokens;
-  return best_us([&] {
-    lanes::Ended ended;
-    lane.submit(*executable, run, ended);
-    ended.latch.wait();
-  });
+  return bench::OneProduct(p, type, lane.memory()).lane_us(lane, p.n_tokens, kRuns);
 }
 
 void print(const std::string& name, const Product& p, double us, double peak) {
@@ -227,7 +160,7 @@ void print_lane_handovers(lanes::opencl::DeviceOptions options, const kernels::K
     lanes::OpenclLane device(options, kernels.table, {});
     for (const int n_tokens : {2, 8, 32}) {
       const Product p = {n_tokens, 1024, 1024};
-      const OneProduct product(p, tensor::Type::kQ4_0, device.memory());
+      const bench::OneProduct product(p, tensor::Type::kQ4_0, device.memory());
       const lanes::Subgraph subgraph = {&product.blueprint, product.blueprint.ops, "ffn"};
       const auto executable = device.build(subgraph, {plan::Phase::kPrompt, n_tokens},
                                            *product.store, *product.buffers);

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "tests/support/int8_plan.h"
 #include "tests/support/prompt_case.h"
+#include "tests/support/prompt_rows.h"
 #include "tests/support/tiny_engine.h"
 
 namespace troika {
@@ -108,21 +109,8 @@ class RandomCuts {
   int first_lane_ = 0;
 };
 
-// Logits behind prompts, behind steps of one row, and of the rows of a wide step.
 std::vector<Row> rows_of(Engine& engine, const TinyModel& model) {
-  std::vector<Row> rows;
-  for (const int length : kLengths) {
-    Session session(engine);
-    session.prefill(test_support::random_tokens(model, static_cast<size_t>(length), 5));
-    rows.push_back(copy_of(session.logits()));
-    for (const Token token : test_support::random_tokens(model, 3, 6)) {
-      session.append(token);
-      rows.push_back(copy_of(session.logits()));
-    }
-    session.evaluate(test_support::random_tokens(model, 11, 7),
-                     [&](int, std::span<const float> row) { rows.push_back(copy_of(row)); });
-  }
-  return rows;
+  return test_support::rows_behind(engine, model, kLengths, 11);
 }
 
 // The same on two lanes, cut; of odd seeds from a copy, whose rows stand side by side.

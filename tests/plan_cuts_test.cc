@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "plan/plan_json.h"
 #include "tests/support/prompt_case.h"
+#include "tests/support/prompt_rows.h"
 #include "tests/support/tiny_engine.h"
 
 namespace troika {
@@ -31,19 +32,7 @@ constexpr int kPlanCutChunk = 64;
 constexpr int kPlanCutLengths[] = {9, 60, 75, 80, 150, 2 * kPlanCutChunk + 76};
 
 std::vector<Row> rows_behind(Engine& engine, const TinyModel& model) {
-  std::vector<Row> rows;
-  for (const int length : kPlanCutLengths) {
-    Session session(engine);
-    session.prefill(test_support::random_tokens(model, static_cast<size_t>(length), 5));
-    rows.push_back(copy_of(session.logits()));
-    for (const Token token : test_support::random_tokens(model, 3, 6)) {
-      session.append(token);
-      rows.push_back(copy_of(session.logits()));
-    }
-    session.evaluate(test_support::random_tokens(model, 7, 7),
-                     [&](int, std::span<const float> row) { rows.push_back(copy_of(row)); });
-  }
-  return rows;
+  return test_support::rows_behind(engine, model, kPlanCutLengths, 7);
 }
 
 struct CutCase {

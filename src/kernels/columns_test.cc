@@ -1,4 +1,5 @@
-// Products by neuron (P1).
+// Products by neuron (P1). The levels are encoded here a second time, plainly, and not by
+// weights/neurons/columns.cc: a mistake there must not make its own kernels look right.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -29,7 +29,6 @@ constexpr size_t bf16_depth(size_t k) {
   return (k + kBf16TileDepth - 1) / kBf16TileDepth * kBf16TileDepth;
 }
 constexpr size_t int8_strip_bytes(size_t k) { return int8_depth(k) * kPanelRows; }
-constexpr size_t bf16_strip_bytes(size_t k) { return 2 * bf16_depth(k) * kPanelRows; }
 
 // A matrix as int8 with a scale for each row (output channel): weight = level * scale. The three
 // lists begin with strip `begin`, because a matrix may be unpacked a few strips at a time.

@@ -206,13 +206,14 @@ TEST_P(StripKernels, PanelsHaveTheBitsOfTheFilesOrder) {
         for (const size_t first_k : {size_t{0}, size_t{256}}) {
           if (first_k >= k) continue;
           const size_t n_k = bf16_depth(k - first_k);
-          wanted.assign(bf16_strip_bytes(n_k) / kLineBytes, Line());
+          const size_t bytes = n_k * kPanelRows * sizeof(uint16_t);
+          wanted.assign(bytes / kLineBytes, Line());
           found.assign(wanted.size(), Line());
           find(table().unpack_bf16, type)(rows, first_k, n_k,
                                           reinterpret_cast<uint16_t*>(wanted.data()));
           find(table().unpack_bf16_strips, type)(strips, first_k, n_k,
                                                  reinterpret_cast<uint16_t*>(found.data()));
-          EXPECT_EQ(std::memcmp(wanted.data(), found.data(), bf16_strip_bytes(n_k)), 0)
+          EXPECT_EQ(std::memcmp(wanted.data(), found.data(), bytes), 0)
               << where << " bf16 from " << first_k;
         }
       }

@@ -9,6 +9,19 @@
 namespace troika::tune {
 namespace {
 
+// Whatever is chosen, it computes the same.
+void expect_same_text(const PlanCandidate& candidate, prepare::Options options,
+                      const test_support::TinyEngine& tiny) {
+  options.plan.exact = candidate.plan;
+  engine::Engine engine(options);
+  engine::Session session(engine);
+  const std::vector<cache::Token> prompt = {1, 5, 9, 200, 31};
+  session.prefill(prompt);
+  tiny.session->prefill(prompt);
+  EXPECT_EQ(test_support::copy_of(session.logits()), test_support::copy_of(tiny.session->logits()))
+      << candidate.name;
+}
+
 TEST(ChoosePlan, H11_CandidatesArePredictedAndTheBestOneRuns) {
   const test_support::TinyEngine tiny;
   ChooseRequest request;
@@ -28,17 +41,7 @@ TEST(ChoosePlan, H11_CandidatesArePredictedAndTheBestOneRuns) {
     EXPECT_GT(c.prompt_us[1], 0.0) << c.name;
     EXPECT_GT(c.step_us, 0.0);
     has_single_thread |= c.plan.n_threads() == 1;
-    // Whatever is chosen, it computes the same.
-    prepare::Options options = request.options;
-    options.plan.exact = c.plan;
-    engine::Engine engine(options);
-    engine::Session session(engine);
-    const std::vector<cache::Token> prompt = {1, 5, 9, 200, 31};
-    session.prefill(prompt);
-    tiny.session->prefill(prompt);
-    EXPECT_EQ(test_support::copy_of(session.logits()),
-              test_support::copy_of(tiny.session->logits()))
-        << c.name;
+    expect_same_text(c, request.options, tiny);
   }
   EXPECT_TRUE(has_single_thread);
 }
@@ -60,16 +63,7 @@ TEST(ChoosePlan, H10_LanesAreTriedWithAndWithoutCuts) {
   EXPECT_TRUE(choice.candidates[0].plan.cuts.empty());
   EXPECT_FALSE(choice.candidates[0].notes.empty());
   for (const PlanCandidate& c : choice.candidates) {
-    prepare::Options options = request.options;
-    options.plan.exact = c.plan;
-    engine::Engine engine(options);
-    engine::Session session(engine);
-    const std::vector<cache::Token> prompt = {1, 5, 9, 200, 31};
-    session.prefill(prompt);
-    tiny.session->prefill(prompt);
-    EXPECT_EQ(test_support::copy_of(session.logits()),
-              test_support::copy_of(tiny.session->logits()))
-        << c.name;
+    expect_same_text(c, request.options, tiny);
   }
   request.options.lanes.has_cuts = false;
   EXPECT_EQ(choose_plan(request, stage).candidates.size(), 1u);

@@ -1,28 +1,17 @@
 // Several answers to one prompt as a user meets them: each is the one that its seed gives alone.
 #include <nlohmann/json.hpp>
 
-#include "tests/program/troika.h"
+#include "tests/program/run_test.h"
 
 namespace troika::test {
 namespace {
 
 using nlohmann::json;
 
-class Answers : public ProgramTest {
+class Answers : public RunTest {
  protected:
+  Answers() : RunTest({"-p", "Once upon a time", "-n", "30"}) {}
   void SetUp() override { model_ = write(small_model()); }
-  Finished run(std::vector<std::string> more) const {
-    std::vector<std::string> words = {"run", model_, "-p", "Once upon a time", "-n", "30"};
-    words.insert(words.end(), more.begin(), more.end());
-    return troika(words);
-  }
-  json run_json(std::vector<std::string> more) const {
-    more.push_back("--json");
-    const Finished finished = run(std::move(more));
-    expect_success(finished);
-    return json::parse(finished.out, nullptr, /*allow_exceptions=*/false);
-  }
-  std::string model_;
 };
 
 TEST_F(Answers, EachIsTheOneThatItsSeedGivesAlone) {

@@ -2,15 +2,16 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "tests/program/troika.h"
+#include "tests/program/run_test.h"
 
 namespace troika::test {
 namespace {
 
 using nlohmann::json;
 
-class GrammarRuns : public ProgramTest {
+class GrammarRuns : public RunTest {
  protected:
+  GrammarRuns() : RunTest({"-p", "Once upon a time", "--seed", "3", "--temp", "1"}) {}
   void SetUp() override {
     model_ = write(small_model());
     schema_ = folder_.file("person.json");
@@ -20,19 +21,7 @@ class GrammarRuns : public ProgramTest {
                     "is_known":{"type":"boolean"}},"required":["name_of_the_person","is_known"],
                     "additionalProperties":false})");
   }
-  Finished run(std::vector<std::string> more) const {
-    std::vector<std::string> words = {"run",    model_, "-p",     "Once upon a time",
-                                      "--seed", "3",    "--temp", "1"};
-    words.insert(words.end(), more.begin(), more.end());
-    return troika(words);
-  }
-  json run_json(std::vector<std::string> more) const {
-    more.push_back("--json");
-    const Finished finished = run(std::move(more));
-    expect_success(finished);
-    return json::parse(finished.out, nullptr, /*allow_exceptions=*/false);
-  }
-  std::string model_, schema_;
+  std::string schema_;
 };
 
 TEST_F(GrammarRuns, TheAnswerFitsItsSchemaWithDraftsAndWithout) {

@@ -1,15 +1,17 @@
 // A model that is larger than its memory, as a user meets it (P10).
 #include <nlohmann/json.hpp>
 
-#include "tests/program/troika.h"
+#include "tests/program/run_test.h"
 
 namespace troika::test {
 namespace {
 
 using nlohmann::json;
 
-class Streaming : public ProgramTest {
+class Streaming : public RunTest {
  protected:
+  Streaming()
+      : RunTest({"-p", "Once upon a time", "-n", "12", "--temp", "0", "--context", "128"}) {}
   void SetUp() override {
     test_support::TinyModel model = test_support::tiny_model("llama");
     model.type = test_support::kQ8_0;
@@ -20,19 +22,6 @@ class Streaming : public ProgramTest {
     model.ffn_width = 2048;
     model_ = write(model);
   }
-  Finished run(std::vector<std::string> more) const {
-    std::vector<std::string> words = {"run", model_,   "-p", "Once upon a time", "-n",
-                                      "12",  "--temp", "0",  "--context",        "128"};
-    words.insert(words.end(), more.begin(), more.end());
-    return troika(words);
-  }
-  json run_json(std::vector<std::string> more) const {
-    more.push_back("--json");
-    const Finished finished = run(std::move(more));
-    expect_success(finished);
-    return json::parse(finished.out, nullptr, /*allow_exceptions=*/false);
-  }
-  std::string model_;
 };
 
 TEST_F(Streaming, P10TheTextIsThatOfAModelInMemory) {
