@@ -13,6 +13,7 @@
 #include "forge/random_key.h"
 #include "forge/random_normal.h"
 #include "forge/row_stream.h"
+#include "plan/firing_law.h"
 #include "tensor/codec.h"
 
 namespace troika::forge {
@@ -22,7 +23,7 @@ using model::KnownTensor;
 using tensor::Type;
 
 constexpr size_t kBlock = 32;  // the constant channels, and what rows are put together from
-constexpr double kMostFrequent = 0.98;
+constexpr double kMostFrequent = plan::FiringLaw{}.most;
 // With ReLU of both factors, so often the second one is above 0.
 constexpr double kUpFrequency = 0.8;
 // The share of a row's weight that lies in a space of a quarter of the width, where a predictor of
@@ -63,16 +64,6 @@ bool ends_with(const std::string& name, const char* part) {
   return name.ends_with(std::string(".") + part + ".weight");
 }
 
-// The sum is exact enough at any length, and the same on every machine with the same C library.
-double mean_of_law(double c, double alpha, double most, size_t n) {
-  double sum = 0.0;
-  for (size_t i = 0; i < n; ++i) {
-    const double q = (static_cast<double>(i) + 0.5) / static_cast<double>(n);
-    sum += std::min(most, c * std::pow(q, -alpha));
-  }
-  return sum / static_cast<double>(n);
-}
-
 void check_type(Type type, const KnownTensor& tensor) {
   const size_t block = tensor::type_info(type).block_length;
   if (tensor::is_float(type) || (block == kBlock && type != Type::kMXFP4)) return;
@@ -94,17 +85,8 @@ double normal_quantile_above(double probability) {
 }
 
 std::vector<double> live_frequencies(const SparsityLaw& law, size_t n) {
-  double low = 0.0, high = kMostFrequent;
-  for (int i = 0; i < 60; ++i) {
-    const double middle = 0.5 * (low + high);
-    (mean_of_law(middle, law.alpha, kMostFrequent, n) < law.live ? low : high) = middle;
-  }
-  std::vector<double> frequencies(n);
-  for (size_t i = 0; i < n; ++i) {
-    const double q = (static_cast<double>(i) + 0.5) / static_cast<double>(n);
-    frequencies[i] = std::min(kMostFrequent, low * std::pow(q, -law.alpha));
-  }
-  return frequencies;
+  return plan::firing_shares({.live_share = law.live, .power = law.alpha, .most = kMostFrequent},
+                             static_cast<int>(n));
 }
 
 SparsityPlanter::SparsityPlanter(const SparsityLaw& law, const model::KnownModel& model,

@@ -42,12 +42,6 @@ class TaskBindings {
     for (weights::Lease& lease : leases_) lease = {};
   }
   const weights::Lease& lease(int index) const { return leases_[static_cast<size_t>(index)]; }
-  // What the first lease that is not ready waits for; null where all are. REQUIRES: acquired.
-  const weights::NeededRead* missing() const {
-    const auto at = std::find_if(leases_.begin(), leases_.end(),
-                                 [](const weights::Lease& lease) { return !lease.is_ready(); });
-    return at == leases_.end() ? nullptr : &at->needed_read();
-  }
 
  private:
   struct Wanted {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/firing_law.h"
+
 namespace troika::plan {
 
 // The first six are the steps of Figure 14: each has what the ones before it have.
@@ -43,6 +45,7 @@ struct NeuronStatistics {
   double overlap = 0.0;
   double continue_share = 0.8;  // of neurons whose gate was computed that need up and down, too
 
+  FiringLaw law() const { return {live_share, power, most}; }
   bool operator==(const NeuronStatistics&) const = default;
 };
 

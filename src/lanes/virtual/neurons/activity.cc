@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "plan/firing_law.h"
 
 namespace troika::lanes {
 namespace {
@@ -13,31 +14,10 @@ constexpr double kTwoTo32 = 4294967296.0;
 
 }  // namespace
 
-std::vector<double> firing_shares(const plan::NeuronStatistics& statistics, int n_neurons) {
-  TROIKA_ASSERT(n_neurons > 0);
-  std::vector<double> shares(static_cast<size_t>(n_neurons));  // for c = 1, without a limit
-  for (int i = 0; i < n_neurons; ++i) {
-    shares[static_cast<size_t>(i)] = std::pow((i + 0.5) / n_neurons, -statistics.power);
-  }
-  const auto mean_at = [&](double c) {
-    double sum = 0.0;
-    for (const double share : shares) sum += std::min(statistics.most, c * share);
-    return sum / n_neurons;
-  };
-  // The mean grows with c, up to that of neurons which all fire as often as any may.
-  double low = 0.0, high = 1e3;
-  for (int i = 0; i < 60; ++i) {
-    const double middle = (low + high) / 2.0;
-    (mean_at(middle) < statistics.live_share ? low : high) = middle;
-  }
-  for (double& share : shares) share = std::min(statistics.most, high * share);
-  return shares;
-}
-
 NeuronActivity::NeuronActivity(const plan::NeuronStatistics& statistics, int n_groups,
                                int n_neurons, uint64_t seed)
     : statistics_(statistics),
-      shares_(firing_shares(statistics, n_neurons)),
+      shares_(plan::firing_shares(statistics.law(), n_neurons)),
       n_groups_(n_groups),
       state_(random_bits(seed, 0) | 1) {
   for (const double share : shares_) {

@@ -11,9 +11,6 @@
 
 namespace troika::lanes {
 
-// How likely the neuron at each place of the order of heat is to fire at a token.
-std::vector<double> firing_shares(const plan::NeuronStatistics& statistics, int n_neurons);
-
 // Groups are layers, or experts of layers; each sequence has neurons of its own, which do at a
 // token what they did at the one before with the probability `overlap`, and are drawn anew
 // otherwise.

@@ -37,7 +37,7 @@ plan::NeuronPlan plan_of(const NeuronShape& shape, double share, double overlap)
 
 // What P §2.2 and §7.2.2 print of batches follows from the law: pf024, pf028.
 TEST(NeuronActivity, P8TheLawGivesWhatThePaperSaysOfBatches) {
-  const std::vector<double> shares = firing_shares({}, 14336);
+  const std::vector<double> shares = plan::firing_shares({}, 14336);
   const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
   EXPECT_NEAR(sum / 14336, 0.15, 1e-4);
   const auto share_above = [&](double often, int batch) {

@@ -1,0 +1,31 @@
+#include "plan/firing_law.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace troika::plan {
+
+std::vector<double> firing_shares(const FiringLaw& law, int n_neurons) {
+  TROIKA_ASSERT(n_neurons > 0);
+  std::vector<double> shares(static_cast<size_t>(n_neurons));  // for c = 1, without a limit
+  for (int i = 0; i < n_neurons; ++i) {
+    shares[static_cast<size_t>(i)] = std::pow((i + 0.5) / n_neurons, -law.power);
+  }
+  const auto mean_at = [&](double c) {
+    double sum = 0.0;
+    for (const double share : shares) sum += std::min(law.most, c * share);
+    return sum / n_neurons;
+  };
+  // The mean grows with c, up to that of neurons which all fire as often as any may.
+  double low = 0.0, high = 1e3;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2.0;
+    (mean_at(middle) < law.live_share ? low : high) = middle;
+  }
+  for (double& share : shares) share = std::min(law.most, high * share);
+  return shares;
+}
+
+}  // namespace troika::plan
