@@ -15,10 +15,13 @@ struct SeenPositions {
 };
 
 // Tokens and one key/value head. Token t sees the positions seen[t] of the joined list. REQUIRES: a
-// token begins no earlier than the one before it, and sees no fewer positions.
+// token begins no earlier than the one before it, and sees no fewer positions; or else, all begin
+// at 0, see the whole prefix, and have branches.
 struct AttentionTile {
   Attention first;  // of token 0: its q and out. The lists are those of the last token.
   std::span<const SeenPositions> seen;
+  // What each token sees behind the prefix, in place of `own`: of tokens that branch.
+  std::span<const std::span<const uint32_t>> branches = {};
   size_t q_token_stride = 0;
   size_t out_token_stride = 0;
   float* workspace = nullptr;  // attention_tile_floats, at a multiple of 64 bytes
@@ -53,6 +56,10 @@ inline Attention token_of(const AttentionTile& tile, size_t token) {
   Attention one = tile.first;
   one.q += token * tile.q_token_stride;
   one.out += token * tile.out_token_stride;
+  if (!tile.branches.empty()) {
+    one.own = tile.branches[token];
+    return one;
+  }
   one.prefix = cut(tile.first.prefix, seen.first, seen.last);
   one.own = cut(tile.first.own, std::max(seen.first, n_prefix) - n_prefix,
                 std::max(seen.last, n_prefix) - n_prefix);

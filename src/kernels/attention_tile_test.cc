@@ -53,7 +53,7 @@ class AttentionTileTest : public EveryImplementation {
     args.soft_cap = c.soft_cap;
     const std::span<const uint32_t> list(slots);
     n_prefix = std::min(n_prefix, slots.size());
-    AttentionTile tile{args, seen, token_floats, token_floats, workspace.data()};
+    AttentionTile tile{args, seen, {}, token_floats, token_floats, workspace.data()};
     tile.first.out = together.data();
     tile.first.prefix = list.first(n_prefix);
     tile.first.own = list.subspan(n_prefix);
@@ -164,7 +164,7 @@ TEST_P(AttentionTileTest, WhatATokenDoesNotSeeDoesNotReachIt) {
   for (size_t t = 0; t < kTokens; ++t) seen.push_back({0, t + 1});
   const std::vector<float> q = random_floats(kTokens * kHeadSize, 3);
   std::vector<float> out(q.size()), workspace(attention_tile_floats(kHeadSize));
-  AttentionTile tile{{}, seen, kHeadSize, kHeadSize, workspace.data()};
+  AttentionTile tile{{}, seen, {}, kHeadSize, kHeadSize, workspace.data()};
   tile.first.q = q.data();
   tile.first.n_heads = 1;
   tile.first.head_size = kHeadSize;
@@ -175,6 +175,57 @@ TEST_P(AttentionTileTest, WhatATokenDoesNotSeeDoesNotReachIt) {
   tile.first.out = out.data();
   table().attention_tile(tile);
   for (size_t i = 0; i < (kTokens - 1) * kHeadSize; ++i) ASSERT_FALSE(std::isnan(out[i])) << i;
+}
+
+// Rows of a tree see a list together, and behind it their own ancestors.
+TEST_P(AttentionTileTest, TokensThatBranch) {
+  constexpr size_t kHeadSize = 32;
+  std::mt19937 random(5);
+  for (const size_t n_prefix : {0, 1, 50, 63, 64, 65, 130, 440, 505, 512, 1015}) {
+    for (const auto& [n_tokens, n_heads] :
+         {std::pair<size_t, size_t>(2, 6), {15, 6}, {32, 1}, {7, 30}}) {
+      const std::vector<uint32_t> slots = shuffled_slots(n_prefix + n_tokens);
+      const TestCache k(reference::kTable, Type::kF16, kHeadSize, slots.size(), 11);
+      const TestCache v(reference::kTable, Type::kF16, kHeadSize, slots.size(), 12);
+      const std::span<const uint32_t> prefix = std::span(slots).first(n_prefix);
+      std::vector<std::vector<uint32_t>> ancestors;
+      std::vector<std::span<const uint32_t>> branches;
+      std::vector<SeenPositions> seen;
+      for (size_t t = 0; t < n_tokens; ++t) {
+        // Mostly a chain, so that some are long.
+        const size_t parent = random() % 4 == 0 && t > 0 ? random() % t : t - 1;
+        ancestors.push_back(t == 0 ? std::vector<uint32_t>() : ancestors[parent]);
+        ancestors.back().push_back(slots[n_prefix + t]);
+      }
+      for (const auto& own : ancestors) {
+        branches.emplace_back(own);
+        seen.push_back({0, n_prefix + own.size()});
+      }
+      const size_t token_floats = n_heads * kHeadSize;
+      const std::vector<float> q = random_floats(n_tokens * token_floats, 78, 3);
+      std::vector<float> together(q.size(), -3), alone(q.size(), -3);
+      std::vector<float> workspace(attention_tile_floats(kHeadSize));
+      AttentionTile tile{{}, seen, branches, token_floats, token_floats, workspace.data()};
+      tile.first.q = q.data();
+      tile.first.n_heads = static_cast<uint32_t>(n_heads);
+      tile.first.head_size = kHeadSize;
+      tile.first.q_stride = tile.first.out_stride = kHeadSize;
+      tile.first.k = k.head(1);
+      tile.first.v = v.head(1);
+      tile.first.prefix = prefix;
+      tile.first.out = together.data();
+      table().attention_tile(tile);
+      for (size_t t = 0; t < n_tokens; ++t) {
+        Attention one = tile.first;
+        one.q = q.data() + t * token_floats;
+        one.own = branches[t];
+        one.out = alone.data() + t * token_floats;
+        table().attention(one);
+      }
+      ASSERT_EQ(std::memcmp(together.data(), alone.data(), q.size() * sizeof(float)), 0)
+          << n_prefix << " " << n_tokens << " " << n_heads;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, AttentionTileTest, every_implementation(), implementation_name);

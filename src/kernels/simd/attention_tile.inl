@@ -102,13 +102,20 @@ class TileWalk {
 
   void run() {
     take_queries();
-    const size_t n_blocks = (n_seen(n_tokens_ - 1) + kAttentionBlock - 1) / kAttentionBlock;
+    size_t most_seen = 0;
+    for (size_t t = 0; t < n_tokens_; ++t)
+      most_seen = n_seen(t) > most_seen ? n_seen(t) : most_seen;
+    const size_t n_blocks = (most_seen + kAttentionBlock - 1) / kAttentionBlock;
+    // Behind these, tokens that branch see rows of their own.
+    const size_t n_shared =
+        tile_.branches.empty() ? n_blocks : args_.prefix.size() / kAttentionBlock;
     constexpr size_t kBlocks = kAttentionSegment / kAttentionBlock;
     for (size_t b = 0; b < n_blocks; ++b) {
       if (b % kBlocks == 0) begin_segment();
-      take_block(b);
-      for (size_t q = seeing_ * n_heads_; q < n_queries_; q += kTilePass) {
-        pass(q, q + kTilePass < n_queries_ ? q + kTilePass : n_queries_);
+      if (b < n_shared) {
+        together_in(b);
+      } else {
+        one_by_one_in(b);
       }
       if (b % kBlocks == kBlocks - 1 || b + 1 == n_blocks) end_segment(b / kBlocks);
     }
@@ -130,6 +137,33 @@ class TileWalk {
     return {begin, begin + (rest < kAttentionBlock ? rest : kAttentionBlock)};
   }
 
+  void together_in(size_t block) {
+    behind_ = block * kAttentionBlock;
+    seeing_ = 0;
+    while (n_seen(seeing_) <= behind_) ++seeing_;
+    take_rows(n_tokens_ - 1);
+    for (size_t q = seeing_ * n_heads_; q < n_queries_; q += kTilePass) {
+      const size_t last = q + kTilePass < n_queries_ ? q + kTilePass : n_queries_;
+      weigh_pass(q, last);
+      add_values_of_pass(q, last);
+    }
+  }
+
+  void one_by_one_in(size_t block) {
+    behind_ = block * kAttentionBlock;
+    for (seeing_ = 0; seeing_ < n_tokens_; ++seeing_) {
+      if (n_seen(seeing_) <= behind_) continue;
+      take_rows(seeing_);
+      const size_t end = (seeing_ + 1) * n_heads_;
+      for (size_t q = seeing_ * n_heads_; q < end; q += kTilePass) {
+        const size_t last = q + kTilePass < end ? q + kTilePass : end;
+        weigh_pass(q, last);
+        // A pass of several would add to the sums of the tokens behind this one.
+        for (size_t i = q; i < last; ++i) add_alone(i, q, range_of(i));
+      }
+    }
+  }
+
   // The rows behind the last query are multiplied along with it.
   void take_queries() {
     for (size_t q = 0; q < n_queries_; ++q) {
@@ -146,16 +180,21 @@ class TileWalk {
     for (size_t q = 0; q < n_queries_; ++q) running_[q] = Running();
   }
 
-  void take_block(size_t block) {
-    behind_ = block * kAttentionBlock;
-    seeing_ = 0;
-    while (n_seen(seeing_) <= behind_) ++seeing_;
+  uint32_t slot_of(size_t token, size_t position) const {
+    if (tile_.branches.empty() || position < args_.prefix.size()) {
+      return visible_slot(args_, position);
+    }
+    return tile_.branches[first_ + token][position - args_.prefix.size()];
+  }
+
+  // The rows at hand, as far as this token sees them.
+  void take_rows(size_t token) {
     const size_t begin = seen(seeing_).first + behind_;
-    const size_t n = range_of(n_queries_ - 1).end;
+    const size_t n = range_of(token * n_heads_).end;
     WidenRow* const widen_key = widen_for(args_.k.type);
     WidenRow* const widen_value = widen_for(args_.v.type);
     for (size_t p = 0; p < n; ++p) {
-      const uint32_t slot = visible_slot(args_, begin + p);
+      const uint32_t slot = slot_of(token, begin + p);
       float* key = keys_ + p / kQuad * kQuad * stride_ + p % kQuad * V::kLanes;
       widen_key(kv_row(args_.k, slot), args_.head_size, key, kQuad * kTilePair, kQuad * V::kLanes);
       widen_value(kv_row(args_.v, slot), args_.head_size, values_ + p * kTilePair,
@@ -163,8 +202,8 @@ class TileWalk {
     }
   }
 
-  // The queries first .. last meet the rows at hand.
-  void pass(size_t first, size_t last) {
+  // The queries first .. last meet the keys at hand, and their scores become weights.
+  void weigh_pass(size_t first, size_t last) {
     const size_t end = range_of(last - 1).end;
     for (size_t p = range_of(first).begin / kQuad * kQuad; p < end; p += kQuad) {
       for (size_t q = first; q < last; q += kTileScores) {
@@ -177,7 +216,6 @@ class TileWalk {
       weigh(args_, scores_ + (q - first) * kTileRows + range.begin, range.end - range.begin,
             running_[q], sums_ + q * stride_);
     }
-    add_values_of_pass(first, last);
   }
 
   // What all of kTileValues queries see is added for them together, what stands before and behind

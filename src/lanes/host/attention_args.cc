@@ -60,6 +60,19 @@ Tokens seeing_together(const Run& run, Tokens tokens) {
   return {tokens.first, last};
 }
 
+Tokens branching_together(const BoundOp& bound, const Run& run, Tokens tokens) {
+  const std::span<const cache::Slot> past = run.visible[tokens.first].past;
+  const auto goes_along = [&](size_t token) {
+    const cache::VisibleSlots& visible = run.visible[token];
+    return visible.past.data() == past.data() && visible.past.size() == past.size() &&
+           first_seen(bound, run, token) == 0;
+  };
+  size_t last = tokens.first + 1;
+  if (!goes_along(tokens.first)) return {tokens.first, last};
+  while (last < tokens.last && goes_along(last)) ++last;
+  return {tokens.first, last};
+}
+
 size_t first_seen(const BoundOp& bound, const Run& run, size_t token) {
   const cache::VisibleSlots& visible = run.visible[token];
   return visible.size() - visible.within(bound.op.window).size();

@@ -25,6 +25,10 @@ struct Tokens {
 // more. Rows of a tree of drafts and of other sequences end them.
 Tokens seeing_together(const Run& run, Tokens tokens);
 
+// Returns the first of some tokens that see the same positions behind which each has its own, as
+// rows of a tree of drafts do. Where windows hide some of them: only one.
+Tokens branching_together(const BoundOp& bound, const Run& run, Tokens tokens);
+
 // Returns how many of the positions that a token could see stand before its window.
 size_t first_seen(const BoundOp& bound, const Run& run, size_t token);
 

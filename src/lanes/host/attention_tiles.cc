@@ -29,22 +29,25 @@ size_t tokens_of_item(const BoundAttention& attention, const Run& run, int n_wor
 }
 
 void attend_together(const BoundOp& bound, const OpContext& context, int worker, int head,
-                     Tokens tokens) {
+                     Tokens tokens, bool is_branching) {
   const Run& run = context.run;
   if (tokens.last - tokens.first < kFewestTokens) {
     context.kernels.attention(attention_of(bound, context, tokens.first, head));
     return;
   }
   std::array<kernels::SeenPositions, kernels::kTileQueries> seen;
+  std::array<std::span<const uint32_t>, kernels::kTileQueries> branches;
   TROIKA_ASSERT(tokens.last - tokens.first <= seen.size());
   for (size_t token = tokens.first; token < tokens.last; ++token) {
     seen[token - tokens.first] = {first_seen(bound, run, token), run.visible[token].size()};
+    branches[token - tokens.first] = run.visible[token].own;
   }
   kernels::AttentionTile tile;
   tile.first = attention_of(bound, context, tokens.first, head);
   tile.first.prefix = run.visible[tokens.last - 1].past;
   tile.first.own = run.visible[tokens.last - 1].own;
   tile.seen = std::span(seen).first(tokens.last - tokens.first);
+  if (is_branching) tile.branches = std::span(branches).first(tile.seen.size());
   tile.q_token_stride = tile.out_token_stride = static_cast<size_t>(bound.output_width);
   tile.workspace = reinterpret_cast<float*>(context.stretch_of(worker));
   context.kernels.attention_tile(tile);
@@ -73,8 +76,11 @@ void run_attention_tile(const BoundOp& bound, const OpContext& context, int work
   const size_t first = static_cast<size_t>(item / n_heads) * n_together;
   Tokens tokens = {first, std::min(first + n_together, static_cast<size_t>(run.n_tokens))};
   while (tokens.first < tokens.last) {
-    const Tokens together = seeing_together(run, tokens);
-    attend_together(bound, context, worker, head, together);
+    const Tokens seeing = seeing_together(run, tokens);
+    const Tokens branching = branching_together(bound, run, tokens);
+    const bool is_branching = branching.last > seeing.last;
+    const Tokens together = is_branching ? branching : seeing;
+    attend_together(bound, context, worker, head, together, is_branching);
     tokens.first = together.last;
   }
 }
