@@ -149,7 +149,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   size_ = std::exchange(other.size_, 0);
   descriptor_ = std::exchange(other.descriptor_, -1);
   guard_ = std::exchange(other.guard_, -1);
-  is_copied_ = std::exchange(other.is_copied_, false);
+  copied_ = std::exchange(other.copied_, {});
   return *this;
 }
 
@@ -160,7 +160,7 @@ void MappedFile::close() noexcept {
   if (begin_ != nullptr) munmap(const_cast<std::byte*>(begin_), size_);
   if (descriptor_ >= 0) ::close(descriptor_);
   guard_ = -1;
-  is_copied_ = false;
+  copied_.clear();
   begin_ = nullptr;
   size_ = 0;
   descriptor_ = -1;
@@ -240,33 +240,61 @@ size_t MappedFile::copy_into_memory(Team& team, const std::vector<Range>& ranges
     }
   }
   std::atomic<size_t> next{0};
-  std::atomic<size_t> copied{0};
+  std::vector<char> is_done(pieces.size());
   std::atomic<bool> is_over{false};
   team.run([&](int) {
     for (size_t i = next.fetch_add(1); i < pieces.size() && !is_over; i = next.fetch_add(1)) {
-      const size_t size = pieces[i].end - pieces[i].begin;
-      if (copy_piece(pieces[i].begin, size)) {
-        copied += size;
+      if (copy_piece(pieces[i].begin, pieces[i].end - pieces[i].begin)) {
+        is_done[i] = 1;
       } else {
         is_over = true;
       }
     }
   });
-  const bool is_whole = ranges.size() == 1 && ranges[0].begin == 0;
-  is_copied_ = size_ > 0 && is_whole && copied == size_;
+  size_t copied = 0;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (is_done[i] == 0) continue;
+    copied += pieces[i].end - pieces[i].begin;
+    copied_.push_back(pieces[i]);
+  }
+  join_copied();
   return copied;
 }
 
+// In order, and one range where several touch.
+void MappedFile::join_copied() {
+  std::sort(copied_.begin(), copied_.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  std::vector<Range> joined;
+  for (const Range& range : copied_) {
+    if (!joined.empty() && range.begin <= joined.back().end) {
+      joined.back().end = std::max(joined.back().end, range.end);
+    } else {
+      joined.push_back(range);
+    }
+  }
+  copied_ = std::move(joined);
+}
+
+bool MappedFile::is_copied(Range range) const {
+  return std::any_of(copied_.begin(), copied_.end(), [&](const Range& copied) {
+    return copied.begin <= range.begin && range.end <= copied.end;
+  });
+}
+
 bool MappedFile::set_writable(bool is_writable) {
-  TROIKA_ASSERT(is_copied_);
   const int access = is_writable ? PROT_READ | PROT_WRITE : PROT_READ;
-  return mprotect(const_cast<std::byte*>(begin_), size_, access) == 0;
+  return std::all_of(copied_.begin(), copied_.end(), [&](const Range& range) {
+    // Ranges begin with a page.
+    return mprotect(const_cast<std::byte*>(begin_) + range.begin, range.end - range.begin,
+                    access) == 0;
+  });
 }
 
 bool MappedFile::damaged() const {
   if (size_ == 0) return false;
   if (guards[guard_].damaged.load(std::memory_order_acquire)) return true;
-  if (is_copied_) return false;
+  if (is_copied()) return false;
   // The tail of the last page that a shortened file still has reads as zeros without any signal.
   struct stat status = {};
   return fstat(descriptor_, &status) != 0 || static_cast<uint64_t>(status.st_size) < size_;

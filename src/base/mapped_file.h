@@ -43,9 +43,11 @@ class MappedFile {
   size_t copy_into_memory(Team& team, const std::vector<Range>& ranges);
 
   // Whether all of it is memory of this process.
-  bool is_copied() const { return is_copied_; }
-  // Lets this process change its copy, which the file does not notice, or keeps it from doing so
-  // again. Returns whether the system does so. REQUIRES: is_copied.
+  bool is_copied() const { return is_copied({0, size_}); }
+  // Whether this part is.
+  bool is_copied(Range range) const;
+  // Lets this process change what it has copied, which the file does not notice, or keeps it from
+  // doing so again. Returns whether the system does so.
   bool set_writable(bool is_writable);
 
   // Gives back the pages that hold nothing but this part of the file; who reads there gets them
@@ -59,13 +61,14 @@ class MappedFile {
  private:
   void close() noexcept;
   bool copy_piece(size_t at, size_t size);
+  void join_copied();
 
   std::string path_;
   const std::byte* begin_ = nullptr;
   size_t size_ = 0;
   int descriptor_ = -1;
-  int guard_ = -1;  // index into the table that the signal handler reads
-  bool is_copied_ = false;
+  int guard_ = -1;             // index into the table that the signal handler reads
+  std::vector<Range> copied_;  // in order, with gaps between
 };
 
 }  // namespace troika

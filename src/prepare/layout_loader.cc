@@ -143,6 +143,9 @@ void LayoutLoader::load_all(const ProgressFunction& progress) {
     read_rows(block, &rows);
     learned.load_us = now_us() - start;
     blocks_.measure(*rows.copy, team);
+    const double place_start = now_us();
+    blocks_.place_in_strips(rows.copy.get(), team);
+    learned.load_us += (now_us() - place_start) * n_threads_;  // one thread will do it alone
     const double unpack_start = now_us();
     blocks_.unpack(*rows.copy, team);
     const double pack_start = now_us();
@@ -285,11 +288,12 @@ void LayoutLoader::take_ended() {
 LayoutLoader::Made LayoutLoader::make(const Job& job) {
   Made made;
   made.start_us = now_us();
+  Team alone(1);
   try {
     if (job.load.into == Layout::kStep) {
       read_rows(job.load.block, &made);
+      blocks_.place_in_strips(made.copy.get(), alone);
     } else {
-      Team alone(1);
       made.copy = blocks_.make_panels(*job.from, alone);
     }
   } catch (const std::exception& error) {

@@ -1,7 +1,8 @@
 // Blocks whose weights change their layout on this machine (D1): int8 panels for prompts, the
-// file's blocks for steps, one copy in memory. `schedule::LayoutSwitch` says what to load and when;
-// here a thread loads, while lanes compute: rows come from the file, past the page cache, which
-// would keep a second copy otherwise; panels are made from the rows that the block has.
+// file's blocks for steps (with 16 rows side by side where kernels read that), one copy in memory.
+// `schedule::LayoutSwitch` says what to load and when; here a thread loads, while lanes compute:
+// rows come from the file, past the page cache, which would keep a second copy otherwise; panels
+// are made from the rows that the block has.
 //
 // Prompts read either layout, with equal results, and wait for nothing. Steps read rows only,
 // because panels are rounded: where a prompt was too short for all blocks to change, its first step

@@ -19,9 +19,13 @@ namespace {
 
 std::unique_ptr<LayoutLoader> make_layouts(const Options& options,
                                            const model::Blueprint& blueprint,
-                                           const gguf::File& file, const plan::Plan& plan,
-                                           weights::Store* weights) {
-  auto blocks = std::make_unique<weights::SwitchedBlocks>(blueprint, *weights, file);
+                                           const gguf::File& file, const kernels::Table& kernels,
+                                           const plan::Plan& plan, weights::Store* weights) {
+  std::vector<model::WeightId> in_strips;
+  if (options.memory.load != Load::kMap && reads_strips(plan)) {
+    in_strips = strip_matrices(blueprint, kernels, *weights);
+  }
+  auto blocks = std::make_unique<weights::SwitchedBlocks>(blueprint, *weights, file, in_strips);
   auto layouts = std::make_unique<LayoutLoader>(file, *blocks, plan.n_threads());
   weights->set_switched(std::move(blocks));
   layouts->load_all(options.progress);
@@ -110,7 +114,7 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
   loaded.int8 = Int8Binding(options, blueprint, weights, plan);
   const auto start = std::chrono::steady_clock::now();
   if (apply_layouts(options, plan)) {
-    loaded.layouts = make_layouts(options, blueprint, file, *plan, &weights);
+    loaded.layouts = make_layouts(options, blueprint, file, kernels, *plan, &weights);
     loaded.pages = place_weights_beside(options, file, loaded.layouts->blocks().file_ranges());
   }
   if (is_on_host && plan->prefill == plan::Prefill::kInt8) {
@@ -137,8 +141,10 @@ LoadedWeights load_weights(const Options& options, const kernels::Table& kernels
     loaded.stream->set_neurons(neurons);
     loaded.stream->load_kept(options.progress);
     loaded.pages = {false, loaded.stream->text()};
-  } else if (is_on_host && loaded.layouts == nullptr) {
-    by_neuron = place_neurons(blueprint, *plan, std::move(predictor), options.progress, &weights);
+  } else if (is_on_host) {
+    if (loaded.layouts == nullptr) {
+      by_neuron = place_neurons(blueprint, *plan, std::move(predictor), options.progress, &weights);
+    }
     place_in_strips(file, blueprint, kernels, *plan, &weights, &loaded.pages);
   }
   if (!by_neuron.empty()) loaded.pages.text += "; " + by_neuron;

@@ -36,7 +36,22 @@ bool reads_strips(const model::Op& op, const weights::Matrix& matrix, int n_expe
   }
 }
 
-// An embedding table is read by rows only, and stays as it is unless it is the head too.
+// Whether this process has a copy of all that the matrix has in the file.
+bool is_copied(const gguf::File& file, const weights::Matrix& matrix) {
+  const std::byte* const end = matrix.data + static_cast<size_t>(matrix.n_rows) * matrix.row_bytes;
+  return std::any_of(
+      file.shards().begin(), file.shards().end(), [&](const gguf::File::Shard& shard) {
+        const std::byte* const begin = shard.bytes.data();
+        if (shard.map == nullptr || matrix.data < begin || end > begin + shard.bytes.size()) {
+          return false;
+        }
+        return shard.map->is_copied(
+            {static_cast<size_t>(matrix.data - begin), static_cast<size_t>(end - begin)});
+      });
+}
+
+}  // namespace
+
 std::vector<model::WeightId> strip_matrices(const model::Blueprint& blueprint,
                                             const kernels::Table& kernels,
                                             const weights::Store& weights) {
@@ -70,8 +85,6 @@ std::vector<model::WeightId> strip_matrices(const model::Blueprint& blueprint,
   return ids;
 }
 
-}  // namespace
-
 bool reads_strips(const plan::Plan& plan) {
   return plan.activations != plan::Activations::kF32 && plan.prefill != plan::Prefill::kF32;
 }
@@ -80,10 +93,10 @@ void place_in_strips(const gguf::File& file, const model::Blueprint& blueprint,
                      const kernels::Table& kernels, const plan::Plan& plan, weights::Store* weights,
                      WeightPages* pages) {
   if (!reads_strips(plan)) return;
-  for (const gguf::File::Shard& shard : file.shards()) {
-    if (shard.map == nullptr || !shard.map->is_copied()) return;
-  }
-  const std::vector<model::WeightId> ids = strip_matrices(blueprint, kernels, *weights);
+  std::vector<model::WeightId> ids = strip_matrices(blueprint, kernels, *weights);
+  std::erase_if(ids, [&](model::WeightId id) {
+    return weights->is_switched(id) || !is_copied(file, weights->matrix(id));
+  });
   if (ids.empty()) return;
   const RealClock clock;
   const double start_us = clock.now_us();

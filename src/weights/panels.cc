@@ -93,6 +93,12 @@ float largest_magnitude(const Matrix& matrix, size_t first_row, size_t last_row,
   return std::min(largest, std::numeric_limits<float>::max());
 }
 
+kernels::Int8Strip Int8Matrix::strip(size_t strip) {
+  return {const_cast<int8_t*>(panels_.levels_of(strip)),
+          const_cast<float*>(panels_.scales_of(strip)),
+          const_cast<int32_t*>(panels_.starts_of(strip))};
+}
+
 void Int8Matrix::pack(const Matrix& matrix, size_t first_strip, size_t last_strip,
                       const kernels::PackRule& rule) {
   const size_t k = panels_.k;
@@ -103,9 +109,7 @@ void Int8Matrix::pack(const Matrix& matrix, size_t first_strip, size_t last_stri
   for (size_t strip = first_strip; strip < last_strip; ++strip) {
     const size_t first_row = strip * kernels::kPanelRows;
     const size_t last_row = std::min(first_row + kernels::kPanelRows, panels_.n_rows);
-    const kernels::Int8Strip out = {const_cast<int8_t*>(panels_.levels_of(strip)),
-                                    const_cast<float*>(panels_.scales_of(strip)),
-                                    const_cast<int32_t*>(panels_.starts_of(strip))};
+    const kernels::Int8Strip out = this->strip(strip);
     const kernels::MatmulWeight rows = {matrix.data, matrix.row_bytes, k, first_row, last_row};
     if (rule.factors == nullptr && rule.limit == 0) {
       kernels::pack_strip(kernels.table, matrix.type, rows, out);

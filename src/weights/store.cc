@@ -292,7 +292,13 @@ size_t Store::measured_bytes() const {
 
 void Store::set_neurons(std::unique_ptr<Neurons> neurons) { neurons_ = std::move(neurons); }
 
-void Store::set_switched(std::unique_ptr<SwitchedBlocks> blocks) { switched_ = std::move(blocks); }
+void Store::set_switched(std::unique_ptr<SwitchedBlocks> blocks) {
+  switched_ = std::move(blocks);
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const auto id = static_cast<model::WeightId>(i);
+    if (is_switched(id)) entries_[i].matrix.n_strip_rows = switched_->n_strip_rows(id);
+  }
+}
 
 bool Store::is_switched(model::WeightId id) const {
   return switched_ != nullptr && switched_->find(id) != nullptr;

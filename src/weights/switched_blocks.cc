@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <new>
 
 #include "base/cpu_features.h"
 #include "base/error.h"
 #include "kernels/choose.h"
+#include "tensor/strips.h"
 
 namespace troika::weights {
 namespace {
@@ -44,6 +46,17 @@ std::map<model::WeightId, int> blocks_of(const model::Blueprint& blueprint) {
   return blocks;
 }
 
+// What brings a strip of the matrix, as its copies stand, to int8. Whichever kernels are chosen,
+// the bits are the same.
+kernels::UnpackInt8* unpack_of(const Matrix& matrix) {
+  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
+  kernels::UnpackInt8* const unpack = kernels::find(
+      matrix.n_strip_rows > 0 ? kernels.table.unpack_int8_strips : kernels.table.unpack_int8,
+      matrix.type);
+  TROIKA_ASSERT(unpack != nullptr);
+  return unpack;
+}
+
 }  // namespace
 
 BlockCopy::BlockCopy(int block, BlockForm form, size_t bytes, CopyBytes* all)
@@ -59,7 +72,7 @@ BlockCopy::~BlockCopy() {
 }
 
 SwitchedBlocks::SwitchedBlocks(const model::Blueprint& blueprint, const Store& store,
-                               const gguf::File& file)
+                               const gguf::File& file, std::span<const model::WeightId> in_strips)
     : blocks_(static_cast<size_t>(blueprint.n_layers)),
       by_weight_(blueprint.weights.size()),
       held_(std::make_unique<CopyBytes>()),
@@ -77,6 +90,10 @@ SwitchedBlocks::SwitchedBlocks(const model::Blueprint& blueprint, const Store& s
       member->shard_bytes = bytes.size();
     }
     TROIKA_ASSERT(member->shard_bytes > 0);
+    if (std::find(in_strips.begin(), in_strips.end(), id) != in_strips.end()) {
+      constexpr int kRows = static_cast<int>(tensor::kStripRows);
+      member->matrix.n_strip_rows = member->matrix.n_rows / kRows * kRows;
+    }
     by_weight_[static_cast<size_t>(id)] = member.get();
     blocks_[static_cast<size_t>(block)].members.push_back(std::move(member));
   }
@@ -87,6 +104,10 @@ SwitchedBlocks::~SwitchedBlocks() = default;
 const SwitchedMatrix* SwitchedBlocks::find(model::WeightId id) const {
   const Member* member = by_weight_[static_cast<size_t>(id)];
   return member != nullptr ? &member->now : nullptr;
+}
+
+int SwitchedBlocks::n_strip_rows(model::WeightId id) const {
+  return by_weight_[static_cast<size_t>(id)]->matrix.n_strip_rows;
 }
 
 Lease SwitchedBlocks::acquire(model::WeightId id, const RowChoice& rows) const {
@@ -192,16 +213,45 @@ void SwitchedBlocks::measure(const BlockCopy& rows, Team& team) {
   }
 }
 
+void SwitchedBlocks::place_in_strips(BlockCopy* rows, Team& team) const {
+  TROIKA_ASSERT(rows->form() == BlockForm::kRows);
+  const Block& block = blocks_[static_cast<size_t>(rows->block())];
+  for (size_t i = 0; i < block.members.size(); ++i) {
+    const Matrix& matrix = block.members[i]->matrix;
+    const size_t strip_bytes = tensor::kStripRows * matrix.row_bytes;
+    const auto n_strips =
+        static_cast<int64_t>(matrix.n_strip_rows) / static_cast<int64_t>(tensor::kStripRows);
+    team.run([&](int worker) {
+      std::vector<std::byte> before(strip_bytes);
+      const Share share = share_of(n_strips, worker, team.size());
+      for (auto strip = share.begin; strip < share.end; ++strip) {
+        std::byte* const at = rows->rows_[i] + static_cast<size_t>(strip) * strip_bytes;
+        std::memcpy(before.data(), at, strip_bytes);
+        tensor::pack_strip(matrix.type, before.data(), static_cast<size_t>(matrix.row_length), at);
+      }
+    });
+  }
+}
+
+void SwitchedBlocks::unpack_strip(const Member& member, const std::byte* rows, size_t strip,
+                                  kernels::UnpackInt8* unpack, const kernels::Int8Strip& to) {
+  const Matrix& matrix = member.matrix;
+  const auto n_rows = static_cast<size_t>(matrix.n_rows);
+  const size_t first_row = strip * kernels::kPanelRows;
+  unpack(
+      {rows, matrix.row_bytes, static_cast<size_t>(matrix.row_length), first_row,
+       std::min(first_row + kernels::kPanelRows, n_rows), static_cast<size_t>(matrix.n_strip_rows)},
+      member.row_largest.data() + first_row, to);
+}
+
 void SwitchedBlocks::unpack(const BlockCopy& rows, Team& team) const {
   TROIKA_ASSERT(rows.form() == BlockForm::kRows);
-  const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
   const Block& block = blocks_[static_cast<size_t>(rows.block())];
   for (size_t i = 0; i < block.members.size(); ++i) {
     const Member& member = *block.members[i];
     const auto k = static_cast<size_t>(member.matrix.row_length);
     const auto n_rows = static_cast<size_t>(member.matrix.n_rows);
-    const auto unpack = kernels::find(kernels.table.unpack_int8, member.matrix.type);
-    TROIKA_ASSERT(unpack != nullptr);
+    kernels::UnpackInt8* const unpack = unpack_of(member.matrix);
     team.run([&](int worker) {
       const PageBuffer levels(kernels::int8_strip_bytes(k));  // of one strip, at a page
       float scales[kernels::kPanelRows];
@@ -210,11 +260,8 @@ void SwitchedBlocks::unpack(const BlockCopy& rows, Team& team) const {
           share_of(static_cast<int64_t>(kernels::n_strips(n_rows)), worker, team.size());
       for (auto strip = static_cast<size_t>(share.begin); strip < static_cast<size_t>(share.end);
            ++strip) {
-        const size_t first_row = strip * kernels::kPanelRows;
-        unpack({rows.rows_[i], member.matrix.row_bytes, k, first_row,
-                std::min(first_row + kernels::kPanelRows, n_rows)},
-               member.row_largest.data() + first_row,
-               {reinterpret_cast<int8_t*>(levels.get()), scales, starts});
+        unpack_strip(member, rows.rows_[i], strip, unpack,
+                     {reinterpret_cast<int8_t*>(levels.get()), scales, starts});
       }
     });
   }
@@ -226,15 +273,19 @@ std::unique_ptr<BlockCopy> SwitchedBlocks::make_panels(const BlockCopy& rows, Te
   const Block& block = blocks_[static_cast<size_t>(rows.block())];
   std::byte* to = copy->memory_.get();
   for (size_t i = 0; i < block.members.size(); ++i) {
-    Matrix source = block.members[i]->matrix;
-    source.data = rows.rows_[i];
-    Int8Matrix& panels = copy->panels_.emplace_back(source, to);
+    const Member& member = *block.members[i];
+    TROIKA_ASSERT(!member.row_largest.empty());
+    Int8Matrix& panels = copy->panels_.emplace_back(member.matrix, to);
+    kernels::UnpackInt8* const unpack = unpack_of(member.matrix);
     const auto n_strips = static_cast<int64_t>(kernels::n_strips(panels.panels().n_rows));
     team.run([&](int worker) {
       const Share share = share_of(n_strips, worker, team.size());
-      panels.pack(source, static_cast<size_t>(share.begin), static_cast<size_t>(share.end));
+      for (auto strip = static_cast<size_t>(share.begin); strip < static_cast<size_t>(share.end);
+           ++strip) {
+        unpack_strip(member, rows.rows_[i], strip, unpack, panels.strip(strip));
+      }
     });
-    to += panels_room(source);
+    to += panels_room(member.matrix);
   }
   return copy;
 }

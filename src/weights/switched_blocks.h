@@ -2,12 +2,15 @@
 // which prompts read, or the rows of the file, which steps of a few tokens read. A block changes as
 // a whole: a copy in the other form is made beside the one in use and then takes its place.
 //
-// Panels are made from rows; rows are read from the file again, because panels are rounded.
+// Panels are made from rows; rows are read from the file again, because panels are rounded. Where
+// kernels read 16 rows side by side, rows are brought into that order (tensor/strips.h) behind each
+// read.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/huge_pages.h"
@@ -56,8 +59,8 @@ class BlockCopy {
   int block_;
   BlockForm form_;
   PageBuffer memory_;
-  std::vector<const std::byte*> rows_;  // of each matrix
-  std::vector<Int8Matrix> panels_;      // likewise
+  std::vector<std::byte*> rows_;    // of each matrix
+  std::vector<Int8Matrix> panels_;  // likewise
   CopyBytes* all_;
 };
 
@@ -65,8 +68,10 @@ class BlockCopy {
 class SwitchedBlocks {
  public:
   // Those matrices of the store that have panels, each in the one block that uses it. All must
-  // outlive this. REQUIRES: the store's matrices lie in the file.
-  SwitchedBlocks(const model::Blueprint& blueprint, const Store& store, const gguf::File& file);
+  // outlive this. Of those in `in_strips`, rows stand in strips. REQUIRES: the store's matrices lie
+  // in the file.
+  SwitchedBlocks(const model::Blueprint& blueprint, const Store& store, const gguf::File& file,
+                 std::span<const model::WeightId> in_strips = {});
   ~SwitchedBlocks();
 
   int n_blocks() const { return static_cast<int>(blocks_.size()); }
@@ -75,6 +80,8 @@ class SwitchedBlocks {
   Lease acquire(model::WeightId id, const RowChoice& rows) const;
   // Null for a matrix that has one form only. The address stays.
   const SwitchedMatrix* find(model::WeightId id) const;
+  // Returns how many rows of the matrix stand in strips. REQUIRES: `find` finds it.
+  int n_strip_rows(model::WeightId id) const;
   size_t bytes(int block, BlockForm form) const;
   // One copy of the model, each block in the larger of its forms.
   size_t copy_bytes() const;
@@ -87,8 +94,12 @@ class SwitchedBlocks {
   // Memory for the rows of a block, and what is to be read into it. Throws Error where memory is
   // short.
   std::unique_ptr<BlockCopy> begin_rows(int block, std::vector<FileRead>* reads);
-  // The largest magnitude of each row, which panels and unpacking need. Once for each block.
+  // The largest magnitude of each row, which panels and unpacking need. Once for each block, as the
+  // rows stand in the file.
   void measure(const BlockCopy& rows, Team& team);
+  // Puts those rows side by side that belong into strips. Once for each copy, before it is
+  // unpacked, made panels of, or used. Any team will do.
+  void place_in_strips(BlockCopy* rows, Team& team) const;
   // Unpacks the block as a chunk that is computed from rows does, to no end: so that its time can
   // be taken. REQUIRES: measured.
   void unpack(const BlockCopy& rows, Team& team) const;
@@ -102,7 +113,7 @@ class SwitchedBlocks {
 
  private:
   struct Member {
-    Matrix matrix{};      // in the map, which is not read
+    Matrix matrix{};      // in the map, which is not read; n_strip_rows is that of copies
     int shard = 0;        // of the file
     uint64_t offset = 0;  // in that
     uint64_t shard_bytes = 0;
@@ -114,6 +125,9 @@ class SwitchedBlocks {
     std::vector<std::unique_ptr<Member>> members;
   };
   std::unique_ptr<BlockCopy> new_copy(int block, BlockForm form);
+  // A strip of the member in a copy, as int8.
+  static void unpack_strip(const Member& member, const std::byte* rows, size_t strip,
+                           kernels::UnpackInt8* unpack, const kernels::Int8Strip& to);
 
   std::vector<Block> blocks_;
   std::vector<Member*> by_weight_;

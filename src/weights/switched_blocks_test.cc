@@ -4,7 +4,10 @@
 
 #include <cstring>
 
+#include "base/cpu_features.h"
+#include "kernels/choose.h"
 #include "model/architecture.h"
+#include "tensor/strips.h"
 #include "tests/support/tiny_model.h"
 
 namespace troika::weights {
@@ -17,12 +20,14 @@ std::vector<uint8_t> bytes_of(const char* architecture, uint32_t type) {
 }
 
 struct Model {
-  explicit Model(const char* architecture, uint32_t type = test_support::kQ4_0)
+  explicit Model(const char* architecture, uint32_t type = test_support::kQ4_0,
+                 bool is_in_strips = false)
       : bytes(bytes_of(architecture, type)),
         file(gguf::File::parse(std::as_bytes(std::span(bytes)), "tiny")),
         blueprint(model::read(file)),
         store(file, blueprint),
-        blocks(blueprint, store, file),
+        blocks(blueprint, store, file,
+               is_in_strips ? prompt_matrices(blueprint) : std::vector<model::WeightId>()),
         team(2) {}
 
   std::unique_ptr<BlockCopy> rows(int block) {
@@ -45,6 +50,23 @@ struct Model {
   SwitchedBlocks blocks;
   Team team;
 };
+
+// The block is in panels, and they are what packed copies hold.
+void expect_panels(const Model& m, model::WeightId id) {
+  const SwitchedMatrix* now = m.blocks.find(id);
+  ASSERT_EQ(now->rows, nullptr);
+  const kernels::Int8Panels& packed = *m.store.int8_panels(id);
+  const size_t n_strips = kernels::n_strips(packed.n_rows);
+  EXPECT_EQ(std::memcmp(now->panels->levels, packed.levels,
+                        n_strips * kernels::int8_strip_bytes(packed.k)),
+            0);
+  EXPECT_EQ(std::memcmp(now->panels->scales, packed.scales,
+                        n_strips * kernels::kPanelRows * sizeof(float)),
+            0);
+  EXPECT_EQ(std::memcmp(now->panels->starts, packed.starts,
+                        n_strips * kernels::kPanelRows * sizeof(int32_t)),
+            0);
+}
 
 // What is not in memory is named; what is stays where it is while somebody reads it.
 TEST(SwitchedBlocks, LeasesNameWhatMustBeReadAndHoldWhatIsThere) {
@@ -117,21 +139,46 @@ TEST(SwitchedBlocks, D1BothFormsAreThoseOfTheStore) {
       const auto old = m.blocks.use(m.blocks.make_panels(*m.blocks.in_use(block), m.team));
       EXPECT_EQ(old->form(), BlockForm::kRows);
     }
-    for (const model::WeightId id : ids) {
-      const SwitchedMatrix* now = m.blocks.find(id);
-      ASSERT_EQ(now->rows, nullptr);
-      const kernels::Int8Panels& packed = *m.store.int8_panels(id);
-      const size_t n_strips = kernels::n_strips(packed.n_rows);
-      EXPECT_EQ(std::memcmp(now->panels->levels, packed.levels,
-                            n_strips * kernels::int8_strip_bytes(packed.k)),
-                0);
-      EXPECT_EQ(std::memcmp(now->panels->scales, packed.scales,
-                            n_strips * kernels::kPanelRows * sizeof(float)),
-                0);
-      EXPECT_EQ(std::memcmp(now->panels->starts, packed.starts,
-                            n_strips * kernels::kPanelRows * sizeof(int32_t)),
-                0);
+    for (const model::WeightId id : ids) expect_panels(m, id);
+  }
+}
+
+// Sixteen rows side by side: the file's rows in another order, and the same panels.
+TEST(SwitchedBlocks, D1RowsInStripsGiveTheSamePanels) {
+  const kernels::Table& kernels = kernels::choose(detect_cpu_features()).table;
+  if (kernels::find(kernels.unpack_int8_strips, tensor::Type::kQ4_0) == nullptr) {
+    GTEST_SKIP() << "the kernels of this processor know no strips";
+  }
+  for (const auto type : {test_support::kQ4_0, test_support::kQ8_0, test_support::kQ4_K}) {
+    Model m("qwen2", type, /*is_in_strips=*/true);
+    const std::vector<model::WeightId> ids = prompt_matrices(m.blueprint);
+    m.store.pack_int8(ids, 1);
+    for (int block = 0; block < m.blocks.n_blocks(); ++block) {
+      auto rows = m.rows(block);
+      m.blocks.measure(*rows, m.team);
+      m.blocks.place_in_strips(rows.get(), m.team);
+      m.blocks.unpack(*rows, m.team);
+      m.blocks.use(std::move(rows));
     }
+    std::vector<std::byte> row(size_t{1} << 16);
+    for (const model::WeightId id : ids) {
+      const Matrix& matrix = m.store.matrix(id);
+      ASSERT_EQ(m.blocks.n_strip_rows(id), matrix.n_rows / 16 * 16);
+      const SwitchedMatrix* now = m.blocks.find(id);
+      for (int i = 0; i < m.blocks.n_strip_rows(id); ++i) {
+        const size_t strip = static_cast<size_t>(i) / tensor::kStripRows;
+        tensor::copy_strip_row(matrix.type, now->rows + strip * 16 * matrix.row_bytes,
+                               static_cast<size_t>(i) % tensor::kStripRows,
+                               static_cast<size_t>(matrix.row_length), row.data());
+        ASSERT_EQ(std::memcmp(row.data(), matrix.data + static_cast<size_t>(i) * matrix.row_bytes,
+                              matrix.row_bytes),
+                  0);
+      }
+    }
+    for (int block = 0; block < m.blocks.n_blocks(); ++block) {
+      m.blocks.use(m.blocks.make_panels(*m.blocks.in_use(block), m.team));
+    }
+    for (const model::WeightId id : ids) expect_panels(m, id);
   }
 }
 
