@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "machines/phone_setup.h"
+#include "prepare/streaming/weight_stream.h"
 #include "solve/lane_memory.h"
 
 namespace troika::cli {
@@ -55,6 +56,10 @@ constexpr const char* kOfThisMachine[] = {"--prefill", "--attention-from", "--at
                                           "--int8",    "--int8-weights",   "--outlier-prune",
                                           "--packed"};
 
+// What int8 prompts read only.
+constexpr const char* kOfInt8[] = {"--int8", "--int8-weights", "--outlier-prune", "--packed",
+                                   "--strict-npu"};
+
 bool has_work(const plan::Plan& plan, int lane) {
   const auto is_here = [&](const auto& rule) { return rule.lane == lane; };
   const auto has_share = [&](const plan::Shares& shares) {
@@ -90,6 +95,11 @@ bool has_shape(const plan::Plan& plan, const plan::TensorCut& cut) {
   }
   return std::any_of(shapes.begin(), shapes.end(),
                      [&](plan::Shape shape) { return cut.holds_for(name, shape); });
+}
+
+bool reads_neurons(const engine::Engine& engine) {
+  const prepare::WeightStream* const stream = engine.loaded().stream.get();
+  return stream != nullptr && stream->neurons() != nullptr;
 }
 
 // Why an option of sparse attention changes nothing; empty: it does.
@@ -192,12 +202,13 @@ std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::E
        {"--attention", "--attention-share", "--attention-from", "--attention-above"}) {
     if (const std::string why = idle_attention(plan, name); !why.empty()) say(name, why);
   }
+  if (!reads_neurons(engine)) {
+    say("--neuron-pipeline", "no neurons are read while others are computed (see --ffn)");
+  }
   if (plan.prefill != plan::Prefill::kInt8) {
     const std::string why =
         fmt::format("prompts are computed in {}, not in int8", plan::prefill_name(plan.prefill));
-    for (const char* name : {"--int8-weights", "--outlier-prune", "--packed", "--strict-npu"}) {
-      say(name, why);
-    }
+    for (const char* name : kOfInt8) say(name, why);
   } else if (!plan::has_shadow(plan.int8.method)) {
     say("--outlier-prune", fmt::format("the method {} takes no outliers out",
                                        plan::int8_method_name(plan.int8.method)));

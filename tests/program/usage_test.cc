@@ -2,6 +2,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -145,9 +146,10 @@ TEST_F(Usage, SwitchesOfThisMachineAreRefusedOnAPhone) {
 
 TEST_F(Usage, SwitchesThatThePlanLeavesWithoutEffectAreNoted) {
   const std::vector<std::vector<std::string>> all = {
-      {"--order", "in-order"}, {"--in-flight", "2"},        {"--shadow-rows", "all"},
-      {"--packed", "1M"},      {"--int8-weights", "row"},   {"--outlier-prune", "50"},
-      {"--strict-npu"},        {"--attention-share", "10"}, {"--attention-from", "2048"}};
+      {"--order", "in-order"}, {"--in-flight", "2"},           {"--shadow-rows", "all"},
+      {"--packed", "1M"},      {"--int8-weights", "row"},      {"--outlier-prune", "50"},
+      {"--strict-npu"},        {"--attention-share", "10"},    {"--attention-from", "2048"},
+      {"--int8", "token"},     {"--neuron-pipeline", "matrix"}};
   for (std::vector<std::string> words : all) {
     const std::string noted = "note: " + words[0] + " does nothing here: ";
     words.insert(words.end(), {"--prefill", "f32"});
@@ -158,6 +160,21 @@ TEST_F(Usage, SwitchesThatThePlanLeavesWithoutEffectAreNoted) {
   const Finished plain = run({"--prefill", "f32"});
   EXPECT_EQ(plain.err.find("does nothing"), std::string::npos) << plain.err;
   const Finished useful = run({"--prefill", "int8", "--packed", "1M"});
+  EXPECT_EQ(useful.err.find("does nothing"), std::string::npos) << useful.err;
+}
+
+TEST_F(Usage, SwitchesOfDraftsWithoutEffectAreNoted) {
+  for (const auto& [kind, name, value] :
+       std::vector<std::array<std::string, 3>>{{"none", "--draft-width", "3"},
+                                               {"none", "--calibrate-drafts", "10"},
+                                               {"sam", "--calibrate-drafts", "10"}}) {
+    const Finished idle = run({"--draft", kind, name, value});
+    expect_success(idle);
+    EXPECT_NE(idle.err.find("note: " + name + " does nothing here: --draft " + kind),
+              std::string::npos)
+        << idle.err;
+  }
+  const Finished useful = run({"--draft", "sam+calibrated", "--calibrate-drafts", "10"});
   EXPECT_EQ(useful.err.find("does nothing"), std::string::npos) << useful.err;
 }
 

@@ -33,7 +33,10 @@ std::string with_model_path(const std::string& kind) {
 
 void DraftFlags::add_to(Command& command) {
   command.begin_group(kDraftGroup);
-  command.before([this] { options.kind = with_model_path(options.kind); });
+  command.before([this, &command] {
+    note_idle(command);
+    options.kind = with_model_path(options.kind);
+  });
   command
       .add_option("--draft", options.kind,
                   "Guess the next tokens and verify them together, which never changes the text: "
@@ -49,6 +52,20 @@ void DraftFlags::add_to(Command& command) {
   command.add_option("--draft-width", options.fixed_width,
                      "Always verify so many tokens together; 0: as many as pay");
   command.end_group();
+}
+
+void DraftFlags::note_idle(const Command& command) const {
+  const auto say = [&](const char* name, const std::string& why) {
+    if (command.is_given(name)) note(fmt::format("note: {} does nothing here: {}\n", name, why));
+  };
+  if (options.kind == "none") {
+    for (const char* name : {"--draft-width", "--calibrate-drafts", "--show-drafts"}) {
+      say(name, "--draft none guesses nothing");
+    }
+  } else if (options.kind != "context" && options.kind.find("calibrated") == std::string::npos) {
+    say("--calibrate-drafts",
+        fmt::format("--draft {} does not look at the prompt's logits", options.kind));
+  }
 }
 
 std::unique_ptr<draft::Drafter> DraftFlags::make(engine::Engine& engine,

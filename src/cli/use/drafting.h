@@ -23,6 +23,10 @@ struct DraftFlags {
   // Null where nothing is to be drafted. `engine_options` are those of the engine.
   std::unique_ptr<draft::Drafter> make(engine::Engine& engine,
                                        const prepare::Options& engine_options) const;
+
+ private:
+  // Says which of the options cannot have an effect beside the others.
+  void note_idle(const Command& command) const;
 };
 
 // The answers of earlier runs of a task, and where this run's are kept.
