@@ -145,11 +145,16 @@ TEST_F(Usage, SwitchesOfThisMachineAreRefusedOnAPhone) {
 }
 
 TEST_F(Usage, SwitchesThatThePlanLeavesWithoutEffectAreNoted) {
-  const std::vector<std::vector<std::string>> all = {
-      {"--order", "in-order"}, {"--in-flight", "2"},           {"--shadow-rows", "all"},
-      {"--packed", "1M"},      {"--int8-weights", "row"},      {"--outlier-prune", "50"},
-      {"--strict-npu"},        {"--attention-share", "10"},    {"--attention-from", "2048"},
-      {"--int8", "token"},     {"--neuron-pipeline", "matrix"}};
+  const std::vector<std::vector<std::string>> all = {{"--order", "in-order"},
+                                                     {"--in-flight", "2"},
+                                                     {"--shadow-rows", "all"},
+                                                     {"--packed", "1M"},
+                                                     {"--int8-weights", "row"},
+                                                     {"--outlier-prune", "50"},
+                                                     {"--strict-npu"},
+                                                     {"--attention-share", "10"},
+                                                     {"--attention-from", "2048"},
+                                                     {"--neuron-pipeline", "matrix"}};
   for (std::vector<std::string> words : all) {
     const std::string noted = "note: " + words[0] + " does nothing here: ";
     words.insert(words.end(), {"--prefill", "f32"});
