@@ -81,6 +81,11 @@ function(troika_add_rooms)
       if(NOT room STREQUAL kernels)
         target_compile_options(troika_test_${room} PRIVATE ${TROIKA_TEST_OPTIONS})
       endif()
+      # Its tests use std::regex, in whose header g++ 12 sees variables without a value where the
+      # address sanitizer looks.
+      if(TROIKA_SANITIZE AND room STREQUAL grammar)
+        target_compile_options(troika_test_${room} PRIVATE -Wno-maybe-uninitialized)
+      endif()
       gtest_discover_tests(troika_test_${room} TEST_PREFIX ${room}. DISCOVERY_TIMEOUT 60
                            PROPERTIES LABELS unit)
     endif()
