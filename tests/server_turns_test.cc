@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <string>
 #include <thread>
 
 #include "tests/support/tiny_server.h"
@@ -18,21 +19,26 @@ constexpr const char* kWeatherTool =
     R"({"type":"object","properties":{"city":{"type":"string","maxLength":4}},"required":["city"],)"
     R"("additionalProperties":false}}}])";
 
-using ServerTurns = test_support::ServerTest;
+class ServerTurns : public test_support::ServerTest {
+ protected:
+  // Asks for a grammar that takes seconds: the shortest text has 17 x 19 x 23 characters.
+  static void send_slow(HttpClient& client) {
+    const std::string body = chat(
+        R"(,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"allOf":)"
+        R"([{"type":"string","pattern":"^(.{17})+$"},{"pattern":"^(.{19})+$"},)"
+        R"({"pattern":"^(.{23})+$"}]}}})");
+    client.send(
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+        "Content-Type: application/json\r\nContent-Length: " +
+        std::to_string(body.size()) + "\r\n\r\n" + body);
+  }
+};
 
 // A grammar that takes seconds is made elsewhere; whoever asks for less is answered meanwhile.
 TEST_F(ServerTurns, AnswersOthersWhileASlowGrammarIsRead) {
   start();
   HttpClient slow = client();
-  // The shortest text has 17 x 19 x 23 characters.
-  const std::string body = chat(
-      R"(,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"allOf":)"
-      R"([{"type":"string","pattern":"^(.{17})+$"},{"pattern":"^(.{19})+$"},)"
-      R"({"pattern":"^(.{23})+$"}]}}})");
-  slow.send(
-      "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-      "Content-Length: " +
-      std::to_string(body.size()) + "\r\n\r\n" + body);
+  send_slow(slow);
   std::atomic<bool> is_answered = false;
   HttpAnswer slow_answer;
   std::thread reader([&] {
@@ -54,6 +60,17 @@ TEST_F(ServerTurns, AnswersOthersWhileASlowGrammarIsRead) {
   EXPECT_NE(refused["error"]["message"].get<std::string>().find("Make it simpler"),
             std::string::npos)
       << refused;
+}
+
+// Whoever reads requests and whoever makes slow grammars hand work to each other to the end.
+TEST_F(ServerTurns, EndsWhileASlowGrammarIsRead) {
+  start();
+  HttpClient first = client(), second = client();
+  send_slow(first);
+  send_slow(second);
+  // Answered behind the slow ones, so these have been read once.
+  post("/v1/completions", R"({"prompt":"a","max_tokens":1})");
+  stop();
 }
 
 // As gpt-oss writes: each message of an answer has a channel.

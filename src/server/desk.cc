@@ -9,13 +9,15 @@ constexpr int kBehind = 10;  // "nice"
 
 }  // namespace
 
-Desk::~Desk() {
+Desk::~Desk() { stop(); }
+
+void Desk::stop() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     is_stopping_ = true;
     changed_.notify_all();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Desk::post(std::shared_ptr<http::Exchange> exchange, Work work) {

@@ -24,6 +24,8 @@ class Desk {
   explicit Desk(Pace pace = Pace::kUsual) : thread_([this, pace] { run(pace); }) {}
   ~Desk();
 
+  // Ends the thread behind what it does now; what is posted from then on is never done.
+  void stop();
   // Does the work later, unless its client has gone by then.
   void post(std::shared_ptr<http::Exchange> exchange, Work work);
 

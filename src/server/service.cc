@@ -68,7 +68,11 @@ auto find(const Table& table, std::string_view path) {
 
 Service::Service(engine::Engine& engine, Options options) : context_(engine, std::move(options)) {}
 
-Service::~Service() = default;
+// Each desk posts to the other: both threads end before either goes.
+Service::~Service() {
+  desk_.stop();
+  slow_desk_.stop();
+}
 
 http::Response Service::refusal(const http::Refusal& refusal) {
   return refusal_response("", Refused(refusal.status, refusal.why));
@@ -118,7 +122,12 @@ void Service::read(const ExchangePtr& exchange, Serve serve,
     serve(context_, exchange, object_from(request->body));
   } catch (const Grammars::TakesLonger& wanted) {
     slow_desk_.post(exchange, [this, exchange, serve, request, wanted] {
-      context_.grammars().make(wanted);
+      try {
+        context_.grammars().make(wanted);
+      } catch (const std::exception& error) {
+        exchange->reply(refusal_response(request->path, Refused(500, error.what())));
+        return;
+      }
       desk_.post(exchange, [this, exchange, serve, request] { read(exchange, serve, request); });
     });
   } catch (const Refused& refused) {
