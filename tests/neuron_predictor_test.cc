@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
+#include <span>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "prepare/side_files.h"
 #include "prepare/streaming/neuron_stream.h"
 #include "tests/support/repository.h"
@@ -162,6 +165,14 @@ TEST_F(NeuronPredictors, P3AFileThatDoesNotFitIsASentence) {
     test::write_whole(path(), changed);
     EXPECT_NE(problem().find("Make it again"), std::string::npos) << problem();
   }
+  // A width that blocks do not divide, by somebody who can compute the header's hash.
+  constexpr size_t kWidthAt = 48, kHashAt = 88;
+  std::string forged = whole;
+  forged[kWidthAt] = static_cast<char>(forged[kWidthAt] ^ 1);
+  const uint64_t hash = hash_of(std::as_bytes(std::span(forged).first(kHashAt)));
+  std::memcpy(forged.data() + kHashAt, &hash, sizeof(hash));
+  test::write_whole(path(), forged);
+  EXPECT_NE(problem().find("is damaged"), std::string::npos) << problem();
   test::write_whole(path(), whole.substr(0, whole.size() / 2));
   EXPECT_NE(problem().find("length"), std::string::npos) << problem();
   Options by_output = predicting();

@@ -70,6 +70,8 @@ PredictorHeader read_predictor_header(std::ifstream& file, const std::string& pa
   for (const uint64_t n : {header.n_layers, header.n_neurons, header.width, header.rank}) {
     if (n == 0 || n > kMostOfShape || !is_known) refuse_predictor(path, "is damaged");
   }
+  const size_t block = tensor::type_info(shape->type).block_length;
+  if (shape->width % block != 0 || shape->rank % block != 0) refuse_predictor(path, "is damaged");
   std::error_code failure;
   const uint64_t file_bytes = std::filesystem::file_size(path, failure);
   if (failure || file_bytes != sizeof(header) + shape->n_layers * shape->layer_bytes())
