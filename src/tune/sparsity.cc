@@ -66,21 +66,11 @@ void check_kept(const SparsityOptions& options) {
   }
 }
 
-// Every token as a step, and with all neurons.
-prepare::Options judging(const prepare::Options& asked) {
-  prepare::Options options = asked;
-  options.prompts = {};
-  options.prompts.prefill = plan::Prefill::kSame;
-  options.ffn.form = plan::FfnForm::kEveryNeuron;
-  options.memory.context = kReadTogether;
-  return options;
-}
-
 }  // namespace
 
 SparsityReport measure_sparsity(const SparsityOptions& options) {
   check_kept(options);
-  engine::Engine engine(judging(options.engine));
+  engine::Engine engine(reading_options(options.engine, plan::FfnForm::kEveryNeuron));
   std::vector<Token> tokens = engine.tokenizer().encode(options.text);
   tokens.resize(std::min(tokens.size(), options.most_tokens));
   if (tokens.size() < kLeastText) {

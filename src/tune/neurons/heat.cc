@@ -8,13 +8,13 @@
 #include "base/error.h"
 #include "engine/session.h"
 #include "prepare/side_files.h"
+#include "tune/neurons/text_reading.h"
 #include "weights/content_key.h"
 #include "weights/neurons/neurons.h"
 
 namespace troika::tune {
 namespace {
 
-constexpr size_t kCountedTogether = 512;  // tokens that are read from a fresh beginning
 constexpr size_t kLeastCounted = 64;
 
 // Which FFN a layer's is, and below which magnitude its neurons are dead.
@@ -42,19 +42,10 @@ struct HeatCounts : lanes::InputObserver {
   weights::NeuronHeat* heat;
 };
 
-prepare::Options counting(const prepare::Options& asked) {
-  prepare::Options options = asked;
-  options.prompts = {};
-  options.prompts.prefill = plan::Prefill::kSame;
-  options.ffn.form = plan::FfnForm::kByNeuron;
-  options.memory.context = kCountedTogether;
-  return options;
-}
-
 }  // namespace
 
 HeatReport measure_heat(const HeatOptions& options) {
-  engine::Engine engine(counting(options.engine));
+  engine::Engine engine(reading_options(options.engine, plan::FfnForm::kByNeuron));
   std::vector<text::Token> tokens = engine.tokenizer().encode(options.text);
   tokens.resize(std::min(tokens.size(), options.most_tokens));
   if (tokens.size() < kLeastCounted) {
@@ -71,14 +62,14 @@ HeatReport measure_heat(const HeatOptions& options) {
   HeatReport report;
   report.heat = weights::NeuronHeat(neurons.ffns().size(), n_neurons);
   HeatCounts counts(neurons, &report.heat);
-  for (size_t first = 0; first < tokens.size(); first += kCountedTogether) {
+  for (size_t first = 0; first < tokens.size(); first += kReadTogether) {
     if (options.progress) options.progress(first, tokens.size());
     engine::Session session(engine);
     engine::Watch watch;
     watch.inputs = &counts;
     session.watch(watch);
     session.prefill(
-        std::span(tokens).subspan(first, std::min(kCountedTogether, tokens.size() - first)));
+        std::span(tokens).subspan(first, std::min<size_t>(kReadTogether, tokens.size() - first)));
   }
   if (options.progress) options.progress(tokens.size(), tokens.size());
   report.heat.set_tokens(tokens.size());

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <thread>
 
 #include "base/clock.h"
@@ -40,12 +42,7 @@ struct GateInputs : lanes::InputObserver {
 };
 
 prepare::Options exactly(const prepare::Options& asked) {
-  prepare::Options options = asked;
-  options.prompts = {};
-  options.prompts.prefill = plan::Prefill::kSame;
-  options.ffn.form = plan::FfnForm::kByNeuron;
-  options.ffn.has_predictor = options.ffn.may_predict = false;
-  options.memory.context = kReadTogether;
+  prepare::Options options = reading_options(asked, plan::FfnForm::kByNeuron);
   options.memory.limit_bytes = 0;
   options.memory.load = prepare::Load::kMap;  // rows as in the file
   return options;
@@ -97,23 +94,35 @@ std::vector<PredictorQuality> fit_layers(const PredictorOptions& options,
   const std::vector<weights::NeuronFfn>& ffns = engine.weights().neurons()->ffns();
   std::vector<PredictorQuality> layers(ffns.size());
   std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;  // the first one
+  const auto fit_one = [&](size_t layer) {
+    const weights::NeuronFfn& ffn = ffns[layer];
+    const LayerFit fit = {engine.kernels().table,
+                          engine.weights().matrix(ffn.ffn.gate),
+                          {ffn.ffn.activation, ffn.threshold},
+                          options.recall};
+    layers[layer] = fit_predictor_layer(fit, (*samples)[layer], counts.n_directions,
+                                        counts.n_scores, predictor, layer);
+    (*samples)[layer] = {};
+  };
   const auto work = [&](bool tells) {
-    for (size_t layer = next++; layer < ffns.size(); layer = next++) {
-      if (tells) tell(1 + layer);
-      const weights::NeuronFfn& ffn = ffns[layer];
-      const LayerFit fit = {engine.kernels().table,
-                            engine.weights().matrix(ffn.ffn.gate),
-                            {ffn.ffn.activation, ffn.threshold},
-                            options.recall};
-      layers[layer] = fit_predictor_layer(fit, (*samples)[layer], counts.n_directions,
-                                          counts.n_scores, predictor, layer);
-      (*samples)[layer] = {};
+    try {
+      for (size_t layer = next++; layer < ffns.size(); layer = next++) {
+        if (tells) tell(1 + layer);
+        fit_one(layer);
+      }
+    } catch (...) {
+      next = ffns.size();
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (failure == nullptr) failure = std::current_exception();
     }
   };
   std::vector<std::thread> others;
   for (int i = 1; i < engine.plan().n_threads(); ++i) others.emplace_back(work, false);
   work(true);
   for (std::thread& other : others) other.join();
+  if (failure != nullptr) std::rethrow_exception(failure);
   return layers;
 }
 

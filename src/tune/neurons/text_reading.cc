@@ -20,6 +20,16 @@ void note_row(std::span<const float> logits, const kernels::Table& kernels, text
 
 }  // namespace
 
+prepare::Options reading_options(const prepare::Options& asked, plan::FfnForm form) {
+  prepare::Options options = asked;
+  options.prompts = {};
+  options.prompts.prefill = plan::Prefill::kSame;
+  options.ffn.form = form;
+  options.ffn.has_predictor = options.ffn.may_predict = false;
+  options.memory.context = kReadTogether;
+  return options;
+}
+
 Reading read_tokens(engine::Engine& engine, std::span<const text::Token> tokens,
                     lanes::InputObserver* observer) {
   Reading reading;

@@ -13,6 +13,10 @@ namespace troika::tune {
 
 inline constexpr int kReadTogether = 512;  // tokens that are read from a fresh beginning
 
+// `asked`, but that every token is computed as steps are, by neuron or with all neurons, and no
+// predictor leaves one out.
+prepare::Options reading_options(const prepare::Options& asked, plan::FfnForm form);
+
 struct Reading {
   double nll = 0.0;
   size_t n_tokens = 0;  // predicted
