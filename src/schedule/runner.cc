@@ -172,7 +172,7 @@ void Runner::walk(const Pass& pass, std::span<const lanes::Run> runs) {
     }
     if (status == lanes::Status::kFailed) throw_failed(node.name, node.block, lane);
   }
-  if (watch_ != nullptr) watch_->check_pass();
+  if (watch_ != nullptr) watch_->after_pass();
 }
 
 void Runner::prepare(const Pass& pass, std::span<const lanes::Run> runs, Policy& policy) {

@@ -25,9 +25,8 @@ class BlockWatch {
   virtual void before_block(int block, plan::Phase phase, int n_tokens) = 0;
   // The last block has ended, or a task has failed.
   virtual void after_blocks() = 0;
-  // All tasks of a pass have ended well. Throws Error where what they were given while they ran was
-  // not what it should have been, so that their results are worth nothing.
-  virtual void check_pass() {}
+  // All tasks of a pass have ended well.
+  virtual void after_pass() {}
 };
 
 // Whoever changes the layouts of blocks: also told of prompts before their passes.

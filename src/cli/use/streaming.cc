@@ -26,16 +26,21 @@ nlohmann::ordered_json neurons_json(const prepare::NeuronStream& neurons) {
           {"reads", c.n_reads},
           {"read_bytes", c.read_bytes},
           {"read_s", c.read_us / 1e6},
-          {"wait_s", c.wait_us / 1e6}};
+          {"wait_s", c.wait_us / 1e6},
+          {"from_model", c.n_from_model},
+          {"problem", neurons.problem()}};
 }
 
 std::string neurons_text(const prepare::NeuronStream& neurons) {
   const prepare::NeuronStream::Counters c = neurons.counters();
   const auto n_used = static_cast<double>(c.cache.hits + c.cache.misses);
+  const std::string problem = c.n_from_model > 0 ? fmt::format("           {:>10}   neurons: {}.\n",
+                                                               c.n_from_model, neurons.problem())
+                                                 : "";
   return fmt::format(
-      "neurons    {:>10}   in {} reads; {:.1f} % were in memory; workers waited {:.2f} s\n",
+      "neurons    {:>10}   in {} reads; {:.1f} % were in memory; workers waited {:.2f} s\n{}",
       bytes_text(c.read_bytes), c.n_reads,
-      100.0 * static_cast<double>(c.cache.hits) / std::max(n_used, 1.0), c.wait_us / 1e6);
+      100.0 * static_cast<double>(c.cache.hits) / std::max(n_used, 1.0), c.wait_us / 1e6, problem);
 }
 
 }  // namespace

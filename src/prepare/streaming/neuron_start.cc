@@ -84,18 +84,21 @@ void NeuronStream::read_first(uint64_t layer, uint64_t n) {
     lanes::Run run;
     run.reads = reads;
     disk_->submit(*read_, run, start);
-    if (start.wait() != lanes::Status::kDone) {
-      throw Error(fmt::format("Neurons cannot be read: {}.", disk_->problem()));
-    }
+    const bool is_read = start.wait() == lanes::Status::kDone;
+    if (!is_read) note(disk_->problem());
     for (; first < last; ++first) {
       const std::byte* const bundle = piece.memory + (layout.bundle_offset(layer, first) - begin);
-      if (weights::bundle_check({bundle, bundle_bytes}) != file_->tables().checks(layer)[first]) {
-        throw Error(fmt::format(
-            "{} was damaged since it was made. Remove it, and it is made again.", file_->path()));
-      }
       const Held held = cache_->acquire({static_cast<int>(layer), static_cast<int>(first)});
       TROIKA_ASSERT(held.found == NeuronCache::Found::kMiss);
-      forms_[layer].assemble(resident, order[first], bundle, place(held.slot));
+      const uint32_t check = file_->tables().checks(layer)[first];
+      if (is_read && weights::bundle_check({bundle, bundle_bytes}) == check) {
+        forms_[layer].assemble(resident, order[first], bundle, place(held.slot));
+      } else {
+        if (is_read) note(fmt::format("{} was damaged since it was made", file_->path()));
+        const ModelNeurons::Wanted wanted = {order[first], place(held.slot)};
+        model_.read(forms_[layer], static_cast<int>(layer), {&wanted, 1});
+        ++counters_.n_from_model;
+      }
       cache_->filled(held);
       cache_->give_back(held);
     }

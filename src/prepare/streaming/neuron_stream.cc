@@ -50,7 +50,7 @@ weights::NeuronCacheShape cache_shape(const BundleShape& shape, size_t place_byt
 // All that is not the places of neurons; for so many of these, all of them pinned.
 uint64_t fixed_bytes(const BundleShape& shape, size_t place_bytes, uint64_t n_slots) {
   return weights::BundleTables::memory_bytes(shape) +
-         shape.n_layers * shape.n_neurons * sizeof(uint32_t) + staging_bytes(shape) + place_bytes +
+         shape.n_layers * shape.n_neurons * sizeof(uint32_t) + staging_bytes(shape) +
          NeuronCache::list_bytes(cache_shape(shape, place_bytes), n_slots) +
          n_slots * sizeof(weights::NeuronId);
 }
@@ -61,19 +61,21 @@ size_t NeuronStream::least_bytes(std::span<const model::GatedFfn> ffns,
                                  const weights::Store& weights) {
   const BundleMaker maker(ffns, weights, 1);
   const uint64_t n_slots = least_slots(maker.shape());
-  return fixed_bytes(maker.shape(), maker.place_bytes(), n_slots) + n_slots * maker.place_bytes();
+  return fixed_bytes(maker.shape(), maker.place_bytes(), n_slots) + n_slots * maker.place_bytes() +
+         ModelNeurons::bytes_for(ffns, weights);
 }
 
 size_t NeuronStream::most_bytes(std::span<const model::GatedFfn> ffns,
                                 const weights::Store& weights) {
   const BundleMaker maker(ffns, weights, 1);
   const uint64_t n_slots = maker.shape().n_layers * maker.shape().n_neurons;
-  return fixed_bytes(maker.shape(), maker.place_bytes(), n_slots) + n_slots * maker.place_bytes();
+  return fixed_bytes(maker.shape(), maker.place_bytes(), n_slots) + n_slots * maker.place_bytes() +
+         ModelNeurons::bytes_for(ffns, weights);
 }
 
 NeuronStream::NeuronStream(const NeuronStreamOptions& options,
                            std::span<const model::GatedFfn> ffns, const weights::Store& weights)
-    : options_(options) {
+    : options_(options), model_(ffns, weights) {
   BundleMaker maker(ffns, weights, options.n_threads, options.heat);
   forms_ = maker.forms();
   place_bytes_ = maker.place_bytes();
@@ -122,14 +124,14 @@ void NeuronStream::make_cache() {
   const uint64_t n_all = shape.n_layers * shape.n_neurons;
   uint64_t n_slots = std::min(n_all, uint64_t{options_.most_bytes} / place_bytes_);
   const auto needed = [&] {
-    return fixed_bytes(shape, place_bytes_, n_slots) + n_slots * place_bytes_;
+    return model_.bytes() + fixed_bytes(shape, place_bytes_, n_slots) + n_slots * place_bytes_;
   };
   while (n_slots > 0 && needed() > options_.most_bytes) {
     n_slots -= std::min(n_slots, 1 + (needed() - options_.most_bytes) / (place_bytes_ + 64));
   }
   TROIKA_ASSERT(n_slots >= least_slots(shape));
   weights::NeuronCacheOptions how;
-  how.fixed_bytes = fixed_bytes(shape, place_bytes_, n_slots);
+  how.fixed_bytes = model_.bytes() + fixed_bytes(shape, place_bytes_, n_slots);
   how.capacity_bytes = how.fixed_bytes + n_slots * place_bytes_;
   // What is not pinned is where segments of other neurons take turns.
   const uint64_t n_most_pins = n_slots - std::min(n_slots, least_slots(shape));
@@ -140,7 +142,6 @@ void NeuronStream::make_cache() {
   }
   cache_ = std::make_unique<NeuronCache>(cache_shape(shape, place_bytes_), how);
   places_ = PageBuffer(n_slots * place_bytes_);
-  nothing_ = PageBuffer(place_bytes_);
   const auto n_segments =
       static_cast<size_t>(weights::n_segments(static_cast<int>(shape.n_neurons)));
   staging_ = Staging(staging_bytes(shape), n_segments);
@@ -150,6 +151,7 @@ void NeuronStream::make_cache() {
     segment.held.reserve(kSegmentNeurons);
     segment.missing.reserve(kSegmentNeurons);
     segment.reads.reserve(kSegmentNeurons);
+    segment.lost.reserve(kSegmentNeurons);
   }
 }
 
@@ -294,18 +296,24 @@ int NeuronStream::segment_of(int /*ffn*/, int /*i*/) {
   return ready;
 }
 
-bool NeuronStream::assemble(const Segment& segment, int ffn) {
+void NeuronStream::assemble(const Segment& segment, int ffn,
+                            std::vector<ModelNeurons::Wanted>* lost) const {
   const auto layer = static_cast<uint64_t>(ffn);
   const uint64_t bundle_bytes = file_->layout().shape().bundle_bytes;
   const std::span<const uint32_t> checks = file_->tables().checks(layer);
   const std::byte* const resident = file_->tables().resident(layer).data();
   for (const Missing& one : segment.missing) {
     const uint32_t neuron = segment.neurons[one.index];
-    if (weights::bundle_check({one.bundle, bundle_bytes}) != checks[rank(ffn, neuron)])
-      return false;
-    forms_[layer].assemble(resident, neuron, one.bundle, place(segment.held[one.index].slot));
+    std::byte* const to = place(segment.held[one.index].slot);
+    const bool is_whole =
+        !segment.has_failed &&
+        weights::bundle_check({one.bundle, bundle_bytes}) == checks[rank(ffn, neuron)];
+    if (is_whole) {
+      forms_[layer].assemble(resident, neuron, one.bundle, to);
+    } else {
+      lost->push_back({neuron, to});
+    }
   }
-  return true;
 }
 
 void NeuronStream::take(int ffn, int index, std::span<const uint32_t> neurons,
@@ -315,20 +323,20 @@ void NeuronStream::take(int ffn, int index, std::span<const uint32_t> neurons,
   const NeuronForm& form = forms_[static_cast<size_t>(ffn)];
   for (size_t i = 0; i < neurons.size(); ++i) places[i] = form.places(place(segment.held[i].slot));
   if (segment.missing.empty()) return;
-  const bool is_whole = segment.has_failed || assemble(segment, ffn);
+  std::vector<ModelNeurons::Wanted>& lost = segment.lost;
+  lost.clear();
+  assemble(segment, ffn, &lost);
+  if (!lost.empty()) {
+    std::sort(lost.begin(), lost.end(),
+              [](const auto& a, const auto& b) { return a.neuron < b.neuron; });
+    model_.read(form, ffn, lost);
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!is_whole) {
-    note(fmt::format("{}: it was changed while the model ran; it is made again when you remove it",
-                     file_->path()));
+  if (!lost.empty()) {
+    counters_.n_from_model += static_cast<int64_t>(lost.size());
+    if (!segment.has_failed) note(fmt::format("{} was changed while the model ran", file_->path()));
   }
-  for (const Missing& one : segment.missing) {
-    if (is_whole && !segment.has_failed) {
-      cache_->filled(segment.held[one.index]);
-    } else {
-      cache_->failed(segment.held[one.index]);
-      places[one.index] = form.places(nothing_.get());
-    }
-  }
+  for (const Missing& one : segment.missing) cache_->filled(segment.held[one.index]);
   staging_.give_back(segment.staging);
   begin_segments();
   changed_.notify_all();
@@ -349,10 +357,14 @@ void NeuronStream::finish(int /*ffn*/) {
   if (!options_.keeps_neurons) cache_->clear();
 }
 
-void NeuronStream::check() {
+std::string NeuronStream::problem() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (problem_.empty()) return;
-  throw Error(fmt::format("Neurons cannot be read: {}.", std::exchange(problem_, {})));
+  if (problem_.empty()) return {};
+  return fmt::format(
+      "{}. Neurons that stand there are read from the model's own file, which is slow. Remove {}, "
+      "and "
+      "it is made again",
+      problem_, file_->path());
 }
 
 NeuronStream::Counters NeuronStream::counters() const {

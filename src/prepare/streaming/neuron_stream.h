@@ -1,7 +1,7 @@
 // Feed-forward blocks by neuron where memory has no room for all neurons (P1, P5, P6): of those
 // that live, the ones that are in no cache are read from the side file of bundles, past the page
 // cache, while others compute. What comes first is computed first; bits are those of neurons in
-// memory.
+// memory. What cannot be read there is read from the model's own file.
 #pragma once
 
 #include <condition_variable>
@@ -17,6 +17,7 @@
 #include "base/progress.h"
 #include "lanes/disk/disk_lane.h"
 #include "prepare/options.h"
+#include "prepare/streaming/model_neurons.h"
 #include "prepare/streaming/staging.h"
 #include "weights/neurons/bundle_file.h"
 #include "weights/neurons/heat.h"
@@ -48,8 +49,9 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
     weights::NeuronCache::Counters cache;
     int64_t n_reads = 0;  // requests: neighbours share one
     uint64_t read_bytes = 0;
-    double read_us = 0.0;  // while at least one was read
-    double wait_us = 0.0;  // in which workers stood still for them, all together
+    double read_us = 0.0;      // while at least one was read
+    double wait_us = 0.0;      // in which workers stood still for them, all together
+    int64_t n_from_model = 0;  // neurons that their bundles did not give
   };
 
   // A time in which neurons of a layer were read.
@@ -63,18 +65,18 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   // What it uses where there is room for all neurons.
   static size_t most_bytes(std::span<const model::GatedFfn> ffns, const weights::Store& weights);
 
-  // Opens the side file, or makes it of the store's matrices, which nothing reads afterwards.
-  // Throws Error where it cannot be written, or memory is short. REQUIRES: most_bytes >=
-  // least_bytes(), rows as in the file.
+  // Opens the side file, or makes it of the store's matrices, which are read again only where it
+  // fails. Throws Error where it cannot be written, or memory is short. REQUIRES: most_bytes >=
+  // least_bytes(), rows as in the file, whose map outlives this.
   NeuronStream(const NeuronStreamOptions& options, std::span<const model::GatedFfn> ffns,
                const weights::Store& weights);
   // Waits for the reads under way.
   ~NeuronStream() override;
 
   size_t bytes() const override;
-  // Throws Error where a neuron could not be read since the last call: what was computed with it
-  // is wrong. Not while something computes.
-  void check();
+  // Why neurons were read from the model's own file, which is slow, and what to do; empty where
+  // none was.
+  std::string problem() const;
 
   const weights::BundleFile& file() const { return *file_; }
   const weights::NeuronCache& cache() const { return *cache_; }
@@ -102,6 +104,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
     std::vector<Held> held;        // of the first of them
     std::vector<Missing> missing;  // of these, what is read
     std::vector<lanes::ReadRequest> reads;
+    std::vector<ModelNeurons::Wanted> lost;  // what the reads did not bring
     Staging::Piece staging;
     bool has_failed = false;
   };
@@ -128,8 +131,9 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   void note(std::string problem);
 
   void end(Segment* segment, lanes::Status status);
-  // Whether the bundles are those of the side file when it was made.
-  bool assemble(const Segment& segment, int ffn);
+  // Puts what was read in its place. `lost` has room for all: what it holds then has other bundles
+  // than the side file had when it was made, or none.
+  void assemble(const Segment& segment, int ffn, std::vector<ModelNeurons::Wanted>* lost) const;
   uint64_t rank(int ffn, uint32_t neuron) const {
     return ranks_[static_cast<size_t>(ffn) * file_->layout().shape().n_neurons + neuron];
   }
@@ -143,8 +147,8 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   std::unique_ptr<weights::BundleFile> file_;
   std::vector<uint32_t> ranks_;  // (FFNs, neurons): where a neuron's bundle stands
   std::unique_ptr<weights::NeuronCache> cache_;
-  PageBuffer places_;   // (slots, place_bytes_)
-  PageBuffer nothing_;  // zeros, in place of a neuron that cannot be read
+  PageBuffer places_;  // (slots, place_bytes_)
+  ModelNeurons model_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -326,14 +326,13 @@ void WeightStream::after_blocks() {
   read_ahead();
 }
 
-void WeightStream::check_pass() {
+void WeightStream::after_pass() {
   if (neurons_ == nullptr) return;
   for (const NeuronStream::LayerReads& reads : neurons_->take_reads()) {
     if (trace_ == nullptr) break;
     trace_->add(
         {trace_row_ + 1, "neurons", reads.layer, 0, reads.start_us, reads.end_us, is_prompt_});
   }
-  neurons_->check();
 }
 
 uint64_t WeightStream::bytes_per_pass() const {

@@ -65,7 +65,7 @@ class WeightStream : public schedule::LayoutWatch {
   // ones read. Throws Error where it cannot be read.
   void before_block(int block, plan::Phase phase, int n_tokens) override;
   void after_blocks() override;
-  void check_pass() override;
+  void after_pass() override;
   void plan_prompt(int /*n_tokens*/, int /*chunk*/, bool /*is_first*/) override {}
   // Reads of blocks have that row, and those of neurons the one behind it.
   void set_trace(Trace* trace, int row) override;

@@ -56,7 +56,7 @@ struct Target {
   const ColumnLayout& layout;
   size_t first;  // the neuron whose column `levels` begins with
   std::byte* levels;
-  std::byte* scales;
+  std::byte* scales;  // null: levels alone are wanted
   float* minima;
 
   std::byte* column(size_t neuron) const { return levels + (neuron - first) * layout.column_bytes; }
@@ -65,6 +65,7 @@ struct Target {
 };
 
 void write_scales(const Target& target, size_t group, size_t output, const tensor::Affine& of) {
+  if (target.scales == nullptr) return;
   const size_t at = group * target.layout.n_outputs + output;
   if (has_halves(target.layout.form)) {
     const uint16_t half = tensor::f32_to_f16(of.scale);  // which it was in the block

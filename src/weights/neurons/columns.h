@@ -31,7 +31,7 @@ ColumnLayout column_layout(const Matrix& matrix);
 
 // Writes the columns of neurons [first, last), multiples of a block of the matrix's type, to
 // `levels`, where those of neuron `first` begin, and the planes of their groups to where they
-// belong in `scales` and `minima`.
+// belong in `scales` and `minima`, unless both are null.
 void write_columns(const Matrix& matrix, const ColumnLayout& layout, size_t first, size_t last,
                    std::byte* levels, std::byte* scales, float* minima);
 // Neurons that must be written together: those of one block.

@@ -140,6 +140,14 @@ void NeuronForm::assemble(const std::byte* resident, size_t neuron, const std::b
   std::memcpy(place + up_.bytes(), bundle + up_.levels(), columns_.column_bytes);
 }
 
+void NeuronForm::assemble_whole(const std::byte* gate, const std::byte* up, const std::byte* column,
+                                std::byte* place) const {
+  if (has_gate()) std::memcpy(place, gate, gate_.bytes());
+  place += gate_.bytes();
+  std::memcpy(place, up, up_.bytes());
+  std::memcpy(place + up_.bytes(), column, columns_.column_bytes);
+}
+
 kernels::ColumnPlanes NeuronForm::planes(const std::byte* resident) const {
   kernels::ColumnPlanes planes;
   planes.group = columns_.group;

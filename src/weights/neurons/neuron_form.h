@@ -40,6 +40,10 @@ class NeuronForm {
   // Puts a bundle together with its scales where products read it: `place_bytes` of memory.
   void assemble(const std::byte* resident, size_t neuron, const std::byte* bundle,
                 std::byte* place) const;
+  // The same of the model's own rows and a column of levels. `gate` is null where gates stay in
+  // memory.
+  void assemble_whole(const std::byte* gate, const std::byte* up, const std::byte* column,
+                      std::byte* place) const;
   NeuronPlaces places(const std::byte* place) const {
     const std::byte* const up = place + gate_.bytes();
     return {up, up + up_.bytes(), has_gate() ? place : nullptr};

@@ -113,7 +113,7 @@ TEST(NeuronForm, P7AGateIsAPartOfTheBundle) {
     form.write(up.matrix, down.matrix, &gate.matrix, form.bundle_bytes(), team, bundles.data(),
                shared);
     const DownColumns whole(down.matrix, team);
-    std::vector<std::byte> place(form.place_bytes());
+    std::vector<std::byte> place(form.place_bytes()), again(form.place_bytes());
     for (size_t neuron = 0; neuron < kNeurons; ++neuron) {
       form.assemble(shared, neuron, bundles.data() + neuron * form.bundle_bytes(), place.data());
       const NeuronPlaces places = form.places(place.data());
@@ -121,6 +121,9 @@ TEST(NeuronForm, P7AGateIsAPartOfTheBundle) {
       ASSERT_EQ(std::memcmp(places.gate, gate.matrix.data + neuron * row_bytes, row_bytes), 0);
       ASSERT_EQ(std::memcmp(places.up, up.matrix.data + neuron * row_bytes, row_bytes), 0);
       ASSERT_EQ(std::memcmp(places.down, whole.column(neuron), whole.layout().column_bytes), 0);
+      form.assemble_whole(gate.matrix.data + neuron * row_bytes,
+                          up.matrix.data + neuron * row_bytes, whole.column(neuron), again.data());
+      ASSERT_EQ(again, place);
     }
   }
 }

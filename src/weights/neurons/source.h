@@ -24,7 +24,7 @@ struct NeuronPlaces {
 };
 
 // Functions may be called by several workers at once, but for those that say otherwise. They do not
-// throw: what cannot be read is noted, and told after the pass.
+// throw.
 class NeuronSource {
  public:
   virtual ~NeuronSource() = default;

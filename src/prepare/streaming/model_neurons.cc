@@ -1,0 +1,47 @@
+#include "prepare/streaming/model_neurons.h"
+
+#include <algorithm>
+
+namespace troika::prepare {
+
+ModelNeurons::ModelNeurons(std::span<const model::GatedFfn> ffns, const weights::Store& weights)
+    : columns_(bytes_for(ffns, weights)) {
+  for (const model::GatedFfn& ffn : ffns) {
+    Matrices& own =
+        ffns_.emplace_back(Matrices{weights.matrix(ffn.up), weights.matrix(ffn.down), {}});
+    if (ffn.has_gate_by_neuron) own.gate = weights.matrix(ffn.gate);
+  }
+}
+
+size_t ModelNeurons::bytes_for(std::span<const model::GatedFfn> ffns,
+                               const weights::Store& weights) {
+  size_t most = 0;
+  for (const model::GatedFfn& ffn : ffns) {
+    const weights::Matrix& down = weights.matrix(ffn.down);
+    most =
+        std::max(most, weights::column_granule(down) * weights::column_layout(down).column_bytes);
+  }
+  return most;
+}
+
+void ModelNeurons::read(const weights::NeuronForm& form, int ffn, std::span<const Wanted> wanted) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const Matrices& own = ffns_[static_cast<size_t>(ffn)];
+  const size_t granule = weights::column_granule(own.down);
+  size_t first = 0, last = 0;  // whose columns are there
+  for (const Wanted& one : wanted) {
+    if (one.neuron < first || one.neuron >= last) {
+      first = one.neuron / granule * granule;
+      last = std::min(first + granule, form.n_neurons());
+      weights::write_columns(own.down, form.columns(), first, last, columns_.data(), nullptr,
+                             nullptr);
+    }
+    const std::byte* const column =
+        columns_.data() + (one.neuron - first) * form.columns().column_bytes;
+    const std::byte* const gate =
+        own.gate ? own.gate->data + one.neuron * own.gate->row_bytes : nullptr;
+    form.assemble_whole(gate, own.up.data + one.neuron * own.up.row_bytes, column, one.to);
+  }
+}
+
+}  // namespace troika::prepare

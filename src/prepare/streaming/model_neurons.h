@@ -1,0 +1,47 @@
+// Neurons from the model's own file, where its side file of bundles cannot be read or was damaged.
+// Slower by far than a bundle: the rows of every output are looked at for one column.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "model/gated_ffns.h"
+#include "weights/neurons/neuron_form.h"
+#include "weights/store.h"
+
+namespace troika::prepare {
+
+class ModelNeurons {
+ public:
+  struct Wanted {
+    uint32_t neuron = 0;
+    std::byte* to = nullptr;  // `place_bytes` of memory
+  };
+
+  // The map of the model's file must outlive this. REQUIRES: rows as in the file.
+  ModelNeurons(std::span<const model::GatedFfn> ffns, const weights::Store& weights);
+
+  // Puts neurons, ascending, together as their bundles would have been. By any thread; allocates
+  // nothing.
+  void read(const weights::NeuronForm& form, int ffn, std::span<const Wanted> wanted);
+
+  // Memory that it keeps, and would keep for these FFNs.
+  size_t bytes() const { return columns_.size(); }
+  static size_t bytes_for(std::span<const model::GatedFfn> ffns, const weights::Store& weights);
+
+ private:
+  struct Matrices {
+    weights::Matrix up, down;
+    std::optional<weights::Matrix> gate;
+  };
+
+  std::vector<Matrices> ffns_;
+  std::mutex mutex_;
+  std::vector<std::byte> columns_;  // of the neurons of one block of weights
+};
+
+}  // namespace troika::prepare
