@@ -15,13 +15,6 @@
 namespace troika::measure {
 namespace {
 
-double negative_log_likelihood(std::span<const float> logits, cache::Token token) {
-  const double best = *std::max_element(logits.begin(), logits.end());
-  double sum = 0.0;
-  for (const float logit : logits) sum += std::exp(logit - best);
-  return best + std::log(sum) - logits[static_cast<size_t>(token)];
-}
-
 // Sums over windows, and what became of them in characters.
 class Sums {
  public:
@@ -32,13 +25,9 @@ class Sums {
   void add_window(engine::Session& session, std::span<const cache::Token> tokens,
                   size_t n_given = 1) {
     if (tokens.size() <= n_given) return;
-    session.truncate(0);
-    session.evaluate(tokens.first(tokens.size() - 1), [&](int index, std::span<const float> row) {
-      const size_t predicted = static_cast<size_t>(index) + 1;
-      if (predicted < n_given) return;
-      const double nll = negative_log_likelihood(row, tokens[predicted]);
-      nll_ += nll;
-      if (losses_ != nullptr) losses_->push_back(nll);
+    predict(session, tokens, n_given, [&](const Prediction& prediction) {
+      nll_ += prediction.nll;
+      if (losses_ != nullptr) losses_->push_back(prediction.nll);
     });
     n_tokens_ += tokens.size() - n_given;
     for (const char c : tokenizer_.decode(tokens.subspan(n_given))) {
@@ -134,6 +123,42 @@ bool answers(engine::Session& session, std::span<const cache::Token> prompt, con
 
 }  // namespace
 
+std::vector<std::vector<cache::Token>> windows_of_text(const text::Tokenizer& tokenizer,
+                                                       const std::string& text, size_t n_tokens) {
+  const std::vector<cache::Token> tokens = tokenizer.encode(text, {/*add_special=*/false, false});
+  std::vector<std::vector<cache::Token>> windows;
+  for (size_t begin = 0; begin < tokens.size();) {
+    std::vector<cache::Token> window;
+    window.reserve(n_tokens + 1);
+    if (begins_with_bos(tokenizer)) window.push_back(tokenizer.bos());
+    const size_t n = std::min(tokens.size() - begin, std::max<size_t>(n_tokens - window.size(), 1));
+    for (size_t i = begin; i < begin + n; ++i) window.push_back(tokens[i]);
+    begin += n;
+    windows.push_back(std::move(window));
+  }
+  return windows;
+}
+
+void predict(engine::Session& session, std::span<const cache::Token> tokens, size_t n_given,
+             const PredictionSink& sink) {
+  if (tokens.size() <= n_given) return;
+  const auto exp = session.engine().kernels().table.exp;
+  std::vector<float> shifted;
+  session.truncate(0);
+  session.evaluate(tokens.first(tokens.size() - 1), [&](int index, std::span<const float> row) {
+    const size_t predicted = static_cast<size_t>(index) + 1;
+    if (predicted < n_given) return;
+    const float best = *std::max_element(row.begin(), row.end());
+    shifted.resize(row.size());
+    for (size_t i = 0; i < row.size(); ++i) shifted[i] = row[i] - best;
+    exp(shifted.data(), shifted.data(), row.size());
+    double sum = 0.0;
+    for (const float part : shifted) sum += part;
+    const double log_sum = best + std::log(sum);
+    sink({row, log_sum, log_sum - row[static_cast<size_t>(tokens[predicted])]});
+  });
+}
+
 Perplexity perplexity_of_documents(engine::Session& session,
                                    const std::vector<std::string>& documents,
                                    const ProgressFunction& progress) {
@@ -151,18 +176,15 @@ Perplexity perplexity_of_documents(engine::Session& session,
 Perplexity perplexity_of_text(engine::Session& session, const std::string& text,
                               const ProgressFunction& progress, std::vector<double>* losses) {
   const text::Tokenizer& tokenizer = session.engine().tokenizer();
-  const std::vector<cache::Token> tokens = tokenizer.encode(text, {/*add_special=*/false, false});
+  const std::vector<std::vector<cache::Token>> windows =
+      windows_of_text(tokenizer, text, static_cast<size_t>(session.context()));
+  size_t n_all = 0, n_done = 0;
+  for (const std::vector<cache::Token>& window : windows) n_all += window.size();
   Sums sums(tokenizer, losses);
-  const auto context = static_cast<size_t>(session.context());
-  for (size_t begin = 0; begin < tokens.size();) {
-    std::vector<cache::Token> window;
-    window.reserve(context + 1);
-    if (begins_with_bos(tokenizer)) window.push_back(tokenizer.bos());
-    const size_t n = std::min(tokens.size() - begin, std::max<size_t>(context - window.size(), 1));
-    for (size_t i = begin; i < begin + n; ++i) window.push_back(tokens[i]);
+  for (const std::vector<cache::Token>& window : windows) {
     sums.add_window(session, window);
-    begin += n;
-    if (progress) progress(begin, tokens.size());
+    n_done += window.size();
+    if (progress) progress(n_done, n_all);
   }
   return sums.result();
 }

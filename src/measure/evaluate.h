@@ -1,6 +1,8 @@
 // How well a model predicts texts, and how often it answers tasks.
 #pragma once
 
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,22 @@ struct Perplexity {
   double perplexity = 0.0;
   double bits_per_char = 0.0;
 };
+
+// What the model said at one position of a text, and what the token that stands behind it cost.
+struct Prediction {
+  std::span<const float> logits;
+  double log_sum = 0.0;  // the logarithm of the sum of their exponentials
+  double nll = 0.0;      // of the token that follows
+};
+using PredictionSink = std::function<void(const Prediction& prediction)>;
+
+// A text in windows of so many tokens, BOS in front of each where the model has one.
+std::vector<std::vector<cache::Token>> windows_of_text(const text::Tokenizer& tokenizer,
+                                                       const std::string& text, size_t n_tokens);
+
+// Begins afresh and hands over what is predicted behind the first n_given tokens.
+void predict(engine::Session& session, std::span<const cache::Token> tokens, size_t n_given,
+             const PredictionSink& sink);
 
 // Each document is BOS (where the model has one) and as many of its tokens as the context holds.
 Perplexity perplexity_of_documents(engine::Session& session,

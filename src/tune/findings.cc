@@ -6,6 +6,7 @@ namespace troika::tune {
 namespace {
 
 constexpr double kMostTimeMs = 1e9;
+constexpr double kMostNats = 1e6;
 
 }  // namespace
 
@@ -37,6 +38,32 @@ std::vector<plan::StepCost> read_costs(const plan::JsonFields& fields) {
         {static_cast<int>(item.integer("rows", 1, INT32_MAX)), item.positive("ms", kMostTimeMs)});
   });
   return costs;
+}
+
+nlohmann::ordered_json to_json(const std::vector<WindowLosses>& windows) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const WindowLosses& window : windows) {
+    nlohmann::ordered_json tokens = nlohmann::ordered_json::array();
+    for (const double nll : window.nll) tokens.push_back({{"nll", nll}});
+    for (size_t i = 0; i < window.divergence.size(); ++i) {
+      tokens[i * HeldOut::kEvery]["divergence"] = window.divergence[i];
+    }
+    json.push_back({{"tokens", std::move(tokens)}});
+  }
+  return {{"windows", std::move(json)}};
+}
+
+std::vector<WindowLosses> read_windows(const plan::JsonFields& fields) {
+  std::vector<WindowLosses> windows;
+  fields.each("windows", [&](const plan::JsonFields& window) {
+    windows.emplace_back();
+    window.each("tokens", [&](const plan::JsonFields& token) {
+      windows.back().nll.push_back(token.number("nll", 0, kMostNats));
+      if (!token.has("divergence")) return;
+      windows.back().divergence.push_back(token.number("divergence", 0, kMostNats));
+    });
+  });
+  return windows;
 }
 
 std::pair<std::string, std::string> halves(const std::string& text) {

@@ -8,7 +8,8 @@
 
 #include "plan/json_fields.h"
 #include "plan/plan.h"
-#include "tune/proof.h"
+#include "tune/proof/held_out.h"
+#include "tune/proof/proof.h"
 
 namespace troika::tune {
 
@@ -19,6 +20,10 @@ std::vector<PromptTime> read_times(const plan::JsonFields& fields);
 // {"costs": [{"rows", "ms"}]}
 nlohmann::ordered_json to_json(const std::vector<plan::StepCost>& costs);
 std::vector<plan::StepCost> read_costs(const plan::JsonFields& fields);
+
+// {"windows": [{"tokens": [{"nll", "divergence" where it was compared}]}]}
+nlohmann::ordered_json to_json(const std::vector<WindowLosses>& windows);
+std::vector<WindowLosses> read_windows(const plan::JsonFields& fields);
 
 // Both halves of a text, cut at a space.
 std::pair<std::string, std::string> halves(const std::string& text);

@@ -6,7 +6,7 @@
 #include "measure/measure.h"
 #include "plan/plan.h"
 #include "prepare/options.h"
-#include "tune/proof.h"
+#include "tune/proof/proof.h"
 
 namespace troika::tune {
 

@@ -9,7 +9,7 @@
 #include "measure/profile_here.h"
 #include "plan/plan_json.h"
 #include "prepare/options.h"
-#include "tune/proof.h"
+#include "tune/proof/proof.h"
 #include "tune/tune_attention.h"
 
 namespace troika::tune {
@@ -23,6 +23,7 @@ struct TuneRequest {
   std::vector<int> prompts = {128, 512};
   double seconds = 90.0;  // that it may take, about; amounts of text and of operations follow
   std::string folder;     // where what was measured is kept until all is
+  double most_loss = kMostLoss;  // of perplexity that int8 may cost
   // Threads and lanes stay the usual ones. Where other programs take the cores, fewer threads are
   // faster, which is no longer so when those have ended.
   bool keeps_lanes = false;
@@ -46,7 +47,7 @@ struct Candidate {
 struct TriedMethod {
   plan::Int8Method method;
   int outlier_prune;
-  Loss loss;
+  PromptLoss loss;
 };
 
 struct Tuning {

@@ -10,7 +10,7 @@
 #include "plan/plan.h"
 #include "prepare/options.h"
 #include "tune/calibration_state.h"
-#include "tune/proof.h"
+#include "tune/proof/proof.h"
 
 namespace troika::tune {
 

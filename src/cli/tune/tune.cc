@@ -28,6 +28,7 @@ struct TuneFlags {
   tune::TuneRequest request;
   std::string text;  // a file; empty: the program's own
   std::string output;
+  double most_loss_percent = 100 * tune::kMostLoss;
   double attention_percent = 100 * plan::PromptAttention::kUsualShare;
   bool again = false;
   bool json = false;
@@ -105,13 +106,14 @@ std::string text_of(const tune::TriedMethod& tried) {
   return name + fmt::format(", outliers of {} %", 100 - tried.outlier_prune);
 }
 
-void print_result(const tune::Tuning& tuning, const std::string& text_name) {
+void print_result(const tune::Tuning& tuning, const tune::TuneRequest& request) {
   if (!tuning.tried.empty()) {
-    print(fmt::format("more perplexity than {}, on {} held-out tokens of {}\n", tuning.usual().name,
-                      tuning.tried.front().loss.n_tokens, text_name));
+    print(fmt::format("more perplexity than {}, on held-out tokens of {} ({:g} % are allowed)\n",
+                      tuning.usual().name, request.text_name, 100 * request.most_loss));
     for (const tune::TriedMethod& tried : tuning.tried) {
-      print(fmt::format("{:<36} {}  {}\n", text_of(tried), tune::loss_text(tried.loss),
-                        tune::is_proven(tried.loss) ? "little enough" : "too much"));
+      print(fmt::format("{:<36} {}, {} tokens: {}\n", text_of(tried), tune::loss_text(tried.loss),
+                        tried.loss.text.n_tokens,
+                        tune::verdict_text(verdict_of(tried.loss, request.most_loss))));
     }
     print("\n");
   }
@@ -142,7 +144,7 @@ void print_result(const tune::Tuning& tuning, const std::string& text_name) {
   }
 }
 
-nlohmann::ordered_json to_json(const tune::Tuning& tuning) {
+nlohmann::ordered_json to_json(const tune::Tuning& tuning, double most_loss) {
   using nlohmann::ordered_json;
   ordered_json json;
   json["summary"] = tune::summary(tuning.file.plan);
@@ -161,12 +163,15 @@ nlohmann::ordered_json to_json(const tune::Tuning& tuning) {
   }
   json["tried"] = ordered_json::array();
   for (const tune::TriedMethod& tried : tuning.tried) {
-    json["tried"].push_back({{"method", plan::int8_method_name(tried.method)},
-                             {"outlier_prune", tried.outlier_prune},
-                             {"tokens", tried.loss.n_tokens},
-                             {"loss", tried.loss.share},
-                             {"standard_error", tried.loss.error},
-                             {"is_proven", tune::is_proven(tried.loss)}});
+    json["tried"].push_back(
+        {{"method", plan::int8_method_name(tried.method)},
+         {"outlier_prune", tried.outlier_prune},
+         {"tokens", tried.loss.text.n_tokens},
+         {"loss", tried.loss.text.share},
+         {"standard_error", tried.loss.text.error},
+         {"expected_loss", tried.loss.expected.share},
+         {"expected_standard_error", tried.loss.expected.error},
+         {"is_proven", tune::verdict_of(tried.loss, most_loss) == tune::Verdict::kLittle}});
   }
   json["candidates"] = ordered_json::array();
   for (size_t i = 0; i < tuning.candidates.size(); ++i) {
@@ -219,6 +224,12 @@ void tune_model(TuneFlags& flags, bool asks) {
     throw UsageError(fmt::format("--attention-share {:g} makes no sense; it is between 2 and 100.",
                                  flags.attention_percent));
   }
+  if (!(flags.most_loss_percent >= 0.0 && flags.most_loss_percent <= 100.0)) {
+    throw UsageError(
+        fmt::format("--most-loss {:g} makes no sense; it is between 0 and 100 percent.",
+                    flags.most_loss_percent));
+  }
+  request.most_loss = flags.most_loss_percent / 100;
   request.attention_share = flags.attention_percent / 100;
   listen_to_signals();
   request.keeps_lanes = is_machine_busy();
@@ -234,12 +245,12 @@ void tune_model(TuneFlags& flags, bool asks) {
   const std::string path = tune::keep_plan(model, tuning.file);
   const double seconds = seconds_since(start);
   if (flags.json) {
-    nlohmann::ordered_json json = to_json(tuning);
+    nlohmann::ordered_json json = to_json(tuning, request.most_loss);
     json["plan"] = path;
     json["seconds"] = seconds;
     print_json(json);
   } else {
-    print_result(tuning, request.text_name);
+    print_result(tuning, request);
   }
   note(
       fmt::format("tuned in {:.0f} s; kept as {} ({}), which run, chat, bench and eval use from "
@@ -310,6 +321,10 @@ void add_tune(Command& app) {
   add_prefill(*command, options.prompts.prefill,
               "For prompts in this precision, whatever it loses: f32, bf16, q8, int8 or same; "
               "auto takes the fastest that loses little");
+  command
+      ->add_option("--most-loss", flags->most_loss_percent,
+                   "The percent of perplexity that int8 may cost in prompts")
+      ->shows_default("0.5");
   add_attention(*command, flags);
   command->add_flag("--again", flags->again, "Also where a plan is kept already");
   command->add_option("-o,--output", flags->output, "Write the plan to this file as well");
@@ -317,7 +332,7 @@ void add_tune(Command& app) {
   command->callback([flags, command] {
     bool asks = false;
     for (const char* name : {"--text", "--prompts", "--threads", "--lanes", "--kv", "--prefill",
-                             "--attention-share", "--attention-shares"}) {
+                             "--attention-share", "--attention-shares", "--most-loss"}) {
       asks |= command->is_given(name);
     }
     tune_model(*flags, asks);

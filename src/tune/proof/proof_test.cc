@@ -1,4 +1,4 @@
-#include "tune/proof.h"
+#include "tune/proof/proof.h"
 
 #include <gtest/gtest.h>
 
@@ -31,6 +31,32 @@ TEST(Proof, OnlyALittleLossThatIsSureIsProven) {
   EXPECT_FALSE(is_proven({1000, NAN, 0.0}));
   EXPECT_FALSE(is_proven({1000, 0.0, NAN}));
   EXPECT_FALSE(is_proven({1000, INFINITY, 0.0}));
+}
+
+TEST(Proof, NeighboursThatAreAlikeMakeTheErrorLarger) {
+  // Eight successive ones are the same, so that there are an eighth as many.
+  std::vector<double> differences;
+  for (int i = 0; i < 800; ++i) differences.push_back(i / 8 % 2 == 0 ? 0.0 : 0.002);
+  const Loss singly = mean_loss(differences, 1), together = mean_loss(differences, 8);
+  EXPECT_NEAR(singly.share, together.share, 1e-12);
+  EXPECT_NEAR(together.error / singly.error, std::sqrt(8.0), 0.05);
+}
+
+TEST(Proof, TheExpectedLossDecidesAndTheTextMayContradict) {
+  const Loss silent = {1000, 0.004, 0.005};  // a text that is too short to tell
+  const auto verdict = [&](double expected, double error, const Loss& text) {
+    return verdict_of({text, {256, expected, error}}, kMostLoss);
+  };
+  EXPECT_EQ(verdict(0.0015, 0.0002, silent), Verdict::kLittle);
+  EXPECT_EQ(verdict(0.016, 0.0003, silent), Verdict::kTooMuch);
+  EXPECT_EQ(verdict(0.0049, 0.0002, silent), Verdict::kUnsure);
+  EXPECT_EQ(verdict(0.0051, 0.0002, silent), Verdict::kUnsure);
+  // What a model holds for likely is not what the text goes on with.
+  EXPECT_EQ(verdict(0.001, 0.0001, {1000, 0.03, 0.005}), Verdict::kTooMuch);
+  EXPECT_EQ(verdict(0.001, 0.0001, {1000, -0.03, 0.005}), Verdict::kLittle);
+  EXPECT_NE(verdict(NAN, 0.0, silent), Verdict::kLittle);
+  EXPECT_NE(verdict(0.0, 0.0, {1000, NAN, 0.0}), Verdict::kLittle);
+  EXPECT_EQ(verdict_of({silent, {256, 0.016, 0.0003}}, 0.02), Verdict::kLittle);
 }
 
 TEST(Proof, AllLengthsCountAlike) {

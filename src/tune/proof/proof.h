@@ -14,6 +14,16 @@ struct Loss {
   double error = 0.0;  // one standard error of it
 };
 
+// Two views of the same loss (decision 79). The tokens that stand in a text tell it without any
+// assumption, and vary much; what a more exact class holds for likely there tells it for all tokens
+// at once, and varies little.
+struct PromptLoss {
+  Loss text;
+  Loss expected;
+};
+
+enum class Verdict { kUnsure, kLittle, kTooMuch };
+
 // A class may lose so much perplexity, and with two standard errors more so much.
 inline constexpr double kMostLoss = 0.005;
 inline constexpr double kMostDoubtfulLoss = 0.01;
@@ -24,8 +34,23 @@ Loss loss_between(const std::vector<double>& usual, const std::vector<double>& o
 
 bool is_proven(const Loss& loss);
 
+// The mean of differences in nats, as a share of perplexity. Neighbours are alike, so that the
+// error is that of the means of `n_together` successive ones. REQUIRES: two of those at least.
+Loss mean_loss(const std::vector<double>& differences, size_t n_together);
+
+// With so many standard errors something is sure: a text is looked at several times, and several
+// methods are.
+inline constexpr double kSure = 3.0;
+
+// Little: the expected loss is at most `most` for sure, and the text does not contradict. Too much:
+// one of both is more for sure.
+Verdict verdict_of(const PromptLoss& loss, double most);
+const char* verdict_text(Verdict verdict);
+
 // "+0.12 % (standard error 0.05 %)".
 std::string loss_text(const Loss& loss);
+// "+0.12 % expected (standard error 0.02 %), +0.31 % on the text (standard error 0.40 %)".
+std::string loss_text(const PromptLoss& loss);
 
 // What a prompt of so many tokens took at best.
 struct PromptTime {
