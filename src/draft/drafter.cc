@@ -36,7 +36,7 @@ Drafter::Drafter(std::vector<std::unique_ptr<Source>> sources, const DrafterOpti
       guesses_(sources_.size()) {
   TROIKA_ASSERT(options.most_width >= 1 && options.most_width <= kMostWidth);
   for (const auto& [width, ms] : options.costs_ms) {
-    if (width <= kMostPassRows) costs_.learn(width, ms);
+    if (width <= kMostPassRows) costs_.begin_with(width, ms);
   }
   for (const auto& source : sources_) uses_predictions_ |= source->uses_predictions();
   clear_statistics();

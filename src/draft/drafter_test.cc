@@ -203,7 +203,30 @@ TEST(WidthCosts, DoesNotBelieveInterruptions) {
   EXPECT_LT(costs.ms(1), 11.0);
   costs.learn(8, 500.0);
   for (int i = 0; i < 4000; ++i) costs.learn(1, 10.0);
-  EXPECT_LT(costs.ms(8), 15.0);
+  EXPECT_LT(costs.ms(8), 25.0);
+}
+
+TEST(WidthCosts, TriesAWidthAgainWhoseFirstPassWasSlow) {
+  WidthCosts costs(32);
+  for (int i = 0; i < 3; ++i) {
+    for (int width = 1; width <= 4; ++width) costs.learn(width, 10.0 + width);
+  }
+  costs.learn(5, 40.0);  // an interruption, or a jump: that is not known yet
+  EXPECT_NEAR(costs.ms(5), 15.0, 1.0);
+  EXPECT_LT(costs.ms(6), 18.0);
+  WidthCosts interrupted = costs;
+  interrupted.learn(5, 15.2);
+  EXPECT_NEAR(interrupted.ms(5), 15.2, 0.1);
+  costs.learn(5, 39.0);  // a jump
+  EXPECT_NEAR(costs.ms(5), 39.0, 0.1);
+}
+
+TEST(WidthCosts, BelievesWhatWasMeasuredInQuiet) {
+  WidthCosts costs(32);
+  costs.begin_with(1, 10.0);
+  costs.begin_with(8, 70.0);
+  EXPECT_DOUBLE_EQ(costs.ms(8), 70.0);
+  EXPECT_EQ(costs.widest_measured(), 8);
 }
 
 TEST(Odds, FollowWhatHappened) {

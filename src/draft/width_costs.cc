@@ -17,6 +17,9 @@ constexpr double kDoubt = 0.9995;
 constexpr double kForgotten = 200.0;
 // What each further token takes, as a share of the first, before anything is known.
 constexpr double kFirstSlope = 0.15;
+// The first pass of a width may have brought in what was cold, or been interrupted: until there is
+// a second one it took no more than other widths let expect, and so much.
+constexpr double kMostSurprise = 1.05;
 
 }  // namespace
 
@@ -25,20 +28,22 @@ WidthCosts::WidthCosts(int most_width) : entries_(static_cast<size_t>(most_width
 void WidthCosts::learn(int width, double ms) {
   TROIKA_ASSERT(width >= 1 && width < static_cast<int>(entries_.size()));
   Entry& entry = entries_[static_cast<size_t>(width)];
+  const double expected = this->ms(width);
   ++entry.n_measured;
   if (entry.n_measured == 1) {
-    // More than that many passes of one token it hardly was.
-    const double most = width > 1 && entries_[1].n_measured > 0 ? width * entries_[1].ms : ms;
-    entry.ms = std::min(ms, most);
+    entry.first_ms = ms;
+    entry.ms = width > 1 && expected > 0.0 ? std::min(ms, kMostSurprise * expected) : ms;
   } else if (entry.n_measured == 2) {
-    entry.ms = std::min(entry.ms, ms);  // the first one may have brought in what was cold
+    entry.ms = std::min(entry.first_ms, ms);
   } else {
     const double bounded = std::clamp(ms, entry.ms / kMostChange, entry.ms * kMostChange);
     const double share = std::clamp(entry.n_since / kForgotten, kShare, 1.0);
     entry.ms += share * (bounded - entry.ms);
   }
   entry.n_since = 0;
-  widest_ = std::max(widest_, width);
+  // Nothing is concluded about wider ones from what is doubted itself.
+  const bool is_doubted = entry.n_measured == 1 && entry.ms < entry.first_ms;
+  if (!is_doubted) widest_ = std::max(widest_, width);
   const double least = entries_[1].ms;
   for (int other = 2; other <= widest_; ++other) {
     Entry& e = entries_[static_cast<size_t>(other)];
@@ -46,6 +51,13 @@ void WidthCosts::learn(int width, double ms) {
     e.ms = std::max(least, e.ms * kDoubt);
     ++e.n_since;
   }
+}
+
+void WidthCosts::begin_with(int width, double ms) {
+  TROIKA_ASSERT(width >= 1 && width < static_cast<int>(entries_.size()));
+  Entry& entry = entries_[static_cast<size_t>(width)];
+  entry = {.ms = ms, .first_ms = ms, .n_measured = 1};
+  widest_ = std::max(widest_, width);
 }
 
 std::vector<std::pair<int, double>> WidthCosts::measured() const {

@@ -10,6 +10,8 @@ class WidthCosts {
  public:
   explicit WidthCosts(int most_width);
 
+  // So it was measured before, in quiet.
+  void begin_with(int width, double ms);
   // A pass of so many rows took so long.
   void learn(int width, double ms);
   // An estimate for each width; between measured ones along a line, beyond them at the slope of the
@@ -17,12 +19,13 @@ class WidthCosts {
   double ms(int width) const;
   // Those that were measured, with what is believed of them now.
   std::vector<std::pair<int, double>> measured() const;
-  // Estimates of wider passes mean little.
+  // Estimates of wider passes mean little. One pass that took surprisingly long does not count.
   int widest_measured() const { return widest_; }
 
  private:
   struct Entry {
     double ms = 0.0;
+    double first_ms = 0.0;  // what the first pass took
     int n_measured = 0;
     int n_since = 0;  // passes of other widths since then
   };
