@@ -12,20 +12,31 @@ namespace {
 constexpr int kFewestTokens = 2;
 // Items for each worker, so that none waits long for the others at the end: later tokens see more.
 constexpr size_t kItemsOfWorker = 4;
-// Fewer queries than the first share too little of what is unpacked; fewer than the second gain
-// from more, as long as every worker has an item.
-constexpr size_t kFewestQueries = 12, kEnoughQueries = 48;
+// Fewer queries share too little of what is unpacked.
+constexpr size_t kFewestQueries = 12;
+// An item takes as long as so many queries more than it has: keys and values are read and unpacked.
+constexpr size_t kQueriesToUnpack = 20;
 
+// Many tokens go in the largest items. Of few, each item has as many as let the worker with most to
+// do end first.
 size_t tokens_of_item(const BoundAttention& attention, const Run& run, int n_workers) {
   const auto n_group = static_cast<size_t>(attention.n_group);
+  const auto n_heads = static_cast<size_t>(attention.n_heads());
+  const auto n_tokens = static_cast<size_t>(run.n_tokens);
+  const auto workers = static_cast<size_t>(n_workers);
   const auto tokens_for = [&](size_t n_queries) {
     return std::max<size_t>(kFewestTokens, n_queries / n_group);
   };
-  const size_t all = static_cast<size_t>(run.n_tokens) * static_cast<size_t>(attention.n_heads());
-  const auto workers = static_cast<size_t>(n_workers);
-  const size_t fewest = tokens_for(kFewestQueries), most = tokens_for(kernels::kTileQueries);
-  const size_t enough = std::clamp(all / workers, fewest, tokens_for(kEnoughQueries));
-  return std::clamp(all / (kItemsOfWorker * workers), enough, most);
+  const size_t most = tokens_for(kernels::kTileQueries), fewest = tokens_for(kFewestQueries);
+  if (n_tokens * n_heads / (kItemsOfWorker * workers) >= most) return most;
+  size_t best = most, least = SIZE_MAX;
+  for (size_t n_parts = (n_tokens + most - 1) / most;; ++n_parts) {
+    const size_t of_item = (n_tokens + n_parts - 1) / n_parts;
+    const size_t items_of_worker = (n_parts * n_heads + workers - 1) / workers;
+    const size_t time = items_of_worker * (kQueriesToUnpack + of_item * n_group);
+    if (time < least) least = time, best = of_item;
+    if (of_item <= fewest) return best;
+  }
 }
 
 void attend_together(const BoundOp& bound, const OpContext& context, int worker, int head,
