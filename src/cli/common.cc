@@ -118,7 +118,7 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
         "measures what that loses here\n",
         attention.above));
   }
-  for (const std::string& sentence : idle_switches(flags, *engine))
+  for (const std::string& sentence : idle_switches(flags, options, *engine))
     note("note: " + sentence + "\n");
   for (const std::string& sentence : broken_rules(flags, *engine)) note("note: " + sentence + "\n");
   const int trained = engine->blueprint().trained_context;
@@ -220,6 +220,7 @@ void TraceFlags::end(engine::Engine& engine) {
 }
 
 void SamplerFlags::add_to(Command& command) {
+  command.before([this, &command] { note_idle(command); });
   command.begin_group("Sampling");
   command.add_option("--temp", options.temperature, "Temperature; 0 takes the most likely token")
       ->capture_default_str();
@@ -246,6 +247,20 @@ void SamplerFlags::add_to(Command& command) {
   seed = command.add_option("--seed", options.seed, "Seed: the same gives the same text")
              ->check(no_minus_sign());
   command.end_group();
+}
+
+void SamplerFlags::note_idle(const Command& command) const {
+  const auto say = [&](const char* name, const char* why) {
+    if (command.is_given(name)) note(fmt::format("note: {} does nothing here: {}\n", name, why));
+  };
+  if (options.temperature == 0.0f) {
+    for (const char* name : {"--top-k", "--top-p", "--min-p", "--seed"}) {
+      say(name, "--temp 0 takes the most likely token");
+    }
+  }
+  const bool has_penalty = options.repetition_penalty != 1.0f ||
+                           options.frequency_penalty != 0.0f || options.presence_penalty != 0.0f;
+  if (!has_penalty) say("--penalty-window", "no penalty is given");
 }
 
 namespace {

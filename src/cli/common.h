@@ -111,6 +111,9 @@ struct SamplerFlags {
   engine::SamplerOptions checked() const;
   // Throws UsageError for a bias of a token that the model does not have.
   void check_tokens(const engine::Engine& engine) const;
+
+ private:
+  void note_idle(const Command& command) const;
 };
 
 // "bf16 (auto: ...), 12.3 MB packed in 0.4 s": how prompts are computed, and why so.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "machines/phone_setup.h"
+#include "plan/plan_json.h"
 #include "prepare/streaming/weight_stream.h"
 #include "solve/lane_memory.h"
 
@@ -102,6 +103,18 @@ bool reads_neurons(const engine::Engine& engine) {
   return stream != nullptr && stream->neurons() != nullptr;
 }
 
+// Whether --no-cuts takes anything away.
+bool has_cuts_to_remove(const prepare::Options& options) {
+  const auto has_any = [](const plan::Plan& plan) {
+    return !plan.cuts.empty() || !plan.lengths.empty();
+  };
+  if (options.plan.base) return has_any(*options.plan.base);
+  if (!options.plan.file.empty())
+    return has_any(plan::plan_from_json(read_text(options.plan.file), options.plan.file).plan);
+  // A phone finds cuts of its own where it is asked for them.
+  return !prepare::is_here(options) && options.lanes.solves_cuts;
+}
+
 // Why an option of sparse attention changes nothing; empty: it does.
 std::string idle_attention(const plan::Plan& plan, std::string_view option) {
   if (!plan.attention.is_sparse()) {
@@ -156,7 +169,8 @@ void refuse_idle_switches(const EngineFlags& flags) {
   }
 }
 
-std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::Engine& engine) {
+std::vector<std::string> idle_switches(const EngineFlags& flags, const prepare::Options& options,
+                                       const engine::Engine& engine) {
   const plan::Plan& plan = engine.plan();
   std::vector<std::string> sentences;
   const auto say = [&](const char* name, const std::string& why) {
@@ -177,6 +191,14 @@ std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::E
     const char* why = "one lane computes the parts of a prompt, one after the other";
     say("--order", why);
     say("--in-flight", why);
+  }
+  if (!has_cuts_to_remove(options)) {
+    say("--no-cuts", "neither cuts nor lengths are in a plan that this run follows");
+  }
+  if (const std::vector<plan::LaneCap> caps = flags.checked().lanes.caps;
+      std::none_of(caps.begin(), caps.end(),
+                   [](plan::LaneCap cap) { return cap.busy_percent < plan::HostLane::kAllTime; })) {
+    say("--lane-busy", "no lane rests that may be busy for all of the time");
   }
   for (const plan::TensorCut& cut : plan.cuts) {
     if (has_shape(plan, cut)) continue;
@@ -203,7 +225,9 @@ std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::E
     if (const std::string why = idle_attention(plan, name); !why.empty()) say(name, why);
   }
   if (!reads_neurons(engine)) {
-    say("--neuron-pipeline", "no neurons are read while others are computed (see --ffn)");
+    for (const char* name : {"--neuron-pipeline", "--neuron-pins", "--neuron-gates"}) {
+      say(name, "no neurons are read while others are computed (see --ffn)");
+    }
   }
   if (plan.prefill != plan::Prefill::kInt8) {
     const std::string why =

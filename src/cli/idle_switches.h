@@ -13,8 +13,10 @@ namespace troika::cli {
 // machine's prompts on a phone.
 void refuse_idle_switches(const EngineFlags& flags);
 
-// A sentence for each switch that this engine's plan leaves without effect.
-std::vector<std::string> idle_switches(const EngineFlags& flags, const engine::Engine& engine);
+// A sentence for each switch that this engine's plan leaves without effect. The engine was made
+// from `options`, which may hold a kept plan.
+std::vector<std::string> idle_switches(const EngineFlags& flags, const prepare::Options& options,
+                                       const engine::Engine& engine);
 
 // A sentence for each rule of --place, or of a step of llm.npu, that the memory of a lane breaks.
 std::vector<std::string> broken_rules(const EngineFlags& flags, const engine::Engine& engine);

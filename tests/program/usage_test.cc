@@ -154,7 +154,11 @@ TEST_F(Usage, SwitchesThatThePlanLeavesWithoutEffectAreNoted) {
                                                      {"--strict-npu"},
                                                      {"--attention-share", "10"},
                                                      {"--attention-from", "2048"},
-                                                     {"--neuron-pipeline", "matrix"}};
+                                                     {"--neuron-pipeline", "matrix"},
+                                                     {"--neuron-pins", "10"},
+                                                     {"--neuron-gates", "memory"},
+                                                     {"--no-cuts"},
+                                                     {"--lane-busy", "0=100"}};
   for (std::vector<std::string> words : all) {
     const std::string noted = "note: " + words[0] + " does nothing here: ";
     words.insert(words.end(), {"--prefill", "f32"});
@@ -181,6 +185,57 @@ TEST_F(Usage, SwitchesOfDraftsWithoutEffectAreNoted) {
   }
   const Finished useful = run({"--draft", "sam+calibrated", "--calibrate-drafts", "10"});
   EXPECT_EQ(useful.err.find("does nothing"), std::string::npos) << useful.err;
+}
+
+TEST_F(Usage, SwitchesOfSamplingAndOutputWithoutEffectAreNoted) {
+  const std::string answer = write("abc", "answer.txt");
+  // The option, its value, and what it stands beside.
+  const std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> all = {
+      {{"--top-k", "5"}, {"--temp", "0"}},
+      {{"--top-p", "0.5"}, {"--temp", "0"}},
+      {{"--min-p", "0.1"}, {"--temp", "0"}},
+      {{"--seed", "5"}, {"--temp", "0"}},
+      {{"--penalty-window", "5"}, {}},
+      {{"--system", "be brief"}, {}},
+      {{"--show-drafts"}, {"--json"}},
+      {{"--stats"}, {"--json"}},
+      {{"--stats"}, {"--draft", "none"}},
+      {{"--temp", "1"}, {"--force-text", answer}},
+      {{"--ignore-end"}, {"--force-text", answer}},
+      {{"--history", folder_.file("history.bin")}, {"--force-text", answer}}};
+  for (const auto& [idle, beside] : all) {
+    std::vector<std::string> words = idle;
+    words.insert(words.end(), beside.begin(), beside.end());
+    const Finished finished = run(words);
+    expect_success(finished);
+    EXPECT_NE(finished.err.find("note: " + idle[0] + " does nothing here: "), std::string::npos)
+        << idle[0] << finished.err;
+  }
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"--top-k", "5", "--seed", "5", "--temp", "1"},
+                                             {"--penalty-window", "5", "--repeat-penalty", "1.1"},
+                                             {"--lane-busy", "0=50"},
+                                             {"--stats"}}) {
+    const Finished useful = run(words);
+    expect_success(useful);
+    EXPECT_EQ(useful.err.find("does nothing"), std::string::npos) << useful.err;
+  }
+}
+
+TEST_F(Usage, NoCutsIsNotedWhereAPlanHasNone) {
+  const std::string plain = folder_.file("plain.json"), cut = folder_.file("cut.json");
+  expect_success(troika({"plan", model_, "-o", plain, "--threads", "1"}));
+  const Finished idle = run({"--plan", plain, "--no-cuts"});
+  expect_success(idle);
+  EXPECT_NE(idle.err.find("note: --no-cuts does nothing here: "), std::string::npos) << idle.err;
+  cpu_set_t cores;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(cores), &cores), 0);
+  if (!CPU_ISSET(0, &cores) || !CPU_ISSET(1, &cores)) GTEST_SKIP() << "needs the cores 0 and 1";
+  expect_success(
+      troika({"plan", model_, "-o", cut, "--lanes", "0;1", "--cut", "ffn@step=rows:0:1,1:1"}));
+  const Finished useful = run({"--plan", cut, "--no-cuts"});
+  expect_success(useful);
+  EXPECT_EQ(useful.err.find("--no-cuts"), std::string::npos) << useful.err;
 }
 
 TEST_F(Usage, SwitchesThatAPlanFileReplacesAreNoted) {

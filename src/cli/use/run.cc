@@ -146,6 +146,26 @@ void check(const RunFlags& flags) {
   }
 }
 
+// Says which options change nothing about this run.
+void note_idle(const Command& command, const RunFlags& flags) {
+  const auto say = [&](const char* name, bool is_idle, const char* why) {
+    if (!is_idle || !command.is_given(name)) return;
+    note(fmt::format("note: {} does nothing here: {}\n", name, why));
+  };
+  say("--system", !flags.chat, "it is for the model's chat template (--chat)");
+  say("--special", flags.chat, "in a chat special tokens come from the template");
+  say("--show-drafts", flags.json, "--json prints no colours");
+  say("--stats", flags.json, "--json tells all figures");
+  say("--stats", !flags.json && flags.draft.options.kind == "none", "--draft none guesses nothing");
+  const bool is_replay = !flags.forced_file.empty();
+  for (const char* name : {"--temp", "--repeat-penalty", "--frequency-penalty",
+                           "--presence-penalty", "--logit-bias"}) {
+    say(name, is_replay, "--force-text says what the answer is");
+  }
+  say("--ignore-end", is_replay, "--force-text says where the answer ends");
+  say("--history", is_replay, "what --force-text says is no answer of the model");
+}
+
 // What is known of an answer before it begins.
 struct Request {
   std::vector<cache::Token> prompt;
@@ -277,7 +297,10 @@ void add_run(Command& app) {
                    "log-probability of its tokens; give --temp more than 0, or all are the same")
       ->check(within(1, kMostAnswers));
   command->add_flag("--json", flags->json, "Print one JSON object");
-  command->callback([flags] { run(*flags); });
+  command->callback([flags, command] {
+    note_idle(*command, *flags);
+    run(*flags);
+  });
 }
 
 }  // namespace troika::cli
