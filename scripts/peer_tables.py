@@ -8,7 +8,8 @@ Usage: scripts/peer_tables.py --peer FOLDER [--runs PART]... [--pairs N] [--repe
 FOLDER holds llama-bench (and llama-completion for --starts). Each run alternates between the two programs. --runs takes
 only those whose names have the text in them; it may be given several times. What was measured is kept in build/peer.json and replaced one by one, so that a
 long list can be measured in parts; without models only the tables are written again. --kernels avx2 holds ours to AVX2 and marks the rows; give a peer built for AVX2 then.
---mark names the table: 'peer-avx2' is that of a machine without AVX-512. No plan of `troika tune` is used.
+--mark names the table: 'peer-avx2' is that of a machine without AVX-512. A plan of `troika tune` is used by the rows called
+tuned alone: run `troika tune MODEL` before.
 --starts measures whole processes instead: from the start to the first token, and the memory they had resident.
 """
 import argparse
@@ -33,6 +34,9 @@ RUNS = [
     ("prompt of 128, no options", ["-p", "128", *PLAIN], ""),
     ("prompt of 512, no options", ["-p", "512", *PLAIN], ""),
     ("prompt of 2048, no options", ["-p", "2048", *PLAIN], ""),
+    ("prompt of 128, tuned", ["-p", "128", "-n", "0"], ""),
+    ("prompt of 512, tuned", ["-p", "512", "-n", "0"], ""),
+    ("prompt of 2048, tuned", ["-p", "2048", "-n", "0"], ""),
     ("prompt of 128, int8", ["-p", "128", *PROMPTS], ""),
     ("prompt of 512, int8", ["-p", "512", *PROMPTS], ""),
     ("prompt of 512, bf16", ["-p", "512", *PLAIN, "--prefill", "bf16"], ""),
@@ -47,8 +51,10 @@ PROMPT = "Once upon a time there was a little dog who lived in a house by the se
 
 
 def measure(model, options, name, ours, theirs):
-    command = [options.program, "bench", model, "-r", str(options.repetitions), *ours, "--no-plan", "--pairs", str(options.pairs),
+    command = [options.program, "bench", model, "-r", str(options.repetitions), *ours, "--pairs", str(options.pairs),
                "--compare", str(options.peer / "llama-bench") + theirs, "--json"]
+    if "tuned" not in name:
+        command.append("--no-plan")
     if options.kernels:
         command += ["--kernels", options.kernels]
     found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
