@@ -191,6 +191,10 @@ std::vector<std::string> idle_switches(const EngineFlags& flags, const prepare::
     const char* why = "one lane computes the parts of a prompt, one after the other";
     say("--order", why);
     say("--in-flight", why);
+    if (options.plan.file.empty()) {  // else that says it
+      say("--place", "there is one lane, which computes everything");
+      say("--lane-memory", "there is one lane, which has room for all weights");
+    }
   }
   if (!has_cuts_to_remove(options)) {
     say("--no-cuts", "neither cuts nor lengths are in a plan that this run follows");

@@ -158,6 +158,8 @@ TEST_F(Usage, SwitchesThatThePlanLeavesWithoutEffectAreNoted) {
                                                      {"--neuron-pins", "10"},
                                                      {"--neuron-gates", "memory"},
                                                      {"--no-cuts"},
+                                                     {"--place", "ffn=0"},
+                                                     {"--lane-memory", "0=1G"},
                                                      {"--lane-busy", "0=100"}};
   for (std::vector<std::string> words : all) {
     const std::string noted = "note: " + words[0] + " does nothing here: ";
@@ -200,6 +202,7 @@ TEST_F(Usage, SwitchesOfSamplingAndOutputWithoutEffectAreNoted) {
       {{"--show-drafts"}, {"--json"}},
       {{"--stats"}, {"--json"}},
       {{"--stats"}, {"--draft", "none"}},
+      {{"--stats"}, {"--answers", "2"}},
       {{"--temp", "1"}, {"--force-text", answer}},
       {{"--ignore-end"}, {"--force-text", answer}},
       {{"--history", folder_.file("history.bin")}, {"--force-text", answer}}};

@@ -157,6 +157,8 @@ void note_idle(const Command& command, const RunFlags& flags) {
   say("--show-drafts", flags.json, "--json prints no colours");
   say("--stats", flags.json, "--json tells all figures");
   say("--stats", !flags.json && flags.draft.options.kind == "none", "--draft none guesses nothing");
+  const bool has_several = flags.n_answers + flags.n_best > 0;
+  say("--stats", !flags.json && has_several, "it is for one answer that streams");
   const bool is_replay = !flags.forced_file.empty();
   for (const char* name : {"--temp", "--repeat-penalty", "--frequency-penalty",
                            "--presence-penalty", "--logit-bias"}) {
