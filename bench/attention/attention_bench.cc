@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "attention/areas.h"
 #include "attention/tile_attention.h"
 #include "kernels/choose.h"
 
@@ -29,18 +30,6 @@ struct Shape {
   size_t head_size, n_group;
 };
 constexpr Shape kShapes[] = {{64, 7}, {64, 3}, {64, 1}, {128, 6}, {128, 4}, {128, 1}};
-
-class Workspace {
- public:
-  explicit Workspace(size_t bytes) : bytes_(bytes + kernels::kLineBytes) {}
-  std::byte* get() {
-    const auto address = reinterpret_cast<uintptr_t>(bytes_.data());
-    return bytes_.data() + (kernels::kLineBytes - address % kernels::kLineBytes);
-  }
-
- private:
-  std::vector<std::byte> bytes_;
-};
 
 // A prompt's keys and values in half precision, as caches have them, and its queries.
 struct Prompt {

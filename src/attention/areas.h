@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "kernels/panels.h"
 
@@ -23,6 +25,19 @@ class Areas {
  private:
   std::byte* begin_;
   size_t bytes_ = 0;
+};
+
+// Room of its own, at a multiple of 64 bytes.
+class Workspace {
+ public:
+  explicit Workspace(size_t bytes) : bytes_(bytes + kernels::kLineBytes) {}
+  std::byte* get() {
+    const auto address = reinterpret_cast<uintptr_t>(bytes_.data());
+    return bytes_.data() + (kernels::kLineBytes - address % kernels::kLineBytes);
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
 };
 
 }  // namespace troika::attention

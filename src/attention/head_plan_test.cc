@@ -6,9 +6,9 @@
 #include <random>
 #include <vector>
 
+#include "attention/choose/head_ratios.h"
+#include "attention/choose/scale_buckets.h"
 #include "attention/head_order.h"
-#include "attention/head_ratios.h"
-#include "attention/scale_buckets.h"
 
 namespace troika::attention {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "attention/areas.h"
-#include "attention/estimate.h"
-#include "attention/key_levels.h"
+#include "attention/choose/estimate.h"
+#include "attention/choose/key_levels.h"
 #include "base/error.h"
 
 namespace troika::attention {
@@ -103,7 +103,7 @@ class Int8Attention {
     return largest;
   }
 
-  // Those of a head of a tile have one scale.
+  // Packs the queries of a tile; those of one head share a scale.
   void pack_queries() {
     const size_t d = queries_.head_size;
     for (size_t h = 0; h < queries_.n_group; ++h) {
@@ -123,7 +123,7 @@ class Int8Attention {
       }
     }
   }
-  // What 127 levels of `largest` can say of n values.
+  // Rounds n values to multiples of largest / 127.
   static void round_to(float largest, const float* x, float* y, size_t n) {
     const float scale = largest > 0 ? largest / 127.0f : 1.0f;
     for (size_t i = 0; i < n; ++i) {

@@ -207,7 +207,7 @@ class PanelAttention {
       return;
     }
     for (size_t token = tokens.last; token-- > tokens.first;) {
-      // Each token hides another beginning.
+      // The beginning that a window hides differs from token to token.
       if (is_hidden_ && n_hidden(tokens.last - 1) > 0) pack_values();
       hide_values(0, n_hidden(token));
       hide_values(seen_[token].last - block_.first, kernels::bf16_depth(block_.n));

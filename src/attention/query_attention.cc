@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "attention/areas.h"
-#include "attention/key_levels.h"
-#include "attention/select.h"
+#include "attention/choose/key_levels.h"
+#include "attention/choose/select.h"
 #include "base/error.h"
 
 namespace troika::attention {

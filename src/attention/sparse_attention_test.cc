@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attention/attention_test_support.h"
+#include "attention/choose/lists.h"
 #include "attention/int8_attention.h"
 #include "attention/query_attention.h"
 #include "attention/tile_attention.h"

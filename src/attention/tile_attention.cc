@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "attention/areas.h"
-#include "attention/select.h"
+#include "attention/choose/lists.h"
 #include "base/error.h"
 
 namespace troika::attention {
@@ -28,17 +28,6 @@ struct Lists {
     bytes = areas.bytes();
   }
 };
-
-// Each value becomes the first in order of itself and its neighbours.
-template <typename IsBefore>
-void spread(std::span<float> values, const IsBefore& is_before) {
-  float before = values.front();
-  for (size_t i = 0; i < values.size(); ++i) {
-    const float own = values[i], behind = i + 1 < values.size() ? values[i + 1] : own;
-    values[i] = std::min({before, own, behind}, is_before);
-    before = own;
-  }
-}
 
 // The lists of tiles that follow each other, each with the tile's own positions.
 class TileLists {
@@ -107,42 +96,6 @@ size_t TileRoom::bytes() const {
 
 size_t TileRoom::list_bytes(size_t n_positions) const {
   return Lists(*this, n_positions, nullptr).bytes;
-}
-
-size_t list_of_tile(double share, size_t begin, float* importance, uint32_t* out) {
-  const size_t local = begin - kLocal;
-  size_t n = 0;
-  for (size_t p = 0; p < kFirst; ++p) out[n++] = static_cast<uint32_t>(p);
-  const std::span<float> between(importance + kFirst, local - kFirst);
-  spread(between, std::greater<>());
-  const size_t k = count_of_share(share, between.size());
-  select_largest(between, k, out + n);
-  for (const size_t end = n + k; n < end; ++n) out[n] += static_cast<uint32_t>(kFirst);
-  for (size_t p = local; p < begin; ++p) out[n++] = static_cast<uint32_t>(p);
-  return n;
-}
-
-void list_of_marks(size_t begin, float* marks, uint32_t* out,
-                   std::span<size_t, kTileTokens> n_seen) {
-  const size_t local = begin - kLocal;
-  const std::span<float> between(marks + kFirst, local - kFirst);
-  spread(between, std::less<>());
-  size_t n_marked[kTileTokens + 1] = {};
-  for (const float mark : between) ++n_marked[static_cast<size_t>(mark)];
-  for (size_t p = 0; p < kFirst; ++p) *out++ = static_cast<uint32_t>(p);
-  for (size_t p = local; p < begin; ++p) *out++ = static_cast<uint32_t>(p);
-  // Where those of a token go on, which end with the token itself.
-  uint32_t* next[kTileTokens];
-  size_t n = kFirst + kLocal;
-  for (size_t i = 0; i < kTileTokens; ++i) {
-    next[i] = out;
-    out += n_marked[i];
-    *out++ = static_cast<uint32_t>(begin + i);
-    n_seen[i] = n += n_marked[i] + 1;
-  }
-  for (size_t p = kFirst; p < local; ++p) {
-    if (marks[p] < kNeverSeen) *next[static_cast<size_t>(marks[p])]++ = static_cast<uint32_t>(p);
-  }
 }
 
 void attend_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "attention/head_ratios.h"
-#include "attention/scale_buckets.h"
+#include "attention/choose/head_ratios.h"
+#include "attention/choose/scale_buckets.h"
 #include "base/error.h"
 #include "base/random.h"
 
@@ -27,8 +27,8 @@ double draw(Drawn what, double spread, size_t index) {
   return std::exp(spread * normal);
 }
 
-// All nine, those that differ from the mean in one scale at most, or the mean alone, which stands
-// first.
+// Returns all nine, the five that differ from the mean in one scale at most, or the mean alone. The
+// mean stands first.
 std::vector<attention::ScalePair> buckets_of(int n) {
   const attention::ScalePair mean;
   std::vector<attention::ScalePair> buckets;
@@ -108,7 +108,7 @@ void apply_heads(const prepare::Options& options, const model::Blueprint& bluepr
   setup->heads.heads = draw_heads(setup->model.stack(), blueprint,
                                   options.prompts.attention_share.value_or(kUsualPercent) / 100.0,
                                   options.phone.heads);
-  // Before what anybody else says of attention; decoding attends to everything on the same lane.
+  // The rule stands before all others on attention, and decoding attends on the same lane.
   plan.placements.insert(plan.placements.begin(), {"attention", 0, lane[2]});
 }
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "attention/scale_buckets.h"
+#include "attention/choose/scale_buckets.h"
 #include "forge/hollow.h"
 #include "model/architecture.h"
 #include "model/known.h"

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention/areas.h"
+#include "attention/choose/lists.h"
 #include "attention/tile_attention.h"
 
 namespace troika::tune {
@@ -26,19 +28,6 @@ float dot(const float* a, const float* b, size_t n) {
   for (const float lane : sums) sum += lane;
   return sum;
 }
-
-// Workspace at a multiple of 64 bytes.
-class Workspace {
- public:
-  explicit Workspace(size_t bytes) : bytes_(bytes + kernels::kLineBytes) {}
-  std::byte* get() {
-    const auto address = reinterpret_cast<uintptr_t>(bytes_.data());
-    return bytes_.data() + (kernels::kLineBytes - address % kernels::kLineBytes);
-  }
-
- private:
-  std::vector<std::byte> bytes_;
-};
 
 // (queries, positions): the weights of each query's softmax, those of a token's query heads one
 // behind the other.
@@ -121,7 +110,7 @@ void AttentionStatistics::look_at_tile(const attention::Positions& positions,
                                        const attention::Queries& queries, size_t begin,
                                        std::vector<Kept>* kept) const {
   const attention::EstimateRoom room = {queries.head_size, queries.n_group, 1};
-  Workspace workspace(room.bytes());
+  attention::Workspace workspace(room.bytes());
   std::vector<float> importance(begin + kTileTokens), values;
   attention::estimate_tiles(table_, positions, queries, begin, room, workspace.get(),
                             importance.data(), importance.size());
@@ -149,7 +138,7 @@ void AttentionStatistics::look_by_weight(const attention::Positions& positions,
                                          const std::vector<std::vector<float>>& weights,
                                          std::span<Kept> kept) const {
   const attention::EstimateRoom room = {queries.head_size, queries.n_group, 1};
-  Workspace workspace(room.bytes());
+  attention::Workspace workspace(room.bytes());
   std::vector<float> marks(begin + kTileTokens);
   std::vector<uint32_t> list(begin + kTileTokens);
   for (size_t i = 0; i < kTriedAbove.size(); ++i) {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "attention/head_ratios.h"
+#include "attention/choose/head_ratios.h"
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/session.h"

@@ -1,4 +1,4 @@
-#include "attention/scale_buckets.h"
+#include "attention/choose/scale_buckets.h"
 
 #include <algorithm>
 #include <cmath>

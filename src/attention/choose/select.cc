@@ -1,4 +1,4 @@
-#include "attention/select.h"
+#include "attention/choose/select.h"
 
 #include <algorithm>
 #include <array>

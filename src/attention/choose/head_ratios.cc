@@ -1,4 +1,4 @@
-#include "attention/head_ratios.h"
+#include "attention/choose/head_ratios.h"
 
 #include <algorithm>
 #include <numeric>

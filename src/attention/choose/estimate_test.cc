@@ -1,4 +1,4 @@
-#include "attention/estimate.h"
+#include "attention/choose/estimate.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "attention/attention_test_support.h"
-#include "attention/key_levels.h"
+#include "attention/choose/key_levels.h"
 
 namespace troika::attention {
 namespace {

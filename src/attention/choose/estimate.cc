@@ -1,11 +1,11 @@
-#include "attention/estimate.h"
+#include "attention/choose/estimate.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "attention/areas.h"
-#include "attention/key_levels.h"
+#include "attention/choose/key_levels.h"
 #include "base/error.h"
 
 namespace troika::attention {
@@ -106,7 +106,7 @@ class Estimate {
   size_t local_of(size_t tile) const { return begin_ + tile * kTileTokens - kLocal; }
   size_t token_of(size_t index) const { return index * kQueryStep + first_token_; }
 
-  // What the weights of each query come to.
+  // Finds what the weights of each query add up to.
   void sum_up() {
     buffers_.keys.set_mean(table_, positions_);
     prepare_queries();

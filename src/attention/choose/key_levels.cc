@@ -1,4 +1,4 @@
-#include "attention/key_levels.h"
+#include "attention/choose/key_levels.h"
 
 #include <algorithm>
 

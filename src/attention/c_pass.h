@@ -1,0 +1,37 @@
+// What a call of the C API computes. The call is checked before (c_api.cc).
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "troika/attention.h"
+
+struct troika_attention {
+  troika::kernels::Table table;
+  troika_attention_options options;
+  std::vector<float> head_shares;  // (n_heads), or empty
+
+  size_t n_group() const {
+    return static_cast<size_t>(options.n_heads) / static_cast<size_t>(options.n_kv_heads);
+  }
+  size_t head_size() const { return static_cast<size_t>(options.head_size); }
+  size_t n_kv_heads() const { return static_cast<size_t>(options.n_kv_heads); }
+  double share_of(size_t head) const {
+    return head_shares.empty() ? double{options.share} : double{head_shares[head]};
+  }
+  double group_share(size_t kv_head) const {
+    double sum = 0;
+    for (size_t h = 0; h < n_group(); ++h) sum += share_of(kv_head * n_group() + h);
+    return sum / static_cast<double>(n_group());
+  }
+};
+
+namespace troika::attention {
+
+// What the workspace of a call must have.
+size_t workspace_bytes(const troika_attention& attention, const troika_attention_call& call);
+// REQUIRES: the workspace has them. Passes on what a caller's pool throws.
+void run_pass(const troika_attention& attention, const troika_attention_call& call);
+
+}  // namespace troika::attention
