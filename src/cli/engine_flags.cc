@@ -1,6 +1,16 @@
 // The options of every command that runs a model, in the groups in which --help shows them.
+#include "cli/engine_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.h"
 #include "base/system.h"
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/idle_flags.h"
+#include "cli/phone_flags.h"
 #include "cli/use/models.h"
 #include "lanes/virtual/virtual_phone.h"
 
@@ -11,19 +21,7 @@ using plan::int8_method_from_name;
 using prepare::has_one_weight_scale_from_name;
 using prepare::layouts_from_name;
 using prepare::load_from_name;
-using prepare::npu_step_from_name;
 using prepare::shadow_rows_from_name;
-using schedule::head_step_from_name;
-
-std::vector<lanes::Processor> attention_lanes_from_text(const std::string& text) {
-  std::vector<lanes::Processor> lanes;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find_first_of(";,", begin), text.size());
-    lanes.push_back(lanes::processor_from_name(text.substr(begin, end - begin)));
-    begin = end + 1;
-  }
-  return lanes;
-}
 
 void add_machine(Command& command, prepare::Options& options) {
   command.add_option("-t,--threads", options.lanes.n_threads,
@@ -208,102 +206,36 @@ void add_lanes(Command& command, EngineFlags& flags) {
 }
 
 // How sparse attention goes over a phone's lanes.
-void add_phone_heads(Command& command, prepare::Options& options) {
-  command.add_text(
-      "--attention-lanes",
-      [&](const auto& text) { options.phone.heads.lanes = attention_lanes_from_text(text); },
-      "On a phone, with --attention query: the processors of the estimate, of the selection and "
-      "of exact attention (default: npu,cpu,cpu)");
-  command
-      .add_text(
-          "--attention-heads",
-          [&](const auto& text) { options.phone.heads.step = head_step_from_name(text); },
-          "With it, how heads go through them: in-turn (one after the other), overlap (lanes work "
-          "on several), fused (heads of one graph are launched together) or ordered (in the order "
-          "of shadowAttn's Algorithm 1)")
-      ->shows_default("ordered");
-  command
-      .add_option("--attention-buckets", options.phone.heads.n_buckets,
-                  "With it: for how many pairs of scales the NPU has graphs: 9, 5 or 1")
-      ->capture_default_str();
-  command
-      .add_option("--attention-block", options.phone.heads.block,
-                  "With it: so many positions are chosen together, by so many queries")
-      ->capture_default_str();
-  command.add_flag("--attention-equal", options.phone.heads.has_equal_shares,
-                   "With it: each head keeps as many positions, whatever it matters");
+// "1=2G"
+plan::LaneLimit lane_limit_from_text(const std::string& text) {
+  const size_t equals = std::min(text.find('='), text.size());
+  const char* const end = text.data() + equals;
+  plan::LaneLimit limit;
+  const auto lane = std::from_chars(text.data(), end, limit.lane);
+  const std::optional<uint64_t> bytes =
+      equals == text.size() ? std::nullopt : bytes_from_text(text.substr(equals + 1));
+  if (lane.ec != std::errc() || lane.ptr != end || !bytes || limit.lane < 0) {
+    throw UsageError(
+        fmt::format("--lane-memory '{}' is not understood. Write LANE=BYTES, as in 1=2G.", text));
+  }
+  limit.bytes = *bytes;
+  return limit;
 }
 
-void add_neurons(Command& command, plan::NeuronChoice& neurons) {
-  command.add_text(
-      "--neurons", [&](const auto& text) { neurons.system = plan::neuron_system_from_name(text); },
-      "On a phone: the FFN by neurons, as a step of PowerInfer-2's ablation has it (mmap, plain, "
-      "bundle, cache, pipeline, powerinfer-2), or as llmflash or powerinfer (default: powerinfer-2 "
-      "where --memory limits it); on this machine bundle, cache, pipeline or powerinfer-2, by the "
-      "options of --ffn by-neuron");
-  command.add_option(
-      "--ffn-share", neurons.ffn_share,
-      "With it: how much of the FFN is in memory, 0 to 1 (default: as --memory says)");
-  command.add_option("--live", neurons.live_share,
-                     "With it: which share of the neurons fires at a token (default: the stack's)");
-  command.add_option("--overlap", neurons.overlap,
-                     "With it: how likely a neuron is to do what it did at the token before");
-  command.add_text(
-      "--phone-pipeline",
-      [&](const auto& text) { neurons.pipeline = plan::neuron_pipeline_from_name(text); },
-      "With it: reads and products overlap by cluster, by matrix, or none (default: the system's)");
-  command.add_option(
-      "--neuron-reads", neurons.reads_twice,
-      "With it: true reads gate first and up and down once it is known, false all at "
-      "once (default: what is faster on this flash)");
-}
-
-void add_phones(Command& command, EngineFlags& flags) {
-  prepare::Options& options = flags.options;
-  command
-      .add_text(
-          "--machine", [&](const auto& text) { options.phone.file = text == "here" ? "" : text; },
-          "here, or a virtual phone: phones/8gen3.json (then --stack too)")
-      ->shows_default("here");
-  command.add_option("--stack", options.phone.stack,
-                     "The software on the phone, as measured for a paper: llm.npu, heterollm, ...");
-  command.add_option("--prompt-stack", options.phone.prompt_stack,
-                     "On a phone: another software that runs prompts (default: the same)");
-  command.add_text(
-      "--npu-step", [&](const auto& text) { options.phone.npu_step = npu_step_from_name(text); },
-      "On a phone, llm.npu up to a step of its ablation: naive, chunk, outlier or "
-      "out-of-order");
-  command
-      .add_option("--npu-prune", options.phone.npu_prune,
-                  "With it: percent of the blocks whose outliers are ignored")
-      ->capture_default_str();
-  command
-      .add_option("--prompt-shapes", options.phone.prompt_shapes,
-                  "On a phone: the token counts for which there are graphs of prompts, ascending "
-                  "(default: up to the chunk whose prompts take least time)")
-      ->delimiter(',');
-  command.add_flag("!--npu-plain-shapes", options.phone.has_square_shapes,
-                   "On a phone: rows as they come, not the fastest of equivalent shapes");
-  command.add_option("--constant", flags.constants,
-                     "On a phone: NAME=VALUE, a constant of its files with another value, as in "
-                     "cpu.vector_gflops=100 (repeatable)");
-  command.add_text(
-      "--phone-cores",
-      [&](const auto& text) { options.phone.cores = lanes::cores_from_text(text); },
-      "On a phone: the cores of its CPU that are there for the model, as in middle=1 or "
-      "prime=1,middle=3 (default: all prime and middle ones)");
-  command.add_option("--bus-taken", options.phone.bus_taken_gb_s,
-                     "On a phone: GB/s that other programs read and write all the time");
-  command.add_flag("--rendering", options.phone.has_rendering,
-                   "On a phone: a game draws on the GPU meanwhile (constants rendering.frame_ms "
-                   "and rendering.frames_per_s)");
-  command
-      .add_option("--device-queue", options.phone.queue_depth,
-                  "On a phone: tasks that the GPU and the NPU take before the first has ended")
-      ->capture_default_str();
-  add_neurons(command, options.phone.neurons);
-  command.add_flag("!--ordinary-handover", options.phone.has_fast_handover,
-                   "On a phone: the system's synchronisation in place of a flag to poll on");
+plan::LaneCap lane_cap_from_text(const std::string& text) {
+  const size_t equals = std::min(text.find('='), text.size());
+  const char* const middle = text.data() + equals;
+  const char* const end = text.data() + text.size();
+  plan::LaneCap cap;
+  const auto lane = std::from_chars(text.data(), middle, cap.lane);
+  const char* const behind = equals == text.size() ? end : middle + 1;
+  const auto percent = std::from_chars(behind, end, cap.busy_percent);
+  if (lane.ec != std::errc() || lane.ptr != middle || percent.ec != std::errc() ||
+      percent.ptr != end) {
+    throw UsageError(
+        fmt::format("--lane-busy '{}' is not understood. Write LANE=PERCENT, as in 1=50.", text));
+  }
+  return cap;
 }
 
 }  // namespace
@@ -352,7 +284,6 @@ void EngineFlags::add_to(Command& command) {
   add_lanes(command, *this);
   command.begin_group("Virtual phones");
   add_phones(command, *this);
-  add_phone_heads(command, options);
   command.end_group();
 }
 
@@ -362,6 +293,44 @@ void EngineFlags::add_kept_plan(Command& command) {
   command.add_flag("!--no-plan", uses_kept_plan_,
                    "Without the plan that 'troika tune' has kept for this model here");
   command.end_group();
+}
+
+bool EngineFlags::is_given(const std::string& name) const {
+  return command_ != nullptr && command_->is_given(name);
+}
+
+prepare::Options EngineFlags::checked() const {
+  refuse_idle_flags(*this);
+  prepare::Options checked = options;
+  if (prepare::is_here(checked)) prepare::take_neuron_step(&checked);
+  if (!prepare::is_here(checked)) {
+    if (!lanes.empty()) checked.phone.processors = lanes::processors_from_text(lanes);
+  } else if (!lanes.empty()) {
+    checked.lanes.cores = plan::lanes_from_text(lanes, usable_core_numbers());
+  }
+  for (const std::string& text : placements) {
+    checked.lanes.placements.push_back(plan::placement_from_text(text));
+  }
+  for (const std::string& text : cuts) {
+    if (text == kCutAuto) {
+      checked.lanes.solves_cuts = true;
+    } else {
+      checked.lanes.cuts.push_back(plan::cut_from_text(text));
+    }
+  }
+  for (const std::string& text : lengths) {
+    checked.lanes.lengths.push_back(plan::length_from_text(text));
+  }
+  for (const std::string& text : constants) {
+    checked.phone.constants.push_back(plan::constant_from_text(text));
+  }
+  for (const std::string& text : lane_limits) {
+    checked.lanes.limits.push_back(lane_limit_from_text(text));
+  }
+  for (const std::string& text : lane_caps) {
+    checked.lanes.caps.push_back(lane_cap_from_text(text));
+  }
+  return checked;
 }
 
 }  // namespace troika::cli

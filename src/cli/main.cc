@@ -4,11 +4,15 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/cpu_features.h"
 #include "base/error.h"
 #include "base/system.h"
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/output.h"
 #include "kernels/choose.h"
 #include "plan/profile_cache.h"
 
@@ -49,8 +53,47 @@ void print_version() {
                   names_of(kernels), kCompiler, __VERSION__, troika::plan::cache_folder()));
 }
 
+// "F32, F16" behind a name, in lines of 80 characters at most.
+std::string paragraph(const std::string& name, const std::vector<std::string>& words) {
+  constexpr size_t kIndent = 24, kWidth = 80;
+  std::string text = fmt::format("  {:<{}}", name, kIndent - 3);
+  size_t column = text.size();
+  for (const std::string& word : words) {
+    const bool is_last = &word == &words.back();
+    if (column + 1 + word.size() + (is_last ? 0 : 1) > kWidth) {
+      text += "\n" + std::string(kIndent - 1, ' ');
+      column = kIndent - 1;
+    }
+    text += " " + word + (is_last ? "\n" : ",");
+    column += 1 + word.size() + 1;
+  }
+  return text;
+}
+
+// For each implementation its functions, and for which types of weights they are its.
 void print_kernels() {
-  troika::cli::print(describe(troika::kernels::choose(troika::detect_cpu_features())));
+  const troika::kernels::Kernels kernels = troika::kernels::choose(troika::detect_cpu_features());
+  std::string text;
+  for (const auto& implementation : troika::kernels::implementations()) {
+    std::vector<std::pair<std::string, std::vector<std::string>>> functions;
+    std::vector<std::string> without_types;
+    for (const troika::kernels::Choice& choice : kernels.choices) {
+      if (choice.implementation != std::string_view(implementation.name)) continue;
+      const size_t space = choice.function.find(' ');
+      if (space == std::string::npos) {
+        without_types.push_back(choice.function);
+        continue;
+      }
+      const std::string name = choice.function.substr(0, space);
+      if (functions.empty() || functions.back().first != name) functions.push_back({name, {}});
+      functions.back().second.push_back(choice.function.substr(space + 1));
+    }
+    if (functions.empty() && without_types.empty()) continue;
+    text += fmt::format("{}\n", implementation.name);
+    for (const auto& [name, types] : functions) text += paragraph(name, types);
+    if (!without_types.empty()) text += paragraph("without types", without_types);
+  }
+  troika::cli::print(text);
 }
 
 int run(int argc, char** argv) {

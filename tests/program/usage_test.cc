@@ -434,7 +434,10 @@ TEST_F(Usage, VersionNamesTheKernels) {
   EXPECT_EQ(std::count(finished.out.begin(), finished.out.end(), '\n'), 5);
   const Finished all = troika({"--kernels", "list"});
   expect_success(all);
-  EXPECT_NE(all.out.find("matmul_q8 Q4_0"), std::string::npos) << all.out;
+  EXPECT_NE(all.out.find("\n  matmul_q8 "), std::string::npos) << all.out;
+  EXPECT_NE(all.out.find(" Q4_0,"), std::string::npos) << all.out;
+  std::istringstream lines(all.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
   expect_refusal(troika({"--kernels", "some"}), 2, {"list"});
 }
 

@@ -5,9 +5,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/bytes_text.h"
 #include "base/progress.h"
 #include "base/system.h"
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/output.h"
 #include "convert/convert_folder.h"
 
 namespace troika::cli {

@@ -3,9 +3,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/bytes_text.h"
 #include "base/progress.h"
 #include "base/system.h"
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/use/models.h"
 #include "forge/file_type.h"
 #include "forge/quantize_file.h"

@@ -3,10 +3,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/bytes_text.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "base/system.h"
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/use/models.h"
 #include "forge/plant_outliers.h"
 #include "forge/synth.h"

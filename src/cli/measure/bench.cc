@@ -3,15 +3,20 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/bytes_text.h"
 #include "base/error.h"
 #include "base/progress.h"
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/engine_flags.h"
+#include "cli/load.h"
 #include "cli/measure/bench_drafts.h"
 #include "cli/measure/bench_virtual.h"
 #include "cli/measure/compare.h"
+#include "cli/output.h"
 #include "cli/papers/measured_npu.h"
 #include "cli/tune/layouts.h"
 #include "cli/use/memory.h"
+#include "engine/engine.h"
 #include "measure/measure.h"
 
 namespace troika::cli {

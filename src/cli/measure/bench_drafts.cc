@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "cli/load.h"
+#include "cli/output.h"
 #include "measure/measure_drafts.h"
 
 namespace troika::cli {

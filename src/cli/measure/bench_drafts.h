@@ -1,7 +1,7 @@
 // The parts of troika bench that are about drafts.
 #pragma once
 
-#include "cli/common.h"
+#include "cli/engine_flags.h"
 #include "cli/use/drafting.h"
 
 namespace troika::cli {

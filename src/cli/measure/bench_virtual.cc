@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "cli/load.h"
+#include "cli/output.h"
 #include "cli/tune/cut_notes.h"
 #include "cli/tune/layouts.h"
 #include "cli/tune/neurons.h"

@@ -1,7 +1,8 @@
 // The part of `troika bench` and `troika plan` that is for virtual phones.
 #pragma once
 
-#include "cli/common.h"
+#include "cli/engine_flags.h"
+#include "engine/engine.h"
 #include "measure/measure.h"
 
 namespace troika::cli {

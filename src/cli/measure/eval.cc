@@ -6,9 +6,12 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/progress.h"
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/engine_flags.h"
 #include "cli/json_lines.h"
+#include "cli/load.h"
 #include "cli/measure/eval_drafts.h"
+#include "cli/output.h"
 #include "measure/evaluate.h"
 
 namespace troika::cli {

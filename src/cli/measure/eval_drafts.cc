@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "cli/json_lines.h"
+#include "cli/output.h"
 #include "cli/use/drafting.h"
 
 namespace troika::cli {

@@ -1,7 +1,6 @@
 // troika eval --cag: what drafts give on tasks that come with their context.
 #pragma once
 
-#include "cli/common.h"
 #include "cli/use/drafting.h"
 #include "measure/evaluate_drafts.h"
 

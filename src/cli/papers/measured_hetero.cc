@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/common.h"
+#include "cli/output.h"
 
 namespace troika::cli {
 

@@ -4,7 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/common.h"
+#include "base/bytes_text.h"
+#include "cli/output.h"
 
 namespace troika::cli {
 namespace {

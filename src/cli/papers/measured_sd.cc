@@ -6,8 +6,9 @@
 
 #include "base/error.h"
 #include "base/progress.h"
-#include "cli/common.h"
 #include "cli/measure/eval_drafts.h"
+#include "cli/output.h"
+#include "engine/engine.h"
 
 namespace troika::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cli/common.h"
+#include "cli/output.h"
 
 namespace troika::cli {
 namespace {

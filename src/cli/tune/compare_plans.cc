@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/median.h"
 #include "base/progress.h"
+#include "cli/output.h"
 #include "cli/tune/cut_notes.h"
 #include "engine/session.h"
 

@@ -2,7 +2,7 @@
 // whether it keeps its promise.
 #pragma once
 
-#include "cli/common.h"
+#include "cli/engine_flags.h"
 #include "tune/choose_plan.h"
 
 namespace troika::cli {

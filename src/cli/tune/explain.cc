@@ -7,6 +7,8 @@
 #include <set>
 
 #include "base/clock.h"
+#include "cli/load.h"
+#include "cli/output.h"
 #include "cli/use/memory.h"
 #include "engine/session.h"
 #include "measure/profile_here.h"

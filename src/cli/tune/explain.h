@@ -1,7 +1,8 @@
 // `troika plan --explain` on this machine: what runs where, predicted and measured.
 #pragma once
 
-#include "cli/common.h"
+#include "cli/engine_flags.h"
+#include "engine/engine.h"
 
 namespace troika::cli {
 

@@ -4,8 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/bytes_text.h"
 #include "base/progress.h"
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/engine_flags.h"
+#include "cli/output.h"
 #include "tune/default_text.h"
 #include "tune/neurons/heat.h"
 #include "tune/neurons/learn_predictor.h"

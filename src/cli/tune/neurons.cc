@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cli/common.h"
+#include "base/bytes_text.h"
 #include "machines/phone_neurons.h"
 #include "machines/phone_setup.h"
 

@@ -9,7 +9,7 @@
 
 namespace troika::cli {
 
-// Each is null or empty where the engine has no such plan.
+// Each result is null or empty where the engine has no such plan.
 std::string neuron_plan_text(const engine::Engine& engine);
 std::string neurons_text(const measure::Simulation& simulation, const engine::Engine& engine);
 nlohmann::ordered_json neurons_json(const measure::Simulation& simulation,

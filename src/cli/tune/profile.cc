@@ -5,13 +5,17 @@
 #include <filesystem>
 
 #include "base/atomic_file.h"
+#include "base/bytes_text.h"
 #include "base/error.h"
 #include "base/progress.h"
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/engine_flags.h"
+#include "cli/output.h"
 #include "cli/use/models.h"
 #include "measure/profile_here.h"
 #include "prepare/make_plan.h"
 #include "solve/chart/profile_plots.h"
+#include "solve/check.h"
 #include "solve/predict.h"
 
 namespace troika::cli {

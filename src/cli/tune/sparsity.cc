@@ -5,7 +5,10 @@
 
 #include "base/atomic_file.h"
 #include "base/progress.h"
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/engine_flags.h"
+#include "cli/output.h"
+#include "engine/engine.h"
 #include "plan/plan_json.h"
 #include "prepare/make_plan.h"
 #include "prepare/saved_plan.h"

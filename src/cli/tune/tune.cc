@@ -10,10 +10,13 @@
 #include <thread>
 
 #include "base/atomic_file.h"
+#include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/progress.h"
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/engine_flags.h"
+#include "cli/output.h"
 #include "cli/use/kept_plan.h"
 #include "cli/use/models.h"
 #include "plan/profile_cache.h"

@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/bytes_text.h"
 #include "base/error.h"
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/output.h"
 #include "plan/profile_cache.h"
 
 namespace troika::cli {

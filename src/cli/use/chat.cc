@@ -5,10 +5,15 @@
 #include <csignal>
 
 #include "base/error.h"
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/engine_flags.h"
+#include "cli/load.h"
+#include "cli/output.h"
+#include "cli/sampler_flags.h"
 #include "cli/use/drafting.h"
 #include "cli/use/line_editor.h"
 #include "engine/chat.h"
+#include "engine/engine.h"
 #include "engine/generate.h"
 
 namespace troika::cli {

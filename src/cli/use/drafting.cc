@@ -6,9 +6,11 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/use/models.h"
 #include "draft/history.h"
+#include "engine/engine.h"
 #include "plan/profile_cache.h"
 
 namespace troika::cli {

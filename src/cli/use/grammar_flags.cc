@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "cli/common.h"
+#include "cli/output.h"
 #include "cli/use/drafting.h"
 
 namespace troika::cli {

@@ -5,8 +5,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/bytes_text.h"
 #include "base/error.h"
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/load.h"
+#include "cli/output.h"
 #include "cli/use/models.h"
 #include "gguf/file.h"
 #include "model/architecture.h"

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/output.h"
 #include "tune/kept_plan.h"
 
 namespace troika::cli {

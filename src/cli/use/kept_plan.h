@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/common.h"
+#include "cli/engine_flags.h"
 #include "plan/plan.h"
 
 namespace troika::cli {

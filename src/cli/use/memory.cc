@@ -5,8 +5,8 @@
 #include <climits>
 #include <nlohmann/json.hpp>
 
+#include "base/bytes_text.h"
 #include "base/system.h"
-#include "cli/common.h"
 #include "solve/lane_memory.h"
 
 namespace troika::cli {

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
-#include "cli/common.h"
+#include "cli/output.h"
 #include "fetch/curl.h"
 #include "plan/profile_cache.h"
 

@@ -3,8 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/bytes_text.h"
 #include "base/progress.h"
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/use/models.h"
 
 namespace troika::cli {

@@ -3,9 +3,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/bytes_text.h"
 #include "base/error.h"
 #include "base/system.h"
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/engine_flags.h"
+#include "cli/load.h"
+#include "cli/output.h"
+#include "cli/sampler_flags.h"
+#include "cli/trace_flags.h"
 #include "cli/tune/layouts.h"
 #include "cli/use/drafting.h"
 #include "cli/use/grammar_flags.h"
@@ -13,6 +19,7 @@
 #include "cli/use/run_answers.h"
 #include "cli/use/streaming.h"
 #include "engine/chat.h"
+#include "engine/engine.h"
 #include "engine/generate.h"
 #include "measure/forced_text.h"
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/system.h"
+#include "cli/output.h"
 #include "engine/batcher.h"
 #include "engine/scoring/logprobs.h"
 
@@ -34,7 +35,7 @@ struct Outcome {
 struct Helpers {
   std::shared_ptr<engine::Constraint> constraint;
   std::unique_ptr<draft::Drafter> drafter;
-  // Where answers are compared.
+  // Null where answers are not compared.
   std::unique_ptr<engine::LogprobRecorder> recorder;
   std::vector<engine::TokenLogprobs> logprobs;
 };

@@ -4,9 +4,10 @@
 
 #include <vector>
 
-#include "cli/common.h"
+#include "cli/engine_flags.h"
 #include "cli/use/drafting.h"
 #include "cli/use/grammar_flags.h"
+#include "engine/engine.h"
 #include "engine/generate.h"
 
 namespace troika::cli {

@@ -5,8 +5,13 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/engine_flags.h"
+#include "cli/load.h"
+#include "cli/output.h"
+#include "cli/sampler_flags.h"
 #include "cli/use/drafting.h"
+#include "engine/engine.h"
 #include "http/server.h"
 #include "server/service.h"
 

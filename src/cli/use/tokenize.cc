@@ -4,7 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "cli/common.h"
+#include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/use/models.h"
 #include "gguf/file.h"
 #include "text/tokenizer.h"

@@ -1,10 +1,12 @@
-#include "cli/idle_switches.h"
+#include "cli/idle_flags.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
+#include "cli/output.h"
 #include "machines/phone_setup.h"
 #include "plan/plan_json.h"
 #include "prepare/streaming/weight_stream.h"
@@ -35,7 +37,7 @@ constexpr const char* kOfPhones[] = {"--stack",
                                      "--attention-equal",
                                      "--rendering",
                                      "--device-queue"};
-// What says how a phone's sparse attention goes.
+// These flags say how a phone's sparse attention goes.
 constexpr const char* kOfPhoneHeads[] = {"--attention-lanes",   "--attention-heads",
                                          "--attention-buckets", "--attention-block",
                                          "--attention-equal",   "--attention-share"};
@@ -57,7 +59,7 @@ constexpr const char* kOfThisMachine[] = {"--prefill", "--attention-from", "--at
                                           "--int8",    "--int8-weights",   "--outlier-prune",
                                           "--packed"};
 
-// What int8 prompts read only.
+// These flags concern prompts in int8 only.
 constexpr const char* kOfInt8[] = {"--int8", "--int8-weights", "--outlier-prune", "--packed",
                                    "--strict-npu"};
 
@@ -130,7 +132,7 @@ std::string idle_attention(const plan::Plan& plan, std::string_view option) {
 
 }  // namespace
 
-void refuse_idle_switches(const EngineFlags& flags) {
+void refuse_idle_flags(const EngineFlags& flags) {
   if (prepare::is_here(flags.options)) {
     for (const char* name : kOfPhones) {
       if (!flags.is_given(name)) continue;
@@ -169,23 +171,14 @@ void refuse_idle_switches(const EngineFlags& flags) {
   }
 }
 
-std::vector<std::string> idle_switches(const EngineFlags& flags, const prepare::Options& options,
-                                       const engine::Engine& engine) {
-  const plan::Plan& plan = engine.plan();
-  std::vector<std::string> sentences;
-  const auto say = [&](const char* name, const std::string& why) {
-    if (flags.is_given(name))
-      sentences.push_back(fmt::format("{} does nothing here: {}", name, why));
-  };
-  if (!flags.options.plan.file.empty()) {
-    for (const std::string_view name : kOfPlans) {
-      // Plans of phones do not hold how heads go.
-      if (!prepare::is_here(flags.options) && name.starts_with("--attention")) continue;
-      say(name.data(),
-          fmt::format("{} says it; leave --plan out, or make another with 'troika plan'",
-                      flags.options.plan.file));
-    }
-  }
+namespace {
+
+// Says a sentence where the flag of this name was given.
+using Say = std::function<void(const char* name, const std::string& why)>;
+
+// Looks at the flags about lanes, and about what is divided between them.
+void say_of_lanes(const EngineFlags& flags, const prepare::Options& options, const plan::Plan& plan,
+                  const Say& say) {
   if (plan.lanes.size() == 1) {
     say("--fast-handover", "one lane hands nothing over");
     const char* why = "one lane computes the parts of a prompt, one after the other";
@@ -209,6 +202,28 @@ std::vector<std::string> idle_switches(const EngineFlags& flags, const prepare::
     say("--cut", fmt::format("no executable has as many rows as {} is for; they are built for {}",
                              plan::cut_text(cut), shapes_text(plan)));
   }
+}
+
+}  // namespace
+
+std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Options& options,
+                                    const engine::Engine& engine) {
+  const plan::Plan& plan = engine.plan();
+  std::vector<std::string> sentences;
+  const Say say = [&](const char* name, const std::string& why) {
+    if (flags.is_given(name))
+      sentences.push_back(fmt::format("{} does nothing here: {}", name, why));
+  };
+  if (!flags.options.plan.file.empty()) {
+    for (const std::string_view name : kOfPlans) {
+      // Plans of phones do not hold how heads go.
+      if (!prepare::is_here(flags.options) && name.starts_with("--attention")) continue;
+      say(name.data(),
+          fmt::format("{} says it; leave --plan out, or make another with 'troika plan'",
+                      flags.options.plan.file));
+    }
+  }
+  say_of_lanes(flags, options, plan, say);
   if (!prepare::is_here(flags.options)) return sentences;
   if (flags.checked().lanes.solves_cuts) {
     say("--cut",

@@ -1,0 +1,79 @@
+#include "cli/load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bytes_text.h"
+#include "base/progress.h"
+#include "cli/idle_flags.h"
+#include "cli/output.h"
+#include "cli/use/kept_plan.h"
+
+namespace troika::cli {
+
+std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
+  prepare::Options options = flags.checked();
+  Progress bar("measuring weights");
+  options.progress = bar.function();
+  if (flags.uses_kept_plan()) options.plan.base = kept_plan(flags);
+  auto engine = std::make_unique<engine::Engine>(options);
+  if (!engine->loaded().note.empty()) note("note: " + with_flags(engine->loaded().note) + "\n");
+  if (const plan::PromptAttention& attention = engine->plan().attention; attention.is_untuned()) {
+    note(fmt::format(
+        "note: sparse attention is not tuned for this model: it keeps what weighs {:g} "
+        "times the mean, as was found on SmolLM2-135M, and all in block 0. 'troika tune' "
+        "measures what that loses here\n",
+        attention.above));
+  }
+  for (const std::string& sentence : idle_flags(flags, options, *engine))
+    note("note: " + sentence + "\n");
+  for (const std::string& sentence : broken_rules(flags, *engine)) note("note: " + sentence + "\n");
+  const int trained = engine->blueprint().trained_context;
+  const int context = engine->plan().context;
+  if (context > trained) {
+    note(
+        fmt::format("note: the model was trained on {} tokens of context; beyond them its text "
+                    "gets worse\n",
+                    trained));
+  }
+  return engine;
+}
+
+std::string attention_text(const plan::PromptAttention& attention) {
+  const char* const form = plan::attention_form_name(attention.form);
+  if (!attention.is_sparse()) return fmt::format("attention {}", form);
+  if (attention.is_by_weight()) {
+    const auto& shares = attention.head_shares;
+    const auto n_full = std::count_if(shares.begin(), shares.end(), [](float s) { return s >= 1; });
+    return fmt::format("attention {}: positions above {:.4g} times the mean weight, from {} on; {}",
+                       form, attention.above, attention.from,
+                       attention.is_untuned()
+                           ? "block 0 full, not tuned"
+                           : fmt::format("{} of {} heads full", n_full, shares.size()));
+  }
+  std::string text = fmt::format("attention {}: {:.4g} % of the positions from {} on", form,
+                                 100 * attention.share, attention.from);
+  if (!attention.head_shares.empty()) text += ", by head";
+  return text;
+}
+
+std::string prefill_text(const engine::Engine& engine) {
+  const plan::Plan& plan = engine.plan();
+  std::string text = plan::prefill_name(plan.prefill);
+  if (plan.prefill == plan::Prefill::kInt8) {
+    text += fmt::format(" {}, {}", plan::int8_method_name(plan.int8.method),
+                        plan::int8_method_text(plan.int8.method));
+    if (plan::has_shadow(plan.int8.method)) {
+      text += fmt::format(" for {} % of the products", 100 - plan.int8.outlier_prune);
+    }
+  }
+  if (!plan.prefill_reason.empty()) text += fmt::format(" ({})", plan.prefill_reason);
+  if (const size_t bytes = engine.weights().packed_bytes(); bytes > 0) {
+    text += fmt::format(", {} packed in {:.2f} s", bytes_text(bytes), engine.loaded().pack_seconds);
+  }
+  if (plan.attention.is_sparse()) text += "; " + attention_text(plan.attention);
+  return text;
+}
+
+}  // namespace troika::cli

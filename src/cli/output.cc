@@ -1,0 +1,61 @@
+#include "cli/output.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/option_names.h"
+
+namespace troika::cli {
+
+std::string with_flags(const std::string& text) {
+  return with_option_names(text,
+                           [](std::string_view option) { return fmt::format("--{}", option); });
+}
+
+std::string message_of(const std::exception& error) { return with_flags(error.what()); }
+
+std::string read_text(const std::string& path) {
+  if (path == "-") {
+    return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+  }
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                             &std::fclose);
+  std::string text;
+  size_t n_read = 0;
+  if (file != nullptr) {
+    char buffer[65536];
+    while ((n_read = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0) {
+      text.append(buffer, n_read);
+    }
+  }
+  if (file == nullptr || std::ferror(file.get()) != 0) {
+    throw Error(fmt::format("{}: cannot be read: {}.", path, std::strerror(errno)));
+  }
+  return text;
+}
+
+void print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
+    return;
+  }
+  throw Error(fmt::format("Standard output cannot be written: {}.", std::strerror(errno)));
+}
+
+void print_json(const nlohmann::ordered_json& json) {
+  print(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+void note(const std::string& text) {
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace troika::cli

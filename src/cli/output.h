@@ -1,0 +1,28 @@
+// What the program reads, says and writes, and how errors name options.
+#pragma once
+
+#include <exception>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace troika::cli {
+
+// What an error says, with this program's options: --context.
+std::string message_of(const std::exception& error);
+// Puts options into any text in which they are marked, see base/option_names.h.
+std::string with_flags(const std::string& text);
+
+// The whole of a file, or of standard input for "-". Throws Error.
+std::string read_text(const std::string& path);
+
+// Writes to standard output; throws Error where that fails (a full disk, a closed pipe).
+void print(const std::string& text);
+
+// The same for a JSON document and a line end. Bytes that are no UTF-8, as file names may have
+// them, become U+FFFD.
+void print_json(const nlohmann::ordered_json& json);
+
+// Writes to standard error. Where that fails, nobody could be told: the work goes on.
+void note(const std::string& text);
+
+}  // namespace troika::cli

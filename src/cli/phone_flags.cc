@@ -1,0 +1,124 @@
+#include "cli/phone_flags.h"
+
+#include <algorithm>
+
+#include "lanes/virtual/virtual_phone.h"
+
+namespace troika::cli {
+namespace {
+
+using prepare::npu_step_from_name;
+using schedule::head_step_from_name;
+
+std::vector<lanes::Processor> attention_lanes_from_text(const std::string& text) {
+  std::vector<lanes::Processor> lanes;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find_first_of(";,", begin), text.size());
+    lanes.push_back(lanes::processor_from_name(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return lanes;
+}
+
+void add_phone_heads(Command& command, prepare::Options& options) {
+  command.add_text(
+      "--attention-lanes",
+      [&](const auto& text) { options.phone.heads.lanes = attention_lanes_from_text(text); },
+      "On a phone, with --attention query: the processors of the estimate, of the selection and "
+      "of exact attention (default: npu,cpu,cpu)");
+  command
+      .add_text(
+          "--attention-heads",
+          [&](const auto& text) { options.phone.heads.step = head_step_from_name(text); },
+          "With it, how heads go through them: in-turn (one after the other), overlap (lanes work "
+          "on several), fused (heads of one graph are launched together) or ordered (in the order "
+          "of shadowAttn's Algorithm 1)")
+      ->shows_default("ordered");
+  command
+      .add_option("--attention-buckets", options.phone.heads.n_buckets,
+                  "With it: for how many pairs of scales the NPU has graphs: 9, 5 or 1")
+      ->capture_default_str();
+  command
+      .add_option("--attention-block", options.phone.heads.block,
+                  "With it: so many positions are chosen together, by so many queries")
+      ->capture_default_str();
+  command.add_flag("--attention-equal", options.phone.heads.has_equal_shares,
+                   "With it: each head keeps as many positions, whatever it matters");
+}
+
+void add_neurons(Command& command, plan::NeuronChoice& neurons) {
+  command.add_text(
+      "--neurons", [&](const auto& text) { neurons.system = plan::neuron_system_from_name(text); },
+      "On a phone: the FFN by neurons, as a step of PowerInfer-2's ablation has it (mmap, plain, "
+      "bundle, cache, pipeline, powerinfer-2), or as llmflash or powerinfer (default: powerinfer-2 "
+      "where --memory limits it); on this machine bundle, cache, pipeline or powerinfer-2, by the "
+      "options of --ffn by-neuron");
+  command.add_option(
+      "--ffn-share", neurons.ffn_share,
+      "With it: how much of the FFN is in memory, 0 to 1 (default: as --memory says)");
+  command.add_option("--live", neurons.live_share,
+                     "With it: which share of the neurons fires at a token (default: the stack's)");
+  command.add_option("--overlap", neurons.overlap,
+                     "With it: how likely a neuron is to do what it did at the token before");
+  command.add_text(
+      "--phone-pipeline",
+      [&](const auto& text) { neurons.pipeline = plan::neuron_pipeline_from_name(text); },
+      "With it: reads and products overlap by cluster, by matrix, or none (default: the system's)");
+  command.add_option(
+      "--neuron-reads", neurons.reads_twice,
+      "With it: true reads gate first and up and down once it is known, false all at "
+      "once (default: what is faster on this flash)");
+}
+
+}  // namespace
+
+void add_phones(Command& command, EngineFlags& flags) {
+  prepare::Options& options = flags.options;
+  command
+      .add_text(
+          "--machine", [&](const auto& text) { options.phone.file = text == "here" ? "" : text; },
+          "here, or a virtual phone: phones/8gen3.json (then --stack too)")
+      ->shows_default("here");
+  command.add_option("--stack", options.phone.stack,
+                     "The software on the phone, as measured for a paper: llm.npu, heterollm, ...");
+  command.add_option("--prompt-stack", options.phone.prompt_stack,
+                     "On a phone: another software that runs prompts (default: the same)");
+  command.add_text(
+      "--npu-step", [&](const auto& text) { options.phone.npu_step = npu_step_from_name(text); },
+      "On a phone, llm.npu up to a step of its ablation: naive, chunk, outlier or "
+      "out-of-order");
+  command
+      .add_option("--npu-prune", options.phone.npu_prune,
+                  "With it: percent of the blocks whose outliers are ignored")
+      ->capture_default_str();
+  command
+      .add_option("--prompt-shapes", options.phone.prompt_shapes,
+                  "On a phone: the token counts for which there are graphs of prompts, ascending "
+                  "(default: up to the chunk whose prompts take least time)")
+      ->delimiter(',');
+  command.add_flag("!--npu-plain-shapes", options.phone.has_square_shapes,
+                   "On a phone: rows as they come, not the fastest of equivalent shapes");
+  command.add_option("--constant", flags.constants,
+                     "On a phone: NAME=VALUE, a constant of its files with another value, as in "
+                     "cpu.vector_gflops=100 (repeatable)");
+  command.add_text(
+      "--phone-cores",
+      [&](const auto& text) { options.phone.cores = lanes::cores_from_text(text); },
+      "On a phone: the cores of its CPU that are there for the model, as in middle=1 or "
+      "prime=1,middle=3 (default: all prime and middle ones)");
+  command.add_option("--bus-taken", options.phone.bus_taken_gb_s,
+                     "On a phone: GB/s that other programs read and write all the time");
+  command.add_flag("--rendering", options.phone.has_rendering,
+                   "On a phone: a game draws on the GPU meanwhile (constants rendering.frame_ms "
+                   "and rendering.frames_per_s)");
+  command
+      .add_option("--device-queue", options.phone.queue_depth,
+                  "On a phone: tasks that the GPU and the NPU take before the first has ended")
+      ->capture_default_str();
+  add_neurons(command, options.phone.neurons);
+  command.add_flag("!--ordinary-handover", options.phone.has_fast_handover,
+                   "On a phone: the system's synchronisation in place of a flag to poll on");
+  add_phone_heads(command, options);
+}
+
+}  // namespace troika::cli

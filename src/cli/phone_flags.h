@@ -1,0 +1,10 @@
+// The options that concern virtual phones alone.
+#pragma once
+
+#include "cli/engine_flags.h"
+
+namespace troika::cli {
+
+void add_phones(Command& command, EngineFlags& flags);
+
+}  // namespace troika::cli

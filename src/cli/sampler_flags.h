@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "engine/engine.h"
+#include "engine/sampler.h"
+
+namespace troika::cli {
+
+// How tokens are chosen, and the seed.
+struct SamplerFlags {
+  engine::SamplerOptions options;
+  std::vector<std::string> biases;  // TOKEN=BIAS
+  Option* seed = nullptr;
+
+  void add_to(Command& command);
+  // Draws a seed where none was given.
+  engine::SamplerOptions checked() const;
+  // Throws UsageError for a bias of a token that the model does not have.
+  void check_tokens(const engine::Engine& engine) const;
+
+ private:
+  void note_idle(const Command& command) const;
+};
+
+}  // namespace troika::cli
