@@ -16,6 +16,7 @@ import subprocess
 import sys
 
 from code_texts import texts_of
+from cpp_functions import functions_of
 
 MAX_LINES = 800
 MAX_FUNCTION_LINES = 60
@@ -32,9 +33,6 @@ FORBIDDEN = [
     (re.compile(r"(?<![\w.>*}])/(work|home|root)/\w"), "a path of one machine"),
     (re.compile(r"^\s*// O" r"f\b"), "a comment without a subject"),
 ]
-# The line that opens the body of a function, and words that open something else.
-OPENS_BODY = re.compile(r"^( {0,2})(?!\s)(.*\)( const| noexcept| override| final|\s*->[^{]*| TROIKA_INLINE)* \{| {4,}: .*\{)$")
-NO_FUNCTION = re.compile(r"^(namespace|class|struct|enum|union|switch|if|for|while|else|do|try|\}|extern|return|case|#)\b")
 # In the texts of code: commands in quotes, and flags.
 COMMAND = re.compile(r"'troika [^']*'")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
@@ -67,16 +65,10 @@ def large_folders(files):
             yield f"{folder}: {n} lines of product code, at most {MAX_FOLDER_LINES}: give it folders"
 
 
-def long_functions(name, lines):
-    """Functions whose body stands at the margin or in a class, from the line that opens it to the one that ends it."""
-    for number, line in enumerate(lines, 1):
-        match = OPENS_BODY.match(line)
-        if not match or NO_FUNCTION.match(line.strip()):
-            continue
-        end = (match.group(1) or "") + "}"
-        length = next((n for n, later in enumerate(lines[number:], 2) if later.startswith(end)), 0)
+def long_functions(name, code):
+    for line, length in functions_of(code):
         if length > MAX_FUNCTION_LINES:
-            yield f"{name}:{number}: a function of {length} lines, at most {MAX_FUNCTION_LINES}: divide it"
+            yield f"{name}:{line}: a function of {length} lines, at most {MAX_FUNCTION_LINES}: divide it"
 
 
 def flags_below_the_command_line(files):
@@ -96,13 +88,14 @@ def findings(root):
     yield from flags_below_the_command_line(files)
     for name, path in files:
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue  # a binary file
+        lines = text.splitlines()
         if path.suffix in SOURCE_SUFFIXES and len(lines) > MAX_LINES and not GENERATED_TABLE.search(name):
             yield f"{name}: {len(lines)} lines, at most {MAX_LINES}: split it"
-        if path.suffix in {".cc", ".h", ".inl"}:
-            yield from long_functions(name, lines)
+        if path.suffix in {".cc", ".h", ".inl", ".cl", ".c"}:
+            yield from long_functions(name, text)
         for number, line in enumerate(lines, 1):
             for pattern, what in FORBIDDEN:
                 if match := pattern.search(line):

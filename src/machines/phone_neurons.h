@@ -30,7 +30,7 @@ class PhoneNeurons {
   const lanes::NeuronWork& work() const { return work_; }
   lanes::NeuronWork& work() { return work_; }
   const schedule::FfnTasks& tasks() const { return tasks_; }
-  // What lanes of steps do next.
+  // Decides what lanes do next in steps.
   schedule::Policy& policy() { return policy_; }
 
  private:

@@ -138,15 +138,9 @@ solve::CutChoice solve_phone(const model::Blueprint& blueprint, const weights::S
   return solve::solve_cuts(blueprint, weights, plan, times, with_cuts);
 }
 
-// Where the lanes run what, and the chunk length whose prompts take least time.
-void choose(const model::Blueprint& blueprint, const weights::Store& weights,
-            const prepare::Options& options, PhoneSetup* setup) {
-  plan::Plan& plan = setup->plan;
-  solve::PlaceRequest request;
-  plan::check_placements(options.lanes.placements, plan.lanes.size());
-  request.forced = options.lanes.placements;
-  for (const plan::Placement& rule : plan.placements) request.forced.push_back(rule);
-  setup->rules = request.forced;
+// The shapes of executables: those of steps and outputs, and the chunks that are tried.
+void set_shapes(const prepare::Options& options, plan::Plan* to) {
+  plan::Plan& plan = *to;
   plan.step_shapes.assign(std::begin(kSmallShapes), std::end(kSmallShapes));
   if (options.memory.layouts) plan.step_shapes.push_back(kSubChunk);
   plan.output_shapes = {1, 8, 32};
@@ -166,12 +160,11 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
       if (n < 2 * plan.context) plan.prompt_shapes.push_back(n);
     }
   }
-  request.shapes = plan.body_shapes();
-  request.splits = plan.splits;
-  // What a game takes is not known beforehand.
-  lanes::PhoneOptions alone = setup->options;
-  alone.has_rendering = false;
-  lanes::VirtualPhone phone(setup->model, alone, nullptr);
+}
+
+// How much of the weights and of the time each lane may take.
+void set_limits(const prepare::Options& options, const lanes::VirtualPhone& phone, plan::Plan* to) {
+  plan::Plan& plan = *to;
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
     plan.lanes[lane].memory_limit = phone.lanes()[lane]->info().memory_limit_bytes;
   }
@@ -181,6 +174,38 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   }
   plan::limit_lanes(options.lanes.limits, &plan.lanes);
   plan::cap_lanes(options.lanes.caps, &plan.lanes);
+}
+
+// Which arrangements of products are fastest on the lanes that have several.
+void choose_arrangements(const model::Blueprint& blueprint, const weights::Store& weights,
+                         lanes::VirtualPhone& phone, PhoneSetup* setup) {
+  const plan::Shape chunk = {plan::Phase::kPrompt, setup->plan.chunk()};
+  const std::vector<plan::OpShape> products = solve::product_shapes(blueprint, weights, {chunk});
+  for (int lane = 0; lane < static_cast<int>(setup->plan.lanes.size()); ++lane) {
+    if (phone.lanes()[static_cast<size_t>(lane)]->arrangements(chunk).empty()) continue;
+    const std::vector<plan::OpTime> times = solve::compare_arrangements(phone, lane, products);
+    setup->arrangements.insert(setup->arrangements.end(), times.begin(), times.end());
+  }
+  setup->plan.arrangements = arrangements_of(setup->arrangements, phone);
+}
+
+// Where the lanes run what, and the chunk length whose prompts take least time.
+void choose(const model::Blueprint& blueprint, const weights::Store& weights,
+            const prepare::Options& options, PhoneSetup* setup) {
+  plan::Plan& plan = setup->plan;
+  solve::PlaceRequest request;
+  plan::check_placements(options.lanes.placements, plan.lanes.size());
+  request.forced = options.lanes.placements;
+  for (const plan::Placement& rule : plan.placements) request.forced.push_back(rule);
+  setup->rules = request.forced;
+  set_shapes(options, &plan);
+  request.shapes = plan.body_shapes();
+  request.splits = plan.splits;
+  // What a game takes is not known beforehand.
+  lanes::PhoneOptions alone = setup->options;
+  alone.has_rendering = false;
+  lanes::VirtualPhone phone(setup->model, alone, nullptr);
+  set_limits(options, phone, &plan);
   const lanes::Buffers buffers(blueprint, 1, 1, /*has_values=*/false);
   const solve::RunTimes whole_times(phone, weights, buffers);
   const solve::CappedTimes times(whole_times, plan.lanes);
@@ -209,15 +234,7 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   // Says to people what the longer chunks would have cost.
   setup->choice.shapes.insert(setup->choice.shapes.end(), longer.begin(), longer.end());
   plan.placements = setup->choice.placements;
-  const std::vector<plan::OpShape> products =
-      solve::product_shapes(blueprint, weights, {{plan::Phase::kPrompt, plan.chunk()}});
-  for (int lane = 0; lane < static_cast<int>(plan.lanes.size()); ++lane) {
-    const plan::Shape chunk_shape = {plan::Phase::kPrompt, plan.chunk()};
-    if (phone.lanes()[static_cast<size_t>(lane)]->arrangements(chunk_shape).empty()) continue;
-    const std::vector<plan::OpTime> times = solve::compare_arrangements(phone, lane, products);
-    setup->arrangements.insert(setup->arrangements.end(), times.begin(), times.end());
-  }
-  plan.arrangements = arrangements_of(setup->arrangements, phone);
+  choose_arrangements(blueprint, weights, phone, setup);
 }
 
 // Values on a phone are computed with a scale for every 32 activations, found as they run.
@@ -329,15 +346,10 @@ void plan_neurons(const prepare::Options& options, const model::Blueprint& bluep
              &setup->neuron_choice);
 }
 
-lanes::CostModel read_cost_model(const prepare::Options& options) {
-  return read_stack_of(options, options.phone.stack);
-}
+namespace {
 
-std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
-                                             const gguf::File& file,
-                                             const model::Blueprint& blueprint,
-                                             const weights::Store& weights) {
-  check_strict_npu(options);
+// The phone and its software.
+std::unique_ptr<PhoneSetup> phone_of(const prepare::Options& options) {
   lanes::PhoneOptions phone_options;
   if (!options.phone.processors.empty()) phone_options.lanes = options.phone.processors;
   phone_options.has_fast_handover = options.phone.has_fast_handover;
@@ -353,25 +365,45 @@ std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
         options.phone.has_square_shapes && is_law_of_plain_products(setup->prompt_model->stack());
   }
   setup->n_threads = options.lanes.n_threads > 0 ? options.lanes.n_threads : usable_cores();
+  return setup;
+}
+
+// As a plan says that somebody made before.
+void take_given_plan(const prepare::Options& options, const gguf::File& file,
+                     const model::Blueprint& blueprint, const weights::Store& weights,
+                     PhoneSetup* setup) {
+  setup->plan =
+      options.plan.exact
+          ? *options.plan.exact
+          : prepare::load_plan(options.plan.file, prepare::plan_identity(file, setup->name())).plan;
+  setup->options.lanes.clear();
+  for (const plan::HostLane& lane : setup->plan.lanes) {
+    setup->options.lanes.push_back(lanes::processor_from_name(lane.kind));
+  }
+  prepare::apply_chunk_options(options, &setup->plan);
+  apply_layouts(options, setup);
+  apply_heads(options, blueprint, setup);
+  apply_caps(setup);
+  if (!setup->plan.neurons) return;
+  setup->neurons =
+      neuron_shape(blueprint, weights, setup->model.stack().neurons.predictor_rank_share);
+  use_flash(setup);
+}
+
+}  // namespace
+
+lanes::CostModel read_cost_model(const prepare::Options& options) {
+  return read_stack_of(options, options.phone.stack);
+}
+
+std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
+                                             const gguf::File& file,
+                                             const model::Blueprint& blueprint,
+                                             const weights::Store& weights) {
+  check_strict_npu(options);
+  std::unique_ptr<PhoneSetup> setup = phone_of(options);
   if (!options.plan.file.empty() || options.plan.exact) {
-    setup->plan =
-        options.plan.exact
-            ? *options.plan.exact
-            : prepare::load_plan(options.plan.file, prepare::plan_identity(file, setup->name()))
-                  .plan;
-    setup->options.lanes.clear();
-    for (const plan::HostLane& lane : setup->plan.lanes) {
-      setup->options.lanes.push_back(lanes::processor_from_name(lane.kind));
-    }
-    prepare::apply_chunk_options(options, &setup->plan);
-    apply_layouts(options, setup.get());
-    apply_heads(options, blueprint, setup.get());
-    apply_caps(setup.get());
-    if (setup->plan.neurons) {
-      setup->neurons =
-          neuron_shape(blueprint, weights, setup->model.stack().neurons.predictor_rank_share);
-      use_flash(setup.get());
-    }
+    take_given_plan(options, file, blueprint, weights, setup.get());
     return setup;
   }
   apply_neurons(options, setup.get());

@@ -57,7 +57,7 @@ double block_us(const lanes::CostModel& model, const lanes::PhoneOptions& option
   return (phone.clock().now_us() - start_us) / kTrialTokens / n_blocks;
 }
 
-// As many as attention's time lets the flash read in a row (P §5).
+// Returns how many neurons the flash can read in a row while attention runs (P §5).
 int streamed_neurons(const lanes::CostModel& model, const lanes::NeuronShape& shape) {
   const double attention_weights = static_cast<double>(shape.model_bytes) / shape.n_layers -
                                    static_cast<double>(shape.n_experts) * shape.n_neurons *
@@ -69,36 +69,58 @@ int streamed_neurons(const lanes::CostModel& model, const lanes::NeuronShape& sh
 
 }  // namespace
 
+namespace {
+
+// What a system computes while it reads.
+plan::NeuronPipeline pipeline_of(plan::NeuronSystem system) {
+  using plan::NeuronPipeline;
+  using plan::NeuronSystem;
+  switch (system) {
+    case NeuronSystem::kMap:
+    case NeuronSystem::kFlash:
+    case NeuronSystem::kPowerInfer:
+      return NeuronPipeline::kNone;
+    case NeuronSystem::kPlain:
+    case NeuronSystem::kBundle:
+    case NeuronSystem::kCache:
+      return NeuronPipeline::kMatrix;
+    case NeuronSystem::kPipeline:
+    case NeuronSystem::kXpu:
+      break;
+  }
+  return NeuronPipeline::kCluster;
+}
+
+// One request for a bundle or two, as the flash has it (K30).
+void choose_reads(const lanes::NeuronShape& shape, const lanes::CostModel& model,
+                  std::optional<bool> reads_twice, plan::NeuronPlan* plan, NeuronChoiceMade* made) {
+  plan::NeuronPlan whole = *plan;
+  whole.cache_bytes = shape.cacheable_bytes();
+  const lanes::NeuronWork trial(model, shape, whole);
+  const int first = shape.row_read_bytes(), second = shape.bundle_bytes() - first;
+  made->read_once_us = trial.read_us(shape.bundle_bytes());
+  made->read_twice_us =
+      trial.read_us(first) + plan->statistics.continue_share * trial.read_us(second);
+  const bool is_in_two = reads_twice.value_or(made->read_twice_us < made->read_once_us);
+  if (!is_in_two || second <= 0) return;
+  plan->first_read_bytes = first;
+  plan->second_read_bytes = second;
+}
+
+}  // namespace
+
 plan::NeuronPlan neuron_budget(const prepare::Options& options, const lanes::NeuronShape& shape,
                                const lanes::CostModel& model, uint64_t kv_bytes,
                                NeuronChoiceMade* made) {
-  using plan::NeuronPipeline;
-  using plan::NeuronSystem;
   const plan::NeuronChoice& choice = options.phone.neurons;
   const auto& constants = model.stack().neurons;
   plan::NeuronPlan plan;
-  plan.system = choice.system.value_or(NeuronSystem::kXpu);
+  plan.system = choice.system.value_or(plan::NeuronSystem::kXpu);
   plan.statistics = {choice.live_share.value_or(constants.live_share), constants.power,
                      constants.most, choice.overlap.value_or(constants.overlap),
                      constants.continue_share};
   plan.segment = static_cast<int>(constants.segment);
-  switch (plan.system) {
-    case NeuronSystem::kMap:
-    case NeuronSystem::kFlash:
-    case NeuronSystem::kPowerInfer:
-      plan.pipeline = NeuronPipeline::kNone;
-      break;
-    case NeuronSystem::kPlain:
-    case NeuronSystem::kBundle:
-    case NeuronSystem::kCache:
-      plan.pipeline = NeuronPipeline::kMatrix;
-      break;
-    case NeuronSystem::kPipeline:
-    case NeuronSystem::kXpu:
-      plan.pipeline = NeuronPipeline::kCluster;
-      break;
-  }
-  if (choice.pipeline) plan.pipeline = *choice.pipeline;
+  plan.pipeline = choice.pipeline.value_or(pipeline_of(plan.system));
   const uint64_t ffn_bytes = shape.cacheable_bytes() + shape.scale_bytes();
   plan.other_bytes = shape.model_bytes - std::min(shape.model_bytes, ffn_bytes) + kv_bytes +
                      static_cast<uint64_t>(constants.runtime_gb * kBytesPerGb);
@@ -120,23 +142,10 @@ plan::NeuronPlan neuron_budget(const prepare::Options& options, const lanes::Neu
                                              static_cast<double>(shape.cacheable_bytes()));
     plan.budget_bytes = fixed + plan.cache_bytes;
   }
-  // One request or two, as the flash has it (K30).
   plan.first_read_bytes = plan.has_bundles() ? shape.bundle_bytes() : shape.row_read_bytes();
   plan.second_read_bytes = plan.has_bundles() ? 0 : shape.row_read_bytes();
-  if (made == nullptr || !plan.has_bundles()) return plan;
-  const lanes::NeuronWork trial(model, shape, [&] {
-    plan::NeuronPlan whole = plan;
-    whole.cache_bytes = shape.cacheable_bytes();
-    return whole;
-  }());
-  const int first = shape.row_read_bytes(), second = shape.bundle_bytes() - first;
-  made->read_once_us = trial.read_us(shape.bundle_bytes());
-  made->read_twice_us =
-      trial.read_us(first) + plan.statistics.continue_share * trial.read_us(second);
-  const bool is_in_two = choice.reads_twice.value_or(made->read_twice_us < made->read_once_us);
-  if (is_in_two && second > 0) {
-    plan.first_read_bytes = first;
-    plan.second_read_bytes = second;
+  if (made != nullptr && plan.has_bundles()) {
+    choose_reads(shape, model, choice.reads_twice, &plan, made);
   }
   return plan;
 }

@@ -8,7 +8,7 @@
 
 namespace troika::machines {
 
-// What it looked at, for people.
+// A number of hot neurons that the planner looked at, for people.
 struct NeuronCandidate {
   int n_sequences = 1;
   plan::HotNeurons hot;

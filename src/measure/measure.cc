@@ -125,21 +125,34 @@ double measure_decode(engine::Session& session, const MeasureOptions& options, M
 
 }  // namespace
 
+void check_context(const engine::Session& session, const MeasureOptions& options) {
+  int needed = std::max(options.decode_context, 1) + options.decode_tokens + 2;
+  for (const int n : options.prefill_tokens) needed = std::max(needed, n);
+  if (needed <= session.context()) return;
+  throw Error(
+      fmt::format("The measurement needs {} tokens of context, and there are {}. Use "
+                  "‹context› {} or smaller lengths.",
+                  needed, session.context(), needed));
+}
+
+namespace {
+
+// What the prompts' rates are of the peak that this processor can reach.
+void compare_with_peaks(const engine::Engine& engine, Measurement* m) {
+  for (Rate& rate : m->prefill) {
+    const double peak = peak_of(m->peaks, engine, rate.n_tokens);
+    if (peak <= 0) continue;
+    const double seconds = rate.n_tokens / rate.median;
+    rate.fraction_of_peak = m->work.prefill(rate.n_tokens) / seconds / (peak * 1e12);
+  }
+}
+
+}  // namespace
+
 Measurement measure(engine::Session& session, const MeasureOptions& options,
                     const ProgressFunction& progress) {
+  check_context(session, options);
   engine::Engine& engine = session.engine();
-  const int longest =
-      options.prefill_tokens.empty()
-          ? 0
-          : *std::max_element(options.prefill_tokens.begin(), options.prefill_tokens.end());
-  const int needed =
-      std::max(longest, std::max(options.decode_context, 1) + options.decode_tokens + 2);
-  if (needed > session.context()) {
-    throw Error(
-        fmt::format("The measurement needs {} tokens of context, and there are {}. Use "
-                    "‹context› {} or smaller lengths.",
-                    needed, session.context(), needed));
-  }
   Measurement m;
   const uint64_t n_parts = options.prefill_tokens.size() + 2;
   uint64_t n_done = 0;
@@ -175,12 +188,7 @@ Measurement measure(engine::Session& session, const MeasureOptions& options,
   if (m.peak_bytes == 0) m.peak_bytes = peak_resident_bytes();
   m.peaks = measure_peaks(engine.plan().n_threads(), read_gb_s);
   m.work = count_work(engine.blueprint(), engine.weights());
-  for (Rate& rate : m.prefill) {
-    const double peak = peak_of(m.peaks, engine, rate.n_tokens);
-    if (peak <= 0) continue;
-    const double seconds = rate.n_tokens / rate.median;
-    rate.fraction_of_peak = m.work.prefill(rate.n_tokens) / seconds / (peak * 1e12);
-  }
+  compare_with_peaks(engine, &m);
   if (read_gb_s <= 0) {
     m.fraction_of_bandwidth = m.decode.median * m.decode_bytes / (m.peaks.read_gb_s * 1e9);
   }

@@ -41,6 +41,8 @@ struct Measurement {
 };
 
 // Throws Error where a wanted length does not fit the context.
+void check_context(const engine::Session& session, const MeasureOptions& options);
+// Throws as check_context does.
 Measurement measure(engine::Session& session, const MeasureOptions& options,
                     const ProgressFunction& progress);
 

@@ -1,6 +1,8 @@
 #include "papers/sd_runs.h"
 
 #include <algorithm>
+#include <functional>
+#include <span>
 
 #include "draft/drafter.h"
 #include "engine/session.h"
@@ -68,9 +70,34 @@ struct SdRuns::Machine {
     phone().finish_background(kCpuLane);
   }
 
+  // The draft model's next tokens, behind a text of n_known. Its guesses that were right are in its
+  // cache; the model's own token behind them is not.
+  void guess(size_t n_known, int n_drafts) {
+    session.truncate(static_cast<int>(n_known) - 1);
+    for (int i = 0; i < n_drafts; ++i) {
+      session.append(0);
+      (void)session.logits();
+    }
+  }
+
   engine::Engine engine;
   engine::Session session;
 };
+
+namespace {
+
+std::unique_ptr<draft::Drafter> scripted_drafter(double n_accepted, draft::Token right,
+                                                 const std::function<void(int)>& draft,
+                                                 std::span<const draft::Token> history) {
+  std::vector<std::unique_ptr<draft::Source>> sources;
+  sources.push_back(std::make_unique<ScriptedDrafts>(kSdRows - 1, n_accepted, right, draft));
+  auto drafter = std::make_unique<draft::Drafter>(
+      std::move(sources), draft::DrafterOptions{.most_width = kSdRows, .is_fixed = true});
+  drafter->begin(history);
+  return drafter;
+}
+
+}  // namespace
 
 SdRuns::SdRuns(std::string phones) : phones_(std::move(phones)) {}
 SdRuns::~SdRuns() = default;
@@ -192,27 +219,16 @@ SdRequest SdRuns::simulate(const std::string& model, const std::string& phone,
       with.work(kUsPerMs * stack.draft.step_ms);
       return;
     }
-    // Its guesses that were right are in its cache; the model's own token behind them is not.
-    engine::Session& session = draft_model->session;
-    session.truncate(static_cast<int>(with.session.history().size()) - 1);
-    request.steps += draft_model->timed([&] {
-      for (int i = 0; i < n_drafts; ++i) {
-        session.append(0);
-        (void)session.logits();
-      }
-    });
+    const size_t n_known = with.session.history().size();
+    request.steps += draft_model->timed([&] { draft_model->guess(n_known, n_drafts); });
   };
   engine::Sampler sampler(greedy());
   request.steps += with.timed([&] {
     const draft::Token right = with.session.next(sampler);
     std::unique_ptr<draft::Drafter> drafter;
     if (system.drafts != SdDrafts::kNone) {
-      std::vector<std::unique_ptr<draft::Source>> sources;
-      sources.push_back(std::make_unique<ScriptedDrafts>(kSdRows - 1, accepted_tokens(system, task),
-                                                         right, draft));
-      drafter = std::make_unique<draft::Drafter>(
-          std::move(sources), draft::DrafterOptions{.most_width = kSdRows, .is_fixed = true});
-      drafter->begin(with.session.history());
+      drafter =
+          scripted_drafter(accepted_tokens(system, task), right, draft, with.session.history());
     }
     for (int n_left = task.n_output - 1; n_left > 0;) {
       n_left -= with.session.step(sampler, drafter.get(), n_left).n_tokens;

@@ -83,7 +83,7 @@ class Builder {
     }
     if (task.waits_for.empty()) wait_for_buffers(chunk, &node);
     if (task.is_dynamic) {
-      // What waits for an estimate of this chunk has that behind it.
+      // Selection and exact attention come behind the estimate, which has waited for the keys.
       const bool is_behind = lanes::is_of_heads(task.role) && task.role != lanes::Role::kEstimate;
       wait_for_keys(chunk, task.block, number, is_behind, &node);
     }

@@ -2,17 +2,17 @@
 
 #include <gtest/gtest.h>
 
-#include <condition_variable>
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 
 #include "base/random.h"
 #include "schedule/runner.h"
 #include "schedule/task_time.h"
+#include "tests/support/queue_lane.h"
 
 namespace troika::schedule {
 namespace {
@@ -96,15 +96,9 @@ class TimedMachine : public lanes::Machine {
     double now_us() const override { return now; }
     double now = 0.0;
   };
-  class TimedLane : public lanes::Lane {
+  class TimedLane : public test::TestLane {
    public:
     TimedLane(TimedMachine* machine, int index) : machine_(machine), index_(index) {}
-    const lanes::LaneInfo& info() const override { return info_; }
-    std::unique_ptr<lanes::Executable> build(const lanes::Subgraph&, plan::Shape,
-                                             const weights::Store&,
-                                             const lanes::Buffers&) override {
-      return nullptr;
-    }
     void submit(const lanes::Executable& executable, const lanes::Run& run,
                 lanes::Completion& completion) override {
       const auto& task = static_cast<const HashExecutable&>(executable);
@@ -118,7 +112,6 @@ class TimedMachine : public lanes::Machine {
    private:
     TimedMachine* machine_;
     int index_;
-    lanes::LaneInfo info_;
   };
 
   Values* values_;
@@ -372,9 +365,13 @@ TEST(TaskTime, N7AnOrderGoesByWhatTasksTookBefore) {
 // Real threads: each lane runs what it is given on a thread of its own.
 class ThreadMachine : public lanes::Machine {
  public:
-  ThreadMachine(int n_lanes, Values* values) : values_(values) {
+  ThreadMachine(int n_lanes, Values* values) {
     for (int i = 0; i < n_lanes; ++i) {
-      owned_.push_back(std::make_unique<ThreadLane>(values));
+      owned_.push_back(std::make_unique<test::QueueLane>(
+          "thread", 1, false, [values](const lanes::Executable& executable, const lanes::Run& run) {
+            values->run(static_cast<const HashExecutable&>(executable), run);
+            return lanes::Status::kDone;
+          }));
       lanes_.push_back(owned_.back().get());
     }
   }
@@ -383,61 +380,8 @@ class ThreadMachine : public lanes::Machine {
   void wait(const lanes::Latch& latch) override { latch.wait(); }
 
  private:
-  class ThreadLane : public lanes::Lane {
-   public:
-    explicit ThreadLane(Values* values) : values_(values), thread_([this] { work(); }) {}
-    ~ThreadLane() override {
-      {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        stop_ = true;
-      }
-      changed_.notify_one();
-      thread_.join();
-    }
-    const lanes::LaneInfo& info() const override { return info_; }
-    std::unique_ptr<lanes::Executable> build(const lanes::Subgraph&, plan::Shape,
-                                             const weights::Store&,
-                                             const lanes::Buffers&) override {
-      return nullptr;
-    }
-    void submit(const lanes::Executable& executable, const lanes::Run& run,
-                lanes::Completion& completion) override {
-      // Told under the lock: the pass, and this lane with it, may end as soon as the task has run.
-      const std::lock_guard<std::mutex> lock(mutex_);
-      executable_ = static_cast<const HashExecutable*>(&executable);
-      run_ = &run;
-      completion_ = &completion;
-      changed_.notify_one();
-    }
-
-   private:
-    void work() {
-      std::unique_lock<std::mutex> lock(mutex_);
-      while (true) {
-        changed_.wait(lock, [&] { return stop_ || completion_ != nullptr; });
-        if (stop_) return;
-        lanes::Completion* completion = std::exchange(completion_, nullptr);
-        values_->run(*executable_, *run_);
-        lock.unlock();
-        completion->finished(lanes::Status::kDone);
-        lock.lock();
-      }
-    }
-
-    Values* values_;
-    lanes::LaneInfo info_;
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    const HashExecutable* executable_ = nullptr;
-    const lanes::Run* run_ = nullptr;
-    lanes::Completion* completion_ = nullptr;
-    bool stop_ = false;
-    std::thread thread_;
-  };
-
-  Values* values_;
   RealClock clock_;
-  std::vector<std::unique_ptr<ThreadLane>> owned_;
+  std::vector<std::unique_ptr<test::QueueLane>> owned_;
   std::vector<lanes::Lane*> lanes_;
 };
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "schedule/plan_cuts.h"
+#include "schedule/cut/plan_cuts.h"
 
 namespace troika::schedule {
 namespace {
@@ -217,6 +217,87 @@ bool add_ffn_tasks(const FfnTasks& ffn, int block, plan::Shape shape, const FfnP
   return stays;
 }
 
+// Makes the lists of a graph's shapes.
+class ListMaker {
+ public:
+  ListMaker(const model::Blueprint& blueprint, const plan::Plan& plan,
+            const lanes::Machine& machine, const weights::Store& weights,
+            const lanes::Buffers& buffers, const GraphOptions& options, TaskTimes* times)
+      : plan_(plan),
+        machine_(machine),
+        weights_(weights),
+        buffers_(buffers),
+        options_(options),
+        times_(times),
+        subgraphs_(cut_into_subgraphs(blueprint, plan.splits)) {
+    for (size_t lane = 0; lane < machine.lanes().size(); ++lane) {
+      arrangements_.push_back(arrangements_of(plan, static_cast<int>(lane)));
+    }
+  }
+
+  // The list of the head, or of all that stands before it.
+  TaskList make(const plan::Shape& shape, bool for_head) const {
+    TaskList list{shape, {}};
+    std::vector<int> ends;  // of the subgraph before
+    FfnPlace place;
+    int block = -1;
+    for (const lanes::Subgraph& subgraph : subgraphs_) {
+      if (subgraph.is_head() != for_head) continue;
+      if (subgraph.block() != std::exchange(block, subgraph.block())) {
+        place.previous_begin = std::exchange(place.block_begin, ends);
+      }
+      if (options_.ffn != nullptr && std::string_view(subgraph.name) == "ffn") {
+        place.n_tasks = static_cast<int>(list.tasks.size());
+        place.ends = ends;
+        if (!add_ffn_tasks(*options_.ffn, subgraph.block(), shape, place, &list, &ends)) continue;
+      }
+      add(subgraph, &list, &ends);
+    }
+    list.pass = pass_of(list.tasks);
+    return list;
+  }
+
+ private:
+  // Each piece of a subgraph waits for what it names among the pieces, else for the end of the
+  // subgraph before them all.
+  void add(const lanes::Subgraph& subgraph, TaskList* list, std::vector<int>* ends) const {
+    const plan::Shape shape = list->shape;
+    const int lane = plan_.lane_of(subgraph.name, shape, subgraph.block());
+    const auto n_before = static_cast<int>(list->tasks.size());
+    const Cut cut = cut_of(subgraph, shape, lane, plan_, machine_, weights_, options_);
+    std::vector<Piece> pieces = lower(subgraph, cut);
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      Piece& piece = pieces[i];
+      check_lane(piece, machine_);
+      piece.subgraph.arrangements = arrangements_[static_cast<size_t>(piece.lane)];
+      lanes::Lane& worker = *machine_.lanes()[static_cast<size_t>(piece.lane)];
+      Task task{piece.lane,
+                worker.build(piece.subgraph, shape, weights_, buffers_),
+                piece.subgraph.name,
+                subgraph.block(),
+                {},
+                piece.subgraph.is_dynamic(),
+                operations_of(piece.subgraph, shape.n_rows),
+                times_->of(piece.subgraph.name, piece.lane, shape, kind_of(piece, i)),
+                piece.subgraph.role};
+      for (const int other : piece.waits_for) task.waits_for.push_back(n_before + other);
+      if (task.waits_for.empty()) task.waits_for = *ends;
+      list->tasks.push_back(std::move(task));
+    }
+    *ends = last_of(pieces);
+    for (int& end : *ends) end += n_before;
+  }
+
+  const plan::Plan& plan_;
+  const lanes::Machine& machine_;
+  const weights::Store& weights_;
+  const lanes::Buffers& buffers_;
+  const GraphOptions& options_;
+  TaskTimes* times_;
+  std::vector<lanes::Subgraph> subgraphs_;
+  std::vector<std::vector<plan::ProductArrangement>> arrangements_;  // by lane
+};
+
 }  // namespace
 
 Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
@@ -230,68 +311,15 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
     buffers_.add_shadow(*weights.channels(), plan.most_rows());
   }
   check_cuts(plan, blueprint);
-  const std::vector<lanes::Subgraph> subgraphs = cut_into_subgraphs(blueprint, plan.splits);
-  std::vector<std::vector<plan::ProductArrangement>> arrangements;
-  for (size_t lane = 0; lane < machine.lanes().size(); ++lane) {
-    arrangements.push_back(arrangements_of(plan, static_cast<int>(lane)));
-  }
-  const auto build = [&](const std::vector<plan::Shape>& shapes, bool for_head) {
-    std::vector<TaskList> lists;
-    for (const plan::Shape& shape : shapes) {
-      TaskList list{shape, {}};
-      std::vector<int> ends;  // of the subgraph before
-      FfnPlace place;
-      int block = -1;
-      for (const lanes::Subgraph& subgraph : subgraphs) {
-        if (subgraph.is_head() != for_head) continue;
-        if (subgraph.block() != std::exchange(block, subgraph.block())) {
-          place.previous_begin = std::exchange(place.block_begin, ends);
-        }
-        if (options.ffn != nullptr && std::string_view(subgraph.name) == "ffn") {
-          place.n_tasks = static_cast<int>(list.tasks.size());
-          place.ends = ends;
-          if (!add_ffn_tasks(*options.ffn, subgraph.block(), shape, place, &list, &ends)) continue;
-        }
-        const int lane = plan.lane_of(subgraph.name, shape, subgraph.block());
-        // Each piece waits for what it names among the pieces, else for the end of the subgraph
-        // before them all.
-        const auto n_before = static_cast<int>(list.tasks.size());
-        const Cut cut = cut_of(subgraph, shape, lane, plan, machine, weights, options);
-        std::vector<Piece> pieces = lower(subgraph, cut);
-        for (size_t i = 0; i < pieces.size(); ++i) {
-          Piece& piece = pieces[i];
-          check_lane(piece, machine);
-          piece.subgraph.arrangements = arrangements[static_cast<size_t>(piece.lane)];
-          lanes::Lane& worker = *machine.lanes()[static_cast<size_t>(piece.lane)];
-          Task task{piece.lane,
-                    worker.build(piece.subgraph, shape, weights, buffers_),
-                    piece.subgraph.name,
-                    subgraph.block(),
-                    {},
-                    piece.subgraph.is_dynamic(),
-                    operations_of(piece.subgraph, shape.n_rows),
-                    times_.of(piece.subgraph.name, piece.lane, shape, kind_of(piece, i)),
-                    piece.subgraph.role};
-          for (const int other : piece.waits_for) task.waits_for.push_back(n_before + other);
-          if (task.waits_for.empty()) task.waits_for = ends;
-          list.tasks.push_back(std::move(task));
-        }
-        ends = last_of(pieces);
-        for (int& end : ends) end += n_before;
-      }
-      list.pass = pass_of(list.tasks);
-      lists.push_back(std::move(list));
-    }
-    return lists;
-  };
-  bodies_ = build(plan.body_shapes(), false);
+  const ListMaker lists(blueprint, plan, machine, weights, buffers_, options, &times_);
+  for (const plan::Shape& shape : plan.body_shapes()) bodies_.push_back(lists.make(shape, false));
   for (TaskList& list : bodies_) {
     const plan::LengthParts* const length = plan.length_alone(list.shape);
     if (length != nullptr) list.least_of_length = length->least_tokens();
   }
-  std::vector<plan::Shape> outputs;
-  for (const int n : plan.output_shapes) outputs.push_back({plan::Phase::kStep, n});
-  heads_ = build(outputs, true);
+  for (const int n : plan.output_shapes) {
+    heads_.push_back(lists.make({plan::Phase::kStep, n}, true));
+  }
 }
 
 const TaskList& Graphs::body(plan::Phase phase, int n_rows) const {

@@ -9,8 +9,8 @@
 
 #include "lanes/machine.h"
 #include "plan/plan.h"
+#include "schedule/cut/lower.h"
 #include "schedule/ffn/ffn_tasks.h"
-#include "schedule/lower.h"
 #include "schedule/pass.h"
 #include "schedule/task_time.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schedule/piece.h"
+#include "schedule/cut/piece.h"
 
 namespace troika::schedule {
 

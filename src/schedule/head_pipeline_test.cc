@@ -13,8 +13,8 @@
 #include "forge/hollow.h"
 #include "model/architecture.h"
 #include "model/known.h"
+#include "schedule/cut/lower.h"
 #include "schedule/graphs.h"
-#include "schedule/lower.h"
 #include "schedule/ordered_heads.h"
 
 namespace troika::schedule {

@@ -43,7 +43,7 @@ std::vector<Head> heads_behind(const Pass& pass, int estimate) {
 void OrderedHeads::begin(const Pass& pass, std::span<const double> expected_us) {
   pipelines_.assign(pass.n_nodes(), -1);
   ranks_.assign(pass.n_nodes(), 0);
-  // They belong to a chunk and a block.
+  // Each list of estimates belongs to a chunk and a block.
   std::map<std::pair<int, int>, std::vector<int>> estimates;
   for (size_t i = 0; i < pass.n_nodes(); ++i) {
     const Node& node = pass.nodes()[i];

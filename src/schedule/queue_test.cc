@@ -29,14 +29,9 @@ class NumberedExecutable : public lanes::Executable {
 };
 
 // Works on the calling thread, as a lane does that is alone on its cores.
-class DirectLane : public lanes::Lane {
+class DirectLane : public test::TestLane {
  public:
-  explicit DirectLane(QueueLane::Body body) : body_(std::move(body)) { info_.name = "direct"; }
-  const lanes::LaneInfo& info() const override { return info_; }
-  std::unique_ptr<lanes::Executable> build(const lanes::Subgraph&, plan::Shape,
-                                           const weights::Store&, const lanes::Buffers&) override {
-    return nullptr;
-  }
+  explicit DirectLane(QueueLane::Body body) : TestLane("direct"), body_(std::move(body)) {}
   void submit(const lanes::Executable& executable, const lanes::Run& run,
               lanes::Completion& completion) override {
     completion.finished(body_(executable, run));
@@ -44,7 +39,6 @@ class DirectLane : public lanes::Lane {
 
  private:
   QueueLane::Body body_;
-  lanes::LaneInfo info_;
 };
 
 class TestMachine : public lanes::Machine {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "schedule/graphs.h"
+#include "tests/support/test_lane.h"
 
 namespace troika::schedule {
 namespace {
@@ -56,18 +57,10 @@ class HeldMachine : public lanes::Machine {
   int depth() const { return lanes_.front()->info().queue_depth; }
 
  private:
-  class HeldLane : public lanes::Lane {
+  class HeldLane : public test::TestLane {
    public:
-    HeldLane(HeldMachine* machine, int index, int depth) : machine_(machine), index_(index) {
-      info_.name = "held " + std::to_string(index);
-      info_.queue_depth = depth;
-    }
-    const lanes::LaneInfo& info() const override { return info_; }
-    std::unique_ptr<lanes::Executable> build(const lanes::Subgraph&, plan::Shape,
-                                             const weights::Store&,
-                                             const lanes::Buffers&) override {
-      return nullptr;
-    }
+    HeldLane(HeldMachine* machine, int index, int depth)
+        : TestLane("held " + std::to_string(index), depth), machine_(machine), index_(index) {}
     void submit(const lanes::Executable& executable, const lanes::Run&,
                 lanes::Completion& completion) override {
       machine_->hold(index_, static_cast<const CountingExecutable&>(executable).id, &completion);
@@ -76,7 +69,6 @@ class HeldMachine : public lanes::Machine {
    private:
     HeldMachine* machine_;
     int index_;
-    lanes::LaneInfo info_;
   };
 
  public:
@@ -199,6 +191,7 @@ TEST(Runner, InOrderKeepsTheOrderOfEachLane) {
   RandomPass random(100, 3, 7);
   HeldMachine machine(3, 8);
   Runner(machine).run(random.pass, random.run);
+  EXPECT_EQ(machine.started().size(), random.nodes.size());
   std::vector<int> last(3, -1);
   for (const int id : machine.started()) {
     const auto lane = static_cast<size_t>(random.nodes[static_cast<size_t>(id)].lane);

@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "schedule/piece.h"
+#include "schedule/cut/piece.h"
 
 namespace troika::schedule {
 

@@ -1,4 +1,4 @@
-#include "schedule/lower.h"
+#include "schedule/cut/lower.h"
 
 #include <gtest/gtest.h>
 

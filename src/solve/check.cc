@@ -1,4 +1,5 @@
-// How good predictions are: some shapes are held out and predicted from the rest.
+#include "solve/check.h"
+
 #include <algorithm>
 #include <cmath>
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "schedule/plan_cuts.h"
+#include "schedule/cut/plan_cuts.h"
 
 namespace troika::solve {
 namespace {

@@ -69,25 +69,6 @@ class Predictor {
   std::vector<double> start_us_;
 };
 
-// How far predictions lie from measurements that they did not know.
-struct CheckRow {
-  int lane = 0;
-  model::OpKind op = model::OpKind::kLinear;
-  int n_known = 0;
-  int n_held_out = 0;
-  // Shares of the measured time.
-  double tree_median = 0.0;
-  double tree_worst = 0.0;
-  double rate_median = 0.0;
-  double rate_worst = 0.0;
-  plan::OpShape worst;         // of the method used for this op
-  double median_spread = 0.0;  // of the measurements themselves
-};
-
-// Holds out a seeded third of the shapes (with all their token counts, so that a prediction never
-// knows a neighbour of the same shape) and predicts them from the rest.
-std::vector<CheckRow> check_predictions(const plan::Profile& profile, uint64_t seed);
-
 // Products have steps everywhere; the other ops only on matrix units.
 bool uses_tree(const plan::Profile& profile, int lane, model::OpKind op);
 

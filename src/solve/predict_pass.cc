@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "schedule/cut/plan_cuts.h"
 #include "schedule/graphs.h"
-#include "schedule/plan_cuts.h"
 #include "solve/profile/op_shapes.h"
 
 namespace troika::solve {

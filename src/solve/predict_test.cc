@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "solve/check.h"
 #include "solve/profile/op_shapes.h"
 
 namespace troika::solve {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "schedule/lower.h"
+#include "schedule/cut/lower.h"
 #include "schedule/runner.h"
 #include "solve/profile/op_bench.h"
 #include "solve/profile/op_shapes.h"

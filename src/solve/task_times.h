@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lanes/machine.h"
-#include "schedule/piece.h"
+#include "schedule/cut/piece.h"
 #include "solve/predict.h"
 
 namespace troika::solve {
@@ -58,7 +58,7 @@ class RunTimes : public TaskTimes {
 // what others find for such a lane takes so much longer.
 class CappedTimes : public TaskTimes {
  public:
-  // Both must outlive this.
+  // `times` and `lanes` must outlive this.
   CappedTimes(const TaskTimes& times, std::span<const plan::HostLane> lanes)
       : times_(times), lanes_(lanes) {}
   double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,

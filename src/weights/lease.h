@@ -20,16 +20,8 @@ struct RowChoice {
   std::span<const int> list = {};  // where not empty, it counts
 };
 
-// What would bring rows that are not in memory: bytes of one of the model's files.
-struct NeededRead {
-  int shard = 0;
-  uint64_t offset = 0;
-  uint64_t bytes = 0;
-};
-
 // While it lives, what it points to stays where it is. Acquiring one never blocks: where the rows
-// are not in memory the lease is not ready, and names what must be read before it is acquired
-// again.
+// are not in memory the lease is not ready.
 class Lease {
  public:
   Lease() = default;
@@ -39,7 +31,6 @@ class Lease {
       : rows_(rows), panels_(panels), row_largest_(row_largest), holders_(holders) {
     if (holders_ != nullptr) holders_->fetch_add(1, std::memory_order_relaxed);
   }
-  explicit Lease(const NeededRead& read) : read_(read) {}
   Lease(Lease&& other) noexcept { *this = std::move(other); }
   Lease& operator=(Lease&& other) noexcept {
     if (this == &other) return *this;
@@ -48,7 +39,6 @@ class Lease {
     panels_ = std::exchange(other.panels_, nullptr);
     row_largest_ = std::exchange(other.row_largest_, nullptr);
     holders_ = std::exchange(other.holders_, nullptr);
-    read_ = other.read_;
     return *this;
   }
   ~Lease() { give_back(); }
@@ -61,8 +51,6 @@ class Lease {
   const kernels::Int8Panels* panels() const { return panels_; }
   // (rows) magnitudes, from the same row on as `rows`; null where they were not measured.
   const float* row_largest() const { return row_largest_; }
-  // REQUIRES: it is not ready.
-  const NeededRead& needed_read() const { return read_; }
 
  private:
   void give_back() noexcept {
@@ -74,7 +62,6 @@ class Lease {
   const kernels::Int8Panels* panels_ = nullptr;
   const float* row_largest_ = nullptr;
   std::atomic<int>* holders_ = nullptr;
-  NeededRead read_;
 };
 
 }  // namespace troika::weights

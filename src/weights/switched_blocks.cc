@@ -114,17 +114,7 @@ Lease SwitchedBlocks::acquire(model::WeightId id, const RowChoice& rows) const {
   Member& member = *by_weight_[static_cast<size_t>(id)];
   const Matrix& matrix = member.matrix;
   const SwitchedMatrix& now = member.now;
-  if (now.rows == nullptr && now.panels == nullptr) {
-    int first = rows.first;
-    int end = rows.count == RowChoice::kAll ? matrix.n_rows : rows.first + rows.count;
-    if (!rows.list.empty()) {
-      first = rows.list.front();
-      end = rows.list.back() + 1;
-    }
-    return Lease(NeededRead{member.shard,
-                            member.offset + static_cast<uint64_t>(first) * matrix.row_bytes,
-                            static_cast<uint64_t>(end - first) * matrix.row_bytes});
-  }
+  if (now.rows == nullptr && now.panels == nullptr) return {};
   const size_t first = rows.list.empty() ? static_cast<size_t>(rows.first) : 0;
   return {now.rows != nullptr ? now.rows + first * matrix.row_bytes : nullptr, now.panels,
           now.row_largest != nullptr ? now.row_largest + first : nullptr, &member.n_leases};

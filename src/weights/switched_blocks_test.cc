@@ -68,28 +68,15 @@ void expect_panels(const Model& m, model::WeightId id) {
             0);
 }
 
-// What is not in memory is named; what is stays where it is while somebody reads it.
-TEST(SwitchedBlocks, LeasesNameWhatMustBeReadAndHoldWhatIsThere) {
+// What is there stays where it is while somebody reads it.
+TEST(SwitchedBlocks, LeasesHoldWhatIsThere) {
   Model m("llama");
   const model::WeightId id = prompt_matrices(m.blueprint).front();
   const Matrix& matrix = m.store.matrix(id);
   const std::vector<int> list = {3, 7, 20};
-  const auto offset_of = [&](const Lease& lease) {
-    const auto shard = static_cast<size_t>(lease.needed_read().shard);
-    return m.file.shards()[shard].bytes.data() + lease.needed_read().offset;
-  };
-  {
-    const Lease whole = m.blocks.acquire(id, {});
-    EXPECT_FALSE(whole.is_ready());
-    EXPECT_EQ(offset_of(whole), matrix.data);
-    EXPECT_EQ(whole.needed_read().bytes, matrix.row_bytes * static_cast<size_t>(matrix.n_rows));
-    const Lease stretch = m.blocks.acquire(id, {16, 32});
-    EXPECT_EQ(offset_of(stretch), matrix.data + 16 * matrix.row_bytes);
-    EXPECT_EQ(stretch.needed_read().bytes, 32 * matrix.row_bytes);
-    const Lease rows = m.blocks.acquire(id, {.list = list});
-    EXPECT_EQ(offset_of(rows), matrix.data + 3 * matrix.row_bytes);
-    EXPECT_EQ(rows.needed_read().bytes, 18 * matrix.row_bytes);
-  }
+  EXPECT_FALSE(m.blocks.acquire(id, {}).is_ready());
+  EXPECT_FALSE(m.blocks.acquire(id, {16, 32}).is_ready());
+  EXPECT_FALSE(m.blocks.acquire(id, {.list = list}).is_ready());
   auto rows = m.rows(0);
   m.blocks.measure(*rows, m.team);
   auto panels = m.blocks.make_panels(*rows, m.team);

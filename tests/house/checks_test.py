@@ -78,6 +78,18 @@ class ChecksTest(unittest.TestCase):
         self.write("src/base/a4.cc", "\n")
         self.assert_finds("check_files.py", "src/base: 3001 lines")
 
+    def test_files_find_functions_that_grew_too_long(self):
+        for head in ("int f(int a) {", "int f(int a,\n      int b) {", "A::A(int a)\n    : a_(a), b_{a} {",
+                     "template <typename T>\nstatic int f(std::initializer_list<T> a = {1, 2}) {",
+                     "extern \"C\" {\nint f() {"):
+            n_lines = len(head.splitlines()) - head.count("C\" {") + 1
+            end = "}\n}\n" if "extern" in head else "}\n"
+            with self.subTest(head):
+                self.write("src/base/a.cc", head + "\n" + "  g({1}, ';');\n" * (60 - n_lines) + end)
+                self.assert_accepts("check_files.py")
+                self.write("src/base/a.cc", head + "\n" + "  g({1}, '{');\n" * (61 - n_lines) + end)
+                self.assert_finds("check_files.py", "a function of 61 lines")
+
     def test_files_find_marks(self):
         for text in ("// TO" "DO later", "throw Error(\"not imple" "mented\")", "see /ho" "me/me/notes",
                      "  // O" "f all rows."):

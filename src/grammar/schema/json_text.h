@@ -49,6 +49,8 @@ class JsonText {
   Expr magnitude_below(const std::string& whole, const std::string& part, bool is_open);
   Expr multiples(const Json& of, bool has_negative, bool has_positive, const Document& document,
                  const Json& where);
+  // The magnitudes of `multiples`: the first digit goes to the rules of digits read and rest.
+  Expr multiple_from(const std::vector<std::vector<Rule>>& rules, long k, size_t n_places);
 
   Pool& pool_;
   std::optional<TextMarks> marks_;

@@ -207,6 +207,15 @@ Expr JsonText::multiples(const Json& of, bool has_negative, bool has_positive,
       pool_.set_rule(rules[place][static_cast<size_t>(rest)], pool_.any(ways));
     }
   }
+  const Expr magnitude = multiple_from(rules, k, n_places);
+  std::vector<Expr> ways;
+  if (has_positive) ways.push_back(magnitude);
+  if (has_negative) ways.push_back(pool_.literal("-", magnitude));
+  return pool_.any(ways);
+}
+
+Expr JsonText::multiple_from(const std::vector<std::vector<Rule>>& rules, long k, size_t n_places) {
+  const Expr zeros = pool_.star(pool_.literal("0"));
   std::vector<Expr> first;
   first.reserve(11);
   for (int n = 1; n < 10; ++n) {
@@ -225,11 +234,7 @@ Expr JsonText::multiples(const Json& of, bool has_negative, bool has_positive,
   }
   first.push_back(below_one);
   first.push_back(behind_zero);
-  const Expr magnitude = pool_.any(first);
-  std::vector<Expr> ways;
-  if (has_positive) ways.push_back(magnitude);
-  if (has_negative) ways.push_back(pool_.literal("-", magnitude));
-  return pool_.any(ways);
+  return pool_.any(first);
 }
 
 Expr JsonText::number(const Constraints& c, const Document& document) {

@@ -21,9 +21,9 @@ struct FfnPlace {
 class FfnTasks {
  public:
   virtual ~FfnTasks() = default;
-  // In its place, the last of them behind all others; none: it stays.
+  // Tasks in the place of the FFN, the last one behind all others; none: the FFN stays.
   virtual std::vector<Task> in_place(int block, plan::Shape shape, const FfnPlace& place) const = 0;
-  // What it also waits for, where it stays.
+  // Tasks that the FFN also waits for, where it stays.
   virtual std::vector<Task> before(int block, plan::Shape shape, const FfnPlace& place) const = 0;
 };
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedule/cut/plan_cuts.h"
 #include "schedule/graphs.h"
-#include "schedule/plan_cuts.h"
 
 namespace troika::solve {
 namespace {

@@ -8,8 +8,8 @@
 #include "forge/hollow.h"
 #include "model/architecture.h"
 #include "model/known.h"
+#include "schedule/cut/plan_cuts.h"
 #include "schedule/graphs.h"
-#include "schedule/plan_cuts.h"
 #include "solve/profile/op_shapes.h"
 
 namespace troika::solve {

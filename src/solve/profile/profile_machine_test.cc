@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "solve/check.h"
 #include "solve/predict.h"
 #include "solve/profile/op_shapes.h"
 
@@ -321,7 +322,9 @@ TEST(ProfileMachine, H9_PredictsAKnownMachineFromAProfile) {
   options.patience = {0, 1, 1, 0.0};
   const RealClock wall;
   const plan::Profile profile = profile_machine(machine, options, nullptr, wall, {});
-  for (const CheckRow& row : check_predictions(profile, 1)) {
+  const std::vector<CheckRow> rows = check_predictions(profile, 1);
+  EXPECT_EQ(rows.size(), 1u);  // one lane and one op
+  for (const CheckRow& row : rows) {
     EXPECT_GT(row.n_held_out, 5);
     EXPECT_LT(row.tree_median, 0.15);
   }

@@ -1,4 +1,4 @@
-#include "schedule/lower_parts.h"
+#include "schedule/cut/lower_parts.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "schedule/plan_cuts.h"
+#include "schedule/cut/plan_cuts.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
-#include "schedule/lower.h"
+#include "schedule/cut/lower.h"
 
+#include "schedule/cut/lower_parts.h"
 #include "schedule/graphs.h"
-#include "schedule/lower_parts.h"
 
 namespace troika::schedule {
 namespace {

@@ -1,7 +1,7 @@
 // Subgraphs whose rows, tokens or heads are divided between lanes; `lower` is the door to this.
 #pragma once
 
-#include "schedule/lower.h"
+#include "schedule/cut/lower.h"
 
 namespace troika::schedule {
 

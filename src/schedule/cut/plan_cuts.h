@@ -4,7 +4,7 @@
 #include <span>
 
 #include "plan/plan.h"
-#include "schedule/lower.h"
+#include "schedule/cut/lower.h"
 
 namespace troika::schedule {
 

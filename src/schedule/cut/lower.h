@@ -5,8 +5,8 @@
 #include <variant>
 #include <vector>
 
+#include "schedule/cut/piece.h"
 #include "schedule/head_pipeline.h"
-#include "schedule/piece.h"
 #include "schedule/shadow.h"
 
 namespace troika::schedule {
