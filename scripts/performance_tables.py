@@ -13,23 +13,19 @@ import re
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from line_chart import line_chart
+from tables import ROOT, table
+
 BUILD = ROOT / "build" / "release"
 PAGE = ROOT / "docs" / "performance.md"
 PICTURE = ROOT / "docs" / "performance.svg"
 PICTURED = ["Q4_0", "Q5_0", "Q8_0", "Q4_K", "Q6_K"]  # more would hide each other
-COLOURS = ["#1b6ca8", "#d1495b", "#2e8b57", "#8a5a9e", "#c98b1d"]
 FORMATS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"]
 TOKENS = [1, 4, 8, 32]
 
 
 def run(*command):
     return json.loads(subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout)
-
-
-def table(header, rows):
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
 def ratio(row):
@@ -65,33 +61,12 @@ def attention(record, kernels):
 def picture(record, kernels):
     """Time over reading time against tokens: flat where memory is the limit, a slope where arithmetic is."""
     found = {row["what"]: row["median"] for row in record if row["kernels"] == kernels}
-    width, height, left, bottom = 560, 320, 60, 270
-    most = 32.0
-
-    def x(tokens):
-        return left + {1: 0, 4: 2, 8: 3, 32: 5}[tokens] * 76
-
-    def y(value):
-        import math
-        return bottom - math.log2(max(value, 0.7) / 0.7) / math.log2(most / 0.7) * 230
-
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
-             f'font-size="12"><rect width="100%" height="100%" fill="white"/>',
-             f'<text x="{left}" y="20">Time of a product, as a multiple of reading its weights ({kernels})</text>']
-    for value in (1, 2, 4, 8, 16, 32):
-        parts.append(f'<path d="M{left} {y(value):.1f}H{x(32)}" stroke="#ddd"/>'
-                     f'<text x="{left - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{value}</text>')
-    for tokens in TOKENS:
-        parts.append(f'<text x="{x(tokens)}" y="{bottom + 18}" text-anchor="middle">{tokens}</text>')
-    parts.append(f'<text x="{(left + x(32)) / 2}" y="{bottom + 38}" text-anchor="middle">tokens</text>')
-    for i, name in enumerate(PICTURED):
-        points = [(n, found.get(f"{name}, {n} token{'' if n == 1 else 's'}, from memory")) for n in TOKENS]
-        points = [(x(n), y(value)) for n, value in points if value]
-        if points:
-            line = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
-            parts.append(f'<polyline points="{line}" fill="none" stroke="{COLOURS[i]}" stroke-width="2"/>'
-                         f'<text x="{x(32) + 10}" y="{120 + 20 * i}" fill="{COLOURS[i]}">{name}</text>')
-    return "\n".join(parts + ["</svg>\n"])
+    values = {name: [(n, found.get(f"{name}, {n} token{'' if n == 1 else 's'}, from memory")) for n in TOKENS]
+              for name in PICTURED}
+    return line_chart(f"A product with several tokens, {kernels}", "time of the product over the time of reading its weights; both axes are logarithmic",
+                      "tokens together", "times as long as reading",
+                      {name: [(n, value) for n, value in points if value] for name, points in values.items()},
+                      x_ticks=TOKENS, y_ticks=[1, 2, 4, 8, 16])
 
 
 def main():

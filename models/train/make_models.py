@@ -106,7 +106,7 @@ class Recipe:
         figures["samples"] = list(evaluate.samples(model, tokenizer, 10 if self.a.preset == "smoke" else 180))
         (self.a.out / f"{name}.json").write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
         log = [json.loads(x) for x in (self.a.out / kind / "log.jsonl").read_text().splitlines()]
-        plot.loss_plot(self.a.out / kind / "log.jsonl", models / f"{name}-loss.svg")
+        plot.loss_plot(self.a.out / kind / "log.jsonl", models / f"{name}-loss.svg", f"Training of {name}")
         manifest = json.loads((self.prepared / "manifest.json").read_text())
         made = f", with the preset {self.a.preset}"
         if kind == "relu" and self.preset["relu_from_silu"]:

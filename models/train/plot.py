@@ -2,41 +2,62 @@
 
 import json
 
+LEFT, RIGHT, TOP, BOTTOM = 50, 30, 100, 50
 
-def loss_plot(log, out, width=640, height=320):
-    with open(log, encoding="utf-8") as f:
-        entries = [json.loads(x) for x in f]
-    if not entries:
-        return
+
+def round_ticks(most):
+    """0 and up to six more, at 1, 2 or 5 times a power of ten, up to `most`."""
+    step = 1e-3
+    while step * 6 < most:
+        step *= 2.5 if f"{step:e}".startswith("2") else 2
+    return [i * step for i in range(int(most / step) + 1)]
+
+
+def course(entries):
+    """{name: (colour, points)} against millions of tokens; the loss is smoothed."""
     smooth, losses = None, []
     for e in entries:
         smooth = e["loss"] if smooth is None else 0.97 * smooth + 0.03 * e["loss"]
         losses.append((e["tokens"] / 1e6, smooth))
-    thin = losses[:: max(1, len(losses) // 300)]
-    curves = [("training loss (nats per token)", "#446", thin)]
-    for key, color in (("books_bpc", "#b40"), ("stories_bpc", "#284")):
+    curves = {"training loss, nats per token": ("#446", losses[:: max(1, len(losses) // 300)])}
+    for key, colour in (("books_bpc", "#b40"), ("stories_bpc", "#284")):
         points = [(e["tokens"] / 1e6, e[key]) for e in entries if key in e]
         if points:
-            curves.append((f"held-out {key[:-4]} (bits per character)", color, points))
-    right = max(x for _, _, ps in curves for x, _ in ps) or 1
-    top = min(6.0, max(y for _, _, ps in curves for _, y in ps))
+            curves[f"held-out {key[:-4]}, bits per character"] = (colour, points)
+    return curves
+
+
+def draw(curves, title, width=640, height=360):
+    right = max(x for _, points in curves.values() for x, _ in points) or 1
+    top = min(6.0, max(y for _, points in curves.values() for _, y in points))
 
     def place(x, y):
-        return f"{50 + x / right * (width - 70):.1f},{height - 40 - min(y, top) / top * (height - 60):.1f}"
+        return (LEFT + x / right * (width - LEFT - RIGHT),
+                height - BOTTOM - min(y, top) / top * (height - BOTTOM - TOP))
 
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="11">',
-             f'<rect width="{width}" height="{height}" fill="white"/>']  # fmt: skip
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="12">',
+             f'<rect width="{width}" height="{height}" fill="white"/>',
+             f'<text x="12" y="24" font-size="16" font-weight="bold">{title}</text>']  # fmt: skip
     for i in range(int(top) + 1):
-        x0, y0 = place(0, i).split(",")
-        lines.append(f'<line x1="{x0}" y1="{y0}" x2="{width - 20}" y2="{y0}" stroke="#ddd"/>')
-        lines.append(f'<text x="30" y="{float(y0) + 4}">{i}</text>')
-    for i in range(5):
-        x0, y0 = place(right * i / 4, 0).split(",")
-        lines.append(f'<text x="{x0}" y="{height - 22}">{right * i / 4:.1f}</text>')
-    lines.append(f'<text x="{width // 2 - 60}" y="{height - 6}">million training tokens</text>')
-    for i, (name, color, points) in enumerate(curves):
-        path = " ".join(place(*p) for p in points)
-        lines.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.5"/>')
-        lines.append(f'<text x="{width - 250}" y="{30 + 15 * i}" fill="{color}">{name}</text>')
+        x, y = place(0, i)
+        lines.append(f'<path d="M{x:.1f} {y:.1f}H{width - RIGHT}" stroke="#ddd"/>'
+                     f'<text x="{x - 8:.1f}" y="{y + 4:.1f}" text-anchor="end">{i}</text>')
+    for tick in round_ticks(right):
+        x, y = place(tick, 0)
+        lines.append(f'<text x="{x:.1f}" y="{y + 18:.1f}" text-anchor="middle">{tick:g}</text>')
+    lines.append(f'<text x="{(LEFT + width - RIGHT) / 2}" y="{height - 10}" text-anchor="middle">million training tokens</text>')
+    for i, (name, (colour, points)) in enumerate(curves.items()):
+        path = " ".join("{:.1f},{:.1f}".format(*place(*point)) for point in points)
+        lines.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+        lines.append(f'<rect x="12" y="{36 + 18 * i}" width="12" height="12" fill="{colour}"/>'
+                     f'<text x="30" y="{47 + 18 * i}">{name}</text>')  # fmt: skip
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def loss_plot(log, out, title="Training"):
+    with open(log, encoding="utf-8") as f:
+        entries = [json.loads(x) for x in f]
+    if not entries:
+        return
     with open(out, "w", encoding="utf-8") as f:
-        f.write("\n".join([*lines, "</svg>"]) + "\n")
+        f.write(draw(course(entries), title))
