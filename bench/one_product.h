@@ -2,6 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <memory>
 #include <random>
 #include <vector>
@@ -88,5 +91,19 @@ struct OneProduct {
   std::unique_ptr<weights::Store> store;
   std::unique_ptr<lanes::Buffers> buffers;
 };
+
+// main() of a benchmark of TOKENS K ROWS and one number more.
+template <typename Body>
+int run_product_bench(int argc, char** argv, Body body) {
+  const auto number = [&](int i, int otherwise) {
+    return argc > i ? std::atoi(argv[i]) : otherwise;
+  };
+  try {
+    return body(Product{number(1, 256), number(2, 2048), number(3, 2048)}, number(4, 1));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
 
 }  // namespace troika::bench

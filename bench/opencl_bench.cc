@@ -203,13 +203,6 @@ int run(const Product& p, int core) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto number = [&](int i, int otherwise) {
-    return argc > i ? std::atoi(argv[i]) : otherwise;
-  };
-  try {
-    return run({number(1, 256), number(2, 2048), number(3, 2048)}, number(4, 1));
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
+  return troika::bench::run_product_bench(
+      argc, argv, [](const troika::bench::Product& product, int n) { return run(product, n); });
 }

@@ -22,17 +22,7 @@ using Row = std::vector<float>;
 
 constexpr int kChunk = 40;
 
-TinyModel model() {
-  TinyModel model = test_support::tiny_model("llama");
-  model.width = 64;
-  model.n_heads = 2;
-  model.n_kv_heads = 1;
-  model.head_dim = model.rope_dims = 32;
-  model.ffn_width = 128;
-  model.type = test_support::kQ8_0;
-  model.context = 512;
-  return model;
-}
+TinyModel model() { return test_support::narrow_llama(512); }
 
 constexpr plan::Order kOrders[] = {plan::Order::kInOrder, plan::Order::kLockStep,
                                    plan::Order::kOutOfOrder};

@@ -66,13 +66,7 @@ TEST_P(Int8Models, N4EverythingBeyondTheLimitIsExactInTheActivations) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, Int8Models, testing::ValuesIn(test_support::tiny_model_variants()),
-                         [](const auto& info) {
-                           std::string name = info.param.name;
-                           std::replace_if(
-                               name.begin(), name.end(),
-                               [](char c) { return c == '-' || c == ' '; }, '_');
-                           return name;
-                         });
+                         [](const auto& info) { return test_support::test_name(info.param); });
 
 TEST(Int8Plan, N3IsRefusedWithoutACalibrationOrForAnotherModel) {
   const TinyModelFile file(test_support::tiny_model("llama"));

@@ -57,15 +57,7 @@ class NeuronPredictors : public testing::Test {
   std::vector<AllLogits> talk(const Options& options) const {
     Engine engine(options);
     Session session(engine);
-    const std::vector<cache::Token> tokens = random_tokens(model_, 40, 5);
-    std::vector<AllLogits> all;
-    session.prefill(std::span(tokens).first(32));
-    all.push_back(copy_of(session.logits()));
-    for (size_t i = 32; i < tokens.size(); ++i) {
-      session.append(tokens[i]);
-      all.push_back(copy_of(session.logits()));
-    }
-    return all;
+    return test_support::talk(session, random_tokens(model_, 40, 5), 32);
   }
   Options predicting() const {
     Options options = options_;

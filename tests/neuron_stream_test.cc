@@ -44,15 +44,7 @@ Options by_neuron() {
 }
 
 std::vector<Logits> talk(engine::Session& session, const TinyModel& model) {
-  const std::vector<cache::Token> tokens = random_tokens(model, 60, 5);
-  std::vector<Logits> all;
-  session.prefill(std::span(tokens).first(50));
-  all.push_back(copy_of(session.logits()));
-  for (size_t i = 50; i < tokens.size(); ++i) {
-    session.append(tokens[i]);
-    all.push_back(copy_of(session.logits()));
-  }
-  return all;
+  return test_support::talk(session, random_tokens(model, 60, 5), 50);
 }
 
 const NeuronStream* neurons_of(const TinyEngine& engine) {

@@ -17,11 +17,7 @@ using test_support::HttpAnswer;
 using test_support::HttpClient;
 using test_support::Json;
 using test_support::kServerContext;
-
-constexpr const char* kTools =
-    R"("tools":[{"type":"function","function":{"name":"weather","description":"It.","parameters":)"
-    R"({"type":"object","properties":{"city":{"type":"string","maxLength":4}},"required":["city"],)"
-    R"("additionalProperties":false}}}])";
+using test_support::kWeatherTool;
 
 using Server = test_support::ServerTest;
 
@@ -129,7 +125,7 @@ TEST_F(Server, TellsHowLikelyTokensWere) {
 
 TEST_F(Server, CallsToolsInEveryInterface) {
   start_with_text("<call>weather({\"city\":\"Rome\"})</call>");
-  const Json chat_answer = post("/v1/chat/completions", chat(std::string(",") + kTools));
+  const Json chat_answer = post("/v1/chat/completions", chat(std::string(",") + kWeatherTool));
   const Json& call = chat_answer["choices"][0]["message"]["tool_calls"][0];
   EXPECT_EQ(call["function"]["name"], "weather") << chat_answer;
   EXPECT_EQ(call["function"]["arguments"], "{\"city\":\"Rome\"}");
@@ -137,7 +133,7 @@ TEST_F(Server, CallsToolsInEveryInterface) {
 
   std::string arguments;
   for (const Json& event :
-       stream("/v1/chat/completions", chat(std::string(",\"stream\":true,") + kTools))) {
+       stream("/v1/chat/completions", chat(std::string(",\"stream\":true,") + kWeatherTool))) {
     if (!event.is_object()) continue;
     const Json& delta = event["choices"][0]["delta"];
     if (!delta.contains("tool_calls")) continue;
@@ -165,7 +161,7 @@ TEST_F(Server, HoldsAnswersToGrammars) {
   // A model of random weights calls the tool, because nothing else is allowed.
   const Json called = post("/v1/chat/completions",
                            chat(std::string(R"(,"max_tokens":200,"tool_choice":"required",)") +
-                                R"("parallel_tool_calls":false,)" + kTools));
+                                R"("parallel_tool_calls":false,)" + kWeatherTool));
   const Json& calls = called["choices"][0]["message"]["tool_calls"];
   ASSERT_EQ(calls.size(), 1u) << called;
   const Json arguments = Json::parse(calls[0]["function"]["arguments"].get<std::string>());

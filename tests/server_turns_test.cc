@@ -13,11 +13,7 @@ namespace {
 using test_support::HttpAnswer;
 using test_support::HttpClient;
 using test_support::Json;
-
-constexpr const char* kWeatherTool =
-    R"("tools":[{"type":"function","function":{"name":"weather","description":"It.","parameters":)"
-    R"({"type":"object","properties":{"city":{"type":"string","maxLength":4}},"required":["city"],)"
-    R"("additionalProperties":false}}}])";
+using test_support::kWeatherTool;
 
 class ServerTurns : public test_support::ServerTest {
  protected:

@@ -21,17 +21,7 @@ using test_support::TinyModelFile;
 using text::Token;
 using Row = std::vector<float>;
 
-TinyModel model() {
-  TinyModel model = test_support::tiny_model("llama");
-  model.width = 64;
-  model.n_heads = 2;
-  model.n_kv_heads = 1;
-  model.head_dim = model.rope_dims = 32;
-  model.ffn_width = 128;
-  model.type = test_support::kQ8_0;
-  model.context = 2048;
-  return model;
-}
+TinyModel model() { return test_support::narrow_llama(2048); }
 
 engine::Sampler greedy_sampler() {
   engine::SamplerOptions options;

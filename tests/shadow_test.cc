@@ -110,13 +110,7 @@ TEST_P(ShadowModels, N4EveryMethodThatTakesOutliersOut) {
 
 INSTANTIATE_TEST_SUITE_P(Every, ShadowModels,
                          testing::ValuesIn(test_support::tiny_model_variants()),
-                         [](const auto& info) {
-                           std::string name = info.param.name;
-                           std::replace_if(
-                               name.begin(), name.end(),
-                               [](char c) { return c == '-' || c == ' '; }, '_');
-                           return name;
-                         });
+                         [](const auto& info) { return test_support::test_name(info.param); });
 
 // The tasks of a prompt, whose names are those of the trace.
 std::vector<TraceEvent> events_of(Engine& engine, const test_support::TinyModel& model,

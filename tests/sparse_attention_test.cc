@@ -35,17 +35,7 @@ constexpr double kByWeight = 0;  // not by a share
 constexpr std::pair<AttentionForm, double> kForms[] = {
     {AttentionForm::kSparse, 20}, {AttentionForm::kSparse, kByWeight}, {AttentionForm::kQuery, 20}};
 
-TinyModel long_model() {
-  TinyModel model = test_support::tiny_model("llama");
-  model.width = 64;
-  model.n_heads = 6;
-  model.n_kv_heads = 2;
-  model.head_dim = model.rope_dims = 32;
-  model.ffn_width = 128;
-  model.type = test_support::kQ8_0;
-  model.context = kLongContext;
-  return model;
-}
+TinyModel long_model() { return test_support::narrow_llama(kLongContext, 6, 2); }
 
 class SparseAttention : public testing::Test {
  protected:

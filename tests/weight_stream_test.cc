@@ -48,15 +48,7 @@ Options options_for(const Case& c) {
 }
 
 std::vector<Logits> conversation(engine::Session& session, const TinyModel& model) {
-  const std::vector<cache::Token> tokens = random_tokens(model, 90, 5);
-  std::vector<Logits> all;
-  session.prefill(std::span(tokens).first(80));
-  all.push_back(copy_of(session.logits()));
-  for (size_t i = 80; i < tokens.size(); ++i) {
-    session.append(tokens[i]);
-    all.push_back(copy_of(session.logits()));
-  }
-  return all;
+  return test_support::talk(session, random_tokens(model, 90, 5), 80);
 }
 
 class StreamedModels : public testing::TestWithParam<Case> {};

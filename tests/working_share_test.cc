@@ -45,6 +45,14 @@ prepare::Options beside_a_game(int busy_percent, bool has_game) {
   return options;
 }
 
+prepare::Options on_two_lanes() {
+  const std::vector<int> cores = usable_core_numbers();
+  prepare::Options options;
+  options.memory.context = kBusyContext;
+  options.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
+  return options;
+}
+
 measure::SimulatedRate prompt_of(const prepare::Options& options) {
   engine::Engine engine(options);
   Session session(engine);
@@ -57,10 +65,7 @@ measure::SimulatedRate prompt_of(const prepare::Options& options) {
 TEST(LaneBusy, H14ACapChangesNoBit) {
   if (usable_core_numbers().size() < 2) GTEST_SKIP() << "two lanes need two cores";
   const TinyModel model = busy_model();
-  const std::vector<int> cores = usable_core_numbers();
-  prepare::Options options;
-  options.memory.context = kBusyContext;
-  options.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
+  prepare::Options options = on_two_lanes();
   options.lanes.placements = {{"ffn", 0, 1}};
   prepare::Options capped = options;
   capped.lanes.caps = {{1, 50}};
@@ -128,10 +133,7 @@ TEST(LaneBusy, H14APlanKeepsIt) {
 TEST(LaneBusy, H8FastHandoversChangeNoBit) {
   if (usable_core_numbers().size() < 2) GTEST_SKIP() << "two lanes need two cores";
   const TinyModel model = busy_model();
-  const std::vector<int> cores = usable_core_numbers();
-  prepare::Options options;
-  options.memory.context = kBusyContext;
-  options.lanes.cores = {{{cores[0]}, 1}, {{cores[1]}, 1}};
+  prepare::Options options = on_two_lanes();
   options.lanes.cuts = {plan::cut_from_text("ffn=rows:0:1,1:1")};
   prepare::Options fast = options;
   fast.lanes.has_fast_handover = true;

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
 
 #include "base/error.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/temp_folder.h"
 
 namespace troika {
@@ -73,21 +73,13 @@ TEST(AtomicFile, SaysThatPermissionIsMissing) {
   std::filesystem::permissions(folder.file(""), std::filesystem::perms::owner_all);
 }
 
-// A limit on the size of files stands for a full disk: both make write() fail half-way.
 TEST(AtomicFile, AFullDiskIsASentenceAndLeavesNothing) {
   TempFolder folder;
-  rlimit before = {};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto old_handler = signal(SIGXFSZ, SIG_IGN);
-  rlimit small = before;
-  small.rlim_cur = 1000;
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   const std::string message = message_of<Error>([&] {
+    const test::FileSizeLimit limit(1000);
     AtomicFile file(folder.file("a"));
     file.write(std::string(5000, 'x'));
   });
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-  signal(SIGXFSZ, old_handler);
   EXPECT_NE(message.find("cannot write more than 1000 bytes"), std::string::npos) << message;
   EXPECT_NE(message.find("ulimit -f"), std::string::npos) << message;
   EXPECT_EQ(folder.n_files(), 0u);

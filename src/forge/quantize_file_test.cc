@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/resource.h>
 
 #include <cmath>
 #include <limits>
@@ -12,6 +11,7 @@
 #include "gguf/file.h"
 #include "gguf/writer.h"
 #include "tensor/codec.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/raw_gguf_bytes.h"
 #include "tests/support/split_model.h"
 #include "tests/support/temp_folder.h"
@@ -135,15 +135,10 @@ TEST_F(QuantizeFile, WrongPathsAndTypesAreSentences) {
 }
 
 TEST_F(QuantizeFile, AFullDiskIsASentenceAndLeavesNothing) {
-  rlimit before = {};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto old_handler = signal(SIGXFSZ, SIG_IGN);
-  rlimit small = before;
-  small.rlim_cur = 100000;
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  const std::string message = message_of<Error>([&] { quantize("q8_0"); });
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-  signal(SIGXFSZ, old_handler);
+  const std::string message = message_of<Error>([&] {
+    const test::FileSizeLimit limit(100000);
+    quantize("q8_0");
+  });
   EXPECT_NE(message.find("cannot write more than"), std::string::npos) << message;
   EXPECT_EQ(folder_.n_files(), 1u);
 }

@@ -20,18 +20,7 @@ using test::RawGgufBytes;
 RawGgufBytes good_file(uint32_t version = 3) {
   RawGgufBytes b;
   b.header(version, 2, 16);
-  b.entry("u8", 0).u8(200);
-  b.entry("i8", 1).u8(0xff);
-  b.entry("u16", 2).raw("\x01\x02");
-  b.entry("i16", 3).raw("\xfe\xff");
-  b.entry("u32", 4).u32(4000000000u);
-  b.entry("i32", 5).u32(static_cast<uint32_t>(-7));
-  b.entry("f32", 6).f32(1.5f);
-  b.entry("bool", 7).u8(1);
-  b.entry("string", 8).string("text");
-  b.entry("u64", 10).u64(UINT64_MAX);
-  b.entry("i64", 11).u64(static_cast<uint64_t>(-9));
-  b.entry("f64", 12).u64(0x4004000000000000u);  // 2.5
+  b.scalar_entries();
   b.entry("ints", 9).u32(5).u64(3).u32(1).u32(2).u32(static_cast<uint32_t>(-3));
   b.entry("floats", 9).u32(6).u64(2).f32(0.5f).f32(-1.0f);
   b.entry("strings", 9).u32(8).u64(3).string("a").string("").string("bc");

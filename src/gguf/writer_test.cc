@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/resource.h>
 
 #include <array>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "base/error.h"
 #include "gguf/file.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/raw_gguf_bytes.h"
 #include "tests/support/temp_folder.h"
 
@@ -65,18 +65,7 @@ TEST(Writer, WhatItWritesIsRead) {
 TEST(Writer, ValuesOfAnotherFileAreCopiedAsTheyAre) {
   test::RawGgufBytes b;
   b.header(3, 0, 14);
-  b.entry("u8", 0).u8(200);
-  b.entry("i8", 1).u8(0xff);
-  b.entry("u16", 2).raw("\x01\x02");
-  b.entry("i16", 3).raw("\xfe\xff");
-  b.entry("u32", 4).u32(4000000000u);
-  b.entry("i32", 5).u32(static_cast<uint32_t>(-7));
-  b.entry("f32", 6).f32(1.5f);
-  b.entry("bool", 7).u8(1);
-  b.entry("string", 8).string("text");
-  b.entry("u64", 10).u64(UINT64_MAX);
-  b.entry("i64", 11).u64(static_cast<uint64_t>(-9));
-  b.entry("f64", 12).u64(0x4004000000000000u);
+  b.scalar_entries();
   b.entry("nested", 9).u32(9).u64(1).u32(8).u64(2).string("a").string("b");
   b.entry("bools", 9).u32(7).u64(2).u8(1).u8(0);
   b.pad(32);
@@ -102,21 +91,14 @@ TEST(Writer, AnAbandonedFileLeavesNothing) {
 
 TEST(Writer, AFullDiskIsASentenceAndLeavesNothing) {
   TempFolder folder;
-  rlimit before = {};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto old_handler = signal(SIGXFSZ, SIG_IGN);
-  rlimit small = before;
-  small.rlim_cur = 4096;
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   const std::string message = test::message_of<Error>([&] {
+    const test::FileSizeLimit limit(4096);
     Writer writer(folder.file("a.gguf"));
     writer.add_tensor("a", tensor::Type::kF32, std::array<uint64_t, 1>{8192});
     writer.begin_data();
     write_floats(writer, std::vector<float>(8192));
     writer.finish();
   });
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-  signal(SIGXFSZ, old_handler);
   EXPECT_NE(message.find("a.gguf: cannot write more than"), std::string::npos) << message;
   EXPECT_EQ(folder.n_files(), 0u);
 }

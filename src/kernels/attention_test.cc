@@ -22,13 +22,7 @@ class AttentionTest : public EveryImplementation {
     const std::vector<uint32_t> slots = shuffled_slots(c.n_positions);
     const std::vector<float> q = random_floats(c.n_heads * c.head_size, 77, c.q_scale);
     std::vector<float> out(c.n_heads * c.head_size, -3);
-    Attention args;
-    args.q = q.data();
-    args.q_stride = args.out_stride = c.head_size;
-    args.n_heads = static_cast<uint32_t>(c.n_heads);
-    args.head_size = static_cast<uint32_t>(c.head_size);
-    args.k = k.head(1);
-    args.v = v.head(1);
+    Attention args = attention_of(q, c.n_heads, c.head_size, k, v);
     args.prefix = std::span(slots).first(n_prefix);
     args.own = std::span(slots).subspan(n_prefix);
     args.scale = 1 / std::sqrt(static_cast<float>(c.head_size));

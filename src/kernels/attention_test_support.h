@@ -44,6 +44,20 @@ struct TestCache {
   }
 };
 
+// What attention of n_heads to the second head of keys is given, but for its positions and where
+// its results go.
+inline Attention attention_of(const std::vector<float>& q, size_t n_heads, size_t head_size,
+                              const TestCache& k, const TestCache& v) {
+  Attention args;
+  args.q = q.data();
+  args.q_stride = args.out_stride = head_size;
+  args.n_heads = static_cast<uint32_t>(n_heads);
+  args.head_size = static_cast<uint32_t>(head_size);
+  args.k = k.head(1);
+  args.v = v.head(1);
+  return args;
+}
+
 inline std::vector<uint32_t> shuffled_slots(size_t n) {
   std::vector<uint32_t> slots(n);
   std::iota(slots.begin(), slots.end(), 0u);

@@ -42,13 +42,7 @@ class AttentionTileTest : public EveryImplementation {
     const std::vector<float> q = random_floats(c.n_tokens * token_floats, 77, c.q_scale);
     std::vector<float> together(q.size(), -3), alone(q.size(), -3);
     std::vector<float> workspace(attention_tile_floats(c.head_size) + 16);
-    Attention args;
-    args.q = q.data();
-    args.q_stride = args.out_stride = c.head_size;
-    args.n_heads = static_cast<uint32_t>(c.n_heads);
-    args.head_size = static_cast<uint32_t>(c.head_size);
-    args.k = k.head(1);
-    args.v = v.head(1);
+    Attention args = attention_of(q, c.n_heads, c.head_size, k, v);
     args.scale = 1 / std::sqrt(static_cast<float>(c.head_size));
     args.soft_cap = c.soft_cap;
     const std::span<const uint32_t> list(slots);
@@ -164,13 +158,8 @@ TEST_P(AttentionTileTest, WhatATokenDoesNotSeeDoesNotReachIt) {
   for (size_t t = 0; t < kTokens; ++t) seen.push_back({0, t + 1});
   const std::vector<float> q = random_floats(kTokens * kHeadSize, 3);
   std::vector<float> out(q.size()), workspace(attention_tile_floats(kHeadSize));
-  AttentionTile tile{{}, seen, {}, kHeadSize, kHeadSize, workspace.data()};
-  tile.first.q = q.data();
-  tile.first.n_heads = 1;
-  tile.first.head_size = kHeadSize;
-  tile.first.q_stride = tile.first.out_stride = kHeadSize;
-  tile.first.k = k.head(1);
-  tile.first.v = v.head(1);
+  AttentionTile tile{
+      attention_of(q, 1, kHeadSize, k, v), seen, {}, kHeadSize, kHeadSize, workspace.data()};
   tile.first.own = slots;
   tile.first.out = out.data();
   table().attention_tile(tile);
@@ -205,13 +194,12 @@ TEST_P(AttentionTileTest, TokensThatBranch) {
       const std::vector<float> q = random_floats(n_tokens * token_floats, 78, 3);
       std::vector<float> together(q.size(), -3), alone(q.size(), -3);
       std::vector<float> workspace(attention_tile_floats(kHeadSize));
-      AttentionTile tile{{}, seen, branches, token_floats, token_floats, workspace.data()};
-      tile.first.q = q.data();
-      tile.first.n_heads = static_cast<uint32_t>(n_heads);
-      tile.first.head_size = kHeadSize;
-      tile.first.q_stride = tile.first.out_stride = kHeadSize;
-      tile.first.k = k.head(1);
-      tile.first.v = v.head(1);
+      AttentionTile tile{attention_of(q, n_heads, kHeadSize, k, v),
+                         seen,
+                         branches,
+                         token_floats,
+                         token_floats,
+                         workspace.data()};
       tile.first.prefix = prefix;
       tile.first.out = together.data();
       table().attention_tile(tile);

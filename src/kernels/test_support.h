@@ -11,18 +11,11 @@
 
 #include "kernels/amx_emulator_test_support.h"
 #include "kernels/choose.h"
+#include "kernels/random_test_support.h"
 #include "kernels/reference/reference.h"
 #include "tensor/codec.h"
 
 namespace troika::kernels {
-
-inline std::vector<float> random_floats(size_t n, uint32_t seed, float scale = 1.0f) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, scale);
-  std::vector<float> x(n);
-  for (float& value : x) value = normal(random);
-  return x;
-}
 
 // A test that runs for every implementation of this build; one that the processor cannot run is
 // skipped, or emulated where only AMX is missing and the test asks for it.

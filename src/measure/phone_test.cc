@@ -12,7 +12,7 @@
 #include "engine/generate.h"
 #include "machines/phone_setup.h"
 #include "measure/simulate.h"
-#include "solve/predict.h"
+#include "solve/check.h"
 #include "solve/profile/op_shapes.h"
 #include "solve/profile/profile_machine.h"
 #include "tests/support/repository.h"

@@ -1,7 +1,5 @@
 #include "measure/simulate.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/error.h"
@@ -48,16 +46,6 @@ void add_graphs(const engine::Engine& engine, SimulatedRate* rate) {
     if (processor != lanes::Processor::kCpu) power_w += model.wait_w(processor);
   }
   rate->joules += graphs_s * power_w;
-}
-
-void check_context(const engine::Session& session, const MeasureOptions& options) {
-  int needed = std::max(options.decode_context, 1) + options.decode_tokens + 2;
-  for (const int n : options.prefill_tokens) needed = std::max(needed, n);
-  if (needed <= session.context()) return;
-  throw Error(
-      fmt::format("The measurement needs {} tokens of context, and there are {}. Use "
-                  "‹context› {} or smaller lengths.",
-                  needed, session.context(), needed));
 }
 
 }  // namespace
@@ -119,6 +107,14 @@ Simulation simulate(engine::Session& session, const MeasureOptions& options) {
                         mean_context);
   simulation.read_gb_s = phone.model().phone().memory.reached_gb_s;
   return simulation;
+}
+
+Simulation simulate_answer(engine::Session& session, int n_prompt, int n_steps) {
+  MeasureOptions options;
+  options.prefill_tokens = {n_prompt};
+  options.decode_tokens = n_steps;
+  options.decode_context = n_prompt;
+  return simulate(session, options);
 }
 
 std::vector<SimulatedRate> simulate_together(engine::Engine& engine, int n_sequences, int n_context,

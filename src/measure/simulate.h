@@ -46,6 +46,8 @@ struct Simulation {
 // One run of each: modelled time does not vary. REQUIRES: the engine runs on a phone. Throws Error
 // where a wanted length does not fit the context.
 Simulation simulate(engine::Session& session, const MeasureOptions& options);
+// The same of a prompt and so many steps behind it.
+Simulation simulate_answer(engine::Session& session, int n_prompt, int n_steps);
 
 // So many steps of several sequences at once, behind n_context positions each, then as many without
 // the last of them, and so on: candidates of one answer that end one after the other (P9). Returns

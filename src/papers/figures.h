@@ -26,9 +26,9 @@ class Figures {
   // Throws Error for a figure that is not known, and for what it cannot be asked for.
   double value(const plan::FigureCall& call) const;
   double value(const plan::FigureTerm& term, const std::string& as) const;
-  // One for each term of the row, or what they are together: two, the ends, for a range.
+  // Returns a value for each term of the row, or what `together` makes of them: a range has two.
   std::vector<double> values(const plan::SimulatedRow& row) const;
-  // What the row says of its inputs, with the figures that stand in it.
+  // Returns what the row says of its inputs, with figures in the place of their names.
   std::string inputs(const plan::SimulatedRow& row) const;
 
  private:

@@ -81,7 +81,7 @@ void add_figures_of_memory(const std::string& folder, Figures* figures) {
   add("total over model", [](const NpuMemory& m) { return m.total_bytes() / m.model_bytes; });
   add("float rows percent",
       [](const NpuMemory& m) { return kPercent * m.shadow_bytes / m.total_bytes(); });
-  // As the planner chooses it on the phone, with all lanes free.
+  // The planner chooses the chunk on the phone, with all lanes free.
   figures->add("chunk length", {"model"}, [&folder](const plan::FigureCall& call) {
     prepare::Options options = npu_options(folder, call.text("model"));
     options.memory.context = kContextOfChunks;

@@ -71,11 +71,7 @@ const NpuResult& NpuRuns::result(const NpuRun& run) {
   options.memory.context = run.n_prompt + kSteps + 8;
   engine::Engine engine(options);
   engine::Session session(engine);
-  measure::MeasureOptions measure;
-  measure.prefill_tokens = {run.n_prompt};
-  measure.decode_tokens = kSteps;
-  measure.decode_context = run.n_prompt;
-  const measure::Simulation simulation = measure::simulate(session, measure);
+  const measure::Simulation simulation = measure::simulate_answer(session, run.n_prompt, kSteps);
   at->second.prefill = simulation.prefill[0];
   at->second.step_s = simulation.decode.seconds / kSteps;
   for (size_t lane = 0; lane < engine.plan().lanes.size(); ++lane) {

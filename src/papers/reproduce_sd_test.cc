@@ -238,14 +238,10 @@ TEST(ReproduceSd, TheFiguresAreThoseOfAnyRun) {
   for (const char* text : {"qkv=1", "out=1", "ffn=1", "head=1", "=0"}) {
     options.lanes.placements.push_back(plan::placement_from_text(text));
   }
-  measure::MeasureOptions measure;
-  measure.prefill_tokens = {600};
-  measure.decode_tokens = 8;
-  measure.decode_context = 600;
   const auto simulate = [&] {
     engine::Engine engine(options);
     engine::Session session(engine);
-    return measure::simulate(session, measure);
+    return measure::simulate_answer(session, 600, 8);
   };
   // The first token of an answer needs no pass.
   const SdRequest request =

@@ -96,7 +96,7 @@ class TestRows {
                     double simulated_a, double simulated_b);
   // Whether each row of a group is larger than the one before it, in both.
   void add_rising(const std::string& group);
-  // What was added, where it is not all of a paper.
+  // Takes what was added, where it is not all of a paper.
   std::vector<TestRow> take_rows() { return std::move(report_.rows); }
   // Throws Error where a row of the paper that is marked test is neither simulated nor has a reason
   // why not.

@@ -12,18 +12,20 @@
 #include <vector>
 
 #include "lanes/machine.h"
+#include "tests/support/test_lane.h"
 
 namespace troika::test {
 
-class QueueLane : public lanes::Lane {
+class QueueLane : public TestLane {
  public:
   using Body = std::function<lanes::Status(const lanes::Executable&, const lanes::Run&)>;
 
   // Where `drops_behind`, a failed task takes those with it that are in the queue by then.
   QueueLane(std::string name, int depth, bool drops_behind, Body body)
-      : body_(std::move(body)), drops_behind_(drops_behind), tasks_(static_cast<size_t>(depth)) {
-    info_.name = std::move(name);
-    info_.queue_depth = depth;
+      : TestLane(std::move(name), depth),
+        body_(std::move(body)),
+        drops_behind_(drops_behind),
+        tasks_(static_cast<size_t>(depth)) {
     thread_ = std::thread([this] { work(); });
   }
   ~QueueLane() override {
@@ -35,16 +37,11 @@ class QueueLane : public lanes::Lane {
     thread_.join();
   }
 
-  const lanes::LaneInfo& info() const override { return info_; }
-  std::unique_ptr<lanes::Executable> build(const lanes::Subgraph&, plan::Shape,
-                                           const weights::Store&, const lanes::Buffers&) override {
-    return nullptr;
-  }
   void submit(const lanes::Executable& executable, const lanes::Run& run,
               lanes::Completion& completion) override {
     // Told under the lock: the pass, and this lane with it, may end as soon as the task has run.
     const std::lock_guard<std::mutex> lock(mutex_);
-    EXPECT_LT(n_unfinished_, tasks_.size()) << info_.name << " has no room for another task";
+    EXPECT_LT(n_unfinished_, tasks_.size()) << info().name << " has no room for another task";
     tasks_[(first_ + n_unfinished_) % tasks_.size()] = {&executable, &run, &completion};
     ++n_unfinished_;
     most_unfinished_ = std::max(most_unfinished_, n_unfinished_);
@@ -93,7 +90,6 @@ class QueueLane : public lanes::Lane {
 
   Body body_;
   bool drops_behind_;
-  lanes::LaneInfo info_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Task> tasks_;  // a ring: never longer than the queue is deep

@@ -6,27 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/reference/decode.h"
+
 namespace troika::test_support {
 
-// Element types by their number in GGUF.
-enum TensorType : uint32_t {
-  kF32 = 0,
-  kF16 = 1,
-  kQ4_0 = 2,
-  kQ4_1 = 3,
-  kQ5_0 = 6,
-  kQ5_1 = 7,
-  kQ8_0 = 8,
-  kQ2_K = 10,
-  kQ3_K = 11,
-  kQ4_K = 12,
-  kQ5_K = 13,
-  kQ6_K = 14,
-  kIQ4_NL = 20,
-  kIQ4_XS = 23,
-  kBF16 = 30,
-  kMXFP4 = 39,
-};
+// Element types by their number in GGUF, as the reference has them.
+using TensorType = reference::Type;
+using enum reference::Type;
 
 struct NamedType {
   const char* name;

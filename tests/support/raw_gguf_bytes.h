@@ -35,6 +35,21 @@ class RawGgufBytes {
     return magic("GGUF").u32(version).u64(n_tensors).u64(n_entries);
   }
   RawGgufBytes& entry(std::string_view key, uint32_t type) { return string(key).u32(type); }
+  // Twelve entries: a value of each type that is no array.
+  RawGgufBytes& scalar_entries() {
+    entry("u8", 0).u8(200);
+    entry("i8", 1).u8(0xff);
+    entry("u16", 2).raw("\x01\x02");
+    entry("i16", 3).raw("\xfe\xff");
+    entry("u32", 4).u32(4000000000u);
+    entry("i32", 5).u32(static_cast<uint32_t>(-7));
+    entry("f32", 6).f32(1.5f);
+    entry("bool", 7).u8(1);
+    entry("string", 8).string("text");
+    entry("u64", 10).u64(UINT64_MAX);
+    entry("i64", 11).u64(static_cast<uint64_t>(-9));
+    return entry("f64", 12).u64(0x4004000000000000u);  // 2.5
+  }
   RawGgufBytes& tensor(std::string_view name, std::initializer_list<uint64_t> shape, uint32_t type,
                        uint64_t offset) {
     string(name).u32(static_cast<uint32_t>(shape.size()));

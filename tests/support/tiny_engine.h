@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine/engine.h"
@@ -39,5 +40,18 @@ struct TinyEngine {
 };
 
 inline std::vector<float> copy_of(std::span<const float> row) { return {row.begin(), row.end()}; }
+
+// The logits behind a prompt of the first n_prompt tokens, and behind each of the others.
+inline std::vector<std::vector<float>> talk(engine::Session& session,
+                                            std::span<const cache::Token> tokens, size_t n_prompt) {
+  std::vector<std::vector<float>> all;
+  session.prefill(tokens.first(n_prompt));
+  all.push_back(copy_of(session.logits()));
+  for (const cache::Token token : tokens.subspan(n_prompt)) {
+    session.append(token);
+    all.push_back(copy_of(session.logits()));
+  }
+  return all;
+}
 
 }  // namespace troika::test_support

@@ -391,6 +391,25 @@ std::vector<NamedModel> tiny_model_variants() {
   return variants;
 }
 
+TinyModel narrow_llama(uint32_t context, uint32_t n_heads, uint32_t n_kv_heads) {
+  TinyModel model = tiny_model("llama");
+  model.width = 64;
+  model.n_heads = n_heads;
+  model.n_kv_heads = n_kv_heads;
+  model.head_dim = model.rope_dims = 32;
+  model.ffn_width = 128;
+  model.type = kQ8_0;
+  model.context = context;
+  return model;
+}
+
+std::string test_name(const NamedModel& model) {
+  std::string name = model.name;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '-' || c == ' '; }, '_');
+  return name;
+}
+
 void PrintTo(const NamedModel& model, std::ostream* out) { *out << model.name; }
 
 TinyModel larger_mixture(uint32_t n_layers, uint32_t width) {

@@ -75,6 +75,10 @@ struct NamedModel {
   TinyModel model;
 };
 std::vector<NamedModel> tiny_model_variants();
+// Llama of width 64 with heads of 32, in Q8_0.
+TinyModel narrow_llama(uint32_t context, uint32_t n_heads = 2, uint32_t n_kv_heads = 1);
+// Its name as GoogleTest allows it in the name of a test.
+std::string test_name(const NamedModel& model);
 // For the messages of GoogleTest.
 void PrintTo(const NamedModel& model, std::ostream* out);
 

@@ -26,6 +26,10 @@ inline constexpr const char* kServerTemplate =
     "{{ '<call>' + c.function.name + '(' }}{{ c.function.arguments | tojson }}{{ ')</call>' }}"
     "{%- endfor -%}{%- endif -%}{{ '<|im_end|>\n' }}{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\n' }}{%- endif -%}";
+inline constexpr const char* kWeatherTool =
+    R"("tools":[{"type":"function","function":{"name":"weather","description":"It.","parameters":)"
+    R"({"type":"object","properties":{"city":{"type":"string","maxLength":4}},"required":["city"],)"
+    R"("additionalProperties":false}}}])";
 // An answer that fills it takes seconds.
 inline constexpr int kServerContext = 16384;
 

@@ -17,15 +17,6 @@
 namespace troika::lanes {
 namespace {
 
-struct Waiting : Completion {
-  void finished(Status told) override {
-    status = told;
-    latch.open();
-  }
-  Status status = Status::kPending;
-  Latch latch;
-};
-
 std::vector<std::byte> random_bytes(size_t n) {
   std::vector<std::byte> bytes(n);
   for (size_t i = 0; i < n; ++i) bytes[i] = static_cast<std::byte>(random_bits(3, i) & 0xff);
@@ -45,7 +36,7 @@ class DiskLaneTest : public testing::TestWithParam<bool> {
   Status read(DiskLane& lane, const std::vector<ReadRequest>& reads) {
     lanes::Run run;
     run.reads = reads;
-    Waiting waiting;
+    Ended waiting;
     const auto task = lane.make_read();
     lane.submit(*task, run, waiting);
     waiting.latch.wait();
@@ -96,14 +87,14 @@ TEST_P(DiskLaneTest, ManyReadsAreUnderWayAtOnce) {
         {0, random_bits(9, i) % (content.size() - kBytes), kBytes, all.data() + i * kBytes});
   }
   // Ten tasks of fifty reads each, none of which waits for another.
-  std::vector<Waiting> waiting(10);
+  std::vector<Ended> waiting(10);
   const auto task = lane.make_read();
   std::vector<lanes::Run> runs(waiting.size());
   for (size_t i = 0; i < waiting.size(); ++i) {
     runs[i].reads = std::span<const ReadRequest>(reads).subspan(i * 50, 50);
     lane.submit(*task, runs[i], waiting[i]);
   }
-  for (Waiting& w : waiting) {
+  for (Ended& w : waiting) {
     w.latch.wait();
     EXPECT_EQ(w.status, Status::kDone);
   }
@@ -184,7 +175,7 @@ TEST_P(DiskLaneTest, TheEndOfTheLaneWaitsForItsReads) {
     reads.push_back({0, i * 10'000, 10'000, all.data() + i * 10'000});
   lanes::Run run;
   run.reads = reads;
-  Waiting waiting;
+  Ended waiting;
   {
     DiskLane lane(options);
     const auto task = lane.make_read();

@@ -62,12 +62,7 @@ class Mixture {
     std::copy(logits.begin(), logits.end(), buffers_->view(kLogits).floats());
     HostLane lane(kernels, {{}, n_threads}, plan::Activations::kF32, plan::Prefill::kSame);
     const Subgraph subgraph = {&blueprint_, blueprint_.ops, "ffn"};
-    const auto executable =
-        lane.build(subgraph, {plan::Phase::kPrompt, kTokens}, *store_, *buffers_);
-    Run run;
-    run.n_tokens = kTokens;
-    Done done;
-    lane.submit(*executable, run, done);
+    run_once(lane, subgraph, kTokens, kTokens, *store_, *buffers_);
   }
 
   std::vector<float> row(ValueIndex value, int token) const {

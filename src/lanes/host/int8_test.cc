@@ -63,12 +63,7 @@ class TwoProducts {
     HostLane lane(kernels.table, {{}, n_threads}, plan::Activations::kQ8, plan::Prefill::kInt8,
                   &rules);
     const Subgraph subgraph = {&blueprint_, blueprint_.ops, "qkv"};
-    const auto executable =
-        lane.build(subgraph, {plan::Phase::kPrompt, n_built}, *store_, *buffers_);
-    Run run;
-    run.n_tokens = n_tokens;
-    Done done;
-    lane.submit(*executable, run, done);
+    run_once(lane, subgraph, n_built, n_tokens, *store_, *buffers_);
     std::vector<std::vector<float>> results;
     for (int i = 0; i < 2; ++i) {
       const float* y = buffers_->view(i + 1).floats();

@@ -1,10 +1,8 @@
 // What the tests of the host lane share.
 #pragma once
 
-#include <random>
-#include <vector>
-
-#include "lanes/lane.h"
+#include "kernels/random_test_support.h"
+#include "lanes/host/host_lane.h"
 
 namespace troika::lanes {
 
@@ -13,12 +11,16 @@ struct Done : Completion {
   void finished(Status) override {}
 };
 
-inline std::vector<float> random_floats(size_t n, uint32_t seed, float scale = 1.0f) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, scale);
-  std::vector<float> x(n);
-  for (float& value : x) value = normal(random);
-  return x;
+using kernels::random_floats;
+
+// Builds an executable for prompts of so many rows, and runs it with some of them.
+inline void run_once(HostLane& lane, const Subgraph& subgraph, int n_rows, int n_tokens,
+                     const weights::Store& store, const Buffers& buffers) {
+  const auto executable = lane.build(subgraph, {plan::Phase::kPrompt, n_rows}, store, buffers);
+  Run run;
+  run.n_tokens = n_tokens;
+  Done done;
+  lane.submit(*executable, run, done);
 }
 
 }  // namespace troika::lanes

@@ -16,15 +16,6 @@ CostModel heterollm() {
           plan::read_stack(kPhones + "stacks/heterollm.json")};
 }
 
-struct Ended : Completion {
-  void finished(Status told) override {
-    status = told;
-    latch.open();
-  }
-  Status status = Status::kPending;
-  Latch latch;
-};
-
 struct OneAdd {
   OneAdd() {
     blueprint.values = {{"x", 1024, false}};

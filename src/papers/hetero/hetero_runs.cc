@@ -129,11 +129,8 @@ HeteroRuns::Machine& HeteroRuns::machine(const HeteroRun& run) {
 
 HeteroResult HeteroRuns::simulate(const HeteroRun& run) {
   Machine& with = machine(run);
-  measure::MeasureOptions measure;
-  measure.prefill_tokens = {run.n_prompt};
-  measure.decode_tokens = kSteps;
-  measure.decode_context = run.n_prompt;
-  const measure::Simulation simulation = measure::simulate(with.session, measure);
+  const measure::Simulation simulation =
+      measure::simulate_answer(with.session, run.n_prompt, kSteps);
   HeteroResult result;
   result.prefill = simulation.prefill[0];
   result.step_s = simulation.decode.seconds / kSteps;

@@ -53,7 +53,7 @@ struct HeteroResult {
 
 // hf023: the token counts for which there are graphs, powers of two.
 const std::vector<int>& hetero_lengths();
-// Those whose sum holds n tokens, largest first, on a lane; the last one may be padded.
+// Returns lengths whose sum holds n tokens, largest first; the last one may be padded.
 plan::LengthParts piped_length(int n, int lane);
 
 class HeteroRuns {

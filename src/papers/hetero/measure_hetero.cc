@@ -154,7 +154,7 @@ class HeteroMeasurer {
     return std::make_unique<HeteroMachine>(options);
   }
 
-  // In turn with the lane of one core.
+  // Times a prompt in turn with the lane of one core.
   void time_prompt(HeteroMachine& with, int n_tokens, double graphs_ms, HeteroSystemTimes* times) {
     std::vector<double> ms, ratios;
     for (int round = -1; round < options_.rounds; ++round) {  // the first one warms up

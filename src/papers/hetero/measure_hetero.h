@@ -50,7 +50,7 @@ struct HeteroMeasurement {
   const HeteroSystemTimes& system(const std::string& name) const;
   // How many times as fast as another the plan of the solver computes a prompt.
   double gain_over(const std::string& name, size_t prompt) const;
-  // The same over whichever lane alone is faster.
+  // Returns the gain over whichever lane alone is faster.
   double gain_over_one_lane(size_t prompt) const;
 };
 

@@ -144,7 +144,7 @@ void add_computed(const CostModel& model, Figures* figures) {
     return 100.0 * model.stack().attention.estimate_share /
            model.sparse_attention_share(call.number("ratio"));
   });
-  // The same power for less time.
+  // The power stays the same, and the time becomes less.
   figures->add("sparse attention joules", {"full joules", "ratio"}, [&](Call call) {
     return call.number("full joules") * model.sparse_attention_share(call.number("ratio"));
   });

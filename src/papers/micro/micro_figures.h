@@ -7,7 +7,7 @@
 
 namespace troika::papers {
 
-// In units of the published rows. `model` must outlive the figures.
+// Values have the units of the published rows. `model` must outlive the figures.
 Figures micro_figures(const lanes::CostModel& model);
 
 }  // namespace troika::papers

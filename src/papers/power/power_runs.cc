@@ -14,9 +14,9 @@ namespace {
 constexpr int kTextBefore = 64;
 constexpr double kBytesOfAGb = 1e9;
 
-// pf030: 3 billion weights at a token, of which 1.6 are no FFN's, in 11.3 of two experts.
+// A token uses 3 billion weights, of which 1.6 are no FFN's; two experts have 11.3 (pf030).
 constexpr double kLiveOfMixtral = 0.124;
-// pf029.
+// Half of the neurons of models with SiLU live (pf029).
 constexpr double kLiveOfSilu = 0.5;
 
 std::optional<double> live_share(const std::string& model) {

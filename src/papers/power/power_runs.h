@@ -15,7 +15,7 @@ namespace troika::papers {
 
 struct PowerRun {
   std::string model;  // a known one
-  // None: dense on one processor with all weights in memory.
+  // None: the FFN is dense, on one processor, with all weights in memory.
   std::optional<plan::NeuronSystem> system = plan::NeuronSystem::kXpu;
   lanes::Processor dense_on = lanes::Processor::kNpu;  // QNN; llama.cpp on the CPU, MLC on the GPU
   std::string phone = "8gen3";

@@ -31,7 +31,7 @@ struct BudgetRow {
   double ours = 0.0, llmflash = 0.0, llama = 0.0;  // tokens/s
 };
 std::vector<BudgetRow> budgets_of_powerinfer2(const PhoneFolder& folder);
-// As a picture, SVG.
+// Draws them as SVG.
 std::string budget_picture(const std::vector<BudgetRow>& rows, const std::string& title);
 
 // A step of the first blocks, clusters mixed or matrix by matrix (Figure 6).

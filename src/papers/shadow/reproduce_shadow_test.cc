@@ -41,14 +41,10 @@ TEST(ReproduceShadow, V3TheFiguresAreThoseOfAnyRun) {
   options.memory.context = 1024;
   options.prompts.chunk = 256;
   options.prompts.attention = plan::AttentionForm::kQuery;
-  measure::MeasureOptions measure;
-  measure.prefill_tokens = {768};
-  measure.decode_tokens = 8;
-  measure.decode_context = 768;
   const auto simulate = [&] {
     engine::Engine engine(options);
     engine::Session session(engine);
-    return measure::simulate(session, measure);
+    return measure::simulate_answer(session, 768, 8);
   };
   ShadowRuns runs(kPhonesOfShadow);
   const ShadowResult& shadow = runs.request({.model = kPhoneLm, .n_prompt = 768});

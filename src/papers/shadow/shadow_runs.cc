@@ -144,11 +144,8 @@ const ShadowResult& ShadowRuns::request(const ShadowRun& run) {
 ShadowResult ShadowRuns::simulate(const ShadowRun& run) const {
   engine::Engine engine(options_of(run));
   engine::Session session(engine);
-  measure::MeasureOptions measure;
-  measure.prefill_tokens = {run.n_prompt};
-  measure.decode_tokens = kShadowSteps;
-  measure.decode_context = run.n_prompt;
-  const measure::Simulation simulation = measure::simulate(session, measure);
+  const measure::Simulation simulation =
+      measure::simulate_answer(session, run.n_prompt, kShadowSteps);
   ShadowResult result;
   result.prefill = simulation.prefill[0];
   result.step_s = simulation.decode.seconds / kShadowSteps;

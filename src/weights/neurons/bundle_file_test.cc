@@ -2,11 +2,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/temp_folder.h"
 
 namespace troika::weights {
@@ -189,19 +188,10 @@ TEST(BundleFile, P7ADiskThatIsFullIsASentenceAndLeavesNothing) {
   const test::TempFolder folder;
   RandomSource source(shape);
   const BundleFile::Options options = {folder.file("bundles"), {1, 2}};
-  rlimit before = {};
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit small = {100'000, before.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  std::string message;
-  try {
+  const std::string message = test::message_of<Error>([&] {
+    const test::FileSizeLimit limit(100'000);
     const BundleFile file(options, shape, source);
-  } catch (const Error& error) {
-    message = error.what();
-  }
-  setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, handler);
+  });
   EXPECT_NE(message.find("‹ffn›"), std::string::npos) << message;
   EXPECT_FALSE(std::filesystem::exists(options.path));
 }

@@ -321,7 +321,7 @@ class RandomUses {
   };
 
   int random(int n) { return static_cast<int>(random_bits(seed_, n_drawn_++) % uint64_t(n)); }
-  // The hot ones more often.
+  // Hot neurons, which come first, are drawn more often.
   int random_neuron() { return random(1 + random(shape_.n_neurons)); }
 
   void note_pins() {
