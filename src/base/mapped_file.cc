@@ -261,7 +261,7 @@ size_t MappedFile::copy_into_memory(Team& team, const std::vector<Range>& ranges
   return copied;
 }
 
-// In order, and one range where several touch.
+// Sorts the ranges, and makes one of several that touch.
 void MappedFile::join_copied() {
   std::sort(copied_.begin(), copied_.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });

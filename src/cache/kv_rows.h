@@ -9,7 +9,7 @@
 
 namespace troika::cache {
 
-// What so many tokens take.
+// Returns the bytes of the keys and values of so many tokens.
 size_t rows_bytes(const KvShape& shape, int n_tokens);
 
 // REQUIRES: the sequence has these tokens, and `rows` has room for exactly them.

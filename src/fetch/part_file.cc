@@ -80,7 +80,7 @@ PartFile::~PartFile() {
   close();
 }
 
-// The next process may have the file then.
+// Afterwards another process may take the file.
 void PartFile::close() {
   if (descriptor_ >= 0) ::close(descriptor_);
   descriptor_ = -1;

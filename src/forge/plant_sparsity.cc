@@ -24,7 +24,7 @@ using tensor::Type;
 
 constexpr size_t kBlock = 32;  // the constant channels, and what rows are put together from
 constexpr double kMostFrequent = plan::FiringLaw{}.most;
-// With ReLU of both factors, so often the second one is above 0.
+// Where both factors have ReLU, the second one is above 0 for such a share of the tokens.
 constexpr double kUpFrequency = 0.8;
 // The share of a row's weight that lies in a space of a quarter of the width, where a predictor of
 // low rank finds it: the four channels of a group count together.

@@ -18,7 +18,7 @@ inline float random_normal(uint64_t key, uint64_t counter) {
     }
   }
   constexpr int64_t kTwiceMean = 8 * 65535;
-  // Half of 1 / sqrt(8 * 65536^2 / 12), for the doubled value.
+  // This is half of 1 / sqrt(8 * 65536^2 / 12), because the sum is doubled.
   constexpr float kScale = 9.34406e-6F;
   return static_cast<float>(2 * sum - kTwiceMean) * kScale;
 }

@@ -198,7 +198,7 @@ constexpr ByType<Function> by_block_type(Choose choose) {
   });
 }
 
-// The same by the form of columns.
+// Chooses a function for each form of columns.
 template <typename Choose>
 constexpr ByColumnForm by_column_form(Choose choose) {
   ByColumnForm functions{};

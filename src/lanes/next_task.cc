@@ -13,12 +13,12 @@
 namespace troika::lanes {
 namespace {
 
-// By which a sleep ends too late, before anything is known of that; and no more than this counts.
+// A sleep ends late by so much, as long as nothing is known, and by no more than the second.
 constexpr double kSleepLateUs = 60.0;
 constexpr double kMostLateUs = 500.0;
 constexpr double kSpareUs = 20.0;
 constexpr double kForgetLate = 0.02;
-// Awake for so much longer than was expected; then the system wakes the thread.
+// A thread stays awake for so much longer than was expected; then the system wakes it.
 constexpr double kAwakeUs = 300.0;
 // A wait that was longer than this was for a person, not for another lane.
 constexpr double kLongestUs = 100e3;
@@ -51,7 +51,7 @@ void NextTask::learn(const void* last, double us) {
   }
 }
 
-// At once where sleeps become worse, slowly where they become better.
+// Follows sleeps at once where they end later, and slowly where they end sooner.
 void NextTask::learn_lateness(double us) {
   us = std::min(us, kMostLateUs);
   late_us_ = us > late_us_ ? us : late_us_ + kForgetLate * (us - late_us_);

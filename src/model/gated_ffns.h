@@ -17,7 +17,7 @@ struct GatedFfn {
   size_t first_op = 0;  // of the blueprint: the up product; the activation and down follow it
 };
 
-// In the order of the model.
+// Returns them in the order of the model.
 std::vector<GatedFfn> gated_ffns(const Blueprint& blueprint);
 
 // Whether neurons are dead by the activation itself.

@@ -31,7 +31,7 @@ struct FfnPredictor {
   bool operator==(const FfnPredictor&) const = default;
 };
 
-// Where the gates are whose blocks have a predictor and whose neurons are read when they live.
+// Where gates are in blocks that have a predictor and read the neurons that live.
 enum class FfnGates : uint8_t {
   kInMemory,   // beside the neurons: what is read is live
   kInBundles,  // read with the neurons that the predictor names

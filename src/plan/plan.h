@@ -102,7 +102,7 @@ struct LaneLimit {
 // Throws UsageError for a lane that is not there.
 void limit_lanes(const std::vector<LaneLimit>& limits, std::vector<HostLane>* lanes);
 
-// That a lane may be busy for so much of the time (H14).
+// A limit: a lane may be busy for so much of the time (H14).
 struct LaneCap {
   int lane = 0;
   int busy_percent = HostLane::kAllTime;

@@ -29,7 +29,7 @@ AttentionForm attention_form_from_name(std::string_view name);
 
 struct PromptAttention {
   AttentionForm form = AttentionForm::kFull;
-  // At most this share of the positions is kept: by each head, or by the mean of them.
+  // Each head, or the mean of all heads, keeps at most this share of the positions.
   double share = kUsualShare;
   // Tokens before this position see everything: a multiple of 64. No bit depends on the length of
   // the prompt.
@@ -61,7 +61,7 @@ struct PromptAttention {
 // Not in files.
 inline constexpr float kLeftOut = -1.0f;
 
-// The same for one layer.
+// What PromptAttention says about one layer.
 struct LayerAttention {
   AttentionForm form = AttentionForm::kFull;
   double share = PromptAttention::kUsualShare;
@@ -71,9 +71,9 @@ struct LayerAttention {
 
   bool is_sparse() const { return form != AttentionForm::kFull; }
   bool is_left_out(int head) const;
-  // What a head of queries keeps. One that is left out keeps everything.
+  // Returns what a head of queries keeps. A head that is left out keeps everything.
   double share_of(int head) const;
-  // What heads keep that choose together.
+  // Returns what heads keep that choose together.
   double share_of(int first_head, int n_heads) const;
 };
 

@@ -23,7 +23,7 @@ std::vector<model::GatedFfn> neuron_blocks(const model::Blueprint& blueprint,
 // are too.
 std::vector<model::WeightId> neuron_matrices(std::span<const model::GatedFfn> ffns);
 
-// What their copies take beside the file's matrices, which prompts read.
+// Returns what copies of neurons take beside the file's matrices, which prompts read.
 size_t neuron_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
                     const plan::Plan& plan);
 

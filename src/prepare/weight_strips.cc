@@ -60,7 +60,7 @@ std::vector<model::WeightId> strip_matrices(const model::Blueprint& blueprint,
     bool is_product = false, is_other = false;
   };
   std::map<const std::byte*, Use> uses;  // by place
-  // Their rows are read one by one.
+  // Rows of these weights are read one by one.
   std::set<model::WeightId> by_neuron;
   if (weights.neurons() != nullptr) {
     for (const weights::NeuronFfn& ffn : weights.neurons()->ffns()) {

@@ -9,7 +9,7 @@
 #include "gguf/file.h"
 #include "model/architecture.h"
 #include "prepare/make_plan.h"
-#include "schedule/plan_cuts.h"
+#include "schedule/cut/plan_cuts.h"
 #include "solve/cuts/solve_cuts.h"
 #include "solve/place.h"
 #include "solve/predict_pass.h"

@@ -45,7 +45,7 @@ class Int8Matrix {
 
   const kernels::Int8Panels& panels() const { return panels_; }
   size_t bytes() const { return bytes_; }
-  // Where the contents of a strip belong.
+  // Returns the places of the contents of a strip.
   kernels::Int8Strip strip(size_t strip);
   // Packs the strips first .. last. Different threads may pack different strips.
   void pack(const Matrix& matrix, size_t first_strip, size_t last_strip,

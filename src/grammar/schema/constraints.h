@@ -52,9 +52,9 @@ void add_keywords(const Json& schema, const Document& document, Constraints* to)
 
 // What negated schemas say with "pattern" that must not be found.
 inline constexpr const char* kNotPattern = "$notPattern";
-// They may say with "enum" which values there are.
+// What negated schemas say with "enum": values that must not be there.
 inline constexpr const char* kNotValues = "$notValues";
-// They may say with "type" that numbers need not be integers.
+// Among the types of negated schemas: numbers that are no integers.
 inline constexpr const char* kFractions = "$fraction";
 
 uint8_t type_of(const Json& value);

@@ -35,7 +35,7 @@ void store_keys_and_values(const BoundOp& bound, const OpContext& context, int w
 // Into how many segments the attention of each (token, head) is divided between the workers; 0
 // where they share whole ones.
 size_t n_shared_segments(const BoundOp& bound, const Run& run, int n_workers) {
-  // Where each worker has so many items, whole ones keep all busy.
+  // With so many items for each worker, items that are not divided keep all workers busy.
   constexpr int64_t kEnoughItems = 4;
   const int64_t n_items = static_cast<int64_t>(run.n_tokens) * bound.as<BoundAttention>().n_heads();
   if (n_workers == 1 || n_items >= kEnoughItems * n_workers) return 0;

@@ -225,7 +225,7 @@ std::vector<BoundOp> bind_outlier_parts(const Subgraph& subgraph, const weights:
   return ops;
 }
 
-// What multiplies the gate's rows where a predictor chooses them: in the form of the block's input.
+// Binds the product with the gate's rows that a predictor chooses, in the form of the input.
 NeuronGate bind_gate(const BoundProduct& up, const weights::NeuronFfn& ffn,
                      const weights::Store& weights, const kernels::Table& kernels) {
   NeuronGate gate;
@@ -292,7 +292,7 @@ std::vector<BoundOp> bind_ops(const Subgraph& subgraph, const weights::Store& we
   std::vector<BoundOp> ops;
   PreparedInput prepared;
   Meetings meetings;
-  // What both phases compute alike, and steps: prompts of their own read the matrices.
+  // Steps go by neuron, and prompts that are computed as steps are; others read the matrices.
   const bool is_by_neuron = precision.prefill == plan::Prefill::kSame;
   if (is_by_neuron) check_neuron_ffns(subgraph, weights);
   for (size_t i = 0; i < subgraph.ops.size(); ++i) {

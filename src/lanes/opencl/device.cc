@@ -86,30 +86,31 @@ DeviceMemory::DeviceMemory(std::shared_ptr<const Device> device, size_t bytes)
 DeviceMemory::~DeviceMemory() { device_->api().release_buffer(handle_); }
 
 SharedMemory::~SharedMemory() {
-  while (!pieces_.empty()) free(const_cast<std::byte*>(pieces_.begin()->first));
+  while (!allocations_.empty()) free(const_cast<std::byte*>(allocations_.begin()->first));
 }
 
-bool SharedMemory::map(Piece* piece, size_t bytes, std::byte** begin) {
+bool SharedMemory::map(Allocation* allocation, size_t bytes, std::byte** begin) {
   const Api& api = device_->api();
   Int status = kOk;
   if (device_->entry().is_cpu) {
     try {
-      piece->own = PageBuffer(bytes);
+      allocation->own = PageBuffer(bytes);
     } catch (const std::bad_alloc&) {
       return false;
     }
-    *begin = piece->own.get();
-    piece->handle =
+    *begin = allocation->own.get();
+    allocation->handle =
         api.create_buffer(device_->context(), kReadWrite | kUseHostPointer, bytes, *begin, &status);
     return status == kOk;
   }
-  piece->handle =
+  allocation->handle =
       api.create_buffer(device_->context(), kReadWrite | kAllocateForHost, bytes, nullptr, &status);
   if (status != kOk) return false;
-  *begin = static_cast<std::byte*>(api.map(device_->queue(), piece->handle, 1, kMapRead | kMapWrite,
-                                           0, bytes, 0, nullptr, nullptr, &status));
+  *begin =
+      static_cast<std::byte*>(api.map(device_->queue(), allocation->handle, 1, kMapRead | kMapWrite,
+                                      0, bytes, 0, nullptr, nullptr, &status));
   if (status != kOk) {
-    api.release_buffer(piece->handle);
+    api.release_buffer(allocation->handle);
     return false;
   }
   std::memset(*begin, 0, bytes);
@@ -117,31 +118,31 @@ bool SharedMemory::map(Piece* piece, size_t bytes, std::byte** begin) {
 }
 
 std::byte* SharedMemory::allocate(size_t bytes) {
-  Piece piece;
-  piece.bytes = bytes;
+  Allocation allocation;
+  allocation.bytes = bytes;
   std::byte* begin = nullptr;
-  if (!map(&piece, bytes, &begin)) return nullptr;
+  if (!map(&allocation, bytes, &begin)) return nullptr;
   const std::lock_guard<std::mutex> lock(mutex_);
-  pieces_.emplace(begin, std::move(piece));
+  allocations_.emplace(begin, std::move(allocation));
   return begin;
 }
 
 void SharedMemory::free(std::byte* begin) noexcept {
-  Piece piece;
+  Allocation allocation;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto at = pieces_.find(begin);
-    if (at == pieces_.end()) return;
-    piece = std::move(at->second);
-    pieces_.erase(at);
+    const auto at = allocations_.find(begin);
+    if (at == allocations_.end()) return;
+    allocation = std::move(at->second);
+    allocations_.erase(at);
   }
   const Api& api = device_->api();
   if (!device_->entry().is_cpu) {
-    api.unmap(device_->queue(), piece.handle, begin, 0, nullptr, nullptr);
+    api.unmap(device_->queue(), allocation.handle, begin, 0, nullptr, nullptr);
   }
-  // Before its memory goes, with the piece.
+  // Before its memory goes, with the allocation.
   api.finish(device_->queue());
-  api.release_buffer(piece.handle);
+  api.release_buffer(allocation.handle);
 }
 
 uint64_t SharedMemory::handle_of(const std::byte* begin) const {
@@ -151,8 +152,8 @@ uint64_t SharedMemory::handle_of(const std::byte* begin) const {
 Place SharedMemory::locate(const void* address) const {
   const auto* const byte = static_cast<const std::byte*>(address);
   const std::lock_guard<std::mutex> lock(mutex_);
-  auto at = pieces_.upper_bound(byte);
-  if (at == pieces_.begin()) return {};
+  auto at = allocations_.upper_bound(byte);
+  if (at == allocations_.begin()) return {};
   --at;
   if (byte >= at->first + at->second.bytes) return {};
   return {at->second.handle, static_cast<uint64_t>(byte - at->first)};

@@ -77,9 +77,9 @@ struct Place {
   uint64_t offset_floats() const { return offset_bytes / sizeof(float); }
 };
 
-// Pieces of memory that device and program see at any time. Devices that are cores work where the
-// pieces lie; for others the driver takes them, and they stay mapped for as long as they live. Any
-// thread may use it.
+// Memory that device and program see at any time. Devices that are cores work where the
+// allocations lie; for others the driver takes them, and they stay mapped for as long as they live.
+// Any thread may use it.
 class SharedMemory : public lanes::Memory {
  public:
   explicit SharedMemory(std::shared_ptr<const Device> device) : device_(std::move(device)) {}
@@ -89,20 +89,20 @@ class SharedMemory : public lanes::Memory {
   void free(std::byte* begin) noexcept override;
   uint64_t handle_of(const std::byte* begin) const override;
   size_t most_bytes() const override { return device_->entry().most_allocation_bytes; }
-  // Where an address lies that is within a piece; no memory: in none of them.
+  // Where an address lies that is within an allocation; no memory: in none of them.
   Place locate(const void* address) const;
 
  private:
-  struct Piece {
+  struct Allocation {
     Buffer handle = nullptr;
     size_t bytes = 0;
     PageBuffer own;  // of a device that is cores
   };
-  bool map(Piece* piece, size_t bytes, std::byte** begin);
+  bool map(Allocation* allocation, size_t bytes, std::byte** begin);
 
   std::shared_ptr<const Device> device_;
   mutable std::mutex mutex_;
-  std::map<const std::byte*, Piece> pieces_;
+  std::map<const std::byte*, Allocation> allocations_;
 };
 
 }  // namespace troika::lanes::opencl

@@ -54,7 +54,7 @@ class CostModel {
   const plan::Phone& phone() const { return phone_; }
   const plan::Stack& stack() const { return stack_; }
 
-  // Without `cores`: those that are used, all prime and middle cores if none were named.
+  // Where no `cores` are given, the used ones count: by default all prime and middle cores.
   TaskCost product(Processor processor, const Product& product) const;
   TaskCost product(const Cores& cores, const Product& product) const;
   // Ops that go through their operands once: norms, activations, sums.
@@ -104,7 +104,7 @@ class CostModel {
   TaskCost npu_product(const Product& product) const;
   Cores large_cores() const;
   const Cores& used_cores() const { return cores_; }
-  // Their part of the large cores' rate: 1 or less.
+  // Returns the rate of these cores over that of all large cores: 1 or less.
   double share_of_cpu(const Cores& cores) const;
   double whole_gb_s(Processor processor) const;
   double pipes_ghz(const Cores& cores) const;

@@ -85,7 +85,7 @@ class VirtualMachine : public Machine {
   double busy_us(int lane) const { return busy_us_[static_cast<size_t>(lane)]; }
   // When the task of the lane began that ended last.
   double started_us(int lane) const { return lanes_started_us_[static_cast<size_t>(lane)]; }
-  // That part of it during which no other lane had one.
+  // Returns the time during which this lane alone had a task.
   double alone_us(int lane) const { return alone_us_[static_cast<size_t>(lane)]; }
   // What its tasks were to read and write over the bus.
   double bytes(int lane) const { return bytes_[static_cast<size_t>(lane)]; }

@@ -36,7 +36,7 @@ struct PhoneOptions {
   // More than 0: graphs of prompts and of steps change while prompts run (D1), and a block without
   // its prompt graphs computes a chunk in parts of so many rows.
   int part_rows = 0;
-  // Each lane may be busy for such a share of the time (H14); empty: for all of it.
+  // Each lane may be busy for its share of the time (H14); empty: for all of the time.
   std::vector<double> busy_shares = {};
   bool has_rendering = false;  // a game draws on the GPU meanwhile, as the phone's file says (H14)
   // More than 0: the flash is a lane behind the processors, whose queue takes so many tasks (P).

@@ -16,7 +16,7 @@ struct FigureCall {
   std::map<std::string, std::string> with;
 
   bool has(const std::string& name) const { return with.count(name) > 0; }
-  // Each throws Error where the call does not say it, or not in a form that fits.
+  // Each function throws Error where the call has no such argument, or one of another form.
   const std::string& text(const std::string& name) const;
   double number(const std::string& name) const;
   int count(const std::string& name) const;
@@ -48,7 +48,7 @@ struct SimulatedRow {
 struct SimulatedGroup {
   std::string name;
   std::vector<SimulatedRow> rows = {};
-  // Where rows set constants of the virtual phone: which stack's, or the phone's own.
+  // The stack whose constants the rows set; empty: they set the phone's own.
   std::string stack = {};
   std::vector<std::string> constants = {};
   std::vector<std::string> equal_constants = {};  // that get the value of the first

@@ -19,7 +19,7 @@ struct ValueKinds {
   bool text = true, other = true;
 };
 ValueKinds kinds_of(const Json& schema, const Json& whole);
-// The same of a property of an object's schema.
+// Says the same of a property of an object's schema.
 ValueKinds kinds_of_property(const Json& schema, const std::string& key);
 
 // What a value means, as JSON: a text, unless it is of a kind that can be read.

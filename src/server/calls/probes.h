@@ -19,7 +19,7 @@ inline constexpr const char* kNames[] = {"probe_alpha", "probe_omega"};
 inline constexpr const char* kId = "probeid01";
 inline constexpr const char* kKey = "probe_key";
 inline constexpr const char* kValue = "probe_value";
-// A number, whose surroundings may differ from those of a text.
+// This value is a number, around which a template may write other marks than around a text.
 inline constexpr const char* kSecondKey = "probe_num";
 inline constexpr const char* kSecondValue = "73921";
 
@@ -32,13 +32,13 @@ Json messages(int n_calls, const Json& arguments = probes::arguments());
 std::optional<std::string> answer_with(const engine::ChatFormat& chat, const Json& whole,
                                        bool has_descriptions = true);
 
-// Where two texts part, but not within a mark such as <think>: there both begin with "<t".
+// Returns where two texts part, but not within a mark such as <think>: both may begin with "<t".
 size_t common_bytes(const std::string& a, const std::string& b);
 // What the template writes behind an answer in words.
 std::string end_of_words(const engine::ChatFormat& chat);
 // Thoughts that a template writes before a call are no part of it.
 std::string without_thoughts(const std::string& before, const ThoughtMarks& marks);
-// Up to what ends an answer: that is no text.
+// Returns the text before what ends an answer.
 std::string without_end(std::string text, const std::string& usual_end);
 // The shapes of calls whose arguments are no JSON: pairs of keys and values, and JSON with other
 // marks around texts. None where they are something else.

@@ -13,8 +13,8 @@ namespace troika::tune {
 
 inline constexpr int kReadTogether = 512;  // tokens that are read from a fresh beginning
 
-// `asked`, but that every token is computed as steps are, by neuron or with all neurons, and no
-// predictor leaves one out.
+// Returns `asked`, changed so that every token is computed as steps are, by neuron or with all
+// neurons, and no predictor leaves a neuron out.
 prepare::Options reading_options(const prepare::Options& asked, plan::FfnForm form);
 
 struct Reading {

@@ -218,7 +218,7 @@ std::string BundleFile::open(const Options& options) {
   };
   std::string problem =
       tables_.read(read_at, static_cast<uint64_t>(status.st_size), layout_.shape(), options.keys);
-  // It is in memory now, and bundles are read past the page cache.
+  // The tables are in memory now, and bundles are read past the page cache.
   (void)posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
   return problem;
 }

@@ -39,7 +39,7 @@ class BundleTables {
   std::span<const std::byte> resident(uint64_t layer) const {
     return {resident_[layer].get(), shape_.resident_bytes};
   }
-  // What orders, checks and resident bytes take.
+  // Returns what orders, checks and resident bytes take.
   static uint64_t memory_bytes(const BundleShape& shape) {
     return shape.n_layers * BundleLayout(shape).table_bytes();
   }

@@ -68,12 +68,12 @@ class BundleLayout {
     if (shape_.bundle_bytes > kBundlePage) return begin + place * in_pages(shape_.bundle_bytes);
     return begin + place / per_page_ * kBundlePage + place % per_page_ * shape_.bundle_bytes;
   }
-  // The pages around a bundle.
+  // Returns the pages that a bundle lies in.
   BundleRange pages(uint64_t layer, uint64_t place) const {
     const uint64_t begin = bundle_offset(layer, place) / kBundlePage * kBundlePage;
     return {begin, in_pages(bundle_offset(layer, place) + shape_.bundle_bytes) - begin};
   }
-  // That `pages` are at most.
+  // Returns the most bytes that `pages` has.
   uint64_t read_bytes() const { return in_pages(shape_.bundle_bytes); }
   uint64_t file_bytes() const {
     return hashes_offset() + in_pages((shape_.n_layers + 1) * sizeof(uint64_t));

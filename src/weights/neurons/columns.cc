@@ -50,7 +50,7 @@ size_t bytes_of_column(ColumnForm form, size_t n_outputs) {
   return 0;
 }
 
-// Where the columns and planes of a matrix go.
+// The place where the columns and planes of a matrix go.
 struct Target {
   const Matrix& matrix;
   const ColumnLayout& layout;

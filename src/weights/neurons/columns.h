@@ -37,7 +37,7 @@ void write_columns(const Matrix& matrix, const ColumnLayout& layout, size_t firs
 // Neurons that must be written together: those of one block.
 size_t column_granule(const Matrix& matrix);
 
-// All of it in memory.
+// The columns of a matrix, all in memory.
 class DownColumns {
  public:
   // Throws std::bad_alloc.

@@ -15,7 +15,7 @@ namespace troika::weights {
 
 class NeuronHeat {
  public:
-  // REQUIRES: both above 0.
+  // REQUIRES: both numbers are above 0.
   NeuronHeat(uint64_t n_layers, uint64_t n_neurons)
       : n_layers_(n_layers), n_neurons_(n_neurons), counts_(n_layers * n_neurons) {}
 

@@ -288,7 +288,7 @@ bool NeuronCache::is_covered(int neuron_entry) const {
   return clusters_[static_cast<size_t>(index)].state == State::kReady;
 }
 
-// Those in use go when they are given back.
+// Copies that are in use go when they are given back.
 void NeuronCache::drop_cold_copies(int index) {
   const int group = index / n_clusters_;
   const int cluster = index % n_clusters_;
@@ -384,7 +384,7 @@ bool NeuronCache::turn_a_frame_hot() {
   return true;
 }
 
-// For the regions as they will be. What is no longer pinned goes first.
+// Pins for the regions as they will be. What is no longer pinned goes first.
 void NeuronCache::pin_for_share() {
   const double share = std::clamp(options_.pinned_share, 0.0, 1.0);
   const auto n_most = static_cast<int64_t>(options_.frequent.size());

@@ -74,7 +74,7 @@ class NeuronCache {
     uint64_t read_bytes = 0;  // that misses and those without room ask for
   };
 
-  // What its lists take beside the neurons themselves, with so many slots.
+  // Returns what the lists of a cache with so many slots take beside the neurons themselves.
   static uint64_t list_bytes(const NeuronCacheShape& shape, uint64_t n_slots);
 
   // Throws Error where the capacity has not room for the fixed region and a neuron.
@@ -90,7 +90,7 @@ class NeuronCache {
   // when it is given back.
   void filled(const Held& held);
   void failed(const Held& held);
-  // It becomes the one that was used last. REQUIRES: it is held and not being read; once for each.
+  // The neuron counts as used last now. REQUIRES: it is held and not being read; once a hold.
   void give_back(const Held& held);
 
   // How many sequences the next batches have. What cannot be done because of leases is done by a
@@ -100,7 +100,7 @@ class NeuronCache {
   // Forgets all that is not in use.
   void clear();
 
-  // Without counting or using anything.
+  // These look without counting or using anything.
   bool is_resident(NeuronId id) const;
   bool is_cluster_resident(int group, int cluster) const;
   bool is_pinned(NeuronId id) const;

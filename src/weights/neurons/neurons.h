@@ -14,7 +14,7 @@
 
 namespace troika::weights {
 
-// What an op must know of one of them.
+// What an op must know of a feed-forward block.
 struct NeuronFfn {
   int index = 0;  // that the source knows it by
   model::GatedFfn ffn;
@@ -23,7 +23,7 @@ struct NeuronFfn {
   NeuronSource* source = nullptr;
   // An activation less than this in magnitude is dead; 0: one that is 0 (P12).
   float threshold = 0.0f;
-  // What says which rows of the gate are worth computing (P3), its layer `index`; null: all.
+  // Its layer `index` says which rows of the gate are worth computing (P3); null: all are.
   const NeuronPredictor* predictor = nullptr;
   // Rows of the gate come with the neurons that the predictor names.
   bool reads_gates = false;
@@ -36,7 +36,7 @@ struct NeuronFfn {
 class Neurons {
  public:
   virtual ~Neurons() = default;
-  // What is in memory for them beside the store's matrices.
+  // Returns the bytes that are in memory for neurons beside the store's matrices.
   virtual size_t bytes() const = 0;
   // Null where it is computed by output.
   const NeuronFfn* find(model::WeightId down) const;
@@ -54,7 +54,7 @@ class Neurons {
 // All neurons in memory: rows where the store has them, columns as copies.
 class ResidentNeurons : public Neurons, private NeuronSource {
  public:
-  // What the copies take.
+  // Returns what the copies take.
   static size_t bytes_for(std::span<const model::GatedFfn> ffns, const Store& weights);
   // The store must outlive this. Throws Error where memory is short.
   ResidentNeurons(std::span<const model::GatedFfn> ffns, const Store& weights, int n_threads,

@@ -44,7 +44,7 @@ uint64_t predictor_header_hash(const PredictorHeader& header) {
                   path, why));
 }
 
-// Where the file begins, checked.
+// Reads and checks the beginning of the file.
 PredictorHeader read_predictor_header(std::ifstream& file, const std::string& path,
                                       uint64_t model_key, PredictorShape* shape) {
   PredictorHeader header;

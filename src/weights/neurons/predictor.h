@@ -60,7 +60,7 @@ class NeuronPredictor {
   // Throws Error where there is none, or it is of another content of the model, or cut short; the
   // sentence says how to make one.
   static Info info(const std::string& path, uint64_t model_key);
-  // Also where it is damaged.
+  // Throws Error also where the file is damaged.
   static std::unique_ptr<NeuronPredictor> read(const std::string& path, uint64_t model_key);
 
  private:

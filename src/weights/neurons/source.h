@@ -41,7 +41,7 @@ class NeuronSource {
   virtual void take(int ffn, int segment, std::span<const uint32_t> neurons,
                     NeuronPlaces* places) = 0;
   virtual void done(int /*ffn*/, int /*segment*/) {}
-  // By one worker, when all segments are done.
+  // One worker calls it when all segments are done.
   virtual void finish(int /*ffn*/) {}
 };
 

@@ -59,7 +59,7 @@ struct TokenGroup {
     const int begin = segment * kSegmentNeurons;
     return {begin, std::min(begin + kSegmentNeurons, ffn.n_neurons())};
   }
-  // Those of them that are live for some token.
+  // Returns the neurons of a segment that are live for some token.
   std::span<const uint32_t> live_of(int segment) const {
     const NeuronScratch& scratch = *context.neurons;
     return {scratch.live.data() + segment * kSegmentNeurons,

@@ -19,12 +19,12 @@ struct OpContext;
 // Tokens whose partial sums are kept at the same time.
 inline constexpr int kNeuronTokens = 8;
 
-// What the workers of a lane share for it, and what each has for itself. One for all executables.
+// Memory that the workers of a lane share, and that each has for itself; all executables use it.
 class NeuronScratch {
  public:
   void reserve(const weights::NeuronFfn& ffn, int n_workers);
   size_t bytes() const;
-  // What that comes to; with a predictor of some rank, or 0.
+  // Returns the bytes of that; `rank` is that of the predictor, 0 where there is none.
   static size_t bytes_for(size_t n_neurons, size_t n_outputs, int n_workers, size_t rank);
 
   // What a worker needs for a segment.

@@ -57,7 +57,7 @@ std::span<const uint8_t> NeuronActivity::advance(int sequence, int group) {
     for (size_t i = 0; i < n; ++i) redraw(i);
     is_known = 1;
   } else if (statistics_.overlap < 1.0) {
-    // From one neuron that is drawn anew to the next.
+    // The loop steps from one neuron that is drawn anew to the next.
     for (double i = std::floor(std::log(1.0 - draw()) * skip_); i < static_cast<double>(n);
          i += 1.0 + std::floor(std::log(1.0 - draw()) * skip_)) {
       redraw(static_cast<size_t>(i));

@@ -31,7 +31,7 @@ struct NeuronShape {
   int n_groups() const { return n_layers * n_experts; }
   // What one neuron takes in the cache: its levels without scales.
   uint64_t neuron_bytes() const;
-  // As it lies in the file: whole pages, of the rows together.
+  // Bytes of a neuron in the file, where its rows lie together: whole pages.
   int bundle_bytes() const;
   int row_read_bytes() const;  // of one row by itself, in whole pages
   uint64_t cacheable_bytes() const;
@@ -94,7 +94,7 @@ class NeuronWork {
   // hold in a long text.
   void warm(int n_tokens);
 
-  // Up to the last whole pass.
+  // Counts up to the last whole pass.
   const NeuronCounters& counters() const { return counters_; }
   uint64_t resident_bytes() const { return cache_ ? cache_->resident_bytes() : 0; }
   uint64_t most_resident_bytes() const { return cache_ ? cache_->most_resident_bytes() : 0; }
@@ -109,7 +109,7 @@ class NeuronWork {
   double read_us(int request_bytes) const;
 
  private:
-  // What of a segment is to do, of the block at hand.
+  // The work in one segment of the block at hand.
   struct Part {
     int n_held = 0, n_read = 0;            // neurons
     int n_held_more = 0, n_read_more = 0;  // of them, those that need up and down
@@ -144,7 +144,7 @@ class NeuronWork {
   std::vector<double> miss_rates_;
   int64_t pass_fired_ = 0, pass_missed_ = 0;  // of the pass at hand
 
-  // What the block at hand needs.
+  // What follows is about the block at hand.
   plan::HotNeurons hot_;
   int n_rows_ = 1;
   std::vector<int> groups_;
