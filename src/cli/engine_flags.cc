@@ -137,6 +137,13 @@ void add_ffn(Command& command, prepare::Options& options) {
                      "Likewise: percent of the places that the hottest neurons have for good, as "
                      "'troika neurons' counted them; the others go by who was used last "
                      "(default: 0)");
+  command
+      .add_option(
+          "--neuron-gap", options.ffn.gap_bytes,
+          "Likewise: neurons that stand no further apart on the disk are read together, with "
+          "what lies between them (default: as far as this disk reads in the time of "
+          "another request, which is measured at the start)")
+      ->with_byte_units();
   command.add_flag(
       "--neuron-predictor", options.ffn.has_predictor,
       "With by-neuron: compute only those rows of the gate whose neurons the predictor "

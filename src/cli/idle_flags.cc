@@ -244,7 +244,8 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
     if (const std::string why = idle_attention(plan, name); !why.empty()) say(name, why);
   }
   if (!reads_neurons(engine)) {
-    for (const char* name : {"--neuron-pipeline", "--neuron-pins", "--neuron-gates"}) {
+    for (const char* name :
+         {"--neuron-pipeline", "--neuron-pins", "--neuron-gates", "--neuron-gap"}) {
       say(name, "no neurons are read while others are computed (see --ffn)");
     }
   }

@@ -70,6 +70,7 @@ NeuronStream* stream_neurons(const Options& options, const OpenedModel& model,
   how.model_key = weights::content_key(model.file);
   how.most_bytes = most_bytes - plan.ffn.predictor.bytes;
   how.pipeline = options.ffn.pipeline;
+  how.gap_bytes = options.ffn.gap_bytes;
   how.n_threads = plan.n_threads();
   how.progress = options.progress;
   std::string about_heat;

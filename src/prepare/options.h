@@ -111,6 +111,9 @@ struct FfnChoice {
   // How many percent of their places in memory are those of the hottest for good; the others go by
   // who was used last (P5). None: the usual share.
   std::optional<int> pinned_percent;
+  // Neurons that stand no further apart in their side file are read together; none: as the disk is
+  // measured to like.
+  std::optional<uint64_t> gap_bytes;
   // Whether a predictor says which rows of the gate are computed (P3); a plan that has one says so
   // too, unless it may not.
   bool has_predictor = false;

@@ -27,6 +27,7 @@ nlohmann::ordered_json neurons_json(const prepare::NeuronStream& neurons) {
           {"read_bytes", c.read_bytes},
           {"read_s", c.read_us / 1e6},
           {"wait_s", c.wait_us / 1e6},
+          {"gap_bytes", neurons.gap_bytes()},
           {"from_model", c.n_from_model},
           {"problem", neurons.problem()}};
 }

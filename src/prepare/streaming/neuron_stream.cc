@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "prepare/streaming/bundle_maker.h"
+#include "prepare/streaming/joined_reads.h"
 
 namespace troika::prepare {
 namespace {
@@ -23,10 +24,6 @@ using weights::kSegmentNeurons;
 using weights::NeuronCache;
 using weights::NeuronForm;
 
-// Bundles that stand so near to each other are read together: what lies between them costs less
-// than another request.
-constexpr uint64_t kGapBytes = kBundlePage;
-constexpr uint64_t kJointBytes = uint64_t{256} << 10;
 constexpr int kDepth = 128;
 
 double time_us() { return RealClock().now_us(); }
@@ -36,10 +33,11 @@ uint64_t least_slots(const BundleShape& shape) {
   return std::min<uint64_t>(2 * kSegmentNeurons, shape.n_layers * shape.n_neurons);
 }
 
-// What the reads of a segment come to at most.
+// What the reads of a segment come to at most, whose bundles are one stretch of the file; twice
+// that, so that those of the next one may begin.
 uint64_t staging_bytes(const BundleShape& shape) {
   const BundleLayout layout(shape);
-  return std::min(kSegmentNeurons * (layout.read_bytes() + kGapBytes), layout.bundles_bytes());
+  return std::min(2 * (kSegmentNeurons + 1) * layout.read_bytes(), layout.bundles_bytes());
 }
 
 weights::NeuronCacheShape cache_shape(const BundleShape& shape, size_t place_bytes) {
@@ -90,6 +88,7 @@ NeuronStream::NeuronStream(const NeuronStreamOptions& options,
                             bytes_text(options.most_bytes)));
   }
   open_disk();
+  choose_gap();
   if (options.heat != nullptr) read_hottest();
   options_.heat = nullptr;  // it need not outlive this call
   for (size_t i = 0; i < ffns.size(); ++i) {
@@ -166,6 +165,16 @@ void NeuronStream::open_disk() {
   read_ = disk_->make_read();
 }
 
+void NeuronStream::choose_gap() {
+  if (options_.gap_bytes) {
+    gap_bytes_ = *options_.gap_bytes;
+    return;
+  }
+  const Staging::Piece piece = staging_.take(staging_.size());
+  gap_bytes_ = measured_gap(*disk_, file_->layout(), {piece.memory, piece.bytes});
+  staging_.give_back(piece);
+}
+
 size_t NeuronStream::bytes() const { return cache_->capacity_bytes(); }
 
 void NeuronStream::want(int ffn, std::span<const uint32_t> neurons) {
@@ -199,8 +208,7 @@ bool NeuronStream::acquire_neurons(Segment* segment) {
     TROIKA_ASSERT(held.is_held());
     segment->held.push_back(held);
     if (held.found != NeuronCache::Found::kMiss) continue;
-    segment->missing.push_back(
-        {index, file_->layout().bundle_offset(static_cast<uint64_t>(ffn_), at)});
+    segment->missing.push_back({index, at});
   }
   return true;
 }
@@ -212,44 +220,23 @@ bool NeuronStream::begin_reads(Segment* segment) {
     return true;
   }
   std::sort(missing.begin(), missing.end(),
-            [](const Missing& a, const Missing& b) { return a.offset < b.offset; });
-  const uint64_t bundle_bytes = file_->layout().shape().bundle_bytes;
-  std::vector<lanes::ReadRequest>& reads = segment->reads;
-  reads.clear();
-  uint64_t total = 0;
+            [](const Missing& a, const Missing& b) { return a.rank < b.rank; });
+  JoinedReads joined(gap_bytes_, &segment->reads);
   for (const Missing& one : missing) {
-    const uint64_t begin = one.offset / kBundlePage * kBundlePage;
-    const uint64_t end = weights::in_pages(one.offset + bundle_bytes);
-    if (!reads.empty()) {
-      lanes::ReadRequest& before = reads.back();
-      const uint64_t end_before = before.offset + before.bytes;
-      if (end <= end_before) continue;  // it shares a page with the one before
-      if (begin <= end_before + kGapBytes && end - before.offset <= kJointBytes) {
-        total += end - end_before;
-        before.bytes = end - before.offset;
-        continue;
-      }
-    }
-    total += end - begin;
-    reads.push_back({0, begin, end - begin, nullptr});
+    joined.add(file_->layout().pages(static_cast<uint64_t>(ffn_), one.rank));
   }
-  segment->staging = staging_.take(total);
+  segment->staging = staging_.take(joined.bytes());
   if (segment->staging.memory == nullptr) return false;
-  std::byte* to = segment->staging.memory;
-  auto one = missing.begin();
-  for (lanes::ReadRequest& read : reads) {
-    read.to = to;
-    for (; one != missing.end() && one->offset < read.offset + read.bytes; ++one) {
-      one->bundle = to + (one->offset - read.offset);
-    }
-    to += read.bytes;
+  joined.read_to(segment->staging.memory);
+  for (Missing& one : missing) {
+    one.bundle = joined.find(file_->layout().bundle_offset(static_cast<uint64_t>(ffn_), one.rank));
   }
   segment->state = State::kReading;
   if (n_reading_++ == 0) read_start_us_ = time_us();
-  counters_.n_reads += static_cast<int64_t>(reads.size());
-  counters_.read_bytes += total;
+  counters_.n_reads += static_cast<int64_t>(segment->reads.size());
+  counters_.read_bytes += joined.bytes();
   lanes::Run run;
-  run.reads = reads;
+  run.reads = segment->reads;
   disk_->submit(*read_, run, *segment);
   return true;
 }
@@ -299,15 +286,11 @@ int NeuronStream::segment_of(int /*ffn*/, int /*i*/) {
 void NeuronStream::assemble(const Segment& segment, int ffn,
                             std::vector<ModelNeurons::Wanted>* lost) const {
   const auto layer = static_cast<uint64_t>(ffn);
-  const uint64_t bundle_bytes = file_->layout().shape().bundle_bytes;
-  const std::span<const uint32_t> checks = file_->tables().checks(layer);
   const std::byte* const resident = file_->tables().resident(layer).data();
   for (const Missing& one : segment.missing) {
     const uint32_t neuron = segment.neurons[one.index];
     std::byte* const to = place(segment.held[one.index].slot);
-    const bool is_whole =
-        !segment.has_failed &&
-        weights::bundle_check({one.bundle, bundle_bytes}) == checks[rank(ffn, neuron)];
+    const bool is_whole = !segment.has_failed && has_check(layer, one.rank, one.bundle);
     if (is_whole) {
       forms_[layer].assemble(resident, neuron, one.bundle, to);
     } else {

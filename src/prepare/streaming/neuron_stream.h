@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +40,8 @@ struct NeuronStreamOptions {
   double pinned_share = 0.0;
   bool keeps_neurons = true;  // false: each layer reads all it needs
   int n_threads = 1;          // that make the side file
+  // Bundles that stand no further apart are read together; none: as is measured at the start.
+  std::optional<uint64_t> gap_bytes;
   bool may_use_io_uring = true;
   decltype(lanes::DiskOptions::spoil) spoil = {};
   ProgressFunction progress = {};
@@ -80,6 +84,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
 
   const weights::BundleFile& file() const { return *file_; }
   const weights::NeuronCache& cache() const { return *cache_; }
+  uint64_t gap_bytes() const { return gap_bytes_; }
   Counters counters() const;
   // Whether such times are noted; what was noted since the last call. Not while something computes.
   void set_tracing(bool is_traced) { is_traced_ = is_traced; }
@@ -93,7 +98,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   enum class State : uint8_t { kNothing, kWanted, kReading, kReady, kHanded };
   struct Missing {
     size_t index = 0;                   // of the segment's neurons
-    uint64_t offset = 0;                // in the file
+    uint64_t rank = 0;                  // where its bundle stands
     const std::byte* bundle = nullptr;  // where it is read to
   };
   struct Segment : lanes::Completion {
@@ -119,10 +124,11 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
 
   // Reads the hottest neurons to their places. Once, before anything is asked for.
   void read_hottest();
-  void read_first(uint64_t layer, uint64_t n);
+  std::span<const uint32_t> read_first(uint64_t layer, std::span<const uint32_t> places);
   void make_ranks();
   void make_cache();
   void open_disk();
+  void choose_gap();
   // All REQUIRE the mutex.
   void begin_segments();
   bool acquire_neurons(Segment* segment);
@@ -134,6 +140,11 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   // Puts what was read in its place. `lost` has room for all: what it holds then has other bundles
   // than the side file had when it was made, or none.
   void assemble(const Segment& segment, int ffn, std::vector<ModelNeurons::Wanted>* lost) const;
+  // Whether a bundle is what it was when the side file was made.
+  bool has_check(uint64_t layer, uint64_t rank, const std::byte* bundle) const {
+    return weights::bundle_check({bundle, file_->layout().shape().bundle_bytes}) ==
+           file_->tables().checks(layer)[rank];
+  }
   uint64_t rank(int ffn, uint32_t neuron) const {
     return ranks_[static_cast<size_t>(ffn) * file_->layout().shape().n_neurons + neuron];
   }
@@ -145,6 +156,7 @@ class NeuronStream : public weights::Neurons, private weights::NeuronSource {
   std::vector<weights::NeuronForm> forms_;  // by FFN
   size_t place_bytes_ = 0;                  // of the largest
   std::unique_ptr<weights::BundleFile> file_;
+  uint64_t gap_bytes_ = 0;
   std::vector<uint32_t> ranks_;  // (FFNs, neurons): where a neuron's bundle stands
   std::unique_ptr<weights::NeuronCache> cache_;
   PageBuffer places_;  // (slots, place_bytes_)

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -96,6 +97,7 @@ class NeuronStreams : public testing::TestWithParam<Way> {
     options.spoil = spoil;
     options.heat = heat;
     options.pinned_share = pinned_share;
+    options.gap_bytes = gap_bytes;
     auto stream = std::make_unique<NeuronStream>(options, model.ffns, *model.store);
     EXPECT_LE(stream->bytes(), options.most_bytes);
     return stream;
@@ -159,6 +161,7 @@ class NeuronStreams : public testing::TestWithParam<Way> {
   decltype(NeuronStreamOptions::spoil) spoil;  // what the disk does wrong
   const weights::NeuronHeat* heat = nullptr;
   double pinned_share = 0.0;
+  std::optional<uint64_t> gap_bytes;
 };
 
 TEST_P(NeuronStreams, P6BytesAreThoseOfTheModelAtAnyBudget) {
@@ -219,6 +222,27 @@ TEST_P(NeuronStreams, P2AllNeuronsOfALayerAreReadInLongRequests) {
   EXPECT_LE(counters.n_reads, kNeurons * 4096 / (256 << 10) + 3);
 }
 
+TEST_P(NeuronStreams, P7LargerGapsAreFewerRequestsAndTheSameBytes) {
+  const RandomFfns model(Type::kF16, 1024);
+  int64_t n_reads = 0;
+  uint64_t read_bytes = 0;
+  for (const uint64_t gap : {uint64_t{0}, uint64_t{64} << 10}) {
+    gap_bytes = gap;
+    const auto stream = stream_over(model, 0);
+    EXPECT_EQ(stream->gap_bytes(), gap);
+    for (int ffn = 0; ffn < kFfns; ++ffn) {
+      EXPECT_EQ(use(*stream, model, ffn, random_neurons(3, 0.1), 2), 0);
+    }
+    const NeuronStream::Counters counters = stream->counters();
+    if (gap > 0) {
+      EXPECT_LT(counters.n_reads, n_reads / 2);
+      EXPECT_GT(counters.read_bytes, read_bytes);
+    }
+    n_reads = counters.n_reads;
+    read_bytes = counters.read_bytes;
+  }
+}
+
 TEST_P(NeuronStreams, P10WhatAFileThatWasCutShortLacksComesFromTheModel) {
   for (const Type type : {Type::kQ4_0, Type::kQ8_0, Type::kQ4_K, Type::kF16}) {
     const RandomFfns model(type, 1024);
@@ -266,7 +290,7 @@ TEST_P(NeuronStreams, P7HotNeuronsThatWereDamagedComeFromTheModel) {
     file.seekp(static_cast<std::streamoff>(at + 5));
     file.write("damaged", 7);
   };
-  damage(stream_over(model, 600)->file().layout().bundle_offset(1, 3));
+  damage(stream_over(model, 600)->file().layout().bundle_offset(1, 2 * kSegmentNeurons + 3));
   const auto stream = stream_over(model, 600);
   EXPECT_FALSE(stream->file().is_new());
   EXPECT_EQ(stream->counters().n_from_model, 1);

@@ -14,12 +14,13 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/os_error.h"
+#include "weights/neurons/source.h"
 
 namespace troika::weights {
 namespace {
 
 constexpr char kBundleMagic[16] = "troika-bundles";
-constexpr uint64_t kBundleVersion = 1;
+constexpr uint64_t kBundleVersion = 2;
 constexpr uint64_t kPieceBytes = uint64_t{1} << 20;  // that are written and checked at once
 
 // Words of 8 bytes in four rows, so that the multiplications do not wait for each other.
@@ -109,10 +110,13 @@ uint64_t write_layer(const BundleLayout& layout, uint64_t layer, BundleSource& s
   return hash.value();
 }
 
-bool is_permutation(std::span<const uint32_t> order) {
+// Whether all neurons are there once, each in its segment's stretch.
+bool is_order(std::span<const uint32_t> order) {
   std::vector<bool> has(order.size());
-  for (const uint32_t neuron : order) {
+  for (size_t place = 0; place < order.size(); ++place) {
+    const uint32_t neuron = order[place];
     if (neuron >= order.size() || has[neuron]) return false;
+    if (neuron / kSegmentNeurons != place / kSegmentNeurons) return false;
     has[neuron] = true;
   }
   return true;
@@ -173,7 +177,7 @@ std::string BundleTables::read_layer(ReadAt read_at, uint64_t layer, uint64_t ha
   found.add(std::as_bytes(order));
   found.add(std::as_bytes(checks));
   found.add(resident);
-  if (found.value() != hash || !is_permutation(order)) return "is damaged";
+  if (found.value() != hash || !is_order(order)) return "is damaged";
   return {};
 }
 

@@ -60,7 +60,7 @@ class BundleTables {
 class BundleSource {
  public:
   virtual ~BundleSource() = default;
-  // (n_neurons) of a layer, the hottest first.
+  // (n_neurons) of a layer, segment after segment (source.h), in each the hottest first.
   virtual std::vector<uint32_t> order(uint64_t layer) = 0;
   // `bundles` (n_neurons, bundle_bytes) by neuron; `resident` (resident_bytes).
   virtual void make(uint64_t layer, std::span<std::byte> bundles,

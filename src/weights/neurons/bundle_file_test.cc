@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "tests/support/file_size_limit.h"
 #include "tests/support/temp_folder.h"
+#include "weights/neurons/source.h"
 
 namespace troika::weights {
 namespace {
@@ -182,6 +183,20 @@ TEST_P(BundleFileTest, P7AnyDamageIsNoticed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, BundleFileTest, testing::Values(1, 100, 4096, 4352, 24576));
+
+// What a segment needs is one stretch of the file: reads count on it.
+TEST(BundleFile, P7AnOrderAcrossSegmentsIsRefused) {
+  const test::TempFolder folder;
+  const BundleShape shape = {1, 2 * kSegmentNeurons, 64, 0};
+  RandomSource source(shape);
+  const BundleFile::Options options = {folder.file("bundles"), {1, 2}};
+  try {
+    const BundleFile file(options, shape, source);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("is damaged"), std::string::npos) << error.what();
+  }
+}
 
 TEST(BundleFile, P7ADiskThatIsFullIsASentenceAndLeavesNothing) {
   const BundleShape shape = {2, 100, 4096, 64};

@@ -1,7 +1,7 @@
 // Where the bundles of neurons lie in their side file (P7, 4.4): what one neuron needs from the
 // disk, in one piece. First comes a page that says whose file this is; then for each layer its
-// bundles, in the order of heat, and its tables, which are kept in memory; last the hashes of
-// these.
+// bundles, segment after segment, in each in the order of heat, and its tables, which are kept in
+// memory; last the hashes of these.
 //
 // Reads past the page cache are of whole pages. A bundle that is smaller than a page lies within
 // one, several of them together; a larger one begins at a page.
@@ -30,7 +30,7 @@ struct BundleRange {
   uint64_t bytes = 0;
 };
 
-// REQUIRES of a place: where a neuron stands in its layer's order of heat.
+// REQUIRES of a place: where a neuron stands in its layer's order.
 class BundleLayout {
  public:
   struct Header {  // all words little end first, as the machines that this runs on have them

@@ -9,6 +9,7 @@
 
 #include "base/atomic_file.h"
 #include "base/hash.h"
+#include "weights/neurons/source.h"
 
 namespace troika::weights {
 namespace {
@@ -39,8 +40,11 @@ std::vector<uint32_t> NeuronHeat::order(uint64_t layer) const {
   std::vector<uint32_t> order(n_neurons_);
   std::iota(order.begin(), order.end(), 0);
   const std::span<const uint32_t> counts = this->counts(layer);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](uint32_t a, uint32_t b) { return counts[a] > counts[b]; });
+  for (auto begin = order.begin(); begin != order.end();) {
+    const auto end = begin + std::min<ptrdiff_t>(kSegmentNeurons, order.end() - begin);
+    std::stable_sort(begin, end, [&](uint32_t a, uint32_t b) { return counts[a] > counts[b]; });
+    begin = end;
+  }
   return order;
 }
 
@@ -52,17 +56,19 @@ std::vector<NeuronId> NeuronHeat::hottest(uint64_t n) const {
   std::vector<Hot> all;
   all.reserve(counts_.size());
   for (uint64_t layer = 0; layer < n_layers_; ++layer) {
-    std::vector<uint32_t> counts(this->counts(layer).begin(), this->counts(layer).end());
-    std::sort(counts.rbegin(), counts.rend());
+    const std::vector<uint32_t> order = this->order(layer);
     for (uint64_t place = 0; place < n_neurons_; ++place) {
-      all.push_back({counts[place], {static_cast<int>(layer), static_cast<int>(place)}});
+      all.push_back(
+          {counts(layer)[order[place]], {static_cast<int>(layer), static_cast<int>(place)}});
     }
   }
-  // By place where counts are equal, so that each layer has its first ones, and all have about as
-  // many.
+  // By place in their segments where counts are equal, so that each has its first ones, and all
+  // have about as many.
   std::sort(all.begin(), all.end(), [](const Hot& a, const Hot& b) {
     if (a.count != b.count) return a.count > b.count;
-    return a.id.neuron != b.id.neuron ? a.id.neuron < b.id.neuron : a.id.group < b.id.group;
+    const int place_a = a.id.neuron % kSegmentNeurons, place_b = b.id.neuron % kSegmentNeurons;
+    if (place_a != place_b) return place_a < place_b;
+    return a.id.group != b.id.group ? a.id.group < b.id.group : a.id.neuron < b.id.neuron;
   });
   std::vector<NeuronId> hottest;
   for (uint64_t i = 0; i < std::min<uint64_t>(n, all.size()); ++i) hottest.push_back(all[i].id);

@@ -31,10 +31,11 @@ class NeuronHeat {
     return std::span(counts_).subspan(layer * n_neurons_, n_neurons_);
   }
 
-  // (n_neurons) of a layer, the hottest first; those that are equally hot as in the model.
+  // (n_neurons) of a layer, segment after segment, in each the hottest first; those that are
+  // equally hot as in the model.
   std::vector<uint32_t> order(uint64_t layer) const;
-  // The n hottest of all layers, the hottest first, by their places in that order. Of each layer it
-  // has the first ones.
+  // The n hottest of all layers, the hottest first, by their places in that order. Of each segment
+  // it has the first ones.
   std::vector<NeuronId> hottest(uint64_t n) const;
   double live_share() const;
   // Tells orders apart.

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "tests/support/temp_folder.h"
+#include "weights/neurons/source.h"
 
 namespace troika::weights {
 namespace {
@@ -28,6 +29,26 @@ TEST(Heat, P8TheHottestComeFirstAndOfEachLayerItsFirstOnes) {
   EXPECT_EQ(heat.hottest(4), (std::vector<NeuronId>{{0, 0}, {0, 1}, {1, 0}, {0, 2}}));
   EXPECT_EQ(heat.hottest(100).size(), 10u);
   EXPECT_NEAR(heat.live_share(), 0.36, 1e-12);
+}
+
+// Sums go by segments, so what a segment needs is one stretch of the file.
+TEST(Heat, P7SegmentsStayTogether) {
+  constexpr uint64_t kNeurons = 1300;
+  NeuronHeat heat(2, kNeurons);
+  for (uint32_t i = 0; i < kNeurons; ++i) heat.counts(1)[i] = i * 7919 % 1009;
+  const std::vector<uint32_t> order = heat.order(1);
+  for (size_t place = 0; place < kNeurons; ++place) {
+    ASSERT_EQ(order[place] / kSegmentNeurons, place / kSegmentNeurons);
+    if (place % kSegmentNeurons == 0) continue;
+    ASSERT_GE(heat.counts(1)[order[place - 1]], heat.counts(1)[order[place]]);
+  }
+  uint32_t last = 2000;
+  for (const NeuronId id : heat.hottest(2 * kNeurons)) {
+    const uint32_t neuron = heat.order(static_cast<uint64_t>(id.group))[size_t(id.neuron)];
+    const uint32_t count = heat.counts(static_cast<uint64_t>(id.group))[neuron];
+    ASSERT_LE(count, last);
+    last = count;
+  }
 }
 
 TEST(Heat, P8AFileIsReadBackOrRefusedInWords) {

@@ -1,0 +1,89 @@
+#include "prepare/streaming/joined_reads.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "prepare/streaming/awaited_read.h"
+
+namespace troika::prepare {
+namespace {
+
+using weights::kBundlePage;
+
+constexpr uint64_t kMostBytes = uint64_t{256} << 10;  // of a request
+constexpr uint64_t kMostGap = 16 * kBundlePage;
+constexpr size_t kMeasured = 512;  // requests of a page
+
+double read_us(lanes::DiskLane& disk, const lanes::Executable& read,
+               const std::vector<lanes::ReadRequest>& reads) {
+  const RealClock clock;
+  const double start_us = clock.now_us();
+  AwaitedRead awaited;
+  lanes::Run run;
+  run.reads = reads;
+  disk.submit(read, run, awaited);
+  return awaited.wait() == lanes::Status::kDone ? clock.now_us() - start_us : 0.0;
+}
+
+}  // namespace
+
+void JoinedReads::add(weights::BundleRange pages) {
+  const uint64_t end = pages.offset + pages.bytes;
+  if (!reads_->empty()) {
+    lanes::ReadRequest& before = reads_->back();
+    const uint64_t end_before = before.offset + before.bytes;
+    if (end <= end_before) return;  // it shares a page with the one before
+    if (pages.offset <= end_before + gap_bytes_ && end - before.offset <= kMostBytes) {
+      bytes_ += end - end_before;
+      before.bytes = end - before.offset;
+      return;
+    }
+  }
+  bytes_ += pages.bytes;
+  reads_->push_back({0, pages.offset, pages.bytes, nullptr});
+}
+
+void JoinedReads::read_to(std::byte* memory) {
+  for (lanes::ReadRequest& read : *reads_) {
+    read.to = memory;
+    memory += read.bytes;
+  }
+}
+
+const std::byte* JoinedReads::find(uint64_t offset) {
+  while (offset >= (*reads_)[found_].offset + (*reads_)[found_].bytes) ++found_;
+  const lanes::ReadRequest& read = (*reads_)[found_];
+  TROIKA_ASSERT(offset >= read.offset);
+  return read.to + (offset - read.offset);
+}
+
+uint64_t measured_gap(lanes::DiskLane& disk, const weights::BundleLayout& layout,
+                      std::span<std::byte> memory) {
+  const uint64_t n_pages = layout.bundles_bytes() / kBundlePage;
+  const uint64_t n_long = std::min(memory.size(), layout.bundles_bytes()) / kMostBytes;
+  if (n_pages < 4 * kMeasured || n_long < 8) return kBundlePage;  // too small to tell
+  const std::unique_ptr<lanes::Executable> read = disk.make_read();
+  const uint64_t n_layers = layout.shape().n_layers;
+  std::vector<lanes::ReadRequest> reads;
+  for (uint64_t i = 0; i < kMeasured; ++i) {
+    const uint64_t begin = layout.bundles_offset(random_bits(1, i) % n_layers);
+    reads.push_back({0, begin + random_bits(2, i) % n_pages * kBundlePage, kBundlePage,
+                     memory.data() + i % (memory.size() / kBundlePage) * kBundlePage});
+  }
+  const double page_us = read_us(disk, *read, reads) / static_cast<double>(kMeasured);
+  reads.clear();
+  for (uint64_t i = 0; i < n_long; ++i) {
+    const uint64_t begin = layout.bundles_offset(random_bits(3, 0) % n_layers);
+    reads.push_back({0, begin + i * kMostBytes, kMostBytes, memory.data() + i * kMostBytes});
+  }
+  const double us_per_byte = read_us(disk, *read, reads) / static_cast<double>(n_long * kMostBytes);
+  if (page_us <= 0.0 || us_per_byte <= 0.0) return kBundlePage;  // whoever reads next will say why
+  const double gap = page_us / us_per_byte - static_cast<double>(kBundlePage);
+  const auto in_pages = static_cast<int64_t>(gap / static_cast<double>(kBundlePage));
+  return std::clamp<int64_t>(in_pages, 1, kMostGap / kBundlePage) * kBundlePage;
+}
+
+}  // namespace troika::prepare
