@@ -1,6 +1,7 @@
 #include "server/grammars.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace troika::server {
 namespace {
@@ -27,20 +28,27 @@ std::shared_ptr<const grammar::TokenTrie> Grammars::tokens(bool has_control) {
   return tokens;
 }
 
-bool Grammars::has(const std::string& key, Kept* found) {
+// Null where nobody asked for it lately.
+Grammars::KeptPtr Grammars::kept(const std::string& key) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it =
-      std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) { return kept.key == key; });
-  if (it == kept_.end()) return false;
+      std::find_if(kept_.begin(), kept_.end(), [&](const KeptPtr& one) { return one->key == key; });
+  if (it == kept_.end()) return nullptr;
   kept_.splice(kept_.begin(), kept_, it);
-  *found = kept_.front();
-  return true;
+  return kept_.front();
 }
 
-void Grammars::keep(Kept kept) {
+// What a request waits for stays, so that no flood of others makes it be made again.
+Grammars::KeptPtr Grammars::keep(Kept kept) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  kept_.push_front(std::move(kept));
-  if (kept_.size() > kMostKept) kept_.pop_back();
+  const auto added = std::make_shared<const Kept>(std::move(kept));
+  kept_.push_front(added);
+  for (auto it = std::prev(kept_.end()); kept_.size() > kMostKept && it != kept_.begin();) {
+    const auto before = std::prev(it);
+    if (it->use_count() == 1) kept_.erase(it);
+    it = before;
+  }
+  return added;
 }
 
 std::shared_ptr<grammar::Grammar> Grammars::compile(const std::string& text,
@@ -53,33 +61,30 @@ std::shared_ptr<grammar::Grammar> Grammars::compile(const std::string& text,
 
 std::shared_ptr<grammar::Grammar> Grammars::find(const std::string& key, bool has_control,
                                                  const Make& make) {
-  Kept kept;
-  if (has(key, &kept)) {
-    if (kept.grammar == nullptr) throw Error(kept.why);
-    return kept.grammar;
+  if (const KeptPtr known = kept(key); known != nullptr) {
+    if (known->grammar == nullptr) throw Error(known->why);
+    return known->grammar;
   }
   grammar::Limits little;
   little.n_compile_steps = kLittleWork;
+  Kept found{key, nullptr, ""};
   try {
-    kept.grammar = made(make, tokens(has_control), little);
+    found.grammar = made(make, tokens(has_control), little);
   } catch (const grammar::TooMuchWork&) {
     throw TakesLonger{key, has_control, make};
   }
-  kept.key = key;
-  keep(kept);
-  return kept.grammar;
+  return keep(std::move(found))->grammar;
 }
 
-void Grammars::make(const TakesLonger& wanted) {
-  Kept kept;
-  if (has(wanted.key, &kept)) return;  // somebody else has asked for it
-  kept.key = wanted.key;
+Grammars::KeptPtr Grammars::make(const TakesLonger& wanted) {
+  if (KeptPtr known = kept(wanted.key); known != nullptr) return known;  // others asked for it too
+  Kept found{wanted.key, nullptr, ""};
   try {
-    kept.grammar = made(wanted.make, tokens(wanted.has_control), {});
+    found.grammar = made(wanted.make, tokens(wanted.has_control), {});
   } catch (const Error& error) {
-    kept.why = error.what();
+    found.why = error.what();
   }
-  keep(std::move(kept));
+  return keep(std::move(found));
 }
 
 }  // namespace troika::server

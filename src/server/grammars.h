@@ -33,24 +33,26 @@ class Grammars {
   // of control tokens where `has_control`. Throws TakesLonger instead of much work.
   std::shared_ptr<grammar::Grammar> find(const std::string& key, bool has_control,
                                          const Make& make);
-  // Does the work: then find() has the grammar, or the error that it is.
-  void make(const TakesLonger& wanted);
-
- private:
   struct Kept {
     std::string key;
     std::shared_ptr<grammar::Grammar> grammar;  // null: it is none
     std::string why;
   };
+  using KeptPtr = std::shared_ptr<const Kept>;
+  // Does the work: find() has the grammar, or the error that it is, as long as somebody holds what
+  // this returns, however many others are asked for meanwhile.
+  KeptPtr make(const TakesLonger& wanted);
+
+ private:
   std::shared_ptr<const grammar::TokenTrie> tokens(bool has_control);
-  bool has(const std::string& key, Kept* found);
-  void keep(Kept kept);
+  KeptPtr kept(const std::string& key);
+  KeptPtr keep(Kept kept);
 
   const text::Tokenizer& tokenizer_;
   std::mutex mutex_;
   std::shared_ptr<const grammar::TokenTrie>
-      tokens_[2];         // without and with control tokens, once somebody needs them
-  std::list<Kept> kept_;  // the last one that was asked for first
+      tokens_[2];            // without and with control tokens, once somebody needs them
+  std::list<KeptPtr> kept_;  // the last one that was asked for first
 };
 
 }  // namespace troika::server

@@ -31,7 +31,7 @@ constexpr Post kPosts[] = {
     {"/v1/chat/completions", serve_chat},
     {"/chat/completions", serve_chat},
     {"/v1/completions", serve_completions},
-    {"/completions", serve_completions},
+    {"/completions", serve_completion},
     {"/completion", serve_completion},
     {"/v1/responses", serve_responses},
     {"/responses", serve_responses},
@@ -122,13 +122,15 @@ void Service::read(const ExchangePtr& exchange, Serve serve,
     serve(context_, exchange, object_from(request->body));
   } catch (const Grammars::TakesLonger& wanted) {
     slow_desk_.post(exchange, [this, exchange, serve, request, wanted] {
+      Grammars::KeptPtr held;
       try {
-        context_.grammars().make(wanted);
+        held = context_.grammars().make(wanted);
       } catch (const std::exception& error) {
         exchange->reply(refusal_response(request->path, Refused(500, error.what())));
         return;
       }
-      desk_.post(exchange, [this, exchange, serve, request] { read(exchange, serve, request); });
+      desk_.post(exchange,
+                 [this, exchange, serve, request, held] { read(exchange, serve, request); });
     });
   } catch (const Refused& refused) {
     exchange->reply(refusal_response(request->path, refused));

@@ -76,6 +76,36 @@ float between(Fields& fields, const std::string& name, float otherwise, float le
   return value;
 }
 
+// Samplers that other programs have and this one has not. Their clients name all of them in each
+// request: what says that one is off asks for nothing, and so do the settings of one that is off.
+void read_absent_samplers(Fields& fields) {
+  struct Absent {
+    const char* name;
+    float least_off, most_off;
+    std::vector<const char*> settings;
+  };
+  static const Absent kAbsent[] = {
+      {"typical_p", 1.0f, 1.0f, {}},
+      {"mirostat", 0.0f, 0.0f, {"mirostat_tau", "mirostat_eta"}},
+      {"dynatemp_range", 0.0f, 0.0f, {"dynatemp_exponent"}},
+      {"xtc_probability", 0.0f, 0.0f, {"xtc_threshold"}},
+      {"top_n_sigma", -1.0f, 0.0f, {}},
+      {"adaptive_target", -1.0f, -1.0f, {"adaptive_decay"}},
+      {"dry_multiplier",
+       0.0f,
+       0.0f,
+       {"dry_base", "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers"}},
+  };
+  for (const Absent& absent : kAbsent) {
+    const float value = fields.number(absent.name, absent.least_off);
+    if (value < absent.least_off || value > absent.most_off) {
+      fields.fail(absent.name, fmt::format("is {}, but this server has no such sampler: {} is off",
+                                           value, absent.least_off));
+    }
+    for (const char* const setting : absent.settings) fields.ignore(setting);
+  }
+}
+
 void read_stream(Fields& fields, Wanted* wanted) {
   wanted->is_stream = fields.flag("stream");
   wanted->wants_progress = fields.flag("return_progress") && wanted->is_stream;
@@ -131,6 +161,7 @@ void read_sampling(Fields& fields, const text::Tokenizer& tokenizer,
       fields.whole("repeat_last_n", s.penalty_window, -1, std::numeric_limits<int>::max()));
   s.frequency_penalty = between(fields, "frequency_penalty", s.frequency_penalty, -100.0f, 100.0f);
   s.presence_penalty = between(fields, "presence_penalty", s.presence_penalty, -100.0f, 100.0f);
+  read_absent_samplers(fields);
   read_biases(fields, tokenizer, &s.logit_bias);
   const int64_t seed = fields.whole("seed", -1);
   if (seed >= 0) s.seed = static_cast<uint64_t>(seed);

@@ -1,0 +1,68 @@
+#include "server/grammars.h"
+
+#include <gtest/gtest.h>
+
+#include "grammar/made_up_vocabulary.h"
+#include "text/tokenizer.h"
+#include "text/vocabulary.h"
+
+namespace troika::server {
+namespace {
+
+std::unique_ptr<text::Tokenizer> bytes_alone() {
+  text::Vocabulary v = text::empty_vocabulary(text::VocabularyKind::kSpm, "");
+  v.tokens = {"<unk>", "<s>", "</s>", "a"};
+  v.types = {text::TokenType::kUnknown, text::TokenType::kControl, text::TokenType::kControl,
+             text::TokenType::kNormal};
+  v.scores.assign(v.tokens.size(), 0.0f);
+  v.eos = grammar::kMadeUpEnd;
+  return text::make_tokenizer(v);
+}
+
+std::shared_ptr<grammar::Grammar> one_letter(std::shared_ptr<const grammar::TokenTrie> tokens,
+                                             const grammar::Limits& limits) {
+  return grammar::compile("a", grammar::Format::kRegex, std::move(tokens), {.limits = limits});
+}
+
+// A grammar that takes long, and how often it was made.
+struct Slow {
+  int n_made = 0;
+  Grammars::Make make = [this](std::shared_ptr<const grammar::TokenTrie> tokens,
+                               const grammar::Limits& limits) {
+    if (limits.n_compile_steps < grammar::Limits().n_compile_steps) {
+      throw grammar::TooMuchWork("It takes more steps.");
+    }
+    ++n_made;
+    return one_letter(std::move(tokens), limits);
+  };
+};
+
+void flood(Grammars& grammars, const std::string& name) {
+  for (int i = 0; i < 100; ++i) grammars.find(name + std::to_string(i), false, one_letter);
+}
+
+Grammars::TakesLonger wanted_of(Grammars& grammars, const Slow& slow) {
+  try {
+    grammars.find("slow", false, slow.make);
+  } catch (const Grammars::TakesLonger& wanted) {
+    return wanted;
+  }
+  ADD_FAILURE() << "it was made at once";
+  return {};
+}
+
+TEST(Grammars, KeepsWhatARequestWaitsForBesideAFloodOfOthers) {
+  const auto tokenizer = bytes_alone();
+  Grammars grammars(*tokenizer);
+  Slow slow;
+  Grammars::KeptPtr held = grammars.make(wanted_of(grammars, slow));
+  flood(grammars, "a");
+  EXPECT_EQ(grammars.find("slow", false, slow.make), held->grammar);
+  EXPECT_EQ(slow.n_made, 1);
+  held.reset();
+  flood(grammars, "b");
+  wanted_of(grammars, slow);  // it has gone: what is kept is bounded
+}
+
+}  // namespace
+}  // namespace troika::server
