@@ -217,8 +217,11 @@ void WeightStream::begin(Block* block) {
 }
 
 void WeightStream::end(Block* block, lanes::Status status) {
-  if (disk_.n_direct_reads() < n_reads_) forget_cached(*block);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
+  const bool may_be_cached = disk_.n_direct_reads() < n_reads_;
+  lock.unlock();
+  if (may_be_cached) forget_cached(*block);
+  lock.lock();
   block->end_us = clock_us();
   if (--n_reading_ == 0) counters_.read_us += block->end_us - read_start_us_;
   block->state = status == lanes::Status::kDone ? State::kReady : State::kFailed;
