@@ -215,12 +215,16 @@ TEST(Queue, WhatEndsBehindAFailedTaskDoesNotCount) {
     nodes[3].lane = 1;
     std::atomic<int> n_ran = 0, n_on_other = 0;
     TestMachine machine;
-    machine.add(std::make_unique<QueueLane>(
+    const QueueLane* lane = nullptr;
+    auto queue = std::make_unique<QueueLane>(
         "queue", 4, drops_behind, [&](const lanes::Executable& task, const lanes::Run&) {
           ++n_ran;
-          const bool fails = static_cast<const NumberedExecutable&>(task).id == 0;
-          return fails ? Status::kFailed : Status::kDone;
-        }));
+          if (static_cast<const NumberedExecutable&>(task).id != 0) return Status::kDone;
+          while (lane->most_unfinished() < 3) std::this_thread::yield();  // two are behind it
+          return Status::kFailed;
+        });
+    lane = queue.get();
+    machine.add(std::move(queue));
     machine.add(
         std::make_unique<DirectLane>([&](const lanes::Executable&, const lanes::Run&) -> Status {
           ++n_on_other;
