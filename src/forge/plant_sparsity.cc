@@ -91,7 +91,7 @@ std::vector<double> live_frequencies(const SparsityLaw& law, size_t n) {
 
 SparsityPlanter::SparsityPlanter(const SparsityLaw& law, const model::KnownModel& model,
                                  uint64_t seed)
-    : law_(law), model_(model), seed_(seed), is_double_(model.activation == "drelu") {
+    : law_(law), seed_(seed), is_double_(model.activation == "drelu") {
   // With ReLU of both factors a neuron cannot be live more often than the second one lets it.
   const double most = is_double_ ? 0.6 : 0.9;
   if (!(law.live > 0.0 && law.live <= most)) {

@@ -55,7 +55,6 @@ class SparsityPlanter {
   MakeRow head_rows(const model::KnownTensor& tensor, tensor::Type type) const;
 
   SparsityLaw law_;
-  const model::KnownModel& model_;
   uint64_t seed_;
   bool is_double_;                   // ReLU of both factors
   std::vector<double> frequencies_;  // of the neurons, the most frequent first

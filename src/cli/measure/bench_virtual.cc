@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/bytes_text.h"
 #include "base/clock.h"
 #include "cli/load.h"
 #include "cli/output.h"

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "base/bytes_text.h"
 #include "base/clock.h"
 #include "cli/load.h"
 #include "cli/output.h"

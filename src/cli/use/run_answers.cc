@@ -6,6 +6,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/system.h"
