@@ -1,6 +1,7 @@
 // Answers that are held to a grammar fit it, and neither drafts nor company change them.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -33,6 +34,14 @@ constexpr const char* kSchema = R"({
   "additionalProperties": false
 })";
 
+// Behind 24 letters that must come, each as itself or in the six bytes of JSON, stands a choice
+// that takes long: whether a text of the second kind can be completed is a search among 7 x 11 x 13
+// states. The first kind is seen at once.
+constexpr const char* kSlowSchema = R"({"type": "string", "allOf": [
+  {"pattern": "^x{24}(b|a(.{7})+)$"}, {"pattern": "^x{24}(b|a(.{11})+)$"},
+  {"pattern": "^x{24}(b|a(.{13})+)$"}]})";
+constexpr int kMostTokens = 200;
+
 class ConstrainedAnswers : public testing::Test {
  protected:
   ConstrainedAnswers() {
@@ -41,8 +50,11 @@ class ConstrainedAnswers : public testing::Test {
     model.context = 256;
     options_.memory.context = 256;
     tiny_ = std::make_unique<TinyEngine>(model, options_);
-    grammar_ = grammar::compile(kSchema, grammar::Format::kJsonSchema,
-                                std::make_shared<grammar::TokenTrie>(engine().tokenizer()));
+    grammar_ = compiled(kSchema);
+  }
+  std::shared_ptr<grammar::Grammar> compiled(const char* schema) {
+    return grammar::compile(schema, grammar::Format::kJsonSchema,
+                            std::make_shared<grammar::TokenTrie>(engine().tokenizer()));
   }
   engine::Engine& engine() { return *tiny_->engine; }
 
@@ -63,9 +75,9 @@ class ConstrainedAnswers : public testing::Test {
     std::shared_ptr<Constraint> constraint;
     std::unique_ptr<draft::Drafter> drafter;
   };
-  Held hold(uint64_t seed, const std::string& kind) {
+  Held hold(uint64_t seed, const std::string& kind, const Constraint::Elsewhere& elsewhere = {}) {
     Held held;
-    held.constraint = std::make_shared<Constraint>(grammar_, prompt(seed).size());
+    held.constraint = std::make_shared<Constraint>(grammar_, prompt(seed).size(), elsewhere);
     engine::DraftOptions draft;
     draft.kind = kind;
     draft.fixed_width = kind == "none" ? 0 : 8;
@@ -78,10 +90,21 @@ class ConstrainedAnswers : public testing::Test {
     engine::Sampler sampler(sampling(seed), held.constraint.get());
     engine::GenerateOptions options;
     options.drafter = held.drafter.get();
+    options.most_tokens = kMostTokens;
     engine::Session session(engine());
     Generated g = generate(session, prompt(seed), sampler, options, {});
     if (n_accepted != nullptr) *n_accepted += held.drafter->statistics().n_accepted;
     return g;
+  }
+
+  int submit(engine::Batcher& batcher, uint64_t seed, const Held& held) {
+    engine::AnswerRequest request;
+    request.prompt = prompt(seed);
+    request.sampler = sampling(seed);
+    request.mask = held.constraint.get();
+    request.options.drafter = held.drafter.get();
+    request.options.most_tokens = kMostTokens;
+    return batcher.submit(std::move(request));
   }
 
   prepare::Options options_;
@@ -120,18 +143,76 @@ TEST_F(ConstrainedAnswers, AreTheSameInCompany) {
   std::vector<Held> held;
   for (uint64_t seed = 0; seed < 6; ++seed) {
     held.push_back(hold(seed, seed % 3 == 0 ? "none" : "context"));
-    engine::AnswerRequest request;
-    request.prompt = prompt(seed);
-    request.sampler = sampling(seed);
-    request.mask = held.back().constraint.get();
-    request.options.drafter = held.back().drafter.get();
-    batcher.submit(std::move(request));
+    submit(batcher, seed, held.back());
   }
   while (batcher.step()) {
   }
   for (uint64_t seed = 0; seed < 6; ++seed) {
     EXPECT_EQ(batcher.take(static_cast<int>(seed)).tokens, alone(seed, "none").tokens);
   }
+}
+
+// Who asks for such a mask pauses until it is there, with all that others do in between, and has
+// the text that it would have had.
+TEST_F(ConstrainedAnswers, PauseWhileASlowMaskIsMadeElsewhere) {
+  std::vector<std::function<void()>> works;
+  const auto elsewhere = [&](std::function<void()> work) { works.push_back(std::move(work)); };
+  for (const char* const kind : {"none", "context"}) {
+    grammar_ = compiled(kSchema);
+    engine::Batcher batcher(engine());
+    const Held quick = hold(0, kind, elsewhere);
+    const int quick_answer = submit(batcher, 0, quick);
+    grammar_ = compiled(kSlowSchema);
+    const Held slow = hold(1, kind, elsewhere), second = hold(2, kind, elsewhere);
+    const int slow_answer = submit(batcher, 1, slow), second_answer = submit(batcher, 2, second);
+    while (batcher.step()) {
+    }
+    EXPECT_TRUE(batcher.is_done(quick_answer));
+    EXPECT_FALSE(batcher.is_done(slow_answer) || batcher.is_done(second_answer));
+    EXPECT_EQ(works.size(), 2u);
+    size_t n_done = 0;
+    while (n_done < works.size()) {
+      works[n_done++]();
+      while (batcher.step()) {
+      }
+    }
+    const Generated texts[] = {batcher.take(slow_answer), batcher.take(second_answer)};
+    for (uint64_t seed : {1, 2}) {
+      grammar_ = compiled(kSlowSchema);  // anew, so that nothing is known
+      const Generated& text = texts[seed - 1];
+      EXPECT_GT(text.text.size(), 24u);
+      EXPECT_EQ(text.tokens, alone(seed, "none").tokens);
+    }
+    works.clear();
+  }
+}
+
+// Too much work is too much elsewhere, too, and whoever leaves has nothing made.
+TEST_F(ConstrainedAnswers, EndWhereAMaskTakesTooMuchElsewhere) {
+  std::vector<std::function<void()>> works;
+  const auto elsewhere = [&](std::function<void()> work) { works.push_back(std::move(work)); };
+  grammar::CompileOptions options;
+  options.limits.n_mask_steps = 30'000;
+  grammar_ = grammar::compile(kSlowSchema, grammar::Format::kJsonSchema,
+                              std::make_shared<grammar::TokenTrie>(engine().tokenizer()), options);
+  engine::Batcher batcher(engine());
+  Held held = hold(1, "none", elsewhere), gone = hold(2, "none", elsewhere);
+  const int answer = submit(batcher, 1, held);
+  while (batcher.step()) {
+  }
+  ASSERT_EQ(works.size(), 1u);
+  works[0]();
+  while (batcher.step()) {
+  }
+  EXPECT_THROW(batcher.take(answer), grammar::TooMuchWork);
+  submit(batcher, 2, gone);
+  while (batcher.step()) {
+  }
+  ASSERT_EQ(works.size(), 2u);
+  gone = {};
+  const size_t n_before = grammar_->n_expressions();
+  works[1]();
+  EXPECT_EQ(grammar_->n_expressions(), n_before);
 }
 
 // What a text says again and again is guessed, but not where the grammar forbids it.

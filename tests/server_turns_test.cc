@@ -19,14 +19,17 @@ class ServerTurns : public test_support::ServerTest {
  protected:
   // Asks for a grammar that takes seconds: the shortest text has 17 x 19 x 23 characters.
   static void send_slow(HttpClient& client) {
-    const std::string body = chat(
-        R"(,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"allOf":)"
-        R"([{"type":"string","pattern":"^(.{17})+$"},{"pattern":"^(.{19})+$"},)"
-        R"({"pattern":"^(.{23})+$"}]}}})");
-    client.send(
-        "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
-        "Content-Type: application/json\r\nContent-Length: " +
-        std::to_string(body.size()) + "\r\n\r\n" + body);
+    send_json(
+        client, "/v1/chat/completions",
+        chat(
+            R"(,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"allOf":)"
+            R"([{"type":"string","pattern":"^(.{17})+$"},{"pattern":"^(.{19})+$"},)"
+            R"({"pattern":"^(.{23})+$"}]}}})"));
+  }
+  static void send_json(HttpClient& client, const std::string& path, const std::string& body) {
+    client.send("POST " + path + " HTTP/1.1\r\nHost: localhost\r\n" +
+                "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +
+                "\r\n\r\n" + body);
   }
 };
 
@@ -56,6 +59,33 @@ TEST_F(ServerTurns, AnswersOthersWhileASlowGrammarIsRead) {
   EXPECT_NE(refused["error"]["message"].get<std::string>().find("Make it simpler"),
             std::string::npos)
       << refused;
+}
+
+// A mask that takes long is made elsewhere, too: who answers beside it goes on meanwhile.
+TEST_F(ServerTurns, AnswersOthersWhileASlowMaskIsMade) {
+  start();
+  HttpClient slow = client();
+  std::string schema = R"({"type":"string","allOf":[)";
+  for (const char* const n : {"17", "19", "23"}) {
+    schema += std::string(R"({"pattern":"^x{24}(b|a(.{)") + n + R"(})+)$"},)";
+  }
+  schema.back() = ']';
+  send_json(slow, "/v1/completions",
+            R"({"prompt":"a","max_tokens":200,"json_schema":)" + schema + "}}");
+  std::atomic<bool> is_answered = false;
+  HttpAnswer slow_answer;
+  std::thread reader([&] {
+    slow_answer = slow.read_answer();
+    is_answered.store(true);
+  });
+  const Json quick =
+      post("/v1/completions", R"({"prompt":"a","max_tokens":300,"ignore_eos":true})");
+  EXPECT_FALSE(is_answered.load());
+  EXPECT_EQ(quick["usage"]["completion_tokens"], 300);
+  reader.join();
+  EXPECT_EQ(slow_answer.status, 200) << slow_answer.body;
+  const std::string text = Json::parse(slow_answer.body)["choices"][0]["text"];
+  EXPECT_GT(text.size(), 24u);
 }
 
 // Whoever reads requests and whoever makes slow grammars hand work to each other to the end.

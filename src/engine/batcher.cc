@@ -32,11 +32,12 @@ struct Batcher::Entry {
     const std::atomic<bool>* cancel = request.options.cancel;
     return cancel != nullptr && cancel->load(std::memory_order_relaxed);
   }
-  // Its prompt is read, and a step of it may be taken now.
+  // Its prompt is read, and a step of it may be taken now: nobody's pass waits for its mask.
   bool may_step() const {
     const std::atomic<bool>* pause = request.options.pause;
     const bool is_paused = pause != nullptr && pause->load(std::memory_order_relaxed);
-    return state == State::kStepping && !is_paused;
+    if (state != State::kStepping || is_paused) return false;
+    return request.mask == nullptr || request.mask->is_ready(session->history());
   }
   // What is left of its prompt, as far as anybody can say.
   int n_unread() const {

@@ -19,7 +19,7 @@ namespace troika::engine {
 struct AnswerRequest {
   std::vector<Token> prompt;
   SamplerOptions sampler{};
-  LogitMask* mask = nullptr;  // must outlive the answer
+  LogitMask* mask = nullptr;  // must outlive the answer; no step is taken before it is ready
   GenerateOptions options{};  // a drafter serves this answer alone
   TextSink sink{};
 };
@@ -50,7 +50,7 @@ class Batcher {
   // than the smallest one or 150 ms, as far as the times of earlier parts can tell. Of several
   // prompts the one with the least left goes first; each turn that another one waits counts as a
   // chunk less of its own. Returns false where nothing is left to do, but perhaps answers that
-  // pause.
+  // pause, or whose masks are made elsewhere.
   bool step();
 
   bool is_done(int answer) const;

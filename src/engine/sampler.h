@@ -30,6 +30,9 @@ struct SamplerOptions {
 class LogitMask {
  public:
   virtual ~LogitMask() = default;
+  // Whether what may follow `history` is known by now; false: it is found out elsewhere meanwhile.
+  // Who shares passes with others asks this before each step.
+  virtual bool is_ready(std::span<const Token>) { return true; }
   // Sets the logits of tokens that must not follow `history` to minus infinity.
   virtual void apply(std::span<const Token> history, std::span<float> logits) = 0;
 };

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "grammar/readers.h"
 
@@ -58,18 +60,40 @@ std::shared_ptr<Grammar> compile(const Grammar::Build& build,
   return std::make_shared<Grammar>(build, std::move(tokens), limits);
 }
 
-Matcher::Matcher(std::shared_ptr<Grammar> grammar) : grammar_(std::move(grammar)) {
+Matcher::Matcher(std::shared_ptr<Grammar> grammar)
+    : grammar_(std::move(grammar)), n_most_steps_(grammar_->limits_.n_mask_steps) {
   states_.push_back(grammar_->start_);
 }
 
+void Matcher::hurry(uint64_t n_most_steps) {
+  n_most_steps_ = std::min(n_most_steps, grammar_->limits_.n_mask_steps);
+  waits_ = false;
+}
+
+void Matcher::take_time() {
+  n_most_steps_ = grammar_->limits_.n_mask_steps;
+  waits_ = true;
+}
+
+// Each turn has its own steps.
+std::unique_lock<std::mutex> Matcher::take_turn() const {
+  std::unique_lock<std::mutex> lock(grammar_->mutex_, std::defer_lock);
+  if (waits_) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    throw TooMuchWork("Somebody else asks the grammar now. Ask again.");
+  }
+  grammar_->pool_.allow_steps(n_most_steps_);
+  return lock;
+}
+
 void Matcher::allowed(TokenSet* set) {
-  const std::lock_guard<std::mutex> lock(grammar_->mutex_);
+  const auto turn = take_turn();
   const Expr state = states_.back();
   if (state == kEnded) {
     set->resize(grammar_->tokens().n_tokens());
     return;
   }
-  grammar_->pool_.allow_steps(grammar_->limits_.n_mask_steps);
   grammar_->masks_.allowed(state, set);
   if (grammar_->pool_.nullable(state)) set->add_all(grammar_->tokens().ends());
 }
@@ -81,7 +105,6 @@ Expr Matcher::state_behind(Token token) {
   if (tokens.is_end(token)) return grammar_->pool_.nullable(state) ? kEnded : Pool::kNone;
   const std::string_view bytes = tokens.bytes(token);
   if (bytes.empty()) return Pool::kNone;
-  grammar_->pool_.allow_steps(grammar_->limits_.n_mask_steps);
   for (const char byte : bytes) {
     state = grammar_->pool_.step(state, static_cast<uint8_t>(byte));
     if (state == Pool::kNone) break;
@@ -90,12 +113,12 @@ Expr Matcher::state_behind(Token token) {
 }
 
 bool Matcher::is_allowed(Token token) {
-  const std::lock_guard<std::mutex> lock(grammar_->mutex_);
+  const auto turn = take_turn();
   return state_behind(token) != Pool::kNone;
 }
 
 bool Matcher::advance(Token token) {
-  const std::lock_guard<std::mutex> lock(grammar_->mutex_);
+  const auto turn = take_turn();
   const Expr state = state_behind(token);
   if (state == Pool::kNone) return false;
   states_.push_back(state);
@@ -108,14 +131,13 @@ void Matcher::back(int n_tokens) {
 }
 
 bool Matcher::may_end() const {
-  const std::lock_guard<std::mutex> lock(grammar_->mutex_);
+  const auto turn = take_turn();
   return states_.back() != kEnded && grammar_->pool_.nullable(states_.back());
 }
 
 std::string Matcher::forced(size_t most_bytes) {
-  const std::lock_guard<std::mutex> lock(grammar_->mutex_);
+  const auto turn = take_turn();
   Pool& pool = grammar_->pool_;
-  pool.allow_steps(grammar_->limits_.n_mask_steps);
   std::string bytes;
   Expr state = states_.back();
   while (state != kEnded && bytes.size() < most_bytes && !pool.nullable(state)) {

@@ -2,6 +2,7 @@
 // answer and say which tokens may come next. See docs/grammar.md.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -66,6 +67,11 @@ class Matcher {
   explicit Matcher(std::shared_ptr<Grammar> grammar);
 
   const Grammar& grammar() const { return *grammar_; }
+  // From now on nothing takes more than so many steps, nor waits for another matcher of the same
+  // grammar: where it would, TooMuchWork is thrown, and what was found out so far is kept.
+  void hurry(uint64_t n_most_steps);
+  // As at the beginning: what takes long may, and other matchers are waited for.
+  void take_time();
   // The tokens that may come next: those after which the text can still be completed, and where it
   // may end also the vocabulary's end tokens.
   void allowed(TokenSet* set);
@@ -81,9 +87,12 @@ class Matcher {
 
  private:
   static constexpr Expr kEnded = Pool::kUnknown;  // behind an end token
+  std::unique_lock<std::mutex> take_turn() const;
   Expr state_behind(Token token);
 
   std::shared_ptr<Grammar> grammar_;
+  uint64_t n_most_steps_;
+  bool waits_ = true;
   std::vector<Expr> states_;  // before the first token, then behind each
 };
 

@@ -93,6 +93,25 @@ TEST(Matcher, EndsOnlyWhereItMay) {
   EXPECT_TRUE(matcher.advance(3 + 'b'));
 }
 
+// A matcher in a hurry stops where work is too much, and goes on from there when it has time.
+TEST(Matcher, InAHurryDoesLittleAndWaitsForNobody) {
+  const auto json = compiled(kJson, Format::kGbnf);
+  Matcher patient(json), hurried(json);
+  hurried.hurry(3);
+  TokenSet set, all;
+  EXPECT_THROW(hurried.allowed(&set), TooMuchWork);
+  patient.allowed(&all);
+  hurried.allowed(&set);  // of what is known nothing is left to do
+  EXPECT_TRUE(set == all);
+  Matcher unhurried = hurried;
+  unhurried.take_time();
+  ASSERT_TRUE(unhurried.advance(3 + '['));
+  unhurried.allowed(&all);
+  ASSERT_TRUE(hurried.advance(3 + '['));
+  hurried.allowed(&set);
+  EXPECT_TRUE(set == all);
+}
+
 // A mask that is made again after all were given up is the same one.
 TEST(Matcher, MasksAreTheSameWithoutRoomToKeepThem) {
   CompileOptions none;

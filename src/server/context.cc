@@ -28,6 +28,9 @@ Context::Context(engine::Engine& engine, Options options)
   if (options_.forced_text) forced_ = tokenizer().encode(*options_.forced_text, {false, true});
 }
 
+// Its work wakes the worker, which goes before it.
+Context::~Context() { slow_desk_.stop(); }
+
 const engine::ChatFormat& Context::chat() const {
   if (chat_) return *chat_;
   throw Refused(400, fmt::format("This model cannot be talked with, only be continued, as by "
@@ -63,8 +66,10 @@ void Context::check(const Wanted& wanted) const {
   }
 }
 
-std::shared_ptr<Job> Context::make_job(const Wanted& wanted, int index) const {
+std::shared_ptr<Job> Context::make_job(const std::shared_ptr<http::Exchange>& exchange,
+                                       const Wanted& wanted, int index) {
   auto job = std::make_shared<Job>();
+  job->exchange = exchange;
   job->index = index;
   job->prompt = wanted.prompts[static_cast<size_t>(index / wanted.n_computed)];
   job->sampler = wanted.sampler;
@@ -77,7 +82,14 @@ std::shared_ptr<Job> Context::make_job(const Wanted& wanted, int index) const {
   if (options_.forced_text) {
     job->mask = std::make_shared<GivenText>(job->prompt.size(), forced_, tokenizer().ends());
   } else if (wanted.grammar != nullptr) {
-    constraint = std::make_shared<engine::Constraint>(wanted.grammar, job->prompt.size());
+    const auto elsewhere = [this, exchange](std::function<void()> work) {
+      slow_desk_.post(exchange, [this, work = std::move(work)] {
+        work();
+        worker_.look_again();
+      });
+    };
+    constraint =
+        std::make_shared<engine::Constraint>(wanted.grammar, job->prompt.size(), elsewhere);
     job->mask = constraint;
   }
   if (wanted.n_logprobs >= 0 || wanted.n_computed > wanted.n_returned) {
@@ -96,8 +108,7 @@ void Context::start(const std::shared_ptr<http::Exchange>& exchange, const Wante
   const auto answers = std::make_shared<Answers>(wanted, std::move(writer), make_reader);
   std::vector<std::shared_ptr<Job>> jobs;
   for (int i = 0; i < wanted.n_answers(); ++i) {
-    jobs.push_back(make_job(wanted, i));
-    jobs.back()->exchange = exchange;
+    jobs.push_back(make_job(exchange, wanted, i));
     jobs.back()->reply = answers;
   }
   if (wanted.is_stream) {

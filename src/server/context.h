@@ -12,6 +12,7 @@
 #include "engine/constrain/constraint.h"
 #include "server/answers.h"
 #include "server/calls/shape.h"
+#include "server/desk.h"
 #include "server/grammars.h"
 #include "server/kept/kept_prefixes.h"
 #include "server/wanted.h"
@@ -39,6 +40,7 @@ class Context {
  public:
   // The engine must outlive it.
   Context(engine::Engine& engine, Options options);
+  ~Context();
 
   engine::Engine& engine() { return engine_; }
   const text::Tokenizer& tokenizer() const { return engine_.tokenizer(); }
@@ -46,6 +48,8 @@ class Context {
   Worker& worker() { return worker_; }
   const Worker& worker() const { return worker_; }
   Grammars& grammars() { return grammars_; }
+  // Makes grammars and masks that take long.
+  Desk& slow_desk() { return slow_desk_; }
   // What a request does not say of how tokens are chosen.
   engine::SamplerOptions sampler() const;
   int64_t started_s() const { return started_s_; }  // since 1970
@@ -69,7 +73,8 @@ class Context {
 
  private:
   void check(const Wanted& wanted) const;
-  std::shared_ptr<Job> make_job(const Wanted& wanted, int index) const;
+  std::shared_ptr<Job> make_job(const std::shared_ptr<http::Exchange>& exchange,
+                                const Wanted& wanted, int index);
 
   engine::Engine& engine_;
   const Options options_;
@@ -83,6 +88,7 @@ class Context {
   Grammars grammars_;
   std::mutex mutex_;
   std::vector<std::pair<const http::Exchange*, std::weak_ptr<Answers>>> live_;
+  Desk slow_desk_{Desk::Pace::kBehindOthers};
   Worker worker_;  // ends first
 };
 

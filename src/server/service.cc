@@ -71,7 +71,7 @@ Service::Service(engine::Engine& engine, Options options) : context_(engine, std
 // Each desk posts to the other: both threads end before either goes.
 Service::~Service() {
   desk_.stop();
-  slow_desk_.stop();
+  context_.slow_desk().stop();
 }
 
 http::Response Service::refusal(const http::Refusal& refusal) {
@@ -121,7 +121,8 @@ void Service::read(const ExchangePtr& exchange, Serve serve,
   try {
     serve(context_, exchange, object_from(request->body));
   } catch (const Grammars::TakesLonger& wanted) {
-    slow_desk_.post(exchange, [this, exchange, serve, request, wanted] {
+    // Whoever wants a grammar that takes long is read again when it is there.
+    context_.slow_desk().post(exchange, [this, exchange, serve, request, wanted] {
       Grammars::KeptPtr held;
       try {
         held = context_.grammars().make(wanted);

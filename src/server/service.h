@@ -36,8 +36,6 @@ class Service : public http::Handler {
   Context context_;
   const http::ServerStatistics* statistics_ = nullptr;
   Desk desk_;
-  // Makes the grammars that take long; whoever wants one is read at the other desk again.
-  Desk slow_desk_{Desk::Pace::kBehindOthers};
 };
 
 }  // namespace troika::server

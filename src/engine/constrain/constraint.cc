@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -15,6 +16,11 @@ constexpr size_t kMostForcedBytes = 256;
 // drafter corrects both by experience.
 constexpr float kChance = 0.97f;
 constexpr float kLastChance = 0.5f;
+// Others wait for so much work on a mask, some milliseconds: most take none, since what they ask
+// for is known.
+constexpr uint64_t kLittleWork = 20'000;
+
+[[noreturn]] void throw_left() { throw Error("The answer left its grammar; somebody changed it."); }
 
 // Minus infinity for all logits but those of the set; a vocabulary may have fewer tokens.
 void forbid_others(const grammar::TokenSet& allowed, std::span<float> logits) {
@@ -38,12 +44,43 @@ void forbid_others(const grammar::TokenSet& allowed, std::span<float> logits) {
 
 }  // namespace
 
-Constraint::Constraint(std::shared_ptr<grammar::Grammar> grammar, size_t n_prompt)
-    : matcher_(std::move(grammar)), n_prompt_(n_prompt) {
+// A mask that is made elsewhere. Before it is done, only that work touches what is not atomic.
+struct Constraint::Awaited {
+  explicit Awaited(const grammar::Matcher& from) : matcher(from) { matcher.take_time(); }
+
+  void work() {
+    if (!is_wanted.load(std::memory_order_relaxed)) return;
+    try {
+      for (const Token token : behind) {
+        if (!matcher.advance(token)) throw_left();
+      }
+      matcher.allowed(&allowed);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    is_done.store(true, std::memory_order_release);
+  }
+
+  grammar::Matcher matcher;
+  std::vector<Token> behind;  // tokens to follow first
+  grammar::TokenSet allowed;
+  std::exception_ptr error;
+  std::atomic<bool> is_done = false;
+  std::atomic<bool> is_wanted = true;
+};
+
+Constraint::Constraint(std::shared_ptr<grammar::Grammar> grammar, size_t n_prompt,
+                       Elsewhere elsewhere)
+    : matcher_(std::move(grammar)), n_prompt_(n_prompt), elsewhere_(std::move(elsewhere)) {
+  if (elsewhere_) matcher_.hurry(kLittleWork);
   if (matcher_.grammar().tokens().ends().size() > 0) return;
   throw Error(
       "The model's vocabulary has no token that ends an answer, so that an answer under a grammar "
       "could never end. Use a model whose file names an end token.");
+}
+
+Constraint::~Constraint() {
+  if (awaited_ != nullptr) awaited_->is_wanted.store(false, std::memory_order_relaxed);
 }
 
 // Takes back what is no longer there, and goes on with what came.
@@ -55,17 +92,65 @@ void Constraint::follow(std::span<const Token> text) {
       answer_.begin());
   matcher_.back(matcher_.n_tokens() - static_cast<int>(common));
   answer_.resize(common);
+  if (mask_place_ > common) mask_place_ = kNoMask;
   for (const Token token : answer.subspan(common)) {
-    if (!matcher_.advance(token)) throw Error("The answer left its grammar; somebody changed it.");
+    if (!matcher_.advance(token)) throw_left();
     answer_.push_back(token);
   }
+}
+
+// The mask behind the history, unless that is the one that is there.
+void Constraint::make_mask(std::span<const Token> history) {
+  if (error_) std::rethrow_exception(error_);
+  follow(history);
+  if (mask_place_ == answer_.size()) return;
+  mask_place_ = kNoMask;
+  matcher_.allowed(&allowed_);
+  mask_place_ = answer_.size();
+}
+
+void Constraint::ask_elsewhere(std::span<const Token> history) {
+  awaited_ = std::make_shared<Awaited>(matcher_);
+  const std::span<const Token> behind = history.subspan(n_prompt_ + answer_.size());
+  awaited_->behind.assign(behind.begin(), behind.end());
+  elsewhere_([awaited = awaited_] { awaited->work(); });
+}
+
+// Goes on where that work has ended.
+void Constraint::take_awaited() {
+  const std::shared_ptr<Awaited> done = std::exchange(awaited_, nullptr);
+  error_ = done->error;
+  if (error_) return;
+  matcher_ = std::move(done->matcher);
+  matcher_.hurry(kLittleWork);
+  answer_.insert(answer_.end(), done->behind.begin(), done->behind.end());
+  allowed_ = std::move(done->allowed);
+  mask_place_ = answer_.size();
+}
+
+// What stands in the mask's way is said by `apply`.
+bool Constraint::is_ready(std::span<const Token> history) {
+  if (!elsewhere_) return true;
+  if (awaited_ != nullptr) {
+    if (!awaited_->is_done.load(std::memory_order_acquire)) return false;
+    take_awaited();
+  }
+  if (error_) return true;
+  try {
+    make_mask(history);
+  } catch (const grammar::TooMuchWork&) {
+    ask_elsewhere(history);
+    return false;
+  } catch (const Error&) {
+    return true;
+  }
+  return true;
 }
 
 void Constraint::apply(std::span<const Token> history, std::span<float> logits) {
   const RealClock clock;
   const double start_us = clock.now_us();
-  follow(history);
-  matcher_.allowed(&allowed_);
+  make_mask(history);
   forbid_others(allowed_, logits);
   const double us = clock.now_us() - start_us;
   ++statistics_.n_masks;

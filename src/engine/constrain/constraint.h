@@ -3,6 +3,9 @@
 // model chooses among what is allowed.
 #pragma once
 
+#include <atomic>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -16,10 +19,17 @@ namespace troika::engine {
 
 class Constraint : public LogitMask, public draft::Rules {
  public:
-  // The answer begins behind `n_prompt` tokens of the history. Throws Error where the vocabulary
-  // has no token with which an answer ends.
-  Constraint(std::shared_ptr<grammar::Grammar> grammar, size_t n_prompt);
+  // Has work done at another time, by another thread.
+  using Elsewhere = std::function<void(std::function<void()> work)>;
 
+  // The answer begins behind `n_prompt` tokens of the history. With `elsewhere` a mask that takes
+  // more than some milliseconds is made there: it is ready some time after that work was done, and
+  // `apply` throws TooMuchWork before. Without it every mask is made at once. Throws Error where
+  // the vocabulary has no token with which an answer ends.
+  Constraint(std::shared_ptr<grammar::Grammar> grammar, size_t n_prompt, Elsewhere elsewhere = {});
+  ~Constraint() override;
+
+  bool is_ready(std::span<const Token> history) override;
   void apply(std::span<const Token> history, std::span<float> logits) override;
 
   void begin(std::span<const Token> text) override;
@@ -29,7 +39,7 @@ class Constraint : public LogitMask, public draft::Rules {
   // Tokens in which the text that must follow `text` can be written; none where there is a choice.
   void forced(std::span<const Token> text, std::vector<Token>* tokens);
 
-  // What masks took, to be shown.
+  // What masks took while somebody waited for them, to be shown.
   struct Statistics {
     int64_t n_masks = 0;
     double sum_us = 0.0;
@@ -38,12 +48,22 @@ class Constraint : public LogitMask, public draft::Rules {
   const Statistics& statistics() const { return statistics_; }
 
  private:
+  struct Awaited;
+  static constexpr size_t kNoMask = ~size_t{0};
+
   void follow(std::span<const Token> text);
+  void make_mask(std::span<const Token> history);
+  void ask_elsewhere(std::span<const Token> history);
+  void take_awaited();
 
   grammar::Matcher matcher_;
   size_t n_prompt_;
   std::vector<Token> answer_;  // that the matcher has followed; what was entered stands behind it
   grammar::TokenSet allowed_;
+  size_t mask_place_ = kNoMask;  // behind so many tokens of the answer that is the mask
+  Elsewhere elsewhere_;
+  std::shared_ptr<Awaited> awaited_;  // null: nothing is made elsewhere
+  std::exception_ptr error_;          // that has ended such work
   Statistics statistics_;
 };
 

@@ -28,6 +28,9 @@ class LogprobRecorder : public LogitMask {
   LogprobRecorder(size_t n_prompt, int n_top, LogitMask* inner)
       : n_prompt_(n_prompt), n_top_(n_top), inner_(inner) {}
 
+  bool is_ready(std::span<const Token> history) override {
+    return inner_ == nullptr || inner_->is_ready(history);
+  }
   void apply(std::span<const Token> history, std::span<float> logits) override;
   // The next token of the answer is this one.
   TokenLogprobs take(Token token);
