@@ -201,6 +201,7 @@ void Pool::join_heads(std::vector<Expr>* list) {
   const auto head = [&](Expr e) { return nodes_[e].kind == Kind::kConcat ? nodes_[e].a : e; };
   std::stable_sort(list->begin(), list->end(), [&](Expr x, Expr y) { return head(x) < head(y); });
   std::vector<Expr> joined;
+  joined.reserve(list->size());
   for (size_t first = 0; first < list->size();) {
     const Expr a = head((*list)[first]);
     size_t last = first;

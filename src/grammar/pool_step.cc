@@ -175,6 +175,7 @@ Expr Pool::raw_step(Expr e, uint8_t byte) {
     }
     case Kind::kAny: {
       std::vector<Expr> list;
+      list.reserve(node.b);
       for (uint32_t i = 0; i < node.b; ++i) list.push_back(step(lists_[node.a + i], byte));
       return any(list);
     }
@@ -195,6 +196,7 @@ Expr Pool::raw_step(Expr e, uint8_t byte) {
 Expr Pool::step_all(Expr e, uint8_t byte) {
   const Node node = nodes_[e];
   std::vector<Expr> list;
+  list.reserve(node.b);
   for (uint32_t i = 0; i < node.b; ++i) {
     list.push_back(step(lists_[node.a + i], byte));
     if (list.back() == kNone) return kNone;
