@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "grammar/regex.h"
+#include "grammar/regex/regex.h"
 #include "grammar/schema/schema_reader.h"
 
 namespace troika::grammar::schema {

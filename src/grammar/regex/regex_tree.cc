@@ -1,4 +1,4 @@
-#include "grammar/regex_tree.h"
+#include "grammar/regex/regex_tree.h"
 
 #include <fmt/format.h>
 

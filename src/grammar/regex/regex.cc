@@ -1,10 +1,10 @@
-#include "grammar/regex.h"
+#include "grammar/regex/regex.h"
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "grammar/readers.h"
-#include "grammar/regex_tree.h"
+#include "grammar/regex/regex_tree.h"
 
 namespace troika::grammar {
 namespace {
