@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Measures sparse attention on the real model and writes the tables of docs/shadowattn.md, one command for each.
 
-Usage: scripts/attention_tables.py accuracy|tasks|ablation [--again] [--kept] [--threads N] [--data FOLDER] [--program FILE]
+Usage: scripts/attention_tables.py accuracy|tasks|ablation|estimate [--again] [--kept] [--threads N] [--data FOLDER] [--program FILE]
 
 The model is what scripts/real_model.py fetches. The data folder is $TROIKA_DATA or --data. Every result is kept in
 build/attention (losses of single tokens in losses/) as soon as it is measured, so that an interrupted table goes on where it
-stopped; --again forgets those of the command first, --kept writes the table with what is there and measures nothing.
+stopped; --again forgets those of the command first, --kept writes the table with what is there and measures nothing,
+--no-times leaves the times of `ablation` out, which want a quiet machine.
 """
 import argparse
 import json
@@ -64,7 +65,7 @@ def tuned(options, rule, percent):
     folder = WORK / f"tuned-{rule}-{percent}"
     if options.may_measure and not any(folder.glob("troika/plan-*")):
         run("env", f"XDG_CACHE_HOME={folder}", options.program, "tune", options.model, "--text",
-            beginning(options, CALIBRATION, CALIBRATION_BYTES), "--prefill", "q8", "--seconds", "600", "--prompts", "128,512",
+            beginning(options, CALIBRATION, CALIBRATION_BYTES), "--prefill", "q8", *SHORT_CALIBRATION,
             "--attention-shares", rule, "--attention-share", percent)
     return folder
 
@@ -113,97 +114,145 @@ def accuracy(options, kept):
     return table(["windows of"] + [f"{window:,}, {text}" for text, window in columns], rows)
 
 
-# The paper's order of its ablation (figure 16), as far as values change: pipeline and buckets change none on cores.
+# The paper's order of its ablation (figure 16): what chooses, and for whom; then how heads go over two lanes.
+QUERY = ["--attention", "query", "--attention-share", 20]
+
+
+def on_lanes(step, *more):
+    return [*QUERY, "--lanes", "0;1", "--attention-lanes", "1,0,0", "--attention-heads", step, *more]
+
+
 ABLATION = [
     ("full", FULL, None),
     ("all in int8", ["--attention", "int8"], None),
-    ("blocks of 64", ["--attention", "block", "--attention-share", 20], None),
-    ("each query, 20 % of each head", ["--attention", "query", "--attention-share", 20], None),
-    ("each query, 20 %, by kept mass", ["--attention", "query"], "kept-mass"),
+    ("blocks of 64, 20 %", ["--attention", "block", "--attention-share", 20], None),
+    ("each query, 20 % of each head", QUERY, None),
+    ("each query, 20 %, by kept mass (S3)", ["--attention", "query"], "kept-mass"),
+    ("each query, 20 %, one fixed pair of scales", [*QUERY, "--attention-buckets", 1], "kept-mass"),
+    ("each query, 20 %, 5 pairs", [*QUERY, "--attention-buckets", 5], "kept-mass"),
+    ("each query, 20 %, 9 pairs (S4)", [*QUERY, "--attention-buckets", 9], "kept-mass"),
     ("tiles, 20 % of each head", ["--attention", "sparse", "--attention-share", 20], None),
     ("tiles, 20 %, by kept mass", ["--attention", "sparse"], "kept-mass"),
     ("tiles, by weight", ["--attention", "sparse"], None),
 ]
+PIPELINE = [  # the bits of one lane
+    ("two lanes, one head after the other", on_lanes("in-turn")),
+    ("two lanes at once (S6)", on_lanes("overlap")),
+    ("and heads launched together (S5)", on_lanes("fused")),
+    ("and ordered (S7)", on_lanes("ordered")),
+]
 PROMPT = 4096
+SHORT_CALIBRATION = ["--seconds", "200", "--prompts", "128"]
 
 
 def ablation(options, kept):
     """Perplexity, and how long a prompt takes, of every form."""
     def seconds(words, folder):
         plan = ["--no-plan"] if folder is None else []
+        cores = [] if "--lanes" in words else threads(options)
         said = run("env", f"XDG_CACHE_HOME={folder or WORK}", options.program, "bench", options.model, *plan,
-                   *threads(options), "-c", 8192, "-n", 1, "-r", 3, "-p", PROMPT, "--json", *words)
+                   *cores, "-c", 8192, "-n", 1, "-r", 1, "-p", PROMPT, "--json", *words)
         return PROMPT / json.loads(said)["prefill"][0]["tokens_per_s"]
 
     rows = []
     for name, words, rule in ABLATION:
         folder = None if rule is None else tuned(options, rule, 20)
-        found = kept.get(f"ablation {name}", lambda words=words, folder=folder: seconds(words, folder))
+        found = kept.get(f"ablation {name}", lambda words=words, folder=folder: seconds(words, folder)) if options.times else None
         changed = change(options, "WikiText-2", PROMPT, words, FEWER_BYTES, folder) if words != FULL else ""
         rows.append([name, changed, f"{found:.2f}" if found else ""])
+    for name, words in PIPELINE:
+        found = kept.get(f"ablation {name}", lambda words=words: seconds(words, None)) if options.times else None
+        rows.append([name, "the bits of one lane", f"{found:.2f}" if found else ""])
     return table(["form", "perplexity", f"s for {PROMPT:,} tokens"], rows)
+
+
+def estimate(options, kept):
+    """Recall of the best float positions, and what is clipped, by where scales come from."""
+    def measured():
+        said = run("env", f"XDG_CACHE_HOME={tuned(options, 'kept-mass', 20)}", options.program, "eval", options.model,
+                   *threads(options), "-c", PROMPT, "--estimate", "--json", "--attention", "full", "--perplexity",
+                   beginning(options, TEXTS["WikiText-2"], FEWER_BYTES))
+        return json.loads(said)
+
+    found = kept.get("estimate", measured)
+    if found is None:
+        return "Not measured yet."
+    shares = [f"{share} %" for share in (20, 30, 40, 50, 80)]
+    rows = [[way["name"], *[f"{100 * recall:.2f} %" for recall in way["recall"]],
+             f"{100 * way['clipped']['queries']:.3f} %", f"{100 * way['clipped']['keys']:.3f} %"] for way in found["ways"]]
+    return table(["scales", *shares, "clipped of queries", "of keys"], rows)
 
 
 BOOK = "text/books/the-secret-garden.txt"
 PLACES = ("London", "Paris", "Rome", "Madrid", "Vienna", "Dublin", "Oslo", "Prague", "Athens", "Lisbon")
 N_NEEDLES, N_COPIES = 50, 5
-NEEDLE_CHARACTERS = 7500
-COPIED_TOKENS = 256
+LENGTHS = {"2k": 7500, "4k": 15000}  # characters of a task's text, about 1,900 and 3,800 tokens
+TASK_CONTEXT = 8192                  # each text is one window
+COPIED_CHARACTERS, COPIED_TOKENS = 1300, 256
 # Both begin to choose early, so that short texts show something.
 EARLY = ["--attention-from", 512]
 
 
-def needles(options):
+def needles(options, length):
     """Texts with a number in the middle of them that is asked for at the end."""
     book = data_file(options, BOOK).read_text("utf-8")
     tasks = []
     for i in range(N_NEEDLES):
         begin = 5000 + 6000 * i
-        sentences = book[begin:begin + NEEDLE_CHARACTERS].split(". ")
+        sentences = book[begin:begin + LENGTHS[length]].split(". ")
         number, place = 1000 + 7919 * (i + 1) % 9000, PLACES[i % len(PLACES)]
         at = 1 + (len(sentences) - 2) * (2 * i % 19) // 19
         sentences.insert(at, f"The magic number of {place} is {number}")
         tasks.append({"prompt": ". ".join(sentences[1:-1]) + f". The magic number of {place} is", "answer": str(number)})
-    path = WORK / f"needles-{NEEDLE_CHARACTERS}.jsonl"
+    path = WORK / f"needles-{LENGTHS[length]}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(task) + "\n" for task in tasks), "utf-8")
     return path
 
 
-def copies(options):
+def copies(options, length):
     """Texts that end as they begin."""
     book = data_file(options, BOOK).read_text("utf-8")
     paths = []
+    WORK.mkdir(parents=True, exist_ok=True)
     for i in range(N_COPIES):
         begin = 4000 + 20000 * i
-        passage = book[begin:begin + 1300]
-        path = WORK / f"copy-{i}.txt"
-        path.write_text(passage + "\n\n" + book[begin + 1300:begin + 7500] + "\n\n" + passage, "utf-8")
+        passage = book[begin:begin + COPIED_CHARACTERS]
+        path = WORK / f"copy-{LENGTHS[length]}-{i}.txt"
+        path.write_text(passage + "\n\n" + book[begin + COPIED_CHARACTERS:begin + LENGTHS[length]] + "\n\n" + passage, "utf-8")
         paths.append(path)
     return paths
 
 
-TASKS = [("full", FULL)] + [
-    (name, words) for name, words, _ in FORMS if name in ("sparse, above 2.5", "sparse, 20 % of each head",
-                                                           "each query, 20 %", "blocks of 64, 20 %", "all in int8")]
+TASKS = [("full", FULL)] + [(name, words) for name, words, _ in FORMS if name != "sparse, above 5"]
 
 
 def tasks(options, kept):
-    rows = []
-    for name, words in TASKS:
-        def found_needles(words=words):
-            said = run("env", f"XDG_CACHE_HOME={WORK}", options.program, "eval", options.model, "--no-plan",
-                       *threads(options), "-c", 4096, "--tasks", needles(options), "--first-word", "--json", *EARLY, *words)
-            return json.loads(said)["accuracy"]
-        copied = [losses_of(options, path, 4096, [*EARLY, *words]) for path in copies(options)]
-        found = kept.get(f"needles {name}", found_needles)
+    def copied(length, words):
+        losses = [losses_of(options, path, TASK_CONTEXT, [*EARLY, *words]) for path in copies(options, length)]
+        if not all(losses):
+            return ""
         # The last tokens are of the passage.
-        rows.append([name,
-                     f"{statistics.fmean(statistics.fmean(losses[-COPIED_TOKENS:]) for losses in copied):.3f}" if all(copied) else "",
-                     "" if found is None else f"{N_NEEDLES * found:.0f}"])
-    return table(["", f"copying {COPIED_TOKENS} tokens, nats", f"of {N_NEEDLES} needles"], rows)
+        return f"{statistics.fmean(statistics.fmean(of_text[-COPIED_TOKENS:]) for of_text in losses):.3f}"
+
+    def found(length, name, words):
+        def measured():
+            print(f"measuring needles at {length}, {name}", file=sys.stderr, flush=True)
+            said = run("env", f"XDG_CACHE_HOME={WORK}", options.program, "eval", options.model, "--no-plan",
+                       *threads(options), "-c", TASK_CONTEXT, "--tasks", needles(options, length), "--first-word", "--json",
+                       *EARLY, *words)
+            return json.loads(said)["accuracy"]
+        share = kept.get(f"needles {length} {name}", measured)
+        return "" if share is None else f"{N_NEEDLES * share:.0f}"
+
+    columns = [[take(length, *form) for form in TASKS]
+               for length in LENGTHS for take in (lambda length, name, words: copied(length, words), found)]
+    header = [text for length in LENGTHS for text in (f"{length}: copying {COPIED_TOKENS} tokens, nats",
+                                                      f"of {N_NEEDLES} needles")]
+    return table(["", *header], [[name, *cells] for (name, _), *cells in zip(TASKS, *columns)])
 
 
-COMMANDS = {"accuracy": accuracy, "ablation": ablation, "tasks": tasks}
+COMMANDS = {"accuracy": accuracy, "ablation": ablation, "tasks": tasks, "estimate": estimate}
 
 
 def main():
@@ -211,6 +260,7 @@ def main():
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--kept", action="store_true")
+    parser.add_argument("--no-times", dest="times", action="store_false")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--data", default=os.environ.get("TROIKA_DATA", ""))
     parser.add_argument("--program", default=str(ROOT / "build" / "release" / "troika"))

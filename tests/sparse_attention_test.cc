@@ -378,6 +378,30 @@ TEST_F(SparseAttention, S2CompanyChangesNoBit) {
   EXPECT_EQ(texts(true), texts(false));
 }
 
+// Windows and soft caps (gemma2: every second layer sees a window, scores are capped): layers with
+// a window attend to all of it, the others choose by capped scores.
+TEST_F(SparseAttention, S2WindowsSeeAllAndCappedScoresChoose) {
+  TinyModel model = test_support::tiny_model("gemma2");
+  model.context = kLongContext;
+  const TinyModelFile file(model);
+  const std::vector<Token> prompt = test_support::random_tokens(model, 896, 3);
+  const auto rows = [&](AttentionForm form, double percent, int chunk, int n_threads) {
+    prepare::Options other = options(form, percent);
+    other.model.file = file.path();
+    other.prompts.chunk = chunk;
+    other.lanes.n_threads = n_threads;
+    return last_logits(other, prompt);
+  };
+  const Row full = rows(AttentionForm::kFull, 0, 128, 1);
+  for (const auto& [form, percent] : kForms) {
+    const Row wanted = rows(form, percent, 128, 1);
+    EXPECT_NE(wanted, full);
+    EXPECT_EQ(rows(form, percent, 64, 2), wanted);
+    EXPECT_EQ(rows(form, percent, 192, 2), wanted);
+  }
+  EXPECT_EQ(rows(AttentionForm::kSparse, 100, 128, 1), full);
+}
+
 std::string engine_refusal(const prepare::Options& options) {
   try {
     const Engine engine(options);

@@ -1,12 +1,15 @@
 // Where the time of a prompt's attention goes, of one head of keys: all positions, and tiles that
-// choose (S1, S2), part by part. One thread; random keys and queries, which costs what real ones
-// do.
+// choose (S1, S2), part by part. One thread. By share: random keys and queries, which costs what
+// real ones do. By weight: planted ones, of which a tile keeps about that share, chosen by its
+// tokens one after the other.
 //
-//   troika_attention_bench [POSITIONS,... [PERCENT]]
+//   troika_attention_bench [POSITIONS,... [PERCENT [share|weight [ROUNDS]]]]
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -24,12 +27,15 @@ namespace tensor = troika::tensor;
 
 constexpr size_t kFrom = 1024;
 constexpr size_t kChunk = 512;
-constexpr size_t kRounds = 5;  // the median of their ratios counts
+constexpr size_t kUsualRounds = 5;  // the median of their ratios counts
+constexpr double kAbove = 2.5;      // times the mean weight
+constexpr size_t kTopics = 8;       // of a planted tile, each for as many of its tokens
 
 struct Shape {
   size_t head_size, n_group;
 };
-constexpr Shape kShapes[] = {{64, 7}, {64, 3}, {64, 1}, {128, 6}, {128, 4}, {128, 1}};
+constexpr Shape kShapes[] = {{64, 7},  {64, 6},  {64, 4},  {64, 3},  {64, 1},
+                             {128, 7}, {128, 6}, {128, 4}, {128, 3}, {128, 1}};
 
 // A prompt's keys and values in half precision, as caches have them, and its queries.
 struct Prompt {
@@ -60,6 +66,30 @@ struct Prompt {
     }
     pages[0] = k.data();
     pages[1] = v.data();
+  }
+  // Makes tiles keep about this share by weight: some positions belong to a topic, and tokens of
+  // each eighth of a tile look for those of one. Their neighbours come along.
+  void plant(const kernels::Table& table, double share) {
+    constexpr float kNoise = 0.25f, kHeavy = 9.0f;
+    constexpr double kWithNeighbours = 3.0;
+    std::mt19937 random(2);
+    std::normal_distribution<float> normal(0.0f, kNoise);
+    const size_t d = shape.head_size;
+    const double density = 1 - std::pow(1 - share, 1 / kWithNeighbours);
+    std::bernoulli_distribution is_heavy(density);
+    std::vector<float> key(d);
+    const size_t row = tensor::row_bytes(tensor::Type::kF16, d);
+    for (size_t p = 0; p < n; ++p) {
+      for (float& value : key) value = normal(random);
+      const size_t topic = random() % kTopics;
+      if (is_heavy(random)) key[topic] += kHeavy;
+      table.store_kv(tensor::Type::kF16, key.data(), k.data() + p * row, d);
+    }
+    for (size_t i = 0; i < q.size(); ++i) q[i] = normal(random);
+    for (size_t t = 0; t < n; ++t) {
+      const size_t topic = t % kTileTokens * kTopics / kTileTokens;
+      for (size_t h = 0; h < shape.n_group; ++h) q[(t * shape.n_group + h) * d + topic] += kHeavy;
+    }
   }
   // Those that the last of the tokens before `end` sees.
   Positions positions(size_t end) const {
@@ -101,9 +131,21 @@ void attend_to_all(const kernels::Table& table, Prompt& prompt, size_t first, si
 
 struct Times {
   double full = 0, sparse = 0, begin = 0, estimate = 0, select = 0;
+  double seen = 0, all = 0;  // positions of all tokens that choose
 };
 
-Times time_of(const kernels::Table& table, Prompt& prompt, double share) {
+// What tiles choose.
+struct Mode {
+  bool by_weight = false;
+  double share = 0.2;
+
+  TileChoice choice() const {
+    if (by_weight) return {Choice::kWeighty, 1.0, kAbove};
+    return {Choice::kPositions, share};
+  }
+};
+
+Times time_of(const kernels::Table& table, Prompt& prompt, const Mode& mode) {
   const size_t n_tiles = tiles_together(prompt.shape.n_group),
                together = tokens_together(prompt.shape.n_group);
   const TileRoom room = {prompt.shape.head_size, prompt.shape.n_group, n_tiles};
@@ -122,19 +164,35 @@ Times time_of(const kernels::Table& table, Prompt& prompt, double share) {
   for (size_t begin = kFrom; begin + step <= prompt.n; begin += step) {
     const Positions positions = prompt.positions(begin + step);
     start = seconds();
-    attend_tiles(table, positions, prompt.queries(begin), begin, {Choice::kPositions, share}, room,
-                 work.get(), lists.get());
+    attend_tiles(table, positions, prompt.queries(begin), begin, mode.choice(), room, work.get(),
+                 lists.get());
     times.sparse += seconds() - start;
     // The same parts once more, each by itself.
+    const EstimateRoom estimate = {prompt.shape.head_size, prompt.shape.n_group, n_tiles};
     start = seconds();
-    estimate_tiles(table, positions, prompt.queries(begin), begin,
-                   {prompt.shape.head_size, prompt.shape.n_group, n_tiles}, work.get(),
-                   importance.data(), prompt.n);
+    if (mode.by_weight) {
+      mark_tiles(table, positions, prompt.queries(begin), begin, kAbove, estimate, work.get(),
+                 importance.data(), prompt.n);
+    } else {
+      estimate_tiles(table, positions, prompt.queries(begin), begin, estimate, work.get(),
+                     importance.data(), prompt.n);
+    }
     times.estimate += seconds() - start;
     start = seconds();
     for (size_t tile = 0; tile < n_tiles; ++tile) {
-      list_of_tile(share, begin + tile * kTileTokens, importance.data() + tile * prompt.n,
-                   kept.data());
+      const size_t tile_begin = begin + tile * kTileTokens;
+      float* const of_tile = importance.data() + tile * prompt.n;
+      std::array<size_t, kTileTokens> n_seen{};
+      if (mode.by_weight) {
+        list_of_marks(tile_begin, of_tile, kept.data(), n_seen);
+      } else {
+        const size_t n_kept = list_of_tile(mode.share, tile_begin, of_tile, kept.data());
+        for (size_t t = 0; t < kTileTokens; ++t) n_seen[t] = n_kept + t + 1;
+      }
+      for (size_t t = 0; t < kTileTokens; ++t) {
+        times.seen += static_cast<double>(n_seen[t]);
+        times.all += static_cast<double>(tile_begin + t + 1);
+      }
     }
     times.select += seconds() - start;
   }
@@ -156,28 +214,34 @@ std::vector<size_t> numbers(std::string text) {
 
 int main(int argc, char** argv) {
   const std::vector<size_t> lengths = numbers(argc > 1 ? argv[1] : "2048,4096,8192,16384");
-  const double share = (argc > 2 ? std::atof(argv[2]) : 20.0) / 100;
+  Mode mode;
+  mode.share = (argc > 2 ? std::atof(argv[2]) : 20.0) / 100;
+  mode.by_weight = argc > 3 && std::string(argv[3]) == "weight";
+  const size_t n_rounds =
+      argc > 4 ? std::max<size_t>(std::strtoul(argv[4], nullptr, 10), 1) : kUsualRounds;
   const kernels::Table table = kernels::choose(troika::detect_cpu_features()).table;
   fmt::print(
-      "head size, group, positions: ms of all positions; of {:g} % and what that is of it; "
-      "of it the first {}, estimate, selection, exact part\n",
-      100 * share, kFrom);
+      "head size, group, positions: ms of all positions; of about {:g} %, by {}, and what that is "
+      "of it; of it the first {}, estimate, selection, exact part; positions that are seen\n",
+      100 * mode.share, mode.by_weight ? "weight" : "share", kFrom);
   for (const Shape shape : kShapes) {
     for (const size_t n : lengths) {
       Prompt prompt(table, shape, n / kChunk * kChunk);
+      if (mode.by_weight) prompt.plant(table, mode.share);
       std::vector<Times> rounds;
-      for (size_t round = 0; round < kRounds; ++round) {
-        rounds.push_back(time_of(table, prompt, share));
+      for (size_t round = 0; round < n_rounds; ++round) {
+        rounds.push_back(time_of(table, prompt, mode));
       }
       std::sort(rounds.begin(), rounds.end(), [](const Times& a, const Times& b) {
         return a.sparse / a.full < b.sparse / b.full;
       });
-      const Times& median = rounds[kRounds / 2];
+      const Times& median = rounds[n_rounds / 2];
       const double exact = median.sparse - median.begin - median.estimate - median.select;
-      fmt::print("{:>3} {:>2} {:>6}: {:>8.1f} {:>8.1f} {:.3f}   {:.3f} {:.3f} {:.3f} {:.3f}\n",
-                 shape.head_size, shape.n_group, prompt.n, 1e3 * median.full, 1e3 * median.sparse,
-                 median.sparse / median.full, median.begin / median.full,
-                 median.estimate / median.full, median.select / median.full, exact / median.full);
+      fmt::print(
+          "{:>3} {:>2} {:>6}: {:>8.1f} {:>8.1f} {:.3f}   {:.3f} {:.3f} {:.3f} {:.3f}  {:.3f}\n",
+          shape.head_size, shape.n_group, prompt.n, 1e3 * median.full, 1e3 * median.sparse,
+          median.sparse / median.full, median.begin / median.full, median.estimate / median.full,
+          median.select / median.full, exact / median.full, median.seen / median.all);
     }
   }
 }

@@ -241,7 +241,7 @@ class Pass {
     } else if (chooses) {
       attend_by_query(
           attention_.table, head.positions, queries, begin, n_tokens,
-          [&](size_t h) { return attention_.share_of(kv_head * n_group + h); }, {d, n_group},
+          [&](size_t h) { return attention_.share_of(kv_head * n_group + h); }, {}, {d, n_group},
           room.lists);
     } else {
       const size_t together = tokens_together(n_group);

@@ -36,6 +36,13 @@ struct Queries {
     later.out += token * stride;
     return later;
   }
+  Queries of_head(size_t head) const {
+    Queries one = *this;
+    one.q += head * head_size;
+    one.out += head * head_size;
+    one.n_group = 1;
+    return one;
+  }
 };
 
 }  // namespace troika::attention

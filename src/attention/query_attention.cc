@@ -2,89 +2,167 @@
 
 #include <algorithm>
 
-#include "attention/areas.h"
-#include "attention/choose/key_levels.h"
+#include "attention/choose/estimate.h"
 #include "attention/choose/select.h"
 #include "base/error.h"
 
 namespace troika::attention {
 namespace {
 
-// Tokens whose scores are computed together.
-constexpr size_t kTokensAtOnce = 4;
-
 struct QueryAreas {
-  KeyLevels keys;      // (n_positions)
-  std::byte* queries;  // (kTokensAtOnce * n_group, query_level_bytes)
-  float* scaled;       // (head_size)
-  float* scores;       // (kTokensAtOnce * n_group, n_positions)
-  uint32_t* chosen;    // (n_positions): positions, then slots
+  float* scores;     // (kMostTokens, n_positions)
+  uint32_t* chosen;  // (n_positions): positions, then slots
 
-  QueryAreas(const QueryRoom& room, size_t n_positions, Areas& areas)
-      : keys(areas, room.head_size, n_positions) {
-    const size_t n_queries = kTokensAtOnce * room.n_group;
-    queries = areas.take<std::byte>(n_queries * query_level_bytes(room.head_size));
-    scaled = areas.take<float>(room.head_size);
-    scores = areas.take<float>(n_queries * n_positions);
+  QueryAreas(size_t n_positions, Areas& areas) {
+    scores = areas.take<float>(QueryEstimate::kMostTokens * n_positions);
     chosen = areas.take<uint32_t>(n_positions);
   }
 };
 
-kernels::Attention exact_of(const Positions& positions, const Queries& queries) {
-  kernels::Attention args;
-  args.q_stride = args.out_stride = queries.head_size;
-  args.n_heads = 1;
-  args.head_size = static_cast<uint32_t>(queries.head_size);
-  args.k = positions.k;
-  args.v = positions.v;
-  args.scale = queries.scale;
-  args.soft_cap = queries.soft_cap;
-  return args;
+}  // namespace
+
+QueryEstimate::QueryEstimate(const kernels::Table& table, const Positions& positions,
+                             const Queries& queries, size_t begin,
+                             std::span<const ScalePair> buckets, Areas& areas)
+    : table_(table),
+      positions_(positions),
+      queries_(queries),
+      begin_(begin),
+      buckets_(buckets),
+      keys_(areas, queries.head_size, positions.size()) {
+  TROIKA_ASSERT(begin >= kMeanEnd && begin <= positions.size());
+  TROIKA_ASSERT(buckets.empty() || begin % kTileTokens == 0);
+  levels_ = areas.take<std::byte>(kMostTokens * query_level_bytes(queries.head_size));
+  scaled_ = areas.take<float>(queries.head_size);
+  keys_.set_mean(table, positions);
 }
 
-}  // namespace
+void QueryEstimate::count(size_t head_size, size_t n_positions, Areas& areas) {
+  const KeyLevels keys(areas, head_size, n_positions);
+  areas.take<std::byte>(kMostTokens * query_level_bytes(head_size));
+  areas.take<float>(head_size);
+}
+
+// The largest magnitudes that the scales of the nearest bucket hold.
+ScalePair QueryEstimate::limits_of(size_t tile, size_t head) {
+  if (tile == limits_tile_ && head == limits_head_) return limits_;
+  const size_t n_before = begin_ + tile * kTileTokens;
+  if (n_before < n_looked_) n_looked_ = 0, largest_key_ = 0.0f;
+  largest_key_ = std::max(largest_key_, keys_.largest_of(table_, positions_, n_looked_, n_before));
+  n_looked_ = n_before;
+  float largest = 0.0f;
+  for (size_t t = tile * kTileTokens; t < (tile + 1) * kTileTokens; ++t) {
+    largest = std::max(largest, largest_of_query(table_, queries_, t, head, scaled_));
+  }
+  const ScalePair& bucket =
+      buckets_[nearest_bucket(buckets_, {largest / kMostLevel, largest_key_ / kMostLevel})];
+  limits_tile_ = tile;
+  limits_head_ = head;
+  return limits_ = {bucket.q * kMostLevel, bucket.k * kMostLevel};
+}
+
+void QueryEstimate::pack_keys(float limit) {
+  if (is_packed_ && limit == packed_limit_) return;
+  keys_.set_limit(limit);
+  keys_.pack(table_, positions_, 0, positions_.size(), [](size_t i) { return i; });
+  is_packed_ = true;
+  packed_limit_ = limit;
+}
+
+void QueryEstimate::score(size_t first, size_t n, size_t head, float* scores, size_t stride) {
+  TROIKA_ASSERT(n <= kMostTokens);
+  ScalePair limits = {0.0f, 0.0f};
+  if (!buckets_.empty()) limits = limits_of(first / kTileTokens, head);
+  pack_keys(limits.k);
+  kernels::PanelProduct product;
+  product.last_strip = kernels::n_strips(positions_.size());
+  product.n_tokens = n;
+  product.x = levels_;
+  product.x_stride_bytes = query_level_bytes(queries_.head_size);
+  product.y = scores;
+  product.y_stride = stride;
+  for (size_t i = 0; i < n; ++i) {
+    pack_query(table_, queries_, first + i, head, scaled_, levels_ + i * product.x_stride_bytes,
+               limits.q);
+  }
+  table_.matmul_int8(keys_.panels(positions_.size()), product);
+}
+
+ScalesOfTile scales_of_tile(const kernels::Table& table, const Positions& positions,
+                            const Queries& queries, size_t begin) {
+  constexpr float kLeast = 1e-20f;
+  Areas counted(nullptr);
+  const KeyLevels none(counted, queries.head_size, 0);
+  std::vector<std::byte> room(counted.bytes() + kernels::kLineBytes);
+  const auto address = reinterpret_cast<uintptr_t>(room.data());
+  Areas areas(room.data() + (kernels::kLineBytes - address % kernels::kLineBytes));
+  KeyLevels keys(areas, queries.head_size, 0);
+  keys.set_mean(table, positions);
+  ScalesOfTile scales;
+  scales.k = std::max(keys.largest_of(table, positions, 0, begin) / kMostLevel, kLeast);
+  std::vector<float> scaled(queries.head_size);
+  for (size_t head = 0; head < queries.n_group; ++head) {
+    float largest = 0.0f;
+    for (size_t t = 0; t < kTileTokens; ++t) {
+      largest = std::max(largest, largest_of_query(table, queries, t, head, scaled.data()));
+    }
+    scales.q.push_back(std::max(largest / kMostLevel, kLeast));
+  }
+  return scales;
+}
+
+size_t choose_positions(std::span<const float> scores, double share, uint32_t* chosen) {
+  const size_t k = count_of_share(share, scores.size());
+  select_largest(scores, k, chosen);
+  return k;
+}
+
+void attend_to_chosen(const kernels::Table& table, const Positions& positions,
+                      const Queries& queries, size_t token, size_t head,
+                      std::span<uint32_t> chosen) {
+  for (uint32_t& position : chosen) position = positions.slot(position);
+  const size_t offset = token * queries.stride + head * queries.head_size;
+  kernels::Attention exact;
+  exact.q_stride = exact.out_stride = queries.head_size;
+  exact.n_heads = 1;
+  exact.head_size = static_cast<uint32_t>(queries.head_size);
+  exact.k = positions.k;
+  exact.v = positions.v;
+  exact.scale = queries.scale;
+  exact.soft_cap = queries.soft_cap;
+  exact.q = queries.q + offset;
+  exact.out = queries.out + offset;
+  exact.prefix = chosen;
+  table.attention(exact);
+}
 
 size_t QueryRoom::bytes(size_t n_positions) const {
   Areas areas(nullptr);
-  const QueryAreas counted(*this, n_positions, areas);
+  QueryEstimate::count(head_size, n_positions, areas);
+  const QueryAreas counted(n_positions, areas);
   return areas.bytes();
 }
 
 void attend_by_query(const kernels::Table& table, const Positions& positions,
                      const Queries& queries, size_t begin, size_t n_tokens,
-                     const std::function<double(size_t head)>& share_of, const QueryRoom& room,
+                     const std::function<double(size_t head)>& share_of,
+                     std::span<const ScalePair> buckets, const QueryRoom& room,
                      std::byte* workspace) {
   const size_t n_positions = positions.size();
-  TROIKA_ASSERT(begin + n_tokens == n_positions && begin >= kMeanEnd);
+  TROIKA_ASSERT(begin + n_tokens == n_positions && room.head_size == queries.head_size);
   Areas areas(workspace);
-  QueryAreas buffers(room, n_positions, areas);
-  buffers.keys.set_mean(table, positions);
-  buffers.keys.pack(table, positions, 0, n_positions, [](size_t i) { return i; });
-  kernels::Attention exact = exact_of(positions, queries);
-  kernels::PanelProduct product;
-  product.last_strip = kernels::n_strips(n_positions);
-  product.x = buffers.queries;
-  product.x_stride_bytes = query_level_bytes(room.head_size);
-  product.y = buffers.scores;
-  product.y_stride = n_positions;
-  for (size_t first = 0; first < n_tokens; first += kTokensAtOnce) {
-    const size_t n_now = std::min(kTokensAtOnce, n_tokens - first);
-    for (size_t i = 0; i < n_now * room.n_group; ++i) {
-      pack_query(table, queries, first + i / room.n_group, i % room.n_group, buffers.scaled,
-                 buffers.queries + i * product.x_stride_bytes);
-    }
-    product.n_tokens = n_now * room.n_group;
-    table.matmul_int8(buffers.keys.panels(n_positions), product);
-    for (size_t i = 0; i < product.n_tokens; ++i) {
-      const size_t token = first + i / room.n_group, head = i % room.n_group;
-      const size_t n_seen = begin + token + 1, k = count_of_share(share_of(head), n_seen);
-      select_largest({buffers.scores + i * n_positions, n_seen}, k, buffers.chosen);
-      for (size_t j = 0; j < k; ++j) buffers.chosen[j] = positions.slot(buffers.chosen[j]);
-      const size_t offset = token * queries.stride + head * queries.head_size;
-      exact.q = queries.q + offset;
-      exact.out = queries.out + offset;
-      exact.prefix = {buffers.chosen, k};
-      table.attention(exact);
+  QueryEstimate estimate(table, positions, queries, begin, buckets, areas);
+  const QueryAreas buffers(n_positions, areas);
+  for (size_t head = 0; head < queries.n_group; ++head) {
+    for (size_t first = 0; first < n_tokens; first += QueryEstimate::kMostTokens) {
+      const size_t n_now = std::min(QueryEstimate::kMostTokens, n_tokens - first);
+      estimate.score(first, n_now, head, buffers.scores, n_positions);
+      for (size_t i = 0; i < n_now; ++i) {
+        const size_t n_seen = begin + first + i + 1;
+        const size_t k = choose_positions({buffers.scores + i * n_positions, n_seen},
+                                          share_of(head), buffers.chosen);
+        attend_to_chosen(table, positions, queries, first + i, head, {buffers.chosen, k});
+      }
     }
   }
 }

@@ -9,6 +9,7 @@
 
 #include "attention/attention_test_support.h"
 #include "attention/choose/lists.h"
+#include "attention/estimate_recall.h"
 #include "attention/int8_attention.h"
 #include "attention/query_attention.h"
 #include "attention/tile_attention.h"
@@ -52,13 +53,13 @@ std::vector<float> by_tile(TestHead& head, double share, size_t n_together) {
 }
 TileChoice what_weighs(double above) { return {Choice::kWeighty, 0.0, above}; }
 
-std::vector<float> by_query(TestHead& head, double share) {
+std::vector<float> by_query(TestHead& head, double share, std::span<const ScalePair> buckets = {}) {
   std::fill(head.out.begin(), head.out.end(), -7.0f);
   const QueryRoom room = {head.head_size, head.n_group};
   Room workspace(room.bytes(head.n));
   attend_by_query(
       table_here(), head.positions(), head.queries(), head.n - head.n_tokens, head.n_tokens,
-      [&](size_t) { return share; }, room, workspace.get());
+      [&](size_t) { return share; }, buckets, room, workspace.get());
   return head.out;
 }
 
@@ -270,6 +271,85 @@ TEST(QueryAttention, S1S2EachQueryAttendsToItsOwnBestPositions) {
       EXPECT_LT(largest_difference(mine, (t * head.n_group + h) * head.head_size, plain), 0.02);
     }
   }
+}
+
+// The scores of whole levels times fixed scales, those of the bucket that is nearest to the scales
+// of the tile's queries and of the keys before it; up to the mean of keys, which all positions
+// share.
+TEST(QueryAttention, S4EstimatesWithTheNearestFixedScales) {
+  TestHead head(kBegin + 64, 64, 64, 2, 33);
+  const ScalesOfTile scales =
+      scales_of_tile(table_here(), head.positions(), head.queries(), kBegin);
+  // Half of what the queries need, so that some are clipped, and twice what the keys need.
+  const std::vector<ScalePair> buckets = {{scales.q[0] / 2, 2 * scales.k}, {90.0f, 90.0f}};
+  Areas counted(nullptr);
+  QueryEstimate::count(head.head_size, head.n, counted);
+  Room room(counted.bytes());
+  Areas areas(room.get());
+  const Positions positions = head.positions();
+  const Queries queries = head.queries();
+  QueryEstimate estimate(table_here(), positions, queries, kBegin, buckets, areas);
+  std::vector<float> mean(head.head_size), scores(16 * head.n);
+  const float n_mean = static_cast<float>(kMeanEnd / kMeanStep - 1);
+  for (size_t p = kMeanStep; p < kMeanEnd; p += kMeanStep) {
+    for (size_t i = 0; i < head.head_size; ++i)
+      mean[i] += head.keys[p * head.head_size + i] / n_mean;
+  }
+  estimate.score(16, 16, 1, scores.data(), head.n);
+  std::vector<int8_t> q(head.head_size), k(head.head_size);
+  std::vector<float> values(head.head_size);
+  size_t n_clipped = 0;
+  for (size_t t = 0; t < 16; ++t) {
+    for (size_t i = 0; i < values.size(); ++i) values[i] = head.scale * head.query(16 + t, 1)[i];
+    n_clipped += quantize_by(values, buckets[0].q, q.data());
+    for (size_t p = 0; p < head.n; ++p) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        values[i] = head.keys[p * head.head_size + i] - mean[i];
+      }
+      quantize_by(values, buckets[0].k, k.data());
+      int sum = 0;
+      for (size_t i = 0; i < q.size(); ++i) sum += q[i] * k[i];
+      // A level in the middle may be rounded to either side.
+      ASSERT_NEAR(scores[t * head.n + p], static_cast<float>(sum) * buckets[0].q * buckets[0].k,
+                  2 * 127.5f * buckets[0].q * buckets[0].k);
+    }
+  }
+  EXPECT_GT(n_clipped, 0u);
+}
+
+// With all positions it does not matter how they were estimated; with some it does.
+TEST(QueryAttention, S4FixedScalesOnlyChoose) {
+  TestHead head(kBegin + 128, 128, 64, 3, 34, tensor::Type::kF16);
+  const std::vector<ScalePair> coarse = {{0.1f, 1.0f}};
+  EXPECT_EQ(by_query(head, 1.0, coarse), by_query(head, 1.0));
+  EXPECT_NE(by_query(head, 0.2, coarse), by_query(head, 0.2));
+}
+
+// What an estimate finds of the best float positions: nearly all with scales of their own, less
+// with scales that are far off.
+TEST(EstimateRecall, S1S4FallsWithScalesThatAreFarOff) {
+  TestHead head(kBegin + 64, 64, 64, 2, 35);
+  const ScalesOfTile scales =
+      scales_of_tile(table_here(), head.positions(), head.queries(), kBegin);
+  std::vector<EstimateWay> ways(4);
+  ways[1].has_own_scales = false;
+  ways[2] = {true, false, {{scales.q[0] / 8, scales.k / 8}}};
+  ways[3] = {true, false, {{scales.q[0] * 32, scales.k * 32}}};
+  std::vector<EstimateRecall> found(ways.size());
+  add_recall(table_here(), head.positions(), head.queries(), kBegin, ways, found);
+  for (const EstimateRecall& way : found) EXPECT_EQ(way.n_queries, 4 * head.n_group);
+  const auto recall = [&](size_t way) {
+    return found[way].recall[0] / static_cast<double>(found[way].n_queries);
+  };
+  EXPECT_GT(recall(0), 0.98);
+  EXPECT_GT(recall(1), 0.95);
+  EXPECT_LT(recall(2), recall(1));
+  EXPECT_LT(recall(3), recall(1));
+  EXPECT_EQ(found[0].n_clipped_of_queries + found[0].n_clipped_of_keys, 0u);
+  EXPECT_EQ(found[1].n_clipped_of_queries + found[1].n_clipped_of_keys, 0u);
+  EXPECT_GT(found[2].n_clipped_of_queries, 0u);
+  EXPECT_GT(found[2].n_clipped_of_keys, 0u);
+  EXPECT_EQ(found[3].n_clipped_of_queries + found[3].n_clipped_of_keys, 0u);
 }
 
 TEST(TileAttention, S8BlocksAreChosenWhole) {

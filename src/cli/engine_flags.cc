@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "cli/commands.h"
+#include "cli/head_flags.h"
 #include "cli/idle_flags.h"
 #include "cli/phone_flags.h"
 #include "cli/use/models.h"
@@ -102,7 +103,7 @@ void add_precision(Command& command, prepare::Options& options) {
                      "Percentage of the products, the least important, whose outliers are ignored "
                      "(default: as the plan says, else 85)");
   command.add_flag("--strict-npu", options.lanes.is_strict_npu,
-                   "Matrix lanes may use only scales that are fixed beforehand");
+                   "Matrix lanes and the estimate of --attention query use fixed scales only");
   command
       .add_option("--packed", options.memory.packed_bytes,
                   "Most bytes of packed copies of weights, which spare int8 prompts the unpacking "
@@ -289,6 +290,7 @@ void EngineFlags::add_to(Command& command) {
   add_ffn(command, options);
   command.begin_group("Lanes");
   add_lanes(command, *this);
+  add_heads(command, options);
   command.begin_group("Virtual phones");
   add_phones(command, *this);
   command.end_group();
@@ -312,6 +314,8 @@ prepare::Options EngineFlags::checked() const {
   if (prepare::is_here(checked)) prepare::take_neuron_step(&checked);
   if (!prepare::is_here(checked)) {
     if (!lanes.empty()) checked.phone.processors = lanes::processors_from_text(lanes);
+    checked.phone.heads.n_buckets =
+        checked.prompts.attention_buckets.value_or(checked.phone.heads.n_buckets);
   } else if (!lanes.empty()) {
     checked.lanes.cores = plan::lanes_from_text(lanes, usable_core_numbers());
   }

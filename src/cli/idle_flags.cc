@@ -30,9 +30,6 @@ constexpr const char* kOfPhones[] = {"--stack",
                                      "--overlap",
                                      "--phone-pipeline",
                                      "--neuron-reads",
-                                     "--attention-lanes",
-                                     "--attention-heads",
-                                     "--attention-buckets",
                                      "--attention-block",
                                      "--attention-equal",
                                      "--rendering",
@@ -54,7 +51,10 @@ constexpr const char* kOfPlans[] = {"--threads",
                                     "--attention",
                                     "--attention-share",
                                     "--attention-from",
-                                    "--attention-above"};
+                                    "--attention-above",
+                                    "--attention-lanes",
+                                    "--attention-heads",
+                                    "--attention-buckets"};
 constexpr const char* kOfThisMachine[] = {"--prefill", "--attention-from", "--attention-above",
                                           "--int8",    "--int8-weights",   "--outlier-prune",
                                           "--packed"};
@@ -68,7 +68,9 @@ bool has_work(const plan::Plan& plan, int lane) {
   const auto has_share = [&](const plan::Shares& shares) {
     return std::any_of(shares.begin(), shares.end(), is_here);
   };
-  return lane == 0 || std::any_of(plan.placements.begin(), plan.placements.end(), is_here) ||
+  const std::vector<int>& of_heads = plan.attention.head_lanes;
+  return lane == 0 || std::find(of_heads.begin(), of_heads.end(), lane) != of_heads.end() ||
+         std::any_of(plan.placements.begin(), plan.placements.end(), is_here) ||
          std::any_of(plan.cuts.begin(), plan.cuts.end(),
                      [&](const plan::TensorCut& cut) {
                        return has_share(cut.rows) || has_share(cut.tokens) || has_share(cut.heads);
@@ -122,6 +124,15 @@ std::string idle_attention(const plan::Plan& plan, std::string_view option) {
   if (!plan.attention.is_sparse()) {
     return option == "--attention" ? "" : "prompts attend to all positions (see --attention)";
   }
+  const bool is_of_query = option == "--attention-lanes" || option == "--attention-heads" ||
+                           option == "--attention-buckets";
+  if (is_of_query && plan.attention.form != plan::AttentionForm::kQuery) {
+    return fmt::format("it is for --attention query, and here it is {}",
+                       plan::attention_form_name(plan.attention.form));
+  }
+  if (option == "--attention-heads" && !plan.attention.has_head_lanes()) {
+    return "heads are no tasks of their own (see --attention-lanes)";
+  }
   if (option == "--attention-above" && !plan.attention.is_by_weight()) {
     return fmt::format("{} goes by shares", plan::attention_form_name(plan.attention.form));
   }
@@ -141,7 +152,17 @@ void refuse_idle_flags(const EngineFlags& flags) {
           "(--machine phones/8gen3.json --stack llm.npu), or leave {} out.",
           name, name));
     }
+    if (!flags.options.phone.heads.lanes.empty()) {
+      throw UsageError(
+          "--attention-lanes names lanes of this machine by their numbers, as in 1,0,0; processors "
+          "are those of a virtual phone (--machine phones/8gen3.json).");
+    }
     return;
+  }
+  if (!flags.options.prompts.attention_lanes.empty()) {
+    throw UsageError(
+        "--attention-lanes names the processors of a phone, as in npu,cpu,cpu; numbers are those "
+        "of lanes of this machine.");
   }
   for (const char* name : kOfThisMachine) {
     if (!flags.is_given(name)) continue;
@@ -240,7 +261,8 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
     say("--shadow-rows", "no lane has the outliers of products (--place shadow=LANE)");
   }
   for (const char* name :
-       {"--attention", "--attention-share", "--attention-from", "--attention-above"}) {
+       {"--attention", "--attention-share", "--attention-from", "--attention-above",
+        "--attention-lanes", "--attention-heads", "--attention-buckets"}) {
     if (const std::string why = idle_attention(plan, name); !why.empty()) say(name, why);
   }
   if (!reads_neurons(engine)) {
@@ -252,7 +274,11 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
   if (plan.prefill != plan::Prefill::kInt8) {
     const std::string why =
         fmt::format("prompts are computed in {}, not in int8", plan::prefill_name(plan.prefill));
-    for (const char* name : kOfInt8) say(name, why);
+    for (const char* name : kOfInt8) {
+      const bool fixes_estimate = plan.attention.n_buckets > 0;
+      if (fixes_estimate && std::string_view(name) == "--strict-npu") continue;
+      say(name, why);
+    }
   } else if (!plan::has_shadow(plan.int8.method)) {
     say("--outlier-prune", fmt::format("the method {} takes no outliers out",
                                        plan::int8_method_name(plan.int8.method)));

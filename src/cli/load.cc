@@ -16,7 +16,7 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   prepare::Options options = flags.checked();
   Progress bar("measuring weights");
   options.progress = bar.function();
-  if (flags.uses_kept_plan()) options.plan.base = kept_plan(flags);
+  if (flags.uses_kept_plan()) options.plan.base = kept_plan(flags, &options.prompts.head_scales);
   auto engine = std::make_unique<engine::Engine>(options);
   if (!engine->loaded().note.empty()) note("note: " + with_flags(engine->loaded().note) + "\n");
   if (const plan::PromptAttention& attention = engine->plan().attention; attention.is_untuned()) {
@@ -55,6 +55,15 @@ std::string attention_text(const plan::PromptAttention& attention) {
   std::string text = fmt::format("attention {}: {:.4g} % of the positions from {} on", form,
                                  100 * attention.share, attention.from);
   if (!attention.head_shares.empty()) text += ", by head";
+  if (attention.n_buckets > 0) {
+    text += fmt::format("; {} {} of fixed scales", attention.n_buckets,
+                        attention.n_buckets == 1 ? "pair" : "pairs");
+  }
+  if (attention.has_head_lanes()) {
+    text += fmt::format("; heads {}: estimate on lane {}, selection on {}, exact part on {}",
+                        plan::head_step_name(attention.head_step), attention.head_lanes[0],
+                        attention.head_lanes[1], attention.head_lanes[2]);
+  }
   return text;
 }
 

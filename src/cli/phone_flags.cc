@@ -1,49 +1,19 @@
 #include "cli/phone_flags.h"
 
-#include <algorithm>
-
 #include "lanes/virtual/virtual_phone.h"
 
 namespace troika::cli {
 namespace {
 
 using prepare::npu_step_from_name;
-using schedule::head_step_from_name;
 
-std::vector<lanes::Processor> attention_lanes_from_text(const std::string& text) {
-  std::vector<lanes::Processor> lanes;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find_first_of(";,", begin), text.size());
-    lanes.push_back(lanes::processor_from_name(text.substr(begin, end - begin)));
-    begin = end + 1;
-  }
-  return lanes;
-}
-
-void add_phone_heads(Command& command, prepare::Options& options) {
-  command.add_text(
-      "--attention-lanes",
-      [&](const auto& text) { options.phone.heads.lanes = attention_lanes_from_text(text); },
-      "On a phone, with --attention query: the processors of the estimate, of the selection and "
-      "of exact attention (default: npu,cpu,cpu)");
-  command
-      .add_text(
-          "--attention-heads",
-          [&](const auto& text) { options.phone.heads.step = head_step_from_name(text); },
-          "With it, how heads go through them: in-turn (one after the other), overlap (lanes work "
-          "on several), fused (heads of one graph are launched together) or ordered (in the order "
-          "of shadowAttn's Algorithm 1)")
-      ->shows_default("ordered");
-  command
-      .add_option("--attention-buckets", options.phone.heads.n_buckets,
-                  "With it: for how many pairs of scales the NPU has graphs: 9, 5 or 1")
-      ->capture_default_str();
+void add_choices(Command& command, prepare::Options& options) {
   command
       .add_option("--attention-block", options.phone.heads.block,
-                  "With it: so many positions are chosen together, by so many queries")
+                  "On a phone: so many positions are chosen together, by so many queries")
       ->capture_default_str();
   command.add_flag("--attention-equal", options.phone.heads.has_equal_shares,
-                   "With it: each head keeps as many positions, whatever it matters");
+                   "On a phone: each head keeps as many positions, whatever it matters");
 }
 
 void add_neurons(Command& command, plan::NeuronChoice& neurons) {
@@ -118,7 +88,7 @@ void add_phones(Command& command, EngineFlags& flags) {
   add_neurons(command, options.phone.neurons);
   command.add_flag("!--ordinary-handover", options.phone.has_fast_handover,
                    "On a phone: the system's synchronisation in place of a flag to poll on");
-  add_phone_heads(command, options);
+  add_choices(command, options);
 }
 
 }  // namespace troika::cli

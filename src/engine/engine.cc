@@ -9,6 +9,7 @@
 #include "base/system.h"
 #include "engine/taken_memory.h"
 #include "machines/devices.h"
+#include "machines/heads_here.h"
 #include "machines/make_machine.h"
 #include "machines/phone_neurons.h"
 #include "machines/phone_prompts.h"
@@ -119,6 +120,8 @@ void Engine::make_graphs(const prepare::Options& options) {
   if (phone_setup_ != nullptr) {
     how.shadow = phone_setup_->shadow;
     how.heads = phone_setup_->heads;
+  } else {
+    how.heads = machines::heads_here(plan_, blueprint());
   }
   if (phone_setup_ != nullptr && plan_.neurons) {
     phone_neurons_ = std::make_unique<machines::PhoneNeurons>(phone_setup_->model,

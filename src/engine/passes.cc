@@ -1,6 +1,7 @@
 #include "engine/passes.h"
 
 #include "engine/engine.h"
+#include "machines/heads_here.h"
 #include "machines/phone_setup.h"
 
 namespace troika::engine {
@@ -13,9 +14,10 @@ constexpr int kMostIdleTexts = 64;
 
 Passes::Passes(Engine& engine, const cache::KvShape& shape, const cache::PageSource& pages)
     : runner(engine.machine()),
-      chunk_policy(schedule::make_policy(
-          engine.plan().order,
-          engine.phone_setup() != nullptr && engine.phone_setup()->orders_heads())),
+      chunk_policy(
+          schedule::make_policy(engine.plan().order, engine.phone_setup() != nullptr
+                                                         ? engine.phone_setup()->orders_heads()
+                                                         : machines::orders_heads(engine.plan()))),
       kv(shape, pages),
       sequences(kv, kMostIdleTexts),
       batches(engine) {

@@ -78,6 +78,11 @@ size_t Buffers::bytes_for(const model::Blueprint& blueprint, int most_tokens, in
   return (n_floats * static_cast<size_t>(n_sets) + kLineFloats) * sizeof(float);
 }
 
+void Buffers::add_heads(int n_heads, int most_tokens, int context) {
+  TROIKA_ASSERT(heads_ == nullptr);
+  heads_ = std::make_unique<HeadAreas>(n_heads, most_tokens, context, n_sets_);
+}
+
 void Buffers::add_shadow(const weights::Channels& channels, int most_tokens) {
   shadow_ = std::make_unique<ShadowAreas>(channels, most_tokens, n_sets_);
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lanes/head_areas.h"
 #include "lanes/memory.h"
 #include "lanes/shadow_area.h"
 #include "lanes/slice.h"
@@ -24,7 +25,8 @@ enum class Role : uint8_t {
   kRead,     // columns of outliers' channels that are not in memory (N5)
   kShadow,   // what the outliers add
   kSum,      // adds that to what the products came to without them
-  // Parts of sparse attention, which only phones divide so: each has heads of its own.
+  kStore,    // keys and values of its tokens, where parts of attention are tasks of their own
+  // Parts of sparse attention: each has heads of its own.
   kEstimate,  // the scores of heads that have one graph, in int8 (S1, S5)
   kSelect,    // the best positions of each query of a head (S2)
   kExact,     // a head over those positions (S2)
@@ -87,6 +89,9 @@ class Buffers {
   // Room for outliers as tasks of their own. Once, before executables are built.
   void add_shadow(const weights::Channels& channels, int most_tokens);
   ShadowAreas* shadow() const { return shadow_.get(); }
+  // Room for what heads of sparse attention hand on as tasks of their own. Likewise.
+  void add_heads(int n_heads, int most_tokens, int context);
+  HeadAreas* heads() const { return heads_.get(); }
 
   // (rows, width)
   View view(model::ValueId id, int set = 0) const;
@@ -108,6 +113,7 @@ class Buffers {
   std::vector<size_t> offsets_;  // floats, of the first set
   std::vector<int> widths_;
   std::unique_ptr<ShadowAreas> shadow_;
+  std::unique_ptr<HeadAreas> heads_;
 };
 
 }  // namespace troika::lanes

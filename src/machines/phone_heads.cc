@@ -27,18 +27,6 @@ double draw(Drawn what, double spread, size_t index) {
   return std::exp(spread * normal);
 }
 
-// Returns all nine, the five that differ from the mean in one scale at most, or the mean alone. The
-// mean stands first.
-std::vector<attention::ScalePair> buckets_of(int n) {
-  const attention::ScalePair mean;
-  std::vector<attention::ScalePair> buckets;
-  for (const attention::ScalePair& bucket : attention::scale_buckets(mean)) {
-    const bool is_of_five = bucket.q == mean.q || bucket.k == mean.k;
-    if (n == 9 || (n == 5 && is_of_five) || buckets.empty()) buckets.push_back(bucket);
-  }
-  return buckets;
-}
-
 int lane_of(const plan::Plan& plan, lanes::Processor processor) {
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
     if (plan.lanes[lane].kind == lanes::processor_name(processor)) return static_cast<int>(lane);
@@ -62,7 +50,8 @@ std::vector<schedule::BlockHeads> draw_heads(const plan::Stack& stack,
   }
   std::vector<double> shares(of_heads.size(), share);
   if (!options.has_equal_shares) shares = attention::head_shares(of_heads, of_layers, share);
-  const std::vector<attention::ScalePair> buckets = buckets_of(options.n_buckets);
+  const std::vector<attention::ScalePair> buckets =
+      attention::buckets_around(attention::ScalePair(), options.n_buckets);
   std::vector<schedule::BlockHeads> blocks(n_layers);
   for (size_t i = 0; i < shares.size(); ++i) {
     const double spread = stack.attention.scale_spread;

@@ -133,7 +133,7 @@ int Plan::class_at(int position, int n_prompt, int first) const {
   // All tokens of a tile are there, or it is dense.
   const int begin = position / kAttentionTile * kAttentionTile;
   const bool is_whole =
-      !is_by_tile(attention.form) || (begin >= first && begin + kAttentionTile <= n_in_phase);
+      !attention.goes_by_tile() || (begin >= first && begin + kAttentionTile <= n_in_phase);
   return attention.is_sparse() && position >= attention.from && is_whole ? 2 : 1;
 }
 

@@ -133,6 +133,12 @@ nlohmann::ordered_json to_json(const PromptAttention& attention) {
                                  {"share", attention.share},
                                  {"from", attention.from}};
   if (!attention.reason.empty()) json["reason"] = attention.reason;
+  if (attention.n_buckets > 0) json["buckets"] = attention.n_buckets;
+  if (attention.has_head_lanes()) {
+    json["head_lanes"] = attention.head_lanes;
+    json["head_step"] = head_step_name(attention.head_step);
+  }
+  if (!attention.head_scales.empty()) json["head_scales"] = attention.head_scales;
   if (attention.head_shares.empty()) return json;
   json["head_shares"] = nlohmann::ordered_json::array();
   constexpr double kDigits = 1e4;  // whoever makes shares makes them no finer
@@ -140,6 +146,21 @@ nlohmann::ordered_json to_json(const PromptAttention& attention) {
     json["head_shares"].push_back(std::round(kDigits * double{share}) / kDigits);
   }
   return json;
+}
+
+// The parts of sparse attention that are tasks, and the scales of their estimate.
+void read_heads(const JsonFields& attention, int n_lanes, PromptAttention* read) {
+  constexpr double kMostScale = 1e30;
+  if (attention.has("buckets"))
+    read->n_buckets = static_cast<int>(attention.integer("buckets", 1, 9));
+  if (attention.has("head_lanes")) {
+    read->head_lanes = attention.integers("head_lanes", 0, n_lanes - 1);
+    read->head_step = head_step_from_name(attention.text("head_step"));
+  }
+  if (!attention.has("head_scales")) return;
+  for (const double scale : attention.positives("head_scales", kMostScale)) {
+    read->head_scales.push_back(static_cast<float>(scale));
+  }
 }
 
 // What the rest of the plan must fit.
@@ -157,11 +178,12 @@ void read_attention(const JsonFields& fields, Plan* plan) {
         plan->attention.head_shares.push_back(static_cast<float>(share));
       }
     }
+    read_heads(attention, static_cast<int>(plan->lanes.size()), &plan->attention);
     check_attention(*plan);
   } catch (const UsageError& error) {
     fields.fail("attention", fmt::format("is not understood: {}", error.what()));
   }
-  if (is_by_tile(plan->attention.form) && plan->reuse_granule % kAttentionTile != 0) {
+  if (plan->attention.goes_by_tile() && plan->reuse_granule % kAttentionTile != 0) {
     fields.fail("reuse_granule",
                 fmt::format("must be a multiple of {}, which 'attention' computes together",
                             kAttentionTile));

@@ -82,6 +82,21 @@ TEST(PlanJson, SparseAttentionSurvivesTheRoundTrip) {
   full.plan.attention.head_shares = {0.2f, 1.0f, 0.0333f, 0.7f};
   full.plan.attention.reason = "full: measured";
   EXPECT_EQ(plan_from_json(to_json(full), "p").plan.attention, full.plan.attention);
+  // So are scales, and how heads go over lanes (S4, S6).
+  PlanFile heads = with_sparse_attention();
+  heads.plan.attention.form = AttentionForm::kQuery;
+  heads.plan.attention.head_scales = {0.5f, 0.25f, 0.125f, 3.0f};
+  heads.plan.attention.n_buckets = 5;
+  heads.plan.attention.head_lanes = {1, 0, 0};
+  heads.plan.attention.head_step = HeadStep::kFused;
+  const std::string of_heads = to_json(heads);
+  EXPECT_EQ(plan_from_json(of_heads, "p").plan.attention, heads.plan.attention);
+  for (const auto& [from, to] :
+       {std::pair("\"buckets\": 5", "\"buckets\": 4"), std::pair("\"fused\"", "\"sideways\"")}) {
+    std::string damaged = of_heads;
+    damaged.replace(damaged.find(from), std::string(from).size(), to);
+    EXPECT_THROW(plan_from_json(damaged, "p"), Error) << from;
+  }
   const std::pair<const char*, const char*> damages[] = {
       {"\"form\": \"sparse\"", "\"form\": \"blocks\""},
       {"\"share\": 0.125", "\"share\": 1.5"},

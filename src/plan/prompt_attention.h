@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "attention/choose/scale_buckets.h"
+
 namespace troika::plan {
 
 enum class AttentionForm : unsigned char {
@@ -22,6 +24,18 @@ constexpr bool is_by_tile(AttentionForm form) {
   return form == AttentionForm::kSparse || form == AttentionForm::kBlock ||
          form == AttentionForm::kInt8;
 }
+
+// How much there is of the pipeline in which heads go over several lanes (shadowAttn, Figure 9):
+// each step has what the ones before it have.
+enum class HeadStep : unsigned char {
+  kInTurn,   // a head begins when the one before has ended
+  kOverlap,  // lanes work on several heads at once (S6)
+  kFused,    // heads of one graph are launched together (S5)
+  kOrdered,  // in the order of Algorithm 1 (S7)
+};
+const char* head_step_name(HeadStep step);
+// Throws UsageError that lists the names.
+HeadStep head_step_from_name(std::string_view name);
 
 const char* attention_form_name(AttentionForm form);
 // Throws UsageError that lists the names.
@@ -42,8 +56,21 @@ struct PromptAttention {
   // decide what is kept, a head whose share is 1 keeps everything, and other shares say nothing.
   std::vector<float> head_shares = {};
   std::string reason = {};  // where the shares come from and what was measured; for people
+  // (n_layers, n_heads, 2): by which scale the largest magnitude of each head's queries becomes
+  // 127, and that of its keys, on average over a calibration text. Empty: nobody looked.
+  std::vector<float> head_scales = {};
+  // kQuery estimates with the nearest of so many prebuilt pairs of scales (S4): 1, 5 or 9. 0: each
+  // query and each position has its own.
+  int n_buckets = 0;
+  // The lanes of estimate, selection and exact part, of kQuery: heads are tasks (S6). Empty: the
+  // lane of attention does it all.
+  std::vector<int> head_lanes = {};
+  HeadStep head_step = HeadStep::kOrdered;
 
   bool is_sparse() const { return form != AttentionForm::kFull; }
+  // Whether 64 tokens are computed together, or have a scale together.
+  bool goes_by_tile() const { return is_by_tile(form) || n_buckets > 0; }
+  bool has_head_lanes() const { return !head_lanes.empty(); }
   bool is_by_weight() const { return form == AttentionForm::kSparse && above > 0.0; }
   // Nobody looked which heads of the model must see everything: those of the first block do.
   bool is_untuned() const { return is_by_weight() && head_shares.empty(); }
@@ -67,9 +94,11 @@ struct LayerAttention {
   double share = PromptAttention::kUsualShare;
   int from = PromptAttention::kUsualFrom;
   double above = PromptAttention::kUsualAbove;
-  std::vector<float> head_shares = {};  // (n_heads), or empty
+  std::vector<float> head_shares = {};             // (n_heads), or empty
+  std::vector<attention::ScalePair> buckets = {};  // empty: scales as they come
 
   bool is_sparse() const { return form != AttentionForm::kFull; }
+  bool goes_by_tile() const { return is_by_tile(form) || !buckets.empty(); }
   bool is_left_out(int head) const;
   // Returns what a head of queries keeps. A head that is left out keeps everything.
   double share_of(int head) const;
@@ -84,7 +113,13 @@ LayerAttention attention_of_layer(const PromptAttention& attention, int layer, i
 // The mean of what heads keep. REQUIRES: there are some.
 double mean_share(std::span<const float> head_shares);
 
-// Throws Error where there are shares for the heads of another model.
+// The scales of a head of queries and of its keys, counted through all layers. REQUIRES: there are.
+attention::ScalePair scales_of(const PromptAttention& attention, size_t head);
+// The pairs of scales that are prebuilt, around the mean of all heads. REQUIRES: the plan has
+// scales.
+std::vector<attention::ScalePair> scale_buckets_of(const PromptAttention& attention);
+
+// Throws Error where there are shares or scales for the heads of another model.
 void check_head_shares(const PromptAttention& attention, int n_layers, int n_heads);
 
 // Tokens of a tile, from multiples of it on.

@@ -138,11 +138,33 @@ void choose_prefill(const Options& options, tensor::Type type, plan::Plan* plan)
   plan->packed_bytes = most_packed_bytes(options);
 }
 
-// What was asked for stands before what the plan says.
-void choose_attention(const PromptChoice& prompts, const model::Blueprint& blueprint,
-                      plan::Plan* plan) {
+// How heads go over lanes of this machine, and which scales their estimate has.
+void choose_heads(const Options& options, plan::Plan* plan) {
   plan::PromptAttention& attention = plan->attention;
-  plan::check_head_shares(attention, blueprint.n_layers, blueprint.n_heads);
+  const PromptChoice& prompts = options.prompts;
+  if (attention.form != plan::AttentionForm::kQuery) {  // what a plan had for another form
+    attention.n_buckets = 0;
+    attention.head_lanes.clear();
+    return;
+  }
+  if (!is_here(options)) return;
+  if (attention.head_scales.empty()) attention.head_scales = prompts.head_scales;
+  if (options.lanes.is_strict_npu && attention.n_buckets == 0) {
+    attention.n_buckets = static_cast<int>(attention::kScaleBuckets);
+  }
+  attention.n_buckets = prompts.attention_buckets.value_or(attention.n_buckets);
+  attention.head_step = prompts.attention_step.value_or(attention.head_step);
+  if (prompts.attention_lanes.empty()) return;
+  attention.head_lanes = prompts.attention_lanes;
+  // Before what anybody else says of attention; generation attends to everything on the same lane.
+  plan->placements.insert(plan->placements.begin(),
+                          {"attention", 0, prompts.attention_lanes.back()});
+}
+
+// What was asked for stands before what the plan says.
+void choose_attention(const Options& options, const model::Blueprint& blueprint, plan::Plan* plan) {
+  const PromptChoice& prompts = options.prompts;
+  plan::PromptAttention& attention = plan->attention;
   attention.form = prompts.attention.value_or(attention.form);
   if (prompts.attention_share && prompts.attention_above) {
     throw UsageError(
@@ -165,8 +187,10 @@ void choose_attention(const PromptChoice& prompts, const model::Blueprint& bluep
     }
   }
   attention.from = prompts.attention_from.value_or(attention.from);
+  choose_heads(options, plan);
+  plan::check_head_shares(attention, blueprint.n_layers, blueprint.n_heads);
   plan::check_attention(*plan);
-  if (!plan::is_by_tile(attention.form)) return;
+  if (!attention.goes_by_tile()) return;
   plan->reuse_granule = std::lcm(plan->reuse_granule, plan::kAttentionTile);
 }
 
@@ -296,7 +320,7 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
     std::erase_if(plan.prompt_shapes, [&](int n) { return n >= options.prompts.chunk; });
     plan.prompt_shapes.push_back(options.prompts.chunk);
   }
-  choose_attention(options.prompts, blueprint, &plan);
+  choose_attention(options, blueprint, &plan);
   fit_context(options, blueprint, weights, &plan, memory);
   if (!options.plan.base) explain_prefill(options, blueprint, weights, &plan);
   // No executable for more tokens than the context holds. Steps of several sequences are wider.

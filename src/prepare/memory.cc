@@ -89,6 +89,13 @@ size_t shadow_bytes(const model::Blueprint& blueprint, const weights::Store& wei
          (kernels::int8_token_bytes(k) + most_rows * sizeof(float) + sizeof(uint32_t));
 }
 
+// What heads of sparse attention hand on as tasks of their own.
+size_t head_bytes(const model::Blueprint& blueprint, const plan::Plan& plan) {
+  if (!plan.attention.has_head_lanes()) return 0;
+  return lanes::HeadAreas::bytes_for(blueprint.n_heads, plan.most_rows(), plan.context,
+                                     plan.n_buffer_sets());
+}
+
 // What the process may take. A model that is larger than what is free is read while it runs, as if
 // that had been asked for: pages of a map would be lost in the order in which they are needed next.
 size_t limit_bytes(const Options& options, const weights::Store& weights, const plan::Plan& plan,
@@ -184,7 +191,7 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
   ledger.set(Owner::kBuffers,
              lanes::Buffers::bytes_for(blueprint, plan.most_rows(), plan.output_shapes.back(),
                                        plan.n_buffer_sets()) +
-                 shadow_bytes(blueprint, weights, plan));
+                 shadow_bytes(blueprint, weights, plan) + head_bytes(blueprint, plan));
   size_t scratch = 0;
   for (const plan::HostLane& lane : plan.lanes) {
     if (lane.is_device()) continue;  // what its lane holds is entered when it has been taken

@@ -81,10 +81,15 @@ struct LaneChoice {
 struct PromptChoice {
   std::optional<plan::Prefill> prefill;  // none: the fastest that is safe
   std::optional<plan::AttentionForm> attention;
-  std::optional<double> attention_share;     // of positions that sparse attention keeps, percent
-  std::optional<double> attention_above;     // times the mean weight that a kept position has
-  std::optional<int> attention_from;         // the position from which on it is sparse
-  std::optional<plan::Int8Method> int8;      // then prompts are in int8
+  std::optional<double> attention_share;  // of positions that sparse attention keeps, percent
+  std::optional<double> attention_above;  // times the mean weight that a kept position has
+  std::optional<int> attention_from;      // the position from which on it is sparse
+  // These are for `query` on this machine.
+  std::vector<int> attention_lanes;              // of estimate, selection, exact part; empty: one
+  std::optional<plan::HeadStep> attention_step;  // how heads go over them
+  std::optional<int> attention_buckets;          // pairs of scales that are fixed beforehand (S4)
+  std::vector<float> head_scales;        // that tuning found, where the plan it made is not used
+  std::optional<plan::Int8Method> int8;  // then prompts are in int8
   std::optional<bool> has_one_weight_scale;  // int8 weights have one scale, or one for each row
   std::optional<int> outlier_prune;          // percent
   std::optional<plan::Order> order;          // of chunks, where there are several lanes

@@ -11,7 +11,9 @@ namespace {
 class Builder {
  public:
   Builder(std::span<const TaskList* const> chunks, int n_sets)
-      : chunks_(chunks), n_sets_(n_sets), nodes_(chunks.size()) {}
+      : chunks_(chunks), n_sets_(n_sets), nodes_(chunks.size()) {
+    for (size_t i = 0; i < chunks.size(); ++i) nodes_[i].resize(tasks_of(i).size(), -1);
+  }
 
   // One chunk behind the other: each whole list in turn.
   void add_by_chunks() {
@@ -83,15 +85,19 @@ class Builder {
     }
     if (task.waits_for.empty()) wait_for_buffers(chunk, &node);
     if (task.is_dynamic) {
-      // Selection and exact attention come behind the estimate, which has waited for the keys.
-      const bool is_behind = lanes::is_of_heads(task.role) && task.role != lanes::Role::kEstimate;
+      // What waits for another part of this chunk's attention has that behind it.
+      const bool is_behind =
+          lanes::is_of_heads(task.role) &&
+          std::any_of(task.waits_for.begin(), task.waits_for.end(), [&](int other) {
+            return tasks_of(chunk)[static_cast<size_t>(other)].is_dynamic;
+          });
       wait_for_keys(chunk, task.block, number, is_behind, &node);
     }
     node.waits_for.insert(node.waits_for.end(), more.begin(), more.end());
     std::sort(node.waits_for.begin(), node.waits_for.end());
     node.waits_for.erase(std::unique(node.waits_for.begin(), node.waits_for.end()),
                          node.waits_for.end());
-    nodes_[chunk].push_back(number);
+    nodes_[chunk][index] = number;
     built_.push_back(std::move(node));
     return number;
   }
@@ -113,29 +119,20 @@ class Builder {
   // Every piece of a chunk's attention waits for all pieces of that of the chunk before, which may
   // be cut at other heads.
   void wait_for_keys(size_t chunk, int block, int number, bool is_behind, Node* node) {
-    Attention& attention = attention_[block];
-    if (attention.nodes.empty() || attention.chunk != chunk) {
-      attention.before = std::exchange(attention.nodes, {});
-      attention.chunk = chunk;
+    std::map<size_t, std::vector<int>>& of_chunks = attention_[block];
+    if (!is_behind && chunk > 0) {
+      // In lock step some of them stand behind: then those before suffice, which have its keys.
+      const std::vector<int>& before = of_chunks[chunk - 1];
+      node->waits_for.insert(node->waits_for.end(), before.begin(), before.end());
     }
-    if (!is_behind) {
-      node->waits_for.insert(node->waits_for.end(), attention.before.begin(),
-                             attention.before.end());
-    }
-    attention.nodes.push_back(number);
+    of_chunks[chunk].push_back(number);
   }
-
-  // The attention of one block: that of the newest chunk, and what it waits for.
-  struct Attention {
-    size_t chunk = 0;
-    std::vector<int> nodes;
-    std::vector<int> before;
-  };
 
   std::span<const TaskList* const> chunks_;
   int n_sets_;
   std::vector<std::vector<int>> nodes_;  // of each chunk, in the order of its list
-  std::map<int, Attention> attention_;   // by block
+  // The nodes of attention, by block and chunk.
+  std::map<int, std::map<size_t, std::vector<int>>> attention_;
   std::vector<Node> built_;
 };
 

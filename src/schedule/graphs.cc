@@ -310,6 +310,9 @@ Graphs::Graphs(const model::Blueprint& blueprint, const plan::Plan& plan,
   if (weights.channels() != nullptr) {
     buffers_.add_shadow(*weights.channels(), plan.most_rows());
   }
+  if (options.heads.stores_apart) {
+    buffers_.add_heads(blueprint.n_heads, plan.most_rows(), plan.context);
+  }
   check_cuts(plan, blueprint);
   const ListMaker lists(blueprint, plan, machine, weights, buffers_, options, &times_);
   for (const plan::Shape& shape : plan.body_shapes()) bodies_.push_back(lists.make(shape, false));

@@ -54,7 +54,7 @@ struct GraphOptions {
   // How executables for prompts take outliers where lanes only take time. Lanes of this machine go
   // by the plan, and by the columns that the weights have.
   ShadowOptions shadow = {};
-  // How attention of prompts is divided between lanes that only take time.
+  // How attention of prompts is divided by heads, which lanes on phones take time for.
   HeadPipeline heads = {};
   bool is_op_by_op = false;  // every op is a task of its own, with its own name
   // What takes the place of the plan's cuts; null: nothing does. Where parts are asked for,
@@ -83,6 +83,8 @@ class Graphs {
   int n_sets() const { return buffers_.n_sets(); }
   // The buffers of outliers that are tasks of their own; null without such tasks.
   lanes::ShadowAreas* shadow() const { return buffers_.shadow(); }
+  // What heads hand on as tasks of their own; null without such tasks.
+  const lanes::HeadAreas* head_areas() const { return buffers_.heads(); }
   size_t buffer_bytes() const { return buffers_.bytes(); }
   const std::vector<TaskList>& bodies() const { return bodies_; }
   const std::vector<TaskList>& heads() const { return heads_; }

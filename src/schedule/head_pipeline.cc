@@ -12,8 +12,6 @@
 namespace troika::schedule {
 namespace {
 
-constexpr const char* kSteps[] = {"in-turn", "overlap", "fused", "ordered"};
-
 // Heads that one launch estimates, in the order of the launches.
 std::vector<std::vector<int>> launches_of(const BlockHeads& block, HeadStep step) {
   std::vector<std::vector<int>> launches;
@@ -37,15 +35,6 @@ std::vector<std::vector<int>> launches_of(const BlockHeads& block, HeadStep step
 
 }  // namespace
 
-const char* head_step_name(HeadStep step) { return kSteps[static_cast<size_t>(step)]; }
-
-HeadStep head_step_from_name(std::string_view name) {
-  const auto at = std::find(std::begin(kSteps), std::end(kSteps), name);
-  if (at != std::end(kSteps)) return static_cast<HeadStep>(at - std::begin(kSteps));
-  throw UsageError(fmt::format("‹attention-heads› '{}' is not understood; there are {}.", name,
-                               fmt::join(kSteps, ", ")));
-}
-
 std::vector<Piece> lower_heads(const lanes::Subgraph& subgraph, int lane,
                                const HeadPipeline& pipeline) {
   using lanes::Role;
@@ -63,11 +52,13 @@ std::vector<Piece> lower_heads(const lanes::Subgraph& subgraph, int lane,
     pieces.push_back({std::move(part), where, std::move(waits_for)});
     return static_cast<int>(pieces.size()) - 1;
   };
+  std::vector<int> first;  // what the first estimate waits for
+  if (pipeline.stores_apart) first = {add(Role::kStore, "store", pipeline.estimate_lane, {}, {})};
   int last = -1;  // the exact part before
   for (const std::vector<int>& launch : launches_of(block, pipeline.step)) {
     const auto n_heads = static_cast<int>(launch.size());
     const int n_built = *std::lower_bound(std::begin(kBuiltHeads), std::end(kBuiltHeads), n_heads);
-    std::vector<int> before;
+    std::vector<int> before = first;
     if (pipeline.step == HeadStep::kInTurn && last >= 0) before = {last};
     const int estimate =
         add(Role::kEstimate, "estimate", pipeline.estimate_lane, {launch, n_built}, before);

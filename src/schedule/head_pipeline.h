@@ -2,23 +2,15 @@
 // attention (S4-S7, shadowAttn 3.3 and 3.4).
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "schedule/cut/piece.h"
 
 namespace troika::schedule {
 
-// How much of the pipeline there is (Figure 9): each step has what the ones before it have.
-enum class HeadStep : uint8_t {
-  kInTurn,   // a head begins when the one before has ended
-  kOverlap,  // lanes work on several heads at once (S6)
-  kFused,    // heads of one graph are launched together (S5)
-  kOrdered,  // in the order of Algorithm 1 (S7)
-};
-const char* head_step_name(HeadStep step);
-// Throws UsageError that lists the names.
-HeadStep head_step_from_name(std::string_view name);
+using plan::head_step_from_name;
+using plan::head_step_name;
+using plan::HeadStep;
 
 // What differs between heads of queries in one block.
 struct BlockHeads {
@@ -33,6 +25,8 @@ struct HeadPipeline {
   int select_lane = 0;     // the exact part runs where attention does
   HeadStep step = HeadStep::kOrdered;
   int block = 1;  // positions that are chosen together, by so many queries
+  // Keys and values are stored by a task of its own, before all others: of lanes that compute.
+  bool stores_apart = false;
   std::vector<BlockHeads> heads;
 };
 
@@ -41,7 +35,8 @@ struct HeadPipeline {
 // longer.
 inline constexpr int kBuiltHeads[] = {1, 2, 4};
 
-// Cuts the attention of a block, whose exact part stays on `lane`. Each head has an estimate, alone
+// Cuts the attention of a block, whose exact part stays on `lane`. Behind the task that stores keys
+// and values, if there is one, each head has an estimate, alone
 // or with others of its bucket, a selection that waits for it, and an exact part that waits for
 // that. The pieces stand in the order of buckets and heads.
 std::vector<Piece> lower_heads(const lanes::Subgraph& subgraph, int lane,

@@ -66,6 +66,25 @@ TEST(HeadPipeline, S5HeadsOfOneBucketAreLaunchedTogether) {
   EXPECT_EQ(built, (std::vector<int>{1, 2, 4}));  // three heads take the graph of four
 }
 
+// Lanes that compute store keys and values before anybody estimates.
+TEST(HeadPipeline, S6EstimatesWaitForKeysWhereTheyAreStoredApart) {
+  const PipelineModel m("tiny-llama");
+  for (const HeadStep step : {HeadStep::kInTurn, HeadStep::kOverlap, HeadStep::kOrdered}) {
+    HeadPipeline pipeline = six_heads(step);
+    pipeline.stores_apart = true;
+    const std::vector<Piece> pieces = pieces_of(m, pipeline);
+    ASSERT_EQ(pieces[0].subgraph.role, Role::kStore);
+    EXPECT_TRUE(pieces[0].waits_for.empty());
+    for (size_t i = 1; i < pieces.size(); ++i) {
+      EXPECT_FALSE(pieces[i].waits_for.empty());
+      if (pieces[i].subgraph.role != Role::kEstimate) continue;
+      const bool is_first = i == 1 || step != HeadStep::kInTurn;
+      EXPECT_EQ(pieces[i].waits_for == std::vector<int>{0}, is_first);
+    }
+    EXPECT_EQ(last_of(pieces).size(), step == HeadStep::kInTurn ? 1u : 6u);
+  }
+}
+
 TEST(HeadPipeline, S5MoreHeadsThanTheLargestGraphHasAreLaunchedInParts) {
   const PipelineModel m("tiny-llama");
   HeadPipeline pipeline = six_heads(HeadStep::kFused);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "attention/areas.h"
 #include "attention/choose/lists.h"
+#include "attention/query_attention.h"
 #include "attention/tile_attention.h"
 
 namespace troika::tune {
@@ -90,20 +90,46 @@ AttentionStatistics::AttentionStatistics(const kernels::Table& table,
       n_kv_heads_(static_cast<size_t>(blueprint.n_kv_heads)),
       from_(from),
       tile_step_(tile_step),
-      kept_(static_cast<size_t>(blueprint.n_layers) * n_kv_heads_) {}
+      kept_(static_cast<size_t>(blueprint.n_layers) * n_kv_heads_),
+      scales_(static_cast<size_t>(blueprint.n_layers) * static_cast<size_t>(blueprint.n_heads)) {}
 
 void AttentionStatistics::observe_attention(const model::Op& op, int key_head,
                                             const attention::Positions& positions,
                                             const attention::Queries& queries, size_t n_tokens) {
   if (op.window != 0) return;
   const size_t first = positions.size() - n_tokens;
-  auto& kept = kept_[static_cast<size_t>(op.layer) * n_kv_heads_ + static_cast<size_t>(key_head)];
+  const size_t head = static_cast<size_t>(op.layer) * n_kv_heads_ + static_cast<size_t>(key_head);
+  auto& kept = kept_[head];
   for (size_t t = (kTileTokens - first % kTileTokens) % kTileTokens; t + kTileTokens <= n_tokens;
        t += kTileTokens) {
     const size_t begin = first + t;
     if (begin < from_ || begin / kTileTokens % tile_step_ != 0) continue;
     look_at_tile(positions, queries.from(t), begin, &kept);
+    look_at_scales(positions, queries.from(t), begin, head * queries.n_group);
   }
+}
+
+void AttentionStatistics::look_at_scales(const attention::Positions& positions,
+                                         const attention::Queries& queries, size_t begin,
+                                         size_t first_head) {
+  const attention::ScalesOfTile scales =
+      attention::scales_of_tile(table_, positions, queries, begin);
+  for (size_t head = 0; head < queries.n_group; ++head) {
+    ScaleSums& sums = scales_[first_head + head];
+    sums.q += scales.q[head];
+    sums.k += scales.k;
+    ++sums.n;
+  }
+}
+
+std::vector<float> AttentionStatistics::head_scales() const {
+  std::vector<float> scales;
+  for (const ScaleSums& sums : scales_) {
+    const auto n = static_cast<double>(sums.n);
+    scales.push_back(sums.n > 0 ? static_cast<float>(sums.q / n) : 1.0f);
+    scales.push_back(sums.n > 0 ? static_cast<float>(sums.k / n) : 1.0f);
+  }
+  return scales;
 }
 
 void AttentionStatistics::look_at_tile(const attention::Positions& positions,

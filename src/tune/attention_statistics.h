@@ -45,6 +45,10 @@ class AttentionStatistics : public lanes::InputObserver {
   // (n_layers * n_kv_heads)
   std::vector<std::array<KeptByWeight, kTriedAbove.size()>> kept_by_weight() const;
   size_t n_seen() const;  // queries
+  // (n_layers, n_heads, 2): the scale by which the largest magnitude of a head's queries in a tile
+  // becomes 127, and that of the keys before it, without their mean, on average over tiles (S4). 1
+  // where nothing was seen.
+  std::vector<float> head_scales() const;
 
  private:
   // A query's.
@@ -54,6 +58,8 @@ class AttentionStatistics : public lanes::InputObserver {
     std::array<float, kTriedAbove.size()> share_by_weight;
   };
 
+  void look_at_scales(const attention::Positions& positions, const attention::Queries& queries,
+                      size_t begin, size_t first_head);
   void look_at_tile(const attention::Positions& positions, const attention::Queries& queries,
                     size_t begin, std::vector<Kept>* kept) const;
   void look_by_weight(const attention::Positions& positions, const attention::Queries& queries,
@@ -66,6 +72,12 @@ class AttentionStatistics : public lanes::InputObserver {
   size_t tile_step_;
   // What each head of keys kept for each query that was looked at.
   std::vector<std::vector<Kept>> kept_;
+  // What the scales of a head of queries add up to.
+  struct ScaleSums {
+    double q = 0, k = 0;
+    size_t n = 0;
+  };
+  std::vector<ScaleSums> scales_;  // (n_layers * n_heads)
 };
 
 }  // namespace troika::tune

@@ -40,6 +40,7 @@ constexpr double kLeastShare = 1e-4;  // no head keeps nothing
 constexpr double kWorstNll = 1e6;
 // Where the worst tenth of a head's queries keep less of their weight, it is diffuse and keeps all.
 constexpr double kLeastWorst = 0.5;
+constexpr double kMostScale = 1e30;
 constexpr double kNotAll = 1 - 1 / kShareDigits;
 
 double rounded(double share) {
@@ -165,13 +166,14 @@ class AttentionTuner {
     PromptAttention sparse;
     sparse.form = AttentionForm::kSparse;
     sparse.share = request_.share;
+    sparse.head_scales = scales();
     if (request_.rule != ShareRule::kWeight) {
       sparse.above = 0.0;
       sparse.head_shares = shares();
       return {sparse};
     }
     const JsonFields found = finding("attention shares weight", [&] {
-      const Seen seen = look();
+      const Seen& seen = look();
       ordered_json json;
       for (size_t i = 0; i < kTriedAbove.size(); ++i) {
         json[fmt::format("above {}", kTriedAbove[i])] = as_json(by_weight(seen, i));
@@ -205,9 +207,10 @@ class AttentionTuner {
     for (const double share : shares) list.push_back(rounded(share));
     return list;
   }
-  static std::vector<float> floats_of(const JsonFields& fields, const std::string& name) {
+  static std::vector<float> floats_of(const JsonFields& fields, const std::string& name,
+                                      double most = 1.0) {
     std::vector<float> shares;
-    for (const double share : fields.positives(name.c_str(), 1.0)) {
+    for (const double share : fields.positives(name.c_str(), most)) {
       shares.push_back(static_cast<float>(share));
     }
     return shares;
@@ -218,9 +221,27 @@ class AttentionTuner {
     std::vector<KeptMass> by_share;
     std::vector<std::array<KeptByWeight, kTriedAbove.size()>> by_weight;
     size_t n_group = 1;
+    std::vector<float> scales;
   };
 
-  Seen look() {
+  // What heads attend to on the calibration text; it runs once.
+  const Seen& look() {
+    if (!seen_) seen_ = look_now();
+    return *seen_;
+  }
+
+  // The scales of each head's queries and keys (S4).
+  std::vector<float> scales() {
+    return floats_of(finding("attention scales",
+                             [&] {
+                               ordered_json list = ordered_json::array();
+                               for (const float scale : look().scales) list.push_back(scale);
+                               return ordered_json{{"scales", std::move(list)}};
+                             }),
+                     "scales", kMostScale);
+  }
+
+  Seen look_now() {
     plan::Plan plan = plan_with({}, result_.window);
     plan.lanes = {{{}, plan.n_threads()}};  // one lane shows whole tensors
     plan.placements.clear();
@@ -236,7 +257,8 @@ class AttentionTuner {
         request_.stage("what heads attend to"));
     return {statistics.mean_kept(), statistics.kept_by_weight(),
             static_cast<size_t>(engine.blueprint().n_heads) /
-                static_cast<size_t>(engine.blueprint().n_kv_heads)};
+                static_cast<size_t>(engine.blueprint().n_kv_heads),
+            statistics.head_scales()};
   }
 
   // The heads that share keys have a share together.
@@ -362,6 +384,7 @@ class AttentionTuner {
 
   const AttentionRequest& request_;
   CalibrationState& state_;
+  std::optional<Seen> seen_;
   std::vector<double> full_losses_;  // of full attention; empty: not measured yet
   AttentionTuning result_;
 };

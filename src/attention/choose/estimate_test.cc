@@ -129,6 +129,7 @@ TEST(Estimate, S1EqualsThePlainOneOnEveryShape) {
 TEST(Estimate, S1S2MarksEqualThePlainOnes) {
   for (const size_t n_group : {1, 3, 7}) {
     TestHead head(kTextBefore + 2 * 64, 2 * 64, 64, n_group, 15);
+    head.soft_cap = n_group == 3 ? 5.0f : 0.0f;
     const PlainEstimate plain(head, kTextBefore);
     const EstimateRoom room = {head.head_size, head.n_group, 2};
     Room workspace(room.bytes());

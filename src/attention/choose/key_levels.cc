@@ -1,12 +1,28 @@
 #include "attention/choose/key_levels.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
 namespace troika::attention {
 
 using kernels::kPanelRows;
+
+namespace {
+
+float largest_of_floats(const kernels::Table& table, const float* values, size_t n) {
+  return kernels::find(table.largest_of_row, tensor::Type::kF32)(
+      reinterpret_cast<const std::byte*>(values), n);
+}
+
+void scale_query(const kernels::Table& table, const Queries& queries, size_t token, size_t head,
+                 float* scaled) {
+  const float* const q = queries.q + token * queries.stride + head * queries.head_size;
+  table.scale(q, queries.scale, scaled, queries.head_size);
+}
+
+}  // namespace
 
 KeyLevels::KeyLevels(Areas& areas, size_t head_size, size_t n_positions) : head_size_(head_size) {
   const size_t n_strips = kernels::n_strips(n_positions);
@@ -28,19 +44,37 @@ void KeyLevels::set_mean(const kernels::Table& table, const Positions& positions
   table.scale(minus_mean_, -1.0f / kSummands, minus_mean_, head_size_);
 }
 
+void KeyLevels::clear_mean() { std::fill_n(minus_mean_, head_size_, 0.0f); }
+
 void KeyLevels::load(const kernels::Table& table, const Positions& positions, size_t position,
                      size_t row) {
   float* const key = rows_ + row * head_size_;
   table.load_kv(positions.k.type, positions.key(position), key, head_size_);
   table.add(key, minus_mean_, key, head_size_);
+  if (limit_ == 0.0f) return;
+  for (size_t i = 0; i < head_size_; ++i) key[i] = std::clamp(key[i], -limit_, limit_);
+}
+
+float KeyLevels::largest_of(const kernels::Table& table, const Positions& positions, size_t first,
+                            size_t last) {
+  const float limit = std::exchange(limit_, 0.0f);
+  float largest = 0.0f;
+  for (size_t p = first; p < last; ++p) {
+    load(table, positions, p, 0);
+    largest = std::max(largest, largest_of_floats(table, rows_, head_size_));
+  }
+  limit_ = limit;
+  return largest;
 }
 
 void KeyLevels::pack_strip(const kernels::Table& table, size_t strip, size_t n_rows) {
   const auto* const data = reinterpret_cast<const std::byte*>(rows_);
   const size_t row_bytes = head_size_ * sizeof(float);
-  kernels::LargestOfRow* const largest_of = kernels::find(table.largest_of_row, tensor::Type::kF32);
   float largest[kPanelRows] = {};
-  for (size_t i = 0; i < n_rows; ++i) largest[i] = largest_of(data + i * row_bytes, head_size_);
+  for (size_t i = 0; i < n_rows; ++i) {
+    largest[i] =
+        limit_ > 0.0f ? limit_ : largest_of_floats(table, rows_ + i * head_size_, head_size_);
+  }
   kernels::find(table.unpack_int8, tensor::Type::kF32)(
       {data, row_bytes, head_size_, 0, n_rows}, largest,
       {levels_ + strip * kernels::int8_strip_bytes(head_size_), scales_ + strip * kPanelRows,
@@ -48,10 +82,19 @@ void KeyLevels::pack_strip(const kernels::Table& table, size_t strip, size_t n_r
 }
 
 void pack_query(const kernels::Table& table, const Queries& queries, size_t token, size_t head,
-                float* scaled, std::byte* levels) {
-  const float* const q = queries.q + token * queries.stride + head * queries.head_size;
-  table.scale(q, queries.scale, scaled, queries.head_size);
-  table.quantize_int8(scaled, levels, queries.head_size);
+                float* scaled, std::byte* levels, float limit) {
+  scale_query(table, queries, token, head, scaled);
+  if (limit > 0.0f) {
+    table.quantize_int8_within(scaled, {limit, true}, levels, nullptr, queries.head_size);
+  } else {
+    table.quantize_int8(scaled, levels, queries.head_size);
+  }
+}
+
+float largest_of_query(const kernels::Table& table, const Queries& queries, size_t token,
+                       size_t head, float* scaled) {
+  scale_query(table, queries, token, head, scaled);
+  return largest_of_floats(table, scaled, queries.head_size);
 }
 
 }  // namespace troika::attention

@@ -21,6 +21,15 @@ class KeyLevels {
 
   // REQUIRES: there are kMeanEnd positions.
   void set_mean(const kernels::Table& table, const Positions& positions);
+  // Without it keys are taken as they are.
+  void clear_mean();
+  // From now on all keys have the scale by which `limit` becomes 127, and what is larger is clipped
+  // (S4). 0: each has its own.
+  void set_limit(float limit) { limit_ = limit; }
+  // The largest magnitude of the keys of positions first .. last, without their mean. REQUIRES: the
+  // mean is set.
+  float largest_of(const kernels::Table& table, const Positions& positions, size_t first,
+                   size_t last);
   // The keys of n positions, which position_of(i) names, from `row` on, a multiple of 16.
   template <typename PositionOf>
   void pack(const kernels::Table& table, const Positions& positions, size_t row, size_t n,
@@ -46,12 +55,17 @@ class KeyLevels {
   int32_t* starts_;
   float* rows_;        // (16, head_size): on their way
   float* minus_mean_;  // (head_size)
+  float limit_ = 0.0f;
 };
 
 // Bytes of a query in this form.
 inline size_t query_level_bytes(size_t head_size) { return kernels::int8_token_bytes(head_size); }
-// The query of a head of a token, times the scale of scores. `scaled` has room for one.
+// The query of a head of a token, times the scale of scores. `scaled` has room for one. With a
+// limit it has the scale by which that becomes 127.
 void pack_query(const kernels::Table& table, const Queries& queries, size_t token, size_t head,
-                float* scaled, std::byte* levels);
+                float* scaled, std::byte* levels, float limit = 0.0f);
+// The largest magnitude in it, times the scale of scores.
+float largest_of_query(const kernels::Table& table, const Queries& queries, size_t token,
+                       size_t head, float* scaled);
 
 }  // namespace troika::attention

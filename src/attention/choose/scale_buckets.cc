@@ -6,18 +6,22 @@
 #include "base/error.h"
 
 namespace troika::attention {
-namespace {
-
-constexpr float kMostLevel = 127.0f;
-
-}  // namespace
-
 std::array<ScalePair, kScaleBuckets> scale_buckets(ScalePair mean, float sigma) {
   const float factors[] = {1.0f, sigma, 1.0f / sigma};
   std::array<ScalePair, kScaleBuckets> buckets;
   size_t n = 0;
   for (const float of_q : factors) {
     for (const float of_k : factors) buckets[n++] = {mean.q * of_q, mean.k * of_k};
+  }
+  return buckets;
+}
+
+std::vector<ScalePair> buckets_around(ScalePair mean, int n) {
+  TROIKA_ASSERT(n == 1 || n == 5 || n == 9);
+  std::vector<ScalePair> buckets;
+  for (const ScalePair& bucket : scale_buckets(mean)) {
+    const bool is_of_five = bucket.q == mean.q || bucket.k == mean.k;
+    if (n == 9 || (n == 5 && is_of_five) || buckets.empty()) buckets.push_back(bucket);
   }
   return buckets;
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace troika::attention {
 
@@ -16,10 +17,14 @@ struct ScalePair {
 };
 
 inline constexpr size_t kScaleBuckets = 9;
+inline constexpr float kMostLevel = 127.0f;
 inline constexpr float kScaleStep = 0.5f;  // sigma
 
 // <lambda^Q, lambda^K> times sigma, 1 and 1 / sigma each; the pair itself stands first.
 std::array<ScalePair, kScaleBuckets> scale_buckets(ScalePair mean, float sigma = kScaleStep);
+// n of them: all nine, five that differ from the mean in one scale at most, or the mean alone,
+// which stands first. REQUIRES: n is 9, 5 or 1.
+std::vector<ScalePair> buckets_around(ScalePair mean, int n);
 // The bucket with the smallest mean square error, the first of equals. REQUIRES: there is one.
 size_t nearest_bucket(std::span<const ScalePair> buckets, ScalePair scales);
 

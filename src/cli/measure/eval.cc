@@ -12,6 +12,7 @@
 #include "cli/load.h"
 #include "cli/measure/eval_drafts.h"
 #include "cli/output.h"
+#include "measure/estimate_quality.h"
 #include "measure/evaluate.h"
 
 namespace troika::cli {
@@ -23,6 +24,7 @@ struct EvalFlags {
   std::string tasks;
   bool is_second_half = false;  // of each window of a text
   std::string losses;           // a file for what each token of a text loses
+  bool shows_estimate = false;  // of sparse attention, in place of the perplexity
   ContextTaskFlags context_tasks;
   int most = 0;
   measure::TaskOptions how;
@@ -97,6 +99,74 @@ void eval_text(const EvalFlags& flags, engine::Session& session) {
   }
 }
 
+// Looks at what a text's queries attend to. Throws UsageError where it sees none.
+void look_at_text(const EvalFlags& flags, engine::Engine& engine,
+                  measure::EstimateQuality* quality) {
+  const std::string content = read_text(flags.text);
+  if (!documents_of(flags.text, content).empty()) {
+    throw UsageError("--estimate is for a plain text, which fills windows of the context.");
+  }
+  {
+    engine::Session session(engine);
+    session.watch({.inputs = quality});
+    Progress bar("estimate");
+    measure::perplexity_of_text(session, content, bar.function());
+  }
+  if (quality->ways().front().sums.n_queries > 0) return;
+  throw UsageError(fmt::format(
+      "No query was looked at: those of whole tiles of 64 tokens from position {} on are, of "
+      "prompts in q8, bf16 or int8 on one lane. Use a longer text or --context, --prefill q8, or "
+      "leave --lanes out.",
+      engine.plan().attention.from));
+}
+
+// How well an estimate in int8 finds what queries attend to, by where its scales come from.
+void eval_estimate(const EvalFlags& flags, engine::Engine& engine) {
+  constexpr size_t kTileStep = 8;
+  measure::EstimateQuality quality(engine.kernels().table, engine.plan().attention,
+                                   engine.blueprint().n_heads, kTileStep);
+  look_at_text(flags, engine, &quality);
+  const std::vector<measure::QualityOfWay> ways = quality.ways();
+  const auto percent = [](double part, size_t of) {
+    return of == 0 ? 0.0 : 100.0 * part / static_cast<double>(of);
+  };
+  nlohmann::ordered_json json = {{"queries", ways.front().sums.n_queries}, {"ways", {}}};
+  std::string text = fmt::format("recall of the best float positions, {} queries\n{:<42}",
+                                 ways.front().sums.n_queries, "share of positions");
+  for (const double share : attention::kRecallShares) text += fmt::format("{:>8.0f}%", 100 * share);
+  text += "  clipped: queries     keys\n";
+  for (const measure::QualityOfWay& way : ways) {
+    const attention::EstimateRecall& sums = way.sums;
+    nlohmann::ordered_json& item = json["ways"].emplace_back();
+    item["name"] = way.name;
+    text += fmt::format("{:<42}", way.name);
+    for (size_t i = 0; i < sums.recall.size(); ++i) {
+      const double recall = percent(sums.recall[i], sums.n_queries);
+      item["recall"].push_back(recall / 100);
+      text += fmt::format("{:>9.2f}", recall);
+    }
+    const double of_queries =
+        percent(static_cast<double>(sums.n_clipped_of_queries), sums.n_query_values);
+    const double of_keys = percent(static_cast<double>(sums.n_clipped_of_keys), sums.n_key_values);
+    item["clipped"] = {{"queries", of_queries / 100}, {"keys", of_keys / 100}};
+    text += fmt::format("{:>17.3f}%{:>8.3f}%\n", of_queries, of_keys);
+  }
+  if (quality.has_scales()) {
+    const measure::ScaleSpread q = quality.spread_of_queries(), k = quality.spread_of_keys();
+    json["scales_over_calibrated"] = {{"queries", {q.low, q.middle, q.high}},
+                                      {"keys", {k.low, k.middle, k.high}}};
+    text += fmt::format(
+        "scales over those of the calibration text, lowest tenth, middle, highest tenth: queries "
+        "{:.2f}, {:.2f}, {:.2f}; keys {:.2f}, {:.2f}, {:.2f}\n",
+        q.low, q.middle, q.high, k.low, k.middle, k.high);
+  }
+  if (flags.json) {
+    print_json(json);
+  } else {
+    print(text);
+  }
+}
+
 void eval_tasks(const EvalFlags& flags, engine::Session& session) {
   std::vector<measure::Task> tasks;
   for_each_object(
@@ -143,6 +213,11 @@ void eval(const EvalFlags& flags) {
   if (engine->plan().prefill == plan::Prefill::kInt8 && engine->phone() == nullptr) {
     note(fmt::format("prompts: {}\n", prefill_text(*engine)));
   }
+  if (flags.shows_estimate) {
+    if (flags.text.empty()) throw UsageError("--estimate looks at a text: give --perplexity FILE.");
+    eval_estimate(flags, *engine);
+    return;
+  }
   engine::Session session(*engine);
   if (!flags.text.empty()) eval_text(flags, session);
   if (!flags.tasks.empty()) eval_tasks(flags, session);
@@ -174,6 +249,9 @@ void add_eval(Command& app) {
       "--losses", flags->losses,
       "With --perplexity of a plain text: write the negative log likelihood of each "
       "token to this file, a line each, to compare runs token by token");
+  command->add_flag("--estimate", flags->shows_estimate,
+                    "With --perplexity of a plain text: how well int8 finds the positions that "
+                    "matter to its queries (sparse attention), in place of the perplexity");
   command->add_option("--tasks", flags->tasks, "A JSONL file of tasks");
   flags->context_tasks.add_to(*command);
   command->add_option("--first", flags->most, "Only so many documents or tasks")

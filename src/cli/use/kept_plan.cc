@@ -40,7 +40,7 @@ std::string day_of(const std::string& when) {
   return fmt::format("{} {} {}", day, kMonths[month - 1], year);
 }
 
-std::optional<plan::Plan> kept_plan(const EngineFlags& flags) {
+std::optional<plan::Plan> kept_plan(const EngineFlags& flags, std::vector<float>* head_scales) {
   const prepare::Options& options = flags.options;
   if (!flags.uses_kept_plan() || !options.plan.file.empty() || !options.memory.has_side_files ||
       !prepare::is_here(options)) {
@@ -56,6 +56,7 @@ std::optional<plan::Plan> kept_plan(const EngineFlags& flags) {
         fmt::format("note: {} is given, so the plan that 'troika tune' found ({}) is not used; "
                     "--no-plan says that without this note\n",
                     option, tune::summary(plan)));
+    *head_scales = plan.attention.head_scales;  // of the model, whatever computes it
     return std::nullopt;
   }
   note(fmt::format("Plan: tuned on {} ({}); --no-plan runs without it.\n",

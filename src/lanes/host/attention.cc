@@ -5,7 +5,8 @@
 #include "lanes/host/attention_args.h"
 #include "lanes/host/attention_tiles.h"
 #include "lanes/host/prompt_attention.h"
-#include "lanes/host/sparse_attention.h"
+#include "lanes/host/sparse/head_parts.h"
+#include "lanes/host/sparse/sparse_attention.h"
 
 namespace troika::lanes {
 namespace {
@@ -105,12 +106,17 @@ void show(const BoundOp& bound, const OpContext& context) {
 }  // namespace
 
 void run_attention(const BoundOp& bound, const OpContext& context, int index, int worker) {
+  const auto& attention = bound.as<BoundAttention>();
+  if (is_of_heads(attention.role)) {
+    run_head_part(bound, context, index, worker);
+    return;
+  }
   store_keys_and_values(bound, context, worker);
   context.team.barrier().wait();
 
   const Run& run = context.run;
-  const auto& attention = bound.as<BoundAttention>();
   if (worker == 0 && run.observer != nullptr && attention.shares_keys) show(bound, context);
+  if (attention.role == Role::kStore) return;
   if (attention.sparse.is_sparse()) {
     share_items(context, index, worker,
                 n_sparse_attention_items(attention, run, context.team.size()),
@@ -140,6 +146,7 @@ void run_attention(const BoundOp& bound, const OpContext& context, int index, in
 
 size_t attention_parts_floats(const BoundOp& bound, const Run& run, int n_workers) {
   const auto& attention = bound.as<BoundAttention>();
+  if (attention.role == Role::kStore) return 0;
   if (attention.sparse.is_sparse()) {
     return static_cast<size_t>(n_workers) * sparse_list_bytes(attention, run) / sizeof(float);
   }

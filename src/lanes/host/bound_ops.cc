@@ -21,7 +21,7 @@ BoundRope bind_rope(const model::Op& op, const model::Blueprint& blueprint) {
 }
 
 BoundAttention bind_attention(const Subgraph& subgraph, const model::Op& op, int output_width,
-                              const Precision& precision) {
+                              const Buffers& buffers, const Precision& precision) {
   const model::Blueprint& blueprint = *subgraph.blueprint;
   const int head_dim = blueprint.head_dim;
   if (static_cast<size_t>(head_dim) > kernels::kMaxHeadSize) {
@@ -37,7 +37,10 @@ BoundAttention bind_attention(const Subgraph& subgraph, const model::Op& op, int
       heads.begin,
       heads.end,
       plan::shares_keys(precision.prefill),
-      plan::attention_of_layer(precision.attention, op.layer, output_width / head_dim, op.window)};
+      plan::attention_of_layer(precision.attention, op.layer, output_width / head_dim, op.window),
+      subgraph.role,
+      subgraph.sparse.heads,
+      buffers.heads()};
 }
 
 // The rows that a selection reads are those of the whole batch.
@@ -95,7 +98,7 @@ BoundOp bind(const Subgraph& subgraph, size_t index, const weights::Store& weigh
       bound.own = bind_rope(op, blueprint);
       break;
     case OpKind::kAttention:
-      bound.own = bind_attention(subgraph, op, bound.output_width, precision);
+      bound.own = bind_attention(subgraph, op, bound.output_width, buffers, precision);
       break;
     case OpKind::kLinear:
       bound.own = bind_product(op, weights, kernels, precision);
@@ -286,7 +289,9 @@ size_t prepared_row_bytes(const BoundOp& bound) {
 std::vector<BoundOp> bind_ops(const Subgraph& subgraph, const weights::Store& weights,
                               const Buffers& buffers, const kernels::Table& kernels,
                               Precision precision) {
-  if (subgraph.role != Role::kWhole) {
+  const bool is_of_attention = subgraph.role == Role::kStore || is_of_heads(subgraph.role);
+  TROIKA_ASSERT(!is_of_attention || (subgraph.is_dynamic() && buffers.heads() != nullptr));
+  if (subgraph.role != Role::kWhole && !is_of_attention) {
     return bind_outlier_parts(subgraph, weights, buffers, kernels, precision);
   }
   std::vector<BoundOp> ops;

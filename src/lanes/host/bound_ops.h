@@ -39,6 +39,10 @@ struct BoundAttention {
   int last_head;
   bool shares_keys;                  // of a prompt, in bfloat16
   plan::LayerAttention sparse = {};  // of a prompt: what its tokens attend to; here often all
+  // Where parts of it are tasks of their own: which one this is, whose, and what they hand on.
+  Role role = Role::kWhole;
+  std::vector<int> query_heads = {};
+  HeadAreas* areas = nullptr;
 
   int n_heads() const { return last_head - first_head; }
 };

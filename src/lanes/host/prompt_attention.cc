@@ -30,8 +30,9 @@ size_t prompt_attention_bytes(const BoundAttention& attention) {
 }
 
 void attend_to_all(const BoundOp& bound, const OpContext& context, int worker, int head,
-                   Tokens tokens) {
-  const attention::PanelRoom room = room_of(bound.as<BoundAttention>());
+                   Tokens tokens, int place) {
+  attention::PanelRoom room = room_of(bound.as<BoundAttention>());
+  if (place >= 0) room.n_group = 1;
   attention::Areas areas(context.stretch_of(worker));
   auto* const seen = areas.take<kernels::SeenPositions>(room.n_tokens);
   const Run& run = context.run;
@@ -42,9 +43,10 @@ void attend_to_all(const BoundOp& bound, const OpContext& context, int worker, i
     for (size_t token = together.first; token < together.last; ++token) {
       seen[token - together.first] = {first_seen(bound, run, token), run.visible[token].size()};
     }
+    attention::Queries queries = queries_of(bound, context, together.first, head);
+    if (place >= 0) queries = queries.of_head(static_cast<size_t>(place));
     attention::attend_in_panels(context.kernels,
-                                positions_of(bound, context, together.last - 1, head),
-                                queries_of(bound, context, together.first, head),
+                                positions_of(bound, context, together.last - 1, head), queries,
                                 std::span(seen, together.last - together.first), room,
                                 context.stretch_of(worker) + areas.bytes());
     tokens.first = together.last;

@@ -164,6 +164,7 @@ void run_product(const BoundOp& bound, const OpContext& context, int index, int 
       break;
     case Role::kRead:
     case Role::kWhole:
+    case Role::kStore:
     case Role::kEstimate:
     case Role::kSelect:
     case Role::kExact:

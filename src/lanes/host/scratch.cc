@@ -5,7 +5,7 @@
 #include "lanes/host/attention_tiles.h"
 #include "lanes/host/neurons/neuron_ffn.h"
 #include "lanes/host/products.h"
-#include "lanes/host/sparse_attention.h"
+#include "lanes/host/sparse/sparse_attention.h"
 
 namespace troika::lanes {
 namespace {

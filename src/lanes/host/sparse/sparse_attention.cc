@@ -1,4 +1,4 @@
-#include "lanes/host/sparse_attention.h"
+#include "lanes/host/sparse/sparse_attention.h"
 
 #include <algorithm>
 
@@ -6,13 +6,12 @@
 #include "attention/query_attention.h"
 #include "attention/tile_attention.h"
 #include "lanes/host/prompt_attention.h"
+#include "lanes/host/sparse/attention_stretches.h"
 
 namespace troika::lanes {
 namespace {
 
 constexpr size_t kTile = attention::kTileTokens;
-static_assert(kTile == plan::kAttentionTile);
-static_assert(attention::kLeastPositions == plan::PromptAttention::kLeastFrom);
 // Items for each worker, so that none waits long for the others at the end: later tiles see more.
 constexpr int64_t kItemsOfWorker = 2;
 
@@ -28,41 +27,12 @@ size_t tokens_of_item(const BoundAttention& attention, const Run& run, int n_wor
   return kTile * static_cast<size_t>(std::clamp<int64_t>(most, 1, static_cast<int64_t>(together)));
 }
 
-size_t position_of(const Run& run, size_t token) { return run.visible[token].size() - 1; }
-
 attention::TileRoom tile_room(const BoundAttention& attention, size_t n_tiles) {
   return {static_cast<size_t>(attention.head_dim), static_cast<size_t>(attention.n_group), n_tiles};
 }
 
 attention::Int8Room int8_room(const BoundAttention& attention) {
   return {static_cast<size_t>(attention.head_dim), static_cast<size_t>(attention.n_group)};
-}
-
-// Tokens of a run that attend in the same way: whole tiles, or those that choose for themselves, or
-// such as see everything.
-struct Stretch {
-  Tokens tokens;
-  bool is_sparse;
-};
-
-// A token's tile is whole where the run has all of its tokens, one behind the other.
-bool begins_tile(const BoundAttention& attention, const Run& run, Tokens together, size_t token) {
-  return position_of(run, token) % kTile == 0 && token + kTile <= together.last &&
-         position_of(run, token) >= static_cast<size_t>(attention.sparse.from) &&
-         position_of(run, token + kTile - 1) == position_of(run, token) + kTile - 1;
-}
-
-// The stretch that begins with the first of some tokens that see together.
-Stretch stretch_of(const BoundAttention& attention, const Run& run, Tokens together) {
-  const auto is_sparse = [&](size_t token) {
-    if (is_by_tile(attention)) return begins_tile(attention, run, together, token);
-    return position_of(run, token) >= static_cast<size_t>(attention.sparse.from);
-  };
-  const bool first_is = is_sparse(together.first);
-  const size_t step = first_is && is_by_tile(attention) ? kTile : 1;
-  size_t last = together.first + step;
-  while (last < together.last && is_sparse(last) == first_is) last += step;
-  return {{together.first, last}, first_is};
 }
 
 class SparseItem {
@@ -103,7 +73,7 @@ class SparseItem {
   // What of a stretch belongs to the item's tokens.
   void take(const Stretch& stretch, Tokens tokens) {
     Tokens part = stretch.tokens;
-    if (stretch.is_sparse && is_by_tile(attention_)) {
+    if (stretch.is_sparse && attention_.sparse.goes_by_tile()) {
       while (part.first < tokens.first) part.first += kTile;
       while (part.last >= tokens.last + kTile) part.last -= kTile;
     } else {
@@ -175,7 +145,7 @@ class SparseItem {
         [&](size_t head) {
           return attention_.sparse.share_of(first_query_head() + static_cast<int>(head));
         },
-        room, lists_);
+        attention_.sparse.buckets, room, lists_);
   }
 
   const BoundOp& bound_;

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/error.h"
 #include "plan/plan.h"
 
@@ -24,6 +27,80 @@ AttentionForm attention_form_from_name(std::string_view name) {
       "tune' found that little is lost, else full), and to compare with block (64 tokens choose "
       "blocks of 64 positions) and int8 (over all positions in int8).",
       name));
+}
+
+namespace {
+
+constexpr const char* kSteps[] = {"in-turn", "overlap", "fused", "ordered"};
+
+void check_head_lanes(const Plan& plan) {
+  const PromptAttention& attention = plan.attention;
+  if (!attention.has_head_lanes()) return;
+  if (attention.form != AttentionForm::kQuery || attention.head_lanes.size() != 3) {
+    throw UsageError(
+        "‹attention-lanes› names three lanes, of the estimate, of the selection and of the exact "
+        "part, as in 1,0,0, and is for ‹attention› query.");
+  }
+  for (const int lane : attention.head_lanes) {
+    const auto n_lanes = static_cast<int>(plan.lanes.size());
+    if (lane >= 0 && lane < n_lanes && !plan.lanes[static_cast<size_t>(lane)].is_device()) continue;
+    throw UsageError(
+        fmt::format("‹attention-lanes›: lane {} cannot compute heads. There {} {}, counted from 0; "
+                    "heads run on "
+                    "lanes of cores.",
+                    lane, n_lanes == 1 ? "is" : "are",
+                    n_lanes == 1 ? "one lane" : fmt::format("{} lanes", n_lanes)));
+  }
+}
+
+void check_buckets(const PromptAttention& attention) {
+  const int n = attention.n_buckets;
+  if (n == 0) return;
+  if (n != 1 && n != 5 && n != 9) {
+    throw UsageError(fmt::format(
+        "‹attention-buckets› {} makes no sense: there are 9 around the mean, 5 of them that differ "
+        "from it in one scale at most, or it alone, 1.",
+        n));
+  }
+  if (attention.form != AttentionForm::kQuery) {
+    throw UsageError(
+        "‹attention-buckets› fixes the scales of an estimate for each query: use it with "
+        "‹attention› query, or leave it out.");
+  }
+  if (attention.head_scales.empty()) {
+    throw UsageError(
+        "Scales of the estimate that are fixed beforehand (‹attention-buckets›, ‹strict-npu›) come "
+        "from a calibration text, and this plan has none. Run 'troika tune' on the model first, or "
+        "leave them out.");
+  }
+}
+
+}  // namespace
+
+const char* head_step_name(HeadStep step) { return kSteps[static_cast<size_t>(step)]; }
+
+HeadStep head_step_from_name(std::string_view name) {
+  const auto at = std::find(std::begin(kSteps), std::end(kSteps), name);
+  if (at != std::end(kSteps)) return static_cast<HeadStep>(at - std::begin(kSteps));
+  throw UsageError(fmt::format("‹attention-heads› '{}' is not understood; there are {}.", name,
+                               fmt::join(kSteps, ", ")));
+}
+
+attention::ScalePair scales_of(const PromptAttention& attention, size_t head) {
+  return {attention.head_scales[2 * head], attention.head_scales[2 * head + 1]};
+}
+
+std::vector<attention::ScalePair> scale_buckets_of(const PromptAttention& attention) {
+  const size_t n_heads = attention.head_scales.size() / 2;
+  TROIKA_ASSERT(n_heads > 0);
+  double q = 0, k = 0;
+  for (size_t head = 0; head < n_heads; ++head) {
+    q += scales_of(attention, head).q;
+    k += scales_of(attention, head).k;
+  }
+  const auto n = static_cast<double>(n_heads);
+  return attention::buckets_around({static_cast<float>(q / n), static_cast<float>(k / n)},
+                                   attention.n_buckets);
 }
 
 void check_attention(const Plan& plan) {
@@ -53,7 +130,9 @@ void check_attention(const Plan& plan) {
         fmt::format("‹attention-from› {} makes no sense; it is a multiple of {}, and at least {}.",
                     attention.from, kAttentionTile, PromptAttention::kLeastFrom));
   }
-  if (is_by_tile(attention.form) && plan.chunk() % kAttentionTile != 0) {
+  check_buckets(attention);
+  check_head_lanes(plan);
+  if (attention.goes_by_tile() && plan.chunk() % kAttentionTile != 0) {
     throw UsageError(fmt::format(
         "‹chunk› {} divides tiles of {} tokens, which ‹attention› {} computes together. Use a "
         "multiple of {}.",
@@ -81,6 +160,7 @@ LayerAttention attention_of_layer(const PromptAttention& attention, int layer, i
   if (!attention.is_sparse() || window != 0) return {};
   if (attention.is_untuned() && layer == 0) return {};
   LayerAttention result = {attention.form, attention.share, attention.from, attention.above};
+  if (attention.n_buckets > 0) result.buckets = scale_buckets_of(attention);
   if (!attention.head_shares.empty()) {
     const auto first = attention.head_shares.begin() + ptrdiff_t{layer} * n_heads;
     result.head_shares.assign(first, first + n_heads);
@@ -95,12 +175,14 @@ double mean_share(std::span<const float> head_shares) {
 }
 
 void check_head_shares(const PromptAttention& attention, int n_layers, int n_heads) {
-  const size_t n = attention.head_shares.size(), wanted = static_cast<size_t>(n_layers) * n_heads;
-  if (n == 0 || n == wanted) return;
-  throw Error(fmt::format(
-      "The plan has shares of positions for {} heads, and the model has {} layers of {} heads. "
-      "It is a plan for another model: make one for this model with 'troika tune'.",
-      n, n_layers, n_heads));
+  const size_t n = attention.head_shares.size(), n_scales = attention.head_scales.size();
+  const size_t wanted = static_cast<size_t>(n_layers) * static_cast<size_t>(n_heads);
+  if ((n == 0 || n == wanted) && (n_scales == 0 || n_scales == 2 * wanted)) return;
+  throw Error(
+      fmt::format("The plan has {} for {} heads, and the model has {} layers of {} heads. "
+                  "It is a plan for another model: make one for this model with 'troika tune'.",
+                  n != 0 && n != wanted ? "shares of positions" : "scales of an estimate",
+                  n != 0 && n != wanted ? n : n_scales / 2, n_layers, n_heads));
 }
 
 }  // namespace troika::plan

@@ -1,0 +1,34 @@
+// Which tokens of a run choose what they see, and which see everything.
+#pragma once
+
+#include "lanes/host/attention_args.h"
+
+namespace troika::lanes {
+
+size_t position_of(const Run& run, size_t token);
+
+// Tokens of a run that attend in the same way: whole tiles, or those that choose for themselves, or
+// such as see everything.
+struct Stretch {
+  Tokens tokens;
+  bool is_sparse;
+};
+
+// The stretch that begins with the first of some tokens that see together.
+Stretch stretch_of(const BoundAttention& attention, const Run& run, Tokens together);
+
+// Calls take(stretch) for all stretches of a run, in their order.
+template <typename Take>
+void for_stretches(const BoundAttention& attention, const Run& run, const Take& take) {
+  const auto n_tokens = static_cast<size_t>(run.n_tokens);
+  for (Tokens rest = {0, 0}; rest.last < n_tokens;) {
+    rest = seeing_together(run, {rest.last, n_tokens});
+    while (rest.first < rest.last) {
+      const Stretch stretch = stretch_of(attention, run, rest);
+      take(stretch);
+      rest.first = stretch.tokens.last;
+    }
+  }
+}
+
+}  // namespace troika::lanes

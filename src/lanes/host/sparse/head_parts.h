@@ -1,0 +1,13 @@
+// Parts of sparse attention that are tasks of their own, of one head or of several (S5, S6): the
+// estimate of queries, the selection of their positions, and attention over those.
+#pragma once
+
+#include "lanes/host/op_context.h"
+
+namespace troika::lanes {
+
+// REQUIRES: the role is one of heads; keys and values of all tokens of the run are stored, and the
+// part before this one has ended.
+void run_head_part(const BoundOp& bound, const OpContext& context, int index, int worker);
+
+}  // namespace troika::lanes

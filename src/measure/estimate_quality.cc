@@ -1,0 +1,73 @@
+#include "measure/estimate_quality.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "attention/choose/estimate.h"
+#include "attention/query_attention.h"
+
+namespace troika::measure {
+
+EstimateQuality::EstimateQuality(const kernels::Table& table,
+                                 const plan::PromptAttention& attention, int n_heads,
+                                 size_t tile_step)
+    : table_(table),
+      attention_(attention),
+      n_heads_(static_cast<size_t>(n_heads)),
+      tile_step_(tile_step) {
+  const auto add = [&](std::string name, attention::EstimateWay way) {
+    names_.push_back(std::move(name));
+    ways_.push_back(std::move(way));
+  };
+  add("a scale for each query and position", {});
+  add("one scale for a head's queries and keys", {true, false});
+  add("likewise, keys with their mean", {false, false});
+  for (const int n : {1, 5, 9}) {
+    if (!has_scales()) break;
+    attention_.n_buckets = n;
+    add(fmt::format("{} fixed {}", n, n == 1 ? "pair of scales" : "pairs of scales"),
+        {true, false, plan::scale_buckets_of(attention_)});
+  }
+  sums_.resize(ways_.size());
+}
+
+void EstimateQuality::observe_attention(const model::Op& op, int key_head,
+                                        const attention::Positions& positions,
+                                        const attention::Queries& queries, size_t n_tokens) {
+  constexpr size_t kTile = attention::kTileTokens;
+  if (op.window != 0) return;
+  const size_t first = positions.size() - n_tokens;
+  for (size_t t = (kTile - first % kTile) % kTile; t + kTile <= n_tokens; t += kTile) {
+    const size_t begin = first + t;
+    if (begin < static_cast<size_t>(attention_.from) || begin / kTile % tile_step_ != 0) continue;
+    attention::add_recall(table_, positions, queries.from(t), begin, ways_, sums_);
+    if (!has_scales()) continue;
+    const attention::ScalesOfTile scales =
+        attention::scales_of_tile(table_, positions, queries.from(t), begin);
+    for (size_t h = 0; h < queries.n_group; ++h) {
+      const size_t head = static_cast<size_t>(op.layer) * n_heads_ +
+                          static_cast<size_t>(key_head) * queries.n_group + h;
+      const attention::ScalePair calibrated = plan::scales_of(attention_, head);
+      ratios_q_.push_back(scales.q[h] / calibrated.q);
+      ratios_k_.push_back(scales.k / calibrated.k);
+    }
+  }
+}
+
+std::vector<QualityOfWay> EstimateQuality::ways() const {
+  std::vector<QualityOfWay> result;
+  for (size_t i = 0; i < ways_.size(); ++i) result.push_back({names_[i], sums_[i]});
+  return result;
+}
+
+ScaleSpread EstimateQuality::spread_of(std::vector<double> ratios) {
+  if (ratios.empty()) return {};
+  std::sort(ratios.begin(), ratios.end());
+  const auto at = [&](double part) {
+    return ratios[static_cast<size_t>(part * static_cast<double>(ratios.size() - 1))];
+  };
+  return {at(0.1), at(0.5), at(0.9)};
+}
+
+}  // namespace troika::measure

@@ -1,0 +1,57 @@
+// How well int8 finds what a model's queries attend to on a text: recall of the best float
+// positions by where scales come from (S1, S4), what fixed scales clip, and how far scales of this
+// text are from those of the calibration text.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "attention/estimate_recall.h"
+#include "lanes/lane.h"
+#include "model/blueprint.h"
+#include "plan/prompt_attention.h"
+
+namespace troika::measure {
+
+struct QualityOfWay {
+  std::string name;
+  attention::EstimateRecall sums;  // over all heads
+};
+
+// What the scales of tiles are over those that the plan has for their heads: the lowest and the
+// highest tenth of them lie beyond the first and the last of these.
+struct ScaleSpread {
+  double low = 1.0, middle = 1.0, high = 1.0;
+};
+
+class EstimateQuality : public lanes::InputObserver {
+ public:
+  // Looks at tiles from the plan's first sparse position on, each tile_step-th of them. Without
+  // scales in the plan there are no buckets among the ways.
+  EstimateQuality(const kernels::Table& table, const plan::PromptAttention& attention, int n_heads,
+                  size_t tile_step);
+
+  void observe(const model::Op&, const float*, int, int) override {}
+  void observe_attention(const model::Op& op, int key_head, const attention::Positions& positions,
+                         const attention::Queries& queries, size_t n_tokens) override;
+
+  std::vector<QualityOfWay> ways() const;
+  bool has_scales() const { return !attention_.head_scales.empty(); }
+  ScaleSpread spread_of_queries() const { return spread_of(ratios_q_); }
+  ScaleSpread spread_of_keys() const { return spread_of(ratios_k_); }
+
+ private:
+  static ScaleSpread spread_of(std::vector<double> ratios);
+
+  const kernels::Table& table_;
+  plan::PromptAttention attention_;
+  size_t n_heads_;
+  size_t tile_step_;
+  std::vector<std::string> names_;
+  std::vector<attention::EstimateWay> ways_;
+  std::vector<attention::EstimateRecall> sums_;
+  std::vector<double> ratios_q_, ratios_k_;
+};
+
+}  // namespace troika::measure
