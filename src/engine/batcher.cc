@@ -322,6 +322,7 @@ void Batcher::add_steps() {
   }
   if (ready_.size() > n_together) next_step_ = (next_step_ + n_together) % ready_.size();
   statistics_.most_together = std::max(statistics_.most_together, static_cast<int>(shares_.size()));
+  statistics_.n_step_answers += std::ssize(shares_);
   statistics_.n_step_rows += batch_.size();
 }
 

@@ -26,8 +26,9 @@ struct AnswerRequest {
 
 // What was done for all answers together.
 struct BatcherStatistics {
-  int64_t n_steps = 0;      // passes with a step of some answer
-  int64_t n_step_rows = 0;  // of these answers: drafts count
+  int64_t n_steps = 0;         // passes with a step of some answer
+  int64_t n_step_answers = 0;  // in each of them, summed up
+  int64_t n_step_rows = 0;     // of these answers: drafts count
   int64_t n_prompt_parts = 0;
   int64_t n_prompt_rows = 0;
   int most_together = 0;  // answers in one step

@@ -166,7 +166,12 @@ Token Sampler::sample(std::span<const Token> history, std::span<const float> log
   if (has_penalties()) penalise(history);
   if (mask_ != nullptr) mask_->apply(history, logits_);
   if (has_penalties() || mask_ != nullptr || !options_.logit_bias.empty()) take_finite(logits_);
-  if (options_.temperature == 0.0f) return likeliest();
+  if (options_.temperature == 0.0f) {
+    const Token token = likeliest();
+    const Candidate only = {token, logits_[static_cast<size_t>(token)], 1.0f};
+    if (mask_ != nullptr) mask_->on_choice(history, {&only, 1});
+    return token;
+  }
   narrow();
   if (candidates_.empty()) throw_all_forbidden();
   const float best = candidates_.front().logit;
@@ -175,6 +180,7 @@ Token Sampler::sample(std::span<const Token> history, std::span<const float> log
     c.probability = std::exp((c.logit - best) / options_.temperature);
     sum += c.probability;
   }
+  if (mask_ != nullptr) mask_->on_choice(history, candidates_);
   const double target = random_unit(options_.seed, history.size()) * sum;
   double running = 0.0;
   for (const Candidate& c : candidates_) {

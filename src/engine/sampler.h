@@ -26,6 +26,13 @@ struct SamplerOptions {
   uint64_t seed = 0;
 };
 
+// A token that may be chosen.
+struct Candidate {
+  Token token;
+  float logit;
+  float probability;
+};
+
 // Forbids tokens before one is chosen: grammars and the like.
 class LogitMask {
  public:
@@ -35,6 +42,9 @@ class LogitMask {
   virtual bool is_ready(std::span<const Token>) { return true; }
   // Sets the logits of tokens that must not follow `history` to minus infinity.
   virtual void apply(std::span<const Token> history, std::span<float> logits) = 0;
+  // Behind `apply`: what follows `history` is chosen among these by chance, the likeliest first,
+  // with probabilities that are not divided by their sum.
+  virtual void on_choice(std::span<const Token>, std::span<const Candidate>) {}
 };
 
 class Sampler {
@@ -49,11 +59,6 @@ class Sampler {
   Token sample(std::span<const Token> history, std::span<const float> logits);
 
  private:
-  struct Candidate {
-    Token token;
-    float logit;
-    float probability;
-  };
   static bool is_more_likely(const Candidate& a, const Candidate& b);
   bool has_penalties() const;
   void penalise(std::span<const Token> history);

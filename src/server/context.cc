@@ -57,12 +57,15 @@ void Context::check(const Wanted& wanted) const {
     if (prompt.empty())
       throw Refused(400, "The prompt is empty. Give at least one token.", "prompt");
     if (static_cast<int>(prompt.size()) < n_context()) continue;
-    throw Refused(400,
-                  fmt::format("The prompt has {} tokens, but the context of this server holds {}, "
-                              "with the answer. Shorten the prompt, or start the server with a "
-                              "larger context.",
-                              prompt.size(), n_context()),
-                  "prompt", "context_length_exceeded");
+    Refused refused(400,
+                    fmt::format("The prompt has {} tokens, but the context of this server holds "
+                                "{}, with the answer. Shorten the prompt, or start the server with "
+                                "a larger context.",
+                                prompt.size(), n_context()),
+                    "prompt", "context_length_exceeded");
+    refused.type = "exceed_context_size_error";
+    refused.details = {{"n_prompt_tokens", prompt.size()}, {"n_ctx", n_context()}};
+    throw Refused(refused);
   }
 }
 
@@ -94,7 +97,7 @@ std::shared_ptr<Job> Context::make_job(const std::shared_ptr<http::Exchange>& ex
   }
   if (wanted.n_logprobs >= 0 || wanted.n_computed > wanted.n_returned) {
     job->recorder = std::make_unique<LogprobRecorder>(
-        job->prompt.size(), std::max(wanted.n_logprobs, 0), job->mask.get());
+        job->prompt.size(), std::max(wanted.n_logprobs, 0), job->mask.get(), wanted.likelihoods);
   }
   if (options_.make_drafter) {
     job->make_drafter = [this, constraint] { return options_.make_drafter(constraint); };

@@ -21,7 +21,9 @@
 namespace troika::server {
 
 struct Options {
-  std::string model_name;          // by which clients know it
+  std::string model_name;  // by which clients know it
+  bool shows_metrics = true, shows_slots = true;
+  bool shows_prompts = false;      // beside the answers to chats, whether they ask for it or not
   int n_parallel = 4;              // answers that are computed at once
   int n_queue = 64;                // that wait
   double ping_seconds = 1.0;       // of silence in a stream until a comment shows life; 0: none
@@ -43,6 +45,7 @@ class Context {
   ~Context();
 
   engine::Engine& engine() { return engine_; }
+  const engine::Engine& engine() const { return engine_; }
   const text::Tokenizer& tokenizer() const { return engine_.tokenizer(); }
   const Options& options() const { return options_; }
   Worker& worker() { return worker_; }

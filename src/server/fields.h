@@ -23,6 +23,9 @@ class Refused : public Error {
   std::string field;      // at fault, if it is one
   std::string code;       // for programs
   int retry_after_s = 0;  // when it may be served; 0: nobody knows
+  // What clients of llama.cpp look at, where it has its own: the kind of error, and more fields.
+  std::string type;
+  Json details = Json::object();
 };
 
 // Throws Refused for what is no JSON object, or is nested more than a hundred times.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "server/llama/settings.h"
+
 namespace troika::server {
 namespace {
 
@@ -9,6 +11,26 @@ http::Response json_response(const Json& json) {
   http::Response response;
   response.body = dump(json);
   return response;
+}
+
+// The names by which clients of llama.cpp look for the same.
+void add_llama_props(const Context& context, Json* props) {
+  const Options& options = context.options();
+  Wanted usual;
+  usual.sampler = options.sampler;
+  Json settings = settings_json(usual);
+  if (!options.has_seed) settings["seed"] = -1;  // each request gets its own
+  (*props)["model_path"] = context.engine().file().path();
+  (*props)["model_alias"] = options.model_name;
+  (*props)["total_slots"] = options.n_parallel;
+  (*props)["default_generation_settings"] = {{"n_ctx", context.n_context()}, {"params", settings}};
+  (*props)["build_info"] = "troika-" TROIKA_VERSION;
+}
+
+// Whoever starts a server may want to tell nobody how it goes.
+void check_shown(bool is_shown, const char* path) {
+  if (is_shown) return;
+  throw Refused(501, fmt::format("{} is switched off on this server.", path));
 }
 
 void add_metric(std::string* text, const char* prefix, const char* name, const char* type,
@@ -38,6 +60,14 @@ void add_llama_metrics(std::string* text, const Worker::Figures& f) {
       rate(number(f.n_computed_tokens), f.prompt_seconds));
   add("predicted_tokens_seconds", "gauge", "Tokens of an answer in a second.",
       rate(number(f.n_tokens - f.n_answers), f.answer_seconds));
+  add("spec_decode_num_drafts_total", "counter", "Passes of an answer that verified a draft.",
+      number(f.n_drafts));
+  add("spec_decode_num_draft_tokens_total", "counter", "Tokens that were guessed and verified.",
+      number(f.n_draft_tokens));
+  add("spec_decode_num_accepted_tokens_total", "counter", "Of these, those that were right.",
+      number(f.n_accepted_tokens));
+  add("n_busy_slots_per_decode", "gauge", "Answers in a step.",
+      rate(number(f.n_step_answers), number(f.n_steps)));
   add("requests_processing", "gauge", "Answers that are being computed.",
       number(std::ssize(f.running)));
   add("requests_deferred", "gauge", "Answers that wait for their turn.", f.n_waiting);
@@ -82,10 +112,12 @@ http::Response show_props(const Context& context, const http::ServerStatistics*)
                        {"top_k", options.sampler.top_k},
                        {"top_p", options.sampler.top_p},
                        {"min_p", options.sampler.min_p}};
+  add_llama_props(context, &props);
   return json_response(props);
 }
 
 http::Response show_slots(const Context& context, const http::ServerStatistics*) {
+  check_shown(context.options().shows_slots, "/slots");
   // Answers that wait for their readers take no place: then there may be more than places.
   Json slots = Json::array();
   for (const Worker::View& view : context.worker().figures().running) {
@@ -105,6 +137,7 @@ http::Response show_slots(const Context& context, const http::ServerStatistics*)
 }
 
 http::Response show_metrics(const Context& context, const http::ServerStatistics* statistics) {
+  check_shown(context.options().shows_metrics, "/metrics");
   const Worker::Figures f = context.worker().figures();
   std::string text;
   const auto counter = [&](const char* name, const char* help, double value) {

@@ -6,6 +6,7 @@
 namespace troika::server {
 
 using engine::Likelihood;
+using engine::Likelihoods;
 using engine::LogprobRecorder;
 using engine::TokenLogprobs;
 

@@ -19,6 +19,8 @@ const char* error_type(int status) {
       return "request_too_large";
     case 429:
       return "rate_limit_error";
+    case 501:
+      return "not_supported_error";
     case 503:
       return "overloaded_error";
     default:
@@ -34,8 +36,10 @@ http::Response refusal_response(const std::string& path, const Refused& refused)
   if (path.starts_with("/v1/messages")) {
     body = {{"type", "error"}, {"error", error}, {"request_id", nullptr}};
   } else {
+    if (!refused.type.empty()) error["type"] = refused.type;
     error["param"] = refused.field.empty() ? Json(nullptr) : Json(refused.field);
     error["code"] = refused.code.empty() ? Json(nullptr) : Json(refused.code);
+    error.update(refused.details);
     body = {{"error", error}};
   }
   http::Response response;

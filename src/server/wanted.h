@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/sampler.h"
+#include "engine/scoring/logprobs.h"
 #include "grammar/grammar.h"
 #include "server/fields.h"
 #include "text/tokenizer.h"
@@ -22,10 +22,12 @@ struct Wanted {
   bool ignores_end = false;
   bool shows_control = false;  // the text has the names of control tokens
   int n_logprobs = -1;         // most likely tokens beside the one that was taken; -1: none at all
+  engine::Likelihoods likelihoods = engine::Likelihoods::kOfModel;
   bool is_stream = false;
   bool wants_usage = false;                            // in a stream
   bool wants_progress = false, wants_timings = false;  // there too
   bool wants_tokens = false;                           // with their text
+  bool shows_prompt = false;                           // beside the answer, as it was computed
   std::shared_ptr<grammar::Grammar> grammar;
 
   int n_answers() const { return n_computed * static_cast<int>(prompts.size()); }

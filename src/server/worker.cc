@@ -167,6 +167,12 @@ void Worker::end(Job& job) {
       figures_.n_tokens += static_cast<int64_t>(generated.tokens.size());
       figures_.prompt_seconds += generated.prefill_seconds;
       figures_.answer_seconds += generated.decode_seconds;
+      if (job.drafter != nullptr) {
+        const draft::Statistics& drafts = job.drafter->statistics();
+        figures_.n_drafts += drafts.n_with_draft;
+        figures_.n_draft_tokens += drafts.n_verified;
+        figures_.n_accepted_tokens += drafts.n_accepted;
+      }
       const int64_t n_all = generated.n_prompt + std::ssize(generated.tokens);
       figures_.n_most_tokens = std::max(figures_.n_most_tokens, n_all);
       const double seconds = generated.prefill_seconds + generated.decode_seconds;
@@ -190,10 +196,13 @@ bool Worker::take_ended() {
   for (const auto& job : running_) {
     if (batcher_->is_done(job->number)) ended.push_back(job);
   }
+  count_passes();
+  {
+    // Before their clients hear of it, who may look at once.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& job : ended) std::erase(running_, job);
+  }
   for (const auto& job : ended) end(*job);
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& job : ended) std::erase(running_, job);
-  figures_.n_passes = batcher_->statistics().n_steps + batcher_->statistics().n_prompt_parts;
   return !ended.empty();
 }
 
@@ -205,6 +214,14 @@ void Worker::begin_anew(const std::string& why) {
   figures_.n_failed += static_cast<int64_t>(running_.size());
   batcher_.emplace(engine_);
   running_.clear();
+}
+
+void Worker::count_passes() {
+  const engine::BatcherStatistics& statistics = batcher_->statistics();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  figures_.n_steps = statistics.n_steps;
+  figures_.n_step_answers = statistics.n_step_answers;
+  figures_.n_passes = statistics.n_steps + statistics.n_prompt_parts;
 }
 
 void Worker::count_busy(double seconds) {

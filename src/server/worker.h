@@ -83,8 +83,11 @@ class Worker {
     int64_t n_computed_tokens = 0;  // of prompts
     int64_t n_tokens = 0;
     int64_t n_passes = 0;
-    int64_t n_most_tokens = 0;    // of a prompt and its answer
-    double prompt_seconds = 0.0;  // until prompts were read
+    int64_t n_steps = 0;         // passes with steps of answers
+    int64_t n_step_answers = 0;  // answers in each, summed up
+    int64_t n_drafts = 0, n_draft_tokens = 0, n_accepted_tokens = 0;  // of answers that have ended
+    int64_t n_most_tokens = 0;                                        // of a prompt and its answer
+    double prompt_seconds = 0.0;                                      // until prompts were read
     double answer_seconds = 0.0;  // of answers behind their first token
     double busy_seconds = 0.0;    // in passes
     int n_waiting = 0;
@@ -106,6 +109,7 @@ class Worker {
   bool take_ended();
   void end(Job& job);
   void begin_anew(const std::string& why);
+  void count_passes();
   void count_busy(double seconds);
 
   engine::Engine& engine_;

@@ -40,6 +40,8 @@ struct ServeFlags {
   uint64_t cache_bytes = 0;  // as usual
   bool is_cache_shared = false;
   bool has_no_thinking = false;
+  bool has_no_metrics = false, has_no_slots = false;
+  bool shows_prompts = false;
 };
 
 http::Server* running = nullptr;  // for the signal's handler, which is given nothing else
@@ -82,6 +84,9 @@ server::Options options_of(const ServeFlags& flags, engine::Engine& engine) {
   options.sampler = flags.sampler.checked();
   options.has_seed = flags.sampler.seed->count() > 0;
   options.thinks = !flags.has_no_thinking;
+  options.shows_metrics = !flags.has_no_metrics;
+  options.shows_slots = !flags.has_no_slots;
+  options.shows_prompts = flags.shows_prompts;
   if (!flags.template_file.empty()) options.chat_template = read_text(flags.template_file);
   if (!flags.forced_file.empty()) options.forced_text = read_text(flags.forced_file);
   if (options.forced_text && options.forced_text->empty()) {
@@ -192,6 +197,10 @@ void add_serve(Command& app) {
                       "Use this Jinja template instead of the one in the model file");
   command->add_flag("--no-thinking", flags->has_no_thinking,
                     "Models that think before they answer are told not to");
+  command->add_flag("--no-metrics", flags->has_no_metrics, "/metrics tells nobody how it goes");
+  command->add_flag("--no-slots", flags->has_no_slots, "/slots tells nobody who is answered");
+  command->add_flag("--show-prompts", flags->shows_prompts,
+                    "Answers to chats tell the prompt they were given, as __verbose");
   command->add_option("--force-text", flags->forced_file,
                       "Replay: every answer is this file's text, whatever the model says");
   flags->sampler.add_to(*command);

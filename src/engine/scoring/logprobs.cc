@@ -9,11 +9,40 @@
 namespace troika::engine {
 
 void LogprobRecorder::apply(std::span<const Token> history, std::span<float> logits) {
-  logits_[history.size() - n_prompt_].assign(logits.begin(), logits.end());
+  if (which_ == Likelihoods::kOfModel) {
+    logits_[history.size() - n_prompt_].assign(logits.begin(), logits.end());
+  }
   if (inner_ != nullptr) inner_->apply(history, logits);
 }
 
+void LogprobRecorder::on_choice(std::span<const Token> history, std::span<const Candidate> among) {
+  if (which_ == Likelihoods::kOfModel) return;
+  double sum = 0.0;
+  for (const Candidate& c : among) sum += c.probability;
+  std::vector<Likelihood>& choice = choices_[history.size() - n_prompt_];
+  choice.clear();
+  for (const Candidate& c : among) {
+    choice.push_back({c.token, static_cast<float>(std::log(c.probability / sum))});
+  }
+}
+
+TokenLogprobs LogprobRecorder::take_chosen(Token token) {
+  const auto found = choices_.find(n_taken_++);
+  TROIKA_ASSERT(found != choices_.end());
+  std::vector<Likelihood> choice = std::move(found->second);
+  choices_.erase(found);
+  const auto taken = std::find_if(choice.begin(), choice.end(),
+                                  [&](const Likelihood& one) { return one.token == token; });
+  TROIKA_ASSERT(taken != choice.end());
+  TokenLogprobs result{*taken, std::move(choice)};
+  // What had no chance at all is no other choice.
+  std::erase_if(result.top, [](const Likelihood& one) { return std::isinf(one.logprob); });
+  result.top.resize(std::min(result.top.size(), static_cast<size_t>(n_top_)));
+  return result;
+}
+
 TokenLogprobs LogprobRecorder::take(Token token) {
+  if (which_ == Likelihoods::kOfChoice) return take_chosen(token);
   const auto found = logits_.find(n_taken_++);
   TROIKA_ASSERT(found != logits_.end());
   const std::vector<float> logits = std::move(found->second);

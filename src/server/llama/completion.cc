@@ -1,8 +1,10 @@
 #include "server/llama/completion.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "server/calls/turn.h"
+#include "server/llama/settings.h"
 #include "server/openai/usage.h"
 #include "server/refusals.h"
 #include "server/text_tools.h"
@@ -19,26 +21,6 @@ const char* stop_type(engine::Stop stop) {
     default:
       return "limit";
   }
-}
-
-// What of the request counts, defaults included.
-Json settings_json(const Wanted& wanted) {
-  const engine::SamplerOptions& s = wanted.sampler;
-  return {{"n_predict", wanted.most_tokens},
-          {"seed", s.seed},
-          {"temperature", s.temperature},
-          {"top_k", s.top_k},
-          {"top_p", s.top_p},
-          {"min_p", s.min_p},
-          {"repeat_last_n", s.penalty_window},
-          {"repeat_penalty", s.repetition_penalty},
-          {"presence_penalty", s.presence_penalty},
-          {"frequency_penalty", s.frequency_penalty},
-          {"stop", wanted.stops},
-          {"ignore_eos", wanted.ignores_end},
-          {"stream", wanted.is_stream},
-          {"n_probs", std::max(wanted.n_logprobs, 0)},
-          {"timings_per_token", wanted.wants_timings}};
 }
 
 // The fields of this list alone: "a/b" is the field b of the object a.
@@ -58,9 +40,12 @@ Json chosen(const Json& whole, const std::vector<std::string>& names) {
   return few;
 }
 
-Json with_id(const Likelihood& one, const text::Tokenizer& tokenizer) {
+Json with_id(const Likelihood& one, Likelihoods which, const text::Tokenizer& tokenizer) {
   Json json = {{"id", one.token}};
   json.update(likelihood_json(one, tokenizer));
+  if (which == Likelihoods::kOfModel) return json;
+  json.erase("logprob");
+  json["prob"] = std::exp(one.logprob);
   return json;
 }
 
@@ -79,12 +64,9 @@ class LlamaWriter : public Writer {
         is_list_(is_list),
         shows_tokens_(shows_tokens),
         has_probabilities_(wanted.n_logprobs >= 0),
+        likelihoods_(wanted.likelihoods),
         messages_(static_cast<size_t>(wanted.n_answers())) {
-    for (const auto& prompt : wanted.prompts) {
-      std::string text;
-      for (const engine::Token token : prompt) text += tokenizer_.piece(token, true);
-      prompts_.push_back(std::move(text));
-    }
+    for (const auto& prompt : wanted.prompts) prompts_.push_back(text_of(prompt, tokenizer_));
   }
 
   void begin() override {
@@ -133,11 +115,12 @@ class LlamaWriter : public Writer {
  private:
   Json probabilities(const std::vector<TokenLogprobs>& tokens) const {
     Json list = Json::array();
+    const char* const top = likelihoods_ == Likelihoods::kOfModel ? "top_logprobs" : "top_probs";
     for (const TokenLogprobs& token : tokens) {
-      Json one = with_id(token.taken, tokenizer_);
-      one["top_logprobs"] = Json::array();
+      Json one = with_id(token.taken, likelihoods_, tokenizer_);
+      one[top] = Json::array();
       for (const Likelihood& other : token.top) {
-        one["top_logprobs"].push_back(with_id(other, tokenizer_));
+        one[top].push_back(with_id(other, likelihoods_, tokenizer_));
       }
       list.push_back(one);
     }
@@ -175,6 +158,7 @@ class LlamaWriter : public Writer {
   const Json settings_;
   const std::vector<std::string> fields_;
   const bool is_stream_, is_list_, shows_tokens_, has_probabilities_;
+  const Likelihoods likelihoods_;
   std::vector<std::string> prompts_;
   std::vector<Message> messages_;
 };
@@ -246,8 +230,8 @@ void serve_completion(Context& context, const std::shared_ptr<http::Exchange>& e
   if (n_likely > 0) wanted.n_logprobs = static_cast<int>(n_likely);
   wanted.wants_tokens = wanted.is_stream;
   const bool shows_tokens = fields.flag("return_tokens");
-  fields.refuse("post_sampling_probs",
-                "this server tells likelihoods as they are before tokens are chosen");
+  if (fields.flag("post_sampling_probs")) wanted.likelihoods = Likelihoods::kOfChoice;
+  fields.ignore("backend_sampling");  // where tokens are chosen changes none
   fields.refuse("lora", "this server knows no LoRA adapters");
   const std::optional<AnswerForm> form = read_form(fields);
   if (form) wanted.grammar = context.grammars().compile(form->text, form->format);

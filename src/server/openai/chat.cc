@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include "server/calls/turn.h"
+#include "server/llama/settings.h"
 #include "server/openai/read_responses.h"
 #include "server/openai/usage.h"
 #include "server/refusals.h"
@@ -36,6 +37,7 @@ class ChatStream : public Writer {
         has_usage_(wanted.wants_usage),
         n_calls_(static_cast<size_t>(wanted.n_returned), 0) {
     heading_.model = context.options().model_name;
+    if (wanted.shows_prompt) verbose_ = verbose_json(wanted, tokenizer_);
   }
 
   void begin() override {
@@ -79,7 +81,10 @@ class ChatStream : public Writer {
   void end(int answer, const Ending& ending) override {
     usage_.add(ending.generated);
     timings_ = Usage::timings(ending.generated);
-    send(answer, Json::object(), nullptr, finish_reason(ending), has_usage_ ? nullptr : timings_);
+    Json chunk = chunk_of(answer, Json::object(), nullptr, finish_reason(ending));
+    if (!has_usage_) chunk["timings"] = timings_;
+    if (!verbose_.is_null()) chunk["__verbose"] = verbose_;
+    events_.event(chunk);
   }
   void finish() override {
     if (has_usage_) {
@@ -121,6 +126,7 @@ class ChatStream : public Writer {
   std::vector<int> n_calls_;  // by answer
   Usage usage_;
   Json timings_;  // of the answer that ended last
+  Json verbose_;  // null: nobody asks for it
 };
 
 class ChatWhole : public Writer {
@@ -131,6 +137,7 @@ class ChatWhole : public Writer {
         has_logprobs_(wanted.n_logprobs >= 0),
         messages_(static_cast<size_t>(wanted.n_returned)) {
     heading_.model = context.options().model_name;
+    if (wanted.shows_prompt) verbose_ = verbose_json(wanted, tokenizer_);
   }
 
   void write(int answer, const Delta& delta) override {
@@ -149,6 +156,7 @@ class ChatWhole : public Writer {
     }
     body["usage"] = usage.json();
     body["timings"] = Usage::timings(messages_.front().ending.generated);
+    if (!verbose_.is_null()) body["__verbose"] = verbose_;
     http::Response response;
     response.body = dump(body);
     exchange_->reply(response);
@@ -182,6 +190,7 @@ class ChatWhole : public Writer {
   const text::Tokenizer& tokenizer_;
   Heading heading_;
   const bool has_logprobs_;
+  Json verbose_;  // null: nobody asks for it
   std::vector<Message> messages_;
 };
 
@@ -235,6 +244,7 @@ void serve_chat(Context& context, const std::shared_ptr<http::Exchange>& exchang
   wanted.most_tokens = static_cast<int>(
       fields.whole("max_completion_tokens", most, -1, std::numeric_limits<int>::max()));
   read_logprobs(fields, &wanted);
+  wanted.shows_prompt = fields.flag("verbose", context.options().shows_prompts);
   const std::optional<AnswerForm> form = read_form(fields);
   refuse_what_is_no_text(fields);
   fields.finish();

@@ -1,0 +1,120 @@
+// What clients made for llama.cpp's server ask for beside its requests.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "tests/support/tiny_server.h"
+
+namespace troika {
+namespace {
+
+using test_support::HttpAnswer;
+using test_support::Json;
+
+class ServerForLlamaCpp : public test_support::ServerTest {};
+
+TEST_F(ServerForLlamaCpp, ShowsThePromptOfAChatOnDemand) {
+  start();
+  const std::string path = "/v1/chat/completions";
+  EXPECT_FALSE(post(path, chat("")).contains("__verbose"));
+  const Json shown = post(path, chat(R"(,"verbose":true,"seed":5)"))["__verbose"];
+  const Json prompt = post("/apply-template", R"({"messages":[{"role":"user","content":"Hi"}]})");
+  EXPECT_EQ(shown["prompt"], prompt["prompt"]);
+  EXPECT_EQ(shown["generation_settings"]["seed"], 5);
+  int n_shown = 0;
+  for (const Json& event : stream(path, chat(R"(,"verbose":true,"stream":true,"n":2)"))) {
+    if (!event.is_object() || !event.contains("__verbose")) continue;
+    EXPECT_FALSE(event["choices"][0]["finish_reason"].is_null());
+    EXPECT_EQ(event["__verbose"]["prompt"], prompt["prompt"]);
+    ++n_shown;
+  }
+  EXPECT_EQ(n_shown, 2);
+  server::Options options;
+  options.shows_prompts = true;
+  start_again(options);
+  EXPECT_TRUE(post(path, chat("")).contains("__verbose"));
+  EXPECT_FALSE(post(path, chat(R"(,"verbose":false)")).contains("__verbose"));
+}
+
+// Behind top-k two tokens are left, and their chances are what the second one of all has there.
+TEST_F(ServerForLlamaCpp, TellsHowLikelyTokensWereWhereTheyWereChosen) {
+  start();
+  const std::string asked =
+      R"({"prompt":"Once","n_predict":12,"n_probs":5,"top_k":2,"top_p":1,"min_p":0,"seed":3,)"
+      R"("temperature":0.7,"ignore_eos":true,"post_sampling_probs":)";
+  const Json chosen = post("/completion", asked + "true}");
+  const Json model = post("/completion", asked + "false}");
+  EXPECT_EQ(chosen["content"], model["content"]);
+  EXPECT_TRUE(chosen["generation_settings"]["post_sampling_probs"]);
+  const Json& tokens = chosen["completion_probabilities"];
+  ASSERT_EQ(tokens.size(), 12u);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const Json& top = tokens[i]["top_probs"];
+    const Json& before = model["completion_probabilities"][i]["top_logprobs"];
+    ASSERT_EQ(top.size(), 2u);
+    const double first = top[0]["prob"], second = top[1]["prob"];
+    EXPECT_NEAR(first + second, 1.0, 1e-5);
+    const double difference =
+        before[1]["logprob"].get<double>() - before[0]["logprob"].get<double>();
+    EXPECT_NEAR(std::log(second / first), difference / 0.7, 1e-3);
+    EXPECT_EQ(top[0]["id"], before[0]["id"]);
+    EXPECT_TRUE(tokens[i]["id"] == top[0]["id"] || tokens[i]["id"] == top[1]["id"]);
+    EXPECT_FALSE(tokens[i].contains("logprob"));
+  }
+  const Json sure = post("/completion", R"({"prompt":"Once","n_predict":2,"n_probs":3,)"
+                                        R"("temperature":0,"post_sampling_probs":true})");
+  EXPECT_EQ(sure["completion_probabilities"][0]["prob"], 1.0);
+  EXPECT_EQ(sure["completion_probabilities"][0]["top_probs"].size(), 1u);
+}
+
+TEST_F(ServerForLlamaCpp, TellsBothNumbersOfAPromptThatIsTooLong) {
+  start();
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += "word ";
+  const Json messages = Json::array({{{"role", "user"}, {"content", text}}});
+  const Json error =
+      post("/v1/chat/completions", Json{{"messages", messages}}.dump(), 400)["error"];
+  EXPECT_EQ(error["type"], "exceed_context_size_error");
+  EXPECT_EQ(error["code"], "context_length_exceeded");
+  EXPECT_GT(error["n_prompt_tokens"], 1024);
+  EXPECT_EQ(error["n_ctx"], 1024);
+  // Anthropic's clients know their own kinds of errors alone.
+  const Json other =
+      post("/v1/messages", Json{{"max_tokens", 1}, {"messages", messages}}.dump(), 400)["error"];
+  EXPECT_EQ(other["type"], "invalid_request_error");
+  EXPECT_FALSE(other.contains("n_ctx"));
+}
+
+TEST_F(ServerForLlamaCpp, HasItsFiguresSwitchedOff) {
+  server::Options options;
+  options.shows_metrics = options.shows_slots = false;
+  start(options);
+  for (const char* const path : {"/metrics", "/slots"}) {
+    const HttpAnswer answer = client().get(path);
+    EXPECT_EQ(answer.status, 501);
+    EXPECT_EQ(Json::parse(answer.body)["error"]["type"], "not_supported_error");
+  }
+  EXPECT_EQ(client().get("/health").status, 200);
+}
+
+TEST_F(ServerForLlamaCpp, SaysWhatItIsByTheirNames) {
+  server::Options options;
+  options.sampler.seed = 7;
+  options.has_seed = true;
+  options.n_parallel = 3;
+  start(options);
+  const Json props = Json::parse(client().get("/props").body);
+  EXPECT_TRUE(props["model_path"].get<std::string>().ends_with("tiny.gguf"));
+  EXPECT_EQ(props["total_slots"], 3);
+  EXPECT_EQ(props["default_generation_settings"]["n_ctx"], 1024);
+  EXPECT_EQ(props["default_generation_settings"]["params"]["seed"], 7);
+  post("/completion", R"({"prompt":"a","n_predict":3,"ignore_eos":true})");
+  EXPECT_EQ(metric("answers_total"), "1");
+  const std::string text = client().get("/metrics").body;
+  EXPECT_NE(text.find("\nllamacpp:n_busy_slots_per_decode 1\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nllamacpp:spec_decode_num_drafts_total 0\n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace troika
