@@ -1,4 +1,5 @@
-// What one task binds for itself when it runs, beside what a pass binds for all of its tasks (Run).
+// A task's own bindings: what it binds for itself when it runs, beside what a pass binds for all of
+// its tasks (Run).
 #pragma once
 
 #include <algorithm>
@@ -14,14 +15,15 @@ namespace troika::lanes {
 // executable, so that runs allocate nothing. One thread at a time uses it.
 class TaskBindings {
  public:
-  // Once for each, when the executable is built; returns the index of the lease.
+  // Adds the lease of one weight and returns its index. Called once for each weight, when the
+  // executable is built.
   int add(model::WeightId weight, weights::RowChoice rows = {}) {
     wanted_.push_back({weight, rows});
     leases_.emplace_back();
     return static_cast<int>(wanted_.size()) - 1;
   }
   bool empty() const { return wanted_.empty(); }
-  // Binds another run, which needs no leases.
+  // Returns the bindings of another run, which needs no leases.
   TaskBindings unbound() const {
     TaskBindings other;
     for (const Wanted& wanted : wanted_) other.add(wanted.weight, wanted.rows);

@@ -1,6 +1,6 @@
 // A lane that rests behind each task, so that it is busy for no more than a share of the time and
-// what else uses its processor gets the rest (H14). Its tasks go to the lane inside one at a time:
-// the queue of a device stays free for others between them.
+// other programs get the rest of its processor (H14). Its tasks go to the lane inside one at a
+// time: between them the queue of a device stays free for others.
 #pragma once
 
 #include <memory>
@@ -28,12 +28,12 @@ class CappedLane : public Lane {
   std::span<const char* const> arrangements(plan::Shape shape) const override {
     return inner_->arrangements(shape);
   }
-  // Returns when the task has ended: until it may begin, the calling thread sleeps.
+  // Returns when the task has ended: until the task may begin, the calling thread sleeps.
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
 
  private:
-  // Outlives the lane inside, whose thread may still be on its way out of `finished` when the next
-  // task is submitted.
+  // Outlives the lane inside: that lane's thread may still be on its way out of `finished` when the
+  // next task is submitted.
   Ended ended_;
   std::unique_ptr<Lane> inner_;
   double busy_share_;

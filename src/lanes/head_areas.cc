@@ -25,7 +25,7 @@ HeadAreas::HeadAreas(int n_heads, int most_tokens, int context, int n_sets)
       n_tokens_(static_cast<size_t>(most_tokens)),
       stride_(stride_of(context)),
       bytes_(bytes_for(n_heads, most_tokens, context, n_sets)),
-      // Zeroed by the system, which gives a page its memory when it is first touched.
+      // The system zeroes this memory and backs a page when it is first touched.
       storage_(static_cast<std::byte*>(std::calloc(bytes_, 1))) {
   if (storage_ != nullptr) return;
   throw Error(fmt::format(

@@ -1,6 +1,6 @@
-// What the tasks of a head of sparse attention hand to each other (S6): the estimate writes the
-// scores of its queries, the selection puts the positions that a query keeps in their place, and
-// the exact part reads those.
+// The memory in which the tasks of a head of sparse attention hand results to each other (S6): the
+// estimate writes the scores of its queries, the selection puts the positions that a query keeps in
+// place of its scores, and the exact part reads these positions.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,20 @@
 
 namespace troika::lanes {
 
-// One for each set of buffers. The tasks of a chunk work on one block after the other, so whatever
-// belongs to the one before may be overwritten.
+// Has one area for each set of buffers. The tasks of a chunk work on one block after the other, so
+// a block may overwrite what belongs to the block before.
 class HeadAreas {
  public:
-  // For n_heads heads of queries, and tokens that see at most `context` positions. Memory is taken
-  // when it is first written. Throws Error where the system has no such address space.
+  // Makes room for n_heads heads of queries, and for tokens that see at most `context` positions.
+  // Memory is taken when it is first written. Throws Error where the system has no such address
+  // space.
   HeadAreas(int n_heads, int most_tokens, int context, int n_sets);
 
-  // What is touched when a prompt fills the context.
+  // Returns how many bytes are touched when a prompt fills the context.
   static size_t bytes_for(int n_heads, int most_tokens, int context, int n_sets);
   size_t bytes() const { return bytes_; }
 
-  // (context): of a query, token `token` of the run.
+  // Returns the scores, (context), of the query of token `token` of the run.
   float* scores(int set, int head, size_t token) const {
     const size_t row =
         (static_cast<size_t>(set) * n_heads_ + static_cast<size_t>(head)) * n_tokens_;
@@ -31,7 +32,7 @@ class HeadAreas {
   uint32_t* chosen(int set, int head, size_t token) const {
     return reinterpret_cast<uint32_t*>(scores(set, head, token));
   }
-  size_t stride() const { return stride_; }  // floats, from one token to the next
+  size_t stride() const { return stride_; }  // counts floats from one token to the next
 
  private:
   struct Free {

@@ -1,4 +1,5 @@
-// How a product of a prompt takes its activations as int8: fixed when its executable is built.
+// How a product of a prompt takes its activations as int8. The rule is fixed when its executable is
+// built.
 #pragma once
 
 #include <vector>
@@ -10,19 +11,19 @@ namespace troika::lanes {
 struct Int8Rule {
   enum class Kind : uint8_t {
     kToken,  // the token's largest magnitude becomes 127
-    kLimit,  // by `range`
+    kLimit,  // `range` becomes 127
     kSplit,  // channels from kSplitLimit on are taken out whole (LLM.int8())
-    kGroup,  // in groups of 32, weights too
+    kGroup,  // groups of 32 have scales of their own; so have the weights
   };
   Kind kind = Kind::kToken;
   kernels::Int8Range range{};
   bool has_shadow = false;         // kLimit: what exceeds the limit is computed in float (N4)
-  const float* factors = nullptr;  // (k), of the activations, applied first (SmoothQuant)
+  const float* factors = nullptr;  // (k): activations are multiplied with these first (SmoothQuant)
 
   bool takes_outliers() const { return has_shadow || kind == Kind::kSplit; }
 };
 
-// The threshold that LLM.int8() takes for all models.
+// The threshold that LLM.int8() uses for all models.
 inline constexpr float kSplitLimit = 6.0f;
 
 // There is a rule for each weight. Products that read the same activation have the same rule.

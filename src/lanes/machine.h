@@ -1,4 +1,4 @@
-// The lanes that work together, their common clock, and how to wait for them.
+// The lanes that work together, the clock that they share, and how to wait for them.
 #pragma once
 
 #include <atomic>
@@ -10,10 +10,10 @@
 
 namespace troika::lanes {
 
-// Set by whoever finishes last.
+// A gate for one waiting thread: whoever finishes last opens it.
 class Latch {
  public:
-  // Before what is waited for begins. REQUIRES: nobody waits.
+  // Called before the work begins that is waited for. REQUIRES: nobody waits.
   void close() { is_open_.store(false, std::memory_order_relaxed); }
   void open() {
     is_open_.store(true, std::memory_order_release);
@@ -26,8 +26,8 @@ class Latch {
   std::atomic<bool> is_open_{false};
 };
 
-// Hears of the end of one task. REQUIRES: it outlives the lane's call of `finished`, which a lane
-// with a thread of its own may not have left when the latch is open.
+// Hears of the end of one task. REQUIRES: it outlives the lane's call of `finished`: a lane with a
+// thread of its own may still be in that call when the latch is open.
 class Ended : public Completion {
  public:
   void finished(Status told) override {
@@ -41,7 +41,7 @@ class Ended : public Completion {
 class Machine {
  public:
   virtual ~Machine() = default;
-  // All of them; a lane's place in this list is its index.
+  // Returns all lanes; a lane's place in this list is its index.
   virtual std::span<Lane* const> lanes() const = 0;
   virtual const Clock& clock() const = 0;
   // Returns when the latch is open. On real lanes this sleeps; a virtual machine lets its time pass

@@ -1,5 +1,6 @@
-// Where values lie, and how lanes see them: a lane whose processor cannot map any address of this
-// process may own the memory, as a driver's shared buffer, which all others then use.
+// Where values lie, and how lanes see them. A lane whose processor cannot map any address of this
+// process may own the memory, for example a buffer shared by a driver; then all other lanes use
+// this memory, too.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +16,18 @@ namespace troika::lanes {
 class Memory {
  public:
   virtual ~Memory() = default;
-  // Zeros; null where there are not so many. Pages should be taken only when they are first
-  // written.
+  // Returns zeros, or null where there is not enough memory. Pages should be taken only when they
+  // are first written.
   virtual std::byte* allocate(size_t bytes) = 0;
   virtual void free(std::byte* begin) noexcept = 0;
-  // What the lane's driver calls a piece that was allocated; 0 for plain memory.
+  // Returns what the lane's driver calls an allocated piece; 0 for plain memory.
   virtual uint64_t handle_of(const std::byte* /*begin*/) const { return 0; }
-  // No piece may be longer.
+  // Returns the length of the longest piece that can be allocated.
   virtual size_t most_bytes() const { return SIZE_MAX; }
 };
 
-// Pieces of memory that are given back when nobody holds them (cache::PageSource); nothing where
-// `memory` is null. It must outlive them.
+// Returns a source of pieces of `memory`, which are given back when nobody holds them
+// (cache::PageSource); nothing where `memory` is null. The memory must outlive the pieces.
 inline std::function<std::shared_ptr<std::byte>(size_t)> pieces_of(Memory* memory) {
   if (memory == nullptr) return {};
   return [memory](size_t bytes) {
@@ -40,21 +41,21 @@ inline std::function<std::shared_ptr<std::byte>(size_t)> pieces_of(Memory* memor
 class PlainMemory : public Memory {
  public:
   std::byte* allocate(size_t bytes) override {
-    // Zeroed by the system, which gives a page its memory when it is first touched.
+    // The system zeroes this memory and backs a page when it is first touched.
     return static_cast<std::byte*>(std::calloc(bytes, 1));
   }
   void free(std::byte* begin) noexcept override { std::free(begin); }
 };
 
-// Rows of a value. An address is for lanes of this process, a handle with an offset for a driver.
+// Rows of a value. Lanes of this process use the address; a driver uses the handle with an offset.
 struct View {
   std::byte* address;
   uint64_t handle;      // see Memory
-  size_t offset_bytes;  // of the address from where the handle's memory begins
+  size_t offset_bytes;  // how far the address lies behind the beginning of the handle's memory
   tensor::Type type;
   size_t row_bytes;  // from one row to the next
 
-  // REQUIRES: that is its type.
+  // REQUIRES: the values are floats.
   float* floats() const { return reinterpret_cast<float*>(address); }
 };
 

@@ -13,19 +13,20 @@
 namespace troika::lanes {
 namespace {
 
-// A sleep ends late by so much, as long as nothing is known, and by no more than the second.
+// How late sleeps are taken to end as long as nothing is known, and the most that is ever assumed.
 constexpr double kSleepLateUs = 60.0;
 constexpr double kMostLateUs = 500.0;
 constexpr double kSpareUs = 20.0;
 constexpr double kForgetLate = 0.02;
-// A thread stays awake for so much longer than was expected; then the system wakes it.
+// How much longer than expected a thread stays awake; after that it sleeps until the system wakes
+// it.
 constexpr double kAwakeUs = 300.0;
-// A wait that was longer than this was for a person, not for another lane.
+// A wait longer than this was for a person, not for another lane, so nothing is learned from it.
 constexpr double kLongestUs = 100e3;
-// Waits become shorter at once and longer slowly: to sleep for too long costs more than to be
+// Expected waits shrink at once and grow slowly, because sleeping too long costs more than being
 // awake.
 constexpr double kLearnLonger = 0.25;
-constexpr int kPausesPerLook = 16;  // at the clock
+constexpr int kPausesPerLook = 16;  // counts pauses between two looks at the clock
 
 }  // namespace
 
@@ -51,7 +52,7 @@ void NextTask::learn(const void* last, double us) {
   }
 }
 
-// Follows sleeps at once where they end later, and slowly where they end sooner.
+// Follows at once where sleeps end later than before, and slowly where they end sooner.
 void NextTask::learn_lateness(double us) {
   us = std::min(us, kMostLateUs);
   late_us_ = us > late_us_ ? us : late_us_ + kForgetLate * (us - late_us_);

@@ -1,6 +1,7 @@
-// How an idle worker waits for its next task where handovers are to be fast (H8): it sleeps for as
-// long as it waited behind the same task before, less what a sleep ends too late, then looks at a
-// flag. It is the thread of a lane, on cores that are the lane's: nobody else may stay awake.
+// How an idle worker waits for its next task where handovers are to be fast (H8). It sleeps for as
+// long as it waited behind the same task before, less the time by which sleeps end too late, and
+// then watches a flag. Only the thread of a lane on cores of its own may wait like this: nobody
+// else may stay awake.
 #pragma once
 
 #include <array>
@@ -12,14 +13,14 @@ namespace troika::lanes {
 
 class NextTask {
  public:
-  // On the thread that will wait. Sleeps of this thread end as soon as the system can.
+  // Called on the thread that will wait. Makes sleeps of this thread end as soon as the system can.
   NextTask();
 
-  // Returns when `n_submitted` is no longer n_seen. `last` is what ran before, whatever it is;
-  // null: nothing. Whoever changes the number must notify it.
+  // Returns when `n_submitted` is no longer n_seen. `last` is the task that ran before; null: none
+  // did. Whoever changes the number must notify it.
   void wait(const std::atomic<uint32_t>& n_submitted, uint32_t n_seen, const void* last);
 
-  // How long a wait behind this one is expected to be; less than 0: nobody knows.
+  // Returns how long a wait behind this task is expected to be; less than 0: nobody knows.
   double expected_us(const void* last) const;
 
  private:
@@ -32,8 +33,8 @@ class NextTask {
   void learn(const void* last, double us);
   void learn_lateness(double us);
 
-  double late_us_;  // by which sleeps ended too late
-  // Two that share a slot forget each other.
+  double late_us_;  // by how much sleeps ended too late
+  // Tasks that share a slot overwrite each other's entry.
   std::array<Known, kSlots> known_;
 };
 

@@ -17,7 +17,7 @@ class ChannelRead : public Executable {
 
 }  // namespace
 
-// The one task of the lane: what the disk is given, and whom to tell.
+// The one task of the lane: it keeps what the disk is given, and whom to tell of the end.
 struct ChannelLane::UnderWay : Completion {
   void finished(Status status) override {
     area->read_end_us = RealClock().now_us();

@@ -1,5 +1,5 @@
-// Reads the columns that an extraction asked for (N5): a task of the schedule, so that the product
-// of a matrix lane runs at the same time.
+// A lane that reads the columns that an extraction asked for (N5). Reading is a task of the
+// schedule, so that the product of a matrix lane runs at the same time.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,8 @@ namespace troika::lanes {
 
 class ChannelLane : public Lane {
  public:
-  // `options` names one file: that of the columns. Throws Error where it cannot be opened.
+  // REQUIRES: `options` names one file, which has the columns. Throws Error where it cannot be
+  // opened.
   explicit ChannelLane(const DiskOptions& options);
   ~ChannelLane() override;
 
@@ -19,7 +20,7 @@ class ChannelLane : public Lane {
   // Throws Error for anything but reads of columns.
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
-  // Returns at once, also where there is something to read.
+  // Returns at once, even where there is something to read.
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
 
  private:

@@ -17,7 +17,8 @@
 namespace troika::lanes {
 namespace {
 
-// A read of the kernel transfers less than 2 GiB; longer ones go on where it ended.
+// One read of the kernel transfers less than 2 GiB. A longer request is read in several steps, each
+// of which goes on where the last one ended.
 constexpr uint64_t kMostBytes = 1u << 30;
 
 class ReadTask : public Executable {
@@ -110,7 +111,7 @@ void DiskLane::open_files() {
 void DiskLane::start_ring() {
   if (!options_.may_use_io_uring) return;
   auto ring = std::make_unique<Ring>();
-  // One more, so that the entry that ends the thread finds room.
+  // The queue has one entry more than reads, so that the entry that ends the thread finds room.
   const int result = io_uring_queue_init(static_cast<unsigned>(options_.depth) + 1, &ring->ring, 0);
   if (result < 0) {
     notes_.push_back(fmt::format(
@@ -249,7 +250,7 @@ bool DiskLane::take_result(Read* read, int64_t result) {
   return false;
 }
 
-// Returns whom to tell, where this was the last read of its task.
+// Returns whom to tell where this was the last read of its task, else null.
 Completion* DiskLane::note_end(const Read& read) {
   Task* const task = read.task;
   if (--task->n_left > 0) return nullptr;
@@ -283,7 +284,7 @@ void DiskLane::reap() {
       const bool is_idle = waiting_.empty() && free_reads_.size() == reads_.size();
       if (stop_ && is_idle && completion == nullptr) return;
     }
-    // The mutex is free meanwhile: what is told may submit the next task.
+    // The mutex is free while a completion is told, because it may submit the next task.
     if (completion == nullptr) continue;
     completion->finished(status);
     const std::lock_guard<std::mutex> lock(mutex_);

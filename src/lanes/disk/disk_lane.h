@@ -1,5 +1,5 @@
 // The disk as a lane: a task is a list of reads, which go to the kernel at once through io_uring
-// and end in any order. Where io_uring is forbidden a thread reads one after the other.
+// and end in any order. Where io_uring is forbidden, a thread makes one read after the other.
 #pragma once
 
 #include <condition_variable>
@@ -19,13 +19,15 @@ namespace troika::lanes {
 
 struct DiskOptions {
   std::vector<std::string> files;  // ReadRequest::file is an index into these
-  std::vector<std::string> names;  // of them, for people; empty: as they stand
-  int depth = 64;                  // reads under way at once
-  size_t buffer_bytes = 0;         // of memory that the lane registers with the kernel
+  // For people: one name for each file; empty: paths stand for names.
+  std::vector<std::string> names;
+  int depth = 64;           // counts reads under way at once
+  size_t buffer_bytes = 0;  // memory that the lane registers with the kernel
   bool may_use_io_uring = true;
-  bool may_read_directly = true;  // past the page cache, where address, offset and length allow
-  // Makes of what a read returned, bytes or -errno, what it is taken to have returned: a disk that
-  // fails, for tests. Called by one thread at a time.
+  // Reads go past the page cache where address, offset and length allow it.
+  bool may_read_directly = true;
+  // For tests: plays a disk that fails. It gets what a read returned (bytes or -errno) and returns
+  // what the lane is to take instead. Called by one thread at a time.
   std::function<int64_t(const ReadRequest& read, int64_t returned)> spoil = {};
 };
 
@@ -37,10 +39,10 @@ class DiskLane : public Lane {
   ~DiskLane() override;
 
   const LaneInfo& info() const override { return info_; }
-  // Throws Error: the disk computes nothing.
+  // Throws Error, because the disk computes nothing.
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
-  // A task of reads, which come with each run.
+  // Builds a task of reads. Which reads they are is said by each run.
   std::unique_ptr<Executable> make_read() const;
   // Returns at once; several tasks may be under way. `run.reads` must live until the completion is
   // told, by a thread of the lane. A failed read and one that the file's end cuts short make the
@@ -48,14 +50,16 @@ class DiskLane : public Lane {
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
   std::string problem() const override;
 
-  // Aligned for direct reads and known to the kernel: the best place to read to.
+  // Returns memory that is aligned for direct reads and known to the kernel: the best place to read
+  // to.
   std::span<std::byte> buffer() const { return {buffer_.get(), options_.buffer_bytes}; }
   bool uses_io_uring() const { return ring_ != nullptr; }
-  // What could not be had, a sentence each, for people; empty where everything could.
+  // Returns a sentence for people about each thing that could not be had; empty where everything
+  // could.
   const std::vector<std::string>& notes() const { return notes_; }
   uint64_t n_direct_reads() const;
 
-  static constexpr size_t kAlignment = 4096;  // that direct reads ask for
+  static constexpr size_t kAlignment = 4096;  // direct reads ask for this alignment
 
  private:
   struct OpenFile {
@@ -88,7 +92,7 @@ class DiskLane : public Lane {
   void start_waiting_reads();
   Completion* note_end(const Read& read);
   void note_problem(const Read& read, int error_number);
-  // Handles what a read returned: bytes or -errno. True where the read has ended.
+  // Handles what a read returned (bytes or -errno). Returns whether the read has ended.
   bool take_result(Read* read, int64_t result);
   void reap();
   void read_in_turn();
@@ -98,14 +102,14 @@ class DiskLane : public Lane {
   std::vector<OpenFile> files_;
   std::vector<std::string> notes_;
   std::unique_ptr<std::byte, FreeMemory> buffer_;
-  std::unique_ptr<Ring> ring_;  // null: preads
+  std::unique_ptr<Ring> ring_;  // null where reads are made by preads
 
   mutable std::mutex mutex_;
-  std::condition_variable wake_;  // of the thread that reads in turn
+  std::condition_variable wake_;  // wakes the thread that makes one read after the other
   std::vector<std::unique_ptr<Task>> tasks_;
   std::vector<Task*> free_tasks_;
   std::vector<std::unique_ptr<Read>> reads_;
-  std::vector<Read*> free_reads_;  // as many as may be under way
+  std::vector<Read*> free_reads_;  // has as many entries as reads may be under way
   std::deque<Read> waiting_;
   std::string problem_;
   uint64_t n_direct_ = 0;

@@ -33,10 +33,10 @@ void store_keys_and_values(const BoundOp& bound, const OpContext& context, int w
   }
 }
 
-// Into how many segments the attention of each (token, head) is divided between the workers; 0
-// where they share whole ones.
+// Returns into how many segments the attention of each (token, head) is divided between the
+// workers; 0 where they share undivided items.
 size_t n_shared_segments(const BoundOp& bound, const Run& run, int n_workers) {
-  // With so many items for each worker, items that are not divided keep all workers busy.
+  // Where each worker has this many items, all workers stay busy although items are not divided.
   constexpr int64_t kEnoughItems = 4;
   const int64_t n_items = static_cast<int64_t>(run.n_tokens) * bound.as<BoundAttention>().n_heads();
   if (n_workers == 1 || n_items >= kEnoughItems * n_workers) return 0;
@@ -49,13 +49,14 @@ size_t n_shared_segments(const BoundOp& bound, const Run& run, int n_workers) {
   return n > 1 ? n : 0;
 }
 
-// What a segment of the heads that share keys and values comes to.
+// Returns how many floats the result of one segment takes, for all heads that share keys and
+// values.
 size_t segment_floats(const BoundAttention& attention) {
   return static_cast<size_t>(attention.n_group) *
          kernels::attention_part_floats(static_cast<uint32_t>(attention.head_dim));
 }
 
-// Items of one (token, key/value head) each: later tokens see more and cost more.
+// Computes items of one (token, key/value head) each: later tokens see more and cost more.
 struct SingleItems {
   const BoundOp& bound;
   const OpContext& context;
@@ -68,7 +69,7 @@ struct SingleItems {
   }
 };
 
-// Where items are few, the workers share their segments too, which changes no bit.
+// Attends where items are few: the workers share the segments of items, too, which changes no bit.
 void attend_in_segments(const SingleItems& items, size_t most_segments, int index, int worker) {
   const OpContext& context = items.context;
   const size_t floats = segment_floats(items.bound.as<BoundAttention>());
@@ -89,7 +90,7 @@ void attend_in_segments(const SingleItems& items, size_t most_segments, int inde
   }
 }
 
-// REQUIRES: keys are stored.
+// Shows the queries of a run to the observer. REQUIRES: keys are stored.
 void show(const BoundOp& bound, const OpContext& context) {
   const auto& attention = bound.as<BoundAttention>();
   const auto n_tokens = static_cast<size_t>(context.run.n_tokens);

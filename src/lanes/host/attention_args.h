@@ -1,4 +1,4 @@
-// What steps of attention ask of kernels, and which tokens can be asked for together.
+// What steps of attention ask of kernels, and which tokens can be asked for in one call.
 #pragma once
 
 #include "attention/positions.h"
@@ -6,18 +6,18 @@
 
 namespace troika::lanes {
 
-// What a (token, key/value head) asks for.
+// Returns what a (token, key/value head) asks of a kernel.
 kernels::Attention attention_of(const BoundOp& bound, const OpContext& context, size_t token,
                                 int head);
 
-// What a token sees, but for its window, of a key/value head.
+// Returns the positions of a key/value head that a token would see without a window.
 attention::Positions positions_of(const BoundOp& bound, const OpContext& context, size_t token,
                                   int head);
-// The queries from a token on that share a key/value head.
+// Returns the queries of a key/value head, from a token on.
 attention::Queries queries_of(const BoundOp& bound, const OpContext& context, size_t token,
                               int head);
 
-// Tokens first .. last of a run.
+// Names tokens first .. last of a run.
 struct Tokens {
   size_t first, last;
 };
@@ -25,8 +25,9 @@ struct Tokens {
 // more. Rows of a tree of drafts and of other sequences end them.
 Tokens seeing_together(const Run& run, Tokens tokens);
 
-// Returns the first of some tokens that see the same positions behind which each has its own, as
-// rows of a tree of drafts do. Where windows hide some of them: only one.
+// Returns the first of some tokens that see the same positions and behind them each a tail of its
+// own, as rows of a tree of drafts do. Where windows hide some of the positions, it returns one
+// token only.
 Tokens branching_together(const BoundOp& bound, const Run& run, Tokens tokens);
 
 // Returns how many of the positions that a token could see stand before its window.

@@ -10,15 +10,16 @@ namespace troika::lanes {
 namespace {
 
 constexpr int kFewestTokens = 2;
-// Items for each worker, so that none waits long for the others at the end: later tokens see more.
+// Each worker gets so many items, so that none waits long for the others at the end: later tokens
+// see more, so their items take longer.
 constexpr size_t kItemsOfWorker = 4;
-// Fewer queries share too little of what is unpacked.
+// Fewer queries than this are not worth a tile: too few share what is unpacked.
 constexpr size_t kFewestQueries = 12;
-// An item takes as long as so many queries more than it has: keys and values are read and unpacked.
+// Reading and unpacking the keys and values of an item takes as long as computing so many queries.
 constexpr size_t kQueriesToUnpack = 20;
 
-// Many tokens go in the largest items. Of few, each item has as many as let the worker with most to
-// do end first.
+// Returns how many tokens an item has. Where tokens are many, items are the largest possible. Where
+// they are few, items are so large that the worker with most to do ends first.
 size_t tokens_of_item(const BoundAttention& attention, const Run& run, int n_workers) {
   const auto n_group = static_cast<size_t>(attention.n_group);
   const auto n_heads = static_cast<size_t>(attention.n_heads());

@@ -1,15 +1,15 @@
-// Attention of steps with many tokens: those that walk a list together share its keys and values,
-// to the bits of the tokens one by one (kernels/attention_tile.h).
+// Attention of steps with many tokens: tokens that walk one list together share its keys and
+// values. Bits are those of the tokens computed one by one (kernels/attention_tile.h).
 #pragma once
 
 #include "lanes/host/op_context.h"
 
 namespace troika::lanes {
 
-// Items that workers may take in any order: some tokens and a key/value head each. 0: the run has
-// too few tokens.
+// Returns the number of items, which workers may take in any order: each is some tokens and one
+// key/value head. 0: the run has too few tokens.
 int64_t n_attention_tiles(const BoundAttention& attention, const Run& run, int n_workers);
-// Bytes of buffers that each worker needs for runs of so many tokens, a multiple of 64.
+// Returns how many bytes of buffers each worker needs for runs of so many tokens: a multiple of 64.
 size_t attention_tile_bytes(int head_dim, int n_tokens);
 // Computes one item. REQUIRES: keys and values of all tokens of the run are stored.
 void run_attention_tile(const BoundOp& bound, const OpContext& context, int worker, int64_t item);

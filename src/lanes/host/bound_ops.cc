@@ -43,7 +43,8 @@ BoundAttention bind_attention(const Subgraph& subgraph, const model::Op& op, int
       buffers.heads()};
 }
 
-// The rows that a selection reads are those of the whole batch.
+// Narrows an op to the slice's tokens. The rows that a selection reads stay those of the whole
+// batch.
 void take_tokens(const Subgraph& subgraph, const Buffers& buffers, BoundOp* bound) {
   const auto first = static_cast<size_t>(subgraph.slice.tokens.begin);
   const model::Op& op = bound->op;
@@ -54,7 +55,7 @@ void take_tokens(const Subgraph& subgraph, const Buffers& buffers, BoundOp* boun
   bound->output += first * static_cast<size_t>(buffers.width(op.output));
 }
 
-// What every op has.
+// Binds what ops of all kinds have.
 BoundOp bind_values(const Subgraph& subgraph, size_t index, const Buffers& buffers) {
   const model::Blueprint& blueprint = *subgraph.blueprint;
   BoundOp bound;
@@ -122,7 +123,7 @@ BoundOp bind(const Subgraph& subgraph, size_t index, const weights::Store& weigh
   return bound;
 }
 
-// The value that stands prepared at hand, and in which form.
+// Remembers which value stands prepared at hand, and in which form.
 class PreparedInput {
  public:
   // Sets whether a product must prepare its input itself.
@@ -149,24 +150,25 @@ class PreparedInput {
   bool is_in_parts_ = false;
 };
 
-// What may be under way on other workers when a worker reaches an op.
+// Remembers what may be under way on other workers when a worker reaches an op.
 class Meetings {
  public:
-  // Sets where the workers meet. Row by row, each worker goes on with what it has made itself;
-  // products need all of their input, and make what others need.
+  // Sets where the workers meet. Ops that go row by row need no meeting: each worker goes on with
+  // what it has made itself. Products need all of their input, and make what other workers need.
   void place(BoundOp* bound) {
     const BoundProduct* const product = bound->product();
     if (product != nullptr && product->neurons != nullptr) {
-      bound->meets_before = true;  // it reads what the product before it makes
+      bound->meets_before = true;  // the op reads what the product before it makes
       clear();
       products_.push_back({bound->op.inputs[0], bound->op.output});
     } else if (bound->op.kind == OpKind::kLinear) {
-      const bool by_rows = product->prepares_input;  // at first: then they meet within the product
+      // A product that goes by rows prepares its input; then the workers meet within the product.
+      const bool by_rows = product->prepares_input;
       bound->meets_before = by_rows ? needed_by_rows(*bound) : needed_by_product(*bound);
       if (by_rows || bound->meets_before) clear();
       products_.push_back({bound->op.inputs[0], bound->op.output});
     } else if (bound->op.kind == OpKind::kExpertLinear) {
-      // Its rows are those of all workers, in another order.
+      // The op's rows are those of all workers, in another order.
       bound->meets_before =
           product->prepares_input ? by_rows_ || !products_.empty() : needed_by_product(*bound);
       if (product->prepares_input || bound->meets_before) clear();
@@ -192,7 +194,8 @@ class Meetings {
     if (!products_.empty()) return true;
     return by_rows_ && (bound.op.kind == OpKind::kSelect || bound.per_output != per_output_);
   }
-  // Products side by side may not touch each other's values.
+  // Says whether an op touches values of products that may be under way. Products that run side by
+  // side may not touch each other's values.
   bool needed_by_product(const BoundOp& bound) const {
     const model::ValueId input = bound.op.inputs[0], output = bound.op.output;
     return by_rows_ || std::any_of(products_.begin(), products_.end(), [&](const Product& other) {
@@ -209,8 +212,8 @@ class Meetings {
   std::vector<Product> products_;
 };
 
-// Parts of products with outliers. An extraction brings one activation into its form for all
-// products behind it.
+// Binds the parts of products with outliers. An extraction brings one activation into its form for
+// all products behind it.
 std::vector<BoundOp> bind_outlier_parts(const Subgraph& subgraph, const weights::Store& weights,
                                         const Buffers& buffers, const kernels::Table& kernels,
                                         Precision precision) {
@@ -228,7 +231,8 @@ std::vector<BoundOp> bind_outlier_parts(const Subgraph& subgraph, const weights:
   return ops;
 }
 
-// Binds the product with the gate's rows that a predictor chooses, in the form of the input.
+// Binds the product with the gate's rows that a predictor chooses; it takes its input in the form
+// of `up`'s.
 NeuronGate bind_gate(const BoundProduct& up, const weights::NeuronFfn& ffn,
                      const weights::Store& weights, const kernels::Table& kernels) {
   NeuronGate gate;
@@ -243,7 +247,7 @@ NeuronGate bind_gate(const BoundProduct& up, const weights::NeuronFfn& ffn,
   return gate;
 }
 
-// Whether an op is a gate whose rows are computed by the block that follows.
+// Says whether an op is a gate whose rows are computed by the block that follows.
 bool is_predicted_gate(const Subgraph& subgraph, size_t index, const weights::Store& weights) {
   const model::Op& op = subgraph.ops[index];
   if (op.kind != OpKind::kLinear || weights.neurons() == nullptr) return false;
@@ -256,7 +260,8 @@ bool is_predicted_gate(const Subgraph& subgraph, size_t index, const weights::St
   return false;
 }
 
-// Three ops as one, which reads the gate beside its input and writes what the last one writes.
+// Binds three ops as one, which reads the gate beside its input and writes what the last of the
+// three writes.
 BoundOp bind_neurons(const Subgraph& subgraph, size_t index, const weights::NeuronFfn& ffn,
                      const weights::Store& weights, const Buffers& buffers,
                      const kernels::Table& kernels, Precision precision) {
@@ -297,7 +302,8 @@ std::vector<BoundOp> bind_ops(const Subgraph& subgraph, const weights::Store& we
   std::vector<BoundOp> ops;
   PreparedInput prepared;
   Meetings meetings;
-  // Steps go by neuron, and prompts that are computed as steps are; others read the matrices.
+  // Steps go by neuron, and so do prompts that are computed as steps are. Other prompts read the
+  // matrices.
   const bool is_by_neuron = precision.prefill == plan::Prefill::kSame;
   if (is_by_neuron) check_neuron_ffns(subgraph, weights);
   for (size_t i = 0; i < subgraph.ops.size(); ++i) {

@@ -10,36 +10,38 @@
 
 namespace troika::lanes {
 
-// kEmbed
+// What an op of kind kEmbed is bound to.
 struct BoundEmbedding {
   weights::Matrix matrix;
 };
 
-// kRmsNorm, kLayerNorm
+// What an op of kind kRmsNorm or kLayerNorm is bound to.
 struct BoundNorm {
   const float* weight;  // null: all 1
   const float* bias;    // null: none
 };
 
-// kRope
+// What an op of kind kRope is bound to.
 struct BoundRope {
   int head_dim;
-  int n_rotated;  // dimensions of a head
+  int n_rotated;  // counts the rotated dimensions of a head
   bool is_half_split;
-  int first_pair;  // of its rotation among those of all
-  int n_pairs;     // of all rotations
+  int first_pair;  // the place of this rotation's first pair among the pairs of all rotations
+  int n_pairs;     // counts the pairs of all rotations
 };
 
-// kAttention
+// What an op of kind kAttention is bound to.
 struct BoundAttention {
   int head_dim;
-  int n_group;  // heads of queries that share one of keys and values
-  // Heads of keys and values: all of them but in a slice.
+  int n_group;  // counts heads of queries that share one head of keys and values
+  // The heads of keys and values that are computed: all of them, or those of a slice.
   int first_head;
   int last_head;
-  bool shares_keys;                  // of a prompt, in bfloat16
-  plan::LayerAttention sparse = {};  // of a prompt: what its tokens attend to; here often all
-  // Where parts of it are tasks of their own: which one this is, whose, and what they hand on.
+  bool shares_keys;  // prompts share keys: many queries are computed together, in bfloat16
+  // Says which positions a prompt's tokens attend to: by default all.
+  plan::LayerAttention sparse = {};
+  // Where parts of attention are tasks of their own: which part this one is, whose heads it has,
+  // and where the parts hand on results.
   Role role = Role::kWhole;
   std::vector<int> query_heads = {};
   HeadAreas* areas = nullptr;
@@ -47,23 +49,24 @@ struct BoundAttention {
   int n_heads() const { return last_head - first_head; }
 };
 
-// One op, bound to its weights and buffers. They run in order; workers meet between them where one
-// may need what another has made.
+// One op, bound to its weights and buffers. The ops of an executable run in order; workers meet
+// between two of them where one may need what another worker has made.
 struct BoundOp {
   model::Op op;
   // The inputs and the output stand in the first set of buffers; OpContext finds them in the run's.
   const float* inputs[3] = {};
   float* output = nullptr;
-  int input_width = 0;   // of kExpertLinear that takes parts: of one
-  int output_width = 0;  // of kExpertLinear: of one part
-  // The columns of the output that are computed: rows of a product's weight, of experts of one
-  // part, or elements of what goes element by element. All of them but in a slice.
+  int input_width = 0;   // kExpertLinear that takes parts: the width of one part
+  int output_width = 0;  // kExpertLinear: the width of one part
+  // The columns of the output that are computed: rows of a product's weight, columns of one
+  // expert's part, or elements of an op that goes element by element. Without a slice these are all
+  // columns.
   int first_column = 0;
   int last_column = 0;
-  bool per_output = false;    // rows are wanted outputs, not tokens
-  bool meets_before = false;  // the workers meet before this op
-  // What ops of its kind have beside that. kRoute and kExpertSum have counts; those that go element
-  // by element have nothing.
+  bool per_output = false;    // rows are wanted outputs, else tokens
+  bool meets_before = false;  // says whether the workers meet before this op
+  // What only ops of this kind have. kRoute and kExpertSum have counts; ops that go element by
+  // element have nothing.
   std::variant<std::monostate, BoundEmbedding, BoundNorm, BoundRope, BoundAttention, BoundProduct,
                ExpertCounts>
       own;
@@ -76,12 +79,13 @@ struct BoundOp {
     TROIKA_ASSERT(found != nullptr);
     return *found;
   }
-  // Null where it is none.
+  // Returns null where the op is no product.
   const BoundProduct* product() const { return std::get_if<BoundProduct>(&own); }
   BoundProduct* product() { return std::get_if<BoundProduct>(&own); }
 };
 
-// Bytes of a row of a product's input that is brought into its form; 0: it is taken as it stands.
+// Returns the bytes of an input row in the form that the product takes; 0: it takes floats as they
+// stand.
 size_t prepared_row_bytes(const BoundOp& bound);
 
 std::vector<BoundOp> bind_ops(const Subgraph& subgraph, const weights::Store& weights,

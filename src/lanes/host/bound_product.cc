@@ -6,7 +6,7 @@
 namespace troika::lanes {
 namespace {
 
-// What reads the matrix as it stands.
+// Returns the function that reads the matrix as it stands.
 template <typename Function>
 Function* reader_of(const weights::Matrix& matrix, const kernels::ByType<Function>& of_rows,
                     const kernels::ByType<Function>& of_strips) {
@@ -20,8 +20,8 @@ void bind_float(BoundProduct* product, const kernels::Table& kernels) {
   TROIKA_ASSERT(product->matmul_f32 != nullptr);
 }
 
-// Takes quantised activations; where a matrix stands in strips wholly, all workers share blocks of
-// them that are made once.
+// Makes the product take quantised activations. Where a whole matrix stands in strips, all workers
+// share blocks of activations that are made once.
 void bind_q8(BoundProduct* product, bool is_of_experts, const kernels::Table& kernels) {
   const weights::Matrix& matrix = product->weight.matrix;
   product->form = InputForm::kQ8;
@@ -35,7 +35,8 @@ void bind_q8(BoundProduct* product, bool is_of_experts, const kernels::Table& ke
   }
 }
 
-// Returns whether the weight stands in panels, or can be unpacked into them.
+// Makes the product take int8. Returns false where the weight neither stands in panels nor can be
+// unpacked into them.
 bool bind_int8(BoundProduct* product, model::WeightId id, const weights::Store& weights,
                const kernels::Table& kernels) {
   ProductWeight& weight = product->weight;

@@ -1,4 +1,4 @@
-// A product of a weight with activations: what it takes and which functions compute it.
+// A product of a weight with activations: the form of its input, and the functions that compute it.
 #pragma once
 
 #include "kernels/kernels.h"
@@ -10,28 +10,28 @@
 
 namespace troika::lanes {
 
-// In which form a product takes its input, and thus how it is computed.
+// The form in which a product takes its input, which decides how the product is computed.
 enum class InputForm : uint8_t {
-  kFloat,   // as it stands
-  kQ8,      // kernels/activations.h, as rows
-  kSpread,  // the same as blocks where there are several tokens, else as rows
-  kInt8,    // kernels/panels.h, by an Int8Rule
+  kFloat,   // floats, as they stand
+  kQ8,      // quantised rows of kernels/activations.h
+  kSpread,  // as kQ8, but blocks of several tokens; a single token stays a row
+  kInt8,    // int8 for panels (kernels/panels.h), by an Int8Rule
   kBf16,
 };
-// Bytes of one row of k elements; 0 for kFloat.
+// Returns the bytes of one row of k elements in this form; 0 for kFloat.
 size_t form_bytes(InputForm form, size_t k);
 
-// Strips of 16 rows that are multiplied together, so that activations are read once for all. Which
-// number is best depends on the caches and on the shape, so a profile may tell (N8).
+// Strips of 16 rows are multiplied together, so that activations are read once for all of them.
+// Which number of rows is best depends on the caches and on the shape, so a profile may tell (N8).
 inline constexpr const char* kProductArrangements[] = {"64 rows", "32 rows", "128 rows"};
 inline constexpr size_t kStripsTogether[] = {4, 2, 8};
 inline constexpr size_t kMostStripsTogether = 8;
 
-// A product's weight where it lies: in every run, in one that leases it, or of one expert.
+// Where a product's weight lies: in every run, in a run that leases the weight, or for one expert.
 struct ProductWeight {
   weights::Matrix matrix{};
-  // For kInt8. Without packed copy, strips are unpacked when they are needed, by the rows'
-  // magnitudes.
+  // kInt8 only. Where a weight has no packed copy, strips are unpacked when they are needed, by the
+  // rows' magnitudes.
   const kernels::Int8Panels* panels = nullptr;
   const float* row_largest = nullptr;
 };
@@ -39,19 +39,20 @@ struct ProductWeight {
 // How many experts a mixture has.
 struct ExpertCounts {
   int n = 0;
-  int n_used = 0;  // by each token
+  int n_used = 0;  // how many experts each token takes
 };
 
-// The part of a product with outliers that is a task of its own, and what these parts share (N4).
+// The part of a product with outliers that a task of its own computes, and the memory that these
+// parts share (N4).
 struct OutlierPart {
   Role role = Role::kWhole;
   ShadowAreas* areas = nullptr;
   const weights::ChannelInput* channels = nullptr;
 };
 
-// The gate of a block that is computed by neuron, where a predictor says which of its rows are
-// computed (P3): in the form of the product's input, what multiplies the gate's rows, and the
-// predictor's.
+// The gate of a block that is computed by neuron, where a predictor says which rows of the gate are
+// computed (P3). The activation has the form of the product's input. It is multiplied with the
+// gate's rows and with the predictor's.
 struct NeuronGate {
   weights::Matrix matrix{};
   kernels::MatmulF32* f32 = nullptr;
@@ -60,34 +61,35 @@ struct NeuronGate {
   kernels::MatmulQ8* predictor_q8 = nullptr;
 };
 
-// kLinear, kExpertLinear.
+// What an op of kind kLinear or kExpertLinear is bound to.
 struct BoundProduct {
   ProductWeight weight;
-  // Where the run's leases say where the weight lies (D1): the index of its own.
+  // Where a run leases the weight (D1), this is the index of the lease.
   int lease = model::kNone;
   const float* bias = nullptr;
-  // The product is the first of a feed-forward block that is computed by neuron (P1): the second
-  // input is what its gate came to, and the output is that of the whole block.
+  // Set where the product is the first of a feed-forward block that is computed by neuron (P1).
+  // Then the second input is the result of the block's gate, and the output is that of the whole
+  // block.
   const weights::NeuronFfn* neurons = nullptr;
   NeuronGate gate;
-  ExpertCounts experts;  // kExpertLinear: the weight is that of all experts
+  ExpertCounts experts;  // kExpertLinear: the weight holds all experts
   InputForm form = InputForm::kFloat;
   // The input must be brought into the form first; false where an op before has already done so.
   bool prepares_input = false;
-  // kFloat
+  // kFloat uses this function.
   kernels::MatmulF32* matmul_f32 = nullptr;
-  // kQ8; kSpread where the tokens are few
+  // kQ8 uses this function, and kSpread where the tokens are few.
   kernels::MatmulQ8* matmul_q8 = nullptr;
-  // kSpread
+  // kSpread uses these functions.
   kernels::SpreadToken* spread_token = nullptr;
   kernels::MatmulSpread* matmul_spread = nullptr;
-  // kInt8
+  // kInt8 uses these.
   Int8Rule int8_rule;
-  kernels::UnpackInt8* unpack_int8 = nullptr;  // without packed copy
+  kernels::UnpackInt8* unpack_int8 = nullptr;  // needed where the weight has no packed copy
   OutlierPart outliers;
-  // kBf16
+  // kBf16 uses these functions.
   kernels::UnpackBf16* unpack_bf16 = nullptr;
-  // kInt8, kBf16
+  // kInt8 and kBf16 multiply so many strips together.
   size_t strips_together = kStripsTogether[0];
 
   bool has_panels() const { return form == InputForm::kInt8 || form == InputForm::kBf16; }
@@ -101,7 +103,7 @@ struct Precision {
   plan::PromptAttention attention = {};   // dense in an executable for decoding
 };
 
-// Chooses the form and its functions.
+// Chooses the form of a product's input and the functions that compute the product.
 BoundProduct bind_product(const model::Op& op, const weights::Store& weights,
                           const kernels::Table& kernels, Precision precision);
 

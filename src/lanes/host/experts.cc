@@ -10,11 +10,13 @@ namespace troika::lanes {
 namespace {
 
 constexpr size_t kMostExperts = 1024;
-// Shares are divided by no less than this, the least normal number of half precision.
+// Shares are divided by their sum, or by this number where the sum is smaller. It is the smallest
+// normal number of half precision.
 constexpr float kLeastSum = 6.103515625e-5f;
 
-// Where the part of a token and expert stands: those of one expert together, in the order of the
-// tokens. Each worker finds out for itself, which takes less time than to wait for one that does.
+// Says in which row the part of a token and expert stands: the parts of one expert stand together,
+// in the order of the tokens. Each worker makes this table for itself, which takes less time than
+// waiting for one that does.
 class Groups {
  public:
   Groups(const ExpertCounts& experts, const OpContext& context, int worker, const float* routes)
@@ -34,7 +36,7 @@ class Groups {
       if (starts_[expert + 1] > 0) active_[n_active_++] = static_cast<int32_t>(expert);
       starts_[expert + 1] += starts_[expert];
     }
-    // Filling moves each start to the next one; they are moved back below.
+    // Filling moves each start on to the start of the next expert. The starts are moved back below.
     for (size_t part = 0; part < n_parts; ++part) {
       const int32_t at = starts_[expert_of(part)]++;
       order_[at] = static_cast<int32_t>(part);
@@ -59,12 +61,12 @@ class Groups {
   size_t n_used_;
   size_t n_active_ = 0;
   int32_t* starts_;  // (n_experts + 1): rows
-  int32_t* active_;  // experts that some token takes
+  int32_t* active_;  // experts that at least one token takes
   int32_t* order_;   // by row: token * n_used + i
-  int32_t* ranks_;   // the other way
+  int32_t* ranks_;   // the inverse: row by token * n_used + i
 };
 
-// The product of one expert with what stands at its rows.
+// Returns the product of one expert with the rows of the tokens that take it.
 ProductWork of_expert(const ProductWork& all, const Groups& groups, size_t expert) {
   ProductWork one = all;
   const size_t n_rows = all.output_width();
@@ -121,8 +123,8 @@ void run_route(const BoundOp& bound, const OpContext& context, int row) {
   context.kernels.softmax(logits, shares, n_experts);
   float sum = 0.0f;
   for (size_t i = 0; i < n_used; ++i) {
-    // The first of equals. Where a logit is no number, no share is one: the first experts are
-    // taken, and the token's results show it.
+    // Of equal logits the first wins. Where a logit is no number, no share is a number either: then
+    // the first experts are taken, and the token's results show it.
     size_t best = n_experts;
     for (size_t e = 0; e < n_experts; ++e) {
       if (is_taken[e]) continue;

@@ -46,8 +46,9 @@ class HostExecutable : public Executable {
   TokenSlice tokens_;
   std::vector<BoundOp> ops_;
   const weights::Store& weights_;
-  mutable std::vector<TaskBindings> bindings_;  // by set of buffers: a run has one to itself
-  size_t set_stride_;                           // floats from one set of buffers to the next
+  // One for each set of buffers, because a run has its set to itself.
+  mutable std::vector<TaskBindings> bindings_;
+  size_t set_stride_;  // counts floats from one set of buffers to the next
 };
 
 namespace {
@@ -109,7 +110,7 @@ std::span<const char* const> HostLane::arrangements(plan::Shape shape) const {
   return kProductArrangements;
 }
 
-// Room for what an op brings into another form.
+// Makes room for the forms into which an op brings its inputs and weights.
 void HostLane::reserve(const BoundOp& bound, int n_tokens) {
   if (bound.product() != nullptr) reserve_product(bound, n_tokens);
   if (const auto* attention = std::get_if<BoundAttention>(&bound.own)) {
@@ -128,7 +129,8 @@ void HostLane::reserve_product(const BoundOp& bound, int n_tokens) {
   const auto n_rows = static_cast<size_t>(n_tokens);
   if (product.neurons != nullptr) neurons_.reserve(*product.neurons, info_.n_threads);
   reserve_stretch(unpacked_weight_bytes(bound));
-  // Parts that are tasks of their own have their rows and lists in the buffers.
+  // Parts that are tasks of their own keep their rows and lists in the buffers, and need no room
+  // here.
   const bool is_divided = product.outliers.role != Role::kWhole;
   if (!is_divided) {
     const size_t n_prepared = n_rows * static_cast<size_t>(std::max(product.experts.n_used, 1));
@@ -144,7 +146,7 @@ void HostLane::reserve_product(const BoundOp& bound, int n_tokens) {
   outliers_ = std::make_unique_for_overwrite<kernels::Outlier[]>(n_outliers_);
 }
 
-// Each worker has room of its own.
+// Makes room of its own for each worker.
 void HostLane::reserve_stretch(size_t bytes) {
   stretch_bytes_ = std::max(stretch_bytes_, bytes);
   if (stretch_bytes_ == 0) return;
@@ -158,13 +160,13 @@ size_t HostLane::held_bytes() const {
          attention_parts_.capacity() * sizeof(float) + neurons_.bytes();
 }
 
-// Room grows in leaps, so that a growing context asks for memory rarely.
+// Makes room for segments of attention, in leaps, so that a growing context asks for memory rarely.
 void HostLane::reserve_parts(size_t n_floats) {
   const size_t n_aligned = n_floats + kLine / sizeof(float);
   if (n_floats > 0 && attention_parts_.size() < n_aligned) attention_parts_.resize(2 * n_aligned);
 }
 
-// Tells by how much columns came after the product beside had ended.
+// Notes how long after the end of the product beside them the last columns were read.
 void HostLane::note_shadow_end(const BoundOp& bound, const Run& run) {
   const BoundProduct* const product = bound.product();
   if (product == nullptr || product->outliers.areas == nullptr) return;
@@ -194,7 +196,7 @@ void HostLane::run_ops(const HostExecutable& host, const Run& run) {
     reserve_parts(attention_parts_floats(ops.front(), run, team_.size()));
   }
   TaskBindings* const own = host.bindings(run.buffer_set);
-  // Who submits a task has waited for what its weights need.
+  // Whoever submits a task has waited for the weights that it leases.
   if (own != nullptr) TROIKA_ASSERT(own->acquire(host.weights()));
   const OpContext context = {kernels_,
                              run,
@@ -219,7 +221,8 @@ void HostLane::run_ops(const HostExecutable& host, const Run& run) {
       run_op(ops[i], context, static_cast<int>(i), worker);
     }
   });
-  if (own != nullptr) own->give_back();  // before anybody hears that the task has ended
+  // Leases are given back before anybody hears that the task has ended.
+  if (own != nullptr) own->give_back();
   note_shadow_end(ops.front(), run);
 }
 

@@ -23,7 +23,7 @@ HostMachine::HostMachine(const kernels::Table& kernels, const plan::Plan& plan,
     if (lane.is_capped()) {
       made = std::make_unique<CappedLane>(std::move(made), lane.busy_share(), clock_);
     }
-    // A queue has a thread of its own already.
+    // A lane with a queue has a thread of its own already.
     if (plan.lanes.size() > 1 && made->info().queue_depth == 1) {
       made = std::make_unique<ThreadedLane>(std::move(made), plan.handover);
     }

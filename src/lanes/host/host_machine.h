@@ -1,4 +1,4 @@
-// This machine: lanes on cores of their own, and devices.
+// This machine as the engine sees it: lanes on cores of their own, and devices.
 #pragma once
 
 #include <functional>
@@ -18,10 +18,10 @@ using DeviceMaker = std::function<std::unique_ptr<Lane>(const plan::HostLane&)>;
 
 class HostMachine : public Machine {
  public:
-  // A single lane works on the calling thread; several have a thread each. `kernels` must outlive
-  // the machine, and the rules until executables are built. Behind the lanes of the plan stands one
-  // that reads columns, where a file of them is given. Throws Error where that cannot be opened.
-  // REQUIRES: the plan has no devices, or there is a maker of them.
+  // A single lane works on the calling thread; several lanes have a thread each. `kernels` must
+  // outlive the machine, and the rules must live until executables are built. Where a file of
+  // columns is given, one more lane that reads columns stands behind the plan's. Throws Error where
+  // that file cannot be opened. REQUIRES: the plan has no devices, or there is a maker of them.
   HostMachine(const kernels::Table& kernels, const plan::Plan& plan,
               const Int8Rules* int8_rules = nullptr, const DiskOptions* channels = nullptr,
               const DeviceMaker& make_device = nullptr);

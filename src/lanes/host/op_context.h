@@ -1,4 +1,4 @@
-// What the workers of one run share, and how they divide an op.
+// What the workers of one run share, and how they divide an op between themselves.
 #pragma once
 
 #include <atomic>
@@ -9,8 +9,8 @@
 
 namespace troika::lanes {
 
-// Counts the items of one op that one worker has begun, its own or another's. On a cache line of
-// its own, because its worker counts often.
+// Counts how many items of one worker's part of an op have been begun, by that worker or by others.
+// It has a cache line of its own, because its worker counts often.
 struct alignas(64) ItemCounter {
   std::atomic<int64_t> n_begun{0};
 };
@@ -21,23 +21,23 @@ struct OpContext {
   const kernels::Table& kernels;
   const Run& run;
   Team& team;
-  size_t set_offset;           // floats from the first set of buffers to the run's
-  const TaskBindings* leases;  // of the run; null where none is needed
+  size_t set_offset;           // counts floats from the first set of buffers to the run's
+  const TaskBindings* leases;  // the run's leases; null where no weight is leased
   std::byte* prepared;         // (n_rows, form_bytes): the input of the product at hand
-  std::byte* stretches;        // (workers, stretch_bytes): what is unpacked
+  std::byte* stretches;        // (workers, stretch_bytes): unpacked weights
   size_t stretch_bytes;
   ItemCounter* counters;   // (n_steps, team.size())
-  float* attention_parts;  // attention_parts_floats
-  // The outliers of the product at hand, where it takes them out.
+  float* attention_parts;  // attention_parts_floats() many
+  // Outliers of the product at hand, where it takes them out.
   kernels::Outlier* outliers;  // (n_rows, k)
   uint32_t* outlier_counts;    // (n_rows)
   float* scratch;              // (workers, scratch_floats): a row on its way into its form
   size_t scratch_floats;
   int32_t* expert_scratch;  // (workers, expert_scratch_length)
   size_t expert_scratch_length;
-  NeuronScratch* neurons;  // of the block that is computed by neuron
+  NeuronScratch* neurons;  // what a block that is computed by neuron uses
 
-  // Where an op finds and leaves its values in this run.
+  // Returns where an op finds its input in this run; output() returns where it leaves its result.
   const float* input(const BoundOp& bound, size_t i = 0) const {
     return bound.inputs[i] + set_offset;
   }
@@ -48,8 +48,8 @@ struct OpContext {
   }
 };
 
-// Calls body(item) for each of n_items on some worker. Each worker begins with a part of its own,
-// so that it reads on where it has read before, and helps the others when that is done.
+// Calls body(item) for each of n_items on some worker. Each worker begins with its own part, so
+// that it reads on where it has read before, and helps the others when its part is done.
 template <typename Body>
 void share_items(const OpContext& context, int index, int worker, int64_t n_items, Body body) {
   const int n_workers = context.team.n_active();
@@ -59,7 +59,8 @@ void share_items(const OpContext& context, int index, int worker, int64_t n_item
     const Share share = share_of(n_items, owner, n_workers);
     const int64_t n_own = share.end - share.begin;
     std::atomic<int64_t>& n_begun = counters[owner].n_begun;
-    // Looked at first: a finished part's counter stays where it is, in every worker's cache.
+    // The counter is read before it is raised: so the counter of a finished part is not written any
+    // more and stays in every worker's cache.
     while (n_begun.load(std::memory_order_relaxed) < n_own) {
       const int64_t item = n_begun.fetch_add(1, std::memory_order_relaxed);
       if (item < n_own) body(share.begin + item);

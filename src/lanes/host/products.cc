@@ -9,18 +9,20 @@
 namespace troika::lanes {
 namespace {
 
-// Rows of a weight that stay together on one worker.
+// So many rows of a weight stay together on one worker.
 constexpr int64_t kRowGranularity = Slice::kRowGranularity;
-// Bytes of a weight that a worker takes at a time: little enough that none waits long for the last
+// The bytes of a weight that a worker takes at a time: few enough that none waits long for the last
 // one, enough that a stream of reads gets under way.
 constexpr size_t kItemBytes = 32 << 10;
-// With several tokens kernels bring them into another form for each item; but every
-// worker has so many items, as far as there are rows.
+// From so many tokens on, kernels unpack the rows of an item before they multiply. Each worker then
+// gets the number of items below, as far as there are rows, because small items would unpack too
+// often.
 constexpr size_t kSeveralTokens = 5;
 constexpr size_t kLargeItemBytes = 512 << 10;
 constexpr int64_t kLeastItems = 4;
 
-// One row as int8 by the rule of its product; what it takes out goes to the row's list.
+// Brings one row into int8 by the rule of its product. What is taken out goes to the row's list of
+// outliers.
 void prepare_int8(const BoundOp& bound, const OpContext& context, int worker, size_t row,
                   const float* x, std::byte* out) {
   const auto k = static_cast<size_t>(bound.input_width);
@@ -48,8 +50,8 @@ void prepare_int8(const BoundOp& bound, const OpContext& context, int worker, si
   if (outliers != nullptr) context.outlier_counts[row] = static_cast<uint32_t>(n_outliers);
 }
 
-// Strips of int8 that a worker unpacks at a time: its buffer begins with the scales and starts of
-// kMostStripsTogether strips.
+// The buffer of a worker that unpacks strips begins with the scales and starts of
+// kMostStripsTogether strips, which take so many bytes.
 constexpr size_t kBesideBytes =
     kMostStripsTogether * kernels::kPanelRows * (sizeof(float) + sizeof(int32_t));
 size_t unpacked_strips(size_t k) {
@@ -58,7 +60,7 @@ size_t unpacked_strips(size_t k) {
   return n;
 }
 
-// Rows [first, last) of a product's weight.
+// Returns rows [first, last) of a product's weight.
 kernels::MatmulWeight rows_of(const ProductWork& work, size_t first, size_t last) {
   const weights::Matrix& matrix = work.weight.matrix;
   return {matrix.data,
@@ -69,7 +71,7 @@ kernels::MatmulWeight rows_of(const ProductWork& work, size_t first, size_t last
           static_cast<size_t>(matrix.n_strip_rows)};
 }
 
-// Some strips of a matrix without packed copy, unpacked for this worker.
+// Unpacks some strips of a matrix without packed copy into this worker's buffer.
 kernels::Int8Panels unpack_strips(const ProductWork& work, size_t first_strip, size_t last_strip) {
   constexpr size_t kRowsTogether = kMostStripsTogether * kernels::kPanelRows;
   const size_t k = work.k();
@@ -88,7 +90,8 @@ kernels::Int8Panels unpack_strips(const ProductWork& work, size_t first_strip, s
   return {levels, scales, starts, n_rows, k, first_strip};
 }
 
-// Some strips with bfloat16: a stretch of their rows is unpacked, then multiplied with all tokens.
+// Multiplies some strips in bfloat16: a stretch of their rows is unpacked, then multiplied with all
+// tokens.
 void multiply_bf16(const ProductWork& work, kernels::PanelProduct strips) {
   const size_t k = work.k();
   const auto n_rows = static_cast<size_t>(work.weight.matrix.n_rows);
@@ -108,7 +111,7 @@ void multiply_bf16(const ProductWork& work, kernels::PanelProduct strips) {
   }
 }
 
-// What was taken out of the activations, in float (N4).
+// Adds the products of what was taken out of the activations, in float (N4).
 void add_outliers(const ProductWork& work, const kernels::Int8Panels& panels,
                   const kernels::PanelProduct& strips) {
   const BoundProduct& product = work.product;
@@ -119,7 +122,8 @@ void add_outliers(const ProductWork& work, const kernels::Int8Panels& panels,
                context.outlier_counts, strips.y, strips.y_stride});
 }
 
-// Some strips of rows with all tokens: the sums of an output never depend on who takes which.
+// Multiplies some strips of rows with all tokens. The sums of an output never depend on which
+// worker takes which strips.
 void multiply_strips(const ProductWork& work, size_t first_strip, size_t last_strip) {
   const BoundProduct& product = work.product;
   kernels::PanelProduct strips;
@@ -142,12 +146,12 @@ void multiply_strips(const ProductWork& work, size_t first_strip, size_t last_st
   add_outliers(work, panels, strips);
 }
 
-// Whether the input stands there as blocks.
+// Says whether the input stands there as blocks.
 bool takes_blocks(const BoundProduct& product, size_t n_rows) {
   return product.form == InputForm::kSpread && n_rows >= kSeveralTokens;
 }
 
-// Rows [begin, end) of the product.
+// Multiplies rows [begin, end) of the weight with all tokens.
 void multiply_rows(const ProductWork& work, int64_t begin, int64_t end) {
   const BoundProduct& product = work.product;
   const kernels::MatmulWeight weight =
@@ -170,7 +174,8 @@ void multiply_rows(const ProductWork& work, int64_t begin, int64_t end) {
   }
 }
 
-// One row as blocks, `step` apart, by way of a piece that stays in the first-level cache.
+// Brings one row into blocks that stand `step` apart, through a piece that stays in the first-level
+// cache.
 void spread_row(const BoundProduct& product, const kernels::Table& kernels, const float* x,
                 size_t k, kernels::TokenBlock* blocks, size_t step) {
   constexpr size_t kPiece = 8 * kernels::kQ8Padding;
@@ -188,7 +193,7 @@ ProductWeight weight_of(const BoundProduct& product, const OpContext& context) {
   const weights::Lease& lease = context.leases->lease(product.lease);
   weight.matrix.data = lease.rows();
   if (product.form == InputForm::kInt8 && lease.panels() != nullptr) weight.panels = lease.panels();
-  // Panels are rounded: only what is computed in their numerics class may read them.
+  // Panels hold rounded weights: only products of their numerics class may read them.
   TROIKA_ASSERT(weight.panels != nullptr || weight.matrix.data != nullptr);
   return weight;
 }

@@ -1,25 +1,26 @@
-// How an op multiplies a matrix with activations: what products, those of experts and those whose
-// outliers are tasks of their own share.
+// How an op multiplies a matrix with activations: the parts that plain products, products of
+// experts and products whose outliers are tasks of their own have in common.
 #pragma once
 
 #include "lanes/host/op_context.h"
 
 namespace troika::lanes {
 
-// The longest stretch of k that is unpacked at a time: 64 rows of it fit a second-level cache.
+// The longest stretch of k that is unpacked at a time: 64 rows of this length fit a second-level
+// cache.
 inline constexpr size_t kStretch = 2048;
 inline constexpr size_t kStretchBytes =
     kMostStripsTogether * kernels::kPanelRows * kStretch * sizeof(uint16_t);
-// Whole rows of int8 strips are unpacked together: more than this many bytes only where one strip
-// takes more.
+// Strips of int8 are unpacked together, in whole rows. They take more than this many bytes only
+// where a single strip does.
 inline constexpr size_t kMostUnpackedBytes = 640 << 10;
-// Bytes that each worker needs for what a product unpacks, a multiple of 64.
+// Returns how many bytes each worker needs for what a product unpacks: a multiple of 64.
 size_t unpacked_weight_bytes(const BoundOp& bound);
 
-// Row `row` of the input, x, in the form that the product takes, to `out`.
+// Writes row `row` of the input, x, to `out` in the form that the product takes.
 void prepare_row(const BoundOp& bound, const OpContext& context, int worker, size_t row,
                  const float* x, std::byte* out);
-// The rows that fall to this worker.
+// Prepares the rows that fall to this worker.
 void prepare_rows(const BoundOp& bound, const OpContext& context, int worker);
 
 // What a worker multiplies: all rows of a run with a weight, or those of an expert with its part.
@@ -28,8 +29,9 @@ struct ProductWork {
   const BoundProduct& product;
   const OpContext& context;
   int worker;
-  ProductWeight weight;  // where it lies in this run
-  // Activations in the form that the product takes: `prepared`, or where that is kFloat `floats`.
+  ProductWeight weight;  // says where the weight lies in this run
+  // Activations in the form that the product takes; where that form is kFloat, `floats` has them
+  // instead.
   const std::byte* prepared;
   const float* floats;
   size_t n_rows;
@@ -38,15 +40,15 @@ struct ProductWork {
   size_t k() const { return static_cast<size_t>(bound.input_width); }
   size_t output_width() const { return static_cast<size_t>(bound.output_width); }
 };
-// All rows of the run.
+// Returns the product of all rows of the run.
 ProductWork whole_product(const BoundOp& bound, const OpContext& context, int worker);
 
-// Into how many items a product is divided between the workers, and one of them.
+// Says into how many items a product is divided between the workers, and multiplies one of them.
 struct ProductItems {
   int64_t n;
-  int64_t size;  // strips, or rows of the weight
+  int64_t size;  // counts strips, or rows of the weight
 };
-// `n_parallel`: so many such products are shared at the same time.
+// Divides a product into items. `n_parallel`: so many such products are shared at the same time.
 ProductItems items_of(const ProductWork& work, int64_t n_parallel = 1);
 void run_item(const ProductWork& work, ProductItems items, int64_t item);
 

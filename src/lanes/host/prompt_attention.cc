@@ -37,7 +37,7 @@ void attend_to_all(const BoundOp& bound, const OpContext& context, int worker, i
   auto* const seen = areas.take<kernels::SeenPositions>(room.n_tokens);
   const Run& run = context.run;
   while (tokens.first < tokens.last) {
-    // Tokens whose lists do not continue each other are taken apart.
+    // Tokens whose lists do not continue each other are attended for apart.
     Tokens together = seeing_together(run, tokens);
     together.last = std::min(together.last, together.first + room.n_tokens);
     for (size_t token = together.first; token < together.last; ++token) {

@@ -5,12 +5,13 @@
 
 namespace troika::lanes {
 
-// Items that workers may take in any order: some tokens and a key/value head each.
+// Returns the number of items, which workers may take in any order: each is some tokens and one
+// key/value head.
 int64_t n_prompt_attention_items(const BoundAttention& attention, const Run& run);
-// Bytes of buffers that each worker needs, a multiple of 64.
+// Returns how many bytes of buffers each worker needs: a multiple of 64.
 size_t prompt_attention_bytes(const BoundAttention& attention);
-// Computes these tokens of a key/value head: those of all its query heads, or of the one at that
-// place among them.
+// Computes attention of these tokens for the query heads that share a key/value head; or, where
+// `place` is not -1, for the query head at that place among them.
 void attend_to_all(const BoundOp& bound, const OpContext& context, int worker, int head,
                    Tokens tokens, int place = -1);
 // Computes one item. REQUIRES: keys and values of all tokens of the run are stored.

@@ -17,7 +17,7 @@ namespace {
 
 using model::OpKind;
 
-// A row of an op's first input and of its output.
+// A row of an op's first input and the same row of its output.
 const float* input_row(const BoundOp& bound, const OpContext& context, int row) {
   return context.input(bound) + static_cast<size_t>(row) * static_cast<size_t>(bound.input_width);
 }
@@ -25,7 +25,7 @@ float* output_row(const BoundOp& bound, const OpContext& context, int row) {
   return context.output(bound) + static_cast<size_t>(row) * static_cast<size_t>(bound.output_width);
 }
 
-// What an op that goes element by element computes of a row: all of it but in a slice.
+// The elements of a row that an op computes: all of them, or those of its slice.
 struct Elements {
   const float* a;
   const float* b;  // null where there is one input
@@ -135,7 +135,7 @@ OpContext with_area(const OpContext& context, const ShadowArea& area) {
   return with;
 }
 
-// A product, or what of it is a task of its own.
+// Runs a product, or the part of a product that is a task of its own.
 void run_product(const BoundOp& bound, const OpContext& context, int index, int worker) {
   if (bound.as<BoundProduct>().neurons != nullptr) {
     run_neuron_ffn(bound, context, index, worker);

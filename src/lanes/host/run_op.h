@@ -1,11 +1,12 @@
-// An op on the workers of a host lane.
+// Runs an op on the workers of a host lane.
 #pragma once
 
 #include "lanes/host/op_context.h"
 
 namespace troika::lanes {
 
-// The share of an op that falls to one worker. `index`: of the op in its executable.
+// Computes the share of an op that falls to one worker. `index` is the op's place in its
+// executable.
 void run_op(const BoundOp& bound, const OpContext& context, int index, int worker);
 
 }  // namespace troika::lanes

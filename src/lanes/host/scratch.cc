@@ -10,7 +10,7 @@
 namespace troika::lanes {
 namespace {
 
-// The largest form in which a row of the product's input may be wanted.
+// Returns the bytes of the largest form in which a row of the product's input may be wanted.
 size_t most_form_bytes(plan::Activations activations, plan::Prefill prefill, size_t k) {
   const bool is_q8 = activations == plan::Activations::kQ8 || prefill == plan::Prefill::kQ8;
   size_t bytes = is_q8 ? form_bytes(InputForm::kSpread, k) : 0;
@@ -23,8 +23,8 @@ size_t most_form_bytes(plan::Activations activations, plan::Prefill prefill, siz
   return bytes;
 }
 
-// What each worker needs for weights that are unpacked, or for the queries, keys and values of
-// attention of many tokens, which fit a second-level cache.
+// Returns the bytes that each worker needs for unpacked weights, or for queries, keys and values
+// where attention has many tokens; either fits a second-level cache.
 size_t unpacking_bytes(const plan::Plan& plan, const model::Blueprint& blueprint,
                        size_t longest_row) {
   constexpr size_t kAttentionBytes = size_t{1} << 20;
@@ -74,7 +74,7 @@ size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLan
     prepared = std::max(prepared, n_rows * row_bytes);
     longest_row = std::max(longest_row, k);
   }
-  // Which token meets which expert.
+  // Tables of which token takes which expert.
   const size_t routes =
       blueprint.n_experts > 0
           ? sizeof(int32_t) * (2 * static_cast<size_t>(blueprint.n_experts) + 1 +

@@ -1,4 +1,5 @@
-// What a host lane takes beside buffers and weights, reckoned before its executables are built.
+// The memory that a host lane takes beside buffers and weights, reckoned before its executables are
+// built.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +9,8 @@
 
 namespace troika::lanes {
 
-// Returns at least what HostLane::held_bytes() will be, and little more. Parts of attention are
-// left out, which grow with the context and stay small.
+// Returns at least what HostLane::held_bytes() will be, and little more. Segments of attention are
+// left out: they grow with the context and stay small.
 size_t host_scratch_bytes(const model::Blueprint& blueprint, const plan::HostLane& lane,
                           const plan::Plan& plan);
 

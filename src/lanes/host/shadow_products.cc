@@ -5,7 +5,7 @@
 namespace troika::lanes {
 namespace {
 
-// Rows of results that stay together on one worker.
+// So many rows of results stay together on one worker.
 constexpr int64_t kGranularity = 64;
 
 }  // namespace
@@ -21,7 +21,8 @@ void gather_channels(const weights::ChannelInput& input, int n_tokens, ShadowAre
       const size_t channel = area->outliers[t * input.k + i].channel;
       if (input.resident[channel] != nullptr) continue;
       ++area->counters.n_cold;
-      if (area->channels[channel] != nullptr) continue;  // another token wants it too
+      // another token wants this channel, too, and has noted it
+      if (area->channels[channel] != nullptr) continue;
       const uint64_t offset = input.file_offset + channel * input.bytes;
       const uint64_t first_page = offset / kPage * kPage;
       std::byte* const to = area->cold + area->reads.size() * slot_bytes;

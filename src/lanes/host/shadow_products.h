@@ -6,11 +6,11 @@
 
 namespace troika::lanes {
 
-// Notes which columns the lists of a run name, and which of them must be read first. REQUIRES: all
-// rows have been prepared.
+// Notes which columns the lists of a run name, and which of these columns must be read first.
+// REQUIRES: all rows have been prepared.
 void gather_channels(const weights::ChannelInput& input, int n_tokens, ShadowArea* area);
 
-// The share of one worker, of a product whose role is kShadow or kSum.
+// Computes one worker's share of a product whose role is kShadow or kSum.
 void run_shadow_product(const BoundOp& bound, const OpContext& context, int worker);
 void run_shadow_sum(const BoundOp& bound, const OpContext& context, int worker);
 

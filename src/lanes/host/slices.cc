@@ -10,7 +10,7 @@ namespace {
 
 using model::OpKind;
 
-// Whether each column of the output can be computed without the others.
+// Says whether each column of the output can be computed without the others.
 bool has_free_columns(OpKind kind) {
   return kind == OpKind::kLinear || kind == OpKind::kGate || kind == OpKind::kActivate ||
          kind == OpKind::kAdd || kind == OpKind::kSoftCap;
@@ -36,7 +36,8 @@ void check_slice(const Subgraph& subgraph, const LaneInfo& info) {
     if (!columns.is_all() && !has_free_columns(kind)) refuse(subgraph, info, "some of the columns");
     TROIKA_ASSERT(columns.begin % Slice::kRowGranularity == 0);
     if (!slice.heads.is_all() && kind != OpKind::kAttention) refuse(subgraph, info, "some heads");
-    // Later tokens see keys and values of earlier ones, which another executable would store.
+    // Later tokens see keys and values of earlier tokens, which another executable would have to
+    // store.
     if (!slice.tokens.is_all() && kind == OpKind::kAttention) refuse(subgraph, info, "some tokens");
   }
 }

@@ -6,7 +6,7 @@
 
 namespace troika::lanes {
 
-// Is told of tasks that have ended when `submit` returns.
+// A completion for tasks that have ended when `submit` returns.
 struct Done : Completion {
   void finished(Status) override {}
 };

@@ -1,7 +1,7 @@
-// A lane that computes nothing and ends each task at once, on the calling thread: what is built and
-// in which order it runs can be tested without a model. Tests that need more have lanes of their
-// own: a queue (tests/support/queue_lane.h), a clock that goes on (schedule/runner_test.cc), or a
-// cost (solve/profile/profile_machine_test.cc).
+// A lane for tests that computes nothing and ends each task at once, on the calling thread: it
+// shows what is built and in which order it runs, without a model. Tests that need more have lanes
+// of their own: a queue (tests/support/queue_lane.h), a clock that goes on
+// (schedule/runner_test.cc), or a cost (solve/profile/profile_machine_test.cc).
 #pragma once
 
 #include <mutex>
@@ -42,7 +42,7 @@ class NullLane : public Lane {
     completion.finished(Status::kDone);
   }
 
-  // Numbers of the executables that ran, in order.
+  // Returns the numbers of the executables that ran, in order.
   std::vector<int> ran() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return ran_;

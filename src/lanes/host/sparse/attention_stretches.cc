@@ -8,7 +8,8 @@ namespace {
 static_assert(attention::kTileTokens == plan::kAttentionTile);
 static_assert(attention::kLeastPositions == plan::PromptAttention::kLeastFrom);
 
-// A token's tile is whole where the run has all of its tokens, one behind the other.
+// Says whether a whole tile begins at a token: the run then has all of the tile's tokens, one
+// behind the other.
 bool begins_tile(const BoundAttention& attention, const Run& run, Tokens together, size_t token) {
   return position_of(run, token) % attention::kTileTokens == 0 &&
          token + attention::kTileTokens <= together.last &&

@@ -7,17 +7,17 @@ namespace troika::lanes {
 
 size_t position_of(const Run& run, size_t token);
 
-// Tokens of a run that attend in the same way: whole tiles, or those that choose for themselves, or
-// such as see everything.
+// Tokens of a run that attend in the same way: they form whole tiles, or each chooses for itself,
+// or all see everything.
 struct Stretch {
   Tokens tokens;
   bool is_sparse;
 };
 
-// The stretch that begins with the first of some tokens that see together.
+// Returns the stretch that begins with the first of some tokens that see together.
 Stretch stretch_of(const BoundAttention& attention, const Run& run, Tokens together);
 
-// Calls take(stretch) for all stretches of a run, in their order.
+// Calls take(stretch) for each stretch of a run, in order.
 template <typename Take>
 void for_stretches(const BoundAttention& attention, const Run& run, const Take& take) {
   const auto n_tokens = static_cast<size_t>(run.n_tokens);

@@ -13,8 +13,8 @@
 namespace troika::lanes {
 namespace {
 
-// Parts of a task's tokens for each worker, so that none waits long for the others: later tokens
-// see more.
+// A task's tokens are cut into so many parts for each worker, so that none waits long for the
+// others: later tokens see more.
 constexpr int64_t kPartsOfWorker = 4;
 
 class HeadPart {
@@ -30,7 +30,8 @@ class HeadPart {
         reinterpret_cast<std::byte*>(context.attention_parts) + static_cast<size_t>(worker) * bytes;
   }
 
-  // Queries of those of the task's heads that share a head of keys, in part `part` of n_parts.
+  // Estimates the queries in part `part` of n_parts, for those of the task's heads that share a
+  // head of keys.
   void estimate(int key_head, int64_t part, int64_t n_parts) const {
     for_stretches(attention_, run_, [&](const Stretch& stretch) {
       if (!stretch.is_sparse) return;
@@ -113,10 +114,10 @@ class HeadPart {
   const OpContext& context_;
   const Run& run_;
   int worker_;
-  std::byte* lists_;  // this worker's
+  std::byte* lists_;  // the lists of this worker
 };
 
-// The heads of keys of a task's heads of queries, each once.
+// Returns the heads of keys that a task's heads of queries use, each once.
 std::vector<int> key_heads_of(const BoundAttention& attention) {
   std::vector<int> heads;
   for (const int head : attention.query_heads) {

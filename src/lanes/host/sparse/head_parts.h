@@ -1,5 +1,5 @@
-// Parts of sparse attention that are tasks of their own, of one head or of several (S5, S6): the
-// estimate of queries, the selection of their positions, and attention over those.
+// Runs parts of sparse attention that are tasks of their own, for one head or for several (S5, S6):
+// the estimate of queries, the selection of their positions, and attention over these positions.
 #pragma once
 
 #include "lanes/host/op_context.h"

@@ -12,12 +12,13 @@ namespace troika::lanes {
 namespace {
 
 constexpr size_t kTile = attention::kTileTokens;
-// Items for each worker, so that none waits long for the others at the end: later tiles see more.
+// Each worker gets so many items, so that none waits long for the others at the end: later tiles
+// see more.
 constexpr int64_t kItemsOfWorker = 2;
 
 bool is_by_tile(const BoundAttention& attention) { return plan::is_by_tile(attention.sparse.form); }
 
-// Tokens of an item. How many tiles share what is unpacked of keys changes no bit.
+// Returns how many tokens an item has. It changes no bit how many tiles share unpacked keys.
 size_t tokens_of_item(const BoundAttention& attention, const Run& run, int n_workers) {
   if (!is_by_tile(attention)) return kTile;
   const auto n_tiles =
@@ -49,7 +50,8 @@ class SparseItem {
     lists_ = lists + static_cast<size_t>(worker) * bytes;
   }
 
-  // A tile belongs to the item in which it begins.
+  // Computes the tiles that begin among these tokens: a tile belongs to the item in which it
+  // begins.
   void attend(Tokens tokens) {
     Tokens together = {0, 0};
     const auto n_tokens = static_cast<size_t>(run_.n_tokens);
@@ -70,7 +72,7 @@ class SparseItem {
   }
 
  private:
-  // What of a stretch belongs to the item's tokens.
+  // Computes the part of a stretch that belongs to the item's tokens.
   void take(const Stretch& stretch, Tokens tokens) {
     Tokens part = stretch.tokens;
     if (stretch.is_sparse && attention_.sparse.goes_by_tile()) {
@@ -90,7 +92,8 @@ class SparseItem {
     } else if (attention_.sparse.form == plan::AttentionForm::kInt8) {
       attend_in_int8(part);
     } else if (group_share() >= 1.0) {
-      attend_to_all(bound_, context_, worker_, head_, part);  // to the same bits, and faster
+      // Every position is kept: this way has the same bits, and is faster.
+      attend_to_all(bound_, context_, worker_, head_, part);
     } else {
       attend_by_tile(part);
     }
