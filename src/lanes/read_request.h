@@ -1,4 +1,4 @@
-// Bytes of a file for a lane that reads.
+// A read for a lane that reads: some bytes of a file, and where they go.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,9 @@
 
 namespace troika::lanes {
 
-// Where they go is decided per run, as a slot is.
+// Where the bytes go is decided per run.
 struct ReadRequest {
-  int file = 0;  // index into the files of the lane
+  int file = 0;  // index into the lane's files
   uint64_t offset = 0;
   uint64_t bytes = 0;
   std::byte* to = nullptr;

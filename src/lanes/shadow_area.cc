@@ -29,14 +29,15 @@ ShadowAreas::ShadowAreas(const weights::Channels& channels, int most_tokens, int
     if (input.has_cold()) cold = std::max(cold, input.k * input.page_bytes());
   }
   const auto n_tokens = static_cast<size_t>(most_tokens);
-  const size_t prepared = n_tokens * kernels::int8_token_bytes(k);  // a multiple of a line
+  // Keeps its alignment: it is a multiple of a line.
+  const size_t prepared = n_tokens * kernels::int8_token_bytes(k);
   const size_t outliers = whole_cache_lines(n_tokens * k * sizeof(kernels::Outlier));
   const size_t counts = whole_cache_lines(n_tokens * sizeof(uint32_t));
   const size_t addends = whole_cache_lines(n_tokens * n_rows * sizeof(float));
   const size_t stride = whole(prepared + outliers + counts + addends, kPage) + cold;
   const size_t bytes = stride * areas_.size() + kPage;
   held_bytes_ = (prepared + counts + addends) * areas_.size();
-  // Zeroed by the system, which gives a page its memory when it is first touched.
+  // The system zeroes this memory and backs a page when it is first touched.
   storage_.reset(static_cast<std::byte*>(std::calloc(bytes, 1)));
   if (storage_ == nullptr) {
     throw Error(fmt::format(

@@ -1,4 +1,4 @@
-// What of a subgraph's ops one executable computes, where others compute the rest.
+// Which part of a subgraph's work one executable computes, where others compute the rest.
 #pragma once
 
 #include <algorithm>
@@ -13,36 +13,38 @@ struct Range {
   static constexpr int kEnd = INT_MAX;
 
   int begin = 0;
-  int end = kEnd;  // kEnd: all behind the first
+  int end = kEnd;  // kEnd: everything from `begin` on
 
   bool is_all() const { return begin == 0 && end == kEnd; }
-  // Returns the part of the range within so many, which may be fewer than it was made for.
+  // Returns the part of the range that lies below n. A run may have fewer rows than the range was
+  // made for.
   Range within(int n) const { return {std::min(begin, n), std::min(end, n)}; }
-  // REQUIRES: within some number.
+  // REQUIRES: the range has an end (see `within`).
   int size() const { return end - begin; }
   bool operator==(const Range&) const = default;
 };
 
-// All of what stands here is fixed when the executable is built; only which entries a list holds
-// is bound by a run. Slices of one op write apart from each other, into the values that the whole
-// op would write: no copy joins them, and each element is computed as in the whole op, to the bit.
+// A slice is fixed when the executable is built; only the entries of its list are bound by a run.
+// Slices of one op write apart from each other, into the values that the whole op would write: no
+// copy joins them, and each element is computed as in the whole op, to the bit.
 struct Slice {
   static constexpr int kNoList = -1;
 
-  // For each op a part of its output: rows of a product's weight, elements of what goes element by
-  // element. Each begins at a multiple of kRowGranularity. Empty: all columns of all ops.
+  // For each op the part of its output: rows of a product's weight, or elements of an op that goes
+  // element by element. Each range begins at a multiple of kRowGranularity. Empty: all columns of
+  // all ops.
   std::vector<Range> columns;
-  // Rows of the batch, or of the wanted outputs. They are fixed in the shape that the executable is
-  // built for: a pass of fewer rows leaves the last slices with less to do, or nothing.
+  // Rows of the batch, or of the wanted outputs. The range refers to the shape that the executable
+  // is built for: a pass of fewer rows leaves the last slices with less to do, or nothing.
   Range tokens;
-  // kAttention: heads of keys and values, with the queries that share them. Whoever has a head also
-  // stores its keys and values.
+  // kAttention: heads of keys and values, with the queries that share them. Whoever computes a head
+  // also stores its keys and values.
   Range heads;
-  // Which of Run::lists names the rows, neurons or positions that are computed at all: they may be
-  // others in each run. kNoList: all.
+  // Which of Run::lists names the rows, neurons or positions that are computed at all. They may
+  // differ from run to run. kNoList: all of them.
   int list = kNoList;
 
-  // Strips of panels have so many rows, and so has a cache line of results.
+  // A strip of panels has so many rows, and a cache line so many results.
   static constexpr int kRowGranularity = 16;
 
   bool is_all() const {

@@ -35,7 +35,7 @@ void ThreadedLane::work() {
   bind_to_cores(inner_->info().cores);
   const bool is_fast = handover_kind_ == plan::HandoverKind::kFast;
   const auto next = is_fast ? std::make_unique<NextTask>() : nullptr;
-  const Executable* last = nullptr;  // that ran
+  const Executable* last = nullptr;  // the executable that ran last
   uint32_t n_seen = 0;
   while (true) {
     if (is_fast) {
@@ -46,7 +46,8 @@ void ThreadedLane::work() {
     ++n_seen;
     if (stop_) return;
     last = task_.executable;
-    // A copy: the completion may submit the next task, which takes the place of this one.
+    // This is a copy, because the completion may submit the next task, which takes the place of
+    // this one.
     const Task task = task_;
     inner_->submit(*task.executable, *task.run, *task.completion);
   }

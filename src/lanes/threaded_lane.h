@@ -29,8 +29,8 @@ class ThreadedLane : public Lane {
   std::span<const char* const> arrangements(plan::Shape shape) const override {
     return inner_->arrangements(shape);
   }
-  // Returns at once. May be called from the completion of this lane's last task, and by whoever
-  // else ends a task: the lane may be destroyed as soon as that which was submitted has ended.
+  // Returns at once. May be called from the completion of this lane's last task, and from any other
+  // thread that ends a task. The lane may be destroyed as soon as the submitted task has ended.
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
 
  private:
@@ -43,8 +43,8 @@ class ThreadedLane : public Lane {
 
   std::unique_ptr<Lane> inner_;
   plan::HandoverKind handover_kind_;
-  // Held while a task is handed over. The thread may have run it, and the pass have ended, before
-  // the one who submitted it has left: the destructor waits for that.
+  // Held while a task is handed over. Before the submitter has left, the thread may have run the
+  // task and the pass may have ended: so the destructor waits for this mutex.
   std::mutex handover_;
   std::atomic<uint32_t> n_submitted_{0};
   Task task_;

@@ -123,7 +123,7 @@ void run_route(const BoundOp& bound, const OpContext& context, int row) {
   context.kernels.softmax(logits, shares, n_experts);
   float sum = 0.0f;
   for (size_t i = 0; i < n_used; ++i) {
-    // Of equal logits the first wins. Where a logit is no number, no share is a number either: then
+    // The first of equal logits wins. Where a logit is no number, no share is a number either: then
     // the first experts are taken, and the token's results show it.
     size_t best = n_experts;
     for (size_t e = 0; e < n_experts; ++e) {

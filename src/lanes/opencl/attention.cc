@@ -6,9 +6,9 @@
 namespace troika::lanes::opencl {
 namespace {
 
-constexpr int kLongestPiece = 16;  // of a head, as one vector
+constexpr int kLongestPiece = 16;  // the longest piece of a head that kernels load as one vector
 
-// As attention.cl counts them.
+// Returns the number by which attention.cl knows a type.
 int number_of(tensor::Type type) {
   switch (type) {
     case tensor::Type::kF32:
@@ -71,7 +71,7 @@ class Attention : public DeviceOp {
   const SharedMemory& memory_;
   int layer_;
   tensor::Type type_;
-  size_t n_heads_;  // of keys and values, of this slice
+  size_t n_heads_;  // counts this slice's heads of keys and values
   size_t n_group_;
   Place q_, k_, v_, y_;
   std::unique_ptr<BoundKernel> store_, attend_;

@@ -13,8 +13,9 @@
 namespace troika::lanes::opencl {
 namespace {
 
-// While it lives, threads that a driver makes stay on these cores. PoCL, which makes a device of
-// all cores, is told their number too: it asks the environment once, when it is first used.
+// While it lives, threads that a driver makes stay on these cores. PoCL, which makes one device of
+// all cores, is also told their number: it reads this number from the environment once, when it is
+// first used.
 class OnCores {
  public:
   explicit OnCores(const std::vector<int>& cores) {
@@ -50,7 +51,7 @@ void Device::open() {
   Int status = kOk;
   context_ = api().create_context(nullptr, 1, &entry_.id, nullptr, nullptr, &status);
   check(status, what);
-  // A queue without properties runs commands in their order.
+  // A queue without properties runs commands in the order in which they were put into it.
   queue_ = api().create_queue(context_, entry_.id, 0, &status);
   if (status == kOk) return;
   api().release_context(context_);
@@ -67,7 +68,7 @@ DeviceMemory::DeviceMemory(std::shared_ptr<const Device> device, Bits flags, con
                            size_t bytes)
     : device_(std::move(device)), bytes_(bytes) {
   Int status = kOk;
-  // The driver copies what it is given.
+  // The driver copies the content that it is given.
   handle_ = device_->api().create_buffer(device_->context(), flags, bytes,
                                          const_cast<void*>(content), &status);
   if (status == kOk) return;
@@ -140,7 +141,7 @@ void SharedMemory::free(std::byte* begin) noexcept {
   if (!device_->entry().is_cpu) {
     api.unmap(device_->queue(), allocation.handle, begin, 0, nullptr, nullptr);
   }
-  // Before its memory goes, with the allocation.
+  // The device must be idle before its memory goes with the allocation.
   api.finish(device_->queue());
   api.release_buffer(allocation.handle);
 }

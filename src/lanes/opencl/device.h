@@ -1,5 +1,5 @@
-// One device of OpenCL: its context, a queue that works in order, and memory that it shares with
-// this program.
+// One device of OpenCL: its context, a queue that works in order, and the memory that it shares
+// with this program.
 #pragma once
 
 #include <map>
@@ -15,11 +15,12 @@
 namespace troika::lanes::opencl {
 
 struct DeviceOptions {
-  std::string library;              // its file; empty: the system knows it
-  int number = 0;                   // behind "opencl:"
-  std::vector<int> cores = {};      // of the driver's threads; empty: any one
-  std::string program_folder = {};  // where compiled programs are kept; empty: nowhere
-  // Ends of tasks are told by the driver's own thread, and not by one that waits for them (H8).
+  std::string library;          // the library's file; empty: the system knows it
+  int number = 0;               // the number behind "opencl:"
+  std::vector<int> cores = {};  // cores for the driver's threads; empty: any core
+  // The folder in which compiled programs are kept; empty: nowhere.
+  std::string program_folder = {};
+  // The driver's own thread tells when tasks end, so that no thread has to wait for them (H8).
   bool has_fast_handover = false;
 };
 
@@ -27,7 +28,7 @@ class Device {
  public:
   // Throws Error where there is no such library or device.
   explicit Device(const DeviceOptions& options);
-  // Uses a library that is there already.
+  // Opens a device of a library that is loaded already.
   Device(std::shared_ptr<const Library> library, int number);
   ~Device();
   Device(const Device&) = delete;
@@ -50,9 +51,9 @@ class Device {
 // Memory of the device that this program writes once.
 class DeviceMemory {
  public:
-  // Throws Error where there is none.
+  // Copies content to the device. Throws Error where the device has no memory left.
   DeviceMemory(std::shared_ptr<const Device> device, const void* content, size_t bytes);
-  // What is in it is not known.
+  // Takes memory whose content is not known.
   DeviceMemory(std::shared_ptr<const Device> device, size_t bytes);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
@@ -69,7 +70,7 @@ class DeviceMemory {
   size_t bytes_;
 };
 
-// An address as kernels take it.
+// An address in the form in which kernels take it.
 struct Place {
   Buffer buffer = nullptr;
   uint64_t offset_bytes = 0;
@@ -77,9 +78,9 @@ struct Place {
   uint64_t offset_floats() const { return offset_bytes / sizeof(float); }
 };
 
-// Memory that device and program see at any time. Devices that are cores work where the
-// allocations lie; for others the driver takes them, and they stay mapped for as long as they live.
-// Any thread may use it.
+// Memory that device and program see at any time. Devices that are cores work where the allocations
+// lie. For other devices the driver makes the allocations, and they stay mapped for as long as they
+// live. Any thread may use it.
 class SharedMemory : public lanes::Memory {
  public:
   explicit SharedMemory(std::shared_ptr<const Device> device) : device_(std::move(device)) {}
@@ -89,14 +90,15 @@ class SharedMemory : public lanes::Memory {
   void free(std::byte* begin) noexcept override;
   uint64_t handle_of(const std::byte* begin) const override;
   size_t most_bytes() const override { return device_->entry().most_allocation_bytes; }
-  // Where an address lies that is within an allocation; no memory: in none of them.
+  // Returns where an address within an allocation lies; a place without memory where no allocation
+  // has it.
   Place locate(const void* address) const;
 
  private:
   struct Allocation {
     Buffer handle = nullptr;
     size_t bytes = 0;
-    PageBuffer own;  // of a device that is cores
+    PageBuffer own;  // only where the device is cores
   };
   bool map(Allocation* allocation, size_t bytes, std::byte** begin);
 

@@ -1,4 +1,4 @@
-// An op of an executable as kernels in a device's queue, and what it is made with.
+// An op of an executable as kernels in a device's queue, and the tools that build it.
 #pragma once
 
 #include <map>
@@ -13,10 +13,10 @@
 
 namespace troika::lanes::opencl {
 
-// What a run is to the ops of a device.
+// What ops of a device need to know of a run.
 struct DeviceRun {
   const Run& run;
-  uint64_t set_offset;  // floats, from the first set of buffers to the run's
+  uint64_t set_offset;  // counts floats from the first set of buffers to the run's
   const RunData& data;
 
   size_t n_rows(const BoundOp& bound) const {
@@ -27,11 +27,11 @@ struct DeviceRun {
 class DeviceOp {
  public:
   virtual ~DeviceOp() = default;
-  // Puts its kernels into the queue. Returns what went wrong.
+  // Puts the op's kernels into the queue. Returns the status of the call that failed, or kOk.
   virtual Int enqueue(const DeviceRun& run) = 0;
 };
 
-// A weight in panels, in the memory of the device.
+// A weight in panels, in the device's memory.
 struct DevicePanels {
   PanelForm form;
   size_t k, n_rows;
@@ -42,16 +42,17 @@ struct DevicePanels {
   size_t bytes() const;
 };
 
-// Weights on the device, one copy for all executables that use them. They are known by where they
-// lie, and live as long as executables do: a model that comes later may lie where one lay before.
+// Weights on the device, one copy for all executables that use them. A weight is known by its
+// address and lives as long as executables that use it do: a later model may lie at the same
+// address.
 class WeightShelf {
  public:
   explicit WeightShelf(std::shared_ptr<const Device> device) : device_(std::move(device)) {}
 
-  // Some rows of a matrix, in floats or as exact levels.
+  // Returns some rows of a matrix, in floats or as exact levels.
   std::shared_ptr<const DevicePanels> panels_of(const weights::Matrix& matrix, Range rows);
   std::shared_ptr<const DevicePanels> exact_panels_of(const BoundProduct& product, Range rows);
-  // Null where there is none.
+  // Returns null where `values` is null.
   std::shared_ptr<const DeviceMemory> vector_of(const float* values, size_t n);
   size_t bytes() const;
 
@@ -63,27 +64,28 @@ class WeightShelf {
   std::map<std::string, std::weak_ptr<const DeviceMemory>> vectors_;
 };
 
-// What ops are made with; it outlives them.
+// What builds ops. It outlives the ops.
 struct DeviceTools {
   std::shared_ptr<const Device> device;
   Programs& programs;
   WeightShelf& shelf;
   const SharedMemory& memory;
 
-  // Where kernels find a value. Throws Error where it lies in memory that this device cannot map.
+  // Returns where kernels find a value. Throws Error where the value lies in memory that this
+  // device cannot map.
   Place place_of(const void* value) const;
 };
 
-// Row by row, or element by element: all ops but products and attention, and not those of experts.
-// Null for these.
+// Makes an op that goes row by row or element by element: any op but products, attention and those
+// of experts. Returns null for these.
 std::unique_ptr<DeviceOp> make_pointwise(const DeviceTools& tools, const BoundOp& bound);
-// kEmbed
+// Makes an op of kind kEmbed.
 std::unique_ptr<DeviceOp> make_embedding(const DeviceTools& tools, const BoundOp& bound);
-// kLinear in floats; n_tokens: the most that a run has.
+// Makes an op of kind kLinear in floats. `n_tokens` is the most that a run has.
 std::unique_ptr<DeviceOp> make_product(const DeviceTools& tools, const BoundOp& bound,
                                        int n_tokens);
 
-// kAttention over a cache of this type. REQUIRES: heads of an even length.
+// Makes an op of kind kAttention over a cache of this type. REQUIRES: heads of an even length.
 std::unique_ptr<DeviceOp> make_attention(const DeviceTools& tools, const BoundOp& bound,
                                          int n_kv_heads, tensor::Type kv_type);
 

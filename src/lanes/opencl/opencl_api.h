@@ -7,7 +7,7 @@
 
 namespace troika::lanes::opencl {
 
-// Handles: cl_platform_id, cl_device_id, and so on.
+// Handles of OpenCL: cl_platform_id, cl_device_id, and so on.
 using Platform = struct PlatformTag*;
 using DeviceId = struct DeviceTag*;
 using Context = struct ContextTag*;
@@ -25,11 +25,13 @@ using ContextProblem = void (*)(const char*, const void*, size_t, void*);
 inline constexpr Int kOk = 0;
 inline constexpr Int kNoDevice = -1;       // CL_DEVICE_NOT_FOUND
 inline constexpr Int kNoPlatform = -1001;  // CL_PLATFORM_NOT_FOUND_KHR
-// Not OpenCL's: keys and values lie where a device does not see them, or in another type.
+// A status of this program, not of OpenCL: keys and values lie where a device does not see them, or
+// have another type.
 inline constexpr Int kForeignCache = -100001;
 inline constexpr Bits kAllDevices = 0xFFFFFFFFu;
 inline constexpr Bits kIsCpu = 1u << 1;
-inline constexpr Bits kRoundsDivisions = 1u << 7;  // of kFloatAbilities: as IEEE 754 says
+// A bit of kFloatAbilities: divisions round as IEEE 754 says.
+inline constexpr Bits kRoundsDivisions = 1u << 7;
 
 enum PlatformInfo : UInt { kPlatformName = 0x0902 };
 enum DeviceInfo : UInt {
@@ -55,7 +57,7 @@ enum MemoryFlags : Bits {
   kCopyHostPointer = 1u << 5,
 };
 enum MapFlags : Bits { kMapRead = 1u << 0, kMapWrite = 1u << 1 };
-inline constexpr Int kComplete = 0;  // of an event; less is an error
+inline constexpr Int kComplete = 0;  // the state of an event that is done; less is an error
 
 struct Api {
   Int (*platforms)(UInt, Platform*, UInt*);

@@ -1,4 +1,4 @@
-// What a lane of an OpenCL device has built of a subgraph.
+// What a lane of an OpenCL device builds from a subgraph.
 #pragma once
 
 #include <memory>
@@ -11,13 +11,14 @@
 
 namespace troika::lanes {
 
-// An op in the device's queue, and what is told of its input to those who calibrate.
+// An op in the device's queue, and the input that is shown to those who calibrate.
 struct QueuedOp {
   std::unique_ptr<opencl::DeviceOp> op;
   BoundOp bound;
 };
 
-// In this order; what is not there is left out. The device is idle while cores work.
+// A stage runs these in order and leaves out what is not there. The device is idle while cores
+// work.
 struct OpenclStage {
   std::unique_ptr<Executable> host;
   std::optional<opencl::Quantizer> quantizer;
@@ -43,13 +44,13 @@ class OpenclExecutable : public Executable {
   int n_pairs() const { return n_pairs_; }
   bool sees_positions() const { return sees_positions_; }
   const std::vector<OpenclStage>& stages() const { return stages_; }
-  // Cores have a part in it, so that it cannot be put into a queue whole.
+  // Says whether cores have a part in the executable, so that it cannot be put into a queue whole.
   bool waits() const { return waits_; }
 
  private:
   TokenSlice tokens_;
-  size_t set_stride_;  // floats
-  int n_pairs_;        // of all rotations
+  size_t set_stride_;  // counts floats from one set of buffers to the next
+  int n_pairs_;        // counts the pairs of all rotations
   bool sees_positions_;
   std::vector<OpenclStage> stages_;
   bool waits_ = false;

@@ -16,14 +16,14 @@ namespace {
 
 using model::OpKind;
 
-// Enough to keep a device busy while the next tasks are decided.
+// So many tasks keep a device busy while the next tasks are decided.
 constexpr int kQueueDepth = 4;
 
 bool is_of_experts(OpKind kind) {
   return kind == OpKind::kRoute || kind == OpKind::kExpertLinear || kind == OpKind::kExpertSum;
 }
 
-// Op `index` of a subgraph, with what of it is computed.
+// Returns op `index` of a subgraph alone, with the subgraph's slice of it.
 Subgraph one_of(const Subgraph& subgraph, size_t index) {
   Subgraph one = subgraph;
   one.ops = subgraph.ops.subspan(index, 1);
@@ -117,7 +117,7 @@ OpenclLane::Place OpenclLane::place_of(const Subgraph& subgraph, const BoundOp& 
   const bool has_odd_heads = subgraph.blueprint->head_dim % 2 != 0;
   if (bound.op.kind == OpKind::kAttention && has_odd_heads) return Place::kHost;
   if (bound.op.kind != OpKind::kLinear || is_float) return is_float ? Place::kDevice : Place::kHost;
-  // A product that keeps floats has the bits of cores too.
+  // A product that keeps floats has the bits of the host lane only on cores.
   if (product->form == InputForm::kFloat) return Place::kHost;
   const std::string& name = subgraph.blueprint->weights[static_cast<size_t>(bound.op.weight)].name;
   if (product->form != InputForm::kInt8) {
@@ -160,7 +160,7 @@ std::unique_ptr<Executable> OpenclLane::build(const Subgraph& subgraph, plan::Sh
   const opencl::DeviceTools tools = {device_, programs_, shelf_, memory_};
   const std::vector<BoundOp> ops = bind_ops(subgraph, weights, buffers, kernels_, precision);
   std::vector<OpenclStage> stages;
-  const float* quantized = nullptr;  // the value whose levels are at hand
+  const float* quantized = nullptr;  // the value whose levels stand in the pool
   for (size_t i = 0; i < ops.size(); ++i) {
     const BoundOp& bound = ops[i];
     const Place place = place_of(subgraph, bound, is_float);

@@ -1,6 +1,6 @@
-// A lane that is an OpenCL device: a queue of kernels. Models in float run on it whole but for
-// experts, and prompts in int8 have the bits of the host lane: their products run on the device,
-// and what stands between these on the cores of this lane, in the kernels of the host lane.
+// A lane that is an OpenCL device: a queue of kernels. Models in float run on the device whole,
+// except for experts. Prompts in int8 have the bits of the host lane: their products run on the
+// device, and the ops between products run on this lane's cores, in the kernels of the host lane.
 #pragma once
 
 #include <atomic>
@@ -20,8 +20,8 @@ namespace troika::lanes {
 
 class OpenclExecutable;
 
-// How a lane computes, and over which cache. The rules live until its executables are built; null:
-// each token's own scale everywhere.
+// How a lane computes, and over which cache. The rules must live until its executables are built;
+// null: each token's own scale everywhere.
 struct OpenclPrecision {
   plan::Activations activations = plan::Activations::kF32;
   plan::Prefill prefill = plan::Prefill::kF32;
@@ -34,20 +34,20 @@ class OpenclLane : public Lane {
   // `kernels` must outlive the lane. Throws Error where there is no such library or device.
   OpenclLane(const opencl::DeviceOptions& options, const kernels::Table& kernels,
              const OpenclPrecision& precision);
-  // On a device that is open already; its programs are kept nowhere.
+  // Uses a device that is open already, and keeps no compiled programs.
   OpenclLane(std::shared_ptr<const opencl::Device> device, const opencl::DeviceOptions& options,
              const kernels::Table& kernels, const OpenclPrecision& precision);
   ~OpenclLane() override;
-  // Throws the Error that the constructor would throw.
+  // Throws the Error that the constructor would throw for this device.
   static void check_device(const opencl::DeviceOptions& options);
 
   const LaneInfo& info() const override { return info_; }
-  // Executables are built while no task runs.
+  // REQUIRES: no task runs.
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
   Memory* memory() override { return &memory_; }
-  // The weights as kernels take them too.
+  // Counts the copies of weights that kernels read, too.
   size_t held_bytes() const override;
   std::string problem() const override;
   std::string note() const override;
@@ -58,10 +58,11 @@ class OpenclLane : public Lane {
     const OpenclExecutable* executable = nullptr;
     const Run* run = nullptr;
     Completion* completion = nullptr;
-    opencl::Event event = nullptr;  // told when it has ended; none: it has, or has failed
+    // Tells when the task has ended; null: it has ended, or has failed.
+    opencl::Event event = nullptr;
     bool has_failed = false;
     OpenclLane* lane = nullptr;
-    bool has_ended = false;  // and is not told yet, where the driver tells
+    bool has_ended = false;  // it has ended but was not told yet, where the driver tells
   };
   enum class Place : uint8_t { kHost, kDevice, kExactProduct };
 
@@ -95,20 +96,21 @@ class OpenclLane : public Lane {
   opencl::WeightShelf shelf_;
   opencl::LevelPool pool_;
   HostLane host_;
-  std::set<std::string> host_ops_;  // that its cores compute: names of kinds
+  std::set<std::string> host_ops_;  // names the kinds of ops that the lane's cores compute
   std::vector<std::unique_ptr<opencl::RunData>> run_data_;
 
-  std::vector<Task> tasks_;  // a ring
-  // Held while a task is handed over: the lane may be destroyed as soon as it has ended.
+  std::vector<Task> tasks_;  // a ring: task i stands at i modulo its size
+  // Held while a task is handed over, because the lane may be destroyed as soon as that task has
+  // ended.
   std::mutex handover_;
   std::atomic<uint32_t> n_submitted_{0};
   std::atomic<uint32_t> n_told_{0};
   bool stop_ = false;
-  // Where the driver tells: held while it does. It may be on its way out of that when the lane is
-  // destroyed.
+  // Where the driver tells of ends, it holds `telling_` meanwhile: when the lane is destroyed, the
+  // driver may still be on its way out of that call.
   bool is_fast_;
   std::mutex telling_;
-  std::atomic<uint32_t> n_changes_{0};  // tasks submitted, and tasks told
+  std::atomic<uint32_t> n_changes_{0};  // counts tasks submitted and tasks told
   mutable std::mutex problem_mutex_;
   std::string problem_;
   std::thread thread_;

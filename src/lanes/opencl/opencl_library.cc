@@ -41,7 +41,7 @@ constexpr StatusName kStatusNames[] = {
 
 void* open_library(const std::string& file) {
   const char* const name = file.empty() ? "libOpenCL.so.1" : file.c_str();
-  // Never closed: drivers keep threads until the program ends.
+  // The library is never closed, because drivers keep threads until the program ends.
   void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) return library;
   const char* const why = dlerror();
@@ -99,7 +99,8 @@ void find_programs(void* library, Api* api) {
 
 #endif
 
-// A text that a call gives piece by piece: first its length. Empty where it fails.
+// Returns a text that a call gives in two steps: first its length, then its characters. Empty where
+// the call fails.
 template <typename Ask>
 std::string text_of(Ask ask) {
   size_t size = 0;
@@ -201,7 +202,7 @@ DeviceEntry Library::device(int number) const {
   if (entry.version.starts_with("OpenCL 1.0") || entry.version.starts_with("OpenCL 1.1")) {
     refuse(fmt::format("has '{}', and kernels need OpenCL 1.2", entry.version));
   }
-  // Values are never copied: lanes read what the others wrote.
+  // Values are never copied: each lane reads what the others wrote.
   if (!entry.shares_memory) refuse("has memory of its own, which lanes cannot share yet");
   return entry;
 }

@@ -1,4 +1,4 @@
-// OpenCL's library, found and loaded when it is wanted, and the devices that it knows.
+// OpenCL's library, found and loaded when a plan wants it, and the devices that it knows.
 #pragma once
 
 #include <memory>
@@ -15,25 +15,27 @@ struct DeviceEntry {
   DeviceId id = nullptr;
   std::string name, platform, version, driver;
   bool is_cpu = false;
-  bool shares_memory = false;     // with the processor that this program runs on
-  bool rounds_divisions = false;  // and roots, correctly, where it is told to
+  bool shares_memory = false;  // it shares memory with the processor that this program runs on
+  // It rounds divisions and roots correctly where a program asks for that.
+  bool rounds_divisions = false;
   size_t most_allocation_bytes = 0;
 };
 
-// Threads may take turns with it.
+// OpenCL's library. Threads may take turns with it.
 class Library {
  public:
-  // A file; empty: the one that the system finds by its name. Throws Error, with what to do, where
-  // there is none.
+  // Loads a file; an empty name means the library that the system finds. Throws Error, with what to
+  // do, where there is none.
   explicit Library(const std::string& file);
-  // Functions from elsewhere, for tests.
+  // Uses functions from elsewhere, for tests.
   explicit Library(const Api& api) : api_(api) {}
 
   const Api& api() const { return api_; }
-  // Those that can be computed with, over all platforms: their places are the numbers behind
-  // "opencl:". A driver may start its threads here.
+  // Returns the devices that can be used for computing, of all platforms: their places in this list
+  // are the numbers behind "opencl:". A driver may start its threads here.
   std::vector<DeviceEntry> devices() const;
-  // Throws Error that lists the devices where there is none of that number, or it cannot be used.
+  // Returns a device by its number. Where there is none, or it cannot be used, throws an Error that
+  // lists the devices.
   DeviceEntry device(int number) const;
 
  private:
@@ -42,9 +44,9 @@ class Library {
   Api api_ = {};
 };
 
-// What an error is called, for people: "CL_OUT_OF_RESOURCES".
+// Returns the name of an error, for people: "CL_OUT_OF_RESOURCES".
 std::string status_name(Int status);
-// Throws Error that says what could not be done, and why.
+// Throws an Error that says what could not be done, and why, unless the status is kOk.
 void check(Int status, std::string_view what);
 
 }  // namespace troika::lanes::opencl

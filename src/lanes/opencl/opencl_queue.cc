@@ -26,12 +26,12 @@ void OpenclLane::submit(const Executable& executable, const Run& run, Completion
   n_changes_.notify_one();
 }
 
-// What waits for nothing goes into the queue at once; before anything else, and when there is
-// nothing more, the oldest task is waited for.
+// Puts tasks that wait for nothing into the queue at once. Where the next task waits for an idle
+// device, or there is no next task, it waits for the end of the oldest task.
 void OpenclLane::work() {
   bind_to_cores(info_.cores);
   const auto next = is_fast_ ? std::make_unique<NextTask>() : nullptr;
-  const Executable* last = nullptr;  // that was started
+  const Executable* last = nullptr;  // the executable that was started last
   uint32_t n_started = 0;
   while (true) {
     const uint32_t n_changes = n_changes_.load(std::memory_order_acquire);
@@ -59,8 +59,9 @@ void OpenclLane::work() {
   }
 }
 
-// Until a task comes, or one is told of: then that which waits for an idle device may start. While
-// a driver works on the lane's cores nothing here may stay awake.
+// Waits until a task comes or a task's end is told: then a task that waits for an idle device may
+// start. While a driver works on the lane's cores this thread sleeps, so that it takes no core from
+// the driver.
 void OpenclLane::wait_for_work(uint32_t n_started, uint32_t n_changes, const Executable* last,
                                NextTask* next) {
   if (n_started == n_told_.load(std::memory_order_acquire)) {
@@ -70,8 +71,8 @@ void OpenclLane::wait_for_work(uint32_t n_started, uint32_t n_changes, const Exe
   n_changes_.wait(n_changes, std::memory_order_acquire);
 }
 
-// From here on the task is the driver's: it may be told of, and its place taken, before this
-// returns.
+// Hands the task to the driver: its end may be told, and its place taken by another task, before
+// this function returns.
 void OpenclLane::ask_to_be_told(Task* task) {
   const opencl::Api& api = device_->api();
   if (task->event != nullptr) {
@@ -89,7 +90,8 @@ void OpenclLane::note_end_of(opencl::Event, Int state, void* task) {
   ended->lane->note_end(ended, state);
 }
 
-// Calls of drivers come in any order, and tasks are told of in theirs.
+// Marks a task as ended. A driver may call in any order, but ends are told in the order of the
+// tasks.
 void OpenclLane::note_end(Task* task, Int state) {
   const std::lock_guard<std::mutex> lock(telling_);
   if (state < opencl::kComplete) {
@@ -99,7 +101,7 @@ void OpenclLane::note_end(Task* task, Int state) {
   if (task->event != nullptr) device_->api().release_event(task->event);
   task->has_ended = true;
   for (Task* oldest = &task_at(n_told_); oldest->has_ended; oldest = &task_at(n_told_)) {
-    // Copies: the completion may submit a task that takes this one's place.
+    // These are copies, because the completion may submit a task that takes this one's place.
     Completion* const completion = oldest->completion;
     const Status status = oldest->has_failed ? Status::kFailed : Status::kDone;
     oldest->has_ended = false;
@@ -127,7 +129,7 @@ void OpenclLane::start(Task* task, opencl::RunData* data) {
   if (status == kOk) return;
   note_problem("it does not take a task", status);
   task->has_failed = true;
-  // What of it is in the queue must not run any more when its end is told.
+  // What is in the queue of a failed task must not run any more when its end is told.
   api.finish(device_->queue());
 }
 
@@ -161,8 +163,8 @@ Int OpenclLane::start_stages(const OpenclExecutable& executable, const Run& run,
   return kOk;
 }
 
-// A driver that works on cores needs them while it is waited for; another's end is looked for, and
-// so is the next task.
+// Waits for an event. A driver that works on cores needs them meanwhile, so this thread sleeps.
+// With another driver this thread watches for the event's end and for the next task.
 Int OpenclLane::wait_for(opencl::Event event, uint32_t n_started) {
   const opencl::Api& api = device_->api();
   if (device_->entry().is_cpu) {
@@ -186,14 +188,15 @@ void OpenclLane::end_oldest(uint32_t n_started) {
   Task& oldest = task_at(n_told_);
   if (oldest.event != nullptr) {
     const Int state = wait_for(oldest.event, n_started);
-    if (state > opencl::kComplete) return;  // there is something else to do meanwhile
+    if (state > opencl::kComplete) return;  // the next task can be started meanwhile
     if (state < opencl::kComplete) {
       note_problem("a task failed on it", state);
       oldest.has_failed = true;
     }
     device_->api().release_event(oldest.event);
   }
-  // Copies: the completion may submit a task that takes this one's place, or end the lane's life.
+  // These are copies, because the completion may submit a task that takes this one's place, or end
+  // the lane's life.
   Completion* const completion = oldest.completion;
   const Status status = oldest.has_failed ? Status::kFailed : Status::kDone;
   ++n_told_;

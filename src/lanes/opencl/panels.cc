@@ -24,13 +24,13 @@ size_t level_bytes(Levels levels) {
     case Levels::kBfloats:
       return 2;
     case Levels::kBytes:
-    case Levels::kNibbles:  // two in one
+    case Levels::kNibbles:  // two levels in one byte
       return 1;
   }
   return 0;
 }
 
-// Rows of a matrix one by one, as they stand in the file.
+// Writes the rows of a matrix into panels, one by one, as they stand in the file.
 class Rows {
  public:
   explicit Rows(const weights::Matrix& matrix) : matrix_(matrix), own_(matrix.row_bytes) {}
@@ -49,7 +49,7 @@ class Rows {
   std::vector<std::byte> own_;
 };
 
-// Puts elements of one row into the panels.
+// Puts the elements of one row into the panels.
 void place_row(const std::byte* row, size_t bytes, size_t index, Panels* panels) {
   std::byte* to = panels->levels.data() +
                   (index / kPanelRows * panels->k * kPanelRows + index % kPanelRows) * bytes;

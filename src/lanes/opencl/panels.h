@@ -1,5 +1,5 @@
-// Weights in the form that kernels of a device read: panels of 16 rows side by side, one k behind
-// the other, with scales and minima of groups along k (kernels/product.cl).
+// Weights in the form that kernels of a device read: panels of 16 rows side by side, stored one k
+// after the other, with scales and minima of groups along k (kernels/product.cl).
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,21 @@
 namespace troika::lanes::opencl {
 
 inline constexpr size_t kPanelRows = 16;
-// Groups of weights without scales, and of levels that are summed exactly: 1024 products of two
-// bytes fit the 24 bits of a float.
+// The first is the length of a group where weights have no scales. The second is that of a group
+// whose levels are summed exactly: 1024 products of two bytes fit the 24 bits of a float.
 inline constexpr size_t kFloatGroup = 32, kExactGroup = 1024;
 
 struct PanelForm {
-  enum class Levels : uint8_t { kFloats, kHalves, kBfloats, kBytes, kNibbles };  // as in product.cl
+  // product.cl has the same forms.
+  enum class Levels : uint8_t { kFloats, kHalves, kBfloats, kBytes, kNibbles };
   Levels levels = Levels::kFloats;
   size_t group = kFloatGroup;
   bool has_scales = false;
   bool has_minima = false;
-  bool is_exact = false;  // one scale for each row, and whole numbers as activations
-  int base = 0;           // what a nibble of 0 stands for
+  bool is_exact = false;  // each row has one scale, and activations are whole numbers
+  int base = 0;           // a nibble holds the level plus this
 
-  // What a kernel is compiled with.
+  // Returns the options with which a kernel for this form is compiled.
   std::string options() const;
 };
 
@@ -36,17 +37,18 @@ struct Panels {
   size_t k = 0;
   size_t n_rows = 0;
   std::vector<std::byte> levels;      // (n_panels, k, 16)
-  std::vector<float> scales, minima;  // (n_panels, n_groups, 16); of exact ones (n_panels, 16)
+  std::vector<float> scales, minima;  // (n_panels, n_groups, 16); exact panels: (n_panels, 16)
 
   size_t n_panels() const { return (n_rows + kPanelRows - 1) / kPanelRows; }
   size_t n_groups() const { return (k + form.group - 1) / form.group; }
 };
 
-// Nothing is rounded: a level with its scale and minimum is what the file says.
+// Returns the form for a type. Nothing is rounded: a level with its scale and minimum is what the
+// file says.
 PanelForm form_of(tensor::Type type);
-// Rows of a matrix as it stands, in strips too.
+// Returns panels of a matrix's rows, whether the matrix stands in rows or in strips.
 Panels panels_of(const weights::Matrix& matrix, Range rows);
-// Levels of int8 with a scale for each row.
+// Returns panels of int8 levels with a scale for each row.
 Panels exact_panels(const LevelRows& rows);
 
 }  // namespace troika::lanes::opencl

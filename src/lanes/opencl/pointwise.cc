@@ -10,7 +10,8 @@ namespace {
 
 using model::OpKind;
 
-// Elements of a work item: an item costs a processor much, and a graphics processor little.
+// How many elements a work item has: an item costs a processor much, and a graphics processor
+// little.
 constexpr uint32_t kStretchOfCores = 1024, kStretchOfOthers = 16;
 
 struct Tools {
@@ -61,7 +62,7 @@ class Norm : public DeviceOp {
   Place x_, y_;
   std::shared_ptr<const DeviceMemory> weight_, bias_;
   std::unique_ptr<BoundKernel> kernel_;
-  UInt first_ = 0;  // of the arguments that each run sets
+  UInt first_ = 0;  // the number of the first argument that each run sets
 };
 
 class Rotation : public DeviceOp {
@@ -119,7 +120,7 @@ class Elements : public DeviceOp {
       : bound_(bound),
         stretch_(tools.stretch),
         a_(tools.device.place_of(bound.inputs[0])),
-        // Ops of one input read it twice, and make nothing of the second.
+        // Kernels with two inputs get the one input of an op twice, and do not use the second.
         b_(tools.device.place_of(bound.inputs[bound.inputs[1] != nullptr ? 1 : 0])),
         y_(tools.device.place_of(bound.output)),
         kernel_(tools.kernel(elements_name(bound))) {
@@ -142,7 +143,7 @@ class Elements : public DeviceOp {
   std::unique_ptr<BoundKernel> kernel_;
 };
 
-// kSelect, kSigmoidGate
+// Runs ops of kind kSelect and kSigmoidGate.
 class WholeRows : public DeviceOp {
  public:
   WholeRows(const Tools& tools, const BoundOp& bound)

@@ -9,7 +9,7 @@
 namespace troika::lanes::opencl {
 namespace {
 
-// Tiles of kernels/product.cl: tokens, then panels of a work item.
+// A tile of kernels/product.cl: how many tokens, and how many panels, a work item has.
 struct Tile {
   const char* kernel;
   size_t n_tokens, n_panels;
@@ -19,7 +19,7 @@ constexpr size_t kMany = 0, kSome = 1, kOne = 2;
 
 class Product : public DeviceOp {
  public:
-  // `pool`: null where activations are floats.
+  // `pool` is null where activations are floats.
   Product(const DeviceTools& tools, const BoundOp& bound, const LevelPool* pool, size_t n_tokens)
       : tools_(tools), bound_(bound), pool_(pool), y_(tools.place_of(bound.output)) {
     const auto& product = bound.as<BoundProduct>();

@@ -1,5 +1,5 @@
-// Products on a device, and activations that the kernels of the host lane bring into levels for
-// them.
+// Products on a device, and how activations are brought into levels for them by the kernels of the
+// host lane.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace troika::lanes::opencl {
 
-// Levels of activations as floats, and their scales: of the product at hand, for all products of a
-// lane, whose tasks with such products never overlap.
+// Levels of activations as floats, and their scales, for the product at hand. All products of a
+// lane share this pool, because its tasks with such products never overlap.
 class LevelPool {
  public:
   explicit LevelPool(SharedMemory* memory) : memory_(memory) {}
@@ -19,12 +19,13 @@ class LevelPool {
   LevelPool(const LevelPool&) = delete;
   LevelPool& operator=(const LevelPool&) = delete;
 
-  // Before products are made that need it. Throws Error without memory. REQUIRES: no task runs.
+  // Makes room before the products are made that need it. Throws Error where there is no memory.
+  // REQUIRES: no task runs.
   void reserve(size_t n_tokens, size_t k);
   float* levels() const { return levels_; }     // (n_tokens, k)
   float* scales() const { return scales_; }     // (n_tokens)
   float* row() { return row_.data(); }          // (k)
-  std::byte* token() { return token_.data(); }  // kernels::int8_token_bytes(k)
+  std::byte* token() { return token_.data(); }  // int8_token_bytes(k) long
   size_t bytes() const;
 
  private:
@@ -36,7 +37,7 @@ class LevelPool {
   std::vector<std::byte> token_;
 };
 
-// Brings the input of some products into levels. REQUIRES: the device is idle.
+// Brings the input that some products share into levels. REQUIRES: the device is idle.
 class Quantizer {
  public:
   explicit Quantizer(const BoundOp& bound)
@@ -46,12 +47,13 @@ class Quantizer {
   void run(const kernels::Table& kernels, const DeviceRun& run, LevelPool& pool) const;
 
  private:
-  const float* x_;  // in the first set of buffers
+  const float* x_;  // stands in the first set of buffers
   size_t k_;
   Int8Rule rule_;
 };
 
-// kLinear in int8 with one scale for a token, or one for all: behind a Quantizer.
+// Makes an op of kind kLinear in int8, with one scale for each token or one for all. It runs behind
+// a Quantizer.
 std::unique_ptr<DeviceOp> make_exact_product(const DeviceTools& tools, const BoundOp& bound,
                                              const LevelPool& pool);
 

@@ -38,7 +38,7 @@ constexpr Source kSources[] = {
 };
 
 constexpr const char* kStandard = "-cl-std=CL1.2";
-// A program asks for it only where the device can do it.
+// A program asks for this only where the device can do it.
 constexpr const char* kRoundDivisions = " -cl-fp32-correctly-rounded-divide-sqrt";
 constexpr size_t kLongestLog = 1200;
 
@@ -57,7 +57,7 @@ std::optional<std::string> read_all(const std::string& path) {
   return bytes;
 }
 
-// Stands before a program in its file.
+// Returns the head that stands before a program in its file.
 std::string head_of(uint64_t key, std::string_view binary) {
   return fmt::format("troika opencl 1 {:016x} {:016x} {:016x}\n", key, binary.size(),
                      hash_of(binary));
@@ -91,7 +91,7 @@ BoundKernel::~BoundKernel() { device_->api().release_kernel(kernel_); }
 Int BoundKernel::run(size_t n_0, size_t n_1) {
   if (status_ != kOk) return status_;
   const size_t sizes[] = {n_0, n_1};
-  // On cores each item is a task of its own; others know better what goes together.
+  // On cores each item is a group of its own; other devices know better which items to group.
   const size_t together[] = {1, 1};
   return device_->api().run_kernel(device_->queue(), kernel_, 2, nullptr, sizes,
                                    device_->entry().is_cpu ? together : nullptr, 0, nullptr,

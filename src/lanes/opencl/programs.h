@@ -1,5 +1,5 @@
-// Kernels of this program, compiled by a device's driver when they are needed, and kept in a folder
-// from one run of the program to the next where one is named.
+// Kernels of this program, compiled by a device's driver when they are needed. Where a folder is
+// named, compiled kernels are kept there for the next run of the program.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 
 namespace troika::lanes::opencl {
 
-// What compiling took.
+// What compiling programs took.
 struct ProgramCosts {
   int n_compiled = 0, n_imported = 0;
-  double compile_us = 0.0, import_us = 0.0;  // of all
+  double compile_us = 0.0, import_us = 0.0;  // all programs together
 };
 
-// A kernel with arguments of its own. One thread at a time uses it.
+// A kernel with its own arguments. One thread at a time uses it.
 class BoundKernel {
  public:
   // Throws Error where the program has no such kernel.
@@ -29,13 +29,13 @@ class BoundKernel {
   BoundKernel(const BoundKernel&) = delete;
   BoundKernel& operator=(const BoundKernel&) = delete;
 
-  // Arguments in order, from the first on, or from number `first` on: they stay until others take
-  // their places. The first failure is told when it runs.
+  // Sets arguments in order, from the first on, or from number `first` on. They stay until others
+  // take their places. The first failure is told when the kernel runs.
   template <typename... Arguments>
   void set(UInt first, const Arguments&... arguments) {
     (set_one(first++, arguments), ...);
   }
-  // Puts it into the device's queue. Returns what went wrong.
+  // Puts the kernel into the device's queue. Returns the status of the call that failed, or kOk.
   Int run(size_t n_0, size_t n_1 = 1);
 
  private:
@@ -54,17 +54,17 @@ class BoundKernel {
 
 class Programs {
  public:
-  // Programs are kept in `folder`; empty: nowhere.
+  // Keeps programs in `folder`; empty: nowhere.
   Programs(std::shared_ptr<const Device> device, std::string folder);
   ~Programs();
   Programs(const Programs&) = delete;
   Programs& operator=(const Programs&) = delete;
 
-  // A kernel of a source in kernels/, compiled with these options: "-DGROUP=32". Throws Error with
-  // what the driver says where it does not compile it.
+  // Returns a kernel of a source in kernels/, compiled with these options, such as "-DGROUP=32".
+  // Throws an Error with the driver's message where the driver does not compile it.
   std::unique_ptr<BoundKernel> kernel(const std::string& source, const std::string& options,
                                       const char* name);
-  // A program of any text.
+  // Compiles a program of any text.
   Program build(const std::string& text, const std::string& name, const std::string& options);
 
   const ProgramCosts& costs() const { return costs_; }
@@ -73,7 +73,7 @@ class Programs {
 
  private:
   Program compile(const std::string& text, const std::string& name, const std::string& options);
-  // Null where it cannot be taken from the folder.
+  // Returns null where the folder has no such program, or the driver refuses it.
   Program import(uint64_t key, const std::string& options);
   void keep(uint64_t key, Program program);
   std::string path_of(uint64_t key) const;
@@ -84,7 +84,7 @@ class Programs {
   std::map<uint64_t, Program> programs_;
   ProgramCosts costs_;
   int n_damaged_ = 0;
-  std::string write_problem_;  // the first
+  std::string write_problem_;  // keeps the first problem only
 };
 
 }  // namespace troika::lanes::opencl

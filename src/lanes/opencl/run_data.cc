@@ -5,11 +5,11 @@
 namespace troika::lanes::opencl {
 namespace {
 
-// Parts begin at multiples of the longest vector that a kernel loads.
+// Each part begins at a multiple of the longest vector that a kernel loads.
 constexpr size_t kLine = 64;
 constexpr size_t kParts = 8;
 
-// Whether the lists of a token are those of the one before, or go on from there.
+// Says whether the lists of a token are those of the token before, or continue them.
 bool continues(const cache::VisibleSlots& a, const cache::VisibleSlots& b) {
   return a.past.data() == b.past.data() && a.past.size() == b.past.size();
 }
@@ -38,7 +38,8 @@ size_t RunData::copy(const void* from, size_t bytes) {
   return at;
 }
 
-// A past is written once for the tokens that share it, and so is what chains of tokens add to it.
+// Counts the items of all lists. A past is written once for all tokens that share it, and so is the
+// list that a chain of tokens extends.
 size_t RunData::list_items(const Run& run) {
   size_t n = 0;
   for (size_t i = 0; i < run.visible.size(); ++i) {
@@ -66,8 +67,8 @@ void RunData::take_lists(const Run& run) {
     of_token.n_past = static_cast<uint32_t>(visible.past.size());
     of_token.n_own = static_cast<uint32_t>(visible.own.size());
     of_token.past = has_past ? seen[i - 1].past : append(visible.past);
-    // A chain's lists begin at one place, and each is longer than the one before: the end of what
-    // was written is where the rest goes.
+    // The lists of a chain begin at one place, and each is longer than the one before. So only the
+    // rest is written, behind the end of what was written.
     const bool is_chain = has_past && visible.own.data() == run.visible[i - 1].own.data() &&
                           visible.own.size() >= seen[i - 1].n_own &&
                           seen[i - 1].own + seen[i - 1].n_own == end;

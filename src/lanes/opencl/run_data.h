@@ -1,5 +1,5 @@
-// What a run brings along beside its values, where kernels read it: tokens, angles, slots, and what
-// each token sees.
+// What a run brings along beside its values, in memory that kernels read: tokens, angles, slots,
+// and the positions that each token sees.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace troika::lanes::opencl {
 
-// One thread at a time uses it, and not while kernels read it.
+// Copies of a run's data. One thread at a time uses them, and not while kernels read them.
 class RunData {
  public:
   explicit RunData(SharedMemory* memory) : memory_(memory) {}
@@ -17,18 +17,20 @@ class RunData {
   RunData(const RunData&) = delete;
   RunData& operator=(const RunData&) = delete;
 
-  // Copies what the run has; the lists of positions only where they are wanted. Returns whether
-  // there was memory for it, which is taken in leaps.
+  // Copies what the run has; lists of positions only where has_lists. Memory is taken in leaps.
+  // Returns false where there is none left.
   bool take(const Run& run, int n_pairs, bool has_lists);
 
-  // Where kernels find it: behind the beginning of a buffer, in bytes.
+  // Returns the buffer in which kernels find the data; the functions below return offsets in bytes
+  // from its beginning.
   Buffer buffer() const { return place_.buffer; }
   uint64_t tokens() const { return place_.offset_bytes + tokens_; }
   uint64_t output_rows() const { return place_.offset_bytes + output_rows_; }
   uint64_t rope_cos() const { return place_.offset_bytes + rope_cos_; }
   uint64_t rope_sin() const { return place_.offset_bytes + rope_sin_; }
   uint64_t slots() const { return place_.offset_bytes + slots_; }
-  // (n_tokens) of where its past begins in `lists`, how long it is, and the same of its own.
+  // The offset of (n_tokens) entries: where a token's past begins in `lists`, how long it is, and
+  // the same two numbers for its own positions.
   uint64_t seen() const { return place_.offset_bytes + seen_; }
   uint64_t lists() const { return place_.offset_bytes + lists_; }
   size_t bytes() const { return capacity_; }

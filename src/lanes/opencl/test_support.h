@@ -1,4 +1,4 @@
-// What the tests of this folder share.
+// What the tests of lanes on OpenCL devices share.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@
 
 namespace troika::lanes::opencl {
 
-// Null where this machine has no OpenCL device that lanes can use, and why. Where TROIKA_OPENCL
-// names a library, it must have one.
+// A device for tests. Null where this machine has no OpenCL device that lanes can use; then
+// `problem` says why. Where TROIKA_OPENCL names a library, it must have a device.
 struct FoundDevice {
   std::shared_ptr<const Device> device;
   DeviceOptions options;
@@ -33,22 +33,22 @@ inline FoundDevice find_device() {
   FoundDevice found;
   found.options.library = file != nullptr ? file : "";
 #if defined(__SANITIZE_THREAD__)
-  // It would judge what it cannot see.
+  // The sanitizer would judge code that it cannot see.
   found.problem = "drivers of OpenCL are not built with the thread sanitizer";
   return found;
 #endif
   try {
     found.device = std::make_shared<const Device>(found.options);
   } catch (const Error& error) {
-    // Whoever names a library wants these tests.
+    // Whoever names a library wants these tests to run.
     if (file != nullptr) throw;
     found.problem = error.what();
   }
   return found;
 }
 
-// Some ops over random values and weights of a type, for lanes of different kinds: what is the
-// same for all of them.
+// Some ops over random values and weights of one type: the part that lanes of different kinds have
+// in common in these tests.
 class SmallGraph {
  public:
   static constexpr int kMostTokens = 21;
@@ -104,7 +104,7 @@ class SmallGraph {
     blueprint_.ops.push_back(op);
     return blueprint_.ops.back();
   }
-  // Is called once, after all of the above.
+  // Makes the store. Called once, after all functions above.
   weights::Store& store() {
     if (store_ == nullptr) {
       store_ = std::make_unique<weights::Store>(blueprint_, std::move(constants_));
@@ -113,7 +113,8 @@ class SmallGraph {
   }
   Subgraph subgraph() const { return {&blueprint_, blueprint_.ops, "ffn"}; }
 
-  // A norm, two products of it, one with a bias, their gate, a product and a sum.
+  // Returns a graph of a norm, two products of it (one with a bias), their gate, a product and a
+  // sum.
   static SmallGraph block(tensor::Type type, int width, int middle) {
     SmallGraph graph(type);
     const auto x = graph.add_value(width), normed = graph.add_value(width);
@@ -138,7 +139,7 @@ class SmallGraph {
   std::unique_ptr<weights::Store> store_;
 };
 
-// Runs a graph on a lane whose values it keeps where the lane wants them.
+// Runs a graph on a lane, with its values where the lane wants them.
 class GraphRun {
  public:
   GraphRun(Lane& lane, SmallGraph& graph)
@@ -157,7 +158,7 @@ class GraphRun {
 
   const Buffers& buffers() const { return buffers_; }
 
-  // Random values, the same in each run.
+  // Fills the inputs with random values, which are the same in each run.
   void fill(int set) {
     for (size_t id = 0; id < graph_.blueprint().values.size(); ++id) {
       const auto value = static_cast<model::ValueId>(id);
@@ -177,7 +178,8 @@ class GraphRun {
     run.buffer_set = set;
     return run;
   }
-  // All values afterwards. `n_built`: tokens of the executable.
+  // Runs the graph and returns all values afterwards. `n_built`: for how many tokens the executable
+  // is built.
   std::vector<float> values(const Subgraph& subgraph, plan::Shape shape, int n_tokens,
                             int set = 0) {
     const auto executable = lane_.build(subgraph, shape, graph_.store(), buffers_);
@@ -212,7 +214,7 @@ class GraphRun {
   std::vector<int> rows_;
 };
 
-// The largest difference, as a share of the largest value.
+// Returns the largest difference, as a share of the largest value.
 inline float difference(const std::vector<float>& a, const std::vector<float>& b) {
   EXPECT_EQ(a.size(), b.size());
   float largest = 0.0f, apart = 0.0f;

@@ -24,7 +24,7 @@ std::optional<std::string> read_all(const std::string& path) {
   return bytes;
 }
 
-// Stands before a blob in its file.
+// Returns the head that stands before a blob in its file.
 std::string head_of(uint64_t key, std::string_view blob) {
   return fmt::format("troika openvino 1 {:016x} {:016x} {:016x}\n", key, blob.size(),
                      hash_of(blob));
@@ -50,7 +50,7 @@ std::optional<std::string> BlobShelf::find(uint64_t key) {
 }
 
 void BlobShelf::keep(uint64_t key, const std::function<bool(const std::string&)>& write) {
-  // Two processes may make the same blob.
+  // Two processes may make the same blob, so each writes a file of its own first.
   const std::string own = fmt::format("{}.{}", path_of(key), getpid());
   std::error_code ignored;
   try {

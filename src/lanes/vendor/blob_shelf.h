@@ -1,5 +1,5 @@
-// Compiled graphs in a folder, from one run of the program to the next: reading one takes less time
-// than compiling it.
+// Compiled graphs in a folder, kept for the next run of the program: reading a graph takes less
+// time than compiling it.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,20 @@
 
 namespace troika::lanes::openvino {
 
-// One thread at a time uses it.
+// A folder of blobs. One thread at a time uses it.
 class BlobShelf {
  public:
   explicit BlobShelf(std::string folder) : folder_(std::move(folder)) {}
 
-  // The blob of a key that stands for all it was made from; none where there is none, or the file
-  // is not what was written.
+  // Returns the blob of a key, which stands for everything that the blob was made from; nothing
+  // where there is none, or its file is damaged.
   std::optional<std::string> find(uint64_t key);
-  // The library refused what `find` gave.
+  // Counts a blob from `find` that the library refused.
   void note_refused() { ++n_damaged_; }
-  // `write` puts the blob into the file of that name, and returns whether it could.
+  // Keeps a blob: `write` puts it into the file of that name, and returns whether it could.
   void keep(uint64_t key, const std::function<bool(const std::string& path)>& write);
 
-  // A sentence for people; empty where all went well.
+  // Returns a sentence for people; empty where all went well.
   std::string problem() const;
 
  private:
@@ -30,7 +30,7 @@ class BlobShelf {
 
   std::string folder_;
   int n_damaged_ = 0;
-  std::string write_problem_;  // the first
+  std::string write_problem_;  // keeps the first problem only
 };
 
 }  // namespace troika::lanes::openvino

@@ -9,9 +9,10 @@ namespace troika::lanes {
 namespace {
 
 constexpr int kPartGranule = 64;
-constexpr int kLargestLevel = 127;  // of an activation
+constexpr int kLargestLevel = 127;  // the largest level of an activation
 
-// Strip `strip` of the weight, to be read at once; `own` holds it where there are no panels.
+// Holds strip `strip` of a weight ready to be read; where there are no panels, `own` has its
+// levels.
 struct OwnStrip {
   explicit OwnStrip(size_t k) : levels(kernels::int8_strip_bytes(k) + kernels::kLineBytes) {}
   int8_t* aligned() {
@@ -76,7 +77,7 @@ int exact_part_length(const LevelRows& rows, int most) {
   for (int n_parts = 1;; ++n_parts) {
     const int granules = (rows.k + n_parts * kPartGranule - 1) / (n_parts * kPartGranule);
     const int length = std::min(rows.k, granules * kPartGranule);
-    // A granule alone is always exact: 64 * 127 * 127 is about a million.
+    // One granule is always exact: 64 * 127 * 127 is about a million.
     if (granules == 1 || is_exact(rows, length, most)) return length;
   }
 }

@@ -1,4 +1,4 @@
-// The weights of products in the form that a device's graph takes them: rows of int8 levels.
+// The weights of products in the form in which a device's graph takes them: rows of int8 levels.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace troika::lanes {
 
-// Some rows of one or several weights, one behind the other. weight = level * scale, as in panels.
+// Rows of one weight or of several, one behind the other. weight = level * scale, as in panels.
 struct LevelRows {
   int k = 0;
   std::vector<int8_t> levels;  // (n_rows, k)
@@ -21,8 +21,8 @@ struct LevelRows {
 // InputForm::kInt8, and the range begins at a multiple of kernels::kPanelRows.
 void append_rows(const BoundProduct& product, Range range, LevelRows* rows);
 
-// How long the parts are into which k must be divided so that no sum of a part, whatever the
-// activations are, can exceed `most`. The last may be shorter.
+// Returns the length of the parts into which k must be divided so that no sum of a part exceeds
+// `most`, whatever the activations are. The last part may be shorter.
 int exact_part_length(const LevelRows& rows, int most);
 
 }  // namespace troika::lanes

@@ -1,6 +1,6 @@
 // The part of OpenVINO's C interface that this program uses, declared here so that its headers need
-// not be installed. Element types have other numbers in other versions: they are read from ports
-// when the library is loaded, and none stands here.
+// not be installed. Element types have other numbers in other versions: so they are not declared
+// here but read from ports when the library is loaded.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,7 @@ struct Api {
   void (*free_core)(Core*);
   Status (*list_devices)(const Core*, DeviceList*);
   void (*free_devices)(DeviceList*);
-  // Behind the device's name stand a key and its value.
+  // Sets one property. A key and its value stand behind the device's name.
   Status (*set_property)(const Core*, const char* device, ...);
 
   Status (*read_model)(const Core*, const char* text, size_t length, const Tensor* constants,
@@ -53,7 +53,7 @@ struct Api {
   Status (*port_type)(const Port*, ElementType*);
   void (*free_port)(Port*);
 
-  // Behind the compiled model stand `n_properties` arguments.
+  // Compiles a model. `n_properties` arguments stand behind the compiled model.
   Status (*compile)(const Core*, const Model*, const char* device, size_t n_properties,
                     CompiledModel**, ...);
   Status (*import)(const Core*, const char* bytes, size_t n_bytes, const char* device,

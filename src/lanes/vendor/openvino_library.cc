@@ -17,11 +17,13 @@ namespace fs = std::filesystem;
 
 constexpr size_t kLongestProblem = 400;
 constexpr const char* kPlainName = "libopenvino_c.so";
-// Where installations keep libraries: an archive, a Python package, a package of the system.
+// The folders in which installations keep libraries: an archive, a Python package, a package of the
+// system.
 constexpr const char* kPlaces[] = {"",   "openvino/libs", "libs", "runtime/lib/intel64", "lib64",
                                    "lib"};
 
-// The first file of that name, with whatever version stands behind it; empty: none.
+// Returns the first file of that name, whatever version stands behind the name; empty: there is
+// none.
 std::string file_in(const fs::path& folder) {
   for (const char* place : kPlaces) {
     std::vector<std::string> found;
@@ -47,7 +49,8 @@ void* open_library(const std::string& folder) {
           kPlainName, folder));
     }
   }
-  // Never closed: OpenVINO keeps threads and memory of its own until the program ends.
+  // The library is never closed, because OpenVINO keeps threads and memory of its own until the
+  // program ends.
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) return library;
   const char* const why = dlerror();

@@ -1,4 +1,4 @@
-// OpenVINO's library, found and loaded when it is wanted, and one core of it: the object that
+// OpenVINO's library, found and loaded when a plan wants it, and one core of it: the object that
 // compiles graphs for a device.
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace troika::lanes::openvino {
 
-// The one whose graphs and numbers the tests of this program have seen.
+// The version whose graphs and numbers the tests of this program have seen.
 inline constexpr int kMajorVersion = 2026;
 
 // Throws Error where a build number ("2026.4.1-22982-…") is not that of kMajorVersion.
 void check_version(std::string_view build_number);
 
 // Binds the calling thread to cores while it lives: threads that a driver makes meanwhile stay on
-// them. Empty: nothing is bound.
+// these cores. Where `cores` is empty, nothing is bound.
 class OnCores {
  public:
   explicit OnCores(const std::vector<int>& cores);
@@ -30,12 +30,12 @@ class OnCores {
   std::vector<int> before_;
 };
 
-// Threads may take turns with it.
+// OpenVINO's library. Threads may take turns with it.
 class Library {
  public:
-  // The file libopenvino_c of a folder or below it, as an installation has it; empty: the one that
-  // the system finds by its name. The device's threads stay on the cores. Throws Error, with what
-  // to do, where there is none, or one of another major version.
+  // Loads the file libopenvino_c, which lies in the folder or below it, as an installation has it.
+  // An empty name means the library that the system finds. The device's threads stay on the cores.
+  // Throws Error, with what to do, where there is no library, or one of another major version.
   Library(const std::string& folder, const std::vector<int>& cores);
   ~Library();
   Library(const Library&) = delete;
@@ -47,16 +47,16 @@ class Library {
   ElementType float_type() const { return float_; }
   ElementType byte_type() const { return byte_; }
 
-  // "CPU", "GPU.0", …
+  // Returns the names of devices: "CPU", "GPU.0", …
   std::vector<std::string> devices() const;
-  // Throws Error that lists them where it is none.
+  // Throws an Error that lists the devices where none has this name.
   void check_device(const std::string& name) const;
-  // One thread for each core, and none of them bound anywhere else. Throws Error.
+  // Gives the device one thread for each core, none of which is bound elsewhere. Throws Error.
   void limit_threads(const std::string& device, int n_threads);
 
-  // What the last call of this thread that failed says, in one line.
+  // Returns what the last failed call of this thread says, in one line.
   std::string problem() const;
-  // Throws Error that says what could not be done, and why.
+  // Throws an Error that says what could not be done, and why, unless the status is good.
   void check(Status status, std::string_view what) const;
 
  private:

@@ -15,7 +15,7 @@ std::string shape_text(const ProductShape& shape) {
   return fmt::format("{} tokens with a weight of {} x {}", shape.n_tokens, shape.n_rows, shape.k);
 }
 
-// Everything that a compiled graph may depend on.
+// Returns a key of everything that a compiled graph may depend on.
 uint64_t blob_key(const Library& library, const std::string& device, const std::string& text,
                   const ProductWeights& weights) {
   Fnv hash;
@@ -43,7 +43,8 @@ ProductWeights::ProductWeights(std::shared_ptr<const Library> library, int k, in
   if (status != kOk && tensor_ != nullptr) api.free_tensor(tensor_);
   library_->check(status, fmt::format("OpenVINO has no {} bytes for a weight", n_bytes_));
   data_ = static_cast<std::byte*>(address);
-  std::memset(data_, 0, n_bytes_);  // gaps belong to a blob's key
+  // Gaps must have known bytes, because they are part of a blob's key.
+  std::memset(data_, 0, n_bytes_);
   levels(reinterpret_cast<int8_t*>(data_));
   write_others({0, k, n_rows}, data_);
 }

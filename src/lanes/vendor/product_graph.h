@@ -1,4 +1,4 @@
-// A product compiled for a device: static, with its weight inside.
+// A product that is compiled for a device as a static graph, with its weight inside.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,12 @@
 
 namespace troika::lanes::openvino {
 
-// A weight as a graph takes it, in memory of the library's. Graphs for several numbers of tokens
-// share it.
+// A weight in the form in which a graph takes it, in memory of the library. Graphs for several
+// numbers of tokens share it.
 class ProductWeights {
  public:
-  // `levels` writes (n_rows, k). Throws Error where there is no memory.
+  // Makes a weight whose levels, (n_rows, k), are written by `levels`. Throws Error where there is
+  // no memory.
   ProductWeights(std::shared_ptr<const Library> library, int k, int n_rows,
                  FunctionRef<void(int8_t*)> levels);
   ~ProductWeights();
@@ -43,8 +44,8 @@ class ProductWeights {
 
 class ProductGraph {
  public:
-  // Taken from `blobs` where it is there, and kept there where it is not; null: neither. Throws
-  // Error where the device does not take the graph.
+  // Takes the graph from `blobs` where it is there, else compiles it and keeps it there; null:
+  // compiles it only. Throws Error where the device does not take the graph.
   ProductGraph(std::shared_ptr<const Library> library, const std::string& device,
                const ProductWeights& weights, int n_tokens, BlobShelf* blobs = nullptr);
   ~ProductGraph();
@@ -54,8 +55,8 @@ class ProductGraph {
   const ProductShape& shape() const { return shape_; }
   // Returns whether the graph came from a blob.
   bool is_imported() const { return is_imported_; }
-  // x is (n_tokens, k), y (n_tokens, n_rows): all rows are computed. Returns whether it went well;
-  // else the library says why, to this thread.
+  // Computes all rows: x is (n_tokens, k), y is (n_tokens, n_rows). Returns whether it went well.
+  // If not, the library tells this thread why.
   bool run(uint8_t* x, float* y);
 
  private:
@@ -69,7 +70,7 @@ class ProductGraph {
   bool is_imported_ = false;
   CompiledModel* compiled_ = nullptr;
   Request* request_ = nullptr;
-  // What the request is bound to: the same in most runs.
+  // The addresses to which the request is bound: they are the same in most runs.
   uint8_t* x_ = nullptr;
   float* y_ = nullptr;
   Tensor* x_tensor_ = nullptr;

@@ -24,7 +24,7 @@ struct ValueShape {
   int n_rows, n_columns;
 };
 
-// An output of a layer.
+// Names an output of a layer.
 struct Output {
   int layer, port;
   ValueShape value;

@@ -14,7 +14,7 @@ namespace {
 constexpr int kMiddleLevel = 128;
 constexpr int kLargestLevel = 127;
 
-// Small numbers that look like chance, the same in every run.
+// Makes small numbers that look random, the same in every run.
 class Chance {
  public:
   int below(int n) {
@@ -61,7 +61,7 @@ void fill_extremes(const ProductShape& shape, std::span<const int8_t> levels, ui
 
 bool has_exact_sums(const ProductShape& shape, std::span<const int8_t> levels, const uint8_t* x,
                     const float* y) {
-  // Enough to see a device that rounds, and little work beside compiling.
+  // So many tokens and rows show whether a device rounds, and are little work beside compiling.
   constexpr size_t kTokens = 4, kRows = 32;
   const auto k = static_cast<size_t>(shape.k), n_rows = static_cast<size_t>(shape.n_rows);
   const size_t step = std::max<size_t>(1, n_rows / kRows);
@@ -83,7 +83,7 @@ int most_exact_sum(const std::shared_ptr<const Library>& library, const std::str
         "which lane computes them. Leave it out of ‹lanes›.",
         device, library->version()));
   }
-  // Floats as sums show in long rows of which the device makes several.
+  // Where a device makes several floats of a long row's sum, long rows show it.
   const bool are_whole =
       adds_exactly(library, device, {8, 5000, 48}) && adds_exactly(library, device, {8, 11008, 48});
   return are_whole ? INT_MAX : kMostExactSum;

@@ -1,4 +1,4 @@
-// What the tests of this folder share.
+// What the tests of lanes on OpenVINO share.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 
 namespace troika::lanes::openvino {
 
-// Null where this machine has no OpenVINO, and why. Where TROIKA_OPENVINO names a folder, its
-// library must load.
+// A library for tests. Null where this machine has no OpenVINO; then `problem` says why. Where
+// TROIKA_OPENVINO names a folder, its library must load.
 struct FoundLibrary {
   std::shared_ptr<Library> library;
   std::string problem;
@@ -30,7 +30,7 @@ inline FoundLibrary find_library() {
   try {
     found.library = std::make_shared<Library>(folder != nullptr ? folder : "", std::vector<int>());
   } catch (const Error& error) {
-    // Whoever names a folder wants these tests.
+    // Whoever names a folder wants these tests to run.
     if (folder != nullptr) throw;
     found.problem = error.what();
     return found;
@@ -40,7 +40,7 @@ inline FoundLibrary find_library() {
   try {
     most_exact_sum(found.library, "CPU");
   } catch (const Error& error) {
-    // A processor without the instruction.
+    // The processor lacks an instruction that exact sums need.
     found = {nullptr, error.what()};
   }
   return found;

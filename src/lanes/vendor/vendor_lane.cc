@@ -19,7 +19,7 @@ bool is_of_experts(const model::Op& op) {
          op.kind == OpKind::kExpertSum;
 }
 
-// Ops [begin, end) of the subgraph, with what of them is computed.
+// Returns ops [begin, end) of the subgraph, with its slice of them.
 Subgraph stretch_of(const Subgraph& subgraph, size_t begin, size_t end) {
   Subgraph stretch = subgraph;
   stretch.ops = subgraph.ops.subspan(begin, end - begin);
@@ -30,7 +30,8 @@ Subgraph stretch_of(const Subgraph& subgraph, size_t begin, size_t end) {
   return stretch;
 }
 
-// Products that read one activation, one behind the other, or a stretch of what is none.
+// Returns where a stage ends that begins at `begin`: consecutive products that read one activation,
+// or consecutive ops that are no products.
 size_t end_of_stage(const Subgraph& subgraph, size_t begin) {
   const model::Op& first = subgraph.ops[begin];
   size_t end = begin + 1;
@@ -63,7 +64,7 @@ class VendorExecutable : public Executable {
 
  private:
   TokenSlice tokens_;
-  size_t set_stride_;  // floats
+  size_t set_stride_;  // counts floats from one set of buffers to the next
   std::vector<VendorStage> stages_;
 };
 

@@ -1,6 +1,6 @@
-// A lane that is a runtime of static graphs, as a phone's NPU has one: subgraphs of prompts, each a
-// graph for one number of tokens with its weights inside. What stands between the products is
-// computed by the kernels of the host lane, on the cores of this lane.
+// A lane that is a runtime of static graphs, as a phone's NPU has one. It runs subgraphs of
+// prompts, each product as a graph for one number of tokens with its weights inside. The ops
+// between products are computed by the kernels of the host lane, on this lane's cores.
 #pragma once
 
 #include <memory>
@@ -15,14 +15,14 @@
 namespace troika::lanes {
 
 struct VendorOptions {
-  std::string folder;            // of OpenVINO's libraries; empty: the system knows it
-  std::string device;            // as OpenVINO calls it
-  std::vector<int> cores;        // of the device's threads and the lane's own; empty: any one
-  std::string blob_folder = {};  // where compiled graphs are kept; empty: nowhere
+  std::string folder;      // the folder of OpenVINO's libraries; empty: the system knows it
+  std::string device;      // the device's name in OpenVINO
+  std::vector<int> cores;  // cores for the device's threads and the lane's own; empty: any core
+  std::string blob_folder = {};  // the folder in which compiled graphs are kept; empty: nowhere
 };
 
-// It computes products in int8 whose activations have one scale for a token, or one for all, and
-// that take nothing out of them: those with the bits of the host lane.
+// Computes products in int8 whose activations have one scale for a token, or one for all, and that
+// take no outliers out: products for which it has the bits of the host lane.
 class VendorLane : public Lane {
  public:
   // `kernels` must outlive the lane, and the rules until its executables are built. Throws Error
@@ -30,15 +30,16 @@ class VendorLane : public Lane {
   VendorLane(const VendorOptions& options, const kernels::Table& kernels,
              plan::Activations activations, plan::Prefill prefill,
              const Int8Rules* int8_rules = nullptr);
-  // Throws that Error.
+  // Throws the Error that the constructor would throw for this device.
   static void check_device(const VendorOptions& options);
 
   const LaneInfo& info() const override { return info_; }
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
-  // The calling thread works; the task has ended on return.
+  // Works on the calling thread. The task has ended on return.
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
-  // The weights as graphs take them too, and the device's copies, one for each number of tokens.
+  // Counts the weights in the form that graphs take, and the device's own copies, one for each
+  // number of tokens.
   size_t held_bytes() const override;
   std::string problem() const override { return problem_; }
   std::string note() const override;

@@ -13,7 +13,7 @@ namespace troika::lanes {
 namespace {
 
 constexpr size_t kPoolLine = 64;  // bytes
-// y = sums * x_scale * w_scales, in this order. Blocks of a fixed length become vectors.
+// Computes y = sums * x_scale * w_scales, in this order. Blocks of a fixed length become vectors.
 void scale_row(const float* __restrict sums, float x_scale, const float* __restrict w_scales,
                float* __restrict y, size_t n) {
   constexpr size_t kBlock = 16;
@@ -153,7 +153,7 @@ void VendorProducts::compile(const VendorContext& context) {
   }
 }
 
-// Its first run.
+// Runs a new graph once, on extreme values. Throws Error where it fails or its sums are not exact.
 void VendorProducts::prove(const VendorContext& context, const openvino::ProductWeights& weights,
                            openvino::ProductGraph* graph) {
   uint8_t* const x = context.pool.levels();
@@ -175,7 +175,7 @@ void VendorProducts::prove(const VendorContext& context, const openvino::Product
       context.device, weights.n_rows(), weights.k()));
 }
 
-// Tokens stand part by part, each as its graph takes them.
+// Quantises some tokens. Levels stand part by part, each part as its graph takes it.
 void VendorProducts::quantize(const kernels::Table& kernels, const float* x, size_t n_tokens,
                               VendorPool& pool) {
   std::byte* const token = pool.token();
@@ -200,7 +200,8 @@ void VendorProducts::quantize(const kernels::Table& kernels, const float* x, siz
   }
 }
 
-// The sum of all parts may be none that a float holds, and is rounded once, as on the host.
+// Adds the parts of a token as whole numbers. No float may hold their sum exactly, so it is rounded
+// once, as on the host.
 void VendorProducts::join_parts(size_t token, VendorPool& pool) const {
   if (parts_.size() == 1) return;
   float* const sums = pool.sums() + token * n_rows();
@@ -243,7 +244,7 @@ bool VendorProducts::run(const kernels::Table& kernels, const Run& run, size_t s
     }
   }
   quantize(kernels, x, n_tokens, pool);
-  // Tokens that are not there keep the levels of whatever ran before.
+  // Tokens that are not present keep the levels of an earlier run.
   for (size_t i = 0; i < parts_.size(); ++i) {
     const auto first = static_cast<size_t>(parts_[i].first_k);
     uint8_t* const levels = pool.levels() + first * n_built();

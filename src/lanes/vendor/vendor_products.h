@@ -1,5 +1,5 @@
-// Products of a prompt that read one activation, on a device: quantised by the kernels of the host
-// lane, multiplied and added as whole numbers by the device, and scaled as the host lane does it,
+// Products of a prompt that read one activation, on a device. The kernels of the host lane
+// quantise, the device multiplies and adds whole numbers, and sums are scaled as in the host lane,
 // so that results are equal to the bit.
 #pragma once
 
@@ -17,16 +17,17 @@
 
 namespace troika::lanes {
 
-// What all products of a lane share, because its tasks never overlap.
+// Memory that all products of a lane share, because its tasks never overlap.
 class VendorPool {
  public:
   void reserve(size_t n_tokens, size_t k, size_t n_rows, size_t n_parts);
-  uint8_t* levels() { return aligned(levels_); }  // (n_tokens, k), one part of k behind the other
-  float* sums() { return aligned(sums_); }        // (parts, n_tokens, n_rows)
-  int32_t* whole_sums() { return whole_sums_.data(); }  // (n_rows): of one token
+  // (n_tokens, k) for each part of k, one part behind the other.
+  uint8_t* levels() { return aligned(levels_); }
+  float* sums() { return aligned(sums_); }              // (parts, n_tokens, n_rows)
+  int32_t* whole_sums() { return whole_sums_.data(); }  // (n_rows): the sums of one token
   float* scales() { return scales_.data(); }            // (n_tokens)
   float* row() { return row_.data(); }                  // (k)
-  std::byte* token() { return aligned(token_); }        // kernels::int8_token_bytes(k)
+  std::byte* token() { return aligned(token_); }        // int8_token_bytes(k) long
   size_t bytes() const;
 
  private:
@@ -39,34 +40,35 @@ class VendorPool {
   std::vector<std::byte> token_;
 };
 
-// One product of several: rows of its weight.
+// One of several products that read one activation: rows of its weight.
 struct VendorProduct {
   const model::Op* op;
   BoundProduct bound;  // of InputForm::kInt8
   Range rows;
 };
 
-// The weights of products that read one activation, one behind the other. They are the same for
-// every number of tokens.
+// The weights of products that read one activation, one behind the other. Graphs for all numbers of
+// tokens use them.
 struct VendorWeights {
-  std::vector<float> scales;  // of all rows
-  // Stretches of k, one behind the other: one, where the device's sums are exact at any length.
+  std::vector<float> scales;  // the scales of all rows
+  // The weights of each stretch of k: a single one where the device's sums are exact at any length.
   std::vector<std::unique_ptr<openvino::ProductWeights>> parts;
 
   size_t bytes() const;
 };
 
-// Products are found by what of a model they are made of: a lane serves one model.
+// Weights and graphs of a lane's products. They are found by what they are made of in a model; a
+// lane serves one model.
 class VendorShelf {
  public:
-  // The device's sums are exact up to `most_exact_sum`.
+  // `most_exact_sum`: the device's sums are exact up to this number.
   VendorShelf(std::shared_ptr<const openvino::Library> library, int most_exact_sum)
       : library_(std::move(library)), most_exact_sum_(most_exact_sum) {}
-  // Throws Error where there is no memory.
+  // Returns the weights of some products. Throws Error where there is no memory.
   std::shared_ptr<const VendorWeights> weights_of(std::span<const VendorProduct> products);
-  // The graph of these weights for so many tokens, which several executables may share because the
-  // lane's tasks never overlap: parts of lengths are often as long as a prompt's usual shapes.
-  // `make` makes it where there is none.
+  // Returns the graph of these weights for so many tokens; `make` makes it where there is none.
+  // Executables may share a graph because the lane's tasks never overlap: a part of a prompt is
+  // often as long as a usual shape of prompts.
   std::shared_ptr<openvino::ProductGraph> graph_of(
       const openvino::ProductWeights& weights, int n_tokens,
       FunctionRef<std::shared_ptr<openvino::ProductGraph>()> make);
@@ -75,22 +77,23 @@ class VendorShelf {
  private:
   std::shared_ptr<const openvino::Library> library_;
   int most_exact_sum_;
-  // Found by what they are made of. They live as long as executables do: a model that comes later
-  // may lie where one lay before.
+  // Weights by what they are made of. They live as long as executables that use them do: a later
+  // model may lie at the same address.
   std::map<std::string, std::weak_ptr<const VendorWeights>> weights_;
-  // Whoever keeps a graph keeps its weights, too.
+  // Graphs that are alive. Whoever keeps a graph keeps its weights, too, so that the address stays
+  // theirs.
   std::map<std::pair<const openvino::ProductWeights*, int>, std::weak_ptr<openvino::ProductGraph>>
       graphs_;
 };
 
-// What making graphs took: what the papers call the costs of a graph.
+// What making graphs took: papers call this the costs of a graph.
 struct GraphCosts {
   int n_compiled = 0, n_imported = 0, n_shared = 0;
-  double compile_us = 0.0, import_us = 0.0;  // of all
+  double compile_us = 0.0, import_us = 0.0;  // all graphs together
   double first_run_us = 0.0;
 };
 
-// What the products of a stage are made from.
+// What products of a stage are made with.
 struct VendorContext {
   std::shared_ptr<const openvino::Library> library;
   const std::string& device;
@@ -104,15 +107,15 @@ struct VendorContext {
 class VendorProducts {
  public:
   // Compiles graphs for so many tokens, from token `first_token` of the batch on, and runs each
-  // once on extreme values. Throws Error where the device does not take them, or does not add whole
-  // numbers exactly.
+  // graph once on extreme values. Throws Error where the device does not take a graph, or does not
+  // add whole numbers exactly.
   VendorProducts(const VendorContext& context, std::vector<VendorProduct> products, int first_token,
                  int n_tokens);
 
   // Computes the tokens that are present in a run. Returns whether it went well.
   bool run(const kernels::Table& kernels, const Run& run, size_t set_offset, VendorPool& pool);
-  // What the device keeps of the weights in a form of its own, for these tokens alone; nothing for
-  // graphs that another has made.
+  // Returns the bytes that the device keeps of the weights in a form of its own, for this number of
+  // tokens alone; 0 for graphs that other products made.
   size_t packed_bytes() const { return packed_bytes_; }
 
  private:
@@ -122,9 +125,9 @@ class VendorProducts {
   };
   struct Output {
     VendorProduct product;
-    float* y;      // in the first set of buffers, from the first token on
-    int width;     // from one token to the next
-    size_t first;  // of its rows among those of all
+    float* y;      // stands in the first set of buffers, at the first token
+    int width;     // counts floats from one token to the next
+    size_t first;  // the place of its first row among the rows of all products
   };
 
   void compile(const VendorContext& context);
@@ -139,7 +142,7 @@ class VendorProducts {
 
   int n_tokens_;
   int k_ = 0;
-  const float* x_ = nullptr;  // in the first set of buffers, from the first token on
+  const float* x_ = nullptr;  // stands in the first set of buffers, at the first token
   Int8Rule rule_;
   std::vector<Part> parts_;
   size_t packed_bytes_ = 0;

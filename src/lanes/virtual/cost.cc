@@ -11,7 +11,7 @@ namespace troika::lanes {
 namespace {
 
 constexpr double kGiga = 1e9;
-constexpr double kActivationBytes = 2.0;  // half floats between ops
+constexpr double kActivationBytes = 2.0;  // ops hand on half floats
 constexpr double kUnhurtRangeBytes = 128.0 * (1 << 20);
 
 double operations(double rows, double columns, double outputs) {
@@ -114,13 +114,14 @@ TaskCost CostModel::product(Processor processor, const Product& product) const {
 
 TaskCost CostModel::product(const Cores& cores, const Product& product) const {
   check(product);
-  // All large cores reach the bandwidth of the CPU; fewer are taken to reach their part of it.
+  // All large cores together reach the bandwidth of the CPU; fewer cores are assumed to reach their
+  // share of it.
   return cpu_product(product, pipes_ghz(cores) / stack_.cpu.measured_pipes_ghz,
                      share_of_cpu(cores));
 }
 
-// Operations at a rate, or bytes at a bandwidth, whichever takes longer. Half floats take twice the
-// time of bytes.
+// Takes the time of the operations at a rate, or of the bytes at a bandwidth, whichever is longer.
+// Half floats take twice the time of bytes.
 TaskCost CostModel::cpu_product(const Product& p, double relative_rate,
                                 double share_of_bandwidth) const {
   TROIKA_ASSERT(relative_rate > 0.0);
@@ -133,8 +134,8 @@ TaskCost CostModel::cpu_product(const Product& p, double relative_rate,
   return {stack_.cpu.launch_us, std::max(compute_us, bytes / (gb_s * kBytesPerUsOfGbPerS)), bytes};
 }
 
-// H §3.1: linear, then flat. Loading weights and arithmetic add up, so that the rate grows with the
-// rows until arithmetic dominates.
+// H §3.1: time is linear in the rows, then flat. Times of loading weights and of arithmetic add up,
+// so that the rate grows with the rows until arithmetic dominates.
 TaskCost CostModel::gpu_product(const Product& p) const {
   const double rate = phone_.gpu.relative_rate;
   double us = operations(static_cast<double>(p.rows), static_cast<double>(p.columns),
@@ -144,16 +145,16 @@ TaskCost CostModel::gpu_product(const Product& p) const {
     us += weights(p) / (stack_.gpu.weights_g_s * rate * kGiga) * kUsPerS;
   }
   const double bytes = operand_bytes(p);
-  // Kernels that read for a part of their time only (P §2.3.1). Printed for one row; taken for all,
-  // or two rows would be faster than one.
+  // Kernels of products read only for a part of their time (P §2.3.1). The paper prints this part
+  // for one row. It is taken for any number of rows, or else two rows would be faster than one.
   const double gb_s = read_gb_s(Processor::kGpu) * stack_.gpu.matvec_share;
   us = std::max(us, bytes / (gb_s * kBytesPerUsOfGbPerS));
   return {stack_.gpu.submit_us, us, bytes};
 }
 
 // H §3.2. Stages: sizes are rounded up to the array. Order and shape: the operand that stands in
-// the array is reused by each row that streams through, so the rate falls where the streamed
-// operand has few rows for its columns.
+// the array is used again by each row that streams through, so the rate falls where the streamed
+// operand has few rows for its number of columns.
 TaskCost CostModel::npu_product(const Product& p) const {
   const auto& npu = stack_.npu;
   const double width = phone_.npu.array_width;
@@ -168,14 +169,15 @@ TaskCost CostModel::npu_product(const Product& p) const {
       std::clamp(std::pow(streamed_rows / (npu.ideal_ratio * columns), npu.shape_power.value),
                  npu.least_share.value, 1.0);
   double us = operations(rows, columns, outputs) / (tops * npu_rate() * share * 1e12) * kUsPerS;
-  // A square of rows is multiplied faster; loading weights and starting are what they were (N8).
+  // Rows laid out as a square are multiplied faster; loading weights and starting take as long as
+  // before (N8).
   if (p.has_square_shape) us /= npu.thin_shape_factor;
   if (npu.reads_first >= 0.5) {
     us += weights(p) * p.weight_bytes / (read_gb_s(Processor::kNpu) * kBytesPerUsOfGbPerS);
   }
   if (weights_g_s > 0.0) us += columns * outputs / (weights_g_s * npu_rate() * kGiga) * kUsPerS;
   double fixed_us = npu.launch_us;
-  // The paper's factor is one of the whole time (N §2.3).
+  // The paper's factor applies to the whole time (N §2.3).
   if (p.has_group_scales) {
     us *= npu.per_group_factor;
     fixed_us *= npu.per_group_factor;
@@ -202,7 +204,7 @@ TaskCost CostModel::attention(Processor processor, int64_t rows, int64_t positio
   const double ops = 2.0 * heads *
                      operations(static_cast<double>(rows), static_cast<double>(head_dim),
                                 static_cast<double>(positions));
-  // Keys and values; queries and outputs are few beside them.
+  // Counts keys and values; queries and outputs are few beside them.
   const double bytes =
       2.0 * kv_heads * static_cast<double>(positions * head_dim) * kActivationBytes;
   switch (processor) {
@@ -215,7 +217,8 @@ TaskCost CostModel::attention(Processor processor, int64_t rows, int64_t positio
               ops / (stack_.gpu.tflops * phone_.gpu.relative_rate * 1e12) * kUsPerS, bytes};
     case Processor::kNpu: {
       TaskCost cost = attention_estimate(rows, positions, n_heads, head_dim);
-      cost.compute_us *= 2.0 + stack_.attention.softmax_share;  // scores, then the sum of values
+      // The scores, then the sum of values.
+      cost.compute_us *= 2.0 + stack_.attention.softmax_share;
       cost.bytes = bytes;
       return cost;
     }
@@ -233,7 +236,8 @@ TaskCost CostModel::attention_estimate(int64_t rows, int64_t positions, int64_t 
   return {stack_.attention.launch_us, us, static_cast<double>(n_heads * positions * head_dim)};
 }
 
-// Only the products of queries and keys that choose: of pooled blocks, their pooling and little.
+// Counts only the products of queries and keys that choose. Where blocks choose, pooling costs
+// little beside them.
 TaskCost CostModel::estimate(Processor processor, int64_t rows, int64_t positions, int64_t n_heads,
                              int64_t head_dim, int64_t block) const {
   if (processor == Processor::kNpu) {
@@ -249,7 +253,7 @@ TaskCost CostModel::estimate(Processor processor, int64_t rows, int64_t position
   return cost;
 }
 
-// Every score is looked at.
+// Looks at every score.
 TaskCost CostModel::select(Processor processor, int64_t rows, int64_t positions, int64_t n_heads,
                            int64_t head_dim, int64_t block) const {
   TaskCost cost = attention(processor, rows, positions, n_heads, head_dim);
@@ -259,7 +263,8 @@ TaskCost CostModel::select(Processor processor, int64_t rows, int64_t positions,
   return cost;
 }
 
-// Single positions are gathered, which takes longer than their part of full attention.
+// Attends to chosen positions. Gathering single positions takes longer than their share of full
+// attention.
 TaskCost CostModel::exact(Processor processor, int64_t rows, int64_t positions, int64_t n_heads,
                           int64_t head_dim, double share, int64_t block) const {
   TaskCost cost = attention(processor, rows, positions, n_heads, head_dim);
@@ -273,7 +278,7 @@ double CostModel::sparse_attention_share(double ratio) const {
   return stack_.attention.estimate_share + ratio * stack_.attention.exact_share;
 }
 
-// P §2.3.2. A request costs cycles of the core that asks and time on the one queue of the device.
+// P §2.3.2. A request costs cycles of the core that asks, and time on the one queue of the device.
 double CostModel::flash_us(const FlashRead& read) const {
   const auto& flash = stack_.flash;
   const double ghz = read.core_ghz > 0.0 ? read.core_ghz : phone_.cpu.prime.clock_ghz.value;
@@ -295,9 +300,10 @@ double CostModel::flash_gb_s() const {
   return stack_.flash.sequential_gb_s * phone_.flash.relative_rate;
 }
 
-// H §4.2. The ordinary way copies into memory of the GPU, and waits for it with a call of the
-// system. The fast one polls on a flag in shared memory; in prompts, where the NPU has most of the
-// work, the next kernel of the GPU is submitted when the NPU has ended, in generation before that.
+// H §4.2. An ordinary handover copies into memory of the GPU and waits for it with a call of the
+// system. A fast one polls a flag in shared memory. In prompts the NPU has most of the work, so the
+// next kernel of the GPU is submitted when the NPU has ended. In generation it is submitted before
+// that.
 double CostModel::handover_us(bool is_fast, Processor from, Processor to, plan::Phase phase) const {
   const auto& handover = stack_.handover;
   const bool is_to_gpu = to == Processor::kGpu;
@@ -309,8 +315,8 @@ double CostModel::handover_us(bool is_fast, Processor from, Processor to, plan::
   return handover.poll_us + (is_npu_first ? handover.npu_first_us : handover.gpu_first_us);
 }
 
-// The submission behind a fast handover is the restart of a queue that ran empty, so it is not
-// counted again.
+// The submission behind a fast handover is the same event as the restart of a queue that ran empty,
+// so it is not counted twice.
 double CostModel::restart_us(bool is_fast, Processor processor) const {
   const bool is_ordinary = !is_fast || stack_.handover.is_ordinary >= 0.5;
   return processor == Processor::kGpu && is_ordinary ? stack_.gpu.restart_us.value : 0.0;

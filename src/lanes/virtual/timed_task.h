@@ -1,4 +1,4 @@
-// A task of a virtual lane that says itself what it costs, when it is submitted.
+// A task of a virtual lane that says its own cost, when it is submitted.
 #pragma once
 
 #include "lanes/lane.h"
@@ -9,7 +9,8 @@ namespace troika::lanes {
 class TimedTask : public Executable {
  public:
   explicit TimedTask(int n_tokens) : Executable(n_tokens) {}
-  // Called once for each run of the task, when all that it waits for has ended.
+  // Returns the cost. Called once for each run of the task, when all that the task waits for has
+  // ended.
   virtual TaskCost cost(const Run& run) const = 0;
 };
 

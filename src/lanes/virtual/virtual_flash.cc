@@ -57,7 +57,7 @@ double VirtualFlash::read_us(std::span<const ReadRequest> reads) const {
   return us;
 }
 
-// What is read goes into memory over the bus that all lanes share.
+// The bytes that are read go into memory over the bus that all lanes share.
 void VirtualFlash::submit(const Executable& executable, const Run& run, Completion& completion) {
   Status status = Status::kDone;
   if (const auto* timed = dynamic_cast<const TimedTask*>(&executable)) {

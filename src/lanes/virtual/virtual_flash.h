@@ -1,5 +1,5 @@
-// The flash of a virtual phone as a lane: the same task kind as the disk of this machine, and time
-// by block size, range, core and depth (P §2.3.2).
+// The flash of a virtual phone as a lane. It runs the same kind of task as the disk of this
+// machine, and takes time by block size, range, core and depth (P §2.3.2).
 #pragma once
 
 #include "lanes/virtual/cost.h"
@@ -8,28 +8,28 @@
 namespace troika::lanes {
 
 struct FlashOptions {
-  double core_ghz = 0.0;            // of the core that asks; 0: the prime core
-  bool has_several_cores = false;   // that ask at once
-  int64_t range_bytes = 128 << 20;  // that reads are spread over
+  double core_ghz = 0.0;            // the clock of the core that asks; 0: the prime core
+  bool has_several_cores = false;   // several cores ask at once
+  int64_t range_bytes = 128 << 20;  // the range over which reads are spread
   int queue_depth = 1;              // tasks that may be submitted before the first has ended
-  Lane* values = nullptr;           // a disk that brings the bytes; must outlive the lane
+  Lane* values = nullptr;           // a disk that brings the bytes; it must outlive the lane
 };
 
 class VirtualFlash : public Lane {
  public:
-  // Registers itself with the machine, whose bus gives this lane what CostModel::flash_gb_s says.
-  // Both must outlive it.
+  // Registers the lane with the machine, whose bus gives it what CostModel::flash_gb_s says. Both
+  // arguments must outlive the lane.
   VirtualFlash(VirtualMachine& machine, const CostModel& model, const FlashOptions& options);
 
   const LaneInfo& info() const override { return info_; }
-  // Throws Error: flash computes nothing.
+  // Throws Error, because flash computes nothing.
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
-  // `more_us`: what else belongs to the task, before it reads.
+  // Builds a task of reads. `more_us` is the time of what the task does before it reads.
   std::unique_ptr<Executable> make_read(double more_us = 0.0) const;
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
 
-  // A read that begins where the one before ended is sequential.
+  // Returns the time of some reads. A read that begins where the one before ended is sequential.
   double read_us(std::span<const ReadRequest> reads) const;
 
  private:

@@ -30,35 +30,36 @@ class VirtualExecutable : public Executable {
     }
   }
   Subgraph subgraph;
-  const weights::Store* weights;  // null: the lane's weight_bytes count
+  const weights::Store* weights;  // null: each weight takes the lane's weight_bytes
   const model::Blueprint& blueprint;
   plan::Phase phase = plan::Phase::kStep;
   int block = -1;
-  int n_heads = blueprint.n_heads;  // of attention
+  int n_heads = blueprint.n_heads;  // counts heads of attention
   int n_kv_heads = blueprint.n_kv_heads;
-  TaskCost cost;                       // of all ops but attention
-  std::vector<int> windows;            // of each attention; 0: it sees all
-  TaskCost part_cost;                  // as `cost`, of one part of a block that has only those
+  TaskCost cost;                       // the cost of all ops but attention
+  std::vector<int> windows;            // the window of each attention; 0: it sees everything
+  TaskCost part_cost;                  // like `cost`, for one part of a block that runs in parts
   std::unique_ptr<Executable> values;  // null: nothing is computed
 };
 
-// Ops of one subgraph are one task. An NPU starts them as one graph; elsewhere each op is started.
-// Computing and reading of different ops overlap in the sum, which is a little too kind.
+// Adds the cost of an op to that of its task. The ops of a subgraph are one task. An NPU starts
+// them as one graph; elsewhere each op is started. The sum lets computing and reading of different
+// ops overlap, so it is a little too low.
 void add(TaskCost& sum, const TaskCost& op, bool is_one_graph) {
   sum.fixed_us = is_one_graph ? std::max(sum.fixed_us, op.fixed_us) : sum.fixed_us + op.fixed_us;
   sum.compute_us += op.compute_us;
   sum.bytes += op.bytes;
 }
 
-// How many positions so many queries see, each.
+// How many positions so many queries see each.
 struct Seen {
   int64_t rows = 0;
   int64_t positions = 0;
 };
 
-// A graph of the NPU has all its rows and every position that any of them sees: no mask spares work
-// there. Elsewhere rows that are present see different numbers of positions, and their mean has the
-// same operations.
+// Returns what queries see. A graph of the NPU has all its rows, and every position that any of
+// them sees: no mask spares work there. On other processors the present rows see different numbers
+// of positions; their mean has the same operations.
 Seen seen_on(Processor processor, int n_built_rows, const Run& run, int window) {
   size_t n_positions = 0, most = 0;
   for (const cache::VisibleSlots& row : run.visible) {
@@ -110,8 +111,9 @@ VirtualLane::VirtualLane(VirtualMachine& machine, const CostModel& model,
   machine.set_queue_depth(index_, options.queue_depth);
 }
 
-// A token uses some of the experts; several tokens together use more of them, each for fewer rows.
-// Taken: every choice is equally likely, and independent of the others.
+// Costs a product of experts. A token uses some of the experts; several tokens use more of them,
+// each for fewer rows. It assumes that every choice is equally likely and independent of the
+// others.
 TaskCost VirtualLane::expert_cost(const model::Blueprint& blueprint, const model::Op& op,
                                   const Law& law, int n_tokens, double weight_bytes) const {
   const model::Weight& weight = blueprint.weights[static_cast<size_t>(op.weight)];
@@ -129,8 +131,9 @@ TaskCost VirtualLane::expert_cost(const model::Blueprint& blueprint, const model
   return cost;
 }
 
-// The input is looked through once, and what exceeds the scale is taken out; then a product of
-// those channels alone, in floats, for each weight. The sum reads two results and writes one.
+// Costs the parts of products with outliers. An extraction looks through the input once and takes
+// out what exceeds the scale. A shadow product multiplies those channels, in floats, for each
+// weight. A sum reads two results and writes one.
 TaskCost VirtualLane::shadow_cost(const Subgraph& subgraph, plan::Shape shape) const {
   const CostModel& model = *law_of(shape).model;
   const int n_tokens = shape.n_rows;
@@ -157,7 +160,7 @@ TaskCost VirtualLane::shadow_cost(const Subgraph& subgraph, plan::Shape shape) c
   return sum;
 }
 
-// An NPU takes the rows of an input as a square, or one below the other.
+// Names the shapes in which an NPU takes the rows of an input: as a square, or one below the other.
 std::span<const char* const> VirtualLane::arrangements(plan::Shape shape) const {
   static constexpr const char* kOfNpu[] = {"square", "n x 1"};
   if (options_.processor != Processor::kNpu || !law_of(shape).has_square_shapes) return {};
@@ -201,7 +204,7 @@ TaskCost VirtualLane::op_cost(const Subgraph& subgraph, size_t index, plan::Shap
 
 TaskCost VirtualLane::fixed_cost(const Subgraph& subgraph, plan::Shape shape,
                                  const weights::Store* weights) const {
-  if (is_of_heads(subgraph.role)) return {};  // they cost by the run
+  if (is_of_heads(subgraph.role)) return {};  // their cost depends on the run
   if (subgraph.role != Role::kWhole) return shadow_cost(subgraph, shape);
   TaskCost sum;
   const Slice& slice = subgraph.slice;
@@ -232,10 +235,10 @@ std::unique_ptr<Executable> VirtualLane::build(const Subgraph& subgraph, plan::S
                                                const weights::Store& weights,
                                                const Buffers& buffers) {
   std::unique_ptr<Executable> timed = make_timed(subgraph, shape, &weights);
-  // The lane behind computes whole products.
+  // The lane that computes values computes whole products only.
   if (options_.values != nullptr && subgraph.role == Role::kWhole) {
     lanes::Subgraph for_values = subgraph;
-    for_values.arrangements = {};  // they are this lane's
+    for_values.arrangements = {};  // the arrangements are this lane's, not those of the lane behind
     static_cast<VirtualExecutable&>(*timed).values =
         options_.values->build(for_values, shape, weights, buffers);
   }
@@ -254,9 +257,9 @@ const VirtualLane::Law& VirtualLane::law_of(const Executable& executable) const 
   return law_of(plan::Shape{built.phase, built.n_tokens()});
 }
 
-// An executable takes as long as it was built for, however many of its rows are used. A GPU's
-// kernels take any shape (H §4.1.1), so that there the rows that are present count. Attention goes
-// by the rows and positions present everywhere.
+// An executable costs what it was built for, however many of its rows are used. Kernels of a GPU
+// take any shape (H §4.1.1), so there only present rows count. Attention costs by present rows and
+// positions everywhere.
 TaskCost VirtualLane::cost(const Executable& executable, const Run& run) const {
   const auto& built = static_cast<const VirtualExecutable&>(executable);
   if (is_of_heads(built.subgraph.role)) return sparse_cost(executable, run);

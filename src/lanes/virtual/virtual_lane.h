@@ -1,4 +1,4 @@
-// A processor of a virtual phone as a lane (V1). It takes modelled time, and computes nothing or,
+// A processor of a virtual phone as a lane (V1). It takes modelled time. It computes nothing, or,
 // with a lane of this machine behind it, what that lane computes (V4).
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace troika::lanes {
 
-// Blocks whose prompt graphs are not loaded: they compute a chunk as parts, one after the other, by
-// the graphs of steps (D1). Results are the same.
+// Says for which blocks the prompt graphs are not loaded: these blocks compute a chunk in parts,
+// one after the other, by the graphs of steps (D1). Results are the same.
 struct BlockForms {
   int part_rows = 0;
-  std::vector<char> is_in_parts;  // of each block
+  std::vector<char> is_in_parts;  // one entry for each block
 
   bool holds_for(int block) const {
     return block >= 0 && !is_in_parts.empty() && is_in_parts[static_cast<size_t>(block)] != 0;
@@ -23,28 +23,31 @@ struct BlockForms {
 
 struct VirtualLaneOptions {
   Processor processor = Processor::kCpu;
-  Arithmetic arithmetic = Arithmetic::kInt8;  // of products
-  double weight_bytes = 1.0;      // of one weight in memory, scales counted; `build` asks the store
-  bool has_group_scales = false;  // of products, on an NPU (N §2.3)
-  bool has_square_shapes = false;  // of the rows of its products (N8)
-  // Another software runs prompts; null: the same. It must outlive the lane.
+  Arithmetic arithmetic = Arithmetic::kInt8;  // the arithmetic of products
+  // What one weight takes in memory, its scales counted; `build` asks the store instead.
+  double weight_bytes = 1.0;
+  bool has_group_scales = false;   // products on an NPU have scales for groups (N §2.3)
+  bool has_square_shapes = false;  // rows of products on an NPU are laid out as a square (N8)
+  // The cost model of other software that runs prompts; null: the same software does. It must
+  // outlive the lane.
   const CostModel* prompts = nullptr;
   bool prompts_have_square_shapes = false;
   const BlockForms* forms = nullptr;  // null: every block has its prompt graphs
-  int n_outlier_channels = 10;        // of the input of a product, that its shadow multiplies (N4)
-  int queue_depth = 1;                // tasks that may be submitted before the first has ended
-  Lane* values = nullptr;             // runs the same task for its values; must outlive the lane
+  // Counts channels of a product's input that its shadow multiplies (N4).
+  int n_outlier_channels = 10;
+  int queue_depth = 1;     // tasks that may be submitted before the first has ended
+  Lane* values = nullptr;  // computes the values of each task; it must outlive the lane
 };
 
 class VirtualLane : public Lane {
  public:
-  // Registers itself with the machine, behind the lanes that are there. The machine and the model
-  // must outlive it.
+  // Registers the lane with the machine, behind the lanes that are there. The machine and the model
+  // must outlive the lane.
   VirtualLane(VirtualMachine& machine, const CostModel& model, const VirtualLaneOptions& options);
 
   const LaneInfo& info() const override { return info_; }
   std::span<const char* const> arrangements(plan::Shape shape) const override;
-  // Where no lane computes values, only the types of the weights are looked at.
+  // Builds an executable. Where no lane computes values, only the types of the weights matter.
   std::unique_ptr<Executable> build(const Subgraph& subgraph, plan::Shape shape,
                                     const weights::Store& weights, const Buffers& buffers) override;
   std::unique_ptr<Executable> make(const Subgraph& subgraph, plan::Shape shape) const {
@@ -54,26 +57,26 @@ class VirtualLane : public Lane {
 
   double started_us() const override { return machine_.started_us(index_); }
 
-  // What a run costs. Attention costs by the positions that the run lets its tokens see.
+  // Returns the cost of a run. Attention costs by the positions that the run lets its tokens see.
   TaskCost cost(const Executable& executable, const Run& run) const;
 
  private:
-  // What executables of a phase take their time by.
+  // The cost model of one phase's executables.
   struct Law {
     const CostModel* model;
     Arithmetic arithmetic;
     bool has_square_shapes;
-    int software;  // of the machine's transitions
+    int software;  // indexes the machine's transitions
   };
   const Law& law_of(plan::Shape shape) const {
     return shape.phase == plan::Phase::kPrompt ? prompt_law_ : step_law_;
   }
   std::unique_ptr<Executable> make_timed(const Subgraph& subgraph, plan::Shape shape,
                                          const weights::Store* weights) const;
-  // Attention is not counted: what it costs depends on the run.
+  // Returns the cost without attention, whose cost depends on the run.
   TaskCost fixed_cost(const Subgraph& subgraph, plan::Shape shape,
                       const weights::Store* weights) const;
-  // What a part of sparse attention costs.
+  // Returns the cost of a part of sparse attention.
   TaskCost sparse_cost(const Executable& executable, const Run& run) const;
   bool runs_in_parts(const Executable& executable) const;
   const Law& law_of(const Executable& executable) const;

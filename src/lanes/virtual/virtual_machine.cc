@@ -47,7 +47,7 @@ double VirtualMachine::transition_us(size_t lane, bool has_tasks, int software) 
   double us = 0.0;
   const bool is_handed_over =
       last_lane_ >= 0 && last_lane_ != static_cast<int>(lane) && last_end_us_ == clock_.now;
-  // Lanes behind the processors read from flash: they take nothing over and hand nothing over.
+  // Lanes behind the processors only read from flash: they take nothing over and hand nothing over.
   const size_t n_processors = transitions.handover_us.size();
   if (is_handed_over && lane < n_processors && static_cast<size_t>(last_lane_) < n_processors) {
     us += transitions.handover_us[static_cast<size_t>(last_lane_)][lane];
@@ -79,7 +79,8 @@ bool VirtualMachine::has_task(int lane) const {
   });
 }
 
-// A lane that may not always be busy has one task at a time in its queue, when it has rested.
+// Moves tasks of capped lanes from rest into the queue. Such a lane has one task at a time in its
+// queue, and gets it when it has rested.
 void VirtualMachine::end_rests() {
   for (size_t i = 0; i < resting_.size();) {
     const Running& task = resting_[i];
@@ -104,7 +105,7 @@ void VirtualMachine::begin_frame() {
   frame_end_us_ = next_frame_us_;
 }
 
-// The next moment at which a frame begins, or a lane that has something to do has rested.
+// Returns the next moment at which a frame begins, or a lane with a waiting task has rested.
 double VirtualMachine::next_change_us() const {
   double us = std::numeric_limits<double>::infinity();
   if (rendering_.lane >= 0) us = next_frame_us_;
@@ -128,7 +129,8 @@ void VirtualMachine::find_what_passes() {
   }
 }
 
-// Max-min fairness: a lane that wants less than an equal share leaves the rest to the others.
+// Shares the bus by max-min fairness: a lane that wants less than an equal share leaves the rest to
+// the others.
 std::vector<double> VirtualMachine::share_bus() const {
   constexpr double kUnlimited = std::numeric_limits<double>::infinity();
   std::vector<double> gb_s(running_.size(), kUnlimited);
@@ -218,7 +220,7 @@ void VirtualMachine::pass_time(double most_us) {
   begin_frame();
   end_rests();
   find_what_passes();
-  // The nearest moment at which a task ends or passes from its fixed part to the rest.
+  // Time passes up to the nearest moment at which a task ends or its fixed part does.
   const std::vector<double> gb_s = share_bus();
   double step = std::min(most_us, std::max(0.0, next_change_us() - clock_.now));
   for (const Running& task : running_) {
@@ -226,13 +228,13 @@ void VirtualMachine::pass_time(double most_us) {
     if (task.is_running()) step = std::min(step, task.share_left * duration_us(task, gb_s));
   }
   advance(step, gb_s);
-  // Collected first: a completion may start new tasks.
+  // Ended tasks are collected first, because a completion may start new tasks.
   std::vector<Running> ended;
   for (Running& task : running_) {
     if (!task.is_running()) continue;
     if (task.share_left * duration_us(task, gb_s) > kNothing) continue;
     ended.push_back(task);
-    task.lane = -1;  // erased below, so that `gb_s` fits the list until then
+    task.lane = -1;  // marks a task that is erased below, so that `gb_s` fits the list until then
   }
   std::erase_if(running_, [](const Running& task) { return task.lane < 0; });
   for (const Running& task : ended) end(task);

@@ -22,7 +22,7 @@ Transitions transitions_of(const CostModel& model, const PhoneOptions& options, 
   return transitions;
 }
 
-// There is one for each processor, and one for flash where it is a lane.
+// Returns the bus, with an entry for each processor, and one for flash where it is a lane.
 Bus bus_of(const CostModel& model, const PhoneOptions& options) {
   Bus bus = model.bus(options.lanes);
   if (options.part_rows > 0 || options.flash_queue > 0) bus.lane_gb_s.push_back(model.flash_gb_s());

@@ -26,7 +26,7 @@ NeuronActivity::NeuronActivity(const plan::NeuronStatistics& statistics, int n_g
   if (statistics.overlap > 0.0) skip_ = 1.0 / std::log(statistics.overlap);
 }
 
-// xorshift64*.
+// Draws by xorshift64*.
 uint64_t NeuronActivity::bits() {
   state_ ^= state_ >> 12;
   state_ ^= state_ << 25;
@@ -57,7 +57,7 @@ std::span<const uint8_t> NeuronActivity::advance(int sequence, int group) {
     for (size_t i = 0; i < n; ++i) redraw(i);
     is_known = 1;
   } else if (statistics_.overlap < 1.0) {
-    // The loop steps from one neuron that is drawn anew to the next.
+    // The loop steps from one newly drawn neuron to the next.
     for (double i = std::floor(std::log(1.0 - draw()) * skip_); i < static_cast<double>(n);
          i += 1.0 + std::floor(std::log(1.0 - draw()) * skip_)) {
       redraw(static_cast<size_t>(i));

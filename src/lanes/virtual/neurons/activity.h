@@ -1,6 +1,5 @@
-// Which neurons fire at a token, drawn from a stated law: there are no weights and no values on a
-// virtual phone. What follows from it is bytes, reads and time at that law, and no hit rate of any
-// real model.
+// Draws which neurons fire at a token from a stated law: a virtual phone has no weights and no
+// values. Bytes, reads and time follow from the law; they say nothing of any real model's hit rate.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +10,22 @@
 
 namespace troika::lanes {
 
-// Groups are layers, or experts of layers; each sequence has neurons of its own, which do at a
-// token what they did at the one before with the probability `overlap`, and are drawn anew
-// otherwise.
+// A group is a layer, or an expert of a layer. Each sequence has its own state: with the
+// probability `overlap` a neuron does what it did at the token before, otherwise it is drawn anew.
 class NeuronActivity {
  public:
   NeuronActivity(const plan::NeuronStatistics& statistics, int n_groups, int n_neurons,
                  uint64_t seed = 1);
 
-  // The next token of a sequence reaches a group. Returns 1 for each neuron that fires. Valid until
-  // the next call for that sequence and group.
+  // Takes the next token of a sequence to a group. Returns 1 for each neuron that fires. Valid
+  // until the next call for that sequence and group.
   std::span<const uint8_t> advance(int sequence, int group);
-  // Experts that the next token of a sequence takes in a layer: as at the token before, or drawn
-  // anew, all equally likely. Ascending; valid until the next call.
+  // Returns the experts that the next token of a sequence takes in a layer, ascending: those of the
+  // token before, or newly drawn ones, all equally likely. Valid until the next call.
   std::span<const int> route(int sequence, int layer, int n_experts, int n_used);
-  // How many of n neurons whose gate was computed need more than it.
+  // Draws how many of n neurons whose gate was computed need their other rows, too.
   int draw_continued(int n);
-  // Uniform in [0, 1).
+  // Draws a number, uniform in [0, 1).
   double draw();
 
   int n_neurons() const { return static_cast<int>(shares_.size()); }
@@ -44,10 +42,10 @@ class NeuronActivity {
 
   plan::NeuronStatistics statistics_;
   std::vector<double> shares_;
-  std::vector<uint32_t> thresholds_;  // the same, of 2^32
+  std::vector<uint32_t> thresholds_;  // the shares of `shares_`, times 2^32
   int n_groups_;
   uint64_t state_;
-  double skip_ = 0.0;  // 1 / log(overlap): the gap between neurons that are drawn anew
+  double skip_ = 0.0;  // 1 / log(overlap): makes the gap between two newly drawn neurons
   std::vector<Sequence> sequences_;
 };
 

@@ -1,4 +1,4 @@
-// The times of tasks of an FFN by neurons.
+// The times of tasks of a feed-forward block that is computed by neuron, on a virtual phone.
 #include <algorithm>
 #include <cmath>
 
@@ -8,13 +8,14 @@
 namespace troika::lanes {
 namespace {
 
-constexpr int64_t kSequentialBytes = 512 << 10;  // of a read in a row
-constexpr double kTiny = 1e-9;                   // bytes of a weight that is there already
+constexpr int64_t kSequentialBytes = 512 << 10;  // the size of one request of a sequential read
+constexpr double kTiny = 1e-9;  // bytes that stand for a weight that is in memory already
 constexpr int kNumbersOfAGraphKb = 1024;
 
 }  // namespace
 
-// Where reading and computing overlap, one large core asks for reads and computes nothing.
+// Returns the cores that compute. Where reading and computing overlap, one large core only asks for
+// reads.
 Cores NeuronWork::cores() const {
   const auto& cpu = model_.phone().cpu;
   Cores cores{cpu.prime.count, cpu.middle.count, 0};
@@ -33,7 +34,7 @@ double NeuronWork::read_us(int request_bytes) const {
   return model_.flash_us(read);
 }
 
-// What a request waits for by itself passes while those before it are read.
+// Costs reads. A request's latency passes while the requests before it are read.
 TaskCost NeuronWork::read_cost(int n, int request_bytes) {
   if (n == 0 || request_bytes == 0) return {};
   counters_.n_requests += n;
@@ -42,8 +43,9 @@ TaskCost NeuronWork::read_cost(int n, int request_bytes) {
           n * read_us(request_bytes), static_cast<double>(n) * request_bytes};
 }
 
-// The team of threads is told once, when the block's FFN begins; threads that are awake take the
-// next cluster by themselves. Weights are read once, and multiplied with each row that fires them.
+// Costs cold neurons. The team of threads is woken once, when the block's feed-forward part begins;
+// threads that are awake take the next cluster by themselves. Weights are read once, and multiplied
+// with each row that fires them.
 TaskCost NeuronWork::cold_cost(int n_neurons, int n_rows_all, int n_matrices) const {
   if (n_neurons == 0) return {};
   Product weights{1, shape_.width, n_neurons, Arithmetic::kInt8};
@@ -81,7 +83,7 @@ TaskCost NeuronWork::predict_cost(int block, int n_rows) {
   return sum;
 }
 
-// Gate, up and down of the hot neurons of all experts that are used, as one graph.
+// Costs gate, up and down of the hot neurons of all used experts, as one graph.
 TaskCost NeuronWork::hot_cost(int n_rows) const {
   const int n_hot = hot_.n_hot + hot_.n_streamed;
   TaskCost sum;
@@ -100,8 +102,8 @@ TaskCost NeuronWork::hot_cost(int n_rows) const {
   return sum;
 }
 
-// In a row, while attention computes; where there is a router, behind it. Another number of rows
-// needs another graph, which is read with them (P §4.1.3).
+// Costs the read of hot neurons, in a row. It runs while attention computes; where there is a
+// router, after it. A changed number of rows needs another graph, which is read, too (P §4.1.3).
 TaskCost NeuronWork::hot_read_cost(int block, int n_rows) {
   const bool is_other_graph = n_rows != n_rows_ && block == 0;
   set_rows(n_rows);
@@ -121,9 +123,9 @@ TaskCost NeuronWork::hot_read_cost(int block, int n_rows) {
           model_.flash_us(read), bytes};
 }
 
-// A pass touches the weights in a cycle, so that of a file which does not fit nothing stays until
-// it is needed again: all of it is read, in the pieces that the system reads ahead, each when it
-// is touched.
+// Costs a mapped file. A pass touches all weights in a cycle, so where the file does not fit into
+// memory nothing stays until it is needed again: all of it is read each time it is touched, in the
+// pieces that the system reads ahead.
 TaskCost NeuronWork::pages_cost() {
   if (plan_.budget_bytes >= shape_.model_bytes) return {};
   const double bytes = static_cast<double>(shape_.model_bytes) / shape_.n_layers;
@@ -135,8 +137,8 @@ TaskCost NeuronWork::pages_cost() {
   return {0.0, model_.flash_us(read), bytes};
 }
 
-// Those that are not in memory, in a row; or, where a system knows random reads only, of those
-// the ones that any row of the prompt fires.
+// Costs the read of neurons that are not in memory: all of them in a row, or, for a system that
+// knows random reads only, those that any row of the prompt fires.
 TaskCost NeuronWork::whole_read_cost(int block, int n_rows) {
   if (holds_all_ || !cache_) return {};
   int64_t n_absent = 0;

@@ -13,7 +13,8 @@ using weights::NeuronCache;
 using weights::NeuronId;
 
 constexpr int kPageBytes = 4096;
-constexpr double kLevelShare = 16.0 / 18.0;  // of a block of 32 4-bit weights and its scale
+// The levels' share of a block of 32 4-bit weights and its scale.
+constexpr double kLevelShare = 16.0 / 18.0;
 constexpr size_t kMostRates = 1 << 16;
 
 int whole_pages(double bytes) {
@@ -37,7 +38,7 @@ class NeuronTask : public TimedTask {
 
 }  // namespace
 
-// Scales stay in memory, so that levels alone come and go.
+// Counts levels alone: scales stay in memory.
 uint64_t NeuronShape::neuron_bytes() const {
   return static_cast<uint64_t>(n_matrices * width * weight_bytes * kLevelShare);
 }
@@ -108,8 +109,8 @@ void NeuronWork::make_cache() {
   preload();
 }
 
-// Those that stay where nothing is cached: the most frequent ones, or where neither heat nor use is
-// looked at any of them.
+// Returns the neurons that stay where nothing is cached, the first ones first: the most frequent
+// ones, or, for systems that look neither at heat nor at use, arbitrary ones.
 std::vector<NeuronId> NeuronWork::frequent() const {
   std::vector<NeuronId> ids;
   const int n_groups = shape_.n_groups();
@@ -124,7 +125,7 @@ std::vector<NeuronId> NeuronWork::frequent() const {
   return ids;
 }
 
-// Begins as it would be behind a long text: with the neurons that fire most.
+// Fills the cache as it would be after a long text: with the neurons that fire most.
 void NeuronWork::preload() {
   const int n_groups = shape_.n_groups();
   const int n_clusters = plan_.hot_for(1).n_hot / std::max(1, plan_.segment);
@@ -166,7 +167,8 @@ bool NeuronWork::has_hot(int n_rows) const {
 
 std::unique_ptr<Executable> NeuronWork::make(NeuronStage stage, int block, int segment,
                                              plan::Shape shape) const {
-  // Tasks count what they do: they change the work, and nothing else does while a pass runs.
+  // A task counts what it does and so changes the work, although it is const here. Nothing else
+  // changes the work while a pass runs.
   return std::make_unique<NeuronTask>(const_cast<NeuronWork*>(this), stage, block, segment,
                                       shape.n_rows);
 }
@@ -193,7 +195,7 @@ void NeuronWork::acquire_hot(int group) {
 void NeuronWork::begin_block(int block, int n_rows) {
   groups_.clear();
   parts_.clear();
-  std::vector<std::vector<uint8_t>> uses;  // of each group, by row
+  std::vector<std::vector<uint8_t>> uses;  // for each group, which rows use it
   if (shape_.n_experts == 1) {
     groups_ = {block};
     uses.emplace_back(static_cast<size_t>(n_rows), uint8_t{1});
@@ -226,7 +228,7 @@ void NeuronWork::fire_group(int group, int n_rows, const std::vector<uint8_t>& u
     for (size_t i = 0; i < fires.size(); ++i) firing_[i] += fires[i];
   }
   const bool is_in_two = plan_.second_read_bytes > 0;
-  // Hot neurons that fire were in the cache, or came with their cluster.
+  // Hot neurons that fire were in the cache, or were read with their cluster.
   pass_fired_ += std::count_if(firing_.begin(), firing_.begin() + hot_.n_hot + hot_.n_streamed,
                                [](int n) { return n > 0; });
   for (int first = hot_.n_hot + hot_.n_streamed; first < shape_.n_neurons; first += plan_.segment) {
@@ -318,7 +320,7 @@ NeuronWork::Part NeuronWork::part(int segment) const {
 
 TaskCost NeuronWork::cost(NeuronStage stage, int block, int segment, const Run& run) {
   const auto cold = [&](int n, int all, int n_rows, int n_matrices) {
-    // Rows of those that go on, in proportion.
+    // The rows of the neurons that go on, in proportion to all.
     const int rows = all > 0 ? static_cast<int>(int64_t{n_rows} * n / all) : 0;
     return cold_cost(n, rows, n_matrices);
   };
