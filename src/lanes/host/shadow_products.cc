@@ -21,7 +21,7 @@ void gather_channels(const weights::ChannelInput& input, int n_tokens, ShadowAre
       const size_t channel = area->outliers[t * input.k + i].channel;
       if (input.resident[channel] != nullptr) continue;
       ++area->counters.n_cold;
-      // another token wants this channel, too, and has noted it
+      // Another token wants this channel, too, and has noted it.
       if (area->channels[channel] != nullptr) continue;
       const uint64_t offset = input.file_offset + channel * input.bytes;
       const uint64_t first_page = offset / kPage * kPage;

@@ -112,10 +112,9 @@ class NeuronWork {
  private:
   // The work in one segment of the current block.
   struct Part {
-    int n_held = 0, n_read = 0;  // count those of them that need up and down, too
-    // count, for all neurons together, the tokens that fire them.
-    int n_held_more = 0, n_read_more = 0;
-    int held_rows = 0, read_rows = 0;  // tokens that fire them, all together
+    int n_held = 0, n_read = 0;            // count neurons
+    int n_held_more = 0, n_read_more = 0;  // count those of them that need up and down, too
+    int held_rows = 0, read_rows = 0;      // count the tokens that fire them, over all neurons
   };
   Part part(int segment) const;
   void make_cache();
