@@ -23,17 +23,17 @@ constexpr BaselineModel kBaselineModels[] = {
     {"LlaMA-2-7B", "llama-2-7b"},     {"Mistral-7B", "mistral-7b"},
 };
 
-// What a model does on one processor of the 8 Gen 3.
+// A model on one processor of the 8 Gen 3.
 struct Setting {
   std::string known;
   std::string stack;
   std::string lane;
-  std::string type;  // of the weights
+  std::string type;  // the weights' type
 
   std::string text() const { return fmt::format("{} {} on the {}", known, type, lane); }
 };
 
-// "a–b" or "a" at the beginning of a text; the dash is an en dash.
+// Reads "a–b" or "a" at the beginning of a text; the dash is an en dash.
 std::pair<double, double> range_of(std::string_view text) {
   const std::string digits(text.substr(0, 16));
   size_t used = 0;
@@ -70,7 +70,7 @@ class Baselines {
     report_.rows.push_back({&row, &value, group, Split::kNone, simulated, inputs});
   }
 
-  // Prefill, decode and both of a task.
+  // Adds the task's times of prefill, decode and both.
   void add_table5(const plan::PublishedRow& row) {
     const char* known = known_of(row.configuration);
     if (known == nullptr) {
@@ -93,8 +93,8 @@ class Baselines {
     }
   }
 
-  // In tokens per second, of a prompt, or of steps behind so many tokens: beside the rows that
-  // phones/simulated/baselines.json names.
+  // Adds rates in tokens per second, of prompts and of steps behind so many tokens, to the rows
+  // that phones/simulated/baselines.json names.
   void add_rates() {
     constexpr int kSteps = 64;
     const auto setting = [](const plan::FigureCall& call) {

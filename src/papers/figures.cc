@@ -119,7 +119,7 @@ std::string Figures::inputs(const plan::SimulatedRow& row) const {
       throw Error(fmt::format("The inputs of row '{}' hold a figure without a form.", row.id));
     }
     const std::string name = row.inputs.substr(open + 1, colon - open - 1);
-    // The call has the arguments of the row's own figures, as far as this figure knows them.
+    // The call gets those arguments of the row's own figures that this figure knows.
     plan::FigureCall call{name, {}};
     for (const std::string& argument : find(name).arguments) {
       const plan::FigureTerm& term = row.terms.front();
@@ -137,7 +137,7 @@ std::string Figures::inputs(const plan::SimulatedRow& row) const {
 
 namespace {
 
-// Adds for each two of a row's values which of them is the smaller one.
+// Adds an ordering for each two of a row's values: which of them is smaller.
 void add_order(const plan::SimulatedRow& row, const Figures& figures, TestRows* rows) {
   const std::vector<plan::PublishedValue>& published = rows->row_of(row.id).values;
   if (published.size() != row.terms.size()) {

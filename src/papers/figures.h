@@ -1,4 +1,4 @@
-// Figures of runs by their names, and the published rows beside which they stand, as the files of
+// Knows figures of runs by their names, and puts them beside published rows as the files of
 // phones/simulated say.
 #pragma once
 
@@ -18,12 +18,12 @@ class Figures {
  public:
   using Function = std::function<double(const plan::FigureCall&)>;
 
-  // `arguments`: what a call may say, each of which the function asks for where it needs it.
+  // `arguments` lists what a call may say. The function asks the call for what it needs.
   void add(const std::string& name, std::vector<std::string> arguments, Function function);
-  // The published values themselves: "published", and "published quotient" of two.
+  // Adds the published values themselves as figures: "published", and "published quotient" of two.
   void add_published(const TestRows& rows);
 
-  // Throws Error for a figure that is not known, and for what it cannot be asked for.
+  // Throws Error for a figure that is not known, and for arguments that it cannot have.
   double value(const plan::FigureCall& call) const;
   double value(const plan::FigureTerm& term, const std::string& as) const;
   // Returns a value for each term of the row, or what `together` makes of them: a range has two.

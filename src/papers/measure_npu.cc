@@ -23,8 +23,8 @@ namespace {
 using plan::Int8Method;
 using plan::Order;
 
-// Without a calibration: so many values are outliers, as in the paper (0.1 to 0.3 % of the
-// channels).
+// The share of values that are no outliers, where there is no calibration. The paper has 0.1 to 0.3
+// % of the channels as outliers.
 constexpr double kQuantile = 0.998;
 constexpr double kHotShare = 0.8;
 constexpr int kCalibrationTokens = 256;
@@ -34,12 +34,12 @@ constexpr int kDefaultPrune = plan::Int8Plan::kDefaultOutlierPrune;
 struct Variation {
   std::string name;
   plan::Plan plan;
-  bool is_built_anew = false;  // for each prompt
+  bool is_built_anew = false;  // its graphs are built anew for each prompt
   std::unique_ptr<engine::Engine> engine;
   std::unique_ptr<engine::Session> session;
   std::vector<double> ms, build_ms, idle;
   lanes::ShadowCounters counters;
-  schedule::SchedulerStatistics scheduler;  // of all rounds
+  schedule::SchedulerStatistics scheduler;  // sums up all rounds
 };
 
 class Measurer {
@@ -58,7 +58,7 @@ class Measurer {
     add_settings();
     const uint64_t n_runs = settings_.size() * static_cast<size_t>(options_.rounds + 1);
     uint64_t n_done = 0;
-    for (int round = -1; round < options_.rounds; ++round) {  // the first one warms up
+    for (int round = -1; round < options_.rounds; ++round) {  // the first round warms up
       for (const auto& setting : settings_) {
         run_once(*setting, round >= 0);
         if (options_.progress) options_.progress(++n_done, n_runs);
@@ -75,11 +75,12 @@ class Measurer {
     options.prompts.chunk = options_.chunk;
     options.memory.shadow_rows = options_.shadow_rows;
     options.memory.has_side_files = options_.has_cache;
-    options.memory.load = prepare::Load::kMap;  // of all settings the same pages
+    options.memory.load = prepare::Load::kMap;  // all settings map the same pages
     return options;
   }
 
-  // Limits of a plan, or of seeded tokens: how large activations are depends little on which.
+  // Takes limits of a plan, or of seeded tokens: how large activations are depends little on which
+  // tokens.
   void calibrate() {
     prepare::Options options = engine_options();
     options.prompts.prefill = plan::Prefill::kBf16;
@@ -186,7 +187,7 @@ class Measurer {
     }
   }
 
-  // Returns how long its graphs took, with weights in the form that they read.
+  // Returns how long the setting's graphs took, with weights in the form that they read.
   double build(Variation& setting) const {
     setting.session.reset();
     setting.engine.reset();
@@ -250,7 +251,7 @@ class Measurer {
 
   MeasureNpuOptions options_;
   NpuMeasurement measurement_;
-  std::unique_ptr<engine::Engine> base_;  // in bfloat16
+  std::unique_ptr<engine::Engine> base_;  // computes prompts in bfloat16
   plan::Int8Plan int8_;
   std::vector<std::unique_ptr<Variation>> settings_;
 };
@@ -263,7 +264,7 @@ NpuMeasurement measure_npu(const MeasureNpuOptions& options) { return Measurer(o
 
 void fill_measured(const NpuMeasurement& m, TestReport* report) {
   const auto ms = [&](size_t step) { return m.ablation[step].ms; };
-  // As phones/simulated/llm.npu.json calls them.
+  // The names are those of phones/simulated/llm.npu.json.
   const std::map<std::string_view, double> figures = {
       {"percent the matrix lane waits", 100.0 * m.orders.front().matrix_idle_share.value_or(0.0)},
       {"naive over one lane", ms(1) / ms(0)},

@@ -1,5 +1,5 @@
-// llm.npu on this machine (N12): the ablation step by step, orders of chunks, and what outliers
-// cost, each really run.
+// Measures llm.npu on this machine (N12): the ablation step by step, orders of chunks, and what
+// outliers cost. Each setting really runs.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace troika::papers {
 
 struct MeasureNpuOptions {
   std::string model;
-  std::string plan;  // of a calibration; empty: limits are taken from seeded tokens
+  std::string plan;  // names the plan of a calibration; empty: limits are taken from seeded tokens
   int n_prompt = 1024;
   int chunk = 128;
   int rounds = 5;
@@ -24,31 +24,32 @@ struct MeasureNpuOptions {
   ProgressFunction progress;
 };
 
-// Medians over the rounds, in which every setting runs once.
+// The medians over the rounds, in which every setting runs once.
 struct MeasuredRun {
   std::string name;
-  double ms = 0.0;                          // of the prompt
-  double build_ms = 0.0;                    // of it, before anything could run
-  std::optional<double> matrix_idle_share;  // of several lanes: of lane 0, the matrix lane
-  lanes::ShadowCounters counters;           // of one prompt
+  double ms = 0.0;        // the prompt's time
+  double build_ms = 0.0;  // the part of `ms` before anything could run
+  // The share of time in which lane 0, the matrix lane, waits; none where there is one lane.
+  std::optional<double> matrix_idle_share;
+  lanes::ShadowCounters counters;  // counts the shadow tasks of one prompt
 };
 
 struct NpuMeasurement {
   MeasureNpuOptions options;
-  std::string calibration;  // where limits come from
+  std::string calibration;  // says where limits come from
   double outliers_per_token = 0.0;
-  std::vector<int> cores;  // of the two lanes
-  // Lane 0 multiplies, lane 1 does the rest. Plain CPU and one lane have both cores.
+  std::vector<int> cores;  // the cores of the two lanes
+  // Lane 0 multiplies, lane 1 does the rest. The runs of plain CPU and of one lane have both cores.
   std::vector<MeasuredRun> ablation;  // plain CPU, naive, chunk, outlier, out-of-order
   std::vector<MeasuredRun> orders;    // in-order, lock-step, out-of-order
   std::vector<MeasuredRun> pruned;    // 0, 85, 100 %
   std::vector<MeasuredRun> one_lane;  // plain int8, outliers pruned 100 %, 85 %
-  // What the scheduler decided, out of order.
+  // The scheduler's decisions, out of order.
   uint64_t n_decisions = 0;
-  double decision_us = 0.0;  // on average
+  double decision_us = 0.0;  // the mean time
   double longest_decision_us = 0.0;
 
-  // How much shorter out of order is than in order, as a share.
+  // Returns how much shorter out of order is than in order, as a share.
   double latency_gain() const;
 };
 

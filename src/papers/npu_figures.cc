@@ -16,7 +16,7 @@ namespace {
 constexpr double kGiga = 1e9;
 constexpr int kContextOfChunks = 2048;
 
-// What a run is called: a step of the ablation, all of them, or one processor alone.
+// Sets what a run's name says: a step of the ablation, all of them, or one processor alone.
 void choose_run(const std::string& name, NpuRun* run) {
   constexpr std::pair<const char*, NpuStep> kSteps[] = {{"naive", NpuStep::kNaive},
                                                         {"chunk", NpuStep::kChunk},
@@ -41,7 +41,7 @@ NpuRun npu_run_of(const plan::FigureCall& call) {
   return run;
 }
 
-// The middle of what a row of inputs prints.
+// Returns the middle of what a row of inputs prints.
 double input(const TestRows& rows, const std::string& id, const std::string& name) {
   for (const plan::PublishedValue& value : rows.row_of(id).values) {
     if (value.name == name) return (value.low + value.high) / 2.0;
@@ -61,7 +61,7 @@ double prompt_percent(NpuRuns& runs, const TestRows& rows, const plan::FigureCal
 }
 
 void add_figures_of_memory(const std::string& folder, Figures* figures) {
-  // Several figures ask for one model.
+  // The memory of a model is computed once, because several figures ask for it.
   const auto known = std::make_shared<std::map<std::pair<std::string, int>, NpuMemory>>();
   const auto add = [&](const char* name, auto figure_of) {
     figures->add(name, {"model", "tokens"}, [=, &folder](const plan::FigureCall& call) {
@@ -104,7 +104,7 @@ void add_npu_figures(NpuRuns& runs, const TestRows& rows, Figures* figures) {
   add("ms the NPU is busy",
       [](const NpuResult& r) { return kMsPerS * r.npu_busy * r.prefill.seconds; });
   add("percent the NPU waits", [](const NpuResult& r) { return kPercent * (1.0 - r.npu_busy); });
-  // How many times longer a prompt takes on one processor.
+  // This figure says how many times longer a prompt takes on one processor.
   figures->add("prompt speedup", {"model", "tokens", "run", "phone"},
                [&runs](const plan::FigureCall& call) {
                  plan::FigureCall ours = call;

@@ -1,5 +1,5 @@
-// What llm.npu's system and single processors take on a phone, as figures that phones/simulated
-// names.
+// Figures of what llm.npu's system and single processors take on a phone, under the names that
+// phones/simulated uses.
 #pragma once
 
 #include "papers/figures.h"

@@ -15,8 +15,9 @@ constexpr int kPrunePercent = 85;  // nf046
 
 }  // namespace
 
-// Every op has a buffer of its own for what it gives, as the paper's framework does it (section
-// 4.5); a graph of its own repeats weights and buffers, a shared one only what attention needs.
+// Gives every op a buffer of its own for its output, as the paper's framework does (section 4.5). A
+// graph of a chunk's own repeats weights and buffers; a shared one repeats only what attention
+// needs.
 NpuMemory npu_memory(const std::string& folder, const std::string& model, int n_prompt) {
   prepare::Options options = npu_options(folder, model);
   options.prompts.chunk = kNpuChunk;

@@ -1,5 +1,5 @@
-// What graphs and weights of llm.npu take in memory: shared by all chunks, or of each chunk's own
-// (N2); and the float rows of its outliers (N5).
+// Computes what graphs and weights of llm.npu take in memory: shared by all chunks, or of each
+// chunk's own (N2); and the float rows of its outliers (N5).
 #pragma once
 
 #include <string>
@@ -7,14 +7,15 @@
 namespace troika::papers {
 
 struct NpuMemory {
-  int n_subgraphs = 0;          // of the blocks
-  int n_shared = 0;             // of them those that all chunks share
-  double model_bytes = 0.0;     // of all weights, in 8 bits
-  double weight_bytes = 0.0;    // of products
-  double buffer_bytes = 0.0;    // of one chunk: a buffer for what each op gives
-  double unshared_bytes = 0.0;  // graphs of their own for each chunk
+  int n_subgraphs = 0;        // counts the subgraphs of the blocks
+  int n_shared = 0;           // counts those that all chunks share
+  double model_bytes = 0.0;   // the bytes of all weights, in 8 bits
+  double weight_bytes = 0.0;  // the bytes of the products' weights
+  // The bytes of one chunk's buffers: one for each op's output.
+  double buffer_bytes = 0.0;
+  double unshared_bytes = 0.0;  // the bytes where each chunk has graphs of its own
   double shared_bytes = 0.0;
-  double shadow_bytes = 0.0;  // float rows of hot channels
+  double shadow_bytes = 0.0;  // the bytes of hot channels' float rows
 
   double saved_bytes() const { return unshared_bytes - shared_bytes; }
   double total_bytes() const { return model_bytes + buffer_bytes + shadow_bytes; }

@@ -20,7 +20,7 @@ prepare::Options npu_options(const std::string& folder, const std::string& model
 
 namespace {
 
-// One processor alone needs no graphs of one length, so that nothing of its prompts is padded.
+// One processor alone needs no graphs of a fixed length, so nothing of its prompts is padded.
 int chunk_of(const NpuRun& run) {
   constexpr int kMostTokens = 512;
   if (!run.step) {
@@ -31,7 +31,7 @@ int chunk_of(const NpuRun& run) {
   return *run.step == NpuStep::kNaive ? run.n_prompt : kNpuChunk;
 }
 
-// Returns which share of the products' weights in the blocks a lane multiplies with.
+// Returns the share of the weights of the blocks' products that a lane multiplies with.
 double share_on(const engine::Engine& engine, int lane) {
   const plan::Plan& plan = engine.plan();
   const plan::Shape chunk = {plan::Phase::kPrompt, plan.chunk()};

@@ -1,4 +1,4 @@
-// Runs of llm.npu, and of what it is compared with, on virtual phones; each is made once.
+// Runs llm.npu, and what it is compared with, on virtual phones. Each run is made once.
 #pragma once
 
 #include <map>
@@ -15,8 +15,8 @@ using lanes::Processor;
 using prepare::NpuStep;
 
 struct NpuModel {
-  const char* published;  // as the paper names it
-  const char* known;      // as this program does
+  const char* published;  // the paper's name
+  const char* known;      // this program's name
 };
 inline constexpr NpuModel kNpuModels[] = {{"Qwen1.5-1.8B", "qwen1.5-1.8b"},
                                           {"Gemma-2B", "gemma-2b"},
@@ -25,30 +25,31 @@ inline constexpr NpuModel kNpuModels[] = {{"Qwen1.5-1.8B", "qwen1.5-1.8b"},
                                           {"Mistral-7B", "mistral-7b"}};
 
 struct NpuRun {
-  std::string model;  // a known one
+  std::string model;  // names a known model
   int n_prompt = 0;
-  // How far the ablation goes; none: all on the first lane.
+  // Says how far the ablation goes; none: all runs on the first lane.
   std::optional<NpuStep> step = NpuStep::kOutOfOrder;
   int prune = 85;
   std::string phone = "8gen3";
   std::vector<Processor> processors = {Processor::kCpu, Processor::kNpu};
-  std::optional<plan::Order> order = std::nullopt;  // other than that of the step
+  std::optional<plan::Order> order = std::nullopt;  // none: the order of the step
   bool has_square_shapes = true;
-  bool has_memory_limit = true;  // of the NPU (N9)
+  bool has_memory_limit = true;  // says that the NPU's memory is limited (N9)
 
   auto operator<=>(const NpuRun&) const = default;
 };
 
 struct NpuResult {
   measure::SimulatedRate prefill;
-  double step_s = 0.0;     // of generating one token behind the prompt
-  double npu_busy = 0.0;   // share of the prompt's time; 0 without an NPU
-  double npu_share = 1.0;  // of the bytes of products that were to run there, those that do
+  double step_s = 0.0;    // the time to generate one token behind the prompt
+  double npu_busy = 0.0;  // the share of the prompt's time; 0 without an NPU
+  // the share that the NPU runs of the bytes of products that were to run there
+  double npu_share = 1.0;
 };
 
 class NpuRuns {
  public:
-  // `constants` stand in place of those of the phones' files.
+  // `constants` replace those of the phones' files.
   explicit NpuRuns(std::string folder, std::vector<plan::ConstantChoice> constants = {})
       : folder_(std::move(folder)), constants_(std::move(constants)) {}
   const NpuResult& result(const NpuRun& run);
@@ -59,8 +60,8 @@ class NpuRuns {
   std::map<NpuRun, NpuResult> known_;
 };
 
-// A model with the system of the paper, all of it, on the cores and the NPU of the 8 Gen 3; nothing
-// is computed.
+// Returns a model with the whole system of the paper on the cores and the NPU of the 8 Gen 3;
+// nothing is computed.
 prepare::Options npu_options(const std::string& folder, const std::string& model);
 
 // The chunk length of the paper.

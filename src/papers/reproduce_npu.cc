@@ -18,10 +18,10 @@ namespace {
 constexpr const char* kAblated[] = {"qwen1.5-1.8b", "gemma-2b", "llama-2-7b"};
 constexpr int kAblationTokens = 512;  // Figure 19
 constexpr const char* kEngines[] = {"MLC", "llama.cpp", "MNN", "TFLite"};
-constexpr int kPromptSamples = 8;  // of the range of lengths of a task
-// Constants that no row fixes, and that much hangs on.
+constexpr int kPromptSamples = 8;  // are taken from the range of a task's lengths
+// Names constants that no row fixes, and that much depends on.
 constexpr std::string_view kDeclared[] = {"cpu.vector_gflops", "cpu.launch_us", "npu.int8_tops"};
-constexpr double kNoLimitGb = 1000.0;  // of an NPU that holds any model
+constexpr double kNoLimitGb = 1000.0;  // lets an NPU hold any model
 
 const char* known_of(std::string_view text) {
   for (const NpuModel& name : kNpuModels) {
@@ -35,14 +35,15 @@ bool is_of_table5(const plan::PublishedRow& row) {
   return row.paper == "llm.npu" && row.where == "Table 5" &&
          row.what.find(": end to end") != std::string::npos;
 }
-// Cells that the paper contradicts itself, and figures taken from another paper.
+// Says why a row does not count: the paper contradicts the cell itself, or took the figure from
+// another paper. Empty: it counts.
 std::string why_not_counted(const plan::PublishedRow& row) {
   if (row.note.find("K4") != std::string::npos) return "contradicts the paper's own cells (K4)";
   if (row.what.starts_with("PowerInfer-V2")) return "copied there from another paper";
   return {};
 }
 
-// The task of a row: "LongBench 2wiki" behind the model's name.
+// Returns the task of a row: "LongBench 2wiki" behind the model's name.
 std::string task_of(const plan::PublishedRow& row) {
   const size_t begin = row.configuration.find(", ") + 2;
   return row.configuration.substr(begin, row.configuration.find(", prompt") - begin);
@@ -72,7 +73,7 @@ class Reproduction {
     }
   };
 
-  // The mean over prompts of a task, as the paper's cells are (section 4.1).
+  // Returns the mean over prompts of a task, which the paper's cells are too (section 4.1).
   Cell cell(const std::string& known, const TaskLengths& lengths, NpuRun run = {}) {
     Cell mean;
     run.model = known;
@@ -85,7 +86,7 @@ class Reproduction {
     return mean;
   }
 
-  // What a figure would be if the NPU's memory had no limit, where it has an effect (N9).
+  // Says what a figure would be if the NPU's memory had no limit, where that changes it (N9).
   std::string limit_text(const char* known, const TaskLengths& lengths, const std::string& name) {
     NpuRun run;
     run.model = known;
@@ -117,10 +118,10 @@ class Reproduction {
     }
   }
 
-  // The other engines as published, ours simulated.
+  // How many times as fast ours is as another engine: the other as published, ours simulated.
   struct Speedup {
     double times;
-    bool counts;  // the paper does not contradict it
+    bool counts;  // false where the paper contradicts the figure
   };
   std::vector<Speedup> speedups(std::string_view task, std::string_view engine) {
     std::vector<Speedup> all;
@@ -133,7 +134,7 @@ class Reproduction {
     }
     return all;
   }
-  // Over all tasks and engines.
+  // Returns the speedups over all tasks and engines that count.
   std::vector<double> counted_speedups() {
     std::vector<double> all;
     std::set<std::string> tasks;
@@ -150,7 +151,7 @@ class Reproduction {
     return all;
   }
 
-  // Each stands beside published rows as phones/simulated/llm.npu.json says.
+  // Adds the figures that stand beside published rows as phones/simulated/llm.npu.json says.
   void add_figures_of_speedups() {
     const auto of_task = [this](const plan::FigureCall& call) {
       std::vector<Speedup> all = speedups(call.text("task"), call.text("engine"));
@@ -163,7 +164,7 @@ class Reproduction {
     figures_.add("models of a task", {"task", "engine"}, [=](const plan::FigureCall& call) {
       return static_cast<double>(of_task(call).size());
     });
-    // The geometric mean over the models.
+    // This figure is the geometric mean over the models.
     figures_.add("mean speedup of a task", {"task", "engine"}, [=](const plan::FigureCall& call) {
       const std::vector<Speedup> all = of_task(call);
       double log_sum = 0.0;
@@ -180,7 +181,7 @@ class Reproduction {
     });
   }
 
-  // Figures about a task whose lengths a row prints, with the floats on the CPU or on the GPU.
+  // Adds figures about a task whose lengths a row prints, with the floats on the CPU or on the GPU.
   void add_figures_of_tasks() {
     const auto lengths_of = [this](const plan::FigureCall& call) {
       return task_lengths(rows_.row_of(call.text("lengths of")));
@@ -206,7 +207,7 @@ class Reproduction {
                  [=](const plan::FigureCall& call) { return lengths_of(call).output; });
   }
 
-  // What the paper says in words.
+  // Adds the orderings that the paper states in words.
   void add_orderings_of_steps() {
     const auto rate = [&](int n_prompt) {
       return runs_.result({"internlm-1.8b", n_prompt}).prefill.tokens_per_s();
@@ -244,7 +245,7 @@ class Reproduction {
                               why_not_counted(other).empty();
         if (!is_rival) continue;
         for (const plan::PublishedValue& value : row->values) {
-          if (value.name == "decode") continue;  // of the CPU, whoever asks
+          if (value.name == "decode") continue;  // every system decodes on the CPU
           for (const plan::PublishedValue& theirs : other.values) {
             if (theirs.name != value.name || !theirs.value || !value.value) continue;
             rows_.add_ordering(fmt::format("{} against {}: {}, {}", row->id, other.id, value.name,

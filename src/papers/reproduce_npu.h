@@ -1,5 +1,5 @@
-// The test rows of llm.npu on the virtual phone (V3, N12): what the paper prints of whole prompts,
-// of its ablation and of its scheduling. Nothing is fitted to them.
+// Simulates the test rows of llm.npu on the virtual phone (V3, N12): what the paper prints of whole
+// prompts, of its ablation and of its scheduling. Nothing is fitted to them.
 #pragma once
 
 #include <string>
@@ -11,15 +11,15 @@ namespace troika::papers {
 // The folder must outlive the report, whose rows point into it.
 TestReport simulate_llm_npu(const PhoneFolder& folder,
                             const std::vector<plan::ConstantChoice>& constants = {});
-// What constants that no row fixes would change: the report with the ends of their ranges; and with
-// an NPU that holds any model.
+// Says how the report changes with a constant that no row fixes, at an end of its range, or with an
+// NPU that holds any model.
 struct Sensitivity {
   std::string text;  // "cpu.vector_gflops=100"
   double median_of_values = 0.0, median_of_prompts = 0.0, median_of_all = 0.0;
   OrderingCount orderings;
 };
 std::vector<Sensitivity> sensitivities_of_llm_npu(const PhoneFolder& folder);
-// A report of a folder that is gone would point to nothing.
+// This is deleted because the report would point into a folder that is gone.
 TestReport simulate_llm_npu(PhoneFolder&& folder) = delete;
 
 }  // namespace troika::papers

@@ -16,14 +16,15 @@ namespace {
 
 constexpr double kGiga = 1e9, kMega = 1e6;
 constexpr double kFloatBytes = 4.0, kHalfBytes = 2.0;
-// "1-2K tokens" of context (section 1), the middle. The paper prints no length of an answer:
-// assumed.
+// The prompt is the middle of "1-2K tokens" of context (section 1). The paper prints no length of
+// an answer, so 200 is assumed.
 constexpr int kPrompt = 1500, kOutput = 200;
 
 struct ModelName {
-  const char* published;  // of Table 3
+  const char* published;  // the name in Table 3
   const char* known;
-  const char* accepted;  // whose row of Table 4 stands for it: its own, or its family's nearest
+  // The model whose row of Table 4 stands for this one: itself, or the nearest of its family
+  const char* accepted;
 };
 constexpr ModelName kModels[] = {{"Q-0.5B", "qwen2.5-0.5b", "Q-1.5B"},
                                  {"Q-1.5B", "qwen2.5-1.5b", "Q-1.5B"},
@@ -33,10 +34,12 @@ constexpr const char* kK70 = "8gen3";
 constexpr const char* kOnePlus13 = "8elite";
 
 struct Column {
-  const char* begin;  // of `what`, behind "per-token latency, "
+  // What the row's `what` begins with, behind "per-token latency, ".
+  const char* begin;
   const char* name;
   SdSystem system;
-  bool looks_computed = false;  // K18: from other columns, so that it does not count
+  // The paper seems to have computed it from other columns, so that it does not count (K18)
+  bool looks_computed = false;
 };
 constexpr Column kColumns[] = {
     {.begin = "NPU vanilla", .name = "NPU", .system = SdSystem::kNpu},
@@ -85,7 +88,7 @@ class Reproduction {
   }
 
  private:
-  // Accepted tokens as published for a model and a task.
+  // Returns the row of accepted tokens that is published for a model and a task.
   const plan::PublishedRow& acceptance(const std::string& model, const std::string& task) const {
     for (const plan::PublishedRow& row : folder_.published) {
       if (row.paper == "sd.npu" && row.where == "Table 4" &&
@@ -111,7 +114,7 @@ class Reproduction {
                     const char* task_name = "summary") {
     return runs_.request(model.known, phone, system, task(model, task_name));
   }
-  // What else a reader of a row of Table 3 should know.
+  // Says what else a reader of a row of Table 3 should know.
   static std::string remark(const ModelName& model, const SdRequest& r) {
     std::string text;
     if (r.more_if_behind_s > 0.0) {
@@ -124,8 +127,8 @@ class Reproduction {
     return text;
   }
 
-  // The prompt counts: section 4.2 prints as speedups per token what section 1 prints as end to
-  // end.
+  // Adds Table 3. The prompt counts in its times, because section 4.2 prints as speedups per token
+  // what section 1 prints as end to end.
   void add_table3() {
     std::vector<std::tuple<const plan::PublishedRow*, std::string, const char*, double>> counted;
     for (const plan::PublishedRow& row : folder_.published) {
@@ -170,7 +173,7 @@ class Reproduction {
     }
   }
 
-  // Each stands beside published rows as phones/simulated/sd.npu.json says.
+  // Adds the figures that stand beside published rows as phones/simulated/sd.npu.json says.
   void add_figures() {
     const auto of_request = [&](const char* name, auto figure_of) {
       figures_.add(name, {"model", "phone", "system", "task"},
@@ -209,7 +212,7 @@ class Reproduction {
     of_prompt("prompt tokens", [](Text, Text) { return double{kPrompt}; });
   }
 
-  // Likewise.
+  // Adds the figures of memory that phones/simulated/sd.npu.json names.
   void add_figures_of_memory() {
     const auto add = [&](const char* name, auto figure_of) {
       figures_.add(name, {"model"}, [this, figure_of](const plan::FigureCall& call) {
@@ -234,7 +237,7 @@ class Reproduction {
     });
   }
 
-  // What the paper says in words.
+  // Adds the orderings that the paper states in words.
   void add_orderings() {
     const std::string model = kModels[1].known;
     const auto prompt_s = [&](const char* phone) {
@@ -249,15 +252,15 @@ class Reproduction {
                        prompt_s(kK70) > 1.001 * prompt_s(kK60));
   }
 
-  // Bytes. Weights of products in 8 bits, the embedding in floats beside them, a buffer for what
-  // each op gives.
+  // Bytes of weights of products in 8 bits, of the embedding in floats beside them, and of a buffer
+  // for each op's output.
   struct Memory {
     double weights = 0.0, embedding = 0.0, block = 0.0;
     double buffers_per_row = 0.0, cache = 0.0, logits_row = 0.0, draft_model = 0.0;
     double buffers(int n_rows) const { return buffers_per_row * n_rows; }
     double vanilla() const { return weights + embedding + buffers(kSdOneShape) + cache; }
-    // Logits of as many rows as the head takes at once; of each position a few likely tokens and
-    // how likely they are.
+    // Returns the bytes of logits of as many rows as the head takes at once, and, for each
+    // position, of a few likely tokens and their probabilities.
     double calibration() const {
       constexpr double kLikely = 8.0, kNodeBytes = 16.0;
       return logits_row * kSdStepShape + kPrompt * kLikely * kNodeBytes;
@@ -277,7 +280,7 @@ class Reproduction {
       memory.weights += n;
       if (op.layer == 0) memory.block += n;
       if (op.layer == model::kNone) {
-        memory.embedding = n * kFloatBytes;  // of the head's size
+        memory.embedding = n * kFloatBytes;  // the embedding has the head's size
         memory.logits_row = weight.n_rows * kFloatBytes;
         memory.draft_model = n * kHalfBytes;
       }
@@ -294,8 +297,8 @@ class Reproduction {
     return memory;
   }
 
-  // Measured on another machine, so an input; beside it what it comes to on the phone, with steps
-  // on either lane.
+  // Adds Table 4. It was measured on another machine and is an input; beside it stand the speeds
+  // that follow on the phone, with steps on either lane.
   void add_table4() {
     for (const plan::PublishedRow& row : folder_.published) {
       if (row.paper != "sd.npu" || row.where != "Table 4") continue;
@@ -338,7 +341,7 @@ TimelineTitle trace_layout_switch(const PhoneFolder& folder, Trace* trace) {
   constexpr int kTokens = 4 * kSdPromptShape;
   constexpr const char* kModel = "qwen2.5-1.5b";
   SdRuns runs(folder.path);
-  // The paper's example has two chunks; two here are over before all blocks are loaded.
+  // The paper's example has two chunks, but here two chunks end before all blocks are loaded.
   runs.switched_prompt(kModel, kK60, kTokens, schedule::Layout::kPrompt, trace);
   return {
       fmt::format("{}: blocks change their layout during a prompt of {} tokens", kModel, kTokens),

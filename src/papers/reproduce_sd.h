@@ -1,5 +1,5 @@
-// The test rows of sd.npu on virtual phones (V3, D1, D6): time per token and its ablation, shares,
-// energy, memory. Acceptance is an input, as published; nothing is fitted.
+// Simulates the test rows of sd.npu on virtual phones (V3, D1, D6): time per token and its
+// ablation, shares, energy, memory. The published acceptance is an input; nothing is fitted.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@ namespace troika::papers {
 TestReport simulate_sd_npu(const PhoneFolder& folder);
 TestReport simulate_sd_npu(PhoneFolder&& folder) = delete;
 
-// The rows of such a trace: the phone's lanes, the blocks, named by the graphs that compute them,
-// and the loads.
+// Names the rows of a trace of changing layouts: the phone's lanes, the blocks, named by the graphs
+// that compute them, and the loads.
 inline const std::vector<std::string> kLayoutSwitchRows = {"cpu", "npu", "blocks", "flash"};
-// A prompt of four chunks during which graphs of blocks change. Returns what to call the picture.
-// REQUIRES: the trace has those rows.
+// Traces a prompt of four chunks during which graphs of blocks change. Returns what to call the
+// picture. REQUIRES: the trace has the rows of kLayoutSwitchRows.
 TimelineTitle trace_layout_switch(const PhoneFolder& folder, Trace* trace);
 
 }  // namespace troika::papers

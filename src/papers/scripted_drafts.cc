@@ -19,7 +19,7 @@ void ScriptedDrafts::propose(int most, draft::Tree* tree) {
   if (n <= 0) return;
   drafts_(n);
   due_ += accepted_ - 1.0;
-  // Rounded, so that means of a few verifications are near.
+  // Rounding keeps means of a few verifications near the wanted one.
   const int n_right = std::clamp(static_cast<int>(std::lround(due_)), 0, n);
   due_ -= n_right;
   std::vector<draft::Token> chain(static_cast<size_t>(n), right_ + 1);

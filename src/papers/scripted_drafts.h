@@ -1,5 +1,5 @@
-// Drafts of which as many are right as a paper says (D6): chains of guesses, so that verifying them
-// takes what it takes, on a phone that computes no values.
+// Makes drafts of which as many guesses are right as a paper says (D6), on a phone that computes no
+// values. They are chains of guesses, so that verifying them takes the time of real ones.
 #pragma once
 
 #include <functional>
@@ -10,10 +10,10 @@ namespace troika::papers {
 
 class ScriptedDrafts : public draft::Source {
  public:
-  // `accepted`: tokens of a verification on average, the one behind the draft counted, of drafts of
-  // so many guesses. What a right guess is: the token that the sampler chooses of equal logits.
-  // `drafts` is told of each draft before it is made: how many guesses it has.
-  // REQUIRES: 1 <= accepted <= n_drafts + 1.
+  // A verification of a draft of n_drafts guesses gives `accepted` tokens on average, with the
+  // token behind the draft. `right` is a right guess: the token that the sampler chooses of equal
+  // logits. `drafts` is told, before each draft is made, how many guesses it has. REQUIRES: 1 <=
+  // accepted <= n_drafts + 1.
   ScriptedDrafts(int n_drafts, double accepted, draft::Token right,
                  std::function<void(int n_drafts)> drafts);
 
@@ -27,7 +27,8 @@ class ScriptedDrafts : public draft::Source {
   double accepted_;
   draft::Token right_;
   std::function<void(int)> drafts_;
-  double due_ = 0.0;  // right guesses that the drafts so far have not had
+  // Counts right guesses that are due but that drafts so far have not had.
+  double due_ = 0.0;
 };
 
 }  // namespace troika::papers

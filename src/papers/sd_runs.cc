@@ -17,7 +17,7 @@ constexpr int kMostTokens = 4096;
 constexpr size_t kCpuLane = 0;
 constexpr double kUsPerS = 1e6, kUsPerMs = 1e3;
 
-// All positions of a prompt calibrate drafts.
+// Lets all positions of a prompt calibrate drafts.
 class Everything : public engine::PromptObserver {
  public:
   bool wants(int) const override { return true; }
@@ -60,7 +60,7 @@ struct SdRuns::Machine {
     const lanes::PhoneUse end = phone().use();
     return {(end.now_us - start.now_us) / kUsPerS, phone().energy_j(start, end)};
   }
-  // Which tokens makes no difference to the time.
+  // Reads a prompt. Which tokens it has makes no difference to the time.
   void read(int n_tokens, engine::PromptObserver* observer = nullptr) {
     session.truncate(0);
     session.prefill(std::vector<cache::Token>(static_cast<size_t>(n_tokens), 0), nullptr, observer);
@@ -70,8 +70,8 @@ struct SdRuns::Machine {
     phone().finish_background(kCpuLane);
   }
 
-  // The draft model's next tokens, behind a text of n_known. Its guesses that were right are in its
-  // cache; the model's own token behind them is not.
+  // Makes the draft model's next guesses, behind a text of n_known tokens. Its cache holds those of
+  // its guesses that were right, but not the token that the large model put behind them.
   void guess(size_t n_known, int n_drafts) {
     session.truncate(static_cast<int>(n_known) - 1);
     for (int i = 0; i < n_drafts; ++i) {
@@ -102,9 +102,9 @@ std::unique_ptr<draft::Drafter> scripted_drafter(double n_accepted, draft::Token
 SdRuns::SdRuns(std::string phones) : phones_(std::move(phones)) {}
 SdRuns::~SdRuns() = default;
 
-// Floats on the CPU (footnote 2 of the paper). Whole passes were measured for the stack of steps,
-// so what it takes to hand over is in its rates. Chunks of 256 run as [75] runs them, which is
-// llm.npu (section 3.1), with the kernels of its backend (section 4.1).
+// Sets up the software. Floats are computed on the CPU (footnote 2 of the paper). Whole passes were
+// measured for the stack of steps, so its rates contain handovers. Chunks of 256 run as [75] runs
+// them, which is llm.npu (section 3.1), with the kernels of its backend (section 4.1).
 prepare::Options SdRuns::options_of(const std::string& model, const std::string& phone,
                                     const Software& software) const {
   prepare::Options options;
@@ -173,7 +173,7 @@ double SdRuns::whole_load_s(const std::string& model, const std::string& phone) 
 
 SdRequest SdRuns::request(const std::string& model, const std::string& phone,
                           const SdSystem& system, const SdTask& task) {
-  // Only what the system looks at, so that tasks which differ in nothing else are one.
+  // The key has only what the system looks at, so that tasks which differ in nothing else are one.
   SdTask seen{task.n_prompt, task.n_output, 1.0, 1.0};
   if (system.drafts == SdDrafts::kRetrieved) seen.retrieved_accepted = task.retrieved_accepted;
   if (system.drafts == SdDrafts::kCalibrated) seen.calibrated_accepted = task.calibrated_accepted;

@@ -1,6 +1,6 @@
-// The systems that sd.npu compares, on virtual phones: what a request costs with each (D1, D3, D6).
-// Each is an engine and a session as everywhere, whose time is modelled. How many draft tokens are
-// accepted is not simulated: the published figure stands in the task.
+// Runs the systems that sd.npu compares on virtual phones: what a request costs with each (D1, D3,
+// D6). Each is an engine and a session as everywhere, whose time is modelled. How many draft tokens
+// are accepted is not simulated: the task has the published figure.
 #pragma once
 
 #include <map>
@@ -13,18 +13,19 @@
 
 namespace troika::papers {
 
-// Where drafts come from.
+// Says where drafts come from.
 enum class SdDrafts {
   kNone,
-  kRetrieved,   // found in the text: lookup (PLD), a suffix automaton (SAM)
-  kCalibrated,  // the same, with what the prompt's logits say, and rejected drafts reused
-  kModel,       // a smaller model: EAGLE, as the paper simulates it
+  kRetrieved,   // finds them in the text: lookup (PLD), a suffix automaton (SAM)
+  kCalibrated,  // finds them so too, with what the prompt's logits say, and reuses rejected drafts
+  kModel,       // takes them of a smaller model: EAGLE, as the paper simulates it
 };
 
-// Every system runs prompts on the NPU (section 4.1).
+// One system. Every system runs prompts on the NPU (section 4.1).
 struct SdSystem {
-  bool is_on_cpu = false;       // its steps
-  bool has_two_graphs = false;  // of the NPU, for prompts and for steps: +G
+  bool is_on_cpu = false;  // says where steps run
+  // The NPU has a graph for prompts and one for steps: the paper's +G.
+  bool has_two_graphs = false;
   SdDrafts drafts = SdDrafts::kNone;
 
   auto operator<=>(const SdSystem&) const = default;
@@ -46,13 +47,14 @@ inline constexpr SdSystem SdSystem::kOurs{.has_two_graphs = true, .drafts = SdDr
 struct SdTask {
   int n_prompt = 0;
   int n_output = 0;
-  double retrieved_accepted = 1.0;  // tokens of a verification, the one behind the draft counted
+  // Counts tokens of a verification, with the one behind the draft
+  double retrieved_accepted = 1.0;
   double calibrated_accepted = 1.0;
 
   auto operator<=>(const SdTask&) const = default;
 };
 
-// Tokens of a verification; 1 without drafts.
+// Returns the tokens of a verification; 1 without drafts.
 double accepted_tokens(const SdSystem& system, const SdTask& task);
 
 struct PhoneCost {
@@ -67,11 +69,11 @@ struct PhoneCost {
 };
 
 struct SdRequest {
-  PhoneCost prompt;  // until steps may begin
-  PhoneCost steps;   // the whole answer
-  int n_passes = 0;  // of it
-  // How much longer it would take if the calibration stood in a row behind the prompt, which is the
-  // other way to read the paper (K16).
+  PhoneCost prompt;  // lasts until steps may begin
+  PhoneCost steps;   // are those of the whole answer
+  int n_passes = 0;  // counts the answer's passes
+  // The time that the request would take on top if the calibration ran behind the prompt, which is
+  // the other way to read the paper (K16).
   double more_if_behind_s = 0.0;
 
   double seconds() const { return prompt.seconds + steps.seconds; }
@@ -81,47 +83,50 @@ struct SdRequest {
 
 // A prompt during which graphs changed.
 struct SwitchedPrompt {
-  double prompt_s = 0.0;    // up to its end
-  double finished_s = 0.0;  // until all blocks have the graphs of steps too
-  int n_switched = 0;       // of them when the prompt ended
+  double prompt_s = 0.0;    // is the time to its end
+  double finished_s = 0.0;  // is the time until all blocks have the graphs of steps too
+  int n_switched = 0;       // counts blocks that had them when the prompt ended
 };
 
-// The paper's graph for both phases, if there is only one ("32" is printed, which does not compute:
-// the middle of 96 to 128, K15), and those for prompts and for steps (sections 2.3 and 3.2).
+// The paper's graph for both phases, if there is only one, and those for prompts and for steps
+// (sections 2.3 and 3.2). For the one graph "32" is printed, which does not compute; 112 is the
+// middle of 96 to 128 (K15).
 inline constexpr int kSdOneShape = 112, kSdPromptShape = 256, kSdStepShape = 32;
-// Rows of a verification: drafts of SAM are shorter than 8 in 75 % of cases (section 1), which for
-// lengths that fall off geometrically is a mean of 5.3, and the root. They are not rounded up to a
-// graph: what the passes of this stack take was measured over the length of the draft (Figure 6).
+// The rows of a verification: the root and a mean of 5.3 guesses. Drafts of SAM are shorter than 8
+// in 75 % of cases (section 1), which gives this mean if lengths fall off geometrically. Rows are
+// not rounded up to a graph: what the passes of this stack take was measured over the length of the
+// draft (Figure 6).
 inline constexpr int kSdRows = 6;
 inline constexpr double kEagleAccepted = 5.5;  // df013
 
 class SdRuns {
  public:
-  // `phones` is their folder.
+  // `phones` is the folder of the virtual phones.
   explicit SdRuns(std::string phones);
   ~SdRuns();
 
-  // Throws Error for what is not known.
+  // Throws Error for a model or a phone that is not known.
   SdRequest request(const std::string& model, const std::string& phone, const SdSystem& system,
                     const SdTask& task);
-  // `now`: the layout that all blocks have when the prompt begins; behind an answer the step's.
+  // `now` is the layout that all blocks have when the prompt begins; behind an answer it is that of
+  // steps.
   SwitchedPrompt switched_prompt(const std::string& model, const std::string& phone, int n_prompt,
                                  schedule::Layout now = schedule::Layout::kPrompt,
                                  Trace* trace = nullptr);
-  // All blocks one after the other, without computing meanwhile.
+  // Returns the time to load all blocks one after the other, without computing meanwhile.
   double whole_load_s(const std::string& model, const std::string& phone);
-  // Chunks of so many tokens, one of the three lengths above, without a change of graphs.
+  // Runs chunks of `shape` tokens, one of the three lengths above, without a change of graphs.
   PhoneCost prompt(const std::string& model, const std::string& phone, int n_prompt, int shape);
-  // With graphs that change.
+  // Returns an engine with graphs that change.
   const engine::Engine& engine(const std::string& model, const std::string& phone);
 
  private:
-  // Which software runs a model.
+  // Says which software runs a model.
   struct Software {
     int chunk = kSdPromptShape;
-    bool is_on_cpu = false;  // steps
+    bool is_on_cpu = false;  // says where steps run
     bool has_switch = false;
-    bool is_draft_model = false;  // one block and the head
+    bool is_draft_model = false;  // says that the model is one block and the head
     auto operator<=>(const Software&) const = default;
   };
   struct Machine;

@@ -14,7 +14,7 @@ namespace {
 // Published figures whose logarithms differ by less stand for no order.
 constexpr double kTie = 0.05;
 constexpr double kClose = 2.0;
-// Stands for what a row says that is no number.
+// Stands for a row's text that is no number.
 const plan::PublishedValue kNoNumber;
 
 template <typename Counts>

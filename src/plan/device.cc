@@ -23,7 +23,7 @@ bool is_number(std::string_view text) {
   int number = 0;
   const char* const end = text.data() + text.size();
   const std::from_chars_result result = std::from_chars(text.data(), end, number);
-  // Zeros before a number would make two texts of one device.
+  // Zeros before a number would make two texts for one device.
   return result.ec == std::errc() && result.ptr == end && number >= 0 && number < kMostDevices &&
          (text.size() == 1 || text[0] != '0');
 }

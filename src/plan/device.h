@@ -1,4 +1,5 @@
-// Kinds of lanes that are no cores: processors that a driver runs, found when the program runs.
+// Describes the lanes that are no cores: processors that a driver runs, found when the program
+// runs.
 #pragma once
 
 #include <functional>
@@ -11,30 +12,33 @@
 namespace troika::plan {
 
 struct DeviceKind {
-  const char* name;     // of a lane's `kind`
-  const char* meaning;  // of what stands behind its colon, for people
-  bool is_numbered;     // devices are counted from 0; else they have names
+  const char* name;     // stands in a lane's `kind`
+  const char* meaning;  // says to people what stands behind the colon of a lane's text
+  bool is_numbered;     // says that devices are counted from 0; else they have names
 };
 
-// All that a plan may name. Whether this program can make such a lane is for machines/ to say.
+// Returns all kinds that a plan may name. Whether this program can make such a lane is for
+// machines/ to say.
+// Lists all kinds that a plan may name. Whether this program can make such a lane is for machines/
+// to say.
 std::span<const DeviceKind> device_kinds();
-// Returns null where a kind is no device's.
+// Returns null where `name` is no device's kind.
 const DeviceKind* device_kind(std::string_view name);
 std::string device_kind_names();  // "opencl, openvino"
 
 // Calls `fail` with the end of a sentence where the lane's kind or device makes no sense.
 void check_device(const HostLane& lane, const std::function<void(const std::string&)>& fail);
 
-// Understands KIND:DEVICE or KIND:DEVICE@CORE,CORE; the cores are those of the driver's threads.
-// Cores are left as text, empty where there are none.
+// A lane's text, taken apart: KIND:DEVICE or KIND:DEVICE@CORE,CORE. The cores are those of the
+// driver's threads. They are left as text, which is empty where there are none.
 struct DeviceText {
   HostLane lane;
   std::string_view cores;
 };
 DeviceText device_from_text(std::string_view text);
 
-// Throws UsageError where a lane is a device, which cannot do what stands in `what`: "‹lanes›
-// opencl:0: WHAT".
+// Throws UsageError where a lane is a device, which cannot do what stands in `what`. The message
+// reads "‹lanes› opencl:0: WHAT".
 void refuse_devices(const std::vector<HostLane>& lanes, std::string_view what);
 
 }  // namespace troika::plan

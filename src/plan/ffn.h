@@ -1,4 +1,4 @@
-// How feed-forward blocks of a gate are computed in steps.
+// Says how feed-forward blocks that have a gate are computed in steps.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +11,19 @@ namespace troika::plan {
 struct Plan;
 
 enum class FfnForm : uint8_t {
-  kByOutput,     // every output is a row of the last matrix times all activations
-  kByNeuron,     // the sum of the columns of live neurons (P1): a numerics class of its own
-  kEveryNeuron,  // the same class with all neurons, live or not: its judge
+  kByOutput,     // computes each output as a row of the last matrix times all activations
+  kByNeuron,     // sums up the columns of live neurons (P1): a numerics class of its own
+  kEveryNeuron,  // computes as kByNeuron with all neurons, live or not, and so judges it
 };
 
 const char* ffn_form_name(FfnForm form);
 // Throws UsageError that lists the names.
 FfnForm ffn_form_from_name(std::string_view name);
 
-// What says which rows of the gate are computed (P3), a side file: the key of its content, and what
-// it takes.
+// The predictor that says which rows of the gate are computed (P3). It is kept in a side file.
 struct FfnPredictor {
-  uint64_t key = 0;  // 0: there is none, and all are
+  // The key of the side file's content. 0: there is no predictor, and all rows are computed.
+  uint64_t key = 0;
   int rank = 0;
   size_t bytes = 0;
 
@@ -31,10 +31,11 @@ struct FfnPredictor {
   bool operator==(const FfnPredictor&) const = default;
 };
 
-// Where gates are in blocks that have a predictor and read the neurons that live.
+// Says where the rows of gates are, in blocks that have a predictor and read live neurons from the
+// disk.
 enum class FfnGates : uint8_t {
-  kInMemory,   // beside the neurons: what is read is live
-  kInBundles,  // read with the neurons that the predictor names
+  kInMemory,   // gates stay in memory: only neurons that are live are read
+  kInBundles,  // gates are read with the neurons that the predictor names
 };
 const char* ffn_gates_name(FfnGates gates);
 // Throws UsageError that lists the names.
@@ -42,8 +43,8 @@ FfnGates ffn_gates_from_name(std::string_view name);
 
 struct FfnPlan {
   FfnForm form = FfnForm::kByOutput;
-  // By block: an activation of the gate less than this in magnitude counts as 0 (P12). Empty: only
-  // what is 0.
+  // One limit for each block: an activation of the gate that is less in magnitude counts as 0
+  // (P12). Empty: only an activation of 0 does.
   std::vector<float> thresholds = {};
   FfnPredictor predictor = {};
   FfnGates gates = FfnGates::kInMemory;  // changes no bit

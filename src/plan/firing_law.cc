@@ -18,7 +18,7 @@ std::vector<double> firing_shares(const FiringLaw& law, int n_neurons) {
     for (const double share : shares) sum += std::min(law.most, c * share);
     return sum / n_neurons;
   };
-  // The mean grows with c, up to that of neurons which all fire as often as any may.
+  // The mean grows with c, up to the mean of neurons that all fire as often as any may.
   double low = 0.0, high = 1e3;
   for (int i = 0; i < 60; ++i) {
     const double middle = (low + high) / 2.0;

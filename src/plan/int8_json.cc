@@ -15,11 +15,11 @@ namespace {
 constexpr int kMostChannels = 1 << 24;
 constexpr double kMostLoss = 1e30;
 
-// The shortest number that is this float.
+// Returns the shortest decimal number that is this float.
 double shortest(float value) { return std::stod(fmt::format("{}", value)); }
 
-// Four hexadecimal digits for each channel, a bfloat16 that is not below the value: a list of
-// numbers would fill screens.
+// Writes four hexadecimal digits for each channel: a bfloat16 that is not below the value. A list
+// of numbers would fill screens.
 std::string channels_to_text(const std::vector<float>& values) {
   std::string text;
   text.reserve(values.size() * 4);
@@ -59,7 +59,7 @@ Int8Input read_input(const JsonFields& fields) {
   input.largest = static_cast<float>(fields.number("largest", 0, FLT_MAX));
   input.limit = static_cast<float>(fields.positive("limit", FLT_MAX));
   input.limit_alone = static_cast<float>(fields.positive("limit_alone", FLT_MAX));
-  // A scale that a float cannot hold well would make zeros of everything.
+  // A scale that a float cannot hold well would make everything zero.
   constexpr float kSmallest = 1e-25f;
   if (input.limit < kSmallest) fields.fail("limit", "must be at least 1e-25");
   if (input.limit_alone < kSmallest) fields.fail("limit_alone", "must be at least 1e-25");

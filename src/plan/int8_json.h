@@ -1,4 +1,4 @@
-// The field "int8" of a plan file.
+// Writes and reads the field "int8" of a plan file.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,7 +9,7 @@
 namespace troika::plan {
 
 nlohmann::ordered_json to_json(const Int8Plan& int8);
-// `fields` is the object. Throws Error that names file and field.
+// Reads from the object that `fields` is. Throws Error that names file and field.
 Int8Plan read_int8(const JsonFields& fields);
 
 }  // namespace troika::plan

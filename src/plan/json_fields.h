@@ -1,4 +1,4 @@
-// Reading JSON files with messages that name the file and the field.
+// Reads JSON files, with messages that name the file and the field.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace troika::plan {
 
-// One object of a file, at a path such as "lanes[0]".
+// One object of a JSON file, at a path such as "lanes[0]".
 class JsonFields {
  public:
-  // The whole file: an object. Throws Error where the text is no JSON object. `advice` ends every
-  // message: a sentence that says what to do.
+  // Returns the whole file as one object. Throws Error where the text is no JSON object. `advice`
+  // ends every message: a sentence that says what to do.
   static JsonFields parse(const std::string& text, const std::string& file,
                           const std::string& advice = {});
 
@@ -30,16 +30,16 @@ class JsonFields {
   bool has(const char* key) const { return json_.contains(key); }
   int64_t integer(const char* key, int64_t lowest, int64_t highest) const;
   double number(const char* key, double lowest, double highest) const;
-  // A time or a rate: zero or less would make everything free.
+  // Reads a time or a rate, and refuses zero and less: they would make everything free.
   double positive(const char* key, double highest) const;
   bool flag(const char* key) const;
   std::string text(const char* key) const;
-  // The index of the text among the names that it may be.
+  // Returns the index of the field's text among the names that it may be.
   size_t one_of(const char* key, std::span<const char* const> names) const;
   std::vector<double> positives(const char* key, double highest) const;
   std::vector<int> integers(const char* key, int lowest, int highest) const;
 
-  // "FILE: 'lanes[0].cores' PROBLEM."
+  // Throws Error that reads "FILE: 'lanes[0].cores' PROBLEM."
   [[noreturn]] void fail(const char* key, const std::string& problem) const;
 
  private:

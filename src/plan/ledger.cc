@@ -14,7 +14,7 @@ namespace {
 struct OwnerInfo {
   const char* name;
   const char* key;
-  const char* advice;  // what makes it smaller; null: nothing that a user could say
+  const char* advice;  // what makes the entry smaller; null: nothing that a user could do
 };
 
 constexpr OwnerInfo kInfos[kOwners] = {
@@ -38,7 +38,7 @@ std::string megabytes(size_t bytes) {
 
 constexpr size_t kLargest = 3;
 
-// Those that take anything, the largest first.
+// Returns the owners that take anything, the largest first.
 std::vector<Owner> by_size(const Ledger& ledger) {
   std::vector<Owner> owners;
   for (int i = 0; i < kOwners; ++i) {
@@ -58,7 +58,7 @@ const char* owner_key(Owner owner) { return info_of(owner).key; }
 size_t Ledger::total_bytes() const {
   size_t total = 0;
   for (const size_t bytes : bytes_) {
-    // A context of any length may be asked for, and its bytes must not wrap around.
+    // A context of any length may be asked for, and the sum of bytes must not wrap around.
     total += std::min(bytes, std::numeric_limits<size_t>::max() - total);
   }
   return total;

@@ -1,5 +1,5 @@
-// One account of the bytes that a process keeps in memory, by who keeps them. `--memory` is its
-// limit. It counts what a run may touch at its longest shape and with a full context, before
+// Counts the bytes that a process keeps in memory, by who keeps them. `--memory` is their limit.
+// The ledger counts what a run may touch at its longest shape and with a full context, before
 // anything is taken, so that what does not fit is refused at the start and not in the middle.
 #pragma once
 
@@ -11,22 +11,23 @@
 namespace troika::plan {
 
 enum class Owner : uint8_t {
-  kProgram,   // what was resident before loading: code, libraries, whatever else the process does
-  kModel,     // tokenizer and description of the model
-  kWeights,   // tensors of the file, whether mapped or copied to the place of the map
-  kLayouts,   // copies that change their layout, in place of the file's (D1)
-  kPacked,    // copies for prompts, and what was measured to make them when they are needed
-  kNeurons,   // columns of feed-forward blocks that are computed by neuron (P1)
-  kChannels,  // weights of outliers' channels (N5)
-  kBuffers,   // values between ops, of all sets
-  kLanes,     // scratch of lanes: rows in another form, weights unpacked, parts of attention
-  kCache,     // keys and values of all tokens that sequences may have together
+  kProgram,  // holds what was resident before loading: code, libraries, whatever else the process
+             // does
+  kModel,    // tokenizer and description of the model
+  kWeights,  // holds tensors of the file, whether mapped or copied to the place of the map
+  kLayouts,  // holds weights whose layout changes, in place of the file's (D1)
+  kPacked,  // holds copies of weights for prompts, and the scales to make them when they are needed
+  kNeurons,   // holds columns of feed-forward blocks that are computed by neuron (P1)
+  kChannels,  // holds the weights that outliers meet, by channel (N5)
+  kBuffers,   // holds the values between ops, of all sets of buffers
+  kLanes,  // holds the scratch of lanes: rows in another form, weights unpacked, parts of attention
+  kCache,  // holds keys and values of all tokens that sequences may have together
 };
 inline constexpr int kOwners = 10;
 
-// What people call it: "keys and values".
+// Returns what people call the owner: "keys and values".
 const char* owner_name(Owner owner);
-// What scripts call it: "cache".
+// Returns what scripts call the owner: "cache".
 const char* owner_key(Owner owner);
 
 class Ledger {
@@ -37,16 +38,16 @@ class Ledger {
 
   bool is_limited() const { return limit_bytes_ != kUnlimited; }
   size_t limit_bytes() const { return limit_bytes_; }
-  // Takes the place of what stood there: an estimate gives way to what was taken.
+  // Replaces the owner's bytes: an estimate gives way to what was taken.
   void set(Owner owner, size_t bytes) { bytes_[static_cast<size_t>(owner)] = bytes; }
   size_t bytes(Owner owner) const { return bytes_[static_cast<size_t>(owner)]; }
   size_t total_bytes() const;
-  // What an owner may have beside all the others; 0 where they take more than there is.
+  // Returns what an owner may have beside all the others; 0 where they take more than the limit.
   size_t room_for(Owner owner) const;
-  // Throws Error, which names the largest entries and what would make them smaller, where the total
-  // exceeds the limit.
+  // Throws Error where the total exceeds the limit. It names the largest entries and what would
+  // make them smaller.
   void check() const;
-  // "weights 120.0 MB, keys and values 30.0 MB and values 8.1 MB": the three largest.
+  // Returns the three largest: "weights 120.0 MB, keys and values 30.0 MB and values 8.1 MB".
   std::string largest_text() const;
 
  private:

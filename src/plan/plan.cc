@@ -72,7 +72,7 @@ HandoverKind handover_from_name(std::string_view name) {
 int Plan::n_buffer_sets() const {
   if (lanes.size() == 1 || order == Order::kInOrder) return 1;
   const int most = order == Order::kLockStep ? 2 : chunks_in_flight;
-  // No more than a full context has.
+  // A full context has no more chunks than this.
   return std::max(1, std::min(most, (context + chunk() - 1) / chunk()));
 }
 
@@ -130,7 +130,7 @@ int Plan::whole_granules(int position, int n_prompt, int most) const {
 int Plan::class_at(int position, int n_prompt, int first) const {
   const int n_in_phase = n_prompt_phase(n_prompt);
   if (has_one_class() || position >= n_in_phase) return 0;
-  // All tokens of a tile are there, or it is dense.
+  // A tile is sparse only where all of its tokens are computed in this run; else it is dense.
   const int begin = position / kAttentionTile * kAttentionTile;
   const bool is_whole =
       !attention.goes_by_tile() || (begin >= first && begin + kAttentionTile <= n_in_phase);

@@ -71,7 +71,7 @@ std::vector<HostLane> read_lanes(const JsonFields& fields) {
   return lanes;
 }
 
-// Ascending, so that the smallest that holds a batch can be found.
+// Reads ascending row counts, so that the smallest that holds a batch can be found.
 std::vector<int> read_shapes(const JsonFields& fields, const char* key) {
   std::vector<int> shapes = fields.integers(key, 1, kMostTokens);
   if (shapes.empty()) fields.fail(key, "must hold at least one number of tokens");
@@ -148,7 +148,7 @@ nlohmann::ordered_json to_json(const PromptAttention& attention) {
   return json;
 }
 
-// The parts of sparse attention that are tasks, and the scales of their estimate.
+// Reads which lanes run the parts of sparse attention, and the scales of the estimate.
 void read_heads(const JsonFields& attention, int n_lanes, PromptAttention* read) {
   constexpr double kMostScale = 1e30;
   if (attention.has("buckets"))
@@ -163,7 +163,7 @@ void read_heads(const JsonFields& attention, int n_lanes, PromptAttention* read)
   }
 }
 
-// What the rest of the plan must fit.
+// Reads the plan's attention, which the rest of the plan must fit.
 void read_attention(const JsonFields& fields, Plan* plan) {
   const JsonFields attention = fields.object("attention");
   try {
@@ -233,7 +233,8 @@ void read_ffn(const JsonFields& fields, Plan* plan) {
   }
 }
 
-// Plans from before chunks could be in flight together say nothing of them.
+// Reads the order of chunks. Plans from before chunks could be in flight together say nothing of
+// it.
 void read_order(const JsonFields& fields, Plan* plan) {
   if (fields.has("order")) {
     try {
@@ -390,7 +391,7 @@ PlanFile plan_from_json(const std::string& text, const std::string& name) {
   plan.reuse_granule = static_cast<int>(fields.integer("reuse_granule", 1, kMostTokens));
   if (fields.has("int8")) plan.int8 = read_int8(fields.object("int8"));
   plan.output_shapes = read_shapes(fields, "output_shapes");
-  // Rests that are short are computed by one pass of a step.
+  // One pass of a step computes a short rest.
   plan.short_rest = static_cast<int>(fields.integer("short_rest", 0, plan.most_step_rows()));
   read_order(fields, &plan);
   const int n_lanes = static_cast<int>(plan.lanes.size());

@@ -8,21 +8,22 @@
 
 namespace troika::plan {
 
-// What a plan was made for. A plan made for another model or machine is not used silently.
+// Says what a plan was made for. A plan made for another model or machine is not used silently.
 struct PlanFor {
-  std::string model;         // name of the file, for people
-  uint64_t model_bytes = 0;  // size of the file
-  std::string model_hash;    // of its header: sizes, metadata, tensor descriptions
-  std::string machine;       // processor and number of cores
+  std::string model;         // names the file, for people
+  uint64_t model_bytes = 0;  // the file's size
+  std::string model_hash;    // hashes the file's header: sizes, metadata, tensor descriptions
+  std::string machine;       // names the processor and its number of cores
 
   bool operator==(const PlanFor&) const = default;
 };
 
-// How 'troika tune' came by a plan that it keeps for later runs.
+// Says how 'troika tune' came by a plan that it keeps for later runs.
 struct Tuned {
-  std::string when;       // "2026-11-22T22:15:00Z"
-  std::string program;    // version and kernels: another program's plan is not used by itself
-  std::string model_key;  // of the model's content
+  std::string when;  // "2026-11-22T22:15:00Z"
+  // Version and kernels of the program: another program's plan is not used unless asked for.
+  std::string program;
+  std::string model_key;  // is the key of the model's content
 
   bool operator==(const Tuned&) const = default;
 };
@@ -36,7 +37,8 @@ struct PlanFile {
 inline constexpr int kPlanVersion = 2;
 
 std::string to_json(const PlanFile& file);
-// `name` stands in messages. Throws Error that names file and field for whatever is not a plan.
+// Throws Error that names file and field for whatever is not a plan. `name` stands for the file in
+// messages.
 PlanFile plan_from_json(const std::string& text, const std::string& name);
 
 }  // namespace troika::plan

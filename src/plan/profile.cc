@@ -15,13 +15,13 @@ using model::OpKind;
 
 constexpr double kFloatBytes = 4.0;
 
-// Positions seen by all tokens together, when each sees those before it and itself.
+// Counts positions seen by all tokens together, when each token sees those before it and itself.
 double n_seen(const OpShape& shape) {
   const double n = shape.n_tokens;
   return n * shape.context - n * (n - 1.0) / 2.0;
 }
 
-// The name that the system gives the processor: "model name" on x86; elsewhere what there is.
+// Returns the processor's name as the system has it: "model name" on x86, elsewhere what there is.
 std::string cpu_name() {
   std::ifstream file("/proc/cpuinfo");
   std::string line;
@@ -66,7 +66,7 @@ double op_bytes(const OpShape& shape) {
     case OpKind::kLinear:
       return rows * k * element_bytes + kFloatBytes * n * (rows + k);
     case OpKind::kAttention:
-      // Keys and values of what is seen, read by each token anew.
+      // Each token reads the keys and values of the positions that it sees anew.
       return 2.0 * n_seen(shape) * k * element_bytes + kFloatBytes * n * (2.0 * rows + 2.0 * k);
     case OpKind::kEmbed:
       return n * rows * (element_bytes + kFloatBytes);

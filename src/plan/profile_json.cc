@@ -19,8 +19,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "troika-profile";
 constexpr uintmax_t kMostProfileBytes = 64u << 20;
-constexpr int kMostWidth = 1 << 26;          // rows, k: a product of two fits a double exactly
-constexpr int kMostProfileTokens = 1 << 24;  // tokens, context
+constexpr int kMostWidth = 1 << 26;  // limits rows and k: a product of two fits a double exactly
+constexpr int kMostProfileTokens = 1 << 24;  // limits tokens and context
 constexpr double kMostUs = 1e12;             // eleven days
 constexpr int kMostLanes = 1024;
 constexpr int64_t kMostBytes = 1'000'000'000'000'000'000;
@@ -157,7 +157,8 @@ void read_rates(const JsonFields& whole, int n_lanes, Profile* profile) {
   });
 }
 
-// Numbers are written to four digits: more would only pretend. Whole numbers stay whole.
+// Rounds to four digits: more would pretend to a precision that measurements lack. Whole numbers
+// stay whole.
 double rounded(double value) {
   if (value == 0.0 || !std::isfinite(value)) return value;
   const double unit = std::pow(10.0, 3.0 - std::floor(std::log10(std::abs(value))));
@@ -184,7 +185,7 @@ Json op_json(const OpTime& time) {
   return json;
 }
 
-// "name": [ a line for each item ]
+// Returns "name": [ a line for each item ].
 template <typename Items, typename ToJson>
 std::string list_text(const char* name, const Items& items, ToJson to_json) {
   std::string text = fmt::format("  \"{}\": [", name);

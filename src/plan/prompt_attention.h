@@ -1,4 +1,4 @@
-// How the queries of a prompt choose what they see.
+// Says how the queries of a prompt choose the positions that they see.
 #pragma once
 
 #include <span>
@@ -11,27 +11,27 @@
 namespace troika::plan {
 
 enum class AttentionForm : unsigned char {
-  kFull,    // everything
-  kSparse,  // 64 tokens share a list, by an estimate in int8 (S1, S2)
-  kQuery,   // each query of each head chooses for itself, as shadowAttn has it (S1, S2)
-  // What shadowAttn is compared with (S8), to be measured:
-  kBlock,  // 64 tokens choose blocks of 64 positions, by the means of both
-  kInt8,   // everything, keys, values and weights in int8 with a scale for a head
+  kFull,    // sees everything
+  kSparse,  // chooses one list for 64 tokens, by an estimate in int8 (S1, S2)
+  kQuery,   // chooses for each query of each head, as shadowAttn does (S1, S2)
+  // The next two are what shadowAttn is compared with (S8), to measure it.
+  kBlock,  // chooses blocks of 64 positions for 64 tokens, by the means of their keys and queries
+  kInt8,   // sees everything, with keys, values and weights in int8, a scale for each head
 };
 
-// Whether 64 tokens are computed together.
+// Says whether the form computes 64 tokens together.
 constexpr bool is_by_tile(AttentionForm form) {
   return form == AttentionForm::kSparse || form == AttentionForm::kBlock ||
          form == AttentionForm::kInt8;
 }
 
-// How much there is of the pipeline in which heads go over several lanes (shadowAttn, Figure 9):
-// each step has what the ones before it have.
+// How much of the pipeline is there in which heads go over several lanes (shadowAttn, Figure 9).
+// Each step has what the ones before it have.
 enum class HeadStep : unsigned char {
-  kInTurn,   // a head begins when the one before has ended
-  kOverlap,  // lanes work on several heads at once (S6)
-  kFused,    // heads of one graph are launched together (S5)
-  kOrdered,  // in the order of Algorithm 1 (S7)
+  kInTurn,   // begins a head when the one before has ended
+  kOverlap,  // lets lanes work on several heads at once (S6)
+  kFused,    // launches the heads of one graph together (S5)
+  kOrdered,  // takes heads in the order of Algorithm 1 (S7)
 };
 const char* head_step_name(HeadStep step);
 // Throws UsageError that lists the names.
@@ -43,40 +43,44 @@ AttentionForm attention_form_from_name(std::string_view name);
 
 struct PromptAttention {
   AttentionForm form = AttentionForm::kFull;
-  // Each head, or the mean of all heads, keeps at most this share of the positions.
+  // The share of positions that each head, or the mean of all heads, keeps at most.
   double share = kUsualShare;
-  // Tokens before this position see everything: a multiple of 64. No bit depends on the length of
-  // the prompt.
+  // Tokens before this position see everything. It is a multiple of 64 and holds in prompts of
+  // every length, so that no bit depends on the length.
   int from = kUsualFrom;
-  // kSparse keeps the positions that weigh more than so many times what each would if all weighed
-  // the same: a threshold that falls as the text grows. 0: it keeps the best `share` of them.
+  // kSparse keeps the positions that weigh more than so many times the weight each would have if
+  // all weighed the same: a threshold that falls as the text grows. 0: it keeps the best `share` of
+  // them.
   double above = kUsualAbove;
-  // (n_layers, n_heads), heads of queries: a share for each (S3), or kLeftOut. Empty: all have
-  // `share`. Those that share a head of keys, and so a list, have the mean of theirs. Where weights
-  // decide what is kept, a head whose share is 1 keeps everything, and other shares say nothing.
+  // (n_layers, n_heads), heads of queries: the share of each head (S3), or kLeftOut. Empty: all
+  // have `share`. Heads that share a head of keys share one list, and have the mean of their
+  // shares. Where `above` decides what is kept, a head whose share is 1 keeps everything, and other
+  // shares say nothing.
   std::vector<float> head_shares = {};
-  std::string reason = {};  // where the shares come from and what was measured; for people
-  // (n_layers, n_heads, 2): by which scale the largest magnitude of each head's queries becomes
-  // 127, and that of its keys, on average over a calibration text. Empty: nobody looked.
+  std::string reason = {};  // tells people where the shares come from and what was measured
+  // (n_layers, n_heads, 2): the scale by which the largest magnitude of each head's queries becomes
+  // 127, and then that of its keys, on average over a calibration text. Empty: they were not
+  // measured.
   std::vector<float> head_scales = {};
   // kQuery estimates with the nearest of so many prebuilt pairs of scales (S4): 1, 5 or 9. 0: each
-  // query and each position has its own.
+  // query and each position has a scale of its own.
   int n_buckets = 0;
-  // The lanes of estimate, selection and exact part, of kQuery: heads are tasks (S6). Empty: the
-  // lane of attention does it all.
+  // The lanes of kQuery's estimate, selection and exact part, where heads are tasks (S6). Empty:
+  // the lane of attention does it all.
   std::vector<int> head_lanes = {};
   HeadStep head_step = HeadStep::kOrdered;
 
   bool is_sparse() const { return form != AttentionForm::kFull; }
-  // Whether 64 tokens are computed together, or have a scale together.
+  // Says whether 64 tokens are computed together, or have a scale together.
   bool goes_by_tile() const { return is_by_tile(form) || n_buckets > 0; }
   bool has_head_lanes() const { return !head_lanes.empty(); }
   bool is_by_weight() const { return form == AttentionForm::kSparse && above > 0.0; }
-  // Nobody looked which heads of the model must see everything: those of the first block do.
+  // Says that nobody measured which heads of the model must see everything; then all heads of the
+  // first block do.
   bool is_untuned() const { return is_by_weight() && head_shares.empty(); }
   bool operator==(const PromptAttention&) const = default;
 
-  static constexpr double kUsualAbove = 2.5;  // on SmolLM2-135M (docs/shadowattn.md)
+  static constexpr double kUsualAbove = 2.5;  // was chosen on SmolLM2-135M (docs/shadowattn.md)
   static constexpr double kMostAbove = 1e6;
   static constexpr double kUsualShare = 0.2;
   static constexpr int kUsualFrom = 1024;
@@ -84,8 +88,8 @@ struct PromptAttention {
   static constexpr int kLeastFrom = 512;
 };
 
-// Instead of a head's share: where it could choose, it gives zeros, to find out what it matters.
-// Not in files.
+// Stands in the place of a head's share, to find out how much the head matters: where it could
+// choose positions, it gives zeros. It is not written to files.
 inline constexpr float kLeftOut = -1.0f;
 
 // What PromptAttention says about one layer.
@@ -94,35 +98,37 @@ struct LayerAttention {
   double share = PromptAttention::kUsualShare;
   int from = PromptAttention::kUsualFrom;
   double above = PromptAttention::kUsualAbove;
-  std::vector<float> head_shares = {};             // (n_heads), or empty
-  std::vector<attention::ScalePair> buckets = {};  // empty: scales as they come
+  std::vector<float> head_shares = {};  // (n_heads), or empty
+  std::vector<attention::ScalePair> buckets =
+      {};  // empty: each query and position has its own scale
 
   bool is_sparse() const { return form != AttentionForm::kFull; }
   bool goes_by_tile() const { return is_by_tile(form) || !buckets.empty(); }
   bool is_left_out(int head) const;
   // Returns what a head of queries keeps. A head that is left out keeps everything.
   double share_of(int head) const;
-  // Returns what heads keep that choose together.
+  // Returns the share that n_heads heads keep which choose together.
   double share_of(int first_head, int n_heads) const;
 };
 
-// How a layer chooses: one that sees a window of positions only, 0 is none, sees all of those.
+// Returns how a layer chooses. A layer with a window sees all positions of it; 0 is no window.
 LayerAttention attention_of_layer(const PromptAttention& attention, int layer, int n_heads,
                                   int window);
 
-// The mean of what heads keep. REQUIRES: there are some.
+// Returns the mean of the heads' shares. REQUIRES: there are some.
 double mean_share(std::span<const float> head_shares);
 
-// The scales of a head of queries and of its keys, counted through all layers. REQUIRES: there are.
+// Returns the scales of a head's queries and keys. `head` counts through all layers. REQUIRES: the
+// plan has scales.
 attention::ScalePair scales_of(const PromptAttention& attention, size_t head);
-// The pairs of scales that are prebuilt, around the mean of all heads. REQUIRES: the plan has
-// scales.
+// Returns the pairs of scales that are prebuilt, around the mean of all heads. REQUIRES: the plan
+// has scales.
 std::vector<attention::ScalePair> scale_buckets_of(const PromptAttention& attention);
 
-// Throws Error where there are shares or scales for the heads of another model.
+// Throws Error where there are shares or scales for another number of heads than the model's.
 void check_head_shares(const PromptAttention& attention, int n_layers, int n_heads);
 
-// Tokens of a tile, from multiples of it on.
+// Counts the tokens of a tile; tiles begin at its multiples.
 inline constexpr int kAttentionTile = 64;
 
 }  // namespace troika::plan

@@ -6,15 +6,15 @@
 
 namespace troika::plan {
 
-// The numerics class of a pass and of the executables it takes. It is said by whoever asks for the
-// pass and never follows from the number of rows: a step of 64 rows (drafts, several answers) has
-// the bits of 64 steps of one, and a prompt of 20 tokens those of its place in a longer one.
+// The numerics class of a pass and of its executables. Whoever asks for the pass says which; it
+// never follows from the number of rows. A step of 64 rows (drafts, several answers) has the bits
+// of 64 steps of one row, and a prompt of 20 tokens those of the same tokens in a longer prompt.
 enum class Phase : uint8_t {
-  kStep,    // products as `Activations` says
-  kPrompt,  // products as `Prefill` says
+  kStep,    // computes products as `Activations` says
+  kPrompt,  // computes products as `Prefill` says
 };
 
-inline constexpr const char* kPhaseNames[] = {"step", "prompt"};  // by number
+inline constexpr const char* kPhaseNames[] = {"step", "prompt"};  // indexed by the phase
 const char* phase_name(Phase phase);
 
 // What an executable is built for.

@@ -19,7 +19,7 @@ void apply(const Options& options, plan::Plan* plan) {
   plan::Int8Plan& int8 = plan->int8;
   if (options.prompts.int8) {
     int8.method = *options.prompts.int8;
-    // A plan that was just made has decided already whether there is memory for it.
+    // A plan that was just made has decided already whether memory has room for int8.
     if (!options.plan.file.empty()) {
       plan->prefill = plan::Prefill::kInt8;
       plan->prefill_reason = "int8 was asked for";
@@ -89,7 +89,7 @@ void check_calibrated(const plan::Int8Plan& int8) {
       "--calibrate TEXT --alternatives -o plan.json', and add ‹plan› plan.json.");
 }
 
-// What an NPU takes: scales that are fixed when an executable is built.
+// Refuses what an NPU could not run: it takes scales that are fixed when an executable is built.
 void check_static(Int8Method method, const model::Blueprint& blueprint) {
   if (blueprint.n_experts > 0) {
     throw UsageError(
@@ -118,7 +118,7 @@ Int8Rule rule_of(const plan::Int8Plan& int8, const plan::Int8Input& input, bool 
       rule = {Int8Rule::Kind::kLimit, {shadowed ? input.limit : input.limit_alone, true}, shadowed};
       break;
     case Int8Method::kStatic:
-    case Int8Method::kSmooth:  // its limit comes from the factors
+    case Int8Method::kSmooth:  // SmoothQuant's limit comes from the factors
       rule = {Int8Rule::Kind::kLimit,
               {input.largest > 0 ? input.largest : input.limit_alone, true}};
       break;
@@ -132,7 +132,7 @@ Int8Rule rule_of(const plan::Int8Plan& int8, const plan::Int8Input& input, bool 
   return rule;
 }
 
-// The largest magnitude of each column.
+// Raises each column's largest magnitude to that of the matrix's rows.
 void add_column_maxima(const weights::Matrix& matrix, std::vector<float>* largest) {
   std::vector<float> row(largest->size());
   for (size_t r = 0; r < static_cast<size_t>(matrix.n_rows); ++r) {
@@ -167,8 +167,8 @@ Int8Binding::Int8Binding(const Options& options, const model::Blueprint& bluepri
   if (int8.method == Int8Method::kSmooth) smooth(blueprint, weights, int8);
 }
 
-// Channel j of the activations is divided by f(j) = x(j)^alpha / w(j)^(1 - alpha), where x and w
-// are its largest magnitudes in activations and weights, and the column of the weights multiplied.
+// Divides channel j of the activations by f(j) = x(j)^alpha / w(j)^(1 - alpha), where x and w are
+// its largest magnitudes in activations and weights, and multiplies the weights' column by f(j).
 void Int8Binding::smooth(const model::Blueprint& blueprint, const weights::Store& weights,
                          const plan::Int8Plan& int8) {
   const std::vector<model::LinearInput> inputs = model::linear_inputs(blueprint);

@@ -1,4 +1,4 @@
-// What a plan says of prompts in int8, brought to the weights of a model.
+// Brings what a plan says of prompts in int8 to the weights of a model.
 #pragma once
 
 #include <vector>
@@ -13,13 +13,13 @@ namespace troika::prepare {
 
 class Int8Binding {
  public:
-  Int8Binding() = default;  // nothing to bring
-  // Puts the options' int8 part into the plan. Throws UsageError where they ask for what was not
-  // calibrated, and Error where the plan's inputs are not those of the model.
+  Int8Binding() = default;  // has no rules: prompts are not in int8
+  // Puts the options' int8 part into the plan. Throws UsageError where the options ask for what was
+  // not calibrated, and Error where the plan's inputs are not those of the model.
   Int8Binding(const Options& options, const model::Blueprint& blueprint,
               const weights::Store& weights, plan::Plan* plan);
 
-  // Null where every token has its own scale.
+  // Returns null where every token has its own scale.
   const lanes::Int8Rules* rules() const { return rules_.empty() ? nullptr : &rules_; }
   const weights::Int8Packing& packing() const { return packing_; }
 
@@ -29,7 +29,7 @@ class Int8Binding {
 
   lanes::Int8Rules rules_;
   weights::Int8Packing packing_;
-  // SmoothQuant: of weights and of activations, by input.
+  // SmoothQuant's factors of weights and of activations, one list for each input.
   std::vector<std::vector<float>> weight_factors_, activation_factors_;
 };
 

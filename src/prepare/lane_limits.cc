@@ -7,7 +7,7 @@
 namespace troika::prepare {
 namespace {
 
-// Lanes of which nothing is known but that fewer handovers are better.
+// Times of which nothing is known but that fewer handovers are better.
 class EvenTimes : public solve::TaskTimes {
  public:
   double task_us(int, const lanes::Subgraph&, plan::Shape, int) const override { return 1.0; }

@@ -1,4 +1,4 @@
-// Placements of a plan within the memory of its lanes (N9), where no time tells lanes apart.
+// Keeps a plan's placements within the memory of its lanes (N9), where no time tells lanes apart.
 #pragma once
 
 #include "model/blueprint.h"
@@ -8,8 +8,8 @@
 namespace troika::prepare {
 
 // Leaves plans alone whose lanes have no limits. Otherwise what the plan places on a lane stays
-// there as far as the lane's memory goes, and the rest goes to another lane with room. Throws Error
-// where there is none.
+// there as far as its memory goes, and the rest goes to another lane with room. Throws Error where
+// none has.
 void place_within_limits(const model::Blueprint& blueprint, const weights::Store& weights,
                          plan::Plan* plan);
 

@@ -24,7 +24,7 @@ double now_us() { return RealClock().now_us(); }
 class ReadEnd : public lanes::Completion {
  public:
   void finished(lanes::Status status) override {
-    // Under the mutex: when `wait` returns, nobody is left in here.
+    // The mutex is held until the end, so that nobody is left in here when `wait` returns.
     const std::lock_guard<std::mutex> lock(mutex_);
     status_ = status;
     ended_.notify_one();
@@ -121,7 +121,7 @@ void LayoutLoader::read_rows(int block, Made* made) {
   }
   const uint64_t n_direct_now = disk_.n_direct_reads() - n_direct;
   if (n_direct_now < reads.size()) {
-    // What came through the page cache is not to stay there.
+    // What came through the page cache must not stay there.
     made->n_buffered_reads += reads.size() - n_direct_now;
     for (const weights::FileRead& read : wanted) {
       const MappedFile& map = *file_.shards()[static_cast<size_t>(read.shard)].map;
@@ -145,13 +145,14 @@ void LayoutLoader::load_all(const ProgressFunction& progress) {
     blocks_.measure(*rows.copy, team);
     const double place_start = now_us();
     blocks_.place_in_strips(rows.copy.get(), team);
-    learned.load_us += (now_us() - place_start) * n_threads_;  // one thread will do it alone
+    learned.load_us += (now_us() - place_start) * n_threads_;  // later one thread does it alone
     const double unpack_start = now_us();
     blocks_.unpack(*rows.copy, team);
     const double pack_start = now_us();
     blocks_.use(blocks_.make_panels(*rows.copy, team));
     learned.unpack_us = pack_start - unpack_start;
-    learned.load_back_us = (now_us() - pack_start) * n_threads_;  // one thread will do it alone
+    // Later one thread does it alone
+    learned.load_back_us = (now_us() - pack_start) * n_threads_;
   }
   if (progress) progress(static_cast<uint64_t>(n_blocks), static_cast<uint64_t>(n_blocks));
 }
@@ -183,7 +184,7 @@ void LayoutLoader::plan_prompt(int n_tokens, int chunk, bool is_first) {
     switch_.expect(expected);
     switch_.follow(schedule::plan_switch(expected, switch_.layouts(), n_chunks));
   } else {
-    // The first chunk of all tells how long chunks take. A prompt of one cannot wait for that.
+    // The first chunk of all shows how long chunks take. A single chunk cannot wait for that.
     switch_.follow({0, n_chunks > 1 ? blocks_.n_blocks() : 0});
   }
 }
@@ -209,7 +210,7 @@ void LayoutLoader::before_block(int block, plan::Phase phase, int n_tokens) {
 
 void LayoutLoader::after_blocks() { note_block_end(); }
 
-// What a chunk took in a block, for the plans of later ones.
+// Learns from what a chunk took in a block, for the plans of later prompts.
 void LayoutLoader::note_block_end() {
   if (block_ < 0) return;
   const double end_us = now_us();
@@ -222,7 +223,7 @@ void LayoutLoader::note_block_end() {
   block_ = -1;
   if (!is_prompt_) return;
   const double product_us = layout_ == Layout::kStep ? us - learned.unpack_us : us;
-  // Half of what the clock says is never unpacking.
+  // At least half of the time counts as products, whatever unpacking is expected to take.
   learned.us_per_token = std::max(product_us, 0.5 * us) / n_tokens_;
 }
 
@@ -253,7 +254,7 @@ void LayoutLoader::wait_for_load() {
   take_ended();
 }
 
-// Puts what was loaded in place of what the block had, which the other thread gives back.
+// Puts the loaded copy in place of the block's own, which the other thread gives back.
 void LayoutLoader::take_ended() {
   const std::lock_guard<std::mutex> lock(mutex_);
   has_ended_.store(false);
@@ -274,7 +275,7 @@ void LayoutLoader::take_ended() {
                  made.end_us, is_prompt_});
   }
   if (is_back && !is_prompt_) {
-    // A step has overtaken it, and could not read what it brings.
+    // A step has overtaken the load, and could not read the panels that it brings.
     old_ = std::move(made.copy);
     switch_.failed();
   } else {

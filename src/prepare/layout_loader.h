@@ -1,12 +1,12 @@
-// Blocks whose weights change their layout on this machine (D1): int8 panels for prompts, the
+// Loads blocks whose weights change their layout on this machine (D1): int8 panels for prompts, the
 // file's blocks for steps (with 16 rows side by side where kernels read that), one copy in memory.
-// `schedule::LayoutSwitch` says what to load and when; here a thread loads, while lanes compute:
-// rows come from the file, past the page cache, which would keep a second copy otherwise; panels
+// `schedule::LayoutSwitch` says what to load and when; here a thread loads, while lanes compute.
+// Rows come from the file, past the page cache, which would keep a second copy otherwise. Panels
 // are made from the rows that the block has.
 //
 // Prompts read either layout, with equal results, and wait for nothing. Steps read rows only,
 // because panels are rounded: where a prompt was too short for all blocks to change, its first step
-// waits for the rest, block by block.
+// waits for the others, block by block.
 #pragma once
 
 #include <atomic>
@@ -29,47 +29,50 @@
 
 namespace troika::prepare {
 
-// Puts it into the plan. Returns whether weights change their layout; throws UsageError where the
-// plan's prompts cannot have what was asked for.
+// Puts the options' layouts into the plan. Returns whether weights change their layout; throws
+// UsageError where the plan's prompts cannot have what was asked for.
 bool apply_layouts(const Options& options, plan::Plan* plan);
 
 class LayoutLoader : public schedule::LayoutWatch {
  public:
   struct Counters {
-    int64_t n_loads = 0;  // into the layout of steps
+    int64_t n_loads = 0;  // counts loads into the layout of steps
+    // Counts loads into the layout of prompts
     int64_t n_loads_back = 0;
-    double load_us = 0.0;  // from begin to end, all together
-    double wait_us = 0.0;  // in which passes stood still for them
+    double load_us = 0.0;  // sums up the times from a load's begin to its end
+    double wait_us = 0.0;  // sums up the times in which passes stood still for loads
     uint64_t read_bytes = 0;
-    uint64_t n_buffered_reads = 0;  // through the page cache
+    uint64_t n_buffered_reads = 0;  // counts reads through the page cache
   };
 
-  // Both must outlive this. Throws Error where the file cannot be opened again.
+  // The file and the blocks must outlive this. Throws Error where the file cannot be opened again.
   LayoutLoader(const gguf::File& file, weights::SwitchedBlocks& blocks, int n_threads);
   ~LayoutLoader() override;
 
-  // Brings all blocks into the layout of prompts, and measures what loads take. Once, first.
+  // Brings all blocks into the layout of prompts, and measures loads. Is called once, at first.
   void load_all(const ProgressFunction& progress);
 
   // The functions from here on are called by the thread that holds the pass mutex.
   void plan_prompt(int n_tokens, int chunk, bool is_first) override;
-  // Takes the place of what would be planned from now on: to test and to measure.
+  // Makes `plan` take the place of what would be planned from now on: to test and to measure.
   void force_plan(std::optional<schedule::SwitchPlan> plan) { forced_ = plan; }
   void before_block(int block, plan::Phase phase, int n_tokens) override;
   void after_blocks() override;
   void set_trace(Trace* trace, int row) override;
 
-  // A load that is not finished does not count yet.
+  // Counts loads that are finished.
   const Counters& counters() const { return counters_; }
   const weights::SwitchedBlocks& blocks() const { return blocks_; }
   const schedule::LayoutSwitch& layouts() const { return switch_; }
-  // The layouts in force, with what they are expected to take for a chunk of so many tokens.
+  // Returns the layouts in force, and how long they are expected to take for n_tokens tokens.
   std::vector<schedule::BlockTimes> times(int n_tokens) const;
 
  private:
   struct Learned {
-    double us_per_token = 0.0;  // of a chunk, in the layout of prompts; 0: not known yet
-    double unpack_us = 0.0;     // of a chunk, in that of steps, beside that
+    // The time of a chunk in the layout of prompts, for each token; 0: not known yet.
+    double us_per_token = 0.0;
+    // The time that a chunk in the layout of steps takes on top, to unpack.
+    double unpack_us = 0.0;
     double load_us = 0.0, load_back_us = 0.0;
   };
   struct Job {
@@ -77,7 +80,7 @@ class LayoutLoader : public schedule::LayoutWatch {
     const weights::BlockCopy* from = nullptr;
   };
   struct Made {
-    std::unique_ptr<weights::BlockCopy> copy;  // null where it failed
+    std::unique_ptr<weights::BlockCopy> copy;  // null where the load failed
     std::string problem;
     double start_us = 0.0, end_us = 0.0;
     uint64_t read_bytes = 0, n_buffered_reads = 0;
@@ -98,7 +101,7 @@ class LayoutLoader : public schedule::LayoutWatch {
   std::vector<Learned> learned_;
   bool was_planned_by_profile_ = false;
   std::optional<schedule::SwitchPlan> forced_;
-  // The block that is being computed.
+  // From here on: the block that is being computed.
   int block_ = -1;
   int n_tokens_ = 0;
   bool is_prompt_ = false;
@@ -111,10 +114,10 @@ class LayoutLoader : public schedule::LayoutWatch {
   lanes::DiskLane disk_;
   std::unique_ptr<lanes::Executable> read_;
   std::mutex mutex_;
-  std::condition_variable wake_;   // of the thread that loads
-  std::condition_variable ended_;  // of who waits for it
+  std::condition_variable wake_;   // wakes the thread that loads
+  std::condition_variable ended_;  // wakes whoever waits for a load
   std::unique_ptr<Job> job_;
-  std::unique_ptr<weights::BlockCopy> old_;  // to be given back before anything is loaded
+  std::unique_ptr<weights::BlockCopy> old_;  // the loading thread frees it before it loads anything
   Made made_;
   std::atomic<bool> has_ended_{false};
   bool stop_ = false;

@@ -55,7 +55,7 @@ void add_note(const std::string& more, std::string* note) {
   if (!more.empty()) *note += (note->empty() ? "" : "; ") + more;
 }
 
-// Neurons that are read when they are needed.
+// Makes the stream of neurons that are read when they are needed.
 NeuronStream* stream_neurons(const Options& options, const OpenedModel& model,
                              std::span<const model::GatedFfn> ffns, const plan::Plan& plan,
                              size_t most_bytes, std::unique_ptr<weights::NeuronPredictor> predictor,

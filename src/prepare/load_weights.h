@@ -1,4 +1,4 @@
-// The weights of a model in the forms in which a plan's executables read them.
+// Brings the weights of a model into the forms in which a plan's executables read them.
 #pragma once
 
 #include <memory>
@@ -20,22 +20,21 @@ namespace troika::prepare {
 struct LoadedWeights {
   WeightPages pages;
   Int8Binding int8;
-  // Weights by channel, for outliers that have a lane of their own; null where memory has them all.
+  // Holds weights by channel, for outliers that have a lane of their own; null: memory has all.
   std::unique_ptr<weights::ChannelFile> channel_file;
-  // Changes the layout of blocks (D1); null where none changes.
+  // Changes the layout of blocks (D1); null where no block changes.
   std::unique_ptr<LayoutLoader> layouts;
-  // Reads blocks that memory has no room for when they are needed; null where it has.
+  // Reads blocks when they are needed; null where memory has room for all.
   std::unique_ptr<WeightStream> stream;
-  // What happened that people should know; empty where nothing did.
+  // Tells people what happened that they should know; empty where nothing did.
   std::string note;
-  double pack_seconds = 0.0;  // that measuring and packing weights for prompts took
+  double pack_seconds = 0.0;  // the time that measuring and packing weights for prompts took
 };
 
-// Places the weights in memory, completes the plan's int8 part, and makes what the plan asks for:
-// packed copies, columns for outliers, blocks that change their layout, rows side by side. The
-// store gets all of it. Where the ledger has less for weights than there are, blocks are streamed.
-// Throws Error where memory or the disk is short, UsageError for senseless
-// options.
+// Places the weights in memory, completes the plan's int8 part, and gives the store what the plan
+// asks for: packed copies, columns for outliers, blocks that change their layout, rows side by
+// side. Where the ledger has less for weights than there are, blocks are streamed. Throws Error
+// where memory or the disk is short, UsageError for senseless options.
 LoadedWeights load_weights(const Options& options, const kernels::Table& kernels,
                            const plan::Ledger& ledger, OpenedModel* model, plan::Plan* plan);
 

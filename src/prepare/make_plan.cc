@@ -15,9 +15,9 @@
 namespace troika::prepare {
 namespace {
 
-// Enough for long conversations; who needs more says so. Nothing is allocated before it is used.
+// Is enough for long conversations; who needs more asks for it. Memory is taken when it is used.
 constexpr int kSensibleContext = 8192;
-// Room for the program itself, its buffers, and whatever else runs.
+// Leaves room for the program itself, its buffers, and whatever else runs.
 constexpr size_t kReserveBytes = 256u << 20;
 
 bool can_shrink(const plan::Plan& plan, const model::Blueprint& blueprint) {
@@ -25,11 +25,11 @@ bool can_shrink(const plan::Plan& plan, const model::Blueprint& blueprint) {
          cache::holds_heads(tensor::Type::kQ8_0, blueprint.head_dim);
 }
 
-// The longest context that is chosen unasked.
+// Returns the longest context that is chosen unasked.
 int most_sensible_tokens(const model::Blueprint& blueprint) {
   int64_t sensible = std::min(blueprint.trained_context, kSensibleContext);
   for (const model::Rope& rope : blueprint.ropes) {
-    // Beyond it positions turn otherwise; that must not depend on how much memory is free.
+    // Beyond it positions are rotated otherwise; that must not depend on how much memory is free.
     if (!rope.long_divisors.empty()) sensible = std::min<int64_t>(sensible, rope.original_context);
   }
   return static_cast<int>(sensible);
@@ -42,7 +42,7 @@ int most_sensible_tokens(const model::Blueprint& blueprint) {
       bytes_per_token, 1e-6 * static_cast<double>(memory.available_bytes)));
 }
 
-// Where there is no limit, so many tokens have keys and values that fit beside the weights.
+// Returns how many tokens have keys and values that fit beside the weights, if there is no limit.
 int64_t most_tokens_in_memory(const plan::Ledger& ledger, size_t bytes_per_token,
                               const MemoryFigures& memory) {
   using plan::Owner;
@@ -60,8 +60,8 @@ int64_t most_tokens_in_memory(const plan::Ledger& ledger, size_t bytes_per_token
   return static_cast<int64_t>(std::min(left, memory.available_bytes) / bytes_per_token);
 }
 
-// Beside what `--memory` leaves. What is chosen is a little less than all: estimates may be too
-// small by that much.
+// Returns the context that fits what `--memory` leaves. It is a little less than all of that,
+// because estimates may be too small.
 int context_within_limit(const Options& options, const model::Blueprint& blueprint,
                          const plan::Plan& plan, plan::Ledger ledger, const MemoryFigures& memory) {
   const cache::KvShape shape = kv_shape(plan, blueprint);
@@ -73,7 +73,7 @@ int context_within_limit(const Options& options, const model::Blueprint& bluepri
   if (fitting == 0) throw_no_memory(shape.bytes_per_token(), memory);
   if (options.memory.context > 0) {
     if (options.memory.context <= fitting) return options.memory.context;
-    ledger.set(plan::Owner::kCache, 0);  // what stands beside it is named
+    ledger.set(plan::Owner::kCache, 0);  // the message names what stands beside the cache
     throw Error(fmt::format(
         "A context of {} tokens needs {:.1f} MB for keys and values, and ‹memory› {:.1f} MB leaves "
         "room for {} tokens beside everything else; most is for {}. Use ‹context› {} or less{}.",
@@ -106,7 +106,7 @@ int choose_context(const Options& options, const model::Blueprint& blueprint,
     }
     return options.memory.context;
   }
-  // Half of what fits, so that other programs live.
+  // Half of what fits is taken, so that other programs have room.
   const int64_t wanted = std::max(fitting / 2, std::min<int64_t>(fitting, kUsefulContext));
   return static_cast<int>(std::min<int64_t>(wanted, most_sensible_tokens(blueprint)));
 }
@@ -138,11 +138,11 @@ void choose_prefill(const Options& options, tensor::Type type, plan::Plan* plan)
   plan->packed_bytes = most_packed_bytes(options);
 }
 
-// How heads go over lanes of this machine, and which scales their estimate has.
+// Decides how heads go over lanes of this machine, and which scales their estimate has.
 void choose_heads(const Options& options, plan::Plan* plan) {
   plan::PromptAttention& attention = plan->attention;
   const PromptChoice& prompts = options.prompts;
-  if (attention.form != plan::AttentionForm::kQuery) {  // what a plan had for another form
+  if (attention.form != plan::AttentionForm::kQuery) {  // a plan may have these for another form
     attention.n_buckets = 0;
     attention.head_lanes.clear();
     return;
@@ -156,12 +156,12 @@ void choose_heads(const Options& options, plan::Plan* plan) {
   attention.head_step = prompts.attention_step.value_or(attention.head_step);
   if (prompts.attention_lanes.empty()) return;
   attention.head_lanes = prompts.attention_lanes;
-  // Before what anybody else says of attention; generation attends to everything on the same lane.
+  // This rule precedes all others for attention. Generation attends fully on the same lane.
   plan->placements.insert(plan->placements.begin(),
                           {"attention", 0, prompts.attention_lanes.back()});
 }
 
-// What was asked for stands before what the plan says.
+// Decides how prompts attend. What was asked for counts before what the plan says.
 void choose_attention(const Options& options, const model::Blueprint& blueprint, plan::Plan* plan) {
   const PromptChoice& prompts = options.prompts;
   plan::PromptAttention& attention = plan->attention;
@@ -174,7 +174,7 @@ void choose_attention(const Options& options, const model::Blueprint& blueprint,
   if (prompts.attention_share) {
     attention.share = *prompts.attention_share / 100;
     attention.above = 0.0;
-    attention.head_shares.clear();  // all have the same
+    attention.head_shares.clear();  // all heads have the same share
     attention.reason.clear();
   }
   if (prompts.attention_above) {
@@ -216,7 +216,7 @@ void explain_prefill(const Options& options, const model::Blueprint& blueprint,
                                                            : "from packed copies";
 }
 
-// What is decided before anything is known of memory.
+// Decides what does not depend on memory.
 plan::Plan begin_plan(const Options& options, const weights::Store& weights) {
   if (options.plan.base) {
     plan::Plan plan = *options.plan.base;
@@ -238,7 +238,7 @@ plan::Plan begin_plan(const Options& options, const weights::Store& weights) {
   return plan;
 }
 
-// Packed copies get what a useful context, or the one that is asked for, leaves of the limit.
+// Limits packed copies to what a useful context, or the one that is asked for, leaves of the limit.
 void limit_copies(const Options& options, const model::Blueprint& blueprint,
                   const weights::Store& weights, const MemoryFigures& memory, plan::Plan* plan) {
   if (options.memory.limit_bytes == 0 || plan->packed_bytes == 0 || needs_copies(options, *plan))
@@ -252,7 +252,7 @@ void limit_copies(const Options& options, const model::Blueprint& blueprint,
       std::min<uint64_t>(plan->packed_bytes, ledger.room_for(plan::Owner::kPacked));
 }
 
-// What was asked for stands before what the plan says.
+// Takes over cuts and lengths. What was asked for counts before what the plan says.
 void apply_cuts(const LaneChoice& lanes, plan::Plan* plan) {
   if (!lanes.has_cuts) {
     plan->cuts.clear();
@@ -323,7 +323,8 @@ plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
   choose_attention(options, blueprint, &plan);
   fit_context(options, blueprint, weights, &plan, memory);
   if (!options.plan.base) explain_prefill(options, blueprint, weights, &plan);
-  // No executable for more tokens than the context holds. Steps of several sequences are wider.
+  // Shapes that only hold more tokens than the context are left out. Steps stay as they are: those
+  // of several sequences may have more rows.
   std::vector<int>& shapes = plan.prompt_shapes;
   while (shapes.size() > 1 && shapes[shapes.size() - 2] >= plan.context) shapes.pop_back();
   if (!options.plan.base) place_within_limits(blueprint, weights, &plan);

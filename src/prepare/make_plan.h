@@ -1,4 +1,4 @@
-// The plan of a machine with a single host lane: threads, context, shapes.
+// Makes the plan of a machine with a single host lane: threads, context, shapes.
 #pragma once
 
 #include "cache/kv_cache.h"
@@ -10,32 +10,31 @@
 
 namespace troika::prepare {
 
-// Groups of cores of this machine; one of so many threads where none are named.
+// Returns groups of cores of this machine; one lane of so many threads where no cores are named.
 std::vector<plan::HostLane> choose_lanes(const LaneChoice& lanes);
 
-// How prompts of a model are computed whose activations nobody has measured: the fastest of what
-// loses next to nothing, whatever the activations are. `kernels` are those that are allowed, as
-// options name them; `type` is that of most weights.
+// Returns how to compute prompts of a model whose activations nobody has measured: the fastest form
+// that loses next to nothing, whatever the activations are. `kernels` are those that are allowed,
+// as options name them; `type` is that of most weights.
 plan::Prefill safe_prefill(plan::Activations activations, const std::string& kernels,
                            tensor::Type type);
 
-// Throws Error where the wanted context does not fit into memory, or keys and values have no form
-// in the wanted type; UsageError for senseless values.
+// Throws Error where the wanted context does not fit into memory, or the wanted type cannot hold
+// keys and values; UsageError for senseless values.
 plan::Plan make_plan(const Options& options, const model::Blueprint& blueprint,
                      const weights::Store& weights,
                      const MemoryFigures& memory = MemoryFigures::here());
 
-// Chooses the context of a plan for what memory is left beside everything else, and where memory is
-// limited makes fewer packed copies than the plan allows. Again after a calibration, which says
-// which channels' weights stay in memory (N5). Throws Error.
+// Chooses the context of a plan for what memory is left beside everything else, and makes fewer
+// packed copies than the plan allows where memory is limited. Is called again after a calibration,
+// which says which channels' weights stay in memory (N5). Throws Error.
 void fit_context(const Options& options, const model::Blueprint& blueprint,
                  const weights::Store& weights, plan::Plan* plan,
                  const MemoryFigures& memory = MemoryFigures::here());
 
-// What a user says of chunks, cuts and feed-forward blocks: the order of chunks, how many are in
-// flight, where blocks are cut, how tensors and lengths are divided between lanes and how these
-// hand over, and whether blocks are computed by neuron. It counts for plans from files too. Throws
-// UsageError.
+// Puts into the plan what a user says of chunks, cuts and feed-forward blocks: the order of chunks,
+// how many are in flight, where blocks are cut, how lanes share tensors and lengths and hand over,
+// and whether blocks are computed by neuron. It counts for plans from files too. Throws UsageError.
 void apply_chunk_options(const Options& options, plan::Plan* plan);
 
 }  // namespace troika::prepare

@@ -29,7 +29,7 @@ plan::Int8Method method_of(const Options& options, const plan::Plan& plan) {
 
 bool has_int8_prompts(const plan::Plan& plan) { return plan.prefill == plan::Prefill::kInt8; }
 
-// Packed copies, and of the others the magnitudes of their rows.
+// Returns the bytes of packed copies, and those of the row scales of matrices that have no copy.
 size_t packed_bytes(const Options& options, const model::Blueprint& blueprint,
                     const weights::Store& weights, const plan::Plan& plan) {
   if (!has_int8_prompts(plan)) return 0;
@@ -52,11 +52,11 @@ size_t packed_bytes(const Options& options, const model::Blueprint& blueprint,
   return bytes;
 }
 
-// Rows are read from the file in whole pages, of which the first and the last hold others' too.
+// Rows are read from the file in whole pages. The first and the last page hold other rows too.
 constexpr size_t kReadPage = 4096;
 
-// One copy whose blocks change their layout takes the place of the file's blocks; and one block is
-// there twice while it changes.
+// Enters blocks that change their layout. Their one copy takes the place of the file's blocks, and
+// one block is there twice while it changes.
 void enter_layouts(const model::Blueprint& blueprint, const weights::Store& weights,
                    plan::Ledger* ledger) {
   size_t of_file = 0, copy = 0;
@@ -72,7 +72,7 @@ void enter_layouts(const model::Blueprint& blueprint, const weights::Store& weig
   ledger->set(Owner::kLayouts, copy + block);
 }
 
-// Room for outliers as tasks of their own.
+// Returns the bytes that outliers take as tasks of their own.
 size_t shadow_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
                     const plan::Plan& plan) {
   if (!plan.places_shadow() || !has_int8_prompts(plan)) return 0;
@@ -89,18 +89,19 @@ size_t shadow_bytes(const model::Blueprint& blueprint, const weights::Store& wei
          (kernels::int8_token_bytes(k) + most_rows * sizeof(float) + sizeof(uint32_t));
 }
 
-// What heads of sparse attention hand on as tasks of their own.
+// Returns the bytes that heads of sparse attention hand on, where they are tasks of their own.
 size_t head_bytes(const model::Blueprint& blueprint, const plan::Plan& plan) {
   if (!plan.attention.has_head_lanes()) return 0;
   return lanes::HeadAreas::bytes_for(blueprint.n_heads, plan.most_rows(), plan.context,
                                      plan.n_buffer_sets());
 }
 
-// What the process may take. A model that is larger than what is free is read while it runs, as if
-// that had been asked for: pages of a map would be lost in the order in which they are needed next.
+// Returns what the process may take. A model that is larger than free memory is read while it runs,
+// as under a limit: the system would drop pages of a map in the order in which they are needed
+// next.
 size_t limit_bytes(const Options& options, const weights::Store& weights, const plan::Plan& plan,
                    size_t n_neuron_bytes, const MemoryFigures& memory) {
-  constexpr size_t kOthers = size_t{256} << 20;  // that other programs may come to need
+  constexpr size_t kOthers = size_t{256} << 20;  // other programs may come to need this
   if (options.memory.limit_bytes > 0) return options.memory.limit_bytes;
   const size_t free = memory.available_bytes;
   const bool fits = weights.total_bytes() + n_neuron_bytes + kOthers <= free;
@@ -108,8 +109,8 @@ size_t limit_bytes(const Options& options, const weights::Store& weights, const 
   return memory.program_bytes + memory.model_bytes + free - kOthers;
 }
 
-// What weights and neurons have beside all else, where memory has no room for all neurons: what is
-// not theirs stays if there is room for it and for the least that neurons need; they get the rest.
+// Enters what weights and neurons have beside all else, where memory cannot hold all neurons. Other
+// weights stay if they fit beside the least that neurons need; neurons get the rest.
 void enter_neurons(const model::Blueprint& blueprint, const weights::Store& weights,
                    const plan::Plan& plan, plan::Ledger* ledger) {
   if (!ledger->is_limited()) return;
@@ -126,7 +127,8 @@ void enter_neurons(const model::Blueprint& blueprint, const weights::Store& weig
   const size_t most = NeuronStream::most_bytes(ffns, weights);
   const size_t others = WeightStream::whole_bytes(blueprint, weights, elsewhere);
   const size_t least_of_others = WeightStream::least_bytes(blueprint, weights, elsewhere);
-  const size_t left = room - std::min(room, ledger->limit_bytes() / 64);  // estimates may be off
+  // estimates may be short by this
+  const size_t left = room - std::min(room, ledger->limit_bytes() / 64);
   const size_t for_others = left - std::min(left, least);
   ledger->set(Owner::kWeights, std::min(others, std::max(for_others, least_of_others)));
   const size_t kept = ledger->bytes(Owner::kWeights);
@@ -134,13 +136,13 @@ void enter_neurons(const model::Blueprint& blueprint, const weights::Store& weig
               predictor + std::min(most, std::max(left - std::min(left, kept), least)));
 }
 
-// What weights have beside all else: all of them, or the least with which blocks can be streamed.
+// Returns what weights have beside all else: all of them, or the least that streaming needs.
 size_t kept_weight_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
                          const plan::Ledger& ledger) {
   const size_t all = weights.total_bytes(), room = ledger.room_for(Owner::kWeights);
   if (!ledger.is_limited() || room >= all) return all;
   const size_t least = WeightStream::least_bytes(blueprint, weights);
-  const size_t slack = ledger.limit_bytes() / 64;  // by which estimates may be off
+  const size_t slack = ledger.limit_bytes() / 64;  // estimates may be short by this
   return std::min(all, std::max(room - std::min(room, slack), least));
 }
 
@@ -194,7 +196,8 @@ plan::Ledger expected_memory(const Options& options, const model::Blueprint& blu
                  shadow_bytes(blueprint, weights, plan) + head_bytes(blueprint, plan));
   size_t scratch = 0;
   for (const plan::HostLane& lane : plan.lanes) {
-    if (lane.is_device()) continue;  // what its lane holds is entered when it has been taken
+    // Its lane enters what it has taken
+    if (lane.is_device()) continue;
     scratch += lanes::host_scratch_bytes(blueprint, lane, plan);
   }
   ledger.set(Owner::kLanes, scratch);

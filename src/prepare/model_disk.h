@@ -1,4 +1,4 @@
-// The files of a model for a lane that reads them again.
+// Finds the files of a model for a lane that reads them again.
 #pragma once
 
 #include "gguf/file.h"
@@ -6,7 +6,7 @@
 
 namespace troika::prepare {
 
-// The files that were checked, whatever takes their names meanwhile. REQUIRES: they are mapped.
+// Returns the files that were checked, whatever takes their names later. REQUIRES: they are mapped.
 lanes::DiskOptions disk_options(const gguf::File& file);
 
 }  // namespace troika::prepare

@@ -1,4 +1,4 @@
-// The feed-forward blocks of a plan that are computed by neuron (P1), made ready.
+// Makes ready the feed-forward blocks that a plan computes by neuron (P1).
 #pragma once
 
 #include <memory>
@@ -14,24 +14,24 @@
 
 namespace troika::prepare {
 
-// Those that the plan computes by neuron; empty: none. Throws UsageError where the model has none
-// that could be, or none of whose neurons are ever dead.
+// Returns the blocks that the plan computes by neuron; empty: none. Throws UsageError where the
+// model has no block that could be, or no block has neurons that are ever dead.
 std::vector<model::GatedFfn> neuron_blocks(const model::Blueprint& blueprint,
                                            const plan::Plan& plan);
 
-// Their matrices that are read by neuron: of the up and the down product, and the gates where they
-// are too.
+// Returns the matrices of these blocks that are read by neuron: those of the up and the down
+// product, and the gates where the plan reads them by neuron too.
 std::vector<model::WeightId> neuron_matrices(std::span<const model::GatedFfn> ffns);
 
 // Returns what copies of neurons take beside the file's matrices, which prompts read.
 size_t neuron_bytes(const model::Blueprint& blueprint, const weights::Store& weights,
                     const plan::Plan& plan);
 
-// Says which neurons are dead, as the plan has it, and gives them to the store.
+// Sets which neurons count as dead, as the plan says, and gives them to the store.
 void set_neurons(const plan::Plan& plan, std::unique_ptr<weights::Neurons> neurons,
                  std::unique_ptr<weights::NeuronPredictor> predictor, weights::Store* weights);
 
-// Gives them to the store, all in memory. Returns what people should know; empty: there are none.
+// Makes the plan's neurons in memory and gives them to the store. Returns a note; empty: none.
 std::string place_neurons(const model::Blueprint& blueprint, const plan::Plan& plan,
                           std::unique_ptr<weights::NeuronPredictor> predictor,
                           const ProgressFunction& progress, weights::Store* weights);

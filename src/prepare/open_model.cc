@@ -7,7 +7,7 @@
 namespace troika::prepare {
 namespace {
 
-// A model that is only a name has shapes, and no weights.
+// Returns the shapes of a model that is only a name; it has no weights.
 std::unique_ptr<forge::HollowModel> make_hollow(const Options& options) {
   if (is_here(options) || options.phone.has_values) return nullptr;
   std::error_code ignored;

@@ -1,4 +1,4 @@
-// A model as its file describes it.
+// Opens a model's file and reads what it says of the model.
 #pragma once
 
 #include <memory>
@@ -13,16 +13,17 @@
 namespace troika::prepare {
 
 struct OpenedModel {
-  // The weights refer to the file and to the blueprint, so that all of it stays in its place.
+  // Weights point to the file and to the blueprint, so this is never copied or moved.
   OpenedModel(std::unique_ptr<forge::HollowModel> behind, gguf::File opened);
   OpenedModel(const OpenedModel&) = delete;
   OpenedModel& operator=(const OpenedModel&) = delete;
 
-  std::unique_ptr<forge::HollowModel> hollow;  // behind a model that is only a name, else null
+  // the shapes of a model that is a name; else null
+  std::unique_ptr<forge::HollowModel> hollow;
   gguf::File file;
   model::Blueprint blueprint;
   std::unique_ptr<text::Tokenizer> tokenizer;  // null for a model that is only a name
-  weights::Store weights;                      // nothing of them is read yet
+  weights::Store weights;                      // nothing of the weights is read yet
 };
 
 // Throws Error for whatever is wrong with the file.

@@ -11,7 +11,7 @@ namespace troika::prepare {
 namespace {
 
 constexpr int kMostThreads = 1024;
-// Smaller chunks read all weights for too few tokens.
+// Smaller chunks would read all weights for too few tokens.
 constexpr int kLeastChunk = 32;
 
 constexpr const char* kLoads[] = {"auto", "map", "copy"};
@@ -20,7 +20,7 @@ constexpr const char* kLayouts[] = {"blocks", "both", "switch"};
 constexpr const char* kNpuSteps[] = {"naive", "chunk", "outlier", "out-of-order"};
 constexpr const char* kWeightScales[] = {"row", "tensor"};
 
-// The place of a name in its list, which is that of the enumerators.
+// Returns the place of a name in its list, which is the enumerator's number.
 template <size_t kNames>
 int index_of(const char* const (&names)[kNames], std::string_view name, const char* option) {
   for (size_t i = 0; i < kNames; ++i) {
@@ -85,8 +85,7 @@ void check_memory(const MemoryChoice& memory) {
   }
 }
 
-// What phones know of sparse attention: each query chooses for itself, from the first token on, and
-// nothing is computed.
+// Refuses what phones do not know of sparse attention: each query chooses, from the first token on.
 void check_phone_attention(const Options& options) {
   const PhoneHeads& heads = options.phone.heads;
   if (heads.n_buckets != 1 && heads.n_buckets != 5 && heads.n_buckets != 9) {

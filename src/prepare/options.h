@@ -1,5 +1,5 @@
-// What a caller may ask of an engine, of its model and of the machine. Texts are read at the edges
-// (the command line, the C interface): what stands here has a type.
+// The options that a caller may ask of an engine: the model, the machine, how it computes. Texts
+// are read at the edges (the command line, the C interface); here everything has a type.
 #pragma once
 
 #include <optional>
@@ -17,149 +17,157 @@
 namespace troika::prepare {
 
 struct ModelChoice {
-  std::string file;           // a GGUF file; for timing also the name of a known model
-  std::string type = "q4_0";  // of the weights of a model that is only a name: a file type's name
-  int n_blocks = 0;           // of such a model, only the first so many; 0: all
-  std::string pre_tokenizer;  // overrides what the file names
+  std::string file;  // names a GGUF file; for timing also a known model
+  // the weights' type in a model that is only a name
+  std::string type = "q4_0";
+  int n_blocks = 0;           // takes only the first so many blocks of such a model; 0: all
+  std::string pre_tokenizer;  // is used instead of what the file names
 };
 
-// How much of llm.npu there is (N12): each step has what the ones before it have.
+// Says how much of llm.npu there is (N12); each step has what the ones before it have.
 enum class NpuStep { kNaive, kChunk, kOutlier, kOutOfOrder };
 
-// How sparse attention of prompts goes over the lanes of a phone.
+// Says how sparse attention of prompts goes over the lanes of a phone.
 struct PhoneHeads {
-  // They run the estimate, the selection and the exact part; empty: the NPU takes the first where
-  // it is a lane, the CPU the rest.
+  // The lanes that run the estimate, the selection and the exact part. Empty: the NPU takes the
+  // first where it is a lane, the CPU the rest.
   std::vector<lanes::Processor> lanes;
   schedule::HeadStep step = schedule::HeadStep::kOrdered;
-  int n_buckets = 9;              // of scales, for each of which there are graphs (S4)
-  int block = 1;                  // positions that are chosen together, by so many queries
-  bool has_equal_shares = false;  // each head keeps as many positions (else S3)
+  int n_buckets = 9;  // counts pairs of scales, for each of which there are graphs (S4)
+  int block = 1;      // counts positions that are chosen together, by as many queries
+  // else each head has its own share (S3)
+  bool has_equal_shares = false;
 };
 
 // A virtual phone in place of this machine.
 struct PhoneChoice {
-  std::string file;                             // empty: this machine
-  std::string stack;                            // the software on the phone
-  std::string prompt_stack;                     // another one that runs prompts; empty: the same
-  std::vector<lanes::Processor> processors;     // its lanes; empty: all
-  bool has_values = true;                       // false: it takes time and computes nothing
-  std::optional<NpuStep> npu_step;              // none: lanes and placements as everywhere
-  int npu_prune = 85;                           // percent of blocks without shadow tasks (N4, N6)
-  bool has_square_shapes = true;                // the fastest of equivalent shapes (N8)
-  bool has_fast_handover = true;                // a flag to poll on (H8)
-  bool has_rendering = false;                   // a game draws on the GPU meanwhile (H14)
-  int queue_depth = 1;                          // tasks that GPU and NPU take before one has ended
-  std::vector<int> small_shapes;                // of executables beside the chunk; empty: 1 and 8
-  std::vector<int> prompt_shapes;               // empty: up to the chunk that is best
-  std::vector<plan::ConstantChoice> constants;  // of phone or stack, in place of their files'
-  std::optional<lanes::Cores> cores;            // that the CPU's lane has; none: all large ones
-  double bus_taken_gb_s = 0.0;                  // by other programs, all the time
-  PhoneHeads heads;                             // with prompts.attention
+  std::string file;                          // empty: this machine
+  std::string stack;                         // names the software on the phone
+  std::string prompt_stack;                  // names another one that runs prompts; empty: the same
+  std::vector<lanes::Processor> processors;  // are the lanes; empty: all
+  bool has_values = true;                    // false: the phone takes time and computes nothing
+  std::optional<NpuStep> npu_step;           // none: lanes and placements are chosen as elsewhere
+  int npu_prune = 85;              // is the percentage of blocks without shadow tasks (N4, N6)
+  bool has_square_shapes = true;   // takes the fastest of equivalent shapes (N8)
+  bool has_fast_handover = true;   // lanes poll on a flag (H8)
+  bool has_rendering = false;      // a game draws on the GPU meanwhile (H14)
+  int queue_depth = 1;             // counts tasks that GPU and NPU take before one has ended
+  std::vector<int> small_shapes;   // are row counts of executables beside the chunk; empty: 1 and 8
+  std::vector<int> prompt_shapes;  // empty: lengths up to the chunk that is best
+  std::vector<plan::ConstantChoice> constants;  // replace constants of the files of phone or stack
+  std::optional<lanes::Cores> cores;  // are those that the CPU's lane has; none: all large ones
+  double bus_taken_gb_s = 0.0;        // is taken by other programs all the time
+  PhoneHeads heads;                   // count where prompts.attention is set
   plan::NeuronChoice neurons;
 };
 
-// Which cores work as lanes, and what runs on which of them.
+// Says which cores work as lanes, and what runs on which of them.
 struct LaneChoice {
-  int n_threads = 0;                        // of one lane; 0: all cores this process may use
-  std::vector<plan::HostLane> cores;        // empty: one lane of n_threads
-  std::vector<plan::Placement> placements;  // of the lanes, or of a phone's processors
-  std::vector<plan::LaneLimit> limits;      // likewise: how many weights a lane may run with
-  std::vector<plan::LaneCap> caps;          // likewise: how much of the time it may be busy (H14)
-  bool has_fast_handover = false;           // between lanes of this machine (H8)
-  std::vector<plan::TensorCut> cuts;        // of them, or of a phone; before those of the plan
-  std::vector<plan::LengthParts> lengths;   // likewise, in any order
-  bool has_cuts = true;                     // false: those of the plan do not count, nor any found
-  bool solves_cuts = false;                 // on a phone: the cuts of least time (H10)
-  plan::Splits splits;                      // what can be placed apart
-  bool is_strict_npu = false;               // matrix lanes may use static scales only
-  bool is_op_by_op = false;                 // every op a subgraph of its own, to time it
-  schedule::PartsRequest parts;             // in place of the plan's cuts; null: those
+  int n_threads = 0;  // is for a single lane; 0: all cores that this process may use
+  std::vector<plan::HostLane> cores;        // empty: there is one lane of n_threads
+  std::vector<plan::Placement> placements;  // place subgraphs on lanes, or on a phone's processors
+  std::vector<plan::LaneLimit> limits;      // limit the weights that a lane may run with
+  std::vector<plan::LaneCap> caps;          // limit the time in which a lane may be busy (H14)
+  bool has_fast_handover = false;           // is for lanes of this machine (H8)
+  std::vector<plan::TensorCut> cuts;  // divide tensors between lanes; they count before the plan's
+  std::vector<plan::LengthParts> lengths;  // divide prompts of these lengths, in any order
+  bool has_cuts = true;          // false: cuts of the plan do not count, and none are searched
+  bool solves_cuts = false;      // finds the cuts that take least time, on a phone (H10)
+  plan::Splits splits;           // make subgraphs that can be placed apart
+  bool is_strict_npu = false;    // matrix lanes may use static scales only
+  bool is_op_by_op = false;      // makes every op a subgraph of its own, to time it
+  schedule::PartsRequest parts;  // replaces the plan's cuts; null: they stay
 };
 
-// How prompts are computed. What is given takes the place of what a plan says.
+// Says how prompts are computed. What is given takes the place of what a plan says.
 struct PromptChoice {
   std::optional<plan::Prefill> prefill;  // none: the fastest that is safe
   std::optional<plan::AttentionForm> attention;
-  std::optional<double> attention_share;  // of positions that sparse attention keeps, percent
-  std::optional<double> attention_above;  // times the mean weight that a kept position has
-  std::optional<int> attention_from;      // the position from which on it is sparse
-  // These are for `query` on this machine.
-  std::vector<int> attention_lanes;              // of estimate, selection, exact part; empty: one
-  std::optional<plan::HeadStep> attention_step;  // how heads go over them
-  std::optional<int> attention_buckets;          // pairs of scales that are fixed beforehand (S4)
-  std::vector<float> head_scales;        // that tuning found, where the plan it made is not used
-  std::optional<plan::Int8Method> int8;  // then prompts are in int8
-  std::optional<bool> has_one_weight_scale;  // int8 weights have one scale, or one for each row
-  std::optional<int> outlier_prune;          // percent
-  std::optional<plan::Order> order;          // of chunks, where there are several lanes
-  int chunks_in_flight = 0;                  // 0: the plan's
-  int chunk = 0;                             // tokens that go together; 0: the plan's
+  // the percentage of positions that are kept
+  std::optional<double> attention_share;
+  // kept positions weigh more than so many times the mean
+  std::optional<double> attention_above;
+  std::optional<int> attention_from;  // is the position from which on attention is sparse
+  // The next three are for the form `query` on this machine.
+  // for estimate, selection, exact part; empty: one
+  std::vector<int> attention_lanes;
+  std::optional<plan::HeadStep> attention_step;  // says how heads go over the lanes
+  std::optional<int> attention_buckets;  // counts pairs of scales that are fixed beforehand (S4)
+  // found by tuning, for runs without its plan
+  std::vector<float> head_scales;
+  std::optional<plan::Int8Method> int8;  // if given, prompts are in int8
+  // int8 weights have one scale, not one for each row
+  std::optional<bool> has_one_weight_scale;
+  std::optional<int> outlier_prune;  // percent
+  std::optional<plan::Order> order;  // is the order of chunks, where there are several lanes
+  int chunks_in_flight = 0;          // 0: the plan's
+  int chunk = 0;                     // counts tokens that go together; 0: the plan's
 };
 
-// What is computed while reads of neurons are under way (P6: 4.3, Figure 6).
+// Says what is computed while reads of neurons are under way (P6: 4.3, Figure 6).
 enum class NeuronPipeline : uint8_t {
-  kCluster,  // each segment of neurons as soon as its own are there
-  kMatrix,   // segments that need no reads; the others when all reads have ended
+  kCluster,  // computes each segment of neurons as soon as its own reads have ended
+  kMatrix,   // computes segments without reads at once, the others when all reads have ended
 };
 
 // Throws UsageError that lists the names.
 NeuronPipeline neuron_pipeline_from_name(std::string_view name);
 
-// How steps compute feed-forward blocks. What is given takes the place of what a plan says.
+// Says how steps compute feed-forward blocks. What is given takes the place of what a plan says.
 struct FfnChoice {
   std::optional<plan::FfnForm> form;
-  // Where neurons are read when they are needed.
+  // Says what is computed while neurons are read that are not in memory.
   NeuronPipeline pipeline = NeuronPipeline::kCluster;
-  // False: what one layer has read the next token reads anew, to see what a cache is worth.
+  // False: each token reads its neurons anew, to see what a cache is worth.
   bool keeps_neurons = true;
-  // How many percent of their places in memory are those of the hottest for good; the others go by
-  // who was used last (P5). None: the usual share.
+  // The percentage of places in memory that the hottest neurons have for good; the others go to
+  // those used last (P5). None: the usual share.
   std::optional<int> pinned_percent;
-  // Neurons that stand no further apart in their side file are read together; none: as the disk is
-  // measured to like.
+  // Neurons that lie at most so far apart in their side file are read together; none: as suits the
+  // disk.
   std::optional<uint64_t> gap_bytes;
-  // Whether a predictor says which rows of the gate are computed (P3); a plan that has one says so
-  // too, unless it may not.
+  // A predictor says which rows of the gate are computed (P3), where has_predictor is set or the
+  // plan has one. may_predict = false forbids it.
   bool has_predictor = false;
   bool may_predict = true;
-  // With a predictor, where neurons are read: none: as the plan says.
+  // Where gates are, with a predictor and neurons that are read; none: as the plan says.
   std::optional<plan::FfnGates> gates;
 };
 
 inline constexpr int kUsualPinnedPercent = 0;
 
-// Where weights lie: see weight_pages.h.
+// Says where weights lie: see weight_pages.h.
 enum class Load { kAuto, kMap, kCopy };
-// Which weights of outliers' channels stay in memory where outliers have a lane of their own. With
-// kHot the others come from a side file when they are needed.
+// Says which weights of outliers' channels stay in memory, where outliers have a lane of their own.
+// With kHot the others come from a side file when they are needed.
 enum class ShadowRows { kHot, kAll, kNone };
-// Which layouts of the weights there are for prompts in int8: that of the file, packed copies of
-// all beside it, or one copy that changes (D1).
+// Says which layouts the weights have for prompts in int8: that of the file, packed copies of all
+// beside it, or one copy that changes (D1).
 enum class Layouts { kBlocks, kBoth, kSwitch };
 
 struct MemoryChoice {
   int context = 0;  // 0: what model, memory and common sense allow
   tensor::Type kv_type = tensor::Type::kF16;
-  // What the process may keep in memory, see memory.h; 0: of what is free, half bounds what is
-  // copied and cached.
+  // Limits the bytes that the process may keep in memory, see memory.h. 0: no limit, and copies and
+  // caches may take half of what is free.
   size_t limit_bytes = 0;
-  // What the process is taken to hold before loading; none: what it does hold, which in a sanitised
+  // What the process is taken to hold before loading. None: what it does hold, which in a sanitised
   // program is mostly the sanitizer's.
   std::optional<size_t> held_bytes = {};
   Load load = Load::kAuto;
-  std::optional<Layouts> layouts;  // none: as packed_bytes says
-  size_t packed_bytes = 0;         // most bytes of packed copies of weights
+  std::optional<Layouts> layouts;  // none: packed_bytes decides
+  size_t packed_bytes = 0;         // limits the bytes of packed copies of weights
   ShadowRows shadow_rows = ShadowRows::kHot;
-  bool has_side_files = true;  // false: none are read or written
+  bool has_side_files = true;  // false: no side file is read or written
 };
 
-// A plan that exists. At most one of the three is given.
+// A plan that exists. At most one of the three members is given.
 struct GivenPlan {
-  std::string file;                 // threads, lanes, placements, context and types come from it
-  std::optional<plan::Plan> exact;  // run as this says, whatever else was asked for
-  // Begin with this plan in place of the usual one: what was asked for of context, order, chunks in
-  // flight and int8 lies over it, and context and copies are fitted to the memory there is.
+  // has threads, lanes, placements, context and types
+  std::string file;
+  std::optional<plan::Plan> exact;  // is run exactly, whatever else was asked for
+  // Replaces the usual plan to begin with. What was asked for of context, order, chunks in flight
+  // and int8 lies over it, and context and copies are fitted to the memory there is.
   std::optional<plan::Plan> base;
 };
 
@@ -172,27 +180,27 @@ struct Options {
   MemoryChoice memory;
   GivenPlan plan;
   plan::Activations activations = plan::Activations::kQ8;
-  std::string kernels;        // the fastest implementation allowed, "" for any
-  ProgressFunction progress;  // told of the slow parts of loading
+  std::string kernels;        // name the fastest implementation allowed; empty: any
+  ProgressFunction progress;  // is told of the slow parts of loading
 };
 
-// The options mean this machine, not a phone.
+// Says whether the options mean this machine, not a phone.
 inline bool is_here(const Options& options) { return options.phone.file.empty(); }
 
-// Throws UsageError for what makes no sense, or does not fit together, whatever the model.
+// Throws UsageError for options that make no sense, or do not fit together, whatever the model.
 void check_options(const Options& options);
 void check_lanes(const LaneChoice& lanes);
 
-// What a step of PowerInfer-2's ablation, as a phone is asked for it, means on this machine (P13).
-// Throws UsageError for one that there is not.
+// Sets the options that a step of PowerInfer-2's ablation, as a phone is asked for it, means on
+// this machine (P13). Throws UsageError for a step that does not exist here.
 void take_neuron_step(Options* options);
 
-// Whether a phone runs an FFN by neurons.
+// Says whether a phone runs an FFN by neurons.
 inline bool has_neurons(const Options& options) {
   return !is_here(options) && (options.phone.neurons.is_wanted() || options.memory.limit_bytes > 0);
 }
 
-// What people call them. Each throws UsageError that lists what there is.
+// These read the names that people use. Each throws UsageError that lists what there is.
 tensor::Type kv_type_from_name(std::string_view name);
 Load load_from_name(std::string_view name);
 ShadowRows shadow_rows_from_name(std::string_view name);

@@ -23,8 +23,7 @@ ShadowRows resident_rows(const Options& options) {
   return options.memory.has_side_files ? options.memory.shadow_rows : ShadowRows::kAll;
 }
 
-// The file lies in the folder of side files; its name tells which model of this machine it belongs
-// to, and in which form.
+// Returns the side file's path, whose name tells the model of this machine and the weights' form.
 std::string side_file_path(const gguf::File& file, uint64_t form_key) {
   std::error_code failure;
   const std::filesystem::path whole = std::filesystem::absolute(file.path(), failure);
@@ -66,7 +65,7 @@ OutlierChannels make_channels(const Options& options, const gguf::File& file,
     if (!(*rules)[static_cast<size_t>(id)].takes_outliers()) continue;
     kept.push_back(inputs[i]);
     weights::ChannelChoice choice{inputs[i]};
-    // Nobody knows without a calibration which channels are hot.
+    // Without a calibration nobody knows which channels are hot.
     choice.is_all = resident == ShadowRows::kAll ||
                     (resident == ShadowRows::kHot && !plan.int8.is_calibrated());
     if (resident == ShadowRows::kHot && !choice.is_all) {

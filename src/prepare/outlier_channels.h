@@ -1,4 +1,4 @@
-// The weights that outliers meet on a lane of their own (N4, N5).
+// Prepares the weights that outliers meet on a lane of their own (N4, N5).
 #pragma once
 
 #include <memory>
@@ -17,18 +17,18 @@ namespace troika::prepare {
 struct OutlierChannels {
   std::unique_ptr<weights::Channels> channels;      // null: outliers stay with their products
   std::unique_ptr<weights::ChannelFile> side_file;  // null: all channels are in memory
-  // Says to people that a file was written, and why; or why there is nothing to place.
+  // Tells people that a file was written, and why; or why there is nothing to place.
   std::string note;
 };
 
-// Nothing where the plan has no lane for outliers, or no product keeps them. REQUIRES: weights have
-// their int8 form. Throws Error where memory or the disk is short.
+// Returns nothing where the plan has no lane for outliers, or no product keeps them. REQUIRES:
+// weights have their int8 form. Throws Error where memory or the disk is short.
 OutlierChannels make_channels(const Options& options, const gguf::File& file,
                               const model::Blueprint& blueprint, const weights::Store& weights,
                               const plan::Plan& plan, const Int8Binding& int8);
 
-// What those would take in memory that make_channels would keep there; before a calibration, which
-// finds the hot ones, those of all products. Throws UsageError.
+// Returns the bytes of the channels that make_channels would keep in memory. Before a calibration,
+// which finds the hot ones, they are those of all products. Throws UsageError.
 size_t resident_channel_bytes(const Options& options, const model::Blueprint& blueprint,
                               const weights::Store& weights, const plan::Plan& plan);
 

@@ -1,4 +1,4 @@
-// Plans in files: made for one model and one machine, and refused for others.
+// Loads plans from files. A plan is made for one model and one machine, and refused for others.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace troika::prepare {
 
-// The model file (size, and a hash of everything before the weights) on a machine: this one, or
-// what a virtual phone calls itself.
+// Identifies the model file (size, and a hash of everything before the weights) on a machine: this
+// one, or what a virtual phone calls itself.
 plan::PlanFor plan_identity(const gguf::File& file, const std::string& machine = {});
 
-// Throws Error for a file that is no plan, one made for another model or machine, and one that
-// names cores this process may not use. `advice` ends these messages; empty: how to make the plan
+// Throws Error for a file that is no plan, a plan for another model or machine, and one that names
+// cores which this process may not use. `advice` ends these messages; empty: how to make the plan
 // again.
 plan::PlanFile load_plan(const std::string& path, const plan::PlanFor& here,
                          const std::string& advice = {});

@@ -1,5 +1,4 @@
-// Where the side files about a model's neurons lie: in the folder of side files, named after the
-// path of the model.
+// Finds the side files about a model's neurons: FOLDER/KIND-KEY.bin, by a key of the model's path.
 #pragma once
 
 #include <memory>
@@ -18,19 +17,19 @@
 
 namespace troika::prepare {
 
-// "bundles": FOLDER/bundles-0123456789abcdef.bin
+// Returns "FOLDER/bundles-0123456789abcdef.bin" for the kind "bundles".
 std::string neuron_file_path(std::string_view kind, const gguf::File& file);
 
-// How often each neuron fires, as `troika neurons` counted it; none: nobody has, or the model is
-// another one since, and `note` says so.
+// Returns how often each neuron fires, as `troika neurons` counted it. None: nobody has counted, or
+// the model has changed since, and `note` says so.
 std::optional<weights::NeuronHeat> kept_heat(const gguf::File& file,
                                              std::span<const model::GatedFfn> ffns,
                                              const weights::Store& weights, std::string* note);
 
 // Says in the plan which predictor is used, if one is asked for or the plan has one. Throws Error
-// where there is none, or another than the plan's; UsageError where it makes no sense.
+// where there is no such predictor, or another than the plan's; UsageError where it makes no sense.
 void choose_predictor(const Options& options, const gguf::File& file, plan::Plan* plan);
-// The plan's; null where it has none. Throws Error where it does not fit the blocks.
+// Loads the plan's predictor; null: it has none. Throws Error where it does not fit the blocks.
 std::unique_ptr<weights::NeuronPredictor> load_predictor(const plan::Plan& plan,
                                                          const gguf::File& file,
                                                          std::span<const model::GatedFfn> ffns,

@@ -15,7 +15,7 @@
 namespace troika::prepare {
 namespace {
 
-// A smaller file stays in the caches, where the size of pages matters less.
+// Smaller files stay in the processor's caches, where the size of pages matters less.
 constexpr size_t kLeastBytes = size_t{32} << 20;
 
 constexpr double kMb = 1e6;
@@ -29,7 +29,7 @@ size_t mapped_bytes(const gguf::File& file) {
 }
 
 WeightPages copy(const gguf::File& file) {
-  Team team(usable_cores());  // what the engine is to use of them does not matter yet
+  Team team(usable_cores());  // how many of them the engine will use does not matter yet
   const RealClock clock;
   const double start_us = clock.now_us();
   size_t bytes = 0, huge = 0;
@@ -48,13 +48,13 @@ WeightPages copy(const gguf::File& file) {
   return pages;
 }
 
-// A limit has counted the weights already, and a copy of them is no more than that.
+// Returns how many bytes may be copied. A limit counts the weights already; a copy takes no more.
 size_t most_copied_bytes(const Options& options) {
   const size_t available = available_memory_bytes();
   return options.memory.limit_bytes > 0 ? available : available / 2;
 }
 
-// The gaps between ranges of one shard that are worth huge pages; the header is none.
+// Returns the gaps between ranges of one shard that are worth huge pages. The header is no gap.
 std::vector<MappedFile::Range> gaps_between(const gguf::File::Shard& shard,
                                             std::vector<MappedFile::Range> ranges) {
   std::sort(ranges.begin(), ranges.end(),
@@ -104,8 +104,7 @@ WeightPages place_weights_beside(const Options& options, gguf::File& file,
     shard.map->let_go({range.offset, range.offset + range.bytes});
   }
   WeightPages pages = copy_between(options, file, ranges);
-  // What was read through the map, and around it, is not to stay in the page cache as a second
-  // copy.
+  // Weights were read through the map, but the page cache must not keep a second copy of them.
   for (const gguf::File::Shard& shard : file.shards()) {
     (void)posix_fadvise(shard.map->descriptor(), 0, 0, POSIX_FADV_DONTNEED);
   }
@@ -129,7 +128,7 @@ WeightPages place_weights(const Options& options, gguf::File& file) {
       return copy(file);
     }
   }
-  // Every shard is asked for, so that none stays behind.
+  // Every shard is asked for huge pages, so that none stays behind.
   size_t n_huge = 0;
   for (const gguf::File::Shard& shard : file.shards()) {
     if (shard.map->comes_in_huge_pages()) n_huge += shard.bytes.size();

@@ -1,5 +1,5 @@
-// Where the weights lie while an engine runs: decoding reads all of them for each token, and one
-// thread reads them up to a half faster from huge pages.
+// Decides where the weights lie while an engine runs. Decoding reads all of them for each token,
+// and one thread reads them up to a half faster from huge pages.
 #pragma once
 
 #include <string>
@@ -16,14 +16,13 @@ struct WeightPages {
   double seconds = 0.0;
 };
 
-// As options.memory.load says: "map" asks for huge pages of the file, which some file systems have,
-// "copy" takes memory of this process, which was faster even then, "auto" does so for all but small
-// files if half of the free memory can hold it. Throws UsageError for another word.
+// Places the weights as options.memory.load says. "map" asks for huge pages of the file, which some
+// file systems have. "copy" takes memory of this process, which was faster even then. "auto" copies
+// all but small files if half of the free memory holds them. Throws UsageError for another word.
 WeightPages place_weights(const Options& options, gguf::File& file);
 
-// Places the rest of weights that change their layout (D1): `ranges` of the file have memory of
-// their own, and what lies between them, as the head, is copied unless options.memory.load is
-// "map".
+// Places the other weights where some change their layout (D1). `ranges` of the file have memory of
+// their own. What lies between them, as the head, is copied unless options.memory.load is "map".
 WeightPages place_weights_beside(const Options& options, gguf::File& file,
                                  std::span<const weights::FileRead> ranges);
 

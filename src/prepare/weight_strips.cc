@@ -20,7 +20,7 @@ bool has_kernels(const kernels::Table& kernels, tensor::Type type) {
          kernels::find(kernels.unpack_int8_strips, type) != nullptr;
 }
 
-// Whether this op can read the weight from strips.
+// Says whether this op can read the weight from strips.
 bool reads_strips(const model::Op& op, const weights::Matrix& matrix, int n_experts) {
   switch (op.kind) {
     case model::OpKind::kEmbed:
@@ -36,7 +36,7 @@ bool reads_strips(const model::Op& op, const weights::Matrix& matrix, int n_expe
   }
 }
 
-// Whether this process has a copy of all that the matrix has in the file.
+// Says whether this process has a copy of all that the matrix has in the file.
 bool is_copied(const gguf::File& file, const weights::Matrix& matrix) {
   const std::byte* const end = matrix.data + static_cast<size_t>(matrix.n_rows) * matrix.row_bytes;
   return std::any_of(
@@ -59,8 +59,8 @@ std::vector<model::WeightId> strip_matrices(const model::Blueprint& blueprint,
     std::set<model::WeightId> ids;
     bool is_product = false, is_other = false;
   };
-  std::map<const std::byte*, Use> uses;  // by place
-  // Rows of these weights are read one by one.
+  std::map<const std::byte*, Use> uses;  // by the place of the data
+  // Neurons read rows of these weights one by one.
   std::set<model::WeightId> by_neuron;
   if (weights.neurons() != nullptr) {
     for (const weights::NeuronFfn& ffn : weights.neurons()->ffns()) {

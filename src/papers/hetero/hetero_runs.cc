@@ -13,9 +13,10 @@ namespace {
 constexpr int kSteps = 8;
 constexpr int kLongestPrompt = 1024;
 constexpr int kGpu = 0, kNpu = 1;
-constexpr int kFullQueue = 1024;  // more than a prompt has tasks
+constexpr int kFullQueue = 1024;  // is more than a prompt has tasks
 
-// What the product behind the activation takes of all products, each by itself on the NPU.
+// Returns the share that the product behind the activation takes of the time of all products, each
+// by itself on the NPU.
 double down_share(const engine::Engine& engine, int n_tokens) {
   const machines::PhoneSetup& setup = *engine.phone_setup();
   lanes::VirtualPhone phone(setup.model, setup.options, nullptr);
@@ -69,8 +70,8 @@ plan::LengthParts piped_length(int n, int lane) {
   return length;
 }
 
-// Sections 4 and 5.1: norms, activations and attention on the GPU, 4-bit weights, graphs of the
-// standard lengths.
+// Sets up the systems as sections 4 and 5.1 do: norms, activations and attention on the GPU, 4-bit
+// weights, graphs of the standard lengths.
 prepare::Options HeteroRuns::options_of(const HeteroRun& run) const {
   prepare::Options options;
   options.phone.file = phones_ + "/8gen3.json";
@@ -117,7 +118,7 @@ HeteroRuns::Machine& HeteroRuns::machine(const HeteroRun& run) {
   if (known != nullptr) return *known;
   prepare::Options options = options_of(run);
   if (!run.has_fast_handover && has_two_lanes) {
-    // Section 5.4 takes the fast handover away and nothing else: the plan stays.
+    // Section 5.4 takes the fast handover away and nothing else: the plan stays as it was for that.
     HeteroRun fast = run;
     fast.has_fast_handover = true;
     options.plan.exact = machine(fast).engine.plan();

@@ -1,5 +1,5 @@
-// Runs of HeteroLLM's systems, and of what they are compared with, on a virtual 8 Gen 3; each is
-// made once.
+// Runs HeteroLLM's systems, and what they are compared with, on a virtual 8 Gen 3. Each run is made
+// once.
 #pragma once
 
 #include <map>
@@ -17,41 +17,42 @@ namespace troika::papers {
 enum class HeteroSystem : uint8_t {
   kCpu,     // llama.cpp
   kGpu,     // PPL-OpenCL
-  kLayer,   // Hetero-layer: products where they are fastest, the rest on the GPU (section 4)
-  kTensor,  // Hetero-tensor: the same, and tensors divided between GPU and NPU (section 4.1)
+  kLayer,   // Hetero-layer: each product where it is fastest, the rest on the GPU (section 4)
+  kTensor,  // Hetero-tensor: as kLayer, with tensors divided between GPU and NPU (section 4.1)
 };
 
-// What is done with a prompt that has no graph of its own length (section 5.2.2).
+// Says what is done with a prompt that has no graph of its own length (section 5.2.2).
 enum class OddLengths : uint8_t {
-  kPadding,  // the next longer graph; Hetero-tensor also divides by tokens
-  kPipe,     // a sum of graphs, one after the other
-  kPrepare,  // a graph for this prompt, made when it comes
+  kPadding,  // takes the next longer graph; Hetero-tensor also divides by tokens
+  kPipe,     // takes several graphs one after the other, whose lengths add up
+  kPrepare,  // makes a graph for this prompt when it comes
 };
 
 struct HeteroRun {
-  std::string model;  // a known one
+  std::string model;  // names a known model
   HeteroSystem system = HeteroSystem::kTensor;
   int n_prompt = 256;
   bool has_fast_handover = true;  // H8
   OddLengths odd_lengths = OddLengths::kPadding;
-  bool has_game = false;  // that draws on the GPU meanwhile (H14)
+  bool has_game = false;  // says that a game draws on the GPU meanwhile (H14)
 
   auto operator<=>(const HeteroRun&) const = default;
 };
 
 struct HeteroResult {
   measure::SimulatedRate prefill;
-  double graphs_s = 0.0;  // made for this prompt, which waits for them
-  double step_s = 0.0;    // of generating one token behind the prompt
+  double graphs_s = 0.0;  // the time to make graphs for this prompt, which waits for them
+  double step_s = 0.0;    // the time to generate one token behind the prompt
   bool decodes_on_gpu_alone = false;
-  double down_share = 0.0;  // of the prompt's products: that of the product behind the activation
+  // The share of the product behind the activation in the time of the prompt's products.
+  double down_share = 0.0;
 
   double prompt_s() const { return prefill.seconds + graphs_s; }
   double prompt_rate() const { return prefill.n_tokens / prompt_s(); }
   double step_rate() const { return 1.0 / step_s; }
 };
 
-// hf023: the token counts for which there are graphs, powers of two.
+// Returns the token counts for which there are graphs: powers of two (hf023).
 const std::vector<int>& hetero_lengths();
 // Returns lengths whose sum holds n tokens, largest first; the last one may be padded.
 plan::LengthParts piped_length(int n, int lane);
@@ -62,7 +63,7 @@ class HeteroRuns {
   const HeteroResult& result(const HeteroRun& run);
 
  private:
-  // A model on the phone with a plan, which serves prompts of all lengths that have no graph of
+  // An engine on the phone with one plan. It serves prompts of all lengths that have no graph of
   // their own.
   struct Machine {
     explicit Machine(const prepare::Options& options) : engine(options), session(engine) {}

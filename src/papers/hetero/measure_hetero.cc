@@ -92,7 +92,7 @@ class HeteroMeasurer {
     return options;
   }
 
-  // Every system has the same graphs, and int8 weights from copies.
+  // Returns a plan of these lanes. Every system has the same graphs, and int8 weights from copies.
   plan::Plan prompt_plan(const std::vector<plan::HostLane>& lanes) const {
     prepare::Options options = engine_options();
     options.lanes.cores = lanes;
@@ -105,7 +105,7 @@ class HeteroMeasurer {
     return plan;
   }
 
-  // Static subgraphs of prompts on the device, all else on the core.
+  // Returns a plan with static subgraphs of prompts on the device and all else on the core.
   plan::Plan layer_plan(std::vector<int> shapes) const {
     plan::Plan plan = prompt_plan(lanes_);
     plan.packed_bytes = 0;
@@ -157,7 +157,7 @@ class HeteroMeasurer {
   // Times a prompt in turn with the lane of one core.
   void time_prompt(HeteroMachine& with, int n_tokens, double graphs_ms, HeteroSystemTimes* times) {
     std::vector<double> ms, ratios;
-    for (int round = -1; round < options_.rounds; ++round) {  // the first one warms up
+    for (int round = -1; round < options_.rounds; ++round) {  // the first round warms up
       const double ours = graphs_ms + kMsPerS * measure::prefill_seconds(with.session, n_tokens);
       const double other = kMsPerS * measure::prefill_seconds(reference_->session, n_tokens);
       if (round < 0) continue;
@@ -184,7 +184,7 @@ class HeteroMeasurer {
     end_system();
   }
 
-  // A plan for each length.
+  // Adds a system that has a plan of its own for each length.
   template <typename PlanOf>
   void add(const std::string& name, const std::string& how, PlanOf plan_of, bool is_single,
            bool is_anew) {
@@ -233,7 +233,7 @@ class HeteroMeasurer {
     return plan;
   }
 
-  // Generation with the rows of every product divided between two cores.
+  // Measures generation with the rows of every product divided between two cores.
   void measure_steps() {
     using plan::HandoverKind;
     const auto one = machine(step_plan(one_core_, HandoverKind::kOrdinary));

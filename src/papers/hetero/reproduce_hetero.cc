@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kLlama8b = "llama-3-8b";
 constexpr const char* kLlama3b = "llama-3.2-3b";
 constexpr const char* kInternLm = "internlm-1.8b";
-// Section 5.2.1.
+// The prompts of section 5.2.1.
 constexpr std::array kLengths = {64, 256, 1024};
 constexpr int kUsual = 256;
 constexpr int kLong = 1024;
@@ -32,7 +32,7 @@ constexpr std::pair<const char*, HeteroSystem> kSystems[] = {
 constexpr std::pair<const char*, OddLengths> kWays[] = {{"padding", OddLengths::kPadding},
                                                         {"pipe", OddLengths::kPipe},
                                                         {"online-prepare", OddLengths::kPrepare}};
-// The system of another paper, beside those of this one.
+// Names the system of another paper, which stands beside those of this one.
 constexpr const char* kLlmNpu = "llm.npu";
 
 template <typename Choice, size_t n>
@@ -68,7 +68,7 @@ class HeteroReproduction {
   }
 
  private:
-  // Each stands beside published rows as phones/simulated/heterollm.json says.
+  // Adds the figures that stand beside published rows as phones/simulated/heterollm.json says.
   void add_figures() {
     const auto add = [&](const char* name, auto figure_of) {
       figures_.add(name, {"model", "system", "tokens", "handover", "odd lengths", "game"},
@@ -132,7 +132,7 @@ class HeteroReproduction {
     return step_rate(model, tensor) / step_rate(model, tensor, /*is_fast=*/false);
   }
 
-  // What the paper says in words.
+  // Adds the orderings that the paper states in words.
   void add_orderings() {
     const auto tensor = HeteroSystem::kTensor, layer = HeteroSystem::kLayer;
     const double share = at(kLlama8b, layer).down_share;

@@ -1,5 +1,5 @@
-// The test rows of HeteroLLM on a virtual phone (V3, H1–H12): prompts, generation, handovers,
-// energy. Nothing is fitted to them.
+// Simulates the test rows of HeteroLLM on a virtual phone (V3, H1–H12): prompts, generation,
+// handovers, energy. Nothing is fitted to them.
 #pragma once
 
 #include "papers/test_rows.h"

@@ -44,7 +44,7 @@ double simulate(const lanes::CostModel& model, const plan::SimulatedRow& row) {
 }
 
 double log_error(const plan::PublishedValue& value, double simulated) {
-  if (value.high < 0.0) {  // what is lost
+  if (value.high < 0.0) {  // a negative value is a loss, and is compared as one
     plan::PublishedValue loss = value;
     loss.low = -value.high;
     loss.high = -value.low;
@@ -63,7 +63,8 @@ plan::Field find_field(const std::vector<plan::Field>& fields, const std::string
   throw Error(fmt::format("There is no constant '{}'.", name));
 }
 
-// Bandwidths of a part without measurements follow those that were fitted. Returns what changed.
+// Scales bandwidths of a part without measurements like those that were fitted. Returns what
+// changed.
 std::vector<plan::Field> rescale_memory(PhoneFolder& folder, plan::Phone& other) {
   const std::vector<plan::Field> from = folder.phone.fields();
   const std::vector<plan::Field> to = other.fields();
@@ -99,7 +100,7 @@ std::vector<Split> splits(const plan::SimulatedGroup& group) {
   if (names.size() > group.constants.size()) {
     for (const size_t i : held_out(names)) all[places[i]] = Split::kHeldOut;
   }
-  // No more rows than constants: their errors are 0 by construction.
+  // With no more rows than constants, their errors are 0 by construction.
   const auto n_fit = static_cast<size_t>(std::count(all.begin(), all.end(), Split::kFit));
   if (n_fit <= group.constants.size()) {
     std::replace(all.begin(), all.end(), Split::kFit, Split::kTaken);
@@ -147,7 +148,7 @@ void fit_group(PhoneFolder& folder, const plan::SimulatedGroup& group) {
     return errors;
   };
   solve::fit(constants, residuals);
-  // Files hold what a person can read, and the constants are those of the files.
+  // Constants are rounded as files have them, to what a person can read.
   for (double& c : constants) c = std::stod(fmt::format("{:.6g}", c));
   set_constants(folder, group, constants);
   std::vector<std::string> names = group.constants;
@@ -171,7 +172,7 @@ void add_taken(PhoneFolder& folder, MicroReport& report) {
   }
 }
 
-// The first reason that holds for the value.
+// Returns the first reason that holds for the value.
 std::string reason_not_simulated(const PhoneFolder& folder, const std::string& id,
                                  const std::string& name) {
   for (const plan::NotSimulated& reason : folder.micro.not_simulated) {
@@ -201,8 +202,8 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// A stack that measured nothing of its own has the constants of the one that did. Those that it
-// assumes otherwise, and says so, stay. What is borrowed is added to `changed`.
+// Gives a stack that measured nothing of its own the constants of the stack that did. Constants
+// that it declares as assumed otherwise stay. Adds the borrowed ones to `changed`.
 void borrow(PhoneFolder& folder, NamesOfStacks& changed) {
   for (const plan::SimulatedGroup& group : folder.micro.groups) {
     if (group.is_of_phone) continue;
@@ -303,7 +304,7 @@ MicroReport simulate_micro(const PhoneFolder& folder) {
   }
   PhoneFolder copy = folder;
   add_taken(copy, report);
-  // The rows must outlive the report: those of `folder`, not of the copy.
+  // The rows must outlive the report, so they become those of `folder`, not of the copy.
   for (MicroRow& row : report.rows) {
     for (size_t i = 0; i < copy.published.size(); ++i) {
       if (row.row != &copy.published[i]) continue;

@@ -39,7 +39,7 @@ Product product_of(const plan::FigureCall& call) {
   return product;
 }
 
-// With the operands in the other order, or in the usual one.
+// Returns the time of a product with the operands in the other order, or in the usual one.
 double product_us(const CostModel& model, const plan::FigureCall& call) {
   const Processor processor = lanes::processor_from_name(call.text("processor"));
   const bool is_turned = call.has("order") && call.text("order") == "turned";
@@ -78,19 +78,20 @@ double flash_mb_s(const CostModel& model, const plan::FigureCall& call) {
   return static_cast<double>(read.request_bytes) / model.flash_us(read);
 }
 
-constexpr double kQ8Bytes = 34.0 / 32.0;  // of a weight as the systems are run (Q8_0)
+// The bytes of a weight in Q8_0, in which the systems are run
+constexpr double kQ8Bytes = 34.0 / 32.0;
 
-// Behind the middle of a prompt's "1-2K tokens" (section 1) and half of an answer, as the systems
-// are simulated.
+// The position behind the middle of a prompt's "1-2K tokens" (section 1) and half of an answer, as
+// the systems are simulated.
 constexpr int64_t kPositions = 1600;
 
 struct Shape {
   int64_t rows, columns, outputs;
 };
 
-// One pass of a model over `rows` tokens, logits for each. Products between which nothing goes
-// through the CPU are one graph, which is launched once. Whole passes were measured, so that
-// attention, which stays on the CPU (footnote 2 of the paper), is within.
+// Returns the time of one pass of a model over `rows` tokens, with logits for each. Products
+// between which nothing goes through the CPU are one graph, which is launched once. Whole passes
+// were measured, so they contain attention, which stays on the CPU (footnote 2 of the paper).
 double pass_ms(const CostModel& model, const std::string& name, int64_t rows) {
   const model::KnownModel& m = model::get_known(name);
   const std::vector<Shape> graphs[] = {
@@ -127,7 +128,7 @@ double constant_of(const CostModel& model, const std::string& name) {
   throw Error(fmt::format("A figure is asked for the constant '{}', which no stack has.", name));
 }
 
-// Products, attention and passes.
+// Adds products, attention and passes.
 void add_computed(const CostModel& model, Figures* figures) {
   const std::vector<std::string> of_product = {"processor", "arithmetic",   "rows",  "columns",
                                                "outputs",   "weight bytes", "shape", "order"};
@@ -157,7 +158,7 @@ void add_computed(const CostModel& model, Figures* figures) {
                [=](Call call) { return pass_of(call) / call.number("accepted"); });
 }
 
-// Memory, flash and graphs.
+// Adds memory, flash and graphs.
 void add_constants(const CostModel& model, Figures* figures) {
   using Call = const plan::FigureCall&;
   const auto rate_of = [&](const std::string& processor) {

@@ -1,5 +1,5 @@
-// What the virtual phone takes for single operations, as figures that phones/simulated/micro.json
-// names.
+// Figures of what single operations take on the virtual phone, under the names that
+// phones/simulated/micro.json uses.
 #pragma once
 
 #include "lanes/virtual/cost.h"
@@ -7,7 +7,7 @@
 
 namespace troika::papers {
 
-// Values have the units of the published rows. `model` must outlive the figures.
+// Returns figures in the units of the published rows. `model` must outlive them.
 Figures micro_figures(const lanes::CostModel& model);
 
 }  // namespace troika::papers

@@ -1,4 +1,4 @@
-// Generation over the memory that a program may have, as a picture (Figure 10's form).
+// Draws generation over the memory that a program may have, in the form of Figure 10.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 constexpr double kWidth = 760.0, kHeight = 460.0;
 constexpr double kLeft = 70.0, kRight = 20.0, kTop = 96.0, kBottom = 60.0;
 
-// Okabe and Ito's colours, as in timelines.
+// A line of the picture, in Okabe and Ito's colours, as timelines have them.
 struct Line {
   double BudgetRow::*value;
   const char* name;

@@ -10,13 +10,13 @@
 namespace troika::papers {
 namespace {
 
-// Section 7.1: prompts of up to 64 tokens before generation.
+// Section 7.1 has prompts of up to 64 tokens before generation.
 constexpr int kTextBefore = 64;
 constexpr double kBytesOfAGb = 1e9;
 
 // A token uses 3 billion weights, of which 1.6 are no FFN's; two experts have 11.3 (pf030).
 constexpr double kLiveOfMixtral = 0.124;
-// Half of the neurons of models with SiLU live (pf029).
+// Half of the neurons fire in models with SiLU (pf029).
 constexpr double kLiveOfSilu = 0.5;
 
 std::optional<double> live_share(const std::string& model) {

@@ -1,5 +1,5 @@
-// Runs of PowerInfer-2, and of what it is compared with, on virtual phones; each is made once. All
-// are an engine and a session as everywhere.
+// Runs PowerInfer-2, and what it is compared with, on virtual phones. Each run is made once, with
+// an engine and a session as everywhere.
 #pragma once
 
 #include <map>
@@ -14,16 +14,18 @@
 namespace troika::papers {
 
 struct PowerRun {
-  std::string model;  // a known one
+  std::string model;  // names a known model
   // None: the FFN is dense, on one processor, with all weights in memory.
   std::optional<plan::NeuronSystem> system = plan::NeuronSystem::kXpu;
-  lanes::Processor dense_on = lanes::Processor::kNpu;  // QNN; llama.cpp on the CPU, MLC on the GPU
+  // Stands for QNN; the CPU for llama.cpp, the GPU for MLC
+  lanes::Processor dense_on = lanes::Processor::kNpu;
   std::string phone = "8gen3";
-  double ffn_share = 0.5;  // in memory
-  double memory_gb = 0.0;  // more than 0: a budget in place of it
-  int n_prompt = 0;        // 0: steps
+  double ffn_share = 0.5;  // the share of the FFN in memory
+  double memory_gb = 0.0;  // a budget that replaces ffn_share; 0: none
+  int n_prompt = 0;        // 0: steps are timed, not a prompt
   int n_steps = 10;
-  int n_sequences = 1;  // that take steps together, and end one after the other (P9)
+  // Counts sequences that take steps together, and end one after the other (P9).
+  int n_sequences = 1;
   std::optional<double> overlap = std::nullopt;  // none: the stack's
   std::optional<plan::NeuronPipeline> pipeline = std::nullopt;
 
@@ -31,25 +33,26 @@ struct PowerRun {
 };
 
 struct PowerResult {
-  measure::SimulatedRate rate;                   // of the prompt, or of the steps
-  std::vector<measure::SimulatedRate> together;  // of several sequences: from all of them to one
+  measure::SimulatedRate rate;  // the rate of the prompt, or of the steps
+  // the rates of several sequences: from all of them to one
+  std::vector<measure::SimulatedRate> together;
   lanes::NeuronCounters neurons;
-  std::vector<double> miss_rates;  // of each step
+  std::vector<double> miss_rates;  // one for each step
   std::optional<plan::NeuronPlan> plan;
   double runtime_gb = 0.0;
   size_t model_bytes = 0;
   double tokens_per_s() const { return rate.tokens_per_s(); }
 };
 
-// The one that stands at this share of them, 0 to 1, in ascending order.
+// Returns the value that stands at this share of all, 0 to 1, in ascending order.
 double at_share(std::vector<double> values, double share);
 
 class PowerRuns {
  public:
-  // `phones` is their folder.
+  // `phones` is the folder of the virtual phones.
   explicit PowerRuns(std::string phones) : phones_(std::move(phones)) {}
   const PowerResult& result(const PowerRun& run);
-  // What ran when in the second step behind a short prompt.
+  // Records what ran when in the second step behind a short prompt.
   void trace(const PowerRun& run, Trace* trace);
   prepare::Options options_of(const PowerRun& run) const;
 

@@ -21,7 +21,7 @@ using plan::NeuronSystem;
 constexpr const char* kBamboo = "bamboo-7b";
 constexpr const char* kMistral = "mistral-7b";
 constexpr const char* kMixtral = "mixtral-8x7b";
-// Section 7.1.
+// The models of section 7.1.
 constexpr std::array kPowerModels = {kMistral, "qwen2-7b", kBamboo, "llama-2-13b", kMixtral};
 constexpr const char* kAce2 = "8plusgen1";
 constexpr std::array kBudgetsGb = {7.0, 10.0, 13.0, 16.0, 19.0};
@@ -32,10 +32,12 @@ constexpr int kSamples = 4;
 constexpr int kStepsOfASample = 4;
 constexpr double kHalfOfFfn = 0.5, kQuarterOfFfn = 0.25;
 constexpr double kBytesOfGb = 1e9;
-// The group whose rows are the steps of Figure 14, each with one part more than the one before.
+// Names the group whose rows are the steps of Figure 14, each with one part more than the one
+// before.
 constexpr const char* kAblation = "ablation (Figure 14)";
 
-// What the paper measures. Those without a system of neurons are dense with all weights in memory.
+// A system that the paper measures. Those without a system of neurons are dense, with all weights
+// in memory.
 struct MeasuredSystem {
   const char* name;
   std::optional<NeuronSystem> system;
@@ -61,7 +63,8 @@ const MeasuredSystem& measured_system(const std::string& name) {
   throw Error(fmt::format("A figure of PowerInfer-2 is asked for '{}', which is not known.", name));
 }
 
-// 47B on the smaller phone: a quarter (section 7.2.1).
+// Returns the share of the FFN in memory: a quarter for 47B on the smaller phone (section 7.2.1),
+// else half.
 double usual_ffn_share(const std::string& model, const std::string& phone) {
   return phone == kAce2 && model == kMixtral ? kQuarterOfFfn : kHalfOfFfn;
 }
@@ -87,7 +90,7 @@ double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// "mean", or the share of them, 0 to 1, that are no larger.
+// Returns the mean for "mean", or else the value at the share that the call names, 0 to 1.
 double at_point(const std::vector<double>& values, const plan::FigureCall& call) {
   return call.text("at") == "mean" ? mean(values) : at_share(values, call.number("at"));
 }
@@ -109,7 +112,7 @@ class PowerReproduction {
   }
 
  private:
-  // Each stands beside published rows as phones/simulated/powerinfer-2.json says.
+  // Adds the figures that stand beside published rows as phones/simulated/powerinfer-2.json says.
   void add_figures() {
     const auto add = [&](const char* name, auto figure_of) {
       figures_.add(name,
@@ -142,7 +145,7 @@ class PowerReproduction {
     add("predictors GB", [gb](Result r, Call) { return gb(r.plan->predictor_bytes); });
     add("scales GB", [gb](Result r, Call) { return gb(r.plan->scale_bytes); });
     add("no FFN GB", [gb](Result r, Call) { return gb(r.plan->other_bytes) - r.runtime_gb; });
-    // Samples end one after the other: the rate while so many of them are `left`.
+    // Samples end one after the other. This is the rate while so many of them are `left`.
     figures_.add("rate together", {"model", "system", "FFN in memory", "samples", "left"},
                  [this](Call call) {
                    const PowerResult& result = runs_.result(power_run_of(call));
@@ -173,7 +176,7 @@ class PowerReproduction {
     return runs_.result(run).together[static_cast<size_t>(kSamples - n)].tokens_per_s();
   }
 
-  // What the paper says in words.
+  // Adds the orderings that the paper states in words.
   void add_offloading_orders() {
     const auto power = NeuronSystem::kPowerInfer, flash = NeuronSystem::kFlash;
     rows_.add_ordering("PowerInfer loses more by offloading than LLMFlash", 1.4 / 12.4, 2.3 / 12.9,

@@ -1,6 +1,6 @@
-// The test rows of PowerInfer-2 on virtual phones (V3, P1–P13): generation and prompts with half of
-// the FFN in memory and with all of it, over budgets, the ablation, several answers at once,
-// energy. Nothing is fitted to them.
+// Simulates the test rows of PowerInfer-2 on virtual phones (V3, P1–P13): generation and prompts
+// with half of the FFN in memory and with all of it, over budgets, the ablation, several answers at
+// once, energy. Nothing is fitted to them.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ namespace troika::papers {
 TestReport simulate_powerinfer2(const PhoneFolder& folder);
 TestReport simulate_powerinfer2(PhoneFolder&& folder) = delete;
 
-// Generation with half of the FFN in memory, by how much tokens are like those before them: no row
-// fixes that.
+// Generation with half of the FFN in memory, for tokens that are more or less like those before
+// them: no row fixes `overlap`.
 struct OverlapRow {
   double overlap = 0.0;
   double miss_rate = 0.0;
@@ -25,16 +25,16 @@ struct OverlapRow {
 };
 std::vector<OverlapRow> overlaps_of_powerinfer2(const PhoneFolder& folder);
 
-// Figure 10: generation over the memory that a program may have.
+// A point of Figure 10: generation at a limit of the memory that a program may have.
 struct BudgetRow {
   double gb = 0.0;
-  double ours = 0.0, llmflash = 0.0, llama = 0.0;  // tokens/s
+  double ours = 0.0, llmflash = 0.0, llama = 0.0;  // rates in tokens/s
 };
 std::vector<BudgetRow> budgets_of_powerinfer2(const PhoneFolder& folder);
-// Draws them as SVG.
+// Draws the rows as SVG.
 std::string budget_picture(const std::vector<BudgetRow>& rows, const std::string& title);
 
-// A step of the first blocks, clusters mixed or matrix by matrix (Figure 6).
+// Records a step of the first blocks, with clusters mixed or matrix by matrix (Figure 6).
 TimelineTitle trace_pipeline(const PhoneFolder& folder, Trace* trace);
 inline const std::vector<std::string> kPipelineRows = {"cpu", "npu", "flash"};
 

@@ -13,14 +13,14 @@ namespace troika::papers {
 namespace {
 
 struct ShadowModel {
-  const char* published;  // as the paper names it
-  const char* known;      // as this program does
+  const char* published;  // the paper's name
+  const char* known;      // this program's name
 };
 constexpr ShadowModel kShadowModels[] = {{"PhoneLM-0.5B", "phonelm-0.5b"},
                                          {"PhoneLM-1.5B", "phonelm-1.5b"},
                                          {"Qwen2-0.5B", "qwen2-0.5b"},
                                          {"Qwen2-1.5B", "qwen2-1.5b"}};
-// Section 5.1 (sf019, sf020).
+// A dataset of section 5.1 (sf019, sf020).
 struct Dataset {
   const char* name;
   int n_prompt;
@@ -34,11 +34,12 @@ constexpr std::array kKernelLengths = {1024, 2048, 4096};
 constexpr const char* kSmall = "phonelm-0.5b";
 constexpr const char* kQwen = "qwen2-0.5b";
 constexpr const char* kOlderPhone = "8gen2";
-// Full attention where the paper compares with more cores than one (Figure 12).
+// Names full attention on four cores, for the comparison with more cores than one (Figure 12).
 constexpr const char* kFullOnFourCores = "C/G-Full on four cores";
 constexpr const char* kFourCores = "prime=1,middle=3";
 constexpr double kSecondsPerMinute = 60.0;
-// The figure that this machine gives: the planner is no model of one, it runs (section 3.4).
+// Names the one figure that this machine gives: the planner is no model of a planner, it runs
+// (section 3.4).
 constexpr const char* kPlanning = "planning ms";
 
 const Dataset& dataset(const std::string& name) {
@@ -88,7 +89,7 @@ class ShadowReproduction {
   }
 
  private:
-  // Each stands beside published rows as phones/simulated/shadowattn.json says.
+  // Adds the figures that stand beside published rows as phones/simulated/shadowattn.json says.
   void add_figures() {
     const auto kernel = [this](const plan::FigureCall& call) -> const KernelResult& {
       ShadowRun run = shadow_run_of(call);
@@ -118,7 +119,8 @@ class ShadowReproduction {
     });
   }
 
-  // Other programs keep off the model's core; what they share with it is the bus (Table 9).
+  // Returns the bandwidth that another program takes. It keeps off the model's core, and shares the
+  // bus with it (Table 9).
   double bus_taken_by(const std::string& program) const {
     if (program == "none") return 0.0;
     if (program == "photos") return stack_.apps.photos_gb_s.value;
@@ -142,7 +144,7 @@ class ShadowReproduction {
     return 1e-3 * result.planning.us / static_cast<double>(result.planning.n_plans);
   }
 
-  // Figures 10 and 11.
+  // Adds the orderings of Figures 10 and 11.
   void add_gain_orders() {
     for (const ShadowModel& model : kShadowModels) {
       for (const int n : kKernelLengths) {
@@ -170,7 +172,7 @@ class ShadowReproduction {
     }
   }
 
-  // Figure 12.
+  // Adds the orderings of Figure 12.
   void add_native_orders() {
     for (const ShadowModel& model : kShadowModels) {
       for (const Dataset& data : kDatasets) {
@@ -189,7 +191,7 @@ class ShadowReproduction {
     }
   }
 
-  // Table 7.
+  // Adds the orderings of Table 7.
   void add_older_phone_orders() {
     for (const Dataset& data : {kArxivSum, kOctopus, kDroidCall}) {
       const auto gain = [&](const char* phone) {
@@ -207,7 +209,7 @@ class ShadowReproduction {
     }
   }
 
-  // Section 5.2, Figures 13, 15 and 16, as far as they say it in words.
+  // Adds the orderings that section 5.2 and Figures 13, 15 and 16 state in words.
   void add_parts_orders() {
     const auto seconds = [&](const ShadowRun& run) { return request_s(run, kOctopus); };
     const ShadowRun ours = {.model = kQwen, .n_prompt = kOctopus.n_prompt};
@@ -235,7 +237,7 @@ class ShadowReproduction {
   Figures figures_;
 };
 
-// The groups whose means the sensitivities tell.
+// Names the groups whose means the sensitivities tell.
 constexpr const char* kKernels = "kernels, one middle core";
 constexpr const char* kRequests = "requests, one middle core";
 
@@ -320,7 +322,7 @@ std::vector<KernelRow> kernels_of_shadowattn(const PhoneFolder& folder) {
 TimelineTitle trace_head_pipeline(const PhoneFolder& folder, Trace* trace) {
   constexpr int kTokens = 2048;
   const ShadowRuns runs(folder.path);
-  // The tasks of the last chunk.
+  // Only the tasks of the last chunk are kept.
   std::vector<TraceEvent> last;
   for (const TraceEvent& event : runs.first_block({.model = kSmall, .n_prompt = kTokens})) {
     if (std::string_view(event.name) == "qkv") last.clear();

@@ -24,8 +24,8 @@ bool is_of_attention(const TraceEvent& event) {
   return false;
 }
 
-// Adds the time from the first start to the last end of a chunk's attention, and what its lanes
-// take meanwhile.
+// Adds the time from the first start to the last end of a chunk's attention, and the energy that
+// its lanes take meanwhile.
 class KernelSum {
  public:
   explicit KernelSum(const lanes::VirtualPhone& phone) : phone_(phone) { clear(); }
@@ -60,17 +60,17 @@ class KernelSum {
   KernelResult sum_;
   bool is_open_ = false;
   double begin_us_ = 0.0, end_us_ = 0.0;
-  std::vector<double> busy_us_;  // of each lane in this chunk
+  std::vector<double> busy_us_;  // the time that each lane works in this chunk
 };
 
-// A prompt of the first block of a model, chunk by chunk.
+// Keeps only the first block of a model, for a prompt chunk by chunk.
 prepare::Options of_first_block(prepare::Options options) {
   options.model.n_blocks = 1;
   options.prompts.order = plan::Order::kInOrder;
   return options;
 }
 
-// The tasks of the second of two prompts: the first tells what tasks take.
+// Returns the tasks of the second of two prompts: the first prompt teaches what tasks take.
 std::vector<TraceEvent> tasks_of(engine::Engine& engine, int n_prompt) {
   engine::Session session(engine);
   Trace trace(engine.trace_rows());
@@ -92,8 +92,8 @@ const char* system_name(ShadowSystem system) {
   return kNames[static_cast<size_t>(system)];
 }
 
-// The system of llm.npu, whose other parts run where they take least time, which is the NPU.
-// Decoding attends on the CPU, or on the GPU (section 4).
+// Sets up the system of llm.npu, whose other parts run where they take least time, which is the
+// NPU. Decoding attends on the CPU, or on the GPU (section 4).
 prepare::Options ShadowRuns::options_of(const ShadowRun& run) const {
   prepare::Options options;
   options.phone.file = phones_ + "/" + run.phone + ".json";

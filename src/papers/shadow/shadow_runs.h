@@ -1,4 +1,4 @@
-// Runs of shadowAttn, and of what it is compared with, on virtual phones; each is made once.
+// Runs shadowAttn, and what it is compared with, on virtual phones. Each run is made once.
 #pragma once
 
 #include <map>
@@ -11,11 +11,11 @@
 
 namespace troika::papers {
 
-// Section 5: where attention of prompts runs. Everything else is the same in all of them.
+// Says where attention of prompts runs (section 5). Everything else is the same in all systems.
 enum class ShadowSystem : uint8_t {
   kFull,    // C/G-Full: all positions, on the CPU
   kSparse,  // C/G-Sparse: estimate, selection and exact part on the CPU
-  kBlocks,  // C/G-Block-Sparse: the same, 64 positions by 64 queries at a time
+  kBlocks,  // C/G-Block-Sparse: as kSparse, 64 positions by 64 queries at a time
   kNpu,     // NPU-Full: all positions, on the NPU in int8
   kShadow,  // shadowAttn: the estimate on the NPU
   kGpu,     // llm.npu's other attention: all positions, on the GPU (Figure 12)
@@ -29,7 +29,7 @@ const char* system_name(ShadowSystem system);
 inline constexpr const char* kOneMiddle = "middle=1";
 
 struct ShadowRun {
-  std::string model;  // a known one
+  std::string model;  // names a known model
   ShadowSystem system = ShadowSystem::kShadow;
   int n_prompt = 0;
   std::string phone = "8gen3";
@@ -44,29 +44,29 @@ struct ShadowRun {
 
 struct ShadowResult {
   measure::SimulatedRate prefill;
-  double step_s = 0.0;              // of generating one token behind the prompt
-  schedule::PlanningTime planning;  // of heads, in real time
+  double step_s = 0.0;              // the time to generate one token behind the prompt
+  schedule::PlanningTime planning;  // the real time to plan heads
 
   double request_s(int n_output) const { return prefill.seconds + n_output * step_s; }
 };
 
-// Attention of one block over a whole prompt, chunk by chunk (Figure 10, Table 8).
+// What attention of one block takes over a whole prompt, chunk by chunk (Figure 10, Table 8).
 struct KernelResult {
   double seconds = 0.0;
-  double joules = 0.0;  // of the phone's lanes meanwhile
+  double joules = 0.0;  // the energy of the phone's lanes meanwhile
 };
 
 class ShadowRuns {
  public:
-  // `constants` stand in place of those of the phones' files.
+  // `constants` replace those of the phones' files.
   explicit ShadowRuns(std::string phones, std::vector<plan::ConstantChoice> constants = {})
       : phones_(std::move(phones)), constants_(std::move(constants)) {}
 
   prepare::Options options_of(const ShadowRun& run) const;
   const ShadowResult& request(const ShadowRun& run);
-  // Random values, so that all heads have the same scales, and equal shares (5.1).
+  // Takes random values, so that all heads have the same scales, and equal shares (5.1).
   const KernelResult& kernel(const ShadowRun& run);
-  // The tasks of a prompt of the model's first block, its chunks in order.
+  // Returns the tasks of a prompt in the model's first block, its chunks in order.
   std::vector<TraceEvent> first_block(const ShadowRun& run) const;
 
  private:
@@ -79,8 +79,8 @@ class ShadowRuns {
   std::map<ShadowRun, KernelResult> kernels_;
 };
 
-// That of llm.npu, into which the paper puts its attention; the prompts of its datasets are
-// multiples of it.
+// The chunk length of llm.npu, into which the paper puts its attention. The prompts of the paper's
+// datasets are multiples of it.
 inline constexpr int kShadowChunk = 256;
 
 }  // namespace troika::papers

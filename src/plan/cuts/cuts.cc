@@ -24,7 +24,8 @@ std::optional<int> number_from(std::string_view text) {
   return value;
 }
 
-// The text up to a letter, which is taken away with it. All of it where the letter is not there.
+// Takes the text up to a letter away, with the letter, and returns it: all of the text where the
+// letter is not there.
 std::string_view take_until(std::string_view* text, char letter) {
   const size_t at = text->find(letter);
   const std::string_view head = text->substr(0, at);
@@ -45,7 +46,7 @@ std::optional<Shares> shares_from(std::string_view text) {
   return shares;
 }
 
-// "2", "2-64", "prompt" or "step", or one of these with numbers behind it: "prompt:2-64".
+// Reads "2", "2-64", "prompt" or "step", or a phase with numbers behind it: "prompt:2-64".
 bool take_which(std::string_view text, TensorCut* cut) {
   for (const Phase phase : {Phase::kStep, Phase::kPrompt}) {
     const std::string_view name = phase_name(phase);
@@ -184,7 +185,7 @@ TensorCut cut_from_text(std::string_view text) {
   cut.subgraph = std::string(take_until(&name, '.'));
   cut.op = std::string(name);
   const bool is_read = has_equals && (!has_which || take_which(left, &cut)) && take_how(text, &cut);
-  // Lanes are checked where they are known.
+  // The lanes are checked later, where their number is known.
   const auto problem = is_read ? problem_of(cut, SIZE_MAX) : CutProblem{"", "is not understood"};
   if (!problem) return cut;
   throw UsageError(fmt::format(

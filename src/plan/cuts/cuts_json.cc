@@ -23,7 +23,7 @@ nlohmann::ordered_json to_json(const TensorCut& cut) {
   return json;
 }
 
-// Whether the numbers make sense is asked of all shares together.
+// Does not check whether the numbers make sense: all shares are checked together later.
 Shares read_shares(const JsonFields& fields, const char* key) {
   Shares shares;
   if (!fields.has(key)) return shares;

@@ -1,4 +1,4 @@
-// Cuts and lengths in the file of a plan (docs/plan.md).
+// Writes and reads the cuts and lengths of a plan's file (docs/plan.md).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,7 +8,7 @@
 
 namespace troika::plan {
 
-// Nothing where the plan has none.
+// Writes nothing where the plan has neither cuts nor lengths.
 void write_cuts(const Plan& plan, nlohmann::ordered_json* json);
 // Reads "cuts" and "lengths", which may be left out. REQUIRES: the plan has its lanes.
 void read_cuts(const JsonFields& fields, Plan* plan);

@@ -42,7 +42,7 @@ std::string text_field(const Json& json, const char* name, const std::string& pa
   return json[name].get<std::string>();
 }
 
-// The object at "a.b.c", or null.
+// Returns the object at "a.b.c", or null.
 const Json* find(const Json& json, std::string_view name) {
   const Json* at = &json;
   while (true) {
@@ -113,7 +113,7 @@ void read_field(const Json& json, const Field& field, const std::string& path) {
   }
 }
 
-// "hf009": the letters of a paper and three digits.
+// Says whether the text is the id of a row: "hf009", the letter of a paper, f, and three digits.
 bool is_row_id(std::string_view text) {
   return text.size() == 5 && std::string_view("nhsdp").find(text[0]) != std::string_view::npos &&
          text[1] == 'f' && text.find_first_not_of("0123456789", 2) == std::string_view::npos;

@@ -1,4 +1,4 @@
-// Numbers that say where they come from: what the files of virtual phones are made of.
+// Numbers that say where they come from. The files of virtual phones are made of them.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@ namespace troika::plan {
 
 struct Constant {
   double value = 0.0;
-  // One of
+  // Says where the value comes from, as one of
   //   "hf009": read from these published rows;
   //   "fitted to hf006, hf008: ...";
   //   "specification: ...": public data of the part itself;
   //   "scaled from 8gen3 by public specifications: ...";
   //   "assumed: ...": no row says it, and why this value.
   std::string source;
-  // What else it could be, if somebody has said so: no run uses that yet.
+  // The values that it could have too, if somebody has said so. No run uses them.
   std::optional<std::pair<double, double>> range = std::nullopt;
 
   operator double() const { return value; }
@@ -27,10 +27,10 @@ struct Constant {
 
 enum class SourceKind { kRows, kFitted, kSpecification, kScaled, kAssumed, kUnknown };
 SourceKind source_kind(std::string_view source);
-// The ids of published rows named in it, as "hf009".
+// Returns the ids of published rows that a source names, as "hf009".
 std::vector<std::string> source_rows(std::string_view source);
 
-// A constant of a file with its name, as "npu.launch_us", and the values that make sense.
+// A constant of a file with its name, as "npu.launch_us", and the range of values that make sense.
 struct Field {
   const char* name;
   Constant* constant;
@@ -38,10 +38,10 @@ struct Field {
   double most;
 };
 
-// Reads a file {"version", "name", "title", [like], groups of constants}, each constant written as
-// {"value": 12.5, "source": "hf009"}, with "range": [10, 15] where somebody knows one. `base` is
-// told the name behind "like", whose constants stand where this file has none; without it "like" is
-// not allowed. Throws Error that names the file and the field.
+// Reads a file {"version", "name", "title", [like], groups of constants}. Each constant is written
+// as {"value": 12.5, "source": "hf009"}, with "range": [10, 15] where somebody knows one. `base` is
+// told the name behind "like", whose constants stand where this file has none; where `base` is
+// empty, "like" is not allowed. Throws Error that names the file and the field.
 struct FileHead {
   std::string name;
   std::string title;
@@ -50,12 +50,12 @@ struct FileHead {
 FileHead read_constants(const std::string& path, int version, const std::vector<Field>& fields,
                         const std::function<void(const std::string& like)>& base);
 
-// A constant with another value than its file has, as "cpu.vector_gflops=100" says.
+// Gives a constant another value than its file has, as "cpu.vector_gflops=100" says.
 struct ConstantChoice {
   std::string name;
   double value = 0.0;
 };
-// Throws UsageError for other texts.
+// Throws UsageError for a text of another form.
 ConstantChoice constant_from_text(std::string_view text);
 // Returns false where no field has the name. Throws UsageError for a value that makes no sense.
 bool choose_constant(const ConstantChoice& choice, const std::vector<Field>& fields);

@@ -1,4 +1,4 @@
-// A neuron plan in a plan file (P8).
+// Writes and reads the neuron plan of a plan file (P8).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -12,7 +12,7 @@ namespace {
 constexpr double kLongUs = 1e7;
 constexpr double kMostGbPerS = 2e3;
 constexpr double kMostRate = 1e4;
-constexpr double kLeast = 1e-6;  // where 0 makes no sense
+constexpr double kLeast = 1e-6;  // the least value of a constant that must not be 0
 
 void check_like(const std::string& like, const std::string& path) {
   const bool is_name =
@@ -92,7 +92,7 @@ std::vector<Field> Stack::fields() {
       {"npu.fp16_weights_g_s", &npu.fp16_weights_g_s, 0, kMostRate},
       {"npu.int8_tops", &npu.int8_tops, kLeast, kMostRate},
       {"npu.fp16_tflops", &npu.fp16_tflops, kLeast, kMostRate},
-      // Above 1, more rows would take less time.
+      // With a power above 1, more rows would take less time.
       {"npu.shape_power", &npu.shape_power, 0, 1},
       {"npu.ideal_ratio", &npu.ideal_ratio, 0.001, 1e3},
       {"npu.least_share", &npu.least_share, 1e-6, 1},

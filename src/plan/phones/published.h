@@ -1,4 +1,4 @@
-// The published figures of the five papers as data: what phones are fitted to and checked against.
+// The published figures of the five papers as data, which phones are fitted to and checked against.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace troika::plan {
 
-// As their files are called.
+// Names the papers as their files are called.
 inline constexpr const char* kPapers[] = {"llm.npu", "heterollm", "shadowattn", "sd.npu",
                                           "powerinfer-2"};
 
@@ -17,7 +17,7 @@ struct PublishedValue {
   std::string name;  // empty where a row has one value
   std::string unit;
   std::optional<double> value;   // none where only a range is printed
-  double low = 0.0, high = 0.0;  // the range, or twice the value
+  double low = 0.0, high = 0.0;  // the ends of the range; without one, both are the value
   std::string bound;             // "most", "least", or empty
 };
 
@@ -26,11 +26,11 @@ struct PublishedRow {
   std::vector<PublishedValue> values;
 };
 
-// All rows of the folder `published`, file by file. Throws Error that names file and row.
+// Reads all rows of the folder `published`, file by file. Throws Error that names file and row.
 std::vector<PublishedRow> read_published(const std::string& folder);
 
-// Why rows marked test are not simulated, by their ids: not_simulated.json of the folder. Throws
-// Error.
+// Reads not_simulated.json of the folder, which says why rows marked test are not simulated.
+// Returns the reasons by the rows' ids. Throws Error.
 std::map<std::string, std::string> read_reasons(const std::string& folder);
 
 const PublishedRow* find_row(const std::vector<PublishedRow>& rows, std::string_view id);

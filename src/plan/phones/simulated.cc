@@ -50,14 +50,14 @@ std::vector<std::string> list_of(const PlainJson& json, const char* key) {
   return json.contains(key) ? texts_of(json[key]) : std::vector<std::string>();
 }
 
-// What stands later counts.
+// Adds the arguments of `json`, which take the place of equal names in `choices`.
 Choices merged(Choices choices, const PlainJson& json) {
   if (!json.contains("with")) return choices;
   for (const auto& [name, values] : json["with"].items()) choices[name] = texts_of(values);
   return choices;
 }
 
-// A call for each combination of figures and arguments.
+// Returns a call for each combination of figures and arguments.
 std::vector<FigureCall> calls_of(const std::vector<std::string>& figures, const Choices& with) {
   std::vector<FigureCall> calls;
   for (const std::string& figure : figures) calls.push_back({figure, {}});
@@ -74,7 +74,7 @@ std::vector<FigureCall> calls_of(const std::vector<std::string>& figures, const 
   return calls;
 }
 
-// The calls beside one call. A figure of its own has arguments of its own.
+// Returns the calls beside one call. A figure that `json` names has arguments of its own.
 std::vector<FigureCall> calls_beside(const FigureCall& of, const PlainJson& json) {
   if (json.is_array()) {
     std::vector<FigureCall> all;
