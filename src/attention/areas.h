@@ -1,4 +1,4 @@
-// Room of a caller divided into arrays, each at a multiple of 64 bytes.
+// Memory of a caller divided into arrays, each of which begins at a multiple of 64 bytes.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace troika::attention {
 
 class Areas {
  public:
-  // Begins at a multiple of 64 bytes; null only counts what is taken.
+  // `begin` is a multiple of 64 bytes; with null, only the bytes that are taken are counted.
   explicit Areas(std::byte* begin) : begin_(begin) {}
 
   template <typename T>
@@ -27,7 +27,7 @@ class Areas {
   size_t bytes_ = 0;
 };
 
-// Room of its own, at a multiple of 64 bytes.
+// Memory of its own that begins at a multiple of 64 bytes.
 class Workspace {
  public:
   explicit Workspace(size_t bytes) : bytes_(bytes + kernels::kLineBytes) {}

@@ -1,5 +1,5 @@
-// The C API of attention alone (S9): what a caller hands over is checked, and errors become codes
-// and sentences.
+// The C API of attention alone (S9): it checks what a caller hands over, and turns errors into
+// codes and sentences.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -37,7 +37,8 @@ troika_attention_code done(troika_attention_error* error) {
   return fail(error, TROIKA_ATTENTION_OK, "");
 }
 
-// A struct of a caller who knows less of it, or as much: what is missing is zero.
+// Reads a struct from a caller whose version of it may be shorter: missing fields become zero.
+// Returns false where it is too short.
 template <typename Struct>
 bool read(const Struct* given, size_t least_bytes, Struct* result) {
   if (given == nullptr || given->size < least_bytes || given->size > sizeof(Struct)) return false;
@@ -48,7 +49,7 @@ bool read(const Struct* given, size_t least_bytes, Struct* result) {
 
 bool is_share(float share) { return share > 0.0f && share <= 1.0f; }
 
-// What is wrong with the options; empty: nothing. Zeros become what they stand for.
+// Returns what is wrong with the options; empty: nothing. Replaces zeros by what they stand for.
 std::string complete(troika_attention_options* o) {
   if (o->n_heads < 1 || o->n_kv_heads < 1 || o->n_heads % o->n_kv_heads != 0) {
     return fmt::format("n_heads {} must be a multiple of n_kv_heads {}, both at least 1.",
@@ -98,7 +99,7 @@ std::string problem_of_rows(const troika_attention& attention, const troika_atte
   return "";
 }
 
-// What is wrong with the shape of a call; empty: nothing.
+// Returns what is wrong with the shape of a call; empty: nothing.
 std::string problem_of(const troika_attention& attention, const troika_attention_call& call) {
   if (call.n_tokens < 1 || call.first_position < 0 ||
       call.n_tokens > kMostPositions - call.first_position) {
@@ -127,7 +128,7 @@ constexpr size_t kLeastCall = sizeof(troika_attention_call);
 
 }  // namespace
 
-// The functions of the header, whose linkage of C knows no namespace.
+// These functions of the header have C linkage, which knows no namespace.
 extern "C" {
 
 troika_attention_code troika_attention_create(const troika_attention_options* options,
@@ -199,7 +200,7 @@ troika_attention_code troika_attention_run(const troika_attention* attention,
     }
     run_pass(*attention, read_call);
     return done(error);
-  } catch (const std::exception& e) {  // of a pool
+  } catch (const std::exception& e) {  // the caller's pool may throw
     return fail(error, TROIKA_ATTENTION_ERROR, e.what());
   }
 }

@@ -13,7 +13,7 @@ namespace troika::attention {
 namespace {
 
 constexpr size_t kLine = kernels::kLineBytes;
-constexpr uint32_t kOnePage = 31;  // log2 of the slots of a page that holds all
+constexpr uint32_t kOnePage = 31;  // log2 of the slots of a single page that holds all slots
 
 template <typename T>
 T* after(const T* begin, size_t bytes) {
@@ -32,7 +32,7 @@ void to_floats(troika_attention_type type, const std::byte* row, size_t n, float
   }
 }
 
-// Tokens of a call that attend in the same way, in items of so many.
+// Tokens of a call that attend in the same way, and how many of them make an item.
 struct Stretch {
   size_t first = 0, last = 0, step = 1;
 
@@ -40,7 +40,8 @@ struct Stretch {
 };
 
 struct Parts {
-  Stretch before, chosen, behind;  // those that see all, those that choose, and a last tile's
+  // Tokens that see everything, tokens that choose, and those of a last tile that is not whole.
+  Stretch before, chosen, behind;
 
   Parts(const troika_attention& attention, const troika_attention_call& call) {
     const auto n = static_cast<size_t>(call.n_tokens);
@@ -57,7 +58,7 @@ struct Parts {
     }
     before = {0, first, together};
     const bool is_sparse = attention.options.mode == TROIKA_ATTENTION_SPARSE;
-    // Few tiles go alone, so that all workers have some.
+    // Where tiles are few, each is an item of its own, so that all workers have some.
     const size_t n_tiles = (last - first) / kTileTokens * attention.n_kv_heads();
     const size_t most = n_tiles / (2 * static_cast<size_t>(call.n_workers));
     const size_t tiles = std::clamp<size_t>(most, 1, tiles_together(attention.n_group()));
@@ -67,11 +68,11 @@ struct Parts {
   size_t n_items() const { return before.n_items() + chosen.n_items() + behind.n_items(); }
 };
 
-// What the workers share, and what each has.
+// The memory that workers share, and the memory of each worker.
 struct Rooms {
-  uint32_t* slots;  // (n_positions); null: those of the caller
-  float* keys;      // (n_kv_heads, n_positions, head_size) where they come as bfloat16
-  float* values;    // likewise
+  uint32_t* slots;  // (n_positions); null: the caller's slots are used
+  float* keys;      // (n_kv_heads, n_positions, head_size), where they come in bfloat16
+  float* values;    // like `keys`
   std::byte* workers;
   size_t worker_bytes;
   size_t bytes;
@@ -91,7 +92,7 @@ struct Rooms {
 
   struct WorkerRoom {
     float* q;    // (tokens, n_group, head_size)
-    float* out;  // likewise
+    float* out;  // like `q`
     kernels::SeenPositions* seen;
     std::byte* work;
     std::byte* lists;
@@ -122,7 +123,8 @@ struct Rooms {
   };
 };
 
-// What a caller hands over becomes positions and queries, and tiles become items of its pool.
+// One call: what the caller hands over becomes positions and queries, and tiles become items of the
+// caller's pool.
 class Pass {
  public:
   Pass(const troika_attention& attention, const troika_attention_call& call)
@@ -164,7 +166,7 @@ class Pass {
   size_t row_of(size_t position) const {
     return call_.slots == nullptr ? position : call_.slots[position];
   }
-  // Keys and values of a head as floats, position by position.
+  // Converts keys and values of a head to floats, position by position.
   void convert(size_t kv_head) {
     const size_t d = attention_.head_size();
     for (size_t p = 0; p < n_positions_; ++p) {
@@ -182,7 +184,7 @@ class Pass {
     const std::byte* pages[2];
     Positions positions;
   };
-  // Positions below n of a head. `head` stays where it is.
+  // Shows positions below n of a head. `head` must stay where it is meanwhile.
   void see(size_t kv_head, size_t n, Head* head) const {
     const size_t d = attention_.head_size();
     const bool has_floats = rooms_.keys != nullptr;

@@ -1,4 +1,4 @@
-// What a call of the C API computes. The call is checked before (c_api.cc).
+// Computes a call of the C API, which was checked before (c_api.cc).
 #pragma once
 
 #include <cstddef>
@@ -29,9 +29,10 @@ struct troika_attention {
 
 namespace troika::attention {
 
-// What the workspace of a call must have.
+// Returns how many bytes the workspace of a call must have.
 size_t workspace_bytes(const troika_attention& attention, const troika_attention_call& call);
-// REQUIRES: the workspace has them. Passes on what a caller's pool throws.
+// Computes a call. REQUIRES: the workspace has workspace_bytes(). Passes on what a caller's pool
+// throws.
 void run_pass(const troika_attention& attention, const troika_attention_call& call);
 
 }  // namespace troika::attention

@@ -12,9 +12,9 @@
 namespace troika::attention {
 namespace {
 
-constexpr size_t kTokenStep = 16;  // of a tile, each such token is looked at
+constexpr size_t kTokenStep = 16;  // every so many tokens of a tile, one is looked at
 
-// Memory at a multiple of 64 bytes.
+// Memory that begins at a multiple of 64 bytes.
 class Aligned {
  public:
   explicit Aligned(size_t bytes) : bytes_(bytes + kernels::kLineBytes) {}
@@ -34,7 +34,7 @@ float largest_magnitude(std::span<const float> values) {
 }
 
 size_t n_beyond(std::span<const float> values, float limit) {
-  // What rounds to the last level is not clipped.
+  // A value that rounds to the last level is not clipped.
   const float most = limit * (kMostLevel + 0.5f) / kMostLevel;
   return static_cast<size_t>(
       std::count_if(values.begin(), values.end(), [&](float v) { return std::abs(v) > most; }));
@@ -100,7 +100,7 @@ class TileRecall {
     return scaled_.data() + (token * queries_.n_group + head) * d_;
   }
 
-  // As they are, and without the mean that KeyLevels takes away.
+  // Loads the keys as they are, and without the mean that KeyLevels subtracts.
   void load_keys() {
     keys_.resize(n_ * d_);
     std::vector<float> mean(d_);
@@ -118,7 +118,7 @@ class TileRecall {
     }
   }
 
-  // Which positions a query has that is looked at, for each share.
+  // Finds for each share the best positions of each query that is looked at.
   void find_best() {
     std::vector<float> scores(n_);
     std::vector<uint32_t> chosen(n_);
@@ -186,7 +186,7 @@ class TileRecall {
   const Positions& positions_;
   const Queries& queries_;
   size_t begin_;
-  size_t n_;  // positions
+  size_t n_;  // counts positions
   size_t d_;
   Aligned room_;
   Areas areas_;
@@ -194,7 +194,7 @@ class TileRecall {
   std::byte* query_levels_;
   std::vector<float> scaled_;            // (kTileTokens, n_group, d)
   std::vector<float> keys_;              // (n, d)
-  std::vector<float> centred_;           // likewise
+  std::vector<float> centred_;           // like `keys_`
   std::vector<std::vector<bool>> best_;  // (queries that are looked at, shares, positions)
 };
 

@@ -1,5 +1,5 @@
-// How well an estimate in int8 finds the positions that are best by float scores (S1: Table 4 of
-// shadowAttn), and how much of queries and keys fixed scales clip (S4).
+// Measures how well an estimate in int8 finds the positions that are best by float scores (S1:
+// Table 4 of shadowAttn), and how much of queries and keys fixed scales clip (S4).
 #pragma once
 
 #include <array>
@@ -17,14 +17,15 @@ inline constexpr std::array<double, 5> kRecallShares = {0.2, 0.3, 0.4, 0.5, 0.8}
 
 // Where queries and keys take their scales from.
 struct EstimateWay {
-  bool takes_mean = true;  // the keys' mean away
-  // Each query and each position has its own scale. Else the queries of a head in a tile have one,
-  // and the keys up to the end of the tile: theirs, or the nearest bucket's.
+  bool takes_mean = true;  // subtracts the keys' mean
+  // If set, each query and each position has its own scale. Else the queries of a head in a tile
+  // share one scale, and so do the keys up to the end of the tile: their own, or the nearest
+  // bucket's.
   bool has_own_scales = true;
   std::vector<ScalePair> buckets = {};
 };
 
-// What some queries come to.
+// Results for some queries.
 struct EstimateRecall {
   size_t n_queries = 0;
   std::array<double, kRecallShares.size()> recall{};  // added up over queries
@@ -34,8 +35,8 @@ struct EstimateRecall {
   void add(const EstimateRecall& other);
 };
 
-// Adds what each way comes to for some queries of a tile. REQUIRES: the tile begins at position
-// `begin` >= kLeastPositions, with the first of the queries, and is whole.
+// Adds the results of each way for some queries of a tile. REQUIRES: the tile is whole and begins
+// with the first of the queries, at position `begin` >= kLeastPositions.
 void add_recall(const kernels::Table& table, const Positions& positions, const Queries& queries,
                 size_t begin, std::span<const EstimateWay> ways, std::span<EstimateRecall> recalls);
 

@@ -6,7 +6,7 @@
 namespace troika::attention {
 namespace {
 
-// When each of the three stages is free again.
+// The time at which each of the three stages is free again.
 struct Clocks {
   double npu = 0, topk = 0, qkv = 0;
 
@@ -16,7 +16,8 @@ struct Clocks {
   }
 };
 
-// C/GPUPlan: appends the group's heads to `order` one by one, each the one that ends soonest.
+// C/GPUPlan of the paper: appends the group's heads to `order` one by one, each time the head that
+// ends soonest.
 Clocks plan_heads(Clocks clocks, const FusedHeads& group, std::span<const HeadTimes> heads,
                   std::vector<int>* order) {
   std::vector<int> left = group.heads;

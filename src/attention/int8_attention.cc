@@ -36,7 +36,7 @@ struct Int8Areas {
   float* row;           // (head_size)
   float* scores;        // (n_queries, kPromptBlock)
   float* sums;          // (n_queries, head_size)
-  float* part;          // likewise, of a block
+  float* part;          // (n_queries, head_size): the sums of one block
   kernels::OnlineSoftmax* softmax;
 
   Int8Areas(const Int8Room& room, Areas& areas)
@@ -103,7 +103,7 @@ class Int8Attention {
     return largest;
   }
 
-  // Packs the queries of a tile; those of one head share a scale.
+  // Packs the queries of a tile; queries of one head share a scale.
   void pack_queries() {
     const size_t d = queries_.head_size;
     for (size_t h = 0; h < queries_.n_group; ++h) {
@@ -113,7 +113,8 @@ class Int8Attention {
         for (size_t i = 0; i < d; ++i) largest = std::max(largest, std::abs(q[i]));
       }
       for (size_t t = 0; t < kTileTokens; ++t) {
-        // A level is a whole number of the tile's scale, whatever the token's own largest is.
+        // The levels of a token are multiples of the tile's scale, whatever the token's own largest
+        // value is.
         const float* const q = queries_.q + t * queries_.stride + h * d;
         round_to(largest, q, buffers_.row, d);
         table_.scale(buffers_.row, queries_.scale, buffers_.row, d);
@@ -177,7 +178,8 @@ class Int8Attention {
     table_.matmul_int8({strips.levels, strips.scales, strips.starts, n_rows, k, 0}, product);
   }
 
-  // Scores become weights in levels of 1 / 127, and sums of before shrink with the largest score.
+  // Turns scores into weights in levels of 1 / 127. Earlier sums shrink where the largest score
+  // grows.
   void weigh(size_t first, size_t n) {
     uint16_t weights[kPromptBlock];
     for (size_t i = 0; i < n_; ++i) {
@@ -205,7 +207,7 @@ class Int8Attention {
   const Positions& positions_;
   const Queries& queries_;
   size_t begin_;
-  size_t n_;  // queries
+  size_t n_;  // counts queries
   Areas areas_;
   Int8Areas buffers_;
   float largest_key_ = 0, largest_value_ = 0;

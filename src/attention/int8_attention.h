@@ -1,7 +1,7 @@
-// Attention over all positions in int8, as a unit computes it whose graphs have a scale for a
-// tensor (S8): keys and values have one for a head, set by its first positions, beyond which they
-// are clipped; the queries of a tile have one for each head, and the weights of softmax one for
-// all. What stands between both products is in float.
+// Attention over all positions in int8, as units compute it whose graphs have one scale for a
+// tensor (S8). Keys and values have one scale for a head, set by its first positions: larger values
+// are clipped. The queries of a tile have one scale for each head, and all weights of softmax have
+// one. Between the two products everything is in float.
 #pragma once
 
 #include "attention/positions.h"
@@ -16,8 +16,8 @@ struct Int8Room {
   size_t bytes() const;  // a multiple of 64
 };
 
-// The kTileTokens tokens from position `begin` on. REQUIRES: begin >= kMeanEnd; the positions end
-// with the last token; `workspace` is at a multiple of 64 bytes.
+// Computes the kTileTokens tokens from position `begin` on. REQUIRES: begin >= kMeanEnd; the
+// positions end with the last token; `workspace` is at a multiple of 64 bytes.
 void attend_in_int8(const kernels::Table& table, const Positions& positions, const Queries& queries,
                     size_t begin, const Int8Room& room, std::byte* workspace);
 

@@ -12,8 +12,8 @@ namespace {
 using kernels::kPanelRows;
 using kernels::kPromptBlock;
 
-// Queries of which scores and weights stand side by side: many share what is unpacked of keys and
-// values, and all of their buffers fit a second-level cache.
+// So many queries are computed side by side: they share what is unpacked of keys and values, and
+// their scores and weights fit a second-level cache together with all other buffers.
 constexpr size_t kQueriesTogether = 320;
 constexpr size_t kKeyBytes = kernels::kMaxHeadSize * sizeof(float);  // of one head, at most
 constexpr size_t kWeightBytes = kernels::bf16_token_bytes(kPromptBlock);
@@ -48,7 +48,7 @@ struct PanelAreas {
   }
 };
 
-// Tokens first .. last.
+// Names tokens first .. last.
 struct Tokens {
   size_t first, last;
 };
@@ -94,7 +94,7 @@ class PanelAttention {
 
  private:
   size_t n_queries(Tokens tokens) const { return (tokens.last - tokens.first) * queries_.n_group; }
-  // How many positions at the beginning of the block a token no longer sees.
+  // Returns how many positions at the beginning of the block a token no longer sees.
   size_t n_hidden(size_t token) const {
     const size_t first = seen_[token].first;
     return first > block_.first ? first - block_.first : 0;
@@ -138,7 +138,7 @@ class PanelAttention {
     is_hidden_ = false;
   }
 
-  // The products of the queries with the keys of the block.
+  // Multiplies the queries with the keys of the block.
   void score(Tokens tokens) {
     kernels::PanelProduct product;
     product.last_strip = kernels::n_strips(block_.n);
@@ -151,8 +151,8 @@ class PanelAttention {
         {buffers_.keys, block_.n, kernels::bf16_depth(queries_.head_size), true, true}, product);
   }
 
-  // The scores of the positions hidden .. n of the block of a query become weights. `index` counts
-  // the queries of a part, `query` all of them.
+  // Turns the scores of positions hidden .. n of the block into weights, for one query. `index`
+  // counts the queries of a part, `query` all of them.
   float weigh_query(size_t index, size_t query, size_t hidden, size_t n) {
     float* scores = buffers_.scores + index * kPromptBlock;
     if (queries_.soft_cap > 0.0f) {
@@ -182,7 +182,8 @@ class PanelAttention {
     }
   }
 
-  // Some tokens' weights times the values of the block. `index`: of the first token in its part.
+  // Multiplies some tokens' weights with the values of the block. `index` is the place of the first
+  // token in its part.
   void multiply(Tokens tokens, size_t index) {
     kernels::PanelProduct product;
     product.last_strip = kernels::n_strips(queries_.head_size);
@@ -201,13 +202,13 @@ class PanelAttention {
         kernels::n_strips(queries_.head_size) * kPanelRows * kernels::bf16_depth(block_.n);
     const bool all_see_all =
         seen_[tokens.first].last >= block_.first + block_.n && n_hidden(tokens.last - 1) == 0;
-    // Weight 0 takes out what a token does not see, unless that is no number.
+    // Weight 0 hides a value that a token does not see, unless the value is no number.
     if (all_see_all || are_numbers(buffers_.values, n_values)) {
       multiply(tokens, 0);
       return;
     }
     for (size_t token = tokens.last; token-- > tokens.first;) {
-      // The beginning that a window hides differs from token to token.
+      // Tokens differ in how much of the beginning a window hides.
       if (is_hidden_ && n_hidden(tokens.last - 1) > 0) pack_values();
       hide_values(0, n_hidden(token));
       hide_values(seen_[token].last - block_.first, kernels::bf16_depth(block_.n));
@@ -216,14 +217,15 @@ class PanelAttention {
   }
   static bool are_numbers(const uint16_t* values, size_t n) {
     constexpr int16_t kExponent = 0x7f80;
-    int16_t most = 0;  // of the exponents; looked at to the end, many at once
+    // The largest exponent; the loop always goes to the end, so that it looks at many at once.
+    int16_t most = 0;
     for (size_t i = 0; i < n; ++i) {
       const auto exponent = static_cast<int16_t>(values[i] & kExponent);
       most = most > exponent ? most : exponent;
     }
     return most != kExponent;
   }
-  // Makes zeros of the values of the positions first .. last of the block.
+  // Makes the values of positions first .. last of the block zeros.
   void hide_values(size_t first, size_t last) {
     is_hidden_ = true;
     const size_t depth = kernels::bf16_depth(block_.n);
@@ -263,7 +265,7 @@ class PanelAttention {
   kernels::UnpackBf16* unpack_keys_;
   PanelAreas buffers_;
   Block block_;
-  bool is_hidden_ = false;  // some of the block's values are zeros
+  bool is_hidden_ = false;  // says whether some of the block's values were made zeros
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Attention of many queries that share what is unpacked of keys and values, in bfloat16
+// Attention in bfloat16 of many queries that share what is unpacked of keys and values
 // (kernels/prompt_attention.h). Sums are divided at multiples of kPromptBlock of the list of
-// positions and depend on that list alone: neither on the other queries nor on how they are taken
-// together.
+// positions and depend on that list alone: neither on the other queries nor on which queries are
+// taken together.
 #pragma once
 
 #include <span>
@@ -11,7 +11,8 @@
 
 namespace troika::attention {
 
-// Bytes for so many tokens, of which so many share scores, at a multiple of 64 bytes.
+// Says how many bytes so many tokens need, when so many of them share scores. The memory begins at
+// a multiple of 64 bytes.
 struct PanelRoom {
   size_t head_size;
   size_t n_group;
@@ -20,11 +21,11 @@ struct PanelRoom {
 
   size_t bytes() const;
 };
-// How many tokens have as many queries as fit a second-level cache: at least one.
+// Returns how many tokens have as many queries as fit a second-level cache: at least one.
 size_t tokens_together(size_t n_group);
 
-// Token t sees the positions seen[t]. REQUIRES: a token begins no earlier than the one before it,
-// and sees no fewer positions; no more tokens than there is room for.
+// Computes tokens, of which token t sees positions seen[t]. REQUIRES: what a token sees begins no
+// earlier than for the token before it, and has no fewer positions; there is room for all tokens.
 void attend_in_panels(const kernels::Table& table, const Positions& positions,
                       const Queries& queries, std::span<const kernels::SeenPositions> seen,
                       const PanelRoom& room, std::byte* workspace);

@@ -1,4 +1,4 @@
-// Where the keys and values of a sequence's positions lie, for one head of them.
+// Where the keys and values of a sequence's positions lie, for one head.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace troika::attention {
 
-// Position p has slot p of the joined lists.
+// Position p has the slot that is number p of the joined lists.
 struct Positions {
   kernels::KvView k, v;
   std::span<const uint32_t> past, own;
@@ -20,14 +20,14 @@ struct Positions {
   size_t key_bytes(size_t head_size) const { return tensor::row_bytes(k.type, head_size); }
 };
 
-// Queries of tokens that follow each other, for the query heads that share a head of keys.
+// Queries of consecutive tokens, for the query heads that share a head of keys.
 struct Queries {
   const float* q = nullptr;  // token t, head h: q[t * stride + h * head_size]
-  float* out = nullptr;      // likewise
+  float* out = nullptr;      // stands like `q`
   size_t stride = 0;
   size_t head_size = 0;
   size_t n_group = 0;
-  float scale = 1.0f;     // of a product of query and key
+  float scale = 1.0f;     // multiplies the product of a query and a key
   float soft_cap = 0.0f;  // 0: none
 
   Queries from(size_t token) const {

@@ -43,7 +43,7 @@ void QueryEstimate::count(size_t head_size, size_t n_positions, Areas& areas) {
   areas.take<float>(head_size);
 }
 
-// The largest magnitudes that the scales of the nearest bucket hold.
+// Returns the largest magnitudes that the scales of the nearest bucket can express.
 ScalePair QueryEstimate::limits_of(size_t tile, size_t head) {
   if (tile == limits_tile_ && head == limits_head_) return limits_;
   const size_t n_before = begin_ + tile * kTileTokens;

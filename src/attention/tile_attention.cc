@@ -29,7 +29,7 @@ struct Lists {
   }
 };
 
-// The lists of tiles that follow each other, each with the tile's own positions.
+// Makes the lists of consecutive tiles, each with the tile's own positions.
 class TileLists {
  public:
   TileLists(const kernels::Table& table, const Positions& positions, const Queries& queries,
@@ -54,7 +54,7 @@ class TileLists {
     }
   }
 
-  // What token i of a tile sees are the first n_seen[i].
+  // Makes a tile's list. Token i of the tile sees the first n_seen[i] of it.
   void list(size_t tile, size_t begin, std::span<size_t, kTileTokens> n_seen) const {
     float* const values = made_.importance + tile * positions_.size();
     if (!keeps_all() && choice_.choice == Choice::kWeighty) {

@@ -9,7 +9,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Room that is taken for an answer at once: of one whose length nobody limits, and of its text.
+// The room in tokens that is taken at once for an answer of unlimited length, and for its text.
 constexpr int kUsualTokens = 8192;
 constexpr size_t kBytesOfToken = 8;
 

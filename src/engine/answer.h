@@ -1,4 +1,4 @@
-// The text of one answer while it comes: what of it is shown, and when it ends.
+// The text of one answer while it comes: which part of it is shown, and when it ends.
 #pragma once
 
 #include <atomic>
@@ -16,36 +16,36 @@ namespace troika::engine {
 
 enum class Stop : uint8_t {
   kEnd,      // the model ended its answer
-  kLength,   // the wanted number of tokens
-  kString,   // one of the stop strings
+  kLength,   // the wanted number of tokens was reached
+  kString,   // one of the stop strings came
   kContext,  // the context is full
   kCancelled,
 };
 
 const char* stop_name(Stop stop);
 
-// How far a prompt is read.
+// How far a prompt has been read.
 struct PromptProgress {
   int n_prompt = 0;
-  int n_known = 0;  // of them, from before
-  int n_read = 0;   // those that were known among them
+  int n_known = 0;  // counts those of them that were known from before
+  int n_read = 0;   // counts those that were read, the known ones among them
   double seconds = 0.0;
 };
 
 struct GenerateOptions {
   int most_tokens = -1;            // -1: until the model ends its answer or the context is full
   std::vector<std::string> stops;  // the text ends before the first of them
-  bool ignore_end = false;         // go on after the model's end token
-  bool shows_control = false;      // the text has the names of control tokens, too
+  bool ignore_end = false;         // goes on after the model's end token
+  bool shows_control = false;      // the text contains the names of control tokens, too
   const std::atomic<bool>* cancel = nullptr;
-  // While it is set, a batcher takes no step of the answer; others go on. May be null.
+  // While this is set, a batcher takes no step of the answer, and other answers go on. May be null.
   const std::atomic<bool>* pause = nullptr;
-  // Guesses what comes, to verify several tokens in one pass; the tokens stay the same. May be null
-  // and must outlive the answer.
+  // Guesses what comes, so that one pass verifies several tokens; the tokens stay the same. May be
+  // null, and must outlive the answer.
   draft::Drafter* drafter = nullptr;
-  // Called for each token before its text is shown; `is_drafted`: it was guessed.
+  // Is told each token before its text is shown; `is_drafted`: the token was guessed.
   std::function<void(Token token, bool is_drafted)> on_token{};
-  // Called by a batcher when the prompt begins, and whenever more of it is read.
+  // Is told by a batcher when the prompt begins, and whenever more of it is read.
   std::function<void(const PromptProgress& progress)> on_prompt{};
 };
 
@@ -53,19 +53,20 @@ struct Generated {
   std::string text;
   std::vector<Token> tokens;
   Stop stop = Stop::kLength;
-  std::string stop_string;  // which one, if that was the end
-  int n_prompt = 0;         // tokens of the prompt
-  int n_computed = 0;       // of them not known from before
+  std::string stop_string;  // the stop string that ended the answer, if one did
+  int n_prompt = 0;         // counts tokens of the prompt
+  int n_computed = 0;       // counts those of them that were not known from before
   double prefill_seconds = 0;
-  double calibration_seconds = 0;  // of these, for logits of the prompt's positions (D2)
-  double decode_seconds = 0;       // all tokens but the first
-  int n_steps = 0;  // passes after the prefill: each gives a token, or more with drafts
+  // The part of `prefill_seconds` spent on logits of the prompt's positions (D2).
+  double calibration_seconds = 0;
+  double decode_seconds = 0;  // the time of all tokens but the first
+  int n_steps = 0;  // counts passes after the prefill: each gives a token, or more with drafts
 
   double prefill_tokens_per_s() const;
   double decode_tokens_per_s() const;
 };
 
-// Called with whole characters of UTF-8.
+// Gets the text in whole characters of UTF-8.
 using TextSink = std::function<void(std::string_view text)>;
 
 class Answer {
@@ -73,21 +74,22 @@ class Answer {
   // All must outlive the answer; the sink may be empty.
   Answer(const text::Tokenizer& tokenizer, const GenerateOptions& options, const TextSink& sink);
 
-  // What is known of it so far. The prompt is whoever reads it to fill in.
+  // Returns what is known of the answer so far. Whoever reads the prompt fills in what concerns the
+  // prompt.
   Generated& result() { return result_; }
   // Returns false once the last token was taken.
   bool goes_on() const { return goes_on_; }
-  // Looks whether it must stop before another token is sampled, and says so from then on.
+  // Says whether the answer must stop before another token is sampled. Once it must, it has ended.
   bool must_stop(const Session& session);
   void cancel();
-  // How many tokens the next step may give.
+  // Returns how many tokens the next step may give.
   int most_in_a_step() const;
-  // Whether the answer ends behind this token.
+  // Says whether the answer ends behind this token.
   bool is_end(Token token) const { return tokenizer_.is_end(token) && !options_.ignore_end; }
-  // Takes over what a step has appended to the history, of which the first n_drafted were guessed,
-  // and cuts the history behind the answer's end: what came behind it was never there.
+  // Takes over the tokens that a step has appended to the history, of which the first n_drafted
+  // were guessed, and cuts the history behind the answer's end, as if nothing had come behind it.
   void take(Session& session, const Session::Stepped& step);
-  // Returns the answer with the rest of its text, which waited for more. To be called once.
+  // Returns the answer with the rest of its text, which waited for more. Called once.
   Generated finish();
 
  private:

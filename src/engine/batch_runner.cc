@@ -15,7 +15,8 @@ namespace troika::engine {
 
 BatchRunner::BatchRunner(Engine& engine)
     : engine_(engine), rope_angles_(engine.blueprint().ropes, engine.plan().context) {
-  // Steps allocate nothing; what a longer prompt needs is taken when it comes.
+  // Reserves memory so that steps allocate nothing. A longer prompt takes more memory when it
+  // comes.
   const plan::Plan& plan = engine.plan();
   const int most_rows = plan.most_step_rows();
   placed_.reserve(most_rows, most_rows);
@@ -28,7 +29,7 @@ BatchRunner::BatchRunner(Engine& engine)
   all_rows_.reserve(n_rows);
 }
 
-// Slots that only idle sequences hold are there for whoever needs them.
+// Places the rows. Slots that only idle sequences hold are free for whoever needs them.
 void BatchRunner::begin(const cache::Batch& batch, const Watch& watch) {
   watch_ = watch;
   if (schedule::LayoutWatch* const layouts = engine_.layouts(); layouts != nullptr) {
@@ -44,7 +45,7 @@ void BatchRunner::keep_all(const cache::Batch& batch) {
   engine_.passes().kv.keep(batch, placed_, all_rows_);
 }
 
-// What every pass is: its rows are placed, `compute` computes them, and those chosen are kept.
+// Runs any pass: places its rows, calls `compute`, and keeps the chosen rows.
 template <typename Compute>
 void BatchRunner::run_placed(const cache::Batch& batch, const Watch& watch, ChooseRows choose,
                              Compute compute) {
@@ -53,7 +54,7 @@ void BatchRunner::run_placed(const cache::Batch& batch, const Watch& watch, Choo
   try {
     fill_rows(batch);
     compute();
-    // Nothing read from a file that was cut short meanwhile may be believed.
+    // If the file was cut short meanwhile, nothing that was read from it can be trusted.
     engine_.file().check_intact();
     if (choose) kept = choose();
   } catch (...) {
@@ -85,15 +86,15 @@ void BatchRunner::run(const cache::Batch& batch, plan::Phase phase, RowSink sink
   });
 }
 
-// All rows are placed before the first chunk begins, so each of them sees those of the chunks
-// before it as part of its own chain.
+// Computes a prompt in chunks. All rows are placed before the first chunk begins, so each row sees
+// those of earlier chunks as part of its own chain.
 void BatchRunner::run_prompt(const cache::Batch& batch, int n_prompt, RowSink sink,
                              const Watch& watch) {
   run_placed(batch, watch, {}, [&] {
     const schedule::Graphs& graphs = engine_.graphs();
     std::vector<const schedule::TaskList*> chunks;
     std::vector<lanes::Run> runs;
-    std::vector<size_t> firsts;  // row of each chunk
+    std::vector<size_t> firsts;  // the first row of each chunk
     for (size_t first = 0; first < batch.rows.size();) {
       const plan::Shape part = engine_.plan().prompt_part(batch.rows[first].position, n_prompt);
       const size_t n_rows = std::min(static_cast<size_t>(part.n_rows), batch.rows.size() - first);
@@ -114,7 +115,7 @@ void BatchRunner::run_prompt(const cache::Batch& batch, int n_prompt, RowSink si
   });
 }
 
-// The parts of a run that follow from tokens and positions.
+// Fills in those parts of a run that follow from tokens and positions.
 void BatchRunner::fill_rows(const cache::Batch& batch) {
   const auto n_pairs = static_cast<size_t>(rope_angles_.n_pairs());
   const auto n_rows = batch.rows.size();
@@ -153,8 +154,8 @@ const float* BatchRunner::run_outputs(lanes::Run* run) {
   return engine_.graphs().logits(run->buffer_set);
 }
 
-// The head for the rows that are wanted, as many at a time as its largest executable takes; `take`
-// is told each of them and its logits.
+// Computes the head for wanted rows, as many at a time as its largest executable takes. `take` is
+// told each row and its logits.
 template <typename Wants, typename Take>
 void BatchRunner::for_outputs(lanes::Run run, Wants wants, Take take) {
   const auto most_outputs = static_cast<size_t>(engine_.plan().output_shapes.back());
@@ -172,7 +173,7 @@ void BatchRunner::for_outputs(lanes::Run run, Wants wants, Take take) {
   }
 }
 
-// Shows the observer what it wants, of a run of the rows from `first` on.
+// Shows the observer the logits that it wants, for a run of the rows from `first` on.
 void BatchRunner::observe(const cache::Batch& batch, const lanes::Run& run, size_t first) {
   const auto start = std::chrono::steady_clock::now();
   PromptObserver& observer = *watch_.prompt;
@@ -191,7 +192,7 @@ void BatchRunner::observe(const cache::Batch& batch, const lanes::Run& run, size
   observer.took(1e3 * seconds_since(start));
 }
 
-// Tells whoever runs the batch of the head's rows.
+// Hands the head's rows to whoever runs the batch.
 void BatchRunner::run_head(const cache::Batch& batch, const lanes::Run& run, size_t first,
                            RowSink sink) {
   for_outputs(

@@ -11,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What an answer that waits for a step may have to wait for a part of a prompt.
+// The longest time that an answer which waits for a step should wait for a part of a prompt.
 constexpr double kMostWaitMs = 150.0;
 
 double ms_since(Clock::time_point start) {
@@ -32,14 +32,14 @@ struct Batcher::Entry {
     const std::atomic<bool>* cancel = request.options.cancel;
     return cancel != nullptr && cancel->load(std::memory_order_relaxed);
   }
-  // Its prompt is read, and a step of it may be taken now: nobody's pass waits for its mask.
+  // Says whether a step may be taken now: the prompt is read, and no pass has to wait for the mask.
   bool may_step() const {
     const std::atomic<bool>* pause = request.options.pause;
     const bool is_paused = pause != nullptr && pause->load(std::memory_order_relaxed);
     if (state != State::kStepping || is_paused) return false;
     return request.mask == nullptr || request.mask->is_ready(session->history());
   }
-  // What is left of its prompt, as far as anybody can say.
+  // Returns how many tokens of its prompt are left, as far as anybody can say.
   int n_unread() const {
     return is_begun ? session->n_unread() : static_cast<int>(request.prompt.size());
   }
@@ -59,8 +59,8 @@ struct Batcher::Entry {
   std::unique_ptr<Session> session;
   std::optional<Answer> answer;
   Session::IsLast is_last;
-  bool is_begun = false;  // its prompt
-  int64_t n_slots = 0;    // that it may need
+  bool is_begun = false;  // its prompt was begun
+  int64_t n_slots = 0;    // counts slots that it may need
   int n_turns_waited = 0;
   Clock::time_point start;
   Generated result;
@@ -101,7 +101,7 @@ Generated Batcher::take(int answer) {
   return std::move(taken->result);
 }
 
-// What a body throws ends one answer and no other.
+// Runs a body. What the body throws ends one answer and no other.
 template <typename Body>
 void Batcher::guarded(Entry& entry, Body body) {
   try {
@@ -121,8 +121,8 @@ void Batcher::end(Entry& entry) {
   entry.state = State::kDone;
 }
 
-// Ends the sessions of answers that are done, once no pass is under way: a session that goes gives
-// its sequence back.
+// Ends the sessions of answers that are done, once no pass is under way, because a session that
+// ends gives its sequence back.
 void Batcher::drop_sessions() {
   for (const auto& entry : live()) {
     if (entry == nullptr || entry->state != State::kDone || entry->session == nullptr) continue;
@@ -139,8 +139,8 @@ int64_t Batcher::n_slots_wanted() const {
   return n;
 }
 
-// In the order of their numbers, as long as there are slots for all that they may need. Whoever has
-// begun can then go on to its end. A single one always fits.
+// Lets queued answers begin, in the order of their numbers, as long as there are slots for all that
+// they may need: so whoever has begun can go on to its end. A single answer always fits.
 void Batcher::admit() {
   if (!may_admit_) return;
   may_admit_ = false;
@@ -200,8 +200,8 @@ Batcher::Entry* Batcher::next_prompt() {
   return next;
 }
 
-// The longest part that is expected to end in time. Of one more than twice as long as any before
-// nothing is known.
+// Returns the longest part of a prompt that is expected to end in time. Nothing is known of a part
+// more than twice as long as any part before, so it returns no such part.
 int Batcher::rows_in_time() const {
   const int smallest = engine_.plan().prompt_shapes.front();
   const int widest = std::min(2 * part_costs_.widest_measured(), engine_.plan().chunk());
@@ -252,8 +252,9 @@ void Batcher::read_prompt(Entry& entry, bool has_company) {
   });
 }
 
-// Who asks for the same as somebody whose prompt has just been read takes it over. What it would
-// read itself has the same bits: its last tokens, which no cache gives back, would take a pass.
+// Lets an answer take over the prompt of another one that asks for the same and has just read it.
+// The bits are those that it would compute itself, and it saves the pass over the last tokens,
+// which no cache gives back.
 void Batcher::share_prompts() {
   for (const auto& to : live()) {
     if (to == nullptr || to->state != State::kPrompt || to->is_begun) continue;
@@ -276,7 +277,7 @@ void Batcher::share_prompts() {
   }
 }
 
-// Behind a prompt the logits of the first token are there already.
+// Takes the first token of each answer whose prompt was just read: its logits are there already.
 void Batcher::take_first_tokens() {
   for (const auto& entry : live()) {
     if (entry == nullptr || !entry->may_step()) continue;
@@ -291,11 +292,12 @@ void Batcher::take_first_tokens() {
   }
 }
 
-// Rows of all answers, in turns where there is no room for all. Each may draft with its share.
+// Adds the rows of all answers, in turns where there is no room for all. Each may draft in its
+// share of the rows.
 void Batcher::add_steps() {
   ready_.clear();
   for (const auto& entry : live()) {
-    // One that still has the logits behind its prompt was cancelled just now.
+    // An answer that still has the logits behind its prompt was cancelled just now.
     const bool is_ready = entry != nullptr && entry->may_step() && !entry->session->has_logits();
     if (is_ready) ready_.push_back(entry.get());
   }
@@ -305,7 +307,7 @@ void Batcher::add_steps() {
   const int share = n_together > 0 ? most_rows / static_cast<int>(n_together) : 0;
   double n_expected = 0.0;
   for (size_t i = 0; i < n_together; ++i) {
-    // Whoever comes later has a row and a token at least.
+    // Each answer that comes later has at least one row and one token.
     const auto n_later = static_cast<int>(n_together - i) - 1;
     const draft::Company company = {batch_.size() + n_later, n_expected + n_later};
     Entry& entry = *ready_[(next_step_ + i) % ready_.size()];
@@ -326,8 +328,8 @@ void Batcher::add_steps() {
   statistics_.n_step_rows += batch_.size();
 }
 
-// Where steps and prompts are computed alike, part of a prompt comes along: the weights are read
-// once for both.
+// Adds part of a prompt where steps and prompts are computed alike: the weights are read once for
+// both.
 void Batcher::add_prompt_beside() {
   const plan::Plan& plan = engine_.plan();
   if (!plan.has_one_class() || engine_.machine().lanes().size() > 1) return;
@@ -393,11 +395,11 @@ void Batcher::run_steps() {
     try {
       engine_.passes().batches.run(batch_, phase, keep_row, choose, watch_);
     } catch (...) {
-      // The pass itself failed: it ends all who were in it.
+      // The pass itself failed, so every answer in it ends.
       for (const Share& share : shares_) fail(*share.entry);
       return;
     }
-    // Where a prompt has had its part, nobody's turn has been left out.
+    // A prompt has had its part in this pass, so steps have the next turn.
     if (is_mixed) is_turn_of_prompts_ = false;
   }
   ++statistics_.n_steps;
@@ -420,7 +422,7 @@ bool Batcher::step() {
     has_begun = has_begun || entry->state == State::kStepping;
     has_queued = has_queued || entry->state == State::kQueued;
   }
-  // Behind answers that pause, those in the queue wait too.
+  // Answers in the queue also wait for those that pause.
   if (!has_steps && !has_prompts) return has_queued && !has_begun;
   if (has_prompts && (is_turn_of_prompts_ || !has_steps)) {
     read_prompt(*next_prompt(), has_steps);

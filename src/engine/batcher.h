@@ -1,5 +1,5 @@
-// Runs many answers at once: in common steps, with parts of prompts between them. An answer in
-// company has the bits of the same answer alone.
+// Runs many answers at once, in common steps with parts of prompts between them. An answer in
+// company has the same bits as alone.
 #pragma once
 
 #include <exception>
@@ -20,42 +20,41 @@ struct AnswerRequest {
   std::vector<Token> prompt;
   SamplerOptions sampler{};
   LogitMask* mask = nullptr;  // must outlive the answer; no step is taken before it is ready
-  GenerateOptions options{};  // a drafter serves this answer alone
+  GenerateOptions options{};  // its drafter serves this answer alone
   TextSink sink{};
 };
 
-// What was done for all answers together.
+// Counts what was done for all answers together.
 struct BatcherStatistics {
-  int64_t n_steps = 0;         // passes with a step of some answer
-  int64_t n_step_answers = 0;  // in each of them, summed up
-  int64_t n_step_rows = 0;     // of these answers: drafts count
+  int64_t n_steps = 0;         // counts passes with a step of some answer
+  int64_t n_step_answers = 0;  // adds up how many answers had a step in each pass
+  int64_t n_step_rows = 0;     // counts rows of those answers, drafts included
   int64_t n_prompt_parts = 0;
   int64_t n_prompt_rows = 0;
-  int most_together = 0;  // answers in one step
+  int most_together = 0;  // the most answers in one step
 };
 
-// Used by one thread at a time.
+// Runs many answers. One thread at a time uses it.
 class Batcher {
  public:
   // The engine must outlive the batcher.
   explicit Batcher(Engine& engine);
   ~Batcher();
 
-  // Every pass is seen by these from now on, but the logits of prompts.
+  // Lets these watch every pass from now on. Logits of prompts are not shown to them.
   void watch(const Watch& watch) { watch_ = watch; }
-  // Queues an answer and returns its number; numbers count up. What is wrong with it is thrown by
-  // `take`.
+  // Queues an answer and returns its number; numbers count up. Where something is wrong with the
+  // request, `take` throws it.
   int submit(AnswerRequest request);
-  // Does one pass for whoever is to go on: a step of all answers that have read their prompts, or a
-  // part of a prompt. They take turns, and while somebody waits for a step no part takes longer
-  // than the smallest one or 150 ms, as far as the times of earlier parts can tell. Of several
-  // prompts the one with the least left goes first; each turn that another one waits counts as a
-  // chunk less of its own. Returns false where nothing is left to do, but perhaps answers that
-  // pause, or whose masks are made elsewhere.
+  // Does one pass: a step of all answers that have read their prompts, or a part of a prompt, in
+  // turns. While an answer waits for a step, no part takes longer than 150 ms or than the smallest
+  // part, as far as the times of earlier parts can tell. Of several prompts the one with the least
+  // left goes first; each turn that a prompt waits counts as a chunk less of it. Returns false
+  // where nothing is left to do, except for answers that pause or whose masks are made elsewhere.
   bool step();
 
   bool is_done(int answer) const;
-  // An answer that has ended, once. Throws the Error that ended it.
+  // Returns an answer that has ended; called once. Throws the Error that ended it.
   Generated take(int answer);
 
   const BatcherStatistics& statistics() const { return statistics_; }
@@ -64,7 +63,7 @@ class Batcher {
   enum class State : uint8_t { kQueued, kPrompt, kStepping, kDone };
   struct Entry;
 
-  // The answers that somebody still waits for, and some that were taken already.
+  // Returns the answers that somebody still waits for; some of them may have been taken already.
   std::span<const std::unique_ptr<Entry>> live() const {
     return std::span(entries_).subspan(static_cast<size_t>(first_));
   }
@@ -90,14 +89,14 @@ class Batcher {
 
   Engine& engine_;
   Watch watch_;
-  std::vector<std::unique_ptr<Entry>> entries_;  // by number, null once taken
-  int first_ = 0;                                // all entries before are taken
+  std::vector<std::unique_ptr<Entry>> entries_;  // by number; null once taken
+  int first_ = 0;                                // all entries before this one are taken
   bool may_admit_ = false;
   bool is_turn_of_prompts_ = false;
-  size_t next_step_ = 0;  // who is first in a step that has no room for all
+  size_t next_step_ = 0;  // says who is first in a step that has no room for all
   draft::WidthCosts part_costs_;
   BatcherStatistics statistics_;
-  // What an answer has of the rows of the step at hand.
+  // The rows that an answer has in the current step.
   struct Share {
     Entry* entry;
     int first_row;
@@ -112,7 +111,8 @@ class Batcher {
   std::vector<Taken> taken_;
   std::vector<Entry*> ready_;
   cache::Batch batch_;
-  std::vector<std::span<const float>> logits_;  // by row; empty where none were wanted
+  // One entry for each row; empty where no logits were wanted.
+  std::vector<std::span<const float>> logits_;
   std::vector<int> kept_, kept_of_one_;
 };
 

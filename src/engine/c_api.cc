@@ -45,7 +45,7 @@ troika_code fail(troika_error* error, troika_code code, const char* message) {
   return code;
 }
 
-// The field of troika_engine_options or troika_generate_options that is this option.
+// Returns the field of troika_engine_options or troika_generate_options that is this option.
 std::string field_of(std::string_view option) {
   if (option == "temp") return "temperature";
   if (option == "repeat-penalty") return "repetition_penalty";
@@ -134,7 +134,7 @@ troika_code troika_engine_open(const char* path, const troika_engine_options* op
     troika::engine::DraftOptions draft;
     if (options != nullptr && options->draft != nullptr) draft.kind = options->draft;
     auto made = std::make_unique<troika_engine>(o, draft);
-    // Now, so that a wrong name is not refused only by the first session.
+    // Made once here, so that a wrong name is refused now and not by the first session.
     make_drafter(made->engine, o, draft);
     *engine = made.release();
     return TROIKA_OK;

@@ -22,12 +22,13 @@ Json as_json(const std::vector<Message>& messages) {
   return array;
 }
 
-// Unicode noncharacters, which no text contains: they mark where a message spells a special token,
-// so that it stays text when the rendered template is tokenized.
+// These are Unicode noncharacters, which no text contains. They mark where a message spells a
+// special token, so that it stays text when the rendered template is tokenized.
 constexpr std::string_view kOpen = "\xEF\xB7\x90";   // U+FDD0
 constexpr std::string_view kClose = "\xEF\xB7\x91";  // U+FDD1
 
-// Marks cannot be smuggled in: taking one away may put another together, so until there is none.
+// Removes marks, so that no text can smuggle them in. Taking one away may put another together, so
+// it goes on until there is none.
 void remove_marks(std::string* text) {
   for (bool found = true; found;) {
     found = false;
@@ -57,7 +58,7 @@ struct ChatFormat::State {
     }
   }
 
-  // Wraps every special token that the message spells.
+  // Wraps every special token that the message spells in marks.
   std::string protect(std::string content) const {
     remove_marks(&content);
     std::string result;
@@ -77,7 +78,7 @@ struct ChatFormat::State {
     return result;
   }
 
-  // Goes through all texts in a value. REQUIRES: its depth is bounded by whoever has read it.
+  // Protects all texts in a value. REQUIRES: whoever has read the value has bounded its depth.
   Json protect(const Json& json) const {
     if (json.is_string()) return protect(json.get_ref<const std::string&>());
     if (!json.is_structured()) return json;
@@ -138,8 +139,8 @@ std::vector<Token> ChatFormat::prompt(const Conversation& conversation) const {
   const text::Tokenizer& tokenizer = state_->tokenizer;
   std::string rest = state_->render(conversation, true);
   std::vector<Token> tokens;
-  // Templates that write the begin token themselves must not get a second one; and no end token,
-  // which some models want behind texts, may stand before the answer.
+  // Where the template writes the begin token itself, none is added. No end token is added, which
+  // some models want behind texts: it would stand before the answer.
   const std::string_view bos = token_text(tokenizer, tokenizer.bos());
   const bool has_bos = !bos.empty() && rest.compare(0, bos.size(), bos) == 0;
   if (tokenizer.vocabulary().add_bos && !has_bos) tokens.push_back(tokenizer.bos());

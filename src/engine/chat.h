@@ -11,32 +11,34 @@
 namespace troika::engine {
 
 struct Message {
-  std::string role;  // "system", "user", "assistant"
+  std::string role;  // who speaks: "system", "user", "assistant"
   std::string content;
 };
 
-// All that a template may be told.
+// Everything that a template may be told.
 struct Conversation {
-  const nlohmann::ordered_json& messages;         // an array of objects, as templates know them
-  const nlohmann::ordered_json* tools = nullptr;  // likewise; null leaves the variable undefined
-  const nlohmann::ordered_json* extra = nullptr;  // further variables; they win over the others
-  bool adds_prompt = true;                        // what comes before an answer
+  const nlohmann::ordered_json& messages;  // an array of objects, as templates know them
+  // As templates know them; null leaves the variable undefined.
+  const nlohmann::ordered_json* tools = nullptr;
+  const nlohmann::ordered_json* extra = nullptr;  // further variables, which win over the others
+  bool adds_prompt = true;                        // adds what comes before an answer
 };
 
 class ChatFormat {
  public:
-  // With the template of the model file, or `source` where that is not empty. Throws Error where
-  // there is none, or it does not parse.
+  // Uses the template of the model file, or `source` where that is not empty. Throws Error where
+  // there is no template, or it does not parse.
   explicit ChatFormat(const Engine& engine, const std::string& source = "");
   ~ChatFormat();
 
-  // The tokens after which the model writes its answer. Special tokens in the messages are text.
+  // Returns the tokens after which the model writes its answer. Special tokens in the messages are
+  // plain text.
   std::vector<cache::Token> prompt(const std::vector<Message>& messages) const;
   // Returns the prompt as a text, before it becomes tokens.
   std::string text(const std::vector<Message>& messages) const;
   std::vector<cache::Token> prompt(const Conversation& conversation) const;
   std::string text(const Conversation& conversation) const;
-  // The template itself.
+  // Returns the template itself.
   const std::string& source() const;
 
  private:

@@ -20,23 +20,23 @@
 namespace troika::engine {
 namespace {
 
-// Texts that are counted to grow to a full context at once.
+// How many texts at most are assumed to grow to a full context at the same time.
 constexpr int kMostTexts = 64;
 
-// A phone's neurons are cached as behind a text of so many tokens.
+// A phone's cache of neurons starts as it would be behind a text of so many tokens.
 constexpr int kWarmTokens = 12;
 
-// What the process has in memory.
+// The memory that the process has.
 struct Resident {
   size_t bytes = 0;
-  size_t anonymous_bytes = 0;  // of them, what belongs to no file
+  size_t anonymous_bytes = 0;  // counts the bytes among them that belong to no file
 };
 
 Resident resident_now() { return {resident_bytes(), resident_anonymous_bytes()}; }
 
-// The tokenizer and all else that was read of the model are there, but nothing of its weights. Of
-// the file's pages only those before the tensors are the description's: what the map has of tensors
-// near what was read counts as weights.
+// Measures memory when the tokenizer and everything else is read except the weights. Only the
+// file's pages before the tensors belong to the description: mapped pages of tensors near them
+// count as weights.
 prepare::MemoryFigures figures_since(const Resident& before, std::optional<size_t> held_bytes,
                                      const gguf::File& file) {
   prepare::MemoryFigures figures = prepare::MemoryFigures::here();
@@ -49,7 +49,7 @@ prepare::MemoryFigures figures_since(const Resident& before, std::optional<size_
   return figures;
 }
 
-// As many whole pages as lie in one piece of memory.
+// Limits the cache to as many whole pages as lie in one piece of memory.
 void limit_slots(size_t most_bytes, cache::KvShape* shape) {
   constexpr uint32_t kPage = cache::KvCache::kPageSlotsLog2;
   const size_t n_pages = (most_bytes / shape->bytes_per_token()) >> kPage;
@@ -141,8 +141,9 @@ schedule::LayoutWatch* Engine::layouts() const {
   return loaded_.layouts.get();
 }
 
-// The cache has as many slots as there may ever be; `count_texts` says how many there are. Where
-// nothing is computed, positions count, but keys and values need no room.
+// Makes what passes share. The cache could grow to as many slots as there may ever be;
+// `count_texts` says how many there are now. Where nothing is computed, positions count, but keys
+// and values need no memory.
 void Engine::make_passes() {
   cache::KvShape shape = prepare::kv_shape(plan_, blueprint());
   shape.most_positions = plan_.context;
@@ -156,7 +157,8 @@ void Engine::make_passes() {
   passes_ = std::make_unique<Passes>(*this, shape, lanes::pieces_of(memory));
 }
 
-// What was expected has been taken by now, and is known.
+// Compares the limit with what is needed. What was only expected before has been taken by now, and
+// is known.
 void Engine::check_memory() {
   if (phone_setup_ != nullptr) return;
   enter_taken(*this, &ledger_);
@@ -175,7 +177,7 @@ void Engine::count_texts(int n_more) {
   const int n_counted = std::clamp(n_texts_, 1, kMostTexts);
   int64_t n_slots = kv.shape().most_slots;
   if (phone_setup_ == nullptr) {
-    // What the cache has taken already is no less available to it.
+    // Memory that the cache has taken already stays available to it.
     const size_t available = available_memory_bytes() + kv.bytes();
     n_slots = std::min(n_slots, prepare::most_slots(ledger_, shape, n_counted, available));
     ledger_.set(plan::Owner::kCache, prepare::cache_bytes(shape, n_slots));

@@ -1,5 +1,5 @@
 // A model on this machine: its file, a plan, weights, executables, and what passes share. Any
-// number of sessions use it; read this file and session.h first.
+// number of sessions use it. A reader begins best with this file and session.h.
 #pragma once
 
 #include <memory>
@@ -30,13 +30,13 @@ namespace troika::engine {
 // What the start of an engine took.
 struct Start {
   double seconds = 0.0;
-  double build_seconds = 0.0;     // of it, for executables
-  prepare::MemoryFigures memory;  // what the plan was made with
+  double build_seconds = 0.0;     // the part of it that executables took
+  prepare::MemoryFigures memory;  // the figures with which the plan was made
 };
 
 class Engine {
  public:
-  // Throws Error for whatever is wrong with the file, or does not fit into memory.
+  // Throws Error where something is wrong with the file, or the model does not fit into memory.
   explicit Engine(const prepare::Options& options);
   ~Engine();
   Engine(const Engine&) = delete;
@@ -49,44 +49,44 @@ class Engine {
   const weights::Store& weights() const { return model_->weights; }
   const plan::Plan& plan() const { return plan_; }
   const kernels::Kernels& kernels() const { return kernels_; }
-  // Where the weights lie, and what was made of them.
+  // Says where the weights lie, and what was made of them.
   const prepare::LoadedWeights& loaded() const { return loaded_; }
   lanes::Machine& machine() const { return *machine_; }
   const schedule::Graphs& graphs() const { return *graphs_; }
   const Start& start() const { return start_; }
-  // What this engine keeps in memory, and the limit of it; nothing on a phone.
+  // Says what this engine keeps in memory, and the limit of it; nothing on a phone.
   const plan::Ledger& ledger() const { return ledger_; }
 
   // Returns the phone that stands in for this machine; null where there is none.
   const lanes::VirtualPhone* phone() const;
-  // What the phone was planned with; null on this machine.
+  // Returns what the phone was planned with; null on this machine.
   const machines::PhoneSetup* phone_setup() const { return phone_setup_.get(); }
-  // What goes on beside prompts on a phone; null on this machine.
+  // Returns what goes on beside prompts on a phone; null on this machine.
   machines::PhonePrompts* phone_prompts() const { return phone_prompts_.get(); }
-  // The FFN by neurons of a phone whose plan has them; else null.
+  // Returns the feed-forward blocks by neuron of a phone whose plan has them; else null.
   machines::PhoneNeurons* phone_neurons() const { return phone_neurons_.get(); }
-  // Who changes layouts of blocks, here or on a phone; null where nothing changes.
+  // Returns who changes layouts of blocks, here or on a phone; null where no layout changes.
   schedule::LayoutWatch* layouts() const;
-  // False where passes take modelled time only, and logits mean nothing.
+  // Returns false where passes take modelled time only, so that logits mean nothing.
   bool has_values() const { return has_values_; }
 
   Passes& passes() { return *passes_; }
-  // So many more texts, or fewer, may grow to a full context each: as far as memory allows, there
-  // are slots for all of them. REQUIRES: the mutex of the passes is held.
+  // Says that so many more texts, or fewer, may each grow to a full context. As far as memory
+  // allows, there are slots for all of them. REQUIRES: the mutex of the passes is held.
   void count_texts(int n_more);
-  // What marks keys and values that a pass of this phase made, of any rows: where these may be
-  // parts of tiles of sparse attention, nothing else has this tag.
+  // Returns the tag of keys and values that a pass of this phase made, of any rows. Where these may
+  // be parts of tiles of sparse attention, the tag is used for nothing else.
   cache::Tag tag_of(plan::Phase phase) const {
     if (plan_.has_one_class()) return 0;
     const bool is_unlike = phase == plan::Phase::kPrompt && plan_.attention.is_sparse();
     return is_unlike ? plan::kMostClasses : static_cast<cache::Tag>(phase);
   }
-  // The same of a prompt of n_prompt tokens that is computed from `first` on.
+  // Returns the tag of a position of a prompt of n_prompt tokens that is computed from `first` on.
   cache::Tag tag_at(int position, int n_prompt, int first = 0) const {
     return static_cast<cache::Tag>(plan_.class_at(position, n_prompt, first));
   }
-  // The rows of a trace: the machine's lanes, and where weights change their layout two more, for
-  // its blocks and loads.
+  // Returns the names of a trace's rows: the machine's lanes, and where weights change their layout
+  // two more, for its blocks and its loads.
   std::vector<std::string> trace_rows() const;
 
  private:
@@ -96,7 +96,7 @@ class Engine {
   void make_passes();
   void check_memory();
 
-  // What stands below may refer to what stands above it, and ends first.
+  // Members below may refer to members above, and are destroyed first.
   Start start_;
   bool has_values_ = true;
   std::unique_ptr<prepare::OpenedModel> model_;

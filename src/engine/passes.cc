@@ -7,7 +7,7 @@
 namespace troika::engine {
 namespace {
 
-// Closed texts that stay for those who begin alike.
+// So many closed texts stay in the cache, for texts that begin alike.
 constexpr int kMostIdleTexts = 64;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the passes of an engine share. All sessions do, one at a time.
+// What the passes of an engine share. Passes of all sessions run one at a time.
 #pragma once
 
 #include <memory>
@@ -15,16 +15,17 @@ namespace troika::engine {
 class Engine;
 
 struct Passes {
-  // The engine has its plan, its machine and its graphs.
+  // REQUIRES: the engine has its plan, its machine and its graphs.
   Passes(Engine& engine, const cache::KvShape& shape, const cache::PageSource& pages);
 
   std::mutex mutex;  // held during a pass, and by whoever touches any of the rest
   schedule::Runner runner;
-  std::unique_ptr<schedule::Policy> chunk_policy;  // what lanes do next in a prompt of chunks
-  schedule::SchedulerStatistics statistics;        // and what was decided there
-  cache::KvCache kv;                               // keys and values of all texts
-  cache::Sequences sequences;                      // who uses which of them
-  BatchRunner batches;                             // computes them
+  // Decides what lanes do next in a prompt of chunks.
+  std::unique_ptr<schedule::Policy> chunk_policy;
+  schedule::SchedulerStatistics statistics;  // counts what was decided there
+  cache::KvCache kv;                         // has the keys and values of all texts
+  cache::Sequences sequences;                // knows which text uses which of them
+  BatchRunner batches;                       // computes them
 };
 
 }  // namespace troika::engine

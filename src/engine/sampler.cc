@@ -12,7 +12,7 @@
 namespace troika::engine {
 namespace {
 
-// Logits taken together: a known number of them is what compilers make vectors of.
+// So many logits are taken together: of a fixed number, compilers make vectors.
 constexpr size_t kStride = 16;
 
 void require(bool condition, const char* option, double value, const char* range) {
@@ -72,12 +72,12 @@ bool Sampler::is_more_likely(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
 }
 
-// The k most likely tokens that are not forbidden. Few logits are above the least of the best ones
-// so far, so that nearly all are looked at many at a time.
+// Finds the k most likely tokens that are not forbidden. Few logits exceed the least of the best
+// ones so far, so most can be passed over many at a time.
 void Sampler::find_best(size_t k) {
   candidates_.clear();
   candidates_.reserve(std::min(k, logits_.size()) + 1);
-  float least = -std::numeric_limits<float>::infinity();  // what the next one must be above
+  float least = -std::numeric_limits<float>::infinity();  // the next logit must exceed this
   for (size_t first = 0; first < logits_.size(); first += kStride) {
     const size_t n = std::min(kStride, logits_.size() - first);
     const float* const logits = logits_.data() + first;
@@ -87,7 +87,7 @@ void Sampler::find_best(size_t k) {
       if (n_above == 0) continue;
     }
     for (size_t j = 0; j < n; ++j) {
-      if (logits[j] <= least) continue;  // of equals the first one is more likely
+      if (logits[j] <= least) continue;  // of equal logits the first is more likely
       candidates_.push_back({static_cast<Token>(first + j), logits[j], 0.0f});
       std::push_heap(candidates_.begin(), candidates_.end(), is_more_likely);
       if (candidates_.size() > k) {
@@ -99,8 +99,8 @@ void Sampler::find_best(size_t k) {
   }
 }
 
-// Leaves the candidates that top-k, top-p and min-p allow, the most likely first, with
-// probabilities that are not yet divided by their sum.
+// Leaves only the candidates that top-k, top-p and min-p allow, the most likely first. Their
+// probabilities are not yet divided by their sum.
 void Sampler::narrow() {
   find_best(options_.top_k > 0 ? static_cast<size_t>(options_.top_k) : logits_.size());
   if (candidates_.empty()) return;
@@ -122,8 +122,8 @@ void Sampler::narrow() {
   candidates_.resize(n_kept);
 }
 
-// Takes logits over without those that arithmetic cannot be done with: what is no number is
-// forbidden, and what is infinite becomes the largest one. They may be its own.
+// Takes logits over and replaces those that arithmetic cannot use: a logit that is no number is
+// forbidden, an infinite one becomes the largest number. `from` may be the sampler's own logits.
 void Sampler::take_finite(std::span<const float> from) {
   constexpr float kMost = std::numeric_limits<float>::max();
   const auto finite = [](float logit) {
@@ -139,7 +139,7 @@ void Sampler::take_finite(std::span<const float> from) {
   for (; i < from.size(); ++i) logits[i] = finite(from[i]);
 }
 
-// The first of the likeliest tokens.
+// Returns the first of the likeliest tokens.
 Token Sampler::likeliest() const {
   float largest[kStride];
   std::fill(std::begin(largest), std::end(largest), -std::numeric_limits<float>::infinity());

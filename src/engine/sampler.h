@@ -14,14 +14,14 @@ namespace troika::engine {
 using cache::Token;
 
 struct SamplerOptions {
-  float temperature = 0.8f;         // 0: always the most likely token
-  int top_k = 40;                   // 0: off
-  float top_p = 0.95f;              // 1: off
-  float min_p = 0.05f;              // 0: off; least share of the most likely token's probability
-  float repetition_penalty = 1.0f;  // 1: off; divides positive logits of tokens seen lately
-  float frequency_penalty = 0.0f;   // taken off for each time a token was seen lately
-  float presence_penalty = 0.0f;    // taken off once
-  int penalty_window = 64;          // how many last tokens count as lately; -1: all
+  float temperature = 0.8f;  // 0: always the most likely token
+  int top_k = 40;            // 0: off
+  float top_p = 0.95f;       // 1: off
+  float min_p = 0.05f;       // 0: off; the least share of the most likely token's probability
+  float repetition_penalty = 1.0f;  // 1: off; divides the positive logits of tokens seen lately
+  float frequency_penalty = 0.0f;   // is taken off a logit for each time its token was seen lately
+  float presence_penalty = 0.0f;    // is taken off once if the token was seen lately
+  int penalty_window = 64;          // so many last tokens count as lately; -1: all
   std::vector<std::pair<Token, float>> logit_bias{};
   uint64_t seed = 0;
 };
@@ -33,29 +33,29 @@ struct Candidate {
   float probability;
 };
 
-// Forbids tokens before one is chosen: grammars and the like.
+// Forbids tokens before one is chosen: a grammar does, for instance.
 class LogitMask {
  public:
   virtual ~LogitMask() = default;
-  // Whether what may follow `history` is known by now; false: it is found out elsewhere meanwhile.
-  // Who shares passes with others asks this before each step.
+  // Says whether it is known by now what may follow `history`; if not, it is found out elsewhere
+  // meanwhile. Whoever shares passes with others asks this before each step.
   virtual bool is_ready(std::span<const Token>) { return true; }
   // Sets the logits of tokens that must not follow `history` to minus infinity.
   virtual void apply(std::span<const Token> history, std::span<float> logits) = 0;
-  // Behind `apply`: what follows `history` is chosen among these by chance, the likeliest first,
-  // with probabilities that are not divided by their sum.
+  // Is told, after `apply`, the tokens among which the one behind `history` is chosen by chance:
+  // the likeliest first, with probabilities that are not divided by their sum.
   virtual void on_choice(std::span<const Token>, std::span<const Candidate>) {}
 };
 
 class Sampler {
  public:
-  // Throws UsageError for senseless values. `mask` may be null and must outlive the sampler.
+  // Throws UsageError for senseless options. `mask` may be null, and must outlive the sampler.
   explicit Sampler(SamplerOptions options, LogitMask* mask = nullptr);
 
   const SamplerOptions& options() const { return options_; }
 
-  // The token that follows `history`. Its randomness is that of position history.size(). Throws
-  // Error where every token is forbidden.
+  // Returns the token that follows `history`. Its randomness is that of position history.size().
+  // Throws Error where every token is forbidden.
   Token sample(std::span<const Token> history, std::span<const float> logits);
 
  private:

@@ -10,7 +10,7 @@
 namespace troika::engine {
 namespace {
 
-// A caller who may cancel is asked again after so many times the chunks in flight.
+// Whoever may cancel is asked again after this many times the chunks in flight.
 constexpr size_t kChunksBetweenLooks = 4;
 
 }  // namespace
@@ -67,7 +67,8 @@ void Session::need_sequence() {
   if (sequence_ < 0) sequence_ = engine_.passes().sequences.open();
 }
 
-// What the cache holds of the tokens is this session's from now on. Returns how many these are.
+// Makes the part of the tokens that the cache holds this session's own. Returns how many tokens
+// these are.
 int Session::begin_sequence(std::span<const Token> tokens) {
   const auto n_prompt = static_cast<int>(tokens.size());
   tags_.resize(tokens.size());
@@ -172,8 +173,8 @@ int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* can
                      PromptObserver* observer) {
   const int n_known = begin_prompt(tokens);
   const bool has_lanes = engine_.machine().lanes().size() > 1;
-  // With several lanes the chunks of a prompt go together. Who may cancel is asked now and then,
-  // and what is observed must still be in its buffers.
+  // With several lanes, chunks of a prompt are computed at the same time. Between such groups the
+  // caller may cancel, and what is observed must still be in its buffers.
   const auto chunk = static_cast<size_t>(engine_.plan().chunk());
   const size_t in_flight = chunk * static_cast<size_t>(engine_.graphs().n_sets());
   size_t most = tokens.size();
@@ -187,7 +188,7 @@ int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* can
   return static_cast<int>(n_read_) - n_known;
 }
 
-// Before the part of a prompt that begins at this position, where weights change their layout.
+// Prepares the part of a prompt that begins at this position, where weights change their layout.
 // REQUIRES the pass mutex.
 void Session::plan_layouts(int n_prompt, int position) {
   const bool is_first = std::exchange(is_first_part_, false);
@@ -197,7 +198,7 @@ void Session::plan_layouts(int n_prompt, int position) {
   engine_.layouts()->plan_prompt(n_left, plan.chunk(), is_first);
 }
 
-// Brings the last token of the history into the cache, where it is not there yet.
+// Brings the last token of the history into the cache, unless it is there.
 void Session::compute_pending() {
   if (n_cached_ < static_cast<int>(history_.size())) compute_last();
 }

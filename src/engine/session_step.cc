@@ -1,7 +1,7 @@
 // The part of a session that verifies drafts (D3). A draft is a batch like any other: the text's
 // last token and a tree of guesses behind it. Each row is sampled with the randomness of its own
-// position, and the guess that equals the sample is followed, so nothing but time tells whether
-// there was a draft, and nothing at all whose rows stood beside.
+// position, and a guess that equals the sample is followed. So nothing but time shows whether there
+// was a draft, and nothing at all shows whose rows stood beside it.
 #include <algorithm>
 #include <chrono>
 #include <mutex>
@@ -17,8 +17,8 @@ using Clock = std::chrono::steady_clock;
 }  // namespace
 
 int Session::most_draft_nodes(int most_tokens, int most_rows) const {
-  // Row by row, the text's last token included, they must fit into one executable of steps, and the
-  // tokens that come of them into the context.
+  // The rows of the draft and the text's last token must fit into one executable of steps, and the
+  // tokens that come of them must fit into the context.
   const plan::Plan& plan = engine_.plan();
   const int room = context() - static_cast<int>(history_.size());
   const int most = std::min({draft::kMostWidth, plan.most_step_rows(), plan.output_shapes.back(),
@@ -26,7 +26,7 @@ int Session::most_draft_nodes(int most_tokens, int most_rows) const {
   return std::max(0, most - 1);
 }
 
-// What the model says behind every row of the draft.
+// Tells the drafter what the model says behind every row of the draft.
 void Session::predict(std::span<const std::span<const float>> logits, Token next) {
   predicted_.clear();
   for (const std::span<const float> row : logits) {
@@ -47,7 +47,7 @@ double Session::add_step(draft::Drafter* drafter, int most_tokens, int most_rows
   check_next();
   const int n_nodes = most_draft_nodes(most_tokens, most_rows);
   tree_ = drafter != nullptr ? &drafter->propose(history_, n_nodes, company) : &no_draft_;
-  // The last token is computed again where it is in the cache already.
+  // Where the cache has the last token already, that token is computed again.
   const auto position = static_cast<int>(history_.size()) - 1;
   engine_.passes().kv.truncate(sequence_, position);
   n_cached_ = position;
@@ -68,7 +68,7 @@ Session::Stepped Session::take_step(Sampler& sampler, draft::Drafter* drafter,
         next = sampler.sample(history_, logits[static_cast<size_t>(node) + 1]);
       } catch (const Error&) {
         if (path_.empty()) throw;
-        next = -1;  // the next call will say so again: what is accepted comes first
+        next = -1;  // the next call will report this again; accepted tokens come first
         break;
       }
       const int child = tree_->child(node, next);

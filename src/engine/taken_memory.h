@@ -1,4 +1,4 @@
-// What an engine took of memory, in place of what was expected.
+// Enters the memory that an engine took, in place of what was expected.
 #pragma once
 
 #include "plan/ledger.h"

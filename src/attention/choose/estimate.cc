@@ -13,19 +13,20 @@ namespace {
 
 using kernels::kPromptBlock;
 
-// Scores of so many queries stay in the first-level cache until they are looked at.
+// The scores of so many queries stay in the first-level cache until they are used.
 constexpr size_t kQueriesAtOnce = 48;
 constexpr size_t kMostQueries = 1024;
 constexpr size_t kMostTiles = 4;
-constexpr size_t kQueriesOfHead = kTileTokens / kQueryStep;  // of each head
+// So many queries of each head are estimated.
+constexpr size_t kQueriesOfHead = kTileTokens / kQueryStep;
 
-// What the weights of a query come to: those that are summed, and those that stand for others.
+// The sums of a query's weights: of those that are added up, and of those that stand for others.
 struct Sums {
   kernels::OnlineSoftmax summed, sampled;
 
-  // The logarithm of the sum of e^score.
+  // Returns the logarithm of the sum of e^score.
   float log_sum() const {
-    // A sample's total is relative to its largest, which counts once.
+    // The samples' total is relative to their largest weight, which counts once.
     const double rest = sampled.total > 0 ? kSampleStep * (double{sampled.total} - 1) + 1 : 0;
     const double largest = std::max(summed.largest, sampled.largest);
     const double total = double{summed.total} * std::exp(summed.largest - largest) +
@@ -102,11 +103,11 @@ class Estimate {
   }
 
  private:
-  // The first position that a tile keeps in any case.
+  // Returns the first position that a tile keeps in any case because it is close by.
   size_t local_of(size_t tile) const { return begin_ + tile * kTileTokens - kLocal; }
   size_t token_of(size_t index) const { return index * kQueryStep + first_token_; }
 
-  // Finds what the weights of each query add up to.
+  // Finds the sum of each query's weights.
   void sum_up() {
     buffers_.keys.set_mean(table_, positions_);
     prepare_queries();
@@ -129,7 +130,7 @@ class Estimate {
     std::fill_n(buffers_.sums, n_tiles_ * n_queries_, Sums());
   }
 
-  // The scores of a tile's queries with the n keys at hand, some queries at a time, the last ones
+  // Scores a tile's queries against the n current keys, some queries at a time, the last ones
   // first: calls take(first query of the tile, how many, scores).
   template <typename Take>
   void score(size_t tile, size_t n, const Take& take) {
@@ -153,7 +154,8 @@ class Estimate {
     }
   }
 
-  // Takes the keys at hand into the sums of a tile's queries; n_of(query) says how many of them.
+  // Adds the weights of the current keys to the sums of a tile's queries; n_of(query) says how many
+  // of these keys the query sees.
   template <typename NOf>
   void add(size_t tile, size_t n, kernels::OnlineSoftmax Sums::*into, const NOf& n_of) {
     uint16_t weights[kPromptBlock];
@@ -172,7 +174,7 @@ class Estimate {
     }
   }
 
-  // Positions kSampleStep, 2 kSampleStep, ... before those close by.
+  // Sums positions kSampleStep, 2 kSampleStep, ... up to those close by.
   void sum_samples() {
     const auto n_before = [&](size_t tile) { return (local_of(tile) - 1) / kSampleStep; };
     const size_t n_all = n_before(n_tiles_ - 1);
@@ -188,7 +190,7 @@ class Estimate {
     }
   }
 
-  // Those close by, and of the tile itself those up to the query's own.
+  // Sums the positions close by, and those of the tile itself up to the query's own.
   void sum_local(size_t tile) {
     const size_t first = local_of(tile);
     buffers_.keys.pack(table_, positions_, 0, kLocal + kTileTokens,
@@ -197,7 +199,7 @@ class Estimate {
         [&](size_t query) { return kLocal + token_of(query / queries_.n_group) + 1; });
   }
 
-  // The scores of every tile with the positions among which it chooses: calls take(tile, first
+  // Scores every tile against the positions among which it chooses: calls take(tile, first
   // position, how many, first query, how many).
   template <typename Take>
   void score_all(const Take& take) {
@@ -219,9 +221,9 @@ class Estimate {
   const Positions& positions_;
   const Queries& queries_;
   size_t begin_;
-  size_t first_token_;  // of a tile that is estimated
+  size_t first_token_;  // the first token of a tile that is estimated
   size_t n_tiles_;
-  size_t n_queries_;  // of a tile
+  size_t n_queries_;  // counts the queries of a tile
   EstimateAreas buffers_;
 };
 
@@ -243,7 +245,7 @@ size_t tiles_together(size_t n_group) {
 void estimate_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,
                     size_t begin, const EstimateRoom& room, std::byte* workspace, float* importance,
                     size_t stride) {
-  // The last one of every step: each may choose for those before it.
+  // The last token of every step is estimated: it may choose for the tokens before it.
   Areas areas(workspace);
   Estimate(table, positions, queries, begin, kQueryStep - 1, room, areas).raise(importance, stride);
 }

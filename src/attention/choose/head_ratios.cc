@@ -8,7 +8,7 @@
 namespace troika::attention {
 namespace {
 
-// Divides `total` in proportion to the weights, none of them more than 1.
+// Divides `total` in proportion to the weights so that no share is more than 1.
 void divide(std::span<const double> weights, double total, std::span<double> shares) {
   std::vector<bool> is_full(weights.size(), false);
   while (true) {
@@ -51,7 +51,7 @@ std::vector<double> head_shares(std::span<const double> head_importance,
     divide(weights, total, shares);
     return shares;
   }
-  // All that count are full, and the others divide what is left.
+  // Heads that count keep everything, and the others divide what is left.
   const double rest = (total - n_counting) / std::max(1.0, static_cast<double>(n) - n_counting);
   for (size_t i = 0; i < n; ++i) shares[i] = weights[i] > 0 ? 1.0 : rest;
   return shares;
@@ -76,9 +76,9 @@ std::vector<double> shares_by_kept_mass(std::span<const double> grid,
         to = j;
       }
     }
-    if (head == n) break;  // all keep all
+    if (head == n) break;  // all heads keep everything
     const double step = grid[to] - grid[at[head]];
-    if (step > left) {  // a part of the step is what is left
+    if (step > left) {  // only a part of the step is left
       shares[head] += left;
       break;
     }

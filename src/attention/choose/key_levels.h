@@ -1,7 +1,7 @@
-// Keys and queries in the form in which their scores are estimated (S1): int8 with a scale for each
-// position and each query, symmetric. The mean of a head's keys is taken away before: it adds the
-// same to all scores of a query, which neither their order nor a softmax sees, and large biases of
-// keys would leave few levels for what differs.
+// Keys and queries in the form in which their scores are estimated (S1): int8, symmetric, with a
+// scale for each position and each query. The mean of a head's keys is subtracted first. It adds
+// the same number to all scores of a query, which changes neither their order nor a softmax; and
+// large biases of keys would leave few levels for the differences between keys.
 #pragma once
 
 #include "attention/areas.h"
@@ -10,27 +10,28 @@
 
 namespace troika::attention {
 
-// The mean is that of the positions kMeanStep, 2 kMeanStep, ... below kMeanEnd: who estimates has
-// as many positions before it, so that a mean does not depend on who asks.
+// The mean is taken over positions kMeanStep, 2 kMeanStep, ... below kMeanEnd. Every estimate has
+// that many positions before it, so the mean does not depend on who asks.
 inline constexpr size_t kMeanStep = 8, kMeanEnd = 512;
 
-// Room for n_positions keys in strips, and for one strip on its way.
+// Has room for n_positions keys in strips, and for one strip that is being made.
 class KeyLevels {
  public:
   KeyLevels(Areas& areas, size_t head_size, size_t n_positions);
 
-  // REQUIRES: there are kMeanEnd positions.
+  // REQUIRES: there are at least kMeanEnd positions.
   void set_mean(const kernels::Table& table, const Positions& positions);
-  // Without it keys are taken as they are.
+  // Lets keys be taken as they are, without subtracting a mean.
   void clear_mean();
-  // From now on all keys have the scale by which `limit` becomes 127, and what is larger is clipped
-  // (S4). 0: each has its own.
+  // Gives all later keys the scale by which `limit` becomes 127; larger values are clipped (S4). 0:
+  // each key has its own scale.
   void set_limit(float limit) { limit_ = limit; }
-  // The largest magnitude of the keys of positions first .. last, without their mean. REQUIRES: the
-  // mean is set.
+  // Returns the largest magnitude of the keys of positions first .. last, less their mean.
+  // REQUIRES: the mean is set.
   float largest_of(const kernels::Table& table, const Positions& positions, size_t first,
                    size_t last);
-  // The keys of n positions, which position_of(i) names, from `row` on, a multiple of 16.
+  // Packs the keys of n positions, which position_of(i) names. They stand from row `row` on, a
+  // multiple of 16.
   template <typename PositionOf>
   void pack(const kernels::Table& table, const Positions& positions, size_t row, size_t n,
             const PositionOf& position_of) {
@@ -53,18 +54,18 @@ class KeyLevels {
   int8_t* levels_;
   float* scales_;
   int32_t* starts_;
-  float* rows_;        // (16, head_size): on their way
+  float* rows_;        // (16, head_size): the strip that is being made
   float* minus_mean_;  // (head_size)
   float limit_ = 0.0f;
 };
 
-// Bytes of a query in this form.
+// Returns the bytes of a query in this form.
 inline size_t query_level_bytes(size_t head_size) { return kernels::int8_token_bytes(head_size); }
-// The query of a head of a token, times the scale of scores. `scaled` has room for one. With a
-// limit it has the scale by which that becomes 127.
+// Packs the query of a head of a token, times the scale of scores. `scaled` has room for one query.
+// With a limit the query's scale is the one by which the limit becomes 127.
 void pack_query(const kernels::Table& table, const Queries& queries, size_t token, size_t head,
                 float* scaled, std::byte* levels, float limit = 0.0f);
-// The largest magnitude in it, times the scale of scores.
+// Returns the query's largest magnitude, times the scale of scores.
 float largest_of_query(const kernels::Table& table, const Queries& queries, size_t token,
                        size_t head, float* scaled);
 

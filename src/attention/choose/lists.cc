@@ -12,7 +12,7 @@
 namespace troika::attention {
 namespace {
 
-// Each value becomes the first in order of itself and its neighbours.
+// Replaces each value by the first in order among itself and its neighbours.
 template <typename IsBefore>
 void spread(std::span<float> values, const IsBefore& is_before) {
   float before = values.front();
@@ -23,7 +23,8 @@ void spread(std::span<float> values, const IsBefore& is_before) {
   }
 }
 
-// (n_blocks): what blocks of kTileTokens positions are worth to the head that values them most.
+// Returns, (n_blocks), what each block of kTileTokens positions is worth to the head that values it
+// most.
 std::vector<float> worth_of_blocks(const kernels::Table& table, const Positions& positions,
                                    const Queries& queries, size_t n_blocks) {
   const size_t d = queries.head_size;
@@ -80,7 +81,7 @@ void list_of_marks(size_t begin, float* marks, uint32_t* out,
   for (const float mark : between) ++n_marked[static_cast<size_t>(mark)];
   for (size_t p = 0; p < kFirst; ++p) *out++ = static_cast<uint32_t>(p);
   for (size_t p = local; p < begin; ++p) *out++ = static_cast<uint32_t>(p);
-  // next[i] is where the next position goes that token i is the first to see.
+  // next[i] points to where the next position goes whose first viewer is token i.
   uint32_t* next[kTileTokens];
   size_t n = kFirst + kLocal;
   for (size_t i = 0; i < kTileTokens; ++i) {
@@ -99,7 +100,7 @@ size_t list_of_blocks(const kernels::Table& table, const Positions& positions,
   TROIKA_ASSERT(begin % kTileTokens == 0 && begin >= kLeastPositions);
   const size_t n_blocks = begin / kTileTokens;
   const std::vector<float> worth = worth_of_blocks(table, positions, queries, n_blocks);
-  // The first and the last block are there in any case.
+  // The first and the last block are kept in any case.
   const std::span<const float> between = std::span(worth).subspan(1, n_blocks - 2);
   std::vector<uint32_t> chosen(count_of_share(share, between.size()));
   select_largest(between, chosen.size(), chosen.data());

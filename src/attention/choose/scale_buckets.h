@@ -1,5 +1,6 @@
-// Prebuilt graphs of the estimate for units whose graphs have fixed scales (S4): the scales of a
-// head's queries and keys that a calibration text has on average, and those a step around them.
+// Prebuilt graphs of the estimate for units whose graphs have fixed scales (S4): one for the mean
+// scales of a head's queries and keys on a calibration text, and others for scales one step around
+// them.
 #pragma once
 
 #include <array>
@@ -20,17 +21,19 @@ inline constexpr size_t kScaleBuckets = 9;
 inline constexpr float kMostLevel = 127.0f;
 inline constexpr float kScaleStep = 0.5f;  // sigma
 
-// <lambda^Q, lambda^K> times sigma, 1 and 1 / sigma each; the pair itself stands first.
+// Returns the pairs whose scales are lambda^Q and lambda^K, each times sigma, 1 or 1 / sigma; the
+// mean pair stands first.
 std::array<ScalePair, kScaleBuckets> scale_buckets(ScalePair mean, float sigma = kScaleStep);
-// n of them: all nine, five that differ from the mean in one scale at most, or the mean alone,
-// which stands first. REQUIRES: n is 9, 5 or 1.
+// Returns n of these pairs: all nine, five that differ from the mean in one scale at most, or the
+// mean alone. The mean stands first. REQUIRES: n is 9, 5 or 1.
 std::vector<ScalePair> buckets_around(ScalePair mean, int n);
-// The bucket with the smallest mean square error, the first of equals. REQUIRES: there is one.
+// Returns the bucket with the smallest mean square error, the first of equals. REQUIRES: there is a
+// bucket.
 size_t nearest_bucket(std::span<const ScalePair> buckets, ScalePair scales);
 
-// The scale by which the largest magnitude of all values becomes 127; 1 for zeros.
+// Returns the scale by which the largest magnitude of all values becomes 127; 1 for zeros.
 float scale_of(std::span<const float> values);
-// The values as levels -127 .. 127. What is larger is clipped: returns how many are.
+// Writes the values as levels -127 .. 127. Larger values are clipped: returns how many are.
 size_t quantize_by(std::span<const float> values, float scale, int8_t* levels);
 
 }  // namespace troika::attention

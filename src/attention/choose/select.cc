@@ -10,15 +10,15 @@
 namespace troika::attention {
 namespace {
 
-// Whole numbers in the order of the floats; what is not a number is the least.
+// Returns a whole number that orders like the float. What is not a number is the least.
 uint32_t key_of(float value) {
   const auto bits = std::bit_cast<uint32_t>(value + 0.0f);  // -0 is 0
   if (std::isnan(value)) return 0;
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-// The k-th largest key, a few bits after the other: of those that begin like it, how many there are
-// with each of the next bits.
+// Returns the k-th largest key. It finds a few bits at a time: of the keys that begin with the bits
+// found so far, it counts how many have each value of the next bits.
 uint32_t kth_largest(std::span<const float> values, size_t k) {
   constexpr int kBits[] = {11, 11, 10};
   uint32_t known = 0;
@@ -42,7 +42,8 @@ uint32_t kth_largest(std::span<const float> values, size_t k) {
 }  // namespace
 
 size_t count_of_share(double share, size_t n) {
-  // A plan keeps shares of heads as floats: what they are too large by rounding is no position.
+  // A plan keeps shares of heads as floats, so a share may be too large by rounding; this must not
+  // add a position.
   constexpr double kRounding = 1e-3;
   const double wanted = std::ceil(std::max(0.0, share * static_cast<double>(n) - kRounding));
   return n == 0 ? 0 : std::clamp<size_t>(static_cast<size_t>(wanted), 1, n);
@@ -52,7 +53,8 @@ void select_largest(std::span<const float> values, size_t k, uint32_t* out) {
   TROIKA_ASSERT(k <= values.size());
   if (k == 0) return;
   const uint32_t least = kth_largest(values, k);
-  size_t n_equal = k;  // of those that equal the least one, where more reach it than k
+  // How many of the values equal to the least one are taken, where more values reach it than k.
+  size_t n_equal = k;
   for (const float value : values) n_equal -= key_of(value) > least ? 1 : 0;
   for (size_t i = 0; i < values.size(); ++i) {
     const uint32_t key = key_of(values[i]);

@@ -1,5 +1,5 @@
-// Selection of positions by what an estimate says of them (S2). Positions come out in ascending
-// order, and of equal values the earlier ones are taken.
+// Selects positions by what an estimate says of them (S2). Positions come out in ascending order;
+// of equal values the earlier ones are taken.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace troika::attention {
 
-// How many of n a share is: at least 1, at most n.
+// Returns how many of n a share is: at least 1, at most n.
 size_t count_of_share(double share, size_t n);
 
-// The k largest of the values, their indices into `out`, which has room for k. What is not a number
+// Writes the indices of the k largest values to `out`, which has room for k. What is not a number
 // counts as least. REQUIRES: k <= values.size().
 void select_largest(std::span<const float> values, size_t k, uint32_t* out);
 

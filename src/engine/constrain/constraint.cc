@@ -10,19 +10,20 @@
 namespace troika::engine {
 namespace {
 
-// No draft has more tokens than that many bytes can be.
+// A draft never has more tokens than this many bytes can give.
 constexpr size_t kMostForcedBytes = 256;
-// The model may write the same text in other tokens, and its last one may reach beyond it. The
-// drafter corrects both by experience.
+// The chance that a forced token is right. The model may write the same text in other tokens, and
+// its last token may reach beyond the text; the drafter corrects the chance by experience.
 constexpr float kChance = 0.97f;
 constexpr float kLastChance = 0.5f;
-// Others wait for so much work on a mask, some milliseconds: most take none, since what they ask
-// for is known.
+// The most work on a mask while others wait, some milliseconds. Most masks take no work, since what
+// they ask for is known.
 constexpr uint64_t kLittleWork = 20'000;
 
 [[noreturn]] void throw_left() { throw Error("The answer left its grammar; somebody changed it."); }
 
-// Minus infinity for all logits but those of the set; a vocabulary may have fewer tokens.
+// Sets all logits but those of the set to minus infinity. A vocabulary may have fewer tokens than
+// there are logits.
 void forbid_others(const grammar::TokenSet& allowed, std::span<float> logits) {
   constexpr float kNever = -std::numeric_limits<float>::infinity();
   size_t first = 0;
@@ -44,7 +45,8 @@ void forbid_others(const grammar::TokenSet& allowed, std::span<float> logits) {
 
 }  // namespace
 
-// A mask that is made elsewhere. Before it is done, only that work touches what is not atomic.
+// A mask that is made elsewhere. Until it is done, only that work touches the members that are not
+// atomic.
 struct Constraint::Awaited {
   explicit Awaited(const grammar::Matcher& from) : matcher(from) { matcher.take_time(); }
 
@@ -62,7 +64,7 @@ struct Constraint::Awaited {
   }
 
   grammar::Matcher matcher;
-  std::vector<Token> behind;  // tokens to follow first
+  std::vector<Token> behind;  // tokens that the matcher must follow first
   grammar::TokenSet allowed;
   std::exception_ptr error;
   std::atomic<bool> is_done = false;
@@ -83,7 +85,7 @@ Constraint::~Constraint() {
   if (awaited_ != nullptr) awaited_->is_wanted.store(false, std::memory_order_relaxed);
 }
 
-// Takes back what is no longer there, and goes on with what came.
+// Lets the matcher follow a text: takes back what is no longer there, and goes on with what came.
 void Constraint::follow(std::span<const Token> text) {
   TROIKA_ASSERT(text.size() >= n_prompt_);
   const std::span<const Token> answer = text.subspan(n_prompt_);
@@ -99,7 +101,7 @@ void Constraint::follow(std::span<const Token> text) {
   }
 }
 
-// The mask behind the history, unless that is the one that is there.
+// Makes the mask behind the history, unless it is there already.
 void Constraint::make_mask(std::span<const Token> history) {
   if (error_) std::rethrow_exception(error_);
   follow(history);
@@ -116,7 +118,7 @@ void Constraint::ask_elsewhere(std::span<const Token> history) {
   elsewhere_([awaited = awaited_] { awaited->work(); });
 }
 
-// Goes on where that work has ended.
+// Takes the matcher and its mask back from work that was done elsewhere.
 void Constraint::take_awaited() {
   const std::shared_ptr<Awaited> done = std::exchange(awaited_, nullptr);
   error_ = done->error;
@@ -128,7 +130,7 @@ void Constraint::take_awaited() {
   mask_place_ = answer_.size();
 }
 
-// What stands in the mask's way is said by `apply`.
+// Returns true also where the mask fails: `apply` says why.
 bool Constraint::is_ready(std::span<const Token> history) {
   if (!elsewhere_) return true;
   if (awaited_ != nullptr) {
@@ -160,7 +162,8 @@ void Constraint::apply(std::span<const Token> history, std::span<float> logits) 
 
 void Constraint::begin(std::span<const Token> text) { follow(text); }
 
-// Guesses that take the grammar more work than it may do are none that the text needs.
+// Lets the matcher follow a guess. Returns false where that takes more work than allowed: an answer
+// needs no guess.
 bool Constraint::enter(Token token) {
   try {
     return matcher_.advance(token);

@@ -1,6 +1,6 @@
-// Holds one answer to a grammar: forbids every token that must not come next, takes guesses that
-// cannot be right out of drafts, and knows the text that must come. None of this changes what the
-// model chooses among what is allowed.
+// Holds one answer to a grammar. It forbids every token that must not come next, takes guesses that
+// cannot be right out of drafts, and knows text that must come. The model's choice among allowed
+// tokens stays as it is.
 #pragma once
 
 #include <atomic>
@@ -19,13 +19,13 @@ namespace troika::engine {
 
 class Constraint : public LogitMask, public draft::Rules {
  public:
-  // Has work done at another time, by another thread.
+  // Gets work and has it done at another time, by another thread.
   using Elsewhere = std::function<void(std::function<void()> work)>;
 
-  // The answer begins behind `n_prompt` tokens of the history. With `elsewhere` a mask that takes
-  // more than some milliseconds is made there: it is ready some time after that work was done, and
-  // `apply` throws TooMuchWork before. Without it every mask is made at once. Throws Error where
-  // the vocabulary has no token with which an answer ends.
+  // The answer begins behind `n_prompt` tokens of the history. With `elsewhere`, a mask that takes
+  // more than some milliseconds is made there; until it is ready, `apply` throws TooMuchWork.
+  // Without `elsewhere` every mask is made at once. Throws Error where the vocabulary has no token
+  // with which an answer ends.
   Constraint(std::shared_ptr<grammar::Grammar> grammar, size_t n_prompt, Elsewhere elsewhere = {});
   ~Constraint() override;
 
@@ -36,10 +36,11 @@ class Constraint : public LogitMask, public draft::Rules {
   bool enter(Token token) override;
   void leave() override;
 
-  // Tokens in which the text that must follow `text` can be written; none where there is a choice.
+  // Finds tokens in which the text that must follow `text` can be written; none where there is a
+  // choice.
   void forced(std::span<const Token> text, std::vector<Token>* tokens);
 
-  // What masks took while somebody waited for them, to be shown.
+  // Adds up, for people, what masks took while somebody waited for them.
   struct Statistics {
     int64_t n_masks = 0;
     double sum_us = 0.0;
@@ -58,12 +59,13 @@ class Constraint : public LogitMask, public draft::Rules {
 
   grammar::Matcher matcher_;
   size_t n_prompt_;
-  std::vector<Token> answer_;  // that the matcher has followed; what was entered stands behind it
+  // Tokens that the matcher has followed; entered guesses stand behind them.
+  std::vector<Token> answer_;
   grammar::TokenSet allowed_;
-  size_t mask_place_ = kNoMask;  // behind so many tokens of the answer that is the mask
+  size_t mask_place_ = kNoMask;  // the mask is that behind so many tokens of the answer
   Elsewhere elsewhere_;
   std::shared_ptr<Awaited> awaited_;  // null: nothing is made elsewhere
-  std::exception_ptr error_;          // that has ended such work
+  std::exception_ptr error_;          // ended the work elsewhere
   Statistics statistics_;
 };
 
@@ -80,7 +82,7 @@ class ForcedSource : public draft::Source {
  private:
   std::shared_ptr<Constraint> constraint_;
   std::vector<Token> text_;
-  std::vector<Token> tokens_;  // scratch
+  std::vector<Token> tokens_;  // kept between calls for its memory
 };
 
 }  // namespace troika::engine

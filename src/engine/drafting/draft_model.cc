@@ -10,11 +10,12 @@
 namespace troika::engine {
 namespace {
 
-// The guesses end where the model has become less sure than this of all of them together.
+// A draft ends where the model holds all of its guesses together for less likely than this.
 constexpr float kLeastPathChance = 0.3f;
 constexpr int kMostTokens = 8;
 
-// Tokens past the end of the shorter vocabulary are padding: models of one family differ in it.
+// Says whether two vocabularies are the same up to the end of the shorter one. What follows is
+// padding, in which models of one family differ.
 bool same_tokens(const text::Tokenizer& a, const text::Tokenizer& b) {
   const Token n = std::min(a.n_tokens(), b.n_tokens());
   constexpr Token kMostPadding = 1024;
@@ -25,7 +26,7 @@ bool same_tokens(const text::Tokenizer& a, const text::Tokenizer& b) {
   return true;
 }
 
-// The most likely token and its probability.
+// Returns the most likely token and its probability.
 std::pair<Token, float> best_of(std::span<const float> logits, const kernels::Table& kernels) {
   const size_t best = kernels.argmax(logits.data(), logits.size());
   double sum = 0.0;
@@ -66,7 +67,7 @@ void DraftModel::propose(int most, draft::Tree* tree) {
     return token >= 0 && token < engine_->blueprint().n_vocab;
   };
   if (n < 1 || text_.empty() || !std::all_of(text_.begin(), text_.end(), is_known)) return;
-  // Its own guesses of last time stay in its cache as far as they came true.
+  // Guesses of last time stay in the draft model's own cache as far as they came true.
   session_->prefill(text_);
   int parent = draft::kRoot;
   float path_chance = 1.0f;

@@ -18,7 +18,8 @@ namespace {
 constexpr std::string_view kModel = "model:";
 constexpr std::string_view kCalibrated = "calibrated";
 constexpr std::string_view kHistory = "history";
-// A draft model says how sure it is, so a few tokens are enough for a start.
+// The width with which drafts of a model begin. A draft model says how sure it is, so a few tokens
+// are enough.
 constexpr int kWidthOfModel = 16;
 
 using Sources = std::vector<std::unique_ptr<draft::Source>>;
@@ -39,7 +40,7 @@ std::unique_ptr<draft::Source> make_source(std::string_view name, const DraftOpt
                   draft.kind));
 }
 
-// Returns the kinds with "context" and the history replaced by the sources that they stand for.
+// Returns the kinds, where sources take the place of "context" and the history.
 std::string spelt_out(const DraftOptions& draft) {
   if (draft.kind.starts_with(kModel)) return draft.kind;
   std::string names = draft.kind;

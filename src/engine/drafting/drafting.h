@@ -1,4 +1,4 @@
-// Which drafts an answer is generated with, by the names that people use.
+// Which drafts an answer is generated with, by names that people use.
 #pragma once
 
 #include <memory>
@@ -13,27 +13,28 @@
 namespace troika::engine {
 
 struct DraftOptions {
-  // "none"; sources joined by "+": "lookup", "sam", "reuse" (of rejected drafts, D4), "calibrated"
-  // (by the prompt's logits, D2), "history" (D5); "context", which is the sources of them that pay;
-  // or "model:FILE": a smaller model with the same vocabulary.
+  // "none", or sources joined by "+": "lookup", "sam", "reuse" (of rejected drafts, D4),
+  // "calibrated" (by the prompt's logits, D2), "history" (D5), "context" (those of the former that
+  // pay), or "model:FILE" (a smaller model with the same vocabulary).
   std::string kind = "context";
-  // Percent of the prompt's positions whose logits are used, where "calibrated" is wanted, and by
-  // "context" if not 0.
+  // The percentage of the prompt's positions whose logits are used by "calibrated", and by
+  // "context" where it is not 0.
   int coverage = kUsualCoverage;
-  // Answers to the same task before; where there are any, every kind but "none" and a model takes
-  // "history" too.
+  // Earlier answers to the same task. Where there are any, every kind but "none" and a model uses
+  // "history", too.
   std::shared_ptr<const draft::Texts> history;
-  // What the answer is held to: every kind but "none" drafts the text that must come, and no other.
+  // The constraint that the answer is held to. Where there is one, every kind but "none" drafts the
+  // text that must come, and nothing that is forbidden.
   std::shared_ptr<Constraint> constraint;
-  int fixed_width = 0;  // 0: as wide as pays; else always so many rows in a pass
+  int fixed_width = 0;  // 0: a pass is as wide as pays; else it always has so many rows
 
-  // The coverage with the least time on the tasks that docs/drafts.md is about.
+  // The coverage that took the least time on the tasks of docs/drafts.md.
   static constexpr int kUsualCoverage = 0;
 };
 
-// Null for "none", and where the machine only takes time and computes nothing. `options` are those
-// that the engine was made with. Throws UsageError for a kind that is not known, and Error for a
-// draft model that does not fit. The engine must outlive the drafter.
+// Makes a drafter. Returns null for "none", and where the machine only takes modelled time.
+// `options` are those that the engine was made with. Throws UsageError for an unknown kind, and
+// Error for a draft model that does not fit. The engine must outlive the drafter.
 std::unique_ptr<draft::Drafter> make_drafter(Engine& engine, const prepare::Options& options,
                                              const DraftOptions& draft);
 

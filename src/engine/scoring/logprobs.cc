@@ -35,7 +35,7 @@ TokenLogprobs LogprobRecorder::take_chosen(Token token) {
                                   [&](const Likelihood& one) { return one.token == token; });
   TROIKA_ASSERT(taken != choice.end());
   TokenLogprobs result{*taken, std::move(choice)};
-  // What had no chance at all is no other choice.
+  // A token that had no chance could not have stood there.
   std::erase_if(result.top, [](const Likelihood& one) { return std::isinf(one.logprob); });
   result.top.resize(std::min(result.top.size(), static_cast<size_t>(n_top_)));
   return result;

@@ -1,5 +1,5 @@
-// How likely the tokens of an answer were, and what else could have stood in their place: before
-// temperature, top-k and the like and before a grammar forbids anything, or behind all of these.
+// How likely an answer's tokens were, and which tokens could have stood in their place: before
+// temperature, top-k and the like and before a grammar forbids anything, or after all of these.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +21,13 @@ struct TokenLogprobs {
   std::vector<Likelihood> top;  // the most likely first
 };
 
-// What likelihoods are told of: the model's own, or those by which tokens are chosen.
+// Which likelihoods are reported: those of the model, or those by which tokens are chosen.
 enum class Likelihoods : uint8_t { kOfModel, kOfChoice };
 
-// Stands before the mask that an answer has, if any.
+// A mask that records logits. It stands before the answer's own mask, if there is one.
 class LogprobRecorder : public LogitMask {
  public:
-  // `inner` may be null and must outlive this.
+  // `inner` may be null, and must outlive the recorder.
   LogprobRecorder(size_t n_prompt, int n_top, LogitMask* inner,
                   Likelihoods which = Likelihoods::kOfModel)
       : n_prompt_(n_prompt), n_top_(n_top), inner_(inner), which_(which) {}
@@ -37,7 +37,7 @@ class LogprobRecorder : public LogitMask {
   }
   void apply(std::span<const Token> history, std::span<float> logits) override;
   void on_choice(std::span<const Token> history, std::span<const Candidate> among) override;
-  // The next token of the answer is this one.
+  // Takes the next token of the answer and returns how likely it was.
   TokenLogprobs take(Token token);
 
  private:
@@ -49,13 +49,13 @@ class LogprobRecorder : public LogitMask {
   Likelihoods which_;
   size_t n_taken_ = 0;
   std::unordered_map<size_t, std::vector<float>> logits_;        // by place in the answer
-  std::unordered_map<size_t, std::vector<Likelihood>> choices_;  // the same
+  std::unordered_map<size_t, std::vector<Likelihood>> choices_;  // by place in the answer
 };
 
-// By how likely an answer is compared with others (P9): the mean over its tokens, 0 where there is
-// none. Of an answer that the model ended, the token that ends it does not count.
+// Returns the number by which the likelihoods of answers are compared (P9): the mean over the
+// tokens, 0 where there is none. Where the model ended the answer, the end token does not count.
 double mean_logprob(std::span<const TokenLogprobs> tokens);
-// The numbers of answers, the one whose mean is largest first; equal ones in their order.
+// Returns the numbers of answers in descending order of their means; equal ones keep their order.
 std::vector<size_t> best_first(std::span<const double> means);
 
 }  // namespace troika::engine
