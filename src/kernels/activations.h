@@ -21,7 +21,7 @@ inline constexpr size_t kQ8Padding = 256;
 inline constexpr float kQ8Smallest = 1e-27f;
 
 constexpr size_t q8_padded(size_t k) { return (k + kQ8Padding - 1) / kQ8Padding * kQ8Padding; }
-// Bytes of one token's row: 1.25 for each padded value.
+// Returns the bytes of one token's row: 1.25 for each padded value.
 constexpr size_t q8_row_bytes(size_t k) {
   return q8_padded(k) / kQ8Block * (kQ8Block + sizeof(float) + 2 * sizeof(int16_t));
 }
@@ -41,26 +41,27 @@ inline Q8Row q8_row(const std::byte* row, size_t k) {
           reinterpret_cast<const int16_t*>(sum)};
 }
 
-// 32 activations of a token for kernels that multiply several tokens with weights whose rows have a
-// lane each: all that such a kernel spreads over the lanes, on one line of the cache. What depends
-// on the type of the weights is made by `Table::spread_token`.
+// 32 activations of a token, for kernels that multiply several tokens with weights whose rows have
+// a lane each. One line of the cache holds everything that such a kernel spreads over the lanes.
+// `Table::spread_token` makes what depends on the type of the weights.
 struct alignas(64) TokenBlock {
-  int32_t fours[8];  // four q in each
-  int32_t start[2];  // of both groups of 16, or the first of the whole: what offsets add, negative
+  int32_t fours[8];  // four q in each word
+  // What the weights' offset adds, negated: for both groups of 16, or start[0] for all 32.
+  int32_t start[2];
   float scale;
-  float sum[2];          // of both groups of 16, or the first of the whole, scaled
-  int32_t pair_of_sums;  // of both groups of 16, two bytes each
+  float sum[2];          // scaled sums of q: for both groups of 16, or sum[0] for all 32
+  int32_t pair_of_sums;  // sums of q of both groups of 16, two bytes each
 };
 static_assert(sizeof(TokenBlock) == 64);
 
 constexpr size_t n_token_blocks(size_t k) { return q8_padded(k) / kQ8Block; }
 
-// Such kernels take tokens in groups of about the same size, whose sums fit the first-level cache.
-// The blocks of a group stand together, block 0 of all its tokens first.
+// Kernels that spread activations take tokens in groups of about the same size, whose sums fit the
+// first-level cache. The blocks of a group stand together: block 0 of all its tokens first.
 inline constexpr size_t kGroupTokens = 32;
 struct TokenGroups {
   size_t n_tokens;
-  size_t most = kGroupTokens;  // tokens of a group
+  size_t most = kGroupTokens;  // the most tokens of a group
 
   constexpr size_t count() const { return (n_tokens + most - 1) / most; }
   constexpr size_t first(size_t group) const { return n_tokens * group / count(); }

@@ -1,5 +1,5 @@
-// Attention of steps for many tokens at once: they share what is read of keys and values, and each
-// comes to the bits of `Attention` all the same.
+// Attention of steps for many tokens at once: the tokens share what is read of keys and values, and
+// each has the bits of `Attention`.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace troika::kernels {
 
-// Some positions of a list.
+// A stretch of a list of positions.
 struct SeenPositions {
   size_t first = 0;
   size_t last = 0;
@@ -18,34 +18,35 @@ struct SeenPositions {
 // token begins no earlier than the one before it, and sees no fewer positions; or else, all begin
 // at 0, see the whole prefix, and have branches.
 struct AttentionTile {
-  Attention first;  // of token 0: its q and out. The lists are those of the last token.
+  Attention first;  // token 0, with its q and out; the lists are those of the last token
   std::span<const SeenPositions> seen;
-  // What each token sees behind the prefix, in place of `own`: of tokens that branch.
+  // What each token sees behind the prefix instead of `own`, where tokens branch.
   std::span<const std::span<const uint32_t>> branches = {};
   size_t q_token_stride = 0;
   size_t out_token_stride = 0;
-  float* workspace = nullptr;  // attention_tile_floats, at a multiple of 64 bytes
+  float* workspace = nullptr;  // attention_tile_floats() floats, at a multiple of 64 bytes
 };
 
-// As many queries, of all heads together, go through the list side by side.
+// So many queries, of all heads together, go through the list side by side.
 inline constexpr size_t kTileQueries = 96;
-// They begin no further from each other: then a block of each lies in so many rows.
+// Tokens of a tile begin no further from each other than this: then a block of each token lies in
+// so many rows.
 inline constexpr size_t kTileSpread = 32;
 inline constexpr size_t kTileRows = kAttentionBlock + kTileSpread;
-// Queries that go through a block together: they and their scores stay in the first-level cache.
+// So many queries go through a block together: they and their scores stay in the first-level cache.
 inline constexpr size_t kTilePass = 24;
-// Rows that no query fills are multiplied along with the last ones.
+// Rows without a query are multiplied along with the last queries.
 inline constexpr size_t kTileBuffers = kTileQueries + kTilePass;
 // Rows are filled up to whole pairs of vectors.
 inline constexpr size_t kTilePadding = 32;
 
-// Keys and values, queries and sums, and scores.
+// Returns the room for keys and values, for queries and sums, and for scores.
 constexpr size_t attention_tile_floats(size_t head_size) {
   const size_t row = (head_size + kTilePadding - 1) / kTilePadding * kTilePadding;
   return 2 * (kTileRows + kTileBuffers) * row + kTilePass * kTileRows;
 }
 
-// One token of a tile by itself.
+// Returns one token of a tile by itself.
 inline Attention token_of(const AttentionTile& tile, size_t token) {
   const SeenPositions seen = tile.seen[token];
   const size_t n_prefix = tile.first.prefix.size();

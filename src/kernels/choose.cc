@@ -32,7 +32,7 @@ const char* column_form_name(ColumnForm form) {
 
 namespace {
 
-// Calls visit(name, mine, theirs) for each function of the two tables that is there for each type.
+// Calls visit(name, mine, theirs) for each function that the two tables have for each type.
 template <typename Visit>
 void visit_functions_by_type(Table& mine, const Table& theirs, Visit visit) {
   const auto visit_all = [&](const char* name, auto& of_mine, const auto& of_theirs) {
@@ -105,7 +105,7 @@ std::string names_of(std::span<const Implementation> list) {
   return names;
 }
 
-// The part of the list that begins with `name`.
+// Returns the part of the list that begins with `name`.
 std::span<const Implementation> from(std::string_view name, CpuFeatures available) {
   const std::span<const Implementation> all = implementations();
   const auto found =

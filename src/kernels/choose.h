@@ -11,21 +11,21 @@
 
 namespace troika::kernels {
 
-// A set of kernels that needs certain features. Functions it does not have are null and come from
-// the next implementation of the list that can run.
+// A set of kernels that needs certain features. Functions that it lacks are null, and are taken
+// from the next implementation of the list that can run.
 struct Implementation {
-  const char* name;  // "avx2"
+  const char* name;  // such as "avx2"
   CpuFeatures needs;
   const Table* table;
 };
 
-// Fastest first; the last is "reference", which needs nothing and has every function. Only those
-// compiled for this architecture are listed.
+// Returns the implementations that were compiled for this architecture, the fastest first. The last
+// is "reference", which needs nothing and has every function.
 std::span<const Implementation> implementations();
 
-// Where a function of the chosen table came from.
+// Says where a function of the chosen table came from.
 struct Choice {
-  std::string function;  // "matmul_q8 Q4_0"
+  std::string function;  // such as "matmul_q8 Q4_0"
   const char* implementation;
 };
 
@@ -34,12 +34,12 @@ struct Kernels {
   std::vector<Choice> choices;
 };
 
-// For each function the first implementation whose needs `available` covers. `only` names the
-// fastest implementation allowed ("" = any): faster ones are left out, slower ones fill its gaps.
-// Throws UsageError for an unknown name or one this processor cannot run.
+// Takes each function from the first implementation whose needs `available` covers. `only` names
+// the fastest implementation allowed ("" = any): faster ones are left out, slower ones fill its
+// gaps. Throws UsageError for an unknown name, or one that this processor cannot run.
 Kernels choose(CpuFeatures available, std::string_view only = "");
 
-// For people: one line for each implementation used, with the functions it provides.
+// Returns a line for people about each implementation that is used, with the functions it provides.
 std::string describe(const Kernels& kernels);
 
 }  // namespace troika::kernels

@@ -25,11 +25,11 @@ inline constexpr size_t kColumnForms = 6;
 
 const char* column_form_name(ColumnForm form);
 
-// Outputs come in blocks of 32; what is missing to whole blocks is padding. Nibbles of a block are
-// 16 bytes: output j in the low half of byte j, output j + 16 in the high half.
+// Outputs come in blocks of 32; the last block is filled up with padding. A block of nibbles has 16
+// bytes: output j is the low half of byte j, output j + 16 the high half.
 inline constexpr size_t kColumnBlock = 32;
 
-// A neuron that adds something, where the levels of its column lie, and its activation.
+// A neuron that adds something: where the levels of its column lie, and its activation.
 struct LiveColumn {
   uint32_t neuron;
   float value;
@@ -39,14 +39,15 @@ struct LiveColumn {
 struct ColumnPlanes {
   const std::byte* scales = nullptr;  // (groups, n_outputs); null where the form has none
   const float* minima = nullptr;      // (groups, n_outputs); null where the form has none
-  size_t group = 32;                  // neurons
-  size_t n_outputs = 0;               // padding included
+  size_t group = 32;                  // counts neurons of a group
+  size_t n_outputs = 0;               // counts outputs, padding included
 };
 
-// y[o] = sum over `live` of value * weight, for outputs first <= o < last, multiples of
+// Computes y[o] = sum over `live` of value * weight, for outputs first <= o < last, multiples of
 // kColumnBlock. `live` is ascending by neuron. The levels of a group are summed with their values
-// in ascending order, then times the scale added to the groups before: a neuron whose value is 0
-// changes no bit, whether it is in the list or not. y is addressed by the absolute output.
+// in ascending order, then multiplied with the scale and added to the groups before. A neuron whose
+// value is 0 changes no bit, whether it is in the list or not. y is addressed by the absolute
+// output.
 using AddColumns = void(const ColumnPlanes& planes, std::span<const LiveColumn> live, size_t first,
                         size_t last, float* y);
 

@@ -11,7 +11,7 @@ inline const std::byte* kv_row(const KvView& view, uint32_t slot) {
          view.head_offset_bytes;
 }
 
-// The i-th visible slot: the two lists joined.
+// Returns the i-th visible slot of the two lists joined.
 inline uint32_t visible_slot(const Attention& args, size_t i) {
   return i < args.prefix.size() ? args.prefix[i] : args.own[i - args.prefix.size()];
 }

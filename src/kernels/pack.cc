@@ -13,7 +13,7 @@ namespace {
 int32_t spread(const uint8_t* row, size_t depth, int8_t* strip) {
   int64_t sum = 0;
   for (size_t i = 0; i < depth;) {
-    // Sums of bytes in two halves of a word, as many as surely fit 16 bits.
+    // Each half of the word sums bytes, as many as surely fit its 16 bits.
     uint32_t even = 0, odd = 0;
     for (const size_t end = std::min(depth, i + 256 * kInt8LineDepth); i < end;
          i += kInt8LineDepth) {
@@ -21,7 +21,7 @@ int32_t spread(const uint8_t* row, size_t depth, int8_t* strip) {
       std::memcpy(&four, row + i, sizeof(four));
       even += four & 0x00ff00ffu;
       odd += four >> 8 & 0x00ff00ffu;
-      four ^= 0x80808080u;  // level + 128 becomes the level
+      four ^= 0x80808080u;  // turns level + 128 into the level
       std::memcpy(strip + i * kPanelRows, &four, sizeof(four));
     }
     sum += (even & 0xffffu) + (even >> 16) + (odd & 0xffffu) + (odd >> 16);

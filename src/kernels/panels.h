@@ -1,4 +1,4 @@
-// Weights and activations in the layouts that long products read: prompts of many tokens.
+// Weights and activations in the layouts that products of many tokens read, as prompts have them.
 //
 // Weights stand in strips of 16 rows. A line of 64 bytes holds the same few consecutive k of the 16
 // rows side by side: 4 k as int8, or 2 k as bfloat16. Lines follow each other along k, so a strip
@@ -12,10 +12,10 @@
 
 namespace troika::kernels {
 
-inline constexpr size_t kPanelRows = 16;      // rows of a strip
-inline constexpr size_t kLineBytes = 64;      // one k group of a strip
-inline constexpr size_t kInt8LineDepth = 4;   // k of a line
-inline constexpr size_t kInt8TileDepth = 64;  // k of 16 lines
+inline constexpr size_t kPanelRows = 16;      // counts rows of a strip
+inline constexpr size_t kLineBytes = 64;      // the bytes of one line of a strip
+inline constexpr size_t kInt8LineDepth = 4;   // counts k of a line
+inline constexpr size_t kInt8TileDepth = 64;  // counts k of 16 lines
 inline constexpr size_t kBf16LineDepth = 2;
 inline constexpr size_t kBf16TileDepth = 32;
 // Longer sums of int8 products might not fit 32 bits.
@@ -31,12 +31,12 @@ constexpr size_t bf16_depth(size_t k) {
 constexpr size_t int8_strip_bytes(size_t k) { return int8_depth(k) * kPanelRows; }
 
 // A matrix as int8 with a scale for each row (output channel): weight = level * scale. The three
-// lists begin with strip `begin`, because a matrix may be unpacked a few strips at a time.
+// lists begin with strip `begin`, because a few strips of a matrix may be unpacked at a time.
 struct Int8Panels {
   const int8_t* levels = nullptr;   // (n_strips, int8_depth / 4, 16, 4), at a multiple of 64 bytes
   const float* scales = nullptr;    // (16 * n_strips)
   const int32_t* starts = nullptr;  // (16 * n_strips): -128 times the sum of the row's levels
-  size_t n_rows = 0;                // of the whole matrix
+  size_t n_rows = 0;                // counts the rows of the whole matrix
   size_t k = 0;
   size_t begin = 0;
 
@@ -47,18 +47,18 @@ struct Int8Panels {
   const int32_t* starts_of(size_t strip) const { return starts + (strip - begin) * kPanelRows; }
 };
 
-// One strip to be written: int8_strip_bytes of levels, at a multiple of 64 bytes, 16 scales, 16
-// starts.
+// A strip that is to be written: int8_strip_bytes of levels, at a multiple of 64 bytes, 16 scales,
+// 16 starts.
 struct Int8Strip {
   int8_t* levels;
   float* scales;
   int32_t* starts;
 };
 
-// A token's activations for int8 panels: int8_depth(k) levels, kept as level + 128 because the
-// instructions multiply unsigned by signed bytes, then a float scale (the largest magnitude / 127).
-// `Int8Panels::starts` takes away what the 128 adds. The last line also keeps rows that follow each
-// other from falling into the same place of a cache.
+// Returns the bytes of a token's activations for int8 panels: int8_depth(k) levels, then a float
+// scale (the largest magnitude / 127). Levels are kept as level + 128, because the instructions
+// multiply unsigned by signed bytes; `Int8Panels::starts` takes away what the 128 adds. The last
+// line also keeps consecutive rows from falling into the same place of a cache.
 constexpr size_t int8_token_bytes(size_t k) { return int8_depth(k) + kLineBytes; }
 
 struct Int8Token {
@@ -70,11 +70,11 @@ inline Int8Token int8_token(const std::byte* row, size_t k) {
           reinterpret_cast<const float*>(row + int8_depth(k))};
 }
 
-// A token's activations as bfloat16, filled up with zeros.
+// Returns the bytes of a token's activations as bfloat16, filled up with zeros.
 constexpr size_t bf16_token_bytes(size_t k) { return 2 * bf16_depth(k) + kLineBytes; }
 
-// What products with panels have in common: which strips and tokens, and where results go.
-// y[t * y_stride + r] = the sum (+ bias[r]), addressed by the absolute row.
+// What all products with panels are told: which strips and tokens, and where results go. y[t *
+// y_stride + r] = the sum (+ bias[r]), addressed by the absolute row.
 struct PanelProduct {
   size_t first_strip = 0;
   size_t last_strip = 0;
@@ -88,11 +88,11 @@ struct PanelProduct {
 
 // Some strips of a matrix as bfloat16, for a stretch of k. `panel` begins with the product's first
 // strip and holds n_k along k (a multiple of 32). Stretches are multiplied one after the other,
-// from k = 0 on: sums begin where `is_first`, and go on from what y holds otherwise; bias is added
+// from k = 0 on. Where `is_first`, sums begin anew, otherwise with what y holds. Bias is added
 // where `is_last`.
 struct Bf16Stretch {
   const uint16_t* panel = nullptr;  // (strips, n_k / 2, 16, 2), at a multiple of 64 bytes
-  size_t n_rows = 0;                // of the whole matrix
+  size_t n_rows = 0;                // counts the rows of the whole matrix
   size_t n_k = 0;
   bool is_first = true;
   bool is_last = true;

@@ -11,7 +11,8 @@ namespace {
 
 uint64_t read(const std::byte* from, size_t bytes) {
   const auto* words = reinterpret_cast<const uint64_t*>(from);
-  // Eight sums, so that the compiler's vector code waits for memory and not for additions.
+  // There are eight sums, so that the compiler's vector code waits for memory and not for
+  // additions.
   uint64_t sums[8] = {};
   const size_t n_words = bytes / sizeof(uint64_t);
   for (size_t i = 0; i + 8 <= n_words; i += 8) {
@@ -22,7 +23,7 @@ uint64_t read(const std::byte* from, size_t bytes) {
   return sum;
 }
 
-// Sixteen chains of additions and products; the compiler makes vectors of them.
+// Computes sixteen chains of additions and products, of which the compiler makes vectors.
 double multiply_floats(size_t turns) {
   constexpr int kChains = 16;
   float sums[kChains];

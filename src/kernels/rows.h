@@ -1,5 +1,5 @@
-// Products of single rows of a weight, wherever each of them lies (P1): the bits are those of the
-// whole weight's product, because an output's sum depends on nothing but its row.
+// Products of single rows of a weight, wherever each of them lies (P1). Bits are those of the whole
+// weight's product, because an output's sum depends on nothing but its row.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace troika::kernels {
 
-// y[i] = sum over k of row i * x, of rows as in the file, with one token in the form that
+// Computes y[i] = sum over k of row i * x. Rows are as in the file; x is one token in the form that
 // `multiply` takes.
 inline void matmul_rows(MatmulQ8* multiply, std::span<const std::byte* const> rows, size_t k,
                         const std::byte* x, float* y) {

@@ -64,7 +64,7 @@ struct TestWeight {
   }
 };
 
-// Activations quantised by the reference.
+// Returns activations quantised by the reference.
 inline std::vector<std::byte> quantized(const std::vector<float>& x, size_t n_tokens, size_t k) {
   std::vector<std::byte> bytes(n_tokens * q8_row_bytes(k));
   for (size_t t = 0; t < n_tokens; ++t) {

@@ -1,4 +1,4 @@
-// A super-block decoded with NEON, to the bit as its codec does it: what simd/unpack.inl asks for.
+// Decodes a super-block with NEON, to the bit as its codec does, for simd/unpack.inl.
 
 template <typename Format>
 void decode_256(const std::byte* c, float* values) {

@@ -1,14 +1,16 @@
 // How each block format gives its levels to NEON: 32 at a time, signed, as two vectors. `c` points
 // to a super-block of 256 weights: one block in the file, or eight of 32. Format<kType> has
-//   kBytes  of a super-block, kBlock: weights of a block in the file
-//   kGroup  weights under one scale: 32 or 16
-//   kOffset  what was added to the levels of the file to make them unsigned; kSigned if they are
-//   not levels(c, j)  the j-th 32 levels scales(c, s)  float scales of the eight 32s; where kGroup
-//   is 16, of all of them multiples(c)  where kGroup is 16, by which signed bytes the sixteen
-//   groups multiply that
+//   kBytes           counts bytes of a super-block; kBlock: weights of a block in the file
+//   kGroup           counts weights under one scale: 32 or 16
+//   kOffset          was added to the file's levels to make them unsigned; kSigned: they are signed
+//   levels(c, j)     returns the j-th 32 levels
+//   scales(c, s)     writes scales of the eight 32s; where kGroup is 16, one for all of them
+//   multiples(c)     where kGroup is 16, returns the signed bytes that multiply this scale, one for
+//                    each of the sixteen groups
 // and if kHasMinima
-//   minima(c, m)  what each weight of the eight 32s has too much; where kGroup is 16, of them all
-//   min_multiples(c)  where kGroup is 16, by which bytes the sixteen groups multiply that
+//   minima(c, m)     writes what each weight of the eight 32s has too much; where kGroup is 16, one
+//                    number for all of them
+//   min_multiples(c) where kGroup is 16, returns the bytes that multiply this number
 // and kMayOverflow if a finite scale times a level can be infinite.
 template <Type kType>
 struct Format;
@@ -32,14 +34,14 @@ TROIKA_INLINE inline void eight_scales(const std::byte* c, float* scales) {
   vst1q_f32(scales, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(halves))));
   vst1q_f32(scales + 4, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(halves + 4))));
 }
-// The least weights of eight blocks, which is minus what a minimum is.
+// Reads the least weights of eight blocks and negates them, which makes them minima.
 template <int kStride>
 TROIKA_INLINE inline void eight_minima(const std::byte* c, float* minima) {
   eight_scales<kStride>(c, minima);
   for (int i = 0; i < 8; ++i) minima[i] = -minima[i];
 }
 
-// 16 bytes of two 4-bit levels each: the low halves and the high halves.
+// The 4-bit levels of 16 bytes: those in the low halves and those in the high halves.
 struct Nibbles {
   uint8x16_t low, high;
 };
@@ -47,7 +49,7 @@ TROIKA_INLINE inline Nibbles nibbles(const std::byte* p) {
   const uint8x16_t pairs = load_16(p);
   return {vandq_u8(pairs, vdupq_n_u8(15)), vshrq_n_u8(pairs, 4)};
 }
-// The same with fifth bits, which lie in a word.
+// Returns 16 for each level whose fifth bit is set; 16 of these bits lie in half a word.
 TROIKA_INLINE inline uint8x16_t fifth_bits(const std::byte* half_of_word) {
   static constexpr uint8_t kWanted[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
   const uint8x16_t spread = vcombine_u8(vdup_n_u8(load_word<uint8_t>(half_of_word)),
@@ -166,14 +168,15 @@ struct AffineMultiples : UnsignedLevels {
     const auto a = load_word<uint32_t>(c + 8), b = load_word<uint32_t>(c + 12);
     scaled(c + 2, a & 0x3f3f3f3f, (b >> 4 & 0x0f0f0f0f) | (a >> 2 & 0x30303030), m);
   }
-  // 4-bit levels of even groups in the low halves of 32 bytes, of odd ones in the high halves.
+  // Unpacks 4-bit levels: even groups lie in the low halves of 32 bytes, odd ones in the high
+  // halves.
   static Nibbles paired_levels(const std::byte* first, int j) {
     const Nibbles a = nibbles(first + j / 2 * 32), b = nibbles(first + j / 2 * 32 + 16);
     return j % 2 == 0 ? Nibbles{a.low, b.low} : Nibbles{a.high, b.high};
   }
 };
 
-// Where bit `bit` of each byte is set, `value`; else 0.
+// Returns `value` where bit `bit` of a byte is set; else 0.
 TROIKA_INLINE inline uint8x16_t where_set(const std::byte* bytes, int bit, uint8_t value) {
   const uint8x16_t wanted = vdupq_n_u8(static_cast<uint8_t>(1 << bit));
   return vandq_u8(vtstq_u8(load_16(bytes), wanted), vdupq_n_u8(value));
@@ -226,8 +229,8 @@ struct GroupsOf16 : UnsignedLevels {
     vst1q_f32(s, vdupq_n_f32(V::f16(c + kScaleAt)));
     vst1q_f32(s + 4, vld1q_f32(s));
   }
-  // Two bits of 16 of the j-th 32 levels, packed as tensor/two_bits.h says, at bit kTo of each
-  // byte.
+  // Returns two bits of 16 of the j-th 32 levels, packed as tensor/two_bits.h says, at bit kTo of
+  // each byte.
   template <int kTo>
   static uint8x16_t two_bits(const std::byte* bytes, int j) {
     const uint8x16_t packed = load_16(bytes + j / 4 * 32);

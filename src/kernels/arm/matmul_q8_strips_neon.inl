@@ -1,21 +1,21 @@
-// Products of weights in strips with quantised activations, with NEON: a lane for each row, so that
-// the whole numbers of 32 weights need not be added up across lanes, and the levels of a strip are
+// Products of weights in strips with quantised activations, with NEON. Each row has a lane, so that
+// the whole numbers of 32 weights need not be added up across lanes. The levels of a strip are
 // unpacked once for all tokens. Each output is summed as `tile` sums it, to the bit.
 //
-// One instruction multiplies four levels of each of four rows by the same four activations, which
-// it takes from a lane: a token's need not be spread over a vector. So 32 weights of four rows take
-// eight for each token.
+// One instruction multiplies four levels of each of four rows by the same four activations. It
+// takes these from a lane, so a token's activations need not be spread over a vector. 32 weights of
+// four rows take eight instructions for each token.
 
-// What the rows of a part say of a super-block beside its levels. `add` adds 32 weights of these
-// rows to the sums of kTokens tokens, each of which waits for its own products only.
+// The scales and minima of a part's rows in a super-block. `add` adds 32 weights of these rows to
+// the sums of kTokens tokens, each of which waits for its own products only.
 template <Type kType>
 struct StripFactors {
   using Levels = StripLevels<kType>;
   static constexpr bool kHasMinima = Levels::kHasMinima, kHasSixteens = Levels::kGroup == 16;
 
-  Floats scales[8], minima[8];  // where groups are of 16, the first is that of all
+  Floats scales[8], minima[8];  // where groups are of 16, only the first is used, for all
   int32x4_t multiples[16];      // where groups are of 16
-  int16x4_t min_multiples[16];  // likewise
+  int16x4_t min_multiples[16];  // where groups are of 16
 
   void load(StripAt c, size_t n_blocks) {
     if constexpr (!kHasSixteens) {
@@ -62,7 +62,7 @@ struct StripFactors {
   }
 
  private:
-  // Half of the 32 weights, which is a group where groups are of 16, after the other.
+  // Multiplies 32 weights, one half after the other; where groups are of 16, a half is a group.
   template <int kTokens, typename Tokens>
   TROIKA_INLINE void multiply(const Words (&levels)[8], size_t b, const Tokens& tokens,
                               size_t block, size_t first, int32x4_t (&whole)[kTokens]) const {

@@ -65,7 +65,7 @@ void attention_tile(const AttentionTile& tile) {
   attention_tile_or(tile, reference::attention_tile);
 }
 
-// A small part of a step: what the compiler makes of the reference will do.
+// Quantising is a small part of a step, so what the compiler makes of the reference will do.
 using reference::quantize_activations;
 using reference::store_kv;
 

@@ -24,7 +24,8 @@ struct V {
   static F sub(F a, F b) { return vsubq_f32(a, b); }
   static F mul(F a, F b) { return vmulq_f32(a, b); }
   static F div(F a, F b) { return vdivq_f32(a, b); }
-  // As on x86 the second operand wins where one is not a number; NEON's own would spread it.
+  // Where one operand is not a number the second one is returned, as on x86; NEON's own instruction
+  // would return the one that is not a number.
   static F min(F a, F b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
   static F max(F a, F b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
   static F where_above(F a, F b, F then, F otherwise) {
@@ -63,7 +64,7 @@ struct V {
     std::memcpy(&bytes, p, 4);
     return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(bytes))));
   }
-  // 4 bytes: the lower and the upper half of each, less kOffset.
+  // Loads 4 bytes: the lower and the upper half of each, less kOffset.
   template <int kOffset>
   static void load_nibbles(const std::byte* p, F* low, F* high) {
     uint8x8_t packed = vdup_n_u8(0);
@@ -81,19 +82,20 @@ struct V {
     return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(half))), 0);
   }
 
-  // Not-a-number becomes 0.
+  // Replaces what is not a number by 0.
   static F numbers(F v) {
     return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(v), vceqq_f32(v, v)));
   }
   static F magnitude(F v) { return vabsq_f32(v); }
-  // Whole numbers -128 .. 127 as bytes, 128 added.
+  // Stores whole numbers -128 .. 127 as bytes, with 128 added.
   static void store_offset_i8(uint8_t* p, F v) {
     const int32x4_t whole = vaddq_s32(vcvtnq_s32_f32(v), vdupq_n_s32(128));
     const uint16x4_t words = vmovn_u32(vreinterpretq_u32_s32(whole));
     const uint8x8_t bytes = vmovn_u16(vcombine_u16(words, words));
     std::memcpy(p, &bytes, 4);
   }
-  // In the upper halves, rounded to nearest, ties to even; not-a-number stays so.
+  // Rounds to nearest, ties to even; the results are the upper halves. What is not a number stays
+  // so.
   static uint32x4_t rounded_to_bf16(F v) {
     const uint32x4_t bits = vreinterpretq_u32_f32(v);
     const uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
@@ -102,7 +104,7 @@ struct V {
     return vbslq_u32(vceqq_f32(v, v), up, quiet);
   }
   static void store_bf16(uint16_t* p, F v) { vst1_u16(p, vshrn_n_u32(rounded_to_bf16(v), 16)); }
-  // The first and second halves of kLanes pairs, and of one pair for all lanes.
+  // Returns the first and second halves of kLanes pairs, and of one pair for all lanes.
   static F even_of_pairs(const uint16_t* p) {
     const uint32x4_t pairs = vreinterpretq_u32_u16(vld1q_u16(p));
     return vreinterpretq_f32_u32(vshlq_n_u32(pairs, 16));

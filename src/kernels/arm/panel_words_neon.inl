@@ -1,4 +1,4 @@
-// What simd/unpack_strips.inl asks of NEON. After words_neon.inl.
+// The functions that simd/unpack_strips.inl needs, with NEON. After words_neon.inl.
 
 // Returns whether no value is an infinity or not-a-number.
 TROIKA_INLINE inline bool are_finite(Floats a, Floats b) {

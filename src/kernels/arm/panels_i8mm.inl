@@ -4,8 +4,8 @@
 constexpr int kMatrixTokens = 4;
 constexpr int kRowPairs = static_cast<int>(kPanelRows) / 2;
 
-// Two tokens' 8 levels behind each other; the second one is absent in the last pair of an odd
-// number of them.
+// Puts two tokens' 8 levels behind each other. The last pair of an odd number of tokens has no
+// second one.
 template <bool kHasSecond>
 TROIKA_INLINE inline int8x16_t two_tokens(const uint8_t* first, const uint8_t* second) {
   const uint8x8_t low = vld1_u8(first);

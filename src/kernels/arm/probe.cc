@@ -1,4 +1,4 @@
-// Register loops with NEON, as far as the compiler's target has it.
+// Loops over registers with NEON, as far as the compiler's target has its instructions.
 #include "kernels/arm/arm.h"
 #if defined(__aarch64__)
 #include <arm_neon.h>
@@ -10,7 +10,7 @@
 
 namespace troika::kernels::arm {
 
-// As many sums as hide the latency of an instruction that starts four times in each cycle.
+// So many sums hide the latency of an instruction that can start four times in each cycle.
 constexpr int kChains = 16;
 
 TROIKA_TARGET_BEGIN
@@ -21,7 +21,8 @@ double f32(size_t turns) {
   float32x4_t sums[kChains];
   float32x4_t a = vdupq_n_f32(0.5f);
   asm volatile("" : "+w"(a));
-  // Each is unknown by itself: sums that begin alike and grow alike would be computed once.
+  // Each operand is unknown by itself: the compiler would compute sums only once that begin alike
+  // and grow alike.
   unrolled<kChains>([&](auto i) TROIKA_INLINE {
     sums[i] = vdupq_n_f32(0);
     asm volatile("" : "+w"(sums[i]));

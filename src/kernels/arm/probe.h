@@ -5,7 +5,7 @@
 
 namespace troika::kernels::arm {
 
-// Replaces those of `probes` for which this processor has something faster.
+// Replaces those probes for which this processor has something faster.
 void add_probes(CpuFeatures available, Probes* probes);
 
 }  // namespace troika::kernels::arm

@@ -5,7 +5,7 @@
 
 constexpr int kTileRows(int n_tokens) { return n_tokens == 1 ? 1 : 2; }
 
-// The sums of each of four vectors.
+// Returns the sums of each of four vectors.
 TROIKA_INLINE inline int32x4_t sums_of_four(const int32x4_t (&v)[4]) {
   return vpaddq_s32(vpaddq_s32(v[0], v[1]), vpaddq_s32(v[2], v[3]));
 }
@@ -27,8 +27,8 @@ TROIKA_INLINE inline int8x8_t half_of(int8x16_t bytes, int half) {
   return half == 0 ? vget_low_s8(bytes) : vget_high_s8(bytes);
 }
 
-// The sums of eight 16s of activations, in four pairs; times their minima's multiples first, where
-// groups of 16 have them.
+// Sums eight groups of 16 activations, in four pairs. Where groups of 16 have minima, each sum is
+// first multiplied with its minimum's multiple.
 TROIKA_INLINE inline int32x4_t sums_of_32s(const int16_t* x_sums) {
   return vpaddlq_s16(vld1q_s16(x_sums));
 }
@@ -38,14 +38,14 @@ TROIKA_INLINE inline int32x4_t sums_of_32s(const int16_t* x_sums, int8x8_t multi
                     vmull_s16(vget_high_s16(sums), vget_high_s16(factors)));
 }
 
-// Four times 32 weights of a row, the first or last half of a super-block. Their levels are
+// Four times 32 weights of a row: the first or last half of a super-block. Their levels are
 // unpacked once for all tokens.
 template <typename Format, int kHalf>
 struct HalfRow {
   Levels levels[4];
   float32x4_t scales, minima;
   PairFactors multiples;   // where groups are of 16
-  int8x8_t min_multiples;  // likewise
+  int8x8_t min_multiples;  // where groups are of 16
 
   TROIKA_INLINE HalfRow(const std::byte* c, const float* all_scales, const float* all_minima)
       : scales(vld1q_f32(all_scales + 4 * kHalf)), multiples(vdup_n_s8(0)) {
@@ -57,8 +57,8 @@ struct HalfRow {
     }
   }
 
-  // Adds the products with the activations of the super-block that begins at the i-th: first what
-  // minima take away.
+  // Adds the products with the activations of a super-block, which begin at the i-th. What minima
+  // take away is added first.
   TROIKA_INLINE void add(const Q8Row& x, size_t i, float32x4_t& sums) const {
     i += kHalf * kSuperBlock / 2;
     const float32x4_t x_scales = vld1q_f32(x.scale + i / kQ8Block);

@@ -19,7 +19,7 @@ double score(const Attention& args, const float* q, uint32_t slot) {
   return args.soft_cap > 0 ? args.soft_cap * std::tanh(dot / args.soft_cap) : dot;
 }
 
-// What the positions [first, last) come to for one query head.
+// Computes the part of positions [first, last) for one query head.
 void attend(const Attention& args, const float* q, size_t first, size_t last, float* part) {
   double largest = -std::numeric_limits<double>::infinity();
   for (size_t i = first; i < last; ++i) {
@@ -40,7 +40,7 @@ void attend(const Attention& args, const float* q, size_t first, size_t last, fl
   for (uint32_t j = 0; j < args.head_size; ++j) part[2 + j] = static_cast<float>(sums[j]);
 }
 
-// All segments so far of one query head.
+// Joins the segments of one query head, one after the other.
 class Merged {
  public:
   explicit Merged(uint32_t head_size) : head_size_(head_size) {}

@@ -5,9 +5,10 @@
 
 namespace troika::kernels::reference {
 
-// The level of a column for one output, or the weight where the form has no planes.
+// Returns the level of a column for one output, or the weight where the form has no planes.
 float column_level(ColumnForm form, const std::byte* levels, size_t output);
-// What the planes say of an output in a group: scale and minimum; 1 and 0 where there are none.
+// Returns what the planes say of an output in a group: scale and minimum; 1 and 0 where there are
+// no planes.
 float column_scale(ColumnForm form, const ColumnPlanes& planes, size_t group, size_t output);
 float column_minimum(const ColumnPlanes& planes, size_t group, size_t output);
 

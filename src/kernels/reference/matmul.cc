@@ -14,10 +14,11 @@ namespace {
 
 using namespace tensor;  // the block formats
 
-// Tokens for which a stretch of weights is decoded once: that costs more than their products do.
+// A stretch of weights is decoded once for so many tokens, because decoding costs more than the
+// products do.
 constexpr size_t kTokensTogether = 32;
 
-// The weights of row r from element i on, at most kChunk of them; returns how many.
+// Decodes the weights of row r from element i on, at most kChunk of them; returns how many.
 size_t decode_chunk(Type type, const MatmulWeight& weight, size_t r, size_t i, float* chunk) {
   const size_t n = std::min(kChunk, weight.k - i);
   const std::byte* row = weight.data + r * weight.row_bytes;
@@ -26,7 +27,7 @@ size_t decode_chunk(Type type, const MatmulWeight& weight, size_t r, size_t i, f
 }
 
 // Writes each row's product with each token. add(token, first, weights, n, sum) returns the sum of
-// the elements before with those from `first` on.
+// earlier elements plus that of the n from `first` on.
 template <typename Add>
 void for_each_token_and_stretch(Type type, const MatmulWeight& weight, size_t n_tokens, float* y,
                                 size_t y_stride, Add add) {
@@ -81,8 +82,8 @@ int32_t dot(const int8_t* a, const int8_t* b, size_t n) {
   return sum;
 }
 
-// One block of weights times the activations from element i on: what the format means, with whole
-// numbers inside of each group.
+// Multiplies one block of weights with the activations from element i on, as the format means it:
+// with whole numbers inside of each group.
 template <typename Block>
 double block_dot(const Block& block, const Q8Row& x, size_t i) {
   Affine groups[Block::kLength / Block::kGroup];

@@ -1,4 +1,4 @@
-// Plain versions of what kernels/outliers.h describes.
+// Plain versions of the products in kernels/outliers.h.
 #pragma once
 
 #include "kernels/kernels.h"

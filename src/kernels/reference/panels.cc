@@ -11,9 +11,9 @@
 namespace troika::kernels::reference {
 namespace {
 
-// How levels are made from values whose largest magnitude is known.
+// Makes levels from values whose largest magnitude is known.
 struct Int8Scale {
-  float inverse = 0.0f;  // of the scale
+  float inverse = 0.0f;  // the inverse of the scale
   float scale = 0.0f;
   explicit Int8Scale(float largest) {
     if (largest < kQ8Smallest) return;
@@ -82,7 +82,7 @@ void matmul_bf16(const Bf16Stretch& weight, const PanelProduct& product) {
     for (size_t t = 0; t < product.n_tokens; ++t) {
       const auto* x = reinterpret_cast<const uint16_t*>(product.x + t * product.x_stride_bytes);
       float& y = product.y[t * product.y_stride + r];
-      // A float, so that it makes no difference where a stretch ends.
+      // The sum is a float, so that it makes no difference where a stretch ends.
       float sum = weight.is_first ? 0.0f : y;
       for (size_t i = 0; i < weight.n_k; ++i) {
         const uint16_t level = w[i / kBf16LineDepth * kLineBytes / 2 + i % kBf16LineDepth];

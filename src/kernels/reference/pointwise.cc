@@ -102,7 +102,7 @@ size_t argmax(const float* x, size_t n) {
   return std::isnan(x[best]) ? 0 : best;
 }
 
-// A function of this type's own, for the table.
+// Gives the table a function with the type as its template parameter.
 template <Type kType, auto kFunction>
 struct WithType;
 template <Type kType, typename Result, typename... Arguments,

@@ -1,4 +1,4 @@
-// The plain version of every kernel: what the others are judged by. Sums are kept in double.
+// The plain version of every kernel, by which the others are judged. Sums are kept in double.
 #pragma once
 
 #include "kernels/kernels.h"
@@ -7,7 +7,7 @@ namespace troika::kernels::reference {
 
 extern const Table kTable;
 
-// Used by the table, and by faster implementations for what they do not cover.
+// These are used by the table, and by faster implementations for what they do not cover.
 void attention(const Attention& args);
 void attention_segment(const Attention& args, size_t segment, float* part);
 void attention_merge(const Attention& args, const float* parts);

@@ -1,4 +1,4 @@
-// What several of the plain kernels say about values and stretches of them.
+// What several of the plain kernels need to read values in stretches.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,10 @@
 
 namespace troika::kernels::reference {
 
-inline constexpr size_t kChunk = 256;  // elements at a time: a multiple of every block length
+// Counts elements of a stretch: a multiple of every block length.
+inline constexpr size_t kChunk = 256;
 
-// What is not a number counts as 0, infinity as the largest float.
+// Returns 0 for what is not a number, and the largest float for infinity.
 inline float finite(float x) {
   constexpr float kMax = std::numeric_limits<float>::max();
   return std::isnan(x) ? 0.0f : std::clamp(x, -kMax, kMax);

@@ -5,9 +5,9 @@
 // Each key and value is loaded once for the query heads that share it. A sum over the elements of a
 // head has one partial sum for each lane; those of four positions are added up together.
 
-constexpr int kHeadGroup = 8;  // query heads that go through the cache together
-constexpr int kQuad = 4;       // positions whose scores are computed together
-// Query heads for which a quad of scores, or two vectors of values, fits the registers.
+constexpr int kHeadGroup = 8;  // counts query heads that go through the cache together
+constexpr int kQuad = 4;       // counts positions whose scores are computed together
+// For so many query heads a quad of scores, or two vectors of values, fits the registers.
 constexpr int kScoreHeads = V::kRegisters >= 32 ? 6 : 2;
 constexpr int kValueHeads = V::kRegisters >= 32 ? 8 : 4;
 
@@ -44,21 +44,21 @@ TROIKA_INLINE inline void in_groups(int n, Body body) {
   take(std::integral_constant<int, 1>());
 }
 
-// One block of positions: pointers to their rows, and the scores of each head.
+// One block of positions: pointers to the rows, and the scores of each head.
 struct AttentionBlock {
   size_t n;
-  const std::byte* k[kAttentionBlock];  // the last one again up to a whole quad
+  const std::byte* k[kAttentionBlock];  // the last row stands again up to a whole quad
   const std::byte* v[kAttentionBlock];
-  const std::byte* next_k[kAttentionBlock];  // of the block that follows, to be asked for early
+  const std::byte* next_k[kAttentionBlock];  // rows of the following block, which are fetched early
   alignas(64) float scores[kHeadGroup][kAttentionBlock];
 };
 
-// Asks for a row into the second-level cache.
+// Fetches a row into the second-level cache.
 TROIKA_INLINE inline void fetch_row(const std::byte* row, size_t bytes) {
   for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 0, 2);
 }
 
-// q . k of kHeads heads and a quad of positions.
+// Computes q . k for kHeads heads and a quad of positions.
 template <typename Rows, int kHeads>
 TROIKA_INLINE inline void score_quad(const float* q, size_t q_stride, size_t head_size,
                                      const std::byte* const* rows, float (*scores)[kAttentionBlock],
@@ -94,7 +94,8 @@ void score_keys(const Attention& args, const float* q, int n_heads, AttentionBlo
   }
 }
 
-// out += the values of the block, weighed, for kColumns vectors of each head from the i-th element.
+// Adds the weighed values of the block to out, for kColumns vectors of each head from the i-th
+// element on.
 template <typename Rows, int kHeads, int kColumns>
 TROIKA_INLINE inline void add_columns(float* out, size_t out_stride, size_t i,
                                       const AttentionBlock& block,
@@ -141,7 +142,7 @@ void add_values(float* out, size_t out_stride, size_t head_size, int n_heads,
   });
 }
 
-// Maximum and sum of a head so far.
+// The maximum and the sum of a head so far.
 struct Running {
   float largest = -__builtin_inff();
   float total = 0;
@@ -153,8 +154,7 @@ TROIKA_INLINE inline float exp_of_one(float x) {
   return lanes[0];
 }
 
-// Turns the products of one head into weights, and scales what was summed before to the new
-// maximum.
+// Turns the products of one head into weights, and scales earlier sums to the new maximum.
 void weigh(const Attention& args, float* scores, size_t n, Running& running, float* out) {
   scale(scores, args.scale, scores, n);
   if (args.soft_cap > 0) {
@@ -194,8 +194,8 @@ CacheFunctions functions_for(const Attention& args) {
   return {kScores[index(args.k.type)], kValues[index(args.v.type)]};
 }
 
-// One segment for up to kHeadGroup heads: the weighed values go to `out`, not yet divided by the
-// totals.
+// Computes one segment for up to kHeadGroup heads. The weighed values go to `out`, not yet divided
+// by the totals.
 void attend(const Attention& args, const float* q, int n_heads, size_t segment, Running* running,
             float* out, size_t out_stride) {
   const CacheFunctions functions = functions_for(args);
@@ -240,7 +240,8 @@ void add_segment(const Running& theirs, const float* part, Running& mine, float*
   mine.largest = largest;
 }
 
-// Head sizes that are no multiple of the vector length go to the next best implementation.
+// Says whether these kernels compute such a head. Head sizes that are no multiple of the vector
+// length are left to the next best implementation.
 bool covers(const Attention& args) {
   return args.head_size % V::kLanes == 0 && args.head_size <= kMaxHeadSize;
 }

@@ -5,17 +5,17 @@
 // multiplied. Which queries share registers changes no sum: each score is a sum of its own, values
 // are added in the order of the positions, and between them stands the softmax of a single token.
 
-// Queries for which a quad of scores, or two vectors of values, fits the registers.
+// For so many queries a quad of scores, or two vectors of values, fits the registers.
 constexpr size_t kTileScores = V::kRegisters >= 32 ? 6 : 3;
 constexpr size_t kTileValues = V::kRegisters >= 32 ? 12 : 6;
 static_assert(kTilePass % kTileScores == 0 && kTilePass % kTileValues == 0);
-// With fewer queries, unpacking costs more than is won.
+// With fewer queries unpacking costs more than it saves.
 constexpr size_t kFewestTileQueries = 8;
-constexpr size_t kTilePair = 2 * V::kLanes;  // elements of a head that are added up together
+constexpr size_t kTilePair = 2 * V::kLanes;  // counts elements of a head that are added up together
 static_assert(kTilePair <= kTilePadding);
 
-// The scores of kTileScores queries with a quad of positions. `quad` holds the vectors of all four
-// side by side.
+// Scores kTileScores queries with a quad of positions. `quad` holds the vectors of all four side by
+// side.
 void score_tile(const float* q, size_t q_stride, const float* quad, size_t head_size,
                 float* scores) {
   F sums[kTileScores][kQuad];
@@ -35,7 +35,7 @@ void score_tile(const float* q, size_t q_stride, const float* quad, size_t head_
                             TROIKA_INLINE { V::store_sums(scores + h * kTileRows, sums[h]); });
 }
 
-// Adds n values, weighed, to two vectors of kTileValues queries.
+// Adds n weighed values to two vectors of kTileValues queries.
 void add_tile(float* sums, size_t stride, const float* values, const float* weights, size_t n) {
   F mine[kTileValues][2];
   unrolled<kTileValues>([&](auto h) TROIKA_INLINE {
@@ -56,8 +56,8 @@ void add_tile(float* sums, size_t stride, const float* values, const float* weig
   });
 }
 
-// A row as floats. Pairs of vectors go pair_stride floats apart, their halves half_stride; what is
-// missing of the last pair becomes zero.
+// Writes a row as floats. Pairs of vectors stand pair_stride floats apart, their halves
+// half_stride. A missing part of the last pair becomes zero.
 template <typename Rows>
 void widen_row(const std::byte* row, size_t head_size, float* to, size_t pair_stride,
                size_t half_stride) {
@@ -77,13 +77,14 @@ WidenRow* widen_for(Type type) {
                               : widen_row<RowsQ8_0>;
 }
 
-// Positions of a block's rows.
+// Names positions of a block's rows.
 struct TileRange {
   size_t begin, end;
 };
 
-// Tokens that fit a workspace. The b-th block of a token begins b blocks behind the first position
-// that it sees; the rows at hand are those that the tokens see in their b-th blocks.
+// Walks the list with tokens that fit a workspace. The b-th block of a token begins b blocks behind
+// the first position that it sees. The current rows are those that the tokens see in their b-th
+// blocks.
 class TileWalk {
  public:
   TileWalk(const AttentionTile& tile, size_t first, size_t last)
@@ -106,7 +107,7 @@ class TileWalk {
     for (size_t t = 0; t < n_tokens_; ++t)
       most_seen = n_seen(t) > most_seen ? n_seen(t) : most_seen;
     const size_t n_blocks = (most_seen + kAttentionBlock - 1) / kAttentionBlock;
-    // Behind these, tokens that branch see rows of their own.
+    // Behind the shared blocks, tokens that branch see rows of their own.
     const size_t n_shared =
         tile_.branches.empty() ? n_blocks : args_.prefix.size() / kAttentionBlock;
     constexpr size_t kBlocks = kAttentionSegment / kAttentionBlock;
@@ -129,7 +130,7 @@ class TileWalk {
     return args_.out + (first_ + query / n_heads_) * tile_.out_token_stride +
            query % n_heads_ * args_.out_stride;
   }
-  // What a query sees of the rows at hand.
+  // Returns which of the current rows a query sees.
   TileRange range_of(size_t query) const {
     const SeenPositions& positions = seen(query / n_heads_);
     const size_t begin = positions.first - seen(seeing_).first;
@@ -158,13 +159,13 @@ class TileWalk {
       for (size_t q = seeing_ * n_heads_; q < end; q += kTilePass) {
         const size_t last = q + kTilePass < end ? q + kTilePass : end;
         weigh_pass(q, last);
-        // A pass of several would add to the sums of the tokens behind this one.
+        // A pass of several queries would add to the sums of the tokens behind this one.
         for (size_t i = q; i < last; ++i) add_alone(i, q, range_of(i));
       }
     }
   }
 
-  // The rows behind the last query are multiplied along with it.
+  // Copies the queries. The rows behind the last query are multiplied along with it.
   void take_queries() {
     for (size_t q = 0; q < n_queries_; ++q) {
       const float* from =
@@ -187,7 +188,7 @@ class TileWalk {
     return tile_.branches[first_ + token][position - args_.prefix.size()];
   }
 
-  // The rows at hand, as far as this token sees them.
+  // Copies the current rows, as far as this token sees them.
   void take_rows(size_t token) {
     const size_t begin = seen(seeing_).first + behind_;
     const size_t n = range_of(token * n_heads_).end;
@@ -202,7 +203,8 @@ class TileWalk {
     }
   }
 
-  // The queries first .. last meet the keys at hand, and their scores become weights.
+  // Multiplies the queries first .. last with the current keys, and turns their scores into
+  // weights.
   void weigh_pass(size_t first, size_t last) {
     const size_t end = range_of(last - 1).end;
     for (size_t p = range_of(first).begin / kQuad * kQuad; p < end; p += kQuad) {
@@ -218,8 +220,8 @@ class TileWalk {
     }
   }
 
-  // What all of kTileValues queries see is added for them together, what stands before and behind
-  // that for each alone.
+  // Adds values. What all of kTileValues queries see is added for them together; what stands before
+  // and behind that is added for each alone.
   void add_values_of_pass(size_t first, size_t last) {
     TileRange shared[kTilePass / kTileValues];
     for (size_t q = first; q < last; q += kTileValues) {
@@ -259,7 +261,7 @@ class TileWalk {
     }
   }
 
-  // Ends the segment for the tokens that see something of it.
+  // Ends the segment for those tokens that see something of it.
   void end_segment(size_t segment) {
     for (size_t q = 0; q < n_queries_; ++q) {
       if (n_seen(q / n_heads_) <= segment * kAttentionSegment) continue;
@@ -285,16 +287,16 @@ class TileWalk {
   const AttentionTile& tile_;
   const Attention& args_;
   const size_t first_, n_tokens_, n_heads_, n_queries_;
-  const size_t stride_;  // of rows of queries and sums: whole pairs of vectors
+  const size_t stride_;  // from one row of queries or sums to the next: whole pairs of vectors
   float* const keys_;    // (kTileRows / kQuad, head / V::kLanes, kQuad, V::kLanes)
   float* const values_;  // (head / kTilePair, kTileRows, kTilePair)
   float* const queries_;
-  float* const sums_;    // of the segment
-  float* const scores_;  // (kTilePass, kTileRows): of the queries of a pass, then their weights
-  Running running_[kTileQueries];  // of the segment
-  Running all_[kTileQueries];      // of those before it
-  size_t behind_ = 0;              // positions of a token that stand before the block at hand
-  size_t seeing_ = 0;              // the first token that sees something of it
+  float* const sums_;    // sums of the current segment
+  float* const scores_;  // (kTilePass, kTileRows): scores of a pass's queries, then their weights
+  Running running_[kTileQueries];  // for the current segment
+  Running all_[kTileQueries];      // for all segments before
+  size_t behind_ = 0;              // counts positions of a token before the current block
+  size_t seeing_ = 0;              // the first token that sees something of the current block
 };
 
 void attention_tile_or(const AttentionTile& tile, void (*slower)(const AttentionTile&)) {

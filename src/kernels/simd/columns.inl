@@ -2,7 +2,7 @@
 //   V::load_nibbles<kOffset>(bytes, &low, &high)   kLanes bytes; both halves of each, less
 //   kOffset).
 
-// Vectors of outputs that are summed together, of kBlocks blocks.
+// Vectors of outputs that are summed together: those of kBlocks blocks.
 template <size_t kBlocks>
 struct ColumnTile {
   static constexpr int kVectors = static_cast<int>(kBlocks * kColumnBlock / V::kLanes);
@@ -15,14 +15,15 @@ inline constexpr bool kHasNibbles =
 template <ColumnForm kForm>
 inline constexpr bool kHasMinima = kForm == ColumnForm::kNibbles || kForm == ColumnForm::kWideBytes;
 
-// sums += value * the levels of a column from output `first` on.
+// Adds value * the levels of a column to the sums, from output `first` on.
 template <ColumnForm kForm, size_t kBlocks>
 TROIKA_INLINE inline void add_column(const std::byte* levels, size_t first, float value,
                                      ColumnTile<kBlocks>& tile) {
   const F factor = V::set(value);
   if constexpr (kHasNibbles<kForm>) {
     constexpr int kOffset = kForm == ColumnForm::kOffsetNibbles ? 8 : 0;
-    constexpr int kHalf = static_cast<int>(kColumnBlock / 2 / V::kLanes);  // vectors
+    // Counts vectors of half a block.
+    constexpr int kHalf = static_cast<int>(kColumnBlock / 2 / V::kLanes);
     const std::byte* bytes = levels + first / 2;
     unrolled<static_cast<int>(kBlocks)>([&](auto b) TROIKA_INLINE {
       unrolled<kHalf>([&](auto i) TROIKA_INLINE {
@@ -50,7 +51,7 @@ TROIKA_INLINE inline void add_column(const std::byte* levels, size_t first, floa
   }
 }
 
-// y += scale * sums - minimum * total, of outputs from `first` on.
+// Adds scale * sums - minimum * total to y, for outputs from `first` on.
 template <ColumnForm kForm, size_t kBlocks>
 TROIKA_INLINE inline void add_group(const ColumnPlanes& planes, size_t group, size_t first,
                                     float total, const ColumnTile<kBlocks>& tile, float* y) {
@@ -72,7 +73,7 @@ TROIKA_INLINE inline void add_group(const ColumnPlanes& planes, size_t group, si
   });
 }
 
-// A stretch of outputs with the live neurons of a group.
+// Computes a stretch of outputs with the live neurons of a group.
 template <ColumnForm kForm, size_t kBlocks>
 TROIKA_INLINE inline void add_group_tile(const ColumnPlanes& planes, size_t group,
                                          std::span<const LiveColumn> live, float total,

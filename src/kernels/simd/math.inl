@@ -8,14 +8,14 @@
 
 using F = V::F;
 
-// e^x: within 2e-7 relative; infinity above 88.72, 0 below -104; not-a-number stays.
+// Returns e^x, within 2e-7 relative: infinity above 88.72, 0 below -104. Not-a-number stays.
 TROIKA_INLINE inline F exp_of(F x) {
   x = V::max(V::set(-104.0f), V::min(V::set(89.0f), x));
-  // x = n ln 2 + r with |r| <= ln(2) / 2. ln 2 comes in two parts, so that r loses nothing.
+  // Here x = n ln 2 + r with |r| <= ln(2) / 2. ln 2 comes in two parts, so that r loses nothing.
   const F n = V::round(V::mul(x, V::set(1.44269504f)));
   F r = V::fma(n, V::set(-0x1.62e4p-1f), x);
   r = V::fma(n, V::set(-0x1.7f7d1cp-20f), r);
-  // The Taylor series: the first term left out is below 6e-9.
+  // This is the Taylor series; the first term left out is below 6e-9.
   F p = V::set(1.0f / 5040);
   p = V::fma(p, r, V::set(1.0f / 720));
   p = V::fma(p, r, V::set(1.0f / 120));
@@ -24,12 +24,12 @@ TROIKA_INLINE inline F exp_of(F x) {
   p = V::fma(p, r, V::set(0.5f));
   p = V::fma(p, r, V::set(1.0f));
   p = V::fma(p, r, V::set(1.0f));
-  // 2^n in two steps, because n reaches 128 and -150.
+  // 2^n is multiplied in two steps, because n reaches 128 and -150.
   const F half = V::round(V::mul(n, V::set(0.5f)));
   return V::mul(V::mul(p, V::power_of_two(half)), V::power_of_two(V::sub(n, half)));
 }
 
-// 1 / (1 + e^-x)
+// Returns 1 / (1 + e^-x).
 TROIKA_INLINE inline F logistic(F x) {
   const F one = V::set(1.0f);
   return V::div(one, V::add(one, exp_of(V::sub(V::zero(), x))));
@@ -37,7 +37,7 @@ TROIKA_INLINE inline F logistic(F x) {
 
 TROIKA_INLINE inline F silu_of(F x) { return V::mul(x, logistic(x)); }
 
-// x / 2 (1 + tanh(a)) = x logistic(2 a), a = sqrt(2 / pi) (x + 0.044715 x^3)
+// Returns x / 2 (1 + tanh(a)) = x logistic(2 a), with a = sqrt(2 / pi) (x + 0.044715 x^3).
 TROIKA_INLINE inline F gelu_of(F x) {
   const F inner = V::fma(V::mul(V::mul(x, x), x), V::set(0.044715f), x);
   return V::mul(x, logistic(V::mul(inner, V::set(2 * 0.79788456f))));
@@ -45,7 +45,7 @@ TROIKA_INLINE inline F gelu_of(F x) {
 
 TROIKA_INLINE inline F relu_of(F x) { return V::max(x, V::zero()); }
 
-// tanh with an absolute error of 2e-7.
+// Returns tanh, with an absolute error of 2e-7.
 TROIKA_INLINE inline F tanh_of(F x) {
   return V::fma(V::set(2.0f), logistic(V::add(x, x)), V::set(-1.0f));
 }

@@ -3,7 +3,7 @@
 // multiplied with every token of a group.
 
 constexpr size_t kF32Chunk = 256;
-constexpr size_t kF32Group = 32;  // tokens for which one decoded stretch serves
+constexpr size_t kF32Group = 32;  // counts tokens for which one decoded stretch serves
 
 // Decodes n weights from `bytes` on. Returns where they lie, which may be `bytes` itself.
 template <Type kType>
@@ -24,7 +24,7 @@ TROIKA_INLINE inline const float* decode_chunk(const std::byte* bytes, size_t n,
   }
 }
 
-// Each output has two partial sums: vectors with even and with odd number.
+// The two partial sums of an output: of vectors with even and with odd number.
 struct PartialSums {
   F even;
   F odd;
@@ -83,8 +83,8 @@ void matmul_f32(const MatmulWeight& weight, size_t n_tokens, const float* x, siz
   }
 }
 
-// Float weights and quantised activations: the activations of a group are decoded a stretch at a
-// time, then multiplied as above.
+// Multiplies float weights with quantised activations. The activations of a group are decoded a
+// stretch at a time, then multiplied as above.
 template <Type kType>
 void matmul_q8_float(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                      size_t x_stride_bytes, float* y, size_t y_stride) {

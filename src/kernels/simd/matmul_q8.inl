@@ -8,7 +8,7 @@
 //   kTileRows(n_tokens): the rows of a tile.
 
 constexpr int kTileTokens = 4;
-// Activations of a group of tokens should stay in the second-level cache while rows pass by.
+// The activations of a group of tokens should stay in the second-level cache while rows pass by.
 constexpr size_t kGroupBytes = 192 * 1024;
 
 template <typename Format, int kTokens>

@@ -44,7 +44,7 @@ TROIKA_INLINE inline void multiply_rows(const MatmulWeight& weight, const Tokens
   }
 }
 
-// There is room for kRoom tokens.
+// Multiplies few tokens, for which kRoom is enough.
 template <Type kType, size_t kRoom>
 void multiply_few(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                   size_t x_stride_bytes, float* y, size_t y_stride) {
@@ -57,7 +57,7 @@ void multiply_few(const MatmulWeight& weight, size_t n_tokens, const std::byte* 
 template <Type kType>
 void multiply_many(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                    size_t x_stride_bytes, float* y, size_t y_stride) {
-  // Rows for which there is no room are taken as they come.
+  // Where rows are too long for the room of prepared tokens, tokens are taken as they come.
   if (n_token_blocks(weight.k) > kTokenBlocks) {
     constexpr size_t kRoom = StripProduct<kType>::kCountsFew ? 1 : kLeastTokens - 1;
     for (size_t t = 0; t < n_tokens; ++t) {
@@ -73,8 +73,8 @@ void multiply_many(const MatmulWeight& weight, size_t n_tokens, const std::byte*
       });
 }
 
-// Tokens that are prepared. All rows with one group after the other: the rows that a worker takes
-// at a time stay in the second-level cache.
+// Multiplies tokens that are prepared. All rows meet one group after the other, because the rows
+// that a worker takes at a time stay in the second-level cache.
 template <Type kType>
 void multiply_spread(const MatmulWeight& weight, size_t n_tokens, const TokenBlock* x, float* y,
                      size_t y_stride) {
@@ -88,7 +88,7 @@ void multiply_spread(const MatmulWeight& weight, size_t n_tokens, const TokenBlo
   }
 }
 
-// `of_rows` multiplies those behind the last whole strip.
+// Multiplies rows in strips; `of_rows` multiplies the rows behind the last whole strip.
 template <Type kType>
 void multiply_strips(const MatmulWeight& weight, size_t n_tokens, const std::byte* x,
                      size_t x_stride_bytes, float* y, size_t y_stride, MatmulQ8* of_rows) {

@@ -11,10 +11,11 @@
 // two strips stays in the first-level cache while the tokens pass by; partial sums wait in a buffer
 // that fits the second-level cache.
 
-constexpr size_t kTileTokens16 = 16;       // lines of a tile
-constexpr size_t kTilePairTokens = 32;     // tokens of two tiles
-constexpr size_t kTileGroupTokens = 256;   // tokens whose partial sums wait together
-constexpr size_t kTileStretchBytes = 512;  // of a token, for which sums stay in registers
+constexpr size_t kTileTokens16 = 16;      // counts lines of a tile
+constexpr size_t kTilePairTokens = 32;    // counts tokens of two tiles
+constexpr size_t kTileGroupTokens = 256;  // counts tokens whose partial sums wait together
+// Counts bytes of a token for which sums stay in registers.
+constexpr size_t kTileStretchBytes = 512;
 constexpr size_t kTilePairRows = 2 * kPanelRows;
 
 inline size_t least(size_t a, size_t b) { return a < b ? a : b; }
@@ -25,7 +26,7 @@ struct TileProduct {
 
   Tiles tiles{};
   alignas(64) Sum sums[kTileGroupTokens][kTilePairRows];
-  // Tokens behind the last one, as zeros.
+  // Tokens behind the last one are padded with zeros here.
   alignas(64) std::byte padded[kTilePairTokens][kTileStretchBytes];
 
   template <int kC, int kA, int kB>
@@ -37,8 +38,8 @@ struct TileProduct {
     }
   }
 
-  // Sums of 32 tokens and two strips over one stretch. Tiles 0 to 3 hold sums, 4 and 5 tokens, 6
-  // and 7 weights.
+  // Computes sums of 32 tokens and two strips over one stretch. Tiles 0 to 3 hold sums, 4 and 5
+  // tokens, 6 and 7 weights.
   void pair(const std::byte* x, size_t x_stride, const std::byte* w0, const std::byte* w1,
             size_t n_bytes, bool is_first, Sum* out) {
     constexpr size_t kStride = kTilePairRows * sizeof(Sum);
@@ -70,8 +71,8 @@ struct TileProduct {
     tiles.template store<3>(low + kPanelRows, kStride);
   }
 
-  // All sums of a group of tokens and two strips, over n_bytes of each token; `goes_on` from those
-  // that stand in `sums`.
+  // Computes all sums of a group of tokens and two strips, over n_bytes of each token. Where
+  // `goes_on`, it starts with what stands in `sums`.
   void group(const std::byte* x, size_t x_stride, size_t n_tokens, const std::byte* w0,
              const std::byte* w1, size_t n_bytes, bool goes_on) {
     for (size_t i = 0; i < n_bytes; i += kTileStretchBytes) {
@@ -123,7 +124,7 @@ void matmul_int8_tiles(const Int8Panels& weight, const PanelProduct& product) {
       const float scale = *int8_token(row, weight.k).scale;
       float* y = product.y + (t + i) * product.y_stride + first_row;
       for (size_t r = 0; r < n_rows; ++r) {
-        // Unsigned, because what the offset of the activations adds may wrap round.
+        // The addition is unsigned, because what the offset of the activations adds may wrap round.
         const auto sum = static_cast<int32_t>(static_cast<uint32_t>(work.sums[i][r]) +
                                               static_cast<uint32_t>(starts[r]));
         y[r] = static_cast<float>(sum) * scale * scales[r];

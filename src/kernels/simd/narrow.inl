@@ -1,12 +1,12 @@
-// Activations in the forms that panels meet, written once for all instruction sets. Included inside
-// of a target region and an anonymous namespace, after math.inl.
+// Brings activations into the forms that panels need, written once for all instruction sets.
+// Included inside of a target region and an anonymous namespace, after math.inl.
 
 TROIKA_INLINE inline F finite_of(F v) {
   const F limit = V::set(__FLT_MAX__);
   return V::max(V::sub(V::zero(), limit), V::min(V::numbers(v), limit));
 }
 
-// Gives the bits of the reference.
+// Quantises to the bits of the reference.
 void quantize_int8(const float* x, std::byte* y, size_t k) {
   F most = V::zero();
   for_each_vector(k, [&](size_t i, auto load, auto) TROIKA_INLINE {

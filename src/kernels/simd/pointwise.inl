@@ -28,7 +28,7 @@ void layer_norm(const float* x, const float* weight, const float* bias, float ep
     squares = V::fma(v, v, squares);
   }
   float variance = V::sum(squares);
-  for (; i < n; ++i) {  // here the zeros that fill an incomplete vector would count
+  for (; i < n; ++i) {  // zeros that fill an incomplete vector would count here
     float deviation[V::kLanes];
     V::store(deviation, V::sub(V::set(x[i]), mean));
     variance += deviation[0] * deviation[0];
@@ -42,7 +42,7 @@ void layer_norm(const float* x, const float* weight, const float* bias, float ep
   });
 }
 
-// The compiler turns this into vectors by itself where it pays; pairs side by side would need
+// The compiler makes vectors of this by itself where that pays. Pairs side by side would need
 // shuffles, and a rotation is a small part of a step.
 void rope_normal(float* x, size_t n_heads, size_t head_stride, size_t n_rot, const float* cos,
                  const float* sin) {
@@ -114,7 +114,7 @@ void soft_cap(const float* x, float cap, float* y, size_t n) {
   apply(x, y, n, [&](auto v) TROIKA_INLINE { return V::mul(caps, tanh_of(V::mul(v, inverse))); });
 }
 
-// Whole vectors first; what is left is compared one by one.
+// Whole vectors come first; the rest is compared one by one.
 float largest_of(const float* x, size_t n) {
   float largest = x[0];
   size_t i = 0;
@@ -150,5 +150,5 @@ size_t argmax(const float* x, size_t n) {
   for (size_t i = 0; i < n; ++i) {
     if (x[i] == largest) return i;
   }
-  return reference::kTable.argmax(x, n);  // something was not a number
+  return reference::kTable.argmax(x, n);  // a value was not a number
 }

@@ -1,8 +1,8 @@
 // Attention of many queries (kernels/prompt_attention.h), written once for all instruction sets;
 // after attention.inl.
 
-// e^x for x <= 0 with a relative error of 5e-5, which bfloat16 does not see; below -87 it stays at
-// 1e-38. Not-a-number stays.
+// Returns e^x for x <= 0 with a relative error of 5e-5, which bfloat16 cannot show. Below -87 the
+// result stays at 1e-38. Not-a-number stays.
 TROIKA_INLINE inline F weight_of(F x) {
   x = V::max(V::set(-87.0f), x);
   const F n = V::round(V::mul(x, V::set(1.44269504f)));
@@ -43,7 +43,7 @@ float weigh_scores(const float* scores, size_t n, OnlineSoftmax* softmax, uint16
 
 void raise_largest(const float* scores, size_t stride, const float* minus, size_t n_queries,
                    size_t n, float* largest) {
-  constexpr int kTogether = 4;  // vectors, whose maxima do not wait for each other
+  constexpr int kTogether = 4;  // counts vectors whose maxima do not wait for each other
   size_t p = 0;
   for (; p + kTogether * V::kLanes <= n; p += kTogether * V::kLanes) {
     F most[kTogether];

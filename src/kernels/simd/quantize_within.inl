@@ -1,10 +1,10 @@
-// Activations with a scale below their largest magnitude, written once for all instruction sets.
-// Included after narrow.inl.
+// Quantises activations with a scale below their largest magnitude, written once for all
+// instruction sets. Included after narrow.inl.
 
-// Magnitudes in levels from here on are rounded to more than 127.
+// Magnitudes of at least so many levels would round to more than 127.
 constexpr float kFirstClamped = 127.5f;
 
-// What was clamped of n values, the first of which is channel `first`.
+// Lists what was clamped of n values, the first of which is channel `first`. Returns how many.
 inline size_t list_outliers(const float* x, size_t n, size_t first, float inverse, float scale,
                             Outlier* outliers) {
   size_t n_outliers = 0;
@@ -19,7 +19,7 @@ inline size_t list_outliers(const float* x, size_t n, size_t first, float invers
   return n_outliers;
 }
 
-// Gives the bits of the reference.
+// Quantises to the bits of the reference.
 size_t quantize_int8_within(const float* x, Int8Range range, std::byte* y, Outlier* outliers,
                             size_t k) {
   float most = range.limit;
@@ -37,7 +37,8 @@ size_t quantize_int8_within(const float* x, Int8Range range, std::byte* y, Outli
   const Int8Token token = int8_token(y, k);
   auto* levels = const_cast<uint8_t*>(token.levels);
   const F inverses = V::set(inverse), highest = V::set(127.0f), lowest = V::set(-127.0f);
-  constexpr size_t kBlock = 128;  // looked through again only where something was clamped
+  // Only a block in which something was clamped is looked through again.
+  constexpr size_t kBlock = 128;
   size_t n_outliers = 0;
   for (size_t begin = 0; begin < k; begin += kBlock) {
     const size_t n = k - begin < kBlock ? k - begin : kBlock;

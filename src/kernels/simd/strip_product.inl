@@ -9,14 +9,15 @@
 //         block `block` of kTokens tokens, of which `first` is the first, to of_tokens[first] and
 //         so on
 
-// A strip is one long row, and hardware looks ahead in it only to the end of a page. So memory is
-// asked for what comes into the second-level cache, and that for what comes soon into the first.
+// A strip is one long row, in which hardware looks ahead only to the end of a page. So bytes far
+// ahead are fetched into the second-level cache, and bytes that are needed soon into the first.
 constexpr size_t kStripAhead = 8192, kStripSoon = 2048;
 
 template <Type kType>
 struct StripProduct {
-  static constexpr size_t kBytes = kPanelRows * StripLevels<kType>::kBytes;  // of a super-block
-  // Otherwise levels are unpacked before a loop over tokens, and wait in memory.
+  // Counts bytes of a super-block.
+  static constexpr size_t kBytes = kPanelRows * StripLevels<kType>::kBytes;
+  // If this were false, levels would be unpacked before a loop over tokens and wait in memory.
   static constexpr bool kCountsFew = true;
   static constexpr size_t kParts = kPanelRows / kWordRows, kSums = V::kLanes;
   static constexpr size_t kBlocks = kSuperBlock / kQ8Block;
@@ -24,7 +25,7 @@ struct StripProduct {
   Floats sums[kParts][kSums][kGroupTokens];
   StripFactors<kType> factors;
 
-  // `n_blocks` of 32 weights, from block `first_block` of the tokens on.
+  // Adds `n_blocks` blocks of 32 weights, from block `first_block` of the tokens on.
   template <typename Tokens>
   TROIKA_INLINE void add_super_block(StripAt c, size_t n_blocks, const Tokens& tokens,
                                      size_t first_block, size_t n_tokens) {
@@ -32,7 +33,7 @@ struct StripProduct {
     factors.load(c, n_blocks);
     visit_blocks<kType>(c, n_blocks, [&](size_t b, const Words(&levels)[8]) TROIKA_INLINE {
       constexpr size_t kShare = kBytes / kBlocks / kParts;
-      // A number, for the address may lie beyond the matrix.
+      // The address is kept as a number, because it may lie beyond the matrix.
       const uintptr_t share = reinterpret_cast<uintptr_t>(c.c) + (part * kBlocks + b) * kShare;
       unrolled<static_cast<int>((kShare + 63) / 64)>([&](auto line) TROIKA_INLINE {
         __builtin_prefetch(reinterpret_cast<const void*>(share + kStripAhead + 64 * line), 0, 2);
@@ -78,7 +79,7 @@ struct StripProduct {
   }
 
  private:
-  // The partial sums of each row, added as a tile of the file's order adds its lanes.
+  // Returns the partial sums of each row, added as a tile of the file's order adds its lanes.
   TROIKA_INLINE Floats total(size_t part, size_t t) const {
     Floats s[4];
     unrolled<4>([&](auto i) TROIKA_INLINE {

@@ -1,15 +1,16 @@
 // How each block format gives the levels of a strip (tensor/strips.h), with a lane of four bytes
 // for each row and four levels of its k side by side; written once for all instruction sets. A
 // vector has kWordRows of the 16 rows: the part of the strip that a StripAt names. Strip<kType> has
-//   kVectors       of levels in a group: 8 for groups of 32, 4 for groups of 16
-//   scales(c, n_blocks, out)   of the groups of a super-block
-//   minima(c, n_blocks, out)   likewise, where there are minima
+//   kVectors       counts vectors of levels in a group: 8 for groups of 32, 4 for groups of 16
+//   scales(c, n_blocks, out)   writes the scales of a super-block's groups
+//   minima(c, n_blocks, out)   writes their minima, where there are minima
 //   visit(c, n_blocks, body)   calls body(group, levels) for each group, in their order
 // where c is the part at a super-block, and n_blocks counts the blocks of 32 that it has still; and
 // where kGroup is 16
-//   d(c), multiples(c, i)      what all scales multiply, and bytes: those of groups 4 i to 4 i + 3
-//   dmin(c), min_multiples(c, i)   likewise, where there are minima
-//   four<quarter>(c, half, i)      the levels 4 i to 4 i + 3 of the two groups of a block of 32
+//   d(c), multiples(c, i)      return what all scales have in common, and the bytes that multiply
+//                              it in groups 4 i to 4 i + 3
+//   dmin(c), min_multiples(c, i)   return the same of minima, where there are minima
+//   four<quarter>(c, half, i)  returns levels 4 i to 4 i + 3 of the two groups of a block of 32
 //
 // Needs of the instruction set (x86/words_avx2.inl is an example)
 //   Words, Floats   vectors of kWordRows lanes; Words know &, | and ^
@@ -21,10 +22,10 @@
 // Some rows of a strip, from block c of each on.
 struct StripAt {
   const std::byte* c;
-  size_t row;  // the first
+  size_t row;  // the first of these rows
 
   TROIKA_INLINE StripAt behind(size_t n_bytes) const { return {c + kPanelRows * n_bytes, row}; }
-  // What begins at a byte of each block: a word of four bytes, of two, of one.
+  // Return what begins at a byte of each block: a word of four bytes, of two, of one.
   TROIKA_INLINE Words words(size_t byte) const {
     return load_words(c + kPanelRows * byte + 4 * row);
   }
@@ -39,7 +40,7 @@ struct StripAt {
 
 TROIKA_INLINE inline Words low_nibbles(Words bytes) { return bytes & splat_bytes(15); }
 TROIKA_INLINE inline Words high_nibbles(Words bytes) { return down_8<4>(bytes); }
-// Byte kByte of each lane.
+// Returns byte kByte of each lane.
 template <int kByte>
 TROIKA_INLINE inline Words byte_of(Words words) {
   if constexpr (kByte == 0) return words & splat_words(255);
@@ -51,7 +52,7 @@ TROIKA_INLINE inline Words signed_byte_of(Words words) {
   return signed_down_32<24>(up_32<24 - 8 * kByte>(words));
 }
 
-// Signed bytes as levels that have kOffset too much.
+// Turns signed bytes into levels that have kOffset too much.
 template <int kOffset>
 TROIKA_INLINE inline Words with_offset(Words bytes) {
   static_assert(kOffset == 0 || kOffset == 128);
@@ -94,7 +95,7 @@ struct StripOfBlocks {
     if constexpr (Levels::kHasMinima) return floats_of_halves(c.words(0));
     return c.halves(0);
   }
-  // 16 bytes of two 4-bit levels each, from byte kFirst of each block on.
+  // Unpacks 16 bytes of two 4-bit levels each, from byte kFirst of each block on.
   template <int kFirst>
   TROIKA_INLINE static void nibbles(StripAt c, Words (&levels)[kVectors]) {
     unrolled<4>([&](auto i) TROIKA_INLINE {
@@ -312,7 +313,7 @@ template <>
 struct Strip<Type::kQ6_K> : StripOfSixteens<Type::kQ6_K> {
   TROIKA_INLINE static Floats d(StripAt c) { return c.halves(208); }
   TROIKA_INLINE static Words multiples(StripAt c, size_t i) { return c.words(192 + 4 * i); }
-  // The low four bits from one byte, the next two from another.
+  // Joins the low four bits from one byte with the next two from another.
   template <int kQuarter>
   TROIKA_INLINE static Words four(StripAt c, size_t half, size_t i) {
     Words low = c.words(64 * half + 32 * (kQuarter % 2) + 4 * i);

@@ -1,7 +1,7 @@
 // Quantised activations of several tokens, ready to be spread over lanes that belong to rows.
 
-constexpr size_t kLeastTokens = 5;     // for which preparing them pays
-constexpr size_t kTokenBlocks = 4608;  // that wait in the second-level cache: 288 KB
+constexpr size_t kLeastTokens = 5;     // with fewer tokens preparing them does not pay
+constexpr size_t kTokenBlocks = 4608;  // so many blocks wait in the second-level cache: 288 KB
 
 template <typename Levels>
 void spread_blocks(const std::byte* row, size_t k, TokenBlock* blocks, size_t step) {

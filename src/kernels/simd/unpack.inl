@@ -3,7 +3,7 @@
 //   template <typename Format> void decode_256(const std::byte* c, float* values)
 // which decodes a super-block to the bit as the codec does.
 
-// 256 weights of a row from element i on; zeros behind its end.
+// Decodes 256 weights of a row from element i on, and zeros behind the row's end.
 template <typename Format>
 struct BlockRow {
   static void decode(const std::byte* row, size_t i, size_t k, float* values) {
@@ -44,7 +44,7 @@ struct FloatRow {
 template <Type kType>
 using RowOf = std::conditional_t<tensor::is_float(kType), FloatRow<kType>, BlockRow<Format<kType>>>;
 
-// Words of 4 bytes of 16 rows side by side: line j holds the j-th word of each.
+// Puts words of 4 bytes of 16 rows side by side: line j holds the j-th word of each.
 TROIKA_INLINE inline void interleave(const std::byte (*rows)[kSuperBlock * 2], size_t n_words,
                                      uint32_t flip, std::byte* out) {
   for (size_t j = 0; j < n_words; ++j, out += kLineBytes) {
@@ -89,7 +89,7 @@ float largest_of_row(const std::byte* row, size_t k) {
   return V::largest(most);
 }
 
-// The sum of 256 bytes.
+// Returns the sum of 256 bytes.
 TROIKA_INLINE inline int32_t sum_of_bytes(const std::byte* bytes) {
   uint32_t even = 0, odd = 0;  // two sums of 16 bits each
   for (size_t i = 0; i < kSuperBlock; i += 4) {

@@ -1,4 +1,5 @@
-// Weights of strips as int8 panels. After unpack_strips.inl and the function unpack_int8 of rows.
+// Unpacks weights of strips as int8 panels. After unpack_strips.inl and the function unpack_int8 of
+// rows.
 
 template <Type kType>
 void unpack_int8_strip(const MatmulWeight& weight, const float* largest, const Int8Strip& strip) {
@@ -27,7 +28,7 @@ void unpack_int8_strip(const MatmulWeight& weight, const float* largest, const I
                              whole[j] = nearest(times(value, inverse));
                              sums = more_words(sums, whole[j]);
                            });
-                           // The lowest bytes of four words side by side.
+                           // Puts the lowest bytes of four words side by side.
                            const Words low = byte_of<0>(whole[0]) | up_32<8>(byte_of<0>(whole[1]));
                            const Words high = byte_of<0>(whole[2]) | up_32<8>(byte_of<0>(whole[3]));
                            store_words(strip.levels + (i + at) * kPanelRows + kInt8LineDepth * row,

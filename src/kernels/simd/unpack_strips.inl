@@ -4,7 +4,7 @@
 //   bool are_finite(Floats a, Floats b)
 //   Words pairs_of_bf16(Floats first, Floats second)   of each lane both, rounded
 
-// Level kByte of the four that each lane has, as floats, the offset taken away.
+// Returns level kByte of the four that each lane has, as floats, with the offset taken away.
 template <typename Levels, int kByte>
 TROIKA_INLINE inline Floats floats_of_byte(Words levels) {
   if constexpr (Levels::kSigned) {
@@ -17,8 +17,8 @@ TROIKA_INLINE inline Floats floats_of_byte(Words levels) {
 }
 
 // Calls body(i, values, is_finite) for each four weights of the rows of `c`, which stands at a
-// super-block, and of which the row has n_k still: i counts from its beginning. Where `is_finite`
-// is set, there is neither infinity nor not-a-number among them.
+// super-block, of which n_k weights of the row are left. i counts from the super-block's beginning.
+// Where `is_finite` is set, none of the values is an infinity or not-a-number.
 template <Type kType, typename Body>
 TROIKA_INLINE inline void visit_strip(StripAt c, size_t n_k, Body body) {
   using Levels = typename Strip<kType>::Levels;

@@ -1,4 +1,4 @@
-// Included inside of a target region and an anonymous namespace.
+// Loops whose index is a constant. Included inside of a target region and an anonymous namespace.
 
 #define TROIKA_INLINE __attribute__((always_inline))
 

@@ -15,7 +15,8 @@ namespace {
 #include "kernels/simd/matmul_tiles.inl"
 #include "kernels/x86/amx_config.inl"
 
-// The instructions, in assembly: g++ 12's own functions want numbers of registers as literals.
+// The instructions in assembly, because g++ 12's own functions want numbers of registers as
+// literals.
 class AmxTiles {
  public:
   void begin() { configure_tiles(); }

@@ -1,7 +1,8 @@
-// Sets up the eight tile registers, each of 16 lines of 64 bytes. In assembly: g++ 12's own
-// _tile_loadconfig declares only 8 of the 64 bytes as read, so that the rest may never be written.
+// Sets up the eight tile registers, each of 16 lines of 64 bytes. This is assembly because g++ 12's
+// own _tile_loadconfig declares only 8 of the 64 bytes as read, so that the compiler may leave the
+// others unwritten.
 
-// As the instruction reads it.
+// The configuration as the instruction reads it.
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
   uint8_t start_row = 0;

@@ -57,7 +57,7 @@ struct V {
     const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
   }
-  // 8 bytes: the lower and the upper half of each, less kOffset.
+  // Loads 8 bytes: the lower and the upper half of each, less kOffset.
   template <int kOffset>
   static void load_nibbles(const std::byte* p, F* low, F* high) {
     const __m256i offset = _mm256_set1_epi32(kOffset);
@@ -73,22 +73,23 @@ struct V {
     return _cvtsh_ss(half);
   }
 
-  // Not-a-number becomes 0.
+  // Replaces what is not a number by 0.
   static F numbers(F v) { return _mm256_and_ps(v, _mm256_cmp_ps(v, v, _CMP_ORD_Q)); }
   static F magnitude(F v) {
     return _mm256_and_ps(v, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff)));
   }
-  // The low bytes of eight whole numbers up to 65535: of each 16 bits the lower 8.
+  // Packs eight whole numbers up to 65535: of each 16 bits the lower 8 remain.
   static __m128i low_halves(__m256i whole) {
     return _mm_packus_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
   }
-  // Whole numbers -128 .. 127 as bytes, 128 added.
+  // Stores whole numbers -128 .. 127 as bytes, with 128 added.
   static void store_offset_i8(uint8_t* p, F v) {
     const __m128i words =
         low_halves(_mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(128)));
     _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(words, words));
   }
-  // In the upper halves, rounded to nearest, ties to even; not-a-number stays so.
+  // Rounds to nearest, ties to even; the results are the upper halves. What is not a number stays
+  // so.
   static __m256i rounded_to_bf16(F v) {
     const __m256i bits = _mm256_castps_si256(v);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -101,7 +102,7 @@ struct V {
     const __m128i upper = low_halves(_mm256_srli_epi32(rounded_to_bf16(v), 16));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), upper);
   }
-  // The first and second halves of kLanes pairs, and of one pair for all lanes.
+  // Returns the first and second halves of kLanes pairs, and of one pair for all lanes.
   static F even_of_pairs(const uint16_t* p) {
     const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));

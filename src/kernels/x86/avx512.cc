@@ -1,7 +1,7 @@
 // Kernels for processors with AVX-512 (F, BW, VL, DQ) and VNNI.
 #if defined(__x86_64__)
 
-// g++ 12 takes the placeholders inside of its own header for variables left uninitialised.
+// g++ 12 takes placeholders inside of its own header for uninitialised variables.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -63,7 +63,7 @@ TROIKA_INLINE inline __m512i bf16_of(F low, F high) {
 #include "kernels/simd/unpack_int8_strips.inl"
 // clang-format on
 
-// Heads of, say, 40 or 72 elements fit vectors of 8 only.
+// Heads of, say, 40 or 72 elements fit vectors of 8 only, so AVX2 computes them.
 void attention(const Attention& args) { attention_or(args, kAvx2Table.attention); }
 void attention_segment(const Attention& args, size_t segment, float* part) {
   attention_segment_or(args, segment, part, kAvx2Table.attention_segment);

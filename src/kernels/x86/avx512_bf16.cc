@@ -2,7 +2,7 @@
 // of floats.
 #if defined(__x86_64__)
 
-// g++ 12 takes the placeholders inside of its own header for variables left uninitialised.
+// g++ 12 takes placeholders inside of its own header for uninitialised variables.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -48,8 +48,8 @@ TROIKA_INLINE inline __m512i bf16_of(F low, F high) {
 constexpr int kBf16Strips = 4;
 constexpr int kBf16Tokens = 6;
 
-// sum += the two products of each lane: the even k after the odd one. Written in assembly because
-// g++ 12 otherwise copies every sum to memory and back.
+// Adds the two products of each lane to sum: that of the even k after that of the odd one. Written
+// in assembly because g++ 12 otherwise copies every sum to memory and back.
 TROIKA_INLINE inline void add_pairs(__m512& sum, __m512i x, __m512i w) {
   asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
 }

@@ -65,7 +65,7 @@ struct V {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
   }
-  // 16 bytes: the lower and the upper half of each, less kOffset.
+  // Loads 16 bytes: the lower and the upper half of each, less kOffset.
   template <int kOffset>
   static void load_nibbles(const std::byte* p, F* low, F* high) {
     constexpr float kFirst = -kOffset;
@@ -75,7 +75,7 @@ struct V {
                        kFirst + 12, kFirst + 13, kFirst + 14, kFirst + 15);
     const __m128i packed = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     const __m512i bytes = _mm512_cvtepu8_epi32(packed);
-    *low = _mm512_permutexvar_ps(bytes, values);  // by the lowest 4 bits
+    *low = _mm512_permutexvar_ps(bytes, values);  // looks up the lowest 4 bits
     *high = _mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), values);
   }
   static float f16(const std::byte* p) {
@@ -84,15 +84,15 @@ struct V {
     return _cvtsh_ss(half);
   }
 
-  // Not-a-number becomes 0.
+  // Replaces what is not a number by 0.
   static F numbers(F v) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v); }
   static F magnitude(F v) { return _mm512_abs_ps(v); }
-  // Whole numbers -128 .. 127 as bytes, 128 added.
+  // Stores whole numbers -128 .. 127 as bytes, with 128 added.
   static void store_offset_i8(uint8_t* p, F v) {
     const __m512i whole = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(128));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(whole));
   }
-  // Rounded to nearest, ties to even; not-a-number stays so.
+  // Rounds to nearest, ties to even. What is not a number stays so.
   static __m256i bf16(F v) {
     const __m512i bits = _mm512_castps_si512(v);
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -105,7 +105,7 @@ struct V {
   static void store_bf16(uint16_t* p, F v) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), bf16(v));
   }
-  // The first and second halves of kLanes pairs, and of one pair for all lanes.
+  // Returns the first and second halves of kLanes pairs, and of one pair for all lanes.
   static F even_of_pairs(const uint16_t* p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
   }

@@ -62,7 +62,7 @@ constinit const Table kAvxVnniTable = {
     .matmul_int8 = matmul_int8_vnni,
     .matmul_q8_strips = by_block_type<MatmulQ8>([]<Type kType>() -> MatmulQ8* {
       if constexpr (Format<kType>::kGroup == 16) {
-        return nullptr;  // those of AVX2 multiply a group by its factor on the way
+        return nullptr;  // the functions of AVX2 multiply a group by its factor on the way
       } else {
         return matmul_q8_strips<kType>;
       }

@@ -39,9 +39,9 @@ struct EightBlocks {
   static constexpr int lane_of(int group) { return group; }
 
   struct Token {
-    __m512i first[2], second[2];  // halves of four blocks
+    __m512i first[2], second[2];  // halves of four blocks each
     __m256i start;
-    __m256 scale, sum;  // of the eight blocks; the sums are scaled, and used only with minima
+    __m256 scale, sum;  // for the eight blocks; the sums are scaled, and used only with minima
   };
   struct Row {
     __m512i first[2], second[2];
@@ -84,7 +84,8 @@ struct EightBlocks {
   }
 };
 
-// A scale and a least weight side by side in each of eight blocks: as scales and as minima.
+// Reads a scale and a least weight side by side in each of eight blocks, and returns scales and
+// minima.
 struct ScalesAndMinima {
   __m256 scales, minima;
 };
@@ -105,7 +106,7 @@ TROIKA_INLINE inline __m512i with_fifths(__m512i levels, __m512i fields) {
   return _mm512_mask_add_epi8(levels, _mm512_test_epi8_mask(spread, bits), levels,
                               _mm512_set1_epi8(16));
 }
-// The same for all levels of a row, with the fields of two times four blocks.
+// Adds fifth bits to all levels of a row; `a` and `b` have the fields of four blocks each.
 template <typename Row>
 TROIKA_INLINE inline Row with_all_fifths(Row row, __m512i a, __m512i b) {
   row.first[0] = with_fifths<0>(row.first[0], a);
@@ -115,7 +116,7 @@ TROIKA_INLINE inline Row with_all_fifths(Row row, __m512i a, __m512i b) {
   return row;
 }
 
-// Codes become levels of a codebook, with 128 added.
+// Turns codes into levels of a codebook, with 128 added.
 template <typename Row>
 TROIKA_INLINE inline Row looked_up(Row row, const int8_t* codebook) {
   const __m128i signed_levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codebook));
@@ -128,13 +129,13 @@ TROIKA_INLINE inline Row looked_up(Row row, const int8_t* codebook) {
   return row;
 }
 
-// Blocks of 18 bytes: a scale, then 4-bit levels or codes. With three loads for all eight.
+// Reads blocks of 18 bytes, a scale and then 4-bit levels or codes, with three loads for all eight.
 template <Type kType>
 struct EightBlocksOf18 : EightBlocks<kType> {
   using typename EightBlocks<kType>::Row;
   TROIKA_INLINE static Row row_of_codes(const std::byte* c) {
     const __m512i bytes[3] = {load_64(c), load_64(c + 64), load_64(c + 80)};
-    // The words 0, 9, ... of the first 64; every other pair of lanes is left unused.
+    // These are the words 0, 9, ... of the first 64; every other pair of lanes is left unused.
     const __m512i words =
         _mm512_castsi128_si512(_mm_setr_epi16(0, 9, 18, 27, 32 + 4, 32 + 13, 32 + 22, 32 + 31));
     const __m512i scales = _mm512_permutex2var_epi16(bytes[0], words, bytes[1]);
@@ -157,7 +158,7 @@ struct Wide<Type::kIQ4_NL> : EightBlocksOf18<Type::kIQ4_NL> {
 // 32-bit words of eight blocks of kWords words each, picked out of three loads.
 template <int kWords>
 struct EightBlocksOfWords {
-  // Where the loads begin: the last one ends with the blocks.
+  // The three loads begin here; the last one ends with the blocks.
   static constexpr int kStarts[3] = {0, 16, 8 * kWords - 16};
   __m512i loaded[3];
 
@@ -167,7 +168,7 @@ struct EightBlocksOfWords {
   struct Index {
     alignas(64) int32_t lanes[16];
   };
-  // The load that has a word is the first or, for the last four blocks, the second of two.
+  // A word comes from the first of two loads or, for the last four blocks, from the second.
   static constexpr Index four_index(int block, int first) {
     Index index{};
     const int load = block == 0 ? 0 : 1;
@@ -185,7 +186,8 @@ struct EightBlocksOfWords {
     }
     return index;
   }
-  // The words kFirst to kFirst + 3 of the four blocks from kBlock (0 or 4) on, block after block.
+  // Returns the words kFirst to kFirst + 3 of the four blocks from kBlock (0 or 4) on, block after
+  // block.
   template <int kBlock, int kFirst>
   TROIKA_INLINE __m512i four() const {
     static constexpr Index kIndex = four_index(kBlock, kFirst);
@@ -195,7 +197,8 @@ struct EightBlocksOfWords {
   // Returns the first word of each of the eight blocks.
   TROIKA_INLINE __m256i firsts() const {
     static constexpr Index kEarly = eight_index(false), kLate = eight_index(true);
-    constexpr int kInEarly = (31 + kWords) / kWords;  // blocks that begin in the first two loads
+    // Counts blocks that begin in the first two loads.
+    constexpr int kInEarly = (31 + kWords) / kWords;
     const __m512i early = _mm512_permutex2var_epi32(loaded[0], load_64(kEarly.lanes), loaded[1]);
     constexpr __mmask16 kRest = 0xff & ~((1 << kInEarly) - 1);
     return _mm512_castsi512_si256(
@@ -224,7 +227,7 @@ struct Wide<Type::kQ5_0> : EightBlocks<Type::kQ5_0> {
   }
 
  private:
-  // The words 0, 11, ... of the blocks.
+  // Returns the words 0, 11, ... of the blocks.
   TROIKA_INLINE static __m128i scales_of(const __m512i (&bytes)[3]) {
     const __m512i early =
         _mm512_castsi128_si512(_mm_setr_epi16(0, 11, 22, 32 + 1, 32 + 12, 32 + 23, 0, 0));
@@ -244,7 +247,7 @@ struct Wide<Type::kQ5_1> : EightBlocks<Type::kQ5_1> {
   }
 };
 
-// 16 bytes from each of four blocks, in two steps of loading and inserting.
+// Loads 16 bytes from each of four blocks, in two steps of loading and inserting.
 template <int kStride>
 TROIKA_INLINE inline __m512i four_pieces(const std::byte* c) {
   const __m256i low =
@@ -263,7 +266,7 @@ struct Wide<Type::kMXFP4> : EightBlocks<Type::kMXFP4> {
   }
 };
 
-// Here eight groups of one block, whose codes lie side by side, stand in for eight blocks.
+// Here eight groups of one block, whose codes lie side by side, take the place of eight blocks.
 template <>
 struct Wide<Type::kIQ4_XS> : EightBlocks<Type::kIQ4_XS> {
   static Row row(const std::byte* c) {

@@ -1,6 +1,6 @@
-// A super-block decoded with AVX2, to the bit as its codec does it: what simd/unpack.inl asks for.
+// Decodes a super-block with AVX2, to the bit as its codec does, for simd/unpack.inl.
 
-// Eight bytes as floats.
+// Returns eight bytes as floats.
 template <typename Format>
 TROIKA_INLINE inline __m256 eight_levels(__m128i bytes) {
   if constexpr (Format::kSigned) return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));

@@ -1,14 +1,16 @@
 // How each block format gives its levels to AVX2, 256 weights (a super-block) at a time: `c` points
 // to a block of 256 weights or to eight of 32. Format<kType> has
-//   kBytes          of a super-block, kBlock: weights of a block in the file
-//   kGroup          weights under one scale: 32 or 16
-//   kOffset         what was added to the levels to make them unsigned; kSigned if they are not
-//   levels(c, i)    the i-th 32 levels
-//   scales(c)       float scales of the eight 32s; where kGroup is 16, of all of them
-//   multiples(c)    where kGroup is 16, by which signed bytes the sixteen groups multiply that
+//   kBytes          counts bytes of a super-block; kBlock: weights of a block in the file
+//   kGroup          counts weights under one scale: 32 or 16
+//   kOffset         was added to the levels to make them unsigned; kSigned: they are signed
+//   levels(c, i)    returns the i-th 32 levels
+//   scales(c)       returns float scales of the eight 32s; where kGroup is 16, one for all of them
+//   multiples(c)    where kGroup is 16, returns the signed bytes that multiply this scale, one for
+//                   each of the sixteen groups
 // and if kHasMinima
-//   minima(c)       what each weight of the eight 32s has too much; where kGroup is 16, of them all
-//   min_multiples(c)  where kGroup is 16, by which bytes the sixteen groups multiply that
+//   minima(c)       returns what each weight of the eight 32s has too much; where kGroup is 16, one
+//                   number for all of them
+//   min_multiples(c)  where kGroup is 16, returns the bytes that multiply this number
 // and kMayOverflow if a finite scale times a level can be infinite.
 template <Type kType>
 struct Format;
@@ -28,7 +30,7 @@ TROIKA_INLINE inline Word load_word(const std::byte* p) {
 
 TROIKA_INLINE inline __m256 minus(__m256 v) { return _mm256_xor_ps(v, _mm256_set1_ps(-0.0f)); }
 
-// The half-precision scales that begin eight blocks of kStride bytes.
+// Returns the half-precision scales with which eight blocks of kStride bytes begin.
 template <int kStride>
 TROIKA_INLINE inline __m256 eight_scales(const std::byte* c) {
   __m128i low = _mm_loadu_si16(c);
@@ -42,14 +44,14 @@ TROIKA_INLINE inline __m256 eight_scales(const std::byte* c) {
   return _mm256_cvtph_ps(_mm_unpacklo_epi64(low, high));
 }
 
-// 16 bytes of two 4-bit levels each: the low halves, then the high halves.
+// Unpacks 16 bytes of two 4-bit levels each: the low halves, then the high halves.
 TROIKA_INLINE inline __m256i nibbles(const std::byte* p) {
   const __m128i pairs = load_16(p);
   const __m256i wide = _mm256_set_m128i(_mm_srli_epi16(pairs, 4), pairs);
   return _mm256_and_si256(wide, _mm256_set1_epi8(15));
 }
 
-// The same with the fifth bits of 32 levels, which lie in a word at `bits`.
+// Adds the fifth bits of 32 levels, which lie in a word.
 TROIKA_INLINE inline __m256i with_fifth_bits(__m256i levels, const std::byte* word) {
   // Byte j of the spread bits is byte j / 8 of the word; its bit j % 8 is tested.
   const __m256i bits = _mm256_set1_epi32(load_word<int32_t>(word));
@@ -60,13 +62,13 @@ TROIKA_INLINE inline __m256i with_fifth_bits(__m256i levels, const std::byte* wo
   return _mm256_or_si256(levels, _mm256_and_si256(present, _mm256_set1_epi8(16)));
 }
 
-// Eight bytes to eight floats.
+// Turns eight bytes into eight floats.
 TROIKA_INLINE inline __m256 floats_of_bytes(uint32_t low, uint32_t high) {
   const uint64_t bytes = low | static_cast<uint64_t>(high) << 32;
   return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(bytes))));
 }
 
-// Levels of a codebook.
+// Looks up levels of a codebook.
 TROIKA_INLINE inline __m256i look_up(const int8_t* codebook, __m256i codes) {
   const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codebook));
   return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(levels), codes);
@@ -129,7 +131,8 @@ struct Format<Type::kIQ4_NL> : BlocksOf32<18> {
   }
 };
 
-// Halves of powers of two from their exponents; the two least are subnormal (tensor/mxfp4.h).
+// Returns halves of powers of two, from their exponents; the two least are subnormal
+// (tensor/mxfp4.h).
 TROIKA_INLINE inline __m256 floats_of_exponents(__m256i exponents) {
   const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(exponents, _mm256_set1_epi32(1)), 23);
   const __m256i least = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), exponents);
@@ -153,11 +156,12 @@ struct Format<Type::kMXFP4> : BlocksOf32<17> {
   }
 };
 
-// Bits cross into the neighbouring byte; who moves them takes only those that stayed.
+// Moves bits up. Bits cross into the neighbouring byte, so callers mask out all bits but those that
+// stayed.
 TROIKA_INLINE inline __m256i moved_up(__m256i bytes, int n_bits) {
   return n_bits >= 0 ? _mm256_slli_epi16(bytes, n_bits) : _mm256_srli_epi16(bytes, -n_bits);
 }
-// Bit i of each byte, at bit kTo.
+// Returns bit i of each byte, at bit kTo.
 template <int kTo>
 TROIKA_INLINE inline __m256i one_bit(__m256i bytes, int i) {
   return _mm256_and_si256(moved_up(bytes, kTo - i), _mm256_set1_epi8(1 << kTo));
@@ -181,7 +185,8 @@ struct AffineMultiples : UnsignedLevels {
         floats_of_bytes(a & 0x3f3f3f3f, (b >> 4 & 0x0f0f0f0f) | (a >> 2 & 0x30303030));
     return _mm256_mul_ps(_mm256_set1_ps(V::f16(c + 2)), multiples);
   }
-  // 4-bit levels of even groups in the low halves of 32 bytes, of odd ones in the high halves.
+  // Unpacks 4-bit levels: even groups lie in the low halves of 32 bytes, odd ones in the high
+  // halves.
   static __m256i paired_levels(const std::byte* first, int i) {
     __m256i pairs = load_32(first + i / 2 * 32);
     if (i % 2 == 1) pairs = _mm256_srli_epi16(pairs, 4);
@@ -230,7 +235,8 @@ template <int kScaleAt>
 struct GroupsOf16 : UnsignedLevels {
   static constexpr size_t kBlock = 256, kGroup = 16;
   static __m256 scales(const std::byte* c) { return _mm256_set1_ps(V::f16(c + kScaleAt)); }
-  // Two bits of the i-th 32 levels, packed as tensor/two_bits.h says, at bit kTo of each byte.
+  // Returns two bits of the i-th 32 levels, packed as tensor/two_bits.h says, at bit kTo of each
+  // byte.
   template <int kTo>
   static __m256i two_bits(const std::byte* bytes, int i) {
     const __m256i moved = moved_up(load_32(bytes + i / 4 * 32), kTo - i % 4 * 2);

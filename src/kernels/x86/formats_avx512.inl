@@ -18,32 +18,32 @@
 TROIKA_INLINE inline __m512i join(__m256i low, __m256i high) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
-// The quarters kA, kB of `first`, then kC, kD of `second`.
+// Returns the quarters kA, kB of `first`, then kC, kD of `second`.
 template <int kA, int kB, int kC, int kD>
 TROIKA_INLINE inline __m512i quarters(__m512i first, __m512i second) {
   return _mm512_shuffle_i32x4(first, second, kA | kB << 2 | kC << 4 | kD << 6);
 }
 TROIKA_INLINE inline __m512i load_64(const void* p) { return _mm512_loadu_si512(p); }
 
-// Sums of two neighbours of each quarter: two of the first vector's, two of the second's.
+// Sums two neighbours of each quarter: two sums of the first vector, two of the second.
 TROIKA_INLINE inline __m512i sums_of_twos(__m512i first, __m512i second) {
   return _mm512_add_epi32(_mm512_unpacklo_epi64(first, second),
                           _mm512_unpackhi_epi64(first, second));
 }
-// Sums of the four lanes of each quarter: of the first vector's, then of the second's.
+// Sums the four lanes of each quarter: first those of the first vector, then those of the second.
 TROIKA_INLINE inline __m256i sums_of_fours(__m512i first, __m512i second) {
   const __m512i twos = sums_of_twos(first, second);
   const __m512i fours = _mm512_add_epi32(twos, _mm512_srli_epi64(twos, 32));
   const __m512i order = _mm512_castsi256_si512(_mm256_setr_epi32(0, 4, 8, 12, 2, 6, 10, 14));
   return _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, fours));
 }
-// One of the first vector's, one of the second's, in turn.
+// Sums the four lanes of each quarter, with sums of the first and of the second vector in turn.
 TROIKA_INLINE inline __m256i sums_of_fours_in_turn(__m512i first, __m512i second) {
   const __m512i twos = sums_of_twos(first, second);
   return _mm512_cvtepi64_epi32(_mm512_add_epi32(twos, _mm512_srli_epi64(twos, 32)));
 }
-// Adds up fours of four vectors: each quarter has one sum of the first, of the second, of the
-// third, of the fourth.
+// Adds up fours of four vectors: each quarter has one sum of the first vector, of the second, of
+// the third, of the fourth.
 TROIKA_INLINE inline __m512i sums_of_fours(const __m512i (&v)[4]) {
   const __m512i low =
       _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
@@ -64,7 +64,7 @@ TROIKA_INLINE inline float total(__m512 sums) {
   return total(_mm256_add_ps(_mm512_castps512_ps256(sums), _mm512_extractf32x8_ps(sums, 1)));
 }
 
-// Sums of the eight 32s of activations from the i-th on, times their scales.
+// Returns the sums of the eight 32s of activations from the i-th on, times their scales.
 TROIKA_INLINE inline __m256 scaled_sums(const Q8Row& x, size_t i, __m256 scales) {
   const __m256i sums = _mm256_madd_epi16(
       load_32(reinterpret_cast<const std::byte*>(x.sum + i / kQ8SumBlock)), _mm256_set1_epi16(1));
@@ -130,7 +130,7 @@ struct GroupsOfSixteen {
     token.sum = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), token.scale);
     return token;
   }
-  // A lane for each of sixteen bytes, in the order of lanes.
+  // Returns a lane for each of sixteen bytes, in the order of lanes.
   TROIKA_INLINE static __m512i by_lane(__m128i bytes) {
     const auto* order = reinterpret_cast<const std::byte*>(kOrder.bytes);
     return _mm512_cvtepi8_epi32(_mm_shuffle_epi8(bytes, load_16(order)));

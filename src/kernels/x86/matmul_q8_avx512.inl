@@ -3,7 +3,7 @@
 // the levels of 16 rows around costs as much as multiplying them with some tokens, so it pays from
 // kLeastTokens on. Each output is summed as `tile` sums it, to the bit.
 
-// 16 vectors of 16 lanes: lane j of vector i goes to lane i of vector j.
+// Transposes 16 vectors of 16 lanes: lane j of vector i goes to lane i of vector j.
 TROIKA_INLINE inline void turn_around(__m512i (&v)[16]) {
   __m512i u[16];
   unrolled<8>([&](auto i) TROIKA_INLINE {
@@ -32,7 +32,7 @@ TROIKA_INLINE inline void turn_around(__m512i (&v)[16]) {
 
 constexpr size_t kLanes = 16;
 
-// The partial sums of each row for token t, added as `total` adds them.
+// Adds the partial sums of each row for token t, as `total` adds them.
 template <size_t kSums>
 TROIKA_INLINE inline __m512 total_of(const __m512 (&sums)[kSums][kGroupTokens], size_t t) {
   __m512 s[8];
@@ -51,11 +51,12 @@ struct SixteenRows {
   static constexpr bool kHasMinima = Levels::kHasMinima;
 
   alignas(64) __m512 sums[kSums][kGroupTokens];
-  alignas(64) __m512i levels[16];  // of 64 columns, four in a vector
+  alignas(64) __m512i levels[16];  // levels of 64 columns, four in a vector
   alignas(64) __m512 scales[kSums];
   alignas(64) __m512 minima[kSums];
 
-  // What a function gives for 16 rows, a lane for each group, as a lane for each row.
+  // Calls a function for 16 rows, which gives a lane for each group, and writes a lane for each
+  // row.
   template <typename OfRow>
   TROIKA_INLINE void gather(const OfRow& of_row, __m512 (&by_lane)[kSums]) {
     __m512i v[kLanes];
@@ -69,7 +70,7 @@ struct SixteenRows {
     return _mm512_castsi256_si512(_mm256_castps_si256(v));
   }
 
-  // Adds one group: kVectors levels from `first` on.
+  // Adds one group: kVectors vectors of levels, from `first` on.
   template <int kVectors>
   TROIKA_INLINE void add_group(int first, int group, int half, const PreparedTokens& tokens,
                                size_t block, size_t n_tokens) {

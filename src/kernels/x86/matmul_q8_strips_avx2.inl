@@ -7,20 +7,20 @@
 //   template <Type kType> struct Fours, whose kAreAdded says whether
 //     add(sum, levels, x)   adds four products to each lane in one instruction
 
-// g++ 12 otherwise adds up a tree of products, for which there are too few registers.
+// Without this, g++ 12 adds up a tree of products, for which there are too few registers.
 TROIKA_INLINE inline void keep_in_register(__m256i& sum) { asm("" : "+x"(sum)); }
 
-// What the rows of a part say of a super-block beside its levels. `add` adds 32 weights of these
-// rows to the sums of kTokens tokens, each of which waits for its own products only.
+// The scales and minima of a part's rows in a super-block. `add` adds 32 weights of these rows to
+// the sums of kTokens tokens, each of which waits for its own products only.
 template <Type kType>
 struct StripFactors {
   using Levels = StripLevels<kType>;
   static constexpr bool kHasMinima = Levels::kHasMinima;
-  // More than so much times 127 twice does not fit 16 bits.
+  // The largest level. Levels are wide where twice 127 times this does not fit 16 bits.
   static constexpr int kMost = Levels::kMost;
   static constexpr bool kIsWide = 2 * 127 * kMost > 32767;
   static constexpr int kFitting = kIsWide ? 1 : 32767 / (2 * 127 * kMost);
-  // Vectors whose pairs are added up as words: a power of two.
+  // So many vectors have their pairs added up as words: a power of two.
   static constexpr int kAtOnce = kFitting >= 8 && Levels::kGroup == 32 ? 8
                                  : kFitting >= 4                       ? 4
                                  : kFitting >= 2                       ? 2
@@ -141,7 +141,8 @@ struct StripFactors {
       });
     });
   }
-  // Levels that need eight bits: both halves of them, which leave room for eight pairs each.
+  // Multiplies levels that need eight bits, in two halves, each of which leaves room for eight
+  // pairs.
   template <int kTokens, typename Tokens>
   TROIKA_INLINE void multiply_wide(const __m256i (&levels)[8], const Tokens& tokens, size_t block,
                                    size_t first, __m256i (&whole)[kTokens]) const {

@@ -9,17 +9,18 @@
 TROIKA_INLINE inline void add_four_products(__m512i& sum, __m512i w, __m512i x) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x));
 }
-// The same with four activations that the instruction itself spreads over all lanes.
+// Adds four products to each lane, with four activations that the instruction itself spreads over
+// all lanes.
 TROIKA_INLINE inline void add_spread_four(__m512i& sum, __m512i w, const int32_t& four) {
   asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(four));
 }
 
-// A strip is one long row, and hardware looks ahead in it only to the end of a page. So memory is
-// asked for what comes into the second-level cache, and that for what comes soon into the first.
+// A strip is one long row, in which hardware looks ahead only to the end of a page. So bytes far
+// ahead are fetched into the second-level cache, and bytes that are needed soon into the first.
 constexpr size_t kStripAhead = 8192, kStripSoon = 2048;
 
-// What two sums of 16 activations are multiplied by: both by `factor`, or where groups are of 16
-// one of them.
+// Returns the factors of two sums of 16 activations: `factor` for both, or only for one of them
+// where groups are of 16.
 template <size_t kGroup>
 TROIKA_INLINE inline __m512i of_halves(int factor, int half) {
   const uint32_t one = static_cast<uint32_t>(factor) & 0xffff;
@@ -27,8 +28,8 @@ TROIKA_INLINE inline __m512i of_halves(int factor, int half) {
   return _mm512_set1_epi32(static_cast<int>(both));
 }
 
-// What a group of weights with an offset has too much with a token: the sum of its products begins
-// with that.
+// Returns what the offset of a group of weights adds with a token, negated: the sum of its products
+// begins with that.
 template <typename Format, typename Tokens>
 TROIKA_INLINE inline __m512i start_of(const Tokens& tokens, size_t block, int half, size_t t) {
   constexpr int kOffset = Format::Levels::kOffset;
@@ -41,7 +42,7 @@ TROIKA_INLINE inline __m512i start_of(const Tokens& tokens, size_t block, int ha
     return _mm512_set1_epi32(tokens.start(block, t, half));
   }
 }
-// The scaled sum of a token that least weights multiply.
+// Returns the scaled sum of a token that least weights multiply.
 template <typename Format, typename Tokens>
 TROIKA_INLINE inline __m512 sum_of(const Tokens& tokens, size_t block, int half, size_t t,
                                    __m512 x_scale) {
@@ -54,7 +55,7 @@ TROIKA_INLINE inline __m512 sum_of(const Tokens& tokens, size_t block, int half,
   }
 }
 
-// Levels stay in registers while tokens take them.
+// Multiplies a strip. Levels stay in registers while tokens take them.
 template <Type kType>
 struct StripProduct {
   using Format = Wide<kType>;
@@ -63,13 +64,13 @@ struct StripProduct {
   static constexpr bool kCountsFew = false;
   static constexpr size_t kSums = kSuperBlock / Format::kGroup;
   static constexpr bool kHasMinima = Levels::kHasMinima;
-  static constexpr size_t kBytes = kLanes * Format::kBytes;  // of a super-block
+  static constexpr size_t kBytes = kLanes * Format::kBytes;  // counts bytes of a super-block
 
   alignas(64) __m512 sums[kSums][kGroupTokens];
   alignas(64) __m512 scales[kSums];
   alignas(64) __m512 minima[kSums];
 
-  // One group of weights with kTokens tokens, each of which waits for its own products only.
+  // Adds one group of weights with kTokens tokens, each of which waits for its own products only.
   template <int kTokens, typename Tokens>
   TROIKA_INLINE void add_tokens(const __m512i (&levels)[kVectors], size_t group,
                                 const Tokens& tokens, size_t block, int half, size_t first) {
@@ -79,14 +80,15 @@ struct StripProduct {
     unrolled<kVectors>([&](auto i) TROIKA_INLINE {
       unrolled<kTokens>([&](auto t) TROIKA_INLINE {
         const int32_t& four = tokens.four(block, first + t, kVectors * half + i);
-        if constexpr (Tokens::kAreFew) {  // they leave registers
+        if constexpr (Tokens::kAreFew) {  // the sums leave registers
           add_four_products(whole[t], levels[i], _mm512_set1_epi32(four));
         } else {
           add_spread_four(whole[t], levels[i], four);
         }
       });
     });
-    // Read before sums are written, which the compiler takes for what may change them.
+    // The scales are read before sums are written, because the compiler assumes that writing sums
+    // may change them.
     const __m512 scale = scales[group];
     __m512 minimum = _mm512_setzero_ps();
     if constexpr (kHasMinima) minimum = minima[group];
@@ -117,7 +119,7 @@ struct StripProduct {
       Strip<kType>::visit(
           c, n_k / kQ8Block, [&](size_t group, const __m512i(&levels)[kVectors]) TROIKA_INLINE {
             constexpr size_t kShare = kBytes / kSums;
-            // A number, for the address may lie beyond the matrix.
+            // The address is kept as a number, because it may lie beyond the matrix.
             const uintptr_t share = reinterpret_cast<uintptr_t>(strip) + group * kShare;
             unrolled<static_cast<int>((kShare + 63) / 64)>([&](auto line) TROIKA_INLINE {
               const uintptr_t at = share + 64 * line;

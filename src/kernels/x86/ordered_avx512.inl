@@ -3,7 +3,7 @@
 // formats_avx2.inl; added here is
 //   levels(c, j)  the j-th 64 levels of a super-block
 
-// Two blocks of 16 bytes, each as the low halves of its bytes and then the high halves.
+// Unpacks two blocks of 16 bytes, each as the low halves of its bytes and then the high halves.
 TROIKA_INLINE inline __m512i two_nibbles_in_order(const std::byte* first, const std::byte* second) {
   const __m512i pairs =
       _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_broadcastsi128_si256(load_16(first))),
@@ -29,7 +29,7 @@ struct Ordered : Format<kType> {
   }
 };
 
-// Those for which that can be done in fewer steps.
+// These formats can do that in fewer steps.
 template <>
 struct Ordered<Type::kQ4_0> : Format<Type::kQ4_0> {
   static __m512i levels(const std::byte* c, int j) {

@@ -35,7 +35,7 @@ void add_outliers(const Int8Panels& weight, const OutlierProduct& product) {
   }
 }
 
-// kVectors times 8 rows from `row` on.
+// Multiplies kVectors times 8 rows from `row` on.
 template <int kVectors>
 TROIKA_INLINE inline void multiply_channels_of(const ChannelProduct& product, size_t row,
                                                size_t token) {

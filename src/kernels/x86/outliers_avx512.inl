@@ -43,7 +43,7 @@ void add_outliers(const Int8Panels& weight, const OutlierProduct& product) {
   }
 }
 
-// kVectors times 16 rows from `row` on, the last of which may be a part.
+// Multiplies kVectors times 16 rows from `row` on; the last vector may be incomplete.
 template <int kVectors>
 TROIKA_INLINE inline void multiply_channels_of(const ChannelProduct& product, size_t row,
                                                __mmask16 last_rows, size_t token) {

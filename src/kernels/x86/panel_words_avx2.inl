@@ -1,4 +1,4 @@
-// What simd/unpack_strips.inl asks of AVX2. After words_avx2.inl.
+// The functions that simd/unpack_strips.inl needs, with AVX2. After words_avx2.inl.
 
 // Returns whether no value is an infinity or not-a-number.
 TROIKA_INLINE inline bool are_finite(Floats a, Floats b) {

@@ -1,4 +1,5 @@
-// What simd/unpack_strips.inl asks of AVX-512. Needs bf16_of, as unpack_avx512.inl does.
+// The functions that simd/unpack_strips.inl needs, with AVX-512. Needs bf16_of, as
+// unpack_avx512.inl does.
 
 // Returns whether no value is an infinity or not-a-number.
 TROIKA_INLINE inline bool are_finite(Floats a, Floats b) {

@@ -6,7 +6,7 @@ constexpr int kInt8Tokens = 4;
 constexpr int kBf16Strips = 1;
 constexpr int kBf16Tokens = 4;
 
-// Half a line, 8 rows: levels of the even and of the odd k of the group.
+// Half a line, of 8 rows: the levels of the even k and of the odd k of the group.
 struct WideLevels {
   __m256i even, odd;
 };

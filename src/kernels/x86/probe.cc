@@ -1,10 +1,10 @@
-// Register loops with the widest instructions that x86-64 processors have. The results are given to
-// an empty asm statement, so that no compiler leaves the work out; the operands come from one, so
-// that none computes it beforehand.
+// Register loops with the widest instructions that x86-64 processors have. Results go to an empty
+// asm statement, so that no compiler leaves the work out. Operands come from such a statement, so
+// that no compiler computes the result beforehand.
 #if defined(__x86_64__)
 #include "kernels/x86/probe.h"
 
-// g++ 12 takes the placeholders inside of its own header for variables left uninitialised.
+// g++ 12 takes placeholders inside of its own header for uninitialised variables.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -19,14 +19,14 @@
 
 namespace troika::kernels::x86 {
 
-// As many sums as hide the latency of an instruction that starts twice in each cycle.
+// So many sums hide the latency of an instruction that can start twice in each cycle.
 constexpr int kChains = 12;
 
 TROIKA_TARGET_BEGIN("avx2,fma")
 namespace {
 namespace avx2 {
 #include "kernels/simd/unroll.inl"
-// As gcc wants it: operands of a type that only this target has.
+// gcc wants it this way: the operands have a type that only this target has.
 template <typename Vector>
 TROIKA_INLINE inline Vector unknown(Vector v) {
   asm volatile("" : "+x"(v));
@@ -49,7 +49,8 @@ double f32(size_t turns) {
   return 2.0 * 8 * kChains * static_cast<double>(turns);
 }
 
-// What it takes without a dot product of bytes: products in pairs, sums of pairs, an addition.
+// Does what is needed without a dot product of bytes: products in pairs, sums of pairs, an
+// addition.
 double int8(size_t turns) {
   const __m256i a = unknown(_mm256_set1_epi8(3));
   const __m256i one = unknown(_mm256_set1_epi16(1));
@@ -60,7 +61,7 @@ double int8(size_t turns) {
   return 2.0 * 32 * kChains * static_cast<double>(turns);
 }
 
-// Asking for what comes in 4 KB helps over the ends of pages, where hardware stops looking ahead.
+// Fetching 4 KB ahead helps over the ends of pages, where hardware stops looking ahead.
 uint64_t read(const std::byte* from, size_t bytes) {
   __m256i sums[8];
   unrolled<8>([&](auto i) TROIKA_INLINE { sums[i] = _mm256_setzero_si256(); });
@@ -117,7 +118,8 @@ template <typename Vector, typename Operand, typename Step>
 TROIKA_INLINE inline void loop(size_t turns, Vector start, Operand a, Step step) {
   Vector sums[kChains];
   asm volatile("" : "+v"(a));
-  // Each is unknown by itself: sums that begin alike and grow alike would be computed once.
+  // Each operand is unknown by itself: the compiler would compute sums only once that begin alike
+  // and grow alike.
   unrolled<kChains>([&](auto i) TROIKA_INLINE {
     sums[i] = start;
     asm volatile("" : "+v"(sums[i]));
@@ -141,7 +143,7 @@ double int8(size_t turns) {
        [&](__m512i sum, __m512i a) TROIKA_INLINE { return _mm512_dpbusd_epi32(sum, a, a); });
   return 2.0 * 64 * kChains * static_cast<double>(turns);
 }
-// The pairs of bf16 are any bits: 1.0 twice.
+// The pairs of bf16 may have any bits: here 1.0 twice.
 double bf16(size_t turns) {
   loop(turns, _mm512_setzero_ps(), _mm512_set1_epi32(0x3f803f80),
        [&](__m512 sum, __m512i a)
@@ -177,7 +179,7 @@ namespace amx {
 
 #include "kernels/x86/amx_config.inl"
 
-// Four sums, two of either operand.
+// There are four sums, and two tiles of either operand.
 void begin() {
   configure_tiles();
   _tile_zero(0);
@@ -190,7 +192,7 @@ void begin() {
   _tile_zero(7);
 }
 
-// A turn is 4 products of 16 x 16 sums over 64 bytes each. The instructions are volatile already.
+// A turn has 4 products of 16 x 16 sums over 64 bytes each. The instructions are volatile already.
 double int8(size_t turns) {
   begin();
   for (size_t turn = 0; turn < turns; ++turn) {

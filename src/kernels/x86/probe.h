@@ -5,7 +5,7 @@
 
 namespace troika::kernels::x86 {
 
-// Replaces those of `probes` for which this processor has something faster.
+// Replaces those probes for which this processor has something faster.
 void add_probes(CpuFeatures available, bool without_matrix, Probes* probes);
 
 }  // namespace troika::kernels::x86

@@ -3,7 +3,7 @@
 //   TROIKA_PRODUCT(type)   for each of them
 // and TROIKA_TARGET_END.
 
-// g++ 12 takes the placeholders inside of its own header for variables left uninitialised.
+// g++ 12 takes placeholders inside of its own header for uninitialised variables.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"

@@ -6,7 +6,7 @@ TROIKA_INLINE inline __m256 finite(__m256 v) {
   return _mm256_max_ps(_mm256_sub_ps(_mm256_setzero_ps(), limit), _mm256_min_ps(limit, numbers));
 }
 
-// 32 floats to 32 levels and their scale.
+// Turns 32 floats into 32 levels and their scale.
 struct Quantized {
   __m256i levels;
   float scale;

@@ -1,7 +1,8 @@
 // How AVX-512 multiplies rows of super-blocks. After formats_avx512.inl.
 
-// Groups of 32. The even groups share one vector, the odd ones another, four lanes for each: the
-// packed bytes hold an even group in their low halves and the next odd one in their high halves.
+// Multiplies groups of 32. The even groups share one vector, the odd ones another, with four lanes
+// for each group: the packed bytes hold an even group in their low halves and the next odd one in
+// their high halves.
 template <Type kType>
 struct PairedGroups {
   using Levels = Ordered<kType>;
@@ -11,7 +12,7 @@ struct PairedGroups {
 
   struct Token {
     __m512i even[2], odd[2];  // first and second halves of the groups
-    __m256 scale, sum;        // of the eight groups; the sums are scaled
+    __m256 scale, sum;        // for the eight groups; the sums are scaled
   };
   struct Row {
     __m512i even[2], odd[2];
@@ -29,7 +30,7 @@ struct PairedGroups {
             scale,
             scaled_sums(x, i, scale)};
   }
-  // 128 bytes of 4-bit levels, and the scales and minima of the block.
+  // Makes a row of 128 bytes of 4-bit levels, and of the scales and minima of the block.
   TROIKA_INLINE static Row row_of(const std::byte* levels, const std::byte* c) {
     const __m512i low = load_64(levels), high = load_64(levels + 64);
     const __m512i first = quarters<0, 2, 0, 2>(low, high), second = quarters<1, 3, 1, 3>(low, high);
@@ -58,7 +59,7 @@ template <>
 struct Wide<Type::kQ5_K> : PairedGroups<Type::kQ5_K> {
   static Row row(const std::byte* c) {
     Row row = row_of(c + 48, c);
-    // Bit g of a byte is the fifth of group g; a quarter of a vector holds half a group.
+    // Bit g of a byte is the fifth bit of group g; a quarter of a vector holds half a group.
     const __m512i even = _mm512_setr_epi64(
         0x0101010101010101, 0x0101010101010101, 0x0404040404040404, 0x0404040404040404,
         0x1010101010101010, 0x1010101010101010, 0x4040404040404040, 0x4040404040404040);
@@ -82,10 +83,11 @@ TROIKA_INLINE inline __m512i both_halves(const std::byte* p) {
 }
 
 // Super-blocks with 2-bit levels: 64 bytes hold the first level of their columns in their lowest
-// bits, then the second, ... Nothing is moved down: a level counts 1, 4 or 16 times, and the scale
-// of its token as much less, which changes no bit of a product (kQ8Smallest keeps scales from
-// becoming subnormal). The last levels would count 64 times, which is more than a byte has room for
-// if there are third bits; they are moved. Vector j holds the groups 2j, 2j + 1, 2j + 8, 2j + 9.
+// bits, then the second, ... Levels are not moved down: a level counts 1, 4 or 16 times, and its
+// token's scale is as much smaller. This changes no bit of a product, because kQ8Smallest keeps
+// scales from becoming subnormal. The last levels would count 64 times, for which a byte has no
+// room where there are third bits, so they are moved. Vector j holds the groups 2j, 2j + 1, 2j + 8,
+// 2j + 9.
 constexpr int two_bit_lane(int group) { return group / 8 * 8 + group % 2 * 4 + group % 8 / 2; }
 
 template <Type kType>
@@ -147,7 +149,7 @@ struct Wide<Type::kQ3_K> : TwoBitGroups<Type::kQ3_K> {
   }
   // The packing is described in tensor/q3_k.h; here at once in the order of lanes.
   TROIKA_INLINE static __m512 scales(const std::byte* c) {
-    const __m128i bytes = load_16(c + 94);  // those that are wanted begin at 2
+    const __m128i bytes = load_16(c + 94);  // the wanted bytes begin at 2
     const __m128i fours =
         _mm_shuffle_epi8(bytes, _mm_setr_epi8(2, 4, 6, 8, 3, 5, 7, 9, 2, 4, 6, 8, 3, 5, 7, 9));
     const __m128i tops = _mm_shuffle_epi8(
@@ -160,7 +162,7 @@ struct Wide<Type::kQ3_K> : TwoBitGroups<Type::kQ3_K> {
   }
 
  private:
-  // The third bits of vector j are those at j, and at j + 4 for its second half.
+  // The third bits of vector j are those at bit j, and at bit j + 4 for its second half.
   template <int kBit, int kValue>
   TROIKA_INLINE static __m512i with_thirds(__m512i levels, __m512i thirds) {
     const __m512i wanted =

@@ -3,11 +3,11 @@
 // exact in any order, before they become one float: weights in strips, which have a lane for each
 // row, give the same bits (matmul_q8_strips_avx2.inl).
 
-// Sixteen registers hold the levels of a row and what becomes of them.
+// Sixteen registers hold the levels of a row and all that is computed from them.
 constexpr int kTileRows(int /*n_tokens*/) { return 2; }
 
-// Pairs of 32 products; each at most 32512 in magnitude, so that the saturating instruction never
-// saturates.
+// Returns pairs of 32 products. Each is at most 32512 in magnitude, so the saturating instruction
+// never saturates.
 template <typename Format>
 TROIKA_INLINE inline __m256i pairs_of_32(__m256i levels, __m256i x) {
   if constexpr (Format::kSigned) {
@@ -18,7 +18,7 @@ TROIKA_INLINE inline __m256i pairs_of_32(__m256i levels, __m256i x) {
   }
 }
 
-// The sums of each of eight vectors.
+// Returns the sums of each of eight vectors.
 TROIKA_INLINE inline __m256i sums_of_eight(const __m256i (&v)[8]) {
   const __m256i first =
       _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
@@ -28,12 +28,12 @@ TROIKA_INLINE inline __m256i sums_of_eight(const __m256i (&v)[8]) {
                           _mm256_permute2x128_si256(first, last, 0x31));
 }
 
-// The multiples of sixteen groups as words: those of even groups in the first half.
+// Returns the multiples of sixteen groups as words, with those of even groups in the first half.
 TROIKA_INLINE inline __m256i evens_and_odds(__m128i multiples) {
   const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
   return _mm256_cvtepi8_epi16(_mm_shuffle_epi8(multiples, order));
 }
-// Returns the two of these for the i-th 32 levels, as pairs of levels see them.
+// Returns the two multiples for the i-th 32 levels, in the order in which pairs of levels stand.
 TROIKA_INLINE inline __m256i multiplier(__m256i evens_and_odds, int i) {
   const auto word = static_cast<int16_t>(2 * i | (2 * i + 1) << 8);
   return _mm256_shuffle_epi8(evens_and_odds, _mm256_set1_epi16(word));
@@ -62,7 +62,7 @@ struct TileRow {
     }
   }
 
-  // Adds the products with the activations from the i-th on: first what minima take away.
+  // Adds the products with the activations from the i-th on. What minima take away is added first.
   TROIKA_INLINE void add(const Q8Row& x, size_t i, __m256& sums) const {
     const __m256 x_scales = _mm256_loadu_ps(x.scale + i / kQ8Block);
     const __m256i x_sums = load_32(reinterpret_cast<const std::byte*>(x.sum + i / kQ8SumBlock));

@@ -1,7 +1,7 @@
 // Weights of any format as strips of bfloat16, with AVX-512. Needs
 //   __m512i bf16_of(F low, F high)   32 rounded values in order
 
-// 16 rows of 16 words each become 16 columns of them.
+// Transposes 16 rows of 16 words each.
 TROIKA_INLINE inline void transpose_16(__m512i (&rows)[16]) {
   __m512i a[16];
   unrolled<8>([&](auto i) TROIKA_INLINE {
@@ -29,7 +29,7 @@ TROIKA_INLINE inline void transpose_16(__m512i (&rows)[16]) {
   });
 }
 
-// The 16 levels from `first` on as floats, the offset taken away.
+// Returns the 16 levels from `first` on as floats, with the offset taken away.
 template <typename Format>
 TROIKA_INLINE inline F levels_as_floats(__m512i levels, int quarter) {
   __m128i bytes;
@@ -51,11 +51,12 @@ TROIKA_INLINE inline F levels_as_floats(__m512i levels, int quarter) {
   return _mm512_cvtepi32_ps(_mm512_sub_epi32(whole, _mm512_set1_epi32(Format::kOffset)));
 }
 
-// The weights of a row of blocks, to the bit as their codec decodes them, 64 at a time.
+// Decodes the weights of a row of blocks, to the bit as their codec does, 64 at a time.
 template <typename Format>
 struct BlockValues {
-  // Calls body(j, values, is_finite) for j from 0 to 3: the values from i + 64 j on, zeros behind
-  // the end of the row. Where `is_finite` is set there is neither infinity nor not-a-number.
+  // Calls body(j, values, is_finite) for j from 0 to 3. The values are those from i + 64 j on, and
+  // zeros behind the end of the row. Where `is_finite` is set, none of them is an infinity or
+  // not-a-number.
   template <typename Body>
   TROIKA_INLINE static void visit(const std::byte* row, size_t i, size_t k, Body body) {
     const std::byte* c = row + i / kSuperBlock * Format::kBytes;
@@ -68,7 +69,7 @@ struct BlockValues {
   }
 
  private:
-  // One for all groups times sixteen bytes.
+  // Returns one value times sixteen bytes, a lane for each group.
   TROIKA_INLINE static __m512 of_groups(__m512 value, __m128i multiples) {
     return _mm512_mul_ps(_mm512_broadcastss_ps(_mm512_castps512_ps128(value)),
                          _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(multiples)));

@@ -14,8 +14,8 @@ float largest_of_row(const std::byte* row, size_t k) {
   return V::largest(most);
 }
 
-// 64 levels of a row. Packing works on quarters of a vector, which leaves the groups of four in the
-// order 0 4 8 12, 1 5 9 13, ...
+// Packs 64 levels of a row. Packing works on quarters of a vector, which leaves the groups of four
+// in the order 0 4 8 12, 1 5 9 13, ...
 TROIKA_INLINE inline __m512i packed_levels(const F (&values)[4], bool is_finite, F inverse) {
   __m512i whole[4];
   unrolled<4>([&](auto q) TROIKA_INLINE {
@@ -27,7 +27,7 @@ TROIKA_INLINE inline __m512i packed_levels(const F (&values)[4], bool is_finite,
 }
 constexpr size_t line_of_packed(size_t position) { return position % 4 * 4 + position / 4; }
 
-// Rows become lines; `sums` grows by 128 times the levels of each row.
+// Stores rows as lines; `sums` grows by 128 times the levels of each row.
 TROIKA_INLINE inline void store_lines(__m512i (&rows)[16], int8_t* out, __m512i& sums) {
   transpose_16(rows);
   const __m512i factors = _mm512_set1_epi8(static_cast<char>(128));

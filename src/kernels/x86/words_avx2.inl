@@ -5,14 +5,14 @@ using Words = __m256i;
 using Floats = __m256;
 constexpr size_t kWordRows = 8;
 
-// Levels of a format as strips have them. Codebooks of bytes take 128; that of tiny floats has
-// nothing below -12.
+// Levels of a format as strips have them. Codebooks of bytes take an offset of 128; that of tiny
+// floats has nothing below -12.
 template <Type kType>
 struct StripLevels : Format<kType> {
   using Base = Format<kType>;
   static constexpr int kOffset = kType == Type::kMXFP4 ? 12 : Base::kSigned ? 128 : Base::kOffset;
   static constexpr bool kSigned = false;
-  // No level is larger.
+  // No level is larger than this.
   static constexpr int kMost =
       kType == Type::kQ2_K                                                   ? 3
       : kType == Type::kQ3_K                                                 ? 7
@@ -74,7 +74,7 @@ TROIKA_INLINE inline Words less_words(Words a, Words b) { return _mm256_sub_epi3
 TROIKA_INLINE inline Words more_words(Words a, Words b) { return _mm256_add_epi32(a, b); }
 TROIKA_INLINE inline Words less_bytes(Words a, Words b) { return _mm256_sub_epi8(a, b); }
 
-// Byte kByte of each lane, four times.
+// Returns byte kByte of each lane, four times.
 template <int kByte>
 TROIKA_INLINE inline Words spread_byte(Words words) {
   constexpr int kFour = kByte * 0x01010101;
@@ -82,13 +82,13 @@ TROIKA_INLINE inline Words spread_byte(Words words) {
       _mm_setr_epi32(kFour, kFour + 0x04040404, kFour + 0x08080808, kFour + 0x0c0c0c0c));
   return _mm256_shuffle_epi8(words, order);
 }
-// Adds kValue to the bytes whose bit is set: the one that `wanted` has.
+// Adds kValue to the bytes in which the bit of `wanted` is set.
 template <int kValue>
 TROIKA_INLINE inline Words add_where(Words bytes, Words bits, Words wanted) {
   const Words is_set = _mm256_cmpeq_epi8(bits & wanted, wanted);
   return bytes | (is_set & splat_bytes(kValue));
 }
-// Levels of a codebook, with kOffset added.
+// Looks up levels of a codebook, with kOffset added.
 template <int kOffset>
 TROIKA_INLINE inline Words coded(const int8_t* codebook, Words codes) {
   const __m128i levels = load_16(reinterpret_cast<const std::byte*>(codebook));

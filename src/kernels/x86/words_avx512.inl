@@ -57,7 +57,7 @@ TROIKA_INLINE inline Words less_words(Words a, Words b) { return _mm512_sub_epi3
 TROIKA_INLINE inline Words more_words(Words a, Words b) { return _mm512_add_epi32(a, b); }
 TROIKA_INLINE inline Words less_bytes(Words a, Words b) { return _mm512_sub_epi8(a, b); }
 
-// Byte kByte of each lane, four times.
+// Returns byte kByte of each lane, four times.
 template <int kByte>
 TROIKA_INLINE inline Words spread_byte(Words words) {
   constexpr int kFour = kByte * 0x01010101;
@@ -65,13 +65,13 @@ TROIKA_INLINE inline Words spread_byte(Words words) {
       _mm_setr_epi32(kFour, kFour + 0x04040404, kFour + 0x08080808, kFour + 0x0c0c0c0c));
   return _mm512_shuffle_epi8(words, order);
 }
-// Adds kValue to the bytes whose bit is set: the one that `wanted` has.
+// Adds kValue to the bytes in which the bit of `wanted` is set.
 template <int kValue>
 TROIKA_INLINE inline Words add_where(Words bytes, Words bits, Words wanted) {
   return _mm512_mask_add_epi8(bytes, _mm512_test_epi8_mask(bits, wanted), bytes,
                               splat_bytes(kValue));
 }
-// Levels of a codebook, with 128 added.
+// Looks up levels of a codebook, with 128 added.
 template <int kOffset>
 TROIKA_INLINE inline Words coded(const int8_t* codebook, Words codes) {
   static_assert(kOffset == 128);
@@ -85,7 +85,7 @@ TROIKA_INLINE inline Words nearest(Floats v) { return _mm512_cvtps_epi32(v); }
 TROIKA_INLINE inline Floats times(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
 TROIKA_INLINE inline Floats less(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
 TROIKA_INLINE inline Floats negated(Floats v) { return _mm512_xor_ps(v, _mm512_set1_ps(-0.0f)); }
-// As Format<kMXFP4> has them.
+// Returns halves of powers of two, as Format<kMXFP4> does.
 TROIKA_INLINE inline Floats floats_of_exponents(Words exponents) {
   const Words normal = _mm512_slli_epi32(_mm512_sub_epi32(exponents, _mm512_set1_epi32(1)), 23);
   const Words least = _mm512_sllv_epi32(_mm512_set1_epi32(0x00200000), exponents);

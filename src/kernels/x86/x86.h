@@ -25,8 +25,8 @@ inline constexpr CpuFeatures kAmxNeeds(CpuFeature::kAvx2, CpuFeature::kFma, CpuF
                                        CpuFeature::kAmxInt8, CpuFeature::kAmxBf16);
 extern const Table kAmxTable;
 
-// Only where these instructions are faster than multiply-adds of floats, which on processors that
-// have a matrix unit they are not.
+// These are used only where they are faster than multiply-adds of floats. On processors that have a
+// matrix unit they are not.
 inline constexpr CpuFeatures kAvx512Bf16Needs(CpuFeature::kAvx2, CpuFeature::kFma,
                                               CpuFeature::kF16c, CpuFeature::kAvx512f,
                                               CpuFeature::kAvx512bw, CpuFeature::kAvx512vl,
