@@ -8,15 +8,16 @@
 namespace troika::draft {
 namespace {
 
-// Places of a token that are looked at, the last ones first.
+// So many places of a token are looked at, the last ones first.
 constexpr int kMostPlaces = 16;
-// What a place counts, by how many tokens before it agree with the text.
+// The weight of a place, by how many tokens up to it agree with the text.
 constexpr float kWeights[] = {0.0f, 1.0f, 8.0f, 40.0f};
-// What really followed at a place counts so much beside what the model wanted there.
+// The share of a place's weight that goes to what really followed there; the rest goes to what the
+// model wanted there.
 constexpr float kLiteralShare = 0.5f;
-// How often something else follows a place that agrees in one token only.
+// The weight of followers that no place shows: as much as one place that agrees in one token only.
 constexpr float kEscape = 1.0f;
-// Guesses less likely than this cost more than they give.
+// A less likely guess costs more than it gives.
 constexpr float kLeastPathChance = 0.01f;
 
 }  // namespace
@@ -26,12 +27,12 @@ LikelyNext likely_next(int position, std::span<const float> logits) {
   LikelyNext likely;
   likely.position = position;
   likely.n = static_cast<int>(find_top_tokens(logits, top));
-  // Shares of these few: a sum over the whole vocabulary would cost more than it tells.
+  // Shares are taken of these few: a sum over the whole vocabulary would cost more than it tells.
   float sum = 0.0f;
   for (int i = 0; i < likely.n; ++i) {
     likely.tokens[i] = top[i].token;
     likely.chances[i] = i == 0 ? 1.0f : std::exp(top[i].logit - top[0].logit);
-    if (!(likely.chances[i] >= 0.0f)) likely.chances[i] = 0.0f;  // of infinite logits
+    if (!(likely.chances[i] >= 0.0f)) likely.chances[i] = 0.0f;  // infinite logits give no number
     sum += likely.chances[i];
   }
   for (int i = 0; i < likely.n; ++i) likely.chances[i] /= sum;
@@ -95,7 +96,7 @@ void CalibratedSource::add_follower(Token token, float mass) {
   followers_.push_back({token, mass});
 }
 
-// What may follow a node, or the text for kRoot.
+// Finds what may follow a node, or the text where the node is kRoot.
 void CalibratedSource::expand(const Tree& tree, int node, float path_chance) {
   Token context[kContext];
   int n_context = 0;
@@ -109,7 +110,7 @@ void CalibratedSource::expand(const Tree& tree, int node, float path_chance) {
   const auto last = last_at_.find(context[0]);
   if (last == last_at_.end()) return;
   int place = last->second;
-  // Nothing is known of what follows the text's end.
+  // What follows the text's end is not known, so the place before it is used.
   if (static_cast<size_t>(place) + 1 == text_.size()) place = before_[static_cast<size_t>(place)];
   followers_.clear();
   float sum = kEscape;

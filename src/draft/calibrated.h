@@ -1,7 +1,7 @@
 // In-context calibration (D2): what the model itself would have said after the tokens of the
-// prompt, from logits that the prompt's pass gives. People write other words than the model would;
-// a draft that takes the model's next token and goes on where that stands in the context follows
-// the model better than one that only copies.
+// prompt, from logits that the prompt's pass gives. People write other words than the model would.
+// So a draft that takes the model's next token, and goes on where that token stands in the context,
+// follows the model better than a draft that only copies.
 #pragma once
 
 #include <unordered_map>
@@ -10,7 +10,7 @@
 
 namespace troika::draft {
 
-// The likeliest tokens of a row of logits. `position`: what they follow.
+// Returns the likeliest tokens of a row of logits that follow `position`.
 LikelyNext likely_next(int position, std::span<const float> logits);
 
 class CalibratedSource : public Source {
@@ -19,17 +19,17 @@ class CalibratedSource : public Source {
   void reset() override;
   void observe(std::span<const Token> tokens) override;
   void calibrate(std::span<const LikelyNext> likely) override;
-  // Nothing before something was learned of the model. Else the graph of tokens, in which an edge
-  // is what followed a token or what the model wanted behind it, is searched from the text's end,
-  // the likeliest path first.
+  // Proposes nothing until something was learned of the model. Then it searches a graph of tokens
+  // from the text's end, the likeliest path first. An edge leads from a token to one that followed
+  // it, or that the model wanted behind it.
   void propose(int most, Tree* tree) override;
-  // The answer's own positions: their logits are there anyway.
+  // Learns from the answer's own positions: their logits are there anyway.
   void learn(const Verdict& verdict) override;
 
  private:
-  static constexpr int kContext = 3;  // tokens that are compared at most
+  static constexpr int kContext = 3;  // so many tokens are compared at most
   struct Candidate {
-    float path_chance;  // of all nodes up to this one
+    float path_chance;  // the chance that all nodes up to this one are right
     float chance;
     int parent;
     Token token;
@@ -44,11 +44,11 @@ class CalibratedSource : public Source {
   void set_likely(size_t position, const LikelyNext& likely);
 
   std::vector<Token> text_;
-  std::vector<int> before_;                 // of a position: the last one before with its token
-  std::unordered_map<Token, int> last_at_;  // where a token stands last
-  std::vector<int> likely_at_;              // of a position: index into likely_, or -1
+  std::vector<int> before_;  // by position: the last position before it with the same token
+  std::unordered_map<Token, int> last_at_;  // by token: its last position
+  std::vector<int> likely_at_;              // by position: an index into likely_, or -1
   std::vector<LikelyNext> likely_;
-  // Scratch.
+  // The vectors below are kept between calls for their memory.
   std::vector<Candidate> heap_;
   std::vector<Follower> followers_;
 };

@@ -8,9 +8,9 @@
 namespace troika::draft {
 namespace {
 
-// Plain decoding is given up only for more than this.
+// A draft must gain more than this over plain decoding.
 constexpr double kLeastGain = 1.02;
-// Passes so many times as wide as any before are tried at most: their cost is a guess.
+// A pass is at most so many times as wide as the widest one before, because its cost is a guess.
 constexpr int kMostWidening = 2;
 
 class Stopwatch {
@@ -88,8 +88,8 @@ void Drafter::follow(std::span<const Token> text) {
   seen_.insert(seen_.end(), fresh.begin(), fresh.end());
 }
 
-// The trees of all sources as one, with chances that are corrected by experience, of siblings at
-// most 1 in all.
+// Joins the trees of all sources, with chances that are corrected by experience. The chances of
+// siblings add up to 1 at most.
 void Drafter::join() {
   joined_.clear();
   for (size_t s = 0; s < sources_.size(); ++s) {
@@ -103,7 +103,7 @@ void Drafter::join() {
       moved_.push_back(is_kept ? joined_.add(parent, node.token, chance, source) : Tree::kNoNode);
     }
   }
-  // Sums of the children's chances, of the text's own in front.
+  // Sums the chances of each node's children; those that follow the text come first.
   std::vector<float>& sums = sums_;
   sums.assign(static_cast<size_t>(joined_.size()) + 1, 0.0f);
   for (const Node& node : joined_.nodes())
@@ -116,17 +116,17 @@ void Drafter::join() {
     const float sum = std::max(1.0f, sums[static_cast<size_t>(node.parent) + 1]);
     order_.push_back({i, before * node.chance / sum});
   }
-  // No node is likelier than its parent, so parents stay in front of their children.
+  // No node is likelier than its parent, so sorting keeps parents in front of their children.
   std::sort(order_.begin(), order_.end(), [](const Guess& a, const Guess& b) {
     return a.path_chance != b.path_chance ? a.path_chance > b.path_chance : a.node < b.node;
   });
 }
 
-// How many of the likeliest nodes give all texts of the pass the most tokens for its time.
+// Returns how many of the likeliest nodes give all texts of the pass the most tokens for its time.
 int Drafter::best_size(int most_nodes, Company company) const {
   const int most = std::min(most_nodes, static_cast<int>(order_.size()));
   if (options_.is_fixed) return most;
-  if (costs_.widest_measured() == 0) return 0;  // what decoding takes comes first
+  if (costs_.widest_measured() == 0) return 0;  // the time of plain decoding must be known first
   const int widest = std::min(
       {most + 1, kMostWidening * costs_.widest_measured(), kMostPassRows - company.n_rows});
   double tokens = company.n_tokens + 1.0;
@@ -164,8 +164,8 @@ const Tree& Drafter::propose(std::span<const Token> text, int most_nodes, Compan
   return tree_;
 }
 
-// What happened is compared with all guesses of a source, also those that were not verified: that a
-// source is worthless, or worth something again, costs no pass.
+// Compares what happened with all guesses of a source, even those that were not verified: so it
+// costs no pass to learn that a source is worthless, or worth something again.
 void Drafter::learn_odds(const Tree& guesses, int source, const Verdict& verdict) {
   int at = kRoot;
   for (size_t i = 0; i <= verdict.path.size(); ++i) {

@@ -15,41 +15,43 @@
 
 namespace troika::draft {
 
-// Rows of one verification, the text's last token included: the widths that share the numerics
-// class of decoding.
+// The most rows of one verification, the text's last token included: widths up to this share the
+// numerics class of decoding.
 inline constexpr int kMostWidth = 32;
-// Rows of a pass that several texts share: what their costs are known for.
+// The most rows of a pass that several texts share. Costs are learned up to this width.
 inline constexpr int kMostPassRows = 64;
 
 struct DrafterOptions {
   int most_width = kMostWidth;
-  // Always drafts to the most width, whatever it costs: to measure. Otherwise the width is the one
-  // with the most expected tokens for its time, and 1 where none is better than plain decoding.
+  // If set, drafts always have the most width, whatever it costs: this is for measuring. Otherwise
+  // the width is the one with the most expected tokens for its time, and 1 where no draft is better
+  // than plain decoding.
   bool is_fixed = false;
-  int n_vocab = INT_MAX;  // guesses beyond it are dropped
-  int coverage = 0;       // percent of a prompt's positions whose logits `calibrate` is to get (D2)
-  // What passes of so many rows took before; none: every drafter finds out by itself.
+  int n_vocab = INT_MAX;  // guesses of larger tokens are dropped
+  int coverage = 0;  // the percentage of a prompt's positions whose logits `calibrate` gets (D2)
+  // What passes took before, by their rows; empty: every drafter finds out by itself.
   std::vector<std::pair<int, double>> costs_ms = {};
-  // Guesses that they forbid are dropped; null: none are known.
+  // Guesses that these rules forbid are dropped; null: no rules are known.
   std::shared_ptr<Rules> rules = nullptr;
-  int most_text = 0;  // tokens for which room is taken at once, so that steps allocate nothing
+  int most_text = 0;  // for so many tokens memory is taken at once, so that steps allocate nothing
 };
 
 struct Statistics {
   struct OfSource {
     std::string name;
-    int64_t n_verified = 0;  // nodes whose guess it was
+    int64_t n_verified = 0;  // counts verified nodes that the source had guessed
     int64_t n_accepted = 0;
   };
-  int64_t n_verifications = 0;  // passes, those without a draft too
+  int64_t n_verifications = 0;  // counts passes, those without a draft too
   int64_t n_with_draft = 0;
-  int64_t n_tokens = 0;  // that they gave, one each of them the model's own
+  // Counts tokens that these passes gave; one token of each pass is the model's own.
+  int64_t n_tokens = 0;
   int64_t n_verified = 0;
   int64_t n_accepted = 0;
-  double draft_ms = 0.0;                    // finding, joining and learning
-  double pass_ms = 0.0;                     // verifying
-  std::vector<int64_t> n_of_draft_nodes{};  // drafts by their size
-  std::vector<int64_t> n_of_accepted{};     // verifications by accepted nodes
+  double draft_ms = 0.0;                    // finding, joining and learning take so long
+  double pass_ms = 0.0;                     // verifying takes so long
+  std::vector<int64_t> n_of_draft_nodes{};  // counts drafts by their size
+  std::vector<int64_t> n_of_accepted{};     // counts verifications by accepted nodes
   std::vector<OfSource> sources{};
 
   double tokens_per_verification() const {
@@ -59,7 +61,7 @@ struct Statistics {
   }
 };
 
-// Other texts in a pass: their rows, and how many tokens they are expected to get from it.
+// The other texts in a pass: their rows, and how many tokens they are expected to get from it.
 struct Company {
   int n_rows = 0;
   double n_tokens = 0.0;
@@ -71,23 +73,26 @@ class Drafter {
   explicit Drafter(std::vector<std::unique_ptr<Source>> sources,
                    const DrafterOptions& options = {});
 
-  // The text from now on; what it shares with the one before at its beginning is kept, if it only
-  // got longer.
+  // Says which text is drafted for from now on. If it continues the text before, what is known of
+  // that is kept; otherwise all is forgotten.
   void begin(std::span<const Token> text);
-  // Percent of a prompt's positions whose logits help, for `calibrate` behind `begin`.
+  // Returns the percentage of a prompt's positions whose logits help, for `calibrate` after
+  // `begin`.
   int coverage() const { return options_.coverage; }
   void calibrate(std::span<const LikelyNext> likely);
-  // A draft of what follows the text, of at most so many nodes; empty where plain decoding is
-  // better for all who share its pass: a row that pays for one text makes the others wait. Valid
-  // until the next call. REQUIRES: the text goes on where it was.
+  // Returns a draft of what follows the text, with at most most_nodes nodes. It is empty where
+  // plain decoding is better for all texts that share its pass, because a row that pays for one
+  // text makes the others wait. Valid until the next call. REQUIRES: the text continues the text
+  // before.
   const Tree& propose(std::span<const Token> text, int most_nodes, Company company = {});
-  // How many tokens the pass with the draft last proposed should give, the model's own token
+  // Returns how many tokens the pass with the last draft should give, the model's own token
   // included.
   double expected_tokens() const { return expected_tokens_; }
   bool uses_predictions() const { return uses_predictions_; }
-  // What became of the tree last proposed.
+  // Is told what became of the last draft.
   void learn(const Verdict& verdict);
-  // What its pass took; `width` counts the text's last token too, and the rows of other texts.
+  // Is told what the draft's pass took; `width` counts the text's last token, too, and the rows of
+  // other texts.
   void measured(int width, double ms);
 
   const Statistics& statistics() const { return statistics_; }
@@ -96,7 +101,7 @@ class Drafter {
 
  private:
   struct Guess {
-    int node;  // of joined_
+    int node;  // an index into joined_
     float path_chance;
   };
   void reserve();
@@ -112,15 +117,15 @@ class Drafter {
   Odds odds_;
   WidthCosts costs_;
   Statistics statistics_;
-  std::vector<Token> seen_;    // what the sources have observed
-  std::vector<Tree> guesses_;  // of each source
+  std::vector<Token> seen_;    // the tokens that the sources have observed
+  std::vector<Tree> guesses_;  // each source's guesses, by its number
   Pruner pruner_;
-  Tree joined_;               // of all of them
-  std::vector<Guess> order_;  // its nodes, the most likely first
-  Tree tree_;                 // the first of them
+  Tree joined_;               // the trees of all sources
+  std::vector<Guess> order_;  // the nodes of joined_, the most likely first
+  Tree tree_;                 // the draft: the first nodes of order_
   double expected_tokens_ = 1.0;
-  std::vector<int> moved_;   // scratch: a node of one tree in another
-  std::vector<float> sums_;  // scratch
+  std::vector<int> moved_;   // maps nodes of one tree to nodes of another
+  std::vector<float> sums_;  // kept between calls for its memory
 };
 
 }  // namespace troika::draft

@@ -5,7 +5,7 @@
 namespace troika::draft {
 namespace {
 
-constexpr size_t kLeadTokens = 8;  // of the prompt
+constexpr size_t kLeadTokens = 8;  // counts tokens of the prompt that are kept
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Drafts from answers to the same task before (D5): what followed the longest suffix of the text in
-// any of them.
+// Drafts from earlier answers to the same task (D5): what followed, in any of them, the longest
+// suffix of the text.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace troika::draft {
 
 class HistorySource : public Source {
  public:
-  // Texts that are added later count from the next `reset` on.
+  // Texts that are added later are used from the next `reset` on.
   explicit HistorySource(std::shared_ptr<const Texts> texts);
 
   const char* name() const override { return "history"; }
@@ -24,14 +24,14 @@ class HistorySource : public Source {
 
   std::shared_ptr<const Texts> texts_;
   size_t n_known_ = 0;
-  SuffixAutomaton automaton_;  // of the texts
+  SuffixAutomaton automaton_;  // holds all texts
   SuffixAutomaton::State state_ = SuffixAutomaton::kStart;
-  int matched_ = 0;  // tokens at the text's end that the state stands for
+  int matched_ = 0;  // how many tokens at the text's end the state stands for
   SuffixGrower grower_;
 };
 
-// What of an answer is kept: its tokens behind the last few of the prompt, so that the beginning
-// can be found too.
+// Returns the part of an answer that is kept: its tokens behind the last few of the prompt, so that
+// its beginning can be found, too.
 std::vector<Token> history_text(std::span<const Token> prompt, std::span<const Token> answer);
 
 }  // namespace troika::draft

@@ -22,8 +22,8 @@ namespace {
 constexpr char kMagic[] = {'T', 'R', 'O', 'I', 'K', 'A', 'H', 'I'};
 constexpr uint32_t kVersion = 1;
 constexpr size_t kHeaderBytes = 32;
-constexpr size_t kRecordBytes = 16;  // without the tokens
-// Records of one token each have the most bytes for their tokens.
+constexpr size_t kRecordBytes = 16;  // the bytes of a record without its tokens
+// A file has the most bytes where each record has one token.
 constexpr size_t kMostBytes =
     kHeaderBytes + kMostHistoryTokens * (kRecordBytes + sizeof(uint32_t)) + (1 << 20);
 
@@ -67,13 +67,15 @@ size_t n_tokens_of(const Texts& texts) {
   return n;
 }
 
-// A regular file, locked until this goes.
+// A regular file, which is locked as long as this object lives.
 class LockedFile {
  public:
-  // With kRead a file that is missing makes one that is not open.
+  // Where the file is missing, kRead leaves this object without an open file, and kAppend makes the
+  // file.
   enum class Purpose { kRead, kAppend };
   LockedFile(const std::string& path, Purpose purpose) : path_(path) {
-    // Who rewrites the history puts another file in this one's place: then that one is locked.
+    // A program that rewrites the history puts another file in this one's place: then that file is
+    // locked instead.
     constexpr int kMostTries = 1000;
     for (int i = 0; i < kMostTries; ++i) {
       if (!try_open(purpose)) return;
@@ -116,7 +118,8 @@ class LockedFile {
     return bytes;
   }
 
-  // What stood behind `offset` is gone. A write that fails leaves the file as it was up to there.
+  // Replaces everything behind `offset`. A write that fails leaves the file as it was up to
+  // `offset`.
   void replace_from(size_t offset, const std::string& bytes) const {
     if (::ftruncate(descriptor_, static_cast<off_t>(offset)) != 0) throw_errno(path_, "be cut");
     for (size_t n = 0; n < bytes.size();) {
@@ -126,7 +129,7 @@ class LockedFile {
       if (put < 0) {
         const int problem = errno;
         if (::ftruncate(descriptor_, static_cast<off_t>(offset)) != 0) {
-          // The next reader drops what is left.
+          // The next reader drops what a failed write has left.
         }
         errno = problem;
         throw_errno(path_, "be written");
@@ -138,7 +141,7 @@ class LockedFile {
  private:
   bool try_open(Purpose purpose) {
     const int flags = purpose == Purpose::kRead ? O_RDONLY : O_RDWR | O_CREAT;
-    // A pipe in the file's place must not make anybody wait.
+    // With O_NONBLOCK, a pipe in the file's place makes nobody wait.
     descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0600);
     if (descriptor_ >= 0) return true;
     if (purpose == Purpose::kRead && errno == ENOENT) return false;
@@ -195,7 +198,7 @@ Texts HistoryFile::parse(std::span<const std::byte> bytes, size_t* n_valid,
   const bool is_whole =
       bytes.size() >= kHeaderBytes &&
       value_at<uint64_t>(bytes, kHeaderBytes - 8) == hash_of(bytes.first(kHeaderBytes - 8));
-  if (!is_whole) {  // nothing can be told of what follows
+  if (!is_whole) {  // nothing can be said of what follows
     drop(0);
     return {};
   }
@@ -238,7 +241,7 @@ Texts HistoryFile::read(std::string* problem) const {
   return parse(file.read_all(), &n_valid, problem);
 }
 
-// The newest texts, so that the next ones can be appended for a while.
+// Keeps the newest texts only, and leaves room so that the next ones can be appended for a while.
 void HistoryFile::rewrite(Texts texts, std::span<const Token> text) const {
   size_t n_tokens = n_tokens_of(texts);
   size_t first = 0;

@@ -20,16 +20,18 @@ namespace troika::draft {
 using cache::Token;
 using Texts = std::vector<std::vector<Token>>;
 
-// The tokens that all texts of a file may have; more than that pushes out the oldest.
+// The most tokens that all texts of a file have together; when there are more, the oldest texts are
+// dropped.
 inline constexpr size_t kMostHistoryTokens = 64 * 1024;
 
 class HistoryFile {
  public:
-  // `tokenizer`: says which tokens mean the same. REQUIRES: n_vocab >= 1.
+  // `tokenizer` is an identity: equal ones mean the same by each token. REQUIRES: n_vocab >= 1.
   HistoryFile(std::string path, uint64_t tokenizer, int n_vocab);
 
-  // The texts, the oldest first; none where there is no file yet. `problem` says what was dropped,
-  // if anything. Throws Error for a file that is no history or one of another tokenizer.
+  // Returns the texts, the oldest first; none where there is no file yet. `problem` says what was
+  // dropped, if anything was. Throws Error for a file that is no history, or one of another
+  // tokenizer.
   Texts read(std::string* problem) const;
   // Adds a text, cut to the most that a history holds, and makes the file and its folder where they
   // are missing. Throws Error.
@@ -37,8 +39,8 @@ class HistoryFile {
 
   const std::string& path() const { return path_; }
 
-  // Reads the texts from the bytes of a file. Throws Error as `read`. `n_valid`: bytes before the
-  // first that makes no sense.
+  // Reads the texts from the bytes of a file. Throws Error as `read` does. `n_valid` gets the
+  // number of bytes before the first that makes no sense.
   Texts parse(std::span<const std::byte> bytes, size_t* n_valid, std::string* problem) const;
 
  private:
@@ -50,7 +52,7 @@ class HistoryFile {
   int n_vocab_;
 };
 
-// Equal where all tokens are.
+// Returns a number that is equal where all tokens are.
 uint64_t identity_of_tokens(const std::vector<std::string>& tokens);
 
 }  // namespace troika::draft

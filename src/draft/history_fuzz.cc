@@ -1,4 +1,5 @@
-// Any bytes as a history are texts of known tokens or a sentence.
+// Reads any bytes as a history: the result must be texts of known tokens, or an error with a
+// sentence.
 #include <cstdint>
 #include <cstdlib>
 

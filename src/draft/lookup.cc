@@ -5,9 +5,9 @@
 namespace troika::draft {
 namespace {
 
-// First guesses, by the length of the beginning that was found; the drafter learns better ones.
+// The first estimates of chances, by how many tokens were found; the drafter learns better ones.
 constexpr float kChances[] = {0.15f, 0.35f, 0.6f};
-constexpr float kNextWordChance = 0.8f;  // of a token behind one that was right
+constexpr float kNextWordChance = 0.8f;  // the chance of a token behind a right one
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Prompt lookup (D6): the last place where the text's last few tokens stood, and what came behind.
+// Prompt lookup (D6): finds the last place where the text's last few tokens stood, and guesses what
+// came behind them there.
 #pragma once
 
 #include <unordered_map>
@@ -15,11 +16,11 @@ class LookupSource : public Source {
   void propose(int most, Tree* tree) override;
 
  private:
-  static constexpr int kMostTokens = 3;  // the longest beginning that is looked for
+  static constexpr int kMostTokens = 3;  // so many tokens at the text's end are looked for at most
   uint64_t key_of(size_t end, int n) const;
 
   std::vector<Token> text_;
-  // Where a beginning stood last, and where it stood before that, as its end.
+  // Where some tokens ended last, and where they ended the time before that.
   struct Ends {
     int last = 0;
     int before = 0;

@@ -5,9 +5,9 @@
 namespace troika::draft {
 namespace {
 
-// The estimate counts as so many guesses.
+// The source's own estimate counts as much as so many guesses.
 constexpr float kPrior = 2.0f;
-// What is forgotten with each guess of a bin: texts change.
+// Each guess of a bin keeps this share of what was counted before, because texts change.
 constexpr float kKept = 0.98f;
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace troika::draft {
 namespace {
 
-// First guesses; the drafter learns better ones.
+// The first estimates of chances; the drafter learns better ones.
 constexpr float kChance = 0.4f;
 constexpr float kOldChance = 0.2f;
 constexpr float kNextChance = 0.75f;
@@ -13,14 +13,14 @@ constexpr size_t kUsualSegments = 64;
 
 }  // namespace
 
-// Eq. (3) over a tree: the longest run of nodes, each the child of the one before, that were not
-// accepted but are what the model predicted behind their parents.
+// Keeps a segment by eq. (3), applied to a tree: the longest chain of nodes that were not accepted,
+// but are what the model predicted behind their parents.
 void ReuseSource::learn(const Verdict& verdict) {
   const Tree& tree = verdict.tree;
   const bool is_full = tree.size() > kEnoughDraft;
   const auto is_old = [&](const Segment& s) { return is_full || s.n_steps >= kMostSteps; };
   segments_.erase(segments_.begin(), std::find_if_not(segments_.begin(), segments_.end(), is_old));
-  std::vector<int>& run = scratch_;  // how long it is up to each node
+  std::vector<int>& run = scratch_;  // the length of the chain up to each node
   run.assign(static_cast<size_t>(tree.size()), 0);
   int last = kRoot, longest = 0;
   for (int node = 0; node < tree.size(); ++node) {
@@ -34,7 +34,7 @@ void ReuseSource::learn(const Verdict& verdict) {
     if (run[index] > longest) longest = run[index], last = node;
   }
   if (longest == 0) return;
-  // Its first tokens, which stand nearest to the root.
+  // A chain that is too long keeps its first tokens, which stand nearest to the root.
   int node = last;
   for (int i = longest; i > kMostSegment; --i) node = tree[node].parent;
   Segment segment;
@@ -57,8 +57,8 @@ void ReuseSource::Segment::drop_first() {
   --n_tokens;
 }
 
-// A segment that the text has begun to follow goes on behind that; whole ones are used up. Those
-// that are new stand behind what is observed now.
+// Cuts the tokens off a segment that the text has followed; a segment that was followed to its end
+// is dropped. New segments are left alone: they stand behind the tokens that are observed now.
 void ReuseSource::observe(std::span<const Token> tokens) {
   for (const Token token : tokens) {
     for (Segment& segment : segments_) {
@@ -70,7 +70,8 @@ void ReuseSource::observe(std::span<const Token> tokens) {
   std::erase_if(segments_, [](const Segment& s) { return s.n_tokens == 0; });
 }
 
-// Segments for which there is no room grow older too, so that the oldest stay in front.
+// Proposes the newest segments first. Segments for which there is no room grow older, too, so that
+// the oldest ones stay in front.
 void ReuseSource::propose(int most, Tree* tree) {
   for (auto at = segments_.rbegin(); at != segments_.rend(); ++at) {
     Segment& segment = *at;

@@ -1,6 +1,6 @@
-// Parts of rejected drafts that come back (D4). The model that rejects a guess still says what
-// would follow the guesses behind it: where it agrees with them, it may well want them one step
-// later, behind a token that was missing, or instead of another.
+// Parts of rejected drafts that come back (D4). When the model rejects a guess, it still says what
+// would follow the guesses behind it. Where it agrees with these, it may want them one step later:
+// behind a token that was missing, or instead of another token.
 #pragma once
 
 #include <array>
@@ -20,21 +20,21 @@ class ReuseSource : public Source {
   void learn(const Verdict& verdict) override;
 
  private:
-  // Segments longer than this are cut; and once the drafts of a step are longer than that in all,
-  // older segments are dropped.
+  // A longer segment is cut. If the draft of a step is longer than kEnoughDraft, older segments are
+  // dropped.
   static constexpr int kMostSegment = 16;
   static constexpr int kEnoughDraft = 16;
-  static constexpr int kMostSteps = 4;  // in which a segment may still come true
+  static constexpr int kMostSteps = 4;  // a segment may come true for so many steps
 
   struct Segment {
     std::array<Token, kMostSegment> tokens;
     int n_tokens = 0;
-    int n_steps = 0;  // since it was kept
+    int n_steps = 0;  // counts steps since it was kept
 
     std::span<const Token> text() const { return {tokens.data(), static_cast<size_t>(n_tokens)}; }
     void drop_first();
   };
-  std::vector<Segment> segments_;  // the newest last
+  std::vector<Segment> segments_;  // the newest one stands last
   std::vector<int> scratch_;
 };
 

@@ -4,8 +4,8 @@
 
 namespace troika::draft {
 
-// Leaves what is no ancestor of the node, and enters the rest of the way to it. Parents have
-// smaller numbers than their children.
+// Walks to a node: leaves nodes that are no ancestors of it, and enters the rest of the way.
+// Parents have smaller numbers than their children.
 void Pruner::go_to(int node, Rules* rules) {
   chain_.clear();
   int at = node;

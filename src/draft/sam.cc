@@ -5,15 +5,15 @@
 namespace troika::draft {
 namespace {
 
-// Different followers of one suffix that are looked at.
+// So many different followers of one suffix are looked at.
 constexpr int kMostFollowers = 12;
-// Suffixes of the text that are followed: the longest, and so many shorter ones.
+// So many suffixes of the text are followed: the longest one, and shorter ones.
 constexpr int kMostSuffixes = 3;
-// Guesses less likely than this cost more than they give, at any width.
+// A less likely guess costs more than it gives, at any width.
 constexpr float kLeastChainChance = 0.01f;
 
-// Returns the share of all continuations of a match that none of the known followers is, for each
-// different follower: long matches hardly ever go on differently.
+// Returns the weight, for each known follower of a match, of followers that are not known: long
+// matches hardly ever go on in a new way.
 float escape_weight(int matched) { return 1.0f / (1.0f + 0.5f * static_cast<float>(matched)); }
 
 }  // namespace

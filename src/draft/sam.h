@@ -6,20 +6,20 @@
 
 namespace troika::draft {
 
-// Adds to `tree` what followed `state` in the automaton, the likeliest first, where `matched` is
-// the length of the suffix of the text that the state stands for; then what followed its shorter
-// suffixes. Chances are those of a model that escapes to the shorter suffix the more often the
-// shorter the match and the more different tokens followed it.
+// Adds to `tree` what followed `state` in the automaton, the likeliest first, and then what
+// followed its shorter suffixes. `matched` is the length of the text's suffix that the state stands
+// for. A chance is lower the more often a match goes on in a new way: short matches do so more
+// often, and matches that were followed by many different tokens.
 class SuffixGrower {
  public:
   void grow(const SuffixAutomaton& automaton, SuffixAutomaton::State state, int matched, int most,
             Tree* tree);
-  // Trees of so many nodes are grown without allocating.
+  // Takes memory, so that trees of so many nodes grow without allocating.
   void reserve(int most_nodes);
 
  private:
   struct Candidate {
-    float path_chance;  // of all nodes up to this one
+    float path_chance;  // the chance that all nodes up to this one are right
     float chance;
     int parent;
     Token token;
@@ -27,7 +27,7 @@ class SuffixGrower {
     int matched;
     bool operator<(const Candidate& other) const { return path_chance < other.path_chance; }
   };
-  // Returns the chance that none of these follows.
+  // Returns the chance that none of the followers follows.
   float push_followers(const SuffixAutomaton& automaton, SuffixAutomaton::State state, int matched,
                        int parent, float path_chance, float share);
 

@@ -5,13 +5,13 @@
 namespace troika::draft {
 namespace {
 
-// Edges of a state that are searched one by one.
+// The edges of a state are searched one by one as long as there are no more than this.
 constexpr int kFewEdges = 6;
-// Suffixes whose occurrences are counted for each token: it keeps the time for a token bounded in
-// texts such as "aaaa...".
+// Counts are kept for so many suffixes of each new token: this bounds the time for a token in texts
+// such as "aaaa...".
 constexpr int kMostCounted = 32;
 constexpr size_t kFirstPlaces = 64;
-// Edges of the state with the most, in texts as people write them.
+// The number of edges of the largest state, in texts as people write them.
 constexpr size_t kUsualEdges = 4096;
 
 }  // namespace
@@ -24,7 +24,8 @@ void SuffixAutomaton::clear() {
   last_ = add_state(0, kNoState, 0);
 }
 
-// A text of n tokens has less than 2 n states and 3 n edges, of which some are hashed.
+// Takes memory. A text of n tokens has fewer than 2 n states and 3 n edges, some of which are
+// hashed.
 void SuffixAutomaton::reserve(int n_tokens) {
   const auto n = static_cast<size_t>(n_tokens);
   states_.reserve(2 * n + 2);
@@ -98,18 +99,18 @@ void SuffixAutomaton::add_edge(State state, Token token, State target) {
   edges_.push_back({token, target, data.first_edge});
   data.first_edge = edge;
   ++data.n_edges;
-  if (data.n_edges == kFewEdges + 1) {  // from now on all of them are hashed
+  if (data.n_edges == kFewEdges + 1) {  // from now on all edges of the state are hashed
     for (int i = edge; i >= 0; i = edges_[static_cast<size_t>(i)].next) hash(state, i);
   } else if (data.n_edges > kFewEdges) {
     hash(state, edge);
   }
 }
 
-// Splits those substrings off `state` that are reached from `from` with `token`, and from the
-// suffixes of `from`: they end at more places from now on.
+// Splits off `state` those substrings that `token` reaches from `from` and from its suffixes: from
+// now on they end at more places.
 SuffixAutomaton::State SuffixAutomaton::clone(State state, State from, Token token) {
   const State twin = add_state(length(from) + 1, link(state), count(state));
-  // Oldest first, so that the order of the copies is that of the edges.
+  // Edges are copied from the oldest on, so that the copies have the order of the edges.
   std::vector<int>& edges = scratch_;
   edges.clear();
   for (int i = at(state).first_edge; i >= 0; i = edges_[static_cast<size_t>(i)].next) {
@@ -131,7 +132,7 @@ SuffixAutomaton::State SuffixAutomaton::clone(State state, State from, Token tok
 void SuffixAutomaton::append(Token token) {
   const State before = last_;
   const State known = next(before, token);
-  if (known != kNoState) {  // the beginning of a text that resembles another
+  if (known != kNoState) {  // a text that begins like another one
     last_ = length(known) == length(before) + 1 ? known : clone(known, before, token);
   } else {
     last_ = add_state(length(before) + 1, kStart, 0);

@@ -1,6 +1,6 @@
-// All substrings of a text that grows at its end: for any suffix of it, where that occurred before
-// and what followed, in constant time for each token (amortised). Several texts may stand in one
-// automaton, one begun after the other.
+// All substrings of a text that grows at its end. For any suffix of the text it says where that
+// occurred before and what followed, in constant time for each token (amortised). Several texts may
+// stand in one automaton, one after the other.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +20,31 @@ class SuffixAutomaton {
 
   SuffixAutomaton() { clear(); }
   void clear();
-  // Texts of so many tokens in all fit without allocating.
+  // Takes memory, so that texts of so many tokens in all fit without allocating.
   void reserve(int n_tokens);
-  // The present text goes on.
+  // Adds a token to the present text.
   void append(Token token);
-  // The next token begins another text: no substring reaches across.
+  // Lets the next token begin another text: no substring reaches across.
   void begin_text() { last_ = kStart; }
 
-  // The state of the whole present text.
+  // Returns the state of the whole present text.
   State last() const { return last_; }
-  // The longest suffix of the state's substrings that ends at more places than they do. Of `last`:
-  // the longest suffix of the text that occurs elsewhere too. kNoState for kStart.
+  // Returns the state of the longest suffix of the state's substrings that ends at more places than
+  // they do. For `last()` this is the longest suffix of the text that also occurs elsewhere.
+  // Returns kNoState for kStart.
   State link(State state) const { return at(state).link; }
-  // The length of the state's longest substring.
+  // Returns the length of the state's longest substring.
   int length(State state) const { return at(state).length; }
-  // How often its substrings occurred; too small for very short ones with many longer ones.
+  // Returns how often the state's substrings occurred. The count is too small for very short
+  // substrings with many longer ones.
   int count(State state) const { return at(state).count; }
-  // Where a substring of the state goes with one token more, or kNoState.
+  // Returns the state of a substring of this state with one more token, or kNoState.
   State next(State state, Token token) const;
   int n_states() const { return static_cast<int>(states_.size()); }
   size_t bytes() const;
 
-  // Calls body(token, state) for tokens that followed a substring of the state, the one seen first
-  // lately at the front; `most` of them at most.
+  // Calls body(token, state) for tokens that followed a substring of the state, at most `most` of
+  // them. The token that was first seen most recently comes first.
   template <typename Body>
   void for_each_next(State state, int most, Body body) const {
     for (int i = at(state).first_edge; i >= 0 && most > 0; --most) {
@@ -69,7 +71,7 @@ class SuffixAutomaton {
   StateData& at(State state) { return states_[static_cast<size_t>(state)]; }
   State add_state(int length, State link, int count);
   State clone(State state, State from, Token token);
-  int find_edge(State state, Token token) const;  // -1: none
+  int find_edge(State state, Token token) const;  // -1: there is none
   void add_edge(State state, Token token, State target);
   void hash(State state, int edge);
   void rehash(size_t n_places);
@@ -77,15 +79,15 @@ class SuffixAutomaton {
 
   std::vector<StateData> states_;
   std::vector<Edge> edges_;
-  // Edges of states that have many; others are found by walking. A place holds an edge and its
-  // state, or -1.
+  // A place of the hash table for edges of states that have many; edges of other states are found
+  // by walking. A place holds an edge and its state, or -1.
   struct Place {
     int edge = -1;
     State state = kNoState;
   };
   std::vector<Place> places_;
   size_t n_hashed_ = 0;
-  size_t least_places_ = 0;  // a power of two, or none
+  size_t least_places_ = 0;  // a power of two, or 0
   State last_ = kStart;
   std::vector<int> scratch_;
 };

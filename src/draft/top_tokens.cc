@@ -10,8 +10,8 @@ constexpr size_t kBlock = 128;
 constexpr size_t kLanes = 16;
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
-// Without branches, so that the compiler takes several at a time; not-a-number loses every
-// comparison.
+// Returns the largest value of a block. It has no branches, so that the compiler takes several
+// values at a time; not-a-number loses every comparison.
 float largest_of_block(const float* x) {
   float lanes[kLanes];
   for (size_t i = 0; i < kLanes; ++i) lanes[i] = kLowest;
@@ -29,7 +29,7 @@ float largest_of_block(const float* x) {
 
 size_t find_top_tokens(std::span<const float> logits, std::span<TopToken> top) {
   size_t n = 0;
-  float least = kLowest;  // of a full list: only more than that comes in
+  float least = kLowest;  // a full list takes in larger logits only
   if (top.empty()) return 0;
   const auto look_at = [&](size_t i) {
     const float value = logits[i];

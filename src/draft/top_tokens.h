@@ -1,4 +1,4 @@
-// The likeliest few of a row of logits, without sorting it.
+// Finds the few likeliest tokens of a row of logits without sorting the row.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ struct TopToken {
   float logit;
 };
 
-// Fills `top` with the largest logits, falling, of equals the first; returns how many there are:
-// fewer than `top` has room for where the row is shorter. Not-a-number is never chosen. One walk
-// over the row at the speed of its memory.
+// Fills `top` with the largest logits in falling order, of equal ones the first. Returns how many
+// there are: where the row is shorter than `top`, fewer than `top` has room for. Not-a-number is
+// never chosen. It walks over the row once, at the speed of memory.
 size_t find_top_tokens(std::span<const float> logits, std::span<TopToken> top);
 
 }  // namespace troika::draft

@@ -1,5 +1,6 @@
-// Guesses of how a text goes on, as a tree: a node follows its parent, and those without one follow
-// the text. Sources make trees, the drafter joins them, and a verification runs one as a batch.
+// Guesses of how a text goes on, as a tree: a node follows its parent, and a node without one
+// follows the text. Sources make trees, the drafter joins them, and a verification runs a tree as a
+// batch.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ inline constexpr int kRoot = -1;
 struct Node {
   Token token;
   int parent;      // an earlier node; kRoot: it follows the text
-  float chance;    // of being right where its parent is, from 0 to 1
-  int source = 0;  // index of who guessed it
+  float chance;    // the chance of being right where its parent is, from 0 to 1
+  int source = 0;  // the number of the source that guessed it
 };
 
 class Tree {
@@ -28,23 +29,23 @@ class Tree {
   int size() const { return static_cast<int>(nodes_.size()); }
   bool empty() const { return nodes_.empty(); }
   void clear();
-  // So many nodes fit without allocating.
+  // Takes memory, so that so many nodes fit without allocating.
   void reserve(int n_nodes);
 
-  // The child of `parent` with this token: a new one, or the one that is there already, which then
-  // keeps the better chance and its source. REQUIRES: parent is kRoot or a node.
+  // Returns the child of `parent` with this token: a new node, or the one that is there already,
+  // which then keeps the better chance and its source. REQUIRES: parent is kRoot or a node.
   int add(int parent, Token token, float chance, int source = 0);
-  // Tokens one after the other, each with the same chance. Returns the last node.
+  // Adds tokens one after the other, each with the same chance. Returns the last node.
   int add_chain(int parent, std::span<const Token> tokens, float chance, int source = 0);
 
-  // The child with this token, or kNoNode.
+  // Returns the child with this token, or kNoNode.
   static constexpr int kNoNode = -2;
   int child(int parent, Token token) const;
-  // How many nodes there are from the text to this one, itself included.
+  // Returns how many nodes there are from the text to this one, this one included.
   int depth(int node) const;
 
-  // Adds rows for a verification: first `last`, the text's last token, which is not in the cache
-  // yet and stands at `position`, then the nodes: node i is the row i + 1 behind it. All want
+  // Adds rows for a verification. The first is `last`, the text's last token, which is not in the
+  // cache yet and stands at `position`. Node i follows as row i + 1 behind it. All rows want
   // logits.
   void add_rows(Token last, int position, cache::SequenceId sequence, cache::Tag tag,
                 cache::Batch* batch) const;
@@ -55,7 +56,7 @@ class Tree {
     int next_sibling = kNoNode;
   };
   std::vector<Node> nodes_;
-  std::vector<Family> families_;  // of the nodes
+  std::vector<Family> families_;  // one entry for each node
   int first_root_ = kNoNode;
 };
 

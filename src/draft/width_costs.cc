@@ -7,18 +7,21 @@
 namespace troika::draft {
 namespace {
 
-// The share that each new measurement has of what is expected, once there are a few.
+// The weight of a new measurement in what is expected, once there are a few measurements.
 constexpr double kShare = 0.15;
-// A pass that was interrupted must not count for what it took.
+// A measurement changes the expectation by this factor at most, because the pass may have been
+// interrupted.
 constexpr double kMostChange = 1.5;
-// What a wide pass took is doubted more with every pass of another width: it may have been bad
-// luck, and only a new try will tell. After so many, that try says more than what was before.
+// The expected time of a wide pass falls with every pass of another width, because the last
+// measurement may have been bad luck: so the width is tried again at some time. After kForgotten
+// passes of other widths, the new try replaces what was expected before.
 constexpr double kDoubt = 0.9995;
 constexpr double kForgotten = 200.0;
-// What each further token takes, as a share of the first, before anything is known.
+// The time of each further token as a share of the first one's, before anything is known.
 constexpr double kFirstSlope = 0.15;
-// The first pass of a width may have brought in what was cold, or been interrupted: until there is
-// a second one it took no more than other widths let expect, and so much.
+// The first pass of a width may have been slow because memory was cold or because it was
+// interrupted. So until there is a second one, it counts for at most this much more than other
+// widths let expect.
 constexpr double kMostSurprise = 1.05;
 
 }  // namespace
@@ -41,7 +44,7 @@ void WidthCosts::learn(int width, double ms) {
     entry.ms += share * (bounded - entry.ms);
   }
   entry.n_since = 0;
-  // Nothing is concluded about wider ones from what is doubted itself.
+  // A first measurement that was not believed says nothing about wider passes.
   const bool is_doubted = entry.n_measured == 1 && entry.ms < entry.first_ms;
   if (!is_doubted) widest_ = std::max(widest_, width);
   const double least = entries_[1].ms;

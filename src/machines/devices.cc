@@ -12,7 +12,7 @@
 namespace troika::machines {
 namespace {
 
-// What a lane is made from.
+// What a device's lane is made from.
 struct DeviceRequest {
   const kernels::Table& kernels;
   const plan::HostLane& lane;
@@ -30,7 +30,8 @@ lanes::VendorOptions vendor_options(const plan::HostLane& lane) {
           environment("TROIKA_OPENVINO_BLOBS")};
 }
 
-// REQUIRES: the device is a number, as plans are checked for.
+// Returns the options of an OpenCL device. REQUIRES: the device is a number, as plans are checked
+// for.
 lanes::opencl::DeviceOptions opencl_options(const plan::HostLane& lane, bool is_fast = false) {
   return {environment("TROIKA_OPENCL"), std::stoi(lane.device), lane.cores,
           environment("TROIKA_OPENCL_PROGRAMS"), is_fast};
@@ -40,7 +41,7 @@ std::unique_ptr<lanes::Lane> make_opencl(const DeviceRequest& request) {
   const plan::Plan& plan = request.plan;
   const lanes::OpenclPrecision precision = {plan.activations, plan.prefill, plan.kv_type,
                                             request.int8_rules};
-  // With one lane there is nobody to hand over to.
+  // With a single lane nothing is handed over.
   const bool is_fast = plan.handover == plan::HandoverKind::kFast && plan.lanes.size() > 1;
   return std::make_unique<lanes::OpenclLane>(opencl_options(request.lane, is_fast), request.kernels,
                                              precision);
@@ -52,7 +53,7 @@ std::unique_ptr<lanes::Lane> make_vendor(const DeviceRequest& request) {
                                              request.int8_rules);
 }
 
-// A kind of plan/device.h that this program makes lanes of.
+// Makes lanes of one kind of plan/device.h.
 struct Maker {
   std::string_view kind;
   std::unique_ptr<lanes::Lane> (*make)(const DeviceRequest&);

@@ -1,4 +1,4 @@
-// Lanes of devices: which kinds this program can make.
+// Makes lanes of devices, of the kinds that this program knows.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,14 @@
 
 namespace troika::machines {
 
-// Throws Error, with what to do, where this program has no lanes of the kind, or the device is not
-// there. `kernels` must outlive the lane, and the rules live until its executables are built; null:
-// there are none.
+// Makes the lane of a device. Throws Error, with what to do, where this program has no lanes of the
+// kind, or the device is not there. `kernels` must outlive the lane, and the rules must live until
+// executables are built; null: there are no rules.
 std::unique_ptr<lanes::Lane> make_device_lane(const kernels::Table& kernels,
                                               const plan::HostLane& lane, const plan::Plan& plan,
                                               const lanes::Int8Rules* int8_rules);
 
-// Throws the Error that `make_device_lane` would throw, before anything else takes time.
+// Throws the Error that `make_device_lane` would throw, before other work takes time.
 void check_devices(const plan::Plan& plan);
 
 }  // namespace troika::machines

@@ -7,11 +7,11 @@
 
 namespace troika::machines {
 
-// The pipeline that a plan asks for; not on where it asks for none. Heads keep what the plan says
-// of them; where the estimate has fixed scales, the bucket of a head is the one that is nearest to
-// its scales on the calibration text, else all heads have one.
+// Returns the pipeline that a plan asks for; it is off where the plan asks for none. Heads keep the
+// shares of the plan. Where the estimate has fixed scales, the bucket of a head is the one nearest
+// to its scales on the calibration text; else all heads have one bucket.
 schedule::HeadPipeline heads_here(const plan::Plan& plan, const model::Blueprint& blueprint);
-// Whether a policy plans in which order heads run (S7).
+// Says whether a policy plans the order in which heads run (S7).
 bool orders_heads(const plan::Plan& plan);
 
 }  // namespace troika::machines

@@ -18,7 +18,7 @@ std::unique_ptr<lanes::Machine> make_host(const kernels::Table& kernels, const p
   if (channels == nullptr) {
     return std::make_unique<lanes::HostMachine>(kernels, plan, rules, nullptr, make_device);
   }
-  // The file that was checked, whatever takes its name meanwhile.
+  // The open file is the one that was checked, whatever file takes its name meanwhile.
   lanes::DiskOptions disk;
   disk.files = {fmt::format("/proc/self/fd/{}", channels->descriptor())};
   disk.names = {channels->path()};

@@ -1,4 +1,4 @@
-// The machine that a plan runs on: cores of this one, or a virtual phone.
+// Makes the machine that a plan runs on: cores of this one, or a virtual phone.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,13 @@
 
 namespace troika::machines {
 
-// Lanes of cores, and one of the disk where weights of outliers come from a side file. Both
-// `kernels` and `weights` must outlive it.
+// Makes lanes of cores, and one of the disk where weights of outliers come from a side file. Both
+// `kernels` and `weights` must outlive the machine.
 std::unique_ptr<lanes::Machine> make_host(const kernels::Table& kernels, const plan::Plan& plan,
                                           const prepare::LoadedWeights& weights);
 
-// A phone without values takes modelled time only; else cores of this machine compute them.
+// Makes a phone. Without values it takes modelled time only; else cores of this machine compute the
+// values.
 std::unique_ptr<lanes::VirtualPhone> make_phone(const PhoneSetup& setup,
                                                 const kernels::Table& kernels,
                                                 const plan::Plan& plan, bool has_values);

@@ -11,13 +11,13 @@ using lanes::NeuronStage;
 using schedule::FfnPlace;
 using schedule::Task;
 
-// Tasks of one block, each behind those it waits for.
+// The tasks of one block, each behind those it waits for.
 class BlockTasks {
  public:
   BlockTasks(const lanes::NeuronWork& work, int block, plan::Shape shape, int n_before)
       : work_(work), block_(block), shape_(shape), n_before_(n_before) {}
 
-  // Returns its number in the list.
+  // Adds a task and returns its number in the list.
   int add(NeuronStage stage, int lane, int segment, std::vector<int> waits_for) {
     Task task{lane, work_.make(stage, block_, segment, shape_), lanes::stage_name(stage), block_,
               std::move(waits_for)};
@@ -34,7 +34,8 @@ class BlockTasks {
   std::vector<Task> tasks_;
 };
 
-// Clusters of all matrices mix (Figure 6b): what is in memory is computed while the rest is read.
+// Adds tasks in which clusters of all matrices mix (Figure 6b): clusters in memory are computed
+// while the rest are read.
 void add_clusters(BlockTasks* tasks, const NeuronLanes& lanes, int n_segments, bool is_in_two,
                   int predicted, std::vector<int>* ends) {
   std::vector<int> reads;
@@ -53,8 +54,8 @@ void add_clusters(BlockTasks* tasks, const NeuronLanes& lanes, int n_segments, b
   }
 }
 
-// One matrix after the other (Figure 6a): of each, what is in memory is computed while the rest is
-// read. Without overlap the read comes first.
+// Adds one matrix after the other (Figure 6a): what is in memory of a matrix is computed while its
+// rest is read. Without overlap the read comes first.
 void add_matrices(BlockTasks* tasks, const NeuronLanes& lanes, bool overlaps, int predicted,
                   std::vector<int>* ends) {
   constexpr std::array<std::array<NeuronStage, 3>, 3> kMatrices = {
@@ -104,8 +105,8 @@ std::vector<Task> NeuronTasks::in_place(int block, plan::Shape shape, const FfnP
   return tasks.take();
 }
 
-// A prompt needs all of a block: the next one is read while this one computes (P2). Pages of a
-// mapped file come when they are touched, in steps as well.
+// A prompt needs all neurons of a block: those of the next block are read while this one computes
+// (P2). Pages of a mapped file come when they are touched, in steps as well.
 std::vector<Task> NeuronTasks::before(int block, plan::Shape shape, const FfnPlace& place) const {
   const plan::NeuronPlan& plan = work_.plan();
   BlockTasks tasks(work_, block, shape, place.n_tasks);

@@ -1,5 +1,6 @@
-// An FFN by neurons as tasks (P1–P6): which wait for which, and on which lanes. Tasks of a segment
-// that has nothing to do end at once, so that a pass is the same for every token.
+// A feed-forward part that goes by neurons, as tasks (P1–P6): which of them wait for which, and on
+// which lanes they run. Tasks of a segment with nothing to do end at once, so that a pass has the
+// same tasks for every token.
 #pragma once
 
 #include <vector>
@@ -12,13 +13,13 @@ namespace troika::machines {
 
 struct NeuronLanes {
   int cpu = 0;
-  int npu = -1;  // none
+  int npu = -1;  // -1: there is none
   int flash = 1;
 };
 
 class NeuronTasks : public schedule::FfnTasks {
  public:
-  // The work must outlive it, and the tasks.
+  // The work must outlive this object and the tasks.
   NeuronTasks(const lanes::NeuronWork& work, NeuronLanes lanes) : work_(work), lanes_(lanes) {}
 
   std::vector<schedule::Task> in_place(int block, plan::Shape shape,
@@ -31,7 +32,8 @@ class NeuronTasks : public schedule::FfnTasks {
   NeuronLanes lanes_;
 };
 
-// Each lane takes the first task that is ready: what waits for a read holds nothing else up.
+// A policy by which each lane takes the first ready task: what waits for a read holds nothing else
+// up.
 class FirstReady : public schedule::Policy {
  public:
   int choose(const schedule::Situation& situation) override { return situation.ready.front(); }

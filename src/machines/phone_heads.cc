@@ -14,13 +14,15 @@
 namespace troika::machines {
 namespace {
 
-constexpr double kUsualPercent = 20.0;  // shadowAttn 5.2
-// Heads and layers of usual importance: their product is a little below the clamp of eq. (3).
+constexpr double kUsualPercent = 20.0;  // as in shadowAttn 5.2
+// The importance of a usual head and of a usual layer: their product is a little below the clamp of
+// eq. (3).
 constexpr double kUsualImportance = 0.02;
 
 enum Drawn : uint64_t { kScaleOfQueries, kScaleOfKeys, kHeadImportance, kLayerImportance };
 
-// The exponential of a normal number of this deviation, always the same for the same place.
+// Returns the exponential of a normal number with this deviation, always the same for the same
+// place.
 double draw(Drawn what, double spread, size_t index) {
   const double u = 1.0 - random_unit(2 * what, index), v = random_unit(2 * what + 1, index);
   const double normal = std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
@@ -97,7 +99,7 @@ void apply_heads(const prepare::Options& options, const model::Blueprint& bluepr
   setup->heads.heads = draw_heads(setup->model.stack(), blueprint,
                                   options.prompts.attention_share.value_or(kUsualPercent) / 100.0,
                                   options.phone.heads);
-  // The rule stands before all others on attention, and decoding attends on the same lane.
+  // This rule stands before all other rules about attention, and decoding attends on the same lane.
   plan.placements.insert(plan.placements.begin(), {"attention", 0, lane[2]});
 }
 

@@ -1,5 +1,5 @@
-// A model larger than a phone's memory: its FFN by neurons, of which some are in memory and the
-// others on the flash (P). The planner stands in plan_neurons.h.
+// A model larger than a phone's memory: its feed-forward parts go by neurons, of which some are in
+// memory and the others on the flash (P). The planner is in plan_neurons.h.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@
 
 namespace troika::machines {
 
-// Throws UsageError for a model whose blocks have no FFN of gate, up and down of one size, and
-// nothing beside it.
+// Returns the shape of the model's neurons. Throws UsageError for a model unless each block has a
+// feed-forward part of gate, up and down of one size, and nothing beside it.
 lanes::NeuronShape neuron_shape(const model::Blueprint& blueprint, const weights::Store& weights,
                                 double predictor_rank_share);
 
-// The lanes of a plan, and the flash behind them.
+// Returns the lanes of a plan, and the flash behind them.
 NeuronLanes neuron_lanes(const plan::Plan& plan);
 
 class PhoneNeurons {
@@ -30,7 +30,7 @@ class PhoneNeurons {
   const lanes::NeuronWork& work() const { return work_; }
   lanes::NeuronWork& work() { return work_; }
   const schedule::FfnTasks& tasks() const { return tasks_; }
-  // Decides what lanes do next in steps.
+  // Returns the policy that decides what lanes do next in steps.
   schedule::Policy& policy() { return policy_; }
 
  private:

@@ -12,7 +12,7 @@ using schedule::Layout;
 constexpr double kUsPerMs = 1e3;
 constexpr uint64_t kFirstRead = 512 << 10;
 
-// The tasks of a block stand together.
+// Makes a pass of a block's tasks, which stand together in the list.
 schedule::Pass pass_of_block(const schedule::TaskList& list, int block) {
   const auto is_of = [&](const schedule::Task& task) { return task.block == block; };
   const auto begin = std::find_if(list.tasks.begin(), list.tasks.end(), is_of);
@@ -20,7 +20,7 @@ schedule::Pass pass_of_block(const schedule::TaskList& list, int block) {
   return schedule::pass_of({begin, end}, static_cast<int>(begin - list.tasks.begin()));
 }
 
-// Returns what the products of a block read.
+// Returns how many bytes the products of a block read.
 uint64_t block_bytes(const model::Blueprint& blueprint, const weights::Store& weights) {
   uint64_t bytes = 0;
   for (const model::Op& op : blueprint.ops) {
@@ -42,7 +42,7 @@ PhonePrompts::PhonePrompts(const schedule::Graphs& graphs, const model::Blueprin
   if (phone.options().part_rows == 0) return;
   layouts_.emplace(std::vector<schedule::BlockTimes>(static_cast<size_t>(n_blocks_)));
   phone.blocks_in_parts().assign(static_cast<size_t>(n_blocks_), 0);
-  // All but its beginning is read in a row.
+  // Everything but its beginning is read in a row.
   const uint64_t bytes = block_bytes(blueprint, weights);
   const uint64_t n_first = std::min(bytes, kFirstRead);
   reads_ = {{{0, 0, n_first, nullptr}, {0, n_first, bytes - n_first, nullptr}}};
@@ -52,15 +52,15 @@ PhonePrompts::PhonePrompts(const schedule::Graphs& graphs, const model::Blueprin
 
 double PhonePrompts::block_load_us() const { return create_us_ + phone_.flash()->read_us(reads_); }
 
-// What a chunk in the middle of the prompt takes in each block, on a phone of the same kind where
-// nothing else goes on.
+// Returns what a chunk in the middle of the prompt takes in each block, on a phone of the same kind
+// where nothing else goes on.
 std::vector<schedule::BlockTimes> PhonePrompts::profile(int n_tokens, int chunk) const {
   lanes::VirtualPhone twin(phone_.model(), phone_.options(), nullptr);
   twin.blocks_in_parts().assign(phone_.blocks_in_parts().size(), 0);
   schedule::Runner runner(twin);
   const int n_rows = std::min(chunk, n_tokens);
   const auto n_past = static_cast<size_t>((n_tokens - n_rows) / 2);
-  // Time goes by how many positions a row sees, not by which.
+  // The time depends on how many positions a row sees, not on which ones.
   const std::vector<cache::Slot> slots(n_past + static_cast<size_t>(n_rows));
   std::vector<cache::VisibleSlots> visible;
   for (size_t i = 0; i < static_cast<size_t>(n_rows); ++i) {
@@ -130,8 +130,7 @@ void PhonePrompts::begin(const schedule::BlockLoad&) {
   phone_.flash()->submit(*load_task_, run, *this);
 }
 
-// A block in the middle of its computation ends as it began: what was loaded counts from the next
-// block on.
+// A block that is being computed ends as it began: the loaded graphs count from the next block on.
 void PhonePrompts::finished(lanes::Status status) {
   TROIKA_ASSERT(status == lanes::Status::kDone);
   load_end_us_ = phone_.clock().now_us();
@@ -160,7 +159,7 @@ int PhonePrompts::n_switched() const {
 void PhonePrompts::assume(Layout layout) {
   if (!has_layouts()) return;
   TROIKA_ASSERT(!layouts_->loading());
-  // A copy: those in there end before the new ones begin.
+  // This is a copy, because the old times end before the new object begins.
   const std::vector<schedule::BlockTimes> times = layouts_->times();
   layouts_.emplace(times, layout);
   std::fill(phone_.blocks_in_parts().begin(), phone_.blocks_in_parts().end(),

@@ -1,7 +1,7 @@
-// What goes on beside the chunks of a prompt on a virtual phone: graphs of blocks change from those
-// of prompts to those of steps (D1), read by the phone's flash over the bus that all lanes share,
-// and cores that wait calibrate drafts with the prompt's logits (D2). `schedule::LayoutSwitch` says
-// what to load and when; lanes compute a block by whichever graphs it has.
+// What goes on beside the chunks of a prompt on a virtual phone. Graphs of blocks change from those
+// of prompts to those of steps (D1): the phone's flash reads them over the bus that all lanes
+// share. Cores that wait calibrate drafts with the prompt's logits (D2). `schedule::LayoutSwitch`
+// says what to load and when; lanes compute a block by the graphs that it has.
 #pragma once
 
 #include <array>
@@ -20,24 +20,24 @@ namespace troika::machines {
 class PhonePrompts : public schedule::LayoutWatch, private lanes::Completion {
  public:
   struct Counters {
-    int64_t n_loads = 0;  // of graphs of steps
+    int64_t n_loads = 0;  // counts loads of graphs of steps
     int64_t n_loads_back = 0;
-    double load_us = 0.0;  // from begin to end, all together
-    double wait_us = 0.0;  // in which steps stood still for them
+    double load_us = 0.0;  // the time of all loads together, from begin to end
+    double wait_us = 0.0;  // the time in which steps stood still because of loads
   };
 
-  // All of them must outlive this.
+  // All arguments must outlive this object.
   PhonePrompts(const schedule::Graphs& graphs, const model::Blueprint& blueprint,
                const weights::Store& weights, lanes::VirtualPhone& phone);
 
-  // Whether graphs change at all.
+  // Says whether graphs change at all.
   bool has_layouts() const { return layouts_.has_value(); }
-  // REQUIRES: they do.
+  // REQUIRES: has_layouts().
   const schedule::LayoutSwitch& layouts() const { return *layouts_; }
   const Counters& counters() const { return counters_; }
-  int n_switched() const;  // blocks that have the graphs of steps
-  // What loading one block takes where nothing else reads: its weights, and its part of making a
-  // graph. REQUIRES: graphs change.
+  int n_switched() const;  // counts blocks that have the graphs of steps
+  // Returns the time of loading one block where nothing else reads: that of its weights, and its
+  // part of making a graph. REQUIRES: has_layouts().
   double block_load_us() const;
 
   void plan_prompt(int n_tokens, int chunk, bool is_first) override;
@@ -45,14 +45,14 @@ class PhonePrompts : public schedule::LayoutWatch, private lanes::Completion {
   void after_blocks() override { note_block_end(); }
   void set_trace(Trace* trace, int row) override;
 
-  // Takes every block to have these graphs, as before a first prompt or behind an answer: for
+  // Assumes that every block has these graphs, as before a first prompt or after an answer: for
   // experiments. Does nothing where graphs do not change. REQUIRES: no load is in flight.
   void assume(schedule::Layout layout);
-  // Logits of so many positions of a prompt are looked through by the large cores, while they have
-  // no task.
+  // Lets the large cores look through logits of so many positions of a prompt, while they have no
+  // task.
   void calibrate(int n_positions);
-  // Steps begin when all blocks have the graphs of steps, and all logits have been looked through:
-  // what is left of both goes on until then, and nothing else does.
+  // Waits until all blocks have the graphs of steps and all logits have been looked through,
+  // because steps begin only then. Nothing else goes on meanwhile.
   void finish();
 
  private:
@@ -66,11 +66,11 @@ class PhonePrompts : public schedule::LayoutWatch, private lanes::Completion {
   lanes::VirtualPhone& phone_;
   int n_blocks_;
   double create_us_ = 0.0;       // a block's part of making a graph
-  size_t calibrating_lane_ = 0;  // the CPU, where it is a lane
+  size_t calibrating_lane_ = 0;  // the CPU's lane, if it has one
   std::optional<schedule::LayoutSwitch> layouts_;
   Counters counters_;
   std::unique_ptr<lanes::Executable> load_task_;
-  std::array<lanes::ReadRequest, 2> reads_;  // of a load: where it begins, and what follows
+  std::array<lanes::ReadRequest, 2> reads_;  // a load reads its beginning first, and then the rest
   double load_start_us_ = 0.0, load_end_us_ = 0.0;
   lanes::Latch load_latch_;
   // The block that is being computed.

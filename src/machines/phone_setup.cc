@@ -19,22 +19,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Enough for most prompts; who needs more says so.
+// The usual context: it is enough for most prompts, and an option asks for more.
 constexpr int kPhoneContext = 4096;
-constexpr int kChunks[] = {32, 64, 128, 256, 512};  // lengths that are tried (N1)
+constexpr int kChunks[] = {32, 64, 128, 256, 512};  // the chunk lengths that are tried (N1)
 constexpr int kSmallShapes[] = {1, 8};
-constexpr int kSubChunk = 32;     // of a chunk whose blocks have graphs of steps only (D1)
+constexpr int kSubChunk = 32;  // rows of a sub-chunk, where a block has graphs of steps only (D1)
 constexpr int kMostOutputs = 32;  // rows of the widest head
 constexpr int kChunksInFlight = 8;
 
-// Whether the NPU's law was measured on single integer products, rows below each other, so that
-// equivalent shapes can still be faster (N8): rates at the ideal shape and those of whole passes
-// have that in them.
+// Says whether the NPU's law was measured on single integer products with rows below each other, so
+// that equivalent shapes can still be faster (N8). Laws from rates at the ideal shape, or from
+// whole passes, have that gain in them already.
 bool is_law_of_plain_products(const plan::Stack& stack) {
   return stack.npu.is_float < 0.5 && stack.npu.reads_first < 0.5;
 }
 
-// The system of llm.npu up to a step of its ablation: float parts on the CPU, products on the NPU.
+// Makes the plan of the system of llm.npu up to a step of its ablation: float parts run on the CPU,
+// products on the NPU.
 void apply_npu_step(const prepare::Options& options, PhoneSetup* setup) {
   if (!options.phone.npu_step) return;
   const prepare::NpuStep step = *options.phone.npu_step;
@@ -74,7 +75,7 @@ int context_of(const prepare::Options& options, const model::Blueprint& blueprin
   return std::min(blueprint.trained_context, kPhoneContext);
 }
 
-// Those that are not the lane's first.
+// Returns those arrangements that are not the lane's first one.
 std::vector<plan::ProductArrangement> arrangements_of(const std::vector<plan::OpTime>& times,
                                                       const lanes::Machine& machine) {
   std::vector<plan::ProductArrangement> arrangements;
@@ -88,8 +89,9 @@ std::vector<plan::ProductArrangement> arrangements_of(const std::vector<plan::Op
   return arrangements;
 }
 
-// A prompt in chunks of one length, whose last one is padded: the mean over all prompts of up to
-// `longest` tokens. Long chunks use a processor well, short ones waste less of the last.
+// Returns the mean time of a prompt in chunks of one length, the last of them padded, over all
+// prompts of up to `longest` tokens. Long chunks use a processor well; short ones waste less of the
+// last chunk.
 double mean_prompt_us(const solve::ShapeChoice& chunk, int longest) {
   const double n_whole = longest / chunk.shape.n_rows;
   const double rest = longest % chunk.shape.n_rows;
@@ -110,7 +112,7 @@ std::vector<int> checked_shapes(const std::vector<int>& shapes) {
   return shapes;
 }
 
-// The chunk length whose prompts take least time.
+// Returns the chunk length with which prompts take the least time.
 int best_chunk(const solve::PlacementChoice& choice, int context) {
   const solve::ShapeChoice* best = nullptr;
   for (const solve::ShapeChoice& phase : choice.shapes) {
@@ -122,7 +124,7 @@ int best_chunk(const solve::PlacementChoice& choice, int context) {
   return best->shape.n_rows;
 }
 
-// The placements of least time, with the cuts that save any where those are wanted.
+// Returns the placements of least time, with the cuts that save time where cuts are wanted.
 solve::CutChoice solve_phone(const model::Blueprint& blueprint, const weights::Store& weights,
                              const plan::Plan& plan, const solve::TaskTimes& times,
                              const solve::PlaceRequest& request, bool has_cuts) {
@@ -138,7 +140,7 @@ solve::CutChoice solve_phone(const model::Blueprint& blueprint, const weights::S
   return solve::solve_cuts(blueprint, weights, plan, times, with_cuts);
 }
 
-// The shapes of executables: those of steps and outputs, and the chunks that are tried.
+// Sets the shapes of executables: those of steps and outputs, and the chunks that are tried.
 void set_shapes(const prepare::Options& options, plan::Plan* to) {
   plan::Plan& plan = *to;
   plan.step_shapes.assign(std::begin(kSmallShapes), std::end(kSmallShapes));
@@ -162,21 +164,22 @@ void set_shapes(const prepare::Options& options, plan::Plan* to) {
   }
 }
 
-// How much of the weights and of the time each lane may take.
+// Sets how much of the weights and of the time each lane may take.
 void set_limits(const prepare::Options& options, const lanes::VirtualPhone& phone, plan::Plan* to) {
   plan::Plan& plan = *to;
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
     plan.lanes[lane].memory_limit = phone.lanes()[lane]->info().memory_limit_bytes;
   }
   if (prepare::has_neurons(options)) {
-    // Blocks come and go; what stays on the NPU is counted when hot neurons are chosen.
+    // Blocks come and go, so lanes have no limit here; the NPU's own is counted when hot neurons
+    // are chosen.
     for (plan::HostLane& lane : plan.lanes) lane.memory_limit = plan::HostLane::kNoLimit;
   }
   plan::limit_lanes(options.lanes.limits, &plan.lanes);
   plan::cap_lanes(options.lanes.caps, &plan.lanes);
 }
 
-// Which arrangements of products are fastest on the lanes that have several.
+// Chooses the fastest arrangements of products, on lanes that have several.
 void choose_arrangements(const model::Blueprint& blueprint, const weights::Store& weights,
                          lanes::VirtualPhone& phone, PhoneSetup* setup) {
   const plan::Shape chunk = {plan::Phase::kPrompt, setup->plan.chunk()};
@@ -189,7 +192,7 @@ void choose_arrangements(const model::Blueprint& blueprint, const weights::Store
   setup->plan.arrangements = arrangements_of(setup->arrangements, phone);
 }
 
-// Where the lanes run what, and the chunk length whose prompts take least time.
+// Chooses what runs on which lane, and the chunk length with which prompts take the least time.
 void choose(const model::Blueprint& blueprint, const weights::Store& weights,
             const prepare::Options& options, PhoneSetup* setup) {
   plan::Plan& plan = setup->plan;
@@ -214,7 +217,8 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
                        options.lanes.solves_cuts && options.lanes.has_cuts);
   };
   std::vector<solve::ShapeChoice> longer;
-  // Where a chunk brings the blocks with it, it is as long as the prompt allows.
+  // If no chunk length was asked for, the best one is chosen. Neurons want chunks as long as
+  // possible: each chunk brings the blocks with it.
   const bool is_free = options.prompts.chunk == 0 && options.phone.prompt_shapes.empty();
   if (is_free && !prepare::has_neurons(options)) {
     const solve::PlacementChoice first = solve().places;
@@ -226,18 +230,19 @@ void choose(const model::Blueprint& blueprint, const weights::Store& weights,
   }
   solve::CutChoice cuts = solve();
   setup->choice = std::move(cuts.places);
-  // Those that were asked for stand before them.
+  // Cuts that were asked for stand before these.
   plan.cuts.insert(plan.cuts.end(), cuts.cuts.begin(), cuts.cuts.end());
   if (plan.lengths.empty()) plan.lengths = cuts.lengths;
   setup->notes = std::move(cuts.notes);
   setup->length_notes = std::move(cuts.length_notes);
-  // Says to people what the longer chunks would have cost.
+  // Shows people what the longer chunks would have cost.
   setup->choice.shapes.insert(setup->choice.shapes.end(), longer.begin(), longer.end());
   plan.placements = setup->choice.placements;
   choose_arrangements(blueprint, weights, phone, setup);
 }
 
-// Values on a phone are computed with a scale for every 32 activations, found as they run.
+// Refuses fixed scales: values on a phone are computed with a scale for every 32 activations, found
+// as they run.
 void check_strict_npu(const prepare::Options& options) {
   if (!options.lanes.is_strict_npu || !options.phone.has_values) return;
   std::vector<lanes::Processor> processors = options.phone.processors;
@@ -288,8 +293,8 @@ lanes::CostModel read_stack_of(const prepare::Options& options, const std::strin
   return model;
 }
 
-// Graphs of prompts and of steps change block by block (D1): one chunk at a time, and sub-chunks as
-// long as the longest graph of steps.
+// Lets graphs of prompts and of steps change block by block (D1): chunks run one at a time, and
+// sub-chunks are as long as the longest graph of steps.
 void apply_layouts(const prepare::Options& options, PhoneSetup* setup) {
   if (!options.memory.layouts) return;
   plan::Plan& plan = setup->plan;
@@ -303,7 +308,7 @@ void apply_layouts(const prepare::Options& options, PhoneSetup* setup) {
   setup->options.part_rows = part_rows;
 }
 
-// Lanes rest as the plan says (H14).
+// Lets lanes rest as the plan says (H14).
 void apply_caps(PhoneSetup* setup) {
   for (const plan::HostLane& lane : setup->plan.lanes) {
     setup->options.busy_shares.push_back(lane.busy_share());
@@ -312,8 +317,9 @@ void apply_caps(PhoneSetup* setup) {
 
 }  // namespace
 
-// Systems without the NPU are on the CPU alone; where a plan says nothing else, NPU and CPU share
-// an FFN by neurons, and all of the rest is the NPU's but what is small.
+// Chooses lanes for a plan by neurons. Systems without the NPU have the CPU alone. Otherwise,
+// unless the plan says more, CPU and NPU share feed-forward parts, and the NPU has all of the rest
+// except what is small.
 void apply_neurons(const prepare::Options& options, PhoneSetup* setup) {
   if (!prepare::has_neurons(options)) return;
   if (!options.phone.processors.empty()) return;
@@ -330,7 +336,7 @@ void use_flash(PhoneSetup* setup) {
   }
 }
 
-// The planner (P8): what is in memory, how neurons are read, and how many are hot.
+// Plans what is in memory, how neurons are read, and how many are hot (P8).
 void plan_neurons(const prepare::Options& options, const model::Blueprint& blueprint,
                   const weights::Store& weights, PhoneSetup* setup) {
   if (!prepare::has_neurons(options)) return;
@@ -348,7 +354,7 @@ void plan_neurons(const prepare::Options& options, const model::Blueprint& bluep
 
 namespace {
 
-// The phone and its software.
+// Reads the phone and its software.
 std::unique_ptr<PhoneSetup> phone_of(const prepare::Options& options) {
   lanes::PhoneOptions phone_options;
   if (!options.phone.processors.empty()) phone_options.lanes = options.phone.processors;
@@ -368,7 +374,7 @@ std::unique_ptr<PhoneSetup> phone_of(const prepare::Options& options) {
   return setup;
 }
 
-// As a plan says that somebody made before.
+// Takes a plan that was made before.
 void take_given_plan(const prepare::Options& options, const gguf::File& file,
                      const model::Blueprint& blueprint, const weights::Store& weights,
                      PhoneSetup* setup) {

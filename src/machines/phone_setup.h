@@ -20,35 +20,37 @@ struct PhoneSetup {
       : model(std::move(cost_model)), options(phone_options) {}
 
   lanes::CostModel model;
-  std::optional<lanes::CostModel> prompt_model;  // of another software that runs prompts
+  std::optional<lanes::CostModel> prompt_model;  // models other software that runs prompts
   lanes::PhoneOptions options;
   plan::Plan plan;
-  // How the plan was chosen; no phases where it came from a file.
+  // How the plan was chosen; without phases where it came from a file.
   solve::PlacementChoice choice;
-  std::vector<solve::CutNote> notes;             // of all that could be cut, where cuts were sought
-  std::vector<solve::LengthFound> length_notes;  // likewise
-  std::vector<plan::Placement> rules;  // that were to hold, as far as the lanes' memory goes
+  std::vector<solve::CutNote> notes;  // about all that could be cut, where cuts were sought
+  std::vector<solve::LengthFound> length_notes;  // about lengths, where cuts were sought
+  // The rules that were to hold, as far as the lanes' memory allows.
+  std::vector<plan::Placement> rules;
   std::vector<plan::OpTime>
-      arrangements;   // of the products of a chunk, on lanes that have a choice
-  int n_threads = 1;  // of this machine, for the values
+      arrangements;   // for the products of a chunk, on lanes that have a choice
+  int n_threads = 1;  // counts threads of this machine, which compute values
   schedule::ShadowOptions shadow;
   schedule::HeadPipeline heads;
-  bool makes_graphs_per_prompt = false;       // then a prompt waits for them
-  std::optional<lanes::NeuronShape> neurons;  // of a plan by neurons
-  NeuronChoiceMade neuron_choice;             // how it was chosen; empty where it came from a file
+  bool makes_graphs_per_prompt = false;       // if set, a prompt waits for its graphs
+  std::optional<lanes::NeuronShape> neurons;  // set where the plan goes by neurons
+  // How neurons were planned; empty where the plan came from a file.
+  NeuronChoiceMade neuron_choice;
 
-  // Whether a policy plans in which order heads run (S7).
+  // Says whether a policy plans the order in which heads run (S7).
   bool orders_heads() const {
     return heads.is_on() && heads.step == schedule::HeadStep::kOrdered &&
            plan.order != plan::Order::kLockStep;
   }
 
-  // "8gen3 with llm.npu": what plans are made for.
+  // Returns the name of what plans are made for, such as "8gen3 with llm.npu".
   std::string name() const;
 };
 
-// Throw Error for files that are no phone or stack, UsageError for options that do not fit.
-// REQUIRES: prepare::check_options allows the options.
+// Reads the cost model. Throws Error for files that are no phone or stack, UsageError for options
+// that do not fit. REQUIRES: prepare::check_options allows the options.
 lanes::CostModel read_cost_model(const prepare::Options& options);
 std::unique_ptr<PhoneSetup> make_phone_setup(const prepare::Options& options,
                                              const gguf::File& file,

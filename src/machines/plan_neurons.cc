@@ -15,9 +15,9 @@ constexpr double kBytesPerGb = 1e9;
 constexpr int kTrialBlocks = 2;
 constexpr int kTokensBefore = 3, kTrialTokens = 6;
 constexpr int kMostCandidates = 6;
-constexpr int kTrialContext = 256;  // positions that attention sees meanwhile
+constexpr int kTrialContext = 256;  // counts positions that attention sees in a trial
 
-// Returns what a step takes in each block, the first ones standing for all.
+// Returns the time of a step in each block; the first blocks stand for all.
 double block_us(const lanes::CostModel& model, const lanes::PhoneOptions& options,
                 const lanes::NeuronShape& shape, const model::Blueprint& blueprint,
                 const weights::Store& weights, const plan::Plan& plan, int n_sequences) {
@@ -71,7 +71,7 @@ int streamed_neurons(const lanes::CostModel& model, const lanes::NeuronShape& sh
 
 namespace {
 
-// What a system computes while it reads.
+// Returns what a system computes while it reads.
 plan::NeuronPipeline pipeline_of(plan::NeuronSystem system) {
   using plan::NeuronPipeline;
   using plan::NeuronSystem;
@@ -91,7 +91,7 @@ plan::NeuronPipeline pipeline_of(plan::NeuronSystem system) {
   return NeuronPipeline::kCluster;
 }
 
-// One request for a bundle or two, as the flash has it (K30).
+// Chooses whether a bundle is one request or two, by what is faster on the flash (K30).
 void choose_reads(const lanes::NeuronShape& shape, const lanes::CostModel& model,
                   std::optional<bool> reads_twice, plan::NeuronPlan* plan, NeuronChoiceMade* made) {
   plan::NeuronPlan whole = *plan;
@@ -158,7 +158,7 @@ void choose_hot(const lanes::CostModel& model, const lanes::PhoneOptions& phone,
   const int segment = neurons.segment;
   const double in_memory = static_cast<double>(neurons.cache_bytes) /
                            static_cast<double>(shape.neuron_bytes()) / shape.n_groups();
-  // What the NPU may hold beside attention (N9).
+  // The bytes that the NPU may hold beside attention (N9).
   const double ffn_bytes = static_cast<double>(shape.cacheable_bytes() + shape.scale_bytes());
   const double room = std::max(0.0, model.phone().npu.memory_limit_gb * kBytesPerGb -
                                         (static_cast<double>(shape.model_bytes) - ffn_bytes));

@@ -1,6 +1,6 @@
-// How well int8 finds what a model's queries attend to on a text: recall of the best float
-// positions by where scales come from (S1, S4), what fixed scales clip, and how far scales of this
-// text are from those of the calibration text.
+// Measures how well int8 finds the positions that a model's queries attend to on a text: recall of
+// the best float positions by where scales come from (S1, S4), what fixed scales clip, and how far
+// scales of this text are from those of the calibration text.
 #pragma once
 
 #include <array>
@@ -16,19 +16,19 @@ namespace troika::measure {
 
 struct QualityOfWay {
   std::string name;
-  attention::EstimateRecall sums;  // over all heads
+  attention::EstimateRecall sums;  // sums over all heads
 };
 
-// What the scales of tiles are over those that the plan has for their heads: the lowest and the
-// highest tenth of them lie beyond the first and the last of these.
+// The scales of tiles divided by those that the plan has for their heads. The lowest tenth of these
+// ratios lies below the first number, the highest tenth above the last.
 struct ScaleSpread {
   double low = 1.0, middle = 1.0, high = 1.0;
 };
 
 class EstimateQuality : public lanes::InputObserver {
  public:
-  // Looks at tiles from the plan's first sparse position on, each tile_step-th of them. Without
-  // scales in the plan there are no buckets among the ways.
+  // Looks at every tile_step-th tile from the plan's first sparse position on. If the plan has no
+  // scales, no way takes scales from buckets.
   EstimateQuality(const kernels::Table& table, const plan::PromptAttention& attention, int n_heads,
                   size_t tile_step);
 

@@ -15,13 +15,13 @@
 namespace troika::measure {
 namespace {
 
-// Sums over windows, and what became of them in characters.
+// Adds up losses over windows, and the characters of the windows' tokens.
 class Sums {
  public:
   explicit Sums(const text::Tokenizer& tokenizer, std::vector<double>* losses = nullptr)
       : tokenizer_(tokenizer), losses_(losses) {}
 
-  // All tokens behind the first n_given are predicted.
+  // Adds a window, in which all tokens behind the first n_given are predicted.
   void add_window(engine::Session& session, std::span<const cache::Token> tokens,
                   size_t n_given = 1) {
     if (tokens.size() <= n_given) return;
@@ -49,13 +49,13 @@ class Sums {
 
  private:
   const text::Tokenizer& tokenizer_;
-  std::vector<double>* losses_;  // of each token; or null
+  std::vector<double>* losses_;  // gets the loss of each token; may be null
   double nll_ = 0.0;
   size_t n_tokens_ = 0;
   size_t n_chars_ = 0;
 };
 
-// Windows begin with BOS where the model has such a token.
+// Says whether windows begin with BOS: they do where the model has such a token.
 bool begins_with_bos(const text::Tokenizer& tokenizer) {
   return tokenizer.vocabulary().add_bos && tokenizer.bos() != text::kNoToken;
 }
@@ -71,7 +71,7 @@ std::string first_line(const std::string& trimmed) { return trimmed.substr(0, tr
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-// Whether an ASCII character is punctuation: other characters belong to words.
+// Says whether a character is ASCII punctuation. All others belong to words.
 bool is_punctuation(char c) {
   return c > ' ' && c < '\x7f' && std::isalnum(static_cast<unsigned char>(c)) == 0;
 }
@@ -85,28 +85,28 @@ std::string first_word(const std::string& text) {
   return word;
 }
 
-// Whether more text would change nothing about its first word.
+// Says whether more text would change nothing about the first word.
 bool has_whole_word(const std::string& text) {
   const auto begin = std::find_if_not(text.begin(), text.end(), is_space);
   return std::find_if(begin, text.end(), is_space) != text.end();
 }
 
-// What of an answer is judged.
+// Returns the part of an answer that is judged.
 std::string judged(const std::string& text, const TaskOptions& how) {
   if (how.first_word_only) return first_word(text);
   if (how.first_line_only) return trimmed(first_line(trimmed(text)));
   return trimmed(text);
 }
 
-// Whether the greedy answer to the task is the expected one.
+// Says whether the greedy answer to the task is the expected one.
 bool answers(engine::Session& session, std::span<const cache::Token> prompt, const Task& task,
              const TaskOptions& how) {
   engine::SamplerOptions sampling;
   sampling.temperature = 0.0f;
   engine::Sampler greedy(sampling);
   engine::GenerateOptions options;
-  // A right answer needs no more tokens than it has bytes; some white space may stand around it,
-  // and the context ends what is longer.
+  // A right answer needs no more tokens than it has bytes, and a few more for white space around
+  // it. The context ends an answer that is longer.
   constexpr size_t kMoreTokens = 8;
   options.most_tokens =
       static_cast<int>(std::min<size_t>(task.answer.size() + kMoreTokens, INT32_MAX));
@@ -202,7 +202,8 @@ Perplexity perplexity_of_second_halves(engine::Session& session, const std::stri
   }
   Sums sums(tokenizer);
   for (size_t begin = 0; begin + context <= tokens.size(); begin += context) {
-    // The beginning stands in the place of the window's first token there, not before it.
+    // BOS takes the place of the window's first token, as in llama-perplexity; it does not stand
+    // before it.
     if (begins_with_bos(tokenizer)) tokens[begin] = tokenizer.bos();
     sums.add_window(session, std::span(tokens).subspan(begin, context), context / 2 + 1);
     if (progress) progress(begin + context, tokens.size());

@@ -12,39 +12,40 @@
 namespace troika::measure {
 
 struct Perplexity {
-  size_t n_tokens = 0;  // predicted ones
+  size_t n_tokens = 0;  // counts predicted tokens
   double nll = 0.0;     // their mean negative log likelihood, in nats
   double perplexity = 0.0;
   double bits_per_char = 0.0;
 };
 
-// What the model said at one position of a text, and what the token that stands behind it cost.
+// What the model said at one position of a text, and what the token behind that position cost.
 struct Prediction {
   std::span<const float> logits;
-  double log_sum = 0.0;  // the logarithm of the sum of their exponentials
-  double nll = 0.0;      // of the token that follows
+  double log_sum = 0.0;  // the logarithm of the sum of the logits' exponentials
+  double nll = 0.0;      // the negative log likelihood of the token that follows
 };
 using PredictionSink = std::function<void(const Prediction& prediction)>;
 
-// A text in windows of so many tokens, BOS in front of each where the model has one.
+// Cuts a text into windows of so many tokens, each with BOS in front where the model has one.
 std::vector<std::vector<cache::Token>> windows_of_text(const text::Tokenizer& tokenizer,
                                                        const std::string& text, size_t n_tokens);
 
-// Begins afresh and hands over what is predicted behind the first n_given tokens.
+// Begins a new history, and hands over what is predicted behind the first n_given tokens.
 void predict(engine::Session& session, std::span<const cache::Token> tokens, size_t n_given,
              const PredictionSink& sink);
 
-// Each document is BOS (where the model has one) and as many of its tokens as the context holds.
+// Measures perplexity over documents. Each one is BOS (where the model has it) and as many of its
+// tokens as the context holds.
 Perplexity perplexity_of_documents(engine::Session& session,
                                    const std::vector<std::string>& documents,
                                    const ProgressFunction& progress);
-// One long text in windows of the context, each begun afresh. `losses`, if not null, gets the
-// negative log likelihood of each predicted token, in their order.
+// Measures perplexity over one long text in windows of the context, each with a new history.
+// `losses`, if not null, gets the negative log likelihood of each predicted token, in order.
 Perplexity perplexity_of_text(engine::Session& session, const std::string& text,
                               const ProgressFunction& progress,
                               std::vector<double>* losses = nullptr);
-// Counts the second half of whole windows, so that the figure is that of llama.cpp's
-// llama-perplexity.
+// Measures perplexity as llama.cpp's llama-perplexity does: it counts the second half of whole
+// windows.
 Perplexity perplexity_of_second_halves(engine::Session& session, const std::string& text,
                                        const ProgressFunction& progress);
 
@@ -61,14 +62,16 @@ struct TaskScore {
 };
 
 struct TaskOptions {
-  bool use_chat = false;         // each prompt is a user's message in the chat template
-  bool first_line_only = false;  // for models that give no end token: only the first line counts
-  bool first_word_only = false;  // for the last word of a text: it counts without its punctuation
+  bool use_chat = false;  // each prompt is a user's message in the chat template
+  // For models without an end token: only the first line of the answer counts.
+  bool first_line_only = false;
+  // For the last word of a text: only the first word of the answer counts, without its punctuation.
+  bool first_word_only = false;
 };
 
-// Greedy answers up to the model's end token; right where the text without white space around it
-// is the expected one. An answer may have several lines, unless less of it is judged. The first
-// score is that of all kinds together, the others follow by name.
+// Answers tasks greedily, up to the model's end token. An answer is right where its text, without
+// white space around it, is the expected one. It may have several lines, unless less of it is
+// judged. The first score is that of all kinds together; the scores of kinds follow, by name.
 std::vector<TaskScore> score_tasks(engine::Session& session, const std::vector<Task>& tasks,
                                    const TaskOptions& how, const ProgressFunction& progress);
 

@@ -48,10 +48,10 @@ void add_score(const DraftScore& from, DraftScore* to) {
   add_statistics(from.statistics, &to->statistics);
 }
 
-// One setting while the tasks of a kind pass by.
+// One setting and its drafter, while the tasks of a kind pass by.
 struct Runner {
   DraftScore score;
-  std::shared_ptr<draft::Texts> history;  // of the answers so far, where it is asked for
+  std::shared_ptr<draft::Texts> history;  // the answers so far, where the setting uses them
   std::unique_ptr<draft::Drafter> drafter;
 };
 
@@ -63,7 +63,7 @@ std::vector<cache::Token> answer(engine::Session& session, std::span<const cache
   engine::GenerateOptions options;
   options.most_tokens = how.most_tokens;
   options.drafter = runner->drafter.get();
-  session.truncate(0);  // nothing of the prompt is known from the setting before
+  session.truncate(0);  // so nothing of the prompt is known from the setting before
   const engine::Generated g = engine::generate(session, prompt, sampler, options, {});
   DraftScore& score = runner->score;
   ++score.n_tasks;

@@ -11,7 +11,7 @@ namespace troika::measure {
 
 class ForcedText : public engine::LogitMask {
  public:
-  // The text behind `n_prompt` tokens is to be `tokens`; behind these the model is free again.
+  // Forces the text behind `n_prompt` tokens to be `tokens`; behind these the model is free again.
   ForcedText(size_t n_prompt, std::vector<cache::Token> tokens)
       : n_prompt_(n_prompt), tokens_(std::move(tokens)) {}
 

@@ -1,4 +1,4 @@
-// How large each input of a model's products is over a text.
+// Measures how large each input of a model's products is over a text.
 #pragma once
 
 #include <map>
@@ -7,8 +7,8 @@
 
 namespace troika::measure {
 
-// Mean magnitudes of the columns of each product, by the name of its matrix, over the first tokens
-// of a text, in float. Throws Error for a model that cannot be run.
+// Returns the mean magnitudes of each product's columns, by the name of its matrix, over the first
+// tokens of a text, in float. Throws Error for a model that cannot be run.
 std::map<std::string, std::vector<double>> measure_input_use(const std::string& model,
                                                              const std::string& text,
                                                              size_t most_tokens);

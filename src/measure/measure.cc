@@ -16,8 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Memory that others use too changes its rate within a second, so that a fraction of it needs a
-// reading beside every few steps.
+// A reading of memory's rate stands beside every so many steps: where other programs use memory,
+// too, its rate changes within a second.
 constexpr int kStepsBetweenReadings = 8;
 
 Rate summarise(int n_tokens, const std::vector<double>& rates) {
@@ -25,7 +25,7 @@ Rate summarise(int n_tokens, const std::vector<double>& rates) {
           *std::max_element(rates.begin(), rates.end())};
 }
 
-// Seeded tokens; which ones makes no difference to the time.
+// Returns seeded tokens; which ones they are makes no difference to the time.
 std::vector<cache::Token> random_tokens(int n, int n_vocab) {
   std::vector<cache::Token> tokens(static_cast<size_t>(n));
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -43,7 +43,7 @@ double peak_of(const Peaks& peaks, const engine::Engine& engine, int n_tokens) {
   switch (prefill) {
     case plan::Prefill::kInt8:
       return peaks.int8_tops;
-    case plan::Prefill::kBf16:  // in float where the processor has no bfloat16
+    case plan::Prefill::kBf16:  // computed in float where the processor has no bfloat16
       return peaks.bf16_tflops > 0 ? peaks.bf16_tflops : peaks.f32_tflops;
     case plan::Prefill::kF32:
       return peaks.f32_tflops;
@@ -97,9 +97,9 @@ DecodeRun decode_run(engine::Session& session, int n_context, int n_tokens, Read
 
 namespace {
 
-// Fills in what concerns decoding, and the memory at its peak, which the probe's is no part of.
-// Returns what the probe read; 0 where there was none, because reading would drive a model that
-// lives in the last cache out of it.
+// Fills in what concerns decoding, and the peak of memory, in which the probe's buffer does not
+// count. Returns the probe's rate of reading. Returns 0 for a model that lives in the last cache:
+// there is no probe then, because its reads would drive the model out of the cache.
 double measure_decode(engine::Session& session, const MeasureOptions& options, Measurement* m) {
   const int context = std::max(options.decode_context, 1);
   std::vector<double> rates = {decode_run(session, context, options.decode_tokens).tokens_per_s};
@@ -137,7 +137,7 @@ void check_context(const engine::Session& session, const MeasureOptions& options
 
 namespace {
 
-// What the prompts' rates are of the peak that this processor can reach.
+// Divides the prompts' rates by the peak that this processor can reach.
 void compare_with_peaks(const engine::Engine& engine, Measurement* m) {
   for (Rate& rate : m->prefill) {
     const double peak = peak_of(m->peaks, engine, rate.n_tokens);
@@ -159,7 +159,7 @@ Measurement measure(engine::Session& session, const MeasureOptions& options,
   const auto step = [&] {
     if (progress) progress(++n_done, n_parts);
   };
-  // The first pass brings the file into memory and wakes the cores; it is not counted.
+  // The first pass reads the file into memory and wakes the cores, so it is not counted.
   const double first_pass = prefill_seconds(session, 8);
   const double second_pass = prefill_seconds(session, 8);
   m.is_cold = first_pass > 3 * second_pass + 0.05;

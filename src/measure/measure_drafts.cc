@@ -62,7 +62,7 @@ std::vector<double> step_ms(engine::Session& session, const std::vector<int>& wi
     const Clock::time_point start = Clock::now();
     session.run_batch(batch, {}, [] { return std::vector<int>(); });
     const double taken = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-    if (i >= widths.size()) ms[which].push_back(taken);  // the first round warms up
+    if (i >= widths.size()) ms[which].push_back(taken);  // the first round only warms up
   }
   std::vector<double> medians;
   medians.reserve(ms.size());
@@ -104,7 +104,7 @@ Replay replay(engine::Session& session, std::span<const cache::Token> prompt,
   std::vector<double> plain, drafted, ratios;
   for (int pair = 0; pair < n_pairs; ++pair) {
     if (progress) progress(static_cast<size_t>(pair), static_cast<size_t>(n_pairs));
-    // Who comes first changes, so that neither always finds the machine warmer.
+    // The order changes from pair to pair, so that neither always finds the machine warmer.
     drafter.clear_statistics();
     double with_ms = 0.0;
     if (pair % 2 == 1) with_ms = ms_of_answer(session, prompt, answer, &drafter);

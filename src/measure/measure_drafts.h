@@ -1,4 +1,5 @@
-// What drafts cost and give: passes by width, and an answer replayed with and without them.
+// Measures what drafts cost and give: passes by width, and an answer that is replayed with and
+// without drafts.
 #pragma once
 
 #include <vector>
@@ -10,11 +11,12 @@
 namespace troika::measure {
 
 struct WidthTime {
-  int width;           // rows of a pass in the phase of steps, all with logits
-  double ms;           // median
-  double ratio;        // to one row
-  double read_ms;      // its bytes at the machine's read rate
-  double multiply_ms;  // its operations at the machine's peak of int8; 0 where that is not known
+  int width;       // counts rows of a pass in the phase of steps, all with logits
+  double ms;       // the median time
+  double ratio;    // the time divided by that of one row
+  double read_ms;  // the time of its bytes at the machine's read rate
+  // The time of its operations at the machine's peak of int8; 0 where the peak is not known.
+  double multiply_ms;
 };
 
 struct WidthTimes {
@@ -22,28 +24,29 @@ struct WidthTimes {
   Peaks peaks;
 };
 
-// What a step of each width takes in ms: chains behind `depth` tokens, each width in turn,
-// `repetitions` times, the median. Throws UsageError for widths that a step cannot have.
+// Returns the median time of a step of each width, in ms. Steps verify chains behind `depth`
+// tokens; widths take turns, `repetitions` times. Throws UsageError for widths that a step cannot
+// have.
 std::vector<double> step_ms(engine::Session& session, const std::vector<int>& widths, int depth,
                             int repetitions, const ProgressFunction& progress = {});
 
-// The same, and then what the machine allows.
+// Measures what step_ms measures, and then what the machine allows.
 WidthTimes measure_widths(engine::Session& session, const std::vector<int>& widths, int depth,
                           int repetitions, const ProgressFunction& progress = {});
 
 struct Replay {
   int n_prompt = 0;
   int n_tokens = 0;
-  double plain_ms = 0.0;    // for each token, median
-  double drafted_ms = 0.0;  // with drafts
-  double ratio = 0.0;       // of the speeds, median of the pairs
+  double plain_ms = 0.0;    // the median time of a token
+  double drafted_ms = 0.0;  // the same with drafts
+  double ratio = 0.0;       // the ratio of the speeds: the median over the pairs
   double lowest = 0.0;
   double highest = 0.0;
 };
 
-// Generates `answer` behind `prompt` (teacher forcing), plain and with drafts in alternation. The
-// same drafter serves all pairs, but begins each answer knowing the prompt alone. Statistics of the
-// drafter are those of the last one.
+// Generates `answer` behind `prompt` (teacher forcing), in turn without and with drafts. One
+// drafter serves all pairs, but begins each answer knowing the prompt alone. The statistics are
+// those of the last answer.
 Replay replay(engine::Session& session, std::span<const cache::Token> prompt,
               const std::vector<cache::Token>& answer, draft::Drafter& drafter, int n_pairs,
               const ProgressFunction& progress = {});

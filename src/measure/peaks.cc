@@ -19,12 +19,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kRuns = 5;
-// Far more than last caches hold (480 MB are reported on large servers), within memory.
+// The buffer is far larger than last caches (480 MB are reported on large servers), but fits
+// memory.
 constexpr size_t kReadBytes = size_t{2} << 30;
-// Long enough that threads which start a little apart do not matter.
+// A measurement takes at least so long, so that it does not matter if threads start a little apart.
 constexpr double kLeastSeconds = 0.03;
 
-// Operations per second of all workers together, / 1e12.
+// Returns the operations per second of all workers together, / 1e12.
 double tera_operations(Team& team, kernels::OperationsProbe* probe) {
   if (probe == nullptr) return 0.0;
   std::vector<double> operations(static_cast<size_t>(team.size()));
@@ -80,7 +81,7 @@ double ReadProbe::gb_s() {
     state_->sums[static_cast<size_t>(worker)] += state_->probes.read(begin, n);
   });
   const double seconds = seconds_since(start);
-  // The sums are used, so that the reads cannot be dropped.
+  // The sums are used here, so that the compiler cannot drop the reads.
   TROIKA_ASSERT(state_->sums[0] != 0);
   return static_cast<double>(state_->bytes) / seconds * 1e-9;
 }

@@ -1,4 +1,4 @@
-// What this machine can do at best, measured now: what rates are fractions of.
+// Measures what this machine can do at best: rates are given as fractions of these peaks.
 #pragma once
 
 #include <memory>
@@ -10,20 +10,21 @@ namespace troika::measure {
 
 struct Peaks {
   double read_gb_s = 0.0;
-  // Zero where the processor has no instruction for it. The names tell which was used.
+  // A peak is 0 where the processor has no instruction for it. The name says which instruction was
+  // used.
   double int8_tops = 0.0;
   double bf16_tflops = 0.0;
   double f32_tflops = 0.0;
   std::string int8_name, bf16_name, f32_name;
 };
 
-// How fast so many threads read a buffer far larger than the last cache.
+// Measures how fast so many threads read a buffer far larger than the last cache.
 class ReadProbe {
  public:
   explicit ReadProbe(int n_threads);
   ~ReadProbe();
 
-  // Reads it once (well under a tenth of a second): bytes per second / 1e9.
+  // Reads the buffer once (well under a tenth of a second). Returns bytes per second / 1e9.
   double gb_s();
 
  private:
@@ -31,8 +32,8 @@ class ReadProbe {
   std::unique_ptr<State> state_;
 };
 
-// With so many threads at once; takes a second or two. What memory reads is measured too, unless
-// it is known already.
+// Measures the peaks with so many threads at once, in a second or two. The read rate of memory is
+// measured, too, unless it is known already.
 Peaks measure_peaks(int n_threads, double known_read_gb_s = 0.0);
 
 }  // namespace troika::measure

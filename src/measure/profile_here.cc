@@ -63,13 +63,13 @@ std::vector<OpShape> wanted_shapes(const ProfileRequest& request) {
   return shapes;
 }
 
-// Whether a copy of a model has the rows that these kernels multiply side by side.
+// Says whether a copy of a model has the rows that these kernels multiply side by side.
 bool has_strips(const kernels::Kernels& kernels, const plan::Plan& plan) {
   return prepare::reads_strips(plan) &&
          kernels::find(kernels.table.matmul_q8_strips, tensor::Type::kQ4_0) != nullptr;
 }
 
-// The name of the kernels that the products come from, and how they find the weights.
+// Returns the name of the kernels that multiply, and of the form in which they find weights.
 std::string arithmetic_name(const kernels::Kernels& kernels, const plan::Plan& plan) {
   std::string implementation = "reference";
   for (const kernels::Choice& choice : kernels.choices) {
@@ -90,7 +90,8 @@ double load_average() {
   return load;
 }
 
-// Each core alone, on a thread bound to it: a lane of one thread works on its caller's.
+// Measures each core alone, on a thread that is bound to it: a lane of one thread works on its
+// caller's.
 std::vector<plan::CoreRate> measure_cores(const kernels::Table& kernels, plan::Plan plan,
                                           const ProgressFunction& progress) {
   const std::vector<int> cores = usable_core_numbers();

@@ -1,4 +1,4 @@
-// The profile of this machine: made of host lanes, kept between runs.
+// The profile of this machine: it is measured on host lanes and kept between runs.
 #pragma once
 
 #include <optional>
@@ -16,46 +16,47 @@ namespace troika::measure {
 
 struct ProfileRequest {
   std::vector<std::string> models;  // files, or names of known models
-  prepare::LaneChoice lanes;        // of it the cores
+  prepare::LaneChoice lanes;        // its lanes of cores are used
   plan::Activations activations = plan::Activations::kQ8;
   plan::Prefill prefill = plan::Prefill::kBf16;
   tensor::Type kv_type = tensor::Type::kF16;
-  std::string kernels;                      // the fastest allowed, "" for any
-  tensor::Type type = tensor::Type::kQ4_0;  // of the grid, and of models without a file
-  double budget_s = 35.0;                   // for the ops
-  bool again = false;                       // forget what is kept
-  bool use_cache = true;                    // read and write the kept profile
+  std::string kernels;                      // the fastest kernels allowed; "": any
+  tensor::Type type = tensor::Type::kQ4_0;  // the type in the grid, and of models without a file
+  double budget_s = 35.0;                   // the time for measuring ops
+  bool again = false;                       // ignores what is kept
+  bool use_cache = true;                    // reads and writes the kept profile
   bool with_storage = true;
 };
 
 struct ProfileResult {
   plan::Profile profile;
-  std::string kept_path;  // empty: not kept
-  std::string problem;    // why the kept profile was not used, if that is so
-  int n_measured = 0;     // ops measured now
+  std::string kept_path;  // empty: the profile was not kept
+  std::string problem;    // why the kept profile was not used, if it was not
+  int n_measured = 0;     // counts ops that were measured now
 };
 
-// `stage` is called with the name of each part of the work and gives the function to report to.
+// Is called with the name of each part of the work, and returns the function that reports its
+// progress.
 using StageFunction = std::function<ProgressFunction(const std::string& name)>;
 
-// Throws Error, and UsageError for lanes and models that are not known.
+// Measures the profile. Throws Error, and UsageError for lanes and models that are not known.
 ProfileResult profile_here(const ProfileRequest& request, const StageFunction& stage);
 
-// The kept profile of the lanes that an engine runs on; empty where there is none, and `problem`,
-// if not null, says why one that is there is not used.
+// Returns the kept profile of the lanes that an engine runs on. Empty where there is none, or where
+// the one that is there cannot be used: `problem`, if not null, then says why.
 std::optional<plan::Profile> kept_profile_of(engine::Engine& engine, std::string* problem);
 
-// What a pass over a model should take, from a profile.
+// What a pass over a model should take, according to a profile.
 struct PassPrediction {
   std::string model;
   int lane = 0;
   int n_tokens = 0;
-  int context = 0;  // positions that the last token sees
+  int context = 0;  // counts positions that the last token sees
   double us = 0.0;
 };
 
-// For each file among the models and each lane: prompts of 128 and 512 tokens, and a step of
-// decoding behind 128. Names of known models have no blueprint and are left out.
+// Predicts passes for each file among the models and each lane: prompts of 128 and 512 tokens, and
+// a step of decoding behind 128 tokens. Names of known models have no blueprint and are left out.
 std::vector<PassPrediction> predict_passes(const plan::Profile& profile,
                                            const std::vector<std::string>& models,
                                            tensor::Type kv_type);

@@ -33,7 +33,7 @@ SimulatedRate rate_between(const lanes::VirtualPhone& phone, const lanes::PhoneU
   return rate;
 }
 
-// The CPU makes the graphs, and nothing else happens meanwhile.
+// Adds the time of making graphs. The CPU makes them, and nothing else happens meanwhile.
 void add_graphs(const engine::Engine& engine, SimulatedRate* rate) {
   const lanes::CostModel& model = engine.phone()->model();
   const double graphs_s = model.graph_us(rate->n_tokens) / kUsPerS;
@@ -57,13 +57,13 @@ Simulation simulate(engine::Session& session, const MeasureOptions& options) {
   const lanes::VirtualPhone& phone = *engine.phone();
   Simulation simulation;
   simulation.graphs_s = phone.model().graph_us(engine.plan().chunk()) / kUsPerS;
-  // Which tokens makes no difference to the time.
+  // Which tokens these are makes no difference to the time.
   const auto prefill = [&](int n_tokens) {
     session.truncate(0);
     session.prefill(std::vector<cache::Token>(static_cast<size_t>(n_tokens), 0));
   };
   for (const int n : options.prefill_tokens) {
-    // The order is chosen by what tasks took before.
+    // A first run teaches the policy, which chooses the order by what tasks took before.
     if (engine.plan().n_buffer_sets() > 1) prefill(n);
     engine.passes().statistics = {};
     const lanes::PhoneUse start = phone.use();
@@ -134,7 +134,7 @@ std::vector<SimulatedRate> simulate_together(engine::Engine& engine, int n_seque
     passes.batches.run(batch, plan::Phase::kStep, {});
     ++position;
   };
-  // What stands before takes time that does not count.
+  // The prompt takes time, too, which does not count.
   const std::vector<cache::Token> text(static_cast<size_t>(n_context), 0);
   for (const cache::SequenceId sequence : sequences) {
     for (int first = 0; first < n_context; first += engine.plan().chunk()) {

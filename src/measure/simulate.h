@@ -1,4 +1,5 @@
-// How fast a model would be on a virtual phone, and how much energy it would take (V4, V5).
+// Simulates how fast a model would be on a virtual phone, and how much energy it would take (V4,
+// V5).
 #pragma once
 
 #include <vector>
@@ -11,17 +12,17 @@ namespace troika::measure {
 
 struct SimulatedRate {
   int n_tokens = 0;
-  double seconds = 0.0;  // of the phone's time, all tokens together
+  double seconds = 0.0;  // the phone's time for all tokens together
   double joules = 0.0;
-  std::vector<double> busy_share;  // of each lane
-  lanes::Frames frames;            // of a game beside it
-  std::vector<double> step_s;      // of decoding, each step by itself
-  // Where the flash is a lane: the share of the time in which it had a task, and in which no
+  std::vector<double> busy_share;  // one entry for each lane
+  lanes::Frames frames;            // frames of a game that runs beside the model
+  std::vector<double> step_s;      // decoding: the time of each step
+  // If the flash is a lane: the share of the time in which it had a task, and the share in which no
   // processor had one meanwhile.
   double flash_share = 0.0, flash_alone_share = 0.0;
-  double bus_gb_s = 0.0;  // that processors read and wrote
-  // What the scheduler decided with several chunks on several lanes, and the real time of each
-  // choice.
+  double bus_gb_s = 0.0;  // what processors read and wrote over the bus
+  // How many decisions the scheduler made with several chunks on several lanes, and the real time
+  // of each.
   uint64_t n_decisions = 0;
   double decision_us = 0.0;
   double longest_decision_us = 0.0;
@@ -35,24 +36,24 @@ struct SimulatedRate {
 struct Simulation {
   std::vector<SimulatedRate> prefill;
   SimulatedRate decode;
-  double graphs_s = 0.0;      // to make the graphs of the prompt's chunks
-  double decode_bytes = 0.0;  // of weights and cache that a step reads, on average
-  double read_gb_s = 0.0;     // of all lanes of the phone together
-  // What decoding with an FFN by neurons came to.
+  double graphs_s = 0.0;      // the time of making the graphs of the prompt's chunks
+  double decode_bytes = 0.0;  // the mean bytes of weights and cache that a step reads
+  double read_gb_s = 0.0;     // the read rate of all lanes of the phone together
+  // Counts of decoding with feed-forward parts that go by neurons.
   lanes::NeuronCounters neurons;
-  std::vector<double> miss_rates;  // of each step
+  std::vector<double> miss_rates;  // one entry for each step
 };
 
-// One run of each: modelled time does not vary. REQUIRES: the engine runs on a phone. Throws Error
-// where a wanted length does not fit the context.
+// Runs each measurement once, because modelled time does not vary. REQUIRES: the engine runs on a
+// phone. Throws Error where a wanted length does not fit the context.
 Simulation simulate(engine::Session& session, const MeasureOptions& options);
-// The same of a prompt and so many steps behind it.
+// Simulates a prompt and so many steps behind it.
 Simulation simulate_answer(engine::Session& session, int n_prompt, int n_steps);
 
-// So many steps of several sequences at once, behind n_context positions each, then as many without
-// the last of them, and so on: candidates of one answer that end one after the other (P9). Returns
-// the rates from all sequences to one. REQUIRES: the engine runs on a phone, whose plan has steps
-// of so many rows.
+// Simulates candidates of one answer that end one after the other (P9): n_steps steps of
+// n_sequences at once, behind n_context positions each, then as many steps without the last
+// sequence, and so on. Returns the rates, from all sequences down to one. REQUIRES: the engine runs
+// on a phone, whose plan has steps of so many rows.
 std::vector<SimulatedRate> simulate_together(engine::Engine& engine, int n_sequences, int n_context,
                                              int n_steps);
 

@@ -6,8 +6,10 @@ namespace troika::measure {
 
 double Work::prefill(int n_tokens, int past) const {
   const double n = n_tokens;
-  const auto pairs_within = [&](double most) {  // seen by all tokens, each at most so many
-    const double n_growing = std::clamp(most - past, 0.0, n);  // tokens that see all before them
+  // Counts pairs of all tokens, each of which sees at most so many positions.
+  const auto pairs_within = [&](double most) {
+    // Counts tokens that see all before them.
+    const double n_growing = std::clamp(most - past, 0.0, n);
     return n_growing * past + n_growing * (n_growing + 1) / 2 + (n - n_growing) * most;
   };
   double operations =
@@ -48,7 +50,8 @@ Work count_work(const model::Blueprint& blueprint, const weights::Store& weights
       const bool is_head = blueprint.values[static_cast<size_t>(op.output)].per_output;
       (is_head ? work.head_per_output : work.body_per_token) += operations;
     } else if (op.kind == model::OpKind::kAttention) {
-      add_attention(op.window);  // q k and weight v, for each query head
+      // Multiplies queries with keys, and weights with values, for each query head.
+      add_attention(op.window);
     } else if (op.kind == model::OpKind::kExpertLinear) {
       const weights::Matrix& all = weights.matrix(op.weight);
       work.body_per_token += 2.0 * all.row_length * static_cast<double>(all.n_rows) /

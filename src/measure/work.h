@@ -1,4 +1,4 @@
-// How much useful work a pass is: what rates are turned into fractions of a peak with. Padding does
+// How much useful work a pass is: rates are turned into fractions of a peak with this. Padding does
 // not count.
 #pragma once
 
@@ -10,24 +10,25 @@
 
 namespace troika::measure {
 
-// A multiplication and an addition are two operations.
+// Operations of a model. A multiplication and an addition are two operations.
 struct Work {
-  double body_per_token = 0.0;  // products with weights, the head left out
+  double body_per_token = 0.0;  // products with weights, except those of the head
   double head_per_output = 0.0;
-  double attention_per_pair = 0.0;  // of a token and a position it sees
-  // The work of attention in blocks whose tokens see so many positions at most.
+  double attention_per_pair = 0.0;  // for a token and a position that it sees
+  // Attention in blocks whose tokens see at most so many positions.
   struct Windowed {
     int window;
     double per_pair;
   };
   std::vector<Windowed> windowed = {};
 
-  // Returns the operations of a prompt of n tokens behind `past` others, logits wanted of the last.
+  // Returns the operations of a prompt of n_tokens behind `past` others, with logits of the last
+  // token only.
   double prefill(int n_tokens, int past = 0) const;
 };
 
-// Bytes of keys and values that a token reads which stands behind so many positions: fewer where
-// blocks have windows.
+// Returns the bytes of keys and values that a token reads which stands behind so many positions:
+// fewer where blocks have windows.
 double kv_bytes_per_step(const model::Blueprint& blueprint, const cache::KvShape& shape,
                          double n_positions);
 

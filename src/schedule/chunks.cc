@@ -15,14 +15,15 @@ class Builder {
     for (size_t i = 0; i < chunks.size(); ++i) nodes_[i].resize(tasks_of(i).size(), -1);
   }
 
-  // One chunk behind the other: each whole list in turn.
+  // Adds one chunk after the other: each whole list in turn.
   void add_by_chunks() {
     for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
       for (size_t task = 0; task < tasks_of(chunk).size(); ++task) add(chunk, task, {});
     }
   }
 
-  // Two chunks at a time, step by step; one without a partner of the same steps goes alone.
+  // Adds two chunks at a time, step by step. A chunk goes alone if the next one does not have the
+  // same steps.
   void add_by_pairs() {
     std::vector<int> before;  // nodes of the step before
     for (size_t first = 0; first < chunks_.size();) {
@@ -46,11 +47,11 @@ class Builder {
  private:
   const std::vector<Task>& tasks_of(size_t chunk) const { return chunks_[chunk]->tasks; }
 
-  // The tasks of a chunk by how many others stand before them one after the other.
+  // The tasks of a chunk by level: how many others stand before them in the longest chain.
   using Levels = std::vector<std::vector<size_t>>;
 
-  // In lists that are cut differently, as that of a short last chunk may be, the second chunk's
-  // attention would come before the first one's.
+  // Says whether the lists of two chunks are cut alike; that of a short last chunk may not be. If
+  // they are not, the second chunk's attention could come before the first one's.
   bool has_same_steps(size_t chunk, size_t other) const {
     const std::vector<Task>& mine = tasks_of(chunk);
     const std::vector<Task>& theirs = tasks_of(other);
@@ -85,7 +86,8 @@ class Builder {
     }
     if (task.waits_for.empty()) wait_for_buffers(chunk, &node);
     if (task.is_dynamic) {
-      // What waits for another part of this chunk's attention has that behind it.
+      // A part that waits for another part of this chunk's attention need not wait for the chunk
+      // before: the other part does.
       const bool is_behind =
           lanes::is_of_heads(task.role) &&
           std::any_of(task.waits_for.begin(), task.waits_for.end(), [&](int other) {
@@ -102,7 +104,8 @@ class Builder {
     return number;
   }
 
-  // The last tasks of the chunk whose buffers this one takes: those nobody waits for.
+  // Lets a node wait for the chunk whose buffers it takes: for those tasks of it for which no other
+  // task waits.
   void wait_for_buffers(size_t chunk, Node* node) const {
     if (chunk < static_cast<size_t>(n_sets_)) return;
     const size_t before = chunk - static_cast<size_t>(n_sets_);
@@ -116,12 +119,13 @@ class Builder {
     }
   }
 
-  // Every piece of a chunk's attention waits for all pieces of that of the chunk before, which may
-  // be cut at other heads.
+  // Lets each piece of a chunk's attention wait for all pieces of the attention of the chunk
+  // before, which may be cut at other heads.
   void wait_for_keys(size_t chunk, int block, int number, bool is_behind, Node* node) {
     std::map<size_t, std::vector<int>>& of_chunks = attention_[block];
     if (!is_behind && chunk > 0) {
-      // In lock step some of them stand behind: then those before suffice, which have its keys.
+      // In lock step some of those pieces are added later. The ones that are there suffice, because
+      // they store the keys.
       const std::vector<int>& before = of_chunks[chunk - 1];
       node->waits_for.insert(node->waits_for.end(), before.begin(), before.end());
     }
@@ -130,8 +134,8 @@ class Builder {
 
   std::span<const TaskList* const> chunks_;
   int n_sets_;
-  std::vector<std::vector<int>> nodes_;  // of each chunk, in the order of its list
-  // The nodes of attention, by block and chunk.
+  std::vector<std::vector<int>> nodes_;  // by chunk, in the order of the chunk's list
+  // The nodes of attention by block and by chunk.
   std::map<int, std::map<size_t, std::vector<int>>> attention_;
   std::vector<Node> built_;
 };

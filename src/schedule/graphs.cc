@@ -13,7 +13,7 @@
 namespace troika::schedule {
 namespace {
 
-// Whether an op is a norm of whole rows within a block; norms of the head and of single heads
+// Says whether an op is a norm of whole rows within a block. Norms of the head and of single heads
 // belong to their products.
 bool is_norm(const model::Op& op) {
   const bool is_any = op.kind == model::OpKind::kRmsNorm || op.kind == model::OpKind::kLayerNorm;
@@ -37,10 +37,10 @@ bool has_products(const lanes::Subgraph& subgraph) {
   });
 }
 
-// What people call them, from their place around the attention of their block.
+// Names subgraphs as people call them, by their place around the attention of their block.
 void name_all(std::vector<lanes::Subgraph>& subgraphs, plan::Splits splits) {
-  int last_attention = -1;            // whose block it was in
-  int last_activation = -1;           // likewise
+  int last_attention = -1;            // the block of the last attention
+  int last_activation = -1;           // the block of the last activation
   lanes::Subgraph* behind = nullptr;  // the first static one behind the attention of this block
   for (lanes::Subgraph& subgraph : subgraphs) {
     const model::Op& first = subgraph.ops.front();
@@ -62,7 +62,7 @@ void name_all(std::vector<lanes::Subgraph>& subgraphs, plan::Splits splits) {
     } else if (last_attention != subgraph.block()) {
       subgraph.name = "qkv";
     } else {
-      // The projection stands apart where products follow behind a norm.
+      // The projection of attention stands apart where products follow behind a norm.
       subgraph.name = "ffn";
       if (behind != nullptr && has_products(subgraph)) behind->name = "out";
       if (behind == nullptr) behind = &subgraph;
@@ -75,7 +75,7 @@ double operations_of(const lanes::Subgraph& subgraph, int most_rows) {
   const lanes::Slice& slice = subgraph.slice;
   const int n_rows = slice.tokens.within(most_rows).size();
   if (subgraph.role != lanes::Role::kWhole && subgraph.role != lanes::Role::kProduct) {
-    return n_rows;  // little beside products
+    return n_rows;  // it is little beside products
   }
   const model::Blueprint& blueprint = *subgraph.blueprint;
   for (size_t i = 0; i < subgraph.ops.size(); ++i) {
@@ -97,8 +97,10 @@ double operations_of(const lanes::Subgraph& subgraph, int most_rows) {
   return operations;
 }
 
-// Heads are alike where as many are launched together, or each keeps as many positions. By the
-// place in the cut, heads of other blocks would pass for the same.
+// Returns a number that is equal for pieces that take the same time. Estimates are alike where as
+// many heads are launched together, and other parts where heads keep as many positions. Heads are
+// not told apart by their place in the cut, because the same place means other heads in another
+// block.
 int kind_of(const Piece& piece, size_t index) {
   constexpr double kShares = 1000.0;
   constexpr int kBehindAllCuts = 1 << 20;
@@ -108,7 +110,7 @@ int kind_of(const Piece& piece, size_t index) {
   return 2 * kBehindAllCuts + static_cast<int>(std::lround(kShares * heads.share));
 }
 
-// -1: none does.
+// Returns the lane that reads; -1: there is none.
 int reading_lane(const lanes::Machine& machine) {
   const std::span<lanes::Lane* const> lanes = machine.lanes();
   const auto at = std::find_if(lanes.begin(), lanes.end(), [](const lanes::Lane* lane) {
@@ -117,14 +119,15 @@ int reading_lane(const lanes::Machine& machine) {
   return at == lanes.end() ? -1 : static_cast<int>(at - lanes.begin());
 }
 
-// What of a subgraph becomes a task of its own, and where.
+// Says how a subgraph is cut into tasks, and on which lanes they run.
 Cut cut_of(const lanes::Subgraph& subgraph, plan::Shape shape, int lane, const plan::Plan& plan,
            const lanes::Machine& machine, const weights::Store& weights,
            const GraphOptions& options) {
   if (options.is_op_by_op) return {lane, OpByOp()};
   Parts parts = options.parts ? options.parts(subgraph, shape) : parts_of(plan, subgraph, shape);
   if (!parts.empty()) return {lane, std::move(parts)};
-  // A layer that sees a window of positions sees all of those.
+  // Heads are cut only where a layer sees everything: one that sees a window sees all positions of
+  // the window.
   const bool is_of_prompt = subgraph.is_dynamic() && shape.phase == plan::Phase::kPrompt;
   if (is_of_prompt && options.heads.is_on() && subgraph.ops.front().window == 0) {
     return {lane, HeadCut{&options.heads}};
@@ -160,7 +163,7 @@ const char* op_name(const model::Blueprint& blueprint, const model::Op& op) {
   if (op.kind != model::OpKind::kLinear && op.kind != model::OpKind::kExpertLinear) {
     return model::op_kind_name(op.kind);
   }
-  // "blk.3.ffn_down.weight": the word before the last.
+  // Takes the word before the last: "ffn_down" of "blk.3.ffn_down.weight".
   constexpr std::string_view kEnding = ".weight";
   std::string_view name = blueprint.weights[static_cast<size_t>(op.weight)].name;
   if (name.ends_with(kEnding)) {
@@ -204,7 +207,7 @@ std::vector<plan::ProductArrangement> arrangements_of(const plan::Plan& plan, in
   return arrangements;
 }
 
-// Takes the place of an FFN, or stands before it. Returns whether it stays.
+// Adds tasks in place of a feed-forward part, or before it. Returns whether that part stays.
 bool add_ffn_tasks(const FfnTasks& ffn, int block, plan::Shape shape, const FfnPlace& place,
                    TaskList* list, std::vector<int>* ends) {
   std::vector<Task> tasks = ffn.in_place(block, shape, place);
@@ -235,10 +238,10 @@ class ListMaker {
     }
   }
 
-  // The list of the head, or of all that stands before it.
+  // Makes the list of the head, or of everything before the head.
   TaskList make(const plan::Shape& shape, bool for_head) const {
     TaskList list{shape, {}};
-    std::vector<int> ends;  // of the subgraph before
+    std::vector<int> ends;  // the last tasks of the subgraph before
     FfnPlace place;
     int block = -1;
     for (const lanes::Subgraph& subgraph : subgraphs_) {
@@ -258,8 +261,8 @@ class ListMaker {
   }
 
  private:
-  // Each piece of a subgraph waits for what it names among the pieces, else for the end of the
-  // subgraph before them all.
+  // Adds the pieces of a subgraph. A piece waits for the pieces that it names, or, if it names
+  // none, for the end of the subgraph before.
   void add(const lanes::Subgraph& subgraph, TaskList* list, std::vector<int>* ends) const {
     const plan::Shape shape = list->shape;
     const int lane = plan_.lane_of(subgraph.name, shape, subgraph.block());

@@ -12,7 +12,7 @@
 namespace troika::schedule {
 namespace {
 
-// Heads that one launch estimates, in the order of the launches.
+// Returns the heads that each launch estimates, in the order of the launches.
 std::vector<std::vector<int>> launches_of(const BlockHeads& block, HeadStep step) {
   std::vector<std::vector<int>> launches;
   const auto n_heads = static_cast<int>(block.buckets.size());
@@ -52,7 +52,7 @@ std::vector<Piece> lower_heads(const lanes::Subgraph& subgraph, int lane,
     pieces.push_back({std::move(part), where, std::move(waits_for)});
     return static_cast<int>(pieces.size()) - 1;
   };
-  std::vector<int> first;  // what the first estimate waits for
+  std::vector<int> first;  // the tasks for which the first estimate waits
   if (pipeline.stores_apart) first = {add(Role::kStore, "store", pipeline.estimate_lane, {}, {})};
   int last = -1;  // the exact part before
   for (const std::vector<int>& launch : launches_of(block, pipeline.step)) {

@@ -12,33 +12,34 @@ using plan::head_step_from_name;
 using plan::head_step_name;
 using plan::HeadStep;
 
-// What differs between heads of queries in one block.
+// How the heads of queries in one block differ.
 struct BlockHeads {
-  std::vector<double> shares;  // of the positions that each keeps (S3)
-  std::vector<int> buckets;    // of its scales, whose graph estimates it (S4)
+  std::vector<double> shares;  // by head: the share of the positions that it keeps (S3)
+  std::vector<int> buckets;    // by head: the bucket of its scales, whose graph estimates it (S4)
 };
 
 struct HeadPipeline {
   bool is_on() const { return estimate_lane >= 0; }
 
   int estimate_lane = -1;  // -1: attention is one task
-  int select_lane = 0;     // the exact part runs where attention does
+  int select_lane = 0;     // the exact part runs where the plan places attention
   HeadStep step = HeadStep::kOrdered;
-  int block = 1;  // positions that are chosen together, by so many queries
-  // Keys and values are stored by a task of its own, before all others: of lanes that compute.
+  int block = 1;  // so many positions are chosen together, by as many queries
+  // If set, a task of its own stores keys and values before all others: lanes that compute need
+  // that.
   bool stores_apart = false;
   std::vector<BlockHeads> heads;
 };
 
-// Heads for which a graph of each bucket is prebuilt: those that shadowAttn 3.4 measures. Fewer
-// than a graph has are launched with it all the same; with more at once the cores would wait
-// longer.
+// For so many heads a graph of each bucket is prebuilt: the numbers that shadowAttn 3.4 measures.
+// Fewer heads than a graph has are launched with it all the same. With more heads at once the cores
+// would wait longer.
 inline constexpr int kBuiltHeads[] = {1, 2, 4};
 
-// Cuts the attention of a block, whose exact part stays on `lane`. Behind the task that stores keys
-// and values, if there is one, each head has an estimate, alone
-// or with others of its bucket, a selection that waits for it, and an exact part that waits for
-// that. The pieces stand in the order of buckets and heads.
+// Cuts the attention of a block, whose exact part stays on `lane`. Each head has an estimate, alone
+// or with other heads of its bucket; a selection, which waits for the estimate; and an exact part,
+// which waits for the selection. All of them wait for the task that stores keys and values, if
+// there is one. The pieces stand in the order of buckets and heads.
 std::vector<Piece> lower_heads(const lanes::Subgraph& subgraph, int lane,
                                const HeadPipeline& pipeline);
 

@@ -7,7 +7,7 @@
 namespace troika::schedule {
 namespace {
 
-// Sums of the same times in another order differ by less.
+// Sums of the same times in a different order differ by less than this.
 constexpr double kSameUs = 1e-6;
 
 double sum_us(const std::vector<BlockTimes>& times, const std::vector<Layout>& layouts) {
@@ -16,7 +16,8 @@ double sum_us(const std::vector<BlockTimes>& times, const std::vector<Layout>& l
   return us;
 }
 
-// A plan and what it comes to; kept where it is better, or as good and begins later.
+// A plan and its latency. Of two plans the better one is kept; of equal ones the one that begins
+// later.
 struct Candidate {
   SwitchPlan plan;
   double latency_us = 0.0;
@@ -36,7 +37,7 @@ int covering_blocks(const std::vector<BlockTimes>& times, const std::vector<Layo
   const size_t n = times.size();
   const double round_us = sum_us(times, layouts);
   TROIKA_ASSERT(n > 0 && n == layouts.size() && round_us > 0.0);
-  // Whole rounds first, so that a slow load does not cost a walk for each.
+  // Whole rounds are counted first, so that a slow load does not cost a walk for each of them.
   const auto n_rounds = static_cast<int>(std::max(0.0, load_us - kSameUs) / round_us);
   double covered_us = n_rounds * round_us;
   int k = n_rounds * static_cast<int>(n);
@@ -71,8 +72,9 @@ void LayoutSwitch::follow(const SwitchPlan& plan) {
   n_computed_ = 0;
 }
 
-// Back: the first block that can be there before its turn comes, else, from the next chunk on, the
-// first of all. Then forth: the last one.
+// Returns the next load. On the way back this is the first block that can be loaded before its turn
+// comes; if there is none, the very first one, for the next chunk. On the way forth it is the last
+// block.
 std::optional<BlockLoad> LayoutSwitch::next_load(int block) const {
   const auto begin = layouts_.begin(), back_end = begin + plan_.n_back;
   const auto first = std::find(begin, back_end, Layout::kStep);
@@ -147,7 +149,7 @@ SwitchForecast forecast(const std::vector<BlockTimes>& times, const std::vector<
   }
   result.prompt_us = now_us;
   result.is_finished = state.is_done();
-  // After the prompt one load follows the other.
+  // After the prompt, loads follow one another.
   if (state.loading()) {
     now_us = result.loads.back().end_us;
     end_load();
@@ -179,7 +181,8 @@ SwitchPlan plan_switch(const std::vector<BlockTimes>& times, const std::vector<L
     if (!moves_one) continue;
     for (int chunk = 0; chunk <= n_chunks; ++chunk) take({n_back, chunk * n_blocks});
   }
-  // The start lies within the chunk before the best start, or within the one behind it.
+  // The best start lies within the chunk before the best start at a chunk's beginning, or within
+  // the chunk behind it.
   const int middle = best.plan.start;
   const int first = std::max(0, middle - n_blocks);
   const int last = std::min(n_chunks * n_blocks, middle + n_blocks);

@@ -12,13 +12,14 @@ namespace {
 
 using lanes::Role;
 
-// The nodes of one head, behind the estimate.
+// The nodes of one head that follow its estimate.
 struct Head {
   int select = 0;
   int exact = 0;
 };
 
-// The one node of that role and of the same chunk that waits for another; others may, for its keys.
+// Returns the node of that role which waits for another node of the same chunk. There is one; nodes
+// of other chunks may wait, too, for the keys.
 int next_of(const Pass& pass, int node, Role role) {
   for (const int dependent : pass.dependents(node)) {
     const Node& next = pass.node(dependent);
@@ -43,7 +44,7 @@ std::vector<Head> heads_behind(const Pass& pass, int estimate) {
 void OrderedHeads::begin(const Pass& pass, std::span<const double> expected_us) {
   pipelines_.assign(pass.n_nodes(), -1);
   ranks_.assign(pass.n_nodes(), 0);
-  // Each list of estimates belongs to a chunk and a block.
+  // Each list holds the estimates of one chunk and block.
   std::map<std::pair<int, int>, std::vector<int>> estimates;
   for (size_t i = 0; i < pass.n_nodes(); ++i) {
     const Node& node = pass.nodes()[i];
@@ -70,7 +71,8 @@ void OrderedHeads::begin(const Pass& pass, std::span<const double> expected_us) 
   within_->begin(pass, expected_us);
 }
 
-// Where one lane selects and computes, a head is one stage there (K27).
+// Plans one pipeline. Where one lane both selects and computes, selection and exact part of a head
+// are a single stage (K27).
 void OrderedHeads::plan(const Pass& pass, std::span<const int> estimates,
                         std::span<const double> expected_us) {
   std::vector<attention::FusedHeads> groups;
@@ -123,7 +125,7 @@ int OrderedHeads::choose(const Situation& at) {
     const int pipeline = pipelines_[static_cast<size_t>(node)];
     if (pipeline >= 0) first_[static_cast<size_t>(pipeline)] = -1;
   }
-  // Within one pipeline nothing is left to decide.
+  // If all candidates are in one pipeline, nothing is left to decide.
   const int only = candidates_.size() == 1 ? candidates_[0] : -1;
   if (only >= 0 && pipelines_[static_cast<size_t>(only)] >= 0) return only;
   std::sort(candidates_.begin(), candidates_.end());

@@ -10,9 +10,9 @@
 
 namespace troika::schedule {
 
-// Plans each pipeline of heads of a pass by Algorithm 1, and lets a lane take, of those of its
-// tasks in one pipeline that are ready, only the one that stands first there. What else it may take
-// is for the policy within to say.
+// Plans each pipeline of heads of a pass by Algorithm 1. Of a pipeline's tasks that are ready on a
+// lane, only the one that stands first in the plan may be taken. The policy inside chooses among
+// these and all other tasks.
 class OrderedHeads : public Policy {
  public:
   explicit OrderedHeads(std::unique_ptr<Policy> within) : within_(std::move(within)) {}
@@ -27,9 +27,9 @@ class OrderedHeads : public Policy {
 
   std::unique_ptr<Policy> within_;
   PlanningTime planning_;
-  std::vector<int> pipelines_;  // of each node: which it is in; -1: in none
-  std::vector<int> ranks_;      // of each node: its place there
-  std::vector<int> first_;      // of each pipeline: where its candidate stands in `candidates_`
+  std::vector<int> pipelines_;  // by node: the pipeline in which it is; -1: in none
+  std::vector<int> ranks_;      // by node: its place in the plan of its pipeline
+  std::vector<int> first_;      // by pipeline: where its candidate stands in `candidates_`
   std::vector<int> candidates_;
 };
 

@@ -8,7 +8,7 @@
 namespace troika::schedule {
 namespace {
 
-// Turns how many each has into where each begins: a 0 in front, then sums.
+// Turns counts into the places where parts begin: a 0 in front, then sums.
 void sum_up(std::vector<size_t>* counts) {
   counts->insert(counts->begin(), 0);
   std::partial_sum(counts->begin(), counts->end(), counts->begin());
@@ -36,7 +36,7 @@ Pass::Pass(std::vector<Node> nodes) : nodes_(std::move(nodes)) {
   sum_up(&dependents_begin_);
   order_begin_ = std::move(n_of_lane);
   sum_up(&order_begin_);
-  // Filled from the front, each part behind what stands in it already.
+  // Parts are filled from the front, each behind what stands in it already.
   dependents_.resize(dependents_begin_.back());
   order_.resize(order_begin_.back());
   std::vector<size_t> next_dependent = dependents_begin_, next_of_lane = order_begin_;

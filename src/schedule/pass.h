@@ -10,18 +10,19 @@
 
 namespace troika::schedule {
 
-// A task, in its place.
+// A task and its place in a pass.
 struct Node {
   int lane = 0;                                   // index into the machine's lanes
   const lanes::Executable* executable = nullptr;  // built by that lane
   const char* name = "";                          // for the trace
-  int block = -1;                                 // of the model; -1 outside
-  int run = 0;                 // index into what a run of the pass binds, which its tasks share
+  int block = -1;                                 // the model's block; -1: outside of blocks
+  // An index into what a run of the pass binds; tasks that share it have the same index.
+  int run = 0;
   std::vector<int> waits_for;  // earlier nodes
-  bool is_dynamic = false;     // attention: its time goes by positions
+  bool is_dynamic = false;     // it is attention, whose time depends on positions
   lanes::Role role = lanes::Role::kWhole;
-  double operations = 0.0;   // of attention for each position, else of the whole task
-  TaskTime* time = nullptr;  // what its kind took before, and learns; null: nobody asks
+  double operations = 0.0;   // for attention those of each position, else those of the whole task
+  TaskTime* time = nullptr;  // says what its kind took before, and learns; null: nobody asks
 };
 
 class Pass {
@@ -33,21 +34,21 @@ class Pass {
   std::span<const Node> nodes() const { return nodes_; }
   size_t n_nodes() const { return nodes_.size(); }
   const Node& node(int index) const { return nodes_[static_cast<size_t>(index)]; }
-  // The nodes that wait for this one, ascending.
+  // Returns the nodes that wait for this one, ascending.
   std::span<const int> dependents(int node) const {
     return part(dependents_, dependents_begin_, node);
   }
-  // How many nodes each one waits for.
+  // Returns for each node how many it waits for.
   std::span<const int> n_waits() const { return n_waits_; }
-  // One more than the highest lane that is named.
+  // Returns one more than the highest lane that is named.
   int n_lanes() const { return static_cast<int>(order_begin_.size()) - 1; }
-  // The nodes of a lane, in their order. They are counted through all lanes: those of this one
+  // Returns the nodes of a lane, in order. Nodes are numbered through all lanes: those of this lane
   // begin behind `n_before` others. REQUIRES: lane < n_lanes().
   std::span<const int> order(int lane) const { return part(order_, order_begin_, lane); }
   size_t n_before(int lane) const { return order_begin_[static_cast<size_t>(lane)]; }
-  // The lane of all nodes; -1 where they lie on several, or there are none.
+  // Returns the lane of all nodes; -1 where they lie on several lanes, or there are none.
   int only_lane() const { return only_lane_; }
-  // How many things a run of the pass binds: one more than the highest index.
+  // Returns how many things a run of the pass binds: one more than the highest index.
   size_t n_runs() const { return n_runs_; }
 
  private:
@@ -59,9 +60,9 @@ class Pass {
 
   std::vector<Node> nodes_;
   std::vector<int> n_waits_;
-  std::vector<int> dependents_;  // of all nodes, one behind the other
+  std::vector<int> dependents_;  // those of all nodes, one node after the other
   std::vector<size_t> dependents_begin_ = {0};
-  std::vector<int> order_;  // of all lanes, one behind the other
+  std::vector<int> order_;  // those of all lanes, one lane after the other
   std::vector<size_t> order_begin_ = {0};
   int only_lane_ = -1;
   size_t n_runs_ = 0;

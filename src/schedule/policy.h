@@ -1,4 +1,4 @@
-// What a lane does next, where several tasks could: a choice that a plan makes.
+// What a lane does next where it could do several tasks: a choice that a plan makes.
 #pragma once
 
 #include <algorithm>
@@ -11,22 +11,23 @@
 
 namespace troika::schedule {
 
-// Where a run of a pass stands when a lane can take a task.
+// The state of a run of a pass at the moment when a lane can take a task.
 struct Situation {
   const Pass& pass;
   int lane;
   std::span<const int> ready;  // nodes of this lane that can be submitted, ascending
   int next;                    // the first node of this lane that is not submitted, ready or not
-  // How many others stand in the way of each node's submission. The last of them, when it ends,
-  // makes it ready; on a lane that is a queue, one of the same lane when it is submitted.
+  // For each node, how many others still stand in the way of its submission. It becomes ready when
+  // the last of these ends, or, if both are on one lane that is a queue, when that one is
+  // submitted.
   std::span<const int> n_missing;
-  std::span<const double> expected_us;  // of every node, for a policy that wants them
+  std::span<const double> expected_us;  // one entry for each node, for a policy that wants times
 };
 
-// What plans that a policy made before passes took of real time.
+// The real time that plans took which a policy made before passes.
 struct PlanningTime {
   uint64_t n_plans = 0;
-  double us = 0.0;  // all together
+  double us = 0.0;  // all plans together
   double longest_us = 0.0;
 
   void add(double plan_us) {
@@ -40,17 +41,17 @@ struct PlanningTime {
 class Policy {
  public:
   virtual ~Policy() = default;
-  // Whether it goes by what tasks are expected to take.
+  // Says whether the policy uses expected times of tasks.
   virtual bool wants_times() const { return false; }
-  // A run of a pass begins.
+  // Is told that a run of a pass begins.
   virtual void begin(const Pass& /*pass*/, std::span<const double> /*expected_us*/) {}
   // Returns a ready node, or -1 to let the lane wait. REQUIRES: one is ready.
   virtual int choose(const Situation& situation) = 0;
-  // Null: it plans nothing.
+  // Returns what planning took; null: the policy plans nothing.
   virtual const PlanningTime* planning() const { return nullptr; }
 };
 
-// Each lane runs its nodes in the order of the pass and waits where the next one is not ready.
+// Each lane runs its nodes in the order of the pass, and waits where the next one is not ready.
 class InOrder : public Policy {
  public:
   int choose(const Situation& situation) override {
@@ -58,7 +59,8 @@ class InOrder : public Policy {
   }
 };
 
-// `orders_heads`: heads of sparse attention go as Algorithm 1 says (S7).
+// Makes the policy of an order. `orders_heads`: heads of sparse attention go in the order of
+// Algorithm 1 (S7).
 std::unique_ptr<Policy> make_policy(plan::Order order, bool orders_heads = false);
 
 }  // namespace troika::schedule

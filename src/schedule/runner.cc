@@ -15,8 +15,8 @@ double n_units(const Node& node, const lanes::Run& run) {
 
 }  // namespace
 
-// Waits for one task after the other. It outlives them all: a lane's thread may still be on its way
-// out of `finished` when the next one is submitted.
+// Waits for one task after the other. It outlives all of them: a lane's thread may still be on its
+// way out of `finished` when the next task is submitted.
 class Runner::Walk : public lanes::Completion {
  public:
   void finished(lanes::Status status) override {
@@ -27,7 +27,7 @@ class Runner::Walk : public lanes::Completion {
                     lanes::Machine& machine) {
     latch_.close();
     lane.submit(*node.executable, run, *this);
-    // A lane that works on the calling thread has ended already.
+    // If the lane works on the calling thread, the task has ended already.
     if (!latch_.is_open()) machine.wait(latch_);
     return status_;
   }
@@ -37,14 +37,14 @@ class Runner::Walk : public lanes::Completion {
   lanes::Latch latch_;
 };
 
-// What the runner keeps for each node; also what its lane reports to.
+// The runner's state of a node. The node's lane also reports the end to it.
 struct Runner::NodeState : lanes::Completion {
   void finished(lanes::Status status) override { runner->finished(node, status); }
 
   Runner* runner = nullptr;
   int node = 0;
   bool is_submitted = false;
-  int next = -1;  // that the same decision submits behind this one
+  int next = -1;  // the node that the same decision submits behind this one
   double start_us = 0.0;
 };
 
@@ -55,10 +55,11 @@ struct Runner::LaneState {
   int depth;
   int n_unfinished = 0;
   size_t n_ready = 0;
-  size_t first_unsubmitted = 0;  // index into the lane's order
+  size_t first_unsubmitted = 0;  // an index into the lane's order
   double last_end_us = 0.0;
-  // A lane that is a queue holds this from a decision until what it starts there is submitted, so
-  // that tasks are submitted in the order of the decisions. It is taken under the runner's mutex.
+  // A lane that is a queue holds this mutex from a decision until all that it started there is
+  // submitted, so that tasks are submitted in the order of the decisions. It is locked under the
+  // runner's mutex.
   std::mutex submitting;
 };
 
@@ -125,8 +126,9 @@ void Runner::run(const Pass& pass, std::span<const lanes::Run> runs, const RunOp
   submit_all(starts);
   machine_->wait(latch_);
   end_watch();
-  const std::lock_guard<std::mutex> lock(mutex_);  // the last worker has left `finished`
-  // Whoever submitted the last tasks of a queue has left its lock, too.
+  // Waits until the last worker has left `finished`.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // This also waits until whoever submitted the last tasks of a queue has left its lock.
   for (const auto& lane : lanes_) const std::lock_guard<std::mutex> left(lane->submitting);
   statistics_.span_us = machine_->clock().now_us() - start_us;
   if (options.statistics != nullptr) options.statistics->add(statistics_);
@@ -137,7 +139,7 @@ void Runner::run(const Pass& pass, std::span<const lanes::Run> runs, const RunOp
   learn();
 }
 
-// Names each block of a run once.
+// Tells the watch of each block of a run once.
 void Runner::tell_watch(const Node& node) {
   if (watch_ == nullptr || node.block < 0) return;
   if (node.block == watched_block_ && node.run == watched_run_) return;
@@ -154,7 +156,7 @@ void Runner::end_watch() {
 
 void Runner::walk(const Pass& pass, std::span<const lanes::Run> runs) {
   runs_ = runs;
-  // Told whatever is thrown on the way.
+  // Tells the watch of the end, even if something is thrown on the way.
   struct End {
     Runner& runner;
     ~End() { runner.end_watch(); }
@@ -220,7 +222,8 @@ void Runner::learn() const {
   }
 }
 
-// Queues first: they return at once, where a lane that works on the calling thread does not.
+// Decides what lanes do next. Queues come first, because they return at once, and a lane that works
+// on the calling thread does not.
 Runner::Starts Runner::decide() {
   const double begin = RealClock().now_us();
   Starts starts;
@@ -233,7 +236,7 @@ Runner::Starts Runner::decide() {
   const double us = RealClock().now_us() - begin;
   statistics_.decision_us += us;
   statistics_.longest_decision_us = std::max(statistics_.longest_decision_us, us);
-  // A policy that lets every lane wait while nothing runs would wait for ever.
+  // If a policy let every lane wait while nothing runs, it would wait for ever.
   TROIKA_ASSERT(n_running_ > 0 || n_left_ == 0 || failed_ >= 0);
   return starts;
 }
@@ -277,13 +280,14 @@ void Runner::take(int index, Starts* starts) {
   (starts->first < 0 ? starts->first : nodes_[static_cast<size_t>(starts->last)].next) = index;
   starts->last = index;
   if (!lane.is_queue()) return;
-  // Behind it in the queue they cannot run too early.
+  // Nodes that stand behind this one in its queue cannot run too early, so they need not wait for
+  // its end.
   for (const int dependent : pass_->dependents(index)) {
     if (pass_->node(dependent).lane == node.lane) note_one_less(dependent);
   }
 }
 
-// One node less stands in the way of this one.
+// Counts that one node less stands in the way of this one.
 void Runner::note_one_less(int index) {
   if (--n_missing_[static_cast<size_t>(index)] > 0) return;
   const int lane = pass_->node(index).lane;
@@ -301,7 +305,7 @@ void Runner::note_end(int index, lanes::Status status) {
   const Node& node = pass_->node(index);
   LaneState& lane = *lanes_[static_cast<size_t>(node.lane)];
   const double now_us = machine_->clock().now_us();
-  // In a queue it began when the one before it had ended.
+  // In a queue a task begins when the task before it has ended.
   const double start_us = std::max({nodes_[i].start_us, lane.last_end_us, lane.lane->started_us()});
   lane.last_end_us = now_us;
   node_us_[i] = now_us - start_us;
@@ -316,7 +320,8 @@ void Runner::note_end(int index, lanes::Status status) {
   --n_left_;
   if (status == lanes::Status::kFailed && failed_ < 0) failed_ = index;
   for (const int dependent : pass_->dependents(index)) {
-    if (lane.is_queue() && pass_->node(dependent).lane == node.lane) continue;  // counted already
+    // Was counted when this node was submitted.
+    if (lane.is_queue() && pass_->node(dependent).lane == node.lane) continue;
     note_one_less(dependent);
   }
 }
@@ -327,10 +332,10 @@ void Runner::finished(int index, lanes::Status status) {
     const std::lock_guard<std::mutex> lock(mutex_);
     note_end(index, status);
     starts = decide();
-    // Opened under the mutex: `run` takes it before it leaves.
+    // The latch is opened under the mutex, because `run` takes the mutex before it returns.
     if (n_running_ == 0) latch_.open();
   }
-  // Where the pass has ended there are none, and nothing here may be touched any more.
+  // If the pass has ended there is nothing to submit, and no member may be touched any more.
   submit_all(starts);
 }
 
@@ -339,8 +344,8 @@ void Runner::submit_all(Starts starts) {
     NodeState& state = nodes_[static_cast<size_t>(index)];
     const Node& node = pass_->node(index);
     LaneState& lane = *lanes_[static_cast<size_t>(node.lane)];
-    // Read first: the pass may end as soon as the last one is submitted. While a queue's mutex is
-    // held it cannot.
+    // The next node is read first, because the pass may end as soon as its last node is submitted;
+    // it cannot while a queue's mutex is held.
     index = state.next;
     const bool is_last_of_lane = index < 0 || pass_->node(index).lane != node.lane;
     tell_watch(node);

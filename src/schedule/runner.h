@@ -1,7 +1,7 @@
-// Runs passes on the lanes of a machine, those of prompts and those of steps. It does not know what
-// time is: it is told that a task finished and says what comes next. There is no thread of its own;
-// the worker that finishes decides. Where one lane has all tasks nothing is decided: they are
-// walked through.
+// Runs passes on the lanes of a machine, those of prompts and those of steps. It knows no clock: it
+// is told that a task has finished, and says what comes next. It has no thread of its own; the
+// worker that finishes a task decides. Where one lane has all tasks, nothing is decided: they run
+// one after the other.
 #pragma once
 
 #include <memory>
@@ -16,77 +16,80 @@
 
 namespace troika::schedule {
 
-// Told where a pass stands: of what goes by blocks, as their layouts do (D1).
+// Is told where a pass stands, for things that change block by block, as layouts do (D1).
 class BlockWatch {
  public:
   virtual ~BlockWatch() = default;
-  // A pass of n_tokens is at this block; its tasks are submitted when this returns. Throws Error
-  // where they cannot be.
+  // Is told that a pass of n_tokens has come to this block, whose tasks are submitted when this
+  // returns. Throws Error where they cannot be submitted.
   virtual void before_block(int block, plan::Phase phase, int n_tokens) = 0;
-  // The last block has ended, or a task has failed.
+  // Is told that the last block has ended, or a task has failed.
   virtual void after_blocks() = 0;
-  // All tasks of a pass have ended well.
+  // Is told that all tasks of a pass have ended well.
   virtual void after_pass() {}
 };
 
-// Whoever changes the layouts of blocks: also told of prompts before their passes.
+// Changes the layouts of blocks, and is also told of prompts before their passes.
 class LayoutWatch : public BlockWatch {
  public:
-  // A prompt, or what is left of it: so many tokens of Phase::kPrompt, in chunks of so many.
+  // Is told of a prompt, or of what is left of one: n_tokens tokens of Phase::kPrompt, in chunks of
+  // `chunk`.
   virtual void plan_prompt(int n_tokens, int chunk, bool is_first) = 0;
-  // Records blocks and loads in rows `row` and `row` + 1 from now on; null ends that.
+  // Records blocks in row `row`, and loads in the row behind it, from now on; null ends the
+  // recording.
   virtual void set_trace(Trace* trace, int row) = 0;
 };
 
-// What was done over one or several passes in which something was decided.
+// Adds up what was done in passes in which something was decided.
 struct SchedulerStatistics {
   uint64_t n_decisions = 0;
-  double decision_us = 0.0;  // spent in them, all together; real time
+  double decision_us = 0.0;  // the real time of all decisions together
   double longest_decision_us = 0.0;
-  double span_us = 0.0;         // of the machine's time, from the first start to the last end
-  std::vector<double> busy_us;  // of each lane in that time
+  double span_us = 0.0;         // the machine's time from the first start to the last end
+  std::vector<double> busy_us;  // how long each lane was busy in that time
 
   void add(const SchedulerStatistics& other);
 };
 
 struct RunOptions {
-  Policy* policy = nullptr;                   // null: in order
-  SchedulerStatistics* statistics = nullptr;  // to be added to; null: nobody asks
+  Policy* policy = nullptr;                   // null: tasks run in order
+  SchedulerStatistics* statistics = nullptr;  // is added to; null: nobody asks
   Trace* trace = nullptr;                     // records every task; null: nobody asks
 };
 
 class Runner {
  public:
-  // The machine must outlive the runner, or another be set before.
+  // The machine must outlive the runner, unless another one is set before.
   explicit Runner(lanes::Machine& machine);
   ~Runner();
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  // Room for passes of so many nodes. Running allocates only where it has to make room.
+  // Makes room for passes of so many nodes. Running allocates only where it has to make more room.
   void reserve(size_t n_nodes);
 
-  // Runs node i of the pass with runs[node.run], and returns when all have ended. Throws Error
-  // where one failed; nodes that did not wait for it may have run. The times of kinds of tasks
-  // learn what was taken on several lanes. REQUIRES: called from one thread at a time.
+  // Runs node i of the pass with runs[node.run], and returns when all nodes have ended. Throws
+  // Error where a node failed; nodes that did not wait for it may have run. On several lanes, the
+  // nodes' `time` learns what each took. REQUIRES: called from one thread at a time.
   void run(const Pass& pass, std::span<const lanes::Run> runs, const RunOptions& options = {});
   void run(const Pass& pass, const lanes::Run& run, const RunOptions& options = {}) {
     this->run(pass, {&run, 1}, options);
   }
 
   lanes::Machine& machine() const { return *machine_; }
-  // Tasks go to the lanes through this one from now on. Nodes name its lanes by their places.
+  // Sends tasks to the lanes of this machine from now on. Nodes name lanes by their places.
   void set_machine(lanes::Machine& machine);
-  // Told of the blocks of every pass from now on; null ends that. REQUIRES: tasks of a block begin
-  // when those of the block before have ended, as on one lane, which is no queue, or on several
-  // with one chunk in flight; on several lanes `before_block` throws nothing.
+  // Tells `watch` of the blocks of every pass from now on; null ends that. REQUIRES: tasks of a
+  // block begin when those of the block before have ended. This holds on one lane that is no queue,
+  // and on several lanes with one chunk in flight. On several lanes `before_block` throws nothing.
   void set_watch(BlockWatch* watch) { watch_ = watch; }
 
  private:
   struct NodeState;
   struct LaneState;
   class Walk;
-  // Nodes to be submitted, linked through their states: nothing is allocated for them.
+  // Nodes that will be submitted, linked through their states, so that nothing is allocated for
+  // them.
   struct Starts {
     int first = -1;
     int last = -1;
@@ -96,7 +99,7 @@ class Runner {
   void prepare(const Pass& pass, std::span<const lanes::Run> runs, Policy& policy);
   void learn() const;
   void finished(int node, lanes::Status status);
-  // These REQUIRE the mutex.
+  // These functions REQUIRE the mutex.
   Starts decide();
   void decide_on(int lane, Starts* starts);
   void take(int node, Starts* starts);
@@ -109,12 +112,12 @@ class Runner {
 
   lanes::Machine* machine_ = nullptr;
   BlockWatch* watch_ = nullptr;
-  int watched_block_ = -1, watched_run_ = 0;  // that it was told of last
+  int watched_block_ = -1, watched_run_ = 0;  // what the watch was told last
   InOrder in_order_;
   std::unique_ptr<Walk> walk_;
 
-  // The state of the present pass, reused by the next; lists of nodes are as long as the longest
-  // pass was.
+  // The state of the present pass, whose memory the next one uses again; lists of nodes are as long
+  // as the longest pass was.
   std::mutex mutex_;
   const Pass* pass_ = nullptr;
   std::span<const lanes::Run> runs_;
@@ -122,20 +125,20 @@ class Runner {
   Trace* trace_ = nullptr;
   SchedulerStatistics statistics_;
   std::vector<NodeState> nodes_;
-  std::vector<int> n_missing_;  // of each node, as `Situation` has it
+  std::vector<int> n_missing_;  // one entry for each node, as in `Situation`
   std::vector<double> expected_us_;
   std::vector<double> node_us_;
-  // Nodes of each lane that are ready, ascending. Those of a lane begin where its nodes do in the
-  // order of the pass: there is room for all of them.
+  // The ready nodes of each lane, ascending. A lane's part begins where its nodes begin in the
+  // order of the pass, so there is room for all of them.
   std::vector<int> ready_;
   std::vector<std::unique_ptr<LaneState>> lanes_;
-  int n_running_ = 0;  // submitted, or about to be
+  int n_running_ = 0;  // counts nodes that are submitted, or about to be
   int n_left_ = 0;
   int failed_ = -1;
   lanes::Latch latch_;
 };
 
-// Throws the Error that says that a task failed, and why if the lane knows.
+// Throws an Error that says that a task failed, and why, if the lane knows.
 [[noreturn]] void throw_failed(const char* name, int block, const lanes::Lane& lane);
 
 }  // namespace troika::schedule

@@ -8,7 +8,8 @@
 namespace troika::schedule {
 namespace {
 
-// Products of one input stand together; one that reads what another made does not.
+// Says whether an op belongs to the products of one input that stand together. A product that reads
+// what another one made does not.
 bool stands_with(const model::Op& op, const model::Op& first) {
   return is_product(op) && op.inputs[0] == first.inputs[0];
 }
@@ -19,7 +20,7 @@ bool keeps_outliers(int block, int n_blocks, int prune_percent) {
   TROIKA_ASSERT(prune_percent >= 0 && prune_percent <= 100);
   if (block < 0 || block >= n_blocks) return false;
   const auto n_kept = static_cast<int>(std::lround(n_blocks * (100 - prune_percent) / 100.0));
-  // One more at the beginning where they are odd.
+  // If their number is odd, one block more is kept at the beginning.
   return block < (n_kept + 1) / 2 || block >= n_blocks - n_kept / 2;
 }
 
@@ -59,7 +60,7 @@ std::vector<Piece> lower_outliers(const lanes::Subgraph& subgraph, int lane,
       add(part, Role::kSum, "sum", cut.shadow_lane, {product, shadow});
       is_behind_sum = true;
     } else {
-      // It goes on where the sum was made, unless it has products of its own.
+      // Such ops run where the sum was made, unless there are products among them.
       const bool has_products = std::any_of(part.begin(), part.end(), is_product);
       add(part, Role::kWhole, subgraph.name,
           has_products || !is_behind_sum ? lane : cut.shadow_lane, before);

@@ -1,5 +1,5 @@
-// What chunks of a prompt share because the shape of most subgraphs does not depend on where a
-// chunk stands (N2).
+// What chunks of a prompt share: the shape of most subgraphs does not depend on where a chunk
+// stands (N2).
 #pragma once
 
 #include "plan/plan.h"
@@ -8,11 +8,11 @@
 namespace troika::schedule {
 
 struct SharedGraphs {
-  int n_subgraphs = 0;  // of the blocks
-  int n_static = 0;     // of them: shared
+  int n_subgraphs = 0;  // counts subgraphs of the blocks
+  int n_static = 0;     // counts the static ones among them, which chunks share
   size_t weight_bytes = 0;
-  // What buffers of one chunk would take, were there one for what each op gives: of static
-  // subgraphs, of attention.
+  // The bytes of one chunk's buffers if the result of each op had a buffer of its own: for static
+  // subgraphs, and for attention.
   size_t static_buffer_bytes = 0;
   size_t dynamic_buffer_bytes = 0;
 };

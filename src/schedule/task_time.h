@@ -1,4 +1,4 @@
-// How long tasks took when they last ran, as what policies expect of the next run (N7).
+// How long tasks took when they last ran, from which policies expect the next run (N7).
 #pragma once
 
 #include <deque>
@@ -8,31 +8,33 @@
 
 namespace troika::schedule {
 
-// Expects what tasks of one kind take: those of one name, place in a cut, lane and shape take as
-// long as each other, attention in proportion to the positions that its tokens see. Before any of
-// them has run, times are in proportion to the operations: only their relations count.
+// Expects the time of tasks of one kind. Tasks of one name, place in a cut, lane and shape are
+// taken to need the same time; attention needs time in proportion to the positions that its tokens
+// see. Before any task of a kind has run, its time is in proportion to its operations: then only
+// relations count.
 class TaskTime {
  public:
   double us(double n_units, double operations) const {
     return n_units * (is_known_ ? us_per_unit_ : operations / kOperationsPerUs);
   }
-  // A quarter of the newest run goes into what is expected of the next.
+  // Learns a time: a quarter of what is expected next comes from the newest run.
   void learn(double n_units, double us);
 
  private:
-  static constexpr double kOperationsPerUs = 1e6;  // of a lane that has not run yet
+  static constexpr double kOperationsPerUs = 1e6;  // taken for a lane that has not run yet
 
   double us_per_unit_ = 0.0;
   bool is_known_ = false;
 };
 
-// What the time of attention is in proportion to; that of other tasks is 1 unit.
+// Returns the number to which the time of attention is in proportion. The time of other tasks
+// counts as 1 unit.
 double n_positions(const lanes::Run& run);
 
-// The times of all kinds. They stay where they are, for tasks to point at.
+// The times of all kinds. They keep their addresses, because tasks point at them.
 class TaskTimes {
  public:
-  // `piece`: its place among those of the subgraph.
+  // Returns the time of a kind. `piece` is the task's place among the pieces of its subgraph.
   TaskTime* of(const char* name, int lane, plan::Shape shape, int piece = 0);
 
  private:

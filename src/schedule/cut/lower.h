@@ -11,11 +11,11 @@
 
 namespace troika::schedule {
 
-// What one lane computes of a subgraph.
+// The part of a subgraph that one lane computes.
 struct CutPart {
   int lane = 0;
-  // The rows that this part multiplies of the weight of each product (model::OpKind::kLinear) of
-  // the subgraph, in their order. They begin at multiples of lanes::Slice::kRowGranularity, and a
+  // For each product (model::OpKind::kLinear) of the subgraph, in order, the rows of its weight
+  // that this part multiplies. They begin at multiples of lanes::Slice::kRowGranularity, and a
   // range may be empty. Empty: all rows of all products.
   std::vector<lanes::Range> rows = {};
   // Rows of the batch, or of the wanted outputs, in the shape of the executable.
@@ -24,9 +24,9 @@ struct CutPart {
   lanes::Range heads = {};
 };
 
-// The subgraph as it stands.
+// The subgraph stays as it is.
 struct Undivided {};
-// Every op a piece of its own, one after the other.
+// Every op becomes a piece of its own, one after the other.
 struct OpByOp {};
 // The parts must make up each op without a gap or an overlap; which form a cut takes follows from
 // what they name:
@@ -41,21 +41,22 @@ struct OpByOp {};
 //   parts of the group before, and those of the next group wait for it. Products of experts and
 //   whatever treats whole rows or heads are such a rest.
 using Parts = std::vector<CutPart>;
-// Attention by heads, as a pipeline says.
+// Attention is cut by heads, as a pipeline says.
 struct HeadCut {
   const HeadPipeline* pipeline;
 };
 
 struct Cut {
-  int lane = 0;  // of whatever is not divided
+  int lane = 0;  // runs what is not divided
   std::variant<Undivided, OpByOp, OutlierCut, Parts, HeadCut> by = Undivided();
 };
 
-// The pieces stand behind those they wait for. What follows the subgraph waits for all that no
-// other piece waits for. Throws Error for parts that do not make up the subgraph.
+// Cuts a subgraph into pieces, each of which stands behind those it waits for. What follows the
+// subgraph waits for all pieces for which no other piece waits. Throws Error for parts that do not
+// make up the subgraph.
 std::vector<Piece> lower(const lanes::Subgraph& subgraph, const Cut& cut);
 
-// The pieces for which no other waits.
+// Returns the pieces for which no other piece waits.
 std::vector<int> last_of(std::span<const Piece> pieces);
 
 }  // namespace troika::schedule

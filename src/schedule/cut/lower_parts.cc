@@ -15,7 +15,7 @@ namespace {
 using lanes::Range;
 using model::OpKind;
 
-// The range of each part.
+// One range for each part.
 using Ranges = std::vector<Range>;
 
 bool goes_by_element(const model::Op& op) {
@@ -23,7 +23,7 @@ bool goes_by_element(const model::Op& op) {
          op.kind == OpKind::kSoftCap;
 }
 
-// Whether ranges stand one behind the other from 0 to n.
+// Says whether ranges stand one behind the other from 0 to n.
 bool is_row_of(Ranges ranges, int n) {
   std::erase_if(ranges, [](const Range& range) { return range.begin == range.end; });
   std::sort(ranges.begin(), ranges.end(),
@@ -36,7 +36,8 @@ bool is_row_of(Ranges ranges, int n) {
   return end == n;
 }
 
-// Whether the parts' ranges times their tokens make up n times all tokens.
+// Says whether the parts' rectangles of rows and tokens cover n rows times all tokens, without gap
+// or overlap.
 bool is_tiled(const Parts& parts, const Ranges& ranges, int n) {
   std::vector<int> borders = {0, Range::kEnd};
   for (const CutPart& part : parts) {
@@ -142,7 +143,7 @@ class PartsLowering {
     }
   }
 
-  // Checks the rows of each product.
+  // Checks and stores the rows of each product.
   void read_rows() {
     size_t n_products = 0;
     rows_.resize(whole_.ops.size());
@@ -176,8 +177,8 @@ class PartsLowering {
     }
   }
 
-  // The products of one input that stand together, and what goes on element by element. Adds the
-  // ranges of each op's output.
+  // Finds the products of one input that stand together, and the ops behind them that go on element
+  // by element. Adds the ranges of each op's output. Returns where the group ends.
   size_t end_of_group(size_t begin, std::vector<Ranges>* columns) const {
     const std::span<const model::Op> ops = whole_.ops;
     const model::ValueId input = ops[begin].inputs[0];
@@ -194,7 +195,7 @@ class PartsLowering {
     }
     for (; end < ops.size() && goes_by_element(ops[end]); ++end) {
       const model::Op& op = ops[end];
-      if (op.output == input) break;  // other parts may still read it
+      if (op.output == input) break;  // other parts may still read the input
       const auto first = std::find_if(op.inputs.begin(), op.inputs.end(), [&](model::ValueId id) {
         return std::find(made.begin(), made.end(), id) != made.end();
       });
@@ -234,9 +235,9 @@ class PartsLowering {
   const lanes::Subgraph& whole_;
   int lane_;
   const Parts& parts_;
-  std::vector<Ranges> rows_;  // by op: of each part, of a product
+  std::vector<Ranges> rows_;  // by op: a product's range for each part
   std::vector<Piece> pieces_;
-  std::vector<int> before_;  // what the next piece waits for
+  std::vector<int> before_;  // the pieces for which the next piece waits
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A piece of a subgraph as a task.
+// A piece of a subgraph, which becomes a task.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,14 @@
 namespace troika::schedule {
 
 struct Piece {
-  lanes::Subgraph subgraph;    // its slice says which rows, columns and heads are the piece's
-  int lane = 0;                // index into the machine's lanes
-  std::vector<int> waits_for;  // earlier pieces; none: what the whole subgraph waits for
+  lanes::Subgraph subgraph;  // its slice says which rows, columns and heads are the piece's
+  int lane = 0;              // index into the machine's lanes
+  // Earlier pieces; none: it waits for what the whole subgraph waits for.
+  std::vector<int> waits_for;
 };
 
-// A product with one weight, which may be cut by its rows; those of experts are left whole.
+// Says whether an op is a product with one weight, which may be cut by its rows; products of
+// experts are left whole.
 inline bool is_product(const model::Op& op) { return op.kind == model::OpKind::kLinear; }
 
 }  // namespace troika::schedule

@@ -19,7 +19,7 @@ constexpr int kGranule = lanes::Slice::kRowGranularity;
 
 Range range_of(const plan::Span& span) { return {span.begin, span.end}; }
 
-// Ranges of tokens, one behind the other, the last of them to the end.
+// Returns ranges of tokens, one behind the other; the last one reaches to the end.
 std::vector<Range> ranges_of(const plan::Shares& tokens) {
   std::vector<Range> ranges;
   int begin = 0;
@@ -40,7 +40,7 @@ Parts by_heads(const plan::Shares& heads, int n_heads) {
   return parts;
 }
 
-// The ranges of an op's rows, or nothing where a lane would have too few of them.
+// Returns the ranges of an op's rows, or nothing where a lane would have too few of them.
 std::vector<plan::Span> spans_of_rows(int n_rows, const plan::Shares& rows) {
   std::vector<plan::Span> spans = plan::divide(n_rows, rows, kGranule);
   const bool is_cut = std::all_of(spans.begin(), spans.end(),
@@ -49,16 +49,16 @@ std::vector<plan::Span> spans_of_rows(int n_rows, const plan::Shares& rows) {
   return spans;
 }
 
-// Divides the products of one subgraph, each by a cut of its own, or none. All parts of it together
-// are a grid of lanes and ranges of tokens.
+// Divides the products of one subgraph, each by its own cut or not at all. Together the parts are a
+// grid of lanes and ranges of tokens.
 class Grid {
  public:
   Grid(const lanes::Subgraph& subgraph, int lane) : subgraph_(subgraph), lane_(lane) {}
 
-  // Null: the product is whole on the lane of the subgraph.
+  // Adds a product; without a cut (null) it is whole on the lane of the subgraph.
   void add(const model::Op& op, const TensorCut* cut) {
     const int n_rows = n_rows_of(op);
-    // A product that is too small to be cut stays as it is.
+    // A product that is too small is not cut.
     if (cut != nullptr && !cut->rows.empty() && spans_of_rows(n_rows, cut->rows).empty()) {
       cut = nullptr;
     }
@@ -72,7 +72,7 @@ class Grid {
     for (const Range& range : ranges_of(cut->tokens)) borders_.push_back(range.begin);
   }
 
-  // No parts: nothing is cut.
+  // Returns the parts; none where nothing is cut.
   Parts take() {
     const bool is_cut = std::any_of(products_.begin(), products_.end(),
                                     [](const Product& product) { return product.cut != nullptr; });
@@ -107,7 +107,8 @@ class Grid {
     if (std::find(lanes_.begin(), lanes_.end(), lane) == lanes_.end()) lanes_.push_back(lane);
   }
 
-  // What a lane computes of a product, of the tokens from here to the next border.
+  // Returns the rows of a product that a lane computes, for the tokens from first_token to the next
+  // border.
   Range rows_of(const Product& product, int lane, int first_token) const {
     const Range all = {0, product.n_rows}, none = {0, 0};
     if (product.cut == nullptr) return lane == lane_ ? all : none;
@@ -133,7 +134,7 @@ class Grid {
   std::vector<int> borders_ = {0};
 };
 
-// The first cut that holds for an op.
+// Returns the first cut that holds for an op.
 const TensorCut* cut_of(std::span<const TensorCut> cuts, const lanes::Subgraph& subgraph,
                         plan::Shape shape, const model::Op& op) {
   for (const TensorCut& cut : cuts) {
@@ -143,9 +144,10 @@ const TensorCut* cut_of(std::span<const TensorCut> cuts, const lanes::Subgraph& 
   return nullptr;
 }
 
-// Lanes of this kind compute with the kernels of this program, which give one result to the bit, or
-// like 'openvino' only what gives the same (lanes/vendor/); 'opencl' does so for prompts in int8
-// (lanes/opencl/), and another device computes as its own driver does.
+// Returns the numerics class of a lane. Lanes of one class give the same bits. Lanes of cores
+// compute with the kernels of this program. 'openvino' computes only what gives their bits
+// (lanes/vendor/), and 'opencl' gives their bits for prompts in int8 (lanes/opencl/). Any other
+// device computes as its own driver does.
 std::string class_of(const plan::Plan& plan, int lane_index, std::optional<plan::Phase> phase) {
   const plan::HostLane& lane = plan.lanes[static_cast<size_t>(lane_index)];
   const bool is_exact_prompt =
@@ -173,8 +175,8 @@ void check_classes(const plan::Plan& plan, const TensorCut& cut) {
   }
 }
 
-// A lane with floats of its own has all tokens of an executable or none, or results would depend on
-// which of them it has.
+// Refuses cuts by tokens with a lane that has floats of its own: results would depend on which
+// tokens it has, so it must have all tokens of an executable, or none.
 void check_tokens(const plan::Plan& plan, const std::string& what, const plan::Shares& tokens,
                   plan::Phase phase) {
   for (const plan::LaneShare& share : tokens) {
@@ -237,7 +239,7 @@ Parts parts_of(std::span<const TensorCut> cuts, const lanes::Subgraph& subgraph,
     }
     return {};
   }
-  // Tokens go through the whole subgraph where no product wants them otherwise.
+  // All tokens go through the whole subgraph alike, unless a cut of a product divides them.
   const TensorCut* const first = cut_of(cuts, subgraph, shape, subgraph.ops.front());
   bool is_whole = first != nullptr && first->op.empty() && first->rows.empty();
   Grid grid(subgraph, home);

@@ -1,4 +1,4 @@
-// Other tasks in the place of the FFN of a block.
+// Tasks that take the place of the feed-forward part of a block, or stand before it.
 #pragma once
 
 #include <vector>
@@ -9,21 +9,22 @@ namespace troika::schedule {
 
 struct Task;
 
-// Where the FFN of a block stands in a list of tasks.
+// Where the feed-forward part of a block stands in a list of tasks.
 struct FfnPlace {
-  int n_tasks = 0;                  // before it
-  std::vector<int> ends;            // of what it follows
-  std::vector<int> block_begin;     // what its block waits for
-  std::vector<int> previous_begin;  // what the block before waited for
+  int n_tasks = 0;                  // counts the tasks before it
+  std::vector<int> ends;            // the last tasks of what it follows
+  std::vector<int> block_begin;     // the tasks for which its block waits
+  std::vector<int> previous_begin;  // the tasks for which the block before waited
 };
 
-// Puts other tasks in the place of the FFN of a block, or before it.
+// Makes tasks for the feed-forward part of each block.
 class FfnTasks {
  public:
   virtual ~FfnTasks() = default;
-  // Tasks in the place of the FFN, the last one behind all others; none: the FFN stays.
+  // Returns tasks in place of the feed-forward part, of which the last one ends last; none: that
+  // part stays.
   virtual std::vector<Task> in_place(int block, plan::Shape shape, const FfnPlace& place) const = 0;
-  // Tasks that the FFN also waits for, where it stays.
+  // Returns tasks for which the feed-forward part also waits, where it stays.
   virtual std::vector<Task> before(int block, plan::Shape shape, const FfnPlace& place) const = 0;
 };
 
