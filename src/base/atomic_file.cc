@@ -47,13 +47,13 @@ AtomicFile::AtomicFile(std::string path, unsigned mode)
 
 void AtomicFile::open_partial() {
 #ifdef O_TMPFILE
-  // Without /proc such a file could not get its name later.
+  // Without /proc a file without a name could not get its name later.
   if (::access("/proc/self/fd", X_OK) == 0) {
     descriptor_ = ::open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode_);
     if (descriptor_ >= 0) return;
   }
 #endif
-  // Also finds the reason why the folder cannot be written.
+  // Opening this file also finds the reason why the folder cannot be written.
   partial_path_ = next_partial_path(target_);
   descriptor_ = ::open(partial_path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode_);
   if (descriptor_ < 0) {
@@ -110,7 +110,7 @@ void AtomicFile::commit() {
   partial_path_.clear();
   ::close(descriptor_);
   descriptor_ = -1;
-  // The new name is safe once the folder is on the disk; not every file system can do this.
+  // The new name is safe once the folder is on the disk, but not every file system can do this.
   const int folder = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder >= 0) {
     (void)::fsync(folder);
@@ -125,7 +125,7 @@ void write_file(const std::string& path, std::string_view content) {
 }
 
 void refuse_to_replace(const std::string& source, const std::string& output) {
-  std::error_code ignored;  // where one of them is not there, they are not the same
+  std::error_code ignored;  // if one of them is not there, they are not the same
   if (!std::filesystem::equivalent(source, output, ignored)) return;
   throw UsageError(fmt::format("{}: that is {}, which is read. Choose another name for the output.",
                                output, source));

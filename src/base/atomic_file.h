@@ -1,4 +1,4 @@
-// A file that appears under its name complete or not at all.
+// A file that appears under its name complete, or not at all.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@ namespace troika {
 // A limit on file sizes (`ulimit -f`) becomes an Error only in a process that ignores SIGXFSZ.
 class AtomicFile {
  public:
-  // Throws Error where the folder cannot be written or the path names something else than a file.
-  // A path that is a symbolic link replaces the file that the link leads to. `mode` says who may
-  // read and write it, as far as the process's umask lets them.
+  // Throws Error where the folder cannot be written, or the path names something that is no file.
+  // If the path is a symbolic link, the file to which it leads is replaced. `mode` says who may
+  // read and write the file, as far as the process's umask lets them.
   explicit AtomicFile(std::string path, unsigned mode = 0666);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -26,10 +26,11 @@ class AtomicFile {
   const std::string& path() const { return path_; }
   uint64_t bytes_written() const { return bytes_written_; }
 
-  // Appends. Not buffered: give it large pieces. After an Error the file cannot be committed.
+  // Appends bytes. It does not buffer, so pieces should be large. After an Error the file cannot be
+  // committed.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  // Flushes to the disk and gives the file its name. Once only.
+  // Flushes the file to the disk and gives it its name. Called once.
   void commit();
 
  private:
@@ -40,13 +41,13 @@ class AtomicFile {
   unsigned mode_;
   std::string path_;          // as the caller gave it, for messages
   std::string target_;        // with a symbolic link resolved
-  std::string folder_;        // of the target
+  std::string folder_;        // the folder of the target
   std::string partial_path_;  // empty while the file has no name
   int descriptor_ = -1;
   uint64_t bytes_written_ = 0;
 };
 
-// Writes all of a file, as above. Throws Error.
+// Writes a whole file, which appears complete or not at all. Throws Error.
 void write_file(const std::string& path, std::string_view content);
 
 // Throws UsageError where writing `output` would replace `source`, which is being read.

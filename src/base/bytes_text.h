@@ -6,7 +6,7 @@
 
 namespace troika {
 
-// "1.50 GB": in powers of ten.
+// Returns a text like "1.50 GB", in powers of ten.
 std::string bytes_text(uint64_t bytes);
 
 }  // namespace troika

@@ -1,4 +1,4 @@
-// Time as tasks see it: that of this machine, or that of a virtual one.
+// Time as tasks see it: the time of this machine, or of a virtual one.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@ namespace troika {
 class Clock {
  public:
   virtual ~Clock() = default;
-  // Since some fixed moment; never goes back.
+  // Returns the time since some fixed moment; it never goes back.
   virtual double now_us() const = 0;
 };
 
@@ -23,7 +23,7 @@ class RealClock : public Clock {
 
 inline constexpr double kUsPerMs = 1e3;
 
-// Returns this machine's own time, for what no virtual machine does.
+// Returns this machine's own time since `start`, for work that no virtual machine does.
 inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

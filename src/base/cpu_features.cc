@@ -26,7 +26,7 @@ struct Leaf {
   uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
 };
 
-// All zero where the processor does not know the leaf.
+// Returns zeros where the processor does not know the leaf.
 Leaf cpuid(uint32_t number, uint32_t part = 0) {
   Leaf leaf;
   __get_cpuid_count(number, part, &leaf.eax, &leaf.ebx, &leaf.ecx, &leaf.edx);
@@ -35,10 +35,10 @@ Leaf cpuid(uint32_t number, uint32_t part = 0) {
 
 bool bit(uint32_t word, int index) { return (word >> index & 1u) != 0; }
 
-// Which registers the operating system saves when it switches between programs.
+// Returns which registers the operating system saves when it switches between programs.
 __attribute__((target("xsave"))) uint64_t saved_registers() { return __builtin_ia32_xgetbv(0); }
 
-// Linux hands out the 8 KB of tile registers only to those who ask.
+// Asks for the 8 KB of tile registers, which Linux hands out only to programs that ask.
 bool ask_for_tiles() {
   constexpr long kArchReqXcompPerm = 0x1023;
   constexpr long kTileData = 18;
@@ -56,7 +56,7 @@ CpuFeatures detect() {
     if (present) found.add(feature);
   };
   const Leaf basic = cpuid(1);
-  if (!bit(basic.ecx, 27)) return found;  // no xgetbv: nothing wider than SSE
+  if (!bit(basic.ecx, 27)) return found;  // without xgetbv there is nothing wider than SSE
   const uint64_t saved = saved_registers();
   const bool wide = (saved & 0x06) == 0x06;
   const bool wider = wide && (saved & 0xe0) == 0xe0;

@@ -9,7 +9,7 @@
 namespace troika {
 
 enum class CpuFeature : uint8_t {
-  // x86
+  // Features of x86.
   kAvx2,
   kFma,
   kF16c,
@@ -23,7 +23,7 @@ enum class CpuFeature : uint8_t {
   kAvxVnni,
   kAmxInt8,
   kAmxBf16,
-  // arm64
+  // Features of arm64.
   kNeon,
   kDotprod,
   kI8mm,
@@ -52,13 +52,13 @@ class CpuFeatures {
   uint32_t bits_ = 0;
 };
 
-// What this processor has and this operating system lets a program use. AMX counts only where the
-// kernel granted the tile registers to this process, which this call asks for.
+// Returns what this processor has and this operating system lets a program use. AMX counts only
+// where the kernel has granted the tile registers to this process; this call asks for them.
 CpuFeatures detect_cpu_features();
 
-const char* cpu_feature_name(CpuFeature feature);  // "avx512_vnni", as in /proc/cpuinfo
+const char* cpu_feature_name(CpuFeature feature);  // returns "avx512_vnni", as in /proc/cpuinfo
 std::optional<CpuFeature> cpu_feature_from_name(std::string_view name);
-// "avx2 fma f16c"
+// Returns a text like "avx2 fma f16c".
 std::string to_string(CpuFeatures features);
 
 }  // namespace troika

@@ -9,19 +9,19 @@ class Crowd {
  public:
   explicit Crowd(int n_workers) : n_workers_(n_workers), n_active_(n_workers) {}
 
-  // Says how many work in the next run.
+  // Returns how many workers work in the next run.
   int n_active() const { return n_active_; }
 
-  // What a run with n_active() workers took, and how long its workers together slept while they
-  // waited for each other.
+  // Takes what a run with n_active() workers took, and how long its workers slept, all together,
+  // while they waited for each other.
   void record(double run_us, double slept_us);
 
  private:
   const int n_workers_;
   int n_active_;
-  int n_quiet_ = 0;        // runs since the number changed
-  int patience_ = 8;       // quiet runs before one more worker is tried
-  bool is_trial_ = false;  // a worker was added a moment ago
+  int n_quiet_ = 0;        // counts runs since the number changed
+  int patience_ = 8;       // so many quiet runs pass before one more worker is tried
+  bool is_trial_ = false;  // a worker was just added
 };
 
 }  // namespace troika

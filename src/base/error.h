@@ -12,7 +12,8 @@ class Error : public std::runtime_error {
   explicit Error(const std::string& message) : std::runtime_error(message) {}
 };
 
-// A wrong use of the program (unknown flag, impossible value): the program exits with 2, not 1.
+// Wrong use of the program, such as an unknown flag or an impossible value. The program exits with
+// 2, not 1.
 class UsageError : public Error {
  public:
   using Error::Error;
@@ -22,7 +23,7 @@ class UsageError : public Error {
 
 }  // namespace troika
 
-// A condition that only a bug in this program can break. Never used for input.
+// Checks a condition that only a bug in this program can break. Never used for input.
 #define TROIKA_ASSERT(condition)                               \
   do {                                                         \
     if (!(condition)) [[unlikely]] {                           \

@@ -1,5 +1,5 @@
-// A function that somebody else owns, to be called while a call lasts: as std::function, but it
-// never allocates.
+// A reference to a function that somebody else owns, for the time of a call. It works like
+// std::function, but never allocates.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@ class FunctionRef;
 template <typename Result, typename... Arguments>
 class FunctionRef<Result(Arguments...)> {
  public:
-  FunctionRef() = default;  // none
-  // The function must outlive this.
+  FunctionRef() = default;  // refers to no function
+  // The function must outlive the reference.
   template <typename Function>
   requires(!std::is_same_v<std::remove_cvref_t<Function>, FunctionRef> &&
            std::is_invocable_r_v<Result, Function&, Arguments...>)
@@ -27,7 +27,7 @@ class FunctionRef<Result(Arguments...)> {
         }) {}
 
   explicit operator bool() const { return call_ != nullptr; }
-  // REQUIRES: there is a function.
+  // REQUIRES: it refers to a function.
   Result operator()(Arguments... arguments) const {
     return call_(object_, std::forward<Arguments>(arguments)...);
   }

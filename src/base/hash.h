@@ -1,4 +1,4 @@
-// FNV-1a, 64 bits: enough to notice another content, not to withstand an attacker.
+// FNV-1a with 64 bits: enough to notice changed content, but not to withstand an attacker.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ class Fnv {
     for (const std::byte b : bytes) value_ = (value_ ^ std::to_integer<uint64_t>(b)) * kPrime;
   }
   void add(std::string_view text) { add(std::as_bytes(std::span(text))); }
-  // Little end first, whatever the machine.
+  // Adds a number, little end first whatever the machine.
   void add(uint64_t number) {
     for (int i = 0; i < 8; ++i) value_ = (value_ ^ (number >> (8 * i) & 0xff)) * kPrime;
   }

@@ -68,7 +68,7 @@ HugeBuffer::HugeBuffer(size_t bytes) : size_(bytes) {
   if (posix_memalign(&memory, is_large ? kHugePageBytes : kCacheLine, bytes) != 0) {
     throw std::bad_alloc();
   }
-  if (is_large) madvise(memory, bytes, MADV_HUGEPAGE);  // a wish, no more
+  if (is_large) madvise(memory, bytes, MADV_HUGEPAGE);  // the system may ignore this
   memory_.reset(static_cast<std::byte*>(memory));
 }
 
@@ -80,7 +80,7 @@ PageBuffer::PageBuffer(size_t bytes) : size_(bytes) {
     munmap(place, bytes);
     throw std::bad_alloc();
   }
-  if (bytes >= kHugePageBytes) madvise(place, bytes, MADV_HUGEPAGE);  // a wish, no more
+  if (bytes >= kHugePageBytes) madvise(place, bytes, MADV_HUGEPAGE);  // the system may ignore this
   memory_ = place;
 }
 

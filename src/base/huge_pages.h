@@ -10,14 +10,15 @@ namespace troika {
 
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
-// Whether the system gives huge pages to those who ask. `root` is where /sys lies, for tests.
+// Says whether the system gives huge pages to programs that ask. `root` is where /sys lies, for
+// tests.
 bool gives_huge_pages(const std::string& root = "");
 
-// How much of a range lies in huge pages now, as the kernel's table of mappings tells.
+// Returns how many bytes of a range lie in huge pages now, as the kernel's table of mappings tells.
 size_t huge_bytes_within(const void* begin, size_t size);
 
-// Address space for so many bytes that begins at a huge page; throws std::bad_alloc. Nothing can be
-// read or written there yet. To be given back with munmap.
+// Returns address space for so many bytes that begins at a huge page; throws std::bad_alloc.
+// Nothing can be read or written there yet. It is given back with munmap.
 std::byte* reserve_aligned(size_t size);
 
 // Uninitialised memory, in huge pages where there are any and the size makes it worth while.
@@ -36,8 +37,8 @@ class HugeBuffer {
   size_t size_ = 0;
 };
 
-// Memory of zeros that begins at a huge page, and goes back to the system as soon as it is not
-// needed: what the heap is given back may stay with it.
+// Memory of zeros that begins at a huge page and goes back to the system as soon as it is not
+// needed; memory given back to the heap may stay with the heap.
 class PageBuffer {
  public:
   PageBuffer() = default;

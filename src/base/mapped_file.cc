@@ -24,8 +24,8 @@
 namespace troika {
 namespace {
 
-// A signal handler gets no context, so this table is one of the few globals of the program. The
-// handler only loads and stores lock-free atomics and calls mmap.
+// A signal handler gets no context, so this table of mappings is one of the few globals of the
+// program. The handler only loads and stores lock-free atomics and calls mmap.
 struct Guard {
   std::atomic<bool> taken{false};
   std::atomic<uintptr_t> begin{0};  // 0 while the entry describes no mapping
@@ -46,7 +46,8 @@ void pass_on(int signal_number, siginfo_t* info, void* context) {
   } else if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
     previous_action.sa_handler(signal_number);
   } else {
-    // The faulting instruction runs again when we return and then ends the process as usual.
+    // When the handler returns, the faulting instruction runs again and then ends the process as
+    // usual.
     signal(SIGBUS, SIG_DFL);
   }
 }
@@ -84,7 +85,7 @@ void install_handler() {
   });
 }
 
-// Returns -1 where the table is full.
+// Returns an entry of the table for the handler, or -1 where the table is full.
 int take_guard(const void* begin, size_t size) {
   for (int i = 0; i < kMaxMappings; ++i) {
     Guard& guard = guards[i];
@@ -123,7 +124,7 @@ MappedFile MappedFile::open(const std::string& path) {
   if (size > std::numeric_limits<size_t>::max() / 2) {
     throw Error(fmt::format("{}: the file is larger than this machine can address.", path));
   }
-  std::byte* const place = reserve_aligned(size);  // so that huge pages of the file fit
+  std::byte* const place = reserve_aligned(size);  // aligned so that huge pages of the file fit
   void* begin = mmap(place, size, PROT_READ, MAP_SHARED | MAP_FIXED, file.descriptor_, 0);
   if (begin == MAP_FAILED) {
     munmap(place, size);
@@ -171,7 +172,7 @@ bool MappedFile::comes_in_huge_pages() {
   constexpr size_t kSmallPage = 4096;
   const size_t n_pages = size_ / kHugePageBytes;
   if (n_pages == 0) return false;
-  madvise(const_cast<std::byte*>(begin_), size_, MADV_HUGEPAGE);  // a wish
+  madvise(const_cast<std::byte*>(begin_), size_, MADV_HUGEPAGE);  // the system may ignore this
   const size_t n_places = std::min(kPlaces, n_pages);
   for (size_t i = 0; i < n_places; ++i) {
     const std::byte* const page = begin_ + i * n_pages / n_places * kHugePageBytes;
@@ -179,7 +180,7 @@ bool MappedFile::comes_in_huge_pages() {
       static_cast<void>(*static_cast<const volatile std::byte*>(page + at));
     }
   }
-  // The kernel counts what is mapped, and that is what was touched.
+  // The kernel counts what is mapped, which is what was touched.
   return huge_bytes_within(begin_, size_) * 4 >= n_places * kHugePageBytes * 3;
 }
 
@@ -198,7 +199,7 @@ bool MappedFile::copy_piece(size_t at, size_t size) {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  // Aligned, so that moving it moves whole huge pages.
+  // The piece is aligned, so that moving it moves whole huge pages.
   void* const memory =
       mmap(piece, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   if (memory == MAP_FAILED) {
@@ -209,7 +210,7 @@ bool MappedFile::copy_piece(size_t at, size_t size) {
   for (size_t done = 0; done < size;) {
     const ssize_t n = pread(descriptor_, piece + done, size - done, static_cast<off_t>(at + done));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {  // cut short or unreadable since it was opened
+    if (n <= 0) {  // the file was cut short or became unreadable since it was opened
       guards[guard_].damaged.store(true, std::memory_order_release);
       munmap(piece, size);
       return false;
@@ -231,7 +232,7 @@ size_t MappedFile::copy_into_memory(Team& team, const std::vector<Range>& ranges
   std::vector<Range> pieces;
   for (const Range& range : ranges) {
     TROIKA_ASSERT(range.begin <= range.end && range.end <= size_);
-    // What lies behind the range in its last page is copied too.
+    // What lies behind the range in its last page is copied, too.
     const size_t end = std::min((range.end + page - 1) / page * page, size_);
     for (size_t at = range.begin / kHugePageBytes * kHugePageBytes; at < end;) {
       const size_t size = std::min(kPieceBytes, end - at);
@@ -261,7 +262,7 @@ size_t MappedFile::copy_into_memory(Team& team, const std::vector<Range>& ranges
   return copied;
 }
 
-// Sorts the ranges, and makes one of several that touch.
+// Sorts the ranges, and joins ranges that touch.
 void MappedFile::join_copied() {
   std::sort(copied_.begin(), copied_.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
@@ -285,7 +286,7 @@ bool MappedFile::is_copied(Range range) const {
 bool MappedFile::set_writable(bool is_writable) {
   const int access = is_writable ? PROT_READ | PROT_WRITE : PROT_READ;
   return std::all_of(copied_.begin(), copied_.end(), [&](const Range& range) {
-    // Ranges begin with a page.
+    // Each range begins with a page.
     return mprotect(const_cast<std::byte*>(begin_) + range.begin, range.end - range.begin,
                     access) == 0;
   });
@@ -295,7 +296,8 @@ bool MappedFile::damaged() const {
   if (size_ == 0) return false;
   if (guards[guard_].damaged.load(std::memory_order_acquire)) return true;
   if (is_copied()) return false;
-  // The tail of the last page that a shortened file still has reads as zeros without any signal.
+  // The last page of a shortened file has a tail that reads as zeros without any signal, so its
+  // size is asked for.
   struct stat status = {};
   return fstat(descriptor_, &status) != 0 || static_cast<uint64_t>(status.st_size) < size_;
 }

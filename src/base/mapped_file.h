@@ -25,37 +25,38 @@ class MappedFile {
 
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {begin_, size_}; }
-  // The descriptor, for direct reads; it lives as long as this object.
+  // Returns the descriptor, for direct reads; it lives as long as this object.
   int descriptor() const { return descriptor_; }
 
-  // Whether the pages that the system has read so far, or reads now, of a few places of the file
-  // are huge ones. Asks for such pages first; only some file systems have them, and only for what
-  // is not in the page cache in small pages already.
+  // Says whether the file is read into huge pages: asks for them, looks at a few places, and reads
+  // there. Only some file systems have such pages, and only for what is not in the page cache in
+  // small pages already.
   bool comes_in_huge_pages();
   // Reads the file into memory of this process, in huge pages where the system gives them, and puts
   // it in place of the mapping: addresses stay. Later changes of the file are not seen. Where
   // memory runs out the rest stays mapped. Returns the bytes copied.
   size_t copy_into_memory(Team& team) { return copy_into_memory(team, {{0, size_}}); }
-  // Does it for parts, each of which begins with the whole huge page that it begins in.
+  // Copies parts of the file into memory in the same way. Each part begins with the whole huge page
+  // in which it begins.
   struct Range {
     size_t begin, end;
   };
   size_t copy_into_memory(Team& team, const std::vector<Range>& ranges);
 
-  // Whether all of it is memory of this process.
+  // Says whether all of the file is memory of this process.
   bool is_copied() const { return is_copied({0, size_}); }
-  // Whether this part is.
+  // Says whether this part of the file is memory of this process.
   bool is_copied(Range range) const;
-  // Lets this process change what it has copied, which the file does not notice, or keeps it from
-  // doing so again. Returns whether the system does so.
+  // Lets this process change what it has copied, which the file does not notice, or forbids it
+  // again. Returns whether the system does so.
   bool set_writable(bool is_writable);
 
-  // Gives back the pages that hold nothing but this part of the file; who reads there gets them
+  // Gives back the pages that hold nothing but this part of the file; whoever reads there gets them
   // again. REQUIRES: none of it was copied into memory.
   void let_go(Range range);
 
-  // True if the file has become shorter or unreadable since it was mapped: bytes read meanwhile
-  // may be zeros instead of its content. Costs one system call.
+  // Says whether the file has become shorter or unreadable since it was mapped: then bytes that
+  // were read meanwhile may be zeros instead of its content. Costs one system call.
   bool damaged() const;
 
  private:
@@ -67,8 +68,8 @@ class MappedFile {
   const std::byte* begin_ = nullptr;
   size_t size_ = 0;
   int descriptor_ = -1;
-  int guard_ = -1;             // index into the table that the signal handler reads
-  std::vector<Range> copied_;  // in order, with gaps between
+  int guard_ = -1;             // an index into the table that the signal handler reads
+  std::vector<Range> copied_;  // in order, with gaps between them
 };
 
 }  // namespace troika

@@ -1,4 +1,4 @@
-// The middle of some figures: what stands for them where a few may be far off.
+// The median, which stands for figures of which a few may be far off.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,8 @@
 
 namespace troika {
 
-// Returns the middle value, of an even number the mean of the middle two; 0 of none.
+// Returns the middle value. For an even number of values this is the mean of the middle two; for
+// none it is 0.
 inline double median(std::vector<double> values) {
   if (values.empty()) return 0.0;
   const size_t half = values.size() / 2;

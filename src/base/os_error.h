@@ -6,14 +6,14 @@
 
 namespace troika {
 
-// "the disk is full; free some space and try again" for ENOSPC, and so on.
+// Returns "the disk is full; free some space and try again" for ENOSPC, and so on.
 std::string explain_errno(int error_number);
 
-// Throws an Error: "PATH: cannot ACTION: explanation." from errno as it is at the call.
+// Throws an Error "PATH: cannot ACTION: explanation.", with errno as it is at the call.
 [[noreturn]] void throw_errno(std::string_view path, std::string_view action);
 
-// A piece of untrusted text for a message: control characters and bytes beyond ASCII escaped,
-// cut after `max_length` bytes, in quotes.
+// Returns a piece of untrusted text for a message, in quotes: control characters and bytes beyond
+// ASCII are escaped, and it is cut after `max_length` bytes.
 std::string quoted(std::string_view text, size_t max_length = 100);
 
 }  // namespace troika

@@ -40,7 +40,7 @@ void Progress::update(uint64_t done, uint64_t total) {
   const int64_t now = now_us();
   int64_t due = next_draw_us_.load(std::memory_order_relaxed);
   if (done < total && now < due) return;
-  // One thread draws; the others go on with their work.
+  // One thread draws, and the others go on with their work.
   if (!next_draw_us_.compare_exchange_strong(due, now + kIntervalUs)) return;
   const std::lock_guard lock(mutex_);
   const std::string text = line(title_, done, total, terminal_columns(stream_));
@@ -53,7 +53,8 @@ std::string Progress::line(const std::string& title, uint64_t done, uint64_t tot
   const double part =
       total == 0 ? 1.0 : std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
   const int percent = static_cast<int>(part * 100.0);
-  // Title, one space, two brackets, one space, "100%", and one column free for the cursor.
+  // Beside the bar the line needs the title, one space, two brackets, one space, "100%", and one
+  // free column for the cursor.
   const int room = columns - static_cast<int>(title.size()) - 9;
   const int width = std::min(room, 40);
   if (width < 4) return fmt::format("{:3}%", percent);

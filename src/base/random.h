@@ -1,12 +1,12 @@
-// Random numbers that depend on a key and a counter only, so that the same seed gives the same
-// values wherever and in whatever order they are asked for.
+// Random numbers that depend only on a key and a counter, so that the same seed gives the same
+// values in whatever place and order they are asked for.
 #pragma once
 
 #include <cstdint>
 
 namespace troika {
 
-// A well-mixed 64-bit value of (key, counter).
+// Returns a well-mixed 64-bit value of (key, counter).
 constexpr uint64_t random_bits(uint64_t key, uint64_t counter) {
   uint64_t z = key * 0x9E3779B97F4A7C15u + counter;
   for (int round = 0; round < 2; ++round) {
@@ -18,7 +18,7 @@ constexpr uint64_t random_bits(uint64_t key, uint64_t counter) {
   return z;
 }
 
-// Uniform in [0, 1).
+// Returns a number, uniform in [0, 1).
 constexpr double random_unit(uint64_t key, uint64_t counter) {
   return static_cast<double>(random_bits(key, counter) >> 11) * 0x1p-53;
 }

@@ -70,7 +70,8 @@ void Sha256::add(std::span<const std::byte> bytes) {
 }
 
 std::string Sha256::hex() {
-  // A one, zeros up to the last eight bytes of a block, and there the length in bits.
+  // The padding is a one, then zeros up to the last eight bytes of a block, and there the length in
+  // bits.
   const uint64_t n_bits = n_bytes_ * 8;
   std::array<std::byte, kBlock + 8> end = {std::byte{0x80}};
   const size_t n_zeros = (2 * kBlock - 8 - n_bytes_ % kBlock - 1) % kBlock;

@@ -24,7 +24,7 @@ class Sha256 {
 
   std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  std::array<std::byte, kBlock> rest_ = {};  // what does not fill a block yet
+  std::array<std::byte, kBlock> rest_ = {};  // bytes that do not fill a block yet
   uint64_t n_bytes_ = 0;
 };
 

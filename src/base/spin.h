@@ -1,5 +1,5 @@
-// Waiting awake for a moment, then asleep: handovers in microseconds without burning an idle
-// machine.
+// Waits awake for a moment, then asleep: handovers take microseconds, and an idle machine is not
+// kept busy.
 #pragma once
 
 #include <atomic>
@@ -7,10 +7,10 @@
 
 namespace troika {
 
-// Longer than the gap between two ops of a decode step, and than what lies between two steps (60 to
-// 130 µs of sampling and text, after which waking takes 40 more), shorter than anyone would notice
-// on a battery. A time and not a count: a pause takes 10 cycles on one processor and 140 on
-// another.
+// How long a wait stays awake. It is longer than the gap between two ops of a decode step, and than
+// the time between two steps (60 to 130 µs of sampling and text, after which waking takes 40 more).
+// It is shorter than anyone would notice on a battery. It is a time and not a count, because a
+// pause takes 10 cycles on one processor and 140 on another.
 inline constexpr std::chrono::microseconds kSpinTime{200};
 
 inline void pause_cpu() {
@@ -21,12 +21,13 @@ inline void pause_cpu() {
 #endif
 }
 
-// Returns when `value` no longer equals `old`. Whoever changes it must notify it. True if it had to
-// sleep for that.
+// Returns when `value` no longer equals `old`; whoever changes it must notify it. Says whether it
+// had to sleep for that.
 template <typename T>
 bool wait_for_change(const std::atomic<T>& value, T old) {
   using Clock = std::chrono::steady_clock;
-  constexpr int kPausesPerLook = 16;  // at the clock, which costs more than a pause
+  // Counts pauses between two looks at the clock, which cost more than a pause.
+  constexpr int kPausesPerLook = 16;
   Clock::time_point end{};
   do {
     for (int i = 0; i < kPausesPerLook; ++i) {

@@ -16,7 +16,7 @@
 namespace troika {
 namespace {
 
-// The value of a line "KEY:   123 kB", in bytes.
+// Returns the value of a line "KEY:   123 kB", in bytes.
 std::optional<size_t> kilobytes_of(const std::string& path, const std::string& key) {
   std::ifstream file(path);
   size_t kilobytes = 0;
@@ -30,7 +30,7 @@ std::optional<size_t> kilobytes_of(const std::string& path, const std::string& k
   return std::nullopt;
 }
 
-// A file that holds one number; "max" means none.
+// Reads a file that holds one number; "max" means that there is no number.
 std::optional<size_t> number_in(const std::string& path) {
   std::ifstream file(path);
   size_t value = 0;
@@ -38,7 +38,7 @@ std::optional<size_t> number_in(const std::string& path) {
   return std::nullopt;
 }
 
-// The value of a line "KEY 123".
+// Returns the value of a line "KEY 123".
 size_t entry_of(const std::string& path, const std::string& key) {
   std::ifstream file(path);
   std::string name;
@@ -53,8 +53,9 @@ struct CgroupMemory {
   size_t limit = SIZE_MAX;
   size_t available = SIZE_MAX;
 
-  // One more level that limits us. Its pages of files that were read lately count as used, but the
-  // system takes them back when they are needed: a model that was read before is no obstacle.
+  // Takes account of one more level that limits this process. Its pages of files that were read
+  // lately count as used, but the system takes them back when they are needed: so a model that was
+  // read before is no obstacle.
   void narrow(size_t level_limit, size_t used, size_t used_by_files) {
     limit = std::min(limit, level_limit);
     used -= std::min(used, used_by_files);
@@ -62,7 +63,7 @@ struct CgroupMemory {
   }
 };
 
-// Whether a line "4:cpu,cpuacct:/path" of /proc/self/cgroup is about this controller.
+// Says whether a line "4:cpu,cpuacct:/path" of /proc/self/cgroup is about this controller.
 bool names_controller(const std::string& line, const std::string& controller) {
   const size_t begin = line.find(':') + 1, end = line.find(':', begin);
   if (begin == 0 || end == std::string::npos) return false;
@@ -70,8 +71,9 @@ bool names_controller(const std::string& line, const std::string& controller) {
          std::string::npos;
 }
 
-// The folder of this process's cgroup, and those above it to the root: of version 2, or of a
-// controller of version 1. A container may see its own folder as the root, and then not the others.
+// Returns the folder of this process's cgroup, and the folders above it up to the root, of version
+// 2 or of a controller of version 1. A container may see its own folder as the root, and then not
+// the others.
 std::vector<std::string> cgroup_folders(const std::string& root,
                                         const std::string& controller = "") {
   std::vector<std::string> folders;
@@ -94,7 +96,7 @@ std::vector<std::string> cgroup_folders(const std::string& root,
   return folders;
 }
 
-// All limits on the way from this process's cgroup to the root, of either version.
+// Returns the tightest limit on the way from this process's cgroup to the root, of either version.
 CgroupMemory cgroup_memory(const std::string& root) {
   CgroupMemory memory;
   for (const std::string& folder : cgroup_folders(root)) {
@@ -115,8 +117,8 @@ CgroupMemory cgroup_memory(const std::string& root) {
   return memory;
 }
 
-// The cores' worth of time that a cgroup leaves us in each of its periods; infinite without a
-// limit.
+// Returns the cores' worth of time that a cgroup leaves this process in each of its periods;
+// infinite without a limit.
 double cgroup_cores(const std::string& root) {
   double cores = std::numeric_limits<double>::infinity();
   const auto narrow = [&](double quota_us, double period_us) {
@@ -125,9 +127,9 @@ double cgroup_cores(const std::string& root) {
   for (const std::string& folder : cgroup_folders(root)) {
     std::ifstream file(folder + "/cpu.max");
     double quota_us = 0, period_us = 0;
-    if (file >> quota_us >> period_us) narrow(quota_us, period_us);  // the word max is no number
+    if (file >> quota_us >> period_us) narrow(quota_us, period_us);  // the word "max" is no number
   }
-  // In version 1 a quota of -1 is none.
+  // In version 1 a quota of -1 means that there is none.
   for (const std::string& folder : cgroup_folders(root, "cpu")) {
     double quota_us = 0;
     if (std::ifstream(folder + "/cpu.cfs_quota_us") >> quota_us) {
@@ -153,8 +155,8 @@ std::vector<int> usable_core_numbers() {
 
 int usable_cores(const std::string& root) {
   const auto n_cores = static_cast<double>(usable_core_numbers().size());
-  // Threads beyond the quota would only be stopped, all of them together, until the next period;
-  // half a core more or less is rounded.
+  // The system would stop threads beyond the quota, all of them together, until the next period.
+  // Half a core more or less is rounded.
   return static_cast<int>(std::max(1.0, std::min(n_cores, std::round(cgroup_cores(root)))));
 }
 

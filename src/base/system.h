@@ -1,4 +1,4 @@
-// What this process may use of the machine: cores and memory, limits of its cgroup included.
+// What this process may use of the machine: cores and memory, within the limits of its cgroup.
 #pragma once
 
 #include <cstddef>
@@ -7,28 +7,29 @@
 
 namespace troika {
 
-// How many threads can run at once: the cores this process may run on, or the time that its cgroup
-// allows in whole cores where that is less; at least 1. `root` is where /proc and /sys lie, for
-// tests.
+// Returns how many threads can run at once: the number of cores this process may run on, or the
+// whole cores' worth of time that its cgroup allows, if that is less; at least 1. `root` is where
+// /proc and /sys lie, for tests.
 int usable_cores(const std::string& root = "");
-// The numbers of the cores it may run on.
+// Returns the numbers of the cores that this process may run on.
 std::vector<int> usable_core_numbers();
 
-// As /proc/cpuinfo names it, or "unknown processor".
+// Returns the name in /proc/cpuinfo, or "unknown processor".
 std::string processor_name();
 
 // Binds the calling thread to these cores; nothing happens for an empty list.
 void bind_to_cores(const std::vector<int>& cores);
 
-// The memory that processes of this machine, or of this process's cgroup, may have in all.
+// Returns the memory that processes of this machine, or of this process's cgroup, may have in all.
 size_t memory_limit_bytes(const std::string& root = "");
-// What of it is free or can be freed (page cache) now.
+// Returns how much of that memory is free now, or can be freed (page cache).
 size_t available_memory_bytes(const std::string& root = "");
 
-// The largest data cache that the system reports; 0 where it reports none.
+// Returns the size of the largest data cache that the system reports; 0 where it reports none.
 size_t last_cache_bytes();
 
-// Resident pages of this process now, and their peak; mapped files included.
+// Return the bytes of resident pages of this process now, and at their peak; mapped files are
+// included.
 size_t resident_bytes();
 size_t peak_resident_bytes();
 // Returns the bytes of those pages that belong to no file.

@@ -13,16 +13,16 @@
 
 namespace troika {
 
-// The active workers of a team meet here. Spins briefly, then sleeps, so that it also works on a
-// machine with fewer free cores than threads.
+// The barrier at which the active workers of a team meet. It spins briefly, then sleeps, so that it
+// also works on a machine with fewer free cores than threads.
 class Barrier {
  public:
   explicit Barrier(int n_threads) : n_threads_(n_threads) {}
   void wait();
 
-  // How many meet. REQUIRES: nobody waits.
+  // Sets how many workers meet. REQUIRES: nobody waits.
   void resize(int n_threads) { n_threads_ = n_threads; }
-  // How long all together have slept here. Spinning does not count.
+  // Returns how long all workers together have slept here. Spinning does not count.
   double slept_us() const { return 1e-3 * static_cast<double>(slept_ns_.load()); }
   // Waits for a change as at the barrier, and counts the sleep.
   template <typename T>
@@ -44,7 +44,7 @@ class Team {
   Team& operator=(const Team&) = delete;
 
   int size() const { return n_threads_; }
-  // Workers of the present run: 0 to n_active() - 1.
+  // Returns the number of workers of the present run: they are 0 to n_active() - 1.
   int n_active() const { return n_active_; }
   Barrier& barrier() { return barrier_; }
 
@@ -54,8 +54,8 @@ class Team {
   void run(Body&& body) {
     run_some(n_threads_, body);
   }
-  // Runs it on as many workers as find free cores, the first n_active(): fewer than all where
-  // other programs keep workers from running.
+  // Runs body(worker) on as many workers as find free cores, the first n_active(): these are fewer
+  // than all where other programs keep workers from running.
   template <typename Body>
   void run_where_free(Body&& body) {
     const double slept_before = barrier_.slept_us();
@@ -84,14 +84,15 @@ class Team {
   bool stop_ = false;
   int n_active_;
   Crowd crowd_;
-  // A count of rounds above, the number of active workers in the lowest 16 bits, so that a worker
-  // that is not asked reads nothing else.
+  // Holds a count of rounds, and in the lowest 16 bits the number of active workers, so that an
+  // idle worker reads nothing else.
   alignas(64) std::atomic<uint32_t> round_{0};
   alignas(64) std::atomic<int> n_running_{0};
   std::vector<std::thread> threads_;
 };
 
-// The part [begin, end) of `n_items` that falls to `worker`, in whole multiples of `granularity`.
+// The part [begin, end) of `n_items` that falls to `worker`. It begins at a multiple of
+// `granularity`.
 struct Share {
   int64_t begin;
   int64_t end;

@@ -13,22 +13,22 @@ namespace troika {
 namespace {
 
 constexpr double kWidth = 1600.0;
-constexpr double kLeft = 150.0;  // names of lanes
+constexpr double kLeft = 150.0;  // room for names of lanes
 constexpr double kRight = 20.0;
 constexpr double kRowHeight = 52.0;
-constexpr double kBox = 34.0;        // height of a task
-constexpr double kLegendTop = 66.0;  // its first line's base
+constexpr double kBox = 34.0;        // the height of a task
+constexpr double kLegendTop = 66.0;  // the base of its first line
 constexpr double kLegendLine = 20.0;
 constexpr double kLegendGap = 18.0;
-constexpr double kPhases = 18.0;  // height of the marks of prompts and steps
+constexpr double kPhases = 18.0;  // the height of the marks of prompts and steps
 constexpr double kScale = 26.0;
-// Wide enough for the letters of a sans-serif font of 12 pixels.
+// The width of a letter in a sans-serif font of 12 pixels, estimated generously.
 constexpr double kCharWidth = 6.6;
-// A wait that is narrower is not drawn: it would be a line.
+// A narrower wait is not drawn, because it would be a line.
 constexpr double kLeastWait = 1.5;
 
-// Okabe and Ito's colours, which people with any kind of colour vision can tell apart, and tints of
-// them for kinds of tasks that seldom stand beside these.
+// The colours of Okabe and Ito, which people with any kind of colour vision can tell apart, and
+// tints of them for kinds of tasks that seldom stand beside these.
 struct Kind {
   std::string_view name;
   const char* colour;
@@ -72,20 +72,20 @@ const Kind& kind_of(std::string_view name) {
   return found != std::end(kKinds) ? *found : kOther;
 }
 
-// Black or white, whichever can be read on a colour "#rrggbb".
+// Returns black or white, whichever can be read on a colour "#rrggbb".
 const char* ink_on(std::string_view colour) {
   const auto part = [&](size_t at) {
     int value = 0;
     std::from_chars(colour.data() + at, colour.data() + at + 2, value, 16);
     return value;
   };
-  const int brightness = 299 * part(1) + 587 * part(3) + 114 * part(5);  // thousandths
+  const int brightness = 299 * part(1) + 587 * part(3) + 114 * part(5);  // counts thousandths
   return brightness > 125000 ? "#000" : "#fff";
 }
 
 double text_width(std::string_view text) { return kCharWidth * static_cast<double>(text.size()); }
 
-// 1, 2 or 5 times a power of ten, so that the scale has 5 to 12 marks.
+// Returns 1, 2 or 5 times a power of ten, so that the scale has 5 to 12 marks.
 double mark_distance(double span_us) {
   double distance = 1.0;
   while (span_us / distance > 12.0) {
@@ -139,7 +139,7 @@ class Timeline {
         kWidth, height, xml_text(title_.what), xml_text(title_.how));
   }
 
-  // The kinds of tasks that there are, in the order of the table.
+  // Draws the kinds of tasks that there are, in the order of the table.
   std::string legend() {
     double x = 12.0, y = kLegendTop;
     std::string svg;
@@ -176,7 +176,7 @@ class Timeline {
     return svg;
   }
 
-  // Where passes of prompts run, and where steps do. Both may overlap for a moment.
+  // Marks where passes of prompts run, and where steps do. The two may overlap for a moment.
   std::string phases(double top) const {
     std::string svg;
     for (size_t i = 0; i < events_.size();) {
@@ -249,7 +249,7 @@ class Timeline {
   const TimelineTitle title_;
   double origin_us_ = 0.0;
   double pixels_per_us_ = 1.0;
-  double y_ = 0.0;  // below what is drawn
+  double y_ = 0.0;  // everything above this is drawn
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A trace as a picture for people.
+// Draws a trace as a picture for people.
 #pragma once
 
 #include <string>
@@ -7,14 +7,15 @@
 
 namespace troika {
 
-// What stands above the picture.
+// The text that stands above the picture.
 struct TimelineTitle {
-  std::string what;  // ran: the model
+  std::string what;  // what ran: the model
   std::string how;   // machine and options; may be empty
 };
 
-// A row for each lane with a box for each task and its busy share; colours are said in words, time
-// between its own tasks in which a lane waited is hatched, prompts and steps are marked. SVG.
+// Returns an SVG with a row for each lane, which has a box for each task and the lane's busy share.
+// The time between a lane's tasks in which it waited is hatched, and prompts and steps are marked.
+// Words say what colours mean.
 std::string timeline_svg(const Trace& trace, const TimelineTitle& title);
 
 }  // namespace troika

@@ -7,7 +7,8 @@
 namespace troika {
 namespace {
 
-// Names come from this program and from model files; JSON wants the latter escaped.
+// Returns a name as JSON text. Names come from this program and from model files, whose names must
+// be escaped.
 std::string json_text(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {

@@ -10,27 +10,27 @@
 namespace troika {
 
 struct TraceEvent {
-  int lane;          // index into the trace's lanes
+  int lane;          // an index into the trace's lanes
   const char* name;  // lives as long as the trace is used: a literal or a name of a blueprint
-  int block;         // of the model; -1 outside
+  int block;         // the model's block; -1: outside of blocks
   int n_tokens;
   double start_us;
   double end_us;
-  bool is_prompt = false;  // of a pass that reads a prompt, not of a step
+  bool is_prompt = false;  // belongs to a pass that reads a prompt, not to a step
 };
 
-// Recording takes a lock and a push; nothing is written before the end.
+// A trace. Recording takes a lock and a push; nothing is written before the end.
 class Trace {
  public:
-  // The names of the lanes, in the order of their indices.
+  // `lanes` are names, in the order of the lanes' indices.
   explicit Trace(std::vector<std::string> lanes);
 
   void add(const TraceEvent& event);
   const std::vector<std::string>& lanes() const { return lanes_; }
-  // In the order of their starts. REQUIRES: nothing is being recorded.
+  // Returns the events in the order of their starts. REQUIRES: nothing is being recorded.
   std::vector<TraceEvent> events() const;
 
-  // As Chrome and Perfetto read it: JSON of complete events, one row for each lane.
+  // Returns JSON as Chrome and Perfetto read it: complete events, one row for each lane.
   std::string to_json() const;
 
  private:
@@ -43,7 +43,7 @@ class Trace {
 struct LaneUse {
   std::string lane;
   double busy_us = 0.0;
-  // Idle time between its own first start and last end: bubbles.
+  // The idle time between the lane's own first start and last end: bubbles.
   double bubble_us = 0.0;
   int n_tasks = 0;
 };

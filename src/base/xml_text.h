@@ -1,4 +1,4 @@
-// Text in a picture: SVG is XML.
+// Escapes text for a picture, because SVG is XML.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace troika {
 
-// The text with <, >, & and quotes as XML writes them.
+// Returns the text with <, >, & and quotes as XML writes them.
 std::string xml_text(std::string_view text);
 
 }  // namespace troika

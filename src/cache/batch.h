@@ -11,15 +11,16 @@ namespace troika::cache {
 using Token = int32_t;
 using SequenceId = int32_t;
 // Names the numerics class of every op that makes the keys and values of a token: equal tags behind
-// equal beginnings mean equal bits. What a number stands for is the engine's affair.
+// equal beginnings mean equal bits. The engine decides what a number stands for.
 using Tag = uint16_t;
 
 struct Batch {
   struct Row {
     Token token;
-    int position;  // in its sequence, from 0
+    int position;  // counts from 0 in the token's sequence
     SequenceId sequence;
-    int parent;  // earlier row of this batch that it continues; -1: the sequence's end
+    // The earlier row of this batch that it continues; -1: it continues the sequence's end.
+    int parent;
     bool wants_logits;
     Tag tag = 0;
   };
@@ -28,8 +29,8 @@ struct Batch {
   int size() const { return static_cast<int>(rows.size()); }
   void clear() { rows.clear(); }
 
-  // Tokens that follow each other from `position` on, all with one tag. Logits are wanted for the
-  // last one only, or for all.
+  // Adds tokens that follow each other from `position` on, all with one tag. Logits are wanted for
+  // the last token only, or for all.
   void add_chain(std::span<const Token> tokens, int position, SequenceId sequence,
                  bool all_logits = false, Tag tag = 0);
 };

@@ -13,11 +13,12 @@ namespace troika::cache {
 namespace {
 
 constexpr Slot kPageSlots = 1u << KvCache::kPageSlotsLog2;
-constexpr Slot kGroupSlots = 64;  // the bits of a number
+constexpr Slot kGroupSlots = 64;  // as many as a number has bits
 constexpr uint64_t kWholeGroup = ~uint64_t{0};
 
-// For each row, how many rows right before it and itself follow each other from the end of their
-// sequence on; 0 for rows of a tree. Returns how many slots the lists of these take.
+// Finds the chain of each row: the row and how many rows right before it continue the end of their
+// sequence without a branch; 0 for rows of a tree. Returns how many slots the lists of tree rows
+// take.
 size_t find_chains(const Batch& batch, const KvCache& kv, std::vector<int>* chains) {
   size_t n_tree = 0;
   for (size_t i = 0; i < batch.rows.size(); ++i) {
@@ -58,13 +59,13 @@ void PlacedBatch::reserve(int most_rows, int most_branching_rows) {
   slots.reserve(n);
   visible.reserve(n);
   chains.reserve(n);
-  tree.reserve(n_branching * (n_branching + 1) / 2);  // if each continues the one before
+  tree.reserve(n_branching * (n_branching + 1) / 2);  // enough if each row continues the one before
 }
 
 KvCache::KvCache(const KvShape& shape, const PageSource& source)
     : shape_(shape), layers_(static_cast<size_t>(shape.n_layers)), n_limit_(shape.most_slots) {
   check_head_length(shape.type, shape.head_dim);
-  // Page tables never move: kernels hold pointers to them.
+  // Page tables never move, because kernels hold pointers to them.
   const size_t most_pages = (static_cast<size_t>(shape.most_slots) + kPageSlots - 1) / kPageSlots;
   storage_.reserve(most_pages);
   for (Layer& layer : layers_) {
@@ -112,7 +113,7 @@ void KvCache::reserve_slots(int n_slots) {
   while (static_cast<int>(n_users_.size()) < n) grow();
 }
 
-// How many groups the sequences of a batch go on to.
+// Returns how many more groups the sequences of a batch need.
 int KvCache::n_new_groups(const Batch& batch) {
   for (const Batch::Row& row : batch.rows) ++sequence_of(row.sequence).n_wanted;
   int n_groups = 0;
@@ -137,7 +138,7 @@ int KvCache::n_whole_groups() const {
 void KvCache::reserve_for(const Batch& batch) {
   const auto n_slots = [&] { return static_cast<int>(n_users_.size()); };
   while (n_slots() < n_limit_ && n_slots() - n_taken_ < batch.size()) grow();
-  // A page more is taken before two sequences share a group.
+  // A new page is taken before two sequences share a group.
   const int n_groups = n_new_groups(batch);
   if (n_groups == 0) return;
   while (n_slots() < n_limit_ && n_whole_groups() < n_groups) grow();
@@ -175,12 +176,12 @@ std::span<const Slot> KvCache::slots(SequenceId sequence) const {
   return sequences_[static_cast<size_t>(sequence)].slots;
 }
 
-// Where a sequence is, after a change.
+// Returns the group in which a sequence ends, after a change.
 int KvCache::group_of_end(const Sequence& sequence) {
   return sequence.slots.empty() ? -1 : static_cast<int>(sequence.slots.back() / kGroupSlots);
 }
 
-// The next group of which all slots are free, or else the next with a free one.
+// Returns the next group whose slots are all free, or else the next one with a free slot.
 int KvCache::group_after(int group) const {
   const auto n = static_cast<int>(free_.size());
   int found = -1;

@@ -1,4 +1,4 @@
-// Keys and values of past tokens, of all sequences. Each token of each sequence has a slot, which
+// Keys and values of past tokens, of all sequences. Each token of each sequence has a slot. A slot
 // says whose keys and values it holds: a token, and the tag of what made them. Sequences that share
 // a beginning share its slots. Storage grows page by page as slots are taken.
 #pragma once
@@ -19,9 +19,9 @@ namespace troika::cache {
 
 using Slot = uint32_t;
 
-// Whether heads of this length consist of whole blocks of the type.
+// Says whether heads of this length consist of whole blocks of the type.
 bool holds_heads(tensor::Type type, int head_dim);
-// Throws Error, with what to do, where they do not.
+// Throws Error, with what to do, where heads of this length do not consist of whole blocks.
 void check_head_length(tensor::Type type, int head_dim);
 
 struct KvShape {
@@ -29,26 +29,26 @@ struct KvShape {
   int n_kv_heads;
   int head_dim;
   tensor::Type type;       // F32, F16 or Q8_0
-  int most_slots;          // of all sequences together
-  int most_positions = 0;  // of each sequence, the context; 0: as many as there are slots
+  int most_slots;          // counts the slots of all sequences together
+  int most_positions = 0;  // the context of each sequence; 0: as many as there are slots
 
-  // No sequence can be longer.
+  // Returns the length that no sequence exceeds.
   int limit() const { return most_positions > 0 ? most_positions : most_slots; }
   size_t head_bytes() const { return tensor::row_bytes(type, static_cast<size_t>(head_dim)); }
   size_t slot_bytes() const { return head_bytes() * static_cast<size_t>(n_kv_heads); }
-  // Keys and values of all layers.
+  // Returns the bytes of the keys and values of all layers.
   size_t bytes_per_token() const { return 2 * slot_bytes() * static_cast<size_t>(n_layers); }
 };
 
-// The slots a row may look at, in the order of their positions: first the part it shares with the
-// rest of its sequence, then its own ancestors within the batch and itself. This is the mask, as
-// data.
+// The slots that a row may look at, in the order of their positions: first the part that it shares
+// with the rest of its sequence, then its own ancestors within the batch, and the row itself. This
+// is the mask, as data.
 struct VisibleSlots {
   std::span<const Slot> past;
   std::span<const Slot> own;
 
   size_t size() const { return past.size() + own.size(); }
-  // Returns the last `window` of them, itself included; 0: all.
+  // Returns the last `window` slots, the row's own included; 0: all.
   VisibleSlots within(int window) const {
     const auto most = static_cast<size_t>(window);
     if (window == 0 || size() <= most) return *this;
@@ -62,49 +62,51 @@ struct VisibleSlots {
 struct PlacedBatch {
   std::vector<Slot> slots;            // one for each row
   std::vector<VisibleSlots> visible;  // one for each row
-  std::vector<Slot> tree;             // storage behind `own` where rows branch
-  std::vector<int> chains;            // rows of a row's chain up to itself; 0: it is in a tree
+  std::vector<Slot> tree;             // holds the lists of `own` where rows branch
+  // Counts the rows of a row's chain, itself included; 0: the row is in a tree.
+  std::vector<int> chains;
 
-  // Room for batches of so many rows, of which so many branch: these allocate nothing then.
+  // Makes room, so that batches of up to most_rows rows allocate nothing; most_branching_rows of
+  // the rows may branch.
   void reserve(int most_rows, int most_branching_rows);
 };
 
-// Gives memory for all pages at once, of which little may ever be touched; none where there is
-// none. For a device that does not see every address of this process.
+// Gives memory for all pages at once, of which little may ever be touched; null where it has none.
+// A device that does not see every address of this process needs such a source.
 using PageSource = std::function<std::shared_ptr<std::byte>(size_t bytes)>;
 
-// Used by one thread at a time.
+// The cache. One thread at a time uses it.
 class KvCache {
  public:
   // Throws Error where the type cannot hold heads of this length; then no function of the shape
-  // that counts bytes may be called either. Without a source each page is plain memory of its own.
+  // that counts bytes may be called, either. Without a source each page is plain memory of its own.
   explicit KvCache(const KvShape& shape, const PageSource& source = {});
 
   const KvShape& shape() const { return shape_; }
 
-  // A new sequence without tokens, with room in its list for all that it may get. Numbers begin at
-  // 0, and those of closed sequences are given again.
+  // Opens a sequence without tokens, with room in its list for all that it may get. Numbers begin
+  // at 0, and those of closed sequences are given again.
   SequenceId open();
-  // Forgets the sequence.
+  // Closes and forgets the sequence.
   void close(SequenceId sequence);
   bool is_open(SequenceId sequence) const;
-  // No sequence has this number or a larger one.
+  // Returns a number that is larger than that of any sequence.
   SequenceId sequence_end() const { return static_cast<SequenceId>(sequences_.size()); }
 
-  // Takes a slot for each row, near the last one of its sequence: attention reads the lists of
-  // sequences that grow side by side in long stretches all the same. Throws Error where a sequence
+  // Takes a slot for each row, near the last slot of its sequence: so, even where sequences grow
+  // side by side, attention reads their lists in long stretches. Throws Error where a sequence
   // would become longer than its limit, or where all slots are taken; then nothing is taken.
   // REQUIRES: sequences are open.
   void place(const Batch& batch, PlacedBatch* placed);
-  // Appends the rows (in this order) to the sequence they belong to and gives back the slots of
-  // all other rows of the placed. Every placed must be ended by `keep` or `drop`.
+  // Appends the rows, in this order, to their sequences, and gives back the slots of all other
+  // placed rows. Every placed batch must be ended by `keep` or `drop`.
   void keep(const Batch& batch, const PlacedBatch& placed, std::span<const int> rows);
   void keep_all(const Batch& batch, const PlacedBatch& placed);
   void drop(const PlacedBatch& placed);
-  // Takes the pages of the first so many slots, or of all: then `place` allocates nothing as long
-  // as these last. Throws Error without memory.
+  // Takes the pages of the first n_slots slots, or of all slots: then `place` allocates nothing as
+  // long as these last. Throws Error without memory.
   void reserve_slots(int n_slots);
-  // Takes the pages that `place` would take.
+  // Takes the pages that `place` would take for the batch.
   void reserve_for(const Batch& batch);
 
   int length(SequenceId sequence) const { return static_cast<int>(slots(sequence).size()); }
@@ -112,33 +114,34 @@ class KvCache {
   std::span<const Slot> slots(SequenceId sequence) const;
   Token token_of(SequenceId sequence, int position) const { return held(sequence, position).token; }
   Tag tag_of(SequenceId sequence, int position) const { return held(sequence, position).tag; }
-  // How many of these tokens the sequence begins with, made as these tags say.
+  // Returns how many of these tokens the sequence begins with, made as these tags say.
   int n_common(SequenceId sequence, std::span<const Token> tokens, std::span<const Tag> tags) const;
 
   // Forgets the tokens of a sequence from `length` on.
   void truncate(SequenceId sequence, int length);
-  // `to` becomes the first `length` tokens of `from`; no key or value is copied.
+  // Makes `to` the first `length` tokens of `from`; no key or value is copied.
   void fork(SequenceId from, SequenceId to, int length);
 
-  // No more slots than these are given out from now on; some of them may be taken already.
-  // REQUIRES: no more than the shape has.
+  // Gives out no more than n_slots slots from now on; some of them may be taken already. REQUIRES:
+  // the shape has at least so many.
   void limit_slots(int n_slots);
   int n_limit() const { return n_limit_; }
   int n_free() const { return std::max(0, n_limit_ - n_taken_); }
   size_t bytes() const;
 
   static constexpr uint32_t kPageSlotsLog2 = 8;
-  // Page tables for a layer; slot s lies in page s >> kPageSlotsLog2. A page holds the rows of the
-  // first head for all of its slots, then those of the next: whoever reads a head reads straight
-  // through memory.
+  // Return the page tables of a layer. Slot s lies in page s >> kPageSlotsLog2. A page holds the
+  // rows of the first head for all of its slots, then those of the next: whoever reads one head
+  // reads straight through memory.
   const std::byte* const* key_pages(int layer) const;
   const std::byte* const* value_pages(int layer) const;
-  // The distance from one page of a layer to the next, where all of them are of one source; else 0.
+  // Returns the distance from one page of a layer to the next, where all pages are of one source;
+  // else 0.
   size_t page_stride_bytes() const { return region_ != nullptr ? block_bytes() : 0; }
-  size_t head_offset_bytes(int head) const {  // within a page
+  size_t head_offset_bytes(int head) const {  // the offset lies within a page
     return (shape_.head_bytes() << kPageSlotsLog2) * static_cast<size_t>(head);
   }
-  // The row of one head.
+  // Return the row of one head.
   std::byte* key_row(int layer, Slot slot, int head);
   std::byte* value_row(int layer, Slot slot, int head);
 
@@ -153,8 +156,8 @@ class KvCache {
   };
   struct Sequence {
     std::vector<Slot> slots;
-    int group = -1;    // of 64 slots, where it takes the next one if it can
-    int n_wanted = 0;  // by the rows of a batch; used by `reserve_for` alone
+    int group = -1;  // the group of 64 slots from which the sequence takes its next slot if it can
+    int n_wanted = 0;  // slots that rows of a batch want; used by `reserve_for` alone
     bool is_open = false;
   };
   void grow();
@@ -177,11 +180,11 @@ class KvCache {
 
   KvShape shape_;
   std::vector<Layer> layers_;
-  // A page of every layer each: in the region, where there is one.
+  // Each piece holds one page of every layer. Pieces lie in the region, where there is one.
   std::vector<HugeBuffer> storage_;
   std::shared_ptr<std::byte> region_;
-  std::vector<uint32_t> n_users_;  // sequences and placements that hold a slot
-  std::vector<Held> held_;         // by each slot
+  std::vector<uint32_t> n_users_;  // by slot: counts sequences and placements that hold it
+  std::vector<Held> held_;         // by slot
   std::vector<uint64_t> free_;     // a bit for each slot, a group in each number
   int n_taken_ = 0;
   int n_limit_;

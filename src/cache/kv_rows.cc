@@ -7,7 +7,7 @@
 namespace troika::cache {
 namespace {
 
-// Calls `visit` with each row of a head for each of the slots, in the order in which the bytes lie.
+// Calls `visit` with each head's row of each slot, in the order in which the bytes of a copy lie.
 template <typename Visit>
 void for_each_row(KvCache& kv, std::span<const Slot> slots, Visit visit) {
   const KvShape& shape = kv.shape();

@@ -1,5 +1,5 @@
-// Keys and values of a stretch of a sequence as one piece of memory, and back: to keep them
-// elsewhere than in the cache. A copy has the bits of what was copied.
+// Copies the keys and values of a stretch of a sequence to one piece of memory, and back, in order
+// to keep them elsewhere than in the cache. A copy has the bits of the original.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,14 @@ namespace troika::cache {
 // Returns the bytes of the keys and values of so many tokens.
 size_t rows_bytes(const KvShape& shape, int n_tokens);
 
-// REQUIRES: the sequence has these tokens, and `rows` has room for exactly them.
+// Copies the rows of n_tokens tokens to `rows`. REQUIRES: the sequence has these tokens, and `rows`
+// has room for exactly these rows.
 void copy_rows(KvCache& kv, SequenceId sequence, int first, int n_tokens,
                std::span<std::byte> rows);
 
-// The sequence goes on with tokens whose keys and values are known. Throws Error where there is no
-// room; then nothing is taken. REQUIRES: a tag for each token, and the bytes of that many.
+// Appends tokens whose keys and values are known to the sequence. Throws Error where there is no
+// room; then nothing is taken. REQUIRES: there is a tag for each token, and `rows` has exactly the
+// bytes of so many tokens.
 void append_rows(KvCache& kv, SequenceId sequence, std::span<const Token> tokens,
                  std::span<const Tag> tags, std::span<const std::byte> rows);
 

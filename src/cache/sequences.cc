@@ -14,10 +14,11 @@ Prefix longest_prefix(const KvCache& kv, std::span<const Token> tokens, std::spa
   Prefix best = {preferred, 0};
   if (preferred >= 0) best.length = in_granules(kv.n_common(preferred, tokens, tags));
   for (SequenceId sequence = 0; sequence < kv.sequence_end(); ++sequence) {
-    const int least = best.length + granule;  // to be better
+    // Another sequence must have at least so much in common.
+    const int least = best.length + granule;
     if (least > n_tokens) break;
     if (!kv.is_open(sequence) || kv.length(sequence) < least) continue;
-    // Most of those that share the beginning differ here.
+    // Most sequences that share a beginning differ at this place, so it is compared first.
     if (kv.token_of(sequence, least - 1) != tokens[static_cast<size_t>(least) - 1]) continue;
     const int length = in_granules(kv.n_common(sequence, tokens, tags));
     if (length > best.length) best = {sequence, length};
@@ -45,7 +46,7 @@ Sequences::Begun Sequences::begin_again(SequenceId own, std::span<const Token> t
     kv_.truncate(own, found.length);
     return {own, found.length};
   }
-  const Begun begun = share(found);  // before anything may be evicted
+  const Begun begun = share(found);  // shared before anything may be evicted
   release(own);
   return begun;
 }

@@ -1,5 +1,5 @@
-// The JSON files of a Hugging Face folder: read whole, with bounds on their size and depth, and
-// every number checked before it is used.
+// The JSON files of a Hugging Face folder. They are read whole, with bounds on size and depth, and
+// every number is checked before it is used.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,26 @@ namespace troika::convert {
 
 using Json = nlohmann::json;
 
-// Throws Error where the file cannot be read, is longer than `most_bytes`, nested deeper than any
-// such file, or no JSON object.
+// Reads a file. Throws Error where it cannot be read, is longer than `most_bytes`, is nested deeper
+// than any such file, or is no JSON object.
 Json read_json(const std::string& path, uint64_t most_bytes);
 // Reads a text; `path` stands in messages.
 Json parse_json(std::string_view text, const std::string& path);
-// Empty where there is no such file.
+// Reads a file; returns nothing where there is no such file.
 std::optional<Json> find_json(const std::string& path, uint64_t most_bytes);
 
-// The member of an object; null where the value is no object, or has none of this name but null.
+// Returns the member of an object; null where the value is no object, or has no such member, or a
+// null one.
 const Json* member(const Json& object, std::string_view key);
 // Returns the value where it is a string.
 std::optional<std::string> text_member(const Json& object, std::string_view key);
 std::optional<bool> bool_member(const Json& object, std::string_view key);
 
-// config.json, or a part of it. Every call throws Error that names the key where the value is
-// missing, of another kind or out of range.
+// Reads values of config.json, or of a part of it. Every call throws an Error that names the key
+// where the value is missing, of another kind or out of range.
 class Config {
  public:
-  // `json` is an object that outlives this.
+  // `json` is an object that outlives the Config.
   Config(const Json& json, std::string path) : json_(json), path_(std::move(path)) {}
 
   const Json& json() const { return json_; }

@@ -24,10 +24,10 @@ namespace {
 
 constexpr uint64_t kMostConfigBytes = uint64_t{4} << 20;
 
-// A planned tensor with its place in the folder and its type in the file.
+// A planned tensor, with its place in the folder and its type in the file.
 struct Job {
   const PlannedTensor* planned;
-  FoundTensor found;  // null pointers where the values are the plan's own
+  FoundTensor found;  // null pointers where the plan itself has the values
   tensor::Type source_type = tensor::Type::kF32;
   tensor::Type type = tensor::Type::kF32;
 
@@ -41,7 +41,7 @@ std::string shape_text(std::span<const uint64_t> shape) {
   return text.empty() ? "a single value" : text;
 }
 
-// Empty where an optional tensor is not there.
+// Returns nothing where an optional tensor is not there.
 std::optional<Job> find_job(const PlannedTensor& planned, const SourceFolder& folder,
                             const std::string& prefix, const std::string& where) {
   Job job{&planned, {}};
@@ -66,7 +66,7 @@ std::optional<Job> find_job(const PlannedTensor& planned, const SourceFolder& fo
   return job;
 }
 
-// What is in the folder and of no use must be known to be of no use.
+// Throws Error for tensors of the folder that are not used, unless they are known to be of no use.
 void check_all_used(const std::vector<Job>& jobs, const SourceFolder& folder, const Plan& plan,
                     const std::string& where) {
   std::vector<const SourceTensor*> used;
@@ -75,7 +75,7 @@ void check_all_used(const std::vector<Job>& jobs, const SourceFolder& folder, co
   std::sort(used.begin(), used.end());
   for (const auto& [name, found] : folder.tensors()) {
     if (std::binary_search(used.begin(), used.end(), found.tensor)) continue;
-    // Made from the configuration again.
+    // These are computed from the configuration instead.
     if (name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".self_attn.bias")) continue;
     const bool is_known =
         std::any_of(plan.unused_prefixes.begin(), plan.unused_prefixes.end(),
@@ -114,8 +114,8 @@ std::vector<Job> make_jobs(const Plan& plan, const SourceFolder& folder,
   return jobs;
 }
 
-// Rotation of halves became rotation of neighbours: row 2 i + j of a head is row j n / 2 + i of the
-// source.
+// Returns the row of the source that becomes a row. Rotation of halves becomes rotation of
+// neighbours: row 2 i + j of a head is row j n / 2 + i of the source.
 uint64_t source_row(const PlannedTensor& planned, uint64_t n_rows, uint64_t row) {
   if (planned.n_rotated_heads == 0) return row;
   const uint64_t head_dim = n_rows / planned.n_rotated_heads;
@@ -167,7 +167,7 @@ class RowWriter {
         [&](uint64_t n_rows) { tell(n_rows * in_bytes); });
   }
 
-  // Each element of a vector is what a row is of a matrix.
+  // Writes a vector, each element of which is treated as a row of a matrix is.
   void write_vector(const Job& job) {
     const uint64_t length = job.planned->shape.empty() ? 1 : job.planned->shape[0];
     std::vector<float> from(length), values(length);
@@ -222,7 +222,7 @@ void write_metadata(const Plan& plan, const std::string& name, uint32_t file_typ
   }
 }
 
-// What a person calls the model: the folder.
+// Returns what a person calls the model: the name of the folder.
 std::string model_name(const std::string& folder) {
   std::error_code failure;
   const std::filesystem::path whole = std::filesystem::canonical(folder, failure);

@@ -13,9 +13,9 @@ struct ConvertOptions {
   std::string folder;
   std::string output;
   std::string type = "f16";  // a name of forge::file_types()
-  std::string pre{};         // pre-tokenizer of byte-level BPE; empty: found in tokenizer.json
+  std::string pre{};  // the pre-tokenizer of byte-level BPE; empty: it is found in tokenizer.json
   int n_threads = 1;
-  ProgressFunction progress{};  // in bytes of the input; may be empty
+  ProgressFunction progress{};  // counts bytes of the input; may be empty
 };
 
 struct ConvertReport {
@@ -27,10 +27,10 @@ struct ConvertReport {
   uint64_t output_bytes = 0;
 };
 
-// Reads the weights row by row through memory maps, so that memory does not grow with the model.
-// Throws Error for a folder that is incomplete, contradicts itself or is of a kind that is not
-// known, for weights that are not finite, and where the output cannot be written. Leaves nothing
-// behind then.
+// Converts a folder. Weights are read row by row through memory maps, so that memory does not grow
+// with the model. Throws Error for a folder that is incomplete, contradicts itself or is of an
+// unknown kind, for weights that are not finite, and where the output cannot be written; then it
+// leaves nothing behind.
 ConvertReport convert_folder(const ConvertOptions& options);
 
 }  // namespace troika::convert

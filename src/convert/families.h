@@ -1,4 +1,4 @@
-// One function for each family; the table that names them is in family.cc.
+// Plans of the known families, one function for each; family.cc has the table that names them.
 #pragma once
 
 #include "convert/family.h"

@@ -10,7 +10,7 @@ namespace troika::convert {
 namespace {
 
 struct Family {
-  std::string_view class_name;  // in "architectures" of config.json
+  std::string_view class_name;  // the name in "architectures" of config.json
   void (*plan)(const Config& config, Plan* plan);
 };
 

@@ -13,14 +13,15 @@
 
 namespace troika::convert {
 
-// A tensor of the file to write.
+// A tensor of the file that will be written.
 struct PlannedTensor {
   std::string name;
-  std::vector<uint64_t> shape;   // as GGUF has it: the length of a row first
-  std::string source;            // of the folder; empty where `values` are it
-  bool is_optional = false;      // left out where the folder has no such tensor
-  uint32_t n_rotated_heads = 0;  // rows of each head go from halves to pairs; 0: as they are
-  float added = 0.0F;            // to every value
+  std::vector<uint64_t> shape;  // as GGUF has it: the length of a row first
+  std::string source;           // the name in the folder; empty where `values` has the values
+  bool is_optional = false;     // may be missing in the folder; then the file has no such tensor
+  // The rows of each of so many heads go from halves to pairs; 0: rows stay as they are.
+  uint32_t n_rotated_heads = 0;
+  float added = 0.0F;  // is added to every value
   std::vector<float> values{};
 };
 
@@ -31,16 +32,17 @@ struct Plan {
   std::vector<std::pair<std::string, Number>> metadata;  // keys without the architecture
   std::vector<PlannedTensor> tensors;
   uint32_t n_vocab = 0;
-  bool has_space_prefix = true;  // of a SentencePiece tokenizer that says nothing about it
-  std::string source_prefix;     // before every name of the folder that is used
-  std::vector<std::string> unused_prefixes;  // names of the folder that may be left out
+  bool has_space_prefix = true;  // used where a SentencePiece tokenizer says nothing about it
+  std::string source_prefix;     // stands before every name of the folder that is used
+  // Names of the folder with these prefixes may be left out.
+  std::vector<std::string> unused_prefixes;
 };
 
-// Throws Error for an architecture that is not known, for numbers that cannot be, and for what this
-// program would compute wrongly.
+// Plans the file. Throws Error for an unknown architecture, for impossible numbers, and for what
+// this program would compute wrongly.
 Plan plan_model(const Json& config, const std::string& path);
 
-// The classes of models that are known, for messages.
+// Returns the classes of models that are known, for messages.
 std::string known_classes();
 
 }  // namespace troika::convert

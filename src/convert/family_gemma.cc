@@ -1,5 +1,5 @@
-// Gemma 1, 2 and 3: norms whose weights are kept as differences from 1, and from the second on two
-// norms around each part and windows in some layers.
+// Gemma 1, 2 and 3. The weights of their norms are kept as differences from 1. Gemma 2 and 3 have
+// two norms around each part, and windows in some layers.
 #include <fmt/format.h>
 
 #include "convert/families.h"
@@ -9,8 +9,8 @@ namespace troika::convert {
 namespace {
 
 struct Block {
-  bool has_outer_norms = false;  // behind attention and FFN too
-  bool has_head_norms = false;   // of q and k
+  bool has_outer_norms = false;  // there are norms behind attention and the feed-forward part, too
+  bool has_head_norms = false;   // q and k have norms
 };
 
 void add_blocks(PlanBuilder& b, const Block& block) {
@@ -44,8 +44,9 @@ void add_blocks(PlanBuilder& b, const Block& block) {
   }
 }
 
-// The file has no place for the scale of attention: readers take 1 / sqrt(head_dim), and for the
-// largest model of a generation, which they know by its layers, 1 / sqrt(width / heads).
+// Checks the scale of attention, for which the file has no place: readers take 1 / sqrt(head_dim),
+// and for the largest model of a generation, which they know by its number of layers, 1 /
+// sqrt(width / heads).
 void check_scale(const PlanBuilder& b, uint32_t layers_of_largest) {
   const Sizes& s = b.sizes();
   const double usual =
@@ -86,7 +87,8 @@ void plan_gemma2(const Config& config, Plan* plan) {
   check_scale(b, 46);
   b.set_sizes();
   b.set_rope(read_rope(config));
-  // A cap that config.json does not name is the usual one; null is none, which the file says as 0.
+  // If config.json does not name a cap, it is the usual one. A null means that there is none, which
+  // the file says as 0.
   const auto set_cap = [&](const char* key, double usual) {
     const double absent = config.json().contains(key) ? 0.0 : usual;
     b.set(key, static_cast<float>(config.number(key, 1e-3, 1e6, absent)));

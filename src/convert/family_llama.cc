@@ -1,4 +1,4 @@
-// Llama, Mistral, Qwen 2 and 3: one block with small differences.
+// Llama, Mistral, Qwen 2 and 3: they share one block, with small differences.
 #include "convert/families.h"
 #include "convert/plan_builder.h"
 
@@ -8,9 +8,10 @@ namespace {
 constexpr uint32_t kMostWindow = 1u << 30;
 
 struct Block {
-  bool is_paired = false;       // heads rotated as neighbouring pairs: rows change places
-  bool has_head_norms = false;  // of q and k
-  bool has_qkv_biases = false;  // always, and no other bias, whatever the configuration says
+  bool is_paired = false;       // heads are rotated as neighbouring pairs, so rows change places
+  bool has_head_norms = false;  // q and k have norms
+  // q, k and v always have biases and nothing else has, whatever the configuration says.
+  bool has_qkv_biases = false;
   bool reads_mlp_bias = false;
 };
 

@@ -1,4 +1,4 @@
-// Phi 2, and Phi 3 and its successors, whose matrices come fused.
+// Phi 2, and Phi 3 and its successors, whose matrices are fused.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -33,7 +33,7 @@ void add_divisors(PlanBuilder& b, Plan* plan, const Json& scaling, const char* k
   plan->tensors.push_back(std::move(tensor));
 }
 
-// Two sets of divisors, for short and for long texts.
+// Sets two lists of divisors, for short and for long texts.
 void set_long_rope(PlanBuilder& b, Plan* plan, RopeFacts rope, uint32_t original_context) {
   const auto n_rotated = static_cast<uint32_t>(rope.rotated_share * b.sizes().head_dim);
   const Json scaling = rope.scaling;
@@ -64,7 +64,7 @@ void plan_phi2(const Config& config, Plan* plan) {
                        member(rope.scaling, "partial_rotary_factor") != nullptr;
   if (!is_said) rope.rotated_share = 0.5;
   b.set_rope(rope);
-  constexpr LinearTraits kBias = {.needs_bias = true};  // all matrices of this class have one
+  constexpr LinearTraits kBias = {.needs_bias = true};  // all matrices of this class have a bias
   b.matrix("token_embd.weight", "model.embed_tokens.weight", s.n_vocab, s.width);
   norm_with_bias(b, "output_norm", "model.final_layernorm");
   b.linear("output", "lm_head", s.n_vocab, s.width, kBias);

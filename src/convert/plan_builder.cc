@@ -112,14 +112,14 @@ void PlanBuilder::set_rope(const RopeFacts& rope) {
   } else if (rope.type == "llama3") {
     add_llama3_divisors(rope);
   } else if (rope.type != "default" && rope.type != "dynamic") {
-    // "dynamic" changes nothing within the context.
+    // "dynamic" changes nothing within the context, so it is allowed.
     config_.fail(fmt::format("the kind of rotation {} is not known to this program",
                              troika::quoted(rope.type)));
   }
 }
 
-// Llama 3: waves longer than the context it began with are stretched, short ones are not, and
-// between them is a slope.
+// Adds the divisors of Llama 3: waves longer than the original context are stretched, short ones
+// are not, and between the two there is a slope.
 void PlanBuilder::add_llama3_divisors(const RopeFacts& rope) {
   const auto number = [&](const char* key) {
     return number_of(config_, rope.scaling, key, 1e-3, 1e9);

@@ -1,4 +1,5 @@
-// What the families share: the sizes of config.json, checked, and the names of common tensors.
+// What the plans of all families need: the sizes of config.json, checked, and the names of common
+// tensors.
 #pragma once
 
 #include <string>
@@ -16,27 +17,28 @@ struct Sizes {
   uint64_t kv_rows() const { return uint64_t{n_kv_heads} * head_dim; }
 };
 
-// Where config.json keeps the numbers of rotation: in "rope_parameters", or beside the others and
-// in "rope_scaling".
+// Where config.json keeps the numbers of rotation: in "rope_parameters", or beside the other
+// numbers and in "rope_scaling".
 struct RopeFacts {
   double theta = 10000.0;
   std::string type = "default";
   double rotated_share = 1.0;
-  Json scaling;  // the object that holds the type's numbers; null where there is none
+  Json scaling;  // the object with the numbers of the type; null where there is none
 };
-// `layer_type` chooses where there is one object for each; `fallback_theta` is the class's own.
+// Reads these facts. `layer_type` chooses where there is one object for each type of layer;
+// `fallback_theta` is the class's own theta.
 RopeFacts read_rope(const Config& config, std::string_view layer_type = "full_attention",
                     double fallback_theta = 10000.0);
 
-// What a matrix may have beside its rows.
+// What a matrix has beside its rows.
 struct LinearTraits {
-  bool needs_bias = false;       // else there may be one
-  uint32_t n_rotated_heads = 0;  // as in PlannedTensor
+  bool needs_bias = false;       // there must be a bias; if false, there may be one
+  uint32_t n_rotated_heads = 0;  // has the meaning that it has in PlannedTensor
 };
 
 class PlanBuilder {
  public:
-  // `default_head_dim` 0: width / heads.
+  // `default_head_dim` 0 means width / heads.
   PlanBuilder(const Config& config, Plan* plan, std::string_view architecture,
               uint32_t default_head_dim = 0);
 
@@ -44,27 +46,28 @@ class PlanBuilder {
   const Config& config() const { return config_; }
 
   void set(std::string_view key, Number value);
-  // The keys that all architectures have.
+  // Sets the keys that all architectures have.
   void set_sizes();
-  // Stretched contexts: linear and yarn as metadata, llama3 as a tensor. Refuses other kinds.
+  // Sets stretched contexts: linear and yarn as metadata, llama3 as a tensor. Refuses other kinds.
   void set_rope(const RopeFacts& rope);
-  // A window that this program does not apply in this family: shorter contexts are exact.
+  // Limits the context to a window that this program does not apply in this family: shorter
+  // contexts are exact.
   void limit_context(uint32_t window);
 
-  // The activation must be one of these names.
+  // Throws Error unless the activation has one of these names.
   void check_activation(std::initializer_list<std::string_view> names);
-  // "layer_types" where it stands there must be this.
+  // Throws Error unless "layer_types", where it is there, says this of each layer.
   void check_layer_types(bool (*is_sliding)(uint32_t layer));
 
   PlannedTensor& vector(std::string name, std::string source, uint64_t length);
   PlannedTensor& matrix(std::string name, std::string source, uint64_t n_rows, uint64_t n_columns);
-  // A matrix and its bias.
+  // Adds a matrix and its bias.
   void linear(const std::string& name, const std::string& source, uint64_t n_rows,
               uint64_t n_columns, const LinearTraits& traits = {});
-  // Embedding, last norm, and the head unless it is the embedding again.
+  // Adds the embedding, the last norm, and the head unless it is the embedding again.
   void ends(bool is_tied_by_default, float norm_added = 0.0F);
-  static std::string layer(uint32_t i, std::string_view name);   // "blk.I.NAME"
-  static std::string source(uint32_t i, std::string_view name);  // "model.layers.I.NAME"
+  static std::string layer(uint32_t i, std::string_view name);   // returns "blk.I.NAME"
+  static std::string source(uint32_t i, std::string_view name);  // returns "model.layers.I.NAME"
 
  private:
   void add_llama3_divisors(const RopeFacts& rope);

@@ -11,8 +11,8 @@
 namespace troika::convert {
 namespace {
 
-// The steps of a pre-tokenizer in one line: "split:PATTERN", "digits:1", "bytes" (that splits as
-// GPT-2 did) and "letters" (bytes written as letters, without a split of its own).
+// A known pre-tokenizer. Its steps stand in one line: "split:PATTERN", "digits:1", "bytes" (that
+// splits as GPT-2 did) and "letters" (bytes written as letters, without a split of its own).
 struct Known {
   std::string_view steps;
   std::string_view name;
@@ -32,7 +32,7 @@ void add_steps(const Json& step, std::vector<std::string>* steps) {
   const Json* inner = member(step, "pretokenizers");
   if (type == "Sequence" && inner != nullptr && inner->is_array()) {
     for (const Json& next : *inner) {
-      // Deeper sequences do not occur; a bound on depth is the reader's.
+      // Deep nesting of sequences cannot occur here: the reader bounds the depth.
       add_steps(next, steps);
     }
   } else if (type == "ByteLevel") {

@@ -1,4 +1,4 @@
-// Which pre-tokenizer of ours does what the one of a tokenizer.json does.
+// Finds which pre-tokenizer of this program does what that of a tokenizer.json does.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace troika::convert {
 
-// A name of text::splitter_names(). Throws Error for a pre-tokenizer that is not known, with the
-// pattern, and says that --pre chooses one.
+// Returns a name of text::splitter_names(). For an unknown pre-tokenizer, throws an Error that
+// shows the pattern and says that --pre chooses one.
 std::string pre_tokenizer_name(const Json& json, const std::string& path);
 
 }  // namespace troika::convert

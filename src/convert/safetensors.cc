@@ -18,7 +18,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr uint64_t kMostHeaderBytes = 100'000'000;  // as the format's own library has it
+constexpr uint64_t kMostHeaderBytes = 100'000'000;  // the limit of the format's own library
 
 struct Dtype {
   std::string_view name;
@@ -43,7 +43,7 @@ constexpr std::array<Dtype, 14> kDtypes = {{{"F64", 8},
   throw Error(fmt::format("{}: {}. The file is damaged; download it again.", file, problem));
 }
 
-// 0 where the type is not known: then the offsets alone say how long the data is.
+// Returns 0 where the type is not known: then only the offsets say how long the data is.
 uint64_t bytes_of_element(std::string_view dtype) {
   for (const Dtype& known : kDtypes) {
     if (known.name == dtype) return known.bytes;
@@ -51,7 +51,7 @@ uint64_t bytes_of_element(std::string_view dtype) {
   return 0;
 }
 
-// Empty tensors are allowed; products that overflow are not.
+// Checks the size of a tensor. Empty tensors are allowed; products that overflow are not.
 void check_size(const HeaderTensor& tensor, std::string_view file) {
   uint64_t n = 1;
   for (const uint64_t length : tensor.shape) {

@@ -1,5 +1,5 @@
-// A safetensors file, read through a memory map. Its bytes are untrusted: the header's length,
-// every name, type, shape product and offset has been checked when a SafetensorsFile exists.
+// A safetensors file, read through a memory map. Its bytes are untrusted: when a SafetensorsFile
+// exists, the header's length and every name, type, shape product and offset has been checked.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct SourceTensor {
   std::span<const std::byte> data;
 
   uint64_t row_length() const { return shape.empty() ? 1 : shape.back(); }
-  // Cannot overflow: checked when the file was read.
+  // The product cannot overflow: it was checked when the file was read.
   uint64_t n_elements() const {
     uint64_t n = 1;
     for (const uint64_t length : shape) n *= length;
@@ -33,14 +33,15 @@ struct SourceTensor {
   }
 };
 
-// F32, F16 and BF16. Throws Error for other types, which names the tensor and `file`.
+// Returns the type of a tensor: F32, F16 or BF16. For other types, throws an Error that names the
+// tensor and `file`.
 tensor::Type source_type(const SourceTensor& tensor, std::string_view file);
 
 class SafetensorsFile {
  public:
   // Maps the file. Throws Error for whatever is wrong with it.
   static SafetensorsFile open(const std::string& path);
-  // The same over bytes in memory, which must outlive it; `name` stands in messages.
+  // Reads bytes in memory, which must outlive the result; `name` stands in messages.
   static SafetensorsFile parse(std::span<const std::byte> bytes, std::string name);
 
   SafetensorsFile(SafetensorsFile&&) noexcept;

@@ -14,8 +14,8 @@ namespace {
 constexpr size_t kMostDimensions = 8;
 constexpr size_t kMostNameBytes = 1024;
 
-// Follows {"NAME": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, "__metadata__": {"k":
-// "v"}}.
+// Follows the events of a text like {"NAME": {"dtype": "F32", "shape": [1], "data_offsets": [0,
+// 4]}, "__metadata__": {"k": "v"}}.
 class Handler : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Handler(std::string_view file) : file_(file) {}

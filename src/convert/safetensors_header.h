@@ -1,5 +1,5 @@
-// The JSON header of a safetensors file, read event by event: what does not belong there is refused
-// where it stands, so that neither depth nor size of the text costs more than the text itself.
+// Reads the JSON header of a safetensors file event by event. What does not belong there is refused
+// where it stands, so neither depth nor size of the text costs more than the text itself.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct HeaderTensor {
   std::string name;
   std::string dtype;
   std::vector<uint64_t> shape;
-  uint64_t begin = 0, end = 0;  // of the data section
+  uint64_t begin = 0, end = 0;  // count from the beginning of the data section
 };
 
 // Throws Error, with `file` in its message, for text that is no such header. Names, shapes and

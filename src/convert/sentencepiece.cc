@@ -18,7 +18,7 @@ using text::TokenType;
 constexpr size_t kMostPieces = size_t{1} << 22;
 constexpr size_t kMostTokenBytes = 4096;
 
-// One field of a message: a number, or the bytes of what is inside.
+// One field of a message: a number, or the bytes inside of it.
 struct Field {
   uint64_t id = 0;
   uint64_t number = 0;
@@ -29,7 +29,7 @@ class Message {
  public:
   Message(std::string_view bytes, const std::string& name) : rest_(bytes), name_(name) {}
 
-  // Empty at the end. Groups, which are out of use, are refused.
+  // Returns the next field; nothing at the end. Groups, which are out of use, are refused.
   std::optional<Field> next() {
     if (rest_.empty()) return std::nullopt;
     const uint64_t tag = varint();
@@ -94,7 +94,7 @@ void read_piece(std::string_view bytes, const std::string& name, text::Vocabular
       std::memcpy(&score, field->bytes.data(), sizeof score);
     }
   }
-  // The numbers are those of TokenType.
+  // The numbers of types are those of TokenType.
   if (type < 1 || type > 6 || token.size() > kMostTokenBytes || v->tokens.size() == kMostPieces) {
     message.fail();
   }

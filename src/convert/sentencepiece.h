@@ -1,5 +1,5 @@
-// A tokenizer.model of SentencePiece (a protocol buffer), as far as a vocabulary needs it. Its
-// bytes are untrusted: every length is checked.
+// Reads a tokenizer.model of SentencePiece (a protocol buffer), as far as a vocabulary needs it.
+// Its bytes are untrusted: every length is checked.
 #pragma once
 
 #include <cstddef>

@@ -22,7 +22,7 @@ bool exists(const std::string& path) {
   return std::filesystem::exists(path, ignored);
 }
 
-// Names of files by the tensors that lie in them.
+// Returns, for each tensor, the name of the file in which it lies.
 std::map<std::string, std::string> read_index(const std::string& path) {
   const Json json = read_json(path, kMostIndexBytes);
   const Json* map = member(json, "weight_map");
@@ -32,7 +32,7 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   std::map<std::string, std::string> files;
   for (const auto& [tensor, file] : map->items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
-    // A name alone: what leads out of the folder does not belong to it.
+    // Only a plain name is allowed: what leads out of the folder does not belong to it.
     if (name.empty() || name.find('/') != std::string::npos || name[0] == '.' ||
         name.find('\0') != std::string::npos) {
       throw Error(fmt::format(
@@ -44,7 +44,7 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   return files;
 }
 
-// model-00001-of-00003.safetensors: which shards there should be.
+// Checks that all shards are there which names like model-00001-of-00003.safetensors announce.
 void check_shards(const std::string& folder, const std::set<std::string>& names) {
   for (const std::string& name : names) {
     unsigned number = 0, count = 0;

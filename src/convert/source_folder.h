@@ -1,4 +1,4 @@
-// The weights of a Hugging Face folder: one safetensors file or several, with an index or without.
+// The weights of a Hugging Face folder: one safetensors file, or several, with or without an index.
 #pragma once
 
 #include <map>
@@ -17,11 +17,12 @@ struct FoundTensor {
 
 class SourceFolder {
  public:
-  // Opens every file of weights. Throws Error for a missing file, one that the index and the folder
-  // disagree about, a tensor that stands in two files, and whatever is wrong with one of them.
+  // Opens every file of weights. Throws Error for a missing file, a file about which the index and
+  // the folder disagree, a tensor that stands in two files, and whatever is wrong with one of the
+  // files.
   explicit SourceFolder(const std::string& folder);
 
-  // Null pointers where there is none of this name.
+  // Returns null pointers where no tensor has this name.
   FoundTensor find(std::string_view name) const;
   const std::map<std::string_view, FoundTensor>& tensors() const { return tensors_; }
   uint64_t bytes() const;

@@ -63,7 +63,8 @@ Vocabulary read_tokens(const TokenizerSource& source) {
   return v;
 }
 
-// Text of "bos_token" and its like: plain, or an object with "content".
+// Returns the text of "bos_token" and similar members: it stands there plainly, or in an object as
+// "content".
 std::optional<std::string> token_text(const Json& config, const char* key) {
   const Json* value = member(config, key);
   if (value == nullptr) return std::nullopt;
@@ -76,7 +77,7 @@ Token find_token(const Vocabulary& v, const std::string& text) {
   return found == v.tokens.end() ? kNoToken : static_cast<Token>(found - v.tokens.begin());
 }
 
-// Ids of "eos_token_id" and its like: one number or a list of them.
+// Returns the ids of "eos_token_id" and similar members: one number, or a list of numbers.
 std::vector<Token> ids_of(const Json& config, const char* key, const Vocabulary& v) {
   const Json* value = member(config, key);
   std::vector<Token> ids;
@@ -103,7 +104,7 @@ void read_added(const std::string& folder, const Json& settings, Vocabulary* v) 
                                 troika::quoted(text)));
       }
       const auto number = id.get<uint64_t>();
-      // tokenizer.json has told more about it.
+      // tokenizer.json has already told more about this token.
       if (number < v->tokens.size() && v->tokens[number] == text) continue;
       add_token(number, text, false, path, v);
     }
@@ -143,7 +144,7 @@ void read_special(const Json& settings, const Json& generation, const Json& conf
   choose("eos_token", "eos_token_id", &v->eos);
   choose("pad_token", "pad_token_id", &v->pad);
   choose("unk_token", "unk_token_id", &v->unk);
-  // A model that ends its turns with another token than its texts.
+  // Some models end their turns with another token than their texts.
   for (const Token id : ids_of(generation, "eos_token_id", *v)) {
     if (id != v->eos && v->eot == kNoToken) v->eot = id;
   }
@@ -171,7 +172,8 @@ std::string chat_template(const std::string& folder, const Json& settings) {
 }
 
 void fit(const TokenizerSource& source, Vocabulary* v) {
-  // Added tokens beyond the embedding stand for what this program does not have, such as pictures.
+  // Added tokens beyond the embedding stand for things that this program does not have, such as
+  // pictures.
   const auto is_added = [](TokenType type) {
     return type == TokenType::kControl || type == TokenType::kUserDefined ||
            type == TokenType::kUnused;

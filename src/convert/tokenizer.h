@@ -1,4 +1,4 @@
-// The tokenizer of a Hugging Face folder as the metadata of a GGUF file.
+// Reads the tokenizer of a Hugging Face folder, for the metadata of a GGUF file.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace troika::convert {
 
 struct TokenizerSource {
   std::string folder;
-  std::string pre;       // of byte-level BPE; empty: found in the file
-  uint32_t n_vocab = 0;  // rows of the embedding: more tokens are refused, fewer padded
-  bool has_space_prefix_default = true;  // of a SentencePiece that does not say
+  std::string pre;       // the pre-tokenizer of byte-level BPE; empty: it is found in the file
+  uint32_t n_vocab = 0;  // counts rows of the embedding: more tokens are refused, fewer are padded
+  bool has_space_prefix_default = true;  // used where a SentencePiece tokenizer does not say it
 };
 
-// From tokenizer.json, tokenizer.model, tokenizer_config.json, added_tokens.json,
+// Reads tokenizer.json, tokenizer.model, tokenizer_config.json, added_tokens.json,
 // generation_config.json and chat_template.jinja, whichever are there, and config.json. Throws
 // Error where they make no tokenizer that this program knows.
 text::Vocabulary read_folder_tokenizer(const TokenizerSource& source, const Json& config);

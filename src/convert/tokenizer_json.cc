@@ -31,7 +31,7 @@ const Json& model_of(const Json& json, const std::string& path) {
   return *model;
 }
 
-// Makes room for the token; what is between stays unused.
+// Makes room for the token; ids between stay unused.
 void grow(uint64_t id, const std::string& path, Vocabulary* v) {
   if (id >= kMostTokens) fail(path, fmt::format("a token has the number {}", id));
   const bool has_scores = v->kind == text::VocabularyKind::kSpm;
@@ -61,7 +61,7 @@ void read_tokens(const Json& model, const std::string& path, Vocabulary* v) {
   }
 }
 
-// Merges stand as "left right" or as a list of the two.
+// Returns the two parts of a merge, which is written as "left right" or as a list of both.
 std::pair<std::string, std::string> merge_of(const Json& merge, const std::string& path) {
   if (merge.is_string()) {
     const auto& text = merge.get_ref<const std::string&>();
@@ -89,8 +89,8 @@ void read_merges(const Json& model, const std::string& path, Vocabulary* v) {
   }
 }
 
-// The earlier a merge, the higher the score of what it makes: then the pair of neighbours that
-// makes the highest score is the one that the earliest merge joins.
+// Sets scores: the earlier a merge, the higher the score of what it makes. Then the pair of
+// neighbours that makes the highest score is the one that the earliest merge joins.
 void read_scores(const Json& model, const std::string& path, Vocabulary* v) {
   std::unordered_map<std::string_view, size_t> ids;
   for (size_t id = 0; id < v->tokens.size(); ++id) ids.emplace(v->tokens[id], id);
@@ -117,7 +117,7 @@ void mark_bytes(Vocabulary* v) {
   }
 }
 
-// A space before the text: from the normalizer that prepends it, or the pre-tokenizer that does.
+// Says whether a space is put before the text: a normalizer or the pre-tokenizer may do that.
 bool has_space_prefix(const Json& json) {
   const std::string normalizer =
       member(json, "normalizer") ? member(json, "normalizer")->dump() : "";
@@ -129,7 +129,7 @@ bool has_space_prefix(const Json& json) {
   return bool_member(*pre, "add_prefix_space").value_or(true);
 }
 
-// What the template of one text puts before and behind it.
+// Reads which tokens the template of one text puts before and behind it.
 void read_template(const Json& json, Vocabulary* v) {
   const Json* post = member(json, "post_processor");
   if (post == nullptr) return;
@@ -149,9 +149,8 @@ void read_template(const Json& json, Vocabulary* v) {
   v->add_eos = single->size() > 1 && member(single->back(), "SpecialToken") != nullptr;
 }
 
-// Tokens that structure a text, whatever the folder says of them: Qwen's "<|fim_prefix|>" or
-// Gemma's
-// "<unused7>" must neither be found in what a user writes nor be printed.
+// Says whether a token structures a text, whatever the folder says of it: Qwen's "<|fim_prefix|>"
+// or Gemma's "<unused7>" must neither be found in what a user writes nor be printed.
 bool looks_special(const std::string& content) {
   const auto has = [&](std::string_view begin, std::string_view end) {
     return content.size() > begin.size() + end.size() && content.starts_with(begin) &&
@@ -167,7 +166,7 @@ bool looks_special(const std::string& content) {
 
 JsonTokenizer kind_of(const Json& json, const std::string& path) {
   const Json& model = model_of(json, path);
-  // Old files do not name the type; their merges do.
+  // Old files do not name the type, but have merges.
   const std::string type =
       text_member(model, "type").value_or(member(model, "merges") != nullptr ? "BPE" : "unknown");
   if (type != "BPE") {
@@ -192,7 +191,7 @@ Vocabulary read_tokenizer_json(const Json& json, const std::string& path, const 
                       "‹pre› out.",
                       path));
     }
-    text::find_splitter(pre);  // a name that is wrong is refused now, not by the file that has it
+    text::find_splitter(pre);  // a wrong name is refused now, not by whoever reads the file
   }
   if (is_byte_level) {
     v.kind = text::VocabularyKind::kBpe;

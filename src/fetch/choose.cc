@@ -1,4 +1,4 @@
-// Which files of a repository are a model together, and which model a name means.
+// Decides which files of a repository are a model together, and which model a name means.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace troika::fetch {
 namespace {
 
-constexpr size_t kMostNamed = 40;  // of the models in a message
+constexpr size_t kMostNamed = 40;  // so many models are named in a message
 
 std::string upper(std::string_view text) {
   std::string out(text);
@@ -33,7 +33,8 @@ bool is_digits(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// "Q4", "IQ2", "TQ1", "F16", "MXFP4": with what the name of an element type begins.
+// Says whether the name of an element type can begin with a word: "Q4", "IQ2", "TQ1", "F16",
+// "MXFP4".
 bool begins_type(std::string_view word) {
   for (const char* whole : {"F16", "F32", "BF16", "FP16", "FP32", "MXFP4"}) {
     if (word == whole) return true;
@@ -42,7 +43,7 @@ bool begins_type(std::string_view word) {
   return word.starts_with("Q") && word.size() == 2 && is_digits(word.substr(1));
 }
 
-// "K", "M", "XXS", "0": how it goes on.
+// Says whether the name of an element type can go on with a word: "K", "M", "XXS", "0".
 bool continues_type(std::string_view word) {
   for (const char* whole : {"K", "S", "M", "L", "XS", "XXS", "XL", "XXL", "NL"}) {
     if (word == whole) return true;
@@ -50,7 +51,7 @@ bool continues_type(std::string_view word) {
   return word.size() == 1 && is_digits(word);
 }
 
-// Words between `separators`.
+// Returns the words between `separators`.
 std::vector<std::string> words_of(std::string_view text, std::string_view separators) {
   std::vector<std::string> words;
   for (size_t begin = 0; begin <= text.size();) {
@@ -61,15 +62,16 @@ std::vector<std::string> words_of(std::string_view text, std::string_view separa
   return words;
 }
 
-// The type that a name without ".gguf" and number of a shard ends on: "UD-Q4_K_XL". Empty where it
-// names none.
+// Returns the type with which a name without ".gguf" and shard number ends: "UD-Q4_K_XL". Empty
+// where it names none.
 std::string type_in(std::string_view stem) {
   std::string found, before;
   for (const std::string& token : words_of(upper(stem), "-.")) {
     const std::vector<std::string> words = words_of(token, "_");
     for (size_t i = 0; i < words.size(); ++i) {
       if (!begins_type(words[i])) continue;
-      // Another recipe for the same type, by one who uploads many: both may lie side by side.
+      // "UD" marks another recipe for the same type, by somebody who uploads many models: both may
+      // lie side by side.
       found = (i == 0 && before == "UD" ? "UD-" : "") + words[i];
       while (i + 1 < words.size() && continues_type(words[i + 1])) found += "_" + words[++i];
     }
@@ -78,7 +80,8 @@ std::string type_in(std::string_view stem) {
   return found;
 }
 
-// Returns the bits of the weights as the label says; labels without a number count as unknown, 0.
+// Returns the bits of a weight as the label says; 0, which means unknown, for labels without a
+// number.
 int bits_of(const std::string& label) {
   if (label.ends_with("F16") || label.ends_with("FP16")) return 16;
   if (label.ends_with("32")) return 32;
@@ -134,7 +137,7 @@ const HubModel& default_model(const std::vector<const HubModel*>& models, std::s
 }  // namespace
 
 uint64_t HubModel::bytes() const {
-  uint64_t sum = 0;  // of few files of at most 2^50 bytes
+  uint64_t sum = 0;  // cannot overflow: few files of at most 2^50 bytes
   for (const HubFile& file : files) sum += file.bytes;
   return sum;
 }
@@ -142,7 +145,7 @@ uint64_t HubModel::bytes() const {
 std::string HubModel::file_name() const { return name_of(files.front().path); }
 
 std::vector<HubModel> models_of(const std::vector<HubFile>& files) {
-  // Shards of one model are found by what their names have in common, and come in the order of
+  // Shards of one model are found by what their names have in common, and stand in the order of
   // their numbers.
   std::map<std::string, std::map<uint32_t, HubFile>> groups;
   std::map<std::string, uint32_t> counts;
@@ -180,7 +183,7 @@ const HubModel& choose_model(const std::vector<HubModel>& models, std::string_vi
     all.push_back(&model);
     if (means(quant, model)) meant.push_back(&model);
   }
-  // One file may have the name that another one has in a folder.
+  // A file may have the same name as a file in a folder, so whole paths come first.
   for (const HubModel& model : models) {
     if (model.files.front().path == quant) meant = {&model};
   }

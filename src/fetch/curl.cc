@@ -12,12 +12,12 @@
 namespace troika::fetch {
 namespace {
 
-// A server that sends nothing for so long has gone.
+// A server that sends nothing for so long is taken to be gone.
 constexpr long kSilenceSeconds = 30;
 constexpr long kConnectSeconds = 20;
 constexpr size_t kMostHeadBytes = 256 * 1024;
 
-// What the callbacks of one request share.
+// The state that the callbacks of one request share.
 struct Exchange {
   const curl::Api* api;
   curl::Handle* handle;
@@ -25,10 +25,11 @@ struct Exchange {
   HttpHead head;
   size_t head_bytes = 0;
   bool is_head_told = false;
-  bool is_stopped = false;  // by the sink
+  bool is_stopped = false;  // the sink has stopped the request
   std::exception_ptr thrown;
 
-  // Exceptions must not go through the C code of libcurl.
+  // Runs an action and keeps its exception, because exceptions must not go through the C code of
+  // libcurl.
   template <typename Action>
   bool guarded(const Action& action) {
     try {
@@ -55,7 +56,8 @@ size_t take_field(char* bytes, size_t size, size_t n, void* user) {
   std::string_view line(bytes, size * n);
   exchange.head_bytes += line.size();
   if (exchange.head_bytes > kMostHeadBytes) return 0;
-  if (line.starts_with("HTTP/")) exchange.head.fields.clear();  // after a 1xx or a proxy's answer
+  // An earlier head was a 1xx or a proxy's answer.
+  if (line.starts_with("HTTP/")) exchange.head.fields.clear();
   const size_t colon = line.find(':');
   if (colon == std::string_view::npos) return size * n;
   std::string name(line.substr(0, colon));
@@ -90,7 +92,7 @@ class CurlTransport : public Transport {
     for (const std::string& field : request.fields) {
       fields = api_.slist_append(fields, field.c_str());
     }
-    // Connections stay open from one request to the next.
+    // This keeps connections open from one request to the next.
     api_.easy_reset(handle_);
     const auto set = [this](int option, auto value) { api_.easy_setopt(handle_, option, value); };
     set(curl::kUrl, request.url.c_str());
@@ -108,7 +110,8 @@ class CurlTransport : public Transport {
     set(curl::kWriteData, static_cast<void*>(&exchange));
     const int code = api_.easy_perform(handle_);
     api_.slist_free_all(fields);
-    if (code == curl::kOk && !exchange.is_stopped) exchange.tell_head();  // of an empty body
+    // An empty body calls no callback.
+    if (code == curl::kOk && !exchange.is_stopped) exchange.tell_head();
     if (exchange.thrown != nullptr) std::rethrow_exception(exchange.thrown);
     if (code == curl::kOk || exchange.is_stopped) return {};
     std::string why = api_.easy_strerror(code);
@@ -153,7 +156,8 @@ std::unique_ptr<Transport> make_curl_transport(const char* library) {
       "This program is one static file, which cannot load libcurl: it does not download models. "
       "Download the GGUF file with another program and give its path.");
 #else
-  // Never closed: libcurl keeps threads and memory of its own until the program ends.
+  // The library is never closed, because libcurl keeps threads and memory of its own until the
+  // program ends.
   void* opened = open_library(library);
   if (opened == nullptr) {
     throw Error(

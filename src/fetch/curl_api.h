@@ -10,7 +10,7 @@ namespace troika::fetch::curl {
 using Handle = void;  // CURL
 struct List;          // curl_slist
 
-// CURLcode
+// Values of CURLcode.
 constexpr int kOk = 0;
 constexpr int kBadCertificate = 60;
 constexpr int kNoCertificates = 77;
@@ -31,7 +31,7 @@ constexpr int kNoSignal = 99;
 constexpr int kProtocols = 181;
 constexpr long kHttpAndHttps = 1 | 2;
 
-// CURLINFO
+// Values of CURLINFO.
 constexpr int kResponseCode = 0x200002;
 
 constexpr long kGlobalDefault = 3;

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostTries = 5;  // in a row that bring less than this
+constexpr int kMostTries = 5;  // so many tries in a row may bring less than kLeastProgress
 constexpr uint64_t kWorthATry = 1 << 20;
 
 class Download {
@@ -39,7 +39,7 @@ class Download {
             hooks.progress)) {}
 
   std::unique_ptr<PartFile> run(const std::optional<FileStamp>& seen, const AskForBytes& ask) {
-    // Whoever had the part before may have finished it.
+    // Another process that had the part before may have finished the file.
     const std::optional<FileStamp> now = stamp_of(target_);
     if (now && now != seen && is_same_file(target_, file_, hooks_.progress)) {
       part_->remove();
@@ -62,7 +62,7 @@ class Download {
   }
 
  private:
-  // Adds the bytes of one answer to the part, or none of them; its status.
+  // Adds the bytes of one answer to the part, or none of them. Returns the answer's status.
   int ask_once(const AskForBytes& ask, std::string* failure) {
     int status = 0;
     bool is_too_long = false;
@@ -88,7 +88,7 @@ class Download {
     return status;
   }
 
-  // Whether the body is what was asked for.
+  // Says whether the body is what was asked for.
   bool begin(const HttpHead& head, uint64_t offset) {
     if (head.status == 206) {
       const auto range = parse_content_range(head.field("content-range"));
@@ -107,8 +107,8 @@ class Download {
     if (length && *length != file_.bytes) {
       refuse_size(fmt::format("a file of {} bytes, not", *length));
     }
-    // A server that knows no ranges begins at the beginning. Only for a file of the right size is
-    // what has come given up.
+    // A server that knows no ranges begins at the beginning. What has come is given up only for a
+    // file of the right size.
     if (offset > 0 && !length) {
       throw Error(fmt::format(
           "{}: the server does not go on after the {} that are here, and does not say how much it "
@@ -119,8 +119,8 @@ class Download {
     return true;
   }
 
-  // What earlier answers brought stays: whoever says this may be a page to sign in to a network,
-  // not the hub.
+  // Refuses an answer. What earlier answers brought stays, because this answer may come from a page
+  // to sign in to a network, not from the hub.
   [[noreturn]] void refuse_size(const std::string& what) {
     throw Error(fmt::format(
         "{}: the server sends {} {} that the list of files promises. Try again later; the file may "

@@ -1,4 +1,4 @@
-// Turns somebody's bytes into a file whose size and hash are right.
+// Turns bytes that somebody sends into a file whose size and hash are right.
 #pragma once
 
 #include <cstdint>
@@ -14,38 +14,40 @@
 
 namespace troika::fetch {
 
-// Asks for the bytes of a file from `offset` on; as Hub::get.
+// Asks for the bytes of a file from `offset` on, as Hub::get does.
 using AskForBytes = std::function<std::string(uint64_t offset, const HttpSink& sink)>;
 
 struct DownloadHooks {
   ProgressFunction progress = [](uint64_t, uint64_t) {};
-  // A sentence for the user, without a line end.
+  // Gets sentences for the user, without line ends.
   std::function<void(const std::string&)> note = [](const std::string&) {};
-  // Before the n-th try of those in a row that brought little. Sleeps unless a test replaces it.
+  // Is called before the n-th try of those in a row that brought little. It sleeps, unless a test
+  // replaces it.
   std::function<void(int n)> pause;
 };
 
-// What tells the file at a path from one that takes its place.
+// What tells a file at a path from another file that takes its place.
 struct FileStamp {
   uint64_t device = 0;
   uint64_t inode = 0;
-  int64_t seconds = 0;  // of its last change
+  int64_t seconds = 0;  // when the file was last changed
   int64_t nanoseconds = 0;
   bool operator==(const FileStamp&) const = default;
 };
-// Empty where there is no file.
+// Returns nothing where there is no file.
 std::optional<FileStamp> stamp_of(const std::string& path);
 
-// The whole and right bytes for `target`, which they become by commit(target): what `ask` brings,
-// in the folder of `target`, which is made. The part is called TARGET.KEY.part, where KEY is of its
-// hash, so that bytes of another file never become a part of it. Connections that break are taken
-// up again; those that break often are left to the next run, which goes on. Null where another
-// process has made `target` since it was `seen`, which was not this file. Throws Error.
+// Returns all bytes of a file, checked, which become `target` by commit(target). They are what
+// `ask` brings, and lie in the folder of `target`, which is made. The part is called
+// TARGET.KEY.part, where KEY comes from its hash, so that bytes of another file never become part
+// of it. Connections that break are taken up again; if they break often, the rest is left to the
+// next run, which goes on there. Returns null where another process has made `target` since it was
+// `seen`. Throws Error.
 std::unique_ptr<PartFile> download(const HubFile& file, const std::string& target,
                                    const std::optional<FileStamp>& seen, const AskForBytes& ask,
                                    const DownloadHooks& hooks);
 
-// Whether the file is there with this size and, where it is known, this hash.
+// Says whether the file is there with this size and, where it is known, this hash.
 bool is_same_file(const std::string& path, const HubFile& file, const ProgressFunction& progress);
 
 }  // namespace troika::fetch

@@ -31,14 +31,14 @@ Hub::Hub(Transport& transport, std::string endpoint, std::string token)
         "HF_ENDPOINT is {}, which is no address of a hub. Write https://HOST, or unset it.",
         troika::quoted(endpoint_)));
   }
-  // It must not be able to add a line to a request; its text stays out of the message.
+  // The token must not be able to add a line to a request, and its text stays out of the message.
   if (std::any_of(token_.begin(), token_.end(), [](char c) { return c <= 0x20 || c > 0x7e; })) {
     throw UsageError("HF_TOKEN holds blanks or other characters that no token has.");
   }
 }
 
 void Hub::refuse(const HttpHead& head, const std::string& name, const std::string& origin) const {
-  // What a status says about repositories and tokens, only the hub itself can mean.
+  // A status says something about repositories and tokens only where the hub itself has answered.
   if (origin != origin_) {
     throw Error(
         fmt::format("{}: {} sends us on to {}, which answers with the status {}. Try again "

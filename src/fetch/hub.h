@@ -15,27 +15,29 @@ namespace troika::fetch {
 
 class Hub {
  public:
-  // `endpoint` as HF_ENDPOINT gives it; `token`, which may be empty, goes to the endpoint's own
-  // host and nowhere else. Throws UsageError for what cannot be one.
+  // `endpoint` is what HF_ENDPOINT gives. `token` may be empty; it goes to the endpoint's own host
+  // and nowhere else. Throws UsageError where either is impossible.
   Hub(Transport& transport, std::string endpoint, std::string token);
 
-  // Throws Error for an answer that is no list and for a status that refuses one.
+  // Returns the files of a repository. Throws Error for an answer that is no list, and for a status
+  // that refuses one.
   std::vector<HubFile> list(const ModelName& model) const;
 
   // Asks for the file's bytes from `offset` on. The sink gets an answer with the status 200, 206,
-  // 416 or 5xx; for another one an Error says what to do. Returns as Transport::get.
+  // 416 or 5xx; for any other status, throws an Error that says what to do. Returns what
+  // Transport::get returns.
   std::string get(const ModelName& model, const std::string& path, uint64_t offset,
                   const HttpSink& sink) const;
 
  private:
-  // `asked_origin` is always that of the address that is being asked.
+  // Follows redirections. `asked_origin` is always the origin of the address that is being asked.
   std::string follow(HttpRequest request, const std::string& name, const HttpSink& sink,
                      std::string* asked_origin) const;
   [[noreturn]] void refuse(const HttpHead& head, const std::string& name,
                            const std::string& origin) const;
 
   Transport* transport_;
-  std::string endpoint_;  // without a slash at its end
+  std::string endpoint_;  // has no slash at its end
   std::string origin_;
   std::string token_;
 };

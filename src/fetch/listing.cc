@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 50;  // a file of more is a lie
+constexpr uint64_t kMostBytes = uint64_t{1} << 50;  // a listing of a larger file lies
 constexpr size_t kMostFiles = 20'000;
 
 [[noreturn]] void refuse(std::string_view name, const std::string& problem) {
@@ -36,7 +36,7 @@ std::string sha256_of(const json& lfs, std::string_view name, const std::string&
   const auto found = lfs.find("oid");
   std::string hash;
   if (found != lfs.end() && found->is_string()) hash = found->get<std::string>();
-  // Some write "sha256:" before it.
+  // Some hubs write "sha256:" before the hash.
   if (hash.starts_with("sha256:")) hash.erase(0, 7);
   for (char& c : hash) c = static_cast<char>(c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c);
   if (hash.size() != 64 || hash.find_first_not_of("0123456789abcdef") != std::string::npos) {

@@ -1,4 +1,4 @@
-// What a hub says that a repository holds. Untrusted bytes end here.
+// The files that a repository holds, as a hub lists them. Untrusted bytes end here.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct HubFile {
   std::string sha256;  // 64 digits in lower case; empty where the hub has none
 };
 
-// Whether a name ends in ".gguf", in any case of letters.
+// Says whether a name ends in ".gguf", in any case of letters.
 bool is_gguf_name(std::string_view path);
 
 // Appends the GGUF files of one page: a JSON array of {type, path, size, lfs: {oid, size}}. Throws
@@ -23,25 +23,25 @@ bool is_gguf_name(std::string_view path);
 // in messages.
 void add_page(std::string_view json, std::string_view name, std::vector<HubFile>* files);
 
-// Some files that are a model together: one, or all shards of one that is split.
+// Files that are a model together: one file, or all shards of a split model.
 struct HubModel {
   std::string label;  // "Q4_K_M", or the file's name where it names no element type
   std::vector<HubFile> files;
-  bool is_complete = true;  // all shards are there
+  bool is_complete = true;  // says whether all shards are there
 
   uint64_t bytes() const;
-  // The first shard's name without folders.
+  // Returns the first shard's name without folders.
   std::string file_name() const;
 };
 
-// In the order of their labels. Files beside models, which no program can run alone (projectors of
-// images, matrices of importance), are left out.
+// Returns the models in the order of their labels. It leaves out files beside models that no
+// program can run alone, such as projectors of images and matrices of importance.
 std::vector<HubModel> models_of(const std::vector<HubFile>& files);
 
-// The model that `quant` means: a label, or a file's name or path, in any case of letters; an exact
-// path means its file alone. Without one
-// Q4_K_M, else Q4_0, else the smallest of at least 4 bits, else the largest. Throws Error where
-// nothing, or more than one, is meant, and lists what there is; `name` stands in it.
+// Returns the model that `quant` means: a label, or a file's name or path, in any case of letters.
+// An exact path means its file alone. An empty `quant` means Q4_K_M, else Q4_0, else the smallest
+// model of at least 4 bits, else the largest. Throws an Error that lists what there is where
+// nothing, or more than one model, is meant; `name` stands in it.
 const HubModel& choose_model(const std::vector<HubModel>& models, std::string_view quant,
                              std::string_view name);
 

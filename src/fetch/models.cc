@@ -17,7 +17,7 @@ std::string folder_of(const ModelName& name, const ModelsOptions& options) {
   return fmt::format("{}/{}", options.folder, name.repository());
 }
 
-// The files that were downloaded whole: only those have a name that ends so.
+// Returns the files that were downloaded whole: only these have a name that ends in ".gguf".
 std::vector<HubFile> kept_files(const std::string& folder) {
   std::vector<HubFile> files;
   std::error_code failure;
@@ -36,8 +36,8 @@ struct Arrived {
   std::string target;
 };
 
-// Wherever this ends, no new shard of a model lies beside an old one under their final names: old
-// ones go first.
+// Gives the files their final names. Old files are removed first, so that wherever this is
+// interrupted, no new shard lies beside an old one.
 void commit(const std::vector<Arrived>& arrived) {
   for (const Arrived& file : arrived) {
     std::error_code failure;
@@ -68,7 +68,7 @@ FoundModel pull(const ModelName& name, const ModelsOptions& options) {
   const std::string folder = folder_of(name, options);
   FoundModel result = found(choose_model(models, name.quant, name.text()), folder);
   std::vector<Arrived> arrived;
-  uint64_t bytes_before = 0;  // of the shards before this one
+  uint64_t bytes_before = 0;  // counts the bytes of earlier shards
   for (size_t i = 0; i < result.files.size(); ++i) {
     const HubFile& file = result.files[i];
     DownloadHooks hooks = options.hooks;
@@ -102,7 +102,7 @@ FoundModel find_or_fetch(const ModelName& name, const ModelsOptions& options) {
     try {
       return found(choose_model(kept, name.quant, name.text()), folder);
     } catch (const Error&) {
-      // It is not among those here, or not clearly one of them: the hub decides.
+      // The model is not here, or the name is not clear: the hub decides.
     }
   }
   return pull(name, options);

@@ -1,4 +1,4 @@
-// Models by name: found in the folder of those that were downloaded, or fetched from a hub.
+// Finds models by name: in the folder of downloaded models, or on a hub.
 #pragma once
 
 #include <functional>
@@ -13,24 +13,24 @@
 namespace troika::fetch {
 
 struct ModelsOptions {
-  std::string folder;  // models lie in FOLDER/ORG/REPO/, as their repositories have them
+  std::string folder;  // models lie in FOLDER/ORG/REPO/, arranged as in their repositories
   std::string endpoint = "https://huggingface.co";
   std::string token;
-  // Makes what asks the network; called only where it must be asked.
+  // Makes the transport that asks the network; called only if the network must be asked.
   std::function<std::unique_ptr<Transport>()> transport;
   DownloadHooks hooks;
 };
 
 struct FoundModel {
-  std::string label;               // "Q4_K_M"
-  std::vector<std::string> paths;  // its files here; the first is the one to open
-  std::vector<HubFile> files;      // the same as the hub describes them
+  std::string label;               // such as "Q4_K_M"
+  std::vector<std::string> paths;  // its files here; the first one is the one to open
+  std::vector<HubFile> files;      // the same files, as the hub describes them
   uint64_t bytes = 0;
-  int n_downloaded = 0;  // of its files, now
-  int n_replaced = 0;    // of those, files whose place an older one had
+  int n_downloaded = 0;  // counts files that were downloaded now
+  int n_replaced = 0;    // counts those of them that replaced an older file
 };
 
-// The model from the folder, without a question to the network; else from the hub.
+// Returns the model from the folder, without asking the network; if it is not there, from the hub.
 FoundModel find_or_fetch(const ModelName& name, const ModelsOptions& options);
 
 // Asks the hub, downloads what is missing here, and replaces what is different there.

@@ -11,8 +11,8 @@ namespace troika::fetch {
 namespace {
 
 constexpr std::string_view kPrefix = "hf:";
-constexpr size_t kLongestPart = 96;  // of the hub's own names
-// Linux holds names of files up to 255 bytes, and a download adds ".HASH.part", at most
+constexpr size_t kLongestPart = 96;  // the hub's own names are no longer than this
+// Linux allows names of files up to 255 bytes. A download adds ".HASH.part", or at most
 // ".1125899906842624-bytes.part".
 constexpr size_t kLongestName = 255 - 28;
 constexpr size_t kLongestPath = 1024;
@@ -60,7 +60,7 @@ bool is_safe_path(std::string_view path) {
   for (size_t i = 0; i < path.size(); ++i) {
     const auto c = static_cast<unsigned char>(path[i]);
     if (c < 0x20 || c == 0x7f || c == '\\') return false;
-    // Some terminals obey U+0080 to U+009F too.
+    // Some terminals also obey the control characters U+0080 to U+009F.
     if (c == 0xc2 && i + 1 < path.size() && static_cast<unsigned char>(path[i + 1]) < 0xa0) {
       return false;
     }

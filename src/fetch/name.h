@@ -14,19 +14,20 @@ struct ModelName {
   std::string quant;
 
   std::string repository() const { return org + "/" + repo; }
-  // As people write it.
+  // Returns the name as people write it.
   std::string text() const;
 };
 
-// Whether a MODEL means one of a hub: it begins with "hf:".
+// Says whether a MODEL means one on a hub: it begins with "hf:".
 bool is_model_name(std::string_view text);
 
-// Throws UsageError for what cannot be a name. None of its parts leads out of a folder: ORG and
-// REPO are made of letters, digits, '-', '_' and '.', and do not begin with '.'; QUANT is safe.
+// Throws UsageError for what cannot be a name. No part of a name leads out of a folder: ORG and
+// REPO consist of letters, digits, '-', '_' and '.', and do not begin with '.'; QUANT is a safe
+// path.
 ModelName parse_model_name(std::string_view text);
 
-// Whether a path of somebody's listing stays below the folder that it is put into, and is made of
-// names that a file system can hold.
+// Says whether a path from somebody's listing stays below the folder that it is put into, and
+// consists of names that a file system can hold.
 bool is_safe_path(std::string_view path);
 
 }  // namespace troika::fetch

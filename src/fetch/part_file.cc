@@ -32,7 +32,8 @@ PartFile::PartFile(std::string path, const std::function<void()>& wait,
   }
 }
 
-// False where the file that was locked has meanwhile got its final name, or none.
+// Opens and locks the file. Returns false where the locked file has meanwhile got its final name,
+// or none.
 bool PartFile::open_locked(const std::function<void()>& wait) {
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (descriptor_ < 0) throw_errno(path_, "write it");
@@ -51,8 +52,8 @@ bool PartFile::open_locked(const std::function<void()>& wait) {
   return false;
 }
 
-// The lock is on the file, not on its name: somebody may remove that, and another process then
-// makes a file of its own there.
+// Says whether the locked file still has its name. The lock is on the file: somebody may remove the
+// name, and another process may then make a new file there.
 bool PartFile::has_its_name() const {
   struct stat mine = {}, named = {};
   return ::fstat(descriptor_, &mine) == 0 && ::stat(path_.c_str(), &named) == 0 &&
@@ -80,7 +81,7 @@ PartFile::~PartFile() {
   close();
 }
 
-// Afterwards another process may take the file.
+// Closes the file; then another process may take it.
 void PartFile::close() {
   if (descriptor_ >= 0) ::close(descriptor_);
   descriptor_ = -1;
@@ -121,7 +122,7 @@ void PartFile::commit(const std::string& target) {
   }
   if (::rename(path_.c_str(), target.c_str()) != 0) throw_errno(target, "give the file its name");
   close();
-  // The new name is safe once the folder is on the disk; not every file system can do this.
+  // The new name is safe once the folder is on the disk, but not every file system can do this.
   const std::string folder = std::filesystem::path(target).parent_path().string();
   const int opened = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (opened < 0) return;

@@ -1,4 +1,5 @@
-// A file on its way here. What has come stays when the way is cut, and the next try goes on there.
+// A file that is being downloaded. If the download breaks, what has come stays, and the next try
+// goes on there.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +15,11 @@ namespace troika::fetch {
 
 class PartFile {
  public:
-  // Opens or makes `path` in a folder that is there, and reads what it holds for its hash. One
-  // process at a time has it; `wait` is called, once, where another one does, before this one
-  // waits for it. Throws Error.
+  // Opens or makes `path` in a folder that exists, and reads its content for the hash. One process
+  // at a time has the file: if another one has it, this one calls `wait` once and waits. Throws
+  // Error.
   PartFile(std::string path, const std::function<void()>& wait, const ProgressFunction& progress);
-  // Leaves what has come for the next try.
+  // Leaves what has come to the next try.
   ~PartFile();
   PartFile(const PartFile&) = delete;
   PartFile& operator=(const PartFile&) = delete;
@@ -27,7 +28,7 @@ class PartFile {
   uint64_t bytes() const { return bytes_; }
 
   void append(std::span<const std::byte> bytes);
-  // What is there now, to come back to after bytes that are wrong.
+  // Remembers what has come, in order to return there if the bytes that follow are wrong.
   struct Mark {
     uint64_t bytes = 0;
     Sha256 hash;
@@ -37,11 +38,11 @@ class PartFile {
   void restart() { back_to({}); }
   // Returns the hash of all bytes. Nothing can be appended after it.
   std::string sha256() { return hash_.hex(); }
-  // Removes it, because its bytes are wrong or not needed. Nothing can be done with it after that,
-  // nor after `commit`.
+  // Removes the file, because its bytes are wrong or not needed. After `remove` or `commit`, no
+  // function may be called.
   void remove();
-  // Flushes it to the disk and gives it this name, in the same folder. Throws Error, also where
-  // somebody removed it meanwhile.
+  // Flushes the file to the disk and gives it this name, in the same folder. Throws Error, also
+  // where somebody has removed the file meanwhile.
   void commit(const std::string& target);
 
  private:

@@ -39,12 +39,13 @@ std::string origin_of(std::string_view url) {
   if (colon == std::string_view::npos) return {};
   const std::string scheme = lower(url.substr(0, colon));
   if (scheme != "http" && scheme != "https") return {};
-  // Browsers end the host at a backslash, libcurl at a later '@'; no hub sends one.
+  // Browsers end the host at a backslash, and libcurl at a later '@'; no hub sends a backslash.
   if (url.find('\\') != std::string_view::npos) return {};
   std::string_view host = url.substr(colon + 3);
   host = host.substr(0, host.find_first_of("/?#"));
   for (const unsigned char c : host) {
-    // Letters, a port, or an address of IPv6: nothing that two readers could take for two hosts.
+    // A host may have letters, a port, or an address of IPv6: nothing that two readers could take
+    // for two hosts.
     if (!is_letter_or_digit(c) &&
         std::string_view("-._:[]").find(static_cast<char>(c)) == std::string_view::npos) {
       return {};

@@ -14,7 +14,7 @@ namespace {
 
 using tensor::Type;
 
-// Layers that get the better type of a pair.
+// The layers that get the better type of a pair.
 enum class Layers {
   kNone,
   kAll,
@@ -22,8 +22,8 @@ enum class Layers {
   kFirst4,
   kFirstEighth,
   kFirstSixteenth,
-  kSensitive,    // the first and last eighth, and every third between: a compromise
-  kSharedHeads,  // all, where four query heads or more share keys and values
+  kSensitive,    // the first and last eighth, and every third layer between them: a compromise
+  kSharedHeads,  // all layers, if four query heads or more share keys and values
 };
 
 struct Choice {
@@ -34,17 +34,17 @@ struct Choice {
 
 }  // namespace
 
-// The types of matrices that are not like most of a mix.
+// The types of those matrices that differ from most of a mix.
 struct Mix {
-  Choice values;  // attn_v, attn_qkv
-  Choice down;    // ffn_down
+  Choice values;  // for attn_v and attn_qkv
+  Choice down;    // for ffn_down
   Choice attention_output;
   Type attention_output_of_8_experts;
 };
 
 namespace {
 
-// Matrices of experts alone are MXFP4, all else is Q8_0.
+// In this mix matrices of experts are MXFP4, and everything else is Q8_0.
 constexpr Mix kExpertsOnly = {};
 
 constexpr Mix kQ2K = {
@@ -110,7 +110,7 @@ bool is_matrix(std::string_view name, std::span<const uint64_t> shape) {
          !name.ends_with("ffn_gate_inp.weight");
 }
 
-// N of "blk.N.…"; 0 for other names.
+// Returns N of "blk.N.…"; 0 for other names.
 uint32_t layer_of(std::string_view name) {
   uint32_t layer = 0;
   if (name.starts_with("blk.")) std::from_chars(name.data() + 4, name.data() + name.size(), layer);
@@ -141,9 +141,9 @@ bool is_better(Layers layers, uint32_t layer, const ModelFacts& facts) {
 }
 
 Type value_type(const Choice& choice, uint32_t layer, const ModelFacts& facts) {
-  if (facts.n_experts == 8) return Type::kQ8_0;  // a small part of such a file
+  if (facts.n_experts == 8) return Type::kQ8_0;  // they are a small part of such a file
   const Type type = is_better(choice.layers, layer, facts) ? choice.better : choice.usual;
-  // Models of 70 thousand million weights: eight heads share these, so that they are small.
+  // In models of 70 thousand million weights eight heads share these matrices, so they are small.
   const bool is_70b = facts.n_layers == 80 && facts.heads_per_kv > 1;
   return is_70b && (type == Type::kQ3_K || type == Type::kQ4_K) ? Type::kQ5_K : type;
 }

@@ -37,7 +37,7 @@ HollowModel::HollowModel(const model::KnownModel& model, std::string_view type)
   }
   begin_ = static_cast<std::byte*>(pages);
   std::memcpy(begin_, header.data(), header.size());
-  // Factors of the rotation belong to the shapes: readers refuse zeros.
+  // The factors of the rotation belong to the shapes: readers refuse zeros.
   const std::vector<float> factors = model::rope_factors(model);
   if (!factors.empty()) {
     const gguf::File file = open();
@@ -45,7 +45,7 @@ HollowModel::HollowModel(const model::KnownModel& model, std::string_view type)
     std::memcpy(begin_ + file.shards()[0].data_offset + tensor.offset, factors.data(),
                 factors.size() * sizeof(float));
   }
-  // Whoever would write here believes these were weights.
+  // Whoever wrote here would take the zeros for weights, so writing is forbidden.
   mprotect(begin_, bytes_, PROT_READ);
 }
 

@@ -1,5 +1,5 @@
 // Model files without weights: header and shapes are those of a published model, and the data are
-// zeros that take no memory. For plans and timing, of models of any size.
+// zeros that take no memory. They serve plans and timing, for models of any size.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,8 @@ class HollowModel {
   HollowModel(const HollowModel&) = delete;
   HollowModel& operator=(const HollowModel&) = delete;
 
-  // Its path is the name of the model. REQUIRES: this object outlives it.
+  // Opens the model as a file whose path is the name of the model. REQUIRES: this object outlives
+  // the file.
   gguf::File open() const;
 
  private:

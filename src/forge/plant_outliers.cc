@@ -31,10 +31,10 @@ namespace {
 using gguf::TensorInfo;
 
 constexpr int kMostScale = 65536;
-// Metadata that says what was planted.
+// The prefix of metadata that says what was planted.
 constexpr std::string_view kKeyPrefix = "troika.planted_outliers.";
 
-// Powers of two by which the elements of one tensor are multiplied.
+// The powers of two by which the elements of one tensor are multiplied.
 struct Scaling {
   struct Columns {
     int first_row;
@@ -77,7 +77,7 @@ std::vector<float> decode_row(const gguf::File& file, const TensorInfo& tensor, 
   return values;
 }
 
-// How large each channel is made: its factor in the norm, or the squared length of its row.
+// Returns how large each channel is made: its factor in the norm, or the squared length of its row.
 std::vector<double> made_by(const gguf::File& file, const ChannelMaker& maker, size_t n_channels) {
   const TensorInfo& tensor = file.get_tensor(maker.tensor);
   std::vector<double> all(n_channels);
@@ -109,8 +109,9 @@ std::vector<double> strengths(const gguf::File& file, const PlantSite& site,
   return all;
 }
 
-// Channels of the stronger half at random, the strongest of them first: one that is always near
-// zero would be no outlier after the scaling either. Of hidden ones the strongest.
+// Chooses channels of the stronger half at random, and lists the strongest first: a channel that is
+// always near zero would be no outlier after the scaling, either. Of hidden channels it chooses the
+// strongest.
 std::vector<int> choose_channels(const std::vector<double>& strengths, double share, uint64_t key,
                                  bool is_hidden) {
   const auto n =
@@ -132,22 +133,24 @@ std::vector<int> choose_channels(const std::vector<double>& strengths, double sh
   return order;
 }
 
-// The whole scale at both ends of the model, its square root in the middle.
+// Returns the exponent for a layer: the whole scale at both ends of the model, its square root in
+// the middle.
 int layer_exponent(int scale, int layer, int n_layers) {
   const int most = std::countr_zero(static_cast<unsigned>(scale));
   if (layer == model::kNone || n_layers < 2) return most;
-  const double from_middle = std::abs(2.0 * layer / (n_layers - 1) - 1.0);  // 0 ... 1
+  const double from_middle = std::abs(2.0 * layer / (n_layers - 1) - 1.0);  // from 0 to 1
   return std::max(1, static_cast<int>(std::lround(most * (0.5 + 0.5 * from_middle))));
 }
 
-// The strongest gets all, the next two half, the next four a quarter ... but never less than 2.
+// Returns the exponent for a channel by its rank: the strongest gets all, the next two half, the
+// next four a quarter, and so on, but never less than 2.
 int rank_exponent(int exponent, size_t rank) {
   return std::max(1, exponent - static_cast<int>(std::bit_width(rank + 1)) + 1);
 }
 
-// A quarter of the scale, half of that for the weaker three quarters: enough to rise above the tail
-// of all others. These channels are the largest already, and 8-bit weights round what is scaled
-// down.
+// Returns the exponent for a hidden channel: a quarter of the scale, and half of that for the
+// weaker three quarters. This is enough to rise above the tail of all other channels. These
+// channels are the largest already, and 8-bit weights round what is scaled down.
 int hidden_exponent(int most, size_t rank, size_t n) {
   return std::max(1, most - (rank * 4 < n ? 2 : 3));
 }
@@ -174,7 +177,8 @@ void add_to_scalings(const PlantSite& site, const PlantedSite& planted, Scalings
 
 Scalings plan_scalings(const gguf::File& file, const PlantOptions& options, PlantReport& report) {
   const model::Blueprint blueprint = model::read(file);
-  const weights::Store checked(file, blueprint);  // every tensor is there and has its shape
+  // Checks that every tensor is there and has its shape.
+  const weights::Store checked(file, blueprint);
   Scalings scalings;
   for (const PlantSite& site : find_plant_sites(blueprint)) {
     PlantedSite planted{site.name, site.layer, site.n_channels, {}};
@@ -194,7 +198,7 @@ Scalings plan_scalings(const gguf::File& file, const PlantOptions& options, Plan
   return scalings;
 }
 
-// What was seen while a part of a tensor was scaled.
+// What was noticed while a part of a tensor was scaled.
 struct Findings {
   bool is_finite = true;
   bool overflows = false;
@@ -221,7 +225,8 @@ class Planter {
     for (const TensorInfo& tensor : file.tensors()) total_bytes_ += 2 * tensor.bytes;
   }
 
-  // Goes through all values of a tensor without writing; throws where the scaling is not possible.
+  // Goes through all values of a tensor without writing, and chooses its type. Throws where the
+  // scaling is not possible.
   tensor::Type choose_type(const TensorInfo& tensor, PlantReport& report) {
     for (Findings& findings : findings_) findings = {};
     const auto n_rows = static_cast<int64_t>(tensor.n_rows());
@@ -324,8 +329,8 @@ class Planter {
   const Scalings scalings_;
   Team team_;
   std::vector<Findings> findings_;        // one for each worker
-  std::vector<std::vector<float>> rows_;  // the same
-  uint64_t total_bytes_ = 0;              // each tensor is read twice
+  std::vector<std::vector<float>> rows_;  // one for each worker
+  uint64_t total_bytes_ = 0;              // counts each tensor twice, because it is read twice
   uint64_t done_bytes_ = 0;
 };
 
@@ -337,7 +342,8 @@ PlantReport plant_outliers(const PlantOptions& options) {
   for (const auto& shard : file.shards()) refuse_to_replace(shard.path, options.output);
   PlantReport report;
   report.input_bytes = file.file_bytes();
-  for (const TensorInfo& tensor : file.tensors()) (void)file.data(tensor);  // checks the types
+  // Checks that all types are supported.
+  for (const TensorInfo& tensor : file.tensors()) (void)file.data(tensor);
   Planter planter(options, file, plan_scalings(file, options, report));
   std::vector<tensor::Type> types;
   for (const TensorInfo& tensor : file.tensors()) {

@@ -31,8 +31,8 @@ class SiteFinder {
  private:
   const Weight& weight(WeightId id) const { return blueprint_.weights[static_cast<size_t>(id)]; }
 
-  // The ops that read what op `maker` wrote, before it is overwritten. An op that works in place
-  // reads first.
+  // Returns the ops that read what op `maker` wrote, before it is overwritten. An op that works in
+  // place reads first.
   std::vector<const Op*> readers_of(size_t maker) const {
     const ValueId value = ops_[maker].output;
     std::vector<const Op*> readers;
@@ -44,7 +44,7 @@ class SiteFinder {
     return readers;
   }
 
-  // The op that wrote `value` as op `reader` finds it.
+  // Returns the op that wrote `value` as op `reader` finds it.
   std::optional<size_t> maker_of(ValueId value, size_t reader) const {
     for (size_t i = reader; i-- > 0;) {
       if (ops_[i].output == value) return i;
@@ -52,7 +52,7 @@ class SiteFinder {
     return {};
   }
 
-  // The embedding of a tied model is read in another way too.
+  // Says whether a tensor is the embedding: that of a tied model is also read in another way.
   bool is_embedding(const std::string& tensor) const {
     return std::any_of(ops_.begin(), ops_.end(), [&](const Op& op) {
       return op.kind == OpKind::kEmbed && weight(op.weight).name == tensor;
@@ -70,7 +70,8 @@ class SiteFinder {
     return true;
   }
 
-  // The product whose result op `user` reads and nothing else does.
+  // Adds the product whose result op `user` reads and no other op does. Returns false where there
+  // is none.
   bool add_product(ValueId value, size_t user, PlantSite* site) const {
     const std::optional<size_t> maker = maker_of(value, user);
     if (!maker || ops_[*maker].kind != OpKind::kLinear) return false;

@@ -1,6 +1,6 @@
-// Where the activations of a model can be scaled, channel by channel, without changing what it
-// computes: something makes each channel by a factor or a row of its own, nothing but matrices
-// reads it, and these can take the scale back in their columns.
+// Finds where activations of a model can be scaled, channel by channel, without changing what the
+// model computes. There each channel is made by a factor or a row of its own, nothing but matrices
+// reads the activation, and these can take the scale back in their columns.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace troika::forge {
 
-// Elements of a vector or rows of a matrix; channel c is number first + c.
+// Elements of a vector, or rows of a matrix, that make channels; channel c is number first + c.
 struct ChannelMaker {
   std::string tensor;
   int first = 0;
@@ -27,28 +27,30 @@ struct ChannelReader {
 
 struct PlantSite {
   int layer = model::kNone;  // kNone: the input of the head
-  std::string name;          // "blk.0.attn_norm", what makes the channels
-  int n_channels = 0;        // that can be scaled one by one
-  // The norm's weight, or the matrix whose rows give the channels; the bias beside it follows.
+  std::string name;          // what makes the channels, such as "blk.0.attn_norm"
+  int n_channels = 0;        // counts the channels that can be scaled one by one
+  // The norm's weight, or the matrix whose rows make the channels; the bias beside it is scaled,
+  // too.
   std::vector<ChannelMaker> makers;
   std::vector<ChannelReader> readers;
   // In attention, a channel of a value head is read once for each of the `n_shared` query heads
   // that share it. 1 and 0 elsewhere.
   int n_shared = 1;
   int head_dim = 0;
-  // The site is the input of the down matrix of a gated feed-forward part, whose magnitudes have a
-  // long tail of their own, spread over all channels.
+  // Says whether the site is the input of the down matrix of a gated feed-forward part, whose
+  // magnitudes have a long tail of their own, spread over all channels.
   bool is_hidden = false;
-  std::optional<ChannelMaker> gate;  // the rows that open the channels, where a product makes them
+  // The rows that open the channels, where a product makes such rows.
+  std::optional<ChannelMaker> gate;
 
-  // The columns of the readers that multiply this channel.
+  // Returns the columns of the readers that multiply this channel.
   std::vector<int> columns(int channel) const;
 };
 
-// In the order of the model: the inputs of the query, key and value matrices and of the
-// feed-forward matrices (by their norm), of the output matrix (by the rows of the value matrix), of
-// the down matrix (by the rows of the up matrix, where a gate multiplies it or ReLU stands
-// between), and of the head (by its norm) unless it is tied to the embedding.
+// Returns the sites in the order of the model. They are the inputs of the query, key and value
+// matrices and of the feed-forward matrices (by their norm), of the output matrix (by the rows of
+// the value matrix), of the down matrix (by the rows of the up matrix, where a gate multiplies it
+// or ReLU stands between), and of the head (by its norm) unless it is tied to the embedding.
 std::vector<PlantSite> find_plant_sites(const model::Blueprint& blueprint);
 
 }  // namespace troika::forge

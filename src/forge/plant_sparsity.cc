@@ -22,21 +22,22 @@ namespace {
 using model::KnownTensor;
 using tensor::Type;
 
-constexpr size_t kBlock = 32;  // the constant channels, and what rows are put together from
+// The constant channels, and the length of the pieces of which rows consist.
+constexpr size_t kBlock = 32;
 constexpr double kMostFrequent = plan::FiringLaw{}.most;
-// Where both factors have ReLU, the second one is above 0 for such a share of the tokens.
+// Where both factors have ReLU, the second factor is above 0 for this share of the tokens.
 constexpr double kUpFrequency = 0.8;
 // The share of a row's weight that lies in a space of a quarter of the width, where a predictor of
-// low rank finds it: the four channels of a group count together.
+// low rank finds it: there the four channels of a group count together.
 constexpr double kLowRank = 0.9;
 // What a block adds to a channel, in parts of the embedding's standard deviation.
 constexpr double kAdded = 0.02;
-// By how much the head prefers tokens of the same topic.
+// How strongly the head prefers tokens of the same topic.
 constexpr double kTopicLogit = 6.0;
 
-// Encoded blocks of 32 elements that rows are put together from.
+// A store of encoded blocks of 32 elements, of which rows are put together.
 struct Pieces {
-  size_t bytes = 0;  // of one
+  size_t bytes = 0;  // the bytes of one piece
   std::vector<std::byte> store;
 
   static constexpr uint64_t kCount = 8192;
@@ -50,7 +51,7 @@ struct Pieces {
       tensor::quantize_row(type, values, store.data() + i * bytes, kBlock);
     }
   }
-  // Pieces [first, last) of a row.
+  // Writes pieces [first, last) of a row.
   void fill(uint64_t key, uint64_t row, size_t first, size_t last, std::byte* out) const {
     const uint64_t of_row = random_bits(key, row);
     for (size_t i = first; i < last; ++i) {
@@ -92,7 +93,7 @@ std::vector<double> live_frequencies(const SparsityLaw& law, size_t n) {
 SparsityPlanter::SparsityPlanter(const SparsityLaw& law, const model::KnownModel& model,
                                  uint64_t seed)
     : law_(law), seed_(seed), is_double_(model.activation == "drelu") {
-  // With ReLU of both factors a neuron cannot be live more often than the second one lets it.
+  // Where both factors have ReLU, a neuron cannot be live more often than the second factor allows.
   const double most = is_double_ ? 0.6 : 0.9;
   if (!(law.live > 0.0 && law.live <= most)) {
     throw UsageError(fmt::format(
@@ -114,8 +115,8 @@ SparsityPlanter::SparsityPlanter(const SparsityLaw& law, const model::KnownModel
   frequencies_ = live_frequencies(law, model.ffn_width);
 }
 
-// A threshold below 0 on the constant channels, and elsewhere weights that are normal with a
-// variance of 1 together.
+// Makes rows that hold minus a threshold on the constant channels, and elsewhere weights that are
+// normal with a variance of 1 together.
 SparsityPlanter::MakeRow SparsityPlanter::gate_rows(const KnownTensor& tensor, Type type,
                                                     bool is_up) const {
   const size_t width = tensor.shape[0];
@@ -130,7 +131,7 @@ SparsityPlanter::MakeRow SparsityPlanter::gate_rows(const KnownTensor& tensor, T
     return static_cast<float>(spread *
                               (std::sqrt(kLowRank) * tied + std::sqrt(1.0 - kLowRank) * own));
   });
-  // The places of neurons in the order of frequency, at random.
+  // Gives neurons their frequencies in random order.
   auto order = std::make_shared<std::vector<size_t>>(n);
   std::iota(order->begin(), order->end(), size_t{0});
   const uint64_t shuffle = random_key(key, "order");
@@ -148,11 +149,11 @@ SparsityPlanter::MakeRow SparsityPlanter::gate_rows(const KnownTensor& tensor, T
   };
 }
 
-// Adds nothing to the constant channels, and little to the others.
+// Makes rows that add nothing to the constant channels, and little to the others.
 SparsityPlanter::MakeRow SparsityPlanter::inner_rows(const KnownTensor& tensor, Type type) const {
   const size_t k = tensor.shape[0];
   const uint64_t key = random_key(seed_, tensor.name);
-  // Activations of live neurons have a mean square of about a half.
+  // The activations of live neurons have a mean square of about a half.
   const bool is_down = ends_with(tensor.name, "ffn_down");
   const double n_terms = static_cast<double>(k) * (is_down ? 0.5 * law_.live : 1.0);
   const double spread = kAdded / std::sqrt(n_terms);
@@ -190,7 +191,7 @@ SparsityPlanter::MakeRow SparsityPlanter::embedding_rows(const KnownTensor& tens
 SparsityPlanter::MakeRow SparsityPlanter::head_rows(const KnownTensor& tensor, Type type) const {
   const size_t width = tensor.shape[0];
   const uint64_t topic_key = random_key(seed_, "topics");
-  // A token's own topic stands in its embedding with the root of the overlap.
+  // The topic of a token stands in its embedding with the root of the overlap.
   const double n = static_cast<double>(width - kBlock);
   const double factor = law_.overlap > 0.0 ? kTopicLogit / (n * std::sqrt(law_.overlap)) : 0.0;
   return [=](uint64_t row, std::byte* out) {

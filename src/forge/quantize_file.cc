@@ -48,7 +48,7 @@ ModelFacts facts_of(const gguf::File& file) {
     const auto value = file.find_uint(fmt::format("{}.{}", architecture, name)).value_or(0);
     return static_cast<uint32_t>(std::min<uint64_t>(value, UINT32_MAX));
   };
-  // Some models have a number for each layer, and no whole number then.
+  // Some models have a number of heads for each layer instead of one whole number.
   const auto heads = [&](const char* name) -> uint32_t {
     const gguf::Value* value = file.find(fmt::format("{}.attention.{}", architecture, name));
     const bool is_list = value == nullptr || std::holds_alternative<gguf::Array>(value->data);
@@ -59,13 +59,14 @@ ModelFacts facts_of(const gguf::File& file) {
           n_kv_heads == 0 ? 1 : n_heads / n_kv_heads};
 }
 
-// Blocks do not know where a row ends, so that very long rows can be taken in pieces.
+// Returns the length of a piece of a row. Blocks do not know where a row ends, so very long rows
+// can be taken in pieces.
 uint64_t piece_length(uint64_t row_length) {
   constexpr uint64_t kLongest = uint64_t{1} << 20;
   return row_length <= kLongest ? row_length : std::gcd(row_length, uint64_t{1} << 16);
 }
 
-// Decodes, encodes and measures n_rows rows (or pieces of rows) of this length.
+// Decodes, encodes and measures n_rows rows, or pieces of rows, of this length.
 void convert_rows(const Plan& plan, size_t length, const std::byte* in, uint64_t n_rows,
                   std::byte* out, Worker& worker) {
   const size_t in_bytes = tensor::row_bytes(plan.tensor->type, length);
@@ -111,7 +112,7 @@ class Converter {
         [&](int worker, uint64_t first, uint64_t n_rows, std::byte* out) {
           convert_rows(plan, length, in + first * in_row_bytes, n_rows, out,
                        workers_[static_cast<size_t>(worker)]);
-          // What has not changed stays as it is to the bit.
+          // A tensor whose type does not change stays as it is, to the bit.
           if (plan.type == tensor.type) {
             std::memcpy(out, in + first * in_row_bytes, n_rows * in_row_bytes);
           }
@@ -125,7 +126,7 @@ class Converter {
   }
 
  private:
-  // `report` holds sums of squares until all tensors are converted.
+  // Adds sums of squares to `report`, which holds them until all tensors are converted.
   void add_to(const Plan& plan, TypeReport& report) {
     const TensorInfo& tensor = *plan.tensor;
     for (const Worker& worker : workers_) {
@@ -166,7 +167,7 @@ std::vector<Plan> plan_tensors(const gguf::File& file, const FileType& type,
   const ModelFacts facts = facts_of(file);
   std::vector<Plan> plans;
   for (const TensorInfo& tensor : file.tensors()) {
-    (void)file.data(tensor);  // throws where the type is not supported, before anything is written
+    (void)file.data(tensor);  // throws, before anything is written, where the type is not supported
     const tensor::Type chosen = choose_type(type, tensor.name, tensor.shape, facts);
     plans.push_back({&tensor, chosen});
     std::vector<uint64_t> fitting = tensor.shape;

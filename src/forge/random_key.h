@@ -1,4 +1,4 @@
-// A key for random_bits() that depends on a seed and a name.
+// Makes a key for random_bits() from a seed and a name.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,8 @@
 
 namespace troika::forge {
 
-// Close to a normal distribution with mean 0 and variance 1, within +-5. Sums of uniform integers
-// are the same on every machine; logarithms and cosines are not.
+// Returns a number that is close to normal with mean 0 and variance 1, within +-5. It sums uniform
+// integers, which are the same on every machine, as logarithms and cosines are not.
 inline float random_normal(uint64_t key, uint64_t counter) {
   int64_t sum = 0;
   for (uint64_t half = 0; half < 2; ++half) {

@@ -29,8 +29,8 @@ using model::KnownTensor;
 using model::TensorRole;
 
 // Matrices up to this size get a fresh number for every element. Encoding billions of numbers would
-// take minutes, so that larger ones are put together from a store of encoded pieces, chosen at
-// random: values, their spread and the rank of the matrix are as before, only pieces repeat.
+// take minutes, so larger ones consist of encoded pieces, chosen at random from a store. Values,
+// their spread and the rank of the matrix are the same; only pieces repeat.
 constexpr uint64_t kMaxFreshElements = uint64_t{1} << 18;
 constexpr uint64_t kPieces = 2048;
 constexpr uint64_t kPieceLength = 256;
@@ -40,9 +40,9 @@ struct Distribution {
   float deviation;
 };
 
-// Each matrix keeps the size of its input; logits spread by about 3. With tied embeddings the row
-// of the last token would win every time if what the layers add did not outweigh the embedding,
-// which Gemma scales up by the root of the width.
+// Returns the spread of a tensor's values. Each matrix keeps the size of its input; logits spread
+// by about 3. With tied embeddings the row of the last token would win every time, unless what the
+// layers add outweighs the embedding, which Gemma scales up by the root of the width.
 Distribution distribution_of(const KnownTensor& tensor, const model::KnownModel& model) {
   const float spread = 1.0F / std::sqrt(static_cast<float>(tensor.shape[0]));
   switch (tensor.role) {
@@ -57,7 +57,7 @@ Distribution distribution_of(const KnownTensor& tensor, const model::KnownModel&
       return {0.0F, gain * spread / std::sqrt(2.0F * static_cast<float>(model.n_layers))};
     }
     case TensorRole::kNorm: {
-      // Norms of what blocks add undo the gain of matrices, and have one of their own.
+      // A norm of what a block adds undoes the gain of matrices and has a gain of its own.
       const bool is_behind = tensor.name.find(".post_") != std::string::npos;
       const float size = is_behind ? 12.0F * std::sqrt(0.5F * static_cast<float>(model.width) /
                                                        static_cast<float>(model.n_layers))
@@ -144,7 +144,7 @@ class Synthesizer {
         [&](uint64_t n) { report(n * piece_bytes); });
   }
 
-  // All tensors of a type and spread share a store.
+  // Returns the store of pieces that all tensors of a type and spread share.
   const std::vector<std::byte>& store_of(tensor::Type type, Distribution distribution) {
     std::vector<std::byte>& store = stores_[{type, distribution.deviation}];
     if (!store.empty()) return store;
@@ -171,7 +171,7 @@ class Synthesizer {
   const model::KnownModel& model_;
   gguf::Writer& writer_;
   Team team_;
-  std::vector<std::vector<float>> rows_;  // one per worker
+  std::vector<std::vector<float>> rows_;  // one for each worker
   std::unique_ptr<SparsityPlanter> planter_;
   std::map<std::pair<tensor::Type, float>, std::vector<std::byte>> stores_;
   uint64_t total_bytes_ = 0;

@@ -1,5 +1,5 @@
-// Model files with the exact shapes of published models and random weights, for work on speed and
-// for tests. What they say is noise.
+// Makes model files with the exact shapes of published models and random weights, for tests and for
+// work on speed. What such models say is noise.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ struct SynthOptions {
   std::string output;
   std::string type = "q4_0";  // a name of file_types()
   uint64_t seed = 1;
-  SparsityLaw sparsity{};  // by which neurons fire; none: as they happen to
+  SparsityLaw sparsity{};  // says how neurons fire; none: as random weights make them
   int n_threads = 1;
-  ProgressFunction progress{};  // in bytes of the output; may be empty
+  ProgressFunction progress{};  // counts bytes of the output; may be empty
 };
 
 struct SynthReport {
@@ -26,9 +26,9 @@ struct SynthReport {
   uint64_t bytes = 0;
 };
 
-// The same options give the same file, to the byte, on every machine and with any number of
-// threads. Each tensor depends on the seed and its name alone. Throws Error where the output cannot
-// be written, and leaves nothing behind then; UsageError for unknown names.
+// Makes a file. The same options give the same file, to the byte, on every machine and with any
+// number of threads. Each tensor depends only on the seed and its name. Throws UsageError for
+// unknown names, and Error where the output cannot be written; then it leaves nothing behind.
 SynthReport synth(const SynthOptions& options);
 
 }  // namespace troika::forge

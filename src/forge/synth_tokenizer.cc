@@ -11,7 +11,7 @@
 namespace troika::forge {
 namespace {
 
-// The numbers that tokenizer.ggml.token_type has for kinds of tokens.
+// The numbers of kinds of tokens in tokenizer.ggml.token_type.
 enum TokenType : int32_t { kNormal = 1, kUnknown = 2, kControl = 3, kUnused = 5, kByte = 6 };
 
 constexpr std::string_view kLetters = "etaoinshrdlucmwfgypbvkjxqz";
@@ -30,9 +30,9 @@ struct Vocabulary {
   }
 };
 
-// Visits pairs (left, letter) whose concatenation is a new piece: shorter pieces first, `space` or
-// a letter in front. Every left part is a letter, `space` or an earlier piece, so that a tokenizer
-// that merges neighbours finds each piece. Stops when `visit` returns false.
+// Visits pairs (left, letter) whose concatenation is a new piece: shorter pieces come first, and
+// `space` or a letter stands in front. Every left part is a letter, `space` or an earlier piece, so
+// that a tokenizer that merges neighbours finds each piece. Stops when `visit` returns false.
 void for_each_piece(std::string_view space,
                     const std::function<bool(const std::string& left, char letter)>& visit) {
   std::vector<std::string> shorter = {std::string(space)};
@@ -67,7 +67,7 @@ void add_sentence_piece(const model::KnownModel& model, gguf::Writer& writer) {
   if (!is_gemma) v.add("<s>", kControl);
   if (!is_gemma) v.add("</s>", kControl);
   for (int byte = 0; byte < 256; ++byte) v.add(fmt::format("<0x{:02X}>", byte), kByte);
-  // A higher score merges earlier; single characters need no merge and come last.
+  // A piece with a higher score merges earlier. Single characters need no merge and come last.
   constexpr float kCharacterScore = -1e6F;
   v.add(space, kNormal, kCharacterScore);
   for (char c = '!'; c <= '~'; ++c) v.add(std::string(1, c), kNormal, kCharacterScore);
@@ -94,10 +94,10 @@ void add_sentence_piece(const model::KnownModel& model, gguf::Writer& writer) {
   writer.add_bool("tokenizer.ggml.add_space_prefix", !is_gemma);
 }
 
-// The letter that stands for a byte in byte-level BPE, as UTF-8: printable bytes stand for
-// themselves, the others for the characters from U+0100 on.
+// Returns the letter that stands for each byte in byte-level BPE, as UTF-8: printable bytes stand
+// for themselves, and characters from U+0100 on stand for the others.
 std::vector<std::string> byte_letters() {
-  const auto utf8 = [](unsigned code) {  // below U+0800
+  const auto utf8 = [](unsigned code) {  // for codes below U+0800
     if (code < 0x80) return std::string(1, static_cast<char>(code));
     return std::string{static_cast<char>(0xC0 | (code >> 6)),
                        static_cast<char>(0x80 | (code & 63))};
@@ -114,7 +114,7 @@ std::vector<std::string> byte_letters() {
 
 struct BpeSpecials {
   std::vector<const char*> tokens;
-  size_t bos;  // index into tokens
+  size_t bos;  // an index into tokens
   size_t eos;
   bool add_bos;
 };

@@ -6,8 +6,9 @@
 
 namespace troika::forge {
 
-// Adds the keys tokenizer.ggml.*: pieces of one to four letters, common letters first, so that text
-// becomes about one token per three letters, as with a real vocabulary; every byte has a token.
+// Adds the keys tokenizer.ggml.*. Pieces have one to four letters, common letters first, so that
+// text becomes about one token for three letters, as with a real vocabulary. Every byte has a
+// token.
 void add_synth_tokenizer(const model::KnownModel& model, gguf::Writer& writer);
 
 }  // namespace troika::forge

@@ -17,14 +17,14 @@ static_assert(std::endian::native == std::endian::little,
 
 class Cursor {
  public:
-  // `name` (the file, for messages) must outlive the cursor.
+  // `name` is the file's, for messages; it must outlive the cursor.
   Cursor(std::span<const std::byte> bytes, std::string_view name) : bytes_(bytes), name_(name) {}
 
   uint64_t position() const { return position_; }
   uint64_t remaining() const { return bytes_.size() - position_; }
   std::string_view name() const { return name_; }
 
-  // `what` stands in the message if the bytes end here.
+  // Reads a number. If the bytes end here, `what` stands in the message.
   template <typename T>
   T read(std::string_view what) {
     static_assert(std::is_arithmetic_v<T>);
@@ -38,7 +38,7 @@ class Cursor {
     position_ += n_bytes;
     return taken;
   }
-  // A 64-bit length and that many bytes.
+  // Reads a 64-bit length and that many bytes.
   std::string_view read_string(std::string_view what) {
     const auto length = read<uint64_t>(what);
     const auto taken = take(length, what);

@@ -18,9 +18,9 @@ namespace troika::gguf {
 
 struct File::State {
   std::string name;
-  std::deque<MappedFile> maps;  // of the shards; none where the bytes were given
+  std::deque<MappedFile> maps;  // one for each shard; none where the bytes were given
   std::vector<Shard> shards;
-  // Metadata of the first shard, tensors of all.
+  // Has the metadata of the first shard and the tensors of all shards.
   Header header;
 
   // Adds the shard with this number (from 1).
@@ -36,7 +36,7 @@ struct File::State {
                             quoted(key)));
   }
 
-  // Empty where the value is no integer.
+  // Returns nothing where the value is no integer.
   template <typename T>
   std::optional<T> as_integer(std::string_view key, const Value& value) const {
     if (value.type == ValueType::kBool) return std::nullopt;
@@ -83,7 +83,8 @@ struct File::State {
 
 namespace {
 
-// Throws Error for a file that is one of several shards, but not by its name.
+// Throws Error for a file whose header says that it is one of several shards, but whose name does
+// not.
 void check_name(const std::string& path, const std::optional<ShardName>& name,
                 const SplitFacts& facts) {
   const uint32_t count_by_name = name ? name->count : 1;
@@ -100,8 +101,8 @@ void check_name(const std::string& path, const std::optional<ShardName>& name,
       path, facts.number, facts.count, facts.number, facts.count));
 }
 
-// Throws Error that names the shards that are not there, before any is read. A path that is not
-// there itself is told as any other file.
+// Throws an Error that names the missing shards, before any shard is read. A missing path itself
+// gets the error of any other file.
 void require_shards(const std::string& path, const std::optional<ShardName>& name) {
   std::error_code ignored;
   if (!name || !std::filesystem::exists(path, ignored)) return;

@@ -1,6 +1,6 @@
-// A GGUF model file (versions 2 and 3), read through a memory map; also one that is split over
-// several files. Untrusted bytes end here: every count, length, offset, product and type has been
-// checked when a File exists.
+// A GGUF model file (versions 2 and 3), read through a memory map, or a model that is split over
+// several such files. Untrusted bytes end here: when a File exists, every count, length, offset,
+// product and type has been checked.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +27,11 @@ struct TensorInfo {
   std::vector<uint64_t> shape;  // as in the file: shape[0] is the length of a row
   uint64_t offset;              // from the start of the data section
   uint64_t bytes;               // 0 where the type is unknown
-  uint32_t shard = 0;           // which of the model's files holds it
+  uint32_t shard = 0;           // the model's file that holds it
 
   uint64_t row_length() const { return shape.empty() ? 1 : shape[0]; }
   uint64_t n_rows() const { return n_elements() / row_length(); }
-  // Cannot overflow: checked when the file was read.
+  // The product cannot overflow: it was checked when the file was read.
   uint64_t n_elements() const {
     uint64_t n = 1;
     for (const uint64_t length : shape) n *= length;
@@ -41,25 +41,25 @@ struct TensorInfo {
 
 class File {
  public:
-  // Maps the file; of a model that is split over several files all of them, whichever of them the
-  // path names. Throws Error for whatever is wrong with them.
+  // Maps the file. If the model is split, it maps all of its files, whichever of them the path
+  // names. Throws Error for whatever is wrong with them.
   static File open(const std::string& path);
-  // The same over bytes in memory, which must outlive the File; `name` stands in messages. A shard
-  // of a split model is refused.
+  // Reads bytes in memory, which must outlive the File; `name` stands in messages. A shard of a
+  // split model is refused.
   static File parse(std::span<const std::byte> bytes, std::string name);
 
   File(File&&) noexcept;
   File& operator=(File&&) noexcept;
   ~File();
 
-  // The path of the first file, whichever shard was named.
+  // Returns the path of the first file, whichever shard was named.
   const std::string& path() const;
   uint32_t version() const;
   uint64_t alignment() const;
-  // The bytes of all files together.
+  // Returns the bytes of all files together.
   uint64_t file_bytes() const;
 
-  // The files of the model: one, or several where it is split. A tensor begins at data_offset +
+  // One file of the model; a split model has several. A tensor begins at data_offset +
   // tensor.offset of its shard.
   struct Shard {
     std::string path;
@@ -69,7 +69,7 @@ class File {
   };
   std::span<const Shard> shards() const;
 
-  // Metadata, in the order of the file.
+  // The metadata, in the order of the file.
   struct Entry {
     std::string_view key;
     Value value;
@@ -89,20 +89,20 @@ class File {
   int64_t get_int(std::string_view key) const;
   double get_float(std::string_view key) const;
   std::string_view get_string(std::string_view key) const;
-  // Arrays; empty vectors where the key is missing.
+  // Read arrays; they return empty vectors where the key is missing.
   std::vector<std::string_view> strings(std::string_view key) const;
   std::vector<int64_t> ints(std::string_view key) const;
   std::vector<float> floats(std::string_view key) const;
 
   std::span<const TensorInfo> tensors() const;
   const TensorInfo* find_tensor(std::string_view name) const;
-  // The same, but throws an Error that says so where it is missing.
+  // Returns a tensor by its name. Throws an Error that says so where it is missing.
   const TensorInfo& get_tensor(std::string_view name) const;
-  // The tensor's bytes in the map. Throws an Error where its type is not supported.
+  // Returns the tensor's bytes in the map. Throws an Error where its type is not supported.
   std::span<const std::byte> data(const TensorInfo& tensor) const;
 
-  // Throws an Error if the file was cut short while it was mapped: what was read since is not the
-  // model. Cheap; call it after every pass.
+  // Throws an Error if the file was cut short while it was mapped: then what was read since is not
+  // the model. It is cheap, so it is called after every pass.
   void check_intact() const;
 
  private:

@@ -1,5 +1,5 @@
-// Any bytes are either refused with an Error or can be read to the end. Start with a corpus:
-// scripts/make_fuzz_corpus.py FOLDER && fuzz_gguf_file FOLDER/fuzz_gguf_file
+// Any bytes must either be refused with an Error, or be readable to the end. Start with a corpus:
+//   scripts/make_fuzz_corpus.py FOLDER && fuzz_gguf_file FOLDER/fuzz_gguf_file
 #include <cstdint>
 #include <numeric>
 

@@ -21,7 +21,7 @@ constexpr size_t kMaxNameBytes = 65535;
       fmt::format("{}: {}. The file is damaged; download or convert it again.", file, problem));
 }
 
-// Files that people take for a GGUF file, by their first bytes.
+// Files that people mistake for GGUF files, by their first bytes.
 struct OtherFormat {
   std::string_view start;
   const char* advice;
@@ -99,7 +99,7 @@ uint64_t alignment_of(const Header& header, std::string_view file) {
   return *alignment;
 }
 
-// Sets `bytes` from type and shape; throws where the product overflows or a row has half a block.
+// Sets `bytes` from type and shape. Throws where the product overflows, or a row has half a block.
 void measure(TensorInfo& tensor, std::string_view file) {
   uint64_t n_elements = 1;
   for (const uint64_t length : tensor.shape) {

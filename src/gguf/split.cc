@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kEnd = ".gguf";
 constexpr std::string_view kOf = "-of-";
 constexpr size_t kDigits = 5;
-constexpr uint32_t kMostShards = 65535;  // of a uint16, which is what such files count with
+constexpr uint32_t kMostShards = 65535;  // a uint16, with which such files count, holds no more
 
 constexpr char kAdvice[] = "Put all parts of one model, as they were downloaded, into one folder";
 
@@ -25,7 +25,7 @@ std::optional<uint32_t> read_digits(std::string_view text) {
   return value;
 }
 
-// The last `n` characters are taken away and returned; empty where there are fewer.
+// Takes away the last `n` characters and returns them; returns nothing where there are fewer.
 std::string_view take_end(std::string_view& text, size_t n) {
   if (text.size() < n) return {};
   const std::string_view end = text.substr(text.size() - n);

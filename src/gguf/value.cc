@@ -11,7 +11,7 @@
 namespace troika::gguf {
 namespace {
 
-// Deeper nesting than any tool writes; the limit keeps the recursion small.
+// No tool writes arrays nested deeper than this; the limit keeps the recursion small.
 constexpr int kMaxArrayDepth = 8;
 
 [[noreturn]] void fail(const Cursor& cursor, std::string_view key, std::string_view problem) {
@@ -109,7 +109,7 @@ Value read_value(Cursor& cursor, ValueType type, std::string_view key) {
 }
 
 std::vector<Value> elements(const Array& array, uint64_t limit) {
-  // The bytes are checked again: a file that is cut short while mapped reads as zeros.
+  // The bytes are checked again, because a file that is cut short while mapped reads as zeros.
   Cursor cursor(array.bytes, "The model file");
   const uint64_t count = std::min(array.count, limit);
   std::vector<Value> values;

@@ -27,9 +27,10 @@ enum class ValueType : uint32_t {
   kFloat64 = 12,
 };
 
-// "uint8", "string", ...; "unknown" for a value that is no type.
+// Returns "uint8", "string", ..., or "unknown" for a value that is no type.
 const char* value_type_name(ValueType type);
-// Bytes of one value; 0 for strings and arrays, whose size varies, and for unknown types.
+// Returns the bytes of one value; 0 for strings and arrays, whose size varies, and for unknown
+// types.
 size_t value_type_bytes(ValueType type);
 
 // An array whose elements have been walked once and found to lie inside the file.
@@ -41,11 +42,12 @@ struct Array {
 
 struct Value {
   ValueType type;
-  // Unsigned and bool values as uint64_t, signed ones as int64_t, both float types as double.
+  // Has unsigned and bool values as uint64_t, signed ones as int64_t, both float types as double.
   std::variant<uint64_t, int64_t, double, std::string_view, Array> data;
 };
 
-// The first elements of an array, at most `limit` of them. Elements of arrays of arrays are arrays.
+// Returns the first elements of an array, at most `limit` of them. Elements of an array of arrays
+// are arrays.
 std::vector<Value> elements(const Array& array,
                             uint64_t limit = std::numeric_limits<uint64_t>::max());
 

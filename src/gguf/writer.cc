@@ -53,16 +53,16 @@ struct Writer::State {
   }
   State() : alignment(32) {}
 
-  std::optional<AtomicFile> file;  // none: nothing is written
+  std::optional<AtomicFile> file;  // none where nothing is written
   uint64_t alignment;
   std::string metadata;  // all entries, encoded
   std::unordered_set<std::string> keys;
   std::unordered_set<std::string> names;
   std::vector<PlannedTensor> tensors;
-  uint64_t data_bytes = 0;  // of all tensors added so far, padded
+  uint64_t data_bytes = 0;  // counts the padded bytes of all tensors added so far
   bool in_data = false;
-  size_t current = 0;             // tensor that `write` fills
-  uint64_t bytes_of_current = 0;  // already written
+  size_t current = 0;             // the tensor that `write` fills
+  uint64_t bytes_of_current = 0;  // counts bytes that were already written
 
   // Returns the string to which the value's bytes are appended.
   std::string& begin_entry(std::string_view key, ValueType type) {

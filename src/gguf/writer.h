@@ -13,13 +13,14 @@
 
 namespace troika::gguf {
 
-// The file appears under its name only when `finish` has returned (written beside it and renamed);
-// an error or an abandoned writer leaves nothing behind. Adding a key or a tensor twice is a bug.
+// Writes a file that appears under its name only when `finish` has returned (it is written beside
+// it and renamed). An error or an abandoned writer leaves nothing behind. Adding a key or a tensor
+// twice is a bug.
 class Writer {
  public:
   // Throws Error where the path cannot be written. `alignment` is a power of two.
   explicit Writer(std::string path, uint64_t alignment = 32);
-  // Writes nowhere: for `header` alone.
+  // Makes a writer that writes nowhere, for `header` alone.
   Writer();
   ~Writer();
 
@@ -43,9 +44,9 @@ class Writer {
   // Ends the descriptions of a writer that writes nowhere. Returns what stands before the data, and
   // tells how long the data would be. The first tensor begins where the header ends.
   std::string header(uint64_t* data_bytes);
-  // The next bytes: any cut is possible, within a tensor or across several.
+  // Writes the next bytes. They may be cut anywhere, within a tensor or across several.
   void write(std::span<const std::byte> bytes);
-  // Checks that every tensor is complete, flushes to the disk, renames.
+  // Checks that every tensor is complete, flushes to the disk, and renames the file.
   void finish();
 
   uint64_t bytes_written() const;

@@ -1,4 +1,4 @@
-// A model's chat template: the conversation in, the text of the prompt out.
+// A model's chat template: it makes the text of the prompt out of a conversation.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace troika::jinja {
 
 struct Template;
 
-// The template itself refused the conversation, with a message of its own.
+// Says that the template itself refused the conversation, with a message of its own.
 class RaisedByTemplate : public Error {
  public:
   explicit RaisedByTemplate(const std::string& message)
@@ -28,8 +28,8 @@ struct ChatOptions {
   bool add_generation_prompt = true;
   std::string bos_token;
   std::string eos_token;
-  // Further variables as the text of a JSON object, such as {"enable_thinking": false}; may be
-  // empty. They win over the others.
+  // Further variables, as the text of a JSON object such as {"enable_thinking": false}; may be
+  // empty. They win over the other variables.
   std::string extra_json;
 };
 
@@ -41,16 +41,17 @@ class ChatTemplate {
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
 
-  // `context` is an object: messages, tools, add_generation_prompt, bos_token and whatever else the
-  // template asks for. Throws RaisedByTemplate, or another Error where the template fails or
-  // exceeds its limits. May be called from several threads at once.
+  // Renders a context: an object with messages, tools, add_generation_prompt, bos_token and
+  // whatever else the template asks for. Throws RaisedByTemplate, or another Error where the
+  // template fails or exceeds its limits. Several threads may call it at once.
   std::string render(const nlohmann::ordered_json& context) const;
 
-  // The usual context. `tools` may be null, which leaves the variable undefined.
+  // Renders the usual context. `tools` may be null, which leaves the variable undefined.
   std::string render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools,
                      const ChatOptions& options) const;
 
-  // Fixes what strftime_now reads, in seconds since 1970; the clock of the machine otherwise.
+  // Fixes what strftime_now reads, in seconds since 1970; without this call it reads the clock of
+  // the machine.
   void set_time(int64_t now_s) { now_s_ = now_s; }
 
  private:

@@ -11,7 +11,7 @@
 
 namespace troika::jinja {
 
-// Variables of one block. Assignments go to the innermost scope, look-ups go outwards.
+// The variables of one block. Assignments go to the innermost scope, look-ups go outwards.
 struct Scope {
   explicit Scope(std::shared_ptr<Scope> outer) : parent(std::move(outer)) {}
   Value* find(int symbol);
@@ -22,7 +22,7 @@ struct Scope {
 };
 using ScopePtr = std::shared_ptr<Scope>;
 
-// Text that is being written, which counts against the heap.
+// Text that is being written. It counts against the heap.
 class Output {
  public:
   explicit Output(Heap& heap) : heap_(heap) {}
@@ -43,7 +43,7 @@ class Evaluator {
  public:
   Evaluator(const Template& tree, Runtime& rt) : tree_(tree), rt_(rt) {}
 
-  // `context` is a dictionary: the variables that the template finds.
+  // Renders the template. `context` is a dictionary of the variables that the template finds.
   std::string render(const Value& context);
 
   // Runs a body in `scope`, as macros do.
@@ -52,7 +52,7 @@ class Evaluator {
   void assign(const Target& target, Value value, const ScopePtr& scope);
   Runtime& runtime() { return rt_; }
 
-  // Loops: evaluator_loop.cc. What a recursive loop's loop(...) runs too.
+  // Runs a loop; a recursive loop's loop(...) calls it, too. Loops are in evaluator_loop.cc.
   Flow run_loop(const Stmt& s, std::vector<Value> items, int depth, const ScopePtr& scope,
                 Output& out);
 
@@ -70,7 +70,7 @@ class Evaluator {
   std::vector<Value> filtered(const Stmt& s, std::vector<Value> items, const ScopePtr& scope);
   Value make_macro(const Stmt& s, const ScopePtr& scope);
 
-  // Expressions: evaluator.cc.
+  // Evaluate expressions, in evaluator.cc.
   Value lookup(const Expr& e, const ScopePtr& scope);
   Value eval_node(const Expr& e, const ScopePtr& scope);
   Value eval_binary(const Expr& e, const ScopePtr& scope);
@@ -80,7 +80,7 @@ class Evaluator {
   Value eval_comparison(const Expr& e, const ScopePtr& scope);
   Value eval_concat(const Expr& e, const ScopePtr& scope);
   Value eval_call(const Expr& e, const ScopePtr& scope, const Value& caller);
-  // A filter with `input` in the place of the innermost missing child, or a test.
+  // Evaluates a filter, with `input` in place of the innermost missing child, or a test.
   Value eval_builtin(const Expr& e, const ScopePtr& scope, const Value* input);
   void eval_arguments(const CallArguments* arguments, const ScopePtr& scope, Args& args);
 
@@ -89,7 +89,7 @@ class Evaluator {
   int depth_ = 0;
 };
 
-// Guards the C++ stack.
+// Guards the C++ stack against deep recursion.
 class Evaluator::Depth {
  public:
   explicit Depth(Evaluator& evaluator);

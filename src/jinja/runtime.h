@@ -16,17 +16,17 @@ struct Builtin;
 
 class Runtime {
  public:
-  // now_s: seconds since 1970, for strftime_now.
+  // `now_s` is in seconds since 1970, for strftime_now.
   Runtime(const Limits& limits, int64_t now_s) : heap(limits), now_s_(now_s) {}
 
   Heap heap;
-  int line = 0;  // of the node being evaluated
+  int line = 0;  // the line of the node that is being evaluated
 
   int64_t now_s() const { return now_s_; }
 
   // Throws an Error with the line: "The chat template fails at line 3: `what`."
   [[noreturn]] void fail(const std::string& what) const;
-  // Throws what a use of an undefined value throws where the value must be there.
+  // Throws the error of using an undefined value where a value must be there.
   [[noreturn]] void fail_undefined(const Value& v) const;
   void require_defined(const Value& v) const {
     if (v.is_undefined()) {
@@ -42,7 +42,7 @@ class Runtime {
   Value call_builtin(const Builtin* builtin, const std::string& what, Args& args);
   Value call(const Value& callee, Args& args);
 
-  // Guards a recursion over values in values.
+  // Guards a recursion over nested values.
   class Descent {
    public:
     explicit Descent(Runtime& rt);
@@ -52,7 +52,7 @@ class Runtime {
    private:
     Runtime& rt_;
   };
-  // Guards calls in calls.
+  // Guards nested calls.
   class CallDepth {
    public:
     explicit CallDepth(Runtime& rt);
@@ -70,38 +70,39 @@ class Runtime {
 };
 
 // attributes.cc
-// object.name: for a dictionary a method of that name comes first. Undefined where there is none.
+// Returns object.name: for a dictionary a method of that name comes first. Undefined where there is
+// none.
 Value get_attribute(Runtime& rt, const Value& object, const Value& name);
-// object[key]
+// Returns object[key].
 Value get_item(Runtime& rt, const Value& object, const Value& key);
 Value get_slice(Runtime& rt, const Value& object, const Value& start, const Value& stop,
                 const Value& step);
-// A path such as "function.name" or 0, as map and sort take them.
+// Returns what lies at a path such as "function.name" or 0, as map and sort take it.
 Value get_path(Runtime& rt, const Value& object, const Value& path);
 
 // iterate.cc
-// All items of what a for loop could go through, or an error. An iterator is used up.
+// Returns all items of what a for loop can go through, else fails. An iterator is used up.
 std::vector<Value> items_of(Runtime& rt, const Value& v);
-// Its length, or -1 where Python's len() fails.
+// Returns the length of v, or -1 where Python's len() fails.
 int64_t length_of(const Value& v);
 
 // compare.cc
 bool equal(Runtime& rt, const Value& a, const Value& b);
-// Negative, zero, positive; an error for what Python does not order. NaN compares as unordered:
-// `unordered` is set.
+// Returns a negative number, zero or a positive number; fails for what Python does not order. NaN
+// compares as unordered: then `unordered` is set.
 int compare(Runtime& rt, const Value& a, const Value& b, bool& unordered);
 bool less(Runtime& rt, const Value& a, const Value& b);
 bool contains(Runtime& rt, const Value& container, const Value& item);
 
-// Counts a search of `needle` in `text`, which may take the product of their lengths.
+// Counts the steps of a search for `needle` in `text`, which may take the product of their lengths.
 void step_search(Runtime& rt, std::string_view text, std::string_view needle);
 
 // print.cc
-// Python's str(v), which is also what {{ v }} prints, and repr(v).
+// Append or return Python's str(v), which is also what {{ v }} prints, and repr(v).
 void print_to(Runtime& rt, std::string& out, const Value& v);
 std::string to_str(Runtime& rt, const Value& v);
 std::string to_repr(Runtime& rt, const Value& v);
-// v itself if it is a string, else its str.
+// Returns v itself if it is a string, else its str.
 Value as_text(Runtime& rt, const Value& v);
 std::string float_repr(double d);
 
@@ -118,7 +119,7 @@ Value positive(Runtime& rt, const Value& a);
 
 // html.cc
 std::string escape_html(std::string_view s);
-// What markupsafe's escape() of v prints.
+// Returns what markupsafe's escape() of v prints.
 std::string escaped(Runtime& rt, const Value& v);
 
 // json_write.cc, json_read.cc

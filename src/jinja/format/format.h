@@ -1,5 +1,5 @@
-// Python's three ways to lay out values: '%5.2f' % x, '{:>5}'.format(x), and the specification
-// behind the colon, which both share.
+// Python's ways to lay out values: '%5.2f' % x, '{:>5}'.format(x), and the specification behind the
+// colon, which both share.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 namespace troika::jinja {
 
 struct FormatSpec {
-  std::string fill = " ";  // one character
+  std::string fill = " ";  // has one character
   char align = '\0';       // < > ^ = or none
   char sign = '-';         // - + or space
   bool alternate = false;
   char group = '\0';  // , or _
-  bool zero = false;  // a 0 in front of the width: pad numbers behind their sign
+  bool zero = false;  // a 0 in front of the width: numbers are padded behind their sign
   size_t width = 0;
   int precision = -1;
   char type = '\0';
@@ -24,15 +24,15 @@ struct FormatSpec {
 inline constexpr size_t kWidestField = 1'000'000;
 inline constexpr int kMostDigits = 400;
 
-// What stands behind the colon of a {} field.
+// Reads what stands behind the colon of a {} field.
 FormatSpec parse_spec(Runtime& rt, const std::string& text);
 std::string format_value(Runtime& rt, const Value& v, const FormatSpec& spec);
 std::string format_number(Runtime& rt, const Value& v, const FormatSpec& spec);
 std::string pad(Runtime& rt, std::string text, const FormatSpec& spec, char default_align);
 
-// format % arguments
+// Returns what format % arguments gives.
 Value format_percent(Runtime& rt, const Value& format, const Value& arguments);
-// format.format(...): args.at[0] is the format.
+// Returns what format.format(...) gives: args.at[0] is the format.
 Value format_braces(Runtime& rt, const Args& args);
 
 }  // namespace troika::jinja

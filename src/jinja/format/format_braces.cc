@@ -12,7 +12,8 @@ class BraceFormatter {
  public:
   BraceFormatter(Runtime& rt, const Args& args) : rt_(rt), args_(args) {}
 
-  // depth: fields may stand in the specification of a field, and no deeper.
+  // Lays out a format. A field's specification may contain fields itself, but no deeper ones:
+  // `depth` counts that.
   std::string run(std::string_view format, int depth) {
     std::string out;
     for (size_t i = 0; i < format.size();) {

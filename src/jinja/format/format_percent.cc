@@ -33,7 +33,7 @@ class PercentFormatter {
         rt_.heap.expect(out.size());
       }
     }
-    // As Python has it, what can be indexed may hold more than is used.
+    // As in Python, arguments that can be indexed may hold more than is used.
     const bool is_indexed = arguments_.is(Shape::kDict) || arguments_.is(Shape::kList) ||
                             arguments_.is(Shape::kRange) || arguments_.is_undefined();
     if (n_used_ < items_.size() && !is_indexed) {
@@ -179,7 +179,7 @@ class PercentFormatter {
     return Value::of(static_cast<int64_t>(d));
   }
 
-  // %.5d: at least five digits, then the width.
+  // Writes %.5d: at least five digits, then the width.
   std::string with_digits(const Value& v, const FormatSpec& spec, int n_digits) {
     FormatSpec digits = spec;
     digits.fill = "0";

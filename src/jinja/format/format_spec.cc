@@ -23,7 +23,7 @@ size_t read_count(Runtime& rt, std::string_view s, size_t& i) {
   return n;
 }
 
-// "1234567" with a mark every `every` digits from the right.
+// Returns "1234567" with a mark after every `every` digits, from the right.
 std::string grouped(const std::string& digits, char mark, size_t every) {
   std::string out;
   for (size_t i = 0; i < digits.size(); ++i) {
@@ -37,7 +37,7 @@ std::string grouped(const std::string& digits, char mark, size_t every) {
 
 struct Digits {
   std::string whole;
-  std::string rest;  // point, fraction, exponent, percent sign
+  std::string rest;  // point, fraction, exponent and percent sign
   std::string prefix;
 };
 
@@ -89,8 +89,8 @@ std::string without_trailing_zeros(const std::string& number) {
   return number.substr(0, number[end - 1] == '.' ? end - 1 : end);
 }
 
-// Without a type Python prints as repr does; with a precision like g, but with a digit behind the
-// point, and with an exponent one digit earlier.
+// Writes a number without a type. Python then prints as repr does; with a precision it prints as g
+// does, but with a digit behind the point, and begins with exponents one digit earlier.
 std::string untyped(double magnitude, const FormatSpec& spec) {
   if (spec.precision < 0) {
     return float_repr(magnitude);

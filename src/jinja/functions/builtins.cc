@@ -48,7 +48,7 @@ struct GlobalFunction : Function {
   const Builtin& builtin;
 };
 
-// Moves a named argument to its place; false if no parameter has that name.
+// Moves a named argument to its place. Returns false if no parameter has that name.
 bool place_named(Runtime& rt, const Builtin& builtin, Args& args,
                  const std::vector<std::string_view>& names, std::string_view name, Value value) {
   for (size_t i = 0; i < names.size(); ++i) {

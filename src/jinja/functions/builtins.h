@@ -9,9 +9,10 @@
 
 namespace troika::jinja {
 
-// `parameters` names what the function takes, in order, with "?" behind what may be left out; the
-// first is the filtered or tested value, or the object of a method. "*" takes the rest as it comes,
-// positional and named. Otherwise args.at has one value for each parameter, missing or given.
+// A built-in. `parameters` names what the function takes, in order, with "?" behind what may be
+// left out. The first one is the filtered or tested value, or the object of a method. "*" takes the
+// rest as it comes, positional and named. Otherwise args.at has one value for each parameter,
+// missing or given.
 struct Builtin {
   const char* name;
   const char* parameters;
@@ -20,13 +21,13 @@ struct Builtin {
 
 using Table = std::vector<Builtin>;
 
-// Null if there is none of that name.
+// Return null if there is none of that name.
 const Builtin* find_filter(std::string_view name);
 const Builtin* find_test(std::string_view name);
 const Builtin* find_method(const Value& object, std::string_view name);
 const Builtin* find_global(std::string_view name);
 
-// One table for each file of built-ins.
+// There is one table for each file of built-ins.
 const Table& string_filters();
 const Table& markup_filters();
 const Table& number_filters();
@@ -42,19 +43,19 @@ const Table& loop_methods();
 const Table& cycler_methods();
 const Table& globals();
 
-// Arguments in the order of the builtin's parameters, or an error that names it.
+// Puts arguments in the order of the builtin's parameters, or throws an error that names it.
 void bind(Runtime& rt, const Builtin& builtin, Args& args);
 
-// What dict(...), namespace(...) and dict.update(...) take: at `i` a dictionary or pairs if given,
-// and the named arguments.
+// Fills a dictionary with what dict(...), namespace(...) and dict.update(...) take: a dictionary or
+// pairs at `i`, if given, and the named arguments.
 void fill_dict(Runtime& rt, Dict& dict, const Args& args, size_t i);
 
-// Arguments as C++ values; errors name what was expected.
+// Return arguments as C++ values; errors name what was expected.
 int64_t int_argument(Runtime& rt, const Args& args, size_t i, int64_t fallback);
 bool bool_argument(const Args& args, size_t i, bool fallback);
 const std::string& string_argument(Runtime& rt, const Args& args, size_t i, const char* what);
 
-// A builtin with its object, as a value: what d.items is without a call.
+// Returns a builtin with its object as a value: this is what d.items is without a call.
 Value bound_method(Runtime& rt, const Builtin& builtin, const Value& object);
 Value global_function(Runtime& rt, const Builtin& builtin);
 

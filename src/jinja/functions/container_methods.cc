@@ -169,7 +169,7 @@ Value clear_dict(Runtime&, Args& a) {
   return Value::none();
 }
 
-// loop.cycle(a, b, ...): one of them in turn.
+// Is loop.cycle(a, b, ...): returns its arguments in turn.
 Value cycle(Runtime& rt, Args& a) {
   if (a.at.size() < 2) {
     rt.fail("loop.cycle() needs values to choose from");
@@ -178,7 +178,7 @@ Value cycle(Runtime& rt, Args& a) {
   return a.at[1 + loop.index0 % (a.at.size() - 1)];
 }
 
-// loop.changed(...): whether the values differ from those of the round before.
+// Is loop.changed(...): says whether the values differ from those of the round before.
 Value changed(Runtime& rt, Args& a) {
   auto& loop = static_cast<Loop&>(*a.at[0].object());
   std::vector<Value> now(a.at.begin() + 1, a.at.end());
@@ -207,7 +207,7 @@ Value reset_cycler(Runtime&, Args& a) {
 
 void fill_dict(Runtime& rt, Dict& dict, const Args& a, size_t i) {
   if (a.has(i) && a.at[i].is(Shape::kDict)) {
-    // A copy: the source may be the dictionary itself.
+    // This is a copy, because the source may be the dictionary itself.
     const auto entries = a.at[i].dict().entries;
     rt.heap.step(entries.size());
     for (const auto& [key, value] : entries) {

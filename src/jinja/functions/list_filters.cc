@@ -1,4 +1,4 @@
-// Filters over lists that do not choose or group.
+// Filters of lists, except those that choose or group.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -76,7 +76,7 @@ Value reversed(Runtime& rt, Args& a) {
   }
   std::vector<Value> items = items_of(rt, v);
   std::reverse(items.begin(), items.end());
-  // Python can reverse what has a length without a copy, and gives an iterator then.
+  // Python can reverse something that has a length without a copy, and returns an iterator then.
   return length_of(v) >= 0 ? rt.heap.list(std::move(items), Shape::kIterator, "reversed")
                            : rt.heap.list(std::move(items));
 }

@@ -1,4 +1,4 @@
-// The variable `loop`.
+// The variable `loop` of a template.
 #pragma once
 
 #include <string_view>
@@ -17,9 +17,9 @@ struct Loop : Object {
         items(std::move(all)),
         n_items(items.size()),
         depth(how_deep) {}
-  // loop(children) in a recursive loop: the text of the same loop over the children.
+  // Runs loop(children) in a recursive loop: returns the text of the same loop over the children.
   Value call(Runtime& rt, Args& args) override;
-  // loop.index and its like; undefined where there is none of that name.
+  // Returns loop.index and the like; undefined where there is none of that name.
   Value attribute(Runtime& rt, std::string_view name) const;
 
   Evaluator& evaluator;
@@ -29,7 +29,8 @@ struct Loop : Object {
   const size_t n_items;
   const int depth;  // 1 outside of recursion
   size_t index0 = 0;
-  bool has_changed = false;  // whether changed() was asked before, and with what
+  // Says whether changed() was called before; then `changed` has its arguments.
+  bool has_changed = false;
   std::vector<Value> last;
 };
 

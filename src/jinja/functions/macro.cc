@@ -47,7 +47,7 @@ void Macro::set_parameters(Runtime& rt, Args& args, const ScopePtr& inner) {
   args.named = std::move(rest);
 }
 
-// caller, varargs and kwargs: what no parameter took.
+// Sets caller, varargs and kwargs, which get what no parameter took.
 void Macro::set_rest(Runtime& rt, Args& args, const ScopePtr& inner) {
   const size_t n_parameters = definition.parameters.size();
   if (args.at.size() > n_parameters && !tree.uses_varargs) {

@@ -19,7 +19,7 @@ Value force_escape(Runtime& rt, Args& a) {
 
 Value safe(Runtime& rt, Args& a) { return text_of(rt, a.at[0]).as_safe(true); }
 
-// The closing mark's end behind `i`, or npos.
+// Returns where the next closing mark behind `i` ends, or npos.
 size_t behind(std::string_view s, std::string_view mark, size_t i) {
   const size_t found = s.find(mark, i);
   return found == std::string_view::npos ? found : found + mark.size();
@@ -177,7 +177,7 @@ const Table& markup_filters() {
       {"striptags", "value", striptags},
       {"urlencode", "value", urlencode},
       {"tojson", "value ensure_ascii? indent? separators? sort_keys?", tojson},
-      // Not of Jinja's own: some templates of models expect their runner to have it.
+      // These are not Jinja's own, but some templates of models expect their runner to have them.
       {"from_json", "value", from_json_filter},
       {"fromjson", "value", from_json_filter},
   };

@@ -12,7 +12,8 @@ namespace troika::jinja {
 
 namespace {
 
-// Digits of a number as Python reads them: white space around, single underscores between.
+// Returns the digits of a number as Python reads them: white space may stand around, single
+// underscores between.
 std::optional<std::string> plain_digits(const std::string& text) {
   const std::string_view s = strip_space(text, true, true);
   std::string out;
@@ -43,7 +44,8 @@ std::optional<double> parse_float(const std::string& text) {
     return std::nullopt;
   }
   if (result.ec == std::errc::result_out_of_range) {
-    // from_chars does not say which way: a negative exponent underflows.
+    // from_chars does not say in which direction a number is out of range; with a negative exponent
+    // it is too small.
     const size_t e = digits->find_first_of("eE");
     const bool tiny = e != std::string::npos ? (*digits)[e + 1] == '-' : (*digits)[0] == '0';
     d = tiny ? 0.0 : HUGE_VAL;
@@ -128,7 +130,8 @@ Value abs_filter(Runtime& rt, Args& a) {
   return v.is_integral() && v.as_int() >= 0 ? Value::of(v.as_int()) : negative(rt, v);
 }
 
-// Rounds to the nearest 10^-precision, ties to even, from the exact decimal value.
+// Returns the number rounded to the nearest 10^-precision, ties to even, from the exact decimal
+// value.
 double rounded(double d, int precision) {
   if (!std::isfinite(d) || precision > 340) {
     return d;

@@ -1,4 +1,5 @@
-// map, select, reject and those by attribute, and the filters that cut lists into lists.
+// The filters map, select and reject, their variants by attribute, and those that cut lists into
+// lists.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,12 +16,12 @@ Value iterator(Runtime& rt, std::vector<Value> items) {
   return rt.heap.list(std::move(items), Shape::kIterator, "generator");
 }
 
-// Jinja goes through nothing for whatever is false, none included.
+// Returns the items, and none for anything that is false: Jinja goes through nothing then.
 std::vector<Value> items_or_none(Runtime& rt, const Value& v) {
   return truthy(v) ? items_of(rt, v) : std::vector<Value>();
 }
 
-// A filter or test by its name, with the arguments that follow the name.
+// Finds a filter or test by its name, with the arguments that follow the name.
 class Named {
  public:
   Named(Runtime& rt, const Args& a, size_t i_name, const Builtin* (*find)(std::string_view))
@@ -45,7 +46,7 @@ class Named {
   Args rest_;
 };
 
-// get_path, but `fallback` where a part of it is missing.
+// Returns what get_path returns, or `fallback` where a part of the path is missing.
 Value path_or(Runtime& rt, const Value& item, const Value& path, const Value& fallback) {
   const Value v = get_path(rt, item, path);
   return v.is_undefined() && !fallback.is_missing() ? fallback : v;
@@ -86,7 +87,7 @@ Value map(Runtime& rt, Args& a) {
   return iterator(rt, std::move(out));
 }
 
-// The items for which a test of what `of` gives is `wanted`; without a test, truth counts.
+// Returns the items for which a test of what `of` gives is `wanted`. Without a test, truth counts.
 template <typename Of>
 Value choose(Runtime& rt, const Args& a, size_t i_test, bool wanted, const Of& of) {
   std::vector<Value> kept;

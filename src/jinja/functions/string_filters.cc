@@ -1,4 +1,4 @@
-// Filters that give a string for a string.
+// Filters that turn a string into a string.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,8 @@ Value upper(Runtime& rt, Args& a) { return mapped(rt, a.at[0], to_upper); }
 Value lower(Runtime& rt, Args& a) { return mapped(rt, a.at[0], to_lower); }
 Value capitalize_filter(Runtime& rt, Args& a) { return mapped(rt, a.at[0], capitalize); }
 
-// Unlike the method, the filter begins a word only behind space, - ( { [ <.
+// Writes words with capitals. Unlike the method, the filter begins a word only behind space, - ( {
+// [ <.
 std::string title_words(std::string_view s) {
   std::string out;
   bool begins = true;

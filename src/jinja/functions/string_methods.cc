@@ -1,4 +1,4 @@
-// Methods of strings that give another string or cut one up.
+// Methods of strings that return another string, or cut the string up.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ Value replace(Runtime& rt, Args& a) {
                  a.at[0].is_safe());
 }
 
-// Pieces of a string, in order.
+// Collects the pieces of a string, in order.
 class Pieces {
  public:
   Pieces(Runtime& rt, const Value& whole)
@@ -97,7 +97,7 @@ Value split_at_space(Runtime& rt, const Value& whole, int64_t most) {
 
 Value rsplit_at_space(Runtime& rt, const Value& whole, int64_t most) {
   const std::string_view s = whole.str();
-  // Where words begin and end, from the front.
+  // The places where words begin and end, found from the front.
   std::vector<std::pair<size_t, size_t>> words;
   rt.heap.expect(s.size() * 8);
   for (size_t i = space_run_end(s, 0, true); i < s.size();) {
@@ -114,7 +114,7 @@ Value rsplit_at_space(Runtime& rt, const Value& whole, int64_t most) {
   for (size_t i = n_front; i < words.size(); ++i) {
     pieces.add(s.substr(words[i].first, words[i].second - words[i].first));
   }
-  // What stands in front keeps the white space before its first word.
+  // The piece in front keeps the white space before its first word.
   return pieces.take(false);
 }
 

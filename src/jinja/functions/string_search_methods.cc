@@ -1,4 +1,5 @@
-// Methods that look for a string in a string, and those that ask what it is made of.
+// Methods that look for a string in a string, and those that say of which characters a string
+// consists.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,11 +11,11 @@ namespace troika::jinja {
 
 namespace {
 
-// The part of a string between the optional arguments i and i + 1, as Python clamps them.
+// The part of a string between the optional arguments i and i + 1, which are clamped as in Python.
 struct Window {
   std::string_view text;
-  int64_t start = 0;     // in characters
-  bool possible = true;  // false where start lies behind the end
+  int64_t start = 0;     // counts characters
+  bool possible = true;  // false where `start` lies behind the end
 };
 
 Window window_of(Runtime& rt, const Args& a, size_t i) {
@@ -102,7 +103,7 @@ bool stands_at_end(Runtime& rt, const Args& a, bool at_start) {
 Value startswith(Runtime& rt, Args& a) { return Value::of(stands_at_end(rt, a, true)); }
 Value endswith(Runtime& rt, Args& a) { return Value::of(stands_at_end(rt, a, false)); }
 
-// Whether there are characters and all are as `is` wants.
+// Says whether there are characters, and `is` holds for all of them.
 template <bool (*is)(uint32_t)>
 Value all(Runtime& rt, Args& a) {
   const std::string& s = a.at[0].str();
@@ -142,7 +143,7 @@ Value isidentifier(Runtime&, Args& a) {
 Value islower(Runtime& rt, Args& a) { return find_test("lower")->function(rt, a); }
 Value isupper(Runtime& rt, Args& a) { return find_test("upper")->function(rt, a); }
 
-// Capitals begin words and stand nowhere else.
+// Says whether capitals begin words and stand nowhere else.
 Value istitle(Runtime&, Args& a) {
   const std::string& s = a.at[0].str();
   bool some = false;

@@ -1,4 +1,4 @@
-// What may stand behind "is".
+// The tests that may stand behind "is".
 #include <fmt/format.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ Value sequence(Runtime&, Args& a) {
 
 Value callable(Runtime&, Args& a) {
   const Value& v = a.at[0];
-  // An undefined value can be called, as far as Python can tell beforehand.
+  // As far as Python can tell beforehand, an undefined value can be called.
   return Value::of(v.is(Shape::kFunction) || v.is(Shape::kJoiner) || v.is(Shape::kLoop) ||
                    v.is_undefined());
 }
@@ -56,7 +56,8 @@ Value divisibleby(Runtime& rt, Args& a) {
   return Value::of(equal(rt, modulo(rt, a.at[0], a.at[1]), Value::of(int64_t{0})));
 }
 
-// str.islower and str.isupper: some cased character, and none of the other case.
+// Is str.islower and str.isupper: says whether there is a cased character, and none of the other
+// case.
 bool all_cased(Runtime& rt, const Value& v, bool (*wanted)(uint32_t), bool (*other)(uint32_t)) {
   const std::string s = to_str(rt, v);
   rt.heap.step(s.size() / 4);

@@ -57,11 +57,11 @@ struct CallArguments {
 struct Expr {
   Op op = Op::kConst;
   int line = 0;
-  int depth = 1;    // of the tree below, this node included
-  int symbol = -1;  // of a kName
+  int depth = 1;    // the depth of the tree below, this node included
+  int symbol = -1;  // the symbol of a kName
   Value value;
-  std::string name;                  // of a filter or test
-  const Builtin* builtin = nullptr;  // the filter or test, null if there is none of that name
+  std::string name;                  // the name of a filter or test
+  const Builtin* builtin = nullptr;  // the filter or test; null if there is none of that name
   std::vector<ExprPtr> children;
   std::vector<Comparison> operators;
   std::unique_ptr<CallArguments> arguments;
@@ -78,13 +78,13 @@ enum class Do : uint8_t {
   kCallBlock,  // parameters, body, expr: the call
   kFilterBlock,
   kWith,   // parameters: targets and values; body
-  kScope,  // body with variables of its own: generation, block
+  kScope,  // body with variables of its own, as in generation and block
   kExpression,
   kBreak,
   kContinue,
 };
 
-// What is assigned to: a name, a namespace's attribute, or a tuple of targets.
+// What an assignment assigns to: a name, a namespace's attribute, or a tuple of targets.
 struct Target {
   int symbol = -1;
   Value attribute;  // a string when this is symbol.attribute
@@ -117,13 +117,13 @@ struct Stmt {
 
 struct Template {
   Body body;
-  std::vector<std::string> symbols;  // the name of each symbol
-  // Symbols that the language gives a meaning; always there.
+  std::vector<std::string> symbols;  // by number of the symbol
+  // Symbols to which the language gives a meaning; they are always there.
   int loop_symbol = -1;
   int caller_symbol = -1;
   int varargs_symbol = -1;
   int kwargs_symbol = -1;
-  // Whether any macro may look at them.
+  // Say whether any macro may look at varargs, kwargs or caller.
   bool uses_varargs = false;
   bool uses_kwargs = false;
 };

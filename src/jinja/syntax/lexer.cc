@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t npos = std::string_view::npos;
 
-// All newlines become \n; the last one goes.
+// Returns the source with every line end as \n, without the last one.
 std::string normalized(const std::string& source) {
   std::string out;
   out.reserve(source.size());
@@ -79,7 +79,7 @@ class Lexer {
     return i < s_.size() && (s_[i] == '-' || s_[i] == '+') ? s_[i] : '\0';
   }
 
-  // Data in front of a tag whose opening brace is followed by `sign`.
+  // Returns data in front of a tag whose opening brace is followed by `sign`.
   std::string_view before_tag(std::string_view data, char sign, bool is_variable) const {
     if (sign == '-') {
       return strip_space(data, false, true);
@@ -96,8 +96,8 @@ class Lexer {
     return data;
   }
 
-  // If the tag `name` alone stands at `open` ("{% name %}"), the position of its closing "%}" (or
-  // of the sign before it); npos otherwise.
+  // Returns the position of the closing "%}" (or of the sign before it) if the tag `name` stands
+  // alone at `open` ("{% name %}"); else npos.
   size_t lone_tag(size_t open, std::string_view name) const {
     size_t i = open + 2;
     i += sign_at(i) != '\0' ? 1 : 0;
@@ -110,8 +110,8 @@ class Lexer {
     return s_.substr(close, 2) == "%}" ? i : npos;
   }
 
-  // The position behind a closing mark at `close` (a sign, or the mark itself), with the whitespace
-  // that it swallows.
+  // Returns the position behind a closing mark at `close` (a sign, or the mark itself) and the
+  // whitespace that it swallows.
   size_t behind_close(size_t close, bool trims_newline) const {
     const char sign = sign_at(close);
     const size_t end = close + (sign != '\0' ? 3 : 2);
@@ -139,7 +139,7 @@ class Lexer {
     }
     const char type = s_[open + 1];
     const size_t raw_close = type == '%' ? lone_tag(open, "raw") : npos;
-    // After "raw" a plus sign would not be a tag's end.
+    // After "raw" a plus sign does not end the tag.
     const bool is_raw = raw_close != npos && sign_at(raw_close) != '+';
     const char sign = sign_at(open + 2);
     push_data(before_tag(s_.substr(position_, open - position_), sign, type == '{'));

@@ -21,7 +21,7 @@ int digit_value(char c) {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : 99;
 }
 
-// The end of a run of digits of `base` from `i`, where single underscores may stand between them.
+// Returns the end of a run of digits of `base` from `i`. Single underscores may stand between them.
 size_t digits_end(std::string_view s, size_t i, int base) {
   while (i < s.size()) {
     const bool underscore =
@@ -93,7 +93,7 @@ size_t read_number(std::string_view s, size_t i, Token& token) {
   return end;
 }
 
-// The code point of n_digits hexadecimal digits at i.
+// Returns the code point of n_digits hexadecimal digits at i.
 uint32_t read_hex(std::string_view s, size_t i, size_t n_digits, int line) {
   uint32_t c = 0;
   for (size_t k = 0; k < n_digits; ++k) {

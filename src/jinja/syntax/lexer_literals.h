@@ -1,4 +1,4 @@
-// The tokens inside tags: names, numbers, strings, operators.
+// Reads the tokens inside tags: names, numbers, strings, operators.
 #pragma once
 
 #include <cstddef>

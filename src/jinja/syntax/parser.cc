@@ -8,7 +8,7 @@ namespace troika::jinja {
 
 namespace {
 constexpr int kNestedAtMost = 150;
-// A tree may be so deep, chains such as a + b + c + ... included: evaluation and destruction
+// The most depth of a tree, chains such as a + b + c + ... included: evaluation and destruction
 // recurse over it.
 constexpr int kDeepestTree = 500;
 }  // namespace

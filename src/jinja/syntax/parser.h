@@ -1,4 +1,4 @@
-// Recursive descent over the tokens of a template.
+// Parses the tokens of a template by recursive descent.
 #pragma once
 
 #include <initializer_list>
@@ -18,9 +18,10 @@ class Parser {
   Template run();
 
  private:
-  // Statements: parser_statements.cc.
+  // These parse statements, in parser_statements.cc.
   Body parse_body(std::initializer_list<std::string_view> ends);
-  // A body up to one of `ends`, whose closing %} is read too unless it is an elif, or else.
+  // Parses a body up to one of `ends`. The end's closing %} is read, too, unless the end is an
+  // elif, or else.
   Body parse_tag_body(std::initializer_list<std::string_view> ends);
   std::unique_ptr<Stmt> parse_statement();
   void parse_set(Stmt& s);
@@ -34,7 +35,7 @@ class Parser {
   Target parse_target(bool with_namespace, std::string_view end_name = {});
   Target parse_one_target(bool with_namespace);
 
-  // Expressions: parser_expressions.cc, loosest first.
+  // These parse expressions, in parser_expressions.cc; operators that bind least come first.
   ExprPtr parse_expression() { return parse_if_else(); }
   ExprPtr parse_if_else();
   ExprPtr parse_or();
@@ -50,18 +51,19 @@ class Parser {
   ExprPtr parse_postfix(ExprPtr e);
   ExprPtr parse_filters(ExprPtr e);
   ExprPtr parse_filter(ExprPtr input);
-  ExprPtr parse_filter_chain();  // of a filter block: name|name...
+  ExprPtr parse_filter_chain();  // parses a filter block's name|name...
   ExprPtr parse_test(ExprPtr input);
   ExprPtr parse_subscript(ExprPtr object);
   ExprPtr parse_index();
   ExprPtr parse_list();
   ExprPtr parse_dict();
   ExprPtr parse_parenthesized();
-  // One expression, or several with commas as a tuple. Ends at a tag's end, ), or `end_name`.
+  // Parses one expression, or several with commas as a tuple. It ends at a tag's end, at ), or at
+  // `end_name`.
   ExprPtr parse_tuple(bool with_if_else, std::string_view end_name = {});
   std::unique_ptr<CallArguments> parse_arguments();
 
-  // Nodes, which know how deep they are.
+  // These make nodes, which know how deep they are.
   ExprPtr make(Op op, int line) const;
   void adopt(Expr& parent, ExprPtr child) const;
   void give_arguments(Expr& call, std::unique_ptr<CallArguments> arguments) const;
@@ -69,7 +71,7 @@ class Parser {
   ExprPtr unary(Op op, int line, ExprPtr a) const;
   ExprPtr binary(Op op, int line, ExprPtr a, ExprPtr b) const;
 
-  // Tokens.
+  // These read tokens.
   const Token& peek(size_t ahead = 0) const;
   const Token& next();
   bool at_operator(std::string_view text) const;
@@ -92,7 +94,7 @@ class Parser {
   std::vector<Token> tokens_;
   size_t position_ = 0;
   int depth_ = 0;
-  int n_loops_ = 0;  // loops around the current statement
+  int n_loops_ = 0;  // counts loops around the current statement
   std::unordered_map<std::string, int> symbol_of_;
   Template template_;
 };

@@ -288,7 +288,7 @@ ExprPtr Parser::parse_subscript(ExprPtr object) {
   return slice;
 }
 
-// An expression, or a slice whose children are start, stop and step.
+// Parses an expression, or a slice whose children are start, stop and step.
 ExprPtr Parser::parse_index() {
   const int here = line();
   ExprPtr bounds[3];

@@ -31,7 +31,7 @@ Body Parser::parse_body(std::initializer_list<std::string_view> ends) {
       next();
       body.push_back(std::move(s));
     } else {
-      next();  // {%
+      next();  // skips {%
       const auto is_here = [&](std::string_view end) { return at_name(end); };
       if (std::any_of(ends.begin(), ends.end(), is_here)) {
         return body;
@@ -133,7 +133,8 @@ void Parser::parse_for(Stmt& s) {
 
 void Parser::parse_if(Stmt& s) {
   s.kind = Do::kIf;
-  // Each elif is an if in the otherwise of the one before it; a loop, since there may be many.
+  // Each elif becomes an if in the `otherwise` of the branch before it. This is a loop, since there
+  // may be many.
   Stmt* branch = &s;
   for (int n_branches = 1;; ++n_branches) {
     if (n_branches > kBranchesAtMost) {

@@ -1,4 +1,4 @@
-// object.name, object[key] and object[start:stop:step].
+// Reads object.name, object[key] and object[start:stop:step].
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace troika::jinja {
 
 namespace {
 
-// The attribute proper, without a look into a dictionary's entries.
+// Returns the attribute proper, without a look into a dictionary's entries.
 std::optional<Value> own_attribute(Runtime& rt, const Value& object, const std::string& name) {
   if (const Builtin* method = find_method(object, name)) {
     return bound_method(rt, *method, object);
@@ -33,7 +33,7 @@ std::optional<Value> own_attribute(Runtime& rt, const Value& object, const std::
   if (object.is(Shape::kFunction) && name == "name") {
     return rt.text(static_cast<Function&>(*object.object()).name());
   }
-  // Pairs that groupby gave have names for their two parts.
+  // Pairs from groupby have names for their two parts.
   if (object.is(Shape::kTuple) && std::string_view(object.sequence().label) == "group") {
     if (name == "grouper" || name == "list") {
       return object.sequence().items[name == "list" ? 1 : 0];
@@ -114,7 +114,7 @@ std::optional<int64_t> slice_bound(Runtime& rt, const Value& v) {
   return v.as_int();
 }
 
-// Python's rules for the bounds of a slice over `length` items.
+// Applies Python's rules for the bounds of a slice over `length` items.
 Bounds slice_bounds(Runtime& rt, const Value& start, const Value& stop, const Value& step,
                     int64_t length) {
   const int64_t by = slice_bound(rt, step).value_or(1);
@@ -132,7 +132,7 @@ Bounds slice_bounds(Runtime& rt, const Value& start, const Value& stop, const Va
   };
   const int64_t first = clamped(start, by > 0 ? low : high);
   const int64_t last = clamped(stop, by > 0 ? high : low);
-  // The number of items, from Range's arithmetic in 128 bits.
+  // The number of items comes from Range's arithmetic in 128 bits.
   return {first, by, Range(first, last, by).n};
 }
 

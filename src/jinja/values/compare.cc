@@ -10,7 +10,7 @@ namespace troika::jinja {
 
 namespace {
 
-// Exact, where a double may be an integer that int64 does not hold.
+// Compares exactly, even where a double is an integer that int64 does not hold.
 std::partial_ordering order_numbers(const Value& a, const Value& b) {
   if (a.is_integral() && b.is_integral()) {
     return a.as_int() <=> b.as_int();
@@ -106,7 +106,7 @@ bool equal(Runtime& rt, const Value& a, const Value& b) {
     return a.str() == b.str();
   }
   if (!a.is_object()) {
-    return true;  // both none, or both undefined
+    return true;  // both are none, or both are undefined
   }
   const Runtime::Descent descent(rt);
   return equal_objects(rt, a, b);

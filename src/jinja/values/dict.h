@@ -1,4 +1,4 @@
-// A dictionary that remembers the order of insertion; also what a namespace keeps its values in.
+// A dictionary that remembers the order of insertion; namespaces keep their values in one, too.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace troika::jinja {
 struct Dict : Object {
   explicit Dict(Shape s) : Object(s) {}
 
-  // Null if there is none. A key must be hashable (check_key).
+  // Returns null if there is no such key. A key must be hashable (check_key).
   const Value* find(const Value& key) const;
   const Value* find(std::string_view key) const;
   void set(Heap& heap, const Value& key, Value value);
-  // False if there is none.
+  // Returns false if there is no such key.
   bool erase(const Value& key);
   void clear();
 
@@ -29,14 +29,14 @@ struct Dict : Object {
   size_t position(const Value& key) const;
   void index_all();
 
-  // Empty while there are few entries, which a scan finds faster.
+  // Is empty while there are few entries, because a scan is faster then.
   std::unordered_multimap<uint64_t, size_t> index_;
 };
 
-// Throws an Error for what Python cannot hash: lists, dictionaries.
+// Throws an Error for what Python cannot hash: lists and dictionaries.
 void check_key(const Runtime& rt, const Value& key);
 
-// Whether two hashable values are the same key: 1, 1.0 and true are.
+// Says whether two hashable values are the same key: 1, 1.0 and true are.
 bool same_key(const Value& a, const Value& b);
 uint64_t hash_key(const Value& key);
 

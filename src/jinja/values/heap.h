@@ -1,4 +1,4 @@
-// The account of one rendering: steps taken, memory held, and the owner of its containers.
+// The account of one rendering: it counts steps and memory, and owns the rendering's containers.
 #pragma once
 
 #include <memory>
@@ -39,7 +39,7 @@ class Heap {
     }
   }
   void give_back(size_t bytes) { bytes_ -= bytes; }
-  // Throws unless `bytes` more could be taken: asked before they are allocated.
+  // Throws an Error unless `bytes` more could be taken; called before they are allocated.
   void expect(size_t bytes);
 
   Value text(std::string bytes, bool safe = false);

@@ -1,4 +1,4 @@
-// JSON as values of a template.
+// Reads JSON as values of a template.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

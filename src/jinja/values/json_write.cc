@@ -42,7 +42,7 @@ class Writer {
     if (v.is_list_or_tuple()) {
       write_items(v.sequence().items);
     } else if (is_lazy) {
-      // Python refuses these, but templates written for other runners pass what map() gives.
+      // Python refuses iterators, but templates written for other runners pass what map() gives.
       write_items(items_of(rt_, v));
     } else if (v.is(Shape::kDict)) {
       write_dict(v.dict());

@@ -1,4 +1,4 @@
-// Arithmetic with Python's meaning. Integers have 64 bits; beyond them is an error.
+// Arithmetic with Python's meaning. Integers have 64 bits; larger results are errors.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -78,7 +78,8 @@ double float_remainder(double a, double b) {
   return (b < 0) != (r < 0) ? r + b : r;
 }
 
-// Python's: the floor of the exact quotient, from the remainder, since a / b is rounded.
+// Returns Python's floor of the exact quotient. It is computed from the remainder, since a / b is
+// rounded.
 double float_floor_quotient(double a, double b) {
   const double r = std::fmod(a, b);
   double q = (a - r) / b;

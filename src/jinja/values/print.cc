@@ -152,7 +152,7 @@ std::string float_repr(double d) {
   int exponent = 0;
   const char* exponent_text = text.data() + e + (text[e + 1] == '+' ? 2 : 1);
   std::from_chars(exponent_text, text.data() + text.size(), exponent);
-  // Python writes an exponent below 1e-4 and from 1e16.
+  // Python writes an exponent below 1e-4, and from 1e16 on.
   if (exponent < -4 || exponent >= 16) {
     out += digits.substr(0, 1);
     out += digits.size() > 1 ? "." + digits.substr(1) : "";

@@ -1,4 +1,4 @@
-// What sorting and grouping filters compare items by.
+// The keys by which sorting and grouping filters compare items.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,8 @@
 
 namespace troika::jinja {
 
-// An item, or what stands at a path in it; strings in lower case unless case matters.
+// Gets an item's key: the item itself, or what stands at a path in it. Strings become lower case
+// unless case matters.
 class KeyOf {
  public:
   KeyOf(Runtime& rt, bool case_sensitive, Value path)
@@ -21,7 +22,8 @@ class KeyOf {
   const Value path_;
 };
 
-// As KeyOf, but the path may name several with commas, which are compared one after the other.
+// Gets an item's key as KeyOf does, but the path may consist of several paths with commas between,
+// which are compared one after the other.
 class SortKeyOf {
  public:
   SortKeyOf(Runtime& rt, bool case_sensitive, const Value& paths);
@@ -32,7 +34,7 @@ class SortKeyOf {
   std::vector<KeyOf> keys_;
 };
 
-// Stable, also where it is reversed.
+// Sorts items. The sort is stable, even where it is reversed.
 std::vector<Value> sorted(Runtime& rt, std::vector<Value> items,
                           const std::function<Value(const Value&)>& key_of, bool reversed);
 

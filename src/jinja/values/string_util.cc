@@ -85,7 +85,7 @@ Value stripped(Runtime& rt, const Value& s, const Value& chars, bool left, bool 
     }
   }
   size_t end = text.size();
-  // Characters are found from the front only; where they begin is all that is needed.
+  // Characters can be found from the front only, so the places where they begin are stored.
   std::vector<size_t> starts;
   if (right) {
     rt.heap.expect(text.size() * sizeof(size_t));
@@ -133,7 +133,7 @@ std::string centered(Runtime& rt, const Value& s, int64_t width, const std::stri
     return s.str();
   }
   const auto n_pad = static_cast<size_t>(width - n);
-  // Python puts the odd one left where the width is odd.
+  // Where the width is odd, Python puts the odd character on the left.
   const size_t n_left = n_pad / 2 + (n_pad & static_cast<size_t>(width) & 1);
   if (n_pad > rt.heap.limits().memory_bytes) {
     rt.heap.expect(n_pad);

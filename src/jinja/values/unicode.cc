@@ -48,7 +48,7 @@ uint32_t utf8_next(std::string_view s, size_t& i) {
 size_t utf8_length(std::string_view s) {
   size_t n = 0;
   for (size_t i = 0; i < s.size(); ++n) {
-    // Most text is ASCII, and every new string is counted.
+    // Most text is ASCII, and the characters of every new string are counted.
     if (static_cast<unsigned char>(s[i]) < 0x80) {
       ++i;
     } else {

@@ -9,19 +9,19 @@
 
 namespace troika::jinja {
 
-// What decode gives for a byte that is not UTF-8: above every code point, so that it is no letter,
-// digit or space, and encode gives the byte back.
+// What decode returns for a byte that is not UTF-8: it is above every code point, so that it is no
+// letter, digit or space, and encode gives the byte back.
 inline constexpr uint32_t kRawByte = 0x80000000;
 
 size_t utf8_length(std::string_view s);
-// The code point at byte `i` (precondition: i < s.size()), and i moved behind it.
+// Returns the code point at byte `i` (precondition: i < s.size()), and moves i behind it.
 uint32_t utf8_next(std::string_view s, size_t& i);
 void utf8_append(std::string& out, uint32_t code_point);
 std::vector<uint32_t> utf8_decode(std::string_view s);
-// The byte where character `n` begins, or s.size().
+// Returns the byte where character `n` begins, or s.size().
 size_t utf8_offset(std::string_view s, size_t n);
 
-// As Python's str methods of these names see a character.
+// These see a character as Python's str methods of these names do.
 bool is_space(uint32_t c);
 bool is_alpha(uint32_t c);
 bool is_digit(uint32_t c);
@@ -39,7 +39,8 @@ std::string to_upper(std::string_view s);
 std::string to_lower(std::string_view s);
 std::string casefold(std::string_view s);
 std::string capitalize(std::string_view s);
-// Each word begins with a capital; a word is a run of letters, as str.title has it.
+// Returns the text with a capital at the beginning of each word; a word is a run of letters, as for
+// str.title.
 std::string title(std::string_view s);
 std::string_view strip_space(std::string_view s, bool left, bool right);
 

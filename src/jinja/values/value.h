@@ -1,7 +1,7 @@
-// The values that a template computes with: Python's, as far as templates can tell.
+// The values that a template computes with. As far as templates can tell, they are Python's.
 //
 // Strings are shared and immutable. Containers and functions are objects owned by the heap of one
-// rendering, so a Value holds them by plain pointer and cycles cost nothing to take down.
+// rendering, so a Value holds them by plain pointer, and cycles cost nothing to take down.
 #pragma once
 
 #include <cstddef>
@@ -23,15 +23,15 @@ struct Text {
   Text(const Text&) = delete;
   Text& operator=(const Text&) = delete;
 
-  const std::string bytes;  // UTF-8; a byte that is not counts as one character
+  const std::string bytes;  // UTF-8; a byte that is not UTF-8 counts as one character
   const size_t n_chars;
-  Heap* const heap;  // whose memory it counts against; null for constants of the template
+  Heap* const heap;  // the heap against which its memory counts; null for constants of the template
 };
 
 enum class Shape : uint8_t {
   kList,
   kTuple,
-  kIterator,  // can be gone through once: what map, select and their like give
+  kIterator,  // can be gone through once; map, select and the like return it
   kView,      // d.items(), d.keys(), d.values()
   kRange,
   kDict,
@@ -51,7 +51,7 @@ struct Dict;
 struct Object {
   explicit Object(Shape s) : shape(s) {}
   virtual ~Object() = default;
-  // An error unless the object can be called.
+  // Calls the object; fails unless it can be called.
   virtual Value call(Runtime& rt, Args& args);
   const Shape shape;
 };
@@ -71,7 +71,7 @@ class Value {
   static Value of(double d);
   static Value of(Object* object);
   static Value of(std::shared_ptr<const Text> text, bool safe = false);
-  static Value constant(std::string text);  // counted against no heap
+  static Value constant(std::string text);  // counts against no heap
 
   Kind kind() const { return kind_; }
   bool is_missing() const { return kind_ == Kind::kMissing; }
@@ -87,7 +87,7 @@ class Value {
   bool is(Shape shape) const { return is_object() && bits_.o->shape == shape; }
   bool is_list_or_tuple() const { return is(Shape::kList) || is(Shape::kTuple); }
 
-  // Each has its kind as precondition.
+  // REQUIRE that the value has the kind.
   bool as_bool() const { return bits_.b; }
   int64_t as_int() const { return is_bool() ? int64_t{bits_.b} : bits_.i; }
   double as_double() const { return is_float() ? bits_.d : static_cast<double>(as_int()); }
@@ -99,10 +99,10 @@ class Value {
   Range& range() const;
   Dict& dict() const;
 
-  // Marked by |safe or |escape: what is added to it gets escaped, as markupsafe does.
+  // Says whether |safe or |escape marked it: what is added to it gets escaped, as markupsafe does.
   bool is_safe() const { return safe_; }
   Value as_safe(bool safe) const;
-  // The name given to undefined(), or an empty string.
+  // Returns the name given to undefined(), or an empty string.
   std::string undefined_name() const { return text_ ? text_->bytes : std::string(); }
 
  private:
@@ -123,8 +123,8 @@ class Value {
 struct Sequence : Object {
   explicit Sequence(Shape s) : Object(s) {}
   std::vector<Value> items;
-  size_t n_taken = 0;      // of an iterator: how many are used up
-  const char* label = "";  // of an iterator or view: what Python calls it
+  size_t n_taken = 0;      // counts the used items of an iterator
+  const char* label = "";  // what Python calls an iterator or view
 };
 
 struct Range : Object {
@@ -157,10 +157,10 @@ struct Joiner : Object {
   bool used = false;
 };
 
-// What Python calls the type: "str", "int", "list", ...
+// Returns what Python calls the type: "str", "int", "list", ...
 std::string type_name(const Value& v);
 
-// Python's bool(v).
+// Returns Python's bool(v).
 bool truthy(const Value& v);
 
 }  // namespace troika::jinja
