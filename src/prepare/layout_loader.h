@@ -37,7 +37,7 @@ class LayoutLoader : public schedule::LayoutWatch {
  public:
   struct Counters {
     int64_t n_loads = 0;  // counts loads into the layout of steps
-    // Counts loads into the layout of prompts
+    // Counts loads into the layout of prompts.
     int64_t n_loads_back = 0;
     double load_us = 0.0;  // sums up the times from a load's begin to its end
     double wait_us = 0.0;  // sums up the times in which passes stood still for loads

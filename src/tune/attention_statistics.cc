@@ -12,11 +12,11 @@ namespace {
 
 using attention::kTileTokens;
 
-constexpr size_t kTokenStep = 8;  // of a tile, each such token is looked at
+constexpr size_t kTokenStep = 8;  // each such token of a tile is looked at
 constexpr double kWorstShare = 0.1;
 constexpr size_t kLanes = 16;
 
-// The compiler computes sixteen sums at once.
+// Sums up in sixteen parts, which the compiler computes at once.
 float dot(const float* a, const float* b, size_t n) {
   float sums[kLanes] = {};
   size_t i = 0;
@@ -29,8 +29,8 @@ float dot(const float* a, const float* b, size_t n) {
   return sum;
 }
 
-// (queries, positions): the weights of each query's softmax, those of a token's query heads one
-// behind the other.
+// Returns (queries, positions): the weights of each query's softmax. The query heads of a token
+// stand one behind the other.
 std::vector<std::vector<float>> weights_of(const kernels::Table& table,
                                            const attention::Positions& positions,
                                            const attention::Queries& queries, size_t begin) {
@@ -62,7 +62,7 @@ std::vector<std::vector<float>> weights_of(const kernels::Table& table,
   return weights;
 }
 
-// All of it where there is none.
+// Returns the mean over queries; 1, which is all of it, where there are none.
 template <typename Kept, typename Of>
 double mean_of(const std::vector<Kept>& queries, const Of& of) {
   if (queries.empty()) return 1.0;
@@ -71,7 +71,7 @@ double mean_of(const std::vector<Kept>& queries, const Of& of) {
   return sum / static_cast<double>(queries.size());
 }
 
-// The mean of the worst tenth.
+// Returns the mean over the worst tenth of the queries.
 template <typename Kept, typename Of>
 double worst_of(const std::vector<Kept>& queries, const Of& of) {
   std::vector<float> values;

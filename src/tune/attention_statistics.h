@@ -1,5 +1,5 @@
-// How much of its attention each head would keep of a text, by the share of positions that it may
-// keep (S3).
+// Finds how much of its attention each head would keep of a text, by the share of positions that it
+// may keep (S3).
 #pragma once
 
 #include <array>
@@ -12,25 +12,25 @@
 
 namespace troika::tune {
 
-// Shares of positions that are looked at.
+// The shares of positions that are looked at.
 inline constexpr std::array<double, 10> kKeptShares = {0.02, 0.05, 0.1, 0.15, 0.2,
                                                        0.3,  0.4,  0.6, 0.8,  1.0};
 using KeptMass = std::array<double, kKeptShares.size()>;
-// And thresholds: how many times the mean weight a position must have.
+// The thresholds that are looked at: how many times the mean weight a position must have.
 inline constexpr std::array<double, 4> kTriedAbove = {20, 10, 5, 2.5};
 
 // What the threshold kTriedAbove[i] keeps of a head.
 struct KeptByWeight {
-  double mean = 1.0;   // of the weight of a query
-  double worst = 1.0;  // the same in the worst tenth of its queries
-  double share = 1.0;  // of the positions
+  double mean = 1.0;   // is kept of a query's weight on average
+  double worst = 1.0;  // is kept in the worst tenth of the queries
+  double share = 1.0;  // is the share of positions that are kept
 };
 
-// Looks at some tiles of a prompt, at some of their queries, and at how much of the weight of their
-// softmax lies in the list that the tile would have.
+// Looks at some tiles of a prompt, and for some queries of a tile at how much of the weight of
+// their softmax lies in the list that the tile would have.
 class AttentionStatistics : public lanes::InputObserver {
  public:
-  // Tiles from position `from` on, each tile_step-th of them.
+  // Looks at tiles from position `from` on, each tile_step-th of them.
   AttentionStatistics(const kernels::Table& table, const model::Blueprint& blueprint, size_t from,
                       size_t tile_step);
 
@@ -42,16 +42,16 @@ class AttentionStatistics : public lanes::InputObserver {
   // the worst tenth of its queries. All of it where nothing was seen.
   std::vector<KeptMass> mean_kept() const;
   std::vector<KeptMass> worst_kept() const;
-  // (n_layers * n_kv_heads)
+  // (n_layers * n_kv_heads): what each threshold keeps.
   std::vector<std::array<KeptByWeight, kTriedAbove.size()>> kept_by_weight() const;
-  size_t n_seen() const;  // queries
+  size_t n_seen() const;  // counts queries
   // (n_layers, n_heads, 2): the scale by which the largest magnitude of a head's queries in a tile
-  // becomes 127, and that of the keys before it, without their mean, on average over tiles (S4). 1
-  // where nothing was seen.
+  // becomes 127, and then that of the keys before the tile, without their mean, on average over
+  // tiles (S4). 1 where nothing was seen.
   std::vector<float> head_scales() const;
 
  private:
-  // A query's.
+  // What is kept of one query's weight.
   struct Kept {
     std::array<float, kKeptShares.size()> by_share;
     std::array<float, kTriedAbove.size()> by_weight;
@@ -72,7 +72,7 @@ class AttentionStatistics : public lanes::InputObserver {
   size_t tile_step_;
   // What each head of keys kept for each query that was looked at.
   std::vector<std::vector<Kept>> kept_;
-  // What the scales of a head of queries add up to.
+  // The sums of the scales of a head of queries.
   struct ScaleSums {
     double q = 0, k = 0;
     size_t n = 0;

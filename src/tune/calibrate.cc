@@ -23,21 +23,21 @@ namespace {
 
 using plan::Int8Method;
 
-constexpr int kPassTokens = 512;  // tokens: a chunk
+constexpr int kPassTokens = 512;  // one pass reads a chunk of so many tokens
 constexpr size_t kLeastTokens = 64;
-// Shares of the magnitudes that may lie within the limit, fewest outliers first.
+// The shares of the magnitudes that may lie within the limit, fewest outliers first.
 constexpr double kQuantiles[] = {0.9999, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.98};
-constexpr size_t kBriefStride = 3;  // of them, in a brief calibration
-// A smaller quantile must gain so much perplexity, as a share.
+constexpr size_t kBriefStride = 3;  // takes each third one in a brief calibration
+// The share of perplexity that a smaller quantile must gain.
 constexpr double kWorthwhile = 0.0005;
 constexpr double kAlphas[] = {0.3, 0.4, 0.5, 0.6, 0.7, 0.8};
-// A limit is no smaller part of the largest magnitude: where nearly all values are zero, a quantile
-// says nothing.
+// A limit is at least this part of the largest magnitude: where nearly all values are zero, a
+// quantile says nothing.
 constexpr float kLeastPart = 1.0f / 4096;
-// The limit of inputs that were zero all over the text; whatever comes there exceeds it.
+// The limit of inputs that were zero all over the text; whatever comes there later exceeds it.
 constexpr float kLimitOfZeros = 1e-6f;
 constexpr float kClampOfZeros = 1.0f;
-constexpr double kWorst = 1e30;  // a loss that is not finite
+constexpr double kWorst = 1e30;  // stands for a loss that is not finite
 constexpr const char* kFloatPass = "float";
 
 class Calibrator {
@@ -68,12 +68,13 @@ class Calibrator {
 
  private:
   size_t stride() const { return options_.is_brief ? kBriefStride : 1; }
-  // Outliers in float, none of them ignored: with the scales that lanes need, or that are better.
+  // Returns the method that computes all outliers in float: with the scales that lanes need, or
+  // that are better.
   Int8Method with_outliers() const {
     return options_.is_brief ? Int8Method::kTokenShadow : Int8Method::kShadow;
   }
 
-  // Once, in float unless it must be brief.
+  // Gathers statistics of inputs once, in float unless the calibration is brief.
   void gather() {
     prepare::Options options = options_.engine;
     options.prompts.int8.reset();
@@ -85,7 +86,7 @@ class Calibrator {
       options.prompts.prefill = plan::Prefill::kF32;
       options.memory.kv_type = tensor::Type::kF32;
     }
-    // No bit depends on lanes, and one of them observes in one thread.
+    // No bit depends on lanes, and a single one observes in one thread.
     options.lanes.cores.clear();
     options.lanes.placements.clear();
     options.lanes.is_strict_npu = false;
@@ -101,7 +102,7 @@ class Calibrator {
     read_findings(finding(kFloatPass, [&] { return observe(engine); }));
   }
 
-  // All that a finding depends on.
+  // Returns everything that findings depend on.
   std::string identity(const engine::Engine& engine) const {
     const prepare::Options& options = options_.engine;
     return fmt::format("{:016x} {:016x} {} {} {} {}{}", weights::content_key(engine.file()),
@@ -151,7 +152,7 @@ class Calibrator {
     }
   }
 
-  // A pass over the text, unless an earlier calibration has done it.
+  // Runs a pass over the text, unless an earlier calibration has done it.
   plan::JsonFields finding(const std::string& pass,
                            const std::function<nlohmann::ordered_json()>& run) {
     const size_t n_before = n_done_;
@@ -168,7 +169,8 @@ class Calibrator {
     }
   }
 
-  // The one with the fewest outliers that loses nothing worth mentioning against the best.
+  // Chooses the quantile with the fewest outliers that loses nothing worth mentioning against the
+  // best.
   void choose_quantile() {
     std::vector<double> losses;
     for (size_t i = 0; i < std::size(kQuantiles); i += stride()) {
@@ -226,7 +228,8 @@ class Calibrator {
     int8_.losses.push_back({plan::int8_method_name(Int8Method::kSmooth), 100, least});
   }
 
-  // The least work that loses little; with one scale for each tensor where lanes allow no other.
+  // Chooses the method with the least work that loses little; where lanes allow no other, one with
+  // a scale for each tensor.
   Calibration choose() const {
     constexpr int kPrune = plan::Int8Plan::kDefaultOutlierPrune;
     struct Choice {
@@ -326,13 +329,13 @@ class Calibrator {
   const CalibrateOptions& options_;
   size_t n_passes_ = 0;
   size_t n_done_ = 0;
-  plan::Plan plan_;                            // in float
-  plan::Prefill safe_ = plan::Prefill::kBf16;  // without int8
+  plan::Plan plan_;                            // is in float
+  plan::Prefill safe_ = plan::Prefill::kBf16;  // is the precision without int8
   std::string text_;
   model::Blueprint blueprint_;
   std::vector<model::LinearInput> inputs_;
   std::unique_ptr<CalibrationState> state_;
-  std::vector<std::vector<double>> limits_;  // of each input, by quantile
+  std::vector<std::vector<double>> limits_;  // are by input, then by quantile
   plan::Int8Plan int8_;
 };
 

@@ -13,32 +13,34 @@ namespace troika::tune {
 
 struct CalibrateOptions {
   prepare::Options engine;  // lanes, threads and kernels
-  std::string text;         // what is run
+  std::string text;         // is the text that is run
   std::string text_name;    // for people
   size_t most_tokens = 8192;
-  bool alternatives = false;  // SmoothQuant, LLM.int8() and groups too (N11)
-  // Limits and outliers alone, from few passes in the class that prompts usually have: whoever asks
-  // measures the methods.
+  bool alternatives = false;  // measures SmoothQuant, LLM.int8() and groups too (N11)
+  // Finds limits and outliers alone, from few passes in the class that prompts usually have; the
+  // caller measures the methods.
   bool is_brief = false;
-  std::string folder;         // where passes that are done are kept until all are; empty: nowhere
-  ProgressFunction progress;  // in tokens of all passes
+  // Keeps passes that are done until all are; empty: nothing is kept.
+  std::string folder;
+  ProgressFunction progress;  // counts tokens of all passes
 };
 
 struct Calibration {
-  plan::Int8Plan int8;  // with the method that was chosen
+  plan::Int8Plan int8;  // has the method that was chosen
   plan::Prefill prefill = plan::Prefill::kBf16;
   std::string reason;
   size_t n_passes = 0;
-  size_t n_found_earlier = 0;  // of them by a calibration that was cut off
+  // Counts passes that a calibration made which was cut off.
+  size_t n_found_earlier = 0;
 };
 
-// A method of int8 may lose so much perplexity, as a share.
+// The share of perplexity that a method of int8 may lose.
 inline constexpr double kMostInt8Loss = 0.005;
-// How many of an input's outliers its hot channels have (N5).
+// The share of an input's outliers that its hot channels have (N5).
 inline constexpr double kHotShare = 0.8;
 
-// The beginning of a text, about so many tokens, cut at a space. Throws Error for a text that is
-// too short.
+// Returns the beginning of a text, about so many tokens, cut at a space. Throws Error for a text
+// that is too short.
 std::string beginning_of_text(const text::Tokenizer& tokenizer, const std::string& text,
                               size_t n_tokens);
 

@@ -66,7 +66,7 @@ nlohmann::json CalibrationState::finding(const std::string& pass,
 
 void CalibrationState::remove() {
   if (path_.empty()) return;
-  std::error_code ignored;  // it would only be read by the same calibration again
+  std::error_code ignored;  // only the same calibration would read it again
   std::filesystem::remove(path_, ignored);
 }
 

@@ -1,5 +1,5 @@
-// What the passes of a calibration, or of tuning, have found out, kept so that one that was cut off
-// goes on where it stood.
+// Keeps what the passes of a calibration, or of tuning, have found out, so that one that was cut
+// off goes on where it stopped.
 #pragma once
 
 #include <functional>
@@ -10,28 +10,28 @@ namespace troika::tune {
 
 class CalibrationState {
  public:
-  // The folder is made where it is missing; an empty one keeps nothing. The identity says of what
-  // calibration it is: another one has a file of its own, KIND-KEY.json. Throws Error where the
-  // file that is there cannot be understood.
+  // Makes the folder where it is missing; an empty name keeps nothing. The identity says which
+  // calibration it is: each has a file of its own, KIND-KEY.json. Throws Error where the file that
+  // is there cannot be understood.
   CalibrationState(const std::string& folder, const std::string& identity,
                    const std::string& kind = "calibration");
 
-  // What the pass of this name found out: from the file, or by running it. Always by way of text,
-  // so that it does not matter which.
+  // Returns what the pass of this name found out: from the file, or by running it. A result that
+  // was just found also goes through text, so that both ways give the same.
   nlohmann::json finding(const std::string& pass,
                          const std::function<nlohmann::ordered_json()>& run);
   size_t n_found_earlier() const { return n_found_earlier_; }
 
   // Empty where nothing is kept.
   const std::string& path() const { return path_; }
-  // All passes are done: the file is needed no longer.
+  // Removes the file when all passes are done.
   void remove();
 
  private:
   void load();
 
   std::string path_;
-  std::string text_;  // the object of all findings, by name of their pass
+  std::string text_;  // is the object of all findings, by the name of their pass
   size_t n_found_earlier_ = 0;
 };
 

@@ -18,19 +18,19 @@
 namespace troika::tune {
 namespace {
 
-// A plan that is more than one lane, or fewer threads, must be worth its trouble: predictions are
-// that uncertain.
+// A plan with several lanes, or with fewer threads, must be predicted to be this much faster,
+// because predictions are uncertain.
 constexpr double kClearlyFaster = 0.97;
 constexpr int kDecodeContext = 512;
 
 struct LaneSet {
   std::string name;
-  std::vector<plan::HostLane> lanes;  // empty: one lane of n_threads
+  std::vector<plan::HostLane> lanes;  // empty: there is one lane of n_threads
   int n_threads = 0;
 };
 
-// One lane of all cores, of half, of one; and a lane for each core, where they are few. Only what
-// is asked for where something is.
+// Returns one lane of all cores, of half, of one; and a lane for each core, where they are few.
+// Where something is asked for, it returns only that.
 std::vector<LaneSet> lane_sets(const prepare::LaneChoice& asked) {
   constexpr size_t kMostLanes = 4;
   std::vector<LaneSet> sets;
@@ -42,7 +42,8 @@ std::vector<LaneSet> lane_sets(const prepare::LaneChoice& asked) {
     sets.push_back({fmt::format("{} thread{}", n, n == 1 ? "" : "s"), {}, n});
   }
   std::vector<int> cores = usable_core_numbers();
-  cores.resize(std::min(cores.size(), static_cast<size_t>(usable_cores())));  // a quota of time
+  // Leaves out cores beyond a quota of time
+  cores.resize(std::min(cores.size(), static_cast<size_t>(usable_cores())));
   if (cores.size() >= 2 && cores.size() <= kMostLanes) {
     std::vector<plan::HostLane> lanes;
     lanes.reserve(cores.size());
@@ -52,7 +53,7 @@ std::vector<LaneSet> lane_sets(const prepare::LaneChoice& asked) {
   return sets;
 }
 
-// The chunk whose tokens are predicted to take least time each (N1).
+// Chooses the chunk whose tokens are predicted to take least time each (N1).
 void choose_chunk(const solve::TaskTimes& times, const model::Blueprint& blueprint, int longest,
                   plan::Plan* plan) {
   const plan::Plan whole = *plan;
@@ -67,8 +68,8 @@ void choose_chunk(const solve::TaskTimes& times, const model::Blueprint& bluepri
   }
 }
 
-// The arrangements of the model's products that the profile found faster than the lane's first one
-// (N8).
+// Returns the arrangements of the model's products that the profile found faster than the lane's
+// first one (N8).
 std::vector<plan::ProductArrangement> chosen_arrangements(const plan::Profile& profile,
                                                           const plan::Plan& plan,
                                                           const model::Blueprint& blueprint,
@@ -108,7 +109,7 @@ solve::PlaceRequest place_request(const plan::Plan& plan) {
 }
 
 // Divides products and prompts between the lanes where that is predicted to be clearly faster.
-// Returns whether anything is.
+// Returns whether anything is divided.
 bool add_cuts(const solve::TaskTimes& times, const model::Blueprint& blueprint,
               const weights::Store& weights, const std::vector<int>& prompts,
               PlanCandidate* candidate) {
@@ -125,13 +126,14 @@ bool add_cuts(const solve::TaskTimes& times, const model::Blueprint& blueprint,
   plan->placements = choice.places.placements;
   plan->cuts = choice.cuts;
   plan->lengths = choice.lengths;
-  // Every part of a prompt has all lanes, so that a second one beside it gains nothing and takes
+  // Every part of a prompt has all lanes, so a second part beside it gains nothing and takes
   // buffers.
   if (!choice.cuts.empty()) plan->order = plan::Order::kInOrder;
   return !choice.cuts.empty() || !choice.lengths.empty();
 }
 
-// Returns the plan with the chunk whose tokens are predicted to take least time each.
+// Chooses cuts, with the chunk whose tokens are then predicted to take least time each. Returns
+// whether there are any.
 bool choose_cuts(const solve::TaskTimes& times, const model::Blueprint& blueprint,
                  const weights::Store& weights, const std::vector<int>& prompts,
                  PlanCandidate* candidate) {
@@ -178,7 +180,8 @@ plan::Profile profile_of(const ChooseRequest& request, const prepare::Options& o
   return measure::profile_here(profiling, stage).profile;
 }
 
-// The lanes of a set, with whole subgraphs and with divided ones where that is faster.
+// Returns the candidates of a set of lanes: with whole subgraphs, and with divided ones where that
+// is faster.
 std::vector<PlanCandidate> candidates_of(const ChooseRequest& request, const LaneSet& set,
                                          const model::Blueprint& blueprint,
                                          const weights::Store& weights,
@@ -206,7 +209,7 @@ std::vector<PlanCandidate> candidates_of(const ChooseRequest& request, const Lan
     if (options.lanes.has_cuts && choose_cuts(times, blueprint, weights, request.prompts, &whole)) {
       candidates.push_back(whole);
     }
-    // Why there is no such candidate is told by this one.
+    // This candidate tells why there is none with cuts.
     candidates.front().notes = whole.notes;
     candidates.front().length_notes = whole.length_notes;
   }

@@ -1,5 +1,5 @@
 // Chooses among the plans that this machine allows, by its profile: how many lanes, and what runs
-// where (H2, H11). What is missing in the profile is measured.
+// where (H2, H11). It measures what is missing in the profile.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ struct PlanCandidate {
   plan::Plan plan;
   bool has_single_lane = true;
   std::vector<double> prompt_us;  // predicted, for each prompt length
-  double step_us = 0.0;           // of decoding
-  // What was found where cuts were sought.
+  double step_us = 0.0;           // is the predicted time of decoding a token
+  // What was found where cuts were searched for.
   std::vector<solve::CutNote> notes = {};
   std::vector<solve::LengthFound> length_notes = {};
 };
@@ -27,17 +27,19 @@ struct PlanCandidate {
 struct ChooseRequest {
   prepare::Options
       options;  // model, context, activations, ...; lanes and threads too, else they are chosen
-  // Whose precisions, and what a calibration has found, all candidates have; null: as options say.
+  // All candidates have this plan's precisions, and what a calibration has found for it; null: they
+  // are as the options say.
   const plan::Plan* like = nullptr;
   std::vector<int> prompts = {32, 300, 1024};
-  int n_steps = 64;       // decoded behind each prompt
-  double budget_s = 8.0;  // to measure what a profile misses, for each candidate
+  int n_steps = 64;  // counts tokens that are decoded behind each prompt
+  // The time, for each candidate, to measure what a profile lacks.
+  double budget_s = 8.0;
   bool use_cache = true;
 };
 
 struct PlanChoice {
   std::vector<PlanCandidate> candidates;
-  size_t best = 0;  // whose prompts and steps together are predicted to take least time
+  size_t best = 0;  // is predicted to take least time for prompts and steps together
 };
 
 // Throws Error.

@@ -1,4 +1,4 @@
-// What models are measured on where nobody gives a text: texts/the-river-bank.txt.
+// The text that models are measured on where nobody gives one: texts/the-river-bank.txt.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// What tuning keeps of its measurements, as text, and both halves of one.
+// Writes what tuning keeps of its measurements as text, and reads it; cuts a text into halves.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,19 +13,19 @@
 
 namespace troika::tune {
 
-// {"times": [{"tokens", "ms"}]}
+// Writes {"times": [{"tokens", "ms"}]}.
 nlohmann::ordered_json to_json(const std::vector<PromptTime>& times);
 std::vector<PromptTime> read_times(const plan::JsonFields& fields);
 
-// {"costs": [{"rows", "ms"}]}
+// Writes {"costs": [{"rows", "ms"}]}.
 nlohmann::ordered_json to_json(const std::vector<plan::StepCost>& costs);
 std::vector<plan::StepCost> read_costs(const plan::JsonFields& fields);
 
-// {"windows": [{"tokens": [{"nll", "divergence" where it was compared}]}]}
+// Writes {"windows": [{"tokens": [{"nll", "divergence" where it was compared}]}]}.
 nlohmann::ordered_json to_json(const std::vector<WindowLosses>& windows);
 std::vector<WindowLosses> read_windows(const plan::JsonFields& fields);
 
-// Both halves of a text, cut at a space.
+// Returns both halves of a text, cut at a space.
 std::pair<std::string, std::string> halves(const std::string& text);
 
 }  // namespace troika::tune

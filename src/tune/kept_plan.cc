@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The version of how numbers come about: another one makes plans of before stale. Count it up when
-// prompts or steps compute something else by the same plan.
+// The version of how numbers are computed. Another version makes earlier plans stale. Count it up
+// when prompts or steps compute something else by the same plan.
 constexpr int kNumericsVersion = 2;
 constexpr const char* kPrefix = "plan-";
 
@@ -38,7 +38,7 @@ std::string path_of(const std::string& key, uint64_t machine) {
   return fmt::format("{}/{}{}-{:016x}.json", plan::cache_folder(), kPrefix, key, machine);
 }
 
-// The name of a file in the folder of side files that begins so; empty where there is none.
+// Returns the name of a file in the folder of side files that begins so; empty where there is none.
 std::string any_that_begins(const std::string& folder, const std::string& prefix) {
   std::error_code failure;
   for (auto entry = fs::directory_iterator(folder, failure);
@@ -107,7 +107,7 @@ std::optional<KeptPlan> find_kept_plan(const std::string& model_path, std::strin
     if (!fs::is_regular_file(model_path, ignored)) return std::nullopt;
     model = gguf::File::open(model_path);
   } catch (const Error&) {
-    // Nothing is kept without a folder; what is wrong with the model, whoever runs it is told.
+    // Without a folder nothing is kept. Whoever runs the model is told what is wrong with it.
     return std::nullopt;
   }
   try {

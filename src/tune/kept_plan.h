@@ -1,5 +1,5 @@
-// Plans that 'troika tune' keeps for later runs: by what stands in the model file, the machine and
-// the program, in the folder of side files.
+// Keeps the plans of 'troika tune' for later runs in the folder of side files, by the content of
+// the model file, the machine and the program.
 #pragma once
 
 #include <optional>
@@ -11,10 +11,11 @@
 
 namespace troika::tune {
 
-// What a plan's numbers and arithmetic depend on in the program: its version and kernels.
+// Returns what a plan's numbers and arithmetic depend on in the program: its version and kernels.
 std::string program_name(const kernels::Kernels& kernels);
 
-// Where the plan of a model on this machine is kept. Throws Error where there is no such folder.
+// Returns where the plan of a model on this machine is kept. Throws Error where there is no such
+// folder.
 std::string kept_plan_path(const gguf::File& model);
 
 struct KeptPlan {
@@ -22,16 +23,16 @@ struct KeptPlan {
   plan::PlanFile file;
 };
 
-// The plan that is kept for this model here; empty where there is none. Where there is one that
-// must not be used (damaged, made by another program or on another machine), it is none too, and
+// Returns the plan that is kept for this model here; empty where there is none. A plan that must
+// not be used (damaged, made by another program or on another machine) counts as none, and
 // `problem` gets a sentence that says why and what to do. Does not throw, and looks at the model
 // only where some plan is kept.
 std::optional<KeptPlan> find_kept_plan(const std::string& model_path, std::string* problem);
 
-// Writes by atomic rename, and returns where. Throws Error.
+// Writes by atomic rename, and returns the path. Throws Error.
 std::string keep_plan(const gguf::File& model, const plan::PlanFile& file);
 
-// "prompts int8 (token-shadow), chunks of 512, 2 threads".
+// Returns a text as "prompts int8 (token-shadow), chunks of 512, 2 threads".
 std::string summary(const plan::Plan& plan);
 
 }  // namespace troika::tune

@@ -16,7 +16,8 @@ using text::Token;
 
 constexpr size_t kLeastText = 256;
 
-// Magnitudes of the gate's activations, by block, and how many were live at thresholds.
+// Gathers magnitudes of the gate's activations, by block, and counts how many were live at
+// thresholds.
 struct GateStatistics : lanes::InputObserver {
   // With thresholds it counts, without them it gathers.
   GateStatistics(const engine::Engine& engine, const std::vector<float>* thresholds)
@@ -40,7 +41,7 @@ struct GateStatistics : lanes::InputObserver {
   size_t n_all = 0, n_live = 0;
 };
 
-// The quantiles that leave so many neurons live.
+// Returns the quantiles that leave so many neurons live.
 std::vector<float> thresholds_for(double kept, std::vector<std::vector<float>>* magnitudes) {
   std::vector<float> thresholds;
   for (std::vector<float>& of_layer : *magnitudes) {

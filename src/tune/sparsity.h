@@ -1,5 +1,6 @@
-// Which neurons of a model matter little: thresholds below which an activation of the gate counts
-// as 0, so that models without ReLU can skip neurons too (P12), and what that costs on a text.
+// Finds which neurons of a model matter little: thresholds below which an activation of the gate
+// counts as 0, so that models without ReLU can skip neurons too (P12), and what that costs on a
+// text.
 #pragma once
 
 #include <string>
@@ -13,30 +14,31 @@ namespace troika::tune {
 
 struct SparsityOptions {
   prepare::Options engine;
-  std::string text;           // its first half gives the thresholds, the second one is measured
-  size_t most_tokens = 4096;  // of it
-  std::vector<double> kept = {1.0, 0.7, 0.5, 0.3};  // shares of neurons that stay live
+  std::string text;           // gives the thresholds by its first half; the second half is measured
+  size_t most_tokens = 4096;  // limits what is read of the text
+  std::vector<double> kept = {1.0, 0.7, 0.5, 0.3};  // are shares of neurons that stay live
   ProgressFunction progress{};
 };
 
 struct SparsityRow {
-  double kept = 1.0;              // as asked for
-  double live = 1.0;              // share of neurons that were live on the measured half
-  std::vector<float> thresholds;  // by block
+  double kept = 1.0;              // is the share that was asked for
+  double live = 1.0;              // is the share of neurons that were live on the measured half
+  std::vector<float> thresholds;  // has one for each block
   double perplexity = 0.0;
-  double agreement = 1.0;  // share of positions whose likeliest token is that of all neurons
+  // Is the share of positions whose likeliest token is the same as with all neurons
+  double agreement = 1.0;
   plan::Plan plan;
 };
 
 struct SparsityReport {
-  size_t n_found = 0;       // tokens that gave the thresholds
-  size_t n_measured = 0;    // tokens predicted
-  double perplexity = 0.0;  // with all neurons, in the same numerics class
+  size_t n_found = 0;       // counts tokens that gave the thresholds
+  size_t n_measured = 0;    // counts tokens that were predicted
+  double perplexity = 0.0;  // is that with all neurons, in the same numerics class
   std::vector<SparsityRow> rows;
 };
 
-// Prompts are computed as steps are meanwhile, so that every token skips neurons. Throws UsageError
-// for a model without a gate or a share that makes no sense, Error for a text that is too short.
+// Computes prompts as steps are computed, so that every token skips neurons. Throws UsageError for
+// a model without a gate or a share that makes no sense, Error for a text that is too short.
 SparsityReport measure_sparsity(const SparsityOptions& options);
 
 }  // namespace troika::tune

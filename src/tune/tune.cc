@@ -35,19 +35,19 @@ using plan::JsonFields;
 using plan::Prefill;
 
 constexpr int kWindow = HeldOut::kWindow;
-constexpr int kContextBeside = 144;  // more than the longest prompt: for steps of many rows
+constexpr int kContextBeside = 144;  // is more than the longest prompt: for steps of many rows
 // Shares of the time that may be taken.
-constexpr double kPatience = 0.02;  // for the prompts of one length of one candidate
+constexpr double kPatience = 0.02;  // is for the prompts of one length of one candidate
 constexpr double kProfiling = 0.15;
 constexpr double kProving = 0.25;
 constexpr double kCalibrating = 0.2;
 constexpr double kAttending = 0.35;
-// Passes over a part of the text that are counted with.
+// How many passes over a part of the text are expected.
 constexpr double kProvingPasses = 4.5, kCalibratingPasses = 5;
 constexpr size_t kLeastProofWindows = 2, kMostWindows = 8;
-// A candidate that is so much slower than the best at first is not timed again.
+// A candidate that is so much slower than the best in its first runs is not timed again.
 constexpr double kHopeless = 0.85;
-// Percent of the inputs whose outliers are ignored, the least work first.
+// The percentages of inputs whose outliers are ignored, the least work first.
 constexpr int kPrunes[] = {plan::Int8Plan::kDefaultOutlierPrune, 50};
 constexpr const char* kFirst = "first";
 constexpr const char* kSecond = "second";
@@ -74,7 +74,7 @@ class Tuner {
   }
 
   Tuning run() {
-    // Written before the first second is spent: a folder that cannot be written is told at once.
+    // This is written before any time is spent: a folder that cannot be written is told at once.
     result_.begun = finding("begun", [] { return ordered_json{{"when", utc_now()}}; }).text("when");
     time_precisions();
     if (wants_int8()) prove_int8();
@@ -86,7 +86,7 @@ class Tuner {
   }
 
  private:
-  // All that what is found out depends on.
+  // Returns everything that findings depend on.
   std::string identity() const {
     const prepare::Options& options = request_.options;
     return fmt::format("{}\n{:016x}\n{}\n{:016x}\n{} {} {} {} {}\n{}\n{} {} {}",
@@ -105,7 +105,7 @@ class Tuner {
                              "'troika cache --remove-all' takes such files away.");
   }
 
-  // The precision of prompts that was asked for; none: the best.
+  // Returns the precision of prompts that was asked for; none: the best is chosen.
   const std::optional<Prefill>& asked() const { return request_.options.prompts.prefill; }
   std::string asked_name() const { return asked() ? plan::prefill_name(*asked()) : "auto"; }
   bool is_free() const { return !asked(); }
@@ -129,7 +129,7 @@ class Tuner {
     return result_.candidates.size() - 1;
   }
 
-  // The usual class, the other safe one, and int8 at its simplest.
+  // Times the usual class, the other safe one, and int8 at its simplest.
   void time_precisions() {
     const plan::Plan usual = plan_of(std::nullopt);
     add(plan::prefill_name(usual.prefill), usual);
@@ -141,13 +141,13 @@ class Tuner {
       try_also(*asked());
       return;
     }
-    if (usual.activations == plan::Activations::kF32) return;  // whoever wants it exact
+    if (usual.activations == plan::Activations::kF32) return;  // someone wants it exact
     try_also(Prefill::kBf16);
     try_also(Prefill::kQ8);
     int8_times_ = times_of(kFirst, "int8 token", plan_of(Prefill::kInt8));
   }
 
-  // Nothing need be proven of what is not faster.
+  // Says whether int8 is faster. What is not faster need not be proven.
   bool wants_int8() {
     if (int8_times_.empty()) {
       result_.int8_reason = fmt::format("prompts in {} were asked for", asked_name());
@@ -159,7 +159,7 @@ class Tuner {
     };
     double gain = gain_of();
     if (gain < kClearlyFaster && asked() != Prefill::kInt8) {
-      // Other programs may have taken their share of one look.
+      // Other programs may have slowed down the first look.
       int8_times_ = best_of(int8_times_, times_of(kSecond, "int8 token", plan_of(Prefill::kInt8)));
       gain = gain_of();
     }
@@ -171,7 +171,8 @@ class Tuner {
     return false;
   }
 
-  // Windows of text for so many passes in a share of the time, as fast as the usual class is.
+  // Returns how many windows of text n_passes passes can read in a share of the time, as fast as
+  // the usual class is.
   size_t n_windows(double share, double n_passes, size_t least) const {
     const PromptTime longest = prompts_of(result_.usual().times).back();
     const double window_s = 1e-3 * longest.ms / longest.n_tokens * kWindow;
@@ -180,7 +181,8 @@ class Tuner {
         std::clamp(n, static_cast<double>(least), static_cast<double>(kMostWindows)));
   }
 
-  // How much of each half is run. It is found out once: time has passed when it is asked again.
+  // Returns how much of each half is run. It is found out once: when it is asked again, time has
+  // passed.
   size_t windows(const char* half) {
     const JsonFields found = finding("windows", [&] {
       return ordered_json{{"held out", n_windows(kProving, kProvingPasses, kLeastProofWindows)},
@@ -189,7 +191,7 @@ class Tuner {
     return static_cast<size_t>(found.integer(half, 1, kMostWindows));
   }
 
-  // What a class predicts of the half that is held out.
+  // Returns what a class predicts of the half that is held out.
   std::vector<WindowLosses> held_out(const std::string& name, const plan::Plan& plan,
                                      const HeldOut::Enough& is_enough) {
     const JsonFields found = finding("held out " + name, [&] {
@@ -204,7 +206,7 @@ class Tuner {
     return read_windows(found);
   }
 
-  // Limits and outliers, from the other half.
+  // Returns limits and outliers, found on the other half.
   plan::Int8Plan calibrated() {
     const size_t n_tokens = kWindow * windows("calibration");
     const JsonFields found = finding("calibration", [&] {
@@ -222,7 +224,7 @@ class Tuner {
     return plan::read_int8(found.object("int8"));
   }
 
-  // Whether this method loses little enough on the half that is held out.
+  // Says whether this method loses little enough on the half that is held out.
   bool is_good(Int8Method method, int outlier_prune, plan::Plan* plan) {
     plan->int8.method = method;
     plan->int8.outlier_prune = outlier_prune;
@@ -235,7 +237,7 @@ class Tuner {
     const auto verdict = [&](const std::vector<WindowLosses>& windows) {
       return verdict_of(loss_between(usual, windows), request_.most_loss);
     };
-    // Little loss is not believed at once: a text has had no chance to contradict.
+    // A small loss is not believed at once: the text must have had a chance to contradict.
     const auto is_enough = [&](const std::vector<WindowLosses>& windows) {
       const Verdict now = verdict(windows);
       return now == Verdict::kTooMuch ||
@@ -246,8 +248,8 @@ class Tuner {
     return verdict(found) == Verdict::kLittle;
   }
 
-  // A scale for each token if that loses little, else outliers in float beside too; of those only
-  // what is needed.
+  // Tries a scale for each token. If that loses too much, it tries outliers in float beside, too,
+  // and then how many of them may be ignored.
   void prove_int8() {
     plan::Plan plan = plan_of(Prefill::kInt8);
     bool is_found = is_good(Int8Method::kToken, 100, &plan);
@@ -287,7 +289,8 @@ class Tuner {
     int8_ = add(fmt::format("int8 {}", plan::int8_method_name(tried.method)), plan);
   }
 
-  // The precision that is best so far, with lanes, chunk and arrangements chosen by the profile.
+  // Adds the precision that is best so far, with lanes, chunk and arrangements chosen by the
+  // profile.
   void add_structure() {
     const Candidate before = result_.candidates[best_so_far()];
     const JsonFields found = finding("structure of " + before.name, [&] {
@@ -297,7 +300,7 @@ class Tuner {
       if (request_.keeps_lanes && !is_asked_for) request.options.lanes.n_threads = usable_cores();
       request.like = &before.plan;
       request.prompts = request_.prompts;
-      // One lane of all cores, of half, ..., of one, and perhaps a lane for each.
+      // These are one lane of all cores, of half, ..., of one, and perhaps a lane for each core.
       const double n_sets = std::log2(usable_cores()) + 2;
       request.budget_s = kProfiling * request_.seconds / n_sets;
       const tune::PlanChoice choice = tune::choose_plan(request, stage_);
@@ -330,7 +333,8 @@ class Tuner {
     return best;
   }
 
-  // Steps take the same time in every precision of prompts, but not on other lanes.
+  // Compares prompts, and steps where lanes differ: steps take the same time in every precision of
+  // prompts.
   static double gain(const Candidate& a, const Candidate& b) {
     const bool has_same_lanes =
         a.plan.lanes.size() == b.plan.lanes.size() && a.plan.n_threads() == b.plan.n_threads();
@@ -338,8 +342,8 @@ class Tuner {
                           : times_as_fast(a.times, b.times);
   }
 
-  // What may still be the best runs once more, now that the machine has had time for other moods,
-  // and the usual plan, which it is compared with.
+  // Times those candidates once more that may still be the best, and the usual plan, which they are
+  // compared with. Meanwhile the machine may have become faster or slower.
   void choose() {
     const std::vector<PromptTime> best = result_.candidates[best_so_far()].times;
     for (size_t i = 0; i < result_.candidates.size(); ++i) {
@@ -357,7 +361,7 @@ class Tuner {
                     result_.best().name);
   }
 
-  // The plan as it is kept: with a context for this machine's memory, and what drafts cost.
+  // Makes the plan as it is kept: with a context for this machine's memory, and the cost of drafts.
   void finish() {
     plan::Plan plan = result_.best().plan;
     plan.step_costs = read_costs(finding(
@@ -400,13 +404,14 @@ class Tuner {
   gguf::File file_;
   model::Blueprint blueprint_;
   weights::Store weights_;
-  prepare::Options options_;  // with a context for what is measured
-  plan::Plan exact_;          // of what the held-out text may go on with
+  prepare::Options options_;  // have a context for what is measured
+  plan::Plan exact_;          // says what the held-out text may go on with
   std::string held_out_text_;
   std::unique_ptr<HeldOut> held_out_;
   std::unique_ptr<tune::CalibrationState> state_;
-  size_t int8_ = 0;                     // the candidate that was proven; 0: none
-  std::vector<PromptTime> int8_times_;  // of the simplest method; empty where it is out of question
+  size_t int8_ = 0;  // is the candidate that was proven; 0: none
+  // The times of the simplest method of int8; empty where int8 is out of question.
+  std::vector<PromptTime> int8_times_;
   Tuning result_;
 };
 

@@ -1,6 +1,6 @@
-// Chooses how a model runs on this machine by measuring it: the precision of prompts, of int8 the
-// method and which outliers stay beside it, lanes, chunk and layouts together, and what drafts
-// cost.
+// Chooses how a model runs on this machine by measuring it: the precision of prompts, the method of
+// int8 and which outliers are computed beside it, lanes, chunk and layouts together, and the cost
+// of drafts.
 #pragma once
 
 #include <string>
@@ -15,20 +15,21 @@
 namespace troika::tune {
 
 struct TuneRequest {
-  // Model and what is asked for; lanes, threads and the precision of prompts (its name in place of
-  // "auto") are asked for or chosen.
+  // The model and what is asked for. Lanes, threads and the precision of prompts (its name instead
+  // of "auto") are asked for here or chosen.
   prepare::Options options;
-  std::string text;       // one half to calibrate with, the other to judge by
+  std::string text;       // has one half to calibrate with and one to judge by
   std::string text_name;  // for people
   std::vector<int> prompts = {128, 512};
-  double seconds = 90.0;  // that it may take, about; amounts of text and of operations follow
-  std::string folder;     // where what was measured is kept until all is
-  double most_loss = kMostLoss;  // of perplexity that int8 may cost
-  // Threads and lanes stay the usual ones. Where other programs take the cores, fewer threads are
-  // faster, which is no longer so when those have ended.
+  // The time that tuning may take, about: amounts of text and of operations follow from it.
+  double seconds = 90.0;
+  std::string folder;            // keeps what was measured until all is measured
+  double most_loss = kMostLoss;  // is the perplexity that int8 may cost
+  // Says that threads and lanes stay the usual ones. While other programs take the cores, fewer
+  // threads are faster, which is no longer so when those programs have ended.
   bool keeps_lanes = false;
-  // Long prompts attend to this share of the positions, as the mean of all heads; the rule says how
-  // each gets its own.
+  // The share of the positions that long prompts attend to, as the mean of all heads. The rule says
+  // how each head gets its own share.
   double attention_share = plan::PromptAttention::kUsualShare;
   ShareRule share_rule = ShareRule::kWeight;
 };
@@ -37,13 +38,13 @@ struct TuneRequest {
 struct Candidate {
   std::string name;  // "q8", "int8 token", "int8 token, lanes 0;1"
   plan::Plan plan;
-  // The times of prompts, and of a step as the prompt of one token, where the candidate was timed
-  // twice.
+  // The times of prompts. A candidate that was timed twice also has the time of a step, as a prompt
+  // of one token.
   std::vector<PromptTime> times;
-  bool is_out = false;  // much slower than another one at first
+  bool is_out = false;  // says that it was much slower than another one in its first runs
 };
 
-// A method of int8 on the half of the text that nothing was calibrated with.
+// The loss of an int8 method on the half of the text that nothing was calibrated with.
 struct TriedMethod {
   plan::Int8Method method;
   int outlier_prune;
@@ -51,21 +52,22 @@ struct TriedMethod {
 };
 
 struct Tuning {
-  plan::PlanFile file;                // to be kept
+  plan::PlanFile file;                // is to be kept
   std::vector<Candidate> candidates;  // the usual plan first
   size_t chosen = 0;
   std::vector<TriedMethod> tried;
-  std::string int8_reason;  // why prompts are in int8, or why not
+  std::string int8_reason;  // says why prompts are in int8, or why not
   AttentionTuning attention;
-  size_t n_found_earlier = 0;  // measurements of a run that was cut off
-  std::string begun;           // when that run, or this one, began
+  // Counts measurements that a run made which was cut off.
+  size_t n_found_earlier = 0;
+  std::string begun;  // says when the run that was cut off began, or else this one
 
   const Candidate& usual() const { return candidates.front(); }
   const Candidate& best() const { return candidates[chosen]; }
 };
 
-// Throws Error. What was measured until then stays in the folder, and the same request goes on with
-// it; behind the end nothing of it is left.
+// Throws Error. What was measured until then stays in the folder, and a call with the same request
+// goes on with it. At the end it is removed.
 Tuning tune(const TuneRequest& request, const measure::StageFunction& stage);
 
 }  // namespace troika::tune

@@ -29,16 +29,18 @@ constexpr const char* kRuleNames[] = {"weight", "kept-mass", "importance", "equa
 constexpr int kLongestWindow = 4096;
 constexpr int kShortestWindow = 2 * PromptAttention::kUsualFrom;
 constexpr size_t kMostTextWindows = 8;
-// A head is left out from half of this window on, to find out what it matters.
+// A head is left out from half of this window on, to find out how much it matters.
 constexpr int kImportanceWindow = 2 * PromptAttention::kLeastFrom;
 constexpr size_t kImportanceWindows = 2;
-// Passes over a window that the first one of each text takes, and those that are timed.
+// Counts passes over a window: those that the first window of each text takes, and those that are
+// timed.
 constexpr double kPassesOfWindow = 6, kTimedPasses = 4;
-constexpr size_t kTileStep = 2;       // of the tiles of a calibration text, each such one
-constexpr double kShareDigits = 1e4;  // of shares in plans
-constexpr double kLeastShare = 1e-4;  // no head keeps nothing
+constexpr size_t kTileStep = 2;       // looks at each such tile of a calibration text
+constexpr double kShareDigits = 1e4;  // is the precision of shares in plans
+constexpr double kLeastShare = 1e-4;  // lets no head keep nothing
 constexpr double kWorstNll = 1e6;
-// Where the worst tenth of a head's queries keep less of their weight, it is diffuse and keeps all.
+// A head is diffuse, and keeps all, where the worst tenth of its queries keep less of their weight
+// than this.
 constexpr double kLeastWorst = 0.5;
 constexpr double kMostScale = 1e30;
 constexpr double kNotAll = 1 - 1 / kShareDigits;
@@ -101,12 +103,12 @@ class AttentionTuner {
   }
 
  private:
-  // What is measured with one window takes about so long.
+  // Returns about how long it takes to measure with one window.
   double seconds_of(int window) const {
     return request_.seconds_per_token * window * (kPassesOfWindow + kTimedPasses);
   }
 
-  // Why sparse attention is out of question, or cannot be measured; empty: it can.
+  // Says why sparse attention is out of question, or cannot be measured; empty: it can.
   std::string why_not() const {
     const plan::Plan& plan = request_.plan;
     if (!plan::shares_keys(plan.prefill)) {
@@ -161,7 +163,7 @@ class AttentionTuner {
     return options;
   }
 
-  // What is tried, the least that is kept first.
+  // Returns what is tried, the candidate that keeps least first.
   std::vector<PromptAttention> candidates() {
     PromptAttention sparse;
     sparse.form = AttentionForm::kSparse;
@@ -189,7 +191,7 @@ class AttentionTuner {
     return candidates;
   }
 
-  // Shares as plans keep them, whose mean is what was asked for but for rounding.
+  // Returns shares as plans keep them. Their mean is what was asked for but for rounding.
   std::vector<float> shares() {
     if (request_.rule == ShareRule::kEqual) return {};
     const bool by_mass = request_.rule == ShareRule::kKeptMass;
@@ -216,7 +218,7 @@ class AttentionTuner {
     return shares;
   }
 
-  // What heads of keys keep, (n_layers * n_kv_heads), and how many heads share each.
+  // What heads of keys keep, (n_layers * n_kv_heads), and how many heads share each head of keys.
   struct Seen {
     std::vector<KeptMass> by_share;
     std::vector<std::array<KeptByWeight, kTriedAbove.size()>> by_weight;
@@ -224,13 +226,13 @@ class AttentionTuner {
     std::vector<float> scales;
   };
 
-  // What heads attend to on the calibration text; it runs once.
+  // Returns what heads attend to on the calibration text, which runs once.
   const Seen& look() {
     if (!seen_) seen_ = look_now();
     return *seen_;
   }
 
-  // The scales of each head's queries and keys (S4).
+  // Returns the scales of each head's queries and keys (S4).
   std::vector<float> scales() {
     return floats_of(finding("attention scales",
                              [&] {
@@ -261,7 +263,7 @@ class AttentionTuner {
             statistics.head_scales()};
   }
 
-  // The heads that share keys have a share together.
+  // Returns shares by what heads keep. The heads that share keys have a share together.
   std::vector<double> by_kept_mass(const Seen& seen) const {
     std::vector<std::vector<double>> kept;
     for (const KeptMass& mass : seen.by_share) kept.emplace_back(mass.begin(), mass.end());
@@ -272,8 +274,8 @@ class AttentionTuner {
     return shares;
   }
 
-  // Those that are diffuse with that threshold keep everything. The shares of the others count
-  // where each query chooses.
+  // Returns shares for a threshold. Heads that are diffuse with it keep everything. The shares of
+  // the others count where each query chooses.
   std::vector<double> by_weight(const Seen& seen, size_t threshold) const {
     std::vector<double> shares = by_kept_mass(seen);
     for (size_t head = 0; head < shares.size(); ++head) {
@@ -302,7 +304,7 @@ class AttentionTuner {
     return attention::head_shares(of_heads, of_layers, request_.share);
   }
 
-  // The mean negative log likelihood of the calibration text without these heads.
+  // Returns the mean negative log likelihood of the calibration text without these heads.
   double loss_without(const std::vector<size_t>& heads, const model::Blueprint& blueprint) {
     std::string name = "attention without";
     for (const size_t head : heads) name += fmt::format(" {}", head);
@@ -323,10 +325,10 @@ class AttentionTuner {
     return found.number("nll", 0, kWorstNll);
   }
 
-  // How much of each text is run.
+  // Returns how many tokens of each text are run.
   size_t n_tokens() { return n_windows() * static_cast<size_t>(result_.window); }
 
-  // Negative log likelihoods of the tokens that positions from `from` on predict.
+  // Returns negative log likelihoods of the tokens that positions from `from` on predict.
   std::vector<double> losses_of(const plan::Plan& plan, const std::string& text, size_t n_tokens,
                                 const ProgressFunction& progress, int from) {
     engine::Engine engine(options_with(plan));
@@ -341,7 +343,7 @@ class AttentionTuner {
     return losses;
   }
 
-  // None where the text is too short.
+  // Returns what sparse attention loses; none where the text is too short.
   std::optional<Loss> loss_of(const PromptAttention& sparse) {
     const JsonFields found = finding(
         fmt::format("attention loss {} {} {}", share_rule_name(request_.rule), sparse.share,
@@ -369,7 +371,7 @@ class AttentionTuner {
   double gain_of(const PromptAttention& sparse) {
     const JsonFields found = finding("attention gain", [&] {
       const auto ms = [&](const PromptAttention& attention, const char* name) {
-        // A pass for the prompt, and one for the token that is read from it.
+        // It takes a pass for the prompt, and one for the token that is read from it.
         const plan::Plan plan = plan_with(attention, result_.window + plan::kAttentionTile);
         return time_plan(options_with(plan), plan, {result_.window}, false,
                          request_.seconds_per_token * result_.window, request_.stage(name))
@@ -385,7 +387,7 @@ class AttentionTuner {
   const AttentionRequest& request_;
   CalibrationState& state_;
   std::optional<Seen> seen_;
-  std::vector<double> full_losses_;  // of full attention; empty: not measured yet
+  std::vector<double> full_losses_;  // are those of full attention; empty: not measured yet
   AttentionTuning result_;
 };
 

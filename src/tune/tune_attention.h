@@ -1,5 +1,5 @@
-// Which share of the positions each head of a model keeps in long prompts (S3), what that loses,
-// and whether it is worth it here.
+// Finds which share of the positions each head of a model keeps in long prompts (S3), what that
+// loses, and whether it is worth it on this machine.
 #pragma once
 
 #include <optional>
@@ -14,12 +14,12 @@
 
 namespace troika::tune {
 
-// How shares are found.
+// Says how shares are found.
 enum class ShareRule : uint8_t {
-  kWeight,      // positions go by their weight, and heads of which it says too little keep all
-  kKeptMass,    // so that the softmax weight that all heads keep is most
-  kImportance,  // by what the model loses without a head: eq. (1) to (3) of shadowAttn
-  kEqual,       // all the same
+  kWeight,      // positions go by their weight; heads of which weight says too little keep all
+  kKeptMass,    // makes the softmax weight that all heads keep largest
+  kImportance,  // goes by what the model loses without a head: eq. (1) to (3) of shadowAttn
+  kEqual,       // gives all heads the same share
 };
 
 const char* share_rule_name(ShareRule rule);
@@ -28,26 +28,28 @@ ShareRule share_rule_from_name(std::string_view name);
 
 struct AttentionRequest {
   prepare::Options options;
-  plan::Plan plan;          // of prompts
-  std::string calibration;  // texts: for the shares, and to judge them by
+  plan::Plan plan;          // is the plan of prompts
+  std::string calibration;  // is the text that shares are found on
   std::string held_out;
   std::string text_name;
-  double share = plan::PromptAttention::kUsualShare;  // the mean of all heads
+  double share = plan::PromptAttention::kUsualShare;  // is the mean of all heads
   ShareRule rule = ShareRule::kWeight;
-  double seconds = 0;            // that it may take
-  double seconds_per_token = 0;  // of a prompt, about
+  double seconds = 0;            // limits the time of tuning
+  double seconds_per_token = 0;  // is a prompt's time for each token, about
   int trained_context = 0;
   measure::StageFunction stage;
 };
 
 struct AttentionTuning {
-  plan::PromptAttention attention;  // with the form that is best here, and why
-  std::optional<Loss> loss;  // of sparse attention, from its first position on; none: not measured
-  double gain = 0;           // how many times as fast a prompt of a whole window is
-  int window = 0;            // tokens
+  // Has the form that is best here, and the reason.
+  plan::PromptAttention attention;
+  // The loss of sparse attention, from its first position on; none: it was not measured.
+  std::optional<Loss> loss;
+  double gain = 0;  // says how many times as fast a prompt of a whole window is
+  int window = 0;   // counts tokens
 };
 
-// What was measured is kept in `state`.
+// Keeps what was measured in `state`.
 AttentionTuning tune_attention(const AttentionRequest& request, CalibrationState* state);
 
 }  // namespace troika::tune

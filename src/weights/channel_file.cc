@@ -17,11 +17,11 @@ namespace {
 
 constexpr char kMagic[16] = "troika-channels";
 constexpr uint64_t kVersion = 1;
-// Whole pages, so that reads past the page cache may take the page around a column.
+// Columns begin at whole pages, so that reads past the page cache may take the pages around one.
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kMostEntries = 1 << 20;
 
-// All words little end first, as the machines that this runs on have them.
+// The head of the file. All words have the little end first, as the machines that this runs on do.
 struct Header {
   char magic[16];
   uint64_t version;

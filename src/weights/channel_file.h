@@ -1,5 +1,5 @@
-// The side file of columns (N5): in a model file the weights of a channel are scattered over all
-// rows, here they stand in one piece that a disk reads at once.
+// Keeps columns of weights in a side file (N5). In a model file the weights of a channel are
+// scattered over all rows; here they stand in one piece that a disk reads at once.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,18 @@ namespace troika::weights {
 
 struct ChannelFileOptions {
   std::string path;
-  uint64_t model_key = 0;  // content_key of the model
-  uint64_t form_key = 0;   // how its weights became levels
+  uint64_t model_key = 0;  // is the content_key of the model
+  uint64_t form_key = 0;   // says how the model's weights became levels
   int n_threads = 1;
   ProgressFunction progress = {};
 };
 
 class ChannelFile {
  public:
-  // Opens the file of the columns of `inputs`, or makes it: where there is none, where it was made
-  // for another model, form or version, or is damaged, and where it lacks an input; it keeps those
-  // it has. `known` are all inputs that it may have. Throws Error where it cannot be written.
+  // Opens the file of the columns of `inputs`, or makes it where there is none, where it was made
+  // for another model, form or version, where it is damaged, and where it lacks an input. A new
+  // file keeps the inputs that the old one had. `known` are all inputs that the file may have.
+  // Throws Error where it cannot be written.
   ChannelFile(const Store& store, const ChannelFileOptions& options,
               std::span<const model::LinearInput> inputs,
               std::span<const model::LinearInput> known);
@@ -34,12 +35,12 @@ class ChannelFile {
   uint64_t bytes() const { return file_.bytes().size(); }
   int descriptor() const { return file_.descriptor(); }
   bool is_new() const { return is_new_; }
-  // Why a file that was there had to be made again; empty where it was not.
+  // Says why a file that was there had to be made again; empty where none had.
   const std::string& problem() const { return problem_; }
 
   // Fills in the scales and the place of the columns. REQUIRES: the input is one of `inputs`.
   void describe(const Store& store, const model::LinearInput& input, ChannelInput* channels) const;
-  // (bytes), of a column
+  // Returns the (bytes) of a column.
   const int8_t* column(const ChannelInput& channels, size_t channel) const;
 
  private:
@@ -50,7 +51,7 @@ class ChannelFile {
     uint64_t scales_offset = 0;
     uint64_t columns_offset = 0;
   };
-  // Empty, or what is wrong with the file.
+  // Returns what is wrong with the file; empty: nothing.
   std::string read(const ChannelFileOptions& options);
   void make(const Store& store, const ChannelFileOptions& options,
             const std::vector<model::LinearInput>& inputs);

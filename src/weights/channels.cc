@@ -19,7 +19,7 @@ namespace {
 
 size_t page_bytes() { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)); }
 
-// One strip of panels as 16 rows of columns.
+// Writes a strip of panels as 16 rows of columns.
 void scatter_strip(const kernels::Int8Panels& panels, size_t strip, size_t row_bytes,
                    int8_t* columns) {
   const int8_t* levels = panels.levels_of(strip);
@@ -33,7 +33,7 @@ void scatter_strip(const kernels::Int8Panels& panels, size_t strip, size_t row_b
   }
 }
 
-// The strips of one matrix in turn, packed before or unpacked now.
+// Reads the strips of one matrix in turn, which were packed before or are unpacked now.
 class StripReader {
  public:
   StripReader(const Store& store, model::WeightId id) : matrix_(store.matrix(id)) {
@@ -154,7 +154,7 @@ Channels::Channels(const Store& store, std::span<const ChannelChoice> choices,
   }
 }
 
-// Pages of their own, so that they can be counted; places for the resident columns among them.
+// Takes pages of their own, so that they can be counted, and places the resident columns in them.
 void Channels::make_arena(std::span<const ChannelChoice> choices) {
   arena_bytes_ = 0;
   for (size_t i = 0; i < inputs_.size(); ++i) {

@@ -1,6 +1,6 @@
-// Int8 weights by channel: a column of a matrix in one piece, for lanes that multiply the few
-// channels with outliers and do not read the panels (N4). Columns of hot channels stay in memory,
-// the others in a side file (N5).
+// Keeps int8 weights by channel: a column of a matrix is in one piece, for lanes that multiply the
+// few channels with outliers and do not read the panels (N4). Columns of hot channels stay in
+// memory, the others in a side file (N5).
 #pragma once
 
 #include <cstddef>
@@ -17,50 +17,53 @@ namespace troika::weights {
 class ChannelFile;
 class Store;
 
-// The columns that the products of one activation meet: those of all its matrices, one behind the
-// other, as levels. A weight is its level times the scale of its row.
+// The columns that meet one activation, as levels. A column has the rows of all matrices that are
+// multiplied with the activation, one matrix behind the other. A weight is its level times the
+// scale of its row.
 struct ChannelInput {
   std::vector<model::WeightId> weights;
-  std::vector<size_t> first_rows;            // of each of them: where its rows begin in a column
-  size_t k = 0;                              // channels
-  size_t bytes = 0;                          // of a column
+  std::vector<size_t> first_rows;            // says where each matrix's rows begin in a column
+  size_t k = 0;                              // counts channels
+  size_t bytes = 0;                          // is the size of a column
   std::vector<float> scales;                 // (bytes)
   std::vector<const int8_t*> resident = {};  // (k); null: not in memory
-  uint64_t file_offset = 0;                  // where column 0 stands in the side file
+  uint64_t file_offset = 0;                  // says where column 0 stands in the side file
 
-  // REQUIRES: it is one of the weights.
+  // REQUIRES: `id` is one of the weights.
   size_t first_row_of(model::WeightId id) const;
   bool has_cold() const;
 
-  // Room for the pages around a column, so that they can be read past the page cache.
+  // Returns the size of the pages around a column, which are read past the page cache.
   size_t page_bytes() const { return (bytes + 2 * kPage - 2) / kPage * kPage; }
   static constexpr size_t kPage = 4096;
 };
 
-// What stays in memory; the columns of an input whose products ignore their outliers do not.
+// Says which columns of an input stay in memory. An input whose products ignore their outliers has
+// no choice, and no columns.
 struct ChannelChoice {
   model::LinearInput input;
   bool is_all = true;
-  std::vector<int> hot = {};  // otherwise these
+  std::vector<int> hot = {};  // stay, where not all do
 };
 
 class Channels {
  public:
-  // From the int8 form of the weights, which the store must have. REQUIRES: everything stays in
-  // memory. Throws Error where memory is short.
+  // Makes columns of the int8 form of the weights, which the store must have. REQUIRES: all columns
+  // of the choices stay in memory. Throws Error where memory is short.
   Channels(const Store& store, std::span<const ChannelChoice> choices, int n_threads,
            const ProgressFunction& progress = {});
-  // Reads a side file that has all of them. The others stay there. Throws Error too.
+  // Reads the resident columns from a side file that has all columns. Throws Error where memory is
+  // short.
   Channels(const Store& store, std::span<const ChannelChoice> choices, const ChannelFile& file);
 
-  // Null where the outliers of its product are not multiplied by channels.
+  // Returns null where the outliers of the weight's product are not multiplied by channels.
   const ChannelInput* find(model::WeightId id) const;
   std::span<const ChannelInput> inputs() const { return inputs_; }
 
   size_t resident_bytes() const { return arena_bytes_; }
-  // Were there a copy of all columns.
+  // Returns what a copy of all columns would take.
   size_t all_bytes() const;
-  // The bytes of the pages of resident columns that the system has in memory now.
+  // Returns the bytes of the pages of resident columns that the system has in memory now.
   size_t measured_bytes() const;
 
  private:
@@ -70,12 +73,13 @@ class Channels {
   void make_arena(std::span<const ChannelChoice> choices);
 
   std::vector<ChannelInput> inputs_;
-  std::vector<int> by_weight_;  // -1: none
+  std::vector<int> by_weight_;  // -1: the weight has no columns
   std::unique_ptr<std::byte, Free> arena_;
   size_t arena_bytes_ = 0;
 };
 
-// An input of these products without columns. Throws Error where one has no int8 form.
+// Returns an input of these products without columns. Throws Error where a product has no int8
+// form.
 ChannelInput describe_channels(const Store& store, const model::LinearInput& input);
 
 // Writes all columns, (k, bytes), and fills in the scales.

@@ -1,4 +1,4 @@
-// The right to read rows of a weight, wherever they live, until it is given back.
+// The right to read rows of a weight, wherever they are, until the lease is given back.
 #pragma once
 
 #include <atomic>
@@ -11,21 +11,22 @@
 
 namespace troika::weights {
 
-// Which rows of a weight: a stretch, or a list in ascending order, which must outlive its lease.
+// Says which rows of a weight are wanted: a stretch, or a list in ascending order, which must
+// outlive its lease.
 struct RowChoice {
   static constexpr int kAll = -1;
 
   int first = 0;
-  int count = kAll;                // all behind the first
-  std::span<const int> list = {};  // where not empty, it counts
+  int count = kAll;                // kAll: all rows from the first one on
+  std::span<const int> list = {};  // counts where it is not empty
 };
 
-// While it lives, what it points to stays where it is. Acquiring one never blocks: where the rows
-// are not in memory the lease is not ready.
+// While a lease lives, the rows that it points to stay where they are. To acquire one never blocks:
+// where the rows are not in memory, the lease is not ready.
 class Lease {
  public:
   Lease() = default;
-  // `holders` counts the leases of what may go away; null for what stays.
+  // `holders` counts the leases of rows that may be moved or dropped; null for rows that stay.
   Lease(const std::byte* rows, const kernels::Int8Panels* panels, const float* row_largest,
         std::atomic<int>* holders)
       : rows_(rows), panels_(panels), row_largest_(row_largest), holders_(holders) {
@@ -44,12 +45,12 @@ class Lease {
   ~Lease() { give_back(); }
 
   bool is_ready() const { return rows_ != nullptr || panels_ != nullptr; }
-  // The first row of a stretch, or of a list the weight's first: row i lies i * row_bytes behind.
-  // Null where the weight is in memory in another form.
+  // Returns the first row of a stretch, or for a list the weight's first row: row i lies i *
+  // row_bytes behind it. Null where the weight is in memory in another form.
   const std::byte* rows() const { return rows_; }
-  // The panels of the whole weight; null where there are none.
+  // Returns the panels of the whole weight; null where there are none.
   const kernels::Int8Panels* panels() const { return panels_; }
-  // (rows) magnitudes, from the same row on as `rows`; null where they were not measured.
+  // Returns (rows) magnitudes, from the same row on as `rows`; null where they were not measured.
   const float* row_largest() const { return row_largest_; }
 
  private:

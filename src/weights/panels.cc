@@ -103,8 +103,9 @@ void Int8Matrix::pack(const Matrix& matrix, size_t first_strip, size_t last_stri
                       const kernels::PackRule& rule) {
   const size_t k = panels_.k;
   std::vector<float> row(k);
-  std::vector<float> levels(kernels::int8_token_bytes(k) / sizeof(float));  // aligned as floats
-  // Whichever kernels are chosen, the bits are the same.
+  // Floats give it their alignment
+  std::vector<float> levels(kernels::int8_token_bytes(k) / sizeof(float));
+  // The bits are the same with all kernels.
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
   for (size_t strip = first_strip; strip < last_strip; ++strip) {
     const size_t first_row = strip * kernels::kPanelRows;

@@ -45,7 +45,7 @@ const gguf::TensorInfo& find_checked(const gguf::File& file, const model::Weight
                   file.path(), tensor.name, shape_text(tensor.shape), wanted));
 }
 
-// A vector may be a part of a longer one (the bias of fused products).
+// Reads a vector, which may be a part of a longer one (the bias of fused products).
 std::vector<float> read_vector(const gguf::File& file, const gguf::TensorInfo& tensor,
                                const model::Weight& weight) {
   if (tensor.n_rows() != 1 ||
@@ -157,7 +157,7 @@ float largest_of(const Matrix& matrix, const float* factors, Team& team) {
   return *std::max_element(largest.begin(), largest.end());
 }
 
-// Calls `make(id, team)` for each matrix, and tells how far that is.
+// Calls `make(id, team)` for each matrix, and reports progress.
 template <typename Make>
 void make_forms(std::span<const model::WeightId> ids, int n_threads,
                 const ProgressFunction& progress, Make make) {
@@ -249,8 +249,8 @@ size_t Store::place_in_strips(std::span<const model::WeightId> ids, int n_thread
     const size_t strip_bytes = tensor::kStripRows * matrix.row_bytes;
     const auto n_strips = static_cast<size_t>(matrix.n_rows) / tensor::kStripRows;
     const std::byte* const end = data + static_cast<size_t>(matrix.n_rows) * matrix.row_bytes;
-    // Parts of a fused tensor follow each other; a matrix within another stays as it is, and so
-    // does the other.
+    // Parts of a fused tensor follow each other. A matrix within another one stays as it is, and so
+    // does the other one.
     const bool overlaps =
         data < end_before || (std::next(at) != by_place.end() && std::next(at)->first < end);
     end_before = std::max(end_before, end);

@@ -1,4 +1,4 @@
-// The weights of a blueprint, found in the file and checked: name, shape, type. Matrices stay
+// Finds the weights of a blueprint in the file and checks their name, shape and type. Matrices stay
 // where the file is mapped; vectors (norms, biases) become resident floats.
 #pragma once
 
@@ -18,8 +18,8 @@ namespace troika::weights {
 class Neurons;
 class SwitchedBlocks;
 
-// Rows of one matrix, as they stand in the file, but for those before n_strip_rows, which stand in
-// strips of 16.
+// The rows of one matrix. Those before n_strip_rows stand in strips of 16, the others as in the
+// file.
 struct Matrix {
   tensor::Type type;
   const std::byte* data;  // (n_rows, row_bytes)
@@ -35,7 +35,7 @@ struct GroupedMatrix {
   std::vector<std::byte> storage;
 };
 
-// What such a copy in Q8_0 takes; 0 for a matrix that stays as it is.
+// Returns the bytes of a copy in Q8_0; 0 for a matrix that stays as it is.
 size_t grouped_bytes(const Matrix& matrix);
 
 // A weight that lies in memory: `matrix` or `vector`, as the blueprint uses it.
@@ -44,22 +44,24 @@ struct Constant {
   std::vector<float> vector;
 };
 
-// How int8 copies are made.
+// Says how int8 copies are made.
 struct Int8Packing {
-  bool one_scale = false;             // for the whole matrix, not one for each row
-  std::vector<const float*> factors;  // by weight, of its columns; empty or null: 1
+  bool one_scale = false;  // gives the whole matrix one scale, not each row
+  // Has for each weight the factors of its columns; empty or null: 1.
+  std::vector<const float*> factors;
 
-  // Each row has a scale of its own and no factors: then it can also be unpacked when needed.
+  // Says whether each row has a scale of its own and no factors: then it can also be unpacked when
+  // it is needed.
   bool is_plain() const { return !one_scale && factors.empty(); }
 };
 
 class Store {
  public:
-  // Both must outlive the store. Throws Error for a missing tensor, a wrong shape, or an element
-  // type that cannot be computed with.
+  // The file and the blueprint must outlive the store. Throws Error for a missing tensor, a wrong
+  // shape, or an element type that cannot be computed with.
   Store(const gguf::File& file, const model::Blueprint& blueprint);
-  // Over weights in memory, one for each of the blueprint's, of the shapes that it asks for: to
-  // measure and test lanes without a file. What matrices point to must outlive the store.
+  // Makes a store of weights in memory, one for each of the blueprint's, of the shapes that it asks
+  // for: to measure and test lanes without a file. What matrices point to must outlive the store.
   Store(const model::Blueprint& blueprint, std::vector<Constant> constants);
   ~Store();
 
@@ -68,76 +70,78 @@ class Store {
   }
   // REQUIRES: the blueprint uses this weight as a matrix (embed, linear).
   const Matrix& matrix(model::WeightId id) const;
-  // REQUIRES: the blueprint uses it as a vector (norm weights, biases).
+  // REQUIRES: the blueprint uses this weight as a vector (norm weights, biases).
   const float* vector(model::WeightId id) const;
 
-  // The right to read rows of a matrix until it is given back. Never blocks: a lease of what is not
-  // in memory is not ready. Those of matrices that have one place are ready at once.
+  // Gives the right to read rows of a matrix until it is given back. Never blocks: a lease of rows
+  // that are not in memory is not ready. Leases of matrices that have one place are ready at once.
   Lease acquire(model::WeightId id, const RowChoice& rows = {}) const;
-  // Whether its place may change between runs, so that a lease is for one run only.
+  // Says whether the matrix may change its place between runs, so that a lease is for one run only.
   bool is_switched(model::WeightId id) const;
 
-  // The first of these matrices whose packed copies fit so many bytes together.
+  // Returns the first of these matrices whose packed copies fit so many bytes together.
   std::vector<model::WeightId> packable(std::span<const model::WeightId> ids, uint64_t bytes) const;
-  // Makes packed copies of these matrices on n_threads threads. Those whose rows are too long for
-  // whole-number sums are left out. Throws Error where memory is short.
+  // Makes packed copies of these matrices on n_threads threads. Leaves out matrices whose rows are
+  // too long for whole-number sums. Throws Error where memory is short.
   void pack_int8(std::span<const model::WeightId> ids, int n_threads,
                  const ProgressFunction& progress = {}, const Int8Packing& packing = {});
   // Measures the rows of these matrices, so that they can be unpacked to int8 whenever they are
-  // needed. Leaves out those that are packed, or whose rows are too long for whole-number sums.
+  // needed. Leaves out matrices that are packed, or whose rows are too long for whole-number sums.
   void measure_int8(std::span<const model::WeightId> ids, int n_threads,
                     const ProgressFunction& progress = {});
-  // The largest magnitude of each row; null where it was not measured.
+  // Returns the largest magnitude of each row; null where it was not measured.
   const float* row_largest(model::WeightId id) const;
-  // Null where there is no packed copy.
+  // Returns null where there is no packed copy.
   const kernels::Int8Panels* int8_panels(model::WeightId id) const;
 
-  // Matrices that change between two forms, which executables that are built from now on take from
-  // there. Such a matrix is neither packed nor measured here, and its rows in the file are not
-  // read.
+  // Sets the matrices that change between two forms. Executables that are built from now on read
+  // them there. The store neither packs nor measures such a matrix, nor reads its rows in the file.
   void set_switched(std::unique_ptr<SwitchedBlocks> blocks);
 
-  // Columns of some of them, which outlive the executables that are built from now on.
+  // Sets columns of some matrices, for the executables that are built from now on and that they
+  // outlive.
   void set_channels(std::unique_ptr<Channels> channels) { channels_ = std::move(channels); }
-  // Null where there are none.
+  // Returns null where there are no columns.
   const Channels* channels() const { return channels_.get(); }
   const ChannelInput* channels_of(model::WeightId id) const {
     return channels_ != nullptr ? channels_->find(id) : nullptr;
   }
 
-  // Blocks that are computed by neuron by executables that are built from now on. Their first
-  // matrices must stay in rows.
+  // Sets the blocks that executables which are built from now on compute by neuron. The first
+  // matrices of these blocks must stay in rows.
   void set_neurons(std::unique_ptr<Neurons> neurons);
-  // Null where there are none.
+  // Returns null where there are no such blocks.
   Neurons* neurons() const { return neurons_.get(); }
 
-  // Makes copies of these matrices in Q8_0, a scale for each 32 weights, of those that are not.
-  // Rows that are no multiple of 32 stay as they are. Throws Error where memory is short.
+  // Makes copies in Q8_0, a scale for each 32 weights, of those of these matrices that are not.
+  // Matrices whose rows are no multiple of 32 stay as they are. Throws Error where memory is short.
   void group_int8(std::span<const model::WeightId> ids, int n_threads,
                   const ProgressFunction& progress = {});
-  // The matrix in Q8_0 where it has one, else as it stands in the file.
+  // Returns the copy in Q8_0 where there is one, else the matrix as it stands in the file.
   const Matrix& grouped(model::WeightId id) const;
   size_t packed_bytes() const { return packed_bytes_; }
-  // The bytes of the magnitudes that measure_int8 found.
+  // Returns the bytes of the magnitudes that measure_int8 found.
   size_t measured_bytes() const;
 
   // Puts the rows of these matrices side by side in the memory where they lie, which must be
-  // writable, if nothing but `ids` reads it. What reads rows in the order of the file cannot read
-  // them any more: packing, measuring, grouping. Returns the bytes moved.
+  // writable, where nothing but `ids` reads that memory. Packing, measuring, grouping, and
+  // everything else that reads rows in the file's order cannot read them any more. Returns the
+  // bytes moved.
   size_t place_in_strips(std::span<const model::WeightId> ids, int n_threads);
 
-  // The matrices that lie in this stretch of memory lie elsewhere from now on, where the stretch
-  // will be read. REQUIRES: nothing was built or packed of them.
+  // Says that the matrices in this stretch of memory will be read to another one, and lie there
+  // from now on. REQUIRES: nothing was built or packed of them.
   void move(const std::byte* begin, size_t bytes, const std::byte* to);
 
-  // Bytes of the file that one step of decoding reads: all matrices but the embedding table,
-  // unless that is the head too, and but the experts that a token does not use.
+  // Returns the bytes of the file that one step of decoding reads: all matrices but the embedding
+  // table, unless it is the head too, and but the experts that a token does not use.
   size_t bytes_per_step() const { return bytes_per_step_; }
-  // Weights that take part in the products of one token, for counting operations.
+  // Counts weights that take part in the products of one token, for counting operations.
   size_t n_linear_elements() const { return n_linear_elements_; }
-  // Bytes of all tensors the blueprint names.
+  // Returns the bytes of all tensors that the blueprint names.
   size_t total_bytes() const { return total_bytes_; }
-  // The element type that most bytes of the matrices have: what a person calls the model's type.
+  // Returns the element type that most bytes of the matrices have: what a person calls the model's
+  // type.
   tensor::Type main_type() const { return main_type_; }
 
  private:
@@ -151,7 +155,8 @@ class Store {
   std::unique_ptr<SwitchedBlocks> switched_;
   std::unique_ptr<Channels> channels_;
   std::unique_ptr<Neurons> neurons_;
-  std::vector<GroupedMatrix> grouped_;  // by weight; empty, or without storage where not made
+  // By weight; empty, or without storage where there is no copy
+  std::vector<GroupedMatrix> grouped_;
   size_t packed_bytes_ = 0;
   size_t bytes_per_step_ = 0;
   size_t n_linear_elements_ = 0;

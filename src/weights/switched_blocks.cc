@@ -15,7 +15,7 @@
 namespace troika::weights {
 namespace {
 
-constexpr uint64_t kDirectPage = 4096;  // that direct reads ask for
+constexpr uint64_t kDirectPage = 4096;  // direct reads ask for such pages
 uint64_t page_below(uint64_t at) { return at / kDirectPage * kDirectPage; }
 uint64_t page_above(uint64_t at) { return page_below(at + kDirectPage - 1); }
 
@@ -23,7 +23,7 @@ uint64_t matrix_bytes(const Matrix& matrix) {
   return matrix.row_bytes * static_cast<uint64_t>(matrix.n_rows);
 }
 
-// Where copies keep a matrix.
+// Returns the room that copies have for the rows of a matrix.
 uint64_t rows_room(const Matrix& matrix, uint64_t offset) {
   return page_above(offset % kDirectPage + matrix_bytes(matrix));
 }
@@ -31,7 +31,7 @@ uint64_t panels_room(const Matrix& matrix) {
   return (int8_panel_bytes(matrix) + kPanelAlignment - 1) / kPanelAlignment * kPanelAlignment;
 }
 
-// The one block that multiplies with each matrix; none where several do.
+// Returns for each matrix the one block that multiplies with it; none where several do.
 std::map<model::WeightId, int> blocks_of(const model::Blueprint& blueprint) {
   std::map<model::WeightId, int> blocks;
   for (const model::Op& op : blueprint.ops) {
@@ -46,8 +46,8 @@ std::map<model::WeightId, int> blocks_of(const model::Blueprint& blueprint) {
   return blocks;
 }
 
-// What brings a strip of the matrix, as its copies stand, to int8. Whichever kernels are chosen,
-// the bits are the same.
+// Returns the kernel that brings a strip of the matrix, as copies have it, to int8. The bits are
+// the same with all kernels.
 kernels::UnpackInt8* unpack_of(const Matrix& matrix) {
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features());
   kernels::UnpackInt8* const unpack = kernels::find(
@@ -173,7 +173,7 @@ std::unique_ptr<BlockCopy> SwitchedBlocks::begin_rows(int block, std::vector<Fil
   for (const auto& member : blocks_[static_cast<size_t>(block)].members) {
     const uint64_t begin = page_below(member->offset);
     const uint64_t end = member->offset + matrix_bytes(member->matrix);
-    // The last page of a file may be a part of one only, which cannot be read directly.
+    // The last page of a file may be only a part of one, which cannot be read directly.
     const uint64_t whole_end = std::min(page_above(end), page_below(member->shard_bytes));
     const uint64_t rest_begin = std::max(begin, whole_end);
     if (whole_end > begin) reads->push_back({member->shard, begin, whole_end - begin, to});
@@ -243,7 +243,7 @@ void SwitchedBlocks::unpack(const BlockCopy& rows, Team& team) const {
     const auto n_rows = static_cast<size_t>(member.matrix.n_rows);
     kernels::UnpackInt8* const unpack = unpack_of(member.matrix);
     team.run([&](int worker) {
-      const PageBuffer levels(kernels::int8_strip_bytes(k));  // of one strip, at a page
+      const PageBuffer levels(kernels::int8_strip_bytes(k));  // holds one strip, at a page
       float scales[kernels::kPanelRows];
       int32_t starts[kernels::kPanelRows];
       const Share share =
@@ -284,7 +284,7 @@ std::unique_ptr<BlockCopy> SwitchedBlocks::use(std::unique_ptr<BlockCopy> copy) 
   const bool is_rows = copy->form() == BlockForm::kRows;
   const Block& block = blocks_[static_cast<size_t>(copy->block())];
   for (size_t i = 0; i < block.members.size(); ++i) {
-    // Whoever reads it would read what is given back to the system.
+    // A lease would read memory that is given back to the system.
     TROIKA_ASSERT(block.members[i]->n_leases.load(std::memory_order_acquire) == 0);
     SwitchedMatrix& now = block.members[i]->now;
     now.rows = is_rows ? copy->rows_[i] : nullptr;

@@ -1,9 +1,9 @@
-// Matrices of a model's blocks with one copy in memory, in one of two forms (D1): int8 panels,
+// Keeps matrices of a model's blocks as one copy in memory, in one of two forms (D1): int8 panels,
 // which prompts read, or the rows of the file, which steps of a few tokens read. A block changes as
 // a whole: a copy in the other form is made beside the one in use and then takes its place.
 //
 // Panels are made from rows; rows are read from the file again, because panels are rounded. Where
-// kernels read 16 rows side by side, rows are brought into that order (tensor/strips.h) behind each
+// kernels read 16 rows side by side, rows are brought into that order (tensor/strips.h) after each
 // read.
 #pragma once
 
@@ -22,28 +22,28 @@ namespace troika::weights {
 
 enum class BlockForm : uint8_t { kPanels, kRows };
 
-// Where a matrix lies now, as either of the first two. Executables look at it whenever they run.
+// Says where a matrix lies now: as panels or as rows. Executables look at it whenever they run.
 struct SwitchedMatrix {
   const kernels::Int8Panels* panels = nullptr;
   const std::byte* rows = nullptr;
-  const float* row_largest = nullptr;  // (n_rows), which stays
+  const float* row_largest = nullptr;  // (n_rows): stays in both forms
 };
 
-// Bytes of a file for a copy in the making, in whole pages as far as the file has them.
+// Bytes of a file that are to be read for a new copy, in whole pages as far as the file has them.
 struct FileRead {
-  int shard = 0;  // of the model's files
+  int shard = 0;  // is one of the model's files
   uint64_t offset = 0;
   uint64_t bytes = 0;
   std::byte* to = nullptr;
 };
 
-// What all copies take together.
+// Sums up the memory of all copies.
 struct CopyBytes {
   std::atomic<size_t> now{0};
   std::atomic<size_t> peak{0};
 };
 
-// A block in one form; its memory goes back to the system with it.
+// A block in one form. Its memory goes back to the system when it is destroyed.
 class BlockCopy {
  public:
   BlockCopy(int block, BlockForm form, size_t bytes, CopyBytes* all);
@@ -59,51 +59,52 @@ class BlockCopy {
   int block_;
   BlockForm form_;
   PageBuffer memory_;
-  std::vector<std::byte*> rows_;    // of each matrix
-  std::vector<Int8Matrix> panels_;  // likewise
+  std::vector<std::byte*> rows_;    // are the rows of each matrix
+  std::vector<Int8Matrix> panels_;  // are the panels of each matrix
   CopyBytes* all_;
 };
 
-// One copy is made at a time, by any thread; `use` is for the thread that computes, between tasks.
+// One copy is made at a time, by any thread. Only the thread that computes calls `use`, between
+// tasks.
 class SwitchedBlocks {
  public:
-  // Those matrices of the store that have panels, each in the one block that uses it. All must
-  // outlive this. Of those in `in_strips`, rows stand in strips. REQUIRES: the store's matrices lie
-  // in the file.
+  // Takes those matrices of the store that have panels, each in the one block that uses it. Rows of
+  // those in `in_strips` stand in strips. All arguments must outlive this. REQUIRES: the store's
+  // matrices lie in the file.
   SwitchedBlocks(const model::Blueprint& blueprint, const Store& store, const gguf::File& file,
                  std::span<const model::WeightId> in_strips = {});
   ~SwitchedBlocks();
 
   int n_blocks() const { return static_cast<int>(blocks_.size()); }
-  // The matrix where it lies now. While leases of a block live, it may not be changed.
+  // Returns the matrix where it lies now. While leases of a block live, it may not be changed.
   // REQUIRES: `find` finds it.
   Lease acquire(model::WeightId id, const RowChoice& rows) const;
-  // Null for a matrix that has one form only. The address stays.
+  // Returns null for a matrix that has one form only. The address stays.
   const SwitchedMatrix* find(model::WeightId id) const;
   // Returns how many rows of the matrix stand in strips. REQUIRES: `find` finds it.
   int n_strip_rows(model::WeightId id) const;
   size_t bytes(int block, BlockForm form) const;
-  // One copy of the model, each block in the larger of its forms.
+  // Returns the bytes of one copy of the model, each block in the larger of its forms.
   size_t copy_bytes() const;
-  // The largest block.
+  // Returns the bytes of the largest block.
   size_t largest_bytes() const;
   const CopyBytes& held() const { return *held_; }
-  // The file's bytes that all of this stands for, which nobody reads through the map.
+  // Returns the file's bytes that the copies stand for; nobody reads them through the map.
   std::vector<FileRead> file_ranges() const;
 
-  // Memory for the rows of a block, and what is to be read into it. Throws Error where memory is
-  // short.
+  // Returns memory for the rows of a block, and what is to be read into it. Throws Error where
+  // memory is short.
   std::unique_ptr<BlockCopy> begin_rows(int block, std::vector<FileRead>* reads);
-  // The largest magnitude of each row, which panels and unpacking need. Once for each block, as the
-  // rows stand in the file.
+  // Measures the largest magnitude of each row, which panels and unpacking need. Is called once for
+  // each block, while its rows stand as in the file.
   void measure(const BlockCopy& rows, Team& team);
-  // Puts those rows side by side that belong into strips. Once for each copy, before it is
-  // unpacked, made panels of, or used. Any team will do.
+  // Puts those rows side by side that belong into strips. Is called once for each copy, before it
+  // is unpacked, made panels of, or used. Any team will do.
   void place_in_strips(BlockCopy* rows, Team& team) const;
-  // Unpacks the block as a chunk that is computed from rows does, to no end: so that its time can
-  // be taken. REQUIRES: measured.
+  // Unpacks the block as a chunk that is computed from rows does, and throws the result away, so
+  // that its time can be taken. REQUIRES: measured.
   void unpack(const BlockCopy& rows, Team& team) const;
-  // Panels of a block that was measured. Throws Error where memory is short.
+  // Makes panels of a block that was measured. Throws Error where memory is short.
   std::unique_ptr<BlockCopy> make_panels(const BlockCopy& rows, Team& team);
 
   // Returns the copy that is in use; null before the first.
@@ -113,9 +114,9 @@ class SwitchedBlocks {
 
  private:
   struct Member {
-    Matrix matrix{};      // in the map, which is not read; n_strip_rows is that of copies
-    int shard = 0;        // of the file
-    uint64_t offset = 0;  // in that
+    Matrix matrix{};      // is in the map, which is not read; n_strip_rows is that of copies
+    int shard = 0;        // is one of the model's files
+    uint64_t offset = 0;  // is where the matrix begins in the shard
     uint64_t shard_bytes = 0;
     std::vector<float> row_largest;
     SwitchedMatrix now;
@@ -125,7 +126,7 @@ class SwitchedBlocks {
     std::vector<std::unique_ptr<Member>> members;
   };
   std::unique_ptr<BlockCopy> new_copy(int block, BlockForm form);
-  // A strip of the member in a copy, as int8.
+  // Brings a strip of the member in a copy to int8.
   static void unpack_strip(const Member& member, const std::byte* rows, size_t strip,
                            kernels::UnpackInt8* unpack, const kernels::Int8Strip& to);
 

@@ -21,7 +21,7 @@ struct Rows {
   std::vector<float> values;
 };
 
-// (a.n, b.n): each row of a times each of b.
+// Returns (a.n, b.n): the products of each row of a with each row of b.
 Rows multiply_rows(const kernels::Table& kernels, const Rows& a, const Rows& b) {
   Rows y(a.n, b.n);
   const kernels::MatmulWeight weight = {reinterpret_cast<const std::byte*>(b.values.data()),
@@ -51,13 +51,13 @@ Rows decoded(tensor::Type type, const std::byte* data, size_t row_bytes, size_t 
   return rows;
 }
 
-// Makes rows orthonormal, one after the other; what depends on those before becomes 0.
+// Makes rows orthonormal, one after the other. A row that depends on those before becomes 0.
 void orthonormalize_one_by_one(Rows* rows) {
   for (size_t i = 0; i < rows->n; ++i) {
     float* const own = rows->row(i);
     double before = 0.0, after = 0.0;
     for (size_t k = 0; k < rows->k; ++k) before += double{own[k]} * own[k];
-    for (int round = 0; round < 2; ++round) {  // the second one takes away rounding of the first
+    for (int round = 0; round < 2; ++round) {  // the second round takes away rounding of the first
       for (size_t j = 0; j < i; ++j) {
         const float* const other = rows->row(j);
         double dot = 0.0;
@@ -73,7 +73,7 @@ void orthonormalize_one_by_one(Rows* rows) {
   }
 }
 
-// The same for all rows, some together, so that most of it is products of matrices.
+// Makes all rows orthonormal, some together, so that most of the work is products of matrices.
 void orthonormalize(const kernels::Table& kernels, Rows* rows) {
   constexpr size_t kTogether = 32;
   Rows done(0, rows->k);
@@ -92,7 +92,7 @@ void orthonormalize(const kernels::Table& kernels, Rows* rows) {
   *rows = std::move(done);
 }
 
-// (rank, n_neurons): orthonormal rows that span the leading directions of outputs (tokens,
+// Returns (rank, n_neurons): orthonormal rows that span the leading directions of outputs (tokens,
 // n_neurons), by power iteration on what tokens have in common.
 Rows leading_directions(const kernels::Table& kernels, const Rows& outputs, size_t rank) {
   constexpr int kIterations = 4;
@@ -132,7 +132,7 @@ bool is_live(const LiveRule& rule, float activated) {
   return rule.threshold > 0.0f ? !(std::fabs(activated) < rule.threshold) : activated != 0.0f;
 }
 
-// The matrices as they were written, which is what runs compute with.
+// Computes scores with the matrices as they were written, which runs compute with.
 class LayerScores {
  public:
   LayerScores(const weights::NeuronPredictor& predictor, uint64_t layer)
@@ -141,7 +141,7 @@ class LayerScores {
                     shape_.width)),
         out_(decoded(shape_.type, predictor.layer(layer).out, shape_.out_row_bytes(),
                      shape_.n_neurons, shape_.rank)) {}
-  // (tokens, n_neurons)
+  // Returns (tokens, n_neurons) scores.
   Rows of(const kernels::Table& kernels, const Rows& x) const {
     return multiply_rows(kernels, multiply_rows(kernels, x, in_), out_);
   }
@@ -151,8 +151,9 @@ class LayerScores {
   Rows in_, out_;
 };
 
-// The score that the wanted share of a neuron's live tokens exceeds. A neuron that was hardly ever
-// live is predicted where its score comes near to 0, by how far scores are off.
+// Returns the score that the wanted share of a neuron's live tokens exceeds. A neuron that was
+// hardly ever live is predicted from a score a little below 0 on: below by twice the usual error of
+// scores.
 float threshold_of(const std::vector<float>& live_scores, double error_squares, size_t n_tokens,
                    double recall) {
   constexpr size_t kFew = 8;

@@ -1,6 +1,6 @@
-// A predictor of which neurons fire (P3), in closed form: the gate's outputs over a text span less
-// than they could; the product of their leading directions with the gate's weights is a matrix of
-// low rank that is near to the gate where it matters.
+// Fits a predictor of which neurons fire (P3), in closed form. The gate's outputs over a text lie
+// near a space of few dimensions. The product of its leading directions with the gate's weights is
+// a matrix of low rank that is near to the gate where it matters.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace troika::tune {
 
-// Inputs of a feed-forward block, and what says which of its neurons are live.
+// The inputs of a feed-forward block.
 struct GateSamples {
   std::vector<float> x;  // (n_tokens, width)
   size_t width = 0;
@@ -24,26 +24,26 @@ struct GateSamples {
 
 struct LiveRule {
   model::Activation activation = model::Activation::kRelu;
-  float threshold = 0.0f;  // 0: what is not 0 is live
+  float threshold = 0.0f;  // 0: every activation but 0 is live
 };
 
-// How a layer's predictor does on tokens that it was not made of.
+// Says how well a layer's predictor does on tokens that it was not made of.
 struct PredictorQuality {
-  double live = 0.0;       // share of neurons
-  double predicted = 0.0;  // likewise
-  double recall = 1.0;     // of what is live, how much was predicted
-  double mass = 1.0;       // of the sum of live activations, how much was predicted
+  double live = 0.0;       // is the share of neurons that are live
+  double predicted = 0.0;  // is the share of neurons that are predicted
+  double recall = 1.0;     // is the share of live neurons that were predicted
+  double mass = 1.0;       // is the share of the sum of live activations that was predicted
 };
 
 struct LayerFit {
   const kernels::Table& kernels;
   const weights::Matrix& gate;
   LiveRule rule;
-  double recall = 0.95;  // wanted for each neuron
+  double recall = 0.95;  // is wanted for each neuron
 };
 
-// Fills a layer from the first n_directions tokens and, for the scores, the following n_scores; the
-// rest is measured. REQUIRES: rank <= n_directions.
+// Fills a layer from the first n_directions tokens and, for the scores, the following n_scores;
+// measures it on the rest. REQUIRES: rank <= n_directions.
 PredictorQuality fit_predictor_layer(const LayerFit& fit, const GateSamples& samples,
                                      size_t n_directions, size_t n_scores,
                                      weights::NeuronPredictor* predictor, uint64_t layer);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kLeastCounted = 64;
 
-// Which FFN a layer's is, and below which magnitude its neurons are dead.
+// Counts live neurons: it knows the FFN of each layer, and below which magnitude neurons are dead.
 struct HeatCounts : lanes::InputObserver {
   HeatCounts(const weights::Neurons& neurons, weights::NeuronHeat* heat)
       : neurons(neurons), heat(heat) {}
@@ -74,7 +74,7 @@ HeatReport measure_heat(const HeatOptions& options) {
   if (options.progress) options.progress(tokens.size(), tokens.size());
   report.heat.set_tokens(tokens.size());
   report.path = prepare::neuron_file_path("heat", engine.file());
-  // Read anew, as the engine may have put rows side by side in its copy.
+  // The file is opened anew, because the engine may have put rows side by side in its copy.
   const gguf::File file = gguf::File::open(engine.file().path());
   weights::write_heat(report.path, weights::content_key(file), report.heat);
   return report;

@@ -1,4 +1,4 @@
-// How often each neuron of a model fires on a text (P8).
+// Counts how often each neuron of a model fires on a text (P8).
 #pragma once
 
 #include <string>
@@ -12,17 +12,17 @@ namespace troika::tune {
 struct HeatOptions {
   prepare::Options engine;
   std::string text;
-  size_t most_tokens = 4096;  // of it
+  size_t most_tokens = 4096;  // limits what is read of the text
   ProgressFunction progress{};
 };
 
 struct HeatReport {
   weights::NeuronHeat heat{1, 1};
-  std::string path;  // of the side file
+  std::string path;  // is the side file
 };
 
 // Reads the text as steps are computed, counts, and writes the side file that runs look for. Throws
-// UsageError for a model without neurons that are ever dead, Error for a text that is too short.
+// UsageError for a model none of whose neurons are ever dead, Error for a text that is too short.
 HeatReport measure_heat(const HeatOptions& options);
 
 }  // namespace troika::tune

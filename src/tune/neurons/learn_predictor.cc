@@ -21,10 +21,10 @@
 namespace troika::tune {
 namespace {
 
-constexpr size_t kRankGranule = 32;  // blocks of the predictor's weights
+constexpr size_t kRankGranule = 32;  // are blocks of the predictor's weights
 constexpr size_t kLeastJudged = 32;
 
-// Inputs of the gates.
+// Collects the inputs of the gates.
 struct GateInputs : lanes::InputObserver {
   explicit GateInputs(const weights::Neurons& neurons) : samples(neurons.ffns().size()) {
     for (size_t i = 0; i < samples.size(); ++i) gates[neurons.ffns()[i].ffn.gate] = i;
@@ -44,11 +44,12 @@ struct GateInputs : lanes::InputObserver {
 prepare::Options exactly(const prepare::Options& asked) {
   prepare::Options options = reading_options(asked, plan::FfnForm::kByNeuron);
   options.memory.limit_bytes = 0;
-  options.memory.load = prepare::Load::kMap;  // rows as in the file
+  options.memory.load = prepare::Load::kMap;  // keeps rows as in the file
   return options;
 }
 
-// Where each neuron's weights are found in blocks, so that scores stay small beside the gate.
+// Returns the type of the predictor's weights. It has blocks, so that scores cost little beside the
+// gate.
 tensor::Type predictor_type(tensor::Type of_gate) {
   return of_gate == tensor::Type::kQ4_0 ? tensor::Type::kQ4_0 : tensor::Type::kQ8_0;
 }
@@ -84,7 +85,7 @@ void check_predictor_options(const PredictorOptions& options) {
                   100 * options.recall));
 }
 
-// Each thread takes the next layer.
+// Fits all layers: each thread takes the next one.
 std::vector<PredictorQuality> fit_layers(const PredictorOptions& options,
                                          const engine::Engine& engine,
                                          const PredictorReport& counts,
@@ -95,7 +96,7 @@ std::vector<PredictorQuality> fit_layers(const PredictorOptions& options,
   std::vector<PredictorQuality> layers(ffns.size());
   std::atomic<size_t> next = 0;
   std::mutex mutex;
-  std::exception_ptr failure;  // the first one
+  std::exception_ptr failure;  // is the first one
   const auto fit_one = [&](size_t layer) {
     const weights::NeuronFfn& ffn = ffns[layer];
     const LayerFit fit = {engine.kernels().table,
@@ -151,7 +152,7 @@ PredictorReport learn_predictor(const PredictorOptions& options) {
   tell(0);
   const weights::Neurons& neurons = *engine.weights().neurons();
   GateInputs inputs(neurons);
-  // What judges is read anew at the end, from a beginning of its own.
+  // The text that judges is read at the end, from a beginning of its own.
   (void)read_tokens(engine, std::span(tokens).first(behind), &inputs);
   const std::span<const text::Token> judging = std::span(tokens).subspan(behind);
   const Reading exact = read_tokens(engine, judging, &inputs);

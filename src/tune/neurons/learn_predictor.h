@@ -1,4 +1,4 @@
-// A predictor for all feed-forward blocks of a model (P3), made on a text, with what it loses.
+// Makes a predictor for all feed-forward blocks of a model (P3) on a text, and says what it loses.
 #pragma once
 
 #include <string>
@@ -12,27 +12,27 @@ namespace troika::tune {
 
 struct PredictorOptions {
   prepare::Options engine;
-  std::string text;  // half of it gives the matrices, a quarter the scores; the rest judges
-  size_t most_tokens = 4096;  // of it
+  std::string text;  // gives the matrices by one half, the scores by a quarter; the rest judges
+  size_t most_tokens = 4096;  // limits what is read of the text
   int rank = 0;               // 0: a quarter of the width
-  double recall = 0.95;       // wanted, of the live tokens of each neuron
+  double recall = 0.95;       // is wanted of the live tokens of each neuron
   ProgressFunction progress{};
 };
 
 struct PredictorReport {
-  std::string path;  // of the side file
+  std::string path;  // is the side file
   size_t bytes = 0;
   int rank = 0;
-  size_t n_directions = 0, n_scores = 0, n_judged = 0;  // tokens
+  size_t n_directions = 0, n_scores = 0, n_judged = 0;  // count tokens
   std::vector<PredictorQuality> layers;
-  double perplexity = 0.0;            // with the exact gate, on tokens that judge
-  double predicted_perplexity = 0.0;  // with the predictor
-  double agreement = 1.0;             // share of positions with the same likeliest token
+  double perplexity = 0.0;            // is that with the exact gate, on the tokens that judge
+  double predicted_perplexity = 0.0;  // is that with the predictor
+  double agreement = 1.0;             // is the share of positions with the same likeliest token
   double seconds = 0.0;
 };
 
-// Writes the side file that runs with ‹neuron-predictor› read. Throws UsageError for a model
-// without neurons that are ever dead, or a rank that makes no sense; Error for a text that is too
+// Writes the side file that runs with ‹neuron-predictor› read. Throws UsageError for a model none
+// of whose neurons are ever dead, or a rank that makes no sense; Error for a text that is too
 // short.
 PredictorReport learn_predictor(const PredictorOptions& options);
 

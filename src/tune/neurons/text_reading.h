@@ -1,4 +1,4 @@
-// What a model makes of a text, read in windows from fresh beginnings: to compare two ways of
+// Reads a text with a model in windows, each from a fresh beginning, to compare two ways of
 // computing it.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace troika::tune {
 
-inline constexpr int kReadTogether = 512;  // tokens that are read from a fresh beginning
+inline constexpr int kReadTogether = 512;  // counts tokens that are read from a fresh beginning
 
 // Returns `asked`, changed so that every token is computed as steps are, by neuron or with all
 // neurons, and no predictor leaves a neuron out.
@@ -19,7 +19,7 @@ prepare::Options reading_options(const prepare::Options& asked, plan::FfnForm fo
 
 struct Reading {
   double nll = 0.0;
-  size_t n_tokens = 0;  // predicted
+  size_t n_tokens = 0;  // counts tokens that were predicted
   std::vector<text::Token> likeliest;
 
   double perplexity() const { return std::exp(nll / static_cast<double>(n_tokens)); }
@@ -27,7 +27,8 @@ struct Reading {
 
 Reading read_tokens(engine::Engine& engine, std::span<const text::Token> tokens,
                     lanes::InputObserver* observer);
-// The share of positions that have the same likeliest token. REQUIRES: both are of one text.
+// Returns the share of positions that have the same likeliest token. REQUIRES: both are of one
+// text.
 double agreement(const Reading& a, const Reading& b);
 
 }  // namespace troika::tune

@@ -11,7 +11,7 @@
 namespace troika::tune {
 namespace {
 
-constexpr size_t kTogether = 8;  // positions that are compared, for the error of their mean
+constexpr size_t kTogether = 8;  // are compared positions, for the error of their mean
 constexpr size_t kMostKeptBytes = size_t{256} << 20;
 constexpr double kWorstNll = 1e6;
 
@@ -87,7 +87,8 @@ PromptLoss loss_between(const std::vector<WindowLosses>& usual,
       expected.push_back(other[i].divergence[j] - usual[i].divergence[j]);
     }
   }
-  // The mean of few tells little of their error, so that of very short texts they go singly.
+  // The mean of few groups tells little about their error, so the positions of very short texts are
+  // not grouped.
   const size_t n_together = expected.size() >= kTogether * kTogether ? kTogether : 1;
   return {mean_loss(text, 1), mean_loss(expected, n_together)};
 }

@@ -17,27 +17,28 @@ namespace troika::tune {
 
 // What a class of prompts made of one window of a text.
 struct WindowLosses {
-  std::vector<double> nll;         // what each token cost that stands there, in nats
-  std::vector<double> divergence;  // at some positions, from the most exact class
+  std::vector<double> nll;         // is the cost, in nats, of each token that stands in the text
+  std::vector<double> divergence;  // is the distance from the most exact class at some positions
 };
 
 class HeldOut {
  public:
-  // Whether what was read so far is enough; none: everything is read.
+  // Says whether what was read so far is enough; none: everything is read.
   using Enough = std::function<bool(const std::vector<WindowLosses>& windows)>;
 
-  // At most so many windows are read. `exact` is the class that says what may follow. All must
-  // outlive this.
+  // Reads at most n_windows windows. `exact` is the class that says what may follow. All arguments
+  // must outlive this.
   HeldOut(const prepare::Options& options, const plan::Plan& exact, const std::string& text,
           size_t n_windows, const measure::StageFunction& stage);
 
-  // The most exact class runs with the first one that is read, and is itself read for nothing.
-  // Throws Error for a text that is too short.
+  // Reads the text in a class. The most exact class is read together with the first one, so that
+  // reading it costs nothing later. Throws Error for a text that is too short.
   std::vector<WindowLosses> read(const std::string& name, const plan::Plan& plan,
                                  const Enough& is_enough);
 
-  static constexpr int kWindow = 512;  // tokens that are predicted together
-  static constexpr size_t kEvery = 4;  // of the positions, each such one is compared in all tokens
+  static constexpr int kWindow = 512;  // counts tokens that are predicted together
+  // Each kEvery-th position is compared in all tokens.
+  static constexpr size_t kEvery = 4;
 
  private:
   template <typename Visit>
@@ -49,12 +50,12 @@ class HeldOut {
   const std::string& text_;
   size_t n_windows_;
   const measure::StageFunction& stage_;
-  std::unique_ptr<KeptOdds> odds_;  // of the exact class; null until it has run
+  std::unique_ptr<KeptOdds> odds_;  // is that of the exact class; null until it has run
   std::vector<WindowLosses> of_exact_;
 };
 
-// What `other` loses against `usual` in those windows that it has read. REQUIRES: it has read one,
-// and `usual` as many at least.
+// Returns what `other` loses against `usual` in the windows that `other` has read. REQUIRES:
+// `other` has read one, and `usual` as many at least.
 PromptLoss loss_between(const std::vector<WindowLosses>& usual,
                         const std::vector<WindowLosses>& other);
 

@@ -21,9 +21,9 @@ namespace {
 
 constexpr char kBundleMagic[16] = "troika-bundles";
 constexpr uint64_t kBundleVersion = 2;
-constexpr uint64_t kPieceBytes = uint64_t{1} << 20;  // that are written and checked at once
+constexpr uint64_t kPieceBytes = uint64_t{1} << 20;  // are written and checked at once
 
-// Words of 8 bytes in four rows, so that the multiplications do not wait for each other.
+// Hashes words of 8 bytes in four rows, so that the multiplications do not wait for each other.
 class FastHash {
  public:
   void add(std::span<const std::byte> bytes) {
@@ -73,7 +73,7 @@ void pad_bundles(AtomicFile& file) {
   if (!zeros.empty()) file.write(zeros);
 }
 
-// Returns the hash of the layer's tables.
+// Writes the bundles and tables of a layer. Returns the hash of the tables.
 uint64_t write_layer(const BundleLayout& layout, uint64_t layer, BundleSource& source,
                      AtomicFile& file) {
   const BundleShape& shape = layout.shape();
@@ -84,7 +84,7 @@ uint64_t write_layer(const BundleLayout& layout, uint64_t layer, BundleSource& s
   const std::vector<uint32_t> order = source.order(layer);
   TROIKA_ASSERT(order.size() == shape.n_neurons);
   std::vector<uint32_t> checks;
-  std::vector<std::byte> piece;  // of the file
+  std::vector<std::byte> piece;  // is a piece of the file
   uint64_t piece_begin = layout.bundles_offset(layer);
   for (uint64_t place = 0; place < shape.n_neurons; ++place) {
     const std::span<const std::byte> bundle(bundles.get() + order[place] * shape.bundle_bytes,
@@ -110,7 +110,7 @@ uint64_t write_layer(const BundleLayout& layout, uint64_t layer, BundleSource& s
   return hash.value();
 }
 
-// Whether all neurons are there once, each in its segment's stretch.
+// Says whether all neurons are there once, each in its segment's stretch.
 bool is_order(std::span<const uint32_t> order) {
   std::vector<bool> has(order.size());
   for (size_t place = 0; place < order.size(); ++place) {

@@ -1,5 +1,5 @@
-// The side file of bundles (P7): made once for a content of the model and a form of its weights,
-// checked whenever it is opened, never used where it is stale or damaged.
+// Keeps neurons' bundles in a side file (P7). It is made once for a content of the model and a form
+// of its weights, checked whenever it is opened, and never used where it is stale or damaged.
 #pragma once
 
 #include <cstdint>
@@ -14,32 +14,33 @@
 
 namespace troika::weights {
 
-// Tells what a bundle's bytes are known by again when they were read.
+// Returns a check by which a bundle's bytes are recognised when they are read.
 uint32_t bundle_check(std::span<const std::byte> bundle);
 
-// What of a file of bundles is kept in memory.
+// The parts of a file of bundles that are kept in memory.
 class BundleTables {
  public:
   struct Keys {
-    uint64_t model = 0;  // content_key of the model
-    uint64_t form = 0;   // what bundles are made of, and in which order
+    uint64_t model = 0;  // is the content_key of the model
+    uint64_t form = 0;   // says what bundles are made of, and in which order
   };
-  // Reads these bytes of a file; false where it has them not.
+  // Reads these bytes of a file; returns false where the file does not have them.
   using ReadAt = FunctionRef<bool(uint64_t offset, std::span<std::byte> to)>;
 
-  // Empty, or what is wrong with the file, to follow its name in a sentence. REQUIRES: the shape is
-  // that of a model in memory, all of its numbers above 0. Throws std::bad_alloc.
+  // Returns what is wrong with the file, as words that follow its name in a sentence; empty:
+  // nothing. REQUIRES: the shape is that of a model in memory, and all of its numbers are above 0.
+  // Throws std::bad_alloc.
   std::string read(ReadAt read_at, uint64_t file_bytes, const BundleShape& shape, const Keys& keys);
 
-  // (n_neurons) neurons in the order in which their bundles lie.
+  // Returns (n_neurons) neurons in the order in which their bundles lie.
   std::span<const uint32_t> order(uint64_t layer) const { return words(orders_, layer); }
-  // (n_neurons) by place
+  // Returns (n_neurons) checks of bundles, by place.
   std::span<const uint32_t> checks(uint64_t layer) const { return words(checks_, layer); }
-  // (resident_bytes)
+  // Returns (resident_bytes) of what all neurons of the layer share.
   std::span<const std::byte> resident(uint64_t layer) const {
     return {resident_[layer].get(), shape_.resident_bytes};
   }
-  // Returns what orders, checks and resident bytes take.
+  // Returns how many bytes orders, checks and resident bytes take.
   static uint64_t memory_bytes(const BundleShape& shape) {
     return shape.n_layers * BundleLayout(shape).table_bytes();
   }
@@ -56,13 +57,14 @@ class BundleTables {
   std::vector<PageBuffer> resident_;
 };
 
-// Makes what stands in such a file.
+// Makes what stands in a file of bundles.
 class BundleSource {
  public:
   virtual ~BundleSource() = default;
-  // (n_neurons) of a layer, segment after segment (source.h), in each the hottest first.
+  // Returns (n_neurons) neurons of a layer, segment after segment (source.h), the hottest of a
+  // segment first.
   virtual std::vector<uint32_t> order(uint64_t layer) = 0;
-  // `bundles` (n_neurons, bundle_bytes) by neuron; `resident` (resident_bytes).
+  // Fills `bundles`, (n_neurons, bundle_bytes) by neuron, and `resident`, (resident_bytes).
   virtual void make(uint64_t layer, std::span<std::byte> bundles,
                     std::span<std::byte> resident) = 0;
 };
@@ -75,8 +77,8 @@ class BundleFile {
     ProgressFunction progress = {};
   };
 
-  // Opens the file, or makes it where there is none, where it is of another content, form or
-  // version, or damaged. Throws Error where it cannot be written or read.
+  // Opens the file. Makes it where there is none, where it has another content, form or version,
+  // and where it is damaged. Throws Error where it cannot be written or read.
   BundleFile(const Options& options, const BundleShape& shape, BundleSource& source);
   BundleFile(const BundleFile&) = delete;
   BundleFile& operator=(const BundleFile&) = delete;
@@ -86,10 +88,10 @@ class BundleFile {
   const BundleLayout& layout() const { return layout_; }
   const BundleTables& tables() const { return tables_; }
   uint64_t bytes() const { return layout_.file_bytes(); }
-  // The file that was checked, whatever takes its name meanwhile.
+  // Returns the file that was checked, whatever takes its name later.
   int descriptor() const { return descriptor_; }
   bool is_new() const { return is_new_; }
-  // Why a file that was there had to be made again; empty where it was not.
+  // Says why a file that was there had to be made again; empty where none had.
   const std::string& problem() const { return problem_; }
 
  private:

@@ -1,10 +1,10 @@
-// Where the bundles of neurons lie in their side file (P7, 4.4): what one neuron needs from the
-// disk, in one piece. First comes a page that says whose file this is; then for each layer its
-// bundles, segment after segment, in each in the order of heat, and its tables, which are kept in
-// memory; last the hashes of these.
+// Says where the bundles of neurons lie in their side file (P7, 4.4). A bundle is what one neuron
+// needs from the disk, in one piece. First comes a page that says whose file it is; then, for each
+// layer, its bundles, segment after segment, in the order of heat within a segment, and its tables,
+// which are kept in memory; last the hashes of the tables.
 //
 // Reads past the page cache are of whole pages. A bundle that is smaller than a page lies within
-// one, several of them together; a larger one begins at a page.
+// one, which several bundles may share; a larger one begins at a page.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,10 @@ constexpr uint64_t in_pages(uint64_t bytes) {
 
 struct BundleShape {
   uint64_t n_layers = 0;
-  uint64_t n_neurons = 0;       // of each
-  uint64_t bundle_bytes = 0;    // of a neuron
-  uint64_t resident_bytes = 0;  // of a layer: what all its neurons share, such as scales
+  uint64_t n_neurons = 0;     // counts the neurons of each layer
+  uint64_t bundle_bytes = 0;  // is the size of a neuron's bundle
+  // The size of what all neurons of a layer share, such as scales.
+  uint64_t resident_bytes = 0;
   bool operator==(const BundleShape&) const = default;
 };
 
@@ -30,26 +31,26 @@ struct BundleRange {
   uint64_t bytes = 0;
 };
 
-// REQUIRES of a place: where a neuron stands in its layer's order.
+// A place is where a neuron stands in its layer's order.
 class BundleLayout {
  public:
-  struct Header {  // all words little end first, as the machines that this runs on have them
+  struct Header {  // All words have the little end first, as the machines that this runs on do.
     char magic[16];
     uint64_t version;
     uint64_t model_key;
     uint64_t form_key;
     BundleShape shape;
     uint64_t file_bytes;
-    uint64_t hash;  // of all before
+    uint64_t hash;  // hashes everything before it
   };
-  // At the end: (n_layers) hashes of tables, and the hash of these.
+  // The file ends with (n_layers) hashes of tables, and the hash of these hashes.
 
   explicit BundleLayout(const BundleShape& shape)
       : shape_(shape),
         per_page_(shape.bundle_bytes <= kBundlePage ? kBundlePage / shape.bundle_bytes : 1) {}
 
-  // The tables of a layer: the order and the checks (n_neurons words of 4 bytes each), then what is
-  // resident.
+  // The tables of a layer are the order and the checks (n_neurons words of 4 bytes each), then what
+  // is resident.
   uint64_t order_bytes() const { return shape_.n_neurons * sizeof(uint32_t); }
   uint64_t table_bytes() const { return 2 * order_bytes() + shape_.resident_bytes; }
   uint64_t bundles_bytes() const {

@@ -50,13 +50,13 @@ size_t bytes_of_column(ColumnForm form, size_t n_outputs) {
   return 0;
 }
 
-// The place where the columns and planes of a matrix go.
+// Says where the columns and planes of a matrix go.
 struct Target {
   const Matrix& matrix;
   const ColumnLayout& layout;
-  size_t first;  // the neuron whose column `levels` begins with
+  size_t first;  // is the neuron whose column `levels` begins with
   std::byte* levels;
-  std::byte* scales;  // null: levels alone are wanted
+  std::byte* scales;  // null: only levels are wanted
   float* minima;
 
   std::byte* column(size_t neuron) const { return levels + (neuron - first) * layout.column_bytes; }
@@ -68,7 +68,7 @@ void write_scales(const Target& target, size_t group, size_t output, const tenso
   if (target.scales == nullptr) return;
   const size_t at = group * target.layout.n_outputs + output;
   if (has_halves(target.layout.form)) {
-    const uint16_t half = tensor::f32_to_f16(of.scale);  // which it was in the block
+    const uint16_t half = tensor::f32_to_f16(of.scale);  // it was a half in the block
     std::memcpy(target.scales + at * sizeof(half), &half, sizeof(half));
     return;
   }
@@ -76,7 +76,7 @@ void write_scales(const Target& target, size_t group, size_t output, const tenso
   target.minima[at] = of.min;
 }
 
-// The levels of one neuron for a block of outputs.
+// Writes the levels of one neuron for a block of outputs.
 void write_levels(ColumnForm form, const int8_t* levels, std::byte* column, size_t first_output) {
   if (form == ColumnForm::kBytes || form == ColumnForm::kWideBytes) {
     std::memcpy(column + first_output, levels, kColumnBlock);
@@ -90,7 +90,7 @@ void write_levels(ColumnForm form, const int8_t* levels, std::byte* column, size
   }
 }
 
-// A block of each of 32 outputs, turned around.
+// Transposes 32 blocks, one of each of 32 outputs.
 template <typename Block>
 void write_block(const Target& target, size_t neuron, size_t first_output) {
   int8_t by_output[kColumnBlock][Block::kLength] = {};
@@ -191,7 +191,7 @@ DownColumns::DownColumns(const Matrix& matrix, Team& team)
   std::byte* const scales = memory_.get();
   auto* const minima = reinterpret_cast<float*>(scales + layout_.scale_bytes);
   std::byte* const levels = scales + layout_.plane_bytes();
-  // Whole super-blocks of neurons for each worker.
+  // Each worker takes whole super-blocks of neurons.
   constexpr size_t kTogether = 256;
   const size_t n_items = (layout_.n_neurons + kTogether - 1) / kTogether;
   team.run([&](int worker) {

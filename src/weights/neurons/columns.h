@@ -1,5 +1,6 @@
-// The last matrix of a feed-forward block by neuron: columns of levels, and the scales that groups
-// of neurons share as planes (kernels/columns.h). The weights are those of the file, exactly.
+// Turns the last matrix of a feed-forward block into columns, one for each neuron: columns of
+// levels, and the scales that groups of neurons share as planes (kernels/columns.h). The weights
+// are exactly those of the file.
 #pragma once
 
 #include <cstddef>
@@ -12,32 +13,32 @@
 
 namespace troika::weights {
 
-// How the columns of a matrix are written, and what they take.
+// Says how the columns of a matrix are written, and how much they take.
 struct ColumnLayout {
   kernels::ColumnForm form{};
-  size_t n_neurons = 0;     // columns
-  size_t n_outputs = 0;     // padding included
-  size_t group = 32;        // neurons that share scales
-  size_t column_bytes = 0;  // levels of one neuron
-  size_t scale_bytes = 0;   // of all planes of scales
+  size_t n_neurons = 0;     // counts columns
+  size_t n_outputs = 0;     // counts rows, padding included
+  size_t group = 32;        // counts neurons that share scales
+  size_t column_bytes = 0;  // is the size of one neuron's levels
+  size_t scale_bytes = 0;   // is the size of all planes of scales
   size_t minimum_bytes = 0;
 
   size_t level_bytes() const { return n_neurons * column_bytes; }
   size_t plane_bytes() const { return scale_bytes + minimum_bytes; }
 };
 
-// REQUIRES: rows as in the file.
+// REQUIRES: the matrix has its rows as in the file.
 ColumnLayout column_layout(const Matrix& matrix);
 
 // Writes the columns of neurons [first, last), multiples of a block of the matrix's type, to
-// `levels`, where those of neuron `first` begin, and the planes of their groups to where they
-// belong in `scales` and `minima`, unless both are null.
+// `levels`, which begins with neuron `first`. Writes the planes of their groups to their places in
+// `scales` and `minima`, unless both are null.
 void write_columns(const Matrix& matrix, const ColumnLayout& layout, size_t first, size_t last,
                    std::byte* levels, std::byte* scales, float* minima);
-// Neurons that must be written together: those of one block.
+// Returns how many neurons must be written together: those of one block.
 size_t column_granule(const Matrix& matrix);
 
-// The columns of a matrix, all in memory.
+// Holds the columns of a matrix, all in memory.
 class DownColumns {
  public:
   // Throws std::bad_alloc.
@@ -52,7 +53,7 @@ class DownColumns {
 
  private:
   ColumnLayout layout_;
-  PageBuffer memory_;  // scales, minima, levels
+  PageBuffer memory_;  // holds scales, minima, levels
 };
 
 }  // namespace troika::weights

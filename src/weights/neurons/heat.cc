@@ -17,14 +17,14 @@ namespace {
 constexpr char kHeatMagic[16] = "troika-heat";
 constexpr uint64_t kHeatVersion = 1;
 
-struct HeatHeader {  // all words little end first, as the machines that this runs on have them
+struct HeatHeader {  // All words have the little end first, as the machines that this runs on do.
   char magic[16];
   uint64_t version;
   uint64_t model_key;
   uint64_t n_layers;
   uint64_t n_neurons;
   uint64_t n_tokens;
-  uint64_t hash;  // of the counts and of all before
+  uint64_t hash;  // hashes the counts and everything before it
 };
 
 uint64_t heat_hash(const HeatHeader& header, const NeuronHeat& heat) {
@@ -62,8 +62,8 @@ std::vector<NeuronId> NeuronHeat::hottest(uint64_t n) const {
           {counts(layer)[order[place]], {static_cast<int>(layer), static_cast<int>(place)}});
     }
   }
-  // By place in their segments where counts are equal, so that each has its first ones, and all
-  // have about as many.
+  // Neurons with equal counts go by their place in their segments, so that each segment has its
+  // first ones, and all segments about as many.
   std::sort(all.begin(), all.end(), [](const Hot& a, const Hot& b) {
     if (a.count != b.count) return a.count > b.count;
     const int place_a = a.id.neuron % kSegmentNeurons, place_b = b.id.neuron % kSegmentNeurons;
@@ -89,7 +89,7 @@ void write_heat(const std::string& path, uint64_t model_key, const NeuronHeat& h
       {}, kHeatVersion, model_key, heat.n_layers(), heat.n_neurons(), heat.n_tokens(), 0};
   std::memcpy(header.magic, kHeatMagic, sizeof(kHeatMagic));
   header.hash = heat_hash(header, heat);
-  std::error_code ignored;  // the file says what is wrong
+  std::error_code ignored;  // the file itself says what is wrong
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   AtomicFile file(path);
   file.write(std::as_bytes(std::span(&header, 1)));

@@ -1,6 +1,6 @@
-// How often the neurons of a model fire, counted over a text (P8): which of them are hot. It says
-// in which order bundles lie on the disk, and which of them are to stay in memory; it changes no
-// value. Kept in a side file.
+// Counts how often the neurons of a model fire over a text (P8). It tells which of them are hot: in
+// which order bundles lie on the disk, and which neurons are to stay in memory. It changes no
+// value. It is kept in a side file.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ class NeuronHeat {
       : n_layers_(n_layers), n_neurons_(n_neurons), counts_(n_layers * n_neurons) {}
 
   uint64_t n_layers() const { return n_layers_; }
-  uint64_t n_neurons() const { return n_neurons_; }  // of each layer
+  uint64_t n_neurons() const { return n_neurons_; }  // counts those of each layer
   uint64_t n_tokens() const { return n_tokens_; }
   void set_tokens(uint64_t n) { n_tokens_ = n; }
-  // (n_neurons): at how many of the tokens each was live.
+  // Returns (n_neurons) counts of the tokens at which each neuron was live.
   std::span<uint32_t> counts(uint64_t layer) {
     return std::span(counts_).subspan(layer * n_neurons_, n_neurons_);
   }
@@ -31,14 +31,14 @@ class NeuronHeat {
     return std::span(counts_).subspan(layer * n_neurons_, n_neurons_);
   }
 
-  // (n_neurons) of a layer, segment after segment, in each the hottest first; those that are
-  // equally hot as in the model.
+  // Returns (n_neurons) neurons of a layer, segment after segment, the hottest of a segment first.
+  // Equally hot ones keep the model's order.
   std::vector<uint32_t> order(uint64_t layer) const;
-  // The n hottest of all layers, the hottest first, by their places in that order. Of each segment
-  // it has the first ones.
+  // Returns the n hottest neurons of all layers, the hottest first, by their places in `order`.
+  // From each segment it takes the first ones.
   std::vector<NeuronId> hottest(uint64_t n) const;
   double live_share() const;
-  // Tells orders apart.
+  // Returns a key that tells orders apart.
   uint64_t key() const;
 
  private:
@@ -50,8 +50,9 @@ class NeuronHeat {
 
 // Throws Error where the file cannot be written.
 void write_heat(const std::string& path, uint64_t model_key, const NeuronHeat& heat);
-// None where there is no such file, or it is of another content or shape, or damaged: then
-// `problem` says so, to follow its name in a sentence; it is empty where there is none.
+// Returns nothing where there is no such file, or it has another content or shape, or is damaged.
+// Then `problem` says why, as words that follow the file's name in a sentence; it stays empty where
+// there is no file.
 std::optional<NeuronHeat> read_heat(const std::string& path, uint64_t model_key, uint64_t n_layers,
                                     uint64_t n_neurons, std::string* problem);
 

@@ -69,7 +69,7 @@ NeuronCache::Frame* NeuronCache::frame_of_slot(int64_t slot) {
   return &frames_[static_cast<size_t>(frame)];
 }
 
-// Chains
+// Chains of entries, by when they were used last
 
 void NeuronCache::push_newest(std::vector<Entry>& entries, Chain* chain, int index) {
   Entry& entry = entries[static_cast<size_t>(index)];
@@ -98,7 +98,7 @@ void NeuronCache::unlink(std::vector<Entry>& entries, Chain* chain, int index) {
   entry.newer = entry.older = kNothing;
 }
 
-// Places
+// Places in memory
 
 void NeuronCache::take_slot(int entry, int slot) {
   neurons_[static_cast<size_t>(entry)].place = slot;
@@ -115,14 +115,14 @@ void NeuronCache::leave_slot(int entry) {
   place = kNothing;
 }
 
-// REQUIRES: nobody holds it, and it is no link of the chain.
+// REQUIRES: nobody holds the neuron, and it is no link of the chain.
 void NeuronCache::drop_neuron(int entry) {
   free_slots_.push_back(neurons_[static_cast<size_t>(entry)].place);
   leave_slot(entry);
   neurons_[static_cast<size_t>(entry)].state = State::kAbsent;
 }
 
-// REQUIRES: as above.
+// REQUIRES: nobody holds the cluster, and it is no link of the chain.
 void NeuronCache::drop_cluster(int entry) {
   Entry& cluster = clusters_[static_cast<size_t>(entry)];
   frames_[static_cast<size_t>(cluster.place)].n_used = 0;
@@ -288,7 +288,8 @@ bool NeuronCache::is_covered(int neuron_entry) const {
   return clusters_[static_cast<size_t>(index)].state == State::kReady;
 }
 
-// Copies that are in use go when they are given back.
+// Drops the copies of a cluster's neurons in the cold region. Copies in use go when they are given
+// back.
 void NeuronCache::drop_cold_copies(int index) {
   const int group = index / n_clusters_;
   const int cluster = index % n_clusters_;
@@ -349,7 +350,8 @@ bool NeuronCache::turn_a_frame_cold() {
   return true;
 }
 
-// The neurons of the emptiest frame that nobody uses move to where others, used longest ago, were.
+// Empties the emptiest cold frame that nobody uses: its neurons move to slots elsewhere, for which
+// those used longest ago are evicted.
 bool NeuronCache::turn_a_frame_hot() {
   int best = kNothing;
   for (int i = 0; i < n_frames_; ++i) {
@@ -384,7 +386,7 @@ bool NeuronCache::turn_a_frame_hot() {
   return true;
 }
 
-// Pins for the regions as they will be. What is no longer pinned goes first.
+// Pins neurons for the regions as they will be. First it unpins what is no longer to be pinned.
 void NeuronCache::pin_for_share() {
   const double share = std::clamp(options_.pinned_share, 0.0, 1.0);
   const auto n_most = static_cast<int64_t>(options_.frequent.size());

@@ -1,12 +1,13 @@
-// Which neurons of which layers are in memory, and what makes room for others (P5, 4.2): a
-// structure of ids, places and bytes, without weights and without reads. Whoever reads them, or
-// simulates that, asks it what must be read, and to where.
+// Decides which neurons of which layers are in memory, and which make room for others (P5, 4.2). It
+// is a structure of ids, places and bytes, without weights and without reads. Whoever reads
+// neurons, or simulates that, asks it what must be read, and to where.
 //
 // Three regions share a number of bytes. The fixed one (attention, keys and values, scales,
-// predictors) is only counted. The hot one holds clusters, neurons that follow each other in their
-// layer's order of heat; the cluster that was not used for the longest time makes room. The cold
-// one holds single neurons, by the same rule, or pinned by how often they fire. The share of the
-// hot region follows the number of sequences in a batch.
+// predictors) is only counted. The hot one holds clusters, which are neurons that follow each other
+// in their layer's order of heat; the cluster that was not used for the longest time makes room.
+// The cold one holds single neurons, which make room by the same rule, unless they are pinned
+// because they fire often. The share of the hot region depends on the number of sequences in a
+// batch.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +17,13 @@
 namespace troika::weights {
 
 struct NeuronCacheShape {
-  int n_groups = 0;         // of neurons: layers, or layers times experts
-  int n_neurons = 0;        // of each group
-  int cluster_neurons = 1;  // of a hot cluster; the last of a group may have fewer
+  int n_groups = 0;         // counts groups of neurons: layers, or layers times experts
+  int n_neurons = 0;        // counts the neurons of each group
+  int cluster_neurons = 1;  // counts those of a hot cluster; the last one of a group may have fewer
   uint64_t neuron_bytes = 0;
 };
 
-// REQUIRES of a neuron: its place in the group's order of heat, below n_neurons.
+// A neuron is named by its place in the group's order of heat, which is below n_neurons.
 struct NeuronId {
   int group = 0;
   int neuron = 0;
@@ -30,13 +31,14 @@ struct NeuronId {
 };
 
 struct NeuronCacheOptions {
-  uint64_t capacity_bytes = 0;  // of all three regions
+  uint64_t capacity_bytes = 0;  // is for all three regions
   uint64_t fixed_bytes = 0;
-  // The share of what the fixed region leaves, by the sequences of a batch: the first for one; the
-  // last for all above. Empty: no hot region.
+  // The hot region's share of what the fixed region leaves, by the number of sequences in a batch:
+  // the first share is for one sequence, the last one for all higher numbers. Empty: there is no
+  // hot region.
   std::vector<double> hot_share = {};
-  // Neurons by how often they fire, the most frequent one first, and the share of the cold region
-  // that is theirs: 0 is LRU alone, 1 pinning alone.
+  // The neurons by how often they fire, the most frequent first. pinned_share of the cold region is
+  // for them: 0 is LRU alone, 1 pinning alone.
   std::vector<NeuronId> frequent = {};
   double pinned_share = 0.0;
 };
@@ -45,59 +47,59 @@ class NeuronCache {
  public:
   enum class Region : uint8_t { kHot, kCold };
   enum class Found : uint8_t {
-    kHit,     // in memory
-    kComing,  // somebody reads it
+    kHit,     // it is in memory
+    kComing,  // somebody reads it now
     kMiss,    // the caller has to read it to its place and to call `filled` or `failed`
-    kNoRoom,  // everything that could make room is in use: read it to memory of one's own
-    kFailed,  // it could not be read, and is still in use
+    kNoRoom,  // everything that could make room is in use: the caller reads it to memory of its own
+    kFailed,  // it could not be read, and somebody still holds it
   };
-  // The right to a place until it is given back. There is none with kNoRoom and kFailed.
+  // The right to a place until it is given back. kNoRoom and kFailed give no right.
   struct Held {
     Found found = Found::kNoRoom;
     Region region = Region::kCold;
-    int64_t slot = -1;  // of neurons: its bytes begin at slot * neuron_bytes
-    int entry = -1;     // the cache's own
+    int64_t slot = -1;  // counts neurons: the bytes begin at slot * neuron_bytes
+    int entry = -1;     // is the cache's own number
     bool is_held() const { return entry >= 0; }
   };
-  // Bytes of one neuron that lie elsewhere from now on.
+  // Tells that the bytes of one neuron must be moved.
   struct Move {
     int64_t from = 0;
     int64_t to = 0;
   };
-  // What happened in one region; an acquisition is one of the first four.
+  // Counts what happened in one region. Each acquisition counts as one of the first four.
   struct Counters {
     int64_t hits = 0;
     int64_t coming = 0;
     int64_t misses = 0;
     int64_t no_room = 0;
     int64_t evictions = 0;
-    uint64_t read_bytes = 0;  // that misses and those without room ask for
+    uint64_t read_bytes = 0;  // sums up what misses and acquisitions without room read
   };
 
-  // Returns what the lists of a cache with so many slots take beside the neurons themselves.
+  // Returns how many bytes the lists of a cache with so many slots take beside the neurons.
   static uint64_t list_bytes(const NeuronCacheShape& shape, uint64_t n_slots);
 
-  // Throws Error where the capacity has not room for the fixed region and a neuron.
+  // Throws Error where the capacity has no room for the fixed region and a neuron.
   NeuronCache(const NeuronCacheShape& shape, const NeuronCacheOptions& options);
 
-  // A neuron, to use it: from the hot region where its cluster is in memory. What is acquired is
-  // neither evicted nor moved before it is given back, as often as it was acquired.
+  // Acquires a neuron, from the hot region where its cluster is in memory. It is neither evicted
+  // nor moved before it was given back as often as it was acquired.
   Held acquire(NeuronId id);
-  // A cluster as a whole: neurons [cluster * cluster_neurons, …) of the group. It takes the place
-  // of those of its neurons that are in the cold region.
+  // Acquires a cluster as a whole: neurons [cluster * cluster_neurons, …) of the group. It replaces
+  // the copies of its neurons that are in the cold region.
   Held acquire_cluster(int group, int cluster);
-  // REQUIRES: `held` came with kMiss, and neither of these was called before. A failed entry goes
-  // when it is given back.
+  // Both tell how a read has ended. A failed entry goes when it is given back. REQUIRES: `held`
+  // came with kMiss, and neither was called before.
   void filled(const Held& held);
   void failed(const Held& held);
-  // The neuron counts as used last now. REQUIRES: it is held and not being read; once a hold.
+  // Makes the entry the one used last. REQUIRES: it is held and not being read; once a hold.
   void give_back(const Held& held);
 
-  // How many sequences the next batches have. What cannot be done because of leases is done by a
-  // later call. The moves must be carried out, in their order, before anything else is acquired.
-  // Valid until the next call.
+  // Says how many sequences the next batches have. What leases prevent is done by a later call. The
+  // moves must be carried out, in their order, before anything else is acquired. They are valid
+  // until the next call.
   std::span<const Move> set_batch(int n_sequences);
-  // Forgets all that is not in use.
+  // Forgets everything that is not in use.
   void clear();
 
   // These look without counting or using anything.
@@ -105,12 +107,14 @@ class NeuronCache {
   bool is_cluster_resident(int group, int cluster) const;
   bool is_pinned(NeuronId id) const;
 
-  int n_clusters() const { return n_clusters_; }  // of a group
-  int cluster_size(int cluster) const;            // in neurons
-  int64_t n_slots() const { return n_slots_; }    // memory for hot and cold: slots * neuron_bytes
-  int64_t n_hot_slots() const;                    // that are the hot region's now
+  int n_clusters() const { return n_clusters_; }  // counts the clusters of a group
+  int cluster_size(int cluster) const;            // counts neurons
+  // Counts slots for hot and cold neurons, whose memory is slots * neuron_bytes.
+  int64_t n_slots() const { return n_slots_; }
+  int64_t n_hot_slots() const;  // counts slots that are the hot region's now
   int64_t n_pins() const { return n_pins_; }
-  uint64_t resident_bytes() const;  // of neurons in memory or being read, and the fixed region
+  // Sums up the neurons in memory or being read, and the fixed region.
+  uint64_t resident_bytes() const;
   uint64_t most_resident_bytes() const { return most_resident_bytes_; }
   uint64_t capacity_bytes() const { return capacity_bytes_; }
   const Counters& counters(Region region) const {
@@ -127,7 +131,7 @@ class NeuronCache {
   struct Entry {
     int newer = kNothing;
     int older = kNothing;
-    int place = kNothing;  // a slot, or a frame
+    int place = kNothing;  // is a slot, or a frame
     uint16_t n_leases = 0;
     State state = State::kAbsent;
     bool is_pinned = false;
@@ -136,11 +140,11 @@ class NeuronCache {
     int newest = kNothing;
     int oldest = kNothing;
   };
-  // cluster_neurons slots that follow each other: one cluster, or single neurons.
+  // A frame is cluster_neurons slots that follow each other. It has one cluster, or single neurons.
   struct Frame {
     bool is_hot = false;
-    int n_used = 0;    // slots, or 1 with a cluster
-    int n_leased = 0;  // of these
+    int n_used = 0;    // counts slots, or is 1 with a cluster
+    int n_leased = 0;  // counts those of them that are leased
   };
 
   int neuron_entry(NeuronId id) const { return id.group * shape_.n_neurons + id.neuron; }
@@ -174,7 +178,7 @@ class NeuronCache {
   uint64_t capacity_bytes_ = 0;
   int n_clusters_ = 0;
   int64_t n_slots_ = 0;
-  int n_frames_ = 0;  // the slots behind the last are always cold
+  int n_frames_ = 0;  // the slots behind the last frame are always cold
   int n_hot_frames_ = 0;
   int n_wanted_hot_frames_ = 0;
   int64_t n_pins_ = 0;
@@ -183,10 +187,10 @@ class NeuronCache {
   std::vector<Entry> clusters_;  // (n_groups, n_clusters)
   Chain neuron_chain_;
   Chain cluster_chain_;
-  std::vector<Frame> frames_;     // one more, for the slots behind the last
-  std::vector<int> owners_;       // (n_slots) the neuron in a cold slot
-  std::vector<int> free_slots_;   // of cold frames
-  std::vector<int> free_frames_;  // of hot ones
+  std::vector<Frame> frames_;     // has one frame more, for the slots behind the last
+  std::vector<int> owners_;       // (n_slots): the neuron in each cold slot
+  std::vector<int> free_slots_;   // are free slots of cold frames
+  std::vector<int> free_frames_;  // are free hot frames
   int64_t n_used_slots_ = 0;
   int64_t n_used_cluster_slots_ = 0;
   std::vector<Move> moves_;

@@ -12,7 +12,7 @@ namespace {
 
 using tensor::Type;
 
-// What stands before the levels of a block.
+// Returns how many bytes stand before the levels of a block.
 size_t scales_before_levels(Type type) {
   switch (type) {
     case Type::kQ4_0:
@@ -23,7 +23,7 @@ size_t scales_before_levels(Type type) {
     case Type::kQ4_K:
       return 16;
     default:
-      return 0;  // there are none, or levels are in several pieces
+      return 0;  // there are no scales, or levels are in several pieces
   }
 }
 
@@ -101,7 +101,7 @@ void NeuronForm::write(const Matrix& up, const Matrix& down, const Matrix* gate,
                        Team& team, std::byte* bundles, std::byte* resident) const {
   std::byte* const scales = resident;
   auto* const minima = reinterpret_cast<float*>(resident + columns_.scale_bytes);
-  // Whole super-blocks of neurons for each worker.
+  // Each worker takes whole super-blocks of neurons.
   constexpr size_t kTogether = 256;
   const size_t n_items = (n_neurons() + kTogether - 1) / kTogether;
   team.run([&](int worker) {

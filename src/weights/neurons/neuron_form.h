@@ -1,7 +1,8 @@
-// What a neuron's bundle is made of (P7): its row of the gate, unless gates stay in memory, its row
-// of the product before the activation, and its column of the product behind it. Scales stay in
-// memory: those of columns, which groups of neurons share, always; those of rows where the disk
-// then has a page less to read for each neuron. Together they are the file's weights, exactly.
+// Says what a neuron's bundle is made of (P7): its row of the gate, unless gates stay in memory,
+// its row of the product before the activation, and its column of the product behind it. Scales of
+// columns, which groups of neurons share, always stay in memory. Scales of rows stay there if the
+// disk then reads a page less for each neuron. Bundles and scales together are exactly the file's
+// weights.
 #pragma once
 
 #include <cstddef>
@@ -17,31 +18,31 @@ namespace troika::weights {
 
 class NeuronForm {
  public:
-  // REQUIRES: rows as in the file, and a row of `up`, and of the gate if it is given, for each
-  // column of `down`.
+  // REQUIRES: matrices have their rows as in the file; `up`, and the gate if it is given, have a
+  // row for each column of `down`.
   NeuronForm(const Matrix& up, const Matrix& down, const Matrix* gate = nullptr);
 
   const ColumnLayout& columns() const { return columns_; }
   size_t n_neurons() const { return columns_.n_neurons; }
-  // How much of each block of a row of `up` stays in memory; 0: rows are whole.
+  // Returns how many bytes of each block of a row of `up` stay in memory; 0: rows are whole.
   size_t scale_bytes() const { return up_.n_scale_bytes; }
   bool has_gate() const { return gate_.n_blocks > 0; }
 
-  // On disk; of a layer, in memory; of a neuron in memory.
+  // The size of a neuron on disk; of what a layer keeps in memory; of a neuron in memory.
   size_t bundle_bytes() const { return gate_.levels() + up_.levels() + columns_.column_bytes; }
   size_t resident_bytes() const { return columns_.plane_bytes() + n_neurons() * row_scales(); }
   size_t place_bytes() const { return gate_.bytes() + up_.bytes() + columns_.column_bytes; }
-  // Tells forms apart.
+  // Returns a key that tells forms apart.
   uint64_t key() const;
 
   // Writes what is resident, and neuron i to `bundles` + i * stride.
   void write(const Matrix& up, const Matrix& down, const Matrix* gate, size_t stride, Team& team,
              std::byte* bundles, std::byte* resident) const;
-  // Puts a bundle together with its scales where products read it: `place_bytes` of memory.
+  // Puts a bundle and its scales together where products read them: `place_bytes` of memory.
   void assemble(const std::byte* resident, size_t neuron, const std::byte* bundle,
                 std::byte* place) const;
-  // The same of the model's own rows and a column of levels. `gate` is null where gates stay in
-  // memory.
+  // Fills the same place from the model's own rows and a column of levels. `gate` is null where
+  // gates stay in memory.
   void assemble_whole(const std::byte* gate, const std::byte* up, const std::byte* column,
                       std::byte* place) const;
   NeuronPlaces places(const std::byte* place) const {
@@ -63,7 +64,7 @@ class NeuronForm {
 
     size_t block_bytes = 0;
     size_t n_blocks = 0;
-    size_t n_scale_bytes = 0;  // of each block, that stay in memory
+    size_t n_scale_bytes = 0;  // the part of each block that stays in memory
   };
 
   size_t row_scales() const { return gate_.scales() + up_.scales(); }
@@ -72,7 +73,7 @@ class NeuronForm {
   }
 
   ColumnLayout columns_;
-  Row gate_;  // no blocks: it is in memory
+  Row gate_;  // without blocks: gates are in memory
   Row up_;
 };
 

@@ -1,5 +1,5 @@
-// The feed-forward blocks of a model that are computed by neuron (P1), and where the weights of
-// their neurons are.
+// Knows the feed-forward blocks of a model that are computed by neuron (P1), and where the weights
+// of their neurons are.
 #pragma once
 
 #include <memory>
@@ -16,18 +16,20 @@ namespace troika::weights {
 
 // What an op must know of a feed-forward block.
 struct NeuronFfn {
-  int index = 0;  // that the source knows it by
+  int index = 0;  // is the source's number of the block
   model::GatedFfn ffn;
-  ColumnLayout layout;           // of the last matrix
-  kernels::ColumnPlanes planes;  // of its scales, in memory
+  ColumnLayout layout;           // is the layout of the last matrix
+  kernels::ColumnPlanes planes;  // are the last matrix's scales, in memory
   NeuronSource* source = nullptr;
-  // An activation less than this in magnitude is dead; 0: one that is 0 (P12).
+  // An activation that is less in magnitude is dead; 0: only an activation of 0 is (P12).
   float threshold = 0.0f;
-  // Its layer `index` says which rows of the gate are worth computing (P3); null: all are.
+  // The predictor's layer `index` says which rows of the gate are worth computing (P3); null: all
+  // are.
   const NeuronPredictor* predictor = nullptr;
-  // Rows of the gate come with the neurons that the predictor names.
+  // Says that rows of the gate are read with the neurons that the predictor names.
   bool reads_gates = false;
-  // Nothing is dead: the judge of the others, which has their bits where only zeros are dead.
+  // Says that nothing is dead. Such a block judges the others, which have its bits where only zeros
+  // are dead.
   bool keeps_all = false;
 
   int n_neurons() const { return static_cast<int>(layout.n_neurons); }
@@ -38,10 +40,10 @@ class Neurons {
   virtual ~Neurons() = default;
   // Returns the bytes that are in memory for neurons beside the store's matrices.
   virtual size_t bytes() const = 0;
-  // Null where it is computed by output.
+  // Returns null where the block is computed by output.
   const NeuronFfn* find(model::WeightId down) const;
   std::vector<NeuronFfn>& ffns() { return ffns_; }
-  // Null: there is none.
+  // null: there is no predictor
   void set_predictor(std::unique_ptr<NeuronPredictor> predictor);
   size_t predictor_bytes() const { return predictor_ != nullptr ? predictor_->bytes() : 0; }
   const std::vector<NeuronFfn>& ffns() const { return ffns_; }
@@ -51,10 +53,10 @@ class Neurons {
   std::unique_ptr<NeuronPredictor> predictor_;
 };
 
-// All neurons in memory: rows where the store has them, columns as copies.
+// All neurons are in memory: rows where the store has them, columns as copies.
 class ResidentNeurons : public Neurons, private NeuronSource {
  public:
-  // Returns what the copies take.
+  // Returns the bytes that the copies take.
   static size_t bytes_for(std::span<const model::GatedFfn> ffns, const Store& weights);
   // The store must outlive this. Throws Error where memory is short.
   ResidentNeurons(std::span<const model::GatedFfn> ffns, const Store& weights, int n_threads,

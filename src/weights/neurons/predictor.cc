@@ -17,9 +17,10 @@ namespace {
 
 constexpr char kPredictorMagic[16] = "troika-predict";
 constexpr uint64_t kPredictorVersion = 1;
-constexpr uint64_t kMostOfShape = uint64_t{1} << 20;  // that a number of the shape may be
+constexpr uint64_t kMostOfShape = uint64_t{1} << 20;  // no number of the shape may be larger
 
-struct PredictorHeader {  // all words little end first, as the machines that this runs on have them
+// All words have the little end first, as the machines that this runs on do.
+struct PredictorHeader {
   char magic[16];
   uint64_t version;
   uint64_t model_key;
@@ -29,8 +30,8 @@ struct PredictorHeader {  // all words little end first, as the machines that th
   uint64_t rank;
   uint64_t type;
   double recall;
-  uint64_t key;   // of what follows
-  uint64_t hash;  // of all before
+  uint64_t key;   // is the key of what follows
+  uint64_t hash;  // hashes everything before it
 };
 
 uint64_t predictor_header_hash(const PredictorHeader& header) {
@@ -94,7 +95,8 @@ NeuronPredictor::NeuronPredictor(const PredictorShape& shape, double recall)
 NeuronPredictor::Layer NeuronPredictor::layer(uint64_t i) const {
   std::byte* const begin = memory_.get() + i * shape_.layer_bytes();
   const size_t threshold_bytes = shape_.n_neurons * sizeof(float);
-  std::byte* const in = begin + threshold_bytes;  // thresholds first: they want alignment
+  // Thresholds come first, because they need alignment
+  std::byte* const in = begin + threshold_bytes;
   return {in, in + shape_.rank * shape_.in_row_bytes(), reinterpret_cast<float*>(begin)};
 }
 
@@ -125,7 +127,7 @@ void NeuronPredictor::write(const std::string& path, uint64_t model_key) const {
                             0};
   std::memcpy(header.magic, kPredictorMagic, sizeof(kPredictorMagic));
   header.hash = predictor_header_hash(header);
-  std::error_code ignored;  // the file says what is wrong
+  std::error_code ignored;  // the file itself says what is wrong
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   AtomicFile file(path);
   file.write(std::as_bytes(std::span(&header, 1)));

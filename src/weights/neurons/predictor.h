@@ -1,7 +1,7 @@
 // Tells from the input of a feed-forward block which of its neurons may fire, for a fraction of
-// what the gate costs (P3): two small matrices for each layer, whose product is near to the gate's,
-// and for each neuron the score above which its row of the gate is worth computing. Kept in a side
-// file, made by `troika neurons`.
+// what the gate costs (P3). It has two small matrices for each layer, whose product is near to the
+// gate's, and for each neuron the score above which its row of the gate is worth computing. `troika
+// neurons` makes it and keeps it in a side file.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace troika::weights {
 struct PredictorShape {
   uint64_t n_layers = 0;
   uint64_t n_neurons = 0;
-  uint64_t width = 0;  // of the block's input
+  uint64_t width = 0;  // is the width of the block's input
   uint64_t rank = 0;
   tensor::Type type = tensor::Type::kQ8_0;
   bool operator==(const PredictorShape&) const = default;
@@ -30,43 +30,43 @@ struct PredictorShape {
 
 class NeuronPredictor {
  public:
-  // What a file says of itself.
+  // What the head of a file says.
   struct Info {
     PredictorShape shape;
-    uint64_t key = 0;     // of its content
-    double recall = 0.0;  // that its scores were chosen for
+    uint64_t key = 0;     // is the key of the content
+    double recall = 0.0;  // is the recall that thresholds were chosen for
     size_t bytes() const { return shape.n_layers * shape.layer_bytes(); }
   };
-  // Rows of the first matrix, (rank, width), and of the second one, (n_neurons, rank).
+  // The rows of the first matrix, (rank, width), and of the second one, (n_neurons, rank).
   struct Layer {
     std::byte* in = nullptr;
     std::byte* out = nullptr;
     float* thresholds = nullptr;  // (n_neurons)
   };
 
-  // All zeros. REQUIRES: width and rank are multiples of a block of the type. Throws
-  // std::bad_alloc.
+  // Makes a predictor of zeros. REQUIRES: width and rank are multiples of a block of the type.
+  // Throws std::bad_alloc.
   NeuronPredictor(const PredictorShape& shape, double recall);
 
   const PredictorShape& shape() const { return shape_; }
   double recall() const { return recall_; }
   size_t bytes() const { return memory_.size(); }
   Layer layer(uint64_t i) const;
-  // Tells contents apart.
+  // Returns a key that tells contents apart.
   uint64_t key() const;
 
   // Throws Error where the file cannot be written.
   void write(const std::string& path, uint64_t model_key) const;
-  // Throws Error where there is none, or it is of another content of the model, or cut short; the
-  // sentence says how to make one.
+  // Throws Error where there is no file, where it was made for another content of the model, and
+  // where it is cut short. The sentence says how to make one.
   static Info info(const std::string& path, uint64_t model_key);
-  // Throws Error also where the file is damaged.
+  // Throws Error as `info` does, and also where the file is damaged.
   static std::unique_ptr<NeuronPredictor> read(const std::string& path, uint64_t model_key);
 
  private:
   PredictorShape shape_;
   double recall_ = 0.0;
-  PageBuffer memory_;  // by layer: in, out, thresholds
+  PageBuffer memory_;  // has for each layer: thresholds, in, out
 };
 
 }  // namespace troika::weights
