@@ -1,4 +1,4 @@
-// The table of architectures: the one place where their names stand.
+// Holds the table of architectures: the one place where their names stand.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace troika::model {
 // architecture that is not known, and for metadata that is missing or senseless.
 Blueprint read(const gguf::File& file);
 
-// "bamboo, gemma, ...", for messages.
+// Returns "bamboo, gemma, ...", for messages.
 std::string known_architectures();
 
 }  // namespace troika::model

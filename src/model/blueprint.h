@@ -1,6 +1,6 @@
-// What a model computes, as data: values, weights and ops in order. One struct for all
-// architectures; nothing below this room knows which architecture it came from, and this room
-// knows no lane.
+// Describes what a model computes, as data: values, weights and ops in order. One struct serves all
+// architectures. The rooms behind this one do not know which architecture it came from, and this
+// room knows no lane.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace troika::model {
 
-// A row of floats per token, or per wanted output for the values behind `OpKind::kSelect`.
-// Ops of different blocks use the same values again.
+// A value is a row of floats per token, or per wanted output behind `OpKind::kSelect`. Ops of
+// different blocks use the same values again.
 using ValueId = int;
 // A weight of the file, or a range of its rows.
 using WeightId = int;
@@ -25,14 +25,15 @@ struct Value {
 };
 
 struct Weight {
-  std::string name;   // as in the file
-  int first_row = 0;  // where several weights are fused into one tensor; of a vector: element
-  int n_rows;         // 1 for vectors
+  std::string name;  // is the file's name for it
+  // Is above 0 where several weights are fused into one tensor; for a vector it counts elements
+  int first_row = 0;
+  int n_rows;  // 1 for vectors
   int row_length;
-  int n_tensor_rows;            // of the whole tensor
-  int whole_vector_length = 0;  // of the whole tensor; 0: this is all of it
+  int n_tensor_rows;            // counts rows of the whole tensor
+  int whole_vector_length = 0;  // is the length of the whole tensor; 0: this weight is all of it
 
-  // Elements that the file must hold for a vector.
+  // Returns how many elements the file must hold for a vector.
   int tensor_length() const { return whole_vector_length > 0 ? whole_vector_length : row_length; }
 };
 
@@ -49,13 +50,13 @@ enum class OpKind : uint8_t {
   kAdd,        // output = input[0] + input[1]
   kSelect,     // output = the rows of input whose logits are wanted
   kSoftCap,    // output = soft_cap * tanh(input / soft_cap)
-  // Mixture of experts: each token takes `n_experts_used` of the blueprint's experts. What these
-  // make is a part for each token and expert; the parts of one expert stand together, in the order
-  // of the experts, then of the tokens.
+  // Mixture of experts: each token takes `n_experts_used` of the blueprint's experts. An expert
+  // makes a part for each of its tokens. The parts of one expert stand together, in the order of
+  // the experts, then of the tokens.
   kRoute,         // output = (expert, share) of the best experts, by input = a logit per expert
   kExpertLinear,  // output = weight[expert] · input for each expert in input[1]; the input is one
                   // row for all of a token's experts, or a part for each
-  kExpertSum,     // output = sum over experts of share * part of input[0]; input[1] as above
+  kExpertSum,     // output = sum over experts of share * part of input[0]; input[1] has the experts
   kSigmoidGate,   // output = input[0] * sigmoid(input[1]), which is one number for each token
 };
 
@@ -65,12 +66,12 @@ enum class Activation : uint8_t {
   kSilu,
   kGelu,
   kRelu,
-  kDoubleRelu,  // of both factors of a gate
+  kDoubleRelu,  // is for both factors of a gate
 };
 
 struct Op {
   OpKind kind;
-  int layer = kNone;  // block; kNone before the first and behind the last
+  int layer = kNone;  // is the block; kNone before the first and behind the last
   std::array<ValueId, 3> inputs = {kNone, kNone, kNone};
   ValueId output = kNone;
   WeightId weight = kNone;
@@ -79,14 +80,17 @@ struct Op {
   int n_heads = 0;     // kRope; kRmsNorm: each head apart, with the same factors; 0: the whole row
   float scale = 1.0f;  // kEmbed; kAttention: factor of q·k; kRoute: factor of the shares
   float eps = 0.0f;    // norms
-  float soft_cap = 0.0f;     // kSoftCap; kAttention: of scores; 0: none
-  int window = 0;            // kAttention: the last positions that a token sees, itself too; 0: all
-  int rope = 0;              // kRope: which of the blueprint's
-  bool keeps_float = false;  // kLinear: never with rounded activations (a router: near ties)
+  float soft_cap = 0.0f;  // is for kSoftCap; kAttention: caps scores; 0: none
+  int window = 0;         // kAttention: the last positions that a token sees, itself too; 0: all
+  int rope = 0;           // is one of the blueprint's ropes, for kRope
+  // For kLinear: activations are never rounded (a router has near ties).
+  bool keeps_float = false;
   bool takes_parts = false;  // kExpertLinear: the input is a part for each of the experts
-  bool normalizes_shares = false;  // kRoute: those of the experts that are used sum to 1
+  // Is for kRoute: the shares of the experts that are used sum to 1
+  bool normalizes_shares = false;
 
-  // Its cost depends on how many positions each token sees, not on the number of tokens alone.
+  // Says that the op's cost depends on how many positions each token sees, not on the number of
+  // tokens alone.
   bool is_dynamic() const { return kind == OpKind::kAttention; }
 };
 
@@ -98,13 +102,13 @@ struct Rope {
   double base = 10000.0;
   RopeScaling scaling = RopeScaling::kNone;
   double factor = 1.0;       // context is stretched by this
-  int original_context = 0;  // yarn
+  int original_context = 0;  // is for yarn
   double yarn_beta_fast = 32.0;
   double yarn_beta_slow = 1.0;
   double yarn_ext_factor = 1.0;
-  double attention_factor = 1.0;          // of what is turned: scores grow by its square
+  double attention_factor = 1.0;          // multiplies what is rotated: scores grow by its square
   std::vector<float> frequency_divisors;  // llama3, phi3: one per pair; empty: all 1
-  std::vector<float> long_divisors;       // phi3: in contexts above `original_context`; or empty
+  std::vector<float> long_divisors;  // is for contexts above `original_context` (phi3); empty: none
 
   bool operator==(const Rope&) const = default;
 };
@@ -129,14 +133,15 @@ struct Blueprint {
   int n_experts = 0;  // 0: none
   int n_experts_used = 0;
   int trained_context = 0;
-  std::vector<Rope> ropes = std::vector<Rope>(1);  // ops name theirs; most models have one
+  // Most models have one; each op says which it uses
+  std::vector<Rope> ropes = std::vector<Rope>(1);
 
   std::vector<Value> values;
   std::vector<Weight> weights;
   std::vector<Op> ops;
   ValueId logits = kNone;
-  std::vector<Predictor> predictors;  // of sparse models; by layer, or none at all
-  float predictor_threshold = 0.0f;   // above it a neuron counts as active
+  std::vector<Predictor> predictors;  // are those of sparse models, by layer; empty: there are none
+  float predictor_threshold = 0.0f;   // is the output above which a neuron counts as active
 
   int kv_width() const { return n_kv_heads * head_dim; }
 };

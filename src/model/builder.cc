@@ -11,7 +11,7 @@
 namespace troika::model {
 namespace {
 
-// What a norm adds before its root: a negative one would make every number a NaN.
+// Reads what a norm adds before its root: a negative number would make every result a NaN.
 float read_epsilon(const Metadata& metadata, const char* key) {
   const double eps = metadata.number(key);
   if (eps < 0.0 || eps > 1.0) {
@@ -248,7 +248,7 @@ ValueId Builder::select(ValueId input) {
 void Builder::head(ValueId input) {
   const bool tied = !metadata_.has_tensor("output.weight");
   blueprint_.logits = linear(input, "logits", tied ? "token_embd" : "output", blueprint_.n_vocab);
-  // The bias of the head is its own, also where the matrix is the embedding's.
+  // The bias of the head is its own, even where the matrix is the embedding's.
   if (tied && metadata_.has_tensor("output.bias")) {
     blueprint_.ops.back().bias = vector("output.bias", blueprint_.n_vocab);
   }

@@ -7,7 +7,7 @@ bool is_plain_product(const Op& op) {
   return op.kind == OpKind::kLinear && op.bias == kNone && !op.keeps_float;
 }
 
-// The product that writes a value last before an op.
+// Returns the last product before an op that writes a value.
 const Op* producer(const Blueprint& blueprint, size_t before, ValueId value) {
   for (size_t i = before; i-- > 0;) {
     if (blueprint.ops[i].output == value) return &blueprint.ops[i];

@@ -1,4 +1,4 @@
-// The feed-forward blocks of a model that could be computed by neuron (P1): of a gate, an up
+// Finds the feed-forward blocks of a model that could be computed by neuron (P1): a gate, an up
 // product, their activation and a down product, without biases.
 #pragma once
 
@@ -13,14 +13,16 @@ struct GatedFfn {
   int layer = kNone;
   WeightId gate = kNone, up = kNone, down = kNone;
   Activation activation = Activation::kSilu;
-  bool has_gate_by_neuron = false;  // where neurons are read: with them
-  size_t first_op = 0;  // of the blueprint: the up product; the activation and down follow it
+  bool has_gate_by_neuron = false;  // says that a neuron's row of the gate is read with the neuron
+  // The number of the up product in the blueprint's ops; the activation and the down product
+  // follow.
+  size_t first_op = 0;
 };
 
-// Returns them in the order of the model.
+// Returns the blocks in the order of the model.
 std::vector<GatedFfn> gated_ffns(const Blueprint& blueprint);
 
-// Whether neurons are dead by the activation itself.
+// Says whether neurons are dead by the activation itself.
 constexpr bool has_dead_neurons(Activation activation) {
   return activation == Activation::kRelu || activation == Activation::kDoubleRelu;
 }

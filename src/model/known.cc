@@ -7,7 +7,7 @@
 namespace troika::model {
 namespace {
 
-// What the models of a family have in common; the caller gives the shape.
+// These functions fill in what the models of a family have in common; the caller gives the shape.
 constexpr KnownModel llama2(KnownModel m) {
   m.architecture = "llama";
   m.tokenizer = "llama";
@@ -123,8 +123,8 @@ constexpr KnownModel bamboo(KnownModel m) {
 }
 
 // Published configurations: layers, width, heads, key-value heads, length of a head, width of the
-// FFN, vocabulary, context. tiny-ARCH have rows that are multiples of 256, so that every block
-// format applies, and few layers and tokens, so that a slow reference can run them.
+// FFN, vocabulary, context. tiny-ARCH have rows that are multiples of 256, so that they can have
+// every block format, and few layers and tokens, so that a slow reference can run them.
 constexpr KnownModel kModels[] = {
     qwen2({"qwen1.5-1.8b", 24, 2048, 16, 16, 128, 5504, 151936, 32768}, false),
     qwen2({"qwen2-0.5b", 24, 896, 14, 2, 64, 4864, 151936, 131072}, true),

@@ -1,4 +1,4 @@
-// The shapes of published models by name, as plain data, and what a file of each must hold.
+// Knows the shapes of published models by name, and what a file of each must hold.
 #pragma once
 
 #include <cstdint>
@@ -22,22 +22,22 @@ struct KnownModel {
   uint32_t n_vocab;
   uint32_t n_context;
 
-  std::string_view architecture{};  // as in general.architecture; also the prefix of the keys
+  std::string_view architecture{};  // is general.architecture, and the prefix of the keys
   std::string_view tokenizer{};     // "llama" (SentencePiece) or "gpt2" (byte-level BPE)
-  std::string_view pre{};           // of a BPE tokenizer: which pre-tokenizer
-  std::string_view activation{};    // "silu", "gelu", "relu", "drelu" (of both factors)
+  std::string_view pre{};           // names a BPE tokenizer's pre-tokenizer
+  std::string_view activation{};    // is "silu", "gelu", "relu" or "drelu" (on both factors)
   double norm_eps = 1e-5;
   double rope_base = 1e4;
   uint32_t rope_dims = 0;    // 0: the whole head
-  double rope_factor = 0.0;  // of Llama 3's long-context scaling; 0: none
+  double rope_factor = 0.0;  // is that of Llama 3's long-context scaling; 0: none
   bool tied_embeddings = false;
   uint32_t n_experts = 0;
   uint32_t n_experts_used = 0;
   uint32_t expert_width = 0;   // 0: ffn_width
-  uint32_t shared_width = 0;   // of the expert that all tokens share; 0: none
+  uint32_t shared_width = 0;   // is the width of the expert that all tokens share; 0: none
   uint32_t window = 0;         // positions that blocks with a sliding window see; 0: no such blocks
-  uint32_t window_period = 0;  // as in the file; 0: the architecture's own
-  double attention_cap = 0.0;  // soft; 0: none
+  uint32_t window_period = 0;  // is the number in the file; 0: the architecture's own
+  double attention_cap = 0.0;  // caps scores softly; 0: it does not
   double logit_cap = 0.0;
 
   uint32_t query_width() const { return n_heads * head_dim; }
@@ -45,34 +45,34 @@ struct KnownModel {
 };
 
 std::span<const KnownModel> known_models();
-// Null where there is no model of this name.
+// Returns null where there is no model of this name.
 const KnownModel* find_known(std::string_view name);
-// The same, but throws a UsageError that lists the names.
+// Throws a UsageError that lists the names where there is no model of this name.
 const KnownModel& get_known(std::string_view name);
 
 enum class TensorRole {
-  kEmbedding,    // a row per token
-  kMatrix,       // a row per output
+  kEmbedding,    // has a row per token
+  kMatrix,       // has a row per output
   kInnerMatrix,  // a matrix whose output is added to the residual stream
-  kNorm,         // factors around 1
+  kNorm,         // has factors around 1
   kBias,
   kRopeFactors,  // see rope_factors()
 };
 
 struct KnownTensor {
   std::string name;
-  std::vector<uint64_t> shape;  // as in the file: shape[0] is the length of a row
+  std::vector<uint64_t> shape;  // is the shape in the file: shape[0] is the length of a row
   TensorRole role;
 };
 
-// All tensors of the model in the order of a file. Architectures differ in which there are: biases,
-// norms of queries and keys, one matrix for query, key and value together, experts.
+// Returns all tensors of the model in the order of a file. Architectures differ in which there are:
+// biases, norms of queries and keys, one matrix for query, key and value together, experts.
 std::vector<KnownTensor> known_tensors(const KnownModel& model);
 
 uint64_t n_parameters(const KnownModel& model);
 
-// By how much Llama 3's scaling slows the rotation of each pair of a head down; empty where the
-// model has no such scaling.
+// Returns by how much Llama 3's scaling slows the rotation of each pair of a head down; empty where
+// the model has no such scaling.
 std::vector<float> rope_factors(const KnownModel& model);
 
 // Adds the keys general.* and ARCH.* (not those of the tokenizer).

@@ -1,4 +1,4 @@
-// Which tensors and which metadata a file of each architecture holds.
+// Lists the tensors and metadata that a file of each architecture holds.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace troika::model {
 namespace {
 
-// Constants of Llama 3's scaling, the same in all published models that use it.
+// The constants of Llama 3's scaling, equal in all published models that use it.
 constexpr double kLowFrequencyFactor = 1.0;
 constexpr double kHighFrequencyFactor = 4.0;
 constexpr double kOriginalContext = 8192.0;
@@ -18,10 +18,10 @@ constexpr double kOriginalContext = 8192.0;
 // What sets an architecture apart in its list of tensors.
 struct Traits {
   bool qkv_fused = false;   // one matrix attn_qkv
-  bool qkv_biases = false;  // on it, or on the three matrices
-  bool qk_norms = false;    // a norm per head of queries and keys
-  bool post_norms = false;  // of what attention and FFN add
-  bool all_biases = false;  // on norms, output projections, FFN and output
+  bool qkv_biases = false;  // are on attn_qkv, or on the three matrices
+  bool qk_norms = false;    // are norms per head of queries and keys
+  bool post_norms = false;  // are norms of what attention and FFN add
+  bool all_biases = false;  // are on norms, output projections, FFN and output
   bool ffn_gate = true;
   bool ffn_fused = false;  // gate and up in one matrix ffn_up
   bool ffn_norm = true;    // false: attention and FFN read the same normalised input
@@ -165,7 +165,7 @@ std::vector<float> rope_factors(const KnownModel& model) {
     const double turns_per_token =
         std::pow(model.rope_base, -static_cast<double>(i) / model.head_dim) /
         (2 * std::numbers::pi);
-    // How often the pair turns within the context of the first training.
+    // The number of turns that the pair makes within the context of the first training.
     const double turns = kOriginalContext * turns_per_token;
     double factor = 1.0;
     if (turns < kLowFrequencyFactor) {

@@ -6,7 +6,8 @@ namespace troika::model {
 
 std::vector<LinearInput> linear_inputs(const Blueprint& blueprint) {
   std::vector<LinearInput> inputs;
-  std::map<ValueId, size_t> open;  // values that stand as a product has read them
+  // Holds values that have not changed since a product has read them
+  std::map<ValueId, size_t> open;
   for (const Op& op : blueprint.ops) {
     const bool is_prompt = !blueprint.values[static_cast<size_t>(op.output)].per_output;
     if (op.kind == OpKind::kLinear && is_prompt && !op.keeps_float) {

@@ -1,4 +1,4 @@
-// The activations that products of prompts read: each once, with all products that read it.
+// Lists the activations that products of prompts read: each once, with all products that read it.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@
 namespace troika::model {
 
 struct LinearInput {
-  std::string name;               // of the weight of the first product, as in the file
-  std::vector<WeightId> weights;  // of the products, which a lane may compute one after the other
+  std::string name;  // names the first product's weight, as the file does
+  // Are the products' weights; a lane may compute them one after the other
+  std::vector<WeightId> weights;
   int layer = kNone;
   int width = 0;
 };

@@ -9,7 +9,7 @@
 namespace troika::model {
 namespace {
 
-// Far above every model there is, and far below where products of two of them overflow.
+// These limits are far above every model, and far below where products of two of them overflow.
 constexpr int kMostLayers = 4096;
 constexpr int kMostWidth = 1 << 20;
 constexpr int kMostVocabulary = 1 << 24;
@@ -49,8 +49,7 @@ void read_rope_scaling(const Metadata& metadata, Rope* rope) {
   rope->attention_factor = metadata.number("rope.scaling.attn_factor", 1.0);
   rope->original_context = metadata.integer("rope.scaling.original_context_length", 1, kMostContext,
                                             metadata.integer("context_length", 1, kMostContext));
-  // A factor without a type means linear, as old files have it. The divisors of "longrope" are
-  // tensors.
+  // A factor without a type means linear, as in old files. The divisors of "longrope" are tensors.
   if (kind == "linear" || kind == "longrope" ||
       (kind == "none" && !metadata.has("rope.scaling.type"))) {
     rope->scaling = rope->factor == 1.0 ? RopeScaling::kNone : RopeScaling::kLinear;
@@ -59,7 +58,7 @@ void read_rope_scaling(const Metadata& metadata, Rope* rope) {
     rope->yarn_beta_fast = metadata.number("rope.scaling.yarn_beta_fast", 32.0);
     rope->yarn_beta_slow = metadata.number("rope.scaling.yarn_beta_slow", 1.0);
     rope->yarn_ext_factor = metadata.number("rope.scaling.yarn_ext_factor", 1.0);
-    // Their logarithms are divided by and subtracted.
+    // Yarn divides by the logarithm of the base, and takes the logarithms of the betas.
     check_range(metadata, "rope.freq_base", rope->base, 1.5, 1e30);
     check_range(metadata, "rope.scaling.yarn_beta_fast", rope->yarn_beta_fast, 1e-6, 1e6);
     check_range(metadata, "rope.scaling.yarn_beta_slow", rope->yarn_beta_slow, 1e-6, 1e6);

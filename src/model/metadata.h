@@ -1,4 +1,4 @@
-// The hyper-parameters of a model file: `general.*` and `ARCH.*`, checked for sense.
+// Reads the hyper-parameters of a model file, `general.*` and `ARCH.*`, and checks them for sense.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace troika::model {
 
-// Reads keys below the architecture's prefix; errors name the whole key and the file.
+// Reads keys below the architecture's prefix. Errors name the whole key and the file.
 class Metadata {
  public:
   explicit Metadata(const gguf::File& file);
@@ -18,7 +18,7 @@ class Metadata {
   const gguf::File& file() const { return file_; }
   const std::string& architecture() const { return architecture_; }
 
-  // An integer in [lowest, highest]; throws where it is missing and has no fallback.
+  // Returns an integer in [lowest, highest]; throws where it is missing and has no fallback.
   int integer(std::string_view key, int lowest, int highest,
               std::optional<int> fallback = {}) const;
   double number(std::string_view key, std::optional<double> fallback = {}) const;
@@ -26,7 +26,7 @@ class Metadata {
   bool has(std::string_view key) const;
   bool has_tensor(const std::string& name) const;
 
-  // "llama.context_length" for "context_length".
+  // Returns "llama.context_length" for "context_length".
   std::string full_key(std::string_view key) const;
 
  private:
@@ -34,10 +34,10 @@ class Metadata {
   std::string architecture_;
 };
 
-// The base of a rotation.
+// Reads the base of a rotation.
 double read_rope_base(const Metadata& metadata, const char* key, double fallback);
 
-// What every architecture has: sizes, heads, vocabulary, rope. Leaves ops and weights empty.
+// Reads what every architecture has: sizes, heads, vocabulary, rope. Leaves ops and weights empty.
 Blueprint read_sizes(const Metadata& metadata);
 
 }  // namespace troika::model

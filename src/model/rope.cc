@@ -9,13 +9,14 @@
 namespace troika::model {
 namespace {
 
-// The pair index at which a wave turns `n_turns` times within the original context (yarn).
+// Returns the index of the pair that turns `n_turns` times within the original context (yarn).
 double pair_of_turns(const Rope& rope, double n_turns) {
   return rope.n_dims * std::log(rope.original_context / (n_turns * 2.0 * std::numbers::pi)) /
          (2.0 * std::log(rope.base));
 }
 
-// 1 for fast pairs, which keep their frequency, 0 for slow ones, which are stretched (yarn).
+// Returns 1 for fast pairs, which keep their frequency, and 0 for slow ones, which are stretched
+// (yarn).
 double share_kept(const Rope& rope, int pair) {
   const double first = std::max(0.0, std::floor(pair_of_turns(rope, rope.yarn_beta_fast)));
   const double last =

@@ -1,5 +1,5 @@
-// The angles by which a position turns each pair of a head, with every known way of stretching
-// the context.
+// Computes the angles by which a position rotates each pair of a head, with every known way of
+// stretching the context.
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ class RopeAngles {
   RopeAngles(std::span<const Rope> ropes, int context);
 
   int n_pairs() const { return static_cast<int>(pairs_.size()); }
-  // Writes n_pairs cosines and sines for one position; the magnitudes are contained.
+  // Writes n_pairs cosines and sines for one position, multiplied by the pairs' magnitudes.
   void fill(int position, float* cos, float* sin) const;
 
  private:
@@ -27,7 +27,7 @@ class RopeAngles {
   std::vector<Pair> pairs_;
 };
 
-// Where the pairs of a rotation stand among those of all.
+// Returns where the pairs of a rotation begin among those of all rotations.
 int first_pair_of(std::span<const Rope> ropes, int index);
 
 }  // namespace troika::model

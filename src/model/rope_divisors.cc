@@ -21,7 +21,7 @@ std::vector<float> read_divisors(const Metadata& metadata, const char* name, int
                     metadata.file().path(), name, n_pairs));
   }
   std::vector<float> divisors(n_pairs);
-  // Copied as bytes: a file may place its tensors at any address.
+  // Bytes are copied because a file may place its tensors at any address.
   const std::span<const std::byte> bytes = metadata.file().data(*tensor);
   std::memcpy(divisors.data(), bytes.data(), n_pairs * sizeof(float));
   for (const float divisor : divisors) {

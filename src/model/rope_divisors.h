@@ -1,4 +1,4 @@
-// The divisors of a rotation's frequencies that files hold as tensors.
+// Reads the divisors of a rotation's frequencies that files hold as tensors.
 #pragma once
 
 #include "model/blueprint.h"
@@ -6,8 +6,9 @@
 
 namespace troika::model {
 
-// `rope_freqs.weight` (Llama 3), or `rope_factors_short.weight` and `rope_factors_long.weight` (Phi
-// 3). Leaves the rotation as it is where the file has none. Throws Error for senseless ones.
+// Reads `rope_freqs.weight` (Llama 3), or `rope_factors_short.weight` and
+// `rope_factors_long.weight` (Phi 3). Leaves the rotation as it is where the file has none. Throws
+// Error for senseless divisors.
 void read_frequency_divisors(const Metadata& metadata, Rope* rope);
 
 }  // namespace troika::model

@@ -1,4 +1,4 @@
-// Sliding windows: how many positions each block sees.
+// Reads sliding windows: how many positions each block sees.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,9 @@ namespace troika::model {
 // Returns `attention.sliding_window`; 0: none.
 int read_window(const Metadata& metadata, int fallback);
 
-// Which blocks have the window: as `attention.sliding_window_pattern` lists them, or the last block
-// of every `period` has none (0: all have it). `period` is that of the file where it names one.
+// Says for each block whether it has the window. It goes by `attention.sliding_window_pattern`
+// where that is a list. Otherwise the last block of every `period` has no window (0: all have it);
+// the file's period counts where it names one.
 std::vector<bool> read_windowed_blocks(const Metadata& metadata, int n_layers, int period);
 
 }  // namespace troika::model

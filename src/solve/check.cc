@@ -13,13 +13,13 @@ namespace {
 using plan::OpShape;
 using plan::OpTime;
 
-// Whole shapes are held out: rows and k decide, tokens and context do not.
+// Says whether a shape is held out. Rows and k decide; tokens and context do not.
 bool is_held_out(const OpShape& shape, uint64_t seed) {
   const auto key = static_cast<uint64_t>(shape.n_rows) << 32 | static_cast<uint64_t>(shape.k);
   return random_bits(seed, key * 31 + static_cast<uint64_t>(shape.type)) % 3 == 0;
 }
 
-// Shapes of one op on one lane, of one element type.
+// The shapes of one op on one lane, of one element type.
 struct Group {
   std::vector<OpTime> known;
   std::vector<OpTime> held_out;

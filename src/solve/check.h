@@ -1,4 +1,4 @@
-// How good predictions are: some shapes are held out and predicted from the rest.
+// Checks how good predictions are: some shapes are held out and predicted from the rest.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@
 
 namespace troika::solve {
 
-// How far predictions lie from measurements that they did not know.
+// How far predictions of one op on one lane lie from measurements that they did not know.
 struct CheckRow {
   int lane = 0;
   model::OpKind op = model::OpKind::kLinear;
   int n_known = 0;
   int n_held_out = 0;
-  // Shares of the measured time.
+  // The errors are shares of the measured time.
   double tree_median = 0.0;
   double tree_worst = 0.0;
   double rate_median = 0.0;
   double rate_worst = 0.0;
-  plan::OpShape worst;         // of the method used for this op
-  double median_spread = 0.0;  // of the measurements themselves
+  plan::OpShape worst;         // is the worst shape of the method used for this op
+  double median_spread = 0.0;  // is that of the measurements themselves
 };
 
 // Holds out a seeded third of the shapes (with all their token counts, so that a prediction never

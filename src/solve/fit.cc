@@ -10,8 +10,8 @@ namespace troika::solve {
 namespace {
 
 constexpr int kMostSteps = 300;
-constexpr double kDifference = 1e-5;  // of a logarithm
-constexpr double kMostStep = 1.0;     // of a logarithm
+constexpr double kDifference = 1e-5;  // is a difference of logarithms
+constexpr double kMostStep = 1.0;     // limits a step of a logarithm
 constexpr double kMostDamping = 1e10;
 
 using Vector = std::vector<double>;
@@ -29,7 +29,7 @@ Vector exponentials(const Vector& logs) {
   return v;
 }
 
-// Gaussian elimination with pivots. REQUIRES: a matrix that is not singular.
+// Solves by Gaussian elimination with pivots. REQUIRES: the matrix is not singular.
 Vector solve_linear(Matrix a, Vector b) {
   const size_t n = b.size();
   for (size_t i = 0; i < n; ++i) {
@@ -52,7 +52,7 @@ Vector solve_linear(Matrix a, Vector b) {
   return b;
 }
 
-// The step that makes the squares least, held back by `damping`.
+// Returns the step that makes the sum of squares least, held back by `damping`.
 Vector damped_step(const Matrix& slopes, const Vector& now, double damping) {
   constexpr double kNeverSingular = 1e-12;
   const size_t n = slopes.size();

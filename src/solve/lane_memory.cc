@@ -10,7 +10,7 @@
 namespace troika::solve {
 namespace {
 
-// The shapes of all executables of a subgraph.
+// Returns the shapes of all executables of a subgraph.
 std::vector<plan::Shape> shapes_of(const plan::Plan& plan, const lanes::Subgraph& subgraph) {
   if (!subgraph.is_head()) return plan.body_shapes();
   std::vector<plan::Shape> shapes;
@@ -18,7 +18,7 @@ std::vector<plan::Shape> shapes_of(const plan::Plan& plan, const lanes::Subgraph
   return shapes;
 }
 
-// The lane that the first matching rule names; -1: none matches.
+// Returns the lane that the first matching rule names; -1: none matches.
 int ruled_lane(const std::vector<plan::Placement>& rules, const lanes::Subgraph& subgraph,
                plan::Shape shape) {
   for (const plan::Placement& rule : rules) {
@@ -85,11 +85,11 @@ std::vector<std::string> broken_rules(const model::Blueprint& blueprint, const p
   struct Kept {
     std::string kind;
     int lane = 0;
-    int n_asked = 0, n_kept = 0;  // subgraphs
+    int n_asked = 0, n_kept = 0;  // count subgraphs
   };
   std::vector<Kept> all;
   for (const lanes::Subgraph& subgraph : schedule::cut_into_subgraphs(blueprint, plan.splits)) {
-    // Where shapes differ, the least of them counts.
+    // A lane counts as keeping a subgraph only if it runs it in all shapes that it is asked for.
     std::vector<char> is_asked(plan.lanes.size(), 0), is_kept(plan.lanes.size(), 1);
     for (const plan::Shape shape : shapes_of(plan, subgraph)) {
       const int lane = ruled_lane(rules, subgraph, shape);

@@ -1,4 +1,4 @@
-// What lanes hold of a model's weights, and how much each of them may (N9).
+// Knows what lanes hold of a model's weights, and how much each of them may hold (N9).
 #pragma once
 
 #include <cstdint>
@@ -10,36 +10,36 @@
 
 namespace troika::solve {
 
-// Bytes of the weights that a subgraph multiplies with.
+// Returns the bytes of the weights that a subgraph multiplies with.
 size_t weight_bytes(const lanes::Subgraph& subgraph, const weights::Store& weights);
 
-// Which weights stand in the memory of which lane. A weight counts once for each lane, in however
-// many shapes the lane runs it.
+// Tracks which weights are in the memory of which lane. A weight counts once for each lane, in
+// however many shapes the lane runs it.
 class LaneMemory {
  public:
   LaneMemory(const std::vector<plan::HostLane>& lanes, std::vector<size_t> bytes_of_subgraphs);
 
   bool has_room(int lane, size_t subgraph) const;
-  // REQUIRES: there is room.
+  // REQUIRES: the lane has room for it.
   void hold(int lane, size_t subgraph);
 
  private:
   struct Lane {
     uint64_t limit = plan::HostLane::kNoLimit;
     uint64_t bytes = 0;
-    std::vector<char> holds;  // of each subgraph, whether its weights are here
+    std::vector<char> holds;  // says of each subgraph whether its weights are here
   };
   std::vector<size_t> bytes_of_subgraphs_;
   std::vector<Lane> lanes_;
 };
 
-// Bytes that each lane holds if a model runs as its plan says, in all shapes of the plan. A part of
-// a subgraph counts as the whole of it.
+// Returns the bytes that each lane holds if a model runs as its plan says, in all shapes of the
+// plan. A part of a subgraph counts as the whole of it.
 std::vector<size_t> held_by_lanes(const model::Blueprint& blueprint, const weights::Store& weights,
                                   const plan::Plan& plan);
 
-// A sentence for each kind of subgraph of which a plan runs fewer blocks on a lane than the rules
-// of whoever asked for it say. REQUIRES: the rules name lanes of the plan.
+// Returns a sentence for each kind of subgraph of which the plan runs fewer blocks on a lane than
+// `rules`, which a user asked for, say. REQUIRES: the rules name lanes of the plan.
 std::vector<std::string> broken_rules(const model::Blueprint& blueprint, const plan::Plan& plan,
                                       const std::vector<plan::Placement>& rules);
 

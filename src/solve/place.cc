@@ -8,22 +8,22 @@
 namespace troika::solve {
 namespace {
 
-// Subgraphs of one kind: they get one lane, as far as its memory goes.
+// The subgraphs of one kind. They get one lane, as far as its memory goes.
 struct Kind {
   std::string name;
-  std::vector<size_t> subgraphs;  // in the order of a pass
-  size_t weight_bytes = 0;        // of all of them
+  std::vector<size_t> subgraphs;  // are in the order of a pass
+  size_t weight_bytes = 0;        // is the sum of all of them
 
   bool is_head() const { return name == "head"; }
 };
 
-using Assignment = std::vector<int>;  // a lane for each kind
+using Assignment = std::vector<int>;  // has a lane for each kind
 
 // An assignment within the memory of the lanes.
 struct Settled {
-  std::vector<int> lanes;  // of each subgraph
+  std::vector<int> lanes;  // has the lane of each subgraph
   LaneMemory memory;
-  double us = 0.0;  // of a pass
+  double us = 0.0;  // is the time of a pass
 };
 
 std::vector<size_t> bytes_of(const std::vector<lanes::Subgraph>& subgraphs,
@@ -58,7 +58,8 @@ class Placer {
 
   PlacementChoice run() {
     PlacementChoice choice;
-    // Large shapes first: their rules are asked first, and they have the first choice of memory.
+    // Large shapes come first: their rules are asked first, and they have the first choice of
+    // memory.
     std::vector<plan::Shape> shapes = request_.shapes;
     std::stable_sort(shapes.begin(), shapes.end(), [](const plan::Shape& a, const plan::Shape& b) {
       return a.n_rows > b.n_rows;
@@ -80,14 +81,14 @@ class Placer {
       add_rules(shape, settled.lanes, &choice.placements);
     }
     std::reverse(choice.shapes.begin(), choice.shapes.end());
-    // For tasks that are of no kind: single ops, outliers.
+    // These rules are for tasks that are of no kind: single ops, outliers.
     for (const plan::Placement& rule : request_.forced) choice.placements.push_back(rule);
     return choice;
   }
 
  private:
-  // By arithmetic per block: what gains most from a fast lane is placed first. The head is used
-  // once a pass: last.
+  // Orders kinds by arithmetic per block, so that what gains most from a fast lane is placed first.
+  // The head comes last, because it is used once a pass.
   void order_kinds() {
     by_weight_.resize(kinds_.size());
     for (size_t k = 0; k < kinds_.size(); ++k) by_weight_[k] = k;
@@ -100,7 +101,8 @@ class Placer {
                      [&](size_t a, size_t b) { return key(a) > key(b); });
   }
 
-  // The head runs for one row, whatever the number of tokens.
+  // Returns the shape that a kind runs in. The head runs for one row, whatever the number of
+  // tokens.
   static plan::Shape shape_for(const Kind& kind, plan::Shape shape) {
     return kind.is_head() ? plan::Shape() : shape;
   }
@@ -130,7 +132,7 @@ class Placer {
     return us;
   }
 
-  // The lane that rules of the user fix for a subgraph; -1: none does.
+  // Returns the lane that rules of the user fix for a subgraph; -1: none does.
   int forced_lane(const Kind& kind, plan::Shape shape, int block) const {
     for (const plan::Placement& rule : request_.forced) {
       if (!rule.subgraph.empty() && rule.subgraph != kind.name) continue;
@@ -139,7 +141,7 @@ class Placer {
     return -1;
   }
 
-  // The lane that takes least time for a subgraph, of those with room; -1: none has.
+  // Returns the lane with room that takes least time for a subgraph; -1: none has room.
   int fastest_with_room(const LaneMemory& memory, size_t subgraph) const {
     int best = -1;
     for (int lane = 0; lane < n_lanes_; ++lane) {
@@ -149,8 +151,8 @@ class Placer {
     return best;
   }
 
-  // Blocks of a kind stay on the wanted lane as far as its memory goes; those behind run on the
-  // next best one. Nothing where the lanes have no memory for all of them.
+  // Keeps blocks of a kind on the wanted lane as far as its memory goes; the following ones run on
+  // the next best lane. Returns nothing where the lanes have no memory for all of them.
   std::optional<Settled> settle(const Assignment& wanted, plan::Shape shape,
                                 bool is_forced = true) const {
     Settled settled{std::vector<int>(subgraphs_.size(), 0), memory_};
@@ -168,8 +170,8 @@ class Placer {
     return settled;
   }
 
-  // All assignments: seven kinds at most, and few lanes. Rules that hold for all blocks of a kind
-  // leave no choice.
+  // Tries all assignments: there are seven kinds at most, and few lanes. Rules that hold for all
+  // blocks of a kind leave no choice.
   Assignment search(plan::Shape shape) const {
     std::vector<std::vector<int>> allowed;
     for (const Kind& kind : kinds_) {
@@ -200,21 +202,22 @@ class Placer {
         "lane more memory.");
   }
 
-  // Rules of the user for several outputs, where the lane has room for the head too.
+  // Adds rules of the user for several outputs, where the lane has room for the head too.
   void add_head_rules(const Kind& head, std::vector<plan::Placement>* rules) {
     for (const plan::Placement& rule : request_.forced) {
       const bool is_of_head = rule.subgraph.empty() || rule.subgraph == head.name;
       const size_t subgraph = head.subgraphs.front();
       if (!is_of_head || rule.phase == plan::Phase::kPrompt) continue;
-      if (rule.least_tokens < 2) return;  // it holds for one output too, and for all behind it
+      // Holds for one output too, so no rule behind it is reached
+      if (rule.least_tokens < 2) return;
       if (!memory_.has_room(rule.lane, subgraph)) continue;
       memory_.hold(rule.lane, subgraph);
       rules->push_back({head.name, rule.least_tokens, rule.lane});
     }
   }
 
-  // Rules for executables of at least so many tokens, one for each row of blocks on one lane. A
-  // rule holds for the first blocks, and the first rule that matches counts.
+  // Adds rules for executables of at least so many tokens, one for each stretch of blocks on one
+  // lane. A rule holds for the first blocks, and the first rule that matches counts.
   void add_rules(plan::Shape shape, const std::vector<int>& lanes,
                  std::vector<plan::Placement>* rules) {
     const bool by_phase = request_.has_rules_of_phases;
@@ -224,7 +227,8 @@ class Placer {
         });
     for (const size_t k : by_weight_) {
       const Kind& kind = kinds_[k];
-      // The shapes of the head count outputs, so one rule holds for all but those of the user.
+      // The shapes of the head count outputs, so one rule serves all shapes, after those of the
+      // user.
       if (kind.is_head() && !(is_smallest && shape.phase == plan::Phase::kStep)) continue;
       if (kind.is_head()) add_head_rules(kind, rules);
       plan::Placement rule{kind.name, is_smallest ? 0 : shape.n_rows};
@@ -244,11 +248,11 @@ class Placer {
   int n_lanes_;
   const TaskTimes& times_;
   const PlaceRequest& request_;
-  std::vector<lanes::Subgraph> subgraphs_;  // in the order of a pass
+  std::vector<lanes::Subgraph> subgraphs_;  // are in the order of a pass
   std::vector<Kind> kinds_;
-  std::vector<size_t> by_weight_;        // kinds, the one to place first first
-  std::vector<std::vector<double>> us_;  // of the shape at hand, [lane][subgraph]
-  LaneMemory memory_;                    // what the shapes before hold
+  std::vector<size_t> by_weight_;  // are numbers of kinds, in the order in which they are placed
+  std::vector<std::vector<double>> us_;  // are the times of the current shape, [lane][subgraph]
+  LaneMemory memory_;                    // has what earlier shapes hold
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
-// Which lane runs which kind of subgraph, for each shape: the assignment whose pass
-// takes least time, tasks and handovers together (H2, H11, N10), within the memory of each lane
-// (N9).
+// Decides which lane runs which kind of subgraph, for each shape: the assignment whose pass takes
+// least time, tasks and handovers together (H2, H11, N10), within the memory of each lane (N9).
 #pragma once
 
 #include <map>
@@ -16,23 +15,25 @@ namespace troika::solve {
 // What was found for one shape.
 struct ShapeChoice {
   plan::Shape shape;
-  std::map<std::string, int> lanes;    // of each kind of subgraph, where its memory is enough
-  double us = 0.0;                     // of the pass as it will run
-  std::vector<double> single_lane_us;  // the same with as much as fits on one lane, for each lane
+  // Has the lane of each kind of subgraph, as far as the lane's memory goes
+  std::map<std::string, int> lanes;
+  double us = 0.0;  // is the time of the pass as it will run
+  // For each lane, the time of the pass with as much as fits on that lane.
+  std::vector<double> single_lane_us;
 };
 
 struct PlacementChoice {
   std::vector<plan::Placement> placements;
-  std::vector<ShapeChoice> shapes;  // of the request, by their rows
+  std::vector<ShapeChoice> shapes;  // are those of the request, in the order of their rows
 };
 
 struct PlaceRequest {
   std::vector<plan::Shape> shapes;
-  // Rules hold for one phase each. Otherwise they go by the number of tokens alone, as where both
-  // phases compute alike.
+  // Says that each rule holds for one phase. Otherwise rules go by the number of tokens alone, as
+  // where both phases compute alike.
   bool has_rules_of_phases = false;
-  int decode_context = 512;  // positions that a single token sees
-  // Rules that a user gave. They stand before what takes least time, and behind the limits.
+  int decode_context = 512;  // counts positions that a single token sees
+  // The rules that a user gave. They count before what takes least time, and after the limits.
   std::vector<plan::Placement> forced = {};
   plan::Splits splits = {};
 };

@@ -13,8 +13,8 @@ namespace {
 using plan::OpShape;
 using plan::OpTime;
 
-// By how much a number exceeds a multiple of `step`, as a share of what a unit that works in whole
-// steps would compute: 0 for multiples, near 1 for the first one behind a small multiple.
+// Returns which share of its work a unit wastes that computes n in whole steps: 0 for multiples of
+// `step`, near 1 for the first number behind a small multiple.
 double waste(int n, int step) {
   const int whole = (n + step - 1) / step * step;
   return static_cast<double>(whole - n) / whole;
@@ -47,7 +47,8 @@ double error_of(const Rate& rate, const std::vector<OpTime>& times) {
   return error;
 }
 
-// An upper bound that holds for every time: the best rate seen, as if the other term were free.
+// Returns an upper bound that holds for every time: the best rate seen, as if the other term were
+// free.
 Rate first_guess(const std::vector<OpTime>& times, double fixed_us) {
   Rate rate = {fixed_us, 1e-9, 1e-9};
   for (const OpTime& time : times) {
@@ -58,13 +59,13 @@ Rate first_guess(const std::vector<OpTime>& times, double fixed_us) {
   return rate;
 }
 
-// Multiplies the parameters by shrinking steps, alone and together, for as long as that helps. A
-// sum of absolute values has edges on which no parameter alone can move.
+// Multiplies the parameters by shrinking steps, alone and together, for as long as that helps.
+// Together, because a sum of absolute values has edges on which no single parameter can move.
 Rate descend(Rate rate, const std::vector<OpTime>& times) {
   double error = error_of(rate, times);
   double least_us = times.front().us;
   for (const OpTime& time : times) least_us = std::min(least_us, time.us);
-  constexpr int kDirections = 27;  // down, unchanged or up for each of three parameters
+  constexpr int kDirections = 27;  // each of three parameters goes down, stays or goes up
   for (double step = 2.0; step > 1.001; step = 1.0 + (step - 1.0) * 0.6) {
     const double factors[] = {1.0 / step, 1.0, step};
     for (bool moved = true; moved;) {
@@ -106,7 +107,8 @@ Rate fit_rate(const std::vector<OpTime>& times, double start_us) {
   TROIKA_ASSERT(!times.empty());
   double least_us = times.front().us;
   for (const OpTime& time : times) least_us = std::min(least_us, time.us);
-  // Several beginnings: a sum of absolute values has more than one valley.
+  // The search begins at several places, because a sum of absolute values has more than one
+  // minimum.
   Rate best;
   double best_error = -1.0;
   for (const double share : {0.02, 0.3, 0.95}) {
@@ -171,7 +173,7 @@ double Predictor::estimate_us(int lane, const OpShape& shape) const {
   if (const auto rate = rates_.find(key); rate != rates_.end()) {
     return rate->second.predict_us(shape);
   }
-  // Another element type tells the order of magnitude at least.
+  // The tree of another element type tells at least the order of magnitude.
   for (const auto& [other, tree] : trees_) {
     if (other.lane == lane && other.op == shape.op) return tree.predict_us(shape);
   }
@@ -192,7 +194,7 @@ double Predictor::predict_us(int lane, const OpShape& shape) const {
 
 double Predictor::added_us(int lane, const OpShape& shape) const {
   const double us = predict_us(lane, shape);
-  // A start that was measured in a worse moment must not make work free.
+  // A start that was measured in a slower moment must not make work free.
   return std::max(us - start_us(lane), 0.1 * us);
 }
 

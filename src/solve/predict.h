@@ -1,6 +1,6 @@
-// How long an op will take on a lane, from a profile: for shapes that were measured and for others.
-// A decision tree where the time has steps (matrix units, and products on any lane), a rate for the
-// rest (HeteroLLM 4.3).
+// Predicts from a profile how long an op will take on a lane, for shapes that were measured and for
+// others: by a decision tree where the time has steps (matrix units, and products on any lane), by
+// a rate for the rest (HeteroLLM 4.3).
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace troika::solve {
 
-// us = fixed + max(bytes / bandwidth, operations / rate)
+// A law of time: us = fixed + max(bytes / bandwidth, operations / rate).
 struct Rate {
   double fixed_us = 0.0;
   double bytes_per_us = 0.0;
@@ -22,12 +22,12 @@ struct Rate {
   double predict_us(const plan::OpShape& shape) const;
 };
 
-// The rate whose error is least, as the sum of |log(predicted / measured)|. The search for the
-// fixed part begins at `start_us`. REQUIRES: at least one time.
+// Returns the rate whose error is least, as the sum of |log(predicted / measured)|. The search for
+// the fixed part begins at `start_us`. REQUIRES: at least one time.
 Rate fit_rate(const std::vector<plan::OpTime>& times, double start_us);
 
-// A rate, corrected by a tree that knows of stages, order and shape: the tree's target is
-// log(time / rate), so that beyond the largest shape measured the rate goes on.
+// Corrects a rate by a tree that knows of stages, order and shape. The tree's target is log(time /
+// rate), so that beyond the largest measured shape the rate goes on.
 class TreeModel {
  public:
   TreeModel(const std::vector<plan::OpTime>& times, double start_us);
@@ -44,12 +44,12 @@ class Predictor {
   // Throws Error where the profile has no times.
   explicit Predictor(const plan::Profile& profile);
 
-  // From submission to completion. A shape that was measured gives the measured time. Throws Error
-  // where nothing like it was measured on this lane.
+  // Returns the time from submission to completion. A shape that was measured has the measured
+  // time. Throws Error where nothing like it was measured on this lane.
   double predict_us(int lane, const plan::OpShape& shape) const;
-  // The same without looking the shape up.
+  // Returns a prediction even for a shape that was measured.
   double estimate_us(int lane, const plan::OpShape& shape) const;
-  // What the op adds to a subgraph that starts once: without the start of a task of its own.
+  // Returns what the op adds to a subgraph that starts once: its time without a start of its own.
   double added_us(int lane, const plan::OpShape& shape) const;
   double start_us(int lane) const;
 
@@ -69,7 +69,7 @@ class Predictor {
   std::vector<double> start_us_;
 };
 
-// Products have steps everywhere; the other ops only on matrix units.
+// Says whether times have steps: those of products have, those of other ops only on matrix units.
 bool uses_tree(const plan::Profile& profile, int lane, model::OpKind op);
 
 }  // namespace troika::solve

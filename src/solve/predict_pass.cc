@@ -9,9 +9,9 @@
 namespace troika::solve {
 namespace {
 
-// Subgraphs in order, whole or as the plan divides them, and a handover wherever the home lane
-// changes. Rows that are absent cost nothing: lanes that compute every row of a shape are timed by
-// their shape, which `times` knows.
+// Returns the time of the subgraphs in order, whole or as the plan divides them, with a handover
+// wherever the home lane changes. Rows that are absent cost nothing here. Lanes that compute every
+// row of a shape are timed by their shape, which `times` knows.
 double chunk_us(const TaskTimes& times, const plan::Plan& plan, const model::Blueprint& blueprint,
                 plan::Shape rows, int context, bool with_head) {
   const plan::Shape shape = plan.body_shape(rows.phase, rows.n_rows);

@@ -1,4 +1,4 @@
-// How long a whole pass over a model will take: on one lane, or as a plan places it.
+// Predicts how long a whole pass over a model will take: on one lane, or as a plan places it.
 #pragma once
 
 #include "model/blueprint.h"
@@ -12,18 +12,18 @@ struct PassShape {
   tensor::Type kv_type = tensor::Type::kF16;
   int n_tokens = 1;
   int n_outputs = 1;
-  int context = 1;  // positions that the last token sees
+  int context = 1;  // counts positions that the last token sees
   plan::Phase phase = plan::Phase::kStep;
 };
 
-// Each subgraph starts once; its ops add what they take beyond a start of their own.
+// Starts each subgraph once; the ops add what they take beyond a start of their own.
 double predict_pass_us(const Predictor& predictor, int lane, const model::Blueprint& blueprint,
                        const weights::Store& weights, const PassShape& pass);
 
-// A prompt in the plan's chunks, and the logits of its last token.
+// Returns the time of a prompt in the plan's chunks, with the logits of its last token.
 double predict_prompt_us(const TaskTimes& times, const plan::Plan& plan,
                          const model::Blueprint& blueprint, int n_tokens);
-// A step of decoding whose token sees `context` positions.
+// Returns the time of a step of decoding whose token sees `context` positions.
 double predict_step_us(const TaskTimes& times, const plan::Plan& plan,
                        const model::Blueprint& blueprint, int context);
 

@@ -11,24 +11,24 @@ namespace {
 struct Split {
   int feature = -1;
   double threshold = 0.0;
-  double gain = 0.0;  // by which the sum of squared errors falls
+  double gain = 0.0;  // is the decrease of the sum of squared errors
 };
 
-// Examples [begin, end) of `order`.
+// The examples [begin, end) of `order`.
 struct Slice {
   std::vector<int>::iterator begin;
   std::vector<int>::iterator end;
   int size() const { return static_cast<int>(end - begin); }
 };
 
-// The best threshold of one feature. Sorts the slice by it.
+// Finds the best threshold of one feature. Sorts the slice by it.
 void try_feature(const std::vector<RegressionTree::Features>& features,
                  const std::vector<double>& targets, int feature, int least_leaf, Slice slice,
                  Split* best) {
   const auto value_of = [&](int example) {
     return features[static_cast<size_t>(example)][static_cast<size_t>(feature)];
   };
-  // By the number where values are equal, so that the order and thus the sums never change.
+  // Equal values go by the example's number, so that the order and thus the sums never change.
   std::sort(slice.begin, slice.end, [&](int a, int b) {
     return value_of(a) != value_of(b) ? value_of(a) < value_of(b) : a < b;
   });
@@ -42,7 +42,7 @@ void try_feature(const std::vector<RegressionTree::Features>& features,
     const double above = value_of(slice.begin[i]);
     if (below == above || i < least_leaf || n - i < least_leaf) continue;
     const double right = total - left;
-    // Sums of squared errors differ by these terms only.
+    // Sums of squared errors differ only by these terms.
     const double gain = left * left / i + right * right / (n - i) - total * total / n;
     if (gain > best->gain) *best = {feature, below + (above - below) / 2, gain};
   }

@@ -1,5 +1,5 @@
-// A decision tree for regression (CART): splits the space of the features by thresholds so that the
-// squared error within the leaves is least, and answers with the mean of a leaf.
+// A decision tree for regression (CART). It splits the space of the features by thresholds so that
+// the squared error within the leaves is least, and answers with the mean of a leaf.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace troika::solve {
 
 struct TreeLimits {
   int most_depth = 10;
-  int least_leaf = 2;        // examples in a leaf
+  int least_leaf = 2;        // counts examples in a leaf
   double least_gain = 1e-6;  // a split must lower the sum of squared errors by this much
 };
 
@@ -29,12 +29,12 @@ class RegressionTree {
   struct Node {
     int feature = -1;  // -1: a leaf
     double threshold = 0.0;
-    int32_t less = -1;  // child for features below the threshold
+    int32_t less = -1;  // is the child for features below the threshold
     int32_t more = -1;
     double value = 0.0;
     int depth = 0;
   };
-  std::vector<Node> nodes_;  // the root first
+  std::vector<Node> nodes_;  // begin with the root
 };
 
 }  // namespace troika::solve

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kBytesPerUsOfGbPerS = 1e3;
 
-// What a run of one subgraph binds. Of positions only their numbers count.
+// What a run of one subgraph binds. Of positions only their number counts.
 class BoundRun {
  public:
   BoundRun(bool is_dynamic, plan::Shape shape, int context)
@@ -41,7 +41,7 @@ class BoundRun {
   lanes::Run run_;
 };
 
-// When the pieces end, in the order of their list.
+// Computes when the pieces end, in the order of their list.
 class PieceClock {
  public:
   PieceClock(const TaskTimes& times, std::span<const schedule::Piece> pieces, int home)
@@ -80,7 +80,7 @@ class PieceClock {
     return us;
   }
 
-  // The lanes of all pieces that wait for the same, its own too.
+  // Returns the lanes of all pieces that wait for the same ones, the piece's own lane included.
   std::vector<int> lanes_beside(const schedule::Piece& piece) const {
     std::set<int> lanes;
     for (const schedule::Piece& other : pieces_) {
@@ -121,7 +121,7 @@ double RunTimes::task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape 
   const auto executable = worker.build(subgraph, shape, weights_, buffers_);
   const BoundRun bound(subgraph.is_dynamic(), shape, context);
   double us = 0.0;
-  // The second time the lane comes from itself: no handover, no restart.
+  // The second task follows one on the same lane, so it has no handover and no restart.
   for (int i = 0; i < 2; ++i) {
     lanes::Ended ended;
     const double start_us = machine_.clock().now_us();

@@ -1,5 +1,5 @@
-// How long subgraphs and pieces of them take on lanes, from whatever source: the machine itself, or
-// a profile of it.
+// Says how long subgraphs and pieces of them take on lanes: by the machine itself, or by a profile
+// of it.
 #pragma once
 
 #include <map>
@@ -17,19 +17,20 @@ namespace troika::solve {
 class TaskTimes {
  public:
   virtual ~TaskTimes() = default;
-  // The last token sees `context` positions. The subgraph may be a slice.
+  // Returns the time of a subgraph, which may be a slice. The last token sees `context` positions.
   virtual double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
                          int context) const = 0;
   virtual double handover_us(int from, int to) const = 0;
-  // The least that such a task takes while these lanes, in ascending order, all read.
+  // Returns the least time of such a task while these lanes, in ascending order, all read.
   virtual double shared_us(int /*lane*/, std::span<const int> /*lanes*/,
                            const lanes::Subgraph& /*subgraph*/, plan::Shape /*shape*/,
                            int /*context*/) const {
     return 0.0;
   }
-  // A subgraph as pieces, from when the `home` lane has what they read to when it has what they
-  // make. Here each lane takes its pieces in their order, as soon as what they wait for has ended
-  // and was handed over; those that wait for the same on several lanes share the bus.
+  // Returns the time of a subgraph as pieces, from when the `home` lane has what they read to when
+  // it has what they make. In this class each lane takes its pieces in their order, as soon as what
+  // they wait for has ended and was handed over. Pieces on several lanes that wait for the same
+  // ones share the bus.
   virtual double pieces_us(std::span<const schedule::Piece> pieces, int home, plan::Shape shape,
                            int context) const;
 };
@@ -38,12 +39,12 @@ class TaskTimes {
 // compute nothing.
 class RunTimes : public TaskTimes {
  public:
-  // Everything must outlive this.
+  // All arguments must outlive this.
   RunTimes(lanes::Machine& machine, const weights::Store& weights, const lanes::Buffers& buffers);
   double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
                  int context) const override;
   double handover_us(int from, int to) const override;
-  // As the scheduler runs them, one such subgraph behind another.
+  // Runs the pieces as the scheduler does, one such subgraph behind another.
   double pieces_us(std::span<const schedule::Piece> pieces, int home, plan::Shape shape,
                    int context) const override;
 
@@ -54,8 +55,8 @@ class RunTimes : public TaskTimes {
   mutable std::map<std::pair<int, int>, double> handovers_us_;
 };
 
-// Lanes rest behind each task, so that they are busy for no more than a share of the time (H14):
-// what others find for such a lane takes so much longer.
+// Lets lanes rest after each task, so that they are busy for no more than a share of the time
+// (H14). The times that another source has for such a lane become longer by that.
 class CappedTimes : public TaskTimes {
  public:
   // `times` and `lanes` must outlive this.
@@ -80,7 +81,7 @@ class CappedTimes : public TaskTimes {
   std::span<const plan::HostLane> lanes_;
 };
 
-// From measurements of single ops. What a lane refuses takes for ever.
+// Takes times from measurements of single ops. What a lane refuses takes for ever.
 class ProfileTimes : public TaskTimes {
  public:
   ProfileTimes(const plan::Profile& profile, const weights::Store& weights, tensor::Type kv_type);

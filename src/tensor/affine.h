@@ -1,9 +1,9 @@
-// What the levels of a group of weights mean: weight = scale * level - min. Every block format says
-// so of itself with
+// Says what the levels of a group of weights mean: weight = scale * level - min. Every block format
+// describes itself by
 //   kType, kLength, kGroup           its type, the weights of a block and of a group
 //   unpack(block, int8_t* levels)    kLength levels in the order of the row
 //   find_groups(block, Affine* g)    kLength / kGroup scales and minima, exact in float
-//   encode(const float* x, block)    the nearest it finds
+//   encode(const float* x, block)    the nearest block that it finds
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Every block format, by its type.
+// Finds every block format by its type.
 #pragma once
 
 #include "tensor/iq4_nl.h"
@@ -28,7 +28,7 @@ requires(First::kType == kType) struct FindBlock<kType, First, Rest...> {
 
 }  // namespace internal
 
-// A type that is_float has none.
+// The block format of a type. A type that is_float has none.
 template <Type kType>
 using BlockOf =
     typename internal::FindBlock<kType, BlockQ4_0, BlockQ4_1, BlockQ5_0, BlockQ5_1, BlockQ8_0,

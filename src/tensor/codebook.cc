@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kBlock = 32;
 
-// Where one level ends and the next begins.
+// The borders at which one level ends and the next begins.
 constexpr std::array<float, 15> kUnevenBorders = [] {
   std::array<float, 15> borders{};
   for (size_t i = 0; i < borders.size(); ++i) {
@@ -27,7 +27,7 @@ constexpr std::array<float, 7> kTinyBorders = [] {
   return borders;
 }();
 
-// How many borders lie below each value.
+// Counts the borders that lie below each value.
 template <size_t kBorders>
 void count_below(const float* x, const std::array<float, kBorders>& borders, uint8_t* codes) {
   int32_t counts[kBlock] = {};

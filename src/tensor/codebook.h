@@ -1,4 +1,4 @@
-// Formats whose 4-bit codes stand for 16 levels that do not lie evenly.
+// Helps formats whose 4-bit codes stand for 16 levels that do not lie evenly.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace troika::tensor {
 
-// Rising, denser around zero.
+// The levels of IQ4 formats: rising, and denser around zero.
 inline constexpr int8_t kUnevenLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                              1,    13,   25,  38,  53,  69,  89,  113};
 // Twice the values of a float of 4 bits: sign, two bits of exponent, one of mantissa.
@@ -20,10 +20,11 @@ inline void unpack_codes(const uint8_t* bytes, const int8_t* codebook, int8_t* l
   for (int j = 0; j < 32; ++j) levels[j] = codebook[codes[j]];
 }
 
-// The codes of the levels nearest to 32 values times inverse_scale, and sum (x - scale level)^2.
+// Finds the codes of the levels nearest to 32 values times inverse_scale. uneven_error is sum (x -
+// scale level)^2 with these levels.
 void nearest_uneven(const float* x, float inverse_scale, uint8_t* codes);
 float uneven_error(const float* x, float scale);
-// The scale, maybe negative, for which that error is least.
+// Returns the scale, maybe negative, for which uneven_error is least.
 float uneven_scale(const float* x);
 
 void nearest_tiny_floats(const float* x, float inverse_scale, uint8_t* codes);

@@ -1,4 +1,4 @@
-// Rows of any element type to and from float.
+// Converts rows of any element type to and from float.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,12 @@
 
 namespace troika::tensor {
 
-// n floats -> row_bytes(type, n) bytes; n is a multiple of the block length. Not-a-number becomes 0
-// in the block formats, and infinity the largest value they hold. y may stand at any address.
+// Converts n floats to row_bytes(type, n) bytes; n is a multiple of the block length. Not-a-number
+// becomes 0 in the block formats, and infinity the largest value they hold. y may stand at any
+// address.
 void quantize_row(Type type, const float* x, void* y, size_t n);
 
-// The reverse. Every decoder gives the exact value that the format defines.
+// Converts back. Every decoder gives the exact value that the format defines.
 void dequantize_row(Type type, const void* x, float* y, size_t n);
 
 }  // namespace troika::tensor

@@ -21,7 +21,7 @@ inline float f16_to_f32(uint16_t half) {
   return std::bit_cast<float>(sign | (exponent + 127 - 15) << 23 | mantissa << 13);
 }
 
-// Rounds to nearest, ties to even; what is too large becomes infinity; not-a-number stays so.
+// Rounds to nearest, ties to even. Too large values become infinity; not-a-number stays so.
 inline uint16_t f32_to_f16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);

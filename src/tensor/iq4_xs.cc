@@ -11,7 +11,8 @@ namespace {
 constexpr int kLow = -32;
 constexpr int kHigh = 31;
 
-// The multiple of d that describes a group best: the nearest to its own scale, or a neighbour.
+// Returns the multiple of d that describes a group best: the nearest to its own scale, or a
+// neighbour.
 int best_multiple(const float* x, float group_scale, float d) {
   const int nearest = nearest_level(group_scale, inverse_or_zero(d), kLow, kHigh);
   int best = nearest;

@@ -1,5 +1,5 @@
-// Rows of any block format as levels with scales: what devices that decode them for themselves
-// take.
+// Unpacks rows of any block format to levels with scales, for devices that decode them for
+// themselves.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace troika::tensor {
 
-// Weights that share a scale; 0 for types without blocks.
+// Returns how many weights share a scale; 0 for types without blocks.
 size_t group_length(Type type);
 
-// n weights, a multiple of the block length, as n levels and n / group_length of their groups.
-// REQUIRES: a type with blocks.
+// Unpacks n weights, a multiple of the block length, to n levels and the n / group_length scales
+// and minima of their groups. REQUIRES: a type with blocks.
 void unpack_levels(Type type, const void* row, size_t n, int8_t* levels, Affine* groups);
 
 }  // namespace troika::tensor

@@ -16,12 +16,13 @@ struct BlockMXFP4 {
   static constexpr Type kType = Type::kMXFP4;
   static constexpr size_t kLength = 32, kGroup = 32;
 
-  uint8_t exponent;   // of the power of two, 127 added
-  uint8_t codes[16];  // of kTinyFloats, which are twice the values
+  uint8_t exponent;   // is the exponent of the power of two, plus 127
+  uint8_t codes[16];  // are codes of kTinyFloats, which are twice the values
 };
 static_assert(sizeof(BlockMXFP4) == 17);
 
-// Half of the power of two, because levels are twice the values. The two least are subnormal.
+// Returns half of the power of two, because levels are twice the values. For the two least
+// exponents it is subnormal.
 inline float half_of_power(uint8_t exponent) {
   const uint32_t bits = exponent < 2 ? 0x00200000u << exponent : (exponent - 1u) << 23;
   return std::bit_cast<float>(bits);
@@ -35,7 +36,8 @@ inline void find_groups(const BlockMXFP4& block, Affine* g) {
   *g = {half_of_power(block.exponent), 0};
 }
 
-// The power for which the largest magnitude is at most 6, or half of it where clipping costs less.
+// Takes the power for which the largest magnitude is at most 6, or half of it where clipping costs
+// less.
 inline void encode(const float* input, BlockMXFP4& block) {
   float x[32];
   copy_encodable(input, x, 32);

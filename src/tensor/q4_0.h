@@ -14,7 +14,7 @@ struct BlockQ4_0 {
   static constexpr size_t kLength = 32, kGroup = 32;
 
   uint8_t d[2];
-  uint8_t levels[16];  // level + 8
+  uint8_t levels[16];  // holds level + 8
 };
 static_assert(sizeof(BlockQ4_0) == 18);
 

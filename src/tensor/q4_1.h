@@ -27,7 +27,7 @@ struct BlockQ5_1 {
   uint8_t d[2];
   uint8_t least[2];
   uint8_t fifth_bits[4];
-  uint8_t levels[16];  // the four low bits
+  uint8_t levels[16];  // holds the four low bits
 };
 static_assert(sizeof(BlockQ5_1) == 24);
 
@@ -47,7 +47,7 @@ inline void find_groups(const BlockQ5_1& block, Affine* g) {
   *g = {load_f16(block.d), -load_f16(block.least)};
 }
 
-// Fills d and least, and gives the levels 0 .. high.
+// Fills d and least of the block, and writes levels from 0 to high.
 template <typename Block>
 void encode_with_least(const float* input, int high, Block& block, uint8_t* values) {
   float x[32];

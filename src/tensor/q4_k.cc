@@ -16,7 +16,7 @@ void pack_multiples(const Multiples* multiples, uint8_t* packed) {
   }
 }
 
-// Gives the levels 0 .. high; the block gets their four low bits.
+// Writes levels from 0 to high; the block gets their four low bits.
 template <typename Block>
 void encode_affine(const float* x, int high, Block& block, uint8_t* levels) {
   Multiples multiples[8];

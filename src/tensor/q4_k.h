@@ -19,7 +19,7 @@ struct BlockQ4_K {
   // Groups 0..3: scale in the low 6 bits of bytes 0..3, min in those of bytes 4..7. Groups 4..7:
   // low 4 bits in bytes 8..11 (scale low half, min high half), top 2 bits above those of 0..3.
   uint8_t multiples[12];
-  uint8_t levels[128];  // 32 bytes for two groups: the even one in the low halves
+  uint8_t levels[128];  // has 32 bytes for two groups: the even group is in the low halves
 };
 static_assert(sizeof(BlockQ4_K) == 144);
 
@@ -29,9 +29,9 @@ struct BlockQ5_K {
 
   uint8_t d[2];
   uint8_t dmin[2];
-  uint8_t multiples[12];   // as in Q4_K
+  uint8_t multiples[12];   // are packed as in Q4_K
   uint8_t fifth_bits[32];  // bit g of byte i belongs to weight i of group g
-  uint8_t levels[128];     // the four low bits, as in Q4_K
+  uint8_t levels[128];     // holds the four low bits, as in Q4_K
 };
 static_assert(sizeof(BlockQ5_K) == 176);
 

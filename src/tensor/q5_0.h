@@ -15,7 +15,7 @@ struct BlockQ5_0 {
 
   uint8_t d[2];
   uint8_t fifth_bits[4];
-  uint8_t levels[16];  // the four low bits of level + 16
+  uint8_t levels[16];  // holds the four low bits of level + 16
 };
 static_assert(sizeof(BlockQ5_0) == 22);
 

@@ -17,7 +17,7 @@ struct BlockQ8_0 {
   static constexpr size_t kLength = 32, kGroup = 32;
 
   uint8_t d[2];
-  int8_t levels[32];  // encoded as -127..127; -128 may stand in a file
+  int8_t levels[32];  // are encoded as -127..127; -128 may stand in a file
 };
 static_assert(sizeof(BlockQ8_0) == 34);
 
@@ -25,7 +25,7 @@ inline void unpack(const BlockQ8_0& block, int8_t* q) { std::memcpy(q, block.lev
 
 inline void find_groups(const BlockQ8_0& block, Affine* g) { *g = {load_f16(block.d), 0}; }
 
-// The largest magnitude takes level 127. A search would gain little at 8 bits, and this encoder
+// Gives the largest magnitude level 127. A search would gain little at 8 bits, and this encoder
 // also writes the KV cache, where it must be fast.
 inline void encode(const float* input, BlockQ8_0& block) {
   float x[32];

@@ -7,8 +7,9 @@
 namespace troika::tensor {
 namespace {
 
-// As nearest_level, as a float. Rounds to the nearest, ties to even: above 2^23 a float has no
-// fraction left. (std::nearbyint is a slow call on the oldest machines this is compiled for.)
+// Returns what nearest_level does, as a float. Above 2^23 a float has no fraction left, so adding
+// such a number rounds to the nearest, ties to even. (std::nearbyint is a slow call on the oldest
+// machines that this is compiled for.)
 inline float rounded_level(float x, float inverse_scale, float low, float high) {
   constexpr float kNoFraction = 0x1.8p23f;
   const float inside = std::clamp(x * inverse_scale, low, high);
@@ -35,7 +36,7 @@ inline void in_lanes(size_t n, Add add) {
   for (size_t i = n_full; i < n; ++i) add(i, i - n_full);
 }
 
-// Sums from which the least-squares scale of given levels follows.
+// The sums from which the least-squares scale of given levels follows.
 struct SymmetricFit {
   float xq = 0;
   float qq = 0;
@@ -54,11 +55,11 @@ struct SymmetricFit {
     qq = total(sum_qq);
   }
   float scale() const { return qq > 0 ? xq / qq : 0; }
-  // How much of sum x^2 the levels explain: the error is the rest.
+  // Returns how much of sum x^2 the levels explain: the error is the rest.
   float gain() const { return qq > 0 ? xq * xq / qq : 0; }
 };
 
-// The best s and m for the levels that `from` gives.
+// Returns the best s and m for the levels that `from` gives.
 ScaleAndMin refit(const float* x, size_t n, int high, MinSign sign, ScaleAndMin from) {
   const float inverse = inverse_or_zero(from.scale);
   const auto highest = static_cast<float>(high);
@@ -84,12 +85,13 @@ ScaleAndMin refit(const float* x, size_t n, int high, MinSign sign, ScaleAndMin 
 }  // namespace
 
 void copy_encodable(const float* x, float* y, size_t n) {
-  constexpr float kLimit = 1e9f;  // beyond the range of every block format
+  constexpr float kLimit = 1e9f;  // is beyond the range of every block format
   for (size_t i = 0; i < n; ++i) y[i] = std::isnan(x[i]) ? 0 : std::clamp(x[i], -kLimit, kLimit);
 }
 
 int nearest_level(float x, float inverse_scale, int low, int high) {
-  // Clamped before the conversion: a float outside the range of int must not be converted.
+  // The value is clamped before the conversion: a float outside the range of int must not be
+  // converted.
   return static_cast<int>(
       rounded_level(x, inverse_scale, static_cast<float>(low), static_cast<float>(high)));
 }
@@ -107,7 +109,7 @@ float symmetric_scale(const float* x, size_t n, int low, int high) {
   if (inverse_or_zero(extreme) == 0) return 0;
   float best_scale = extreme / static_cast<float>(low);
   float best_gain = -1;
-  // The value of largest magnitude takes about the level `low`; a little less clips it, a little
+  // The value of largest magnitude takes about the level `low`. A little less clips it, a little
   // more leaves room. Each step moves it by a tenth of a level.
   constexpr int kSteps = 9;
   for (int step = -kSteps; step <= kSteps; ++step) {
@@ -142,7 +144,8 @@ ScaleAndMin scale_and_min(const float* x, size_t n, int high, MinSign sign) {
   if (range <= 0) return {0, -low};
   ScaleAndMin best{range / static_cast<float>(high), -low};
   float best_error = affine_error(x, n, high, best);
-  // Ranges from a little wider than the values to two levels narrower (clipping the extremes).
+  // The ranges tried go from a little wider than the values to two levels narrower, which clips the
+  // extremes.
   for (int step = -4; step <= 20; step += 3) {
     const float levels = static_cast<float>(high) + 0.1f * static_cast<float>(step);
     const ScaleAndMin fit = refit(x, n, high, sign, {range / levels, -low});

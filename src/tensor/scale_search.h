@@ -6,22 +6,22 @@
 
 namespace troika::tensor {
 
-// Not-a-number becomes 0, and what no block format can hold is clamped, so that the squares and
-// sums of an encoder never overflow.
+// Copies x. Not-a-number becomes 0, and what no block format can hold is clamped, so that the
+// squares and sums of an encoder never overflow.
 void copy_encodable(const float* x, float* y, size_t n);
 
-// The whole number nearest to x * inverse_scale in [low, high]; ties to even.
+// Returns the whole number nearest to x * inverse_scale in [low, high]; ties go to even.
 int nearest_level(float x, float inverse_scale, int low, int high);
 
-// 1 / scale, or 0 if that is not a finite number.
+// Returns 1 / scale, or 0 if that is not a finite number.
 float inverse_or_zero(float scale);
 
-// The scale s (maybe negative) for which sum (x - s q)^2 is least, with q = nearest_level(x, 1/s,
-// low, high), low < 0 < high and -low >= high. 0 if all x are 0.
+// Returns the scale s (maybe negative) for which sum (x - s q)^2 is least, with q =
+// nearest_level(x, 1/s, low, high), low < 0 < high and -low >= high. Returns 0 if all x are 0.
 float symmetric_scale(const float* x, size_t n, int low, int high);
 
-// The s >= 0 and m, which some formats hold only if it is not negative, for which
-// sum (x - (s q - m))^2 is least, with q in [0, high].
+// The s >= 0 and m, which some formats hold only if it is not negative, for which sum (x - (s q -
+// m))^2 is least, with q in [0, high].
 struct ScaleAndMin {
   float scale;
   float min;
@@ -29,7 +29,7 @@ struct ScaleAndMin {
 enum class MinSign { kNotNegative, kAny };
 ScaleAndMin scale_and_min(const float* x, size_t n, int high, MinSign sign);
 
-// sum (x - (s q - m))^2 for the best q in [0, high].
+// Returns sum (x - (s q - m))^2 for the best q in [0, high].
 float affine_error(const float* x, size_t n, int high, ScaleAndMin fit);
 
 }  // namespace troika::tensor

@@ -16,7 +16,7 @@ struct Field {
   uint8_t n_words;
 };
 
-// The fields of one block, in the order of the file.
+// The fields of one block of each type, in the order of the file.
 constexpr Field kQ4_0[] = {{2, 1}, {4, 4}};
 constexpr Field kQ4_1[] = {{4, 1}, {4, 4}};
 constexpr Field kQ5_0[] = {{2, 1}, {4, 5}};
@@ -71,7 +71,7 @@ void spread_word(const std::byte* from, size_t stride, std::byte* to) {
   for (size_t r = 0; r < kStripRows; ++r) std::memcpy(to + r * kBytes, from + r * stride, kBytes);
 }
 
-// Row `row` of one block of a strip.
+// Copies row `row` of one block of a strip.
 void copy_block(std::span<const Field> fields, const std::byte* strip, size_t row, std::byte* to) {
   size_t at = 0;
   for (const Field& field : fields) {

@@ -12,8 +12,8 @@ namespace {
 constexpr size_t kLeastGroup = 16;
 constexpr size_t kMostGroups = kSuperBlock / kLeastGroup;
 
-// The multiples of d and dmin that describe a group best: the nearest to its own fit, or
-// neighbours of these.
+// Returns the multiples of d and dmin that describe a group best: the nearest to its own fit, or
+// their neighbours.
 Multiples best_multiples(const float* x, const AffineShape& shape, ScaleAndMin fit, float d,
                          float dmin) {
   const int scale = nearest_level(fit.scale, inverse_or_zero(d), 0, shape.max_multiple);
@@ -33,7 +33,7 @@ Multiples best_multiples(const float* x, const AffineShape& shape, ScaleAndMin f
   return best;
 }
 
-// sum (x - scale q)^2 over a group of 16, with the best q.
+// Returns sum (x - scale q)^2 over a group of 16, with the best q.
 float symmetric_error(const float* x, const SymmetricShape& shape, float scale) {
   const float inverse = inverse_or_zero(scale);
   float error = 0;
@@ -45,7 +45,8 @@ float symmetric_error(const float* x, const SymmetricShape& shape, float scale) 
   return error;
 }
 
-// The multiple of d that describes a group best: the nearest to its own scale, or a neighbour.
+// Returns the multiple of d that describes a group best: the nearest to its own scale, or a
+// neighbour.
 int best_multiple(const float* x, const SymmetricShape& shape, float group_scale, float d) {
   const int nearest =
       nearest_level(group_scale, inverse_or_zero(d), shape.low_multiple, shape.high_multiple);

@@ -1,4 +1,4 @@
-// What the encoders of super-blocks (256 weights) share: whole-number multiples of one or two
+// Has what the encoders of super-blocks (256 weights) share: whole-number multiples of one or two
 // half-precision numbers for each group, and levels.
 #pragma once
 
@@ -15,18 +15,18 @@ struct Multiples {
   uint8_t min;
 };
 
-// weight = d * scale * level - dmin * min, with levels 0 .. high.
+// A format with weight = d * scale * level - dmin * min, and levels 0 .. high.
 struct AffineShape {
-  size_t group;  // weights of a group: 16 or 32
+  size_t group;  // counts weights of a group: 16 or 32
   int high;
   int max_multiple;
 };
-// Stores d and dmin, and gives the multiples of kSuperBlock / group groups and the levels.
+// Stores d and dmin, and writes the multiples of kSuperBlock / group groups and the levels.
 void fit_affine(const float* x, const AffineShape& shape, uint8_t* d, uint8_t* dmin,
                 Multiples* multiples, uint8_t* levels);
 
-// weight = d * multiple * level in groups of 16, with levels low .. high and multiples
-// low_multiple .. high_multiple; both reach one farther down than up.
+// A format with weight = d * multiple * level in groups of 16, levels low .. high and multiples
+// low_multiple .. high_multiple. Both ranges reach one farther down than up.
 struct SymmetricShape {
   int low, high;
   int low_multiple, high_multiple;

@@ -1,5 +1,5 @@
-// Two bits of each of 256 values as the K formats pack them: of each half (four quarters of 32
-// values), byte l holds value l of every quarter, that of the first quarter lowest.
+// Packs two bits of each of 256 values as the K formats do: in each half (four quarters of 32
+// values), byte l holds value l of every quarter, the first quarter in its lowest bits.
 #pragma once
 
 #include <cstdint>

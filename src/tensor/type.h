@@ -1,4 +1,4 @@
-// The element types of a model file, and the size of their blocks.
+// Names the element types of a model file, and the size of their blocks.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace troika::tensor {
 
-// Values are those of the GGUF format. A type that has no entry in `type_table` is known by name
-// only: files that use it get an error that names it.
+// The values are those of the GGUF format. A type that has no entry in `type_table` is known by
+// name only: files that use it get an error that names it.
 enum class Type : uint32_t {
   kF32 = 0,
   kF16 = 1,
@@ -37,7 +37,7 @@ struct TypeInfo {
   uint32_t block_bytes;   // bytes per block
 };
 
-// All types that this program reads and computes with.
+// Lists all types that this program reads and computes with.
 inline constexpr TypeInfo kTypeTable[] = {
     {Type::kF32, "F32", 1, 4},           {Type::kF16, "F16", 1, 2},
     {Type::kBF16, "BF16", 1, 2},         {Type::kQ4_0, "Q4_0", 32, 18},
@@ -50,22 +50,22 @@ inline constexpr TypeInfo kTypeTable[] = {
 };
 inline std::span<const TypeInfo> type_table() { return kTypeTable; }
 
-// Whether each element stands for itself, without a block around it.
+// Says whether each element stands for itself, without a block around it.
 constexpr bool is_float(Type type) {
   return type == Type::kF32 || type == Type::kF16 || type == Type::kBF16;
 }
 
-// Null where the type is not one that this program computes with.
+// Returns null where this program does not compute with the type.
 const TypeInfo* find_type(Type type);
-// The same for a type that is known to be supported.
+// Returns the entry of a type that is known to be supported.
 const TypeInfo& type_info(Type type);
 
-// By name, in any case ("q4_0"); empty if unknown.
+// Finds a type by its name, in any case ("q4_0"); empty if unknown.
 std::optional<Type> type_from_name(std::string_view name);
-// Also names types that are not supported; "an unknown type" for the rest.
+// Names types that are not supported too; "an unknown type" for the rest.
 const char* type_name(Type type);
 
-// Bytes of a row of `length` elements, which must be a multiple of the block length.
+// Returns the bytes of a row of `length` elements, which must be a multiple of the block length.
 size_t row_bytes(Type type, size_t length);
 
 }  // namespace troika::tensor

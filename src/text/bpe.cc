@@ -27,8 +27,8 @@ class BpeTokenizer final : public Tokenizer {
   void encode_text(std::string_view text, bool first, std::vector<Token>* out) const override;
   void encode_word(std::string_view word, Merger* merger, std::vector<Token>* out) const;
   void append_bytes(std::string_view bytes, std::vector<Token>* out) const;
-  // Whether the token's text is written in the letters of bytes. Tokens that somebody added by hand
-  // stand there as plain text, and text is searched for them before.
+  // Says whether the token's text is written in the letters of bytes. Tokens that somebody added by
+  // hand are plain text, and are searched for in the text beforehand.
   bool is_spelled(Token id) const {
     return !is_control(id) && vocabulary().types[id] != TokenType::kUserDefined &&
            !vocabulary().tokens[id].empty();
@@ -39,7 +39,8 @@ class BpeTokenizer final : public Tokenizer {
   Splitter splitter_;
   PairTable merges_;
   std::array<Token, 256> bytes_;
-  std::unordered_map<std::string, Token> words_;  // with ignore_merges: the bytes of every token
+  // Has the bytes of every token, with ignore_merges
+  std::unordered_map<std::string, Token> words_;
 };
 
 class BpeTokenizer::Names {
@@ -89,7 +90,8 @@ void BpeTokenizer::add_merges() {
   }
   merges_.reserve(merges.size());
   for (size_t i = 0; i < merges.size(); ++i) {
-    // A space cannot be the first character's end: the first half may begin with one.
+    // The search skips the first character, because the first half of a merge may begin with a
+    // space.
     const size_t space = merges[i].find(' ', 1);
     if (space == std::string::npos || space + 1 == merges[i].size()) {
       throw Error(
@@ -146,7 +148,7 @@ void BpeTokenizer::append_bytes(std::string_view bytes, std::vector<Token>* out)
     } else if (vocabulary().unk != kNoToken) {
       out->push_back(vocabulary().unk);
     } else {
-      // Vocabularies lack bytes that UTF-8 never has: the text was not UTF-8.
+      // Vocabularies lack bytes that UTF-8 never has, so the text was not UTF-8.
       for (const uint8_t replacement : {0xef, 0xbf, 0xbd}) {
         if (is_token(bytes_[replacement])) out->push_back(bytes_[replacement]);
       }

@@ -1,5 +1,5 @@
-// Byte-level BPE: text is split into words by a pre-tokenizer, and within a word the pair of
-// neighbours with the earliest merge is joined first.
+// Tokenizes by byte-level BPE: text is split into words by a pre-tokenizer, and within a word the
+// pair of neighbours with the earliest merge is joined first.
 #pragma once
 
 #include <memory>

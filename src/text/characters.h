@@ -1,4 +1,4 @@
-// A text as characters with their Unicode classes, which is what pre-tokenizers look at.
+// Sees a text as characters with their Unicode classes, which pre-tokenizers look at.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ enum CharClass : uint16_t {
 
 uint16_t classes_of(uint32_t code);
 
-// The characters of a text. A byte that is not UTF-8 is a character of its own with the code and
+// The characters of a text. A byte that is not UTF-8 is a character of its own, with the code and
 // the classes of U+FFFD.
 struct Characters {
   explicit Characters(std::string_view text);
@@ -33,7 +33,7 @@ struct Characters {
 
   std::vector<uint32_t> codes;
   std::vector<uint16_t> classes;
-  std::vector<uint32_t> begins;  // byte offsets; one more than characters
+  std::vector<uint32_t> begins;  // are byte offsets; there is one more than characters
 };
 
 // Some characters in a row; what is outside of them does not exist.
@@ -50,7 +50,7 @@ class View {
   bool is_not(size_t i, uint16_t classes) const {
     return i < end_ && !(text_.classes[i] & classes);
   }
-  // The end of the run of characters of (not of) these classes that begins at i.
+  // Returns the end of the run of characters of (not of) these classes that begins at i.
   size_t run(size_t i, uint16_t classes) const {
     while (is(i, classes)) ++i;
     return i;

@@ -8,7 +8,7 @@
 namespace troika::text {
 namespace {
 
-// No text of a person looks like these by accident: a token of this name is an end token, whatever
+// No text of a person looks like these by accident. A token of this name is an end token, whatever
 // type the file gives it.
 constexpr std::array<std::string_view, 16> kCertainEnds = {
     "<|eot_id|>",  "<|im_end|>",    "<|end|>",       "<|return|>",

@@ -1,5 +1,5 @@
-// The algorithm that both kinds of tokenizers share: join the best pair of neighbours until none
-// is left.
+// Has the algorithm that both kinds of tokenizers share: join the best pair of neighbours until no
+// pair can be joined.
 #pragma once
 
 #include <algorithm>
@@ -12,27 +12,28 @@
 namespace troika::text {
 
 // What a pair of neighbours would become. The lowest priority is joined first; among equals the
-// leftmost.
+// leftmost pair.
 struct Join {
   static constexpr uint32_t kNever = UINT32_MAX;
   uint32_t priority = kNever;
   Token token = kNoToken;
 };
 
-// A run of bytes of the text that is being tokenized. Dead once it was joined to its left
-// neighbour: size is 0 then.
+// A run of bytes of the text that is being tokenized. When it was joined to its left neighbour it
+// is dead, and its size is 0.
 struct Symbol {
   uint32_t begin;
   uint32_t size;
   int32_t previous;
   int32_t next;
   Token token;
-  Join join;  // with the next symbol
+  Join join;  // is that with the next symbol
 };
 
 class Merger {
  public:
-  // The symbols in order; after run, follow `next` from the first one until it is negative.
+  // Returns the symbols in order. After `run`, follow `next` from the first one until it is
+  // negative.
   const std::vector<Symbol>& symbols() const { return symbols_; }
 
   void clear() { symbols_.clear(); }
@@ -42,7 +43,8 @@ class Merger {
     symbols_.push_back({begin, size, index - 1, -1, token, {}});
   }
 
-  // `find(left, right)` is the Join of two symbols. n log n in the symbols.
+  // Joins symbols; `find(left, right)` is the Join of two of them. Takes n log n steps for n
+  // symbols.
   template <typename Find>
   void run(const Find& find) {
     first_.clear();
@@ -56,7 +58,7 @@ class Merger {
     for (uint64_t best; pop(&best);) {
       const auto index = static_cast<uint32_t>(best);
       Symbol& left = symbols_[index];
-      // Outdated if one of the two was joined to something since.
+      // It is outdated if one of the two was joined to something since.
       if (left.size == 0 || left.join.priority != best >> 32) continue;
       Symbol& right = symbols_[left.next];
       left.size += right.size;
@@ -70,13 +72,13 @@ class Merger {
   }
 
  private:
-  // Orders by priority, then from left to right.
+  // Returns a key that orders by priority, then from left to right.
   uint64_t key(size_t left) const {
     return static_cast<uint64_t>(symbols_[left].join.priority) << 32 | left;
   }
 
-  // The least of all keys. They stand in two places because sorting the first ones once is much
-  // cheaper than a heap of them.
+  // Takes the least of all keys. They stand in two places because sorting the first ones once is
+  // much cheaper than a heap of them.
   bool pop(uint64_t* best) {
     const bool has_first = next_first_ < first_.size();
     if (has_first && (later_.empty() || first_[next_first_] <= later_.front())) {
@@ -102,7 +104,7 @@ class Merger {
   std::vector<Symbol> symbols_;
   std::vector<uint64_t> first_;  // sorted
   size_t next_first_ = 0;
-  std::vector<uint64_t> later_;  // a heap, the least in front
+  std::vector<uint64_t> later_;  // is a heap, with the least in front
 };
 
 }  // namespace troika::text

@@ -1,4 +1,4 @@
-// A hash table from a pair of tokens to what they become.
+// A hash table from a pair of tokens to their Join.
 #pragma once
 
 #include <bit>
@@ -11,16 +11,16 @@ namespace troika::text {
 
 class PairTable {
  public:
-  // Must be called once, before any insertion; n is the most that will be inserted.
+  // Must be called once, before any insertion; n is the most pairs that will be inserted.
   void reserve(size_t n) { slots_.assign(std::bit_ceil(2 * n + 2), {}); }
 
-  // The first insertion of a pair stays.
+  // Inserts a pair, unless it is there already.
   void insert(Token left, Token right, Join join) {
     Slot& slot = slots_[index(key(left, right))];
     if (slot.key == kEmpty) slot = {key(left, right), join};
   }
 
-  // Join::kNever where the pair is not in the table.
+  // Returns Join::kNever where the pair is not in the table.
   Join find(Token left, Token right) const { return slots_[index(key(left, right))].join; }
 
  private:
@@ -34,7 +34,7 @@ class PairTable {
     return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
   }
 
-  // The slot of the key, or the empty one where it would stand.
+  // Returns the slot of the key, or the empty one where it would stand.
   size_t index(uint64_t key) const {
     const size_t mask = slots_.size() - 1;
     uint64_t hash = key * 0x9e3779b97f4a7c15u;

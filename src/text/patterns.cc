@@ -39,7 +39,7 @@ size_t contraction(const View& v, size_t at, bool any_case) {
 
 size_t spaces(const View& v, size_t at) {
   const size_t end = v.run(at, kWhite);
-  // The last one belongs to the word that follows.
+  // The last space belongs to the word that follows.
   return end - at > 1 && end < v.end() ? end - 1 : end;
 }
 
@@ -82,7 +82,7 @@ size_t gpt2(const View& v, size_t at) {
 
 namespace {
 
-// The family of patterns that began with GPT-4's.
+// A pattern of the family that began with GPT-4's.
 struct Cl100k {
   size_t max_numbers;
   uint16_t letters = kLetter;
@@ -121,7 +121,7 @@ namespace {
 constexpr uint16_t kUpperLike = kUpper | kCaseless | kMark;
 constexpr uint16_t kLowerLike = kLower | kCaseless | kMark;
 
-// U*S+ with the backtracking of a regular expression: U* gives back as little as it must.
+// Matches U*S+ with the backtracking of a regular expression: U* gives back as little as it must.
 size_t word_with_lower(const View& v, size_t at) {
   const size_t upper_end = v.run(at, kUpperLike);
   if (v.is(upper_end, kLowerLike)) return v.run(upper_end, kLowerLike);
@@ -131,7 +131,7 @@ size_t word_with_lower(const View& v, size_t at) {
   return at;
 }
 
-// U+S*, where U*S+ did not match: no S follows.
+// Matches U+S*, where U*S+ did not match: no S follows.
 size_t word_of_upper(const View& v, size_t at) { return v.run(at, kUpperLike); }
 
 size_t o200k_word(const View& v, size_t at) {

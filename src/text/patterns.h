@@ -1,5 +1,5 @@
-// The patterns of the models' own pre-tokenizers, matched by hand: a regular expression stands
-// above each function. \s is the property White_Space.
+// Matches by hand the patterns of the models' own pre-tokenizers: the regular expression that each
+// function matches stands above it. \s is the property White_Space.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace troika::text::patterns {
 
-// 's|'t|'re|'ve|'m|'ll|'d, in any case of ASCII or in lower case only: the length of the match or
-// 0.
+// 's|'t|'re|'ve|'m|'ll|'d, in any case of ASCII or in lower case only. Returns the length of the
+// match, or 0.
 size_t contraction(const View& v, size_t at, bool any_case);
 
 // \s+(?!\S)|\s+
@@ -37,9 +37,9 @@ size_t gpt2(const View& v, size_t at);
 // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
 // \s*[\r\n]+|\s+(?!\S)|\s+
 size_t llama3(const View& v, size_t at);
-// The same with \p{N}
+// As llama3 with \p{N}
 size_t qwen2(const View& v, size_t at);
-// The same with \p{N}+
+// As llama3 with \p{N}+
 size_t minicpm5(const View& v, size_t at);
 // As qwen2 with [\p{L}\p{M}]+ for letters and [^\s\p{L}\p{M}\p{N}]+ for the rest
 size_t qwen35(const View& v, size_t at);
@@ -51,7 +51,7 @@ size_t seed_coder(const View& v, size_t at);
 // [^\r\n\p{L}\p{N}]?U*S+C?|[^\r\n\p{L}\p{N}]?U+S*C?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|
 // \s*[\r\n]+|\s+(?!\S)|\s+
 size_t gpt4o(const View& v, size_t at);
-// The same without C and with \p{N}
+// As gpt4o without C and with \p{N}
 size_t tekken(const View& v, size_t at);
 
 // \s?[letters with case, and Cherokee, as of Unicode 11]+

@@ -5,7 +5,7 @@
 namespace troika::text {
 namespace {
 
-// The byte at `depth`, or -1 at the end: shorter strings stand first.
+// Returns the byte at `depth`, or -1 at the end, so that shorter strings stand first.
 int byte_at(const std::string& s, size_t depth) {
   return depth < s.size() ? static_cast<unsigned char>(s[depth]) : -1;
 }
@@ -34,7 +34,7 @@ SpecialMatcher::Match SpecialMatcher::match_at(std::string_view text, size_t fro
   Match best;
   auto begin = specials_.begin();
   auto end = specials_.end();
-  // Narrows the range of specials that share the text's first bytes, a byte at a time.
+  // This narrows the range of specials that share the text's first bytes, a byte at a time.
   for (size_t depth = 0; begin != end; ++depth) {
     if (begin->first.size() == depth) best = {from, from + depth, begin->second};
     if (from + depth == text.size()) break;

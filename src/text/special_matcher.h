@@ -13,7 +13,7 @@ namespace troika::text {
 
 class SpecialMatcher {
  public:
-  // Empty strings are ignored.
+  // Ignores empty strings.
   explicit SpecialMatcher(std::vector<std::pair<std::string, Token>> specials);
 
   struct Match {
@@ -21,12 +21,12 @@ class SpecialMatcher {
     size_t end = std::string_view::npos;
     Token token = kNoToken;
   };
-  // The leftmost match at or after `from`, and the longest one there. Without one, token is
-  // kNoToken and begin the end of the text.
+  // Returns the leftmost match at or after `from`, and the longest one there. Without a match,
+  // `token` is kNoToken and `begin` the end of the text.
   Match find(std::string_view text, size_t from) const;
 
  private:
-  // The longest that begins exactly at `from`.
+  // Returns the longest match that begins exactly at `from`.
   Match match_at(std::string_view text, size_t from) const;
 
   std::vector<std::pair<std::string, Token>> specials_;  // sorted by text

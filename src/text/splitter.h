@@ -1,5 +1,5 @@
-// Pre-tokenizers: how each family of models cuts text into words before byte-level BPE. A model
-// works only with the one that it was trained with.
+// Holds the pre-tokenizers: how each family of models cuts text into words before byte-level BPE. A
+// model works only with the one that it was trained with.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace troika::text {
 
-// The end of the match that begins at `at`, or `at` if there is none.
+// Returns the end of the match that begins at `at`, or `at` if there is none.
 using Match = size_t (*)(const View& view, size_t at);
 
-// Appends the ends of the pieces into which a view is cut; the last is the end of the view.
+// Appends the ends of the pieces into which a view is cut; the last one is the end of the view.
 using Pass = void (*)(const View& view, std::vector<size_t>* ends);
 
-// The leftmost matches become pieces, and what lies between them too.
+// Makes pieces of the leftmost matches, and of what lies between them.
 template <Match match>
 void split_by(const View& view, std::vector<size_t>* ends) {
   size_t piece = view.begin();
@@ -34,16 +34,16 @@ void split_by(const View& view, std::vector<size_t>* ends) {
 }
 
 struct Splitter {
-  std::vector<Pass> passes;    // each cuts the pieces of the one before
-  bool ignore_merges = false;  // a word that is a token as a whole is not built by merges
+  std::vector<Pass> passes;  // cut, each, the pieces of the one before
+  // Says that a word which is a token as a whole is not built by merges
+  bool ignore_merges = false;
 };
 
-// Throws Error where no pre-tokenizer has this name (tokenizer.ggml.pre): the message has the known
-// names.
+// Throws Error, with the known names, where no pre-tokenizer has this name (tokenizer.ggml.pre).
 Splitter find_splitter(std::string_view name);
 std::vector<std::string_view> splitter_names();
 
-// The words of a text: views of it, without gaps.
+// Returns the words of a text: views of it, without gaps.
 std::vector<std::string_view> split(const Splitter& splitter, std::string_view text);
 
 }  // namespace troika::text

@@ -36,7 +36,7 @@ int hex_digit(char c) {
   return -1;
 }
 
-// The byte that "<0xHH>" names, or -1.
+// Returns the byte that "<0xHH>" names, or -1.
 int byte_of_name(std::string_view name) {
   if (name.size() != 6 || !name.starts_with("<0x") || name[5] != '>') return -1;
   const int high = hex_digit(name[3]);
@@ -44,7 +44,7 @@ int byte_of_name(std::string_view name) {
   return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-// Whether a space stands in the token after something that is no space.
+// Says whether a space stands in the token after something that is no space.
 bool has_inner_space(std::string_view token) {
   while (token.starts_with(kSpace)) token.remove_prefix(kSpace.size());
   return token.find(kSpace) != std::string_view::npos;
@@ -57,7 +57,7 @@ class SpmTokenizer final : public Tokenizer {
  private:
   void encode_text(std::string_view text, bool first, std::vector<Token>* out) const override;
 
-  // Where an unused token was joined from its parts: text -> bytes of the left part.
+  // Maps the text of an unused token that was joined from parts to the bytes of its left part.
   using Splits = std::map<std::string, size_t, std::less<>>;
   void encode_word(std::string_view word, Merger* merger, std::vector<Token>* out) const;
   void append(std::string_view text, const Splits& splits, std::vector<Token>* out) const;
@@ -66,11 +66,12 @@ class SpmTokenizer final : public Tokenizer {
   void add_tokens();
   void rank_scores();
 
-  std::unordered_map<std::string_view, Token> ids_;  // what may stand in text
-  std::vector<uint32_t> priorities_;                 // by token; the highest score is 0
+  std::unordered_map<std::string_view, Token> ids_;  // has tokens that may be the reading of a text
+  std::vector<uint32_t> priorities_;  // has one for each token; the highest score has 0
   std::array<Token, 256> bytes_;
   size_t max_token_bytes_ = 0;
-  // No token reaches over the beginning of a word, so words can be tokenized one by one.
+  // Says that no token reaches over the beginning of a word, so that words can be tokenized one by
+  // one.
   bool words_are_separate_ = true;
 };
 
@@ -166,8 +167,8 @@ void SpmTokenizer::encode_word(std::string_view word, Merger* merger,
   }
 }
 
-// Unused tokens may serve as a step on the way to a longer one, but not as a result: they fall
-// apart into what they were joined from.
+// Appends the tokens of a text. Unused tokens may serve as a step on the way to a longer one, but
+// not as a result: they are split into what they were joined from.
 void SpmTokenizer::append(std::string_view text, const Splits& splits,
                           std::vector<Token>* out) const {
   const Token token = lookup(text);
@@ -191,7 +192,7 @@ void SpmTokenizer::append_bytes(std::string_view text, std::vector<Token>* out) 
     if (byte != kNoToken) {
       out->push_back(byte);
     } else if (vocabulary().unk != kNoToken) {
-      out->push_back(vocabulary().unk);  // once for the whole character
+      out->push_back(vocabulary().unk);  // stands once for the whole character
       return;
     }
   }

@@ -1,5 +1,5 @@
-// SentencePiece-style BPE: the pair whose joined text has the highest score is joined first; what
-// has no token is spelled in bytes.
+// Tokenizes by SentencePiece-style BPE: the pair whose joined text has the highest score is joined
+// first; what has no token is spelled in bytes.
 #pragma once
 
 #include <memory>

@@ -31,7 +31,7 @@ std::string StopFinder::push(std::string_view text) {
   size_t first = std::string::npos;
   for (const std::string& stop : stops_) {
     const size_t at = held_.find(stop);
-    // Among those that begin at the same place the shortest was complete first.
+    // Among strings that begin at the same place, the shortest was complete first.
     if (at < first || (at == first && at != std::string::npos && stop.size() < found_.size())) {
       first = at;
       found_ = stop;

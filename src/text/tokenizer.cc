@@ -102,7 +102,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const gguf::File& file, const Tokenize
   } catch (const UsageError&) {
     throw;
   } catch (const Error& error) {
-    // What is wrong with a vocabulary is told here with its file.
+    // The file is named here, unless the message names it already.
     const std::string message = error.what();
     if (message.find(file.path()) != std::string::npos) throw;
     throw Error(file.path() + ": " + message);

@@ -1,4 +1,4 @@
-// Text to tokens and back.
+// Converts text to tokens and back.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace troika::text {
 class SpecialMatcher;
 
 struct EncodeOptions {
-  bool add_special = true;     // begin and end tokens, where the model wants them
+  bool add_special = true;     // adds begin and end tokens, where the model wants them
   bool parse_special = false;  // "<|im_end|>" in the text becomes the token; otherwise it is text
 };
 
@@ -25,22 +25,22 @@ class Tokenizer {
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  // Any bytes: invalid UTF-8 is encoded byte for byte.
+  // Takes any bytes: invalid UTF-8 is encoded byte for byte.
   std::vector<Token> encode(std::string_view text, EncodeOptions options = {}) const;
 
-  // The bytes that a token stands for, perhaps a part of a character. Control and unknown tokens
-  // are empty unless `render_special`. Precondition: is_token(token).
+  // Returns the bytes that a token stands for, perhaps a part of a character. Control and unknown
+  // tokens are empty unless `render_special`. Precondition: is_token(token).
   std::string_view piece(Token token, bool render_special = false) const;
 
-  // The pieces one after another, without the space that encode put in front.
+  // Returns the pieces one after another, without the space that encode put in front.
   std::string decode(std::span<const Token> tokens, bool render_special = false) const;
 
   bool is_token(Token token) const { return token >= 0 && token < n_tokens(); }
-  // Ends an answer: eos and the others that models use (end of turn, ...).
+  // Says whether the token ends an answer: eos and the others that models use (end of turn, ...).
   bool is_end(Token token) const;
   bool is_control(Token token) const;  // control or unknown
-  // The token whose text in the vocabulary is exactly `name`, e.g. "<|im_start|>"; or kNoToken.
-  // Looks through the whole vocabulary.
+  // Returns the token whose text in the vocabulary is exactly `name`, e.g. "<|im_start|>"; or
+  // kNoToken. Looks through the whole vocabulary.
   Token find(std::string_view name) const;
 
   Token n_tokens() const { return static_cast<Token>(vocabulary_.tokens.size()); }
@@ -51,11 +51,12 @@ class Tokenizer {
 
  protected:
   explicit Tokenizer(Vocabulary vocabulary);
-  // The constructor of a derived class calls it for each piece, in the order of the ids.
+  // Adds a token's piece. The constructor of a derived class calls it for each token, in the order
+  // of the ids.
   void add_piece(std::string_view bytes);
 
-  // Appends the tokens of text that holds no special token. `first`: it stands at the beginning or
-  // after a special token.
+  // Appends the tokens of text that holds no special token. `first` says that it stands at the
+  // beginning or after a special token.
   virtual void encode_text(std::string_view text, bool first, std::vector<Token>* out) const = 0;
 
  private:
@@ -63,12 +64,12 @@ class Tokenizer {
   std::vector<Token> ends_;  // sorted
   std::unique_ptr<SpecialMatcher> user_defined_;
   std::unique_ptr<SpecialMatcher> all_special_;
-  std::string pieces_;                // all, one after another
-  std::vector<size_t> piece_begins_;  // one more than tokens
+  std::string pieces_;                // holds all pieces, one after another
+  std::vector<size_t> piece_begins_;  // has one more entry than there are tokens
 };
 
 struct TokenizerOptions {
-  std::string pre;  // overrides the pre-tokenizer that the file names
+  std::string pre;  // is used instead of the pre-tokenizer that the file names
 };
 
 // Throws Error, e.g. for a pre-tokenizer that this program does not know.

@@ -7,8 +7,8 @@
 namespace troika::text {
 namespace {
 
-// The range that the second byte of a sequence may have, and the length; length 0: not a first
-// byte.
+// The range that the second byte of a sequence may have, and the sequence's length; length 0: it is
+// no first byte.
 struct Lead {
   uint8_t length, low, high;
 };
@@ -25,7 +25,7 @@ Lead lead_of(uint8_t byte) {
   return {0, 0, 0};
 }
 
-// The number of bytes, at most lead.length, that agree with the first one.
+// Returns how many bytes, at most lead.length, agree with the first one.
 size_t agreeing_bytes(std::string_view bytes, Lead lead) {
   size_t n = 1;
   while (n < lead.length && n < bytes.size()) {

@@ -115,7 +115,7 @@ Vocabulary read_vocabulary(const gguf::File& file) {
   const std::vector<std::string_view> merges = file.strings("tokenizer.ggml.merges");
   v.merges.assign(merges.begin(), merges.end());
   read_special_tokens(file, &v);
-  // Byte-level BPE never had it, whatever the file says.
+  // Byte-level BPE never has a space in front, whatever the file says.
   if (kind == VocabularyKind::kBpe) v.add_space_prefix = false;
   v.chat_template = file.find_string("tokenizer.chat_template").value_or("");
   repair_types(&v);

@@ -1,4 +1,5 @@
-// The tokenizer's part of a model file as plain data: what the tokens are, before any algorithm.
+// Reads the tokenizer's part of a model file as plain data: what the tokens are, before any
+// algorithm.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@ enum class VocabularyKind {
   kBpe,  // byte-level: merges with ranks over bytes written as printable characters
 };
 
-// The numbers stand in files.
+// The numbers are those of files.
 enum class TokenType : uint8_t {
   kUndefined = 0,  // treated as normal
   kNormal = 1,
@@ -34,40 +35,40 @@ enum class TokenType : uint8_t {
 
 struct Vocabulary {
   VocabularyKind kind = VocabularyKind::kSpm;
-  std::vector<std::string> tokens;  // as in the file; the index is the token's id
-  std::vector<float> scores;        // kSpm: one for each token; the highest merges first
-  std::vector<TokenType> types;     // one for each token
+  std::vector<std::string> tokens;  // are as in the file; the index is the token's id
+  std::vector<float> scores;        // has one for each token of kSpm; the highest merges first
+  std::vector<TokenType> types;     // has one for each token
   std::vector<std::string> merges;  // kBpe: "left right", the most important first
   std::string pre;                  // kBpe: the name of the pre-tokenizer
   Token bos = kNoToken;
   Token eos = kNoToken;
-  Token eot = kNoToken;  // end of a turn
-  Token eom = kNoToken;  // end of a message (a tool call follows)
+  Token eot = kNoToken;  // ends a turn
+  Token eom = kNoToken;  // ends a message (a tool call follows)
   Token unk = kNoToken;
   Token pad = kNoToken;
   bool add_bos = false;
   bool add_eos = false;
   bool add_space_prefix = false;  // kSpm: text begins as if after a space
-  std::string chat_template;      // Jinja; empty where the file has none
+  std::string chat_template;      // is in Jinja; empty where the file has none
 };
 
-// The defaults of llama.cpp for what files leave out: they were written to be read with them.
+// Returns llama.cpp's defaults for what files leave out: files were written to be read with them.
 Vocabulary empty_vocabulary(VocabularyKind kind, std::string_view pre);
 
-// Throws Error where the file has no tokenizer, one of another kind, or one that contradicts
-// itself.
+// Throws Error where the file has no tokenizer, one of a kind that is not known, or one that
+// contradicts itself.
 Vocabulary read_vocabulary(const gguf::File& file);
 
 // Throws Error unless the arrays agree in length and every special id is a token; `where` names the
 // file in messages.
 void check_vocabulary(const Vocabulary& vocabulary, std::string_view where);
 
-// Every token that ends an answer: eos, eot, eom, and those that are known by their text, because
-// files often name only one of several.
+// Returns every token that ends an answer: eos, eot, eom, and tokens that are known by their text,
+// because files often name only one of several.
 std::vector<Token> end_tokens(const Vocabulary& vocabulary);
 
-// Makes end tokens that are known by their text control tokens where the file forgot to say so:
-// otherwise they would appear in answers and could not be asked for in prompts.
+// Makes end tokens that are known by their text control tokens where the file forgot to say so.
+// Otherwise they would appear in answers and could not be asked for in prompts.
 void repair_types(Vocabulary* vocabulary);
 
 }  // namespace troika::text

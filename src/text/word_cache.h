@@ -1,4 +1,5 @@
-// The same words come again and again within one call of encode: what they became is copied.
+// Remembers the tokens of words, because the same words come again and again within one call of
+// encode.
 #pragma once
 
 #include <cstddef>

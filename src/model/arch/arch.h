@@ -1,4 +1,4 @@
-// One function for each architecture, each family in a file of its own.
+// Declares one function for each architecture; each family has a file of its own.
 #pragma once
 
 #include "model/blueprint.h"

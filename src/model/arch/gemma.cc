@@ -20,8 +20,9 @@ ValueId scaled_embedding(Builder& b) {
   return b.embed(std::sqrt(static_cast<float>(b.blueprint().width)));
 }
 
-// The models of 27 billion weights, which files do not name, divide by the square root of the width
-// of a head as if all heads together were as wide as the model.
+// Returns the factor of scores. Models of 27 billion weights divide by the square root of the
+// length that a head would have if all heads together were as wide as the model. Files do not name
+// these models, so their number of layers tells them.
 float attention_scale(const Blueprint& b, int n_layers_of_27b) {
   const int length = b.n_layers == n_layers_of_27b ? b.width / b.n_heads : b.head_dim;
   if (length < 1) {
@@ -42,7 +43,8 @@ Blueprint gemma(const Metadata& metadata) {
   return b.finish();
 }
 
-// Norms before and behind, every second block sees a window, scores and logits are capped.
+// Reads Gemma 2: norms stand before and behind, every second block sees a window, scores and logits
+// are capped.
 Blueprint gemma2(const Metadata& metadata) {
   constexpr int kDefaultWindow = 4096, kPeriod = 2, kLayersOf27b = 46;
   Builder b(metadata);
@@ -63,8 +65,8 @@ Blueprint gemma2(const Metadata& metadata) {
   return b.finish();
 }
 
-// Norms before and behind and of the heads of q and k; five of six blocks see a window, and turn by
-// a base of their own.
+// Reads Gemma 3: norms stand before and behind and on the heads of q and k; five of six blocks see
+// a window, and rotate with a base of their own.
 Blueprint gemma3(const Metadata& metadata) {
   constexpr int kPeriod = 6, kLayersOf27b = 62;
   Builder b(metadata);

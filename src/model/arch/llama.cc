@@ -1,6 +1,6 @@
 // Llama 2, 3 and 3.x, Mistral, Mixtral, SmolLM, TinyLlama; with `feed_forward_activation` the gated
 // ReLU models and TurboSparse-Mixtral. Optional biases, tied embeddings, experts and the frequency
-// divisors of Llama 3 come from what the file holds.
+// divisors of Llama 3 are read where the file has them.
 #include "model/arch/arch.h"
 #include "model/arch/llama_like.h"
 

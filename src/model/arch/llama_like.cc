@@ -29,7 +29,7 @@ FfnPart read_experts(const Metadata& metadata, Activation activation, bool norma
                     "or download it again.",
                     metadata.file().path(), metadata.full_key("expert_weights_scale"), scale));
   }
-  if (scale > 0.0) part.share_scale = static_cast<float>(scale);  // 0: none
+  if (scale > 0.0) part.share_scale = static_cast<float>(scale);  // 0: the file has no factor
   if (metadata.integer("expert_gating_func", 0, 100, kSoftmax) > kSoftmax) {
     throw Error(
         fmt::format("{}: experts are chosen by function {} ('{}'); this program knows softmax, "

@@ -12,13 +12,13 @@ namespace {
 
 constexpr double kPanelWidth = 540.0;
 constexpr double kPlotHeight = 300.0;
-constexpr double kLeft = 70.0;  // marks and label of the y axis
+constexpr double kLeft = 70.0;  // has room for marks and label of the y axis
 constexpr double kRight = 18.0;
-constexpr double kTop = 88.0;    // headline, remark, title of the panel
-constexpr double kBelow = 58.0;  // marks and label of the x axis
+constexpr double kTop = 88.0;    // has room for headline, remark and title of the panel
+constexpr double kBelow = 58.0;  // has room for marks and label of the x axis
 constexpr double kLegendLine = 18.0;
 constexpr double kPlotWidth = kPanelWidth - kLeft - kRight;
-// Okabe and Ito's colours without the yellow one, which white swallows.
+// Okabe and Ito's colours without the yellow one, which is hard to see on white.
 constexpr const char* kColours[] = {"#0072B2", "#E69F00", "#009E73", "#D55E00",
                                     "#CC79A7", "#56B4E9", "#555555", "#8C6D1F"};
 
@@ -49,7 +49,8 @@ class Ruler {
       highest_ = highest > lowest_ ? highest * 1.06 : lowest_ + 1.0;
       return;
     }
-    // A little air, and a span even where all values are one.
+    // The axis reaches a little farther than the values, and has a length even where all values are
+    // equal.
     const double air = scale == Scale::kLog10 ? 1.25 : 1.12;
     lowest_ = lowest / air;
     highest_ = highest * air;
@@ -86,7 +87,7 @@ class Ruler {
   }
 
  private:
-  // 1, 2 or 5 times a power of ten, so that there are 4 to 9 marks.
+  // Returns 1, 2 or 5 times a power of ten, so that there are 4 to 9 marks.
   double linear_step() const {
     const double span = highest_ - lowest_;
     double step = std::pow(10.0, std::floor(std::log10(span / 4.0)));
@@ -117,7 +118,7 @@ Ruler ruler_for(const LineChart& chart, bool is_x) {
   return any ? Ruler(scale, lowest, highest) : Ruler(scale, 1.0, 10.0);
 }
 
-// What stands around the lines: title, grid, marks, labels.
+// Draws what stands around the lines: title, grid, marks, labels.
 std::string frame(double left, const std::string& title, const Axis& x, const Axis& y,
                   const Ruler* x_ruler, const Ruler& y_ruler) {
   const double bottom = kTop + kPlotHeight;
@@ -174,7 +175,7 @@ std::string line(const Series& series, const LineChart& chart, double left, cons
          dots;
 }
 
-// Two columns below the panel, or one where names are long.
+// Returns 2 columns below the panel, or 1 where names are long.
 size_t legend_columns(const std::vector<std::string>& names) {
   constexpr size_t kLongName = 30;
   for (const std::string& name : names) {

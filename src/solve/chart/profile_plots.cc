@@ -18,7 +18,7 @@ using plan::OpTime;
 using plan::Profile;
 
 constexpr size_t kMostSeries = 8;
-constexpr int kStageTokens = 72;  // up to which stages are shown on a linear axis
+constexpr int kStageTokens = 72;  // is the last token count that stages show on a linear axis
 
 std::string remark_of(const Profile& profile) {
   return fmt::format("{}, {}; measured {} under a load of {:.1f}", profile.machine.cpu,
@@ -42,7 +42,7 @@ struct Product {
   auto operator<=>(const Product&) const = default;
 };
 
-// Times of each product, by tokens.
+// Returns the times of each product, by tokens.
 std::map<Product, std::map<int, OpTime>> products(const Profile& profile) {
   std::map<Product, std::map<int, OpTime>> all;
   for (const OpTime& time : profile.ops) {
@@ -53,7 +53,8 @@ std::map<Product, std::map<int, OpTime>> products(const Profile& profile) {
   return all;
 }
 
-// The stage shape of every lane, then those with the most token counts and operations.
+// Returns the stage shape of every lane, then the products with the most token counts and
+// operations.
 std::vector<Product> products_to_show(const std::map<Product, std::map<int, OpTime>>& all) {
   std::vector<Product> shown;
   shown.reserve(all.size());
@@ -96,7 +97,7 @@ Plot tokens_plot(const Profile& profile) {
                                   remark_of(profile), {stages, time, rate})};
 }
 
-// Weights of equally many elements, from low and wide to tall and narrow.
+// Shows weights of equally many elements, from low and wide to tall and narrow.
 Plot shapes_plot(const Profile& profile) {
   const std::string x = fmt::format("rows of the weight (k = {} / rows)", kOrderElements);
   LineChart reading = {"1 token: how fast the weight is read", {x, Scale::kLog2}, {"GB/s"}, {}};
@@ -169,7 +170,7 @@ Plot storage_plot(const Profile& profile) {
           chart_svg(fmt::format("Storage ({})", how), remark_of(profile), {rate, latency})};
 }
 
-// Attention over the context, and how close the small ops come to the memory.
+// Shows attention over the context, and how close the small ops come to the memory's rate.
 Plot other_ops_plot(const Profile& profile) {
   LineChart attention = {"Attention: time of a token",
                          {"positions the last token sees", Scale::kLog2},

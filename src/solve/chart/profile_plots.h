@@ -1,4 +1,4 @@
-// Pictures of a profile: stages over tokens, order and shape effects, bandwidth, storage.
+// Draws pictures of a profile: stages over tokens, order and shape effects, bandwidth, storage.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct Plot {
   std::string svg;
 };
 
-// Those for which the profile has measurements.
+// Returns the plots for which the profile has measurements.
 std::vector<Plot> profile_plots(const plan::Profile& profile);
 
 }  // namespace troika::solve

@@ -13,16 +13,16 @@ using plan::Shares;
 using plan::TensorCut;
 
 constexpr int kGranule = lanes::Slice::kRowGranularity;
-// Rows of the smallest products are still tried at so many places.
+// The smallest products are still divided at so many places.
 constexpr int kLeastPlaces = 16;
-// The places at which three lanes divide, and those at which rows and tokens are cut together.
+// How many places are tried where three lanes divide, and where rows and tokens are cut together.
 constexpr int kPlacesOfThree = 16;
 constexpr int kPlacesOfBoth = 8;
 
 // The products of one input, which are cut alike.
 struct AlikeProducts {
   std::vector<const char*> ops;
-  int n_rows = 0;  // of the largest
+  int n_rows = 0;  // is that of the largest product
 };
 
 class Search {
@@ -50,7 +50,7 @@ class Search {
         try_both(&found);
       }
     }
-    // A lane that refuses the op would take for ever.
+    // On a lane that refuses the op it would take for ever.
     if (!std::isfinite(found.us)) found.cuts.clear();
     found.is_worthwhile =
         !found.cuts.empty() && found.us < (1.0 - rules_.least_gain) * found.whole_us;
@@ -116,7 +116,7 @@ class Search {
           take({{home_, first}, {a, second}, {b, n - first - second}});
         }
       }
-      // Without home.
+      // These divide n without home.
       for (int first = step; first < n; first += step) take({{a, first}, {b, n - first}});
     }
   }
@@ -137,7 +137,7 @@ class Search {
     return cuts;
   }
 
-  // All products alike.
+  // Tries cuts of rows in which all products are divided alike.
   void try_all_rows(CutFound* found) const {
     const int n = groups_.front().n_rows;
     each_division(n, row_granule(n), 3, [&](const Shares& rows) {
@@ -147,9 +147,10 @@ class Search {
     });
   }
 
-  // Each group by itself, the others as they are, until nothing gets better. Whether a group is
-  // worth cutting depends on those beside it: between two that are cut nothing need be brought
-  // together. So this begins with none cut, with all of them cut alike, and with all on a lane.
+  // Improves the cut of each group by itself, with the others as they are, until nothing gets
+  // better. Whether a group is worth cutting depends on its neighbours: between two cut groups
+  // nothing need be brought together. So the search begins with no group cut, with all groups cut
+  // alike, and with all on one lane.
   void improve_groups(CutFound* found) const {
     std::vector<Shares> starts = {{}};
     if (!found->cuts.empty()) starts.push_back(found->cuts.front().rows);
@@ -187,7 +188,7 @@ class Search {
     return *us < before_us * (1.0 - kNoGain);
   }
 
-  // The whole subgraph, by tokens.
+  // Tries to divide the whole subgraph by tokens.
   void try_tokens(CutFound* found) const {
     if (subgraph_.is_head()) return;
     each_division(shape_.n_rows, rules_.token_granule, 2, [&](const Shares& tokens) {
@@ -198,7 +199,8 @@ class Search {
     });
   }
 
-  // Rows of the first tokens; the others on one lane for all rows.
+  // Tries to divide the first tokens by rows, and to give the other tokens to one lane for all
+  // rows.
   void try_both(CutFound* found) const {
     if (subgraph_.is_head()) return;
     const int n = groups_.front().n_rows;

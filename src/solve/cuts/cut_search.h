@@ -1,4 +1,4 @@
-// How a subgraph is best divided between lanes, if at all (H3, H6, H7, H10).
+// Searches how a subgraph is best divided between lanes, if at all (H3, H6, H7, H10).
 #pragma once
 
 #include <functional>
@@ -15,23 +15,24 @@
 
 namespace troika::solve {
 
-// Which cuts are tried, as HeteroLLM 4.3 prunes them.
+// Says which cuts are tried, as HeteroLLM 4.3 prunes them.
 struct CutRules {
   int n_lanes = 1;
-  int row_granule = 256;  // a sixteenth of the rows where that is less
+  int row_granule = 256;  // is a sixteenth of the rows where that is less
   int token_granule = 32;
-  // Whether two lanes may have rows, or heads, of one op: they compute in one numerics class.
+  // Says whether two lanes may divide rows, or heads, of one op: they compute in one numerics
+  // class.
   std::function<bool(int, int)> may_share = [](int, int) { return true; };
-  // Whether a lane may have parts of such a subgraph that is at home elsewhere.
+  // Says whether a lane may have parts of such a subgraph that is at home elsewhere.
   std::function<bool(std::string_view, int)> may_take = [](std::string_view, int) { return true; };
-  // A cut that gains a smaller share of the time is not worth its trouble: predictions are that
-  // uncertain.
+  // The least share of the time that a cut must gain. Less is not worth its trouble, because
+  // predictions are uncertain.
   double least_gain = 0.0;
 };
 
 struct CutFound {
-  double whole_us = 0.0;  // on its home lane
-  // The fastest of those tried, better than the whole or not; no cuts: none could be tried.
+  double whole_us = 0.0;  // is the time on the home lane
+  // The fastest cuts of those tried, better than the whole or not; empty: none could be tried.
   std::vector<plan::TensorCut> cuts;
   double us = 0.0;
   bool is_worthwhile = false;
@@ -41,11 +42,12 @@ struct CutFound {
 
 class CutSearch {
  public:
-  // The times and the weights must outlive it.
+  // The times and the weights must outlive this.
   CutSearch(const TaskTimes& times, const weights::Store& weights, const CutRules& rules)
       : times_(times), weights_(weights), rules_(rules) {}
 
-  // The cuts hold for executables of this shape alone. What was found once is not searched again.
+  // Returns cuts that hold for executables of this shape alone. What was found once is not searched
+  // again.
   const CutFound& find(const lanes::Subgraph& subgraph, plan::Shape shape, int home, int context);
 
  private:
@@ -55,7 +57,7 @@ class CutSearch {
   std::map<std::tuple<std::string, KindKey, plan::Shape, int, int>, CutFound> found_;
 };
 
-// A subgraph in one piece, or in those of its cuts.
+// Returns the time of a subgraph in one piece, or in the pieces of its cuts.
 double cut_us(const TaskTimes& times, const lanes::Subgraph& subgraph,
               std::span<const plan::TensorCut> cuts, plan::Shape shape, int home, int context);
 

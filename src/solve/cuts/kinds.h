@@ -1,4 +1,4 @@
-// The different subgraphs of a model: blocks whose ops have equal shapes need to be looked at once.
+// Finds the different subgraphs of a model: blocks whose ops have equal shapes are looked at once.
 #pragma once
 
 #include <vector>
@@ -14,12 +14,12 @@ using KindKey = std::vector<plan::OpShape>;
 KindKey key_of(const lanes::Subgraph& subgraph, const weights::Store& weights);
 
 struct SubgraphKind {
-  lanes::Subgraph first;  // of those in the model
+  lanes::Subgraph first;  // is the first of this kind in the model
   KindKey key;
-  int n = 0;  // how many there are
+  int n = 0;  // counts those of this kind
 };
 
-// In the order in which a pass meets them first.
+// Returns the kinds in the order in which a pass meets them first.
 std::vector<SubgraphKind> kinds_of(const std::vector<lanes::Subgraph>& subgraphs,
                                    const weights::Store& weights);
 

@@ -63,7 +63,7 @@ class LengthSearch {
   }
 
  private:
-  // Its place among the lanes with fixed shapes; -1: it has none.
+  // Returns the lane's place among the lanes with fixed shapes; -1: it has none.
   int is_fixed(int lane) const {
     const auto at = std::find(rules_.fixed_lanes.begin(), rules_.fixed_lanes.end(), lane);
     return at == rules_.fixed_lanes.end() ? -1 : static_cast<int>(at - rules_.fixed_lanes.begin());
@@ -83,7 +83,7 @@ class LengthSearch {
     return parts;
   }
 
-  // All on one lane.
+  // Returns the time of all tokens on one lane.
   double lane_us(int lane, int n_tokens) const {
     double us = 0.0;
     for (const SubgraphKind& kind : kinds_) {
@@ -121,7 +121,7 @@ class LengthSearch {
   const TaskTimes& times_;
   const plan::Plan& plan_;
   const LengthRules& rules_;
-  std::vector<SubgraphKind> kinds_;           // that a length divides
+  std::vector<SubgraphKind> kinds_;           // are those that a length divides
   std::vector<std::vector<double>> part_us_;  // [fixed lane][prebuilt]
 };
 

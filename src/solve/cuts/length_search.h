@@ -1,5 +1,5 @@
-// How prompts of lengths for which no executable was built are best divided by tokens (H4, H5):
-// sums of the token counts that a lane with fixed shapes has on that lane, the rest on another.
+// Searches how prompts are best divided by tokens (H4, H5) whose lengths no executable was built
+// for. A lane with fixed shapes takes token counts that it has; the rest goes to another lane.
 #pragma once
 
 #include <vector>
@@ -12,37 +12,40 @@
 namespace troika::solve {
 
 struct LengthRules {
-  std::vector<int> lengths;  // that are looked at
+  std::vector<int> lengths;  // are the lengths to look at
   int token_granule = 32;
-  // Lanes on which parts have one of these token counts; the others take any.
+  // The lanes on which each part must have one of the prebuilt token counts; the others take any.
   std::vector<int> fixed_lanes;
   std::vector<int> prebuilt;  // ascending
-  std::vector<int> left_out;  // lanes without room for the weights of every subgraph
+  std::vector<int> left_out;  // are lanes without room for the weights of every subgraph
   double least_gain = 0.0;
 };
 
-// Every multiple of the granule up to the plan's chunk for which there is no executable, on the
-// plan's lanes. Devices that take graphs of fixed shapes are its fixed lanes; since each length
-// makes them compile graphs of its own, only those that prompts of `wanted` tokens come to are
-// looked at there. None wanted: all.
+// Returns rules for every multiple of the granule up to the plan's chunk for which there is no
+// executable, on the plan's lanes. Devices that take graphs of fixed shapes are the fixed lanes.
+// Since each length makes them compile graphs of its own, only the lengths that prompts of `wanted`
+// tokens need are looked at there; empty: all are.
 LengthRules length_rules(const plan::Plan& plan, const CutRules& cuts,
                          const std::vector<int>& wanted = {});
 
 struct LengthFound {
   int n_tokens = 0;
-  double padded_us = 0.0;  // of the divided subgraphs of a pass by the shapes and cuts of the plan
-  plan::Shares parts;      // the best of those tried, better or not; empty: none could be tried
+  // The time of the divided subgraphs in a pass, by the shapes and cuts of the plan.
+  double padded_us = 0.0;
+  // Are the best parts of those tried, better or not; empty: none could be tried
+  plan::Shares parts;
   double us = 0.0;
   bool is_worthwhile = false;
 };
 
-// Subgraphs that lengths divide count, each on its home lane in the plan, which has no lengths yet.
+// Searches each length. Only subgraphs that lengths divide count, each on its home lane in the
+// plan, which has no lengths yet.
 std::vector<LengthFound> find_lengths(const TaskTimes& times,
                                       const std::vector<SubgraphKind>& kinds,
                                       const plan::Plan& plan, const LengthRules& rules);
 
-// The cheapest way to make up n tokens of prebuilt counts, in descending order; empty: there is
-// none. `cost_us` belongs to the counts, in their order.
+// Returns the cheapest way to make up n tokens of prebuilt counts, in descending order; empty:
+// there is none. `cost_us` has a cost for each count, in their order.
 std::vector<int> cheapest_sum(int n, const std::vector<int>& counts,
                               const std::vector<double>& cost_us);
 

@@ -12,8 +12,8 @@
 namespace troika::solve {
 namespace {
 
-// The lane on which all subgraphs of a name run in executables of a shape; nothing where the memory
-// of a lane parts them, since a cut holds for all of them.
+// Returns the lane on which all subgraphs of a name run in executables of a shape. Returns nothing
+// where they are on different lanes because of memory, since a cut holds for all of them.
 std::optional<int> home_of(const std::vector<lanes::Subgraph>& subgraphs, std::string_view name,
                            const plan::Plan& plan, plan::Shape shape) {
   std::optional<int> home;
@@ -31,7 +31,7 @@ bool names(const plan::Shares& shares, int lane) {
                      [&](const plan::LaneShare& share) { return share.lane == lane; });
 }
 
-// The lanes that would hold more weights than they may (N9).
+// Returns the lanes that would hold more weights than they may (N9).
 std::vector<int> full_lanes(const model::Blueprint& blueprint, const weights::Store& weights,
                             const plan::Plan& plan) {
   const std::vector<size_t> held = held_by_lanes(blueprint, weights, plan);
@@ -100,7 +100,7 @@ class Solver {
       std::vector<std::string_view> seen;
       for (const SubgraphKind& kind : kinds_) {
         const lanes::Subgraph& subgraph = kind.first;
-        // Kinds of one name may have other weights; the first one speaks for all.
+        // Kinds of one name may have other weights; the first kind speaks for all.
         if (std::find(seen.begin(), seen.end(), subgraph.name) != seen.end()) continue;
         seen.emplace_back(subgraph.name);
         const plan::Shape built = subgraph.is_head() ? plan::Shape() : shape;
@@ -117,8 +117,9 @@ class Solver {
     }
   }
 
-  // A lane that the cuts alone make too full gets no parts any more of the subgraph, among those of
-  // which it has some, whose cuts save least. Returns false where there is such a lane.
+  // Finds lanes that cuts alone make too full. Such a lane gets no more parts of one subgraph: of
+  // those that it has parts of, the one whose cuts save least. Returns false where there is such a
+  // lane.
   bool fits_with_cuts(const CutChoice& choice) {
     plan::Plan without_lengths = plan_;
     without_lengths.lengths.clear();
@@ -158,13 +159,14 @@ class Solver {
 
   const model::Blueprint& blueprint_;
   const weights::Store& weights_;
-  plan::Plan plan_;  // as it stands
+  plan::Plan plan_;  // is the plan as it stands
   const TaskTimes& times_;
   const CutRequest& request_;
   CutRules rules_;
   std::vector<lanes::Subgraph> subgraphs_;
   std::vector<SubgraphKind> kinds_;
-  // Parts of what no lane has room for; without a name: of lengths.
+  // Holds subgraphs, with lanes that have no room for parts of them. An empty name stands for
+  // lengths.
   std::set<std::pair<std::string, int>> forbidden_;
 };
 

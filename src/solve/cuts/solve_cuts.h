@@ -1,5 +1,5 @@
-// The plan of least time by what lanes take (H2, H10): which lane is home to which kind of
-// subgraph, how products are divided between lanes, and how prompts are; all of it for each shape.
+// Finds the plan of least time by what lanes take (H2, H10), for each shape: which lane is home to
+// which kind of subgraph, and how products and prompts are divided between lanes.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace troika::solve {
 
-// What was found about one kind of subgraph in one shape, for people.
+// Tells people what was found about one kind of subgraph in one shape.
 struct CutNote {
   const char* subgraph = "";
   plan::Shape shape;
@@ -26,24 +26,25 @@ struct CutChoice {
   std::vector<plan::LengthParts> lengths;
   std::vector<CutNote> notes;
   std::vector<LengthFound> length_notes;
-  // Subgraphs, or lengths where there is no name, of which a lane has no room for a part.
+  // The subgraphs of which a lane has no room for a part, with the lane. An empty name stands for
+  // lengths.
   std::vector<std::pair<std::string, int>> without_room;
 };
 
 struct CutRequest {
   PlaceRequest place;
   CutRules cuts;
-  LengthRules lengths;  // of none: prompts are not divided
+  LengthRules lengths;  // without lengths, prompts are not divided
 };
 
 // `plan` has lanes and shapes. Throws Error as `place` does.
 CutChoice solve_cuts(const model::Blueprint& blueprint, const weights::Store& weights,
                      const plan::Plan& plan, const TaskTimes& times, const CutRequest& request);
 
-// A pass in which each subgraph is cut where that is faster.
+// Gives the times of a pass in which each subgraph is cut where that is faster.
 class CutTimes : public TaskTimes {
  public:
-  // All must outlive it.
+  // Both arguments must outlive this.
   CutTimes(const TaskTimes& times, CutSearch& search) : times_(times), search_(search) {}
   double task_us(int lane, const lanes::Subgraph& subgraph, plan::Shape shape,
                  int context) const override;

@@ -48,7 +48,7 @@ OneOp::OneOp(const lanes::Machine& machine, const plan::OpShape& shape,
   if (shape.op == OpKind::kAttention) add_attention();
 }
 
-// Inputs and output; the op without its weights.
+// Adds inputs and output. Returns the op without its weights.
 model::Op OneOp::add_values() {
   model::Blueprint& b = blueprint_;
   const bool is_attention = shape_.op == OpKind::kAttention;
@@ -66,7 +66,7 @@ model::Op OneOp::add_values() {
   }
   op.output = static_cast<model::ValueId>(b.values.size());
   b.values.push_back({"out", shape_.n_rows, shape_.op == OpKind::kSelect});
-  if (shape_.op == OpKind::kRope) op.output = op.inputs[0];  // it turns in place
+  if (shape_.op == OpKind::kRope) op.output = op.inputs[0];  // it rotates in place
   return op;
 }
 
@@ -95,7 +95,8 @@ void OneOp::add_variants(const model::Op& op, const std::vector<weights::Matrix>
 }
 
 void OneOp::fill_inputs() {
-  const std::vector<float> pattern = seeded_floats(4099, 0.0f);  // a prime: rows differ
+  // Is a prime length, so that rows differ
+  const std::vector<float> pattern = seeded_floats(4099, 0.0f);
   for (size_t id = 0; id + 1 < blueprint_.values.size(); ++id) {
     const size_t n =
         static_cast<size_t>(shape_.n_tokens) * static_cast<size_t>(blueprint_.values[id].width);
@@ -125,7 +126,7 @@ void OneOp::add_positions() {
   run_.rope_sin = sines_.data();
 }
 
-// The tokens before the batch are in the cache, their keys and values seeded.
+// Puts the tokens before the batch into the cache, with zeros as keys and values.
 void OneOp::add_attention() {
   TROIKA_ASSERT(shape_.context >= shape_.n_tokens);
   kv_ = std::make_unique<cache::KvCache>(

@@ -1,4 +1,4 @@
-// Blueprints of a single op with everything that a lane needs to build and run it.
+// Makes blueprints of a single op with everything that a lane needs to build and run it.
 #pragma once
 
 #include <memory>
@@ -17,20 +17,21 @@ class NotBuilt : public Error {
   using Error::Error;
 };
 
-// Nothing moves: executables keep addresses of what lies here.
+// Is never moved: executables keep addresses of its parts.
 class OneOp {
  public:
-  // One variant of the op for each matrix: the same inputs and output, another weight. Ops without
-  // a matrix have one variant for each entry all the same. With `pack_threads` the matrices are
-  // packed as prompts in int8 want them. Values lie where a machine's lanes see them, which must
-  // outlive this.
+  // Makes one variant of the op for each matrix: they share inputs and output, and have different
+  // weights. An op without a matrix still has one variant for each entry. With `pack_threads` the
+  // matrices are packed as prompts in int8 need them. Values lie where the lanes of `machine` see
+  // them, which must outlive this.
   OneOp(const lanes::Machine& machine, const plan::OpShape& shape,
         const std::vector<weights::Matrix>& matrices, int pack_threads = 0);
   OneOp(const OneOp&) = delete;
   OneOp& operator=(const OneOp&) = delete;
 
-  // `arrangement`: one of those that the lane names, empty for its first. An op that is the same in
-  // steps and prompts is built for prompts where the lane takes those alone. Throws NotBuilt.
+  // Builds a variant. `arrangement` is one that the lane names; empty: its first. An op that is the
+  // same in steps and prompts is built for prompts where the lane takes only those. Throws
+  // NotBuilt.
   std::unique_ptr<lanes::Executable> build(lanes::Lane& lane, size_t variant,
                                            const std::string& arrangement = "");
   const lanes::Run& run() const { return run_; }

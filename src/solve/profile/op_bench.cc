@@ -22,12 +22,13 @@ using lanes::Status;
 using model::OpKind;
 using plan::OpShape;
 
-constexpr size_t kPatternElements = 1 << 16;  // a multiple of every block length
+constexpr size_t kPatternElements = 1 << 16;  // is a multiple of every block length
 constexpr size_t kMatrixAlignment = 64;
 
 bool needs_matrix(OpKind op) { return op == OpKind::kLinear || op == OpKind::kEmbed; }
 
-// Rows of the table that an embedding is measured on: enough to be in no cache, few enough to fit.
+// The rows of the table that an embedding is measured on: too many for a cache, few enough for the
+// arena.
 constexpr int kEmbedRows = 4096;
 
 size_t matrix_bytes(const OpShape& shape) {
@@ -66,7 +67,7 @@ double run_us(lanes::Machine& machine, int lane, const lanes::Executable& execut
   return completion.end_us - start_us;
 }
 
-// REQUIRES: sorted, not empty. Between the values where the place is not whole.
+// Interpolates where the place is not whole. REQUIRES: sorted, not empty.
 double quantile(const std::vector<double>& sorted, double share) {
   const double at = share * static_cast<double>(sorted.size() - 1);
   const auto low = static_cast<size_t>(at);
@@ -76,9 +77,9 @@ double quantile(const std::vector<double>& sorted, double share) {
 
 // The smallest op that every lane has to know.
 constexpr OpShape kTiny = {OpKind::kAdd, tensor::Type::kF32, 64, 64, 1, 0, 0};
-constexpr int kTinyRuns = 64;  // even
+constexpr int kTinyRuns = 64;  // must be even
 
-// Tiny tasks one after the other, each submitted by the completion of the one before.
+// Runs tiny tasks one after the other. The completion of each submits the next.
 class Chain : public lanes::Completion {
  public:
   Chain(lanes::Machine& machine, std::vector<int> order, std::vector<const OneOp*> ops,
@@ -88,7 +89,7 @@ class Chain : public lanes::Completion {
         ops_(std::move(ops)),
         executables_(std::move(executables)) {}
 
-  // From the end of the first task to that of the last.
+  // Returns the time from the end of the first task to that of the last.
   double run() {
     submit();
     machine_.wait(latch_);
@@ -149,7 +150,7 @@ weights::Matrix Arena::take(tensor::Type type, int n_rows, int k) {
   const size_t row_bytes = tensor::row_bytes(type, static_cast<size_t>(k));
   const size_t needed = row_bytes * static_cast<size_t>(n_rows);
   TROIKA_ASSERT(needed <= bytes_);
-  // A matrix begins where a block begins, and at a cache line: as it may in a file.
+  // A matrix begins where a block and a cache line begin, as it may in a file.
   const size_t unit = kMatrixAlignment * tensor::type_info(type).block_bytes;
   size_t begin = (next_ + unit - 1) / unit * unit;
   if (begin + needed > bytes_) begin = 0;
@@ -159,13 +160,13 @@ weights::Matrix Arena::take(tensor::Type type, int n_rows, int k) {
 
 namespace {
 
-// In one of the lane's arrangements, empty for its first.
+// Measures an op in one of the lane's arrangements; empty: its first.
 plan::OpTime measure_arrangement(lanes::Machine& machine, int lane, const OpShape& shape, OneOp& op,
                                  size_t n_variants, const std::string& arrangement,
                                  const Patience& patience) {
   lanes::Lane& worker = *machine.lanes()[static_cast<size_t>(lane)];
-  // All beforehand, so that runs follow each other as tasks of a pass do: between them the threads
-  // of a team stay awake.
+  // All are built beforehand, so that runs follow each other as tasks of a pass do. Then the
+  // threads of a team stay awake between them.
   std::vector<std::unique_ptr<lanes::Executable>> executables;
   executables.reserve(n_variants);
   for (size_t i = 0; i < n_variants; ++i) executables.push_back(op.build(worker, i, arrangement));
@@ -177,7 +178,7 @@ plan::OpTime measure_arrangement(lanes::Machine& machine, int lane, const OpShap
     const lanes::Executable& executable = *executables[next++ % executables.size()];
     const double us = run_us(machine, lane, executable, op.run());
     if (i < 0) {
-      // Beside so long a run the cost of the first time is small.
+      // In a run that takes so long, the cost of a first run matters little.
       if (us > patience.enough_us) most_runs = std::min(most_runs, patience.least_runs);
       if (us > 10 * patience.enough_us) most_runs = 1;
       continue;
@@ -200,7 +201,7 @@ plan::OpTime measure_arrangement(lanes::Machine& machine, int lane, const OpShap
 
 plan::OpTime fastest_arrangement(lanes::Machine& machine, int lane, const OpShape& shape, OneOp& op,
                                  size_t n_variants, const Patience& patience) {
-  // Less is within the noise of a measurement, and the first one is as good.
+  // A smaller gain is within the noise of a measurement, and the first arrangement is as good.
   constexpr double kWorthwhile = 0.97;
   const std::span<const char* const> arrangements =
       machine.lanes()[static_cast<size_t>(lane)]->arrangements({shape.phase, shape.n_tokens});
@@ -223,7 +224,7 @@ plan::OpTime fastest_arrangement(lanes::Machine& machine, int lane, const OpShap
 
 std::vector<plan::OpTime> compare_arrangements(lanes::Machine& machine, int lane,
                                                const std::vector<OpShape>& products) {
-  static constexpr std::byte kNothing{};  // an address; nobody reads there
+  static constexpr std::byte kNothing{};  // is an address; nobody reads there
   std::vector<plan::OpTime> times;
   for (const OpShape& shape : products) {
     const size_t row_bytes = tensor::row_bytes(shape.type, static_cast<size_t>(shape.k));
@@ -236,8 +237,8 @@ std::vector<plan::OpTime> compare_arrangements(lanes::Machine& machine, int lane
 plan::OpTime measure_op(lanes::Machine& machine, int lane, const OpShape& shape, Arena& arena,
                         const Patience& patience) {
   const bool is_packed = patience.pack_threads > 0 && shape.phase == plan::Phase::kPrompt;
-  // Each run has a weight of its own, which no cache holds. Packing takes longer than that matters
-  // for many tokens.
+  // Each run has a weight of its own, which no cache holds. For many tokens that matters little,
+  // and packing several weights would take long.
   const int n_matrices = is_packed ? 1 : patience.n_warm + patience.most_runs;
   std::vector<weights::Matrix> matrices(static_cast<size_t>(n_matrices));
   if (needs_matrix(shape.op)) {
@@ -283,7 +284,7 @@ double measure_handover_us(lanes::Machine& machine, int from, int to) {
     std::sort(times.begin(), times.end());
     return times[times.size() / 2];
   };
-  // A chain to and fro has half as many tasks of each lane as a chain that stays there.
+  // A chain to and fro has half as many tasks on each lane as a chain that stays on it.
   const double staying_us = (chain_us(false, from) + chain_us(false, to)) / 2.0;
   return std::max(0.0, (chain_us(true, 0) - staying_us) / kTinyRuns);
 }

@@ -22,7 +22,7 @@ constexpr int kMostOutputs = 64;
 // The widest pass that the plots of one product show as a step.
 constexpr int kStageSteps = 32;
 constexpr int kContexts[] = {64, 512, 2048};
-// An op that takes longer than this says little more than a smaller one does.
+// An op with more operations says little more than a smaller one does.
 constexpr double kMostFlops = 2e10;
 constexpr double kMostGridFlops = 3e9;
 constexpr double kMostGridAttentionFlops = 3e8;
@@ -48,10 +48,10 @@ void add_attention(int q_width, int kv_width, int head_dim, tensor::Type kv_type
   }
 }
 
-// Rows whose logits are wanted are computed as in steps.
+// Says whether rows may be logits, which are always computed in steps.
 bool is_of_head(Shape shape) { return shape.phase == Phase::kStep && shape.n_rows <= kMostOutputs; }
 
-// One shape of each op first, because without it nothing of its kind can be predicted; then
+// Puts one shape of each op first, because without it nothing of its kind can be predicted; then
 // products and attention, which decide how long a model takes; then the rest.
 std::vector<OpShape> important_first(const std::set<OpShape>& shapes) {
   std::vector<OpShape> sorted(shapes.begin(), shapes.end());
@@ -73,8 +73,9 @@ void shuffle(std::vector<OpShape>* shapes) {
   }
 }
 
-// The product that those of experts come to: the experts that some token takes below each other,
-// each with its share of the tokens. Taken: every choice is equally likely.
+// Sets the single product that stands for those of experts. It has the experts that some token
+// takes, below each other, and each expert's share of the tokens. Every choice of experts is
+// assumed to be equally likely.
 void set_expert_product(const model::Blueprint& blueprint, const model::Op& op, int n_tokens,
                         OpShape* shape) {
   const model::Weight& all = blueprint.weights[static_cast<size_t>(op.weight)];
@@ -87,7 +88,7 @@ void set_expert_product(const model::Blueprint& blueprint, const model::Op& op, 
   shape->n_tokens = std::max(1, static_cast<int>(std::lround(n_tokens * n_used / n_whole)));
 }
 
-// What is measured in place of ops that only some models have.
+// Returns the op that is measured in place of one that only some models have.
 OpKind measured_kind(OpKind kind) {
   switch (kind) {
     case OpKind::kSoftCap:
@@ -101,7 +102,7 @@ OpKind measured_kind(OpKind kind) {
   }
 }
 
-// Squares, wide and tall ones, and sizes that are no powers of two, as models have them.
+// Square, wide and tall products, and sizes that are no powers of two, as models have them.
 constexpr std::pair<int, int> kGridSizes[] = {
     {256, 256},
     {256, 2048},
@@ -126,7 +127,7 @@ constexpr std::pair<int, int> kGridSizes[] = {
     {320, 6144},
     {6144, 320},
     {12288, 1024},
-    // As heads are: where a step of decoding spends a third of its time.
+    // These are shaped as heads are, where a step of decoding spends a third of its time.
     {32768, 1024},
     {65536, 896}};
 
@@ -152,7 +153,7 @@ OpShape shape_of(const model::Blueprint& blueprint, const model::Op& op,
   } else if (op.kind == OpKind::kAttention) {
     shape.type = kv_type;
     shape.k = width(op.inputs[1]);
-    // A chunk sees of a window at most what stands before it, and itself.
+    // A chunk sees at most what stands before it in the window, and itself.
     shape.context = std::max(context, n_tokens);
     if (op.window > 0) shape.context = std::min(shape.context, op.window + n_tokens);
     shape.head_dim = blueprint.head_dim;
@@ -297,7 +298,8 @@ std::vector<OpShape> order_shapes(tensor::Type type) {
 std::vector<OpShape> grid_shapes(tensor::Type type, tensor::Type kv_type) {
   std::set<OpShape> shapes;
   for (const auto& size : kGridSizes) {
-    const int n_rows = size.first, k = size.second;  // named, because the function below reads them
+    // Have names because the function below reads them
+    const int n_rows = size.first, k = size.second;
     if (k % static_cast<int>(tensor::type_info(type).block_length) != 0) continue;
     const auto add = [&](Phase phase, std::initializer_list<int> counts) {
       for (const int n : counts) {

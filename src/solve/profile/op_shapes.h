@@ -1,4 +1,4 @@
-// Which ops of which shapes a profile should hold.
+// Says which ops of which shapes a profile should hold.
 #pragma once
 
 #include <optional>
@@ -12,41 +12,42 @@
 
 namespace troika::solve {
 
-// An op of a model in an executable of some shape; attention sees `context` positions.
+// Returns an op of a model in an executable of some shape; attention sees `context` positions.
 plan::OpShape shape_of(const model::Blueprint& blueprint, const model::Op& op,
                        const weights::Store& weights, tensor::Type kv_type, plan::Shape shape,
                        int context);
-// The same of what a sliced subgraph computes of an op. Nothing: it has no part in it.
+// Returns what a sliced subgraph computes of an op; nothing where it has no part in it.
 std::optional<plan::OpShape> shape_of(const lanes::Subgraph& subgraph, size_t index,
                                       const weights::Store& weights, tensor::Type kv_type,
                                       plan::Shape shape, int context);
 
-// Every different op of a model in the shapes of plans. One of each op first, then the dear ones.
+// Returns every different op of a model in the shapes of plans: one of each op first, then the
+// costly ones.
 std::vector<plan::OpShape> model_shapes(const model::Blueprint& blueprint,
                                         const weights::Store& weights, tensor::Type kv_type);
-// The same for a model of which there is no file; `type` is that of all matrices.
+// Returns the ops of a model of which there is no file; `type` is that of all matrices.
 std::vector<plan::OpShape> model_shapes(const model::KnownModel& model, tensor::Type type,
                                         tensor::Type kv_type);
 
-// Parts of these products by rows, as lanes get them where a weight is cut: a quarter, a half and
-// three quarters.
+// Returns parts of these products by rows, as lanes get them where a weight is cut: a quarter, a
+// half and three quarters.
 std::vector<plan::OpShape> part_shapes(const std::vector<plan::OpShape>& shapes);
 
-// The different products of a model's body in these shapes.
+// Returns the different products of a model's body in these shapes.
 std::vector<plan::OpShape> product_shapes(const model::Blueprint& blueprint,
                                           const weights::Store& weights,
                                           const std::vector<plan::Shape>& shapes);
 
-// One product at many token counts, up to 32 of them as in steps: the stages of a matrix unit
-// (HeteroLLM 3.2).
+// Returns one product at many token counts, up to 32 of them as in steps: they show the stages of a
+// matrix unit (HeteroLLM 3.2).
 std::vector<plan::OpShape> stage_shapes(tensor::Type type);
-// Products of equal size whose weight is narrow or long: order and shape effects.
+// Returns products of equal size whose weight is narrow or long: they show order and shape effects.
 std::vector<plan::OpShape> order_shapes(tensor::Type type);
-// Products of many sizes, and the other ops, to predict from. In a seeded order, so that a part of
-// them covers the whole evenly.
+// Returns products of many sizes, and the other ops, to predict from. They are in a seeded order,
+// so that a part of them covers the whole evenly.
 std::vector<plan::OpShape> grid_shapes(tensor::Type type, tensor::Type kv_type);
 
-// Rows of the weight in `order_shapes`, for plots.
+// Rows of the weight in `stage_shapes`, and elements of the weights in `order_shapes`, for plots.
 inline constexpr int kStageRows = 1024;
 inline constexpr int kOrderElements = 1 << 20;
 

@@ -32,7 +32,8 @@ double sum(const std::vector<double>& values) {
   return total;
 }
 
-// Without rates where a lane cannot build what reads.
+// Returns the best rate at which lanes read together; no rates where a lane cannot build the
+// products that read.
 plan::ReadRate best_rate(lanes::Machine& machine, const std::vector<int>& lanes, Arena& arena) {
   plan::ReadRate best;
   for (const tensor::Type type : kStreamTypes) {
@@ -46,7 +47,7 @@ plan::ReadRate best_rate(lanes::Machine& machine, const std::vector<int>& lanes,
   return best;
 }
 
-// Starts, handovers and bandwidth: quick, and always measured anew.
+// Measures starts, handovers and bandwidth, which is quick and is done anew each time.
 void measure_rates(lanes::Machine& machine, Arena& arena, Profile* profile) {
   const int n_lanes = static_cast<int>(machine.lanes().size());
   for (int lane = 0; lane < n_lanes; ++lane) {
@@ -68,7 +69,8 @@ void measure_rates(lanes::Machine& machine, Arena& arena, Profile* profile) {
   }
 }
 
-// Whatever disturbs a measurement makes the machine look slower. Both list the same.
+// Keeps the better of two rates: whatever disturbs a measurement makes the machine look slower.
+// Both profiles list the same rates.
 void keep_better_rates(const Profile& other, Profile* profile) {
   for (size_t i = 0; i < profile->starts.size(); ++i) {
     profile->starts[i].us = std::min(profile->starts[i].us, other.starts[i].us);
@@ -83,7 +85,7 @@ void keep_better_rates(const Profile& other, Profile* profile) {
   }
 }
 
-// Lane, op and element type: what differs in one of them is predicted apart.
+// Lane, op and element type: ops that differ in one of them are predicted separately.
 using PredictedApart = std::tuple<int, model::OpKind, tensor::Type>;
 PredictedApart kind_of(int lane, const OpShape& shape) { return {lane, shape.op, shape.type}; }
 
@@ -92,7 +94,8 @@ struct Wanted {
   OpShape shape;
 };
 
-// In the order of the shapes, each on every lane, without what is known.
+// Returns what is still to be measured, in the order of the shapes, each on every lane, without
+// what is known.
 std::vector<Wanted> still_wanted(const std::vector<OpShape>& shapes, int n_lanes,
                                  const Arena& arena, const Profile& known) {
   std::set<std::pair<int, OpShape>> seen;
@@ -108,7 +111,7 @@ std::vector<Wanted> still_wanted(const std::vector<OpShape>& shapes, int n_lanes
   return wanted;
 }
 
-// Adds its time, or that the lane refuses it.
+// Adds the time of what is wanted, or notes that the lane refuses it.
 void measure_wanted(lanes::Machine& machine, const Wanted& wanted, Arena& arena,
                     const Patience& patience, Profile* profile) {
   const auto& [lane, shape] = wanted;
@@ -125,12 +128,12 @@ void measure_wanted(lanes::Machine& machine, const Wanted& wanted, Arena& arena,
     if (profile->ops.back().is_of_prompts_alone) refuse();
   } catch (const NotBuilt&) {
     ++profile->n_left_out;
-    // Where it has built others, this shape alone is refused.
+    // Where the lane has built other shapes of the op, it refuses only this one.
     if (std::none_of(profile->ops.begin(), profile->ops.end(), is_alike)) refuse();
   }
 }
 
-// Returns the median, of an even number the faster one in the middle.
+// Returns the median; of an even number, the faster one of the two in the middle.
 OpTime median_of(std::vector<OpTime> times) {
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>((times.size() - 1) / 2);
   std::nth_element(times.begin(), middle, times.end(),
@@ -173,7 +176,7 @@ Profile profile_machine(lanes::Machine& machine, const ProfileOptions& options, 
   std::set<PredictedApart> known;
   for (const OpTime& time : profile.ops) known.insert(kind_of(time.lane, time.shape));
   for (size_t i = 0; i < wanted.size(); ++i) {
-    // Without one shape of each kind nothing of it could be predicted.
+    // Without one shape of each kind, nothing of that kind could be predicted.
     const PredictedApart kind = kind_of(wanted[i].lane, wanted[i].shape);
     if (wall.now_us() >= end_us && (options.budget_us == 0.0 || known.count(kind) > 0)) {
       ++profile.n_left_out;
@@ -183,8 +186,8 @@ Profile profile_machine(lanes::Machine& machine, const ProfileOptions& options, 
     known.insert(kind);
     report(i + 2, n_steps);
   }
-  // Others who use the machine slow it down for seconds, longer than all runs of an op last, and
-  // memory has fast moments too: later visits find it in another moment.
+  // Other programs slow the machine down for seconds, longer than all runs of an op last, and
+  // memory has fast moments too. So each op is visited again at other times.
   std::vector<std::vector<OpTime>> visits;
   for (size_t i = n_kept; i < profile.ops.size(); ++i) visits.push_back({profile.ops[i]});
   for (int visit = 1; visit < options.n_visits; ++visit) {

@@ -21,7 +21,7 @@ namespace {
 
 using plan::DiskRead;
 
-constexpr size_t kAlignment = 4096;  // that direct reads ask for
+constexpr size_t kAlignment = 4096;  // direct reads ask for it
 constexpr uint64_t kWriteBytes = 1u << 20;
 
 struct FreeMemory {
@@ -35,8 +35,8 @@ AlignedBytes aligned(size_t bytes) {
   return AlignedBytes(static_cast<std::byte*>(memory));
 }
 
-// A file without a name of random bytes, so that no layer below can shrink it. It goes with its
-// descriptor.
+// A file without a name, with random bytes that no layer below can compress. It is gone when its
+// descriptor is closed.
 class ScratchFile {
  public:
   ScratchFile(const std::string& folder, uint64_t bytes) : folder_(folder) {
@@ -64,11 +64,11 @@ class ScratchFile {
   ScratchFile& operator=(const ScratchFile&) = delete;
 
   bool is_direct() const { return is_direct_; }
-  // Where direct reads are refused, what the page cache holds is dropped at least.
+  // Drops what the page cache holds, where direct reads are refused.
   void forget() const {
     if (!is_direct_) ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
   }
-  // False where the read failed.
+  // Returns false where the read failed.
   bool read(std::byte* to, uint64_t bytes, uint64_t offset) const {
     return ::pread(descriptor_, to, bytes, static_cast<off_t>(offset)) ==
            static_cast<ssize_t>(bytes);
@@ -103,7 +103,8 @@ struct Reader {
   bool failed = false;
 };
 
-// Each thread keeps one read under way: `depth` of them together, until the time is over.
+// Measures with threads that keep one read under way each, `depth` of them together, until the time
+// is over.
 DiskRead measure(const ScratchFile& file, DiskRead combination, double enough_us) {
   const RealClock clock;
   const uint64_t n_blocks = combination.range_bytes / combination.block_bytes;
@@ -113,10 +114,10 @@ DiskRead measure(const ScratchFile& file, DiskRead combination, double enough_us
   std::atomic<uint64_t> next{0};
   const double start_us = clock.now_us();
   const auto work = [&](Reader& reader) {
-    // One read at least: it takes what it takes.
+    // There is at least one read, however long it takes.
     for (double now = clock.now_us(); reader.times_us.empty() || now < start_us + enough_us;) {
       const uint64_t n = next.fetch_add(1);
-      // Sequential reads that have come to the end of the file would read what was read before.
+      // Sequential reads end with the file, because then they would read what was read before.
       if (!combination.is_random && n >= n_blocks) return;
       const uint64_t block =
           combination.is_random ? random_bits(combination.block_bytes, n) % n_blocks : n;

@@ -1,4 +1,4 @@
-// How fast the disk reads: block size × sequential or random × range × depth.
+// Measures how fast the disk reads: block size × sequential or random × range × depth.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 namespace troika::solve {
 
 struct StorageOptions {
-  std::string folder;                // where a temporary file is written and removed
+  std::string folder;                // has room for a temporary file, which is removed
   uint64_t file_bytes = 256u << 20;  // a multiple of every block and range
   std::vector<uint64_t> block_bytes = {4u << 10, 16u << 10, 64u << 10, 256u << 10, 1u << 20};
-  std::vector<uint64_t> range_bytes = {16u << 20, 256u << 20};  // for random reads
-  std::vector<int> depths = {1, 4, 16};  // threads, each with one read under way
-  double each_us = 60'000.0;             // for one combination
+  std::vector<uint64_t> range_bytes = {16u << 20, 256u << 20};  // are the ranges of random reads
+  std::vector<int> depths = {1, 4, 16};  // count threads, each with one read under way
+  double each_us = 60'000.0;             // is the time for one combination
 };
 
 // Throws Error where the file cannot be written or read.

@@ -1,4 +1,4 @@
-// Read bandwidth of lanes, alone and together.
+// Measures the read bandwidth of lanes, alone and together.
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -14,10 +14,11 @@ using plan::OpShape;
 
 constexpr int kRowLength = 4096;
 constexpr size_t kChunkBytes = 8u << 20;
-constexpr size_t kLeastChunks = 12;  // each lane reads at least so many
-constexpr size_t kMostChunks = 96;   // and a much faster one at most so many
+constexpr size_t kLeastChunks = 12;  // are read at least by each lane
+constexpr size_t kMostChunks = 96;   // are read at most by a much faster lane
 
-// Products with one token over chunks of a large matrix: hardly any arithmetic beside the reading.
+// Returns a product with one token over a chunk of a large matrix: it has hardly any arithmetic
+// beside the reading.
 OpShape chunk_shape(tensor::Type type, size_t arena_bytes) {
   const size_t row_bytes = tensor::row_bytes(type, kRowLength);
   const size_t chunk_bytes = std::min(kChunkBytes, arena_bytes / 4);
@@ -33,11 +34,11 @@ class Stream : public lanes::Completion {
   Stream(Streams& all, int lane, const OpShape& shape, Arena& arena);
   void start();
   void finished(lanes::Status status) override;
-  // Bytes read until then, a chunk under way counted by the share of its time.
+  // Returns the bytes read until then; a chunk under way counts by the share of its time.
   double bytes_until(double us) const;
 
   std::atomic<size_t> n_done{0};
-  std::vector<double> ends_us;  // of each chunk
+  std::vector<double> ends_us;  // has the end of each chunk
   bool failed = false;
 
  private:
@@ -67,7 +68,7 @@ class Streams {
       if (stream->failed) throw Error("A task failed while read bandwidth was measured.");
       end_us = std::min(end_us, stream->ends_us.back());
     }
-    // Until the first lane was done all of them read.
+    // Until the first lane was done, all of them read.
     plan::ReadRate rate{lanes, {}};
     for (const auto& stream : streams_) {
       rate.gb_s.push_back(stream->bytes_until(end_us) * 1e-3 / (end_us - start_us_));
@@ -75,7 +76,7 @@ class Streams {
     return rate;
   }
 
-  // Whether a lane that has read so much should go on: until every lane has its share.
+  // Says whether a lane that has read so much should go on: until every lane has its share.
   bool goes_on(size_t n_done) const {
     if (n_done >= kMostChunks) return false;
     if (n_done < kLeastChunks) return true;
