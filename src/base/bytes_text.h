@@ -1,4 +1,4 @@
-// Sizes as people read them.
+// Writes sizes as people read them.
 #pragma once
 
 #include <cstdint>

@@ -28,9 +28,9 @@ class MappedFile {
   // Returns the descriptor, for direct reads; it lives as long as this object.
   int descriptor() const { return descriptor_; }
 
-  // Says whether the file is read into huge pages: asks for them, looks at a few places, and reads
-  // there. Only some file systems have such pages, and only for what is not in the page cache in
-  // small pages already.
+  // Says whether the file comes in huge pages: asks for such pages, touches a few places, and looks
+  // at how the kernel has mapped them. Only some file systems have such pages, and only for what is
+  // not in the page cache in small pages already.
   bool comes_in_huge_pages();
   // Reads the file into memory of this process, in huge pages where the system gives them, and puts
   // it in place of the mapping: addresses stay. Later changes of the file are not seen. Where

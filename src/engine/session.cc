@@ -173,8 +173,9 @@ int Session::prefill(std::span<const Token> tokens, const std::atomic<bool>* can
                      PromptObserver* observer) {
   const int n_known = begin_prompt(tokens);
   const bool has_lanes = engine_.machine().lanes().size() > 1;
-  // With several lanes, chunks of a prompt are computed at the same time. Between such groups the
-  // caller may cancel, and what is observed must still be in its buffers.
+  // With several lanes, several chunks of a prompt are computed at the same time. Reading then
+  // stops after some chunks: a caller can cancel there, and what is observed is still in its
+  // buffers.
   const auto chunk = static_cast<size_t>(engine_.plan().chunk());
   const size_t in_flight = chunk * static_cast<size_t>(engine_.graphs().n_sets());
   size_t most = tokens.size();

@@ -183,7 +183,7 @@ const HubModel& choose_model(const std::vector<HubModel>& models, std::string_vi
     all.push_back(&model);
     if (means(quant, model)) meant.push_back(&model);
   }
-  // A file may have the same name as a file in a folder, so whole paths come first.
+  // A whole path means its file alone, even if a file of the same name lies in a folder.
   for (const HubModel& model : models) {
     if (model.files.front().path == quant) meant = {&model};
   }

@@ -56,7 +56,7 @@ size_t take_field(char* bytes, size_t size, size_t n, void* user) {
   std::string_view line(bytes, size * n);
   exchange.head_bytes += line.size();
   if (exchange.head_bytes > kMostHeadBytes) return 0;
-  // An earlier head was a 1xx or a proxy's answer.
+  // An earlier head belongs to a 1xx or to a proxy's answer.
   if (line.starts_with("HTTP/")) exchange.head.fields.clear();
   const size_t colon = line.find(':');
   if (colon == std::string_view::npos) return size * n;

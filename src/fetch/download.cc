@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostTries = 5;  // so many tries in a row may bring less than kLeastProgress
+constexpr int kMostTries = 5;  // so many tries in a row may bring less than kWorthATry
 constexpr uint64_t kWorthATry = 1 << 20;
 
 class Download {

@@ -26,7 +26,7 @@ struct DownloadHooks {
   std::function<void(int n)> pause;
 };
 
-// What tells a file at a path from another file that takes its place.
+// Tells a file at a path from another file that takes its place.
 struct FileStamp {
   uint64_t device = 0;
   uint64_t inode = 0;

@@ -77,8 +77,8 @@ class File {
   std::span<const Entry> metadata() const;
   const Value* find(std::string_view key) const;
 
-  // Typed access. `find_*` is empty where the key is missing; `get_*` throws then. Both throw an
-  // Error that names the key where the value has another type or does not fit. Integers of any
+  // Give typed access. `find_*` is empty where the key is missing; `get_*` throws then. Both throw
+  // an Error that names the key where the value has another type or does not fit. Integers of any
   // width and sign are accepted where they fit; a float key accepts integers too.
   std::optional<uint64_t> find_uint(std::string_view key) const;
   std::optional<int64_t> find_int(std::string_view key) const;

@@ -35,7 +35,7 @@ using tensor::Type;
 // y[t * y_stride + r].
 struct MatmulWeight {
   const std::byte* data = nullptr;  // row 0
-  size_t row_bytes = 0;             // from one row to the next
+  size_t row_bytes = 0;             // counts bytes from one row to the next
   size_t k = 0;                     // elements of a row: a multiple of the block length
   size_t first_row = 0;
   size_t last_row = 0;

@@ -1,4 +1,4 @@
-// Where the key or value of a slot lies.
+// Finds where the key or value of a slot lies.
 #pragma once
 
 #include "kernels/kernels.h"

@@ -1,4 +1,4 @@
-// Packs weights into panels.
+// Packs weights into panels (kernels/panels.h), row by row.
 #pragma once
 
 #include "kernels/kernels.h"

@@ -53,7 +53,7 @@ struct View {
   uint64_t handle;      // see Memory
   size_t offset_bytes;  // how far the address lies behind the beginning of the handle's memory
   tensor::Type type;
-  size_t row_bytes;  // from one row to the next
+  size_t row_bytes;  // counts bytes from one row to the next
 
   // REQUIRES: the values are floats.
   float* floats() const { return reinterpret_cast<float*>(address); }

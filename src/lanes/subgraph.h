@@ -99,7 +99,8 @@ class Buffers {
 
   // Returns the rows of a value, (rows, width), in a set of buffers.
   View view(model::ValueId id, int set = 0) const;
-  // A value of set i lies i strides behind that of the first set.
+  // Returns the distance between sets: a value of set i lies i strides behind that of the first
+  // set.
   size_t set_stride() const { return set_stride_; }  // counts floats
   int n_sets() const { return n_sets_; }
   int width(model::ValueId id) const { return widths_[static_cast<size_t>(id)]; }

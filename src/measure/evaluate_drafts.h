@@ -36,14 +36,14 @@ struct DraftScore {
   double decode_ms = 0.0;
   draft::Statistics statistics{};  // empty without drafts
 
-  double ms_per_token() const;        // of the steps alone
-  double total_ms_per_token() const;  // of prompts and steps
+  double ms_per_token() const;        // counts the steps alone
+  double total_ms_per_token() const;  // counts prompts and steps
   double calibration_ms_per_prompt_token() const;
   double mean_draft() const;  // the mean number of nodes, over verifications that had a draft
 };
 
 struct DraftEvaluation {
-  int most_tokens = 64;  // of one answer
+  int most_tokens = 64;  // limits one answer
   const prepare::Options* engine_options = nullptr;
 };
 

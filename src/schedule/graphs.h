@@ -38,7 +38,7 @@ Node node_of(const Task& task);
 struct TaskList {
   plan::Shape shape;
   std::vector<Task> tasks;
-  Pass pass = {};  // of all these tasks, with one run
+  Pass pass = {};  // has all these tasks, with one run
   // 0: the list is of a usual shape. Else a length of the plan asks for this list, which is best
   // from so many rows on.
   int least_of_length = 0;

@@ -245,7 +245,8 @@ size_t tiles_together(size_t n_group) {
 void estimate_tiles(const kernels::Table& table, const Positions& positions, const Queries& queries,
                     size_t begin, const EstimateRoom& room, std::byte* workspace, float* importance,
                     size_t stride) {
-  // The last token of every step is estimated: it may choose for the tokens before it.
+  // Every second token is estimated, from the second one on: so each may choose for the token
+  // before it.
   Areas areas(workspace);
   Estimate(table, positions, queries, begin, kQueryStep - 1, room, areas).raise(importance, stride);
 }

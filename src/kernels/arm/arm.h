@@ -1,4 +1,4 @@
-// The kernels for arm64.
+// The tables of kernels for arm64.
 #pragma once
 
 #include "base/cpu_features.h"
@@ -14,7 +14,7 @@ namespace troika::kernels::arm {
 inline constexpr CpuFeatures kNeonNeeds(CpuFeature::kNeon, CpuFeature::kDotprod);
 extern const Table kNeonTable;
 
-// clang 14 declares the matrix instructions only there, too.
+// clang 14 declares the matrix instructions, too, only where the whole program may use them.
 #if defined(TROIKA_NEON_KERNELS) && (!defined(__clang__) || defined(__ARM_FEATURE_MATMUL_INT8))
 #define TROIKA_I8MM_KERNELS 1
 #endif

@@ -1,4 +1,4 @@
-// Probes for arm64.
+// Probes of peak rates for arm64.
 #pragma once
 
 #include "kernels/probe.h"

@@ -5,8 +5,8 @@ using Words = uint32x4_t;
 using Floats = float32x4_t;
 constexpr size_t kWordRows = 4;
 
-// Levels of a format as strips have them. NEON multiplies signed bytes, which all levels are; what
-// they have too much is taken away from sums, which are fewer.
+// Levels of a format as strips have them. NEON multiplies signed bytes, which all levels are. What
+// levels have too much is taken away from sums, because these are fewer.
 template <Type kType>
 using StripLevels = Format<kType>;
 
@@ -35,7 +35,7 @@ template <int kBits>
 TROIKA_INLINE inline Words down_8(Words v) {
   return vreinterpretq_u32_u8(vshrq_n_u8(vreinterpretq_u8_u32(v), kBits));
 }
-// No instruction moves down by nothing, neither here nor below.
+// Moving down by 0 bits is no instruction, neither here nor below.
 template <int kBits>
 TROIKA_INLINE inline Words down_16(Words v) {
   if constexpr (kBits == 0) {
@@ -70,7 +70,7 @@ TROIKA_INLINE inline Words less_bytes(Words a, Words b) {
   return vreinterpretq_u32_u8(vsubq_u8(vreinterpretq_u8_u32(a), vreinterpretq_u8_u32(b)));
 }
 
-// Byte kByte of each lane, four times.
+// Returns byte kByte of each lane, four times.
 template <int kByte>
 TROIKA_INLINE inline Words spread_byte(Words words) {
   static constexpr uint32_t kFour = kByte * 0x01010101u;
@@ -79,13 +79,13 @@ TROIKA_INLINE inline Words spread_byte(Words words) {
   const uint8x16_t order = vreinterpretq_u8_u32(vld1q_u32(kOrder));
   return vreinterpretq_u32_u8(vqtbl1q_u8(vreinterpretq_u8_u32(words), order));
 }
-// Adds kValue to the bytes whose bit is set: the one that `wanted` has.
+// Adds kValue to the bytes in which the bit of `wanted` is set.
 template <int kValue>
 TROIKA_INLINE inline Words add_where(Words bytes, Words bits, Words wanted) {
   const uint8x16_t is_set = vtstq_u8(vreinterpretq_u8_u32(bits), vreinterpretq_u8_u32(wanted));
   return bytes | (vreinterpretq_u32_u8(is_set) & splat_bytes(kValue));
 }
-// Levels of a codebook.
+// Looks up levels of a codebook.
 template <int kOffset>
 TROIKA_INLINE inline Words coded(const int8_t* codebook, Words codes) {
   static_assert(kOffset == 0);
@@ -99,7 +99,7 @@ TROIKA_INLINE inline Words nearest(Floats v) { return vreinterpretq_u32_s32(vcvt
 TROIKA_INLINE inline Floats times(Floats a, Floats b) { return vmulq_f32(a, b); }
 TROIKA_INLINE inline Floats less(Floats a, Floats b) { return vsubq_f32(a, b); }
 TROIKA_INLINE inline Floats negated(Floats v) { return vnegq_f32(v); }
-// Halves of powers of two; the two least are subnormal (tensor/mxfp4.h).
+// Returns halves of powers of two; the two least are subnormal (tensor/mxfp4.h).
 TROIKA_INLINE inline Floats floats_of_exponents(Words exponents) {
   const Words normal = vshlq_n_u32(vsubq_u32(exponents, vdupq_n_u32(1)), 23);
   const Words least = vshlq_u32(vdupq_n_u32(0x00200000), vreinterpretq_s32_u32(exponents));

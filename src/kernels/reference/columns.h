@@ -1,4 +1,4 @@
-// Plain products by neuron.
+// The plain versions of products by neuron (kernels/columns.h).
 #pragma once
 
 #include "kernels/columns.h"

@@ -1,4 +1,4 @@
-// Plain products with panels.
+// The plain versions of products with panels (kernels/panels.h).
 #pragma once
 
 #include "kernels/kernels.h"

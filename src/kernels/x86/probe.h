@@ -1,4 +1,4 @@
-// Probes for x86-64.
+// Probes of peak rates for x86-64.
 #pragma once
 
 #include "kernels/probe.h"

@@ -44,7 +44,7 @@ template <typename Format>
 struct TileRow {
   __m256i levels[8];
   __m256i multiples;             // where groups are of 16
-  __m256i offsets, min_factors;  // by which both sums of 16 activations of each 32 multiply
+  __m256i offsets, min_factors;  // the factors of both sums of 16 activations of each 32
   __m256 scales, minima;
 
   TROIKA_INLINE explicit TileRow(const std::byte* c) : scales(Format::scales(c)) {

@@ -1,4 +1,4 @@
-// The kernels for x86-64.
+// The tables of kernels for x86-64, and the features that each table needs.
 #pragma once
 
 #include "base/cpu_features.h"
@@ -25,8 +25,8 @@ inline constexpr CpuFeatures kAmxNeeds(CpuFeature::kAvx2, CpuFeature::kFma, CpuF
                                        CpuFeature::kAmxInt8, CpuFeature::kAmxBf16);
 extern const Table kAmxTable;
 
-// These are used only where they are faster than multiply-adds of floats. On processors that have a
-// matrix unit they are not.
+// Instructions for bfloat16 are used only where they are faster than multiply-adds of floats. On
+// processors that have a matrix unit they are not.
 inline constexpr CpuFeatures kAvx512Bf16Needs(CpuFeature::kAvx2, CpuFeature::kFma,
                                               CpuFeature::kF16c, CpuFeature::kAvx512f,
                                               CpuFeature::kAvx512bw, CpuFeature::kAvx512vl,

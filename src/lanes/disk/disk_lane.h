@@ -88,7 +88,7 @@ class DiskLane : public Lane {
   void start_ring();
   bool can_read_directly(const Read& read) const;
   int descriptor_for(const Read& read);
-  // Both REQUIRE the mutex.
+  // Both functions REQUIRE the mutex.
   void start_waiting_reads();
   Completion* note_end(const Read& read);
   void note_problem(const Read& read, int error_number);

@@ -17,7 +17,7 @@ namespace {
 
 using model::OpKind;
 
-// A row of an op's first input and the same row of its output.
+// Return a row of an op's first input, and the same row of its output.
 const float* input_row(const BoundOp& bound, const OpContext& context, int row) {
   return context.input(bound) + static_cast<size_t>(row) * static_cast<size_t>(bound.input_width);
 }

@@ -38,8 +38,8 @@ size_t RunData::copy(const void* from, size_t bytes) {
   return at;
 }
 
-// Counts the items of all lists. A past is written once for all tokens that share it, and so is the
-// list that a chain of tokens extends.
+// Returns how many items the lists have at most. A past is written once for all tokens that share
+// it.
 size_t RunData::list_items(const Run& run) {
   size_t n = 0;
   for (size_t i = 0; i < run.visible.size(); ++i) {

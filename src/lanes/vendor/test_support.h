@@ -22,7 +22,7 @@ struct FoundLibrary {
 
 inline FoundLibrary find_library() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  // Without it OpenVINO's threads load their allocator in a way that sanitizers refuse.
+  // Without this setting OpenVINO's threads load their allocator in a way that sanitizers refuse.
   setenv("TBB_ENABLE_SANITIZERS", "1", 0);
 #endif
   const char* const folder = std::getenv("TROIKA_OPENVINO");

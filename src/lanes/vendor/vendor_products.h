@@ -43,7 +43,7 @@ class VendorPool {
 // One of several products that read one activation: rows of its weight.
 struct VendorProduct {
   const model::Op* op;
-  BoundProduct bound;  // of InputForm::kInt8
+  BoundProduct bound;  // has InputForm::kInt8
   Range rows;
 };
 

@@ -204,7 +204,7 @@ TaskCost VirtualLane::op_cost(const Subgraph& subgraph, size_t index, plan::Shap
 
 TaskCost VirtualLane::fixed_cost(const Subgraph& subgraph, plan::Shape shape,
                                  const weights::Store* weights) const {
-  if (is_of_heads(subgraph.role)) return {};  // their cost depends on the run
+  if (is_of_heads(subgraph.role)) return {};  // the cost of heads depends on the run
   if (subgraph.role != Role::kWhole) return shadow_cost(subgraph, shape);
   TaskCost sum;
   const Slice& slice = subgraph.slice;

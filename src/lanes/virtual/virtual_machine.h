@@ -104,7 +104,7 @@ class VirtualMachine : public Machine {
     double fixed_left_us;
     double share_left;       // what is left of the part behind the fixed one, from 1 to 0
     double begin_us = -1.0;  // when it became the first task of its lane
-    // These two are found anew whenever time passes.
+    // The two members below are found anew whenever time passes.
     bool is_first = false;  // it is the first task of its lane
     // Its fixed part passes now: it is the lane's first task that has any left.
     bool is_starting = false;

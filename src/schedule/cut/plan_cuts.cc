@@ -239,7 +239,7 @@ Parts parts_of(std::span<const TensorCut> cuts, const lanes::Subgraph& subgraph,
     }
     return {};
   }
-  // All tokens go through the whole subgraph alike, unless a cut of a product divides them.
+  // If one cut by tokens alone holds for all products, its ranges go through the whole subgraph.
   const TensorCut* const first = cut_of(cuts, subgraph, shape, subgraph.ops.front());
   bool is_whole = first != nullptr && first->op.empty() && first->rows.empty();
   Grid grid(subgraph, home);
